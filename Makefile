@@ -1,0 +1,40 @@
+# make book: set up, execute every chapter, build the site. make test: set up, run what CI runs.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+BUILD := $(RUN) -m clcore build
+ARGS ?=
+
+.PHONY: book test paper smoke serve setup lint clean
+.DEFAULT_GOAL := book
+
+# The stamp is written last, so a set-up that was interrupted is taken up again.
+$(VENV)/.ready: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:3]; v >= (3, 11) or sys.exit("Python 3.11 or newer is needed, %s is %d.%d.%d; try make PYTHON=python3.12" % (("$(PYTHON)",) + v))'
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --disable-pip-version-check --progress-bar off -r requirements.txt
+	@touch $@
+
+setup: $(VENV)/.ready
+
+book: setup
+	@$(BUILD) --profile book $(ARGS)
+
+paper: setup
+	@$(BUILD) --profile paper $(ARGS)
+
+smoke: setup
+	@CLCORE_BUILD=_build/smoke $(BUILD) --profile smoke $(ARGS)
+
+serve: setup
+	@$(RUN) -m clcore serve $(ARGS)
+
+lint: setup
+	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check .
+
+# The browser tests look at a site made from the chapters in their smoke profile.
+test: lint smoke
+	@CLCORE_SITE=_build/smoke/html $(RUN) -m pytest $(ARGS)
+
+clean:
+	rm -rf _build

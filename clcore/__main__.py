@@ -1,0 +1,144 @@
+"""The command line: python -m clcore build | claims | doctor | data | serve."""
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+data_app = typer.Typer(
+    no_args_is_help=True, help="The data sets: what they are, get them, verify them."
+)
+app.add_typer(data_app, name="data")
+
+
+@app.command()
+def build(
+    profile: Annotated[str, typer.Option(help="smoke, book or paper")] = "book",
+    only: Annotated[list[str] | None, typer.Option(help="a chapter; may be repeated")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N")] = "auto",
+    jobs: Annotated[int, typer.Option(min=1, help="chapters executed at a time")] = 1,
+    force: Annotated[bool, typer.Option(help="execute again what is in the cache")] = False,
+) -> None:
+    """Execute the chapters that changed, write ledger and errata, build the site."""
+    from . import build as builder
+
+    raise typer.Exit(builder.build(profile, only, device, jobs, force))
+
+
+@app.command()
+def claims(
+    paper: Annotated[str | None, typer.Option(help="acl, ddn, nl or ncl")] = None,
+    verdict: Annotated[str | None, typer.Option(help="such as holds, corrected, todo")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="every field, for scripts")] = False,
+) -> None:
+    """The claims and their verdicts, as the last build found them."""
+    from tabulate import tabulate
+
+    from . import ledger, site
+
+    for value, allowed, name in (
+        (paper, ledger.PAPERS, "--paper"),
+        (verdict, ledger.VERDICTS, "--verdict"),
+    ):
+        if value is not None and value not in allowed:
+            raise ValueError(f"expected {name} in {', '.join(allowed)}; got {value!r}")
+    last = site.rows_file()
+    rows = [
+        row
+        for row in last["rows"]
+        if paper in (None, row["paper"]) and verdict in (None, row["verdict"])
+    ]
+    if as_json:
+        json.dump(rows, sys.stdout, indent=1, ensure_ascii=False)
+        print()
+        return
+    if last["book"] is None:
+        print("No build yet, so every verdict is todo; `make book` computes them.\n")
+    table = [
+        [r["id"], r["verdict"], ledger.number(_float(r["measured"])), r["draws"], r["where"]]
+        for r in rows
+    ]
+    print(
+        tabulate(table, ["claim", "verdict", "measured", "draws", "place"], disable_numparse=True)
+    )
+    counts = {v: sum(r["verdict"] == v for r in rows) for v in ledger.VERDICTS}
+    print(f"\n{len(rows)} claims: " + ", ".join(f"{n} {v}" for v, n in counts.items() if n))
+
+
+def _float(value: float | str | None) -> float | None:
+    return None if value is None else float(value)
+
+
+@app.command()
+def doctor() -> None:
+    """Versions, device, threads; what is missing here and how to get it."""
+    from .doctor import examine
+
+    raise typer.Exit(examine())
+
+
+@app.command()
+def serve(port: Annotated[int, typer.Option(min=0, max=65535)] = 8000) -> None:
+    """Serve the built site on this machine."""
+    from . import site
+
+    site.serve(port)
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """Every data set, its size, licence and whether it is here."""
+    from . import datasets
+
+    print(datasets.overview())
+
+
+@data_app.command("fetch")
+def data_fetch(name: str) -> None:
+    """Download one data set (its size is shown first) and verify it."""
+    from . import datasets
+
+    print(f"{name} is ready in {datasets.fetch(name)}")
+
+
+@data_app.command("verify")
+def data_verify(name: Annotated[str | None, typer.Argument()] = None) -> None:
+    """Compare the files that are here with their known checksums."""
+    from . import datasets
+
+    names = [name] if name else datasets.present()
+    if not names:
+        print("No data set is here; `python -m clcore data list` shows what can be fetched.")
+    problems = [problem for n in names for problem in datasets.verify(n)]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    for n in names:
+        if not any(p.startswith(f"{n}:") for p in problems):
+            print(f"{n}: every file is as published")
+    raise typer.Exit(1 if problems else 0)
+
+
+def main() -> int:
+    """Run a command; an error that explains itself is shown without a traceback."""
+    try:
+        app(standalone_mode=False)
+    except typer.Exit as end:
+        return end.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        print("\nInterrupted. What was finished is kept: run the same command again to carry on.")
+        return 130
+    except Exception as error:
+        if hasattr(error, "show"):  # a usage error of the command line itself
+            error.show()
+            return 2
+        if isinstance(error, ValueError | OSError | RuntimeError):
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        raise
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,385 @@
+"""The build: execute the chapters, gather what they found, write the ledger, make the site.
+
+Everything that is made lies in _build/ and is written whole or not at all:
+cache/<chapter>-<key>/ (executed.ipynb, run.json), ledger.json, html/.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from . import keys, ledger, parameters, paths, site
+from .chapter import PROVENANCE_MIME, commit, encode
+from .files import DiskFull, explain_full, read_json, sha256, write_atomic, write_json
+
+KEEP = 3  # cache entries kept for each chapter and profile
+
+
+class BuildError(RuntimeError):
+    """The build was asked for something that it cannot do."""
+
+
+@dataclass
+class Run:
+    """One chapter of a build."""
+
+    name: str
+    notebook: Path
+    parameters: dict[str, Any]
+    key: str
+    status: str = "waiting"  # ok, failed, dead, missing (not asked for and not in the cache)
+    cached: bool = False
+    outcome: dict = field(default_factory=dict)
+    result: dict = field(default_factory=dict)
+
+    @property
+    def entry(self) -> Path:
+        profile = self.parameters["profile"]
+        return paths.build_dir() / "cache" / f"{self.name}-{profile}-{self.key}"
+
+
+def chapters() -> list[str]:
+    """Names of the notebooks in _toc.yml, in order."""
+    toc = yaml.safe_load((paths.root() / "_toc.yml").read_text())
+    found: list[str] = []
+
+    def walk(node: Any) -> None:
+        if isinstance(node, dict):
+            name = str(node.get("file", ""))
+            if name.startswith("chapters/"):
+                found.append(name.removeprefix("chapters/").removesuffix(".ipynb"))
+            for value in node.values():
+                walk(value)
+        elif isinstance(node, list):
+            for value in node:
+                walk(value)
+
+    walk(toc)
+    return found
+
+
+def plan(profile: str, only: list[str] | None, device: str) -> list[Run]:
+    """The runs of a build, parameters checked before any kernel starts.
+
+    Raises BuildError for an unknown chapter and ParameterError for a parameter that is off.
+    """
+    names = chapters()
+    for name in only or []:
+        if name not in names:
+            raise BuildError(
+                f"expected --only to name chapters of {', '.join(names)}; got {name!r}"
+            )
+    resolved = parameters.check_device(device)
+    runs = []
+    for name in names:
+        notebook = paths.root() / "chapters" / f"{name}.ipynb"
+        if not notebook.is_file():
+            raise BuildError(f"_toc.yml lists chapters/{name}, but {paths.shown(notebook)} is gone")
+        declared = parameters.declared(notebook)
+        given = {"profile": profile, "device": resolved}
+        values = parameters.validate(given, declared, name)
+        runs.append(Run(name, notebook, given, keys.chapter_key(notebook, values)))
+    return runs
+
+
+def build(
+    profile: str = "book",
+    only: list[str] | None = None,
+    device: str = "auto",
+    jobs: int = 1,
+    force: bool = False,
+) -> int:
+    """Execute what has changed, write ledger and site, print a table. Returns the exit status."""
+    runs = plan(profile, only, device)
+    with _lock():
+        _tidy()
+        wanted = [run for run in runs if not only or run.name in only]
+        for run in runs:
+            if not (force and run in wanted) and _from_cache(run):
+                continue
+            run.status = "waiting" if run in wanted else "missing"
+        waiting = [run for run in wanted if run.status == "waiting"]
+        with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+            try:
+                list(pool.map(lambda run: _execute(run, jobs == 1), waiting))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        rows = list(ledger.rows(run.result for run in runs if run.result))
+        book = _book(profile, device, runs)
+        write_json(paths.build_dir() / "ledger.json", encode({"book": book, "rows": rows}))
+        problem = site.build(rows, book, [_page(run) for run in runs])
+    _report(runs, rows)
+    if problem:
+        print(problem, file=sys.stderr)
+    else:
+        print(f"\nThe site: {paths.build_dir() / 'html' / 'index.html'}")
+    failed = [run for run in wanted if run.status != "ok"]
+    for run in failed:
+        print(_failure(run), file=sys.stderr)
+    return 1 if failed or problem else 0
+
+
+def _book(profile: str, device: str, runs: list[Run]) -> dict:
+    return {
+        "profile": profile,
+        "device": parameters.check_device(device),
+        "built": datetime.now(UTC).date().isoformat(),
+        "commit": commit(),
+        "repository": os.environ.get("CLCORE_REPOSITORY_URL") or None,
+        "chapters": [
+            {
+                "name": run.name,
+                "title": _title(run.notebook),
+                "status": run.status,
+                "seconds": run.outcome.get("seconds"),
+                "peak_mib": run.outcome.get("peak_mib"),
+            }
+            for run in runs
+        ],
+    }
+
+
+# ------------------------------------------------------------------------------------ one chapter
+
+
+def _from_cache(run: Run) -> bool:
+    """Take a chapter's finished run from the cache; a damaged entry is named and left unused."""
+    if not run.entry.is_dir():
+        return False
+    try:
+        outcome = read_json(run.entry / "run.json", "it is made again")
+        executed = (run.entry / "executed.ipynb").read_bytes()
+        if sha256(executed) != outcome["sha256"]:
+            raise ValueError(f"{run.entry / 'executed.ipynb'} is not as it was written")
+        run.result = _gather(run, json.loads(executed))
+    except (OSError, ValueError, KeyError) as error:
+        print(f"{run.name}: damaged cache entry, running the chapter again ({error})")
+        shutil.rmtree(run.entry)
+        return False
+    run.outcome, run.cached, run.status = outcome, True, "ok"
+    os.utime(run.entry)
+    return True
+
+
+def _execute(run: Run, progress: bool) -> None:
+    """Run one notebook in a process of its own and put it into the cache when it went well."""
+    print(
+        f"{run.name}: running ({run.parameters['profile']}, {run.parameters['device']})", flush=True
+    )
+    work = paths.build_dir() / "work" / f"{run.name}-{os.getpid()}"
+    checkpoints = paths.build_dir() / "checkpoints" / run.entry.name
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        job = {
+            "notebook": str(run.notebook),
+            "output": str(work / "executed.ipynb"),
+            "outcome": str(work / "run.json"),
+            "parameters": run.parameters,
+            "progress": progress and sys.stderr.isatty(),
+        }
+        write_json(work / "job.json", job)
+        environment = os.environ | {
+            "CLCORE_CHECKPOINTS": str(checkpoints),
+            "IPYTHONDIR": str(paths.build_dir() / "ipython"),
+            "JUPYTER_PREFER_ENV_PATH": "1",
+            "PYTHONPATH": os.pathsep.join(
+                filter(None, [str(paths.root()), os.environ.get("PYTHONPATH")])
+            ),
+        }
+        with open(work / "log", "wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "clcore.execute", str(work / "job.json")],
+                env=environment,
+                stderr=None if job["progress"] else log,
+                stdout=log,
+            )
+            try:
+                status = process.wait()
+            finally:
+                process.kill()
+        if (work / "run.json").exists():
+            run.outcome = read_json(work / "run.json", "run the build again")
+        else:
+            run.outcome = _vanished(status, work / "log")
+        run.status = run.outcome["status"]
+        executed = work / "executed.ipynb"
+        if run.status == "ok":
+            data = executed.read_bytes()
+            run.result = _gather(run, json.loads(data))
+            _keep(run, data)
+            shutil.rmtree(checkpoints, ignore_errors=True)
+        print(f"{run.name}: {run.status} after {run.outcome.get('seconds', '?')} s", flush=True)
+    except OSError as error:
+        problem = explain_full(error, work)
+        run.status = "failed"
+        run.outcome = {"status": "failed", "error": f"{type(problem).__name__}: {problem}"}
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _vanished(status: int, log: Path) -> dict:
+    tail = log.read_text(errors="replace")[-2000:]
+    if status < 0:
+        error = (
+            f"the process was killed by signal {-status}"
+            + (", most likely because memory ran out" if status == -9 else "")
+            + "; run the build again, with a smaller profile or fewer --jobs if it recurs"
+        )
+        return {"status": "dead", "error": error, "traceback": tail}
+    return {
+        "status": "failed",
+        "error": f"the runner stopped with status {status}",
+        "traceback": tail,
+    }
+
+
+def _keep(run: Run, executed: bytes) -> None:
+    """Put a finished run into the cache as one folder, and drop the oldest of its kind."""
+    cache = run.entry.parent
+    cache.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=cache, prefix=".new-"))
+    try:
+        write_atomic(fresh / "executed.ipynb", executed)
+        write_json(fresh / "run.json", run.outcome | {"sha256": sha256(executed)})
+        if run.entry.exists():
+            shutil.rmtree(run.entry)
+        os.replace(fresh, run.entry)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    same = cache.glob(f"{run.name}-{run.parameters['profile']}-*")
+    for old in sorted(same, key=lambda p: p.stat().st_mtime, reverse=True)[KEEP:]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _gather(run: Run, notebook: dict) -> dict:
+    """Records and provenance that an executed notebook carries in its outputs."""
+    records: list[dict] = []
+    provenance: dict = {}
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            records += data.get(ledger.RECORDS_MIME, [])
+            provenance = data.get(PROVENANCE_MIME, provenance)
+    if not provenance:
+        raise ValueError(
+            f"{run.name} ended without its provenance; its last cell must call close()"
+        )
+    for record in records:
+        for name in ("measured", "bound"):
+            if name in record:
+                record[name] = float(record[name])
+        record["control"] = {k: float(v) for k, v in record.get("control", {}).items()}
+    return provenance | {"chapter": run.name, "records": records}
+
+
+# ---------------------------------------------------------------------------------- what is shown
+
+
+def _title(notebook: Path) -> str:
+    for cell in json.loads(notebook.read_text())["cells"]:
+        for line in "".join(cell["source"]).splitlines():
+            if line.startswith("# "):
+                return line[2:].strip()
+    return notebook.stem
+
+
+def _page(run: Run) -> tuple[str, bytes]:
+    """File name and content of a chapter in the site: the executed notebook, or what went wrong."""
+    if run.status == "ok":
+        return f"{run.name}.ipynb", (run.entry / "executed.ipynb").read_bytes()
+    if run.status == "missing":
+        reason = (
+            "This chapter was not executed in this build. "
+            f"`python -m clcore build --only {run.name}` executes it."
+        )
+    else:
+        reason = "This chapter failed in this build.\n\n```text\n" + _failure(run) + "\n```"
+    return f"{run.name}.md", f"# {_title(run.notebook)}\n\n{reason}\n".encode()
+
+
+def _failure(run: Run) -> str:
+    out = run.outcome
+    lines = [f"{run.name} {run.status}: {out.get('error', '')}"]
+    if out.get("cell"):
+        lines.append(f"in code cell {out['cell']}:")
+        lines += [f"    {line}" for line in out.get("source", "").splitlines()]
+    if out.get("traceback"):
+        lines.append(out["traceback"])
+    return "\n".join(lines)
+
+
+def _report(runs: list[Run], rows: list[dict]) -> None:
+    from tabulate import tabulate
+
+    table = []
+    for run in runs:
+        counts = {v: 0 for v in ledger.VERDICTS}
+        for row in rows:
+            if row["notebook"] == run.name:
+                counts[row["verdict"]] += 1
+        table.append(
+            [
+                run.name,
+                ", ".join(f"{n} {v}" for v, n in counts.items() if n) or "-",
+                run.outcome.get("seconds", "-"),
+                run.outcome.get("peak_mib", "-"),
+                "cached" if run.cached else {"ok": "run"}.get(run.status, run.status),
+            ]
+        )
+    print("\n" + tabulate(table, ["chapter", "verdicts", "seconds", "peak MiB", ""]))
+
+
+# ------------------------------------------------------------------------------------ housekeeping
+
+
+@contextlib.contextmanager
+def _lock() -> Iterator[None]:
+    """Two builds in one folder would overwrite one another: the second is told so."""
+    folder = paths.build_dir()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = open(folder / "lock", "a+")
+    except OSError as error:
+        raise explain_full(error, folder) from error
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            handle.seek(0)
+            raise BuildError(
+                f"another build is running in {folder} (process {handle.read().strip()}); wait for "
+                "it, or stop it and run the same command again"
+            ) from None
+        handle.truncate(0)
+        handle.write(str(os.getpid()))
+        handle.flush()
+        yield
+
+
+def _tidy() -> None:
+    """Remove what a build that was killed has left: unfinished work and cache entries."""
+    shutil.rmtree(paths.build_dir() / "work", ignore_errors=True)
+    for path in (paths.build_dir() / "cache").glob(".new-*"):
+        shutil.rmtree(path, ignore_errors=True)
+    month = time.time() - 30 * 86400
+    for path in (paths.build_dir() / "checkpoints").glob("*"):
+        if path.stat().st_mtime < month:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+__all__ = ["BuildError", "DiskFull", "build", "chapters", "plan"]

@@ -1,0 +1,212 @@
+"""The frame of a chapter: its parameters, its ledger, its recorded results, its provenance."""
+
+import math
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from . import keys, paths
+from .ledger import RECORDS_MIME, Ledger
+from .parameters import ParameterError, check_device, declared_in, validate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PROVENANCE_MIME = "application/vnd.clcore.provenance+json"
+
+_SHELL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython"}
+
+
+@dataclass
+class Chapter:
+    """A chapter that is being run. Made by `start`, ended by `close`."""
+
+    name: str
+    parameters: dict[str, Any]
+    device: torch.device
+    ledger: Ledger
+    began: float = field(default_factory=time.perf_counter)
+    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @property
+    def profile(self) -> str:
+        return self.parameters["profile"]
+
+    @property
+    def seed(self) -> int:
+        return self.parameters["seed"]
+
+    def pick(self, *, smoke: Any, book: Any, paper: Any) -> Any:
+        """The value for this run's profile."""
+        return {"smoke": smoke, "book": book, "paper": paper}[self.profile]
+
+    def checkpoint(self, name: str) -> Path | None:
+        """Where a long training keeps its state, or None outside a build.
+
+        The build gives each state of notebook and code a folder of its own, so that a training is
+        never resumed with another loss than the one it was begun with.
+        """
+        folder = os.environ.get("CLCORE_CHECKPOINTS")
+        return Path(folder) / f"{name}.pt" if folder else None
+
+    def record(self, name: str, table: "pd.DataFrame") -> None:
+        """In the `paper` profile, keep a result with its provenance under data/recorded/."""
+        from .files import write_atomic, write_json
+
+        if self.profile != "paper":
+            return
+        base = paths.root() / "data" / "recorded" / self.name / name
+        csv = table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+        write_json(base.with_suffix(".json"), self.provenance() | {"parameters": self.parameters})
+        write_atomic(base.with_suffix(".csv"), csv.encode())
+
+    def recorded(self, name: str) -> "tuple[pd.DataFrame, dict] | None":
+        """A recorded full-size result and its provenance, or None when there is none yet."""
+        import pandas as pd
+
+        from .files import read_json
+
+        base = paths.root() / "data" / "recorded" / self.name / name
+        if not base.with_suffix(".csv").exists():
+            return None
+        remedy = "restore it from the repository, or run the chapter with profile=paper"
+        return pd.read_csv(base.with_suffix(".csv")), read_json(base.with_suffix(".json"), remedy)
+
+    def provenance(self) -> dict[str, Any]:
+        """Where, when, on what and from which state of the code this runs."""
+        out = {
+            "chapter": self.name,
+            "profile": self.profile,
+            "device": str(self.device),
+            "seed": self.seed,
+            "started": self.started,
+            "seconds": round(time.perf_counter() - self.began, 1),
+            "peak_mib": round(_peak_mib()),
+            "machine": _machine(self.device),
+            "threads": torch.get_num_threads(),
+            "commit": commit(),
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        }
+        if self.device.type == "cuda":
+            out["peak_device_mib"] = round(torch.cuda.max_memory_allocated(self.device) / 2**20)
+        return out
+
+    def close(self) -> None:
+        """Show the provenance, and the claims of this chapter that nothing has checked."""
+        facts = self.provenance()
+        todo = self.ledger.todo(keys.groups(paths.root() / "chapters" / f"{self.name}.ipynb"))
+        rows = "".join(
+            f'<tr><th scope="row">{k.replace("_", " ")}</th><td>{v}</td></tr>'
+            for k, v in facts.items()
+        )
+        rest = f"Not checked yet: {', '.join(todo)}." if todo else "Every claim has a verdict."
+        html = (
+            '<div class="cl-checks" tabindex="0" role="region" aria-label="Provenance">'
+            f'<table class="cl-provenance"><tbody>{rows}</tbody></table></div><p>{rest}</p>'
+        )
+        text = "\n".join([*(f"{k}: {v}" for k, v in facts.items()), rest])
+        _display(html, text, PROVENANCE_MIME, facts)
+
+
+def start(name: str, namespace: dict[str, Any]) -> Chapter:
+    """Begin a chapter: check its parameters (all of `namespace` that a reader or papermill set).
+
+    To be called with `globals()` from the first cell after the parameters cell. Raises
+    ParameterError for an unknown profile, parameter or device, with the valid ones.
+    """
+    given = {
+        k: v
+        for k, v in namespace.items()
+        if not k.startswith("_")
+        and k not in _SHELL_NAMES
+        and not isinstance(v, ModuleType)
+        and not callable(v)
+        and not isinstance(v, Chapter)
+    }
+    cells = [source for source in namespace.get("In", []) if source.strip()]
+    # Cells run so far: the parameters cell, papermill's injected one if any, and this one.
+    declared = declared_in(cells[0]) if cells else given
+    if not {"profile", "device", "seed"} <= set(declared):
+        raise ParameterError(
+            f"expected the first code cell of {name} to assign profile, device and seed; run the "
+            "parameters cell first"
+        )
+    parameters = validate(given, declared, name)
+    device = torch.device(check_device(parameters["device"]))
+    ledger = Ledger(name, show=lambda h, t, r: _display(h, t, RECORDS_MIME, r))
+    shell = _shell()
+    if shell is not None:
+        shell.events.register("pre_run_cell", lambda info: ledger.start_clock())
+    return Chapter(name, parameters, device, ledger)
+
+
+def encode(value: Any) -> Any:
+    """JSON has no NaN and no infinity: write such numbers as the strings that float() reads."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {k: encode(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [encode(v) for v in value]
+    return value
+
+
+def commit() -> str:
+    """The commit of the code, marked when the working tree differs from it."""
+    try:
+        run = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
+            cwd=paths.root(),
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return run.stdout.strip() or "unknown"
+
+
+def _shell() -> Any:
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return None
+    return get_ipython()
+
+
+def _display(html: str, text: str, mime: str, data: Any) -> None:
+    if _shell() is None:
+        print(text)
+        return
+    from IPython.display import display
+
+    display({"text/html": html, "text/plain": text, mime: encode(data)}, raw=True)
+
+
+def _peak_mib() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def _machine(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    try:
+        with open("/proc/cpuinfo") as info:
+            model = next(line.split(":")[1].strip() for line in info if "model name" in line)
+    except (OSError, StopIteration):
+        model = platform.processor() or platform.machine()
+    return f"{model}, {os.cpu_count()} cores"

@@ -1,0 +1,1 @@
+"""Checks of the long tail of claims, one small function a claim."""

@@ -1,0 +1,140 @@
+"""The registry of real data sets: where they come from, whether they are here, whether they are whole.
+
+Files live in $CLCORE_DATA (data/cache by default), one folder a data set; a file put there by hand
+is found like a downloaded one. Nothing is unpickled, and nothing is used unverified.
+"""
+
+import gzip
+import hashlib
+import os
+import zlib
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from . import paths
+
+
+class DataError(ValueError):
+    """A data set that is unknown, absent or not as published."""
+
+
+@cache
+def registry() -> dict[str, dict]:
+    """data/datasets.yaml: name -> title, source, licence, mirrors, files (name, size, md5)."""
+    return yaml.safe_load((paths.root() / "data" / "datasets.yaml").read_text())
+
+
+def folder(name: str) -> Path:
+    """Where the files of a data set are, or belong. Raises DataError for an unknown name."""
+    if name not in registry():
+        raise DataError(f"expected a data set of {', '.join(registry())}; got {name!r}")
+    return Path(os.environ.get("CLCORE_DATA") or paths.root() / "data" / "cache") / name
+
+
+def _problem(name: str, entry: dict) -> str:
+    """ "" when a file is as published, else what is the matter with it and what to do."""
+    path = folder(name) / entry["name"]
+    where = f"{name}: {path}"
+    if not path.exists():
+        return (
+            f"{where} is not there; `python -m clcore data fetch {name}`, or put it there by hand"
+        )
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    if digest.hexdigest() == entry["md5"]:
+        return ""
+    # A file that was packed again holds the same bytes under another checksum.
+    if "content_md5" in entry and _content_md5(path) == entry["content_md5"]:
+        return ""
+    return (
+        f"{where} is damaged or another version: its md5 is {digest.hexdigest()}, published is "
+        f"{entry['md5']} ({entry['size']} bytes, here {path.stat().st_size}); delete it and run "
+        f"`python -m clcore data fetch {name}`"
+    )
+
+
+def _content_md5(path: Path) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    try:
+        with gzip.open(path) as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except (OSError, EOFError, zlib.error):
+        return ""
+    return digest.hexdigest()
+
+
+def verify(name: str) -> list[str]:
+    """What is the matter with the files of a data set: one line a file, empty when all is well."""
+    folder(name)
+    return [p for entry in registry()[name]["files"] if (p := _problem(name, entry))]
+
+
+def present() -> list[str]:
+    """Names of the data sets of which at least one file is here."""
+    return [
+        name
+        for name, entry in registry().items()
+        if any((folder(name) / file["name"]).exists() for file in entry["files"])
+    ]
+
+
+def overview() -> str:
+    """A table of all data sets."""
+    from tabulate import tabulate
+
+    rows = []
+    for name, entry in registry().items():
+        size = sum(file["size"] for file in entry["files"])
+        if not entry["files"]:
+            state = "embedded"
+        elif name not in present():
+            state = "not here"
+        else:
+            state = "damaged" if verify(name) else "here"
+        rows.append([name, entry["title"], f"{size / 1e6:.1f} MB", state, entry["licence"]])
+    table = tabulate(rows, ["name", "what", "download", "state", "licence"])
+    return (
+        f"{table}\n\nFiles belong in {folder('mnist').parent}/<name>/ ($CLCORE_DATA changes that)."
+    )
+
+
+def fetch(name: str) -> Path:
+    """Download what is missing or damaged from the first mirror that answers; return the folder.
+
+    Raises DataError naming file, checksum, place and every mirror's answer when none has it.
+    """
+    import pooch
+
+    where, entry = folder(name), registry()[name]
+    todo = [file for file in entry["files"] if _problem(name, file)]
+    if todo:
+        size = sum(file["size"] for file in todo) / 1e6
+        print(
+            f"{name}: {len(todo)} file(s), {size:.1f} MB, into {where} (licence: {entry['licence']})"
+        )
+    for file in todo:
+        answers = []
+        for mirror in entry["mirrors"]:
+            try:
+                pooch.retrieve(
+                    mirror + file["name"],
+                    known_hash=f"md5:{file['md5']}",
+                    fname=file["name"],
+                    path=where,
+                    downloader=pooch.HTTPDownloader(progressbar=True, timeout=30),
+                )
+                break
+            except (OSError, ValueError) as error:
+                answers.append(f"  {mirror}: {error}")
+        else:
+            raise DataError(
+                f"{name}: no mirror gave {file['name']} (md5 {file['md5']}, {file['size']} bytes):\n"
+                + "\n".join(answers)
+                + f"\nGet it by other means and put it into {where}; it is verified where it lies."
+            )
+    return where

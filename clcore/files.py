@@ -1,0 +1,76 @@
+"""Files that are either there whole or not at all."""
+
+import errno
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class DiskFull(OSError):
+    """No room to write a file. What was finished before is untouched."""
+
+
+def explain_full(error: OSError, path: Path) -> OSError:
+    """Return `error`, or a DiskFull that says what to do if `error` means a full disk or quota."""
+    if error.errno not in _FULL:
+        return error
+    return DiskFull(
+        error.errno,
+        f"no space left (or quota reached) while writing {path}; free some space and run the same "
+        "command again: everything finished so far is kept",
+    )
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write `data` to `path` so that a reader sees the old file or the new one, never a part.
+
+    Raises DiskFull when there is no room; the old file then stays.
+    """
+    path = Path(path)
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as out:
+            temporary = out.name
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException as error:
+        if temporary is not None and os.path.exists(temporary):
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise explain_full(error, path) from error
+        raise
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as readable JSON, atomically. NaN and infinity become the strings Python reads."""
+    write_atomic(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def read_json(path: Path, remedy: str) -> Any:
+    """Read JSON; a file that is missing or cut short gives a ValueError that names it and `remedy`."""
+    try:
+        return json.loads(Path(path).read_bytes())
+    except FileNotFoundError:
+        raise ValueError(f"{path} is not there; {remedy}") from None
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged or cut short ({error}); {remedy}") from None
+
+
+def sha256(*parts: bytes) -> str:
+    """Hex digest of the parts, each preceded by its length so that their borders count."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.hexdigest()

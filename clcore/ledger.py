@@ -1,0 +1,446 @@
+"""The public ledger: every numbered statement of the five papers, and what became of it.
+
+A claim is recorded by one call, `Ledger.check`, which takes what was measured, the bound, and a
+negative control: the same measurement on a version of the statement that ought to fail. No verdict
+is ever typed: `verdict` computes it from the checks.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from typing import Any
+
+import yaml
+
+from . import paths
+
+PAPERS = ("acl", "ddn", "nl", "ncl")
+VERDICTS = (
+    "holds",
+    "corrected",
+    "refuted",
+    "reproduced",
+    "differs",
+    "partial",
+    "blocked",
+    "todo",
+)
+EVIDENCE = ("exact", "protocol", "partial")
+RECORDS_MIME = "application/vnd.clcore.records+json"
+
+
+class LedgerError(ValueError):
+    """A check that the ledger refuses."""
+
+
+# ------------------------------------------------------------------------------------ the claims
+
+
+@cache
+def claims() -> dict[str, dict]:
+    """All claims as printed, by id, in ledger order (data/claims/*.yaml), validated.
+
+    Raises LedgerError naming the file, the row and what is wrong with it.
+    """
+    import jsonschema
+
+    folder = paths.root() / "data" / "claims"
+    schema = json.loads((folder / "schema.json").read_text())
+    validator = jsonschema.Draft202012Validator(schema)
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    rows: dict[str, dict] = {}
+    for paper in PAPERS:
+        path = folder / f"{paper}.yaml"
+        try:
+            document = yaml.load(path.read_text(), Loader=loader)
+        except yaml.YAMLError as error:
+            raise LedgerError(f"{paths.shown(path)} is not valid YAML: {error}") from None
+        for error in validator.iter_errors(document):
+            where = "/".join(str(p) for p in error.absolute_path)
+            raise LedgerError(f"{paths.shown(path)}, at {where or 'top'}: {error.message}")
+        for row in document["claims"]:
+            if row["id"] in rows:
+                raise LedgerError(f"{paths.shown(path)}: the id {row['id']} appears twice")
+            if row["id"].split("/")[0] != paper:
+                raise LedgerError(f"{paths.shown(path)}: the id {row['id']} is not of {paper}")
+            rows[row["id"]] = {"paper": paper, **row}
+    return rows
+
+
+def claim(claim_id: str) -> dict:
+    """One claim's row. Raises LedgerError that names near misses when the id is unknown."""
+    import difflib
+
+    rows = claims()
+    if claim_id not in rows:
+        near = difflib.get_close_matches(claim_id, rows, n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else "see data/claims/ for the ids"
+        raise LedgerError(f"expected the id of a claim, got {claim_id!r}; {hint}")
+    return rows[claim_id]
+
+
+# ------------------------------------------------------------------------------------- one check
+
+
+@dataclass(frozen=True)
+class Check:
+    """One measurement on a claim, with the control that must fail. Fields as in `Ledger.check`."""
+
+    claim: str
+    measured: float
+    bound: float
+    control: dict[str, float]
+    draws: int = 1
+    part: str = ""
+    relation: str = "<="
+    form: str = "printed"
+    evidence: str = "exact"
+    note: str = ""
+    counterexample: str = ""
+    correction: str = ""
+
+
+@dataclass(frozen=True)
+class Record(Check):
+    """A check that the ledger accepted."""
+
+    passed: bool = False
+    seconds: float = 0.0
+    anchor: str = ""
+
+
+def _satisfies(value: float, relation: str, bound: float) -> bool:
+    return value <= bound if relation == "<=" else value >= bound
+
+
+def judge(check: Check) -> bool:
+    """Whether `check` passes, after refusing what would be worthless. NaN never passes.
+
+    Raises LedgerError for an unknown claim, a missing, undefined or passing control, and a field
+    outside its values.
+    """
+    claim(check.claim)
+    name = f"{check.claim} {check.part!r}" if check.part else check.claim
+    for value, allowed, what in (
+        (check.relation, ("<=", ">="), "relation"),
+        (check.form, ("printed", "corrected"), "form"),
+        (check.evidence, EVIDENCE, "evidence"),
+    ):
+        if value not in allowed:
+            raise LedgerError(f"{name}: expected {what} in {allowed}, got {value!r}")
+    if check.draws < 1:
+        raise LedgerError(f"{name}: expected at least one draw, got {check.draws}")
+    if not check.control:
+        raise LedgerError(
+            f"{name}: a check needs a negative control; measure the same thing on a version of the "
+            "statement that ought to fail, and pass control={'what was broken': value}"
+        )
+    for broken, value in check.control.items():
+        if math.isnan(value):
+            raise LedgerError(f"{name}: the control {broken!r} is NaN, which shows nothing")
+        if _satisfies(value, check.relation, check.bound):
+            raise LedgerError(
+                f"{name}: the control {broken!r} passes ({value:.3g} {check.relation} "
+                f"{check.bound:.3g}), so the check cannot tell right from wrong; find a control "
+                "that breaks the statement, or a sharper measurement"
+            )
+    passed = _satisfies(check.measured, check.relation, check.bound)
+    if check.form == "corrected" and not check.correction:
+        raise LedgerError(f"{name}: a corrected form needs `correction`, the statement that holds")
+    if (
+        check.form == "printed"
+        and check.evidence == "exact"
+        and not passed
+        and not check.counterexample
+    ):
+        raise LedgerError(
+            f"{name}: the statement as printed fails ({check.measured:.3g}, bound "
+            f"{check.bound:.3g}); if that is the paper's doing, give a counterexample"
+        )
+    return passed
+
+
+def agreement(
+    ours: float, std: float, n: int, theirs: float, their_std: float, their_n: int, unit: float
+) -> bool:
+    """Whether a table cell agrees: |ours - theirs| <= 2 sqrt(s1^2/n1 + s2^2/n2) + unit/2.
+
+    `unit` is one unit of the paper's last printed digit (0.01 for 84.06); `n` counts seeds.
+    """
+    if n < 1 or their_n < 1:
+        raise LedgerError(f"expected at least one run a cell, got {n} and {their_n}")
+    error = math.sqrt(std**2 / n + their_std**2 / their_n)
+    return abs(ours - theirs) <= 2 * error + unit / 2
+
+
+# ----------------------------------------------------------------------------------- the verdict
+
+# From the verdict that a reader must hear of first to the one that says least.
+_ORDER = ("refuted", "corrected", "differs", "blocked", "partial", "reproduced", "holds")
+
+
+def _part_verdict(records: list[dict]) -> str:
+    printed = [r for r in records if r["form"] == "printed"]
+    corrected = [r for r in records if r["form"] == "corrected"]
+    if not printed:
+        raise LedgerError(
+            f"{records[0]['claim']} {records[0]['part']!r}: a correction was recorded, but the "
+            "printed form never was; check it too"
+        )
+    if all(r["passed"] for r in printed):
+        if corrected:
+            raise LedgerError(
+                f"{printed[0]['claim']} {printed[0]['part']!r}: a correction was recorded although "
+                "the printed form holds"
+            )
+        kinds = {r["evidence"] for r in printed}
+        if "partial" in kinds:
+            return "partial"
+        return "reproduced" if "protocol" in kinds else "holds"
+    failed = {r["evidence"] for r in printed if not r["passed"]}
+    if failed == {"partial"}:
+        return "partial"
+    if failed <= {"protocol", "partial"}:
+        return "differs"
+    return "corrected" if corrected and all(r["passed"] for r in corrected) else "refuted"
+
+
+def verdict(records: list[dict]) -> str:
+    """The verdict on one claim from all its records (dicts of Record, or {'blocked': reason}).
+
+    Each part is judged by itself; the claim gets the part's verdict that a reader must hear first:
+    refuted, corrected, differs, blocked, partial, reproduced, holds. No records: todo.
+    """
+    if not records:
+        return "todo"
+    parts: dict[str, list[dict]] = {}
+    found = set()
+    for record in records:
+        if "blocked" in record:
+            found.add("blocked")
+        else:
+            parts.setdefault(record["part"], []).append(record)
+    found |= {_part_verdict(part) for part in parts.values()}
+    return next(v for v in _ORDER if v in found)
+
+
+# -------------------------------------------------------------------- the ledger of one chapter
+
+
+@dataclass
+class Ledger:
+    """What one chapter records. `show` receives HTML, plain text and the new records."""
+
+    chapter: str
+    show: Callable[[str, str, list[dict]], None] | None = None
+    records: list[dict] = field(default_factory=list)
+    _clock: float = field(default_factory=time.perf_counter)
+
+    def start_clock(self) -> None:
+        """Count the next check's seconds from now (called at the start of every cell)."""
+        self._clock = time.perf_counter()
+
+    def check(
+        self,
+        claim: str | Check,
+        measured: float = math.nan,
+        bound: float = math.nan,
+        control: dict[str, float] | None = None,
+        **more: Any,
+    ) -> Record:
+        """Record one check, and show it.
+
+        claim: its id, such as "acl/thm1" (or a whole Check). measured: the worst value over the
+        draws. bound, relation: it passes when `measured relation bound` ("<=", or ">=").
+        control: {what was broken: the same measurement on the broken version}; each must fail.
+        draws: how many random inputs. part: which part of a statement of several. form: "printed",
+        or "corrected" together with correction=... evidence: "exact" (a statement), "protocol" (a
+        number at the paper's own protocol) or "partial" (smaller than that). counterexample: needed
+        where the printed form fails.
+
+        Raises LedgerError for an unknown id, a missing or passing control, and a second record of
+        the same claim, part and form.
+        """
+        record = self._accept(claim, measured, bound, control, more)
+        self._display([record])
+        return record
+
+    def run(self, functions: Iterable[Callable], draws: int, seed: int) -> list[Record]:
+        """Run check functions `f(draws, seed) -> Iterator[Check]`; record all, show one table."""
+        new = []
+        for function in functions:
+            self.start_clock()
+            new += [self._accept(check, 0, 0, None, {}) for check in function(draws, seed)]
+        self._display(new)
+        return new
+
+    def blocked(self, claim_id: str, missing: str) -> None:
+        """Record that a claim cannot be checked here, and what is missing for it."""
+        claim(claim_id)
+        self._once(claim_id, "", "blocked")
+        record = {"claim": claim_id, "blocked": missing, "anchor": anchor(claim_id)}
+        self.records.append(record)
+        if self.show:
+            self.show(_html([record]), f"{claim_id}: blocked, missing {missing}", [record])
+
+    def todo(self, groups: Iterable[tuple[str, str]]) -> list[str]:
+        """Ids of the (paper, ledger chapter) groups that nothing has been recorded for."""
+        groups, done = set(groups), {r["claim"] for r in self.records}
+        rows = claims().items()
+        return [i for i, r in rows if (r["paper"], r["chapter"]) in groups and i not in done]
+
+    def _accept(self, claim, measured, bound, control, more) -> Record:
+        check = (
+            claim
+            if isinstance(claim, Check)
+            else Check(claim, float(measured), float(bound), dict(control or {}), **more)
+        )
+        self._once(check.claim, check.part, check.form)
+        passed = judge(check)
+        now = time.perf_counter()
+        fields = asdict(check) | {
+            "measured": float(check.measured),
+            "bound": float(check.bound),
+            "control": {k: float(v) for k, v in check.control.items()},
+            "draws": int(check.draws),
+        }
+        record = Record(
+            **fields, passed=passed, seconds=now - self._clock, anchor=anchor(check.claim)
+        )
+        self._clock = now
+        self.records.append(asdict(record))
+        return record
+
+    def _once(self, claim_id: str, part: str, form: str) -> None:
+        for r in self.records:
+            if r["claim"] == claim_id and (
+                "blocked" in r or form == "blocked" or (r["part"], r["form"]) == (part, form)
+            ):
+                raise LedgerError(
+                    f"{claim_id} {part!r} ({form}) is recorded already in {self.chapter}; give each "
+                    "check of a claim its own `part`"
+                )
+
+    def _display(self, new: list[Record]) -> None:
+        if self.show and new:
+            rows = [asdict(r) for r in new]
+            self.show(_html(rows), "\n".join(_text(r) for r in rows), rows)
+
+
+def anchor(claim_id: str) -> str:
+    """The HTML id of the place in a chapter that checks a claim."""
+    return "claim-" + claim_id.replace("/", "-")
+
+
+def number(value: float | None) -> str:
+    """A measured value as shown to a reader: three significant digits."""
+    if value is None:
+        return ""
+    return f"{value:.3g}" if math.isfinite(value) else str(value)
+
+
+def outcome(record: dict) -> str:
+    """One record in words: passes, fails, or blocked; the corrected form is named as such."""
+    if "blocked" in record:
+        return "blocked"
+    word = "passes" if record["passed"] else "fails"
+    return f"corrected form {word}" if record["form"] == "corrected" else word
+
+
+def _text(r: dict) -> str:
+    control = "; ".join(f"{k}: {number(v)}" for k, v in r["control"].items())
+    part = f" [{r['part']}]" if r["part"] else ""
+    return (
+        f"{r['claim']}{part} {outcome(r)}: {number(r['measured'])} {r['relation']} "
+        f"{number(r['bound'])} over {r['draws']} draws (control {control})"
+    )
+
+
+def _html(rows: list[dict]) -> str:
+    from html import escape
+
+    seen: set[str] = set()
+    body = []
+    for r in rows:
+        first = "" if r["claim"] in seen else f' id="{r["anchor"]}"'
+        seen.add(r["claim"])
+        name = f'<a href="../book/ledger.html#{r["claim"].replace("/", "-")}">{r["claim"]}</a>'
+        if "blocked" in r:
+            body.append(
+                f'<tr{first}><th scope="row">{name}</th><td colspan="4">blocked: '
+                f"{escape(r['blocked'])}</td></tr>"
+            )
+            continue
+        what = escape(" · ".join(x for x in (r["part"], r["note"]) if x))
+        mark = "pass" if r["passed"] else "fail"
+        relation = "≤" if r["relation"] == "<=" else "≥"
+        control = "<br>".join(f"{escape(k)}: {number(v)}" for k, v in r["control"].items())
+        body.append(
+            f'<tr{first}><th scope="row">{name}'
+            + (f'<div class="cl-part">{what}</div>' if what else "")
+            + f'</th><td><span class="cl-mark cl-{mark}">{outcome(r)}</span></td>'
+            f'<td class="cl-num">{number(r["measured"])} {relation} {number(r["bound"])}</td>'
+            f"<td>{control}</td>"
+            f'<td class="cl-num">{r["draws"]}</td></tr>'
+        )
+    return (
+        '<div class="cl-checks" tabindex="0" role="region" aria-label="Checked claims">'
+        '<table class="cl-check"><thead><tr><th scope="col">claim</th><th scope="col">outcome</th>'
+        '<th scope="col">measured</th><th scope="col">control, which must fail</th>'
+        f'<th scope="col">draws</th></tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+    )
+
+
+# ------------------------------------------------------------------------------------- all rows
+
+
+def rows(results: Iterable[dict]) -> Iterator[dict]:
+    """Every claim with its verdict, from the results of chapters (see `clcore.results`).
+
+    Yields dicts with the claim's own fields and: notebook, verdict, measured, bound, relation,
+    control, draws, seconds, profile, device, anchor, checks. The single values are those of the
+    check that decides the verdict.
+    """
+    found: dict[str, list[tuple[dict, dict]]] = {}
+    for result in results:
+        for record in result["records"]:
+            found.setdefault(record["claim"], []).append((record, result))
+    for claim_id, row in claims().items():
+        here = found.get(claim_id, [])
+        records = [record for record, _ in here]
+        out = {k: row[k] for k in ("id", "paper", "where", "kind", "statement", "conditions")}
+        out |= {"chapter": row["chapter"], "needs": row["needs"], "verdict": verdict(records)}
+        deciding = _deciding(records)
+        result = here[0][1] if here else {}
+        page = f"chapters/{result['chapter']}.html" if here else None
+        out |= {"notebook": result.get("chapter")}
+        keys = ("measured", "bound", "relation", "control", "draws")
+        out |= {k: deciding.get(k) if deciding else None for k in keys}
+        out |= {
+            "seconds": sum(r.get("seconds", 0.0) for r in records) if here else None,
+            "profile": result.get("profile"),
+            "device": result.get("device"),
+            "anchor": f"{page}#{anchor(claim_id)}" if here else None,
+            "blocked": next((r["blocked"] for r in records if "blocked" in r), None),
+            "checks": [r for r in records if "blocked" not in r],
+        }
+        yield out
+
+
+def _deciding(records: list[dict]) -> dict | None:
+    """The failing printed check if there is one, else the one that comes closest to its bound."""
+    checks = [r for r in records if "blocked" not in r]
+    failing = [r for r in checks if r["form"] == "printed" and not r["passed"]]
+    if failing or not checks:
+        return failing[0] if failing else None
+
+    def slack(r: dict) -> float:
+        small, large = r["measured"], r["bound"]
+        if r["relation"] == ">=":
+            small, large = large, small
+        return small / large if large else 0.0
+
+    return max(checks, key=slack)

@@ -1,0 +1,121 @@
+"""From executed chapters and ledger rows to the static site in _build/html."""
+
+import functools
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from . import pages, paths
+from .files import explain_full, sha256, write_atomic
+
+
+def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> str:
+    """Make the site if anything in it changed; the old site stays until the new one is whole.
+
+    chapters: (file name, content) of each page below chapters/. Returns "" or what went wrong.
+    """
+    base = paths.build_dir()
+    html, old = base / "html", base / "html.old"
+    if old.exists() and not html.exists():  # killed between the two renames below
+        os.replace(old, html)
+    try:
+        stage = _stage(rows, book, chapters)
+        key = _key(stage)
+        stamp = html / ".key"
+        if stamp.exists() and stamp.read_text() == key:
+            print("site: nothing changed")
+            return ""
+        print("site: building", flush=True)
+        whole = all(chapter["status"] == "ok" for chapter in book["chapters"])
+        made = _sphinx(stage, base, strict=whole)
+        if isinstance(made, str):
+            return made
+        write_atomic(made / ".key", key.encode())
+        shutil.rmtree(old, ignore_errors=True)
+        if html.exists():
+            os.replace(html, old)
+        os.replace(made, html)
+        shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(base / "jb", ignore_errors=True)
+    except OSError as error:
+        return str(explain_full(error, base))
+    return ""
+
+
+def _stage(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> Path:
+    """Lay out the book's sources anew: prose pages, executed chapters, generated pages."""
+    root, stage = paths.root(), paths.build_dir() / "stage"
+    shutil.rmtree(stage, ignore_errors=True)
+    shutil.copytree(root / "book", stage / "book", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(root / "_toc.yml", stage)
+    config = yaml.safe_load((root / "_config.yml").read_text())
+    if book["repository"]:
+        config = pages.with_repository(config, book["repository"])
+    write_atomic(stage / "_config.yml", yaml.safe_dump(config, sort_keys=False).encode())
+    for name, content in chapters:
+        write_atomic(stage / "chapters" / name, content)
+    pages.write_pages(rows, stage, book)
+    return stage
+
+
+def _key(stage: Path) -> str:
+    """Digest of everything that the site is made from."""
+    files = sorted(path for path in stage.rglob("*") if path.is_file())
+    parts = [
+        part
+        for path in files
+        for part in (str(path.relative_to(stage)).encode(), path.read_bytes())
+    ]
+    return sha256((paths.root() / "requirements.txt").read_bytes(), *parts)
+
+
+def _sphinx(stage: Path, base: Path, strict: bool) -> Path | str:
+    """Run Jupyter Book from scratch, since its own cache can outlive a kill in a broken state.
+
+    strict: warnings are errors (off only when a chapter failed, whose labels others refer to).
+    Returns the folder with the pages, or the warnings and errors.
+    """
+    out = base / "jb"
+    shutil.rmtree(out, ignore_errors=True)
+    command = [sys.executable, "-m", "jupyter_book.cli.main", "build", str(stage)]
+    command += ["--path-output", str(out), "--keep-going", "-n"] + (["-W"] if strict else [])
+    environment = os.environ | {"PYTHONWARNINGS": "ignore", "NO_COLOR": "1"}
+    with open(base / "site.log", "wb") as log:
+        status = subprocess.run(command, env=environment, stdout=log, stderr=log).returncode
+    lines = (base / "site.log").read_text(errors="replace").splitlines()
+    if status:
+        bad = [line for line in lines if "WARNING" in line or "ERROR" in line or "Error" in line]
+        shown = "\n".join(bad[:40] or lines[-40:])
+        return f"the site was not built (whole log: {base / 'site.log'}):\n{shown}"
+    return out / "_build" / "html"
+
+
+def serve(port: int) -> None:
+    """Serve the built site on this machine until interrupted."""
+    folder = paths.build_dir() / "html"
+    if not (folder / "index.html").exists():
+        raise FileNotFoundError(f"there is no site in {folder} yet; run `make book` first")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
+        print(f"http://127.0.0.1:{server.server_address[1]}/ (stop with Ctrl-C)", flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print()
+
+
+def rows_file() -> dict:
+    """The last build's ledger ({"book", "rows"}), or every claim as `todo` before any build."""
+    from . import ledger
+    from .files import read_json
+
+    path = paths.build_dir() / "ledger.json"
+    if not path.exists():
+        return {"book": None, "rows": list(ledger.rows([]))}
+    return json.loads(json.dumps(read_json(path, "run `make book` to make it again")))
