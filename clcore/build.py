@@ -183,6 +183,7 @@ def _execute(run: Run, progress: bool) -> None:
     )
     work = paths.build_dir() / "work" / f"{run.name}-{os.getpid()}"
     checkpoints = paths.build_dir() / "checkpoints" / run.entry.name
+    ipython = tempfile.mkdtemp(prefix="clcore-")
     try:
         work.mkdir(parents=True, exist_ok=True)
         job = {
@@ -195,7 +196,7 @@ def _execute(run: Run, progress: bool) -> None:
         write_json(work / "job.json", job)
         environment = os.environ | {
             "CLCORE_CHECKPOINTS": str(checkpoints),
-            "IPYTHONDIR": str(paths.build_dir() / "ipython"),
+            "IPYTHONDIR": ipython,  # neither the reader's start-up files nor their history
             "JUPYTER_PREFER_ENV_PATH": "1",
             "PYTHONPATH": os.pathsep.join(
                 filter(None, [str(paths.root()), os.environ.get("PYTHONPATH")])
@@ -224,12 +225,13 @@ def _execute(run: Run, progress: bool) -> None:
             _keep(run, data)
             shutil.rmtree(checkpoints, ignore_errors=True)
         print(f"{run.name}: {run.status} after {run.outcome.get('seconds', '?')} s", flush=True)
-    except OSError as error:
-        problem = explain_full(error, work)
+    except (OSError, ValueError) as error:
+        problem = explain_full(error, work) if isinstance(error, OSError) else error
         run.status = "failed"
         run.outcome = {"status": "failed", "error": f"{type(problem).__name__}: {problem}"}
     finally:
         shutil.rmtree(work, ignore_errors=True)
+        shutil.rmtree(ipython, ignore_errors=True)
 
 
 def _vanished(status: int, log: Path) -> dict:
@@ -353,7 +355,7 @@ def _lock() -> Iterator[None]:
     folder = paths.build_dir()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = open(folder / "lock", "a+")
+        handle = open(folder / "lock", "a+")  # noqa: SIM115 (closed below, with the lock)
     except OSError as error:
         raise explain_full(error, folder) from error
     with handle:

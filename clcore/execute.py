@@ -59,6 +59,7 @@ def main(job_file: str) -> int:
             job["output"],
             parameters=job["parameters"],
             kernel_name="python3",
+            language="python",
             cwd=str(Path(job["notebook"]).parent),
             progress_bar=job["progress"],
             coalesce_streams=True,
