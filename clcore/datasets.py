@@ -1,4 +1,4 @@
-"""The registry of real data sets: where they come from, whether they are here, whether they are whole.
+"""The registry of real data sets: where they come from, whether they are here and whole.
 
 Files live in $CLCORE_DATA (data/cache by default), one folder a data set; a file put there by hand
 is found like a downloaded one. Nothing is unpickled, and nothing is used unverified.
@@ -30,7 +30,11 @@ def folder(name: str) -> Path:
     """Where the files of a data set are, or belong. Raises DataError for an unknown name."""
     if name not in registry():
         raise DataError(f"expected a data set of {', '.join(registry())}; got {name!r}")
-    return Path(os.environ.get("CLCORE_DATA") or paths.root() / "data" / "cache") / name
+    return _base() / name
+
+
+def _base() -> Path:
+    return Path(os.environ.get("CLCORE_DATA") or paths.root() / "data" / "cache")
 
 
 def _problem(name: str, entry: dict) -> str:
@@ -98,9 +102,7 @@ def overview() -> str:
             state = "damaged" if verify(name) else "here"
         rows.append([name, entry["title"], f"{size / 1e6:.1f} MB", state, entry["licence"]])
     table = tabulate(rows, ["name", "what", "download", "state", "licence"])
-    return (
-        f"{table}\n\nFiles belong in {folder('mnist').parent}/<name>/ ($CLCORE_DATA changes that)."
-    )
+    return f"{table}\n\nFiles belong in {_base()}/<name>/ ($CLCORE_DATA changes that)."
 
 
 def fetch(name: str) -> Path:
@@ -115,7 +117,8 @@ def fetch(name: str) -> Path:
     if todo:
         size = sum(file["size"] for file in todo) / 1e6
         print(
-            f"{name}: {len(todo)} file(s), {size:.1f} MB, into {where} (licence: {entry['licence']})"
+            f"{name}: {len(todo)} file(s), {size:.1f} MB, into {where} "
+            f"(licence: {entry['licence']})"
         )
     for file in todo:
         answers = []
@@ -133,7 +136,8 @@ def fetch(name: str) -> Path:
                 answers.append(f"  {mirror}: {error}")
         else:
             raise DataError(
-                f"{name}: no mirror gave {file['name']} (md5 {file['md5']}, {file['size']} bytes):\n"
+                f"{name}: no mirror gave {file['name']} "
+                f"(md5 {file['md5']}, {file['size']} bytes):\n"
                 + "\n".join(answers)
                 + f"\nGet it by other means and put it into {where}; it is verified where it lies."
             )

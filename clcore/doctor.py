@@ -30,15 +30,12 @@ def examine() -> int:
     disk = shutil.disk_usage(paths.root())
     memory = psutil.virtual_memory()
     print(f"python     {platform.python_version()} ({sys.executable})")
-    print(
-        f"torch      {torch.__version__}, {torch.get_num_threads()} threads of {os.cpu_count()} cores"
-    )
+    threads = f"{torch.get_num_threads()} threads of {os.cpu_count()} cores"
+    print(f"torch      {torch.__version__}, {threads}")
     print(f"device     {', '.join(gpus) or 'no CUDA device: everything runs on the CPU'}")
     print(f"memory     {memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free")
     print(f"disk       {disk.free / 2**30:.1f} GiB free at {paths.root()}")
     problems, notes = [], []
-    if sys.version_info < (3, 11):
-        problems.append("Python 3.11 or newer is needed; install it and run `make book` again")
     for name, version in pinned().items():
         try:
             here = importlib.metadata.version(name)

@@ -53,12 +53,13 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as readable JSON, atomically. NaN and infinity become the strings Python reads."""
-    write_atomic(path, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
+    """Write `value` as readable JSON, atomically."""
+    text = json.dumps(value, indent=1, ensure_ascii=False, default=str)
+    write_atomic(path, (text + "\n").encode())
 
 
 def read_json(path: Path, remedy: str) -> Any:
-    """Read JSON; a file that is missing or cut short gives a ValueError that names it and `remedy`."""
+    """Read JSON. Raises ValueError naming the file and `remedy` if it is missing or cut short."""
     try:
         return json.loads(Path(path).read_bytes())
     except FileNotFoundError:

@@ -4,7 +4,6 @@ import ast
 import json
 import platform
 import re
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,47 +20,37 @@ def groups(notebook: Path) -> list[tuple[str, str]]:
     return [tuple(group.split("/")) for group in metadata.get("clcore", {}).get("claims", [])]
 
 
-def imported(source: str) -> set[str]:
-    """Modules of clcore that a piece of Python imports, as dotted names below clcore."""
+def imported(source: str, package: str = "") -> set[str]:
+    """Modules that a piece of Python imports, as dotted names; `package` is where it stands."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            stem = "clcore" if node.level else node.module or ""
-            if node.level:
-                stem = ".".join(filter(None, ["clcore", node.module]))
-            names = [stem] + [f"{stem}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        found |= {n.removeprefix("clcore.") for n in names if n.startswith("clcore.")}
+            above = package.split(".")[: len(package.split(".")) + 1 - node.level]
+            stem = ".".join(filter(None, [*(above if node.level else []), node.module]))
+            # The names may be modules themselves, or things inside the module.
+            found |= {stem} | {f"{stem}.{alias.name}" for alias in node.names}
     return found
 
 
-@cache
-def _module(name: str) -> Path | None:
-    base = paths.root() / "clcore" / name.replace(".", "/")
-    for path in (base.with_suffix(".py"), base / "__init__.py"):
-        if path.is_file():
-            return path
-    return None
+def _file(module: str) -> Path | None:
+    """The file of a module of clcore, None for others and for names inside a module."""
+    base = paths.root() / module.replace(".", "/")
+    candidates = (base.with_suffix(".py"), base / "__init__.py")
+    return next((p for p in candidates if module.startswith("clcore.") and p.is_file()), None)
 
 
 def closure(sources: list[str]) -> list[Path]:
     """Files of clcore that the given pieces of Python need, directly or through one another."""
-    todo = set().union(*map(imported, sources)) if sources else set()
+    todo = {module for source in sources for module in imported(source)}
     seen: set[Path] = set()
     while todo:
-        path = _module(todo.pop())
-        if path is None or path in seen:
-            continue
-        seen.add(path)
-        text = path.read_text()
-        if path.parent.name != "clcore":
-            # Inside a subpackage one leading dot means that subpackage, two mean clcore.
-            text = re.sub(r"^(\s*from )\.(?=[a-z_ ])", rf"\1.{path.parent.name}.", text, flags=re.M)
-            text = re.sub(r"^(\s*from )\.\.", r"\1.", text, flags=re.M)
-        todo |= imported(text)
+        path = _file(todo.pop())
+        if path is not None and path not in seen:
+            seen.add(path)
+            package = ".".join(path.relative_to(paths.root()).parent.parts)
+            todo |= imported(path.read_text(), package)
     return sorted(seen)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from . import paths
+from .tex import typeset
 
 PAPERS = ("acl", "ddn", "nl", "ncl")
 VERDICTS = (
@@ -113,7 +114,7 @@ class Record(Check):
 
 
 def _satisfies(value: float, relation: str, bound: float) -> bool:
-    return value <= bound if relation == "<=" else value >= bound
+    return bool(value <= bound if relation == "<=" else value >= bound)
 
 
 def judge(check: Check) -> bool:
@@ -320,8 +321,8 @@ class Ledger:
                 "blocked" in r or form == "blocked" or (r["part"], r["form"]) == (part, form)
             ):
                 raise LedgerError(
-                    f"{claim_id} {part!r} ({form}) is recorded already in {self.chapter}; give each "
-                    "check of a claim its own `part`"
+                    f"{claim_id} {part!r} ({form}) is recorded already in {self.chapter}; give "
+                    "each check of a claim its own `part`"
                 )
 
     def _display(self, new: list[Record]) -> None:
@@ -360,8 +361,6 @@ def _text(r: dict) -> str:
 
 
 def _html(rows: list[dict]) -> str:
-    from html import escape
-
     seen: set[str] = set()
     body = []
     for r in rows:
@@ -371,13 +370,13 @@ def _html(rows: list[dict]) -> str:
         if "blocked" in r:
             body.append(
                 f'<tr{first}><th scope="row">{name}</th><td colspan="4">blocked: '
-                f"{escape(r['blocked'])}</td></tr>"
+                f"{typeset(r['blocked'])}</td></tr>"
             )
             continue
-        what = escape(" · ".join(x for x in (r["part"], r["note"]) if x))
+        what = " · ".join(typeset(x) for x in (r["part"], r["note"]) if x)
         mark = "pass" if r["passed"] else "fail"
         relation = "≤" if r["relation"] == "<=" else "≥"
-        control = "<br>".join(f"{escape(k)}: {number(v)}" for k, v in r["control"].items())
+        control = "<br>".join(f"{typeset(k)}: {number(v)}" for k, v in r["control"].items())
         body.append(
             f'<tr{first}><th scope="row">{name}'
             + (f'<div class="cl-part">{what}</div>' if what else "")
@@ -387,7 +386,8 @@ def _html(rows: list[dict]) -> str:
             f'<td class="cl-num">{r["draws"]}</td></tr>'
         )
     return (
-        '<div class="cl-checks" tabindex="0" role="region" aria-label="Checked claims">'
+        '<div class="cl-checks mathjax_process" tabindex="0" role="region" '
+        'aria-label="Checked claims">'
         '<table class="cl-check"><thead><tr><th scope="col">claim</th><th scope="col">outcome</th>'
         '<th scope="col">measured</th><th scope="col">control, which must fail</th>'
         f'<th scope="col">draws</th></tr></thead><tbody>{"".join(body)}</tbody></table></div>'

@@ -7,7 +7,7 @@ from pathlib import Path
 def root() -> Path:
     """The repository root: $CLCORE_ROOT if set, else the folder that holds this package.
 
-    Raises FileNotFoundError when data/claims is not there (clcore installed without its repository).
+    Raises FileNotFoundError when there is no data/claims (clcore installed without its clone).
     """
     here = Path(os.environ.get("CLCORE_ROOT") or Path(__file__).resolve().parents[1])
     if not (here / "data" / "claims").is_dir():

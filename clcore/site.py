@@ -83,7 +83,7 @@ def _sphinx(stage: Path, base: Path, strict: bool) -> Path | str:
     """
     out = base / "jb"
     shutil.rmtree(out, ignore_errors=True)
-    command = [sys.executable, "-m", "jupyter_book.cli.main", "build", str(stage)]
+    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(stage)]
     command += ["--path-output", str(out), "--keep-going", "-n"] + (["-W"] if strict else [])
     environment = os.environ | {"PYTHONWARNINGS": "ignore", "NO_COLOR": "1"}
     with open(base / "site.log", "wb") as log:

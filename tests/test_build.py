@@ -53,9 +53,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setenv("CLCORE_ROOT", str(root))
     monkeypatch.setenv("CLCORE_BUILD", str(root / "_build"))
     monkeypatch.setattr(site, "build", lambda rows, book, chapters: "")
-    keys._module.cache_clear()
-    yield root
-    keys._module.cache_clear()
+    return root
 
 
 def last(root: Path) -> dict:
@@ -87,7 +85,10 @@ def test_runs_once_and_then_comes_from_the_cache(project, capsys):
 
 
 def test_failures_are_told_and_do_not_stop_the_others(project, capsys):
-    bars = "import sys\nfrom tqdm import tqdm\nfor _ in tqdm(range(300), file=sys.stdout, mininterval=0): pass"
+    bars = (
+        "import sys\nfrom tqdm import tqdm\n"
+        "for _ in tqdm(range(300), file=sys.stdout, mininterval=0): pass"
+    )
     notebook(project / "chapters" / "good.ipynb", bars, CHECK)
     notebook(project / "chapters" / "other.ipynb", "x = 1\nraise KeyError('the gap')")
     assert build.build("smoke", jobs=2) == 1
@@ -109,7 +110,10 @@ def test_failures_are_told_and_do_not_stop_the_others(project, capsys):
 @pytest.mark.parametrize(
     ("cell", "told"),
     [
-        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "kernel died.*killed it for mem"),
+        (
+            "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
+            "kernel died.*killed it for mem",
+        ),
         ("raise MemoryError('n = 10^9')", "MemoryError: n = 10.9\nThe chapter ran out of memory"),
         ("here.ledger.check('acl/thm1', 0, 1, {})", "needs a negative control"),
         ("here.ledger.check('acl/thm99', 0, 1, {'b': 2})", "did you mean"),
@@ -136,7 +140,6 @@ def test_chapter_that_never_closes_is_refused(project, capsys):
 
 def test_edit_concerns_only_what_depends_on_it(project):
     def both():
-        keys._module.cache_clear()
         return {run.name: run.key for run in build.plan("smoke", None, "cpu")}
 
     before = both()
@@ -168,6 +171,21 @@ def test_closure_follows_imports_through_subpackages():
     assert {"checks/acl_minmax.py", "contrast.py", "losses.py", "ledger.py", "paths.py"} <= names
     assert "build.py" not in names
     assert "sweep.py" not in names
+
+
+@pytest.mark.parametrize(
+    ("source", "package", "found"),
+    [
+        ("import clcore.sweep", "", {"clcore.sweep"}),
+        ("from clcore import sweep", "", {"clcore", "clcore.sweep"}),
+        ("from . import sweep", "clcore", {"clcore", "clcore.sweep"}),
+        ("from .sweep import train", "clcore", {"clcore.sweep", "clcore.sweep.train"}),
+        ("from ..ledger import Check", "clcore.checks", {"clcore.ledger", "clcore.ledger.Check"}),
+        ("from .a import b", "clcore.checks", {"clcore.checks.a", "clcore.checks.a.b"}),
+    ],
+)
+def test_imports_are_resolved(source, package, found):
+    assert keys.imported(source, package) == found
 
 
 def test_unknown_things_are_refused_before_a_kernel_starts(project):

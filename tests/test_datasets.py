@@ -81,10 +81,11 @@ def test_damage_is_named_and_mended(mirror, damage):
 
 def test_no_mirror_says_where_to_put_it(mirror):
     (mirror / "a.gz").unlink()
-    with pytest.raises(DataError, match=r"no mirror gave a\.gz \(md5 [0-9a-f]{32}, \d+ bytes\)") as e:
+    told = r"no mirror gave a\.gz \(md5 [0-9a-f]{32}, \d+ bytes\)"
+    with pytest.raises(DataError, match=told) as error:
         datasets.fetch("small")
-    assert "gone/" in str(e.value)
-    assert str(datasets.folder("small")) in str(e.value)
+    assert "gone/" in str(error.value)
+    assert str(datasets.folder("small")) in str(error.value)
 
 
 def test_wrong_file_from_a_mirror_is_not_kept(mirror):
@@ -95,7 +96,7 @@ def test_wrong_file_from_a_mirror_is_not_kept(mirror):
 
 
 def test_unknown_name():
-    with pytest.raises(DataError, match="expected a data set of digits, mnist.*got 'cifar'"):
+    with pytest.raises(DataError, match=r"expected a data set of digits, mnist.*got 'cifar'"):
         datasets.folder("cifar")
 
 

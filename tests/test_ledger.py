@@ -47,7 +47,7 @@ def test_a_damaged_row_is_named(tmp_path, monkeypatch):
 
 
 def test_unknown_claim_names_near_ones():
-    with pytest.raises(LedgerError, match="acl/thm11.*did you mean.*acl/thm1"):
+    with pytest.raises(LedgerError, match=r"acl/thm11.*did you mean.*acl/thm1"):
         Ledger("x").check("acl/thm11", 0, 1, {"broken": 2})
 
 

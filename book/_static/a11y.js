@@ -1,0 +1,60 @@
+// Repairs to the theme's markup, for readers who use the keyboard or a screen reader.
+(() => {
+  "use strict";
+
+  // What scrolls sideways must be reachable by keyboard, and only that: no needless tab stops.
+  const SCROLLING = [
+    ".math", "mjx-container[display]", ".cl-wide", "pre", ".cell_output .output", ".cl-statement",
+    ".pst-scrollable-table-container",
+  ].join(",");
+
+  function reach(element) {
+    const style = getComputedStyle(element);
+    const scrolls =
+      /auto|scroll/.test(style.overflowX) && element.scrollWidth > element.clientWidth + 1;
+    if (scrolls && !element.querySelector('[tabindex="0"]') && !element.hasAttribute("tabindex")) {
+      element.tabIndex = 0;
+      element.dataset.reach = "";
+    } else if (!scrolls && element.dataset.reach === "") {
+      element.removeAttribute("tabindex");
+      delete element.dataset.reach;
+    }
+  }
+
+  // A formula in running text that is wider than its line gets a box of its own.
+  function fit(formula) {
+    const block = formula.closest("p, li, td, dd, figcaption, div");
+    const wide = formula.firstElementChild?.getBoundingClientRect().width > block?.clientWidth;
+    formula.classList.toggle("cl-wide", Boolean(wide));
+  }
+
+  function reachAll() {
+    document.querySelectorAll("mjx-container:not([display])").forEach(fit);
+    document.querySelectorAll(SCROLLING).forEach(reach);
+  }
+
+  function repair() {
+    const sidebar = document.getElementById("pst-primary-sidebar");
+    sidebar?.setAttribute("role", "region");
+    sidebar?.setAttribute("aria-label", "Book");
+    // A list whose entries are not list items; and a role that the standard has dropped.
+    document.querySelector(".citation-list")?.removeAttribute("role");
+    for (const entry of document.querySelectorAll(".citation")) entry.removeAttribute("role");
+
+    const article = document.querySelector(".bd-article");
+    if (!article) return;
+    let waiting = 0;
+    const later = () => {
+      clearTimeout(waiting);
+      waiting = setTimeout(reachAll, 100);
+    };
+    // Formulas arrive late, folded parts open, the window changes its width.
+    new ResizeObserver(later).observe(article);
+    new MutationObserver(later).observe(article, { childList: true, subtree: true });
+    article.addEventListener("toggle", later, true);
+    later();
+  }
+
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", repair);
+  else repair();
+})();

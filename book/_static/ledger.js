@@ -1,0 +1,90 @@
+// The ledger page: filters whose state lives in the address, and statements typeset when opened.
+(() => {
+  "use strict";
+  const NAMES = ["paper", "chapter", "kind", "verdict"];
+
+  function start() {
+    const form = document.querySelector(".cl-filters");
+    const claims = [...document.querySelectorAll(".cl-claim")];
+    if (!form || !claims.length) return;
+
+    // Read before MathJax turns the LaTeX, which readers search for, into glyphs.
+    const words = new Map(claims.map((c) => [c, c.textContent.toLowerCase()]));
+    const count = form.querySelector(".cl-count");
+
+    function apply() {
+      const query = form.elements.q.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let shown = 0;
+      for (const claim of claims) {
+        const fits =
+          NAMES.every((n) => !form.elements[n].value || claim.dataset[n] === form.elements[n].value) &&
+          query.every((word) => words.get(claim).includes(word));
+        claim.hidden = !fits;
+        shown += fits;
+      }
+      count.textContent = `${shown} of ${claims.length} claims`;
+    }
+
+    function read() {
+      const state = new URLSearchParams(location.search);
+      for (const name of [...NAMES, "q"]) {
+        form.elements[name].value = state.get(name) ?? "";
+        if (form.elements[name].selectedIndex === -1) form.elements[name].value = "";
+      }
+      apply();
+    }
+
+    function write() {
+      const state = new URLSearchParams();
+      for (const name of [...NAMES, "q"]) {
+        if (form.elements[name].value) state.set(name, form.elements[name].value);
+      }
+      const query = state.toString();
+      history.replaceState(null, "", location.pathname + (query ? `?${query}` : ""));
+      apply();
+    }
+
+    // A link to one row wins over the filters, and opens it.
+    function target() {
+      const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+      const claim = row?.closest(".cl-claim");
+      if (!claim) return;
+      if (claim.hidden) {
+        form.reset();
+        apply();
+      }
+      claim.querySelector("details").open = true;
+      row.scrollIntoView({ block: "center" });
+    }
+
+    form.addEventListener("input", write);
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("reset", () => setTimeout(write));
+    addEventListener("popstate", read);
+    addEventListener("hashchange", target);
+    for (const details of document.querySelectorAll(".cl-claim details")) {
+      details.addEventListener("toggle", () => details.open && typeset(details));
+    }
+    form.hidden = false;
+    read();
+    target();
+  }
+
+  // One formula set at a time: MathJax may stop midway to load an extension.
+  let queue = Promise.resolve();
+
+  function typeset(details) {
+    if (details.dataset.typeset) return;
+    details.dataset.typeset = "asked";
+    queue = queue.then(async () => {
+      // Until its script has come, window.MathJax is only its configuration.
+      while (!window.MathJax?.startup?.promise) await new Promise((go) => setTimeout(go, 50));
+      await window.MathJax.startup.promise;
+      await window.MathJax.typesetPromise([details]);
+      details.dataset.typeset = "done";
+    });
+  }
+
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
+})();

@@ -1,0 +1,132 @@
+"""Fixtures for the tests that open the built site in a browser."""
+
+import functools
+import http.server
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from clcore import paths
+
+CHROMIUM = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def site_folder() -> Path:
+    """Where the built site is: $CLCORE_SITE, else the build's html folder."""
+    return Path(os.environ.get("CLCORE_SITE") or paths.build_dir() / "html")
+
+
+def _absent(reason: str) -> None:
+    """Skip; but where everything ought to be there, a skipped test would hide a failure."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def site() -> Path:
+    """The folder of the built site."""
+    if not (site_folder() / "index.html").exists():
+        _absent(f"no built site in {site_folder()}; run `make book` first")
+    return site_folder()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def address(site: Path) -> Iterator[str]:
+    """The site, served on this machine; ends in a slash."""
+    handler = functools.partial(_Quiet, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator:
+    """A running Chromium."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    program = next(filter(None, map(shutil.which, names)), None)
+    if program is None:
+        _absent("no Chromium on the path; on Debian: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM)
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Tab:
+    """A page of the site in the browser, and everything that went wrong in it."""
+
+    page: object
+    address: str
+    problems: list[str] = field(default_factory=list)
+
+    def open(self, path: str) -> None:
+        """Go to a page of the site and wait until nothing is loading and formulas are set."""
+        self.page.goto(self.address + path)
+        self.page.wait_for_load_state("networkidle")
+        self.page.evaluate(
+            "window.MathJax?.startup?.promise ?? Promise.resolve()"
+            ".then(() => new Promise((go) => setTimeout(go, 250)))"
+        )
+
+    def resize(self, width: int) -> None:
+        self.page.set_viewport_size({"width": width, "height": 900})
+        self.page.wait_for_timeout(250)
+
+
+@pytest.fixture
+def tab(chromium: object, address: str, request: pytest.FixtureRequest) -> Iterator[Tab]:
+    """A fresh page. `indirect` parameters are options of the browser context."""
+    context = chromium.new_context(**getattr(request, "param", {}))
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    tab = Tab(page, address)
+    host = urlsplit(address).netloc
+
+    def route(route: object) -> None:
+        url = urlsplit(route.request.url)
+        if url.scheme in ("http", "https") and url.netloc != host:
+            tab.problems.append(f"request to another host: {route.request.url}")
+            route.abort()
+        else:
+            route.continue_()
+
+    def response(answer: object) -> None:
+        # Browsers ask for this by themselves where a page names no icon.
+        if answer.status >= 400 and not answer.url.endswith("/favicon.ico"):
+            tab.problems.append(f"{answer.status} for {answer.url}")
+
+    def console(message: object) -> None:
+        if message.type == "error" and "favicon.ico" not in str(message.location):
+            tab.problems.append(f"console: {message.text}")
+
+    page.route("**/*", route)
+    page.on("response", response)
+    page.on("console", console)
+    page.on("pageerror", lambda error: tab.problems.append(f"script: {error}"))
+    yield tab
+    context.close()
