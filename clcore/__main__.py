@@ -123,9 +123,8 @@ def data_verify(name: Annotated[str | None, typer.Argument()] = None) -> None:
 def main() -> int:
     """Run a command; an error that explains itself is shown without a traceback."""
     try:
-        app(standalone_mode=False)
-    except typer.Exit as end:
-        return end.exit_code
+        # Without its stand-alone mode, the status that a command exits with is returned.
+        return app(standalone_mode=False) or 0
     except (KeyboardInterrupt, typer.Abort):
         print("\nInterrupted. What was finished is kept: run the same command again to carry on.")
         return 130
@@ -137,7 +136,6 @@ def main() -> int:
             print(f"error: {error}", file=sys.stderr)
             return 2
         raise
-    return 0
 
 
 if __name__ == "__main__":

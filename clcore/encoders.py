@@ -12,7 +12,8 @@ Params = dict[str, Tensor]
 # 3x3 patches of an 8x8 image, their 36 places ordered so that each 2x2 block of places is
 # contiguous: the second convolution (2x2, stride 2) is then a reshape and a product, and no
 # gradient has to flow through a gather.
-_PLACES = [(2 * r + i, 2 * c + j) for r in range(3) for c in range(3) for i in (0, 1) for j in (0, 1)]
+_CORNERS = [(2 * r, 2 * c) for r in range(3) for c in range(3)]
+_PLACES = [(r + i, c + j) for r, c in _CORNERS for i in (0, 1) for j in (0, 1)]
 _PATCHES = [[(r + i) * 8 + c + j for i in range(3) for j in range(3)] for r, c in _PLACES]
 
 

@@ -1,0 +1,87 @@
+"""The chapters as they are committed, and what their last smoke run found."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+from clcore import build, keys, ledger, parameters, paths
+
+SITE = os.environ.get("CLCORE_SITE")
+NOTEBOOKS = [paths.root() / "chapters" / f"{name}.ipynb" for name in build.chapters()]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Rows of the ledger that the site under test was built with."""
+    if not SITE or not (Path(SITE).parent / "ledger.json").exists():
+        if os.environ.get("CI") == "true":
+            pytest.fail("no build to look at; `make test` makes one")
+        pytest.skip("no build to look at: set CLCORE_SITE, or use `make test`")
+    return {r["id"]: r for r in json.loads((Path(SITE).parent / "ledger.json").read_text())["rows"]}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_committed_notebooks_are_clean(path):
+    book = nbformat.read(path, 4)
+    nbformat.validate(book)
+    assert parameters.declared(path).keys() >= {"profile", "device", "seed"}
+    assert keys.groups(path), "the metadata name no group of claims"
+    for cell in book.cells:
+        assert "-" in cell.id or cell.id.isalnum()
+        if cell.cell_type != "code":
+            continue
+        assert cell.outputs == []
+        assert cell.execution_count is None
+        if "plt.show()" in cell.source:
+            meta = cell.metadata["mystnb"]
+            assert len(meta["figure"]["caption"]) > 80
+            assert meta["figure"]["name"].startswith("fig-")
+            assert len(meta["image"]["alt"]) > 40
+    text = "\n".join(c.source for c in book.cells if c.cell_type == "markdown")
+    assert text.count("{exercise}") >= 4
+    assert text.count("{exercise}") == text.count("{solution}")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_verdicts_are_those_of_the_register(path, rows):
+    """data/verdicts.yaml says what is known; a verdict that changes must change there too."""
+    register = yaml.safe_load((paths.root() / "data" / "verdicts.yaml").read_text())
+    own = [i for i, r in ledger.claims().items() if (r["paper"], r["chapter"]) in keys.groups(path)]
+    found = {i: rows[i]["verdict"] for i in own}
+    assert found == {i: register.get(i, "todo") for i in own}
+    for i in own:
+        assert rows[i]["notebook"] == path.stem
+        assert rows[i]["anchor"] == f"chapters/{path.stem}.html#{ledger.anchor(i)}"
+
+
+def test_no_claim_is_settled_by_one_draw_alone(rows):
+    for row in rows.values():
+        if row["verdict"] in ("holds", "corrected", "refuted"):
+            assert row["draws"] > 1, row["id"]
+            assert row["control"], row["id"]
+
+
+def test_anchors_lead_to_cells_in_the_site(rows):
+    for row in rows.values():
+        if row["anchor"]:
+            page, _, anchor = row["anchor"].partition("#")
+            assert f'id="{anchor}"' in (Path(SITE) / page).read_text(), row["id"]
+
+
+def test_papermill_alone_from_anywhere(tmp_path):
+    """papermill without the build, in another folder; and a wrong parameter stops at once."""
+    notebook = str(NOTEBOOKS[0])
+    command = [sys.executable, "-m", "papermill", notebook, "out.ipynb", "-p", "profile"]
+    run = subprocess.run([*command, "full"], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode != 0
+    assert "expected profile in smoke, book, paper; got 'full'" in run.stderr
+    run = subprocess.run([*command, "smoke"], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-3000:]
+    cells = nbformat.read(tmp_path / "out.ipynb", 4).cells
+    assert "Every claim has a verdict" in str(cells[-1].outputs)

@@ -1,0 +1,113 @@
+"""The command line, as its user sees it."""
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from clcore import ledger
+
+
+def call(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "clcore", *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+    )
+
+
+def test_claims_before_any_build_are_todo(tmp_path):
+    run = call("claims", "--json", CLCORE_BUILD=str(tmp_path))
+    rows = json.loads(run.stdout)
+    assert len(rows) == 399
+    assert {row["verdict"] for row in rows} == {"todo"}
+    wanted = {"id", "paper", "verdict", "measured", "bound", "control", "draws", "seconds"}
+    assert wanted | {"profile", "device", "anchor"} <= set(rows[0])
+    run = call("claims", "--paper", "nl", "--verdict", "todo", CLCORE_BUILD=str(tmp_path))
+    assert "No build yet" in run.stdout
+    assert "103 claims: 103 todo" in run.stdout
+
+
+def test_damaged_ledger_is_told(tmp_path):
+    (tmp_path / "ledger.json").write_text('{"rows": [')
+    run = call("claims", CLCORE_BUILD=str(tmp_path))
+    assert run.returncode == 2
+    assert "damaged or cut short" in run.stderr
+    assert "make book" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["claims", "--paper", "acm"], "expected --paper in acl, ddn, nl, ncl; got 'acm'"),
+        (["claims", "--verdict", "true"], "expected --verdict in holds, corrected"),
+        (["build", "--profile", "quick"], "expected profile in smoke, book, paper; got 'quick'"),
+        (["build", "--device", "tpu"], "expected device in auto, cpu, cuda, cuda:N; got 'tpu'"),
+        (["build", "--only", "9-nothing"], "expected --only to name chapters of"),
+        (["data", "fetch", "imagenet"], "expected a data set of digits"),
+        (["buidl"], "No such command"),
+    ],
+)
+def test_bad_input_is_told_without_a_traceback(arguments, told):
+    run = call(*arguments)
+    assert run.returncode == 2
+    assert told in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_doctor_lists_what_there_is():
+    run = call("doctor")
+    for word in ("python", "torch", "device", "memory", "disk"):
+        assert any(line.startswith(word) for line in run.stdout.splitlines())
+
+
+def test_data_list_and_verify(tmp_path):
+    run = call("data", "list", CLCORE_DATA=str(tmp_path))
+    assert run.returncode == 0
+    for name in ("digits", "mnist", "cifar10", "stl10"):
+        assert name in run.stdout
+    assert "No data set is here" in call("data", "verify", CLCORE_DATA=str(tmp_path)).stdout
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / "t10k-labels-idx1-ubyte.gz").write_bytes(b"short")
+    run = call("data", "verify", CLCORE_DATA=str(tmp_path))
+    assert run.returncode == 1
+    assert "t10k-labels-idx1-ubyte.gz is damaged" in run.stderr
+
+
+def test_serve_without_a_site_and_with_one(tmp_path):
+    run = call("serve", CLCORE_BUILD=str(tmp_path))
+    assert run.returncode == 2
+    assert "run `make book` first" in run.stderr
+    (tmp_path / "html").mkdir()
+    (tmp_path / "html" / "index.html").write_text("the site")
+    server = subprocess.Popen(
+        [sys.executable, "-m", "clcore", "serve", "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"CLCORE_BUILD": str(tmp_path)},
+    )
+    try:
+        address = server.stdout.readline().split()[0]
+        with urllib.request.urlopen(address) as answer:
+            assert answer.read() == b"the site"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def test_verdicts_are_documented_words():
+    assert set(ledger.VERDICTS) == {
+        "holds",
+        "corrected",
+        "refuted",
+        "reproduced",
+        "differs",
+        "partial",
+        "blocked",
+        "todo",
+    }
