@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 PROVENANCE_MIME = "application/vnd.clcore.provenance+json"
 
+_LABELS = {"peak_mib": "peak memory (MiB)", "peak_device_mib": "peak device memory (MiB)"}
 _SHELL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython"}
 
 
@@ -109,7 +110,7 @@ class Chapter:
         facts = self.provenance()
         todo = self.ledger.todo(keys.groups(paths.root() / "chapters" / f"{self.name}.ipynb"))
         rows = "".join(
-            f'<tr><th scope="row">{k.replace("_", " ")}</th><td>{v}</td></tr>'
+            f'<tr><th scope="row">{_LABELS.get(k, k)}</th><td>{v}</td></tr>'
             for k, v in facts.items()
         )
         rest = f"Not checked yet: {', '.join(todo)}." if todo else "Every claim has a verdict."

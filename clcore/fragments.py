@@ -1,11 +1,10 @@
 """Pieces of HTML for the generated pages. Every string that comes from a claim is escaped here."""
 
-import math
 from collections import Counter
 from html import escape
 from urllib.parse import urlencode
 
-from .ledger import VERDICTS, number, outcome
+from .ledger import VERDICTS, comparison, number, outcome
 from .tex import typeset
 
 PAPERS = {
@@ -26,18 +25,6 @@ def anchor(claim_id: str) -> str:
 def badge(verdict: str) -> str:
     """A verdict as a coloured label; the colour repeats what the word says."""
     return f'<span class="cl-verdict cl-{verdict}">{SHOWN[verdict]}</span>'
-
-
-def comparison(row: dict) -> str:
-    """Measured against bound, as in 2.1e-14 ≤ 1e-10; the sign says on which side it fell."""
-    if row["measured"] is None:
-        return ""
-    inside = "≤" if row["measured"] <= row["bound"] else "&gt;"
-    if row["relation"] == ">=":
-        inside = "≥" if row["measured"] >= row["bound"] else "&lt;"
-    if math.isnan(row["measured"]):
-        inside = "against"
-    return f"{number(row['measured'])} {inside} {number(row['bound'])}"
 
 
 def controls(row: dict) -> str:
@@ -112,7 +99,7 @@ def ledger_row(row: dict) -> str:
         escape(row["where"]),
         row["kind"],
         verdict,
-        comparison(row),
+        comparison(row) if row["measured"] is not None else "",
         nearest_control(row),
         "" if row["draws"] is None else str(row["draws"]),
         "" if row["seconds"] is None else f"{row['seconds']:.2g}",

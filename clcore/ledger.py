@@ -351,6 +351,14 @@ def outcome(record: dict) -> str:
     return f"corrected form {word}" if record["form"] == "corrected" else word
 
 
+def comparison(record: dict) -> str:
+    """Measured against bound, as in 2.1e-14 ≤ 1e-10, as HTML; the sign says where it fell."""
+    passing, failing = ("≤", "&gt;") if record["relation"] == "<=" else ("≥", "&lt;")
+    inside = _satisfies(record["measured"], record["relation"], record["bound"])
+    sign = "against" if math.isnan(record["measured"]) else passing if inside else failing
+    return f"{number(record['measured'])} {sign} {number(record['bound'])}"
+
+
 def _text(r: dict) -> str:
     control = "; ".join(f"{k}: {number(v)}" for k, v in r["control"].items())
     part = f" [{r['part']}]" if r["part"] else ""
@@ -375,13 +383,12 @@ def _html(rows: list[dict]) -> str:
             continue
         what = " · ".join(typeset(x) for x in (r["part"], r["note"]) if x)
         mark = "pass" if r["passed"] else "fail"
-        relation = "≤" if r["relation"] == "<=" else "≥"
         control = "<br>".join(f"{typeset(k)}: {number(v)}" for k, v in r["control"].items())
         body.append(
             f'<tr{first}><th scope="row">{name}'
             + (f'<div class="cl-part">{what}</div>' if what else "")
             + f'</th><td><span class="cl-mark cl-{mark}">{outcome(r)}</span></td>'
-            f'<td class="cl-num">{number(r["measured"])} {relation} {number(r["bound"])}</td>'
+            f'<td class="cl-num">{comparison(r)}</td>'
             f"<td>{control}</td>"
             f'<td class="cl-num">{r["draws"]}</td></tr>'
         )

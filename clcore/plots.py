@@ -25,3 +25,8 @@ def panels(columns: int, width: float = 8.0, height: float = 3.2) -> tuple[plt.F
     """A figure with `columns` axes side by side; sizes in inches."""
     figure, axes = plt.subplots(1, columns, figsize=(width, height), squeeze=False)
     return figure, list(axes[0])
+
+
+def below(gap: float) -> dict:
+    """Legend arguments that put it below its axes, `gap` of their height away."""
+    return {"loc": "upper center", "bbox_to_anchor": (0.5, -gap), "fontsize": "small"}
