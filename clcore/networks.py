@@ -1,0 +1,102 @@
+"""Networks as plain functions of a dict of weights, for one run."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from clcore import random as cr
+
+# Homogeneous activations: h(u) = h'(u) u, up to the factor 1/2 for the quadratic (nl Sec. 3).
+ACTIVATIONS: dict[str, Callable[[Tensor, float], Tensor]] = {
+    "linear": lambda u, slope: u,
+    "relu": lambda u, slope: u.relu(),
+    "leaky_relu": lambda u, slope: torch.where(u > 0, u, slope * u),
+    "quadratic": lambda u, slope: u * u,
+}
+
+
+def activate(u: Float[Tensor, "..."], kind: str, slope: float = 0.05) -> Float[Tensor, "..."]:
+    """A homogeneous activation by name; `slope` is that of the leaky ReLU below zero."""
+    if kind not in ACTIVATIONS:
+        raise ValueError(f"activation: expected one of {', '.join(ACTIVATIONS)}, got {kind!r}")
+    return ACTIVATIONS[kind](u, slope)
+
+
+def receptive_field_init(
+    key: Int[Tensor, ""], fields: int, filters: int, inputs: int, outputs: int
+) -> dict[str, Tensor]:
+    """Weights W `K M d` of the fields and V `n K*M` of the top layer, uniform within
+    +-1/sqrt(fan-in) as torch's linear layers are; no bias (nl Sec. 4)."""
+    lower, top = cr.split(key)
+    a, b = inputs**-0.5, (fields * filters) ** -0.5
+    return {
+        "W": cr.uniform(lower, (fields, filters, inputs), -a, a),
+        "V": cr.uniform(top, (outputs, fields * filters), -b, b),
+    }
+
+
+def embed(tokens: Int[Tensor, "N K"], embedding: Float[Tensor, "T d"]) -> Float[Tensor, "N K d"]:
+    """The input of a receptive-field net, `embedding[tokens]`.
+
+    It lies in memory as K N d: stacked over runs, the fields then multiply it without a copy.
+    """
+    return torch.nn.functional.embedding(tokens.T.contiguous(), embedding).transpose(0, 1)
+
+
+def fields(
+    W: Float[Tensor, "K M d"], x: Float[Tensor, "N K d"], kind: str, slope: float = 0.05
+) -> Float[Tensor, "N K M"]:
+    """Outputs of the lower layer: field k's filters see x's k-th part only (nl Sec. 4)."""
+    # The product is laid out as K M N, whose N (K M) view the top layer takes without a copy.
+    u = torch.bmm(W, x.permute(1, 2, 0))
+    return activate(u, kind, slope).permute(2, 0, 1)
+
+
+def receptive_field(
+    params: dict[str, Tensor], x: Float[Tensor, "N K d"], kind: str, slope: float = 0.05
+) -> Float[Tensor, "N n"]:
+    """Two-layer net with K disjoint receptive fields: V h(W_k x_k), k = 1..K (nl Sec. 4)."""
+    return fields(params["W"], x, kind, slope).flatten(1) @ params["V"].T
+
+
+def receptive_field_tokens(
+    params: dict[str, Tensor],
+    tokens: Int[Tensor, "N K"],
+    embedding: Float[Tensor, "T d"],
+    kind: str,
+    slope: float = 0.05,
+) -> Float[Tensor, "N n"]:
+    """`receptive_field(params, embedding[tokens], kind)`, at a cost that does not grow with N * M.
+
+    A field sees one of T embeddings only, so its contribution to the output is a table with T
+    rows, and a sample's output is the sum of K rows of it.
+    """
+    W, V = params["W"], params["V"]
+    K, M, _ = W.shape
+    T = embedding.shape[0]
+    h = activate(W @ embedding.T, kind, slope)  # K M T
+    table = torch.bmm(h.transpose(1, 2), V.reshape(-1, K, M).permute(1, 2, 0))  # K T n
+    one_hot = torch.nn.functional.embedding(tokens, torch.eye(T, dtype=W.dtype, device=W.device))
+    return one_hot.flatten(1) @ table.flatten(0, 1)
+
+
+def mlp_init(key: Int[Tensor, ""], sizes: Sequence[int]) -> dict[str, Tensor]:
+    """Weights W1, W2, ... of shapes `sizes[l+1] sizes[l]`, normal with variance 1/fan-in."""
+    if len(sizes) < 2:
+        raise ValueError(f"sizes: expected an input and an output size at least, got {list(sizes)}")
+    keys = cr.split(key, len(sizes) - 1)
+    return {
+        f"W{i + 1}": cr.normal(keys[i], (sizes[i + 1], sizes[i])) * sizes[i] ** -0.5
+        for i in range(len(sizes) - 1)
+    }
+
+
+def mlp(
+    params: dict[str, Tensor], x: Float[Tensor, "N d"], kind: str, slope: float = 0.05
+) -> Float[Tensor, "N n"]:
+    """W_L h(... h(W_1 x)): the weights W1..WL in order, no activation after the last."""
+    for layer in range(1, len(params)):
+        x = activate(x @ params[f"W{layer}"].T, kind, slope)
+    return x @ params[f"W{len(params)}"].T

@@ -1,0 +1,149 @@
+"""Random numbers that are a function of (key, position) and of nothing else.
+
+The generator is the output function of splitmix64 applied to `key + position * golden gamma`,
+written in int64 tensor operations. There is no hidden state: the same key gives the same numbers
+alone, inside `torch.func.vmap`, in any batch of runs, on CPU and on CUDA, before and after a
+resume. Keys are int64 tensors; functions take one key (shape `[]`) or many (shape `[...]`, whose
+dimensions come first in the result).
+
+Integers and uniforms are the same bits on every device. `normal` passes them through the
+device's own `erfinv`, so it agrees between devices to rounding only.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+_GAMMA = -0x61C8864680B583EB  # 0x9E3779B97F4A7C15, the golden gamma of splitmix64, as int64
+_MIX1 = -0x40A7B892E31B1A47  # 0xBF58476D1CE4E5B9
+_MIX2 = -0x6B2FB644ECCEEE15  # 0x94D049BB133111EB
+_FOLD = 0x2545F4914F6CDD1D  # keeps derived keys apart from the draws of their parent
+_SPLIT = 0x5851F42D4C957F2D  # and keeps split apart from fold_in
+
+Shape = int | Sequence[int]
+
+
+def _shift(z: Tensor, places: int) -> Tensor:
+    """Logical right shift: torch's `>>` on int64 copies the sign, the mask removes the copies."""
+    return (z >> places) & ((1 << (64 - places)) - 1)
+
+
+def _mix(z: Tensor) -> Tensor:
+    z = (z ^ _shift(z, 30)) * _MIX1
+    z = (z ^ _shift(z, 27)) * _MIX2
+    return z ^ _shift(z, 31)
+
+
+def _dims(shape: Shape) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+def _under(value: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Append one unit dimension per entry of `dims`, so that `value` broadcasts over draws."""
+    return value.reshape(*value.shape, *(1 for _ in dims))
+
+
+def key(
+    seed: int | Int[Tensor, "..."], device: torch.device | str | None = None
+) -> Int[Tensor, "..."]:
+    """The key of a seed (an int, or an int64 tensor of seeds)."""
+    return _mix(torch.as_tensor(seed, dtype=torch.int64, device=device) * _GAMMA + _FOLD)
+
+
+def fold_in(key: Int[Tensor, "..."], data: int | Int[Tensor, "..."]) -> Int[Tensor, "..."]:
+    """A new key from a key and a number, for instance the step of a training run."""
+    number = torch.as_tensor(data, dtype=torch.int64, device=key.device)
+    return _mix(_mix(key ^ _FOLD) + number * _GAMMA)
+
+
+def split(key: Int[Tensor, "..."], num: int = 2) -> Int[Tensor, "... num"]:
+    """`num` new keys, independent of the parent's draws and of `fold_in(key, i)`."""
+    return bits(_mix(key ^ _SPLIT), num)
+
+
+def bits(key: Int[Tensor, "..."], shape: Shape = ()) -> Int[Tensor, "..."]:
+    """64 random bits per entry, as int64 of either sign: `[*key.shape, *shape]`."""
+    dims = _dims(shape)
+    count = 1
+    for size in dims:
+        count *= size
+    # ~i = -(i + 1). Written as arange(1, ...) * gamma, the product would be folded by
+    # torch.compile in unbounded integers, which then do not fit.
+    places = ~torch.arange(count, device=key.device) * -_GAMMA
+    return _mix(_under(key, dims) + places.reshape(dims))
+
+
+def _leading(key: Tensor, shape: Shape, places: int) -> Tensor:
+    """The leading `places` bits of each draw, as a non-negative int64."""
+    return _shift(bits(key, shape), 64 - places)
+
+
+def _mantissa(dtype: torch.dtype) -> int:
+    if dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"dtype: expected torch.float32 or torch.float64, got {dtype}")
+    return 24 if dtype == torch.float32 else 53
+
+
+def uniform(
+    key: Int[Tensor, "..."],
+    shape: Shape = (),
+    low: float | Tensor = 0.0,
+    high: float | Tensor = 1.0,
+    dtype: torch.dtype = torch.float32,
+) -> Float[Tensor, "..."]:
+    """Uniform on `[low, high)`: 24 random bits per float32, 53 per float64.
+
+    The float32 draw is the float64 draw of the same key cut to 24 bits.
+    """
+    places = _mantissa(dtype)
+    unit = _leading(key, shape, places).to(dtype) * 2.0**-places
+    if isinstance(low, Tensor) or isinstance(high, Tensor) or (low, high) != (0.0, 1.0):
+        return unit * (high - low) + low
+    return unit
+
+
+def normal(
+    key: Int[Tensor, "..."], shape: Shape = (), dtype: torch.dtype = torch.float32
+) -> Float[Tensor, "..."]:
+    """Standard normal, by the inverse distribution function at the mid-points of a 2^-24
+    (float64: 2^-53) grid: symmetric about zero, never infinite."""
+    places = _mantissa(dtype)
+    # 2k + 1 - 2^places is odd and below 2^places in size, hence exact in this dtype.
+    odd = 2 * _leading(key, shape, places) + (1 - (1 << places))
+    return torch.erfinv(odd.to(dtype) * 2.0**-places) * 2**0.5
+
+
+def bernoulli(
+    key: Int[Tensor, "..."], p: float | Float[Tensor, "..."] = 0.5, shape: Shape = ()
+) -> Bool[Tensor, "..."]:
+    """True with probability `p` (rounded to a multiple of 2^-53): `[*key.shape, *shape]`."""
+    return uniform(key, shape, dtype=torch.float64) < p
+
+
+def randint(
+    key: Int[Tensor, "..."],
+    shape: Shape,
+    low: int | Int[Tensor, "..."],
+    high: int | Int[Tensor, "..."],
+) -> Int[Tensor, "..."]:
+    """Integers of `[low, high)`, by multiply and shift of 32 random bits.
+
+    A value's probability is off by at most 2^-32; the range must lie below 2^31.
+    """
+    if isinstance(low, int) and isinstance(high, int) and not 0 < high - low < 2**31:
+        raise ValueError(f"randint: expected 0 < high - low < 2^31, got low={low}, high={high}")
+    return ((_leading(key, shape, 32) * (high - low)) >> 32) + low
+
+
+def permutation(key: Int[Tensor, "..."], n: int, shape: Shape = ()) -> Int[Tensor, "... n"]:
+    """Random orders of 0..n-1, one per entry: `[*key.shape, *shape, n]`."""
+    return bits(key, (*_dims(shape), n)).argsort(dim=-1, stable=True)
+
+
+def choice(key: Int[Tensor, "..."], n: int, k: int, shape: Shape = ()) -> Int[Tensor, "... k"]:
+    """`k` different numbers of 0..n-1 in random order, one set per entry."""
+    if not 0 <= k <= n:
+        raise ValueError(f"choice: expected 0 <= k <= n, got k={k}, n={n}")
+    return permutation(key, n, shape)[..., :k]
