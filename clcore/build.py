@@ -303,7 +303,7 @@ def _title(notebook: Path) -> str:
 def _page(run: Run) -> tuple[str, bytes]:
     """File name and content of a chapter in the site: the executed notebook, or what went wrong."""
     if run.status == "ok":
-        return f"{run.name}.ipynb", (run.entry / "executed.ipynb").read_bytes()
+        return f"{run.name}.ipynb", _without_records((run.entry / "executed.ipynb").read_bytes())
     if run.status == "missing":
         reason = (
             "This chapter was not executed in this build. "
@@ -312,6 +312,16 @@ def _page(run: Run) -> tuple[str, bytes]:
     else:
         reason = "This chapter failed in this build.\n\n```text\n" + _failure(run) + "\n```"
     return f"{run.name}.md", f"# {_title(run.notebook)}\n\n{reason}\n".encode()
+
+
+def _without_records(executed: bytes) -> bytes:
+    """The notebook without the data that only the build reads, which Sphinx would warn of."""
+    notebook = json.loads(executed)
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", []):
+            for mime in (ledger.RECORDS_MIME, PROVENANCE_MIME):
+                output.get("data", {}).pop(mime, None)
+    return json.dumps(notebook).encode()
 
 
 def _failure(run: Run) -> str:

@@ -24,6 +24,11 @@ def off(x: torch.Tensor) -> torch.Tensor:
     return x[..., ~torch.eye(n, dtype=torch.bool)].reshape(*x.shape[:-1], n - 1)
 
 
+def solve(name: str, c: torch.Tensor, tau: float, gamma: float, mass: float) -> torch.Tensor:
+    more = {"gamma": gamma} if name == "inverse" else {}
+    return SOLVERS[name](c, tau, mass=mass, **more)
+
+
 def costs_of(n: int, seed: int, kind: str = "generic") -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     c = torch.randn(3, n, n, dtype=torch.float64, generator=generator)
@@ -72,8 +77,7 @@ def generic(name: str, c: np.ndarray, tau: float, gamma: float, mass: float) -> 
 )
 def test_solvers_against_scipy(name, kind, tau, gamma, mass):
     c = costs_of(5, 0, kind)
-    more = {"gamma": gamma} if name == "inverse" else {}
-    ours = off(SOLVERS[name](c, tau, mass=mass, **more))
+    ours = off(solve(name, c, tau, gamma, mass))
     for row in range(3):
         expected = generic(name, off(c)[0, row].numpy(), tau, gamma, mass)
         assert ours[0, row].numpy() == pytest.approx(expected, abs=2e-4 * mass)
@@ -114,8 +118,7 @@ def test_square_of_a_known_row():
 def test_optimality_conditions(seed, n, kind, log_tau, gamma, mass, name):
     """Feasible, and r'(alpha_ij) - c_ij is one constant in a row, but for pairs at 0."""
     c, tau = costs_of(n, seed, kind), 10.0**log_tau
-    more = {"gamma": gamma} if name == "inverse" else {}
-    alpha = SOLVERS[name](c, tau, mass=mass, **more)
+    alpha = solve(name, c, tau, gamma, mass)
     assert (alpha.diagonal(dim1=-2, dim2=-1) == 0).all()
     a, c = off(alpha), off(c)
     assert a.isfinite().all() and (a >= 0).all()

@@ -1,4 +1,4 @@
-"""From sources to a site with the real Jupyter Book: kills, warnings, chapters that are not there."""
+"""From sources to a site with the real Jupyter Book: kills, warnings, missing chapters."""
 
 import os
 import shutil
