@@ -15,7 +15,7 @@ from clcore.step import Chunk
 log = logging.getLogger(__name__)
 
 
-def fingerprint(settings: dict) -> str:
+def fingerprint(settings: list) -> str:
     """A hash of everything that decides a sweep's numbers, except its code."""
     text = json.dumps(settings, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()

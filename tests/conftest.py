@@ -10,9 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import jaxtyping
 import pytest
+from jaxtyping import install_import_hook
 
-from clcore import paths
+# Every test checks the shapes and types in the signatures of clcore: hence before its import.
+install_import_hook("clcore", "typechecking.check")
+
+from clcore import paths  # noqa: E402
 
 CHROMIUM = [
     "--headless",
@@ -24,6 +29,14 @@ CHROMIUM = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+@pytest.fixture
+def unchecked_shapes() -> Iterator[None]:
+    """For tests of clcore's own errors: without the hook, wrong shapes reach the function."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def site_folder() -> Path:

@@ -321,7 +321,7 @@ def test_shapes_are_checked_by_the_annotations():
         checked["energy"](alpha[:, :4], z, z2)
 
 
-def test_errors_say_what_came_and_how_to_mend_it():
+def test_errors_say_what_came_and_how_to_mend_it(unchecked_shapes):
     z, z2 = views(4, 2)
     for bad in (0.0, -1.0, math.nan):
         with pytest.raises(

@@ -277,7 +277,7 @@ def test_settings_of_the_paper():
     assert len({round(v, 6) for v in values}) == 3
 
 
-def test_errors():
+def test_errors(unchecked_shapes):
     c, (z, z2) = costs_of(4, 0), views(4, 2)
     with pytest.raises(ValueError, match=r"expected tau > 0, got tau=0; a temperature is positive"):
         minplayer.square_weights(c, 0)
