@@ -8,8 +8,6 @@ import urllib.request
 
 import pytest
 
-from clcore import ledger
-
 
 def call(*arguments, **environment):
     return subprocess.run(
@@ -98,16 +96,3 @@ def test_serve_without_a_site_and_with_one(tmp_path):
     finally:
         server.terminate()
         server.wait()
-
-
-def test_verdicts_are_documented_words():
-    assert set(ledger.VERDICTS) == {
-        "holds",
-        "corrected",
-        "refuted",
-        "reproduced",
-        "differs",
-        "partial",
-        "blocked",
-        "todo",
-    }
