@@ -45,6 +45,7 @@ class Run:
     cached: bool = False
     outcome: dict = field(default_factory=dict)
     result: dict = field(default_factory=dict)
+    process: subprocess.Popen | None = None
 
     @property
     def entry(self) -> Path:
@@ -116,8 +117,13 @@ def build(
         with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
             try:
                 list(pool.map(lambda run: _execute(run, jobs == 1), waiting))
-            except BaseException:
+            except (
+                BaseException
+            ):  # Ctrl-C: end what runs, so that leaving the pool waits for nothing
                 pool.shutdown(wait=False, cancel_futures=True)
+                for run in waiting:
+                    if run.process:
+                        run.process.terminate()
                 raise
         rows = list(ledger.rows(run.result for run in runs if run.result))
         book = _book(profile, device, runs)
@@ -203,16 +209,13 @@ def _execute(run: Run, progress: bool) -> None:
             ),
         }
         with open(work / "log", "wb") as log:
-            process = subprocess.Popen(
+            run.process = subprocess.Popen(
                 [sys.executable, "-m", "clcore.execute", str(work / "job.json")],
                 env=environment,
                 stderr=None if job["progress"] else log,
                 stdout=log,
             )
-            try:
-                status = process.wait()
-            finally:
-                process.kill()
+            status = run.process.wait()
         if (work / "run.json").exists():
             run.outcome = read_json(work / "run.json", "run the build again")
         else:

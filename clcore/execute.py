@@ -8,6 +8,7 @@ The parent learns of an out-of-memory kill of this process from its exit status.
 import json
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -37,10 +38,15 @@ class _Watch(threading.Thread):
             except psutil.Error:
                 continue
             if os.getppid() != self._parent:
-                for child in children:
-                    child.kill()
-                os._exit(1)
+                _end()
             time.sleep(0.1)
+
+
+def _end() -> None:
+    """End this process and its kernel at once."""
+    for child in psutil.Process().children(recursive=True):
+        child.kill()
+    os._exit(1)
 
 
 def main(job_file: str) -> int:
@@ -49,6 +55,7 @@ def main(job_file: str) -> int:
     from papermill.exceptions import PapermillExecutionError
 
     job = json.loads(Path(job_file).read_text())
+    signal.signal(signal.SIGTERM, lambda *_: _end())
     watch = _Watch()
     watch.start()
     began = time.perf_counter()

@@ -258,6 +258,23 @@ def test_killed_build_carries_on_and_a_second_one_waits(project, tmp_path):
     )
 
 
+def test_interrupt_ends_everything(project, tmp_path):
+    """Ctrl-C that reaches the build alone: it ends its kernels, and soon."""
+    mark = tmp_path / "begun"
+    cell = (
+        "import os, time\nfrom pathlib import Path\n"
+        f"Path({str(mark)!r}).write_text(str(os.getpid()))\ntime.sleep(300)"
+    )
+    notebook(project / "chapters" / "good.ipynb", cell)
+    run = start_build(project)
+    wait_for(mark)
+    run.send_signal(signal.SIGINT)
+    run.communicate(timeout=20)
+    assert run.returncode not in (0, None)
+    kernel = Path("/proc") / mark.read_text()
+    assert not kernel.exists() or "zombie" in (kernel / "status").read_text()
+
+
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system of 300 KB, where mounting one is allowed."""
