@@ -34,7 +34,7 @@ def folder(name: str) -> Path:
 
 
 def _base() -> Path:
-    return Path(os.environ.get("CLCORE_DATA") or paths.root() / "data" / "cache")
+    return Path(os.environ.get("CLCORE_DATA") or paths.root() / "data" / "cache").resolve()
 
 
 def _problem(name: str, entry: dict) -> str:

@@ -9,7 +9,7 @@ def root() -> Path:
 
     Raises FileNotFoundError when there is no data/claims (clcore installed without its clone).
     """
-    here = Path(os.environ.get("CLCORE_ROOT") or Path(__file__).resolve().parents[1])
+    here = Path(os.environ.get("CLCORE_ROOT") or Path(__file__).parents[1]).resolve()
     if not (here / "data" / "claims").is_dir():
         raise FileNotFoundError(
             f"expected the repository (with data/claims) at {here}, found none; install clcore "
@@ -20,7 +20,7 @@ def root() -> Path:
 
 def build_dir() -> Path:
     """Everything that is made and may be deleted: $CLCORE_BUILD if set, else _build."""
-    return Path(os.environ.get("CLCORE_BUILD") or root() / "_build")
+    return Path(os.environ.get("CLCORE_BUILD") or root() / "_build").resolve()
 
 
 def shown(path: Path) -> str:

@@ -203,6 +203,12 @@ def test_unknown_things_are_refused_before_a_kernel_starts(project):
         build.plan("smoke", None, "cpu")
 
 
+def test_places_do_not_depend_on_where_one_stands(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLCORE_BUILD", "made/here")
+    assert paths.build_dir() == tmp_path / "made" / "here"
+
+
 def start_build(root: Path, **environment: str) -> subprocess.Popen:
     script = (
         "from clcore import build, site; site.build = lambda *a: ''\n"
