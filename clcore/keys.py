@@ -67,10 +67,8 @@ def chapter_key(notebook: Path, parameters: dict[str, Any]) -> str:
     own = groups(notebook)
     claims = [r for r in ledger.claims().values() if (r["paper"], r["chapter"]) in own]
     parts.append(json.dumps(claims, sort_keys=True, default=str).encode())
-    for folder in (root / "data" / "recorded" / notebook.stem, root / "data" / "protocols"):
-        for path in sorted(folder.glob("**/*")):
-            if path.is_file():
-                parts += [str(path.relative_to(root)).encode(), path.read_bytes()]
+    for path in sorted((root / "data" / "recorded" / notebook.stem).glob("*")):
+        parts += [path.name.encode(), path.read_bytes()]
     parts.append((root / "requirements.txt").read_bytes())
     parts.append(f"{platform.python_version()} {torch.__version__}".encode())
     return sha256(*parts)[:20]
