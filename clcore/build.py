@@ -40,12 +40,16 @@ class Run:
     name: str
     notebook: Path
     parameters: dict[str, Any]
-    key: str
+    key: str = ""
     status: str = "waiting"  # ok, failed, dead, missing (not asked for and not in the cache)
     cached: bool = False
     outcome: dict = field(default_factory=dict)
     result: dict = field(default_factory=dict)
     process: subprocess.Popen | None = None
+
+    def fail(self, error: Exception) -> None:
+        self.status = "failed"
+        self.outcome = {"status": "failed", "error": f"{type(error).__name__}: {error}"}
 
     @property
     def entry(self) -> Path:
@@ -76,8 +80,14 @@ def chapters() -> list[str]:
 def plan(profile: str, only: list[str] | None, device: str) -> list[Run]:
     """The runs of a build, parameters checked before any kernel starts.
 
-    Raises BuildError for an unknown chapter and ParameterError for a parameter that is off.
+    A notebook that cannot be read, or that does not take these parameters, is a failed run.
+    Raises BuildError for an unknown chapter and ParameterError for a profile or device that no
+    chapter takes.
     """
+    if profile not in parameters.PROFILES:
+        raise parameters.ParameterError(
+            f"expected profile in {', '.join(parameters.PROFILES)}; got {profile!r}"
+        )
     names = chapters()
     for name in only or []:
         if name not in names:
@@ -90,11 +100,19 @@ def plan(profile: str, only: list[str] | None, device: str) -> list[Run]:
         notebook = paths.root() / "chapters" / f"{name}.ipynb"
         if not notebook.is_file():
             raise BuildError(f"_toc.yml lists chapters/{name}, but {paths.shown(notebook)} is gone")
-        declared = parameters.declared(notebook)
         given = {"profile": profile, "device": resolved}
-        values = parameters.validate(given, declared, name)
-        runs.append(Run(name, notebook, given, keys.chapter_key(notebook, values)))
+        run = Run(name, notebook, given)
+        try:
+            run.key = _key(run)
+        except (SyntaxError, ValueError, KeyError) as error:
+            run.fail(error)
+        runs.append(run)
     return runs
+
+
+def _key(run: Run) -> str:
+    values = parameters.validate(run.parameters, parameters.declared(run.notebook), run.name)
+    return keys.chapter_key(run.notebook, values)
 
 
 def build(
@@ -110,13 +128,13 @@ def build(
         _tidy()
         wanted = [run for run in runs if not only or run.name in only]
         for run in runs:
-            if not (force and run in wanted) and _from_cache(run):
+            if run.status == "failed" or (not (force and run in wanted) and _from_cache(run)):
                 continue
             run.status = "waiting" if run in wanted else "missing"
         waiting = [run for run in wanted if run.status == "waiting"]
         with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
             try:
-                list(pool.map(lambda run: _execute(run, jobs == 1), waiting))
+                list(pool.map(lambda run: _execute(run, jobs), waiting))
             except (
                 BaseException
             ):  # Ctrl-C: end what runs, so that leaving the pool waits for nothing
@@ -144,7 +162,11 @@ def _book(profile: str, device: str, runs: list[Run]) -> dict:
     return {
         "profile": profile,
         "device": parameters.check_device(device),
-        "built": datetime.now(UTC).date().isoformat(),
+        # The day of the newest run, not today: a book in which nothing changed is not made again.
+        "built": max(
+            (run.result["started"][:10] for run in runs if run.result),
+            default=datetime.now(UTC).date().isoformat(),
+        ),
         "commit": commit(),
         "repository": os.environ.get("CLCORE_REPOSITORY_URL") or None,
         "chapters": [
@@ -173,16 +195,19 @@ def _from_cache(run: Run) -> bool:
         if sha256(executed) != outcome["sha256"]:
             raise ValueError(f"{run.entry / 'executed.ipynb'} is not as it was written")
         run.result = _gather(run, json.loads(executed))
-    except (OSError, ValueError, KeyError) as error:
+    except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
         print(f"{run.name}: damaged cache entry, running the chapter again ({error})")
         shutil.rmtree(run.entry)
+        return False
+    except OSError as error:  # it may be whole: leave it where it is
+        print(f"{run.name}: cannot read its cache entry, running the chapter again ({error})")
         return False
     run.outcome, run.cached, run.status = outcome, True, "ok"
     os.utime(run.entry)
     return True
 
 
-def _execute(run: Run, progress: bool) -> None:
+def _execute(run: Run, jobs: int) -> None:
     """Run one notebook in a process of its own and put it into the cache when it went well."""
     print(
         f"{run.name}: running ({run.parameters['profile']}, {run.parameters['device']})", flush=True
@@ -197,7 +222,7 @@ def _execute(run: Run, progress: bool) -> None:
             "output": str(work / "executed.ipynb"),
             "outcome": str(work / "run.json"),
             "parameters": run.parameters,
-            "progress": progress and sys.stderr.isatty(),
+            "progress": jobs == 1 and sys.stderr.isatty(),
         }
         write_json(work / "job.json", job)
         environment = os.environ | {
@@ -208,6 +233,8 @@ def _execute(run: Run, progress: bool) -> None:
                 filter(None, [str(paths.root()), os.environ.get("PYTHONPATH")])
             ),
         }
+        if jobs > 1:  # kernels that each take every core slow one another down
+            environment["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // jobs))
         with open(work / "log", "wb") as log:
             run.process = subprocess.Popen(
                 [sys.executable, "-m", "clcore.execute", str(work / "job.json")],
@@ -225,13 +252,17 @@ def _execute(run: Run, progress: bool) -> None:
         if run.status == "ok":
             data = executed.read_bytes()
             run.result = _gather(run, json.loads(data))
+            if _key(run) != run.key:
+                raise ValueError(
+                    "the sources were edited while it ran, so its result belongs to neither "
+                    "state; run the build again"
+                )
             _keep(run, data)
             shutil.rmtree(checkpoints, ignore_errors=True)
         print(f"{run.name}: {run.status} after {run.outcome.get('seconds', '?')} s", flush=True)
-    except (OSError, ValueError) as error:
-        problem = explain_full(error, work) if isinstance(error, OSError) else error
-        run.status = "failed"
-        run.outcome = {"status": "failed", "error": f"{type(problem).__name__}: {problem}"}
+    except Exception as error:  # whatever it is, the other chapters go on
+        run.fail(explain_full(error, work) if isinstance(error, OSError) else error)
+        run.result = {}
     finally:
         shutil.rmtree(work, ignore_errors=True)
         shutil.rmtree(ipython, ignore_errors=True)
@@ -261,9 +292,11 @@ def _keep(run: Run, executed: bytes) -> None:
     try:
         write_atomic(fresh / "executed.ipynb", executed)
         write_json(fresh / "run.json", run.outcome | {"sha256": sha256(executed)})
+        aside = Path(tempfile.mkdtemp(dir=cache, prefix=".old-"))
         if run.entry.exists():
-            shutil.rmtree(run.entry)
+            os.replace(run.entry, aside)
         os.replace(fresh, run.entry)
+        shutil.rmtree(aside, ignore_errors=True)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     same = cache.glob(f"{run.name}-{run.parameters['profile']}-*")
@@ -289,6 +322,10 @@ def _gather(run: Run, notebook: dict) -> dict:
             if name in record:
                 record[name] = float(record[name])
         record["control"] = {k: float(v) for k, v in record.get("control", {}).items()}
+    for claim in {record["claim"] for record in records}:
+        ledger.verdict(
+            [r for r in records if r["claim"] == claim]
+        )  # refuses what contradicts itself
     return provenance | {"chapter": run.name, "records": records}
 
 
@@ -331,7 +368,7 @@ def _failure(run: Run) -> str:
     out = run.outcome
     lines = [f"{run.name} {run.status}: {out.get('error', '')}"]
     if out.get("cell"):
-        lines.append(f"in code cell {out['cell']}:")
+        lines.append(f"in cell {out['cell']}:")
         lines += [f"    {line}" for line in out.get("source", "").splitlines()]
     if out.get("traceback"):
         lines.append(out["traceback"])
@@ -389,7 +426,7 @@ def _lock() -> Iterator[None]:
 def _tidy() -> None:
     """Remove what a build that was killed has left: unfinished work and cache entries."""
     shutil.rmtree(paths.build_dir() / "work", ignore_errors=True)
-    for path in (paths.build_dir() / "cache").glob(".new-*"):
+    for path in (paths.build_dir() / "cache").glob(".*-*"):
         shutil.rmtree(path, ignore_errors=True)
     month = time.time() - 30 * 86400
     for path in (paths.build_dir() / "checkpoints").glob("*"):

@@ -62,10 +62,13 @@ class Chapter:
         return Path(folder) / f"{name}.pt" if folder else None
 
     def record(self, name: str, table: "pd.DataFrame") -> None:
-        """In the `paper` profile, keep a result with its provenance under data/recorded/."""
+        """In the `paper` profile, keep a result with its provenance under data/recorded/.
+
+        Only with seed 0, so that trying another seed does not replace what is committed.
+        """
         from .files import write_atomic, write_json
 
-        if self.profile != "paper":
+        if self.profile != "paper" or self.seed != 0:
             return
         base = paths.root() / "data" / "recorded" / self.name / name
         csv = table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
@@ -128,6 +131,8 @@ def start(name: str, namespace: dict[str, Any]) -> Chapter:
     To be called with `globals()` from the first cell after the parameters cell. Raises
     ParameterError for an unknown profile, parameter or device, with the valid ones.
     """
+    cells = [source for source in namespace.get("In", []) if source.strip()]
+    declared = declared_in(cells[0]) if cells else {}
     given = {
         k: v
         for k, v in namespace.items()
@@ -135,11 +140,11 @@ def start(name: str, namespace: dict[str, Any]) -> Chapter:
         and k not in _SHELL_NAMES
         and not isinstance(v, ModuleType)
         and not callable(v)
-        and not isinstance(v, Chapter)
     }
-    cells = [source for source in namespace.get("In", []) if source.strip()]
-    # Cells run so far: the parameters cell, papermill's injected one if any, and this one.
-    declared = declared_in(cells[0]) if cells else given
+    # Cells run so far: the parameters cell, papermill's injected one if any, and this one. Later,
+    # when a reader runs this cell again, the other names are those of the chapter's own cells.
+    if len(cells) > 3:
+        given = {name: value for name, value in given.items() if name in declared}
     if not {"profile", "device", "seed"} <= set(declared):
         raise ParameterError(
             f"expected the first code cell of {name} to assign profile, device and seed; run the "
@@ -148,10 +153,11 @@ def start(name: str, namespace: dict[str, Any]) -> Chapter:
     parameters = validate(given, declared, name)
     device = torch.device(check_device(parameters["device"]))
     ledger = Ledger(name, show=lambda h, t, r: _display(h, t, RECORDS_MIME, r))
+    here = Chapter(name, parameters, device, ledger)
     shell = _shell()
     if shell is not None:
         shell.events.register("pre_run_cell", lambda info: ledger.start_clock())
-    return Chapter(name, parameters, device, ledger)
+    return here
 
 
 def encode(value: Any) -> Any:

@@ -14,6 +14,7 @@ from pathlib import Path
 import yaml
 
 from . import paths
+from .files import explain_full
 
 
 class DataError(ValueError):
@@ -133,6 +134,8 @@ def fetch(name: str) -> Path:
                 )
                 break
             except (OSError, ValueError) as error:
+                if isinstance(error, OSError) and error is not explain_full(error, where):
+                    raise explain_full(error, where) from error
                 answers.append(f"  {mirror}: {error}")
         else:
             raise DataError(

@@ -78,12 +78,14 @@ def main(job_file: str) -> int:
             message += f"\nThe chapter ran out of memory: {_memory(watch.peak)}"
         outcome = {
             "status": "failed",
-            "cell": error.exec_count,
+            "cell": _cell_id(Path(job["notebook"]), error.source),
             "source": error.source,
             "error": message,
             "traceback": trace,
         }
-    except DeadKernelError:
+    except (DeadKernelError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "died" not in str(error):
+            raise
         cell, source = _last_started(Path(job["output"]))
         message = (
             "The kernel died without an error of its own, most often because the system killed it "
@@ -109,19 +111,21 @@ def _memory(peak: int) -> str:
     )
 
 
-def _last_started(output: Path) -> tuple[int | None, str]:
+def _cell_id(notebook: Path, source: str) -> str:
+    """The stable id of the cell that failed; papermill's own cells shift its index."""
+    cells = json.loads(notebook.read_text())["cells"]
+    return next((c["id"] for c in cells if "".join(c["source"]) == source), "unknown")
+
+
+def _last_started(output: Path) -> tuple[str | None, str]:
     """The cell that was running when the kernel died, from papermill's own notes in the output."""
     try:
         cells = json.loads(output.read_text())["cells"]
     except (OSError, ValueError):
         return None, ""
     code = [cell for cell in cells if cell["cell_type"] == "code"]
-    begun = [
-        (i, cell)
-        for i, cell in enumerate(code, 1)
-        if cell["metadata"].get("papermill", {}).get("start_time")
-    ]
-    return (begun[-1][0], "".join(begun[-1][1]["source"])) if begun else (None, "")
+    begun = [c for c in code if c["metadata"].get("papermill", {}).get("start_time")]
+    return (begun[-1]["id"], "".join(begun[-1]["source"])) if begun else (None, "")
 
 
 if __name__ == "__main__":

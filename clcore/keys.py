@@ -1,9 +1,11 @@
 """What a chapter's result depends on, as a digest: change any of it and the chapter runs again."""
 
 import ast
+import importlib.metadata
 import json
 import platform
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +58,6 @@ def closure(sources: list[str]) -> list[Path]:
 
 def chapter_key(notebook: Path, parameters: dict[str, Any]) -> str:
     """Digest of notebook, parameters, the clcore files it needs, its data and locked versions."""
-    import torch
-
     root = paths.root()
     cells = json.loads(notebook.read_text())["cells"]
     code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
@@ -67,11 +67,18 @@ def chapter_key(notebook: Path, parameters: dict[str, Any]) -> str:
     own = groups(notebook)
     claims = [r for r in ledger.claims().values() if (r["paper"], r["chapter"]) in own]
     parts.append(json.dumps(claims, sort_keys=True, default=str).encode())
-    for path in sorted((root / "data" / "recorded" / notebook.stem).glob("*")):
-        parts += [path.name.encode(), path.read_bytes()]
+    if parameters.get("profile") != "paper":  # a paper run makes them; it does not read them
+        for path in sorted((root / "data" / "recorded" / notebook.stem).glob("*.csv")):
+            parts += [path.name.encode(), path.read_bytes()]
     parts.append((root / "requirements.txt").read_bytes())
-    parts.append(f"{platform.python_version()} {torch.__version__}".encode())
+    parts.append(json.dumps([platform.python_version(), _versions()]).encode())
     return sha256(*parts)[:20]
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Versions of the installed packages, which may differ from the pinned ones."""
+    return {d.name: d.version for d in importlib.metadata.distributions() if d.name != "clcore"}
 
 
 def _without_magics(source: str) -> str:

@@ -445,9 +445,7 @@ def _deciding(records: list[dict]) -> dict | None:
         return failing[0] if failing else None
 
     def slack(r: dict) -> float:
-        small, large = r["measured"], r["bound"]
-        if r["relation"] == ">=":
-            small, large = large, small
-        return small / large if large else 0.0
+        scale = max(abs(r["measured"]), abs(r["bound"]), 1e-300)
+        return abs(r["bound"] - r["measured"]) / scale
 
-    return max(checks, key=slack)
+    return min(checks, key=slack)

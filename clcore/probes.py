@@ -61,7 +61,9 @@ def paired_tests(table: "pd.DataFrame", by: str, value: str, seed: str = "seed")
             )
         mean, error = difference.mean(), stats.sem(difference)
         half = error * stats.t.ppf(0.975, len(difference) - 1)
-        p = float(2 * stats.t.sf(abs(mean) / error, len(difference) - 1)) if error else 1.0
+        p = float(mean == 0)  # without any spread, either no difference or a certain one
+        if error:
+            p = float(2 * stats.t.sf(abs(mean) / error, len(difference) - 1))
         rows.append((first, second, mean, mean - half, mean + half, len(difference), p))
     columns = ["first", "second", "difference", "low", "high", "pairs", "p"]
     out = pd.DataFrame(rows, columns=columns)

@@ -22,10 +22,15 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
     """
     base = paths.build_dir()
     html, old = base / "html", base / "html.old"
+    for left in (*base.glob("stage-*"), *base.glob("jb-*")):
+        shutil.rmtree(left, ignore_errors=True)
     if old.exists() and not html.exists():  # killed between the two renames below
         os.replace(old, html)
+    # Named after this process: Sphinx may live on for a while when a build is killed, and must not
+    # write into the folders of the next one.
+    stage, out = base / f"stage-{os.getpid()}", base / f"jb-{os.getpid()}"
     try:
-        stage = _stage(rows, book, chapters)
+        _stage(stage, rows, book, chapters)
         key = _key(stage)
         stamp = html / ".key"
         if stamp.exists() and stamp.read_text() == key:
@@ -33,7 +38,7 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
             return ""
         print("site: building", flush=True)
         whole = all(chapter["status"] == "ok" for chapter in book["chapters"])
-        made = _sphinx(stage, base, strict=whole)
+        made = _sphinx(stage, out, base / "site.log", strict=whole)
         if isinstance(made, str):
             return made
         write_atomic(made / ".key", key.encode())
@@ -42,16 +47,17 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
             os.replace(html, old)
         os.replace(made, html)
         shutil.rmtree(old, ignore_errors=True)
-        shutil.rmtree(base / "jb", ignore_errors=True)
     except OSError as error:
         return str(explain_full(error, base))
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+        shutil.rmtree(out, ignore_errors=True)
     return ""
 
 
-def _stage(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> Path:
-    """Lay out the book's sources anew: prose pages, executed chapters, generated pages."""
-    root, stage = paths.root(), paths.build_dir() / "stage"
-    shutil.rmtree(stage, ignore_errors=True)
+def _stage(stage: Path, rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> None:
+    """Lay out the book's sources: prose pages, executed chapters, generated pages."""
+    root = paths.root()
     shutil.copytree(root / "book", stage / "book", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(root / "_toc.yml", stage)
     config = yaml.safe_load((root / "_config.yml").read_text())
@@ -61,7 +67,6 @@ def _stage(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> P
     for name, content in chapters:
         write_atomic(stage / "chapters" / name, content)
     pages.write_pages(rows, stage, book)
-    return stage
 
 
 def _key(stage: Path) -> str:
@@ -75,24 +80,22 @@ def _key(stage: Path) -> str:
     return sha256((paths.root() / "requirements.txt").read_bytes(), *parts)
 
 
-def _sphinx(stage: Path, base: Path, strict: bool) -> Path | str:
+def _sphinx(stage: Path, out: Path, log_file: Path, strict: bool) -> Path | str:
     """Run Jupyter Book from scratch, since its own cache can outlive a kill in a broken state.
 
     strict: warnings are errors (off only when a chapter failed, whose labels others refer to).
     Returns the folder with the pages, or the warnings and errors.
     """
-    out = base / "jb"
-    shutil.rmtree(out, ignore_errors=True)
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(stage)]
     command += ["--path-output", str(out), "--keep-going", "-n"] + (["-W"] if strict else [])
     environment = os.environ | {"PYTHONWARNINGS": "ignore", "NO_COLOR": "1"}
-    with open(base / "site.log", "wb") as log:
+    with open(log_file, "wb") as log:
         status = subprocess.run(command, env=environment, stdout=log, stderr=log).returncode
-    lines = (base / "site.log").read_text(errors="replace").splitlines()
+    lines = log_file.read_text(errors="replace").splitlines()
     if status:
         bad = [line for line in lines if "WARNING" in line or "ERROR" in line or "Error" in line]
         shown = "\n".join(bad[:40] or lines[-40:])
-        return f"the site was not built (whole log: {base / 'site.log'}):\n{shown}"
+        return f"the site was not built (whole log: {log_file}):\n{shown}"
     return out / "_build" / "html"
 
 

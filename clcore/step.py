@@ -102,7 +102,7 @@ def _batch(problem: Problem, fixed: dict, step: Tensor, config: Config) -> Any:
 
 
 def _finite(tensors: Params, loss: Tensor) -> Tensor:
-    """Whether a run's loss and all its parameters are finite."""
+    """Whether a run's loss, its parameters and its optimiser's tensors are all finite."""
     fine = torch.isfinite(loss)
     for t in tensors.values():
         fine = fine & torch.isfinite(t.amax()) & torch.isfinite(t.amin())  # both keep a NaN
@@ -120,7 +120,7 @@ def _one(problem: Problem, static: Config, state: dict, step: Tensor, fixed: dic
     new, kept = UPDATES[problem.optimizer](params, grads, state["slots"], hyper, step)
     if problem.project:
         new = problem.project(new, config)
-    fine = _finite(new, loss)
+    fine = _finite(new | kept, loss)
     going = (stopped < 0) & fine
     new = {name: torch.where(going, new[name], old) for name, old in params.items()}
     stopped = torch.where((stopped < 0) & ~fine, step, stopped)
@@ -166,6 +166,8 @@ def measured(problem: Problem, part: Chunk) -> dict[str, Tensor]:
         part.state["params"], part.fixed["values"]
     )
     for name, value in found.items():
+        if name in ("loss", "diverged"):
+            raise ValueError(f"metrics: {name!r} is taken by a column of the table; rename it")
         if value.shape != (len(part.runs),):
             raise ValueError(f"metrics: {name!r} is no scalar but {list(value.shape[1:])}")
     return found

@@ -94,7 +94,9 @@ def test_failures_are_told_and_do_not_stop_the_others(project, capsys):
     assert build.build("smoke", jobs=2) == 1
     said = capsys.readouterr()
     assert "KeyError: 'the gap'" in said.err
-    assert "in code cell 4:" in said.err  # parameters, papermill's injected cell, start, this one
+    cells = nbformat.read(project / "chapters" / "other.ipynb", 4).cells
+    (broken,) = [cell for cell in cells if "the gap" in cell.source]
+    assert f"in cell {broken.id}:" in said.err
     assert "raise KeyError('the gap')" in said.err
     assert "Traceback" in said.err
     assert "good: ok" in said.out
@@ -152,15 +154,17 @@ def test_edit_concerns_only_what_depends_on_it(project):
     with (project / "clcore" / "ledger.py").open("a") as file:
         file.write("\n# an edit of what every chapter needs\n")
     assert both()["good"] != before["good"]
-    claims = project / "data" / "claims" / "acl.yaml"
     one_more = {run.name: run.key for run in build.plan("book", None, "cpu")}
     assert one_more["good"] != after["good"], "the profile counts"
     now = both()
+    paper = {run.name: run.key for run in build.plan("paper", None, "cpu")}
     (project / "data" / "recorded" / "good").mkdir(parents=True)
     (project / "data" / "recorded" / "good" / "a.csv").write_text("x\n1\n")
     assert both()["good"] != now["good"]
     assert both()["other"] == now["other"]
-    assert claims.exists()
+    assert {run.name: run.key for run in build.plan("paper", None, "cpu")} == paper, (
+        "a paper run makes the recorded results, and must not run again for having made them"
+    )
 
 
 def test_closure_follows_imports_through_subpackages():
@@ -195,9 +199,6 @@ def test_unknown_things_are_refused_before_a_kernel_starts(project):
         build.plan("quick", None, "cpu")
     with pytest.raises(ParameterError, match="expected device in"):
         build.plan("smoke", None, "gpu")
-    notebook(project / "chapters" / "other.ipynb", parameters=None)
-    with pytest.raises(ParameterError, match="has no parameters cell"):
-        build.plan("smoke", None, "cpu")
     (project / "chapters" / "other.ipynb").unlink()
     with pytest.raises(build.BuildError, match="lists chapters/other"):
         build.plan("smoke", None, "cpu")
@@ -207,6 +208,47 @@ def test_places_do_not_depend_on_where_one_stands(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLCORE_BUILD", "made/here")
     assert paths.build_dir() == tmp_path / "made" / "here"
+
+
+@pytest.mark.parametrize(
+    ("cells", "parameters", "told"),
+    [
+        ([], None, "other failed: ParameterError: .*has no parameters cell"),
+        (["x ="], PARAMETERS, "other failed: SyntaxError"),
+        ([], PARAMETERS.replace("seed = 0", "seed = -4"), "expected seed to be an integer"),
+        (
+            ["here.ledger.check('acl/thm1', 0, 1, {'b': 2}, form='corrected', correction='c')"],
+            PARAMETERS,
+            "other failed: LedgerError: .*printed form never was",
+        ),
+    ],
+)
+def test_broken_chapter_fails_alone(project, capsys, cells, parameters, told):
+    import re
+
+    notebook(project / "chapters" / "other.ipynb", *cells, parameters=parameters)
+    assert build.build("smoke") == 1
+    said = capsys.readouterr()
+    assert re.search(told, said.err, re.DOTALL), said.err
+    assert "good: ok" in said.out
+    assert build.build("smoke", only=["good"]) == 0, "a broken chapter is no matter of another"
+
+
+def test_edit_while_a_chapter_runs_is_noticed(project, capsys):
+    edited = project / "clcore" / "plots.py"
+    cell = f"from clcore import plots\nopen({str(edited)!r}, 'a').write('# edit')"
+    notebook(project / "chapters" / "good.ipynb", cell)
+    assert build.build("smoke", only=["good"]) == 1
+    assert "were edited while it ran" in capsys.readouterr().err
+    assert not list((project / "_build" / "cache").glob("good-*"))
+
+
+def test_cache_entry_of_another_kind_is_not_an_error(project, capsys):
+    assert build.build("smoke", only=["good"]) == 0
+    (entry,) = (project / "_build" / "cache").glob("good-*")
+    (entry / "run.json").write_text("[1, 2]")
+    assert build.build("smoke", only=["good"]) == 0
+    assert "damaged cache entry" in capsys.readouterr().out
 
 
 def start_build(root: Path, **environment: str) -> subprocess.Popen:

@@ -177,6 +177,14 @@ def test_rows_carry_the_deciding_check():
     json.dumps(list(found.values()))
 
 
+def test_deciding_check_is_the_one_closest_to_its_bound():
+    book = Ledger("x")
+    book.check("acl/def6", -6e-7, -1e-9, {"b": 1}, part="far below a negative bound")
+    book.check("acl/def6", 9e-7, 1e-6, {"b": 1}, part="near", draws=5)
+    found = {row["id"]: row for row in rows([{"chapter": "x", "records": book.records}])}
+    assert found["acl/def6"]["draws"] == 5
+
+
 def test_todo_lists_what_is_missing():
     book = Ledger("x")
     book.check("acl/thm1", 0, 1, {"b": 2})

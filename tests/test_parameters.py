@@ -84,6 +84,13 @@ def test_first_cell_refuses_what_papermill_would_only_log():
         chapter.start("1-minmax", namespace(profile="full"))
 
 
+def test_first_cell_may_be_run_again_later():
+    """In Jupyter a reader runs it again when the chapter has defined much else."""
+    later = namespace(draws=20, table=[1], profile="book")
+    later["In"] = [*later["In"], "here = chapter.start(...)", "draws = 20", "table = [1]"]
+    assert chapter.start("1-minmax", later).profile == "book"
+
+
 def test_first_cell_wants_the_parameters_cell():
     with pytest.raises(ParameterError, match="run the parameters cell first"):
         chapter.start("1-minmax", {"In": ["", "import torch"]})

@@ -61,6 +61,12 @@ def test_paired_tests_against_scipy():
         assert row.difference == pytest.approx((wide[row.first] - wide[row.second]).mean())
 
 
+def test_certain_difference_has_no_spread():
+    table = pd.DataFrame({"seed": [0, 1, 0, 1], "v": list("aabb"), "x": [1.0, 2.0, 2.0, 3.0]})
+    assert probes.paired_tests(table, "v", "x").p[0] == 0
+    assert probes.paired_tests(table.assign(x=1.0), "v", "x").p[0] == 1
+
+
 def test_holm_steps_down():
     out = probes.paired_tests(scores(0.3), "v", "x").sort_values("p")
     expected, running = [], 0.0
