@@ -100,7 +100,7 @@ def infonce(
     z: Float[Tensor, "*b n d"],
     z2: Float[Tensor, "*b n d"],
     tau: Scalar = 0.5,
-    eps: Scalar = 0.0,
+    eps: Scalar = 1.0,
 ) -> Float[Tensor, "*b"]:
     """L_nce of acl Eq. 2, the sum over the n samples, through log-sum-exp.
 
