@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -74,14 +75,34 @@ def test_anchors_lead_to_cells_in_the_site(rows):
             assert f'id="{anchor}"' in (Path(SITE) / page).read_text(), row["id"]
 
 
-def test_papermill_alone_from_anywhere(tmp_path):
-    """papermill without the build, in another folder; and a wrong parameter stops at once."""
-    notebook = str(NOTEBOOKS[0])
-    command = [sys.executable, "-m", "papermill", notebook, "out.ipynb", "-p", "profile"]
-    run = subprocess.run([*command, "full"], cwd=tmp_path, capture_output=True, text=True)
-    assert run.returncode != 0
-    assert "expected profile in smoke, book, paper; got 'full'" in run.stderr
+def with_solutions(path: Path, copy: Path) -> Path:
+    """The notebook with the code of its solutions put before its last cell."""
+    book = nbformat.read(path, 4)
+    text = "\n".join(c.source for c in book.cells if c.cell_type == "markdown")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    book.cells[-1:-1] = [nbformat.v4.new_code_cell(block) for block in blocks]
+    nbformat.write(book, copy)
+    return copy
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_papermill_alone_from_anywhere(path, tmp_path):
+    """papermill without the build, in another folder, solutions of the exercises included."""
+    notebook = with_solutions(path, tmp_path / path.name)
+    command = [sys.executable, "-m", "papermill", str(notebook), "out.ipynb", "-p", "profile"]
     run = subprocess.run([*command, "smoke"], cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-3000:]
     cells = nbformat.read(tmp_path / "out.ipynb", 4).cells
     assert "Every claim has a verdict" in str(cells[-1].outputs)
+
+
+def test_wrong_parameter_stops_at_once(tmp_path):
+    command = [sys.executable, "-m", "papermill", str(NOTEBOOKS[0]), "out.ipynb"]
+    for given, told in (
+        (["profile", "full"], "expected profile in smoke, book, paper; got 'full'"),
+        (["sed", "1"], "has no parameter 'sed'; it takes device, profile, seed"),
+    ):
+        call = [*command, "-p", *given]
+        run = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True)
+        assert run.returncode != 0
+        assert told in run.stderr
