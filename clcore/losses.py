@@ -5,8 +5,9 @@ A pair stands for L = sum_i phi(sum_{j != i} psi(d_i - d_ij)) on squared half di
 that L and its pairwise importance are computed from log sum_j psi and never overflow.
 
 The `source_*` functions state the same losses on their sources' own similarities (inner products,
-unsquared distances, cosine). They share no code with `contrast`. All of them sum over the N anchors
-z[i], with z2[i] as positive and the other first views z[j] as negatives; batched over leading dims.
+unsquared distances, cosine). They share no code with `contrast`. They sum over the N anchors z[i],
+with z2[i] as positive and, unless stated otherwise, the other first views z[j] as negatives.
+Batched over leading dims.
 """
 
 import math
@@ -216,6 +217,32 @@ def source_infonce(
     return -F.log_softmax(logits, -1)[..., 0].sum(-1)
 
 
+def source_simclr(
+    z: Float[Tensor, "*b n d"],
+    z2: Float[Tensor, "*b n d"],
+    tau: Scalar = 0.5,
+    second_views: bool = True,
+) -> Float[Tensor, "*b"]:
+    """NT-Xent (Chen et al., 2020): cosine similarities over tau, each anchor against all others.
+
+    The 2N views are all anchors, each with 2N - 1 candidates; half of the sum over anchors, so that
+    an anchor z[i] and its mirror image z2[i] count as one (the source divides by N once more).
+    Without `second_views`, the sum over anchors z[i] with candidates z2[i] and z[j], j != i.
+    """
+    require_temperature(tau)
+    z, z2 = F.normalize(z, dim=-1), F.normalize(z2, dim=-1)
+
+    def total(anchors: Tensor, positives: Tensor) -> Tensor:
+        positive = (anchors * positives).sum(-1, keepdim=True)
+        views = (anchors, positives) if second_views else (anchors,)
+        others = torch.cat([negatives(v) for v in views], -2)
+        negative = (anchors[..., :, None, :] * others).sum(-1)
+        logits = torch.cat([positive, negative], -1) / tau
+        return -F.log_softmax(logits, -1)[..., 0].sum(-1)
+
+    return (total(z, z2) + total(z2, z)) / 2 if second_views else total(z, z2)
+
+
 def source_mine(z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b"]:
     """MINE (Belghazi et al., 2018): minus the Donsker-Varadhan bound, ONE log for the batch."""
     positive, negative = _halves(z, z2)
@@ -262,37 +289,39 @@ def source_lifted(
     margin: Scalar = 1.0,
     squared: bool = False,
     both: bool = True,
+    second_views: bool = False,
 ) -> Float[Tensor, "*b"]:
     """Lifted structured loss (Oh Song et al., 2016), times twice the number of positive pairs.
 
-    The source uses unsquared distances (squared=False) and the negatives of both members of a
-    positive pair (both=True). acl Table 1 is what is left with squared half distances and the
-    negatives of the first member only.
+    The source uses unsquared distances (squared=False), the negatives of both members of a positive
+    pair (both=True), and as negatives every view of another sample (second_views=True; without it,
+    z[j] for z[i] and z2[j] for z2[i]). acl Table 1 is what is left with squared half distances and
+    the first views among the negatives of the first member.
     """
 
     def distance(square: Tensor) -> Tensor:
         return square / 2 if squared else square.sqrt()
 
+    def to_negatives(anchors: Tensor, *views: Tensor) -> Tensor:
+        others = torch.cat([negatives(v) for v in views], -2)
+        return distance(((anchors[..., :, None, :] - others) ** 2).sum(-1))
+
     near = distance(((z - z2) ** 2).sum(-1))
-    others = distance(((z[..., :, None, :] - negatives(z)) ** 2).sum(-1))
+    others = to_negatives(z, z, z2) if second_views else to_negatives(z, z)
     if both:
-        second = distance(((z2[..., :, None, :] - negatives(z2)) ** 2).sum(-1))
+        second = to_negatives(z2, z, z2) if second_views else to_negatives(z2, z2)
         others = torch.cat([others, second], -1)
     return (torch.relu(torch.logsumexp(margin - others, -1) + near) ** 2).sum(-1)
 
 
 def source_modified_triplet(
-    z: Float[Tensor, "*b n d"],
-    z2: Float[Tensor, "*b n d"],
-    c: Scalar = 2.0,
-    cosine: bool = False,
+    z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"], c: Scalar = 2.0
 ) -> Float[Tensor, "*b"]:
     """Sigmoid triplet (Coria et al., 2020, Eq. 10): sigmoid(c (distance to z[i'] - to z[j])).
 
-    On squared half distances, or with `cosine` on cosine distances, usual in speaker verification.
+    On cosine distances, so norms do not matter.
     """
-    if cosine:
-        z, z2 = F.normalize(z, dim=-1), F.normalize(z2, dim=-1)
+    z, z2 = F.normalize(z, dim=-1), F.normalize(z2, dim=-1)
     positive, negative = _halves(z, z2)  # of unit vectors: 1 - cosine
     return torch.sigmoid(c * (positive - negative)).sum((-1, -2))
 

@@ -13,6 +13,12 @@ from ..ledger import Check
 from . import reference as ref
 from .reference import Array, best, relative, tensors, worst
 
+_TAU, _MARGIN, _C = 0.5, 1.0, 2.0  # the settings of Table 1 in `tab1`
+_TOLERANCE = 1e-10
+
+Views = tuple[Array, Array]
+Pairs = dict[str, losses.Pair]
+
 
 def eq1(draws: int, seed: int) -> Iterator[Check]:
     """Eq. 1 in torch equals loops over i and j, for all rows of Table 1 and N = 2..12.
@@ -46,9 +52,10 @@ def eq1(draws: int, seed: int) -> Iterator[Check]:
 
 
 def eq2(draws: int, seed: int) -> Iterator[Check]:
-    """InfoNCE is the (phi, psi) pair of Eq. 2; SimCLR is its eps = 1, and not eps = 0.
+    """InfoNCE is the (phi, psi) pair of Eq. 2; SimCLR, restricted, is its eps = 1 and not eps = 0.
 
-    Controls: eps not multiplied by exp(-d_i/tau), tau dropped in front, tau doubled; other eps.
+    Controls: eps not multiplied by exp(-d_i/tau), tau dropped in front, tau doubled; other eps;
+    SimCLR unrestricted.
     """
     check = partial(Check, "acl/eq2", draws=draws)
     rng, errors = ref.generator("eq2", seed), []
@@ -75,50 +82,65 @@ def eq2(draws: int, seed: int) -> Iterator[Check]:
         note="Relative to max(1, |L|).",
     )
 
-    z, z2 = ref.views(rng, draws, 8, 4, unit=True)
-    cosine = z @ z.swapaxes(-1, -2)
-    near = np.exp((z * z2).sum(-1) / 0.5)
-    others = np.exp(ref.off(cosine) / 0.5).sum(-1)
-    simclr = -0.5 * np.log(near / (near + others)).sum(-1)
-    error = {
-        eps: relative(contrast.infonce(*tensors(z, z2), 0.5, eps), simclr, 1.0)
-        for eps in (0.0, 0.5, 1.0)
-    }
-    small = torch.eye(2, dtype=torch.float64)
-    without, kept = (float(contrast.infonce(small, small, 1.0, e)) for e in (0.0, 1.0))
+    yield from _simclr(check, ref.views(rng, draws, 8, 4))
+
+
+def _simclr(check: Callable[..., Check], views: Views) -> Iterator[Check]:
+    """Eq. 2 on the sphere against NT-Xent, in value and gradient; tau is the factor between them.
+
+    An anchor of NT-Xent meets 2N - 2 negatives, and both views are anchors; Eq. 2 has N - 1 and N.
+    """
+    tau = 0.5
+    source = partial(losses.source_simclr, tau=tau)
+    first = partial(source, second_views=False)
+
+    def error(loss: Callable, eps: float) -> Array:
+        return _same(loss, losses.infonce_pair(tau, eps), views, sphere=True)
+
+    restricted = _same(first, losses.infonce_pair(tau, 1.0), views, tau, sphere=True)
+    turned = [[[1, 0], [cosine, 1 - abs(cosine)]] for cosine in (1, 0, -1)]
+    simclr = ", ".join(_value(partial(source, tau=1.0), z) for z in turned)
+    eq2_values = ", ".join(_value(losses.infonce_pair(1.0, 0.0), z) for z in turned)
     yield check(
-        worst(error[0.0]),
-        1e-11,
-        {"eps = 1/2": best(error[0.5])},
+        worst(error(source, 0.0)),
+        _TOLERANCE,
+        {"eps = 1/2": best(error(source, 0.5))},
         part="SimCLR",
-        note="SimCLR's loss on unit vectors, with first-view anchors and negatives, against "
-        r"Eq. 2 with $\epsilon=0$. (The printed $\exp(-d_{ij}/\tau)$ missing from the "
+        note=r"NT-Xent over all $2N$ views of unit norm against Eq. 2 with $\epsilon=0$, up to any "
+        r"constant and positive factor. (The printed $\exp(-d_{ij}/\tau)$ missing from the "
         r"denominator must also read $\exp(-d_i/\tau)$.)",
-        counterexample=r"$N=2$, $z[1]=z[1']=(1,0)$, $z[2]=z[2']=(0,1)$, $\tau=1$: SimCLR's "
-        rf"denominator gives ${kept:.4g}$, $\epsilon=0$ gives ${without:.4g}$.",
+        counterexample=r"$N=2$, $\tau=1$, $z[1]=z[1']=(1,0)$, and $z[2]=z[2']$ at $(1,0)$, "
+        rf"$(0,1)$, $(-1,0)$: NT-Xent, summed over one view as anchors, gives {simclr} (the second "
+        rf"is $2\log(1+2/e)$), Eq. 2 with $\epsilon=0$ gives {eq2_values}: unequal steps against "
+        "equal ones.",
     )
     yield check(
-        worst(error[1.0]),
-        1e-11,
-        {"eps = 0": best(error[0.0]), "eps = 1/2": best(error[0.5])},
+        worst(restricted),
+        _TOLERANCE,
+        {
+            "eps = 0": best(error(first, 0.0)),
+            "eps = 1/2": best(error(first, 0.5)),
+            "NT-Xent over all views": best(error(source, 1.0)),
+        },
         part="SimCLR",
         form="corrected",
-        correction=r"SimCLR's denominator holds the positive pair, so it is $\epsilon=1$ (but for "
-        r"its second-view negatives); $\epsilon=0$ is the decoupled loss of Yeh et al. (2021).",
+        correction=r"With first views as the only anchors and negatives, SimCLR's loss is "
+        r"$\epsilon=1$ on unit vectors (times $\tau$): the denominator holds the positive pair. "
+        r"$\epsilon=0$ is the decoupled loss without it (Yeh et al., 2021).",
     )
 
 
 def _same(
     source: Callable,
     pair: losses.Pair,
-    views: tuple[Array, Array],
-    factor: float = 1.0,
-    constant: float = 0.0,
+    views: Views,
+    factor: float | None = None,
     sphere: bool = False,
 ) -> Array:
     """Per draw: error of L = factor * source + constant, in value and in the gradient in z, z2.
 
-    `sphere`: of both as functions of outputs that are normalised first.
+    `factor` None: the positive one that fits the gradients of all draws best. The constant is
+    fitted too. `sphere`: of both as functions of outputs that are normalised first.
     """
     inputs = tensors(*views)
 
@@ -131,25 +153,19 @@ def _same(
 
     value, slope = both(lambda a, b: contrast.family_loss(a, b, pair))
     theirs, their_slope = both(source)
+    if factor is None:
+        factor = max(0.0, float((slope * their_slope).sum() / (their_slope**2).sum()))
+    constant = (value - factor * theirs).mean()
     errors = relative(factor * theirs + constant, value, 1.0), relative(factor * their_slope, slope)
     return np.maximum(*errors)
 
 
-_TAU, _MARGIN, _C = 0.5, 1.0, 2.0  # the settings of Table 1 in `tab1`
-_TOLERANCE = 1e-10
-_LINE = torch.tensor([[0.0], [1.0], [3.0]], dtype=torch.float64)
-_ON_LINE = "Points $0,1,3$ on a line, both views equal: "
-
-Views = tuple[Array, Array]
-Pairs = dict[str, losses.Pair]
-
-
 def tab1(draws: int, seed: int) -> Iterator[Check]:
-    """Each row of Table 1 against the loss of its own source, in value and gradient.
+    """Each row of Table 1 against the loss of its own source, in value and gradient; its shapes.
 
-    Equal up to a stated factor and constant: InfoNCE, Triplet, Soft Triplet (one negative),
-    Modified Triplet. On the unit sphere: N+1 Tuplet, Triplet Contrastive. After changes: MINE,
-    Lifted Structured. Controls: constants not converted, the source's own form, another row.
+    One rule for all: the row equals the source's loss up to a constant and a positive factor, for
+    generic outputs and any number of negatives. A row that needs more is corrected, all its changes
+    named. Controls: a change undone, constants not converted, another row.
     """
     views = ref.views(ref.generator("tab1", seed), draws, 8, 4)
     pairs = {pair.name: pair for pair in losses.table1(_TAU, 1.0, _MARGIN, _C)}
@@ -169,62 +185,65 @@ def tab1(draws: int, seed: int) -> Iterator[Check]:
     yield from _shapes(ref.table1(_TAU, 1.0, _MARGIN, _C), _MARGIN)
 
 
-def _at_line(f: Callable | losses.Pair) -> str:
-    """A loss, or the loss of a pair, at the points 0, 1, 3."""
-    pair = isinstance(f, losses.Pair)
-    value = contrast.family_loss(_LINE, _LINE, f) if pair else f(_LINE, _LINE)
+def _value(f: Callable | losses.Pair, z: list, z2: list | None = None) -> str:
+    """A loss, or the loss of a pair, at a batch of numbers or vectors; both views z without z2."""
+    batch = torch.tensor([z, z2 or z], dtype=torch.float64)
+    a, b = batch[..., None] if batch.ndim == 2 else batch
+    value = contrast.family_loss(a, b, f) if isinstance(f, losses.Pair) else f(a, b)
     return f"${float(value):.4g}$"
 
 
 def _infonce_row(check: Callable, views: Views, pairs: Pairs) -> Iterator[Check]:
     source = partial(losses.source_infonce, tau=_TAU)
-    without = losses.infonce_pair(_TAU, 0.0)
     yield check(
         worst(_same(source, pairs["InfoNCE"], views, _TAU)),
         _TOLERANCE,
-        {"eps = 0": best(_same(source, without, views, _TAU))},
+        {"eps = 0": best(_same(source, losses.infonce_pair(_TAU, 0.0), views))},
         part="InfoNCE",
-        note=r"Exact with $\epsilon=1$ and scores $-d/\tau$; factor $\tau$.",
+        note=r"With $\epsilon=1$, factor $\tau$. The source leaves the score function free; "
+        r"$-d/\tau$ is chosen.",
     )
 
 
 def _mine_row(check: Callable, views: Views, pairs: Pairs) -> Iterator[Check]:
-    n, row = views[0].shape[-2], pairs["MINE"]
-    shift = n * np.log(n - 1)
-    whole = _same(losses.source_mine, row, views, n, shift)
-    halved = tuple(v / 2 for v in views)
-    other = _same(losses.source_mine_per_sample, pairs["InfoNCE"], halved, 1, shift)
+    row, nce = pairs["MINE"], pairs["InfoNCE"]
+    whole, anchored = losses.source_mine, losses.source_mine_per_sample
+    forced = _value(lambda a, b: 3 * whole(a, b) + 3 * np.log(2), [0, 1, 3])
     yield check(
-        worst(whole),
+        worst(_same(whole, row, views)),
         _TOLERANCE,
-        {"the InfoNCE row": best(other)},
+        {"the InfoNCE row": best(_same(whole, nce, views))},
         part="MINE",
-        note="The source takes one logarithm, of the mean over all pairs of the batch.",
-        counterexample=_ON_LINE
-        + r"$N$ times the source's bound plus $N\log(N-1)$ is "
-        + _at_line(lambda a, b: 3 * losses.source_mine(a, b) + 3 * np.log(2))
-        + f", the row {_at_line(row)}.",
+        note="The source takes one logarithm, of the mean over all pairs of the batch. (It leaves "
+        "the statistic free, as InfoNCE the score; $-d$ is chosen.)",
+        counterexample="$N=3$: moving second views shows that the factor must be 3, coinciding "
+        r"outputs that the constant must be $3\log 2$. At points $0,1,3$ on a line, both views "
+        f"equal, that gives {forced}, the row {_value(row, [0, 1, 3])}.",
     )
     yield check(
-        worst(_same(losses.source_mine_per_sample, row, views, 1, shift)),
+        worst(_same(anchored, row, views, 1.0)),
         _TOLERANCE,
-        {"one log for the batch": best(whole), "the InfoNCE row": best(other)},
+        {
+            "one log for the batch": best(_same(whole, row, views)),
+            "the InfoNCE row": best(_same(anchored, nce, views)),
+        },
         part="MINE",
         form="corrected",
-        correction="The row is the Donsker-Varadhan bound with a logarithm for each anchor, summed "
-        r"over anchors (up to the constant $N\log(N-1)$).",
+        correction="One change: the Donsker-Varadhan bound takes a logarithm for each anchor, of "
+        r"the mean over its own negatives, and is summed over anchors (constant $N\log(N-1)$).",
     )
 
 
 def _triplet_row(check: Callable, views: Views, pairs: Pairs) -> Iterator[Check]:
     source = partial(losses.source_triplet, margin=2 * _MARGIN)
-    kept = _same(source, losses.triplet_pair(2 * _MARGIN), views, 0.5)
+    kept = _same(source, losses.triplet_pair(2 * _MARGIN), views)
     yield check(
         worst(_same(source, pairs["Triplet"], views, 0.5)),
         _TOLERANCE,
         {"margin not halved": float(np.median(kept))},
         part="Triplet",
-        note=r"Exact with $\epsilon$ half the source's margin, factor 1/2: it does not halve d.",
+        note=r"Factor 1/2, and $\epsilon$ is half the source's margin: the source does not halve "
+        "squared distances.",
     )
 
 
@@ -232,16 +251,30 @@ def _soft_triplet_row(check: Callable, views: Views, pairs: Pairs) -> Iterator[C
     source = partial(losses.source_soft_triplet, tau=_TAU, margin=_TAU * _MARGIN)
     row, two = pairs["Soft Triplet"], tuple(v[:, :2] for v in views)
     unscaled = losses.soft_triplet_pair(_TAU, _TAU * _MARGIN)
+    many = _same(source, row, views)
     yield check(
-        worst(_same(source, row, two)),
+        worst(many),
+        _TOLERANCE,
+        {"the N+1 Tuplet row": best(_same(source, pairs["N+1 Tuplet"], views))},
+        part="Soft Triplet",
+        note="The source sums a softplus for each triplet; the row has all negatives of an anchor "
+        "inside one logarithm.",
+        counterexample="Three points on a line, both views equal. At $0,100,200$ both losses are "
+        f"0; at $0,0,100$ the source gives {_value(source, [0, 0, 100])}, the row "
+        f"{_value(row, [0, 0, 100])}, so the factor must be 1 and the constant 0; at $0,0,0$ they "
+        f"give {_value(source, [0, 0, 0])} and {_value(row, [0, 0, 0])}.",
+    )
+    yield check(
+        worst(_same(source, row, two, 1.0)),
         _TOLERANCE,
         {
-            "summed over 7 negatives": best(_same(source, row, views)),
+            "seven negatives": best(many),
             "margin not divided by tau": best(_same(source, unscaled, two)),
         },
         part="Soft Triplet",
-        note=r"Exact for the source's one negative an anchor ($N=2$), $\epsilon$ = margin$/\tau$; "
-        "with more negatives the row puts them inside one logarithm.",
+        form="corrected",
+        correction=r"One change: one negative an anchor. ($\epsilon$ is the source's margin over "
+        r"$\tau$.)",
     )
 
 
@@ -254,85 +287,109 @@ def _tuplet_row(check: Callable, views: Views, pairs: Pairs) -> Iterator[Check]:
         {"the InfoNCE row": best(_same(source, nce, views))},
         part="N+1 Tuplet",
         note="The source compares inner products.",
-        counterexample=f"{_ON_LINE}inner products give {_at_line(source)}, the row "
-        f"{_at_line(row)}.",
+        counterexample=_inner_products(source, row),
     )
-    other = _same(source, nce, views, sphere=True)
     yield check(
-        worst(_same(source, row, views, sphere=True)),
+        worst(_same(source, row, views, 1.0, sphere=True)),
         _TOLERANCE,
-        {"norms free": best(free), "the InfoNCE row": best(other)},
+        {"norms free": best(free), "the InfoNCE row": best(_same(source, nce, views, sphere=True))},
         part="N+1 Tuplet",
         form="corrected",
-        correction="Equal when all outputs have unit norm.",
+        correction="One change: all outputs have unit norm.",
+    )
+
+
+def _inner_products(source: Callable, row: losses.Pair) -> str:
+    """Where a loss of inner products stands still and the row moves, so that no factor fits."""
+    still, moved = ([0, 1], [0, 1]), ([0, 1], [1, 1])
+    return (
+        "$N=2$ on a line, $z=(0,1)$: with $z'=(0,1)$ and with $z'=(1,1)$ inner products give "
+        f"{_value(source, *still)} and {_value(source, *moved)}, the row {_value(row, *still)} and "
+        f"{_value(row, *moved)}."
     )
 
 
 def _lifted_row(check: Callable, views: Views, pairs: Pairs) -> Iterator[Check]:
-    row, source = pairs["Lifted Structured"], partial(losses.source_lifted, margin=_MARGIN)
+    row = pairs["Lifted Structured"]
+    source = partial(losses.source_lifted, margin=_MARGIN, second_views=True)
 
-    def lift(squared: bool, both: bool) -> Array:
-        return _same(partial(source, squared=squared, both=both), row, views)
+    def lift(**changes: bool) -> Array:
+        return _same(partial(source, **changes), row, views)
 
-    one_change, other_change = lift(True, True), lift(False, False)
+    squared, first_member, first_views = {"squared": True}, {"both": False}, {"second_views": False}
+    pairs_of_changes = {
+        "distances unsquared": first_member | first_views,
+        "negatives of both members": squared | first_views,
+        "negatives from both views": squared | first_member,
+    }
+    two, three = [0, 2], [0, 3]
     yield check(
-        worst(lift(False, True)),
+        worst(lift()),
         _TOLERANCE,
-        {"squared distances": best(one_change), "first member": best(other_change)},
+        {"squared distances": best(lift(**squared)), "first member": best(lift(**first_member))},
         part="Lifted Structured",
-        note="The source uses unsquared distances and the negatives of both members of a pair.",
-        counterexample=f"{_ON_LINE}the source gives {_at_line(source)} (times twice the number of "
-        f"positive pairs), the row {_at_line(row)}.",
+        note="The source uses unsquared distances, and all views of other samples as negatives of "
+        "both members of a positive pair.",
+        counterexample="$N=2$ on a line, both views equal: at distance 2 and at distance 3 the row "
+        f"gives {_value(row, two)} and {_value(row, three)}, the source (times twice the number of "
+        f"positive pairs) {_value(source, two)} and {_value(source, three)}.",
     )
+    all_three = partial(source, **squared, **first_member, **first_views)
     yield check(
-        worst(lift(True, False)),
+        worst(_same(all_three, row, views, 1.0)),
         _TOLERANCE,
-        {"only squared distances": best(one_change), "only first member": best(other_change)},
+        {name: best(lift(**changes)) for name, changes in pairs_of_changes.items()},
         part="Lifted Structured",
         form="corrected",
-        correction="Equal after two changes: squared half distances, and the negatives of the "
-        "first member of each positive pair only.",
+        correction="Three changes: squared half distances; the negatives of the first member of "
+        "each positive pair only; first views only among them.",
     )
 
 
 def _modified_row(check: Callable, views: Views, pairs: Pairs) -> Iterator[Check]:
     row, slower = pairs["Modified Triplet"], losses.modified_triplet_pair(_C / 2)
-    distance, cosine = (
-        partial(losses.source_modified_triplet, c=_C, cosine=cosine) for cosine in (False, True)
+    source = partial(losses.source_modified_triplet, c=_C)
+    free = _same(source, row, views)
+    corner, twice = [[1, 0], [0, 1]], [[2, 0], [0, 2]]
+    yield check(
+        worst(free),
+        _TOLERANCE,
+        {"c halved": best(_same(source, slower, views))},
+        part="Modified Triplet",
+        note="The source uses cosine distances.",
+        counterexample="$N=2$, both views equal: at $(1,0),(0,1)$ and at twice these outputs the "
+        f"source gives {_value(source, corner)} and {_value(source, twice)}, the row "
+        f"{_value(row, corner)} and {_value(row, twice)}.",
     )
     yield check(
-        worst(_same(distance, row, views), _same(cosine, row, views, sphere=True)),
+        worst(_same(source, row, views, 1.0, sphere=True)),
         _TOLERANCE,
-        {
-            "cosine distances, norms free": best(_same(cosine, row, views)),
-            "c halved": best(_same(distance, slower, views)),
-        },
+        {"norms free": best(free), "c halved": best(_same(source, slower, views, sphere=True))},
         part="Modified Triplet",
-        note="Exact on squared half distances; on cosine distances when outputs have unit norm.",
+        form="corrected",
+        correction="One change: all outputs have unit norm (then $d$ is the cosine distance).",
     )
 
 
 def _linear_row(check: Callable, views: Views, pairs: Pairs) -> Iterator[Check]:
     source, row, n = losses.source_linear, pairs["Triplet Contrastive"], views[0].shape[-2]
-    free = _same(source, row, views, n - 1)
+    free = _same(source, row, views)
     yield check(
         worst(free),
         _TOLERANCE,
-        {"factor 1": best(_same(source, row, views))},
+        {"the Modified Triplet row": best(_same(source, pairs["Modified Triplet"], views))},
         part="Triplet Contrastive",
         note="The source compares inner products and adds a regulariser, left out here.",
-        counterexample=r"$N=2$ on a line, $z=(0,1)$, $z'=(1,1)$: inner products give $-1$, the row "
-        r"$-\frac12$.",
+        counterexample=_inner_products(source, row),
     )
-    unscaled = _same(source, row, views, sphere=True)
     yield check(
         worst(_same(source, row, views, n - 1, sphere=True)),
         _TOLERANCE,
-        {"norms free": best(free), "factor 1": best(unscaled)},
+        {"norms free": best(free), "factor 1": best(_same(source, row, views, 1.0, sphere=True))},
         part="Triplet Contrastive",
         form="corrected",
-        correction="Equal up to the factor $N-1$ when all outputs have unit norm (for the value "
-        r"alone, $\sum_i\|z[i]\|^2=\sum_i\|z[i']\|^2$ is enough).",
+        correction="One change: all outputs have unit norm; the factor is $N-1$ (the source takes "
+        "the mean over negatives), and its regulariser stays out.",
     )
 
 

@@ -234,17 +234,17 @@ def absolute(a: Array | torch.Tensor, b: Array | torch.Tensor) -> Array:
 
 def worst(*errors: Array) -> float:
     """The largest of errors of any shape: what a check measures."""
-    return float(max(np.max(e) for e in errors))
+    return float(np.max([np.max(e) for e in errors]))  # unlike max, lets no NaN through
 
 
 def best(*errors: Array) -> float:
     """The least of errors of any shape: what a control gives."""
-    return float(min(np.min(e) for e in errors))
+    return float(np.min([np.min(e) for e in errors]))
 
 
 def typical(*errors: Array) -> float:
     """For a control that a rare draw lets through: the median over draws, the least of settings."""
-    return float(min(np.median(e) for e in errors))
+    return float(np.min([np.median(e) for e in errors]))
 
 
 def least(broken: dict[str, list[Array]]) -> dict[str, float]:
@@ -259,14 +259,25 @@ def pooled(broken: dict[str, list[Array]]) -> dict[str, float]:
 
 # ------------------------------------------------------------------------ generic convex solvers
 
+GAMMAS = (1.5, 2.0, 3.0)
+
+
+def _inverse(g: float) -> tuple[Callable, Callable, Callable]:
+    return (
+        lambda a, t: 2 * t / (1 - g) * a ** (1 - g),
+        lambda a, t: 2 * t * a**-g,
+        lambda a, t: -2 * t * g * a ** (-g - 1),
+    )
+
+
 REGULARISERS: dict[str, tuple[Callable, Callable, Callable]] = {
-    # r, r', r'' of Sec. 6.1 at (alpha, tau); gamma = 2
+    # r, r', r'' of Sec. 6.1 at (alpha, tau)
     "entropy": (
         lambda a, t: -2 * t * a * np.log(a),
         lambda a, t: -2 * t * (np.log(a) + 1),
         lambda a, t: -2 * t / a,
     ),
-    "inverse": (lambda a, t: -2 * t / a, lambda a, t: 2 * t / a**2, lambda a, t: -4 * t / a**3),
+    **{f"inverse, gamma = {g:g}": _inverse(g) for g in GAMMAS},
     "square": (lambda a, t: -t / 2 * a**2, lambda a, t: -t * a, lambda a, t: -t * np.ones_like(a)),
 }
 
