@@ -113,7 +113,10 @@ def thm2(draws: int, seed: int) -> Iterator[Check]:
     yield check(
         best(*excess.pop("Eq. 4")),
         -1e-12,
-        {name: worst(*(np.median(v) for v in values)) for name, values in excess.items()},
+        {
+            name: worst(*(np.median(v, keepdims=True) for v in values))
+            for name, values in excess.items()
+        },
         draws=few * len(taus),
         relation=">=",
         part="lowest",
