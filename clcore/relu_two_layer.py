@@ -52,7 +52,8 @@ def _step(X: Tensor, w: Tensor, rate: float | Tensor, sticky: bool) -> Tensor:
     push = (w > 0) * push if sticky else push
     w = w + rate * (push - (w * push).sum(-1, keepdim=True) * w)
     w = w.clamp(min=0) if sticky else w
-    return w / torch.linalg.vector_norm(w, dim=-1, keepdim=True)
+    # A w without positive entries has no direction, and stays 0.
+    return w / torch.linalg.vector_norm(w, dim=-1, keepdim=True).clamp(min=1e-300)
 
 
 def sticky_limit(
@@ -141,3 +142,23 @@ def trace_energy(
     """tr(W2 W1 X W1^T W2^T), W1 block-diagonal with rows w_k (acl Lemma 3, Eq. 64)."""
     rows = (W2[..., None] * W1[..., None, :, :]).flatten(-2)
     return ((rows @ X) * rows).sum((-1, -2))
+
+
+def ascend(
+    X: Float[Tensor, "*b Kd Kd"],
+    W1: Float[Tensor, "*b K d"],
+    s: Float[Tensor, "*b K"],
+    rate: float = 0.3,
+    steps: int = 1000,
+) -> tuple[Float[Tensor, "*b K d"], Float[Tensor, "*b K"]]:
+    """Joint ascent of s^T W1 X W1^T s over filters and top weights, both of unit norm (acl Eq. 13).
+
+    Filters obey the sticky rule (acl Thm. 4), so W1 >= 0 throughout. Steps of `rate`/|X|.
+    """
+    pace = rate / torch.linalg.matrix_norm(X)[..., None]
+    for _ in range(steps):
+        push = (X @ (s[..., None] * W1).flatten(-2)[..., None]).reshape(W1.shape)
+        up = s[..., None] * push * (W1 > 0)
+        s = unit_norm(s + pace * (W1 * push).sum(-1), -1)
+        W1 = unit_norm((W1 + pace[..., None] * up).clamp(min=0), (-2, -1))
+    return W1, s

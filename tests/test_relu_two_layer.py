@@ -148,3 +148,20 @@ def test_solutions_lie_in_the_constraint_set():
     assert torch.allclose(W2, s / s.norm())
     W1, W2 = r2.relay(delta, 2, 1)
     assert W1[2, 1] == 1 and W1.sum() == 1 and W2.tolist() == [[0, 0, 1]]
+
+
+def test_ascent_climbs_and_keeps_zeros_and_norms():
+    X = random.normal(KEYS, (6, 6), F64)
+    X = X + X.transpose(-1, -2)
+    W1 = r2.unit_norm(random.uniform(random.fold_in(KEYS, 1), (3, 2), dtype=F64), (-2, -1))
+    W1[:, 0, 0] = 0
+    s = r2.unit_norm(random.normal(random.fold_in(KEYS, 2), (3,), F64), -1)
+    values = [r2.trace_energy(W1, s[:, None], X)]
+    for _ in range(40):
+        W1, s = r2.ascend(X, W1, s, rate=0.02, steps=5)
+        values.append(r2.trace_energy(W1, s[:, None], X))
+        assert (W1 >= 0).all() and (W1[:, 0, 0] == 0).all()
+    rises = torch.stack(values).diff(dim=0)
+    assert (rises > -1e-9).all() and (rises.sum(0) > 0.1).all()
+    assert torch.allclose(W1.square().sum((-1, -2)), torch.ones(6, dtype=F64))
+    assert torch.allclose(s.square().sum(-1), torch.ones(6, dtype=F64))
