@@ -1,11 +1,13 @@
 """Every check of the ReLU chapter: what holds, what fails as printed, that controls fail."""
 
+import numpy as np
 import pytest
 import torch
 import yaml
 
-from clcore import ledger, paths
+from clcore import contrast, ledger, paths, relu_two_layer
 from clcore.checks import acl_relu
+from clcore.checks.acl_relu_energy import energies
 
 IDS = [
     row["id"]
@@ -15,10 +17,6 @@ IDS = [
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
     ("acl/thm5", "fixed weights"),
-    ("acl/thm5", "weights follow w1"),
-    ("acl/num13", "among all unit w"),
-    ("acl/lem15", "alpha >= 0"),
-    ("acl/lem16", "Eq. 128"),
     ("acl/eq14", "D_aug across fields"),
     ("acl/eq64", "Eq. 67"),
     ("acl/eq64", "rank-1 W2"),
@@ -66,3 +64,31 @@ def test_other_draws_are_other_numbers():
         [check.measured for check in acl_relu.lem4(9, seed)] for seed in (0, 0, 1)
     )
     assert first == again != other
+
+
+def two_equal_fields(feature, eta):
+    """E(theta_Omega), E(theta_2) as Theorem 6 prints D_aug: p0 = p1 = 1/2, D_V = 0."""
+    delta = np.array([[[1.0, feature], [1.0, feature]]])
+    level = delta.reshape(1, 4) ** 2 + eta
+    e = energies(delta, np.array([0.25]), np.zeros((1, 4, 4)), level, np.full((1, 4), eta))
+    return float(e.whole[0]), float(e.single[0, 0, 1])
+
+
+def test_counterexamples_to_strong_augmentation():
+    assert two_equal_fields(0.5, 0.0) == pytest.approx((-1 / 4, -3 / 16))
+    for eta in (0.01, 0.49):  # the remark asks for eta > 0 if it is constant
+        whole, other = two_equal_fields(0.0, eta)
+        assert (whole, other) == pytest.approx((-1 / 4 - eta / 2, -eta)) and whole < other
+    whole, other = two_equal_fields(0.0, 0.51)
+    assert whole > other
+
+
+def test_counterexample_of_one_mode_shown():
+    x = torch.zeros(6, 3, dtype=torch.float64)
+    x[:, 0] = 1
+    pairs = torch.ones(6, 6, dtype=torch.float64)
+    X = contrast.contrastive_covariance(pairs, x, 3 * x, x, 3 * x)
+    assert X[0, 0] < 0 and X.abs().sum() == -X[0, 0]
+    w = torch.tensor([0.7, 0.5, 0.4], dtype=torch.float64)
+    end = relu_two_layer.sticky_limit(X, w / w.norm(), steps=3000)
+    assert end.tolist() == pytest.approx([0, 5 / 41**0.5, 4 / 41**0.5])

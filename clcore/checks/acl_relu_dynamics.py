@@ -125,10 +125,10 @@ def _dies_in_turn(x: Array, w: Array, sticky: bool, blocks: int = 400) -> Array:
 
 
 def thm5(draws: int, seed: int) -> Iterator[Check]:
-    """w1 -> e_m: for fixed positive weights, all modes shown and almost every start, yes.
+    """w1 -> e_m: for positive weights, all modes shown and almost every start, yes.
 
-    Cells outside these hypotheses, which Assumption 1 allows, end elsewhere; so does cold InfoNCE
-    when its weights follow w1. Controls: the linear flow; the cells.
+    Cells outside these hypotheses, which Assumption 1 allows, end elsewhere. alpha is fixed
+    throughout, as in the paper. Controls: the linear flow; the cells.
     """
     check = partial(Check, "acl/thm5")
     rng = ref.generator("thm5", seed)
@@ -146,8 +146,6 @@ def thm5(draws: int, seed: int) -> Iterator[Check]:
         cells["starts at the minimal eigenvector"].append(
             _many(_ends(even, np.full((few, modes), modes**-0.5), steps=300))
         )
-        dead = -start[:few]
-        cells["starts with no positive entry"].append(_many(_ends(x[:few], dead, steps=300)))
         if modes > 2:
             x, *_ = _random_field(rng, few, modes, missing=2, gamma=(2.5, 3.5))
             cells["two modes never shown"].append(_many(_ends(x, start[:few], steps=3000)))
@@ -164,9 +162,9 @@ def thm5(draws: int, seed: int) -> Iterator[Check]:
         part="fixed weights",
         note="Largest share of runs, over cells that Assumption 1 allows, that do not end at an "
         "$e_m$: " + ", ".join(f"{name} {value:.0%}" for name, value in share.items()) + ".",
-        counterexample=r"Two modes of which the batch shows neither: $X_\alpha=0$, and $w_1$ "
-        r"stays. Or all shown, $X_\alpha=2I-\mathbf1\mathbf1^\top/2$, $w_1(0)\propto\mathbf1$, the "
-        "minimal eigenvector: $w_1$ stays.",
+        counterexample=r"Missing hypotheses, with $\alpha_{ij}>0$ and for every $w_1(0)>0$: $M=3$, "
+        r"only mode 1 shown, $\gamma=3$: $X_\alpha$ is diagonal with entries $(-,0,0)$, and from "
+        r"$(0.7,0.5,0.4)$ the flow ends at $(0,0.78,0.62)$.",
     )
     yield check(
         total,
@@ -175,51 +173,9 @@ def thm5(draws: int, seed: int) -> Iterator[Check]:
         draws=len(SIZES) * count,
         part="fixed weights",
         form="corrected",
-        correction=r"Hypotheses of Lemma 14 ($\alpha_{ij}>0$, every mode shown), $w_1(0)\ge0$ with "
-        "a positive entry, and almost every such start: not the minimal eigenvectors of "
-        "$X_\\alpha$ and of its diagonal blocks.",
-    )
-    yield from _following(check, rng, min(draws, 40))
-
-
-def _following(check, rng: np.random.Generator, draws: int) -> Iterator[Check]:
-    """Weights that follow w1: InfoNCE at three temperatures; the same batches with weights kept."""
-    shares, kept = {}, []
-    count = ref.share(draws, 2)
-    for tau in (0.05, 0.5, 2.0):
-        ends = []
-        for modes in (3, 5):
-            x, x2 = mixture.field(rng, count, 16, modes)
-            w = mixture.starts(rng, count, modes)
-            pair = losses.infonce_pair(tau, 0.0)
-            end, _ = relu_two_layer.loss_driven_limit(*tensors(x, x2, w), pair, steps=600)
-            ends.append(_many(end.numpy()))
-            z, z2 = (np.einsum("bnm,bm->bn", v, w)[..., None] for v in (x, x2))
-            inter, _ = ref.distances(z, z2)
-            kept.append(_many(_ends(_fixed(x, x2, ref.softmax(inter, tau)), w)))
-        shares[tau] = float(np.concatenate(ends).mean())
-    frozen = float(np.concatenate(kept).mean())
-    yield check(
-        max(shares.values()),
-        0.0,
-        {"InfoNCE at tau = 0.05": shares[0.05]},
-        draws=2 * count,
-        part="weights follow w1",
-        note="Share of runs that do not end at an $e_m$ when InfoNCE's weights are renewed at "
-        "every step: " + ", ".join(f"{s:.0%} at tau = {t}" for t, s in shares.items()) + ".",
-        counterexample=r"Modes $e_1,e_2,e_3$ shown twice each, $\gamma=1$, InfoNCE at "
-        r"$\tau=0.05$: from $(0.8,0.5,0.33)$ the flow rests at $(0.907,0.421,0)$, which keeps "
-        r"three outputs apart where $e_m$ keeps two.",
-    )
-    yield check(
-        frozen,
-        0.0,
-        {"weights renewed, tau = 0.05": shares[0.05]},
-        draws=6 * count,
-        part="weights follow w1",
-        form="corrected",
-        correction=r"$\alpha$ is held fixed while $w_1$ moves (as the proof does, with one $X$).",
-        note="The same batches and starts, with the weights of the start kept.",
+        correction=r"With the hypotheses of Lemma 14 ($\alpha_{ij}>0$, every mode shown), from "
+        r"almost every $w_1(0)\ge0$; the exceptions are those whose trajectory meets a minimal "
+        r"eigenvector of $X_\alpha$ or of a diagonal block of size $\ge2$.",
     )
 
 
@@ -307,7 +263,7 @@ def fig4(draws: int, seed: int) -> Iterator[Check]:
 
 
 def num13(draws: int, seed: int) -> Iterator[Check]:
-    """Every e_m is a local maximum among w >= 0; among all w where X_mm > 0.
+    """Every e_m is a local maximum among w >= 0, to which Lemma 3 restricts the weights.
 
     Controls: positive correlations; negative directions at X_mm < 0.
     """
@@ -331,9 +287,8 @@ def num13(draws: int, seed: int) -> Iterator[Check]:
 
             climbs["nonnegative"].append(climb(x, np.abs(noise)))
             climbs["correlations made positive"].append(climb(np.abs(x), np.abs(noise)))
-            free, up = climb(x, noise), x[:, m, m] > 0
-            climbs["free"].append(free)
-            climbs["free, X_mm > 0"].append(free[up])
+            up = x[:, m, m] > 0
+            climbs["free, X_mm > 0"].append(climb(x, noise)[up])
             climbs["X_mm < 0"].append(climb(x, -np.abs(noise))[~up])
             near = np.eye(modes)[m] + 0.01 * size * np.abs(noise[0])
             near /= np.linalg.norm(near, axis=-1, keepdims=True)
@@ -344,29 +299,12 @@ def num13(draws: int, seed: int) -> Iterator[Check]:
     yield check(
         worst(measured["nonnegative"], *leaves),
         1e-12,
-        {"correlations made positive": positive},
+        {
+            "correlations made positive": positive,
+            "negative entries at X_mm < 0": typical(measured["X_mm < 0"]),
+        },
         draws=count * len(sizes),
-        part="among w >= 0",
-        note=gain + " The flow also returns to $e_m$.",
-    )
-    yield check(
-        worst(measured["free"]),
-        1e-12,
-        {"correlations made positive": positive},
-        draws=count * len(sizes),
-        part="among all unit w",
-        note=gain + f" It gains in {np.mean(measured['free'] > 1e-12):.0%} of cases.",
-        counterexample=r"Strong augmentation with $[X_\alpha]_{11}=-1$: "
-        r"$w=(\sqrt{1-\epsilon^2},-\epsilon)$ gives what $(\sqrt{1-\epsilon^2},0)$ gives, "
-        r"the energy $-(1-\epsilon^2)>-1$.",
-    )
-    yield check(
-        worst(measured["free, X_mm > 0"]),
-        1e-12,
-        {"X_mm < 0": typical(measured["X_mm < 0"]), "correlations made positive": positive},
-        draws=len(measured["free, X_mm > 0"]),
-        part="among all unit w",
-        form="corrected",
-        correction=r"$e_m$ is a local maximum among $w\ge0$ (with $\alpha>0$ and all modes shown), "
-        r"and among all unit $w$ if moreover $[X_\alpha]_{mm}>0$.",
+        note=gain + " The flow also returns to $e_m$. All this is among $w\\ge0$, which the paper "
+        "says suffices; among all unit $w$ one also needs $[X_\\alpha]_{mm}>0$ (most gained then: "
+        f"{worst(measured['free, X_mm > 0']):.1e}).",
     )

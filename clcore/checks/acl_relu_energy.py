@@ -80,14 +80,24 @@ def weak(model: binary_latent.Model, delta: Array | None = None) -> Energies:
 def strong(
     model: binary_latent.Model, eta: Array | float, corrected: bool, delta: Array | None = None
 ) -> Energies:
-    """D_aug = diag(D_V) + diag^2(Delta) + diag(eta); `corrected`: both added terms times p0 p1."""
+    """D_aug = diag(D_V) + diag^2(Delta) + diag(eta); `corrected`: diag^2(Delta) times p0 p1."""
     own, scale, within = parts(model)
     delta = own if delta is None else delta
     level = np.diagonal(within, axis1=-2, axis2=-1)
     flat = delta.reshape(len(delta), -1)
     eta = np.broadcast_to(eta, flat.shape)
     factor = scale[:, None] if corrected else 1.0
-    return energies(delta, scale, within, level + factor * (flat**2 + eta), eta)
+    return energies(delta, scale, within, level + factor * flat**2 + eta, eta)
+
+
+def prior(model: binary_latent.Model) -> Array:
+    """p0 p1, [draws, 1]."""
+    return (model.p1 * (1 - model.p1)).numpy()[:, None]
+
+
+def one_field(delta: Array) -> Array:
+    """Delta with every nonzero entry in the first field."""
+    return np.concatenate([delta[:, :1], np.zeros_like(delta[:, 1:])], 1)
 
 
 def salient(delta: Array) -> Array:
@@ -164,7 +174,7 @@ def eq71(draws: int, seed: int) -> Iterator[Check]:
         for eta in (0.0, 0.01, 0.2):
             model = models(rng, count, fields, modes)
             for corrected, mark in ((False, ""), (True, "c")):
-                e = strong(model, eta, corrected)
+                e = strong(model, eta * prior(model) if corrected else eta, corrected)
                 a = salient(e.delta) ** 2
                 total = a.sum(-1)
                 printed = e.scale / fields * (total - (a * (a + eta)).sum(-1) / total)
@@ -244,7 +254,7 @@ def _weak(check: Callable[..., Check], rng: np.random.Generator, draws: int) -> 
         fails[f"K = {fields}, d = {modes}"] = wrong
         if fields > 1:
             generic.append(wrong)
-            strong_e = strong(model, 0.2, corrected=True)
+            strong_e = strong(model, 0.2 * prior(model), corrected=True)
             best = np.take_along_axis(
                 strong_e.single.reshape(count, -1),
                 np.abs(e.delta).reshape(count, -1).argmax(-1)[:, None],
@@ -266,7 +276,7 @@ def _weak(check: Callable[..., Check], rng: np.random.Generator, draws: int) -> 
         f"{np.concatenate(generic).mean():.0%} of random ones with $K\\ge2$, "
         f"{fails['K = 1, d = 2'].mean():.0%} at $K=1$, {even.mean():.0%} with equal salient ones.",
         counterexample=r"$K=2$, $d=2$, $\Delta=(1,\tfrac12,1,\tfrac12)$, $p_0=p_1=\tfrac12$: both "
-        r"energies are $\tfrac14$. Also any model with $K=1$, where both solutions are one.",
+        r"energies are $\tfrac14$: a tie is possible. Also at $K=1$, where both solutions are one.",
     )
     yield check(
         float(np.concatenate(generic).mean()),
@@ -294,28 +304,26 @@ def _strong(check: Callable[..., Check], rng: np.random.Generator, draws: int) -
                 wrong = loses(e, e.single.max((-1, -2)))
                 if fields > 1 or not fixed:
                     found.append(wrong)
-                if not fixed:
+                if fields > 1 and not fixed:
                     place = np.abs(e.delta).reshape(count, -1).argmax(-1)[:, None]
                     top = np.take_along_axis(e.single.reshape(count, -1), place, -1)[:, 0]
                     against_top.append(loses(e, top))
             if fields > 1:
                 flat = weak(model)
                 weaker.append(loses(flat, flat.single.max((-1, -2))))
-            if fields > 1 and eta == 0:
-                lonely = e.delta.copy()
-                lonely[:, 1:] = 0  # every nonzero entry in the first field
-                e = strong(model, eta, True, lonely)
-                crowded.append(loses(e, e.single.max((-1, -2))))
+                # Only at eta = 0 must Delta have nonzero entries in two fields.
+                e = strong(model, eta, True, one_field(e.delta))
+                (corrected if eta else crowded).append(loses(e, e.single.max((-1, -2))))
     yield check(
         float(np.concatenate(printed).mean()),
         0.0,
         {"weak augmentation": float(np.concatenate(weaker).mean())},
         draws=sum(map(len, printed)),
         note="Share of models where $\\mathcal E(\\theta_\\Omega)>\\mathcal E(\\theta_m)$ fails "
-        f"for some $m$; for $m^*$ alone it fails in {np.concatenate(against_top).mean():.0%}.",
-        counterexample=r"$K=2$, $d=2$, $p_0=p_1=\tfrac12$, $\Delta=(1,0,1,0)$, $\eta=0$: "
-        r"$\mathcal E(\theta_\Omega)=\tfrac14-\tfrac12=-\tfrac14$, and $\mathcal E(\theta_m)=0$ "
-        r"for a feature with $\Delta_m=0$.",
+        "for some $m$. For $m=m^*$ alone this half is true as printed if $K\\ge2$: there it fails "
+        f"in {np.concatenate(against_top).mean():.0%}.",
+        counterexample=r"$K=2$, $d=2$, $\Delta=(1,\tfrac12,1,\tfrac12)$, $p_0=p_1=\tfrac12$, "
+        r"$\eta=0$: $\mathcal E(\theta_\Omega)=-\tfrac14<-\tfrac3{16}=\mathcal E(\theta_2)$.",
     )
     yield check(
         float(np.concatenate(corrected).mean()),
@@ -323,12 +331,12 @@ def _strong(check: Callable[..., Check], rng: np.random.Generator, draws: int) -
         {
             "terms not times p0 p1": float(np.concatenate(printed).mean()),
             "weak augmentation": float(np.concatenate(weaker).mean()),
-            "all of Delta in one field": float(np.concatenate(crowded).mean()),
+            "all of Delta in one field, eta = 0": float(np.concatenate(crowded).mean()),
         },
         draws=sum(map(len, corrected)),
         form="corrected",
-        correction=r"$D_{aug}=\mathrm{diag}(D_V)+p_0p_1[\mathrm{diag}^2(\Delta)+\eta I]$, and "
-        r"$\Delta$ has nonzero entries in at least two different fields.",
+        correction=r"$K\ge2$ and $D_{aug}=\mathrm{diag}(D_V)+p_0p_1\mathrm{diag}^2(\Delta)+\eta I$ "
+        r"with any $\eta\ge0$; if $\eta=0$, $\Delta$ has nonzero entries in two fields.",
     )
 
 
@@ -350,7 +358,11 @@ def rem5(draws: int, seed: int) -> Iterator[Check]:
         size = rng.uniform(0.001, 0.02, (count, 1))  # small: there the p0 p1 matters most
         eta = size * (low + (1 - low) * rng.random((count, fields * modes))).clip(max=1.0)
         for corrected, key in ((False, "p"), (True, "c")):
-            e = strong(model, eta, corrected)
+            if corrected:
+                for own in (e.delta, one_field(e.delta)):
+                    free = strong(model, eta, True, own)
+                    found[key].append(loses(free, free.single.max((-1, -2))))
+            e = strong(model, eta * prior(model) if corrected else eta, corrected)
             found[key].append(loses(e, e.single.max((-1, -2))))
             a = salient(e.delta) ** 2
             chosen = np.abs(e.delta).argmax(-1)
@@ -368,7 +380,7 @@ def rem5(draws: int, seed: int) -> Iterator[Check]:
         steep = np.full_like(eta, 4.0)
         least_salient = np.abs(e.delta).reshape(count, -1).argmin(-1)
         steep[np.arange(count), least_salient] = 0.0
-        e = strong(model, steep, corrected=True)
+        e = strong(model, steep * prior(model), corrected=True)
         found["bad"].append(loses(e, e.single.max((-1, -2))))
         found["steep"].append(steep.max(-1) / fields - steep.min(-1))
     rate = {k: float(np.concatenate(found[k]).mean()) for k in ("p", "c", "bad")}
@@ -378,8 +390,9 @@ def rem5(draws: int, seed: int) -> Iterator[Check]:
         {"bound on eta broken": rate["bad"]},
         part="conclusion",
         note="Share of models where a one-hot solution has as much energy.",
-        counterexample=r"As for Theorem 6: $K=2$, $p_0=p_1=\tfrac12$, $\Delta=(1,0,1,0)$ and a "
-        r"constant $\eta<\tfrac12$.",
+        counterexample=r"$K=2$, $d=2$, $p_0=p_1=\tfrac12$, $\Delta=(1,0,1,0)$ and a constant "
+        r"$0<\eta<\tfrac12$: $\mathcal E(\theta_\Omega)=-\tfrac14-\tfrac\eta2<-\eta="
+        r"\mathcal E(\theta_2)$.",
     )
     yield check(
         rate["c"],
@@ -387,9 +400,9 @@ def rem5(draws: int, seed: int) -> Iterator[Check]:
         {"terms not times p0 p1": rate["p"], "bound on eta broken": rate["bad"]},
         part="conclusion",
         form="corrected",
-        correction=r"$D_{aug}=\mathrm{diag}(D_V)+p_0p_1[\mathrm{diag}^2(\Delta)+"
-        r"\mathrm{diag}(\eta)]$, and nonzero entries of $\Delta$ in two fields. (The strict bound "
-        r"on $\eta$ leaves out $\eta=0$, which Theorem 6 allows; with $\ge$ it is covered.)",
+        correction=r"The factor $p_0p_1$ on $\mathrm{diag}^2(\Delta)$ alone suffices, for every "
+        r"$\Delta\ne0$. (Nonzero entries in two fields are needed only for the sign $>$ of Eq. 80 "
+        r"itself, at constant $\eta$.)",
     )
     yield check(
         worst(*found["eqp"]),
@@ -416,14 +429,33 @@ def rem5(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
-def eq64(draws: int, seed: int) -> Iterator[Check]:
-    """Eqs. 64-66 agree; Eq. 67 drops the products of different fields. Rank of W2.
+def _rank_two(rng: np.random.Generator, fields: int) -> float:
+    """sigma_2/sigma_1 of a critical W2 of rank 2: d = 1, Delta = 1, eta = 0, p0 = p1 = 1/2.
 
-    Controls: the sum over k alone, W1 not block-diagonal; several equal eigenvalues.
+    A point whose joint gradient does not lie along (W1, W2), layer by layer, counts as NaN.
+    """
+    ones = np.ones((fields, fields))
+    x = ones / 4 - np.eye(fields)  # off D_V, which diag(D_V) in D_aug removes
+    raw = rng.standard_normal((fields, 2))
+    w2 = np.linalg.qr(raw - raw.mean(0))[0].T / np.sqrt(2)
+    w1 = np.full((fields, 1), fields**-0.5)
+    t_w1, t_w2, t_x = ref.tensors(w1, w2, x)
+    slopes = torch.func.grad(relu_two_layer.trace_energy, argnums=(0, 1))(t_w1, t_w2, t_x)
+    for w, slope in zip((t_w1, t_w2), slopes, strict=True):
+        if (slope - (slope * w).sum() * w).abs().max() > 1e-12:
+            return float("nan")
+    sizes = np.linalg.svd(w2, compute_uv=False)
+    return float(sizes[1] / sizes[0])
+
+
+def eq64(draws: int, seed: int) -> Iterator[Check]:
+    """Eqs. 64-66 agree; Eq. 67 drops the products of different fields. Rank of W2, an aside.
+
+    Controls: the sum over k alone, twice that sum; a critical point of rank 2.
     """
     check = partial(Check, "acl/eq64", draws=draws)
     rng = ref.generator("eq64", seed)
-    same, dropped, double, single_field, rank, tied, wrong = [], [], [], [], [], [], []
+    same, dropped, double, single_field, rank, wrong = [], [], [], [], [], []
     anywhere: list[Array] = []
     settings = ((1, 3), (2, 3), (3, 3), (4, 2), (6, 2))
     count = ref.share(draws, len(settings))
@@ -452,17 +484,15 @@ def eq64(draws: int, seed: int) -> Iterator[Check]:
         if fields > 1:
             # W2's ascent at fixed W1 is a power iteration: 2^30 steps of it, by squaring.
             inner = wide @ x @ wide.swapaxes(-1, -2)
-            equal = np.broadcast_to(0.1 * np.eye(fields), inner.shape)
-            for matrix, ends in ((inner, rank), (equal, tied)):
-                shift = np.abs(matrix).sum((-1, -2))[:, None, None] * np.eye(fields)
-                power = matrix + shift
-                for _ in range(34):
-                    power = power @ power
-                    power = power / np.linalg.norm(power, axis=(-2, -1), keepdims=True)
-                begin = rng.standard_normal(inner.shape)
-                for w, found in ((begin @ power, ends), (begin, anywhere)):
-                    sizes = np.linalg.svd(w, compute_uv=False)
-                    found.append(sizes[:, 1] / sizes[:, 0])
+            power = inner + np.abs(inner).sum((-1, -2))[:, None, None] * np.eye(fields)
+            for _ in range(34):
+                power = power @ power
+                power = power / np.linalg.norm(power, axis=(-2, -1), keepdims=True)
+            begin = rng.standard_normal(inner.shape)
+            for w, found in ((begin @ power, rank), (begin, anywhere)):
+                sizes = np.linalg.svd(w, compute_uv=False)
+                found.append(sizes[:, 1] / sizes[:, 0])
+    tied = [_rank_two(rng, fields) for fields in (3, 4, 6)]
     control = {"sum over k alone": typical(*dropped)}
     yield check(worst(*same), 1e-11, control, part="Eqs. 64-66")
     yield check(
@@ -483,19 +513,20 @@ def eq64(draws: int, seed: int) -> Iterator[Check]:
         "Eqs. 70-76 use it, so nothing else changes.",
     )
     yield check(
-        max(worst(*rank), worst(*tied)),
+        max(worst(*rank), *tied),
         1e-4,
         {"a random W2": typical(*anywhere)},
         part="rank-1 W2",
-        note=r"$\sigma_2/\sigma_1$ of critical $W_2$ at a given $W_1$, eigenvalues of "
-        r"$W_1X_\alpha W_1^\top$ all equal included.",
-        counterexample=r"$\Delta=0$ and $[X_\alpha]_{m_km_k}$ equal for one feature a field: "
-        r"$w_{1k}=e_{m_k}/\sqrt K$, $W_2=I/\sqrt K$ is critical, and of rank $K$.",
+        note=r"An aside of the proof: $\sigma_2/\sigma_1$ of critical $W_2$, double eigenvalues of "
+        r"$W_1X_\alpha W_1^\top$ included.",
+        counterexample=r"$K=3$, $d=1$, $p_0=p_1=\tfrac12$, $\Delta=(1,1,1)$, $D_{aug}$ of Theorem "
+        r"6's strong half with $\eta=0$: $W_1=I/\sqrt3$ with $W_2$ of two orthonormal rows "
+        r"orthogonal to $\mathbf1$, over $\sqrt2$, is critical, and of rank 2.",
     )
     yield check(
         worst(*rank),
         1e-4,
-        {"equal eigenvalues": typical(*tied)},
+        {"a double eigenvalue": min(tied)},
         part="rank-1 W2",
         form="corrected",
         correction=r"Rank 1 follows where the eigenvalue of $W_1X_\alpha W_1^\top$ at the critical "

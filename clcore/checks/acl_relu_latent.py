@@ -151,7 +151,9 @@ def eq14(draws: int, seed: int) -> Iterator[Check]:
         draws=2 * count,
         part="D_aug across fields",
         note=f"Largest entry between fields, in standard errors, {SAMPLES} samples; one factor "
-        "gamma[i] for all fields, as Assumption 1 prints it.",
+        "gamma[i] for all fields, as Assumption 1 prints it. That $D_{aug}$ is diagonal does not "
+        "follow from Assumption 1: it is an extra assumption. Lemma 4 and Theorem 6 take $D_{aug}$ "
+        "as given.",
         counterexample=r"$K=2$, $d=1$, $x=(1,1)$ always, $\gamma=1\pm\tfrac12$: "
         r"$\sum_i\beta_i(x-x')(x-x')^\top=\tfrac18$ in all four entries.",
     )
@@ -162,8 +164,8 @@ def eq14(draws: int, seed: int) -> Iterator[Check]:
         draws=2 * count,
         part="D_aug across fields",
         form="corrected",
-        correction=r"Every field has its own factor $\gamma_k[i]$, independent of the others given "
-        r"$x$ and of mean 1 (or $K=1$).",
+        correction=r"Diagonal under an extra assumption: for instance, every field has its own "
+        r"factor $\gamma_k[i]$, independent of the others given $x$ and of mean 1 (or $K=1$).",
     )
     yield check(
         worst(*found["diagonal"]),
