@@ -1,0 +1,94 @@
+"""Every check of the ReLU chapter: what holds, what fails as printed, that controls fail."""
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from clcore import contrast, ledger, paths, relu_two_layer
+from clcore.checks import acl_relu
+from clcore.checks.acl_relu_energy import energies
+
+IDS = [
+    row["id"]
+    for row in ledger.claims().values()
+    if row["paper"] == "acl" and row["chapter"] == "relu-composition"
+]
+# (claim, part) that fail as printed and hold as corrected.
+CORRECTED = {
+    ("acl/thm5", "fixed weights"),
+    ("acl/eq14", "D_aug across fields"),
+    ("acl/eq64", "Eq. 67"),
+    ("acl/eq64", "rank-1 W2"),
+    ("acl/eq71", "Eq. 71"),
+    ("acl/eq71", "Eq. 72"),
+    ("acl/thm6", "weak"),
+    ("acl/thm6", "strong"),
+    ("acl/rem5", "conclusion"),
+    ("acl/rem5", "Eqs. 78, 79"),
+}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Tensors here are tiny; threads cost more than they give."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_every_claim_of_the_chapter_has_a_function():
+    assert len(IDS) == 23
+    assert sorted(acl_relu.__all__) == sorted(name.split("/")[1] for name in IDS)
+
+
+@pytest.mark.parametrize("claim", IDS)
+def test_check(claim):
+    book = ledger.Ledger("3-relu-composition")
+    # `run` refuses passing controls, missing counterexamples and parts recorded twice.
+    records = book.run([getattr(acl_relu, claim.split("/")[1])], draws=6, seed=11)
+    assert records and {r.claim for r in records} == {claim}
+    for r in records:
+        falls = (r.claim, r.part) in CORRECTED and r.form == "printed"
+        assert r.passed is not falls, (r.part, r.form, r.measured)
+        assert len(r.control) >= 1 and r.draws >= 1
+    parts = {(r.claim, r.part) for r in records if r.form == "corrected"}
+    assert parts == {key for key in CORRECTED if key[0] == claim}
+    register = yaml.safe_load((paths.root() / "data" / "verdicts.yaml").read_text())
+    assert ledger.verdict(book.records) == register[claim]
+
+
+def test_other_draws_are_other_numbers():
+    first, again, other = (
+        [check.measured for check in acl_relu.lem4(9, seed)] for seed in (0, 0, 1)
+    )
+    assert first == again != other
+
+
+def two_equal_fields(feature, eta):
+    """E(theta_Omega), E(theta_2) as Theorem 6 prints D_aug: p0 = p1 = 1/2, D_V = 0."""
+    delta = np.array([[[1.0, feature], [1.0, feature]]])
+    level = delta.reshape(1, 4) ** 2 + eta
+    e = energies(delta, np.array([0.25]), np.zeros((1, 4, 4)), level, np.full((1, 4), eta))
+    return float(e.whole[0]), float(e.single[0, 0, 1])
+
+
+def test_counterexamples_to_strong_augmentation():
+    assert two_equal_fields(0.5, 0.0) == pytest.approx((-1 / 4, -3 / 16))
+    for eta in (0.01, 0.49):  # the remark asks for eta > 0 if it is constant
+        whole, other = two_equal_fields(0.0, eta)
+        assert (whole, other) == pytest.approx((-1 / 4 - eta / 2, -eta)) and whole < other
+    whole, other = two_equal_fields(0.0, 0.51)
+    assert whole > other
+
+
+def test_counterexample_of_one_mode_shown():
+    x = torch.zeros(6, 3, dtype=torch.float64)
+    x[:, 0] = 1
+    pairs = torch.ones(6, 6, dtype=torch.float64)
+    X = contrast.contrastive_covariance(pairs, x, 3 * x, x, 3 * x)
+    assert X[0, 0] < 0 and X.abs().sum() == -X[0, 0]
+    w = torch.tensor([0.7, 0.5, 0.4], dtype=torch.float64)
+    end = relu_two_layer.sticky_limit(X, w / w.norm(), steps=3000)
+    assert end.tolist() == pytest.approx([0, 5 / 41**0.5, 4 / 41**0.5])
