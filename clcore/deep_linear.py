@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from . import random
+from . import contrast, random
 
 Weights = Sequence[Float[Tensor, "*b _ _"]]
 Layers = tuple[Tensor, ...]
@@ -35,7 +35,7 @@ def _require_chain(weights: Sequence[Tensor]) -> None:
 
 
 def below(weights: Weights) -> Layers:
-    """(I, W_1, W_2 W_1, ..., W_L ... W_1): the maps from the input to layers 0..L. Errors: shapes."""
+    """(I, W_1, W_2 W_1, ..., W_L ... W_1): from the input to layers 0..L. Errors: shapes."""
     _require_chain(weights)
     first = weights[0]
     eye = torch.eye(first.shape[-1], dtype=first.dtype, device=first.device)
@@ -222,9 +222,7 @@ def _ascend(weights: Weights, X: Tensor, steps: int, tolerance: float, rows: boo
             if not left.any():
                 break
             here, moves = (tuple(t[left] for t in ts) for ts in (here, moves))
-            runs, value, size, eta, X, scale = (
-                t[left] for t in (runs, value, size, eta, X, scale)
-            )
+            runs, value, size, eta, X, scale = (t[left] for t in (runs, value, size, eta, X, scale))
         length = eta[:, None, None]
         there = normalise([w + length * m for w, m in zip(here, moves, strict=True)], rows)
         new_value, new_moves, new_size = _slope(there, X, rows)
@@ -238,7 +236,7 @@ def _ascend(weights: Weights, X: Tensor, steps: int, tolerance: float, rows: boo
     return Limits(done, final_value, final_size, taken)
 
 
-# ------------------------------------------------------------------------------ what a limit looks like
+# -------------------------------------------------------------------------- what a limit looks like
 
 
 def curvature(
@@ -324,3 +322,56 @@ def distinct_top(
     if values.shape[-1] == 1:
         return values[..., -1], torch.ones_like(values[..., -1], dtype=torch.bool)
     return values[..., -1], values[..., -1] - values[..., -2] > tolerance
+
+
+# ------------------------------------------------------------------------------ whole trajectories
+
+
+def singular_path(
+    weights: Weights, X: Float[Tensor, "runs d d"], rate: float, steps: int, every: int = 1
+) -> dict[str, Float[Tensor, "times runs ..."]]:
+    """Projected gradient ascent at a fixed rate, W_l <- normalise(W_l + rate / |X|_2 * flow).
+
+    Recorded before the first step and after each `every`-th: energy [times, runs]; first, second
+    [times, runs, L], the two largest singular values of each layer (acl Fig. 3). Errors: shapes.
+    """
+    pace = (rate / torch.linalg.matrix_norm(X, 2))[:, None, None]
+    out: dict[str, list[Tensor]] = {"energy": [], "first": [], "second": []}
+    layers = tuple(weights)
+    for step in range(steps + 1):
+        if step % every == 0:
+            spectra = [torch.linalg.svdvals(w) for w in layers]
+            out["energy"].append(energy(layers, X))
+            out["first"].append(torch.stack([s[:, 0] for s in spectra], -1))
+            second = [s[:, 1] if s.shape[-1] > 1 else 0 * s[:, 0] for s in spectra]
+            out["second"].append(torch.stack(second, -1))
+        moves = flow(layers, X)
+        layers = normalise([w + pace * m for w, m in zip(layers, moves, strict=True)])
+    return {name: torch.stack(values) for name, values in out.items()}
+
+
+def adversarial_ascent(
+    weights: Weights,
+    x: Float[Tensor, "runs n d"],
+    x2: Float[Tensor, "runs n d"],
+    tau: Float[Tensor, " runs"],
+    rate: float,
+    steps: int,
+) -> tuple[Layers, Float[Tensor, "runs d d"]]:
+    """The max player against the min player: alpha of acl Eq. 6 refreshed before every step.
+
+    alpha_ij is the softmax over j of -d_ij / tau (rows sum to 1); tau = inf is uniform alpha, held
+    for ever. Steps as in `singular_path`, with |X_alpha|_2 at the start. Returns the last
+    weights and X_alpha. Errors: shapes.
+    """
+    layers, pace = tuple(weights), None
+    for _ in range(steps + 1):
+        distance = contrast.inter_distances(forward(layers, x)) / tau[:, None, None]
+        alpha = torch.softmax(contrast.off_diagonal(-distance, -torch.inf), -1)
+        X = contrast.contrastive_covariance(alpha, x, x2, x, x2)
+        if pace is None:
+            pace = (rate / torch.linalg.matrix_norm(X, 2))[:, None, None]
+        last = layers
+        moves = flow(layers, X)
+        layers = normalise([w + pace * m for w, m in zip(layers, moves, strict=True)])
+    return last, X
