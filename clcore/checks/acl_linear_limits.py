@@ -45,7 +45,7 @@ def fig3(draws: int, seed: int) -> Iterator[Check]:
     count = max(20, min(draws, 100))
     weights, X = fig3_setting(keys_of("fig3", seed, count))
     values = torch.linalg.eigvalsh(X)
-    path = dl.singular_path(weights, X, rate=0.5, steps=4000, every=4000)
+    path = dl.singular_path(weights, X, rate=1.0, steps=4000, every=4000)
     # Where the two largest eigenvalues nearly agree, 4000 steps are too few for the limit.
     apart = 1 - values[:, -2] / values[:, -1] > 0.05
 
