@@ -27,6 +27,7 @@ SPECTRA: dict[str, tuple[float, ...]] = {
     "mostly negative": (1.0, -0.3, -0.6, -0.9, -1.2, -1.5),
     "repeated top": (1.0, 1.0, 0.5, 0.2, -0.3, -0.6),
 }
+WORST = ("mostly negative", (6, 1, 2, 1))  # L >= 3 and most traps: about half of the starts
 WIDTHS = (
     (6, 4),
     (6, 2, 2),
@@ -428,23 +429,29 @@ def num11(draws: int, seed: int) -> Iterator[Check]:
     check, free, traps, before = partial(Check, "acl/num11"), {}, {}, []
     for name, values in SPECTRA.items():
         for widths in WIDTHS:
-            keys = keys_of(f"num11 {name} {widths}", seed, min(draws, 1000))
+            starts = min(draws, 1000)
+            if (name, widths) == WORST:  # its share is reported: 20 starts would not tell it
+                starts = max(starts, 200)
+            keys = keys_of(f"num11 {name} {widths}", seed, starts)
             limits, X = climb(keys, values, widths)
             share = float(((limits.energy / values[0] - 1).abs() < 1e-4).double().mean())
             (traps if can_trap(values, widths) else free)[name, widths] = share
             start = dl.energy(dl.starts(cr.fold_in(keys, 2), widths), X)
             before.append(float(((start / values[0] - 1).abs() < 1e-4).double().mean()))
     cells = len(free) + len(traps)
-    tag = {"relation": ">=", "part": "share of starts", "draws": cells * min(draws, 1000)}
-    (_, widths), low = min(traps.items(), key=lambda item: item[1])
+    many, low = max(min(draws, 1000), 200), traps[WORST]
+    total = (cells - 1) * min(draws, 1000) + many
+    tag = {"relation": ">=", "part": "share of starts", "draws": total}
     yield check(
         min(*free.values(), low),
         0.99,
         {"no ascent": max(before)},
-        counterexample=f"Eigenvalues (1, -0.3, ..., -1.5), widths {widths}: {low:.0%} of the "
-        r"starts reach $\lambda_{\max}$, the others $\mathcal E=0$, where $W_{>1}=0$ and "
-        r"$W_1X_\alpha W_1^\top$ is negative definite.",
-        note=r"The share falls below 0.99 only in cells with such traps.",
+        counterexample=f"Eigenvalues (1, -0.3, ..., -1.5), widths {WORST[1]}: the local maxima "
+        r"with $\mathcal E=0$ ($W_{>1}=0$, $W_1X_\alpha W_1^\top$ negative definite) form a "
+        "6-dimensional set, the global ones a 1-dimensional set, and about half of the random "
+        r"starts end at $\mathcal E=0$ " + f"({low:.0%} of {many} reach " + r"$\lambda_{\max}$).",
+        note="'Almost' is not defined in the paper. The share falls below 0.99 only in cells with "
+        "such traps.",
         **tag,
     )
     yield check(
@@ -452,34 +459,28 @@ def num11(draws: int, seed: int) -> Iterator[Check]:
         0.99,
         {"cells with traps": low},
         form="corrected",
-        correction=r"If $L\le2$, or if $X_\alpha$ has fewer negative eigenvalues than each of the "
-        r"layers $1..L-2$ has nodes (so for PSD $X_\alpha$), every local maximum found is global.",
+        correction=r"If $\lambda_{\max}(X_\alpha)>0$ and either $L\le2$ or $X_\alpha$ has fewer "
+        r"negative eigenvalues than each of the layers $1..L-2$ has nodes (so for PSD $X_\alpha$), "
+        "every local maximum found is global. Sufficient, not necessary.",
         **tag,
     )
-    single, several, one_free = [], [], []
+    errors, second, summed = [], [], []
     for widths in ((6, 4, 1), (6, 4, 3)):
         keys = keys_of(f"num11 pca {widths}", seed, min(draws, 100))
         limits, X = climb(keys, SPECTRA["PSD"], widths)
         values = np.linalg.eigvalsh(X.numpy())[:, ::-1]
-        pca = values[:, : widths[-1]].sum(-1)
-        (single if widths[-1] == 1 else several).append(np.abs(limits.energy.numpy() / pca - 1))
-        one_free.append(np.abs(limits.energy.numpy() / values[:, 1] - 1))
-    tag = {"part": "the PCA objective of Eq. 8", "draws": 2 * min(draws, 100)}
-    control = {"the second eigenvalue": best(*one_free)}
+        E = limits.energy.numpy()
+        errors.append(np.abs(E / values[:, 0] - 1))
+        second.append(np.abs(E / values[:, 1] - 1))
+        if widths[-1] > 1:
+            summed.append(np.abs(E / values[:, : widths[-1]].sum(-1) - 1))
     yield check(
-        worst(*single, *several),
+        worst(*errors),
         1e-5,
-        control,
-        counterexample=r"$X_\alpha=\mathrm{diag}(1,0.6)$, $n_L=2$: the maximum of Eq. 12 is 1, "
-        "that of Eq. 8 is 1.6.",
-        **tag,
-    )
-    yield check(
-        worst(*single),
-        1e-5,
-        control | {"$n_L=3$": best(*several)},
-        form="corrected",
-        correction=r"It is the PCA objective for one component, $\lambda_{\max}(X_\alpha)$, "
-        "whatever $n_L$.",
-        **tag,
+        {"the second eigenvalue": best(*second), "three components": best(*summed)},
+        part="the PCA objective of Eq. 8",
+        draws=2 * min(draws, 100),
+        note=r"For one component. With $n_L\ge2$ the maximum of Eq. 12 is still "
+        r"$\lambda_{\max}(X_\alpha)$, that of Eq. 8 the sum of the $n_L$ largest eigenvalues: 1 "
+        r"against 1.6 for $X_\alpha=\mathrm{diag}(1,0.6)$.",
     )
