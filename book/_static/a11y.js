@@ -30,7 +30,8 @@
 
   function reachAll() {
     document.querySelectorAll("mjx-container:not([display])").forEach(fit);
-    document.querySelectorAll(SCROLLING).forEach(reach);
+    // Inner boxes first: one that can be reached spares the box around it a tab stop.
+    [...document.querySelectorAll(SCROLLING)].reverse().forEach(reach);
   }
 
   function repair() {
