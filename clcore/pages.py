@@ -128,7 +128,7 @@ differs from the paper's is not an error in this sense: those are in the ledger,
 
 def _erratum(row: dict) -> str:
     def block(name: str, html: str) -> str:
-        return f'<dt>{name}</dt><dd class="cl-statement mathjax_process">{html}</dd>'
+        return f'<dt>{name}</dt><dd class="cl-statement mathjax_process" tabindex="0">{html}</dd>'
 
     items = [block("As printed", fragments.typeset(row["statement"]))]
     if row["conditions"].strip():
