@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import jaxtyping
 import pytest
+import torch
 from jaxtyping import install_import_hook
 
 # Every test checks the shapes and types in the signatures of clcore: hence before its import.
@@ -37,6 +38,15 @@ def unchecked_shapes() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """For tests on tiny tensors, where threads cost more than they give."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def site_folder() -> Path:

@@ -1,17 +1,12 @@
 """Every check of the deep-linear chapter: what holds, what fails as printed, that controls fail."""
 
 import pytest
-import torch
-import yaml
+from chapter_checks import claims_of, run_check
 
-from clcore import ledger, paths
 from clcore.checks import acl_deep_linear
 
-IDS = [
-    row["id"]
-    for row in ledger.claims().values()
-    if row["paper"] == "acl" and row["chapter"] == "deep-linear-pca"
-]
+IDS = claims_of("acl", "deep-linear-pca")
+pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
     ("acl/lem1", "Eq. 38, sign of the middle expression"),
@@ -26,15 +21,6 @@ CORRECTED = {
 }
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Tensors here are tiny; threads cost more than they give."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def test_every_claim_of_the_chapter_has_a_function():
     assert len(IDS) == 29
     assert all(callable(getattr(acl_deep_linear, name.split("/")[1], None)) for name in IDS)
@@ -42,14 +28,4 @@ def test_every_claim_of_the_chapter_has_a_function():
 
 @pytest.mark.parametrize("claim", IDS)
 def test_check(claim):
-    book = ledger.Ledger("2-deep-linear-pca")
-    # `run` refuses passing controls, missing counterexamples and parts recorded twice.
-    records = book.run([getattr(acl_deep_linear, claim.split("/")[1])], draws=10, seed=11)
-    assert records and {r.claim for r in records} == {claim}
-    for r in records:
-        falls = (r.claim, r.part) in CORRECTED and r.form == "printed"
-        assert r.passed is not falls, (r.part, r.form, r.measured)
-    parts = {(r.claim, r.part) for r in records if r.form == "corrected"}
-    assert parts == {key for key in CORRECTED if key[0] == claim}
-    register = yaml.safe_load((paths.root() / "data" / "verdicts.yaml").read_text())
-    assert ledger.verdict(book.records) == register[claim]
+    run_check(acl_deep_linear, claim, CORRECTED, draws=10)

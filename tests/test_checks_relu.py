@@ -3,17 +3,14 @@
 import numpy as np
 import pytest
 import torch
-import yaml
+from chapter_checks import claims_of, run_check
 
-from clcore import contrast, ledger, paths, relu_two_layer
+from clcore import contrast, relu_two_layer
 from clcore.checks import acl_relu
 from clcore.checks.acl_relu_energy import energies
 
-IDS = [
-    row["id"]
-    for row in ledger.claims().values()
-    if row["paper"] == "acl" and row["chapter"] == "relu-composition"
-]
+IDS = claims_of("acl", "relu-composition")
+pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
     ("acl/thm5", "fixed weights"),
@@ -29,15 +26,6 @@ CORRECTED = {
 }
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Tensors here are tiny; threads cost more than they give."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def test_every_claim_of_the_chapter_has_a_function():
     assert len(IDS) == 23
     assert sorted(acl_relu.__all__) == sorted(name.split("/")[1] for name in IDS)
@@ -45,18 +33,7 @@ def test_every_claim_of_the_chapter_has_a_function():
 
 @pytest.mark.parametrize("claim", IDS)
 def test_check(claim):
-    book = ledger.Ledger("3-relu-composition")
-    # `run` refuses passing controls, missing counterexamples and parts recorded twice.
-    records = book.run([getattr(acl_relu, claim.split("/")[1])], draws=6, seed=11)
-    assert records and {r.claim for r in records} == {claim}
-    for r in records:
-        falls = (r.claim, r.part) in CORRECTED and r.form == "printed"
-        assert r.passed is not falls, (r.part, r.form, r.measured)
-        assert len(r.control) >= 1 and r.draws >= 1
-    parts = {(r.claim, r.part) for r in records if r.form == "corrected"}
-    assert parts == {key for key in CORRECTED if key[0] == claim}
-    register = yaml.safe_load((paths.root() / "data" / "verdicts.yaml").read_text())
-    assert ledger.verdict(book.records) == register[claim]
+    run_check(acl_relu, claim, CORRECTED, draws=6)
 
 
 def test_other_draws_are_other_numbers():
