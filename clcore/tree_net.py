@@ -10,8 +10,6 @@ each sample, in training as well, where a batch holds more samples than that. Pe
 ordered with the first leaf as the most significant bit.
 """
 
-from collections.abc import Mapping
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -37,8 +35,8 @@ def check_sizes(depth: int, width: int) -> None:
 
 
 def init(key: Int[Tensor, ""], depth: int, width: int) -> Params:
-    """Weights `w{d}` [2^d, N, fan-in] and biases `b{d}` [2^d, N] of the groups at every depth d < L,
-    uniform on +-1/sqrt(fan-in), which is torch's own default. Errors: depth, width < 1."""
+    """Weights `w{d}` [2^d, N, fan-in] and biases `b{d}` [2^d, N] of the groups of every depth
+    below L, uniform on +-1/sqrt(fan-in), which is torch's own default. Errors: depth, width < 1."""
     check_sizes(depth, width)
     keys = cr.split(key, 2 * depth)
     params = {}
