@@ -10,12 +10,14 @@ is one draw of the latter and one pattern a block, five draws for L = 5, where l
 it would be 62.
 """
 
+from collections.abc import Mapping
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from . import random as cr
-from .tree_net import block_depth, check_sizes
+from .pattern_net import block_depth, check_sizes
 
 BITS = 24  # of an alias table's thresholds
 
@@ -114,11 +116,11 @@ def sampler(polarity: Float[Tensor, "edges"]) -> dict[str, Int[Tensor, "..."]]:
 
 
 def draw(
-    key: Int[Tensor, ""], tables: dict[str, Tensor], roots: Int[Tensor, "views"]
+    key: Int[Tensor, ""], tables: Mapping, roots: Int[Tensor, "views"]
 ) -> Int[Tensor, "blocks views"]:
     """One view for each root: a pattern of leaves a block, all latents below the root drawn anew.
 
-    key: one key; roots: 0 or 1. The patterns are what `tree_net.forward` takes.
+    key: one key; roots: 0 or 1. The patterns are what `pattern_net.forward` takes.
     """
     blocks = tables["patterns"].shape[0]
     random = cr.bits(key, (1 + blocks // 2, roots.shape[-1]))

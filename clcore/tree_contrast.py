@@ -1,6 +1,6 @@
 """Contrastive learning on latent trees: the experiment of ddn Tables 4, 6 and Figs. 13, 14.
 
-A run draws its polarities, then trains a tree-shaped net (`tree_net`) on fresh views. Two losses:
+A run draws its polarities, then trains a tree-shaped net (`pattern_net`) on fresh views. Two losses:
 "paper", L_nce of ddn Eq. 2 with one negative, l2-normalised outputs and r = ||y - y'||^2 / 2;
 "released", what the authors' program minimises.
 """
@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from . import leaf_patterns, tree_net, tree_statistics
+from . import leaf_patterns, pattern_net, tree_statistics
 from . import random as cr
 from .configs import Config
 from .sweep import Result, train
@@ -70,7 +70,7 @@ def configuration(
 ) -> Config:
     """One run: polarities uniform on [low, 1] (with random signs where `signs`), `width` nodes a
     latent, leaves -1, 1 where `signed`. Errors: sizes, low outside [0, 1], unknown loss."""
-    tree_net.check_sizes(depth, width)
+    pattern_net.check_sizes(depth, width)
     if not 0 <= low <= 1:
         raise ValueError(f"low: expected the least polarity in [0, 1], got {low}")
     if kind not in LOSSES:
@@ -86,7 +86,7 @@ def _setup(key: Tensor, c: Config) -> dict[str, Tensor]:
 
 
 def _init(key: Tensor, c: Config) -> dict[str, Tensor]:
-    return tree_net.init(c["net"], c["depth"], c["width"])
+    return pattern_net.init(c["net"], c["depth"], c["width"])
 
 
 def _data(key: Tensor, step: Tensor, c: Config) -> Tensor:
@@ -94,7 +94,7 @@ def _data(key: Tensor, step: Tensor, c: Config) -> Tensor:
 
 
 def _loss(params: dict[str, Tensor], batch: Tensor, c: Config) -> Tensor:
-    outputs = tree_net.forward(params, batch, c["signed"])
+    outputs = pattern_net.forward(params, batch, c["signed"])
     return loss(outputs.unflatten(0, (3, BATCH)), c["kind"])
 
 
@@ -105,8 +105,8 @@ def _metrics(latents: Sequence[str], nodes: Sequence[str], samples: int):
             best = tree_statistics.correlations(params, c["polarity"], path, c["signed"])
             found[f"nc_s{path}"] = best.abs().amax()
         if nodes:
-            first = tree_net.init(c["net"], c["depth"], c["width"])
-            same = tree_net.rescaled(params, first)
+            first = pattern_net.init(c["net"], c["depth"], c["width"])
+            same = pattern_net.rescaled(params, first)
             for name, p in (("", params), ("_rescaled", same)):
                 norms = tree_statistics.operator_norms(
                     p, c, c["probe"], nodes, samples, c["signed"]

@@ -4,14 +4,14 @@ Correlations are population values, by enumeration of the leaves below a latent,
 The operator needs the Jacobian of the normalised output, which all leaves enter: it is estimated.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from . import leaf_patterns, tree_net
-from .tree_net import Params
+from . import leaf_patterns, pattern_net
+from .pattern_net import Params
 
 ENUMERATED = 4  # greatest height at which groups are tabulated: 16 leaves, 65536 patterns
 
@@ -63,14 +63,14 @@ def correlations(
     net = {name: t.double() for name, t in net.items()}
     if height == 1:
         values, law = (
-            tree_net.tables(net, signed, 0)[-1],
+            pattern_net.tables(net, signed, 0)[-1],
             leaf_patterns.pattern_law(rho.double(), 0),
         )
         mean, square = _moments(values, law)
         spread = square - mean.square()
     else:
-        values = torch.relu(tree_net.tables(net, signed, 1)[-1])
-        parts = values @ tree_net.sides(net["w0"], values.shape[-1])
+        values = torch.relu(pattern_net.tables(net, signed, 1)[-1])
+        parts = values @ pattern_net.sides(net["w0"], values.shape[-1])
         law = leaf_patterns.pattern_law(rho.double(), 1)
         law = leaf_patterns.given_parent(rho.double(), 1) @ law
         mean, square = _moments(parts, law)
@@ -83,7 +83,7 @@ def correlations(
 
 def operator_norms(
     params: Params,
-    tables: dict[str, Tensor],
+    tables: Mapping,
     key: Int[Tensor, ""],
     paths: Sequence[str],
     samples: int = 1024,
@@ -103,7 +103,7 @@ def operator_norms(
     patterns = leaf_patterns.draw(key, tables, roots)
     leaf = leaf_patterns.leaves(patterns, depth).to(params["w0"].dtype)
     leaf = 2 * leaf - 1 if signed else leaf
-    values = tree_net.by_sample(params, leaf)
+    values = pattern_net.by_sample(params, leaf)
     f = values[0][0]
     norm = torch.linalg.vector_norm(f, dim=-1, keepdim=True)
     y = f / norm
@@ -114,7 +114,7 @@ def operator_norms(
         place(path, depth)
         slope, number = top, 0
         for d, side in enumerate(map(int, path)):
-            w = tree_net.sides(params[f"w{d}"][number : number + 1], f.shape[-1])[side]
+            w = pattern_net.sides(params[f"w{d}"][number : number + 1], f.shape[-1])[side]
             number = 2 * number + side
             slope = slope @ w.mT * (values[d + 1][number] > 0)[:, None, :]
         d, children = len(path) + 1, slice(2 * number, 2 * number + 2)
