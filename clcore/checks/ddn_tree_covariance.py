@@ -197,7 +197,8 @@ def thm6(draws: int, seed: int) -> Iterator[Check]:
             s = tr.selective(w, mu)[0]
             for vector, out in ((a, along), (s, selected)):
                 outer = _outer(vector)
-                fit = (exact * outer).sum((1, 2)) / np.maximum((outer**2).sum((1, 2)), 1e-300)
+                square = (outer**2).sum((1, 2))
+                fit = (exact * outer).sum((1, 2)) / np.where(square, square, 1)
                 out.append(absolute(_scaled(fit, outer), exact))
             theirs, ours = _sizes(w, mu)
             printed.append(absolute(_scaled(theirs, _outer(a)), exact))
@@ -420,8 +421,8 @@ def eq15(draws: int, seed: int) -> Iterator[Check]:
             J = np.linalg.qr(rng.standard_normal((count, 5, 3)))[0]
             before = np.einsum("djc,dc->dj", W, a)
             activity = tr.over_root(w, tr.fed(w, mu))
-            square = np.maximum((a**2).sum(1), 1e-300)
-            fit = np.einsum("dc,dck,dk->d", a, activity, a) / square**2
+            square = (a**2).sum(1)
+            fit = np.einsum("dc,dck,dk->d", a, activity, a) / np.where(square, square, 1) ** 2
             steps = [_loss_step(w, mu, W, J, rate), _apply(_operator(w, mu, J), W, rate)]
             theirs, ours = _sizes(w, mu)
             for after in steps:

@@ -17,7 +17,7 @@ from . import tree_reference as tr
 from .reference import Array, absolute, best, share, typical, worst
 
 SIGMAS = 7.0  # of the largest of some ten thousand errors
-SAMPLES = 20_000
+SAMPLES = 10_000
 Q = np.array([-1.0, 1.0])
 
 
@@ -62,7 +62,7 @@ def eq14(draws: int, seed: int) -> Iterator[Check]:
     Controls: polarity reversed, siblings not conditioned, views that share more or less than z_0.
     """
     check, rng = partial(Check, "ddn/eq14"), ref.generator("eq14 tree", seed)
-    count = min(share(draws, 4), 10)
+    count = min(share(draws, 4), 4)
     worlds = tr.worlds(rng, count, 1)
     total = len(worlds) * count
     edges, reversed_ = [], []
@@ -427,7 +427,7 @@ def eq177(draws: int, seed: int) -> Iterator[Check]:
         draws=4 * count,
         part="small trees",
     )
-    deep, total = [], min(draws, 20)
+    deep, total = [], min(draws, 6)
     for depth in (2, 4, 8):
         tree = lt.complete(depth)
         rho = tr.signed(rng, total, len(tree.parents) - 1, 0.7)
