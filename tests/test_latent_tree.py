@@ -88,9 +88,12 @@ def test_polarities_and_their_products():
     torch.testing.assert_close(far[:, 7], rho[:, 0] * rho[:, 2] * rho[:, 6])
 
 
-@pytest.mark.parametrize("states", [2, STATES])
-def test_samples_follow_the_joint(states):
-    tree = lt.tree(ODD, states)
+@pytest.mark.parametrize(
+    ("parents", "states"), [(ODD, 2), (ODD, STATES), ((-1, 0, 1, 0, 3, 1), (2, 3, 2, 2, 3, 2))]
+)
+def test_samples_follow_the_joint(parents, states):
+    """The last tree is not numbered level by level."""
+    tree = lt.tree(parents, states)
     model = lt.draw(keys(1), tree)
     n = 40_000
     z = lt.sample(keys(1), model, n)[0].numpy()

@@ -358,6 +358,7 @@ def lem7(draws: int, seed: int) -> Iterator[Check]:
         float(constraint),
         0.0,
         {"without the columns' two": float(abs(two - 1))},
+        draws=5,
         part="4 constraints, 1 redundant, 1 free",
         note="Any one of the four may be dropped.",
     )
