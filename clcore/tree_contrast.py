@@ -1,6 +1,6 @@
 """Contrastive learning on latent trees: the experiment of ddn Tables 4, 6 and Figs. 13, 14.
 
-A run draws its polarities, then trains a tree-shaped net (`pattern_net`) on fresh views. Two losses:
+A run draws its polarities, then trains a tree-shaped net (`pattern_net`) on fresh views. Losses:
 "paper", L_nce of ddn Eq. 2 with one negative, l2-normalised outputs and r = ||y - y'||^2 / 2;
 "released", what the authors' program minimises.
 """
@@ -98,6 +98,16 @@ def _loss(params: dict[str, Tensor], batch: Tensor, c: Config) -> Tensor:
     return loss(outputs.unflatten(0, (3, BATCH)), c["kind"])
 
 
+PROBLEM = {
+    "init": _init,
+    "data": _data,
+    "loss": _loss,
+    "setup": _setup,
+    "static": ("depth", "width"),
+}
+"""The functions of one run, as `sweep.train` takes them."""
+
+
 def _metrics(latents: Sequence[str], nodes: Sequence[str], samples: int):
     def measure(params: dict[str, Tensor], c: Config) -> dict[str, Tensor]:
         found = {}
@@ -142,13 +152,9 @@ def run(
     steps = round(epochs * STEPS_PER_EPOCH)
     return train(
         configs,
-        _init,
-        _data,
-        _loss,
-        steps,
+        **PROBLEM,
+        steps=steps,
         metrics=_metrics(latents, nodes, samples),
-        setup=_setup,
-        static=("depth", "width"),
         record=record,
         device=device,
         chunk=chunk,
