@@ -39,7 +39,11 @@ RELU = Activation("relu", lambda u: (u > 0).to(u.dtype))
 
 def leaky_relu(slope: float = 0.05) -> Activation:
     """psi(u) = u above zero and slope * u below."""
-    return Activation("leaky relu", lambda u: torch.where(u > 0, 1.0, slope).to(u.dtype))
+
+    def gate(u: Tensor) -> Tensor:
+        return torch.where(u > 0, torch.ones_like(u), torch.full_like(u, slope))
+
+    return Activation("leaky relu", gate)
 
 
 def power(p: float) -> Activation:
@@ -51,10 +55,14 @@ def power(p: float) -> Activation:
 
 @dataclass(frozen=True)
 class Residual:
-    """The block pre = f + outer psi(inner f), with inner [*b, h, m] and outer [*b, m, h]."""
+    """The block pre = f + outer psi(inner f), with inner [*b, h, m] and outer [*b, m, h].
+
+    psi is the block's own; the net's activation follows on the sum, as after any layer.
+    """
 
     inner: Tensor
     outer: Tensor
+    activation: Activation = RELU
 
 
 Layer = Tensor | Residual
@@ -101,10 +109,10 @@ def _require_width(layer: int, columns: int, f: Tensor) -> None:
         )
 
 
-def _apply(number: int, layer: Layer, f: Tensor, activation: Activation) -> Tensor:
+def _apply(number: int, layer: Layer, f: Tensor) -> Tensor:
     if isinstance(layer, Residual):
         _require_width(number, layer.inner.shape[-1], f)
-        return f + activation(f @ layer.inner.mT) @ layer.outer.mT
+        return f + layer.activation(f @ layer.inner.mT) @ layer.outer.mT
     _require_width(number, layer.shape[-1], f)
     return f @ layer.mT
 
@@ -120,7 +128,7 @@ def trace(
         raise ValueError("expected at least one layer, got none; weights are (W_1, ..., W_L)")
     pre, post = [], [x]
     for number, layer in enumerate(weights, 1):
-        pre.append(_apply(number, layer, post[-1], activation))
+        pre.append(_apply(number, layer, post[-1]))
         post.append(pre[-1] if number == len(weights) else activation(pre[-1]))
     return Trace(tuple(weights), activation, tuple(pre), tuple(post))
 
@@ -157,20 +165,21 @@ def gate(net: Trace, layer: int) -> Float[Tensor, "*b n m"]:
 def reversible(net: Trace, layer: int) -> tuple[Float[Tensor, "*b n m k"], Float[Tensor, "m m"]]:
     """(G_l, Q_l) with pre_l = G_l pre_{l-1} and dr/dpre_{l-1} = G_l^T Q_l^T dr/dpre_l.
 
-    G_l = W_l D_{l-1} and Q_l = factor * I (ddn Eqs. 16-18); for a residual block of a piecewise
-    linear activation, I + outer D inner takes the place of W_l. Layer 1 has pre_0 = x, Q_1 = I.
-    Errors: no such layer; a residual block of an activation that is not piecewise linear.
+    G_l = W_l D_{l-1} and Q_l = factor * I (ddn Eqs. 16-18); for a residual block, I + outer D inner
+    takes the place of W_l. Layer 1 has pre_0 = x and Q_1 = I.
+    Errors: no such layer; a residual block with an activation that is not piecewise linear.
     """
     _require_layer(net, layer)
     W, psi, f = net.weights[layer - 1], net.activation, net.post[layer - 1]
     if isinstance(W, Residual):
-        if psi.factor != 1:
+        if W.activation.factor != 1:
             raise ValueError(
-                f"expected a piecewise linear activation for a residual block, got {psi.name!r}; "
-                "only there is the block's Jacobian the matrix that it multiplies its input by"
+                "expected a piecewise linear activation inside a residual block, got "
+                f"{W.activation.name!r}; only there is the block's Jacobian the matrix that it "
+                "multiplies its input by"
             )
-        inner = f @ W.inner.mT
-        move = W.outer.unsqueeze(-3) @ (psi.gate(inner)[..., None] * W.inner.unsqueeze(-3))
+        gates = W.activation.gate(f @ W.inner.mT)
+        move = W.outer.unsqueeze(-3) @ (gates[..., None] * W.inner.unsqueeze(-3))
         W = move + torch.eye(f.shape[-1], dtype=f.dtype, device=f.device)
     else:
         W = W.unsqueeze(-3)
