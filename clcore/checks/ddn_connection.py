@@ -65,9 +65,9 @@ def _by_autograd(pair: nets.Pair, normalised: bool = False) -> list[Array]:
     return [g.numpy() for g in torch.autograd.grad(r.sum(), weights)]
 
 
-def _scale(slopes: list[Array]) -> float:
-    """A floor for relative errors: gradients that vanish in a draw are compared absolutely."""
-    return 1e-3 * max(float(np.abs(s).max()) for s in slopes)
+def _floor(slopes: list[Array]) -> Array:
+    """[draws]: what errors are relative to at least, where a layer's gradient vanishes."""
+    return 1e-3 * np.max([np.abs(s).reshape(len(s), -1).max(-1) for s in slopes], 0)
 
 
 def thm1(draws: int, seed: int) -> Iterator[Check]:
@@ -83,7 +83,7 @@ def thm1(draws: int, seed: int) -> Iterator[Check]:
     for pair in nets.pairs(rng, draws):
         one, two = pair.traces
         auto = _by_autograd(pair)
-        floor = _scale(auto)
+        floor = _floor(auto)
         for layer in range(1, pair.depth + 1):
             slope = pair.weight_gradient(layer)
             expected = nets.column_stack(slope)
@@ -120,7 +120,7 @@ def _powers(check: partial, rng: np.random.Generator, draws: int) -> Iterator[Ch
         one, two = pair.traces
         for layer in range(1, pair.depth):
             expected = nets.column_stack(pair.weight_gradient(layer))
-            floor = _scale([expected])
+            floor = _floor([expected])
             K1, K2 = (nets.one(cn.connection(t, layer)) for t in (one, two))
             w1, w2 = (nets.column_stack(w[layer - 1]) for w in (pair.first, pair.second))
             gap = nets.times(K1.swapaxes(1, 2), w1) - nets.times(K2.swapaxes(1, 2), w2)
@@ -166,7 +166,7 @@ def eq40(draws: int, seed: int) -> Iterator[Check]:
         one, two = pair.traces
         for layer in range(1, pair.depth + 1):
             expected = nets.column_stack(pair.weight_gradient(layer))
-            floor = _scale([expected])
+            floor = _floor([expected])
             K1, K2 = (nets.one(cn.connection(t, layer)) for t in (one, two))
             w = nets.column_stack(pair.first[layer - 1])
             gap = nets.times((K1 - K2).swapaxes(1, 2), w)
@@ -176,7 +176,7 @@ def eq40(draws: int, seed: int) -> Iterator[Check]:
             )
             both.append(relative(nets.times(K1 - K2, gap), expected, floor))
             whole = _through_both(pair, layer)
-            twice.append(relative(nets.times(K1 - K2, gap), whole, _scale([whole])))
+            twice.append(relative(nets.times(K1 - K2, gap), whole, _floor([whole])))
     yield check(
         worst(*errors, *twice),
         EXACT,
@@ -207,7 +207,7 @@ def eq41(draws: int, seed: int) -> Iterator[Check]:
     for pair in nets.pairs(rng, draws, tied=True):
         one, two = pair.traces
         auto = _by_autograd(pair, True)
-        floor = _scale(auto)
+        floor = _floor(auto)
         for layer in range(1, pair.depth + 1):
             expected = nets.column_stack(pair.weight_gradient(layer, True))
             g = nets.one(cn.distance_gradient(one, two, layer, True))
@@ -228,3 +228,90 @@ def eq41(draws: int, seed: int) -> Iterator[Check]:
             ):
                 broken[name].append(relative(value, expected, floor))
     yield check(worst(*errors), EXACT, ref.pooled(broken), note="first tower")
+
+
+# --------------------------------------------------------------------------- normalised outputs
+
+
+def eq28(draws: int, seed: int) -> Iterator[Check]:
+    """r_n is r of a net with one layer more, G = I/|f_L|, Q = I - f f^T a projection.
+
+    Controls: r for r_n; I + f f^T; f_L itself in Q.
+    """
+    rng, check = ref.generator("ddn eq28", seed), partial(Check, "ddn/eq28", draws=draws)
+    values, plain, squares, added, unnormed, ranks = [], [], [], [], [], []
+    for pair in nets.pairs(rng, draws):
+        one, two = pair.traces
+        f, g = pair.outputs
+        sizes = [np.linalg.norm(v, axis=-1, keepdims=True) for v in (f, g)]
+        tops = [
+            np.eye(f.shape[1]) / s[..., None] @ v[..., None]
+            for v, s in zip((f, g), sizes, strict=True)
+        ]
+        extra = ((tops[0] - tops[1]) ** 2).sum((1, 2)) / 2
+        cosine = (f * g).sum(-1) / (sizes[0] * sizes[1])[:, 0]
+        rn = nets.one(cn.distance(one, two, True))
+        values += [relative(rn, extra), relative(rn, 1 - cosine)]
+        plain.append(relative(nets.half(f, g), extra))
+        Q = nets.one(cn.projector(one.output))
+        u, eye = f / sizes[0], np.eye(f.shape[1])
+        outer, raw = u[:, :, None] * u[:, None, :], f[:, :, None] * f[:, None, :]
+        for where, P in ((squares, Q), (added, eye + outer), (unnormed, eye - raw)):
+            where += [relative(P @ P, P)]
+        squares += [relative(Q, eye - outer), ref.absolute(Q, Q.swapaxes(1, 2))]
+        spectrum = np.linalg.eigvalsh(Q)
+        target = np.r_[0.0, np.ones(f.shape[1] - 1)]
+        ranks.append(np.abs(spectrum - target).max(-1))
+    yield check(worst(*values), 1e-12, ref.pooled({"r for r_n": plain}), part="$r_n$")
+    broken = {"I + f f^T": added, "f_L not normalised": unnormed}
+    yield check(
+        worst(*squares, *ranks), 1e-12, ref.pooled(broken), part="$Q_{L+1}$ is a projection"
+    )
+
+
+def eq29(draws: int, seed: int) -> Iterator[Check]:
+    """Complex-step Jacobian of y/|y|, dimensions 2 to 20, against (I - y^ y^^T)/|y|.
+
+    Controls: without 1/|y|; without the projection.
+    """
+    rng, check = ref.generator("ddn eq29", seed), partial(Check, "ddn/eq29", draws=draws)
+    errors, unscaled, bare = [], [], []
+    for d in (2, 3, 5, 10, 20):
+        y = rng.standard_normal((draws, d)) * np.exp(rng.standard_normal((draws, 1)))
+        out = ref.stepped(y)
+        out = out / np.sqrt((out**2).sum(-1, keepdims=True))
+        J = np.moveaxis(np.imag(out) / ref.STEP, 0, -1)
+        size = np.linalg.norm(y, axis=-1)[:, None, None]
+        P = cn.projector(*ref.tensors(y)).numpy()
+        errors += [relative(P / size, J), relative(P @ (np.eye(d) / size), J)]
+        unscaled.append(relative(P, J))
+        bare.append(relative(np.eye(d) / size, J))
+    yield check(worst(*errors), 1e-12, ref.pooled({"no 1/|y|": unscaled, "no projection": bare}))
+
+
+def eq30(draws: int, seed: int) -> Iterator[Check]:
+    """Eq. 30 against complex steps of r_n at every pre-activation, two different towers.
+
+    Controls: Q dropped; Q of the other tower; V for V^n.
+    """
+    rng, check = ref.generator("ddn eq30", seed), partial(Check, "ddn/eq30", draws=draws)
+    errors = []
+    broken = {"no Q": [], "Q of the other": [], "V for V^n in front": []}
+    for pair in nets.pairs(rng, draws):
+        one, two = pair.traces
+        sizes = [np.linalg.norm(f, axis=-1) for f in pair.outputs]
+        floor = 1e-3 * np.abs(pair.pre_gradient(pair.depth, True)).max(-1)
+        Q = [nets.one(cn.projector(t.output)) for t in (one, two)]
+        for layer in range(1, pair.depth + 1):
+            V = [
+                nets.one(cn.transitions(t, layer)[0]) / s[:, None, None]
+                for t, s in zip((one, two), sizes, strict=True)
+            ]
+            pre = [nets.one(t.pre[layer - 1]) for t in (one, two)]
+            gap = nets.times(V[0], pre[0]) - nets.times(V[1], pre[1])
+            back, goal = V[0].swapaxes(1, 2), pair.pre_gradient(layer, True)
+            errors.append(relative(nets.times(back @ Q[0], gap), goal, floor))
+            plain = back * sizes[0][:, None, None]
+            for name, M in zip(broken, (back, back @ Q[1], plain @ Q[0]), strict=True):
+                broken[name].append(relative(nets.times(M, gap), goal, floor))
+    yield check(worst(*errors), EXACT, ref.pooled(broken))

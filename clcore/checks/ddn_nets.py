@@ -148,7 +148,8 @@ def pairs(
 ) -> Iterator[Pair]:
     """Random towers, `draws` in all over depths and activations, with random widths from 4 to 8.
 
-    Where both outputs vanish (a dead ReLU net) a draw is thrown away.
+    Draws in which an output vanishes (a dead net) or both are parallel are thrown away: there
+    r_n is undefined, or every gradient of it is zero.
     """
     count = ref.share(draws, len(names) * len(depths))
     for name in names:
@@ -161,8 +162,10 @@ def pairs(
             if positive:
                 x1, x2 = np.abs(x1), np.abs(x2)
             whole = Pair(first, second, x1, x2, name)
-            small = np.minimum(*(np.abs(f).max(-1) for f in whole.outputs))
-            kept = np.flatnonzero(small > 1e-3 * np.median(small))[:count]
+            f, g = whole.outputs
+            a, b = (np.linalg.norm(v, axis=-1) for v in (f, g))
+            fine = (np.minimum(a, b) > 1e-3) & ((f * g).sum(-1) < 0.99 * a * b)
+            kept = np.flatnonzero(fine)[:count]
             yield Pair(
                 [w[kept] for w in first], [w[kept] for w in second], x1[kept], x2[kept], name
             )
