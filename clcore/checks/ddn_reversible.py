@@ -380,7 +380,7 @@ def rem8(draws: int, seed: int) -> Iterator[Check]:
         worst(*errors),
         EXACT,
         ref.pooled(broken),
-        note=r"at block outputs; inside a block $K^\top\mathrm{vec}(W)\ne f_L$, the skip is missing",
+        note=r"at block outputs; inside a block $K^\top\mathrm{vec}(W)\ne f_L$, there is a skip",
     )
 
 
