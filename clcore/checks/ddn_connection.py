@@ -17,7 +17,7 @@ from . import ddn_nets as nets
 from . import reference as ref
 from .reference import Array, relative, worst
 
-EXACT = 1e-11
+EXACT = 1e-10
 
 
 def def1(draws: int, seed: int) -> Iterator[Check]:

@@ -146,25 +146,28 @@ def pairs(
     depths: tuple[int, ...] = (1, 2, 3, 4, 5, 6),
     tied: bool = False,
 ) -> Iterator[Pair]:
-    """Random towers, `draws` in all over depths and activations, with random widths from 4 to 8.
+    """Random towers, `draws` in all over depths and activations, with random widths from 5 to 8.
 
-    Draws in which an output vanishes (a dead net) or both are parallel are thrown away: there
-    r_n is undefined, or every gradient of it is zero.
+    Thrown away are draws in which an output vanishes, both are parallel, or the first tower has a
+    layer with fewer than two positive neurons: there r_n is undefined, or its gradients vanish.
     """
     count = ref.share(draws, len(names) * len(depths))
     for name in names:
         for depth in depths:
-            widths = rng.integers(4, 9, depth + 1).tolist()
-            many, positive = 4 * count + 30, name == "1.5"
+            widths = rng.integers(5, 9, depth + 1).tolist()
+            many, positive = 6 * count + 60, name == "1.5"
             first = _towers(rng, many, widths, positive)
             second = first if tied else _towers(rng, many, widths, positive)
             x1, x2 = rng.standard_normal((2, many, widths[0]))
             if positive:
                 x1, x2 = np.abs(x1), np.abs(x2)
             whole = Pair(first, second, x1, x2, name)
-            f, g = whole.outputs
+            pre, post = passes(first, x1, name)
+            f, g = post[-1], whole.outputs[1]
             a, b = (np.linalg.norm(v, axis=-1) for v in (f, g))
             fine = (np.minimum(a, b) > 1e-3) & ((f * g).sum(-1) < 0.99 * a * b)
+            for hidden in pre[:-1]:
+                fine &= (hidden > 0).sum(-1) > 1
             kept = np.flatnonzero(fine)[:count]
             yield Pair(
                 [w[kept] for w in first], [w[kept] for w in second], x1[kept], x2[kept], name
