@@ -307,7 +307,7 @@ def ex4(draws: int, seed: int) -> Iterator[Check]:
     yield check(
         len(found[False]),
         4,
-        {"strictly negative elsewhere": strictly.sum()},
+        {"strictly negative elsewhere": int(strictly.sum())},
         relation=">=",
         part="selective starts",
         counterexample=r"only 11 open needs $w_1\le0$, $w_2\le0$ and $w_1+w_2>0$; and "
@@ -332,7 +332,7 @@ def ex4(draws: int, seed: int) -> Iterator[Check]:
         linear = tr.operator(w, _library(8, bias), cn.LINEAR).abs().amax((1, 2)).numpy()
         none = max(none, float((linear > 1e-9).mean()))
     yield check(
-        min(fraction),
+        float(min(fraction)),
         0.25,
         {"linear neuron": none},
         relation=">=",
@@ -367,9 +367,9 @@ def _several(check: partial, rng: np.random.Generator, draws: int) -> Iterator[C
         errors.append(absolute(tr.axis(torch.from_numpy(open_), bias), u))
         single.append(np.abs(after - before)[np.abs(before) > 0.1])
     yield check(
-        np.concatenate(grows).mean(),
+        float(np.concatenate(grows).mean()),
         1.0,
-        {"linear neuron": np.concatenate(still).mean()},
+        {"linear neuron": float(np.concatenate(still).mean())},
         relation=">=",
         part="more than one pattern",
         counterexample=r"$w=(-1,2)$, no bias: 01 and 11 open, $OP=x_{10}x_{10}^\top/(4d^2)$, so "
