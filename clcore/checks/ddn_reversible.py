@@ -340,7 +340,7 @@ def rem8(draws: int, seed: int) -> Iterator[Check]:
     count = ref.share(draws, 6)
     for depth in (1, 2, 3):
         for after in (True, False):
-            d, m = rng.integers(4, 8, 2)
+            d, m = rng.integers(4, 8, 2).tolist()
             towers = [_block_net(rng, count, depth, d, m) for _ in range(2)]
             traces = []
             for first, blocks, top, x in towers:
