@@ -218,11 +218,11 @@ def tensors(*arrays: Array) -> tuple[torch.Tensor, ...]:
     return tuple(torch.from_numpy(np.ascontiguousarray(a)) for a in arrays)
 
 
-def relative(a: Array | torch.Tensor, b: Array | torch.Tensor, floor: float = 0.0) -> Array:
+def relative(a: Array | torch.Tensor, b: Array | torch.Tensor, floor: float | Array = 0.0) -> Array:
     """[draws]: the largest error of a relative to the largest entry of b (or to `floor`)."""
     a, b = np.asarray(a), np.asarray(b)
     axes = tuple(range(1, b.ndim))
-    scale = np.maximum(np.abs(b).max(axes) if axes else np.abs(b), max(floor, 1e-300))
+    scale = np.maximum(np.abs(b).max(axes) if axes else np.abs(b), np.maximum(floor, 1e-300))
     return (np.abs(a - b).max(axes) if axes else np.abs(a - b)) / scale
 
 

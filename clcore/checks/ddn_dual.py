@@ -1,0 +1,36 @@
+"""Checks of ddn Secs. 3 to 5.1 on pairs of towers, losses of distances, and one-neuron worlds.
+
+One function a claim, named after it, `check(draws, seed)`, as in `acl_minmax`.
+"""
+
+from .ddn_connection import def1, eq28, eq29, eq30, eq40, eq41, thm1
+from .ddn_invariance import eq13, ex1, ex2, ex3, ex4, rem6
+from .ddn_losses import eq2, eq43, rem1, thm2
+from .ddn_reversible import def2, eq16, eq17, eq18, lem1, rem7, rem8
+
+__all__ = [
+    "def1",
+    "def2",
+    "eq2",
+    "eq13",
+    "eq16",
+    "eq17",
+    "eq18",
+    "eq28",
+    "eq29",
+    "eq30",
+    "eq40",
+    "eq41",
+    "eq43",
+    "ex1",
+    "ex2",
+    "ex3",
+    "ex4",
+    "lem1",
+    "rem1",
+    "rem6",
+    "rem7",
+    "rem8",
+    "thm1",
+    "thm2",
+]

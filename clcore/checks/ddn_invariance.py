@@ -1,0 +1,423 @@
+"""Checks of ddn Sec. 5, 5.1: what survives augmentation, for one neuron in small worlds.
+
+`translation`'s operator and closed forms against enumerations in numpy: images by index loops,
+gradients of the population loss r_+ - r_- by complex steps in the first tower.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise, product
+
+import numpy as np
+import torch
+
+from .. import connection as cn
+from .. import random as cr
+from .. import translation as tr
+from ..ledger import Check
+from . import ddn_nets as nets
+from . import reference as ref
+from .reference import Array, absolute, relative, worst
+
+EXACT = 1e-12
+WINDOWS = ((0, 0), (0, 1), (1, 0), (1, 1))
+
+
+def _ring(d: int) -> Array:
+    """The images of ddn Eq. 11, [2, d, d], index by index."""
+    x = np.zeros((2, d, d))
+    for z0, gap in enumerate((1, 2)):
+        for place in range(d):
+            x[z0, place, place] += 1
+            x[z0, place, (place + gap) % d] += 1
+    return x
+
+
+def _counts(d: int) -> Array:
+    """How often object z_0 shows each window of two over the ring, [2, 4]."""
+    seen = _ring(d)[:, :, :2]
+    return np.array([[(seen[o] == p).all(1).sum() for p in WINDOWS] for o in (0, 1)])
+
+
+def _descent(w: Array, x: Array, name: str, p: Array | None = None) -> Array:
+    """-d/dw of E[r_+ - r_-] in the first tower, [draws, k], views x [o, v, k] of probability p."""
+    p = np.full(x.shape[1], 1 / x.shape[1]) if p is None else p
+    fixed = nets.act(name, np.einsum("...k,ovk->...ov", w, x))
+
+    def loss(u: Array) -> Array:
+        f = nets.act(name, np.einsum("...k,ovk->...ov", u, x))
+        gaps = (f[..., :, None, :, None] - fixed[..., None, :, None, :]) ** 2 / 2
+        pairs = np.einsum("...abvw,v,w->...ab", gaps, p, p)
+        near = np.einsum("...aa->...", pairs) / len(x)
+        return near - pairs.mean((-1, -2))
+
+    return -ref.gradient(loss, w)
+
+
+def _operator(w: Array, x: Array) -> Array:
+    """V_{z_0} of the average of (w . x > 0) x, [draws, k, k], object by object."""
+    means = []
+    for views in x:
+        gates = (np.einsum("...k,vk->...v", w, views) > 0)[..., None]
+        means.append((gates * views).mean(-2))
+    middle = sum(means) / len(means)
+    return sum((m - middle)[..., :, None] * (m - middle)[..., None, :] for m in means) / len(means)
+
+
+def _bias(x: Array) -> Array:
+    return np.concatenate([x, np.ones((*x.shape[:-1], 1))], -1)
+
+
+def rem6(draws: int, seed: int) -> Iterator[Check]:
+    """V over x of the view average is V over z_0, at every layer of a 3-layer net.
+
+    4 objects, 5 positions; x by x with numpy's connections against z_0 by z_0 with the library's.
+    Controls: no average over views; views that redraw z_0 in 3 of 10 cases; z_0 taken as uniform.
+    """
+    rng, check = ref.generator("ddn rem6", seed), partial(Check, "ddn/rem6", draws=min(draws, 60))
+    draws = min(draws, 60)
+    shape, widths = (4, 5), (6, 5, 4, 3)
+    prior = rng.dirichlet(np.full(4, 3.0), draws)
+    given = rng.dirichlet(np.full(5, 3.0), (draws, 4))
+    x = rng.standard_normal((draws, *shape, 6))
+    weights = [rng.standard_normal((draws, b, a)) for a, b in pairwise(widths)]
+    net = cn.trace(ref.tensors(*weights), *ref.tensors(x.reshape(draws, 20, 6)))
+    joint = prior[:, :, None] * given
+    errors = []
+    broken = {"no average over views": [], "views change z_0": [], "uniform z_0": []}
+    for layer in (1, 2, 3):
+        K = cn.connection(net, layer).numpy().reshape(draws, *shape, -1, 3)
+        own = [[nets.kron(weights, x[:, a, b], layer, "relu") for b in range(5)] for a in range(4)]
+        means = [sum(given[:, a, b, None, None] * own[a][b] for b in range(5)) for a in range(4)]
+        blend = sum(prior[:, a, None, None] * means[a] for a in range(4))
+        mixed = [0.7 * m + 0.3 * blend for m in means]
+        for_x = [[means[a]] * 5 for a in range(4)]  # every x of an object has its views
+        expected = _spread(for_x, joint)
+        bar = np.einsum("dab,dabwk->dawk", given, K)
+        off = bar - np.einsum("da,dawk->dwk", prior, bar)[:, None]
+        errors.append(relative(np.einsum("da,dawk,davk->dwv", prior, off, off), expected))
+        flat = off.mean(1, keepdims=True)
+        even = np.einsum("dawk,davk->dwv", off - flat, off - flat) / 4
+        for name, value in zip(
+            broken,
+            (_spread(own, joint), _spread([[m] * 5 for m in mixed], joint), even),
+            strict=True,
+        ):
+            broken[name].append(relative(value, expected))
+    yield check(worst(*errors), EXACT, ref.pooled(broken))
+
+
+def _spread(K: list[list[Array]], p: Array) -> Array:
+    """V[K] with probabilities p [draws, a, b] by E[K K^T] - E[K] E[K]^T, entry by entry."""
+    places = list(product(range(p.shape[1]), range(p.shape[2])))
+    mean = sum(p[:, a, b, None, None] * K[a][b] for a, b in places)
+    square = sum(p[:, a, b, None, None] * K[a][b] @ K[a][b].swapaxes(1, 2) for a, b in places)
+    return square - mean @ mean.swapaxes(1, 2)
+
+
+def ex1(draws: int, seed: int) -> Iterator[Check]:
+    """Gaussian matrices on a nuisance subspace of R^10 (4 + 6): the mean of views, OP, the growth.
+
+    The mean of sampled views is within 6 standard errors of Q^s x, entry by entry. Controls:
+    x itself; the nuisance part instead. OP's flow ends in the top eigenvector of Q^s V Q^s.
+    """
+    worlds, views = min(draws, 8), 4000
+    rng, check = ref.generator("ddn ex1", seed), partial(Check, "ddn/ex1", draws=worlds)
+    scores, broken = [], {"x itself": [], "the nuisance part": []}
+    ops, whole, cosines, raw, kept, loose = [], [], [], [], [], []
+    for world in range(worlds):
+        basis = np.linalg.qr(rng.standard_normal((10, 10)))[0]
+        keep, drop = basis[:, :4], basis[:, 4:]
+        Q = keep @ keep.T
+        x = rng.standard_normal((12, 10)) * np.exp(rng.standard_normal(10) / 2)
+        key = cr.fold_in(cr.key(seed), world)
+        sample = tr.scramble(key, *ref.tensors(x, drop), views).numpy() @ basis
+        mean, error = sample.mean(0), sample.std(0) / np.sqrt(views)
+        kind = np.abs(mean - x @ basis)[:, :4].max()  # of the part that must be kept
+        nuisance = error[:, 4:]
+        scores.append(np.r_[np.abs(mean[:, 4:] / nuisance).max() / 6, kind / 1e-12])
+        broken["x itself"].append(np.abs((mean - x @ basis)[:, 4:] / nuisance).max()[None] / 6)
+        broken["the nuisance part"].append(np.abs(mean[:, :4]).max()[None] / 1e-12)
+        images = torch.from_numpy(x @ Q)[:, None, :]  # views averaged exactly: one mean view
+        V = np.cov(x.T, bias=True)
+        w = rng.standard_normal(10)
+        op = tr.operator(torch.from_numpy(w), images, cn.LINEAR).numpy()
+        ops.append(relative(op[None], (Q @ V @ Q)[None]))
+        whole.append(relative(V[None], (Q @ V @ Q)[None]))
+        values, vectors = np.linalg.eigh(Q @ V @ Q)
+        steps = int(30 * values[-1] / (values[-1] - values[-2]))
+        update = np.eye(10) + op / values[-1]
+        end = np.linalg.matrix_power(update / 2, steps) @ w  # half of it, against overflow
+        end /= np.linalg.norm(end)
+        cosines.append(1 - np.abs(end @ vectors[:, -1])[None])
+        raw.append(1 - np.abs(end @ np.linalg.eigh(V)[1][:, -1])[None])
+        grown = np.linalg.matrix_power(update, 10) @ w
+        kept.append(np.abs(drop.T @ (grown - w)).max()[None] / np.linalg.norm(grown))
+        loose.append(np.abs(drop.T @ (V @ w)).max()[None])
+    yield check(worst(*scores), 1.0, ref.pooled(broken), part=r"$\bar K_1(x)=Q^sx$", note="sampled")
+    yield check(worst(*ops), EXACT, ref.pooled({"no projection": whole}), part="OP")
+    yield check(worst(*cosines), 1e-9, ref.pooled({"top eigenvector of V": raw}), part="direction")
+    yield check(worst(*kept), EXACT, ref.pooled({"V for OP": loose}), part="nuisance part is kept")
+
+
+def _sizes(draws: int) -> range:
+    return range(4, min(4 + max(draws, 6), 31))
+
+
+def ex2(draws: int, seed: int) -> Iterator[Check]:
+    """A linear neuron that sees the whole ring, d = 4..30: mean connection, OP, gradient.
+
+    Controls: positions that are not uniform; a ReLU neuron.
+    """
+    rng, check = ref.generator("ddn ex2", seed), partial(Check, "ddn/ex2", draws=len(_sizes(draws)))
+    means, nothing, uneven, gated = [], [], [], []
+    halves = []
+    for d in _sizes(draws):
+        x, w = _ring(d), rng.standard_normal((1, d))
+        library = tr.images(d)
+        means.append(absolute(library, x))
+        mean = tr.connections(torch.from_numpy(w), library, cn.LINEAR).mean(-2)[0].numpy()
+        means.append(np.abs(mean - 2 / d).max()[None])
+        halves.append(np.abs(mean - 1 / d).min()[None])
+        op = tr.operator(torch.from_numpy(w), library, cn.LINEAR)
+        p = rng.dirichlet(np.ones(d))
+        nothing += [np.abs(op.numpy()).max()[None], np.abs(_descent(w, x, "linear")).max()[None]]
+        uneven.append(np.abs(_descent(w, x, "linear", p)).max()[None])
+        gated.append(np.abs(_descent(w, x, "relu")).max()[None])
+    yield check(worst(*means), 1e-15, ref.pooled({"1 / d": halves}), part="mean connection")
+    broken = {"positions not uniform": uneven, "ReLU neuron": gated}
+    yield check(worst(*nothing), 1e-14, ref.pooled(broken), part="nothing is learned")
+
+
+def ex3(draws: int, seed: int) -> Iterator[Check]:
+    """A window of two: counts of patterns, OP = u u^T / (4 d^2) for any vectors x_p, u = 0.
+
+    Controls: the counts of the objects swapped; 1 / (2 d^2); a ReLU neuron.
+    """
+    rng, check = ref.generator("ddn ex3", seed), partial(Check, "ddn/ex3", draws=len(_sizes(draws)))
+    wrong, swapped, forms, halved, nothing, gated = 0, 0, [], [], [], []
+    for d in _sizes(draws):
+        counts = _counts(d)
+        printed = np.array([[d - 3, 1, 1, 1], [d - 4, 2, 2, 0]])
+        wrong += int((counts != printed).sum() + (tr.pattern_counts(d).numpy() != printed).sum())
+        swapped += int((counts != printed[::-1]).sum())
+        phi = rng.standard_normal((4, 5))
+        codes = (_ring(d)[:, :, :2] @ [2, 1]).astype(int)
+        embedded = torch.from_numpy(phi[codes])
+        op = tr.operator(torch.zeros(1, 5, dtype=torch.float64), embedded, cn.LINEAR).numpy()
+        u = phi[3] + phi[0] - phi[1] - phi[2]
+        closed = (u[:, None] * u / (4 * d * d))[None]
+        forms.append(relative(op, closed))
+        halved.append(relative(op, 2 * closed))
+        w = rng.standard_normal((20, 2))
+        see = _ring(d)[:, :, :2]
+        raw = tr.operator(torch.from_numpy(w), tr.window(tr.images(d)), cn.LINEAR)
+        nothing += [absolute(raw, np.zeros_like(raw)), absolute(_descent(w, see, "linear"), 0 * w)]
+        gated.append(np.abs(_descent(w, see, "relu")).max()[None])
+    yield check(wrong, 0, {"objects swapped": swapped}, part="counts", note="$d\\ge4$")
+    yield check(worst(*forms), EXACT, ref.pooled({"1 / (2 d^2)": halved}), part="Eq. 12, any $x_p$")
+    yield check(worst(*nothing), 1e-15, ref.pooled({"ReLU neuron": gated}), part="$u=0$")
+
+
+# ------------------------------------------------------------------------------ the ReLU neuron
+
+
+def _starts(rng: np.random.Generator, count: int, bias: bool) -> tuple[Array, Array]:
+    """(w [count, 2 or 3], which patterns open it [count, 4]), Gaussian."""
+    w = rng.standard_normal((count, 3 if bias else 2))
+    return w, w @ _vectors(bias).T > 0
+
+
+def _vectors(bias: bool) -> Array:
+    x = np.array(WINDOWS, float)
+    return _bias(x) if bias else x
+
+
+def _windows(d: int, bias: bool) -> Array:
+    """What the neuron sees, [2, d, 2 or 3]."""
+    x = _ring(d)[:, :, :2]
+    return _bias(x) if bias else x
+
+
+def _selective(rng: np.random.Generator, count: int) -> Iterator[tuple[int, bool, Array]]:
+    """(p, bias, w) for every pattern that can be the only one to open a neuron."""
+    for bias in (False, True):
+        w, open_ = _starts(rng, 4000 + 100 * count, bias)
+        single = open_.sum(1) == 1
+        for p in np.unique(open_[single].argmax(1)):
+            chosen = w[single & open_[:, p]][:count]
+            yield int(p), bias, chosen
+
+
+def _library(d: int, bias: bool) -> torch.Tensor:
+    x = tr.window(tr.images(d))
+    return tr.with_bias(x) if bias else x
+
+
+def ex4(draws: int, seed: int) -> Iterator[Check]:
+    """A ReLU neuron with a window of two: its connection, its operator, which starts there are.
+
+    Controls: x without the gate; c_p twice as large; a linear neuron; a strict reading of the
+    hypothesis, under which the empty pattern rules out every start without a bias.
+    """
+    rng, check = ref.generator("ddn ex4", seed), partial(Check, "ddn/ex4", draws=draws)
+    x, w = rng.standard_normal((2, 20 * draws, 2))
+    slope = ref.gradient(lambda u: nets.act("relu", (u * x).sum(-1)), w)
+    gates = ((w * x).sum(-1) > 0)[:, None] * np.ones((1, 2))
+    ungated = relative(x, slope, 1e-3).max()
+    yield check(
+        worst(absolute(gates, slope)),
+        EXACT,
+        {"no gate": ungated},
+        part="connection",
+        counterexample=r"$w=x=(1,2)$: $\psi'(w^\top x)=1$ is a number, $K_1=x=(1,2)$ by Def. 1",
+        note="possibly a slip of the text copy",
+    )
+    yield check(
+        worst(absolute(gates * x, slope)),
+        EXACT,
+        {"as printed": worst(absolute(gates, slope))},
+        part="connection",
+        form="corrected",
+        correction=r"$K_1(x,w)=\psi'(w^\top x)\,x$",
+    )
+    errors, doubled, flat = [], [], []
+    found = {False: set(), True: set()}
+    for d in (4, 5, 8, 16, 30):
+        for p, bias, some in _selective(rng, draws):
+            found[bias].add(p)
+            x_p = _vectors(bias)[p]
+            expected = np.broadcast_to(
+                x_p[:, None] * x_p / (4 * d * d), (len(some), *2 * x_p.shape)
+            )
+            own, t = _operator(some, _windows(d, bias)), torch.from_numpy(some)
+            errors += [relative(own, expected), relative(tr.operator(t, _library(d, bias)), own)]
+            errors.append(relative(tr.closed_operator(t, d), own))
+            doubled.append(relative(own, 2 * expected))
+            flat.append(relative(tr.operator(t, _library(d, bias), cn.LINEAR), expected))
+    yield check(
+        worst(*errors),
+        EXACT,
+        ref.pooled({"c_p twice as large": doubled, "linear neuron": flat}),
+        part=r"$OP_1=c_px_px_p^\top$",
+        note=r"$c_p=1/(4d^2)$; 01 and 10 without a bias, all four with one",
+    )
+    strict = _starts(rng, 4000, False)[0] @ _vectors(False).T
+    strictly = ((strict > 0).sum(1) == 1) & ((strict < 0).sum(1) == 3)
+    yield check(
+        len(found[False]),
+        4,
+        {"strictly negative elsewhere": int(strictly.sum())},
+        relation=">=",
+        part="selective starts",
+        counterexample=r"only 11 open needs $w_1\le0$, $w_2\le0$ and $w_1+w_2>0$; and "
+        r"$w^\top x_{00}=0$ is never positive, nor negative",
+    )
+    yield check(
+        len(found[True]),
+        4,
+        {"no bias": len(found[False])},
+        relation=">=",
+        part="selective starts",
+        form="corrected",
+        correction=r"without a bias only 01 and 10 can be the only pattern with $w^\top x_p>0$ "
+        r"(and $w^\top x_{00}=0$); with a bias each of the four",
+    )
+    yield from _several(check, rng, draws)
+    fraction, none = [], 0.0
+    for bias in (False, True):
+        w = torch.from_numpy(_starts(rng, 2000, bias)[0])
+        sizes = tr.operator(w, _library(8, bias)).abs().amax((1, 2)).numpy()
+        fraction.append((sizes > 1e-9).mean())
+        linear = tr.operator(w, _library(8, bias), cn.LINEAR).abs().amax((1, 2)).numpy()
+        none = max(none, float((linear > 1e-9).mean()))
+    yield check(
+        float(min(fraction)),
+        0.25,
+        {"linear neuron": none},
+        relation=">=",
+        part="how often it learns",
+        note=f"share of Gaussian starts with nonzero OP; no bias {fraction[0]:.2f} (exactly 1/2), "
+        f"bias {fraction[1]:.2f}; 'high' is not quantified",
+    )
+
+
+def _amplified(change: Array, open_: Array) -> Array:
+    """[starts]: whether some open drive grows and none falls."""
+    return (open_ & (change > 1e-12)).any(1) & ~(open_ & (change < -1e-12)).any(1)
+
+
+def _several(check: partial, rng: np.random.Generator, draws: int) -> Iterator[Check]:
+    """Starts that two or more patterns open: does some open drive grow, and none fall?"""
+    grows, still, errors, single = [], [], [], []
+    rate, d = 0.5, 6
+    for bias in (False, True):
+        w, open_ = _starts(rng, 2000, bias)
+        many = np.flatnonzero(open_.sum(1) >= 2)[: 20 * draws]
+        w, open_ = w[many], open_[many]
+        x, X = _vectors(bias), _windows(d, bias)
+        change = rate * _descent(w, X, "relu") @ x.T
+        grows.append(_amplified(change, open_))
+        linear = rate * _descent(w, X, "linear") @ x.T
+        still.append(_amplified(linear, open_))
+        u = open_ @ (np.array([1.0, -1.0, -1.0, 1.0])[:, None] * x)
+        factor = 1 + rate * (u**2).sum(-1) / (4 * d * d)
+        after, before = (u * (w + rate * _descent(w, X, "relu"))).sum(-1), (u * w).sum(-1)
+        errors.append(np.abs(after - factor * before))
+        errors.append(absolute(tr.axis(torch.from_numpy(open_), bias), u))
+        single.append(np.abs(after - before)[np.abs(before) > 0.1])
+    yield check(
+        float(np.concatenate(grows).mean()),
+        1.0,
+        {"linear neuron": float(np.concatenate(still).mean())},
+        relation=">=",
+        part="more than one pattern",
+        counterexample=r"$w=(-1,2)$, no bias: 01 and 11 open, $OP=x_{10}x_{10}^\top/(4d^2)$, so "
+        r"$x_{11}^\top w$ falls and $x_{01}^\top w$ stays; $w=(1,1)$: 01, 10, 11 open and $OP=0$",
+        note="share of starts of which some open drive grows and none falls",
+    )
+    yield check(
+        worst(*errors),
+        1e-12,
+        ref.pooled({"u_S^T w unchanged": single}),
+        part="more than one pattern",
+        form="corrected",
+        correction=r"$OP=u_Su_S^\top/(4d^2)$ with $u_S$ the part of $x_{11}+x_{00}-x_{01}-x_{10}$ "
+        r"whose patterns are open, so $u_S^\top w$ is multiplied by $1+\alpha\|u_S\|^2/(4d^2)$; "
+        r"a single $x_p^\top w$ may fall, and $u_S$ may be 0",
+    )
+
+
+def eq13(draws: int, seed: int) -> Iterator[Check]:
+    """One update from selective starts, numpy's gradient and the library's; then 100 updates.
+
+    While the same single pattern is open, x_p^T w is multiplied by 1 + alpha |x_p|^2 / (4 d^2).
+    Controls: c_p without the 4; a linear neuron, which stays.
+    """
+    rng, check = ref.generator("ddn eq13", seed), partial(Check, "ddn/eq13", draws=draws)
+    errors, wrong, least, flat = [], [], [], []
+    for d, rate in product((4, 8, 16), (0.1, 1.0)):
+        for p, bias, w in _selective(rng, min(draws, 40)):
+            x_p, X = _vectors(bias)[p], _windows(d, bias)
+            ratio = 1 + rate * (x_p @ x_p) / (4 * d * d)
+            after = (w + rate * _descent(w, X, "relu")) @ x_p
+            errors.append(np.abs(after / (w @ x_p) / ratio - 1))
+            off = 1 + rate * (x_p @ x_p) / (d * d)
+            wrong.append(np.abs(after / (w @ x_p) / off - 1))
+            path = tr.path(torch.from_numpy(w), _library(d, bias), rate, 100)
+            alone = tr.selected(path)[:-1].numpy().sum(-1) == 1
+            drive = path.numpy() @ x_p
+            steps = (drive[1:] / drive[:-1])[np.logical_and.accumulate(alone)]
+            errors.append(np.abs(steps / ratio - 1))
+            least.append(steps - 1)
+            linear = tr.path(torch.from_numpy(w), _library(d, bias), rate, 1, cn.LINEAR).numpy()
+            flat.append((linear[1] @ x_p) / (linear[0] @ x_p) - 1)
+    yield check(worst(*errors), 1e-9, ref.pooled({"c_p = 1/d^2": wrong}), part="factor")
+    yield check(
+        ref.best(*least),
+        1e-6,
+        {"linear neuron": worst(*flat)},
+        relation=">=",
+        part="growth",
+        note="least growth of one update while only p is open",
+    )

@@ -1,0 +1,81 @@
+"""Checks on pairs of towers, losses of distances and one neuron: verdicts, failing controls."""
+
+import math
+
+import pytest
+import torch
+from chapter_checks import run_check
+
+from clcore import connection as cn
+from clcore import translation as tr
+from clcore.checks import ddn_dual
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+# (claim, part) that fail as printed and hold as corrected.
+CORRECTED = {
+    ("ddn/thm1", "reversible nets (App. A.2)"),
+    ("ddn/def2", "forward"),
+    ("ddn/def2", "backward"),
+    ("ddn/lem1", "shapes of $V_{l-1}$"),
+    ("ddn/rem7", "$J_l=V_l$"),
+    ("ddn/ex4", "connection"),
+    ("ddn/ex4", "selective starts"),
+    ("ddn/ex4", "more than one pattern"),
+}
+
+
+@pytest.mark.parametrize("name", ddn_dual.__all__)
+def test_check(name):
+    run_check(ddn_dual, f"ddn/{name}", CORRECTED, draws=6)
+
+
+def test_other_draws_are_other_numbers():
+    first, again, other = (
+        [check.measured for check in ddn_dual.eq41(9, seed)] for seed in (0, 0, 1)
+    )
+    assert first == again != other
+
+
+def scalar_net(psi, *weights):
+    def towers(x):
+        layers = [torch.full((1, 1), float(w), dtype=torch.float64) for w in weights]
+        return cn.trace(layers, torch.full((1, 1), float(x), dtype=torch.float64), psi)
+
+    return towers
+
+
+def test_counterexample_to_theorem_1_with_powers():
+    net = scalar_net(cn.power(2), 1, 1)
+    one, two = net(1), net(0)
+    K1, K2 = cn.connection(one, 1), cn.connection(two, 1)
+    printed = K1 * (K1 - K2)
+    w = torch.ones(1, dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(((w**2) ** 2 / 2).sum(), w)
+    assert (cn.jacobian(one, 1).item(), printed.item(), slope.item()) == (2, 4, 2)
+
+
+def test_counterexamples_to_the_definition_of_reversible():
+    net = scalar_net(cn.power(2), 1, 1)(2)
+    G, _ = cn.reversible(net, 2)
+    assert [p.item() for p in net.pre] == [2, 4] and net.post[1].item() == 4
+    assert G.item() * net.pre[0] == net.pre[1] and G.item() * net.post[1] == 8
+    net = scalar_net(cn.RELU, 1, -1, 1)(1)
+    G, _ = cn.reversible(net, 2)
+    assert cn.jacobian(net, 1).item() == 0 and G.item() == -1
+    # dr/df_2 = f_3 - target = 1, so G_2 g_2 = -1, but nothing passes the shut layer 2.
+    assert net.output.item() - (-1) == 1
+
+
+def test_counterexample_to_the_remark_on_relu_nets():
+    net = scalar_net(cn.RELU, -1, 1)(1)
+    assert cn.jacobian(net, 1).item() == 0  # D_2 W_2 = 1: the top is linear
+
+
+def test_counterexamples_to_growth_with_several_patterns():
+    x, x_p = tr.window(tr.images(6)), tr.patterns()
+    w = torch.tensor([-1.0, 2.0], dtype=torch.float64)
+    assert tr.selected(w).tolist() == [False, True, False, True]
+    change = x_p @ (tr.step(w, x, 1.0) - w)
+    assert change[3] < 0 and change[1] == 0 and math.isclose(change[3], -1 / 144)
+    w = torch.ones(2, dtype=torch.float64)
+    assert tr.selected(w).sum() == 3 and tr.operator(w, x).abs().max() == 0
