@@ -151,7 +151,7 @@ def square_gap_bound(
 ) -> Float[Tensor, "*b"]:
     """3 sigma^2 [mean_k s_k^2 ((c + 6) rho_k^2 / 6 - 1) - spread] (ddn Eq. 164).
 
-    What Theorem 5 promises to |v_j(1)^2 - v_j(0)^2| = 4 vbar_j |s_j|; `spread` is its sigma_l^2, the
+    What Theorem 5 promises to |v_j(1)^2 - v_j(0)^2| = 4 vbar_j |s_j|; `spread` is sigma_l^2, the
     largest variance of a child's activation given its own latent variable.
     """
     return 3 * sigma**2 * ((s**2 * ((c + 6) / 6 * rho**2 - 1)).mean(-1) - spread)

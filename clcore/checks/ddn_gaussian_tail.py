@@ -6,6 +6,7 @@ mpmath. Probabilities are compared as logarithms.
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 
 import mpmath
 import numpy as np
@@ -25,7 +26,7 @@ COUNTEREXAMPLE = (
 
 
 def settings(name: str, draws: int, seed: int) -> tuple[Array, Array, np.random.Generator]:
-    """c in [0.1, 100] and gamma in [0, 1), near 0 and near 1 included, [draws + 50]; and the rng."""
+    """c in [0.1, 100] and gamma in [0, 1), also near 0 and 1, [draws + 50]; and the rng."""
     rng = ref.generator(name, seed)
     kind = rng.random(draws)
     small, large = 10 ** rng.uniform(-6, -1, draws), 1 - 10 ** rng.uniform(-4, -1, draws)
@@ -331,7 +332,7 @@ def eq124(draws: int, seed: int) -> Iterator[Check]:
         lower, upper = (_scaled(v) for v in (below(4), above(8)))
         broken = {"3 for 4": below(3), "9 for 8": above(9)}
         broken = {name: float(np.max(_scaled(v))) for name, v in broken.items()}
-        falls = _scaled([b / a - 1 for a, b in zip(rs, rs[1:], strict=False)])
+        falls = _scaled([b / a - 1 for a, b in pairwise(rs)])
         rises = _scaled([y * r for y, r in pairs])
     yield check(
         worst(lower, upper),
