@@ -47,8 +47,8 @@ def _excess_bounds(y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def kappas(
-    c: Float[Tensor, "*b"], gamma: Float[Tensor, "*b"]
-) -> tuple[Float[Tensor, "*b"], Float[Tensor, "*b"]]:
+    c: Float[Tensor, "*#b"], gamma: Float[Tensor, "*#b"]
+) -> tuple[Float[Tensor, "*#b"], Float[Tensor, "*#b"]]:
     """kappa_1 = sqrt(c / (1 - gamma^2)) and kappa_2 = gamma kappa_1 (ddn Eqs. 118, 119).
 
     Errors: c <= 0 or gamma outside [0, 1).
@@ -64,7 +64,7 @@ def kappas(
     return first, gamma * first
 
 
-def r_hat(c: Float[Tensor, "*b"], gamma: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
+def r_hat(c: Float[Tensor, "*#b"], gamma: Float[Tensor, "*#b"]) -> Float[Tensor, "*#b"]:
     """R-hat(c, gamma), the product of two Mills ratios in the bound (ddn Eq. 121)."""
     one, two = kappas(c, gamma)
     left = mills(one) * mills(two + gamma * excess(one))
@@ -72,8 +72,8 @@ def r_hat(c: Float[Tensor, "*b"], gamma: Float[Tensor, "*b"]) -> Float[Tensor, "
 
 
 def r_hat_bounds(
-    c: Float[Tensor, "*b"], gamma: Float[Tensor, "*b"]
-) -> tuple[Float[Tensor, "*b"], Float[Tensor, "*b"]]:
+    c: Float[Tensor, "*#b"], gamma: Float[Tensor, "*#b"]
+) -> tuple[Float[Tensor, "*#b"], Float[Tensor, "*#b"]]:
     """(below, above) R-hat, through ddn Eq. 124 alone: the band of ddn Fig. 11.
 
     r falls in y, so each end takes the bound on e(y) that moves r the same way.
@@ -88,15 +88,15 @@ def r_hat_bounds(
     return ends[0], ends[1]
 
 
-def asymptote(c: Float[Tensor, "*b"], gamma: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
+def asymptote(c: Float[Tensor, "*#b"], gamma: Float[Tensor, "*#b"]) -> Float[Tensor, "*#b"]:
     """1/(kappa_1 kappa_2) = (1 - gamma^2)/(gamma c), what R-hat nears for large c (ddn Eq. 126)."""
     one, two = kappas(c, gamma)
     return 1 / (one * two)
 
 
 def log_bound(
-    c: Float[Tensor, "*b"], gamma: Float[Tensor, "*b"], printed: bool = False
-) -> Float[Tensor, "*b"]:
+    c: Float[Tensor, "*#b"], gamma: Float[Tensor, "*#b"], printed: bool = False
+) -> Float[Tensor, "*#b"]:
     """log of the lower bound sqrt(1 - gamma^2) R-hat exp(-kappa_1^2/2) / 2 pi (ddn Eq. 122).
 
     kappa_1^2 = c/(1 - gamma^2) is the quadratic form y_0^T M_y y_0. `printed` puts c in its place,
@@ -107,7 +107,7 @@ def log_bound(
     return scale + torch.log(r_hat(c, gamma)) - square / 2
 
 
-def log_tail(c: Float[Tensor, "*b"], gamma: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
+def log_tail(c: Float[Tensor, "*#b"], gamma: Float[Tensor, "*#b"]) -> Float[Tensor, "*#b"]:
     """log P(y_+ >= sqrt(c), y_- >= 0), to about 1e-12 for c >= 1e-3.
 
     P = exp(-c/2)/2 pi int_{s_0}^oo exp(-c s^2/2)/(1 + s^2) ds, s_0 = gamma/sqrt(1 - gamma^2), since

@@ -33,8 +33,8 @@ def correlation(h: Float[Tensor, "*b n"], a: Float[Tensor, "*b n"]) -> Float[Ten
 
 
 def nodes_asked(
-    c: Float[Tensor, "*b"], gamma: Float[Tensor, "*b"], eta: float, printed: bool = True
-) -> Float[Tensor, "*b"]:
+    c: Float[Tensor, "*#b"], gamma: Float[Tensor, "*#b"], eta: float, printed: bool = True
+) -> Float[Tensor, "*#b"]:
     """|N_mu| of ddn Eq. 128, not rounded: ln(1/eta) over the lower bound of a node's chance.
 
     `printed` takes the bound as ddn Lemma 8 prints it; otherwise c/2 is c/(2 (1 - gamma^2)).
