@@ -132,6 +132,16 @@ def leaf_states(
     return states, each.prod(-1)
 
 
+def drawn_leaf_states(
+    key: Int[Tensor, ""], rho: Float[Tensor, "n"], count: int
+) -> tuple[Float[Tensor, "states n"], Float[Tensor, "2 states"]]:
+    """As `leaf_states`, for any number of leaves: `count` states drawn given z_mu = 0, then 1."""
+    up = ((1 + torch.stack([-rho, rho])) / 2).repeat_interleave(count, 0)
+    states = random.uniform(key, tuple(up.shape), dtype=torch.float64) < up
+    chance = torch.eye(2, dtype=rho.dtype, device=rho.device).repeat_interleave(count, 1) / count
+    return states.to(rho.dtype), chance
+
+
 def activations(
     weights: Float[Tensor, "*b nodes n"],
     states: Float[Tensor, "*#b states n"],

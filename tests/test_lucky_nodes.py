@@ -94,6 +94,16 @@ def test_activations_by_enumeration():
     assert v == pytest.approx(by_hand)
 
 
+def test_drawn_states_approach_the_enumerated_ones():
+    rho = f64(0.8, -0.4, 0.1)
+    w = f64(1.0, -2.0, 0.5)[None]
+    states, chance = lucky_nodes.drawn_leaf_states(KEY, rho, 40_000)
+    assert states.shape == (80_000, 3) and chance.shape == (2, 80_000)
+    assert states.unique().tolist() == [0, 1]
+    exact = lucky_nodes.activations(w, *lucky_nodes.leaf_states(rho))
+    assert torch.allclose(lucky_nodes.activations(w, states, chance), exact, rtol=0.03)
+
+
 def test_bound_on_the_squares():
     s, rho = f64(1.0, 0.5), f64(0.9, -0.6)
     by_hand = 3 * 4 * ((2.5 * 0.81 - 1 + 0.25 * (2.5 * 0.36 - 1)) / 2 - 0.1)
