@@ -1,0 +1,32 @@
+"""Checks of ddn App. C.3, C.4: rare events of a Gaussian pair, and lucky nodes (Theorem 5).
+
+One function a claim, named after it, `check(draws, seed)`; see `acl_minmax`.
+"""
+
+from .ddn_gaussian_tail import eq113, eq115, eq121, lem8
+from .ddn_lucky_event import eq142, eq144, eq147, eq152, eq164
+from .ddn_lucky_nodes import eq149, num1, thm5, thm5b
+from .ddn_mills_ratio import eq120, eq124, eq125, eq126, eq127, fig11, num2
+
+__all__ = [
+    "eq113",
+    "eq115",
+    "eq120",
+    "eq121",
+    "eq124",
+    "eq125",
+    "eq126",
+    "eq127",
+    "eq142",
+    "eq144",
+    "eq147",
+    "eq149",
+    "eq152",
+    "eq164",
+    "fig11",
+    "lem8",
+    "num1",
+    "num2",
+    "thm5",
+    "thm5b",
+]

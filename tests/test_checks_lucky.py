@@ -1,0 +1,92 @@
+"""Every check of the lucky nodes: what holds, what fails as printed, that controls fail."""
+
+import math
+
+import pytest
+import torch
+from chapter_checks import run_check
+
+from clcore import gaussian_tail, ledger, lucky_nodes
+from clcore.checks import ddn_lucky
+from clcore.checks.ddn_lucky_event import leaves
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+# (claim, part) that fail as printed and hold as corrected.
+CORRECTED = {
+    ("ddn/lem8", "tail bound"),
+    ("ddn/eq113", "quadratic form"),
+    ("ddn/eq121", "Eq. 123 equals Eq. 122"),
+    ("ddn/eq144", "standardised"),
+    ("ddn/eq144", "event"),
+    ("ddn/eq149", "first inequality"),
+    ("ddn/eq149", "Eq. 150"),
+    ("ddn/thm5", "A- heavier"),
+    ("ddn/thm5", "few children"),
+    ("ddn/thm5b", "threshold in s_k"),
+}
+
+
+def f64(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", [n for n in ddn_lucky.__all__ if n != "num2"])
+def test_check(name):
+    run_check(ddn_lucky, f"ddn/{name}", CORRECTED, draws=6)
+
+
+def test_the_printed_range_of_nodes_differs():
+    book = ledger.Ledger("any")
+    (record,) = book.run([ddn_lucky.num2], 6, 11)
+    assert not record.passed and ledger.verdict(book.records) == "differs"
+    assert "2352 to 2697" in record.note
+
+
+def test_other_draws_are_other_numbers():
+    first, again, other = (
+        [check.measured for check in ddn_lucky.eq149(9, seed)] for seed in (0, 0, 1)
+    )
+    assert first == again != other
+
+
+def test_counterexample_to_the_tail_bound():
+    c, gamma = f64(9.0), f64(0.5)
+    assert gaussian_tail.log_tail(c, gamma).exp().item() == pytest.approx(4.1e-5, rel=0.01)
+    bound = gaussian_tail.log_bound(c, gamma, printed=True).exp().item()
+    assert bound == pytest.approx(1.8e-4, rel=0.02)
+    nodes = math.ceil(lucky_nodes.nodes_asked(c, gamma, 0.5).item())
+    assert nodes == 3784
+    assert 1 - (1 - 4.0945e-5) ** nodes == pytest.approx(0.14, abs=0.005)
+
+
+def test_counterexample_of_negative_polarities():
+    rho = f64(*[-1.0] * 4, *[-0.8] * 4)
+    kids = leaves(rho.numpy()[None])
+    states, chance = lucky_nodes.leaf_states(rho)
+    edge = math.sqrt(3 / 8)
+    bound = lucky_nodes.square_gap_bound(f64(*kids.s[0]), rho, 9.0).item()
+    assert bound == pytest.approx(0.887**2, rel=1e-3)
+    # v_1 <= 0.245 and so, with a gap above 0, the mean of the other is at most that.
+    highest = lucky_nodes.activations(torch.full((1, 8), edge).double(), states, chance)[0, 1]
+    assert highest.item() == pytest.approx(0.245, abs=1e-3)
+    spread = math.sqrt(4 * edge**2 * 0.09)
+    assert highest + spread < 0.62
+    w = lucky_nodes.weights(torch.tensor(5), 20_000, 8)
+    v = lucky_nodes.activations(w, states, chance)
+    above = (w * f64(*kids.a[0])).sum(-1) > 0
+    assert 0.1 < v[above].max().item() < 0.62
+
+
+def test_counterexample_of_two_children():
+    rho = f64(1.0, -1.0)
+    half = f64(0.5, 0.5)
+    assert lucky_nodes.correlation(half, rho / 2).item() == 0
+    bound = lucky_nodes.square_gap_bound(half, rho, 13.0).item()
+    assert bound == pytest.approx(13 / 8) and bound > 3 / 2
+    assert math.isfinite(lucky_nodes.nodes_asked(f64(13.0), f64(0.0), 0.5).item())
+
+
+def test_counterexample_to_growth_in_selectivity():
+    for s1, s2 in ((1.0, 1.0), (1.0, 2.0)):
+        bracket = lucky_nodes.square_gap_bound(f64(s1, s2), f64(1.0, 0.1), 9.0).item() / 3
+        assert bracket == pytest.approx((1.5 * s1**2 - 0.975 * s2**2) / 2)
