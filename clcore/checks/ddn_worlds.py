@@ -72,13 +72,18 @@ def world(
 
 
 def weights(rng: np.random.Generator, draws: int, widths: tuple[int, ...]) -> list[Array]:
-    """Layers of variance 2 / fan-in. Two hidden rows of each layer point in opposite directions, so
-    that some node is always active."""
+    """Layers of variance 2 / fan-in; two nodes at least of each hidden layer are always active.
+
+    (First-layer rows in opposite pairs, non-negative rows above: dead nets would show nothing.)
+    """
     layers = [
         rng.standard_normal((draws, high, low)) * np.sqrt(2 / low) for low, high in pairwise(widths)
     ]
-    for w in layers[:-1]:
-        w[:, 1] = -rng.uniform(0.5, 1.5, (draws, 1)) * w[:, 0]
+    for number, w in enumerate(layers[:-1]):
+        if number == 0:
+            w[:, 1:4:2] = -rng.uniform(0.5, 1.5, (draws, 2, 1)) * w[:, 0:4:2]
+        else:
+            w[:, :2] = np.abs(w[:, :2])
     return layers
 
 
