@@ -1,8 +1,8 @@
 """The inequalities in the proof of Theorem 4, one by one (ddn App. B.4, Eqs. 59, 70-78).
 
-F = -dL/dr_- depends on (r_+, r_-) through D = r_+ - r_- alone: F = s(D), a logistic curve. Where the
-proof has a derivative at an intermediate point, the checks use that point's own value, which is the
-difference quotient of s.
+F = -dL/dr_- depends on (r_+, r_-) through D = r_+ - r_- alone, and is a logistic curve in D. Where
+the proof has a derivative at an intermediate point, the checks use that point's own value, which is
+the difference quotient of F.
 """
 
 from collections import defaultdict
@@ -79,7 +79,7 @@ def eq71(draws: int, seed: int) -> Iterator[Check]:
         broken,
         draws=n,
         part="derivatives",
-        counterexample=r"$r_+=r_-$: raising $r_+$ raises $F$; $\partial F/\partial r_+=1/(4\tau^2)$, "
+        counterexample=r"$r_+=r_-$: raising $r_+$ raises $F$; the derivative is $1/(4\tau^2)$, "
         r"printed $-1/(4\tau^2)$.",
     )
     yield check(
@@ -89,7 +89,8 @@ def eq71(draws: int, seed: int) -> Iterator[Check]:
         draws=n,
         part="derivatives",
         form="corrected",
-        correction=r"$\partial F/\partial r_+=F(1/\tau-F)$ and $\partial F/\partial r_-=-F(1/\tau-F)$.",
+        correction=r"Exchange the signs: $\partial F/\partial r_+=F(1/\tau-F)"
+        r"=-\partial F/\partial r_-$.",
     )
 
 
@@ -225,7 +226,7 @@ def eq59(draws: int, seed: int) -> Iterator[Check]:
         {"F itself": typical(*flat)},
         draws=2 * draws,
         part="order",
-        note="|epsilon| over the offset of the views, offsets 2^-16 to 2^-20 against 2^-6 to 2^-10.",
+        note="|epsilon| over the offset of the views: offsets 2^-16 to 2^-20 against 2^-6 up.",
     )
 
 
@@ -239,7 +240,7 @@ def _shares(r: Array, tau: float) -> Array:
 
 
 def _pairs(rng: np.random.Generator, n: int, V: int = 3, k: int = 2) -> list[tuple]:
-    """(f(x), f(x''), views of both [n, V, k], chances of both): generic, close, and one view only."""
+    """(f(x), f(x''), views of both [n, V, k], chances of both): generic, close, one view only."""
     out = []
     for far, offset, spread in ((1, 0.3, 0.5), (0, 0, 1), (0.01, 1, 1e-3), (1e-4, 1, 0), (3, 1, 1)):
         a = rng.standard_normal((n, 1, k))
@@ -381,8 +382,8 @@ def eq78(draws: int, seed: int) -> Iterator[Check]:
         1.0,
         control,
         draws=20 * n,
-        counterexample=r"One view each, $f(x)=f(x'')=0$, $f(x_1)=f(x_+)=c\ne0$, $f(x_-)=-c$: the right "
-        r"side is 0; $r_--r_-^0=2\|c\|^2$, and the left is $F(0)-F(-2\|c\|^2)>0$.",
+        counterexample=r"One view each, $f(x)=f(x'')=0$, $f(x_1)=f(x_+)=c\ne0$, $f(x_-)=-c$: the "
+        r"right side is 0; $r_--r_-^0=2\|c\|^2$, and the left is $F(0)-F(-2\|c\|^2)>0$.",
     )
     yield Check(
         "ddn/eq78",
