@@ -123,7 +123,8 @@ def eq51(draws: int, seed: int) -> Iterator[Check]:
 # ---------------------------------------------------------------------------------------- Theorem 3
 
 
-def _objective(case: dw.Case, world: co.World):
+def population_objective(case: dw.Case, world: co.World):
+    """(near, far) -> E[L] by loops."""
     return lambda near, far: dw.mean_loss(case.page, near, far, world)
 
 
@@ -142,8 +143,8 @@ def thm3(draws: int, seed: int) -> Iterator[Check]:
             x = dw.parts(world)[2]
             for layer in range(1, depth + 1):
                 steps = partial(dw.gradient, layers=layers, layer=layer, x=x)
-                g = -dw.vec(steps(_objective(dw.simple(), world)))
-                both = -dw.vec(steps(_objective(dw.simple(), world), tied=True))
+                g = -dw.vec(steps(population_objective(dw.simple(), world)))
+                both = -dw.vec(steps(population_objective(dw.simple(), world), tied=True))
                 K = views_of(layers, world, layer)
                 op = co.between(K, world)
                 errors.append(relative(dw.times(op, layers, layer), g, 1e-8))
@@ -152,7 +153,7 @@ def thm3(draws: int, seed: int) -> Iterator[Check]:
                 broken["views not averaged"].append(relative(dw.times(whole, layers, layer), g))
                 broken["both towers"].append(relative(dw.times(op, layers, layer), both, 1e-8))
                 if layer == depth:
-                    objective = _objective(dw.infonce(0.5), world)
+                    objective = population_objective(dw.infonce(0.5), world)
                     one, two = (dw.vec(steps(objective, tied=t)) for t in (False, True))
                     broken["InfoNCE"].append(relative(two, 2 * one, 1e-8))
     control = ref.pooled(broken)
@@ -215,7 +216,7 @@ def eq54(draws: int, seed: int) -> Iterator[Check]:
             found["not two views"].append(relative(minus, second))
             found["negative"].append(relative(minus, product))
             found["never the same sample"].append(relative(apart, product))
-            g = -dw.vec(dw.gradient(_objective(dw.simple(), world), layers, layer, x))
+            g = -dw.vec(dw.gradient(population_objective(dw.simple(), world), layers, layer, x))
             ours = co.between(views_of(layers, world, layer), world)
             found["gradient"].append(relative(dw.times(plus - minus, layers, layer), g, 1e-8))
             found["variance"].append(relative(ours, plus - minus))
@@ -284,7 +285,7 @@ def eq56(draws: int, seed: int) -> Iterator[Check]:
         world, layers = dw.world(rng, count, widths[0]), dw.weights(rng, count, widths)
         x = dw.parts(world)[2]
         for layer in range(1, depth + 1):
-            objective = _objective(dw.simple(), world)
+            objective = population_objective(dw.simple(), world)
             g = -dw.vec(dw.gradient(objective, layers, layer, x, unit=True))
             K, P = sides(layers, world, layer)
             mean, left = co.view_mean(K, world), co.view_mean(K @ P, world)
@@ -464,96 +465,3 @@ def eq67(draws: int, seed: int) -> Iterator[Check]:
 def _term(one: Array, plus: Array, minus: Array, u: Array) -> Array:
     """K_1 (K_+ - K_-)^T u."""
     return np.einsum("bik,bjk,bj->bi", one, plus - minus, u)
-
-
-# ------------------------------------------------------------------------------ inside and between
-
-BETAS = (-0.5, 0.0, 0.2, 1.0)
-
-
-def cor1(draws: int, seed: int) -> Iterator[Check]:
-    """(-beta EV + VE) vec(W_l) against complex steps of E[(1 + beta) r_+ - r_-], all layers.
-
-    Controls: EV and VE exchanged, beta's sign, both towers (again exactly twice, a part).
-    """
-    rng, errors, twice = ref.generator("cor1", seed), [], []
-    broken: dict[str, list[Array]] = defaultdict(list)
-    count = ref.share(draws, 3)
-    for depth in (1, 2, 3):
-        widths = dw.DEPTHS[depth]
-        world, layers = dw.world(rng, count, widths[0]), dw.weights(rng, count, widths)
-        x = dw.parts(world)[2]
-        for layer in range(1, depth + 1):
-            K = views_of(layers, world, layer)
-            low, high = co.between(K, world), co.within(K, world)
-            for beta in BETAS:
-                steps = partial(dw.gradient, layers=layers, layer=layer, x=x)
-                g = -dw.vec(steps(_objective(dw.simple(beta), world)))
-                ours = dw.times(low - beta * high, layers, layer)
-                errors.append(relative(ours, g, 1e-6))
-                if beta == 1.0:
-                    both = -dw.vec(steps(_objective(dw.simple(beta), world), tied=True))
-                    twice.append(relative(both, 2 * g, 1e-6))
-                    broken["both towers"].append(relative(ours, both, 1e-6))
-                if beta:
-                    other = dw.times(high - beta * low, layers, layer)
-                    broken["EV and VE exchanged"].append(relative(other, g, 1e-6))
-                    sign = dw.times(low + beta * high, layers, layer)
-                    broken["sign of beta"].append(relative(sign, g, 1e-6))
-    control = ref.pooled(broken)
-    yield Check("ddn/cor1", worst(*errors), TIGHT, control, draws=3 * count, part="one tower")
-    yield Check(
-        "ddn/cor1",
-        worst(*twice),
-        TIGHT,
-        {"once": control["both towers"]},
-        draws=3 * count,
-        part="both tied towers",
-        note="Twice one tower's gradient, at beta = 1.",
-    )
-
-
-def eq86(draws: int, seed: int) -> Iterator[Check]:
-    """EV_l vec(W_l) against complex steps of the enumerated E[r_+]. Controls: VE, both towers."""
-    rng, errors = ref.generator("eq86", seed), []
-    broken: dict[str, list[Array]] = defaultdict(list)
-    count = ref.share(draws, 4)
-    for depth, widths in dw.DEPTHS.items():
-        world, layers = dw.world(rng, count, widths[0]), dw.weights(rng, count, widths)
-        x = dw.parts(world)[2]
-
-        def objective(near: Array, far: Array, world: co.World = world) -> Array:
-            return dw.mean_loss(lambda a, b: a, near, far, world)
-
-        for layer in range(1, depth + 1):
-            steps = partial(dw.gradient, objective, layers, layer, x)
-            g, both = dw.vec(steps()), dw.vec(steps(tied=True))
-            K = views_of(layers, world, layer)
-            ours = dw.times(co.within(K, world), layers, layer)
-            errors.append(relative(ours, g, 1e-6))
-            broken["VE"].append(relative(dw.times(co.between(K, world), layers, layer), g, 1e-6))
-            broken["both towers"].append(relative(ours, both, 1e-6))
-    yield Check("ddn/eq86", worst(*errors), TIGHT, ref.pooled(broken), draws=4 * count)
-
-
-def rem5(draws: int, seed: int) -> Iterator[Check]:
-    """Least eigenvalue of -beta EV_l + VE_l over the largest, for beta < 0, many nets and worlds.
-
-    Control: beta = 0.2 and 1, where it may be negative.
-    """
-    rng, found = ref.generator("rem5", seed), defaultdict(list)
-    count = ref.share(draws, 3)
-    for depth in (1, 2, 3):
-        widths = dw.DEPTHS[depth]
-        for kind in co.KINDS:
-            world, layers = dw.world(rng, count, widths[0], kind), dw.weights(rng, count, widths)
-            for layer in range(1, depth + 1):
-                K = views_of(layers, world, layer)
-                low, high = co.between(K, world), co.within(K, world)
-                for beta in (-1.0, -0.5, -0.1, 0.2, 1.0):
-                    values = torch.linalg.eigvalsh(low - beta * high)
-                    size = values.abs().amax(-1)
-                    ratio = -(values[:, 0] / size.clamp(min=1e-300)).numpy()
-                    found[beta if beta > 0 else "negative"].append(ratio)
-    control = {f"beta = {b:g}": float(np.median(np.concatenate(found[b]))) for b in (0.2, 1.0)}
-    yield Check("ddn/rem5", worst(*found["negative"]), 1e-10, control, draws=9 * count)
