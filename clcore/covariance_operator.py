@@ -378,11 +378,13 @@ def train(
     steps: int,
     every: int = 10,
     normalised: bool = False,
+    tied: bool = False,
 ) -> Path:
-    """Population gradient descent of the first tower, vec(W_l) += rate * OP_l vec(W_l), all draws.
+    """Population gradient descent, vec(W_l) += rate * OP_l vec(W_l), all draws at once.
 
     weight: r -> xi(r) of the same loss, for the residue. normalised: distances of f / |f|, whose
-    operator has K_l^n P and K_l^n for K_l. Errors: as `population_loss`.
+    operator has K_l^n P and K_l^n for K_l. tied: the gradient through both towers, as in practice;
+    the paper's is that of one. What is recorded is one tower's. Errors: as `population_loss`.
     """
     weights = tuple(weights)
     kept: list[tuple] = []
@@ -398,7 +400,8 @@ def train(
             break
         weights = tuple(
             W
-            + rate * net.unvec((operator(a, b, pull) @ net.vec(W)[..., None])[..., 0], W.shape[-2])
+            + rate
+            * net.unvec((operator(a, b, pull, tied) @ net.vec(W)[..., None])[..., 0], W.shape[-2])
             for W, (a, b) in zip(weights, pairs, strict=True)
         )
     low, high, share, spread = zip(*kept, strict=True)
@@ -422,6 +425,13 @@ def _sides(seen: net.Trace, layer: int, normalised: bool) -> tuple[Tensor, Tenso
     return K @ net.projector(seen.output), K
 
 
+def _spectrum(A: Float[Tensor, "*b w w"]) -> Float[Tensor, "*b w"]:
+    """Eigenvalues, rising; NaN for the draws that have diverged, where eigvalsh would raise."""
+    finite = A.isfinite().all(-1, keepdim=True).all(-2, keepdim=True)
+    values = torch.linalg.eigvalsh(torch.where(finite, A, 0.0))
+    return torch.where(finite[..., 0], values, torch.nan)
+
+
 def _record(weights, world, seen, f, pull, weight, pairs, normalised) -> tuple:
     plain = net.trace(weights, world.samples).output
     xi = weighted_pulls(
@@ -430,8 +440,8 @@ def _record(weights, world, seen, f, pull, weight, pairs, normalised) -> tuple:
     low, high, share = [], [], []
     for layer, (a, b) in enumerate(pairs, 1):
         K = world.shaped(net.connection(seen, layer), 2)
-        low.append(torch.linalg.eigvalsh(between(K, world)))
-        high.append(torch.linalg.eigvalsh(within(K, world)))
+        low.append(_spectrum(between(K, world)))
+        high.append(_spectrum(within(K, world)))
         main = operator(a, b, xi)
         theta = operator(a, b, pull) - main
         share.append(torch.linalg.matrix_norm(theta) / torch.linalg.matrix_norm(main))

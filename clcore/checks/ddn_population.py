@@ -278,7 +278,7 @@ def eq56(draws: int, seed: int) -> Iterator[Check]:
 
     Controls: no projector, projector and connection averaged apart. Part: it is not symmetric.
     """
-    rng, errors, skew, plain = ref.generator("eq56", seed), [], [], []
+    rng, errors, bent, plain = ref.generator("eq56", seed), [], [], []
     broken: dict[str, list[Array]] = defaultdict(list)
     count = ref.share(draws, 4)
     for depth, widths in dw.DEPTHS.items():
@@ -293,7 +293,7 @@ def eq56(draws: int, seed: int) -> Iterator[Check]:
             ours, bare, split = (co.covariance(a, mean, world.chances) for a in (left, mean, apart))
             errors.append(relative(dw.times(ours, layers, layer), g, 1e-6))
             if depth > 1:
-                skew.append(skew(ours))
+                bent.append(skew(ours))
                 plain.append(skew(co.between(views_of(layers, world, layer), world)))
                 broken["no projector"].append(relative(dw.times(bare, layers, layer), g, 1e-6))
                 broken["averaged apart"].append(relative(dw.times(split, layers, layer), g, 1e-6))
@@ -301,7 +301,7 @@ def eq56(draws: int, seed: int) -> Iterator[Check]:
     yield Check("ddn/eq56", worst(*errors), 1e-10, control, draws=total, part="gradient")
     yield Check(
         "ddn/eq56",
-        float(np.median(np.concatenate(skew))),
+        float(np.median(np.concatenate(bent))),
         1e-3,
         {"without normalisation": worst(*plain)},
         relation=">=",

@@ -127,7 +127,7 @@ def thm4(draws: int, seed: int) -> Iterator[Check]:
             scale = np.abs(main).max((1, 2), keepdims=True) + np.abs(theta).max(
                 (1, 2), keepdims=True
             )
-            found["library"].append(relative(ours / scale, theta / scale, 1.0))
+            found["library"].append(relative(ours.numpy() / scale, theta / scale, 1.0))
             for label, op in (
                 ("decomposition", main + theta),
                 ("no residue", main),
@@ -136,7 +136,7 @@ def thm4(draws: int, seed: int) -> Iterator[Check]:
                 found[label].append(relative(dw.times(op, layers, layer), g, 1e-6))
             none = co.residue(K, co.pulls(dw.simple().ours, f, world), torch.ones_like(xi), world)
             size = np.abs(co.between(K, world).numpy()).max((1, 2), keepdims=True)
-            found["simple"].append(relative(none / size, 0 * size, 1.0))
+            found["simple"].append(relative(none.numpy() / size, 0 * size, 1.0))
             found[name].append(relative(theta / scale, 0 * scale, 1.0))
     broken = {n: typical(np.concatenate(found[n])) for n in ("no residue", "no 1/2")}
     total = 6 * count

@@ -56,9 +56,11 @@ def eq6(draws: int, seed: int) -> Iterator[Check]:
             if name == "triplet":
                 other = np.exp(-r / tau) / (np.exp(-margin / tau) + np.exp(-r / tau))
                 found["Eq. 62"].append(absolute(slope, other))
-                found["no margin"].append([absolute(slope, dw.triplet(tau, 0.0).weight(r)).max()])
+                found["no margin"].append(
+                    np.array([absolute(slope, dw.triplet(tau, 0.0).weight(r)).max()])
+                )
             if name == "InfoNCE" and tau != 1.0:
-                found["no 1/tau"].append([absolute(slope, tau * case.weight(r)).max()])
+                found["no 1/tau"].append(np.array([absolute(slope, tau * case.weight(r)).max()]))
             if name != "simple":
                 ordered = case.weight(np.sort(r)[:: max(n // 100, 1)])
                 found["rise"].append(np.diff(ordered) * (ordered[1:] > 1e-15))
@@ -179,10 +181,10 @@ def eq7(draws: int, seed: int) -> Iterator[Check]:
     control = ref.pooled(found)
     names = ("xi of the views", "no StopGrad", *(f"the {n} loss itself" for n in CASES))
     broken = {n: control[n] for n in names}
-    yield check(worst(*found["H = 1"]), 1e-10, broken, draws=4 * count, part="H = 1")
+    yield check(worst(*found["H = 1"]), 1e-8, broken, draws=4 * count, part="H = 1")
     yield check(
         worst(*found["H = 2"]),
-        1e-10,
+        1e-8,
         {n: control[n] for n in names[:2]},
         draws=2 * count,
         part="H = 2",
@@ -190,7 +192,7 @@ def eq7(draws: int, seed: int) -> Iterator[Check]:
     )
     yield check(
         worst(*found["towers"]),
-        1e-10,
+        1e-8,
         {"InfoNCE, triplet": control["InfoNCE, triplet"]},
         draws=4 * count,
         part="both tied towers",
@@ -324,7 +326,7 @@ def _coupled(check, rng: np.random.Generator, count: int) -> Iterator[Check]:
         note="Median of |OP - OP^T| / |OP|, H = 2, 3.",
     )
     yield check(
-        worst(*(np.median(c) for c in close)),
+        worst(np.median(close, 1)),
         0.05,
         {"Z varies": ref.typical(*wide)},
         draws=count,

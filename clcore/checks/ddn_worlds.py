@@ -42,16 +42,23 @@ def simple(beta: float = 0.0) -> Case:
 def triplet(tau: float, margin: float = 0.3) -> Case:
     return Case(
         partial(dual_losses.soft_triplet, tau=tau, margin=margin),
-        lambda a, b: tau * np.log(1 + np.exp((a - b + margin) / tau)),
-        lambda r: np.exp(-(r - margin) / tau) / (1 + np.exp(-(r - margin) / tau)),
+        lambda a, b: tau * (_infonce(a + margin, b, tau)),
+        lambda r: 0.5 * (1 + np.tanh((margin - r) / (2 * tau))),
         partial(co.triplet_weight, tau=tau, margin=margin),
     )
+
+
+def _infonce(a: Array, b: Array, tau: float) -> Array:
+    """-log(e^(-a/tau) / (e^(-a/tau) + e^(-b/tau))), exponents shifted so that one is near 0."""
+    shift = np.minimum(np.real(a), np.real(b))
+    near, far = np.exp((shift - a) / tau), np.exp((shift - b) / tau)
+    return np.log(near + far) + (a - shift) / tau
 
 
 def infonce(tau: float) -> Case:
     return Case(
         partial(dual_losses.infonce, tau=tau),
-        lambda a, b: -np.log(np.exp(-a / tau) / (np.exp(-a / tau) + np.exp(-b / tau))),
+        lambda a, b: _infonce(a, b, tau),
         lambda r: np.exp(-r / tau) / (1 + np.exp(-r / tau)) / tau,
         partial(co.infonce_weight, tau=tau),
     )
