@@ -1,0 +1,439 @@
+"""Inside and between: EV and VE, and what training does to them (ddn Sec. 4.1, 4.2, Corollary 1).
+
+Gradients by complex steps through enumerated losses, as in `ddn_population`; paths of training by
+the library, and for Theorem 3's remark by numpy alone.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
+
+import numpy as np
+import torch
+
+from .. import covariance_operator as co
+from ..ledger import Check
+from . import ddn_worlds as dw
+from . import reference as ref
+from .ddn_population import TIGHT, population_objective, views_of
+from .reference import Array, relative, typical, worst
+
+# ------------------------------------------------------------------------------ inside and between
+
+BETAS = (-0.5, 0.0, 0.2, 1.0)
+
+
+def cor1(draws: int, seed: int) -> Iterator[Check]:
+    """(-beta EV + VE) vec(W_l) against complex steps of E[(1 + beta) r_+ - r_-], all layers.
+
+    Controls: EV and VE exchanged, beta's sign, both towers (again exactly twice, a part).
+    """
+    rng, errors, twice = ref.generator("cor1", seed), [], []
+    broken: dict[str, list[Array]] = defaultdict(list)
+    count = ref.share(draws, 3)
+    for depth in (1, 2, 3):
+        widths = dw.DEPTHS[depth]
+        world, layers = dw.world(rng, count, widths[0]), dw.weights(rng, count, widths)
+        x = dw.parts(world)[2]
+        for layer in range(1, depth + 1):
+            K = views_of(layers, world, layer)
+            low, high = co.between(K, world), co.within(K, world)
+            for beta in BETAS:
+                steps = partial(dw.gradient, layers=layers, layer=layer, x=x)
+                g = -dw.vec(steps(population_objective(dw.simple(beta), world)))
+                ours = dw.times(low - beta * high, layers, layer)
+                errors.append(relative(ours, g, 1e-6))
+                if beta == 1.0:
+                    both = -dw.vec(steps(population_objective(dw.simple(beta), world), tied=True))
+                    twice.append(relative(both, 2 * g, 1e-6))
+                    broken["both towers"].append(relative(ours, both, 1e-6))
+                if beta:
+                    other = dw.times(high - beta * low, layers, layer)
+                    broken["EV and VE exchanged"].append(relative(other, g, 1e-6))
+                    sign = dw.times(low + beta * high, layers, layer)
+                    broken["sign of beta"].append(relative(sign, g, 1e-6))
+    control = ref.pooled(broken)
+    yield Check("ddn/cor1", worst(*errors), TIGHT, control, draws=3 * count, part="one tower")
+    yield Check(
+        "ddn/cor1",
+        worst(*twice),
+        TIGHT,
+        {"once": control["both towers"]},
+        draws=3 * count,
+        part="both tied towers",
+        note="Twice one tower's gradient, at beta = 1.",
+    )
+
+
+def eq86(draws: int, seed: int) -> Iterator[Check]:
+    """EV_l vec(W_l) against complex steps of the enumerated E[r_+]. Controls: VE, both towers."""
+    rng, errors = ref.generator("eq86", seed), []
+    broken: dict[str, list[Array]] = defaultdict(list)
+    count = ref.share(draws, 4)
+    for depth, widths in dw.DEPTHS.items():
+        world, layers = dw.world(rng, count, widths[0]), dw.weights(rng, count, widths)
+        x = dw.parts(world)[2]
+
+        def objective(near: Array, far: Array, world: co.World = world) -> Array:
+            return dw.mean_loss(lambda a, b: a, near, far, world)
+
+        for layer in range(1, depth + 1):
+            steps = partial(dw.gradient, objective, layers, layer, x)
+            g, both = dw.vec(steps()), dw.vec(steps(tied=True))
+            K = views_of(layers, world, layer)
+            ours = dw.times(co.within(K, world), layers, layer)
+            errors.append(relative(ours, g, 1e-6))
+            broken["VE"].append(relative(dw.times(co.between(K, world), layers, layer), g, 1e-6))
+            broken["both towers"].append(relative(ours, both, 1e-6))
+    yield Check("ddn/eq86", worst(*errors), TIGHT, ref.pooled(broken), draws=4 * count)
+
+
+def rem5(draws: int, seed: int) -> Iterator[Check]:
+    """Least eigenvalue of -beta EV_l + VE_l over the largest, for beta < 0, many nets and worlds.
+
+    Control: beta = 0.2 and 1, where it may be negative.
+    """
+    rng, found = ref.generator("rem5", seed), defaultdict(list)
+    count = ref.share(draws, 3)
+    for depth in (1, 2, 3):
+        widths = dw.DEPTHS[depth]
+        for kind in co.KINDS:
+            world, layers = dw.world(rng, count, widths[0], kind), dw.weights(rng, count, widths)
+            for layer in range(1, depth + 1):
+                K = views_of(layers, world, layer)
+                low, high = co.between(K, world), co.within(K, world)
+                for beta in (-1.0, -0.5, -0.1, 0.2, 1.0):
+                    values = torch.linalg.eigvalsh(low - beta * high)
+                    size = values.abs().amax(-1)
+                    ratio = -(values[:, 0] / size.clamp(min=1e-300)).numpy()
+                    found[beta if beta > 0 else "negative"].append(ratio)
+    control = {f"beta = {b:g}": float(np.median(np.concatenate(found[b]))) for b in (0.2, 1.0)}
+    yield Check("ddn/rem5", worst(*found["negative"]), 1e-10, control, draws=9 * count)
+
+
+# ---------------------------------------------------------------------------------------- training
+
+
+def _simple_loss(world: co.World, beta: float = 0.0):
+    """E[(1 + beta) r_+ - r_-] as one sum over pairs of views, for complex arguments."""
+    _, p, _, q = dw.parts(world)
+    both = (p[..., None] * q).reshape(len(p), -1)
+    same = np.repeat(np.repeat(np.eye(p.shape[1]), q.shape[2], 0), q.shape[2], 1)
+    chance = q.reshape(len(p), -1)
+    mass = (1 + beta) * same * both[:, :, None] * chance[:, None] - both[:, :, None] * both[:, None]
+
+    def objective(near: Array, far: Array) -> Array:
+        a, b = (v.reshape(*v.shape[:-3], -1, v.shape[-1]) for v in (near, far))
+        return (mass * dw.half(a[..., :, None, :], b[..., None, :, :])).sum((-1, -2))
+
+    return objective
+
+
+def _train(rng: np.random.Generator, count: int, steps: int) -> dict[str, list[Array]]:
+    """Three layers under L_simp in numpy; what rem2 and rem4 ask of the operators on the way."""
+    widths, found = dw.DEPTHS[3], defaultdict(list)
+    world, layers = dw.world(rng, count, widths[0]), dw.weights(rng, count, widths)
+    objective, (_, p, x, q) = _simple_loss(world), dw.parts(world)
+    for step in range(steps + 1):
+        kept = []
+        mean = (q[..., None] * dw.output(layers, x)).sum(2)
+        spread = (p[..., None] * (mean - (p[..., None] * mean).sum(1, keepdims=True)) ** 2).sum(
+            (1, 2)
+        )
+        for layer in range(1, 4):
+            K, w = views_of(layers, world, layer), dw.vec(layers[layer - 1])
+            op = co.between(K, world).numpy()
+            values, vectors = np.linalg.eigh(op)
+            found["least"].append(-values[:, 0] / values[:, -1])
+            plus = np.linalg.eigvalsh(op - co.within(K, world).numpy())
+            found["beta = 1"].append(-plus[:, 0] / np.abs(plus).max(-1))
+            rate = 0.02 / values[:, -1]
+            g = dw.gradient(objective, layers, layer, x)
+            new = layers[layer - 1] - rate[:, None, None] * g
+            size = np.linalg.norm(w, axis=-1)[:, None]
+            before, after = (np.einsum("bji,bj->bi", vectors, v) for v in (w, dw.vec(new)))
+            grown = (1 + rate[:, None] * values) * before
+            found["modes"].append(np.abs(after - grown) / size)
+            found["both towers"].append(
+                np.abs(2 * (after - before) - (grown - before)).max(-1) / size[:, 0]
+            )
+            gain = np.einsum("bi,bij,bj->b", w, op, w)
+            found["gain"].append(np.abs(gain / spread - 1))
+            whole = op + co.within(K, world).numpy()
+            found["all views"].append(np.abs(np.einsum("bi,bij,bj->b", w, whole, w) / spread - 1))
+            found["norm"].append(-(after**2).sum(-1) / (before**2).sum(-1))
+            found["shrinks"].append(-((2 * before - after) ** 2).sum(-1) / (before**2).sum(-1))
+            kept.append(new)
+            if step == 0:
+                found["start"].append(op / values[:, -1, None, None])
+            if step == steps:
+                found["end"].append(op / values[:, -1, None, None])
+        layers = kept
+    return found
+
+
+def rem2(draws: int, seed: int) -> Iterator[Check]:
+    """60 steps of a three-layer net under L_simp, gradients by complex steps.
+
+    The operator stays PSD, eigenmode i grows by 1 + rate * lambda_i, |W_l| never falls. Controls:
+    the operator of beta = 1, both towers, all views for their means, ascent of the loss.
+    """
+    check = partial(Check, "ddn/rem2")
+    found = _train(ref.generator("rem2", seed), min(draws, 6), 60)
+    total = len(found["least"]) * len(found["least"][0])
+    for part, bound, errors, control, note in (
+        (
+            "PSD at every step",
+            1e-12,
+            "least",
+            "beta = 1",
+            "Least eigenvalue over the largest, minus.",
+        ),
+        (
+            "growth of each mode",
+            1e-11,
+            "modes",
+            "both towers",
+            "Relative to the norm of the weights.",
+        ),
+        (
+            "growth of the norm",
+            1e-10,
+            "gain",
+            "all views",
+            "vec(W)^T OP vec(W) is the variance of the mean outputs, alike in every layer.",
+        ),
+        (
+            "weights never shrink",
+            -1.0,
+            "norm",
+            "shrinks",
+            "Minus the squared norm's growth in a step.",
+        ),
+    ):
+        broken = {control: typical(np.concatenate(found[control]))}
+        yield check(worst(*found[errors]), bound, broken, draws=total, part=part, note=note)
+
+
+def rem15(draws: int, seed: int) -> Iterator[Check]:
+    """theta over the weighted covariance, and the spread of views, before and after training.
+
+    Two losses, with and without output normalisation, both towers as in practice, 24 seeds.
+    Control: no training, but views twice as strong. L_simp for the residue that is never there.
+    """
+    check = partial(Check, "ddn/rem15")
+    rng = ref.generator("rem15", seed)
+    count, steps, widths = 24, 50, (6, 8, 6, 3)
+    found: dict[str, list[float]] = defaultdict(list)
+    for name, normalised in product(("InfoNCE", "triplet"), (False, True)):
+        case, rate = (dw.infonce(0.5), 0.1) if name == "InfoNCE" else (dw.triplet(0.5), 0.2)
+        draw = int(rng.integers(2**40))
+        layers = [0.7 * w for w in dw.weights(rng, count, widths)]
+        paths = []
+        for strength, length in ((0.3, steps), (0.6, 0)):
+            world = dw.world(np.random.default_rng(draw), count, 6, "additive", strength, samples=5)
+            paths.append(
+                co.train(
+                    dw.torch_layers(layers),
+                    world,
+                    case.ours,
+                    case.library_weight,
+                    rate,
+                    length,
+                    steps,
+                    normalised,
+                    tied=True,
+                )
+            )
+        theta, inside = (
+            [v.numpy() for v in (values[0][0], values[0][-1], values[1][0])]
+            for values in (
+                [path.residue for path in paths],
+                [path.spread[..., 0] / path.spread[..., 1] for path in paths],
+            )
+        )
+        kind = "normalised outputs" if normalised else "plain outputs"
+        found["start"].append(np.nanmedian(theta[0]))
+        found[kind].append(np.nanmedian(theta[1] / theta[0]))
+        found[f"{kind}, stronger"].append(np.nanmedian(theta[2] / theta[0]))
+        found["share"].append(np.nanmedian(inside[1] / inside[0]))
+        found["share, stronger"].append(np.nanmedian(inside[2] / inside[0]))
+        K = views_of(layers, world, 2)
+        f = torch.from_numpy(dw.output(layers, dw.parts(world)[2]))
+        ones = torch.ones(count, 5, 5, dtype=torch.float64)
+        none = co.residue(K, co.pulls(dw.simple().ours, f, world), ones, world)
+        size = torch.linalg.matrix_norm(co.between(K, world))
+        found["L_simp"].append(float((torch.linalg.matrix_norm(none) / size).max()))
+    yield check(
+        min(found["start"]),
+        1e-3,
+        {"L_simp": max(found["L_simp"])},
+        relation=">=",
+        draws=4 * count,
+        part="theta is not zero",
+        note="Median of |theta| over the weighted covariance at the start, least of four settings.",
+    )
+    for part, key in (
+        ("views' spread over samples' spread", "share"),
+        ("theta, plain outputs", "plain outputs"),
+        ("theta, normalised outputs", "normalised outputs"),
+    ):
+        yield check(
+            max(found[key]),
+            1.0,
+            {"views twice as strong": min(found[f"{key}, stronger"])},
+            draws=count * (4 if key == "share" else 2),
+            part=f"{part}, shrinks",
+            evidence="partial",
+            note=f"Median of end over start, {steps} steps, the larger of the settings.",
+        )
+
+
+# ------------------------------------------------------------------------------- the other operator
+
+
+def _tangent(rng: np.random.Generator, x: Array, width: int) -> Array:
+    """Gradients of f by all weights, [draws, N, parameters], of a net d-width-1, normal weights."""
+    count, _, d = x.shape
+    w, a = rng.standard_normal((count, width, d)), rng.standard_normal((count, 1, width))
+    u = x @ w.swapaxes(-1, -2)
+    first = (a * (u > 0))[..., None] * x[..., None, :]
+    return np.concatenate([first.reshape(*x.shape[:2], -1), u * (u > 0)], -1) / np.sqrt(width)
+
+
+def _deficit(J: Array) -> Array:
+    """N less the numerical rank of the kernel J J^T, [draws]."""
+    s = np.linalg.svd(J, compute_uv=False)
+    return J.shape[1] - (s > 1e-9 * s[:, :1]).sum(-1)
+
+
+def _kernel_change(rng: np.random.Generator, width: int, count: int, lazy: bool) -> Array:
+    """Relative change of a kernel of ten samples over 60 steps of regression, [count].
+
+    lazy: f = a relu(W x) / sqrt(width); otherwise the mean-field scale 1 / width, in its own time.
+    """
+    x = rng.standard_normal((count, 10, 4)) / 2
+    y, w = rng.standard_normal((count, 10)), rng.standard_normal((count, width, 4))
+    a = rng.standard_normal((count, width))
+    scale = width**-0.5 if lazy else 1 / width
+    rate = 0.05 if lazy else 0.05 * width
+
+    def kernel(w: Array, a: Array) -> Array:
+        u = x @ w.swapaxes(-1, -2)
+        gate, h = (u > 0) * a[:, None], u * (u > 0)
+        inner = x @ x.swapaxes(-1, -2)
+        return inner * (gate @ gate.swapaxes(-1, -2)) + h @ h.swapaxes(-1, -2)
+
+    first = kernel(w, a)
+    for _ in range(60):
+        u = x @ w.swapaxes(-1, -2)
+        h = u * (u > 0)
+        error = scale * (h @ a[..., None])[..., 0] - y
+        back = ((u > 0) * a[:, None] * error[..., None]).swapaxes(-1, -2) @ x
+        w, a = w - rate * scale * back, a - rate * scale * (error[:, None] @ h)[:, 0]
+    gap = np.linalg.norm(kernel(w, a) - first, axis=(1, 2))
+    return gap / np.linalg.norm(first, axis=(1, 2))
+
+
+WIDTHS = (64, 256, 1024)
+
+
+def rem4(draws: int, seed: int) -> Iterator[Check]:
+    """Tangent kernel and covariance operator side by side: rank, size, movement, augmentation.
+
+    Controls: narrow nets, the kernel's own size, mean-field scaling, the kernel under new views.
+    """
+    check = partial(Check, "ddn/rem4")
+    rng = ref.generator("rem4", seed)
+    count = min(draws, 20)
+    x = rng.standard_normal((count, 20, 5))
+    parallel, opposite = x.copy(), x.copy()
+    parallel[:, 1] = 2 * parallel[:, 0]
+    opposite[:, 10:] = -opposite[:, :10]
+    found = {
+        "generic": _deficit(_tangent(rng, x, 60)),
+        "parallel": _deficit(_tangent(rng, parallel, 60)),
+        "ten opposite pairs in five dimensions": _deficit(_tangent(rng, opposite, 60)),
+        "width 2": _deficit(_tangent(rng, x, 2)),
+    }
+    yield check(
+        worst(found["generic"], found["parallel"]),
+        0.0,
+        {"width 2": ref.best(found["width 2"])},
+        draws=2 * count,
+        part="full rank",
+        counterexample=r"$x$ and $2x$ are distinct; a bias-free ReLU net has "
+        r"$\nabla_{\mathcal W}f(2x)=2\nabla_{\mathcal W}f(x)$: a singular kernel at any width.",
+    )
+    yield check(
+        worst(found["generic"]),
+        0.0,
+        {k: ref.best(v) for k, v in found.items() if k != "generic"},
+        draws=count,
+        part="full rank",
+        form="corrected",
+        correction="No two samples parallel or opposite, and a wide net.",
+        note="N less the rank.",
+    )
+    sizes, kernels = [], []
+    for samples in (10, 50, 200):
+        world = dw.world(rng, 1, 4, samples=samples, views=2)
+        layers = dw.weights(rng, 1, (4, 5, 2))
+        op = co.between(views_of(layers, world, 1), world)
+        sizes.append(abs(op.shape[-1] - 20))
+        kernels.append(abs(samples - 20))
+    yield check(
+        max(sizes),
+        0,
+        {"kernel": min(kernels)},
+        draws=3,
+        part="size",
+        note="Rows of the operator less n_l n_{l-1}, for 10, 50 and 200 samples.",
+    )
+    path = _train(rng, min(draws, 4), 50)
+    moved = [
+        np.linalg.norm(a - b, axis=(1, 2)) for a, b in zip(path["start"], path["end"], strict=True)
+    ]
+    yield check(
+        worst(*path["least"]),
+        1e-12,
+        {"beta = 1": typical(np.concatenate(path["beta = 1"]))},
+        draws=len(path["least"]),
+        part="PSD while it moves",
+        note=f"Median relative change over 50 steps: {np.median(np.concatenate(moved)):.2g}.",
+    )
+    world, layers = dw.world(rng, count, 4), dw.weights(rng, count, (4, 5, 2))
+    views = world.samples.unsqueeze(-2) + 0.5 * (world.views - world.samples.unsqueeze(-2))
+    other = co.World(world.samples, world.chances, views, world.view_chances)
+    ops = [co.between(views_of(layers, w, 1), w).numpy() for w in (world, other)]
+    plain = [
+        np.concatenate(
+            [dw.connection(layers, k, dw.parts(w)[0])[:, :, 0, :, 0] for k in (1, 2)], -1
+        )
+        for w in (world, other)
+    ]
+    gram = [J @ J.swapaxes(-1, -2) for J in plain]
+    yield check(
+        typical(relative(*ops)),
+        0.05,
+        {"kernel": typical(relative(*gram))},
+        relation=">=",
+        draws=count,
+        part="augmentation",
+        note="Median relative change when every view moves half-way to its sample.",
+    )
+    some = min(draws, 8)
+    rates = {
+        lazy: [np.median(_kernel_change(rng, m, some, lazy)) for m in WIDTHS]
+        for lazy in (True, False)
+    }
+    slope = {k: float(np.polyfit(np.log(WIDTHS), np.log(v), 1)[0]) for k, v in rates.items()}
+    yield check(
+        slope[True],
+        -0.3,
+        {"mean-field scaling": slope[False]},
+        draws=some * len(WIDTHS),
+        part="wide nets",
+        note="Slope of the kernel's relative change against the width, in logarithms.",
+    )
