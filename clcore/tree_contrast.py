@@ -121,9 +121,8 @@ def _metrics(latents: Sequence[str], nodes: Sequence[str], samples: int):
                 norms = tree_statistics.operator_norms(
                     p, c, c["probe"], nodes, samples, c["signed"]
                 )
-                for path, (covariance, operator) in norms.items():
-                    found[f"cov{name}_s{path}"] = covariance
-                    found[f"op{name}_s{path}"] = operator
+                for path, each in norms.items():
+                    found |= {f"{what}{name}_s{path}": norm for what, norm in each.items()}
         return found
 
     return measure
@@ -145,8 +144,8 @@ def run(
     """Train one run a configuration, for so many passes over 64000 samples.
 
     Recorded (steps of `record`, see `sweep.train`): nc_s..., the best absolute correlation of a
-    latent in `latents` with the pre-activations of its group, exact; with `nodes`, cov_s... and
-    op_s..., the norms of `tree_statistics.operator_norms`, and cov_rescaled_s..., op_rescaled_s...,
+    latent in `latents` with the pre-activations of its group, exact; with `nodes`, own_s...,
+    cov_s... and op_s..., the norms of `tree_statistics.operator_norms`, and own_rescaled_s... etc.,
     the same after every layer was brought back to its norm at the start.
     """
     steps = round(epochs * STEPS_PER_EPOCH)

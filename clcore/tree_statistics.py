@@ -88,11 +88,12 @@ def operator_norms(
     paths: Sequence[str],
     samples: int = 1024,
     signed: bool = False,
-) -> dict[str, tuple[Float[Tensor, ""], Float[Tensor, ""]]]:
-    """Frobenius norms for groups mu of (V_{z_0}[E[f_children | z_0]], V_{z_0}[E[K_mu | z_0]]): the
-    activations' covariance of ddn Theorem 6, and the covariance operator with K_mu = f_children (x)
-    J_mu^T, J_mu the Jacobian of the l2-normalised output with respect to the group's
-    pre-activations (ddn Theorem 3, remark after Theorem 6). z_0 fair.
+) -> dict[str, dict[str, Float[Tensor, ""]]]:
+    """Frobenius norms, for groups mu, of what survives the augmentation, V_{z_0}[E[. | z_0]], of
+
+    "own": the group's activations f_mu; "cov": its children's, as in ddn Theorem 6; "op": the
+    connection K_mu = f_children (x) J_mu^T, with the Jacobian J_mu of the l2-normalised output with
+    respect to the group's pre-activations (ddn Theorem 3, remark after Theorem 6). z_0 fair.
 
     tables: `leaf_patterns.sampler`. Means over `samples` views a root value, in two independent
     halves A, B: with D the difference of the two roots' means the operator is D D^T / 4, whose
@@ -124,7 +125,12 @@ def operator_norms(
             below = torch.relu(values[d][children]).movedim(0, 1).flatten(1)
         below, slope = (t.unflatten(0, (4, -1)) for t in (below, slope))
         connection = torch.einsum("qbi,qbon->qino", below, slope).flatten(1, 2) / (samples // 2)
-        found[path] = (_norm(below.mean(1)[..., None]), _norm(connection))
+        own = torch.relu(values[d - 1][number]).unflatten(0, (4, -1))
+        found[path] = {
+            "own": _norm(own.mean(1)[..., None]),
+            "cov": _norm(below.mean(1)[..., None]),
+            "op": _norm(connection),
+        }
     return found
 
 

@@ -161,6 +161,7 @@ def test_operator_norms_are_those_of_the_definition():
     params = pattern_net.init(cr.key(11), depth, 2)
     mean = {path: [0.0, 0.0] for path in ("0", "10")}
     features = {path: [0.0, 0.0] for path in mean}
+    own = {}
     laws = leaf_patterns.pattern_law(rho, 0)[0]
     leaves = leaf_patterns.leaves(torch.arange(256)[None], 3).double()
     for path in mean:
@@ -183,14 +184,18 @@ def test_operator_norms_are_those_of_the_definition():
         K = torch.einsum("bi,bon->bino", below, jac).flatten(1, 2)
         mean[path] = [torch.einsum("b,bko->ko", law, K) for law in laws]
         features[path] = [law @ below for law in laws]
+        group = torch.relu(pattern_net.by_sample(params, leaves)[d][g])
+        own[path] = laws[1] @ group - laws[0] @ group
     found = tree_statistics.operator_norms(
         params, leaf_patterns.sampler(rho), cr.key(12), list(mean), 200_000
     )
     for path in mean:
         D = mean[path][1] - mean[path][0]
         a = features[path][1] - features[path][0]
-        assert float(found[path][0]) == pytest.approx(float(a @ a) / 4, rel=0.05)
-        assert float(found[path][1]) == pytest.approx(float((D @ D.T).norm()) / 4, rel=0.1)
+        assert float(found[path]["cov"]) == pytest.approx(float(a @ a) / 4, rel=0.05)
+        size = float(own[path] @ own[path]) / 4
+        assert float(found[path]["own"]) == pytest.approx(size, rel=0.05)
+        assert float(found[path]["op"]) == pytest.approx(float((D @ D.T).norm()) / 4, rel=0.1)
 
 
 def test_rescaled_layers_have_their_old_norm():
