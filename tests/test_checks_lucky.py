@@ -15,14 +15,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 CORRECTED = {
     ("ddn/lem8", "tail bound"),
     ("ddn/eq113", "quadratic form"),
-    ("ddn/eq121", "Eq. 123 equals Eq. 122"),
+    ("ddn/eq121", "step 122 to 123"),
     ("ddn/eq144", "standardised"),
     ("ddn/eq144", "event"),
     ("ddn/eq149", "first inequality"),
     ("ddn/eq149", "Eq. 150"),
     ("ddn/thm5", "A- heavier"),
-    ("ddn/thm5", "few children"),
-    ("ddn/thm5b", "threshold in s_k"),
 }
 
 
@@ -40,6 +38,7 @@ def test_the_printed_range_of_nodes_differs():
     (record,) = book.run([ddn_lucky.num2], 6, 11)
     assert not record.passed and ledger.verdict(book.records) == "differs"
     assert "2352 to 2697" in record.note
+    assert "gives a ratio of 1.254, printed 1.335" in record.note
 
 
 def test_other_draws_are_other_numbers():
@@ -57,6 +56,30 @@ def test_counterexample_to_the_tail_bound():
     nodes = math.ceil(lucky_nodes.nodes_asked(c, gamma, 0.5).item())
     assert nodes == 3784
     assert 1 - (1 - 4.0945e-5) ** nodes == pytest.approx(0.14, abs=0.005)
+
+
+def test_where_the_printed_tail_bound_fails():
+    def over(c, *gammas):
+        pair = f64(*[c] * len(gammas)), f64(*gammas)
+        return gaussian_tail.log_bound(*pair, printed=True) - gaussian_tail.log_tail(*pair)
+
+    assert over(9.0, 0.2).exp().item() == pytest.approx(1.205, abs=5e-4)
+    for c in (1.0, 2.0, 9.0, 100.0):
+        assert over(c, 1e-4, 0.01, 0.1, 0.5, 0.9, 0.99).min() > 1e-10
+        assert over(c, 0.0).abs().item() < 1e-12
+    for c, last in ((0.1, 0.57), (0.01, 0.95)):
+        assert over(c, 0.01, 0.1, 0.3, 0.5, last).max() < 0 < over(c, last + 0.03).item()
+
+
+def test_the_papers_own_example_falls_short():
+    notes = [check.note for check in ddn_lucky.eq149(6, 0) if check.form == "printed"]
+    for short in ("0.437 in place of 0.5 ", "0.917 in place of 0.95 "):
+        assert short in notes[0] and short in notes[1]
+    c, gamma = f64(9.0, 9.0), f64(0.2, 0.2)
+    p = gaussian_tail.log_tail(c, gamma).exp()[0].item()
+    for eta, success in ((0.5, 0.437), (0.05, 0.917)):
+        nodes = math.ceil(lucky_nodes.nodes_asked(c, gamma, eta)[0].item())
+        assert 1 - (1 - p) ** nodes == pytest.approx(success, abs=1e-3)
 
 
 def test_counterexample_of_negative_polarities():
@@ -77,7 +100,7 @@ def test_counterexample_of_negative_polarities():
     assert 0.1 < v[above].max().item() < 0.62
 
 
-def test_counterexample_of_two_children():
+def test_no_node_of_two_children_meets_the_bound_beyond_c_of_12():
     rho = f64(1.0, -1.0)
     half = f64(0.5, 0.5)
     assert lucky_nodes.correlation(half, rho / 2).item() == 0
@@ -86,7 +109,7 @@ def test_counterexample_of_two_children():
     assert math.isfinite(lucky_nodes.nodes_asked(f64(13.0), f64(0.0), 0.5).item())
 
 
-def test_counterexample_to_growth_in_selectivity():
+def test_unequal_polarities_let_the_threshold_fall_in_selectivity():
     for s1, s2 in ((1.0, 1.0), (1.0, 2.0)):
         bracket = lucky_nodes.square_gap_bound(f64(s1, s2), f64(1.0, 0.1), 9.0).item() / 3
         assert bracket == pytest.approx((1.5 * s1**2 - 0.975 * s2**2) / 2)

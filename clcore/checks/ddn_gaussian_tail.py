@@ -85,6 +85,8 @@ def lem8(draws: int, seed: int) -> Iterator[Check]:
             "R-hat at gamma = 0": typical(_over(bound - r_hat + at_zero, tail)[usual]),
         }
         slack = float(np.max(tail - bound))
+        own = tensors(np.array([9.0]), np.array([0.2]))  # the paper's example, above Eq. 165
+        own = (gaussian_tail.log_bound(*own, printed) - gaussian_tail.log_tail(*own)).exp().item()
         yield Check(
             "ddn/lem8",
             worst(over),
@@ -95,7 +97,11 @@ def lem8(draws: int, seed: int) -> Iterator[Check]:
             form="printed" if printed else "corrected",
             note="Largest log of the bound over the probability, relative to the latter's log. "
             + (
-                r"The proof takes $y_0^\top M_yy_0$ for $c$; it is $c/(1-\gamma^2)$."
+                r"The proof takes $y_0^\top M_yy_0$ for $c$; it is $c/(1-\gamma^2)$ (ddn/eq113). "
+                rf"At the paper's own $c=9$, $\gamma=0.2$ the printed bound is {own:.3f} times the "
+                r"probability; for $c\ge1$ it fails at every $\gamma>0$ tried. At $\gamma=0$ it is "
+                r"an equality, and for small $c$ the slack of the bound makes up for the exponent "
+                r"at first: at $c=0.1$ it holds up to $\gamma=0.57$."
                 if printed
                 else f"Very tight: at worst a factor {np.exp(-slack):.3f} too low here."
             ),
@@ -136,7 +142,8 @@ def eq113(draws: int, seed: int) -> Iterator[Check]:
         1e-12,
         controls,
         part="quadratic form",
-        note=r"The value in the line after Eq. 122, $\mathbf y_0^\top M_y\mathbf y_0=c$.",
+        note=r"The value in the line after Eq. 122, $\mathbf y_0^\top M_y\mathbf y_0=c$. The root "
+        "of what fails in ddn/lem8, ddn/eq121 and ddn/eq149.",
         counterexample=r"$c=1$, $\gamma=\tfrac12$: $M_y=\tfrac43\begin{bmatrix}1&1/2\\1/2&1"
         r"\end{bmatrix}$ and $\mathbf y_0^\top M_y\mathbf y_0=\tfrac43$.",
     )
@@ -236,7 +243,8 @@ def eq121(draws: int, seed: int) -> Iterator[Check]:
         1e-9,
         controls,
         draws=len(c),
-        part="Eq. 123 equals Eq. 122",
+        part="step 122 to 123",
+        note="Consequence of the quadratic form, see ddn/eq113.",
         counterexample=r"$c=9$, $\gamma=\tfrac12$: $e^{-6}$ in Eq. 122 is $e^{-4.5}$ in Eq. 123.",
     )
     yield check(
@@ -244,7 +252,7 @@ def eq121(draws: int, seed: int) -> Iterator[Check]:
         1e-9,
         controls,
         draws=len(c),
-        part="Eq. 123 equals Eq. 122",
+        part="step 122 to 123",
         form="corrected",
         correction=r"$\exp\big(-\frac c{2(1-\gamma^2)}\big)$ for $\exp(-\frac c2)$ in Eq. 123.",
     )

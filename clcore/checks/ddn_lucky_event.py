@@ -185,6 +185,7 @@ def eq144(draws: int, seed: int) -> Iterator[Check]:
     )
     for printed in (True, False):
         extra = 1 / np.sqrt(c) if printed else one
+        misprint = "A misprint, no consequence: Eqs. 143, 145-150 use it without $\\sqrt c$."
         scale = np.sqrt(n) * extra[:, None] / np.linalg.norm(u, axis=-1) * np.array([1.0, -1.0])
         lost = np.abs(scale)
         y = v * scale[:, None]
@@ -207,6 +208,7 @@ def eq144(draws: int, seed: int) -> Iterator[Check]:
             draws=draws,
             part="standardised",
             form=form,
+            note=misprint if printed else "",
             counterexample=counterexample if printed else "",
             correction=correction,
         )
@@ -217,7 +219,8 @@ def eq144(draws: int, seed: int) -> Iterator[Check]:
             draws=draws,
             part="event",
             form=form,
-            note=f"Share of {nodes} sampled nodes on which the two events differ.",
+            note=f"Share of {nodes} sampled nodes on which the two events differ."
+            + (f" {misprint}" if printed else ""),
             counterexample=counterexample if printed else "",
             correction=correction,
         )
