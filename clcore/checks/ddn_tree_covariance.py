@@ -454,14 +454,8 @@ def eq15(draws: int, seed: int) -> Iterator[Check]:
         "J^T J = 2.25 I": typical(pool(stretched)),
     }
     note = "Autograd through one branch, and the enumerated operator."
-    yield check(
-        worst(*fitted),
-        1e-12,
-        control,
-        draws=total,
-        part="growth factor, measured o_mu",
-        note=note,
-    )
+    part = "growth factor, measured o_mu"
+    yield check(worst(*fitted), 1e-12, control, draws=total, part=part, note=note)
     yield check(
         worst(*proof),
         1e-12,
