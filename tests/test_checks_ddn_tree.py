@@ -21,9 +21,6 @@ CORRECTED = {
     ("ddn/eq163", "Eq. 163, several units a latent"),
     ("ddn/rem9", "leaves, selectivity"),
     ("ddn/thm6", "o_mu"),
-    ("ddn/thm6b", "appendix, no condition"),
-    ("ddn/rem10", "o_mu"),
-    ("ddn/eq15", "growth factor, o_mu of Theorem 6"),
 }
 
 
@@ -44,22 +41,53 @@ def test_other_draws_are_other_numbers():
     assert first == again != other
 
 
-def test_counterexample_to_theorem_6():
-    """A uniform root, one child that is a leaf and copies it: the variance is 1/4, not 0."""
-    model = lt.binary(lt.tree((-1, 0)), torch.ones(1, 1, dtype=torch.float64))
-    weights = {0: torch.ones(1, 1, 1, dtype=torch.float64)}
-    w = tr.explore(model, weights)
-    assert tr.over_root(w, w.out[1]).item() == pytest.approx(0.25)
-    assert tree_nets.child_selectivity(model, w.groups, 0).item() ** 2 == pytest.approx(0.25)
+@pytest.mark.parametrize(("polarity", "printed", "true"), [(1.0, 0, 1), (0.5, 3 / 16, 1 / 4)])
+def test_counterexample_to_theorem_6(polarity, printed, true):
+    """A uniform root, mu below it, and a leaf that copies mu: o_mu printed and o_mu found."""
+    rho = torch.tensor([[polarity, 1.0]], dtype=torch.float64)
+    model = lt.binary(lt.tree((-1, 0, 1)), rho)
+    one = torch.ones(1, 1, 1, dtype=torch.float64)
+    w = tr.explore(model, {0: one, 1: one})
+    square = tree_nets.child_selectivity(model, w.groups, 1).item() ** 2
+    assert square == pytest.approx(1 / 4)
+    assert tr.over_root(w, w.out[2]).item() == pytest.approx(true * square)
+    far = lt.path_polarity(model.tree, rho)[0, 1].item() ** 2
+    assert far * (1 - far) == pytest.approx(printed)
+
+
+def test_counterexample_to_the_sum_of_variances():
+    """Two copies of z_nu, weights sigma_w sqrt(3/2): twice the sum of Eq. 155 and the bound."""
+    rates = torch.tensor([[0.5, 1.0]], dtype=torch.float64)
+    two = torch.ones(1, 2, 1, dtype=torch.float64)
+    w = tr.explore(lt.binary(lt.tree((-1, 0, 1)), rates), {0: two.mT * 1.5**0.5, 1: two})
+    each = np.diagonal(tr.spread(w, 0, tr.fed(w, 0))[0, 0])
+    assert each == pytest.approx(0.25 * (1 - 0.5**2))
+    assert tr.spread(w, 1, w.out[1]) == pytest.approx(0)
+    exact = tr.spread(w, 0, w.pre[0])[0, 0, 0, 0]
+    assert exact == pytest.approx(2 * 1.5 * each.sum()) == pytest.approx(2 * 3 * each[0])
+
+
+def test_numbers_of_the_counterexample_to_eq163():
+    """Polarities 0.3 and 0.29, ten copies each: 0.874 against a bound of 0.827."""
+    activation, bound = the_bounds_of_one_unit(10, 0.3, 0.29)
+    assert (round(activation, 3), round(bound, 3)) == (0.874, 0.827)
 
 
 @pytest.mark.parametrize(("copies", "exceeds"), [(2, False), (8, False), (10, True)])
 def test_counterexample_to_the_bounds_of_one_unit(copies, exceeds):
-    """Two groups of equal units, added and subtracted: the variance is n times the bound; the mean
-    activation passes its bound from n = 9 on."""
-    rate = torch.tensor([[0.01, 0.0, 1.0, 1.0]], dtype=torch.float64)
-    one = torch.full((1, copies, 1), 3**0.5, dtype=torch.float64)
-    top = torch.cat([one.mT, -one.mT], -1) * (1 / (2 * copies)) ** 0.5
+    """The mean activation passes its bound from n = 9 on."""
+    activation, bound = the_bounds_of_one_unit(copies, 0.01, 0.0)
+    assert (activation > bound) == exceeds
+
+
+def the_bounds_of_one_unit(copies, first, second):
+    """Two groups of copies of z_nu, added and subtracted: the variance is n times the bound.
+
+    Returns the mean activation and its bound of Eq. 163.
+    """
+    rate = torch.tensor([[first, second, 1.0, 1.0]], dtype=torch.float64)
+    one = torch.ones(1, copies, 1, dtype=torch.float64)
+    top = torch.cat([one.mT, -one.mT], -1) * (3 / (2 * copies)) ** 0.5
     model = lt.binary(lt.tree((-1, 0, 0, 1, 2)), rate)
     w = tr.explore(model, {0: top, 1: one, 2: one})
     s, _, rho = tr.selective(w, 0)
@@ -67,7 +95,7 @@ def test_counterexample_to_the_bounds_of_one_unit(copies, exceeds):
     variance = tr.spread(w, 0, w.pre[0])[0, 0, 0, 0]
     assert tr.given(w, 0, w.pre[0])[0, 0, 0] < 0
     assert variance == pytest.approx(copies * bound)
-    assert (tr.given(w, 0, w.out[0])[0, 0, 0] > np.sqrt(bound)) == exceeds
+    return tr.given(w, 0, w.out[0])[0, 0, 0], np.sqrt(bound)
 
 
 @pytest.mark.parametrize("state", [0, 1])

@@ -13,13 +13,11 @@ from clcore.checks import ddn_dual
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
-    ("ddn/thm1", "reversible nets (App. A.2)"),
-    ("ddn/def2", "forward"),
-    ("ddn/def2", "backward"),
+    ("ddn/def2", "forward, with the $G_l$, $Q_l$ of Eqs. 16-18"),
+    ("ddn/def2", "backward, with the $G_l$, $Q_l$ of Eqs. 16-18"),
     ("ddn/lem1", "shapes of $V_{l-1}$"),
-    ("ddn/rem7", "$J_l=V_l$"),
+    ("ddn/rem7", "$G_l=D_lW_l$"),
     ("ddn/ex4", "connection"),
-    ("ddn/ex4", "selective starts"),
     ("ddn/ex4", "more than one pattern"),
 }
 
@@ -44,7 +42,7 @@ def scalar_net(psi, *weights):
     return towers
 
 
-def test_counterexample_to_theorem_1_with_powers():
+def test_theorem_1_as_printed_misses_powers():
     net = scalar_net(cn.power(2), 1, 1)
     one, two = net(1), net(0)
     K1, K2 = cn.connection(one, 1), cn.connection(two, 1)
@@ -68,7 +66,9 @@ def test_counterexamples_to_the_definition_of_reversible():
 
 def test_counterexample_to_the_remark_on_relu_nets():
     net = scalar_net(cn.RELU, -1, 1)(1)
-    assert cn.jacobian(net, 1).item() == 0  # D_2 W_2 = 1: the top is linear
+    assert cn.jacobian(net, 1).item() == 0 == cn.reversible(net, 2)[0].item()
+    # D_2 W_2 = W_2 = 1, for the top is linear: df_2/df_1.
+    assert net.output.item() == net.post[1].item()
 
 
 def test_counterexamples_to_growth_with_several_patterns():
@@ -79,3 +79,18 @@ def test_counterexamples_to_growth_with_several_patterns():
     assert change[3] < 0 and change[1] == 0 and math.isclose(change[3], -1 / 144)
     w = torch.ones(2, dtype=torch.float64)
     assert tr.selected(w).sum() == 3 and tr.operator(w, x).abs().max() == 0
+
+
+def test_several_patterns_grow_only_with_a_bias():
+    """Signs of the change of every open drive, over a grid of starts."""
+    grid = torch.linspace(-2, 2, 40, dtype=torch.float64)  # never 0
+    for bias in (False, True):
+        w = torch.cartesian_prod(*[grid] * (2 + bias))
+        x = tr.window(tr.images(6))
+        x, x_p = (tr.with_bias(x) if bias else x), tr.patterns(bias)
+        change, open_ = (tr.step(w, x, 1.0) - w) @ x_p.T, tr.selected(w)
+        rises, falls = (open_ & (s * change > 1e-9) for s in (1, -1))
+        rises, falls, count = rises.any(-1), falls.any(-1), open_.sum(-1)
+        assert rises[count == 1].all() and not falls[count == 1].any()
+        pairs = (rises & ~falls)[count == 2]
+        assert (rises[count >= 2].any(), pairs.any(), pairs.all()) == (bias, bias, False)

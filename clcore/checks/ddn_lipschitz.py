@@ -18,9 +18,14 @@ from .reference import Array, absolute, best, share, typical, worst
 
 Function = Callable[[Array], Array]
 SEVERAL = (
-    r"Two units that copy one ReLU unit above $z_\nu$ and both have $w=\sigma_w\sqrt{3/2}$: "
-    r"$\mathbb V_z[\tilde f_j\mid z_\mu]=4w^2\mathbb V_z[f_k\mid z_\mu]"
-    r"=6\sigma_w^2\mathbb V_z[f_k\mid z_\mu]$, bound $3\sigma_w^2\mathbb V_z[f_k\mid z_\mu]$."
+    r"Two copies of a unit that is a function of $z_\nu$ ($\sigma_l=0$), only child latent $\nu$, "
+    r"$|\mathcal N_\mu^{ch}|=2$, both $w=\sigma_w\sqrt{3/2}$: "
+    r"$\mathbb V_z[\tilde f_j\mid z_\mu]=4w^2s_k^2(1-\rho_{\mu\nu}^2)"
+    r"=6\sigma_w^2s_k^2(1-\rho_{\mu\nu}^2)$; the sum of Eq. 155 and the bound are half of it."
+)
+LONE = (
+    "With one unit a latent, as at the pixels, Eqs. 155-159 hold; Eq. 155 also holds on average "
+    "over w."
 )
 BY_LATENT = (
     r"Units of one latent are not independent given $z_\mu$: sum over latents instead, "
@@ -155,7 +160,8 @@ def eq88(draws: int, seed: int) -> Iterator[Check]:
         part="second member",
         counterexample=r"$\phi(x)=x$, $x=\pm1$ with probability $1/2$ each: the four members are "
         r"$2,1,2,2$.",
-        note="Eq. 89 uses the first and the last member only: Lemma 3 is not touched.",
+        note="Eq. 89 uses the first and the last member only. Possibly a slip of the text copy; a "
+        "step inside the proof of Lemma 3, which holds.",
         **tag,
     )
     yield check(
@@ -318,8 +324,8 @@ def _adversarial(copies: int, rho: float = 0.3) -> tr.World:
     one unit above adds the first group and takes away the second: negative mean, large variance."""
     tree = lt.tree((-1, 0, 0, 1, 2))
     rates = torch.tensor([[rho, rho - 0.01, 1.0, 1.0]], dtype=torch.float64)
-    one = torch.full((1, copies, 1), 3**0.5, dtype=torch.float64)
-    top = torch.cat([one.mT, -one.mT], -1) * (1 / (2 * copies)) ** 0.5
+    one = torch.ones(1, copies, 1, dtype=torch.float64)
+    top = torch.cat([one.mT, -one.mT], -1) * (3 / (2 * copies)) ** 0.5
     return tr.explore(lt.binary(tree, rates, 0.2), {0: top, 1: one, 2: one})
 
 
@@ -373,9 +379,10 @@ def eq158(draws: int, seed: int) -> Iterator[Check]:
                 if not several:
                     _binomial(w, mu, binomial, raw)
         total = sum(len(w.chance) for w in worlds)
-        tag = {"part": f"Eq. 155, {name}", "draws": total}
+        note = LONE if several else ""
+        tag = {"part": f"Eq. 155, {name}", "draws": total, "note": note}
         control = {"variances doubled": typical(np.concatenate(twice))}
-        bounds = {"part": f"Eqs. 158, 159, {name}", "draws": total}
+        bounds = {"part": f"Eqs. 158, 159, {name}", "draws": total, "note": note}
         sixth = {"a sixth of the bound": worst(*third)}
         if not several:
             yield check(worst(*plain, *blocks), 1e-13, control, **tag)
@@ -459,10 +466,11 @@ def eq163(draws: int, seed: int) -> Iterator[Check]:
         max(largest(bounds[True]), largest(end[True])),
         1e-13,
         control,
-        counterexample=r"Two latents with $n$ equal units each, weights $\pm\sigma_w\sqrt{3/2n}$: "
-        r"the standard deviation is $\sqrt n$ times the bound, and $v_j^-$ itself exceeds it for "
-        r"$n=10$.",
-        note=rf"$v_j^-$ less the bound, at worst: {largest(end[True]):.3f}.",
+        counterexample=r"Two latents with polarities $\rho=0.3$ and $0.29$, $n=10$ units "
+        r"$f_k=z_\nu$ above each, weights $\pm\sigma_w\sqrt{3/2n}$, $\sigma_w=1$: "
+        r"$\tilde v_j^-<0$, $v_j^-=0.874$, bound $0.827$.",
+        note=r"Inherited from Eq. 155; Eqs. 160-162 hold. $v_j^-$ less the bound, at worst: "
+        rf"{largest(end[True]):.3f}.",
         **tag,
     )
     yield check(largest(corrected), 1e-13, control, form="corrected", correction=FACTOR, **tag)

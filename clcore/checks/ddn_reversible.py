@@ -18,7 +18,12 @@ from .reference import Array, relative, worst
 EXACT = 1e-11
 DEPTHS = (2, 3, 4, 5)
 KINDS = (*nets.PIECEWISE, "square", "cube")
-SLIP = "Eqs. 24 and 26 have the tilde; possibly a slip of the text copy"
+OWN = "with the $G_l$, $Q_l$ of Eqs. 16-18"
+SLIP = (
+    "A definition, so not false by itself; but the $G_l$, $Q_l$ of Eqs. 17, 18 do not meet it as "
+    "printed (linear layers do; ReLU meets the forward line). Eqs. 24 and 26 have the tildes; "
+    "possibly a slip of the text copy."
+)
 
 
 def _kinds(rng: np.random.Generator, draws: int, names: tuple[str, ...]) -> Iterator[nets.Pair]:
@@ -73,7 +78,7 @@ def def2(draws: int, seed: int) -> Iterator[Check]:
         worst(*errors["post"]),
         EXACT,
         ref.pooled({"G = W acting on pre": bare}),
-        part="forward",
+        part=f"forward, {OWN}",
         counterexample=r"$\psi(u)=u^2$, all weights 1, $x=2$: $\tilde f_1=2$, $f_1=4$, "
         r"$\tilde f_2=4$ and Eq. 18's $G_2=2$, but $G_2f_1=8$",
         note=SLIP,
@@ -82,7 +87,7 @@ def def2(draws: int, seed: int) -> Iterator[Check]:
         good,
         EXACT,
         ref.pooled({"G = W acting on pre": bare}),
-        part="forward",
+        part=f"forward, {OWN}",
         form="corrected",
         correction=r"$\tilde f_l=G_l\tilde f_{l-1}$",
     )
@@ -90,7 +95,7 @@ def def2(draws: int, seed: int) -> Iterator[Check]:
         worst(*errors["g"]),
         EXACT,
         ref.pooled({"powers with Q = I": powers["Q = I"]}),
-        part="backward",
+        part=f"backward, {OWN}",
         counterexample=r"ReLU, widths 1, $W_1=W_3=1$, $W_2=-1$, $x_1=1$, target $-1$: "
         r"$g_2=W_3^\top\tilde g_3=1$ but the gate of layer 2 is shut, so $\tilde g_1=0$, while "
         r"$G_2^\top g_2=-1$",
@@ -100,7 +105,7 @@ def def2(draws: int, seed: int) -> Iterator[Check]:
         better,
         EXACT,
         ref.pooled({"powers with Q = I": powers["Q = I"]}),
-        part="backward",
+        part=f"backward, {OWN}",
         form="corrected",
         correction=r"$\tilde g_{l-1}=G_l^\top Q_l^\top\tilde g_l$",
     )
@@ -233,6 +238,7 @@ def lem1(draws: int, seed: int) -> Iterator[Check]:
         part="shapes of $V_{l-1}$",
         counterexample=r"widths $n_0,\dots,n_3=2,3,4,5$: $V_1=V_3G_3G_2$ is $5\times3$, printed as "
         r"$n_2\times n_1=4\times3$",
+        note="possibly a slip of the text copy ($n_l$ for $n_L$); Eq. 22 is not touched",
     )
     yield check(
         mended,
@@ -251,7 +257,7 @@ def rem7(draws: int, seed: int) -> Iterator[Check]:
     two orders of each other; the student's V for the teacher.
     """
     rng, check = ref.generator("ddn rem7", seed), partial(Check, "ddn/rem7", draws=draws)
-    equal, first, second, bare, doubled = [], [], [], [], []
+    equal, first, second, by_post, bare = [], [], [], [], []
     taught, untaught = [], []
     for pair in nets.pairs(rng, draws, ("relu",), DEPTHS):
         net = pair.traces[0]
@@ -266,13 +272,10 @@ def rem7(draws: int, seed: int) -> Iterator[Check]:
             after, plain = after @ (gates[layer][:, :, None] * w), plain @ w
             J = nets.jacobian(pair.first[layer:], pre[layer - 1], "relu")
             floor = np.abs(plain).max((1, 2)) * 1e-3
-            for where, value in (
-                (first, before),
-                (second, after),
-                (bare, plain),
-                (doubled, 2 * before),
-            ):
+            for where, value in ((first, before), (second, after), (bare, plain)):
                 where.append(relative(value, J, floor))
+            J_post = nets.jacobian(pair.first[layer + 1 :], pre[layer], "relu") @ w
+            by_post.append(relative(after, J_post, floor))
             Vf, Vb = map(nets.one, cn.transitions(net, layer))
             equal += [
                 relative(Vf, before),
@@ -291,21 +294,27 @@ def rem7(draws: int, seed: int) -> Iterator[Check]:
                 where.append(relative(nets.times(V.swapaxes(1, 2), gap), goal, floor))
     yield check(worst(*equal), EXACT, ref.pooled({"no gates": bare}), part="$V^f_l=V^b_l$")
     yield check(
+        worst(*first),
+        EXACT,
+        ref.pooled({"G_l = D_l W_l": second, "no gates": bare}),
+        part="$J_l=V_l$",
+        note="with the $G_l$ of Eq. 17",
+    )
+    yield check(
         worst(*second),
         EXACT,
         ref.pooled({"no gates": bare}),
-        part="$J_l=V_l$",
-        counterexample=r"$L=2$, $W_1=-1$, $W_2=1$, $x=1$: layer 1 is shut, so $J_1=0$; with "
-        r"$G_2=D_2W_2=1$ (linear top) $V_1=1$",
-        note=r"$G_l=D_lW_l$ as in the remark; Eq. 17 has $W_lD_{l-1}$",
+        part="$G_l=D_lW_l$",
+        counterexample=r"$W_1=-1$, $W_2=1$, $x=1$: $D_2W_2=1$ (linear top), so $V_1=1$, but "
+        r"$J_1=0$",
     )
     yield check(
-        worst(*first),
+        worst(*first, *by_post),
         EXACT,
-        ref.pooled({"D_l W_l as printed": second}),
-        part="$J_l=V_l$",
+        ref.pooled({"as printed": second}),
+        part="$G_l=D_lW_l$",
         form="corrected",
-        correction=r"$G_l=W_lD_{l-1}$ as in Eq. 17; with $D_lW_l$ the product is "
+        correction=r"$G_l=W_lD_{l-1}$ as in Eq. 17; with $D_lW_l$, $V_l$ is "
         r"$\partial f_L/\partial f_l$",
     )
     yield check(

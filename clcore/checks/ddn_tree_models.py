@@ -167,6 +167,7 @@ def _extremes(check: partial, rng: np.random.Generator, count: int) -> Iterator[
         {"rho not 0": typical(*flat["some"])},
         counterexample=r"$\mathbb P(z_0=1)=0.8$ and all $\rho=0$: whatever $x$ is, the posterior "
         r"of $z_0=1$ is $0.8$, not $1/2$.",
+        note=r"All $\rho$ on the paths to the leaves taken as $0$.",
         **tag,
     )
     yield check(
@@ -174,7 +175,8 @@ def _extremes(check: partial, rng: np.random.Generator, count: int) -> Iterator[
         1e-12,
         {"rho not 0": typical(*kept["some"])},
         form="corrected",
-        correction=r"The posterior is the prior $\mathbb P(z_0)$; uniform exactly if $\rho_0=0$.",
+        correction=r"Holds for a uniform root ($\rho_0=0$), which Sec. 6.1 does not assume (Table "
+        r"1 has $\rho_0$); in general the posterior is the prior.",
         **tag,
     )
 

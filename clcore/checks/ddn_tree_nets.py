@@ -68,8 +68,7 @@ def eq95(draws: int, seed: int) -> Iterator[Check]:
         part="Eq. 97",
         counterexample=r"One unit over one leaf $z\in\{0,1\}$ with $w=-1$ and "
         r"$\mathbb P(z=1\mid z_\mu)=1/2$: $V\mathbf w_j=-1/2$, but $f_j=\max(-z,0)=0$.",
-        note=r"Table 5 and the proof of Theorem 5 use the pre-activation; possibly a slip of the "
-        r"text copy.",
+        note=r"Table 1 and Eq. 131 have $\tilde f_j$; possibly a slip of the text copy.",
     )
     yield check(
         worst(*pre),
@@ -147,7 +146,8 @@ def rem9(draws: int, seed: int) -> Iterator[Check]:
         counterexample=r"$f_k=z_k\in\{0,1\}$: $v_k(1)=1$, $v_k(0)=0$, hence "
         r"$s_k=\frac12(v_k(1)-v_k(0))=\frac12$.",
         note=r"$|s_k|=1$ needs leaves shown as $2z-1$ or $2z$; the first is negative in places, "
-        r"against what Eq. 147 asks of $\mathbf u^\pm$.",
+        r"against what Eq. 147 asks of $\mathbf u^\pm$. Read as 'fully selective' the remark is "
+        "right; only the value is not.",
         **tag,
     )
     yield check(
