@@ -90,7 +90,7 @@ def eq71(draws: int, seed: int) -> Iterator[Check]:
         part="derivatives",
         form="corrected",
         correction=r"Exchange the signs: $\partial F/\partial r_+=F(1/\tau-F)"
-        r"=-\partial F/\partial r_-$.",
+        r"=-\partial F/\partial r_-$. Eqs. 73 and 78 use absolute values only.",
     )
 
 
@@ -351,7 +351,8 @@ def eq77(draws: int, seed: int) -> Iterator[Check]:
 def eq78(draws: int, seed: int) -> Iterator[Check]:
     """E|dF/dr_- (r_- - r_-^0)| with the slope of Eq. 72 against the printed bound, pair by pair.
 
-    Worlds: generic, one view only, f(x) near f(x''). Control: no c_0 at all.
+    Worlds: generic, one view only, f(x) near f(x''). Controls: no c_0 at all; offsets far beyond
+    the distance of the samples, for the part in which they are not.
     """
     rng = ref.generator("eq78", seed)
     found: dict[str, list[Array]] = defaultdict(list)
@@ -373,6 +374,9 @@ def eq78(draws: int, seed: int) -> Iterator[Check]:
             right = printed + ca**2 + cb**2
             tiny = 1e-10
             found["printed"].append((left - tiny) / np.maximum(printed, tiny))
+            small = ca**2 + cb**2 <= 3 * printed
+            found["small offsets"].append(np.where(small, found["printed"][-1], 0.0))
+            found["large offsets"].append(np.where(small, 0.0, found["printed"][-1]))
             found["right"].append((left - tiny) / right)
             found["no c_0"].append(
                 [((left - tiny) / np.maximum(far * sides + ta + tb, tiny)).max()]
@@ -380,10 +384,21 @@ def eq78(draws: int, seed: int) -> Iterator[Check]:
     control = {"no c_0": max(float(v[0]) for v in found["no c_0"])}
     yield Check(
         "ddn/eq78",
+        worst(*found["small offsets"]),
+        1.0,
+        {"larger offsets": worst(*found["large offsets"])},
+        draws=20 * n,
+        part="offsets within the slack",
+        note=r"$c_0(x)^2+c_0(x'')^2$ at most three times the braces: the slope of $F$ is at most a "
+        "quarter of its bound.",
+    )
+    yield Check(
+        "ddn/eq78",
         worst(*found["printed"]),
         1.0,
         control,
         draws=20 * n,
+        part="any offset",
         counterexample=r"One view each, $f(x)=f(x'')=0$, $f(x_1)=f(x_+)=c\ne0$, $f(x_-)=-c$: the "
         r"right side is 0; $r_--r_-^0=2\|c\|^2$, and the left is $F(0)-F(-2\|c\|^2)>0$.",
     )
@@ -393,6 +408,7 @@ def eq78(draws: int, seed: int) -> Iterator[Check]:
         1.0,
         control,
         draws=20 * n,
+        part="any offset",
         form="corrected",
         correction=r"Add $c_0(x)^2+c_0(x'')^2$ in the braces: $\mathbb E\|f(x_1)-f(x)\|^2="
         r"\operatorname{tr}\mathbb V_{aug}[f|x]+c_0(x)^2$.",
