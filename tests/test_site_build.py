@@ -14,9 +14,6 @@ from clcore import pages
 
 REPOSITORY = Path(__file__).parents[1]
 
-# The tests share one folder and build on one another: one worker runs them, in this order.
-pytestmark = pytest.mark.xdist_group("site-build")
-
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
