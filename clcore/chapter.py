@@ -101,7 +101,7 @@ class Chapter:
         found = self.recorded(name)
         if found:
             kinds = table[[on] if isinstance(on, str) else on].dtypes
-            sides["recorded (paper)"] = found[0].astype(kinds).set_index(on).reindex(own.index)
+            sides["recorded (full size)"] = found[0].astype(kinds).set_index(on).reindex(own.index)
         return pd.concat(sides, axis=1)
 
     def provenance(self) -> dict[str, Any]:
