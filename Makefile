@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 BUILD := $(RUN) -m clcore build
+# One thread for each of two processes: with tiny tensors, more threads only wait for one another.
+SMOKE := CLCORE_BUILD=_build/smoke $(BUILD) --profile smoke --jobs 2
 ARGS ?=
 
 .PHONY: book test paper smoke serve setup lint clean
@@ -24,7 +26,7 @@ paper: setup
 	@$(BUILD) --profile paper $(ARGS)
 
 smoke: setup
-	@CLCORE_BUILD=_build/smoke $(BUILD) --profile smoke $(ARGS)
+	@$(SMOKE) $(ARGS)
 
 serve: setup
 	@$(RUN) -m clcore serve $(ARGS)
@@ -32,9 +34,12 @@ serve: setup
 lint: setup
 	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check .
 
-# The browser tests look at a site made from the chapters in their smoke profile.
-test: lint smoke
-	@CLCORE_SITE=_build/smoke/html $(RUN) -m pytest $(ARGS)
+# The browser tests look at a site made from the chapters in their smoke profile. Two processes take
+# whole files, so that tests which share a fixture stay together and in order. ARGS go to pytest:
+# ARGS="-n 8", ARGS="-n 0 -x -k ledger".
+test: lint
+	@$(SMOKE)
+	@CLCORE_SITE=_build/smoke/html OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile $(ARGS)
 
 clean:
 	rm -rf _build

@@ -87,6 +87,23 @@ class Chapter:
         remedy = "restore it from the repository, or run the chapter with profile=paper"
         return pd.read_csv(base.with_suffix(".csv")), read_json(base.with_suffix(".json"), remedy)
 
+    def beside(self, name: str, table: "pd.DataFrame", on: "str | list[str]") -> "pd.DataFrame":
+        """Record a table, and return it with the recorded full-size run's columns beside its own.
+
+        Rows are those of `table`, found by `on` (names, integers or short decimals, which a file of
+        six digits keeps). Columns are (which run, name).
+        """
+        import pandas as pd
+
+        self.record(name, table)
+        own = table.set_index(on)
+        sides = {f"this build ({self.profile})": own}
+        found = self.recorded(name)
+        if found:
+            kinds = table[[on] if isinstance(on, str) else on].dtypes
+            sides["recorded (full size)"] = found[0].astype(kinds).set_index(on).reindex(own.index)
+        return pd.concat(sides, axis=1)
+
     def provenance(self) -> dict[str, Any]:
         """Where, when, on what and from which state of the code this runs."""
         out = {

@@ -126,7 +126,7 @@ def tab(chromium: object, address: str, request: pytest.FixtureRequest) -> Itera
     """A fresh page. `indirect` parameters are options of the browser context."""
     context = chromium.new_context(**getattr(request, "param", {}))
     page = context.new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(60_000)
     tab = Tab(page, address)
     host = urlsplit(address).netloc
 

@@ -1,0 +1,47 @@
+"""What a chapter records, and how it is shown beside a build's own numbers."""
+
+import pandas as pd
+import pytest
+import torch
+
+from clcore import ledger
+from clcore.chapter import Chapter
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A chapter of the given profile in an empty project."""
+    monkeypatch.setattr("clcore.paths.root", lambda: tmp_path)
+
+    def make(profile: str, seed: int = 0) -> Chapter:
+        parameters = {"profile": profile, "seed": seed}
+        return Chapter("x", parameters, torch.device("cpu"), ledger.Ledger("x"))
+
+    return make
+
+
+def table(factor: float) -> pd.DataFrame:
+    return pd.DataFrame({"kind": ["b", "a"], "n": [3, 2], "gap": ["0.1", "0.01"]}).assign(
+        share=[factor / 3, factor]
+    )
+
+
+def test_without_a_recorded_run_there_is_one_column(here):
+    shown = here("book").beside("shares", table(1.0), "kind")
+    assert set(shown.columns.get_level_values(0)) == {"this build (book)"}
+    assert here("book").recorded("shares") is None, "only the paper profile records"
+
+
+@pytest.mark.parametrize("on", ["kind", ["kind", "n"], "gap", ["n", "gap"]])
+def test_rows_find_their_recorded_ones(here, on):
+    here("paper").record("shares", table(2.0).iloc[::-1])
+    here("paper", seed=1).record("shares", table(7.0))
+    shown = here("smoke").beside("shares", table(1.0).iloc[:1], on)
+    assert shown["this build (smoke)", "share"].tolist() == [1 / 3]
+    assert shown["recorded (full size)", "share"].tolist() == pytest.approx([2 / 3], rel=1e-5)
+
+
+def test_a_row_that_was_never_recorded_is_empty(here):
+    here("paper").record("shares", table(2.0).iloc[:1])
+    shown = here("smoke").beside("shares", table(1.0), "kind")
+    assert shown["recorded (full size)", "share"].isna().tolist() == [False, True]
