@@ -15,9 +15,10 @@ from scipy.stats import binomtest
 from .. import ledger, pattern_net, tree_statistics
 from .. import random as cr
 from ..ledger import Check
-from ..tree_contrast import LATENTS, STEPS_PER_EPOCH
+from ..tree_contrast import LATENTS, NODES, STEPS_PER_EPOCH
 
-TRIALS, EPOCHS = 10, 50
+TRIALS, EPOCHS, FIGURE_TRIALS = 10, 50, 30
+GROWTH = 1.1  # at least, where the paper says only that a norm goes up
 SHARE = 0.9  # of cells; two standard errors leave out about one cell in twenty by chance
 CELL = ["latent", "low", "width", "stage"]
 
@@ -240,51 +241,56 @@ def operator_summary(runs: pd.DataFrame) -> pd.DataFrame:
     tall = runs.melt([*keys, "seed"], names, "name").dropna(subset="value")
     tall[["quantity", "node"]] = tall.pop("name").str.rsplit("_s", n=1, expand=True)
     grouped = tall.assign(low=tall.low.round(3)).groupby([*keys, "quantity", "node"]).value
-    table = grouped.quantile([0.25, 0.5, 0.75]).unstack().set_axis(["lower", "median", "upper"], axis=1)
+    table = (
+        grouped.quantile([0.25, 0.5, 0.75]).unstack().set_axis(["lower", "median", "upper"], axis=1)
+    )
     return table.assign(trials=grouped.count()).reset_index()
 
 
 def _growth(curves: pd.DataFrame, quantity: str, nodes: tuple[str, ...]) -> pd.DataFrame:
-    """Medians over steps, one row a configuration and node (columns: steps)."""
+    """Medians over steps, one row a configuration and node (columns: steps). Without the groups
+    whose children are leaves where it is the children's covariance, which nothing can change."""
     kept = curves[(curves.quantity == quantity) & curves.node.isin(nodes)]
+    if quantity.startswith("cov"):
+        kept = kept[kept.node.str.len() < kept.depth - 1]
     return kept.pivot(index=["depth", "low", "width", "node"], columns="step", values="median")
 
 
 def _rise(curves: pd.DataFrame, quantity: str, nodes: tuple[str, ...]) -> float:
-    """Least of median at the end over median at the start, over configurations and nodes."""
+    """Least ratio over configurations and nodes of the median at the end to that at the start; of
+    its height to the start for "op"."""
     rows = _growth(curves, quantity, nodes)
-    return float((rows.iloc[:, -1] / rows.iloc[:, 0]).min())
+    last = rows.max(axis=1) if quantity == "op" else rows.iloc[:, -1]
+    return float((last / rows.iloc[:, 0]).min())
 
 
 def _figure(
     claim: str, nodes: tuple[str, ...], curves: pd.DataFrame, shuffled: pd.DataFrame
 ) -> Iterator[Check]:
-    full = curves.trials.min() >= 30
     unrelated = operator_summary(shuffled)
     for quantity, part in (
-        ("cov", "activations, as in Theorem 6"),
-        ("cov_rescaled", "activations, weights rescaled"),
+        ("own", "the group's activations"),
+        ("own_rescaled", "the group's activations, weights rescaled"),
+        ("cov", "its children's activations"),
         ("op", "with the Jacobian, at its height"),
     ):
         rows = _growth(curves, quantity, nodes)
+        note = f"Least over {len(rows)} configurations and nodes of end over start (medians)."
         if quantity == "op":
-            rise = float((rows.max(axis=1) / rows.iloc[:, 0]).min())
             lasting = int((rows.iloc[:, -1] > rows.iloc[:, 0]).sum())
-            note = f"At the end it is above its start in {lasting} of {len(rows)} cases."
-            broken = {"at the start": 1.0}
-        else:
-            rise, note = _rise(curves, quantity, nodes), "Median at the end over median at the start."
-            broken = {"views of unrelated objects": _rise(unrelated, quantity, nodes)}
+            note = (
+                f"Height over start; at the end still above it in {lasting} of {len(rows)} cases."
+            )
         yield Check(
             claim,
-            rise,
-            1.05,
-            broken,
-            draws=int(curves.trials.sum()),
+            _rise(curves, quantity, nodes),
+            GROWTH,
+            {"views of unrelated objects": _rise(unrelated, quantity, nodes)},
+            draws=int(curves.trials.max()) * len(rows),
             part=part,
             relation=">=",
-            evidence="protocol" if full else "partial",
-            note=note + f" Least over {len(rows)} configurations and nodes.",
+            evidence="protocol" if curves.trials.min() >= FIGURE_TRIALS else "partial",
+            note=note,
         )
 
 
@@ -301,3 +307,20 @@ def beside(
         lambda draws, seed: rem11(runs),
         lambda draws, seed: rem12(runs, shuffled),
     ]
+
+
+def figures(
+    curves: pd.DataFrame, shuffled: pd.DataFrame
+) -> list[Callable[[int, int], Iterator[Check]]]:
+    """The checks of Figs. 13 and 14, as `Ledger.run` takes them.
+
+    curves: `operator_summary` of runs; shuffled: runs on unrelated views.
+    """
+
+    def fig13(draws: int, seed: int) -> Iterator[Check]:
+        return _figure("ddn/fig13", NODES[:2], curves, shuffled)
+
+    def fig14(draws: int, seed: int) -> Iterator[Check]:
+        return _figure("ddn/fig14", NODES[2:], curves, shuffled)
+
+    return [fig13, fig14]
