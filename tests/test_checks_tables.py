@@ -1,0 +1,71 @@
+"""ddn Tables 4 and 6, Figures 13 and 14: recorded runs beside the printed numbers."""
+
+import pandas as pd
+import pytest
+import yaml
+from chapter_checks import claims_of
+
+from clcore import ledger, paths, tree_contrast
+from clcore.checks import ddn_lucky, ddn_tree
+from clcore.checks import ddn_tables as tables
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+FOLDER = paths.root() / "data" / "recorded" / "4-hltm"
+
+
+def recorded(name):
+    return pd.read_csv(FOLDER / f"{name}.csv", dtype={"node": str})
+
+
+@pytest.fixture(scope="module")
+def unrelated():
+    configs = [tree_contrast.configuration(s, 0.8, 10, shuffled=True) for s in range(10)]
+    nodes = tree_contrast.NODES
+    return tree_contrast.run(configs, 0.2, nodes=nodes, samples=256, progress=False).table
+
+
+def test_every_claim_of_the_chapter_has_a_function():
+    runs = {"tab4", "tab6", "rem11", "rem12", "fig13", "fig14"}
+    names = [*ddn_tree.__all__, *ddn_lucky.__all__, *runs]
+    assert sorted(f"ddn/{name}" for name in names) == sorted(claims_of("ddn", "hltm"))
+
+
+def test_verdicts_from_the_recorded_runs(unrelated):
+    book = ledger.Ledger("any")
+    book.run(tables.beside(recorded("tables-paper"), recorded("tables-released"), unrelated), 1, 0)
+    book.run(tables.figures(recorded("operators"), unrelated), 1, 0)
+    register = yaml.safe_load((paths.root() / "data" / "verdicts.yaml").read_text())
+    for claim in ("tab4", "tab6", "rem11", "rem12", "fig13", "fig14"):
+        mine = [r for r in book.records if r["claim"] == f"ddn/{claim}"]
+        assert ledger.verdict(mine) == register[f"ddn/{claim}"], claim
+
+
+def test_the_printed_table_is_the_paper_s():
+    table = tables.printed().set_index(tables.CELL)
+    assert len(table) == 90
+    assert table.loc[("1", 0.8, 2, "converged")].tolist() == [0.79, 0.20]
+    assert table.loc[("0111", 0.9, 10, "initial")].tolist() == [0.98, 0.01]
+
+
+def test_cells_have_mean_and_std_over_trials():
+    rows = [
+        {"low": 0.7, "width": 2, "seed": s, "step": t, **{f"nc_s{p}": v for p in tables.LATENTS}}
+        for s, v in ((0, 0.2), (1, 0.6))
+        for t in (0, 500, 1000)
+    ]
+    found = tables.cells(pd.DataFrame(rows))
+    assert len(found) == 15 and set(found["count"]) == {2}
+    assert found["mean"].round(6).eq(0.4).all() and found["std"].round(6).eq(0.282843).all()
+    assert tables.evidence(pd.DataFrame(rows)) == "partial"
+
+
+def test_a_group_fed_by_leaves_is_left_out_of_its_children_s_covariance():
+    rows = [
+        {"depth": 5, "low": 0.8, "width": 10, "seed": s, "step": t, "cov_s1100": 1.0, "own_s1100": t}
+        for s in range(3)
+        for t in (1, 2)
+    ]
+    curves = tables.operator_summary(pd.DataFrame(rows))
+    assert set(curves.trials) == {3}
+    assert len(tables._growth(curves, "cov", ("1100",))) == 0
+    assert tables._rise(curves, "own", ("1100",)) == 2
