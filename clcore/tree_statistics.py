@@ -48,7 +48,8 @@ def _moments(values: Tensor, law: Tensor) -> tuple[Tensor, Tensor]:
 def correlations(
     params: Params, polarity: Float[Tensor, "edges"], path: str = "", signed: bool = False
 ) -> Float[Tensor, "N"]:
-    """Correlation of a latent with the pre-activations of its group, exact, z_0 fair.
+    """Correlation of a latent with the pre-activations of its group, exact, z_0 fair; 0 where a
+    pre-activation is constant, as above children that have died.
 
     The paper's measure (Tables 4, 6) is the largest absolute one, there over 64000 samples.
     Errors: `place`; a latent with more than 32 leaves below it, which nobody can enumerate.
@@ -78,7 +79,9 @@ def correlations(
         mean, spread = mean.sum(0, True), (square - mean.square()).sum(0, True)
     mean, spread = mean[0], spread[0]
     half = (mean[1] - mean[0]) / 2  # cov(z, f) = half / 2, the variance of z is 1 / 4
-    return half / (spread.mean(0) + half.square()).sqrt()
+    total = spread.mean(0) + half.square()
+    alive = total > 1e-14 * mean.square().amax(0)  # less is rounding of a constant
+    return torch.where(alive, half / torch.where(alive, total, 1.0).sqrt(), 0.0)
 
 
 def operator_norms(

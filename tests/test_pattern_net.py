@@ -155,6 +155,15 @@ def test_correlations_at_the_top_of_the_paper_s_tree():
     assert np.allclose(tree_statistics.correlations(params, rho), sampled, atol=0.015)
 
 
+@pytest.mark.parametrize("path", ["", "10"])
+def test_a_constant_node_knows_nothing(path):
+    rho, params = polarity(3, seed=4), pattern_net.init(cr.key(8), 3, 2)
+    d, g = len(path), int(path or "0", 2)
+    params[f"w{d}"][g, 0] = 0.0
+    found = tree_statistics.correlations(params, rho, path)
+    assert found[0] == 0 and 0 < found[1].abs() <= 1
+
+
 def test_operator_norms_are_those_of_the_definition():
     """Against enumeration of all leaves and autograd's Jacobian of the normalised output."""
     depth, rho = 3, polarity(3, seed=6, low=0.6)

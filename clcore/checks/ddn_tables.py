@@ -52,10 +52,10 @@ def cells(runs: pd.DataFrame) -> pd.DataFrame:
     """Table 6 with our mean, std (n - 1), n and whether a cell agrees by the ledger's rule."""
     ours = measured(runs).groupby(CELL).nc.agg(["mean", "std", "count"]).reset_index()
     table = printed().merge(ours, on=CELL, how="inner")
-    return table.assign(agrees=_agree(table, table["mean"], table["std"]))
+    return table.assign(agrees=_agree(table, table["mean"].to_numpy(), table["std"].to_numpy()))
 
 
-def _agree(table: pd.DataFrame, mean: pd.Series, std: pd.Series) -> list[bool]:
+def _agree(table: pd.DataFrame, mean: np.ndarray, std: np.ndarray) -> list[bool]:
     columns = (mean, std, table["count"], table.paper, table.paper_std)
     return [
         ledger.agreement(m, s, n, theirs, spread, TRIALS, 0.01)
@@ -67,7 +67,7 @@ def _exchanged(table: pd.DataFrame, **change: Callable) -> float:
     """Share of printed cells that agree with our results of other cells."""
     other = pd.MultiIndex.from_frame(table[CELL].assign(**change))
     ours = table.set_index(CELL).reindex(other)
-    return float(np.mean(_agree(table, ours["mean"].array, ours["std"].array)))
+    return float(np.mean(_agree(table, ours["mean"].to_numpy(), ours["std"].to_numpy())))
 
 
 def _other_width(table: pd.DataFrame) -> pd.Series:
