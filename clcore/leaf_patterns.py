@@ -31,16 +31,6 @@ def depth_of(polarity: Float[Tensor, "*b edges"]) -> int:
     return depth
 
 
-def check_polarity(polarity: Float[Tensor, "*b edges"]) -> None:
-    """Raise ValueError unless these are polarities of complete binary trees."""
-    depth_of(polarity)
-    if not bool((polarity.abs() <= 1).all()):
-        raise ValueError(
-            "expected polarities in [-1, 1], P(child = parent) = (1 + rho) / 2, got one of size "
-            f"{float(polarity.abs().max()):g}"
-        )
-
-
 def given_parent(polarity: Tensor, depth: int) -> Tensor:
     """P(z = i | parent = j) of the latents at one depth: [*b, 2^depth, j, i]."""
     rho = polarity[..., 2**depth - 2 : 2 ** (depth + 1) - 2, None, None]

@@ -19,9 +19,18 @@ from .sweep import Result, train
 
 LATENTS = ("", "0", "1", "101", "0111")  # of Table 6: z_0, z_s0, z_s1, z_s101, z_s0111
 NODES = ("0", "1", "010", "1100")  # of Figs. 13 and 14
-STEPS_PER_EPOCH = 500  # 64000 samples, batches of 128
-TEMPERATURE, RATE, BATCH = 0.1, 0.1, 128
+TEMPERATURE, RATE, BATCH, SAMPLES = 0.1, 0.1, 128, 64_000
 LOSSES = ("paper", "released")
+
+
+def steps_per_pass(samples: int = SAMPLES, batch: int = BATCH) -> int:
+    """How many whole batches a pass over the samples has. Errors: a batch larger than the data."""
+    if not 1 <= batch <= samples:
+        raise ValueError(f"batch: expected a batch of at most {samples} samples, got {batch}")
+    return samples // batch
+
+
+STEPS_PER_EPOCH = steps_per_pass()
 
 
 def loss(
