@@ -206,8 +206,8 @@ def eq115(draws: int, seed: int) -> Iterator[Check]:
             },
             draws=int(use.sum()),
             part=name,
-            note=r"It is Jensen's inequality for the convex $r$: $R=(1-\gamma^2)\,r(\kappa_1)\,"
-            r"\mathbb E\,r(\kappa_2+\gamma U)$ with $\mathbb EU=e(\kappa_1)$. "
+            note=r"It is Jensen's inequality for the convex $r$: $R=(1-\gamma^2)\,r(\kappa_1)$ "
+            r"$\cdot\,\mathbb E\,r(\kappa_2+\gamma U)$ with $\mathbb EU=e(\kappa_1)$. "
             f"Tight to a factor {np.exp(worst(-over)):.2f}.",
         )
 

@@ -115,7 +115,7 @@ def thm5(draws: int, seed: int) -> Iterator[Check]:
         note="Conclusions checked numerically in the Gaussian limit; the printed proof does not "
         "establish them. log of a node's chance of both over the chance that Eq. 128 counts on. "
         r"The event of Eq. 143 is rarer (see Eq. 149), but $v_-^2\le\tilde v_-^2+\mathbb "
-        r"V[\tilde f]$ makes $4(\mathbf w^\top\mathbf a)(\mathbf w^\top\mathbf h)\ge\frac c2"
+        r"V[\tilde f]$ makes $4(\mathbf w^\top\mathbf a)(\mathbf w^\top\mathbf h)$ $\ge\frac c2"
         r"\|\mathbf a\|^2\sigma_w^2/|\mathcal N^{ch}_\mu|$ enough.",
     )
     count, trials = min(draws, 3), 4000
