@@ -35,19 +35,12 @@ def gaussian(y: Float[Tensor, "*b n d"], tau: float) -> Float[Tensor, "*b n n"]:
     return torch.exp(-contrast.inter_distances(y) / tau)
 
 
-def all_choose(y: Float[Tensor, "*b n d"], order: int) -> Float[Tensor, "*b n dk"]:
-    """AllChoose(y, k): all d^k ordered products of k entries of y; 1 for k = 0 (nl Eq. 20)."""
-    products = torch.ones_like(y[..., :1])
-    for _ in range(order):
-        products = (products[..., :, None] * y[..., None, :]).flatten(-2)
-    return products
-
-
 def gaussian_features(
     y: Float[Tensor, "*b n d"], tau: float, orders: int
 ) -> Float[Tensor, "*b n L"]:
     """phi(y) up to and with order `orders`, exp(-|y|^2 / 2 tau) AllChoose(y / sqrt tau, k) /
-    sqrt k! (nl Eqs. 20, 22), L = 1 + d + ... + d^orders.
+    sqrt k! (nl Eqs. 20, 22), L = 1 + d + ... + d^orders; AllChoose lists all ordered products of
+    k entries.
 
     For y = g(x_0) - v with v below g. phi phi^T falls short of `gaussian` by the Poisson tail
     beyond `orders` at mean y_i . y_j / tau, times alpha_ij over its exponential.
@@ -57,11 +50,11 @@ def gaussian_features(
         raise ValueError(f"tau: expected a positive number, got {tau}")
     if bool((y < 0).any()):
         raise ValueError("expected y >= 0, got negative entries; subtract a lower bound of g")
-    parts, factorial = [], 1
-    for k in range(orders + 1):
-        factorial *= max(k, 1)
-        parts.append(all_choose(y / tau**0.5, k) / factorial**0.5)
-    return torch.exp(-(y * y).sum(-1, keepdim=True) / (2 * tau)) * torch.cat(parts, -1)
+    parts = [torch.exp(-(y * y).sum(-1, keepdim=True) / (2 * tau))]
+    for k in range(1, orders + 1):
+        step = y / (tau * k) ** 0.5
+        parts.append((parts[-1][..., :, None] * step[..., None, :]).flatten(-2))
+    return torch.cat(parts, -1)
 
 
 # ------------------------------------------------------------------------------------ adjusted laws

@@ -264,6 +264,8 @@ class Found(NamedTuple):
 
 def distinct(w: Float[Tensor, "s d"], tol: float = 1e-6) -> Found:
     """Unit vectors that differ by more than `tol`, in order of appearance, and how often."""
+    if not len(w):
+        return Found(w, torch.zeros(0, dtype=torch.int64, device=w.device))
     near = torch.cdist(w, w, compute_mode="donot_use_mm_for_euclid_dist") <= tol
     first, index = near.int().argmax(-1).unique(return_inverse=True)
     return Found(w[first], torch.bincount(index, minlength=len(first)))

@@ -166,6 +166,7 @@ def test_distinct_counts():
     w = unit(3, 4)
     found = one_layer.distinct(w[[0, 1, 0, 2, 1, 0]])
     assert torch.equal(found.w, w) and found.count.tolist() == [3, 2, 1]
+    assert one_layer.distinct(w[:0]).count.shape == (0,)
 
 
 @pytest.mark.usefixtures("unchecked_shapes")
