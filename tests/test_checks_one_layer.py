@@ -32,11 +32,12 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("module", "name"), [(m, n) for m, names in ROWS.items() for n in names], ids=str
-)
-def test_check(module, name):
-    run_check(module, f"nl/{name}", CORRECTED, draws=6)
+CASES = [pytest.param(m, f"nl/{name}", id=name) for m, names in ROWS.items() for name in names]
+
+
+@pytest.mark.parametrize(("module", "claim"), CASES)
+def test_check(module, claim):
+    run_check(module, claim, CORRECTED, draws=6)
 
 
 def test_other_draws_are_other_numbers():
