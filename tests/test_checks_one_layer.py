@@ -10,7 +10,6 @@ from clcore.checks import (
     nl_activation,
     nl_covariance,
     nl_eigenvectors,
-    nl_landscape,
     nl_limits,
     plane,
 )
@@ -28,7 +27,6 @@ ROWS = {
     nl_limits: ("lem2", "eq32", "eq41", "cor1"),
     nl_activation: ("eq5", "rem2", "rem3", "eq6", "lem3", "rem4", "rem5"),
     nl_eigenvectors: ("def3", "rem6", "eq43", "rem7", "ex1", "ex2", "num1", "rem8"),
-    nl_landscape: ("fig8",),
 }
 
 
@@ -65,10 +63,3 @@ def test_quadrature_in_the_plane():
     centred = gated - p @ gated
     direct = (p[:, None] * centred).T @ centred
     assert np.allclose(plane.operator(law, 0.3, 0.2), direct, atol=1e-12)
-
-
-def test_maxima_of_a_periodic_curve():
-    theta, curve = nl_landscape.fig8_curve(1000, "linear")
-    assert len(nl_landscape.maxima(curve)) == 2 and curve.max() == 1
-    assert nl_landscape.maxima(np.array([3.0, 1, 2, 1])).tolist() == [0, 2]
-    assert theta[0] == pytest.approx(-np.pi, abs=1e-3)

@@ -126,8 +126,8 @@ def eq5(draws: int, seed: int) -> Iterator[Check]:
 def rem2(draws: int, seed: int) -> Iterator[Check]:
     """The linear flow from random starts against the top eigenvector of loops over pairs.
 
-    Whitened normal, binary and skewed inputs; alpha random. Controls: ReLU on the same data; then random
-    directions, and ReLU on the categorical model.
+    Whitened normal, binary and skewed inputs; alpha random. Controls: ReLU on the same data; then
+    random directions, and ReLU on the categorical model.
     """
     check = partial(Check, "nl/rem2")
     rng, d, n, starts = ref.generator("nl rem2", seed), 4, 30, 8
