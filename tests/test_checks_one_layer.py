@@ -17,10 +17,7 @@ from clcore.checks import (
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
-    ("nl/eq2", "one definition of the energy"),
-    ("nl/eq25", "Eq. 25 at finite N"),
     ("nl/eq25", "shorthand of the later version"),
-    ("nl/rem2", "number of fixed points"),
 }
 ROWS = {
     nl_covariance: ("eq1", "eq2", "eq3", "eq25", "rem1", "def1", "def2", "lem1"),
@@ -45,7 +42,7 @@ def test_other_draws_are_other_numbers():
     assert first == again != other
 
 
-def test_a_lone_sample_shows_what_eq25_leaves_out():
+def test_a_lone_sample_shows_what_i_equal_to_j_adds_to_eq25():
     """N = 1, alpha_11 = 1: Eq. 3 gives -(a - a')^2 / 2, Eqs. 23 and 24 empty sums."""
     a, a2, ones = (torch.full((1, 1), v, dtype=torch.float64) for v in (3.0, 1.0, 1.0))
     world = one_layer.of_views(ones, a, a2)
