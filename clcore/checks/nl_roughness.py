@@ -382,7 +382,7 @@ def eq90(draws: int, seed: int) -> Iterator[Check]:
         worst(printed),
         1 + 1e-9,
         control,
-        counterexample=r"Turn $w$ to where $\mathbb E[h]$ is smaller. In the plane wedges are thin, "
+        counterexample=r"Turn $w$ where $\mathbb E[h]$ is smaller. In the plane wedges are thin: "
         r"$\|e-e_*\|=\int_\Omega\|x\|\tilde p_l-O(\theta^2)$, but $\mathbb E[h(w^\top x)]$ has "
         r"lost a term of order $\theta$.",
         note="A slip in the proof that the limit forgives.",
