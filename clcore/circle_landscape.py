@@ -153,7 +153,7 @@ def basins(
     slope: float = 0.0,
     alpha: Float[Tensor, "n n"] | None = None,
 ) -> tuple[Float[Tensor, " k"], Bool[Tensor, " k"], Float[Tensor, " k"]]:
-    """Maxima by rising angle, whether each is a kink, and the share of the circle that climbs to it.
+    """Maxima by rising angle, whether each is a kink, and the share of the circle below it.
 
     Raises ValueError if the energy is constant on some arc, whose points climb nowhere.
     """

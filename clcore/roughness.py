@@ -106,19 +106,17 @@ def gaussian(
     p: Callable[[Tensor], Tensor], w: Float[Tensor, " d"], tau: float, count: int = 40
 ) -> Parts:
     """`parts` of exp(-(h - h')^2 / 2 tau), h = relu(w.x), w held fixed (nl Eq. 96)."""
-    l = torch.arange(count, dtype=w.dtype)
-    scale = (torch.lgamma(l + 1) / 2).exp()
+    power = torch.arange(count, dtype=w.dtype)
+    scale = (torch.lgamma(power + 1) / 2).exp()
 
     def parts(x: Tensor) -> Tensor:
         h = torch.relu(x @ w)[..., None] / math.sqrt(tau)
-        return p(x)[..., None] * torch.exp(-(h**2) / 2) * h**l / scale
+        return p(x)[..., None] * torch.exp(-(h**2) / 2) * h**power / scale
 
     return parts
 
 
-def _gated(
-    parts: Parts, w: Tensor, radius: float, order: int
-) -> tuple[Tensor, Tensor, Tensor]:
+def _gated(parts: Parts, w: Tensor, radius: float, order: int) -> tuple[Tensor, Tensor, Tensor]:
     """Integrals of phi_l p over the ball, and of phi_l p x, phi_l p x x^T over w.x >= 0."""
     axes = frame(w)
     x, weight = sector(axes, -math.pi / 2, math.pi / 2, radius, order)
