@@ -30,20 +30,18 @@ def climb(
 ) -> Float[Tensor, "*b d"]:
     """Ascent on the sphere that also settles at kinks, where the gradient does not vanish.
 
-    Gradient steps of nl Eq. 7, none longer than a cap that falls from `first` to `last`: at a kink
-    the iterate ends within `last` of it. A fixed importance alpha only.
+    Steps along nl Eq. 7 whose length falls from `first` to `last` radians, whatever the gradient:
+    the end is within about `last` of an optimum, smooth or not. A fixed importance alpha only.
     """
     if not 0 < last < first:
         raise ValueError(f"steps: expected 0 < last < first, got last={last}, first={first}")
-    trace = one_layer.covariance(world, world.x).diagonal(dim1=-2, dim2=-1).sum(-1)[..., None]
     decay = (last / first) ** (1 / max(steps - 1, 1))
-    cap = first
+    length = first
     for _ in range(steps):
-        push = one_layer.flow(world, w, kind) / trace
-        length = push.norm(dim=-1, keepdim=True).clamp(min=1e-300)
-        w = w + push * torch.clamp(cap / length, max=2.0)
+        push = one_layer.flow(world, w, kind)
+        w = w + length * push / push.norm(dim=-1, keepdim=True).clamp(min=1e-300)
         w = w / w.norm(dim=-1, keepdim=True)
-        cap *= decay
+        length *= decay
     return w
 
 

@@ -85,7 +85,7 @@ def energy(
 
 
 def cells(
-    points: Float[Tensor, "*b n 2"],
+    points: Float[Tensor, "*b n xy"],
     slope: float = 0.0,
     alpha: Float[Tensor, "*b n n"] | None = None,
 ) -> tuple[Float[Tensor, "*b m"], Float[Tensor, "*b m"], Float[Tensor, "*b m 2 2"]]:
@@ -115,7 +115,7 @@ def _slope(A: Tensor, angle: Tensor) -> Tensor:
 
 
 def extrema(
-    points: Float[Tensor, "*b n 2"],
+    points: Float[Tensor, "*b n xy"],
     slope: float = 0.0,
     alpha: Float[Tensor, "*b n n"] | None = None,
     minima: bool = False,
@@ -189,7 +189,8 @@ def tangent(
     w = on_circle(angle)
     u = w @ points.T
     h = torch.where(u > 0, u, slope * u)
-    world = one_layer.samples(points, None if importance is None else importance(h))
+    p = torch.full_like(points[:, 0], 1 / len(points))
+    world = one_layer.World(points, p, None if importance is None else importance(h))
     force = one_layer.flow(world, w, "leaky_relu", slope)
     return -force[..., 0] * w[..., 1] + force[..., 1] * w[..., 0]
 

@@ -61,7 +61,7 @@ def mu(at: Local) -> Float[Tensor, "*b"]:
 
 
 def nu(
-    at: Local, lipschitz: float | Float[Tensor, "*b"], kappa: float | Float[Tensor, "*b"]
+    at: Local, lipschitz: float | Float[Tensor, "*#b"], kappa: float | Float[Tensor, "*#b"]
 ) -> Float[Tensor, "*b"]:
     """nu(w) of nl Eq. 193, for a Lipschitz constant of A and a kappa of nl Lemma 9."""
     m = mu(at)
@@ -70,7 +70,7 @@ def nu(
 
 
 def omega(
-    at: Local, lipschitz: float | Float[Tensor, "*b"], kappa: float | Float[Tensor, "*b"]
+    at: Local, lipschitz: float | Float[Tensor, "*#b"], kappa: float | Float[Tensor, "*#b"]
 ) -> Float[Tensor, "*b"]:
     """The irregularity omega = mu + nu of nl Definition 4."""
     return mu(at) + nu(at, lipschitz, kappa)
@@ -86,7 +86,7 @@ def kappa(gap: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
     return 8 / gap**2
 
 
-def step(A: Float[Tensor, "*b d d"], w: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+def step(A: Float[Tensor, "*#b d d"], w: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
     """One step A w / |A w| (nl Eq. PI)."""
     image = (A @ w[..., None])[..., 0]
     return image / image.norm(dim=-1, keepdim=True)
@@ -113,7 +113,7 @@ def shifted(A: Float[Tensor, "*b d d"], epsilon: float) -> Float[Tensor, "*b d d
     return A - (least - epsilon) * eye
 
 
-def ball(c0: Float[Tensor, "*b"], gamma: float | Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
+def ball(c0: Float[Tensor, "*#b"], gamma: float | Float[Tensor, "*#b"]) -> Float[Tensor, "*c"]:
     """B_gamma = {w : w.w(0) >= this} (nl Theorem 3)."""
     gamma = torch.as_tensor(gamma, dtype=c0.dtype, device=c0.device)
     if bool((gamma < 0).any() | (gamma >= 1).any()):
@@ -144,7 +144,7 @@ def affine_lipschitz(
 
 
 def certificate(
-    at: Local, lipschitz: float | Float[Tensor, "*b"], grid: int = 199
+    at: Local, lipschitz: float | Float[Tensor, "*#b"], grid: int = 199
 ) -> Float[Tensor, "*b"]:
     """The least gamma of a grid for which sup omega over B_gamma <= gamma is *proved*; else NaN.
 

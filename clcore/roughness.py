@@ -140,10 +140,11 @@ def _plane(axes: Tensor, radius: float, order: int) -> tuple[Tensor, Tensor]:
     r, wr = _nodes(-radius, radius, order)
     if axes.shape[-1] == 2:
         return r[:, None] * axes[..., 1:, :], wr
-    phi, wphi = _nodes(0.0, math.pi, order)
+    r, wr = _nodes(0.0, radius, order)
+    phi, wphi = _nodes(0.0, 2 * math.pi, 2 * order)
     r, phi = torch.meshgrid(r, phi, indexing="ij")
     flat = torch.stack([r * phi.cos(), r * phi.sin()], -1).reshape(-1, 2)
-    return flat @ axes[..., 1:, :], (wr[:, None] * r.abs()[:, :1] * wphi).flatten()
+    return flat @ axes[..., 1:, :], (wr[:, None] * r[:, :1] * wphi).flatten()
 
 
 def jacobian(

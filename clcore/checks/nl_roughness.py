@@ -119,9 +119,9 @@ def thm2(draws: int, seed: int) -> Iterator[Check]:
         for power in ratio:
             ratio[power].append(rho / float(ro.bound(peak, 2, radius, power)))
     rows = len(ratio[2])
-    control = {"C_0^4": worst(ratio[4]), "C_0": worst(ratio[1])}
+    control = {"C_0^4": worst(np.array(ratio[4])), "C_0": worst(np.array(ratio[1]))}
     yield check(
-        worst(ratio[3]),
+        worst(np.array(ratio[3])),
         1.0,
         control,
         draws=rows,
@@ -130,7 +130,7 @@ def thm2(draws: int, seed: int) -> Iterator[Check]:
         r"78). Lengths show it: $\rho$ scales as $C_0^2$, $\mathrm{vol}(C_0)\,r$ not at all.",
     )
     yield check(
-        worst(ratio[2]),
+        worst(np.array(ratio[2])),
         1.0,
         control,
         draws=rows,
@@ -139,7 +139,7 @@ def thm2(draws: int, seed: int) -> Iterator[Check]:
         note="Up to two thirds of it is attained, in the plane.",
     )
     yield check(
-        worst(errors),
+        worst(np.array(errors)),
         1e-3,
         {"half of it": typical(np.array(half))},
         part="rho is an integral over the plane",
@@ -218,40 +218,42 @@ def eq79(draws: int, seed: int) -> Iterator[Check]:
     n = len(reach)
     check = partial(check, draws=n)
     yield check(
-        worst(reach) - 1,
+        worst(np.array(reach)) - 1,
         1e-9,
         {"half of C_0": typical(np.array(short)) - 1},
         part="Eqs. 75, 79",
         note="The $M$ of the text after Eq. 75 is $C_0$.",
     )
-    yield check(worst(split), 1e-3, {"wedges swapped": typical(np.array(swap))}, part="Eq. 73")
     yield check(
-        worst(chain),
+        worst(np.array(split)), 1e-3, {"wedges swapped": typical(np.array(swap))}, part="Eq. 73"
+    )
+    yield check(
+        worst(np.array(chain)),
         1.0,
-        {"a tenth": worst(loose)},
+        {"a tenth": worst(np.array(loose))},
         part="Eqs. 76, 77",
     )
     beside = {"C_0": typical(np.array(equal[1]))}
     tag = partial(check, part='the "=" before Eq. 78')
     yield tag(
-        worst(equal[3]),
+        worst(np.array(equal[3])),
         1e-3,
         beside,
         counterexample=r"The wedge has volume $\mathrm{vol}(C_0)\arccos(w^\top w_*)/2\pi$, and "
         r"Eq. 77 has $C_0^2$ before it: the sides differ by the factor $C_0$.",
     )
-    yield tag(worst(equal[2]), 1e-3, beside, form="corrected", correction=CORRECTION)
-    control = {"C_0^4": worst(whole[4]), "C_0^0": worst(whole[0])}
+    yield tag(worst(np.array(equal[2])), 1e-3, beside, form="corrected", correction=CORRECTION)
+    control = {"C_0^4": worst(np.array(whole[4])), "C_0^0": worst(np.array(whole[0]))}
     tag = partial(check, part="Eq. 80")
     yield tag(
-        worst(whole[3]),
+        worst(np.array(whole[3])),
         1.0,
-        {"C_0^4": worst(whole[4])},
+        {"C_0^4": worst(np.array(whole[4]))},
         counterexample=r"Density $(1+u^\top x/C_0)/\pi C_0^2$ on the disc, $w$ turned "
         r"from $w_*$ towards $u\perp w_*$ by $\theta$: left about $C_0^2\theta^2/5\pi$, right "
         r"$2C_0^3\theta^2/\pi$; fails for $C_0<1/10$.",
     )
-    yield tag(worst(whole[2]), 1.0, control, form="corrected", correction=CORRECTION)
+    yield tag(worst(np.array(whole[2])), 1.0, control, form="corrected", correction=CORRECTION)
 
 
 def eq83(draws: int, seed: int) -> Iterator[Check]:
@@ -263,7 +265,9 @@ def eq83(draws: int, seed: int) -> Iterator[Check]:
     angle = 10.0 ** rng.uniform(-3, math.log10(1.5), 100 * draws)
     x = np.cos(angle)
     arcs = np.arcsin(np.sqrt(1 - x**2)) / (np.sqrt(1 - x**2) / x)
-    yield check(worst(arcs) - 1, 1e-9, {"0.9 of it": typical(arcs / 0.9) - 1}, part="arcsin")
+    yield check(
+        worst(np.array(arcs)) - 1, 1e-9, {"0.9 of it": typical(arcs / 0.9) - 1}, part="arcsin"
+    )
     w, v = np.stack([x, np.sin(angle)], -1), np.array([1.0, 0.0])
     far = np.linalg.norm(w - v, axis=-1)
     yield check(
@@ -308,18 +312,20 @@ def eq84(draws: int, seed: int) -> Iterator[Check]:
         order.append(abs(_slope(*sizes) - 2))
         first.append(abs(_slope(*other) - 2))
     check = partial(check, draws=len(order))
-    yield check(worst(order), 0.05, {"u for w_*": typical(np.array(first))}, part="second order")
     yield check(
-        worst(ratio[3]),
+        worst(np.array(order)), 0.05, {"u for w_*": typical(np.array(first))}, part="second order"
+    )
+    yield check(
+        worst(np.array(ratio[3])),
         1.0,
-        {"C_0^4": worst(ratio[4])},
+        {"C_0^4": worst(np.array(ratio[4]))},
         part="bound",
         counterexample=r"As for Eq. 80: density $(1+u^\top x/C_0)/\pi C_0^2$, $C_0<1/10$.",
     )
     yield check(
-        worst(ratio[2]),
+        worst(np.array(ratio[2])),
         1.0,
-        {"C_0^0": worst(ratio[0])},
+        {"C_0^0": worst(np.array(ratio[0]))},
         part="bound",
         form="corrected",
         correction=CORRECTION,
@@ -369,17 +375,19 @@ def eq90(draws: int, seed: int) -> Iterator[Check]:
         order.append(abs(_slope(*steps) - 2))
         orders1.append(abs(_slope(*steps1) - 2))
     check = partial(check, draws=len(split))
-    yield check(worst(split), 1e-9, {"transposed": typical(np.array(wrong))}, part="Eq. 85")
     yield check(
-        worst(order),
+        worst(np.array(split)), 1e-9, {"transposed": typical(np.array(wrong))}, part="Eq. 85"
+    )
+    yield check(
+        worst(np.array(order)),
         0.2,
         {"the first-order term": typical(np.array(orders1))},
         part="only one term of first order",
     )
     tag = partial(check, part="Eq. 87")
-    control = {"a tenth": 10 * worst(started)}
+    control = {"a tenth": 10 * worst(np.array(started))}
     yield tag(
-        worst(printed),
+        worst(np.array(printed)),
         1 + 1e-9,
         control,
         counterexample=r"Turn $w$ where $\mathbb E[h]$ is smaller. In the plane wedges are thin: "
@@ -388,26 +396,35 @@ def eq90(draws: int, seed: int) -> Iterator[Check]:
         note="A slip in the proof that the limit forgives.",
     )
     yield tag(
-        worst(started),
+        worst(np.array(started)),
         1 + 1e-9,
         control,
         form="corrected",
         correction=r"$e_*^\top w_*=\mathbb E[h(w_*^\top x)]$, with $w_*$ for $w$.",
     )
     for name in names:
-        yield check(worst(links[name]), 1 + 1e-9, {"a tenth": 10 * worst(links[name])}, part=name)
+        yield check(
+            worst(np.array(links[name])),
+            1 + 1e-9,
+            {"a tenth": 10 * worst(np.array(links[name]))},
+            part=name,
+        )
     for part, values, why in (
         ("Eq. 89", last, r"Eq. 88 has $C_0^2\max\tilde p_l\int_\Omega dx$, and $\Omega$ has volume "
          r"$\mathrm{vol}(C_0)\arccos(w^\top w_*)/\pi$ exactly: false for every $C_0<1$."),
         ("Eq. 90, whole chain", total, UNIFORM),
     ):  # fmt: skip
         yield check(
-            worst(values[3]), 1 + 1e-6, {"C_0^4": worst(values[4])}, part=part, counterexample=why
+            worst(np.array(values[3])),
+            1 + 1e-6,
+            {"C_0^4": worst(np.array(values[4]))},
+            part=part,
+            counterexample=why,
         )
         yield check(
-            worst(values[2]),
+            worst(np.array(values[2])),
             1 + 1e-6,
-            {"C_0^0": worst(values[0])},
+            {"C_0^0": worst(np.array(values[0]))},
             part=part,
             form="corrected",
             correction=CORRECTION,
@@ -435,9 +452,15 @@ def eq92(draws: int, seed: int) -> Iterator[Check]:
                 right = float(ro.bound(torch.tensor(peak), d, radius, k)) * 2 * math.sin(angle / 2)
                 ratio[k].append(left / right)
     check = partial(check, draws=len(ratio[2]))
-    yield check(worst(ratio[3]), 1.0, {"C_0^4": worst(ratio[4])}, counterexample=UNIFORM)
     yield check(
-        worst(ratio[2]), 1.0, {"C_0^0": worst(ratio[0])}, form="corrected", correction=CORRECTION
+        worst(np.array(ratio[3])), 1.0, {"C_0^4": worst(np.array(ratio[4]))}, counterexample=UNIFORM
+    )
+    yield check(
+        worst(np.array(ratio[2])),
+        1.0,
+        {"C_0^0": worst(np.array(ratio[0]))},
+        form="corrected",
+        correction=CORRECTION,
     )
 
 
@@ -485,12 +508,14 @@ def cor2(draws: int, seed: int) -> Iterator[Check]:
             features = ro.gaussian(p, here, tau, 5)(x)
             out.append(float(((features - target).abs() / p(plane)[:, None]).max()))
     check = partial(check, draws=len(errors))
-    yield check(worst(errors), 1e-6, {"z_0 squared": typical(np.array(square))}, part="r")
+    yield check(worst(np.array(errors)), 1e-6, {"z_0 squared": typical(np.array(square))}, part="r")
     yield check(
-        worst(sizes) - 1,
+        worst(np.array(sizes)) - 1,
         0.0,
         {"1 / z_0": typical(1 / np.array(sizes)) - 1},
         part="z_0 <= 1",
         note=r"About a bound: it does not compare $\rho$ with the gap, which falls too.",
     )
-    yield check(worst(on), 1e-12, {"off the plane": typical(np.array(off))}, part="on the plane")
+    yield check(
+        worst(np.array(on)), 1e-12, {"off the plane": typical(np.array(off))}, part="on the plane"
+    )

@@ -138,7 +138,7 @@ def thm1(draws: int, seed: int) -> Iterator[Check]:
     )
     inward, second_, missed, total = [], [], 0, 0
     for d in (2, 3):
-        for p, radius in laws(rng, min(draws, 6) if d == 2 else 2, d):
+        for p, radius in laws(rng, min(draws, 5) if d == 2 else 1, d):
             starts = rng.standard_normal((6 if d == 2 else 3, d))
             starts /= np.linalg.norm(starts, axis=-1, keepdims=True)
             parts = ro.uniform(p)
@@ -165,7 +165,7 @@ def thm1(draws: int, seed: int) -> Iterator[Check]:
         r"xx^\top\tilde p_l\preceq0$, so roughness helps.",
     )
     ratios, away = [], []
-    for _ in range(min(draws, 10)):
+    for _ in range(min(draws, 3)):
         q, U = 0.15, bases(rng, 1, 4)[0]
         bits = rng.random((400, 4)) < q
         x = np.where(bits, math.sqrt((1 - q) / q), -math.sqrt(q / (1 - q))) @ U.T
