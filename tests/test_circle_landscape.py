@@ -72,7 +72,7 @@ def test_basins_share_the_circle_and_the_flow_agrees():
     t = torch.atan2(w[:, 1], w[:, 0])
     ended = torch.sin((t[:, None] - angle) / 2).abs().argmin(1)
     counts = torch.bincount(ended, minlength=9) / 1000
-    assert (counts - share).abs().max() < 0.02
+    assert (counts - share).abs().max() < 0.04
     assert len(circle.stable_angles(x, grid=3600)) == 9
 
 

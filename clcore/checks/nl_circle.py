@@ -277,11 +277,11 @@ def eq105(draws: int, seed: int) -> Iterator[Check]:
     rng, check = ref.generator("nl eq105", seed), partial(Check, "nl/eq105", draws=draws)
     errors, raw, single = {"uniform": [], "Gaussian": []}, [], []
     for _ in range(draws):
-        n, k, d, tau = 5, 3, 3, float(rng.uniform(0.3, 2))
+        n, k, d, tau = 5, 3, 3, float(rng.uniform(0.5, 2))
         p, aug = rng.dirichlet(np.ones(n)), rng.dirichlet(np.ones(k))
         x0 = rng.standard_normal((n, d))
         views, w = x0[:, None] + 0.7 * rng.standard_normal((n, k, d)), rng.standard_normal(d)
-        h, g = np.maximum(views @ w, 0), np.abs(x0 @ w)  # alpha from some g >= 0 of x_0
+        h, g = np.maximum(views @ w, 0), np.abs(x0 @ w).clip(0, 2)  # alpha from some g >= 0 of x_0
         for name in errors:
             power = np.arange(60 if name == "Gaussian" else 1)
             root = np.cumprod(np.sqrt(np.maximum(power, 1)))
