@@ -4,8 +4,9 @@ One function a claim, named after it, `check(draws, seed)`, as in `acl_minmax`.
 """
 
 from .nl_circle import eq105, eq108, fig1, fig8, rem12, rem13
+from .nl_corollary2 import cor2
 from .nl_power_iteration import eq101, lem7, lem8, lem9, lem10
-from .nl_roughness import cor2, eq79, eq83, eq84, eq90, eq92, thm2
+from .nl_roughness import eq79, eq83, eq84, eq90, eq92, thm2
 from .nl_stability import eq56, eq65, rem9, thm1
 from .nl_theorem3 import def4, eq103, eq104, eq216, lem11, rem10, rem11, thm3
 

@@ -284,7 +284,7 @@ def rem9(draws: int, seed: int) -> Iterator[Check]:
         {"tau = 100": typical(np.array(wide))},
         part="roughness can be much smaller",
         draws=len(ratio),
-        note=r"$\rho_g/\rho_u$ at fixed $\alpha$. The gap falls with it, see the chapter.",
+        note=r"$\rho_g/\rho_u$ at fixed $\alpha$.",
     )
     more, twice, fewer = [], [], 0
     for _ in range(5 * min(draws, 8)):
