@@ -297,7 +297,7 @@ def eq105(draws: int, seed: int) -> Iterator[Check]:
                     apart = aug @ (h[i][:, None] - h[j]) ** 2 @ aug
                     left += weight * (apart - aug @ (h[i][:, None] - h[i]) ** 2 @ aug)
             z = p @ phi
-            law = phi * p[:, None] / z
+            law = phi * p[:, None] / np.maximum(z, 1e-300)
             b, h2 = h @ aug, h**2 @ aug
             spread = law.T @ b**2 - (law.T @ b) ** 2
             errors[name].append(abs(z**2 @ spread / left - 1))
