@@ -281,6 +281,7 @@ def eq105(draws: int, seed: int) -> Iterator[Check]:
         p, aug = rng.dirichlet(np.ones(n)), rng.dirichlet(np.ones(k))
         x0 = rng.standard_normal((n, d))
         views, w = x0[:, None] + 0.7 * rng.standard_normal((n, k, d)), rng.standard_normal(d)
+        w = w if (views @ w).max() > 0.1 else -w  # at least one open gate
         h, g = np.maximum(views @ w, 0), np.abs(x0 @ w).clip(0, 2)  # alpha from some g >= 0 of x_0
         for name in errors:
             power = np.arange(60 if name == "Gaussian" else 1)
