@@ -356,6 +356,7 @@ def rem13(draws: int, seed: int) -> Iterator[Check]:
     above, strict, along, bare, still = [], [], [], [], []
     for _ in range(min(draws, 6)):
         x0 = np.concatenate([rng.standard_normal((6, 2)), np.zeros((6, 1))], 1)
+        x0[1] = -x0[0]  # so that some gate is open wherever w points
         one = np.ones((6, 6))
         top = np.array([math.cos(1.0), math.sin(1.0), 0.0])
 
