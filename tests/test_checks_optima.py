@@ -1,0 +1,71 @@
+"""The checks of nl Sec. 3.2 and 3.3: what holds, what fails as printed, that controls fail."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from chapter_checks import run_check
+
+from clcore import power_iteration as pi
+from clcore import roughness
+from clcore.checks import nl_optima
+from clcore.checks.nl_circle import energy_of, mean_response
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+# (claim, part) that fail as printed and hold as corrected.
+CORRECTED = {
+    ("nl/thm2", ""),
+    ("nl/eq79", 'the "=" before Eq. 78'),
+    ("nl/eq79", "Eq. 80"),
+    ("nl/eq84", "bound"),
+    ("nl/eq90", "Eq. 87"),
+    ("nl/eq90", "Eq. 89"),
+    ("nl/eq90", "Eq. 90, whole chain"),
+    ("nl/eq92", ""),
+    ("nl/def4", "small near an LME"),
+    ("nl/thm3", "A indefinite"),
+    ("nl/lem7", ""),
+    ("nl/lem7", "the text after Eq. 186"),
+    ("nl/rem13", "w that moves is no local optimum"),
+}
+
+
+@pytest.mark.parametrize("claim", nl_optima.__all__)
+def test_check(claim):
+    run_check(nl_optima, f"nl/{claim}", CORRECTED, draws=6)
+
+
+def test_counterexample_to_the_bound_on_the_roughness():
+    """Uniform on a disc: rho = 4 C^2 / (9 pi^2), bound C^3 / pi as printed, C^2 / pi corrected."""
+    for radius in (0.05, 0.1, 0.2, 2.0):
+        parts = roughness.uniform(
+            lambda x, r=radius: torch.full_like(x[..., 0], 1 / (torch.pi * r**2))
+        )
+        w = torch.tensor([0.6, 0.8], dtype=torch.float64)
+        rho = float(roughness.roughness(parts, w, radius))
+        assert rho == pytest.approx(4 * radius**2 / (9 * math.pi**2))
+        r = roughness.peak(parts, w, radius)
+        assert float(roughness.bound(r, 2, radius, 3)) == pytest.approx(radius**3 / math.pi)
+        assert (rho > roughness.bound(r, 2, radius, 3)) == (radius < 4 / (9 * math.pi))
+        assert rho < roughness.bound(r, 2, radius, 2)
+
+
+def test_counterexample_to_theorem_3():
+    A = torch.diag(torch.tensor([1.0, 0.0, -1.0], dtype=torch.float64))
+    w = torch.tensor([3.0, 0.0, 1.0], dtype=torch.float64) / 10**0.5
+    assert float(pi.omega(pi.local(A, w), 0.0, 1.0)) == 0
+    assert float(pi.certificate(pi.local(A, w), 0.0)) < 0.02
+    path = pi.iterate(lambda _: A, w, 7)
+    assert torch.allclose(path[6], w) and torch.allclose(path[7], w * torch.tensor([1, 1, -1.0]))
+    hat = pi.iterate(lambda _: pi.shifted(A, 0.1), w, 200)[-1]
+    assert hat.tolist() == pytest.approx([1, 0, 0], abs=1e-9)
+
+
+def test_counterexample_to_the_removal_of_optima():
+    """All w with w_3 = 0 have the greatest energy, and the invariant w the least."""
+    r, t = np.array([0.3, 1.0, 2.0]), 2 * math.pi * np.arange(500) / 500
+    x0 = np.stack([r, 0 * r, 0 * r], -1)
+    for w in ((1.0, 0.0, 0.0), (0.6, 0.8, 0.0), (0.48, 0.64, 0.6), (0.0, 0.0, 1.0)):
+        value = energy_of(mean_response(x0, np.array(w), (1,), t), np.ones((3, 3)))
+        assert value == pytest.approx((1 - w[2] ** 2) * r.var() / math.pi**2, rel=1e-4, abs=1e-12)
