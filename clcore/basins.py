@@ -47,6 +47,8 @@ def climb(
 
 def ends(w: Float[Tensor, "s d"], angle: float = 0.01) -> Ends:
     """Groups end points that lie within `angle` radians of the first of their group."""
+    if not len(w):
+        return Ends(w, torch.zeros(0, dtype=torch.int64))
     left, found, counts = w, [], []
     while len(left):
         near = left @ left[0] >= math.cos(angle)

@@ -3,36 +3,27 @@
 import numpy as np
 import pytest
 import torch
-from chapter_checks import run_check
+from chapter_checks import claims_of, run_check
 
 from clcore import one_layer
-from clcore.checks import (
-    nl_activation,
-    nl_covariance,
-    nl_eigenvectors,
-    nl_limits,
-    plane,
-)
+from clcore.checks import nl_limits, nl_one_layer, plane
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
     ("nl/eq25", "shorthand of the later version"),
 }
-ROWS = {
-    nl_covariance: ("eq1", "eq2", "eq3", "eq25", "rem1", "def1", "def2", "lem1"),
-    nl_limits: ("lem2", "eq32", "eq41", "cor1"),
-    nl_activation: ("eq5", "rem2", "rem3", "eq6", "lem3", "rem4", "rem5"),
-    nl_eigenvectors: ("def3", "rem6", "eq43", "rem7", "ex1", "ex2", "num1", "rem8"),
-}
+IDS = claims_of("nl", "one-layer")
 
 
-CASES = [pytest.param(m, f"nl/{name}", id=name) for m, names in ROWS.items() for name in names]
+def test_every_claim_of_the_chapter_has_a_function():
+    assert len(IDS) == 57
+    assert sorted(nl_one_layer.__all__) == sorted(name.split("/")[1] for name in IDS)
 
 
-@pytest.mark.parametrize(("module", "claim"), CASES)
-def test_check(module, claim):
-    run_check(module, claim, CORRECTED, draws=6)
+@pytest.mark.parametrize("claim", IDS[: IDS.index("nl/thm1")])  # the rest: test_checks_optima
+def test_check(claim):
+    run_check(nl_one_layer, claim, CORRECTED, draws=6)
 
 
 def test_other_draws_are_other_numbers():

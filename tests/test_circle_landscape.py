@@ -91,6 +91,7 @@ def test_ends_and_interval():
     w = circle.on_circle(torch.tensor([0.0, 1.0, 0.001, 1.001, 0.999], dtype=F))
     found = basins.ends(w)
     assert found.count.tolist() == [3, 2] and torch.allclose(found.w[0], w[1])
+    assert basins.ends(w[:0]).count.tolist() == []
     low, high = basins.interval(50, 100)
     assert (low, high) == pytest.approx((0.4038, 0.5962), abs=1e-3)
 

@@ -160,6 +160,8 @@ def test_a_repeated_top_eigenvalue_is_no_lme():
     assert not one_layer.locally_maximal(world, w, "linear")
     ones = torch.ones(3, dtype=torch.float64) / 3**0.5  # an eigenvector of the least eigenvalue
     assert not one_layer.locally_maximal(world, ones, "linear")
+    none = one_layer.search(world, unit(5, 3), "linear")
+    assert none.w.shape == (0, 3) and none.count.tolist() == []
 
 
 def test_distinct_counts():
