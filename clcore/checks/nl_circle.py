@@ -212,7 +212,7 @@ def rem12(draws: int, seed: int) -> Iterator[Check]:
         start = circle.on_circle(torch.tensor(rng.uniform(-math.pi, math.pi, n)))
         world = one_layer.samples(torch.tensor(x))
         for kind, out in (("relu", most), ("linear", linear)):
-            end = basins.climb(world, start, kind)
+            end = basins.climb(world, start, kind, steps=600)
             if kind == "linear":  # up to sign
                 end = end * (end @ end[0]).sign()[:, None]
             out.append(len(basins.ends(end).count) - 1)
@@ -236,7 +236,7 @@ def rem12(draws: int, seed: int) -> Iterator[Check]:
     world = one_layer.summation(torch.full((d,), q, dtype=torch.float64), torch.tensor(U))
     start = torch.tensor(rng.standard_normal((256, d)))
     start = start / start.norm(dim=-1, keepdim=True)
-    end = basins.climb(world, start)
+    end = basins.climb(world, start, steps=600)
     sizes = [len(basins.ends(end[:K], 0.05).count) for K in (1, 2, 4, 16, 64, 256)]
     yield check(
         sizes[3],

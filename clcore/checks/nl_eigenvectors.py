@@ -457,7 +457,8 @@ def rem8(draws: int, seed: int) -> Iterator[Check]:
         {"without E[h]": float(np.median(bare)), "|x| for x^2": float(np.median(first))},
         part="roughness",
         draws=few,
-        note=r"$\rho(w)=E[h(w^\top x)]\,\big\|\int_{w^\top x=0}x\,(u^\top x)\,p\big\|$.",
+        note=r"$\rho(w)$ is $E[h(w^\top x)]$ times the norm of "
+        r"$\int_{w^\top x=0}x\,(u^\top x)\,p$.",
     )
     x, w = rng.standard_normal((draws, 40, 3)), unit(rng, draws, 3)
     world = one_layer.samples(*tensors(x))

@@ -160,9 +160,9 @@ def thm1(draws: int, seed: int) -> Iterator[Check]:
         {"the second eigenvector of A(w_*)": typical(np.concatenate(second_))},
         part="continuous laws",
         draws=total,
-        note=f"Every LME pulls inward, also the {missed} of {total} that miss the condition: for "
-        r"the ReLU the first-order change of $A$ is $-\sum_lz_l^2\mathbb E_l[h]\int_{w_*^\top x=0}"
-        r"xx^\top\tilde p_l\preceq0$, so roughness helps.",
+        note=f"Every LME pulls inward; {missed} of these {total} miss the condition. For the ReLU "
+        r"$(A(v)-A(w_*))w_*$ is $M(v-w_*)$ to first order; $M\preceq0$ sums "
+        r"$-z_l^2\,\mathbb E_l[h]\int_{w_*^\top x=0}xx^\top\tilde p_l$, so roughness helps.",
     )
     ratios, away = [], []
     for _ in range(min(draws, 3)):
