@@ -8,12 +8,13 @@ from torch import Tensor
 
 from clcore import random as cr
 
-# Homogeneous activations: h(u) = h'(u) u, up to the factor 1/2 for the quadratic (nl Sec. 3).
+# Homogeneous activations: h(u) = h'(u) u, up to the exponent of a monomial (nl Sec. 3).
 ACTIVATIONS: dict[str, Callable[[Tensor, float], Tensor]] = {
     "linear": lambda u, slope: u,
     "relu": lambda u, slope: u.relu(),
     "leaky_relu": lambda u, slope: torch.where(u > 0, u, slope * u),
     "quadratic": lambda u, slope: u * u,
+    "cubic": lambda u, slope: u * u * u,
 }
 
 

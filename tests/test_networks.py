@@ -18,6 +18,7 @@ def by_loop(params, x, kind, slope):
         "relu": lambda u: max(u, 0.0),
         "leaky_relu": lambda u: u if u > 0 else slope * u,
         "quadratic": lambda u: u**2,
+        "cubic": lambda u: u**3,
     }[kind]
     out = torch.zeros(len(x), OUT, dtype=torch.float64)
     for i in range(len(x)):

@@ -1,0 +1,71 @@
+"""Corollary 2: the roughness bound under Gaussian and under uniform importance (nl Sec. 3.2)."""
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+import torch
+
+from .. import roughness as ro
+from ..ledger import Check
+from . import reference as ref
+from .nl_roughness import unit
+from .reference import Array, typical, worst
+
+
+def halves(f: Callable[[Array], Array], radius: float, w: Array, order: int = 60) -> float:
+    """The integral of f: [n, 2] -> [n] over the disc, in Cartesian coordinates along w; the two
+    halves w.x < 0 and w.x > 0 apart."""
+    nodes, weights = np.polynomial.legendre.leggauss(order)
+    lift = radius * np.sin(nodes * math.pi / 2)
+    thick = weights * radius * math.pi / 2 * np.cos(nodes * math.pi / 2)
+    edge = np.sqrt(radius**2 - lift**2)
+    t = np.concatenate([edge[:, None] * (nodes - 1) / 2, edge[:, None] * (nodes + 1) / 2], 1)
+    weight = thick[:, None] * edge[:, None] / 2 * np.concatenate([weights, weights])
+    x = t[..., None] * w + lift[:, None, None] * np.array([-w[1], w[0]])
+    return float(f(x.reshape(-1, 2)) @ weight.flatten())
+
+
+def cor2(draws: int, seed: int) -> Iterator[Check]:
+    """r under the Gaussian importance, summed over 40 features, against z_0 r under the uniform
+    one, z_0 by a Cartesian quadrature in numpy. Controls: z_0 squared; 1 / z_0; points off the
+    plane.
+    """
+    rng, check = ref.generator("nl cor2", seed), partial(Check, "nl/cor2")
+    errors, square, sizes, on, off = [], [], [], [], []
+    for _ in range(min(draws, 20)):
+        radius, w = 2.0, unit(rng, 2)
+        side, here = np.array([-w[1], w[0]]), torch.tensor(w)
+        means, scale = rng.standard_normal((2, 2)), float(rng.uniform(0.3, 0.8))
+        p = ro.mixture(torch.tensor(means), scale, radius, 60)
+        tau = float(rng.choice([0.02, 0.1, 0.5, 2.0]))
+        uniform = float(ro.peak(ro.uniform(p), here, radius, 60))
+        kernel = float(ro.peak(ro.gaussian(p, here, tau, 40), here, radius, 60))
+
+        def law(x: Array, width: float, tau: float = tau, w: Array = w, m: Array = means) -> Array:
+            gauss = np.exp(-((x[:, None] - m) ** 2).sum(-1) / (2 * width**2)).sum(-1)
+            return gauss * np.exp(-(np.maximum(x @ w, 0) ** 2) / (2 * tau))
+
+        wide = partial(law, width=scale, tau=math.inf)
+        z0 = halves(partial(law, width=scale), radius, w) / halves(wide, radius, w)
+        errors.append(abs(kernel / (z0 * uniform) - 1))
+        square.append(abs(kernel / (z0**2 * uniform) - 1))
+        sizes.append(z0)
+        plane = torch.tensor(np.outer([0.3, -0.7], side))
+        target = p(plane)[:, None] * torch.tensor([1.0, 0, 0, 0, 0], dtype=torch.float64)
+        for x, out in ((plane, on), (plane + 0.1 * here, off)):
+            features = ro.gaussian(p, here, tau, 5)(x)
+            out.append(float(((features - target).abs() / p(plane)[:, None]).max()))
+    check = partial(check, draws=len(errors))
+    yield check(worst(np.array(errors)), 1e-6, {"z_0 squared": typical(np.array(square))}, part="r")
+    yield check(
+        worst(np.array(sizes)) - 1,
+        0.0,
+        {"1 / z_0": typical(1 / np.array(sizes)) - 1},
+        part="z_0 <= 1",
+        note=r"About a bound: it says nothing of $\rho$ itself or of the gap.",
+    )
+    yield check(
+        worst(np.array(on)), 1e-12, {"off the plane": typical(np.array(off))}, part="on the plane"
+    )

@@ -1,0 +1,53 @@
+"""The checks of nl Sec. 2 and of its one-layer section: what holds, what fails as printed."""
+
+import numpy as np
+import pytest
+import torch
+from chapter_checks import claims_of, run_check
+
+from clcore import one_layer
+from clcore.checks import nl_limits, nl_one_layer, plane
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+# (claim, part) that fail as printed and hold as corrected.
+CORRECTED = {
+    ("nl/eq25", "shorthand of the later version"),
+}
+IDS = claims_of("nl", "one-layer")
+
+
+def test_every_claim_of_the_chapter_has_a_function():
+    assert len(IDS) == 57
+    assert sorted(nl_one_layer.__all__) == sorted(name.split("/")[1] for name in IDS)
+
+
+@pytest.mark.parametrize("claim", IDS[: IDS.index("nl/thm1")])  # the rest: test_checks_optima
+def test_check(claim):
+    run_check(nl_one_layer, claim, CORRECTED, draws=6)
+
+
+def test_other_draws_are_other_numbers():
+    first, again, other = (
+        [check.measured for check in nl_limits.eq32(6, seed)] for seed in (0, 0, 1)
+    )
+    assert first == again != other
+
+
+def test_a_lone_sample_shows_what_i_equal_to_j_adds_to_eq25():
+    """N = 1, alpha_11 = 1: Eq. 3 gives -(a - a')^2 / 2, Eqs. 23 and 24 empty sums."""
+    a, a2, ones = (torch.full((1, 1), v, dtype=torch.float64) for v in (3.0, 1.0, 1.0))
+    world = one_layer.of_views(ones, a, a2)
+    assert one_layer.covariance(world, torch.cat([a, a2])).item() == -2
+
+
+def test_quadrature_in_the_plane():
+    law = plane.draw(np.random.default_rng(0))
+    x, p = plane.grid(law, 0.3)
+    assert p.sum() == pytest.approx(1, abs=1e-12)
+    assert p @ x == pytest.approx(law.share @ law.mean, abs=1e-12)
+    w = plane.direction(0.3)
+    on = (x @ w > 0) + 0.2 * (x @ w <= 0)
+    gated = on[:, None] * x
+    centred = gated - p @ gated
+    direct = (p[:, None] * centred).T @ centred
+    assert np.allclose(plane.operator(law, 0.3, 0.2), direct, atol=1e-12)

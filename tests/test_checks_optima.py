@@ -1,0 +1,90 @@
+"""The checks of nl Sec. 3.2 and 3.3: what holds, what fails as printed, that controls fail."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from chapter_checks import claims_of, run_check
+
+from clcore import power_iteration as pi
+from clcore import roughness
+from clcore.checks import nl_one_layer
+from clcore.checks.nl_circle import energy_of, mean_response
+
+IDS = claims_of("nl", "one-layer")
+pytestmark = pytest.mark.usefixtures("one_thread")
+# (claim, part) that fail as printed and hold as corrected.
+CORRECTED = {
+    ("nl/thm2", ""),
+    ("nl/eq79", 'the "=" before Eq. 78'),
+    ("nl/eq79", "Eq. 80"),
+    ("nl/eq84", "bound"),
+    ("nl/eq90", "Eq. 87"),
+    ("nl/eq90", "Eq. 89"),
+    ("nl/eq90", "Eq. 90, whole chain"),
+    ("nl/eq92", ""),
+}
+
+
+@pytest.mark.parametrize("claim", IDS[IDS.index("nl/thm1") :])
+def test_check(claim):
+    run_check(nl_one_layer, claim, CORRECTED, draws=6)
+
+
+def test_counterexample_to_the_bound_on_the_roughness():
+    """Uniform on a disc: rho = 4 C^2 / (9 pi^2), bound C^3 / pi as printed, C^2 / pi corrected."""
+    for radius in (0.05, 0.1, 0.2, 2.0):
+        parts = roughness.uniform(
+            lambda x, r=radius: torch.full_like(x[..., 0], 1 / (torch.pi * r**2))
+        )
+        w = torch.tensor([0.6, 0.8], dtype=torch.float64)
+        rho = float(roughness.roughness(parts, w, radius))
+        assert rho == pytest.approx(4 * radius**2 / (9 * math.pi**2))
+        r = roughness.peak(parts, w, radius)
+        assert float(roughness.bound(r, 2, radius, 3)) == pytest.approx(radius**3 / math.pi)
+        assert (rho > roughness.bound(r, 2, radius, 3)) == (radius < 4 / (9 * math.pi))
+        assert rho < roughness.bound(r, 2, radius, 2)
+
+
+def test_counterexample_at_an_lme():
+    """Uniform on an ellipse, the image of a disc: its long axis is an LME that breaks the bound."""
+    axes, e = np.array([1.0, 0.75]), 1e-5
+    for radius in (0.05, 0.07):
+        parts = roughness.uniform(
+            lambda x, r=radius: torch.full_like(x[..., 0], 1 / (torch.pi * r**2))
+        )
+
+        def A(turn, parts=parts, radius=radius):
+            normal = axes * [math.cos(turn), math.sin(turn)]  # the half plane, before the map
+            inner = torch.tensor(normal / np.linalg.norm(normal))
+            disc = roughness.covariance(parts, inner, radius).numpy()
+            return axes[:, None] * disc * axes
+
+        assert A(0.0)[0, 0] > A(0.0)[1, 1] and abs(A(0.0)[0, 1]) < 1e-15
+        rho = np.linalg.norm(A(e)[:, 0] - A(-e)[:, 0]) / (2 * e)
+        assert rho == pytest.approx(radius**2 / (4 * math.pi**2))
+        density = 1 / (0.75 * math.pi * radius**2)
+        printed, corrected = (radius ** (k + 2) * density for k in (3, 2))
+        assert printed == pytest.approx(4 * radius**3 / (3 * math.pi))
+        assert (rho > printed) == (radius < 3 / (16 * math.pi)) and rho < corrected
+
+
+def test_theorem_3_needs_the_shift():
+    A = torch.diag(torch.tensor([1.0, 0.0, -1.0], dtype=torch.float64))
+    w = torch.tensor([3.0, 0.0, 1.0], dtype=torch.float64) / 10**0.5
+    assert float(pi.omega(pi.local(A, w), 0.0, 1.0)) == 0
+    assert float(pi.certificate(pi.local(A, w), 0.0)) < 0.02
+    path = pi.iterate(lambda _: A, w, 7)
+    assert torch.allclose(path[6], w) and torch.allclose(path[7], w * torch.tensor([1, 1, -1.0]))
+    hat = pi.iterate(lambda _: pi.shifted(A, 0.1), w, 200)[-1]
+    assert hat.tolist() == pytest.approx([1, 0, 0], abs=1e-9)
+
+
+def test_augmentation_leaves_rings_of_maxima():
+    """All w with w_3 = 0 have the greatest energy, and the invariant w the least."""
+    r, t = np.array([0.3, 1.0, 2.0]), 2 * math.pi * np.arange(500) / 500
+    x0 = np.stack([r, 0 * r, 0 * r], -1)
+    for w in ((1.0, 0.0, 0.0), (0.6, 0.8, 0.0), (0.48, 0.64, 0.6), (0.0, 0.0, 1.0)):
+        value = energy_of(mean_response(x0, np.array(w), (1,), t), np.ones((3, 3)))
+        assert value == pytest.approx((1 - w[2] ** 2) * r.var() / math.pi**2, rel=1e-4, abs=1e-12)
