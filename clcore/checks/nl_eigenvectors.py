@@ -404,7 +404,7 @@ def num1(draws: int, seed: int) -> Iterator[Check]:
         flat.append(abs(_bisect(lambda q: returns(q, "linear")) - exact))
     yield check(
         max(tests),
-        1e-9,
+        1e-12,
         {"second moments": min(moments)},
         part="the LME test",
         draws=few,
