@@ -106,7 +106,7 @@ def win_probability(epsilon: Float[Tensor, "*b"], d: int) -> Float[Tensor, "*b"]
 
 
 def win_probabilities(epsilon: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
-    """P[E_l] for every l when every pattern has its own head start (nl Eqs. 156, 157, general case).
+    """P[E_l] for every l when every pattern has its own head start (nl App. C.3, general case).
 
     E_l is Y_l >= 0 and Y_l + epsilon_l >= Y_l' + epsilon_l' for all l'. The integrand is a
     polynomial between breakpoints, so Gauss-Legendre quadrature is exact.

@@ -253,8 +253,9 @@ def normalised_flow(
     """V' and W' with mean-backprop BatchNorm after the activation (nl Lemma 6, Eq. 166)."""
     f = hidden(world.x, W, kind, slope)
     _, deviation = statistics(f, world.p)
-    scaled = gated(world.x, W, kind, slope) / deviation.unflatten(-1, W.shape[-3:-1])[
-        ..., None, :, :, None
-    ]
+    scaled = (
+        gated(world.x, W, kind, slope)
+        / deviation.unflatten(-1, W.shape[-3:-1])[..., None, :, :, None]
+    )
     top = one_layer.covariance(world, batch_norm(f, world.p))
     return Flow(V @ top, push(V.mT @ V, one_layer.covariance(world, scaled.flatten(-3)), W))
