@@ -71,8 +71,8 @@ def joint(model: Model) -> Joint:
     return Joint(z, states, model.prior[..., z] * chance)
 
 
-def features(states: Int[Tensor, "*b n K"], g: Float[Tensor, "*b K S q"]) -> Tensor:
-    """The features of given joint states, `*b n K q`."""
+def features(states: Int[Tensor, "n K"], g: Float[Tensor, "*b K S q"]) -> Float[Tensor, "*b n K q"]:
+    """The features of given joint states."""
     return g[..., torch.arange(g.shape[-3], device=g.device), states, :]
 
 

@@ -337,10 +337,10 @@ def cor3(draws: int, seed: int) -> Iterator[Check]:
             np.linalg.eigvalsh((torch.diag_embed(bn.d) - rank_one).numpy())[:, -1] - level
         )
         for name, vector in (
-            ("s", bn.b / (values[:, -1:] - bn.d.numpy())),
-            ("s, d", pair.b / (values[:, -1:] - pair.d.numpy())),
+            ("s", bn.b.numpy() / (values[:, -1:] - bn.d.numpy())),
+            ("s, d", pair.b.numpy() / (values[:, -1:] - pair.d.numpy())),
         ):
-            v = vector.numpy() / np.linalg.norm(vector, axis=-1, keepdims=True)
+            v = vector / np.linalg.norm(vector, axis=-1, keepdims=True)
             found[name].append(np.minimum(np.abs(v - s).max(-1), np.abs(v + s).max(-1)))
         direct = velocity(law, W, s)  # Lemma 6 before any projection
         found["w"].append(relative(closed_form(bn, top, delta, w), direct))
