@@ -4,7 +4,7 @@ Quadrature and Monte Carlo meet `clcore.modulation`.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 
@@ -23,15 +23,13 @@ STARTS = 2000
 LAWS = {"uniform": stats.uniform(-1, 2), "normal": stats.norm(), "Laplace": stats.laplace()}
 
 
-def integral(law, epsilon: float | Callable, d: int) -> float:
+def integral(law, epsilon: float, d: int) -> float:
     """Eq. 154 by adaptive quadrature, split where a uniform law has corners."""
-    lead = epsilon if callable(epsilon) else (lambda y: y + epsilon)
     end = 1.0 if law is LAWS["uniform"] else 40.0
-    corners = [] if callable(epsilon) else [min(max(v - epsilon, 0), end) for v in (-1, 1)]
-    cuts = sorted({0.0, min(3.0, end), end, *corners})
+    corners = [min(max(v - epsilon, 0), end) for v in (-1, 1)]
     pieces = [
-        quad(lambda y: law.cdf(lead(y)) ** (d - 1) * law.pdf(y), a, b, epsabs=1e-13)[0]
-        for a, b in pairwise(cuts)
+        quad(lambda y: law.cdf(y + epsilon) ** (d - 1) * law.pdf(y), a, b, epsabs=1e-13)[0]
+        for a, b in pairwise(sorted({0.0, min(3.0, end), end, *corners}))
     ]
     return float(sum(pieces))
 
