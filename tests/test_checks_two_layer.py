@@ -11,13 +11,9 @@ from clcore.checks import nl_two_layer, nl_two_top
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
-    ("nl/rem14", "necessary for stationary"),
-    ("nl/eq163", "the path, V fixed"),
     ("nl/rem17", "short form"),
-    ("nl/eq148", "argmin t*, with the projection"),
     ("nl/rem19", "positive modulation"),
     ("nl/eq156", ""),
-    ("nl/eq157", ""),
 }
 IDS = [f"nl/{name}" for name in nl_two_layer.__all__]
 
@@ -43,7 +39,8 @@ def test_other_draws_are_other_numbers():
     assert first == again != other
 
 
-def test_counterexample_to_the_exchange_of_two_filters():
+def test_two_filters_cannot_be_exchanged_where_the_top_layer_has_not_converged():
+    """K = d = 1, w = (3, -4), s = (4, 3)/5, the bottom eigenvector: the control of nl/eq163."""
     C, s = torch.eye(1, dtype=torch.float64), double(0.8, 0.6)
     for w, b in (((3, -4), 0), ((-4, 3), -7 / 5), ((-0.5, -0.5), -7 / 10)):
         W = double(*w).reshape(1, 2, 1)
@@ -57,7 +54,8 @@ def test_counterexample_to_the_short_form_of_delta():
     assert two_layer.modulation(top, b, scale).tolist() == pytest.approx([1 / 8, 1 / 8])
 
 
-def test_counterexample_to_the_first_that_blows_up():
+def test_the_first_to_blow_up_can_lose_on_the_sphere():
+    """The flow with the projection is another one (the note of nl/eq148)."""
     y, b = double(0.55, 0.835), double(1.7, 1.2)
     assert modulation.critical_time(y, b).tolist() == pytest.approx([0.828, 0.742], abs=1e-3)
     assert modulation.first_to_blow_up(y, b) == 1
@@ -68,8 +66,12 @@ def test_counterexample_to_the_first_that_blows_up():
 def test_counterexamples_to_the_chances():
     wide = modulation.win_probabilities(double(2, 0))
     assert wide[0].item() == pytest.approx(1 / 2)
-    assert modulation.win_probabilities(double(4, 4, 0))[2].item() == 0.0
     assert modulation.win_probability(double(1.5), 7).item() == 0.5
+
+
+def test_no_chance_beyond_a_gap_of_two():
+    """Where an odd power of Eq. 157 would be negative."""
+    assert modulation.win_probabilities(double(4, 4, 0))[2].item() == 0.0
 
 
 def test_two_fields_of_one_law_are_modulated_alike():
