@@ -149,7 +149,11 @@ def eq148(draws: int, seed: int) -> Iterator[Check]:
     yield check(
         worst(1 - lead),
         1e-6,
-        {"the largest start": float(np.max(1 - np.take_along_axis(z, y0.argmin(-1)[:, None], -1)))},
+        {
+            "the smallest start": float(
+                np.max(1 - np.take_along_axis(z, y0.argmin(-1)[:, None], -1))
+            )
+        },
         draws=draws,
         part="it dominates",
     )
