@@ -1,0 +1,84 @@
+"""The checks of nl's two-layer theory: what holds, what fails as printed, that controls fail."""
+
+import numpy as np
+import pytest
+import torch
+from chapter_checks import claims_of, run_check
+
+from clcore import modulation, two_layer
+from clcore.checks import nl_two_layer, nl_two_top
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+# (claim, part) that fail as printed and hold as corrected.
+CORRECTED = {
+    ("nl/rem17", "short form"),
+    ("nl/rem19", "positive modulation"),
+    ("nl/eq156", ""),
+}
+IDS = [f"nl/{name}" for name in nl_two_layer.__all__]
+
+
+def double(*values) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def test_every_check_is_of_a_claim_of_the_chapter():
+    assert len(IDS) == 32
+    assert set(IDS) <= set(claims_of("nl", "two-layer"))
+
+
+@pytest.mark.parametrize("claim", IDS)
+def test_check(claim):
+    run_check(nl_two_layer, claim, CORRECTED, draws=6)
+
+
+def test_other_draws_are_other_numbers():
+    first, again, other = (
+        [check.measured for check in nl_two_top.thm5(6, seed)] for seed in (0, 0, 1)
+    )
+    assert first == again != other
+
+
+def test_two_filters_cannot_be_exchanged_where_the_top_layer_has_not_converged():
+    """K = d = 1, w = (3, -4), s = (4, 3)/5, the bottom eigenvector: the control of nl/eq163."""
+    C, s = torch.eye(1, dtype=torch.float64), double(0.8, 0.6)
+    for w, b in (((3, -4), 0), ((-4, 3), -7 / 5), ((-0.5, -0.5), -7 / 10)):
+        W = double(*w).reshape(1, 2, 1)
+        assert two_layer.common_direction(C, s, W).item() == pytest.approx(b)
+
+
+def test_counterexample_to_the_short_form_of_delta():
+    d, b, scale = double(0, 0), double(1, 1), torch.tensor(0.25, dtype=torch.float64)
+    top = two_layer.top_of_rank_one(d, b, scale)
+    assert top.value.item() == pytest.approx(1 / 2) and top.Z.item() ** 2 == pytest.approx(8)
+    assert two_layer.modulation(top, b, scale).tolist() == pytest.approx([1 / 8, 1 / 8])
+
+
+def test_the_first_to_blow_up_can_lose_on_the_sphere():
+    """The flow with the projection is another one (the note of nl/eq148)."""
+    y, b = double(0.55, 0.835), double(1.7, 1.2)
+    assert modulation.critical_time(y, b).tolist() == pytest.approx([0.828, 0.742], abs=1e-3)
+    assert modulation.first_to_blow_up(y, b) == 1
+    end = modulation.simulate(y, b)
+    assert end.tolist() == pytest.approx([1, 0], abs=1e-6)
+
+
+def test_counterexamples_to_the_chances():
+    wide = modulation.win_probabilities(double(2, 0))
+    assert wide[0].item() == pytest.approx(1 / 2)
+    assert modulation.win_probability(double(1.5), 7).item() == 0.5
+
+
+def test_no_chance_beyond_a_gap_of_two():
+    """Where an odd power of Eq. 157 would be negative."""
+    assert modulation.win_probabilities(double(4, 4, 0))[2].item() == 0.0
+
+
+def test_two_fields_of_one_law_are_modulated_alike():
+    """The note of nl/rem20: delta_k Delta_k Delta_k^T is the same at sizes 1 and t."""
+    t = 0.1
+    d, b, size = double(0.7, 0.7 * t**2), double(0.4, 0.4 * t), double(1, t)
+    scale = torch.tensor(0.2, dtype=torch.float64)
+    top = two_layer.top_of_rank_one(d, b, scale)
+    strength = two_layer.modulation(top, b, scale) * size**2
+    assert np.isclose(*strength.tolist(), rtol=1e-12)
