@@ -106,9 +106,10 @@ def activate(u: Float[Tensor, "..."], kind: str) -> Float[Tensor, "..."]:
 
 
 def batch_norm(
-    h: Float[Tensor, "*b T"], weights: Float[Tensor, "*b T"], kind: str, eps: float = EPS
-) -> Float[Tensor, "*b T"]:
-    """BatchNorm of values that occur with given frequencies (sum 1 over the last axis).
+    h: Float[Tensor, "*units T"], weights: Float[Tensor, "*more T"], kind: str, eps: float = EPS
+) -> Float[Tensor, "*all T"]:
+    """BatchNorm of values that occur with given frequencies (sum 1 over the last axis); the other
+    axes broadcast.
 
     kind, of NORMALISATIONS: where gradients stop; the values are the same for all but "none".
     """
@@ -141,7 +142,8 @@ def outputs(
     """
     W, V = params["W"], params["V"]
     K, M, T = W.shape
-    one_hot = (tokens[..., None] == torch.arange(T)).to(W.dtype)
+    # Compared as 16-bit numbers: four times as fast, and the comparison is a tenth of a step.
+    one_hot = (tokens.to(torch.int16)[..., None] == torch.arange(T, dtype=torch.int16)).to(W.dtype)
     h = activate(W * norms, activation)  # K M T
     if norm != "none":
         counts = one_hot.mean(1)[:, :, None]  # views K 1 T
@@ -170,12 +172,12 @@ def loss(
     "released": their mean. Quadratic, "paper": sum over i and j != i of alpha (d_i^2 - d_ij^2) with
     alpha = 1/N, so that a sample's weights have about the sum they have in InfoNCE; "released":
     -(1 + 1/N) mean of positives + mean of the N x N similarities, positives on the diagonal, over
-    tau. Errors: unknown kind or protocol, tau <= 0.
+    tau. Errors: unknown kind or protocol, tau < 0.025.
     """
-    _one_of("loss", kind, LOSSES)
+    _one_of("kind", kind, LOSSES)
     _one_of("protocol", protocol, tuple(RATES))
-    if not tau > 0:
-        raise ValueError(f"tau: expected a temperature above 0, got {tau}")
+    if not tau >= 0.025:
+        raise ValueError(f"tau: expected at least 0.025 (float32 exponentials), got {tau}")
     # As torch's normalize, whose floor keeps a net with dead outputs finite.
     z = z * torch.rsqrt(z.square().sum(-1, keepdim=True).clamp(min=1e-24))
     a, b = z[0], z[1]
@@ -188,9 +190,9 @@ def loss(
             return (others - (n - 1) * positive.sum()) / n
         everything = (others + positive.sum()) / n**2
         return (everything - (1 + 1 / n) * positive.mean()) / tau
-    own = torch.eye(n, dtype=torch.bool)
-    logits = torch.where(own, positive[:, None], a @ a.T) / tau
-    entropy = logits.logsumexp(-1) - positive / tau
+    own = torch.zeros(n, n, dtype=z.dtype).fill_diagonal_(-torch.inf)
+    # Against the positive, the sum over negatives needs no maximum: exponents are below 2 / tau.
+    entropy = (((a / tau) @ a.T - (positive / tau)[:, None] + own).exp().sum(-1)).log1p()
     return tau * entropy.sum() if protocol == "paper" else entropy.mean()
 
 
@@ -202,9 +204,7 @@ def cosines(W: Float[Tensor, "*b K M T"]) -> Float[Tensor, "*b K T"]:
     return unit_rows(W).amax(-2)
 
 
-def matching(
-    best: Float[Tensor, "*b K T"], chosen: Bool[Tensor, "*b K T"]
-) -> Float[Tensor, "*b"]:
+def matching(best: Float[Tensor, "*b K T"], chosen: Bool[Tensor, "*b K T"]) -> Float[Tensor, "*b"]:
     """Mean over fields of the mean of `best` over the chosen tokens of the field.
 
     With R_k chosen it is nl's chi_+ (Eq. 16). With the others chosen it is chi_- (Eq. 181) but for
@@ -235,7 +235,7 @@ def configuration(
     P: int,
     beta: int,
     activation: str = "relu",
-    loss: str = "infonce",
+    kind: str = "infonce",
     protocol: str = "paper",
     norm: str = "none",
     zeta: float = 1.0,
@@ -252,7 +252,7 @@ def configuration(
     Errors: sizes that do not fit, zeta <= 0, an unknown name.
     """
     _one_of("activation", activation, (*ACTIVATIONS, *NON_HOMOGENEOUS))
-    _one_of("loss", loss, LOSSES)
+    _one_of("kind", kind, LOSSES)
     _one_of("protocol", protocol, tuple(RATES))
     _one_of("norm", norm, tuple(NORMALISATIONS))
     sizes = {"beta": beta, "fields": fields, "tokens": tokens, "generators": generators}
@@ -271,7 +271,7 @@ def configuration(
     if not 0 < zeta < math.inf:
         raise ValueError(f"zeta: expected a norm above 0, got {zeta}")
     sizes["filters"] = sizes["beta"] * P
-    names = {"activation": activation, "loss": loss, "protocol": protocol, "norm": norm}
+    names = {"activation": activation, "kind": kind, "protocol": protocol, "norm": norm}
     rate = RATES[protocol] if lr is None else lr
     run = {"seed": seed, "lr": rate, **HYPER, "P": P, "zeta": zeta, "fixed": fixed, "batch": batch}
     return run | sizes | names
@@ -296,7 +296,7 @@ def _data(key: Tensor, step: Tensor, c: Config) -> Tensor:
 def _loss(params: Params, batch: Tensor, c: Config) -> Tensor:
     released = c["protocol"] == "released"
     z = outputs(params, batch, c["norms"], c["activation"], c["norm"], per_view=released)
-    return loss(z, c["loss"], c["protocol"])
+    return loss(z, c["kind"], c["protocol"])
 
 
 def _metrics(params: Params, c: Config) -> dict[str, Tensor]:
@@ -316,7 +316,7 @@ PROBLEM = {
     "data": _data,
     "loss": _loss,
     "setup": _setup,
-    "static": ("fields", "tokens", "generators", "filters", "batch", "beta"),
+    "static": ("fields", "tokens", "generators", "filters", "fixed", "batch"),
 }
 """The functions of one run, as `sweep.train` takes them."""
 

@@ -61,7 +61,15 @@ def test_cells_have_mean_and_std_over_trials():
 
 def test_a_group_fed_by_leaves_is_left_out_of_its_children_s_covariance():
     rows = [
-        {"depth": 5, "low": 0.8, "width": 10, "seed": s, "step": t, "cov_s1100": 1.0, "own_s1100": t}
+        {
+            "depth": 5,
+            "low": 0.8,
+            "width": 10,
+            "seed": s,
+            "step": t,
+            "cov_s1100": 1.0,
+            "own_s1100": t,
+        }
         for s in range(3)
         for t in (1, 2)
     ]
