@@ -165,7 +165,7 @@ def test_infonce_is_the_family_s():
 
 def test_quadratic_losses_are_their_sums():
     z, y = unit_outputs()
-    own, sims = np.zeros((2, N, N))
+    sims = np.zeros((N, N))
     energy = 0.0
     for i in range(N):
         for j in range(N):
