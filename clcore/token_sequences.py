@@ -203,7 +203,7 @@ def cosines(W: Float[Tensor, "*b K M T"]) -> Float[Tensor, "*b K T"]:
     return unit_rows(W).amax(-2)
 
 
-def matching(best: Float[Tensor, "*b K T"], chosen: Bool[Tensor, "*b K T"]) -> Float[Tensor, "*b"]:
+def matching(best: Float[Tensor, "*b K T"], chosen: Bool[Tensor, "*#b K T"]) -> Float[Tensor, "*b"]:
     """Mean over fields of the mean of `best` over the chosen tokens of the field.
 
     With R_k chosen it is nl's chi_+ (Eq. 16). With the others chosen it is chi_- (Eq. 181) but for

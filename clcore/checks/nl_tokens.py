@@ -127,7 +127,7 @@ def _net(draws: int, seed: int) -> Iterator[Check]:
         gram.append(abs(np.diag(ts.norms(1.0, 6).double()) - np.eye(6)).max())
     yield Check(
         "nl/num2",
-        worst(*errors, *gram),
+        worst(*errors, np.array(gram)),
         1e-12,
         {"fields exchanged": typical(*shifted)},
         draws=len(errors),
