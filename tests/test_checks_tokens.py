@@ -68,6 +68,12 @@ def test_runs_as_the_paper_says_pass_every_figure_s_check():
     assert {r.evidence for r in figures} == {"protocol"}
 
 
+def test_tables_put_one_under_the_other_are_one_table():
+    made = runs()
+    parts = [made[made.seed == s].reset_index(drop=True) for s in range(3)]
+    pd.testing.assert_frame_equal(tables.cells(pd.concat(parts)), tables.cells(made))
+
+
 def test_less_than_full_size_is_partial():
     assert {tables.evidence(runs(steps=500)), tables.evidence(runs(seeds=2))} == {"partial"}
     found, _ = records(runs(steps=500))

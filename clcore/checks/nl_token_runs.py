@@ -32,9 +32,9 @@ def cells(runs: pd.DataFrame, column: str = "chi_plus", trained: bool = True) ->
     """Mean, std (n - 1) and count of `column` at the last step (or the first: random filters),
     one row a setting: activation, kind, norm, zeta, P, beta."""
     step = runs.step.max() if trained else 0
-    kept = runs[runs.step == step].assign(
-        zeta=runs.zeta.round(3), P=runs.P.astype(int), beta=runs.filters // runs.P.astype(int)
-    )
+    kept = runs[runs.step == step].reset_index(drop=True)
+    P = kept.P.round().astype(int)
+    kept = kept.assign(zeta=kept.zeta.round(3), P=P, beta=kept.filters // P)
     return kept.groupby(CELL)[column].agg(["mean", "std", "count"]).reset_index()
 
 
