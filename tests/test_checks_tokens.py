@@ -138,6 +138,8 @@ def test_table_1_agrees_with_itself_and_not_with_other_columns():
 def test_a_missing_panel_says_so():
     with pytest.raises(ValueError, match=r"expected runs with .*quadratic.* got none"):
         list(tables.fig10(runs().query("kind == 'infonce'")))
+    with pytest.raises(ValueError, match="expected runs of relu, linear and another activation"):
+        list(tables.fig9(runs().query("kind == 'infonce' and activation != 'leaky_relu'")))
     with pytest.raises(ValueError, match="expected one panel, got several"):
         tables.grid(tables.cells(runs()), activation="relu")
 

@@ -210,6 +210,8 @@ def fig9(runs: pd.DataFrame, column: str = "chi_minus") -> Iterator[Check]:
     """chi_- of ReLU nets against the other activations in the table, and against their chi_+.
     Controls: linear in its place, random filters."""
     kinds = sorted(set(runs.activation))
+    if not {"relu", "linear"} < set(kinds):
+        raise ValueError(f"expected runs of relu, linear and another activation, got {kinds}")
     panels = {a: _panel(runs, column, activation=a) for a in kinds}
     stacked = pd.concat({a: p.loc[p.index > 1, p.columns > 1].stack() for a, p in panels.items()})
     lowest = stacked.unstack(0).idxmin(axis=1)
