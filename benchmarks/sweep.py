@@ -10,7 +10,7 @@ the same loss of the same batches, drawn by the same generator, in one process, 
 steps; the table gives medians over all steps in ms per run and step, also of the loop's drawing.
 
 `dense` multiplies one-hot inputs; `table` computes the same function through a table of the
-tokens' contributions (`receptive_field_tokens`), in the loop as in the sweep. "of matmul" is the
+tokens' contributions (`token_sequences.outputs`), in the loop as in the sweep. "of matmul" is the
 rate of the dense net's products over what `torch.bmm` alone reaches at the same shapes.
 """
 
@@ -24,59 +24,44 @@ from pathlib import Path
 import torch
 
 from clcore import random as cr
+from clcore import token_sequences
 from clcore.lower import compiled, trace
-from clcore.networks import embed, receptive_field, receptive_field_init, receptive_field_tokens
+from clcore.networks import embed, receptive_field, receptive_field_init
 from clcore.step import Problem, flat_step, start
 
-K, D, GENERATORS, FIXED, IN_SET, BATCH, OUT = 10, 20, 40, 5, 5, 128, 50
-WARM_UP = 3
-HYPER = {"lr": 2e-3, "momentum": 0.9, "weight_decay": 5e-3}
+K, D, IN_SET, BATCH = 10, 20, 5, token_sequences.BATCH
+OUT, WARM_UP = token_sequences.OUTPUTS, 3
+HYPER = {"lr": 2e-3, **token_sequences.HYPER}
 
 
 def setup(key, config):
-    """Generators: FIXED of the K positions hold an in-set token, the others -1, the wildcard."""
-    allowed, places, picks = cr.split(key, 3)
-    tokens = cr.choice(allowed, D, IN_SET, K)
-    chosen = tokens.gather(1, cr.randint(picks, (K, GENERATORS), 0, IN_SET)).T
-    fixed = cr.choice(places, K, FIXED, GENERATORS)
-    fixed = torch.zeros(GENERATORS, K, dtype=torch.bool).scatter(1, fixed, True)
-    return {"generators": torch.where(fixed, chosen, -1), "embedding": torch.eye(D)}
+    patterns, _ = token_sequences.generators(key, IN_SET)
+    return {"patterns": patterns, "norms": torch.ones(D)}
 
 
 def data(key, step, config):
-    """Two views of each sample, `2N K`: one generator, its wildcards filled in twice."""
-    which, wild = cr.split(key)
-    pattern = config["generators"][cr.randint(which, BATCH, 0, GENERATORS)]
-    filled = cr.randint(wild, (2, BATCH, K), 0, D)
-    return torch.where(pattern < 0, filled, pattern).flatten(0, 1)
+    return token_sequences.views(key, config["patterns"], BATCH, D)
 
 
 def init(key, config):
     return receptive_field_init(key, K, config["M"], D, OUT)
 
 
-def info_nce(z, tau):
-    z = torch.nn.functional.normalize(z, dim=1)
-    a, b = z[:BATCH], z[BATCH:]
-    own = torch.eye(BATCH, dtype=torch.bool)
-    logits = torch.where(own, (a * b).sum(1, keepdim=True), a @ a.T) / tau
-    return -logits.log_softmax(1).diagonal().mean()
-
-
 def dense(params, tokens, config):
-    x = embed(tokens, config["embedding"])
-    return info_nce(receptive_field(params, x, "relu"), config["tau"])
+    x = embed(tokens.flatten(0, 1), torch.eye(D))
+    z = receptive_field(params, x, "relu").unflatten(0, (2, BATCH))
+    return token_sequences.loss(z, protocol="released")
 
 
 def table(params, tokens, config):
-    z = receptive_field_tokens(params, tokens, config["embedding"], "relu")
-    return info_nce(z, config["tau"])
+    z = token_sequences.outputs(params, tokens, config["norms"], "relu")
+    return token_sequences.loss(z, protocol="released")
 
 
 def plain_loop(loss, filters, steps):
     """One run the plain way: seconds of every step, and of drawing its batch."""
     keys = cr.split(cr.key(0), 3)
-    config = {"M": filters, "tau": torch.tensor(0.1)}
+    config = {"M": filters}
     config |= setup(keys[0], config)
     params = {n: w.requires_grad_() for n, w in init(keys[1], config).items()}
     optimizer = torch.optim.SGD(params.values(), **HYPER)
@@ -98,7 +83,7 @@ def prepare(loss, filters, runs, compile):
     problem = Problem(
         init, data, loss, None, None, setup, None, "sgd", ("M",), torch.device("cpu"), torch.float32
     )
-    configs = [{"seed": r, "tau": 0.1, "M": filters, **HYPER} for r in range(runs)]
+    configs = [{"seed": r, "M": filters, **HYPER} for r in range(runs)]
     part = start(problem, list(range(runs)), configs)
     step, state, fixed = flat_step(problem, part)
     step = trace(step, [*state, *fixed])

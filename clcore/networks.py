@@ -62,27 +62,6 @@ def receptive_field(
     return fields(params["W"], x, kind, slope).flatten(1) @ params["V"].T
 
 
-def receptive_field_tokens(
-    params: dict[str, Tensor],
-    tokens: Int[Tensor, "N K"],
-    embedding: Float[Tensor, "T d"],
-    kind: str,
-    slope: float = 0.05,
-) -> Float[Tensor, "N n"]:
-    """`receptive_field(params, embedding[tokens], kind)`, at a cost that does not grow with N * M.
-
-    A field sees one of T embeddings only, so its contribution to the output is a table with T
-    rows, and a sample's output is the sum of K rows of it.
-    """
-    W, V = params["W"], params["V"]
-    K, M, _ = W.shape
-    T = embedding.shape[0]
-    h = activate(W @ embedding.T, kind, slope)  # K M T
-    table = torch.bmm(h.transpose(1, 2), V.reshape(-1, K, M).permute(1, 2, 0))  # K T n
-    one_hot = torch.nn.functional.embedding(tokens, torch.eye(T, dtype=W.dtype, device=W.device))
-    return one_hot.flatten(1) @ table.flatten(0, 1)
-
-
 def mlp_init(key: Int[Tensor, ""], sizes: Sequence[int]) -> dict[str, Tensor]:
     """Weights W1, W2, ... of shapes `sizes[l+1] sizes[l]`, normal with variance 1/fan-in."""
     if len(sizes) < 2:

@@ -10,6 +10,7 @@ Integers and uniforms are the same bits on every device. `normal` passes them th
 device's own `erfinv`, so it agrees between devices to rounding only.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -135,6 +136,21 @@ def randint(
     if isinstance(low, int) and isinstance(high, int) and not 0 < high - low < 2**31:
         raise ValueError(f"randint: expected 0 < high - low < 2^31, got low={low}, high={high}")
     return ((_leading(key, shape, 32) * (high - low)) >> 32) + low
+
+
+def small_randint(key: Int[Tensor, "..."], shape: Shape, high: int) -> Int[Tensor, "..."]:
+    """Integers of `[0, high)` for small ranges, three a draw: a third of the cost of `randint`.
+
+    Each takes 21 bits, so that a value's probability is off by at most 2^-21. Errors: high < 1 or
+    above 2^16.
+    """
+    if not 0 < high <= 2**16:
+        raise ValueError(f"small_randint: expected 1 <= high <= 2^16, got {high}; use randint")
+    dims = _dims(shape)
+    count = math.prod(dims)
+    z = bits(key, -(-count // 3))
+    parts = torch.cat([_shift(z, places) & 0x1FFFFF for places in (1, 22, 43)], -1)
+    return ((parts[..., :count] * high) >> 21).reshape(*key.shape, *dims)
 
 
 def permutation(key: Int[Tensor, "..."], n: int, shape: Shape = ()) -> Int[Tensor, "... n"]:

@@ -165,3 +165,20 @@ def test_permutations_and_choices_are_uniform_and_without_repetition():
 def test_an_unknown_dtype_is_refused():
     with pytest.raises(ValueError, match=r"expected torch.float32 or torch.float64, got"):
         cr.uniform(KEYS[0], 3, dtype=torch.float16)
+
+
+def test_small_integers_are_uniform_and_a_function_of_the_key():
+    found = cr.small_randint(cr.key(torch.arange(3)), (50, 401), 20)
+    assert found.shape == (3, 50, 401) and found.min() == 0 and found.max() == 19
+    for i in range(3):
+        counts = torch.bincount(found[i].flatten(), minlength=20).double()
+        expected = counts.sum() / 20
+        assert ((counts - expected) ** 2 / expected).sum() < 43.8  # chi^2, 19 dof, p = 1e-3
+    assert torch.equal(found[1], cr.small_randint(cr.key(1), (50, 401), 20))
+    # The three parts of one draw are independent: pairs of all parts are uniform, too.
+    parts = cr.small_randint(cr.key(9), 30000, 4).unflatten(0, (3, -1))
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        counts = torch.bincount(4 * parts[a] + parts[b], minlength=16).double()
+        assert ((counts - 625) ** 2 / 625).sum() < 37.7  # 15 dof
+    with pytest.raises(ValueError, match=r"small_randint: expected 1 <= high <= 2\^16, got 0"):
+        cr.small_randint(cr.key(0), 3, 0)

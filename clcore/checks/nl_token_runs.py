@@ -1,0 +1,394 @@
+"""Figures 4, 9, 10, 11 and Table 1 of nl beside our runs (nl Sec. 5, App. E.2).
+
+Functions of a table of runs (`token_sequences.run`), recorded or of this build, all of one
+protocol. Full size: 16 settings (P, beta), 3 seeds, 5000 minibatches; anything less is `partial`.
+Every grid has a row of random filters, the same nets before training.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pandas as pd
+from scipy.stats import linregress, spearmanr
+
+from .. import ledger
+from ..ledger import Check
+from ..token_sequences import STEPS
+
+SIZES, FACTORS, REPEATS = (1, 3, 5, 10), (1, 2, 5, 10), 3
+SHARE = 0.9
+GROUP = ["activation", "kind", "norm", "zeta"]
+CELL = [*GROUP, "P", "beta"]
+VARIANTS = {
+    "mu_no__sigma_no": "neither",
+    "mu_no__sigma_yes": "variance",
+    "mu_yes__sigma_no": "mean",
+    "mu_yes__sigma_yes": "vanilla",
+}
+"""Columns of Table 1 and the BatchNorm of `token_sequences` each one is."""
+
+
+def cells(runs: pd.DataFrame, column: str = "chi_plus", trained: bool = True) -> pd.DataFrame:
+    """Mean, std (n - 1) and count of `column` at the last step (or the first: random filters),
+    one row a setting: activation, kind, norm, zeta, P, beta."""
+    step = runs.step.max() if trained else 0
+    kept = runs[runs.step == step].reset_index(drop=True)
+    P = kept.P.round().astype(int)
+    kept = kept.assign(zeta=kept.zeta.round(3), P=P, beta=kept.filters // P)
+    return kept.groupby(CELL)[column].agg(["mean", "std", "count"]).reset_index()
+
+
+def grid(table: pd.DataFrame, **chosen: str | float) -> pd.DataFrame:
+    """Means of one panel, P down and beta across. Errors: no such runs."""
+    for name, value in chosen.items():
+        table = table[table[name] == value]
+    if table.empty:
+        raise ValueError(f"expected runs with {chosen}, got none; train or record them first")
+    if table.duplicated(["P", "beta"]).any():
+        raise ValueError(f"expected one panel, got several under {chosen}; name more of {GROUP}")
+    return table.pivot(index="P", columns="beta", values="mean")
+
+
+def evidence(runs: pd.DataFrame) -> str:
+    """Whether runs are at full size: every setting 3 times, 5000 minibatches."""
+    table = cells(runs)
+    complete = table.groupby(GROUP).size().min() == len(SIZES) * len(FACTORS)
+    full = complete and table["count"].min() >= REPEATS and runs.step.max() >= STEPS
+    return "protocol" if full else "partial"
+
+
+def _panel(
+    runs: pd.DataFrame, column: str, trained: bool = True, **chosen: str | float
+) -> pd.DataFrame:
+    settings = {"kind": "infonce", "norm": "none", "zeta": 1.0} | chosen
+    return grid(cells(runs, column, trained), **settings)
+
+
+def _slope(panel: pd.DataFrame) -> float:
+    """Mean over P > 1 of the slope of the score in log beta."""
+    x = np.log(panel.columns.to_numpy(float))
+    return float(np.mean([linregress(x, row).slope for row in panel.loc[panel.index > 1].values]))
+
+
+def _gap(a: pd.DataFrame, b: pd.DataFrame) -> float:
+    """Mean difference of two panels over the standard error of that mean."""
+    gap = (a - b).to_numpy().ravel()
+    return float(gap.mean() / (gap.std(ddof=1) / len(gap) ** 0.5))
+
+
+def _beyond(runs: pd.DataFrame, column: str, a: dict, b: dict, trained: bool) -> float:
+    """Share of settings with P > 1, beta > 1 in which a exceeds b by 2 pooled std."""
+    table = cells(runs, column, trained).query("P > 1 and beta > 1")
+    spread = []
+    for chosen in (a, b):
+        rows = table
+        for name, value in chosen.items():
+            rows = rows[rows[name] == value]
+        spread.append(rows.set_index(["P", "beta"])[["mean", "std"]])
+    pooled = ((spread[0]["std"] ** 2 + spread[1]["std"] ** 2) / 2) ** 0.5
+    return float((spread[0]["mean"] - spread[1]["mean"] > 2 * pooled).mean())
+
+
+def fig4(runs: pd.DataFrame, column: str = "chi_plus") -> Iterator[Check]:
+    """The statements on ReLU and linear nets, on the means of the panels. Controls: random
+    filters, panels exchanged, the other end of the grid."""
+    kind, plain = evidence(runs), {"kind": "infonce", "norm": "none", "zeta": 1.0}
+    relu, linear = (_panel(runs, column, activation=a) for a in ("relu", "linear"))
+    before = _panel(runs, column, trained=False, activation="relu")
+    lead = linear - relu
+    yield Check(
+        "nl/fig4",
+        float(lead.loc[1, 1]),
+        0.0,
+        {"P = 5, beta = 5": float(lead.loc[5, 5])},
+        draws=REPEATS,
+        part="(a) at P = 1, beta = 1 linear is ahead of ReLU",
+        relation=">=",
+        evidence=kind,
+    )
+    yield Check(
+        "nl/fig4",
+        float((relu - before).loc[1, 10] - (relu - before).loc[1, 1]),
+        0.0,
+        {"linear": float((linear - before).loc[1, 10] - (linear - before).loc[1, 1])},
+        draws=REPEATS,
+        part="(a) at P = 1 ReLU needs a large beta",
+        relation=">=",
+        evidence=kind,
+        note=f"Beyond random filters. {relu.loc[1, 1]:.2f} at beta = 1, {relu.loc[1, 10]:.2f} "
+        f"at 10; random filters {before.loc[1, 1]:.2f} and {before.loc[1, 10]:.2f}.",
+    )
+    sides = {"activation": "relu"} | plain, {"activation": "linear"} | plain
+    yield Check(
+        "nl/fig4",
+        _beyond(runs, column, *sides, trained=True),
+        0.5,
+        {"random filters": _beyond(runs, column, *sides, trained=False)},
+        draws=9 * REPEATS,
+        part="(b) ReLU beats linear where P > 1 and beta > 1",
+        relation=">=",
+        evidence=kind,
+        note="Share of cells in which it does by two pooled standard deviations.",
+    )
+    ranks = [float(spearmanr(relu.columns, row).statistic) for row in relu.values]
+    yield Check(
+        "nl/fig4",
+        float(np.mean(ranks)),
+        0.8,
+        {"beta reversed": float(-np.mean(ranks))},
+        draws=16 * REPEATS,
+        part="(c) ReLU improves with beta",
+        relation=">=",
+        evidence=kind,
+        note="Mean over P of Spearman's rank correlation; P = 1, 3, 5, 10: "
+        + ", ".join(f"{r:.1f}" for r in ranks)
+        + ". Random filters rise with beta, too: more filters match better by chance.",
+    )
+    yield Check(
+        "nl/fig4",
+        abs(_slope(linear)) - abs(_slope(relu)) / 3,
+        0.0,
+        {"ReLU": abs(_slope(relu)) * 2 / 3},
+        draws=16 * REPEATS,
+        part="(c) linear is hardly affected by beta",
+        evidence=kind,
+        note=f"Slopes in log beta over P > 1: linear {_slope(linear):.3f}, ReLU "
+        f"{_slope(relu):.3f}, random filters {_slope(before):.3f}.",
+    )
+    for other in ("leaky_relu", "quadratic"):
+        if other in set(runs.activation):
+            chosen = {"activation": other} | plain
+            yield Check(
+                "nl/fig4",
+                _beyond(runs, column, chosen, sides[1], trained=True),
+                0.5,
+                {"random filters": _beyond(runs, column, chosen, sides[1], trained=False)},
+                draws=9 * REPEATS,
+                part=f"(d) {other} beats linear where P > 1 and beta > 1",
+                relation=">=",
+                evidence=kind,
+            )
+    yield from _losses("nl/fig4", runs, column, "(e) ")
+
+
+def _losses(claim: str, runs: pd.DataFrame, column: str, letter: str = "") -> Iterator[Check]:
+    """InfoNCE ahead of the quadratic loss, and the same trend in beta, for ReLU nets."""
+    ahead = _panel(runs, column, activation="relu")
+    behind = _panel(runs, column, activation="relu", kind="quadratic")
+    yield Check(
+        claim,
+        _gap(ahead, behind),
+        2.0,
+        {"losses exchanged": _gap(behind, ahead)},
+        draws=32 * REPEATS,
+        part=f"{letter}InfoNCE is ahead of the quadratic loss",
+        relation=">=",
+        evidence=evidence(runs),
+        note=f"Mean lead over its standard error; {(ahead - behind).to_numpy().mean():.3f} over "
+        f"{ahead.size} cells, positive in {int((ahead > behind).to_numpy().sum())}.",
+    )
+    slopes = [_slope(p) for p in (ahead, behind)]
+    yield Check(
+        claim,
+        float(np.prod(np.sign(slopes))),
+        1.0,
+        {"beta reversed": float(-np.prod(np.sign(slopes)))},
+        draws=32 * REPEATS,
+        part=f"{letter}the same trend in beta",
+        relation=">=",
+        evidence=evidence(runs),
+        note=f"Slopes in log beta over P > 1: {slopes[0]:.3f} and {slopes[1]:.3f}.",
+    )
+
+
+def fig10(runs: pd.DataFrame, column: str = "chi_plus") -> Iterator[Check]:
+    """The quadratic loss against InfoNCE. Controls: losses exchanged, beta reversed."""
+    yield from _losses("nl/fig10", runs, column)
+
+
+def fig9(runs: pd.DataFrame, column: str = "chi_minus") -> Iterator[Check]:
+    """chi_- of ReLU nets against the other activations in the table, and against their chi_+.
+    Controls: linear in its place, random filters."""
+    kinds = sorted(set(runs.activation))
+    if not {"relu", "linear"} < set(kinds):
+        raise ValueError(f"expected runs of relu, linear and another activation, got {kinds}")
+    panels = {a: _panel(runs, column, activation=a) for a in kinds}
+    stacked = pd.concat({a: p.loc[p.index > 1, p.columns > 1].stack() for a, p in panels.items()})
+    lowest = stacked.unstack(0).idxmin(axis=1)
+    yield Check(
+        "nl/fig9",
+        float((lowest == "relu").mean()),
+        0.5,
+        {"linear": float((lowest == "linear").mean())},
+        draws=9 * len(kinds) * REPEATS,
+        part="ReLU has the lowest chi_-",
+        relation=">=",
+        evidence=evidence(runs),
+        note=f"Share of cells with P > 1, beta > 1, among {', '.join(kinds)}.",
+    )
+    yield from _inside("nl/fig9", runs, column, "chi_+ above chi_- for ReLU", 0.05, SIZES)
+
+
+def _inside(
+    claim: str, runs: pd.DataFrame, column: str, part: str, bound: float, sizes: tuple[int, ...]
+) -> Iterator[Check]:
+    """Mean over settings of chi_+ - chi_- of ReLU nets."""
+    plus = column.replace("minus", "plus")
+    gaps = []
+    for trained in (True, False):
+        sides = [_panel(runs, c, trained, activation="relu") for c in (plus, column)]
+        gaps.append((sides[0] - sides[1]).loc[list(sizes)])
+    yield Check(
+        claim,
+        float(gaps[0].to_numpy().mean()),
+        bound,
+        {"random filters": float(gaps[1].to_numpy().mean())},
+        draws=len(sizes) * 4 * REPEATS,
+        part=part,
+        relation=">=",
+        evidence=evidence(runs),
+        note=f"Mean over settings; the least is {gaps[0].to_numpy().min():.2f}.",
+    )
+
+
+def rem22(runs: pd.DataFrame, column: str = "chi_minus") -> Iterator[Check]:
+    """Weights concentrate on the tokens of the generators. Control: random filters."""
+    yield from _inside("nl/rem22", runs, column, "chi_+ - chi_- of ReLU nets", 0.2, (1, 3, 5))
+
+
+def fig11(runs: pd.DataFrame, column: str = "chi_plus", norm: str = "mean") -> Iterator[Check]:
+    """BatchNorm against none at zeta = 2, 5, 10. Controls: random filters, exchanged."""
+    gains, kind = {}, evidence(runs)
+    for zeta in (2.0, 5.0, 10.0):
+        sides = [_panel(runs, column, activation="relu", norm=n, zeta=zeta) for n in (norm, "none")]
+        gap = sides[0] - sides[1]
+        gains[zeta] = float(gap.loc[gap.index > 1, gap.columns > 1].to_numpy().mean())
+    each = [
+        {"activation": "relu", "kind": "infonce", "norm": n, "zeta": 10.0} for n in (norm, "none")
+    ]
+    yield Check(
+        "nl/fig11",
+        _beyond(runs, column, *each, trained=True),
+        0.5,
+        {"random filters": _beyond(runs, column, *each, trained=False)},
+        draws=18 * REPEATS,
+        part="BatchNorm is ahead at zeta = 10 where P > 1 and beta > 1",
+        relation=">=",
+        evidence=kind,
+    )
+    yield Check(
+        "nl/fig11",
+        gains[10.0] - gains[2.0],
+        0.0,
+        {"exchanged": gains[2.0] - gains[10.0]},
+        draws=96 * REPEATS,
+        part="the gain grows with zeta",
+        relation=">=",
+        evidence=kind,
+        note="Mean gains: " + ", ".join(f"zeta = {z:.0f}: {g:.2f}" for z, g in gains.items()),
+    )
+
+
+# --------------------------------------------------------------------------------------- Table 1
+
+
+def printed() -> pd.DataFrame:
+    """Table 1 as printed: beta, P, norm, paper, paper_std; 64 rows."""
+    rows = [
+        (int(beta[5:]), int(P[2:]), VARIANTS[column], value["mean"], value["std"])
+        for beta, sizes in ledger.claim("nl/tab1")["numbers"]["cells"].items()
+        for P, columns in sizes.items()
+        for column, value in columns.items()
+    ]
+    return pd.DataFrame(rows, columns=["beta", "P", "norm", "paper", "paper_std"])
+
+
+def table1(runs: pd.DataFrame, column: str = "chi_plus") -> pd.DataFrame:
+    """Table 1 beside our means, and whether a cell agrees by the ledger's rule (the paper's n,
+    which it does not state here, is the 3 of its figures)."""
+    ours = cells(runs, column).query("zeta == 10 and activation == 'relu' and kind == 'infonce'")
+    table = printed().merge(ours[["beta", "P", "norm", "mean", "std", "count"]], "inner")
+    return table.assign(agrees=_agree(table, table))
+
+
+def _agree(table: pd.DataFrame, ours: pd.DataFrame) -> list[bool]:
+    columns = (ours["mean"], ours["std"], ours["count"], table.paper, table.paper_std)
+    return [
+        ledger.agreement(m, s, int(n), theirs, spread, REPEATS, 0.01)
+        for m, s, n, theirs, spread in zip(*columns, strict=True)
+    ]
+
+
+def _exchanged(table: pd.DataFrame) -> float:
+    """Share of printed cells that agree with our results of the variants in another order."""
+    names = list(VARIANTS.values())
+    other = table.norm.map(dict(zip(names, names[::-1], strict=True)))
+    at = pd.MultiIndex.from_frame(table[["beta", "P"]].assign(norm=other))
+    ours = table.set_index(["beta", "P", "norm"]).reindex(at)
+    return float(np.mean(_agree(table, ours)))
+
+
+def _order(table: pd.DataFrame, value: str) -> pd.Series:
+    """(mean, no variance) minus (mean and variance), one row a setting."""
+    wide = table.pivot(index=["beta", "P"], columns="norm", values=value)
+    return wide["mean"] - wide["vanilla"]
+
+
+def tab1(runs: pd.DataFrame, released: pd.DataFrame, column: str = "chi_plus") -> Iterator[Check]:
+    """All 64 cells by the agreement rule, and the order of the last two columns. Controls:
+    variants in another order."""
+    table, other = table1(runs, column), table1(released, column)
+    yield Check(
+        "nl/tab1",
+        float(table.agrees.mean()),
+        SHARE,
+        {"variants exchanged": _exchanged(table)},
+        draws=int(table["count"].sum()),
+        part="cells",
+        relation=">=",
+        evidence=evidence(runs),
+        note=f"{table.agrees.sum()} of {len(table)} cells agree at the paper's rate; "
+        f"{other.agrees.sum()} of {len(other)} at the released one.",
+    )
+    for name, rows, value, source in (
+        ("printed numbers", table, "paper", "exact"),
+        ("our runs", table, "mean", evidence(runs)),
+        ("our runs, released", other, "mean", evidence(released)),
+    ):
+        gain = _order(rows, value)
+        reversed_at = [f"({b}, {p})" for (b, p), g in gain.items() if g < 0]
+        yield Check(
+            "nl/tab1",
+            float(gain.mean()),
+            0.02,
+            {"exchanged": float(-gain.mean())},
+            draws=len(gain),
+            part=f"better without the variance's gradient, {name}",
+            relation=">=",
+            evidence=source,
+            note="Mean gain over settings; reversed at (beta, P) = "
+            + (", ".join(reversed_at) or "none"),
+        )
+
+
+def beside(
+    runs: pd.DataFrame, released: pd.DataFrame, column: str = "chi_plus"
+) -> list[Callable[[int, int], Iterator[Check]]]:
+    """The checks of the figures and of Table 1, as `Ledger.run` takes them.
+
+    runs: at the paper's rate; released: at the released one. All functions but tab1 read `runs`.
+    """
+    minus = column.replace("plus", "minus")
+    return [
+        lambda draws, seed: fig4(runs, column),
+        lambda draws, seed: fig9(_bare(runs), minus),
+        lambda draws, seed: fig10(runs, column),
+        lambda draws, seed: fig11(runs, column),
+        lambda draws, seed: rem22(runs, minus),
+        lambda draws, seed: tab1(runs, released, column),
+    ]
+
+
+def _bare(runs: pd.DataFrame) -> pd.DataFrame:
+    """InfoNCE on tokens of norm 1, without BatchNorm."""
+    return runs.query("kind == 'infonce' and norm == 'none' and zeta == 1")

@@ -1,0 +1,152 @@
+"""The token experiment's checks: the exact ones, and those on tables of runs."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from chapter_checks import run_check
+
+from clcore import ledger
+from clcore import token_sequences as ts
+from clcore.checks import nl_token_runs as tables
+from clcore.checks import nl_tokens
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+CORRECTED = {("nl/eq181", "range")}
+
+
+@pytest.mark.parametrize("claim", ["nl/num2", "nl/eq16", "nl/eq181", "nl/num3"])
+def test_check(claim):
+    run_check(nl_tokens, claim, CORRECTED, draws=6)
+
+
+def score(activation, kind, norm, zeta, P, beta):
+    """What the paper says of chi_+, as a formula."""
+    if activation == "linear":
+        return 0.9 if P == 1 else 0.4 + 0.001 * beta
+    value = 0.5 + 0.17 * np.log(beta) - 0.05 * (kind == "quadratic")
+    if zeta > 1 and norm == "none":
+        value -= 0.03 * zeta
+    return value - 0.1 * (norm == "vanilla")
+
+
+def runs(steps=5000, seeds=3, change=None):
+    """Runs as the paper says they are: activations, losses, BatchNorm at three zeta, Table 1."""
+    panels = [(a, k, "none", 1.0) for a in ("relu", "linear") for k in ts.LOSSES]
+    panels += [("leaky_relu", "infonce", "none", 1.0)]
+    panels += [("relu", "infonce", n, z) for n in ("none", "mean") for z in (2.0, 5.0, 10.0)]
+    panels += [("relu", "infonce", n, 10.0) for n in ("neither", "variance", "vanilla")]
+    names = ["activation", "kind", "norm", "zeta"]
+    rows = []
+    for panel, P, beta, s in itertools.product(panels, tables.SIZES, tables.FACTORS, range(seeds)):
+        own = (change or score)(*panel, P, beta)
+        for step in (0, steps):
+            by_chance = 0.2 + 0.05 * np.log(beta)
+            value = own if step else by_chance
+            minus = 0.1 + 0.1 * (panel[0] != "relu") if step else by_chance
+            jitter = 0.01 * (s - 1)
+            row = dict(zip(names, panel, strict=True)) | {"seed": s, "P": float(P), "step": step}
+            scores = {"chi_plus": value + jitter, "chi_minus": minus + jitter}
+            rows.append(row | {"filters": beta * P} | scores)
+    return pd.DataFrame(rows)
+
+
+def records(made):
+    book = ledger.Ledger("any")
+    checks = tables.beside(made, made)
+    return book.run(checks, draws=1, seed=0), book
+
+
+def test_runs_as_the_paper_says_pass_every_figure_s_check():
+    found, _ = records(runs())
+    figures = [r for r in found if r.claim != "nl/tab1"]
+    assert {r.claim for r in figures} == {
+        f"nl/{n}" for n in ("fig4", "fig9", "fig10", "fig11", "rem22")
+    }
+    assert all(r.passed for r in figures), [r.part for r in figures if not r.passed]
+    assert {r.evidence for r in figures} == {"protocol"}
+
+
+def test_tables_put_one_under_the_other_are_one_table():
+    made = runs()
+    parts = [made[made.seed == s].reset_index(drop=True) for s in range(3)]
+    pd.testing.assert_frame_equal(tables.cells(pd.concat(parts)), tables.cells(made))
+
+
+def test_less_than_full_size_is_partial():
+    assert {tables.evidence(runs(steps=500)), tables.evidence(runs(seeds=2))} == {"partial"}
+    found, _ = records(runs(steps=500))
+    assert {r.evidence for r in found if "printed" not in r.part} == {"partial"}
+
+
+@pytest.mark.parametrize(
+    ("what", "part"),
+    [
+        (
+            lambda *c: 0.8 + 0.01 * c[5] - 0.01 * (c[1] == "quadratic"),
+            "(b) ReLU beats linear where P > 1 and beta > 1",
+        ),
+        (lambda *c: score(*c[:5], 10 / c[5]), "(c) ReLU improves with beta"),
+        (
+            lambda *c: score("relu", *c[1:]) + 0.5 * (c[0] == "linear") * (c[4] == 1),
+            "(c) linear is hardly affected by beta",
+        ),
+        (
+            lambda *c: score(c[0], "infonce", *c[2:]) + 0.01 * (c[1] == "quadratic"),
+            "(e) InfoNCE is ahead of the quadratic loss",
+        ),
+    ],
+)
+def test_other_runs_fail(what, part):
+    """With the trend gone the check fails; the controls are then judged by nobody."""
+    made = runs(change=what)
+    found = {c.part: c for c in tables.fig4(made)}[part]
+    fails = found.measured < found.bound if found.relation == ">=" else found.measured > found.bound
+    assert fails
+
+
+def test_the_printed_table_is_the_paper_s():
+    table = tables.printed().set_index(["beta", "P", "norm"])
+    assert len(table) == 64
+    assert table.loc[(1, 3, "variance")].tolist() == [-0.03, 0.01]
+    assert table.loc[(10, 5, "neither")].tolist() == [0.98, 0.02]
+    assert table.loc[(2, 1, "mean")].tolist() == [0.63, 0.11]
+    assert table.loc[(2, 1, "vanilla")].tolist() == [0.33, 0.12]
+
+
+def test_table_1_agrees_with_itself_and_not_with_other_columns():
+    rows = []
+    for r in tables.printed().itertuples():
+        for s in range(3):
+            value = r.paper + (s - 1) * r.paper_std
+            fixed = {"activation": "relu", "kind": "infonce", "zeta": 10.0, "step": 5000}
+            sizes = {"P": float(r.P), "filters": r.P * r.beta, "seed": s, "norm": r.norm}
+            rows.append(fixed | sizes | {"chi_plus": value})
+    made = pd.DataFrame(rows)
+    first = {c.part: c for c in tables.tab1(made, made)}
+    assert first["cells"].measured == 1 and first["cells"].control["variants exchanged"] < 0.6
+    gain = first["better without the variance's gradient, our runs"].measured
+    assert gain == pytest.approx(
+        first["better without the variance's gradient, printed numbers"].measured
+    )
+    table = tables.table1(made)
+    assert table["mean"].to_numpy() == pytest.approx(table.paper)
+    assert table["std"].to_numpy() == pytest.approx(table.paper_std)
+
+
+def test_a_missing_panel_says_so():
+    with pytest.raises(ValueError, match=r"expected runs with .*quadratic.* got none"):
+        list(tables.fig10(runs().query("kind == 'infonce'")))
+    with pytest.raises(ValueError, match="expected runs of relu, linear and another activation"):
+        list(tables.fig9(runs().query("kind == 'infonce' and activation != 'leaky_relu'")))
+    with pytest.raises(ValueError, match="expected one panel, got several"):
+        tables.grid(tables.cells(runs()), activation="relu")
+
+
+def test_real_runs_have_the_columns_that_the_checks_read():
+    sizes = {"fields": 3, "tokens": 12, "generators": 5, "fixed": 2, "batch": 8}
+    configs = [ts.configuration(s, P, 2, **sizes) for s in range(2) for P in (1, 3)]
+    table = tables.cells(ts.run(configs, steps=2, progress=False).table)
+    assert table.P.tolist() == [1, 3] and table.beta.tolist() == [2, 2]
+    assert table["count"].tolist() == [2, 2] and table["mean"].notna().all()
