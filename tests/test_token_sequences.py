@@ -80,6 +80,7 @@ def by_loops(p, tokens, norms, activation, kind, per_view):
         "relu": torch.relu,
         "leaky_relu": lambda u: torch.nn.functional.leaky_relu(u, 0.05),
         "quadratic": lambda u: u**2,
+        "cubic": lambda u: u**3,
         "sigmoid": torch.sigmoid,
         "tanh": torch.tanh,
     }
