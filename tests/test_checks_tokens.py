@@ -47,7 +47,8 @@ def runs(steps=5000, seeds=3, change=None):
             minus = 0.1 + 0.1 * (panel[0] != "relu") if step else by_chance
             jitter = 0.01 * (s - 1)
             row = dict(zip(names, panel, strict=True)) | {"seed": s, "P": float(P), "step": step}
-            scores = {"chi_plus": value + jitter, "chi_minus": minus + jitter}
+            plus = value + jitter
+            scores = {"chi_plus": plus, "released_plus": plus, "chi_minus": minus + jitter}
             rows.append(row | {"filters": beta * P} | scores)
     return pd.DataFrame(rows)
 
@@ -122,7 +123,7 @@ def test_table_1_agrees_with_itself_and_not_with_other_columns():
             value = r.paper + (s - 1) * r.paper_std
             fixed = {"activation": "relu", "kind": "infonce", "zeta": 10.0, "step": 5000}
             sizes = {"P": float(r.P), "filters": r.P * r.beta, "seed": s, "norm": r.norm}
-            rows.append(fixed | sizes | {"chi_plus": value})
+            rows.append(fixed | sizes | {"chi_plus": value, "released_plus": value})
     made = pd.DataFrame(rows)
     first = {c.part: c for c in tables.tab1(made, made)}
     assert first["cells"].measured == 1 and first["cells"].control["variants exchanged"] < 0.6
