@@ -174,7 +174,7 @@ def agreement(
     if n < 1 or their_n < 1:
         raise LedgerError(f"expected at least one run a cell, got {n} and {their_n}")
     error = math.sqrt(std**2 / n + their_std**2 / their_n)
-    return abs(ours - theirs) <= 2 * error + unit / 2
+    return bool(abs(ours - theirs) <= 2 * error + unit / 2)
 
 
 # ----------------------------------------------------------------------------------- the verdict
