@@ -71,7 +71,8 @@ def chapter_key(notebook: Path, parameters: dict[str, Any]) -> str:
         for path in sorted((root / "data" / "recorded" / notebook.stem).glob("*.csv")):
             parts += [path.name.encode(), path.read_bytes()]
     parts.append((root / "requirements.txt").read_bytes())
-    parts.append(json.dumps([platform.python_version(), _versions()]).encode())
+    versions = [platform.python_version(), sorted(_versions().items())]
+    parts.append(json.dumps(versions).encode())
     return sha256(*parts)[:20]
 
 
