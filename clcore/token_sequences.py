@@ -245,10 +245,11 @@ def configuration(
     generators: int = 40,
     fixed: int = 5,
     batch: int = BATCH,
+    confined: bool = True,
 ) -> Config:
     """One run: P tokens in R_k, beta * P filters a field; the rate is the protocol's unless given.
 
-    Errors: sizes that do not fit, zeta <= 0, an unknown name.
+    confined: generators draw their tokens from R_k, or, as a control, from all tokens. Errors: sizes that do not fit, zeta <= 0, an unknown name.
     """
     _one_of("activation", activation, (*ACTIVATIONS, *NON_HOMOGENEOUS))
     _one_of("kind", kind, LOSSES)
@@ -273,12 +274,15 @@ def configuration(
     names = {"activation": activation, "kind": kind, "protocol": protocol, "norm": norm}
     rate = RATES[protocol] if lr is None else lr
     run = {"seed": seed, "lr": rate, **HYPER, "P": P, "zeta": zeta, "fixed": fixed, "batch": batch}
-    return run | sizes | names
+    return run | sizes | names | {"confined": bool(confined)}
 
 
 def _setup(key: Tensor, c: Config) -> dict[str, Tensor]:
     sizes = {"fields": c["fields"], "tokens": c["tokens"], "count": c["generators"]}
-    patterns, in_set = generators(key, c["P"].long(), fixed=c["fixed"], **sizes)
+    P = c["P"].long()
+    patterns, in_set = generators(key, P, fixed=c["fixed"], **sizes)
+    if not c["confined"]:
+        patterns, _ = generators(key, torch.full_like(P, c["tokens"]), fixed=c["fixed"], **sizes)
     present = (patterns[:, :, None] == torch.arange(c["tokens"])).any(0)
     found = {"patterns": patterns, "in_set": in_set, "present": present}
     return found | {"norms": norms(c["zeta"], c["tokens"])}
@@ -315,7 +319,7 @@ PROBLEM = {
     "data": _data,
     "loss": _loss,
     "setup": _setup,
-    "static": ("fields", "tokens", "generators", "filters", "fixed", "batch"),
+    "static": ("fields", "tokens", "generators", "filters", "fixed", "batch", "confined"),
 }
 """The functions of one run, as `sweep.train` takes them."""
 

@@ -1,0 +1,65 @@
+"""The panels of nl Figs. 4, 9, 10, 11 and Table 1: which runs of `token_sequences` each one needs.
+
+A panel is a grid of P (tokens in a field's set) by beta (filters a token) of one net and loss. The
+figures share most of them: Fig. 4 is in Figs. 9 and 10, Fig. 11 at zeta = 10 is in Table 1.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from . import token_sequences as ts
+
+SIZES, FACTORS = (1, 3, 5, 10), (1, 2, 5, 10)
+FIGURE_SEEDS, TABLE_SEEDS = 3, 10
+VARIANTS = ("neither", "variance", "mean", "vanilla")
+NON_HOMOGENEOUS = "sigmoid"
+
+ACTIVATIONS = ("relu", "linear", "leaky_relu", "quadratic", NON_HOMOGENEOUS)
+PANELS: dict[str, dict[str, Any]] = (
+    {f"{k}-{a}": {"activation": a, "kind": k} for k in ts.LOSSES for a in ACTIVATIONS}
+    | {f"plain-{z}": {"zeta": float(z)} for z in (2, 5, 10)}
+    | {f"mean-{z}": {"zeta": float(z), "norm": "mean"} for z in (2, 5)}
+    | {f"{n}-10": {"zeta": 10.0, "norm": n} for n in VARIANTS}
+    | {"unconfined": {"confined": False}}
+)
+"""What each panel changes: ReLU, InfoNCE, no BatchNorm, tokens of norm 1 are the rule."""
+
+COLUMNS = (
+    *("seed", "lr", "activation", "kind", "norm", "zeta", "confined", "P", "filters", "step"),
+    *("chi_plus", "chi_minus", "released_plus", "released_minus", "diverged"),
+)
+
+
+def seeds(panel: str) -> int:
+    """The paper's number of repeats: 3, and 10 for the panels of Table 1."""
+    return TABLE_SEEDS if panel in {f"{n}-10" for n in VARIANTS} else FIGURE_SEEDS
+
+
+def runs(
+    panel: str,
+    protocol: str,
+    repeats: Sequence[int],
+    steps: int = ts.STEPS,
+    sizes: Sequence[int] = SIZES,
+    factors: Sequence[int] = FACTORS,
+    lr: float | None = None,
+    checkpoint: Path | None = None,
+    **options: Any,
+) -> pd.DataFrame:
+    """Train a panel: one row a run and step, the first (random filters) and the last.
+
+    repeats: seeds; options: of `token_sequences.run`. Errors: an unknown panel.
+    """
+    if panel not in PANELS:
+        raise ValueError(f"panel: expected one of {', '.join(PANELS)}, got {panel!r}")
+    configs = [
+        ts.configuration(seed, P, beta, protocol=protocol, lr=lr, **PANELS[panel])
+        for P in sizes
+        for beta in factors
+        for seed in repeats
+    ]
+    found = ts.run(configs, steps, checkpoint=checkpoint, **options)
+    return found.table[list(COLUMNS)]
