@@ -31,7 +31,11 @@ from clcore.step import Problem, flat_step, start
 
 K, D, IN_SET, BATCH = 10, 20, 5, token_sequences.BATCH
 OUT, WARM_UP = token_sequences.OUTPUTS, 3
-HYPER = {"lr": 2e-3, **token_sequences.HYPER}
+HYPER = {
+    "lr": 2e-3,
+    "momentum": token_sequences.MOMENTUM,
+    "weight_decay": token_sequences.WEIGHT_DECAY,
+}
 
 
 def setup(key, config):

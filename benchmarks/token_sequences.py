@@ -61,7 +61,9 @@ def plain_loop(config):
     patterns, _ = ts.generators(cr.key(0), config["P"])
     params = networks.receptive_field_init(cr.key(1), 10, config["filters"], 20, ts.OUTPUTS)
     params = {n: w.requires_grad_() for n, w in params.items()}
-    optimizer = torch.optim.SGD(params.values(), lr=config["lr"], **ts.HYPER)
+    optimizer = torch.optim.SGD(
+        params.values(), lr=config["lr"], momentum=ts.MOMENTUM, weight_decay=ts.WEIGHT_DECAY
+    )
     count = iter(range(10**9))
 
     def step():

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from . import token_sequences as ts
+from .sweep import Result
 
 SIZES, FACTORS = (1, 3, 5, 10), (1, 2, 5, 10)
 FIGURE_SEEDS, TABLE_SEEDS = 3, 10
@@ -24,11 +25,28 @@ PANELS: dict[str, dict[str, Any]] = (
     | {f"mean-{z}": {"zeta": float(z), "norm": "mean"} for z in (2, 5)}
     | {f"{n}-10": {"zeta": 10.0, "norm": n} for n in VARIANTS}
     | {"unconfined": {"confined": False}}
+    | {"decay": {"weight_decay": 0.05}, "rate": {"lr": ts.RATES["paper"]}}
 )
-"""What each panel changes: ReLU, InfoNCE, no BatchNorm, tokens of norm 1 are the rule."""
+"""What each panel changes: ReLU, InfoNCE, no BatchNorm, tokens of norm 1 are the rule.
+
+Ours: "unconfined", whose generators use every token; "decay", with ten times the weight decay; and
+"rate", with the paper's learning rate whatever the loss.
+"""
 
 COLUMNS = (
-    *("seed", "lr", "activation", "kind", "norm", "zeta", "confined", "P", "filters", "step"),
+    *(
+        "seed",
+        "lr",
+        "weight_decay",
+        "activation",
+        "kind",
+        "norm",
+        "zeta",
+        "confined",
+        "P",
+        "filters",
+        "step",
+    ),
     *("chi_plus", "chi_minus", "released_plus", "released_minus", "diverged"),
 )
 
@@ -45,7 +63,6 @@ def runs(
     steps: int = ts.STEPS,
     sizes: Sequence[int] = SIZES,
     factors: Sequence[int] = FACTORS,
-    lr: float | None = None,
     checkpoint: Path | None = None,
     **options: Any,
 ) -> pd.DataFrame:
@@ -56,10 +73,40 @@ def runs(
     if panel not in PANELS:
         raise ValueError(f"panel: expected one of {', '.join(PANELS)}, got {panel!r}")
     configs = [
-        ts.configuration(seed, P, beta, protocol=protocol, lr=lr, **PANELS[panel])
+        ts.configuration(seed, P, beta, protocol=protocol, **PANELS[panel])
         for P in sizes
         for beta in factors
         for seed in repeats
     ]
     found = ts.run(configs, steps, checkpoint=checkpoint, **options)
     return found.table[list(COLUMNS)]
+
+
+# ------------------------------------------------------------------------------------- Figure 5
+
+
+def filters(
+    protocol: str,
+    repeats: Sequence[int],
+    tokens: int = 20,
+    steps: int = ts.STEPS,
+    activations: Sequence[str] = ("relu", "linear"),
+    checkpoint: Path | None = None,
+    **options: Any,
+) -> Result:
+    """Nets of nl Fig. 5, P = 3 and beta = 5, with their filters (`params`, `setup` of a run).
+
+    tokens: 20 as in the text, 8 as in the figure's caption.
+    """
+    configs = [
+        ts.configuration(seed, 3, 5, a, protocol=protocol, tokens=tokens)
+        for a in activations
+        for seed in repeats
+    ]
+    return ts.run(configs, steps, checkpoint=checkpoint, **options)
+
+
+def found(result: Result) -> pd.DataFrame:
+    """Which tokens have a filter: one row a net and step, the first and the last."""
+    table = result.table
+    return table[["seed", "activation", "tokens", "step", *ts.FOUND]]

@@ -26,7 +26,7 @@ from .sweep import Result, train
 
 TEMPERATURE, EPS, SLOPE = 0.1, 1e-5, 0.05
 STEPS, BATCH, OUTPUTS = 5000, 128, 50
-HYPER = {"momentum": 0.9, "weight_decay": 5e-3}
+MOMENTUM, WEIGHT_DECAY = 0.9, 5e-3
 RATES = {"paper": 2e-3, "released": 2e-2}
 LOSSES = ("infonce", "quadratic")
 
@@ -226,6 +226,19 @@ def released_matching(
     return each.sum(-1) / (count > 0).sum(-1)
 
 
+FOUND = ("all_found", "any_found", "other_found")
+
+
+def found(
+    best: Float[Tensor, "*b K T"], chosen: Bool[Tensor, "*#b K T"], above: float = 0.9
+) -> dict[str, Float[Tensor, "*b"]]:
+    """Shares of the fields in which each, or any, chosen token has a filter with a cosine above
+    `above`, and in which a token that is not chosen has one."""
+    has = best > above
+    shares = (has | ~chosen).all(-1), (has & chosen).any(-1), (has & ~chosen).any(-1)
+    return {name: share.to(best.dtype).mean(-1) for name, share in zip(FOUND, shares, strict=True)}
+
+
 # --------------------------------------------------------------------------------------- the runs
 
 
@@ -240,6 +253,7 @@ def configuration(
     zeta: float = 1.0,
     *,
     lr: float | None = None,
+    weight_decay: float = WEIGHT_DECAY,
     fields: int = 10,
     tokens: int = 20,
     generators: int = 40,
@@ -249,7 +263,8 @@ def configuration(
 ) -> Config:
     """One run: P tokens in R_k, beta * P filters a field; the rate is the protocol's unless given.
 
-    confined: generators draw their tokens from R_k, or, as a control, from all tokens. Errors: sizes that do not fit, zeta <= 0, an unknown name.
+    confined: generators draw their tokens from R_k, or, as a control, from all tokens.
+    Errors: sizes that do not fit, zeta <= 0, an unknown name.
     """
     _one_of("activation", activation, (*ACTIVATIONS, *NON_HOMOGENEOUS))
     _one_of("kind", kind, LOSSES)
@@ -273,7 +288,8 @@ def configuration(
     sizes["filters"] = sizes["beta"] * P
     names = {"activation": activation, "kind": kind, "protocol": protocol, "norm": norm}
     rate = RATES[protocol] if lr is None else lr
-    run = {"seed": seed, "lr": rate, **HYPER, "P": P, "zeta": zeta, "fixed": fixed, "batch": batch}
+    sgd = {"lr": rate, "momentum": MOMENTUM, "weight_decay": weight_decay}
+    run = {"seed": seed, **sgd, "P": P, "zeta": zeta, "fixed": fixed, "batch": batch}
     return run | sizes | names | {"confined": bool(confined)}
 
 
@@ -311,6 +327,7 @@ def _metrics(params: Params, c: Config) -> dict[str, Tensor]:
         "chi_minus": matching(best, ~R),
         "released_plus": released_matching(W, seen, linear),
         "released_minus": released_matching(W, ~seen, linear),
+        **found(best, R),
     }
 
 
@@ -337,8 +354,8 @@ def run(
     """Train one run a configuration; all runs of one shape are one tensor.
 
     Recorded, at step 0 (random filters) and at the end at least: chi_plus and chi_minus
-    (`matching`, prefactor 1/(T - P)), and released_plus, released_minus, where the program's R_k
-    are the tokens that occur in a generator.
+    (`matching`, prefactor 1/(T - P)), released_plus, released_minus, where the program's R_k are
+    the tokens that occur in a generator, and the shares of `found`.
     """
     return train(
         configs,

@@ -49,13 +49,27 @@ def runs(steps=5000, seeds=3, change=None):
             row = dict(zip(names, panel, strict=True)) | {"seed": s, "P": float(P), "step": step}
             plus = value + jitter
             scores = {"chi_plus": plus, "released_plus": plus, "chi_minus": minus + jitter}
-            rows.append(row | {"filters": beta * P} | scores)
+            scores["released_minus"] = scores["chi_minus"]
+            rows.append(row | {"filters": beta * P, "confined": True} | scores)
+    made = pd.DataFrame(rows)
+    relu = made.query("activation == 'relu' and kind == 'infonce' and zeta == 1")
+    alike = {"confined": False, "chi_plus": relu.chi_minus, "released_plus": relu.chi_minus}
+    return pd.concat([made, relu.assign(**alike)], ignore_index=True)
+
+
+def nets(steps=5000, other=0.0):
+    """Trained and untrained nets of Fig. 5 as the paper says they are."""
+    rows = []
+    for tokens, activation, step in itertools.product((20, 8), ("relu", "linear"), (0, steps)):
+        relu = float(step > 0 and activation == "relu")
+        shares = {"all_found": relu, "any_found": relu, "other_found": other * relu}
+        rows.append({"tokens": tokens, "activation": activation, "step": step, "seed": 0} | shares)
     return pd.DataFrame(rows)
 
 
-def records(made):
+def records(made, steps=5000):
     book = ledger.Ledger("any")
-    checks = tables.beside(made, made)
+    checks = tables.beside(made, made, nets(steps), nets(steps))
     return book.run(checks, draws=1, seed=0), book
 
 
@@ -63,7 +77,7 @@ def test_runs_as_the_paper_says_pass_every_figure_s_check():
     found, _ = records(runs())
     figures = [r for r in found if r.claim != "nl/tab1"]
     assert {r.claim for r in figures} == {
-        f"nl/{n}" for n in ("fig4", "fig9", "fig10", "fig11", "rem22")
+        f"nl/{n}" for n in ("fig4", "fig5", "fig9", "fig10", "fig11", "rem22")
     }
     assert all(r.passed for r in figures), [r.part for r in figures if not r.passed]
     assert {r.evidence for r in figures} == {"protocol"}
@@ -77,7 +91,7 @@ def test_tables_put_one_under_the_other_are_one_table():
 
 def test_less_than_full_size_is_partial():
     assert {tables.evidence(runs(steps=500)), tables.evidence(runs(seeds=2))} == {"partial"}
-    found, _ = records(runs(steps=500))
+    found, _ = records(runs(steps=500), steps=500)
     assert {r.evidence for r in found if "printed" not in r.part} == {"partial"}
 
 
@@ -102,7 +116,7 @@ def test_less_than_full_size_is_partial():
 def test_other_runs_fail(what, part):
     """With the trend gone the check fails; the controls are then judged by nobody."""
     made = runs(change=what)
-    found = {c.part: c for c in tables.fig4(made)}[part]
+    found = {c.part: c for c in tables.fig4(made[made.confined])}[part]
     fails = found.measured < found.bound if found.relation == ">=" else found.measured > found.bound
     assert fails
 
@@ -125,9 +139,9 @@ def test_table_1_agrees_with_itself_and_not_with_other_columns():
             sizes = {"P": float(r.P), "filters": r.P * r.beta, "seed": s, "norm": r.norm}
             rows.append(fixed | sizes | {"chi_plus": value, "released_plus": value})
     made = pd.DataFrame(rows)
-    first = {c.part: c for c in tables.tab1(made, made)}
+    first = {c.part: c for c in [*tables.tab1(made), *tables.tab1_printed()]}
     assert first["cells"].measured == 1 and first["cells"].control["variants exchanged"] < 0.6
-    gain = first["better without the variance's gradient, our runs"].measured
+    gain = first["better without the variance's gradient"].measured
     assert gain == pytest.approx(
         first["better without the variance's gradient, printed numbers"].measured
     )
@@ -136,11 +150,20 @@ def test_table_1_agrees_with_itself_and_not_with_other_columns():
     assert table["std"].to_numpy() == pytest.approx(table.paper_std)
 
 
+def test_a_filter_on_a_noise_token_fails_figure_5():
+    passed = {c.part: ledger.judge(c) for c in tables.fig5(nets(other=0.05))}
+    assert passed == {
+        f"ReLU finds {what}, {tokens} tokens": what == "all three tokens"
+        for what in ("all three tokens", "no other token")
+        for tokens in (8, 20)
+    }
+
+
 def test_a_missing_panel_says_so():
     with pytest.raises(ValueError, match=r"expected runs with .*quadratic.* got none"):
-        list(tables.fig10(runs().query("kind == 'infonce'")))
+        list(tables.fig10(runs().query("kind == 'infonce' and confined")))
     with pytest.raises(ValueError, match="expected runs of relu, linear and another activation"):
-        list(tables.fig9(runs().query("kind == 'infonce' and activation != 'leaky_relu'")))
+        list(tables.fig9(runs().query("zeta == 1 and activation != 'leaky_relu'")))
     with pytest.raises(ValueError, match="expected one panel, got several"):
         tables.grid(tables.cells(runs()), activation="relu")
 

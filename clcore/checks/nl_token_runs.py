@@ -1,11 +1,13 @@
 """Figures 4, 9, 10, 11 and Table 1 of nl beside our runs (nl Sec. 5, App. E.2).
 
-Functions of a table of runs (`token_sequences.run`), recorded or of this build, all of one
-protocol. Full size: 16 settings (P, beta), 3 seeds, 5000 minibatches; anything less is `partial`.
-Every grid has a row of random filters, the same nets before training.
+Functions of a table of runs (`token_panels.runs`), recorded or of this build, all of one protocol:
+the paper's text, or the authors' program (RELEASED in the name of a part). Full size: 16 settings
+(P, beta), 3 seeds, 5000 minibatches; anything less is `partial`. Every grid has a row of random
+filters, the same nets before training.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,10 +15,12 @@ from scipy.stats import linregress, spearmanr
 
 from .. import ledger
 from ..ledger import Check
+from ..token_panels import FACTORS, FIGURE_SEEDS, SIZES
 from ..token_sequences import STEPS
 
-SIZES, FACTORS, REPEATS = (1, 3, 5, 10), (1, 2, 5, 10), 3
+REPEATS = FIGURE_SEEDS
 SHARE = 0.9
+RELEASED = ", released program"
 GROUP = ["activation", "kind", "norm", "zeta"]
 CELL = [*GROUP, "P", "beta"]
 VARIANTS = {
@@ -209,6 +213,7 @@ def fig10(runs: pd.DataFrame, column: str = "chi_plus") -> Iterator[Check]:
 def fig9(runs: pd.DataFrame, column: str = "chi_minus") -> Iterator[Check]:
     """chi_- of ReLU nets against the other activations in the table, and against their chi_+.
     Controls: linear in its place, random filters."""
+    runs = runs[runs.kind == "infonce"]
     kinds = sorted(set(runs.activation))
     if not {"relu", "linear"} < set(kinds):
         raise ValueError(f"expected runs of relu, linear and another activation, got {kinds}")
@@ -252,8 +257,19 @@ def _inside(
 
 
 def rem22(runs: pd.DataFrame, column: str = "chi_minus") -> Iterator[Check]:
-    """Weights concentrate on the tokens of the generators. Control: random filters."""
-    yield from _inside("nl/rem22", runs, column, "chi_+ - chi_- of ReLU nets", 0.2, (1, 3, 5))
+    """Weights concentrate on the tokens of the generators. Controls: random filters, and nets
+    trained with generators that use every token."""
+    unconfined = runs[~runs.confined]
+    for check in _inside(
+        "nl/rem22", _bare(runs), column, "chi_+ - chi_- of ReLU nets", 0.2, (1, 3, 5)
+    ):
+        plus = column.replace("minus", "plus")
+        gap = _mean(unconfined, plus, (1, 3, 5)) - _mean(unconfined, column, (1, 3, 5))
+        yield replace(check, control=check.control | {"generators with every token": gap})
+
+
+def _mean(runs: pd.DataFrame, column: str, sizes: tuple[int, ...]) -> float:
+    return float(cells(runs, column).query("P in @sizes")["mean"].mean())
 
 
 def fig11(runs: pd.DataFrame, column: str = "chi_plus", norm: str = "mean") -> Iterator[Check]:
@@ -334,10 +350,10 @@ def _order(table: pd.DataFrame, value: str) -> pd.Series:
     return wide["mean"] - wide["vanilla"]
 
 
-def tab1(runs: pd.DataFrame, released: pd.DataFrame, column: str = "chi_plus") -> Iterator[Check]:
+def tab1(runs: pd.DataFrame, column: str = "chi_plus") -> Iterator[Check]:
     """All 64 cells by the agreement rule, and the order of the last two columns. Controls:
-    variants in another order. The released runs are scored as the program scores them."""
-    table, other = table1(runs, column), table1(released, "released_plus")
+    variants in another order."""
+    table = table1(runs, column)
     yield Check(
         "nl/tab1",
         float(table.agrees.mean()),
@@ -347,48 +363,114 @@ def tab1(runs: pd.DataFrame, released: pd.DataFrame, column: str = "chi_plus") -
         part="cells",
         relation=">=",
         evidence=evidence(runs),
-        note=f"{table.agrees.sum()} of {len(table)} cells agree at the paper's rate; "
-        f"{other.agrees.sum()} of {len(other)} at the released one.",
+        note=f"{table.agrees.sum()} of {len(table)} cells agree.",
     )
-    for name, rows, value, source in (
-        ("printed numbers", table, "paper", "exact"),
-        ("our runs", table, "mean", evidence(runs)),
-        ("our runs, released", other, "mean", evidence(released)),
-    ):
-        gain = _order(rows, value)
-        reversed_at = [f"({b}, {p})" for (b, p), g in gain.items() if g < 0]
+    yield _better(table, "mean", "better without the variance's gradient", evidence(runs))
+
+
+def tab1_printed() -> Iterator[Check]:
+    """The sentence on Table 1 against the table's own numbers. Control: columns exchanged."""
+    part = "better without the variance's gradient, printed numbers"
+    yield _better(printed(), "paper", part, "exact")
+
+
+def _better(table: pd.DataFrame, value: str, part: str, source: str) -> Check:
+    gain = _order(table, value)
+    reversed_at = [f"({b}, {p})" for (b, p), g in gain.items() if g < 0]
+    return Check(
+        "nl/tab1",
+        float(gain.mean()),
+        0.02,
+        {"exchanged": float(-gain.mean())},
+        draws=len(gain),
+        part=part,
+        relation=">=",
+        evidence=source,
+        note="Mean gain over settings; reversed at (beta, P) = "
+        + (", ".join(reversed_at) or "none"),
+    )
+
+
+# ------------------------------------------------------------------------------------- Figure 5
+
+
+def fig5(nets: pd.DataFrame) -> Iterator[Check]:
+    """Trained nets at P = 3, beta = 5, one row each (`token_panels.found`): fields in which every
+    token of R_k has a filter, and fields in which another token has. Controls: linear nets, random
+    filters."""
+    trained, before = nets[nets.step > 0], nets[nets.step == 0]
+    kind = "protocol" if trained.step.max() >= STEPS else "partial"
+    for tokens, rows in trained.groupby("tokens"):
+        relu, linear = (rows[rows.activation == a] for a in ("relu", "linear"))
+        chance = before[(before.tokens == tokens) & (before.activation == "relu")]
         yield Check(
-            "nl/tab1",
-            float(gain.mean()),
-            0.02,
-            {"exchanged": float(-gain.mean())},
-            draws=len(gain),
-            part=f"better without the variance's gradient, {name}",
+            "nl/fig5",
+            float(relu.all_found.mean()),
+            0.9,
+            {"linear": float(linear.all_found.mean()), "random": float(chance.all_found.mean())},
+            draws=len(relu),
+            part=f"ReLU finds all three tokens, {tokens} tokens",
             relation=">=",
-            evidence=source,
-            note="Mean gain over settings; reversed at (beta, P) = "
-            + (", ".join(reversed_at) or "none"),
+            evidence=kind,
+            note=f"Mean share of fields in which each token of the set has a filter with cosine "
+            f"above 0.9; the least of {len(relu)} nets is {relu.all_found.min():.1f}.",
+        )
+        yield Check(
+            "nl/fig5",
+            float(relu.other_found.mean()),
+            0.0,
+            {"tokens of the set": float(relu.any_found.mean())},
+            draws=len(relu),
+            part=f"ReLU finds no other token, {tokens} tokens",
+            evidence=kind,
+            note="Mean share of fields in which a token outside the set has one.",
         )
 
 
+# ------------------------------------------------------------------------------- all of a record
+
+
 def beside(
-    runs: pd.DataFrame, released: pd.DataFrame, column: str = "chi_plus"
+    runs: pd.DataFrame, released: pd.DataFrame, nets: pd.DataFrame, other_nets: pd.DataFrame
 ) -> list[Callable[[int, int], Iterator[Check]]]:
     """The checks of the figures and of Table 1, as `Ledger.run` takes them.
 
-    runs: at the paper's rate; released: at the released one. All functions but tab1 read `runs`.
+    runs, nets: at the paper's protocol; released, other_nets: as the program trains and scores
+    them.
     """
-    minus = column.replace("plus", "minus")
+
+    def both(check: Callable, score: str, of: Callable = _bare) -> Callable:
+        def checks(draws: int, seed: int) -> Iterator[Check]:
+            yield from check(of(runs), f"chi_{score}")
+            for found in check(of(released), f"released_{score}"):
+                yield replace(found, part=found.part + RELEASED)
+
+        return checks
+
+    def filters(draws: int, seed: int) -> Iterator[Check]:
+        yield from fig5(nets)
+        for found in fig5(other_nets):
+            yield replace(found, part=found.part + RELEASED)
+
+    def everything(rows: pd.DataFrame) -> pd.DataFrame:
+        return rows
+
     return [
-        lambda draws, seed: fig4(runs, column),
-        lambda draws, seed: fig9(_bare(runs), minus),
-        lambda draws, seed: fig10(runs, column),
-        lambda draws, seed: fig11(runs, column),
-        lambda draws, seed: rem22(runs, minus),
-        lambda draws, seed: tab1(runs, released, column),
+        both(fig4, "plus"),
+        filters,
+        both(rem22, "minus", everything),
+        both(fig9, "minus"),
+        both(fig10, "plus"),
+        both(fig11, "plus", _confined),
+        both(tab1, "plus", _confined),
+        lambda draws, seed: tab1_printed(),
     ]
 
 
+def _confined(runs: pd.DataFrame) -> pd.DataFrame:
+    return runs[runs.confined]
+
+
 def _bare(runs: pd.DataFrame) -> pd.DataFrame:
-    """InfoNCE on tokens of norm 1, without BatchNorm."""
-    return runs.query("kind == 'infonce' and norm == 'none' and zeta == 1")
+    """Tokens of norm 1, without BatchNorm."""
+    return _confined(runs).query("norm == 'none' and zeta == 1")
