@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from . import token_sequences as ts
+from .optim import unit_rows
 from .sweep import Result
 
 SIZES, FACTORS = (1, 3, 5, 10), (1, 2, 5, 10)
@@ -27,26 +31,14 @@ PANELS: dict[str, dict[str, Any]] = (
     | {"unconfined": {"confined": False}}
     | {"decay": {"weight_decay": 0.05}, "rate": {"lr": ts.RATES["paper"]}}
 )
-"""What each panel changes: ReLU, InfoNCE, no BatchNorm, tokens of norm 1 are the rule.
+"""What each panel changes: ReLU, InfoNCE, no BatchNorm, tokens of norm 1 are the rule."""
 
-Ours: "unconfined", whose generators use every token; "decay", with ten times the weight decay; and
-"rate", with the paper's learning rate whatever the loss.
-"""
+OURS = ("unconfined", "decay", "rate")
+"""Panels that the paper lacks: generators that use every token; ten times the weight decay; the
+paper's learning rate, whatever the loss."""
 
 COLUMNS = (
-    *(
-        "seed",
-        "lr",
-        "weight_decay",
-        "activation",
-        "kind",
-        "norm",
-        "zeta",
-        "confined",
-        "P",
-        "filters",
-        "step",
-    ),
+    *("panel", "seed", "activation", "kind", "norm", "zeta", "P", "filters", "step"),
     *("chi_plus", "chi_minus", "released_plus", "released_minus", "diverged"),
 )
 
@@ -79,7 +71,7 @@ def runs(
         for seed in repeats
     ]
     found = ts.run(configs, steps, checkpoint=checkpoint, **options)
-    return found.table[list(COLUMNS)]
+    return found.table.assign(panel=panel)[list(COLUMNS)]
 
 
 # ------------------------------------------------------------------------------------- Figure 5
@@ -110,3 +102,20 @@ def found(result: Result) -> pd.DataFrame:
     """Which tokens have a filter: one row a net and step, the first and the last."""
     table = result.table
     return table[["seed", "activation", "tokens", "step", *ts.FOUND]]
+
+
+def montage(result: Result, seeds: int, gap: int = 3) -> Float[Tensor, "rows columns"]:
+    """Filters of the first nets as one picture: a line of fields for each seed and activation.
+
+    Filters have norm 1 and the tokens of R_k come first; NaN lies between the fields.
+    """
+    first = result.table.query("step == 0 and seed - seed.min() < @seeds")
+    lines = []
+    for run in first.sort_values(["seed", "run"]).run:
+        R = result.setup(run)["in_set"]
+        order = R.to(torch.int8).argsort(dim=1, descending=True, stable=True)
+        W = unit_rows(result.params(run)["W"])
+        tiles = W.gather(2, order[:, None].expand_as(W))
+        padded = torch.nn.functional.pad(tiles, (0, gap, 0, gap), value=torch.nan)
+        lines.append(torch.cat(list(padded), dim=1))
+    return torch.cat(lines)

@@ -50,10 +50,10 @@ def runs(steps=5000, seeds=3, change=None):
             plus = value + jitter
             scores = {"chi_plus": plus, "released_plus": plus, "chi_minus": minus + jitter}
             scores["released_minus"] = scores["chi_minus"]
-            rows.append(row | {"filters": beta * P, "confined": True} | scores)
+            rows.append(row | {"filters": beta * P, "panel": "any"} | scores)
     made = pd.DataFrame(rows)
     relu = made.query("activation == 'relu' and kind == 'infonce' and zeta == 1")
-    alike = {"confined": False, "chi_plus": relu.chi_minus, "released_plus": relu.chi_minus}
+    alike = {"panel": "unconfined", "chi_plus": relu.chi_minus, "released_plus": relu.chi_minus}
     return pd.concat([made, relu.assign(**alike)], ignore_index=True)
 
 
@@ -116,7 +116,7 @@ def test_less_than_full_size_is_partial():
 def test_other_runs_fail(what, part):
     """With the trend gone the check fails; the controls are then judged by nobody."""
     made = runs(change=what)
-    found = {c.part: c for c in tables.fig4(made[made.confined])}[part]
+    found = {c.part: c for c in tables.fig4(tables.of_paper(made))}[part]
     fails = found.measured < found.bound if found.relation == ">=" else found.measured > found.bound
     assert fails
 
@@ -161,9 +161,11 @@ def test_a_filter_on_a_noise_token_fails_figure_5():
 
 def test_a_missing_panel_says_so():
     with pytest.raises(ValueError, match=r"expected runs with .*quadratic.* got none"):
-        list(tables.fig10(runs().query("kind == 'infonce' and confined")))
+        list(tables.fig10(runs().query("kind == 'infonce' and panel == 'any'")))
     with pytest.raises(ValueError, match="expected runs of relu, linear and another activation"):
-        list(tables.fig9(runs().query("zeta == 1 and activation != 'leaky_relu'")))
+        list(
+            tables.fig9(runs().query("zeta == 1 and panel == 'any' and activation != 'leaky_relu'"))
+        )
     with pytest.raises(ValueError, match="expected one panel, got several"):
         tables.grid(tables.cells(runs()), activation="relu")
 

@@ -25,16 +25,19 @@ def test_a_panel_is_a_grid_of_its_net():
     last = runs[runs.step == 1]
     assert last.groupby(["P", "filters"]).size().to_dict() == {(1, 2): 2, (3, 6): 2}
     assert set(last.norm) == {"mean"} and last.zeta.unique() == pytest.approx(5)
-    assert last.lr.unique() == pytest.approx(2e-2) and last.confined.all()
+    assert set(last.panel) == {"mean-5"}
     assert set(runs.step) == {0, 1}
 
 
 def test_ours_change_what_they_say():
-    small = {"steps": 1, "sizes": (1,), "factors": (1,)}
-    decay = tp.runs("decay", "paper", range(1), **small).iloc[-1]
-    rate = tp.runs("rate", "released", range(1), **small).iloc[-1]
-    assert (decay.lr, decay.weight_decay) == pytest.approx((2e-3, 5e-2))
-    assert (rate.lr, rate.weight_decay) == pytest.approx((2e-3, 5e-3))
+    def settings(panel, protocol):
+        made = ts.configuration(0, 1, 1, protocol=protocol, **tp.PANELS[panel])
+        return made["lr"], made["weight_decay"]
+
+    assert settings("infonce-relu", "paper") == (2e-3, 5e-3)
+    assert settings("infonce-relu", "released") == (2e-2, 5e-3)
+    assert settings("decay", "paper") == (2e-3, 5e-2)
+    assert settings("rate", "released") == (2e-3, 5e-3)
 
 
 def test_generators_of_the_control_use_every_token():
@@ -59,6 +62,18 @@ def test_filters_of_figure_5_come_with_what_they_found():
     row = table[(table.seed == 1) & (table.activation == "linear") & (table.step == 1)].iloc[0]
     expected = [torch.tensor(x).double().mean().item() for x in (every, some, other)]
     assert row[list(ts.FOUND)].tolist() == pytest.approx(expected)
+
+
+def test_a_montage_has_the_tokens_of_the_set_first():
+    result = tp.filters("paper", range(2), tokens=8, steps=1, progress=False)
+    picture = tp.montage(result, seeds=1, gap=1)
+    assert picture.shape == (2 * 16, 10 * 9)
+    # The second line is the linear net of the first seed: run 2.
+    W, R = result.params(2)["W"][4], result.setup(2)["in_set"][4]
+    tile = picture[16:31, 4 * 9 : 5 * 9]
+    assert tile[:, 8].isnan().all() and picture[15].isnan().all()
+    expected = torch.cat([W[:, R], W[:, ~R]], dim=1) / W.norm(dim=1, keepdim=True)
+    torch.testing.assert_close(tile[:, :8], expected)
 
 
 def test_found_tells_the_tokens_of_the_set_from_the_others():

@@ -15,7 +15,7 @@ from scipy.stats import linregress, spearmanr
 
 from .. import ledger
 from ..ledger import Check
-from ..token_panels import FACTORS, FIGURE_SEEDS, SIZES
+from ..token_panels import FACTORS, FIGURE_SEEDS, OURS, SIZES
 from ..token_sequences import STEPS
 
 REPEATS = FIGURE_SEEDS
@@ -259,9 +259,9 @@ def _inside(
 def rem22(runs: pd.DataFrame, column: str = "chi_minus") -> Iterator[Check]:
     """Weights concentrate on the tokens of the generators. Controls: random filters, and nets
     trained with generators that use every token."""
-    unconfined = runs[~runs.confined]
+    unconfined = runs[runs.panel == "unconfined"]
     for check in _inside(
-        "nl/rem22", _bare(runs), column, "chi_+ - chi_- of ReLU nets", 0.2, (1, 3, 5)
+        "nl/rem22", bare(runs), column, "chi_+ - chi_- of ReLU nets", 0.2, (1, 3, 5)
     ):
         plus = column.replace("minus", "plus")
         gap = _mean(unconfined, plus, (1, 3, 5)) - _mean(unconfined, column, (1, 3, 5))
@@ -439,7 +439,7 @@ def beside(
     them.
     """
 
-    def both(check: Callable, score: str, of: Callable = _bare) -> Callable:
+    def both(check: Callable, score: str, of: Callable = bare) -> Callable:
         def checks(draws: int, seed: int) -> Iterator[Check]:
             yield from check(of(runs), f"chi_{score}")
             for found in check(of(released), f"released_{score}"):
@@ -461,16 +461,17 @@ def beside(
         both(rem22, "minus", everything),
         both(fig9, "minus"),
         both(fig10, "plus"),
-        both(fig11, "plus", _confined),
-        both(tab1, "plus", _confined),
+        both(fig11, "plus", of_paper),
+        both(tab1, "plus", of_paper),
         lambda draws, seed: tab1_printed(),
     ]
 
 
-def _confined(runs: pd.DataFrame) -> pd.DataFrame:
-    return runs[runs.confined]
+def of_paper(runs: pd.DataFrame) -> pd.DataFrame:
+    """Without the panels that are ours."""
+    return runs[~runs.panel.isin(OURS)]
 
 
-def _bare(runs: pd.DataFrame) -> pd.DataFrame:
+def bare(runs: pd.DataFrame) -> pd.DataFrame:
     """Tokens of norm 1, without BatchNorm."""
-    return _confined(runs).query("norm == 'none' and zeta == 1")
+    return of_paper(runs).query("norm == 'none' and zeta == 1")
