@@ -114,7 +114,7 @@ def fig4(runs: pd.DataFrame, column: str = "chi_plus") -> Iterator[Check]:
         "nl/fig4",
         float((relu - before).loc[1, 10] - (relu - before).loc[1, 1]),
         0.0,
-        {"linear": float((linear - before).loc[1, 10] - (linear - before).loc[1, 1])},
+        {"beta exchanged": float((relu - before).loc[1, 1] - (relu - before).loc[1, 10])},
         draws=REPEATS,
         part="(a) at P = 1 ReLU needs a large beta",
         relation=">=",
