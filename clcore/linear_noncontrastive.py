@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .sparse_coding import max_cosine, summary
+from .sparse_coding import summary
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -222,34 +222,48 @@ def on_dictionary(
     return W @ M @ M.mT
 
 
-def _scores(start: Pair, M: Tensor, angles: Tensor) -> Tensor:
-    """[*b, k, 3]: minimum, median and maximum max-cosine of cos(a) W^o + sin(a) W^t, a: [*b, k]."""
-    along = angles[..., None, None]
-    W = along.cos() * start.online[..., None, :, :] + along.sin() * start.target[..., None, :, :]
-    return torch.stack(list(summary(max_cosine(W, M[..., None, :, :])).values()), -1)
+def _scores(start: Pair, M: Tensor) -> Callable[[Tensor], Tensor]:
+    """From angles [*b, k] to minimum, median and maximum max-cosine [*b, k, 3] of
+    cos(a) W^o + sin(a) W^t, from inner products of the start: no combination is formed."""
+    unit = M / M.norm(dim=-2, keepdim=True)
+    along = [(W @ unit)[..., None, :, :] for W in start]
+    squares = [(W * V).sum(-1)[..., None, :, None] for W in start for V in start]
+
+    def scores(angles: Tensor) -> Tensor:
+        a, b = angles.cos()[..., None, None], angles.sin()[..., None, None]
+        size = a * a * squares[0] + 2 * a * b * squares[1] + b * b * squares[3]
+        cosine = (a * along[0] + b * along[1]).abs() / size.sqrt()
+        return torch.stack(list(summary(cosine.amax(-2)).values()), -1)
+
+    return scores
 
 
 def best_combination(
-    start: Pair, M: Float[Tensor, "*#b p d"], grid: int = 720, rounds: int = 10
+    start: Pair, M: Float[Tensor, "*#b p d"], grid: int = 720, rounds: int = 9
 ) -> dict[str, Float[Tensor, "*b"]]:
     """The largest minimum, median and maximum max-cosine of a W^o + b W^t, each at its own (a, b).
 
-    Only the angle of (a, b) counts. A grid over the half circle, then its eight best local maxima
+    Only the angle of (a, b) counts. A grid over the half circle, then its five best local maxima
     are each searched on intervals that shrink five times a round: to about 1e-10.
     """
     if grid < 32:
         raise ValueError(f"grid: expected at least 32 angles, got {grid}")
+    if start.online.shape[-1] != M.shape[-2]:
+        raise ValueError(
+            f"start: expected rows of {M.shape[-2]} entries, as M has, got {start.online.shape[-1]}"
+        )
     W = start.online
     angles = torch.arange(grid, dtype=W.dtype, device=W.device) * (torch.pi / grid)
     angles = angles.expand(*W.shape[:-2], grid)
-    score = torch.cat([_scores(start, M, part) for part in angles.split(64, -1)], -2)
+    scores = _scores(start, M)
+    score = torch.cat([scores(part) for part in angles.split(64, -1)], -2)
     peak = (score >= score.roll(1, -2)) & (score >= score.roll(-1, -2))
-    where = torch.where(peak, score, -1.0).topk(8, -2).indices
+    where = torch.where(peak, score, -1.0).topk(5, -2).indices
     width, place = torch.pi / grid, where * (torch.pi / grid)
     offsets = torch.linspace(-1, 1, 11, dtype=W.dtype, device=W.device)
     for _ in range(rounds):
         fine = place[..., None] + width * offsets  # [*b, candidate, score, offset]
-        found = _scores(start, M, fine.flatten(-3)).unflatten(-2, fine.shape[-3:])
+        found = scores(fine.flatten(-3)).unflatten(-2, fine.shape[-3:])
         each = torch.stack([found[..., k, :, k] for k in range(3)], -2)
         best = each.max(-1)
         place = torch.gather(fine, -1, best.indices[..., None])[..., 0]

@@ -233,6 +233,7 @@ def test_errors():
             lambda: ln.coefficients(half, 3 * half),
         ),
         ("grid: expected at least 32 angles, got 4", lambda: ln.best_combination(W, M, 4)),
+        ("start: expected rows of 2 entries, .* got 4", lambda: ln.best_combination(W, M[:2])),
     ):
         with pytest.raises(ValueError, match=match):
             call()

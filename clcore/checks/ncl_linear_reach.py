@@ -61,7 +61,8 @@ def cor1(draws: int, seed: int) -> Iterator[Check]:
     neuron, total = [], {"p = d": 0, "p > d": 0}
     for name, sizes in (("p = d", SQUARE), ("p > d", TALL)):
         for p, d, m in sizes:
-            count = min(draws, 4 if m == 50 else 20)
+            many = max(12, min(draws // 5, 100))
+            count = max(2, many // 6) if m == 50 else min(draws, many)
             start, M = world(seed, count, p, d, m)
             combined = stacked(ln.best_combination(start, M))
             for kind in ("none", "std"):
