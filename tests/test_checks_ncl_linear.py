@@ -13,7 +13,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
     ("ncl/thm2-exp", "expansion"),
-    ("ncl/thm2-c1", "C_1 in (0, 1)"),
     ("ncl/thm2-lam0", "the value"),
     ("ncl/cor1", "p > d"),
 }
