@@ -1,0 +1,35 @@
+"""Checks of ncl Theorem 2, App. C.1 and Corollary 1: the dual linear network.
+
+One function a claim, named after it, `check(draws, seed)`, as in `acl_minmax`.
+"""
+
+from .ncl_linear_reach import cor1, def8
+from .ncl_linear_schedules import (
+    thm2,
+    thm2_c1,
+    thm2_exp,
+    thm2_lam0,
+    thm2_laminf,
+    thm2_mono,
+    thm2_sub,
+    thm2_sum,
+)
+from .ncl_linear_step import eq12, thm2_grad, thm2_grad0, thm2_mom, thm2_step
+
+__all__ = [
+    "cor1",
+    "def8",
+    "eq12",
+    "thm2",
+    "thm2_c1",
+    "thm2_exp",
+    "thm2_grad",
+    "thm2_grad0",
+    "thm2_lam0",
+    "thm2_laminf",
+    "thm2_mom",
+    "thm2_mono",
+    "thm2_step",
+    "thm2_sub",
+    "thm2_sum",
+]
