@@ -121,7 +121,7 @@ def eq13(draws: int, seed: int) -> Iterator[Check]:
 
 
 def eq14(draws: int, seed: int) -> Iterator[Check]:
-    """Two ReLUs against three cases, ties |x| = b among them; odd. Control: b < 0, and b = 0."""
+    """Two ReLUs against three cases, ties |x| = b among them; odd. Controls: b < 0; a sum."""
     rng, check = ref.generator("eq14", seed), partial(Check, "ncl/eq14", draws=100 * draws)
     x, b = rng.standard_normal((100 * draws, 4)), rng.uniform(0.01, 1.5, 4)
     x[::7], x[1::7] = b, -b
@@ -225,7 +225,7 @@ def def4(draws: int, seed: int) -> Iterator[Check]:
 
 
 def scheme(w: Warm, seen: sd.Views | None = None, rounds: int = 24, variance: float = 0.0) -> Array:
-    """Theorem 3's loop on the exact loss, [t, two, draws, d, d]; the step is five times 1/L_ii."""
+    """Theorem 3's loop on the exact loss, [t, two, draws, d, d], in steps of about 5."""
     online, target, b_online, b_target, alpha, kappa = w.torch()
     if seen is None:
         seen = sd.views(*sd.latents(kappa, w.online.shape[-1]), alpha)

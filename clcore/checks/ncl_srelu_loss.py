@@ -53,9 +53,10 @@ def thm3_region(draws: int, seed: int) -> Iterator[Check]:
         0.0,
         {"b near 1 - |c_b|": typical(np.array(top)), "b = 0.9 |c_b|": typical(np.array(small))},
         draws=3 * count,
-        note=r"Realisations in the wrong region, $b\le0.4$. It is $b=o(1)$ that gives the first "
-        r"two cases: the upper end $1-|c_b|$ of the displayed interval leaves $\Delta_{ii}$ out, "
-        r"and fails when $\Delta_{ii}<0$. What is needed is $b<1+\Delta_{ii}-|c_b|$.",
+        note=r"Realisations in the wrong region, $b\le0.4$. It is $b=o(1)$, also in Assumption 3, "
+        r"that gives the first two cases: the upper end $1-|c_b|$ of the displayed interval leaves "
+        r"$\Delta_{ii}$ out, and fails when $\Delta_{ii}<0$. What is needed is "
+        r"$b<1+\Delta_{ii}-|c_b|$.",
     )
 
 
@@ -199,6 +200,8 @@ def thm3_summand(draws: int, seed: int) -> Iterator[Check]:
             "alpha^3 in front": typical(gap(alpha**3 * kappa, alpha**2 * kappa)),
         },
         draws=count,
+        note="On the way there a product sign stands between the two cases, and a plus is missing; "
+        "the lines after have both right. Possibly slips of the text copy.",
     )
 
 
@@ -329,6 +332,7 @@ def thm3_gradas(draws: int, seed: int) -> Iterator[Check]:
         part="the warm start stays",
         draws=count,
         note=r"One step a half-round, exact loss. The larger of both nets' errors never grows by "
-        r"more than $1/(1+\Delta_{ii})$, and no pre-activation changes its region. One net's own "
-        "errors may grow: a net that starts at the identity takes over a share of the other's.",
+        r"more than $1/(1+\Delta_{ii})$, so it stays $o(1/d)$. One net's own errors may grow: a "
+        "net that starts at the identity takes over a share of the other's. No pre-activation "
+        "changes its region, as here each bias is above what either net's errors ask for.",
     )

@@ -17,7 +17,7 @@ from ..ledger import Check
 from . import reference as ref
 from .ncl_srelu import Warm, from_identity, scheme, warm
 from .ncl_srelu_loss import THREE
-from .reference import Array, typical, worst
+from .reference import Array, tensors, typical, worst
 
 
 def rest(nets: Array) -> Array:
@@ -137,7 +137,7 @@ def thm3_contr(draws: int, seed: int) -> Iterator[Check]:
         w = warm(rng, count, d, 0.3)
         path = scheme(w)
         size = sizes(path)
-        # From the third half-round on, where the diagonals are one to a millionth or so.
+        # From the third half-round on, where diagonals are one up to the squares of small errors.
         ratio = size[3:7] / size[2:6]
         held = np.stack([w.b_online if t % 2 else w.b_target for t in range(3, 7)])
         scale = (w.alpha**2 * w.kappa)[:, None]
@@ -159,7 +159,8 @@ def thm3_contr(draws: int, seed: int) -> Iterator[Check]:
         part="rate",
         draws=2 * count,
         note=r"$\alpha^2\kappa/(1-b)$, $b$ the held net's bias: the paper's "
-        r"$(1+o(1))\alpha^2\kappa$.",
+        r"$(1+o(1))\alpha^2\kappa$. It needs Assumption 3 in every round: for a net whose bias is "
+        r"overtaken by the errors brought over, a half-round's factor is about $\alpha\kappa$.",
     )
     yield check(
         worst(*ratios),
@@ -203,7 +204,8 @@ def _trained(seed: int, bias: float, rounds: int = 3, d: int = 20, n: int = 4096
 def thm3(draws: int, seed: int) -> Iterator[Check]:
     """The loop ends at the identity: exact loss in d = 3, 4, with noise in d = 3; samples, d = 20.
 
-    Controls: no bias, random rows, the loop without normalisation.
+    Also where only the starts meet Assumption 3. Controls: no bias, random rows, the loop without
+    normalisation.
     """
     rng, check = ref.generator("thm3", seed), partial(Check, "ncl/thm3")
     count, ends = min(draws, 20), []
@@ -225,13 +227,32 @@ def thm3(draws: int, seed: int) -> Iterator[Check]:
         "not normalised": typical(from_identity(wild[-1].numpy())),
     }
     yield check(worst(*ends), 1e-9, control, part="no noise", draws=4 * count)
+    # W^o = I with biases far below what half a round brings over from W^t.
+    w = warm(rng, count, 3, 0.3)
+    slight = 10 ** rng.uniform(-6, -2, w.b_online.shape)
+    start = w._replace(online=np.broadcast_to(np.eye(3), w.online.shape).copy(), b_online=slight)
+    path = scheme(start)
+    late = ~sd.separated(*tensors(path[1, 0], slight)).all(-1).numpy()
+    none = start._replace(b_online=0 * slight, b_target=0 * slight)
+    yield check(
+        worst(from_identity(path[-1])),
+        1e-9,
+        {"no bias": typical(from_identity(scheme(none)[-1]))},
+        part="biases for the starts only",
+        draws=count,
+        note=r"$W^o$ starts at $I$ with a tiny bias. Read for the starts, Assumption 3 holds, but "
+        rf"after a half-round $W^o$ has errors above its bias (in {late.mean():.0%} of the draws) "
+        "and the simplified loss is not the loss. The limit is the same.",
+    )
     few, size = min(draws, 6), 0.05
     w = warm(rng, few, 3, 0.1, size * 3**0.5)
     *_, alpha, kappa = w.torch()
     law = sd.noisy(
         *sd.latents(kappa, 3), torch.from_numpy(size * THREE[0]), torch.from_numpy(THREE[1])
     )
-    path = scheme(w, sd.views(*law, alpha), rounds=20)
+    seen = sd.views(*law, alpha)
+    path = scheme(w, seen, rounds=20)
+    zero = w._replace(b_online=0 * w.b_online, b_target=0 * w.b_target)
     size3 = np.abs(path[3, 0] * (1 - np.eye(3))).max(-1) / np.abs(path[2, 1] * (1 - np.eye(3))).max(
         -1
     )
@@ -240,7 +261,7 @@ def thm3(draws: int, seed: int) -> Iterator[Check]:
     yield check(
         worst(from_identity(path[-1])),
         1e-9,
-        {"no bias": control["no bias"]},
+        {"no bias": typical(from_identity(scheme(zero, seen, rounds=3)[-1]))},
         part="bounded noise",
         draws=few,
         note=r"The identity stays the limit, the rate becomes "
