@@ -1,0 +1,72 @@
+"""Every check of ncl Theorem 3 and Lemma 1: what holds, what fails, that controls fail."""
+
+import numpy as np
+import pytest
+import torch
+from chapter_checks import claims_of, run_check
+
+from clcore import srelu_dynamics as sd
+from clcore.checks import ncl_contraction, ncl_srelu, ncl_srelu_rounds, ncl_warm
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+# (claim, part) that fail as printed and hold as corrected.
+CORRECTED = {
+    ("ncl/eq25-step", "second link"),
+    ("ncl/lem1-lim", "solutions of the two equations"),
+}
+ALL = claims_of("ncl", "dynamics")
+IDS = [f"ncl/{name.replace('_', '-')}" for name in ncl_warm.__all__]
+
+
+def test_every_claim_has_a_function():
+    assert len(IDS) == 25 and set(IDS) <= set(ALL)
+    assert {i for i in ALL if i.startswith(("ncl/thm3", "ncl/lem1", "ncl/eq25"))} <= set(IDS)
+
+
+@pytest.mark.parametrize("claim", IDS)
+def test_check(claim):
+    run_check(ncl_warm, claim, CORRECTED, draws=6)
+
+
+def test_other_draws_are_other_numbers():
+    first, again, other = (
+        [check.measured for check in ncl_warm.thm3_contr(3, seed)] for seed in (0, 0, 1)
+    )
+    assert first == again != other
+
+
+def test_the_printed_interval_is_not_enough_alone():
+    """d = 2, W_11 = 1 - s, b between 1 - s and 1: the signal itself is cut off."""
+    W, b = torch.tensor([[0.9, 0.0], [0.0, 1.0]]).double(), torch.tensor([0.95, 0.95]).double()
+    low, high = sd.bias_range(W)
+    assert bool(((low < b) & (b < high)).all())
+    assert sd.separated(W, b).tolist() == [False, True]
+
+
+def test_a_bias_for_the_start_only():
+    """W^o = I with a tiny bias: once W^t's errors are in it, the factor is alpha kappa."""
+    w = ncl_srelu.warm(np.random.default_rng(0), 3, 3, 0.3)
+    w = w._replace(online=np.stack([np.eye(3)] * 3), b_online=np.full((3, 3), 1e-9))
+    path = ncl_srelu.scheme(w, rounds=2)
+    factor = ncl_srelu_rounds.rest(path[2, 1]) / ncl_srelu_rounds.rest(path[1, 0])
+    expected = np.broadcast_to((w.alpha * w.kappa)[:, None], factor.shape)
+    assert factor == pytest.approx(expected, rel=0.02)
+
+
+def test_enumerations_of_the_reference():
+    z, D = ncl_srelu.signed(3), ncl_srelu.subsets(3)
+    assert len(np.unique(z, axis=0)) == 27 and len(np.unique(D, axis=0)) == 8
+    assert ncl_srelu.law(z, 0.1, 0.8).sum() == pytest.approx(1)
+    values = ncl_srelu.by_cases(np.array([-2.0, -0.5, 0.5, 2.0]), np.array(0.5))
+    assert values.tolist() == [-1.5, 0, 0, 1.5]
+
+
+def test_counterexamples_to_the_proof_of_lemma_1():
+    v, a, c = np.array([[1.0, 0.0, 0.0]]), np.zeros(1), np.array([0.5])
+    after, norm = ncl_contraction.once(v, a, c)
+    assert ncl_contraction.along(after, a) == pytest.approx(1)
+    assert (ncl_contraction.along(v, a) + 2 * a**2 * c) / norm == pytest.approx(1 / 1.5)
+    end = ncl_contraction.target(np.array([0.7]), 4)
+    for solution in (end, -end):
+        assert (solution**2).sum() == pytest.approx(1)
+        assert ncl_contraction.gaps(solution, np.array([0.7])).max() == pytest.approx(0)
