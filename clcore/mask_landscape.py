@@ -8,8 +8,7 @@ expectation of Eqs. 6, 7 and 8 is a sum: nothing is sampled. Encoders are h(x) =
 For one-hot latents and M = I (Theorem 1) the same losses depend on W only through the Gram matrix
 of its rectified columns; the `one_hot_*` functions use that, and work at any d.
 
-Negatives come in two readings. "others": never the anchor's own point (Eq. 8 as printed, x' != x).
-"data": i.i.d. from the data law, so that they may repeat it.
+The negatives' two readings are in NEGATIVES.
 """
 
 import math
@@ -23,7 +22,10 @@ from torch import Tensor
 from . import optim
 from .losses import require_temperature
 
-NEGATIVES = ("others", "data")
+NEGATIVES = {
+    "others": "never the anchor's own point (ncl Eq. 8: x' is not x)",
+    "data": "i.i.d. from the data law, so that they may repeat the anchor",
+}
 MOST = 2**12  # latents times masks: the Gram matrix of all views has this many rows
 
 __all__ = [
@@ -79,7 +81,7 @@ def _require_keep(keep: float) -> None:
 
 def _require_negatives(negatives: str) -> None:
     if negatives not in NEGATIVES:
-        raise ValueError(f"expected negatives in {NEGATIVES}, got {negatives!r}")
+        raise ValueError(f"expected negatives in {tuple(NEGATIVES)}, got {negatives!r}")
 
 
 def one_hot(d: int, signed: bool = False) -> Law:

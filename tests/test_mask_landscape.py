@@ -203,7 +203,7 @@ def test_a_view_without_any_coordinate_counts_as_cosine_zero():
     W = torch.ones(3, 2, dtype=torch.float64).requires_grad_()
     x = torch.tensor([[0.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
     loss = vl.normalised_distance(vl.encode(W, x), torch.ones(2, 3, dtype=torch.float64))
-    assert float(loss) == pytest.approx(1.0)  # 2 for the empty view, 0 for the other
+    assert loss.item() == pytest.approx(1.0)  # 2 for the empty view, 0 for the other
     (slope,) = torch.autograd.grad(loss, W)
     assert slope.isfinite().all()
 
@@ -238,3 +238,20 @@ def test_batch_errors():
     with pytest.raises(ValueError, match=r"expected the shape of the online output, \[4, 3\]"):
         vl.inner_product(u, u[:3])
     assert optim.unit_columns(torch.zeros(2, 2)).tolist() == [[0, 0], [0, 0]]
+
+
+def test_with_independent_latents_only_equal_columns_are_minimal():
+    """Their least value is 2 - 2 alpha^2 (beta d + beta^2 d (d - 1)); a permutation is above it."""
+    d, beta, keep = 3, 0.3, 0.5
+    law, some = ml.sparse(d, beta), ml.positive_columns(weights(18, 40, d, d))
+    equal = some[..., :1].expand_as(some)
+    floor = 2 - 2 * keep**2 * (beta * d + beta**2 * d * (d - 1))
+    at = ml.non_contrastive(equal, equal, law, keep)
+    torch.testing.assert_close(at, torch.full_like(at, floor))
+    signed = ml.unit_columns(weights(19, 40, d, d))
+    for W in (some, signed):
+        assert ml.non_contrastive(W, W, law, keep).min() > floor + 1e-4
+    eye = torch.eye(d, dtype=torch.float64)
+    assert float(ml.non_contrastive(eye, eye, law, keep)) == pytest.approx(
+        2 - 2 * keep**2 * beta * d
+    )

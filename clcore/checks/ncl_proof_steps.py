@@ -140,6 +140,7 @@ def eq21(draws: int, seed: int) -> Iterator[Check]:
         {"a positive entry": best(np.hstack(kept))},
         len(errors) * len(rest),
         "norm",
+        note="Eq. 17 is then strict where both masks keep i; the proof names the first mask only.",
     )
     rises, same = [], []
     for d, (alpha, tau) in product(SIZES, SETTINGS):
@@ -190,6 +191,7 @@ def thm1b_orth(draws: int, seed: int) -> Iterator[Check]:
         len(steps) * 4,
         "losses rise with the overlap",
         relation=">=",
+        note='The sentence before the conclusion has "inequality" for "equality".',
     )
 
 

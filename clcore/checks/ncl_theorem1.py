@@ -248,8 +248,8 @@ def thm1a(draws: int, seed: int) -> Iterator[Check]:
 def thm1(draws: int, seed: int) -> Iterator[Check]:
     """A continuum of minimisers of full rank far from all permutations; contrastive ends are not.
 
-    The family: columns within 0.5 of the uniform direction. Controls: permutations, collapsed W,
-    the ends of non-contrastive descents.
+    The family: columns around the uniform direction. Controls: permutations, collapsed W, the ends
+    of non-contrastive descents; the i.i.d. latents of Eq. 1, for which neither half is true.
     """
     check, rng = partial(Check, "ncl/thm1"), ref.generator("thm1", seed)
     far, rank, loss, flat, wrong, ends, other = ([] for _ in range(7))
@@ -273,12 +273,21 @@ def thm1(draws: int, seed: int) -> Iterator[Check]:
             value = f(W)
             lowest = W[value < f(torch.eye(d, dtype=W.dtype)) + 1e-9]
             place += [distance(w) for w in lowest.numpy()]
+    iid = ml.sparse(3, 0.3)
+    first = unit(1 + rng.random((n, 3, 3)))
+    some, equal = tensors(first, np.repeat(first[..., :1], 3, -1))
+    excess = ml.non_contrastive(some, some, iid, 0.5) - ml.non_contrastive(equal, equal, iid, 0.5)
+    control = {
+        "a negative diagonal": best(np.hstack(wrong)),
+        "i.i.d. latents, against equal columns": best(excess.numpy()),
+    }
     yield check(
         worst(np.hstack(loss)),
         1e-12,
-        {"a negative diagonal": best(np.hstack(wrong))},
+        control,
         3 * n,
         "minimisers",
+        note="One-hot latents. With the i.i.d. latents of Eq. 1 only equal columns are minimal.",
     )
     control = {"permutations": distance(np.eye(3)[[1, 2, 0]])}
     yield check(
@@ -292,5 +301,10 @@ def thm1(draws: int, seed: int) -> Iterator[Check]:
     )
     control = {"all columns equal": worst(np.hstack(flat))}
     yield check(best(np.hstack(rank)), 1e-9, control, 3 * n, "not collapsed", relation=">=")
-    control = {"non-contrastive ends": typical(np.array(other))}
+    pair = partial(ml.contrastive, law=ml.sparse(2, 0.3), keep=0.5, tau=5.0)
+    W = descended("thm1 iid", seed, 12, 2, pair, 40)
+    control = {
+        "non-contrastive ends": typical(np.array(other)),
+        "i.i.d. latents, tau = 5": distance(W[pair(W).argmin()].numpy()),
+    }
     yield check(worst(np.hstack(ends)), 1e-3, control, len(ends), "contrastive minimisers")
