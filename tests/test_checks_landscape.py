@@ -30,10 +30,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
     ("ncl/eq5", "trains the online network"),
-    ("ncl/eq5", "the footnote's unnormalised equations"),
     ("ncl/eq9", "unit rows"),
-    ("ncl/eq11", "index"),
-    ("ncl/eq15", ""),
+    ("ncl/eq15", "large batches"),
     ("ncl/eq20-eq", "equality"),
     ("ncl/thm1a-sum", "sum before argmax"),
 }
