@@ -1,0 +1,241 @@
+"""Checks of the proof of ncl Theorem 1(b): Eqs. 19 to 21, orthogonality, permutations.
+
+One function a claim, named after it, `check(draws, seed)`. Setting as in
+`ncl_contrastive_landscape`.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
+from math import factorial
+
+import numpy as np
+import torch
+
+from .. import mask_landscape as ml
+from .. import optim
+from ..ledger import Check
+from . import reference as ref
+from .ncl_contrastive_landscape import all_permutations
+from .ncl_theorem1 import members, unit
+from .reference import best, tensors, typical, worst
+
+SIZES = (2, 3, 4)
+SETTINGS = tuple(product((0.3, 0.5, 1.0), (0.1, 1.0, 5.0)))  # (alpha, tau)
+
+
+def eq19(draws: int, seed: int) -> Iterator[Check]:
+    """The least similarity of two masked views over random W and masks. Control: no ReLU."""
+    check, rng = partial(Check, "ncl/eq19"), ref.generator("eq19", seed)
+    least, linear = [], []
+    for d in (2, 4, 8):
+        W = rng.standard_normal((min(draws, 100), d, d))
+        D1, D2 = (rng.random((2, len(W), d, d)) < 0.6).astype(float)  # a mask a column
+        u, v = W * D1.diagonal(0, 1, 2)[:, None], W * D2.diagonal(0, 1, 2)[:, None]
+        least.append(-(np.swapaxes(u.clip(0), 1, 2) @ v.clip(0)).min())
+        linear.append(-(np.swapaxes(u, 1, 2) @ v).min())
+    yield check(
+        worst(np.hstack(least)), 0.0, {"no ReLU": best(np.hstack(linear))}, 3 * min(draws, 100)
+    )
+
+
+def _printed_bound(d: int, alpha: float, tau: float, own: bool = False) -> float:
+    """The right side of Eq. 20 by a loop over pairs of masks; `own`: the entries ii for traces."""
+    total = 0.0
+    for D1 in product((0, 1), repeat=d):
+        for D2 in product((0, 1), repeat=d):
+            q = np.prod(np.where(np.array(D1 + D2), alpha, 1 - alpha))
+            for i in range(d):
+                g = np.exp(tau * (D1[i] * D2[i] if own else sum(D1) * sum(D2)))
+                total -= q * np.log(1 / (1 + (d - 1) / g))
+    return total
+
+
+def eq20(draws: int, seed: int) -> Iterator[Check]:
+    """Eq. 20 with the printed g, by loops over masks, at random W. Control: columns of norm 2d.
+
+    The printed E over D_2, D_2 is read as over D_1, D_2, without which the right side is no number.
+    """
+    check, rng = partial(Check, "ncl/eq20"), ref.generator("eq20", seed)
+    below, long, formula, other = [], [], [], []
+    n = min(draws, 100)
+    for d, (alpha, tau) in product(SIZES, SETTINGS):
+        right = _printed_bound(d, alpha, tau)
+        formula.append(abs(right - ml.proof_bound(d, alpha, tau, "traces")))
+        other.append(abs(right - ml.proof_bound(d, alpha, tau, "own")))
+        W = torch.cat([*tensors(members(rng, n, d), members(rng, n, d, True)), all_permutations(d)])
+        below.append(right - ml.one_hot_surrogate(W, alpha, tau).numpy())
+        scaled = 2 * d * torch.eye(d, dtype=W.dtype)
+        long.append(right - float(ml.one_hot_surrogate(scaled, alpha, tau)))
+    total = sum(map(len, below))
+    yield check(worst(np.hstack(below)), 1e-12, {"columns of norm 2d": max(long)}, total, "bound")
+    control = {"own entries for the traces": typical(np.array(other))}
+    yield check(
+        worst(np.hstack(formula)), 1e-12, control, len(formula), "closed form of the right side"
+    )
+
+
+def eq20_eq(draws: int, seed: int) -> Iterator[Check]:
+    """The gap of Eq. 20 at all permutations, with g as printed and with D_1,ii D_2,ii alone.
+
+    Control: random members of U, whose gap is not zero.
+    """
+    check, rng = partial(Check, "ncl/eq20-eq"), ref.generator("eq20-eq", seed)
+    gaps, off = {"traces": [], "own": []}, {"traces": [], "own": []}
+    n = min(draws, 100)
+    for d, (alpha, tau) in product(SIZES, SETTINGS):
+        P = ml.one_hot_surrogate(all_permutations(d), alpha, tau).numpy()
+        W = np.concatenate([members(rng, n, d), unit(0.1 + rng.random((n, d, d)))])
+        value = ml.one_hot_surrogate(*tensors(W), alpha, tau).numpy()
+        for g, own in (("traces", False), ("own", True)):
+            right = _printed_bound(d, alpha, tau, own)
+            gaps[g].append(np.abs(P - right))
+            off[g].append(value - right)
+    tag = {"bound": 1e-12, "draws": sum(map(len, gaps["own"])), "part": "equality"}
+    yield check(
+        worst(np.hstack(gaps["traces"])),
+        **tag,
+        control={"other W": best(np.hstack(off["traces"]))},
+        counterexample=r"$d=2$, $\alpha=1$: at $\mathbf W=\mathbf I$ the left side is "
+        r"$2\log(1+e^{-\tau})$. The printed exponent is $\tau\cdot2\cdot2$, and the right side "
+        r"$2\log(1+e^{-4\tau})$ is less: no $\mathbf W\in\mathcal U$ attains it.",
+        note="Gap of Eq. 20 at permutations, where the left side is least: "
+        f"{best(np.hstack(gaps['traces'])):.1e} or more.",
+    )
+    yield check(
+        worst(np.hstack(gaps["own"])),
+        **tag,
+        control={"other W": best(np.hstack(off["own"]))},
+        form="corrected",
+        correction=r"$g(\mathbf D_1^i,\mathbf D_2^i):=\exp\{\tau(\mathbf D_1^i)_{ii}"
+        r"(\mathbf D_2^i)_{ii}\}$, which is what Eq. 18 gives, and $\mathbb E_{D_1,D_2}$ for "
+        r"$\mathbb E_{D_2,D_2}$.",
+    )
+    yield check(
+        best(np.hstack(off["own"])),
+        1e-9,
+        {"permutations": worst(np.hstack(gaps["own"]))},
+        sum(map(len, off["own"])),
+        "no other W",
+        relation=">=",
+    )
+
+
+def eq21(draws: int, seed: int) -> Iterator[Check]:
+    """Norm lost to a negative entry; both losses of a permutation with a column turned round.
+
+    Control: the entry positive.
+    """
+    check, rng = partial(Check, "ncl/eq21"), ref.generator("eq21", seed)
+    errors, kept = [], []
+    for d, delta in product((2, 5, 8), (1e-3, 0.1, 0.5)):
+        rest = np.abs(rng.standard_normal((min(draws, 100), d - 1))) + 1e-3
+        rest *= np.sqrt((1 - delta**2) / (rest**2).sum(-1, keepdims=True))
+        for sign, place in ((-1, errors), (1, kept)):
+            column = np.insert(rest, rng.integers(0, d), sign * delta, axis=-1)
+            lost = 1 - np.linalg.norm(column.clip(0), axis=-1)
+            # Relative, since 1 - sqrt(1 - delta^2) is delta^2 / 2.
+            place.append(np.abs(lost - (1 - np.sqrt(1 - delta**2))) / delta**2)
+    yield check(
+        worst(np.hstack(errors)),
+        5e-9,
+        {"a positive entry": best(np.hstack(kept))},
+        len(errors) * len(rest),
+        "norm",
+        note="Eq. 17 is then strict where both masks keep i; the proof names the first mask only.",
+    )
+    rises, same = [], []
+    for d, (alpha, tau) in product(SIZES, SETTINGS):
+        P = all_permutations(d)
+        turned = P * torch.where(torch.arange(d) == int(rng.integers(d)), -1.0, 1.0).double()
+        for loss in (ml.one_hot_surrogate, ml.one_hot_contrastive):
+            rises.append((loss(turned, alpha, tau) - loss(P, alpha, tau)).numpy())
+            same.append((loss(P.roll(1, 0), alpha, tau) - loss(P, alpha, tau)).abs().numpy())
+    control = {"another permutation": worst(np.hstack(same))}
+    total = sum(map(len, rises))
+    yield check(
+        best(np.hstack(rises)), 1e-6, control, total, "losses of a negated column", relation=">="
+    )
+
+
+def thm1b_orth(draws: int, seed: int) -> Iterator[Check]:
+    """Eq. 19's quantity is <W_i, W_j> when both masks keep; any overlap costs, the more the more.
+
+    Controls: a mask that drops; the non-contrastive loss, which no overlap changes.
+    """
+    check, rng = partial(Check, "ncl/thm1b-orth"), ref.generator("thm1b-orth", seed)
+    same, dropped = [], []
+    for d in (3, 5):
+        W = members(rng, min(draws, 60), d, True)
+        D = (rng.random((2, len(W), d)) < 0.5).astype(float)
+        D[0, :, 0] = D[1, :, 1] = 1
+        u, v = (np.maximum((W * D[k][:, None])[..., k], 0) for k in (0, 1))
+        same.append(np.abs((u * v).sum(-1) - (W[..., 0] * W[..., 1]).sum(-1)))
+        D[1, :, 1] = 0
+        v = np.maximum((W * D[1][:, None])[..., 1], 0)
+        dropped.append(np.abs((u * v).sum(-1) - (W[..., 0] * W[..., 1]).sum(-1)))
+    total = sum(map(len, same))
+    control = {"a mask that drops": typical(*[d[d > 0] for d in dropped])}
+    yield check(worst(np.hstack(same)), 1e-14, control, total, "both masks keep")
+    overlap = torch.tensor([0.0, 0.01, 0.1, 0.3, 0.5], dtype=torch.float64)
+    steps, without = [], []
+    for d, (alpha, tau) in product((3, 4), SETTINGS):
+        W = torch.eye(d, dtype=torch.float64).repeat(len(overlap), 1, 1)
+        W[:, 0, 1], W[:, 1, 1] = overlap, (1 - overlap**2).sqrt()
+        for loss in (ml.one_hot_surrogate, ml.one_hot_contrastive):
+            steps.append((loss(W, alpha, tau).diff() / overlap.diff()).numpy())
+        slope = ml.one_hot_non_contrastive(W, alpha).diff() / overlap.diff()
+        without.append(slope.abs().numpy())
+    yield check(
+        best(np.hstack(steps)),
+        1e-6,
+        {"without negatives": worst(np.hstack(without))},
+        len(steps) * 4,
+        "losses rise with the overlap",
+        relation=">=",
+        note='The sentence before the conclusion has "inequality" for "equality".',
+    )
+
+
+def _families(m: int, d: int) -> int:
+    """How many ways d columns on m rows can have supports that are disjoint and not empty."""
+    supports = range(1, 2**m)
+
+    def extend(used: int, left: int) -> int:
+        if not left:
+            return 1
+        return sum(extend(used | s, left - 1) for s in supports if not used & s)
+
+    return extend(0, d)
+
+
+def thm1b_perm(draws: int, seed: int) -> Iterator[Check]:
+    """Supports of non-negative orthonormal columns, counted; limits of alternating projections.
+
+    Non-negative columns are orthogonal if and only if their supports are disjoint. Controls: one
+    row more; orthonormal without the sign.
+    """
+    check, rng = partial(Check, "ncl/thm1b-perm"), ref.generator("thm1b-perm", seed)
+    counts = [float(abs(_families(d, d) - factorial(d))) for d in (1, 2, 3, 4, 5)]
+    wide = [float(abs(_families(d + 1, d) - factorial(d + 1))) for d in (2, 3, 4)]
+    yield check(
+        worst(np.hstack(counts)),
+        0.0,
+        {"one row more": min(wide)},
+        len(counts),
+        "supports",
+        note="Families of disjoint supports less d!; with m = d + 1 there are more than the (d+1)! "
+        "partial permutations.",
+    )
+    d, runs = 5, max(20, min(draws, 200))
+    (W,) = tensors(rng.random((runs, d, d)))
+    for _ in range(400):
+        U, _, V = torch.linalg.svd(W)
+        W = (U @ V).clamp(min=0)
+    W = optim.unit_columns(W)
+    residual = (W.mT @ W - torch.eye(d, dtype=W.dtype)).abs().amax((-2, -1))
+    gaps = ml.permutation_gap(W[residual < 1e-10]).numpy()
+    free = (U @ V)[: len(gaps)]
+    turned = free @ torch.linalg.qr(*tensors(rng.standard_normal((len(free), d, d)))).Q
+    control = {"orthogonal, signs free": best(ml.permutation_gap(turned).numpy())}
+    yield check(worst(gaps), 1e-6, control, len(gaps), "alternating projections")

@@ -1,0 +1,93 @@
+"""Every check of the landscapes of masked views: what holds, what fails as printed."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from chapter_checks import claims_of, run_check
+
+from clcore import mask_landscape as ml
+from clcore.checks import ncl_contrastive_landscape as contrastive
+from clcore.checks import ncl_landscape
+
+# Trainings and what is said about them.
+TRAINED = {
+    "tab2",
+    "tab3",
+    "fig1",
+    "fig2",
+    "fig8",
+    "fig9",
+    "fig10",
+    "rem9",
+    "rem10",
+    "rem11",
+    "rem13",
+}
+IDS = [i for i in claims_of("ncl", "landscape") if i.split("/")[1] not in TRAINED]
+pytestmark = pytest.mark.usefixtures("one_thread")
+# (claim, part) that fail as printed and hold as corrected.
+CORRECTED = {
+    ("ncl/eq5", "trains the online network"),
+    ("ncl/eq9", "unit rows"),
+    ("ncl/eq15", "large batches"),
+    ("ncl/eq20-eq", "equality"),
+    ("ncl/thm1a-sum", "sum before argmax"),
+}
+
+
+def test_every_claim_of_the_theory_has_a_function():
+    assert len(IDS) == 31
+    names = sorted(name.split("/")[1].replace("-", "_") for name in IDS)
+    assert sorted(ncl_landscape.__all__) == names
+
+
+@pytest.mark.parametrize("claim", IDS)
+def test_check(claim):
+    run_check(ncl_landscape, claim, CORRECTED, draws=6)
+
+
+def test_other_draws_are_other_numbers():
+    first, again, other = (
+        [check.measured for check in ncl_landscape.eq9(9, seed)] for seed in (0, 0, 1)
+    )
+    assert first == again != other
+
+
+def test_counterexample_to_equation_15():
+    eye = torch.eye(2, dtype=torch.float64)
+    limit = partial(ml.one_hot_contrastive, eye, 0.5, 1.0)
+    assert float(limit("others")) == pytest.approx(-1 / 4)
+    repeated = -1 / 4 + math.log((3 + math.e) / 4) / 2
+    assert float(limit("data")) == pytest.approx(repeated) and round(repeated, 3) == -0.071
+    printed = -1 / 4 + math.log((1 + math.e) / 2) / 4
+    right = contrastive.printed_right_side(eye, 0.5, 1.0)
+    assert float(right) == pytest.approx(printed) and round(printed, 3) == -0.095
+
+
+@pytest.mark.parametrize("tau", [0.3, 1.0, 4.0])
+def test_counterexample_to_the_equality_of_equation_20(tau):
+    eye = torch.eye(2, dtype=torch.float64)
+    left = float(ml.one_hot_surrogate(eye, 1.0, tau))
+    assert left == pytest.approx(2 * math.log1p(math.exp(-tau)))
+    assert ml.proof_bound(2, 1.0, tau, "traces") == pytest.approx(
+        2 * math.log1p(math.exp(-4 * tau))
+    )
+
+
+def test_unit_rows_do_not_fix_the_constant():
+    row, M = torch.tensor([[0.6, 0.8]]), torch.tensor([[1.0], [0.0]])
+    assert float(row.norm()) == pytest.approx(1)
+    assert torch.relu(row @ M).tolist() == [[pytest.approx(0.6)]]
+
+
+def test_beyond_the_threshold_other_columns_are_better():
+    """d = 3, alpha = 1/2: log 5 is the threshold."""
+    assert ml.repeats_threshold(3, 0.5) == pytest.approx(math.log(5))
+    eye = torch.eye(3, dtype=torch.float64)
+    for tau, better in ((1.5, False), (1.8, True)):
+        loss = partial(ml.one_hot_contrastive, keep=0.5, tau=tau, negatives="data")
+        W = contrastive.beyond(3, 0.5, tau)
+        torch.testing.assert_close(W.norm(dim=0), torch.ones(3, dtype=torch.float64))
+        assert bool(loss(W) < loss(eye) - 1e-6) is better
