@@ -1,8 +1,9 @@
 """The sparse coding model: x = M z + noise, seen through two random masks (ncl Sec. 4).
 
-M is a p x d dictionary with orthonormal columns, z a sparse latent; a view D x keeps a coordinate of
-x with probability `keep`. An encoder W, m x p, is scored by how well some row of it matches each
+M is a p x d dictionary with orthonormal columns, z a sparse latent; a view D x keeps a coordinate
+of x with probability `keep`. An encoder W, m x p, is scored by how well some row of it matches each
 column of M (`max_cosine`). ncl states several pieces in more than one way, and the authors' program
+adds its own; `READINGS` names them all. Every function takes one key or one run, and is batched by
 `torch.func.vmap`; leading dimensions of tensors are free where the signature says so.
 """
 
