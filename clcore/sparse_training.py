@@ -3,16 +3,16 @@
 Protocols: "paper" is what ncl prints, "released" what the authors' program does. Where they differ
 and what was chosen where ncl says nothing:
 
-| item              | paper                                    | released                          |
-|-------------------|------------------------------------------|-----------------------------------|
-| samples, rate     | 1000, 0.025                              | 3000, 0.005                       |
-| latents           | "iid" of `sparse_coding.READINGS`        | "fixed"                           |
-| noise             | "std"                                    | "released"                        |
-| symmetric ReLU    | Eq. 14 on W x                            | ReLU(u) - ReLU(2b - u), u = Wx + b |
-| biases at start   | 0                                        | uniform, +-1/sqrt(fan-in)         |
-| head at start     | N(0, 1/(pd)) (Sec. 4.2), bias 0          | uniform, +-1/sqrt(m)              |
-| contrastive loss  | Eq. 8, N - 1 negatives, cosines          | NT-Xent, 2N - 2 negatives         |
-| SimSiam           | encoder, linear predictor                | a projector between, BN, ReLU     |
+| item              | paper                           | released                           |
+|-------------------|---------------------------------|------------------------------------|
+| samples, rate     | 1000, 0.025                     | 3000, 0.005                        |
+| latents           | "iid" (`sparse_coding.READINGS`) | "fixed"                            |
+| noise             | "std"                           | "released"                         |
+| symmetric ReLU    | Eq. 14 on W x                   | ReLU(u) - ReLU(2b - u), u = Wx + b |
+| biases at start   | 0                               | uniform, +-1/sqrt(fan-in)          |
+| head at start     | N(0, 1/(pd)), bias 0            | uniform, +-1/sqrt(m)               |
+| contrastive loss  | Eq. 8, N - 1 negatives, cosines | NT-Xent, 2N - 2 negatives          |
+| SimSiam           | encoder, linear predictor       | a projector between, BN, ReLU      |
 
 In both, from the program: temperature 0.05 (tau = 20 in Eq. 8); BatchNorm with a trained gain and
 shift and statistics of each view; biases are trained; the second layer of a two-layer encoder has
@@ -51,7 +51,7 @@ PROTOCOLS: dict[str, dict] = {
         "start": "uniform",
     },
 }
-"""The module's table as settings; a protocol's name also chooses loss, ReLU and projector."""
+"""The settings among the module's table; the rest goes by the protocol's name."""
 
 _BASE = {"loss": "non-contrastive", "bn": True, "relu": True, "layers": 1, "head": False}
 MODELS: dict[str, dict] = {
@@ -148,15 +148,17 @@ def configuration(
             f"batch: one batch an epoch (n={n}, batch={batch}) would never train the target; "
             "take batch < n"
         )
-    return {
-        "seed": seed, "lr": chosen["lr"] if lr is None else lr, "model": model,
-        "protocol": protocol, "loss_kind": loss, "pr": float(pr), "keep": float(keep),
-        "warm": -1.0 if warm is None else float(warm), "start": "random" if warm is None else warm_kind,
-        "normalise": normalise, "unit": bool(unit), "mask": mask, "latent": latent,
-        "noise": noise, "bn": kind["bn"], "relu": kind["relu"], "head": kind["head"],
-        "layers": kind["layers"], "m": m, "p": p, "d": d, "n": n, "batch": batch,
-        "per_epoch": per_epoch, "temperature": float(temperature),
-    }  # fmt: skip
+    model_settings = {name: kind[name] for name in ("bn", "relu", "head", "layers")}
+    start = {
+        "warm": -1.0 if warm is None else warm,
+        "start": "random" if warm is None else warm_kind,
+    }
+    names = {"model": model, "protocol": protocol, "loss_kind": loss, "normalise": normalise}
+    readings = {"mask": mask, "latent": latent, "noise": noise, "unit": bool(unit)}
+    sizes = {"m": m, "p": p, "d": d, "n": n, "batch": batch, "per_epoch": per_epoch}
+    numbers = {"pr": pr, "keep": keep, "temperature": temperature}
+    rate = chosen["lr"] if lr is None else lr
+    return {"seed": seed, "lr": rate} | names | numbers | readings | start | model_settings | sizes
 
 
 def steps(config: Config, epochs: int = EPOCHS) -> int:
