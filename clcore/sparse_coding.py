@@ -87,7 +87,7 @@ def fixed_counts(d: int, beta: float | Float[Tensor, ""]) -> tuple[Tensor, Tenso
     return minus.clamp(max=d), both.clamp(max=d)
 
 
-def _count(key: Tensor, n: int, d: int, beta: float | Tensor) -> Float[Tensor, "n"]:
+def _count(key: Tensor, n: int, d: int, beta: float | Tensor) -> Int[Tensor, "n"]:
     """Numbers of non-zeros, binomial(d, beta) given that they are not 0."""
     beta = torch.as_tensor(beta, dtype=torch.float64)
     k = torch.arange(1, d + 1, dtype=torch.float64)
