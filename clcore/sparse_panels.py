@@ -32,10 +32,12 @@ _ROWS = {
 }
 """Warm starts with normalised weights. "Probability of random masking" 0.9 keeps 0.1."""
 
+_TABLE2 = ("NCL-basic", "CL-basic", "NCL-basic-2L", "CL-linear", "NCL-linear")
+
 PANELS: dict[str, dict] = (
     {"simclr": _set("Simplified-SimCLR", keep=0.1), "simsiam": _set("Simplified-SimSiam", keep=0.1)}
-    | {m.lower(): _set(m) for m in ("NCL-basic", "CL-basic", "NCL-basic-2L", "CL-linear")}
-    | {"ncl-linear": _set("NCL-linear"), "ncl-linear-plain": _set("NCL-linear", unit=False)}
+    | {m.lower(): _set(m) for m in _TABLE2}
+    | {"ncl-linear-plain": _set("NCL-linear", unit=False)}
     | {
         "warm-0.14": _set("NCL-basic", warm=warm_std(50, 1)),
         "pred-warm": _set("NCL-pred", FEW, warm=warm_std(50, 1)),
@@ -59,13 +61,24 @@ PANELS: dict[str, dict] = (
     | {f"{name}-srelu": _set("NCL-srelu", FEW, **settings) for name, settings in _ROWS.items()}
     | {f"srelu-{loss.lower()}-50": _set(f"{loss}-srelu") for loss in ("NCL", "CL")}
     | {f"{m.lower()}-dependent": _set(m, mask="dependent") for m in ("NCL-basic", "CL-basic")}
+    | {f"{m.lower()}-masked": _set(m, keep=0.1) for m in _TABLE2}
 )
+PANELS |= {
+    f"{name}-quiet": PANELS[name] | {"settings": PANELS[name]["settings"] | {"noise": "none"}}
+    for name in (
+        *("cl-basic", "ncl-basic", "cl-linear", "ncl-linear", "ncl-linear-plain", "ncl-basic-2l"),
+        *("simclr", "simsiam", "warm-0.14", "warm-0.02", "warm-0.002", "pred-warm", "pred-random"),
+        *("fig7", "one-hot-ncl", "one-hot-cl"),
+    )
+}
 """In the order in which they settle the paper's conclusions.
 
 "-drop": the caption's probability read the other way, as that of keeping or of masking (num5).
 "-srelu": without BatchNorm, which the captions of Figs. 1, 7, 8, 9 and 13-16 do not mention; Sec.
 5.2.2 says that all its encoders have it. "srelu-*-50": Fig. 8 by its title, overparametrised.
-"ncl-linear-plain": the distance of outputs that are not normalised.
+"ncl-linear-plain": the distance of outputs that are not normalised. "-quiet": without noise, as the
+program's configuration files have it (sigma0: 0, which its scripts then do not read). "-masked":
+masks that keep a tenth, as in Table 1; Table 2 does not say.
 """
 
 FIGURES: dict[str, tuple[str, ...]] = {

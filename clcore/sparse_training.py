@@ -255,8 +255,8 @@ def _loss(params: Params, batch: dict[str, Tensor], c: Config) -> Tensor:
         online = batch["online"]
         learner = {n: torch.where(online, t[0], t[1]) for n, t in encoder.items()}
         teacher = {n: torch.where(online, t[1], t[0]).detach() for n, t in encoder.items()}
-        # The online network sees the first view, whether it learns or teaches.
         mine, theirs = views[0], views[1]
+        # Independent views are exchangeable; of others the online network always sees the first.
         if c["mask"] == "dependent":
             mine, theirs = torch.where(online, mine, theirs), torch.where(online, theirs, mine)
         u = sm.encode(learner, mine, activation, counted)

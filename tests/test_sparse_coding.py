@@ -169,7 +169,7 @@ def test_starts():
 
     def column(v):
         """Which column of M this is."""
-        return [j for j in range(4) if torch.equal(v, M[:, j])][0]
+        return next(j for j in range(4) if torch.equal(v, M[:, j]))
 
     rows = {k: [column(v) for v in exact[k]] for k in ("rows", "replacement", "balanced")}
     assert Counter(rows["balanced"]) == dict.fromkeys(range(4), 2)
