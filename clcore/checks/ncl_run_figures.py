@@ -1,4 +1,4 @@
-"""Figures 1-18 of ncl beside our runs: who ends above whom, and what rises (ncl Sec. 5.2.2, A.2, B).
+"""Figures 1-18 of ncl beside our runs: who ends above whom, what rises (ncl Sec. 5.2.2, App. A, B).
 
 The figures are curves without printed values; what is tested is what their captions and the text
 say of them, at the last epoch, by one-sided t-tests, the worst over Pr(sparse).
@@ -13,7 +13,9 @@ from . import ncl_run_tables as rt
 from .ncl_run_tables import RECOVERED, SIGNIFICANT
 
 
-def _ahead(claim: str, runs: pd.DataFrame, high: str, low: str, part: str, note: str = "") -> Check:
+def ends_above(
+    claim: str, runs: pd.DataFrame, high: str, low: str, part: str, note: str = ""
+) -> Check:
     worst, control = rt.ahead(runs, high, low)
     ours = [rt.listed(rt.means(runs, p)["mean"]) for p in (high, low)]
     return Check(
@@ -28,7 +30,7 @@ def _ahead(claim: str, runs: pd.DataFrame, high: str, low: str, part: str, note:
     )
 
 
-def _moves(
+def moves(
     claim: str, runs: pd.DataFrame, panel: str, part: str, sign: int = 1, note: str = ""
 ) -> Check:
     worst, control = rt.rises(runs, panel, sign)
@@ -45,7 +47,7 @@ def _moves(
     )
 
 
-def _stays_low(claim: str, runs: pd.DataFrame, panel: str, part: str) -> Check:
+def stays_low(claim: str, runs: pd.DataFrame, panel: str, part: str) -> Check:
     found = rt.means(runs, panel)["mean"]
     return Check(
         claim,
@@ -73,7 +75,7 @@ def other(runs: pd.DataFrame, panels: tuple[str, ...]) -> str:
 def fig1(runs: pd.DataFrame) -> Iterator[Check]:
     """CL above NCL on one-hot latents, by 0.2 (low and high in the text); NCL's loss falls."""
     claim, pair = "ncl/fig1", ("one-hot-cl", "one-hot-ncl")
-    yield _ahead(
+    yield ends_above(
         claim,
         runs,
         *pair,
@@ -116,13 +118,13 @@ def fig2(runs: pd.DataFrame) -> Iterator[Check]:
     readings = other(
         runs, ("cl-basic-quiet", "ncl-basic-quiet", "cl-basic-masked", "ncl-basic-masked")
     )
-    yield _ahead("ncl/fig2", runs, "cl-basic", "ncl-basic", "CL ends above NCL", readings)
-    yield _stays_low("ncl/fig2", runs, "ncl-basic", "NCL ends low")
+    yield ends_above("ncl/fig2", runs, "cl-basic", "ncl-basic", "CL ends above NCL", readings)
+    yield stays_low("ncl/fig2", runs, "ncl-basic", "NCL ends low")
 
 
 def _deeper(claim: str, runs: pd.DataFrame) -> Iterator[Check]:
-    yield _ahead(claim, runs, "cl-basic", "ncl-basic-2l", "two layers end below CL-basic")
-    yield _stays_low(claim, runs, "ncl-basic-2l", "two layers end low")
+    yield ends_above(claim, runs, "cl-basic", "ncl-basic-2l", "two layers end below CL-basic")
+    yield stays_low(claim, runs, "ncl-basic-2l", "two layers end low")
 
 
 def fig3(runs: pd.DataFrame) -> Iterator[Check]:
@@ -138,17 +140,17 @@ def fig10(runs: pd.DataFrame) -> Iterator[Check]:
 def fig4(runs: pd.DataFrame) -> Iterator[Check]:
     """Without predictor the Minimum max-cosine falls from a warm start."""
     readings = other(runs, ("warm-0.14-quiet",))
-    yield _moves("ncl/fig4", runs, "warm-0.14", "it falls from a warm start", -1, readings)
+    yield moves("ncl/fig4", runs, "warm-0.14", "it falls from a warm start", -1, readings)
 
 
 def fig11(runs: pd.DataFrame) -> Iterator[Check]:
     """As Fig. 4."""
-    yield _moves("ncl/fig11", runs, "warm-0.14", "it falls from a warm start", -1)
+    yield moves("ncl/fig11", runs, "warm-0.14", "it falls from a warm start", -1)
 
 
 def fig5(runs: pd.DataFrame) -> Iterator[Check]:
     """With a linear predictor it rises from a warm start."""
-    yield _moves(
+    yield moves(
         "ncl/fig5",
         runs,
         "pred-warm",
@@ -160,26 +162,26 @@ def fig5(runs: pd.DataFrame) -> Iterator[Check]:
 
 def fig12(runs: pd.DataFrame) -> Iterator[Check]:
     """As Fig. 5."""
-    yield _moves("ncl/fig12", runs, "pred-warm", "it rises from a warm start")
+    yield moves("ncl/fig12", runs, "pred-warm", "it rises from a warm start")
 
 
 def fig6(runs: pd.DataFrame) -> Iterator[Check]:
     """With a predictor but from a random start it stays low."""
     readings = other(runs, ("pred-random-quiet",))
-    yield _ahead(
+    yield ends_above(
         "ncl/fig6", runs, "pred-warm", "pred-random", "ends below the warm start", readings
     )
-    yield _stays_low("ncl/fig6", runs, "pred-random", "ends low")
+    yield stays_low("ncl/fig6", runs, "pred-random", "ends low")
 
 
 def fig7(runs: pd.DataFrame) -> Iterator[Check]:
     """Warm start and normalised rows: it rises without a predictor."""
     readings = other(runs, ("fig7-quiet", "fig7-drop", "fig7-srelu"))
-    yield _moves("ncl/fig7", runs, "fig7", "it rises without a predictor", 1, readings)
+    yield moves("ncl/fig7", runs, "fig7", "it rises without a predictor", 1, readings)
 
 
 def _square(claim: str, runs: pd.DataFrame, note: str = "") -> Iterator[Check]:
-    yield _ahead(claim, runs, "srelu-cl-10", "srelu-ncl-10", "CL ends above NCL, m = 10", note)
+    yield ends_above(claim, runs, "srelu-cl-10", "srelu-ncl-10", "CL ends above NCL, m = 10", note)
 
 
 def fig8(runs: pd.DataFrame) -> Iterator[Check]:
@@ -194,7 +196,7 @@ def fig9(runs: pd.DataFrame) -> Iterator[Check]:
 
 def _normalised(name: str, runs: pd.DataFrame) -> Iterator[Check]:
     readings = other(runs, (f"{name}-srelu", f"{name}-drop"))
-    yield _moves(f"ncl/{name}", runs, name, "it rises without a predictor", 1, readings)
+    yield moves(f"ncl/{name}", runs, name, "it rises without a predictor", 1, readings)
 
 
 def fig13(runs: pd.DataFrame) -> Iterator[Check]:
@@ -251,7 +253,7 @@ def fig17(runs: pd.DataFrame) -> Iterator[Check]:
 
 def fig18(runs: pd.DataFrame) -> Iterator[Check]:
     """Simplified SimSiam fails."""
-    yield _stays_low("ncl/fig18", runs, "simsiam", "it ends low")
+    yield stays_low("ncl/fig18", runs, "simsiam", "it ends low")
 
 
 FIGURES = (

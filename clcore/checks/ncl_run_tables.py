@@ -4,8 +4,6 @@ A table of runs is `sparse_panels.runs`, of one or more panels, under one protoc
 Pr(sparse) of a panel with the paper's number of seeds, 8000 epochs; anything less is `partial`.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 from scipy.stats import t as student
@@ -57,7 +55,7 @@ def means(
     return found.fillna({"std": 0.0})
 
 
-def listed(values: pd.Series | Sequence[float]) -> str:
+def listed(values: pd.Series | np.ndarray | list) -> str:
     return ", ".join(f"{v:.2f}" for v in values)
 
 
@@ -71,7 +69,7 @@ def _tail(gap: float, variance: float, freedom: float) -> float:
     return float(student.sf(gap / variance**0.5, freedom))
 
 
-def welch(a: Sequence[float], b: Sequence[float]) -> float:
+def welch(a: np.ndarray | list, b: np.ndarray | list) -> float:
     """One-sided p-value that a's mean exceeds b's; 1/2 for equal means."""
     x, y = np.asarray(a, float), np.asarray(b, float)
     if min(len(x), len(y)) < 2:
@@ -81,7 +79,7 @@ def welch(a: Sequence[float], b: Sequence[float]) -> float:
     return _tail(x.mean() - y.mean(), sum(parts), sum(parts) ** 2 / below if below > 0 else 1.0)
 
 
-def paired(after: Sequence[float], before: Sequence[float]) -> float:
+def paired(after: np.ndarray | list, before: np.ndarray | list) -> float:
     """One-sided p-value that the mean of after - before is above 0."""
     gap = np.asarray(after, float) - np.asarray(before, float)
     if len(gap) < 2:
