@@ -153,7 +153,7 @@ def test_runs_as_the_paper_says_pass(made):
 
 
 def test_less_than_full_size_is_partial():
-    # One seed too few, a hundred epochs too few.
+    # Too few epochs, too few seeds.
     for table in (runs(epochs=7900), runs(seeds=2)):
         assert {r.evidence for r in records(table) if r.evidence != "exact"} == {"partial"}
 
