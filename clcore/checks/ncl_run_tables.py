@@ -1,0 +1,167 @@
+"""What the checks on ncl's runs have in common: cells, printed numbers, tests of an order.
+
+A table of runs is `sparse_panels.runs`, of one or more panels, under one protocol. Full size: every
+Pr(sparse) of a panel with the paper's number of seeds, 8000 epochs; anything less is `partial`.
+"""
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from .. import ledger
+from ..sparse_panels import PANELS
+from ..sparse_training import EPOCHS
+
+METRICS = {"max": "maximum", "median": "median", "min": "minimum"}
+SIGNIFICANT = 0.05
+SHARE = 0.9
+"""Of cells that agree: the rule allows two standard errors, so that one in twenty may not."""
+RECOVERED = 0.75
+"""ncl's lowest Minimum max-cosine of CL-basic, 0.76, is one that it calls high."""
+
+
+def at(runs: pd.DataFrame, panel: str, last: bool = True) -> pd.DataFrame:
+    """Rows of a panel after training, or before. Errors: no such runs."""
+    kept = runs[runs.panel == panel]
+    if kept.empty:
+        raise ValueError(f"expected runs of panel {panel!r}, got none; train or record it first")
+    return kept[kept.epoch == (kept.epoch.max() if last else 0)]
+
+
+def has(runs: pd.DataFrame, *panels: str) -> bool:
+    return set(panels) <= set(runs.panel)
+
+
+def evidence(runs: pd.DataFrame, *panels: str) -> str:
+    """ "protocol" if every panel is at full size, else "partial"."""
+    for panel in panels:
+        rows, wanted = at(runs, panel), PANELS[panel]
+        each = rows.groupby(rows.pr.round(3)).size().reindex(wanted["prs"], fill_value=0)
+        if rows.epoch.max() < EPOCHS or each.min() < wanted["seeds"]:
+            return "partial"
+    return "protocol"
+
+
+def count(runs: pd.DataFrame, *panels: str) -> int:
+    return sum(len(at(runs, panel)) for panel in panels)
+
+
+def means(
+    runs: pd.DataFrame, panel: str, column: str = "minimum", last: bool = True
+) -> pd.DataFrame:
+    """Mean, std (n - 1) and count of a column, one row a Pr(sparse)."""
+    rows = at(runs, panel, last)
+    found = rows.groupby(rows.pr.round(3))[column].agg(["mean", "std", "count"])
+    return found.fillna({"std": 0.0})
+
+
+def listed(values: pd.Series | np.ndarray | list) -> str:
+    return ", ".join(f"{v:.2f}" for v in values)
+
+
+# ------------------------------------------------------------------------------------------ order
+
+
+def _tail(gap: float, variance: float, freedom: float) -> float:
+    """Pr(T > gap / standard error); without spread 0, 1/2 or 1 by the sign of the gap."""
+    if not variance > 0:
+        return 0.5 * (1 - np.sign(gap))
+    return float(student.sf(gap / variance**0.5, freedom))
+
+
+def welch(a: np.ndarray | list, b: np.ndarray | list) -> float:
+    """One-sided p-value that a's mean exceeds b's; 1/2 for equal means."""
+    x, y = np.asarray(a, float), np.asarray(b, float)
+    if min(len(x), len(y)) < 2:
+        return 0.5 * (1 - np.sign(x.mean() - y.mean()))
+    parts = x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)
+    below = parts[0] ** 2 / (len(x) - 1) + parts[1] ** 2 / (len(y) - 1)
+    return _tail(x.mean() - y.mean(), sum(parts), sum(parts) ** 2 / below if below > 0 else 1.0)
+
+
+def paired(after: np.ndarray | list, before: np.ndarray | list) -> float:
+    """One-sided p-value that the mean of after - before is above 0."""
+    gap = np.asarray(after, float) - np.asarray(before, float)
+    if len(gap) < 2:
+        return 0.5 * (1 - np.sign(gap.mean()))
+    return _tail(gap.mean(), gap.var(ddof=1) / len(gap), len(gap) - 1)
+
+
+def _by_pr(rows: pd.DataFrame, column: str) -> dict[float, np.ndarray]:
+    return {p: g.sort_values("seed")[column].to_numpy() for p, g in rows.groupby(rows.pr.round(3))}
+
+
+def ahead(
+    runs: pd.DataFrame, high: str, low: str, column: str = "minimum"
+) -> tuple[float, dict[str, float]]:
+    """Largest p-value over Pr(sparse) that panel `high` ends above panel `low`, and the control:
+    `high` against itself, 1/2."""
+    sides = [_by_pr(at(runs, panel), column) for panel in (high, low)]
+    common = sorted(set(sides[0]) & set(sides[1]))
+    worst = max(welch(sides[0][p], sides[1][p]) for p in common)
+    return worst, {"a panel against itself": max(welch(sides[0][p], sides[0][p]) for p in common)}
+
+
+def rises(
+    runs: pd.DataFrame, panel: str, sign: int = 1, column: str = "minimum"
+) -> tuple[float, dict[str, float]]:
+    """Largest p-value over Pr(sparse) that a column ends above (sign -1: below) where it began,
+    run by run, and the control: the first values against themselves, 1/2."""
+    end, begin = (_by_pr(at(runs, panel, last), column) for last in (True, False))
+    worst = max(paired(sign * end[p], sign * begin[p]) for p in end)
+    return worst, {"untrained": max(paired(begin[p], begin[p]) for p in begin)}
+
+
+# ------------------------------------------------------------------------------- printed numbers
+
+
+def printed(claim: str) -> pd.DataFrame:
+    """The cells of Table 1-4: model, sigma (Table 4), pr, metric, paper, paper_std."""
+    rows = [
+        {"model": row["model"], "sigma": row.get("sigma", np.nan), "pr": row["pr_sparse"]}
+        | {"metric": metric, "paper": row[short]["mean"], "paper_std": row[short]["std"]}
+        for row in ledger.claim(claim)["numbers"]["rows"]
+        for short, metric in METRICS.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def panel_of(row: pd.Series) -> str:
+    """The panel of a printed cell."""
+    if not np.isnan(row.sigma):
+        return f"warm-{row.sigma:g}"
+    return {"Simplified-SimCLR": "simclr", "Simplified-SimSiam": "simsiam"}.get(
+        row.model, row.model.lower()
+    )
+
+
+def beside(
+    runs: pd.DataFrame, claim: str, suffix: str = "", last: bool = True, swap: dict | None = None
+) -> pd.DataFrame:
+    """Printed cells next to ours: mean, std, count, agrees (the ledger's rule). Cells of panels
+    that are not in `runs` are left out.
+
+    suffix: of the panels' names, another reading; swap: panel -> the one to put in its place.
+    """
+    table = printed(claim)
+    n = ledger.claim(claim)["numbers"]["n"]
+    table["panel"] = [(swap or {}).get(p, p) + suffix for p in table.apply(panel_of, axis=1)]
+    table = table[table.panel.isin(set(runs.panel))]
+    found = [
+        means(runs, p, m, last).reindex([q]).iloc[0]
+        for p, m, q in table[["panel", "metric", "pr"]].to_numpy()
+    ]
+    table = table.assign(**{name: [f[name] for f in found] for name in ("mean", "std", "count")})
+    table = table[table["count"] > 0]
+    agrees = [
+        ledger.agreement(r["mean"], r["std"], int(r["count"]), r.paper, r.paper_std, n, 0.01)
+        for _, r in table.iterrows()
+    ]
+    return table.assign(agrees=agrees)
+
+
+def most_spread(mean: float, n: int) -> float:
+    """The largest standard deviation (n - 1) of n numbers in [0, 1] with that mean."""
+    total = mean * n
+    ones, rest = int(total), total - int(total)
+    return float(((ones + rest**2 - total**2 / n) / (n - 1)) ** 0.5)

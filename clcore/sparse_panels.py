@@ -1,0 +1,194 @@
+"""The runs behind ncl Figs. 1-18 and Tables 1-4: which settings, how many, what they cost.
+
+A panel is one set of runs: a model and its settings, Pr(sparse) in {0.1, 0.2, 0.3}, some seeds.
+Figures and tables that have their settings in common have their panel in common; `FIGURES` says
+which panels a figure needs. Captions that can be read in two ways have a panel for either reading.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from . import sparse_training as st
+from .configs import Config
+from .sparse_coding import warm_std
+
+PRS = (0.1, 0.2, 0.3)
+FEW, MANY = 3, 5
+
+
+def _set(model: str, seeds: int = MANY, prs: Sequence[float] = PRS, **settings: Any) -> dict:
+    return {"model": model, "seeds": seeds, "prs": tuple(prs), "settings": settings}
+
+
+_ROWS = {
+    "fig7": {"warm": warm_std(50, 2), "keep": 0.1, "normalise": "rows"},
+    "fig13": {"warm": warm_std(50, 1), "m": 10, "normalise": "rows"},
+    "fig14": {"warm": warm_std(20, 1.25), "p": 20, "d": 20, "m": 20, "normalise": "rows"},
+    "fig15": {"warm": warm_std(20, 1.25), "p": 20, "d": 20, "m": 20, "normalise": "columns"},
+    "fig16": {"warm": warm_std(50, 2), "keep": 0.25, "normalise": "columns"},
+}
+"""Warm starts with normalised weights. "Probability of random masking" 0.9 keeps 0.1."""
+
+_TABLE2 = ("NCL-basic", "CL-basic", "NCL-basic-2L", "CL-linear", "NCL-linear")
+
+PANELS: dict[str, dict] = (
+    {"simclr": _set("Simplified-SimCLR", keep=0.1), "simsiam": _set("Simplified-SimSiam", keep=0.1)}
+    | {m.lower(): _set(m) for m in _TABLE2}
+    | {"ncl-linear-plain": _set("NCL-linear", unit=False)}
+    | {
+        "warm-0.14": _set("NCL-basic", warm=warm_std(50, 1)),
+        "pred-warm": _set("NCL-pred", FEW, warm=warm_std(50, 1)),
+        "pred-random": _set("NCL-pred", FEW),
+        "fig7": _set("NCL-basic", FEW, **_ROWS["fig7"]),
+        "warm-0.02": _set("NCL-basic", warm=0.02),
+        "warm-0.002": _set("NCL-basic", warm=0.002),
+        "one-hot-ncl": _set("NCL-srelu", prs=(0.1,), latent="one-hot"),
+        "one-hot-cl": _set("CL-srelu", prs=(0.1,), latent="one-hot"),
+    }
+    | {name: _set("NCL-basic", FEW, **_ROWS[name]) for name in ("fig13", "fig14", "fig15", "fig16")}
+    | {f"srelu-{loss.lower()}-10": _set(f"{loss}-srelu", m=10) for loss in ("NCL", "CL")}
+    | {
+        "simclr-drop": _set("Simplified-SimCLR", keep=0.9),
+        "simsiam-drop": _set("Simplified-SimSiam", keep=0.9),
+        "fig7-drop": _set("NCL-basic", FEW, **_ROWS["fig7"] | {"keep": 0.9}),
+        "fig16-drop": _set("NCL-basic", FEW, **_ROWS["fig16"] | {"keep": 0.75}),
+        "warm-rows": _set("NCL-basic", warm=warm_std(50, 1), normalise="rows"),
+        "warm-columns": _set("NCL-basic", warm=warm_std(50, 1), normalise="columns"),
+    }
+    | {f"{name}-srelu": _set("NCL-srelu", FEW, **settings) for name, settings in _ROWS.items()}
+    | {f"srelu-{loss.lower()}-50": _set(f"{loss}-srelu") for loss in ("NCL", "CL")}
+    | {f"{m.lower()}-dependent": _set(m, mask="dependent") for m in ("NCL-basic", "CL-basic")}
+    | {f"{m.lower()}-masked": _set(m, keep=0.1) for m in _TABLE2}
+)
+PANELS |= {
+    f"{name}-quiet": PANELS[name] | {"settings": PANELS[name]["settings"] | {"noise": "none"}}
+    for name in (
+        *("cl-basic", "ncl-basic", "cl-linear", "ncl-linear", "ncl-linear-plain", "ncl-basic-2l"),
+        *("simclr", "simsiam", "warm-0.14", "warm-0.02", "warm-0.002", "pred-warm", "pred-random"),
+        *("fig7", "one-hot-ncl", "one-hot-cl"),
+    )
+}
+"""In the order in which they settle the paper's conclusions.
+
+"-drop": the caption's probability read the other way, as that of keeping or of masking (num5).
+"-srelu": without BatchNorm, which the captions of Figs. 1, 7, 8, 9 and 13-16 do not mention; Sec.
+5.2.2 says that all its encoders have it. "srelu-*-50": Fig. 8 by its title, overparametrised.
+"ncl-linear-plain": the distance of outputs that are not normalised. "-quiet": without noise, as the
+program's configuration files have it (sigma0: 0, which its scripts then do not read). "-masked":
+masks that keep a tenth, as in Table 1; Table 2 does not say.
+"""
+
+FIGURES: dict[str, tuple[str, ...]] = {
+    "tab1": ("simclr", "simsiam"),
+    "tab2": ("ncl-linear", "cl-linear", "ncl-basic", "ncl-basic-2l", "cl-basic"),
+    "tab3": ("simclr", "simsiam"),
+    "tab4": ("warm-0.14", "warm-0.02", "warm-0.002"),
+    "fig1": ("one-hot-ncl", "one-hot-cl"),
+    "fig2": ("ncl-basic", "cl-basic"),
+    "fig3": ("ncl-basic-2l", "cl-basic"),
+    "fig4": ("warm-0.14",),
+    "fig5": ("pred-warm",),
+    "fig6": ("pred-random", "pred-warm"),
+    "fig7": ("fig7",),
+    "fig8": ("srelu-ncl-10", "srelu-cl-10"),
+    "fig9": ("srelu-ncl-10", "srelu-cl-10"),
+    "fig10": ("ncl-basic-2l", "cl-basic"),
+    "fig11": ("warm-0.14",),
+    "fig12": ("pred-warm",),
+    "fig13": ("fig13",),
+    "fig14": ("fig14",),
+    "fig15": ("fig15",),
+    "fig16": ("fig16",),
+    "fig17": ("simclr",),
+    "fig18": ("simsiam",),
+}
+
+COLUMNS = (
+    *("panel", "seed", "model", "protocol", "pr", "keep", "warm", "normalise", "mask", "latent"),
+    *("noise", "unit", "m", "p", "d", "n", "lr", "epoch", "loss", "minimum", "median", "maximum"),
+    *("product_minimum", "product_median", "product_maximum", "norm", "rank", "diverged"),
+)
+
+
+def _panel(name: str) -> dict:
+    if name not in PANELS:
+        raise ValueError(f"panel: expected one of {', '.join(PANELS)}, got {name!r}")
+    return PANELS[name]
+
+
+def configurations(
+    panel: str,
+    protocol: str = "paper",
+    seeds: Sequence[int] | None = None,
+    prs: Sequence[float] | None = None,
+    **changes: Any,
+) -> list[Config]:
+    """The runs of a panel; seeds and Pr(sparse) are the paper's unless given. `changes` go to
+    `sparse_training.configuration`. Errors: an unknown panel."""
+    chosen = _panel(panel)
+    settings = chosen["settings"] | changes
+    return [
+        st.configuration(seed, chosen["model"], pr, protocol, **settings)
+        for pr in (chosen["prs"] if prs is None else prs)
+        for seed in (range(chosen["seeds"]) if seeds is None else seeds)
+    ]
+
+
+def runs(
+    panel: str,
+    protocol: str = "paper",
+    seeds: Sequence[int] | None = None,
+    epochs: int = st.EPOCHS,
+    prs: Sequence[float] | None = None,
+    record: Sequence[int] = st.GRID,
+    chunk: int | None = None,
+    checkpoint: Path | str | None = None,
+    stop_after: float | None = None,
+    progress: bool = True,
+    **changes: Any,
+) -> pd.DataFrame:
+    """Train a panel: one row a run and recorded epoch, with COLUMNS; epoch 0 is untrained."""
+    configs = configurations(panel, protocol, seeds, prs, **changes)
+    found = st.run(
+        configs,
+        epochs,
+        record,
+        chunk=chunk or CHUNK[configs[0]["loss_kind"]],
+        checkpoint=checkpoint,
+        stop_after=stop_after,
+        progress=progress,
+    )
+    return found.table.assign(panel=panel)[list(COLUMNS)]
+
+
+# ------------------------------------------------------------------------------------------- cost
+
+CHUNK = {"non-contrastive": 5, "simsiam": 5, "contrastive": 3, "nt-xent": 1}
+"""Runs trained as one tensor: few enough for their matrices to stay in a core's cache."""
+
+MS = {"non-contrastive": 0.8, "simsiam": 1.3, "contrastive": 2.7, "nt-xent": 7.0}
+"""User CPU time of one core in ms a run and step (m = p = 50, batch 512; a second layer: twice)."""
+
+
+def seconds(panel: str, protocol: str = "paper", epochs: int = st.EPOCHS) -> float:
+    """About how long a panel takes on one core."""
+    first, *others = configurations(panel, protocol)
+    each = MS[first["loss_kind"]] * first["layers"] * st.steps(first, epochs) / 1e3
+    return each * (1 + len(others))
+
+
+def cost(protocol: str = "paper", epochs: int = st.EPOCHS) -> pd.DataFrame:
+    """Panel, model, runs, seconds on one core; the sum is the whole paper."""
+    rows = [
+        (
+            name,
+            PANELS[name]["model"],
+            len(configurations(name, protocol)),
+            seconds(name, protocol, epochs),
+        )
+        for name in PANELS
+    ]
+    return pd.DataFrame(rows, columns=["panel", "model", "runs", "seconds"])
