@@ -1,0 +1,186 @@
+"""The two-layer net on images with four receptive fields, and how smooth its filters are: nl App. E.3.
+
+An image is cut into quarters, upper left, upper right, lower left, lower right; each is one field's
+input, row by row, with values in [0, 1]. A field has 10 beta filters, and a linear top layer sees
+all of them. Two views of an image are a positive pair: with `crop`, two random resized crops;
+without, the image twice, so that only the negatives pull. Loss, rates and protocols are those of
+`token_sequences`.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+from . import augmentations as aug
+from . import random as cr
+from . import token_sequences as ts
+from .configs import Config
+from .networks import receptive_field, receptive_field_init
+from .optim import Params, unit_rows
+from .photographs import total_variation
+from .sweep import Result, train
+
+FIELDS, FILTERS, BATCH, STEPS, TRAIN = 4, 10, 8, 50_000, 50_000
+SCALE, RATIO = (0.5, 1.0), (0.5, 1.5)
+MEASURES = ("tv", "tv_shuffled", "high", "rank", "match", "match_shuffled")
+
+
+def quarters(x: Float[Tensor, "*b h w"]) -> Float[Tensor, "*b four d"]:
+    """The four fields of images as vectors. Errors: a side that is odd or not square."""
+    h, w = x.shape[-2:]
+    if h != w or h % 2:
+        raise ValueError(f"x: expected square images of an even side, got {h} x {w} pixels")
+    cut = x.unflatten(-1, (2, w // 2)).unflatten(-3, (2, h // 2))
+    return cut.transpose(-2, -3).flatten(-2).flatten(-3, -2)
+
+
+def assemble(fields: Float[Tensor, "*b four d"]) -> Float[Tensor, "*b h w"]:
+    """The images whose `quarters` these are."""
+    side = round(fields.shape[-1] ** 0.5)
+    cut = fields.unflatten(-1, (side, side)).unflatten(-3, (2, 2))
+    return cut.transpose(-2, -3).flatten(-2).flatten(-3, -2)
+
+
+# --------------------------------------------------------------------------------------- measures
+
+
+def roughness(W: Float[Tensor, "*b M d"]) -> Float[Tensor, "*b M"]:
+    """Total variation of each filter at norm 1."""
+    side = round(W.shape[-1] ** 0.5)
+    return total_variation(unit_rows(W).unflatten(-1, (1, side, side)))
+
+
+def high_frequency(W: Float[Tensor, "*b M d"]) -> Float[Tensor, "*b M"]:
+    """Share of each filter's energy at spatial frequencies above a quarter of the sampling rate,
+    half the Nyquist radius (two-dimensional Fourier transform)."""
+    side = round(W.shape[-1] ** 0.5)
+    energy = torch.fft.fft2(W.unflatten(-1, (side, side))).abs().square()
+    rate = torch.fft.fftfreq(side, device=W.device, dtype=W.dtype)
+    far = (rate[:, None] ** 2 + rate**2).sqrt() > 0.25
+    return (energy * far).sum((-1, -2)) / energy.sum((-1, -2))
+
+
+def effective_rank(W: Float[Tensor, "*b M d"]) -> Float[Tensor, "*b"]:
+    """exp of the entropy of the eigenvalues of the filters' Gram matrix at norm 1, each as a share
+    of their sum: 1 if all are one up to sign, M if they are orthogonal."""
+    w = unit_rows(W)
+    share = torch.linalg.eigvalsh(w @ w.transpose(-1, -2)).clamp(min=1e-12)
+    share = share / share.sum(-1, keepdim=True)
+    return torch.exp(-(share * share.log()).sum(-1))
+
+
+def best_match(
+    W: Float[Tensor, "*b K M d"], patches: Float[Tensor, "P K d"]
+) -> Float[Tensor, "*b K M"]:
+    """The largest cosine of each filter with a patch of its own field."""
+    return (unit_rows(W) @ unit_rows(patches).permute(1, 2, 0)).amax(-1)
+
+
+def measures(W: Float[Tensor, "K M d"], patches: Float[Tensor, "P K d"]) -> dict[str, Tensor]:
+    """Means over a field's filters, named `tv0` ... `match_shuffled3`.
+
+    *_shuffled: the same of the filters with their pixels in another order, one order for all: what
+    is left of a number when the picture is taken out of it.
+    """
+    order = cr.permutation(cr.key(0, device=W.device), W.shape[-1])
+    mixed = W[..., order]
+    found = {
+        "tv": roughness(W).mean(-1),
+        "tv_shuffled": roughness(mixed).mean(-1),
+        "high": high_frequency(W).mean(-1),
+        "rank": effective_rank(W),
+        "match": best_match(W, patches).mean(-1),
+        "match_shuffled": best_match(mixed, patches).mean(-1),
+    }
+    return {f"{name}{k}": values[k] for name, values in found.items() for k in range(W.shape[0])}
+
+
+# --------------------------------------------------------------------------------------- the runs
+
+
+def configuration(
+    seed: int,
+    beta: int = 1,
+    activation: str = "relu",
+    protocol: str = "paper",
+    crop: bool = False,
+    batch: int = BATCH,
+) -> Config:
+    """One run; learning rate, momentum and weight decay are those of the token runs.
+
+    scale: what the mean of the cross-entropies is multiplied by. The paper's loss, tau times their
+    sum, is tau N times the mean, so that both protocols are one tensor. Errors: beta < 1, a batch
+    of one, an unknown name.
+    """
+    token = ts.configuration(seed, 1, beta, activation, "infonce", protocol, batch=batch)
+    kept = ("seed", "lr", "momentum", "weight_decay", "activation", "batch")
+    scale = ts.TEMPERATURE * batch if protocol == "paper" else 1.0
+    sizes = {"beta": beta, "filters": FILTERS * beta, "crop": bool(crop), "scale": scale}
+    return {name: token[name] for name in kept} | sizes
+
+
+def problem(pixels: UInt8[Tensor, "n h w"], patches: Float[Tensor, "P K d"]) -> dict[str, Any]:
+    """The functions of one run, as `sweep.train` takes them, on these images.
+
+    A run goes through the images in an order of its own, the same in every pass. Errors: fewer
+    images than a batch.
+    """
+    count, side = pixels.shape[0], pixels.shape[-1]
+
+    def setup(key: Tensor, c: Config) -> dict[str, Tensor]:
+        if c["batch"] > count:
+            raise ValueError(
+                f"batch: expected at most the {count} images there are, got {c['batch']}"
+            )
+        return {"order": cr.permutation(key, count)}
+
+    def init(key: Tensor, c: Config) -> Params:
+        d = side * side // FIELDS
+        return receptive_field_init(key, FIELDS, c["filters"], d, ts.OUTPUTS)
+
+    def data(key: Tensor, step: Tensor, c: Config) -> Tensor:
+        at = (step * c["batch"] + torch.arange(c["batch"], device=pixels.device)) % count
+        x = pixels[c["order"][at]].float() / 255
+        if not c["crop"]:
+            return quarters(x)[None]
+        both = torch.cat([x, x])
+        box = aug.crop_boxes(key, 2 * c["batch"], side, side, SCALE, RATIO)
+        cut = aug.crop_resize(both[:, None], box, side)[:, 0]
+        return quarters(cut).unflatten(0, (2, c["batch"]))
+
+    def loss(params: Params, views: Tensor, c: Config) -> Tensor:
+        z = receptive_field(params, views.flatten(0, 1), c["activation"])
+        z = z.unflatten(0, views.shape[:2])
+        # The one view of an uncropped image is both views of its pair.
+        return c["scale"] * ts.loss(z.expand(2, *z.shape[1:]), "infonce", "released")
+
+    def metrics(params: Params, c: Config) -> dict[str, Tensor]:
+        return measures(params["W"], patches)
+
+    return {
+        "init": init,
+        "data": data,
+        "loss": loss,
+        "setup": setup,
+        "metrics": metrics,
+        "static": ("batch", "beta", "filters"),
+    }
+
+
+def run(
+    pixels: UInt8[Tensor, "n h w"],
+    patches: Float[Tensor, "P K d"],
+    configs: Sequence[Config],
+    steps: int = STEPS,
+    device: str | torch.device = "cpu",
+    checkpoint: Path | None = None,
+    **options: Any,
+) -> Result:
+    """Train one run a configuration; `measures` before and after, against `patches` that no run
+    was trained on. options: of `sweep.train`."""
+    parts: dict[str, Callable | Any] = problem(pixels.to(device), patches.to(device))
+    return train(configs, **parts, steps=steps, device=device, checkpoint=checkpoint, **options)
