@@ -180,9 +180,7 @@ def shift_hue(x: Float[Tensor, "n three h w"], by: Float[Tensor, "n"]) -> Float[
     chroma = high - low
     safe = torch.where(chroma > 0, chroma, 1.0)
     r, g, b = ((high - x[:, c]) / safe for c in range(3))
-    hue = torch.where(
-        x[:, 0] == high, b - g, torch.where(x[:, 1] == high, 2 + r - b, 4 + g - r)
-    )
+    hue = torch.where(x[:, 0] == high, b - g, torch.where(x[:, 1] == high, 2 + r - b, 4 + g - r))
     hue = (hue / 6 + by[:, None, None]) % 1.0
     # Channel values from the hue: low + chroma times a trapezium, shifted by 5, 3, 1 sixths.
     turns = [(k + 6 * hue) % 6 for k in (5, 3, 1)]
@@ -209,11 +207,13 @@ def colour_jitter(
     return x
 
 
-def _blurring(sigma: Float[Tensor, "n"], kernel: int, side: int) -> Float[Tensor, "n {side} {side}"]:
+def _blurring(
+    sigma: Float[Tensor, "n"], kernel: int, side: int
+) -> Float[Tensor, "n {side} {side}"]:
     """Gaussian weights of each row's neighbours, mirrored at the border."""
     reach = kernel // 2
     offset = torch.arange(-reach, reach + 1, device=sigma.device)
-    weight = torch.exp(-(offset / sigma[:, None]) ** 2 / 2)
+    weight = torch.exp(-((offset / sigma[:, None]) ** 2) / 2)
     weight = weight / weight.sum(-1, keepdim=True)
     at = (torch.arange(side, device=sigma.device)[:, None] + offset).abs()
     at = torch.where(at >= side, 2 * (side - 1) - at, at)

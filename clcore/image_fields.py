@@ -7,10 +7,10 @@ without, the image twice, so that only the negatives pull. Loss, rates and proto
 `token_sequences`.
 """
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
+import pandas as pd
 import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
@@ -26,7 +26,13 @@ from .sweep import Result, train
 
 FIELDS, FILTERS, BATCH, STEPS, TRAIN = 4, 10, 8, 50_000, 50_000
 SCALE, RATIO = (0.5, 1.0), (0.5, 1.5)
-MEASURES = ("tv", "tv_shuffled", "high", "rank", "match", "match_shuffled")
+ARMS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "crop": {"crop": True},
+    "linear": {"activation": "linear"},
+}
+"""ReLU nets without and with random resized crops (nl Figs. 12, 13), and linear ones without."""
+MEASURES = ("tv", "tv_shuffled", "high", "rank", "match", "match_shuffled", "norm")
 
 
 def quarters(x: Float[Tensor, "*b h w"]) -> Float[Tensor, "*b four d"]:
@@ -81,7 +87,7 @@ def best_match(
 
 
 def measures(W: Float[Tensor, "K M d"], patches: Float[Tensor, "P K d"]) -> dict[str, Tensor]:
-    """Means over a field's filters, named `tv0` ... `match_shuffled3`.
+    """Means over a field's filters, named `tv0` ... `norm3`.
 
     *_shuffled: the same of the filters with their pixels in another order, one order for all: what
     is left of a number when the picture is taken out of it.
@@ -95,6 +101,7 @@ def measures(W: Float[Tensor, "K M d"], patches: Float[Tensor, "P K d"]) -> dict
         "rank": effective_rank(W),
         "match": best_match(W, patches).mean(-1),
         "match_shuffled": best_match(mixed, patches).mean(-1),
+        "norm": torch.linalg.vector_norm(W, dim=-1).mean(-1),
     }
     return {f"{name}{k}": values[k] for name, values in found.items() for k in range(W.shape[0])}
 
@@ -174,13 +181,67 @@ def problem(pixels: UInt8[Tensor, "n h w"], patches: Float[Tensor, "P K d"]) -> 
 def run(
     pixels: UInt8[Tensor, "n h w"],
     patches: Float[Tensor, "P K d"],
-    configs: Sequence[Config],
+    arm: str,
+    seeds: Sequence[int],
+    beta: int = 2,
     steps: int = STEPS,
     device: str | torch.device = "cpu",
-    checkpoint: Path | None = None,
     **options: Any,
 ) -> Result:
-    """Train one run a configuration; `measures` before and after, against `patches` that no run
-    was trained on. options: of `sweep.train`."""
-    parts: dict[str, Callable | Any] = problem(pixels.to(device), patches.to(device))
-    return train(configs, **parts, steps=steps, device=device, checkpoint=checkpoint, **options)
+    """Train one arm under both protocols, one run a seed and protocol; `measures` are taken
+    against `patches` that no run is trained on. options: of `sweep.train`. Errors: unknown arm."""
+    if arm not in ARMS:
+        raise ValueError(f"arm: expected one of {', '.join(ARMS)}, got {arm!r}")
+    configs = [
+        configuration(seed, beta, protocol=protocol, **ARMS[arm])
+        for protocol in ts.RATES
+        for seed in seeds
+    ]
+    parts = problem(pixels.to(device), patches.to(device))
+    return train(configs, **parts, steps=steps, device=device, **options)
+
+
+def _protocol(table: pd.DataFrame) -> pd.Series:
+    rates = {rate: name for name, rate in ts.RATES.items()}
+    return table.lr.map(rates)
+
+
+def tidy(result: Result, arm: str) -> pd.DataFrame:
+    """One row a run, step and field: arm, protocol, seed, beta, step, field, loss, MEASURES."""
+    table = result.table.assign(arm=arm, protocol=_protocol(result.table))
+    on = ["arm", "protocol", "seed", "beta", "step", "loss"]
+    rows = [
+        table[on].assign(field=k, **{m: table[f"{m}{k}"] for m in MEASURES}) for k in range(FIELDS)
+    ]
+    return pd.concat(rows).sort_values([*on[:-1], "field"], ignore_index=True)
+
+
+def tiles(result: Result, arm: str, count: int = 10) -> pd.DataFrame:
+    """The first filters of every field of the first seed's nets, small enough to be kept.
+
+    A row a filter: arm, protocol, field, filter, pixels, which are bytes in hexadecimal digits: 128
+    is zero and 1 or 255 the largest absolute weight.
+    """
+    first = result.table[result.table.step == 0].assign(protocol=_protocol)
+    rows = []
+    for r in first[first.seed == first.seed.min()].itertuples():
+        W = result.params(r.run)["W"][:, :count].cpu()
+        code = (127 * W / W.abs().amax(-1, keepdim=True)).round().add(128).to(torch.uint8)
+        for k, of_field in enumerate(code):
+            rows += [
+                (arm, r.protocol, k, m, bytes(pixels.tolist()).hex())
+                for m, pixels in enumerate(of_field)
+            ]
+    return pd.DataFrame(rows, columns=["arm", "protocol", "field", "filter", "pixels"])
+
+
+def montage(kept: pd.DataFrame, columns: int = 10, gap: int = 1) -> Float[Tensor, "rows columns"]:
+    """Rows of `tiles` as one picture, a line of filters a field, in [-1, 1]; NaN between them."""
+    lines = []
+    for _, part in kept.sort_values(["field", "filter"]).groupby("field"):
+        codes = torch.tensor([list(bytes.fromhex(text)) for text in part.pixels[:columns]])
+        side = round(codes.shape[-1] ** 0.5)
+        squares = (codes.float().unflatten(-1, (side, side)) - 128) / 127
+        padded = torch.nn.functional.pad(squares, (0, gap, 0, gap), value=torch.nan)
+        lines.append(torch.cat(list(padded), dim=1))
+    return torch.cat(lines)
