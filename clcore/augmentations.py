@@ -246,7 +246,7 @@ def blur(
 def apply(
     x: Float[Tensor, "n c h w"], params: Params, settings: Settings
 ) -> Float[Tensor, "n c {settings.size} {settings.size}"]:
-    """Crop, flip, jitter, grey, blur, in this order; steps that a recipe never takes cost nothing."""
+    """Crop, flip, jitter, grey, blur, in this order; what a recipe never does costs nothing."""
     s = settings
     x = crop_resize(x, params["box"], s.size)
     if s.flip:

@@ -1,8 +1,8 @@
 """Image files as published, turned into uint8 arrays: IDX, CIFAR-10 and STL-10 binary, folders.
 
 A decoder yields blocks (where in the split, pixels `b c h w`, labels `b`), so that a split of any
-size needs little memory. Archives are read as streams: nothing is written to disk from them, nothing
-is unpickled, and a member that is no plain file below the archive's root is refused.
+size needs little memory. Archives are read as streams: nothing is written to disk from them,
+nothing is unpickled, and a member that is no plain file below the archive's root is refused.
 """
 
 import gzip
@@ -47,7 +47,7 @@ def members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
                     continue
                 if not member.isfile():
                     raise DataError(
-                        f"{archive}: expected plain files, but {member.name!r} is a link or device; "
+                        f"{archive}: expected plain files, got {member.name!r}, a link or device; "
                         "do not unpack it, get it from its publisher"
                     )
                 yield str(path), tar.extractfile(member)
@@ -102,8 +102,8 @@ def _idx(folder: Path, split: str, entry: dict[str, Any]) -> Iterator[Block]:
     labels = idx(path, 1)
     if len(pixels) != len(labels):
         raise DataError(
-            f"{path}: expected a label for each of {len(pixels)} images, got {len(labels)}; the two "
-            "files do not belong together"
+            f"{path}: expected a label for each of {len(pixels)} images, got {len(labels)}; the "
+            "two files do not belong together"
         )
     yield slice(0, len(labels)), pixels[:, None], _labels(labels, len(entry["classes"]), str(path))
 
@@ -116,8 +116,8 @@ def _records(file: IO[bytes], size: int, where: str) -> Iterator[np.ndarray]:
     while raw := file.read(size * BLOCK):
         if len(raw) % size:
             raise DataError(
-                f"{where}: expected records of {size} bytes, {len(raw) % size} bytes are left over; "
-                "the file is cut short or of another version (fetch it again)"
+                f"{where}: expected records of {size} bytes, {len(raw) % size} bytes are left "
+                "over; the file is cut short or of another version (fetch it again)"
             )
         yield np.frombuffer(raw, np.uint8).reshape(-1, size)
 
@@ -206,8 +206,8 @@ def listing(folder: Path, split: str) -> list[str]:
     paths = sorted(p for p in (folder / split).glob("*/*") if p.suffix.lower() in SUFFIXES)
     if not paths:
         raise DataError(
-            f"{folder}: expected images as {split}/<class>/<name>.jpg or .png, found none; put them "
-            "there, or name the folder that holds them"
+            f"{folder}: expected images as {split}/<class>/<name>.jpg or .png, found none; put "
+            "them there, or name the folder that holds them"
         )
     return [p.relative_to(folder).as_posix() for p in paths]
 
@@ -249,7 +249,8 @@ def _folder(folder: Path, split: str, entry: dict[str, Any]) -> Iterator[Block]:
     strange = {PurePosixPath(name).parts[1] for name in names} - set(classes)
     if strange:
         raise DataError(
-            f"{archive}: expected the classes {', '.join(classes)}, got {', '.join(sorted(strange))}"
+            f"{archive}: expected the classes {', '.join(classes)}, got "
+            f"{', '.join(sorted(strange))}"
         )
     files = ((name, file.read()) for name, file in members(archive) if _in_class(name, split))
     yield from _pack(files, names, classes, entry["shape"], archive)

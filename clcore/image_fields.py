@@ -1,4 +1,4 @@
-"""The two-layer net on images with four receptive fields, and how smooth its filters are: nl App. E.3.
+"""The two-layer net on images with four receptive fields, and its filters: nl App. E.3.
 
 An image is cut into quarters, upper left, upper right, lower left, lower right; each is one field's
 input, row by row, with values in [0, 1]. A field has 10 beta filters, and a linear top layer sees
@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from . import augmentations as aug
