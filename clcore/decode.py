@@ -7,12 +7,13 @@ nothing is unpickled, and a member that is no plain file below the archive's roo
 
 import gzip
 import io
+import lzma
 import struct
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,33 +29,27 @@ UNLABELLED = -1
 # --------------------------------------------------------------------------------------- archives
 
 
-def members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+def members(archive: Path) -> Iterator[tuple[str, io.BufferedReader]]:
     """The plain files of a tar archive in its order: name and content.
 
-    Errors: an archive that is cut short or damaged; a member that is a link or device, or whose
-    path is absolute or leads upwards.
+    Errors: a member that is a link or device, or whose path is absolute or leads upwards.
     """
-    try:
-        with tarfile.open(archive, "r|*") as tar:
-            for member in tar:
-                path = PurePosixPath(member.name)
-                if path.is_absolute() or ".." in path.parts or "\\" in member.name:
-                    raise DataError(
-                        f"{archive}: expected paths below the archive's root, got {member.name!r}; "
-                        "do not unpack it, get it from its publisher"
-                    )
-                if member.isdir():
-                    continue
-                if not member.isfile():
-                    raise DataError(
-                        f"{archive}: expected plain files, got {member.name!r}, a link or device; "
-                        "do not unpack it, get it from its publisher"
-                    )
-                yield str(path), tar.extractfile(member)
-    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-        if isinstance(error, OSError) and error.errno:
-            raise
-        raise DataError(f"{archive} cannot be read to its end ({error}); fetch it again") from error
+    with tarfile.open(archive, "r|*") as tar:
+        for member in tar:
+            path = PurePosixPath(member.name)
+            if path.is_absolute() or ".." in path.parts or "\\" in member.name:
+                raise DataError(
+                    f"{archive}: expected paths below the archive's root, got {member.name!r}; "
+                    "do not unpack it, get it from its publisher"
+                )
+            if member.isdir():
+                continue
+            if not member.isfile():
+                raise DataError(
+                    f"{archive}: expected plain files, got {member.name!r}, a link or device; "
+                    "do not unpack it, get it from its publisher"
+                )
+            yield str(path), tar.extractfile(member)
 
 
 def _labels(values: np.ndarray, classes: int, where: str) -> np.ndarray:
@@ -74,11 +69,8 @@ def _labels(values: np.ndarray, classes: int, where: str) -> np.ndarray:
 def idx(path: Path, dimensions: int) -> np.ndarray:
     """A gzipped IDX file of bytes (MNIST's format), read-only. Errors: another kind of file, fewer
     or more bytes than its header says."""
-    try:
-        with gzip.open(path) as file:
-            raw = file.read()
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be unpacked ({error}); fetch it again") from error
+    with gzip.open(path) as file:
+        raw = file.read()
     head = 4 + 4 * dimensions
     magic = bytes([0, 0, 8, dimensions])
     if len(raw) < head or raw[:4] != magic:
@@ -111,7 +103,7 @@ def _idx(folder: Path, split: str, entry: dict[str, Any]) -> Iterator[Block]:
 # --------------------------------------------------------------------------- CIFAR-10 and STL-10
 
 
-def _records(file: IO[bytes], size: int, where: str) -> Iterator[np.ndarray]:
+def _records(file: io.BufferedReader, size: int, where: str) -> Iterator[np.ndarray]:
     """Blocks of records of `size` bytes. Errors: a last record that is cut."""
     while raw := file.read(size * BLOCK):
         if len(raw) % size:
@@ -262,4 +254,20 @@ DECODERS: dict[str, Callable[[Path, str, dict[str, Any]], Iterator[Block]]] = {
     "stl10": _stl10,
     "folder": _folder,
 }
-"""By the `kind` of a registry's entry: (folder of the files, split, entry) -> blocks."""
+"""By the `kind` of a registry's entry."""
+
+
+def blocks(folder: Path, split: str, entry: dict[str, Any]) -> Iterator[Block]:
+    """A split of the data set `entry` of the registry, whose files lie in `folder`.
+
+    Errors: DataError for what is cut short, damaged or of another format, naming file and remedy.
+    """
+    try:
+        yield from DECODERS[entry["kind"]](folder, split, entry)
+    except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
+        names = " or ".join(file["name"] for file in entry["files"])
+        raise DataError(
+            f"{folder}: {names} cannot be unpacked to its end ({error}); fetch it again"
+        ) from error

@@ -61,7 +61,7 @@ def load(name: str, split: str = "train") -> ImageSet:
     place = _place(name, split, checksums)
     if not place.exists():
         _require(name)
-        blocks = decode.DECODERS[entry["kind"]](where, split, entry)
+        blocks = decode.blocks(where, split, entry)
         _store(place, blocks, splits[split], entry["shape"], f"{name} ({split})")
     label = entry.get("label", entry["title"].split(" (")[0])
     official = "copy_of" not in entry
