@@ -181,7 +181,7 @@ def shift_hue(x: Float[Tensor, "n three h w"], by: Float[Tensor, "n"]) -> Float[
     safe = torch.where(chroma > 0, chroma, 1.0)
     r, g, b = ((high - x[:, c]) / safe for c in range(3))
     hue = torch.where(x[:, 0] == high, b - g, torch.where(x[:, 1] == high, 2 + r - b, 4 + g - r))
-    hue = (hue / 6 + by[:, None, None]) % 1.0
+    hue = (hue / 6 + by.to(x.dtype)[:, None, None]) % 1.0
     # Channel values from the hue: low + chroma times a trapezium, shifted by 5, 3, 1 sixths.
     turns = [(k + 6 * hue) % 6 for k in (5, 3, 1)]
     parts = [torch.minimum(k, 4 - k).clamp(0, 1) for k in turns]
@@ -193,12 +193,13 @@ def colour_jitter(
 ) -> Float[Tensor, "n c h w"]:
     """Brightness, contrast, saturation (factors; 1 changes nothing) and hue (a shift), each image
     in its own order: order[i, 0] is done first."""
+    factors = factors.to(x.dtype)
     for slot in range(4):
         kind = order[:, slot]
         gray = luminance(x)
         mean = gray.mean((-1, -2), keepdim=True)
-        per_image = [t[:, None, None, None] for t in (kind, factors.gather(0, kind[None])[0])]
-        what, factor = per_image
+        what, factor = kind[:, None, None, None], factors.gather(0, kind[None])[0]
+        factor = factor[:, None, None, None]
         toward = torch.where(what == CONTRAST, mean, torch.where(what == SATURATION, gray, 0.0))
         blended = (factor * x + (1 - factor) * toward).clamp(0, 1)
         # An image of one channel has no hue.
@@ -234,6 +235,7 @@ def blur(
             f"kernel: expected an odd side below twice the image's, got {kernel} for "
             f"{x.shape[-2]} x {x.shape[-1]} pixels"
         )
+    sigma = sigma.to(x.dtype)
     soft = _separable(
         x, _blurring(sigma, kernel, x.shape[-2]), _blurring(sigma, kernel, x.shape[-1])
     )

@@ -201,7 +201,7 @@ def on_device(
     images: ImageSet, device: torch.device | str = "cpu"
 ) -> tuple[UInt8[Tensor, "n c h w"], Int[Tensor, "n"]]:
     """All pixels and labels of a split, on the device."""
-    pixels = torch.from_numpy(np.ascontiguousarray(images.pixels))
+    pixels = torch.from_numpy(np.array(images.pixels))  # a copy: the map is read-only
     return pixels.to(device), torch.from_numpy(images.labels).to(device)
 
 
