@@ -54,6 +54,13 @@ def assemble(fields: Float[Tensor, "*b four d"]) -> Float[Tensor, "*b h w"]:
 # --------------------------------------------------------------------------------------- measures
 
 
+def _scaled(W: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+    """Filters with a largest weight of 1: those that decayed for long have squares that underflow,
+    but a direction still."""
+    top = W.abs().amax(-1, keepdim=True)
+    return W / torch.where(top > 0, top, 1.0)
+
+
 def roughness(W: Float[Tensor, "*b M d"]) -> Float[Tensor, "*b M"]:
     """Total variation of each filter at norm 1."""
     side = round(W.shape[-1] ** 0.5)
@@ -86,6 +93,12 @@ def best_match(
     return (unit_rows(W) @ unit_rows(patches).permute(1, 2, 0)).amax(-1)
 
 
+def alive(W: Float[Tensor, "*b K M d"], patches: Float[Tensor, "P K d"]) -> Float[Tensor, "*b"]:
+    """Share of the filters that a patch of their field excites."""
+    excited = _scaled(W) @ patches.permute(1, 2, 0) > 0
+    return excited.any(-1).to(W.dtype).mean((-1, -2))
+
+
 def measures(W: Float[Tensor, "K M d"], patches: Float[Tensor, "P K d"]) -> dict[str, Tensor]:
     """Means over a field's filters, named `tv0` ... `norm3`.
 
@@ -93,6 +106,7 @@ def measures(W: Float[Tensor, "K M d"], patches: Float[Tensor, "P K d"]) -> dict
     is left of a number when the picture is taken out of it.
     """
     order = cr.permutation(cr.key(0, device=W.device), W.shape[-1])
+    norm, W = torch.linalg.vector_norm(W, dim=-1), _scaled(W)
     mixed = W[..., order]
     found = {
         "tv": roughness(W).mean(-1),
@@ -101,7 +115,7 @@ def measures(W: Float[Tensor, "K M d"], patches: Float[Tensor, "P K d"]) -> dict
         "rank": effective_rank(W),
         "match": best_match(W, patches).mean(-1),
         "match_shuffled": best_match(mixed, patches).mean(-1),
-        "norm": torch.linalg.vector_norm(W, dim=-1).mean(-1),
+        "norm": norm.mean(-1),
     }
     return {f"{name}{k}": values[k] for name, values in found.items() for k in range(W.shape[0])}
 
@@ -199,6 +213,14 @@ def run(
     ]
     parts = problem(pixels.to(device), patches.to(device))
     return train(configs, **parts, steps=steps, device=device, **options)
+
+
+def living(result: Result, arm: str, patches: Float[Tensor, "P K d"]) -> pd.DataFrame:
+    """One row a trained net: arm, protocol, seed, loss, and the share of its filters `alive`."""
+    last = result.table[result.table.step == result.table.step.max()]
+    shares = [float(alive(result.params(r)["W"].cpu(), patches)) for r in last.run]
+    table = last.assign(arm=arm, protocol=_protocol, alive=shares)
+    return table[["arm", "protocol", "seed", "loss", "alive"]]
 
 
 def _protocol(table: pd.DataFrame) -> pd.Series:

@@ -306,3 +306,19 @@ def test_num4_holds_for_any_seed(digits, seed):
     book = ledger.Ledger("any")
     records = book.run([checks.num4(CLASSES, digits[0].float() / 255)], draws=6, seed=seed)
     assert all(r.passed for r in records)
+
+
+def test_a_filter_that_decayed_keeps_its_direction(digits):
+    _, patches = digits
+    W = patches[:5].transpose(0, 1) + 0.1
+    small = fields.measures(1e-25 * W, patches)
+    for name, value in fields.measures(W, patches).items():
+        if not name.startswith("norm"):
+            assert small[name] == pytest.approx(float(value), rel=1e-4), name
+
+
+def test_alive_is_the_share_of_filters_that_some_patch_excites(digits):
+    _, patches = digits
+    W = torch.rand(4, 2, 16)
+    W[1, 0], W[3] = -1.0, -1e-30  # nothing is below zero in a patch
+    assert float(fields.alive(W, patches)) == pytest.approx(5 / 8)
