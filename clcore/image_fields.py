@@ -7,6 +7,7 @@ without, the image twice, so that only the negatives pull. Loss, rates and proto
 `token_sequences`.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ from .photographs import total_variation
 from .sweep import Result, train
 
 FIELDS, FILTERS, BATCH, STEPS, TRAIN = 4, 10, 8, 50_000, 50_000
-SCALE, RATIO = (0.5, 1.0), (0.5, 1.5)
+SCALE, RATIO = aug.RECIPES["mnist"].scale, aug.RECIPES["mnist"].ratio
 ARMS: dict[str, dict[str, Any]] = {
     "plain": {},
     "crop": {"crop": True},
@@ -221,6 +222,13 @@ def living(result: Result, arm: str, patches: Float[Tensor, "P K d"]) -> pd.Data
     shares = [float(alive(result.params(r)["W"].cpu(), patches)) for r in last.run]
     table = last.assign(arm=arm, protocol=_protocol, alive=shares)
     return table[["arm", "protocol", "seed", "loss", "alive"]]
+
+
+def collapsed(ends: pd.DataFrame) -> pd.Series:
+    """Of rows of `living`, those of nets that give all images of a batch the same output: their
+    loss is that of guessing, ln N."""
+    scale = ends.protocol.map({p: configuration(0, protocol=p)["scale"] for p in ts.RATES})
+    return ends.loss > 0.99 * scale * math.log(BATCH)
 
 
 def _protocol(table: pd.DataFrame) -> pd.Series:

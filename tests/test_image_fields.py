@@ -322,3 +322,10 @@ def test_alive_is_the_share_of_filters_that_some_patch_excites(digits):
     W = torch.rand(4, 2, 16)
     W[1, 0], W[3] = -1.0, -1e-30  # nothing is below zero in a patch
     assert float(fields.alive(W, patches)) == pytest.approx(5 / 8)
+
+
+def test_collapsed_nets_have_the_loss_of_guessing():
+    guess = np.log(8)
+    rows = [("paper", 0.8 * guess), ("released", guess), ("paper", 0.7 * guess), ("released", 1.9)]
+    ends = pd.DataFrame(rows, columns=["protocol", "loss"])
+    assert fields.collapsed(ends).tolist() == [True, True, False, False]
