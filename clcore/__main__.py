@@ -103,6 +103,14 @@ def data_fetch(name: str) -> None:
     print(f"{name} is ready in {datasets.fetch(name)}")
 
 
+@data_app.command("where")
+def data_where(name: str) -> None:
+    """Where the files of one data set are or belong, with their checksums."""
+    from . import datasets
+
+    print(datasets.where(name))
+
+
 @data_app.command("verify")
 def data_verify(name: Annotated[str | None, typer.Argument()] = None) -> None:
     """Compare the files that are here with their known checksums."""

@@ -4,6 +4,7 @@ Files live in $CLCORE_DATA (data/cache by default), one folder a data set; a fil
 is found like a downloaded one. Nothing is unpickled, and nothing is used unverified.
 """
 
+import functools
 import gzip
 import hashlib
 import os
@@ -23,7 +24,7 @@ class DataError(ValueError):
 
 @cache
 def registry() -> dict[str, dict]:
-    """data/datasets.yaml: name -> title, source, licence, mirrors, files (name, size, md5)."""
+    """data/datasets.yaml, whose head says what an entry has."""
     return yaml.safe_load((paths.root() / "data" / "datasets.yaml").read_text())
 
 
@@ -44,7 +45,8 @@ def _problem(name: str, entry: dict) -> str:
     where = f"{name}: {path}"
     if not path.exists():
         return (
-            f"{where} is not there; `python -m clcore data fetch {name}`, or put it there by hand"
+            f"{where} (md5 {entry['md5']}, {entry['size']} bytes) is not there; `python -m clcore "
+            f"data fetch {name}`, or put it there by hand"
         )
     digest = hashlib.md5(usedforsecurity=False)
     with path.open("rb") as file:
@@ -106,10 +108,24 @@ def overview() -> str:
     return f"{table}\n\nFiles belong in {_base()}/<name>/ ($CLCORE_DATA changes that)."
 
 
+def where(name: str) -> str:
+    """Which files a data set has, where they are or belong, and their checksums."""
+    files = registry()[name]["files"] if folder(name) else []
+    if not files:
+        return f"{name} {registry()[name]['source']}: it has no files of its own"
+    lines = []
+    for file in files:
+        path = folder(name) / file["name"]
+        state = "here" if path.exists() else "not here"
+        lines.append(f"{path} ({state}; {file['size']} bytes, md5 {file['md5']})")
+    return "\n".join(lines)
+
+
 def fetch(name: str) -> Path:
     """Download what is missing or damaged from the first mirror that answers; return the folder.
 
-    Raises DataError naming file, checksum, place and every mirror's answer when none has it.
+    A download that broke off is carried on. Raises DataError naming file, checksum, place and
+    every mirror's answer when none has it.
     """
     import pooch
 
@@ -130,7 +146,7 @@ def fetch(name: str) -> Path:
                     known_hash=f"md5:{file['md5']}",
                     fname=file["name"],
                     path=where,
-                    downloader=pooch.HTTPDownloader(progressbar=True, timeout=30),
+                    downloader=functools.partial(_download, where / f"{file['name']}.part", file),
                 )
                 break
             except (OSError, ValueError) as error:
@@ -138,10 +154,50 @@ def fetch(name: str) -> Path:
                     raise explain_full(error, where) from error
                 answers.append(f"  {mirror}: {error}")
         else:
+            asked = "\n".join(answers) or "  it has none: it is no published file"
             raise DataError(
                 f"{name}: no mirror gave {file['name']} "
-                f"(md5 {file['md5']}, {file['size']} bytes):\n"
-                + "\n".join(answers)
-                + f"\nGet it by other means and put it into {where}; it is verified where it lies."
+                f"(md5 {file['md5']}, {file['size']} bytes):\n{asked}"
+                f"\nGet it by other means and put it into {where}; it is verified where it lies."
             )
     return where
+
+
+def _download(part: Path, file: dict, url: str, output: str, _: object) -> None:
+    """Download `url` for pooch, which verifies it; what arrives is kept in `part` till it is whole.
+
+    A server that answers with the rest only is asked for the rest only.
+    """
+    import requests
+    from tqdm import tqdm
+
+    have = part.stat().st_size if part.exists() else 0
+    if have >= file["size"]:  # whole and refused, or of another file: begin again
+        part.unlink()
+        have = 0
+    headers = {"Range": f"bytes={have}-"} if have else {}
+    with requests.get(url, headers=headers, stream=True, timeout=30) as answer:
+        if answer.status_code == 416:  # not the file that was begun
+            part.unlink()
+        answer.raise_for_status()
+        resumed = answer.status_code == 206
+        coming = (have if resumed else 0) + int(answer.headers.get("Content-Length", file["size"]))
+        if coming != file["size"]:
+            raise OSError(f"its file has {coming} bytes, published are {file['size']}")
+        bar = tqdm(
+            total=file["size"],
+            initial=have if resumed else 0,
+            desc=file["name"],
+            unit="B",
+            unit_scale=True,
+        )
+        with bar, part.open("ab" if resumed else "wb") as out:
+            for block in answer.iter_content(1 << 16):
+                out.write(block)
+                bar.update(len(block))
+    if part.stat().st_size < file["size"]:
+        raise OSError(
+            f"the connection ended after {part.stat().st_size} of {file['size']} bytes; run the "
+            "same command again to carry on"
+        )
+    os.replace(part, output)

@@ -21,7 +21,7 @@ CHAPTERS = {
     ("ddn", "images"): "The covariance operator's losses on images",
     ("nl", "one-layer"): "Nonlinearity makes many local optima",
     ("nl", "two-layer"): "Specialised filters, and modulation from above",
-    ("nl", "images"): "Filters learned from MNIST and CIFAR-10",
+    ("nl", "images"): "Filters learned from MNIST",
     ("ncl", "landscape"): "Bad minima that are not collapsed",
     ("ncl", "dynamics"): "What training reaches, with and without a predictor",
 }

@@ -70,6 +70,8 @@ def test_data_list_and_verify(tmp_path):
     for name in ("digits", "mnist", "cifar10", "stl10"):
         assert name in run.stdout
     assert "No data set is here" in call("data", "verify", CLCORE_DATA=str(tmp_path)).stdout
+    told = call("data", "where", "mnist", CLCORE_DATA=str(tmp_path)).stdout
+    assert f"{tmp_path}/mnist/t10k-labels-idx1-ubyte.gz (not here; 4542 bytes, md5 ec29112d" in told
     (tmp_path / "mnist").mkdir()
     (tmp_path / "mnist" / "t10k-labels-idx1-ubyte.gz").write_bytes(b"short")
     run = call("data", "verify", CLCORE_DATA=str(tmp_path))

@@ -4,6 +4,8 @@ import functools
 import gzip
 import hashlib
 import http.server
+import pathlib
+import random
 import threading
 
 import pytest
@@ -11,20 +13,43 @@ import pytest
 from clcore import datasets
 from clcore.datasets import DataError
 
-CONTENT = bytes(range(256)) * 40
+CONTENT = random.Random(0).randbytes(300_000)
+
+
+class Served(type(pathlib.Path())):
+    """The folder that is served; tests read `asked`, the requests, and change `entry`."""
 
 
 @pytest.fixture
 def mirror(tmp_path, monkeypatch):
     """A registry of one packed file, two mirrors, the first of which does not have it."""
-    served = tmp_path / "served"
+    served = Served(tmp_path / "served")
     served.mkdir()
     packed = gzip.compress(CONTENT, mtime=0)
     (served / "a.gz").write_bytes(packed)
 
+    asked = []
+
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *args):
             pass
+
+        def do_GET(self):
+            """Files, from where the client has them; `broken/` sends half and hangs up."""
+            asked.append((self.path, self.headers.get("Range")))
+            path = served / self.path.split("/")[-1]
+            if self.path.startswith("/gone") or not path.exists():
+                self.send_error(404)
+                return
+            content = path.read_bytes()
+            first = 0
+            if self.headers.get("Range"):
+                first = int(self.headers["Range"].removeprefix("bytes=").removesuffix("-"))
+            self.send_response(206 if first else 200)
+            self.send_header("Content-Length", str(len(content) - first))
+            self.end_headers()
+            half = len(content) // 2 if self.path.startswith("/broken") else len(content)
+            self.wfile.write(content[first:half])
 
     server = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), functools.partial(Quiet, directory=str(served))
@@ -47,6 +72,7 @@ def mirror(tmp_path, monkeypatch):
     }
     monkeypatch.setattr(datasets, "registry", lambda: {"small": entry})
     monkeypatch.setenv("CLCORE_DATA", str(tmp_path / "data"))
+    served.asked, served.entry = asked, entry
     yield served
     server.shutdown()
     server.server_close()
@@ -95,8 +121,62 @@ def test_wrong_file_from_a_mirror_is_not_kept(mirror):
     assert not (datasets.folder("small") / "a.gz").exists()
 
 
+def test_download_that_broke_off_is_carried_on(mirror, capfd):
+    base = mirror.entry["mirrors"][1]
+    mirror.entry["mirrors"] = [base + "broken/"]
+    size = mirror.entry["files"][0]["size"]
+    with pytest.raises(DataError, match="no mirror gave"):
+        datasets.fetch("small")
+    folder = datasets.folder("small")
+    begun = (folder / "a.gz.part").stat().st_size
+    assert size / 4 < begun <= size / 2  # all but the last block
+    assert not (folder / "a.gz").exists()
+    mirror.entry["mirrors"] = [base]
+    datasets.fetch("small")
+    assert mirror.asked[-1] == ("/a.gz", f"bytes={begun}-")
+    assert datasets.verify("small") == []
+    assert not (folder / "a.gz.part").exists()
+    shown = capfd.readouterr()
+    assert f"small: 1 file(s), {size / 1e6:.1f} MB" in shown.out
+    assert "100%" in shown.err
+
+
+def test_rest_of_another_file_is_not_believed(mirror):
+    folder = datasets.folder("small")
+    folder.mkdir(parents=True)
+    (folder / "a.gz.part").write_bytes(b"x" * 20)
+    with pytest.raises(DataError, match="hash"):
+        datasets.fetch("small")
+    datasets.fetch("small")
+    assert datasets.verify("small") == []
+
+
+def test_file_of_another_size_is_refused_at_once(mirror):
+    (mirror / "a.gz").write_bytes(b"<html>Sorry</html>")
+    told = rf"its file has 18 bytes, published are {mirror.entry['files'][0]['size']}"
+    with pytest.raises(DataError, match=told):
+        datasets.fetch("small")
+    assert not (datasets.folder("small") / "a.gz.part").exists()
+
+
+def test_set_without_mirrors_says_so(mirror):
+    mirror.entry["mirrors"] = []
+    with pytest.raises(DataError, match="it has none: it is no published file"):
+        datasets.fetch("small")
+
+
+def test_where(mirror):
+    told = datasets.where("small")
+    assert str(datasets.folder("small") / "a.gz") in told
+    assert "not here" in told and mirror.entry["files"][0]["md5"] in told
+    datasets.fetch("small")
+    assert "(here;" in datasets.where("small")
+
+
 def test_unknown_name():
-    with pytest.raises(DataError, match=r"expected a data set of digits, mnist.*got 'cifar'"):
+    with pytest.raises(
+        DataError, match=r"expected a data set of digits, photographs, mnist.*got 'cifar'"
+    ):
         datasets.folder("cifar")
 
 
@@ -106,4 +186,8 @@ def test_real_registry_is_complete():
         for file in entry["files"]:
             assert len(file["md5"]) == 32
             assert file["size"] > 0
-            assert entry["mirrors"]
+            assert entry["mirrors"] or "copy_of" in entry
+        if entry["kind"] != "embedded":
+            assert len(entry["shape"]) == 3
+            assert len(entry["classes"]) == 10
+            assert entry["splits"]
