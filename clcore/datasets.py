@@ -175,18 +175,20 @@ def _download(part: Path, file: dict, url: str, output: str, _: object) -> None:
     if have >= file["size"]:  # whole and refused, or of another file: begin again
         part.unlink()
         have = 0
-    headers = {"Range": f"bytes={have}-"} if have else {}
+    # The bytes as they are: packed once more on the way, they would have another length.
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     with requests.get(url, headers=headers, stream=True, timeout=30) as answer:
         if answer.status_code == 416:  # not the file that was begun
             part.unlink()
         answer.raise_for_status()
         resumed = answer.status_code == 206
-        coming = (have if resumed else 0) + int(answer.headers.get("Content-Length", file["size"]))
+        first = have if resumed else 0
+        coming = first + int(answer.headers.get("Content-Length", file["size"] - first))
         if coming != file["size"]:
             raise OSError(f"its file has {coming} bytes, published are {file['size']}")
         bar = tqdm(
             total=file["size"],
-            initial=have if resumed else 0,
+            initial=first,
             desc=file["name"],
             unit="B",
             unit_scale=True,

@@ -23,6 +23,7 @@ Block = tuple[slice | np.ndarray, np.ndarray, np.ndarray]
 
 BLOCK = 1000
 SUFFIXES = (".jpg", ".jpeg", ".png")
+FORMATS = ("JPEG", "PNG")  # Pillow reads others with programs of their own
 UNLABELLED = -1
 
 
@@ -169,7 +170,7 @@ def image(content: bytes, where: str, shape: Iterable[int] | None = None) -> np.
         raise DataError(f"{where} is empty (0 bytes); remove it or put the image there again")
     expected = None if shape is None else tuple(shape)
     try:
-        with Image.open(io.BytesIO(content)) as found:
+        with Image.open(io.BytesIO(content), formats=FORMATS) as found:
             gray = expected is not None and expected[0] == 1
             pixels = np.asarray(found.convert("L" if gray else "RGB"))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
@@ -185,12 +186,10 @@ def image(content: bytes, where: str, shape: Iterable[int] | None = None) -> np.
     return pixels
 
 
-def _in_class(name: str, split: str) -> tuple[str, str] | None:
-    """(class, file) of `<split>/<class>/<file>` if it is an image of this split."""
+def _in_class(name: str, split: str) -> bool:
+    """Whether a name is `<split>/<class>/<file>`, an image of this split."""
     parts = PurePosixPath(name).parts
-    if len(parts) != 3 or parts[0] != split or not parts[2].lower().endswith(SUFFIXES):
-        return None
-    return parts[1], parts[2]
+    return len(parts) == 3 and parts[0] == split and parts[2].lower().endswith(SUFFIXES)
 
 
 def listing(folder: Path, split: str) -> list[str]:

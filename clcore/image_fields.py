@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Bool, Float, UInt8
 from torch import Tensor
 
 from . import augmentations as aug
@@ -94,21 +94,22 @@ def best_match(
     return (unit_rows(W) @ unit_rows(patches).permute(1, 2, 0)).amax(-1)
 
 
-def alive(W: Float[Tensor, "*b K M d"], patches: Float[Tensor, "P K d"]) -> Float[Tensor, "*b"]:
-    """Share of the filters that a patch of their field excites."""
-    excited = _scaled(W) @ patches.permute(1, 2, 0) > 0
-    return excited.any(-1).to(W.dtype).mean((-1, -2))
+def alive(W: Float[Tensor, "*b K M d"], patches: Float[Tensor, "P K d"]) -> Bool[Tensor, "*b K M"]:
+    """Whether a patch of its field excites a filter. A ReLU that none excites learns nothing more
+    and keeps the shape that it happened to have."""
+    return (_scaled(W) @ patches.permute(1, 2, 0) > 0).any(-1)
+
+
+def shuffled(W: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+    """Filters with their pixels in another order, one order for all: what is left of a measure when
+    the picture is taken out of it."""
+    return W[..., cr.permutation(cr.key(0, device=W.device), W.shape[-1])]
 
 
 def measures(W: Float[Tensor, "K M d"], patches: Float[Tensor, "P K d"]) -> dict[str, Tensor]:
-    """Means over a field's filters, named `tv0` ... `norm3`.
-
-    *_shuffled: the same of the filters with their pixels in another order, one order for all: what
-    is left of a number when the picture is taken out of it.
-    """
-    order = cr.permutation(cr.key(0, device=W.device), W.shape[-1])
+    """Means over a field's filters, named `tv0` ... `norm3`. *_shuffled: the same of `shuffled`."""
     norm, W = torch.linalg.vector_norm(W, dim=-1), _scaled(W)
-    mixed = W[..., order]
+    mixed = shuffled(W)
     found = {
         "tv": roughness(W).mean(-1),
         "tv_shuffled": roughness(mixed).mean(-1),
@@ -217,11 +218,23 @@ def run(
 
 
 def living(result: Result, arm: str, patches: Float[Tensor, "P K d"]) -> pd.DataFrame:
-    """One row a trained net: arm, protocol, seed, loss, and the share of its filters `alive`."""
+    """One row a trained net and field: arm, protocol, seed, field, loss, the share of the field's
+    filters that are `alive`, and of these filters MEASURES, and `high_centred` (`_shuffled`), the
+    share of high frequencies in what is left without a filter's mean."""
     last = result.table[result.table.step == result.table.step.max()]
-    shares = [float(alive(result.params(r)["W"].cpu(), patches)) for r in last.run]
-    table = last.assign(arm=arm, protocol=_protocol, alive=shares)
-    return table[["arm", "protocol", "seed", "loss", "alive"]]
+    rows = []
+    for r in last.assign(protocol=_protocol).itertuples():
+        W = result.params(r.run)["W"].cpu()
+        lives = alive(W, patches)
+        for k in range(FIELDS):
+            kept = W[k : k + 1, lives[k]]
+            found = {m[:-1]: float(v) for m, v in measures(kept, patches[:, k : k + 1]).items()}
+            centred = _scaled(kept) - _scaled(kept).mean(-1, keepdim=True)
+            found["high_centred"] = float(high_frequency(centred).mean())
+            found["high_centred_shuffled"] = float(high_frequency(shuffled(centred)).mean())
+            net = {"arm": arm, "protocol": r.protocol, "seed": r.seed, "field": k, "loss": r.loss}
+            rows.append(net | {"alive": float(lives[k].float().mean())} | found)
+    return pd.DataFrame(rows)
 
 
 def collapsed(ends: pd.DataFrame) -> pd.Series:
@@ -256,7 +269,7 @@ def tiles(result: Result, arm: str, count: int = 10) -> pd.DataFrame:
     rows = []
     for r in first[first.seed == first.seed.min()].itertuples():
         W = result.params(r.run)["W"][:, :count].cpu()
-        code = (127 * W / W.abs().amax(-1, keepdim=True)).round().add(128).to(torch.uint8)
+        code = (127 * _scaled(W)).round().add(128).to(torch.uint8)
         for k, of_field in enumerate(code):
             rows += [
                 (arm, r.protocol, k, m, bytes(pixels.tolist()).hex())

@@ -74,10 +74,10 @@ def folder(path: Path | str, split: str = "train", gray: bool = False) -> ImageS
     Nothing vouches for its content: results carry the folder's name as their label. Raises
     DataError when there are none, or one is empty, unreadable or of another size.
     """
-    path = Path(path)
+    path = Path(path).resolve()
     names = decode.listing(path, split)
     classes = sorted({name.split("/")[1] for name in names})
-    content = (part for n in names for part in (n.encode(), (path / n).read_bytes()))
+    content = (p for n in names for p in (n.encode(), sha256((path / n).read_bytes()).encode()))
     place = _place(path.name, split, [str(gray).encode(), *content])
     if not place.exists():
         first = decode.image((path / names[0]).read_bytes(), str(path / names[0]))
@@ -90,9 +90,8 @@ def folder(path: Path | str, split: str = "train", gray: bool = False) -> ImageS
 
 def here(name: str) -> bool:
     """Whether a data set can be loaded without a download: all its files lie in their folder."""
-    entry = datasets.registry()[name]
     folder = datasets.folder(name)
-    return all((folder / file["name"]).exists() for file in entry["files"])
+    return all((folder / file["name"]).exists() for file in datasets.registry()[name]["files"])
 
 
 def _require(name: str) -> None:
@@ -124,6 +123,7 @@ def _store(
     place: Path, blocks: Iterator[decode.Block], count: int, shape: Iterable[int], what: str
 ) -> None:
     """Write pixels.npy and labels.npy into a folder that then takes its name in one step."""
+    shape = tuple(shape)
     place.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
     try:
@@ -136,6 +136,11 @@ def _store(
             seen += len(some)
             if seen > count:
                 break
+            if some.shape[1:] != shape:
+                raise DataError(
+                    f"{what}: expected images of {' x '.join(map(str, shape))} bytes, got "
+                    f"{' x '.join(map(str, some.shape[1:]))}; the files are of another version"
+                )
             if len(some):
                 pixels[at] = some
             labels[at] = of_them

@@ -6,6 +6,7 @@ import hashlib
 import http.server
 import pathlib
 import random
+import re
 import threading
 
 import pytest
@@ -80,11 +81,13 @@ def mirror(tmp_path, monkeypatch):
 
 def test_fetch_uses_the_mirror_that_answers(mirror):
     assert datasets.verify("small")[0].endswith("put it there by hand")
+    assert datasets.present() == []
+    assert "not here" in datasets.overview()
     folder = datasets.fetch("small")
     assert gzip.decompress((folder / "a.gz").read_bytes()) == CONTENT
     assert datasets.verify("small") == []
     assert datasets.present() == ["small"]
-    assert "here" in datasets.overview()
+    assert re.search(r"Small +0\.3 MB +here +none", datasets.overview())
 
 
 def test_file_packed_again_is_the_same_data(mirror):
@@ -101,6 +104,7 @@ def test_damage_is_named_and_mended(mirror, damage):
     (problem,) = datasets.verify("small")
     assert "a.gz is damaged or another version" in problem
     assert "data fetch small" in problem
+    assert re.search(r"MB +damaged ", datasets.overview())
     datasets.fetch("small")
     assert datasets.verify("small") == []
 

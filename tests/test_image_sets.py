@@ -337,6 +337,10 @@ CASES = {
         lambda: bad_folder("train/a/9.png", PICTURE[:60]),
         r"train/a/9\.png\) is no readable image",
     ),
+    "image of another format": (
+        lambda: bad_folder("train/a/9.png", jpeg(draw(1, 8, 8, 3)[0][0], "GIF")),
+        r"train/a/9\.png\) is no readable image",
+    ),
     "other size": (
         lambda: bad_folder("train/a/9.png", jpeg(draw(1, 8, 9, 3)[0][0])),
         r"expected 8 x 8 pixels like the others, got 9 x 8",
@@ -371,6 +375,10 @@ CASES = {
     "IDX label out of range": (
         lambda: bad_mnist(labels=packed_idx(np.array([0, 1, 2, 3, 4, 99, 6], np.uint8))),
         r"expected labels from 0 to 9, got 99 at image 5",
+    ),
+    "IDX of other images": (
+        lambda: bad_mnist(images=packed_idx(draw(7, 1, 28)[0])),
+        r"expected images of 1 x 28 x 28 bytes, got 1 x 1 x 28",
     ),
     "IDX of two sets": (
         lambda: bad_mnist(labels=packed_idx(np.zeros(6, np.uint8))),
