@@ -1,4 +1,7 @@
-"""Images: data sets, and augmentations that run on the device, one set of parameters an image."""
+"""The small digits inside scikit-learn, and a light augmentation of grey images on the device.
+
+All data sets: `image_sets`; the papers' augmentations: `augmentations`.
+"""
 
 import torch
 from jaxtyping import Float, Int

@@ -108,7 +108,7 @@ def fig13(runs: pd.DataFrame, ends: pd.DataFrame) -> Iterator[Check]:
     """With random resized crops living filters are smoother: less total variation at norm 1, and
     less energy at high frequencies, in each field. Controls: the same filters with their pixels
     shuffled, the nets before training, arms exchanged. Shuffled filters keep their mean, the
-    frequency 0, of which crops leave more: that control is for what is left without the mean."""
+    frequency 0, which crops change too: that control is for what is left without the mean."""
     parts = {
         "tv": "less total variation",
         "high": "weaker high frequencies",
