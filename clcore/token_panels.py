@@ -43,6 +43,11 @@ COLUMNS = (
 )
 
 
+def panels(protocol: str) -> list[str]:
+    """The panels of a protocol: "decay" changes the paper's text, "rate" the program's settings."""
+    return [p for p in PANELS if p != {"paper": "rate", "released": "decay"}[protocol]]
+
+
 def seeds(panel: str) -> int:
     """The paper's number of repeats: 3, and 10 for the panels of Table 1."""
     return TABLE_SEEDS if panel in {f"{n}-10" for n in VARIANTS} else FIGURE_SEEDS

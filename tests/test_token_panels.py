@@ -19,6 +19,11 @@ def test_figures_have_three_seeds_and_the_table_ten():
     assert tp.seeds("infonce-relu") == 3
 
 
+def test_each_protocol_leaves_out_the_panel_that_would_repeat_it():
+    assert set(tp.PANELS) - set(tp.panels("paper")) == {"rate"}
+    assert set(tp.PANELS) - set(tp.panels("released")) == {"decay"}
+
+
 def test_a_panel_is_a_grid_of_its_net():
     runs = tp.runs("mean-5", "released", range(2), steps=1, sizes=(1, 3), factors=(2,))
     assert list(runs.columns) == list(tp.COLUMNS)
