@@ -60,6 +60,11 @@ PANELS: dict[str, dict] = (
     }
     | {f"{name}-srelu": _set("NCL-srelu", FEW, **settings) for name, settings in _ROWS.items()}
     | {f"srelu-{loss.lower()}-50": _set(f"{loss}-srelu") for loss in ("NCL", "CL")}
+    | {
+        f"one-hot-{loss.lower()}-bn": _set(f"{loss}-basic", prs=(0.1,), latent="one-hot")
+        for loss in ("NCL", "CL")
+    }
+    | {f"{loss.lower()}-basic-10": _set(f"{loss}-basic", m=10) for loss in ("NCL", "CL")}
     | {f"{m.lower()}-dependent": _set(m, mask="dependent") for m in ("NCL-basic", "CL-basic")}
     | {f"{m.lower()}-masked": _set(m, keep=0.1) for m in _TABLE2}
 )
@@ -75,7 +80,9 @@ PANELS |= {
 
 "-drop": the caption's probability read the other way, as that of keeping or of masking (num5).
 "-srelu": without BatchNorm, which the captions of Figs. 1, 7, 8, 9 and 13-16 do not mention; Sec.
-5.2.2 says that all its encoders have it. "srelu-*-50": Fig. 8 by its title, overparametrised.
+5.2.2, which discusses Fig. 1, says that all its encoders have it, and so does the program's script
+of one-hot latents: "one-hot-*-bn", and "*-basic-10" for Figs. 8, 9. "srelu-*-50": Fig. 8 by its
+title, overparametrised.
 "ncl-linear-plain": the distance of outputs that are not normalised. "-quiet": without noise, as the
 program's configuration files have it (sigma0: 0, which its scripts then do not read). "-masked":
 masks that keep a tenth, as in Table 1; Table 2 does not say.

@@ -80,7 +80,7 @@ def fig1(runs: pd.DataFrame) -> Iterator[Check]:
         runs,
         *pair,
         "CL ends above NCL",
-        other(runs, (pair[0] + "-quiet", pair[1] + "-quiet")),
+        other(runs, tuple(p + reading for reading in ("-quiet", "-bn") for p in pair)),
     )
     gap = [
         float(
@@ -185,8 +185,9 @@ def _square(claim: str, runs: pd.DataFrame, note: str = "") -> Iterator[Check]:
 
 
 def fig8(runs: pd.DataFrame) -> Iterator[Check]:
-    """CL above NCL without BatchNorm; sizes as printed, m = 50 (its title) in the note."""
-    yield from _square("ncl/fig8", runs, other(runs, ("srelu-cl-50", "srelu-ncl-50")))
+    """CL above NCL without BatchNorm; sizes as printed. Note: m = 50 (its title), BatchNorm."""
+    readings = ("srelu-cl-50", "srelu-ncl-50", "cl-basic-10", "ncl-basic-10")
+    yield from _square("ncl/fig8", runs, other(runs, readings))
 
 
 def fig9(runs: pd.DataFrame) -> Iterator[Check]:

@@ -1,7 +1,8 @@
 """What the checks on ncl's runs have in common: cells, printed numbers, tests of an order.
 
 A table of runs is `sparse_panels.runs`, of one or more panels, under one protocol. Full size: every
-Pr(sparse) of a panel with the paper's number of seeds, 8000 epochs; anything less is `partial`.
+Pr(sparse) of a panel with the paper's number of seeds, 8000 epochs, the panel's own settings;
+anything else is `partial`.
 """
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 from scipy.stats import t as student
 
 from .. import ledger
-from ..sparse_panels import PANELS
+from ..sparse_panels import PANELS, configurations
 from ..sparse_training import EPOCHS
 
 METRICS = {"max": "maximum", "median": "median", "min": "minimum"}
@@ -37,9 +38,17 @@ def evidence(runs: pd.DataFrame, *panels: str) -> str:
     for panel in panels:
         rows, wanted = at(runs, panel), PANELS[panel]
         each = rows.groupby(rows.pr.round(3)).size().reindex(wanted["prs"], fill_value=0)
-        if rows.epoch.max() < EPOCHS or each.min() < wanted["seeds"]:
+        if rows.epoch.max() < EPOCHS or each.min() < wanted["seeds"] or not _as_set(rows, panel):
             return "partial"
     return "protocol"
+
+
+def _as_set(rows: pd.DataFrame, panel: str) -> bool:
+    """Whether runs, as far as their columns say, have the sizes, rate and masks of the panel under
+    the protocol "paper"."""
+    wanted = configurations(panel, seeds=[0])[0]
+    names = [n for n in ("n", "lr", "m", "p", "d", "keep", "warm") if n in rows]
+    return all(np.isclose(rows[n].astype(float), wanted[n]).all() for n in names)
 
 
 def count(runs: pd.DataFrame, *panels: str) -> int:
