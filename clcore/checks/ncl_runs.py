@@ -295,6 +295,7 @@ def def3(draws: int, seed: int) -> Iterator[Check]:
         float(wrong["paper"] + (st.EPOCHS != 8000)),
         0.0,
         {"the program's settings": float(wrong["released"])},
+        draws=len(stated) + 1,
         part="settings",
         note="Samples, rate, batch, masks, sizes, epochs.",
     )
