@@ -412,6 +412,7 @@ def rem4(draws: int, seed: int) -> Iterator[Check]:
         -0.45,
         {"1/d": growth(worst_case(-1.0)), "d^-0.75": growth(worst_case(-0.75))},
         part="o(1/d) is what the worst case needs",
+        draws=len(sizes),
         note="Power of d.",
     )
     yield check(
@@ -419,5 +420,6 @@ def rem4(draws: int, seed: int) -> Iterator[Check]:
         -0.1,
         {"worst case": growth(worst_case(-0.75)), "d^-0.5": growth(quantile(-0.5))},
         part="larger errors with high probability",
+        draws=len(sizes),
         note=r"Power of d for $|\Delta_{ij}|=d^{-3/4}$, in all rows at once.",
     )

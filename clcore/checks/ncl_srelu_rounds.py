@@ -268,7 +268,7 @@ def thm3(draws: int, seed: int) -> Iterator[Check]:
         r"$\alpha^2(\kappa+\sigma^2)/(1-b+\sigma^2)$ (here to "
         f"{float(np.abs(size3 / noisy - 1).max()):.0e}).",
     )
-    tries = 1 if draws < 20 else 3
+    tries = 2 if draws < 20 else 3
     yield check(
         worst(np.array([_trained(seed + k, 0.35) for k in range(tries)])),
         0.15,
