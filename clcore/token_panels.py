@@ -49,7 +49,7 @@ def panels(protocol: str) -> list[str]:
 
 
 def seeds(panel: str) -> int:
-    """The paper's number of repeats: 3, and 10 for the panels of Table 1."""
+    """Repeats: the 3 of the paper's figures; 10 for Table 1, whose number the paper leaves open."""
     return TABLE_SEEDS if panel in {f"{n}-10" for n in VARIANTS} else FIGURE_SEEDS
 
 

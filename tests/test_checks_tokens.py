@@ -44,7 +44,8 @@ def runs(steps=5000, seeds=3, change=None):
         for step in (0, steps):
             by_chance = 0.2 + 0.05 * np.log(beta)
             value = own if step else by_chance
-            minus = 0.1 + 0.1 * (panel[0] != "relu") if step else by_chance
+            lead = 0.1 if P > 1 else -0.1  # of ReLU, over the other activations
+            minus = 0.2 - lead * (panel[0] == "relu") if step else by_chance
             jitter = 0.01 * (s - 1)
             row = dict(zip(names, panel, strict=True)) | {"seed": s, "P": float(P), "step": step}
             plus = value + jitter
