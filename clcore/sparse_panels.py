@@ -59,6 +59,10 @@ PANELS: dict[str, dict] = (
         "warm-columns": _set("NCL-basic", warm=warm_std(50, 1), normalise="columns"),
     }
     | {f"{name}-srelu": _set("NCL-srelu", FEW, **settings) for name, settings in _ROWS.items()}
+    | {
+        f"{name}-pred": _set("NCL-srelu-pred", FEW, **_ROWS[name])
+        for name in ("fig13", "fig14", "fig15")
+    }
     | {f"srelu-{loss.lower()}-50": _set(f"{loss}-srelu") for loss in ("NCL", "CL")}
     | {
         f"one-hot-{loss.lower()}-bn": _set(f"{loss}-basic", prs=(0.1,), latent="one-hot")
@@ -73,8 +77,16 @@ PANELS |= {
     for name in (
         *("cl-basic", "ncl-basic", "cl-linear", "ncl-linear", "ncl-linear-plain", "ncl-basic-2l"),
         *("simclr", "simsiam", "warm-0.14", "warm-0.02", "warm-0.002", "pred-warm", "pred-random"),
-        *("fig7", "one-hot-ncl", "one-hot-cl"),
+        *("fig7", "fig13", "fig14", "fig15", "fig16", "one-hot-ncl", "one-hot-cl"),
+        *("srelu-ncl-10", "srelu-cl-10", "warm-rows", "warm-columns"),
+        *("ncl-basic-dependent", "cl-basic-dependent"),
     )
+}
+SIGMAS = (0.025, 0.05, 0.1, 0.15)
+PANELS |= {
+    f"{loss.lower()}-basic-{sigma:g}": _set(f"{loss}-basic", FEW, prs=(0.1,), noise=sigma)
+    for loss in ("CL", "NCL")
+    for sigma in SIGMAS
 }
 """In the order in which they settle the paper's conclusions.
 
@@ -84,8 +96,10 @@ PANELS |= {
 of one-hot latents: "one-hot-*-bn", and "*-basic-10" for Figs. 8, 9. "srelu-*-50": Fig. 8 by its
 title, overparametrised.
 "ncl-linear-plain": the distance of outputs that are not normalised. "-quiet": without noise, as the
-program's configuration files have it (sigma0: 0, which its scripts then do not read). "-masked":
-masks that keep a tenth, as in Table 1; Table 2 does not say.
+program's configuration files have it (sigma0: 0, which its scripts then do not read); numbers:
+other standard deviations of the noise. "-masked": masks that keep a tenth, as in Table 1; Table 2
+does not say. "-pred": with the predictor, and without the BatchNorm, of the program's scripts for
+Figs. 13-15.
 """
 
 FIGURES: dict[str, tuple[str, ...]] = {
@@ -115,7 +129,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
 
 COLUMNS = (
     *("panel", "seed", "model", "protocol", "pr", "keep", "warm", "normalise", "mask", "latent"),
-    *("noise", "unit", "m", "p", "d", "n", "lr", "epoch", "loss", "minimum", "median", "maximum"),
+    *("sigma", "unit", "m", "p", "d", "n", "lr", "epoch", "loss", "minimum", "median", "maximum"),
     *("product_minimum", "product_median", "product_maximum", "norm", "rank", "diverged"),
 )
 
@@ -169,6 +183,66 @@ def runs(
         progress=progress,
     )
     return found.table.assign(panel=panel)[list(COLUMNS)]
+
+
+# ---------------------------------------------------------------------------------- what decides
+
+DECIDING = {"non-contrastive": (False, True), "contrastive": (False,)}
+"""Losses, and whether with a predictor: Eq. 5 has one, Eq. 8 has none."""
+
+
+def factors(
+    loss: str, seeds: Sequence[int], noise: str | float = "none", **changes: Any
+) -> list[Config]:
+    """Every combination of predictor, BatchNorm, start (random, c = 1) and normalisation for a loss
+    of DECIDING, at Pr(sparse) = 0.1: 24 for "non-contrastive", 12 for "contrastive", times seeds.
+    """
+    if loss not in DECIDING:
+        raise ValueError(f"loss: expected one of {', '.join(DECIDING)}, got {loss!r}")
+    names = {(kind["bn"], kind["head"]): name for name, kind in st.MODELS.items()
+             if kind["loss"] == loss and kind["relu"] and kind["layers"] == 1}  # fmt: skip
+    return [
+        st.configuration(
+            seed, names[bn, head], warm=warm, normalise=normalise, noise=noise, **changes
+        )
+        for head in DECIDING[loss]
+        for bn in (False, True)
+        for warm in (None, warm_std(changes.get("p", st.P), 1))
+        for normalise in ("none", "rows", "columns")
+        for seed in seeds
+    ]
+
+
+def decide(
+    seeds: Sequence[int],
+    epochs: int = 2000,
+    noise: str | float = "none",
+    checkpoint: Path | None = None,
+    progress: bool = True,
+    **changes: Any,
+) -> pd.DataFrame:
+    """Train all `factors`: one row a run, with Minimum max-cosine `before` training and after.
+
+    Ours: ncl varies one factor at a time. checkpoint: a folder.
+    """
+    tables = []
+    for loss in DECIDING:
+        found = st.run(
+            factors(loss, seeds, noise, **changes),
+            epochs,
+            (),
+            chunk=CHUNK[loss],
+            checkpoint=checkpoint and Path(checkpoint) / f"{loss}.pt",
+            progress=progress,
+        ).table
+        first = found[found.epoch == 0].set_index("run").minimum
+        last = found[found.epoch == epochs].set_index("run")
+        tables.append(last.assign(before=first, warm=last.warm > 0))
+    columns = {"loss_kind": "loss", "head": "predictor", "bn": "batchnorm", "warm": "warm"}
+    columns |= {n: n for n in ("normalise", "sigma", "seed", "before", "minimum", "median")}
+    columns |= {n: n for n in ("maximum", "rank", "norm", "diverged")}
+    table = pd.concat(t[list(columns)] for t in tables)
+    return table.rename(columns=columns).reset_index(drop=True)
 
 
 # ------------------------------------------------------------------------------------------- cost

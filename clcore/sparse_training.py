@@ -60,6 +60,7 @@ MODELS: dict[str, dict] = {
     "NCL-basic": _BASE,
     "NCL-basic-2L": _BASE | {"layers": 2},
     "NCL-pred": _BASE | {"head": True},
+    "NCL-srelu-pred": _BASE | {"bn": False, "head": True},
     "CL-linear": _BASE | {"loss": "contrastive", "bn": False, "relu": False},
     "CL-srelu": _BASE | {"loss": "contrastive", "bn": False},
     "CL-basic": _BASE | {"loss": "contrastive"},
@@ -89,7 +90,7 @@ def configuration(
     unit: bool = True,
     mask: str = "independent",
     latent: str | None = None,
-    noise: str | None = None,
+    noise: str | float | None = None,
     warm_kind: str = "rows",
     m: int = M,
     p: int = P,
@@ -104,17 +105,22 @@ def configuration(
     pr: ncl's Pr(sparse), beta; keep: Bernoulli parameter of the masks (1 - masking probability);
     warm: std of the noise of a warm start, None is a random start; normalise: "rows" or "columns"
     after every update; unit: whether the loss sees directions (Eq. 4) or the outputs themselves,
-    non-contrastive models only; latent, noise, mask, warm_kind: readings; n, lr, latent, noise are
-    the protocol's unless given. Errors: unknown names, sizes that do not fit, a mask that keeps
-    nothing, a batch larger than the data, a temperature below 0.025.
+    non-contrastive models only; latent, noise, mask, warm_kind: readings, noise also a standard
+    deviation; n, lr, latent, noise are the protocol's unless given. Errors: unknown names, sizes
+    that do not fit, a mask that keeps nothing, a batch larger than the data, a temperature below
+    0.025.
     """
     if model not in MODELS:
         raise ValueError(f"model: expected one of {', '.join(MODELS)}, got {model!r}")
     if protocol not in PROTOCOLS:
         raise ValueError(f"protocol: expected one of {', '.join(PROTOCOLS)}, got {protocol!r}")
     kind, chosen = MODELS[model], PROTOCOLS[protocol]
-    latent, noise, n = latent or chosen["latent"], noise or chosen["noise"], n or chosen["n"]
-    for name, value in (("latent", latent), ("noise", noise), ("mask", mask)):
+    latent, n = latent or chosen["latent"], n or chosen["n"]
+    noise = chosen["noise"] if noise is None else noise
+    sigma = sc.noise_std(d, noise) if isinstance(noise, str) else noise
+    if not 0 <= sigma < math.inf:
+        raise ValueError(f"noise: expected a reading or a standard deviation >= 0, got {noise}")
+    for name, value in (("latent", latent), ("mask", mask)):
         sc.one_of(name, value)
     sc.one_of("warm", warm_kind)
     _sizes(n=n, p=p, d=d, m=m, batch=batch)
@@ -154,9 +160,9 @@ def configuration(
         "start": "random" if warm is None else warm_kind,
     }
     names = {"model": model, "protocol": protocol, "loss_kind": loss, "normalise": normalise}
-    readings = {"mask": mask, "latent": latent, "noise": noise, "unit": bool(unit)}
+    readings = {"mask": mask, "latent": latent, "unit": bool(unit)}
     sizes = {"m": m, "p": p, "d": d, "n": n, "batch": batch, "per_epoch": per_epoch}
-    numbers = {"pr": pr, "keep": keep, "temperature": temperature}
+    numbers = {"pr": pr, "keep": keep, "sigma": sigma, "temperature": temperature}
     rate = chosen["lr"] if lr is None else lr
     return {"seed": seed, "lr": rate} | names | numbers | readings | start | model_settings | sizes
 
@@ -173,7 +179,7 @@ def _setup(key: Tensor, c: Config) -> dict[str, Tensor]:
     atoms, code, noise, order = cr.split(key, 4)
     dictionary = sc.dictionary(atoms, c["p"], c["d"])
     z = sc.latents(code, c["n"], c["d"], c["pr"], c["latent"])
-    x = sc.samples(noise, dictionary, z, sc.noise_std(c["d"], c["noise"]))
+    x = sc.samples(noise, dictionary, z, c["sigma"])
     return {"dictionary": dictionary, "x": x, "order": order}
 
 

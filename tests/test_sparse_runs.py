@@ -44,12 +44,39 @@ def test_every_figure_and_table_has_its_panels_and_its_number_of_runs():
 def test_readings_change_one_thing():
     for panel, change in (
         ("simclr-drop", "keep"),
-        ("warm-0.02-quiet", "noise"),
+        ("warm-0.02-quiet", "sigma"),
+        ("cl-basic-0.05", "sigma"),
         ("cl-basic-masked", "keep"),
     ):
         base = panel.rsplit("-", 1)[0]
-        for a, b in zip(sp.configurations(panel), sp.configurations(base), strict=True):
+        few = sp.PANELS[panel]
+        bases = sp.configurations(base, seeds=range(few["seeds"]), prs=few["prs"])
+        for a, b in zip(sp.configurations(panel), bases, strict=True):
             assert {k for k in a if a[k] != b[k]} == {change}
+
+
+def test_factors_are_all_combinations_and_end_where_the_sweep_ends():
+    for loss, count in (("non-contrastive", 24), ("contrastive", 12)):
+        cells = sp.factors(loss, [0, 1])
+        names = ("head", "bn", "warm", "normalise")
+        assert len({tuple(c[n] for n in names) for c in cells}) == count == len(cells) / 2
+        assert {(c["pr"], c["sigma"], c["relu"], c["layers"]) for c in cells} == {(0.1, 0, True, 1)}
+        assert {c["loss_kind"] for c in cells} == {loss}
+    with pytest.raises(ValueError, match="loss: expected one of non-contrastive, contrastive, got"):
+        sp.factors("nt-xent", [0])
+    table = sp.decide([3], epochs=2, progress=False, **TINY)
+    assert len(table) == 36 and table.notna().all(axis=None)
+    assert set(table.loss) == set(sp.DECIDING) and not table.diverged.any()
+    starts = table.groupby("warm").before.agg(["min", "max"])
+    assert np.allclose(starts["min"], starts["max"]) and starts["min"].nunique() == 2
+    (alone,) = [
+        c
+        for c in sp.factors("contrastive", [3], **TINY)
+        if c["bn"] and c["warm"] < 0 and c["normalise"] == "rows"
+    ]
+    end = sp.st.run([alone], 2, progress=False).table.iloc[-1].minimum
+    query = "loss == 'contrastive' and batchnorm and not warm and normalise == 'rows'"
+    assert table.query(query).minimum.item() == pytest.approx(end, abs=1e-5)
 
 
 def test_the_cost_grows_with_runs_epochs_and_depth():

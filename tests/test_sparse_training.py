@@ -407,6 +407,7 @@ def test_nothing_is_nan_where_masks_drop_whole_samples():
         ({"model": "CL-basic", "unit": False}, "CL-basic is contrastive"),
         ({"latent": "dense"}, "latent: expected one of iid"),
         ({"noise": "loud"}, "noise: expected one of std"),
+        ({"noise": -0.1}, "noise: expected a reading or a standard deviation >= 0, got -0.1"),
         ({"mask": "both"}, "mask: expected one of independent"),
     ],
 )
