@@ -75,13 +75,16 @@ class Chapter:
         write_json(base.with_suffix(".json"), self.provenance() | {"parameters": self.parameters})
         write_atomic(base.with_suffix(".csv"), csv.encode())
 
-    def recorded(self, name: str) -> "tuple[pd.DataFrame, dict] | None":
-        """A recorded full-size result and its provenance, or None when there is none yet."""
+    def recorded(self, name: str, of: str | None = None) -> "tuple[pd.DataFrame, dict] | None":
+        """A recorded full-size result and its provenance, or None when there is none yet.
+
+        of: the chapter that recorded it, if another one.
+        """
         import pandas as pd
 
         from .files import read_json
 
-        base = paths.root() / "data" / "recorded" / self.name / name
+        base = paths.root() / "data" / "recorded" / (of or self.name) / name
         if not base.with_suffix(".csv").exists():
             return None
         remedy = "restore it from the repository, or run the chapter with profile=paper"

@@ -127,11 +127,26 @@ FIGURES: dict[str, tuple[str, ...]] = {
     "fig18": ("simsiam",),
 }
 
+_LANDSCAPE = ("cl-", "ncl-", "one-hot-", "srelu-")
+"""Panels that 6-landscape trains (Table 2, Figs. 1, 2, 8-10); all others are 6-dynamics'."""
+
+RECORDED = ("panel", "pr", "seed", "epoch", "loss", "minimum", "median", "maximum", "norm", "rank")
+RECORDED = (*RECORDED, "diverged")
+"""Columns that are kept of full-size runs: the others follow from the panel."""
+
 COLUMNS = (
     *("panel", "seed", "model", "protocol", "pr", "keep", "warm", "normalise", "mask", "latent"),
     *("sigma", "unit", "m", "p", "d", "n", "lr", "epoch", "loss", "minimum", "median", "maximum"),
     *("product_minimum", "product_median", "product_maximum", "norm", "rank", "diverged"),
 )
+
+
+def of_chapter(chapter: str) -> list[str]:
+    """The panels that "6-landscape" or "6-dynamics" trains. Errors: another chapter."""
+    if chapter not in ("6-landscape", "6-dynamics"):
+        raise ValueError(f"chapter: expected 6-landscape or 6-dynamics, got {chapter!r}")
+    first = chapter == "6-landscape"
+    return [name for name in PANELS if name.startswith(_LANDSCAPE) == first]
 
 
 def _panel(name: str) -> dict:

@@ -32,6 +32,15 @@ def test_without_a_recorded_run_there_is_one_column(here):
     assert here("book").recorded("shares") is None, "only the paper profile records"
 
 
+def test_another_chapters_record_can_be_read(here):
+    here("paper").record("shares", table(2.0))
+    other = here("book")
+    other.name = "y"
+    assert other.recorded("shares") is None
+    found, provenance = other.recorded("shares", of="x")
+    assert found.share.tolist() == pytest.approx([2 / 3, 2.0]) and provenance["chapter"] == "x"
+
+
 @pytest.mark.parametrize("on", ["kind", ["kind", "n"], "gap", ["n", "gap"]])
 def test_rows_find_their_recorded_ones(here, on):
     here("paper").record("shares", table(2.0).iloc[::-1])

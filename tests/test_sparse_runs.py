@@ -158,7 +158,7 @@ def made():
 
 def records(table, released=None):
     book = ledger.Ledger("any")
-    return book.run(checks.beside(table, released), draws=1, seed=0)
+    return book.run(checks.beside(table, released).values(), draws=1, seed=0)
 
 
 PAPER_ITSELF = {
@@ -195,6 +195,45 @@ def test_runs_in_which_all_models_are_alike_fail():
             and r.evidence == "protocol"
         ):
             assert not r.passed, (r.claim, r.part)
+
+
+def test_what_holds_without_noise_only_is_a_correction(made):
+    """Printed panels in which CL fails; the quiet ones are as the paper says."""
+    broken = made.copy()
+    broken.loc[(broken.panel == "cl-basic") & (broken.epoch > 0), "minimum"] = 0.3
+    found = [r for r in records(broken) if r.claim == "ncl/fig2"]
+    assert [(r.part, r.form, r.passed) for r in found] == [
+        ("CL ends above NCL", "printed", False),
+        ("CL ends above NCL", "corrected", True),
+        ("NCL ends low", "printed", True),
+    ]
+    assert found[1].correction == "without noise in the data"
+    assert ledger.verdict([vars(r) for r in found]) == "differs"
+    # The other way round nothing is corrected, and the note says it.
+    quiet = made.copy()
+    quiet.loc[(quiet.panel == "cl-basic-quiet") & (quiet.epoch > 0), "minimum"] = 0.3
+    found = [r for r in records(quiet) if r.claim == "ncl/fig2"]
+    assert {r.form for r in found} == {"printed"} and "which fails" in found[0].note
+    # Without such panels every part is as printed.
+    alone = made[~made.panel.str.endswith("-quiet")]
+    assert all("Without noise" not in r.note for r in records(alone))
+
+
+def test_the_control_of_an_order_mixes_the_runs():
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal(5) + 9, rng.standard_normal(5)
+    mixed = [b[0], a[1], b[2], a[3], b[4]], [a[0], b[1], a[2], b[3], a[4]]
+    table = pd.DataFrame(
+        [
+            {"panel": p, "pr": 0.1, "seed": s, "epoch": 1.0, "minimum": v[s]}
+            for p, v in (("x", a), ("y", b))
+            for s in range(5)
+        ]
+    )
+    table = pd.concat([table, table.assign(epoch=0.0)])
+    worst, control = rt.ahead(table, "x", "y")
+    assert worst == pytest.approx(rt.welch(a, b))
+    assert control == {"every other run exchanged": pytest.approx(rt.welch(*mixed))}
 
 
 def test_a_reading_must_be_nearer_than_by_chance(made):

@@ -80,7 +80,7 @@ def fig1(runs: pd.DataFrame) -> Iterator[Check]:
         runs,
         *pair,
         "CL ends above NCL",
-        other(runs, tuple(p + reading for reading in ("-quiet", "-bn") for p in pair)),
+        other(runs, tuple(p + "-bn" for p in pair)),
     )
     gap = [
         float(
@@ -115,9 +115,7 @@ def fig1(runs: pd.DataFrame) -> Iterator[Check]:
 
 def fig2(runs: pd.DataFrame) -> Iterator[Check]:
     """CL above NCL at every Pr(sparse), with BatchNorm; CL's is high."""
-    readings = other(
-        runs, ("cl-basic-quiet", "ncl-basic-quiet", "cl-basic-masked", "ncl-basic-masked")
-    )
+    readings = other(runs, ("cl-basic-masked", "ncl-basic-masked"))
     yield ends_above("ncl/fig2", runs, "cl-basic", "ncl-basic", "CL ends above NCL", readings)
     yield stays_low("ncl/fig2", runs, "ncl-basic", "NCL ends low")
 
@@ -139,8 +137,7 @@ def fig10(runs: pd.DataFrame) -> Iterator[Check]:
 
 def fig4(runs: pd.DataFrame) -> Iterator[Check]:
     """Without predictor the Minimum max-cosine falls from a warm start."""
-    readings = other(runs, ("warm-0.14-quiet",))
-    yield moves("ncl/fig4", runs, "warm-0.14", "it falls from a warm start", -1, readings)
+    yield moves("ncl/fig4", runs, "warm-0.14", "it falls from a warm start", -1)
 
 
 def fig11(runs: pd.DataFrame) -> Iterator[Check]:
@@ -150,14 +147,7 @@ def fig11(runs: pd.DataFrame) -> Iterator[Check]:
 
 def fig5(runs: pd.DataFrame) -> Iterator[Check]:
     """With a linear predictor it rises from a warm start."""
-    yield moves(
-        "ncl/fig5",
-        runs,
-        "pred-warm",
-        "it rises from a warm start",
-        1,
-        other(runs, ("pred-warm-quiet",)),
-    )
+    yield moves("ncl/fig5", runs, "pred-warm", "it rises from a warm start")
 
 
 def fig12(runs: pd.DataFrame) -> Iterator[Check]:
@@ -167,16 +157,13 @@ def fig12(runs: pd.DataFrame) -> Iterator[Check]:
 
 def fig6(runs: pd.DataFrame) -> Iterator[Check]:
     """With a predictor but from a random start it stays low."""
-    readings = other(runs, ("pred-random-quiet",))
-    yield ends_above(
-        "ncl/fig6", runs, "pred-warm", "pred-random", "ends below the warm start", readings
-    )
+    yield ends_above("ncl/fig6", runs, "pred-warm", "pred-random", "ends below the warm start")
     yield stays_low("ncl/fig6", runs, "pred-random", "ends low")
 
 
 def fig7(runs: pd.DataFrame) -> Iterator[Check]:
     """Warm start and normalised rows: it rises without a predictor."""
-    readings = other(runs, ("fig7-quiet", "fig7-drop", "fig7-srelu"))
+    readings = other(runs, ("fig7-drop", "fig7-srelu"))
     yield moves("ncl/fig7", runs, "fig7", "it rises without a predictor", 1, readings)
 
 
@@ -196,7 +183,7 @@ def fig9(runs: pd.DataFrame) -> Iterator[Check]:
 
 
 def _normalised(name: str, runs: pd.DataFrame) -> Iterator[Check]:
-    readings = other(runs, (f"{name}-srelu", f"{name}-drop"))
+    readings = other(runs, (f"{name}-srelu", f"{name}-pred"))
     yield moves(f"ncl/{name}", runs, name, "it rises without a predictor", 1, readings)
 
 
@@ -248,7 +235,7 @@ def fig17(runs: pd.DataFrame) -> Iterator[Check]:
         relation=">=",
         evidence=rt.evidence(runs, "simclr"),
         note=f"{rt.listed(rt.means(runs, 'simclr')['mean'])} at Pr(sparse) = 0.1, 0.2, 0.3. "
-        + other(runs, ("simclr-quiet", "simclr-drop")),
+        + other(runs, ("simclr-drop",)),
     )
 
 

@@ -35,7 +35,7 @@ def rem5(runs: pd.DataFrame) -> Iterator[Check]:
             relation=">=",
             evidence=rt.evidence(runs, panel),
             note=f"Minimum max-cosine {rt.listed(found)}. "
-            + other(runs, (panel + "-quiet", panel + "-masked", panel + "-drop")),
+            + other(runs, (panel + "-masked", panel + "-drop")),
         )
 
 
@@ -204,7 +204,7 @@ def rem13(runs: pd.DataFrame) -> Iterator[Check]:
         (((ncl["rank"] > 2) & (ncl.norm > 0.1)).mean(), {"parallel rows": 0.0}, "not collapsed",
          "ncl-basic", f"Effective rank of W at least {ncl['rank'].min():.1f}."),
         ((cl.minimum >= RECOVERED).mean(), {"untrained": (untrained.minimum >= RECOVERED).mean()},
-         "CL recovers", "cl-basic", other(runs, ("cl-basic", "cl-basic-quiet", "cl-basic-masked"))),
+         "CL recovers", "cl-basic", other(runs, ("cl-basic", "cl-basic-masked"))),
     ):  # fmt: skip
         yield Check(
             "ncl/rem13",

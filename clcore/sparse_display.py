@@ -1,0 +1,148 @@
+"""Tables and curves of ncl's runs as the chapters show them."""
+
+from collections.abc import Mapping
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from scipy.stats import t as student
+
+from .checks import ncl_run_tables as rt
+
+READINGS = {"": "as printed", "-quiet": "without noise"}
+
+
+def curves(
+    axis: plt.Axes,
+    runs: pd.DataFrame,
+    labels: Mapping[str, str],
+    pr: float,
+    column: str = "minimum",
+) -> None:
+    """Means of panels over epochs, bands of one standard deviation over runs, one colour a panel.
+
+    labels: panel -> name. The abscissa is epochs + 1, so that the start is on a log scale; dotted,
+    the value of a random encoder (the start of the first panel that has one). Panels that are not
+    in `runs` are left out.
+    """
+    for color, (panel, label) in enumerate(labels.items()):
+        rows = runs[(runs.panel == panel) & np.isclose(runs.pr, pr)]
+        if rows.empty:
+            continue
+        found = rows.groupby("epoch")[column].agg(["mean", "std"]).fillna(0.0)
+        x = found.index.to_numpy() + 1
+        axis.plot(x, found["mean"], color=f"C{color}", label=label)
+        band = found["mean"] - found["std"], found["mean"] + found["std"]
+        axis.fill_between(x, *band, color=f"C{color}", alpha=0.2, linewidth=0)
+    axis.set_xscale("log")
+
+
+def grid(
+    runs: pd.DataFrame,
+    labels: Mapping[str, str],
+    prs: tuple[float, ...] = (0.1, 0.2, 0.3),
+    column: str = "minimum",
+    height: float = 5.6,
+) -> plt.Figure:
+    """Curves of the same panels: a row a reading (READINGS), a column a Pr(sparse)."""
+    figure, axes = plt.subplots(
+        2, len(prs), figsize=(9.5, height), sharex=True, sharey="row", squeeze=False
+    )
+    for row, (suffix, reading) in zip(axes, READINGS.items(), strict=True):
+        for axis, pr in zip(row, prs, strict=True):
+            curves(axis, runs, {p + suffix: name for p, name in labels.items()}, pr, column)
+            axis.set_title(f"{reading}, Pr = {pr:g}")
+            if column != "loss":
+                axis.axhline(random_encoder(runs), color="0.5", ls=":", lw=1)
+                axis.set_ylim(0, 1.02)
+    for axis in axes[-1]:
+        axis.set_xlabel("epochs + 1")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("loss" if column == "loss" else f"{column.capitalize()} max-cosine")
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=5, fontsize="small")
+    return figure
+
+
+def random_encoder(runs: pd.DataFrame) -> float:
+    """Minimum max-cosine of untrained CL-basic encoders, m = p = 50, d = 10."""
+    return float(rt.at(runs, "cl-basic", last=False).minimum.mean())
+
+
+def cells(runs: pd.DataFrame, claim: str) -> pd.DataFrame:
+    """A printed table of ncl beside our runs, mean and standard deviation; a star marks a cell that
+    is outside the ledger's rule. Rows: model (or sigma), metric; columns: Pr(sparse) by source."""
+    tables = {"paper": rt.printed(claim)}
+    tables |= {name: rt.beside(runs, claim, suffix) for suffix, name in READINGS.items()}
+    key = "sigma" if claim == "ncl/tab4" else "model"
+    columns = {}
+    for name, table in tables.items():
+        own = name != "paper"
+        mean, std = table["mean" if own else "paper"], table["std" if own else "paper_std"]
+        text = (
+            mean.map("{:.2f}".format)
+            + " ± "
+            + std.map("{:.2g}".format if not own else "{:.2f}".format)
+        )
+        if own:
+            text += np.where(table.agrees, "", "*")
+        for pr in (0.1, 0.2, 0.3):
+            here = np.isclose(table.pr, pr)
+            index = pd.MultiIndex.from_frame(table.loc[here, [key, "metric"]])
+            columns[f"Pr = {pr:g}", name] = pd.Series(text[here].to_numpy(), index)
+    return pd.DataFrame(columns).reindex(
+        pd.MultiIndex.from_frame(tables["paper"][[key, "metric"]]).unique()
+    )
+
+
+def share(runs: pd.DataFrame, claim: str, suffix: str = "") -> str:
+    """ "12 of 45" cells agree."""
+    table = rt.beside(runs, claim, suffix)
+    return f"{table.agrees.sum()} of {len(table)}"
+
+
+FACTORS = {
+    "predictor": ("predictor", False, True),
+    "BatchNorm": ("batchnorm", False, True),
+    "warm start": ("warm", False, True),
+    "rows of norm 1": ("normalise", "none", "rows"),
+    "columns of norm 1": ("normalise", "none", "columns"),
+}
+
+
+def effects(table: pd.DataFrame, score: str = "minimum") -> pd.DataFrame:
+    """How much a factor of `sparse_panels.decide` changes a score, all others equal.
+
+    The difference is averaged over the settings of the other factors, run by run; mean and 95 per
+    cent interval (Student) are over seeds. One row a factor that varies in `table`.
+    """
+    names = ["predictor", "batchnorm", "warm", "normalise", "seed"]
+    rows = {}
+    for label, (name, off, on) in FACTORS.items():
+        wide = table.set_index(names)[score].unstack(name)
+        if off not in wide or on not in wide:
+            continue
+        each = (wide[on] - wide[off]).dropna().groupby("seed").mean()
+        half = student.ppf(0.975, len(each) - 1) * each.sem()
+        rows[label] = (each.mean(), each.mean() - half, each.mean() + half, len(each))
+    return pd.DataFrame.from_dict(rows, "index", columns=["mean", "low", "high", "seeds"])
+
+
+def settings_map(axis: plt.Axes, table: pd.DataFrame, score: str = "minimum") -> None:
+    """Means over seeds as a map with numbers: start and predictor down, BatchNorm and normalisation
+    across."""
+    named = table.assign(
+        start=np.where(table.warm, "warm", "random"),
+        head=np.where(table.predictor, ", predictor", ""),
+        norm=np.where(table.batchnorm, "BatchNorm", "plain"),
+        of=table.normalise.replace("none", "-"),
+    )
+    named["row"], named["column"] = named.start + named["head"], named.norm + "\n" + named.of
+    shown = named.pivot_table(index="row", columns="column", values=score, sort=False)
+    sns.heatmap(
+        shown, ax=axis, annot=True, fmt=".2f", vmin=0, vmax=1, cmap="cividis", cbar=False,
+        annot_kws={"fontsize": "small"},
+    )  # fmt: skip
+    axis.set(xlabel="", ylabel="")
+    axis.tick_params(axis="both", length=0, labelsize="small", labelrotation=0)

@@ -1,0 +1,117 @@
+"""Tables and curves of ncl's runs, on made tables."""
+
+import itertools
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+from clcore import sparse_display as display
+from clcore import sparse_panels as sp
+from clcore.checks import ncl_run_tables as rt
+
+
+def made(values, epochs=(0, 10)):
+    """Rows of panels: `values` gives (panel, pr) -> one value a seed at the end; 0.25 before."""
+    rows = [
+        {"panel": panel, "pr": pr, "seed": seed, "epoch": epoch, "loss": 1.0}
+        | {m: value if epoch else 0.25 for m in rt.METRICS.values()}
+        for (panel, pr), seeds in values.items()
+        for seed, value in enumerate(seeds)
+        for epoch in epochs
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_curves_show_means_and_bands_and_leave_out_what_is_missing():
+    runs = made({("cl-basic", 0.1): (0.6, 0.8), ("cl-basic", 0.2): (0.1, 0.1)})
+    figure, axis = plt.subplots()
+    display.curves(axis, runs, {"ncl-basic": "NCL", "cl-basic": "CL"}, 0.1)
+    (line,) = axis.get_lines()
+    assert line.get_label() == "CL" and line.get_color() == "C1"
+    assert line.get_xdata().tolist() == [1, 11]
+    assert line.get_ydata().tolist() == pytest.approx([0.25, 0.7])
+    (band,) = axis.collections
+    corners = band.get_paths()[0].vertices
+    at_end = corners[corners[:, 0] == 11, 1]
+    assert (at_end.min(), at_end.max()) == pytest.approx((0.7 - 0.02**0.5, 0.7 + 0.02**0.5))
+    plt.close(figure)
+
+
+def test_a_grid_has_a_row_a_reading():
+    runs = made({("cl-basic", 0.1): (0.6, 0.8), ("cl-basic-quiet", 0.1): (0.9, 0.9)})
+    figure = display.grid(runs, {"cl-basic": "CL"}, prs=(0.1,))
+    upper, lower = figure.axes
+    assert upper.get_title() == "as printed, Pr = 0.1" and "without noise" in lower.get_title()
+    assert upper.get_lines()[0].get_ydata()[-1] == pytest.approx(0.7)
+    assert lower.get_lines()[0].get_ydata()[-1] == pytest.approx(0.9)
+    assert lower.get_lines()[1].get_ydata()[0] == display.random_encoder(runs) == 0.25
+    plt.close(figure)
+
+
+def test_cells_are_starred_when_they_disagree():
+    printed = rt.printed("ncl/tab2").query("model == 'CL-basic' and metric == 'minimum'")
+    printed = printed.set_index("pr")
+    values = {
+        ("cl-basic", pr): np.full(5, printed.paper[pr] + (0.5 if pr == 0.3 else 0.0))
+        for pr in printed.index
+    }
+    values |= {("cl-basic-quiet", 0.1): np.full(5, printed.paper[0.1])}
+    table = display.cells(made(values), "ncl/tab2").loc[("CL-basic", "minimum")]
+    assert table["Pr = 0.1", "paper"] == "0.88 ± 0.002"
+    assert table["Pr = 0.1", "as printed"] == "0.88 ± 0.00"
+    assert table["Pr = 0.3", "as printed"] == "1.26 ± 0.00*"
+    assert table["Pr = 0.1", "without noise"] == "0.88 ± 0.00"
+    assert pd.isna(table["Pr = 0.2", "without noise"])
+    assert display.share(made(values), "ncl/tab2", "-quiet").endswith(" of 3")
+
+
+def factors(seeds, value):
+    """A table as `sparse_panels.decide` gives it, scored by `value`."""
+    names = ("predictor", "batchnorm", "warm", "normalise", "seed")
+    grid = itertools.product(
+        (False, True), (False, True), (False, True), ("none", "rows", "columns"), range(seeds)
+    )
+    rows = [dict(zip(names, point, strict=True)) for point in grid]
+    return pd.DataFrame([r | {"minimum": value(r)} for r in rows])
+
+
+def test_effects_are_differences_with_all_else_equal():
+    def value(r):
+        gain = 0.3 * r["warm"] * r["predictor"] + 0.1 * (r["normalise"] == "rows")
+        return gain + 0.01 * r["seed"] * r["warm"]
+
+    table = factors(3, value)
+    found = display.effects(table)
+    assert found.loc["predictor", "mean"] == pytest.approx(0.15)  # 0.3 in half of the settings
+    assert found.loc["rows of norm 1", "mean"] == pytest.approx(0.1)
+    assert found.loc["columns of norm 1", ["mean", "low", "high"]].tolist() == pytest.approx(
+        [0] * 3
+    )
+    assert found.loc["BatchNorm", "mean"] == pytest.approx(0)
+    # 0.15 + 0, 0.01 and 0.02 over three seeds: Student's 4.303 times 0.01 / sqrt(3)
+    warm = found.loc["warm start"]
+    assert (warm["mean"], warm.high - warm["mean"]) == pytest.approx((0.16, 0.02484), abs=1e-5)
+    assert (found.seeds == 3).all()
+    fixed = display.effects(table[~table.predictor])
+    assert "predictor" not in fixed.index and fixed.loc["warm start", "mean"] == pytest.approx(0.01)
+
+
+def test_a_map_has_a_cell_a_setting():
+    table = factors(2, lambda r: 0.5 + 0.1 * r["warm"] + 0.01 * r["seed"])
+    figure, axis = plt.subplots()
+    display.settings_map(axis, table)
+    shown = {t.get_text() for t in axis.texts}
+    assert len(axis.texts) == 24 and shown <= {"0.50", "0.51", "0.60", "0.61"}
+    assert next(iter(axis.get_yticklabels())).get_text() == "random"
+    plt.close(figure)
+
+
+def test_every_panel_belongs_to_one_chapter():
+    sides = [sp.of_chapter(c) for c in ("6-landscape", "6-dynamics")]
+    assert sorted(sides[0] + sides[1]) == sorted(sp.PANELS)
+    for claim, place in (("tab2", 0), ("fig1", 0), ("fig9", 0), ("tab4", 1), ("fig13", 1)):
+        assert set(sp.FIGURES[claim]) <= set(sides[place])
+    with pytest.raises(ValueError, match="chapter: expected 6-landscape or 6-dynamics, got '6'"):
+        sp.of_chapter("6")
