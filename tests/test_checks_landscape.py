@@ -10,6 +10,7 @@ from chapter_checks import claims_of, run_check
 from clcore import mask_landscape as ml
 from clcore.checks import ncl_contrastive_landscape as contrastive
 from clcore.checks import ncl_landscape
+from clcore.ledger import judge
 
 # Trainings and what is said about them.
 TRAINED = {
@@ -46,6 +47,14 @@ def test_every_claim_of_the_theory_has_a_function():
 @pytest.mark.parametrize("claim", IDS)
 def test_check(claim):
     run_check(ncl_landscape, claim, CORRECTED, draws=6)
+
+
+def test_descents_in_the_setting_of_theorem_1():
+    """All minimisers of NCL are bad; fewer than half of the runs of CL end at a permutation."""
+    for seed in range(2):
+        ncl, cl = contrastive.rem13(6, seed)
+        assert judge(ncl) and ncl.measured > 0.9 and ncl.evidence == cl.evidence == "partial"
+        assert 0.1 < cl.measured < 0.5 and not judge(cl)
 
 
 def test_other_draws_are_other_numbers():

@@ -394,3 +394,44 @@ def thm1b_AB(draws: int, seed: int) -> Iterator[Check]:
         turned.append(np.abs(softmax - np.log(1 / (1 + plus / minus))).max(-1))
     control = {"j = i kept": best(np.hstack(with_own)), "ratio turned": best(np.hstack(turned))}
     yield check(worst(np.hstack(errors)), 1e-12, control, min(draws, 3) + 2 * min(draws, 50))
+
+
+def rem13(draws: int, seed: int) -> Iterator[Check]:
+    """Where projected gradient descent ends in the setting of Theorem 1, d = 10, from 50 random
+    starts or more: NCL at minimisers that are short of the truth, CL at permutations? Shares,
+    against a half. Controls: permutations for the first, starts for the second. The rule of descent
+    is ours, hence partial. See `ncl_run_remarks.rem13` for trained nets."""
+    d, alpha, tau, runs = 10, 0.5, 2.0, min(max(draws, 50), 200)
+    (start,) = tensors(ref.generator("rem13", seed).standard_normal((runs, d, d)))
+    eye = torch.eye(d, dtype=torch.float64)
+
+    def share_bad(W: Tensor) -> float:
+        """Optimal within 1e-6, with a column of the truth that no row matches to 0.9."""
+        least = ml.one_hot_non_contrastive(eye, alpha)
+        scores = (W / W.norm(dim=-1, keepdim=True)).abs().amax(-2).amin(-1)
+        return float(((ml.one_hot_non_contrastive(W, alpha) < least + 1e-6) & (scores < 0.9))
+                     .double().mean())  # fmt: skip
+
+    ncl = ml.descend(partial(ml.one_hot_non_contrastive, keep=alpha), start, 200)
+    shared = {"claim": "ncl/rem13", "bound": 0.5, "relation": ">=", "evidence": "partial"}
+    yield Check(
+        **shared,
+        measured=share_bad(ncl),
+        control={"permutations": share_bad(eye[None])},
+        draws=runs,
+        part="Theorem 1's setting: NCL ends at bad minima",
+    )
+    cl = ml.descend(partial(ml.one_hot_contrastive, keep=alpha, tau=tau), start, 200)
+    found = ml.permutation_gap(cl) < 0.01
+    rise = ml.one_hot_contrastive(cl[~found], alpha, tau) - ml.one_hot_contrastive(eye, alpha, tau)
+    yield Check(
+        **shared,
+        measured=float(found.double().mean()),
+        control={
+            "starts": float((ml.permutation_gap(ml.unit_columns(start)) < 0.01).double().mean())
+        },
+        draws=runs,
+        part="Theorem 1's setting: CL ends at permutations",
+        note=f"The others end {float(rise.median()):.2g} above the minimum, with coordinates that "
+        "the ReLU has switched off.",
+    )
