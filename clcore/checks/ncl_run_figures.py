@@ -35,6 +35,9 @@ def moves(
 ) -> Check:
     worst, control = rt.rises(runs, panel, sign)
     ends = [rt.listed(rt.means(runs, panel, last=last)["mean"]) for last in (False, True)]
+    path = runs[runs.panel == panel].groupby("epoch").minimum.mean()
+    between = f"lowest {path.min():.2f} at epoch {path.idxmin():g}" if sign < 0 else ""
+    note = f"{between} {note}".strip()
     return Check(
         claim,
         worst,
