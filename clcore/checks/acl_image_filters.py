@@ -3,12 +3,13 @@ augmentation.
 
 `eq18` tests the measure. The others are functions of a table of runs, as `curves` makes it: one row
 a run at its end with `curve` ("jitter" or "gray": what varies), `level`, `seed`, `linear` (accuracy
-in [0, 1]) and a `tv_`, `norm_` and `unit_` column a layer: means over its filters of the total
-variation and of the norm, and their quotient, which no scale of the filters changes. `dataset`,
+in [0, 1]) and a `tv_`, `unit_` and `norm_` column a layer: means over its filters of the total
+variation as it is, of that at norm 1, which no scale changes, and of the norm. `dataset`,
 `images`, `width` and `epoch` say how far a run is from the paper's.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from . import reference as ref
 
 EPOCHS, LEVELS, SEEDS, WIDTH = 300, 5, 3, 64
 CURVES = ("jitter", "gray")
+MEASURES = ("tv", "unit", "norm")
 SHUFFLES = 200
 
 
@@ -180,11 +182,9 @@ def eq18(draws: int, seed: int) -> Iterator[Check]:
 
 def curves(runs: pd.DataFrame) -> pd.DataFrame:
     """From rows of `pretraining.grid` with `jitter` (strength) and `gray` (chance), of which one is
-    zero: the last of each run that did not diverge, in the curve or curves it belongs to, with the
-    `unit_` columns. The runs with neither begin both curves."""
-    last = runs[(runs.epoch == runs.epoch.max()) & ~runs.diverged.astype(bool)].copy()
-    for layer in layers(last):
-        last[f"unit_{layer}"] = last[f"tv_{layer}"] / last[f"norm_{layer}"]
+    zero: the last row of each run that did not diverge, in the curve or curves it belongs to. The
+    runs with neither begin both curves."""
+    last = runs[(runs.epoch == runs.epoch.max()) & ~runs.diverged.astype(bool)]
     jitter = last[last.gray == 0].assign(curve="jitter", level=lambda t: t.jitter)
     gray = last[last.jitter == 0].assign(curve="gray", level=lambda t: t.gray)
     return pd.concat([jitter, gray], ignore_index=True)
@@ -202,7 +202,7 @@ def evidence(runs: pd.DataFrame) -> str:
         and runs.images.min() >= 105_000
         and runs.width.min() >= WIDTH
         and runs.epoch.min() >= EPOCHS
-        and runs.groupby("curve").level.nunique().min() >= LEVELS
+        and runs.groupby("curve")["level"].nunique().min() >= LEVELS
         and runs.seed.nunique() >= SEEDS
     )
     return "protocol" if full else "partial"
@@ -216,45 +216,57 @@ def about(runs: pd.DataFrame) -> str:
     )
 
 
-def ratios(runs: pd.DataFrame, curve: str, column: str) -> pd.DataFrame:
-    """A measure over its value at the first level, seed by seed: seeds down, levels across."""
-    wide = runs[runs.curve == curve].pivot(index="seed", columns="level", values=column)
-    return wide.div(wide.iloc[:, 0], axis=0)
+@dataclass(frozen=True)
+class Curve:
+    """What one curve's runs have: `accuracy` [seeds, levels], and each measure of each layer,
+    `filters` [seeds, levels, layers]. Seeds that lack a level are left out."""
+
+    levels: np.ndarray
+    accuracy: np.ndarray
+    filters: dict[str, np.ndarray]
+
+    def ratios(self, measure: str = "tv") -> np.ndarray:
+        """A measure over its value at the first level, seed by seed."""
+        values = self.filters[measure]
+        return values / values[:, :1]
+
+    def best(self) -> int:
+        """Which level has the best mean accuracy."""
+        return int(self.accuracy.mean(0).argmax())
+
+    def risen(self, measure: str = "tv") -> int:
+        """Layers whose mean ratio at the best level is above 1 by more than two standard errors
+        over seeds; none where the first level is the best."""
+        more = self.ratios(measure)[:, self.best()] - 1
+        error = more.std(0, ddof=1) / len(more) ** 0.5
+        return int(((more.mean(0) > 2 * error) & (error > 0)).sum())
+
+    def apart(self) -> int:
+        """Steps of the grid between the levels where accuracy and mean total variation (ratios, of
+        all layers) are largest."""
+        return abs(int(self.ratios().mean((0, 2)).argmax()) - self.best())
+
+    def exchanged(self, rng: np.random.Generator) -> "Curve":
+        """The same with each seed's filters at other levels, by chance."""
+        order = rng.permuted(np.tile(np.arange(len(self.levels)), (len(self.accuracy), 1)), axis=1)
+        other = {
+            name: np.take_along_axis(values, order[..., None], 1)
+            for name, values in self.filters.items()
+        }
+        return replace(self, filters=other)
 
 
-def accuracy(runs: pd.DataFrame, curve: str) -> pd.Series:
-    """Mean accuracy over seeds at each level."""
-    return runs[runs.curve == curve].groupby("level").linear.mean()
-
-
-def risen(runs: pd.DataFrame, curve: str, measure: str = "tv") -> list[str]:
-    """Layers whose mean ratio at the level of the best accuracy is above 1 by more than two
-    standard errors over seeds; none where the first level is the best."""
-    level = accuracy(runs, curve).idxmax()
-    found = []
-    for layer in layers(runs):
-        more = ratios(runs, curve, f"{measure}_{layer}")[level] - 1
-        if more.mean() > 2 * more.sem() > 0:
-            found.append(layer)
-    return found
-
-
-def apart(runs: pd.DataFrame, curve: str, measure: str = "tv") -> int:
-    """Grid steps between the levels where accuracy and the mean ratio of all layers are largest."""
-    mean = sum(ratios(runs, curve, f"{measure}_{layer}").mean() for layer in layers(runs))
-    best = accuracy(runs, curve)
-    return abs(int(np.argmax(mean)) - int(np.argmax(best)))
-
-
-def _exchanged(runs: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Runs of each seed and curve with their filters' columns at other levels, by chance."""
-    columns = [c for c in runs.columns if c.startswith(("tv_", "unit_", "norm_"))]
-    parts = []
-    for _, part in runs.groupby(["curve", "seed"]):
-        other = part.copy()
-        other[columns] = part[columns].to_numpy()[rng.permutation(len(part))]
-        parts.append(other)
-    return pd.concat(parts)
+def curve(runs: pd.DataFrame, name: str) -> Curve:
+    part = runs[runs.curve == name]
+    wide = part.pivot(index="seed", columns="level").dropna()
+    if len(wide) < 2:
+        raise ValueError(f"expected two seeds with all levels of the {name} curve, got {len(wide)}")
+    filters = {
+        measure: np.stack([wide[f"{measure}_{layer}"].to_numpy() for layer in layers(runs)], -1)
+        for measure in MEASURES
+    }
+    accuracy = wide["linear"]
+    return Curve(accuracy.columns.to_numpy(), accuracy.to_numpy(), filters)
 
 
 def fig7(runs: pd.DataFrame, seed: int = 0) -> Iterator[Check]:
@@ -263,24 +275,25 @@ def fig7(runs: pd.DataFrame, seed: int = 0) -> Iterator[Check]:
     strongest augmentation. Control: filters at levels exchanged at random within each seed, on
     average; for the stem, the weakest level against itself."""
     rng = ref.generator("acl/fig7", seed)
-    mixed = [_exchanged(runs, rng) for _ in range(SHUFFLES)]
+    both = {name: curve(runs, name) for name in CURVES}
+    mixed = [{n: c.exchanged(rng) for n, c in both.items()} for _ in range(SHUFFLES)]
     most = len(layers(runs)) // 2 + 1
-    seeds = int(runs.seed.nunique())
+    seeds = min(len(c.accuracy) for c in both.values())
     common = {"draws": seeds, "evidence": evidence(runs)}
 
-    def least(table: pd.DataFrame) -> int:
-        return min(len(risen(table, curve)) for curve in CURVES)
+    def least(found: dict[str, Curve]) -> int:
+        return min(c.risen() for c in found.values())
 
     said = "; ".join(
-        f"{curve}: best accuracy at {accuracy(runs, curve).idxmax():g}, {len(risen(runs, curve))} "
-        f"layers as they are, {len(risen(runs, curve, 'unit'))} at norm 1"
-        for curve in CURVES
+        f"{name}: best accuracy at {c.levels[c.best()]:g}, {c.risen()} layers as they are, "
+        f"{c.risen('unit')} at norm 1"
+        for name, c in both.items()
     )
     yield Check(
         "acl/fig7",
-        float(least(runs)),
+        float(least(both)),
         float(most),
-        {"filters of other levels": float(np.mean([least(table) for table in mixed]))},
+        {"filters of other levels": float(np.mean([least(found) for found in mixed]))},
         part="left: total variation is larger where accuracy is best",
         relation=">=",
         note=f"Layers of {len(layers(runs))} above their first point by more than two standard "
@@ -288,32 +301,29 @@ def fig7(runs: pd.DataFrame, seed: int = 0) -> Iterator[Check]:
         **common,
     )
 
-    def far(table: pd.DataFrame) -> int:
-        return max(apart(table, curve) for curve in CURVES)
+    def far(found: dict[str, Curve]) -> int:
+        return max(c.apart() for c in found.values())
 
     yield Check(
         "acl/fig7",
-        float(far(runs)),
+        float(far(both)),
         1.0,
-        {"filters of other levels": float(np.mean([far(table) for table in mixed]))},
+        {"filters of other levels": float(np.mean([far(found) for found in mixed]))},
         part="left: both are largest at about the same strength",
         note="Steps of the grid between them, the more of two curves: "
-        + ", ".join(f"{curve} {apart(runs, curve)}" for curve in CURVES)
+        + ", ".join(f"{name} {c.apart()}" for name, c in both.items())
         + f". {about(runs)}",
         **common,
     )
-    changes = {}
-    for curve in CURVES:
-        wide = runs[runs.curve == curve].pivot(index="seed", columns="level", values="unit_conv1")
-        changes[curve] = wide.iloc[:, -1] - wide.iloc[:, 0]
-    t = {curve: _t(change) for curve, change in changes.items()}
+    stem = {name: c.filters["unit"][..., layers(runs).index("conv1")] for name, c in both.items()}
+    changes = {name: values[:, -1] - values[:, 0] for name, values in stem.items()}
     said = "; ".join(
-        f"{curve}: {change.mean():+.2f} of {runs[runs.curve == curve].unit_conv1.mean():.1f}"
-        for curve, change in changes.items()
+        f"{name} {changes[name].mean():+.2f} of {values[:, 0].mean():.1f}"
+        for name, values in stem.items()
     )
     yield Check(
         "acl/fig7",
-        min(t.values()),
+        min(_t(change) for change in changes.values()),
         float(stats.t.ppf(0.975, seeds - 1)),
         {"the weakest level against itself": 0.0},
         part="right: first filters at norm 1 vary more under strong augmentation",
@@ -324,14 +334,9 @@ def fig7(runs: pd.DataFrame, seed: int = 0) -> Iterator[Check]:
     )
 
 
-def _t(change: pd.Series) -> float:
-    return float(change.mean() / change.sem()) if change.sem() > 0 else 0.0
-
-
-def correlation(table: pd.DataFrame, column: str) -> float:
-    """Spearman's over settings, means over seeds; 0 where one of them is constant."""
-    found = stats.spearmanr(table[column], table.linear).statistic
-    return 0.0 if np.isnan(found) else float(found)
+def _t(change: np.ndarray) -> float:
+    error = change.std(ddof=1) / len(change) ** 0.5
+    return float(change.mean() / error) if error > 0 else 0.0
 
 
 def settings(runs: pd.DataFrame) -> pd.DataFrame:
@@ -340,27 +345,25 @@ def settings(runs: pd.DataFrame) -> pd.DataFrame:
     return once.groupby(["jitter", "gray"]).mean(numeric_only=True).reset_index()
 
 
-def correlations(runs: pd.DataFrame, resamples: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Of each layer and measure (tv, unit, norm): Spearman's correlation with accuracy over
-    settings, and its 95 per cent interval by resampling settings."""
-    points = settings(runs)
-    draws = rng.integers(0, len(points), (resamples, len(points)))
+def spearman(x: np.ndarray, y: np.ndarray) -> np.ndarray | float:
+    """Spearman's correlation over the last axis; 0 where one side is constant."""
+    a, b = (stats.rankdata(v, axis=-1) - (v.shape[-1] + 1) / 2 for v in (x, y))
+    norm = np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
+    return (a * b).sum(-1) / np.where(norm > 0, norm, 1)
+
+
+def correlations(points: pd.DataFrame, resamples: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Of each layer and measure: Spearman's correlation with accuracy over `settings`, and its 95
+    per cent interval by resampling settings."""
+    at = rng.integers(0, len(points), (resamples, len(points)))
+    right = points.linear.to_numpy()
     rows = []
-    for layer in layers(runs):
-        for measure in ("tv", "unit", "norm"):
-            column = f"{measure}_{layer}"
-            value = correlation(points, column)
-            some = [_fast(points[column].to_numpy()[d], points.linear.to_numpy()[d]) for d in draws]
-            low, high = np.quantile(some, [0.025, 0.975])
-            rows.append((layer, measure, value, low, high))
+    for layer in layers(points):
+        for measure in MEASURES:
+            values = points[f"{measure}_{layer}"].to_numpy()
+            low, high = np.quantile(spearman(values[at], right[at]), [0.025, 0.975])
+            rows.append((layer, measure, float(spearman(values, right)), low, high))
     return pd.DataFrame(rows, columns=["layer", "measure", "rho", "low", "high"])
-
-
-def _fast(x: np.ndarray, y: np.ndarray) -> float:
-    """Spearman's correlation, without a test; 0 where one of them is constant."""
-    a, b = stats.rankdata(x) - (len(x) + 1) / 2, stats.rankdata(y) - (len(y) + 1) / 2
-    norm = np.sqrt((a @ a) * (b @ b))
-    return float(a @ b / norm) if norm > 0 else 0.0
 
 
 def num17(runs: pd.DataFrame, draws: int, seed: int) -> Iterator[Check]:
@@ -368,12 +371,12 @@ def num17(runs: pd.DataFrame, draws: int, seed: int) -> Iterator[Check]:
     intervals above zero (control: accuracies of other settings, on average). The norm alone and TV
     at norm 1 are reported beside."""
     rng = ref.generator("acl/num17", seed)
-    found = correlations(runs, 20 * min(max(draws, 10), 100), rng)
-    points = settings(runs)
-    mixed = []
-    for _ in range(5):
-        other = points.assign(linear=rng.permutation(points.linear))
-        mixed.append(_positive(correlations(other.assign(seed=0), 100, rng), "tv"))
+    points, resamples = settings(runs), 20 * min(max(draws, 10), 100)
+    found = correlations(points, resamples, rng)
+    mixed = [
+        _positive(correlations(points.assign(linear=rng.permutation(points.linear)), 200, rng))
+        for _ in range(20)
+    ]
     most = len(layers(runs)) // 2 + 1
     said = ", ".join(
         f"{name} in {_positive(found, measure)}"
@@ -385,7 +388,7 @@ def num17(runs: pd.DataFrame, draws: int, seed: int) -> Iterator[Check]:
     )
     yield Check(
         "acl/num17",
-        float(_positive(found, "tv")),
+        float(_positive(found)),
         float(most),
         {"accuracies of other settings": float(np.mean(mixed))},
         draws=len(points),
@@ -397,7 +400,7 @@ def num17(runs: pd.DataFrame, draws: int, seed: int) -> Iterator[Check]:
     )
 
 
-def _positive(found: pd.DataFrame, measure: str) -> int:
+def _positive(found: pd.DataFrame, measure: str = "tv") -> int:
     return int((found[found.measure == measure].low > 0).sum())
 
 

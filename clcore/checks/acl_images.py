@@ -9,6 +9,7 @@ the same.
 """
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -93,15 +94,11 @@ def against(loss: str, other: str = "infonce", standard_error: bool = False) -> 
     """
     cells = printed()
     first, second = (cells[cells.loss == name].reset_index(drop=True) for name in (loss, other))
-    scale = np.sqrt(first.n) if standard_error else 1.0
-    found = welch(
-        first["mean"],
-        first["std"] * scale,
-        first.n,
-        second["mean"],
-        second["std"] * scale,
-        second.n,
-    )
+    parts = []
+    for row in (first, second):
+        mean, std, n = (row[name].to_numpy() for name in ("mean", "std", "n"))
+        parts += [mean, std * np.sqrt(n) if standard_error else std, n]
+    found = welch(*parts)
     return pd.concat([first[["dataset", "epoch"]], found], axis=1)
 
 
@@ -182,7 +179,7 @@ def _t(found: pd.DataFrame) -> pd.Series:
     return (found.difference / error.where(error > 0, np.inf)).astype(float)
 
 
-def _said(row: pd.Series) -> str:
+def _said(row: Any) -> str:
     """A difference in words, with its interval; whether one is seen at all."""
     seen = "" if row.low > 0 or row.high < 0 else ": no difference seen"
     return (
