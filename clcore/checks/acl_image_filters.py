@@ -20,6 +20,7 @@ from ..filter_variation import total_variation
 from ..ledger import Check
 from ..resnet import ResNet, first_convolutions
 from . import reference as ref
+from .acl_images import called
 
 EPOCHS, LEVELS, SEEDS, WIDTH = 300, 5, 3, 64
 CURVES = ("jitter", "gray")
@@ -211,8 +212,8 @@ def evidence(runs: pd.DataFrame) -> str:
 def about(runs: pd.DataFrame) -> str:
     r = runs.iloc[0]
     return (
-        f"{runs.seed.nunique()} seeds; {r.dataset}, {r.images:,} images, {r.epoch} epochs, width "
-        f"{r.width} (paper: STL-10, 300 epochs, width 64)."
+        f"{runs.seed.nunique()} seeds. {called(r.dataset)}; {r.images:,} images, {r.epoch} epochs, "
+        f"width {r.width} (paper: STL-10, 300 epochs, width 64)."
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from .. import ledger
+from .. import datasets, ledger
 from ..ledger import Check
 from ..probes import paired_tests
 
@@ -188,14 +188,20 @@ def _said(row: Any) -> str:
     )
 
 
+def called(dataset: str) -> str:
+    """What to call results on a data set; an unofficial copy is named as one."""
+    entry = datasets.registry()[dataset]
+    return entry.get("label", entry["title"].split(" (")[0])
+
+
 def about(runs: pd.DataFrame) -> str:
     """What runs these are, for a note."""
     r = runs.iloc[0]
     lost = int(runs.groupby(["loss_name", "seed"]).diverged.any().sum())
     broken = f" {lost} diverged runs are left out." if lost else ""
     return (
-        f"Runs: {r.dataset}, {r.images:,} images, {runs.epoch.max()} epochs, width {r.width} "
-        f"(paper: all images, 500 epochs, width 64).{broken}"
+        f"Runs: {called(r.dataset)}; {r.images:,} images, {runs.epoch.max()} epochs, width "
+        f"{r.width} (paper: all images, 500 epochs, width 64).{broken}"
     )
 
 
