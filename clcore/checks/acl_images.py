@@ -143,7 +143,7 @@ def kept(runs: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def gaps(runs: pd.DataFrame, measure: str = "accuracy") -> pd.DataFrame:
+def gaps(runs: pd.DataFrame) -> pd.DataFrame:
     """Every loss minus InfoNCE at every recorded epoch, paired over seeds.
 
     Columns: epoch, loss, difference, low, high (95 per cent interval), pairs, t, p.
@@ -151,7 +151,8 @@ def gaps(runs: pd.DataFrame, measure: str = "accuracy") -> pd.DataFrame:
     rows = []
     for epoch, part in kept(runs).groupby("epoch"):
         for loss in sorted(set(part.loss_name) - {"infonce"}):
-            test = paired_tests(part[part.loss_name.isin(["infonce", loss])], "loss_name", measure)
+            both = part[part.loss_name.isin(["infonce", loss])]
+            test = paired_tests(both, "loss_name", "accuracy")
             sign = 1 if test["first"][0] == loss else -1
             ends = sorted((sign * test.low[0], sign * test.high[0]))
             rows.append((epoch, loss, sign * test.difference[0], *ends, test.pairs[0], test.p[0]))
@@ -231,18 +232,20 @@ def _rho(first: pd.Series, second: pd.Series) -> float:
 
 
 def cells(runs: pd.DataFrame) -> pd.DataFrame:
-    """Our cells beside the printed ones: loss, epoch, ours, spread, seeds, theirs, std, agrees."""
-    table = kept(runs)
-    found = table.groupby(["loss_name", "epoch"]).accuracy.agg(["mean", "std", "count"])
-    rows = []
-    block = printed()
-    for cell in block[block.dataset == runs.dataset.iloc[0]].itertuples():
-        if (cell.loss, cell.epoch) in found.index:
-            mean, std, n = found.loc[(cell.loss, cell.epoch)]
-            agrees = ledger.agreement(mean, std, int(n), cell.mean, cell.std, cell.n, UNIT)
-            rows.append((cell.loss, cell.epoch, mean, std, int(n), cell.mean, cell.std, agrees))
-    names = ["loss", "epoch", "ours", "spread", "seeds", "theirs", "std", "agrees"]
-    return pd.DataFrame(rows, columns=names)
+    """Printed cells that runs of the same data set have too: columns of `printed`, and ours,
+    spread, seeds."""
+    found = kept(runs).groupby(["loss_name", "epoch"]).accuracy.agg(["mean", "std", "count"])
+    ours = found.set_axis(["ours", "spread", "seeds"], axis=1).reset_index()
+    theirs = printed().query("dataset == @runs.dataset.iloc[0]")
+    return theirs.merge(ours.rename(columns={"loss_name": "loss"}))
+
+
+def agree(beside: pd.DataFrame) -> pd.Series:
+    """Which rows of `cells` agree (ledger.agreement)."""
+    return beside.apply(
+        lambda r: ledger.agreement(r.ours, r.spread, r.seeds, r["mean"], r["std"], r.n, UNIT),
+        axis=1,
+    )
 
 
 def table2(runs: pd.DataFrame) -> Iterator[Check]:
@@ -262,12 +265,11 @@ def table2(runs: pd.DataFrame) -> Iterator[Check]:
     )
     if evidence(runs) == "protocol":
         beside = cells(runs)
-        backwards = beside.groupby("epoch").theirs.transform(lambda c: c.to_numpy()[::-1])
-        share = beside.agrees.mean()
-        other = float(((beside.ours - backwards).abs() <= 2 * UNIT).mean())
+        turned = beside.groupby("epoch")["mean"].transform(lambda column: column.to_numpy()[::-1])
+        share, other = (float(agree(t).mean()) for t in (beside, beside.assign(mean=turned)))
         yield Check(
             claim,
-            float(share),
+            share,
             0.9,
             {"losses in the opposite order": other},
             draws=len(beside),
