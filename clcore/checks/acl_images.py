@@ -351,7 +351,7 @@ def num15(runs: pd.DataFrame) -> Iterator[Check]:
         "are more than half a point lower than InfoNCE with Welch p at most 0.05. The paper's next "
         "paragraph says itself that the square regulariser may not work as well.",
         counterexample=f"$r_s$ on CIFAR-10 after 500 epochs: 86.74 against 87.86, "
-        f"{last.difference:+.2f} points ($p={last.p:.0e}$); on STL-10 after 500: 81.65 against "
+        f"{last.difference:+.2f} points (p = {last.p:.0e}); on STL-10 after 500: 81.65 against "
         f"83.70, {worst.difference:+.2f}. Five of its six cells are behind, the sixth is ahead.",
     )
     useful = ("entropy", "inverse")
