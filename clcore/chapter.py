@@ -131,7 +131,7 @@ class Chapter:
     def close(self) -> None:
         """Show the provenance, and the claims of this chapter that nothing has checked."""
         facts = self.provenance()
-        todo = self.ledger.todo(keys.groups(paths.root() / "chapters" / f"{self.name}.ipynb"))
+        todo = self.ledger.todo(keys.claimed(paths.root() / "chapters" / f"{self.name}.ipynb"))
         rows = "".join(
             f'<tr><th scope="row">{_LABELS.get(k, k)}</th><td>{v}</td></tr>'
             for k, v in facts.items()

@@ -13,13 +13,16 @@ from . import ledger, paths
 from .files import sha256
 
 
-def groups(notebook: Path) -> list[tuple[str, str]]:
-    """Groups of claims (paper, ledger chapter) that a notebook is there to settle.
+def claimed(notebook: Path) -> list[str]:
+    """Ids of the claims that a notebook is there to settle, in ledger order.
 
-    They stand in the notebook's metadata: {"clcore": {"claims": ["acl/minmax"]}}.
+    They stand in its metadata, as groups (paper and ledger chapter) or, where two notebooks share a
+    group, one by one: {"clcore": {"claims": ["acl/minmax", "acl/fig7"]}}.
     """
     metadata = json.loads(notebook.read_text())["metadata"]
-    return [tuple(group.split("/")) for group in metadata.get("clcore", {}).get("claims", [])]
+    named = set(metadata.get("clcore", {}).get("claims", []))
+    rows = ledger.claims().items()
+    return [i for i, r in rows if named & {i, f"{r['paper']}/{r['chapter']}"}]
 
 
 def imported(source: str, package: str = "") -> set[str]:
@@ -64,8 +67,7 @@ def chapter_key(notebook: Path, parameters: dict[str, Any]) -> str:
     parts = [notebook.read_bytes(), json.dumps(parameters, sort_keys=True).encode()]
     for path in closure([_without_magics(source) for source in code]):
         parts += [str(path.relative_to(root)).encode(), path.read_bytes()]
-    own = groups(notebook)
-    claims = [r for r in ledger.claims().values() if (r["paper"], r["chapter"]) in own]
+    claims = [ledger.claim(i) for i in claimed(notebook)]
     parts.append(json.dumps(claims, sort_keys=True, default=str).encode())
     if parameters.get("profile") != "paper":  # a paper run makes them; it does not read them
         for path in sorted((root / "data" / "recorded" / notebook.stem).glob("*.csv")):

@@ -287,11 +287,10 @@ class Ledger:
         if self.show:
             self.show(_html([record]), f"{claim_id}: blocked, missing {missing}", [record])
 
-    def todo(self, groups: Iterable[tuple[str, str]]) -> list[str]:
-        """Ids of the (paper, ledger chapter) groups that nothing has been recorded for."""
-        groups, done = set(groups), {r["claim"] for r in self.records}
-        rows = claims().items()
-        return [i for i, r in rows if (r["paper"], r["chapter"]) in groups and i not in done]
+    def todo(self, ids: Iterable[str]) -> list[str]:
+        """Of these claims, the ids of those that nothing has been recorded for."""
+        done = {r["claim"] for r in self.records}
+        return [i for i in ids if i not in done]
 
     def _accept(self, claim, measured, bound, control, more) -> Record:
         check = (

@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from clcore import build, keys, paths, site
+from clcore import build, keys, ledger, paths, site
 from clcore.parameters import ParameterError
 
 REPOSITORY = Path(__file__).parents[1]
@@ -190,6 +190,16 @@ def test_closure_follows_imports_through_subpackages():
 )
 def test_imports_are_resolved(source, package, found):
     assert keys.imported(source, package) == found
+
+
+def test_a_notebook_names_its_claims_by_group_or_one_by_one(tmp_path):
+    path = tmp_path / "a.ipynb"
+    path.write_text(json.dumps({"metadata": {"clcore": {"claims": ["acl/minmax", "acl/fig7"]}}}))
+    found = keys.claimed(path)
+    assert len(found) == 24
+    assert [i for i in found if ledger.claim(i)["chapter"] != "minmax"] == ["acl/fig7"]
+    path.write_text(json.dumps({"metadata": {}}))
+    assert keys.claimed(path) == []
 
 
 def test_unknown_things_are_refused_before_a_kernel_starts(project):

@@ -32,7 +32,7 @@ def test_committed_notebooks_are_clean(path):
     book = nbformat.read(path, 4)
     nbformat.validate(book)
     assert parameters.declared(path).keys() >= {"profile", "device", "seed"}
-    assert keys.groups(path), "the metadata name no group of claims"
+    assert keys.claimed(path), "the metadata name no claims"
     for cell in book.cells:
         assert "-" in cell.id or cell.id.isalnum()
         if cell.cell_type != "code":
@@ -54,16 +54,10 @@ def known() -> dict[str, str]:
     return yaml.safe_load((paths.root() / "data" / "verdicts.yaml").read_text())
 
 
-def claims_for(path: Path) -> list[str]:
-    """Ids of the claims that a notebook is there to settle, in ledger order."""
-    groups = keys.groups(path)
-    return [i for i, r in ledger.claims().items() if (r["paper"], r["chapter"]) in groups]
-
-
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_verdicts_are_those_of_the_register(path, rows):
     """data/verdicts.yaml says what is known; a verdict that changes must change there too."""
-    register, own = known(), claims_for(path)
+    register, own = known(), keys.claimed(path)
     found = {i: rows[i]["verdict"] for i in own}
     assert found == {i: register.get(i, "todo") for i in own}
     for i in register.keys() & set(own):
@@ -103,7 +97,7 @@ def test_papermill_alone_from_anywhere(path, tmp_path):
     run = subprocess.run([*command, "smoke"], cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-3000:]
     cells = nbformat.read(tmp_path / "out.ipynb", 4).cells
-    open_ = [i for i in claims_for(path) if i not in known()]
+    open_ = [i for i in keys.claimed(path) if i not in known()]
     said = f"Not checked yet: {', '.join(open_)}." if open_ else "Every claim has a verdict."
     assert said in cells[-1].outputs[0]["data"]["text/html"]
 
