@@ -20,9 +20,9 @@ from . import augmentations as aug
 from . import random as cr
 from . import token_sequences as ts
 from .configs import Config
+from .filter_variation import total_variation
 from .networks import receptive_field, receptive_field_init
 from .optim import Params, unit_rows
-from .photographs import total_variation
 from .sweep import Result, train
 
 FIELDS, FILTERS, BATCH, STEPS, TRAIN = 4, 10, 8, 50_000, 50_000

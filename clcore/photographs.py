@@ -71,13 +71,3 @@ def views(
         patch = crops(images, which, top + move[0], left + move[1], size)
         parts.append(recolour(random.fold_in(own, 1), patch, strength, gray))
     return torch.cat(parts)
-
-
-def total_variation(w: Float[Tensor, "*b c h w"]) -> Float[Tensor, "*b"]:
-    """sum over channels and places of |grad w_c| (acl Eq. 18).
-
-    Forward differences, zero beyond the last row and column (the paper names no scheme).
-    """
-    down = torch.nn.functional.pad(w.diff(dim=-2), (0, 0, 0, 1))
-    right = torch.nn.functional.pad(w.diff(dim=-1), (0, 1))
-    return (down**2 + right**2).sqrt().sum((-3, -2, -1))

@@ -1,4 +1,4 @@
-"""Patches of photographs: cutting, colours, and the total variation of filters."""
+"""Patches of photographs: cutting and colours."""
 
 import torch
 
@@ -40,18 +40,3 @@ def test_views_are_two_of_each_patch():
     assert both.shape == (80, 3, 8, 8) and both[:40].equal(both[40:])
     moved = photographs.views(KEY, images, 40, 8, 0.0, 0.0)
     assert not moved[:40].equal(moved[40:])
-
-
-def test_total_variation_by_loops():
-    w = random.normal(KEY, (5, 2, 4, 3), torch.float64)
-    for f in range(5):
-        total = 0.0
-        for c in range(2):
-            for i in range(4):
-                for j in range(3):
-                    down = w[f, c, i + 1, j] - w[f, c, i, j] if i < 3 else 0.0
-                    right = w[f, c, i, j + 1] - w[f, c, i, j] if j < 2 else 0.0
-                    total += float((down**2 + right**2) ** 0.5)
-        assert abs(total - float(photographs.total_variation(w[f]))) < 1e-12
-    assert photographs.total_variation(torch.ones(2, 3, 7, 7)).sum() == 0
-    assert torch.allclose(photographs.total_variation(-3 * w), 3 * photographs.total_variation(w))

@@ -1,0 +1,134 @@
+"""What a frozen encoder is worth: a linear classifier and nearest neighbours on its features.
+
+Features are computed once, without augmentation, in evaluation mode (ddn Sec. 7)."""
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from scipy.optimize import minimize
+from torch import Tensor, nn
+
+from .image_sets import ImageSet
+
+log = logging.getLogger(__name__)
+
+NEIGHBOURS, SHARPNESS = 20, 0.07
+PENALTY, STEPS, TOLERANCE = 1e-3, 1000, 1e-5
+
+
+def require_labels(images: ImageSet, unlabelled: bool = False) -> None:
+    """Raise ValueError for labels that name no class; -1 may stand for none with `unlabelled`."""
+    count = len(images.classes)
+    least = -1 if unlabelled else 0
+    wrong = np.flatnonzero((images.labels < least) | (images.labels >= count))
+    if len(wrong):
+        raise ValueError(
+            f"{images.label} ({images.split}): expected labels of {least} to {count - 1} for "
+            f"{count} classes, got {images.labels[wrong[0]]} for image {wrong[0]} and "
+            f"{len(wrong) - 1} more such; the labels do not belong to this data set"
+        )
+
+
+@torch.no_grad()
+def features(
+    net: nn.Module, images: ImageSet, device: torch.device | str = "cpu", batch: int = 500
+) -> Float[Tensor, "n d"]:
+    """Outputs of a net (a ResNet, without its projector) for all images, values in [0, 1], on the
+    device. The net is left in the mode it was in."""
+    training = net.training
+    net.eval()
+    try:
+        found = []
+        for at in range(0, len(images), batch):
+            pixels = torch.from_numpy(np.array(images.pixels[at : at + batch])).to(device)
+            found.append(net(pixels.float() / 255).float())
+        return torch.cat(found)
+    finally:
+        net.train(training)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """accuracy: top-1 on the test part, in [0, 1]; converged: whether the gradient's largest entry
+    fell below TOLERANCE; steps: of L-BFGS."""
+
+    accuracy: float
+    converged: bool
+    steps: int
+
+
+def linear_probe(
+    train: Float[Tensor, "n d"],
+    train_labels: Int[Tensor, "n"],
+    test: Float[Tensor, "m d"],
+    test_labels: Int[Tensor, "m"],
+    penalty: float = PENALTY,
+    steps: int = STEPS,
+) -> Probe:
+    """Multinomial logistic regression on frozen features, by L-BFGS to convergence.
+
+    Features are standardised by the training part. The mean cross entropy plus `penalty` / 2 times
+    the squared norm of the weights (not the intercepts) is strictly convex in the weights: there is
+    one solution, and no rate or number of epochs to choose. In float64 on the features' device.
+    Without convergence in `steps` steps it warns and says so. Errors: penalty <= 0; features that
+    are not finite.
+    """
+    if penalty <= 0:
+        raise ValueError(f"penalty: expected a number above 0, got {penalty}; it makes the optimum")
+    if not (train.isfinite().all() and test.isfinite().all()):
+        raise ValueError("features: expected finite numbers, got NaN or infinity; the net diverged")
+    mean, scale = train.double().mean(0), train.double().std(0).clamp(min=1e-12)
+    a, b = ((part.double() - mean) / scale for part in (train, test))
+    classes, d = int(train_labels.max()) + 1, a.shape[-1]
+
+    def split(flat: np.ndarray) -> tuple[Tensor, Tensor]:
+        both = torch.from_numpy(flat).to(a.device).reshape(classes, d + 1)
+        return both[:, :d], both[:, d]
+
+    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        weight, intercept = split(flat)
+        logits = a @ weight.T + intercept
+        value = F.cross_entropy(logits, train_labels) + penalty / 2 * (weight**2).sum()
+        error = (logits.softmax(-1) - F.one_hot(train_labels, classes)) / len(a)
+        slope = torch.cat([error.T @ a + penalty * weight, error.sum(0)[:, None]], 1)
+        return float(value), slope.flatten().cpu().numpy()
+
+    found = minimize(
+        objective,
+        np.zeros(classes * (d + 1)),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": steps, "maxfun": 2 * steps, "gtol": TOLERANCE, "ftol": 0.0},
+    )
+    converged = bool(np.abs(found.jac).max() <= TOLERANCE)
+    if not converged:
+        log.warning("linear probe: not converged after %d steps (%s)", found.nit, found.message)
+    weight, intercept = split(found.x)
+    guess = (b @ weight.T + intercept).argmax(-1)
+    return Probe(float((guess == test_labels).double().mean()), converged, int(found.nit))
+
+
+def knn(
+    train: Float[Tensor, "n d"],
+    train_labels: Int[Tensor, "n"],
+    test: Float[Tensor, "m d"],
+    test_labels: Int[Tensor, "m"],
+    k: int = NEIGHBOURS,
+    batch: int = 1000,
+) -> float:
+    """Top-1 accuracy in [0, 1] of the k nearest training features by cosine, whose votes weigh
+    exp(cosine / 0.07) (Wu et al., 2018). Errors: k below 1 or above the number of features."""
+    if not 1 <= k <= len(train):
+        raise ValueError(f"k: expected 1 to {len(train)} neighbours, as there are, got {k}")
+    train, test = F.normalize(train, dim=-1), F.normalize(test, dim=-1)
+    votes = F.one_hot(train_labels).to(train.dtype)
+    right = 0
+    for some, truth in zip(test.split(batch), test_labels.split(batch), strict=True):
+        near, at = (some @ train.T).topk(k, dim=-1)
+        weight = ((near - near[:, :1]) / SHARPNESS).exp()
+        right += int(((weight[..., None] * votes[at]).sum(1).argmax(-1) == truth).sum())
+    return right / len(test)

@@ -1,0 +1,33 @@
+"""Total variation of convolution filters (acl Eq. 18)."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+SCHEMES = ("forward", "central")
+
+
+def total_variation(
+    w: Float[Tensor, "*b c h w"], scheme: Literal["forward", "central"] = "forward"
+) -> Float[Tensor, "*b"]:
+    """sum over channels and places of |grad w_c|, one value a filter (acl Eq. 18).
+
+    The paper names no scheme. "forward": differences to the next pixel, zero beyond the last row
+    and column. "central": half the difference of the two neighbours, one-sided at the border.
+    It grows in proportion to the filter. Errors: an unknown scheme; central on a side of 1.
+    """
+    if scheme == "forward":
+        down = torch.nn.functional.pad(w.diff(dim=-2), (0, 0, 0, 1))
+        right = torch.nn.functional.pad(w.diff(dim=-1), (0, 1))
+    elif scheme != "central":
+        raise ValueError(f"scheme: expected one of {', '.join(SCHEMES)}, got {scheme!r}")
+    elif min(w.shape[-2:]) < 2:
+        raise ValueError(
+            f"w: expected filters of at least 2 x 2 pixels, got {w.shape[-2]} x {w.shape[-1]}; "
+            "scheme='forward' takes any"
+        )
+    else:
+        down, right = torch.gradient(w, dim=(-2, -1))
+    return (down**2 + right**2).sqrt().sum((-3, -2, -1))

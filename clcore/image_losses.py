@@ -1,0 +1,152 @@
+"""The losses of the image experiments: acl Sec. 6.1 (Table 2) and ddn Sec. 7 (Tables 2 and 3).
+
+z, z2: outputs for two views of n images, of norm 1 there. All values are means over anchors, to be
+descended.
+
+acl takes one view as anchors and negatives. Both views play this part in turn and the mean is
+taken: the expectation is the paper's, since the views are exchangeable. ddn's are SimCLR's: every
+one of the 2n views is an anchor with H = 2n - 2 negatives, all views of the other images.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from . import dual_losses
+from .contrast import inter_distances, intra_distances
+from .losses import Scalar, require_temperature
+from .minplayer import VARIANTS, variant_loss
+
+# ------------------------------------------------------------------------------------------- ddn
+
+
+def _same_image(n: int, device: torch.device) -> Bool[Tensor, "m m"]:
+    """Of 2n views, which pairs are of one image."""
+    return torch.eye(n, dtype=torch.bool, device=device).tile(2, 2)
+
+
+def _nce(
+    z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], tau: Scalar = 0.5, beta: Scalar = 0.0
+) -> Float[Tensor, ""]:
+    """InfoNCE of ddn Eq. 2, plus beta r_+: then dL/dr_+ + sum_k dL/dr_k- = beta (ddn Sec. 4.2)."""
+    positive = intra_distances(z, z2).tile(2)
+    negatives = inter_distances(torch.cat([z, z2]))
+    negatives = negatives.masked_fill(_same_image(z.shape[0], z.device), torch.inf)
+    return (dual_losses.infonce(positive, negatives, tau) + beta * positive).mean()
+
+
+def exact_weights(x: Float[Tensor, "n d"], tau: Scalar = 0.5) -> Float[Tensor, "n n"]:
+    """xi(r) = exp(-r / tau) / (1 + exp(-r / tau)) / tau of the distances r between outputs of
+    un-augmented images (ddn Eqs. 6 and 7), without gradient. Errors: tau <= 0, n < 2."""
+    require_temperature(tau)
+    return torch.sigmoid(-inter_distances(x.detach()) / tau) / tau
+
+
+def _exact(
+    z: Float[Tensor, "n d"],
+    z2: Float[Tensor, "n d"],
+    x: Float[Tensor, "n d"],
+    tau: Scalar = 0.5,
+) -> Float[Tensor, ""]:
+    """ddn Eq. 7, sum_k xi(r_k) (r_+ - r_k-), divided by the number H of negatives: the scale of
+    Theorem 4, whatever the batch, and the released program's."""
+    weights = exact_weights(x, tau).tile(2, 2)
+    weights = weights.masked_fill(_same_image(z.shape[0], z.device), 0.0)
+    positive = intra_distances(z, z2).tile(2)
+    gaps = positive[:, None] - inter_distances(torch.cat([z, z2]))
+    return (weights * gaps).sum(-1).mean() / (weights.shape[-1] - 2)
+
+
+# ------------------------------------------------------------------------------------------- acl
+
+
+def _of_variant(variant: str) -> Callable[..., Tensor]:
+    def value(z: Tensor, z2: Tensor, **settings: Scalar) -> Tensor:
+        first = variant_loss(z, z2, variant, **settings)
+        return (first + variant_loss(z2, z, variant, **settings)) / 2
+
+    return value
+
+
+# --------------------------------------------------------------------------------------- by name
+
+
+@dataclass(frozen=True)
+class Loss:
+    """title: its row in the paper's table; unaugmented: whether it reads x; eta: size of the
+    gradient noise that belongs to it."""
+
+    title: str
+    value: Callable[..., Tensor]
+    settings: Mapping[str, float] = field(default_factory=dict)
+    unaugmented: bool = False
+    eta: float = 0.0
+
+
+def _acl(title: str, variant: str, **changed: float) -> Loss:
+    return Loss(title, _of_variant(variant), MappingProxyType({**VARIANTS[variant], **changed}))
+
+
+def _ddn(title: str, **settings: float) -> Loss:
+    return Loss(title, _nce, MappingProxyType({"tau": 0.5, **settings}))
+
+
+_TAU = MappingProxyType({"tau": 0.5})
+
+LOSSES: Mapping[str, Loss] = MappingProxyType(
+    {
+        "infonce": _acl("L_nce", "nce"),
+        "backprop": _acl("backprop alpha(theta)", "backprop-alpha"),
+        "entropy": _acl("P_g + r_H", "entropy"),
+        "inverse": _acl("P_g + r_gamma", "inverse"),
+        "square": _acl("P_g + r_s", "square"),
+        "direct": _acl("P_g + direct-alpha", "direct"),
+        "direct-4": _acl("P_g + direct-alpha, as released", "direct", p=4.0),
+        "nce": _ddn("L_nce"),
+        "exact": Loss("L_nce,exact", _exact, _TAU, unaugmented=True),
+        "exact-noise": Loss("L_nce,exact, eta 0.01", _exact, _TAU, unaugmented=True, eta=0.01),
+        "beta-0.5": _ddn("beta -0.5", beta=-0.5),
+        "beta+0.2": _ddn("beta +0.2", beta=0.2),
+        "beta-0.5-released": _ddn("beta -0.5, as released", beta=-0.5 / 0.5),
+        "beta+0.2-released": _ddn("beta +0.2, as released", beta=0.2 / 0.5),
+    }
+)
+"""Six rows of acl Table 2, then ddn's, with the papers' settings.
+
+"as released": where the authors' program differs from the paper. Its direct weights raise the
+squared distance to a power, so that exponent 2 is p = 4; its beta multiplies r_+ / tau."""
+
+
+def require_loss(name: str) -> Loss:
+    """The entry of a loss. Errors: unknown name."""
+    if name not in LOSSES:
+        raise ValueError(f"loss: expected one of {', '.join(LOSSES)}, got {name!r}")
+    return LOSSES[name]
+
+
+def loss(
+    name: str,
+    z: Float[Tensor, "n d"],
+    z2: Float[Tensor, "n d"],
+    x: Float[Tensor, "n d"] | None = None,
+    **settings: Scalar,
+) -> Float[Tensor, ""]:
+    """A loss of LOSSES, with `settings` in place of its own.
+
+    x: outputs for the images themselves, without augmentation, which "exact" and "exact-noise"
+    read. Errors: unknown name or setting, n < 2, shapes that differ, no x where it is needed.
+    """
+    entry = require_loss(name)
+    for given in settings:
+        if given not in entry.settings:
+            raise ValueError(f"expected settings of {name!r} in {[*entry.settings]}, got {given!r}")
+    chosen = {**entry.settings, **settings}
+    if not entry.unaugmented:
+        return entry.value(z, z2, **chosen)
+    if x is None:
+        raise ValueError(f"x: {name!r} needs the outputs of the un-augmented images, got None")
+    return entry.value(z, z2, x, **chosen)

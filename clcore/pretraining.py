@@ -1,0 +1,430 @@
+"""Contrastive pretraining of a ResNet-18 on images, and its evaluation: acl Sec. 6, ddn Sec. 7.
+
+The papers' protocol is what `Settings` has by default: batch 128, Adam at rate 1e-2 (CIFAR-10;
+1e-3 for STL-10) with momentum 0.9, no weight decay, ResNet-18 with the standard stem also at 32
+pixels, projector 512-512-128, tau 0.5. Labels are used for evaluation only.
+
+Everything random is a function of the seed and the step: a run that was stopped and resumed is,
+on the CPU, the same to the bit as one that was not.
+"""
+
+import dataclasses
+import hashlib
+import io
+import json
+import logging
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from joblib import Parallel, delayed
+from torch import Tensor
+from tqdm import tqdm
+
+from . import processes
+from . import random as cr
+from .checkpoint import Stopped
+from .configs import usable_device
+from .evaluation import NEIGHBOURS, features, knn, linear_probe, require_labels
+from .files import write_atomic
+from .filter_variation import total_variation
+from .image_sets import ImageSet, batches
+from .resnet import ResNet, first_convolutions
+from .trainer import Settings, Trainer
+
+__all__ = ["OutOfMemory", "Settings", "Stopped", "curve", "filters", "grid", "run"]
+
+CHECK_EVERY = 20  # steps between looks at the loss, which make a device wait
+
+
+log = logging.getLogger(__name__)
+
+
+class OutOfMemory(RuntimeError):
+    """The device's memory does not hold a step of this run; what was saved is untouched."""
+
+
+@dataclass
+class State:
+    """step: updates done; total: sum of the losses of the epoch begun; losses: means of the
+    finished ones; rows: of the table; seconds: of training, evaluation left out."""
+
+    step: int = 0
+    total: float = 0.0
+    losses: list[float] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def diverged(self) -> bool:
+        return any(row["diverged"] for row in self.rows)
+
+
+_ARCHITECTURE = ("channels", "stem", "width", "hidden", "out")
+
+
+def _mark(train: ImageSet, settings: Settings) -> dict[str, Any]:
+    """What decides a run's numbers, the number of epochs apart: more can be asked for later."""
+    mark = asdict(settings) | {"recipe": asdict(settings.augmentation)}
+    del mark["epochs"]
+    mark["channels"] = train.pixels.shape[1]
+    mark["data"] = [train.label, train.split, *train.pixels.shape, zlib.crc32(train.labels)]
+    mark["processes"] = processes.join()[1]
+    return json.loads(json.dumps(mark))
+
+
+def _save(path: Path | None, mark: dict[str, Any], trainer: Trainer, state: State) -> None:
+    if path is None or trainer.rank:
+        return
+    buffer = io.BytesIO()
+    saved = {
+        "settings": mark,
+        "net": trainer.net.state_dict(),
+        "optimizer": trainer.optimizer.state_dict(),
+        "state": vars(state),
+    }
+    torch.save(saved, buffer)
+    write_atomic(path, buffer.getvalue())
+
+
+def _read(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
+    try:
+        saved = torch.load(path, map_location=device, weights_only=True)
+        return {name: saved[name] for name in ("settings", "net", "optimizer", "state")}
+    except FileNotFoundError:
+        raise ValueError(f"{path} is not there; `run` with checkpoint={path} makes it") from None
+    except Exception as error:  # whatever a damaged archive raises, the answer is the same
+        raise ValueError(
+            f"{path} is no checkpoint of a pretraining run, or damaged ({type(error).__name__}); "
+            "delete it, and the run starts over"
+        ) from error
+
+
+def _restore(path: Path | None, mark: dict[str, Any], trainer: Trainer) -> State:
+    """Bring net and optimiser to where the checkpoint left them. Errors: one of another run."""
+    if path is None or not Path(path).exists():
+        return State()
+    saved = _read(path, trainer.device)
+    found = saved["settings"]
+    other = [name for name in mark if found.get(name) != mark[name]]
+    if other:
+        kind = "another architecture" if set(other) & set(_ARCHITECTURE) else "another run"
+        differ = "; ".join(f"{n} is {found.get(n)} there, {mark[n]} here" for n in other)
+        raise ValueError(
+            f"{path} is a checkpoint of {kind}: {differ}. Ask for these settings, or give this run "
+            "a checkpoint of its own"
+        )
+    trainer.net.load_state_dict(saved["net"])
+    trainer.optimizer.load_state_dict(saved["optimizer"])
+    return State(**saved["state"])
+
+
+def filters(checkpoint: Path | str) -> dict[str, Float[Tensor, "out in h w"]]:
+    """`first_convolutions` of the net in a checkpoint; "conv1" are the filters that are shown.
+    Errors: no such file, or another kind."""
+    return first_convolutions(_backbone(_read(Path(checkpoint))))
+
+
+def _backbone(saved: dict[str, Any]) -> ResNet:
+    s = saved["settings"]
+    net = ResNet(s["stem"], s["width"], s["channels"])
+    prefix = "backbone."
+    own = {n.removeprefix(prefix): t for n, t in saved["net"].items() if n.startswith(prefix)}
+    net.load_state_dict(own)
+    return net
+
+
+def curve(checkpoint: Path | str) -> pd.DataFrame:
+    """The mean training loss of every finished epoch: columns epoch, loss. Errors: as filters."""
+    losses = _read(Path(checkpoint))["state"]["losses"]
+    return pd.DataFrame({"epoch": range(1, len(losses) + 1), "loss": losses})
+
+
+# ------------------------------------------------------------------------------------------ a run
+
+
+def _subset(images: ImageSet, count: int | None) -> ImageSet:
+    """`count` images, the same for every run."""
+    if count is None:
+        return images
+    if not 1 <= count <= len(images):
+        raise ValueError(f"images: expected 1 to {len(images)}, as {images.label} has, got {count}")
+    at = np.sort(cr.permutation(cr.key(0), len(images))[:count].numpy())
+    return dataclasses.replace(images, pixels=images.pixels[at], labels=images.labels[at])
+
+
+def _labelled(images: ImageSet) -> ImageSet:
+    at = images.labels >= 0
+    if at.all():
+        return images
+    return dataclasses.replace(images, pixels=images.pixels[at], labels=images.labels[at])
+
+
+def _check(train: ImageSet, test: ImageSet, s: Settings, record: Sequence[int]) -> None:
+    require_labels(train, unlabelled=True)
+    require_labels(test)
+    if s.batch > len(train):
+        raise ValueError(
+            f"batch: expected at most the {len(train)} images of {train.label} ({train.split}), "
+            f"got {s.batch}"
+        )
+    world = processes.join()[1]
+    if s.batch % world:
+        raise ValueError(f"batch: expected a multiple of the {world} processes, got {s.batch}")
+    if outside := sorted(e for e in record if not 0 <= e <= s.epochs):
+        raise ValueError(f"record: expected epochs between 0 and {s.epochs}, got {outside}")
+
+
+def _evaluated(trainer: Trainer, train: ImageSet, test: ImageSet) -> dict[str, Any]:
+    """Accuracies, and per layer the means over filters of total variation (as they are, and at
+    norm 1) and of norms."""
+    backbone, device = trainer.net.backbone, trainer.device
+    parts = []
+    for images in (_labelled(train), test):
+        labels = torch.from_numpy(images.labels).to(device)
+        parts += [features(backbone, images, device), labels]
+    probe = linear_probe(*parts)
+    found = {"linear": probe.accuracy, "converged": probe.converged}
+    found["knn"] = knn(*parts, k=min(NEIGHBOURS, len(parts[0])))
+    for name, w in first_convolutions(backbone).items():
+        variation, norm = total_variation(w), w.flatten(1).norm(dim=1)
+        found[f"tv_{name}"] = float(variation.mean())
+        found[f"unit_{name}"] = float((variation / norm).mean())
+        found[f"norm_{name}"] = float(norm.mean())
+    return found
+
+
+def _finite(trainer: Trainer, total: Tensor) -> bool:
+    largest = torch.stack([p.detach().abs().amax() for p in trainer.net.parameters()])
+    return bool(total.isfinite() & largest.isfinite().all())
+
+
+def run(
+    train: ImageSet,
+    test: ImageSet,
+    settings: Settings,
+    *,
+    device: torch.device | str = "cpu",
+    checkpoint: Path | str | None = None,
+    record: Sequence[int] | None = None,
+    stop_after: float | None = None,
+    progress: bool = True,
+    checkpoint_every: float = 60.0,
+) -> pd.DataFrame:
+    """Pretrain on `train`, evaluate after the epochs in `record` (the last; 0 is the net at its
+    start).
+
+    One row a recorded epoch: loss_name, seed, epoch, loss (mean over the epoch), linear and knn
+    (top-1 in [0, 1] on `test`), converged (of the linear classifier), tv_*, unit_*, norm_* of each
+    of `first_convolutions`, diverged, seconds (of training so far). A run whose loss or weights
+    stop being finite ends with a row that has diverged=True and no numbers.
+
+    With `checkpoint`, a file, the state is written every `checkpoint_every` seconds and before
+    every evaluation, and the same call, or one with more epochs, goes on from it. `stop_after`
+    seconds raise `Stopped`. Under torchrun every process takes its share of each batch, and the
+    loss is that of the whole batch. Raises ValueError for data, settings or a checkpoint that do
+    not fit, OutOfMemory.
+    """
+    device = usable_device(device)
+    record = sorted({settings.epochs} if record is None else set(record))
+    path = None if checkpoint is None else Path(checkpoint)
+    train = _subset(train, settings.images)
+    _check(train, test, settings, record)
+    with _memory(settings, device, path):
+        loop = _Loop(train, test, settings, record, device, path)
+        loop.go(stop_after, checkpoint_every, progress)
+    rows = [
+        row
+        for row in loop.state.rows
+        if row["epoch"] in record or (row["diverged"] and row["epoch"] <= settings.epochs)
+    ]
+    return pd.DataFrame(rows)
+
+
+class _Loop:
+    """A run between its checkpoints."""
+
+    def __init__(
+        self,
+        train: ImageSet,
+        test: ImageSet,
+        settings: Settings,
+        record: Sequence[int],
+        device: torch.device,
+        path: Path | None,
+    ) -> None:
+        self.train, self.test, self.settings, self.record = train, test, settings, record
+        self.path, self.mark = path, _mark(train, settings)
+        self.trainer = Trainer(settings, train.pixels.shape[1], device)
+        self.state = _restore(path, self.mark, self.trainer)
+        processes.agreed(False, device)  # all have read before one writes
+        self.each = len(train) // settings.batch
+        # The sum of an epoch's losses stays on the device, so that a step waits for nothing.
+        self.total = torch.tensor(self.state.total, dtype=torch.float64, device=device)
+        self.lap = time.monotonic()
+        late = [e for e in record if e * self.each < self.state.step and not self._has(e)]
+        if late and not self.state.diverged:
+            raise ValueError(
+                f"record: the checkpoint {path} is past epochs {late}, which were not recorded; "
+                "ask for later ones, or give this run a checkpoint of its own"
+            )
+
+    def _has(self, epoch: int) -> bool:
+        return any(row["epoch"] == epoch for row in self.state.rows)
+
+    def _save(self) -> None:
+        now = time.monotonic()
+        self.state.seconds += now - self.lap
+        self.state.total, self.lap = float(self.total), now
+        _save(self.path, self.mark, self.trainer, self.state)
+
+    def _row(self, epoch: int, loss: float, diverged: bool, found: dict[str, Any]) -> None:
+        s = self.settings
+        row = {"loss_name": s.loss, "seed": s.seed, "epoch": epoch, "loss": loss, **found}
+        self.state.rows.append(row | {"diverged": diverged, "seconds": self.state.seconds})
+
+    def _record(self, epoch: int) -> None:
+        self._save()  # what follows may fail; the epoch is not lost
+        loss = self.state.losses[epoch - 1] if epoch else float("nan")
+        found = _evaluated(self.trainer, self.train, self.test)
+        self._row(epoch, loss, False, found)
+        self.lap = time.monotonic()
+        self._save()
+
+    def _step(self, source: Iterator[tuple[Tensor, Tensor]]) -> None:
+        state, epoch = self.state, self.state.step // self.each
+        self.total += self.trainer.step(next(source)[0], state.step, epoch, self.each)
+        state.step += 1
+        ended = state.step % self.each == 0
+        if (ended or state.step % CHECK_EVERY == 0) and not _finite(self.trainer, self.total):
+            log.warning("%s, seed %d: diverged in epoch %d", *self._name(), epoch + 1)
+            self._row(epoch + 1, float("nan"), True, {})
+        if ended:
+            state.losses.append(float(self.total) / self.each)
+            self.total.zero_()
+
+    def _name(self) -> tuple[str, int]:
+        return self.settings.loss, self.settings.seed
+
+    def go(self, stop_after: float | None, save_every: float, progress: bool) -> None:
+        s, state, device = self.settings, self.state, self.trainer.device
+        source = batches(self.train, s.batch, self.trainer.order, device, start=state.step)
+        began = saved = time.monotonic()
+        hidden = not progress or self.trainer.rank > 0
+        with tqdm(total=s.epochs * self.each, initial=state.step, disable=hidden) as bar:
+            bar.set_description("{}, seed {}".format(*self._name()))
+            while True:
+                epoch, within = divmod(state.step, self.each)
+                if not (within or state.diverged or self._has(epoch)) and epoch in self.record:
+                    self._record(epoch)
+                if epoch >= s.epochs or state.diverged:
+                    break
+                self._step(source)
+                bar.update()
+                # Several processes have several clocks, and asking all of them takes time.
+                if self.trainer.world > 1 and state.step % CHECK_EVERY:
+                    continue
+                now = time.monotonic()
+                over = stop_after is not None and now - began >= stop_after
+                if processes.agreed(over, device):
+                    self._save()
+                    raise Stopped(f"after {now - began:.1f} s; with a checkpoint, call again")
+                if now - saved >= save_every:
+                    self._save()
+                    saved = now
+        self._save()
+
+
+@contextmanager
+def _memory(settings: Settings, device: torch.device, path: Path | None) -> Iterator[None]:
+    """Out of memory, in words of this module."""
+    try:
+        yield
+    except RuntimeError as error:
+        text = str(error)
+        full = isinstance(error, torch.OutOfMemoryError) or "not enough memory" in text
+        if not (full or "can't allocate memory" in text):
+            raise
+        kept = f"{path} keeps what was done" if path else "without a checkpoint nothing is kept"
+        raise OutOfMemory(
+            f"{device} is out of memory: run fewer side by side (jobs), or lower batch "
+            f"({settings.batch}), width ({settings.width}) or the recipe's size, or set mixed="
+            f"True; {kept}, and the same settings go on from there ({text.splitlines()[0]:.200})"
+        ) from error
+
+
+# ---------------------------------------------------------------------------------------- many runs
+
+
+def checkpoint_name(settings: Settings) -> str:
+    """The file of a run in a grid's folder: loss, seed and a digest of all settings but epochs."""
+    fields = asdict(settings) | {"recipe": asdict(settings.augmentation)}
+    del fields["epochs"]
+    digest = hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:10]
+    return f"{settings.loss}-{settings.seed}-{digest}.pt"
+
+
+def grid(
+    train: ImageSet,
+    test: ImageSet,
+    settings: Sequence[Settings],
+    *,
+    jobs: int = 1,
+    device: torch.device | str = "cpu",
+    checkpoints: Path | str | None = None,
+    record: Sequence[int] | None = None,
+    stop_after: float | None = None,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """`run` for each of the settings, `jobs` at a time in processes of their own; one table, with
+    the settings' position as column `run`.
+
+    Each keeps its own file in the folder `checkpoints` (`checkpoint_name`), so that the same call
+    goes on with whatever is unfinished. On "cuda" the runs take turns over all GPUs, several on
+    one when jobs exceeds their number. `stop_after` seconds, counted once for all, raise `Stopped`.
+    Errors: as `run`; no settings, or the same ones twice.
+    """
+    names = [checkpoint_name(s) for s in settings]
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"settings: expected different runs, at least one, got {names}")
+    until = None if stop_after is None else time.time() + stop_after
+    gpus = torch.cuda.device_count() if str(device) == "cuda" else 0
+    tasks = [
+        delayed(_one)(
+            train,
+            test,
+            s,
+            until,
+            device=f"cuda:{number % gpus}" if gpus else device,
+            checkpoint=None if checkpoints is None else Path(checkpoints) / name,
+            record=record,
+            progress=progress and jobs == 1,
+        )
+        for number, (s, name) in enumerate(zip(settings, names, strict=True))
+    ]
+    tables = Parallel(n_jobs=jobs)(tasks)
+    if missing := sum(table is None for table in tables):
+        raise Stopped(
+            f"{len(tables) - missing} of {len(tables)} runs are finished; with checkpoints, the "
+            "same call goes on"
+        )
+    return pd.concat([t.assign(run=n) for n, t in enumerate(tables)], ignore_index=True)
+
+
+def _one(
+    train: ImageSet, test: ImageSet, settings: Settings, until: float | None, **options: Any
+) -> pd.DataFrame | None:
+    """One run of a grid, None when the time is over."""
+    left = None if until is None else until - time.time()
+    try:
+        return run(train, test, settings, stop_after=left, **options)
+    except Stopped:
+        return None
