@@ -125,7 +125,7 @@ def along(
     normalised: bool = True,
     weight: Weight = co.infonce_weight,
 ) -> Shares:
-    """Gradient descent on InfoNCE of one negative, with shares at every `every`th step and the last.
+    """Gradient descent on InfoNCE of one negative; shares at every `every`th step and the last.
 
     Both towers move, as in practice; what is recorded is of one. Errors: as `split_gradient`.
     """

@@ -1,6 +1,7 @@
 """The two parts of InfoNCE's gradient, against the operators of covariance_operator."""
 
 from functools import partial
+from itertools import pairwise
 
 import pytest
 import torch
@@ -27,7 +28,7 @@ def small(strength=0.4):
     widths = (5, 7, 4, 3)
     weights = [
         random.normal(random.fold_in(KEYS, layer), (b, a), torch.float64) * (2 / a) ** 0.5
-        for layer, (a, b) in enumerate(zip(widths, widths[1:], strict=False))
+        for layer, (a, b) in enumerate(pairwise(widths))
     ]
     return world, weights
 
@@ -120,9 +121,11 @@ def test_a_world_of_images(images):
 
 
 def test_bad_input(images):
-    with pytest.raises(ValueError, match="expected at most 50 samples, as there are images, got 51"):
+    with pytest.raises(
+        ValueError, match="expected at most 50 samples, as there are images, got 51"
+    ):
         rs.image_world(KEYS, images, 51, 2, CROP)
-    with pytest.raises(ValueError, match="expected a recipe for images of .8, 8. pixels, got size"):
+    with pytest.raises(ValueError, match=r"expected a recipe for images of .8, 8. pixels"):
         rs.image_world(KEYS, images, 5, 2, aug.Settings(7))
     world, weights = small()
     with pytest.raises(ValueError, match="tau"):

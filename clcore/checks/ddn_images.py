@@ -6,12 +6,11 @@ over seeds: the same start and the same order of images and views. And the resid
 gradient of a small net (`residue_share.along`). Accuracies are in points (per cent).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 import pandas as pd
-import torch
 from scipy import stats
 
 from .. import connection as net
@@ -26,6 +25,7 @@ SHARE = 0.9  # of cells, as in the book's other tables
 MARGIN = 1.0  # points: "comparable", "similar" (the ledger's; the paper gives no number)
 DOMINANT = 0.5  # the residue at most half of the operator's part: then they are within 30 degrees
 SETS = {"cifar10": "CIFAR-10", "stl10": "STL-10"}
+IMAGES = {"cifar10": 50_000, "stl10": 105_000}
 ROWS = {
     "nce": "nce",
     "nce_exact": "exact",
@@ -34,13 +34,14 @@ ROWS = {
     "beta=+0.2": "beta+0.2",
 }
 LOSSES = tuple(ROWS.values())
+Sides = Mapping[str, pd.DataFrame]
 TABLES = {"ddn/tab2": LOSSES[:3], "ddn/tab3": LOSSES[3:]}
 
 # ------------------------------------------------------------------------------ the printed cells
 
 
 def printed(*claims: str) -> pd.DataFrame:
-    """Cells as printed: data, loss_name, epoch, paper, paper_std; of both tables if none is named.
+    """Cells as printed: dataset, loss_name, epoch, paper, paper_std; of both tables if none is named.
 
     Losses are named as in `image_losses.LOSSES`.
     """
@@ -51,16 +52,16 @@ def printed(*claims: str) -> pd.DataFrame:
         for loss, cells in ledger.claim(claim)["numbers"][data].items()
         for epochs, cell in cells.items()
     ]
-    return pd.DataFrame(rows, columns=["data", "loss_name", "epoch", "paper", "paper_std"])
+    return pd.DataFrame(rows, columns=["dataset", "loss_name", "epoch", "paper", "paper_std"])
 
 
 def welch(first: str, second: str) -> pd.DataFrame:
     """Printed means of one loss less those of another, a row a column of the tables.
 
-    data, epoch, difference, error (combined standard error of n = 5 and 5), t, p and the 95 per
+    dataset, epoch, difference, error (combined standard error of n = 5 and 5), t, p and the 95 per
     cent interval low, high, with Welch's degrees of freedom.
     """
-    table = printed().set_index(["loss_name", "data", "epoch"])
+    table = printed().set_index(["loss_name", "dataset", "epoch"])
     a, b = table.loc[first], table.loc[second].reindex(table.loc[first].index)
     parts = [side.paper_std**2 / RUNS for side in (a, b)]
     error = sum(parts) ** 0.5
@@ -80,7 +81,7 @@ def reach(gaps: pd.DataFrame) -> float:
 def listed(gaps: pd.DataFrame) -> str:
     """CIFAR-10: -0.36 (p = 0.007), ..., for notes."""
     words = []
-    for data, part in gaps.groupby("data", sort=False):
+    for data, part in gaps.groupby("dataset", sort=False):
         cells = (f"{r.difference:+.2f} (p = {r.p:.2g})" for r in part.itertuples())
         words.append(f"{SETS[data]}: {', '.join(cells)}")
     return "; ".join(words)
@@ -100,7 +101,7 @@ def _comparable_printed() -> Check:
         },
         draws=len(gaps),
         part="exact is comparable, printed cells",
-        note=f"Farthest end of six 95 per cent intervals of exact - nce, in points. {listed(gaps)}. "
+        note=f"Farthest end of six 95 per cent intervals of exact less L_nce. {listed(gaps)}. "
         f"Comparable, and yet {below} of 6 are below: a sign test of six independent cells would "
         f"have p = {chance:.2g}, mean {gaps.difference.mean():+.2f}.",
     )
@@ -108,7 +109,7 @@ def _comparable_printed() -> Check:
 
 def _noise_printed() -> Iterator[Check]:
     gaps = welch("exact-noise", "exact")
-    cifar, stl = (gaps[gaps.data == data] for data in SETS)
+    cifar, stl = (gaps[gaps.dataset == name] for name in SETS)
     shared = {"claim": "ddn/rem13", "bound": 0.0, "relation": ">="}
     shared |= {"part": "noise improves, printed cells"}
     worst = gaps.loc[gaps.difference.idxmin()]
@@ -119,7 +120,7 @@ def _noise_printed() -> Iterator[Check]:
         control={"rows exchanged": float(-gaps.difference.max())},
         draws=len(gaps),
         note=f"Least of six differences, with noise less without. {listed(gaps)}.",
-        counterexample=f"{SETS[worst.data]}, {worst.epoch} epochs: $78.27 - 78.62 = "
+        counterexample=f"{SETS[worst.dataset]}, {worst.epoch} epochs: $78.27 - 78.62 = "
         f"{worst.difference:.2f}$ points, and at 300 epochs "
         f"$82.33 - 82.57 = {stl.difference.iloc[1]:.2f}$",
     )
@@ -198,10 +199,10 @@ def evidence(runs: pd.DataFrame) -> str:
     """Whether runs are at the paper's protocol: its published images, all of them, ResNet-18, five
     seeds, 500 epochs."""
     full = (
-        runs.data.isin(list(SETS)).all()
+        runs.dataset.isin(list(SETS)).all()
         and (runs.width == 64).all()
-        and runs.images.isna().all()
-        and runs.groupby(["data", "loss_name"]).seed.nunique().min() >= RUNS
+        and (runs.images >= runs.dataset.map(IMAGES)).all()
+        and runs.groupby(["dataset", "loss_name"]).seed.nunique().min() >= RUNS
         and runs.epoch.max() >= EPOCHS[-1]
     )
     return "protocol" if full else "partial"
@@ -214,26 +215,24 @@ def early_epoch(runs: pd.DataFrame) -> int:
 
 
 def paired(runs: pd.DataFrame, first: str, second: str, epoch: int) -> pd.Series:
-    """Points of one loss less another's, paired over seeds, at one epoch: a row of
-    `probes.paired_tests` with t. Runs that diverged are left out, with their partner.
+    """Points of one loss less another's at one epoch, paired over seeds: difference, low, high,
+    pairs, p (`probes.paired_tests`) and t. Runs that diverged are left out, with their partner.
 
-    Errors: fewer than two pairs.
+    Errors: no runs of a loss at this epoch; fewer than two pairs.
     """
-    kept = runs[(runs.epoch == epoch) & ~runs.diverged & runs.loss_name.isin([first, second])]
-    levels = {first: 0, second: 1}
-    table = kept.assign(points=100 * kept.linear, level=kept.loss_name.map(levels))
-    missing = [name for name in levels if name not in set(table.loss_name)]
+    kept = runs[(runs.epoch == epoch) & ~runs.diverged]
+    missing = [loss for loss in (first, second) if loss not in set(kept.loss_name)]
     if missing:
-        raise ValueError(
-            f"expected runs of {first} and {second} at epoch {epoch}, got none of "
-            f"{', '.join(missing)}"
-        )
+        raise ValueError(f"expected runs of {', '.join(missing)} at epoch {epoch}, got none")
+    levels = kept.loss_name.map({first: 0, second: 1})
+    table = kept.assign(level=levels, points=100 * kept.linear).dropna(subset="level")
     row = probes.paired_tests(table, "level", "points").iloc[0]
     error = (row.high - row.low) / 2 / stats.t.ppf(0.975, row.pairs - 1)
-    t = row.difference / error if error > 0 else np.sign(row.difference) * np.inf
-    return row.drop(["first", "second", "p_holm"]).astype(float).rename(f"{first} - {second}").pipe(
-        lambda r: pd.concat([r, pd.Series({"t": 0.0 if row.difference == 0 else t})])
-    )
+    if error > 0:
+        t = row.difference / error
+    else:  # no spread
+        t = np.sign(row.difference) * np.inf if row.difference else 0.0
+    return pd.Series({**row[["difference", "low", "high", "pairs", "p"]], "t": t}, dtype=float)
 
 
 def said(row: pd.Series) -> str:
@@ -264,7 +263,8 @@ def _within(claim: str, part: str, runs: pd.DataFrame, arms: tuple[str, str], ep
 def _above(
     claim: str, part: str, runs: pd.DataFrame, steps: Sequence[tuple[str, str]], epoch: int
 ) -> Check:
-    """First above second, beyond the paired interval, for each of the steps. Control: reversed."""
+    """First above second, beyond the paired interval, for each of the steps. Control: a loss
+    against itself, which has t = 0."""
     rows = [paired(runs, *step, epoch) for step in steps]
     pairs = int(min(row.pairs for row in rows))
     notes = "; ".join(f"{a} less {b}: {said(r)}" for (a, b), r in zip(steps, rows, strict=True))
@@ -272,7 +272,7 @@ def _above(
         claim,
         float(min(row.t for row in rows)),
         float(stats.t.ppf(0.975, pairs - 1)),
-        {"losses exchanged": float(min(-row.t for row in rows))},
+        {"a loss against itself": 0.0},
         draws=pairs,
         part=part,
         relation=">=",
@@ -284,8 +284,8 @@ def _above(
 def cells(claim: str, runs: pd.DataFrame) -> pd.DataFrame:
     """Printed cells for which there are runs on the published images, with our mean, std (n - 1),
     number of seeds, and whether they agree by the ledger's rule. Points."""
-    kept = runs[~runs.diverged & runs.data.isin(list(SETS))]
-    by = ["data", "loss_name", "epoch"]
+    kept = runs[~runs.diverged & runs.dataset.isin(list(SETS))]
+    by = ["dataset", "loss_name", "epoch"]
     ours = (100 * kept.linear).groupby([kept[c] for c in by]).agg(["mean", "std", "count"])
     table = printed(claim).merge(ours.reset_index(), on=by)
     return table.assign(agrees=_agree(table, table))
@@ -305,7 +305,7 @@ def _cells(claim: str, runs: pd.DataFrame) -> Iterator[Check]:
     table = cells(claim, runs)
     if set(table.epoch) < set(EPOCHS):
         return
-    by = ["data", "loss_name", "epoch"]
+    by = ["dataset", "loss_name", "epoch"]
     following = dict(zip(EPOCHS, (*EPOCHS[1:], EPOCHS[0]), strict=True))
     other = pd.MultiIndex.from_frame(table[by].assign(epoch=table.epoch.map(following)))
     yield Check(
@@ -317,7 +317,7 @@ def _cells(claim: str, runs: pd.DataFrame) -> Iterator[Check]:
         part="cells",
         relation=">=",
         evidence=evidence(runs) if len(table) == len(printed(claim)) else "partial",
-        note=f"{table.agrees.sum()} of {len(table)} cells agree; {len(printed(claim))} are printed.",
+        note=f"{table.agrees.sum()} of {len(table)} cells agree, of {len(printed(claim))} printed.",
     )
 
 
@@ -380,11 +380,11 @@ def _parts_agree(draws: int, seed: int) -> Check:
 def _dominance(shares: pd.DataFrame) -> Check:
     table = medians(shares)
     start, end = (
-        table[table.step == step].groupby("scale").ratio.max()
-        for step in (0, shares.step.max())
+        table[table.step == step].groupby("scale").ratio.max() for step in (0, shares.step.max())
     )
     each = ", ".join(
-        f"{start[scale]:.2f} to {end[scale]:.2f} (crops of area {scale:g} to 1)" for scale in start.index
+        f"{start[scale]:.2f} to {end[scale]:.2f} (crops of area {scale:g} to 1)"
+        for scale in start.index
     )
     cosine = table[table.step == table.step.max()].groupby("scale").cosine.min()
     return Check(
@@ -395,69 +395,73 @@ def _dominance(shares: pd.DataFrame) -> Check:
         draws=int(shares.seed.nunique()),
         part="direct test: the operator dominates",
         evidence="partial",
-        note="Largest median over runs of |theta vec(W)| over |V^xi vec(W) / 2|, over layers, steps "
-        f"and strengths of augmentation, asked to be at most a half. From start to end: {each}; "
-        f"cosine of the gradient and the operator's part at the end at worst {cosine.min():.2f}. At "
-        "a stationary point of InfoNCE the ratio is 1, whatever the net.",
+        note="Largest median over runs of |theta vec(W)| over |V^xi vec(W) / 2|, of all layers, "
+        f"steps and augmentations; a half is asked. From start to end: {each}; cosine of the "
+        f"gradient and the operator's part at the end {cosine.min():.2f} at worst. At a stationary "
+        "point of InfoNCE the ratio is 1, whatever the net.",
     )
 
 
 # ------------------------------------------------------------------------------------- the checks
 
 
-def tab2(runs: pd.DataFrame, label: str) -> Iterator[Check]:
+def tab2(sides: Sides) -> Iterator[Check]:
     """Cells where there are runs of them; exact against L_nce. Controls: epochs exchanged, the
     same runs with one point between."""
-    yield from _cells("ddn/tab2", runs)
-    last = int(runs.epoch.max())
-    yield _within("ddn/tab2", f"exact is comparable, {label}", runs, ("exact", "nce"), last)
+    yield from _cells("ddn/tab2", pd.concat(sides.values()))
+    for label, runs in sides.items():
+        part, last = f"exact is comparable, {label}", int(runs.epoch.max())
+        yield _within("ddn/tab2", part, runs, ("exact", "nce"), last)
 
 
-def tab3(runs: pd.DataFrame, label: str) -> Iterator[Check]:
-    """Cells; the order after a fifth of the training, printed and ours. Control: order reversed."""
+def tab3(sides: Sides) -> Iterator[Check]:
+    """Cells; the order after a fifth of the training, printed and ours. Controls: epochs exchanged,
+    order reversed, a loss against itself."""
     yield _order_printed()
-    yield from _cells("ddn/tab3", runs)
+    yield from _cells("ddn/tab3", pd.concat(sides.values()))
     order = [("beta-0.5", "nce"), ("nce", "beta+0.2")]
-    part = f"order after a fifth of the training, {label}"
-    yield _above("ddn/tab3", part, runs, order, early_epoch(runs))
+    for label, runs in sides.items():
+        part = f"order after a fifth of the training, {label}"
+        yield _above("ddn/tab3", part, runs, order, early_epoch(runs))
 
 
-def rem13(runs: pd.DataFrame, label: str, shares: pd.DataFrame, draws: int, seed: int):
+def rem13(sides: Sides, shares: pd.DataFrame, draws: int, seed: int) -> Iterator[Check]:
     """Exact against L_nce and noise against none, printed cells and runs; the residue's size along
-    training. Controls: other rows, rows exchanged, the operator reversed."""
+    training. Controls: other rows, rows exchanged, STL-10, a loss against itself, one point
+    between, parts of the operator left out, its sign turned."""
     yield _comparable_printed()
     yield from _noise_printed()
-    last = int(runs.epoch.max())
-    yield _within("ddn/rem13", f"exact is comparable, {label}", runs, ("exact", "nce"), last)
-    noise = [("exact-noise", "exact")]
-    yield _above("ddn/rem13", f"noise improves, {label}", runs, noise, last)
+    for label, runs in sides.items():
+        last = int(runs.epoch.max())
+        yield _within("ddn/rem13", f"exact is comparable, {label}", runs, ("exact", "nce"), last)
+        noise = [("exact-noise", "exact")]
+        yield _above("ddn/rem13", f"noise improves, {label}", runs, noise, last)
     yield _parts_agree(draws, seed)
     yield _dominance(shares)
 
 
-def rem14(runs: pd.DataFrame, label: str) -> Iterator[Check]:
+def rem14(sides: Sides) -> Iterator[Check]:
     """beta < 0 ahead early and similar at the end, beta > 0 behind, printed cells and runs.
-    Controls: rows exchanged, another column, one point between."""
+    Controls: rows exchanged, another column or row, a loss against itself, one point between."""
     yield from _beta_printed()
-    early, last = early_epoch(runs), int(runs.epoch.max())
     lead, worse = ("beta-0.5", "nce"), ("nce", "beta+0.2")
-    part = f"(1) beta < 0 is ahead after a fifth of the training, {label}"
-    yield _above("ddn/rem14", part, runs, [lead], early)
-    yield _within("ddn/rem14", f"(1) and similar at the end, {label}", runs, lead, last)
-    yield _above("ddn/rem14", f"(2) beta > 0 is worse, {label}", runs, [worse], last)
+    for label, runs in sides.items():
+        early, last = early_epoch(runs), int(runs.epoch.max())
+        part = f"(1) beta < 0 is ahead after a fifth of the training, {label}"
+        yield _above("ddn/rem14", part, runs, [lead], early)
+        yield _within("ddn/rem14", f"(1) and similar at the end, {label}", runs, lead, last)
+        yield _above("ddn/rem14", f"(2) beta > 0 is worse, {label}", runs, [worse], last)
 
 
-def beside(
-    runs: pd.DataFrame, label: str, shares: pd.DataFrame
-) -> list[Callable[[int, int], Iterator[Check]]]:
+def beside(sides: Sides, shares: pd.DataFrame) -> list[Callable[[int, int], Iterator[Check]]]:
     """The checks as `Ledger.run` takes them.
 
-    runs: `pretraining.grid`'s table of one data set with columns data, width, images (see
-    `evidence`); label: its data set in words; shares: `tidy` tables with a column scale.
+    sides: by what to call them, tables of `pretraining.grid`, each of one data set, with columns
+    dataset, width and images added; shares: `tidy` tables with a column scale.
     """
     return [
-        lambda draws, seed: tab2(runs, label),
-        lambda draws, seed: rem13(runs, label, shares, draws, seed),
-        lambda draws, seed: tab3(runs, label),
-        lambda draws, seed: rem14(runs, label),
+        lambda draws, seed: tab2(sides),
+        lambda draws, seed: rem13(sides, shares, draws, seed),
+        lambda draws, seed: tab3(sides),
+        lambda draws, seed: rem14(sides),
     ]
