@@ -1,7 +1,8 @@
-"""The command line: python -m clcore build | claims | doctor | data | serve."""
+"""The command line: python -m clcore build | claims | doctor | data | pretrain | serve."""
 
 import json
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -85,6 +86,29 @@ def serve(port: Annotated[int, typer.Option(min=0, max=65535)] = 8000) -> None:
     from . import site
 
     site.serve(port)
+
+
+@app.command()
+def pretrain(
+    data: Annotated[str, typer.Argument(help="a data set of `data list`, or an image folder")],
+    out: Annotated[Path, typer.Option(help="where checkpoint and table go")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="a setting of pretraining.Settings, such as loss=nce"),
+    ] = None,
+    record: Annotated[list[int] | None, typer.Option(help="an epoch; may be repeated")] = None,
+    train: Annotated[str, typer.Option(help="split to train on")] = "train",
+    test: Annotated[str, typer.Option(help="split to evaluate on")] = "test",
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N")] = "cpu",
+) -> None:
+    """One pretraining run; the same command goes on with it. For several GPUs:
+    torchrun --nproc-per-node 4 -m clcore pretrain cifar10 --device cuda --out runs --set loss=nce
+    """
+    from . import pretraining
+
+    file = pretraining.command(data, out, set_ or [], record, train, test, device)
+    if file is not None:
+        print(f"the table is in {file}")
 
 
 @data_app.command("list")

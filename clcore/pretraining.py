@@ -24,15 +24,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+import yaml
 from jaxtyping import Float
 from joblib import Parallel, delayed
 from torch import Tensor
 from tqdm import tqdm
 
-from . import processes
+from . import augmentations as aug
+from . import image_sets, processes
 from . import random as cr
 from .checkpoint import Stopped
-from .configs import usable_device
 from .evaluation import NEIGHBOURS, features, knn, linear_probe, require_labels
 from .files import write_atomic
 from .filter_variation import total_variation
@@ -233,7 +234,7 @@ def run(
     loss is that of the whole batch. Raises ValueError for data, settings or a checkpoint that do
     not fit, OutOfMemory.
     """
-    device = usable_device(device)
+    device = processes.own(device)
     record = sorted({settings.epochs} if record is None else set(record))
     path = None if checkpoint is None else Path(checkpoint)
     train = _subset(train, settings.images)
@@ -428,3 +429,51 @@ def _one(
         return run(train, test, settings, stop_after=left, **options)
     except Stopped:
         return None
+
+
+# ---------------------------------------------------------------------------------------- by hand
+
+
+def parsed(assignments: Sequence[str]) -> Settings:
+    """Settings from texts such as "loss=nce", "images=1000", "recipe={size: 224, blur: 23}".
+
+    Values are YAML. Errors: no "=", an unknown name, a value of another type.
+    """
+    fields = {field.name: field for field in dataclasses.fields(Settings)}
+    found: dict[str, Any] = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals or name not in fields:
+            raise ValueError(f"--set: expected NAME=VALUE, NAME one of {[*fields]}; got {text!r}")
+        found[name] = yaml.safe_load(value)
+        if isinstance(fields[name].default, float) and isinstance(found[name], str | int):
+            found[name] = float(found[name])  # YAML takes 1e-3 for a text
+    if isinstance(recipe := found.get("recipe"), dict):
+        tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in recipe.items()}
+        found["recipe"] = aug.Settings(**tuples)
+    return Settings(**found)
+
+
+def command(
+    data: str,
+    out: Path,
+    assignments: Sequence[str],
+    record: Sequence[int] | None,
+    train: str,
+    test: str,
+    device: str,
+) -> Path | None:
+    """`python -m clcore pretrain`: one run, its checkpoint and its table (CSV) in the folder `out`.
+
+    The table's path; None in all processes of torchrun but the first.
+    """
+    settings = parsed(assignments)
+    load = image_sets.folder if Path(data).is_dir() else image_sets.load
+    splits = load(data, train), load(data, test)
+    name = checkpoint_name(settings)
+    table = run(*splits, settings, device=device, checkpoint=out / name, record=record or None)
+    if processes.join()[0]:
+        return None
+    file = (out / name).with_suffix(".csv")
+    write_atomic(file, table.assign(data=splits[0].label).to_csv(index=False).encode())
+    return file

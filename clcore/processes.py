@@ -1,28 +1,57 @@
 """One training run over several processes, each with its share of every batch (torchrun).
 
-All functions are the identity, and cost nothing, where there is one process."""
+Where there is one process, all functions are the identity."""
 
 import os
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.nn.functional import all_gather, all_reduce
 from torch.nn.modules.batchnorm import _BatchNorm
+
+from .configs import usable_device
 
 
 def join() -> tuple[int, int]:
     """(rank, number of processes); joins the group that torchrun's variables describe, once."""
-    if dist.is_available() and not dist.is_initialized() and "TORCHELASTIC_RUN_ID" in os.environ:
+    if not dist.is_initialized():
+        if not dist.is_torchelastic_launched():
+            return 0, 1
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-    if dist.is_available() and dist.is_initialized():
-        return dist.get_rank(), dist.get_world_size()
-    return 0, 1
+    return dist.get_rank(), dist.get_world_size()
+
+
+def own(device: torch.device | str) -> torch.device:
+    """The device of this process: of all GPUs the one that is its turn, else what was given."""
+    device = usable_device(device)
+    if join()[1] > 1 and device.type == "cuda":
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    return device
+
+
+class _Sum(torch.autograd.Function):
+    """The sum over processes, whose gradient is summed over processes, too."""
+
+    @staticmethod
+    def forward(_: Any, x: Tensor) -> Tensor:
+        total = x.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(_: Any, grad: Tensor) -> Tensor:
+        return _Sum.forward(_, grad)
 
 
 def gathered(x: Tensor) -> Tensor:
-    """The rows of all processes in order of rank, with gradient."""
-    return x if join()[1] == 1 else torch.cat(all_gather(x))
+    """The rows of all processes in order of rank, with gradient: a sum of rows among zeros."""
+    rank, world = join()
+    if world == 1:
+        return x
+    own = torch.zeros_like(x)
+    return _Sum.apply(torch.cat([x if r == rank else own for r in range(world)]))
 
 
 def agreed(flag: bool, device: torch.device) -> bool:
@@ -47,9 +76,9 @@ class SharedBatchNorm(_BatchNorm):
         over = [0, *range(2, x.ndim)]
         shape = [1, -1] + [1] * (x.ndim - 2)
         count = x.numel() // x.shape[1] * dist.get_world_size()
-        mean = all_reduce(x.sum(over)) / count
+        mean = _Sum.apply(x.sum(over)) / count
         centred = x - mean.reshape(shape)
-        var = all_reduce((centred**2).sum(over)) / count
+        var = _Sum.apply((centred**2).sum(over)) / count
         with torch.no_grad():
             self.running_mean.lerp_(mean, self.momentum)
             self.running_var.lerp_(var * (count / (count - 1)), self.momentum)

@@ -142,7 +142,7 @@ class Trainer:
         self.net = processes.shared(net, device)
         self.forward = torch.compile(self.net) if settings.compile else self.net
         if self.world > 1:
-            self.forward = DistributedDataParallel(self.forward, broadcast_buffers=False)
+            self.forward = DistributedDataParallel(self.forward, forward_sync_buffers=False)
         self.optimizer = self._optimizer()
 
     def _optimizer(self) -> torch.optim.Optimizer:
