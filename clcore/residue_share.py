@@ -71,20 +71,23 @@ def split_gradient(
     world: co.World,
     tau: float,
     normalised: bool = True,
+    tied: bool = False,
     weight: Weight = co.infonce_weight,
 ) -> tuple[list[Tensor], list[Tensor]]:
     """V^xi[Kbar - Kbar'] vec(W_l) / 2 and theta vec(W_l), shaped as W_l, for all layers.
 
-    Directions of descent, of the anchor's tower alone, as in ddn Theorem 1. weight: xi(r, tau),
-    another one than InfoNCE's to split off another operator. Errors: tau <= 0.
+    Directions of descent, of the anchor's tower alone, as in ddn Theorem 1; `tied`: of both, as in
+    practice, where the operator's part is twice that. weight: xi(r, tau), another one than
+    InfoNCE's to split off another operator. Errors: tau <= 0.
     """
     params = [W.detach().requires_grad_() for W in weights]
     near = world.shaped(outputs(params, world.points, normalised), 1)
     plain = outputs(params, world.samples, normalised).detach()
     xi = weight(co.half_distances(plain, plain), tau)
-    loss = co.population_loss(partial(dual_losses.infonce, tau=tau), near, near.detach(), world)
+    far = near if tied else near.detach()
+    loss = co.population_loss(partial(dual_losses.infonce, tau=tau), near, far, world)
     whole = torch.autograd.grad(loss.sum(), params, retain_graph=True)
-    exact = co.weighted_loss(near, near.detach(), xi, world)
+    exact = co.weighted_loss(near, far, xi, world)
     main = torch.autograd.grad(exact.sum(), params)
     return [-m for m in main], [m - g for m, g in zip(main, whole, strict=True)]
 
@@ -123,11 +126,13 @@ def along(
     steps: int,
     every: int,
     normalised: bool = True,
+    tied: bool = False,
     weight: Weight = co.infonce_weight,
 ) -> Shares:
     """Gradient descent on InfoNCE of one negative; shares at every `every`th step and the last.
 
-    Both towers move, as in practice; what is recorded is of one. Errors: as `split_gradient`.
+    The step is the sum of the two parts, so that where it vanishes the ratio is 1. Not tied: the
+    second tower has the same weights and is held. Errors: as `split_gradient`.
     """
     loss = partial(dual_losses.infonce, tau=tau)
     times = sorted({*range(0, steps + 1, every), steps})
@@ -135,9 +140,9 @@ def along(
     for step in range(steps + 1):
         params = [W.detach().requires_grad_() for W in weights]
         f = world.shaped(outputs(params, world.points, normalised), 1)
-        value = co.population_loss(loss, f, f, world)
+        value = co.population_loss(loss, f, f if tied else f.detach(), world)
         if step in times:
-            parts = split_gradient(weights, world, tau, normalised, weight)
+            parts = split_gradient(weights, world, tau, normalised, tied, weight)
             kept.append((*_shares(*parts), value.detach(), _spread(f.detach(), world)))
         slopes = torch.autograd.grad(value.sum(), params)
         weights = [W.detach() - rate * g for W, g in zip(weights, slopes, strict=True)]

@@ -33,7 +33,7 @@ def small(strength=0.4):
     return world, weights
 
 
-def by_operators(weights, world, layer, normalised):
+def by_operators(weights, world, layer, normalised, tied):
     """Both parts as the operators of Theorem 4, applied to vec(W_l)."""
     seen, plain = net.trace(weights, world.points), net.trace(weights, world.samples).output
     f, far = (net.unit(v) if normalised else v for v in (seen.output, plain))
@@ -44,19 +44,20 @@ def by_operators(weights, world, layer, normalised):
         left = right @ net.projector(seen.output)
     else:
         left = right = net.connection(seen, layer)
-    main = co.operator(left, right, co.weighted_pulls(xi, world))
-    theta = co.operator(left, right, pull) - main
+    main = co.operator(left, right, co.weighted_pulls(xi, world), tied)
+    theta = co.operator(left, right, pull, tied) - main
     w = net.vec(weights[layer - 1])[..., None]
     rows = weights[layer - 1].shape[-2]
     return [net.unvec((op @ w)[..., 0], rows) for op in (main, theta)]
 
 
+@pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("normalised", [False, True])
-def test_parts_are_those_of_theorem_4(normalised):
+def test_parts_are_those_of_theorem_4(normalised, tied):
     world, weights = small()
-    main, theta = rs.split_gradient(weights, world, TAU, normalised)
+    main, theta = rs.split_gradient(weights, world, TAU, normalised, tied)
     for layer in range(1, 4):
-        a, b = by_operators(weights, world, layer, normalised)
+        a, b = by_operators(weights, world, layer, normalised, tied)
         torch.testing.assert_close(main[layer - 1], a, rtol=1e-9, atol=1e-12)
         torch.testing.assert_close(theta[layer - 1], b, rtol=1e-9, atol=1e-12)
 
@@ -81,6 +82,17 @@ def test_shares_at_the_start_and_their_angles():
     turned = (t + 2 * m).norm(dim=1) / m.norm(dim=1)
     torch.testing.assert_close(found.reversed[0, :, 1], turned)
     assert (found.loss[-1] < found.loss[0]).all()
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_step_is_the_sum_of_both_parts(tied):
+    world, weights = small()
+    main, theta = rs.split_gradient(weights, world, TAU, tied=tied)
+    moved = [w + 0.1 * (m + t) for w, m, t in zip(weights, main, theta, strict=True)]
+    ahead = rs.along(moved, world, TAU, 0.1, 0, 1, tied=tied)
+    found = rs.along(weights, world, TAU, 0.1, 1, 1, tied=tied)
+    torch.testing.assert_close(found.ratio[1], ahead.ratio[0])
+    torch.testing.assert_close(found.loss[1], ahead.loss[0])
 
 
 def test_another_weight_splits_off_another_operator():

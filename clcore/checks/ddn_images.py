@@ -41,9 +41,9 @@ TABLES = {"ddn/tab2": LOSSES[:3], "ddn/tab3": LOSSES[3:]}
 
 
 def printed(*claims: str) -> pd.DataFrame:
-    """Cells as printed: dataset, loss_name, epoch, paper, paper_std; of both tables if none is named.
+    """Cells as printed, of both tables if none is named.
 
-    Losses are named as in `image_losses.LOSSES`.
+    dataset, loss_name (as in `image_losses.LOSSES`), epoch, paper, paper_std.
     """
     rows = [
         (data, ROWS[loss], int(epochs[1:]), *cell)
@@ -237,7 +237,7 @@ def paired(runs: pd.DataFrame, first: str, second: str, epoch: int) -> pd.Series
 
 def said(row: pd.Series) -> str:
     """A paired difference in words; what its interval allows to say."""
-    verdict = "no difference seen" if row.low <= 0 <= row.high else "seen"
+    verdict = "no difference seen" if row.low <= 0 <= row.high else "a difference"
     return (
         f"{row.difference:+.2f} points, 95 per cent interval {row.low:+.2f} to {row.high:+.2f}, "
         f"{row.pairs:.0f} pairs: {verdict}"
@@ -338,9 +338,9 @@ def tidy(shares: residue_share.Shares, **columns: float) -> pd.DataFrame:
 
 
 def medians(shares: pd.DataFrame) -> pd.DataFrame:
-    """Medians over runs, one row a scale of the crops, step and layer."""
+    """Medians over runs, one row a setting (tied, scale of the crops), step and layer."""
     names = ["ratio", "overlap", "cosine", "reversed", "loss", "spread"]
-    return shares.groupby(["scale", "step", "layer"])[names].median().reset_index()
+    return shares.groupby(["tied", "scale", "step", "layer"])[names].median().reset_index()
 
 
 def _parts_agree(draws: int, seed: int) -> Check:
@@ -396,9 +396,9 @@ def _dominance(shares: pd.DataFrame) -> Check:
         part="direct test: the operator dominates",
         evidence="partial",
         note="Largest median over runs of |theta vec(W)| over |V^xi vec(W) / 2|, of all layers, "
-        f"steps and augmentations; a half is asked. From start to end: {each}; cosine of the "
-        f"gradient and the operator's part at the end {cosine.min():.2f} at worst. At a stationary "
-        "point of InfoNCE the ratio is 1, whatever the net.",
+        f"steps, augmentations, one tower and both; a half is asked. From start to end: {each}; "
+        f"cosine of the gradient and the operator's part at the end {cosine.min():.2f} at worst. "
+        "At a stationary point of InfoNCE the ratio is 1, whatever the net.",
     )
 
 
@@ -457,7 +457,7 @@ def beside(sides: Sides, shares: pd.DataFrame) -> list[Callable[[int, int], Iter
     """The checks as `Ledger.run` takes them.
 
     sides: by what to call them, tables of `pretraining.grid`, each of one data set, with columns
-    dataset, width and images added; shares: `tidy` tables with a column scale.
+    dataset, width and images added; shares: `tidy` tables with columns tied and scale.
     """
     return [
         lambda draws, seed: tab2(sides),
