@@ -1,0 +1,169 @@
+"""Pretraining of tiny nets: the table, runs that are stopped and resumed, and bad input."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from clcore import augmentations as aug
+from clcore import image_sets, pretraining, trainer
+from clcore.pretraining import Settings, curve, filters, run
+
+RECIPE = aug.Settings(8, scale=(0.5, 1.0), jitter=(0.4, 0.4, 0.0, 0.0))
+TINY = Settings(
+    batch=32, epochs=2, lr=1e-2, width=4, hidden=8, out=8, stem="small", recipe=RECIPE, images=96
+)
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return image_sets.load("digits", "train"), image_sets.load("digits", "test")
+
+
+def quiet(digits, settings=TINY, **options):
+    return run(*digits, settings, progress=False, **options)
+
+
+def same(first, second):
+    """Whether two tables agree to the bit, times apart."""
+    pd.testing.assert_frame_equal(
+        first.drop(columns="seconds"), second.drop(columns="seconds"), check_exact=True
+    )
+
+
+def test_table(digits):
+    table = quiet(digits, dataclasses.replace(TINY, loss="nce", seed=3), record=[0, 2])
+    assert list(table.epoch) == [0, 2] and list(table.seed) == [3, 3]
+    assert list(table.loss_name) == ["nce", "nce"] and not table.diverged.any()
+    assert np.isnan(table.loss[0]) and 3 < table.loss[1] < 5
+    assert table.linear.between(0.15, 1).all() and table.knn.between(0.15, 1).all()
+    net = trainer.network(dataclasses.replace(TINY, seed=3), 1)
+    w = net.backbone.layer2[1].conv1.weight.detach()
+    assert table["norm_layer2.1"][0] == pytest.approx(float(w.flatten(1).norm(dim=1).mean()))
+    shape = table["unit_conv1"] * table["norm_conv1"] / table["tv_conv1"]
+    assert shape.between(0.8, 1.2).all()
+    assert len([c for c in table if c.startswith("tv_")]) == 9
+
+
+# ----------------------------------------------------------------------------- stopped and resumed
+
+
+def test_resumed_is_the_same_to_the_bit(digits, tmp_path):
+    settings = dataclasses.replace(TINY, loss="exact-noise")
+    whole = quiet(digits, settings, checkpoint=tmp_path / "whole.pt", record=[0, 1, 2])
+    for _ in range(5):  # steps 1 to 5 of 6, in epochs of 3
+        with pytest.raises(pretraining.Stopped, match="with a checkpoint, call again"):
+            quiet(
+                digits, settings, checkpoint=tmp_path / "parts.pt", record=[0, 1, 2], stop_after=0
+            )
+    parts = quiet(digits, settings, checkpoint=tmp_path / "parts.pt", record=[0, 1, 2])
+    same(whole, parts)
+    assert curve(tmp_path / "whole.pt").equals(curve(tmp_path / "parts.pt"))
+    first, second = (filters(tmp_path / f"{name}.pt") for name in ("whole", "parts"))
+    assert all(torch.equal(w, second[name]) for name, w in first.items()) and len(first) == 9
+    assert not torch.equal(first["conv1"], trainer.network(settings, 1).backbone.conv1.weight)
+
+
+def test_more_epochs_go_on_and_fewer_are_read(digits, tmp_path):
+    path = tmp_path / "run.pt"
+    two = quiet(digits, checkpoint=path, record=[1, 2])
+    longer = dataclasses.replace(TINY, epochs=3)
+    same(
+        quiet(digits, longer, record=[1, 2, 3]),
+        quiet(digits, longer, checkpoint=path, record=[1, 2, 3]),
+    )
+    written = path.stat().st_mtime_ns
+    same(two, quiet(digits, checkpoint=path, record=[1, 2]))
+    assert len(curve(path)) == 3 and written
+    with pytest.raises(ValueError, match=r"is past epochs \[0\], which were not recorded"):
+        quiet(digits, longer, checkpoint=path, record=[0, 3])
+
+
+def test_divergence_is_recorded_and_stops(digits, tmp_path, caplog):
+    settings = dataclasses.replace(TINY, optimizer="sgd", lr=1e30, epochs=5)
+    table = quiet(digits, settings, checkpoint=tmp_path / "run.pt", record=[0, 1, 5])
+    assert list(table.epoch) == [0, 1] and list(table.diverged) == [False, True]
+    assert table[["loss", "linear", "knn", "tv_conv1"]].loc[1].isna().all()
+    assert "diverged in epoch 1" in caplog.text
+    same(table, quiet(digits, settings, checkpoint=tmp_path / "run.pt", record=[0, 1, 5]))
+
+
+def test_out_of_memory_says_what_to_do_and_keeps_the_checkpoint(digits, tmp_path, monkeypatch):
+    path, step = tmp_path / "run.pt", trainer.Trainer.step
+
+    def full(self, pixels, number, *rest):
+        if number == 4:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return step(self, pixels, number, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer.Trainer, "step", full)
+        message = (
+            r"out of memory: run fewer .*\(jobs\), or lower batch \(32\), width \(4\).*run.pt keeps"
+        )
+        with pytest.raises(pretraining.OutOfMemory, match=message):
+            quiet(digits, checkpoint=path, checkpoint_every=0.0)
+    assert len(curve(path)) == 1  # three steps an epoch
+    same(quiet(digits), quiet(digits, checkpoint=path))
+
+    monkeypatch.setattr(trainer.Trainer, "step", lambda *_: torch.ones(2) @ torch.ones(3))
+    with pytest.raises(RuntimeError, match=r"inconsistent tensor size|size mismatch"):
+        quiet(digits)
+
+
+# -------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"batch": 97}, r"batch: expected at most the 96 images of .* \(train\), got 97"),
+        ({"images": 5000}, "images: expected 1 to 1438, as .* has, got 5000"),
+    ],
+)
+def test_settings_that_do_not_fit_the_data(digits, change, message):
+    with pytest.raises(ValueError, match=message):
+        quiet(digits, dataclasses.replace(TINY, **change))
+
+
+def test_record_and_labels(digits):
+    with pytest.raises(ValueError, match=r"record: expected epochs between 0 and 2, got \[3\]"):
+        quiet(digits, record=[1, 3])
+    wrong = dataclasses.replace(digits[0], labels=digits[0].labels + 1)
+    with pytest.raises(ValueError, match=r"labels of -1 to 9 for 10 classes, got 10 for image"):
+        quiet((wrong, digits[1]), dataclasses.replace(TINY, images=None))
+
+
+def test_images_without_labels_train_but_are_not_evaluated(digits):
+    labels = digits[0].labels.copy()
+    labels[::2] = -1
+    table = quiet((dataclasses.replace(digits[0], labels=labels), digits[1]))
+    full = quiet(digits)
+    assert table.loss[0] == full.loss[0] and table.linear[0] != full.linear[0]
+
+
+def test_checkpoints_of_others(digits, tmp_path):
+    path = tmp_path / "run.pt"
+    quiet(digits, dataclasses.replace(TINY, epochs=1), checkpoint=path)
+    kept = path.read_bytes()
+    with pytest.raises(ValueError, match="another architecture: width is 4 there, 8 here"):
+        quiet(digits, dataclasses.replace(TINY, width=8), checkpoint=path)
+    with pytest.raises(ValueError, match=r"another run: seed is 0 there, 1 here\. Ask for these"):
+        quiet(digits, dataclasses.replace(TINY, seed=1), checkpoint=path)
+    assert path.read_bytes() == kept
+    path.write_bytes(kept[:1000])
+    with pytest.raises(ValueError, match=r"no checkpoint of a pretraining run, or damaged"):
+        quiet(digits, checkpoint=path)
+    with pytest.raises(ValueError, match=r"is not there; `run` with checkpoint="):
+        filters(tmp_path / "absent.pt")
+
+
+def test_settings_from_texts():
+    found = pretraining.parsed(["lr=1e-3", "tau=1", "mixed=true", "recipe={size: 9, blur: 3}"])
+    assert (found.lr, found.tau, found.mixed) == (1e-3, 1, True)
+    assert found.recipe == aug.Settings(9, blur=3)
+    with pytest.raises(ValueError, match=r"NAME=VALUE, NAME one of .*; got 'learning_rate=1'"):
+        pretraining.parsed(["learning_rate=1"])

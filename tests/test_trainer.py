@@ -1,0 +1,152 @@
+"""One update of pretraining: every loss and setting, the views, the noise, the schedule."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from clcore import augmentations as aug
+from clcore import image_sets, trainer
+from clcore import random as cr
+from clcore.image_losses import LOSSES
+from clcore.trainer import Settings, Trainer
+
+RECIPE = aug.Settings(8, scale=(0.5, 1.0), jitter=(0.4, 0.4, 0.0, 0.0))
+TINY = Settings(batch=32, lr=1e-2, width=4, hidden=8, out=8, stem="small", recipe=RECIPE)
+CPU = torch.device("cpu")
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return image_sets.load("digits", "train")
+
+
+@pytest.fixture(scope="module")
+def plain(digits):
+    return step_losses(digits, TINY)
+
+
+def step_losses(images, settings, steps=3):
+    own = Trainer(settings, 1, CPU)
+    source = image_sets.batches(images, settings.batch, own.order)
+    return [float(own.step(next(source)[0], t, t, 1)) for t in range(steps)]
+
+
+def test_training_lowers_the_loss(digits):
+    found = step_losses(digits, dataclasses.replace(TINY, loss="nce", lr=3e-3), steps=60)
+    assert np.mean(found[-10:]) < np.mean(found[:10]) - 0.1
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_trains_and_repeats(digits, loss):
+    settings = dataclasses.replace(TINY, loss=loss)
+    first, second = (step_losses(digits, settings, 2) for _ in range(2))
+    assert first == second and np.isfinite(first).all()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"optimizer": "sgd", "lr": 0.1},
+        {"weight_decay": 0.1},
+        {"noise": "weights", "eta": 0.1},
+        {"eta": 10.0},
+        {"tau": 0.1},
+        {"momentum": 0.5},
+        {"seed": 1},
+        {"stem": "standard"},
+        {"mixed": True},
+        {"recipe": dataclasses.replace(RECIPE, flip=0.0)},
+    ],
+    ids=str,
+)
+def test_every_setting_changes_the_run(digits, plain, change):
+    found = step_losses(digits, dataclasses.replace(TINY, **change))
+    assert found[-1] != plain[-1] and np.isfinite(found).all()
+
+
+def test_layout_changes_rounding_only(digits, plain):
+    other = step_losses(digits, dataclasses.replace(TINY, channels_last=True), steps=1)
+    assert other == pytest.approx(plain[:1], rel=1e-5)
+
+
+# --------------------------------------------------------------------------------- parts of a step
+
+
+def test_a_share_of_the_views_is_a_part_of_all():
+    x = cr.uniform(cr.key(1), (6, 3, 8, 8))
+    recipe = dataclasses.replace(RECIPE, jitter=(0.4, 0.4, 0.4, 0.1), blur=3)
+    whole = trainer.views(cr.key(2), x, recipe).unflatten(0, (2, 6))
+    share = trainer.views(cr.key(2), x, recipe, slice(2, 5)).unflatten(0, (2, 3))
+    assert torch.equal(share, whole[:, 2:5])
+    assert not torch.equal(whole[0], whole[1])
+
+
+@pytest.mark.parametrize("noise", ["gradient", "weights"])
+def test_noise_is_xavier_times_eta(digits, noise, monkeypatch):
+    """eta * Xavier on the gradient; or W to (1 - eta) W + eta Xavier. SGD shows both directly."""
+    settings = dataclasses.replace(
+        TINY, loss="exact", optimizer="sgd", momentum=0.0, lr=0.5, hidden=400, noise=noise, eta=0.2
+    )
+    batch = torch.from_numpy(digits.pixels[:32].copy())
+    if noise == "weights":  # the gradient would be taken elsewhere
+        monkeypatch.setattr(trainer, "loss", lambda *_, **__: torch.zeros((), requires_grad=True))
+    found = []
+    for eta in (0.2, 0.0):
+        own = Trainer(dataclasses.replace(settings, eta=eta), 1, CPU)
+        own.step(batch, 0, 0, 10)
+        found.append(dict(own.net.named_parameters()))
+    for name, w in found[1].items():
+        difference = (found[0][name] - w).detach()
+        if w.ndim < 2:
+            assert not difference.any()
+            continue
+        scale = -0.5 * 0.2
+        if noise == "weights":
+            difference, scale = difference + 0.2 * w.detach(), 0.2
+        bound = (6 / (w[0].numel() + w.numel() / w.shape[1])) ** 0.5
+        assert 0.9 < float(difference.abs().max() / (abs(scale) * bound)) < 1.001, name
+        spread = float(difference.std() / (abs(scale) * bound / 3**0.5))
+        assert abs(spread - 1) < 4 / w.numel() ** 0.5, name
+
+
+def test_the_pass_for_exact_weights_leaves_running_statistics_alone(digits):
+    batch = torch.from_numpy(digits.pixels[:32].copy())
+    means = []
+    for loss in ("nce", "exact"):
+        own = Trainer(dataclasses.replace(TINY, loss=loss), 1, CPU)
+        own.net.train()
+        own.loss(batch, 0)
+        means.append(own.net.backbone.bn1.running_mean.clone())
+    assert torch.equal(*means) and means[0].any()
+
+
+def test_released_schedule(digits):
+    own = Trainer(dataclasses.replace(TINY, schedule="released"), 1, CPU)
+    batch = torch.from_numpy(digits.pixels[:32].copy())
+    rates = []
+    for epoch in (0, 10, 20, 30):
+        own.step(batch, 20 * epoch, epoch, 20)
+        rates.append(own.optimizer.param_groups[0]["lr"])
+    assert rates == pytest.approx([1e-2, 1e-2, 0.5e-2, 0.0], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"loss": "simclr"}, "loss: expected one of infonce"),
+        ({"optimizer": "lars"}, "optimizer: expected one of adam, sgd, got 'lars'"),
+        ({"schedule": "cosine"}, "schedule: expected one of constant, released"),
+        ({"noise": "input"}, "noise: expected one of gradient, weights"),
+        ({"recipe": "cifar"}, "recipe: expected one of cifar10, stl10, mnist or an augm"),
+        ({"epochs": 0}, "epochs: expected at least 1, got 0"),
+        ({"batch": 1}, "batch: expected at least 2, got 1"),
+        ({"lr": float("nan")}, "lr: expected a finite number above 0, got nan"),
+    ],
+    ids=lambda v: next(iter(v)) if isinstance(v, dict) else "",
+)
+def test_settings_are_checked(unchecked_shapes, change, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(TINY, **change)
