@@ -106,7 +106,8 @@ def draw(key: Int[Tensor, ""], n: int, height: int, width: int, settings: Settin
     """Parameters of n views of `height` x `width` images."""
     keys = random.split(key, 8)
     s = settings
-    strength = torch.tensor(s.jitter, dtype=torch.float32, device=key.device)[:, None]
+    # Filled on the device: a copy from the host would make it wait.
+    strength = torch.stack([torch.full((1,), value, device=key.device) for value in s.jitter])
     low = (1 - strength).clamp(min=0)
     factors = low + (1 + strength - low) * random.uniform(keys[1], (4, n))
     hue = strength[HUE] * (2 * random.uniform(keys[7], (n,)) - 1)

@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +44,15 @@ class ImageSet:
 
 
 def load(name: str, split: str = "train") -> ImageSet:
-    """A split of a data set of the registry.
+    """A split of a data set of the registry, or several, such as "train+unlabeled", one after the
+    other in memory.
 
     Raises DataError for an unknown name or split, and for files that are absent, damaged or not
     what they should contain, with their checksums and where to put them. An unofficial copy is
     never used in place of the original: ask for it by its own name.
     """
+    if "+" in split:
+        return _joined([load(name, part) for part in split.split("+")], split)
     where = datasets.folder(name)
     entry = datasets.registry()[name]
     splits = entry.get("splits", {"train": 0, "test": 0})
@@ -86,6 +89,12 @@ def folder(path: Path | str, split: str = "train", gray: bool = False) -> ImageS
         _store(place, blocks, len(names), shape, str(path))
     label = f"image folder {path.name} (unofficial)"
     return _opened(place, path.name, split, label, classes, False)
+
+
+def _joined(parts: list[ImageSet], split: str) -> ImageSet:
+    pixels = np.concatenate([part.pixels for part in parts])
+    labels = np.concatenate([part.labels for part in parts])
+    return replace(parts[0], split=split, pixels=pixels, labels=labels)
 
 
 def here(name: str) -> bool:

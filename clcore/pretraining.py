@@ -349,16 +349,16 @@ def _memory(settings: Settings, device: torch.device, path: Path | None) -> Iter
     """Out of memory, in words of this module."""
     try:
         yield
-    except RuntimeError as error:
+    except (MemoryError, RuntimeError) as error:
         text = str(error)
-        full = isinstance(error, torch.OutOfMemoryError) or "not enough memory" in text
-        if not (full or "can't allocate memory" in text):
+        full = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not full and "can't allocate memory" not in text:  # the words of torch on the CPU
             raise
         kept = f"{path} keeps what was done" if path else "without a checkpoint nothing is kept"
         raise OutOfMemory(
             f"{device} is out of memory: run fewer side by side (jobs), or lower batch "
             f"({settings.batch}), width ({settings.width}) or the recipe's size, or set mixed="
-            f"True; {kept}, and the same settings go on from there ({text.splitlines()[0]:.200})"
+            f"True; {kept}, and the same settings go on from there ({text:.100})"
         ) from error
 
 

@@ -18,7 +18,7 @@ def join() -> tuple[int, int]:
     if not dist.is_initialized():
         if not dist.is_torchelastic_launched():
             return 0, 1
-        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        dist.init_process_group()  # gloo for the CPU, and nccl where there are GPUs
     return dist.get_rank(), dist.get_world_size()
 
 

@@ -161,6 +161,10 @@ class Trainer:
     def order(self) -> Int[Tensor, ""]:
         return self.keys[0]
 
+    def _on_device(self, number: int) -> Int[Tensor, ""]:
+        """Made there: a copy from the host would make the device wait."""
+        return torch.full((), number, dtype=torch.int64, device=self.device)
+
     def share(self, n: int) -> slice:
         """The part of a batch of n that is this process's."""
         if self.world == 1:
@@ -181,7 +185,8 @@ class Trainer:
         """The loss of a whole batch, over the outputs of all processes."""
         s, share = self.settings, self.share(len(pixels))
         x = pixels.float() / 255
-        z = self.outputs(views(cr.fold_in(self.keys[1], step), x, s.augmentation, share))
+        key = cr.fold_in(self.keys[1], self._on_device(step))
+        z = self.outputs(views(key, x, s.augmentation, share))
         z, z2 = (processes.gathered(part) for part in z.chunk(2))
         plain = None
         if require_loss(s.loss).unaugmented:
@@ -211,11 +216,11 @@ class Trainer:
 
     def _xavier(self, step: int) -> Iterator[tuple[nn.Parameter, Tensor]]:
         """Every weight of two or more dimensions, and Xavier (uniform) noise of its shape."""
-        keys = cr.fold_in(self.keys[2], step)
-        for number, p in enumerate(self.net.parameters()):
-            if p.ndim >= 2:
-                bound = math.sqrt(6 / ((p.shape[0] + p.shape[1]) * p[0, 0].numel()))
-                yield p, cr.uniform(cr.fold_in(keys, number), p.shape, -bound, bound)
+        weights = [p for p in self.net.parameters() if p.ndim >= 2]
+        keys = cr.split(cr.fold_in(self.keys[2], self._on_device(step)), len(weights))
+        for p, key in zip(weights, keys, strict=True):
+            bound = math.sqrt(6 / ((p.shape[0] + p.shape[1]) * p[0, 0].numel()))
+            yield p, cr.uniform(key, p.shape, -bound, bound)
 
     @torch.no_grad()
     def _perturb_gradients(self, step: int) -> None:

@@ -238,6 +238,14 @@ def test_damaged_cache_says_what_to_do(place, tmp_path):
         image_sets.load("small")
 
 
+def test_splits_one_after_the_other():
+    train, test = (image_sets.load("digits", split) for split in ("train", "test"))
+    both = image_sets.load("digits", "train+test")
+    assert both.split == "train+test" and both.label == train.label and len(both) == 1797
+    assert np.array_equal(both.pixels[len(train) :], test.pixels)
+    assert np.array_equal(both.labels, [*train.labels, *test.labels])
+
+
 def test_unknown_split(place):
     place("idx", {}, [1, 1, 1], {"train": 1})
     with pytest.raises(DataError, match=r"expected a split of train; got 'valid'"):

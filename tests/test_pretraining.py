@@ -109,6 +109,9 @@ def test_out_of_memory_says_what_to_do_and_keeps_the_checkpoint(digits, tmp_path
     assert len(curve(path)) == 1  # three steps an epoch
     same(quiet(digits), quiet(digits, checkpoint=path))
 
+    monkeypatch.setattr(trainer.Trainer, "step", lambda *_: torch.empty(2**55))
+    with pytest.raises(pretraining.OutOfMemory, match=r"cpu is out of memory.* nothing is kept"):
+        quiet(digits)
     monkeypatch.setattr(trainer.Trainer, "step", lambda *_: torch.ones(2) @ torch.ones(3))
     with pytest.raises(RuntimeError, match=r"inconsistent tensor size|size mismatch"):
         quiet(digits)
