@@ -238,7 +238,7 @@ def decide(
 ) -> pd.DataFrame:
     """Train all `factors`: one row a run, with Minimum max-cosine `before` training and after.
 
-    Ours: ncl varies one factor at a time. checkpoint: a folder.
+    Ours: ncl varies one factor at a time. checkpoint: a file, beside which each loss keeps its own.
     """
     tables = []
     for loss in DECIDING:
@@ -247,7 +247,7 @@ def decide(
             epochs,
             (),
             chunk=CHUNK[loss],
-            checkpoint=checkpoint and Path(checkpoint) / f"{loss}.pt",
+            checkpoint=checkpoint and checkpoint.with_name(f"{checkpoint.stem}-{loss}.pt"),
             progress=progress,
         ).table
         first = found[found.epoch == 0].set_index("run").minimum

@@ -55,7 +55,7 @@ def test_readings_change_one_thing():
             assert {k for k in a if a[k] != b[k]} == {change}
 
 
-def test_factors_are_all_combinations_and_end_where_the_sweep_ends():
+def test_factors_are_all_combinations_and_end_where_the_sweep_ends(tmp_path):
     for loss, count in (("non-contrastive", 24), ("contrastive", 12)):
         cells = sp.factors(loss, [0, 1])
         names = ("head", "bn", "warm", "normalise")
@@ -64,7 +64,8 @@ def test_factors_are_all_combinations_and_end_where_the_sweep_ends():
         assert {c["loss_kind"] for c in cells} == {loss}
     with pytest.raises(ValueError, match="loss: expected one of non-contrastive, contrastive, got"):
         sp.factors("nt-xent", [0])
-    table = sp.decide([3], epochs=2, progress=False, **TINY)
+    table = sp.decide([3], epochs=2, checkpoint=tmp_path / "all.pt", progress=False, **TINY)
+    assert {f.name for f in tmp_path.glob("*.pt")} == {f"all-{loss}.pt" for loss in sp.DECIDING}
     assert len(table) == 36 and table.notna().all(axis=None)
     assert set(table.loss) == set(sp.DECIDING) and not table.diverged.any()
     starts = table.groupby("warm").before.agg(["min", "max"])
