@@ -9,8 +9,7 @@ turns in one process, medians: images per second of augmentation alone (two view
 training, and of training on one batch that is already there; the share of time that augmentation
 takes, and the share for which the device waits for data, 1 - (seconds on one batch) / (seconds with
 a new batch every step); seconds of a pass through 50 000 images. On the CPU on one thread, in CPU
-time. Variants, "+" between several:
-plain, channels_last, mixed, compile.
+time. Variants, "+" between several: plain, channels_last, mixed, compile.
 """
 
 import argparse

@@ -90,9 +90,9 @@ def infonce_pair(tau: Scalar = 0.5, eps: Scalar = 1.0) -> Pair:
     )
 
     def log_eps(u: Tensor) -> Tensor:
-        return torch.as_tensor(
-            eps, dtype=u.dtype, device=u.device
-        ).log()  # -inf at eps = 0 is meant
+        if not isinstance(eps, Tensor):  # filled there: a copy would make the device wait
+            return torch.full((), eps, dtype=u.dtype, device=u.device).log()  # log 0 is meant
+        return eps.to(u).log()
 
     return _exponential(
         "InfoNCE",

@@ -2,7 +2,9 @@
 
 The papers' protocol is what `Settings` has by default: batch 128, Adam at rate 1e-2 (CIFAR-10;
 1e-3 for STL-10) with momentum 0.9, no weight decay, ResNet-18 with the standard stem also at 32
-pixels, projector 512-512-128, tau 0.5. Labels are used for evaluation only.
+pixels, projector 512-512-128, tau 0.5. Labels are used for evaluation only. Both views of a batch
+go through the net together, so BatchNorm's statistics are of all 2n (the papers do not say; the
+released program takes each view's own).
 
 Everything random is a function of the seed and the step: a run that was stopped and resumed is,
 on the CPU, the same to the bit as one that was not.
@@ -13,13 +15,14 @@ import hashlib
 import io
 import json
 import logging
+import math
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import pandas as pd
@@ -72,12 +75,13 @@ class State:
 _ARCHITECTURE = ("channels", "stem", "width", "hidden", "out")
 
 
-def _mark(train: ImageSet, settings: Settings) -> dict[str, Any]:
+def _mark(train: ImageSet, test: ImageSet, settings: Settings) -> dict[str, Any]:
     """What decides a run's numbers, the number of epochs apart: more can be asked for later."""
     mark = asdict(settings) | {"recipe": asdict(settings.augmentation)}
     del mark["epochs"]
     mark["channels"] = train.pixels.shape[1]
-    mark["data"] = [train.label, train.split, *train.pixels.shape, zlib.crc32(train.labels)]
+    for name, s in (("data", train), ("test", test)):
+        mark[name] = [s.label, s.split, *s.pixels.shape, zlib.crc32(s.labels)]
     mark["processes"] = processes.join()[1]
     return json.loads(json.dumps(mark))
 
@@ -172,6 +176,11 @@ def _labelled(images: ImageSet) -> ImageSet:
 def _check(train: ImageSet, test: ImageSet, s: Settings, record: Sequence[int]) -> None:
     require_labels(train, unlabelled=True)
     require_labels(test)
+    if (train.labels < 0).all():
+        raise ValueError(
+            f"{train.label} ({train.split}): expected some images with labels, for the linear "
+            'classifier; join a labelled split, such as "train+unlabeled"'
+        )
     if s.batch > len(train):
         raise ValueError(
             f"batch: expected at most the {len(train)} images of {train.label} ({train.split}), "
@@ -203,8 +212,19 @@ def _evaluated(trainer: Trainer, train: ImageSet, test: ImageSet) -> dict[str, A
     return found
 
 
+def _columns(trainer: Trainer) -> dict[str, Any]:
+    """What `_evaluated` would find, without numbers."""
+    layers = first_convolutions(trainer.net.backbone)
+    names = [f"{kind}_{layer}" for layer in layers for kind in ("tv", "unit", "norm")]
+    return {"linear": math.nan, "converged": False, "knn": math.nan} | dict.fromkeys(
+        names, math.nan
+    )
+
+
 def _finite(trainer: Trainer, total: Tensor) -> bool:
-    largest = torch.stack([p.detach().abs().amax() for p in trainer.net.parameters()])
+    """Whether losses, weights and running statistics are numbers."""
+    state = trainer.net.state_dict().values()
+    largest = torch.stack([t.abs().amax() for t in state if t.is_floating_point()])
     return bool(total.isfinite() & largest.isfinite().all())
 
 
@@ -263,9 +283,10 @@ class _Loop:
         path: Path | None,
     ) -> None:
         self.train, self.test, self.settings, self.record = train, test, settings, record
-        self.path, self.mark = path, _mark(train, settings)
+        self.path, self.mark = path, _mark(train, test, settings)
         self.trainer = Trainer(settings, train.pixels.shape[1], device)
         self.state = _restore(path, self.mark, self.trainer)
+        self.saved = self._progress() if path and path.exists() else None
         processes.agreed(False, device)  # all have read before one writes
         self.each = len(train) // settings.batch
         # The sum of an epoch's losses stays on the device, so that a step waits for nothing.
@@ -281,8 +302,13 @@ class _Loop:
     def _has(self, epoch: int) -> bool:
         return any(row["epoch"] == epoch for row in self.state.rows)
 
+    def _progress(self) -> tuple[int, int]:
+        return self.state.step, len(self.state.rows)
+
     def _save(self) -> None:
-        now = time.monotonic()
+        if self.saved == self._progress():
+            return
+        self.saved, now = self._progress(), time.monotonic()
         self.state.seconds += now - self.lap
         self.state.total, self.lap = float(self.total), now
         _save(self.path, self.mark, self.trainer, self.state)
@@ -294,7 +320,7 @@ class _Loop:
 
     def _record(self, epoch: int) -> None:
         self._save()  # what follows may fail; the epoch is not lost
-        loss = self.state.losses[epoch - 1] if epoch else float("nan")
+        loss = self.state.losses[epoch - 1] if epoch else math.nan
         found = _evaluated(self.trainer, self.train, self.test)
         self._row(epoch, loss, False, found)
         self.lap = time.monotonic()
@@ -307,7 +333,7 @@ class _Loop:
         ended = state.step % self.each == 0
         if (ended or state.step % CHECK_EVERY == 0) and not _finite(self.trainer, self.total):
             log.warning("%s, seed %d: diverged in epoch %d", *self._name(), epoch + 1)
-            self._row(epoch + 1, float("nan"), True, {})
+            self._row(epoch + 1, math.nan, True, _columns(self.trainer))
         if ended:
             state.losses.append(float(self.total) / self.each)
             self.total.zero_()
@@ -344,6 +370,10 @@ class _Loop:
         self._save()
 
 
+# Of torch on the CPU, of CUDA outside of torch's allocator, of cuBLAS and cuDNN.
+_FULL = ("can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
+
+
 @contextmanager
 def _memory(settings: Settings, device: torch.device, path: Path | None) -> Iterator[None]:
     """Out of memory, in words of this module."""
@@ -352,7 +382,7 @@ def _memory(settings: Settings, device: torch.device, path: Path | None) -> Iter
     except (MemoryError, RuntimeError) as error:
         text = str(error)
         full = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if not full and "can't allocate memory" not in text:  # the words of torch on the CPU
+        if not full and not any(words in text for words in _FULL):
             raise
         kept = f"{path} keeps what was done" if path else "without a checkpoint nothing is kept"
         raise OutOfMemory(
@@ -445,13 +475,25 @@ def parsed(assignments: Sequence[str]) -> Settings:
         name, equals, value = text.partition("=")
         if not equals or name not in fields:
             raise ValueError(f"--set: expected NAME=VALUE, NAME one of {[*fields]}; got {text!r}")
-        found[name] = yaml.safe_load(value)
-        if isinstance(fields[name].default, float) and isinstance(found[name], str | int):
-            found[name] = float(found[name])  # YAML takes 1e-3 for a text
-    if isinstance(recipe := found.get("recipe"), dict):
-        tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in recipe.items()}
-        found["recipe"] = aug.Settings(**tuples)
+        found[name] = _typed(name, fields[name].type, yaml.safe_load(value))
     return Settings(**found)
+
+
+def _typed(name: str, kind: Any, value: Any) -> Any:
+    """A value from YAML as one of the type of a field of Settings. Errors: it cannot be."""
+    if get_origin(kind) is Literal:
+        return value  # Settings knows which
+    kinds = get_args(kind) or (kind,)
+    if float in kinds and type(value) in (str, int):
+        with suppress(ValueError):
+            value = float(value)  # YAML takes 1e-3 for a text
+    if aug.Settings in kinds and isinstance(value, dict):
+        tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
+        value = aug.Settings(**tuples)
+    if type(value) not in kinds:
+        names = " or ".join("null" if k is type(None) else k.__name__ for k in kinds)
+        raise ValueError(f"--set {name}: expected {names}, got {value!r}")
+    return value
 
 
 def command(

@@ -76,6 +76,7 @@ class SharedBatchNorm(_BatchNorm):
         over = [0, *range(2, x.ndim)]
         shape = [1, -1] + [1] * (x.ndim - 2)
         count = x.numel() // x.shape[1] * dist.get_world_size()
+        dtype, x = x.dtype, x.to(self.weight.dtype)  # under autocast, sums in full precision
         mean = _Sum.apply(x.sum(over)) / count
         centred = x - mean.reshape(shape)
         var = _Sum.apply((centred**2).sum(over)) / count
@@ -84,7 +85,7 @@ class SharedBatchNorm(_BatchNorm):
             self.running_var.lerp_(var * (count / (count - 1)), self.momentum)
             self.num_batches_tracked += 1
         out = centred * (var.reshape(shape) + self.eps).rsqrt()
-        return out * self.weight.reshape(shape) + self.bias.reshape(shape)
+        return (out * self.weight.reshape(shape) + self.bias.reshape(shape)).to(dtype)
 
 
 def shared(net: nn.Module, device: torch.device) -> nn.Module:

@@ -55,8 +55,11 @@ def key(
 
 def fold_in(key: Int[Tensor, "..."], data: int | Int[Tensor, "..."]) -> Int[Tensor, "..."]:
     """A new key from a key and a number, for instance the step of a training run."""
-    number = torch.as_tensor(data, dtype=torch.int64, device=key.device)
-    return _mix(_mix(key ^ _FOLD) + number * _GAMMA)
+    if isinstance(data, Tensor):
+        data = data.to(key.device, torch.int64)
+    else:  # filled on the device: a copy from the host would make it wait
+        data = torch.full((), data, dtype=torch.int64, device=key.device)
+    return _mix(_mix(key ^ _FOLD) + data * _GAMMA)
 
 
 def split(key: Int[Tensor, "..."], num: int = 2) -> Int[Tensor, "... num"]:

@@ -74,7 +74,8 @@ class ResNet(nn.Module):
 
 
 class Projector(nn.Sequential):
-    """Linear, BatchNorm, ReLU, Linear; outputs of norm 1."""
+    """Linear, BatchNorm, ReLU, Linear; outputs of norm 1, in the weights' precision also under
+    autocast."""
 
     def __init__(self, inside: int, hidden: int, out: int) -> None:
         super().__init__(
@@ -85,7 +86,7 @@ class Projector(nn.Sequential):
         )
 
     def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n {self[3].out_features}"]:
-        return F.normalize(super().forward(x), dim=-1)
+        return F.normalize(super().forward(x).to(self[3].weight.dtype), dim=-1)
 
 
 def first_convolutions(net: ResNet) -> dict[str, Float[Tensor, "out in h w"]]:

@@ -140,7 +140,8 @@ class Trainer:
         layout = torch.channels_last if settings.channels_last else torch.contiguous_format
         net = network(settings, channels).to(device, memory_format=layout)
         self.net = processes.shared(net, device)
-        self.forward = torch.compile(self.net) if settings.compile else self.net
+        # A graph for the batch of views and one for the plain images, both of fixed size.
+        self.forward = torch.compile(self.net, dynamic=False) if settings.compile else self.net
         if self.world > 1:
             self.forward = DistributedDataParallel(self.forward, forward_sync_buffers=False)
         self.optimizer = self._optimizer()
@@ -161,10 +162,6 @@ class Trainer:
     def order(self) -> Int[Tensor, ""]:
         return self.keys[0]
 
-    def _on_device(self, number: int) -> Int[Tensor, ""]:
-        """Made there: a copy from the host would make the device wait."""
-        return torch.full((), number, dtype=torch.int64, device=self.device)
-
     def share(self, n: int) -> slice:
         """The part of a batch of n that is this process's."""
         if self.world == 1:
@@ -173,19 +170,18 @@ class Trainer:
         return slice(self.rank * each, (self.rank + 1) * each)
 
     def outputs(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
-        """Normalised outputs in float32."""
+        """Normalised outputs, in float32 whatever the net computes in."""
         if self.settings.channels_last:
             x = x.contiguous(memory_format=torch.channels_last)
         mixed = self.settings.mixed
         with torch.autocast(self.device.type, torch.bfloat16) if mixed else nullcontext():
-            z = self.forward(x)
-        return z.float()
+            return self.forward(x)
 
     def loss(self, pixels: UInt8[Tensor, "n c h w"], step: int) -> Float[Tensor, ""]:
         """The loss of a whole batch, over the outputs of all processes."""
         s, share = self.settings, self.share(len(pixels))
         x = pixels.float() / 255
-        key = cr.fold_in(self.keys[1], self._on_device(step))
+        key = cr.fold_in(self.keys[1], step)
         z = self.outputs(views(key, x, s.augmentation, share))
         z, z2 = (processes.gathered(part) for part in z.chunk(2))
         plain = None
@@ -217,7 +213,7 @@ class Trainer:
     def _xavier(self, step: int) -> Iterator[tuple[nn.Parameter, Tensor]]:
         """Every weight of two or more dimensions, and Xavier (uniform) noise of its shape."""
         weights = [p for p in self.net.parameters() if p.ndim >= 2]
-        keys = cr.split(cr.fold_in(self.keys[2], self._on_device(step)), len(weights))
+        keys = cr.split(cr.fold_in(self.keys[2], step), len(weights))
         for p, key in zip(weights, keys, strict=True):
             bound = math.sqrt(6 / ((p.shape[0] + p.shape[1]) * p[0, 0].numel()))
             yield p, cr.uniform(key, p.shape, -bound, bound)

@@ -77,7 +77,7 @@ def test_more_epochs_go_on_and_fewer_are_read(digits, tmp_path):
     )
     written = path.stat().st_mtime_ns
     same(two, quiet(digits, checkpoint=path, record=[1, 2]))
-    assert len(curve(path)) == 3 and written
+    assert len(curve(path)) == 3 and path.stat().st_mtime_ns == written
     with pytest.raises(ValueError, match=r"is past epochs \[0\], which were not recorded"):
         quiet(digits, longer, checkpoint=path, record=[0, 3])
 
@@ -88,6 +88,8 @@ def test_divergence_is_recorded_and_stops(digits, tmp_path, caplog):
     assert list(table.epoch) == [0, 1] and list(table.diverged) == [False, True]
     assert table[["loss", "linear", "knn", "tv_conv1"]].loc[1].isna().all()
     assert "diverged in epoch 1" in caplog.text
+    alone = quiet(digits, settings)
+    assert list(alone.diverged) == [True] and set(alone.columns) == set(table.columns)
     same(table, quiet(digits, settings, checkpoint=tmp_path / "run.pt", record=[0, 1, 5]))
 
 
@@ -109,9 +111,13 @@ def test_out_of_memory_says_what_to_do_and_keeps_the_checkpoint(digits, tmp_path
     assert len(curve(path)) == 1  # three steps an epoch
     same(quiet(digits), quiet(digits, checkpoint=path))
 
-    monkeypatch.setattr(trainer.Trainer, "step", lambda *_: torch.empty(2**55))
-    with pytest.raises(pretraining.OutOfMemory, match=r"cpu is out of memory.* nothing is kept"):
-        quiet(digits)
+    def failing(*_):
+        raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate")
+
+    for other in (lambda *_: torch.empty(2**55), failing):
+        monkeypatch.setattr(trainer.Trainer, "step", other)
+        with pytest.raises(pretraining.OutOfMemory, match=r"cpu is out of memory.* nothing is"):
+            quiet(digits)
     monkeypatch.setattr(trainer.Trainer, "step", lambda *_: torch.ones(2) @ torch.ones(3))
     with pytest.raises(RuntimeError, match=r"inconsistent tensor size|size mismatch"):
         quiet(digits)
@@ -144,6 +150,9 @@ def test_images_without_labels_train_but_are_not_evaluated(digits):
     labels = digits[0].labels.copy()
     labels[::2] = -1
     table = quiet((dataclasses.replace(digits[0], labels=labels), digits[1]))
+    labels = np.full_like(labels, -1)
+    with pytest.raises(ValueError, match="expected some images with labels, for the linear"):
+        quiet((dataclasses.replace(digits[0], labels=labels), digits[1]))
     full = quiet(digits)
     assert table.loss[0] == full.loss[0] and table.linear[0] != full.linear[0]
 
@@ -156,6 +165,10 @@ def test_checkpoints_of_others(digits, tmp_path):
         quiet(digits, dataclasses.replace(TINY, width=8), checkpoint=path)
     with pytest.raises(ValueError, match=r"another run: seed is 0 there, 1 here\. Ask for these"):
         quiet(digits, dataclasses.replace(TINY, seed=1), checkpoint=path)
+    fewer = dataclasses.replace(digits[1], labels=digits[1].labels[:50])
+    fewer = dataclasses.replace(fewer, pixels=fewer.pixels[:50])
+    with pytest.raises(ValueError, match=r"another run: test is \[.* 359, .* here"):
+        quiet((digits[0], fewer), dataclasses.replace(TINY, epochs=1), checkpoint=path)
     assert path.read_bytes() == kept
     path.write_bytes(kept[:1000])
     with pytest.raises(ValueError, match=r"no checkpoint of a pretraining run, or damaged"):
@@ -168,5 +181,9 @@ def test_settings_from_texts():
     found = pretraining.parsed(["lr=1e-3", "tau=1", "mixed=true", "recipe={size: 9, blur: 3}"])
     assert (found.lr, found.tau, found.mixed) == (1e-3, 1, True)
     assert found.recipe == aug.Settings(9, blur=3)
+    assert pretraining.parsed(["tau=5e-1", "images=null"]) == Settings(tau=0.5)
+    for text, kind in (("batch=many", "int"), ("seed=1.5", "int"), ("tau=warm", "float or null")):
+        with pytest.raises(ValueError, match=f"--set {text.split('=')[0]}: expected {kind}, got"):
+            pretraining.parsed([text])
     with pytest.raises(ValueError, match=r"NAME=VALUE, NAME one of .*; got 'learning_rate=1'"):
         pretraining.parsed(["learning_rate=1"])

@@ -1,6 +1,7 @@
 """One update of pretraining: every loss and setting, the views, the noise, the schedule."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
@@ -72,6 +73,32 @@ def test_layout_changes_rounding_only(digits, plain):
     assert other == pytest.approx(plain[:1], rel=1e-5)
 
 
+def test_compiled_is_the_same(unchecked_shapes, digits, monkeypatch):
+    """Both passes of "exact"; traced, with the kernels of eager mode."""
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    settings, found = dataclasses.replace(TINY, loss="exact"), []
+    for switch in (False, True):
+        own = Trainer(dataclasses.replace(settings, compile=switch), 1, CPU)
+        source = image_sets.batches(digits, 32, own.order)
+        losses = [float(own.step(next(source)[0], t, 0, 9)) for t in range(2)]
+        found.append((losses, own.net.state_dict(), own.forward))
+    (losses, state, _), (other, compiled, forward) = found
+    assert forward is not own.net and other == pytest.approx(losses, rel=1e-5)
+    assert list(compiled) == list(state)  # a checkpoint fits both
+    for name in ("backbone.bn1.running_var", "backbone.layer4.1.conv2.weight"):
+        assert torch.allclose(state[name], compiled[name], atol=1e-5)
+
+
+def test_mixed_precision_ends_at_the_outputs(digits):
+    own = Trainer(dataclasses.replace(TINY, mixed=True), 1, CPU)
+    kinds = []
+    own.net.backbone.layer1[0].conv1.register_forward_hook(lambda _, __, y: kinds.append(y.dtype))
+    z = own.outputs(torch.from_numpy(digits.pixels[:32] / np.float32(255)))
+    assert kinds == [torch.bfloat16] and z.dtype == torch.float32
+    assert torch.allclose(z.norm(dim=1), torch.ones(32), atol=1e-6)
+    assert all(p.dtype == torch.float32 for p in own.net.parameters())
+
+
 # --------------------------------------------------------------------------------- parts of a step
 
 
@@ -121,6 +148,25 @@ def test_the_pass_for_exact_weights_leaves_running_statistics_alone(digits):
         own.loss(batch, 0)
         means.append(own.net.backbone.bn1.running_mean.clone())
     assert torch.equal(*means) and means[0].any()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_step_moves_nothing_between_host_and_device(digits, loss, monkeypatch):
+    """A GPU would have to wait for it."""
+
+    def moved(*_, **__):
+        raise AssertionError("a copy")
+
+    recipe = dataclasses.replace(RECIPE, blur=3)
+    own = Trainer(dataclasses.replace(TINY, loss=loss, recipe=recipe, eta=0.1), 1, CPU)
+    batch = torch.from_numpy(digits.pixels[:32].copy())
+    for name in ("tensor", "as_tensor", "from_numpy"):
+        monkeypatch.setattr(torch, name, moved)
+    for name in ("item", "tolist", "__float__", "__int__", "__bool__"):
+        monkeypatch.setattr(torch.Tensor, name, moved)
+    own.net.train()
+    own.loss(batch, 3).backward()
+    own._perturb_gradients(3)
 
 
 def test_released_schedule(digits):
