@@ -91,9 +91,9 @@ def cells(runs: pd.DataFrame, claim: str) -> pd.DataFrame:
             here = np.isclose(table.pr, pr)
             index = pd.MultiIndex.from_frame(table.loc[here, [key, "metric"]])
             columns[f"Pr = {pr:g}", name] = pd.Series(text[here].to_numpy(), index)
-    return pd.DataFrame(columns).reindex(
-        pd.MultiIndex.from_frame(tables["paper"][[key, "metric"]]).unique()
-    )
+    order = [(f"Pr = {pr:g}", name) for pr in (0.1, 0.2, 0.3) for name in tables]
+    rows = pd.MultiIndex.from_frame(tables["paper"][[key, "metric"]]).unique()
+    return pd.DataFrame(columns).reindex(index=rows, columns=pd.MultiIndex.from_tuples(order))
 
 
 def share(runs: pd.DataFrame, claim: str, suffix: str = "") -> str:
@@ -135,8 +135,8 @@ def settings_map(axis: plt.Axes, table: pd.DataFrame, score: str = "minimum") ->
     named = table.assign(
         start=np.where(table.warm, "warm", "random"),
         head=np.where(table.predictor, ", predictor", ""),
-        norm=np.where(table.batchnorm, "BatchNorm", "plain"),
-        of=table.normalise.replace("none", "-"),
+        norm=np.where(table.batchnorm, "BatchNorm", "none"),
+        of=table.normalise.replace("none", "free"),
     )
     named["row"], named["column"] = named.start + named["head"], named.norm + "\n" + named.of
     shown = named.pivot_table(index="row", columns="column", values=score, sort=False)
