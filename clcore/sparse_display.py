@@ -43,13 +43,20 @@ def grid(
     labels: Mapping[str, str],
     prs: tuple[float, ...] = (0.1, 0.2, 0.3),
     column: str = "minimum",
-    height: float = 5.6,
+    height: float = 5.2,
 ) -> plt.Figure:
-    """Curves of the same panels: a row a reading (READINGS), a column a Pr(sparse)."""
+    """Curves of the same panels: a row a reading (READINGS) that was run, a column a Pr(sparse)."""
+    known = set(runs.panel)
+    readings = {s: name for s, name in READINGS.items() if known & {p + s for p in labels}}
     figure, axes = plt.subplots(
-        2, len(prs), figsize=(9.5, height), sharex=True, sharey="row", squeeze=False
+        len(readings),
+        len(prs),
+        figsize=(9.5, 0.4 + height * len(readings) / 2),
+        sharex=True,
+        sharey="row",
+        squeeze=False,
     )
-    for row, (suffix, reading) in zip(axes, READINGS.items(), strict=True):
+    for row, (suffix, reading) in zip(axes, readings.items(), strict=True):
         for axis, pr in zip(row, prs, strict=True):
             curves(axis, runs, {p + suffix: name for p, name in labels.items()}, pr, column)
             axis.set_title(f"{reading}, Pr = {pr:g}")

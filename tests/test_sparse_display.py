@@ -48,6 +48,9 @@ def test_a_grid_has_a_row_a_reading():
     assert lower.get_lines()[0].get_ydata()[-1] == pytest.approx(0.9)
     assert lower.get_lines()[1].get_ydata()[0] == display.random_encoder(runs) == 0.25
     plt.close(figure)
+    alone = display.grid(runs[runs.panel == "cl-basic"], {"cl-basic": "CL"}, prs=(0.1, 0.2))
+    assert [axis.get_title()[:10] for axis in alone.axes] == ["as printed"] * 2
+    plt.close(alone)
 
 
 def test_cells_are_starred_when_they_disagree():

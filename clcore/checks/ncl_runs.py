@@ -63,7 +63,7 @@ def _cells(
         part="cells",
         relation=">=",
         evidence=rt.evidence(runs, *panels) if whole else "partial",
-        note=f"{table.agrees.sum()} of {len(table)} cells agree. " + "; ".join(readings),
+        note="; ".join([f"{table.agrees.sum()} of {len(table)} cells agree", *readings]) + ".",
     )
 
 
@@ -140,7 +140,7 @@ def tab4(runs: pd.DataFrame, released: pd.DataFrame | None = None) -> Iterator[C
     """27 cells. The note says where the Minimum max-cosines began."""
     found = _cells("ncl/tab4", runs, STARTS, released)
     starts = other(runs, ("warm-0.14", "warm-0.02", "warm-0.002"))
-    yield Check(**{**vars(found), "note": f"{found.note}. Minimum, from start to end: {starts}"})
+    yield Check(**{**vars(found), "note": f"{found.note} Minimum, from start to end: {starts}."})
 
 
 # ---------------------------------------------------------------------------------------- numbers
