@@ -8,6 +8,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import ArrayLike
 
 
 def ridge_probe(
@@ -72,3 +73,30 @@ def paired_tests(table: "pd.DataFrame", by: str, value: str, seed: str = "seed")
     out["p_holm"] = np.empty(len(out))
     out.loc[order, "p_holm"] = np.minimum(stepped, 1.0)
     return out
+
+
+def welch_tests(
+    mean: "ArrayLike",
+    std: "ArrayLike",
+    n: "ArrayLike",
+    mean2: "ArrayLike",
+    std2: "ArrayLike",
+    n2: "ArrayLike",
+) -> "pd.DataFrame":
+    """Welch's t-tests from printed means, standard deviations and numbers of runs, one a row.
+
+    Columns: difference (first minus second), error (its standard error), low and high (95 per cent
+    interval), t, p (two-sided).
+    """
+    import numpy as np
+    import pandas as pd
+    from scipy import stats
+
+    part, part2 = std**2 / n, std2**2 / n2
+    error = np.sqrt(part + part2)
+    freedom = (part + part2) ** 2 / (part**2 / (n - 1) + part2**2 / (n2 - 1))
+    difference = mean - mean2
+    half = stats.t.ppf(0.975, freedom) * error
+    out = pd.DataFrame({"difference": difference, "error": error})
+    out = out.assign(low=difference - half, high=difference + half, t=difference / error)
+    return out.assign(p=2 * stats.t.sf(np.abs(out.t), freedom))

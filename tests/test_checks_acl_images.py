@@ -7,7 +7,7 @@ import yaml
 from chapter_checks import run_check
 from scipy import stats
 
-from clcore import ledger, paths
+from clcore import ledger, paths, probes
 from clcore.checks import acl_image_filters as filters
 from clcore.checks import acl_images as images
 
@@ -20,7 +20,7 @@ def test_welch_is_scipys_on_the_numbers_behind_it():
     rng = np.random.default_rng(0)
     a, b = rng.normal(1, 0.3, 5), rng.normal(0, 1.0, 7)
     of = [np.array([v]) for x in (a, b) for v in (x.mean(), x.std(ddof=1), len(x))]
-    found = images.welch(*of).iloc[0]
+    found = probes.welch_tests(*of).iloc[0]
     test = stats.ttest_ind(a, b, equal_var=False)
     interval = test.confidence_interval(0.95)
     assert found[["t", "p", "low", "high"]].to_list() == pytest.approx(

@@ -17,7 +17,7 @@ from scipy import stats
 
 from .. import datasets, ledger
 from ..ledger import Check
-from ..probes import paired_tests
+from ..probes import paired_tests, welch_tests
 
 CLAIMS = {"cifar10": "acl/tab2a", "stl10": "acl/tab2b"}
 ROWS = {
@@ -60,34 +60,9 @@ def printed() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def welch(
-    mean: np.ndarray,
-    std: np.ndarray,
-    n: np.ndarray,
-    mean2: np.ndarray,
-    std2: np.ndarray,
-    n2: np.ndarray,
-) -> pd.DataFrame:
-    """Welch's t-test from means, standard deviations and numbers of runs.
-
-    Columns: difference (first minus second), low and high (95 per cent interval), t, p (of two
-    sides).
-    """
-    part, part2 = std**2 / n, std2**2 / n2
-    error = np.sqrt(part + part2)
-    freedom = (part + part2) ** 2 / (part**2 / (n - 1) + part2**2 / (n2 - 1))
-    difference = mean - mean2
-    half = stats.t.ppf(1 - LEVEL / 2, freedom) * error
-    t = difference / error
-    p = 2 * stats.t.sf(np.abs(t), freedom)
-    return pd.DataFrame(
-        {"difference": difference, "low": difference - half, "high": difference + half}
-        | {"t": t, "p": p}
-    )
-
-
 def against(loss: str, other: str = "infonce", standard_error: bool = False) -> pd.DataFrame:
-    """Printed cells of one loss minus another's: dataset, epoch, and the columns of `welch`.
+    """Printed cells of one loss minus another's: dataset, epoch, and the columns of
+    `probes.welch_tests`.
 
     standard_error: read the paper's plus-minus as the standard error of the mean, which it does not
     exclude.
@@ -98,7 +73,7 @@ def against(loss: str, other: str = "infonce", standard_error: bool = False) -> 
     for row in (first, second):
         mean, std, n = (row[name].to_numpy() for name in ("mean", "std", "n"))
         parts += [mean, std * np.sqrt(n) if standard_error else std, n]
-    found = welch(*parts)
+    found = welch_tests(*parts)
     return pd.concat([first[["dataset", "epoch"]], found], axis=1)
 
 
