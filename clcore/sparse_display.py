@@ -1,6 +1,6 @@
 """Tables and curves of ncl's runs as the chapters show them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from .checks import ncl_run_tables as rt
 
-READINGS = {"": "as printed", "-quiet": "without noise"}
+READINGS = {"": "as printed", "-quiet": "without noise", "-released": "released program"}
 
 
 def curves(
@@ -77,11 +77,14 @@ def random_encoder(runs: pd.DataFrame) -> float:
     return float(rt.at(runs, "cl-basic", last=False).minimum.mean())
 
 
-def cells(runs: pd.DataFrame, claim: str) -> pd.DataFrame:
+def cells(runs: pd.DataFrame, claim: str, readings: Sequence[str] = ("", "-quiet")) -> pd.DataFrame:
     """A printed table of ncl beside our runs, mean and standard deviation; a star marks a cell that
-    is outside the ledger's rule. Rows: model (or sigma), metric; columns: Pr(sparse) by source."""
+    is outside the ledger's rule. Rows: model (or sigma), metric; columns: Pr(sparse) by source.
+
+    readings: which of READINGS.
+    """
     tables = {"paper": rt.printed(claim)}
-    tables |= {name: rt.beside(runs, claim, suffix) for suffix, name in READINGS.items()}
+    tables |= {READINGS[suffix]: rt.beside(runs, claim, suffix) for suffix in readings}
     key = "sigma" if claim == "ncl/tab4" else "model"
     columns = {}
     for name, table in tables.items():

@@ -68,6 +68,10 @@ def test_cells_are_starred_when_they_disagree():
     assert table["Pr = 0.1", "without noise"] == "0.88 ± 0.00"
     assert pd.isna(table["Pr = 0.2", "without noise"])
     assert display.share(made(values), "ncl/tab2", "-quiet").endswith(" of 3")
+    values |= {("cl-basic-released", 0.1): np.full(3, printed.paper[0.1])}
+    program = display.cells(made(values), "ncl/tab2", ["-released"]).loc[("CL-basic", "minimum")]
+    assert [name for _, name in program.index[:2]] == ["paper", "released program"]
+    assert program["Pr = 0.1", "released program"] == "0.88 ± 0.00"
 
 
 def factors(seeds, value):

@@ -1,8 +1,8 @@
 """What the checks on ncl's runs have in common: cells, printed numbers, tests of an order.
 
-A table of runs is `sparse_panels.runs`, of one or more panels, under one protocol. Full size: every
-Pr(sparse) of a panel with the paper's number of seeds, 8000 epochs, the panel's own settings;
-anything else is `partial`.
+A table of runs is `sparse_panels.runs`, of one or more panels. Full size: every Pr(sparse) of a
+panel with the paper's number of seeds, 8000 epochs, the panel's own settings; anything else is
+`partial`.
 """
 
 import numpy as np
@@ -37,6 +37,17 @@ def has(runs: pd.DataFrame, *panels: str) -> bool:
     return set(panels) <= set(runs.panel)
 
 
+OTHERS = {"-quiet": "without noise in the data", "-released": "the released program's protocol"}
+"""Suffix -> reading: what panels besides those of the print are trained."""
+
+
+def reading(runs: pd.DataFrame, suffix: str) -> pd.DataFrame:
+    """The panels of one of OTHERS under the names that they have in print, with the column
+    `trained` for their own; all other panels are left out."""
+    rows = runs[runs.panel.str.endswith(suffix)]
+    return rows.assign(panel=rows.panel.str.removesuffix(suffix), trained=rows.panel)
+
+
 def evidence(runs: pd.DataFrame, *panels: str) -> str:
     """ "protocol" if every panel is at full size, else "partial"."""
     for panel in panels:
@@ -48,9 +59,9 @@ def evidence(runs: pd.DataFrame, *panels: str) -> str:
 
 
 def _as_set(rows: pd.DataFrame, panel: str) -> bool:
-    """Whether runs, as far as their columns say, have the sizes, rate and masks of the panel under
-    the protocol "paper"."""
-    wanted = configurations(panel, seeds=[0])[0]
+    """Whether runs, as far as their columns say, have the sizes, rate and masks of the panel."""
+    own = rows.trained.iloc[0] if "trained" in rows else panel
+    wanted = configurations(own, seeds=[0])[0]
     names = [n for n in ("n", "lr", "m", "p", "d", "keep", "warm") if n in rows]
     return all(np.isclose(rows[n].astype(float), wanted[n]).all() for n in names)
 

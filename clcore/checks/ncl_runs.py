@@ -1,7 +1,8 @@
 """Tables 1-4 and numbers of ncl beside our runs (Sec. 4.2, 5.2.2, App. A.2, B.1).
 
-Functions of one table of runs of the "paper" protocol; `released` is the same of the program's, and
-enters notes only. Figures and remarks are in `ncl_run_figures` and `ncl_run_remarks`.
+Functions of one table of runs. What its "-quiet" and "-released" panels give is in the notes or,
+where they pass and the printed reading does not, the correction (`beside`). Figures and remarks are
+in `ncl_run_figures` and `ncl_run_remarks`.
 """
 
 import math
@@ -32,9 +33,7 @@ STARTS = {"warm-0.14": "warm-0.002", "warm-0.002": "warm-0.14"}
 # ----------------------------------------------------------------------------------------- tables
 
 
-def _cells(
-    claim: str, runs: pd.DataFrame, swap: dict[str, str], released: pd.DataFrame | None
-) -> Check:
+def _cells(claim: str, runs: pd.DataFrame, swap: dict[str, str]) -> Check:
     """Share of printed cells that agree. Controls: panels exchanged, encoders before training."""
     table = rt.beside(runs, claim)
     if table.empty:
@@ -48,7 +47,6 @@ def _cells(
         for name, t in (
             ("masks keep a tenth", rt.beside(runs, claim, "-masked")),
             ("masking instead of keeping", rt.beside(runs, claim, "-drop")),
-            *(() if released is None else (("released program", rt.beside(released, claim)),)),
         )
         if len(t)
     ]
@@ -67,15 +65,15 @@ def _cells(
     )
 
 
-def tab1(runs: pd.DataFrame, released: pd.DataFrame | None = None) -> Iterator[Check]:
+def tab1(runs: pd.DataFrame) -> Iterator[Check]:
     """18 cells, and SimCLR above SimSiam in Minimum max-cosine."""
-    yield _cells("ncl/tab1", runs, SIMPLIFIED, released)
+    yield _cells("ncl/tab1", runs, SIMPLIFIED)
     yield ends_above("ncl/tab1", runs, "simclr", "simsiam", "SimCLR ends above SimSiam")
 
 
-def tab2(runs: pd.DataFrame, released: pd.DataFrame | None = None) -> Iterator[Check]:
+def tab2(runs: pd.DataFrame) -> Iterator[Check]:
     """45 cells; the orders that the text reads off; and whether the printed cells are possible."""
-    yield _cells("ncl/tab2", runs, LOSSES, released)
+    yield _cells("ncl/tab2", runs, LOSSES)
     for high, low in (
         ("cl-linear", "ncl-linear"),
         ("cl-basic", "ncl-basic"),
@@ -117,7 +115,7 @@ def _possible() -> Iterator[Check]:
     )
 
 
-def tab3(runs: pd.DataFrame, released: pd.DataFrame | None = None) -> Iterator[Check]:
+def tab3(runs: pd.DataFrame) -> Iterator[Check]:
     """All 18 cells are those of Table 1. Control: Table 1's own rows, the models exchanged."""
     one, three = (rt.printed(f"ncl/{name}") for name in ("tab1", "tab3"))
     columns = ["paper", "paper_std"]
@@ -133,12 +131,12 @@ def tab3(runs: pd.DataFrame, released: pd.DataFrame | None = None) -> Iterator[C
         part="the cells of Table 1",
         relation=">=",
     )
-    yield _cells("ncl/tab3", runs, SIMPLIFIED, released)
+    yield _cells("ncl/tab3", runs, SIMPLIFIED)
 
 
-def tab4(runs: pd.DataFrame, released: pd.DataFrame | None = None) -> Iterator[Check]:
+def tab4(runs: pd.DataFrame) -> Iterator[Check]:
     """27 cells. The note says where the Minimum max-cosines began."""
-    found = _cells("ncl/tab4", runs, STARTS, released)
+    found = _cells("ncl/tab4", runs, STARTS)
     starts = other(runs, ("warm-0.14", "warm-0.02", "warm-0.002"))
     yield Check(**{**vars(found), "note": f"{found.note} Minimum, from start to end: {starts}."})
 
@@ -355,12 +353,6 @@ ON_RUNS = (
 # ----------------------------------------------------------------------------------- the readings
 
 
-def without_noise(runs: pd.DataFrame) -> pd.DataFrame:
-    """The "-quiet" panels under the names that they have in print; all others are left out."""
-    rows = runs[runs.panel.str.endswith("-quiet")]
-    return rows.assign(panel=rows.panel.str.removesuffix("-quiet"))
-
-
 def _as_far_as_run(checks: Iterator[Check]) -> Iterator[Check]:
     try:
         yield from checks
@@ -368,32 +360,31 @@ def _as_far_as_run(checks: Iterator[Check]) -> Iterator[Check]:
         return
 
 
-def _both(
-    check: Callable[..., Iterator[Check]], runs: pd.DataFrame, *more: pd.DataFrame | None
-) -> Iterator[Check]:
-    """Every part as printed; beside it what it gives without noise: as the correction where that
-    passes and the printed reading does not, else in the note."""
-    quiet = {c.part: c for c in _as_far_as_run(check(without_noise(runs)))}
-    for c in check(runs, *more):
-        if c.evidence == "exact" or c.part not in quiet:
-            yield c
-            continue
-        other, passes = quiet[c.part], judge(c)
-        if not passes and judge(other):
-            yield c
-            yield replace(other, form="corrected", correction="without noise in the data")
-        else:
-            verdict = "" if judge(other) == passes else ", which fails"
-            yield replace(c, note=f"{c.note} Without noise {other.measured:.2g}{verdict}.".strip())
+def _readings(check: Callable[[pd.DataFrame], Iterator[Check]], runs: pd.DataFrame) -> Iterator:
+    """Every part as printed; beside it what other readings give: the first that passes where the
+    printed one does not is the correction, all else is in the note."""
+    others = {
+        name: {c.part: c for c in _as_far_as_run(check(rt.reading(runs, suffix)))}
+        for suffix, name in rt.OTHERS.items()
+    }
+    for c in check(runs):
+        passes, corrections, said = judge(c), [], [c.note and c.note.rstrip(".") + "."]
+        for name, parts in others.items():
+            if c.evidence == "exact" or c.part not in parts:
+                continue
+            other = parts[c.part]
+            if not passes and not corrections and judge(other):
+                corrections.append(replace(other, form="corrected", correction=name))
+            else:
+                verdict = {-1: ", which fails", 0: "", 1: ", which passes"}[judge(other) - passes]
+                said.append(f"{name.capitalize()}: {other.measured:.2g}{verdict}.")
+        yield replace(c, note=" ".join(said).strip())
+        yield from corrections
 
 
-def beside(
-    runs: pd.DataFrame, released: pd.DataFrame | None = None
-) -> dict[str, Callable[[int, int], Iterator[Check]]]:
+def beside(runs: pd.DataFrame) -> dict[str, Callable[[int, int], Iterator[Check]]]:
     """Claim -> its check on runs, as `Ledger.run` takes it; num2 and def3 need no runs."""
-    tables = {f.__name__: (f, runs, released) for f in (tab1, tab2, tab3, tab4)}
-    rest = {f.__name__: (f, runs) for f in ON_RUNS}
     return {
-        name: lambda draws, seed, given=given: _both(*given)
-        for name, given in (tables | rest).items()
+        check.__name__: lambda draws, seed, check=check: _readings(check, runs)
+        for check in (tab1, tab2, tab3, tab4, *ON_RUNS)
     }
