@@ -368,7 +368,7 @@ def _readings(check: Callable[[pd.DataFrame], Iterator[Check]], runs: pd.DataFra
         for suffix, name in rt.OTHERS.items()
     }
     for c in check(runs):
-        passes, corrections, said = judge(c), [], [c.note and c.note.rstrip(".") + "."]
+        passes, corrections, said = judge(c), [], [c.note and c.note.rstrip(". ") + "."]
         for name, parts in others.items():
             if c.evidence == "exact" or c.part not in parts:
                 continue
