@@ -10,7 +10,8 @@ from scipy.stats import t as student
 
 from .checks import ncl_run_tables as rt
 
-READINGS = {"": "as printed", "-quiet": "without noise", "-released": "released program"}
+READINGS = {"": "as printed", "-quiet": "without noise"}
+READINGS |= {"-released": "released program", "-half": "half kept, no noise"}
 
 
 def curves(

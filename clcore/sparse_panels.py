@@ -103,6 +103,13 @@ does not say. "-pred": with the predictor, and without the BatchNorm, of the pro
 Figs. 13-15. "-released": the program's protocol, see below.
 """
 
+PANELS |= {
+    f"{name}-half": _set(PANELS[name]["model"], keep=0.5, noise="none")
+    for name in ("simclr", "simsiam")
+}
+"""Table 1 with the masks of all other tables, and without noise."""
+PANELS |= {"simclr-half-noise": _set("Simplified-SimCLR", FEW, (0.1,), keep=0.5)}
+
 FIGURES: dict[str, tuple[str, ...]] = {
     "tab1": ("simclr", "simsiam"),
     "tab2": ("ncl-linear", "cl-linear", "ncl-basic", "ncl-basic-2l", "cl-basic"),
@@ -138,6 +145,11 @@ PANELS |= {
     for name in dict.fromkeys(panel for panels in FIGURES.values() for panel in panels)
 }
 """Every panel of a figure or table once more, as the authors' program trains it."""
+PANELS |= {
+    f"{name}-quiet": PANELS[name]
+    | {"seeds": seeds, "prs": (0.1,), "settings": PANELS[name]["settings"] | {"noise": "none"}}
+    for name, seeds in (("cl-basic-released", FEW), ("simclr-released", 1))
+}
 
 _LANDSCAPE = ("cl-", "ncl-", "one-hot-", "srelu-")
 """Panels that 6-landscape trains (Table 2, Figs. 1, 2, 8-10); all others are 6-dynamics'."""

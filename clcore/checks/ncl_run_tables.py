@@ -37,7 +37,11 @@ def has(runs: pd.DataFrame, *panels: str) -> bool:
     return set(panels) <= set(runs.panel)
 
 
-OTHERS = {"-quiet": "without noise in the data", "-released": "the released program's protocol"}
+OTHERS = {
+    "-quiet": "without noise in the data",
+    "-half": "masks that keep a half, and no noise in the data",
+    "-released": "the released program's protocol",
+}
 """Suffix -> reading: what panels besides those of the print are trained."""
 
 
