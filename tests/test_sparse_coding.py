@@ -67,6 +67,12 @@ def test_the_program_s_counts_are_the_same_at_one_and_two_tenths():
     assert [int(v) for v in sc.fixed_counts(1, 1.0)] == [1, 1]
 
 
+def test_a_fixed_number_of_ones_is_the_same_at_a_tenth_and_a_fifth():
+    tenth, fifth, third = (sc.latents(cr.key(3), 50, 10, b, "fixed") for b in (0.1, 0.2, 0.3))
+    assert torch.equal(tenth, fifth)
+    assert ((tenth != 0).sum(1) == 2).all() and ((third != 0).sum(1) == 3).all()
+
+
 def test_latents_of_a_run_do_not_depend_on_its_batch():
     keys, beta = cr.split(cr.key(2), 3), torch.tensor([0.1, 0.5, 0.9])
     for kind in ("iid", "fixed", "binary"):
