@@ -7,8 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
-    from numpy.typing import ArrayLike
 
 
 def ridge_probe(
@@ -76,17 +76,17 @@ def paired_tests(table: "pd.DataFrame", by: str, value: str, seed: str = "seed")
 
 
 def welch_tests(
-    mean: "ArrayLike",
-    std: "ArrayLike",
-    n: "ArrayLike",
-    mean2: "ArrayLike",
-    std2: "ArrayLike",
-    n2: "ArrayLike",
+    mean: "np.ndarray | pd.Series",
+    std: "np.ndarray | pd.Series",
+    n: "int | np.ndarray | pd.Series",
+    mean2: "np.ndarray | pd.Series",
+    std2: "np.ndarray | pd.Series",
+    n2: "int | np.ndarray | pd.Series",
 ) -> "pd.DataFrame":
     """Welch's t-tests from printed means, standard deviations and numbers of runs, one a row.
 
     Columns: difference (first minus second), error (its standard error), low and high (95 per cent
-    interval), t, p (two-sided).
+    interval), t, p (two-sided). Series keep their index.
     """
     import numpy as np
     import pandas as pd

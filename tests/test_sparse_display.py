@@ -53,6 +53,10 @@ def test_a_grid_has_a_row_a_reading():
     plt.close(alone)
 
 
+def test_every_reading_has_a_name():
+    assert set(display.READINGS) == {"", *rt.OTHERS}
+
+
 def test_cells_are_starred_when_they_disagree():
     printed = rt.printed("ncl/tab2").query("model == 'CL-basic' and metric == 'minimum'")
     printed = printed.set_index("pr")

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 
 import numpy as np
 import pandas as pd
@@ -65,6 +66,8 @@ def test_every_panel_of_the_print_is_trained_as_the_program_does():
         for panel in panels:
             first = sp.configurations(f"{panel}-released")[0]
             assert (first["protocol"], first["n"], first["lr"]) == ("released", 3000, 0.005), figure
+            assert first["latent"] == ("one-hot" if "one-hot" in panel else "fixed")
+            assert first["sigma"] == pytest.approx(math.log(first["d"]) ** 0.5 / first["d"])
             slow = first["loss_kind"] == "nt-xent"
             runs = len(sp.configurations(f"{panel}-released")) / len(sp.configurations(panel))
             assert runs == (sp.FEW / sp.MANY if slow else 1)
@@ -245,6 +248,43 @@ def test_what_holds_without_noise_only_is_a_correction(made):
     for r in records(alone):
         assert r.form == "printed" or r.claim == "ncl/tab2"  # its possible cells need no runs
         assert "noise in the data" not in r.note and "program's protocol" not in r.note
+
+
+def test_of_two_readings_that_pass_the_nearer_one_is_the_correction(made):
+    """Table 1 with the caption's masks fails, with or without noise."""
+    broken = made.copy()
+    end = broken.panel.isin(["simclr", "simclr-quiet"]) & (broken.epoch > 0)
+    broken.loc[end, "minimum"] = 0.3
+    part = "SimCLR ends above SimSiam"
+    found = [r for r in records(broken) if r.claim == "ncl/tab1" and r.part == part]
+    assert [r.form for r in found] == ["printed", "corrected"]
+    assert found[1].correction == rt.OTHERS["-half"]
+    assert "The released program's protocol: " in found[0].note and "passes" in found[0].note
+
+
+def test_masks_compared_with_themselves_lead_by_nothing(made):
+    (good,) = checks.num1(made)
+    assert ledger.judge(good)
+    same = made.copy()
+    for model in ("ncl-basic", "cl-basic"):
+        rows = same[same.panel == model].assign(panel=f"{model}-dependent")
+        same = pd.concat([same[same.panel != f"{model}-dependent"], rows])
+    (found,) = checks.num1(same)
+    assert found.measured == 0 and not ledger.judge(found)
+    other = made.assign(
+        panel=made.panel.replace({"cl-basic": "x", "cl-basic-dependent": "cl-basic"})
+    )
+    other = other.assign(panel=other.panel.replace({"x": "cl-basic-dependent"}))
+    (found,) = checks.num1(other)
+    assert found.measured < good.measured
+
+
+def test_start_and_end_are_told_together(made):
+    assert ledger.judge(next(checks.num4(made)))
+    for epochs, shift in ((0, 0.2), (8000, -0.2)):
+        moved = made.copy()
+        moved.loc[(moved.panel == "fig7") & (moved.epoch == epochs), "minimum"] += shift
+        assert next(checks.num4(moved)).measured == pytest.approx(0.2, abs=0.01)
 
 
 QUIET = "panel == 'cl-basic-quiet'"

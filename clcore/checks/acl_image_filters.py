@@ -273,8 +273,8 @@ def curve(runs: pd.DataFrame, name: str) -> Curve:
 def fig7(runs: pd.DataFrame, seed: int = 0) -> Iterator[Check]:
     """TV rises up to the best accuracy in most layers of both curves; accuracy and TV have their
     largest value within a step of the grid; filters of the stem at norm 1 have more under the
-    strongest augmentation. Control: filters at levels exchanged at random within each seed, on
-    average."""
+    strongest augmentation. Control: filters at levels exchanged at random within each seed, mean
+    or (last part) median of many."""
     rng = ref.generator("acl/fig7", seed)
     both = {name: curve(runs, name) for name in CURVES}
     mixed = [{n: c.exchanged(rng) for n, c in both.items()} for _ in range(SHUFFLES)]

@@ -119,7 +119,7 @@ def rem9(runs: pd.DataFrame) -> Iterator[Check]:
             for k in ("linear", "basic")
             for m in rt.METRICS.values()
         ]
-        return float((pd.concat(gaps) > 0).mean())
+        return float((pd.concat(gaps).dropna() > 0).mean())
 
     panels = ("cl-linear", "ncl-linear", "cl-basic", "ncl-basic")
     yield Check(

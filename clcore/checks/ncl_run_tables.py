@@ -42,14 +42,15 @@ OTHERS = {
     "-half": "masks that keep a half, and no noise in the data",
     "-released": "the released program's protocol",
 }
-"""Suffix -> reading: what panels besides those of the print are trained."""
+"""Suffix of a panel's name -> how it differs from the print."""
 
 
 def reading(runs: pd.DataFrame, suffix: str) -> pd.DataFrame:
     """The panels of one of OTHERS under the names that they have in print, with the column
     `trained` for their own; all other panels are left out."""
     rows = runs[runs.panel.str.endswith(suffix)]
-    return rows.assign(panel=rows.panel.str.removesuffix(suffix), trained=rows.panel)
+    rows = rows.assign(panel=rows.panel.str.removesuffix(suffix), trained=rows.panel)
+    return rows[~rows.panel.str.endswith(tuple(OTHERS))]
 
 
 def evidence(runs: pd.DataFrame, *panels: str) -> str:
@@ -115,14 +116,15 @@ def paired(after: np.ndarray | list, before: np.ndarray | list) -> float:
     return _tail(gap.mean(), gap.var(ddof=1) / len(gap), len(gap) - 1)
 
 
-def _swapped(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Every other run exchanged, the first of them included."""
+def swapped(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Every other entry exchanged, the first of them included."""
     n = min(len(a), len(b))
     odd = np.arange(n) % 2 == 1
     return np.where(odd, a[:n], b[:n]), np.where(odd, b[:n], a[:n])
 
 
-def _by_pr(rows: pd.DataFrame, column: str) -> dict[float, np.ndarray]:
+def by_pr(rows: pd.DataFrame, column: str) -> dict[float, np.ndarray]:
+    """Pr(sparse) -> values of a column, in the order of the seeds."""
     return {p: g.sort_values("seed")[column].to_numpy() for p, g in rows.groupby(rows.pr.round(3))}
 
 
@@ -131,10 +133,10 @@ def ahead(
 ) -> tuple[float, dict[str, float]]:
     """Largest p-value over Pr(sparse) that panel `high` ends above panel `low`, and the control:
     the same with every other run exchanged."""
-    sides = [_by_pr(at(runs, panel), column) for panel in (high, low)]
+    sides = [by_pr(at(runs, panel), column) for panel in (high, low)]
     common = sorted(set(sides[0]) & set(sides[1]))
     worst = max(welch(sides[0][p], sides[1][p]) for p in common)
-    mixed = max(welch(*_swapped(sides[0][p], sides[1][p])) for p in common)
+    mixed = max(welch(*swapped(sides[0][p], sides[1][p])) for p in common)
     return worst, {"every other run exchanged": mixed}
 
 
@@ -143,9 +145,9 @@ def rises(
 ) -> tuple[float, dict[str, float]]:
     """Largest p-value over Pr(sparse) that a column ends above (sign -1: below) where it began,
     run by run, and the control: start and end exchanged in every other run."""
-    end, begin = (_by_pr(at(runs, panel, last), column) for last in (True, False))
+    end, begin = (by_pr(at(runs, panel, last), column) for last in (True, False))
     worst = max(paired(sign * end[p], sign * begin[p]) for p in end)
-    mixed = max(paired(*_swapped(sign * end[p], sign * begin[p])) for p in end)
+    mixed = max(paired(*swapped(sign * end[p], sign * begin[p])) for p in end)
     return worst, {"every other run exchanged": mixed}
 
 
