@@ -107,7 +107,7 @@ PANELS |= {
     f"{name}-half": _set(PANELS[name]["model"], keep=0.5, noise="none")
     for name in ("simclr", "simsiam")
 }
-"""Table 1 with the masks of all other tables, and without noise."""
+"""Table 1 with the masks that are the default of the paper, and without noise."""
 # Which of the two changes does it?
 PANELS |= {"simclr-half-noise": _set("Simplified-SimCLR", FEW, (0.1,), keep=0.5)}
 
