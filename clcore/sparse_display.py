@@ -12,6 +12,7 @@ from .checks import ncl_run_tables as rt
 
 READINGS = {"": "as printed", "-quiet": "without noise"}
 READINGS |= {"-released": "released program", "-half": "half kept, no noise"}
+"""Suffixes of panels (`sparse_panels.PANELS`) and what the pages call them."""
 
 
 def curves(

@@ -13,7 +13,7 @@ import pandas as pd
 
 from . import sparse_training as st
 from .configs import Config
-from .sparse_coding import warm_std
+from .sparse_coding import fixed_counts, warm_std
 
 PRS = (0.1, 0.2, 0.3)
 FEW, MANY = 3, 5
@@ -203,6 +203,15 @@ def configurations(
     ]
 
 
+def _law(config: Config) -> str:
+    """What decides a run. At two Pr(sparse) that round to the same numbers of entries the program
+    draws the same latents, and its runs are the same."""
+    pr = config["pr"]
+    if config["latent"] == "fixed":
+        pr = [int(count) for count in fixed_counts(config["d"], pr)]
+    return str(sorted((config | {"pr": pr}).items()))
+
+
 def runs(
     panel: str,
     seeds: Sequence[int] | None = None,
@@ -215,10 +224,13 @@ def runs(
     progress: bool = True,
     **changes: Any,
 ) -> pd.DataFrame:
-    """Train a panel: one row a run and recorded epoch, with COLUMNS; epoch 0 is untrained."""
+    """Train a panel: one row a run and recorded epoch, with COLUMNS; epoch 0 is untrained. Runs
+    whose data follow the same law (`_law`) are trained once and stand there for each Pr(sparse)."""
     configs = configurations(panel, seeds, prs, **changes)
+    laws = [_law(c) for c in configs]
+    distinct = list(dict.fromkeys(laws))
     found = st.run(
-        configs,
+        [configs[laws.index(law)] for law in distinct],
         epochs,
         record,
         chunk=chunk or CHUNK[configs[0]["loss_kind"]],
@@ -226,7 +238,11 @@ def runs(
         stop_after=stop_after,
         progress=progress,
     )
-    return found.table.assign(panel=panel)[list(COLUMNS)]
+    of_law = dict(list(found.table.groupby("run")))
+    rows = [
+        of_law[distinct.index(law)].assign(pr=c["pr"]) for law, c in zip(laws, configs, strict=True)
+    ]
+    return pd.concat(rows, ignore_index=True).assign(panel=panel)[list(COLUMNS)]
 
 
 # ---------------------------------------------------------------------------------- what decides
@@ -300,9 +316,10 @@ MS = {"non-contrastive": 0.8, "simsiam": 1.3, "contrastive": 2.7, "nt-xent": 7.0
 
 def seconds(panel: str, epochs: int = st.EPOCHS) -> float:
     """About how long a panel takes on one core."""
-    first, *others = configurations(panel)
+    configs = configurations(panel)
+    first = configs[0]
     each = MS[first["loss_kind"]] * first["layers"] * st.steps(first, epochs) / 1e3
-    return each * (1 + len(others))
+    return each * len({_law(c) for c in configs})
 
 
 def cost(epochs: int = st.EPOCHS) -> pd.DataFrame:

@@ -124,6 +124,34 @@ def test_a_panel_is_trained():
         sp.runs("byol")
 
 
+def test_runs_of_the_same_data_are_trained_once(monkeypatch):
+    """The program draws two entries of ten at Pr(sparse) = 0.1 and at 0.2, three at 0.3."""
+    trained = []
+    run = sp.st.run
+
+    def counted(configs, *args, **kwargs):
+        trained.extend(c["pr"] for c in configs)
+        return run(configs, *args, **kwargs)
+
+    monkeypatch.setattr(sp.st, "run", counted)
+    tiny = TINY | {"d": 10, "p": 12}
+    table = sp.runs("ncl-basic-released", seeds=[0, 1], epochs=2, progress=False, **tiny)
+    assert trained == [0.1, 0.1, 0.3, 0.3]
+    assert table.pr.tolist() == [pr for pr in sp.PRS for _ in range(table.shape[0] // 3)]
+    ends = {pr: t.drop(columns="pr").reset_index(drop=True) for pr, t in table.groupby("pr")}
+    pd.testing.assert_frame_equal(ends[0.1], ends[0.2])
+    alone = sp.runs("ncl-basic-released", seeds=[0, 1], prs=[0.2], epochs=2, progress=False, **tiny)
+    pd.testing.assert_frame_equal(ends[0.2], alone.drop(columns="pr"))
+    assert not np.allclose(ends[0.1].loss.dropna(), ends[0.3].loss.dropna())
+    # The printed latents differ, and so does the cost.
+    trained.clear()
+    sp.runs("ncl-basic", seeds=[0], epochs=2, progress=False, **tiny)
+    assert trained == list(sp.PRS)
+    two, three = (sp.seconds(p, epochs=8) for p in ("ncl-basic-released", "ncl-basic"))
+    steps = [sp.st.steps(sp.configurations(p)[0], 8) for p in ("ncl-basic-released", "ncl-basic")]
+    assert two / steps[0] == pytest.approx(2 / 3 * three / steps[1])
+
+
 # ------------------------------------------------------------------------------- checks on tables
 
 

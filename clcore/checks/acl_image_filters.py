@@ -317,16 +317,16 @@ def fig7(runs: pd.DataFrame, seed: int = 0) -> Iterator[Check]:
         **common,
     )
     first = layers(runs).index("conv1")
-    stem = {name: c.filters["unit"][..., first] for name, c in both.items()}
-    changes = {name: values[:, -1] - values[:, 0] for name, values in stem.items()}
+
+    def change(c: Curve) -> np.ndarray:
+        return c.filters["unit"][:, -1, first] - c.filters["unit"][:, 0, first]
 
     def stronger(found: dict[str, Curve]) -> float:
-        ends = [c.filters["unit"][:, [0, -1], first] for c in found.values()]
-        return min(_t(values[:, 1] - values[:, 0]) for values in ends)
+        return min(_t(change(c)) for c in found.values())
 
     said = "; ".join(
-        f"{name} {changes[name].mean():+.2f} of {values[:, 0].mean():.1f}"
-        for name, values in stem.items()
+        f"{name} {change(c).mean():+.2f} of {c.filters['unit'][:, 0, first].mean():.1f}"
+        for name, c in both.items()
     )
     yield Check(
         "acl/fig7",

@@ -223,12 +223,12 @@ def num5(runs: pd.DataFrame) -> Iterator[Check]:
     keys = ["model", "pr", "metric"]
     off = [t.set_index(keys)["mean"].sub(t.set_index(keys).paper).abs() for t in readings]
     keep, drop = pd.concat(off, axis=1, join="inner").to_numpy().T
-    keep0, drop0 = rt.swapped(keep, drop)
+    mixed = rt.swapped(keep, drop)
     yield Check(
         "ncl/num5",
         float((keep < drop).sum()),
         float(binom.isf(rt.SIGNIFICANT, len(keep), 0.5)) + 1,
-        {"every other cell exchanged": float((keep0 < drop0).sum())},
+        {"every other cell exchanged": float((mixed[0] < mixed[1]).sum())},
         draws=rt.count(runs, *panels),
         part="Table 1: 0.1 is kept",
         relation=">=",
