@@ -10,6 +10,7 @@ one of the 2n views is an anchor with H = 2n - 2 negatives, all views of the oth
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 
 import torch
@@ -17,8 +18,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from . import dual_losses
-from .contrast import inter_distances, intra_distances
-from .losses import Scalar, require_temperature
+from .contrast import energy, inter_distances, intra_distances, off_diagonal
+from .losses import Scalar, require_above, require_temperature
 from .minplayer import VARIANTS, variant_loss
 
 # ------------------------------------------------------------------------------------------- ddn
@@ -39,11 +40,44 @@ def _nce(
     return (dual_losses.infonce(positive, negatives, tau) + beta * positive).mean()
 
 
+def _nce_pairwise(
+    z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], tau: Scalar = 0.5
+) -> Float[Tensor, ""]:
+    """InfoNCE with one negative, the loss of ddn Theorem 4, on average over all H of them."""
+    positive = intra_distances(z, z2).tile(2)[:, None]
+    negatives = inter_distances(torch.cat([z, z2]))
+    values = dual_losses.infonce(positive.expand_as(negatives), negatives[..., None], tau)
+    values = values.masked_fill(_same_image(z.shape[0], z.device), 0.0)
+    return values.sum(-1).mean() / (values.shape[-1] - 2)
+
+
 def exact_weights(x: Float[Tensor, "n d"], tau: Scalar = 0.5) -> Float[Tensor, "n n"]:
     """xi(r) = exp(-r / tau) / (1 + exp(-r / tau)) / tau of the distances r between outputs of
     un-augmented images (ddn Eqs. 6 and 7), without gradient. Errors: tau <= 0, n < 2."""
     require_temperature(tau)
     return torch.sigmoid(-inter_distances(x.detach()) / tau) / tau
+
+
+def shared_weights(x: Float[Tensor, "n d"], tau: Scalar = 0.5) -> Float[Tensor, "n n"]:
+    """xi_k of ddn Eq. 80, dL/dr_k- of InfoNCE with all its H = 2n - 2 negatives at the distances r
+    between outputs of un-augmented images, without gradient: exp(-r_k / tau) / Z / tau with
+    Z = 1 + 2 sum_j exp(-r_j / tau), since every other image has two views.
+
+    The paper prints it without 1 / tau and without the half in r. Errors: tau <= 0, n < 2.
+    """
+    require_temperature(tau)
+    logits = off_diagonal(-inter_distances(x.detach()) / tau, -torch.inf)
+    both = torch.cat([logits.new_zeros(len(x), 1), logits, logits], -1).softmax(-1)
+    return both[:, 1 : 1 + len(x)] / tau
+
+
+def _weighted(
+    z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], weights: Float[Tensor, "n n"]
+) -> Float[Tensor, ""]:
+    """sum_k xi_k (r_+ - r_k-), weights of pairs of images given (ddn Eq. 7)."""
+    weights = weights.tile(2, 2).masked_fill(_same_image(z.shape[0], z.device), 0.0)
+    gaps = intra_distances(z, z2).tile(2)[:, None] - inter_distances(torch.cat([z, z2]))
+    return (weights * gaps).sum(-1).mean()
 
 
 def _exact(
@@ -54,22 +88,48 @@ def _exact(
 ) -> Float[Tensor, ""]:
     """ddn Eq. 7, sum_k xi(r_k) (r_+ - r_k-), divided by the number H of negatives: the scale of
     Theorem 4, whatever the batch, and the released program's."""
-    weights = exact_weights(x, tau).tile(2, 2)
-    weights = weights.masked_fill(_same_image(z.shape[0], z.device), 0.0)
-    positive = intra_distances(z, z2).tile(2)
-    gaps = positive[:, None] - inter_distances(torch.cat([z, z2]))
-    return (weights * gaps).sum(-1).mean() / (weights.shape[-1] - 2)
+    return _weighted(z, z2, exact_weights(x, tau)) / (2 * len(z) - 2)
+
+
+def _exact_shared(
+    z: Float[Tensor, "n d"],
+    z2: Float[Tensor, "n d"],
+    x: Float[Tensor, "n d"],
+    tau: Scalar = 0.5,
+) -> Float[Tensor, ""]:
+    """ddn Eq. 7 with the weights of Eq. 80: without augmentation its gradient is InfoNCE's."""
+    return _weighted(z, z2, shared_weights(x, tau))
 
 
 # ------------------------------------------------------------------------------------------- acl
 
 
-def _of_variant(variant: str) -> Callable[..., Tensor]:
+def _both(one_way: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def value(z: Tensor, z2: Tensor, **settings: Scalar) -> Tensor:
-        first = variant_loss(z, z2, variant, **settings)
-        return (first + variant_loss(z2, z, variant, **settings)) / 2
+        return (one_way(z, z2, **settings) + one_way(z2, z, **settings)) / 2
 
     return value
+
+
+def near_weights(
+    inter: Float[Tensor, "n n"], tau: Scalar = 0.5, gamma: Scalar = 2.0
+) -> Float[Tensor, "n n"]:
+    """alpha_ij = (d_ij + tau)^-gamma, the inverse weights of acl's released program: no minimiser,
+    rows of any sum. Which multiple of the squared distance its d is, is not known; here as in acl
+    Eq. 1, half of it. Errors: tau <= 0, gamma <= 0."""
+    require_temperature(tau)
+    require_above("gamma", gamma, 0, "a pair that is near weighs more")
+    return off_diagonal((inter + tau) ** -gamma, 0.0)
+
+
+def _near(
+    z: Float[Tensor, "n d"],
+    z2: Float[Tensor, "n d"],
+    tau: Scalar = 0.5,
+    gamma: Scalar = 2.0,
+) -> Float[Tensor, ""]:
+    alpha = near_weights(inter_distances(z), tau, gamma).detach()
+    return -energy(alpha, z, z2) / (2 * len(z))
 
 
 # --------------------------------------------------------------------------------------- by name
@@ -88,7 +148,8 @@ class Loss:
 
 
 def _acl(title: str, variant: str, **changed: float) -> Loss:
-    return Loss(title, _of_variant(variant), MappingProxyType({**VARIANTS[variant], **changed}))
+    value = _both(partial(variant_loss, variant=variant))
+    return Loss(title, value, MappingProxyType({**VARIANTS[variant], **changed}))
 
 
 def _ddn(title: str, **settings: float) -> Loss:
@@ -106,11 +167,14 @@ LOSSES: Mapping[str, Loss] = MappingProxyType(
         "square": _acl("P_g + r_s", "square"),
         "direct": _acl("P_g + direct-alpha", "direct"),
         "direct-4": _acl("P_g + direct-alpha, as released", "direct", p=4.0),
+        "inverse-released": Loss("P_g + r_gamma, as released", _both(_near), VARIANTS["inverse"]),
         "nce": _ddn("L_nce"),
         "exact": Loss("L_nce,exact", _exact, _TAU, unaugmented=True),
         "exact-noise": Loss("L_nce,exact, eta 0.01", _exact, _TAU, unaugmented=True, eta=0.01),
         "beta-0.5": _ddn("beta -0.5", beta=-0.5),
         "beta+0.2": _ddn("beta +0.2", beta=0.2),
+        "nce-pairwise": Loss("L_nce of one negative", _nce_pairwise, _TAU),
+        "exact-shared": Loss("L_nce,exact, Eq. 80", _exact_shared, _TAU, unaugmented=True),
         "beta-0.5-released": _ddn("beta -0.5, as released", beta=-0.5 / 0.5),
         "beta+0.2-released": _ddn("beta +0.2, as released", beta=0.2 / 0.5),
     }
@@ -118,7 +182,10 @@ LOSSES: Mapping[str, Loss] = MappingProxyType(
 """Six rows of acl Table 2, then ddn's, with the papers' settings.
 
 "as released": where the authors' program differs from the paper. Its direct weights raise the
-squared distance to a power, so that exponent 2 is p = 4; its beta multiplies r_+ / tau."""
+squared distance to a power, so that exponent 2 is p = 4; its inverse weights are `near_weights`;
+its beta multiplies r_+ / tau. "nce" and "exact" differ in two things, the residue and how many
+negatives share the weight of an anchor; "exact-shared" differs from "nce", and "exact" from
+"nce-pairwise", in the residue alone."""
 
 
 def require_loss(name: str) -> Loss:
@@ -137,8 +204,8 @@ def loss(
 ) -> Float[Tensor, ""]:
     """A loss of LOSSES, with `settings` in place of its own.
 
-    x: outputs for the images themselves, without augmentation, which "exact" and "exact-noise"
-    read. Errors: unknown name or setting, n < 2, shapes that differ, no x where it is needed.
+    x: outputs for the images themselves, without augmentation, which the "exact" ones read.
+    Errors: unknown name or setting, n < 2, shapes that differ, no x where it is needed.
     """
     entry = require_loss(name)
     for given in settings:

@@ -14,6 +14,7 @@ from clcore.checks import ddn_images as checks
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 LABEL = "made up"
+LEAVING = ("nce-pairwise", "exact-shared")
 
 
 def runs(
@@ -32,7 +33,7 @@ def runs(
             else base[seed] / 100 - 0.2,  # one start for all losses
             "diverged": False,
         }
-        for loss in checks.LOSSES
+        for loss in (*checks.LOSSES, *LEAVING)
         for seed in base
         for epoch in epochs
     ]
@@ -99,18 +100,38 @@ def test_the_split_of_the_gradient_for_any_seed(seed):
 @pytest.mark.parametrize(
     ("gaps", "passing"),
     [
-        ({}, {"exact is comparable", "(1) and similar at the end"}),
+        ({}, {"exact is comparable", "(1) and similar at the end", "without the residue alone"}),
         (
             {"exact": -3, "exact-noise": -1},
-            {"noise improves", "(1) and similar at the end"},
+            {
+                "noise improves",
+                "(1) and similar at the end",
+                "without the residue alone, all negatives'",
+            },
+        ),
+        # One negative's weights are worse, with and without the residue.
+        (
+            {"exact": -3, "nce-pairwise": -3, "exact-noise": -3},
+            {"(1) and similar at the end", "without the residue alone"},
+        ),
+        (
+            {"exact-shared": -3},
+            {
+                "exact is comparable",
+                "(1) and similar at the end",
+                "without the residue alone, one negative's",
+            },
         ),
         (
             {"beta-0.5": 2, "beta+0.2": -2},
-            {"exact is comparable", "order after", "(1) beta < 0 is ahead", "(2) beta > 0 is"},
+            {
+                *("exact is comparable", "order after", "(1) beta < 0 is ahead"),
+                *("(2) beta > 0 is", "without the residue alone"),
+            },
         ),
         (
             {"beta-0.5": -2, "beta+0.2": 2, "exact-noise": -2},
-            {"exact is comparable"},
+            {"exact is comparable", "without the residue alone"},
         ),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from clcore import random
-from clcore.image_losses import LOSSES, exact_weights, loss
+from clcore.image_losses import LOSSES, exact_weights, loss, near_weights, shared_weights
 
 N, D = 7, 4
 KEYS = random.split(random.key(5), 3)
@@ -146,6 +146,27 @@ def test_backprop_goes_through_the_importance():
     assert not torch.allclose(found, gradient("entropy", Z, Z2), atol=1e-3)
 
 
+def test_the_released_inverse():
+    tau, gamma = 0.5, 2
+
+    def weights(z):
+        return [
+            [(r(z[i], z[j]) + tau) ** -gamma if j != i else 0.0 for j in range(N)] for i in range(N)
+        ]
+
+    first, second = weights(Z), weights(Z2)
+
+    def function(z, z2):
+        return (energy(first)(z, z2) + energy(second)(z2, z)) / 2
+
+    name = "inverse-released"
+    assert abs(float(loss(name, Z, Z2)) - function(Z, Z2)) < 1e-10
+    assert torch.allclose(gradient(name, Z, Z2), numeric(function, Z, Z2), atol=1e-7)
+    # Nearer weighs more, without bound on a row's sum.
+    alpha = near_weights(torch.tensor([[0.0, 0.1], [1.5, 0.0]], dtype=torch.float64))
+    assert alpha.tolist() == [[0.0, pytest.approx(0.6**-2)], [0.25, 0.0]]
+
+
 def test_tau_can_be_set():
     assert (
         abs(
@@ -211,6 +232,49 @@ def test_exact(name):
     assert not exact_weights(x).requires_grad
 
 
+def test_one_negative_on_average():
+    tau, H = 0.5, 2 * N - 2
+
+    def function(z, z2):
+        total = 0.0
+        for _, view, other, negatives in anchors(z, z2):
+            for _, negative in negatives:
+                total += math.log1p(math.exp((r(view, other) - r(view, negative)) / tau))
+        return total / (2 * N) / H
+
+    assert abs(float(loss("nce-pairwise", Z, Z2)) - function(Z, Z2)) < 1e-12
+    assert torch.allclose(gradient("nce-pairwise", Z, Z2), numeric(function, Z, Z2), atol=1e-8)
+
+
+def test_weights_that_all_negatives_share():
+    """ddn Eq. 80 for every negative of every anchor."""
+    tau = 0.5
+
+    def function(z, z2):
+        total = 0.0
+        for image, view, other, negatives in anchors(z, z2):
+            near = [math.exp(-r(X[image], X[k]) / tau) for k, _ in negatives]
+            for e, (_, negative) in zip(near, negatives, strict=True):
+                xi = e / (1 + sum(near)) / tau
+                total += xi * (r(view, other) - r(view, negative))
+        return total / (2 * N)
+
+    name = "exact-shared"
+    assert abs(float(loss(name, Z, Z2, X)) - function(Z, Z2)) < 1e-12
+    assert torch.allclose(gradient(name, Z, Z2, X), numeric(function, Z, Z2), atol=1e-8)
+    assert not shared_weights(X.clone().requires_grad_()).requires_grad
+
+
+@pytest.mark.parametrize(("exact", "whole"), [("exact", "nce-pairwise"), ("exact-shared", "nce")])
+def test_without_augmentation_there_is_no_residue(exact, whole):
+    """And with it there is: the gradients differ."""
+    assert torch.allclose(gradient(exact, X, X, X), gradient(whole, X, X), atol=1e-12)
+    assert not torch.allclose(gradient(exact, Z, Z2, X), gradient(whole, Z, Z2), atol=1e-3)
+    # The other loss's weights are others.
+    other = {"exact": "nce", "exact-shared": "nce-pairwise"}[exact]
+    assert not torch.allclose(gradient(exact, X, X, X), gradient(other, X, X), atol=1e-3)
+
+
 def test_all_are_finite_in_float32_at_the_extremes():
     flat = torch.ones(N, D) / 2  # collapsed
     far = torch.eye(N, D)
@@ -242,3 +306,8 @@ def test_errors(unchecked_shapes):
         loss("nce", Z[:1], Z2[:1])
     with pytest.raises(ValueError, match="temperature"):
         loss("nce", Z, Z2, tau=0.0)
+    for name in ("nce-pairwise", "exact-shared", "inverse-released"):
+        with pytest.raises(ValueError, match="temperature"):
+            loss(name, Z, Z2, X, tau=0.0)
+    with pytest.raises(ValueError, match="gamma"):
+        loss("inverse-released", Z, Z2, gamma=0.0)

@@ -37,6 +37,7 @@ NAMES = {
     "square": "square",
     "direct": "direct, p = 2",
     "direct-4": "direct, p = 4 (program)",
+    "inverse-released": "inverse (program)",
 }
 REGULARISERS = ("entropy", "inverse", "square")
 EPOCHS, SEEDS, WIDTH, UNIT = (100, 300, 500), 5, 64, 0.01

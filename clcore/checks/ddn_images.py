@@ -34,6 +34,8 @@ ROWS = {
     "beta=+0.2": "beta+0.2",
 }
 LOSSES = tuple(ROWS.values())
+PAIRWISE, SHARED = ("exact", "nce-pairwise"), ("exact-shared", "nce")
+"""Pairs that differ in the residue alone: weights of one negative (Eq. 6), of all (Eq. 80)."""
 Sides = Mapping[str, pd.DataFrame]
 TABLES = {"ddn/tab2": LOSSES[:3], "ddn/tab3": LOSSES[3:]}
 
@@ -425,14 +427,18 @@ def tab3(sides: Sides) -> Iterator[Check]:
 
 
 def rem13(sides: Sides, shares: pd.DataFrame, draws: int, seed: int) -> Iterator[Check]:
-    """Exact against L_nce and noise against none, printed cells and runs; the residue's size along
-    training. Controls: other rows, rows exchanged, STL-10, before training, parts of the
-    operator left out, its sign turned."""
+    """Exact against L_nce and noise against none, printed cells and runs; runs in which nothing but
+    the residue is left out; the residue's size along training. Controls: other rows, rows
+    exchanged, STL-10, before training, parts of the operator left out, its sign turned."""
     yield _comparable_printed()
     yield from _noise_printed()
     for label, runs in sides.items():
         last = int(runs.epoch.max())
         yield _within("ddn/rem13", f"exact is comparable, {label}", runs, ("exact", "nce"), last)
+        for pair, weights in ((PAIRWISE, "one negative's"), (SHARED, "all negatives'")):
+            if set(pair) <= set(runs.loss_name):
+                part = f"without the residue alone, {weights} weights, {label}"
+                yield _within("ddn/rem13", part, runs, pair, last)
         noise = [("exact-noise", "exact")]
         yield _above("ddn/rem13", f"noise improves, {label}", runs, noise, last)
     yield _parts_agree(draws, seed)
