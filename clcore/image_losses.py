@@ -59,11 +59,12 @@ def exact_weights(x: Float[Tensor, "n d"], tau: Scalar = 0.5) -> Float[Tensor, "
 
 
 def shared_weights(x: Float[Tensor, "n d"], tau: Scalar = 0.5) -> Float[Tensor, "n n"]:
-    """xi_k of ddn Eq. 80, dL/dr_k- of InfoNCE with all its H = 2n - 2 negatives at the distances r
-    between outputs of un-augmented images, without gradient: exp(-r_k / tau) / Z / tau with
-    Z = 1 + 2 sum_j exp(-r_j / tau), since every other image has two views.
+    """xi_k = exp(-r_k / tau) / Z / tau with Z = 1 + 2 sum_j exp(-r_j / tau), which is -dL/dr_k- of
+    InfoNCE with all its H = 2n - 2 negatives (every other image has two views) at the distances r
+    between outputs of un-augmented images; without gradient. Not symmetric: Z is the anchor's.
 
-    The paper prints it without 1 / tau and without the half in r. Errors: tau <= 0, n < 2.
+    ddn Eq. 80, printed with the other sign, without 1 / tau, and with the squared distance of
+    images in place of r. Errors: tau <= 0, n < 2.
     """
     require_temperature(tau)
     logits = off_diagonal(-inter_distances(x.detach()) / tau, -torch.inf)
@@ -105,6 +106,8 @@ def _exact_shared(
 
 
 def _both(one_way: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A loss with either view as the anchors in turn, and the mean of both."""
+
     def value(z: Tensor, z2: Tensor, **settings: Scalar) -> Tensor:
         return (one_way(z, z2, **settings) + one_way(z2, z, **settings)) / 2
 
@@ -114,15 +117,15 @@ def _both(one_way: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def near_weights(
     inter: Float[Tensor, "n n"], tau: Scalar = 0.5, gamma: Scalar = 2.0
 ) -> Float[Tensor, "n n"]:
-    """alpha_ij = (d_ij + tau)^-gamma, the inverse weights of acl's released program: no minimiser,
-    rows of any sum. Which multiple of the squared distance its d is, is not known; here as in acl
-    Eq. 1, half of it. Errors: tau <= 0, gamma <= 0."""
+    """alpha_ij = (d_ij + tau)^-gamma, the inverse weights of acl's released program: rows of any
+    sum, not the minimiser for r_gamma. Its d may be any multiple of the squared distance; here half
+    of it, as in acl Eq. 1. Errors: tau <= 0, gamma <= 0."""
     require_temperature(tau)
     require_above("gamma", gamma, 0, "a pair that is near weighs more")
     return off_diagonal((inter + tau) ** -gamma, 0.0)
 
 
-def _near(
+def _released_inverse(
     z: Float[Tensor, "n d"],
     z2: Float[Tensor, "n d"],
     tau: Scalar = 0.5,
@@ -167,7 +170,9 @@ LOSSES: Mapping[str, Loss] = MappingProxyType(
         "square": _acl("P_g + r_s", "square"),
         "direct": _acl("P_g + direct-alpha", "direct"),
         "direct-4": _acl("P_g + direct-alpha, as released", "direct", p=4.0),
-        "inverse-released": Loss("P_g + r_gamma, as released", _both(_near), VARIANTS["inverse"]),
+        "inverse-released": Loss(
+            "P_g + r_gamma, as released", _both(_released_inverse), VARIANTS["inverse"]
+        ),
         "nce": _ddn("L_nce"),
         "exact": Loss("L_nce,exact", _exact, _TAU, unaugmented=True),
         "exact-noise": Loss("L_nce,exact, eta 0.01", _exact, _TAU, unaugmented=True, eta=0.01),
@@ -183,9 +188,12 @@ LOSSES: Mapping[str, Loss] = MappingProxyType(
 
 "as released": where the authors' program differs from the paper. Its direct weights raise the
 squared distance to a power, so that exponent 2 is p = 4; its inverse weights are `near_weights`;
-its beta multiplies r_+ / tau. "nce" and "exact" differ in two things, the residue and how many
-negatives share the weight of an anchor; "exact-shared" differs from "nce", and "exact" from
-"nce-pairwise", in the residue alone."""
+its beta multiplies r_+ / tau.
+
+"nce" and "exact" differ in two things: where the weights are taken (at the views, or at the
+un-augmented images) and whether the negatives of an anchor share its weight. "exact-shared" differs
+from "nce", and "exact" from "nce-pairwise", in the first alone. The pairwise ones also have
+gradients several times shorter, which Adam takes out."""
 
 
 def require_loss(name: str) -> Loss:
