@@ -131,6 +131,7 @@ def _released_inverse(
     tau: Scalar = 0.5,
     gamma: Scalar = 2.0,
 ) -> Float[Tensor, ""]:
+    """-E_alpha / (2 n) with `near_weights` held fixed, on the scale of `variant_loss`."""
     alpha = near_weights(inter_distances(z), tau, gamma).detach()
     return -energy(alpha, z, z2) / (2 * len(z))
 
