@@ -182,11 +182,23 @@ def shift_hue(x: Float[Tensor, "n three h w"], by: Float[Tensor, "n"]) -> Float[
     safe = torch.where(chroma > 0, chroma, 1.0)
     r, g, b = ((high - x[:, c]) / safe for c in range(3))
     hue = torch.where(x[:, 0] == high, b - g, torch.where(x[:, 1] == high, 2 + r - b, 4 + g - r))
-    hue = (hue / 6 + by.to(x.dtype)[:, None, None]) % 1.0
+    hue = hue / 6 + by.to(x.dtype)[:, None, None]
+    hue = hue - hue.floor()
     # Channel values from the hue: low + chroma times a trapezium, shifted by 5, 3, 1 sixths.
-    turns = [(k + 6 * hue) % 6 for k in (5, 3, 1)]
+    turns = [torch.where(k < 6, k, k - 6) for k in (start + 6 * hue for start in (5, 3, 1))]
     parts = [torch.minimum(k, 4 - k).clamp(0, 1) for k in turns]
     return torch.stack([high - chroma * part for part in parts], 1)
+
+
+def _blend(
+    x: Float[Tensor, "n c h w"], factors: Float[Tensor, "four n"], kind: Int[Tensor, "n"]
+) -> Float[Tensor, "n c h w"]:
+    """Brightness, contrast or saturation, as each image's kind says; HUE leaves it as it is."""
+    kind, factor = kind[:, None, None, None], factors.gather(0, kind[None])[0, :, None, None, None]
+    gray = luminance(x)
+    mean = gray.mean((-1, -2), keepdim=True)
+    toward = torch.where(kind == CONTRAST, mean, torch.where(kind == SATURATION, gray, 0.0))
+    return torch.where(kind == HUE, x, (factor * x + (1 - factor) * toward).clamp(0, 1))
 
 
 def colour_jitter(
@@ -195,17 +207,17 @@ def colour_jitter(
     """Brightness, contrast, saturation (factors; 1 changes nothing) and hue (a shift), each image
     in its own order: order[i, 0] is done first."""
     factors = factors.to(x.dtype)
-    for slot in range(4):
-        kind = order[:, slot]
-        gray = luminance(x)
-        mean = gray.mean((-1, -2), keepdim=True)
-        what, factor = kind[:, None, None, None], factors.gather(0, kind[None])[0]
-        factor = factor[:, None, None, None]
-        toward = torch.where(what == CONTRAST, mean, torch.where(what == SATURATION, gray, 0.0))
-        blended = (factor * x + (1 - factor) * toward).clamp(0, 1)
-        # An image of one channel has no hue.
-        turned = shift_hue(x, factors[HUE]) if x.shape[1] == 3 else x
-        x = torch.where(what == HUE, turned, blended)
+    if x.shape[1] != 3:  # no hue to turn
+        for slot in range(4):
+            x = _blend(x, factors, order[:, slot])
+        return x
+    # Hue is dear and each image's is turned once: all blends before it, hue, all blends after it.
+    hue_slot = (order == HUE).int().argmax(-1)
+    for slot in range(3):
+        x = _blend(x, factors, torch.where(hue_slot > slot, order[:, slot], HUE))
+    x = shift_hue(x, factors[HUE])
+    for slot in range(1, 4):
+        x = _blend(x, factors, torch.where(hue_slot < slot, order[:, slot], HUE))
     return x
 
 

@@ -1,6 +1,7 @@
 """Augmentations against plain code for one image: torch's resize, colorsys, Pillow, convolution."""
 
 import colorsys
+import itertools
 import math
 
 import numpy as np
@@ -231,6 +232,17 @@ def test_order_matters_and_is_each_image_s_own(photos):
     one, other = aug.colour_jitter(x, factors, order)
     assert (one - other).abs().max() > 0.05
     assert torch.allclose(other, jitter(x[0], [1.8, 0.4, 1.0, 0.0], [1, 0, 2, 3]), atol=1e-9)
+
+
+def test_every_order_is_done_one_after_another(photos):
+    """Hue turned first, between the others, and last, on an image that all four change."""
+    orders = torch.tensor(list(itertools.permutations(range(4))))
+    x = photos[photos.flatten(1).std(1).argmax()].expand(len(orders), -1, -1, -1)
+    factors = [1.6, 0.5, 1.7, 0.15]
+    each = torch.tensor(factors, dtype=torch.float64)[:, None].expand(4, len(orders))
+    found = aug.colour_jitter(x, each, orders)
+    for order, mine in zip(orders.tolist(), found, strict=True):
+        assert torch.allclose(mine, jitter(x[0], factors, order), atol=1e-9)
 
 
 def test_gray_and_flip_choose_images(photos):
