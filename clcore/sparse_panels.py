@@ -69,7 +69,11 @@ PANELS: dict[str, dict] = (
         f"one-hot-{loss.lower()}-bn": _set(f"{loss}-basic", prs=(0.1,), latent="one-hot")
         for loss in ("NCL", "CL")
     }
-    | {f"{loss.lower()}-basic-10": _set(f"{loss}-basic", m=10) for loss in ("NCL", "CL")}
+    | {f"srelu-{loss.lower()}-10-bn": _set(f"{loss}-basic", m=10) for loss in ("NCL", "CL")}
+    | {
+        f"{name}-free": _set("NCL-basic", FEW, **_ROWS[name] | {"normalise": "none"})
+        for name in ("fig13", "fig14")
+    }
     | {f"{m.lower()}-dependent": _set(m, mask="dependent") for m in ("NCL-basic", "CL-basic")}
     | {f"{m.lower()}-masked": _set(m, keep=0.1) for m in _TABLE2}
 )
@@ -79,11 +83,12 @@ PANELS |= {
         *("cl-basic", "ncl-basic", "cl-linear", "ncl-linear", "ncl-linear-plain", "ncl-basic-2l"),
         *("simclr", "simsiam", "warm-0.14", "warm-0.02", "warm-0.002", "pred-warm", "pred-random"),
         *("fig7", "fig13", "fig14", "fig15", "fig16", "one-hot-ncl", "one-hot-cl"),
-        *("srelu-ncl-10", "srelu-cl-10", "warm-rows", "warm-columns"),
+        *("one-hot-ncl-bn", "one-hot-cl-bn", "srelu-ncl-10-bn", "srelu-cl-10-bn"),
+        *("srelu-ncl-10", "srelu-cl-10", "warm-rows", "warm-columns", "fig13-free", "fig14-free"),
         *("ncl-basic-dependent", "cl-basic-dependent"),
     )
 }
-SIGMAS = (0.025, 0.05, 0.1, 0.15)
+SIGMAS = (0.025, 0.05, 0.1, 0.15, 0.48)
 PANELS |= {
     f"{loss.lower()}-basic-{sigma:g}": _set(f"{loss}-basic", FEW, prs=(0.1,), noise=sigma)
     for loss in ("CL", "NCL")
@@ -94,11 +99,13 @@ PANELS |= {
 "-drop": the caption's probability read the other way, as that of keeping or of masking (num5).
 "-srelu": without BatchNorm, which the captions of Figs. 1, 7, 8, 9 and 13-16 do not mention; Sec.
 5.2.2, which discusses Fig. 1, says that all its encoders have it, and so does the program's script
-of one-hot latents: "one-hot-*-bn", and "*-basic-10" for Figs. 8, 9. "srelu-*-50": Fig. 8 by its
-title, overparametrised.
+of one-hot latents: "one-hot-*-bn", and "srelu-*-10-bn" for Figs. 8, 9. "srelu-*-50": Fig. 8 by
+its title, overparametrised. "fig13-free", "fig14-free": their sizes and starts, no norm fixed (Fig.
+15 has Fig. 14's); ours, to tell what the norm does.
 "ncl-linear-plain": the distance of outputs that are not normalised. "-quiet": without noise, as the
 program's configuration files have it (sigma0: 0, which its scripts then do not read); numbers:
-other standard deviations of the noise. "-masked": masks that keep a tenth, as in Table 1; Table 2
+other standard deviations of the noise, the largest the one with the printed number as its variance
+(Sec. 4.2). "-masked": masks that keep a tenth, as in Table 1; Table 2
 does not say. "-pred": with the predictor, and without the BatchNorm, of the program's scripts for
 Figs. 13-15. "-released": the program's protocol, see below.
 """
@@ -143,7 +150,10 @@ PANELS |= {
     f"{name}-released": PANELS[name]
     | {"protocol": "released"}
     | ({"seeds": FEW} if st.MODELS[PANELS[name]["model"]]["loss"] in _SLOW else {})
-    for name in dict.fromkeys(panel for panels in FIGURES.values() for panel in panels)
+    for name in (
+        *dict.fromkeys(panel for panels in FIGURES.values() for panel in panels),
+        *("one-hot-ncl-bn", "one-hot-cl-bn"),
+    )
 }
 """Every panel of a figure or table once more: the model and masks of its caption, all else as the
 authors' program has it."""
