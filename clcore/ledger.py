@@ -180,7 +180,7 @@ def agreement(
 # ----------------------------------------------------------------------------------- the verdict
 
 # From the verdict that a reader must hear of first to the one that says least.
-_ORDER = ("refuted", "corrected", "differs", "blocked", "partial", "reproduced", "holds")
+_ORDER = ("refuted", "differs", "corrected", "blocked", "partial", "reproduced", "holds")
 
 
 def _part_verdict(records: list[dict]) -> str:
@@ -213,7 +213,7 @@ def verdict(records: list[dict]) -> str:
     """The verdict on one claim from all its records (dicts of Record, or {'blocked': reason}).
 
     Each part is judged by itself; the claim gets the part's verdict that a reader must hear first:
-    refuted, corrected, differs, blocked, partial, reproduced, holds. No records: todo.
+    refuted, differs, corrected, blocked, partial, reproduced, holds. No records: todo.
     """
     if not records:
         return "todo"

@@ -1,17 +1,24 @@
 """Tables and curves of ncl's runs as the chapters show them."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
+import torch
 from scipy.stats import t as student
 
+from . import random as cr
+from . import sparse_coding as sc
 from .checks import ncl_run_tables as rt
+from .sparse_panels import configurations
 
 READINGS = {"": "as printed", "-quiet": "without noise"}
 READINGS |= {"-released": "released program", "-half": "half kept, no noise"}
+READINGS |= {"-bn": "BatchNorm", "-bn-quiet": "BatchNorm, no noise"}
+READINGS |= {"-bn-released": "released program, BatchNorm"}
 """Suffixes of panels (`sparse_panels.PANELS`) and what the pages call them."""
 
 
@@ -21,13 +28,16 @@ def curves(
     labels: Mapping[str, str],
     pr: float,
     column: str = "minimum",
+    whole: bool = False,
 ) -> None:
-    """Means of panels over epochs, bands of one standard deviation over runs, one colour a panel.
+    """Means of panels over epochs, one colour a panel, with bands of one standard deviation over
+    runs or, if `whole`, from the least run to the largest.
 
     labels: panel -> name. The abscissa is epochs + 1, so that the start is on a log scale; dotted,
-    the value of a random encoder (the start of the first panel that has one). Panels that are not
-    in `runs` are left out.
+    a random encoder of the panels' sizes (`random_encoder`). Panels that are not in `runs` are
+    left out.
     """
+    starts = {}
     for color, (panel, label) in enumerate(labels.items()):
         rows = runs[(runs.panel == panel) & np.isclose(runs.pr, pr)]
         if rows.empty:
@@ -36,7 +46,13 @@ def curves(
         x = found.index.to_numpy() + 1
         axis.plot(x, found["mean"], color=f"C{color}", label=label)
         band = found["mean"] - found["std"], found["mean"] + found["std"]
+        if whole:
+            band = rows.groupby("epoch")[column].min(), rows.groupby("epoch")[column].max()
         axis.fill_between(x, *band, color=f"C{color}", alpha=0.2, linewidth=0)
+        if column != "loss":
+            starts.setdefault(random_encoder(panel, column), f"C{color}")
+    for value, color in starts.items():
+        axis.axhline(value, color=color if len(starts) > 1 else "0.5", ls=":", lw=1)
     axis.set_xscale("log")
 
 
@@ -63,7 +79,6 @@ def grid(
             curves(axis, runs, {p + suffix: name for p, name in labels.items()}, pr, column)
             axis.set_title(f"{reading}, Pr = {pr:g}")
             if column != "loss":
-                axis.axhline(random_encoder(runs), color="0.5", ls=":", lw=1)
                 axis.set_ylim(0, 1.02)
     for axis in axes[-1]:
         axis.set_xlabel("epochs + 1")
@@ -74,9 +89,42 @@ def grid(
     return figure
 
 
-def random_encoder(runs: pd.DataFrame) -> float:
-    """Minimum max-cosine of untrained CL-basic encoders, m = p = 50, d = 10."""
-    return float(rt.at(runs, "cl-basic", last=False).minimum.mean())
+def measures(
+    runs: pd.DataFrame, labels: Mapping[str, str], prs: tuple[float, ...] = (0.1, 0.2, 0.3)
+) -> plt.Figure:
+    """The four panels of ncl's figures, a row a Pr(sparse): Minimum, Median and Maximum max-cosine
+    and loss; bands from the least run to the largest."""
+    columns = ("minimum", "median", "maximum", "loss")
+    size = (10, 0.6 + 2.1 * len(prs))
+    figure, axes = plt.subplots(len(prs), 4, figsize=size, sharex=True, squeeze=False)
+    for row, pr in zip(axes, prs, strict=True):
+        for axis, column in zip(row, columns, strict=True):
+            curves(axis, runs, labels, pr, column, whole=True)
+            if column != "loss":
+                axis.set_ylim(0, 1.02)
+        row[0].set_ylabel(f"Pr = {pr:g}")
+    for axis, column in zip(axes[0], columns, strict=True):
+        axis.set_title("loss" if column == "loss" else f"{column.capitalize()} max-cosine")
+    for axis in axes[-1]:
+        axis.set_xlabel("epochs + 1")
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=5, fontsize="small")
+    return figure
+
+
+@cache
+def _random(m: int, p: int, d: int, draws: int = 400) -> dict[str, float]:
+    atoms, start = cr.split(cr.key(0))
+    cosines = torch.func.vmap(
+        lambda a, b: sc.max_cosine(sc.random_start(b, m, p, d), sc.dictionary(a, p, d))
+    )(cr.split(atoms, draws), cr.split(start, draws))
+    return {k: float(v.mean()) for k, v in sc.summary(cosines).items()}
+
+
+def random_encoder(panel: str, column: str = "minimum") -> float:
+    """Mean Minimum (median, maximum) max-cosine of random encoders of the sizes of a panel."""
+    c = configurations(panel, seeds=[0])[0]
+    return _random(c["m"], c["p"], c["d"])[column]
 
 
 def cells(runs: pd.DataFrame, claim: str, readings: Sequence[str] = ("", "-quiet")) -> pd.DataFrame:

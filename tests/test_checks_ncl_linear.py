@@ -15,6 +15,7 @@ CORRECTED = {
     ("ncl/thm2-exp", "expansion"),
     ("ncl/thm2-lam0", "the value"),
     ("ncl/cor1", "p > d"),
+    ("ncl/thm2-c1", "c <= lambda"),
 }
 
 

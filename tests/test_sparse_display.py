@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from clcore import random
+from clcore import sparse_coding as sc
 from clcore import sparse_display as display
 from clcore import sparse_panels as sp
 from clcore.checks import ncl_run_tables as rt
@@ -28,7 +30,8 @@ def test_curves_show_means_and_bands_and_leave_out_what_is_missing():
     runs = made({("cl-basic", 0.1): (0.6, 0.8), ("cl-basic", 0.2): (0.1, 0.1)})
     figure, axis = plt.subplots()
     display.curves(axis, runs, {"ncl-basic": "NCL", "cl-basic": "CL"}, 0.1)
-    (line,) = axis.get_lines()
+    line, random = axis.get_lines()
+    assert random.get_ydata()[0] == display.random_encoder("cl-basic")
     assert line.get_label() == "CL" and line.get_color() == "C1"
     assert line.get_xdata().tolist() == [1, 11]
     assert line.get_ydata().tolist() == pytest.approx([0.25, 0.7])
@@ -39,6 +42,38 @@ def test_curves_show_means_and_bands_and_leave_out_what_is_missing():
     plt.close(figure)
 
 
+def test_each_size_has_its_own_random_encoder():
+    """Dotted, in the colour of its panel where the sizes of a figure differ."""
+    runs = made({("fig13", 0.1): (0.6, 0.8), ("fig14", 0.1): (0.1, 0.1)})
+    figure, axis = plt.subplots()
+    display.curves(axis, runs, {"fig13": "m = 10", "fig14": "p = 20"}, 0.1, "median")
+    levels = {line.get_ydata()[0]: line.get_color() for line in axis.get_lines()[2:]}
+    assert levels == {
+        display.random_encoder("fig13", "median"): "C0",
+        display.random_encoder("fig14", "median"): "C1",
+    }
+    plt.close(figure)
+    keys = random.split(random.key(5), 300)
+    many = [
+        float(sc.max_cosine(sc.random_start(b, 10, 50, 10), sc.dictionary(a, 50, 10)).min())
+        for a, b in (random.split(key) for key in keys)
+    ]
+    error = 5 * np.std(many) / 300**0.5
+    assert display.random_encoder("fig13") == pytest.approx(np.mean(many), abs=error)
+
+
+def test_measures_are_the_four_panels_of_a_figure():
+    runs = made({("fig13", 0.1): (0.6, 0.8)})
+    figure = display.measures(runs, {"fig13": "rows"}, prs=(0.1,))
+    titles = [axis.get_title() for axis in figure.axes]
+    assert titles == ["Minimum max-cosine", "Median max-cosine", "Maximum max-cosine", "loss"]
+    corners = figure.axes[0].collections[0].get_paths()[0].vertices
+    at_end = corners[corners[:, 0] == 11, 1]
+    assert (at_end.min(), at_end.max()) == pytest.approx((0.6, 0.8))  # from run to run
+    assert len(figure.axes[3].get_lines()) == 1  # a loss has no random encoder
+    plt.close(figure)
+
+
 def test_a_grid_has_a_row_a_reading():
     runs = made({("cl-basic", 0.1): (0.6, 0.8), ("cl-basic-quiet", 0.1): (0.9, 0.9)})
     figure = display.grid(runs, {"cl-basic": "CL"}, prs=(0.1,))
@@ -46,7 +81,7 @@ def test_a_grid_has_a_row_a_reading():
     assert upper.get_title() == "as printed, Pr = 0.1" and "without noise" in lower.get_title()
     assert upper.get_lines()[0].get_ydata()[-1] == pytest.approx(0.7)
     assert lower.get_lines()[0].get_ydata()[-1] == pytest.approx(0.9)
-    assert lower.get_lines()[1].get_ydata()[0] == display.random_encoder(runs) == 0.25
+    assert lower.get_lines()[1].get_ydata()[0] == display.random_encoder("cl-basic")
     plt.close(figure)
     alone = display.grid(runs[runs.panel == "cl-basic"], {"cl-basic": "CL"}, prs=(0.1, 0.2))
     assert [axis.get_title()[:10] for axis in alone.axes] == ["as printed"] * 2

@@ -295,17 +295,28 @@ def thm2_c1(draws: int, seed: int) -> Iterator[Check]:
         note=r"$\eta\le0.01$, $\sigma_0\le2$.",
     )
     share = rng.uniform(0.01, 0.99, n)
+    small = of_limit(rng, 0 * share, rate=0.01)
+    over = {"1.2 times the limit": best(of_limit(rng, 0 * share + 1.2)) - 1}
+    yield check(
+        worst(small) - 1,
+        0.0,
+        over,
+        part="c <= lambda",
+        draws=n,
+        note="The proof takes this from a rate far below 1 alone.",
+        counterexample=r"$\eta=0.01$, $\lambda=10^{-4}$: $c/\lambda$ is at least "
+        f"{best(small):.1f} and up to {worst(small):.0f} in {n} draws of $\\alpha\\in(0.3,0.9)$, "
+        r"$p_z\in(0.05,0.45)$, $\sigma_0\in(0.1,1)$",
+    )
     yield check(
         worst(of_limit(rng, share)) - 1,
         0.0,
-        {
-            "1.2 times the limit": best(of_limit(rng, 0 * share + 1.2)) - 1,
-            "eta = 0.01 at lambda = 1e-4": best(of_limit(rng, 0 * share, rate=0.01)) - 1,
-        },
+        over | {"eta = 0.01 at lambda = 1e-4": best(small) - 1},
         part="c <= lambda",
         draws=n,
-        note=r"$\eta_t\ll1$ read as $\eta_t<\lambda_t/[2\alpha^2(2p_z+\sigma_0^2)]$, which depends "
-        r"on $\lambda_t$; a bound on $\eta_t$ alone does not do.",
+        form="corrected",
+        correction=r"$\eta_t\le\lambda_t/[2\alpha^2(2p_z+\sigma_0^2)]$: small against $\lambda_t$, "
+        "as Theorem 2 has it",
     )
     c, lam = rng.uniform(1e-3, 0.999, (2, n, 7))
     mixed = scalars(c, lam)[0][:, 1:]

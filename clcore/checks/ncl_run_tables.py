@@ -41,6 +41,9 @@ OTHERS = {
     "-quiet": "without noise in the data",
     "-half": "masks that keep a half, and no noise in the data",
     "-released": "the released program's protocol",
+    "-bn": "BatchNorm in the encoder",
+    "-bn-quiet": "BatchNorm in the encoder, and no noise in the data",
+    "-bn-released": "the released program's protocol, with BatchNorm in the encoder",
 }
 """Suffix of a panel's name -> how it differs from the print."""
 
@@ -126,6 +129,17 @@ def swapped(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def by_pr(rows: pd.DataFrame, column: str) -> dict[float, np.ndarray]:
     """Pr(sparse) -> values of a column, in the order of the seeds."""
     return {p: g.sort_values("seed")[column].to_numpy() for p, g in rows.groupby(rows.pr.round(3))}
+
+
+def leads(
+    runs: pd.DataFrame, high: str, low: str, column: str = "minimum"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean of panel `high` less that of `low` at the end, one a Pr(sparse) that both have; and the
+    same with every other run exchanged."""
+    sides = [by_pr(at(runs, panel), column) for panel in (high, low)]
+    pairs = [(sides[0][p], sides[1][p]) for p in sorted(set(sides[0]) & set(sides[1]))]
+    mixed = [swapped(*pair) for pair in pairs]
+    return tuple(np.array([x.mean() - y.mean() for x, y in each]) for each in (pairs, mixed))
 
 
 def ahead(

@@ -336,7 +336,8 @@ def def3(draws: int, seed: int) -> Iterator[Check]:
         draws=n,
         part="noise of variance log d / d",
         note="Sec. 4.1 makes log d / d the standard deviation of all experiments; the runs of "
-        'protocol "paper" take that, since N(0, 0.48^2) in 50 coordinates is 11 times the signal.',
+        f'protocol "paper" take that. As a variance it gives the noise {50 * stated_variance:.1f} '
+        f"times the energy of one feature, and the latents have {10 * nominal:.1f} at beta = 0.1.",
     )
 
 
