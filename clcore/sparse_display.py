@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,28 +30,32 @@ def curves(
     pr: float,
     column: str = "minimum",
     whole: bool = False,
+    dashed: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Means of panels over epochs, one colour a panel, with bands of one standard deviation over
     runs or, if `whole`, from the least run to the largest.
 
-    labels: panel -> name. The abscissa is epochs + 1, so that the start is on a log scale; dotted,
+    labels: panel -> name; dashed: panel -> another one, in whose colour it is drawn, dashed. The
+    abscissa is epochs + 1, so that the start is on a log scale; dotted,
     a random encoder of the panels' sizes (`random_encoder`). Panels that are not in `runs` are
     left out.
     """
+    colors = {p: f"C{k}" for k, p in enumerate(p for p in labels if p not in dashed)}
     starts = {}
-    for color, (panel, label) in enumerate(labels.items()):
+    for panel, label in labels.items():
+        color, style = colors[dashed.get(panel, panel)], "--" if panel in dashed else "-"
         rows = runs[(runs.panel == panel) & np.isclose(runs.pr, pr)]
         if rows.empty:
             continue
         found = rows.groupby("epoch")[column].agg(["mean", "std"]).fillna(0.0)
         x = found.index.to_numpy() + 1
-        axis.plot(x, found["mean"], color=f"C{color}", label=label)
+        axis.plot(x, found["mean"], style, color=color, label=label)
         band = found["mean"] - found["std"], found["mean"] + found["std"]
         if whole:
             band = rows.groupby("epoch")[column].min(), rows.groupby("epoch")[column].max()
-        axis.fill_between(x, *band, color=f"C{color}", alpha=0.2, linewidth=0)
+        axis.fill_between(x, *band, color=color, alpha=0.2, linewidth=0)
         if column != "loss":
-            starts.setdefault(random_encoder(panel, column), f"C{color}")
+            starts.setdefault(random_encoder(panel, column), color)
     for value, color in starts.items():
         axis.axhline(value, color=color if len(starts) > 1 else "0.5", ls=":", lw=1)
     axis.set_xscale("log")
@@ -62,6 +67,7 @@ def grid(
     prs: tuple[float, ...] = (0.1, 0.2, 0.3),
     column: str = "minimum",
     height: float = 5.2,
+    dashed: Mapping[str, str] = MappingProxyType({}),
 ) -> plt.Figure:
     """Curves of the same panels: a row a reading (READINGS) that was run, a column a Pr(sparse)."""
     known = set(runs.panel)
@@ -75,8 +81,10 @@ def grid(
         squeeze=False,
     )
     for row, (suffix, reading) in zip(axes, readings.items(), strict=True):
+        named = {p + suffix: name for p, name in labels.items()}
+        of = {p + suffix: other + suffix for p, other in dashed.items()}
         for axis, pr in zip(row, prs, strict=True):
-            curves(axis, runs, {p + suffix: name for p, name in labels.items()}, pr, column)
+            curves(axis, runs, named, pr, column, dashed=of)
             axis.set_title(f"{reading}, Pr = {pr:g}")
             if column != "loss":
                 axis.set_ylim(0, 1.02)
@@ -90,7 +98,10 @@ def grid(
 
 
 def measures(
-    runs: pd.DataFrame, labels: Mapping[str, str], prs: tuple[float, ...] = (0.1, 0.2, 0.3)
+    runs: pd.DataFrame,
+    labels: Mapping[str, str],
+    prs: tuple[float, ...] = (0.1, 0.2, 0.3),
+    dashed: Mapping[str, str] = MappingProxyType({}),
 ) -> plt.Figure:
     """The four panels of ncl's figures, a row a Pr(sparse): Minimum, Median and Maximum max-cosine
     and loss; bands from the least run to the largest."""
@@ -99,7 +110,7 @@ def measures(
     figure, axes = plt.subplots(len(prs), 4, figsize=size, sharex=True, squeeze=False)
     for row, pr in zip(axes, prs, strict=True):
         for axis, column in zip(row, columns, strict=True):
-            curves(axis, runs, labels, pr, column, whole=True)
+            curves(axis, runs, labels, pr, column, whole=True, dashed=dashed)
             if column != "loss":
                 axis.set_ylim(0, 1.02)
         row[0].set_ylabel(f"Pr = {pr:g}")

@@ -48,6 +48,10 @@ def test_each_size_has_its_own_random_encoder():
     figure, axis = plt.subplots()
     display.curves(axis, runs, {"fig13": "m = 10", "fig14": "p = 20"}, 0.1, "median")
     levels = {line.get_ydata()[0]: line.get_color() for line in axis.get_lines()[2:]}
+    display.curves(axis, runs, {"fig13": "a", "fig14": "b"}, 0.1, dashed={"fig14": "fig13"})
+    *_, first, second, _, _ = axis.get_lines()
+    assert (first.get_color(), first.get_linestyle()) == ("C0", "-")
+    assert (second.get_color(), second.get_linestyle()) == ("C0", "--")
     assert levels == {
         display.random_encoder("fig13", "median"): "C0",
         display.random_encoder("fig14", "median"): "C1",
