@@ -294,6 +294,23 @@ def test_curve_by_hand():
     assert c.apart() == 0
 
 
+def test_what_training_does_to_filters_by_hand():
+    end = nets(noise=0.0)
+    start = end.assign(
+        epoch=0, **{f"{m}_{layer}": 10.0 for layer in LAYERS for m in filters.MEASURES}
+    )
+    end["tv_conv1"] = 11.0 + end.seed  # of seeds 0, 1, 2: +0.1, +0.2, +0.3
+    table = pd.concat([start, end])
+    found = filters.trained(table).set_index(["layer", "measure"])
+    assert len(found) == 27
+    assert found.loc[("conv1", "tv")].to_list() == pytest.approx([0.2, 0.1 / 3**0.5])
+    assert found.loc[("layer4.1", "norm")].to_list() == pytest.approx([-0.8, 0])
+    lost = (table.seed == 2) & (table.epoch > 0) & (table.jitter == 0.5)
+    table.loc[lost, ["diverged", "tv_conv1"]] = [True, np.nan]
+    found = filters.trained(table).set_index(["layer", "measure"])
+    assert found.loc[("conv1", "tv")].change == pytest.approx(0.2)
+
+
 def test_one_seed_is_refused():
     with pytest.raises(ValueError, match="expected two seeds with all levels of the jitter curve"):
         filters.curve(filters.curves(nets(seeds=1)), "jitter")
