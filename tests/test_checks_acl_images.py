@@ -85,13 +85,17 @@ def runs(leads=LEADS, dataset="cifar10-jpeg", epochs=(0, 10, 20), seeds=5, **oth
     return pd.DataFrame(rows)
 
 
+LABEL = "made up"
+
+
 def records(table):
     book = ledger.Ledger("any")
-    return book.run(images.beside(table), draws=1, seed=0), book
+    return book.run(images.beside({LABEL: table}), draws=1, seed=0), book
 
 
 def parts(table):
-    return {(r.claim, r.part, r.form): r for r in records(table)[0]}
+    found = records(table)[0]
+    return {(r.claim, r.part.removesuffix(f", {LABEL}"), r.form): r for r in found}
 
 
 def register():
@@ -129,6 +133,42 @@ def test_runs_without_any_difference_are_seen_to_have_none():
 )
 def test_other_runs_fail(loss, lead, claim, part):
     assert not parts(runs(LEADS | {loss: lead}))[claim, part, "printed"].passed
+
+
+def test_controls_on_recorded_runs_fail_by_far():
+    folder = paths.root() / "data" / "recorded" / "1-minmax-images"
+    table = pd.read_csv(folder / "cifar10-jpeg-cpu.csv")
+    paired = {"before and after exchanged by chance within each seed", images.EXCHANGED}
+    found = [c for c in records(table)[0] if paired & set(c.control)]
+    assert len(found) == 4
+    for c in found:
+        assert max(map(abs, c.control.values())) < c.bound / 2, c.part
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 4, 5])
+@pytest.mark.parametrize("lead", [0.0, 3.0])
+def test_exchanged_labels_fail_for_any_number_of_seeds(seeds, lead):
+    table = runs(dict.fromkeys(LEADS, lead) | {"infonce": 0.0}, seeds=seeds)
+    for check in (images.num14({LABEL: table}), images.num15({LABEL: table})):
+        assert [ledger.judge(c) in (True, False) for c in check]
+
+
+def test_both_blocks_are_judged_at_once():
+    sides = {"one": runs(), "two": runs(LEADS | {"direct": -0.8}, dataset="stl10")}
+    found = ledger.Ledger("any").run(images.beside(sides), draws=1, seed=0)
+    passed = {(r.claim, r.part): r.passed for r in found}
+    assert passed["acl/num16", "runs: above InfoNCE, one"]
+    assert not passed["acl/num16", "runs: above InfoNCE, two"]
+    assert {"acl/tab2a", "acl/tab2b"} <= {r.claim for r in found}
+
+
+def test_the_correction_names_runs_that_differ():
+    key = ("acl/num15", "printed cells: comparable to InfoNCE or better", "corrected")
+    assert "Not so elsewhere" not in parts(runs(LEADS | {"square": -1.0}))[key].note
+    record = parts(runs(LEADS | {"inverse": -9.0, "square": 2.0}))[key]
+    assert record.correction.startswith("In the cells of Table 2: ")
+    assert "inverse, γ = 2: -9.0" in record.note and "square: +" in record.note
+    assert "10,000 images, 20 epochs" in record.note
 
 
 def test_gaps_are_paired_and_carry_their_sign():
@@ -252,6 +292,23 @@ def test_curve_by_hand():
     assert c.best() == 3
     assert c.ratios()[:, 3] == pytest.approx(1.1)
     assert c.apart() == 0
+
+
+def test_what_training_does_to_filters_by_hand():
+    end = nets(noise=0.0)
+    start = end.assign(
+        epoch=0, **{f"{m}_{layer}": 10.0 for layer in LAYERS for m in filters.MEASURES}
+    )
+    end["tv_conv1"] = 11.0 + end.seed  # of seeds 0, 1, 2: +0.1, +0.2, +0.3
+    table = pd.concat([start, end])
+    found = filters.trained(table).set_index(["layer", "measure"])
+    assert len(found) == 27
+    assert found.loc[("conv1", "tv")].to_list() == pytest.approx([0.2, 0.1 / 3**0.5])
+    assert found.loc[("layer4.1", "norm")].to_list() == pytest.approx([-0.8, 0])
+    lost = (table.seed == 2) & (table.epoch > 0) & (table.jitter == 0.5)
+    table.loc[lost, ["diverged", "tv_conv1"]] = [True, np.nan]
+    found = filters.trained(table).set_index(["layer", "measure"])
+    assert found.loc[("conv1", "tv")].change == pytest.approx(0.2)
 
 
 def test_one_seed_is_refused():

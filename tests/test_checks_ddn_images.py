@@ -170,6 +170,16 @@ def test_pairs_are_over_seeds_and_leave_out_diverged_runs():
         checks.paired(table[table.seed == 0], "exact", "nce", 100)
 
 
+def test_controls_on_recorded_runs_fail_by_far(shares):
+    folder = paths.root() / "data" / "recorded" / "4-dual-networks-images"
+    table = pd.read_csv(folder / "cifar10-jpeg-cpu.csv")
+    records = ledger.Ledger("any").run(checks.beside({LABEL: table}, shares), 6, 3)
+    found = [r for r in records if checks.EXCHANGED in r.control]
+    assert len(found) == 4
+    for r in found:
+        assert abs(r.control[checks.EXCHANGED]) < r.bound / 2, r.part
+
+
 def test_words_follow_the_interval():
     row = checks.paired(runs(), "exact", "nce", 100)
     assert "no difference seen" in checks.said(row)

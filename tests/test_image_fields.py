@@ -300,6 +300,12 @@ def test_interval_is_the_paired_one():
     assert checks.ratio(0 * differences).tolist() == [0, 0]
 
 
+def test_rougher_filters_are_recorded_as_a_failure_and_not_refused():
+    made = tables(runs(crop_tv=14.0))
+    found = [c for c in checks.fig13(*made) if c.part.startswith("less total variation")]
+    assert [ledger.judge(c) for c in found] == [False, False]
+
+
 def test_missing_arm_says_so():
     with pytest.raises(ValueError, match="expected runs of crop under 'paper', got none"):
         list(checks.fig13(*tables(runs().query("arm != 'crop'"))))
@@ -320,6 +326,9 @@ def test_recorded_runs_carry_the_figures():
     assert len(ends) == made[["arm", "protocol", "seed", "field"]].drop_duplicates().shape[0]
     for c in (*checks.fig12(made, ends), *checks.fig13(made, ends)):
         assert ledger.judge(c) and c.evidence == "protocol", c.part
+        assert max(c.control.values()) < 0.6 * c.bound, c.part
+        if "pixels" not in "".join(c.control):
+            assert checks.EXCHANGED in c.control
 
 
 def test_false_negatives_by_enumeration():

@@ -137,6 +137,9 @@ def test_stl10(place, labels_first):
     without = image_sets.load("small", "unlabeled")
     assert np.array_equal(without.pixels, x[:3])
     assert (without.labels == -1).all()
+    both = image_sets.load("small", "train+unlabeled")
+    assert np.array_equal(both.pixels, np.concatenate([x, x[:3]]))
+    assert both.labels.tolist() == [*y, -1, -1, -1]
 
 
 def folder_members(n=3):

@@ -45,6 +45,16 @@ def test_grid(digits, tmp_path, monkeypatch):
         grid(*digits, [TINY, dataclasses.replace(TINY, epochs=5)])
 
 
+def test_faster_settings_are_for_gpus_and_change_nothing_else():
+    assert pretraining.faster("auto", "cpu") == pretraining.faster("no", "cuda") == {}
+    on = {"mixed": True, "channels_last": True}
+    assert pretraining.faster("auto", "cuda:1") == pretraining.faster("yes", "cpu") == on
+    fast = dataclasses.replace(TINY, **on)
+    assert pretraining.checkpoint_name(fast) != pretraining.checkpoint_name(TINY)
+    with pytest.raises(ValueError, match="fast: expected one of auto, yes, no, got 'on'"):
+        pretraining.faster("on", "cpu")
+
+
 def test_two_processes_have_the_curve_of_one(digits, tmp_path):
     texts = "loss=exact-noise epochs=2 batch=32 images=96 width=4 hidden=8 out=8 stem=small"
     own = [*texts.split(), "optimizer=sgd", "lr=1e-3", "recipe={size: 8, jitter: [0.4, 0.4, 0, 0]}"]

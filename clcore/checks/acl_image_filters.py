@@ -22,7 +22,7 @@ from ..resnet import ResNet, first_convolutions
 from . import reference as ref
 from .acl_images import called
 
-EPOCHS, LEVELS, SEEDS, WIDTH = 300, 5, 3, 64
+EPOCHS, LEVELS, SEEDS, WIDTH, IMAGES = 300, 5, 3, 64, 105_000
 CURVES = ("jitter", "gray")
 MEASURES = ("tv", "unit", "norm")
 SHUFFLES = 200
@@ -191,6 +191,19 @@ def curves(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([jitter, gray], ignore_index=True)
 
 
+def trained(runs: pd.DataFrame) -> pd.DataFrame:
+    """What training does to each layer and measure, from rows of `pretraining.grid` that have
+    epoch 0: columns layer, measure, change (end over start of a run, minus 1; mean over the runs of
+    a seed, then over seeds) and error (standard error over seeds). Diverged runs are left out."""
+    key = ["seed", "jitter", "gray"]
+    kept = runs[~runs.diverged.astype(bool)].set_index(key)
+    names = {f"{m}_{layer}": (layer, m) for layer in layers(runs) for m in MEASURES}
+    start, end = (kept.loc[kept.epoch == e, [*names]] for e in (0, runs.epoch.max()))
+    each = (end / start - 1).groupby("seed").mean()
+    rows = [(*names[c], each[c].mean(), each[c].sem()) for c in names]
+    return pd.DataFrame(rows, columns=["layer", "measure", "change", "error"])
+
+
 def layers(runs: pd.DataFrame) -> list[str]:
     return [name.removeprefix("tv_") for name in runs.columns if name.startswith("tv_")]
 
@@ -200,7 +213,7 @@ def evidence(runs: pd.DataFrame) -> str:
     and seeds that the ledger asks for."""
     full = (
         set(runs.dataset) == {"stl10"}
-        and runs.images.min() >= 105_000
+        and runs.images.min() >= IMAGES
         and runs.width.min() >= WIDTH
         and runs.epoch.min() >= EPOCHS
         and runs.groupby("curve")["level"].nunique().min() >= LEVELS

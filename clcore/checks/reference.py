@@ -6,10 +6,12 @@ Leading axes of arrays are draws unless said otherwise; alpha is [..., n, n], ze
 """
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from scipy.optimize import minimize
 
@@ -255,6 +257,37 @@ def least(broken: dict[str, list[Array]]) -> dict[str, float]:
 def pooled(broken: dict[str, list[Array]]) -> dict[str, float]:
     """The controls, where some setting or draw lets one through: the median over all of them."""
     return {name: float(np.median(np.concatenate(values))) for name, values in broken.items()}
+
+
+# -------------------------------------------------------------------- comparisons paired over seeds
+
+
+def relabelled(
+    table: pd.DataFrame,
+    column: str,
+    labels: Sequence[Any],
+    statistic: Callable[[pd.DataFrame], float],
+    draws: int = 31,
+) -> float:
+    """The control of a comparison that is paired over seeds: the median of `statistic` over copies
+    of the table in which the labels of `column` are permuted by chance within each seed, the same
+    way in all its rows. Rows of other labels are left out.
+
+    It is a permutation test's middle, and passes only if the statistic does not rest on the labels.
+    Many draws, because a single one can pass by chance where nothing differs; an odd number.
+    """
+    rng = generator("relabelled", 0)
+    table = table[table[column].isin(labels)]
+    seeds, old = sorted(table.seed.unique()), list(labels)
+    found = []
+    for _ in range(draws):
+        order = {seed: rng.permutation(len(old)) for seed in seeds}
+        new = [
+            old[order[seed][old.index(label)]]
+            for seed, label in zip(table.seed, table[column], strict=True)
+        ]
+        found.append(statistic(table.assign(**{column: new})))
+    return float(np.median(found))
 
 
 # ------------------------------------------------------------------------ generic convex solvers
