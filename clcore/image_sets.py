@@ -74,14 +74,23 @@ def load(name: str, split: str = "train") -> ImageSet:
 def folder(path: Path | str, split: str = "train", gray: bool = False) -> ImageSet:
     """A folder of images of one size, `<split>/<class>/<name>.jpg` or `.png`.
 
-    Nothing vouches for its content: results carry the folder's name as their label. Raises
-    DataError when there are none, or one is empty, unreadable or of another size.
+    The classes of every split are those of `train`, so that a label means the same in all; where
+    there is no `train`, the split's own. Nothing vouches for the content: results carry the
+    folder's name as their label. Raises DataError when there are no images, or one is empty,
+    unreadable, of another size, or of a class that `train` does not have.
     """
     path = Path(path).resolve()
     names = decode.listing(path, split)
-    classes = sorted({name.split("/")[1] for name in names})
+    own = decode.class_names(names)
+    classes = decode.class_names(decode.listing(path, "train")) if (path / "train").is_dir() else own
+    if strange := sorted(set(own) - set(classes)):
+        raise DataError(
+            f"{path / split}: expected the classes of train ({', '.join(classes)}), got also "
+            f"{', '.join(strange)}; rename them, or put images of them into train, too"
+        )
     content = (p for n in names for p in (n.encode(), sha256((path / n).read_bytes()).encode()))
-    place = _place(path.name, split, [str(gray).encode(), *content])
+    # The classes count too: they decide the labels.
+    place = _place(path.name, split, [str(gray).encode(), repr(classes).encode(), *content])
     if not place.exists():
         first = decode.image((path / names[0]).read_bytes(), str(path / names[0]))
         shape = (1, *first.shape[1:]) if gray else first.shape

@@ -174,6 +174,12 @@ def _labelled(images: ImageSet) -> ImageSet:
 
 
 def _check(train: ImageSet, test: ImageSet, s: Settings, record: Sequence[int]) -> None:
+    if train.classes != test.classes:
+        raise ValueError(
+            f"expected the same classes in both splits, for a label is a place among them: "
+            f"{train.label} ({train.split}) has {', '.join(train.classes)}; {test.label} "
+            f"({test.split}) has {', '.join(test.classes)}"
+        )
     require_labels(train, unlabelled=True)
     require_labels(test)
     if (train.labels < 0).all():

@@ -195,6 +195,27 @@ def test_any_folder(place, tmp_path, gray):
     assert not np.array_equal(again.pixels, found.pixels)
 
 
+def test_classes_of_a_folder_are_those_of_its_training_images(place, tmp_path):
+    place("idx", {}, [1, 1, 1], {})
+
+    def put(*names):
+        for name in names:
+            path = tmp_path / "mine" / name / "0.png"
+            path.parent.mkdir(parents=True)
+            path.write_bytes(jpeg(draw(1, 8, 8, 3)[0][0]))
+
+    put("test/a", "test/b", "test/d")
+    assert image_sets.folder(tmp_path / "mine", "test").labels.tolist() == [0, 1, 2]
+    put("train/a", "train/b", "train/c", "train/d")
+    train, test = (image_sets.folder(tmp_path / "mine", split) for split in ("train", "test"))
+    assert train.classes == test.classes == ("a", "b", "c", "d")
+    assert test.labels.tolist() == [0, 1, 3]  # not as it was decoded before
+    put("test/zebra")
+    told = r"mine/test: expected the classes of train \(a, b, c, d\), got also zebra; rename"
+    with pytest.raises(DataError, match=told):
+        image_sets.folder(tmp_path / "mine", "test")
+
+
 def test_embedded():
     train, test = image_sets.load("digits"), image_sets.load("digits", "test")
     assert train.pixels.shape == (1438, 1, 8, 8) and len(test) == 359

@@ -146,6 +146,12 @@ def test_record_and_labels(digits):
         quiet((wrong, digits[1]), dataclasses.replace(TINY, images=None))
 
 
+def test_splits_number_the_same_classes(digits):
+    fewer = dataclasses.replace(digits[1], classes=digits[1].classes[:-1])
+    with pytest.raises(ValueError, match=r"the same classes in both splits.*8, 9; .* 7, 8$"):
+        quiet((digits[0], fewer))
+
+
 def test_images_without_labels_train_but_are_not_evaluated(digits):
     labels = digits[0].labels.copy()
     labels[::2] = -1
