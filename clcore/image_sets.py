@@ -82,7 +82,9 @@ def folder(path: Path | str, split: str = "train", gray: bool = False) -> ImageS
     path = Path(path).resolve()
     names = decode.listing(path, split)
     own = decode.class_names(names)
-    classes = decode.class_names(decode.listing(path, "train")) if (path / "train").is_dir() else own
+    classes = (
+        decode.class_names(decode.listing(path, "train")) if (path / "train").is_dir() else own
+    )
     if strange := sorted(set(own) - set(classes)):
         raise DataError(
             f"{path / split}: expected the classes of train ({', '.join(classes)}), got also "
