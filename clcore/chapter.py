@@ -4,6 +4,7 @@ import math
 import os
 import platform
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -37,6 +38,7 @@ class Chapter:
     parameters: dict[str, Any]
     device: torch.device
     ledger: Ledger
+    checkpoints: Path | None = None  # the folder for them, when this chapter is to see to it
     began: float = field(default_factory=time.perf_counter)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
@@ -53,12 +55,12 @@ class Chapter:
         return {"smoke": smoke, "book": book, "paper": paper}[self.profile]
 
     def checkpoint(self, name: str) -> Path | None:
-        """Where a long training keeps its state, or None outside a build.
+        """Where a long training keeps its state, or None.
 
-        The build gives each state of notebook and code a folder of its own, so that a training is
-        never resumed with another loss than the one it was begun with.
+        In the folder $CLCORE_CHECKPOINTS, which a build sets; without it, in the `paper` profile,
+        in the one that a build would set, which `close` removes.
         """
-        folder = os.environ.get("CLCORE_CHECKPOINTS")
+        folder = os.environ.get("CLCORE_CHECKPOINTS") or self.checkpoints
         return Path(folder) / f"{name}.pt" if folder else None
 
     def record(self, name: str, table: "pd.DataFrame") -> None:
@@ -129,7 +131,8 @@ class Chapter:
         return out
 
     def close(self) -> None:
-        """Show the provenance, and the claims of this chapter that nothing has checked."""
+        """Show the provenance, and the claims of this chapter that nothing has checked; remove the
+        checkpoints that are its own."""
         facts = self.provenance()
         todo = self.ledger.todo(keys.claimed(paths.root() / "chapters" / f"{self.name}.ipynb"))
         rows = "".join(
@@ -143,6 +146,8 @@ class Chapter:
         )
         text = "\n".join([*(f"{k}: {v}" for k, v in facts.items()), rest])
         _display(html, text, PROVENANCE_MIME, facts)
+        if self.checkpoints:
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
 
 
 def start(name: str, namespace: dict[str, Any]) -> Chapter:
@@ -173,7 +178,11 @@ def start(name: str, namespace: dict[str, Any]) -> Chapter:
     parameters = validate(given, declared, name)
     device = torch.device(check_device(parameters["device"]))
     ledger = Ledger(name, show=lambda h, t, r: _display(h, t, RECORDS_MIME, r))
-    here = Chapter(name, parameters, device, ledger)
+    folder = None
+    if parameters["profile"] == "paper" and not os.environ.get("CLCORE_CHECKPOINTS"):
+        notebook = paths.root() / "chapters" / f"{name}.ipynb"
+        folder = keys.checkpoints(notebook, parameters | {"device": str(device)})
+    here = Chapter(name, parameters, device, ledger, folder)
     shell = _shell()
     if shell is not None:
         shell.events.register("pre_run_cell", lambda info: ledger.start_clock())
