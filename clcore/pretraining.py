@@ -19,7 +19,7 @@ import math
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -37,6 +37,7 @@ from . import augmentations as aug
 from . import image_sets, processes
 from . import random as cr
 from .checkpoint import Stopped
+from .configs import out_of_memory
 from .evaluation import NEIGHBOURS, features, knn, linear_probe, require_labels
 from .files import write_atomic
 from .filter_variation import total_variation
@@ -107,6 +108,8 @@ def _read(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
     except FileNotFoundError:
         raise ValueError(f"{path} is not there; `run` with checkpoint={path} makes it") from None
     except Exception as error:  # whatever a damaged archive raises, the answer is the same
+        if out_of_memory(error):
+            raise
         raise ValueError(
             f"{path} is no checkpoint of a pretraining run, or damaged ({type(error).__name__}); "
             "delete it, and the run starts over"
@@ -265,9 +268,16 @@ def run(
     path = None if checkpoint is None else Path(checkpoint)
     train = _subset(train, settings.images)
     _check(train, test, settings, record)
-    with _memory(settings, device, path):
+    loop = None
+    try:
         loop = _Loop(train, test, settings, record, device, path)
         loop.go(stop_after, checkpoint_every, progress)
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        raise OutOfMemory(
+            f"{device} is out of memory ({error!s:.100}): {_advice(loop, path, train, settings)}"
+        ) from error
     rows = [
         row
         for row in loop.state.rows
@@ -314,10 +324,11 @@ class _Loop:
     def _save(self) -> None:
         if self.saved == self._progress():
             return
-        self.saved, now = self._progress(), time.monotonic()
+        now = time.monotonic()
         self.state.seconds += now - self.lap
         self.state.total, self.lap = float(self.total), now
         _save(self.path, self.mark, self.trainer, self.state)
+        self.saved = self._progress()
 
     def _row(self, epoch: int, loss: float, diverged: bool, found: dict[str, Any]) -> None:
         s = self.settings
@@ -376,26 +387,22 @@ class _Loop:
         self._save()
 
 
-# Of torch on the CPU, of CUDA outside of torch's allocator, of cuBLAS and cuDNN.
-_FULL = ("can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
-
-
-@contextmanager
-def _memory(settings: Settings, device: torch.device, path: Path | None) -> Iterator[None]:
-    """Out of memory, in words of this module."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        text = str(error)
-        full = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if not full and not any(words in text for words in _FULL):
-            raise
-        kept = f"{path} keeps what was done" if path else "without a checkpoint nothing is kept"
-        raise OutOfMemory(
-            f"{device} is out of memory: run fewer side by side (jobs), or lower batch "
-            f"({settings.batch}), width ({settings.width}) or the recipe's size, or set mixed="
-            f"True; {kept}, and the same settings go on from there ({text:.100})"
-        ) from error
+def _advice(loop: "_Loop | None", path: Path | None, train: ImageSet, settings: Settings) -> str:
+    """What is kept when memory ran out, what goes on from there and what begins anew."""
+    if loop is not None and path and loop.saved:
+        kept = f"{path} holds step {loop.saved[0]}, from which the same settings go on"
+    elif path and path.exists():
+        kept = f"{path} is as it was"
+    else:
+        kept = "nothing is saved yet" if path else "without a checkpoint nothing is kept"
+    each = ""
+    if train.pixels.nbytes <= image_sets.RESIDENT:
+        each = f", each of which holds {train.pixels.nbytes / 2**20:.0f} MiB of images"
+    return (
+        f"{kept}. Run fewer side by side (jobs{each}), which changes no run; or lower batch "
+        f"({settings.batch}), width ({settings.width}) or the recipe's size, or set mixed=True: "
+        "other settings are another run and begin at step 0"
+    )
 
 
 # ---------------------------------------------------------------------------------------- many runs

@@ -471,6 +471,21 @@ def test_batches_depend_on_key_and_number_only(digits, start):
             assert torch.equal(x, u) and torch.equal(y, v)
 
 
+def test_a_split_too_large_for_the_device_is_cut_on_the_host(digits, monkeypatch, caplog):
+    whole = take(3, digits, 64, random.key(1))
+
+    def full(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(image_sets, "on_device", full)
+    for (x, y), (u, v) in zip(whole, take(3, digits, 64, random.key(1)), strict=True):
+        assert torch.equal(x, u) and torch.equal(y, v)
+    assert "0.0 GiB are too much for cpu; cut on the host" in caplog.text
+    monkeypatch.setattr(image_sets, "on_device", lambda *_: torch.ones(2) @ torch.ones(3))
+    with pytest.raises(RuntimeError, match="size"):
+        take(1, digits, 64, random.key(1))
+
+
 @pytest.mark.parametrize("size", [0, 1439])
 def test_batch_larger_than_the_data(digits, size):
     told = rf"expected a batch of 1 to 1438 images \(Optical.*, train\), got {size}"
