@@ -1,5 +1,6 @@
 """The frame of a chapter: its parameters, its ledger, its recorded results, its provenance."""
 
+import logging
 import math
 import os
 import platform
@@ -23,6 +24,8 @@ from .parameters import ParameterError, check_device, declared_in, validate
 
 if TYPE_CHECKING:
     import pandas as pd
+
+log = logging.getLogger(__name__)
 
 PROVENANCE_MIME = "application/vnd.clcore.provenance+json"
 
@@ -66,13 +69,22 @@ class Chapter:
     def record(self, name: str, table: "pd.DataFrame") -> None:
         """In the `paper` profile, keep a result with its provenance under data/recorded/.
 
-        Only with seed 0, so that trying another seed does not replace what is committed.
+        Only with seed 0, so that trying another seed does not replace what is committed; and a
+        present record that is larger, by its rows or by its last epoch or step, stays, with a
+        warning, so that trying fewer seeds or epochs does not replace it either.
         """
         from .files import write_atomic, write_json
 
         if self.profile != "paper" or self.seed != 0:
             return
         base = paths.root() / "data" / "recorded" / self.name / name
+        if more := _more(base.with_suffix(".csv"), table):
+            log.warning(
+                "%s is kept, for it has %s; delete it to record this run instead",
+                paths.shown(base.with_suffix(".csv")),
+                more,
+            )
+            return
         csv = table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
         write_json(base.with_suffix(".json"), self.provenance() | {"parameters": self.parameters})
         write_atomic(base.with_suffix(".csv"), csv.encode())
@@ -187,6 +199,24 @@ def start(name: str, namespace: dict[str, Any]) -> Chapter:
     if shell is not None:
         shell.events.register("pre_run_cell", lambda info: ledger.start_clock())
     return here
+
+
+def _more(present: Path, table: "pd.DataFrame") -> str:
+    """What a recorded table has more of than a new one; "" when nothing, or when it is no table."""
+    import pandas as pd
+
+    try:
+        old = pd.read_csv(present)
+    except (FileNotFoundError, ValueError):
+        return ""
+    sizes = {"more rows": (len(old), len(table))}
+    sizes |= {
+        f"later {name}s": (old[name].max(), table[name].max())
+        for name in ("epoch", "step")
+        if name in old and name in table
+    }
+    found = [(what, was, now) for what, (was, now) in sizes.items() if was > now]
+    return ", ".join(f"{what} ({was}, not {now})" for what, was, now in found)
 
 
 def encode(value: Any) -> Any:
