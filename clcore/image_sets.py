@@ -115,7 +115,7 @@ def _joined(parts: list[ImageSet], split: str) -> ImageSet:
 def here(name: str) -> bool:
     """Whether a data set can be loaded without a download: all its files lie in their folder."""
     folder = datasets.folder(name)
-    return all((folder / file["name"]).exists() for file in datasets.registry()[name]["files"])
+    return all((folder / file["name"]).is_file() for file in datasets.registry()[name]["files"])
 
 
 def _require(name: str) -> None:

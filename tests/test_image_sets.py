@@ -164,6 +164,7 @@ def test_original_is_not_replaced_by_a_copy(place, monkeypatch):
     real = known["small"] | {
         "kind": "cifar10",
         "files": [{"name": "r", "size": 9, "md5": "0" * 32}],
+        "mirrors": ["https://example.org/"],
     }
     real.pop("copy_of")
     monkeypatch.setattr(datasets, "registry", lambda: known | {"real": real})
