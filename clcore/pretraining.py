@@ -480,7 +480,7 @@ def _one(
 def parsed(assignments: Sequence[str]) -> Settings:
     """Settings from texts such as "loss=nce", "images=1000", "recipe={size: 224, blur: 23}".
 
-    Values are YAML. Errors: no "=", an unknown name, a value of another type.
+    Values are YAML. Errors: no "=", an unknown name, no YAML, a value of another type.
     """
     fields = {field.name: field for field in dataclasses.fields(Settings)}
     found: dict[str, Any] = {}
@@ -488,8 +488,38 @@ def parsed(assignments: Sequence[str]) -> Settings:
         name, equals, value = text.partition("=")
         if not equals or name not in fields:
             raise ValueError(f"--set: expected NAME=VALUE, NAME one of {[*fields]}; got {text!r}")
-        found[name] = _typed(name, fields[name].type, yaml.safe_load(value))
+        try:
+            meant = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise ValueError(
+                f"--set {name}: expected a value of YAML, such as 3, nce or {{size: 8, blur: 3}}; "
+                f"got {value!r}"
+            ) from None
+        found[name] = _typed(name, fields[name].type, meant)
     return Settings(**found)
+
+
+def _recipe(given: dict[str, Any]) -> aug.Settings:
+    """A recipe of one's own. Errors: an unknown name, none for size, a value of another type."""
+    fields = {field.name: field for field in dataclasses.fields(aug.Settings)}
+    if strange := [str(name) for name in given if name not in fields]:
+        raise ValueError(
+            f"--set recipe: expected names of {', '.join(fields)}; got {', '.join(strange)}"
+        )
+    if "size" not in given:
+        raise ValueError(f"--set recipe: expected a size (pixels of a side), got only {given}")
+    found = {}
+    for name, value in given.items():
+        kinds = get_args(fields[name].type)
+        values = value if kinds and isinstance(value, list) else [value]
+        whole = fields[name].type is int
+        fit = all(type(v) is int or (type(v) is float and not whole) for v in values)
+        if not fit or len(values) != (len(kinds) or 1):
+            expected = f"a list of {len(kinds)} numbers" if kinds else "a number"
+            expected = "a whole number" if whole else expected
+            raise ValueError(f"--set recipe: expected {expected} for {name}, got {value!r}")
+        found[name] = tuple(values) if kinds else value
+    return aug.Settings(**found)
 
 
 def _typed(name: str, kind: Any, value: Any) -> Any:
@@ -501,8 +531,7 @@ def _typed(name: str, kind: Any, value: Any) -> Any:
         with suppress(ValueError):
             value = float(value)  # YAML takes 1e-3 for a text
     if aug.Settings in kinds and isinstance(value, dict):
-        tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
-        value = aug.Settings(**tuples)
+        value = _recipe(value)
     if type(value) not in kinds:
         names = " or ".join("null" if k is type(None) else k.__name__ for k in kinds)
         raise ValueError(f"--set {name}: expected {names}, got {value!r}")
@@ -520,9 +549,17 @@ def command(
 ) -> Path | None:
     """`python -m clcore pretrain`: one run, its checkpoint and its table (CSV) in the folder `out`.
 
-    The table's path; None in all processes of torchrun but the first.
+    The table's path; None in all processes of torchrun but the first. Errors: as `parsed` and
+    `run`; an `out` that can be no folder.
     """
     settings = parsed(assignments)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"--out: expected a folder for checkpoint and table, got {out} ({error.strerror}); "
+            "nothing was trained"
+        ) from None
     load = image_sets.folder if Path(data).is_dir() else image_sets.load
     splits = load(data, train), load(data, test)
     name = checkpoint_name(settings)

@@ -210,3 +210,27 @@ def test_settings_from_texts():
             pretraining.parsed([text])
     with pytest.raises(ValueError, match=r"NAME=VALUE, NAME one of .*; got 'learning_rate=1'"):
         pretraining.parsed(["learning_rate=1"])
+    found = pretraining.parsed(["recipe={size: 8, jitter: [0.4, 0.4, 0, 0], flip: 0}"]).recipe
+    assert found == aug.Settings(8, jitter=(0.4, 0.4, 0, 0), flip=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{size: 8, foo: 1}", r"expected names of size, scale, .*, blur_chance; got foo$"),
+        ("{blur: 3}", r"expected a size \(pixels of a side\), got only \{'blur': 3\}"),
+        ("{size: 8, scale: 0.5}", r"expected a list of 2 numbers for scale, got 0\.5"),
+        (
+            "{size: 8, jitter: [0.4, 0.4]}",
+            r"expected a list of 4 numbers for jitter, got \[0\.4, 0",
+        ),
+        ("{size: 8, scale: [low, 1]}", r"expected a list of 2 numbers for scale, got \['low', 1\]"),
+        ("{size: 8, flip: often}", r"expected a number for flip, got 'often'"),
+        ("{size: 8, flip: [0.5]}", r"expected a number for flip, got \[0\.5\]"),
+        ("{size: 8.5}", r"expected a whole number for size, got 8\.5"),
+        ("{size: 8", r"expected a value of YAML, such as .*; got '\{size: 8'"),
+    ],
+)
+def test_recipes_from_texts_are_checked(text, message):
+    with pytest.raises(ValueError, match=f"^--set recipe: {message}"):
+        pretraining.parsed([f"recipe={text}"])
