@@ -110,9 +110,12 @@ def plan(profile: str, only: list[str] | None, device: str) -> list[Run]:
     return runs
 
 
+def _values(run: Run) -> dict[str, Any]:
+    return parameters.validate(run.parameters, parameters.declared(run.notebook), run.name)
+
+
 def _key(run: Run) -> str:
-    values = parameters.validate(run.parameters, parameters.declared(run.notebook), run.name)
-    return keys.chapter_key(run.notebook, values)
+    return keys.chapter_key(run.notebook, _values(run))
 
 
 def build(
@@ -213,9 +216,9 @@ def _execute(run: Run, jobs: int) -> None:
         f"{run.name}: running ({run.parameters['profile']}, {run.parameters['device']})", flush=True
     )
     work = paths.build_dir() / "work" / f"{run.name}-{os.getpid()}"
-    checkpoints = paths.build_dir() / "checkpoints" / run.entry.name
     ipython = tempfile.mkdtemp(prefix="clcore-")
     try:
+        checkpoints = keys.checkpoints(run.notebook, _values(run))
         work.mkdir(parents=True, exist_ok=True)
         job = {
             "notebook": str(run.notebook),

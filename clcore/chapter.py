@@ -1,9 +1,11 @@
 """The frame of a chapter: its parameters, its ledger, its recorded results, its provenance."""
 
+import logging
 import math
 import os
 import platform
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -23,6 +25,8 @@ from .parameters import ParameterError, check_device, declared_in, validate
 if TYPE_CHECKING:
     import pandas as pd
 
+log = logging.getLogger(__name__)
+
 PROVENANCE_MIME = "application/vnd.clcore.provenance+json"
 
 _LABELS = {"peak_mib": "peak memory (MiB)", "peak_device_mib": "peak device memory (MiB)"}
@@ -37,6 +41,7 @@ class Chapter:
     parameters: dict[str, Any]
     device: torch.device
     ledger: Ledger
+    checkpoints: Path | None = None  # the folder for them, when this chapter is to see to it
     began: float = field(default_factory=time.perf_counter)
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
@@ -53,24 +58,33 @@ class Chapter:
         return {"smoke": smoke, "book": book, "paper": paper}[self.profile]
 
     def checkpoint(self, name: str) -> Path | None:
-        """Where a long training keeps its state, or None outside a build.
+        """Where a long training keeps its state, or None.
 
-        The build gives each state of notebook and code a folder of its own, so that a training is
-        never resumed with another loss than the one it was begun with.
+        In the folder $CLCORE_CHECKPOINTS, which a build sets; without it, in the `paper` profile,
+        in the one that a build would set, which `close` removes.
         """
-        folder = os.environ.get("CLCORE_CHECKPOINTS")
+        folder = os.environ.get("CLCORE_CHECKPOINTS") or self.checkpoints
         return Path(folder) / f"{name}.pt" if folder else None
 
     def record(self, name: str, table: "pd.DataFrame") -> None:
         """In the `paper` profile, keep a result with its provenance under data/recorded/.
 
-        Only with seed 0, so that trying another seed does not replace what is committed.
+        Only with seed 0, so that trying another seed does not replace what is committed; and a
+        present record that is larger, by its rows or by its last epoch or step, stays, with a
+        warning, so that trying fewer seeds or epochs does not replace it either.
         """
         from .files import write_atomic, write_json
 
         if self.profile != "paper" or self.seed != 0:
             return
         base = paths.root() / "data" / "recorded" / self.name / name
+        if more := _more(base.with_suffix(".csv"), table):
+            log.warning(
+                "%s is kept, for it has %s; delete it to record this run instead",
+                paths.shown(base.with_suffix(".csv")),
+                more,
+            )
+            return
         csv = table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
         write_json(base.with_suffix(".json"), self.provenance() | {"parameters": self.parameters})
         write_atomic(base.with_suffix(".csv"), csv.encode())
@@ -129,7 +143,8 @@ class Chapter:
         return out
 
     def close(self) -> None:
-        """Show the provenance, and the claims of this chapter that nothing has checked."""
+        """Show the provenance, and the claims of this chapter that nothing has checked; remove the
+        checkpoints that are its own."""
         facts = self.provenance()
         todo = self.ledger.todo(keys.claimed(paths.root() / "chapters" / f"{self.name}.ipynb"))
         rows = "".join(
@@ -143,6 +158,8 @@ class Chapter:
         )
         text = "\n".join([*(f"{k}: {v}" for k, v in facts.items()), rest])
         _display(html, text, PROVENANCE_MIME, facts)
+        if self.checkpoints:
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
 
 
 def start(name: str, namespace: dict[str, Any]) -> Chapter:
@@ -173,11 +190,33 @@ def start(name: str, namespace: dict[str, Any]) -> Chapter:
     parameters = validate(given, declared, name)
     device = torch.device(check_device(parameters["device"]))
     ledger = Ledger(name, show=lambda h, t, r: _display(h, t, RECORDS_MIME, r))
-    here = Chapter(name, parameters, device, ledger)
+    folder = None
+    if parameters["profile"] == "paper" and not os.environ.get("CLCORE_CHECKPOINTS"):
+        notebook = paths.root() / "chapters" / f"{name}.ipynb"
+        folder = keys.checkpoints(notebook, parameters | {"device": str(device)})
+    here = Chapter(name, parameters, device, ledger, folder)
     shell = _shell()
     if shell is not None:
         shell.events.register("pre_run_cell", lambda info: ledger.start_clock())
     return here
+
+
+def _more(present: Path, table: "pd.DataFrame") -> str:
+    """What a recorded table has more of than a new one; "" when nothing, or when it is no table."""
+    import pandas as pd
+
+    try:
+        old = pd.read_csv(present)
+    except (FileNotFoundError, ValueError):
+        return ""
+    sizes = {"more rows": (len(old), len(table))}
+    sizes |= {
+        f"later {name}s": (old[name].max(), table[name].max())
+        for name in ("epoch", "step")
+        if name in old and name in table
+    }
+    found = [(what, was, now) for what, (was, now) in sizes.items() if was > now]
+    return ", ".join(f"{what} ({was}, not {now})" for what, was, now in found)
 
 
 def encode(value: Any) -> Any:

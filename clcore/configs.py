@@ -123,3 +123,14 @@ def usable_device(device: str | torch.device) -> torch.device:
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise RuntimeError(f"device: {device} is not there; {torch.cuda.device_count()} are")
     return device
+
+
+# Of torch on the CPU, of CUDA outside of torch's allocator, of cuBLAS and cuDNN.
+_FULL = ("can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether an error says that the memory of host or device is full."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _FULL)

@@ -41,13 +41,20 @@ def _base() -> Path:
 
 def _problem(name: str, entry: dict) -> str:
     """ "" when a file is as published, else what is the matter with it and what to do."""
-    path = folder(name) / entry["name"]
+    path, whole = folder(name) / entry["name"], registry()[name]
     where = f"{name}: {path}"
+    expected = f"md5 {entry['md5']}, {entry['size']} bytes"
+    fetch = f"`python -m clcore data fetch {name}`"
+    alone = f"{whole['title']} ({whole['source']}): no mirror has it"
+    if path.is_dir():
+        return f"{where} is a folder, expected is a file ({expected}); move the folder away"
+    raw = path.with_suffix("")
+    if not path.exists() and "content_md5" in entry and raw.is_file():
+        return f"{where} is not there, but {raw.name} is: `gzip {raw}` packs it again"
+    if not path.exists() and not whole["mirrors"]:
+        return f"{where} ({expected}) is not there. It is {alone}; put it there by hand"
     if not path.exists():
-        return (
-            f"{where} (md5 {entry['md5']}, {entry['size']} bytes) is not there; `python -m clcore "
-            f"data fetch {name}`, or put it there by hand"
-        )
+        return f"{where} ({expected}) is not there; {fetch}, or put it there by hand"
     digest = hashlib.md5(usedforsecurity=False)
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -57,11 +64,11 @@ def _problem(name: str, entry: dict) -> str:
     # A file that was packed again holds the same bytes under another checksum.
     if "content_md5" in entry and _content_md5(path) == entry["content_md5"]:
         return ""
-    return (
-        f"{where} is damaged or another version: its md5 is {digest.hexdigest()}, published is "
-        f"{entry['md5']} ({entry['size']} bytes, here {path.stat().st_size}); delete it and run "
-        f"`python -m clcore data fetch {name}`"
-    )
+    found = f"{where} is damaged or another version: its md5 is {digest.hexdigest()} "
+    found += f"({path.stat().st_size} bytes), expected is {expected}"
+    if not whole["mirrors"]:
+        return f"{found}. The file is {alone}; put one with that md5 in its place"
+    return f"{found}; delete it and run {fetch}"
 
 
 def _content_md5(path: Path) -> str:
@@ -86,7 +93,7 @@ def present() -> list[str]:
     return [
         name
         for name, entry in registry().items()
-        if any((folder(name) / file["name"]).exists() for file in entry["files"])
+        if any((folder(name) / file["name"]).is_file() for file in entry["files"])
     ]
 
 
@@ -116,7 +123,7 @@ def where(name: str) -> str:
     lines = []
     for file in files:
         path = folder(name) / file["name"]
-        state = "here" if path.exists() else "not here"
+        state = "here" if path.is_file() else "not here"
         lines.append(f"{path} ({state}; {file['size']} bytes, md5 {file['md5']})")
     return "\n".join(lines)
 
@@ -138,6 +145,8 @@ def fetch(name: str) -> Path:
             f"(licence: {entry['licence']})"
         )
     for file in todo:
+        if (where / file["name"]).is_dir():
+            raise DataError(_problem(name, file))
         answers = []
         for mirror in entry["mirrors"]:
             try:

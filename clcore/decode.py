@@ -203,6 +203,11 @@ def listing(folder: Path, split: str) -> list[str]:
     return [p.relative_to(folder).as_posix() for p in paths]
 
 
+def class_names(names: list[str]) -> list[str]:
+    """The classes of names `<split>/<class>/<file>`, sorted."""
+    return sorted({PurePosixPath(name).parts[1] for name in names})
+
+
 def _pack(
     files: Iterable[tuple[str, bytes]],
     names: list[str],
@@ -237,7 +242,7 @@ def _folder(folder: Path, split: str, entry: dict[str, Any]) -> Iterator[Block]:
     """An image folder in an archive."""
     archive, classes = folder / entry["files"][0]["name"], entry["classes"]
     names = sorted(name for name, _ in members(archive) if _in_class(name, split))
-    strange = {PurePosixPath(name).parts[1] for name in names} - set(classes)
+    strange = set(class_names(names)) - set(classes)
     if strange:
         raise DataError(
             f"{archive}: expected the classes {', '.join(classes)}, got "

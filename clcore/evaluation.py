@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 
 NEIGHBOURS, SHARPNESS = 20, 0.07
 PENALTY, STEPS, TOLERANCE = 1e-3, 1000, 1e-5
+BLOCK = 2**24  # numbers of a table of images and classes at a time: 128 MiB of float64
 
 
 def require_labels(images: ImageSet, unlabelled: bool = False) -> None:
@@ -73,17 +74,19 @@ def linear_probe(
 
     Features are standardised by the training part. The mean cross entropy plus `penalty` / 2 times
     the squared norm of the weights (not the intercepts) is strictly convex in the weights: there is
-    one solution, and no rate or number of epochs to choose. In float64 on the features' device.
-    Without convergence in `steps` steps it warns and says so. Errors: penalty <= 0; features that
-    are not finite.
+    one solution, and no rate or number of epochs to choose. In float64 on the features' device, in
+    blocks of BLOCK / classes images. Without convergence in `steps` steps it warns and says so.
+    Errors: penalty <= 0; features that are not finite.
     """
     if penalty <= 0:
         raise ValueError(f"penalty: expected a number above 0, got {penalty}; it makes the optimum")
     if not (train.isfinite().all() and test.isfinite().all()):
         raise ValueError("features: expected finite numbers, got NaN or infinity; the net diverged")
     mean, scale = train.double().mean(0), train.double().std(0).clamp(min=1e-12)
-    a, b = ((part.double() - mean) / scale for part in (train, test))
+    a, b = ((part.double() - mean).div_(scale) for part in (train, test))
     classes, d = int(train_labels.max()) + 1, a.shape[-1]
+    rows = max(1, BLOCK // classes)
+    blocks = list(zip(a.split(rows), train_labels.split(rows), strict=True))
 
     def split(flat: np.ndarray) -> tuple[Tensor, Tensor]:
         both = torch.from_numpy(flat).to(a.device).reshape(classes, d + 1)
@@ -91,10 +94,16 @@ def linear_probe(
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
         weight, intercept = split(flat)
-        logits = a @ weight.T + intercept
-        value = F.cross_entropy(logits, train_labels) + penalty / 2 * (weight**2).sum()
-        error = (logits.softmax(-1) - F.one_hot(train_labels, classes)) / len(a)
-        slope = torch.cat([error.T @ a + penalty * weight, error.sum(0)[:, None]], 1)
+        value, slope, level = torch.zeros_like(scale[0]), 0.0, 0.0
+        for x, labels in blocks:
+            logits = x @ weight.T + intercept
+            value += F.cross_entropy(logits, labels) * (len(x) / len(a))
+            error = logits.softmax(-1)
+            error[torch.arange(len(x), device=x.device), labels] -= 1
+            error /= len(a)
+            slope, level = slope + error.T @ x, level + error.sum(0)
+        value += penalty / 2 * (weight**2).sum()
+        slope = torch.cat([slope + penalty * weight, level[:, None]], 1)
         return float(value), slope.flatten().cpu().numpy()
 
     found = minimize(
@@ -108,7 +117,7 @@ def linear_probe(
     if not converged:
         log.warning("linear probe: not converged after %d steps (%s)", found.nit, found.message)
     weight, intercept = split(found.x)
-    guess = (b @ weight.T + intercept).argmax(-1)
+    guess = torch.cat([(x @ weight.T + intercept).argmax(-1) for x in b.split(rows)])
     return Probe(float((guess == test_labels).double().mean()), converged, int(found.nit))
 
 
@@ -125,10 +134,10 @@ def knn(
     if not 1 <= k <= len(train):
         raise ValueError(f"k: expected 1 to {len(train)} neighbours, as there are, got {k}")
     train, test = F.normalize(train, dim=-1), F.normalize(test, dim=-1)
-    votes = F.one_hot(train_labels).to(train.dtype)
-    right = 0
+    classes, right = int(train_labels.max()) + 1, 0
     for some, truth in zip(test.split(batch), test_labels.split(batch), strict=True):
         near, at = (some @ train.T).topk(k, dim=-1)
         weight = ((near - near[:, :1]) / SHARPNESS).exp()
-        right += int(((weight[..., None] * votes[at]).sum(1).argmax(-1) == truth).sum())
+        votes = F.one_hot(train_labels[at], classes).to(train.dtype)
+        right += int(((weight[..., None] * votes).sum(1).argmax(-1) == truth).sum())
     return right / len(test)

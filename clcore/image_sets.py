@@ -5,6 +5,7 @@ files; the folder appears there whole or not at all. Afterwards the published fi
 again.
 """
 
+import logging
 import os
 import shutil
 import tempfile
@@ -19,8 +20,11 @@ from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from . import datasets, decode, paths, random
+from .configs import out_of_memory
 from .datasets import DataError
 from .files import explain_full, sha256
+
+log = logging.getLogger(__name__)
 
 VERSION = b"1"  # of what lies in _build/decoded: to be raised when a decoder changes
 RESIDENT = 4 * 2**30
@@ -74,14 +78,25 @@ def load(name: str, split: str = "train") -> ImageSet:
 def folder(path: Path | str, split: str = "train", gray: bool = False) -> ImageSet:
     """A folder of images of one size, `<split>/<class>/<name>.jpg` or `.png`.
 
-    Nothing vouches for its content: results carry the folder's name as their label. Raises
-    DataError when there are none, or one is empty, unreadable or of another size.
+    The classes of every split are those of `train`, so that a label means the same in all; where
+    there is no `train`, the split's own. Nothing vouches for the content: results carry the
+    folder's name as their label. Raises DataError when there are no images, or one is empty,
+    unreadable, of another size, or of a class that `train` does not have.
     """
     path = Path(path).resolve()
     names = decode.listing(path, split)
-    classes = sorted({name.split("/")[1] for name in names})
+    own = decode.class_names(names)
+    classes = (
+        decode.class_names(decode.listing(path, "train")) if (path / "train").is_dir() else own
+    )
+    if strange := sorted(set(own) - set(classes)):
+        raise DataError(
+            f"{path / split}: expected the classes of train ({', '.join(classes)}), got also "
+            f"{', '.join(strange)}; rename them, or put images of them into train, too"
+        )
     content = (p for n in names for p in (n.encode(), sha256((path / n).read_bytes()).encode()))
-    place = _place(path.name, split, [str(gray).encode(), *content])
+    # The classes count too: they decide the labels.
+    place = _place(path.name, split, [str(gray).encode(), repr(classes).encode(), *content])
     if not place.exists():
         first = decode.image((path / names[0]).read_bytes(), str(path / names[0]))
         shape = (1, *first.shape[1:]) if gray else first.shape
@@ -100,7 +115,7 @@ def _joined(parts: list[ImageSet], split: str) -> ImageSet:
 def here(name: str) -> bool:
     """Whether a data set can be loaded without a download: all its files lie in their folder."""
     folder = datasets.folder(name)
-    return all((folder / file["name"]).exists() for file in datasets.registry()[name]["files"])
+    return all((folder / file["name"]).is_file() for file in datasets.registry()[name]["files"])
 
 
 def _require(name: str) -> None:
@@ -231,8 +246,8 @@ def batches(
     last batch left out.
 
     Batch number t depends on the key and t only, so that training resumes where it stopped. A
-    split of at most `resident` bytes stays on the device and is cut there; a larger one is cut on
-    the host. Errors: a batch larger than the split.
+    split of at most `resident` bytes stays on the device and is cut there; a larger one, or one
+    that the device has no memory for, is cut on the host. Errors: a batch larger than the split.
     """
     if not 1 <= size <= len(images):
         raise ValueError(
@@ -242,18 +257,29 @@ def batches(
     return _cut(images, size, key.to(device), torch.device(device), start, resident)
 
 
+def _resident(images: ImageSet, device: torch.device) -> Tensor | None:
+    """All pixels on the device; None, with a warning, where its memory does not hold them."""
+    try:
+        return on_device(images, device)[0]
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+    size = images.pixels.nbytes / 2**30
+    log.warning("%s: %.1f GiB are too much for %s; cut on the host", images.label, size, device)
+    return None
+
+
 def _cut(
     images: ImageSet, size: int, key: Tensor, device: torch.device, start: int, resident: int
 ) -> Iterator[Any]:
-    whole = images.pixels.nbytes <= resident
-    pixels = on_device(images, device)[0] if whole else None
+    pixels = _resident(images, device) if images.pixels.nbytes <= resident else None
     labels = torch.from_numpy(images.labels).to(device)
     each = len(images) // size
     for t in range(start, 2**62):
         if t == start or t % each == 0:
             order = random.permutation(random.fold_in(key, t // each), len(images))
         at = order[t % each * size :][:size]
-        if whole:
+        if pixels is not None:
             yield pixels[at], labels[at]
             continue
         rows = torch.from_numpy(images.pixels[at.cpu().numpy()])

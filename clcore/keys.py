@@ -78,6 +78,17 @@ def chapter_key(notebook: Path, parameters: dict[str, Any]) -> str:
     return sha256(*parts)[:20]
 
 
+def checkpoints(notebook: Path, parameters: dict[str, Any]) -> Path:
+    """The folder for the checkpoints of a run of a chapter, with all its parameters.
+
+    Each state of notebook, code and parameters has its own, so that a training is never resumed
+    with another loss than the one it was begun with; `jobs` alone changes no number.
+    """
+    values = {name: value for name, value in parameters.items() if name != "jobs"}
+    key = chapter_key(notebook, values)
+    return paths.build_dir() / "checkpoints" / f"{notebook.stem}-{values['profile']}-{key}"
+
+
 @cache
 def _versions() -> dict[str, str]:
     """Versions of the installed packages, which may differ from the pinned ones."""

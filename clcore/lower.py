@@ -7,6 +7,7 @@ on request the trace is also compiled.
 
 import logging
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 log = logging.getLogger(__name__)
 
 Flat = Callable[..., list[Tensor]]
+T = TypeVar("T")
 
 
 def trace(function: Flat, example: list[Tensor]) -> Flat:
@@ -36,36 +38,43 @@ def trace(function: Flat, example: list[Tensor]) -> Flat:
     return graph
 
 
+def tried(make: Callable[[], T], plain: T) -> tuple[T, bool | str]:
+    """What `make` compiles and tries out, and True; where that fails, `plain` and the reason why,
+    with a warning."""
+    silenced = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # a failure fills pages; its first line is reported below
+    try:
+        return make(), True
+    except Exception as error:
+        reason = f"not compiled: {_first_line(error)}"
+    finally:
+        logging.disable(silenced)
+    log.warning("%s; training runs uncompiled", reason)
+    return plain, reason
+
+
 def compiled(step: Flat, example: list[Tensor]) -> tuple[Flat, bool | str]:
     """`step` through torch.compile, and True; or `step` itself and the reason why not.
 
     On CUDA the compiled step is a CUDA graph, whose results must be copied before the next call.
     """
     on_cuda = example[0].device.type == "cuda"
-    silenced = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # a failure fills pages; its first line is reported below
-    try:
+
+    def make() -> Flat:
         fast = torch.compile(step, dynamic=False, mode="reduce-overhead" if on_cuda else None)
         for _ in range(3 if on_cuda else 1):  # a CUDA graph is recorded at the second call
             found = [t.clone() for t in fast(*example)]
         _same(found, step(*example))
-    except Exception as error:
-        reason = f"not compiled: {_first_line(error)}"
-    else:
-        reason = ""
-    finally:
-        logging.disable(silenced)
-    if reason:
-        log.warning("%s; the sweep runs uncompiled", reason)
-        return step, reason
-    if not on_cuda:
-        return fast, True
+        if not on_cuda:
+            return fast
 
-    def copied(*tensors: Tensor) -> list[Tensor]:
-        torch.compiler.cudagraph_mark_step_begin()
-        return [t.clone() for t in fast(*tensors)]
+        def copied(*tensors: Tensor) -> list[Tensor]:
+            torch.compiler.cudagraph_mark_step_begin()
+            return [t.clone() for t in fast(*tensors)]
 
-    return copied, True
+        return copied
+
+    return tried(make, step)
 
 
 def _same(found: list[Tensor], expected: list[Tensor]) -> None:

@@ -19,7 +19,7 @@ import math
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -37,6 +37,7 @@ from . import augmentations as aug
 from . import image_sets, processes
 from . import random as cr
 from .checkpoint import Stopped
+from .configs import out_of_memory
 from .evaluation import NEIGHBOURS, features, knn, linear_probe, require_labels
 from .files import write_atomic
 from .filter_variation import total_variation
@@ -107,6 +108,8 @@ def _read(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
     except FileNotFoundError:
         raise ValueError(f"{path} is not there; `run` with checkpoint={path} makes it") from None
     except Exception as error:  # whatever a damaged archive raises, the answer is the same
+        if out_of_memory(error):
+            raise
         raise ValueError(
             f"{path} is no checkpoint of a pretraining run, or damaged ({type(error).__name__}); "
             "delete it, and the run starts over"
@@ -174,6 +177,12 @@ def _labelled(images: ImageSet) -> ImageSet:
 
 
 def _check(train: ImageSet, test: ImageSet, s: Settings, record: Sequence[int]) -> None:
+    if train.classes != test.classes:
+        raise ValueError(
+            f"expected the same classes in both splits, for a label is a place among them: "
+            f"{train.label} ({train.split}) has {', '.join(train.classes)}; {test.label} "
+            f"({test.split}) has {', '.join(test.classes)}"
+        )
     require_labels(train, unlabelled=True)
     require_labels(test)
     if (train.labels < 0).all():
@@ -259,9 +268,16 @@ def run(
     path = None if checkpoint is None else Path(checkpoint)
     train = _subset(train, settings.images)
     _check(train, test, settings, record)
-    with _memory(settings, device, path):
+    loop = None
+    try:
         loop = _Loop(train, test, settings, record, device, path)
         loop.go(stop_after, checkpoint_every, progress)
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        raise OutOfMemory(
+            f"{device} is out of memory ({error!s:.100}): {_advice(loop, path, train, settings)}"
+        ) from error
     rows = [
         row
         for row in loop.state.rows
@@ -308,10 +324,11 @@ class _Loop:
     def _save(self) -> None:
         if self.saved == self._progress():
             return
-        self.saved, now = self._progress(), time.monotonic()
+        now = time.monotonic()
         self.state.seconds += now - self.lap
         self.state.total, self.lap = float(self.total), now
         _save(self.path, self.mark, self.trainer, self.state)
+        self.saved = self._progress()
 
     def _row(self, epoch: int, loss: float, diverged: bool, found: dict[str, Any]) -> None:
         s = self.settings
@@ -370,26 +387,22 @@ class _Loop:
         self._save()
 
 
-# Of torch on the CPU, of CUDA outside of torch's allocator, of cuBLAS and cuDNN.
-_FULL = ("can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
-
-
-@contextmanager
-def _memory(settings: Settings, device: torch.device, path: Path | None) -> Iterator[None]:
-    """Out of memory, in words of this module."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        text = str(error)
-        full = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if not full and not any(words in text for words in _FULL):
-            raise
-        kept = f"{path} keeps what was done" if path else "without a checkpoint nothing is kept"
-        raise OutOfMemory(
-            f"{device} is out of memory: run fewer side by side (jobs), or lower batch "
-            f"({settings.batch}), width ({settings.width}) or the recipe's size, or set mixed="
-            f"True; {kept}, and the same settings go on from there ({text:.100})"
-        ) from error
+def _advice(loop: "_Loop | None", path: Path | None, train: ImageSet, settings: Settings) -> str:
+    """What is kept when memory ran out, what goes on from there and what begins anew."""
+    if loop is not None and path and loop.saved:
+        kept = f"{path} holds step {loop.saved[0]}, from which the same settings go on"
+    elif path and path.exists():
+        kept = f"{path} is as it was"
+    else:
+        kept = "nothing is saved yet" if path else "without a checkpoint nothing is kept"
+    each = ""
+    if train.pixels.nbytes <= image_sets.RESIDENT:
+        each = f", each of which holds {train.pixels.nbytes / 2**20:.0f} MiB of images"
+    return (
+        f"{kept}. Run fewer side by side (jobs{each}), which changes no run; or lower batch "
+        f"({settings.batch}), width ({settings.width}) or the recipe's size, or set mixed=True: "
+        "other settings are another run and begin at step 0"
+    )
 
 
 # ---------------------------------------------------------------------------------------- many runs
@@ -479,7 +492,7 @@ def _one(
 def parsed(assignments: Sequence[str]) -> Settings:
     """Settings from texts such as "loss=nce", "images=1000", "recipe={size: 224, blur: 23}".
 
-    Values are YAML. Errors: no "=", an unknown name, a value of another type.
+    Values are YAML. Errors: no "=", an unknown name, no YAML, a value of another type.
     """
     fields = {field.name: field for field in dataclasses.fields(Settings)}
     found: dict[str, Any] = {}
@@ -487,8 +500,38 @@ def parsed(assignments: Sequence[str]) -> Settings:
         name, equals, value = text.partition("=")
         if not equals or name not in fields:
             raise ValueError(f"--set: expected NAME=VALUE, NAME one of {[*fields]}; got {text!r}")
-        found[name] = _typed(name, fields[name].type, yaml.safe_load(value))
+        try:
+            meant = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise ValueError(
+                f"--set {name}: expected a value of YAML, such as 3, nce or {{size: 8, blur: 3}}; "
+                f"got {value!r}"
+            ) from None
+        found[name] = _typed(name, fields[name].type, meant)
     return Settings(**found)
+
+
+def _recipe(given: dict[str, Any]) -> aug.Settings:
+    """A recipe of one's own. Errors: an unknown name, none for size, a value of another type."""
+    fields = {field.name: field for field in dataclasses.fields(aug.Settings)}
+    if strange := [str(name) for name in given if name not in fields]:
+        raise ValueError(
+            f"--set recipe: expected names of {', '.join(fields)}; got {', '.join(strange)}"
+        )
+    if "size" not in given:
+        raise ValueError(f"--set recipe: expected a size (pixels of a side), got only {given}")
+    found = {}
+    for name, value in given.items():
+        kinds = get_args(fields[name].type)
+        values = value if kinds and isinstance(value, list) else [value]
+        whole = fields[name].type is int
+        fit = all(type(v) is int or (type(v) is float and not whole) for v in values)
+        if not fit or len(values) != (len(kinds) or 1):
+            expected = f"a list of {len(kinds)} numbers" if kinds else "a number"
+            expected = "a whole number" if whole else expected
+            raise ValueError(f"--set recipe: expected {expected} for {name}, got {value!r}")
+        found[name] = tuple(values) if kinds else value
+    return aug.Settings(**found)
 
 
 def _typed(name: str, kind: Any, value: Any) -> Any:
@@ -500,8 +543,7 @@ def _typed(name: str, kind: Any, value: Any) -> Any:
         with suppress(ValueError):
             value = float(value)  # YAML takes 1e-3 for a text
     if aug.Settings in kinds and isinstance(value, dict):
-        tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
-        value = aug.Settings(**tuples)
+        value = _recipe(value)
     if type(value) not in kinds:
         names = " or ".join("null" if k is type(None) else k.__name__ for k in kinds)
         raise ValueError(f"--set {name}: expected {names}, got {value!r}")
@@ -519,9 +561,17 @@ def command(
 ) -> Path | None:
     """`python -m clcore pretrain`: one run, its checkpoint and its table (CSV) in the folder `out`.
 
-    The table's path; None in all processes of torchrun but the first.
+    The table's path; None in all processes of torchrun but the first. Errors: as `parsed` and
+    `run`; an `out` that can be no folder.
     """
     settings = parsed(assignments)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"--out: expected a folder for checkpoint and table, got {out} ({error.strerror}); "
+            "nothing was trained"
+        ) from None
     load = image_sets.folder if Path(data).is_dir() else image_sets.load
     splits = load(data, train), load(data, test)
     name = checkpoint_name(settings)

@@ -1,7 +1,7 @@
 """Net, views and update of contrastive pretraining on images: acl Sec. 6, ddn Sec. 7."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +16,7 @@ from . import augmentations as aug
 from . import processes
 from . import random as cr
 from .image_losses import loss, require_loss
+from .lower import tried
 from .resnet import Projector, ResNet
 
 FULL_RATE = 10  # epochs before the released program's schedule begins
@@ -32,7 +33,7 @@ class Settings:
     cosine over as many epochs as there are batches, after the tenth. recipe: of
     augmentations.RECIPES, or one of your own. images: how many of the training images, None for
     all. mixed: bfloat16 where it is safe. channels_last, compile: the same numbers up to rounding,
-    faster on GPUs.
+    faster on GPUs; where nothing can be compiled, a warning says why.
     """
 
     loss: str = "infonce"
@@ -140,11 +141,29 @@ class Trainer:
         layout = torch.channels_last if settings.channels_last else torch.contiguous_format
         net = network(settings, channels).to(device, memory_format=layout)
         self.net = processes.shared(net, device)
-        # A graph for the batch of views and one for the plain images, both of fixed size.
-        self.forward = torch.compile(self.net, dynamic=False) if settings.compile else self.net
+        self.forward = self.net
+        if settings.compile:
+            self.forward = tried(lambda: self._compiled(channels), self.net)[0]
         if self.world > 1:
             self.forward = DistributedDataParallel(self.forward, forward_sync_buffers=False)
         self.optimizer = self._optimizer()
+
+    def _compiled(self, channels: int) -> Callable[[Tensor], Tensor]:
+        """The net through torch.compile, tried on a batch of views there and back: a graph for
+        these, and later one for plain images, both of fixed size."""
+        fast = torch.compile(self.net, dynamic=False)
+        settings = self.settings
+        side = settings.augmentation.size
+        shape = (2 * (settings.batch // self.world), channels, side, side)
+        statistics = [(b, b.clone()) for b in self.net.buffers()]
+        try:
+            z = self._outputs(fast, torch.zeros(shape, device=self.device))
+            torch.autograd.grad(z.sum(), list(self.net.parameters()))
+        finally:
+            with torch.no_grad():
+                for now, before in statistics:
+                    now.copy_(before)
+        return fast
 
     def _optimizer(self) -> torch.optim.Optimizer:
         s, fused = self.settings, self.device.type == "cuda"
@@ -171,11 +190,14 @@ class Trainer:
 
     def outputs(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """Normalised outputs, in float32 whatever the net computes in."""
+        return self._outputs(self.forward, x)
+
+    def _outputs(self, forward: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         if self.settings.channels_last:
             x = x.contiguous(memory_format=torch.channels_last)
         mixed = self.settings.mixed
         with torch.autocast(self.device.type, torch.bfloat16) if mixed else nullcontext():
-            return self.forward(x)
+            return forward(x)
 
     def loss(self, pixels: UInt8[Tensor, "n c h w"], step: int) -> Float[Tensor, ""]:
         """The loss of a whole batch, over the outputs of all processes."""

@@ -320,6 +320,20 @@ def test_killed_build_carries_on_and_a_second_one_waits(project, tmp_path):
     )
 
 
+def test_a_chapter_alone_goes_on_with_the_checkpoints_of_a_build(project):
+    """As with papermill: the paper profile without a folder of its own in the environment."""
+    cell = (
+        "import os\nof_build = os.environ.pop('CLCORE_CHECKPOINTS')\n"
+        "alone = chapter.start('good', {'In': In} | dict(profile='paper', device='auto', seed=0))\n"
+        "same = str(alone.checkpoint('x').parent) == of_build\n"
+        "here.ledger.check('acl/thm1', float(not same), 0.5, {'broken': 1.0})"
+    )
+    notebook(project / "chapters" / "good.ipynb", cell)
+    assert build.build("paper", only=["good"]) == 0
+    row = next(r for r in last(project)["rows"] if r["id"] == "acl/thm1")
+    assert row["verdict"] == "holds"
+
+
 def test_interrupt_ends_everything(project, tmp_path):
     """Ctrl-C that reaches the build alone: it ends its kernels, and soon."""
     mark = tmp_path / "begun"

@@ -50,6 +50,28 @@ def test_rows_find_their_recorded_ones(here, on):
     assert shown["recorded (full size)", "share"].tolist() == pytest.approx([2 / 3], rel=1e-5)
 
 
+def test_a_larger_record_is_kept(here, caplog, tmp_path):
+    """A run of fewer seeds or epochs, to try something, is not what the text quotes."""
+    runs = pd.DataFrame({"seed": [0, 0, 1, 1], "epoch": [0, 20, 0, 20], "gap": 1.0})
+    here("paper").record("runs", runs)
+    csv = tmp_path / "data" / "recorded" / "x" / "runs.csv"
+    whole, when = csv.read_bytes(), csv.with_suffix(".json").read_bytes()
+    for less, told in (
+        (runs.iloc[:2], "has more rows (4, not 2); delete it to record this run instead"),
+        (runs.assign(epoch=[0, 2, 0, 2]), "has later epochs (20, not 2); delete"),
+    ):
+        here("paper").record("runs", less)
+        assert told in caplog.text and "runs.csv is kept" in caplog.text
+        assert csv.read_bytes() == whole and csv.with_suffix(".json").read_bytes() == when
+    caplog.clear()
+    for more in (runs.assign(gap=2.0), pd.concat([runs, runs.assign(seed=2, gap=3.0)])):
+        here("paper").record("runs", more)
+        assert here("paper").recorded("runs")[0].gap.tolist() == more.gap.tolist()
+    csv.write_bytes(b"")  # damaged
+    here("paper").record("runs", runs)
+    assert csv.read_bytes() == whole and not caplog.text
+
+
 def test_a_row_that_was_never_recorded_is_empty(here):
     here("paper").record("shares", table(2.0).iloc[:1])
     shown = here("smoke").beside("shares", table(1.0), "kind")

@@ -58,6 +58,16 @@ def test_bad_input_is_told_without_a_traceback(arguments, told):
     assert "Traceback" not in run.stderr
 
 
+def test_pretrain_looks_at_its_folder_first(tmp_path):
+    file = tmp_path / "taken"
+    file.write_text("mine")
+    for out in (file, file / "below"):
+        run = call("pretrain", "imagenet", "--out", str(out))
+        assert run.returncode == 2 and "Traceback" not in run.stderr
+        assert f"--out: expected a folder for checkpoint and table, got {out} (" in run.stderr
+    assert file.read_text() == "mine"
+
+
 def test_doctor_lists_what_there_is():
     run = call("doctor")
     for word in ("python", "torch", "device", "memory", "disk"):

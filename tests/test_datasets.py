@@ -7,6 +7,7 @@ import http.server
 import pathlib
 import random
 import re
+import subprocess
 import threading
 
 import pytest
@@ -167,6 +168,46 @@ def test_set_without_mirrors_says_so(mirror):
     mirror.entry["mirrors"] = []
     with pytest.raises(DataError, match="it has none: it is no published file"):
         datasets.fetch("small")
+
+
+def test_without_mirrors_nothing_is_to_be_deleted_or_fetched(mirror):
+    mirror.entry |= {"mirrors": [], "title": "Small, a copy", "source": "made by hand"}
+    md5, size = (mirror.entry["files"][0][name] for name in ("md5", "size"))
+    path = datasets.folder("small") / "a.gz"
+    what = r"is Small, a copy \(made by hand\): no mirror has it; put"
+    (problem,) = datasets.verify("small")
+    assert re.search(rf"{path} \(md5 {md5}, {size} bytes\) is not there\. It {what} it", problem)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"something else")
+    (other,) = datasets.verify("small")
+    assert re.search(rf"\(14 bytes\), expected is md5 {md5}, .* {what} one with that md5", other)
+    for text in (problem, other):
+        assert "delete" not in text and "fetch" not in text
+    path.write_bytes((mirror / "a.gz").read_bytes())
+    assert datasets.verify("small") == []
+
+
+def test_a_folder_in_a_files_place(mirror):
+    path = datasets.folder("small") / "a.gz"
+    path.mkdir(parents=True)
+    assert datasets.present() == [] and "not here" in datasets.overview()
+    assert "a.gz (not here" in datasets.where("small")
+    told = r"small: .*a\.gz is a folder, expected is a file \(md5 .*; move the folder away$"
+    assert re.search(told, datasets.verify("small")[0])
+    with pytest.raises(DataError, match=told):
+        datasets.fetch("small")
+    assert mirror.asked == [] and path.is_dir()
+
+
+def test_a_file_unpacked_by_hand_is_packed_again(mirror):
+    path = datasets.folder("small") / "a.gz"
+    path.parent.mkdir(parents=True)
+    raw = path.with_suffix("")
+    raw.write_bytes(CONTENT)
+    (problem,) = datasets.verify("small")
+    assert problem.endswith(f"a.gz is not there, but a is: `gzip {raw}` packs it again")
+    subprocess.run(["gzip", str(raw)], check=True)
+    assert datasets.verify("small") == []
 
 
 def test_where(mirror):

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from clcore import evaluation, image_sets
@@ -54,6 +55,29 @@ def test_linear_probe_does_not_depend_on_scale_or_order(clouds):
     found = evaluation.linear_probe(a, la, b, lb)
     assert evaluation.linear_probe(1e4 * a - 7, la, 1e4 * b - 7, lb).accuracy == found.accuracy
     assert evaluation.linear_probe(a.flip(0), la.flip(0), b, lb).accuracy == found.accuracy
+
+
+@pytest.mark.parametrize("rows", [1, 7, 200, 399])
+def test_linear_probe_in_blocks(clouds, monkeypatch, rows):
+    """The same function and slope, hence the same optimum."""
+    ends, seen = [], []
+
+    def watched(objective, start, **options):
+        points = np.random.default_rng(1).normal(size=(3, len(start)))
+        seen.append([objective(p) for p in points])
+        found = minimize(objective, start, **options)
+        ends.append(found.x)
+        return found
+
+    monkeypatch.setattr(evaluation, "minimize", watched)
+    whole = evaluation.linear_probe(*clouds)
+    monkeypatch.setattr(evaluation, "BLOCK", 3 * rows)
+    parts = evaluation.linear_probe(*clouds)
+    assert parts.accuracy == whole.accuracy and parts.converged
+    assert np.allclose(*ends, atol=1e-4)
+    for (value, slope), (other, others) in zip(*seen, strict=True):
+        assert value == pytest.approx(other, rel=1e-12)
+        assert np.allclose(slope, others, rtol=1e-11, atol=1e-13)
 
 
 def test_it_says_when_it_did_not_converge(clouds, caplog):

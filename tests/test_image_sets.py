@@ -167,6 +167,7 @@ def test_original_is_not_replaced_by_a_copy(place, monkeypatch):
     real = known["small"] | {
         "kind": "cifar10",
         "files": [{"name": "r", "size": 9, "md5": "0" * 32}],
+        "mirrors": ["https://example.org/"],
     }
     real.pop("copy_of")
     monkeypatch.setattr(datasets, "registry", lambda: known | {"real": real})
@@ -196,6 +197,27 @@ def test_any_folder(place, tmp_path, gray):
     (tmp_path / "mine" / names[0]).write_bytes(jpeg(255 - x[0]))
     again = image_sets.folder(tmp_path / "mine", gray=gray)
     assert not np.array_equal(again.pixels, found.pixels)
+
+
+def test_classes_of_a_folder_are_those_of_its_training_images(place, tmp_path):
+    place("idx", {}, [1, 1, 1], {})
+
+    def put(*names):
+        for name in names:
+            path = tmp_path / "mine" / name / "0.png"
+            path.parent.mkdir(parents=True)
+            path.write_bytes(jpeg(draw(1, 8, 8, 3)[0][0]))
+
+    put("test/a", "test/b", "test/d")
+    assert image_sets.folder(tmp_path / "mine", "test").labels.tolist() == [0, 1, 2]
+    put("train/a", "train/b", "train/c", "train/d")
+    train, test = (image_sets.folder(tmp_path / "mine", split) for split in ("train", "test"))
+    assert train.classes == test.classes == ("a", "b", "c", "d")
+    assert test.labels.tolist() == [0, 1, 3]  # not as it was decoded before
+    put("test/zebra")
+    told = r"mine/test: expected the classes of train \(a, b, c, d\), got also zebra; rename"
+    with pytest.raises(DataError, match=told):
+        image_sets.folder(tmp_path / "mine", "test")
 
 
 def test_embedded():
@@ -451,6 +473,21 @@ def test_batches_depend_on_key_and_number_only(digits, start):
         later = take(9 - start, few, 3, random.key(1), start=start, resident=resident)
         for (x, y), (u, v) in zip(whole[start:], later, strict=True):
             assert torch.equal(x, u) and torch.equal(y, v)
+
+
+def test_a_split_too_large_for_the_device_is_cut_on_the_host(digits, monkeypatch, caplog):
+    whole = take(3, digits, 64, random.key(1))
+
+    def full(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(image_sets, "on_device", full)
+    for (x, y), (u, v) in zip(whole, take(3, digits, 64, random.key(1)), strict=True):
+        assert torch.equal(x, u) and torch.equal(y, v)
+    assert "0.0 GiB are too much for cpu; cut on the host" in caplog.text
+    monkeypatch.setattr(image_sets, "on_device", lambda *_: torch.ones(2) @ torch.ones(3))
+    with pytest.raises(RuntimeError, match="size"):
+        take(1, digits, 64, random.key(1))
 
 
 @pytest.mark.parametrize("size", [0, 1439])

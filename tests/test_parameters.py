@@ -77,6 +77,36 @@ def test_first_cell_accepts_what_is_declared():
     assert here.checkpoint("a") is None
 
 
+def test_the_paper_profile_keeps_checkpoints(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLCORE_BUILD", str(tmp_path))
+    monkeypatch.delenv("CLCORE_CHECKPOINTS", raising=False)
+    monkeypatch.setattr(chapter, "_display", lambda *_: None)
+
+    def start(**more):
+        values = namespace(profile="paper", **more)
+        values["In"][1] += "\njobs = 1\nsize = 'full'"
+        return chapter.start("1-minmax", values)
+
+    here = start()
+    place = here.checkpoint("a")
+    assert place.name == "a.pt" and place.parent.parent == tmp_path / "checkpoints"
+    assert place.parent.name.startswith("1-minmax-paper-")
+    assert start(jobs=2).checkpoint("a") == place, "more at a time go on with the same runs"
+    for other in ({"seed": 1}, {"size": "cpu"}):
+        assert start(**other).checkpoint("a") != place
+    place.parent.mkdir(parents=True)
+    place.write_bytes(b"state")
+    monkeypatch.setenv("CLCORE_CHECKPOINTS", str(tmp_path / "mine"))
+    other = start()
+    assert other.checkpoint("a") == tmp_path / "mine" / "a.pt"
+    other.close()
+    assert place.exists(), "not its own"
+    monkeypatch.delenv("CLCORE_CHECKPOINTS")
+    assert start().checkpoint("a") == place and place.exists()
+    here.close()
+    assert not place.parent.exists(), "kept after it was of use"
+
+
 def test_first_cell_refuses_what_papermill_would_only_log():
     with pytest.raises(ParameterError, match="no parameter 'sed'"):
         chapter.start("1-minmax", namespace(sed=3))

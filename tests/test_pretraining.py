@@ -93,7 +93,7 @@ def test_divergence_is_recorded_and_stops(digits, tmp_path, caplog):
     same(table, quiet(digits, settings, checkpoint=tmp_path / "run.pt", record=[0, 1, 5]))
 
 
-def test_out_of_memory_says_what_to_do_and_keeps_the_checkpoint(digits, tmp_path, monkeypatch):
+def test_out_of_memory_says_what_is_kept_and_what_to_do(digits, tmp_path, monkeypatch):
     path, step = tmp_path / "run.pt", trainer.Trainer.step
 
     def full(self, pixels, number, *rest):
@@ -103,20 +103,37 @@ def test_out_of_memory_says_what_to_do_and_keeps_the_checkpoint(digits, tmp_path
 
     with monkeypatch.context() as patch:
         patch.setattr(trainer.Trainer, "step", full)
-        message = (
-            r"out of memory: run fewer .*\(jobs\), or lower batch \(32\), width \(4\).*run.pt keeps"
+        advice = (
+            r"\. Run fewer .*\(jobs, each of which holds 0 MiB of images\), which changes no run; "
+            r"or lower batch \(32\), width \(4\).* are another run and begin at step 0$"
         )
-        with pytest.raises(pretraining.OutOfMemory, match=message):
-            quiet(digits, checkpoint=path, checkpoint_every=0.0)
-    assert len(curve(path)) == 1  # three steps an epoch
+        with pytest.raises(pretraining.OutOfMemory, match="nothing is saved yet" + advice):
+            quiet(digits, checkpoint=path)  # the first minute is not over
+        assert not path.exists()
+        for kept, options in (
+            ("run.pt holds step 4", {"checkpoint_every": 0.0}),
+            ("run.pt holds step 4", {}),
+        ):
+            with pytest.raises(pretraining.OutOfMemory, match=kept + ", from which .*" + advice):
+                quiet(digits, checkpoint=path, **options)
+        assert len(curve(path)) == 1  # three steps an epoch
+        other = tmp_path / "other.pt"
+        with pytest.raises(pretraining.OutOfMemory, match=r"other\.pt holds step 3, from"):
+            quiet(digits, checkpoint=other, record=[1, 2])  # saved before it was evaluated
     same(quiet(digits), quiet(digits, checkpoint=path))
+    written = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "load", lambda *_, **__: torch.empty(2**55))
+        with pytest.raises(pretraining.OutOfMemory, match=r"run\.pt is as it was"):
+            quiet(digits, checkpoint=path)
+    assert path.read_bytes() == written
 
     def failing(*_):
         raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate")
 
     for other in (lambda *_: torch.empty(2**55), failing):
         monkeypatch.setattr(trainer.Trainer, "step", other)
-        with pytest.raises(pretraining.OutOfMemory, match=r"cpu is out of memory.* nothing is"):
+        with pytest.raises(pretraining.OutOfMemory, match=r"cpu is out of .* nothing is kept\."):
             quiet(digits)
     monkeypatch.setattr(trainer.Trainer, "step", lambda *_: torch.ones(2) @ torch.ones(3))
     with pytest.raises(RuntimeError, match=r"inconsistent tensor size|size mismatch"):
@@ -144,6 +161,12 @@ def test_record_and_labels(digits):
     wrong = dataclasses.replace(digits[0], labels=digits[0].labels + 1)
     with pytest.raises(ValueError, match=r"labels of -1 to 9 for 10 classes, got 10 for image"):
         quiet((wrong, digits[1]), dataclasses.replace(TINY, images=None))
+
+
+def test_splits_number_the_same_classes(digits):
+    fewer = dataclasses.replace(digits[1], classes=digits[1].classes[:-1])
+    with pytest.raises(ValueError, match=r"the same classes in both splits.*8, 9; .* 7, 8$"):
+        quiet((digits[0], fewer))
 
 
 def test_images_without_labels_train_but_are_not_evaluated(digits):
@@ -187,3 +210,27 @@ def test_settings_from_texts():
             pretraining.parsed([text])
     with pytest.raises(ValueError, match=r"NAME=VALUE, NAME one of .*; got 'learning_rate=1'"):
         pretraining.parsed(["learning_rate=1"])
+    found = pretraining.parsed(["recipe={size: 8, jitter: [0.4, 0.4, 0, 0], flip: 0}"]).recipe
+    assert found == aug.Settings(8, jitter=(0.4, 0.4, 0, 0), flip=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{size: 8, foo: 1}", r"expected names of size, scale, .*, blur_chance; got foo$"),
+        ("{blur: 3}", r"expected a size \(pixels of a side\), got only \{'blur': 3\}"),
+        ("{size: 8, scale: 0.5}", r"expected a list of 2 numbers for scale, got 0\.5"),
+        (
+            "{size: 8, jitter: [0.4, 0.4]}",
+            r"expected a list of 4 numbers for jitter, got \[0\.4, 0",
+        ),
+        ("{size: 8, scale: [low, 1]}", r"expected a list of 2 numbers for scale, got \['low', 1\]"),
+        ("{size: 8, flip: often}", r"expected a number for flip, got 'often'"),
+        ("{size: 8, flip: [0.5]}", r"expected a number for flip, got \[0\.5\]"),
+        ("{size: 8.5}", r"expected a whole number for size, got 8\.5"),
+        ("{size: 8", r"expected a value of YAML, such as .*; got '\{size: 8'"),
+    ],
+)
+def test_recipes_from_texts_are_checked(text, message):
+    with pytest.raises(ValueError, match=f"^--set recipe: {message}"):
+        pretraining.parsed([f"recipe={text}"])

@@ -89,6 +89,36 @@ def test_compiled_is_the_same(unchecked_shapes, digits, monkeypatch):
         assert torch.allclose(state[name], compiled[name], atol=1e-5)
 
 
+@pytest.mark.parametrize("at", ["at once", "at the first call", "on the way back"])
+def test_without_a_compiler_it_trains_uncompiled(unchecked_shapes, digits, monkeypatch, caplog, at):
+    class Broken(torch.autograd.Function):
+        @staticmethod
+        def forward(_, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(_, grad):
+            raise RuntimeError("no compiler found\nand a long story")
+
+    def broken(net, **options):
+        def call(x):
+            z = net(x)
+            return Broken.apply(z if at == "on the way back" else Broken.backward(None, z))
+
+        return call if at != "at once" else Broken.backward(None, None)
+
+    monkeypatch.setattr(torch, "compile", broken)
+    settings, found = dataclasses.replace(TINY, loss="exact"), []
+    for switch in (False, True):
+        own = Trainer(dataclasses.replace(settings, compile=switch), 1, CPU)
+        source = image_sets.batches(digits, 32, own.order)
+        losses = [float(own.step(next(source)[0], t, 0, 9)) for t in range(2)]
+        found.append((losses, own.net.state_dict()))
+    (losses, state), (other, tried) = found
+    assert losses == other and all(torch.equal(state[name], tried[name]) for name in state)
+    assert "not compiled: RuntimeError: no compiler found; training runs uncompiled" in caplog.text
+
+
 def test_mixed_precision_ends_at_the_outputs(digits):
     own = Trainer(dataclasses.replace(TINY, mixed=True), 1, CPU)
     kinds = []
