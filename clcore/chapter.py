@@ -73,18 +73,31 @@ class Chapter:
         present record that is larger, by its rows or by its last epoch or step, stays, with a
         warning, so that trying fewer seeds or epochs does not replace it either.
         """
-        from .files import write_atomic, write_json
-
         if self.profile != "paper" or self.seed != 0:
             return
         base = paths.root() / "data" / "recorded" / self.name / name
         if more := _more(base.with_suffix(".csv"), table):
             log.warning(
-                "%s is kept, for it has %s; delete it to record this run instead",
+                "%s stays, for it has %s; this run's table is in %s, to be put there by hand",
                 paths.shown(base.with_suffix(".csv")),
                 more,
+                paths.shown(self.keep(name, table)),
             )
             return
+        self._write(base, table)
+
+    def keep(self, name: str, table: "pd.DataFrame") -> Path | None:
+        """In the `paper` profile, leave a result that is no record, with its provenance, under
+        unrecorded/ of the build folder; where it is."""
+        if self.profile != "paper":
+            return None
+        base = paths.build_dir() / "unrecorded" / self.name / name
+        self._write(base, table)
+        return base.with_suffix(".csv")
+
+    def _write(self, base: Path, table: "pd.DataFrame") -> None:
+        from .files import write_atomic, write_json
+
         csv = table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
         write_json(base.with_suffix(".json"), self.provenance() | {"parameters": self.parameters})
         write_atomic(base.with_suffix(".csv"), csv.encode())

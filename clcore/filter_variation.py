@@ -1,4 +1,4 @@
-"""Total variation of convolution filters (acl Eq. 18)."""
+"""Total variation of convolution filters (acl Eq. 18), and their colour."""
 
 from typing import Literal
 
@@ -31,3 +31,17 @@ def total_variation(
     else:
         down, right = torch.gradient(w, dim=(-2, -1))
     return (down**2 + right**2).sqrt().sum((-3, -2, -1))
+
+
+def colour_parts(w: Float[Tensor, "n c h w"]) -> dict[str, Float[Tensor, ""]]:
+    """Means over filters: total variation at norm 1 of "whole" filters and of "grey" ones (the mean
+    over the channels, as a filter of one channel), and "colour", the share of the squared norm that
+    differs between channels. A filter that is alike in all c channels has sqrt(c) times the total
+    variation of its grey one."""
+    grey = w.mean(1, keepdim=True)
+    norm, left = w.flatten(1).norm(dim=1), (w - grey).flatten(1).norm(dim=1)
+    return {
+        "whole": (total_variation(w) / norm).mean(),
+        "grey": (total_variation(grey) / grey.flatten(1).norm(dim=1)).mean(),
+        "colour": (left / norm).square().mean(),
+    }

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 import torch
 
-from clcore import ledger
+from clcore import ledger, paths
 from clcore.chapter import Chapter
 
 
@@ -57,12 +57,17 @@ def test_a_larger_record_is_kept(here, caplog, tmp_path):
     csv = tmp_path / "data" / "recorded" / "x" / "runs.csv"
     whole, when = csv.read_bytes(), csv.with_suffix(".json").read_bytes()
     for less, told in (
-        (runs.iloc[:2], "has more rows (4, not 2); delete it to record this run instead"),
-        (runs.assign(epoch=[0, 2, 0, 2]), "has later epochs (20, not 2); delete"),
+        (runs.iloc[:2], "stays, for it has more rows (4, not 2); this run's table is in"),
+        (runs.assign(epoch=[0, 2, 0, 2]), "stays, for it has later epochs (20, not 2); this run's"),
     ):
-        here("paper").record("runs", less)
-        assert told in caplog.text and "runs.csv is kept" in caplog.text
+        chapter = here("paper")
+        chapter.record("runs", less)
+        assert told in caplog.text
         assert csv.read_bytes() == whole and csv.with_suffix(".json").read_bytes() == when
+        other = paths.build_dir() / "unrecorded" / "x" / "runs.csv"
+        assert paths.shown(other) in caplog.text
+        assert pd.read_csv(other).epoch.tolist() == less.epoch.tolist()
+        assert other.with_suffix(".json").exists()
     caplog.clear()
     for more in (runs.assign(gap=2.0), pd.concat([runs, runs.assign(seed=2, gap=3.0)])):
         here("paper").record("runs", more)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from clcore import random
-from clcore.filter_variation import total_variation
+from clcore.filter_variation import colour_parts, total_variation
 
 W = random.normal(random.key(1), (5, 2, 4, 3), torch.float64)
 
@@ -41,3 +41,22 @@ def test_errors(unchecked_shapes):
         total_variation(W, "sobel")
     with pytest.raises(ValueError, match="at least 2 x 2 pixels, got 1 x 1; scheme='forward'"):
         total_variation(torch.ones(4, 4, 1, 1), "central")
+
+
+def test_colour_is_what_differs_between_channels():
+    one = W[:, :1]
+    alike = colour_parts(3.0 * one.expand(-1, 3, -1, -1))
+    alone = float((total_variation(one) / one.flatten(1).norm(dim=1)).mean())
+    assert float(alike["colour"]) == pytest.approx(0, abs=1e-12)
+    assert float(alike["grey"]) == pytest.approx(alone)
+    assert float(alike["whole"]) == pytest.approx(3**0.5 * alone)
+    # One channel of three: a ninth of its square in each channel of the mean, the rest is colour.
+    single = colour_parts(torch.nn.functional.pad(one, (0, 0, 0, 0, 0, 2)))
+    assert float(single["colour"]) == pytest.approx(2 / 3)
+    assert float(single["grey"]) == pytest.approx(alone)
+    assert float(single["whole"]) == pytest.approx(alone)
+    mixed, loops = colour_parts(W), 0.0
+    for filt in W:
+        mean = sum(filt) / len(filt)
+        loops += float(sum((c - mean).square().sum() for c in filt) / filt.square().sum())
+    assert float(mixed["colour"]) == pytest.approx(loops / len(W))

@@ -194,14 +194,16 @@ def curves(runs: pd.DataFrame) -> pd.DataFrame:
 def trained(runs: pd.DataFrame) -> pd.DataFrame:
     """What training does to each layer and measure, from rows of `pretraining.grid` that have
     epoch 0: columns layer, measure, change (end over start of a run, minus 1; mean over the runs of
-    a seed, then over seeds) and error (standard error over seeds). Diverged runs are left out."""
+    a seed, then over seeds) and half (of its 95 per cent interval over seeds, Student). Diverged
+    runs are left out."""
     key = ["seed", "jitter", "gray"]
     kept = runs[~runs.diverged.astype(bool)].set_index(key)
     names = {f"{m}_{layer}": (layer, m) for layer in layers(runs) for m in MEASURES}
     start, end = (kept.loc[kept.epoch == e, [*names]] for e in (0, runs.epoch.max()))
     each = (end / start - 1).groupby("seed").mean()
-    rows = [(*names[c], each[c].mean(), each[c].sem()) for c in names]
-    return pd.DataFrame(rows, columns=["layer", "measure", "change", "error"])
+    of = stats.t.ppf(0.975, len(each) - 1)
+    rows = [(*names[c], each[c].mean(), of * each[c].sem()) for c in names]
+    return pd.DataFrame(rows, columns=["layer", "measure", "change", "half"])
 
 
 def layers(runs: pd.DataFrame) -> list[str]:

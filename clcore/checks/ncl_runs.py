@@ -378,7 +378,7 @@ def _readings(
             else:
                 verdict = {-1: ", which fails", 0: "", 1: ", which passes"}[judge(other) - passes]
                 size = " in part" if other.evidence == "partial" else ""
-                said.append(f"{name.capitalize()}{size}: {other.measured:.2g}{verdict}.")
+                said.append(f"{name[0].upper()}{name[1:]}{size}: {other.measured:.2g}{verdict}.")
         yield replace(c, note=" ".join(said).strip())
         yield from corrections
 
