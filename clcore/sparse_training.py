@@ -285,7 +285,7 @@ def _sim_siam(params: Params, h: Tensor, activation: str | None, counted: Tensor
     return sm.sim_siam(sm.head(h, params["P"], params["q"]), h, counted)
 
 
-def _metrics(params: Params, c: Config) -> dict[str, Tensor]:
+def metrics(params: Params, c: Config) -> dict[str, Tensor]:
     """Max-cosines of the online network's first layer and of the product of its layers; Frobenius
     norm of the first and its effective rank, (sum of squared singular values)^2 / sum of fourth
     powers: 1 when all rows are parallel, at most min(m, p)."""
@@ -346,7 +346,7 @@ def run(
         configs,
         **PROBLEM,
         steps=epochs * sizes[0] if sizes else epochs,
-        metrics=_metrics,
+        metrics=metrics,
         record=[e * sizes[0] for e in record if 0 <= e <= epochs] if sizes else None,
         device=device,
         chunk=chunk,

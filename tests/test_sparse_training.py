@@ -369,15 +369,15 @@ def test_metrics_of_known_encoders():
     M = c["dictionary"]
     params["W"][0] = torch.cat([M.T, M.T])
     params["W2"][0] = torch.eye(6, dtype=torch.float64).roll(1, 0)
-    found = st._metrics(params, c)
+    found = st.metrics(params, c)
     for name in ("minimum", "product_median", "maximum"):
         assert found[name].item() == pytest.approx(1)
     assert found["norm"].item() == pytest.approx(6**0.5)
     assert found["rank"].item() == pytest.approx(3)
     params["W"][0] = 0
-    assert all(v == 0 for v in st._metrics(params, c).values())
+    assert all(v == 0 for v in st.metrics(params, c).values())
     params["W"][0] = normal(50, 6, 1) @ normal(51, 1, 6)
-    assert st._metrics(params, c)["rank"].item() == pytest.approx(1)
+    assert st.metrics(params, c)["rank"].item() == pytest.approx(1)
 
 
 def test_nothing_is_nan_where_masks_drop_whole_samples():

@@ -58,7 +58,7 @@ def stays_low(
         claim,
         float(found.max()),
         bound,
-        {"W = M^T": 1.0},
+        {"warm starts with c = 2": float(rt.planted("warm").minimum.mean())},
         draws=rt.count(runs, panel),
         part=part,
         evidence=rt.evidence(runs, panel),

@@ -5,13 +5,17 @@ panel with the paper's number of seeds, 8000 epochs, the panel's own settings; a
 `partial`.
 """
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
 from .. import ledger
+from .. import random as cr
+from .. import sparse_coding as sc
 from ..sparse_panels import PANELS, configurations
-from ..sparse_training import EPOCHS
+from ..sparse_training import EPOCHS, metrics
 
 METRICS = {"max": "maximum", "median": "median", "min": "minimum"}
 SIGNIFICANT = 0.05
@@ -31,6 +35,26 @@ def at(runs: pd.DataFrame, panel: str, last: bool = True) -> pd.DataFrame:
     if kept.empty:
         raise NoRuns(f"expected runs of panel {panel!r}, got none; train or record it first")
     return kept[kept.epoch == (kept.epoch.max() if last else 0)]
+
+
+@cache
+def planted(kind: str, draws: int = 20) -> pd.DataFrame:
+    """What the scores of a run say of encoders that are known, for controls: "warm", columns of M
+    with the noise of c = 2, or "parallel", one row m times with other lengths."""
+    rows = []
+    for key in cr.split(cr.key(7), draws):
+        c = configurations("fig16", seeds=[0])[0]
+        atoms, start = cr.split(key)
+        M = sc.dictionary(atoms, c["p"], c["d"])
+        if kind == "warm":
+            W = sc.warm_start(start, M, c["m"], sc.warm_std(c["p"], 2))
+        else:
+            W = cr.uniform(start, c["m"], 0.5, 2.0)[:, None] * sc.random_start(
+                start, 1, c["p"], c["d"]
+            )
+        found = metrics({"W": W[None]}, {"dictionary": M})
+        rows.append({name: float(value) for name, value in found.items()})
+    return pd.DataFrame(rows)
 
 
 def has(runs: pd.DataFrame, *panels: str) -> bool:
