@@ -5,7 +5,7 @@ import pytest
 import torch
 from chapter_checks import claims_of, run_check
 
-from clcore import contrast, relu_two_layer
+from clcore import contrast, losses, relu_two_layer
 from clcore.checks import acl_relu
 from clcore.checks.acl_relu_energy import energies
 
@@ -14,6 +14,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
     ("acl/thm5", "fixed weights"),
+    ("acl/num13", "local maxima"),
+    ("acl/lem15", "off the diagonal"),
+    ("acl/lem16", "Eq. 128"),
     ("acl/eq14", "D_aug across fields"),
     ("acl/eq64", "Eq. 67"),
     ("acl/eq64", "rank-1 W2"),
@@ -65,7 +68,25 @@ def test_counterexample_of_one_mode_shown():
     x[:, 0] = 1
     pairs = torch.ones(6, 6, dtype=torch.float64)
     X = contrast.contrastive_covariance(pairs, x, 3 * x, x, 3 * x)
-    assert X[0, 0] < 0 and X.abs().sum() == -X[0, 0]
+    assert X[0, 0] == -120 and X.abs().sum() == 120
     w = torch.tensor([0.7, 0.5, 0.4], dtype=torch.float64)
     end = relu_two_layer.sticky_limit(X, w / w.norm(), steps=3000)
     assert end.tolist() == pytest.approx([0, 5 / 41**0.5, 4 / 41**0.5])
+
+
+def test_counterexample_of_triplets_beyond_the_margin():
+    x, top = torch.eye(2, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64)
+    w = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
+    z = relu_two_layer.output(w, top, x[:, None])
+    for margin, zero in ((0.49, True), (0.51, False)):
+        alpha = contrast.pairwise_importance(z, z, losses.triplet_pair(margin))
+        X = contrast.contrastive_covariance(alpha, x, x, x, x)
+        assert bool((X == 0).all()) is zero
+
+
+def test_counterexample_to_the_fused_fraction():
+    v, u, k = np.array([1.5, 1.0]), np.array([2.0, -3.0]), 1
+    assert u @ v == 0 and (u >= 0).sum() == k
+    fused = -v.min() * np.abs(u).max() / (2 - k * v.max())
+    product = -v.min() / (2 - k) * np.abs(u).max() / v.max()
+    assert (fused, product) == (-6, -2) and fused < u.min() <= product

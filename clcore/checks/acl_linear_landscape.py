@@ -151,7 +151,7 @@ def thm3(draws: int, seed: int) -> Iterator[Check]:
         "aligned on the second eigenvector": best(_error(tensors(*saddle), *tensors(x))),
         "top eigenvalue not distinct": best(repeated),
     }
-    bound, tag = 1e-4, {"part": "local maxima", "draws": total}
+    bound, tag = 1e-6, {"part": "local maxima", "draws": total}
     yield check(
         worst(np.concatenate(errors + narrow)),
         bound,
@@ -232,7 +232,7 @@ def rem3(draws: int, seed: int) -> Iterator[Check]:
     yield Check(
         "acl/rem3",
         worst(*(e for e in errors if len(e))),
-        1e-4,
+        1e-6,
         {"before the ascent": best(*starts_)},
         draws=total,
         note=r"Wherever $\lambda_{\max}(X_\alpha)>0$, which strong augmentation can break; "
@@ -273,7 +273,7 @@ def lem10(draws: int, seed: int) -> Iterator[Check]:
     )
     yield check(
         worst(*values),
-        1e-6,
+        1e-8,
         {"not climbed": float(np.median(1 - np.concatenate(bounds)))},
         part="limits have value 1",
         draws=total,

@@ -191,7 +191,7 @@ def cor3(draws: int, seed: int) -> Iterator[Check]:
     yield Check(
         "acl/cor3",
         worst(np.concatenate(errors + narrow)),
-        1e-4,
+        1e-6,
         control,
         counterexample=r"$L=3$, $n=(2,1,2,1)$, $X_\alpha=\mathrm{diag}(1,-1)$, $W_1=(0,1)$, "
         r"$W_2=(1,1)^\top/\sqrt2$, $W_3=(1,-1)/\sqrt2$: $W_{>1}=0$ and $\mathcal E\le0=\mathcal E("
@@ -201,7 +201,7 @@ def cor3(draws: int, seed: int) -> Iterator[Check]:
     yield Check(
         "acl/cor3",
         worst(np.concatenate(errors)),
-        1e-4,
+        1e-6,
         control | {"local maxima with $W_{>1}=0$": best(narrow[-1])},
         form="corrected",
         correction=r"As for Theorem 3: the maximal eigenvalue of $W_{>1}^\top W_{>1}$ is to be "
@@ -248,7 +248,7 @@ def lem12(draws: int, seed: int) -> Iterator[Check]:
 
     yield check(
         worst(*values),
-        1e-6,
+        1e-8,
         {"not climbed": median(start_values)},
         part="limits have value 1",
         draws=total,
