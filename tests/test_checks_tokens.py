@@ -151,6 +151,16 @@ def test_table_1_agrees_with_itself_and_not_with_other_columns():
     assert table["std"].to_numpy() == pytest.approx(table.paper_std)
 
 
+def test_lowest_everywhere_is_asked_besides_lowest_in_part():
+    """ReLU lowest in five of the nine cells with P > 1 and beta > 1, and nowhere else."""
+    made = runs()
+    lost = (made["P"] < 5) | (made.filters == made["P"]) | ((made["P"] == 10) & (made.filters > 50))
+    made.loc[(made.activation == "relu") & lost & (made.step > 0), "chi_minus"] = 0.9
+    passed = {c.part: ledger.judge(c) for c in tables.fig9(tables.bare(made))}
+    assert passed["ReLU has the lowest chi_- where P > 1 and beta > 1"]
+    assert not passed["ReLU has the lowest chi_-"]
+
+
 def test_a_filter_on_a_noise_token_fails_figure_5():
     passed = {c.part: ledger.judge(c) for c in tables.fig5(nets(other=0.05))}
     assert passed == {

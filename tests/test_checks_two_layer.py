@@ -11,6 +11,7 @@ from clcore.checks import nl_two_layer, nl_two_top
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
+    ("nl/eq148", "argmin t*, the flow with the projection"),
     ("nl/rem17", "short form"),
     ("nl/rem19", "positive modulation"),
     ("nl/eq156", ""),
@@ -55,12 +56,29 @@ def test_counterexample_to_the_short_form_of_delta():
 
 
 def test_the_first_to_blow_up_can_lose_on_the_sphere():
-    """The flow with the projection is another one (the note of nl/eq148)."""
+    """The counterexample of nl/eq148: the flow with the projection is another one."""
     y, b = double(0.55, 0.835), double(1.7, 1.2)
     assert modulation.critical_time(y, b).tolist() == pytest.approx([0.828, 0.742], abs=1e-3)
     assert modulation.first_to_blow_up(y, b) == 1
     end = modulation.simulate(y, b)
     assert end.tolist() == pytest.approx([1, 0], abs=1e-6)
+
+
+def test_opposite_unit_filters_are_an_isolated_maximum():
+    """nl/thm4, control of (2): C = diag(2, 1), filters e_1 and -e_1, S = s s^T at its optimum."""
+    C = torch.diag(double(2, 1))
+
+    def value(*angles: float) -> float:
+        W = torch.stack([torch.tensor(angles).cos(), torch.tensor(angles).sin()], -1).double()
+        return float(torch.linalg.eigvalsh(W @ C @ W.T)[-1])
+
+    assert value(0, torch.pi) == pytest.approx(4)
+    for turn in torch.arange(0, 6.3, 0.1).tolist():
+        assert value(0.01 * np.cos(turn), torch.pi + 0.01 * np.sin(turn)) < 4 - 1e-5
+    s, W = double(1, -1) / 2**0.5, double(1, 0, -1, 0).reshape(1, 2, 2)
+    b = two_layer.common_direction(C, s, W)
+    move = s[:, None] * b
+    assert two_layer.tangent(W, move[None]).abs().max() == 0 < b.abs().max()
 
 
 def test_counterexamples_to_the_chances():

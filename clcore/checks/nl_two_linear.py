@@ -131,8 +131,8 @@ def thm4(draws: int, seed: int) -> Iterator[Check]:
         },
         draws=total,
         part="(1) co-linear",
-        note="Second singular value over the first. On unit spheres the velocities are the "
-        "projections of one direction, and not parallel.",
+        note="Second singular value over the first. False of the flow of Lemma 4: on unit spheres "
+        "the velocities are the projections of one direction, and not parallel.",
     )
     yield check(
         worst(*found["path"]),
@@ -145,7 +145,8 @@ def thm4(draws: int, seed: int) -> Iterator[Check]:
         draws=total,
         part="(2) a path",
         note="V fixed; the filters of a field go straight to their mean with weights $s_{km}$. "
-        "With unit filters and the projection there is none: see the control.",
+        r"With unit filters and the projection there is none: at $\pm e_1$, "
+        r"$C=\mathrm{diag}(2,1)$, the top eigenvalue has an isolated maximum; see the control.",
     )
     yield check(
         worst(*found["value"]),
@@ -168,15 +169,16 @@ def _outputs(C: Array, W: Array) -> Array:
 
 
 def _opposite() -> float:
-    """K = 1, C = diag(2, 1), s = (0.8, 0.6), unit filters e_1 and -e_1: critical for Lemma 4.
+    """K = 1, C = diag(2, 1), unit filters e_1 and -e_1, s always the top eigenvector of V[f_1].
 
-    All critical points there are pairs of +-eigenvectors, so a path must leave them: the largest
-    velocity when the second filter turns around to e_1.
+    There s = (1, -1)/sqrt 2, the projected velocity is zero, and the top eigenvalue has an isolated
+    maximum, 4: a path must leave the critical points. The largest velocity when the second filter
+    turns around to e_1.
     """
-    C, s = np.diag([2.0, 1.0])[None], np.array([[0.8, 0.6]])
-    speeds = []
+    C, speeds = np.diag([2.0, 1.0])[None], []
     for angle in np.linspace(0, np.pi, 41):
         W = np.array([[[[1.0, 0.0], [-np.cos(angle), np.sin(angle)]]]])
+        s = np.linalg.eigh(_outputs(C, W))[1][..., -1]
         move = s.reshape(1, 1, 2, 1) * _force(C, s, W)[:, :, None]
         speeds.append(np.abs(project(W, move)).max())
     return float(np.max(speeds))

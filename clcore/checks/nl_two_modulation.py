@@ -125,7 +125,7 @@ def _integrated(y0: float, b: float, end: float) -> float:
 def eq148(draws: int, seed: int) -> Iterator[Check]:
     """Ratios, the component that takes over, and whether the first to blow up wins.
 
-    Controls: components by themselves; the largest start wins; other winners on the sphere; c < 0.
+    Controls: components by themselves; the largest start wins; c < 0.
     """
     check = partial(Check, "nl/eq148")
     rng = ref.generator("eq148", seed)
@@ -177,21 +177,32 @@ def eq148(draws: int, seed: int) -> Iterator[Check]:
     sphere = modulation.winner(modulation.simulate(y, b, True, 350, 0.4))
     same = modulation.winner(modulation.simulate(y, equal, True, 350, 0.4))
     even = modulation.first_to_blow_up(y, equal)
+    part = "argmin t*, the flow with the projection"
+    yield check(
+        int((first != sphere).sum()),
+        0,
+        {"the largest start wins": int((y.argmax(-1) != sphere).sum())},
+        draws=len(y),
+        part=part,
+        note=r"The flow of Theorem 6 has $P_w^\perp$. Eq. 148 normalises the one without it, which "
+        r"is another, as $A$ is not homogeneous in $w$. Counted: starts with another winner.",
+        counterexample=r"$d=2$, $y=(0.55,0.835)$, $b=(1.7,1.2)$ ($c=\frac12$): $t_1^*=0.828$, "
+        r"$t_2^*=0.742$, but on the sphere $w\to u_1$.",
+    )
     yield check(
         int(((first == 0) & (sphere != 0)).sum()) + int((even != same).sum()),
         0,
         {
-            "the same winners at c > 0": int((first != sphere).sum()),
             "c < 0": int(
                 ((modulation.first_to_blow_up(y, 2 * equal - b) == 0) & _others(y, equal, b)).sum()
             ),
         },
         draws=len(y),
-        part="argmin t*, and the flow with the projection",
-        note=r"Eq. 148 normalises the flow without $P_w^\perp$. With it the flow is another one, "
-        r"as $A$ is not homogeneous in $w$: same winners at $c=0$; for $c>0$ it goes to $u_l$ "
-        r"whenever $t_l^*$ is the least, and from more starts besides. Counted: starts that break "
-        "this.",
+        part=part,
+        form="corrected",
+        correction=r"With the projection $\arg\min_lt_l^*$ is the winner at $c=0$; for $c>0$, "
+        r"$u_l$ wins whenever $t_l^*$ is the least, and from more starts besides.",
+        note="Counted: starts that break this.",
     )
 
 
