@@ -24,6 +24,9 @@ CORRECTED = {
     ("nl/eq90", "Eq. 89"),
     ("nl/eq90", "Eq. 90, whole chain"),
     ("nl/eq92", ""),
+    ("nl/thm3", "A indefinite"),
+    ("nl/lem7", ""),
+    ("nl/lem7", "Eq. 184"),
 }
 
 
