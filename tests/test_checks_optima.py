@@ -24,6 +24,7 @@ CORRECTED = {
     ("nl/eq90", "Eq. 89"),
     ("nl/eq90", "Eq. 90, whole chain"),
     ("nl/eq92", ""),
+    ("nl/def4", "small near an LME"),
     ("nl/thm3", "A indefinite"),
     ("nl/lem7", ""),
     ("nl/lem7", "Eq. 184"),
