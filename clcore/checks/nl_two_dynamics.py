@@ -181,7 +181,7 @@ def rem14(draws: int, seed: int) -> Iterator[Check]:
     s = basis[..., -1]
     start = rng.standard_normal((draws, q, size))
     v = unit(rng.standard_normal((draws, q)))
-    grow = (basis * np.exp(150 * (values - values[:, -1:]))[:, None]) @ np.swapaxes(basis, 1, 2)
+    grow = (basis * np.exp(200 * (values - values[:, -1:]))[:, None]) @ np.swapaxes(basis, 1, 2)
 
     def off_form(V: Array) -> Array:
         V = V / np.linalg.norm(V, axis=(1, 2), keepdims=True)
