@@ -27,6 +27,11 @@ CORRECTED = {
     ("nl/rem13", ""),
     ("nl/def4", "small near an LME"),
     ("nl/thm3", "A indefinite"),
+    ("nl/lem11", "c_t rises to 1"),
+    ("nl/lem11", "converges"),
+    ("nl/lem11", "limit is a top eigenvector"),
+    ("nl/lem11", "trajectory within the radius"),
+    ("nl/lem11", "limit within the radius"),
     ("nl/lem7", ""),
     ("nl/lem7", "Eq. 184"),
 }

@@ -308,31 +308,59 @@ def rem11(draws: int, seed: int) -> Iterator[Check]:
 
 
 def lem11(draws: int, seed: int) -> Iterator[Check]:
-    """All five items along certified runs. Controls: the reverse order; the first iterate; a
-    radius of a tenth.
+    """All five items along certified runs: of any A, as printed; of definite A, corrected.
+
+    Controls: the reverse order; the first iterate; a radius of a tenth.
     """
-    run, check = _runs("nl lem11", draws, seed), partial(Check, "nl/lem11")
-    check = partial(check, draws=len(run["gamma"]))
-    path, c = run["path"], run["at"].c.numpy()
-    moved = (path[1:] - path[:-1]).norm(dim=-1).numpy()
-    fall = c[:-1] - c[1:]
-    away = (path - path[0]).norm(dim=-1).numpy()
-    gamma, c0 = run["gamma"].numpy(), c[0]
-    radius = np.sqrt(2 * (1 + gamma) * (1 - c0)) / (1 - np.sqrt(gamma))
-    yield check(
-        worst(fall, 1 - c[-1]),
-        ROUNDING,
-        {"the order reversed": typical(-fall[0])},
-        part="c_t rises to 1",
-    )
-    yield check(worst(moved[-1]), ROUNDING, {"first step": typical(moved[0])}, part="converges")
-    top = np.maximum(run["residual"], 1 - c)
-    yield check(
-        worst(top[-1]), 1e-11, {"the start": typical(top[0])}, part="limit is a top eigenvector"
-    )
-    control = {"a tenth of the radius": typical(away[-1] - radius / 10)}
-    yield check(worst(away - radius), ROUNDING, control, part="trajectory within the radius")
-    yield check(worst(away[-1] - radius), ROUNDING, control, part="limit within the radius")
+    check = partial(Check, "nl/lem11")
+
+    def items(run: dict) -> dict[str, tuple[float, float, dict[str, float]]]:
+        """{part: (measured, bound, control)}."""
+        path, c = run["path"], run["at"].c.numpy()
+        moved = (path[1:] - path[:-1]).norm(dim=-1).numpy()
+        fall = c[:-1] - c[1:]
+        away = (path - path[0]).norm(dim=-1).numpy()
+        gamma, c0 = run["gamma"].numpy(), c[0]
+        radius = np.sqrt(2 * (1 + gamma) * (1 - c0)) / (1 - np.sqrt(gamma))
+        top = np.maximum(run["residual"], 1 - c)
+        short = {"a tenth of the radius": typical(away[-1] - radius / 10)}
+        return {
+            "c_t rises to 1": (
+                worst(fall, 1 - c[-1]),
+                ROUNDING,
+                {"the order reversed": typical(-fall[0])},
+            ),
+            "converges": (worst(moved[-1]), ROUNDING, {"first step": typical(moved[0])}),
+            "limit is a top eigenvector": (
+                worst(top[-1]), 1e-11, {"the start": typical(top[0])},
+            ),
+            "trajectory within the radius": (worst(away - radius), ROUNDING, short),
+            "limit within the radius": (worst(away[-1] - radius), ROUNDING, short),
+        }  # fmt: skip
+
+    definite = _runs("nl lem11", draws, seed)
+    own = _runs("nl lem11 indefinite", draws, seed, low=-1.05)
+    of_any = items(own)
+    for part, (measured, bound, control) in items(definite).items():
+        yield check(
+            max(measured, of_any[part][0]),
+            bound,
+            control,
+            draws=len(definite["gamma"]) + len(own["gamma"]),
+            part=part,
+            note="The lemma asks for no definiteness; half of the draws are indefinite.",
+            counterexample=r"$A=\mathrm{diag}(1,0,-1)$, $w(0)=(3,0,1)/\sqrt{10}$, $\gamma=0.01$: "
+            r"$w(t)=(3,0,(-1)^t)/\sqrt{10}$, $c_t=3/\sqrt{10}$, radius 0.36, distances up to 0.63.",
+        )
+        yield check(
+            measured,
+            bound,
+            control | {"A indefinite": of_any[part][0]},
+            draws=len(definite["gamma"]),
+            part=part,
+            form="corrected",
+            correction="... if $A(w)$ is positive definite on the sphere.",
+        )
 
 
 def eq216(draws: int, seed: int) -> Iterator[Check]:
