@@ -10,7 +10,7 @@ from chapter_checks import claims_of, run_check
 from clcore import power_iteration as pi
 from clcore import roughness
 from clcore.checks import nl_one_layer
-from clcore.checks.nl_circle import energy_of, mean_response
+from clcore.checks.nl_circle import energy_of, mean_response, rings, turned_response
 
 IDS = claims_of("nl", "one-layer")
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -24,6 +24,16 @@ CORRECTED = {
     ("nl/eq90", "Eq. 89"),
     ("nl/eq90", "Eq. 90, whole chain"),
     ("nl/eq92", ""),
+    ("nl/rem13", ""),
+    ("nl/def4", "small near an LME"),
+    ("nl/thm3", "A indefinite"),
+    ("nl/lem11", "c_t rises to 1"),
+    ("nl/lem11", "converges"),
+    ("nl/lem11", "limit is a top eigenvector"),
+    ("nl/lem11", "trajectory within the radius"),
+    ("nl/lem11", "limit within the radius"),
+    ("nl/lem7", ""),
+    ("nl/lem7", "Eq. 184"),
 }
 
 
@@ -88,3 +98,19 @@ def test_augmentation_leaves_rings_of_maxima():
     for w in ((1.0, 0.0, 0.0), (0.6, 0.8, 0.0), (0.48, 0.64, 0.6), (0.0, 0.0, 1.0)):
         value = energy_of(mean_response(x0, np.array(w), (1,), t), np.ones((3, 3)))
         assert value == pytest.approx((1 - w[2] ** 2) * r.var() / math.pi**2, rel=1e-4, abs=1e-12)
+
+
+def test_the_mean_over_the_circle_in_closed_form():
+    x0 = np.random.default_rng(0).standard_normal((5, 3))
+    t = 2 * math.pi * np.arange(4000) / 4000
+    for theta in (-1.5, -0.4, 0.0, 1.0):
+        w = np.array([math.cos(theta), 0.0, math.sin(theta)])
+        found = turned_response(x0, np.array([theta]))[0]
+        assert found == pytest.approx(mean_response(x0, w, (1,), t), abs=1e-6)
+
+
+def test_rings_are_found_where_they_are():
+    """In the rotated plane at the equator; on the axis the poles are the only maxima."""
+    r = np.array([[0.3], [1.0], [2.0]])
+    assert rings(r * [1, 0, 0]) == pytest.approx(0.0, abs=1e-12)
+    assert len(rings(r * [1, 0, 0])) == 1 and len(rings(r * [0, 0, 1])) == 0

@@ -12,9 +12,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
     ("nl/eq148", "argmin t*, the flow with the projection"),
+    ("nl/rem14", "necessary for stationary"),
     ("nl/rem17", "short form"),
     ("nl/rem19", "positive modulation"),
+    ("nl/rem19", "negative modulation"),
     ("nl/eq156", ""),
+    ("nl/eq157", ""),
 }
 IDS = [f"nl/{name}" for name in nl_two_layer.__all__]
 
@@ -90,6 +93,7 @@ def test_counterexamples_to_the_chances():
 def test_no_chance_beyond_a_gap_of_two():
     """Where an odd power of Eq. 157 would be negative."""
     assert modulation.win_probabilities(double(4, 4, 0))[2].item() == 0.0
+    assert modulation.win_probability(double(-3), 3).item() == 0.0
 
 
 def test_two_fields_of_one_law_are_modulated_alike():

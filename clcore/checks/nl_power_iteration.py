@@ -63,48 +63,75 @@ def _moved(values: Array, a: Array) -> Array:
 def lem7(draws: int, seed: int) -> Iterator[Check]:
     """1 - d <= mu (1 - c), mu by eigh of A; c and d from the coordinates A was built from.
 
-    A is (semi)definite, as the paper assumes around its lemmas. Controls: half of mu, over draws
-    that nearly attain the bound; indefinite A.
+    Printed: lambda_1 > 0 alone; corrected: A semidefinite. Controls: half of mu, and half or a
+    quarter of the square, over draws that nearly attain the bound.
     """
-    rng, check = ref.generator("nl lem7", seed), partial(Check, "nl/lem7", draws=60 * draws)
-    excess, half, steps, shallow = {}, [], [], []
-    for kind in ("generic", "tight", "semidefinite", "indefinite"):
-        excess[kind] = []
+    rng, check = ref.generator("nl lem7", seed), partial(Check, "nl/lem7")
+    kinds = ("generic", "tight", "semidefinite", "indefinite")
+    excess, step, last = ({kind: [] for kind in kinds} for _ in range(3))
+    half, shallow, flat = [], [], []
+    for kind in kinds:
         for _ in range(5):
             values, a, Q = draw(rng, 3 * draws, kind)
             A, w = matrix(values, Q), np.einsum("bij,bj->bi", Q, a)
             m = pi.mu(pi.local(*tensors(A, w))).numpy()
             c, d = a[:, 0], _moved(values, a)[:, 0]
             excess[kind].append(1 - d - m * (1 - c))
+            square = (values[:, 1] / values[:, 0]) ** 2 * (1 / c**2 - 1)
+            lower = (1 + square) ** -0.5
+            step[kind].append(lower - d)
+            last[kind].append(1 - square / 2 - lower)
             if kind == "tight":
                 half.append(1 - d - m / 2 * (1 - c))
-            if kind != "indefinite":
-                square = (values[:, 1] / values[:, 0]) ** 2 * (1 / c**2 - 1)
-                lower = (1 + square) ** -0.5
-                steps += [lower - d, 1 - square / 2 - lower]
-                if kind == "tight":
-                    shallow.append((1 + square / 2) ** -0.5 - d)
-    control = {
-        "half of mu": typical(np.concatenate(half)),
-        "A indefinite": worst(*excess["indefinite"]),
-    }
-    fine = [e for kind in ("generic", "tight", "semidefinite") for e in excess[kind]]
-    yield check(
-        worst(*fine),
-        ROUNDING,
-        control,
-        note=r"With the assumption of App. B.4 that $A$ is definite; $\lambda_d\ge0$ is enough, "
-        r"since Eq. 184 takes $\lambda_2^2$ for the largest of $\lambda_2^2,\dots,\lambda_d^2$. "
-        r"Without it $A=\mathrm{diag}(1,0,-1)$, $w=(1,0,1)/\sqrt2$ has $\mu_t=0$ and "
-        r"$1-d_t=1-1/\sqrt2$.",
+                shallow.append((1 + square / 2) ** -0.5 - d)
+                flat.append(1 - square / 4 - lower)
+
+    def both(part: str, found: dict, control: dict, note: str, correction: str) -> Iterator[Check]:
+        printed, definite = (worst(*(e for kind in some for e in found[kind]))
+                             for some in (kinds, kinds[:3]))  # fmt: skip
+        yield check(
+            printed,
+            ROUNDING,
+            control,
+            draws=60 * draws,
+            part=part,
+            note=note,
+            counterexample=r"$A=\mathrm{diag}(1,0,-1)$, $w=(1,0,1)/\sqrt2$: $\mu_t=0$, "
+            r"$1-d_t=1-1/\sqrt2$.",
+        )
+        yield check(
+            definite,
+            ROUNDING,
+            control | {"A indefinite": worst(*found["indefinite"])},
+            draws=45 * draws,
+            part=part,
+            form="corrected",
+            correction=correction,
+        )
+
+    yield from both(
+        "",
+        excess,
+        {"half of mu": typical(np.concatenate(half))},
+        r"The lemma asks $\lambda_1(t)>0$, Lemmas 8 and 10 ask it of all $\lambda_i$. A quarter of "
+        r"the draws have $\lambda_d<0$.",
+        r"... if $c_t>0$, $\lambda_1(t)>0$ and all $\lambda_i(t)\ge0$ ($|\lambda_i|\le|\lambda_2|$ "
+        "for $i>1$ is enough).",
+    )
+    yield from both(
+        "Eq. 184",
+        step,
+        {"half of the square": typical(np.concatenate(shallow))},
+        r"The reason given after Eq. 186 is Parseval's identity, "
+        r"$\sum_{i>1}(\phi_i^\top w)^2=1-c_t^2$; both versions print a stray $\lambda_i^2$ in it.",
+        r"... if $|\lambda_i|\le|\lambda_2|$ for $i>1$, as for $A(w(t))\succeq0$.",
     )
     yield check(
-        worst(*steps),
+        worst(*(e for kind in kinds for e in last[kind])),
         ROUNDING,
-        {"half of the square in Eq. 185": typical(np.concatenate(shallow))},
-        part="Eqs. 184-186",
-        note=r"The reason given after Eq. 186 is Parseval's identity, "
-        r"$\sum_{i>1}(\phi_i^\top w)^2=1-c_t^2$; both versions print a stray $\lambda_i^2$ in it.",
+        {"a quarter of the square": typical(np.concatenate(flat))},
+        draws=60 * draws,
+        part="Eq. 186",
     )
 
 

@@ -173,14 +173,25 @@ def rem19(draws: int, seed: int) -> Iterator[Check]:
         relation=">=",
         note="Strictly up to 1, constant from there on.",
     )
-    e, weak = P(-1.99, -0.01)
+    e, weak = P(-4.0, -0.01, 120)
+    control = {"$1+\\epsilon_l$": worst(weak - np.maximum(1 + e, 0) ** d / d)}
     yield check(
         worst(weak - (1 + e / 2) ** d / d),
         1e-14,
-        {"$1+\\epsilon_l$": worst(weak - np.maximum(1 + e, 0) ** d / d)},
+        control,
         draws=weak.size,
         part="negative modulation",
-        note="Below -2, where starts in [-1, 1] cannot win, the bound may be negative.",
+        note="The bullet takes all $\\epsilon_l<0$, the line of Eq. 155 that it reads ends at -1.",
+        counterexample=r"$\epsilon_l=-3$, $d=3$: $P[E_l]=0>\frac13(-\frac12)^3=-\frac1{24}$.",
+    )
+    yield check(
+        worst(weak - np.maximum(1 + e / 2, 0) ** d / d),
+        1e-14,
+        control,
+        draws=weak.size,
+        part="negative modulation",
+        form="corrected",
+        correction=r"$P[E_l]\le\frac1d\max(0,1+\frac{\epsilon_l}2)^d$.",
     )
 
 
@@ -239,29 +250,37 @@ def eq156(draws: int, seed: int) -> Iterator[Check]:
 
 
 def eq157(draws: int, seed: int) -> Iterator[Check]:
-    """The bound for lower ranks, gaps up to 2. Controls: one power more; wider gaps."""
+    """The bound for lower ranks, for all gaps. Control: one power more."""
     check = partial(Check, "nl/eq157")
     rng = ref.generator("eq157", seed)
     found: dict[str, list[Array]] = defaultdict(list)
     for e in _vectors(rng, min(draws, 100)):
         p = _chances(e)
         for r in range(1, e.shape[1]):
-            gaps = e[:, :r] - e[:, r, None]
-            size = np.arange(2, r + 2)
-            base = 1 - gaps / 2
-            near = gaps[:, 0] <= 2
-            excess = p[:, r] - (base**size / size).min(-1)
-            more = p[:, r] - (base ** (size + 1) / (size + 1)).min(-1)
-            found["near"].append(excess[near])
-            found["power"].append(more[near])
-            found["wide"].append(excess[~near])
-    found = {name: np.concatenate(parts) for name, parts in found.items()}
+            base = 1 - (e[:, :r] - e[:, r, None]) / 2
+            size, mended = np.arange(2, r + 2), np.maximum(base, 0)
+            found["printed"].append(p[:, r] - (base**size / size).min(-1))
+            found["mended"].append(p[:, r] - (mended**size / size).min(-1))
+            found["power"].append(p[:, r] - (mended ** (size + 1) / (size + 1)).min(-1))
+    total = sum(len(v) for v in found["printed"])
+    control = {"one pattern more": worst(*found["power"])}
     yield check(
-        worst(found["near"]),
+        worst(*found["printed"]),
         1e-6,
-        {"one pattern more": worst(found["power"]), "gaps above 2": worst(found["wide"])},
-        draws=len(found["near"]),
-        note=r"Gaps up to 2. The line reduces to negative modulation, which Eq. 155 has for "
-        r"$-1<\epsilon_l<0$. Beyond 2 the chance is 0, and an odd power would be negative: "
-        r"$\epsilon=(4,4,0)$, $r=3$, $r'=2$ gives $\frac13(1-2)^3=-\frac13$.",
+        control,
+        draws=total,
+        note="The paper takes all real head starts. Beyond a gap of 2 the chance is 0, and an odd "
+        "power is negative.",
+        counterexample=r"$\epsilon=(4,4,0)$, $r=3$: $P[E_{c(3)}]=0$; $r'=2$ gives "
+        r"$\frac13(1-2)^3=-\frac13$.",
+    )
+    yield check(
+        worst(*found["mended"]),
+        1e-6,
+        control,
+        draws=total,
+        form="corrected",
+        correction=r"$P[E_{c(r)}]\le\min_{r'<r}\frac1{r'+1}\max\Big(0,"
+        r"1-\frac{\epsilon_{c(r')}-\epsilon_{c(r)}}2\Big)^{r'+1}$.",
+        note="Largest excess of the chance over the bound.",
     )

@@ -168,8 +168,8 @@ def _blocks(S: Array, C: Array, W: Array) -> Array:
 def rem14(draws: int, seed: int) -> Iterator[Check]:
     """V' = V C through matrix exponentials: the direction it takes, and where it settles.
 
-    Controls: the start; a saddle, v times another eigenvector, left alone; V whose v has another
-    length.
+    Printed: every stationary point has the form v s^T; corrected: every stable one. Controls: the
+    start; saddles, v times another eigenvector, left alone; V whose v has another length.
     """
     check = partial(Check, "nl/rem14")
     rng = ref.generator("rem14", seed)
@@ -178,11 +178,10 @@ def rem14(draws: int, seed: int) -> Iterator[Check]:
     values = np.sort(rng.uniform(0.1, 1, (draws, size)))
     values[:, -1] += 0.2
     C = (basis * values[:, None]) @ np.swapaxes(basis, 1, 2)
-    s, other = basis[..., -1], basis[..., 0]
+    s = basis[..., -1]
     start = rng.standard_normal((draws, q, size))
     v = unit(rng.standard_normal((draws, q)))
-    grow = (basis * np.exp(150 * (values - values[:, -1:]))[:, None]) @ np.swapaxes(basis, 1, 2)
-    saddle = v[:, :, None] * other[:, None]
+    grow = (basis * np.exp(200 * (values - values[:, -1:]))[:, None]) @ np.swapaxes(basis, 1, 2)
 
     def off_form(V: Array) -> Array:
         V = V / np.linalg.norm(V, axis=(1, 2), keepdims=True)
@@ -197,17 +196,33 @@ def rem14(draws: int, seed: int) -> Iterator[Check]:
         note="Distance of V / |V| from the form v s^T. V itself grows: only its direction "
         "converges, so a constraint |V| = 1 is understood, as in the analysis cited.",
     )
-    pushed = saddle + 1e-6 * rng.standard_normal(saddle.shape)
+    rest = np.einsum("bq,bik->bkqi", v, basis)  # v u^T for every eigenvector u, on |V| = 1
+    push = rest @ C[:, None]
+    push -= (push * rest).sum((-1, -2), keepdims=True) * rest
+    assert np.abs(push).max() < 1e-12  # all are stationary
+    control = {"the start": typical(off_form(start))}
     yield check(
-        worst(off_form(pushed @ grow)),
+        worst(*(off_form(rest[:, k]) for k in range(size))),
         1e-6,
-        {"the saddle left alone": typical(off_form(saddle))},
-        draws=draws,
+        control,
+        draws=size * draws,
         part="necessary for stationary",
-        note=r"Read as: where training of $V$ settles (Assumption 2: $V$ has 'converged to its "
-        r"stationary point'; the analysis cited is about local optima). Any $vu^\top$ with another "
-        r"eigenvector $u$ rests on $\|V\|_F=1$ too, but is a saddle: pushed by 1e-6 it ends at "
-        r"$vs^\top$.",
+        note=r"Distance from $vs^\top$ of $vu^\top$ for all eigenvectors $u$, each of which rests "
+        r"on $\|V\|_F=1$. (Without that constraint only $VC=0$ rests, so not even $vs^\top$.)",
+        counterexample=r"$C=\mathrm{diag}(2,1)$, $s=e_1$: $V=ve_2^\top$ has $VC=V$, no velocity "
+        r"on $\|V\|_F=1$.",
+    )
+    pushed = rest + 1e-6 * rng.standard_normal(rest.shape)
+    yield check(
+        worst(*(off_form(pushed[:, k] @ grow) for k in range(size))),
+        1e-6,
+        control | {"the saddles left alone": typical(off_form(rest[:, 0]))},
+        draws=size * draws,
+        part="necessary for stationary",
+        form="corrected",
+        correction=r"$V=vs^\top$ is necessary for a *stable* stationary point with $\|V\|_F=1$.",
+        note=r"Where training of $V$ settles, as Assumption 2 has it. Every $vu^\top$, pushed by "
+        r"1e-6, ends at the form $vs^\top$: the others are saddles.",
     )
     top = two_layer.top_weights(torch.from_numpy(C)).numpy()
     V = v[:, :, None] * top[:, None]

@@ -111,11 +111,16 @@ def secular(rng: np.random.Generator, draws: int) -> Iterator[tuple[Array, Array
         yield d, b, p * (1 - p)
 
 
-def solved(d: Array, b: Array, scale: Array) -> tuple[Array, Array]:
-    """(lambda, s) of diag(d) + scale b b^T by numpy."""
+def pull_of(s: Array, b: Array, scale: Array) -> Array:
+    """p_0 p_1 s_k sum_k'!=k s_k' b_k' / b_k: what delta_k stands for, for any vector s."""
+    return scale[:, None] * s * ((s * b).sum(-1, keepdims=True) - s * b) / b
+
+
+def solved(d: Array, b: Array, scale: Array, rank: int = -1) -> tuple[Array, Array]:
+    """(lambda, s) of diag(d) + scale b b^T by numpy: the top pair, or the one of another rank."""
     matrix = d[:, :, None] * np.eye(d.shape[1]) + scale[:, None, None] * b[:, :, None] * b[:, None]
     values, vectors = np.linalg.eigh(matrix)
-    return values[:, -1], vectors[..., -1]
+    return values[:, rank], vectors[..., rank]
 
 
 def eq139(draws: int, seed: int) -> Iterator[Check]:
@@ -200,7 +205,9 @@ def thm5(draws: int, seed: int) -> Iterator[Check]:
             found["free " + name].append(relative(ours, direct))
             found["sphere " + name].append(relative(_tangent(w, ours), _tangent(w, direct)))
         found["free coupled"].append(relative(closed_form(pair, top, delta, w), coupled))
-        found["sign"].append(delta.numpy())
+        b, scale = pair.b.numpy(), pair.scale.numpy()
+        found["sign"].append(pull_of(s[..., -1], b, scale))
+        found["sign, bottom"].append(pull_of(s[..., 0], b, scale).min(-1))
     total = count * len(cases)
     for part, key in (("with the projection", "sphere "), ("without it", "free ")):
         yield check(
@@ -217,7 +224,7 @@ def thm5(draws: int, seed: int) -> Iterator[Check]:
     yield check(
         ref.best(*found["sign"]),
         0.0,
-        {"its negative": -middle(*found["sign"])},
+        {"the bottom eigenvector": typical(*found["sign, bottom"])},
         draws=total,
         part="delta_k is not negative",
         relation=">=",
@@ -239,7 +246,7 @@ def closed_form(pair: Pair, top: two_layer.Top, delta: torch.Tensor, w: torch.Te
 def eq143(draws: int, seed: int) -> Iterator[Check]:
     """delta_k against the sum over other fields that it stands for, s by numpy.
 
-    Controls: its own field in the sum; without 1/Z^2; a sign.
+    Controls: its own field in the sum; without 1/Z^2; the bottom eigenvector for s.
     """
     check = partial(Check, "nl/eq143")
     rng = ref.generator("eq143", seed)
@@ -248,13 +255,13 @@ def eq143(draws: int, seed: int) -> Iterator[Check]:
         top = two_layer.top_of_rank_one(*tensors(d, b, scale))
         ours = two_layer.modulation(top, *tensors(b, scale)).numpy()
         _, s = solved(d, b, scale)
-        total = (s * b).sum(-1, keepdims=True)
-        direct = scale[:, None] * s * (total - s * b) / b
+        direct = pull_of(s, b, scale)
+        own = scale[:, None] * s * (s * b).sum(-1, keepdims=True) / b
         found["delta"].append(relative(ours, direct))
-        found["own"].append(relative(scale[:, None] * s * total / b, direct))
+        found["own"].append(relative(own, direct))
         found["Z"].append(relative(ours * top.Z.numpy()[:, None] ** 2, direct))
-        found["least"].append(ours.min(-1))
-        found["flipped"].append(-ours.max(-1))
+        found["least"].append(direct.min(-1))
+        found["bottom"].append(pull_of(solved(d, b, scale, 0)[1], b, scale).min(-1))
     yield check(
         worst(*found["delta"]),
         1e-6,
@@ -265,7 +272,7 @@ def eq143(draws: int, seed: int) -> Iterator[Check]:
     yield check(
         ref.best(*found["least"]),
         0.0,
-        {"its negative": middle(*found["flipped"])},
+        {"the bottom eigenvector": typical(*found["bottom"])},
         draws=9 * draws,
         part="not negative",
         relation=">=",
@@ -324,8 +331,8 @@ def rem17(draws: int, seed: int) -> Iterator[Check]:
 def rem18(draws: int, seed: int) -> Iterator[Check]:
     """Decoupling, the pull towards Delta_k, and how often it wins.
 
-    (c) in the model of Theorem 6 and in two coupled layers. Controls: Delta of another field;
-    delta_k < 0; no modulation; fields without a common latent.
+    (c) in the model of Theorem 6 and in two coupled layers. Controls: Delta of another field, twice;
+    no modulation; fields without a common latent.
     """
     check = partial(Check, "nl/rem18")
     rng = ref.generator("rem18", seed)
@@ -347,18 +354,23 @@ def rem18(draws: int, seed: int) -> Iterator[Check]:
         part="(a) decoupled",
         note="Other filters move: $A_k$ and $\\Delta_k$ stay, two scalars change.",
     )
-    scale = here.delta.norm(dim=-1)
-    gain = (here.delta * (_tangent(w, closed_form(here, top, delta, w))
-            - _tangent(w, closed_form(here, top, 0 * delta, w)))).sum(-1)  # fmt: skip
-    gain = (gain * (here.delta * w).sum(-1) / scale**2).numpy()
+    moved = torch.from_numpy(other)[:, :, 0]
+    push = _tangent(moved, torch.from_numpy(direct) - closed_form(there, top, 0 * delta, moved))
+
+    def gain(towards: torch.Tensor) -> float:
+        """The least growth of a squared cosine with these directions, through `push`."""
+        along = (towards * moved).sum(-1) / towards.norm(dim=-1) ** 2
+        return float(((towards * push).sum(-1) * along).min())
+
     yield check(
-        float(gain.min()),
-        0.0,
-        {r"$-\delta_k$": float(-np.median(gain))},
+        gain(there.delta),
+        -1e-12,
+        {"towards Delta of another field": gain(there.delta.roll(1, 1))},
         draws=draws,
         part="(b) towards Delta_k",
         relation=">=",
-        note="What the modulation adds to the growth of the squared cosine with Delta_k.",
+        note="What the other fields add to the growth of the squared cosine with Delta_k: the "
+        "velocity of Lemma 4 less that of $s_k^2A_k$ alone.",
     )
     wins = {}
     d, starts = 4, 3000
