@@ -331,8 +331,8 @@ def rem17(draws: int, seed: int) -> Iterator[Check]:
 def rem18(draws: int, seed: int) -> Iterator[Check]:
     """Decoupling, the pull towards Delta_k, and how often it wins.
 
-    (c) in the model of Theorem 6 and in two coupled layers. Controls: Delta of another field, twice;
-    no modulation; fields without a common latent.
+    (c) in the model of Theorem 6 and in two coupled layers. Controls: Delta of another field
+    (twice); no modulation; fields without a common latent.
     """
     check = partial(Check, "nl/rem18")
     rng = ref.generator("rem18", seed)
