@@ -400,8 +400,9 @@ def rem4(draws: int, seed: int) -> Iterator[Check]:
         world = dw.world(rng, 1, 4, samples=samples, views=2)
         layers = dw.weights(rng, 1, (4, 5, 2))
         op = co.between(views_of(layers, world, 1), world)
+        J = _tangent(rng, rng.standard_normal((1, samples, 4)), 5)
         sizes.append(abs(op.shape[-1] - 20))
-        kernels.append(abs(samples - 20))
+        kernels.append(abs((J @ J.swapaxes(-1, -2)).shape[-1] - 20))
     yield check(
         max(sizes),
         0,
