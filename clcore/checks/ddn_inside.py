@@ -175,13 +175,13 @@ def _train(rng: np.random.Generator, count: int, steps: int) -> dict[str, list[A
 
 
 def rem2(draws: int, seed: int) -> Iterator[Check]:
-    """60 steps of a three-layer net under L_simp, gradients by complex steps.
+    """200 steps of a three-layer net under L_simp, gradients by complex steps.
 
     The operator stays PSD, eigenmode i grows by 1 + rate * lambda_i, |W_l| never falls. Controls:
     the operator of beta = 1, both towers, all views for their means, ascent of the loss.
     """
     check = partial(Check, "ddn/rem2")
-    found = _train(ref.generator("rem2", seed), min(draws, 6), 60)
+    found = _train(ref.generator("rem2", seed), min(draws, 6), 200)
     total = len(found["least"]) * len(found["least"][0])
     for part, bound, errors, control, note in (
         (
