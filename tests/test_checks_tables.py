@@ -76,4 +76,38 @@ def test_a_group_fed_by_leaves_is_left_out_of_its_children_s_covariance():
     curves = tables.operator_summary(pd.DataFrame(rows))
     assert set(curves.trials) == {3}
     assert len(tables._growth(curves, "cov", ("1100",))) == 0
-    assert tables._rise(curves, "own", ("1100",)) == 2
+    rows = tables._growth(curves, "own", ("1100",))
+    assert tables._ratio(rows).tolist() == tables._ratio(rows, height=True).tolist() == [2]
+
+
+def test_the_whole_operator_is_judged_by_its_end_too():
+    """Up and down again; falling, whose start is no height; nothing at all."""
+    rows = pd.DataFrame([[1.0, 3.0, 0.5], [2.0, 1.0, 0.5], [0.0, 0.0, 0.0]])
+    assert tables._ratio(rows).tolist() == [0.5, 0.25]
+    assert tables._ratio(rows, height=True).tolist() == [3, 0.5]
+    assert tables._trend(rows.to_numpy()) == 1
+
+
+def test_an_ordering_fails_where_a_step_against_it_is_significant():
+    """NC rises with stage and width in all rows; a width exchanged for the other breaks it."""
+    rows = [
+        {"low": low, "width": w, "seed": s, "step": t}
+        | {f"nc_s{p}": low / 2 + w / 100 + t / 1e5 + s * w * t / 1e9 for p in tables.LATENTS}
+        for low in (0.7, 0.8, 0.9)
+        for w in (2, 10)
+        for s in range(3)
+        for t in (0, 500, 1000)
+    ]
+    runs = pd.DataFrame(rows)
+    good = {c: tables._order("ddn/tab6", runs, c, "nc == nc") for c in tables.ORDERS}
+    assert all(check.measured > 0 and " not " not in check.note for check in good.values())
+    assert all(ledger.judge(check) for check in good.values())
+    wrong = runs.assign(width=runs.width.where(runs.low > 0.75, 12 - runs.width))
+    check = tables._order("ddn/tab6", wrong, "width", "nc == nc")
+    assert check.measured < -2 and "30 of 45 steps rise; not z0 at 0.7" in check.note
+
+
+def test_a_pass_gains_are_compared_by_row():
+    rows = tables.first_pass(tables.printed(), "paper")
+    more = rows[10] - rows[2] > 1e-9
+    assert (len(more), more.sum()) == (15, 8) and not more["0111"].any()

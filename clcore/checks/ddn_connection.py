@@ -17,7 +17,8 @@ from . import ddn_nets as nets
 from . import reference as ref
 from .reference import Array, relative, worst
 
-EXACT = 1e-10
+EXACT = 1e-12
+NORMALISED = 1e-10  # where an output may be close to 0 and is divided by its norm
 
 
 def def1(draws: int, seed: int) -> Iterator[Check]:
@@ -220,7 +221,7 @@ def eq41(draws: int, seed: int) -> Iterator[Check]:
                 strict=True,
             ):
                 broken[name].append(relative(value, expected, floor))
-    yield check(worst(*errors), EXACT, ref.pooled(broken), note="first tower")
+    yield check(worst(*errors), NORMALISED, ref.pooled(broken), note="first tower")
 
 
 # --------------------------------------------------------------------------- normalised outputs
@@ -307,4 +308,4 @@ def eq30(draws: int, seed: int) -> Iterator[Check]:
             plain = back * sizes[0][:, None, None]
             for name, M in zip(broken, (back, back @ Q[1], plain @ Q[0]), strict=True):
                 broken[name].append(relative(nets.times(M, gap), goal, floor))
-    yield check(worst(*errors), EXACT, ref.pooled(broken))
+    yield check(worst(*errors), NORMALISED, ref.pooled(broken))

@@ -175,13 +175,13 @@ def _train(rng: np.random.Generator, count: int, steps: int) -> dict[str, list[A
 
 
 def rem2(draws: int, seed: int) -> Iterator[Check]:
-    """60 steps of a three-layer net under L_simp, gradients by complex steps.
+    """200 steps of a three-layer net under L_simp, gradients by complex steps.
 
     The operator stays PSD, eigenmode i grows by 1 + rate * lambda_i, |W_l| never falls. Controls:
     the operator of beta = 1, both towers, all views for their means, ascent of the loss.
     """
     check = partial(Check, "ddn/rem2")
-    found = _train(ref.generator("rem2", seed), min(draws, 6), 60)
+    found = _train(ref.generator("rem2", seed), min(draws, 6), 200)
     total = len(found["least"]) * len(found["least"][0])
     for part, bound, errors, control, note in (
         (
@@ -231,64 +231,50 @@ def _residues(weights: tuple, world: co.World, case: dw.Case) -> Array:
 def rem15(draws: int, seed: int) -> Iterator[Check]:
     """theta, also over the weighted covariance, and the views' spread, before and after training.
 
-    Two losses, with and without output normalisation, both towers as in practice, 24 seeds. The
-    remark is an expectation that does not say against what theta shrinks: both are measured.
-    Control: no training, but views twice as strong. L_simp for the residue that is never there.
+    Two losses, with and without output normalisation, both towers as in practice, 24 seeds, one
+    schedule. The remark is an expectation that does not say against what theta shrinks: both are
+    measured. Control: as many steps on the loss of -r_+, which pushes views apart (but samples
+    more, if outputs are not normalised). L_simp for the residue that is never there.
     """
     check = partial(Check, "ddn/rem15")
     rng = ref.generator("rem15", seed)
-    count, steps, widths = 24, 50, (6, 8, 6, 3)
+    count, steps, widths = 24, 60, (6, 8, 6, 3)
     found: dict[str, list[float]] = defaultdict(list)
     for name, normalised in product(("InfoNCE", "triplet"), (False, True)):
-        case, rate = (dw.infonce(0.5), 0.1) if name == "InfoNCE" else (dw.triplet(0.5), 0.2)
-        draw = int(rng.integers(2**40))
+        case, rate = (dw.infonce(0.5), 0.3) if name == "InfoNCE" else (dw.triplet(0.5), 0.6)
         layers = [0.7 * w for w in dw.weights(rng, count, widths)]
-        paths, sizes = [], []
-        for strength, length in ((0.3, steps), (0.6, 0)):
-            world = dw.world(np.random.default_rng(draw), count, 6, "additive", strength, samples=5)
-            paths.append(
-                co.train(
-                    dw.torch_layers(layers),
-                    world,
-                    case.ours,
-                    case.library_weight,
-                    rate,
-                    length,
-                    steps,
-                    normalised,
-                    tied=True,
-                )
+        world = dw.world(rng, count, 6, "additive", 0.3, samples=5)
+
+        def path(
+            weights, length: int, sign: int = 1, case=case, rate=rate, n=normalised, world=world
+        ):
+            """`length` steps on the loss of sign * r_+; nothing recorded but its end."""
+            return co.train(
+                weights,
+                world,
+                lambda near, far: case.ours(sign * near, far),
+                case.library_weight,
+                rate,
+                length,
+                length + 1,
+                n,
+                tied=True,
             )
-            if not normalised:
-                sizes.append(_residues(dw.torch_layers(layers), world, case))
-                if length:
-                    late = co.train(
-                        paths[-1].weights,
-                        world,
-                        case.ours,
-                        case.library_weight,
-                        2 * rate,
-                        3 * steps,
-                        3 * steps,
-                        tied=True,
-                    )
-                    sizes.append(_residues(late.weights, world, case))
-        if not normalised:
-            found["theta"].append(np.nanmedian(sizes[1] / sizes[0]))
-            found["theta, stronger"].append(np.nanmedian(sizes[2] / sizes[0]))
-        theta, inside = (
-            [v.numpy() for v in (values[0][0], values[0][-1], values[1][0])]
-            for values in (
-                [path.residue for path in paths],
-                [path.spread[..., 0] / path.spread[..., 1] for path in paths],
-            )
-        )
+
+        start = dw.torch_layers(layers)
+        nets = [start, *(path(start, steps, sign).weights for sign in (1, -1))]
+        seen = [path(weights, 0) for weights in nets]  # the residue of the loss itself
+        theta = [v.residue[0].numpy() for v in seen]
+        share = [(v.spread[0, ..., 0] / v.spread[0, ..., 1]).numpy() for v in seen]
         kind = "normalised outputs" if normalised else "plain outputs"
+        rows = [(kind, theta), ("share", share)]
+        if not normalised:
+            rows.append(("theta", [_residues(weights, world, case) for weights in nets]))
+        for key, (first, trained, broken) in rows:
+            found[key].append(np.nanmedian(trained / first))
+            if normalised or key != "share":
+                found[f"{key}, control"].append(np.nanmedian(broken / first))
         found["start"].append(np.nanmedian(theta[0]))
-        found[kind].append(np.nanmedian(theta[1] / theta[0]))
-        found[f"{kind}, stronger"].append(np.nanmedian(theta[2] / theta[0]))
-        found["share"].append(np.nanmedian(inside[1] / inside[0]))
-        found["share, stronger"].append(np.nanmedian(inside[2] / inside[0]))
         K = views_of(layers, world, 2)
         f = torch.from_numpy(dw.output(layers, dw.parts(world)[2]))
         ones = torch.ones(count, 5, 5, dtype=torch.float64)
@@ -304,21 +290,26 @@ def rem15(draws: int, seed: int) -> Iterator[Check]:
         part="theta is not zero",
         note="Median of |theta| over the weighted covariance at the start, least of four settings.",
     )
-    later = f"{4 * steps} steps, all but {steps} at twice the rate"
-    for part, key, length in (
-        ("views' spread over samples' spread", "share", f"{steps} steps"),
-        ("theta itself, plain outputs", "theta", later),
-        ("theta over the operator, plain outputs", "plain outputs", f"{steps} steps"),
-        ("theta over the operator, normalised outputs", "normalised outputs", f"{steps} steps"),
+    apart = "views pushed apart"
+    for part, key in (
+        ("views' spread over samples' spread", "share"),
+        ("theta itself, plain outputs", "theta"),
+        ("theta over the operator, plain outputs", "plain outputs"),
+        ("theta over the operator, normalised outputs", "normalised outputs"),
     ):
         yield check(
             max(found[key]),
             1.0,
-            {"views twice as strong": min(found[f"{key}, stronger"])},
+            {
+                f"{apart}, normalised outputs" if key == "share" else apart: min(
+                    found[f"{key}, control"]
+                )
+            },
             draws=count * (4 if key == "share" else 2),
             part=f"{part}, shrinks",
-            evidence="partial",
-            note=f"Median of end over start, {length}, the larger of the settings.",
+            evidence="protocol",
+            note=f"Median of end over start, {steps} steps, the larger of the settings. The paper "
+            "prints no sizes for this, so none are fallen short of.",
         )
 
 
@@ -409,8 +400,9 @@ def rem4(draws: int, seed: int) -> Iterator[Check]:
         world = dw.world(rng, 1, 4, samples=samples, views=2)
         layers = dw.weights(rng, 1, (4, 5, 2))
         op = co.between(views_of(layers, world, 1), world)
+        J = _tangent(rng, rng.standard_normal((1, samples, 4)), 5)
         sizes.append(abs(op.shape[-1] - 20))
-        kernels.append(abs(samples - 20))
+        kernels.append(abs((J @ J.swapaxes(-1, -2)).shape[-1] - 20))
     yield check(
         max(sizes),
         0,

@@ -161,11 +161,11 @@ def ex1(draws: int, seed: int) -> Iterator[Check]:
 
 
 def _sizes(draws: int) -> range:
-    return range(4, min(4 + max(draws, 6), 31))
+    return range(4, min(4 + max(draws, 6), 51))
 
 
 def ex2(draws: int, seed: int) -> Iterator[Check]:
-    """A linear neuron that sees the whole ring, d = 4..30: mean connection, OP, gradient.
+    """A linear neuron that sees the whole ring, d = 4..50: mean connection, OP, gradient.
 
     Controls: positions that are not uniform; a ReLU neuron.
     """

@@ -235,7 +235,7 @@ def eq54(draws: int, seed: int) -> Iterator[Check]:
         yield check(worst(*found[errors]), TIGHT, broken, draws=3 * count, part=part)
     yield check(
         float(np.abs(np.array(slopes) + 0.5).max()),
-        0.15,
+        0.1,
         {"positives from another sample": float(np.median(np.abs(np.array(biased) + 0.5)))},
         draws=len(slopes),
         part="finite batches",
@@ -298,7 +298,7 @@ def eq56(draws: int, seed: int) -> Iterator[Check]:
                 broken["no projector"].append(relative(dw.times(bare, layers, layer), g, 1e-6))
                 broken["averaged apart"].append(relative(dw.times(split, layers, layer), g, 1e-6))
     control, total = ref.pooled(broken), 4 * count
-    yield Check("ddn/eq56", worst(*errors), 1e-10, control, draws=total, part="gradient")
+    yield Check("ddn/eq56", worst(*errors), 1e-11, control, draws=total, part="gradient")
     yield Check(
         "ddn/eq56",
         float(np.median(np.concatenate(bent))),
