@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -110,12 +111,24 @@ def plan(profile: str, only: list[str] | None, device: str) -> list[Run]:
     return runs
 
 
+# Python 3.11 cannot parse in two threads at once (SystemError: AST constructor recursion depth
+# mismatch), and keys are made from what the sources import.
+_PARSING = threading.RLock()
+
+
 def _values(run: Run) -> dict[str, Any]:
-    return parameters.validate(run.parameters, parameters.declared(run.notebook), run.name)
+    with _PARSING:
+        return parameters.validate(run.parameters, parameters.declared(run.notebook), run.name)
 
 
 def _key(run: Run) -> str:
-    return keys.chapter_key(run.notebook, _values(run))
+    with _PARSING:
+        return keys.chapter_key(run.notebook, _values(run))
+
+
+def _checkpoints(run: Run) -> Path:
+    with _PARSING:
+        return keys.checkpoints(run.notebook, _values(run))
 
 
 def build(
@@ -218,7 +231,7 @@ def _execute(run: Run, jobs: int) -> None:
     work = paths.build_dir() / "work" / f"{run.name}-{os.getpid()}"
     ipython = tempfile.mkdtemp(prefix="clcore-")
     try:
-        checkpoints = keys.checkpoints(run.notebook, _values(run))
+        checkpoints = _checkpoints(run)
         work.mkdir(parents=True, exist_ok=True)
         job = {
             "notebook": str(run.notebook),

@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import platform
 import re
+import sysconfig
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -91,8 +92,14 @@ def checkpoints(notebook: Path, parameters: dict[str, Any]) -> Path:
 
 @cache
 def _versions() -> dict[str, str]:
-    """Versions of the installed packages, which may differ from the pinned ones."""
-    return {d.name: d.version for d in importlib.metadata.distributions() if d.name != "clcore"}
+    """Versions of the installed packages, which may differ from the pinned ones.
+
+    Of the environment's own folders: setuptools, which torch imports to compile, puts packages of
+    its own on sys.path.
+    """
+    folders = sorted({sysconfig.get_path(kind) for kind in ("purelib", "platlib")})
+    found = importlib.metadata.distributions(path=folders)
+    return {d.name: d.version for d in found if d.name != "clcore"}
 
 
 def _without_magics(source: str) -> str:

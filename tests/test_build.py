@@ -53,7 +53,11 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setenv("CLCORE_ROOT", str(root))
     monkeypatch.setenv("CLCORE_BUILD", str(root / "_build"))
     monkeypatch.setattr(site, "build", lambda rows, book, chapters: "")
-    return root
+    # What tests before this one, of the same process, have read for another root.
+    ledger.claims.cache_clear()
+    keys._versions.cache_clear()
+    yield root
+    ledger.claims.cache_clear()
 
 
 def last(root: Path) -> dict:
@@ -332,6 +336,17 @@ def test_a_chapter_alone_goes_on_with_the_checkpoints_of_a_build(project):
     assert build.build("paper", only=["good"]) == 0
     row = next(r for r in last(project)["rows"] if r["id"] == "acl/thm1")
     assert row["verdict"] == "holds"
+
+
+def test_what_others_put_on_the_path_is_not_installed(tmp_path, monkeypatch):
+    """As setuptools does, which torch imports to compile."""
+    before = keys._versions()
+    vendored = tmp_path / "wheel-0.0.1.dist-info"
+    vendored.mkdir()
+    (vendored / "METADATA").write_text("Metadata-Version: 2.1\nName: wheel\nVersion: 0.0.1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    keys._versions.cache_clear()
+    assert keys._versions() == before and before["torch"]
 
 
 def test_interrupt_ends_everything(project, tmp_path):
