@@ -67,8 +67,9 @@ def test_constraint_sets():
             if rows and layer < 2:
                 each = torch.full((4, w.shape[1]), w.shape[1] ** -0.5, dtype=F)
                 assert torch.allclose(w.norm(dim=-1), each)
-        moves = dl.tangent(weights, [torch.randn_like(w) for w in weights], rows)
-        h = 1e-6
+        noise = [random.normal(random.key(k), w.shape, F) for k, w in enumerate(weights)]
+        moves = dl.tangent(weights, noise, rows)
+        h = 1e-7  # the next term is h/2 times the squared length of a move
         moved = dl.normalise([w + h * m for w, m in zip(weights, moves, strict=True)], rows)
         for w, m, there in zip(weights, moves, moved, strict=True):
             assert ((there - w) / h - m).abs().max() < 1e-5
