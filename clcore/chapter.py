@@ -71,9 +71,13 @@ class Chapter:
 
         Only with seed 0, so that trying another seed does not replace what is committed; and a
         present record that is larger, by its rows or by its last epoch or step, stays, with a
-        warning, so that trying fewer seeds or epochs does not replace it either.
+        warning, so that trying fewer seeds or epochs does not replace it either. Such a run's
+        table goes where `keep` puts it.
         """
-        if self.profile != "paper" or self.seed != 0:
+        if self.profile != "paper":
+            return
+        if self.seed != 0:
+            self.keep(name, table)
             return
         base = paths.root() / "data" / "recorded" / self.name / name
         if more := _more(base.with_suffix(".csv"), table):

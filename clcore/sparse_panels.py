@@ -285,32 +285,35 @@ def factors(
 
 def decide(
     seeds: Sequence[int],
-    epochs: int = 2000,
+    epochs: int = st.EPOCHS,
+    record: Sequence[int] = (2000,),
     noise: str | float = "none",
     checkpoint: Path | None = None,
     progress: bool = True,
     **changes: Any,
 ) -> pd.DataFrame:
-    """Train all `factors`: one row a run, with Minimum max-cosine `before` training and after.
+    """Train all `factors`: one row a run and recorded epoch, with Minimum max-cosine `before`
+    training and then.
 
-    Ours: ncl varies one factor at a time. checkpoint: a file, beside which each loss keeps its own.
+    Ours: ncl varies one factor at a time. record: epochs besides the last. checkpoint: a file,
+    beside which each loss keeps its own.
     """
     tables = []
     for loss in DECIDING:
         found = st.run(
             factors(loss, seeds, noise, **changes),
             epochs,
-            (),
+            record,
             chunk=CHUNK[loss],
             checkpoint=checkpoint and checkpoint.with_name(f"{checkpoint.stem}-{loss}.pt"),
             progress=progress,
         ).table
         first = found[found.epoch == 0].set_index("run").minimum
-        last = found[found.epoch == epochs].set_index("run")
-        tables.append(last.assign(before=first, warm=last.warm > 0))
+        later = found[found.epoch > 0].set_index("run")
+        tables.append(later.assign(before=first, warm=later.warm > 0))
     columns = {"loss_kind": "loss", "head": "predictor", "bn": "batchnorm", "warm": "warm"}
-    columns |= {n: n for n in ("normalise", "sigma", "seed", "before", "minimum", "median")}
-    columns |= {n: n for n in ("maximum", "rank", "norm", "diverged")}
+    columns |= {n: n for n in ("normalise", "sigma", "seed", "epoch", "before", "minimum")}
+    columns |= {n: n for n in ("median", "maximum", "rank", "norm", "diverged")}
     table = pd.concat(t[list(columns)] for t in tables)
     return table.rename(columns=columns).reset_index(drop=True)
 

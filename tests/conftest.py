@@ -1,4 +1,4 @@
-"""Fixtures for the tests that open the built site in a browser."""
+"""Fixtures: seeds, shape checks, and the built site in a browser."""
 
 import functools
 import http.server
@@ -20,6 +20,8 @@ install_import_hook("clcore", "typechecking.check")
 
 from clcore import paths  # noqa: E402
 
+torch.manual_seed(0)  # for what modules draw when they are read
+
 CHROMIUM = [
     "--headless",
     "--no-sandbox",
@@ -30,6 +32,12 @@ CHROMIUM = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """What a test draws from torch's own generator is the same in every run."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture

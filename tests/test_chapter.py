@@ -50,6 +50,16 @@ def test_rows_find_their_recorded_ones(here, on):
     assert shown["recorded (full size)", "share"].tolist() == pytest.approx([2 / 3], rel=1e-5)
 
 
+def test_another_seed_is_kept_beside_the_record(here, tmp_path):
+    here("paper").record("shares", table(2.0))
+    csv = tmp_path / "data" / "recorded" / "x" / "shares.csv"
+    whole = csv.read_bytes()
+    here("paper", seed=1).record("shares", table(7.0))
+    assert csv.read_bytes() == whole
+    other = pd.read_csv(paths.build_dir() / "unrecorded" / "x" / "shares.csv")
+    assert other.share.tolist() == pytest.approx(table(7.0).share.tolist(), rel=1e-5)
+
+
 def test_a_larger_record_is_kept(here, caplog, tmp_path):
     """A run of fewer seeds or epochs, to try something, is not what the text quotes."""
     runs = pd.DataFrame({"seed": [0, 0, 1, 1], "epoch": [0, 20, 0, 20], "gap": 1.0})

@@ -84,7 +84,9 @@ def test_factors_are_all_combinations_and_end_where_the_sweep_ends(tmp_path):
         assert {c["loss_kind"] for c in cells} == {loss}
     with pytest.raises(ValueError, match="loss: expected one of non-contrastive, contrastive, got"):
         sp.factors("nt-xent", [0])
-    table = sp.decide([3], epochs=2, checkpoint=tmp_path / "all.pt", progress=False, **TINY)
+    files = tmp_path / "all.pt"
+    both = sp.decide([3], epochs=2, record=(1,), checkpoint=files, progress=False, **TINY)
+    table = both[both.epoch == 2]
     assert {f.name for f in tmp_path.glob("*.pt")} == {f"all-{loss}.pt" for loss in sp.DECIDING}
     assert len(table) == 36 and table.notna().all(axis=None)
     assert set(table.loss) == set(sp.DECIDING) and not table.diverged.any()
@@ -95,9 +97,12 @@ def test_factors_are_all_combinations_and_end_where_the_sweep_ends(tmp_path):
         for c in sp.factors("contrastive", [3], **TINY)
         if c["bn"] and c["warm"] < 0 and c["normalise"] == "rows"
     ]
-    end = sp.st.run([alone], 2, progress=False).table.iloc[-1].minimum
+    path = sp.st.run([alone], 2, progress=False).table.sort_values("epoch")
     query = "loss == 'contrastive' and batchnorm and not warm and normalise == 'rows'"
-    assert table.query(query).minimum.item() == pytest.approx(end, abs=1e-5)
+    found = both.query(query).sort_values("epoch")
+    assert found.epoch.tolist() == [1, 2]
+    assert found.minimum.tolist() == pytest.approx(path.minimum.tolist()[1:], abs=1e-5)
+    assert found.before.tolist() == pytest.approx([path.minimum.iloc[0]] * 2, abs=1e-5)
 
 
 def test_the_cost_grows_with_runs_epochs_and_depth():

@@ -111,8 +111,8 @@ def means(
     return found.fillna({"std": 0.0})
 
 
-def listed(values: pd.Series | np.ndarray | list) -> str:
-    return ", ".join(f"{v:.2f}" for v in values)
+def listed(values: pd.Series | np.ndarray | list, digits: int = 2) -> str:
+    return ", ".join(f"{v:.{digits}f}" for v in values)
 
 
 # ------------------------------------------------------------------------------------------ order
