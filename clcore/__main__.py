@@ -99,13 +99,15 @@ def pretrain(
     record: Annotated[list[int] | None, typer.Option(help="an epoch; may be repeated")] = None,
     train: Annotated[str, typer.Option(help="split to train on")] = "train",
     test: Annotated[str, typer.Option(help="split to evaluate on")] = "test",
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N")] = "cpu",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N")] = "auto",
 ) -> None:
     """One pretraining run; the same command goes on with it. For several GPUs:
-    torchrun --nproc-per-node 4 -m clcore pretrain cifar10 --device cuda --out runs --set loss=nce
+    torchrun --nproc-per-node 4 -m clcore pretrain cifar10 --out runs --set loss=nce
     """
     from . import pretraining
+    from .parameters import check_device
 
+    device = check_device(device)
     file = pretraining.command(data, out, set_ or [], record, train, test, device)
     if file is not None:
         print(f"the table is in {file}")

@@ -155,7 +155,8 @@ class Chapter:
             "torch": torch.__version__,
             "numpy": np.__version__,
         }
-        if self.device.type == "cuda":
+        # With several jobs, runs are in processes of their own, whose memory is not seen here.
+        if self.device.type == "cuda" and self.parameters.get("jobs", 1) == 1:
             out["peak_device_mib"] = round(torch.cuda.max_memory_allocated(self.device) / 2**20)
         return out
 

@@ -52,6 +52,15 @@ def features(
         net.train(training)
 
 
+def _require_numbers(train: Tensor, test: Tensor) -> None:
+    if not (len(train) and len(test)):
+        raise ValueError(
+            f"features: expected some to train and to test on, got {len(train)} and {len(test)}"
+        )
+    if not (train.isfinite().all() and test.isfinite().all()):
+        raise ValueError("features: expected finite numbers, got NaN or infinity; the net diverged")
+
+
 @dataclass(frozen=True)
 class Probe:
     """accuracy: top-1 on the test part, in [0, 1]; converged: whether the gradient's largest entry
@@ -76,12 +85,11 @@ def linear_probe(
     the squared norm of the weights (not the intercepts) is strictly convex in the weights: there is
     one solution, and no rate or number of epochs to choose. In float64 on the features' device, in
     blocks of BLOCK / classes images. Without convergence in `steps` steps it warns and says so.
-    Errors: penalty <= 0; features that are not finite.
+    Errors: penalty <= 0; features that are not finite; no test part.
     """
     if penalty <= 0:
         raise ValueError(f"penalty: expected a number above 0, got {penalty}; it makes the optimum")
-    if not (train.isfinite().all() and test.isfinite().all()):
-        raise ValueError("features: expected finite numbers, got NaN or infinity; the net diverged")
+    _require_numbers(train, test)
     mean, scale = train.double().mean(0), train.double().std(0).clamp(min=1e-12)
     a, b = ((part.double() - mean).div_(scale) for part in (train, test))
     classes, d = int(train_labels.max()) + 1, a.shape[-1]
@@ -130,7 +138,9 @@ def knn(
     batch: int = 1000,
 ) -> float:
     """Top-1 accuracy in [0, 1] of the k nearest training features by cosine, whose votes weigh
-    exp(cosine / 0.07) (Wu et al., 2018). Errors: k below 1 or above the number of features."""
+    exp(cosine / 0.07) (Wu et al., 2018). Errors: k below 1 or above the number of features;
+    features that are not finite; no test part."""
+    _require_numbers(train, test)
     if not 1 <= k <= len(train):
         raise ValueError(f"k: expected 1 to {len(train)} neighbours, as there are, got {k}")
     train, test = F.normalize(train, dim=-1), F.normalize(test, dim=-1)

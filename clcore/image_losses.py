@@ -160,6 +160,17 @@ def _ddn(title: str, **settings: float) -> Loss:
     return Loss(title, _nce, MappingProxyType({"tau": 0.5, **settings}))
 
 
+def _nce_released(
+    z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], tau: Scalar = 0.5, beta: Scalar = 0.0
+) -> Float[Tensor, ""]:
+    """`_nce` with beta r_+ / tau added, as ddn's released program has it."""
+    return _nce(z, z2, tau, beta / tau)
+
+
+def _beta_released(title: str, beta: float) -> Loss:
+    return Loss(title, _nce_released, MappingProxyType({"tau": 0.5, "beta": beta}))
+
+
 _TAU = MappingProxyType({"tau": 0.5})
 
 LOSSES: Mapping[str, Loss] = MappingProxyType(
@@ -181,8 +192,8 @@ LOSSES: Mapping[str, Loss] = MappingProxyType(
         "beta+0.2": _ddn("beta +0.2", beta=0.2),
         "nce-pairwise": Loss("L_nce of one negative", _nce_pairwise, _TAU),
         "exact-shared": Loss("L_nce,exact, Eq. 80", _exact_shared, _TAU, unaugmented=True),
-        "beta-0.5-released": _ddn("beta -0.5, as released", beta=-0.5 / 0.5),
-        "beta+0.2-released": _ddn("beta +0.2, as released", beta=0.2 / 0.5),
+        "beta-0.5-released": _beta_released("beta -0.5, as released", -0.5),
+        "beta+0.2-released": _beta_released("beta +0.2, as released", 0.2),
     }
 )
 """Six rows of acl Table 2, then ddn's, with the papers' settings.

@@ -103,7 +103,8 @@ def square_weights(
     count = torch.arange(1, points.shape[-1] + 1, dtype=points.dtype, device=points.device)
     levels = (ordered.cumsum(-1) - mass) / count
     used = (ordered > levels).sum(-1, keepdim=True)  # the best point is always used
-    return torch.relu(points - levels.gather(-1, used - 1))
+    # Of NaN none is used: they go on as NaN.
+    return torch.relu(points - levels.gather(-1, (used - 1).clamp(min=0)))
 
 
 def direct_weights(

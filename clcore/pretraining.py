@@ -48,6 +48,7 @@ from .trainer import Settings, Trainer
 __all__ = ["OutOfMemory", "Settings", "Stopped", "curve", "filters", "grid", "run"]
 
 CHECK_EVERY = 20  # steps between looks at the loss, which make a device wait
+PIXELS = 4096  # images of a set that a checkpoint is compared with, at least
 
 
 log = logging.getLogger(__name__)
@@ -77,12 +78,14 @@ _ARCHITECTURE = ("channels", "stem", "width", "hidden", "out")
 
 
 def _mark(train: ImageSet, test: ImageSet, settings: Settings) -> dict[str, Any]:
-    """What decides a run's numbers, the number of epochs apart: more can be asked for later."""
+    """What decides a run's numbers, the number of epochs apart: more can be asked for later. Of
+    many images some PIXELS, evenly spread, stand for all."""
     mark = asdict(settings) | {"recipe": asdict(settings.augmentation)}
     del mark["epochs"]
     mark["channels"] = train.pixels.shape[1]
     for name, s in (("data", train), ("test", test)):
-        mark[name] = [s.label, s.split, *s.pixels.shape, zlib.crc32(s.labels)]
+        some = np.ascontiguousarray(s.pixels[:: max(1, len(s) // PIXELS)])
+        mark[name] = [s.label, s.split, *s.pixels.shape, zlib.crc32(s.labels), zlib.crc32(some)]
     mark["processes"] = processes.join()[1]
     return json.loads(json.dumps(mark))
 
@@ -202,14 +205,16 @@ def _check(train: ImageSet, test: ImageSet, s: Settings, record: Sequence[int]) 
         raise ValueError(f"record: expected epochs between 0 and {s.epochs}, got {outside}")
 
 
-def _evaluated(trainer: Trainer, train: ImageSet, test: ImageSet) -> dict[str, Any]:
+def _evaluated(trainer: Trainer, train: ImageSet, test: ImageSet) -> dict[str, Any] | None:
     """Accuracies, and per layer the means over filters of total variation (as they are, and at
-    norm 1) and of norms."""
+    norm 1) and of norms; None where features are not finite."""
     backbone, device = trainer.net.backbone, trainer.device
     parts = []
     for images in (_labelled(train), test):
         labels = torch.from_numpy(images.labels).to(device)
         parts += [features(backbone, images, device), labels]
+    if not all(found.isfinite().all() for found in parts[::2]):
+        return None
     probe = linear_probe(*parts)
     found = {"linear": probe.accuracy, "converged": probe.converged}
     found["knn"] = knn(*parts, k=min(NEIGHBOURS, len(parts[0])))
@@ -254,8 +259,8 @@ def run(
 
     One row a recorded epoch: loss_name, seed, epoch, loss (mean over the epoch), linear and knn
     (top-1 in [0, 1] on `test`), converged (of the linear classifier), tv_*, unit_*, norm_* of each
-    of `first_convolutions`, diverged, seconds (of training so far). A run whose loss or weights
-    stop being finite ends with a row that has diverged=True and no numbers.
+    of `first_convolutions`, diverged, seconds (of training so far). A run whose loss, weights or
+    features stop being finite ends with a row that has diverged=True and no numbers.
 
     With `checkpoint`, a file, the state is written every `checkpoint_every` seconds and before
     every evaluation, and the same call, or one with more epochs, goes on from it. `stop_after`
@@ -321,26 +326,37 @@ class _Loop:
     def _progress(self) -> tuple[int, int]:
         return self.state.step, len(self.state.rows)
 
+    def _clock(self) -> None:
+        now = time.monotonic()
+        self.state.seconds, self.lap = self.state.seconds + now - self.lap, now
+
     def _save(self) -> None:
         if self.saved == self._progress():
             return
-        now = time.monotonic()
-        self.state.seconds += now - self.lap
-        self.state.total, self.lap = float(self.total), now
+        self._clock()
+        self.state.total = float(self.total)
         _save(self.path, self.mark, self.trainer, self.state)
         self.saved = self._progress()
 
     def _row(self, epoch: int, loss: float, diverged: bool, found: dict[str, Any]) -> None:
         s = self.settings
         row = {"loss_name": s.loss, "seed": s.seed, "epoch": epoch, "loss": loss, **found}
+        self._clock()
         self.state.rows.append(row | {"diverged": diverged, "seconds": self.state.seconds})
+
+    def _diverged(self, epoch: int) -> None:
+        log.warning("%s, seed %d: diverged in epoch %d", *self._name(), epoch)
+        self._row(epoch, math.nan, True, _columns(self.trainer))
 
     def _record(self, epoch: int) -> None:
         self._save()  # what follows may fail; the epoch is not lost
         loss = self.state.losses[epoch - 1] if epoch else math.nan
         found = _evaluated(self.trainer, self.train, self.test)
-        self._row(epoch, loss, False, found)
         self.lap = time.monotonic()
+        if found is None:
+            self._diverged(epoch)
+        else:
+            self._row(epoch, loss, False, found)
         self._save()
 
     def _step(self, source: Iterator[tuple[Tensor, Tensor]]) -> None:
@@ -349,8 +365,7 @@ class _Loop:
         state.step += 1
         ended = state.step % self.each == 0
         if (ended or state.step % CHECK_EVERY == 0) and not _finite(self.trainer, self.total):
-            log.warning("%s, seed %d: diverged in epoch %d", *self._name(), epoch + 1)
-            self._row(epoch + 1, math.nan, True, _columns(self.trainer))
+            self._diverged(epoch + 1)
         if ended:
             state.losses.append(float(self.total) / self.each)
             self.total.zero_()
@@ -411,13 +426,14 @@ def _advice(loop: "_Loop | None", path: Path | None, train: ImageSet, settings: 
 def faster(choice: str, device: torch.device | str) -> dict[str, bool]:
     """Settings that a GPU is faster with (`mixed`, `channels_last`), or none.
 
-    choice: "yes", "no", or "auto", which is yes on CUDA devices. Errors: another word.
+    choice: "yes", "no", or "auto", which is yes on CUDA devices with bfloat16 of their own (compute
+    capability 8 or more). Errors: another word.
     """
     if choice not in ("auto", "yes", "no"):
         raise ValueError(f"fast: expected one of auto, yes, no, got {choice!r}")
-    if choice == "no" or (choice == "auto" and torch.device(device).type != "cuda"):
-        return {}
-    return {"mixed": True, "channels_last": True}
+    if choice == "auto" and torch.device(device).type == "cuda":
+        choice = "yes" if torch.cuda.get_device_capability(device) >= (8, 0) else "no"
+    return {"mixed": True, "channels_last": True} if choice == "yes" else {}
 
 
 def checkpoint_name(settings: Settings) -> str:

@@ -22,10 +22,13 @@ def ridge_probe(
 
     Ridge regression on the one-hot labels: features standardised by the training part's mean and
     standard deviation, `penalty` relative to the number of training samples, an unpenalised
-    intercept, the class with the largest output. In float64. Errors: penalty <= 0.
+    intercept, the class with the largest output. In float64; NaN for runs whose features are not
+    finite. Errors: penalty <= 0, no test part.
     """
     if penalty <= 0:
         raise ValueError(f"expected penalty > 0, got {penalty}; it keeps the system solvable")
+    if not test_labels.numel():
+        raise ValueError("expected some features to test on, got none")
     train, test = train.double(), test.double()
     mean = train.mean(-2, keepdim=True)
     scale = train.std(-2, keepdim=True).clamp(min=1e-12)
@@ -36,7 +39,9 @@ def ridge_probe(
     n, d = train.shape[-2:]
     gram = train.transpose(-1, -2) @ train / n + penalty * torch.eye(d, device=train.device)
     weights = torch.linalg.solve(gram, train.transpose(-1, -2) @ (target - prior) / n)
-    return ((test @ weights + prior).argmax(-1) == test_labels).double().mean(-1)
+    right = ((test @ weights + prior).argmax(-1) == test_labels).double().mean(-1)
+    finite = (weights.sum((-2, -1)) + test.sum((-2, -1))).isfinite()
+    return torch.where(finite, right, torch.nan)
 
 
 def paired_tests(table: "pd.DataFrame", by: str, value: str, seed: str = "seed") -> "pd.DataFrame":

@@ -18,7 +18,9 @@ def join() -> tuple[int, int]:
     if not dist.is_initialized():
         if not dist.is_torchelastic_launched():
             return 0, 1
-        dist.init_process_group()  # gloo for the CPU, and nccl where there are GPUs
+        # One that is left to torch serves the GPU alone where there is one.
+        gpu = torch.cuda.is_available()
+        dist.init_process_group("cpu:gloo,cuda:nccl" if gpu else "gloo")
     return dist.get_rank(), dist.get_world_size()
 
 

@@ -89,9 +89,9 @@ def fixed_counts(d: int, beta: float | Float[Tensor, ""]) -> tuple[Tensor, Tenso
 
 def _count(key: Tensor, n: int, d: int, beta: float | Tensor) -> Int[Tensor, "n"]:
     """Numbers of non-zeros, binomial(d, beta) given that they are not 0."""
-    beta = torch.as_tensor(beta, dtype=torch.float64)
-    k = torch.arange(1, d + 1, dtype=torch.float64)
-    ways = torch.tensor([float(math.comb(d, i)) for i in range(1, d + 1)], dtype=torch.float64)
+    like = {"dtype": torch.float64, "device": key.device}
+    beta, k = torch.as_tensor(beta, **like), torch.arange(1, d + 1, **like)
+    ways = torch.tensor([float(math.comb(d, i)) for i in range(1, d + 1)], **like)
     law = ways * beta**k * (1 - beta) ** (d - k)
     share = law.cumsum(0) / law.sum()
     drawn = cr.uniform(key, n, dtype=torch.float64)
@@ -163,7 +163,7 @@ def coins(key: Int[Tensor, ""], count: int, keep: float) -> Float[Tensor, "count
     _probability("keep", keep)
     steps = round(keep * 2**PLACES)
     if steps == 2**PLACES:
-        return torch.ones(count)
+        return torch.ones(count, device=key.device)
     if steps == 0:
         raise ValueError(f"keep: expected at least 2^-{PLACES + 1}, got {keep}")
     digits = format(steps, f"0{PLACES}b").rstrip("0")
@@ -172,8 +172,9 @@ def coins(key: Int[Tensor, ""], count: int, keep: float) -> Float[Tensor, "count
     for digit, fresh in zip(digits[-2::-1], words[:-1].flip(0), strict=True):
         word = word | fresh if digit == "1" else word & fresh
     # Eight at a time from a table: the bits as int64 would be eight times the memory.
-    table = ((torch.arange(256)[:, None] >> torch.arange(8)) & 1).to(torch.float32)
-    octets = (word[:, None] >> torch.arange(0, 64, 8)) & 255
+    byte, places = (torch.arange(n, device=key.device) for n in (256, 8))
+    table = ((byte[:, None] >> places) & 1).to(torch.float32)
+    octets = (word[:, None] >> (8 * places)) & 255
     return torch.nn.functional.embedding(octets, table).flatten()[:count]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
 
 from . import sparse_training as st
 from .configs import Config
@@ -228,6 +229,7 @@ def runs(
     epochs: int = st.EPOCHS,
     prs: Sequence[float] | None = None,
     record: Sequence[int] = st.GRID,
+    device: torch.device | str = "cpu",
     chunk: int | None = None,
     checkpoint: Path | str | None = None,
     stop_after: float | None = None,
@@ -243,6 +245,7 @@ def runs(
         [configs[laws.index(law)] for law in distinct],
         epochs,
         record,
+        device,
         chunk=chunk or CHUNK[configs[0]["loss_kind"]],
         checkpoint=checkpoint,
         stop_after=stop_after,
@@ -288,6 +291,7 @@ def decide(
     epochs: int = st.EPOCHS,
     record: Sequence[int] = (2000,),
     noise: str | float = "none",
+    device: torch.device | str = "cpu",
     checkpoint: Path | None = None,
     progress: bool = True,
     **changes: Any,
@@ -304,6 +308,7 @@ def decide(
             factors(loss, seeds, noise, **changes),
             epochs,
             record,
+            device,
             chunk=CHUNK[loss],
             checkpoint=checkpoint and checkpoint.with_name(f"{checkpoint.stem}-{loss}.pt"),
             progress=progress,

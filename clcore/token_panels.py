@@ -123,4 +123,4 @@ def montage(result: Result, seeds: int, gap: int = 3) -> Float[Tensor, "rows col
         tiles = W.gather(2, order[:, None].expand_as(W))
         padded = torch.nn.functional.pad(tiles, (0, gap, 0, gap), value=torch.nan)
         lines.append(torch.cat(list(padded), dim=1))
-    return torch.cat(lines)
+    return torch.cat(lines).cpu()

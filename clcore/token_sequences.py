@@ -91,8 +91,8 @@ def norms(zeta: float | Float[Tensor, ""], tokens: int) -> Float[Tensor, "T"]:
 
     With an odd number of tokens it is the larger half that has norm zeta, as in the program.
     """
-    low = torch.arange(tokens) < tokens // 2
     zeta = torch.as_tensor(zeta)
+    low = torch.arange(tokens, device=zeta.device) < tokens // 2
     return torch.where(low, 1 / zeta, zeta)
 
 
@@ -142,7 +142,7 @@ def outputs(
     """
     W, V = params["W"], params["V"]
     K, M, T = W.shape
-    one_hot = torch.nn.functional.embedding(tokens, torch.eye(T, dtype=W.dtype))
+    one_hot = torch.nn.functional.embedding(tokens, torch.eye(T, dtype=W.dtype, device=W.device))
     h = activate(W * norms, activation)  # K M T
     if norm != "none":
         counts = one_hot.mean(1)[:, :, None]  # views K 1 T
@@ -189,7 +189,7 @@ def loss(
             return (others - (n - 1) * positive.sum()) / n
         everything = (others + positive.sum()) / n**2
         return (everything - (1 + 1 / n) * positive.mean()) / tau
-    own = torch.zeros(n, n, dtype=z.dtype).fill_diagonal_(-torch.inf)
+    own = torch.zeros(n, n, dtype=z.dtype, device=z.device).fill_diagonal_(-torch.inf)
     # Against the positive, the sum over negatives needs no maximum: exponents are below 2 / tau.
     entropy = (((a / tau) @ a.T - (positive / tau)[:, None] + own).exp().sum(-1)).log1p()
     return tau * entropy.sum() if protocol == "paper" else entropy.mean()

@@ -68,7 +68,7 @@ def other_samples(key: Int[Tensor, ""], n: int, size: int) -> Int[Tensor, "n siz
             f"got {size}; draw more data or take a smaller batch"
         )
     drawn = cr.choice(key, n - 1, size, n)
-    return drawn + (drawn >= torch.arange(n)[:, None])
+    return drawn + (drawn >= torch.arange(n, device=drawn.device)[:, None])
 
 
 def contrastive(

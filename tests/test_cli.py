@@ -58,6 +58,17 @@ def test_bad_input_is_told_without_a_traceback(arguments, told):
     assert "Traceback" not in run.stderr
 
 
+def test_pretrain_takes_a_chapters_devices(tmp_path):
+    run = call("pretrain", "digits", "--out", str(tmp_path / "out"), "--device", "tpu")
+    assert run.returncode == 2 and not (tmp_path / "out").exists()
+    assert "expected device in auto, cpu, cuda, cuda:N; got 'tpu'" in run.stderr
+    small = ("width=4", "hidden=8", "out=8", "stem=small", "images=64", "batch=32", "epochs=1")
+    sets = [part for text in small for part in ("--set", text)]
+    run = call("pretrain", "digits", "--out", str(tmp_path), "--device", "auto", *sets)
+    assert run.returncode == 0, run.stderr
+    assert len(list(tmp_path.glob("*.csv"))) == 1
+
+
 def test_pretrain_looks_at_its_folder_first(tmp_path):
     file = tmp_path / "taken"
     file.write_text("mine")

@@ -14,6 +14,8 @@ from torch.nn.parallel import DistributedDataParallel
 from clcore import augmentations as aug
 from clcore import evaluation, image_sets, paths, pretraining, processes
 from clcore import random as cr
+from clcore import sparse_panels as sp
+from clcore import token_panels as tp
 from clcore.image_losses import LOSSES
 from clcore.pretraining import Settings, checkpoint_name, curve, filters, grid, run
 from clcore.trainer import Trainer
@@ -101,6 +103,19 @@ def test_batches_are_the_cpus(digits, resident):
     for (x, y), (u, v), _ in zip(here, there, range(3), strict=False):
         assert u.device.type == v.device.type == "cuda"
         assert torch.equal(x, u.cpu()) and torch.equal(y, v.cpu())
+
+
+def test_sweeps_give_what_the_cpu_gives():
+    """Panels of chapter 6, and the filters of chapter 5 as a picture."""
+    tiny = {"n": 64, "batch": 32, "p": 8, "d": 4, "m": 8}
+    for panel in ("cl-basic", "ncl-basic", "simsiam", "simclr"):
+        here, there = (
+            sp.runs(panel, [0, 1], 2, (0.1,), device=device, progress=False, **tiny)
+            for device in (CPU, CUDA)
+        )
+        assert np.allclose(here.minimum, there.minimum, atol=1e-3), panel
+    tokens = tp.filters("paper", [0], steps=2, device="cuda", progress=False)
+    assert tp.montage(tokens, 1).device == CPU
 
 
 def test_nccl_with_one_process(digits):

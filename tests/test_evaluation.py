@@ -114,8 +114,12 @@ def test_errors(clouds):
         evaluation.linear_probe(*clouds, penalty=0)
     broken = clouds[0].clone()
     broken[3, 1] = torch.nan
-    with pytest.raises(ValueError, match="expected finite numbers, got NaN"):
-        evaluation.linear_probe(broken, *clouds[1:])
+    empty = (*clouds[:2], clouds[2][:0], clouds[3][:0])
+    for judge in (evaluation.linear_probe, evaluation.knn):
+        with pytest.raises(ValueError, match="expected finite numbers, got NaN"):
+            judge(broken, *clouds[1:])
+        with pytest.raises(ValueError, match="expected some to train and to test on, got 400"):
+            judge(*empty)
     with pytest.raises(ValueError, match="k: expected 1 to 400 neighbours, as there are, got 401"):
         evaluation.knn(*clouds, k=401)
 

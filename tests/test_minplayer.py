@@ -189,6 +189,17 @@ def test_gradients_of_the_solvers():
         assert torch.autograd.gradcheck(lambda x, m, s=solver, t=tau: s(x, t, mass=m), (c, mass))
 
 
+def test_nan_stays_nan():
+    """A run that diverges beside others must not bring them down."""
+    c = costs_of(5, 3)
+    c[1] = torch.nan
+    for solver in SOLVERS.values():
+        found = solver(c, 1.0)
+        off = ~torch.eye(5, dtype=torch.bool)
+        assert found[1][off].isnan().all()
+        assert torch.equal(found[[0, 2]], solver(c[[0, 2]], 1.0))
+
+
 def test_vmap_equals_loop():
     c = costs_of(5, 3)
     tau = torch.tensor([0.1, 0.5, 2.0], dtype=torch.float64)

@@ -9,6 +9,7 @@ import torch
 
 from clcore import augmentations as aug
 from clcore import image_sets, pretraining, trainer
+from clcore.image_losses import LOSSES
 from clcore.pretraining import Settings, curve, filters, run
 
 RECIPE = aug.Settings(8, scale=(0.5, 1.0), jitter=(0.4, 0.4, 0.0, 0.0))
@@ -91,6 +92,41 @@ def test_divergence_is_recorded_and_stops(digits, tmp_path, caplog):
     alone = quiet(digits, settings)
     assert list(alone.diverged) == [True] and set(alone.columns) == set(table.columns)
     same(table, quiet(digits, settings, checkpoint=tmp_path / "run.pt", record=[0, 1, 5]))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_may_diverge(digits, loss):
+    settings = dataclasses.replace(TINY, loss=loss, optimizer="sgd", lr=1e30, epochs=1)
+    assert list(quiet(digits, settings).diverged) == [True]
+
+
+@pytest.mark.parametrize("lr", [1e8, 1e16])
+def test_finite_weights_may_have_no_features(digits, tmp_path, lr, monkeypatch):
+    """The last step before an evaluation can leave weights whose outputs overflow."""
+    settings = dataclasses.replace(
+        TINY, optimizer="sgd", lr=lr, epochs=1, batch=32, images=32, stem="small"
+    )
+    seen = []
+    found = pretraining._evaluated
+
+    def evaluated(*args):
+        seen.append(found(*args))
+        return seen[-1]
+
+    monkeypatch.setattr(pretraining, "_evaluated", evaluated)
+    for _ in range(2):  # and once more from the checkpoint
+        table = quiet(digits, settings, checkpoint=tmp_path / "run.pt")
+        assert list(table.diverged) == [True] and table.linear.isna().all()
+        assert table.seconds.item() > 0
+    assert seen == [None], "the weights were not finite; take a smaller rate"
+
+
+def test_other_pixels_are_another_run(digits, tmp_path):
+    train, test = digits
+    quiet(digits, TINY, checkpoint=tmp_path / "run.pt")
+    other = dataclasses.replace(train, pixels=255 - train.pixels)
+    with pytest.raises(ValueError, match="another run: data is"):
+        quiet((other, test), TINY, checkpoint=tmp_path / "run.pt")
 
 
 def test_out_of_memory_says_what_is_kept_and_what_to_do(digits, tmp_path, monkeypatch):

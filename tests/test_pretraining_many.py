@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from clcore import augmentations as aug
 from clcore import image_sets, paths, pretraining
@@ -45,10 +46,14 @@ def test_grid(digits, tmp_path, monkeypatch):
         grid(*digits, [TINY, dataclasses.replace(TINY, epochs=5)])
 
 
-def test_faster_settings_are_for_gpus_and_change_nothing_else():
+def test_faster_settings_are_for_gpus_and_change_nothing_else(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
     assert pretraining.faster("auto", "cpu") == pretraining.faster("no", "cuda") == {}
     on = {"mixed": True, "channels_last": True}
     assert pretraining.faster("auto", "cuda:1") == pretraining.faster("yes", "cpu") == on
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    assert pretraining.faster("auto", "cuda") == {}, "bfloat16 is emulated there"
+    assert pretraining.faster("yes", "cuda") == on
     fast = dataclasses.replace(TINY, **on)
     assert pretraining.checkpoint_name(fast) != pretraining.checkpoint_name(TINY)
     with pytest.raises(ValueError, match="fast: expected one of auto, yes, no, got 'on'"):

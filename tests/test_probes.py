@@ -33,6 +33,18 @@ def test_probe_finds_what_is_linear_and_survives_dead_features():
         probes.ridge_probe(X, Y, TEST, LABELS, penalty=0)
 
 
+def test_probe_of_a_diverged_run_is_no_number():
+    for part, at in ((X, (0, 3, 1)), (TEST, (0, 7, 2))):
+        for value in (torch.nan, torch.inf):
+            broken = part.clone()
+            broken[at] = value
+            both = (broken, TEST) if part is X else (X, broken)
+            found = probes.ridge_probe(both[0], Y, both[1], LABELS)
+            assert found[0].isnan() and found[1] == probes.ridge_probe(X, Y, TEST, LABELS)[1]
+    with pytest.raises(ValueError, match="expected some features to test on, got none"):
+        probes.ridge_probe(X, Y, TEST[:, :0], LABELS[:0])
+
+
 def test_probe_ignores_scale_and_shift():
     moved = probes.ridge_probe(X * 100 - 7, Y, TEST * 100 - 7, LABELS)
     assert torch.equal(moved, probes.ridge_probe(X, Y, TEST, LABELS))

@@ -105,6 +105,14 @@ def test_coins_come_up_with_their_probability_and_independently(keep):
         assert abs((a * b).mean() - keep**2) < 5 * math.sqrt(keep**2 / len(a)) + 1e-3
 
 
+def test_what_is_drawn_is_where_the_key_is():
+    key = cr.key(0).to("meta")
+    for keep in (0.3, 1.0):
+        assert sc.masks(key, 3, 4, keep).device.type == "meta"
+    for kind in ("iid", "one-hot", "binary"):
+        assert sc.latents(key, 3, 4, 0.2, kind).device.type == "meta"
+
+
 def test_masks_of_both_kinds():
     D = sc.masks(cr.key(8), 400, 5, 0.3)
     assert set(D.unique().tolist()) == {0.0, 1.0}

@@ -105,6 +105,20 @@ def test_factors_are_all_combinations_and_end_where_the_sweep_ends(tmp_path):
     assert found.before.tolist() == pytest.approx([path.minimum.iloc[0]] * 2, abs=1e-5)
 
 
+def test_runs_are_trained_on_the_device_that_is_named(monkeypatch):
+    names = []
+    train = sp.st.run
+
+    def on(configs, epochs, record, device, **options):
+        names.append(device)
+        return train(configs, epochs, record, "cpu", **options)
+
+    monkeypatch.setattr(sp.st, "run", on)
+    sp.runs("cl-basic", [0], 1, (0.1,), device="cuda:1", progress=False, **TINY)
+    sp.decide([0], 1, (), device="cuda:1", progress=False, **TINY)
+    assert names == ["cuda:1"] * 3
+
+
 def test_the_cost_grows_with_runs_epochs_and_depth():
     table = sp.cost()
     assert list(table.panel) == list(sp.PANELS)
