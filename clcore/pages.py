@@ -100,6 +100,10 @@ def _built(summary: dict) -> str:
     return f"Built on {summary['built']}, profile `{summary['profile']}`, on {summary['device']}."
 
 
+COPY = "slip of the text copy"
+"""What a check says where its finding may not be one of the paper."""
+
+
 def errata_page(rows: list[dict]) -> str:
     """The page book/errata: what is false as printed, why, and what holds instead."""
     wrong = [row for row in rows if row["verdict"] in ("corrected", "refuted")]
@@ -111,6 +115,13 @@ def errata_page(rows: list[dict]) -> str:
         words = (
             f"There is nothing to correct: of the {checked} claims checked so far, none turned out "
             "false as printed."
+        )
+    texts = ("counterexample", "correction", "note")
+    slips = sum(any(COPY in check[n] for check in row["checks"] for n in texts) for row in wrong)
+    if slips:
+        words += (
+            f" In {slips} of them, as their notes say, the error may be one of the text copy that "
+            "was read and not of the paper."
         )
     entries = "\n".join(_erratum(row) for row in wrong)
     return f"""# Errata
@@ -135,7 +146,10 @@ def _erratum(row: dict) -> str:
         items.append(block("Under", fragments.typeset(row["conditions"])))
     for check in row["checks"]:
         part = f" ({fragments.typeset(check['part'])})" if check["part"] else ""
-        for name, title in (("counterexample", "Counterexample"), ("correction", "What holds")):
+        names = {"counterexample": "Counterexample", "correction": "What holds"}
+        if check["counterexample"] and not check["correction"]:
+            names |= {"note": "Note"}
+        for name, title in names.items():
             if check[name]:
                 items.append(block(title + part, fragments.typeset(check[name])))
     if row["verdict"] == "refuted":
@@ -157,8 +171,9 @@ def counts(rows: list[dict]) -> str:
     done = len(rows) - count["todo"]
     found = ", ".join(f"{count[v]} {fragments.SHOWN[v]}" for v in VERDICTS[:-1] if count[v])
     found = f": {found}" if found else ""
+    rest = f"The other {count['todo']} have not been checked yet." if count["todo"] else ""
     return f"""In this build **{done} of {len(rows)}** claims have a verdict{found}.
-The other {count["todo"]} have not been checked yet.
+{rest}
 
 {_raw(fragments.bar(rows) + fragments.totals_table(rows, "ledger.html"))}"""
 

@@ -15,7 +15,6 @@ CORRECTED = {
     ("nl/rem14", "necessary for stationary"),
     ("nl/rem17", "short form"),
     ("nl/rem19", "positive modulation"),
-    ("nl/rem19", "negative modulation"),
     ("nl/eq156", ""),
     ("nl/eq157", ""),
 }

@@ -259,7 +259,8 @@ def _soft_triplet_row(check: Callable, views: Views, pairs: Pairs) -> Iterator[C
         part="Soft Triplet",
         note="The source sums a softplus for each triplet; the row has all negatives of an anchor "
         "inside one logarithm.",
-        counterexample="Three points on a line, both views equal. At $0,100,200$ both losses are "
+        counterexample=rf"$\tau={_TAU:g}$, $\epsilon={_MARGIN:g}$. "
+        "Three points on a line, both views equal. At $0,100,200$ both losses are "
         f"0; at $0,0,100$ the source gives {_value(source, [0, 0, 100])}, the row "
         f"{_value(row, [0, 0, 100])}, so the factor must be 1 and the constant 0; at $0,0,0$ they "
         f"give {_value(source, [0, 0, 0])} and {_value(row, [0, 0, 0])}.",
@@ -330,7 +331,8 @@ def _lifted_row(check: Callable, views: Views, pairs: Pairs) -> Iterator[Check]:
         part="Lifted Structured",
         note="The source uses unsquared distances, and all views of other samples as negatives of "
         "both members of a positive pair.",
-        counterexample="$N=2$ on a line, both views equal: at distance 2 and at distance 3 the row "
+        counterexample=rf"$\epsilon={_MARGIN:g}$, "
+        "$N=2$ on a line, both views equal: at distance 2 and at distance 3 the row "
         f"gives {_value(row, two)} and {_value(row, three)}, the source (times twice the number of "
         f"positive pairs) {_value(source, two)} and {_value(source, three)}.",
     )
@@ -357,8 +359,8 @@ def _modified_row(check: Callable, views: Views, pairs: Pairs) -> Iterator[Check
         {"c halved": best(_same(source, slower, views))},
         part="Modified Triplet",
         note="The source uses cosine distances.",
-        counterexample="$N=2$, both views equal: at $(1,0),(0,1)$ and at twice these outputs the "
-        f"source gives {_value(source, corner)} and {_value(source, twice)}, the row "
+        counterexample=f"$c={_C:g}$, $N=2$, both views equal: at $(1,0),(0,1)$ and at twice these "
+        f"outputs the source gives {_value(source, corner)} and {_value(source, twice)}, the row "
         f"{_value(row, corner)} and {_value(row, twice)}.",
     )
     yield check(

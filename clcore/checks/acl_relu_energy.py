@@ -402,7 +402,7 @@ def rem5(draws: int, seed: int) -> Iterator[Check]:
         form="corrected",
         correction=r"The factor $p_0p_1$ on $\mathrm{diag}^2(\Delta)$ alone suffices, for every "
         r"$\Delta\ne0$. (Nonzero entries in two fields are needed only for the sign $>$ of Eq. 80 "
-        r"itself, at constant $\eta$.)",
+        r"itself, where the only field with $\Delta\ne0$ has $\eta_k=\|\eta\|_\infty$.)",
     )
     yield check(
         worst(*found["eqp"]),

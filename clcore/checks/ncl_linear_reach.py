@@ -96,7 +96,8 @@ def cor1(draws: int, seed: int) -> Iterator[Check]:
         control("p > d"),
         counterexample=r"$p=2$, $d=m=1$, $M=(1,0)^\top$, $\sigma_0=0$, $W_0^o=W_0^t=(1,1)$: every "
         r"combination has max-cosine $1/\sqrt2$, but $W_t^o=\big(\prod(\lambda_i+c_i),"
-        r"\prod\lambda_i\big)$ has a larger one at every $t\ge1$, and 1 in the limit.",
+        r"\prod\lambda_i\big)$ has a larger one at every $t\ge1$, and, for constant $c$ and "
+        r"$\lambda$, 1 in the limit.",
         note=r"Theorem 2 says what becomes of $WM$. The rest of $W$ is multiplied by factors that "
         r"are smaller than those of $WM$ (couplings $2\eta_t\alpha^2\sigma_0^2$), and Eq. 11 "
         r"divides by the whole row. Even against combinations that differ from neuron to neuron "

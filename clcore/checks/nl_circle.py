@@ -417,7 +417,7 @@ def rem13(draws: int, seed: int) -> Iterator[Check]:
         {"without augmentation": typical(np.array(bare))},
         draws=len(along),
         form="corrected",
-        correction=r"If $w'=R(t'')w\ne w$, $w$ cannot be an *isolated* local maximum; its orbit "
+        correction=r"If $w'=R(t'')w\ne w$, $w$ cannot be an isolated local maximum; its orbit "
         "may be a ring of them.",
         note="Second difference along the orbit at these maxima, over the energy.",
     )

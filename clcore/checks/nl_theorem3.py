@@ -107,7 +107,7 @@ def def4(draws: int, seed: int) -> Iterator[Check]:
         far,
         part="small near an LME",
         draws=2 * draws,
-        note=r"The sentence after Eq. 10, of intuition, takes *any* LME. At every one "
+        note=r"The sentence after Eq. 10, of intuition, takes any LME at all. At every one "
         r"$\omega\ge(\lambda_2/\lambda_1)^2$; half of the draws have $\lambda_2\ge0.5\lambda_1$.",
         counterexample=r"$A(w)=\mathrm{diag}(1,0.9)$, $w(0)=w_*=e_1$: $\omega=\mu=0.81$.",
     )

@@ -220,7 +220,7 @@ def rem14(draws: int, seed: int) -> Iterator[Check]:
         draws=size * draws,
         part="necessary for stationary",
         form="corrected",
-        correction=r"$V=vs^\top$ is necessary for a *stable* stationary point with $\|V\|_F=1$.",
+        correction=r"$V=vs^\top$ is necessary for a stable stationary point with $\|V\|_F=1$.",
         note=r"Where training of $V$ settles, as Assumption 2 has it. Every $vu^\top$, pushed by "
         r"1e-6, ends at the form $vs^\top$: the others are saddles.",
     )
