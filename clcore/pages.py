@@ -100,7 +100,7 @@ def _built(summary: dict) -> str:
     return f"Built on {summary['built']}, profile `{summary['profile']}`, on {summary['device']}."
 
 
-COPY = "slip of the text copy"
+COPY = "of the text copy"
 """What a check says where its finding may not be one of the paper."""
 
 
