@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from clcore import augmentations as aug
-from clcore import image_sets, trainer
+from clcore import evaluation, image_sets, trainer
 from clcore import random as cr
 from clcore.image_losses import LOSSES
 from clcore.trainer import Settings, Trainer
@@ -139,6 +139,24 @@ def test_a_share_of_the_views_is_a_part_of_all():
     share = trainer.views(cr.key(2), x, recipe, slice(2, 5)).unflatten(0, (2, 3))
     assert torch.equal(share, whole[:, 2:5])
     assert not torch.equal(whole[0], whole[1])
+
+
+def test_training_and_evaluation_see_pixels_from_0_to_1(digits, monkeypatch):
+    """BatchNorm hides another scale from the loss, not from a net whose statistics are at rest."""
+    still = aug.Settings(8, (1.0, 1.0), (1.0, 1.0), flip=0.0, jitter_chance=0.0, gray=0.0)
+    own = Trainer(dataclasses.replace(TINY, loss="exact", recipe=still), 1, CPU)
+    pixels = torch.from_numpy(digits.pixels[:32].copy())
+    whole, seen = pixels / 255, []
+    monkeypatch.setattr(own, "forward", lambda x: seen.append(x) or own.net(x))
+    own.loss(pixels, 0)
+    views, plain = seen
+    torch.testing.assert_close(views, torch.cat([whole, whole]), atol=1e-6, rtol=0)
+    assert torch.equal(plain, whole)
+    few = dataclasses.replace(digits, pixels=digits.pixels[:32], labels=digits.labels[:32])
+    body = own.net.backbone
+    monkeypatch.setattr(body, "forward", lambda x: seen.append(x) or x.flatten(1))
+    evaluation.features(body, few, device=CPU)
+    assert torch.equal(seen[-1], whole)
 
 
 @pytest.mark.parametrize("noise", ["gradient", "weights"])
