@@ -1,4 +1,4 @@
-"""Checks of what ddn Theorem 5 says of its threshold (Eqs. 128, 130): in what it grows, and where."""
+"""Checks of ddn Theorem 5's threshold (Eqs. 128, 130): in what it grows, and from where on."""
 
 from collections.abc import Iterator
 from functools import partial
