@@ -158,10 +158,13 @@ def square_gap_bound(
     c: float,
     spread: float | Float[Tensor, "*b"] = 0.0,
     sigma: float = 1.0,
+    units: int = 1,
 ) -> Float[Tensor, "*b"]:
     """3 sigma^2 [mean_k s_k^2 ((c + 6) rho_k^2 / 6 - 1) - spread] (ddn Eq. 164).
 
     What Theorem 5 promises to |v_j(1)^2 - v_j(0)^2| = 4 vbar_j |s_j|; `spread` is sigma_l^2, the
-    largest variance of a child's activation given its own latent variable.
+    largest variance of a child's activation given its own latent variable. With `units` children
+    above one latent, at most, its negative terms count that often: 1 - rho^2 and the spread.
     """
-    return 3 * sigma**2 * ((s**2 * ((c + 6) / 6 * rho**2 - 1)).mean(-1) - spread)
+    kept = s**2 * (c / 6 * rho**2 - units * (1 - rho**2))
+    return 3 * sigma**2 * (kept.mean(-1) - units * spread)

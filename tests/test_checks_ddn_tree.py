@@ -7,7 +7,7 @@ from chapter_checks import run_check
 
 from clcore import latent_tree as lt
 from clcore import tree_nets
-from clcore.checks import ddn_tree
+from clcore.checks import ddn_tree, ddn_tree_depth
 from clcore.checks import tree_reference as tr
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -21,6 +21,11 @@ CORRECTED = {
     ("ddn/eq163", "Eq. 163, several units a latent"),
     ("ddn/rem9", "leaves, selectivity"),
     ("ddn/thm6", "o_mu"),
+    ("ddn/thm6b", "limit, no condition (App. C.5)"),
+    ("ddn/thm6b", "limit, max |rho| < 1 (Sec. 6.1.2)"),
+    ("ddn/thm6b", "size of the operator, from the root down"),
+    ("ddn/rem10", "o_mu"),
+    ("ddn/eq15", "growth factor"),
 }
 
 
@@ -96,6 +101,39 @@ def the_bounds_of_one_unit(copies, first, second):
     assert tr.given(w, 0, w.pre[0])[0, 0, 0] < 0
     assert variance == pytest.approx(copies * bound)
     return tr.given(w, 0, w.out[0])[0, 0, 0], np.sqrt(bound)
+
+
+def test_sizes_of_the_levels_are_those_of_the_enumerated_covariance():
+    """The trace of the covariance over z_0 of all joint states, mean over the nodes of a level."""
+    key = tr.keys(np.random.default_rng(3), 3)
+    ours, theirs = ddn_tree_depth.level_sizes(key, 2, 2**0.5)
+    tree = lt.complete(3)
+    model = lt.binary(tree, lt.polarities(key, tree, 0.7))
+    w = tr.explore(model, tree_nets.net(key, tree, 2, 2**0.5))
+    for level, nodes in enumerate([(0,), (1, 2), (3, 4, 5, 6)]):
+        traces = [tr.over_root(w, tr.fed(w, mu)).trace(axis1=-2, axis2=-1) for mu in nodes]
+        assert ours[level] == pytest.approx(np.mean(traces, 0), rel=1e-9)
+        left = [t * (1 - tr.path_rho(w, mu) ** 2) for t, mu in zip(traces, nodes, strict=True)]
+        assert theirs[level] == pytest.approx(np.mean(left, 0), rel=1e-9, abs=1e-12)
+
+
+def test_a_rise_is_one_of_medians_from_the_root_down():
+    rise = ddn_tree_depth._rise
+    assert rise(np.array([[1.0, 2, 9], [3, 4, 5], [1, 1, 1]])) == pytest.approx(2 / 4)
+    assert rise(np.array([[5.0, 5], [4, 4], [1, 1]])) == pytest.approx(-1 / 5)
+
+
+def test_polarities_below_one_that_leave_half():
+    rates = 1 - 1 / (torch.arange(1, 401, dtype=torch.float64) + 1) ** 2
+    reach = lt.path_polarity(lt.tree(range(-1, 400)), rates[None])[0, -1].item()
+    assert rates.max() < 1 and reach == pytest.approx(402 / 802)
+
+
+def test_the_operators_are_not_the_largest_at_the_top():
+    ours, _ = ddn_tree_depth.level_sizes(tr.keys(np.random.default_rng(0), 200), 5, 1.0)
+    root, below, _ = np.median(ours, 1)
+    assert 1.5 * root < below
+    assert (ours.argmax(0) == 0).mean() < 0.2
 
 
 @pytest.mark.parametrize("state", [0, 1])

@@ -2,13 +2,14 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from chapter_checks import run_check
 
 from clcore import gaussian_tail, ledger, lucky_nodes
-from clcore.checks import ddn_lucky
-from clcore.checks.ddn_lucky_event import leaves
+from clcore.checks import ddn_lucky, ddn_lucky_gap
+from clcore.checks.ddn_lucky_event import leaves, node_means
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
@@ -21,6 +22,8 @@ CORRECTED = {
     ("ddn/eq149", "first inequality"),
     ("ddn/eq149", "Eq. 150"),
     ("ddn/thm5", "A- heavier"),
+    ("ddn/thm5b", "threshold in each s_k"),
+    ("ddn/eq164", "nodes that meet the event, several units a latent"),
 }
 
 
@@ -113,3 +116,41 @@ def test_unequal_polarities_let_the_threshold_fall_in_selectivity():
     for s1, s2 in ((1.0, 1.0), (1.0, 2.0)):
         bracket = lucky_nodes.square_gap_bound(f64(s1, s2), f64(1.0, 0.1), 9.0).item() / 3
         assert bracket == pytest.approx((1.5 * s1**2 - 0.975 * s2**2) / 2)
+
+
+def test_counterexample_to_a_threshold_that_increases_in_all_arguments():
+    low, high = (
+        lucky_nodes.square_gap_bound(f64(0.5, s), f64(1.0, 0.1), 9.0).item() for s in (0.5, 0.55)
+    )
+    assert (round(low, 3), round(high, 3)) == (0.197, 0.120)
+
+
+def test_numbers_of_the_counterexample_to_eq164():
+    """Summed weights of 2400 units a latent, none beyond its range: v and the event by hand."""
+    edge, flip = 2400 * math.sqrt(3 / 9600), 0.05
+    level = 3 * math.sqrt(2 + flip**2) / 2
+    rest = level * (1 + 1e-6) - flip * edge
+    w = f64(rest / 2, rest / 2, -(1 - flip) * edge * (1 + 1e-6), edge)
+    assert [round(x, 4) for x in w.tolist()[:2]] == [0.0007, 0.0007]
+    assert [round(x, 1) for x in w.tolist()[2:]] == [-40.3, 42.4]
+    # Given z = 1: leaves 1 and 2 are on, 3 is off, 4 is on with chance 0.05; given 0: 3 on, 4 0.95.
+    assert rest + flip * edge >= level and w[2] + 0.95 * w[3] < 0
+    plus, minus = rest + flip * edge, 0.95 * (w[2] + w[3]).item()
+    assert round(plus, 3) == 2.123 and round(plus**2 - minus**2, 2) == 0.44
+    bound = lucky_nodes.square_gap_bound(f64(0.5, 0.5, 0.5, 0.5), f64(1, 1, -1, -0.9), 9.0)
+    assert round(bound.item(), 2) == 1.04
+    kids = leaves(f64(1, 1, -1, -0.9).numpy()[None])
+    assert node_means(w.numpy()[None, None], kids)[0, 0] == pytest.approx([minus, plus])
+
+
+def test_built_nodes_respect_the_range_of_the_weights_and_meet_the_event():
+    kids, c, w = ddn_lucky_gap.opposed(np.random.default_rng(0), 50)
+    n = 4 * 2400
+    assert np.abs(w).max() <= 2400 * math.sqrt(3 / n) * (1 + 1e-12)
+    plus, minus = ((w[:, 0] * u).sum(-1) for u in (kids.h + kids.a, kids.h - kids.a))
+    norm = np.sqrt(2400 * ((kids.h + kids.a) ** 2).sum(-1))
+    assert (plus >= np.sqrt(c / n) * norm).all() and (minus < 0).all()
+    assert (kids.a * np.abs(kids.a)).sum(-1).min() >= 0  # A+ is the heavier
+    v = node_means(w, kids)[:, 0]
+    short = ddn_lucky_gap.bounds(kids, c)[:, 0] - (v[:, 1] ** 2 - v[:, 0] ** 2)
+    assert short.min() > 0.02

@@ -108,6 +108,9 @@ def test_bound_on_the_squares():
     s, rho = f64(1.0, 0.5), f64(0.9, -0.6)
     by_hand = 3 * 4 * ((2.5 * 0.81 - 1 + 0.25 * (2.5 * 0.36 - 1)) / 2 - 0.1)
     assert lucky_nodes.square_gap_bound(s, rho, 9.0, 0.1, 2.0).item() == pytest.approx(by_hand)
+    of_three = 3 * 4 * ((1.5 * 0.81 - 3 * 0.19 + 0.25 * (1.5 * 0.36 - 3 * 0.64)) / 2 - 3 * 0.1)
+    ours = lucky_nodes.square_gap_bound(s, rho, 9.0, 0.1, 2.0, 3).item()
+    assert ours == pytest.approx(of_three)
 
 
 def test_refusals(unchecked_shapes):

@@ -4,8 +4,10 @@ One function a claim, named after it, `check(draws, seed)`; see `acl_minmax`.
 """
 
 from .ddn_gaussian_tail import eq113, eq115, eq121, lem8
-from .ddn_lucky_event import eq142, eq144, eq147, eq152, eq164
-from .ddn_lucky_nodes import eq149, num1, thm5, thm5b
+from .ddn_lucky_event import eq142, eq144, eq147, eq152
+from .ddn_lucky_gap import eq164
+from .ddn_lucky_nodes import eq149, thm5
+from .ddn_lucky_threshold import num1, thm5b
 from .ddn_mills_ratio import eq120, eq124, eq125, eq126, eq127, fig11, num2
 
 __all__ = [

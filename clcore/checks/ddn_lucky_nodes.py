@@ -16,7 +16,8 @@ from .. import gaussian_tail, lucky_nodes
 from ..ledger import Check
 from . import reference as ref
 from .ddn_gaussian_tail import log_orthant
-from .ddn_lucky_event import COPIES, Children, draw, heavier, hidden, leaves, node_means
+from .ddn_lucky_event import Children, draw, heavier, hidden, leaves, node_means
+from .ddn_lucky_gap import COPIES
 from .reference import Array, tensors, typical, worst
 
 CONFIDENCE = 0.9999  # one-sided, of each interval
@@ -228,82 +229,6 @@ def thm5(draws: int, seed: int) -> Iterator[Check]:
         )
 
 
-def thm5b(draws: int, seed: int) -> Iterator[Check]:
-    """Growth of Eq. 128 in c, and in which arguments the threshold of Eq. 130 increases.
-
-    Controls: the exponent c/(2 (1 - gamma^2)); polarity lowered; unequal polarities; s_k lowered.
-    """
-    check = partial(Check, "ddn/thm5b")
-    rng = ref.generator("thm5b", seed)
-    gamma = rng.uniform(0.2, 0.95, (draws, 1))
-    c = np.concatenate([np.ones((draws, 1)), rng.uniform(1, 50, (draws, 20))], 1)
-    gamma = np.broadcast_to(gamma, c.shape)
-    growth = [
-        np.log(lucky_nodes.nodes_asked(*tensors(c, gamma), 0.5, printed).numpy())
-        - np.log(c)
-        - c / 2
-        for printed in (True, False)
-    ]
-    growth = [g[:, 1:] - g[:, :1] for g in growth]
-    yield check(
-        worst(growth[0]),
-        1e-9,
-        {"exponent c/(2 (1 - gamma^2))": typical(growth[1].max(-1))},
-        draws=draws,
-        part="growth",
-        note=r"log of $|\mathcal N_\mu|/(c\,e^{c/2})$ beyond its value at $c=1$, $\gamma$ fixed. "
-        "The event of the proof needs the number of the control.",
-    )
-    n = 5
-    s, rho = rng.random((draws, n)), rng.uniform(-1, 1, (draws, n))
-    levels = rng.uniform(0.5, 20, draws)
-
-    def threshold(s: Array, rho: Array, c: Array, spread: Array | float = 0.0) -> Array:
-        t, spread = tensors(s, rho), np.broadcast_to(spread, len(c))
-        bounds = [
-            lucky_nodes.square_gap_bound(t[0][b], t[1][b], c[b], spread[b]).numpy()
-            for b in range(len(c))
-        ]
-        return np.stack(bounds)
-
-    base, more = threshold(s, rho, levels), []
-    step = np.eye(n)[rng.integers(n, size=draws)]
-    stronger = np.sign(rho) * np.sqrt(rho**2 + 0.01 * step)
-    more = [threshold(s, stronger, levels) - base, threshold(s, rho, levels + 0.1) - base]
-    weaker = threshold(s, np.sign(rho) * np.sqrt(np.maximum(rho**2 - 0.01, 0)), levels) - base
-    yield check(
-        worst(*[-m for m in more]),
-        0.0,
-        {"polarity lowered": typical(-weaker)},
-        draws=draws,
-        part="threshold in polarity and c",
-    )
-    least = 6 / (levels + 6)
-    size = np.sqrt(least + rng.uniform(0.01, 1, draws) * (1 - least))
-    equal = size[:, None] * rng.choice([-1, 1], (draws, n))
-    spread = rng.random(draws) * threshold(s, equal, levels) / 3  # keeps the threshold above 0
-    base = threshold(s, equal, levels, spread)
-    gains, falls = (
-        [threshold(np.sqrt(s**2 * (1 + d * e)), equal, levels, spread) - base for e in np.eye(n)]
-        for d in (0.1, -0.1)
-    )
-    pair, nine = np.broadcast_to([1.0, 0.1], (draws, 2)), np.full(draws, 9.0)
-    unequal = threshold(np.sqrt(s[:, :2] ** 2 * [1, 1.1]), pair, nine)
-    unequal = unequal - threshold(s[:, :2], pair, nine)
-    yield check(
-        worst(*[-g for g in gains], np.where(base > 0, -1.0, 1.0)),
-        0.0,
-        {
-            "unequal polarities (1, 0.1), c = 9": typical(-unequal),
-            "s_k lowered": typical(-np.stack(falls)),
-        },
-        draws=n * draws,
-        part="equal polarities, threshold > 0: increasing in every |s_k|",
-        note="Of Eq. 130's bracket, the only threshold that the paper gives. With polarities that "
-        r"differ per child it falls in $|s_k|$ where $\rho_k^2<6/(c+6)$.",
-    )
-
-
 def _own_example() -> str:
     """The chance of one success at the paper's c, gamma and printed number, in words."""
     c, gamma = tensors(np.array(9.0), np.array(0.2))
@@ -367,33 +292,4 @@ def eq149(draws: int, seed: int) -> Iterator[Check]:
         {"turned round": worst(1 - ratio)},
         draws=2 * draws,
         part="second inequality",
-    )
-
-
-def num1(draws: int, seed: int) -> Iterator[Check]:
-    """Eq. 130's bracket for equal polarities at c = 9: its sign at 63.3 %, its growth in s_k.
-
-    Control: 63.2 %; the growth below the threshold.
-    """
-    check = partial(Check, "ddn/num1", draws=draws, relation=">=")
-    rng = ref.generator("num1", seed)
-    s = tensors(rng.uniform(0.1, 1, (draws, 6)))[0]
-
-    def bracket(rho: float, scale: float = 1.0) -> Array:
-        equal = torch.full_like(s, rho)
-        return lucky_nodes.square_gap_bound(scale * s, equal, 9.0).numpy()
-
-    yield check(
-        ref.best(bracket(0.633)),
-        0.0,
-        {"63.2 %": typical(bracket(0.632))},
-        part="threshold",
-        note=f"The bracket vanishes at {np.sqrt(6 / 15):.5f}: the printed 63.3 % is rounded up, as "
-        "a sufficient polarity has to be.",
-    )
-    yield check(
-        ref.best(bracket(0.633, 1.1) - bracket(0.633)),
-        0.0,
-        {"63.2 %": typical(bracket(0.632, 1.1) - bracket(0.632))},
-        part="grows with selectivity",
     )

@@ -4,7 +4,9 @@ One function a claim, named after it, `check(draws, seed)`, as in `acl_minmax`.
 """
 
 from .ddn_lipschitz import eq88, eq94, eq158, eq163, lem3, lem4, lem5
-from .ddn_tree_covariance import eq15, eq170, eq172, eq179, lem9, rem10, thm6, thm6b
+from .ddn_tree_covariance import eq170, eq172, eq179, lem9, thm6
+from .ddn_tree_depth import thm6b
+from .ddn_tree_growth import eq15, rem10
 from .ddn_tree_models import def3, eq14, eq103, eq177, lem6, lem7
 from .ddn_tree_nets import eq95, eq136, rem9
 

@@ -330,6 +330,10 @@ def lem6(draws: int, seed: int) -> Iterator[Check]:
             },
             draws=count * len(right[part]),
             part=name,
+            note=r"Printed for any $\mu$ and $\alpha$ of the two layers; the product runs along a "
+            r"path, so $\mu$ is taken to be above $\alpha$."
+            if part == "more"
+            else "",
         )
 
 

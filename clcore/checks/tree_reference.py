@@ -21,6 +21,8 @@ SHAPES = (
     (-1, 0, 1, 2, 3, 4, 4, 0),
 )
 
+CATERPILLAR = (-1, 0, 0, 1, 1, 3, 3, 5, 5)  # the path 0-1-3-5 has a leaf at every node
+
 
 class World(NamedTuple):
     """A batch of models with one net each, and what `enumerate_states` found."""
