@@ -2,17 +2,20 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from chapter_checks import run_check
 
 from clcore import connection as cn
 from clcore import translation as tr
-from clcore.checks import ddn_dual
+from clcore.checks import ddn_dual, ddn_worlds
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
+    ("ddn/thm1-app", "reversible nets"),
+    ("ddn/eq40", "tied weights"),
     ("ddn/def2", "forward, with the $G_l$, $Q_l$ of Eqs. 16-18"),
     ("ddn/def2", "backward, with the $G_l$, $Q_l$ of Eqs. 16-18"),
     ("ddn/lem1", "shapes of $V_{l-1}$"),
@@ -24,7 +27,7 @@ CORRECTED = {
 
 @pytest.mark.parametrize("name", ddn_dual.__all__)
 def test_check(name):
-    run_check(ddn_dual, f"ddn/{name}", CORRECTED, draws=6)
+    run_check(ddn_dual, f"ddn/{name.replace('_', '-')}", CORRECTED, draws=6)
 
 
 def test_other_draws_are_other_numbers():
@@ -50,6 +53,31 @@ def test_theorem_1_as_printed_misses_powers():
     w = torch.ones(1, dtype=torch.float64, requires_grad=True)
     (slope,) = torch.autograd.grad(((w**2) ** 2 / 2).sum(), w)
     assert (cn.jacobian(one, 1).item(), printed.item(), slope.item()) == (2, 4, 2)
+    # V^f f = 1 in the bracket, V^b = 2 in front.
+    V = [v[0, 0, 0].item() for v in cn.transitions(one, 1)]
+    assert V == [1, 2] and V[1] * V[0] * 1 == slope.item()
+
+
+def test_tied_weights_have_a_second_term():
+    """Autograd of r through both towers, which share their weights, against K_l of both."""
+    generator = torch.Generator().manual_seed(3)
+    shapes = ((6, 4), (5, 6), (2, 5))
+    weights = [
+        torch.randn(s, dtype=torch.float64, generator=generator).requires_grad_() for s in shapes
+    ]
+    x = torch.randn(2, 1, 4, dtype=torch.float64, generator=generator)
+    nets = [cn.trace(weights, v) for v in x]
+    slopes = torch.autograd.grad(cn.distance(*nets).sum(), weights)
+    for layer, (w, slope) in enumerate(zip(weights, slopes, strict=True), 1):
+        K1, K2 = (cn.connection(net, layer)[0].detach() for net in nets)
+        column, gap = cn.vec(w.detach()), K1 - K2
+        torch.testing.assert_close(gap @ gap.T @ column, cn.vec(slope))
+        assert ((K1 @ gap.T @ column - cn.vec(slope)).abs().max() / slope.abs().max()) > 0.05
+
+
+def test_distance_from_the_nearest_multiple():
+    a, b = np.array([[3.0, 4.0], [1.0, 1.0]]), np.array([[2.0, 0.0], [-2.0, -2.0]])
+    assert ddn_worlds.off_line(a, b) == pytest.approx([0.8, 0.0])
 
 
 def test_counterexamples_to_the_definition_of_reversible():
