@@ -16,6 +16,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 CORRECTED = {
     ("ddn/thm1-app", "reversible nets"),
     ("ddn/eq40", "tied weights"),
+    ("ddn/rem6", "the operator over $z_0$"),
     ("ddn/def2", "forward, with the $G_l$, $Q_l$ of Eqs. 16-18"),
     ("ddn/def2", "backward, with the $G_l$, $Q_l$ of Eqs. 16-18"),
     ("ddn/lem1", "shapes of $V_{l-1}$"),
@@ -56,6 +57,16 @@ def test_theorem_1_as_printed_misses_powers():
     # V^f f = 1 in the bracket, V^b = 2 in front.
     V = [v[0, 0, 0].item() for v in cn.transitions(one, 1)]
     assert V == [1, 2] and V[1] * V[0] * 1 == slope.item()
+
+
+@pytest.mark.parametrize(("steps", "trace"), [((1, -1), 0.75), (range(8), 0.0)])
+def test_the_operator_of_a_ring_whose_views_shift_a_little(steps, trace):
+    """A linear unit sees the ring of Eq. 11; views are at z' + steps. Left side of the display."""
+    x = tr.images(8)
+    means = torch.stack([x.roll(step, 1) for step in steps]).mean(0).flatten(0, 1)
+    left = torch.cov(means.T, correction=0).diagonal().sum()
+    over_objects = torch.cov(x.mean(1).T, correction=0)
+    assert over_objects.abs().max() < 1e-15 and left.item() == pytest.approx(trace, abs=1e-12)
 
 
 def test_tied_weights_have_a_second_term():
