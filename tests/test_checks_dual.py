@@ -9,7 +9,7 @@ from chapter_checks import run_check
 
 from clcore import connection as cn
 from clcore import translation as tr
-from clcore.checks import ddn_dual, ddn_worlds
+from clcore.checks import ddn_dual, ddn_invariance, ddn_worlds
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
@@ -118,6 +118,15 @@ def test_counterexamples_to_growth_with_several_patterns():
     assert change[3] < 0 and change[1] == 0 and math.isclose(change[3], -1 / 144)
     w = torch.ones(2, dtype=torch.float64)
     assert tr.selected(w).sum() == 3 and tr.operator(w, x).abs().max() == 0
+
+
+def test_growth_stops_once_11_opens_too():
+    """w = (1, -1.01), d = 4: 10 is open and w_1 grows by 1/64; beyond 1.01 only w_2 moves."""
+    path = tr.path(torch.tensor([1.0, -1.01]).double(), tr.window(tr.images(4)), 1.0, 2)
+    assert path[:, 0].tolist() == [1, 1 + 1 / 64, 1 + 1 / 64]
+    assert path[:, 1].tolist() == pytest.approx([-1.01, -1.01, -1.01 * (1 + 1 / 64)])
+    count, share = ddn_invariance.stopped(np.random.default_rng(0), 4)
+    assert (count, share) == (24, 1.0)
 
 
 def test_several_patterns_grow_only_with_a_bias():

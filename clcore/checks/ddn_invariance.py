@@ -287,11 +287,15 @@ def _several(check: partial, rng: np.random.Generator, draws: int) -> Iterator[C
     )
 
 
+STEPS = 800  # of updates, enough for each start to open another pattern
+
+
 def eq13(draws: int, seed: int) -> Iterator[Check]:
     """One update from selective starts, numpy's gradient and the library's; then 100 updates.
 
     While the same single pattern is open, x_p^T w is multiplied by 1 + alpha |x_p|^2 / (4 d^2).
-    Controls: c_p without the 4; a linear neuron, which stays.
+    Once another pattern opens, growth may stop: a note says for how many starts it does. Controls:
+    c_p without the 4; a linear neuron, which stays.
     """
     rng, check = ref.generator("ddn eq13", seed), partial(Check, "ddn/eq13", draws=draws)
     errors, wrong, least, flat = [], [], [], []
@@ -312,11 +316,27 @@ def eq13(draws: int, seed: int) -> Iterator[Check]:
             linear = tr.path(torch.from_numpy(w), _library(d, bias), rate, 1, cn.LINEAR).numpy()
             flat.append((linear[1] @ x_p) / (linear[0] @ x_p) - 1)
     yield check(worst(*errors), 1e-9, ref.pooled({"c_p = 1/d^2": wrong}), part="factor")
+    count, share = stopped(rng, min(draws, 20))
     yield check(
         ref.best(*least),
         1e-6,
         {"linear neuron": worst(*flat)},
         relation=">=",
         part="growth",
-        note="least growth of one update while only p is open",
+        note="least growth of one update while only p is open. The equation is about one update: "
+        rf"of {count} starts {share:.0%} meet one without growth within {STEPS} ($d=4$, $\alpha=1$)",
     )
+
+
+def stopped(rng: np.random.Generator, count: int) -> tuple[int, float]:
+    """(selective starts, the share of them that meet an update that does not raise x_p^T w)."""
+    found = []
+    for bias in (False, True):
+        chosen = [(p, w) for p, also, w in _selective(rng, count) if also == bias]
+        w = np.concatenate([some for _, some in chosen])
+        x_p = np.concatenate([[_vectors(bias)[p]] * len(some) for p, some in chosen])
+        path = tr.path(torch.from_numpy(w), _library(4, bias), 1.0, STEPS).numpy()
+        drive = (path * x_p).sum(-1)
+        found.append((drive[1:] <= drive[:-1] * (1 + 1e-9)).any(0))
+    share = np.concatenate(found)
+    return len(share), float(share.mean())
