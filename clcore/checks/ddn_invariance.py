@@ -324,7 +324,7 @@ def eq13(draws: int, seed: int) -> Iterator[Check]:
         relation=">=",
         part="growth",
         note="least growth of one update while only p is open. The equation is about one update: "
-        rf"of {count} starts {share:.0%} meet one without growth within {STEPS} ($d=4$, $\alpha=1$)",
+        rf"of {count} starts {share:.0%} meet one without growth in {STEPS} ($d=4$, $\alpha=1$)",
     )
 
 
