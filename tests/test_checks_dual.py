@@ -2,17 +2,21 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from chapter_checks import run_check
 
 from clcore import connection as cn
 from clcore import translation as tr
-from clcore.checks import ddn_dual
+from clcore.checks import ddn_dual, ddn_invariance, ddn_worlds
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
+    ("ddn/thm1-app", "reversible nets"),
+    ("ddn/eq40", "tied weights"),
+    ("ddn/rem6", "the operator over $z_0$"),
     ("ddn/def2", "forward, with the $G_l$, $Q_l$ of Eqs. 16-18"),
     ("ddn/def2", "backward, with the $G_l$, $Q_l$ of Eqs. 16-18"),
     ("ddn/lem1", "shapes of $V_{l-1}$"),
@@ -24,7 +28,7 @@ CORRECTED = {
 
 @pytest.mark.parametrize("name", ddn_dual.__all__)
 def test_check(name):
-    run_check(ddn_dual, f"ddn/{name}", CORRECTED, draws=6)
+    run_check(ddn_dual, f"ddn/{name.replace('_', '-')}", CORRECTED, draws=6)
 
 
 def test_other_draws_are_other_numbers():
@@ -50,6 +54,41 @@ def test_theorem_1_as_printed_misses_powers():
     w = torch.ones(1, dtype=torch.float64, requires_grad=True)
     (slope,) = torch.autograd.grad(((w**2) ** 2 / 2).sum(), w)
     assert (cn.jacobian(one, 1).item(), printed.item(), slope.item()) == (2, 4, 2)
+    # V^f f = 1 in the bracket, V^b = 2 in front.
+    V = [v[0, 0, 0].item() for v in cn.transitions(one, 1)]
+    assert V == [1, 2] and V[1] * V[0] * 1 == slope.item()
+
+
+@pytest.mark.parametrize(("steps", "trace"), [((1, -1), 0.75), (range(8), 0.0)])
+def test_the_operator_of_a_ring_whose_views_shift_a_little(steps, trace):
+    """A linear unit sees the ring of Eq. 11; views are at z' + steps. Left side of the display."""
+    x = tr.images(8)
+    means = torch.stack([x.roll(step, 1) for step in steps]).mean(0).flatten(0, 1)
+    left = torch.cov(means.T, correction=0).diagonal().sum()
+    over_objects = torch.cov(x.mean(1).T, correction=0)
+    assert over_objects.abs().max() < 1e-15 and left.item() == pytest.approx(trace, abs=1e-12)
+
+
+def test_tied_weights_have_a_second_term():
+    """Autograd of r through both towers, which share their weights, against K_l of both."""
+    generator = torch.Generator().manual_seed(3)
+    shapes = ((6, 4), (5, 6), (2, 5))
+    weights = [
+        torch.randn(s, dtype=torch.float64, generator=generator).requires_grad_() for s in shapes
+    ]
+    x = torch.randn(2, 1, 4, dtype=torch.float64, generator=generator)
+    nets = [cn.trace(weights, v) for v in x]
+    slopes = torch.autograd.grad(cn.distance(*nets).sum(), weights)
+    for layer, (w, slope) in enumerate(zip(weights, slopes, strict=True), 1):
+        K1, K2 = (cn.connection(net, layer)[0].detach() for net in nets)
+        column, gap = cn.vec(w.detach()), K1 - K2
+        torch.testing.assert_close(gap @ gap.T @ column, cn.vec(slope))
+        assert ((K1 @ gap.T @ column - cn.vec(slope)).abs().max() / slope.abs().max()) > 0.05
+
+
+def test_distance_from_the_nearest_multiple():
+    a, b = np.array([[3.0, 4.0], [1.0, 1.0]]), np.array([[2.0, 0.0], [-2.0, -2.0]])
+    assert ddn_worlds.off_line(a, b) == pytest.approx([0.8, 0.0])
 
 
 def test_counterexamples_to_the_definition_of_reversible():
@@ -79,6 +118,15 @@ def test_counterexamples_to_growth_with_several_patterns():
     assert change[3] < 0 and change[1] == 0 and math.isclose(change[3], -1 / 144)
     w = torch.ones(2, dtype=torch.float64)
     assert tr.selected(w).sum() == 3 and tr.operator(w, x).abs().max() == 0
+
+
+def test_growth_stops_once_11_opens_too():
+    """w = (1, -1.01), d = 4: 10 is open and w_1 grows by 1/64; beyond 1.01 only w_2 moves."""
+    path = tr.path(torch.tensor([1.0, -1.01]).double(), tr.window(tr.images(4)), 1.0, 2)
+    assert path[:, 0].tolist() == [1, 1 + 1 / 64, 1 + 1 / 64]
+    assert path[:, 1].tolist() == pytest.approx([-1.01, -1.01, -1.01 * (1 + 1 / 64)])
+    count, share = ddn_invariance.stopped(np.random.default_rng(0), 4)
+    assert (count, share) == (24, 1.0)
 
 
 def test_several_patterns_grow_only_with_a_bias():

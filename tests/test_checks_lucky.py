@@ -16,6 +16,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 CORRECTED = {
     ("ddn/lem8", "tail bound"),
     ("ddn/eq113", "quadratic form"),
+    ("ddn/eq120", "three forms"),
     ("ddn/eq121", "step 122 to 123"),
     ("ddn/eq144", "standardised"),
     ("ddn/eq144", "event"),
@@ -59,6 +60,13 @@ def test_counterexample_to_the_tail_bound():
     nodes = math.ceil(lucky_nodes.nodes_asked(c, gamma, 0.5).item())
     assert nodes == 3784
     assert 1 - (1 - 4.0945e-5) ** nodes == pytest.approx(0.14, abs=0.005)
+
+
+def test_the_mills_ratio_is_not_the_distribution_function():
+    mills = gaussian_tail.mills(f64(0.0)).item()
+    assert mills == pytest.approx(math.sqrt(math.pi / 2), abs=1e-12)
+    assert math.sqrt(2 * math.pi) * (1 - mills) == pytest.approx(-0.635, abs=5e-4)
+    assert math.sqrt(2 * math.pi) * (1 - 0.5) == pytest.approx(mills, abs=1e-12)
 
 
 def test_where_the_printed_tail_bound_fails():

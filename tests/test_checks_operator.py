@@ -1,5 +1,7 @@
 """Every check of the covariance operator: what holds, what fails as printed, that controls fail."""
 
+from itertools import product
+
 import pytest
 import torch
 import yaml
@@ -12,6 +14,9 @@ from clcore.checks import ddn_operator
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
+    ("ddn/eq6", r"limit $\tau\to0$"),
+    ("ddn/eq7", "several negatives"),
+    ("ddn/rem4", "full rank"),
     ("ddn/thm4", "residue, any augmentation"),
     ("ddn/eq71", "derivatives"),
     ("ddn/eq78", "any offset"),
@@ -37,6 +42,52 @@ def test_residue_of_trained_nets_is_measured_not_claimed():
     register = yaml.safe_load((paths.root() / "data" / "verdicts.yaml").read_text())
     assert ledger.verdict(book.records) == register["ddn/rem15"]
     assert size < 1 < plain  # it shrinks, and outgrows the operator, which shrinks faster
+
+
+def test_the_weight_at_the_kink_is_a_half():
+    r = torch.tensor([0.2, 0.3, 0.4], dtype=torch.float64)
+    assert co.triplet_weight(r, 1e-3, 0.3).tolist() == pytest.approx([1.0, 0.5, 0.0], abs=1e-12)
+
+
+def _gradients(x, bias):
+    """Of f by all weights, a row a sample, by autograd; three layers."""
+    generator = torch.Generator().manual_seed(5)
+    x = torch.cat([x, torch.ones_like(x[:, :1])], 1) if bias else x
+    shapes = ((80, x.shape[1]), (80, 80), (1, 80))
+    weights = [
+        torch.randn(s, dtype=torch.float64, generator=generator).requires_grad_() for s in shapes
+    ]
+    rows = []
+    for v in x:
+        out = weights[2] @ torch.relu(weights[1] @ torch.relu(weights[0] @ v))
+        rows.append(torch.cat([g.flatten() for g in torch.autograd.grad(out.sum(), weights)]))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize(("bias", "rank"), [(False, 1), (True, 2)])
+def test_without_biases_the_tangents_of_x_and_2x_are_parallel(bias, rank):
+    x = torch.tensor([[1.0, -2.0, 0.5], [2.0, -4.0, 1.0]], dtype=torch.float64)
+    J = _gradients(x, bias)
+    assert torch.linalg.matrix_rank(J @ J.T, rtol=1e-9) == rank
+
+
+@pytest.mark.parametrize("negatives", [1, 2, 3])
+def test_the_exact_loss_has_as_many_operators_as_negatives(negatives):
+    """f = w x, x = +-1, no augmentation; the first tower alone, by autograd."""
+    points, half = torch.tensor([1.0, -1.0], dtype=torch.float64), 0.5
+    w = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    held = w.detach()
+    total = 0.0
+    for x in points:
+        for others in product(points, repeat=negatives):
+            for y in others:  # r_+ is the distance of a sample to itself
+                far, near = ((w * x - held * v) ** 2 / 2 for v in (y, x))
+                xi = co.infonce_weight((held * (x - y)) ** 2 / 2, 0.5)
+                total = total + half ** (1 + negatives) * xi * (near - far)
+    (slope,) = torch.autograd.grad(total, w)
+    xi = co.infonce_weight(2 * held**2, 0.5)
+    theorem = xi / 2 * half * 4  # half the pairs differ, by 2
+    torch.testing.assert_close(-slope, negatives * theorem * held)
 
 
 def test_counterexample_to_the_order_without_offset():

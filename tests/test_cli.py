@@ -21,7 +21,7 @@ def call(*arguments, **environment):
 def test_claims_before_any_build_are_todo(tmp_path):
     run = call("claims", "--json", CLCORE_BUILD=str(tmp_path))
     rows = json.loads(run.stdout)
-    assert len(rows) == 399
+    assert len(rows) == 400
     assert {row["verdict"] for row in rows} == {"todo"}
     wanted = {"id", "paper", "verdict", "measured", "bound", "control", "draws", "seconds"}
     assert wanted | {"profile", "device", "anchor"} <= set(rows[0])

@@ -74,9 +74,7 @@ def _floor(slopes: list[Array]) -> Array:
 def thm1(draws: int, seed: int) -> Iterator[Check]:
     """Eq. 1 and its matrix form against complex steps and autograd, two different towers.
 
-    Controls: the bracket's sign, a vec by rows, K_2 in front. The restatement for reversible nets
-    on those with Q_l = I; power activations, where J_l is V^b and the bracket needs V^f, are its
-    control as printed, and hold with V^f.
+    Controls: the bracket's sign, a vec by rows, K_2 in front.
     """
     rng, check = ref.generator("ddn thm1", seed), partial(Check, "ddn/thm1", draws=draws)
     vectors, matrices = [], []
@@ -112,11 +110,15 @@ def thm1(draws: int, seed: int) -> Iterator[Check]:
         ref.pooled({"f_{2,l-1}^T at the end": transposed}),
         part="matrix form",
     )
-    yield from _restated(check, rng, draws)
 
 
-def _restated(check: partial, rng: np.random.Generator, draws: int) -> Iterator[Check]:
-    """Theorem 1 as restated for reversible nets (Eq. 32), where Q_l = I; powers are the control."""
+def thm1_app(draws: int, seed: int) -> Iterator[Check]:
+    """Theorem 1 as restated for reversible nets (Eq. 32), against complex steps, hidden layers.
+
+    Piecewise linear nets have Q_l = I; powers have not, and need V^f in the bracket, where J_l is
+    V^b. Controls: the bracket's sign; for the corrected form V^b in the bracket of powers.
+    """
+    rng, check = ref.generator("ddn thm1 app", seed), partial(Check, "ddn/thm1-app", draws=draws)
     printed: dict[bool, list[Array]] = {True: [], False: []}
     mended, plus = [], []
     for pair in nets.pairs(rng, draws, (*nets.PIECEWISE, *nets.POWERS), (2, 3)):
@@ -136,56 +138,87 @@ def _restated(check: partial, rng: np.random.Generator, draws: int) -> Iterator[
                 gaps.append(nets.times(K.swapaxes(1, 2), w))
             mended.append(relative(nets.times(K1, gaps[0] - gaps[1]), expected, floor))
             plus.append(relative(nets.times(K1, gaps[0] + gaps[1]), expected, floor))
+    signs = {"plus in the bracket": ref.typical(*plus)}
+    yield check(
+        worst(*printed[True], *printed[False]),
+        EXACT,
+        signs,
+        part="reversible nets",
+        counterexample=r"$f=(wx)^2$, one unit, $w=x_1=1$, $x_2=0$: $\partial r/\partial w=2$, "
+        "Eq. 32 gives 4",
+        note=f"with $Q_l=I$ at most {ref.worst(*printed[True]):.0e}, as in the main text; the "
+        "proof and Eq. 31 use it, the title says reversible",
+    )
     yield check(
         worst(*printed[True], *mended),
         EXACT,
-        {
-            "power activations": ref.typical(*printed[False]),
-            "plus in the bracket": ref.typical(*plus),
-        },
-        part="reversible nets with $Q_l=I$ (App. A.2)",
-        note=r"The title in App. A.2 says reversible; its proof and Eq. 31 use $Q_l=I$. For power "
-        r"activations the bracket needs $f\otimes V^{f\top}$.",
+        signs | {"power activations, as printed": ref.typical(*printed[False])},
+        part="reversible nets",
+        form="corrected",
+        correction=r"with $Q_l=I$, that is, for activations homogeneous of degree 1; in general "
+        r"the bracket has $f_{l-1}\otimes V_l^{f\top}$ for $K_l$, and in front stands "
+        r"$f_{l-1}\otimes V_l^{b\top}$",
     )
 
 
 def eq40(draws: int, seed: int) -> Iterator[Check]:
-    """Tied weights: complex steps in the first tower's copy against Eq. 40.
+    """Tied weights: Eq. 40 against complex steps in the first tower's copy, and through both.
 
-    Control: the derivative through both towers, which has K_l(x_1) - K_l(x_2) in front as well.
+    Controls: of either, the other; the bracket's sign.
     """
     rng, check = ref.generator("ddn eq40", seed), partial(Check, "ddn/eq40", draws=draws)
-    errors, both, twice = [], [], []
+    first, tied, twice, across, plus = [], [], [], [], []
     for pair in nets.pairs(rng, draws, tied=True):
         one, two = pair.traces
         for layer in range(1, pair.depth + 1):
-            expected = nets.column_stack(pair.weight_gradient(layer))
-            floor = _floor([expected])
+            expected, whole = nets.column_stack(pair.weight_gradient(layer)), _both(pair, layer)
+            floor, high = _floor([expected]), _floor([whole])
             K1, K2 = (nets.one(cn.connection(t, layer)) for t in (one, two))
             w = nets.column_stack(pair.first[layer - 1])
-            gap = nets.times((K1 - K2).swapaxes(1, 2), w)
-            errors.append(relative(nets.times(K1, gap), expected, floor))
-            errors.append(
-                relative(nets.one(cn.distance_gradient(one, two, layer)), expected, floor)
-            )
-            both.append(relative(nets.times(K1 - K2, gap), expected, floor))
-            whole = _through_both(pair, layer)
-            twice.append(relative(nets.times(K1 - K2, gap), whole, _floor([whole])))
+            gap, sum_ = (nets.times((K1 + s * K2).swapaxes(1, 2), w) for s in (-1, 1))
+            library = nets.one(cn.distance_gradient(one, two, layer))
+            for ours in (nets.times(K1, gap), library):
+                first.append(relative(ours, expected, floor))
+            tied.append(relative(nets.times(K1, gap), whole, high))
+            twice.append(relative(nets.times(K1 - K2, gap), whole, high))
+            across.append(relative(whole, expected, floor))
+            plus.append(relative(nets.times(K1 - K2, sum_), whole, high))
+    signs = {"plus in the bracket": ref.typical(*plus)}
     yield check(
-        worst(*errors, *twice),
+        worst(*tied),
         EXACT,
-        ref.pooled({"through both towers": both}),
-        note="first tower; through both towers $K_l(x_1)-K_l(x_2)$ stands in front, checked too",
+        signs,
+        part="tied weights",
+        counterexample=r"$f=wx$, $x_1=0$, $x_2=1$: $r=\frac12w^2$, $\partial r/\partial w=w$, "
+        "printed 0",
+        note="the gradient of the one matrix that both towers have",
+    )
+    yield check(
+        worst(*twice),
+        EXACT,
+        signs | {"as printed": ref.typical(*tied)},
+        part="tied weights",
+        form="corrected",
+        correction=r"$\mathrm{vec}(\partial r/\partial W_l)=[K_l(x_1)-K_l(x_2)]"
+        r"[K_l(x_1)-K_l(x_2)]^\top\mathrm{vec}(W_l)$; as printed it is the first tower's part, "
+        r"$\mathrm{vec}(\partial r/\partial W_{1,l})$ at $\mathcal W_1=\mathcal W_2$",
+    )
+    yield check(
+        worst(*first),
+        EXACT,
+        ref.pooled({"through both towers": across}),
+        part="the first tower's part",
+        note="what Theorem 1 is about, and what the paper goes on with",
     )
 
 
-def _through_both(pair: nets.Pair, layer: int) -> Array:
+def _both(pair: nets.Pair, layer: int, normalised: bool = False) -> Array:
     """vec dr/dW_l of tied weights, both towers moving, by complex steps."""
 
     def r(w: Array) -> Array:
         weights = [*pair.first[: layer - 1], w, *pair.first[layer:]]
         outs = (nets.passes(weights, x, pair.name)[1][-1] for x in (pair.x1, pair.x2))
-        return nets.half(*outs)
+        return nets.half(*outs, normalised)
 
     return nets.column_stack(ref.gradient(r, pair.first[layer - 1]))
 
@@ -193,11 +226,13 @@ def _through_both(pair: nets.Pair, layer: int) -> Array:
 def eq41(draws: int, seed: int) -> Iterator[Check]:
     """Tied weights, normalised outputs: complex steps and autograd against Eqs. 41, 42.
 
-    Controls: without the projector, with the projector of the other output, K_l for K_l^n in front.
+    Controls: without the projector, with the projector of the other output, K_l for K_l^n in front,
+    the derivative through both towers.
     """
     rng, check = ref.generator("ddn eq41", seed), partial(Check, "ddn/eq41", draws=draws)
     errors: list[Array] = []
     broken = {"no projector": [], "projector of the other": [], "K_l in front": []}
+    across = []
     for pair in nets.pairs(rng, draws, tied=True):
         one, two = pair.traces
         auto = _by_autograd(pair, True)
@@ -221,7 +256,13 @@ def eq41(draws: int, seed: int) -> Iterator[Check]:
                 strict=True,
             ):
                 broken[name].append(relative(value, expected, floor))
-    yield check(worst(*errors), NORMALISED, ref.pooled(broken), note="first tower")
+            across.append(relative(_both(pair, layer, True), expected, floor))
+    yield check(
+        worst(*errors),
+        NORMALISED,
+        ref.pooled(broken | {"through both towers": across}),
+        note="the first tower's part, as in Theorem 1; tied weights have a second, as in Eq. 40",
+    )
 
 
 # --------------------------------------------------------------------------- normalised outputs

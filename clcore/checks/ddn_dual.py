@@ -3,8 +3,9 @@
 One function a claim, named after it, `check(draws, seed)`, as in `acl_minmax`.
 """
 
-from .ddn_connection import def1, eq28, eq29, eq30, eq40, eq41, thm1
-from .ddn_invariance import eq13, ex1, ex2, ex3, ex4, rem6
+from .ddn_augmentation import ex1, rem6
+from .ddn_connection import def1, eq28, eq29, eq30, eq40, eq41, thm1, thm1_app
+from .ddn_invariance import eq13, ex2, ex3, ex4
 from .ddn_losses import eq2, eq43, rem1, thm2
 from .ddn_reversible import def2, eq16, eq17, eq18, lem1, rem7, rem8
 
@@ -32,5 +33,6 @@ __all__ = [
     "rem7",
     "rem8",
     "thm1",
+    "thm1_app",
     "thm2",
 ]

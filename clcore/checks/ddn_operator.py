@@ -1,9 +1,10 @@
 """Every check of the covariance operator (ddn Sec. 4, App. B), by the name of its claim."""
 
-from .ddn_inside import cor1, eq86, rem2, rem4, rem5, rem15
+from .ddn_inside import cor1, eq86, rem2, rem5, rem15
 from .ddn_population import eq4, eq51, eq54, eq56, eq67, lem2, rem3, thm3
 from .ddn_proof4 import eq59, eq71, eq72, eq74, eq77, eq78
 from .ddn_residue import eq79, thm4
+from .ddn_tangent_kernel import rem4
 from .ddn_weights import eq6, eq7, eq80
 
 __all__ = [

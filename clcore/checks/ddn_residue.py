@@ -89,7 +89,7 @@ def biased(rng: np.random.Generator, count: int, d: int, spread: float) -> co.Wo
 
 
 def alike(rng: np.random.Generator, count: int, d: int, kind: str, strength: float) -> co.World:
-    """Samples drawn like their views (Assumption 1): three groups of three points, every point a
+    """Samples drawn like their views (z' redrawn): three groups of three points, every point a
     sample, and the points of its group its views. Then E[c_0^2] = E[sigma_aug^2]."""
     base = dw.world(rng, count, d, kind, strength)
     each = partial(torch.repeat_interleave, repeats=base.view_chances.shape[-1], dim=1)
@@ -200,7 +200,7 @@ def _orders(check, rng: np.random.Generator, count: int) -> Iterator[Check]:
         control,
         draws=count * 8 * 6,
         part="residue, samples drawn like their views",
-        note=r"As in Assumption 1: then $\mathbb E[c_0^2]=\mathbb E[\sigma_{aug}^2]$.",
+        note=r"As where views redraw $z'$: then $\mathbb E[c_0^2]=\mathbb E[\sigma_{aug}^2]$.",
     )
     yield check(
         worst(*found["printed"]),

@@ -157,6 +157,13 @@ def vec(w: Array) -> Array:
     return np.swapaxes(w, -1, -2).reshape(*w.shape[:-2], -1)
 
 
+def off_line(a: Array, b: Array) -> Array:
+    """[draws]: how far a, [draws, w], is from the nearest multiple of b, over its own norm."""
+    along = (a * b).sum(-1, keepdims=True) / np.maximum((b**2).sum(-1, keepdims=True), 1e-300)
+    size = np.maximum(np.linalg.norm(a, axis=-1), 1e-300)
+    return np.linalg.norm(a - along * b, axis=-1) / size
+
+
 def connection(layers: list[Array], layer: int, x: Array) -> Array:
     """K_l as the transposed Jacobian of f_L by vec(W_l), complex steps: [draws, S, V, w, k]."""
     w = layers[layer - 1]
