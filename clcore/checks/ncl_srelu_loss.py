@@ -206,7 +206,10 @@ def thm3_summand(draws: int, seed: int) -> Iterator[Check]:
 
 
 def thm3_loss(draws: int, seed: int) -> Iterator[Check]:
-    """The simplified loss against Eq. 13 by enumeration, d = 3. Control: the other grouping."""
+    """The simplified loss against Eq. 13 by enumeration, d = 3: as displayed, and bracketed.
+
+    Controls: the second sum left out; under -2 alpha^2 kappa without the factor of its own.
+    """
     count = min(draws, 30)
     w = warm(ref.generator("thm3-loss", seed), count, 3, 0.3)
     exact = np.array([2 - 2 * brute(w, r).sum() for r in range(count)])
@@ -216,16 +219,36 @@ def thm3_loss(draws: int, seed: int) -> Iterator[Check]:
     )
     cross = ((w.online * w.target).sum(-1) - np.einsum("rii,rii->ri", w.online, w.target)).sum(-1)
     scale = w.alpha**2 * w.kappa
-    apart = 2 - 2 * scale * own.sum(-1) + scale * cross
-    yield Check(
-        "ncl/thm3-loss",
-        worst(np.abs(simple - exact)),
+
+    def gap(factor: Array) -> Array:
+        """From the exact loss, for this factor of the second sum."""
+        return np.abs(2 - 2 * scale * own.sum(-1) + factor * cross - exact)
+
+    check = partial(Check, "ncl/thm3-loss", draws=count)
+    none = {"no second sum": typical(gap(0 * scale))}
+    yield check(
+        worst(gap(scale)),
         1e-14,
-        {"the second sum an addend of its own": typical(np.abs(apart - exact))},
-        draws=count,
-        note=r"The display has no bracket; read so that $\sum_i$, and the factor "
-        r"$-2\alpha^2\kappa$, reach to its end (the second sum would have a free $i$ otherwise). "
-        "This is the reading that the gradients below it use.",
+        none,
+        counterexample=r"$d=2$, $\Delta^o=\Delta^t$ with $\delta\ne0$ in the entry $12$, else "
+        r"$0$: the loss is $2-2\alpha^2\kappa\sum_i(1-b_i^o)(1-b_i^t)-2\alpha^4\kappa^2\delta^2$, "
+        r"the display has $+\alpha^2\kappa\delta^2$ for the last term.",
+        note="The second sum, which has a free $i$, over all $i$.",
+    )
+    yield check(
+        worst(np.abs(simple - exact), gap(-2 * scale**2)),
+        1e-14,
+        none
+        | {
+            "as printed": typical(gap(scale)),
+            "one alpha^2 kappa": typical(gap(-2 * scale)),
+        },
+        form="corrected",
+        correction=r"$L=2-2\alpha^2\kappa\sum_i\big[(1+\Delta^o_{ii}-b^o_i)(1+\Delta^t_{ii}-b^t_i)"
+        r"+\alpha^2\kappa\sum_{j\ne i}\Delta^o_{ij}\Delta^t_{ij}\big]$: a lost bracket. The factor "
+        r"$-2\alpha^2\kappa$ multiplies the second sum as well, to $-2\alpha^4\kappa^2"
+        r"\sum_i\sum_{j\ne i}\Delta^o_{ij}\Delta^t_{ij}$, as the gradients below it have it. "
+        "Possibly a slip of the text copy.",
     )
 
 
