@@ -6,7 +6,14 @@ import torch
 from chapter_checks import claims_of, run_check
 
 from clcore import srelu_dynamics as sd
-from clcore.checks import ncl_contraction, ncl_srelu, ncl_srelu_rounds, ncl_warm
+from clcore.checks import (
+    ncl_contraction,
+    ncl_srelu,
+    ncl_srelu_gradients,
+    ncl_srelu_rounds,
+    ncl_warm,
+    reference,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
@@ -71,6 +78,24 @@ def test_the_factors_of_two_half_rounds():
         assert first * more == pytest.approx(1 / own, rel=1e-6)
         second = ncl_srelu_rounds.factors(w, errors, b, tiny, 2)
         assert second * more == pytest.approx(1 / (1 - tiny), rel=1e-6)
+
+
+def test_the_family_that_grows_with_d_is_inside_assumption_3():
+    rng = np.random.default_rng(3)
+    for d in (4, 5, 6, 8, 16, 32, 64, 128):
+        W, b = reference.tensors(*ncl_srelu_gradients.even(rng, d, d**-1.75, d**-0.5))
+        assert bool(sd.separated(W, b).all())
+    W, b = reference.tensors(*ncl_srelu_gradients.even(rng, 8, 8**-1.5, 0.5 * 8**-0.5))
+    assert not bool(sd.separated(W, b).any())
+
+
+def test_the_push_on_a_moved_net():
+    """The enumerated gradient of Eq. 13 against complex steps, where nothing is separated."""
+    rng = np.random.default_rng(4)
+    w = ncl_srelu.warm(rng, 1, 3, 0.3)._replace(b_online=np.full((1, 3), 0.01))
+    exact = reference.gradient(lambda net: 2 - 2 * ncl_srelu.brute(w, 0, net).sum(-1), w.online[:1])
+    at = (w.target[0], w.b_target[0], w.online[0], w.b_online[0], w.alpha[0], w.kappa[0])
+    assert -ncl_srelu_gradients.push(*at) == pytest.approx(exact[0], abs=1e-14)
 
 
 def test_errors_that_both_biases_exceed_stay_below():
