@@ -59,8 +59,8 @@ def thm3_region(draws: int, seed: int) -> Iterator[Check]:
         {"b near 1 - |c_b|": typical(np.array(top)), "b = 0.9 |c_b|": typical(np.array(small))},
         draws=3 * count,
         note=r"Realisations in the wrong region, for $b\le0.4$ and for $b$ anywhere in the "
-        r"displayed interval with $b<1+\Delta_{ii}-|c_b|$, which is needed. It is $b=o(1)$, also in "
-        r"Assumption 3, that gives the first two cases: the upper end $1-|c_b|$ of the interval "
+        r"displayed interval with $b<1+\Delta_{ii}-|c_b|$, which is needed. It is $b=o(1)$, also "
+        r"in Assumption 3, that gives the first two cases: the upper end $1-|c_b|$ of the interval "
         r"leaves $\Delta_{ii}$ out, and fails when $\Delta_{ii}<0$. With $b$ drawn from all of the "
         f"interval, {np.sum(cut)} of {np.size(cut)} rows have a realisation in the wrong region.",
     )
