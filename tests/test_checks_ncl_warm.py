@@ -6,13 +6,24 @@ import torch
 from chapter_checks import claims_of, run_check
 
 from clcore import srelu_dynamics as sd
-from clcore.checks import ncl_contraction, ncl_srelu, ncl_srelu_rounds, ncl_warm
+from clcore.checks import (
+    ncl_contraction,
+    ncl_srelu,
+    ncl_srelu_gradients,
+    ncl_srelu_rounds,
+    ncl_warm,
+    reference,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
     ("ncl/eq25-step", "second link"),
+    ("ncl/eq26", "v_i = a v_1"),
     ("ncl/lem1-lim", "solutions of the two equations"),
+    ("ncl/thm3-loss", ""),
+    ("ncl/thm3-ratio", "1 + o(1)"),
+    ("ncl/thm3-contr", "1 + o(1)"),
 }
 ALL = claims_of("ncl", "dynamics")
 IDS = [f"ncl/{name.replace('_', '-')}" for name in ncl_warm.__all__]
@@ -51,6 +62,54 @@ def test_a_bias_for_the_start_only():
     factor = ncl_srelu_rounds.rest(path[2, 1]) / ncl_srelu_rounds.rest(path[1, 0])
     expected = np.broadcast_to((w.alpha * w.kappa)[:, None], factor.shape)
     assert factor == pytest.approx(expected, rel=0.02)
+
+
+def test_the_factors_of_two_half_rounds():
+    """Each over alpha^2 kappa: 1 / (1 + Delta_ii - b), and 1 / alpha times it with b^o overtaken.
+
+    A second half-round holds W^o: then b^o stands in the bracket, a diagonal of about one with it.
+    """
+    rng = np.random.default_rng(1)
+    w, shape = ncl_srelu.warm(rng, 3, 3, 0.3), rng.uniform(0.5, 1, (3, 3, 3))
+    errors, b = 0.01**2 * shape, 0.01
+    own = np.repeat(1 + np.einsum("rii->ri", errors) - b, 2, -1)
+    for tiny, more in ((b, 1.0), (1e-13, w.alpha[:, None])):
+        first = ncl_srelu_rounds.factors(w, errors, b, tiny, 1)
+        assert first * more == pytest.approx(1 / own, rel=1e-6)
+        second = ncl_srelu_rounds.factors(w, errors, b, tiny, 2)
+        assert second * more == pytest.approx(1 / (1 - tiny), rel=1e-6)
+
+
+def test_the_family_that_grows_with_d_is_inside_assumption_3():
+    rng = np.random.default_rng(3)
+    for d in (4, 5, 6, 8, 16, 32, 64, 128):
+        W, b = reference.tensors(*ncl_srelu_gradients.even(rng, d, d**-1.75, d**-0.5))
+        assert bool(sd.separated(W, b).all())
+    W, b = reference.tensors(*ncl_srelu_gradients.even(rng, 8, 8**-1.5, 0.5 * 8**-0.5))
+    assert not bool(sd.separated(W, b).any())
+
+
+def test_the_push_on_a_moved_net():
+    """The enumerated gradient of Eq. 13 against complex steps, where nothing is separated."""
+    rng = np.random.default_rng(4)
+    w = ncl_srelu.warm(rng, 1, 3, 0.3)._replace(b_online=np.full((1, 3), 0.01))
+    exact = reference.gradient(lambda net: 2 - 2 * ncl_srelu.brute(w, 0, net).sum(-1), w.online[:1])
+    at = (w.target[0], w.b_target[0], w.online[0], w.b_online[0], w.alpha[0], w.kappa[0])
+    assert -ncl_srelu_gradients.push(*at) == pytest.approx(exact[0], abs=1e-14)
+
+
+def test_errors_that_both_biases_exceed_stay_below():
+    """The corrected reading's sufficient condition, close to its edge, with steps of any length."""
+    rng, count = np.random.default_rng(2), 8
+    w = ncl_srelu_rounds.wide(rng, count, 3)
+    nets = np.eye(3) + 0.05 * rng.uniform(-1, 1, (2, count, 3, 3))
+    off = np.abs(nets * (1 - np.eye(3))).sum(-1)
+    b = 1.001 * (off / np.minimum(np.einsum("nrii->nri", nets), 1)).max(0)
+    w = w._replace(online=nets[0], target=nets[1], b_online=b, b_target=b)
+    online, target, b_online, b_target, alpha, kappa = w.torch()
+    slope = sd.exact_slope(sd.views(*sd.latents(kappa, 3), alpha))
+    path = sd.alternate(online, target, b_online, b_target, slope, 0.2 / alpha**2 / kappa, 4, 6)
+    assert bool(sd.separated(path, b_online.expand(path.shape[:-1])).all())
 
 
 def test_enumerations_of_the_reference():

@@ -39,6 +39,89 @@ def half_round(w: Warm, steps: int = 40, normalise: bool = True) -> Array:
     return online.numpy()
 
 
+def over_diagonal(nets: Array) -> Array:
+    """[draws, d, d] -> [draws, d (d - 1)]: entries off the diagonal over their row's own."""
+    return rest(nets / np.einsum("rii->ri", nets)[..., None])
+
+
+SMALL = np.array([0.1, 0.05, 0.025, 0.0125])
+
+
+def factors(w: Warm, errors: Array, b: float, b_online: float, half: int) -> Array:
+    """[draws, d (d - 1)]: by what half-round 1 or 2 multiplies each entry, over alpha^2 kappa.
+
+    W^o starts at I with the bias b_online, W^t at I + errors with b: Assumption 3 holds at the
+    starts, each net's own errors taken, however small b_online is.
+    """
+    eye, bias = np.broadcast_to(np.eye(3), errors.shape), np.ones(errors.shape[:-1])
+    at = w._replace(online=eye, target=eye + errors, b_online=b_online * bias, b_target=b * bias)
+    held, end = at.target, half_round(at, 20)
+    if half == 2:
+        then = Warm(at.target, end, at.b_target, at.b_online, w.alpha, w.kappa)
+        held, end = end, half_round(then, 20)
+    return over_diagonal(end) / ((w.alpha**2 * w.kappa)[:, None] * rest(held))
+
+
+def power_of_b(values: Array) -> float:
+    """Of the largest deviation from 1, [b, ...]."""
+    gaps = np.abs(values - 1).reshape(len(SMALL), -1).max(-1)
+    return float(np.polyfit(np.log(SMALL), np.log(gaps), 1)[0])
+
+
+MULTIPLIED = {
+    1: r"$W^{o*}_{ij}/(\alpha^2\kappa\Delta^t_{ij}W^{o*}_{ii})$",
+    2: r"$W^{t*}_{ij}/(\alpha^2\kappa W^{o*}_{ij}W^{t*}_{ii})$",
+}
+
+
+def starts_only(claim: str, rng: np.random.Generator, draws: int, half: int) -> Iterator[Check]:
+    """Whether half-round 1 or 2 multiplies by (1 + o(1)) alpha^2 kappa, from biases for the starts.
+
+    As printed each bias is above its own net's errors at the start, corrected above both nets'.
+    Controls: alpha for alpha^2, no kappa; the printed reading.
+    """
+    w = warm(rng, draws, 3, 0.3)
+    shape = np.where(rng.random((draws, 3, 3)) < 0.5, -1, 1) * rng.uniform(0.2, 1, (draws, 3, 3))
+    late, kept = (
+        np.stack([factors(w, b**2 * shape, b, b**power, half) for b in SMALL]) for power in (4, 1)
+    )
+    alpha, kappa = w.alpha[:, None], w.kappa[:, None]
+    shown = ", ".join(
+        f"{np.median(v):.3f} at {b:g}" for b, v in zip(SMALL, late * alpha, strict=True)
+    )
+    tag = {"part": "1 + o(1)", "relation": ">=", "draws": draws}
+    yield Check(
+        claim,
+        power_of_b(late),
+        0.9,
+        {"no kappa": power_of_b(late * kappa)},
+        counterexample=r"$d=3$ (or more, with rows of $I$ added), $W^o=I$, $b^t=b$, "
+        r"$\Delta^t=O(b^2)$, $b^o=b^4$, no noise. All is $o(1)$, and at the start each bias is "
+        r"above its own net's errors; but $W^o$ takes over errors "
+        rf"above $b^o$. As $b\to0$, {MULTIPLIED[half]} tends to $1/\alpha$, not to 1: times "
+        rf"$\alpha$ it is {shown}.",
+        note="Power of $b$ in the deviation from 1.",
+        **tag,
+    )
+    yield Check(
+        claim,
+        power_of_b(kept),
+        0.9,
+        {
+            "alpha for alpha^2": power_of_b(kept * alpha),
+            "no kappa": power_of_b(kept * kappa),
+            "b^o = b^4": power_of_b(late),
+        },
+        form="corrected",
+        correction=r"Assumption 3 for every iterate, not for the starts alone. For small biases "
+        r"without noise it is enough if both also exceed $\sum_{j\ne i}|\Delta_{ij}|/"
+        r"(1+\Delta_{ii})$ of either net's start. Otherwise a half-round multiplies a row's "
+        r"largest error by up to about $\alpha\kappa$, and only the limit is the printed one.",
+        note=r"Power of $b$ in the deviation from 1; $b^o=b^t=b$, $\Delta^t=O(b^2)$.",
+        **tag,
+    )
+
+
 def thm3_ratio(draws: int, seed: int) -> Iterator[Check]:
     """Off-diagonal over diagonal where a half-round ends, for unequal errors, d = 3, 4.
 
@@ -50,10 +133,9 @@ def thm3_ratio(draws: int, seed: int) -> Iterator[Check]:
     for d in (3, 4):
         w = warm(rng, count, d, 0.3)
         end, open_end = half_round(w), half_round(w, 5, normalise=False)
-        own = np.einsum("rii->ri", end)[..., None]
         held = np.einsum("rii->ri", w.target) - w.b_target
         scale = (w.alpha**2 * w.kappa)[:, None, None]
-        found, expected = rest(end / own), rest(scale * w.target / held[..., None])
+        found, expected = over_diagonal(end), rest(scale * w.target / held[..., None])
         errors.append(np.abs(found / expected - 1).max(-1))
         thin.append(np.abs(found / expected * w.alpha[:, None] - 1).max(-1))
         free.append(np.abs(found / rest(scale * w.target) - 1).max(-1))
@@ -73,7 +155,8 @@ def thm3_ratio(draws: int, seed: int) -> Iterator[Check]:
         part="end of a half-round",
         draws=2 * count,
         note=r"$W^{o*}_{ij}/W^{o*}_{ii}=\alpha^2\kappa\Delta^t_{ij}/(1+\Delta^t_{ii}-b^t_i)$: the "
-        "paper's $1+o(1)$ is the inverse of the last bracket.",
+        "paper's $1+o(1)$ is the inverse of the last bracket. Here and in the next two parts every "
+        "bias is above what either net's errors ask for.",
     )
     yield check(
         worst(*bound),
@@ -91,31 +174,14 @@ def thm3_ratio(draws: int, seed: int) -> Iterator[Check]:
         note="Lemma 1 has one $a$; here each coordinate has its own, and the limit is the row's "
         "normalised gradient. The lemma's proof covers it, with $v_ig_j-v_jg_i$ for $v_i-av_1$.",
     )
-    w = warm(rng, 1, 3, 0.3)
-    full = float(w.alpha[0] ** 2 * w.kappa[0])
-    sizes = np.array([0.1, 0.05, 0.025, 0.0125])
+    yield from starts_only("ncl/thm3-ratio", rng, min(draws, 8), half=1)
 
-    def deviation(factor: float) -> float:
-        """The power of b in the ratio's deviation from 1."""
-        gaps = []
-        for b in sizes:
-            errors = b**2 * rng.uniform(-1, 1, (1, 3, 3))
-            bias = np.full((1, 3), b)
-            target = np.eye(3) + errors
-            at = w._replace(online=np.eye(3)[None], target=target, b_online=bias, b_target=bias)
-            end = half_round(at)
-            own = np.einsum("rii->ri", end)[..., None]
-            gaps.append(np.abs(rest(end / own) / rest(factor * target) - 1).max())
-        return float(np.polyfit(np.log(sizes), np.log(gaps), 1)[0])
 
-    yield check(
-        deviation(full),
-        0.9,
-        {"alpha for alpha^2": deviation(full / w.alpha[0]), "alpha^2": deviation(w.alpha[0] ** 2)},
-        part="1 + o(1)",
-        relation=">=",
-        note=r"Power of $b$ in the deviation from 1, with $\Delta=O(b^2)$.",
-    )
+def wide(rng: np.random.Generator, draws: int, d: int) -> Warm:
+    """Warm starts with kappa up to 0.9, but alpha^2 kappa / (1 - b) <= 0.7: so it contracts."""
+    w = warm(rng, draws, d, 0.3)
+    most = 0.7 * (1 - np.maximum(w.b_online, w.b_target).max(-1)) / w.alpha**2
+    return w._replace(kappa=rng.uniform(0.1, np.minimum(0.9, most)))
 
 
 def thm3_contr(draws: int, seed: int) -> Iterator[Check]:
@@ -134,15 +200,16 @@ def thm3_contr(draws: int, seed: int) -> Iterator[Check]:
         return np.abs(moved * (1 - np.eye(moved.shape[-1]))).max(-1)
 
     for d in (3, 4):
-        w = warm(rng, count, d, 0.3)
-        path = scheme(w)
+        w = wide(rng, count, d)
+        path = scheme(w, rounds=28)
         size = sizes(path)
-        # From the third half-round on, where diagonals are one up to the squares of small errors.
-        ratio = size[3:7] / size[2:6]
-        held = np.stack([w.b_online if t % 2 else w.b_target for t in range(3, 7)])
+        ratio = size[1:] / size[:-1]
+        held = np.stack([w.b_online if t % 2 else w.b_target for t in range(1, len(size))])
         scale = (w.alpha**2 * w.kappa)[:, None]
-        errors.append(np.abs(ratio * (1 - held) / scale - 1))
-        bare.append(np.abs(ratio / scale - 1).max((0, -1)))
+        # Diagonals are one up to the squares of errors; far smaller errors are rounding.
+        use = (size[:-1] < 0.01) & (size[1:] > 1e-10)
+        errors.append(np.where(use, np.abs(ratio * (1 - held) / scale - 1), 0.0))
+        bare.append(np.where(use, np.abs(ratio / scale - 1), 0.0).max((0, -1)))
         ratios.append(size[1:7] / size[:6])
         ends.append(from_identity(path[-1]))
         straight = scheme(w._replace(b_online=0 * w.b_online, b_target=0 * w.b_target), rounds=3)
@@ -154,13 +221,13 @@ def thm3_contr(draws: int, seed: int) -> Iterator[Check]:
     grown = sizes(scheme(few._replace(b_online=b, b_target=b, **level), rounds=3))
     yield check(
         worst(*errors),
-        5e-3,
+        1e-3,
         {"no bias in the rate": typical(*bare)},
         part="rate",
         draws=2 * count,
         note=r"$\alpha^2\kappa/(1-b)$, $b$ the held net's bias: the paper's "
-        r"$(1+o(1))\alpha^2\kappa$. It needs Assumption 3 in every round: for a net whose bias is "
-        r"overtaken by the errors brought over, a half-round's factor is about $\alpha\kappa$.",
+        r"$(1+o(1))\alpha^2\kappa$. In this part and the next two every bias is above what either "
+        r"net's errors ask for; $\kappa$ up to 0.9.",
     )
     yield check(
         worst(*ratios),
@@ -171,7 +238,8 @@ def thm3_contr(draws: int, seed: int) -> Iterator[Check]:
         note="With no bias the activation is the identity, and nothing contracts. A bias above "
         r"$1-\alpha^2\kappa$ separates too, but makes errors grow: the theorem needs $b=o(1)$.",
     )
-    yield check(worst(*ends), 1e-9, {"no bias": typical(*far)}, part="the limit", draws=2 * count)
+    yield check(worst(*ends), 1e-8, {"no bias": typical(*far)}, part="the limit", draws=2 * count)
+    yield from starts_only("ncl/thm3-contr", rng, min(draws, 8), half=2)
 
 
 def _trained(seed: int, bias: float, rounds: int = 3, d: int = 20, n: int = 4096) -> float:

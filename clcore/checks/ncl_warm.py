@@ -5,9 +5,8 @@ One function a claim, named after it, `check(draws, seed)`, "-" in an id written
 
 from .ncl_contraction import eq25, eq25_step, eq26, eq26_id, lem1, lem1_lim
 from .ncl_srelu import def4, def5, def6, def7, eq13, eq14, eq23, rem3, rem4
+from .ncl_srelu_gradients import thm3_grad, thm3_gradas
 from .ncl_srelu_loss import (
-    thm3_grad,
-    thm3_gradas,
     thm3_loss,
     thm3_noise,
     thm3_region,
