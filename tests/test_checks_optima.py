@@ -19,6 +19,7 @@ CORRECTED = {
     ("nl/thm2", ""),
     ("nl/eq79", 'the "=" before Eq. 78'),
     ("nl/eq79", "Eq. 80"),
+    ("nl/eq83", "Eq. 83"),
     ("nl/eq84", "bound"),
     ("nl/eq90", "Eq. 87"),
     ("nl/eq90", "Eq. 89"),
