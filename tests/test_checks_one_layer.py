@@ -6,11 +6,14 @@ import torch
 from chapter_checks import claims_of, run_check
 
 from clcore import one_layer
-from clcore.checks import nl_limits, nl_one_layer, plane
+from clcore.checks import nl_gate_slope, nl_limits, nl_one_layer, plane
+from clcore.checks import reference as ref
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
+    ("nl/rem5", "the form before Eq. 48"),
+    ("nl/rem5", "Eqs. 48, 49"),
     ("nl/eq25", "shorthand of the later version"),
 }
 IDS = claims_of("nl", "one-layer")
@@ -38,6 +41,27 @@ def test_a_lone_sample_shows_what_i_equal_to_j_adds_to_eq25():
     a, a2, ones = (torch.full((1, 1), v, dtype=torch.float64) for v in (3.0, 1.0, 1.0))
     world = one_layer.of_views(ones, a, a2)
     assert one_layer.covariance(world, torch.cat([a, a2])).item() == -2
+
+
+def test_eq48_drops_an_x():
+    """d = 1, h'(u) = u, alpha = 1, data -2, -1, 1, 2: A(w) = w^2 V[x^2], not w^2 V[x]."""
+    x, ones = np.array([-2.0, -1, 1, 2])[None, :, None], np.ones((1, 4, 4))
+    gate = x * (1 + 1j * ref.STEP)  # at w = 1, dw = 1
+    assert nl_gate_slope.differential(ones, gate * x, gate * x)[0] == pytest.approx(2 * 2.25)
+    number = nl_gate_slope.differential(ones, gate, gate)[:, 0, 0]
+    assert number == pytest.approx(2 * 2.5)
+    assert nl_gate_slope.misread(number, np.array([[[4.5]]])) == pytest.approx(0.5 / 4.5)
+    # A unit matrix has the trace d: each reading counts, and the nearer one is taken.
+    assert nl_gate_slope.misread(np.ones(1), np.eye(3)[None]) == pytest.approx(0)
+    assert nl_gate_slope.misread(np.full(1, 3.0), np.eye(3)[None]) == pytest.approx(0)
+
+
+def test_the_energy_has_A_at_w_and_not_at_a_datum():
+    """ReLU, d = 1, data 1 and -2: the energy at w = 1 is 1/4 = A(1), but A(-2) = 1."""
+    world = one_layer.samples(torch.tensor([[1.0], [-2.0]], dtype=torch.float64))
+    at, datum = torch.tensor([[1.0], [-2.0]], dtype=torch.float64)
+    assert 2 * one_layer.energy(world, at).item() == one_layer.operator(world, at).item() == 0.25
+    assert one_layer.operator(world, datum).item() == 1
 
 
 def test_quadrature_in_the_plane():

@@ -9,7 +9,7 @@ from chapter_checks import claims_of, run_check
 
 from clcore import power_iteration as pi
 from clcore import roughness
-from clcore.checks import nl_one_layer
+from clcore.checks import nl_corollary2, nl_one_layer, nl_power_iteration
 from clcore.checks.nl_circle import energy_of, mean_response, rings, turned_response
 
 IDS = claims_of("nl", "one-layer")
@@ -19,6 +19,7 @@ CORRECTED = {
     ("nl/thm2", ""),
     ("nl/eq79", 'the "=" before Eq. 78'),
     ("nl/eq79", "Eq. 80"),
+    ("nl/eq83", "Eq. 83"),
     ("nl/eq84", "bound"),
     ("nl/eq90", "Eq. 87"),
     ("nl/eq90", "Eq. 89"),
@@ -78,6 +79,27 @@ def test_counterexample_at_an_lme():
         printed, corrected = (radius ** (k + 2) * density for k in (3, 2))
         assert printed == pytest.approx(4 * radius**3 / (3 * math.pi))
         assert (rho > printed) == (radius < 3 / (16 * math.pi)) and rho < corrected
+
+
+def test_the_maximum_on_the_plane_is_no_other_functional(monkeypatch):
+    """cor2's ratio of two peaks cannot tell a maximum from a mean; the part with a grid can."""
+    w = np.array([0.6, 0.8])
+    assert nl_corollary2.crest(lambda x: np.abs(x @ w), 2.0, w)[0] == pytest.approx(0, abs=1e-12)
+    most, mean = nl_corollary2.crest(lambda x: (x * x).sum(-1), 2.0, w)
+    assert (most, mean) == pytest.approx((4, 4 / 3), rel=1e-3)
+    peak = roughness.peak
+    monkeypatch.setattr(roughness, "peak", lambda *rest: 0.9 * peak(*rest))
+    found = {c.part: c.measured <= c.bound for c in nl_corollary2.cor2(4, 0)}
+    assert found["r"] and not found["r as a maximum, Eqs. 95 and 99"]
+
+
+def test_the_middle_of_eq188_by_hand():
+    """diag(2, 1), c = 0.6: w(t+1).w(t) is 1.36 / sqrt(2.08), the middle 0.72 / sqrt(2.08)."""
+    values, c = np.array([[2.0, 1.0]]), np.array([0.6])
+    assert nl_power_iteration.middle(values, c) == pytest.approx(0.72 / math.sqrt(2.08))
+    w = torch.tensor([0.6, 0.8], dtype=torch.float64)
+    step = pi.step(torch.diag(torch.tensor(values[0])), w) @ w
+    assert float(step) == pytest.approx(1.36 / math.sqrt(2.08))
 
 
 def test_theorem_3_needs_the_shift():

@@ -55,6 +55,12 @@ def mu_of(values: Array, c: Array) -> Array:
     return (1 + c) / (2 * c**2) * (values[:, 1] / values[:, 0]) ** 2
 
 
+def middle(values: Array, c: Array) -> Array:
+    """The middle of Eq. 188."""
+    top, second = values[:, 0] * c, values[:, 1] * np.sqrt(1 - c**2)
+    return top * c / np.hypot(top, second)
+
+
 def _moved(values: Array, a: Array) -> Array:
     image = values * a
     return image / np.linalg.norm(image, axis=-1, keepdims=True)
@@ -136,12 +142,13 @@ def lem7(draws: int, seed: int) -> Iterator[Check]:
 
 
 def lem8(draws: int, seed: int) -> Iterator[Check]:
-    """|w(t+1) - w(t)| by the library against the bound; and the step before it.
+    """|w(t+1) - w(t)| by the library against the bound; and each link of the step before it.
 
-    Nearly attained where lambda_2 is small. Controls: 1 for 2 under the root; c dropped.
+    The first link is nearly attained where lambda_2 is small, the second where c is near 1.
+    Controls: 1 for 2 under the root; c for its square; half of mu.
     """
     rng, check = ref.generator("nl lem8", seed), partial(Check, "nl/lem8", draws=30 * draws)
-    length, narrow, inner, bare = [], [], [], []
+    length, narrow, first, bare, second, half = [], [], [], [], [], []
     for kind in ("generic", "tight", "flat"):
         for _ in range(5):
             values, a, Q = draw(rng, 2 * draws, "tight" if kind == "flat" else kind)
@@ -152,13 +159,29 @@ def lem8(draws: int, seed: int) -> Iterator[Check]:
             c, m = a[:, 0], mu_of(values, a[:, 0])
             moved = np.linalg.norm(after - w, axis=-1)
             length.append(moved - np.sqrt(2 * (1 + m * c) * (1 - c)))
-            inner.append((1 - m * (1 - c)) * c - (after * w).sum(-1))
+            between = middle(values, c)
+            first.append(between - (after * w).sum(-1))
+            second.append((1 - m * (1 - c)) * c - between)
             if kind == "flat":
                 narrow.append(moved - np.sqrt((1 + m * c) * (1 - c)))
-                bare.append(1 - m * (1 - c) - (after * w).sum(-1))
-    yield check(worst(*length), ROUNDING, {"1 for 2 under the root": typical(*narrow)})
+                bare.append(between / c - (after * w).sum(-1))
+            if kind == "tight":
+                half.append((1 - m / 2 * (1 - c)) * c - between)
     yield check(
-        worst(*inner), ROUNDING, {"without the last c": typical(*bare)}, part="Eqs. 187, 188"
+        worst(*length),
+        ROUNDING,
+        {"1 for 2 under the root": typical(*narrow)},
+        note=r"Loose: $\sqrt{2(1-c_t)}$ is a bound too, since $\sum_i\lambda_i^2a_i^2\le\lambda_1"
+        r"\sum_i\lambda_ia_i^2$ for $a_i=\phi_i^\top w(t)$.",
+    )
+    yield check(
+        worst(*first),
+        ROUNDING,
+        {r"c_t for c_t^2 in the numerator": typical(*bare)},
+        part="Eq. 187 to the middle of Eq. 188",
+    )
+    yield check(
+        worst(*second), ROUNDING, {"half of mu": typical(*half)}, part="last step of Eq. 188"
     )
 
 

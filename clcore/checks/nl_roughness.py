@@ -15,7 +15,7 @@ from .. import roughness as ro
 from ..ledger import Check
 from . import reference as ref
 from .nl_stability import across
-from .reference import Array, relative, typical, worst
+from .reference import Array, typical, worst
 
 RADII = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 ORDER = 20
@@ -266,36 +266,6 @@ def eq79(draws: int, seed: int) -> Iterator[Check]:
         r"$2C_0^3\theta^2/\pi$; fails for $C_0<1/10$.",
     )
     yield tag(worst(np.array(whole[2])), 1.0, control, form="corrected", correction=CORRECTION)
-
-
-def eq83(draws: int, seed: int) -> Iterator[Check]:
-    """Both inequalities for angles up to 1.5, and the equality with epsilon = 1 - w.w_*.
-
-    Controls: 0.9 of the right side at small angles; |w - w_*| without 1/(1 - epsilon).
-    """
-    rng, check = ref.generator("nl eq83", seed), partial(Check, "nl/eq83", draws=100 * draws)
-    angle = 10.0 ** rng.uniform(-3, math.log10(1.5), 100 * draws)
-    x = np.cos(angle)
-    arcs = np.arcsin(np.sqrt(1 - x**2)) / (np.sqrt(1 - x**2) / x)
-    yield check(
-        worst(np.array(arcs)) - 1, 1e-9, {"0.9 of it": typical(arcs / 0.9) - 1}, part="arcsin"
-    )
-    w, v = np.stack([x, np.sin(angle)], -1), np.array([1.0, 0.0])
-    far = np.linalg.norm(w - v, axis=-1)
-    yield check(
-        worst(angle / (far / x)) - 1,
-        1e-9,
-        {"0.9 of it": typical(angle / (0.9 * far / x)) - 1},
-        part="arccos",
-    )
-    root = np.sqrt(2 * (1 - w @ v)) / x
-    yield check(
-        worst(relative(root, far / x)),
-        1e-9,
-        {"1 + epsilon": typical(relative(root[angle > 0.1], (far / (2 - x))[angle > 0.1]))},
-        part="Eq. 83",
-        note=r"With $\epsilon=1-w^\top w_*$; for a larger $\epsilon$ the sign is $\le$.",
-    )
 
 
 def _slope(big: float, small: float) -> float:

@@ -287,6 +287,8 @@ def rem11(draws: int, seed: int) -> Iterator[Check]:
         {"a hundredth of the cap": typical(edge - room / 100)},
         part="stays in B_gamma",
         draws=count,
+        note=r"$A(w)$ positive definite, as in the corrected Theorem 3; with an indefinite $A$ the "
+        r"iteration may leave $B_\gamma$.",
     )
     rng, n = ref.generator("nl rem11 small", seed), 10 * draws
     one = torch.ones(n, dtype=torch.float64)

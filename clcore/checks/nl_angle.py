@@ -1,0 +1,59 @@
+"""From the angle between unit vectors to their distance: nl Eqs. 81 to 83 (App. B.3)."""
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from ..ledger import Check
+from . import reference as ref
+from .reference import relative, typical, worst
+
+
+def eq83(draws: int, seed: int) -> Iterator[Check]:
+    """Both inequalities for angles up to 1.5; the last step with epsilon free, and at the edge
+    w.w_* = 1 - epsilon.
+
+    Controls: 0.9 of the right side at small angles; 1 + epsilon for 1 - epsilon.
+    """
+    rng, n = ref.generator("nl eq83", seed), 100 * draws
+    check = partial(Check, "nl/eq83", draws=n)
+    angle = 10.0 ** rng.uniform(-3, math.log10(1.5), n)
+    x = np.cos(angle)
+    arcs = np.arcsin(np.sqrt(1 - x**2)) / (np.sqrt(1 - x**2) / x)
+    yield check(
+        worst(np.array(arcs)) - 1, 1e-9, {"0.9 of it": typical(arcs / 0.9) - 1}, part="arcsin"
+    )
+    w, v = np.stack([x, np.sin(angle)], -1), np.array([1.0, 0.0])
+    far = np.linalg.norm(w - v, axis=-1)
+    yield check(
+        worst(angle / (far / x)) - 1,
+        1e-9,
+        {"0.9 of it": typical(angle / (0.9 * far / x)) - 1},
+        part="arccos",
+    )
+    # w.w_* >= 1 - epsilon: the edge lies further out than w, up to an angle of 1.5.
+    edge = angle + (1.5 - angle) * rng.uniform(0, 1, n)
+    free, root = 1 - np.cos(edge), np.sqrt(2 * (1 - w @ v)) / x
+    small = free <= 0.05  # the paper's epsilon is much less than 1
+    away = angle > 0.1  # at smaller angles epsilon hardly shows
+    plus = (root / (far / (2 - x)))[away] - 1
+    tag = {"part": "Eq. 83", "control": {"1 + epsilon at the edge": typical(plus)}}
+    yield check(
+        worst(relative(root, far / (1 - free))[small]),
+        bound=1e-9,
+        counterexample=r"$w^\top w_*=0.99$, $\epsilon=0.02$: left $0.1428$, right $0.1443$.",
+        note=r"For any $\epsilon$ with $w^\top w_*\ge1-\epsilon$, as App. B.3 introduces it; "
+        r"$\epsilon\le0.05$.",
+        **tag,
+    )
+    yield check(
+        max(worst(root / (far / (1 - free))) - 1, worst(relative(root, far / x))),
+        bound=1e-9,
+        form="corrected",
+        correction=r'"$\le$" for the "$=$" of Eq. 83; equal only at '
+        r"$w^\top w_*=1-\epsilon$.",
+        note="Eqs. 84 and 90 need no more.",
+        **tag,
+    )
