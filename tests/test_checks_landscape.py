@@ -10,7 +10,7 @@ from chapter_checks import claims_of, run_check
 
 from clcore import mask_landscape as ml
 from clcore.checks import ncl_contrastive_landscape as contrastive
-from clcore.checks import ncl_landscape, ncl_surrogate, ncl_theorem1
+from clcore.checks import ncl_landscape, ncl_recovery, ncl_surrogate, ncl_theorem1
 from clcore.ledger import judge
 
 # Trainings and what is said about them.
@@ -127,3 +127,15 @@ def test_witnesses_are_positive_and_two_rows_a_column():
     assert W.min() >= 0 and np.allclose((W**2).sum(-2), 1)
     assert (np.sort(W, -2)[:, -2] / W.max(-2)).min() > 0.3
     assert (np.sort(W, -2)[:, -3] < 0.06).all()
+
+
+def test_separation_has_signs():
+    M = np.eye(3)
+    for W, ratio in (
+        ([[1.0, 0.1, 0.05]], 0.1),
+        ([[1.0, 0.8, -0.4]], 0.5),  # N_1 has two columns
+        ([[1.0, -0.9, 0.0]], 0.9),
+        ([[0.05, 0.1, 1.0], [0.2, 1.0, 0.15]], 0.2),
+    ):
+        assert ncl_recovery.margin(np.array(W), M) == pytest.approx(ratio)
+    assert ncl_recovery.margin(-np.eye(3), M) > 1e6

@@ -398,6 +398,8 @@ def thm2_laminf(draws: int, seed: int) -> Iterator[Check]:
         {"lambda = 1 - c/2": worst(2 * grown), "lambda = 1 - 3c/2": worst(c / gone)},
         part="existence",
         draws=steady.size + late.size,
-        note=r"$c_t=c_0\le\frac12$, $\lambda_t=1-c_0$: $C_{2,t}=\frac12(1-(1-2c_0)^t)$ stays in "
-        r"$[c_0,\frac12]$. Measured: the larger of $2C_{2,t}$ and $c_0/C_{2,t}$.",
+        note=r"Shown by a schedule that the proof does not have: $c_t=c_0\le\frac12$, "
+        r"$\lambda_t=1-c_0$. Then $C_{2,t}=\frac12(1-(1-2c_0)^t)$ stays in $[c_0,\frac12]$. The "
+        r"proof goes from a $C_{2,t}=0$ that is wrong to one that goes to infinity. Measured: the "
+        r"larger of $2C_{2,t}$ and $c_0/C_{2,t}$.",
     )

@@ -69,7 +69,14 @@ def eq20(draws: int, seed: int) -> Iterator[Check]:
         scaled = 2 * d * torch.eye(d, dtype=W.dtype)
         long.append(right - float(ml.one_hot_surrogate(scaled, alpha, tau)))
     total = sum(map(len, below))
-    yield check(worst(np.hstack(below)), 1e-12, {"columns of norm 2d": max(long)}, total, "bound")
+    yield check(
+        worst(np.hstack(below)),
+        1e-12,
+        {"columns of norm 2d": max(long)},
+        total,
+        "bound",
+        note=r"The printed $\mathbb E_{D_2,D_2}$ is read as $\mathbb E_{D_1,D_2}$.",
+    )
     control = {"own entries for the traces": typical(np.array(other))}
     yield check(
         worst(np.hstack(formula)), 1e-12, control, len(formula), "closed form of the right side"
