@@ -3,13 +3,14 @@
 import math
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from chapter_checks import claims_of, run_check
 
 from clcore import mask_landscape as ml
 from clcore.checks import ncl_contrastive_landscape as contrastive
-from clcore.checks import ncl_landscape
+from clcore.checks import ncl_landscape, ncl_recovery, ncl_surrogate, ncl_theorem1
 from clcore.ledger import judge
 
 # Trainings and what is said about them.
@@ -100,3 +101,41 @@ def test_beyond_the_threshold_other_columns_are_better():
         W = contrastive.beyond(3, 0.5, tau)
         torch.testing.assert_close(W.norm(dim=0), torch.ones(3, dtype=torch.float64))
         assert bool(loss(W) < loss(eye) - 1e-6) is better
+
+
+@pytest.mark.parametrize(("d", "alpha", "tau"), [(2, 0.3, 2.0), (2, 1.0, 0.5), (4, 0.6, 3.0)])
+def test_where_the_bound_on_the_surrogate_is_exact(d, alpha, tau):
+    """Two columns of any signs; of four, two that overlap and one that is shorter."""
+    W = np.array([[[-0.6, 0.28], [0.8, 0.96]]])
+    if d > 2:
+        W = np.eye(d)[None].repeat(2, 0)
+        W[:, 3, 3], W[0, 0, 1], W[0, 1, 1] = -1.0, 0.6, 0.8
+    eye = torch.eye(d, dtype=torch.float64)
+    rise = ml.one_hot_surrogate(torch.from_numpy(W), alpha, tau)
+    rise = (rise - ml.one_hot_surrogate(eye, alpha, tau)).numpy()
+    bound = ncl_surrogate.rise_bound(W, alpha, tau)
+    alone = ncl_surrogate.rise_bound(W, alpha, tau, overlaps=False)
+    assert bound == pytest.approx(rise) and alone[0] < bound[0]
+    s = (np.maximum(W, 0) ** 2).sum(-2)
+    terms = np.log1p((d - 1) * np.exp(-tau * s)) - np.log1p((d - 1) * np.exp(-tau))
+    assert alone == pytest.approx(alpha**2 * terms.sum(-1))
+    assert ncl_surrogate.rise_bound(np.eye(d)[None], alpha, tau) == pytest.approx(0, abs=1e-15)
+
+
+def test_witnesses_are_positive_and_two_rows_a_column():
+    W = ncl_theorem1.witnesses(np.random.default_rng(0), 50, 5)
+    assert W.min() >= 0 and np.allclose((W**2).sum(-2), 1)
+    assert (np.sort(W, -2)[:, -2] / W.max(-2)).min() > 0.3
+    assert (np.sort(W, -2)[:, -3] < 0.06).all()
+
+
+def test_separation_has_signs():
+    M = np.eye(3)
+    for W, ratio in (
+        ([[1.0, 0.1, 0.05]], 0.1),
+        ([[1.0, 0.8, -0.4]], 0.5),  # N_1 has two columns
+        ([[1.0, -0.9, 0.0]], 0.9),
+        ([[0.05, 0.1, 1.0], [0.2, 1.0, 0.15]], 0.2),
+    ):
+        assert ncl_recovery.margin(np.array(W), M) == pytest.approx(ratio)
+    assert ncl_recovery.margin(-np.eye(3), M) > 1e6

@@ -5,13 +5,17 @@ import torch
 from chapter_checks import run_check
 
 from clcore import linear_noncontrastive as ln
-from clcore.checks import ncl_linear
+from clcore.checks import ncl_linear, ncl_linear_theorem
+from clcore.checks import reference as ref
 
 STEPS = ("grad0", "mom", "grad", "step", "sum", "sub", "exp", "c1", "mono", "lam0", "laminf")
 NAMES = ["def8", "eq12", "cor1", "thm2", *(f"thm2-{step}" for step in STEPS)]
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
+    ("ncl/thm2", "two scalars"),
+    ("ncl/thm2", "C_1 in (0, 1)"),
+    ("ncl/thm2-mono", "lambda = c for one of them"),
     ("ncl/thm2-exp", "expansion"),
     ("ncl/thm2-lam0", "the value"),
     ("ncl/cor1", "p > d"),
@@ -43,3 +47,35 @@ def test_counterexamples_shown():
     assert [float(w[1, 0, 0]) for w in path] == pytest.approx([0.9, 0.1])
     own, shared = ln.coefficients(c, c)
     assert (float(own[1]), float(shared[1])) == pytest.approx((0, 0.1))
+
+
+def test_counterexamples_to_theorem_2():
+    start = ln.Pair(torch.zeros(1, 2, dtype=torch.float64), torch.tensor([[1.0, 0.0]]).double())
+    eye, rate = torch.eye(2, dtype=torch.float64), torch.tensor([0.1], dtype=torch.float64)
+    for decay in (0.3, 0.9):
+        for kind, second in (("binary", 0.002), ("signed", 0.0)):
+            moment = ln.second_moment(eye, ln.latent_moment(2, 0.2, kind), 0.0)
+            path = ln.trajectory(start, moment, 0.5, rate, torch.full((1,), decay).double())
+            assert path.online[1, 0].tolist() == pytest.approx([0.01, second])
+    c = ln.coupling(torch.full((8,), 0.01, dtype=torch.float64), 0.5, 0.5, 0.5)
+    decays = torch.full((8,), 0.99, dtype=torch.float64)
+    decays[3] = 1e-3
+    own, shared = ln.coefficients(c, decays)
+    assert c.tolist() == pytest.approx([0.00375] * 8)
+    assert (round(float(own[8]), 4), round(float(shared[8]), 4)) == (-0.0025, 0.0035)
+
+
+def test_scalars_of_random_networks_are_the_products():
+    rng = ref.generator("test", 0)
+    lam, share = rng.uniform(0.1, 0.9, (2, 5, 3))
+    own, shared = ncl_linear_theorem.found(rng, lam, share)
+    minus, plus = ((lam * (1 + sign * share)).cumprod(-1) for sign in (-1, 1))
+    assert own == pytest.approx(minus) and shared == pytest.approx((plus - minus) / 2)
+    assert ncl_linear_theorem.of_limit(rng, share[:, 0]) == pytest.approx(share[:, 0])
+
+
+def test_a_term_without_slope_at_the_boundary():
+    """c_0 (lambda_0 - c_0)(lambda_1 - c_1) at lambda_1 = c_1."""
+    _, edge, mended, total = ncl_linear.thm2_mono(6, 0)
+    assert edge.measured == mended.measured == 0 and edge.bound > 0 == mended.bound
+    assert total.measured > 0 and list(total.control.values()) == [0]

@@ -77,7 +77,10 @@ def eq1(draws: int, seed: int) -> Iterator[Check]:
         },
         len(scores),
         "samples",
-        note="Largest deviation of an entry of the mean of xx^T, in standard errors.",
+        note=r"Largest deviation of an entry of the mean of $xx^\top$, in standard errors. "
+        r"$\sigma_0=\log d/d$, as Sec. 4.1 has it of all experiments. Sec. 4.2 draws noise from "
+        r"$\mathcal N(0,\log d/d)$, by which $\sigma_0=\sqrt{\log d/d}$ is not "
+        r"$\Theta(\log d/d)$.",
     )
     yield check(
         worst(np.hstack(columns)),
@@ -204,7 +207,7 @@ def def2(draws: int, seed: int) -> Iterator[Check]:
         4 * draws,
         "non-negative",
         note="With two columns or more the subset of orthogonal matrices with positive entries is "
-        "empty; the one with non-negative entries is the permutations.",
+        "empty; the one with non-negative entries is, for square matrices, the permutations.",
     )
 
 
@@ -262,7 +265,12 @@ def eq4(draws: int, seed: int) -> Iterator[Check]:
         through.append(np.abs(ref.gradient(lambda w, Wo=Wo: by_hand(Wo, w), Wt[None])).max())
     n = len(value)
     yield check(
-        worst(np.hstack(value)), ROUNDING, {"not normalised": typical(np.array(plain))}, n, "value"
+        worst(np.hstack(value)),
+        ROUNDING,
+        {"not normalised": typical(np.array(plain))},
+        n,
+        "value",
+        note=r"$a\circ h$ for $a=\mathrm{ReLU}$ only, which changes nothing behind that of $h$.",
     )
     control = {"the target's slope, not stopped": typical(np.array(through))}
     yield check(worst(np.hstack(slope + stopped)), 1e-10, control, n, "slopes and stop gradient")

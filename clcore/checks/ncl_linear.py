@@ -5,8 +5,6 @@ One function a claim, named after it, `check(draws, seed)`, as in `acl_minmax`.
 
 from .ncl_linear_reach import cor1, def8
 from .ncl_linear_schedules import (
-    thm2,
-    thm2_c1,
     thm2_exp,
     thm2_lam0,
     thm2_laminf,
@@ -15,6 +13,7 @@ from .ncl_linear_schedules import (
     thm2_sum,
 )
 from .ncl_linear_step import eq12, thm2_grad, thm2_grad0, thm2_mom, thm2_step
+from .ncl_linear_theorem import thm2, thm2_c1
 
 __all__ = [
     "cor1",

@@ -14,6 +14,7 @@ from torch import Tensor
 from .. import linear_noncontrastive as ln
 from .. import random as cr
 from .. import sparse_coding as sc
+from .. import sparse_training as st
 from ..ledger import Check
 from . import reference as ref
 from .reference import Array, best, relative, tensors, typical, worst
@@ -123,12 +124,14 @@ def gap_to_start(after: Tensor, start: ln.Pair, M: Tensor) -> Array:
     return (after - torch.maximum(*both)).numpy()
 
 
-def normalised_distance(first: Array, second: Array, views: Array) -> Array:
-    """Eq. 4 for ReLU encoders, [...]: W [..., m, p], views [2, n, p]."""
+def normalised_distance(
+    first: Array, second: Array, views: Array, act: str | None = "relu"
+) -> Array:
+    """Eq. 4 for ReLU encoders, or linear ones, [...]: W [..., m, p], views [2, n, p]."""
     outputs = []
     for W, view in ((first, views[0]), (second, views[1])):
         u = view @ np.swapaxes(W, -1, -2)
-        u = np.where(np.real(u) > 0, u, 0)
+        u = np.where(np.real(u) > 0, u, 0) if act == "relu" else u
         outputs.append(u / np.sqrt((u**2).sum(-1, keepdims=True)))
     return ((outputs[0] - outputs[1]) ** 2).sum(-1).mean(-1)
 
@@ -185,4 +188,51 @@ def def8(draws: int, seed: int) -> Iterator[Check]:
         {"the network whose turn it is": best(np.array(moving))},
         part="the other network",
         note="Not one bit of it moves, and no gradient flows into it.",
+    )
+    yield _turns_of_the_runs(n, seed)
+
+
+def _turns_of_the_runs(n: int, seed: int) -> Check:
+    """Two updates with the loss and the batches of `sparse_training`, a linear encoder, against
+    complex steps in numpy; [online, target] by turns. Controls: both from the start; the target
+    first."""
+    size = {"p": 8, "d": 3, "m": 4, "n": 12, "batch": 6, "keep": 0.9}
+    ours, theirs, early, reverse = [], [], [], []
+    for run in range(n):
+        config = st.configuration(run, "NCL-linear", 0.3, lr=0.5, **size)
+        keys = cr.split(cr.fold_in(cr.key(seed), run), 4)
+        c = config | st.PROBLEM["setup"](keys[0], config)
+        W, views = st.PROBLEM["init"](keys[1], c)["W"].to(F), []
+        start, bias = W.numpy(), torch.zeros(2, 4, dtype=F)
+        for t in (0, 1):
+            batch = st.PROBLEM["data"](keys[2 + t], torch.tensor(t), c)
+            batch["views"] = batch["views"].to(F)
+            views.append(batch["views"].numpy())
+            free = W.clone().requires_grad_()
+            value = st.PROBLEM["loss"]({"W": free, "b": bias}, batch, c)
+            W = (free - 0.5 * torch.autograd.grad(value, free)[0]).detach()
+
+        def moved(own: Array, other: Array, x: Array) -> Array:
+            slope = ref.gradient(lambda V: normalised_distance(V, other, x, act=None), own[None])
+            return own - 0.5 * slope[0]
+
+        online = moved(*start, views[0])
+        ours.append(W.numpy())
+        theirs.append(np.stack([online, moved(start[1], online, views[1])]))
+        early.append(np.stack([online, moved(*start[::-1], views[1])]))
+        target = moved(*start[::-1], views[0])
+        reverse.append(np.stack([moved(start[0], target, views[1]), target]))
+    found = np.array(ours)
+    return Check(
+        "ncl/def8",
+        worst(relative(found, np.array(theirs))),
+        1e-11,
+        {
+            "both gradients at the start": typical(relative(found, np.array(early))),
+            "the target first": typical(relative(found, np.array(reverse))),
+        },
+        draws=n,
+        part="the trained runs",
+        note="The loss and the batches of the experiments: a minibatch for each half, the online "
+        "network first in every epoch.",
     )

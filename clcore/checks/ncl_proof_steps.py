@@ -17,6 +17,7 @@ from .. import optim
 from ..ledger import Check
 from . import reference as ref
 from .ncl_contrastive_landscape import all_permutations
+from .ncl_surrogate import rises
 from .ncl_theorem1 import members, unit
 from .reference import best, tensors, typical, worst
 
@@ -68,7 +69,14 @@ def eq20(draws: int, seed: int) -> Iterator[Check]:
         scaled = 2 * d * torch.eye(d, dtype=W.dtype)
         long.append(right - float(ml.one_hot_surrogate(scaled, alpha, tau)))
     total = sum(map(len, below))
-    yield check(worst(np.hstack(below)), 1e-12, {"columns of norm 2d": max(long)}, total, "bound")
+    yield check(
+        worst(np.hstack(below)),
+        1e-12,
+        {"columns of norm 2d": max(long)},
+        total,
+        "bound",
+        note=r"The printed $\mathbb E_{D_2,D_2}$ is read as $\mathbb E_{D_1,D_2}$.",
+    )
     control = {"own entries for the traces": typical(np.array(other))}
     yield check(
         worst(np.hstack(formula)), 1e-12, control, len(formula), "closed form of the right side"
@@ -122,39 +130,52 @@ def eq20_eq(draws: int, seed: int) -> Iterator[Check]:
 
 
 def eq21(draws: int, seed: int) -> Iterator[Check]:
-    """Norm lost to a negative entry; both losses of a permutation with a column turned round.
+    """Norm lost to the negative entries of a column, through W and masks; both losses of a
+    permutation with a column turned round; the surrogate at any W.
 
-    Control: the entry positive.
+    Controls: a mask that drops i; nothing lost; another permutation.
     """
     check, rng = partial(Check, "ncl/eq21"), ref.generator("eq21", seed)
-    errors, kept = [], []
-    for d, delta in product((2, 5, 8), (1e-3, 0.1, 0.5)):
-        rest = np.abs(rng.standard_normal((min(draws, 100), d - 1))) + 1e-3
-        rest *= np.sqrt((1 - delta**2) / (rest**2).sum(-1, keepdims=True))
-        for sign, place in ((-1, errors), (1, kept)):
-            column = np.insert(rest, rng.integers(0, d), sign * delta, axis=-1)
-            lost = 1 - np.linalg.norm(column.clip(0), axis=-1)
-            # Relative, since 1 - sqrt(1 - delta^2) is delta^2 / 2.
-            place.append(np.abs(lost - (1 - np.sqrt(1 - delta**2))) / delta**2)
+    errors, dropped, equal = [], [], []
+    for d in (2, 5, 8):
+        W, i = members(rng, min(draws, 100), d), int(rng.integers(d))
+        W[..., [0, i]] = W[..., [i, 0]]  # `members` has a negative entry in column 0
+        lost = (np.minimum(W[..., i], 0) ** 2).sum(-1)
+        D = (rng.random((len(W), d)) < 0.5).astype(float)
+        for kept, place in ((1.0, errors), (0.0, dropped)):
+            D[:, i] = kept
+            view = np.maximum(np.einsum("nkj,nj->nk", W, D * np.eye(d)[i]), 0)
+            place.append(np.abs((view**2).sum(-1) - (1 - lost)))
+        equal.append(lost)
     yield check(
         worst(np.hstack(errors)),
-        5e-9,
-        {"a positive entry": best(np.hstack(kept))},
-        len(errors) * len(rest),
+        1e-14,
+        {"a mask that drops i": worst(*dropped), "nothing lost": best(*equal)},
+        sum(map(len, errors)),
         "norm",
-        note="Eq. 17 is then strict where both masks keep i; the proof names the first mask only.",
+        note=r"$\|\mathrm{ReLU}(WD_1^ie_i)\|^2=1-\sum_k\min(W_{ki},0)^2$ in columns of any signs. "
+        "Eq. 17 is then strict where both masks keep i; the proof names the first mask only.",
     )
-    rises, same = [], []
+    yield rises(
+        draws,
+        seed,
+        "ncl/eq21",
+        r"$\tilde L(W)-\tilde L(P)\ge\alpha^2\sum_i[\log(1+(d-1)e^{-\tau s_i})-\log(1+(d-1)"
+        r"e^{-\tau})]$, $s_i=\|\mathrm{ReLU}(W_{*i})\|^2$: zero only without negative entries.",
+        positive=False,
+        overlaps=False,
+    )
+    raised, same = [], []
     for d, (alpha, tau) in product(SIZES, SETTINGS):
         P = all_permutations(d)
         turned = P * torch.where(torch.arange(d) == int(rng.integers(d)), -1.0, 1.0).double()
         for loss in (ml.one_hot_surrogate, ml.one_hot_contrastive):
-            rises.append((loss(turned, alpha, tau) - loss(P, alpha, tau)).numpy())
+            raised.append((loss(turned, alpha, tau) - loss(P, alpha, tau)).numpy())
             same.append((loss(P.roll(1, 0), alpha, tau) - loss(P, alpha, tau)).abs().numpy())
     control = {"another permutation": worst(np.hstack(same))}
-    total = sum(map(len, rises))
+    total = sum(map(len, raised))
     yield check(
-        best(np.hstack(rises)), 1e-6, control, total, "losses of a negated column", relation=">="
+        best(np.hstack(raised)), 1e-6, control, total, "losses of a negated column", relation=">="
     )
 
 
@@ -177,6 +198,14 @@ def thm1b_orth(draws: int, seed: int) -> Iterator[Check]:
     total = sum(map(len, same))
     control = {"a mask that drops": typical(*[d[d > 0] for d in dropped])}
     yield check(worst(np.hstack(same)), 1e-14, control, total, "both masks keep")
+    yield rises(
+        draws,
+        seed,
+        "ncl/thm1b-orth",
+        r"$W\ge0$: the surrogate above its value at permutations, against a bound in the largest "
+        r"$\langle W_{*i},W_{*j}\rangle$ of every $i$: zero only if all are zero.",
+        positive=True,
+    )
     overlap = torch.tensor([0.0, 0.01, 0.1, 0.3, 0.5], dtype=torch.float64)
     steps, without = [], []
     for d, (alpha, tau) in product((3, 4), SETTINGS):

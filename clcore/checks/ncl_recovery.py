@@ -123,28 +123,41 @@ def eq9(draws: int, seed: int) -> Iterator[Check]:
 
 
 def margin(W: Array, M: Array) -> float:
-    """Worst over neurons of the best max outside / min inside over the sets N_i of Eq. 10.
+    """Worst over neurons of the best max |outside| / min inside over the sets N_i of Eq. 10.
 
-    A set that makes the ratio small consists of the largest entries, so d - 1 sets are tried.
+    Inside, the inner products count with their signs. A set that makes the ratio small consists of
+    the largest entries, so d - 1 sets are tried.
     """
-    inner = np.sort(np.abs(W @ M), -1)[:, ::-1]
-    outside, inside = inner[:, 1:], inner[:, :-1]
-    return float((outside / np.maximum(inside, 1e-300)).min(-1).max())
+    inner = np.sort(W @ M, -1)[:, ::-1]
+    # Of a sorted row the rest is largest in size at one of its two ends.
+    outside = np.maximum(np.abs(inner[:, 1:]), np.abs(inner[:, -1:]))
+    return float((outside / np.maximum(inner[:, :-1], 1e-300)).min(-1).max())
 
 
 def eq10(draws: int, seed: int) -> Iterator[Check]:
-    """The separation at P M^T, and near it; members of U_> have none. Ratio outside / inside."""
+    """The separation at P M^T, and near it; members of U_> and -P M^T have none. Ratio outside /
+    inside."""
     check, rng = partial(Check, "ncl/eq10"), ref.generator("eq10", seed)
-    exact, near, mixed = [], [], []
+    exact, near, mixed, negative = [], [], [], []
     for _ in range(min(draws, 60)):
         p, d = SIZES[0]
         M, P = _dictionary(rng, p, d), permutation(rng, d)
         exact.append(margin(P @ M.T, M))
+        negative.append(margin(-P @ M.T, M))
         near.append(margin(P @ M.T + 1e-3 * rng.standard_normal((d, p)), M))
         V = rng.random((d, d)) + 0.5
         mixed.append(margin(V / np.sqrt((V**2).sum(0)) @ M.T, M))
-    control = {"W M with entries of one size": best(np.hstack(mixed))}
-    yield check(worst(np.hstack(exact + near)), 0.02, control, len(exact))
+    control = {
+        "W M with entries of one size": best(np.hstack(mixed)),
+        "-P M^T": best(np.hstack(negative)),
+    }
+    yield check(
+        worst(np.hstack(exact + near)),
+        0.02,
+        control,
+        len(exact),
+        note="With signs, as printed: $-PM^\\top$ fails, which Eq. 11 takes for the truth.",
+    )
 
 
 def _by_loops(W: Array, M: Array) -> Array:

@@ -2,7 +2,8 @@
 
 Functions of one table of runs. What its panels in other readings (`ncl_run_tables.OTHERS`) give is
 in the notes or, where they pass and the printed reading does not, the correction (`beside`).
-Figures and remarks are in `ncl_run_figures` and `ncl_run_remarks`.
+Figures and remarks are in `ncl_run_figures` and `ncl_run_remarks`, what needs no run in
+`ncl_run_settings`.
 """
 
 import math
@@ -11,16 +12,14 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import torch
 from scipy.stats import binom
 
-from .. import random as cr
-from .. import sparse_coding as sc
-from .. import sparse_training as st
 from ..ledger import Check, judge
 from . import ncl_run_tables as rt
 from .ncl_run_figures import FIGURES, ends_above, other
 from .ncl_run_remarks import REMARKS
+from .ncl_run_settings import def3 as def3
+from .ncl_run_settings import num2 as num2
 from .ncl_run_tables import SHARE
 
 SIMPLIFIED = {"simclr": "simsiam", "simsiam": "simclr"}
@@ -236,108 +235,6 @@ def num5(runs: pd.DataFrame) -> Iterator[Check]:
         note=f"Cells of {len(keep)} that are nearer; seeds: {len(seeds)}. Root mean square: kept "
         f"{(keep**2).mean() ** 0.5:.2f}, masked {(drop**2).mean() ** 0.5:.2f}. "
         + other(runs, ("fig7", "fig7-drop", "fig16", "fig16-drop")),
-    )
-
-
-def num2(draws: int, seed: int) -> Iterator[Check]:
-    """sigma = 50^(-1/2), and which warm start is one: mean Minimum max-cosine of fresh starts at
-    c = 1 against 0.5, half-way between random encoders (0.25) and what the text reports (0.7).
-    Controls: another power of p, random encoders."""
-    yield Check(
-        "ncl/num2",
-        abs(sc.warm_std(50, 1) - 0.141),
-        5e-4,
-        {"p^(-c)": abs(50**-1.0 - 0.141)},
-        part="sigma",
-        note="c = 2 gives Table 4's 0.02; its 0.002 would be c = 3.18, and c = 3 is 0.0028.",
-    )
-    keys = cr.split(cr.key(seed + 2), max(draws, 20))
-
-    def begins(kind: str | None) -> float:
-        def one(key: torch.Tensor) -> torch.Tensor:
-            atoms, start = cr.split(key)
-            M = sc.dictionary(atoms, 50, 10)
-            if kind is None:
-                W = sc.random_start(start, 50, 50, 10)
-            else:
-                W = sc.warm_start(start, M, 50, sc.warm_std(50, 1), kind)
-            return sc.summary(sc.max_cosine(W, M))["minimum"]
-
-        return float(torch.func.vmap(one)(keys).mean())
-
-    random = begins(None)
-    shared = {"claim": "ncl/num2", "bound": 0.5, "draws": len(keys), "relation": ">="}
-    shared |= {"part": "a point near the optimum", "control": {"random encoders": random}}
-    by_columns, by_rows = begins("columns"), begins("rows")
-    yield Check(
-        **shared,
-        measured=by_columns,
-        counterexample="a column of $W\\in\\mathbb R^{m\\times p}$ has $m$ entries; at $m=p=50$ "
-        f"columns of $M$ in its place give Minimum max-cosine {by_columns:.2f}, random encoders "
-        f"{random:.2f}",
-    )
-    yield Check(
-        **shared,
-        measured=by_rows,
-        form="corrected",
-        correction="rows of $W$ are columns of $M$ (the program keeps $W$ transposed)",
-        note=f"{by_rows:.2f} on average.",
-    )
-
-
-def def3(draws: int, seed: int) -> Iterator[Check]:
-    """The settings of the protocol "paper", and the law of its data. Controls: the program's."""
-    stated = {"n": 1000, "lr": 0.025, "batch": 512, "keep": 0.5, "m": 50, "p": 50, "d": 10}
-    wrong = {
-        protocol: sum(
-            st.configuration(0, "NCL-pred", 0.1, protocol)[k] != v for k, v in stated.items()
-        )
-        for protocol in st.PROTOCOLS
-    }
-    yield Check(
-        "ncl/def3",
-        float(wrong["paper"] + (st.EPOCHS != 8000)),
-        0.0,
-        {"the program's settings": float(wrong["released"])},
-        draws=len(stated) + 1,
-        part="settings",
-        note="Samples, rate, batch, masks, sizes, epochs.",
-    )
-    n = 2000 * min(max(draws, 10), 100)
-    z = {k: sc.latents(cr.key(seed), n, 10, 0.1, k) for k in ("iid", "iid-zeros", "fixed")}
-    nominal = 0.1 / (1 - 0.9**10)
-    spread = (nominal * (1 - nominal) / (10 * n)) ** 0.5
-
-    def off(latent: torch.Tensor) -> float:
-        """Empty samples, and the two signs' frequencies in standard errors."""
-        signs = [float((latent == s).double().mean()) - nominal / 2 for s in (-1, 1)]
-        return max(abs(s) for s in signs) / spread + 100 * float((latent == 0).all(1).any())
-
-    yield Check(
-        "ncl/def3",
-        off(z["iid"]),
-        5.0,
-        {"all-zero samples allowed": off(z["iid-zeros"]), "the program's": off(z["fixed"])},
-        draws=n,
-        part="latents",
-        note=f"Given a non-zero entry, Pr(z_i != 0) is {nominal:.3f} at beta = 0.1.",
-    )
-    noise = {
-        k: float((sc.noise_std(10, k) * cr.normal(cr.key(seed + 1), (n, 10))).var())
-        for k in ("variance", "std", "released")
-    }
-    stated_variance = np.log(10) / 10
-    error = stated_variance * (2 / (10 * n)) ** 0.5
-    yield Check(
-        "ncl/def3",
-        abs(noise["variance"] - stated_variance) / error,
-        5.0,
-        {k: abs(noise[k] - stated_variance) / error for k in ("std", "released")},
-        draws=n,
-        part="noise of variance log d / d",
-        note="Sec. 4.1 makes log d / d the standard deviation of all experiments; the runs of "
-        f'protocol "paper" take that. As a variance it gives the noise {50 * stated_variance:.1f} '
-        f"times the energy of one feature, and the latents have {10 * nominal:.1f} at beta = 0.1.",
     )
 
 
