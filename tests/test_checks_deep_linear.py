@@ -1,9 +1,13 @@
 """Every check of the deep-linear chapter: what holds, what fails as printed, that controls fail."""
 
+import numpy as np
 import pytest
+import torch
 from chapter_checks import claims_of, run_check
 
-from clcore.checks import acl_deep_linear
+from clcore import contrast, deep_linear, random
+from clcore.checks import acl_deep_linear, acl_linear_data
+from clcore.checks import reference as ref
 
 IDS = claims_of("acl", "deep-linear-pca")
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -12,6 +16,7 @@ CORRECTED = {
     ("acl/lem1", "Eq. 38, sign of the middle expression"),
     ("acl/num10", "norms"),
     ("acl/thm3", "local maxima"),
+    ("acl/rem3", ""),
     ("acl/num11", "share of starts"),
     ("acl/def2", "normalisations"),
     ("acl/lem7", "forward"),
@@ -29,3 +34,29 @@ def test_every_claim_of_the_chapter_has_a_function():
 @pytest.mark.parametrize("claim", IDS)
 def test_check(claim):
     run_check(acl_deep_linear, claim, CORRECTED, draws=10)
+
+
+def test_a_batch_for_the_trap_of_theorem_3():
+    x = torch.tensor([[2.0, 0], [0, 0], [2, 0], [0, 0]], dtype=torch.float64)
+    x2 = x + torch.tensor([[0.0, 1], [0, -1], [0, 1], [0, 1]], dtype=torch.float64)
+    rng = np.random.default_rng(0)
+    (alpha,) = ref.tensors(ref.random_weights(rng, 7, 4, 4))
+    X = contrast.contrastive_covariance(alpha, *(v.expand(7, 4, 2) for v in (x, x2, x, x2)))
+    assert (X[:, 0, 0] > 0).all() and (X[:, 1, 1] < 0).all() and (X[:, 0, 1] == 0).all()
+    point = [torch.tensor(w, dtype=torch.float64) for w in ([[0, 1]], [[1], [0]], [[0, 1]])]
+    many = [w.expand(7, *w.shape) for w in point]
+    assert deep_linear.trapped(many, X).all() and not deep_linear.trapped(many, -X).any()
+    top, distinct = deep_linear.distinct_top(many)
+    assert (top == 0).all() and distinct.all()
+
+
+def test_the_frozen_weights_are_a_softmax_of_the_distances():
+    rng = np.random.default_rng(1)
+    x, x2 = acl_linear_data.hard_views(rng, "discrete", 3, 0.5)
+    keys = random.fold_in(random.key(2), torch.arange(3))
+    found = acl_linear_data.frozen(keys, (5, 3, 2), x, x2)
+    first, second = (w.numpy() for w in deep_linear.starts(keys, (5, 3, 2)))
+    inter, _ = ref.distances(*(v @ (second @ first).swapaxes(-1, -2) for v in (x, x2)))
+    alpha = ref.softmax(inter, inter.mean((1, 2))[:, None, None])
+    X = ref.covariance(alpha, x, x2, x, x2)
+    assert ref.relative(found, X / np.linalg.norm(X, 2, (1, 2))[:, None, None]).max() < 1e-12
