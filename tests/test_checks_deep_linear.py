@@ -6,7 +6,7 @@ import torch
 from chapter_checks import claims_of, run_check
 
 from clcore import contrast, deep_linear, random
-from clcore.checks import acl_deep_linear, acl_linear_data
+from clcore.checks import acl_deep_linear, acl_linear_data, acl_linear_objective
 from clcore.checks import reference as ref
 
 IDS = claims_of("acl", "deep-linear-pca")
@@ -15,6 +15,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 CORRECTED = {
     ("acl/lem1", "Eq. 38, sign of the middle expression"),
     ("acl/num10", "norms"),
+    ("acl/eq12", "without loss of generality"),
     ("acl/thm3", "local maxima"),
     ("acl/rem3", ""),
     ("acl/num11", "share of starts"),
@@ -57,6 +58,23 @@ def test_the_frozen_weights_are_a_softmax_of_the_distances():
     found = acl_linear_data.frozen(keys, (5, 3, 2), x, x2)
     first, second = (w.numpy() for w in deep_linear.starts(keys, (5, 3, 2)))
     inter, _ = ref.distances(*(v @ (second @ first).swapaxes(-1, -2) for v in (x, x2)))
-    alpha = ref.softmax(inter, inter.mean((1, 2))[:, None, None])
+    alpha = ref.softmax(inter / inter.mean((1, 2))[:, None, None], 1.0)
     X = ref.covariance(alpha, x, x2, x, x2)
     assert ref.relative(found, X / np.linalg.norm(X, 2, (1, 2))[:, None, None]).max() < 1e-12
+
+
+def test_three_points_for_which_normalised_outputs_have_another_maximiser():
+    angle = 2 * np.pi * np.arange(3) / 3
+    x = np.stack([1.1 * np.cos(angle), np.sin(angle)], -1)[None]
+    alpha, even = np.ones((1, 3, 3)), [np.eye(2)[None] / 2**0.5] * 2
+    first, second = (acl_linear_objective.along(v[None], 3) for v in np.eye(2))
+    tops = {"plain": np.asarray, **acl_linear_objective.OUTPUTS}
+
+    def energy(weights, name):
+        return float(acl_linear_objective.output_energy(alpha, (x, x), weights, tops[name])[0])
+
+    assert energy(first, "plain") == pytest.approx(9 * 1.1**2)  # X = diag(9 * 1.21, 9)
+    assert energy(second, "plain") == pytest.approx(9)
+    assert energy(even, "plain") == pytest.approx(9 * (1.1**2 + 1) / 4)
+    assert energy(first, "l2") == pytest.approx(16)
+    assert 17.9 < energy(even, "l2") < 18
