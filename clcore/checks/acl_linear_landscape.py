@@ -226,6 +226,10 @@ def lem10(draws: int, seed: int) -> Iterator[Check]:
         {"not climbed": float(np.median(np.concatenate(begun)))},
         part="limits are aligned-rank-1",
         draws=total,
+        note="The proof writes $v'$ where the unit vector $v$ is needed: Eqs. 115 and 118 are "
+        r"$W_L^*=v_Lv_{L-1}^\top$ and $W_{L-1}^*=v_{L-1}v_{L-2}^\top$ (of norm 1 only so), and the "
+        r"middle step of Eq. 116 is $\|v_Lv_{L-1}^\top v'_{L-1}\|_2$; with $v'_{L-1}$ it would be "
+        r"$\|v'_{L-1}\|_2^2$.",
     )
     for depth in (2, 3, 4):
         zero = _vanishing(rng, count, depth)

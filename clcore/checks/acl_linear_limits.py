@@ -267,7 +267,9 @@ def lem12(draws: int, seed: int) -> Iterator[Check]:
         part="Eq. 124",
         draws=total,
         note="Rows of $W_l v'v'^\\top$ are multiples of those of $W_l$. A row across $v'$ is "
-        "critical too, with multiplier 0 and not zero itself as the proof says; it is no maximum.",
+        "critical too, with multiplier 0 and not zero itself as the proof says; it is no maximum. "
+        "That the eigenvalues of $v'v'^\\top$ are 0 and 1 needs the unit $v$ for $v'$, and the "
+        r"solution is $W_l=v_lv_{l-1}^\top$, where the proof has $v_lv_l^\top$.",
     )
     v0 = rng.standard_normal((count, 4))
     v0 = v0 / np.linalg.norm(v0, axis=-1, keepdims=True)
