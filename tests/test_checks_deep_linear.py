@@ -6,7 +6,9 @@ import torch
 from chapter_checks import claims_of, run_check
 
 from clcore import contrast, deep_linear, random
-from clcore.checks import acl_deep_linear, acl_linear_data, acl_linear_objective
+from clcore.checks import acl_deep_linear, acl_linear_adversary, acl_linear_data
+from clcore.checks import acl_linear_limits as limits
+from clcore.checks import acl_linear_objective as objective
 from clcore.checks import reference as ref
 
 IDS = claims_of("acl", "deep-linear-pca")
@@ -67,14 +69,32 @@ def test_three_points_for_which_normalised_outputs_have_another_maximiser():
     angle = 2 * np.pi * np.arange(3) / 3
     x = np.stack([1.1 * np.cos(angle), np.sin(angle)], -1)[None]
     alpha, even = np.ones((1, 3, 3)), [np.eye(2)[None] / 2**0.5] * 2
-    first, second = (acl_linear_objective.along(v[None], 3) for v in np.eye(2))
-    tops = {"plain": np.asarray, **acl_linear_objective.OUTPUTS}
+    first, second = (objective.along(v[None], 3) for v in np.eye(2))
+    tops = {"plain": np.asarray, **objective.OUTPUTS}
 
     def energy(weights, name):
-        return float(acl_linear_objective.output_energy(alpha, (x, x), weights, tops[name])[0])
+        return float(objective.output_energy(alpha, (x, x), weights, tops[name])[0])
 
     assert energy(first, "plain") == pytest.approx(9 * 1.1**2)  # X = diag(9 * 1.21, 9)
     assert energy(second, "plain") == pytest.approx(9)
     assert energy(even, "plain") == pytest.approx(9 * (1.1**2 + 1) / 4)
     assert energy(first, "l2") == pytest.approx(16)
     assert 17.9 < energy(even, "l2") < 18
+
+
+@pytest.mark.parametrize("tau", [0.3, 0.0])
+def test_the_largest_jump_of_the_spectrum_along_a_path(tau):
+    keys = random.fold_in(random.key(3), torch.arange(2))
+    x, x2 = (v.numpy() for v in limits.data_views(keys, 16, 6))
+    begin, end = (deep_linear.starts(random.fold_in(keys, tag), (6, 6, 3)) for tag in (16, 17))
+    found = []
+    for t in (0.0, 0.25, 0.5, 0.75, 1.0):
+        mix = [(1 - t) * a + t * b for a, b in zip(begin, end, strict=True)]
+        first, second = (w.numpy() for w in deep_linear.normalise(mix))
+        inter, _ = ref.distances(*(v @ (second @ first).swapaxes(-1, -2) for v in (x, x2)))
+        nearest = (inter == ref.off(inter).min(-1, keepdims=True)).astype(float)
+        alpha = ref.softmax(inter, tau) if tau else nearest
+        found.append(np.linalg.eigvalsh(ref.covariance(alpha, x, x2, x, x2)))
+    jumps = np.abs(np.diff(found, axis=0)).max((0, 2)) / np.abs(found).max((0, 2))
+    ours = acl_linear_adversary.largest_jump(keys, tau, 4)
+    assert ours == pytest.approx(jumps, rel=1e-9)
