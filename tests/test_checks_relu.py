@@ -7,12 +7,14 @@ from chapter_checks import claims_of, run_check
 
 from clcore import contrast, losses, relu_two_layer
 from clcore.checks import acl_relu
+from clcore.checks.acl_relu_dynamics import _dies_in_turn
 from clcore.checks.acl_relu_energy import energies
 
 IDS = claims_of("acl", "relu-composition")
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
+    ("acl/eq53", "active set"),
     ("acl/thm5", "fixed weights"),
     ("acl/num13", "local maxima"),
     ("acl/lem15", "off the diagonal"),
@@ -72,6 +74,30 @@ def test_counterexample_of_one_mode_shown():
     w = torch.tensor([0.7, 0.5, 0.4], dtype=torch.float64)
     end = relu_two_layer.sticky_limit(X, w / w.norm(), steps=3000)
     assert end.tolist() == pytest.approx([0, 5 / 41**0.5, 4 / 41**0.5])
+
+
+def test_entries_die_in_turn_where_modes_compete_and_not_where_one_is_not_shown():
+    compete = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    unseen, friends = np.diag([1.0, 0.0]), np.abs(compete)
+    w = np.array([[0.8, 0.6]])
+    for X, sticky, expected in (
+        (compete, True, True),
+        (compete, False, False),
+        (unseen, True, False),
+        (-unseen, True, False),
+        (friends, True, False),
+    ):
+        assert _dies_in_turn(X[None], w, sticky, blocks=20).tolist() == [expected]
+
+
+def test_a_mode_not_shown_has_a_row_of_zeros():
+    x = torch.zeros(5, 2, dtype=torch.float64)
+    x[:, 0] = torch.tensor([1.0, 0.5, 2.0, 1.5, 0.0])
+    pairs = torch.ones(5, 5, dtype=torch.float64)
+    X = contrast.contrastive_covariance(pairs, x, 1.1 * x, x, 1.1 * x)
+    assert X[0, 0] > 0 and X.abs().sum() == X[0, 0]
+    push = relu_two_layer.sticky_gradient(X, torch.tensor([0.8, 0.6], dtype=torch.float64))
+    assert push.tolist() == pytest.approx([0.8 * float(X[0, 0]), 0])
 
 
 def test_counterexample_of_triplets_beyond_the_margin():

@@ -3,10 +3,13 @@
 One function a claim, named after it, `check(draws, seed)`; see `acl_minmax`.
 """
 
+from .acl_linear_adversary import rem2
+from .acl_linear_data import rem3
 from .acl_linear_flow import cor2, eq9, eq10, lem1, num7, num8, num9, num10, rem1
-from .acl_linear_landscape import def3, eq40, lem9, lem10, num11, rem3, thm3
-from .acl_linear_limits import cor3, def4, fig3, lem12, rem2, rem4
-from .acl_linear_norms import def1, def2, eq12, lem2, lem7, lem8, lem11
+from .acl_linear_landscape import def3, eq40, lem9, lem10, num11, thm3
+from .acl_linear_limits import cor3, def4, fig3, lem12, rem4
+from .acl_linear_norms import def1, def2, lem2, lem7, lem8, lem11
+from .acl_linear_objective import eq12
 
 __all__ = [
     "cor2",

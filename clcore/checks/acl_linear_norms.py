@@ -11,11 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import contrast
-from .. import deep_linear as dl
 from ..ledger import Check
 from . import reference as ref
-from .acl_linear_flow import layers, symmetric
+from .acl_linear_flow import layers
 from .reference import Array, absolute, relative, tensors, worst
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -501,84 +499,4 @@ def lem11(draws: int, seed: int) -> Iterator[Check]:
         correction=r"$J_kf_k=0$, which is what Eq. 121 needs; the forward map is "
         r"$f_k^n=P_1^\perp f_k/\|P_1^\perp f_k\|_2$ (times $\sqrt N$ with std).",
         **tag,
-    )
-
-
-def eq12(draws: int, seed: int) -> Iterator[Check]:
-    """E = tr(W X W^T) on Theta; norms of 1 only fix a scale; normalised outputs differ (remark).
-
-    Left sides by loops. Controls: X of other data; the scale without squares; plain outputs.
-    """
-    check, rng = partial(Check, "acl/eq12"), ref.generator("eq12", seed)
-    count, n, d = min(draws, 100), 12, 3
-    x, x2 = ref.views(rng, count, n, d)
-    alpha = ref.random_weights(rng, count, n, n)
-    weights = [w.numpy() for w in dl.normalise(tensors(*layers(rng, count, (d, 4, d))))]
-    X = contrast.contrastive_covariance(*tensors(alpha, x, x2, x, x2))
-
-    def outputs(ws: list[Array]) -> list[Array]:
-        return [v @ (ws[1] @ ws[0]).swapaxes(-1, -2) for v in (x, x2)]
-
-    z, z2 = outputs(weights)
-    left = np.trace(ref.covariance(alpha, z, z2, z, z2), axis1=1, axis2=2)
-    E = dl.energy(tensors(*weights), X).numpy()
-    other = dl.energy(tensors(*weights), *tensors(symmetric(rng, count, d))).numpy()
-    norms = [np.abs((w**2).sum((-1, -2)) - 1) for w in weights]
-    yield check(
-        worst(relative(E, left, 1e-2), *norms),
-        1e-9,
-        {"another X": ref.typical(relative(other, left))},
-        part="objective",
-        draws=count,
-    )
-
-    def normalised(ws: list[Array]) -> Array:
-        z, z2 = (v / np.linalg.norm(v, axis=-1, keepdims=True) for v in outputs(ws))
-        return np.trace(ref.covariance(alpha, z, z2, z, z2), axis1=1, axis2=2)
-
-    scales = rng.uniform(0.5, 2, (2, count, 1, 1))
-    scaled = dl.energy(tensors(*(c * w for c, w in zip(scales, weights, strict=True))), X).numpy()
-    squares = (scales**2).prod(0).ravel()
-    yield check(
-        worst(relative(scaled, squares * E, 1e-2)),
-        1e-9,
-        {"$c_l$ for $c_l^2$": ref.typical(relative(scaled, np.sqrt(squares) * E))},
-        part="without loss of generality",
-        draws=count,
-        note=r"The norms may be set to 1: $W_l\to c_lW_l$ only scales $\mathcal E_\alpha$ by "
-        r"$\prod_lc_l^2$.",
-    )
-    top, first = np.linalg.eigh(X.numpy())[1][..., -1], np.eye(4)[:1]
-    low = first[0][:, None] * top[:, None]
-    maximiser = [low, np.broadcast_to(np.eye(d)[:, :1] * first, (count, d, 4))]
-    tries = [
-        [w.numpy() for w in dl.normalise(tensors(*layers(rng, count, (d, 4, d))))]
-        for _ in range(20)
-    ]
-
-    def lost(normalised: bool) -> Array:
-        """What the maximiser of Eq. 12 gives away against the best of twenty random nets."""
-
-        def value(ws: list[Array]) -> Array:
-            views = outputs(ws)
-            if normalised:
-                views = [v / np.linalg.norm(v, axis=-1, keepdims=True) for v in views]
-            return np.trace(ref.covariance(alpha, *views, *views), axis1=1, axis2=2)
-
-        here = value(maximiser)
-        found = np.maximum.reduce([here, *map(value, tries)])
-        return (found - here) / np.abs(found)
-
-    yield check(
-        ref.typical(lost(True)),
-        1e-3,
-        {"outputs not normalised": ref.typical(lost(False))},
-        relation=">=",
-        part="remark: normalised outputs have another maximiser",
-        draws=count,
-        note=r"Median over the draws. The energy of normalised outputs is not "
-        r"$\mathrm{tr}(WX_\alpha W^\top)$. Three "
-        r"points at $120^\circ$ on the unit circle, one axis stretched by 1.1, $\alpha=1$, $x=x'$: "
-        r"the maximiser of Eq. 12 maps them to $\pm v$, energy of the normalised outputs 16; "
-        r"$W=I/\sqrt2$ has nearly 18.",
     )
