@@ -15,6 +15,8 @@ CORRECTED = {
     ("nl/rem5", "the form before Eq. 48"),
     ("nl/rem5", "Eqs. 48, 49"),
     ("nl/eq25", "shorthand of the later version"),
+    ("nl/rem2", "every start"),
+    ("nl/rem2", "one fixed point"),
 }
 IDS = claims_of("nl", "one-layer")
 

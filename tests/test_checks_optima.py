@@ -16,6 +16,8 @@ IDS = claims_of("nl", "one-layer")
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
+    ("nl/thm1", "A that jumps at w_*"),
+    ("nl/eq65", "Eq. 65"),
     ("nl/thm2", ""),
     ("nl/eq79", 'the "=" before Eq. 78'),
     ("nl/eq79", "Eq. 80"),

@@ -125,10 +125,12 @@ def eq5(draws: int, seed: int) -> Iterator[Check]:
 
 
 def rem2(draws: int, seed: int) -> Iterator[Check]:
-    """The linear flow from random starts against the top eigenvector of loops over pairs.
+    """The linear flow against the top eigenvector of loops over pairs, from random starts and from
+    the other eigenvectors, which stay. Then the fixed points, and which of them attract.
 
-    Whitened normal, binary and skewed inputs; alpha random. Then the eigenvectors that attract.
-    Controls: ReLU on the same data; all fixed points, and ReLU on the categorical model.
+    Whitened normal, binary and skewed inputs; alpha random; whitened inputs of one variance under
+    uniform alpha, where all starts stay. Controls: ReLU on the same data; all fixed points, and
+    ReLU on the categorical model.
     """
     check = partial(Check, "nl/rem2")
     rng, d, n, starts = ref.generator("nl rem2", seed), 4, 30, 8
@@ -139,7 +141,8 @@ def rem2(draws: int, seed: int) -> Iterator[Check]:
     )
     # Whitened, then scaled: the gap of the top eigenvalue is never small.
     x = x - x.mean(1, keepdims=True)
-    x = np.linalg.svd(x, full_matrices=False)[0] * np.sqrt(n) * np.array([2.0, 1, 1, 0.7])
+    white = np.linalg.svd(x, full_matrices=False)[0] * np.sqrt(n)
+    x = white * np.array([2.0, 1, 1, 0.7])
     total = 3 * count
     alpha = 0.5 + rng.random((total, n, n))
     values, vectors = np.linalg.eigh(ref.covariance(alpha, x, x, x, x) / (2 * n**2))
@@ -150,39 +153,60 @@ def rem2(draws: int, seed: int) -> Iterator[Check]:
     def ends(start: Array, kind: str) -> Array:
         return one_layer.ascend(world, *tensors(start), kind, 1.0, 400).numpy()
 
-    def rests(v: Array) -> Array:
-        flow = one_layer.flow(world, *tensors(v), "linear").numpy()
-        return (np.linalg.norm(flow, axis=-1) / scale < 1e-10).sum(-1)
+    def rests(v: Array, of: one_layer.World = world) -> Array:
+        flow = one_layer.flow(of, *tensors(v), "linear").numpy()
+        return np.linalg.norm(flow, axis=-1) / scale < 1e-10
 
     far, bent = (
         1 - np.abs((ends(w, kind) * every[:, None, -1]).sum(-1)) for kind in ("linear", "relu")
     )
+    # A start at rest ends where it is: steps would only multiply its rounding error.
+    others = every[:, :-1]
+    stay = np.where(rests(others)[..., None], others, ends(others, "linear"))
+    missed = 1 - np.abs((stay * every[:, None, -1]).sum(-1))
+    still = rests(w, one_layer.samples(*tensors(white[:, None]))).mean()
     pushed = every + 1e-3 * rng.standard_normal(every.shape)
     back = ends(pushed / np.linalg.norm(pushed, axis=-1, keepdims=True), "linear")
     attracted = (np.abs((back * every).sum(-1)) > 1 - 1e-8).sum(-1)
     (p,) = tensors(np.full(d, 1 / d))
     model = one_layer.categorical(p, torch.eye(d, dtype=torch.float64))
     bends = len(one_layer.search(model, tensors(unit(rng, 60, d))[0]).w)
-    yield check(
-        worst(far),
+    part = partial(check, part="every start", draws=total * starts)
+    yield part(
+        worst(far, missed),
         1e-8,
         {"ReLU": typical(bent)},
-        draws=total * starts,
-        part="random starts",
-        note="1 - |cosine| with the first principal direction. Up to sign; starts orthogonal to "
-        "it, which never get there, have probability 0.",
+        note="1 - |cosine| with the first principal direction, over random starts and the other "
+        rf"eigenvectors. Of whitened data with $\alpha=1$, {still:.0%} of the random starts stay.",
+        counterexample=r"$C_\alpha[x]=\mathrm{diag}(2,1)$: the start $e_2$ never moves. "
+        r"$C_\alpha[x]=I$: none does.",
     )
-    yield check(
+    yield part(
+        worst(far),
+        1e-8,
+        {"ReLU": typical(bent), "the other eigenvectors": typical(missed)},
+        form="corrected",
+        correction=r"If the largest eigenvalue of $C_\alpha[x]$ is simple, from almost every "
+        r"start, all but those orthogonal to $\phi_1$: $w_k\to\pm\phi_1$.",
+    )
+    part = partial(check, part="one fixed point", draws=total)
+    bend = {"ReLU, categorical model": float(abs(bends - 1))}
+    count = np.abs(rests(every).sum(-1) - 1)
+    yield part(
+        worst(count),
+        0.0,
+        bend,
+        note="Pairs $\\pm w$ of fixed points, distance from 1; Fig. 1's caption.",
+        counterexample=r"Every eigenvector of $C_\alpha[x]$ is a fixed point: "
+        r"$\mathrm{diag}(2,1)$ has two pairs.",
+    )
+    yield part(
         worst(np.abs(attracted - 1)),
         0.0,
-        {
-            "saddles counted too": best(np.abs(rests(every) - 1)),
-            "ReLU, categorical model": float(abs(bends - 1)),
-        },
-        draws=total,
-        part="number of attractive pairs",
-        note=r"Distance from 1. Fixed point read as attractive; the other eigenvectors are "
-        r"saddles. Up to sign, simple top eigenvalue, starts not orthogonal to $\phi_1$.",
+        bend | {"saddles counted too": best(count)},
+        form="corrected",
+        correction=r"One attractive pair $\pm\phi_1$, if the largest eigenvalue is simple. The "
+        "other eigenvectors are saddles, or repel.",
     )
 
 

@@ -18,6 +18,7 @@ from ..ledger import Check
 from . import plane
 from . import reference as ref
 from .nl_activation import unit
+from .nl_gate_jumps import categorical_quotient
 from .reference import Array, absolute, relative, tensors, typical, worst
 
 
@@ -479,7 +480,11 @@ def rem8(draws: int, seed: int) -> Iterator[Check]:
         {"beyond the nearest hyperplane": typical(far[1])},
         part="finite samples",
         draws=draws,
-        note=r"$A$ is constant until a sample crosses $w^\top x=0$: $\rho=0$ there.",
+        note=r"$A$ is constant until a sample crosses $w^\top x=0$: $\rho=0$ there. A smallest "
+        r"scalar need not exist: at a pattern $u_m$ of the categorical model the others lie on "
+        r"that plane, and from $\|v-u_m\|=10^{-2}$ to $10^{-4}$ the quotient grows by a factor of "
+        f"{categorical_quotient(1e-4) / categorical_quotient(1e-2):.0f}. Theorem 1 says nothing of "
+        "that example.",
     )
     A = A + A.swapaxes(-1, -2)
     values, vectors = (v.numpy() for v in one_layer.spectrum(*tensors(A)))
