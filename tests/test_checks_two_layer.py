@@ -6,11 +6,15 @@ import torch
 from chapter_checks import claims_of, run_check
 
 from clcore import modulation, two_layer
-from clcore.checks import nl_two_layer, nl_two_top
+from clcore.checks import nl_two_layer, nl_two_linear, nl_two_top
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
+    ("nl/thm4", "Eq. 14"),
+    ("nl/thm4", "(1) co-linear"),
+    ("nl/thm4", "(2) a path"),
+    ("nl/eq163", "the path"),
     ("nl/eq148", "argmin t*, the flow with the projection"),
     ("nl/rem14", "necessary for stationary"),
     ("nl/rem17", "short form"),
@@ -43,7 +47,7 @@ def test_other_draws_are_other_numbers():
 
 
 def test_two_filters_cannot_be_exchanged_where_the_top_layer_has_not_converged():
-    """K = d = 1, w = (3, -4), s = (4, 3)/5, the bottom eigenvector: the control of nl/eq163."""
+    """K = d = 1, w = (3, -4), s = (4, 3)/5, the bottom eigenvector: nl/eq163 as printed."""
     C, s = torch.eye(1, dtype=torch.float64), double(0.8, 0.6)
     for w, b in (((3, -4), 0), ((-4, 3), -7 / 5), ((-0.5, -0.5), -7 / 10)):
         W = double(*w).reshape(1, 2, 1)
@@ -67,7 +71,7 @@ def test_the_first_to_blow_up_can_lose_on_the_sphere():
 
 
 def test_opposite_unit_filters_are_an_isolated_maximum():
-    """nl/thm4, control of (2): C = diag(2, 1), filters e_1 and -e_1, S = s s^T at its optimum."""
+    """nl/thm4 (2) as printed: C = diag(2, 1), filters e_1 and -e_1, S = s s^T at its optimum."""
     C = torch.diag(double(2, 1))
 
     def value(*angles: float) -> float:
@@ -81,6 +85,24 @@ def test_opposite_unit_filters_are_an_isolated_maximum():
     b = two_layer.common_direction(C, s, W)
     move = s[:, None] * b
     assert two_layer.tangent(W, move[None]).abs().max() == 0 < b.abs().max()
+
+
+def test_velocities_on_the_spheres_are_not_parallel():
+    """nl/thm4 (1) as printed: by the gradient of the top eigenvalue of normalised filters."""
+    C = torch.diag(double(2, 1))
+    raw = double(1, 0, 0.5**0.5, 0.5**0.5).reshape(2, 2).requires_grad_()
+    W = raw / raw.norm(dim=-1, keepdim=True)
+    (slope,) = torch.autograd.grad(torch.linalg.eigvalsh(W @ C @ W.T)[-1] / 2, raw)
+    assert slope[0, 0].abs() < 1e-12 and slope[0, 1] > 0.1
+    assert slope[1, 0] > 0.1 and slope[1].sum().abs() < 1e-12
+    ours = nl_two_linear._spherical(C.numpy()[None], raw.detach().numpy()[None, None])
+    assert np.allclose(ours[0, 0], slope.numpy(), atol=1e-12)
+
+
+def test_no_way_out_of_the_isolated_maximum():
+    """nl/thm4 (2): every pair on the circle moves, and turning one filter around does not rest."""
+    least, turned, apart = nl_two_linear._crossing(np.random.default_rng(0), 3)
+    assert 0.05 < least < turned < 1 and apart > 0.5
 
 
 def test_counterexamples_to_the_chances():
