@@ -6,7 +6,7 @@ import torch
 from chapter_checks import claims_of, run_check
 
 from clcore import modulation, two_layer
-from clcore.checks import nl_two_layer, nl_two_linear, nl_two_top
+from clcore.checks import nl_two_chances, nl_two_layer, nl_two_linear, nl_two_top
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
@@ -15,6 +15,7 @@ CORRECTED = {
     ("nl/thm4", "(1) co-linear"),
     ("nl/thm4", "(2) a path"),
     ("nl/eq163", "the path"),
+    ("nl/eq154", "the event"),
     ("nl/eq148", "argmin t*, the flow with the projection"),
     ("nl/rem14", "necessary for stationary"),
     ("nl/rem17", "short form"),
@@ -109,6 +110,17 @@ def test_counterexamples_to_the_chances():
     wide = modulation.win_probabilities(double(2, 0))
     assert wide[0].item() == pytest.approx(1 / 2)
     assert modulation.win_probability(double(1.5), 7).item() == 0.5
+
+
+def test_a_head_start_depends_on_the_start():
+    """nl/eq154: a small start loses to half of any constant; the corrected one blows up as late."""
+    times = modulation.critical_time(double(1e-4, 0.2), double(2.2, 1.2))
+    assert times.tolist() == pytest.approx([4.54, 1.62], abs=5e-3)
+    y = np.array([1e-6, 0.1, 0.8])
+    for start, even in zip(y, nl_two_chances._head_start(y, 1.2, 1.0), strict=True):
+        both = modulation.critical_time(double(start, even), double(2.2, 1.2))
+        assert both[0].item() == pytest.approx(both[1].item(), rel=1e-12)
+    assert 0 < nl_two_chances._head_start(y, 1.2, 1.0)[0] - 1e-6 < 1e-2
 
 
 def test_no_chance_beyond_a_gap_of_two():
