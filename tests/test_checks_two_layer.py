@@ -6,7 +6,7 @@ import torch
 from chapter_checks import claims_of, run_check
 
 from clcore import modulation, two_layer
-from clcore.checks import nl_two_chances, nl_two_layer, nl_two_linear, nl_two_top
+from clcore.checks import nl_two_chances, nl_two_favoured, nl_two_layer, nl_two_linear, nl_two_top
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
@@ -19,6 +19,8 @@ CORRECTED = {
     ("nl/eq148", "argmin t*, the flow with the projection"),
     ("nl/rem14", "necessary for stationary"),
     ("nl/rem17", "short form"),
+    ("nl/rem18", "(c) wins more often"),
+    ("nl/rem18", "(c) in two coupled layers"),
     ("nl/rem19", "positive modulation"),
     ("nl/eq156", ""),
     ("nl/eq157", ""),
@@ -127,6 +129,18 @@ def test_no_chance_beyond_a_gap_of_two():
     """Where an odd power of Eq. 157 would be negative."""
     assert modulation.win_probabilities(double(4, 4, 0))[2].item() == 0.0
     assert modulation.win_probability(double(-3), 3).item() == 0.0
+
+
+def test_every_pattern_of_the_race_is_locally_maximal():
+    """nl/rem18 (c), unequal: at u_l the eigenvalue 1 + b_l exceeds the b of every other pattern."""
+    b = np.array([1.2, 2.0, 1.2, 1.2])
+    for pattern in range(4):
+        values = b + np.eye(4)[pattern]
+        assert values.argmax() == pattern and np.sum(values == values.max()) == 1
+    assert np.allclose(nl_two_favoured.FREQUENT.sum(1), 1)
+    rng = np.random.default_rng(0)
+    share = nl_two_favoured._race(rng, 0.3, 0.8, 400)
+    assert share[1] > 1.5 * share[0] > 1.5 * share[2:].max()
 
 
 def test_two_fields_of_one_law_are_modulated_alike():

@@ -105,8 +105,8 @@ def eq154(draws: int, seed: int) -> Iterator[Check]:
         part="the event",
         note="Share of starts that the event gets wrong with the best constant of a grid; flow "
         "without the projection, $b=1.2$, $c=1$.",
-        counterexample=r"Any constant $\epsilon_1>0$, $y_2=\epsilon_1/2$ and $y_1\to0^+$: the event "
-        r"has $u_1$ win, while $t_1^*\to\infty$. With $b=1.2$, $c=1$, $y=(10^{-4},0.2)$: "
+        counterexample=r"Any constant $\epsilon_1>0$, $y_2=\epsilon_1/2$ and $y_1\to0^+$: by the "
+        r"event $u_1$ wins, while $t_1^*\to\infty$. With $b=1.2$, $c=1$, $y=(10^{-4},0.2)$: "
         r"$t^*=(4.54,1.62)$.",
     )
     yield check(
