@@ -5,8 +5,15 @@ import pytest
 import torch
 from chapter_checks import claims_of, run_check
 
-from clcore import modulation, two_layer
-from clcore.checks import nl_two_chances, nl_two_favoured, nl_two_layer, nl_two_linear, nl_two_top
+from clcore import field_latent, modulation, two_layer
+from clcore.checks import (
+    nl_two_chances,
+    nl_two_dynamics,
+    nl_two_favoured,
+    nl_two_layer,
+    nl_two_linear,
+    nl_two_top,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
@@ -17,6 +24,7 @@ CORRECTED = {
     ("nl/eq163", "the path"),
     ("nl/eq154", "the event"),
     ("nl/eq148", "argmin t*, the flow with the projection"),
+    ("nl/rem15", "kernel alpha: analysis carries over"),
     ("nl/rem14", "necessary for stationary"),
     ("nl/rem17", "short form"),
     ("nl/rem18", "(c) wins more often"),
@@ -129,6 +137,24 @@ def test_no_chance_beyond_a_gap_of_two():
     """Where an odd power of Eq. 157 would be negative."""
     assert modulation.win_probabilities(double(4, 4, 0))[2].item() == 0.0
     assert modulation.win_probability(double(-3), 3).item() == 0.0
+
+
+def test_a_kernel_of_the_output_couples_the_fields():
+    """The counterexample of nl/rem15: two fields with outputs 0 or 1, all states alike."""
+    half = torch.full((1, 2, 2, 2), 0.5, dtype=torch.float64)
+    values = double(0, 1).reshape(1, 1, 2, 1).expand(1, 2, 2, 1)
+    model = field_latent.Model(half[:, :, 0, 0], half, values)
+    W = np.ones((1, 2, 1, 1))
+    weight = nl_two_dynamics.gaussian(model, W, 1.0)[0]
+    q = (np.exp(-0.5) + np.exp(-2)) / (1 + 2 * np.exp(-0.5) + np.exp(-2))
+    both = np.exp(-2) / (1 + 2 * np.exp(-0.5) + np.exp(-2))
+    error, bare, apart = nl_two_dynamics.carried(model, W, weight)
+    assert (q, both) == pytest.approx((0.316, 0.058), abs=5e-4)
+    expected = (q**2 - both) / (q - q**2)
+    assert apart[0] == pytest.approx(expected) and error[0] == pytest.approx(expected)
+    own = nl_two_dynamics.phi_of_fields(np.random.default_rng(0), model)[0]
+    error, bare, apart = nl_two_dynamics.carried(model, W, own)
+    assert error[0] < 1e-14 and apart[0] < 1e-14 < 1e-3 < bare[0]
 
 
 def test_every_pattern_of_the_race_is_locally_maximal():

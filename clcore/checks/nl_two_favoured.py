@@ -105,7 +105,7 @@ def _wins(rng: np.random.Generator) -> Iterator[Check]:
         note="In standard errors, with the equal patterns of Theorem 6, from which the paper "
         f"concludes it; {STARTS} random unit starts.",
     )
-    starts = 1000
+    starts = 1500
     control = {"no common latent": _excess(_coupled(rng, starts, _tokens(0.0)), starts)}
     part = "(c) in two coupled layers"
     share = _coupled(rng, FEW, FREQUENT)
