@@ -302,7 +302,7 @@ def rem15(draws: int, seed: int) -> Iterator[Check]:
         r"sum of all $f_{1,km}$ (Lemma 1): $\tilde p_l\propto\phi_lp$ couples the fields. Given "
         f"$z$ their covariance is {middle[0]:.2g} of the largest entry in the median.",
         counterexample=r"Given $z$, two fields with outputs 0 or 1, all four states alike, "
-        r"$\tau=1$: under $\tilde p_0\propto e^{-(f_{11}+f_{21})^2/2}$ the state $(1,1)$ has chance "
+        r"$\tau=1$: under $\tilde p_0\propto e^{-(f_{11}+f_{21})^2/2}$ state $(1,1)$ has chance "
         r"$e^{-2}/(1+2e^{-1/2}+e^{-2})=0.058$, a 1 in one field $0.316$, with square $0.100$.",
     )
     yield check(
