@@ -12,6 +12,7 @@ from clcore.checks import (
     nl_two_favoured,
     nl_two_layer,
     nl_two_linear,
+    nl_two_sizes,
     nl_two_top,
 )
 
@@ -29,6 +30,8 @@ CORRECTED = {
     ("nl/rem17", "short form"),
     ("nl/rem18", "(c) wins more often"),
     ("nl/rem18", "(c) in two coupled layers"),
+    ("nl/rem20", r"the factor in $\beta_k$ ($\delta_k$)"),
+    ("nl/rem20", "the cause"),
     ("nl/rem19", "positive modulation"),
     ("nl/eq156", ""),
     ("nl/eq157", ""),
@@ -175,5 +178,19 @@ def test_two_fields_of_one_law_are_modulated_alike():
     d, b, size = double(0.7, 0.7 * t**2), double(0.4, 0.4 * t), double(1, t)
     scale = torch.tensor(0.2, dtype=torch.float64)
     top = two_layer.top_of_rank_one(d, b, scale)
-    strength = two_layer.modulation(top, b, scale) * size**2
-    assert np.isclose(*strength.tolist(), rtol=1e-12)
+    coefficient = two_layer.modulation(top, b, scale)
+    assert np.isclose(*(coefficient * size**2).tolist(), rtol=1e-12)
+    assert coefficient[1] > 50 * coefficient[0]
+
+
+def test_speed_with_the_factor_is_that_of_theorem_5():
+    """nl/rem20: the velocity by enumeration and numpy's top eigenvector; without it, another."""
+    model, W = nl_two_sizes._alike(np.random.default_rng(3), 4, 3)
+    model = nl_two_sizes._stretched(model, np.tile([1, 1 / 3, 0.1], (4, 1)))
+    pair, w = nl_two_top.pair_of(model, W, "relu"), torch.from_numpy(W)[:, :, 0]
+    s = np.linalg.eigh(nl_two_top.outputs(pair.law, W))[1][..., -1]
+    direct = nl_two_top.tangent(w, nl_two_top.velocity(pair.law, W, s)).norm(dim=-1).numpy()
+    top = two_layer.top_of_rank_one(pair.d, pair.b, pair.scale)
+    assert np.allclose(nl_two_sizes.speed(pair, top.gaps, w), direct, rtol=1e-7, atol=1e-12)
+    bare = nl_two_sizes.speed(pair, torch.ones_like(top.gaps), w)
+    assert not np.allclose(bare, direct, rtol=0.01)
