@@ -112,8 +112,8 @@ def rem20(draws: int, seed: int) -> Iterator[Check]:
         {"the sum over other fields alone": float(np.median(others))},
         part=part,
         note="The coefficient of a field over that of the next larger one, median. It should fade.",
-        counterexample=r"Two fields of one law at sizes $1$ and $t<1$: "
-        r"$\delta_2=t^{-2}\delta_1$, as $\delta_1\Delta_1\Delta_1^\top=\delta_2\Delta_2\Delta_2^\top$.",
+        counterexample=r"Two fields of one law at sizes $1$ and $t<1$: $\delta_2=t^{-2}\delta_1$, "
+        r"as $\delta_1\Delta_1\Delta_1^\top=\delta_2\Delta_2\Delta_2^\top$.",
     )
     yield check(
         1 / float(np.median(delta)),
