@@ -9,7 +9,7 @@ from chapter_checks import claims_of, run_check
 
 from clcore import power_iteration as pi
 from clcore import roughness
-from clcore.checks import nl_one_layer
+from clcore.checks import nl_circle, nl_one_layer
 from clcore.checks.nl_augmented import energy_of, mean_response, rings, turned_response
 
 IDS = claims_of("nl", "one-layer")
@@ -24,6 +24,7 @@ CORRECTED = {
     ("nl/eq90", "Eq. 89"),
     ("nl/eq90", "Eq. 90, whole chain"),
     ("nl/eq92", ""),
+    ("nl/fig1", "Theorem 3"),
     ("nl/eq108", "b"),
     ("nl/eq108", "energy"),
     ("nl/rem13", ""),
@@ -57,6 +58,16 @@ def test_counterexample_to_the_bound_on_the_roughness():
         assert float(roughness.bound(r, 2, radius, 3)) == pytest.approx(radius**3 / math.pi)
         assert (rho > roughness.bound(r, 2, radius, 3)) == (radius < 4 / (9 * math.pi))
         assert rho < roughness.bound(r, 2, radius, 2)
+
+
+def test_theorem_3_at_orthogonal_patterns(monkeypatch):
+    """nl/fig1: with L inside B_gamma = {u_m}, omega = mu = (q / (1 - q)^2)^2; else L is 1 / STEP."""
+    x, p = nl_circle.enumerated(np.eye(3), 0.2)
+    everywhere, near = nl_circle._lacks(x, p, np.eye(3)[0])
+    assert near == pytest.approx((0.2 / 0.8**2) ** 2 - 0.995)
+    monkeypatch.setattr(nl_circle, "STEP", nl_circle.STEP / 2)
+    finer, _ = nl_circle._lacks(x, p, np.eye(3)[0])
+    assert finer == pytest.approx(4 * everywhere, rel=1e-3)
 
 
 def test_a_uniform_parameter_is_not_a_uniform_rotation():

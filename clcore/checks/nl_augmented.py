@@ -120,8 +120,8 @@ def eq108(draws: int, seed: int) -> Iterator[Check]:
             note=r"Rotations by $2\pi t^2$, $\mathcal T=[0,1]$: closed, with inverses, $R(0)=I$. "
             "But the parameter of a product is not uniform.",
             counterexample=r"$d=2$, $R(t)$ by $2\pi t^2$, $t$ uniform on $[0,1]$: angles "
-            r"just above 0 are more frequent, so $b(w\mid x_0)$ is greater for $w$ along $x_0$ than "
-            "against it.",
+            r"just above 0 are more frequent, so $b(w\mid x_0)$ is greater for $w$ along $x_0$ "
+            "than against it.",
         )
         yield this(
             worst(np.array(found[f"{part} angle"])),

@@ -364,7 +364,7 @@ def lem11(draws: int, seed: int) -> Iterator[Check]:
 
 
 def eq216(draws: int, seed: int) -> Iterator[Check]:
-    """The three rates at every t. Controls: gamma squared, the square root of 2 left out, t."""
+    """The three rates at every t. Controls: gamma to the fourth, a tenth of the other bounds."""
     run, check = _runs("nl eq216", draws, seed), partial(Check, "nl/eq216")
     check = partial(check, draws=len(run["gamma"]))
     path, at = run["path"], run["at"]
