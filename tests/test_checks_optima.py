@@ -61,7 +61,7 @@ def test_counterexample_to_the_bound_on_the_roughness():
 
 
 def test_theorem_3_at_orthogonal_patterns(monkeypatch):
-    """nl/fig1: with L inside B_gamma = {u_m}, omega = mu = (q / (1 - q)^2)^2; else L is 1 / STEP."""
+    """nl/fig1: with L inside B_gamma = {u_m}, omega = (q / (1 - q)^2)^2; else L is 1 / STEP."""
     x, p = nl_circle.enumerated(np.eye(3), 0.2)
     everywhere, near = nl_circle._lacks(x, p, np.eye(3)[0])
     assert near == pytest.approx((0.2 / 0.8**2) ** 2 - 0.995)
