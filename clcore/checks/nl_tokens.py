@@ -113,7 +113,7 @@ def mismatches(protocol: str) -> int:
             run = ts.configuration(0, P, beta, protocol=protocol)
             off += sum(float(run[ours]) != float(printed[row]) for ours, row in same.items())
             off += (run["filters"] != beta * P) + (run["kind"] != "infonce")
-    return off + (ts.STEPS != printed["minibatches"])
+    return off + (printed["minibatches"] != ts.STEPS)
 
 
 def _training() -> Check:
