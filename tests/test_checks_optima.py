@@ -9,8 +9,8 @@ from chapter_checks import claims_of, run_check
 
 from clcore import power_iteration as pi
 from clcore import roughness
-from clcore.checks import nl_corollary2, nl_one_layer, nl_power_iteration
-from clcore.checks.nl_circle import energy_of, mean_response, rings, turned_response
+from clcore.checks import nl_circle, nl_corollary2, nl_one_layer, nl_power_iteration
+from clcore.checks.nl_augmented import energy_of, mean_response, rings, turned_response
 
 IDS = claims_of("nl", "one-layer")
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -27,6 +27,9 @@ CORRECTED = {
     ("nl/eq90", "Eq. 89"),
     ("nl/eq90", "Eq. 90, whole chain"),
     ("nl/eq92", ""),
+    ("nl/fig1", "Theorem 3"),
+    ("nl/eq108", "b"),
+    ("nl/eq108", "energy"),
     ("nl/rem13", ""),
     ("nl/def4", "small near an LME"),
     ("nl/thm3", "A indefinite"),
@@ -58,6 +61,35 @@ def test_counterexample_to_the_bound_on_the_roughness():
         assert float(roughness.bound(r, 2, radius, 3)) == pytest.approx(radius**3 / math.pi)
         assert (rho > roughness.bound(r, 2, radius, 3)) == (radius < 4 / (9 * math.pi))
         assert rho < roughness.bound(r, 2, radius, 2)
+
+
+def test_theorem_3_at_orthogonal_patterns(monkeypatch):
+    """nl/fig1: with L inside B_gamma = {u_m}, omega = (q / (1 - q)^2)^2; else L is 1 / STEP."""
+    x, p = nl_circle.enumerated(np.eye(3), 0.2)
+    everywhere, near = nl_circle._lacks(x, p, np.eye(3)[0])
+    assert near == pytest.approx((0.2 / 0.8**2) ** 2 - 0.995)
+    monkeypatch.setattr(nl_circle, "STEP", nl_circle.STEP / 2)
+    finer, _ = nl_circle._lacks(x, p, np.eye(3)[0])
+    assert finer == pytest.approx(4 * everywhere, rel=1e-3)
+
+
+def test_a_uniform_parameter_is_not_a_uniform_rotation():
+    """nl/eq108: angles 2 pi t^2 have density 1 / (2 sqrt(2 pi a)) at a, by quadrature there."""
+    t = (np.arange(20_000) + 0.5) / 20_000
+    x0 = np.array([[1.0, 0.0]])
+    for turn in (0.0, 1.0, math.pi):
+        w = np.array([math.cos(turn), math.sin(turn)])
+        found = mean_response(x0, w, (1,), 2 * math.pi * t**2)[0]
+        a = 2 * math.pi * t
+        # Less the part of 1 / sqrt(a) that is not smooth, which has the mean max(cos(turn), 0).
+        rest = np.maximum(np.cos(a - turn), 0) - max(math.cos(turn), 0)
+        density = 1 / (2 * np.sqrt(2 * math.pi * a))
+        expected = 2 * math.pi * (rest * density).mean() + max(math.cos(turn), 0)
+        assert found == pytest.approx(expected, abs=1e-4)
+    along, against = (
+        mean_response(x0, np.array([s, 0.0]), (1,), 2 * math.pi * t**2) for s in (1, -1)
+    )
+    assert along > against + 0.1
 
 
 def test_counterexample_at_an_lme():

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from chapter_checks import run_check
 
 from clcore import ledger
@@ -19,6 +20,23 @@ CORRECTED: set[tuple[str, str]] = set()
 @pytest.mark.parametrize("claim", ["nl/num2", "nl/eq16", "nl/eq181", "nl/num3"])
 def test_check(claim):
     run_check(nl_tokens, claim, CORRECTED, draws=6)
+
+
+def test_runs_are_trained_as_printed():
+    assert nl_tokens.mismatches("paper") == 0 and nl_tokens.mismatches("released") == 16
+
+
+def test_equation_1_by_loops():
+    """nl Eq. 1 with epsilon = 1, raw outputs; a shift of all outputs changes nothing."""
+    z, tau = np.random.default_rng(0).standard_normal((2, 4, 3)), 0.7
+    total = 0.0
+    for i in range(4):
+        near = np.exp(-((z[0, i] - z[1, i]) ** 2).sum() / 2 / tau)
+        far = [np.exp(-((z[0, i] - z[0, j]) ** 2).sum() / 2 / tau) for j in range(4) if j != i]
+        total -= tau * np.log(near / (near + sum(far)))
+    raw = torch.from_numpy(z)
+    assert nl_tokens.eq1(raw, tau).item() == pytest.approx(total)
+    assert nl_tokens.eq1(raw + 3, tau).item() == pytest.approx(total)
 
 
 def score(activation, kind, norm, zeta, P, beta):

@@ -5,15 +5,33 @@ import pytest
 import torch
 from chapter_checks import claims_of, run_check
 
-from clcore import modulation, two_layer
-from clcore.checks import nl_two_layer, nl_two_top
+from clcore import field_latent, modulation, two_layer
+from clcore.checks import (
+    nl_two_chances,
+    nl_two_dynamics,
+    nl_two_favoured,
+    nl_two_layer,
+    nl_two_linear,
+    nl_two_sizes,
+    nl_two_top,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
+    ("nl/thm4", "Eq. 14"),
+    ("nl/thm4", "(1) co-linear"),
+    ("nl/thm4", "(2) a path"),
+    ("nl/eq163", "the path"),
+    ("nl/eq154", "the event"),
     ("nl/eq148", "argmin t*, the flow with the projection"),
+    ("nl/rem15", "kernel alpha: analysis carries over"),
     ("nl/rem14", "necessary for stationary"),
     ("nl/rem17", "short form"),
+    ("nl/rem18", "(c) wins more often"),
+    ("nl/rem18", "(c) in two coupled layers"),
+    ("nl/rem20", r"the factor in $\beta_k$ ($\delta_k$)"),
+    ("nl/rem20", "the cause"),
     ("nl/rem19", "positive modulation"),
     ("nl/eq156", ""),
     ("nl/eq157", ""),
@@ -43,7 +61,7 @@ def test_other_draws_are_other_numbers():
 
 
 def test_two_filters_cannot_be_exchanged_where_the_top_layer_has_not_converged():
-    """K = d = 1, w = (3, -4), s = (4, 3)/5, the bottom eigenvector: the control of nl/eq163."""
+    """K = d = 1, w = (3, -4), s = (4, 3)/5, the bottom eigenvector: nl/eq163 as printed."""
     C, s = torch.eye(1, dtype=torch.float64), double(0.8, 0.6)
     for w, b in (((3, -4), 0), ((-4, 3), -7 / 5), ((-0.5, -0.5), -7 / 10)):
         W = double(*w).reshape(1, 2, 1)
@@ -67,7 +85,7 @@ def test_the_first_to_blow_up_can_lose_on_the_sphere():
 
 
 def test_opposite_unit_filters_are_an_isolated_maximum():
-    """nl/thm4, control of (2): C = diag(2, 1), filters e_1 and -e_1, S = s s^T at its optimum."""
+    """nl/thm4 (2) as printed: C = diag(2, 1), filters e_1 and -e_1, S = s s^T at its optimum."""
     C = torch.diag(double(2, 1))
 
     def value(*angles: float) -> float:
@@ -83,10 +101,39 @@ def test_opposite_unit_filters_are_an_isolated_maximum():
     assert two_layer.tangent(W, move[None]).abs().max() == 0 < b.abs().max()
 
 
+def test_velocities_on_the_spheres_are_not_parallel():
+    """nl/thm4 (1) as printed: by the gradient of the top eigenvalue of normalised filters."""
+    C = torch.diag(double(2, 1))
+    raw = double(1, 0, 0.5**0.5, 0.5**0.5).reshape(2, 2).requires_grad_()
+    W = raw / raw.norm(dim=-1, keepdim=True)
+    (slope,) = torch.autograd.grad(torch.linalg.eigvalsh(W @ C @ W.T)[-1] / 2, raw)
+    assert slope[0, 0].abs() < 1e-12 and slope[0, 1] > 0.1
+    assert slope[1, 0] > 0.1 and slope[1].sum().abs() < 1e-12
+    ours = nl_two_linear._spherical(C.numpy()[None], raw.detach().numpy()[None, None])
+    assert np.allclose(ours[0, 0], slope.numpy(), atol=1e-12)
+
+
+def test_no_way_out_of_the_isolated_maximum():
+    """nl/thm4 (2): every pair on the circle moves, and turning one filter around does not rest."""
+    least, turned, apart = nl_two_linear._crossing(np.random.default_rng(0), 3)
+    assert 0.05 < least < turned < 1 and apart > 0.5
+
+
 def test_counterexamples_to_the_chances():
     wide = modulation.win_probabilities(double(2, 0))
     assert wide[0].item() == pytest.approx(1 / 2)
     assert modulation.win_probability(double(1.5), 7).item() == 0.5
+
+
+def test_a_head_start_depends_on_the_start():
+    """nl/eq154: a small start loses to half of any constant; the corrected one blows up as late."""
+    times = modulation.critical_time(double(1e-4, 0.2), double(2.2, 1.2))
+    assert times.tolist() == pytest.approx([4.54, 1.62], abs=5e-3)
+    y = np.array([1e-6, 0.1, 0.8])
+    for start, even in zip(y, nl_two_chances._head_start(y, 1.2, 1.0), strict=True):
+        both = modulation.critical_time(double(start, even), double(2.2, 1.2))
+        assert both[0].item() == pytest.approx(both[1].item(), rel=1e-12)
+    assert 0 < nl_two_chances._head_start(y, 1.2, 1.0)[0] - 1e-6 < 1e-2
 
 
 def test_no_chance_beyond_a_gap_of_two():
@@ -95,11 +142,55 @@ def test_no_chance_beyond_a_gap_of_two():
     assert modulation.win_probability(double(-3), 3).item() == 0.0
 
 
+def test_a_kernel_of_the_output_couples_the_fields():
+    """The counterexample of nl/rem15: two fields with outputs 0 or 1, all states alike."""
+    half = torch.full((1, 2, 2, 2), 0.5, dtype=torch.float64)
+    values = double(0, 1).reshape(1, 1, 2, 1).expand(1, 2, 2, 1)
+    model = field_latent.Model(half[:, :, 0, 0], half, values)
+    W = np.ones((1, 2, 1, 1))
+    weight = nl_two_dynamics.gaussian(model, W, 1.0)[0]
+    q = (np.exp(-0.5) + np.exp(-2)) / (1 + 2 * np.exp(-0.5) + np.exp(-2))
+    both = np.exp(-2) / (1 + 2 * np.exp(-0.5) + np.exp(-2))
+    error, bare, apart = nl_two_dynamics.carried(model, W, weight)
+    assert (q, both) == pytest.approx((0.316, 0.058), abs=5e-4)
+    expected = (q**2 - both) / (q - q**2)
+    assert apart[0] == pytest.approx(expected) and error[0] == pytest.approx(expected)
+    own = nl_two_dynamics.phi_of_fields(np.random.default_rng(0), model)[0]
+    error, bare, apart = nl_two_dynamics.carried(model, W, own)
+    assert error[0] < 1e-14 and apart[0] < 1e-14 < 1e-3 < bare[0]
+
+
+def test_every_pattern_of_the_race_is_locally_maximal():
+    """nl/rem18 (c), unequal: at u_l the eigenvalue 1 + b_l exceeds the b of every other pattern."""
+    b = np.array([1.2, 2.0, 1.2, 1.2])
+    for pattern in range(4):
+        values = b + np.eye(4)[pattern]
+        assert values.argmax() == pattern and np.sum(values == values.max()) == 1
+    assert np.allclose(nl_two_favoured.FREQUENT.sum(1), 1)
+    rng = np.random.default_rng(0)
+    share = nl_two_favoured._race(rng, 0.3, 0.8, 400)
+    assert share[1] > 1.5 * share[0] > 1.5 * share[2:].max()
+
+
 def test_two_fields_of_one_law_are_modulated_alike():
     """The note of nl/rem20: delta_k Delta_k Delta_k^T is the same at sizes 1 and t."""
     t = 0.1
     d, b, size = double(0.7, 0.7 * t**2), double(0.4, 0.4 * t), double(1, t)
     scale = torch.tensor(0.2, dtype=torch.float64)
     top = two_layer.top_of_rank_one(d, b, scale)
-    strength = two_layer.modulation(top, b, scale) * size**2
-    assert np.isclose(*strength.tolist(), rtol=1e-12)
+    coefficient = two_layer.modulation(top, b, scale)
+    assert np.isclose(*(coefficient * size**2).tolist(), rtol=1e-12)
+    assert coefficient[1] > 50 * coefficient[0]
+
+
+def test_speed_with_the_factor_is_that_of_theorem_5():
+    """nl/rem20: the velocity by enumeration and numpy's top eigenvector; without it, another."""
+    model, W = nl_two_sizes._alike(np.random.default_rng(3), 4, 3)
+    model = nl_two_sizes._stretched(model, np.tile([1, 1 / 3, 0.1], (4, 1)))
+    pair, w = nl_two_top.pair_of(model, W, "relu"), torch.from_numpy(W)[:, :, 0]
+    s = np.linalg.eigh(nl_two_top.outputs(pair.law, W))[1][..., -1]
+    direct = nl_two_top.tangent(w, nl_two_top.velocity(pair.law, W, s)).norm(dim=-1).numpy()
+    top = two_layer.top_of_rank_one(pair.d, pair.b, pair.scale)
+    assert np.allclose(nl_two_sizes.speed(pair, top.gaps, w), direct, rtol=1e-7, atol=1e-12)
+    bare = nl_two_sizes.speed(pair, torch.ones_like(top.gaps), w)
+    assert not np.allclose(bare, direct, rtol=0.01)

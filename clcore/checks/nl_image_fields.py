@@ -182,10 +182,10 @@ def num4(classes: pd.DataFrame, x: Tensor) -> Callable[[int, int], Iterator[Chec
             0.0,
             {"nothing set aside": abs(file - 50_000)},
             draws=len(classes),
-            part="50,000 training images, 10,000 set aside",
+            part="50,000 training images",
             note=f"MNIST's training file has {file:,} images, so that the paper's number is not "
-            "all of it. Read as what is left when the usual 10,000 are set aside for validation "
-            f"it is right; which ones is not said. We take the first {used:,}.",
+            "all of it, and the paper does not say what is left out. Read as what remains when the "
+            f"usual 10,000 are set aside for validation it is right. We take the first {used:,}.",
         )
         counts = classes.used.to_numpy()
         rng = ref.generator("nl/num4", seed)

@@ -5,7 +5,8 @@ One function a claim, named after it, `check(draws, seed)`, as in `acl_minmax`.
 
 from .nl_activation import eq5, eq6, lem3, rem2, rem3, rem4
 from .nl_angle import eq83
-from .nl_circle import eq105, eq108, fig1, fig8, rem12, rem13
+from .nl_augmented import eq105, eq108, rem13
+from .nl_circle import fig1, fig8, rem12
 from .nl_corollary2 import cor2
 from .nl_covariance import def1, def2, eq1, eq2, eq3, eq25, lem1
 from .nl_eigenvectors import def3, eq43, ex1, ex2, num1, rem6, rem7, rem8

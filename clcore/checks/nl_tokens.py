@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from .. import random as cr
 from .. import token_sequences as ts
-from ..ledger import Check
+from ..ledger import Check, claim
 from . import reference as ref
 from .reference import Array, relative, tensors, typical, worst
 
@@ -99,6 +99,35 @@ def num2(draws: int, seed: int) -> Iterator[Check]:
         note="chi^2, least p times the number of tests.",
     )
     yield from _net(draws, seed)
+    yield _training()
+
+
+def mismatches(protocol: str) -> int:
+    """How many settings of a run, over P and beta, are not the row's printed numbers."""
+    printed, off = claim("nl/num2")["numbers"], 0
+    same = {"lr": "lr", "momentum": "momentum", "weight_decay": "weight_decay"}
+    same |= {"batch": "batchsize", "fields": "K", "tokens": "d_tokens", "generators": "G"}
+    same |= {"fixed": "fixed_positions_per_generator"}
+    for P in (1, 3, 5, 10):
+        for beta in (1, 2, 5, 10):
+            run = ts.configuration(0, P, beta, protocol=protocol)
+            off += sum(float(run[ours]) != float(printed[row]) for ours, row in same.items())
+            off += (run["filters"] != beta * P) + (run["kind"] != "infonce")
+    return off + (printed["minibatches"] != ts.STEPS)
+
+
+def _training() -> Check:
+    return Check(
+        "nl/num2",
+        mismatches("paper"),
+        0,
+        {"the released program's": mismatches("released")},
+        draws=16,
+        part="training as printed",
+        note=f"Settings of the runs that differ from the printed ones: InfoNCE, {ts.STEPS} "
+        r"minibatches, batch size, learning rate, momentum, weight decay, $M=\beta P$. The "
+        "program's learning rate is ten times the printed one.",
+    )
 
 
 def _relu_net(W: Array, V: Array, x: Array) -> Array:
@@ -266,8 +295,19 @@ def _backward(g: Array, f: Array, scale: Array, kind: str) -> Array:
     return out / scale
 
 
-def _gradients(W: Array, V: Array, tokens: Array, kind: str, before: bool) -> tuple[Array, Array]:
-    """(values, gradient of InfoNCE at the inputs of BatchNorm), [2n, K M] each, by autograd."""
+def eq1(z: torch.Tensor, tau: float = 0.5) -> torch.Tensor:
+    """nl Eq. 1 with epsilon = 1 of the outputs [2, n, o] as they are, not scaled to norm 1."""
+    positive = (z[0] - z[1]).square().sum(-1) / 2
+    apart = (z[0][:, None] - z[0]).square().sum(-1) / 2
+    others = torch.exp(-apart / tau) * (1 - torch.eye(len(apart), dtype=z.dtype))
+    near = torch.exp(-positive / tau)
+    return -tau * torch.log(near / (near + others.sum(-1))).sum()
+
+
+def _gradients(
+    W: Array, V: Array, tokens: Array, kind: str, before: bool, loss=ts.loss
+) -> tuple[Array, Array]:
+    """(values, gradient of `loss` at the inputs of BatchNorm), [2n, K M] each, by autograd."""
     n = tokens.shape[1]
     eye = torch.eye(W.shape[2], dtype=torch.float64)
     x = eye[torch.from_numpy(tokens)].flatten(0, 1)  # 2n K d
@@ -277,7 +317,7 @@ def _gradients(W: Array, V: Array, tokens: Array, kind: str, before: bool) -> tu
     f = ts.batch_norm(start.T, weights, kind).T
     hidden = f.relu() if before else f
     z = (hidden @ torch.from_numpy(V).T).unflatten(0, (2, n))
-    (found,) = torch.autograd.grad(ts.loss(z), start)
+    (found,) = torch.autograd.grad(loss(z), start)
     return f.detach().numpy(), found.numpy()
 
 
@@ -336,5 +376,34 @@ def num3(draws: int, seed: int) -> Iterator[Check]:
             {"another variant": typical(np.array(crossed))},
             draws=draws * len(kinds),
             part=f"four gradients, {place} the activation",
-            note=f"No two coincide: least relative gap {min(gaps):.1e}.",
+            note="Outputs of norm 1, as in the runs, though not in Eq. 1. No two coincide: least "
+            f"relative gap {min(gaps):.1e}.",
         )
+    yield _coincide(rng, draws)
+
+
+def _coincide(rng: np.random.Generator, draws: int) -> Check:
+    """Eq. 1 of raw outputs, BatchNorm after the activation: the mean's gradient is zero."""
+    pairs = (("vanilla", "variance"), ("mean", "neither"))
+    raw, scaled, across = [], [], []
+    for _ in range(draws):
+        W, V = rng.standard_normal((3, 2, 5)), 0.3 * rng.standard_normal((4, 6))
+        tokens = rng.integers(0, 5, (2, 12, 3))
+        for out, loss in ((raw, eq1), (scaled, ts.loss)):
+            g = {k: _gradients(W, V, tokens, k, False, loss)[1] for k in sum(pairs, ())}
+            out += [abs(g[a] - g[b]).max() / abs(g[a]).max() for a, b in pairs]
+            if loss is eq1:
+                across.append(abs(g["vanilla"] - g["mean"]).max() / abs(g["mean"]).max())
+    return Check(
+        "nl/num3",
+        worst(np.array(raw)),
+        1e-10,
+        {
+            "outputs of norm 1": typical(np.array(scaled)),
+            "with and without the deviation": typical(np.array(across)),
+        },
+        draws=2 * draws,
+        part="two pairs coincide under Eq. 1, after the activation",
+        note="Eq. 1 depends on differences of outputs only, so the switch of the mean does "
+        r"nothing: $\mu$'s columns of Table 1 can differ only through outputs of norm 1.",
+    )

@@ -288,7 +288,7 @@ def lem6(draws: int, seed: int) -> Iterator[Check]:
 # -------------------------------------------------------------------------------- Corollary 3
 
 
-def _normalised(pair: Pair) -> tuple[Pair, torch.Tensor]:
+def normalised(pair: Pair) -> tuple[Pair, torch.Tensor]:
     """The quantities of Corollary 3 in place of Theorem 5's, and sigma, from Lemma 5."""
     sigma = (pair.d + pair.scale[:, None] * pair.b**2).sqrt()
     return (
@@ -323,7 +323,7 @@ def cor3(draws: int, seed: int) -> Iterator[Check]:
         pair = pair_of(model, W, "relu")
         deviation = np.sqrt(np.diagonal(outputs(pair.law, W), axis1=1, axis2=2))
         law = _scaled(model, W, deviation)
-        bn, _ = _normalised(pair)
+        bn, _ = normalised(pair)
         V = outputs(law, W)
         values, vectors = np.linalg.eigh(V)
         s = vectors[..., -1]
@@ -382,119 +382,4 @@ def cor3(draws: int, seed: int) -> Iterator[Check]:
         draws=total,
         part="(3) not negative",
         relation=">=",
-    )
-
-
-def _alike(rng: np.random.Generator, draws: int, K: int) -> tuple[field_latent.Model, Array]:
-    """A model whose fields have one law and one filter."""
-    model, W = net_of(rng, draws, 2, K, 1)
-    same = field_latent.Model(
-        model.prior,
-        model.table[:, :, :1].expand_as(model.table),
-        model.values[:, :1].expand_as(model.values),
-    )
-    return same, np.repeat(W[:, :1], K, 1)
-
-
-def _stretched(model: field_latent.Model, factors: Array) -> field_latent.Model:
-    return model._replace(values=model.values * torch.from_numpy(factors)[:, :, None, None])
-
-
-def rem20(draws: int, seed: int) -> Iterator[Check]:
-    """Fields of one law at sizes 1, 1/3, 1/10: how fast their filters turn.
-
-    Controls: the same fields behind BatchNorm, which move alike.
-    """
-    check = partial(Check, "nl/rem20")
-    rng = ref.generator("rem20", seed)
-    model, W = _alike(rng, draws, 3)
-    factors = np.tile([1.0, 1 / 3, 0.1], (draws, 1))
-    pair = pair_of(_stretched(model, factors), W, "relu")
-    bn, _ = _normalised(pair)
-    speeds, weights, scales = {}, {}, {}
-    w = torch.from_numpy(W)[:, :, 0]
-    for name, quantities in (("plain", pair), ("BatchNorm", bn)):
-        top = two_layer.top_of_rank_one(quantities.d, quantities.b, quantities.scale)
-        delta = two_layer.modulation(top, quantities.b, quantities.scale)
-        move = two_layer.tangent(w, closed_form(quantities, top, delta, w))
-        speed = move.norm(dim=-1).numpy()
-        speeds[name] = speed[:, 1:] / speed[:, :-1]
-        weights[name] = (top.s[:, 1:] / top.s[:, :-1]).numpy() ** 2
-        scales[name] = (top.gaps[:, :-1] / top.gaps[:, 1:]).numpy()
-    for part, found, bound, note in (
-        ("the factor", scales, 1 - 1e-9, r"$1/(\lambda-d_k)$ of a smaller over a larger field."),
-        ("$s_k^2$", weights, 0.12, "Of a field over that of the next larger one."),
-    ):
-        yield check(
-            worst(found["plain"]),
-            bound,
-            {"with BatchNorm": float(np.min(found["BatchNorm"]))},
-            draws=draws,
-            part=part,
-            note=note,
-        )
-    yield check(
-        typical(speeds["plain"]),
-        0.3,
-        {"with BatchNorm": typical(speeds["BatchNorm"])},
-        draws=draws,
-        part="speed",
-        note=r"$\|\dot w_k\|$ with the projection over that of the next larger field, median. "
-        r"It is $s_k^2A_k$ that fades. $\delta_k$ (called $\beta_k$ here) has the factor too, but "
-        r"its sum outweighs it: for two such fields $\delta_k\Delta_k\Delta_k^\top$ are equal.",
-    )
-
-
-def rem21(draws: int, seed: int) -> Iterator[Check]:
-    """sigma_k^2 and d_k behind BatchNorm by enumeration; fields of random size.
-
-    Controls: terms dropped; no BatchNorm; sigma of another field.
-    """
-    check = partial(Check, "nl/rem21")
-    rng = ref.generator("rem21", seed)
-    draws = max(draws, 60)  # the last part compares medians
-    model, W = net_of(rng, draws, 2, 4, 1)
-    pair = pair_of(model, W, "relu")
-    bn, sigma = _normalised(pair)
-    variance = np.diagonal(outputs(pair.law, W), axis1=1, axis2=2)
-    yield check(
-        worst(relative(sigma**2, variance)),
-        1e-11,
-        {"d_k alone": middle(relative(pair.d, variance))},
-        draws=draws,
-        part="sigma^2",
-    )
-    ratio = pair.scale[:, None] * pair.b**2 / pair.d
-    direct = pair.d.numpy() / variance
-    yield check(
-        worst(relative(1 / (1 + ratio), direct)),
-        1e-8,
-        {"1 - for 1 / (1 +": middle(relative(1 - ratio, direct))},
-        draws=draws,
-        part="d_k behind BatchNorm",
-    )
-    factors = 10 ** rng.uniform(-1, 1, (draws, 4))
-    moved = pair_of(_stretched(model, factors), W, "relu")
-    after, own = _normalised(moved)
-    yield check(
-        worst(relative(after.d, bn.d)),
-        1e-10,
-        {"without BatchNorm": middle(relative(moved.d, pair.d))},
-        draws=draws,
-        part="size of the inputs",
-        note="Fields scaled by random factors between 1/10 and 10.",
-    )
-    spread = []
-    another = torch.from_numpy(np.roll(own, 1, -1))
-    wrong = moved._replace(d=moved.d / another**2, b=moved.b / another)
-    for q in (after, moved, wrong):
-        gaps = two_layer.top_of_rank_one(q.d, q.b, q.scale).gaps.numpy()
-        spread.append(np.log(gaps.max(-1) / gaps.min(-1)))
-    yield check(
-        float(np.median(spread[0]) / np.median(spread[1])),
-        0.5,
-        {"sigma of another field": float(np.median(spread[2]) / np.median(spread[1]))},
-        draws=draws,
-        part="more uniform",
-        note=r"Median log ratio of the largest $\lambda-d_k$ to the least, over the one without.",
     )

@@ -3,13 +3,15 @@
 One function a claim, named after it, `check(draws, seed)`, as in `acl_minmax`.
 """
 
-from .nl_two_batchnorm import cor3, def5, eq164, eq170, lem6, rem20, rem21
+from .nl_two_batchnorm import cor3, def5, eq164, eq170, lem6
 from .nl_two_chances import eq154, eq155, eq156, eq157, rem19
 from .nl_two_dynamics import lem4, rem14, rem15
+from .nl_two_favoured import rem18
 from .nl_two_latent import eq128, lem5
 from .nl_two_linear import eq163, rem16, thm4
 from .nl_two_modulation import eq147, eq148, eq150, eq151, fig7, thm6
-from .nl_two_top import eq134, eq139, eq143, rem17, rem18, thm5
+from .nl_two_sizes import rem20, rem21
+from .nl_two_top import eq134, eq139, eq143, rem17, thm5
 
 __all__ = [
     "cor3",

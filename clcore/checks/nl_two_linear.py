@@ -61,9 +61,10 @@ def _second(W: Array) -> Array:
 
 
 def thm4(draws: int, seed: int) -> Iterator[Check]:
-    """Gradients of linear filters, their rank, and paths of critical points, V fixed.
+    """Linear filters: velocities, their rank, and paths of critical points.
 
-    Controls: ReLU, the projection of Lemma 4, means without weights.
+    Printed: the flow of Lemma 4, unit filters, s the top eigenvector; corrected: without its
+    projection, V fixed. Controls: ReLU, means without weights, the chord between two filters.
     """
     check = partial(Check, "nl/thm4")
     rng = ref.generator("thm4", seed)
@@ -84,7 +85,9 @@ def thm4(draws: int, seed: int) -> Iterator[Check]:
         found["dynamics, relu"].append(relative(predicted, bent))
         found["rank"].append(_second(velocity))
         found["rank, relu"].append(_second(bent))
-        found["rank, P"].append(_second(project(W, velocity)))
+        on_spheres = _spherical(Cx, W)
+        found["dynamics, P"].append(relative(_unprojected(Cx, W), on_spheres))
+        found["rank, P"].append(_second(on_spheres))
         W2 = rng.standard_normal(W.shape)
         both = two_layer.common_direction(*tensors(Cx, s, W + W2)).numpy()
         other = two_layer.common_direction(*tensors(Cx, s, W2)).numpy()
@@ -107,13 +110,34 @@ def thm4(draws: int, seed: int) -> Iterator[Check]:
         found["value"].append(relative((u * b2).sum((1, 2)), value))
         found["value, halved"].append(relative((u * b2).sum((1, 2)) / 2, value))
     total = count * len(shapes)
+    crossed, turned, apart = _crossing(rng, count)
+    free = "for filters that are not normalised (Eq. 12 without $P_w^\\perp$)"
+    relu, rank = {"ReLU filters": typical(*found["dynamics, relu"])}, typical(*found["rank, relu"])
+    paths = {
+        "filters move to their plain mean": typical(*found["path, plain"]),
+        "distance of the filters at the start": typical(*found["start"]),
+    }
+    here = typical(*found["rank, P"])
+    yield check(
+        worst(*found["dynamics, P"]),
+        1e-10,
+        relu,
+        draws=total,
+        part="Eq. 14",
+        note="Against Lemma 4's flow, from which it is derived: unit filters, s the top "
+        r"eigenvector. There $\dot w_{km}=s_{km}P^\perp_{w_{km}}b_k$.",
+        counterexample=r"$K=M=1$, $C=\mathrm{diag}(2,1)$, $w=e_1$ rests on the sphere; "
+        r"$sb=2e_1$.",
+    )
     yield check(
         worst(*found["dynamics"]),
         1e-10,
-        {"ReLU filters": typical(*found["dynamics, relu"])},
+        relu,
         draws=total,
         part="Eq. 14",
-        note="As printed, without the projection of Lemma 4: the gradient, filters free.",
+        form="corrected",
+        correction=rf"$\dot w_{{km}}=s_{{km}}b_k$ {free}.",
+        note="Against complex-step gradients of the energy, V fixed.",
     )
     yield check(
         worst(*found["linear"]),
@@ -123,30 +147,47 @@ def thm4(draws: int, seed: int) -> Iterator[Check]:
         part="b_k linear in W",
     )
     yield check(
-        worst(*found["rank"]),
+        worst(*found["rank, P"]),
         1e-11,
-        {
-            "ReLU filters": typical(*found["rank, relu"]),
-            "with the projection of Lemma 4": typical(*found["rank, P"]),
-        },
+        {"ReLU filters": rank},
         draws=total,
         part="(1) co-linear",
-        note="Second singular value over the first. False of the flow of Lemma 4: on unit spheres "
-        "the velocities are the projections of one direction, and not parallel.",
+        note=f"Lemma 4's flow; second singular value over the first, {here:.2f} in the median: "
+        "projections of one direction at different points.",
+        counterexample=r"$K=1$, $C=\mathrm{diag}(2,1)$, $w_{11}=e_1$, $w_{12}$ at $45^\circ$: "
+        r"$\dot w_{11}$ is along $e_2$, $\dot w_{12}$ along $e_1-e_2$, neither zero.",
+    )
+    yield check(
+        worst(*found["rank"]),
+        1e-11,
+        {"ReLU filters": rank, "with the projection of Lemma 4": here},
+        draws=total,
+        part="(1) co-linear",
+        form="corrected",
+        correction=rf"The $\dot w_{{km}}$ are co-linear over $m$ {free}.",
+    )
+    yield check(
+        crossed,
+        1e-9,
+        {"the filter turns around": turned, "distance of the filters at the start": apart},
+        draws=count,
+        part="(2) a path",
+        note=r"Lemma 4's flow, filters $\pm$ the top eigenvector of a random $C$ in the plane. A "
+        r"path to equal filters crosses the circle of angle $\frac12$ around this critical point; "
+        "the least velocity on it, where s is the top eigenvector.",
+        counterexample=r"$C=\mathrm{diag}(2,1)$, filters $\pm e_1$: the top eigenvalue of "
+        r"$\mathbb C_\alpha[f_1]$ has an isolated maximum there.",
     )
     yield check(
         worst(*found["path"]),
         1e-9,
-        {
-            "filters move to their plain mean": typical(*found["path, plain"]),
-            "unit filters, Lemma 4": _opposite(),
-            "distance of the filters at the start": typical(*found["start"]),
-        },
+        paths | {"unit filters, Lemma 4": _opposite()},
         draws=total,
         part="(2) a path",
-        note="V fixed; the filters of a field go straight to their mean with weights $s_{km}$. "
-        r"With unit filters and the projection there is none: at $\pm e_1$, "
-        r"$C=\mathrm{diag}(2,1)$, the top eigenvalue has an isolated maximum; see the control.",
+        form="corrected",
+        correction=r"If $s_{km}\ne0$, a path of critical points leads to identical filters "
+        f"{free}.",
+        note="V fixed; the filters of a field go straight to their mean with weights $s_{km}$.",
     )
     yield check(
         worst(*found["value"]),
@@ -168,6 +209,52 @@ def _outputs(C: Array, W: Array) -> Array:
     return full @ C @ np.swapaxes(full, 1, 2)
 
 
+def _unprojected(C: Array, W: Array) -> Array:
+    """s_km b_k for s the top eigenvector of C_alpha[f_1]."""
+    draws, K, M, _ = W.shape
+    s = np.linalg.eigh(_outputs(C, W))[1][..., -1]
+    return s.reshape(draws, K, M, 1) * _force(C, s, W)[:, :, None]
+
+
+def _spherical(C: Array, W: Array) -> Array:
+    """Lemma 4's velocity of linear unit filters, S = s s^T at its optimum."""
+    return project(W, _unprojected(C, W))
+
+
+def _plane(angle: Array) -> Array:
+    """Unit filters of one field in the plane, [n, 1, M, 2], from their angles [n, M]."""
+    return np.stack([np.cos(angle), np.sin(angle)], -1)[:, None]
+
+
+def _crossing(rng: np.random.Generator, draws: int) -> tuple[float, float, float]:
+    """Two unit filters in the plane, at +- the top eigenvector of C, which is critical.
+
+    Lemma 4's largest velocity at any filter, over C's trace: the least on a circle of pairs around
+    that point, and the largest on the way in which the second filter turns around. Then how far
+    apart the filters are at the start.
+    """
+    top = rng.uniform(-np.pi, np.pi, draws)
+    axis = _plane(top[:, None])[:, 0, 0]
+    low = rng.uniform(0.1, 0.6, draws)[:, None, None]
+    C = (1 - low) * axis[:, :, None] * axis[:, None] + low * np.eye(2)
+    around = 2 * np.pi * np.arange(360) / 360
+    ring = 0.5 * np.stack([np.cos(around), np.sin(around)], -1)
+    turn = np.linspace(0, np.pi, 41)
+    least, most = [], []
+    for matrix, angle in zip(C, top, strict=True):
+        start = angle + np.array([0, np.pi])
+
+        def speed(move: Array, matrix: Array = matrix, start: Array = start) -> Array:
+            W = _plane(start + move)
+            found = _spherical(np.broadcast_to(matrix, (len(W), 2, 2)), W)
+            return np.abs(found).max((1, 2, 3)) / np.trace(matrix)
+
+        assert speed(np.zeros((1, 2))).max() < 1e-12
+        least.append(speed(ring).min())
+        most.append(speed(np.stack([0 * turn, turn], -1)).max())
+    return float(np.min(least)), float(np.median(most)), _spread(_plane(start[None])).max()
+
+
 def _opposite() -> float:
     """K = 1, C = diag(2, 1), unit filters e_1 and -e_1, s always the top eigenvector of V[f_1].
 
@@ -185,10 +272,10 @@ def _opposite() -> float:
 
 
 def eq163(draws: int, seed: int) -> Iterator[Check]:
-    """The path of the proof: two filters exchanged, then straight lines, V as it was.
+    """The path of the proof, V as it was: two filters exchanged, then a straight line.
 
-    Read under Assumption 2 (V has converged), and two paths for any V. Controls: other filters; the
-    exchange and plain means where V has not converged; starts that are not critical.
+    Corrected: both go to their mean with weights s_km. Controls: other filters; plain means; starts
+    that are not critical; the exchange.
     """
     check = partial(Check, "nl/eq163")
     rng = ref.generator("eq163", seed)
@@ -210,17 +297,21 @@ def eq163(draws: int, seed: int) -> Iterator[Check]:
         return np.abs(path).max((0, 2, 3))
 
     swapped = W[:, :, [1, 0, 2]]
-    flat, silent = _silent(rng, C, K, M)
+    broken = {
+        "plain mean of two filters": typical(chord(W, s, (W + swapped) / 2)),
+        "start that is not critical": typical(chord(free, s, free[:, :, [1, 0, 2]])),
+    }
     yield check(
-        worst(chord(silent, s, silent[:, :, [1, 0, 2]], flat)),
+        worst(chord(W, s, swapped)),
         1e-9,
-        {"V that has not converged": typical(chord(W, s, swapped))},
+        broken,
         draws=draws,
         part="the path",
-        note="Under Assumption 2 s is a top eigenvector at the critical point. Then all filters "
-        "are silent, and so are all combinations of them: the printed path holds, whatever s. For "
-        r"other V the exchange is no symmetry: it changes $\sum_ms_{km}w_{km}$ unless "
-        r"$s_{k1}=s_{k2}$.",
+        note=r"The exchange is no symmetry: it changes $\sum_ms_{km}w_{km}$. (Where V has "
+        "converged, with all $b_k=0$, every filter is silent, and so are all combinations: any "
+        "line is a path.)",
+        counterexample=r"$K=d=1$, $C=1$, $s=(4,3)/5$, $w=(3,-4)$: $b=0$; exchanged, "
+        r"$w=(-4,3)$: $b=-\frac75$.",
     )
     a, b = s[:, None, 0::M][:, 0], s[:, 1::M]
     both = (a[..., None] * W[:, :, 0] + b[..., None] * W[:, :, 1]) / (a + b)[..., None]
@@ -229,15 +320,12 @@ def eq163(draws: int, seed: int) -> Iterator[Check]:
     yield check(
         worst(chord(W, s, merged)),
         1e-9,
-        {
-            "the exchange": typical(chord(W, s, swapped)),
-            "plain mean of two filters": typical(chord(W, s, (W + swapped) / 2)),
-            "start that is not critical": typical(chord(free, s, free[:, :, [1, 0, 2]])),
-        },
+        broken | {"the exchange": typical(chord(W, s, swapped))},
         draws=draws,
-        part="a path for any V",
-        note=r"Both filters move to $(s_{k1}\mu_1+s_{k2}\mu_2)/(s_{k1}+s_{k2})$ (for "
-        r"$s_{k1}+s_{k2}\neq0$; else go straight to $W=0$): Theorem 4 (2) without Assumption 2.",
+        part="the path",
+        form="corrected",
+        correction=r"Both filters go straight to $(s_{k1}\mu_1+s_{k2}\mu_2)/(s_{k1}+s_{k2})$ (if "
+        r"$s_{k1}+s_{k2}=0$, all filters to $W=0$). For $s_{k1}=s_{k2}$ the print holds.",
     )
     equal = unit(np.repeat(rng.uniform(0.2, 1, (draws, K)), M, -1))
     even = _critical(rng, C, equal, K, M)
@@ -248,18 +336,6 @@ def eq163(draws: int, seed: int) -> Iterator[Check]:
         draws=draws,
         part="the path, equal top weights",
     )
-
-
-def _silent(rng: np.random.Generator, C: Array, K: int, M: int) -> tuple[Array, Array]:
-    """C made singular in every field, and filters in the null spaces of the fields."""
-    draws, size = C.shape[:2]
-    d = size // K
-    null = unit(rng.standard_normal((draws, K, d)))
-    P = np.zeros_like(C)
-    for k in range(K):
-        part = slice(k * d, (k + 1) * d)
-        P[:, part, part] = np.eye(d) - null[:, k, :, None] * null[:, k, None]
-    return P @ C @ P, rng.standard_normal((draws, K, M, 1)) * null[:, :, None]
 
 
 def rem16(draws: int, seed: int) -> Iterator[Check]:
@@ -274,7 +350,7 @@ def rem16(draws: int, seed: int) -> Iterator[Check]:
     found = {}
     for kind in ("linear", "relu"):
         W = torch.from_numpy(unit(rng.standard_normal((count, 2, 8, 3))))
-        first = None
+        first = on_spheres = None
         for _ in range(300):
             f = one_layer.covariance(world, two_layer.hidden(world.x, W, kind))
             V = two_layer.top_weights(f)[..., None, :]
@@ -282,9 +358,16 @@ def rem16(draws: int, seed: int) -> Iterator[Check]:
             first = _second(move.numpy()) if first is None else first
             # A field's own time: its largest velocity is 1/2.
             size = torch.linalg.vector_norm(move, dim=-1).amax(-1, keepdim=True)[..., None]
-            W = W + two_layer.tangent(W, move) / (2 * size)
+            move = two_layer.tangent(W, move)
+            on_spheres = _second(move.numpy()) if on_spheres is None else on_spheres
+            W = W + move / (2 * size)
             W = W / torch.linalg.vector_norm(W, dim=-1, keepdim=True)
-        found[kind] = first, _second(W.numpy())
+        found[kind] = first, _second(W.numpy()), on_spheres
+    notes = (
+        "Of filters that are not normalised. With the projection of Lemma 4 the velocities are "
+        f"not parallel: {typical(found['linear'][2]):.2f} in the median.",
+        "Unit filters, V always at its optimum, own pace for each field.",
+    )
     for i, (part, bound) in enumerate((("gradients", 1e-10), ("after training", 1e-6))):
         yield check(
             worst(found["linear"][i]),
@@ -292,6 +375,5 @@ def rem16(draws: int, seed: int) -> Iterator[Check]:
             {"ReLU": typical(found["relu"][i])},
             draws=count,
             part=part,
-            note="Eight filters a field: second singular value over the first."
-            + (" Unit filters, V always at its optimum, own pace for each field." if i else ""),
+            note=f"Eight filters a field: second singular value over the first. {notes[i]}",
         )

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from .. import field_latent, modulation, two_layer
+from .. import field_latent, two_layer
 from ..ledger import Check
 from . import reference as ref
-from .nl_two_latent import Law, enumerated, filters, middle, net_of, table_of
+from .nl_two_latent import Law, enumerated, middle, net_of, table_of
 from .reference import Array, relative, tensors, typical, worst
 
 
@@ -203,7 +203,7 @@ def thm5(draws: int, seed: int) -> Iterator[Check]:
         for name, strength in (("", delta), ("zero", 0 * delta), ("short", short)):
             ours = closed_form(pair, top, strength, w)
             found["free " + name].append(relative(ours, direct))
-            found["sphere " + name].append(relative(_tangent(w, ours), _tangent(w, direct)))
+            found["sphere " + name].append(relative(tangent(w, ours), tangent(w, direct)))
         found["free coupled"].append(relative(closed_form(pair, top, delta, w), coupled))
         b, scale = pair.b.numpy(), pair.scale.numpy()
         found["sign"].append(pull_of(s[..., -1], b, scale))
@@ -231,7 +231,7 @@ def thm5(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
-def _tangent(w: torch.Tensor, move: torch.Tensor | Array) -> torch.Tensor:
+def tangent(w: torch.Tensor, move: torch.Tensor | Array) -> torch.Tensor:
     move = torch.as_tensor(move)
     return move - (w * move).sum(-1, keepdim=True) * w
 
@@ -326,110 +326,3 @@ def rem17(draws: int, seed: int) -> Iterator[Check]:
         correction=r"$\delta_k=\frac1{Z^2(\lambda-d_k)}\Big(1-\frac{p_0p_1b_k^2}{\lambda-d_k}"
         r"\Big)$.",
     )
-
-
-def rem18(draws: int, seed: int) -> Iterator[Check]:
-    """Decoupling, the pull towards Delta_k, and how often it wins.
-
-    (c) in the model of Theorem 6 and in two coupled layers. Controls: Delta of another field
-    (twice); no modulation; fields without a common latent.
-    """
-    check = partial(Check, "nl/rem18")
-    rng = ref.generator("rem18", seed)
-    model, W = net_of(rng, draws, 2, 3, 1)
-    other = W.copy()
-    other[:, 1:] = filters(rng, model, 1)[:, 1:]
-    here, there = (pair_of(model, v, "relu") for v in (W, other))
-    top = two_layer.top_of_rank_one(there.d, there.b, there.scale)
-    delta = two_layer.modulation(top, there.b, there.scale)
-    direct = velocity(there.law, other, np.linalg.eigh(outputs(there.law, other))[1][..., -1])
-    w = torch.from_numpy(W)[:, :, 0]
-    mixed = closed_form(here, top, delta, w)  # A_1, Delta_1 as before the others moved
-    swapped = closed_form(here._replace(delta=here.delta.roll(1, 1)), top, delta, w)
-    yield check(
-        worst(relative(mixed[:, 0], direct[:, 0])),
-        1e-7,
-        {"Delta of another field": typical(relative(swapped[:, 0], direct[:, 0]))},
-        draws=draws,
-        part="(a) decoupled",
-        note="Other filters move: $A_k$ and $\\Delta_k$ stay, two scalars change.",
-    )
-    moved = torch.from_numpy(other)[:, :, 0]
-    push = _tangent(moved, torch.from_numpy(direct) - closed_form(there, top, 0 * delta, moved))
-
-    def gain(towards: torch.Tensor) -> float:
-        """The least growth of a squared cosine with these directions, through `push`."""
-        along = (towards * moved).sum(-1) / towards.norm(dim=-1) ** 2
-        return float(((towards * push).sum(-1) * along).min())
-
-    yield check(
-        gain(there.delta),
-        -1e-12,
-        {"towards Delta of another field": gain(there.delta.roll(1, 1))},
-        draws=draws,
-        part="(b) towards Delta_k",
-        relation=">=",
-        note="What the other fields add to the growth of the squared cosine with Delta_k: the "
-        "velocity of Lemma 4 less that of $s_k^2A_k$ alone.",
-    )
-    wins = {}
-    d, starts = 4, 3000
-    y = torch.from_numpy(rng.standard_normal((starts, d)))
-    for c in (0.0, 0.3, 0.6):
-        b = torch.full_like(y, 1.2)
-        b[:, 0] += c
-        found = modulation.winner(modulation.simulate(y, b, steps=250, pace=0.4))
-        share = np.array([float((found == i).double().mean()) for i in range(d)])
-        error = np.sqrt((share[0] + share[1:].max()) / starts)
-        wins[c] = (share[0] - share[1:].max()) / error
-    yield check(
-        min(wins[0.3], wins[0.6]),
-        4.0,
-        {"no modulation": wins[0.0]},
-        draws=2,
-        part="(c) wins more often",
-        relation=">=",
-        note="In standard errors, with the equal patterns of Theorem 6, from which the paper "
-        f"concludes it; {starts} random unit starts.",
-    )
-    yield check(
-        _lead(rng, starts // 2, 1.0),
-        4.0,
-        {"no common latent": _lead(rng, starts // 2, 0.0)},
-        draws=starts // 2,
-        part="(c) in two coupled layers",
-        relation=">=",
-        note="In standard errors: three ReLU fields of four equally frequent tokens, each token "
-        "an LME of $A_k$, the first with a frequency that depends on $z$, so "
-        r"$\Delta_k\propto u_1$; V always at its optimum. Filters that reach no token count for "
-        "none.",
-    )
-
-
-def _lead(rng: np.random.Generator, starts: int, lean: float) -> float:
-    """By how many standard errors filters of field 1 reach token 1 more often than another.
-
-    Three fields, each with one of four orthonormal tokens or nothing, all with chance 1/5; token 1
-    has (1 -+ lean)/5 given z. Lemma 4's flow on the spheres, S = s s^T, and a pace of its own for
-    each net, that falls to zero.
-    """
-    d, K, steps = 4, 3, 60
-    shift = lean * torch.eye(d + 1, dtype=torch.float64)[0]
-    shift = shift - shift.roll(-1)  # nothing, the last state, makes up for token 1
-    table = (torch.stack([1 - shift, 1 + shift]) / (d + 1))[:, None].expand(2, K, d + 1)
-    x = torch.eye(d + 1, d, dtype=torch.float64)[:, None].expand(d + 1, K, d)
-    model = field_latent.Model(torch.full((2,), 0.5, dtype=torch.float64), table, x.transpose(0, 1))
-    W = torch.from_numpy(rng.standard_normal((starts, K, 1, d)))
-    W = W / W.norm(dim=-1, keepdim=True)
-    for step in range(steps):
-        g = two_layer.gated(x, W)[..., 0, :].transpose(1, 2)  # [starts, K, d + 1, d]
-        s = two_layer.top_weights(field_latent.covariance(model, (g * W).sum(-1, keepdim=True)))
-        push = two_layer.push(s[:, :, None] * s[:, None], field_latent.covariance(model, g), W)
-        move = two_layer.tangent(W, push)
-        size = move.norm(dim=-1).amax((1, 2))[:, None, None, None].clamp(min=1e-12)
-        W = W + 0.3 * (1 - step / steps) * move / size
-        W = W / W.norm(dim=-1, keepdim=True)
-    ends = modulation.winner(W[:, 0, 0], 0.95)
-    share = np.array([float((ends == i).double().mean()) for i in range(d)])
-    best = share[1:].max()
-    return float((share[0] - best) / np.sqrt((share[0] + best) / starts))

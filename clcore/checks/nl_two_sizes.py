@@ -1,0 +1,208 @@
+"""Fields of different size: what slows the small ones, and what BatchNorm evens out (nl App. D).
+
+Closed forms of `clcore.two_layer` with their factors taken out one by one.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import torch
+
+from .. import field_latent, two_layer
+from ..ledger import Check
+from . import reference as ref
+from .nl_two_batchnorm import normalised
+from .nl_two_latent import middle, net_of
+from .nl_two_top import Pair, closed_form, outputs, pair_of, pull_of
+from .reference import Array, best, relative, typical, worst
+
+
+def _alike(rng: np.random.Generator, draws: int, K: int) -> tuple[field_latent.Model, Array]:
+    """A model whose fields have one law and one filter."""
+    model, W = net_of(rng, draws, 2, K, 1)
+    same = field_latent.Model(
+        model.prior,
+        model.table[:, :, :1].expand_as(model.table),
+        model.values[:, :1].expand_as(model.values),
+    )
+    return same, np.repeat(W[:, :1], K, 1)
+
+
+def _stretched(model: field_latent.Model, factors: Array) -> field_latent.Model:
+    return model._replace(values=model.values * torch.from_numpy(factors)[:, :, None, None])
+
+
+def _next(values: torch.Tensor | Array) -> Array:
+    """Of every field over the next larger one, [draws, K - 1]."""
+    values = np.asarray(values)
+    return values[:, 1:] / values[:, :-1]
+
+
+def speed(pair: Pair, gaps: torch.Tensor, w: torch.Tensor) -> Array:
+    """[draws, K]: |w_k'| of Theorem 5 on the sphere, with `gaps` for lambda - d_k."""
+    b = pair.b.numpy()
+    s = b / gaps.numpy()
+    s = s / np.linalg.norm(s, axis=-1, keepdims=True)
+    delta = torch.from_numpy(pull_of(s, b, pair.scale.numpy()))
+    top = two_layer.Top(gaps[:, 0], gaps, torch.from_numpy(s), gaps[:, 0])
+    move = two_layer.tangent(w, closed_form(pair, top, delta, w))
+    return move.norm(dim=-1).numpy()
+
+
+def rem20(draws: int, seed: int) -> Iterator[Check]:
+    """Fields of one law at sizes 1, 1/3, 1/10: how fast their filters turn, and why.
+
+    The factor 1/(lambda - d_k) is set to 1, or the fields to one size. Controls: the same fields
+    behind BatchNorm, which move alike; the factor left in, or out; one size.
+    """
+    check = partial(Check, "nl/rem20")
+    rng = ref.generator("rem20", seed)
+    draws = max(draws, 50)  # medians are compared
+    model, W = _alike(rng, draws, 3)
+    factors = np.tile([1.0, 1 / 3, 0.1], (draws, 1))
+    pair, even = (pair_of(m, W, "relu") for m in (_stretched(model, factors), model))
+    bn, _ = normalised(pair)
+    w = torch.from_numpy(W)[:, :, 0]
+    top, level = (two_layer.top_of_rank_one(q.d, q.b, q.scale) for q in (pair, bn))
+    one = torch.ones_like(top.gaps)
+    speeds = {
+        "plain": _next(speed(pair, top.gaps, w)),
+        "BatchNorm": _next(speed(bn, level.gaps, w)),
+        "no factor": _next(speed(pair, one, w)),
+        "one size": _next(speed(even, top.gaps, w)),
+    }
+    check = partial(check, draws=draws)
+    factor = _next(1 / top.gaps)
+    yield check(
+        worst(factor),
+        1 - 1e-9,
+        {"with BatchNorm": best(_next(1 / level.gaps))},
+        part="the factor",
+        note=r"$1/(\lambda-d_k)$ of a smaller over a larger field.",
+    )
+    plain = pair.b / pair.b.norm(dim=-1, keepdim=True)
+    weights, sizes = _next(top.s**2), _next(pair.b**2)
+    yield check(
+        worst(weights / sizes),
+        1 - 1e-9,
+        {
+            "without the factor": best(_next(plain**2) / sizes),
+            "factor upside down": best(1 / factor**2),
+        },
+        part="the factor in $s_k^2$",
+        note=r"$s_k^2$ of a field over that of the next larger one, over the same of $b_k^2$. "
+        f"$b_k^2$ alone falls to {worst(sizes):.2f} at most, $s_k^2$ to {worst(weights):.2f}.",
+    )
+    slow = typical(speeds["plain"])
+    yield check(
+        slow,
+        0.3,
+        {"with BatchNorm": typical(speeds["BatchNorm"])},
+        part="speed",
+        note=r"$\|\dot w_k\|$ with the projection over that of the next larger field, median.",
+    )
+    delta = _next(two_layer.modulation(top, pair.b, pair.scale))
+    shares = pair.b**2 / top.gaps
+    others = _next(shares.sum(-1, keepdim=True) - shares)
+    part = r"the factor in $\beta_k$ ($\delta_k$)"
+    yield check(
+        float(np.median(delta)),
+        1.0,
+        {"the sum over other fields alone": float(np.median(others))},
+        part=part,
+        note="The coefficient of a field over that of the next larger one, median. It should fade.",
+        counterexample=r"Two fields of one law at sizes $1$ and $t<1$: $\delta_2=t^{-2}\delta_1$, "
+        r"as $\delta_1\Delta_1\Delta_1^\top=\delta_2\Delta_2\Delta_2^\top$.",
+    )
+    yield check(
+        1 / float(np.median(delta)),
+        1.0,
+        {"the factor alone": 1 / float(np.median(factor))},
+        part=part,
+        form="corrected",
+        correction=r"$\delta_k$ is larger for small fields, mostly: it has the factor, and the sum "
+        "over the other fields outweighs it.",
+    )
+    bare, alone = speeds["no factor"], speeds["one size"]
+    yield check(
+        typical(bare),
+        0.3,
+        {"with the factor": slow},
+        part="the cause",
+        relation=">=",
+        note="Speeds with the factor set to 1: if the factor slowed the small fields, they should "
+        "not be slow.",
+        counterexample=r"Fields of one law at sizes $1,\frac13,\frac1{10}$: without the factor "
+        "they are as slow.",
+    )
+    yield check(
+        typical(bare),
+        0.3,
+        {"fields of one size, with the factor": typical(alone)},
+        part="the cause",
+        form="corrected",
+        correction=r"Small fields are slow through $b_k^2$ in $s_k^2$ and through $A_k$, which "
+        "goes with the square of their size; the factor adds to it beside the largest field.",
+        note="Speeds with the factor set to 1. With the factor, $b_k$ and $A_k$ of one size: the "
+        f"second field has {np.median(alone[:, 0]):.1g} of the speed of the first, the third "
+        f"{np.median(alone[:, 1]):.2f} of that of the second.",
+    )
+
+
+def rem21(draws: int, seed: int) -> Iterator[Check]:
+    """sigma_k^2 and d_k behind BatchNorm by enumeration; fields of random size.
+
+    Controls: terms dropped; no BatchNorm; sigma of another field.
+    """
+    check = partial(Check, "nl/rem21")
+    rng = ref.generator("rem21", seed)
+    draws = max(draws, 60)  # the last part compares medians
+    model, W = net_of(rng, draws, 2, 4, 1)
+    pair = pair_of(model, W, "relu")
+    bn, sigma = normalised(pair)
+    variance = np.diagonal(outputs(pair.law, W), axis1=1, axis2=2)
+    yield check(
+        worst(relative(sigma**2, variance)),
+        1e-11,
+        {"d_k alone": middle(relative(pair.d, variance))},
+        draws=draws,
+        part="sigma^2",
+    )
+    ratio = pair.scale[:, None] * pair.b**2 / pair.d
+    direct = pair.d.numpy() / variance
+    yield check(
+        worst(relative(1 / (1 + ratio), direct)),
+        1e-8,
+        {"1 - for 1 / (1 +": middle(relative(1 - ratio, direct))},
+        draws=draws,
+        part="d_k behind BatchNorm",
+    )
+    factors = 10 ** rng.uniform(-1, 1, (draws, 4))
+    moved = pair_of(_stretched(model, factors), W, "relu")
+    after, own = normalised(moved)
+    yield check(
+        worst(relative(after.d, bn.d)),
+        1e-10,
+        {"without BatchNorm": middle(relative(moved.d, pair.d))},
+        draws=draws,
+        part="size of the inputs",
+        note="Fields scaled by random factors between 1/10 and 10.",
+    )
+    spread = []
+    another = torch.from_numpy(np.roll(own, 1, -1))
+    wrong = moved._replace(d=moved.d / another**2, b=moved.b / another)
+    for q in (after, moved, wrong):
+        gaps = two_layer.top_of_rank_one(q.d, q.b, q.scale).gaps.numpy()
+        spread.append(np.log(gaps.max(-1) / gaps.min(-1)))
+    middle_ratio, high_ratio = np.exp(np.quantile(spread[0], [0.5, 0.9]))
+    yield check(
+        float(np.median(spread[0]) / np.median(spread[1])),
+        0.5,
+        {"sigma of another field": float(np.median(spread[2]) / np.median(spread[1]))},
+        draws=draws,
+        part="more uniform",
+        note=r"Median log ratio of the largest $\lambda-d_k$ to the least, over the one without. "
+        rf"Almost constant is too much: that ratio is {middle_ratio:.1f} in the median, and "
+        f"{high_ratio:.1f} or more in every tenth net.",
+    )
