@@ -84,6 +84,15 @@ def test_losses_can_be_chosen(monkeypatch):
         run_data(NAMES[2], monkeypatch, dataset="cifar10", losses="nce,beta")
 
 
+def test_a_hundred_epochs_on_a_cpu_are_for_two_losses(monkeypatch):
+    space = run_data(NAMES[2], monkeypatch, dataset="cifar10-jpeg", size="cpu-100")
+    assert list(space["arms"]) == ["nce", "exact"] and len(space["seeds"]) == 3
+    assert space["own"]["epochs"] == 100 and space["record"] == [0, 20, 40, 60, 80, 100]
+    short = run_data(NAMES[2], monkeypatch, dataset="cifar10-jpeg", size="cpu")
+    assert short["record"] == [0, 4, 12, 20] and len(short["arms"]) == 7
+    assert {**short["own"], "epochs": 100} == space["own"]
+
+
 @pytest.mark.parametrize("name", NAMES[::2])
 def test_fast_settings_are_those_of_the_runs(name, monkeypatch):
     assert "mixed" not in run_data(name, monkeypatch, dataset="cifar10")["own"]
