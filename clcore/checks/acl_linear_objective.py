@@ -95,7 +95,7 @@ def eq12(draws: int, seed: int) -> Iterator[Check]:
         + ", ".join(f"{name} {value:.0%}" for name, value in given.items())
         + f"; of plain outputs {lost(maximiser, np.asarray):.0%}.",
         counterexample=r"$L=1$, an $\ell_2$ layer above, $\alpha_{ij}=1$, $x=x'$: three points at "
-        r"$120^\circ$ on the unit circle, one axis stretched by 1.1. The maximiser of Eq. 12 maps "
+        r"$120^\circ$ on the unit circle, stretched by 1.1 along one. The maximiser of Eq. 12 maps "
         r"them to $\pm v$, energy of the normalised outputs 16; $W=I/\sqrt2$ has nearly 18.",
         **tag,
     )

@@ -144,7 +144,8 @@ def thm1_app(draws: int, seed: int) -> Iterator[Check]:
         EXACT,
         signs,
         part="reversible nets",
-        counterexample=r"$f=(wx)^2$, one unit, $w=x_1=1$, $x_2=0$: $\partial r/\partial w=2$, "
+        counterexample=r"$f=v(wx)^2$, one hidden unit, linear top $v=1$, $w=x_1=1$, $x_2=0$: "
+        r"$\partial r/\partial w=2$, "
         "Eq. 32 gives 4",
         note=f"with $Q_l=I$ at most {ref.worst(*printed[True]):.0e}, as in the main text; the "
         "proof and Eq. 31 use it, the title says reversible",

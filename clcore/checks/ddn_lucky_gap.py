@@ -21,8 +21,8 @@ COPIES = (2, 5, 10)
 
 COUNTEREXAMPLE = (
     r"Four leaf latents, 2400 equal units $f_k=z_\nu$ above each, $\rho=(1,1,-1,-0.9)$, $c=9$, "
-    r"$\sigma_w=1$, weights summed over a latent's units $(0.0007,0.0007,-40.3,42.4)$ (the largest "
-    r"that may be: $42.4$): $\tilde v_j^+=2.123$ meets the event and $\tilde v_j^-<0$, "
+    r"$\sigma_w=1$, weights summed over a latent's units $(0.0007,0.0007,-40.3051,42.4264)$ (the "
+    r"largest that may be: $42.42641$): $\tilde v_j^+=2.123$ meets the event and $\tilde v_j^-<0$, "
     r"$(v_j^+)^2-(v_j^-)^2=0.44$, right side $1.04$."
 )
 CORRECTION = (

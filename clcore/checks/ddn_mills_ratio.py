@@ -49,7 +49,7 @@ def eq120(draws: int, seed: int) -> Iterator[Check]:
         1e-10,
         bare,
         counterexample=r"$y=0$: the integral is $\sqrt{\pi/2}=1.253$, the last form with this $r$ "
-        r"$\sqrt{2\pi}(1-1.253)=-0.635$",
+        r"$\sqrt{2\pi}(1-1.253)=-0.635$; if $r=\Phi$ throughout, the left side is $\frac12$",
         note="The nearer of two readings, r the Mills ratio or the distribution function, as the "
         "next line of the paper calls it. Possibly a slip of the text copy.",
         **common,

@@ -96,8 +96,8 @@ def _rank(check: partial, rng: np.random.Generator, count: int) -> Iterator[Chec
             **{f"no biases, {name}": ref.best(gap) for name, gap in bare.items()},
         },
         form="corrected",
-        correction="of wide enough nets: with biases if samples are distinct; without, if no two "
-        "are parallel or opposite",
+        correction="of wide enough ReLU nets with random weights: with biases if samples are "
+        "distinct; without, if no two are parallel or opposite",
         note="two layers, as in Jacot et al.",
         **common,
     )

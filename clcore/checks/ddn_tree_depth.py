@@ -136,7 +136,8 @@ def _top(check: partial, rng: np.random.Generator, count: int) -> Iterator[Check
         {r"Theorem 6's o_mu": best(np.array(wrong))},
         draws=len(NETS) * nets,
         part=part,
-        counterexample=r"Nets at initialisation over complete trees of depth 3, "
+        counterexample=r"With $J_\mu$ left out (equal at all levels): nets at initialisation over "
+        "complete trees of depth 3, "
         r"$\rho\sim U[0.7,1]$; medians of $o_\mu\|\mathbf a_\mu\|^2$ at the root, its children and "
         f"theirs: {'; '.join(texts)}.",
         note=r"Largest rise from a level to the next, of $o_\mu\|\mathbf a_\mu\|^2$ with Eq. 179's "
@@ -156,9 +157,10 @@ def _top(check: partial, rng: np.random.Generator, count: int) -> Iterator[Check
         draws=len(equal[0]),
         part=part,
         form="corrected",
-        correction=r"At equal $\|\mathbf a_\mu\|$ only: $o_\mu=\rho_{0\mu}^2(1-\rho_0^2)$ does not "
-        r"rise from the root down. The operator has the size $o_\mu\|\mathbf a_\mu\|^2$, and "
-        r"$\|\mathbf a_\mu\|$ is often the smaller at the top.",
+        correction=r"At equal $\|\mathbf a_\mu\|$ and $\|J_\mu^\top J_\mu\|_F$: "
+        r"$o_\mu=\rho_{0\mu}^2(1-\rho_0^2)$ does not rise from the root down. The operator has the "
+        r"size $o_\mu\|\mathbf a_\mu\|^2\|J_\mu^\top J_\mu\|_F$, and $\|\mathbf a_\mu\|$ is often "
+        "the smaller at the top.",
         note=r"Largest rise, from the root down, of the covariance over $a_k^2$ at leaves of four "
         r"levels; the $o_\mu$ of Theorem 6 would be $0$ at the root.",
     )

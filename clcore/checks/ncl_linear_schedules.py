@@ -264,8 +264,9 @@ def thm2_mono(draws: int, seed: int) -> Iterator[Check]:
         part="lambda = c for one of them",
         relation=">=",
         form="corrected",
-        correction=r"Non-decreasing for $c_i\le\lambda_i$; increasing in each $\lambda_i$ where "
-        r"all $c_i<\lambda_i$.",
+        correction=r"The printed terms are non-decreasing for $c_i\le\lambda_i$, increasing in "
+        r"each $\lambda_i$ where all $c_i<\lambda_i$. With the product from $j+1$ they are "
+        r"non-decreasing; term $j$ does not contain $\lambda_j$.",
     )
 
     def shared(v: Array, t: int) -> Array:

@@ -253,6 +253,7 @@ def thm3_loss(draws: int, seed: int) -> Iterator[Check]:
         correction=r"$L=2-2\alpha^2\kappa\sum_i\big[(1+\Delta^o_{ii}-b^o_i)(1+\Delta^t_{ii}-b^t_i)"
         r"+\alpha^2\kappa\sum_{j\ne i}\Delta^o_{ij}\Delta^t_{ij}\big]$: a lost bracket. The factor "
         r"$-2\alpha^2\kappa$ multiplies the second sum as well, to $-2\alpha^4\kappa^2"
-        r"\sum_i\sum_{j\ne i}\Delta^o_{ij}\Delta^t_{ij}$, as the gradients below it have it. "
+        r"\sum_i\sum_{j\ne i}\Delta^o_{ij}\Delta^t_{ij}$, as the line above and the gradients "
+        "below have it. "
         "Possibly a slip of the text copy.",
     )

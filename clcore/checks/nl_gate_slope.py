@@ -81,8 +81,9 @@ def rem5(draws: int, seed: int) -> Iterator[Check]:
         control,
         note=r"Read as a multiple of $I$, or for the trace of $dA$, whichever is nearer. Both "
         "versions print it; the two terms that follow are right.",
-        counterexample=r"$\mathbb C_\alpha[h'(w^\top x)]$ is a number, $dA$ a matrix. $d=1$ too: "
-        r"$h'(u)=u$, $\alpha=1$, $x=\pm1,\pm2$, $w=1$: $dA=\frac92\,dw$, right $5\,dw$.",
+        counterexample=r"$\mathbb C_\alpha[h'(w^\top x)]$ is a number, $dA$ a matrix. For $d=1$ "
+        r"they agree in kind, not in value for smooth $h$: $h'(u)=u$, "
+        r"$\alpha=1$, $x=\pm1,\pm2$, $w=1$: $dA=\frac92\,dw$, right $5\,dw$.",
         **tag,
     )
     yield check(

@@ -222,7 +222,7 @@ def thm1(draws: int, seed: int) -> Iterator[Check]:
         r"$\|(A(v)-A(w_*))(v-w_*)\|$ as $O(\epsilon^2)$; where $A$ jumps it is of first order.",
         counterexample=r"ReLU, $h'(0)=0$, no augmentation; $x=(\pm1,0)$ with $\phi=(1,0)$, "
         r"$x=(0,\pm2)$ with $\phi=(0,1)$, a quarter each. $A(e_1)=\mathrm{diag}(\frac1{16},0)$: an "
-        r"LME, $\lambda_{\mathrm{gap}}=\frac1{16}$. For unit $v$ near $\pm e_1$ else $A(v)="
+        r"LME, $\lambda_{\mathrm{gap}}=\frac1{16}$. For every other unit $v$ near $\pm e_1$ $A(v)="
         r"\mathrm{diag}(\frac1{16},\frac14)$, so $\rho=0$, and the flow goes to $\pm e_2$. "
         r"With $\alpha=1$: leaky ReLU of slope $h'(0)=\frac1{10}$, $x=(1,0)$ and $(-10,0)$ of mass "
         r"$\frac1{10}$, $(0,\pm1)$ of mass $\frac4{10}$.",

@@ -116,7 +116,8 @@ def eq154(draws: int, seed: int) -> Iterator[Check]:
         draws=STARTS,
         part="the event",
         form="corrected",
-        correction=r"The flow without the projection has $\epsilon_l=\epsilon_l(Y_l)$, with "
+        correction=r"With $b_l=b+c$ and all other $b_{l'}=b$, the flow without the projection has "
+        r"$\epsilon_l=\epsilon_l(Y_l)$, with "
         r"$\epsilon_l(y)\to0$ as $y\to0$: $y+\epsilon_l(y)=b\big/\big((1+\frac{b+c}y)^{b/(b+c)}-1"
         r"\big)$. Eq. 154 holds with $\epsilon_l(y_l)$.",
         note=f"With the projection this function errs on {sphere['moving']:.1%} of the starts, the "

@@ -68,8 +68,8 @@ def rem18(draws: int, seed: int) -> Iterator[Check]:
 
 
 ALIKE = (
-    "$P[w_k\\to\\Delta_k]$ exceeds the chance of every other pattern of $A_k$ that is as strong "
-    "as it without modulation."
+    "If without modulation the patterns are orthonormal and alike ($A_k$ as in Theorem 6, one $g$ "
+    "for all), $P[w_k\\to\\Delta_k]$ exceeds the chance of every other."
 )
 
 

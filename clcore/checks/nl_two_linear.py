@@ -307,11 +307,13 @@ def eq163(draws: int, seed: int) -> Iterator[Check]:
         broken,
         draws=draws,
         part="the path",
-        note=r"The exchange is no symmetry: it changes $\sum_ms_{km}w_{km}$. (Where V has "
-        "converged, with all $b_k=0$, every filter is silent, and so are all combinations: any "
-        "line is a path.)",
-        counterexample=r"$K=d=1$, $C=1$, $s=(4,3)/5$, $w=(3,-4)$: $b=0$; exchanged, "
-        r"$w=(-4,3)$: $b=-\frac75$.",
+        note=r"V held fixed. The exchange is no symmetry: it changes $\sum_ms_{km}w_{km}$. (Where "
+        "V has converged, with all $b_k=0$, every filter is silent, and so are all "
+        "combinations: any line is a path.)",
+        counterexample=r"Under Lemma 4's flow, $K=1$, $C=\mathrm{diag}(2,1)$: filters $\pm e_1$ "
+        r"are critical with $s=(1,-1)/\sqrt2$, but $b=2\sqrt2\,e_1$, and half-way to the exchange "
+        r"both are 0. Not normalised, V fixed, $K=d=1$, $C=1$, $s=(4,3)/5$: at $w=(3,-4)$ $b=0$; "
+        r"exchanged, $w=(-4,3)$, $b=-\frac75$.",
     )
     a, b = s[:, None, 0::M][:, 0], s[:, 1::M]
     both = (a[..., None] * W[:, :, 0] + b[..., None] * W[:, :, 1]) / (a + b)[..., None]

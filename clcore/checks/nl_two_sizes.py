@@ -112,8 +112,9 @@ def rem20(draws: int, seed: int) -> Iterator[Check]:
         {"the sum over other fields alone": float(np.median(others))},
         part=part,
         note="The coefficient of a field over that of the next larger one, median. It should fade.",
-        counterexample=r"Two fields of one law at sizes $1$ and $t<1$: $\delta_2=t^{-2}\delta_1$, "
-        r"as $\delta_1\Delta_1\Delta_1^\top=\delta_2\Delta_2\Delta_2^\top$.",
+        counterexample=r"Two fields of one law and filter at sizes $1$ and $t<1$: "
+        r"$\delta_2=t^{-2}\delta_1$, as "
+        r"$\delta_1\Delta_1\Delta_1^\top=\delta_2\Delta_2\Delta_2^\top$.",
     )
     yield check(
         1 / float(np.median(delta)),
@@ -121,8 +122,8 @@ def rem20(draws: int, seed: int) -> Iterator[Check]:
         {"the factor alone": 1 / float(np.median(factor))},
         part=part,
         form="corrected",
-        correction=r"$\delta_k$ is larger for small fields, mostly: it has the factor, and the sum "
-        "over the other fields outweighs it.",
+        correction=r"$\delta_k$ is larger for small fields, mostly: it has the smaller factor, "
+        "but the sum over the other fields outweighs it.",
     )
     bare, alone = speeds["no factor"], speeds["one size"]
     yield check(
@@ -134,7 +135,7 @@ def rem20(draws: int, seed: int) -> Iterator[Check]:
         note="Speeds with the factor set to 1: if the factor slowed the small fields, they should "
         "not be slow.",
         counterexample=r"Fields of one law at sizes $1,\frac13,\frac1{10}$: without the factor "
-        "they are as slow.",
+        "they are slow, too.",
     )
     yield check(
         typical(bare),
