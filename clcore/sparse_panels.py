@@ -21,7 +21,7 @@ FEW, MANY = 3, 5
 
 
 def _set(model: str, seeds: int = MANY, prs: Sequence[float] = PRS, **settings: Any) -> dict:
-    chosen = {"model": model, "seeds": seeds, "prs": tuple(prs), "protocol": "paper"}
+    chosen = {"model": model, "seeds": seeds, "prs": tuple(prs), "protocol": "paper", "pace": 1}
     return chosen | {"settings": settings}
 
 
@@ -169,6 +169,48 @@ PANELS |= {
 }
 """The program with its noise turned off."""
 
+PACE = 5
+"""How much faster than the program's scripts "-script" panels go: its rate 0.005 times 5, for a
+fifth of its epochs."""
+
+
+def _script(model: str, seeds: int = MANY, prs: Sequence[float] = PRS, **settings: Any) -> dict:
+    quick = {"lr": PACE * st.PROTOCOLS["released"]["lr"]} | settings
+    return _set(model, seeds, prs, **quick) | {"protocol": "released", "pace": PACE}
+
+
+PANELS |= {
+    "cl-basic-script": _script("CL-basic", mask="dependent"),
+    "cl-linear-script": _script("CL-linear", mask="dependent"),
+    "simclr-script": _script("Simplified-SimCLR", mask="dependent"),
+    "one-hot-cl-script": _script("CL-basic", prs=(0.1,), mask="dependent", latent="one-hot"),
+    "one-hot-ncl-script": _script("NCL-srelu", prs=(0.1,), latent="one-hot"),
+    "ncl-basic-script": _script("NCL-srelu"),
+    "ncl-linear-script": _script("NCL-linear"),
+    "ncl-basic-2l-script": _script("NCL-basic-2L"),
+    "ncl-basic-2l-script-plain": _script("NCL-srelu-2L"),
+    "simsiam-script": _script("Simplified-SimSiam"),
+}
+PANELS |= {
+    f"{name}-script-keep-{keep:g}": PANELS[f"{name}-script"]
+    | {"seeds": FEW, "settings": PANELS[f"{name}-script"]["settings"] | {"keep": keep}}
+    for name in ("simsiam", "ncl-basic-2l")
+    for keep in (0.1, 0.25, 0.75)
+}
+PANELS["cl-basic-script-slow"] = (
+    _set("CL-basic", FEW, (0.1,), mask="dependent") | {"protocol": "released"}
+)
+"""What the program's own entry points train, defaults included.
+
+Those of contrastive nets have the dependent masks of ncl Eq. 2 whatever keeping probability is
+given, those of non-contrastive ones and SimSiam independent masks. The net without a predictor
+("ncl-basic-script") takes the option of BatchNorm and does not read it; the two-layer net reads it,
+and "-plain" is without. "-keep-*": the other probabilities of its default list. No entry point
+builds NCL-linear, nor a command of its scripts SimCLR with a predictor, SimSiam or two layers; what
+stands here for those has the defaults. "-slow": at the program's own rate, for all its epochs; the
+other panels go PACE times as fast for as much shorter, and count epochs times rate as it does.
+"""
+
 _LANDSCAPE = ("cl-", "ncl-", "one-hot-", "srelu-")
 """Panels that 6-landscape trains (Table 2, Figs. 1, 2, 8-10); all others are 6-dynamics'."""
 
@@ -237,21 +279,25 @@ def runs(
     **changes: Any,
 ) -> pd.DataFrame:
     """Train a panel: one row a run and recorded epoch, with COLUMNS; epoch 0 is untrained. Runs
-    whose data follow the same law (`_law`) are trained once and stand there for each Pr(sparse)."""
+    whose data follow the same law (`_law`) are trained once and stand there for each Pr(sparse).
+
+    A panel with a pace (`PACE`) is trained for epochs / pace, and recorded at so many times that.
+    """
     configs = configurations(panel, seeds, prs, **changes)
+    pace = _panel(panel)["pace"]
     laws = [_law(c) for c in configs]
     distinct = list(dict.fromkeys(laws))
     found = st.run(
         [configs[laws.index(law)] for law in distinct],
-        epochs,
-        record,
+        max(epochs // pace, 1),
+        [epoch // pace for epoch in record if epoch % pace == 0],
         device,
         chunk=chunk or CHUNK[configs[0]["loss_kind"]],
         checkpoint=checkpoint,
         stop_after=stop_after,
         progress=progress,
     )
-    of_law = dict(list(found.table.groupby("run")))
+    of_law = dict(list(found.table.assign(epoch=found.table.epoch * pace).groupby("run")))
     rows = [
         of_law[distinct.index(law)].assign(pr=c["pr"]) for law, c in zip(laws, configs, strict=True)
     ]
@@ -337,7 +383,7 @@ def seconds(panel: str, epochs: int = st.EPOCHS) -> float:
     configs = configurations(panel)
     first = configs[0]
     each = MS[first["loss_kind"]] * first["layers"] * st.steps(first, epochs) / 1e3
-    return each * len({_law(c) for c in configs})
+    return each * len({_law(c) for c in configs}) / _panel(panel)["pace"]
 
 
 def cost(epochs: int = st.EPOCHS) -> pd.DataFrame:

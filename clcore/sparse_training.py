@@ -59,6 +59,7 @@ MODELS: dict[str, dict] = {
     "NCL-srelu": _BASE | {"bn": False},
     "NCL-basic": _BASE,
     "NCL-basic-2L": _BASE | {"layers": 2},
+    "NCL-srelu-2L": _BASE | {"bn": False, "layers": 2},
     "NCL-pred": _BASE | {"head": True},
     "NCL-srelu-pred": _BASE | {"bn": False, "head": True},
     "CL-linear": _BASE | {"loss": "contrastive", "bn": False, "relu": False},

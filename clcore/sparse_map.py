@@ -1,0 +1,105 @@
+"""CL-basic over what ncl leaves open or prints twice: temperature, noise, masks.
+
+The temperature is not printed (the program's is 0.05), the noise is printed twice (Sec. 4.1 and
+4.2), and of masks Eq. 2 and 3 name two kinds, with a keeping probability that changes between
+captions. All else is as printed (`sparse_training`, protocol "paper"). A cell of the map is one
+setting of each; its rate is the printed one, or the printed one times temperature / 0.05, so that
+the gradient keeps the size that it has at the program's temperature.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from . import sparse_training as st
+from .sparse_coding import noise_std
+
+TEMPERATURES = (0.05, 0.1, 0.2, 0.5, 1.0)
+SIGMAS = (
+    0.0,
+    0.05,
+    round(noise_std(10, "released"), 3),
+    round(noise_std(10, "std"), 4),
+    round(noise_std(10, "variance"), 2),
+)
+"""None; a fifth of the printed; the program's; log d / d as a standard deviation and as a variance
+(d = 10)."""
+
+MASKS: dict[str, dict] = {
+    "keep 0.5": {"keep": 0.5},
+    "keep 0.1": {"keep": 0.1},
+    "Eq. 2": {"mask": "dependent"},
+}
+"""Eq. 3 keeping a half (Sec. 4.2), keeping a tenth (Table 1), and Eq. 2 (the program's scripts)."""
+
+RATES = ("printed", "scaled")
+EPOCHS = (0, 500, 1000, 2000, 4000, 8000)
+KEY = ["model", "temperature", "rate", "sigma", "masks", "pr", "seed"]
+COLUMNS = (*KEY, "epoch", "loss", "minimum", "median", "maximum", "rank", "diverged")
+
+CHUNK = 15
+
+
+def rate(temperature: float, kind: str) -> float:
+    """The learning rate of a cell. Errors: a kind that is not one of RATES."""
+    if kind not in RATES:
+        raise ValueError(f"rate: expected one of {', '.join(RATES)}, got {kind!r}")
+    printed = st.PROTOCOLS["paper"]["lr"]
+    return printed * (temperature / st.TEMPERATURE if kind == "scaled" else 1)
+
+
+def cells(
+    temperatures: Sequence[float] = TEMPERATURES,
+    sigmas: Sequence[float] = SIGMAS,
+    masks: Sequence[str] = tuple(MASKS),
+    rates: Sequence[str] = RATES,
+) -> Iterator[tuple[float, str, float, str]]:
+    """(temperature, rate, sigma, masks); at the program's temperature both rates are one, called
+    "printed". Errors: masks that are not in MASKS."""
+    for name in masks:
+        if name not in MASKS:
+            raise ValueError(f"masks: expected one of {', '.join(MASKS)}, got {name!r}")
+    for temperature in temperatures:
+        for kind in rates:
+            if kind != "printed" and temperature == st.TEMPERATURE and "printed" in rates:
+                continue
+            for sigma in sigmas:
+                for name in masks:
+                    yield temperature, kind, sigma, name
+
+
+def runs(
+    seeds: Sequence[int],
+    prs: Sequence[float] = (0.1,),
+    chosen: Sequence[tuple[float, str, float, str]] | None = None,
+    epochs: int = st.EPOCHS,
+    record: Sequence[int] = EPOCHS,
+    model: str = "CL-basic",
+    device: torch.device | str = "cpu",
+    checkpoint: Path | None = None,
+    progress: bool = True,
+    **changes: int,
+) -> pd.DataFrame:
+    """Train cells of the map (all of them, if none are chosen): one row a run and recorded epoch.
+
+    changes: sizes of `sparse_training.configuration`. checkpoint: a file, with which an interrupted
+    map goes on. Errors: those of `cells` and `configuration`.
+    """
+    chosen = list(cells() if chosen is None else chosen)
+    plan = [(*cell, pr, seed) for cell in chosen for pr in prs for seed in seeds]
+    configs = [
+        st.configuration(
+            seed, model, pr, lr=rate(temperature, kind), temperature=temperature, noise=sigma,
+            **MASKS[name], **changes,
+        )
+        for temperature, kind, sigma, name, pr, seed in plan
+    ]  # fmt: skip
+    table = st.run(
+        configs, epochs, record, device, chunk=CHUNK, checkpoint=checkpoint, progress=progress
+    ).table
+    names = ["temperature", "rate", "sigma", "masks", "pr", "seed"]
+    key = pd.DataFrame(plan, columns=names).assign(model=model)
+    table = table.drop(columns=[n for n in KEY if n in table]).join(key, on="run")
+    return table[list(COLUMNS)]
