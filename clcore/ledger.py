@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from . import paths
+from . import findings, paths
 from .tex import typeset
 
 PAPERS = ("acl", "ddn", "nl", "ncl")
@@ -24,12 +24,16 @@ VERDICTS = (
     "corrected",
     "refuted",
     "reproduced",
+    "depends",
     "differs",
     "partial",
     "blocked",
     "todo",
 )
 EVIDENCE = ("exact", "protocol", "partial")
+FORMS = ("printed", "corrected", "open")
+TYPESET = "as typeset"
+"""How the control of a misprint begins: the letters on the page, taken as they are."""
 RECORDS_MIME = "application/vnd.clcore.records+json"
 
 
@@ -102,6 +106,8 @@ class Check:
     note: str = ""
     counterexample: str = ""
     correction: str = ""
+    misprint: str = ""
+    setting: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ def judge(check: Check) -> bool:
     name = f"{check.claim} {check.part!r}" if check.part else check.claim
     for value, allowed, what in (
         (check.relation, ("<=", ">="), "relation"),
-        (check.form, ("printed", "corrected"), "form"),
+        (check.form, FORMS, "form"),
         (check.evidence, EVIDENCE, "evidence"),
     ):
         if value not in allowed:
@@ -149,6 +155,23 @@ def judge(check: Check) -> bool:
                 "that breaks the statement, or a sharper measurement"
             )
     passed = _satisfies(check.measured, check.relation, check.bound)
+    if (check.form == "open") is not bool(check.setting):
+        raise LedgerError(
+            f"{name}: form='open' and `setting` go together: what the print leaves open, and the "
+            "value it is measured at, such as 'temperature 0.2'"
+        )
+    if check.form == "open" and check.evidence == "exact":
+        raise LedgerError(
+            f"{name}: a setting is left open by a protocol; expected evidence 'protocol' or "
+            "'partial', got 'exact'"
+        )
+    if check.misprint and (
+        check.form != "printed" or not any(c.startswith(TYPESET) for c in check.control)
+    ):
+        raise LedgerError(
+            f"{name}: a misprint is measured by the printed form in its one possible meaning, with "
+            f"a control {TYPESET!r} that takes the letters as they are and fails"
+        )
     if check.form == "corrected" and not check.correction:
         raise LedgerError(f"{name}: a corrected form needs `correction`, the statement that holds")
     if (
@@ -180,17 +203,22 @@ def agreement(
 # ----------------------------------------------------------------------------------- the verdict
 
 # From the verdict that a reader must hear of first to the one that says least.
-_ORDER = ("refuted", "differs", "corrected", "blocked", "partial", "reproduced", "holds")
+_ORDER = ("refuted", "differs", "depends", "corrected", "blocked", "partial")
+_ORDER = (*_ORDER, "reproduced", "holds")
 
 
 def _part_verdict(records: list[dict]) -> str:
-    printed = [r for r in records if r["form"] == "printed"]
-    corrected = [r for r in records if r["form"] == "corrected"]
+    printed, corrected, left_open = (
+        [r for r in records if r["form"] == form] for form in ("printed", "corrected", "open")
+    )
     if not printed:
         raise LedgerError(
-            f"{records[0]['claim']} {records[0]['part']!r}: a correction was recorded, but the "
-            "printed form never was; check it too"
+            f"{records[0]['claim']} {records[0]['part']!r}: a correction or an open setting was "
+            "recorded, but the printed form never was; check it too"
         )
+    # A setting of ours decides: what we took first for the print says no more than the others do.
+    if left_open and len({r["passed"] for r in printed + left_open}) > 1:
+        return "depends"
     if all(r["passed"] for r in printed):
         if corrected:
             raise LedgerError(
@@ -213,7 +241,7 @@ def verdict(records: list[dict]) -> str:
     """The verdict on one claim from all its records (dicts of Record, or {'blocked': reason}).
 
     Each part is judged by itself; the claim gets the part's verdict that a reader must hear first:
-    refuted, differs, corrected, blocked, partial, reproduced, holds. No records: todo.
+    refuted, differs, depends, corrected, blocked, partial, reproduced, holds. No records: todo.
     """
     if not records:
         return "todo"
@@ -257,13 +285,15 @@ class Ledger:
         claim: its id, such as "acl/thm1" (or a whole Check). measured: the worst value over the
         draws. bound, relation: it passes when `measured relation bound` ("<=", or ">=").
         control: {what was broken: the same measurement on the broken version}; each must fail.
-        draws: how many random inputs. part: which part of a statement of several. form: "printed",
-        or "corrected" together with correction=... evidence: "exact" (a statement), "protocol" (a
-        number at the paper's own protocol) or "partial" (smaller than that). counterexample: needed
-        where the printed form fails.
+        draws: how many random inputs. part: which part of a statement of several. form: "printed";
+        "corrected" together with correction=...; "open" together with setting=..., a value of
+        something that the print leaves open. evidence: "exact" (a statement), "protocol" (a number
+        at the paper's own protocol) or "partial" (smaller than that). counterexample: needed where
+        the printed form fails. misprint: a slip that leaves one possible meaning, which is then
+        what the printed form measures; its control "as typeset" takes the letters as they are.
 
         Raises LedgerError for an unknown id, a missing or passing control, and a second record of
-        the same claim, part and form.
+        the same claim, part, form and setting.
         """
         record = self._accept(claim, measured, bound, control, more)
         self._display([record])
@@ -298,7 +328,7 @@ class Ledger:
             if isinstance(claim, Check)
             else Check(claim, float(measured), float(bound), dict(control or {}), **more)
         )
-        self._once(check.claim, check.part, check.form)
+        self._once(check.claim, check.part, check.form, check.setting)
         passed = judge(check)
         now = time.perf_counter()
         fields = asdict(check) | {
@@ -314,10 +344,13 @@ class Ledger:
         self.records.append(asdict(record))
         return record
 
-    def _once(self, claim_id: str, part: str, form: str) -> None:
+    def _once(self, claim_id: str, part: str, form: str, setting: str = "") -> None:
+        key = (part, form, setting)
         for r in self.records:
             if r["claim"] == claim_id and (
-                "blocked" in r or form == "blocked" or (r["part"], r["form"]) == (part, form)
+                "blocked" in r
+                or form == "blocked"
+                or (r["part"], r["form"], r.get("setting", "")) == key
             ):
                 raise LedgerError(
                     f"{claim_id} {part!r} ({form}) is recorded already in {self.chapter}; give "
@@ -347,6 +380,8 @@ def outcome(record: dict) -> str:
     if "blocked" in record:
         return "blocked"
     word = "passes" if record["passed"] else "fails"
+    if record["form"] == "open":
+        return f"{word} with {record['setting']}"
     return f"corrected form {word}" if record["form"] == "corrected" else word
 
 
@@ -380,7 +415,8 @@ def _html(rows: list[dict]) -> str:
                 f"{typeset(r['blocked'])}</td></tr>"
             )
             continue
-        what = " · ".join(typeset(x) for x in (r["part"], r["note"]) if x)
+        slip = f"Misprint: {r['misprint']}" if r.get("misprint") else ""
+        what = " · ".join(typeset(x) for x in (r["part"], slip, r["note"]) if x)
         mark = "pass" if r["passed"] else "fail"
         control = "<br>".join(f"{typeset(k)}: {number(v)}" for k, v in r["control"].items())
         body.append(
@@ -406,10 +442,13 @@ def _html(rows: list[dict]) -> str:
 def rows(results: Iterable[dict]) -> Iterator[dict]:
     """Every claim with its verdict, from the results of chapters (see `clcore.results`).
 
-    Yields dicts with the claim's own fields and: notebook, verdict, measured, bound, relation,
-    control, draws, seconds, profile, device, anchor, checks. The single values are those of the
-    check that decides the verdict.
+    Yields dicts with the claim's own fields and: notebook, verdict, grade, root, added, open,
+    misprints, measured, bound, relation, control, draws, seconds, profile, device, anchor, checks.
+    The single values are those of the check that decides the verdict; added, grade, root and open
+    are those of `clcore.findings`, grade and root only of rows that are corrected or refuted, or
+    that hold but for a misprint.
     """
+    known = findings.known()
     found: dict[str, list[tuple[dict, dict]]] = {}
     for result in results:
         for record in result["records"]:
@@ -419,6 +458,7 @@ def rows(results: Iterable[dict]) -> Iterator[dict]:
         records = [record for record, _ in here]
         out = {k: row[k] for k in ("id", "paper", "where", "kind", "statement", "conditions")}
         out |= {"chapter": row["chapter"], "needs": row["needs"], "verdict": verdict(records)}
+        out |= _editorial(out["verdict"], records, known[claim_id])
         deciding = _deciding(records)
         result = here[0][1] if here else {}
         page = f"chapters/{result['chapter']}.html" if here else None
@@ -434,6 +474,19 @@ def rows(results: Iterable[dict]) -> Iterator[dict]:
             "checks": [r for r in records if "blocked" not in r],
         }
         yield out
+
+
+def _editorial(found: str, records: list[dict], finding: dict) -> dict:
+    """What a finding adds to a verdict: how grave it is, whose error it is, what we added."""
+    slips = [{"part": r["part"], "misprint": r["misprint"]} for r in records if r.get("misprint")]
+    false = found in ("corrected", "refuted")
+    return {
+        "added": finding["added"],
+        "grade": finding.get("grade") if false else "misprint" if slips else None,
+        "root": finding.get("root") if false else finding["id"] if slips else None,
+        "open": finding.get("open", "") if found in ("depends", "differs") else "",
+        "misprints": slips,
+    }
 
 
 def _deciding(records: list[dict]) -> dict | None:

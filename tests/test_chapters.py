@@ -9,9 +9,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import yaml
 
-from clcore import build, keys, ledger, parameters, paths
+from clcore import build, findings, keys, ledger, parameters, paths
 
 SITE = os.environ.get("CLCORE_SITE")
 NOTEBOOKS = [paths.root() / "chapters" / f"{name}.ipynb" for name in build.chapters()]
@@ -51,12 +50,12 @@ def test_committed_notebooks_are_clean(path):
 
 def known() -> dict[str, str]:
     """The register of verdicts; a claim that is not in it is still to be checked."""
-    return yaml.safe_load((paths.root() / "data" / "verdicts.yaml").read_text())
+    return findings.verdicts()
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_verdicts_are_those_of_the_register(path, rows):
-    """data/verdicts.yaml says what is known; a verdict that changes must change there too."""
+    """data/findings says what is known; a verdict that changes must change there too."""
     register, own = known(), keys.claimed(path)
     found = {i: rows[i]["verdict"] for i in own}
     assert found == {i: register.get(i, "todo") for i in own}

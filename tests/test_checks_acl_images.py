@@ -3,11 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from chapter_checks import run_check
 from scipy import stats
 
-from clcore import ledger, paths, probes
+from clcore import findings, ledger, paths, probes
 from clcore.checks import acl_image_filters as filters
 from clcore.checks import acl_images as images
 
@@ -99,7 +98,7 @@ def parts(table):
 
 
 def register():
-    return yaml.safe_load((paths.root() / "data" / "verdicts.yaml").read_text())
+    return findings.verdicts()
 
 
 def test_runs_as_the_paper_says():

@@ -4,12 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import yaml
 from chapter_checks import claims_of
 from scipy import stats
 
 from clcore import augmentations as aug
-from clcore import image_sets, ledger, paths, random, residue_share
+from clcore import findings, image_sets, ledger, paths, random, residue_share
 from clcore.checks import ddn_images as checks
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -84,7 +83,7 @@ def test_verdicts(shares):
     assert records[("ddn/rem13", "direct test: how it is measured", "printed")].passed
     assert {r.evidence for r in records.values() if LABEL in r.part} == {"partial"}
     book.blocked("ddn/num3", "ImageNet")
-    register = yaml.safe_load((paths.root() / "data" / "verdicts.yaml").read_text())
+    register = findings.verdicts()
     for claim in claims_of("ddn", "images"):
         mine = [r for r in book.records if r["claim"] == claim]
         assert ledger.verdict(mine) == register[claim], claim

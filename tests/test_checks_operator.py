@@ -4,11 +4,10 @@ from itertools import product
 
 import pytest
 import torch
-import yaml
 from chapter_checks import run_check
 
 from clcore import covariance_operator as co
-from clcore import dual_losses, ledger, paths
+from clcore import dual_losses, findings, ledger
 from clcore.checks import ddn_operator
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -39,7 +38,7 @@ def test_residue_of_trained_nets_is_measured_not_claimed():
     assert least > 1e-3 and share < 1
     book = ledger.Ledger("any")
     book.run([lambda draws, seed: records], 6, 11)
-    register = yaml.safe_load((paths.root() / "data" / "verdicts.yaml").read_text())
+    register = findings.verdicts()
     assert ledger.verdict(book.records) == register["ddn/rem15"]
     assert size < 1 < plain  # it shrinks, and outgrows the operator, which shrinks faster
 

@@ -2,10 +2,9 @@
 
 import pandas as pd
 import pytest
-import yaml
 from chapter_checks import claims_of
 
-from clcore import ledger, paths, tree_contrast
+from clcore import findings, ledger, paths, tree_contrast
 from clcore.checks import ddn_lucky, ddn_tree
 from clcore.checks import ddn_tables as tables
 
@@ -34,7 +33,7 @@ def test_verdicts_from_the_recorded_runs(unrelated):
     book = ledger.Ledger("any")
     book.run(tables.beside(recorded("tables-paper"), recorded("tables-released"), unrelated), 1, 0)
     book.run(tables.figures(recorded("operators"), unrelated), 1, 0)
-    register = yaml.safe_load((paths.root() / "data" / "verdicts.yaml").read_text())
+    register = findings.verdicts()
     for claim in ("tab4", "tab6", "rem11", "rem12", "fig13", "fig14"):
         mine = [r for r in book.records if r["claim"] == f"ddn/{claim}"]
         assert ledger.verdict(mine) == register[f"ddn/{claim}"], claim

@@ -17,6 +17,10 @@ def record(**fields):
     return base | fields
 
 
+def left_open(setting, passed):
+    return record(form="open", evidence="protocol", setting=setting, passed=passed)
+
+
 def test_all_claims_are_here_and_numbered_once():
     claims = ledger.claims()
     counts = {p: sum(r["paper"] == p for r in claims.values()) for p in ledger.PAPERS}
@@ -100,6 +104,51 @@ def test_fields_outside_their_values(field, value):
         Ledger("x").check("acl/thm1", 0, 1, {"broken": 4}, **{field: value})
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"form": "open", "evidence": "protocol"},
+        {"setting": "temperature 0.2"},
+        {"form": "open", "setting": "temperature 0.2"},
+    ],
+)
+def test_an_open_setting_is_named_and_belongs_to_a_protocol(fields):
+    with pytest.raises(LedgerError, match="setting"):
+        Ledger("x").check("acl/thm1", 0, 1, {"broken": 4}, **fields)
+
+
+def test_open_settings_of_one_part_are_told_apart():
+    book, fields = Ledger("x"), {"form": "open", "evidence": "protocol"}
+    for setting in ("temperature 0.2", "temperature 0.5"):
+        book.check("acl/thm1", 0, 1, {"broken": 4}, setting=setting, **fields)
+    with pytest.raises(LedgerError, match="recorded already"):
+        book.check("acl/thm1", 0, 1, {"broken": 4}, setting=setting, **fields)
+    assert ledger.outcome(book.records[0]) == "passes with temperature 0.2"
+
+
+def test_a_misprint_is_measured_as_it_stands():
+    with pytest.raises(LedgerError, match="'as typeset'"):
+        Ledger("x").check("acl/thm1", 0, 1, {"broken": 4}, misprint="x for y")
+    with pytest.raises(LedgerError, match="'as typeset'"):
+        fields = {"form": "corrected", "correction": "y", "misprint": "x for y"}
+        Ledger("x").check("acl/thm1", 0, 1, {"as typeset": 4}, **fields)
+    book = Ledger("1-minmax")
+    book.check("acl/thm1", 0, 1, {"as typeset, x": 4}, misprint="x for y")
+    result = {"chapter": "1-minmax", "profile": "smoke", "device": "cpu", "records": book.records}
+    row = {r["id"]: r for r in rows([result])}["acl/thm1"]
+    assert (row["verdict"], row["grade"], row["root"]) == ("holds", "misprint", "acl/thm1")
+    assert row["misprints"] == [{"part": "", "misprint": "x for y"}]
+
+
+def test_a_false_statement_carries_grade_and_root():
+    book = Ledger("1-minmax")
+    book.check("acl/thm6", 3, 1, {"broken": 4}, counterexample="it")
+    result = {"chapter": "1-minmax", "profile": "smoke", "device": "cpu", "records": book.records}
+    found = {r["id"]: r for r in rows([result])}
+    assert (found["acl/thm6"]["grade"], found["acl/thm6"]["root"]) == ("conclusion", "acl/thm6")
+    assert (found["acl/thm1"]["grade"], found["acl/thm1"]["root"]) == (None, None)
+
+
 def test_nan_never_passes():
     assert not ledger.judge(Check("acl/thm1", math.nan, 1, {"broken": 4}, counterexample="it"))
 
@@ -129,6 +178,11 @@ def test_judge_compares_as_said(measured, bound, relation):
         ([record(), record(part="b", evidence="protocol")], "reproduced"),
         ([record(part="a", passed=False), record(part="b", form="printed")], "refuted"),
         ([{"claim": "acl/thm1", "blocked": "a GPU"}], "blocked"),
+        ([record(evidence="protocol", passed=False), left_open("a", True)], "depends"),
+        ([record(evidence="protocol"), left_open("a", False)], "depends"),
+        ([record(evidence="protocol", passed=False), left_open("a", False)], "differs"),
+        ([record(evidence="protocol"), left_open("a", True)], "reproduced"),
+        ([record(evidence="partial", passed=False), left_open("a", False)], "partial"),
     ],
 )
 def test_verdicts(records, expected):

@@ -1,0 +1,64 @@
+"""What is known of every claim: its verdict, how grave an error is and where it starts, and what we
+added to its conditions.
+
+No verdict is computed from this: a test compares it with what the chapters compute, so that none
+changes unnoticed. Grade, root and added conditions are judgements of ours, by the rules of the page
+"How we judge", and are shown as such.
+"""
+
+import json
+from functools import cache
+
+import yaml
+
+from . import paths
+
+GRADES = ("conclusion", "proof", "hypothesis", "constant", "misprint")
+"""From the error that matters most to the one that matters least; the rules are on the page "How we
+judge"."""
+
+
+class FindingsError(ValueError):
+    """A row of data/findings that is damaged."""
+
+
+@cache
+def known() -> dict[str, dict]:
+    """Every claim's finding by id: id, verdict, added, and where they apply grade, root, open.
+
+    Raises FindingsError naming the file, the row and what is wrong: a field that is missing or
+    unknown, a row of another paper, a root that is no root.
+    """
+    import jsonschema
+
+    folder = paths.root() / "data" / "findings"
+    schema = json.loads((folder / "schema.json").read_text())
+    validator = jsonschema.Draft202012Validator(schema)
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    rows: dict[str, dict] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        shown = paths.shown(path)
+        try:
+            document = yaml.load(path.read_text(), Loader=loader)
+        except yaml.YAMLError as error:
+            raise FindingsError(f"{shown} is not valid YAML: {error}") from None
+        for error in validator.iter_errors(document):
+            where = "/".join(str(p) for p in error.absolute_path)
+            raise FindingsError(f"{shown}, at {where or 'top'}: {error.message}")
+        for claim, row in document.items():
+            if claim.split("/")[0] != path.stem:
+                raise FindingsError(f"{shown}: {claim} is not of {path.stem}")
+            rows[claim] = {"id": claim, **row}
+    for claim, row in rows.items():
+        root = row.get("root", claim)
+        if rows.get(root, {}).get("root") != root and root != claim:
+            raise FindingsError(
+                f"data/findings: the root of {claim} is {root}, which is no root itself; name the "
+                "row where the error starts"
+            )
+    return rows
+
+
+def verdicts() -> dict[str, str]:
+    """The verdict that is known of every claim."""
+    return {claim: row["verdict"] for claim, row in known().items()}
