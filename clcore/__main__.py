@@ -32,16 +32,18 @@ def build(
 def claims(
     paper: Annotated[str | None, typer.Option(help="acl, ddn, nl or ncl")] = None,
     verdict: Annotated[str | None, typer.Option(help="such as holds, corrected, todo")] = None,
+    grade: Annotated[str | None, typer.Option(help="such as conclusion, misprint")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="every field, for scripts")] = False,
 ) -> None:
     """The claims and their verdicts, as the last build found them."""
     from tabulate import tabulate
 
-    from . import ledger, site
+    from . import findings, ledger, site
 
     for value, allowed, name in (
         (paper, ledger.PAPERS, "--paper"),
         (verdict, ledger.VERDICTS, "--verdict"),
+        (grade, findings.GRADES, "--grade"),
     ):
         if value is not None and value not in allowed:
             raise ValueError(f"expected {name} in {', '.join(allowed)}; got {value!r}")
@@ -49,7 +51,9 @@ def claims(
     rows = [
         row
         for row in last["rows"]
-        if paper in (None, row["paper"]) and verdict in (None, row["verdict"])
+        if paper in (None, row["paper"])
+        and verdict in (None, row["verdict"])
+        and grade in (None, row["grade"])
     ]
     if as_json:
         json.dump(rows, sys.stdout, indent=1, ensure_ascii=False)
@@ -58,14 +62,21 @@ def claims(
     if last["book"] is None:
         print("No build yet, so every verdict is todo; `make book` computes them.\n")
     table = [
-        [r["id"], r["verdict"], ledger.number(_float(r["measured"])), r["draws"], r["where"]]
+        [
+            *(r["id"], r["verdict"], r["grade"], ledger.number(_float(r["measured"]))),
+            *(r["draws"], r["where"]),
+        ]
         for r in rows
     ]
-    print(
-        tabulate(table, ["claim", "verdict", "measured", "draws", "place"], disable_numparse=True)
-    )
-    counts = {v: sum(r["verdict"] == v for r in rows) for v in ledger.VERDICTS}
-    print(f"\n{len(rows)} claims: " + ", ".join(f"{n} {v}" for v, n in counts.items() if n))
+    heads = ["claim", "verdict", "grade", "measured", "draws", "place"]
+    print(tabulate(table, heads, disable_numparse=True))
+    for field, values in (("verdict", ledger.VERDICTS), ("grade", findings.GRADES)):
+        counts = {v: sum(r[field] == v for r in rows) for v in values}
+        found = ", ".join(f"{n} {v}" for v, n in counts.items() if n)
+        if field == "verdict":
+            print(f"\n{len(rows)} claims: {found}")
+        elif found:
+            print(f"of these by grade: {found}")
 
 
 def _float(value: float | str | None) -> float | None:

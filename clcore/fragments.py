@@ -4,6 +4,7 @@ from collections import Counter
 from html import escape
 from urllib.parse import urlencode
 
+from .findings import GRADES
 from .ledger import VERDICTS, comparison, number, outcome
 from .tex import typeset
 
@@ -42,6 +43,15 @@ def nearest_control(row: dict) -> str:
     return f"{number(value)}, {typeset(name)}{more}"
 
 
+def misprints(row: dict) -> str:
+    """What is printed and what is meant, a line each."""
+    lines = (
+        (f"{typeset(slip['part'])}: " if slip["part"] else "") + typeset(slip["misprint"])
+        for slip in row["misprints"]
+    )
+    return "<br>".join(lines)
+
+
 def scrolling(label: str, table: str) -> str:
     """A table that scrolls sideways in its own box, which the keyboard can reach."""
     return f'<div class="cl-scroll" role="region" tabindex="0" aria-label="{label}">{table}</div>'
@@ -56,7 +66,7 @@ def checks_table(checks: list[dict]) -> str:
     """All checks of one claim: form, outcome, measured against bound, controls, draws."""
     body = "".join(
         f'<tr><th scope="row">{typeset(c["part"]) or "whole statement"}</th><td>{c["form"]}</td>'
-        f'<td>{outcome(c)}</td><td class="cl-measured">{comparison(c)}</td>'
+        f'<td>{typeset(outcome(c))}</td><td class="cl-measured">{comparison(c)}</td>'
         f'<td class="cl-control">{controls(c)}</td><td>{c["draws"]}</td></tr>'
         for c in checks
     )
@@ -72,6 +82,17 @@ def _details(row: dict) -> str:
     lines = [f'<p class="cl-statement">{typeset(row["statement"])}</p>']
     if row["conditions"].strip():
         lines.append(f'<p class="cl-statement"><b>Under</b> {typeset(row["conditions"])}</p>')
+    if row["added"]:
+        lines.append(f'<p class="cl-statement"><b>Added by us</b> {typeset(row["added"])}</p>')
+    if row["misprints"]:
+        lines.append(f'<p class="cl-statement"><b>Misprint</b> {misprints(row)}</p>')
+    if row["open"]:
+        lines.append(
+            f'<p class="cl-statement"><b>Left open by the print</b> {typeset(row["open"])}</p>'
+        )
+    if row["root"] and row["root"] != row["id"]:
+        root = row["root"]
+        lines.append(f'<p>Follows from <a href="ledger.html#{anchor(root)}">{root}</a>.</p>')
     if row["needs"]:
         lines.append(f"<p><b>Needs</b> {escape(', '.join(row['needs']))}</p>")
     if row.get("blocked"):
@@ -95,6 +116,8 @@ def ledger_row(row: dict) -> str:
     if row["anchor"]:
         label = f"{SHOWN[row['verdict']]}: the cell that checked {row['id']}"
         verdict = f'<a href="../{row["anchor"]}" aria-label="{label}">{verdict}</a>'
+    if row["grade"]:
+        verdict += f' <span class="cl-grade">{row["grade"]}</span>'
     cells = (
         escape(row["where"]),
         row["kind"],
@@ -111,7 +134,8 @@ def ledger_row(row: dict) -> str:
         for name, cell in zip(COLUMNS[1:], cells, strict=True)
     )
     data = "".join(
-        f' data-{name}="{row[name]}"' for name in ("paper", "chapter", "kind", "verdict")
+        f' data-{name}="{row[name] or ""}"'
+        for name in ("paper", "chapter", "kind", "verdict", "grade")
     )
     return (
         f'<tbody class="cl-claim" role="rowgroup"{data}>'
@@ -151,6 +175,7 @@ def filters(rows: list[dict]) -> str:
         + choice("chapter", "Chapter", seen("chapter"))
         + choice("kind", "Kind", seen("kind"))
         + choice("verdict", "Verdict", {v: SHOWN[v] for v in VERDICTS})
+        + choice("grade", "Grade", {g: g for g in GRADES})
         + '<label>Words<input type="search" name="q" autocomplete="off" spellcheck="false"></label>'
         + '<button type="reset">Show all</button>'
         + f'<p class="cl-count" role="status" aria-live="polite">{len(rows)} claims</p></form>'

@@ -6,7 +6,8 @@ from html import escape
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from . import fragments
+from . import errata, fragments
+from .errata import raw as _raw
 from .files import write_atomic
 from .ledger import VERDICTS
 
@@ -39,7 +40,7 @@ def write_pages(rows: list[dict], stage: Path, summary: dict) -> None:
     book = Path(stage) / "book"
     pages = {
         "ledger.md": ledger_page(rows, summary),
-        "errata.md": errata_page(rows),
+        "errata.md": errata.page(rows),
         "_generated/counts.md": counts(rows),
         "_generated/chapters.md": chapter_map(rows, summary),
         "_generated/build.md": build_record(summary),
@@ -72,10 +73,6 @@ def with_repository(config: dict, url: str) -> dict:
 # ------------------------------------------------------------------------------------ the pages
 
 
-def _raw(html: str) -> str:
-    return f"````{{raw}} html\n{html}\n````\n"
-
-
 def ledger_page(rows: list[dict], summary: dict) -> str:
     """The page book/ledger: totals, filters and all claims."""
     return f"""---
@@ -98,71 +95,6 @@ ought to fail, and did.
 
 def _built(summary: dict) -> str:
     return f"Built on {summary['built']}, profile `{summary['profile']}`, on {summary['device']}."
-
-
-COPY = "of the text copy"
-"""What a check says where its finding may not be one of the paper."""
-
-
-def errata_page(rows: list[dict]) -> str:
-    """The page book/errata: what is false as printed, why, and what holds instead."""
-    wrong = [row for row in rows if row["verdict"] in ("corrected", "refuted")]
-    checked = sum(row["verdict"] not in ("todo", "blocked") for row in rows)
-    words = f"Of the {checked} claims checked so far, {len(wrong)} " + (
-        "is false as printed." if len(wrong) == 1 else "are false as printed."
-    )
-    if not wrong:
-        words = (
-            f"There is nothing to correct: of the {checked} claims checked so far, none turned out "
-            "false as printed."
-        )
-    texts = ("counterexample", "correction", "note")
-    slips = sum(any(COPY in check[n] for check in row["checks"] for n in texts) for row in wrong)
-    if slips:
-        words += (
-            f" In {slips} of them, as their notes say, the error may be one of the text copy that "
-            "was read and not of the paper."
-        )
-    entries = "\n".join(_erratum(row) for row in wrong)
-    return f"""# Errata
-
-Statements that are false as printed. Each comes with a counterexample and, where one was found,
-the smallest change that makes it true; both forms were measured, in the same way and against the
-same bound, and each measurement has a control that fails. A statement counts as false when its
-measured error is $>$ its bound on inputs that meet the printed conditions. A table cell that
-differs from the paper's is not an error in this sense: those are in the ledger, under "differs".
-
-{words}
-
-{entries}"""
-
-
-def _erratum(row: dict) -> str:
-    def block(name: str, html: str) -> str:
-        return f'<dt>{name}</dt><dd class="cl-statement mathjax_process" tabindex="0">{html}</dd>'
-
-    items = [block("As printed", fragments.typeset(row["statement"]))]
-    if row["conditions"].strip():
-        items.append(block("Under", fragments.typeset(row["conditions"])))
-    for check in row["checks"]:
-        part = f" ({fragments.typeset(check['part'])})" if check["part"] else ""
-        names = {"counterexample": "Counterexample", "correction": "What holds"}
-        if check["counterexample"] and not check["correction"]:
-            names |= {"note": "Note"}
-        for name, title in names.items():
-            if check[name]:
-                items.append(block(title + part, fragments.typeset(check[name])))
-    if row["verdict"] == "refuted":
-        items.append(block("What holds", "No correction has been found."))
-    key = fragments.anchor(row["id"])
-    html = (
-        f"<p>{fragments.badge(row['verdict'])} {escape(row['where'])}</p>"
-        f'<dl class="cl-erratum">{"".join(items)}</dl>'
-        f'<div class="mathjax_process">{fragments.checks_table(row["checks"])}</div>'
-        f'<p><a href="../{row["anchor"]}">The cell that checks {row["id"]}</a> · '
-        f'<a href="ledger.html#{key}">its row in the ledger</a></p>'
-    )
-    return f"## {row['id']}\n\n{_raw(html)}\n"
 
 
 def counts(rows: list[dict]) -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clcore import fragments, pages, paths
+from clcore import errata, fragments, pages, paths
+from clcore.findings import GRADES
 from clcore.ledger import VERDICTS, rows
 
 SUMMARY = {
@@ -35,6 +36,7 @@ def row(verdict: str = "holds", **changed: object) -> dict:
     out |= {"bound": 1e-10, "relation": "<=", "control": {"1/2 dropped": 0.5}, "draws": 7}
     out |= {"seconds": 1.5, "profile": "book", "device": "cpu", "blocked": None}
     out |= {"anchor": "chapters/1-a.html#claim-acl-thm1", "checks": [check()]}
+    out |= {"added": "", "grade": None, "root": None, "open": "", "misprints": []}
     return out | changed
 
 
@@ -44,13 +46,14 @@ def todo(**changed: object) -> dict:
     return row("todo") | empty | changed
 
 
-def wrong(verdict: str = "corrected") -> dict:
+def wrong(verdict: str = "corrected", **changed: object) -> dict:
     printed = check(
         measured=0.25, passed=False, counterexample=r"$N=2$ gives $\frac14$", part="second"
     )
     fixed = check(form="corrected", correction=r"$\frac{2}{\tau}$, not $<1$", part="second")
     checks = [printed, fixed] if verdict == "corrected" else [printed]
-    return row(verdict, measured=0.25, checks=checks)
+    graded = {"grade": "constant", "root": "acl/thm1"}
+    return row(verdict, measured=0.25, checks=checks, **graded | changed)
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
@@ -182,9 +185,10 @@ def test_the_front_page_says_how_much_is_open() -> None:
 
 
 def test_errata_show_both_forms_with_their_measurements() -> None:
-    text = pages.errata_page([row(), wrong(), todo()])
-    assert "Of the 2 claims checked so far, 1 is false as printed." in text
-    assert "## acl/thm1" in text
+    text = errata.page([row(), wrong(), todo()])
+    assert "Of the 2 claims checked so far, 1 need no correction." in text
+    assert "The other 1 come from 1 errors; 0 of these touch a conclusion" in text
+    assert "### acl: constants and indices\n\n#### acl/thm1" in text
     for piece in (
         r"\(N=2\) gives \(\frac14\)",
         r"\(\frac{2}{\tau}\), not \(&lt;1\)",
@@ -199,14 +203,53 @@ def test_errata_show_both_forms_with_their_measurements() -> None:
 
 
 def test_errata_of_a_refuted_claim_say_that_nothing_mends_it() -> None:
-    text = pages.errata_page([wrong("refuted")])
+    text = errata.page([wrong("refuted")])
     assert "No correction has been found." in text and "cl-refuted" in text
 
 
 def test_errata_say_plainly_when_there_are_none() -> None:
-    text = pages.errata_page([row(), row("blocked"), todo()])
+    text = errata.page([row(), row("blocked"), todo()])
     assert "There is nothing to correct: of the 1 claims checked so far, none" in text
     assert "\n## " not in text
+
+
+def test_errata_put_a_consequence_below_its_root() -> None:
+    after = wrong(id="acl/eq71", root="acl/thm6", where="Eq. 71", grade="constant")
+    root = wrong(id="acl/thm6", root="acl/thm6", where="Theorem 6", grade="conclusion")
+    text = errata.page([after, row(), root])
+    assert "The other 2 come from 1 errors; 1 of these touch a conclusion" in text
+    assert text.count("\n#### ") == 1 and "### acl: conclusions\n\n#### acl/thm6" in text
+    assert text.index("#### acl/thm6") < text.index('<details id="acl-eq71">')
+    numbers = re.findall(r'row">(\w+)</th>.*?((?:<td class="cl-num">.*?</td>)+)</tr>', text)
+    cells = {name: re.findall(r"<td[^>]*>(.*?)</td>", html) for name, html in numbers}
+    assert cells["conclusion"] == ["1", "0", "0", "0", "1"]
+    assert cells["constant"] == ["0 (1)", "0", "0", "0", "0 (1)"]
+
+
+def test_a_misprint_is_no_error_of_what_it_belongs_to() -> None:
+    slips = [{"part": "", "misprint": "$a<b$ for $b<a$"}]
+    slipped = row(grade="misprint", root="acl/thm1", misprints=slips)
+    text = errata.page([slipped, row(id="acl/eq1")])
+    assert "2 need no correction (of these, 1 have a misprint)" in text
+    assert "### acl: misprints" in text and r"\(a&lt;b\) for \(b&lt;a\)" in text
+    assert "####" not in text and "Counterexample" not in text
+    html = fragments.ledger_row(slipped)
+    assert 'data-grade="misprint"' in html and "<b>Misprint</b>" in html
+
+
+def test_a_row_names_what_was_added_and_what_is_left_open() -> None:
+    html = fragments.ledger_row(row("depends", added="$A\\succeq0$", open="the temperature"))
+    assert r"<b>Added by us</b> \(A\succeq0\)" in html
+    assert "<b>Left open by the print</b> the temperature" in html
+    html = fragments.ledger_row(wrong(id="acl/eq71", root="acl/thm6"))
+    assert 'Follows from <a href="ledger.html#acl-thm6">acl/thm6</a>' in html
+
+
+def test_every_grade_has_its_rule_on_the_page() -> None:
+    text = (paths.root() / "book" / "judging.md").read_text()
+    assert set(errata.SECTIONS) == set(errata.MEANING) == set(GRADES)
+    for grade in GRADES:
+        assert f"**{grade}**" in text
 
 
 def test_write_pages_writes_every_page_for_every_claim(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 // The ledger page: filters whose state lives in the address, and statements typeset when opened.
 (() => {
   "use strict";
-  const NAMES = ["paper", "chapter", "kind", "verdict"];
+  const NAMES = ["paper", "chapter", "kind", "verdict", "grade"];
 
   function start() {
     const form = document.querySelector(".cl-filters");
