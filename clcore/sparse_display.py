@@ -217,3 +217,54 @@ def settings_map(axis: plt.Axes, table: pd.DataFrame, score: str = "minimum") ->
     )  # fmt: skip
     axis.set(xlabel="", ylabel="")
     axis.tick_params(axis="both", length=0, labelsize="small", labelrotation=0)
+
+
+MASKS = {
+    "keep 0.5": "Eq. 3, a half kept\n(text: all experiments)",
+    "keep 0.1": "Eq. 3, a tenth kept\n(caption of Table 1)",
+    "Eq. 2": "Eq. 2, no coordinate in both views\n(program's scripts)",
+}
+NOISES = {
+    0.0: "none",
+    0.05: "0.05",
+    0.152: "0.15, program",
+    0.2303: "0.23, Sec. 4.1",
+    0.48: "0.48, Sec. 4.2",
+}
+RATES = {"printed": "rate 0.025", "scaled": "rate 0.5 × temperature"}
+
+
+def temperature_map(table: pd.DataFrame, without: pd.DataFrame) -> plt.Figure:
+    """Mean Minimum max-cosine of CL-basic at the end of `sparse_map.runs`: masks across, rates
+    down; in each, noise against temperature.
+
+    without: NCL-basic, which has no temperature, with columns sigma, masks, minimum: the column at
+    the right. The frame marks what the print says (Sec. 4.1) at the program's temperature.
+    """
+    ends = table[table.epoch == table.epoch.max()]
+    both = ends[ends.temperature == 0.05].assign(rate="scaled")  # there the two rates are one
+    ends = pd.concat([ends, both])
+    beside = without.groupby(["masks", "sigma"]).minimum.mean()
+    figure, axes = plt.subplots(2, 3, figsize=(10.5, 7.2), sharey=True)
+    for row, (rate, rate_name) in zip(axes, RATES.items(), strict=True):
+        for axis, (masks, name) in zip(row, MASKS.items(), strict=True):
+            here = ends[(ends.rate == rate) & (ends.masks == masks)]
+            wide = here.pivot_table(index="sigma", columns="temperature", values="minimum")
+            wide = wide.reindex(index=list(NOISES)[::-1], columns=[0.05, 0.1, 0.2, 0.5, 1.0])
+            wide["NCL"] = [beside.get((masks, sigma), np.nan) for sigma in wide.index]
+            sns.heatmap(
+                wide, ax=axis, annot=True, fmt=".2f", vmin=0.2, vmax=1, cmap="cividis",
+                cbar=False, annot_kws={"fontsize": "small"},
+            )  # fmt: skip
+            axis.axvline(5, color="w", lw=5)
+            if masks == "keep 0.5":
+                axis.add_patch(plt.Rectangle((0, 1), 1, 1, fill=False, ec="tab:red", lw=2.5))
+            axis.set(xlabel="", ylabel="", title=f"{name}\n{rate_name}")
+            axis.title.set_fontsize("small")
+            axis.set_yticklabels([NOISES[sigma] for sigma in wide.index], rotation=0)
+            axis.set_xticklabels([*(f"{t:g}" for t in wide.columns[:-1]), "NCL"], rotation=0)
+    for axis in axes[1]:
+        axis.set_xlabel("CL-basic: temperature; NCL-basic")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("standard deviation of the noise")
+    return figure

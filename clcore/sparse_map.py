@@ -39,6 +39,27 @@ EPOCHS = (0, 500, 1000, 2000, 4000, 8000)
 KEY = ["model", "temperature", "rate", "sigma", "masks", "pr", "seed"]
 COLUMNS = (*KEY, "epoch", "loss", "minimum", "median", "maximum", "rank", "diverged")
 
+READINGS: dict[str, tuple[float, str]] = {
+    "-t0.2": (0.2, "scaled"),
+    "-t0.2-slow": (0.2, "printed"),
+    "-t0.5": (0.5, "scaled"),
+    "-t0.5-slow": (0.5, "printed"),
+}
+"""Suffix of a panel's name -> the temperature and rate under which the map stands in for it."""
+
+CONTRASTIVE = {
+    ("CL-basic", "keep 0.5"): "cl-basic",
+    ("CL-basic", "keep 0.1"): "cl-basic-masked",
+    ("CL-basic", "Eq. 2"): "cl-basic-dependent",
+    ("CL-linear", "keep 0.5"): "cl-linear",
+    ("Simplified-SimCLR", "keep 0.1"): "simclr",
+}
+"""(model, masks) of the map -> the panel that they are at the printed noise."""
+
+WITHOUT = ("ncl-basic", "ncl-linear", "ncl-basic-2l", "ncl-basic-masked", "ncl-basic-dependent")
+WITHOUT = (*WITHOUT, "simsiam")
+"""Panels of losses that have no temperature."""
+
 CHUNK = 15
 
 
@@ -103,3 +124,25 @@ def runs(
     key = pd.DataFrame(plan, columns=names).assign(model=model)
     table = table.drop(columns=[n for n in KEY if n in table]).join(key, on="run")
     return table[list(COLUMNS)]
+
+
+def as_panels(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """The map at the printed noise as panels of runs, named as in READINGS; beside them, under the
+    same names, the runs of the losses that have no temperature.
+
+    table: of `runs` here; runs: recorded runs, of which WITHOUT are taken.
+    """
+    noise = table.sigma.round(4) == round(noise_std(10, "std"), 4)
+    names = [CONTRASTIVE.get(key) for key in zip(table.model, table.masks, strict=True)]
+    table = table.assign(panel=names)[noise].dropna(subset="panel")
+    if len(table):  # one run alone has no spread to be compared with
+        by = ["panel", "temperature", "rate", "pr"]
+        table = table.groupby(by).filter(lambda t: t.seed.nunique() > 1)
+    same = runs[runs.panel.isin(WITHOUT)]
+    parts = []
+    for suffix, (temperature, kind) in READINGS.items():
+        own = table[(table.temperature == temperature) & (table.rate == kind)]
+        if len(own):
+            both = pd.concat([own, same])
+            parts.append(both.assign(panel=both.panel + suffix))
+    return pd.concat(parts)[list(runs.columns)] if parts else runs[:0]

@@ -197,9 +197,9 @@ PANELS |= {
     for name in ("simsiam", "ncl-basic-2l")
     for keep in (0.1, 0.25, 0.75)
 }
-PANELS["cl-basic-script-slow"] = (
-    _set("CL-basic", FEW, (0.1,), mask="dependent") | {"protocol": "released"}
-)
+PANELS["cl-basic-script-slow"] = _set("CL-basic", FEW, (0.1,), mask="dependent") | {
+    "protocol": "released"
+}
 """What the program's own entry points train, defaults included.
 
 Those of contrastive nets have the dependent masks of ncl Eq. 2 whatever keeping probability is

@@ -61,7 +61,16 @@ def has(runs: pd.DataFrame, *panels: str) -> bool:
     return set(panels) <= set(runs.panel)
 
 
+OPEN = {
+    "-t0.2": "temperature 0.2, the rate in proportion to it",
+    "-t0.5": "temperature 0.5, the rate in proportion to it",
+    "-t0.2-slow": "temperature 0.2 at the printed rate",
+    "-t0.5-slow": "temperature 0.5 at the printed rate",
+}
+"""Suffix of a panel's name -> the value of a setting that the print leaves open."""
+
 OTHERS = {
+    "-script": "what the program's entry points train, defaults included",
     "-quiet": "without noise in the data",
     "-half": "masks that keep a half, and no noise in the data",
     "-released": "the released program's protocol",
@@ -71,13 +80,15 @@ OTHERS = {
 }
 """Suffix of a panel's name -> how it differs from the print."""
 
+SUFFIXES = (*OPEN, *OTHERS)
+
 
 def reading(runs: pd.DataFrame, suffix: str) -> pd.DataFrame:
-    """The panels of one of OTHERS under the names that they have in print, with the column
+    """The panels of one of SUFFIXES under the names that they have in print, with the column
     `trained` for their own; all other panels are left out."""
     rows = runs[runs.panel.str.endswith(suffix)]
     rows = rows.assign(panel=rows.panel.str.removesuffix(suffix), trained=rows.panel)
-    return rows[~rows.panel.str.endswith(tuple(OTHERS))]
+    return rows[~rows.panel.str.endswith(SUFFIXES)]
 
 
 def evidence(runs: pd.DataFrame, *panels: str) -> str:
@@ -92,9 +103,11 @@ def evidence(runs: pd.DataFrame, *panels: str) -> str:
 
 def _as_set(rows: pd.DataFrame, panel: str) -> bool:
     """Whether runs, as far as their columns say, have the sizes, rate and masks of the panel."""
-    own = rows.trained.iloc[0] if "trained" in rows else panel
-    wanted = configurations(own, seeds=[0])[0]
     names = [n for n in ("n", "lr", "m", "p", "d", "keep", "warm") if n in rows]
+    own = rows.trained.iloc[0] if "trained" in rows else panel
+    if not names or own not in PANELS:  # those of the map have no settings but their key
+        return True
+    wanted = configurations(own, seeds=[0])[0]
     return all(np.isclose(rows[n].astype(float), wanted[n]).all() for n in names)
 
 

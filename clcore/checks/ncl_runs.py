@@ -258,18 +258,21 @@ def _as_far_as_run(checks: Iterator[Check]) -> Iterator[Check]:
 def _readings(
     check: Callable[[pd.DataFrame], Iterator[Check]], runs: pd.DataFrame
 ) -> Iterator[Check]:
-    """Every part as printed; beside it what other readings give: the first that passes where the
-    printed one does not is the correction (of three that are tried), all else is in the note."""
-    others = {
-        name: {c.part: c for c in _as_far_as_run(check(rt.reading(runs, suffix)))}
-        for suffix, name in rt.OTHERS.items()
-    }
+    """Every part as printed, and under the values of settings that the print leaves open (`OPEN`);
+    beside it what readings against the print give (`OTHERS`): the first that passes where the
+    printed one does not is the correction, all else is in the note."""
+
+    def parts(suffix: str) -> dict[str, Check]:
+        return {c.part: c for c in _as_far_as_run(check(rt.reading(runs, suffix)))}
+
+    left_open = {setting: parts(suffix) for suffix, setting in rt.OPEN.items()}
+    others = {name: parts(suffix) for suffix, name in rt.OTHERS.items()}
     for c in check(runs):
         passes, corrections, said = judge(c), [], [c.note and c.note.rstrip(". ") + "."]
-        for name, parts in others.items():
-            if c.evidence == "exact" or c.part not in parts:
+        for name, found in others.items():
+            if c.evidence == "exact" or c.part not in found:
                 continue
-            other = parts[c.part]
+            other = found[c.part]
             if not passes and not corrections and judge(other):
                 corrections.append(replace(other, form="corrected", correction=name))
             else:
@@ -278,6 +281,12 @@ def _readings(
                 said.append(f"{name[0].upper()}{name[1:]}{size}: {other.measured:.2g}{verdict}.")
         yield replace(c, note=" ".join(said).strip())
         yield from corrections
+        if c.evidence == "exact":
+            continue
+        for setting, found in left_open.items():
+            # Nothing is open to a part whose runs have no temperature: its numbers are the same.
+            if c.part in found and found[c.part].measured != c.measured:
+                yield replace(found[c.part], form="open", setting=setting)
 
 
 def beside(runs: pd.DataFrame) -> dict[str, Callable[[int, int], Iterator[Check]]]:
