@@ -1,4 +1,4 @@
-"""The command line: python -m clcore build | claims | doctor | data | pretrain | serve."""
+"""The command line: python -m clcore build | claims | doctor | data | golden | pretrain | serve."""
 
 import json
 import sys
@@ -89,6 +89,16 @@ def doctor() -> None:
     from .doctor import examine
 
     raise typer.Exit(examine())
+
+
+@app.command()
+def golden(
+    write: Annotated[bool, typer.Option(help="keep what was found for the site")] = False,
+) -> None:
+    """Our training beside recorded runs of the authors' programs: the largest differences."""
+    from . import golden_replay
+
+    raise typer.Exit(0 if golden_replay.command(write) else 1)
 
 
 @app.command()

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from . import errata, fragments
+from . import errata, fragments, golden
 from .errata import raw as _raw
 from .files import write_atomic
 from .ledger import VERDICTS
@@ -35,7 +35,8 @@ def write_pages(rows: list[dict], stage: Path, summary: dict) -> None:
     device, built (ISO date), repository (URL or None) and chapters, a list of dicts with name,
     title, status, seconds and peak_mib (None where the chapter did not finish).
 
-    Raises KeyError when a row lacks a field that the pages show.
+    Raises KeyError when a row lacks a field that the pages show, ValueError when data/golden is
+    damaged.
     """
     book = Path(stage) / "book"
     pages = {
@@ -44,6 +45,7 @@ def write_pages(rows: list[dict], stage: Path, summary: dict) -> None:
         "_generated/counts.md": counts(rows),
         "_generated/chapters.md": chapter_map(rows, summary),
         "_generated/build.md": build_record(summary),
+        "_generated/golden.md": golden_table(golden.index()["programs"], golden.measured()),
     }
     for name, text in pages.items():
         write_atomic(book / name, text.encode())
@@ -152,3 +154,25 @@ def build_record(summary: dict) -> str:
         f"<tbody>{body}</tbody></table>"
     )
     return f"{_built(summary)}\n\n{_raw(fragments.scrolling('What this build took', table))}"
+
+
+def golden_table(programs: dict[str, dict], found: dict[str, dict]) -> str:
+    """For the page beside the authors' programs: their commits, and how near ours came, a row a
+    family and a row an exception. programs, found: `golden.index`, `golden.measured`."""
+    links = [f"[{p['repository'].split('/', 3)[-1]}]({p['repository']})" for p in programs.values()]
+    commits = [f"`{program['commit'][:10]}`" for program in programs.values()]
+    told = " and ".join(f"{a} at {b}" for a, b in zip(links, commits, strict=True))
+    body = ""
+    for row in golden.by_family(found):
+        exception = row["family"] in golden.EXCEPTIONS
+        name = f"<code>{row['family']}</code>" if exception else row["family"]
+        numbers = (row["traces"], row["steps"], f"{row['loss']:.0e}", f"{row['weights']:.0e}")
+        numbers += (f"{golden.tolerance(row['family']):.0e}",)
+        cells = "".join(f'<td class="cl-num">{n}</td>' for n in numbers)
+        why = escape(golden.EXCEPTIONS[row["family"]][1]) if exception else ""
+        body += f'<tr><th scope="row">{name}</th>{cells}<td>{why}</td></tr>'
+    heads = ("Runs", "Traces", "Steps", "Loss", "Weights", "Held to", "Why not nearer")
+    head = "".join(f'<th scope="col">{h}</th>' for h in heads)
+    table = f'<table class="cl-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    shown = _raw(fragments.scrolling("Largest relative differences from the programs", table))
+    return f"The programs are {told}.\n\n{shown}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clcore import errata, fragments, pages, paths
+from clcore import errata, fragments, golden, pages, paths
 from clcore.findings import GRADES
 from clcore.ledger import VERDICTS, rows
 
@@ -259,11 +259,27 @@ def test_write_pages_writes_every_page_for_every_claim(tmp_path: Path) -> None:
     ids = re.findall(r'<tr id="([^"]+)"', ledger)
     assert ids == [r["id"].replace("/", "-") for r in every] and len(set(ids)) == 400
     assert ledger.count("not yet checked</span>") == 400 + 1
-    for name in ("errata.md", "_generated/counts.md", "_generated/chapters.md"):
+    for name in (
+        "errata.md",
+        "_generated/counts.md",
+        "_generated/chapters.md",
+        "_generated/golden.md",
+    ):
         assert (tmp_path / "book" / name).read_text()
     record = (tmp_path / "book" / "_generated" / "build.md").read_text()
     assert "One &amp; all" in record and "61 s" in record and "512 MiB" in record
     assert "None" not in record and "2000-01-02" in record
+
+
+def test_the_programs_are_named_with_their_commits_and_every_exception_with_its_reason() -> None:
+    found = golden.measured()
+    text = pages.golden_table(golden.index()["programs"], found)
+    assert "at `daec951c7a` and [facebookresearch/luckmatters](https://github.com" in text
+    assert all(f"<code>{name}</code>" in text for name in golden.EXCEPTIONS)
+    assert text.count("<tr>") == 1 + 3 + len(golden.EXCEPTIONS)
+    largest = max(r["loss"] for n, r in found.items() if n not in golden.EXCEPTIONS)
+    assert f"{largest:.0e}</td>" in text and text.count(">1e-12</td>") == 3
+    assert "the program holds the norm 1/10 as a float32" in text
 
 
 def test_the_map_covers_every_group_of_claims() -> None:
