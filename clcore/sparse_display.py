@@ -16,10 +16,11 @@ from . import sparse_coding as sc
 from .checks import ncl_run_tables as rt
 from .sparse_panels import configurations
 
-READINGS = {"": "as printed", "-quiet": "without noise"}
-READINGS |= {"-released": "released program", "-half": "half kept, no noise"}
+READINGS = {"": "as printed", "-t0.2": "temperature 0.2", "-script": "program's scripts"}
+READINGS |= {"-quiet": "without noise"}
+READINGS |= {"-released": "program, printed masks", "-half": "half kept, no noise"}
 READINGS |= {"-bn": "BatchNorm", "-bn-quiet": "BatchNorm, no noise"}
-READINGS |= {"-bn-released": "released program, BatchNorm"}
+READINGS |= {"-bn-released": "program, printed masks, BatchNorm"}
 """Suffixes of panels (`sparse_panels.PANELS`) and what the pages call them."""
 
 
@@ -68,10 +69,12 @@ def grid(
     column: str = "minimum",
     height: float = 5.2,
     dashed: Mapping[str, str] = MappingProxyType({}),
+    chosen: Sequence[str] = tuple(READINGS),
 ) -> plt.Figure:
-    """Curves of the same panels: a row a reading (READINGS) that was run, a column a Pr(sparse)."""
+    """Curves of the same panels: a row a reading (READINGS) that is chosen and was run, a column a
+    Pr(sparse)."""
     known = set(runs.panel)
-    readings = {s: name for s, name in READINGS.items() if known & {p + s for p in labels}}
+    readings = {s: READINGS[s] for s in chosen if known & {p + s for p in labels}}
     figure, axes = plt.subplots(
         len(readings),
         len(prs),
@@ -134,6 +137,8 @@ def _random(m: int, p: int, d: int, draws: int = 400) -> dict[str, float]:
 
 def random_encoder(panel: str, column: str = "minimum") -> float:
     """Mean Minimum (median, maximum) max-cosine of random encoders of the sizes of a panel."""
+    for suffix in rt.OPEN:
+        panel = panel.removesuffix(suffix)
     c = configurations(panel, seeds=[0])[0]
     return _random(c["m"], c["p"], c["d"])[column]
 

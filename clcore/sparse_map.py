@@ -60,7 +60,32 @@ WITHOUT = ("ncl-basic", "ncl-linear", "ncl-basic-2l", "ncl-basic-masked", "ncl-b
 WITHOUT = (*WITHOUT, "simsiam")
 """Panels of losses that have no temperature."""
 
-CHUNK = 15
+_PRS, _MANY = (0.1, 0.2, 0.3), range(5)
+_ORDER = [(0.2, kind, SIGMAS[3], "keep 0.5") for kind in RATES]
+
+
+def plan() -> list[tuple[str, list[tuple[float, str, float, str]], Sequence[float], Sequence[int]]]:
+    """What is recorded: (model, cells, Pr(sparse), seeds).
+
+    The whole map at Pr = 0.1; the cells that decide at every Pr with the paper's number of runs,
+    for the other two contrastive nets of ncl Tables 1 and 2 at the rate in proportion; and
+    NCL-basic, which has no temperature, under the masks that its panels lack.
+    """
+    without = [
+        (st.TEMPERATURE, "printed", sigma, masks)
+        for sigma in SIGMAS
+        for masks in ("keep 0.1", "Eq. 2")
+    ]
+    return [
+        ("CL-basic", list(cells()), (0.1,), range(3)),
+        ("CL-basic", _ORDER, _PRS, _MANY),
+        ("CL-linear", _ORDER[1:], _PRS, _MANY),
+        ("Simplified-SimCLR", [(0.2, "scaled", SIGMAS[3], "keep 0.1")], _PRS, _MANY),
+        ("NCL-basic", without, (0.1,), range(3)),
+    ]
+
+
+CHUNK = {"nt-xent": 3, "contrastive": 15, "non-contrastive": 5}
 
 
 def rate(temperature: float, kind: str) -> float:
@@ -118,12 +143,44 @@ def runs(
         for temperature, kind, sigma, name, pr, seed in plan
     ]  # fmt: skip
     table = st.run(
-        configs, epochs, record, device, chunk=CHUNK, checkpoint=checkpoint, progress=progress
+        configs,
+        epochs,
+        record,
+        device,
+        chunk=CHUNK[configs[0]["loss_kind"]],
+        checkpoint=checkpoint,
+        progress=progress,
     ).table
     names = ["temperature", "rate", "sigma", "masks", "pr", "seed"]
     key = pd.DataFrame(plan, columns=names).assign(model=model)
     table = table.drop(columns=[n for n in KEY if n in table]).join(key, on="run")
     return table[list(COLUMNS)]
+
+
+def everything(
+    epochs: int = st.EPOCHS,
+    device: torch.device | str = "cpu",
+    checkpoint: Path | None = None,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """All of `plan`: a run that stands in it twice is trained once. checkpoint: a file, beside
+    which each part keeps its own."""
+    done: set[tuple] = set()
+    parts = []
+    for number, (model, chosen, prs, seeds) in enumerate(plan()):
+        for pr in prs:
+            alike: dict[tuple[int, ...], list] = {}
+            for cell in chosen:
+                fresh = tuple(s for s in seeds if (model, cell, pr, s) not in done)
+                done |= {(model, cell, pr, s) for s in fresh}
+                alike.setdefault(fresh, []).append(cell)
+            for fresh, same in alike.items():
+                if fresh:
+                    name = f"{checkpoint.stem}-{number}-{pr:g}-{fresh[0]}.pt" if checkpoint else ""
+                    own = checkpoint and checkpoint.with_name(name)
+                    options = {"model": model, "checkpoint": own, "progress": progress}
+                    parts.append(runs(fresh, (pr,), same, epochs, device=device, **options))
+    return pd.concat(parts, ignore_index=True)
 
 
 def as_panels(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:

@@ -125,3 +125,27 @@ def test_a_faster_panel_counts_epochs_as_the_program_does():
     ).table  # fmt: skip
     assert table.minimum.tolist() == direct.minimum.tolist()
     assert sparse_panels.seconds("ncl-basic-script") < sparse_panels.seconds("ncl-basic-released")
+
+
+def test_the_plan_is_trained_once_and_whole(monkeypatch, tmp_path):
+    seen = []
+
+    def one(seeds, prs, chosen, epochs, **options):
+        assert options["checkpoint"].parent == tmp_path
+        seen.extend((options["model"], c, pr, s) for pr in prs for c in chosen for s in seeds)
+        return pd.DataFrame({"checkpoint": [options["checkpoint"].name]})
+
+    monkeypatch.setattr(sparse_map, "runs", one)
+    files = sparse_map.everything(1, checkpoint=tmp_path / "map.pt", progress=False).checkpoint
+    assert files.is_unique
+    wanted = {
+        (model, cell, pr, seed)
+        for model, cells, prs, seeds in sparse_map.plan()
+        for cell in cells
+        for pr in prs
+        for seed in seeds
+    }
+    assert len(seen) == len(set(seen)) and set(seen) == wanted
+    # 135 cells of 3 runs; 2 cells of 2 more at Pr = 0.1 and of 5 at the other two; 2 nets of 15;
+    # NCL-basic under two masks.
+    assert len(seen) == 405 + 2 * (2 + 10) + 30 + 30
