@@ -36,7 +36,7 @@ MASKS: dict[str, dict] = {
 
 RATES = ("printed", "scaled")
 EPOCHS = (0, 500, 1000, 2000, 4000, 8000)
-KEY = ["model", "temperature", "rate", "sigma", "masks", "pr", "seed"]
+KEY = ["model", "latent", "temperature", "rate", "sigma", "masks", "pr", "seed"]
 COLUMNS = (*KEY, "epoch", "loss", "minimum", "median", "maximum", "rank", "diverged")
 
 READINGS: dict[str, tuple[float, str]] = {
@@ -48,40 +48,49 @@ READINGS: dict[str, tuple[float, str]] = {
 """Suffix of a panel's name -> the temperature and rate under which the map stands in for it."""
 
 CONTRASTIVE = {
-    ("CL-basic", "keep 0.5"): "cl-basic",
-    ("CL-basic", "keep 0.1"): "cl-basic-masked",
-    ("CL-basic", "Eq. 2"): "cl-basic-dependent",
-    ("CL-linear", "keep 0.5"): "cl-linear",
-    ("Simplified-SimCLR", "keep 0.1"): "simclr",
+    ("CL-basic", "iid", "keep 0.5"): "cl-basic",
+    ("CL-basic", "iid", "keep 0.1"): "cl-basic-masked",
+    ("CL-basic", "iid", "Eq. 2"): "cl-basic-dependent",
+    ("CL-basic", "one-hot", "keep 0.5"): "one-hot-cl-bn",
+    ("CL-srelu", "one-hot", "keep 0.5"): "one-hot-cl",
+    ("CL-linear", "iid", "keep 0.5"): "cl-linear",
+    ("Simplified-SimCLR", "iid", "keep 0.1"): "simclr",
 }
-"""(model, masks) of the map -> the panel that they are at the printed noise."""
+"""(model, latents, masks) of the map -> the panel that they are at the printed noise."""
 
 WITHOUT = ("ncl-basic", "ncl-linear", "ncl-basic-2l", "ncl-basic-masked", "ncl-basic-dependent")
-WITHOUT = (*WITHOUT, "simsiam")
+WITHOUT = (*WITHOUT, "simsiam", "one-hot-ncl", "one-hot-ncl-bn")
 """Panels of losses that have no temperature."""
 
 _PRS, _MANY = (0.1, 0.2, 0.3), range(5)
 _ORDER = [(0.2, kind, SIGMAS[3], "keep 0.5") for kind in RATES]
 
 
-def plan() -> list[tuple[str, list[tuple[float, str, float, str]], Sequence[float], Sequence[int]]]:
-    """What is recorded: (model, cells, Pr(sparse), seeds).
+Cell = tuple[float, str, float, str]
 
-    The whole map at Pr = 0.1; the cells that decide at every Pr with the paper's number of runs,
-    for the other two contrastive nets of ncl Tables 1 and 2 at the rate in proportion; and
+
+def plan() -> list[tuple[str, str, list[Cell], Sequence[float], Sequence[int]]]:
+    """What is recorded: (model, latents, cells, Pr(sparse), seeds).
+
+    The whole map at Pr = 0.1; what decides at every Pr with the paper's number of runs, for the
+    other contrastive nets of ncl Fig. 1 and Tables 1 and 2 at the rate in proportion; and
     NCL-basic, which has no temperature, under the masks that its panels lack.
     """
+    dependent = (0.2, "scaled", SIGMAS[3], "Eq. 2")
+    tenth = (0.2, "scaled", SIGMAS[3], "keep 0.1")
     without = [
         (st.TEMPERATURE, "printed", sigma, masks)
         for sigma in SIGMAS
         for masks in ("keep 0.1", "Eq. 2")
     ]
     return [
-        ("CL-basic", list(cells()), (0.1,), range(3)),
-        ("CL-basic", _ORDER, _PRS, _MANY),
-        ("CL-linear", _ORDER[1:], _PRS, _MANY),
-        ("Simplified-SimCLR", [(0.2, "scaled", SIGMAS[3], "keep 0.1")], _PRS, _MANY),
-        ("NCL-basic", without, (0.1,), range(3)),
+        ("CL-basic", "iid", list(cells()), (0.1,), range(3)),
+        ("CL-basic", "iid", [*_ORDER, dependent], _PRS, _MANY),
+        ("CL-linear", "iid", _ORDER[1:], _PRS, _MANY),
+        ("Simplified-SimCLR", "iid", [tenth], _PRS, _MANY),
+        ("CL-basic", "one-hot", _ORDER[1:], (0.1,), _MANY),
+        ("CL-srelu", "one-hot", _ORDER[1:], (0.1,), _MANY),
+        ("NCL-basic", "iid", without, (0.1,), range(3)),
     ]
 
 
@@ -123,6 +132,7 @@ def runs(
     epochs: int = st.EPOCHS,
     record: Sequence[int] = EPOCHS,
     model: str = "CL-basic",
+    latent: str = "iid",
     device: torch.device | str = "cpu",
     checkpoint: Path | None = None,
     progress: bool = True,
@@ -138,7 +148,7 @@ def runs(
     configs = [
         st.configuration(
             seed, model, pr, lr=rate(temperature, kind), temperature=temperature, noise=sigma,
-            **MASKS[name], **changes,
+            latent=latent, **MASKS[name], **changes,
         )
         for temperature, kind, sigma, name, pr, seed in plan
     ]  # fmt: skip
@@ -152,7 +162,7 @@ def runs(
         progress=progress,
     ).table
     names = ["temperature", "rate", "sigma", "masks", "pr", "seed"]
-    key = pd.DataFrame(plan, columns=names).assign(model=model)
+    key = pd.DataFrame(plan, columns=names).assign(model=model, latent=latent)
     table = table.drop(columns=[n for n in KEY if n in table]).join(key, on="run")
     return table[list(COLUMNS)]
 
@@ -167,19 +177,24 @@ def everything(
     which each part keeps its own."""
     done: set[tuple] = set()
     parts = []
-    for number, (model, chosen, prs, seeds) in enumerate(plan()):
+    for number, (model, latent, chosen, prs, seeds) in enumerate(plan()):
         for pr in prs:
             alike: dict[tuple[int, ...], list] = {}
             for cell in chosen:
-                fresh = tuple(s for s in seeds if (model, cell, pr, s) not in done)
-                done |= {(model, cell, pr, s) for s in fresh}
+                key = (model, latent, cell, pr)
+                fresh = tuple(s for s in seeds if (*key, s) not in done)
+                done |= {(*key, s) for s in fresh}
                 alike.setdefault(fresh, []).append(cell)
             for fresh, same in alike.items():
                 if fresh:
                     name = f"{checkpoint.stem}-{number}-{pr:g}-{fresh[0]}.pt" if checkpoint else ""
                     own = checkpoint and checkpoint.with_name(name)
-                    options = {"model": model, "checkpoint": own, "progress": progress}
-                    parts.append(runs(fresh, (pr,), same, epochs, device=device, **options))
+                    options = {"model": model, "latent": latent, "checkpoint": own}
+                    parts.append(
+                        runs(
+                            fresh, (pr,), same, epochs, device=device, progress=progress, **options
+                        )
+                    )
     return pd.concat(parts, ignore_index=True)
 
 
@@ -190,7 +205,10 @@ def as_panels(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     table: of `runs` here; runs: recorded runs, of which WITHOUT are taken.
     """
     noise = table.sigma.round(4) == round(noise_std(10, "std"), 4)
-    names = [CONTRASTIVE.get(key) for key in zip(table.model, table.masks, strict=True)]
+    names = [
+        CONTRASTIVE.get(tuple(key))
+        for key in table[["model", "latent", "masks"]].itertuples(index=False)
+    ]
     table = table.assign(panel=names)[noise].dropna(subset="panel")
     if len(table):  # one run alone has no spread to be compared with
         by = ["panel", "temperature", "rate", "pr"]

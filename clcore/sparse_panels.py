@@ -116,6 +116,11 @@ PANELS |= {
     for name in ("simclr", "simsiam")
 }
 """Table 1 with the masks that are the default of the paper, and without noise."""
+# sigma_0 is Theta(log d / d): a factor of 0.22, where the printed noise has 1.
+PANELS |= {
+    "pred-warm-faint": PANELS["pred-warm"]
+    | {"settings": PANELS["pred-warm"]["settings"] | {"noise": 0.05}}
+}
 # Which of the two changes does it?
 PANELS |= {"simclr-half-noise": _set("Simplified-SimCLR", FEW, (0.1,), keep=0.5)}
 

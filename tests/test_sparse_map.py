@@ -73,7 +73,10 @@ def made(seeds=2):
     for cell in sparse_map.cells():
         for seed in range(seeds):
             values = dict(zip(("temperature", "rate", "sigma", "masks"), cell, strict=True))
-            rows.append(values | {"model": "CL-basic", "pr": 0.1, "seed": seed, "epoch": 8000.0})
+            rows.append(
+                values
+                | {"model": "CL-basic", "latent": "iid", "pr": 0.1, "seed": seed, "epoch": 8000.0}
+            )
     return pd.DataFrame(rows).assign(minimum=0.5, loss=1.0)
 
 
@@ -83,8 +86,8 @@ def test_the_map_stands_in_for_panels_at_the_printed_noise():
     ).assign(minimum=[0.3, 0.2], loss=0.0)
     panels = sparse_map.as_panels(made(), runs)
     assert list(panels.columns) == list(runs.columns)
-    assert set(rt.OPEN) == set(sparse_map.READINGS)
-    for suffix in rt.OPEN:
+    assert set(sparse_map.READINGS) < set(rt.OPEN)
+    for suffix in sparse_map.READINGS:
         found = rt.reading(panels, suffix)
         assert found.panel.value_counts().to_dict() == {
             "cl-basic": 2, "cl-basic-masked": 2, "cl-basic-dependent": 2, "ncl-basic": 1,
@@ -127,25 +130,36 @@ def test_a_faster_panel_counts_epochs_as_the_program_does():
     assert sparse_panels.seconds("ncl-basic-script") < sparse_panels.seconds("ncl-basic-released")
 
 
+def test_one_hot_latents_are_panels_of_their_own():
+    runs = pd.DataFrame({"panel": ["one-hot-ncl", "one-hot-ncl-bn"], "pr": 0.1, "seed": 0})
+    runs = runs.assign(epoch=8000.0, minimum=[0.3, 0.4], loss=0.0)
+    panels = sparse_map.as_panels(made().assign(latent="one-hot"), runs)
+    with_bn = rt.reading(panels, "-bn-t0.2")
+    assert with_bn.panel.value_counts().to_dict() == {"one-hot-cl": 2, "one-hot-ncl": 1}
+    assert with_bn[with_bn.panel == "one-hot-ncl"].minimum.tolist() == [0.4]
+    assert set(rt.reading(panels, "-t0.2").panel) == {"one-hot-ncl"}
+
+
 def test_the_plan_is_trained_once_and_whole(monkeypatch, tmp_path):
     seen = []
 
     def one(seeds, prs, chosen, epochs, **options):
         assert options["checkpoint"].parent == tmp_path
-        seen.extend((options["model"], c, pr, s) for pr in prs for c in chosen for s in seeds)
+        net = (options["model"], options["latent"])
+        seen.extend((*net, c, pr, s) for pr in prs for c in chosen for s in seeds)
         return pd.DataFrame({"checkpoint": [options["checkpoint"].name]})
 
     monkeypatch.setattr(sparse_map, "runs", one)
     files = sparse_map.everything(1, checkpoint=tmp_path / "map.pt", progress=False).checkpoint
     assert files.is_unique
     wanted = {
-        (model, cell, pr, seed)
-        for model, cells, prs, seeds in sparse_map.plan()
+        (*net, cell, pr, seed)
+        for *net, cells, prs, seeds in sparse_map.plan()
         for cell in cells
         for pr in prs
         for seed in seeds
     }
     assert len(seen) == len(set(seen)) and set(seen) == wanted
-    # 135 cells of 3 runs; 2 cells of 2 more at Pr = 0.1 and of 5 at the other two; 2 nets of 15;
-    # NCL-basic under two masks.
-    assert len(seen) == 405 + 2 * (2 + 10) + 30 + 30
+    # 135 cells of 3 runs; 3 cells of 2 more at Pr = 0.1 and of 5 at the other two; 2 nets of 15
+    # and 2 of 5; NCL-basic under two masks.
+    assert len(seen) == 405 + 3 * (2 + 10) + 2 * 15 + 2 * 5 + 30

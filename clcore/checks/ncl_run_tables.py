@@ -66,6 +66,9 @@ OPEN = {
     "-t0.5": "temperature 0.5, the rate in proportion to it",
     "-t0.2-slow": "temperature 0.2 at the printed rate",
     "-t0.5-slow": "temperature 0.5 at the printed rate",
+    "-bn": "BatchNorm in the encoder",
+    "-bn-t0.2": "BatchNorm in the encoder, temperature 0.2, the rate in proportion to it",
+    "-faint": "noise 0.05, a factor of 0.22 in its order log d / d",
 }
 """Suffix of a panel's name -> the value of a setting that the print leaves open."""
 
@@ -74,7 +77,6 @@ OTHERS = {
     "-quiet": "without noise in the data",
     "-half": "masks that keep a half, and no noise in the data",
     "-released": "the released program's protocol",
-    "-bn": "BatchNorm in the encoder",
     "-bn-quiet": "BatchNorm in the encoder, and no noise in the data",
     "-bn-released": "the released program's protocol, with BatchNorm in the encoder",
 }
