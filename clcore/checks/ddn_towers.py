@@ -88,9 +88,10 @@ def _pairs(check: partial, rng: np.random.Generator, draws: int) -> Iterator[Che
         part=PAIR,
         form="corrected",
         correction=r"Of the shared matrix $\mathrm{vec}(\partial r/\partial W_l)="
-        r"[K_l(x_1)-K_l(x_2)][K_l(x_1)-K_l(x_2)]^\top\mathrm{vec}(W_l)$; Eqs. 40, 41, 46 and 51 are its first tower's "
-        r"part, $\mathrm{vec}(\partial r/\partial W_{1,l})$ at $\mathcal W_1=\mathcal W_2$. On "
-        r"average over exchangeable $x_1$, $x_2$ the whole is twice the part.",
+        r"[K_l(x_1)-K_l(x_2)][K_l(x_1)-K_l(x_2)]^\top\mathrm{vec}(W_l)$; Eqs. 40, 41, 46 "
+        r"and 51 are its first tower's part, $\mathrm{vec}(\partial r/\partial W_{1,l})$ at "
+        r"$\mathcal W_1=\mathcal W_2$. On average over exchangeable $x_1$, $x_2$ the whole is "
+        "twice the part.",
     )
 
 
