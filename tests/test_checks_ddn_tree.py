@@ -13,13 +13,9 @@ from clcore.checks import tree_reference as tr
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
-    ("ddn/eq88", "second member"),
-    ("ddn/eq14", "posterior at rho = 0"),
-    ("ddn/eq95", "Eq. 97"),
     ("ddn/eq158", "Eq. 155, several units a latent"),
     ("ddn/eq158", "Eqs. 158, 159, several units a latent"),
     ("ddn/eq163", "Eq. 163, several units a latent"),
-    ("ddn/rem9", "leaves, selectivity"),
     ("ddn/thm6", "o_mu"),
     ("ddn/rem10", "o_mu"),
     ("ddn/eq15", "growth factor"),

@@ -178,7 +178,8 @@ def _top(check: partial, rng: np.random.Generator, count: int) -> Iterator[Check
         note=r"Untrained nets over complete trees of depth 3, $\rho\sim U[0.7,1]$: median "
         r"$\|OP_\mu\|_F$ with the nets' own $J_\mu$ of the lowest groups over that of the root. "
         r"From the root down, and in brackets $o_\mu\|\mathbf a_\mu\|^2$ alone: "
-        rf"{'; '.join(texts)}. Fails where $J_\mu^\top J_\mu$ is the same at all levels, as in Eq. "
+        rf"{'; '.join(texts)}. Not at every step: the root's children are about as large. Fails "
+        rf"where $J_\mu^\top J_\mu$ is the same at all levels, as in Eq. "
         r"15, and $\|\mathbf a_\mu\|$ is the smaller at the top: then the root's children have the "
         "larger operators.",
     )
