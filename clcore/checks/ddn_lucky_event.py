@@ -158,7 +158,9 @@ def eq142(draws: int, seed: int) -> Iterator[Check]:
         draws=3 * count,
         part="nearly normal",
         note=r"$|\mathcal N^{ch}_\mu|$ (20 to 1000) times the largest distance of the "
-        "characteristic functions: it falls like one over the number of children.",
+        "characteristic functions: it falls like one over the number of children. Fails where one "
+        "child outweighs all others together, against the condition of the Central Limit Theorem "
+        "that the text invokes.",
     )
 
 
