@@ -87,7 +87,7 @@ def test_distance_from_the_nearest_multiple():
     assert ddn_worlds.off_line(a, b) == pytest.approx([0.8, 0.0])
 
 
-def test_counterexamples_to_the_definition_of_reversible():
+def test_the_definition_of_reversible_as_typeset():
     net = scalar_net(cn.power(2), 1, 1)(2)
     G, _ = cn.reversible(net, 2)
     assert [p.item() for p in net.pre] == [2, 4] and net.post[1].item() == 4
@@ -99,7 +99,7 @@ def test_counterexamples_to_the_definition_of_reversible():
     assert net.output.item() - (-1) == 1
 
 
-def test_counterexample_to_the_remark_on_relu_nets():
+def test_the_remark_on_relu_nets_as_typeset():
     net = scalar_net(cn.RELU, -1, 1)(1)
     assert cn.jacobian(net, 1).item() == 0 == cn.reversible(net, 2)[0].item()
     # D_2 W_2 = W_2 = 1, for the top is linear: df_2/df_1.
