@@ -69,8 +69,8 @@ def _moved(values: Array, a: Array) -> Array:
 def lem7(draws: int, seed: int) -> Iterator[Check]:
     """1 - d <= mu (1 - c), mu by eigh of A; c and d from the coordinates A was built from.
 
-    A semidefinite. Controls: half of mu, and half or a quarter of the square, over draws that nearly
-    attain the bound; A indefinite; lambda_i^2 in Parseval's identity.
+    A semidefinite. Controls: half of mu, and half or a quarter of the square, over draws that
+    nearly attain the bound; A indefinite; lambda_i^2 in Parseval's identity.
     """
     rng, check = ref.generator("nl lem7", seed), partial(Check, "nl/lem7")
     kinds = ("generic", "tight", "semidefinite", "indefinite")
