@@ -199,5 +199,7 @@ def rem13(draws: int, seed: int) -> Iterator[Check]:
         form="corrected",
         correction=r"If $w'=R(t'')w\ne w$, $w$ cannot be an isolated local maximum; its orbit "
         "may be a ring of them.",
-        note="Second difference along the orbit at these maxima, over the energy.",
+        note="Second difference along the orbit at these maxima, over the energy. Isolated is "
+        "enough where a local optimum is what weights converge into and stay at (Sec. 3.2); App. "
+        "B.5 argues by the energy alone.",
     )
