@@ -214,6 +214,7 @@ def eq16(draws: int, seed: int) -> Iterator[Check]:
         {"without the filters' norms": typical(np.array(bare))},
         draws=draws,
         part="value",
+        note="A definition: nothing can fail but our code; tested is that.",
     )
     big = ref.generator("nl/eq16 range", seed).standard_normal((50 * draws, 3, 2, 8))
     sets = torch.arange(8).expand(3, 8) < 3
