@@ -11,12 +11,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 CORRECTED = {
     ("acl/eq2", "SimCLR"),
     ("acl/tab1", "MINE"),
-    ("acl/tab1", "Soft Triplet"),
-    ("acl/tab1", "N+1 Tuplet"),
     ("acl/tab1", "Lifted Structured"),
-    ("acl/tab1", "Modified Triplet"),
-    ("acl/tab1", "Triplet Contrastive"),
-    ("acl/tab1", "differentiable"),
 }
 
 

@@ -104,7 +104,8 @@ def eq18(draws: int, seed: int) -> Iterator[Check]:
         ref.least(broken),
         draws=2 * count,
         part="sum over channels and pixels of the gradient's length",
-        note="Forward differences, zero beyond the last row and column; the paper names no scheme. "
+        note="A definition: tested is our code against it. Forward differences, zero beyond the "
+        "last row and column; the paper names no scheme. "
         f"Central differences give {ratio[0].mean():.2f} of it for noise of 3 x 7 x 7 and "
         f"{ratio[1].mean():.2f} for 64 x 3 x 3, and change little between filters (standard "
         f"deviation {ratio[0].std():.2f} and {ratio[1].std():.2f}).",
@@ -152,9 +153,9 @@ def eq18(draws: int, seed: int) -> Iterator[Check]:
         relation=">=",
         note=f"Least and largest ratio to the copy {sharper['edge'].min():.2f} and "
         f"{sharper['edge'].max():.2f}, to a Gaussian spot {more.min():.2f} and {more.max():.2f}. "
-        "That edges are sharp is not enough: a single step has the variation of a slow rise of the "
-        "same height, and at equal norm less than its blurred copy (mean ratio "
-        f"{sharper['step'].mean():.2f}).",
+        "On filters made by hand. Fails where the edge is a single step, which has the variation "
+        "of a slow rise of the same height, and at equal norm less than its blurred copy (mean "
+        f"ratio {sharper['step'].mean():.2f}).",
     )
     net = ResNet("standard", 4)
     kernels = [m for m in net.modules() if isinstance(m, torch.nn.Conv2d) and m.kernel_size[0] > 1]

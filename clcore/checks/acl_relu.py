@@ -8,6 +8,7 @@ from .acl_relu_energy import eq64, eq70, eq71, rem5, thm6
 from .acl_relu_latent import eq14, eq15, eq17, eq68, lem4
 from .acl_relu_lemmas import lem14, lem15, lem16
 from .acl_relu_nets import def5, lem3, lem13, num12, thm4
+from .acl_relu_training import num19, num20
 
 __all__ = [
     "def5",
@@ -29,6 +30,8 @@ __all__ = [
     "lem16",
     "num12",
     "num13",
+    "num19",
+    "num20",
     "rem5",
     "thm4",
     "thm5",
