@@ -253,6 +253,7 @@ def figure(table):
 
 def test_total_variation_check():
     run_check(filters, "acl/eq18", set(), draws=6)
+    run_check(filters, "acl/num21", set(), draws=6)
 
 
 def test_nets_as_the_paper_says_pass():
