@@ -479,9 +479,9 @@ def lem11(draws: int, seed: int) -> Iterator[Check]:
         worst(forward),
         1e-10,
         {"with std for the norm": ref.typical(absolute(Jf, np.sqrt(32) * image))},
-        counterexample=r"With $J_k$ the Jacobian $P^\perp_{f_k,1}/\|P_1^\perp f_k\|$ (the text "
-        r"copy's formula is a vector): $f_k=(1,-1,0)$ gives $J_kf_k=0$ but the output is "
-        r"$f_k/\|f_k\|$; no $J_k$ serves both halves.",
+        counterexample=r"With $J_k$ the Jacobian $P^\perp_{f_k,1}/\|P_1^\perp f_k\|$ (its letters, "
+        r"$P_1^\perp f_k$ over its norm, would be a vector): $f_k=(1,-1,0)$ gives $J_kf_k=0$ but "
+        r"the output is $f_k/\|f_k\|$; no $J_k$ serves both halves.",
         **tag,
     )
     yield check(

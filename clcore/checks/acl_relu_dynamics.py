@@ -1,4 +1,4 @@
-"""One hidden ReLU node: where its flow ends (acl Sec. 5.2, Figs. 4 and 5).
+"""One hidden ReLU node: where its flow ends (acl Sec. 5.2).
 
 Batched flows of `clcore.relu_two_layer` meet eigenvectors, gradients and energies from numpy.
 """
@@ -14,7 +14,7 @@ from .. import contrast, losses, relu_two_layer
 from ..ledger import Check
 from . import mixture
 from . import reference as ref
-from .reference import Array, best, relative, tensors, typical, worst
+from .reference import Array, relative, tensors, typical, worst
 
 SIZES = (2, 3, 5, 8, 12, 20)
 
@@ -24,7 +24,7 @@ def _fixed(x: Array, x2: Array, alpha: Array) -> Array:
     return contrast.contrastive_covariance(*tensors(alpha, x, x2, x, x2)).numpy()
 
 
-def _random_field(
+def random_field(
     rng: np.random.Generator, draws: int, modes: int, **how
 ) -> tuple[Array, Array, Array]:
     """X_alpha of random batches and weights, with the batches."""
@@ -33,7 +33,7 @@ def _random_field(
     return _fixed(x, x2, mixture.weights(rng, draws, n)), x, x2
 
 
-def _ends(x: Array, w: Array, **how) -> Array:
+def ends_of(x: Array, w: Array, **how) -> Array:
     return relu_two_layer.sticky_limit(*tensors(x, w), **how).numpy()
 
 
@@ -93,7 +93,7 @@ def eq53(draws: int, seed: int) -> Iterator[Check]:
     cells: dict[str, list[Array]] = defaultdict(list)
     count = ref.share(draws, len(SIZES))
     for modes in SIZES:
-        x, *_ = _random_field(rng, count, modes)
+        x, *_ = random_field(rng, count, modes)
         start = mixture.starts(rng, count, modes)
         for sticky, found in ((True, orderly), (False, linear)):
             # The linear flow never gets there: no use in waiting for it as long.
@@ -101,7 +101,7 @@ def eq53(draws: int, seed: int) -> Iterator[Check]:
         total += count
         if modes > 5:
             continue
-        few, *_ = _random_field(rng, min(count, 20), modes, missing=1)
+        few, *_ = random_field(rng, min(count, 20), modes, missing=1)
         even = 2 * np.eye(modes)[None] - 0.5 / modes
         # The zero row of a mode not shown moves nothing, however long the flow runs.
         for name, matrix, w in (
@@ -163,22 +163,22 @@ def thm5(draws: int, seed: int) -> Iterator[Check]:
     cells: dict[str, list[Array]] = defaultdict(list)
     count = 4 * ref.share(draws, len(SIZES))
     for modes in SIZES:
-        x, *_ = _random_field(rng, count, modes)
+        x, *_ = random_field(rng, count, modes)
         start = mixture.starts(rng, count, modes)
-        inside.append(_many(_ends(x, start)))
-        linear.append(_many(_ends(x, start, sticky=False, steps=300)))
+        inside.append(_many(ends_of(x, start)))
+        linear.append(_many(ends_of(x, start, sticky=False, steps=300)))
         few = min(count, 20)
         eye, ones = np.eye(modes), np.ones((few, modes, modes))
         even = 2 * eye - 0.5 * ones / modes
         cells["starts at the minimal eigenvector"].append(
-            _many(_ends(even, np.full((few, modes), modes**-0.5), steps=300))
+            _many(ends_of(even, np.full((few, modes), modes**-0.5), steps=300))
         )
         if modes > 2:
-            x, *_ = _random_field(rng, few, modes, missing=2, gamma=(2.5, 3.5))
-            cells["two modes never shown"].append(_many(_ends(x, start[:few], steps=3000)))
+            x, *_ = random_field(rng, few, modes, missing=2, gamma=(2.5, 3.5))
+            cells["two modes never shown"].append(_many(ends_of(x, start[:few], steps=3000)))
             none = np.zeros((few, 2 * modes, 2 * modes))  # all pairs beyond a triplet's margin
             flat = _fixed(*mixture.field(rng, few, 2 * modes, modes), none)
-            cells["no weight on any pair"].append(_many(_ends(flat, start[:few], steps=300)))
+            cells["no weight on any pair"].append(_many(ends_of(flat, start[:few], steps=300)))
     share = {name: float(np.concatenate(v).mean()) for name, v in cells.items()}
     total = float(np.concatenate(inside).mean())
     cold = _follows(rng, 20)
@@ -224,112 +224,6 @@ def _follows(rng: np.random.Generator, count: int) -> dict[float, float]:
     return {tau: float(relu_two_layer.one_hot(w).double().mean()) for tau, w in ends.items()}
 
 
-def fig5(draws: int, seed: int) -> Iterator[Check]:
-    """Linear: the maximal eigenvector. ReLU: a single positive entry, under Lemma 14's hypotheses.
-
-    Controls: the flows exchanged; batches that leave two modes out, as in Theorem 5.
-    """
-    rng = ref.generator("fig5", seed)
-    lost: dict[str, list[Array]] = defaultdict(list)
-    sizes = (3, 5, 8)
-    count = ref.share(draws, len(sizes))
-    for modes in sizes:
-        x, *_ = _random_field(rng, count, modes)
-        gaps = np.linalg.eigvalsh(x)
-        # A flow needs 1/gap of time: leave out the rare matrix with two nearly equal eigenvalues.
-        x = x[(gaps[:, -1] - gaps[:, -2]) > 0.003 * np.linalg.norm(x, axis=(-2, -1))]
-        start = mixture.starts(rng, len(x), modes)
-        straight = _ends(x, start, sticky=False, rate=0.5, steps=16_000)
-        relu, top = _ends(x, start), mixture.top(x)
-        for name, w in (("linear", straight), ("relu", relu)):
-            lost[f"{name} top"].append(1 - np.abs((w * top).sum(-1)))
-            lost[f"{name} hot"].append(1 - w.max(-1))
-        few = min(count, 10)
-        x, *_ = _random_field(rng, few, modes, missing=2, gamma=(2.5, 3.5))
-        end = _ends(x, mixture.starts(rng, few, modes), steps=3000)
-        lost["not shown"].append(1 - end.max(-1))
-    found = {name: np.concatenate(v) for name, v in lost.items()}
-    yield Check(
-        "acl/fig5",
-        worst(found["linear top"]),
-        1e-6,
-        {"the other flow": typical(found["relu top"])},
-        part="linear",
-        draws=len(found["linear top"]),
-        note="One less the cosine with the maximal eigenvector.",
-    )
-    control = {"the other flow": typical(found["linear hot"])}
-    tag = {"part": "ReLU", "draws": len(found["relu hot"]), "bound": 1e-6}
-    yield Check(
-        "acl/fig5",
-        measured=worst(found["relu hot"], found["not shown"]),
-        control=control,
-        note="One less the largest entry, batches that leave two modes out included. The caption "
-        "refers to Theorem 5, as which it is judged.",
-        counterexample="That of Theorem 5: $M=3$, only mode 1 shown, $\\gamma=3$.",
-        **tag,
-    )
-    yield Check(
-        "acl/fig5",
-        measured=worst(found["relu hot"]),
-        control=control | {"two modes never shown": typical(found["not shown"])},
-        form="corrected",
-        correction="As Theorem 5 corrected: under Lemma 14's hypotheses, from almost every start.",
-        **tag,
-    )
-
-
-def fig4(draws: int, seed: int) -> Iterator[Check]:
-    """The linear net's PCA solution is infeasible for the ReLU net, and not optimal.
-
-    Controls: two active modes with positive correlations, where PCA is nonnegative.
-    """
-    rng, check = ref.generator("fig4", seed), partial(Check, "acl/fig4")
-    sizes = (2, 3, 5, 8)
-    count = ref.share(draws, len(sizes))
-    negative, angle, excess, none, still, better = [], [], [], [], [], []
-    for modes in sizes:
-        x, *_ = _random_field(rng, count, modes)
-        positive = np.abs(x)
-        start = mixture.starts(rng, count, modes)
-        for matrix, lows, angles, gains in (
-            (x, negative, angle, excess),
-            (positive, none, still, better),
-        ):
-            top = mixture.top(matrix)
-            lows.append(np.minimum(top.max(-1), -top.min(-1)))
-            end = _ends(matrix, start, steps=3000)
-            cosine = np.abs((end * top).sum(-1)).clip(max=1)
-            angles.append(np.arccos(cosine))
-            read = np.stack([np.maximum(s * top, 0) for s in (1, -1)])
-            gain = np.diagonal(matrix, axis1=-2, axis2=-1).max(-1) - mixture.energy(matrix, read)
-            gains.append(gain.min(0) / np.linalg.norm(matrix, axis=(-2, -1)))
-    total = count * len(sizes)
-    named = {"part": "infeasible", "note": "Least size of the smaller sign of the top eigenvector."}
-    for ours, other, bound, words in (
-        (negative, none, 1e-5, named),
-        (angle, still, 0.1, {"part": "limits differ", "note": "Least angle, in rad."}),
-        (
-            excess,
-            better,
-            1e-9,
-            {
-                "part": "not optimal",
-                "note": "What the best $e_m$ has more than the PCA vector passed through the ReLU, "
-                "relative.",
-            },
-        ),
-    ):
-        yield check(
-            best(*ours),
-            bound,
-            {"correlations made positive": typical(np.concatenate(other))},
-            relation=">=",
-            draws=total,
-            **words,
-        )
-
-
 def num13(draws: int, seed: int) -> Iterator[Check]:
     """Every e_m is a local maximum among w >= 0, to which Lemma 3 restricts the weights.
 
@@ -352,9 +246,9 @@ def num13(draws: int, seed: int) -> Iterator[Check]:
 
     for modes in sizes:
         strong = {"gamma": (0.3, 3.5)}
-        x, *_ = _random_field(rng, count, modes, **strong)
-        few, *_ = _random_field(rng, count, modes, missing=1, **strong)
-        _, one, one2 = _random_field(rng, count, modes, **strong)
+        x, *_ = random_field(rng, count, modes, **strong)
+        few, *_ = random_field(rng, count, modes, missing=1, **strong)
+        _, one, one2 = random_field(rng, count, modes, **strong)
         # Weight on pairs that show the same mode only, as with triplets beyond the margin.
         same = mixture.weights(rng, count, one.shape[1]) * (one @ one.swapaxes(-1, -2) > 0)
         cells = {"a mode not shown": few, "no weight between modes": _fixed(one, one2, same)}
@@ -372,7 +266,7 @@ def num13(draws: int, seed: int) -> Iterator[Check]:
             climbs["X_mm < 0"].append(climb(x, m, -plus)[~up])
             near = np.eye(modes)[m] + 0.01 * size * plus[0]
             near /= np.linalg.norm(near, axis=-1, keepdims=True)
-            leaves.append(np.abs(_ends(x, near) - np.eye(modes)[m]).max(-1))
+            leaves.append(np.abs(ends_of(x, near) - np.eye(modes)[m]).max(-1))
             for name, matrix in cells.items():
                 gains[name].append(climb(matrix, m, plus))
         for name, found in gains.items():
