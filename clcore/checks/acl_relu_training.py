@@ -215,9 +215,9 @@ def num20(draws: int, seed: int) -> Iterator[Check]:
         1e-12,
         {"unequal salient features": typical(np.concatenate(whole))},
         form="corrected",
-        correction=r"$\theta_\Omega$ is a fixed point if and only if all $|\Delta_{m_k^*}|$ are "
-        "equal; otherwise it is a point of the constraint set whose energy Theorem 6 compares, "
-        "and the flow leaves it.",
+        correction=r"$\theta_\Omega$, where no $\Delta_{m_k^*}$ is 0, is a fixed point if and only "
+        r"if all $|\Delta_{m_k^*}|$ are equal; otherwise it is a point of the constraint set whose "
+        "energy Theorem 6 compares, and the flow leaves it.",
         **tag,
     )
     yield check(
