@@ -13,17 +13,10 @@ from clcore.checks import tree_reference as tr
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
-    ("ddn/eq88", "second member"),
-    ("ddn/eq14", "posterior at rho = 0"),
-    ("ddn/eq95", "Eq. 97"),
     ("ddn/eq158", "Eq. 155, several units a latent"),
     ("ddn/eq158", "Eqs. 158, 159, several units a latent"),
     ("ddn/eq163", "Eq. 163, several units a latent"),
-    ("ddn/rem9", "leaves, selectivity"),
     ("ddn/thm6", "o_mu"),
-    ("ddn/thm6b", "limit, no condition (App. C.5)"),
-    ("ddn/thm6b", "limit, max |rho| < 1 (Sec. 6.1.2)"),
-    ("ddn/thm6b", "size of the operator, from the root down"),
     ("ddn/rem10", "o_mu"),
     ("ddn/eq15", "growth factor"),
 }
@@ -117,23 +110,38 @@ def test_sizes_of_the_levels_are_those_of_the_enumerated_covariance():
         assert theirs[level] == pytest.approx(np.mean(left, 0), rel=1e-9, abs=1e-12)
 
 
-def test_a_rise_is_one_of_medians_from_the_root_down():
-    rise = ddn_tree_depth._rise
-    assert rise(np.array([[1.0, 2, 9], [3, 4, 5], [1, 1, 1]])) == pytest.approx(2 / 4)
-    assert rise(np.array([[5.0, 5], [4, 4], [1, 1]])) == pytest.approx(-1 / 5)
-
-
 def test_polarities_below_one_that_leave_half():
     rates = 1 - 1 / (torch.arange(1, 401, dtype=torch.float64) + 1) ** 2
     reach = lt.path_polarity(lt.tree(range(-1, 400)), rates[None])[0, -1].item()
     assert rates.max() < 1 and reach == pytest.approx(402 / 802)
 
 
-def test_the_operators_are_not_the_largest_at_the_top():
+def test_without_their_jacobians_the_operators_are_not_the_largest_at_the_top():
     ours, _ = ddn_tree_depth.level_sizes(tr.keys(np.random.default_rng(0), 200), 5, 1.0)
     root, below, _ = np.median(ours, 1)
     assert 1.5 * root < below
     assert (ours.argmax(0) == 0).mean() < 0.2
+
+
+def test_the_operator_at_the_root_has_the_size_of_theorem_6():
+    """J is the identity of n outputs there, so |OP|_F is o_mu |a_mu|^2 times the root of n."""
+    key = tr.keys(np.random.default_rng(1), 4)
+    ours, _ = ddn_tree_depth.level_sizes(key, 3, 1.0)
+    whole = ddn_tree_depth.operator_sizes(key, 3, 1.0)
+    assert whole[0] == pytest.approx(3**0.5 * ours[0], rel=1e-9)
+    assert np.median(whole[-1]) < np.median(whole[0])
+
+
+def test_patterns_of_the_leaves_have_the_chances_of_the_joint_states():
+    key, tree = tr.keys(np.random.default_rng(2), 2), lt.complete(2)
+    model = lt.binary(tree, lt.polarities(key, tree, 0.2))
+    x, chance = ddn_tree_depth._leaf_patterns(model)
+    z, joint = tr.enumerate_states(model)
+    for pattern, given in zip(x, np.moveaxis(chance, -1, 0), strict=True):
+        here = (z[:, lt.leaves(tree)] == pattern).all(-1)
+        for state in (0, 1):
+            both = joint[:, here & (z[:, 0] == state)].sum(-1)
+            assert given[:, state] / 2 == pytest.approx(both)
 
 
 @pytest.mark.parametrize("state", [0, 1])

@@ -56,6 +56,32 @@ def test_a_leaky_gate_refutes_it_under_uniform_weights():
         assert abs(float(end[1])) > 0.99
 
 
+def test_a_gate_open_at_zero_refutes_it_too():
+    """h'(0) = 1, alpha = 1: A(e_1) = diag(.5, .461), towards e_2 diag(.5, .522), both diagonal."""
+    x = np.array([[[1, -1.2], [-10, -12], [0, 0.45], [0, -0.45]]])
+    at, side = np.array([[1.0, 0]]), np.array([[0.0, 1]])
+    assert jumps.leaky_operator(x, at)[0] == pytest.approx(np.diag([0.5, 0.46125]), abs=1e-12)
+    v = np.array([[math.sqrt(1 - 1e-6), 1e-3]])
+    beside = jumps.leaky_operator(x, v)
+    assert beside[0] == pytest.approx(np.diag([0.5, 0.522379]), abs=1e-6)
+    world = one_layer.samples(torch.tensor(x[0]))
+    ours = one_layer.operator(world, torch.tensor(v[0]), "leaky_relu", jumps.SLOPE)
+    assert beside[0] == pytest.approx(ours.numpy(), abs=1e-12)
+    growth, rough = jumps.leaky_growth(x, at, side)
+    assert growth[0] > 0 == rough[0]
+    end = one_layer.ascend(world, torch.tensor(v[0]), "leaky_relu", 20.0, 3000, jumps.SLOPE)
+    assert end.tolist() == pytest.approx([0.587, 0.810], abs=1e-3)
+
+
+def test_points_off_the_plane_leave_the_operator_as_it_is():
+    rng = np.random.default_rng(2)
+    x, w, u = jumps.leaky_points(rng, 5, off=0.05)
+    A = jumps.leaky_operator(x, w)
+    assert np.einsum("bi,bij,bj->b", w, A, w) == pytest.approx(0.5)
+    assert np.einsum("bi,bij,bj->b", u, A, w) == pytest.approx(0, abs=1e-12)
+    assert jumps.leaky_growth(x, w, u)[0].max() < 0
+
+
 def test_the_sum_of_variances_is_the_contrastive_covariance(groups):
     v = jumps.turned(groups, 0.3)[:, 1]
     x, phi, w = (torch.tensor(a) for a in (groups.x, groups.phi, v))

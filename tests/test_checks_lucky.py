@@ -16,10 +16,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 CORRECTED = {
     ("ddn/lem8", "tail bound"),
     ("ddn/eq113", "quadratic form"),
-    ("ddn/eq120", "three forms"),
     ("ddn/eq121", "step 122 to 123"),
-    ("ddn/eq144", "standardised"),
-    ("ddn/eq144", "event"),
     ("ddn/eq149", "first inequality"),
     ("ddn/eq149", "Eq. 150"),
     ("ddn/thm5", "A- heavier"),

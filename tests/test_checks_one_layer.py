@@ -10,14 +10,7 @@ from clcore.checks import nl_gate_slope, nl_limits, nl_one_layer, plane
 from clcore.checks import reference as ref
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-# (claim, part) that fail as printed and hold as corrected.
-CORRECTED = {
-    ("nl/rem5", "the form before Eq. 48"),
-    ("nl/rem5", "Eqs. 48, 49"),
-    ("nl/eq25", "shorthand of the later version"),
-    ("nl/rem2", "every start"),
-    ("nl/rem2", "one fixed point"),
-}
+CORRECTED: set[tuple[str, str]] = set()  # (claim, part) that fail as printed: none here
 IDS = claims_of("nl", "one-layer")
 
 

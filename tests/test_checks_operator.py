@@ -13,16 +13,10 @@ from clcore.checks import ddn_operator
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
-    ("ddn/eq6", r"limit $\tau\to0$"),
-    ("ddn/eq7", "several negatives"),
-    ("ddn/rem4", "full rank"),
     ("ddn/thm4", "residue, any augmentation"),
-    ("ddn/eq71", "derivatives"),
     ("ddn/eq78", "any offset"),
     ("ddn/eq79", "InfoNCE"),
     ("ddn/eq79", "triplet"),
-    ("ddn/eq80", "slope"),
-    ("ddn/eq80", "xi"),
 }
 
 

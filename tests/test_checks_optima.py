@@ -17,29 +17,17 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
     ("nl/thm1", "A that jumps at w_*"),
+    ("nl/thm1", "A that jumps at w_*, the gate open at 0"),
     ("nl/eq65", "Eq. 65"),
     ("nl/thm2", ""),
     ("nl/eq79", 'the "=" before Eq. 78'),
     ("nl/eq79", "Eq. 80"),
-    ("nl/eq83", "Eq. 83"),
     ("nl/eq84", "bound"),
-    ("nl/eq90", "Eq. 87"),
     ("nl/eq90", "Eq. 89"),
     ("nl/eq90", "Eq. 90, whole chain"),
     ("nl/eq92", ""),
     ("nl/fig1", "Theorem 3"),
-    ("nl/eq108", "b"),
-    ("nl/eq108", "energy"),
     ("nl/rem13", ""),
-    ("nl/def4", "small near an LME"),
-    ("nl/thm3", "A indefinite"),
-    ("nl/lem11", "c_t rises to 1"),
-    ("nl/lem11", "converges"),
-    ("nl/lem11", "limit is a top eigenvector"),
-    ("nl/lem11", "trajectory within the radius"),
-    ("nl/lem11", "limit within the radius"),
-    ("nl/lem7", ""),
-    ("nl/lem7", "Eq. 184"),
 }
 
 

@@ -9,6 +9,7 @@ from clcore import contrast, losses, relu_two_layer
 from clcore.checks import acl_relu
 from clcore.checks.acl_relu_dynamics import _dies_in_turn
 from clcore.checks.acl_relu_energy import energies
+from clcore.checks.acl_relu_training import residual
 
 IDS = claims_of("acl", "relu-composition")
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -16,11 +17,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 CORRECTED = {
     ("acl/eq53", "active set"),
     ("acl/thm5", "fixed weights"),
+    ("acl/fig5", "ReLU"),
     ("acl/num13", "local maxima"),
-    ("acl/lem15", "off the diagonal"),
-    ("acl/lem16", "Eq. 128"),
     ("acl/eq14", "D_aug across fields"),
-    ("acl/eq64", "Eq. 67"),
     ("acl/eq64", "rank-1 W2"),
     ("acl/eq71", "Eq. 71"),
     ("acl/eq71", "Eq. 72"),
@@ -28,11 +27,13 @@ CORRECTED = {
     ("acl/thm6", "strong"),
     ("acl/rem5", "conclusion"),
     ("acl/rem5", "Eqs. 78, 79"),
+    ("acl/num19", "strong augmentation: several fields"),
+    ("acl/num20", "the composition"),
 }
 
 
 def test_every_claim_of_the_chapter_has_a_function():
-    assert len(IDS) == 23
+    assert len(IDS) == 25
     assert sorted(acl_relu.__all__) == sorted(name.split("/")[1] for name in IDS)
 
 
@@ -88,6 +89,31 @@ def test_entries_die_in_turn_where_modes_compete_and_not_where_one_is_not_shown(
         (friends, True, False),
     ):
         assert _dies_in_turn(X[None], w, sticky, blocks=20).tolist() == [expected]
+
+
+def test_a_negative_entry_gains_where_the_augmentation_is_strong():
+    x = torch.eye(2, dtype=torch.float64)
+    pair = losses.infonce_pair(0.3, 0.0)
+    w = torch.tensor([[1.0, 0.0], [0.99**0.5, -0.1]], dtype=torch.float64)
+    top = torch.ones(1, 1, dtype=torch.float64)
+    z, z2 = (relu_two_layer.output(w[:1], top, v[:, None]) for v in (x, 3 * x))
+    alpha = contrast.pairwise_importance(z, z2, pair)
+    assert alpha.tolist() == pytest.approx(np.array([[0, 1], [1, 0]]))
+    X = contrast.contrastive_covariance(alpha, x, 3 * x, x, 3 * x)
+    assert X.tolist() == [[-2, -2], [-2, -2]]
+    read = w.clamp(min=0)
+    assert ((read @ X) * read).sum(-1).tolist() == pytest.approx([-2, -1.98])
+
+
+def test_the_flow_at_the_composition_of_two_unequal_features():
+    delta = np.array([[[2.0], [1.0]]])
+    X = delta.reshape(1, 2, 1) * delta.reshape(1, 1, 2) / 4
+    W1, W2 = (v.numpy() for v in relu_two_layer.compositional(torch.from_numpy(delta)))
+    up = W2[0, 0] * (X[0] @ (W2[0, 0] * W1[0, :, 0]))
+    assert up[0] / up[1] == pytest.approx(4)
+    assert residual(W1, W2[:, 0], X)[0] > 0.1
+    one = np.array([[[1.0], [0.0]]]), np.array([[1.0, 0.0]])
+    assert residual(*one, X)[0] < 1e-15
 
 
 def test_a_mode_not_shown_has_a_row_of_zeros():

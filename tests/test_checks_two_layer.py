@@ -19,22 +19,14 @@ from clcore.checks import (
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
-    ("nl/thm4", "Eq. 14"),
-    ("nl/thm4", "(1) co-linear"),
-    ("nl/thm4", "(2) a path"),
     ("nl/eq163", "the path"),
     ("nl/eq154", "the event"),
     ("nl/eq148", "argmin t*, the flow with the projection"),
     ("nl/rem15", "kernel alpha: analysis carries over"),
     ("nl/rem14", "necessary for stationary"),
     ("nl/rem17", "short form"),
-    ("nl/rem18", "(c) wins more often"),
-    ("nl/rem18", "(c) in two coupled layers"),
-    ("nl/rem20", r"the factor in $\beta_k$ ($\delta_k$)"),
-    ("nl/rem20", "the cause"),
     ("nl/rem19", "positive modulation"),
     ("nl/eq156", ""),
-    ("nl/eq157", ""),
 }
 IDS = [f"nl/{name}" for name in nl_two_layer.__all__]
 
@@ -85,7 +77,8 @@ def test_the_first_to_blow_up_can_lose_on_the_sphere():
 
 
 def test_opposite_unit_filters_are_an_isolated_maximum():
-    """nl/thm4 (2) as printed: C = diag(2, 1), filters e_1 and -e_1, S = s s^T at its optimum."""
+    """nl/thm4 (2) with unit filters: C = diag(2, 1), filters e_1 and -e_1, S = s s^T at its "
+    "optimum."""
     C = torch.diag(double(2, 1))
 
     def value(*angles: float) -> float:
@@ -102,7 +95,7 @@ def test_opposite_unit_filters_are_an_isolated_maximum():
 
 
 def test_velocities_on_the_spheres_are_not_parallel():
-    """nl/thm4 (1) as printed: by the gradient of the top eigenvalue of normalised filters."""
+    """nl/thm4 (1) with unit filters: by the gradient of the top eigenvalue of normalised ones."""
     C = torch.diag(double(2, 1))
     raw = double(1, 0, 0.5**0.5, 0.5**0.5).reshape(2, 2).requires_grad_()
     W = raw / raw.norm(dim=-1, keepdim=True)
@@ -114,7 +107,7 @@ def test_velocities_on_the_spheres_are_not_parallel():
 
 
 def test_no_way_out_of_the_isolated_maximum():
-    """nl/thm4 (2): every pair on the circle moves, and turning one filter around does not rest."""
+    """nl/thm4 (2), unit filters: every pair on the circle moves, and so does one that turns."""
     least, turned, apart = nl_two_linear._crossing(np.random.default_rng(0), 3)
     assert 0.05 < least < turned < 1 and apart > 0.5
 
@@ -181,6 +174,15 @@ def test_two_fields_of_one_law_are_modulated_alike():
     coefficient = two_layer.modulation(top, b, scale)
     assert np.isclose(*(coefficient * size**2).tolist(), rtol=1e-12)
     assert coefficient[1] > 50 * coefficient[0]
+
+
+def test_delta_rises_with_d_where_all_b_are_equal():
+    """nl/rem20: three fields; of two fields both have the same."""
+    d, b, scale = double(0.02, 0.31, 0.6), double(1, 1, 1), torch.tensor(0.25, dtype=torch.float64)
+    found = two_layer.modulation(two_layer.top_of_rank_one(d, b, scale), b, scale)
+    assert found.tolist() == pytest.approx([0.1195, 0.1451, 0.1708], abs=5e-5)
+    found = two_layer.modulation(two_layer.top_of_rank_one(d[:2], b[:2], scale), b[:2], scale)
+    assert found[0].item() == pytest.approx(found[1].item(), rel=1e-12)
 
 
 def test_speed_with_the_factor_is_that_of_theorem_5():

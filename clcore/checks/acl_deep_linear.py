@@ -10,6 +10,7 @@ from .acl_linear_landscape import def3, eq40, lem9, lem10, num11, thm3
 from .acl_linear_limits import cor3, def4, fig3, lem12, rem4
 from .acl_linear_norms import def1, def2, lem2, lem7, lem8, lem11
 from .acl_linear_objective import eq12
+from .acl_linear_step import eq44
 
 __all__ = [
     "cor2",
@@ -22,6 +23,7 @@ __all__ = [
     "eq10",
     "eq12",
     "eq40",
+    "eq44",
     "fig3",
     "lem1",
     "lem2",

@@ -93,7 +93,9 @@ def eq12(draws: int, seed: int) -> Iterator[Check]:
         note="What a maximiser of Eq. 12 gives away in the energy of normalised outputs, against "
         "the best of twenty random nets, median over the draws: "
         + ", ".join(f"{name} {value:.0%}" for name, value in given.items())
-        + f"; of plain outputs {lost(maximiser, np.asarray):.0%}.",
+        + f"; of plain outputs {lost(maximiser, np.asarray):.0%}. A matter of scope: Theorem 3 is "
+        "about Eq. 12 and stands, but it does not describe nets whose outputs are normalised "
+        "before the loss.",
         counterexample=r"$L=1$, an $\ell_2$ layer above, $\alpha_{ij}=1$, $x=x'$: three points at "
         r"$120^\circ$ on the unit circle, stretched by 1.1 along one. The maximiser of Eq. 12 maps "
         r"them to $\pm v$, energy of the normalised outputs 16; $W=I/\sqrt2$ has nearly 18.",

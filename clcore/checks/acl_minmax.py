@@ -6,6 +6,7 @@ its controls are the best (or median) over the draws.
 """
 
 from .acl_family import eq1, eq2, eq33, num1, num4, tab1
+from .acl_family_reach import num22
 from .acl_gradients import eq4, eq5, eq6, eq23, eq27, eq88, lem5, num2, thm1
 from .acl_players import cor1, def6, lem6, num3, num5, num6, num18, thm2
 
@@ -30,6 +31,7 @@ __all__ = [
     "num5",
     "num6",
     "num18",
+    "num22",
     "tab1",
     "thm1",
     "thm2",

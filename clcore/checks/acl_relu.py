@@ -3,11 +3,13 @@
 One function a claim, named after it, `check(draws, seed)`, as in `acl_minmax`.
 """
 
-from .acl_relu_dynamics import eq53, fig4, fig5, num13, thm5
+from .acl_relu_dynamics import eq53, num13, thm5
 from .acl_relu_energy import eq64, eq70, eq71, rem5, thm6
+from .acl_relu_figures import fig4, fig5
 from .acl_relu_latent import eq14, eq15, eq17, eq68, lem4
 from .acl_relu_lemmas import lem14, lem15, lem16
 from .acl_relu_nets import def5, lem3, lem13, num12, thm4
+from .acl_relu_training import num19, num20
 
 __all__ = [
     "def5",
@@ -29,6 +31,8 @@ __all__ = [
     "lem16",
     "num12",
     "num13",
+    "num19",
+    "num20",
     "rem5",
     "thm4",
     "thm5",

@@ -8,6 +8,7 @@ from .ddn_connection import def1, eq28, eq29, eq30, eq40, eq41, thm1, thm1_app
 from .ddn_invariance import eq13, ex2, ex3, ex4
 from .ddn_losses import eq2, eq43, rem1, thm2
 from .ddn_reversible import def2, eq16, eq17, eq18, lem1, rem7, rem8
+from .ddn_towers import towers
 
 __all__ = [
     "def1",
@@ -35,4 +36,5 @@ __all__ = [
     "thm1",
     "thm1_app",
     "thm2",
+    "towers",
 ]

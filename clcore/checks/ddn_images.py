@@ -106,32 +106,34 @@ def _comparable_printed() -> Check:
     )
 
 
-def _noise_printed() -> Iterator[Check]:
+def _least_mean(gaps: pd.DataFrame, sign: int = 1) -> float:
+    """Lower end of the 95 per cent interval of the mean difference over data sets and epochs.
+
+    Cells of one data set are checkpoints of the same runs: their errors are taken as one and the
+    same, those of different data sets as independent; degrees of freedom of five runs and five.
+    """
+    each = gaps.groupby("dataset").agg({"difference": "mean", "error": "mean"})
+    error = float(np.sqrt((each.error**2).sum()) / len(each))
+    return float(sign * each.difference.mean() - stats.t.ppf(0.975, 2 * RUNS - 2) * error)
+
+
+def _noise_printed() -> Check:
     gaps = welch("exact-noise", "exact")
-    cifar, stl = (gaps[gaps.dataset == name] for name in SETS)
-    shared = {"claim": "ddn/rem13", "bound": 0.0, "relation": ">="}
-    shared |= {"part": "noise improves, printed cells"}
-    worst = gaps.loc[gaps.difference.idxmin()]
-    table = printed().set_index(["loss_name", "dataset", "epoch"]).paper
-    cells = [table[loss, worst.dataset, worst.epoch] for loss in ("exact-noise", "exact")]
-    yield Check(
-        **shared,
-        measured=float(gaps.difference.min()),
-        control={"rows exchanged": float(-gaps.difference.max())},
+    stl = gaps[gaps.dataset == "stl10"]
+    below = stl[stl.difference < 0]
+    return Check(
+        "ddn/rem13",
+        _least_mean(gaps),
+        0.0,
+        {"rows exchanged": _least_mean(gaps, -1), "STL-10 alone": _least_mean(stl)},
+        relation=">=",
         draws=len(gaps),
-        note=f"Least of six differences, with noise less without. {listed(gaps)}.",
-        counterexample=f"{SETS[worst.dataset]}, {worst.epoch} epochs: "
-        f"{' less '.join(f'{v:.2f}' for v in cells)} is {worst.difference:+.2f} points "
-        f"(p = {worst.p:.2g}).",
-    )
-    yield Check(
-        **shared,
-        measured=float(cifar.difference.min()),
-        control={"STL-10": float(stl.difference.min())},
-        draws=len(cifar),
-        form="corrected",
-        correction=f"On CIFAR-10. {listed(gaps)}. On STL-10 no improvement is visible, and none of "
-        "the three differences exceeds the noise of five runs.",
+        part="noise improves, printed cells",
+        note="Lower end of the 95 per cent interval of the mean difference, with noise less "
+        f"without: {gaps.difference.mean():+.2f} over six cells. {listed(gaps)}. Fails where "
+        f"STL-10 "
+        f"is taken alone: {len(below)} of its three cells fall, mean {stl.difference.mean():+.2f}, "
+        f"none beyond the noise of five runs (least p = {stl.p.min():.2g}).",
     )
 
 
@@ -445,7 +447,7 @@ def rem13(sides: Sides, shares: pd.DataFrame, draws: int, seed: int) -> Iterator
     exchanged, STL-10, before training, losses exchanged within each seed, parts of the operator
     left out, its sign turned."""
     yield _comparable_printed()
-    yield from _noise_printed()
+    yield _noise_printed()
     for label, runs in having(sides, "exact", "nce").items():
         last = int(runs.epoch.max())
         yield _within("ddn/rem13", f"exact is comparable, {label}", runs, ("exact", "nce"), last)

@@ -18,6 +18,7 @@ from ..ledger import Check
 from . import ddn_worlds as dw
 from . import reference as ref
 from .ddn_population import TIGHT, population_objective, views_of
+from .ddn_towers import TWICE
 from .reference import Array, relative, typical, worst
 
 # ------------------------------------------------------------------------------ inside and between
@@ -55,7 +56,8 @@ def cor1(draws: int, seed: int) -> Iterator[Check]:
                     sign = dw.times(low + beta * high, layers, layer)
                     broken["sign of beta"].append(relative(sign, g, 1e-6))
     control = ref.pooled(broken)
-    yield Check("ddn/cor1", worst(*errors), TIGHT, control, draws=3 * count, part="one tower")
+    tag = {"draws": 3 * count, "note": TWICE}
+    yield Check("ddn/cor1", worst(*errors), TIGHT, control, part="one tower", **tag)
     yield Check(
         "ddn/cor1",
         worst(*twice),
@@ -99,7 +101,7 @@ def eq86(draws: int, seed: int) -> Iterator[Check]:
         control,
         draws=4 * count,
         part="one tower",
-        note="The first tower's gradient, as in Theorem 1.",
+        note=TWICE,
     )
     yield Check(
         "ddn/eq86",
@@ -218,7 +220,7 @@ def rem2(draws: int, seed: int) -> Iterator[Check]:
             1e-11,
             "modes",
             "both towers",
-            "Relative to the norm of the weights.",
+            f"Relative to the norm of the weights. {TWICE}",
         ),
         (
             "growth of the norm",

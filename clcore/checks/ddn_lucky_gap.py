@@ -26,10 +26,9 @@ COUNTEREXAMPLE = (
     r"$(v_j^+)^2-(v_j^-)^2=0.44$, right side $1.04$."
 )
 CORRECTION = (
-    r"Right side $3\sigma_w^2\big[\frac1{|\mathcal N_\mu^{ch}|}\sum_ks_k^2"
-    r"\big(\frac c6\rho_{\mu\nu}^2-M(1-\rho_{\mu\nu}^2)\big)-M\sigma_l^2\big]$ with "
-    r"$M=\max_\nu|\mathcal N_\nu|$, the factor that Eq. 163 needs; with one unit a latent it is "
-    "the printed one."
+    r"Right side $3\sigma_w^2\frac1{|\mathcal N_\mu^{ch}|}\sum_k\big[\frac c6\rho_{\mu\nu}^2s_k^2-"
+    r"|\mathcal N_{\nu(k)}|\,((1-\rho_{\mu\nu}^2)s_k^2+\sigma_l^2)\big]$, as Eq. 163 becomes; with "
+    "one unit a latent it is the printed one."
 )
 
 

@@ -16,6 +16,7 @@ from .. import covariance_operator as co
 from ..ledger import Check
 from . import ddn_worlds as dw
 from . import reference as ref
+from .ddn_towers import ONE_SAMPLE, TWICE
 from .reference import Array, relative, typical, worst
 
 TIGHT = 1e-11
@@ -107,12 +108,6 @@ def _norm(a: Array) -> Array:
     return np.sqrt((a**2).reshape(len(a), -1).sum(-1))
 
 
-ONE_TOWER = (
-    "The first tower's gradient, as in Theorem 1. That of tied weights is no multiple of it: the "
-    "distance to the nearest one over the norm is among the controls."
-)
-
-
 def lem2(draws: int, seed: int) -> Iterator[Check]:
     """One sample's gradient, H = 1, 3, 8, three losses, all layers, against complex steps.
 
@@ -120,14 +115,14 @@ def lem2(draws: int, seed: int) -> Iterator[Check]:
     nearest multiple.
     """
     errors, control, count = _one_sample(draws, seed, unit=False)
-    note = f"{ONE_TOWER} Eq. 49 of the proof has $k=1,\\dots,n$ for $k=1,\\dots,H$."
+    note = f"{ONE_SAMPLE} Eq. 49 of the proof has $k=1,\\dots,n$ for $k=1,\\dots,H$."
     yield Check("ddn/lem2", worst(*errors), TIGHT, control, draws=count, note=note)
 
 
 def eq51(draws: int, seed: int) -> Iterator[Check]:
     """The same with normalised outputs. Controls: as lem2, and no projector."""
     errors, control, count = _one_sample(draws, seed, unit=True)
-    yield Check("ddn/eq51", worst(*errors), TIGHT, control, draws=count, note=ONE_TOWER)
+    yield Check("ddn/eq51", worst(*errors), TIGHT, control, draws=count, note=ONE_SAMPLE)
 
 
 # ---------------------------------------------------------------------------------------- Theorem 3
@@ -175,8 +170,7 @@ def thm3(draws: int, seed: int) -> Iterator[Check]:
         {k: control[k] for k in ("views not averaged", "both towers")},
         draws=total,
         part="one tower",
-        note=r"The gradient of Theorem 1: only the anchor's weights move. $\bar K_l$ as in the "
-        "main text; the copy in App. B.3 defines it by itself.",
+        note=rf"{TWICE} $\bar K_l$ as in the main text; the copy in App. B.3 defines it by itself.",
     )
     yield Check(
         "ddn/thm3",
@@ -185,8 +179,12 @@ def thm3(draws: int, seed: int) -> Iterator[Check]:
         {"InfoNCE": control["InfoNCE"]},
         draws=total,
         part="both tied towers",
-        note="Gradient of the tied loss over twice one tower's. For InfoNCE it is not two.",
+        note="Gradient of the tied loss against twice one tower's: the learning rate takes the "
+        "factor in. For InfoNCE it is not two (ddn/towers).",
     )
+
+
+EQ54 = "Eq. 54"
 
 
 def eq54(draws: int, seed: int) -> Iterator[Check]:
@@ -239,11 +237,12 @@ def eq54(draws: int, seed: int) -> Iterator[Check]:
     for part, errors, control in (
         ("positive pairs", "positive", "not two views"),
         ("negative pairs", "negative", "never the same sample"),
-        ("Eq. 54", "gradient", "views not averaged"),
+        (EQ54, "gradient", "views not averaged"),
         ("Eq. 55", "variance", "second moment"),
     ):
         broken = {control: typical(np.concatenate(found[control]))}
-        yield check(worst(*found[errors]), TIGHT, broken, draws=3 * count, part=part)
+        note = TWICE if part == EQ54 else ""
+        yield check(worst(*found[errors]), TIGHT, broken, draws=3 * count, part=part, note=note)
     yield check(
         float(np.abs(np.array(slopes) + 0.5).max()),
         0.1,
@@ -287,9 +286,10 @@ def _slope(rng: np.random.Generator, K: Array, world: co.World, op: Array, biase
 def eq56(draws: int, seed: int) -> Iterator[Check]:
     """-Cov_x[avg(K^n P), avg(K^n)] vec(W_l) against complex steps of E[r_n+ - r_n-].
 
-    Controls: no projector, projector and connection averaged apart. Part: it is not symmetric.
+    Controls: no projector, projector and connection averaged apart, both towers. Parts: both give
+    twice one tower's gradient; it is not symmetric.
     """
-    rng, errors, bent, plain = ref.generator("eq56", seed), [], [], []
+    rng, errors, bent, plain, twice = ref.generator("eq56", seed), [], [], [], []
     broken: dict[str, list[Array]] = defaultdict(list)
     count = ref.share(draws, 4)
     for depth, widths in dw.DEPTHS.items():
@@ -297,19 +297,27 @@ def eq56(draws: int, seed: int) -> Iterator[Check]:
         x = dw.parts(world)[2]
         for layer in range(1, depth + 1):
             objective = population_objective(dw.simple(), world)
-            g = -dw.vec(dw.gradient(objective, layers, layer, x, unit=True))
+            g, both = (
+                -dw.vec(dw.gradient(objective, layers, layer, x, tied=tied, unit=True))
+                for tied in (False, True)
+            )
+            twice.append(relative(both, 2 * g, 1e-6))
             K, P = sides(layers, world, layer)
             mean, left = co.view_mean(K, world), co.view_mean(K @ P, world)
             apart = mean @ co.view_mean(P, world)
             ours, bare, split = (co.covariance(a, mean, world.chances) for a in (left, mean, apart))
             errors.append(relative(dw.times(ours, layers, layer), g, 1e-6))
+            broken["both towers"].append(relative(dw.times(ours, layers, layer), both, 1e-6))
             if depth > 1:
                 bent.append(skew(ours))
                 plain.append(skew(co.between(views_of(layers, world, layer), world)))
                 broken["no projector"].append(relative(dw.times(bare, layers, layer), g, 1e-6))
                 broken["averaged apart"].append(relative(dw.times(split, layers, layer), g, 1e-6))
     control, total = ref.pooled(broken), 4 * count
-    yield Check("ddn/eq56", worst(*errors), 1e-11, control, draws=total, part="gradient")
+    tag = {"draws": total}
+    yield Check("ddn/eq56", worst(*errors), 1e-11, control, part="gradient", note=TWICE, **tag)
+    once = {"once": control["both towers"]}
+    yield Check("ddn/eq56", worst(*twice), 1e-8, once, part="both tied towers", **tag)
     yield Check(
         "ddn/eq56",
         float(np.median(np.concatenate(bent))),

@@ -20,9 +20,8 @@ DEPTHS = (2, 3, 4, 5)
 KINDS = (*nets.PIECEWISE, "square", "cube")
 OWN = "with the $G_l$, $Q_l$ of Eqs. 16-18"
 SLIP = (
-    "A definition, so not false by itself; but the $G_l$, $Q_l$ of Eqs. 17, 18 do not meet it as "
-    "printed (linear layers do; ReLU meets the forward line). Eqs. 24 and 26 have the tildes; "
-    "possibly a slip of the text copy."
+    "A definition: tested is that the $G_l$, $Q_l$ of Eqs. 16-18 meet it in the sense in which the "
+    "proof of Lemma 1 uses it (Eqs. 24 and 26 have the tildes). "
 )
 
 
@@ -66,48 +65,37 @@ def _errors(names: tuple[str, ...], rng: np.random.Generator, draws: int) -> dic
 def def2(draws: int, seed: int) -> Iterator[Check]:
     """Def. 2 with the paper's own G_l and Q_l for linear, ReLU, leaky-ReLU and power layers.
 
-    As printed, forward acts on f_{l-1}, true for ReLU only because its gates are idempotent, and
-    backward acts on g_l = dr/df_l. Controls: no gate; Q = I for the powers.
+    Both maps between pre-activations, as in Eqs. 24 and 26. As typeset, forward acts on f_{l-1},
+    true for ReLU only because its gates are idempotent, and backward on g_l = dr/df_l: among the
+    controls, with no gate and Q = I for the powers.
     """
     rng, check = ref.generator("ddn def2", seed), partial(Check, "ddn/def2", draws=draws)
     errors = _errors(KINDS, rng, draws)
     powers = _errors(("square", "cube"), rng, draws)
     bare = _errors(("relu", "square", "cube"), rng, draws)["no gate"]
-    good, better = worst(*errors["pre"]), worst(*errors["g~"])
     yield check(
-        worst(*errors["post"]),
+        worst(*errors["pre"]),
         EXACT,
-        ref.pooled({"G = W acting on pre": bare}),
+        {
+            "as typeset, on f_{l-1}": worst(*errors["post"]),
+            **ref.pooled({"G = W acting on pre": bare}),
+        },
         part=f"forward, {OWN}",
-        counterexample=r"$\psi(u)=u^2$, all weights 1, $x=2$: $\tilde f_1=2$, $f_1=4$, "
-        r"$\tilde f_2=4$ and Eq. 18's $G_2=2$, but $G_2f_1=8$",
-        note=SLIP,
+        misprint=r"$\tilde f_l=G_lf_{l-1}$ -> $\tilde f_l=G_l\tilde f_{l-1}$",
+        note=SLIP + r"As typeset, linear and ReLU layers meet it and powers do not: $\psi(u)=u^2$, "
+        r"all weights 1, $x=2$: $\tilde f_2=4$, $G_2f_1=8$.",
     )
     yield check(
-        good,
+        worst(*errors["g~"]),
         EXACT,
-        ref.pooled({"G = W acting on pre": bare}),
-        part=f"forward, {OWN}",
-        form="corrected",
-        correction=r"$\tilde f_l=G_l\tilde f_{l-1}$",
-    )
-    yield check(
-        worst(*errors["g"]),
-        EXACT,
-        ref.pooled({"powers with Q = I": powers["Q = I"]}),
+        {
+            "as typeset, on g_l": worst(*errors["g"]),
+            **ref.pooled({"powers with Q = I": powers["Q = I"]}),
+        },
         part=f"backward, {OWN}",
-        counterexample=r"ReLU, widths 1, $W_1=W_3=1$, $W_2=-1$, $x_1=1$, target $-1$: "
-        r"$g_2=W_3^\top\tilde g_3=1$ but the gate of layer 2 is shut, so $\tilde g_1=0$, while "
-        r"$G_2^\top g_2=-1$",
-        note=SLIP,
-    )
-    yield check(
-        better,
-        EXACT,
-        ref.pooled({"powers with Q = I": powers["Q = I"]}),
-        part=f"backward, {OWN}",
-        form="corrected",
-        correction=r"$\tilde g_{l-1}=G_l^\top Q_l^\top\tilde g_l$",
+        misprint=r"$\tilde g_{l-1}=G_l^\top Q_l^\top g_l$ -> "
+        r"$\tilde g_{l-1}=G_l^\top Q_l^\top\tilde g_l$",
+        note=SLIP + r"$\tilde g_l$ is the derivative by $\tilde f_l$.",
     )
 
 
@@ -208,7 +196,7 @@ def lem1(draws: int, seed: int) -> Iterator[Check]:
     """
     rng, check = ref.generator("ddn lem1", seed), partial(Check, "ddn/lem1", draws=draws)
     errors, plus, forward, other = [], [], [], []
-    printed, mended, flipped = 0, 0, 0
+    typeset, meant, flipped = 0, 0, 0
     for pair in _kinds(rng, draws, KINDS):
         one, two = pair.traces
         floor = 1e-3 * np.abs(pair.pre_gradient(pair.depth)).max(-1)
@@ -226,27 +214,20 @@ def lem1(draws: int, seed: int) -> Iterator[Check]:
                 where.append(relative(nets.times(V.swapaxes(1, 2), gap), goal, floor))
             (here, below), top = pair.first[layer - 1].shape[1:], pair.first[-1].shape[1]
             shape = cn.transitions(one, layer - 1)[0].shape[2:]
-            printed += shape != (here, below)
-            mended += shape != (top, below)
+            typeset += shape != (here, below)
+            meant += shape != (top, below)
             flipped += shape != (below, top)
     broken = {"a plus": plus, "V^f in front, powers": forward, "V^b at x_2": other}
     yield check(worst(*errors), EXACT, ref.pooled(broken), part="Eq. 22")
     yield check(
-        printed,
+        meant,
         0,
-        {"transposed": flipped},
+        {"as typeset, n_l rows": typeset, "transposed": flipped},
         part="shapes of $V_{l-1}$",
-        counterexample=r"widths $n_0,\dots,n_3=2,3,4,5$: $V_1=V_3G_3G_2$ is $5\times3$, printed as "
-        r"$n_2\times n_1=4\times3$",
-        note="possibly a slip of the text copy ($n_l$ for $n_L$); Eq. 22 is not touched",
-    )
-    yield check(
-        mended,
-        0,
-        {"as printed": printed},
-        part="shapes of $V_{l-1}$",
-        form="corrected",
-        correction=r"$V_{l-1}^f,V_{l-1}^b\in\mathbb R^{n_L\times n_{l-1}}$",
+        misprint=r"$V_{l-1}^f,V_{l-1}^b\in\mathbb R^{n_l\times n_{l-1}}$ -> "
+        r"$\mathbb R^{n_L\times n_{l-1}}$",
+        note=r"Eq. 22 is not touched. Widths $n_0,\dots,n_3=2,3,4,5$: $V_1=V_3G_3G_2$ is "
+        r"$5\times3$.",
     )
 
 
@@ -257,7 +238,7 @@ def rem7(draws: int, seed: int) -> Iterator[Check]:
     two orders of each other; the student's V for the teacher.
     """
     rng, check = ref.generator("ddn rem7", seed), partial(Check, "ddn/rem7", draws=draws)
-    equal, first, second, by_post, bare = [], [], [], [], []
+    equal, first, second, by_post, by_post_other, bare = ([] for _ in range(6))
     taught, untaught = [], []
     for pair in nets.pairs(rng, draws, ("relu",), DEPTHS):
         net = pair.traces[0]
@@ -276,6 +257,7 @@ def rem7(draws: int, seed: int) -> Iterator[Check]:
                 where.append(relative(value, J, floor))
             J_post = nets.jacobian(pair.first[layer + 1 :], pre[layer], "relu") @ w
             by_post.append(relative(after, J_post, floor))
+            by_post_other.append(relative(before, J_post, floor))
             Vf, Vb = map(nets.one, cn.transitions(net, layer))
             equal += [
                 relative(Vf, before),
@@ -296,26 +278,21 @@ def rem7(draws: int, seed: int) -> Iterator[Check]:
     yield check(
         worst(*first),
         EXACT,
-        ref.pooled({"G_l = D_l W_l": second, "no gates": bare}),
+        {
+            "as typeset, G_l = D_l W_l": worst(*second),
+            **ref.pooled({"G_l = D_l W_l, median": second, "no gates": bare}),
+        },
         part="$J_l=V_l$",
-        note="with the $G_l$ of Eq. 17",
+        misprint=r"$G_l=D_lW_l$ -> $G_l=W_lD_{l-1}$, as in Eq. 17",
+        note=r"Of $W_1=-1$, $W_2=1$, $x=1$: $D_2W_2=1$, as the top is linear, and $J_1=0$.",
     )
     yield check(
-        worst(*second),
+        worst(*by_post),
         EXACT,
-        ref.pooled({"no gates": bare}),
+        {"the product with W_l D_{l-1}": ref.typical(*by_post_other)},
         part="$G_l=D_lW_l$",
-        counterexample=r"$W_1=-1$, $W_2=1$, $x=1$: $D_2W_2=1$ (linear top), so $V_1=1$, but "
-        r"$J_1=0$",
-    )
-    yield check(
-        worst(*first, *by_post),
-        EXACT,
-        ref.pooled({"as printed": second}),
-        part="$G_l=D_lW_l$",
-        form="corrected",
-        correction=r"$G_l=W_lD_{l-1}$ as in Eq. 17; with $D_lW_l$, $V_l$ is "
-        r"$\partial f_L/\partial f_l$",
+        note=r"Taken as it is, $D_lW_l$ gives $V_l=\partial f_L/\partial f_l$: the derivative by "
+        "activations, not by pre-activations.",
     )
     yield check(
         worst(*taught),

@@ -220,7 +220,10 @@ def thm6(draws: int, seed: int) -> Iterator[Check]:
         counterexample=r"A uniform root, $\rho_{0\mu}=1$ with $\mu\ne0$, one child, a leaf with "
         r"$\rho_{\mu\nu}=1$: printed $0$, variance $\frac14=\mathbf a_\mu^2$. Likewise "
         r"$\rho_{0\mu}=\frac12$: printed $o_\mu=\frac3{16}$, true $\frac14$.",
-        note="Eq. 179 in the proof has it right; possibly a slip of the text copy.",
+        note=r"The last line of its own proof, Eq. 179, has $\rho_0$. The subscript is in both "
+        r"places "
+        r"that print the theorem, and is carried on to Eq. 15; the text after it, where a larger "
+        r"$|\rho_{0\mu}|$ means a larger covariance, goes with the proof.",
         **tag,
     )
     yield check(

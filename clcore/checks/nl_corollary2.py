@@ -34,14 +34,36 @@ def crest(law: Callable[[Array], Array], radius: float, w: Array) -> tuple[float
     return float(values.max()), float(values.mean())
 
 
+def _by_features(
+    law: Callable[[Array], Array], radius: float, w: Array, at: Array, tau: float, shift: float
+) -> float:
+    """sum_l z_l max over w.x = 0 of phi_l law, for the weights of the output h(at.x) and Lemma 1's
+    map with v = -shift sqrt(tau). law: [n, 2] -> [n], with any mass. Of all orders that matter: the
+    squares of the features are a Poisson law's.
+    """
+    most = (radius / math.sqrt(tau) + shift) ** 2
+    total = 0.0
+    for order in range(int(most + 12 * math.sqrt(most) + 40)):
+
+        def weighed(x: Array, order: int = order) -> Array:
+            y = np.maximum(x @ at, 0) / math.sqrt(tau) + shift
+            with np.errstate(divide="ignore"):
+                log = order * np.log(y) if order else np.zeros_like(y)
+            return law(x) * np.exp(log - y**2 / 2 - math.lgamma(order + 1) / 2)
+
+        total += halves(weighed, radius, w) * crest(weighed, radius, w)[0]
+    return total
+
+
 def cor2(draws: int, seed: int) -> Iterator[Check]:
     """r under the Gaussian importance, summed over 40 features, against z_0 r under the uniform
     one, z_0 by a Cartesian quadrature in numpy; both against the maximum of the density on a fine
-    grid. Controls: z_0 squared; the mean for the maximum; 1 / z_0; points off the plane.
+    grid; another map of the same kernel. Controls: z_0 squared; the mean for the maximum; 1 / z_0;
+    points off the plane; another w inside the importance (twice).
     """
     rng, check = ref.generator("nl cor2", seed), partial(Check, "nl/cor2")
     errors, square, sizes, on, off = [], [], [], [], []
-    tops, means_of = [], []
+    tops, means_of, maps, aside = [], [], [], []
     for _ in range(min(draws, 20)):
         radius, w = 2.0, unit(rng, 2)
         side, here = np.array([-w[1], w[0]]), torch.tensor(w)
@@ -61,6 +83,10 @@ def cor2(draws: int, seed: int) -> Iterator[Check]:
         most, mean = crest(wide, radius, w)
         for value, out in ((most, tops), (mean, means_of)):
             out += [abs(found / (value / mass) - 1) for found in (uniform, kernel / z0)]
+        for shift, at, out in ((0.6, w, maps), (0.0, (w + side) / math.sqrt(2), aside)):
+            if len(out) < 4:
+                found = _by_features(wide, radius, w, at, tau, shift) / mass
+                out.append(abs(found / (z0 * most) - 1))
         errors.append(abs(kernel / (z0 * uniform) - 1))
         square.append(abs(kernel / (z0**2 * uniform) - 1))
         sizes.append(z0)
@@ -70,7 +96,24 @@ def cor2(draws: int, seed: int) -> Iterator[Check]:
             features = ro.gaussian(p, here, tau, 5)(x)
             out.append(float(((features - target).abs() / p(plane)[:, None]).max()))
     check = partial(check, draws=len(errors))
-    yield check(worst(np.array(errors)), 1e-6, {"z_0 squared": typical(np.array(square))}, part="r")
+    yield check(
+        worst(np.array(errors)),
+        1e-6,
+        {"z_0 squared": typical(np.array(square)), "another w": typical(np.array(aside))},
+        part="r",
+        note=r"With $w=w_*$ inside $\alpha_g$, as App. B.3 says before Eq. 96. Fails where they "
+        r"differ: the features then vary on the plane of $w_*$.",
+    )
+    yield check(
+        worst(np.array(maps)),
+        1e-6,
+        {"another w in alpha_g": typical(np.array(aside))},
+        part="another map of the same kernel",
+        draws=len(maps),
+        note=r"Lemma 1 with $v=-0.6\sqrt\tau$ for $v=0$. No map gives another $r$: on the plane "
+        r"all "
+        r"outputs are 0, so the features are constant there, and $\sum_lz_l\phi_l=z_0$.",
+    )
     yield check(
         worst(np.array(tops)),
         0.02,

@@ -4,18 +4,25 @@ Finite laws without augmentation, a kernel of two features, each on its own grou
 first group has an LME w_*. The second lies in the plane w_*^T x = 0, where h'(0) = 0 hides it from
 A(w_*); wherever w turns, half of it comes into sight. A is summed in numpy by nl Corollary 1,
 `clcore.one_layer` integrates the flow.
+
+Last, four points under a leaky ReLU with h'(0) = 1 and alpha = 1: two of them lie in the plane,
+open at w_*, and beside it one is closed.
 """
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from .. import one_layer
-from .reference import Array, tensors
+from ..ledger import Check
+from .reference import Array, tensors, typical, worst
 
 FIRST, SECOND = 16, 8  # points of the two groups
 START = 1e-6  # how far from w_* the flow starts
 STEPS = 100
+SLOPE = 0.1  # of the leaky ReLU
 
 
 class Groups(NamedTuple):
@@ -137,6 +144,92 @@ def growth(groups: Groups) -> Array:
     end = one_layer.ascend(world, start, rate=2.0, steps=STEPS).numpy()
     ratio = np.linalg.norm(end - groups.w[:, None], axis=-1) / START
     return np.asarray(ratio ** (1 / STEPS) - 1)
+
+
+def leaky_points(
+    rng: np.random.Generator, count: int, off: float = 0.0
+) -> tuple[Array, Array, Array]:
+    """(1, -a), -(1, a) / SLOPE, (0, +-c), turned at random: points `b 4 2`, w_* `b 2`, u `b 2`.
+
+    w_* is the image of e_1, with A = diag(1/2, less); beside it, towards u, the second eigenvalue
+    is more than 1/2. `off` moves the last two points to (off, +-c), and the others so that A(w_*)
+    is the same: A is constant near w_* then.
+    """
+    out = []
+    while len(out) < count:
+        a, c = rng.uniform(1, 1.35), rng.uniform(0.3, 0.6)
+        second = (2 * a**2 + c**2 * (1 + SLOPE**2)) / 4 - ((2 * a - c * (1 - SLOPE)) / 4) ** 2
+        if a**2 / 4 + c**2 / 2 < 0.48 and second > 0.51:
+            x = np.array([[1 + off, -a], [(off - 1) / SLOPE, -a / SLOPE], [off, c], [off, -c]])
+            turn = rng.uniform(-np.pi, np.pi)
+            R = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+            out.append((x @ R.T, R[:, 0], R[:, 1]))
+    return tuple(np.stack(parts) for parts in zip(*out, strict=True))
+
+
+def leaky_operator(x: Array, v: Array) -> Array:
+    """A(v) of equal masses, alpha = 1, h'(0) = 1 up to rounding, `b d d`."""
+    drive = (x * v[:, None]).sum(-1)
+    gate = np.where(drive > -1e-12 * np.linalg.norm(x, axis=-1), 1.0, SLOPE)
+    gated = x * gate[..., None]
+    gated = gated - gated.mean(1, keepdims=True)
+    return np.einsum("bni,bnj->bij", gated, gated) / x.shape[1]
+
+
+def leaky_growth(x: Array, w: Array, u: Array) -> tuple[Array, Array]:
+    """Growth a step of the distance from w_* along the flow of nl Eq. 7, started towards u; and the
+    quotient that rho bounds over the gap, on both sides. Each `b`.
+    """
+    here = leaky_operator(x, w)
+    values, vectors = np.linalg.eigh(here)
+    gap = values[:, 1] - values[:, 0]
+    if (1 - np.abs((vectors[..., 1] * w).sum(-1))).max() > 1e-12 or gap.min() < 1e-3:
+        raise ArithmeticError("expected w_* to be an LME of every world")
+    rough = []
+    for side in (START, -START):
+        v = np.sqrt(1 - side**2) * w + side * u
+        change = np.einsum("bij,bj->bi", leaky_operator(x, v) - here, w)
+        rough.append(np.linalg.norm(change, axis=-1) / np.linalg.norm(v - w, axis=-1) / gap)
+    points, start = tensors(x[:, None], (np.sqrt(1 - START**2) * w + START * u)[:, None])
+    end = one_layer.ascend(one_layer.samples(points), start, "leaky_relu", 50.0, STEPS, SLOPE)
+    far = np.linalg.norm(end.numpy()[:, 0] - w, axis=-1) / START
+    return far ** (1 / STEPS) - 1, np.max(rough, 0)
+
+
+def open_gate(
+    check: Callable[..., Check], rng: np.random.Generator, count: int, rougher: dict[str, float]
+) -> Iterator[Check]:
+    """nl Theorem 1 at an LME where A jumps although h'(0) = 1; controls: `rougher`, the points in
+    the plane."""
+    four = leaky_points(rng, count)
+    leaves, quotient = leaky_growth(*four)
+    if quotient.max() > 1e-6:
+        raise ArithmeticError("expected no roughness")
+    returns, _ = leaky_growth(*leaky_points(rng, count, off=0.05))
+    part = partial(check, part="A that jumps at w_*, the gate open at 0", draws=count)
+    yield part(
+        worst(leaves),
+        0.0,
+        rougher,
+        note=r"With $h'(0)=1$, as the gate $\mathbb I(w^\top x\ge0)$ in the proof of Theorem 2 has "
+        r"it; App. B.1 takes $h'(0)=0$ for its two examples. Leaky ReLU, $\alpha=1$, four points, "
+        r"two of them in the plane, where $\rho=0$ and the gap is positive.",
+        counterexample=r"Leaky ReLU of slope $\frac1{10}$, $h'(0)=1$, $\alpha=1$, no augmentation; "
+        r"$x=(1,-1.2)$, $(-10,-12)$, $(0,\pm0.45)$, a quarter each. "
+        r"$A(e_1)=\mathrm{diag}(0.5,0.461)$:"
+        r" an LME. On the side of $e_2$ $A(v)=\mathrm{diag}(0.5,0.522)$, so $(A(v)-A(e_1))e_1=0$ "
+        r"and "
+        r"$\rho=0$, and the flow leaves, to $(0.587,0.810)$.",
+    )
+    yield part(
+        worst(returns),
+        0.0,
+        rougher | {"two points in the plane": typical(leaves)},
+        form="corrected",
+        correction=r"An LME $w_*$ at which $A$ is continuous, with $\lambda_{\mathrm{gap}}(w_*)>"
+        r"\rho(w_*)$, is stable.",
+        note=r"The two points moved off the plane; $A(w_*)$ stays the same.",
+    )
 
 
 def categorical_quotient(e: float) -> float:

@@ -126,8 +126,8 @@ def lmes(parts: ro.Parts, radius: float, starts: torch.Tensor) -> torch.Tensor:
 
 def thm1(draws: int, seed: int) -> Iterator[Check]:
     """The flow of Eq. 7 returns to the LME: families at 98 per cent of the condition, continuous
-    laws, finite samples. Not where A jumps at the LME. Controls: roughness 1.1 times the gap; a
-    second eigenvector; a jump.
+    laws, finite samples. Not where A jumps at the LME, with h'(0) = 0 or 1. Controls: roughness 1.1
+    times the gap; a second eigenvector; a jump.
     """
     rng, check = ref.generator("nl thm1", seed), partial(Check, "nl/thm1")
     n = 4 * draws
@@ -220,7 +220,8 @@ def thm1(draws: int, seed: int) -> Iterator[Check]:
         r"And the families, with $\lambda_{\mathrm{gap}}\phi_2\phi_2^\top$ added to $A(v)$ off "
         rf"$\phi_2^\top v=0$: {np.mean(jump > 0):.0%}. The proof's Eq. 64 drops "
         r"$\|(A(v)-A(w_*))(v-w_*)\|$ as $O(\epsilon^2)$; where $A$ jumps it is of first order.",
-        counterexample=r"ReLU, $h'(0)=0$, no augmentation; $x=(\pm1,0)$ with $\phi=(1,0)$, "
+        counterexample=r"ReLU, $h'(0)=0$ as in App. B.1; no augmentation; $x=(\pm1,0)$ with "
+        r"$\phi=(1,0)$, "
         r"$x=(0,\pm2)$ with $\phi=(0,1)$, a quarter each. $A(e_1)=\mathrm{diag}(\frac1{16},0)$: an "
         r"LME, $\lambda_{\mathrm{gap}}=\frac1{16}$. For every other unit $v$ near $\pm e_1$ $A(v)="
         r"\mathrm{diag}(\frac1{16},\frac14)$, so $\rho=0$, and the flow goes to $\pm e_2$. "
@@ -238,6 +239,7 @@ def thm1(draws: int, seed: int) -> Iterator[Check]:
         r"with $|\phi_2^\top v|^{1/2}$ times the term, continuous and not Lipschitz. For the ReLU "
         r"with $\alpha=1$ and bounded data a finite $\rho$ makes $A$ continuous at an LME.",
     )
+    yield from jumps.open_gate(check, rng, n, rougher)
 
 
 def eq65(draws: int, seed: int) -> Iterator[Check]:

@@ -214,6 +214,7 @@ def eq16(draws: int, seed: int) -> Iterator[Check]:
         {"without the filters' norms": typical(np.array(bare))},
         draws=draws,
         part="value",
+        note="A definition: nothing can fail but our code; tested is that.",
     )
     big = ref.generator("nl/eq16 range", seed).standard_normal((50 * draws, 3, 2, 8))
     sets = torch.arange(8).expand(3, 8) < 3
@@ -240,44 +241,46 @@ def eq16(draws: int, seed: int) -> Iterator[Check]:
 
 
 def eq181(draws: int, seed: int) -> Iterator[Check]:
-    """Eq. 181 as printed, 1/P, and with 1/(d - P), against loops and in range. Controls: the
-    score of the tokens inside, the other prefactor."""
+    """Eq. 181 with 1/(d - P), the mean over the tokens it sums, against loops and in range.
+    Controls: the score of the tokens inside, the prefactor 1/P as typeset."""
     draws = min(draws, 200)
-    printed, mean, inner, other = [], [], [], []
+    mean, inner, other = [], [], []
     for W, inside, norms in _filters(draws, seed, "nl/eq181"):
         found = float(ts.matching(ts.cosines(torch.from_numpy(W)), torch.from_numpy(~inside)))
         plus, minus, _ = _scores(W, inside, norms)
         P = inside[0].sum()
-        printed.append(abs(found * (8 - P) / P - minus))
-        mean.append(found)
-        inner.append(abs(plus - minus))
+        mean.append(abs(found - minus * P / (8 - P)))
+        inner.append(abs(plus - found))
         other.append(abs(found - minus) if P != 4 else np.nan)
     yield Check(
         "nl/eq181",
-        worst(np.array(printed)),
+        worst(np.array(mean)),
         1e-12,
-        {"tokens inside": typical(np.array(inner)), "1/(d - P)": float(np.nanmedian(other))},
+        {"tokens inside": typical(np.array(inner)), "as typeset: 1/P": float(np.nanmedian(other))},
         draws=draws,
         part="value",
-        note="`matching` divides by d - P; times (d - P)/P it is the printed sum.",
+        misprint=r"$\frac1P\sum_{a\notin R_k^g}$ -> $\frac1{d-P}\sum_{a\notin R_k^g}$",
+        note="A definition; tested is our code, against loops. The sum has d - P terms, and the "
+        "authors' program divides by d - P.",
     )
     off, fair = [], []
     for P in (1, 3, 5, 10):
         best = np.ones((FIELDS, TOKENS))  # filters equal to all embeddings
         inside = np.arange(TOKENS) < P
         most = (best * ~inside).sum(1).mean() / P
-        off.append(abs(most - (TOKENS - P) / P))
+        off.append(abs(most - 1))
         found = ts.matching(*tensors(best, np.broadcast_to(~inside, best.shape)))
-        fair.append(abs(float(found) - (TOKENS - P) / P))
+        fair.append(abs(float(found) - 1))
     yield Check(
         "nl/eq181",
-        max(off),
+        max(fair),
         1e-12,
-        {"1/(d - P)": fair[0]},
+        {"as typeset: 1/P": off[0]},
         draws=4,
         part="range",
-        note="Its largest value is (d - P)/P, 19 for P = 1, since it sums over d - P tokens. The "
-        "authors' program divides by d - P, and so does `matching`.",
+        misprint=r"$\frac1P$ -> $\frac1{d-P}$",
+        note="Its largest value is 1, like that of the other score. With 1/P it would be "
+        "(d - P)/P, 19 for P = 1.",
     )
 
 

@@ -142,6 +142,7 @@ def def5(draws: int, seed: int) -> Iterator[Check]:
         {"not centred": typical(relative(two_layer.batch_norm(f, p) + f, torchs))},
         draws=draws,
         part="output",
+        note="A definition: nothing can fail but our code; tested is that.",
     )
     found = _own(_jacobian(lambda v: two_layer.batch_norm(two_layer.hidden(points, v), p), w))
     yield check(

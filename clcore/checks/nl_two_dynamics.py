@@ -118,7 +118,8 @@ def lem4(draws: int, seed: int) -> Iterator[Check]:
         },
         draws=total,
         part="W before the projection",
-        note="Eq. 119, linear, ReLU and leaky ReLU filters.",
+        note="Eq. 119, printed without the projection, linear, ReLU and leaky ReLU filters. Eqs. "
+        "14, 142, 144 and 158 to 161 go on from it; Eqs. 12 and 15 have the projection.",
     )
     yield check(
         worst(*found["sphere"]),

@@ -108,7 +108,8 @@ def table_of(model: field_latent.Model, W: Array, kind: str) -> torch.Tensor:
 def lem5(draws: int, seed: int) -> Iterator[Check]:
     """V of gated inputs in closed form against enumeration, ReLU, two to four latent values.
 
-    Controls: fields coupled given z; p_c (1 - p_c); one class only; the whole variance.
+    Controls: fields coupled given z; p_c (1 - p_c); L_k a vector; one class only; the whole
+    variance.
     """
     check = partial(Check, "nl/lem5")
     rng = ref.generator("lem5", seed)
@@ -126,6 +127,9 @@ def lem5(draws: int, seed: int) -> Iterator[Check]:
         found["coupled"].append(relative(ours, coupled.covariance))
         wrong = ours - between + _sum_outer(p * (1 - p), delta)
         found["not squared"].append(relative(wrong, law.covariance))
+        within = ours - between
+        diagonal = within * np.eye(within.shape[-1])
+        found["vector"].append(relative(diagonal + between, law.covariance))
         inside = sum(p[:, c, None, None] * law.given[c] for c in range(C))
         left = law.covariance - inside
         values = np.linalg.eigvalsh(left)
@@ -143,10 +147,11 @@ def lem5(draws: int, seed: int) -> Iterator[Check]:
         {
             "fields coupled given z": middle(*found["coupled"]),
             "$p_c(1-p_c)$": middle(*found["not squared"]),
+            "as typeset: $L_k$ a vector, the diagonal": middle(*found["vector"]),
         },
         draws=total,
         part="Eq. 120",
-        note="$L_k$ is an Md x Md matrix; $\\mathbb R^{Md}$ is printed.",
+        misprint=r"$L_k\in\mathbb R^{Md}$ -> $L_k\in\mathbb R^{Md\times Md}$",
     )
     yield check(
         worst(*found["two"]),
