@@ -31,11 +31,8 @@ IDS = [i for i in claims_of("ncl", "landscape") if i.split("/")[1] not in TRAINE
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
-    ("ncl/eq5", "trains the online network"),
-    ("ncl/eq9", "unit rows"),
     ("ncl/eq15", "large batches"),
     ("ncl/eq20-eq", "equality"),
-    ("ncl/thm1a-sum", "sum before argmax"),
 }
 
 

@@ -18,10 +18,6 @@ from clcore.checks import (
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
 CORRECTED = {
-    ("ncl/eq25-step", "second link"),
-    ("ncl/eq26", "v_i = a v_1"),
-    ("ncl/lem1-lim", "solutions of the two equations"),
-    ("ncl/thm3-loss", ""),
     ("ncl/thm3-ratio", "1 + o(1)"),
     ("ncl/thm3-contr", "1 + o(1)"),
 }
