@@ -233,8 +233,6 @@ def records(table):
 
 PAPER_ITSELF = {
     # The printed values do not bear these out.
-    ("ncl/rem6", "predictor, random start: ends near the truth"),
-    ("ncl/rem6", "predictor, warm start: ends near the truth"),
     ("ncl/tab2", "possible cells"),
     ("ncl/rem12", "printed numbers, 0.002 above 0.02"),
     ("ncl/rem12", "our runs, 0.002 above 0.02"),
@@ -246,7 +244,7 @@ def test_runs_as_the_paper_says_pass(made):
     rows = {i for i in ledger.claims() if i.startswith(("ncl/fig", "ncl/tab"))}
     rows |= {f"ncl/rem{i}" for i in (1, *range(5, 14))} | {f"ncl/num{i}" for i in (1, 3, 4, 5)}
     assert {r.claim for r in found} == rows
-    failed = {(r.claim, r.part) for r in found if not r.passed}
+    failed = {(r.claim, r.part) for r in found if not r.passed and r.form != "open"}
     assert failed <= PAPER_ITSELF
     measured = {r.evidence for r in found} - {"exact"}
     assert measured == {"protocol", "partial"}
@@ -429,9 +427,6 @@ def test_cells_that_are_not_there_are_left_out(made):
         rt.means(part, "fig7")
 
 
-CORRECTED = {("ncl/num2", "a point near the optimum")}
-
-
 @pytest.mark.parametrize("claim", ["ncl/num2", "ncl/def3"])
 def test_checks_that_need_no_runs(claim):
-    run_check(checks, claim, CORRECTED, draws=6)
+    run_check(checks, claim, set(), draws=6)

@@ -122,9 +122,14 @@ def thm1b(draws: int, seed: int) -> Iterator[Check]:
         control,
         total,
         "permutations, nothing lower",
-        note=r"Negatives differ from the anchor, $x'\ne x$, as Eq. 8 prints, by their value. The "
-        r"proof's sum over all $j\in[d]$ is of i.i.d. negatives; negatives that differ from the "
-        "anchor by their index in a sample tend to these as the sample grows.",
+        note=r"Negatives differ from the anchor, $x'\ne x$, as Eq. 8 prints, by their value. Fails "
+        r"where they are i.i.d., so that they may repeat the anchor's point, and "
+        r"$e^\tau>(d-\alpha)/(1-\alpha)$: columns shorter than 1 after the ReLU are then better. "
+        "The proof's sum over "
+        r"all $j\in[d]$ with $B/d$ is of i.i.d. negatives; those of a batch of one-hot samples, "
+        r"told apart by their index, tend to these; and the experiments' $\tau=20$ (the program's) "
+        rf"is above the threshold, {ml.repeats_threshold(10, 0.5):.2g} at $d=10$, "
+        r"$\alpha=\frac12$.",
     )
     yield check(
         worst(np.hstack(gaps)),
@@ -152,7 +157,8 @@ def thm1b(draws: int, seed: int) -> Iterator[Check]:
         **tag,
         part="i.i.d. negatives, small tau: nothing lower",
         note=text
-        + r"(1-\alpha)$ and fails above: there $\|\mathrm{ReLU}(W_{*i})\|^2<1$ is better.",
+        + r"(1-\alpha)$. Fails where $\tau$ is larger: there $\|\mathrm{ReLU}(W_{*i})\|^2<1$ is "
+        "better.",
     )
     yield check(
         worst(np.hstack(below_gaps)),

@@ -7,6 +7,7 @@ from .ncl_contrastive_landscape import eq15, thm1b, thm1b_lln
 from .ncl_data_model import def1, def2, eq1, eq2, eq3, eq4, eq5, eq6, eq7, eq8
 from .ncl_proof_steps import eq19, eq20, eq20_eq, eq21, thm1b_orth, thm1b_perm
 from .ncl_recovery import eq9, eq10, eq11, rem2
+from .ncl_sentences import rem15, rem17, rem18
 from .ncl_surrogate import eq16, thm1b_AB
 from .ncl_theorem1 import eq17, thm1, thm1a, thm1a_ineq, thm1a_max, thm1a_sum
 
@@ -32,6 +33,9 @@ __all__ = [
     "eq20_eq",
     "eq21",
     "rem2",
+    "rem15",
+    "rem17",
+    "rem18",
     "thm1",
     "thm1a",
     "thm1a_ineq",

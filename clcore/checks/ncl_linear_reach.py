@@ -180,7 +180,9 @@ def def8(draws: int, seed: int) -> Iterator[Check]:
             "L(W^o, W^t) for both": typical(relative(found, np.array(same))),
         },
         part="two half-steps",
-        note="Views of one batch: the first goes through the network that moves.",
+        note="Views of one batch: the first goes through the network that moves. Tested is the "
+        "alternation; that it approximates a stop gradient with a moving average, as the paper "
+        "presents it, is not.",
     )
     yield check(
         worst(np.array(held)),

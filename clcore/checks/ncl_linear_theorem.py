@@ -17,7 +17,7 @@ from .reference import Array, best, tensors, typical, worst
 
 
 def thm2(draws: int, seed: int) -> Iterator[Check]:
-    """Two scalars for both networks: not with the latents of Sec. 4.1, with those of the proof.
+    """Two scalars for both networks, with the signed latents of Sec. 4.2 and of the proof.
     C_1 in (0, 1): not from a small rate alone, from one small against lambda. C_2 > 0."""
     n = min(draws, 100)
     rng = ref.generator("ncl thm2", seed)
@@ -38,7 +38,7 @@ def thm2(draws: int, seed: int) -> Iterator[Check]:
 
 def _two_scalars(rng: np.random.Generator, n: int) -> Iterator[Check]:
     """C_1 and C_2 fitted to the exact dynamics' online network alone; the target must have the
-    same. Controls: the other latents; alternating updates."""
+    same, signed latents. Controls: latents 0 and 1; alternating updates; both."""
     signed, binary, by_turns, both, total = [], [], [], [], 0
     for sizes in ((8, 5, 6), (20, 4, 10), (5, 5, 3)):
         for steps in (1, 5, 50):
@@ -54,25 +54,22 @@ def _two_scalars(rng: np.random.Generator, n: int) -> Iterator[Check]:
             for zeros, place in ((False, by_turns), (True, both)):
                 A, B, _, _ = run(rng, count, sizes, steps, alternating=True, binary=zeros)
                 place.append(fitted(A, B, steps)[1])
-    tag = {"claim": "ncl/thm2", "bound": 1e-11, "part": "two scalars", "draws": total}
     yield Check(
-        measured=worst(*binary),
-        control={"alternating updates": typical(*both)},
-        counterexample=r"$d=2$, $M=I$, $\sigma_0=0$, $\alpha=\frac12$, $\Pr(z_i=1)=0.2$, "
-        r"$\eta_0=0.1$, $W_0^o=(0,0)$, $W_0^t=(1,0)$: whatever $\lambda_0$, "
-        r"$W_1^o=2\eta_0\alpha^2W_0^tE[zz^\top]=(0.01,\,0.002)$, and all combinations of the "
-        "starts are multiples of (1, 0).",
-        note=r"With $z\in\{0,1\}^d$ of Sec. 4.1: $E[zz^\top]=\beta(1-\beta)I+\beta^2\mathbf 1"
-        r"\mathbf 1^\top$. The signed latents are those of the experiments and of the proof.",
-        **tag,
-    )
-    yield Check(
-        measured=worst(*signed),
-        control={"latents 0 and 1": typical(*binary), "alternating updates": typical(*by_turns)},
-        form="corrected",
-        correction=r"$z_i=\pm1$ with probability $p_z$ each, as in App. C.1. For all starts to "
-        r"have two such scalars $E[zz^\top]$ must be a multiple of $I$, and that is enough.",
-        **tag,
+        "ncl/thm2",
+        worst(*signed),
+        1e-11,
+        {
+            "latents 0 and 1": typical(*binary),
+            "alternating updates": typical(*by_turns),
+            "both": typical(*both),
+        },
+        part="two scalars",
+        draws=total,
+        note=r"Needs the signed latents of Sec. 4.2, which the proof takes. Fails where $z$ is in "
+        r"$\{0,1\}^d$ (Sec. 4.1): $E[zz^\top]$, there $\beta(1-\beta)I+\beta^2\mathbf 1\mathbf "
+        r"1^\top$, must be a multiple of $I$ for all starts to have two such scalars: $d=2$, "
+        r"$M=I$, $\sigma_0=0$, $\alpha=\frac12$, $\beta=0.2$, $\eta_0=0.1$, $W_0^o=(0,0)$, "
+        r"$W_0^t=(1,0)$ gives $W_1^o=(0.01,\,0.002)$.",
     )
 
 

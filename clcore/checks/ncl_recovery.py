@@ -44,10 +44,11 @@ def misfit(h: Array, z: Array) -> float:
 
 
 def eq9(draws: int, seed: int) -> Iterator[Check]:
-    """W = P M^T recovers z; relabelling changes nothing; unit rows do not force c = 1 if p > d.
+    """W = P M^T recovers z; relabelling changes nothing; unit rows in the span of M have c = 1, as
+    all rows are if p = d.
 
-    Controls: W in U_>, signed latents, latents permuted without M, rows with a part across M,
-    one-hot latents (which satisfy Eq. 9 with c < 1 and unit rows at p = d, too).
+    Controls: W in U_>, signed latents, latents permuted without M; for unit rows at p > d with a
+    part across M, and one-hot latents (which satisfy Eq. 9 with c < 1 and unit rows at p = d, too).
     """
     check, rng = partial(Check, "ncl/eq9"), ref.generator("eq9", seed)
     recovered, positive, signed, same, half = [], [], [], [], []
@@ -72,6 +73,9 @@ def eq9(draws: int, seed: int) -> Iterator[Check]:
             signed.append(np.abs(h(P @ M.T, z_signed @ M.T) - z_signed @ P.T).max())
             same.append(np.abs(z @ P.T @ (M @ P.T).T - x).max())
             half.append(np.abs(z @ P.T @ M.T - x).max())
+            W = P @ M.T * rng.uniform(0.1, 3, (d, 1))
+            W /= np.linalg.norm(W, axis=-1, keepdims=True)
+            span.append(np.abs(h(W) - z @ P.T).max())
             c = float(rng.uniform(0.2, 0.8))
             if p == d:
                 W = (c * P - np.sqrt(1 - c**2) * np.roll(P, 1, 0)) @ M.T  # unit rows
@@ -86,39 +90,25 @@ def eq9(draws: int, seed: int) -> Iterator[Check]:
                 factor.append(abs(fitted - 1))
                 recovered.append(np.abs(h(W) - fitted * z @ P.T).max())  # Eq. 9, exactly
                 off.append(abs(np.linalg.norm(W @ M, axis=-1).mean() - 1))
-                W = P @ M.T * rng.uniform(0.1, 3, (d, 1))
-                W /= np.linalg.norm(W, axis=-1, keepdims=True)
-                span.append(np.abs(h(W) - z @ P.T).max())
     n = len(recovered)
     control = {"signed latents": best(np.hstack(signed)), "W M in U_>": typical(np.array(positive))}
     yield check(worst(np.hstack(recovered)), 1e-12, control, len(recovered), "W = P M^T")
     control = {"latents relabelled, M not": best(np.hstack(half))}
     yield check(worst(np.hstack(same)), 1e-12, control, n, "relabelling")
-    tag = {
-        "bound": 1e-12,
-        "control": {
-            "|W M| of rows with a part across": best(np.hstack(off)),
-            "one-hot latents, p = d": best(np.array(hot)),
-        },
-        "part": "unit rows",
-    }
-    yield check(
-        worst(np.hstack(factor)),
-        draws=len(factor),
-        **tag,
-        counterexample=r"$p=2$, $d=1$, $\mathbf M=(1,0)^\top$, $\mathbf W^o=(0.6,\,0.8)$: a row of "
-        r"norm 1 and $\mathrm{ReLU}(\mathbf W^o\mathbf x)=0.6\,\mathbf z$ for every "
-        r"$\mathbf z\in\{0,1\}$. The part of a row across the columns of $\mathbf M$ is not seen.",
-        note="|c - 1| of encoders with unit rows that satisfy Eq. 9 exactly. The paper's default "
-        "is p = 50, d = 10.",
-    )
     yield check(
         worst(np.hstack(span)),
-        draws=len(span),
-        **tag,
-        form="corrected",
-        correction=r"Unit rows give $c\le1$; if $\mathbf z$ ranges over $\{0,1\}^d$, $c=1$ exactly "
-        r"if the rows lie in the span of the columns of $\mathbf M$, as they do if $p=d$.",
+        1e-12,
+        {
+            "p > d, |c - 1| of rows with a part across": best(np.hstack(factor)),
+            "p > d, |W M| of rows with a part across": best(np.hstack(off)),
+            "one-hot latents, p = d": best(np.array(hot)),
+        },
+        len(span),
+        "unit rows",
+        note=r"Rows in the span of the columns of $\mathbf M$, as all are where the paper assumes "
+        r"unit rows in its theory (Assumption 4, $\mathbf M=\mathbf I$). Fails where $p>d$ and a "
+        r"row has a part across the span, which no input sees: $\mathbf M=(1,0)^\top$, "
+        r"$\mathbf W^o=(0.6,\,0.8)$ gives $c=0.6$; and with one-hot latents, also at $p=d$.",
     )
 
 
@@ -169,14 +159,20 @@ def _by_loops(W: Array, M: Array) -> Array:
 
 
 def eq11(draws: int, seed: int) -> Iterator[Check]:
-    """The metric against loops and at P M^T; its three summaries. Controls: no norm, no |.|."""
+    """The metric against loops and at P M^T; its three summaries; one value a column of M.
+
+    Controls: no norm, no |.|; by the letters, one value a neuron.
+    """
     check, rng = partial(Check, "ncl/eq11"), ref.generator("eq11", seed)
     value, long, exact, signless, order, order_off = [], [], [], [], [], []
+    columns, neurons = [], []
     for _ in range(min(draws, 60)):
         for p, d in SIZES:
             M, W = _dictionary(rng, p, d), rng.standard_normal((2 * d, p))
             found = sc.max_cosine(*tensors(W, M)).numpy()
             value.append(np.abs(found - _by_loops(W, M)).max())
+            columns.append(float(abs(len(found) - M.shape[1])))
+            neurons.append(float(abs(len(W) - M.shape[1])))
             long.append(np.abs(found - np.abs(W @ M).max(0)).max())
             scale = rng.uniform(0.1, 3, (d, 1)) * np.where(np.arange(d) % 2, -1, 1)[:, None]
             truth = scale * permutation(rng, d) @ M.T
@@ -193,7 +189,15 @@ def eq11(draws: int, seed: int) -> Iterator[Check]:
         {"rows not normalised": best(np.hstack(long))},
         n,
         "value",
-        note=r"The display says $j\in[m]$, its sentence $j\in[d]$: $j$ numbers the columns of $M$.",
+    )
+    yield check(
+        max(columns),
+        0.0,
+        {"as typeset, j in [m]": min(neurons)},
+        n,
+        "range of j",
+        misprint=r"$j\in[m]$ -> $j\in[d]$, as the sentence after the display has it",
+        note=r"$j$ numbers the columns of $M$; of $m$ columns $m-d$ would not exist.",
     )
     control = {"no absolute value": best(np.hstack(signless))}
     yield check(worst(np.hstack(exact)), 1e-12, control, n, "1 at P M^T of any row scale and sign")

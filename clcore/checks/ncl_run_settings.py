@@ -39,22 +39,19 @@ def num2(draws: int, seed: int) -> Iterator[Check]:
         return float(torch.func.vmap(one)(keys).mean())
 
     random = begins(None)
-    shared = {"claim": "ncl/num2", "bound": 0.5, "draws": len(keys), "relation": ">="}
-    shared |= {"part": "a point near the optimum", "control": {"random encoders": random}}
     by_columns, by_rows = begins("columns"), begins("rows")
     yield Check(
-        **shared,
-        measured=by_columns,
-        counterexample="a column of $W\\in\\mathbb R^{m\\times p}$ has $m$ entries; at $m=p=50$ "
-        f"columns of $M$ in its place give Minimum max-cosine {by_columns:.2f}, random encoders "
-        f"{random:.2f}",
-    )
-    yield Check(
-        **shared,
-        measured=by_rows,
-        form="corrected",
-        correction="rows of $W$ are columns of $M$ (the program keeps $W$ transposed)",
-        note=f"{by_rows:.2f} on average.",
+        "ncl/num2",
+        by_rows,
+        0.5,
+        {"random encoders": random, "as typeset, columns of W": by_columns},
+        draws=len(keys),
+        part="a point near the optimum",
+        relation=">=",
+        misprint=r"columns of $W$ -> rows of $W$: columns of $M$ have $p$ entries, as have the "
+        r"rows of $W\in\mathbb R^{m\times p}$, columns of $W$ have $m$",
+        note=f"{by_rows:.2f} on average; the program keeps $W$ transposed. Columns for columns, "
+        f"possible at $m=p$, give {by_columns:.2f}, random encoders {random:.2f}.",
     )
 
 

@@ -16,7 +16,7 @@ from scipy.stats import binom
 
 from ..ledger import Check, judge
 from . import ncl_run_tables as rt
-from .ncl_run_figures import FIGURES, ends_above, other
+from .ncl_run_figures import FIG7, FIGURES, ends_above, left_open, other
 from .ncl_run_remarks import REMARKS
 from .ncl_run_settings import def3 as def3
 from .ncl_run_settings import num2 as num2
@@ -138,6 +138,10 @@ def tab4(runs: pd.DataFrame) -> Iterator[Check]:
     found = _cells("ncl/tab4", runs, STARTS)
     starts = other(runs, ("warm-0.14", "warm-0.02", "warm-0.002"))
     yield Check(**{**vars(found), "note": f"{found.note} Minimum, from start to end: {starts}."})
+    half = runs[runs.epoch <= rt.EPOCHS / 2]
+    if half.epoch.max() == rt.EPOCHS / 2:
+        half = replace(_cells("ncl/tab4", half, STARTS), evidence=found.evidence)
+        yield left_open(half, "read after half of the epochs")
 
 
 # ---------------------------------------------------------------------------------------- numbers
@@ -205,8 +209,11 @@ def num3(runs: pd.DataFrame) -> Iterator[Check]:
 def num4(runs: pd.DataFrame) -> Iterator[Check]:
     """Minimum max-cosine with normalised rows, from about 0.62 to 0.85. The caption's c = 2 is a
     noise of 0.02 an entry, and starts near 1."""
-    note = other(runs, ("fig7", "fig7-srelu", "fig7-drop", "fig13", "warm-rows"))
+    note = other(runs, ("fig7", "warm-rows"))
     yield _close("ncl/num4", runs, "fig7", 0.62, 0.85, note)
+    for panel, setting in FIG7.items():
+        if rt.has(runs, panel):
+            yield left_open(_close("ncl/num4", runs, panel, 0.62, 0.85), setting)
 
 
 def num5(runs: pd.DataFrame) -> Iterator[Check]:
@@ -289,9 +296,22 @@ def _readings(
                 yield replace(found[c.part], form="open", setting=setting)
 
 
+def _with_settings(
+    check: Callable[[pd.DataFrame], Iterator[Check]], runs: pd.DataFrame
+) -> Iterator[Check]:
+    """The parts as printed, with all readings; then the settings that a check names as left open
+    itself, in the printed reading."""
+
+    def printed(table: pd.DataFrame) -> Iterator[Check]:
+        return (c for c in check(table) if c.form != "open")
+
+    yield from _readings(printed, runs)
+    yield from (c for c in check(runs) if c.form == "open")
+
+
 def beside(runs: pd.DataFrame) -> dict[str, Callable[[int, int], Iterator[Check]]]:
     """Claim -> its check on runs, as `Ledger.run` takes it; num2 and def3 need no runs."""
     return {
-        check.__name__: lambda draws, seed, check=check: _readings(check, runs)
+        check.__name__: lambda draws, seed, check=check: _with_settings(check, runs)
         for check in (tab1, tab2, tab3, tab4, *ON_RUNS)
     }

@@ -332,7 +332,7 @@ def thm3(draws: int, seed: int) -> Iterator[Check]:
         {"no bias": typical(from_identity(scheme(zero, seen, rounds=3)[-1]))},
         part="bounded noise",
         draws=few,
-        note=r"The identity stays the limit, the rate becomes "
+        note=r"Noise that the proof drops. The identity stays the limit, the rate becomes "
         r"$\alpha^2(\kappa+\sigma^2)/(1-b+\sigma^2)$ (here to "
         f"{float(np.abs(size3 / noisy - 1).max()):.0e}).",
     )
@@ -343,6 +343,7 @@ def thm3(draws: int, seed: int) -> Iterator[Check]:
         {"no bias": _trained(seed, 0.0)},
         part="trained on samples, d = 20",
         draws=tries,
-        note=r"Mean off-diagonal, end over start. Gaussian noise of 0.03, fresh samples; errors "
+        note=r"Mean off-diagonal, end over start. Gaussian noise of 0.03, fresh samples, outside "
+        "Assumption 3, which holds for no fixed bias if noise is Gaussian (ncl/def6); errors "
         r"$\pm0.05$ are small enough for most realisations only, as in Remark 4.",
     )

@@ -4,6 +4,7 @@ One function a claim, named after it, `check(draws, seed)`, "-" in an id written
 """
 
 from .ncl_contraction import eq25, eq25_step, eq26, eq26_id, lem1, lem1_lim
+from .ncl_sentences import rem14, rem16
 from .ncl_srelu import def4, def5, def6, def7, eq13, eq14, eq23, rem3, rem4
 from .ncl_srelu_gradients import thm3_grad, thm3_gradas
 from .ncl_srelu_loss import (
@@ -31,6 +32,8 @@ __all__ = [
     "lem1_lim",
     "rem3",
     "rem4",
+    "rem14",
+    "rem16",
     "thm3",
     "thm3_contr",
     "thm3_grad",
