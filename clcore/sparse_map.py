@@ -88,7 +88,7 @@ def plan() -> list[tuple[str, str, list[Cell], Sequence[float], Sequence[int]]]:
         ("CL-basic", "iid", [*_ORDER, dependent], _PRS, _MANY),
         ("CL-linear", "iid", _ORDER[1:], _PRS, _MANY),
         ("Simplified-SimCLR", "iid", [tenth], _PRS, _MANY),
-        ("CL-basic", "one-hot", _ORDER[1:], (0.1,), _MANY),
+        ("CL-basic", "one-hot", [*_ORDER[1:], (0.5, *_ORDER[1][1:])], (0.1,), _MANY),
         ("CL-srelu", "one-hot", _ORDER[1:], (0.1,), _MANY),
         ("NCL-basic", "iid", without, (0.1,), range(3)),
     ]

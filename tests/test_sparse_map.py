@@ -161,5 +161,5 @@ def test_the_plan_is_trained_once_and_whole(monkeypatch, tmp_path):
     }
     assert len(seen) == len(set(seen)) and set(seen) == wanted
     # 135 cells of 3 runs; 3 cells of 2 more at Pr = 0.1 and of 5 at the other two; 2 nets of 15
-    # and 2 of 5; NCL-basic under two masks.
-    assert len(seen) == 405 + 3 * (2 + 10) + 2 * 15 + 2 * 5 + 30
+    # and 3 of 5; NCL-basic under two masks.
+    assert len(seen) == 405 + 3 * (2 + 10) + 2 * 15 + 3 * 5 + 30
