@@ -3,7 +3,7 @@
 `clcore.gaussian_tail` meets mpmath, quadrature and limits.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 
@@ -130,7 +130,8 @@ def eq124(draws: int, seed: int) -> Iterator[Check]:
 def eq125(draws: int, seed: int) -> Iterator[Check]:
     """The coarse bounds on r(y) and e(y) with 60 digits, and r(y) ~ 1/y.
 
-    Controls: y/(1/2 + y^2); 1/y lowered to 1/(y + 1/2y); e(y) + 1/y; r(y) ~ 1/2y.
+    Controls: y/(1/2 + y^2); 1/y lowered to 1/(y + 1/2y); 1/2y above e(y), and 1/r(y) - 2y for e(y);
+    r(y) ~ 1/2y.
     """
     check = partial(Check, "ddn/eq125", draws=min(draws, 60) + 3)
     with mpmath.workdps(60):
@@ -143,6 +144,8 @@ def eq125(draws: int, seed: int) -> Iterator[Check]:
         excess = [y * (1 / r - y) for y, r in pairs]
         outside = _scaled([(e - 1) * (1 + y**2) for e, y in zip(excess, ys, strict=True)])
         negative = _scaled([-e / min(y, 1) for e, y in zip(excess, ys, strict=True)])
+        above = _scaled([(2 * y * (1 / r - y) - 1) * (1 + y**2) for y, r in pairs])
+        below = _scaled([-y * (1 / r - 2 * y) / min(y, 1) for y, r in pairs])
         ratio = _scaled([y**2 * abs(1 - y * r) for y, r in pairs])
         half = _scaled([y**2 * abs(1 - 2 * y * r) for y, r in pairs])
     yield check(
@@ -153,7 +156,11 @@ def eq125(draws: int, seed: int) -> Iterator[Check]:
         note="Relative distance beyond a bound, times its decay: strictly negative.",
     )
     yield check(
-        worst(outside, negative), -0.05, {"e(y) + 1/y": worst(outside + 1 + 1e-9)}, part="e"
+        worst(outside, negative),
+        -0.05,
+        {"e < 1/2y": worst(above), "1/r - 2y": worst(below)},
+        part="e",
+        note="Relative distance beyond a bound, the upper one times its decay: strictly negative.",
     )
     yield check(worst(ratio), 1.0, {"1/2y": worst(half)}, part="r ~ 1/y", note=r"$y^2|1-y\,r(y)|$.")
 
@@ -213,9 +220,10 @@ def eq126(draws: int, seed: int) -> Iterator[Check]:
 
 
 def eq127(draws: int, seed: int) -> Iterator[Check]:
-    """R-hat and the exact probability along gamma = 1 - 10^-k and c = 10^k.
+    """R-hat and the exact probability along gamma = 1 - 10^-k and c = 10^k, at every k.
 
-    Controls: kappa without 1/(1 - gamma^2); correlation +gamma; kappa without c.
+    R-hat once more with 50 digits, from its definition (Eqs. 116 to 121). Controls: the smaller
+    product; kappa without 1/(1 - gamma^2); correlation +gamma; kappa without c.
     """
     check = partial(Check, "ddn/eq127", draws=draws)
     rng = ref.generator("eq127", seed)
@@ -226,6 +234,14 @@ def eq127(draws: int, seed: int) -> Iterator[Check]:
         np.sqrt(c) + 1 / scipy_mills(np.sqrt(c)) - np.sqrt(c)
     )
     yield check(worst(values[-1]), 1e-6, {"kappa = sqrt c": typical(loose)}, part="gamma to 1")
+    frozen = [gaussian_tail.r_hat(*tensors(c / 10.0**k, t[1].numpy())) for k, t in enumerate(path)]
+    yield check(
+        _rise(values),
+        -0.05,
+        {"c (1 - gamma) fixed": _rise(np.stack([v.numpy() for v in frozen]))},
+        part="falls at every step to gamma = 1",
+        note="Largest relative change of R-hat from one $k$ to the next.",
+    )
     log_tail = gaussian_tail.log_tail(*path[-1]).numpy()
     yield check(
         worst(log_tail),
@@ -235,9 +251,56 @@ def eq127(draws: int, seed: int) -> Iterator[Check]:
         note="Its logarithm.",
     )
     gamma = np.concatenate([[0.0], rng.random(draws - 1)])
-    end = gaussian_tail.r_hat(*tensors(np.full(draws, 1e8), gamma)).numpy()
-    stays = gaussian_tail.r_hat(*tensors(np.full(draws, 1.0), gamma)).numpy()
-    yield check(worst(end), 1e-3, {"kappa without c": typical(stays)}, part="c to infinity")
+    levels = [tensors(np.full(draws, 10.0**k), gamma) for k in range(9)]
+    falls = np.stack([gaussian_tail.r_hat(*t).numpy() for t in levels])
+    yield check(
+        worst(falls[-1]), 1e-3, {"kappa without c": typical(falls[0])}, part="c to infinity"
+    )
+    bounded = [gaussian_tail.r_hat(t[0] / (1 + t[0]), t[1]) for t in levels]
+    yield check(
+        _rise(falls),
+        -0.05,
+        {"kappa of c/(1 + c)": _rise(np.stack([v.numpy() for v in bounded]))},
+        part="falls at every step to c = infinity",
+        note="Largest relative change of R-hat from one $k$ to the next, also at $\\gamma=0$.",
+    )
+    found = np.concatenate([v[:5] for v in (*values, *falls)])
+    few = [pair for t in (*path, *levels) for pair in np.stack([v[:5] for v in t], 1).tolist()]
+    larger, smaller = (np.array([_r_hat(*pair, pick) for pair in few]) for pick in (max, min))
+    between = np.abs(smaller / larger - 1) > 1e-8  # at gamma = 0 the two products are one
+    yield check(
+        worst(ref.relative(found, larger)),
+        1e-12,
+        {"the smaller product": typical(ref.relative(found, smaller)[between])},
+        part="R-hat once more, with 50 digits",
+    )
+
+
+def _rise(values: Array) -> float:
+    """The largest relative change along the first axis."""
+    return float(np.max(values[1:] / values[:-1] - 1))
+
+
+def _r_hat(c: float, gamma: float, pick: Callable) -> float:
+    """Eq. 121 from Eqs. 116 to 119, with 50 digits; `pick` is the max."""
+    with mpmath.workdps(50):
+        one = mpmath.sqrt(mpmath.mpf(c) / (1 - mpmath.mpf(gamma) ** 2))
+        two = gamma * one
+
+        def r(y):
+            if y > 1e3:  # sqrt(pi/2) exp(y^2/2) erfc(y/sqrt 2), by its continued fraction
+                tail = y
+                for k in range(40, 0, -1):
+                    tail = y + k / tail
+                return 1 / tail
+            return (
+                mpmath.sqrt(mpmath.pi / 2) * mpmath.exp(y**2 / 2) * mpmath.erfc(y / mpmath.sqrt(2))
+            )
+
+        def product(x, y):
+            return r(x) * r(y + gamma * (1 / r(x) - x))
+
+        return float(pick(product(one, two), product(two, one)))
 
 
 def fig11(draws: int, seed: int) -> Iterator[Check]:
