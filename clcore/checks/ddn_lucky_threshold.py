@@ -174,5 +174,5 @@ def num1(draws: int, seed: int) -> Iterator[Check]:
         {"less selective": float(np.median(np.concatenate(found["less"])))},
         draws=len(met),
         part="grows with selectivity",
-        note="Change of the same nodes' gap as every child's $s_k$ grows by a tenth, its mean kept.",
+        note="Change of the same nodes' gap as every $s_k$ grows by a tenth, the means kept.",
     )
