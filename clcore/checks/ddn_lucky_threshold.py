@@ -6,7 +6,8 @@ from functools import partial
 import numpy as np
 import torch
 
-from .. import lucky_nodes
+from .. import latent_tree as lt
+from .. import lucky_nodes, random, tree_nets
 from ..ledger import Check
 from . import reference as ref
 from .ddn_lucky_event import Children, heavier
@@ -93,6 +94,68 @@ def thm5b(draws: int, seed: int) -> Iterator[Check]:
         "polarities it increases wherever it is above 0.",
         **tag,
     )
+
+
+WIDE = (2, 5, 15, 50)
+
+
+def rem20(draws: int, seed: int) -> Iterator[Check]:
+    """The best |s_j| of a group before training against its number of units, by exact laws.
+
+    The group of a latent with four leaves, alone and with all groups widened. Control: the mean
+    over units.
+    """
+    count = 240  # trees, whatever the draws: a step is measured in standard errors
+    tree = lt.complete(3)
+    key = random.fold_in(random.key(seed), torch.arange(count))
+    model = lt.binary(tree, lt.polarities(random.fold_in(key, 1), tree, 0.5))
+    for part in ("this group alone", "all groups"):
+        best, mean = [], []
+        nets = {units: tree_nets.net(random.fold_in(key, 2), tree, units) for units in WIDE}
+        for units in WIDE:
+            # Node 1 has two children above two leaves each; the groups above it are not used.
+            group = dict(nets[units if part == "all groups" else WIDE[1]])
+            if part != "all groups":
+                fan_in = group[1].shape[-1]
+                edge = (3 / fan_in) ** 0.5
+                many = random.uniform(
+                    random.fold_in(key, 3), (WIDE[-1], fan_in), -edge, edge, torch.float64
+                )
+                group[1] = many[:, :units]
+            law = _group(model, group)
+            s = tree_nets.selectivity(tree_nets.mean(law.chance, law.out)).abs()
+            best.append(s.amax(-1).numpy())
+            mean.append(s.mean(-1).numpy())
+        best, mean = np.array(best), np.array(mean)
+        yield Check(
+            "ddn/rem20",
+            _least_step(best),
+            2.0,
+            {"mean over units": _least_step(mean)},
+            draws=count,
+            part=part,
+            relation=">=",
+            note="Least step from one number of units to the next in standard errors, paired by "
+            f"tree; best $|s_j|$ of {', '.join(map(str, WIDE))} units: "
+            f"{', '.join(f'{v:.2f}' for v in best.mean(1))}.",
+        )
+
+
+def _group(model: lt.Model, weights: tree_nets.Weights) -> tree_nets.Law:
+    """The law of node 1's group, from the tree below it alone."""
+    below = lt.children(model.tree)
+    keep = [1, *below[1], *(leaf for child in below[1] for leaf in below[child])]
+    tree = lt.complete(2)
+    rates = model.table[:, [k - 1 for k in keep[1:]], 1, 1] * 2 - 1
+    nets = {new: weights[old] for new, old in enumerate(keep) if below[old]}
+    return tree_nets.laws(lt.binary(tree, rates), nets)[0]
+
+
+def _least_step(values: Array) -> float:
+    """The least rise between neighbouring rows in standard errors, over columns."""
+    steps = np.diff(values, axis=0)
+    error = steps.std(-1, ddof=1) / np.sqrt(steps.shape[-1])
+    return float((steps.mean(-1) / np.maximum(error, 1e-300)).min())
 
 
 def _all_states(w: Array, kids: Children) -> Array:

@@ -350,35 +350,3 @@ def fig11(draws: int, seed: int) -> Iterator[Check]:
         note="Largest distance of the band from the asymptote for $c$ from 20 to 30 at "
         r"$\gamma=0.99$, and a fifth of it at 0.9.",
     )
-
-
-def num2(draws: int, seed: int) -> Iterator[Check]:
-    """The range of |N_mu| at c = 9, gamma = 0.2: the ratio of its ends, which eta does not enter.
-
-    Control: gamma = 0.9, where the band is narrower.
-    """
-    ends = {}
-    for gamma in (0.2, 0.9):
-        t = tensors(np.array([9.0]), np.array([gamma]))
-        scale = 2 * np.pi * np.exp(4.5) / np.sqrt(1 - gamma**2)
-        ends[gamma] = [scale / float(v) for v in reversed(gaussian_tail.r_hat_bounds(*t))]
-    printed = 1467 / 1099
-    low, high = ends[0.2]
-    first, second = (float(k) for k in gaussian_tail.kappas(*tensors(np.array(9.0), np.array(0.2))))
-    # Loosest: e(y) = 0 above, 1/y below (Eq. 125), there in the argument of max that gives less.
-    edges = tensors(np.array([first, second, first + 0.2 / second]))[0]
-    below, above = (v.numpy() for v in gaussian_tail.mills_bounds(edges))
-    loosest = above[0] * above[1] / (below[1] * below[2])
-    etas = [np.exp(-n / end) for n, end in zip((1099, 1467), ends[0.2], strict=True)]
-    yield Check(
-        "ddn/num2",
-        abs(high / low / printed - 1),
-        0.5 / 1099 + 0.5 / 1467,
-        {"gamma = 0.9": abs(ends[0.9][1] / ends[0.9][0] / printed - 1)},
-        evidence="protocol",
-        note=f"Eq. 128 through Eq. 124 gives {low:.0f} to {high:.0f} times $\\ln1/\\eta$, a ratio "
-        f"of {high / low:.3f}; the loosest sensible combination of the bounds gives a ratio of "
-        f"{loosest:.3f}, printed {printed:.3f}. $\\eta$, $c$ in the exponent and the base of the "
-        "logarithm cancel in the ratio. $\\eta$ is not stated: through Eq. 124 the lower end "
-        f"needs {etas[0]:.3f}, the upper one {etas[1]:.3f}.",
-    )
