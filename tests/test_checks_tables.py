@@ -114,3 +114,21 @@ def test_a_pass_gains_are_compared_by_row():
     rows = tables.first_pass(tables.printed(), "paper")
     more = rows[10] - rows[2] > 1e-9
     assert (len(more), more.sum()) == (15, 8) and not more["0111"].any()
+
+
+def test_single_nodes_are_followed(unrelated):
+    """The best of a group is what the tables show, and every node has its row."""
+    table = ddn_identities.identities(unrelated)
+    assert len(table) == 10 * 5 * 10 and set(table.latent) == {f"s{p}" for p in tables.LATENTS}
+    best = table.assign(nc=table.converged.abs()).groupby(["latent", "seed"]).nc.max()
+    last = unrelated[unrelated.step == unrelated.step.max()].set_index("seed")
+    for path in tables.LATENTS:
+        assert best[f"s{path}"].tolist() == pytest.approx(last[f"nc_s{path}"].tolist())
+
+
+def test_ranks_and_places_of_nodes():
+    first = pd.DataFrame([[0.9, 0.5, 0.1], [0.1, 0.2, 0.3]]).to_numpy()
+    assert ddn_identities._ranks(first, first) == pytest.approx(1)
+    assert ddn_identities._ranks(first, -first) == pytest.approx(-1)
+    assert ddn_identities._ranks(first, 0 * first) == 0
+    assert ddn_identities._stays(first, first[:, ::-1]) == 0

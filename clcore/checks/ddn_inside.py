@@ -250,8 +250,7 @@ def _residues(weights: tuple, world: co.World, case: dw.Case) -> Array:
     return torch.stack(found).numpy()
 
 
-SEEDS = {0.5: 24, 2.0: 12}
-"""Nets a setting, by temperature."""
+SEEDS = 24  # nets a setting
 SETTINGS = ((False, 0.5), (False, 2.0), (True, 0.5), (True, 2.0))
 """Normalised outputs or not, and the temperature; the first is what counts as printed."""
 
@@ -270,10 +269,9 @@ def rem15(draws: int, seed: int) -> Iterator[Check]:
     steps, widths = 60, (6, 8, 6, 3)
     found: dict[str, list[float]] = defaultdict(list)
     for name, (normalised, tau) in product(("InfoNCE", "triplet"), SETTINGS):
-        count = SEEDS[tau]
         case, rate = (dw.infonce(tau), 0.6 * tau) if name == "InfoNCE" else (dw.triplet(tau), 0.6)
-        layers = [0.7 * w for w in dw.weights(rng, count, widths)]
-        world = dw.world(rng, count, 6, "additive", 0.3, samples=5)
+        layers = [0.7 * w for w in dw.weights(rng, SEEDS, widths)]
+        world = dw.world(rng, SEEDS, 6, "additive", 0.3, samples=5)
 
         def path(
             weights, length: int, sign: int = 1, case=case, rate=rate, n=normalised, world=world
@@ -312,7 +310,7 @@ def rem15(draws: int, seed: int) -> Iterator[Check]:
         1e-3,
         {"L_simp": max(found["L_simp"])},
         relation=">=",
-        draws=4 * SEEDS[0.5],
+        draws=4 * SEEDS,
         part="theta is not zero",
         note="Median of |theta| over the weighted covariance at the start, least of four settings.",
     )
@@ -333,7 +331,7 @@ def rem15(draws: int, seed: int) -> Iterator[Check]:
                     found[f"{key}, control"]
                 )
             },
-            draws=SEEDS[float(tau)] * (4 if key == "share" else 2),
+            draws=SEEDS * (4 if key == "share" else 2),
             part=f"{part}, shrinks",
             evidence="protocol",
             form="open" if open_ else "printed",
