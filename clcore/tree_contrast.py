@@ -117,12 +117,14 @@ PROBLEM = {
 """The functions of one run, as `sweep.train` takes them."""
 
 
-def _metrics(latents: Sequence[str], nodes: Sequence[str], samples: int):
+def _metrics(latents: Sequence[str], nodes: Sequence[str], samples: int, each: bool = False):
     def measure(params: dict[str, Tensor], c: Config) -> dict[str, Tensor]:
         found = {}
         for path in latents:
             best = tree_statistics.correlations(params, c["polarity"], path, c["signed"])
             found[f"nc_s{path}"] = best.abs().amax()
+            if each:
+                found |= {f"c_s{path}_{k}": value for k, value in enumerate(best)}
         if nodes:
             first = pattern_net.init(c["net"], c["depth"], c["width"])
             same = pattern_net.rescaled(params, first)
@@ -130,8 +132,8 @@ def _metrics(latents: Sequence[str], nodes: Sequence[str], samples: int):
                 norms = tree_statistics.operator_norms(
                     p, c, c["probe"], nodes, samples, c["signed"]
                 )
-                for path, each in norms.items():
-                    found |= {f"{what}{name}_s{path}": norm for what, norm in each.items()}
+                for path, part in norms.items():
+                    found |= {f"{what}{name}_s{path}": norm for what, norm in part.items()}
         return found
 
     return measure
@@ -149,11 +151,13 @@ def run(
     checkpoint: Path | str | None = None,
     stop_after: float | None = None,
     progress: bool = True,
+    each: bool = False,
 ) -> Result:
     """Train one run a configuration, for so many passes over 64000 samples.
 
     Recorded (steps of `record`, see `sweep.train`): nc_s..., the best absolute correlation of a
-    latent in `latents` with the pre-activations of its group, exact; with `nodes`, own_s...,
+    latent in `latents` with the pre-activations of its group, exact; with `each`, c_s..._0 and so
+    on, every node's with its sign; with `nodes`, own_s...,
     cov_s... and op_s..., the norms of `tree_statistics.operator_norms`, and own_rescaled_s... etc.,
     the same after every layer was brought back to its norm at the start.
     """
@@ -162,7 +166,7 @@ def run(
         configs,
         **PROBLEM,
         steps=steps,
-        metrics=_metrics(latents, nodes, samples),
+        metrics=_metrics(latents, nodes, samples, each),
         record=record,
         device=device,
         chunk=chunk,

@@ -8,7 +8,7 @@ import torch
 from chapter_checks import run_check
 
 from clcore import gaussian_tail, ledger, lucky_nodes
-from clcore.checks import ddn_lucky, ddn_lucky_gap
+from clcore.checks import ddn_lucky, ddn_lucky_gap, ddn_lucky_range
 from clcore.checks.ddn_lucky_event import leaves, node_means
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -36,10 +36,17 @@ def test_check(name):
 
 def test_the_printed_range_of_nodes_differs():
     book = ledger.Ledger("any")
-    (record,) = book.run([ddn_lucky.num2], 6, 11)
+    record, *others = book.run([ddn_lucky.num2], 6, 11)
     assert not record.passed and ledger.verdict(book.records) == "differs"
-    assert "2352 to 2697" in record.note
-    assert "gives a ratio of 1.254, printed 1.335" in record.note
+    assert "2352 to 2697" in record.note and "first product 1.334" in record.note
+    assert "a ratio of 1.254, printed 1.335" in others[-1].note
+
+
+def test_the_band_of_the_printed_range_is_the_library_s():
+    for gamma in (0.04, 0.2, 0.9):
+        low, high = gaussian_tail.r_hat_bounds(f64(9.0), f64(gamma))
+        band = ddn_lucky_range._band(gamma, ddn_lucky_range.READINGS[""])
+        assert band == pytest.approx((low.item(), high.item()), rel=1e-12)
 
 
 def test_other_draws_are_other_numbers():

@@ -17,6 +17,7 @@ CORRECTED = {
     ("ddn/eq78", "any offset"),
     ("ddn/eq79", "InfoNCE"),
     ("ddn/eq79", "triplet"),
+    ("ddn/rem16", "soft triplet and InfoNCE, large batch limit, plain outputs"),
 }
 
 
@@ -27,14 +28,15 @@ def test_check(name):
 
 def test_residue_of_trained_nets_is_measured_not_claimed():
     records = list(ddn_operator.rem15(6, 11))
-    assert [r.evidence for r in records] == ["exact", *["protocol"] * 4]
-    least, share, size, plain, _ = (r.measured for r in records)
+    assert [r.evidence for r in records] == ["exact", *["protocol"] * 6]
+    least, share, size, plain, _, _, warm = (r.measured for r in records)
     assert least > 1e-3 and share < 1
     book = ledger.Ledger("any")
     book.run([lambda draws, seed: records], 6, 11)
     register = findings.verdicts()
     assert ledger.verdict(book.records) == register["ddn/rem15"]
     assert size < 1 < plain  # it shrinks, and outgrows the operator, which shrinks faster
+    assert warm < 0.8  # normalised outputs at temperature 2: the operator wins
 
 
 def test_the_weight_at_the_kink_is_a_half():

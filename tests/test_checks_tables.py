@@ -5,7 +5,7 @@ import pytest
 from chapter_checks import claims_of
 
 from clcore import findings, ledger, paths, tree_contrast
-from clcore.checks import ddn_lucky, ddn_tree
+from clcore.checks import ddn_identities, ddn_lucky, ddn_tree
 from clcore.checks import ddn_tables as tables
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -20,11 +20,13 @@ def recorded(name):
 def unrelated():
     configs = [tree_contrast.configuration(s, 0.8, 10, shuffled=True) for s in range(10)]
     nodes = tree_contrast.NODES
-    return tree_contrast.run(configs, 0.2, nodes=nodes, samples=256, progress=False).table
+    return tree_contrast.run(
+        configs, 0.2, nodes=nodes, samples=256, progress=False, each=True
+    ).table
 
 
 def test_every_claim_of_the_chapter_has_a_function():
-    runs = {"tab4", "tab6", "rem11", "rem12", "fig13", "fig14"}
+    runs = {"tab4", "tab6", "rem11", "rem12", "rem17", "fig13", "fig14"}
     names = [*ddn_tree.__all__, *ddn_lucky.__all__, *runs]
     assert sorted(f"ddn/{name}" for name in names) == sorted(claims_of("ddn", "hltm"))
 
@@ -33,8 +35,10 @@ def test_verdicts_from_the_recorded_runs(unrelated):
     book = ledger.Ledger("any")
     book.run(tables.beside(recorded("tables-paper"), recorded("tables-released"), unrelated), 1, 0)
     book.run(tables.figures(recorded("operators"), unrelated), 1, 0)
+    lucky = ddn_identities.checks(recorded("lucky"), ddn_identities.identities(unrelated))
+    book.run(lucky, 1, 0)
     register = findings.verdicts()
-    for claim in ("tab4", "tab6", "rem11", "rem12", "fig13", "fig14"):
+    for claim in ("tab4", "tab6", "rem11", "rem12", "rem17", "fig13", "fig14"):
         mine = [r for r in book.records if r["claim"] == f"ddn/{claim}"]
         assert ledger.verdict(mine) == register[f"ddn/{claim}"], claim
 
@@ -110,3 +114,21 @@ def test_a_pass_gains_are_compared_by_row():
     rows = tables.first_pass(tables.printed(), "paper")
     more = rows[10] - rows[2] > 1e-9
     assert (len(more), more.sum()) == (15, 8) and not more["0111"].any()
+
+
+def test_single_nodes_are_followed(unrelated):
+    """The best of a group is what the tables show, and every node has its row."""
+    table = ddn_identities.identities(unrelated)
+    assert len(table) == 10 * 5 * 10 and set(table.latent) == {f"s{p}" for p in tables.LATENTS}
+    best = table.assign(nc=table.converged.abs()).groupby(["latent", "seed"]).nc.max()
+    last = unrelated[unrelated.step == unrelated.step.max()].set_index("seed")
+    for path in tables.LATENTS:
+        assert best[f"s{path}"].tolist() == pytest.approx(last[f"nc_s{path}"].tolist())
+
+
+def test_ranks_and_places_of_nodes():
+    first = pd.DataFrame([[0.9, 0.5, 0.1], [0.1, 0.2, 0.3]]).to_numpy()
+    assert ddn_identities._ranks(first, first) == pytest.approx(1)
+    assert ddn_identities._ranks(first, -first) == pytest.approx(-1)
+    assert ddn_identities._ranks(first, 0 * first) == 0
+    assert ddn_identities._stays(first, first[:, ::-1]) == 0

@@ -7,6 +7,7 @@ from .ddn_augmentation import ex1, rem6
 from .ddn_connection import def1, eq28, eq29, eq30, eq40, eq41, thm1, thm1_app
 from .ddn_invariance import eq13, ex2, ex3, ex4
 from .ddn_losses import eq2, eq43, rem1, thm2
+from .ddn_one_neuron import rem18, rem19, rem21
 from .ddn_reversible import def2, eq16, eq17, eq18, lem1, rem7, rem8
 from .ddn_towers import towers
 
@@ -33,6 +34,9 @@ __all__ = [
     "rem6",
     "rem7",
     "rem8",
+    "rem18",
+    "rem19",
+    "rem21",
     "thm1",
     "thm1_app",
     "thm2",

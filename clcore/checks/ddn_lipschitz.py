@@ -283,10 +283,11 @@ def lem5(draws: int, seed: int) -> Iterator[Check]:
 def eq94(draws: int, seed: int) -> Iterator[Check]:
     """Mean absolute deviation, Cauchy-Schwarz and the standard deviation, member by member.
 
-    Controls: 0.9 of the bound, p of mass 2; tight for two equal atoms.
+    Any mass of p in the first inequality. Controls: the factor of the mass left out; the squared
+    mean root for the root of the mean square; mass 2 in the last member. Two equal atoms: tight.
     """
     check, rng = partial(Check, "ddn/eq94"), ref.generator("eq94 tree", seed)
-    ratio, equal, heavy, tight = [], [], [], []
+    ratio, equal, heavy, tight, massless, roots = [], [], [], [], [], []
     for x, p in _variables(rng, draws):
         mu, sd = _mean(p, x)[:, None], np.sqrt(_variance(p, x))
         for mass in (1.0, 2.0):
@@ -294,11 +295,16 @@ def eq94(draws: int, seed: int) -> Iterator[Check]:
             middle = np.sqrt(_mean(mass * p, (x - mu) ** 2)) * np.sqrt((mass * p).sum(-1))
             (equal if mass == 1 else heavy).append(np.abs(middle / sd - 1))
             ratio.append(first / middle)
+        massless.append(first / np.sqrt(_mean(mass * p, (x - mu) ** 2)))
+        roots.append(_mean(p, np.abs(x - mu)) / _mean(p, np.sqrt(np.abs(x - mu))) ** 2)
         tight.append(ratio[-2])
     yield check(
         worst(*ratio),
         1 + 1e-9,
-        {"0.9 of the bound": worst(*ratio) / 0.9},
+        {
+            "mass 2, its factor left out": worst(*massless),
+            "squared mean root": worst(*roots),
+        },
         draws=draws * len(equal),
         part="Cauchy-Schwarz",
         note=f"Two equal atoms: ratio {worst(tight[-1]):.3f}.",

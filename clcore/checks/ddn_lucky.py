@@ -7,8 +7,9 @@ from .ddn_gaussian_tail import eq113, eq115, eq121, lem8
 from .ddn_lucky_event import eq142, eq144, eq147, eq152
 from .ddn_lucky_gap import eq164
 from .ddn_lucky_nodes import eq149, thm5
-from .ddn_lucky_threshold import num1, thm5b
-from .ddn_mills_ratio import eq120, eq124, eq125, eq126, eq127, fig11, num2
+from .ddn_lucky_range import num2
+from .ddn_lucky_threshold import num1, rem20, thm5b
+from .ddn_mills_ratio import eq120, eq124, eq125, eq126, eq127, fig11
 
 __all__ = [
     "eq113",
@@ -29,6 +30,7 @@ __all__ = [
     "lem8",
     "num1",
     "num2",
+    "rem20",
     "thm5",
     "thm5b",
 ]

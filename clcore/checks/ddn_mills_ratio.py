@@ -3,7 +3,7 @@
 `clcore.gaussian_tail` meets mpmath, quadrature and limits.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 
@@ -121,7 +121,8 @@ def eq124(draws: int, seed: int) -> Iterator[Check]:
 def eq125(draws: int, seed: int) -> Iterator[Check]:
     """The coarse bounds on r(y) and e(y) with 60 digits, and r(y) ~ 1/y.
 
-    Controls: y/(1/2 + y^2); 1/y lowered to 1/(y + 1/2y); e(y) + 1/y; r(y) ~ 1/2y.
+    Controls: y/(1/2 + y^2); 1/y lowered to 1/(y + 1/2y); 1/2y above e(y), and 1/r(y) - 2y for e(y);
+    r(y) ~ 1/2y.
     """
     check = partial(Check, "ddn/eq125", draws=min(draws, 60) + 3)
     with mpmath.workdps(60):
@@ -134,6 +135,8 @@ def eq125(draws: int, seed: int) -> Iterator[Check]:
         excess = [y * (1 / r - y) for y, r in pairs]
         outside = _scaled([(e - 1) * (1 + y**2) for e, y in zip(excess, ys, strict=True)])
         negative = _scaled([-e / min(y, 1) for e, y in zip(excess, ys, strict=True)])
+        above = _scaled([(2 * y * (1 / r - y) - 1) * (1 + y**2) for y, r in pairs])
+        below = _scaled([-y * (1 / r - 2 * y) / min(y, 1) for y, r in pairs])
         ratio = _scaled([y**2 * abs(1 - y * r) for y, r in pairs])
         half = _scaled([y**2 * abs(1 - 2 * y * r) for y, r in pairs])
     yield check(
@@ -144,7 +147,11 @@ def eq125(draws: int, seed: int) -> Iterator[Check]:
         note="Relative distance beyond a bound, times its decay: strictly negative.",
     )
     yield check(
-        worst(outside, negative), -0.05, {"e(y) + 1/y": worst(outside + 1 + 1e-9)}, part="e"
+        worst(outside, negative),
+        -0.05,
+        {"e < 1/2y": worst(above), "1/r - 2y": worst(below)},
+        part="e",
+        note="Relative distance beyond a bound, the upper one times its decay: strictly negative.",
     )
     yield check(worst(ratio), 1.0, {"1/2y": worst(half)}, part="r ~ 1/y", note=r"$y^2|1-y\,r(y)|$.")
 
@@ -204,9 +211,10 @@ def eq126(draws: int, seed: int) -> Iterator[Check]:
 
 
 def eq127(draws: int, seed: int) -> Iterator[Check]:
-    """R-hat and the exact probability along gamma = 1 - 10^-k and c = 10^k.
+    """R-hat and the exact probability along gamma = 1 - 10^-k and c = 10^k, at every k.
 
-    Controls: kappa without 1/(1 - gamma^2); correlation +gamma; kappa without c.
+    R-hat once more with 50 digits, from its definition (Eqs. 116 to 121). Controls: the smaller
+    product; kappa without 1/(1 - gamma^2); correlation +gamma; kappa without c.
     """
     check = partial(Check, "ddn/eq127", draws=draws)
     rng = ref.generator("eq127", seed)
@@ -217,6 +225,14 @@ def eq127(draws: int, seed: int) -> Iterator[Check]:
         np.sqrt(c) + 1 / scipy_mills(np.sqrt(c)) - np.sqrt(c)
     )
     yield check(worst(values[-1]), 1e-6, {"kappa = sqrt c": typical(loose)}, part="gamma to 1")
+    frozen = [gaussian_tail.r_hat(*tensors(c / 10.0**k, t[1].numpy())) for k, t in enumerate(path)]
+    yield check(
+        _rise(values),
+        -0.05,
+        {"c (1 - gamma) fixed": _rise(np.stack([v.numpy() for v in frozen]))},
+        part="falls at every step to gamma = 1",
+        note="Largest relative change of R-hat from one $k$ to the next.",
+    )
     log_tail = gaussian_tail.log_tail(*path[-1]).numpy()
     yield check(
         worst(log_tail),
@@ -226,9 +242,56 @@ def eq127(draws: int, seed: int) -> Iterator[Check]:
         note="Its logarithm.",
     )
     gamma = np.concatenate([[0.0], rng.random(draws - 1)])
-    end = gaussian_tail.r_hat(*tensors(np.full(draws, 1e8), gamma)).numpy()
-    stays = gaussian_tail.r_hat(*tensors(np.full(draws, 1.0), gamma)).numpy()
-    yield check(worst(end), 1e-3, {"kappa without c": typical(stays)}, part="c to infinity")
+    levels = [tensors(np.full(draws, 10.0**k), gamma) for k in range(9)]
+    falls = np.stack([gaussian_tail.r_hat(*t).numpy() for t in levels])
+    yield check(
+        worst(falls[-1]), 1e-3, {"kappa without c": typical(falls[0])}, part="c to infinity"
+    )
+    bounded = [gaussian_tail.r_hat(t[0] / (1 + t[0]), t[1]) for t in levels]
+    yield check(
+        _rise(falls),
+        -0.05,
+        {"kappa of c/(1 + c)": _rise(np.stack([v.numpy() for v in bounded]))},
+        part="falls at every step to c = infinity",
+        note="Largest relative change of R-hat from one $k$ to the next, also at $\\gamma=0$.",
+    )
+    found = np.concatenate([v[:5] for v in (*values, *falls)])
+    few = [pair for t in (*path, *levels) for pair in np.stack([v[:5] for v in t], 1).tolist()]
+    larger, smaller = (np.array([_r_hat(*pair, pick) for pair in few]) for pick in (max, min))
+    between = np.abs(smaller / larger - 1) > 1e-8  # at gamma = 0 the two products are one
+    yield check(
+        worst(ref.relative(found, larger)),
+        1e-12,
+        {"the smaller product": typical(ref.relative(found, smaller)[between])},
+        part="R-hat once more, with 50 digits",
+    )
+
+
+def _rise(values: Array) -> float:
+    """The largest relative change along the first axis."""
+    return float(np.max(values[1:] / values[:-1] - 1))
+
+
+def _r_hat(c: float, gamma: float, pick: Callable) -> float:
+    """Eq. 121 from Eqs. 116 to 119, with 50 digits; `pick` is the max."""
+    with mpmath.workdps(50):
+        one = mpmath.sqrt(mpmath.mpf(c) / (1 - mpmath.mpf(gamma) ** 2))
+        two = gamma * one
+
+        def r(y):
+            if y > 1e3:  # sqrt(pi/2) exp(y^2/2) erfc(y/sqrt 2), by its continued fraction
+                tail = y
+                for k in range(40, 0, -1):
+                    tail = y + k / tail
+                return 1 / tail
+            return (
+                mpmath.sqrt(mpmath.pi / 2) * mpmath.exp(y**2 / 2) * mpmath.erfc(y / mpmath.sqrt(2))
+            )
+
+        def product(x, y):
+            return r(x) * r(y + gamma * (1 / r(x) - x))
+
+        return float(pick(product(one, two), product(two, one)))
 
 
 def fig11(draws: int, seed: int) -> Iterator[Check]:
@@ -277,36 +340,4 @@ def fig11(draws: int, seed: int) -> Iterator[Check]:
         part="asymptote",
         note="Largest distance of the band from the asymptote for $c$ from 20 to 30 at "
         r"$\gamma=0.99$, and a fifth of it at 0.9.",
-    )
-
-
-def num2(draws: int, seed: int) -> Iterator[Check]:
-    """The range of |N_mu| at c = 9, gamma = 0.2: the ratio of its ends, which eta does not enter.
-
-    Control: gamma = 0.9, where the band is narrower.
-    """
-    ends = {}
-    for gamma in (0.2, 0.9):
-        t = tensors(np.array([9.0]), np.array([gamma]))
-        scale = 2 * np.pi * np.exp(4.5) / np.sqrt(1 - gamma**2)
-        ends[gamma] = [scale / float(v) for v in reversed(gaussian_tail.r_hat_bounds(*t))]
-    printed = 1467 / 1099
-    low, high = ends[0.2]
-    first, second = (float(k) for k in gaussian_tail.kappas(*tensors(np.array(9.0), np.array(0.2))))
-    # Loosest: e(y) = 0 above, 1/y below (Eq. 125), there in the argument of max that gives less.
-    edges = tensors(np.array([first, second, first + 0.2 / second]))[0]
-    below, above = (v.numpy() for v in gaussian_tail.mills_bounds(edges))
-    loosest = above[0] * above[1] / (below[1] * below[2])
-    etas = [np.exp(-n / end) for n, end in zip((1099, 1467), ends[0.2], strict=True)]
-    yield Check(
-        "ddn/num2",
-        abs(high / low / printed - 1),
-        0.5 / 1099 + 0.5 / 1467,
-        {"gamma = 0.9": abs(ends[0.9][1] / ends[0.9][0] / printed - 1)},
-        evidence="protocol",
-        note=f"Eq. 128 through Eq. 124 gives {low:.0f} to {high:.0f} times $\\ln1/\\eta$, a ratio "
-        f"of {high / low:.3f}; the loosest sensible combination of the bounds gives a ratio of "
-        f"{loosest:.3f}, printed {printed:.3f}. $\\eta$, $c$ in the exponent and the base of the "
-        "logarithm cancel in the ratio. $\\eta$ is not stated: through Eq. 124 the lower end "
-        f"needs {etas[0]:.3f}, the upper one {etas[1]:.3f}.",
     )

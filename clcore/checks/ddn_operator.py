@@ -1,5 +1,6 @@
 """Every check of the covariance operator (ddn Sec. 4, App. B), by the name of its claim."""
 
+from .ddn_each_step import rem16
 from .ddn_inside import cor1, eq86, rem2, rem5, rem15
 from .ddn_population import eq4, eq51, eq54, eq56, eq67, lem2, rem3, thm3
 from .ddn_proof4 import eq59, eq71, eq72, eq74, eq77, eq78
@@ -31,6 +32,7 @@ __all__ = [
     "rem4",
     "rem5",
     "rem15",
+    "rem16",
     "thm3",
     "thm4",
 ]

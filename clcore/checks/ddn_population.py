@@ -369,6 +369,8 @@ def eq4(draws: int, seed: int) -> Iterator[Check]:
             "no means": typical(relative(ours, total[2])),
         },
         part="definition",
+        note="A definition: nothing can fail but our code; the library is tested against loops. At "
+        "stake are the parts on $\\xi\\equiv1$ and on what Theorems 3 and 4 rest on, PSD.",
     )
     one = co.weighted_covariance(*ref.tensors(a[..., :1], a[..., :1], np.ones_like(p), p)).numpy()
     pairs = list(zip(a[..., 0], p, strict=True))

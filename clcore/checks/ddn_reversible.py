@@ -102,23 +102,34 @@ def def2(draws: int, seed: int) -> Iterator[Check]:
 def eq16(draws: int, seed: int) -> Iterator[Check]:
     """Linear layers: G_l = W_l, Q_l = I, dense and convolutional.
 
-    A convolution is written out position by position, its G as a Toeplitz matrix. Controls: the
-    flipped kernel; twice the backward map.
+    The library's G and Q carry numpy's pre-activations up and its complex-step gradients down. A
+    convolution is written out position by position, its G as a Toeplitz matrix. Controls: a bias,
+    which the condition excludes; twice the backward map; the flipped kernel.
     """
     rng, check = ref.generator("ddn eq16", seed), partial(Check, "ddn/eq16", draws=draws)
-    errors, doubled = [], []
+    errors, doubled, biased = [], [], []
     for pair in nets.pairs(rng, draws, ("linear",), (2, 3, 4, 5)):
         net = pair.traces[0]
         for layer in range(1, pair.depth + 1):
             G, Q = cn.reversible(net, layer)
             G, w = nets.one(G), pair.first[layer - 1]
-            errors += [relative(np.broadcast_to(G, w.shape), w)]
-            errors += [ref.absolute(Q.numpy()[None], np.eye(len(Q))[None])]
+            G = np.broadcast_to(G, w.shape)
+            below = nets.passes(pair.first, pair.x1, "linear")[1][layer - 1]
+            up = nets.times(w, below)
+            errors.append(relative(nets.times(G, below), up))
+            bias = rng.standard_normal(up.shape)
+            biased.append(relative(nets.times(G, below), up + bias))
             goal = pair.pre_gradient(layer - 1)
-            back = nets.times(w.swapaxes(1, 2), pair.pre_gradient(layer))
+            down = np.einsum("ij,bj->bi", Q.numpy().T, pair.pre_gradient(layer))
+            back = nets.times(G.swapaxes(1, 2), down)
             errors.append(relative(back, goal))
             doubled.append(relative(2 * back, goal))
-    yield check(worst(*errors), EXACT, ref.pooled({"Q = 2 I": doubled}), part="dense")
+    yield check(
+        worst(*errors),
+        EXACT,
+        ref.pooled({"a bias": biased, "Q = 2 I": doubled}),
+        part="dense",
+    )
     n, k = 9, 3
     kernel, x = rng.standard_normal((draws, k)), rng.standard_normal((draws, n))
     goal = rng.standard_normal((draws, n - k + 1))
