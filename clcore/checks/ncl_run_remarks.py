@@ -142,24 +142,26 @@ def rem9(runs: pd.DataFrame) -> Iterator[Check]:
 
 def rem10(runs: pd.DataFrame) -> Iterator[Check]:
     """NCL-linear's weights are driven to 0: norm at the end over norm at the start at most 0.1.
-    Control: start and end exchanged.
+    Control: start and end exchanged. The text calls the loss that it trains Eq. 6, outputs as they
+    are; Sec. 4.2 has unit outputs in all experiments, Eq. 4, which is open beside it.
 
     On directions (Eq. 4) without bias the gradient is orthogonal to W, and no step of SGD can make
     the norm smaller; outputs that are not normalised shrink under independent masks."""
-    for panel, part in (("ncl-linear", "Eq. 4"), ("ncl-linear-plain", "outputs not normalised")):
+    for panel, setting in (("ncl-linear-plain", ""), ("ncl-linear", "unit outputs, Eq. 4")):
         start, end = (
             rt.at(runs, panel, last).set_index(["pr", "seed"]).norm for last in (False, True)
         )
-        yield Check(
+        check = Check(
             "ncl/rem10",
             float((end / start).max()),
             0.1,
             {"start and end exchanged": float((start / end).max())},
             draws=rt.count(runs, panel),
-            part=part,
+            part="the norm of W vanishes",
             evidence=rt.evidence(runs, panel),
-            note="Largest ratio over runs. " + other(runs, (panel,)),
+            note="Largest ratio over runs; 0.1 is ours. " + other(runs, (panel,)),
         )
+        yield left_open(check, setting) if setting else check
 
 
 def rem11(runs: pd.DataFrame) -> Iterator[Check]:
