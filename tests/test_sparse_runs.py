@@ -347,6 +347,18 @@ def test_start_and_end_are_told_together(made):
         assert next(checks.num4(moved)).measured == pytest.approx(0.2, abs=0.01)
 
 
+def test_what_decides_is_a_setting_that_the_print_leaves_open(made):
+    """Fig. 7 as printed falls, from the starts of Figs. 13 and 14 it rises."""
+    broken = made.copy()
+    rows = (broken.panel == "fig7") & (broken.epoch > 0)
+    broken.loc[rows, "minimum"] = 0.5 + 0.001 * broken.seed[rows]
+    book = ledger.Ledger("any")
+    found = book.run([checks.beside(broken)["fig7"]], draws=1, seed=0)
+    assert [r.form for r in found] == ["printed", "corrected", *["open"] * 4]
+    assert not found[0].passed and {r.passed for r in found[2:]} == {True, False}
+    assert ledger.verdict(book.records) == "depends"
+
+
 QUIET = "panel == 'cl-basic-quiet'"
 
 
