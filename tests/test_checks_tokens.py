@@ -104,7 +104,7 @@ def test_runs_as_the_paper_says_pass_every_figure_s_check():
 
 
 def test_a_setting_of_the_same_part_decides():
-    """The printed form is measured once a part; what the program's settings give stands beside it."""
+    """The printed form once a part; what the program's settings give stands beside it."""
 
     def steep(*c):
         return 0.4 + 0.15 * np.log(c[5]) if c[0] == "linear" and c[4] > 1 else score(*c)

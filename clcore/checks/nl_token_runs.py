@@ -21,8 +21,8 @@ from ..token_sequences import STEPS
 REPEATS = FIGURE_SEEDS
 SHARE = 0.9
 MUCH = 3.0
-"""How many times "much less affected" is, in nl Fig. 4: a threshold of ours, as are 0.5 for "in most
-cells", 0.8 for a rank correlation and 0.9 for a cosine or a share of cells."""
+"""How many times "much less affected" is, in nl Fig. 4: a threshold of ours, as are 0.5 for "in
+most cells", 0.8 for a rank correlation and 0.9 for a cosine or a share of cells."""
 GROUP = ["activation", "kind", "norm", "zeta"]
 CELL = [*GROUP, "P", "beta"]
 VARIANTS = {
@@ -182,7 +182,7 @@ def fig4(runs: pd.DataFrame, column: str = "chi_plus") -> Iterator[Check]:
 
 
 def less_affected(runs: pd.DataFrame, column: str, times: float) -> Check:
-    """nl Fig. 4, (c): the slope of linear nets in log beta is `times` smaller than that of ReLU nets.
+    """nl Fig. 4, (c): the slope of linear nets in log beta is `times` below that of ReLU nets.
     Control: the nets exchanged, or, for times > 1, ReLU nets for linear ones."""
     relu, linear = (panel(runs, column, activation=a) for a in ("relu", "linear"))
     before = panel(runs, column, trained=False, activation="relu")

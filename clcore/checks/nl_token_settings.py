@@ -2,9 +2,9 @@
 
 The printed form of a part is measured on runs with all that the paper prints: rate 2e-3, momentum,
 weight decay, Eq. 1 as a sum, scored by Eq. 16. The paper prints neither the outputs' norm nor the
-temperature nor the number of outputs; norm 1, 0.1 and 50 are the released program's in all runs. The
-program also departs from the print, in its rate, loss, BatchNorm and score; what comes of that is
-measured as a setting of the same part.
+temperature nor the number of outputs; norm 1, 0.1 and 50 are the released program's in all runs.
+The program also departs from the print, in its rate, loss, BatchNorm and score; what comes of that
+is measured as a setting of the same part.
 """
 
 from collections.abc import Callable, Iterator
