@@ -370,8 +370,8 @@ def rem26(draws: int, seed: int) -> Iterator[Check]:
         part="a lower roughness makes the LME an optimum",
         note="d(speed)/d(angle) at w_* over the gap. The rougher law has rho > gap > 0 and is "
         "left. Fails where h is the ReLU and alpha = 1: E[h] >= 0 there, so that the roughness "
-        "pulls back, an LME with a gap is stable whatever rho is, and a point without one may be stable "
-        "by its roughness alone.",
+        "pulls back, an LME with a gap is stable whatever rho is, and a point without one may be "
+        "stable by its roughness alone.",
     )
     yield check(
         worst(np.array(errors)),
