@@ -19,7 +19,7 @@ SCORE = "the released program's score (absolute cosines for linear nets, tokens 
 PROGRAM = "the released program's rate 2e-2, mean over samples and BatchNorm a view"
 BOTH = "the released program's rate 2e-2, mean, BatchNorm a view, and score"
 LESS = BOTH + ', "much less" read as "less"'
-MEAN = "the mean of the cross-entropies at the printed rate, one net a cell"
+MEAN = "the mean of the cross-entropies at the printed rate (one net a cell, one column)"
 
 Checks = list[Callable[[int, int], Iterator[Check]]]
 
@@ -49,7 +49,7 @@ def beside(
     """The checks of the figures and of Table 1, as `Ledger.run` takes them.
 
     runs, nets: with all that the paper prints; released, other_nets: as the program trains them;
-    mean: Table 1 with the mean of the cross-entropies at the printed rate.
+    mean: cells of Table 1 with the mean of the cross-entropies at the printed rate.
     """
 
     def scored(check: Callable, score: str, of: Callable = tables.bare) -> Callable:
