@@ -7,7 +7,9 @@ filters a field and a linear top layer. Token a enters as zeta_a e_a, with e_a t
 
 Protocols: "paper" is what nl prints (loss as a sum over samples, BatchNorm over both views),
 "released" what the authors' program does (means, BatchNorm a view). What the paper leaves open
-(outputs of norm 1, temperature 0.1, 50 outputs) is the program's in both.
+(outputs of norm 1, temperature 0.1, 50 outputs) is the program's in both. Two more readings of the
+print: "mean" has the mean of the cross-entropies, as programs do, at the paper's rate; "raw" has
+Eq. 1 to the letter, on outputs that are not scaled.
 """
 
 import math
@@ -28,6 +30,8 @@ TEMPERATURE, EPS, SLOPE = 0.1, 1e-5, 0.05
 STEPS, BATCH, OUTPUTS = 5000, 128, 50
 MOMENTUM, WEIGHT_DECAY = 0.9, 5e-3
 RATES = {"paper": 2e-3, "released": 2e-2}
+READINGS = RATES | {"mean": 2e-3, "raw": 2e-3}
+"""Learning rates of the two protocols, and of two more readings of the paper's text."""
 LOSSES = ("infonce", "quadratic")
 
 # nl names no non-homogeneous activation; the program has a sigmoid.
@@ -165,18 +169,20 @@ def loss(
     protocol: str = "paper",
     tau: float = TEMPERATURE,
 ) -> Float[Tensor, ""]:
-    """The loss of a batch, on outputs scaled to norm 1; negatives are first views only.
+    """The loss of a batch, on outputs scaled to norm 1 (but for "raw"); negatives are first views.
 
-    InfoNCE, "paper": nl Eq. 1 with epsilon = 1, tau times the sum of the N cross-entropies;
-    "released": their mean. Quadratic, "paper": sum over i and j != i of alpha (d_i^2 - d_ij^2) with
-    alpha = 1/N, so that a sample's weights have about the sum they have in InfoNCE; "released":
-    -(1 + 1/N) mean of positives + mean of the N x N similarities, positives on the diagonal, over
-    tau. Errors: unknown kind or protocol, tau < 0.025.
+    InfoNCE, "paper", "raw": nl Eq. 1 with epsilon = 1, tau times the sum of the N cross-entropies;
+    "released", "mean": their mean. Quadratic, "paper": sum over i and j != i of
+    alpha (d_i^2 - d_ij^2) with alpha = 1/N, so that a sample's weights have about the sum they have
+    in InfoNCE; "released", "mean": -(1 + 1/N) mean of positives + mean of the N x N similarities,
+    positives on the diagonal, over tau. Errors: unknown kind or protocol, tau < 0.025.
     """
     _one_of("kind", kind, LOSSES)
-    _one_of("protocol", protocol, tuple(RATES))
+    _one_of("protocol", protocol, tuple(READINGS))
     if not tau >= 0.025:
         raise ValueError(f"tau: expected at least 0.025 (float32 exponentials), got {tau}")
+    if protocol == "raw":
+        return _raw(z, kind, tau)
     # As torch's normalize, whose floor keeps a net with dead outputs finite.
     z = z * torch.rsqrt(z.square().sum(-1, keepdim=True).clamp(min=1e-24))
     a, b = z[0], z[1]
@@ -193,6 +199,19 @@ def loss(
     # Against the positive, the sum over negatives needs no maximum: exponents are below 2 / tau.
     entropy = (((a / tau) @ a.T - (positive / tau)[:, None] + own).exp().sum(-1)).log1p()
     return tau * entropy.sum() if protocol == "paper" else entropy.mean()
+
+
+def _raw(z: Float[Tensor, "two N n"], kind: str, tau: float) -> Float[Tensor, ""]:
+    """nl Eq. 1 with epsilon = 1 on the outputs as they are."""
+    _one_of("kind", kind, LOSSES[:1])
+    a, b = z[0], z[1]
+    lengths = a.square().sum(-1)
+    # d_ij^2 by the Gram matrix: a sample's own entry is left out.
+    far = (lengths[:, None] + lengths - 2 * a @ a.T) / 2
+    near = (a - b).square().sum(-1) / 2
+    own = torch.zeros_like(far).fill_diagonal_(-torch.inf)
+    rest = ((near[:, None] - far) / tau + own).logsumexp(-1)
+    return tau * torch.nn.functional.softplus(rest).sum()
 
 
 # --------------------------------------------------------------------------------------- metrics
@@ -268,7 +287,7 @@ def configuration(
     """
     _one_of("activation", activation, (*ACTIVATIONS, *NON_HOMOGENEOUS))
     _one_of("kind", kind, LOSSES)
-    _one_of("protocol", protocol, tuple(RATES))
+    _one_of("protocol", protocol, tuple(READINGS))
     _one_of("norm", norm, tuple(NORMALISATIONS))
     sizes = {"beta": beta, "fields": fields, "tokens": tokens, "generators": generators}
     for name, value in (sizes | {"batch": batch}).items():
@@ -287,7 +306,7 @@ def configuration(
         raise ValueError(f"zeta: expected a norm above 0, got {zeta}")
     sizes["filters"] = sizes["beta"] * P
     names = {"activation": activation, "kind": kind, "protocol": protocol, "norm": norm}
-    rate = RATES[protocol] if lr is None else lr
+    rate = READINGS[protocol] if lr is None else lr
     sgd = {"lr": rate, "momentum": MOMENTUM, "weight_decay": weight_decay}
     run = {"seed": seed, **sgd, "P": P, "zeta": zeta, "fixed": fixed, "batch": batch}
     return run | sizes | names | {"confined": bool(confined)}

@@ -26,6 +26,7 @@ CORRECTED = {
     ("nl/eq90", "Eq. 89"),
     ("nl/eq90", "Eq. 90, whole chain"),
     ("nl/eq92", ""),
+    ("nl/rem23", "deeper optima"),
     ("nl/fig1", "Theorem 3"),
     ("nl/rem13", ""),
 }

@@ -183,7 +183,8 @@ def num4(classes: pd.DataFrame, x: Tensor) -> Callable[[int, int], Iterator[Chec
             {"nothing set aside": abs(file - 50_000)},
             draws=len(classes),
             part="50,000 training images",
-            note=f"MNIST's training file has {file:,} images, so that the paper's number is not "
+            note="A number of the protocol: tested are the file's count and ours. "
+            f"MNIST's training file has {file:,} images, so that the paper's number is not "
             "all of it, and the paper does not say what is left out. Read as what remains when the "
             f"usual 10,000 are set aside for validation it is right. We take the first {used:,}.",
         )

@@ -11,11 +11,14 @@ from .nl_corollary2 import cor2
 from .nl_covariance import def1, def2, eq1, eq2, eq3, eq25, lem1
 from .nl_eigenvectors import def3, eq43, ex1, ex2, num1, rem6, rem7, rem8
 from .nl_gate_slope import rem5
+from .nl_gaussian_weights import rem9
+from .nl_landscape import fig1c, rem23, rem26
 from .nl_limits import cor1, eq32, eq41, lem2
 from .nl_losses import rem1
+from .nl_normalised import rem24, rem25
 from .nl_power_iteration import eq101, lem7, lem8, lem9, lem10
 from .nl_roughness import eq79, eq84, eq90, eq92, thm2
-from .nl_stability import eq56, eq65, rem9, thm1
+from .nl_stability import eq56, eq65, thm1
 from .nl_theorem3 import def4, eq103, eq104, eq216, lem11, rem10, rem11, thm3
 
 __all__ = [
@@ -50,6 +53,7 @@ __all__ = [
     "ex1",
     "ex2",
     "fig1",
+    "fig1c",
     "fig8",
     "lem1",
     "lem2",
@@ -73,6 +77,10 @@ __all__ = [
     "rem11",
     "rem12",
     "rem13",
+    "rem23",
+    "rem24",
+    "rem25",
+    "rem26",
     "thm1",
     "thm2",
     "thm3",

@@ -10,9 +10,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from scipy import integrate, stats
 
-from .. import circle_landscape as circle
 from .. import one_layer
 from .. import power_iteration as pi
 from .. import roughness as ro
@@ -314,69 +312,4 @@ def eq65(draws: int, seed: int) -> Iterator[Check]:
         correction=r"For $A$ Lipschitz at $w_*$. Where $A$ is only continuous there, $o(\epsilon)$ "
         r"stands for $O(\epsilon^2)$; Theorem 1 needs no more.",
         note=r"The families attain the first order, continuous laws stay below it.",
-    )
-
-
-def _in_errors(values: list[int]) -> float:
-    """The mean over its standard error; 0 where all values are alike."""
-    error = np.std(values, ddof=1) / math.sqrt(len(values))
-    return float(np.mean(values) / error) if error else 0.0
-
-
-def rem9(draws: int, seed: int) -> Iterator[Check]:
-    """z_0 falls faster than exp(-m); rho falls with it; some data have more optima under the
-    Gaussian importance. Controls: a wide kernel, three times.
-
-    z_0 by quadrature of the law on the line; optima of random planar data by the sign of the flow.
-    """
-    rng, check = ref.generator("nl rem9", seed), partial(Check, "nl/rem9")
-
-    def z0(m: float, tau: float) -> float:
-        f = lambda x: math.exp(-(max(x, 0.0) ** 2) / (2 * tau)) * stats.norm.pdf(x - m)  # noqa: E731
-        return integrate.quad(f, m - 9, m + 9, points=[0.0], limit=200)[0]
-
-    taus = rng.uniform(0.02, 0.3, min(draws, 8))
-    small = [z0(6.0, t) * math.exp(6.0) for t in taus]
-    yield check(
-        worst(np.array(small)),
-        1.0,
-        {"tau = 100": z0(6.0, 100.0) * math.exp(6.0)},
-        part="z_0 can be exponentially small",
-        draws=len(taus),
-        note=r"$x_1\sim\mathcal N(m,1)$ at $m=6$: $z_0e^m$.",
-    )
-    ratio, wide = [], []
-    for _ in range(min(draws, 8)):
-        p = ro.mixture(torch.tensor([[1.0, 0.0]], dtype=torch.float64), 0.5, 2.0, ORDER)
-        w = torch.tensor([1.0, 0.0], dtype=torch.float64)
-        uniform = ro.roughness(ro.uniform(p), w, 2.0, ORDER)
-        for tau, out in ((float(rng.uniform(0.01, 0.03)), ratio), (100.0, wide)):
-            parts = ro.gaussian(p, w, tau, 1)  # on the plane only l = 0 counts
-            out.append(float(ro.roughness(parts, w, 2.0, ORDER) / uniform))
-    yield check(
-        worst(np.array(ratio)),
-        0.05,
-        {"tau = 100": typical(np.array(wide))},
-        part="roughness can be much smaller",
-        draws=len(ratio),
-        note=r"$\rho_g/\rho_u$ at fixed $\alpha$.",
-    )
-    sharp, mild, wide = [], [], []
-    for _ in range(10 * min(draws, 8)):
-        means = 1.5 * rng.standard_normal((4, 2))
-        x = torch.tensor(means[rng.integers(0, 4, 60)] + 0.3 * rng.standard_normal((60, 2)))
-        plain = len(circle.stable_angles(x, grid=360))
-        for tau, out in ((float(rng.choice([0.05, 0.2])), sharp), (1.0, mild), (1e6, wide)):
-            kernel = circle.gaussian_importance(tau)
-            out.append(len(circle.stable_angles(x, importance=kernel, grid=360)) - plain)
-    yield check(
-        _in_errors(sharp),
-        4.0,
-        {"tau = 1e6": _in_errors(wide)},
-        part="can lead to more optima",
-        relation=">=",
-        draws=len(sharp),
-        note="Stable angles of four clusters in the plane, $\\alpha$ following $w$: mean surplus "
-        rf"over $\alpha=1$ in standard errors. The mean is {np.mean(sharp):.1f} at $\tau=0.05$ or "
-        rf"$0.2$ (fewer in {sum(m < 0 for m in sharp)} draws), {np.mean(mild):.1f} at $\tau=1$.",
     )

@@ -1,12 +1,12 @@
 """Figures 4, 5, 9, 10, 11 and Table 1 of nl beside our runs (nl Sec. 5, App. E.2).
 
-Functions of a table of runs (`token_panels.runs`), recorded or of this build, all of one protocol:
-the paper's text, or the authors' program (RELEASED in the name of a part). Full size: 16 settings
+Functions of a table of runs (`token_panels.runs`), recorded or of this build, all of one protocol;
+`nl_token_settings` puts protocols and scores side by side. Full size: 16 settings
 (P, beta), 3 seeds, 5000 minibatches; anything less is `partial`. Every grid has a row of random
 filters, the same nets before training.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +20,9 @@ from ..token_sequences import STEPS
 
 REPEATS = FIGURE_SEEDS
 SHARE = 0.9
-RELEASED = ", released program"
+MUCH = 3.0
+"""How many times "much less affected" is, in nl Fig. 4: a threshold of ours, as are 0.5 for "in
+most cells", 0.8 for a rank correlation and 0.9 for a cosine or a share of cells."""
 GROUP = ["activation", "kind", "norm", "zeta"]
 CELL = [*GROUP, "P", "beta"]
 VARIANTS = {
@@ -30,6 +32,7 @@ VARIANTS = {
     "mu_yes__sigma_yes": "vanilla",
 }
 """Columns of Table 1 and the BatchNorm of `token_sequences` each one is."""
+NAMES = {"chi_plus": "scored by Eq. 16", "released_plus": "by the program's score"}
 
 
 def cells(runs: pd.DataFrame, column: str = "chi_plus", trained: bool = True) -> pd.DataFrame:
@@ -113,6 +116,17 @@ def fig4(runs: pd.DataFrame, column: str = "chi_plus") -> Iterator[Check]:
     )
     yield Check(
         "nl/fig4",
+        float(lead.loc[1].mean()),
+        0.0,
+        {"P = 5": float(lead.loc[5].mean())},
+        draws=4 * REPEATS,
+        part="(a) at P = 1 linear is ahead of ReLU, mean over beta",
+        relation=">=",
+        evidence=kind,
+        note="Leads at beta = 1, 2, 5, 10: " + ", ".join(f"{v:.2f}" for v in lead.loc[1]) + ".",
+    )
+    yield Check(
+        "nl/fig4",
         float((relu - before).loc[1, 10] - (relu - before).loc[1, 1]),
         0.0,
         {"beta exchanged": float((relu - before).loc[1, 1] - (relu - before).loc[1, 10])},
@@ -147,19 +161,10 @@ def fig4(runs: pd.DataFrame, column: str = "chi_plus") -> Iterator[Check]:
         evidence=kind,
         note="Mean over P of Spearman's rank correlation; P = 1, 3, 5, 10: "
         + ", ".join(f"{r:.1f}" for r in ranks)
-        + ". Random filters rise with beta, too: more filters match better by chance.",
+        + ". Random filters rise with beta, too: more filters match better by chance. 0.8 is a "
+        "threshold of ours; four points have few ranks, and a score near 1 has no room to rise.",
     )
-    yield Check(
-        "nl/fig4",
-        abs(slope(linear)) - abs(slope(relu)) / 3,
-        0.0,
-        {"ReLU": abs(slope(relu)) * 2 / 3},
-        draws=16 * REPEATS,
-        part="(c) linear is hardly affected by beta",
-        evidence=kind,
-        note=f"Slopes in log beta over P > 1: linear {slope(linear):.3f}, ReLU "
-        f"{slope(relu):.3f}, random filters {slope(before):.3f}.",
-    )
+    yield less_affected(runs, column, MUCH)
     for other in ("leaky_relu", "quadratic"):
         if other in set(runs.activation):
             chosen = {"activation": other} | plain
@@ -174,6 +179,26 @@ def fig4(runs: pd.DataFrame, column: str = "chi_plus") -> Iterator[Check]:
                 evidence=kind,
             )
     yield from _losses("nl/fig4", runs, column, "(e) ")
+
+
+def less_affected(runs: pd.DataFrame, column: str, times: float) -> Check:
+    """nl Fig. 4, (c): the slope of linear nets in log beta is `times` below that of ReLU nets.
+    Control: the nets exchanged, or, for times > 1, ReLU nets for linear ones."""
+    relu, linear = (panel(runs, column, activation=a) for a in ("relu", "linear"))
+    before = panel(runs, column, trained=False, activation="relu")
+    a, b = abs(slope(linear)), abs(slope(relu))
+    return Check(
+        "nl/fig4",
+        a - b / times,
+        0.0,
+        {"ReLU": b - b / times} if times > 1 else {"nets exchanged": b - a},
+        draws=16 * REPEATS,
+        part="(c) linear is much less affected by beta",
+        evidence=evidence(runs),
+        note=f"Slopes in log beta over P > 1: linear {slope(linear):.3f}, ReLU {slope(relu):.3f}, "
+        f'random filters {slope(before):.3f}. "Much" is taken as {times:.0f} times, a threshold of '
+        "ours.",
+    )
 
 
 def _losses(claim: str, runs: pd.DataFrame, column: str, letter: str = "") -> Iterator[Check]:
@@ -335,11 +360,21 @@ def printed() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["beta", "P", "norm", "paper", "paper_std"])
 
 
-def table1(runs: pd.DataFrame, column: str = "chi_plus") -> pd.DataFrame:
+def table1(
+    runs: pd.DataFrame, column: str = "chi_plus", spread: pd.DataFrame | None = None
+) -> pd.DataFrame:
     """Table 1 beside our means, and whether a cell agrees by the ledger's rule (the paper's n,
-    which it does not state here, is the 3 of its figures)."""
-    ours = cells(runs, column).query("zeta == 10 and activation == 'relu' and kind == 'infonce'")
+    which it does not state here, is the 3 of its figures).
+
+    spread: runs whose standard deviations are taken where there is one run a cell.
+    """
+    chosen = "zeta == 10 and activation == 'relu' and kind == 'infonce'"
+    ours = cells(runs, column).query(chosen)
     table = printed().merge(ours[["beta", "P", "norm", "mean", "std", "count"]], "inner")
+    if spread is not None:
+        other = cells(spread, column).query(chosen)[["beta", "P", "norm", "std"]]
+        alone = table.drop(columns="std").merge(other, "left")["std"]
+        table["std"] = table["std"].fillna(alone)
     return table.assign(agrees=_agree(table, table))
 
 
@@ -353,7 +388,7 @@ def _agree(table: pd.DataFrame, ours: pd.DataFrame) -> list[bool]:
 
 def _exchanged(table: pd.DataFrame) -> float:
     """Share of printed cells that agree with our results of the variants in another order."""
-    names = list(VARIANTS.values())
+    names = [n for n in VARIANTS.values() if n in set(table.norm)]
     other = table.norm.map(dict(zip(names, names[::-1], strict=True)))
     at = pd.MultiIndex.from_frame(table[["beta", "P"]].assign(norm=other))
     ours = table.set_index(["beta", "P", "norm"]).reindex(at)
@@ -366,10 +401,12 @@ def _order(table: pd.DataFrame, value: str) -> pd.Series:
     return wide["mean"] - wide["vanilla"]
 
 
-def tab1(runs: pd.DataFrame, column: str = "chi_plus") -> Iterator[Check]:
+def tab1(
+    runs: pd.DataFrame, column: str = "chi_plus", spread: pd.DataFrame | None = None
+) -> Iterator[Check]:
     """All 64 cells by the agreement rule, and the order of the last two columns. Controls:
-    variants in another order."""
-    table = table1(runs, column)
+    variants in another order. spread: as in `table1`."""
+    table = table1(runs, column, spread)
     yield Check(
         "nl/tab1",
         float(table.agrees.mean()),
@@ -379,9 +416,11 @@ def tab1(runs: pd.DataFrame, column: str = "chi_plus") -> Iterator[Check]:
         part="cells",
         relation=">=",
         evidence=evidence(runs),
-        note=f"{table.agrees.sum()} of {len(table)} cells agree.",
+        note=f"{table.agrees.sum()} of {len(table)} cells agree, {NAMES[column]}. The share of "
+        f"{SHARE} is a threshold of ours.",
     )
-    yield _better(table, "mean", "better without the variance's gradient", evidence(runs))
+    if {"mean", "vanilla"} <= set(table.norm):
+        yield _better(table, "mean", "better without the variance's gradient", evidence(runs))
 
 
 def tab1_printed() -> Iterator[Check]:
@@ -430,6 +469,21 @@ def fig5(nets: pd.DataFrame) -> Iterator[Check]:
             note=f"Mean share of fields in which each token of the set has a filter with cosine "
             f"above 0.9; the least of {len(relu)} nets is {relu.all_found.min():.1f}.",
         )
+        both = np.minimum(relu.all_found, 1 - relu.other_found)
+        # Of random or linear nets no field has all three.
+        others = [np.minimum(t.all_found, 1 - t.other_found).mean() for t in (linear, chance)]
+        yield Check(
+            "nl/fig5",
+            float(both.mean()),
+            0.9,
+            {"linear": float(others[0]), "random": float(others[1])},
+            draws=len(relu),
+            part=f"ReLU finds all three tokens and no other, {tokens} tokens",
+            relation=">=",
+            evidence=kind,
+            note="An upper bound of the share of fields with both. The figure is of one net; a "
+            "cosine above 0.9 and nine fields in ten are thresholds of ours.",
+        )
     yield from noise_free(nets, "nl/fig5")
 
 
@@ -450,47 +504,7 @@ def noise_free(nets: pd.DataFrame, claim: str) -> Iterator[Check]:
         )
 
 
-# ------------------------------------------------------------------------------- all of a record
-
-
-def beside(
-    runs: pd.DataFrame, released: pd.DataFrame, nets: pd.DataFrame, other_nets: pd.DataFrame
-) -> list[Callable[[int, int], Iterator[Check]]]:
-    """The checks of the figures and of Table 1, as `Ledger.run` takes them.
-
-    runs, nets: at the paper's protocol; released, other_nets: as the program trains and scores
-    them.
-    """
-
-    def both(check: Callable, score: str, of: Callable = bare) -> Callable:
-        def checks(draws: int, seed: int) -> Iterator[Check]:
-            yield from check(of(runs), f"chi_{score}")
-            for found in check(of(released), f"released_{score}"):
-                yield replace(found, part=found.part + RELEASED)
-
-        return checks
-
-    def filters(draws: int, seed: int) -> Iterator[Check]:
-        yield from fig5(nets)
-        for found in fig5(other_nets):
-            yield replace(found, part=found.part + RELEASED)
-
-    def concentrate(draws: int, seed: int) -> Iterator[Check]:
-        # The program's score takes every token that occurs, so that of the control says nothing.
-        for rows, trained, suffix in ((runs, nets, ""), (released, other_nets, RELEASED)):
-            for found in (*rem22(rows), *noise_free(trained, "nl/rem22")):
-                yield replace(found, part=found.part + suffix)
-
-    return [
-        both(fig4, "plus"),
-        filters,
-        concentrate,
-        both(fig9, "minus"),
-        both(fig10, "plus"),
-        both(fig11, "plus", of_paper),
-        both(tab1, "plus", of_paper),
-        lambda draws, seed: tab1_printed(),
-    ]
+# ------------------------------------------------------------------------------ parts of a record
 
 
 def of_paper(runs: pd.DataFrame) -> pd.DataFrame:

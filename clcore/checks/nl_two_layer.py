@@ -8,9 +8,10 @@ from .nl_two_chances import eq154, eq155, eq156, eq157, rem19
 from .nl_two_dynamics import lem4, rem14, rem15
 from .nl_two_favoured import rem18
 from .nl_two_latent import eq128, lem5
-from .nl_two_linear import eq163, rem16, thm4
+from .nl_two_linear import eq163, thm4
 from .nl_two_modulation import eq147, eq148, eq150, eq151, fig7, thm6
 from .nl_two_sizes import rem20, rem21
+from .nl_two_specialise import rem16
 from .nl_two_top import eq134, eq139, eq143, rem17, thm5
 
 __all__ = [

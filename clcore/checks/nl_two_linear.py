@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
-import torch
 
-from .. import field_latent, one_layer, random, two_layer
+from .. import two_layer
 from ..ledger import Check
 from . import reference as ref
 from .nl_two_dynamics import batch, of_W, project, unit
@@ -310,44 +309,3 @@ def eq163(draws: int, seed: int) -> Iterator[Check]:
         draws=draws,
         part="the path, equal top weights",
     )
-
-
-def rem16(draws: int, seed: int) -> Iterator[Check]:
-    """Rank of the velocities and of trained filters in every field, linear against ReLU."""
-    check = partial(Check, "nl/rem16")
-    rng = ref.generator("rem16", seed)
-    count = min(draws, 20)
-    key = random.fold_in(random.key(int(rng.integers(2**40))), torch.arange(count))
-    model = field_latent.draw(key, 2, 2, 5, 3)
-    joint = field_latent.joint(model)
-    world = one_layer.World(field_latent.features(joint.states, model.values), joint.p)
-    found = {}
-    for kind in ("linear", "relu"):
-        W = torch.from_numpy(unit(rng.standard_normal((count, 2, 8, 3))))
-        first = on_spheres = None
-        for _ in range(300):
-            f = one_layer.covariance(world, two_layer.hidden(world.x, W, kind))
-            V = two_layer.top_weights(f)[..., None, :]
-            move = two_layer.flow(world, W, V, kind).W
-            first = _second(move.numpy()) if first is None else first
-            # A field's own time: its largest velocity is 1/2.
-            size = torch.linalg.vector_norm(move, dim=-1).amax(-1, keepdim=True)[..., None]
-            move = two_layer.tangent(W, move)
-            on_spheres = _second(move.numpy()) if on_spheres is None else on_spheres
-            W = W + move / (2 * size)
-            W = W / torch.linalg.vector_norm(W, dim=-1, keepdim=True)
-        found[kind] = first, _second(W.numpy()), on_spheres
-    notes = (
-        "Of filters that are not normalised. With the projection of Lemma 4 the velocities are "
-        f"not parallel: {typical(found['linear'][2]):.2f} in the median.",
-        "Unit filters, V always at its optimum, own pace for each field.",
-    )
-    for i, (part, bound) in enumerate((("gradients", 1e-10), ("after training", 1e-6))):
-        yield check(
-            worst(found["linear"][i]),
-            bound,
-            {"ReLU": typical(found["relu"][i])},
-            draws=count,
-            part=part,
-            note=f"Eight filters a field: second singular value over the first. {notes[i]}",
-        )

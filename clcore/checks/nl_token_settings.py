@@ -1,0 +1,87 @@
+"""Figures 4, 5, 9, 10, 11 and Table 1 of nl under every setting that we ran (nl Sec. 5, App. E.2).
+
+The printed form of a part is measured on runs with all that the paper prints: rate 2e-3, momentum,
+weight decay, Eq. 1 as a sum, scored by Eq. 16. The paper prints neither the outputs' norm nor the
+temperature nor the number of outputs; norm 1, 0.1 and 50 are the released program's in all runs.
+The program also departs from the print, in its rate, loss, BatchNorm and score; what comes of that
+is measured as a setting of the same part.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pandas as pd
+
+from ..ledger import Check
+from . import nl_token_runs as tables
+
+SCORE = "the released program's score (absolute cosines for linear nets, tokens that occur)"
+PROGRAM = "the released program's rate 2e-2, mean over samples and BatchNorm a view"
+BOTH = "the released program's rate 2e-2, mean, BatchNorm a view, and score"
+LESS = BOTH + ', "much less" read as "less"'
+MEAN = "the mean of the cross-entropies at the printed rate (one net a cell, one column)"
+
+Checks = list[Callable[[int, int], Iterator[Check]]]
+
+
+def _set(checks: Iterator[Check], setting: str) -> Iterator[Check]:
+    for found in checks:
+        yield replace(found, form="open", setting=setting)
+
+
+def _scored(
+    check: Callable, score: str, of: Callable, runs: pd.DataFrame, released: pd.DataFrame
+) -> Iterator[Check]:
+    """A figure's check of the text's runs by Eq. 16 or 181, and of both kinds by both scores."""
+    yield from check(of(runs), f"chi_{score}")
+    yield from _set(check(of(runs), f"released_{score}"), SCORE)
+    yield from _set(check(of(released), f"chi_{score}"), PROGRAM)
+    yield from _set(check(of(released), f"released_{score}"), BOTH)
+
+
+def beside(
+    runs: pd.DataFrame,
+    released: pd.DataFrame,
+    nets: pd.DataFrame,
+    other_nets: pd.DataFrame,
+    mean: pd.DataFrame | None = None,
+) -> Checks:
+    """The checks of the figures and of Table 1, as `Ledger.run` takes them.
+
+    runs, nets: with all that the paper prints; released, other_nets: as the program trains them;
+    mean: cells of Table 1 with the mean of the cross-entropies at the printed rate.
+    """
+
+    def scored(check: Callable, score: str, of: Callable = tables.bare) -> Callable:
+        return lambda draws, seed: _scored(check, score, of, runs, released)
+
+    def fig4(draws: int, seed: int) -> Iterator[Check]:
+        yield from _scored(tables.fig4, "plus", tables.bare, runs, released)
+        less = tables.less_affected(tables.bare(released), "released_plus", 1.0)
+        yield replace(less, form="open", setting=LESS)
+
+    def filters(draws: int, seed: int) -> Iterator[Check]:
+        yield from tables.fig5(nets)
+        yield from _set(tables.fig5(other_nets), PROGRAM)
+
+    def concentrate(draws: int, seed: int) -> Iterator[Check]:
+        # The program's score takes every token that occurs, so that of the control says nothing.
+        for rows, trained, setting in ((runs, nets, ""), (released, other_nets, PROGRAM)):
+            found = (*tables.rem22(rows), *tables.noise_free(trained, "nl/rem22"))
+            yield from _set(iter(found), setting) if setting else found
+
+    def tab1(draws: int, seed: int) -> Iterator[Check]:
+        yield from _scored(tables.tab1, "plus", tables.of_paper, runs, released)
+        if mean is not None:
+            yield from _set(tables.tab1(mean, spread=tables.of_paper(runs)), MEAN)
+
+    return [
+        fig4,
+        filters,
+        concentrate,
+        scored(tables.fig9, "minus"),
+        scored(tables.fig10, "plus"),
+        scored(tables.fig11, "plus", tables.of_paper),
+        tab1,
+        lambda draws, seed: tables.tab1_printed(),
+    ]
