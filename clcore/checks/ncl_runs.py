@@ -14,13 +14,14 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from ..ledger import Check, judge
+from ..ledger import Check
 from . import ncl_run_tables as rt
 from .ncl_run_figures import FIG7, FIGURES, ends_above, left_open, other
 from .ncl_run_remarks import REMARKS
 from .ncl_run_settings import def3 as def3
 from .ncl_run_settings import num2 as num2
 from .ncl_run_tables import SHARE
+from .readings import beside_print
 
 SIMPLIFIED = {"simclr": "simsiam", "simsiam": "simclr"}
 LOSSES = {"cl-linear": "ncl-linear", "ncl-linear": "cl-linear"} | {
@@ -275,19 +276,9 @@ def _readings(
     left_open = {setting: parts(suffix) for suffix, setting in rt.OPEN.items()}
     others = {name: parts(suffix) for suffix, name in rt.OTHERS.items()}
     for c in check(runs):
-        passes, corrections, said = judge(c), [], [c.note and c.note.rstrip(". ") + "."]
-        for name, found in others.items():
-            if c.evidence == "exact" or c.part not in found:
-                continue
-            other = found[c.part]
-            if not passes and not corrections and judge(other):
-                corrections.append(replace(other, form="corrected", correction=name))
-            else:
-                verdict = {-1: ", which fails", 0: "", 1: ", which passes"}[judge(other) - passes]
-                size = " in part" if other.evidence == "partial" else ""
-                said.append(f"{name[0].upper()}{name[1:]}{size}: {other.measured:.2g}{verdict}.")
-        yield replace(c, note=" ".join(said).strip())
-        yield from corrections
+        yield from beside_print(
+            c, {n: found[c.part] for n, found in others.items() if c.part in found}
+        )
         if c.evidence == "exact":
             continue
         for setting, found in left_open.items():

@@ -3,8 +3,9 @@
 The printed form of a part is measured on runs with all that the paper prints: rate 2e-3, momentum,
 weight decay, Eq. 1 as a sum, scored by Eq. 16. The paper prints neither the outputs' norm nor the
 temperature nor the number of outputs; norm 1, 0.1 and 50 are the released program's in all runs.
-The program also departs from the print, in its rate, loss, BatchNorm and score; what comes of that
-is measured as a setting of the same part.
+How Eq. 16 takes the sign of a linear net's cosine, and which tokens count, is open beside it: the
+program has a score of its own. In rate, loss and BatchNorm the program departs from the print: what
+comes of that stands beside a part and is its correction where it passes and the print does not.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,11 +15,12 @@ import pandas as pd
 
 from ..ledger import Check
 from . import nl_token_runs as tables
+from .readings import beside_print
 
 SCORE = "the released program's score (absolute cosines for linear nets, tokens that occur)"
 PROGRAM = "the released program's rate 2e-2, mean over samples and BatchNorm a view"
 BOTH = "the released program's rate 2e-2, mean, BatchNorm a view, and score"
-LESS = BOTH + ', "much less" read as "less"'
+LESS = SCORE + ', "much less" read as "less"'
 MEAN = "the mean of the cross-entropies at the printed rate (one net a cell, one column)"
 
 Checks = list[Callable[[int, int], Iterator[Check]]]
@@ -29,14 +31,23 @@ def _set(checks: Iterator[Check], setting: str) -> Iterator[Check]:
         yield replace(found, form="open", setting=setting)
 
 
+def _beside(printed: Iterator[Check], others: dict[str, Iterator[Check]]) -> Iterator[Check]:
+    """Parts as printed, and readings against the print, by name."""
+    parts = {name: {c.part: c for c in checks} for name, checks in others.items()}
+    for c in printed:
+        yield from beside_print(
+            c, {n: found[c.part] for n, found in parts.items() if c.part in found}
+        )
+
+
 def _scored(
     check: Callable, score: str, of: Callable, runs: pd.DataFrame, released: pd.DataFrame
 ) -> Iterator[Check]:
     """A figure's check of the text's runs by Eq. 16 or 181, and of both kinds by both scores."""
-    yield from check(of(runs), f"chi_{score}")
+    other = of(released)
+    program = {PROGRAM: check(other, f"chi_{score}"), BOTH: check(other, f"released_{score}")}
+    yield from _beside(check(of(runs), f"chi_{score}"), program)
     yield from _set(check(of(runs), f"released_{score}"), SCORE)
-    yield from _set(check(of(released), f"chi_{score}"), PROGRAM)
-    yield from _set(check(of(released), f"released_{score}"), BOTH)
 
 
 def beside(
@@ -57,18 +68,19 @@ def beside(
 
     def fig4(draws: int, seed: int) -> Iterator[Check]:
         yield from _scored(tables.fig4, "plus", tables.bare, runs, released)
-        less = tables.less_affected(tables.bare(released), "released_plus", 1.0)
+        less = tables.less_affected(tables.bare(runs), "released_plus", 1.0)
         yield replace(less, form="open", setting=LESS)
 
     def filters(draws: int, seed: int) -> Iterator[Check]:
-        yield from tables.fig5(nets)
-        yield from _set(tables.fig5(other_nets), PROGRAM)
+        yield from _beside(tables.fig5(nets), {PROGRAM: tables.fig5(other_nets)})
 
     def concentrate(draws: int, seed: int) -> Iterator[Check]:
         # The program's score takes every token that occurs, so that of the control says nothing.
-        for rows, trained, setting in ((runs, nets, ""), (released, other_nets, PROGRAM)):
-            found = (*tables.rem22(rows), *tables.noise_free(trained, "nl/rem22"))
-            yield from _set(iter(found), setting) if setting else found
+        printed, program = (
+            (*tables.rem22(rows), *tables.noise_free(trained, "nl/rem22"))
+            for rows, trained in ((runs, nets), (released, other_nets))
+        )
+        yield from _beside(iter(printed), {PROGRAM: iter(program)})
 
     def tab1(draws: int, seed: int) -> Iterator[Check]:
         yield from _scored(tables.tab1, "plus", tables.of_paper, runs, released)
