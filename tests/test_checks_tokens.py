@@ -115,7 +115,7 @@ def test_the_program_beside_the_print_is_a_correction_and_the_score_a_setting():
     forms = {r["form"] for r in book.records}
     assert forms == {"printed", "corrected", "open"}
     settled = {r["setting"] for r in book.records if r["form"] == "open"}
-    assert settled == {settings.SCORE, settings.LESS}
+    assert settled == {settings.SCORE}
     assert {r["correction"] for r in book.records if r["form"] == "corrected"} == {settings.PROGRAM}
     # Where the print passes, the program's failure is said and decides nothing.
     book = ledger.Ledger("any")
