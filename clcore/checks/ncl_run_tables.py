@@ -69,7 +69,6 @@ OPEN = {
     "-bn": "BatchNorm in the encoder",
     "-bn-t0.2": "BatchNorm in the encoder, temperature 0.2, the rate in proportion to it",
     "-bn-t0.5": "BatchNorm in the encoder, temperature 0.5, the rate in proportion to it",
-    "-faint": "noise 0.05, a factor of 0.22 in its order log d / d",
 }
 """Suffix of a panel's name -> the value of a setting that the print leaves open."""
 

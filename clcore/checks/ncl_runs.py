@@ -205,6 +205,9 @@ def _close(
 def num3(runs: pd.DataFrame) -> Iterator[Check]:
     """Minimum max-cosine with predictor, from about 0.7 to 0.87."""
     yield _close("ncl/num3", runs, "pred-warm", 0.7, 0.87)
+    if rt.has(runs, "pred-warm-faint"):
+        setting = "noise 0.05, a factor of 0.22 in its order log d / d"
+        yield left_open(_close("ncl/num3", runs, "pred-warm-faint", 0.7, 0.87), setting)
 
 
 def num4(runs: pd.DataFrame) -> Iterator[Check]:
