@@ -286,8 +286,12 @@ def _readings(
             continue
         for setting, found in left_open.items():
             # Nothing is open to a part whose runs have no temperature: its numbers are the same.
-            if c.part in found and found[c.part].measured != c.measured:
+            if c.part in found and _numbers(found[c.part]) != _numbers(c):
                 yield replace(found[c.part], form="open", setting=setting)
+
+
+def _numbers(check: Check) -> tuple:
+    return check.measured, tuple(check.control.values()), check.note
 
 
 def _with_settings(
