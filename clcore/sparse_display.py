@@ -244,15 +244,18 @@ def temperature_map(table: pd.DataFrame, without: pd.DataFrame) -> plt.Figure:
     down; in each, noise against temperature.
 
     without: NCL-basic, which has no temperature, with columns sigma, masks, minimum: the column at
-    the right. The frame marks what the print says (Sec. 4.1) at the program's temperature.
+    the right. The frame marks what the print says (Sec. 4.1) at the program's temperature. Masks
+    that the table lacks are left out, settings that it lacks are blank.
     """
     ends = table[table.epoch == table.epoch.max()]
     both = ends[ends.temperature == 0.05].assign(rate="scaled")  # there the two rates are one
     ends = pd.concat([ends, both])
     beside = without.groupby(["masks", "sigma"]).minimum.mean()
-    figure, axes = plt.subplots(2, 3, figsize=(10.5, 7.2), sharey=True)
+    shown = {masks: name for masks, name in MASKS.items() if masks in set(table.masks)}
+    size = (1.5 + 3.2 * len(shown), 7.2)
+    figure, axes = plt.subplots(2, len(shown), figsize=size, sharey=True, squeeze=False)
     for row, (rate, rate_name) in zip(axes, RATES.items(), strict=True):
-        for axis, (masks, name) in zip(row, MASKS.items(), strict=True):
+        for axis, (masks, name) in zip(row, shown.items(), strict=True):
             here = ends[(ends.rate == rate) & (ends.masks == masks)]
             wide = here.pivot_table(index="sigma", columns="temperature", values="minimum")
             wide = wide.reindex(index=list(NOISES)[::-1], columns=[0.05, 0.1, 0.2, 0.5, 1.0])

@@ -8,6 +8,8 @@ import urllib.request
 
 import pytest
 
+from clcore import ledger
+
 
 def call(*arguments, **environment):
     return subprocess.run(
@@ -21,9 +23,21 @@ def call(*arguments, **environment):
 def test_claims_before_any_build_are_todo(tmp_path):
     run = call("claims", "--json", CLCORE_BUILD=str(tmp_path))
     rows = json.loads(run.stdout)
-    assert len(rows) == 400
+    assert len(rows) == len(ledger.claims())
     assert {row["verdict"] for row in rows} == {"todo"}
-    wanted = {"id", "paper", "verdict", "measured", "bound", "control", "draws", "seconds"}
+    wanted = {
+        "grade",
+        "root",
+        "added",
+        "id",
+        "paper",
+        "verdict",
+        "measured",
+        "bound",
+        "control",
+        "draws",
+        "seconds",
+    }
     assert wanted | {"profile", "device", "anchor"} <= set(rows[0])
     run = call("claims", "--paper", "nl", "--verdict", "todo", CLCORE_BUILD=str(tmp_path))
     assert "No build yet" in run.stdout

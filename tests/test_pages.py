@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clcore import errata, fragments, golden, pages, paths
+from clcore import errata, fragments, golden, ledger, pages, paths
 from clcore.findings import GRADES
 from clcore.ledger import VERDICTS, rows
 
@@ -255,10 +255,12 @@ def test_every_grade_has_its_rule_on_the_page() -> None:
 def test_write_pages_writes_every_page_for_every_claim(tmp_path: Path) -> None:
     every = list(rows([]))
     pages.write_pages(every, tmp_path, SUMMARY)
-    ledger = (tmp_path / "book" / "ledger.md").read_text()
-    ids = re.findall(r'<tr id="([^"]+)"', ledger)
-    assert ids == [r["id"].replace("/", "-") for r in every] and len(set(ids)) == 400
-    assert ledger.count("not yet checked</span>") == 400 + 1
+    page = (tmp_path / "book" / "ledger.md").read_text()
+    ids = re.findall(r'<tr id="([^"]+)"', page)
+    assert ids == [r["id"].replace("/", "-") for r in every] and len(set(ids)) == len(
+        ledger.claims()
+    )
+    assert page.count("not yet checked</span>") == len(every) + 1
     for name in (
         "errata.md",
         "_generated/counts.md",
