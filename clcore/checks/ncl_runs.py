@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from ..ledger import Check
+from ..ledger import Check, LedgerError, judge
 from . import ncl_run_tables as rt
 from .ncl_run_figures import FIG7, FIGURES, ends_above, left_open, other
 from .ncl_run_remarks import REMARKS
@@ -287,11 +287,23 @@ def _readings(
         for setting, found in left_open.items():
             # Nothing is open to a part whose runs have no temperature: its numbers are the same.
             if c.part in found and _numbers(found[c.part]) != _numbers(c):
-                yield replace(found[c.part], form="open", setting=setting)
+                check = left_open(found[c.part], setting)
+                if _tells(check):
+                    yield check
 
 
 def _numbers(check: Check) -> tuple:
     return check.measured, tuple(check.control.values()), check.note
+
+
+def _tells(check: Check) -> bool:
+    """Whether the control fails, as it must: a setting with too few runs may not tell the two
+    apart, and is then left out."""
+    try:
+        judge(check)
+    except LedgerError:
+        return False
+    return True
 
 
 def _with_settings(
@@ -304,7 +316,7 @@ def _with_settings(
         return (c for c in check(table) if c.form != "open")
 
     yield from _readings(printed, runs)
-    yield from (c for c in check(runs) if c.form == "open")
+    yield from (c for c in check(runs) if c.form == "open" and _tells(c))
 
 
 def beside(runs: pd.DataFrame) -> dict[str, Callable[[int, int], Iterator[Check]]]:
