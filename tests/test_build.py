@@ -200,7 +200,7 @@ def test_a_notebook_names_its_claims_by_group_or_one_by_one(tmp_path):
     path = tmp_path / "a.ipynb"
     path.write_text(json.dumps({"metadata": {"clcore": {"claims": ["acl/minmax", "acl/fig7"]}}}))
     found = keys.claimed(path)
-    assert len(found) == 24
+    assert len(found) == 25
     assert [i for i in found if ledger.claim(i)["chapter"] != "minmax"] == ["acl/fig7"]
     path.write_text(json.dumps({"metadata": {}}))
     assert keys.claimed(path) == []

@@ -287,7 +287,7 @@ def _readings(
         for setting, found in left_open.items():
             # Nothing is open to a part whose runs have no temperature: its numbers are the same.
             if c.part in found and _numbers(found[c.part]) != _numbers(c):
-                check = left_open(found[c.part], setting)
+                check = replace(found[c.part], form="open", setting=setting)
                 if _tells(check):
                     yield check
 

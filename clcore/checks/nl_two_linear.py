@@ -56,7 +56,7 @@ def _spread(W: Array) -> Array:
 def _second(W: Array) -> Array:
     """[draws]: largest ratio of the second to the first singular value over fields."""
     values = np.linalg.svd(W, compute_uv=False)
-    return (values[..., 1] / values[..., 0]).max(-1)
+    return np.asarray((values[..., 1] / values[..., 0]).max(-1))
 
 
 def thm4(draws: int, seed: int) -> Iterator[Check]:
