@@ -58,9 +58,16 @@ CONTRASTIVE = {
 }
 """(model, latents, masks) of the map -> the panel that they are at the printed noise."""
 
-WITHOUT = ("ncl-basic", "ncl-linear", "ncl-basic-2l", "ncl-basic-masked", "ncl-basic-dependent")
-WITHOUT = (*WITHOUT, "simsiam", "one-hot-ncl", "one-hot-ncl-bn")
-"""Panels of losses that have no temperature."""
+BESIDE: dict[str, tuple[str, ...]] = {
+    "cl-basic": ("ncl-basic", "ncl-basic-2l"),
+    "cl-basic-masked": ("ncl-basic-masked",),
+    "cl-basic-dependent": ("ncl-basic-dependent",),
+    "one-hot-cl-bn": ("one-hot-ncl-bn",),
+    "one-hot-cl": ("one-hot-ncl",),
+    "cl-linear": ("ncl-linear",),
+    "simclr": ("simsiam",),
+}
+"""Panel of a contrastive net -> those beside it whose losses have no temperature."""
 
 _PRS, _MANY = (0.1, 0.2, 0.3), range(5)
 _ORDER = [(0.2, kind, SIGMAS[3], "keep 0.5") for kind in RATES]
@@ -200,9 +207,9 @@ def everything(
 
 def as_panels(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """The map at the printed noise as panels of runs, named as in READINGS; beside them, under the
-    same names, the runs of the losses that have no temperature.
+    same names, the runs of the losses without a temperature that stand beside them.
 
-    table: of `runs` here; runs: recorded runs, of which WITHOUT are taken.
+    table: of `runs` here; runs: recorded runs, of which those in BESIDE are taken.
     """
     noise = table.sigma.round(4) == round(noise_std(10, "std"), 4)
     names = [
@@ -213,11 +220,12 @@ def as_panels(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     if len(table):  # one run alone has no spread to be compared with
         by = ["panel", "temperature", "rate", "pr"]
         table = table.groupby(by).filter(lambda t: t.seed.nunique() > 1)
-    same = runs[runs.panel.isin(WITHOUT)]
     parts = []
     for suffix, (temperature, kind) in READINGS.items():
         own = table[(table.temperature == temperature) & (table.rate == kind)]
         if len(own):
+            beside = [name for panel in own.panel.unique() for name in BESIDE[panel]]
+            same = runs[runs.panel.isin(beside)]
             both = pd.concat([own, same])
             parts.append(both.assign(panel=both.panel + suffix))
     return pd.concat(parts)[list(runs.columns)] if parts else runs[:0]

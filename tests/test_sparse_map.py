@@ -95,9 +95,9 @@ def test_the_map_stands_in_for_panels_at_the_printed_noise():
         assert found[found.panel == "ncl-basic"].minimum.tolist() == [0.3]
         assert rt.evidence(found, "cl-basic") == "partial"
     # One run has no spread, and a map without the printed noise stands in for nothing.
-    assert sparse_map.as_panels(made(1), runs).panel.str.startswith("ncl").all()
+    assert sparse_map.as_panels(made(1), runs).empty
     quiet = made().query("sigma == 0")
-    assert not sparse_map.as_panels(quiet, runs).panel.str.startswith("cl").any()
+    assert sparse_map.as_panels(quiet, runs).empty
 
 
 def test_scripts_have_the_programs_settings_at_another_pace():
@@ -137,7 +137,7 @@ def test_one_hot_latents_are_panels_of_their_own():
     with_bn = rt.reading(panels, "-bn-t0.2")
     assert with_bn.panel.value_counts().to_dict() == {"one-hot-cl": 2, "one-hot-ncl": 1}
     assert with_bn[with_bn.panel == "one-hot-ncl"].minimum.tolist() == [0.4]
-    assert set(rt.reading(panels, "-t0.2").panel) == {"one-hot-ncl"}
+    assert rt.reading(panels, "-t0.2").empty  # the net without BatchNorm was not trained
 
 
 def test_the_plan_is_trained_once_and_whole(monkeypatch, tmp_path):
