@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from . import paths
+
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -66,6 +68,24 @@ def read_json(path: Path, remedy: str) -> Any:
         raise ValueError(f"{path} is not there; {remedy}") from None
     except ValueError as error:
         raise ValueError(f"{path} is damaged or cut short ({error}); {remedy}") from None
+
+
+def read_yaml(path: Path, schema: dict, error: type[Exception]) -> Any:
+    """Read YAML that meets a JSON schema. Raises `error` naming the file, the place and what is
+    wrong there."""
+    import jsonschema
+    import yaml
+
+    try:
+        # The loader in C, where it is, is much faster.
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        document = yaml.load(path.read_text(), Loader=loader)
+    except yaml.YAMLError as problem:
+        raise error(f"{paths.shown(path)} is not valid YAML: {problem}") from None
+    for problem in jsonschema.Draft202012Validator(schema).iter_errors(document):
+        where = "/".join(str(part) for part in problem.absolute_path)
+        raise error(f"{paths.shown(path)}, at {where or 'top'}: {problem.message}")
+    return document
 
 
 def sha256(*parts: bytes) -> str:

@@ -9,9 +9,8 @@ changes unnoticed. Grade, root and added conditions are judgements of ours, by t
 import json
 from functools import cache
 
-import yaml
-
 from . import paths
+from .files import read_yaml
 
 GRADES = ("conclusion", "proof", "hypothesis", "constant", "misprint")
 """From the error that matters most to the one that matters least; the rules are on the page "How we
@@ -29,25 +28,14 @@ def known() -> dict[str, dict]:
     Raises FindingsError naming the file, the row and what is wrong: a field that is missing or
     unknown, a row of another paper, a root that is no root.
     """
-    import jsonschema
-
     folder = paths.root() / "data" / "findings"
     schema = json.loads((folder / "schema.json").read_text())
-    validator = jsonschema.Draft202012Validator(schema)
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     rows: dict[str, dict] = {}
     for path in sorted(folder.glob("*.yaml")):
-        shown = paths.shown(path)
-        try:
-            document = yaml.load(path.read_text(), Loader=loader)
-        except yaml.YAMLError as error:
-            raise FindingsError(f"{shown} is not valid YAML: {error}") from None
-        for error in validator.iter_errors(document):
-            where = "/".join(str(p) for p in error.absolute_path)
-            raise FindingsError(f"{shown}, at {where or 'top'}: {error.message}")
+        document = read_yaml(path, schema, FindingsError)
         for claim, row in document.items():
             if claim.split("/")[0] != path.stem:
-                raise FindingsError(f"{shown}: {claim} is not of {path.stem}")
+                raise FindingsError(f"{paths.shown(path)}: {claim} is not of {path.stem}")
             rows[claim] = {"id": claim, **row}
     for claim, row in rows.items():
         root = row.get("root", claim)

@@ -13,9 +13,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any
 
-import yaml
-
 from . import findings, paths
+from .files import read_yaml
 from .tex import typeset
 
 PAPERS = ("acl", "ddn", "nl", "ncl")
@@ -50,22 +49,12 @@ def claims() -> dict[str, dict]:
 
     Raises LedgerError naming the file, the row and what is wrong with it.
     """
-    import jsonschema
-
     folder = paths.root() / "data" / "claims"
     schema = json.loads((folder / "schema.json").read_text())
-    validator = jsonschema.Draft202012Validator(schema)
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     rows: dict[str, dict] = {}
     for paper in PAPERS:
         path = folder / f"{paper}.yaml"
-        try:
-            document = yaml.load(path.read_text(), Loader=loader)
-        except yaml.YAMLError as error:
-            raise LedgerError(f"{paths.shown(path)} is not valid YAML: {error}") from None
-        for error in validator.iter_errors(document):
-            where = "/".join(str(p) for p in error.absolute_path)
-            raise LedgerError(f"{paths.shown(path)}, at {where or 'top'}: {error.message}")
+        document = read_yaml(path, schema, LedgerError)
         for row in document["claims"]:
             if row["id"] in rows:
                 raise LedgerError(f"{paths.shown(path)}: the id {row['id']} appears twice")

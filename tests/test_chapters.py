@@ -67,7 +67,8 @@ def test_verdicts_are_those_of_the_register(path, rows):
 def test_no_claim_is_settled_by_one_draw_alone(rows):
     for row in rows.values():
         if row["verdict"] in ("holds", "corrected", "refuted"):
-            assert row["draws"] > 1, row["id"]
+            # A part that is arithmetic has one; beside it stands a part that is not.
+            assert max(check["draws"] for check in row["checks"]) > 1, row["id"]
             assert row["control"], row["id"]
 
 

@@ -1,14 +1,18 @@
 """One update of pretraining: every loss and setting, the views, the noise, the schedule."""
 
 import dataclasses
+import os
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from clcore import augmentations as aug
-from clcore import evaluation, image_sets, trainer
+from clcore import evaluation, image_sets, paths, trainer
 from clcore import random as cr
 from clcore.image_losses import LOSSES
 from clcore.trainer import Settings, Trainer
@@ -73,13 +77,13 @@ def test_layout_changes_rounding_only(digits, plain):
     assert other == pytest.approx(plain[:1], rel=1e-5)
 
 
-def test_compiled_is_the_same(unchecked_shapes, digits, monkeypatch):
+def compiled_and_eager() -> None:
     """Both passes of "exact"; traced, with the kernels of eager mode."""
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    torch.compile = partial(torch.compile, backend="eager")
     settings, found = dataclasses.replace(TINY, loss="exact"), []
     for switch in (False, True):
         own = Trainer(dataclasses.replace(settings, compile=switch), 1, CPU)
-        source = image_sets.batches(digits, 32, own.order)
+        source = image_sets.batches(image_sets.load("digits", "train"), 32, own.order)
         losses = [float(own.step(next(source)[0], t, 0, 9)) for t in range(2)]
         found.append((losses, own.net.state_dict(), own.forward))
     (losses, state, _), (other, compiled, forward) = found
@@ -87,6 +91,18 @@ def test_compiled_is_the_same(unchecked_shapes, digits, monkeypatch):
     assert list(compiled) == list(state)  # a checkpoint fits both
     for name in ("backbone.bn1.running_var", "backbone.layer4.1.conv2.weight"):
         assert torch.allclose(state[name], compiled[name], atol=1e-5)
+
+
+def test_compiled_is_the_same():
+    """In a process of its own: after some thousand tests in one, torch's tracing, which walks the
+    frames of all code that it has seen, has aborted the interpreter."""
+    run = "import test_trainer; test_trainer.compiled_and_eager(); print('the same')"
+    path = os.pathsep.join([str(Path(__file__).parent), str(paths.root())])
+    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", run], env=environment, capture_output=True, text=True
+    )
+    assert done.stdout.endswith("the same\n"), done.stderr[-2000:]
 
 
 @pytest.mark.parametrize("at", ["at once", "at the first call", "on the way back"])
