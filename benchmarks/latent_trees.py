@@ -19,10 +19,11 @@ from pathlib import Path
 import torch
 from torch.func import vmap
 
-from clcore import latent_tree, pattern_net, tree_contrast
 from clcore import random as cr
-from clcore.lower import trace
-from clcore.step import Problem, flat_step, start
+from clcore.experiments import tree_contrast
+from clcore.sweep.lower import trace
+from clcore.sweep.step import Problem, flat_step, start
+from clcore.theory.trees import latent_tree, pattern_net
 
 DEPTH, TRIALS, LOWS, WARM_UP = 5, 10, (0.7, 0.8, 0.9), 3
 RUNS, STEPS = 60, 50 * tree_contrast.STEPS_PER_EPOCH

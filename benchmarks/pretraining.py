@@ -22,10 +22,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from clcore import augmentations as aug
-from clcore import image_sets
 from clcore import random as cr
-from clcore.trainer import Settings, Trainer, views
+from clcore.experiments.trainer import Settings, Trainer, views
+from clcore.images import augmentations as aug
+from clcore.images import image_sets
 
 WARM_UP, EPOCH = 2, 50_000
 

@@ -19,10 +19,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from clcore import sparse_panels as sp
-from clcore import sparse_training as st
-from clcore.lower import trace
-from clcore.step import Problem, flat_step, start
+from clcore.experiments import sparse_panels as sp
+from clcore.experiments import sparse_training as st
+from clcore.sweep.lower import trace
+from clcore.sweep.step import Problem, flat_step, start
 
 WARM_UP = 3
 MODELS = ("NCL-linear", "NCL-basic", "NCL-basic-2L", "NCL-pred", "Simplified-SimSiam")

@@ -24,10 +24,10 @@ from pathlib import Path
 import torch
 
 from clcore import random as cr
-from clcore import token_sequences
-from clcore.lower import compiled, trace
-from clcore.networks import embed, receptive_field, receptive_field_init
-from clcore.step import Problem, flat_step, start
+from clcore.experiments import token_sequences
+from clcore.nets.networks import embed, receptive_field, receptive_field_init
+from clcore.sweep.lower import compiled, trace
+from clcore.sweep.step import Problem, flat_step, start
 
 K, D, IN_SET, BATCH = 10, 20, 5, token_sequences.BATCH
 OUT, WARM_UP = token_sequences.OUTPUTS, 3

@@ -18,11 +18,11 @@ from pathlib import Path
 import torch
 from torch.func import vmap
 
-from clcore import networks
 from clcore import random as cr
-from clcore import token_sequences as ts
-from clcore.lower import trace
-from clcore.step import Problem, flat_step, start
+from clcore.experiments import token_sequences as ts
+from clcore.nets import networks
+from clcore.sweep.lower import trace
+from clcore.sweep.step import Problem, flat_step, start
 
 SEEDS, WARM_UP = 3, 3
 SIZES = (1, 3, 5, 10)  # of P

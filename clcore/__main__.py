@@ -23,7 +23,7 @@ def build(
     force: Annotated[bool, typer.Option(help="execute again what is in the cache")] = False,
 ) -> None:
     """Execute the chapters that changed, write ledger and errata, build the site."""
-    from . import build as builder
+    from clcore.book import build as builder
 
     raise typer.Exit(builder.build(profile, only, device, jobs, force))
 
@@ -38,7 +38,9 @@ def claims(
     """The claims and their verdicts, as the last build found them."""
     from tabulate import tabulate
 
-    from . import findings, ledger, site
+    from clcore import ledger
+    from clcore.book import site
+    from clcore.ledger import findings
 
     for value, allowed, name in (
         (paper, ledger.PAPERS, "--paper"),
@@ -86,7 +88,7 @@ def _float(value: float | str | None) -> float | None:
 @app.command()
 def doctor() -> None:
     """Versions, device, threads; what is missing here and how to get it."""
-    from .doctor import examine
+    from clcore.book.doctor import examine
 
     raise typer.Exit(examine())
 
@@ -96,7 +98,7 @@ def golden(
     write: Annotated[bool, typer.Option(help="keep what was found for the site")] = False,
 ) -> None:
     """Our training beside recorded runs of the authors' programs: the largest differences."""
-    from . import golden_replay
+    from clcore.experiments import golden_replay
 
     raise typer.Exit(0 if golden_replay.command(write) else 1)
 
@@ -104,7 +106,7 @@ def golden(
 @app.command()
 def serve(port: Annotated[int, typer.Option(min=0, max=65535)] = 8000) -> None:
     """Serve the built site on this machine."""
-    from . import site
+    from clcore.book import site
 
     site.serve(port)
 
@@ -125,8 +127,8 @@ def pretrain(
     """One pretraining run; the same command goes on with it. For several GPUs:
     torchrun --nproc-per-node 4 -m clcore pretrain cifar10 --out runs --set loss=nce
     """
-    from . import pretraining
-    from .parameters import check_device
+    from clcore.book.parameters import check_device
+    from clcore.experiments import pretraining
 
     device = check_device(device)
     file = pretraining.command(data, out, set_ or [], record, train, test, device)
@@ -137,7 +139,7 @@ def pretrain(
 @data_app.command("list")
 def data_list() -> None:
     """Every data set, its size, licence and whether it is here."""
-    from . import datasets
+    from clcore.images import datasets
 
     print(datasets.overview())
 
@@ -145,7 +147,7 @@ def data_list() -> None:
 @data_app.command("fetch")
 def data_fetch(name: str) -> None:
     """Download one data set (its size is shown first) and verify it."""
-    from . import datasets
+    from clcore.images import datasets
 
     print(f"{name} is ready in {datasets.fetch(name)}")
 
@@ -153,7 +155,7 @@ def data_fetch(name: str) -> None:
 @data_app.command("where")
 def data_where(name: str) -> None:
     """Where the files of one data set are or belong, with their checksums."""
-    from . import datasets
+    from clcore.images import datasets
 
     print(datasets.where(name))
 
@@ -161,7 +163,7 @@ def data_where(name: str) -> None:
 @data_app.command("verify")
 def data_verify(name: Annotated[str | None, typer.Argument()] = None) -> None:
     """Compare the files that are here with their known checksums."""
-    from . import datasets
+    from clcore.images import datasets
 
     names = [name] if name else datasets.present()
     if not names:

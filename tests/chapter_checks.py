@@ -2,7 +2,8 @@
 
 from types import ModuleType
 
-from clcore import findings, ledger
+from clcore import ledger
+from clcore.ledger import findings
 
 
 def claims_of(paper: str, chapter: str) -> list[str]:

@@ -18,7 +18,7 @@ from jaxtyping import install_import_hook
 # Every test checks the shapes and types in the signatures of clcore: hence before its import.
 install_import_hook("clcore", "typechecking.check")
 
-from clcore import paths  # noqa: E402
+from clcore import _paths  # noqa: E402
 
 torch.manual_seed(0)  # for what modules draw when they are read
 
@@ -59,7 +59,7 @@ def one_thread() -> Iterator[None]:
 
 def site_folder() -> Path:
     """Where the built site is: $CLCORE_SITE, else the build's html folder."""
-    return Path(os.environ.get("CLCORE_SITE") or paths.build_dir() / "html")
+    return Path(os.environ.get("CLCORE_SITE") or _paths.build_dir() / "html")
 
 
 def _absent(reason: str) -> None:

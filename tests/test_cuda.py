@@ -11,14 +11,16 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from clcore import augmentations as aug
-from clcore import evaluation, image_sets, paths, pretraining, processes
+from clcore import _paths
 from clcore import random as cr
-from clcore import sparse_panels as sp
-from clcore import token_panels as tp
-from clcore.image_losses import LOSSES
-from clcore.pretraining import Settings, checkpoint_name, curve, filters, grid, run
-from clcore.trainer import Trainer
+from clcore.experiments import pretraining
+from clcore.experiments import sparse_panels as sp
+from clcore.experiments import token_panels as tp
+from clcore.experiments.image_losses import LOSSES
+from clcore.experiments.pretraining import Settings, checkpoint_name, curve, filters, grid, run
+from clcore.experiments.trainer import Trainer
+from clcore.images import augmentations as aug
+from clcore.images import evaluation, image_sets, processes
 
 RECIPE = aug.Settings(8, scale=(0.5, 1.0), jitter=(0.4, 0.4, 0.0, 0.0))
 TINY = Settings(
@@ -141,7 +143,7 @@ def test_torchrun_with_one_process_has_the_curve_of_none(digits, tmp_path):
     command = [*launcher, "-m", "clcore", "pretrain", "digits", "--device", "cuda"]
     done = subprocess.run(
         [*command, "--out", str(tmp_path), *(part for text in texts for part in ("--set", text))],
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(paths.root())},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(_paths.root())},
         cwd=tmp_path,
         capture_output=True,
         text=True,

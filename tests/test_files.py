@@ -8,27 +8,27 @@ from pathlib import Path
 
 import pytest
 
-from clcore import files
+from clcore import _files
 
 
 def test_write_replaces_whole(tmp_path):
     path = tmp_path / "deep" / "a.json"
-    files.write_json(path, {"x": 1})
-    files.write_json(path, {"x": 2})
-    assert files.read_json(path, "") == {"x": 2}
+    _files.write_json(path, {"x": 1})
+    _files.write_json(path, {"x": 2})
+    assert _files.read_json(path, "") == {"x": 2}
     assert [p.name for p in path.parent.iterdir()] == ["a.json"]
 
 
 def test_failing_write_keeps_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "a"
-    files.write_atomic(path, b"old")
+    _files.write_atomic(path, b"old")
 
     def full(fd):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(files.DiskFull, match=r"no space left.*run the same command again"):
-        files.write_atomic(path, b"new")
+    with pytest.raises(_files.DiskFull, match=r"no space left.*run the same command again"):
+        _files.write_atomic(path, b"new")
     assert path.read_bytes() == b"old"
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -36,14 +36,14 @@ def test_failing_write_keeps_the_old_file(tmp_path, monkeypatch):
 def test_other_errors_stay_what_they_are(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileExistsError):
-        files.write_atomic(tmp_path / "file" / "below", b"")
+        _files.write_atomic(tmp_path / "file" / "below", b"")
 
 
 def test_quota(tmp_path):
     """A real limit on file size, in a process of its own."""
     script = (
         "import signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "from pathlib import Path; from clcore import files\n"
+        "from pathlib import Path; from clcore import _files as files\n"
         f"path = Path({str(tmp_path / 'a')!r})\n"
         "files.write_atomic(path, b'x' * 100)\n"
         "try: files.write_atomic(path, b'y' * 10000)\n"
@@ -60,7 +60,7 @@ def test_quota(tmp_path):
         capture_output=True,
         text=True,
         env=environment,
-        cwd=Path(files.__file__).parents[1],
+        cwd=Path(_files.__file__).parents[1],
     )
     assert "told: " in run.stdout, run.stderr
     assert (tmp_path / "a").read_bytes() == b"x" * 100
@@ -72,11 +72,11 @@ def test_cut_json_is_named_with_its_remedy(tmp_path, content):
     path = tmp_path / "results.json"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"results\.json is damaged or cut short.*run it again"):
-        files.read_json(path, "run it again")
+        _files.read_json(path, "run it again")
     path.unlink()
     with pytest.raises(ValueError, match=r"results\.json is not there; run it again"):
-        files.read_json(path, "run it again")
+        _files.read_json(path, "run it again")
 
 
 def test_digest_counts_borders():
-    assert files.sha256(b"ab", b"c") != files.sha256(b"a", b"bc")
+    assert _files.sha256(b"ab", b"c") != _files.sha256(b"a", b"bc")

@@ -1,1 +1,1 @@
-"""Checks of the long tail of claims, one small function a claim."""
+"""The checks: one small function a claim, in one folder a chapter."""

@@ -27,8 +27,8 @@ import drive_ncl  # noqa: E402
 import drive_nl  # noqa: E402
 import stand_ins  # noqa: E402
 
-from clcore import golden  # noqa: E402
-from clcore.files import read_json, write_atomic, write_json  # noqa: E402
+from clcore._files import read_json, write_atomic, write_json  # noqa: E402
+from clcore.experiments import golden  # noqa: E402
 
 PROGRAMS = {
     "ncl": {

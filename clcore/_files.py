@@ -1,0 +1,97 @@
+"""Files that are either there whole or not at all."""
+
+import errno
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from clcore import _paths
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class DiskFull(OSError):
+    """No room to write a file. What was finished before is untouched."""
+
+
+def explain_full(error: OSError, path: Path) -> OSError:
+    """Return `error`, or a DiskFull that says what to do if `error` means a full disk or quota."""
+    if error.errno not in _FULL:
+        return error
+    return DiskFull(
+        error.errno,
+        f"no space left (or quota reached) while writing {path}; free some space and run the same "
+        "command again: everything finished so far is kept",
+    )
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write `data` to `path` so that a reader sees the old file or the new one, never a part.
+
+    Raises DiskFull when there is no room; the old file then stays.
+    """
+    path = Path(path)
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as out:
+            temporary = out.name
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException as error:
+        if temporary is not None and os.path.exists(temporary):
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise explain_full(error, path) from error
+        raise
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as readable JSON, atomically."""
+    text = json.dumps(value, indent=1, ensure_ascii=False, default=str)
+    write_atomic(path, (text + "\n").encode())
+
+
+def read_json(path: Path, remedy: str) -> Any:
+    """Read JSON. Raises ValueError naming the file and `remedy` if it is missing or cut short."""
+    try:
+        return json.loads(Path(path).read_bytes())
+    except FileNotFoundError:
+        raise ValueError(f"{path} is not there; {remedy}") from None
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged or cut short ({error}); {remedy}") from None
+
+
+def read_yaml(path: Path, schema: dict, error: type[Exception]) -> Any:
+    """Read YAML that meets a JSON schema. Raises `error` naming the file, the place and what is
+    wrong there."""
+    import jsonschema
+    import yaml
+
+    try:
+        # The loader in C, where it is, is much faster.
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        document = yaml.load(path.read_text(), Loader=loader)
+    except yaml.YAMLError as problem:
+        raise error(f"{_paths.shown(path)} is not valid YAML: {problem}") from None
+    for problem in jsonschema.Draft202012Validator(schema).iter_errors(document):
+        where = "/".join(str(part) for part in problem.absolute_path)
+        raise error(f"{_paths.shown(path)}, at {where or 'top'}: {problem.message}")
+    return document
+
+
+def sha256(*parts: bytes) -> str:
+    """Hex digest of the parts, each preceded by its length so that their borders count."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.hexdigest()

@@ -1,0 +1,297 @@
+"""The frame of a chapter: its parameters, its ledger, its recorded results, its provenance."""
+
+import logging
+import math
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from clcore import _paths
+from clcore.book import keys
+from clcore.book.parameters import ParameterError, check_device, declared_in, validate
+from clcore.ledger import RECORDS_MIME, Ledger
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+log = logging.getLogger(__name__)
+
+PROVENANCE_MIME = "application/vnd.clcore.provenance+json"
+
+_LABELS = {"peak_mib": "peak memory (MiB)", "peak_device_mib": "peak device memory (MiB)"}
+_SHELL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython"}
+
+
+@dataclass
+class Chapter:
+    """A chapter that is being run. Made by `start`, ended by `close`."""
+
+    name: str
+    parameters: dict[str, Any]
+    device: torch.device
+    ledger: Ledger
+    checkpoints: Path | None = None  # the folder for them, when this chapter is to see to it
+    began: float = field(default_factory=time.perf_counter)
+    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @property
+    def profile(self) -> str:
+        return self.parameters["profile"]
+
+    @property
+    def seed(self) -> int:
+        return self.parameters["seed"]
+
+    def pick(self, *, smoke: Any, book: Any, paper: Any) -> Any:
+        """The value for this run's profile."""
+        return {"smoke": smoke, "book": book, "paper": paper}[self.profile]
+
+    def checkpoint(self, name: str) -> Path | None:
+        """Where a long training keeps its state, or None.
+
+        In the folder $CLCORE_CHECKPOINTS, which a build sets; without it, in the `paper` profile,
+        in the one that a build would set, which `close` removes.
+        """
+        folder = os.environ.get("CLCORE_CHECKPOINTS") or self.checkpoints
+        return Path(folder) / f"{name}.pt" if folder else None
+
+    def record(self, name: str, table: "pd.DataFrame") -> None:
+        """In the `paper` profile, keep a result with its provenance under data/recorded/.
+
+        Only with seed 0, so that trying another seed does not replace what is committed; and a
+        present record that is larger, by its rows or by its last epoch or step, stays, with a
+        warning, so that trying fewer seeds or epochs does not replace it either. Such a run's
+        table goes where `keep` puts it.
+        """
+        if self.profile != "paper":
+            return
+        if self.seed != 0:
+            self.keep(name, table)
+            return
+        base = _paths.root() / "data" / "recorded" / self.name / name
+        if more := _more(base.with_suffix(".csv"), table):
+            log.warning(
+                "%s stays, for it has %s; this run's table is in %s, to be put there by hand",
+                _paths.shown(base.with_suffix(".csv")),
+                more,
+                _paths.shown(self.keep(name, table)),
+            )
+            return
+        self._write(base, table)
+
+    def keep(self, name: str, table: "pd.DataFrame") -> Path | None:
+        """In the `paper` profile, leave a result that is no record, with its provenance, under
+        unrecorded/ of the build folder; where it is."""
+        if self.profile != "paper":
+            return None
+        base = _paths.build_dir() / "unrecorded" / self.name / name
+        self._write(base, table)
+        return base.with_suffix(".csv")
+
+    def _write(self, base: Path, table: "pd.DataFrame") -> None:
+        from clcore._files import write_atomic, write_json
+
+        csv = table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+        write_json(base.with_suffix(".json"), self.provenance() | {"parameters": self.parameters})
+        write_atomic(base.with_suffix(".csv"), csv.encode())
+
+    def recorded(self, name: str, of: str | None = None) -> "tuple[pd.DataFrame, dict] | None":
+        """A recorded full-size result and its provenance, or None when there is none yet.
+
+        of: the chapter that recorded it, if another one.
+        """
+        import pandas as pd
+
+        from clcore._files import read_json
+
+        base = _paths.root() / "data" / "recorded" / (of or self.name) / name
+        if not base.with_suffix(".csv").exists():
+            return None
+        remedy = "restore it from the repository, or run the chapter with profile=paper"
+        return pd.read_csv(base.with_suffix(".csv")), read_json(base.with_suffix(".json"), remedy)
+
+    def beside(self, name: str, table: "pd.DataFrame", on: "str | list[str]") -> "pd.DataFrame":
+        """Record a table, and return it with the recorded full-size run's columns beside its own.
+
+        Rows are those of `table`, found by `on` (names, integers or short decimals, which a file of
+        six digits keeps). Columns are (which run, name).
+        """
+        import pandas as pd
+
+        self.record(name, table)
+        own = table.set_index(on)
+        sides = {f"this build ({self.profile})": own}
+        found = self.recorded(name)
+        if found:
+            kinds = table[[on] if isinstance(on, str) else on].dtypes
+            sides["recorded (full size)"] = found[0].astype(kinds).set_index(on).reindex(own.index)
+        return pd.concat(sides, axis=1)
+
+    def provenance(self) -> dict[str, Any]:
+        """Where, when, on what and from which state of the code this runs."""
+        out = {
+            "chapter": self.name,
+            "profile": self.profile,
+            "device": str(self.device),
+            "seed": self.seed,
+            "started": self.started,
+            "seconds": round(time.perf_counter() - self.began, 1),
+            "peak_mib": round(_peak_mib()),
+            "machine": _machine(self.device),
+            "threads": torch.get_num_threads(),
+            "commit": commit(),
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        }
+        # With several jobs, runs are in processes of their own, whose memory is not seen here.
+        if self.device.type == "cuda" and self.parameters.get("jobs", 1) == 1:
+            out["peak_device_mib"] = round(torch.cuda.max_memory_allocated(self.device) / 2**20)
+        return out
+
+    def close(self) -> None:
+        """Show the provenance, and the claims of this chapter that nothing has checked; remove the
+        checkpoints that are its own."""
+        facts = self.provenance()
+        todo = self.ledger.todo(keys.claimed(_paths.root() / "chapters" / f"{self.name}.ipynb"))
+        rows = "".join(
+            f'<tr><th scope="row">{_LABELS.get(k, k)}</th><td>{v}</td></tr>'
+            for k, v in facts.items()
+        )
+        rest = f"Not checked yet: {', '.join(todo)}." if todo else "Every claim has a verdict."
+        html = (
+            '<div class="cl-checks" tabindex="0" role="region" aria-label="Provenance">'
+            f'<table class="cl-provenance"><tbody>{rows}</tbody></table></div><p>{rest}</p>'
+        )
+        text = "\n".join([*(f"{k}: {v}" for k, v in facts.items()), rest])
+        _display(html, text, PROVENANCE_MIME, facts)
+        if self.checkpoints:
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
+
+
+def start(name: str, namespace: dict[str, Any]) -> Chapter:
+    """Begin a chapter: check its parameters (all of `namespace` that a reader or papermill set).
+
+    To be called with `globals()` from the first cell after the parameters cell. Raises
+    ParameterError for an unknown profile, parameter or device, with the valid ones.
+    """
+    cells = [source for source in namespace.get("In", []) if source.strip()]
+    declared = declared_in(cells[0]) if cells else {}
+    given = {
+        k: v
+        for k, v in namespace.items()
+        if not k.startswith("_")
+        and k not in _SHELL_NAMES
+        and not isinstance(v, ModuleType)
+        and not callable(v)
+    }
+    # Cells run so far: the parameters cell, papermill's injected one if any, and this one. Later,
+    # when a reader runs this cell again, the other names are those of the chapter's own cells.
+    if len(cells) > 3:
+        given = {name: value for name, value in given.items() if name in declared}
+    if not {"profile", "device", "seed"} <= set(declared):
+        raise ParameterError(
+            f"expected the first code cell of {name} to assign profile, device and seed; run the "
+            "parameters cell first"
+        )
+    parameters = validate(given, declared, name)
+    device = torch.device(check_device(parameters["device"]))
+    ledger = Ledger(name, show=lambda h, t, r: _display(h, t, RECORDS_MIME, r))
+    folder = None
+    if parameters["profile"] == "paper" and not os.environ.get("CLCORE_CHECKPOINTS"):
+        notebook = _paths.root() / "chapters" / f"{name}.ipynb"
+        folder = keys.checkpoints(notebook, parameters | {"device": str(device)})
+    here = Chapter(name, parameters, device, ledger, folder)
+    shell = _shell()
+    if shell is not None:
+        shell.events.register("pre_run_cell", lambda info: ledger.start_clock())
+    return here
+
+
+def _more(present: Path, table: "pd.DataFrame") -> str:
+    """What a recorded table has more of than a new one; "" when nothing, or when it is no table."""
+    import pandas as pd
+
+    try:
+        old = pd.read_csv(present)
+    except (FileNotFoundError, ValueError):
+        return ""
+    sizes = {"more rows": (len(old), len(table))}
+    sizes |= {
+        f"later {name}s": (old[name].max(), table[name].max())
+        for name in ("epoch", "step")
+        if name in old and name in table
+    }
+    found = [(what, was, now) for what, (was, now) in sizes.items() if was > now]
+    return ", ".join(f"{what} ({was}, not {now})" for what, was, now in found)
+
+
+def encode(value: Any) -> Any:
+    """JSON has no NaN and no infinity: write such numbers as the strings that float() reads."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {k: encode(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [encode(v) for v in value]
+    return value
+
+
+def commit() -> str:
+    """The commit of the code, marked when the working tree differs from it."""
+    try:
+        run = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
+            cwd=_paths.root(),
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return run.stdout.strip() or "unknown"
+
+
+def _shell() -> Any:
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return None
+    return get_ipython()
+
+
+def _display(html: str, text: str, mime: str, data: Any) -> None:
+    if _shell() is None:
+        print(text)
+        return
+    from IPython.display import display
+
+    display({"text/html": html, "text/plain": text, mime: encode(data)}, raw=True)
+
+
+def _peak_mib() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def _machine(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    try:
+        with open("/proc/cpuinfo") as info:
+            model = next(line.split(":")[1].strip() for line in info if "model name" in line)
+    except (OSError, StopIteration):
+        model = platform.processor() or platform.machine()
+    return f"{model}, {os.cpu_count()} cores"

@@ -1,0 +1,67 @@
+"""What this machine has, what is missing, and how to get it."""
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import sys
+
+import psutil
+
+from clcore import _paths
+
+
+def pinned() -> dict[str, str]:
+    """Package versions that requirements.txt asks for."""
+    found = {}
+    for line in (_paths.root() / "requirements.txt").read_text().splitlines():
+        match = re.match(r"([A-Za-z0-9._-]+)(?:\[.*\])?==([^\s;]+)", line)
+        if match:
+            found[match[1]] = match[2]
+    return found
+
+
+def examine() -> int:
+    """Print the findings; return 1 when something that the build needs is missing or differs."""
+    import torch
+
+    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    disk = shutil.disk_usage(_paths.root())
+    memory = psutil.virtual_memory()
+    print(f"python     {platform.python_version()} ({sys.executable})")
+    threads = f"{torch.get_num_threads()} threads of {os.cpu_count()} cores"
+    print(f"torch      {torch.__version__}, {threads}")
+    print(f"device     {', '.join(gpus) or 'no CUDA device: everything runs on the CPU'}")
+    print(f"memory     {memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free")
+    print(f"disk       {disk.free / 2**30:.1f} GiB free at {_paths.root()}")
+    problems, notes = [], []
+    for name, version in pinned().items():
+        try:
+            here = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            problems.append(f"{name} is missing; `make setup` installs it")
+            continue
+        if here.split("+")[0] != version.split("+")[0]:
+            problems.append(f"{name} is {here}, pinned is {version}; `make setup` installs that")
+    if disk.free < 2 * 2**30:
+        problems.append(
+            "less than 2 GiB of disk are free; a build with its caches needs about 1 GiB"
+        )
+    if not (shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")):
+        notes.append(
+            "no C++ compiler: torch.compile falls back to eager mode (slower, same results)"
+        )
+    if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+        notes.append(
+            "no Chromium: the browser tests are skipped; on Debian `apt-get install chromium`"
+        )
+    if not shutil.which("git"):
+        notes.append("no git: provenance cannot name the commit")
+    for line in problems:
+        print(f"missing    {line}")
+    for line in notes:
+        print(f"note       {line}")
+    if not problems:
+        print("Everything that the build needs is here.")
+    return 1 if problems else 0

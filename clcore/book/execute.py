@@ -1,0 +1,132 @@
+"""Execute one notebook with papermill in a process of its own, and say how it went.
+
+`python -m clcore.book.execute JOB.json` reads {notebook, output, outcome, parameters, progress} and
+writes `outcome`: {status: ok|failed|dead, seconds, peak_mib, cell, source, error, traceback}.
+The parent learns of an out-of-memory kill of this process from its exit status.
+"""
+
+import json
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+
+from clcore._files import write_json
+
+_MEMORY = ("MemoryError", "OutOfMemoryError")
+
+
+class _Watch(threading.Thread):
+    """Follow the memory of the kernel, and end everything when the build itself is gone."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak = 0
+        self._parent = os.getppid()
+
+    def run(self) -> None:
+        me = psutil.Process()
+        while True:
+            try:
+                children = me.children(recursive=True)
+                self.peak = max(self.peak, sum(child.memory_info().rss for child in children))
+            except psutil.Error:
+                continue
+            if os.getppid() != self._parent:
+                _end()
+            time.sleep(0.1)
+
+
+def _end() -> None:
+    """End this process and its kernel at once."""
+    for child in psutil.Process().children(recursive=True):
+        child.kill()
+    os._exit(1)
+
+
+def main(job_file: str) -> int:
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+
+    job = json.loads(Path(job_file).read_text())
+    signal.signal(signal.SIGTERM, lambda *_: _end())
+    watch = _Watch()
+    watch.start()
+    began = time.perf_counter()
+    outcome: dict = {"status": "ok"}
+    try:
+        papermill.execute_notebook(
+            job["notebook"],
+            job["output"],
+            parameters=job["parameters"],
+            kernel_name="python3",
+            language="python",
+            cwd=str(Path(job["notebook"]).parent),
+            progress_bar=job["progress"],
+            coalesce_streams=True,
+        )
+    except PapermillExecutionError as error:
+        trace = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error.traceback))
+        message = f"{error.ename}: {error.evalue}"
+        if error.ename in _MEMORY:
+            message += f"\nThe chapter ran out of memory: {_memory(watch.peak)}"
+        outcome = {
+            "status": "failed",
+            "cell": _cell_id(Path(job["notebook"]), error.source),
+            "source": error.source,
+            "error": message,
+            "traceback": trace,
+        }
+    except (DeadKernelError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "died" not in str(error):
+            raise
+        cell, source = _last_started(Path(job["output"]))
+        message = (
+            "The kernel died without an error of its own, most often because the system killed it "
+            f"for memory: {_memory(watch.peak)}"
+        )
+        outcome = {"status": "dead", "cell": cell, "source": source, "error": message}
+    except OSError as error:
+        outcome = {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+    outcome |= {
+        "seconds": round(time.perf_counter() - began, 1),
+        "peak_mib": round(watch.peak / 2**20),
+    }
+    write_json(Path(job["outcome"]), outcome)
+    return 0 if outcome["status"] == "ok" else 1
+
+
+def _memory(peak: int) -> str:
+    total = psutil.virtual_memory().total
+    return (
+        f"it had {peak / 2**30:.1f} GiB in use at its highest, of {total / 2**30:.1f} GiB on this "
+        "machine. Close other programs, use a smaller profile (--profile smoke), fewer --jobs, or "
+        "a machine with more memory."
+    )
+
+
+def _cell_id(notebook: Path, source: str) -> str:
+    """The stable id of the cell that failed; papermill's own cells shift its index."""
+    cells = json.loads(notebook.read_text())["cells"]
+    return next((c["id"] for c in cells if "".join(c["source"]) == source), "unknown")
+
+
+def _last_started(output: Path) -> tuple[str | None, str]:
+    """The cell that was running when the kernel died, from papermill's own notes in the output."""
+    try:
+        cells = json.loads(output.read_text())["cells"]
+    except (OSError, ValueError):
+        return None, ""
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    begun = [c for c in code if c["metadata"].get("papermill", {}).get("start_time")]
+    return (begun[-1]["id"], "".join(begun[-1]["source"])) if begun else (None, "")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,111 @@
+"""What a chapter's result depends on, as a digest: change any of it and the chapter runs again."""
+
+import ast
+import importlib.metadata
+import json
+import platform
+import re
+import sysconfig
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from clcore import _paths, ledger
+from clcore._files import sha256
+
+
+def claimed(notebook: Path) -> list[str]:
+    """Ids of the claims that a notebook is there to settle, in ledger order.
+
+    They stand in its metadata, as groups (paper and ledger chapter) or, where two notebooks share a
+    group, one by one: {"clcore": {"claims": ["acl/minmax", "acl/fig7"]}}.
+    """
+    metadata = json.loads(notebook.read_text())["metadata"]
+    named = set(metadata.get("clcore", {}).get("claims", []))
+    rows = ledger.claims().items()
+    return [i for i, r in rows if named & {i, f"{r['paper']}/{r['chapter']}"}]
+
+
+def imported(source: str, package: str = "") -> set[str]:
+    """Modules that a piece of Python imports, as dotted names; `package` is where it stands."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) + 1 - node.level]
+            stem = ".".join(filter(None, [*(above if node.level else []), node.module]))
+            # The names may be modules themselves, or things inside the module.
+            found |= {stem} | {f"{stem}.{alias.name}" for alias in node.names}
+    return found
+
+
+def _files(module: str) -> list[Path]:
+    """What Python reads to import a module of clcore: its file and those of the packages around it;
+    nothing for other modules and for names inside a module."""
+    parts = module.split(".")
+    if parts[0] != "clcore":
+        return []
+    base = _paths.root().joinpath(*parts)
+    own = [p for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()]
+    around = [base.parents[i] / "__init__.py" for i in range(len(parts) - 1)]
+    return own + around if own else []
+
+
+def closure(sources: list[str]) -> list[Path]:
+    """Files of clcore that the given pieces of Python need, directly or through one another."""
+    todo = {module for source in sources for module in imported(source)}
+    seen: set[Path] = set()
+    while todo:
+        for path in _files(todo.pop()):
+            if path not in seen:
+                seen.add(path)
+                package = ".".join(path.relative_to(_paths.root()).parent.parts)
+                todo |= imported(path.read_text(), package)
+    return sorted(seen)
+
+
+def chapter_key(notebook: Path, parameters: dict[str, Any]) -> str:
+    """Digest of notebook, parameters, the clcore files it needs, its data and locked versions."""
+    root = _paths.root()
+    cells = json.loads(notebook.read_text())["cells"]
+    code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+    parts = [notebook.read_bytes(), json.dumps(parameters, sort_keys=True).encode()]
+    for path in closure([_without_magics(source) for source in code]):
+        parts += [str(path.relative_to(root)).encode(), path.read_bytes()]
+    claims = [ledger.claim(i) for i in claimed(notebook)]
+    parts.append(json.dumps(claims, sort_keys=True, default=str).encode())
+    if parameters.get("profile") != "paper":  # a paper run makes them; it does not read them
+        for path in sorted((root / "data" / "recorded" / notebook.stem).glob("*.csv")):
+            parts += [path.name.encode(), path.read_bytes()]
+    parts.append((root / "requirements.txt").read_bytes())
+    versions = [platform.python_version(), sorted(_versions().items())]
+    parts.append(json.dumps(versions).encode())
+    return sha256(*parts)[:20]
+
+
+def checkpoints(notebook: Path, parameters: dict[str, Any]) -> Path:
+    """The folder for the checkpoints of a run of a chapter, with all its parameters.
+
+    Each state of notebook, code and parameters has its own, so that a training is never resumed
+    with another loss than the one it was begun with; `jobs` alone changes no number.
+    """
+    values = {name: value for name, value in parameters.items() if name != "jobs"}
+    key = chapter_key(notebook, values)
+    return _paths.build_dir() / "checkpoints" / f"{notebook.stem}-{values['profile']}-{key}"
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Versions of the installed packages, which may differ from the pinned ones.
+
+    Of the environment's own folders: setuptools, which torch imports to compile, puts packages of
+    its own on sys.path.
+    """
+    folders = sorted({sysconfig.get_path(kind) for kind in ("purelib", "platlib")})
+    found = importlib.metadata.distributions(path=folders)
+    return {d.name: d.version for d in found if d.name != "clcore"}
+
+
+def _without_magics(source: str) -> str:
+    return "\n".join("" if re.match(r"\s*[%!]", line) else line for line in source.splitlines())

@@ -1,0 +1,179 @@
+"""The pages that are made from results: the ledger, the errata, the counts on the front page."""
+
+import copy
+from collections import Counter
+from html import escape
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from clcore._files import write_atomic
+from clcore.book import errata, fragments
+from clcore.book.errata import raw as _raw
+from clcore.experiments import golden
+from clcore.ledger import VERDICTS
+
+# What each group of claims is about: (paper, chapter of the ledger) -> one line.
+CHAPTERS = {
+    ("acl", "minmax"): "Contrastive losses as a game between a network and pair weights",
+    ("acl", "deep-linear-pca"): "Deep linear networks find the first principal component",
+    ("acl", "relu-composition"): "Two ReLU layers: sticky weights, and features that combine",
+    ("acl", "images"): "New losses on CIFAR-10 and STL-10",
+    ("ddn", "dual-networks"): "The covariance operator that drives every layer",
+    ("ddn", "hltm"): "Latent trees, and hidden nodes that find the latent variables",
+    ("ddn", "images"): "The covariance operator's losses on images",
+    ("nl", "one-layer"): "Nonlinearity makes many local optima",
+    ("nl", "two-layer"): "Specialised filters, and modulation from above",
+    ("nl", "images"): "Filters learned from MNIST",
+    ("ncl", "landscape"): "Bad minima that are not collapsed",
+    ("ncl", "dynamics"): "What training reaches, with and without a predictor",
+}
+
+
+def write_pages(rows: list[dict], stage: Path, summary: dict) -> None:
+    """Write the generated pages into the staging folder `stage`, under book/.
+
+    rows: every claim with its verdict (`clcore.ledger.rows`), in ledger order. summary: profile,
+    device, built (ISO date), repository (URL or None) and chapters, a list of dicts with name,
+    title, status, seconds and peak_mib (None where the chapter did not finish).
+
+    Raises KeyError when a row lacks a field that the pages show, ValueError when data/golden is
+    damaged.
+    """
+    book = Path(stage) / "book"
+    pages = {
+        "ledger.md": ledger_page(rows, summary),
+        "errata.md": errata.page(rows),
+        "_generated/counts.md": counts(rows),
+        "_generated/chapters.md": chapter_map(rows, summary),
+        "_generated/build.md": build_record(summary),
+        "_generated/golden.md": golden_table(golden.index()["programs"], golden.measured()),
+    }
+    for name, text in pages.items():
+        write_atomic(book / name, text.encode())
+
+
+def with_repository(config: dict, url: str) -> dict:
+    """A copy of the Jupyter Book configuration with links to the repository at `url`.
+
+    Binder gets a launch button, and Colab where the host is github.com.
+    Raises ValueError when `url` is not the https address of a repository.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "https" or not parts.hostname or parts.path.strip("/").count("/") < 1:
+        raise ValueError(
+            f"expected the address of a repository, such as https://github.com/owner/name, got "
+            f"{url!r}; set CLCORE_REPOSITORY_URL to it, or unset it for a site without such links"
+        )
+    config = copy.deepcopy(config)
+    config["repository"] = {**config.get("repository", {}), "url": url.rstrip("/")}
+    config.setdefault("html", {}).update(use_repository_button=True, use_issues_button=True)
+    config["launch_buttons"] = {"binderhub_url": "https://mybinder.org"}
+    if parts.hostname == "github.com":
+        config["launch_buttons"]["colab_url"] = "https://colab.research.google.com"
+    return config
+
+
+# ------------------------------------------------------------------------------------ the pages
+
+
+def ledger_page(rows: list[dict], summary: dict) -> str:
+    """The page book/ledger: totals, filters and all claims."""
+    return f"""---
+html_theme.sidebar_secondary.remove: true
+---
+# Ledger
+
+Every numbered statement, figure and table of the five papers, and what became of it in this build.
+A verdict is computed from recorded checks, never typed: see [how to read it](verdicts). Follow a
+verdict to the cell that produced it; open a statement to see what was claimed, under which
+conditions, and every check of it. "Measured" is the worst value over the draws against its bound,
+mostly a relative error $\\leq 10^{{-10}}$; "control" is the same measurement on a version that
+ought to fail, and did.
+
+{_raw(fragments.totals_table(rows, "ledger.html"))}
+{_built(summary)}
+
+{_raw(fragments.filters(rows) + fragments.ledger_table(rows))}"""
+
+
+def _built(summary: dict) -> str:
+    return f"Built on {summary['built']}, profile `{summary['profile']}`, on {summary['device']}."
+
+
+def counts(rows: list[dict]) -> str:
+    """For the front page: how many claims have which verdict, in words, as a bar and a table."""
+    count = Counter(row["verdict"] for row in rows)
+    done = len(rows) - count["todo"]
+    found = ", ".join(f"{count[v]} {fragments.SHOWN[v]}" for v in VERDICTS[:-1] if count[v])
+    found = f": {found}" if found else ""
+    rest = f"The other {count['todo']} have not been checked yet." if count["todo"] else ""
+    return f"""In this build **{done} of {len(rows)}** claims have a verdict{found}.
+{rest}
+
+{_raw(fragments.bar(rows) + fragments.totals_table(rows, "ledger.html"))}"""
+
+
+def chapter_map(rows: list[dict], summary: dict) -> str:
+    """For the front page: what each group of claims is about, and the chapter that checks it."""
+    titles = {chapter["name"]: chapter["title"] for chapter in summary["chapters"]}
+    body = ""
+    for (paper, chapter), about in CHAPTERS.items():
+        group = [r for r in rows if (r["paper"], r["chapter"]) == (paper, chapter)]
+        done = sum(r["verdict"] != "todo" for r in group)
+        names = dict.fromkeys(r["notebook"] for r in group if r["notebook"])
+        links = ", ".join(
+            f'<a href="../chapters/{n}.html">{escape(titles.get(n, n))}</a>' for n in names
+        )
+        share = f"{done} of {len(group)}"
+        rows_link = f"ledger.html?paper={paper}&amp;chapter={chapter}#claims"
+        body += (
+            f'<tr><th scope="row">{paper}</th><td>{about}{": " + links if links else ""}</td>'
+            f'<td class="cl-num"><a href="{rows_link}" aria-label="{share} claims of {paper}, '
+            f'{chapter.replace("-", " ")}">{share}</a></td></tr>'
+        )
+    table = (
+        '<table class="cl-table"><thead><tr><th scope="col">Paper</th><th scope="col">About</th>'
+        f'<th scope="col">Checked</th></tr></thead><tbody>{body}</tbody></table>'
+    )
+    return _raw(fragments.scrolling("What the claims are about", table))
+
+
+def build_record(summary: dict) -> str:
+    """For the page on re-running: what this build took, chapter by chapter."""
+
+    def amount(value: float | None, unit: str) -> str:
+        return f'<td class="cl-num">{"" if value is None else f"{value:.0f} {unit}"}</td>'
+
+    body = "".join(
+        f'<tr><th scope="row">{escape(c["title"])}</th><td>{escape(c["status"])}</td>'
+        f"{amount(c['seconds'], 's')}{amount(c['peak_mib'], 'MiB')}</tr>"
+        for c in summary["chapters"]
+    )
+    table = (
+        '<table class="cl-table"><thead><tr><th scope="col">Chapter</th><th scope="col">Result</th>'
+        '<th scope="col">Time</th><th scope="col">Peak memory</th></tr></thead>'
+        f"<tbody>{body}</tbody></table>"
+    )
+    return f"{_built(summary)}\n\n{_raw(fragments.scrolling('What this build took', table))}"
+
+
+def golden_table(programs: dict[str, dict], found: dict[str, dict]) -> str:
+    """For the page beside the authors' programs: their commits, and how near ours came, a row a
+    family and a row an exception. programs, found: `golden.index`, `golden.measured`."""
+    links = [f"[{p['repository'].split('/', 3)[-1]}]({p['repository']})" for p in programs.values()]
+    commits = [f"`{program['commit'][:10]}`" for program in programs.values()]
+    told = " and ".join(f"{a} at {b}" for a, b in zip(links, commits, strict=True))
+    body = ""
+    for row in golden.by_family(found):
+        exception = row["family"] in golden.EXCEPTIONS
+        name = f"<code>{row['family']}</code>" if exception else row["family"]
+        numbers = (row["traces"], row["steps"], f"{row['loss']:.0e}", f"{row['weights']:.0e}")
+        numbers += (f"{golden.tolerance(row['family']):.0e}",)
+        cells = "".join(f'<td class="cl-num">{n}</td>' for n in numbers)
+        why = escape(golden.EXCEPTIONS[row["family"]][1]) if exception else ""
+        body += f'<tr><th scope="row">{name}</th>{cells}<td>{why}</td></tr>'
+    heads = ("Runs", "Traces", "Steps", "Loss", "Weights", "Held to", "Why not nearer")
+    head = "".join(f'<th scope="col">{h}</th>' for h in heads)
+    table = f'<table class="cl-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    shown = _raw(fragments.scrolling("Largest relative differences from the programs", table))
+    return f"The programs are {told}.\n\n{shown}"

@@ -1,0 +1,106 @@
+"""What a chapter may be asked for: profile, device, seed and the chapter's own parameters.
+
+The same check runs before a kernel starts (the build) and in a notebook's first cell
+(`clcore.book.chapter.start`), because papermill itself only logs a parameter that it does not know.
+"""
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+PROFILES = ("smoke", "book", "paper")
+
+
+class ParameterError(ValueError):
+    """A parameter that a chapter cannot be run with."""
+
+
+def declared_in(source: str) -> dict[str, Any]:
+    """Names and default values that a parameters cell assigns; only literals are allowed there."""
+    found = {}
+    for node in ast.parse(source).body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                try:
+                    found[name] = ast.literal_eval(value)
+                except ValueError:
+                    raise ParameterError(
+                        f"the parameters cell sets {name} to {ast.unparse(value)!r}; expected a "
+                        "literal (a number, a string, a list)"
+                    ) from None
+    return found
+
+
+def declared(notebook: Path) -> dict[str, Any]:
+    """Parameters of a notebook file: those of its cell tagged `parameters`.
+
+    Raises ParameterError when the file is no notebook or has no such cell.
+    """
+    try:
+        cells = json.loads(notebook.read_text())["cells"]
+    except (ValueError, KeyError) as error:
+        raise ParameterError(f"{notebook} is not a notebook ({error!r})") from None
+    for cell in cells:
+        if "parameters" in cell.get("metadata", {}).get("tags", []):
+            return declared_in("".join(cell["source"]))
+    raise ParameterError(
+        f"{notebook} has no parameters cell; tag its first code cell `parameters` and assign "
+        "profile, device and seed there"
+    )
+
+
+def validate(given: dict[str, Any], declared: dict[str, Any], chapter: str) -> dict[str, Any]:
+    """All parameters of a run: the declared defaults overridden by `given`, each one checked.
+
+    Raises ParameterError naming the parameter, what was expected and what came.
+    """
+    for name in given:
+        if name not in declared:
+            raise ParameterError(
+                f"{chapter} has no parameter {name!r}; it takes {', '.join(sorted(declared))}"
+            )
+    values = declared | given
+    if values.get("profile") not in PROFILES:
+        raise ParameterError(
+            f"expected profile in {', '.join(PROFILES)}; got {values.get('profile')!r}"
+        )
+    check_device(values.get("device"))
+    seed = values.get("seed")
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**31:
+        raise ParameterError(f"expected seed to be an integer from 0 to 2^31 - 1; got {seed!r}")
+    for name, value in given.items():
+        default = declared[name]
+        number = isinstance(default, float) and isinstance(value, int | float)
+        if not (number and not isinstance(value, bool)) and type(value) is not type(default):
+            raise ParameterError(
+                f"expected {name} of {chapter} to be of type {type(default).__name__} "
+                f"(such as {default!r}); got {value!r}"
+            )
+    return values
+
+
+def check_device(name: Any) -> str:
+    """The device to run on, "auto" resolved to the best one present.
+
+    Raises ParameterError for an unknown name and for a device that this machine does not have.
+    """
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cpu":
+        return "cpu"
+    kind, _, index = str(name).partition(":")
+    if kind != "cuda" or (index and not index.isdigit()):
+        raise ParameterError(f"expected device in auto, cpu, cuda, cuda:N; got {name!r}")
+    count = torch.cuda.device_count()
+    if int(index or 0) >= count:
+        raise ParameterError(
+            f"device {name!r} was asked for, but PyTorch {torch.__version__} sees {count} CUDA "
+            "device(s) here; use device=auto or device=cpu, or run `python -m clcore doctor`"
+        )
+    return str(name)

@@ -1,0 +1,125 @@
+"""From executed chapters and ledger rows to the static site in _build/html."""
+
+import functools
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from clcore import _paths
+from clcore._files import explain_full, sha256, write_atomic
+from clcore.book import pages
+
+
+def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> str:
+    """Make the site if anything in it changed; the old site stays until the new one is whole.
+
+    chapters: (file name, content) of each page below chapters/. Returns "" or what went wrong.
+    """
+    base = _paths.build_dir()
+    html, old = base / "html", base / "html.old"
+    for left in (*base.glob("stage-*"), *base.glob("jb-*")):
+        shutil.rmtree(left, ignore_errors=True)
+    if old.exists() and not html.exists():  # killed between the two renames below
+        os.replace(old, html)
+    # Named after this process: Sphinx may live on for a while when a build is killed, and must not
+    # write into the folders of the next one.
+    stage, out = base / f"stage-{os.getpid()}", base / f"jb-{os.getpid()}"
+    try:
+        _stage(stage, rows, book, chapters)
+        key = _key(stage)
+        stamp = html / ".key"
+        if stamp.exists() and stamp.read_text() == key:
+            print("site: nothing changed")
+            return ""
+        print("site: building", flush=True)
+        whole = all(chapter["status"] == "ok" for chapter in book["chapters"])
+        made = _sphinx(stage, out, base / "site.log", strict=whole)
+        if isinstance(made, str):
+            return made
+        write_atomic(made / ".key", key.encode())
+        shutil.rmtree(old, ignore_errors=True)
+        if html.exists():
+            os.replace(html, old)
+        os.replace(made, html)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        return str(explain_full(error, base))
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+        shutil.rmtree(out, ignore_errors=True)
+    return ""
+
+
+def _stage(stage: Path, rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> None:
+    """Lay out the book's sources: prose pages, executed chapters, generated pages."""
+    root = _paths.root()
+    shutil.copytree(root / "book", stage / "book", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(root / "_toc.yml", stage)
+    config = yaml.safe_load((root / "_config.yml").read_text())
+    if book["repository"]:
+        config = pages.with_repository(config, book["repository"])
+    write_atomic(stage / "_config.yml", yaml.safe_dump(config, sort_keys=False).encode())
+    for name, content in chapters:
+        write_atomic(stage / "chapters" / name, content)
+    pages.write_pages(rows, stage, book)
+
+
+def _key(stage: Path) -> str:
+    """Digest of everything that the site is made from."""
+    files = sorted(path for path in stage.rglob("*") if path.is_file())
+    parts = [
+        part
+        for path in files
+        for part in (str(path.relative_to(stage)).encode(), path.read_bytes())
+    ]
+    return sha256((_paths.root() / "requirements.txt").read_bytes(), *parts)
+
+
+def _sphinx(stage: Path, out: Path, log_file: Path, strict: bool) -> Path | str:
+    """Run Jupyter Book from scratch, since its own cache can outlive a kill in a broken state.
+
+    strict: warnings are errors (off only when a chapter failed, whose labels others refer to).
+    Returns the folder with the pages, or the warnings and errors.
+    """
+    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(stage)]
+    command += ["--path-output", str(out), "--keep-going", "-n"] + (["-W"] if strict else [])
+    environment = os.environ | {"PYTHONWARNINGS": "ignore", "NO_COLOR": "1"}
+    with open(log_file, "wb") as log:
+        status = subprocess.run(command, env=environment, stdout=log, stderr=log).returncode
+    lines = log_file.read_text(errors="replace").splitlines()
+    if status:
+        bad = [line for line in lines if "WARNING" in line or "ERROR" in line or "Error" in line]
+        shown = "\n".join(bad[:40] or lines[-40:])
+        return f"the site was not built (whole log: {log_file}):\n{shown}"
+    return out / "_build" / "html"
+
+
+def serve(port: int) -> None:
+    """Serve the built site on this machine until interrupted."""
+    folder = _paths.build_dir() / "html"
+    if not (folder / "index.html").exists():
+        raise FileNotFoundError(f"there is no site in {folder} yet; run `make book` first")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
+        print(f"http://127.0.0.1:{server.server_address[1]}/ (stop with Ctrl-C)", flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print()
+
+
+def rows_file() -> dict:
+    """The last build's ledger ({"book", "rows"}), or every claim as `todo` before any build."""
+    from clcore import ledger
+    from clcore._files import read_json
+
+    path = _paths.build_dir() / "ledger.json"
+    if not path.exists():
+        return {"book": None, "rows": list(ledger.rows([]))}
+    return json.loads(json.dumps(read_json(path, "run `make book` to make it again")))

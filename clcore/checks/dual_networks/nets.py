@@ -1,0 +1,179 @@
+"""The nets that ddn's statements about one pair of samples are checked on, and numpy's own.
+
+numpy nets take one sample a draw: weights [..., n_l, n_{l-1}], x [..., n_0]; complex arguments are
+allowed, so that derivatives are complex steps. Layers count from 1.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from clcore import reference as ref
+from clcore.reference import Array
+from clcore.theory.operator import connection as cn
+
+ACTIVATIONS = {
+    "linear": cn.LINEAR,
+    "relu": cn.RELU,
+    "leaky": cn.leaky_relu(0.1),
+    "square": cn.power(2),
+    "cube": cn.power(3),
+    "1.5": cn.power(1.5),
+}
+PIECEWISE = ("linear", "relu", "leaky")
+POWERS = ("square", "cube", "1.5")
+
+
+def act(name: str, u: Array) -> Array:
+    """The activation once more, for complex arguments."""
+    if name == "linear":
+        return u
+    if name == "relu":
+        return np.where(np.real(u) > 0, u, 0)
+    if name == "leaky":
+        return np.where(np.real(u) > 0, u, 0.1 * u)
+    return u ** {"square": 2, "cube": 3, "1.5": 1.5}[name]
+
+
+def times(w: Array, x: Array) -> Array:
+    """w x, a matrix and a vector a draw."""
+    return (w @ x[..., None])[..., 0]
+
+
+def upward(weights: list[Array], pre: Array, name: str) -> Array:
+    """f_L from a pre-activation and the weights above it."""
+    for w in weights:
+        pre = times(w, act(name, pre))
+    return pre
+
+
+def passes(weights: list[Array], x: Array, name: str) -> tuple[list[Array], list[Array]]:
+    """([pre_1, ..., pre_L], [f_0, ..., f_L])."""
+    pre, post = [], [x]
+    for w in weights:
+        pre.append(times(w, post[-1]))
+        post.append(act(name, pre[-1]))
+    return pre, [*post[:-1], pre[-1]]
+
+
+def half(f: Array, g: Array, normalised: bool = False) -> Array:
+    """r, or r_n of ddn Eq. 28."""
+    if normalised:
+        f, g = (v / np.sqrt((v**2).sum(-1, keepdims=True)) for v in (f, g))
+    return ((f - g) ** 2).sum(-1) / 2
+
+
+def column_stack(w: Array) -> Array:
+    """vec, column by column."""
+    return np.concatenate([w[..., :, j] for j in range(w.shape[-1])], -1)
+
+
+def jacobian(weights: list[Array], pre: Array, name: str) -> Array:
+    """df_L/dpre, [draws, n_L, n_l], by complex steps; `weights` are those above pre."""
+    out = upward(weights, ref.stepped(pre), name)
+    return np.moveaxis(np.imag(out) / ref.STEP, 0, -1)
+
+
+def kron(weights: list[Array], x: Array, layer: int, name: str) -> Array:
+    """K_l = f_{l-1} kron J_l^T by numpy's own Kronecker product, a draw at a time."""
+    pre, post = passes(weights, x, name)
+    J = jacobian(weights[layer:], pre[layer - 1], name)
+    return np.stack([np.kron(f[:, None], j.T) for f, j in zip(post[layer - 1], J, strict=True)])
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two towers of one shape with an input each; weights and inputs [draws, ...]."""
+
+    first: list[Array]
+    second: list[Array]
+    x1: Array
+    x2: Array
+    name: str
+
+    @property
+    def depth(self) -> int:
+        return len(self.first)
+
+    @property
+    def traces(self) -> tuple[cn.Trace, cn.Trace]:
+        """The same towers in the library, one sample a draw."""
+        psi = ACTIVATIONS[self.name]
+        towers = ((self.first, self.x1), (self.second, self.x2))
+        one, two = (cn.trace(ref.tensors(*w), *ref.tensors(x[:, None]), psi) for w, x in towers)
+        return one, two
+
+    @property
+    def outputs(self) -> tuple[Array, Array]:
+        return tuple(
+            passes(w, x, self.name)[1][-1]
+            for w, x in ((self.first, self.x1), (self.second, self.x2))
+        )
+
+    def weight_gradient(self, layer: int, normalised: bool = False) -> Array:
+        """dr/dW_{1,l}, [draws, n_l, n_{l-1}], by complex steps; the second tower is fixed."""
+        goal = self.outputs[1]
+
+        def r(w: Array) -> Array:
+            weights = [*self.first[: layer - 1], w, *self.first[layer:]]
+            return half(passes(weights, self.x1, self.name)[1][-1], goal, normalised)
+
+        return ref.gradient(r, self.first[layer - 1])
+
+    def pre_gradient(self, layer: int, normalised: bool = False) -> Array:
+        """dr/dpre_l of the first tower, [draws, n_l], by complex steps; l = 0: dr/dx_1."""
+        goal = self.outputs[1]
+        if layer == 0:
+            below, start = self.x1, lambda x: passes(self.first, x, self.name)[1][-1]
+        else:
+            below = passes(self.first, self.x1, self.name)[0][layer - 1]
+            start = lambda u: upward(self.first[layer:], u, self.name)  # noqa: E731
+        return ref.gradient(lambda u: half(start(u), goal, normalised), below)
+
+
+def _towers(rng: np.random.Generator, count: int, widths: list[int], positive: bool) -> list[Array]:
+    shapes = zip(widths[1:], widths[:-1], strict=True)
+    ws = [rng.standard_normal((count, a, b)) * np.sqrt(2 / b) for a, b in shapes]
+    return [np.abs(w) for w in ws] if positive else ws
+
+
+def pairs(
+    rng: np.random.Generator,
+    draws: int,
+    names: tuple[str, ...] = ("relu",),
+    depths: tuple[int, ...] = (1, 2, 3, 4, 5, 6),
+    tied: bool = False,
+) -> Iterator[Pair]:
+    """Random towers, `draws` in all over depths and activations, with random widths from 5 to 8.
+
+    Thrown away are draws in which an output vanishes, both are parallel, or the first tower has a
+    layer with fewer than two positive neurons: there r_n is undefined, or its gradients vanish.
+    """
+    count = ref.share(draws, len(names) * len(depths))
+    for name in names:
+        for depth in depths:
+            widths = rng.integers(5, 9, depth + 1).tolist()
+            many, positive = 6 * count + 60, name == "1.5"
+            first = _towers(rng, many, widths, positive)
+            second = first if tied else _towers(rng, many, widths, positive)
+            x1, x2 = rng.standard_normal((2, many, widths[0]))
+            if positive:
+                x1, x2 = np.abs(x1), np.abs(x2)
+            whole = Pair(first, second, x1, x2, name)
+            pre, post = passes(first, x1, name)
+            f, g = post[-1], whole.outputs[1]
+            a, b = (np.linalg.norm(v, axis=-1) for v in (f, g))
+            fine = (np.minimum(a, b) > 1e-3) & ((f * g).sum(-1) < 0.99 * a * b)
+            for hidden in pre[:-1]:
+                fine &= (hidden > 0).sum(-1) > 1
+            kept = np.flatnonzero(fine)[:count]
+            yield Pair(
+                [w[kept] for w in first], [w[kept] for w in second], x1[kept], x2[kept], name
+            )
+
+
+def one(t: torch.Tensor) -> Array:
+    """The only sample of a draw, as numpy."""
+    return t[:, 0].numpy()

@@ -1,0 +1,480 @@
+"""Tables 4 and 6 and Figures 13 and 14 of ddn beside our runs (ddn Sec. 7, App. D.1).
+
+Functions of a table of runs (`tree_contrast.run`), recorded or of this build. The tables are at the
+paper's protocol with 10 trials a cell and 50 epochs; anything less is `partial`. For
+the figures the paper gives neither depths nor polarities nor epochs, nor says which operator: ours
+are settings of things left open.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.stats import binomtest, spearmanr
+
+from clcore import ledger
+from clcore import random as cr
+from clcore import reference as ref
+from clcore.experiments.tree_contrast import LATENTS, NODES, STEPS_PER_EPOCH
+from clcore.ledger import Check
+from clcore.theory.trees import leaf_patterns, pattern_net, tree_statistics
+
+TRIALS, EPOCHS = 10, 50
+GROWTH = 1.05  # at least, where the paper says only that a norm goes up
+SHARE = 0.9  # of cells; two standard errors leave out about one cell in twenty by chance
+CELL = ["latent", "low", "width", "stage"]
+ORDERS = {"stage": ("initial", "epoch1", "converged"), "low": (0.7, 0.8, 0.9), "width": (2, 10)}
+"""In which order NC should rise."""
+SHUFFLES = 200  # of a control: labels exchanged by chance, the median of what they give
+
+
+def _name(path: str) -> str:
+    return f"zs{path}" if path else "z0"
+
+
+def printed() -> pd.DataFrame:
+    """Table 6 as printed: latent, low, width, stage, paper, paper_std; 90 rows."""
+    rows = [
+        (path, float(low[2:5]), int(width[1:]), stage, *numbers)
+        for path in LATENTS
+        for low, widths in ledger.claim("ddn/tab6")["numbers"][_name(path)].items()
+        for width, stages in widths.items()
+        for stage, numbers in stages.items()
+    ]
+    return pd.DataFrame(rows, columns=[*CELL, "paper", "paper_std"])
+
+
+def measured(runs: pd.DataFrame) -> pd.DataFrame:
+    """One row a run, latent and stage: latent, low, width, stage, seed, nc. Converged: the end."""
+    steps = {0: "initial", STEPS_PER_EPOCH: "epoch1", int(runs.step.max()): "converged"}
+    names = {f"nc_s{path}": path for path in LATENTS}
+    kept = runs[runs.step.isin(steps)].assign(stage=lambda t: t.step.map(steps))
+    tall = kept.melt(["low", "width", "stage", "seed"], list(names), "latent", "nc")
+    return tall.assign(latent=tall.latent.map(names), low=tall.low.round(3))
+
+
+def cells(runs: pd.DataFrame) -> pd.DataFrame:
+    """Table 6 with our mean, std (n - 1), n and whether a cell agrees by the ledger's rule."""
+    ours = measured(runs).groupby(CELL).nc.agg(["mean", "std", "count"]).reset_index()
+    table = printed().merge(ours, on=CELL, how="inner")
+    return table.assign(agrees=_agree(table, table["mean"].to_numpy(), table["std"].to_numpy()))
+
+
+def _agree(table: pd.DataFrame, mean: np.ndarray, std: np.ndarray) -> list[bool]:
+    columns = (mean, std, table["count"], table.paper, table.paper_std)
+    return [
+        ledger.agreement(m, s, n, theirs, spread, TRIALS, 0.01)
+        for m, s, n, theirs, spread in zip(*columns, strict=True)
+    ]
+
+
+def _exchanged(table: pd.DataFrame, **change: Callable) -> float:
+    """Share of printed cells that agree with our results of other cells."""
+    other = pd.MultiIndex.from_frame(table[CELL].assign(**change))
+    ours = table.set_index(CELL).reindex(other)
+    return float(np.mean(_agree(table, ours["mean"].to_numpy(), ours["std"].to_numpy())))
+
+
+def _other_width(table: pd.DataFrame) -> pd.Series:
+    return 12 - table.width
+
+
+def evidence(runs: pd.DataFrame) -> str:
+    """Whether runs are at the paper's own protocol (10 trials a cell, 50 epochs)."""
+    trials = runs.groupby(["low", "width"]).seed.nunique().min()
+    full = trials >= TRIALS and runs.step.max() >= EPOCHS * STEPS_PER_EPOCH
+    return "protocol" if full else "partial"
+
+
+def _share(
+    claim: str, runs: pd.DataFrame, released: pd.DataFrame, keep: str, control: dict[str, Callable]
+) -> Check:
+    table, other = (cells(t).query(keep).reset_index(drop=True) for t in (runs, released))
+    return Check(
+        claim,
+        float(table.agrees.mean()),
+        SHARE,
+        {"widths exchanged": _exchanged(table, **control)},
+        draws=int(table["count"].sum()),
+        part="cells",
+        relation=">=",
+        evidence=evidence(runs),
+        note=f"Share of cells that agree: {table.agrees.sum()} of {len(table)} under the paper's "
+        f"loss; {other.agrees.sum()} of {len(other)} under the released one.",
+    )
+
+
+def _shuffled(
+    values: np.ndarray,
+    statistic: Callable[[np.ndarray], float],
+    name: str,
+    draws: int = SHUFFLES,
+) -> float:
+    """The median of `statistic` over copies of values, [rows, labels, ...], in which the labels of
+    each row are permuted by chance."""
+    rng = ref.generator(name, 0)
+    rows, places = len(values), np.arange(values.shape[1])
+    orders = (rng.permuted(np.tile(places, (rows, 1)), axis=1) for _ in range(draws))
+    return float(np.median([statistic(values[np.arange(rows)[:, None], o]) for o in orders]))
+
+
+def _errors(values: np.ndarray) -> np.ndarray:
+    """Steps between neighbouring labels in standard errors, paired by run; values: [rows, labels,
+    runs], result [rows, labels - 1]; 0 where nothing moves."""
+    gaps = np.diff(values, axis=1)
+    error = gaps.std(-1, ddof=1) / np.sqrt(gaps.shape[-1])
+    mean = gaps.mean(-1)
+    return np.where(error > 0, mean / np.where(error > 0, error, 1), np.sign(mean) * 1e9)
+
+
+def _order(claim: str, runs: pd.DataFrame, column: str, keep: str) -> Check:
+    """Whether NC rises along one of `ORDERS`. Control: its labels permuted by chance."""
+    tall = measured(runs).query(keep)
+    others = [c for c in CELL if c != column]
+    labels = [label for label in ORDERS[column] if label in set(tall[column])]
+    wide = tall.pivot(index=[*others, "seed"], columns=column, values="nc")[labels]
+    rows = wide.index.droplevel("seed").unique()
+    values = wide.to_numpy().reshape(len(rows), -1, len(labels)).swapaxes(1, 2)
+    steps, errors = np.diff(values.mean(-1), axis=1), _errors(values)
+    odd = [
+        f"{_name(row[0])} at {row[1]}, {row[2]} from {labels[k]} to {labels[k + 1]}"
+        for row, each in zip(rows, steps < 0, strict=True)
+        for k in np.flatnonzero(each)
+    ]
+    return Check(
+        claim,
+        float(errors.min()),
+        -2.0,
+        {"labels exchanged by chance": _shuffled(values, lambda v: _errors(v).min(), column)},
+        draws=len(tall),
+        part=f"rises with {column}",
+        relation=">=",
+        evidence=evidence(runs),
+        note=f"Least step in standard errors, paired by run. {steps.size - len(odd)} of "
+        f"{steps.size} steps rise" + (f"; not {'; '.join(odd)}." if odd else "."),
+    )
+
+
+def _orders(claim: str, runs: pd.DataFrame, keep: str = "nc == nc") -> Iterator[Check]:
+    """NC along each of `ORDERS`, and less spread at 10 nodes than at 2."""
+    for column in ORDERS:
+        yield _order(claim, runs, column, keep)
+    kept = measured(runs).query(keep)
+    wide = kept.groupby(CELL).nc.std().unstack("width")[list(ORDERS["width"])]
+    yield Check(
+        claim,
+        float((wide[2] - wide[10]).min()),
+        0.0,
+        {
+            "widths exchanged by chance": _shuffled(
+                wide.to_numpy(), lambda v: float((v[:, 0] - v[:, 1]).min()), "std"
+            )
+        },
+        draws=len(wide),
+        part="std falls with width",
+        relation=">=",
+        evidence=evidence(runs),
+        note=f"Least loss in std from 2 to 10 nodes over {len(wide)} rows.",
+    )
+
+
+def tab6(runs: pd.DataFrame, released: pd.DataFrame) -> Iterator[Check]:
+    """All 90 cells by the agreement rule, the orderings, and the root's rows beside Table 4.
+
+    Controls: our results of the other width; labels exchanged by chance; the rows of z_s0.
+    """
+    yield _share("ddn/tab6", runs, released, "latent == latent", {"width": _other_width})
+    yield from _orders("ddn/tab6", runs)
+    tables = [ledger.claim(f"ddn/{name}")["numbers"] for name in ("tab4", "tab6")]
+
+    def gap(path: str) -> float:
+        """The largest difference of Table 4 to a latent of Table 6, columns that both have."""
+        return max(
+            abs(a - b)
+            for low in ("U[0.7,1]", "U[0.8,1]", "U[0.9,1]")
+            for width, stages in tables[0][low].items()
+            for stage, cell in stages.items()
+            for a, b in zip(cell, tables[1][_name(path)][low][width][stage], strict=True)
+        )
+
+    yield Check(
+        "ddn/tab6", gap(""), 0.0, {"z_s0 for z_0": gap("0")}, draws=12, part="z_0 as in Table 4"
+    )
+
+
+def tab4(runs: pd.DataFrame, released: pd.DataFrame) -> Iterator[Check]:
+    """The root's cells, initial and converged, and the orderings. Controls as in `tab6`."""
+    keep = "latent == '' and stage != 'epoch1'"
+    yield _share("ddn/tab4", runs, released, keep, {"width": _other_width})
+    yield from _orders("ddn/tab4", runs, keep)
+
+
+def rem11(runs: pd.DataFrame) -> Iterator[Check]:
+    """The three trends, on the printed numbers and on our runs. Controls: latents or widths
+    exchanged by chance; latents that say little of their leaves."""
+    ours = cells(runs)
+    kind = evidence(runs)
+    for name, column, source in (("printed numbers", "paper", "exact"), ("our runs", "mean", kind)):
+        wide = ours.pivot(index=["low", "width", "stage"], columns="latent", values=column)
+        values = wide[["", "101", "0111"]].to_numpy()
+        columns = int((np.diff(values, axis=1) > 0).all(axis=1).sum())
+        yield Check(
+            "ddn/rem11",
+            _least_step(values),
+            0.02,
+            {"latents exchanged by chance": _shuffled(values, _least_step, "latents")},
+            draws=len(wide),
+            part=f"(1), (2) the lower the better, {name}",
+            relation=">=",
+            evidence=source,
+            note="Mean over columns of what NC gains from z_0 to z_s101, and on to z_s0111. "
+            f"Both rise in {columns} of {len(wide)} columns.",
+        )
+        gain = first_pass(ours, column)
+        more = gain[10] - gain[2] > 1e-9  # printed numbers are decimals: equal ones may differ
+        never = [_name(path) for path in LATENTS if not more[path].any()]
+        yield Check(
+            "ddn/rem11",
+            _least_step(gain.to_numpy()),
+            0.02,
+            {"widths exchanged by chance": _shuffled(gain.to_numpy(), _least_step, "widths")},
+            draws=gain.size,
+            part=f"(3) faster in epoch 1 at 10 nodes, {name}",
+            relation=">=",
+            evidence=source,
+            note="Mean over latents and polarities of the gain in epoch 1, 10 nodes minus 2. It is "
+            f"larger at 10 in {more.sum()} of {len(more)} rows"
+            + (f", never at {', '.join(never)}." if never else "."),
+        )
+    start = measured(runs).query("stage == 'initial'").groupby(CELL).nc.mean()
+    yield Check(
+        "ddn/rem11",
+        float(start.min()),
+        0.1,
+        {"polarities below a half": _weak()},
+        draws=len(measured(runs)),
+        part="(2) at initialisation",
+        relation=">=",
+        evidence=kind,
+        note="Least mean NC of a cell before training.",
+    )
+    yield Check(
+        "ddn/rem11",
+        abs(1 - _single(1.0)),
+        1e-12,
+        {"polarity 0.9": abs(1 - _single(0.9))},
+        draws=2,
+        part="(2) a node that is a leaf",
+        note="A node that copies one leaf, against a latent that the leaf copies.",
+    )
+
+
+def _single(rho: float) -> float:
+    """Correlation of a latent with a node that copies its left leaf, by the exact law of both."""
+    params = {
+        "w0": torch.tensor([[[1.0, 0.0]]], dtype=torch.float64),
+        "b0": torch.zeros(1, 1, dtype=torch.float64),
+    }
+    polarity = torch.tensor([rho, 0.5], dtype=torch.float64)
+    return float(tree_statistics.correlations(params, polarity))
+
+
+def first_pass(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    """What NC gains in the first epoch, a row each latent and polarity, a column each width; of
+    `cells`, column "paper" or "mean"."""
+    stage = table.pivot(index=["latent", "low", "width"], columns="stage", values=column)
+    return (stage["epoch1"] - stage["initial"]).unstack("width")[list(ORDERS["width"])]
+
+
+def _least_step(values: np.ndarray) -> float:
+    """The least rise between neighbouring labels, mean over rows; values: [rows, labels]."""
+    return float(np.diff(values, axis=1).mean(0).min())
+
+
+def _weak() -> float:
+    """The root's NC in untrained nets, mean of ten, where polarities are uniform on [0, 1/2]."""
+    found = []
+    for seed in range(TRIALS):
+        params = pattern_net.init(cr.key(seed), 5, 10)
+        rho = leaf_patterns.random_polarity(cr.fold_in(cr.key(seed), 1), 5, 0.0, False) / 2
+        found.append(float(tree_statistics.correlations(params, rho).abs().max()))
+    return float(np.mean(found))
+
+
+def _sign_test(gain: np.ndarray) -> float:
+    gain = np.ravel(gain)
+    return float(binomtest(int((gain > 0).sum()), len(gain), alternative="greater").pvalue)
+
+
+def rem12(runs: pd.DataFrame, shuffled: pd.DataFrame) -> Iterator[Check]:
+    """Sign tests, paired by run: NC grows in training, and is larger with more nodes.
+
+    Controls: training on pairs of views of unrelated objects; widths exchanged by chance.
+    """
+
+    def gains(table: pd.DataFrame) -> np.ndarray:
+        last = table[table.step == table.step.max()].set_index(["low", "width", "seed"])
+        first = table[table.step == 0].set_index(["low", "width", "seed"])
+        names = [f"nc_s{path}" for path in LATENTS if path != "0111"]
+        return (last[names] - first[names]).mean(axis=1).to_numpy()
+
+    gain = gains(runs)
+    yield Check(
+        "ddn/rem12",
+        _sign_test(gain),
+        0.01,
+        {"views of unrelated objects": _sign_test(gains(shuffled))},
+        draws=len(gain),
+        part="learning",
+        evidence=evidence(runs),
+        note="Sign test over runs of the mean gain of z_0, z_s0, z_s1, z_s101.",
+    )
+    last = measured(runs).query("stage == 'converged'")
+    wide = last.groupby(["low", "seed", "width"]).nc.mean().unstack()[[2, 10]].to_numpy()
+    yield Check(
+        "ddn/rem12",
+        _sign_test(np.diff(wide)),
+        0.01,
+        {
+            "widths exchanged by chance": _shuffled(
+                wide, lambda v: _sign_test(np.diff(v)), "over-parameterisation"
+            )
+        },
+        draws=len(wide),
+        part="over-parameterisation",
+        evidence=evidence(runs),
+        note="Sign test over trees of the mean NC at the end, 10 against 2 nodes a latent.",
+    )
+
+
+OPERATORS = ("own", "cov", "op")
+"""Readings of "covariance operator", see `tree_statistics.operator_norms`."""
+
+
+def operator_summary(runs: pd.DataFrame) -> pd.DataFrame:
+    """Medians and quartiles over trials of the operators' norms, one row a configuration, step,
+    quantity (own, cov, op, and each _rescaled) and node: the curves of Figs. 13 and 14."""
+    keys = ["depth", "low", "width", "step"]
+    names = [c for c in runs if c.startswith(OPERATORS)]
+    tall = runs.melt([*keys, "seed"], names, "name").dropna(subset="value")
+    tall[["quantity", "node"]] = tall.pop("name").str.rsplit("_", n=1, expand=True)
+    grouped = tall.assign(low=tall.low.round(3)).groupby([*keys, "quantity", "node"]).value
+    table = (
+        grouped.quantile([0.25, 0.5, 0.75]).unstack().set_axis(["lower", "median", "upper"], axis=1)
+    )
+    return table.assign(trials=grouped.count()).reset_index()
+
+
+def _growth(curves: pd.DataFrame, quantity: str, nodes: tuple[str, ...]) -> pd.DataFrame:
+    """Medians over steps, one row a configuration and node (columns: steps). Without the groups
+    whose children are leaves where it is the children's covariance, which nothing can change."""
+    kept = curves[(curves.quantity == quantity) & curves.node.isin([f"s{path}" for path in nodes])]
+    if quantity.startswith("cov"):
+        kept = kept[kept.node.str.len() < kept.depth]
+    return kept.pivot(index=["depth", "low", "width", "node"], columns="step", values="median")
+
+
+def _ratio(rows: pd.DataFrame, height: bool = False) -> pd.Series:
+    """Median at the end (or its height after the start) over that at the start; without those that
+    are 0 throughout."""
+    last = rows.iloc[:, 1:].max(axis=1) if height else rows.iloc[:, -1]
+    return (last / rows.iloc[:, 0]).dropna()
+
+
+def _trend(rows: np.ndarray) -> float:
+    """The largest p over rows of Spearman's test for a rise; 1 for medians that never change."""
+    return max(_rank_test(row) for row in rows)
+
+
+def _rank_test(row: np.ndarray) -> float:
+    if np.ptp(row) == 0:
+        return 1.0
+    found = spearmanr(range(len(row)), row, alternative="greater").pvalue
+    return float(np.nan_to_num(found, nan=1))  # two steps give no p
+
+
+READINGS = (
+    ("op", ""),
+    ("op_rescaled", "with the Jacobian, weights rescaled"),
+    ("own", "of the group's activations"),
+    ("own_rescaled", "of the group's activations, weights rescaled"),
+    ("cov", "of its children's activations"),
+    ("cov_rescaled", "of its children's activations, weights rescaled"),
+)
+"""What "covariance operator" may be: the whole one of Theorem 3, with the Jacobian, counts as
+printed; the caption of Fig. 14 speaks of features."""
+
+
+def _figure(
+    claim: str, nodes: tuple[str, ...], curves: pd.DataFrame, shuffled: pd.DataFrame
+) -> Iterator[Check]:
+    """End over start, the rank test of its rise, and the whole operator's height; by reading.
+
+    Controls: training on views of unrelated objects; steps exchanged by chance.
+    """
+    unrelated = operator_summary(shuffled)
+    for quantity, setting in READINGS:
+        rows, other = (_growth(table, quantity, nodes) for table in (curves, unrelated))
+        shared = {
+            "draws": int(curves.trials.max()) * len(rows),
+            "evidence": "partial",
+            "form": "open" if setting else "printed",
+            "setting": setting,
+        }
+        for height in (False, True) if quantity == "op" else (False,):
+            ratio = _ratio(rows, height)
+            still = len(rows) - len(ratio)
+            yield Check(
+                claim,
+                float(ratio.min()),
+                GROWTH,
+                {"views of unrelated objects": float(_ratio(other, height).min())},
+                part="at its height" if height else "at the end",
+                relation=">=",
+                note=f"Least over configurations and nodes of {'height' if height else 'end'} over "
+                f"start (medians); above 1 in {(ratio > 1).sum()} of {len(ratio)} cases"
+                + (f", {still} left out, zero throughout." if still else "."),
+                **shared,
+            )
+        yield Check(
+            claim,
+            _trend(rows.to_numpy()),
+            0.01,
+            {"steps exchanged by chance": _shuffled(rows.to_numpy(), _trend, quantity, 21)},
+            part="rank trend",
+            note="Largest p over configurations and nodes of Spearman's test, for a rise.",
+            **shared,
+        )
+
+
+def beside(
+    runs: pd.DataFrame, released: pd.DataFrame, shuffled: pd.DataFrame
+) -> list[Callable[[int, int], Iterator[Check]]]:
+    """The checks of both tables and of what is said about them, as `Ledger.run` takes them.
+
+    runs: under the paper's loss; released: under the released one; shuffled: on unrelated views.
+    """
+    return [
+        lambda draws, seed: tab6(runs, released),
+        lambda draws, seed: tab4(runs, released),
+        lambda draws, seed: rem11(runs),
+        lambda draws, seed: rem12(runs, shuffled),
+    ]
+
+
+def figures(
+    curves: pd.DataFrame, shuffled: pd.DataFrame
+) -> list[Callable[[int, int], Iterator[Check]]]:
+    """The checks of Figs. 13 and 14, as `Ledger.run` takes them.
+
+    curves: `operator_summary` of runs; shuffled: runs on unrelated views.
+    """
+
+    def fig13(draws: int, seed: int) -> Iterator[Check]:
+        return _figure("ddn/fig13", NODES[:2], curves, shuffled)
+
+    def fig14(draws: int, seed: int) -> Iterator[Check]:
+        return _figure("ddn/fig14", NODES[2:], curves, shuffled)
+
+    return [fig13, fig14]

@@ -1,0 +1,196 @@
+"""Latent trees: how little of a deep node reaches the root (ddn Theorem 6 in App. C.5, Eq. 180).
+
+And whether the operators are therefore larger at the top of a net, as Sec. 6.1.2 says.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
+
+import numpy as np
+import torch
+
+from clcore import reference as ref
+from clcore.checks.hltm import tree_reference as tr
+from clcore.checks.hltm.tree_covariance import both_sizes
+from clcore.ledger import Check
+from clcore.reference import Array, best, typical, worst
+from clcore.theory.trees import latent_tree as lt
+from clcore.theory.trees import tree_nets
+
+L = 400
+NETS = ((2, 1.0), (5, 1.0), (5, 2**0.5))
+"""Units a latent and sigma_w: Theorem 5's, and weights of variance 2 / fan-in."""
+
+
+def _far(rho: Array, distance: int, growth: float = 1.0) -> Array:
+    """[draws]: the larger of |rho_0mu| and what is left of the variance and of mixing, at the end
+    of a path with polarities rho [draws, L], `distance` below the root; the activation that shows
+    the node's state is `growth`^distance."""
+    tree = lt.tree(range(-1, rho.shape[1]))
+    model = lt.binary(tree, torch.from_numpy(rho), 0.2)
+    polarity = lt.path_polarity(tree, torch.from_numpy(rho))[:, distance].abs()
+    P = lt.path_transition(model, distance)
+    shown = P[..., 1:] * growth**distance
+    variance = tree_nets.root_covariance(model.prior, shown)[:, 0, 0]
+    return torch.stack([polarity, (P - 0.5).abs().amax((1, 2)), variance]).amax(0).numpy()
+
+
+def _limit(check: partial, rng: np.random.Generator, count: int) -> Iterator[Check]:
+    """Paths of 400 edges with |rho| <= r; without a bound below 1 it fails (among the controls)."""
+    r = 0.95
+    rho = rng.choice([-1, 1], (count, L)) * rng.uniform(0, r, (count, L))
+    rho[0] = r
+    layers = np.arange(1, L + 1)
+    near_one = rng.choice([-1, 1], (count, L)) * (1 - 1 / (layers + 1.0) ** 2)
+    sure = rng.choice([-1.0, 1.0], (count, L))
+    reach = lt.path_polarity(lt.tree(range(-1, L)), torch.from_numpy(rho)).abs().numpy()
+    distance = np.arange(L + 1.0)
+    top = best(_far(rho[:1], 3))
+    found = worst(_far(rho, L), reach - r**distance)
+    broken = {
+        "a node 3 below the root": top,
+        "polarities tend to 1": best(_far(near_one, L)),
+        "r = 0.94": worst(reach - 0.94**distance),
+        "|a_mu| grows as r^-d": best(_far(rho[:1], L, 1 / r)),
+    }
+    half, sure_ = best(_far(near_one, L)), best(_far(sure, L))
+    yield check(
+        found,
+        1e-8,
+        broken | {"all polarities of size 1": sure_},
+        draws=count,
+        part="limit",
+        note=rf"Under the condition of Sec. 6.1.2, as $|\rho|\le r$ with one $r$ for all $L$ "
+        rf"($r={r}$): largest of $|\rho_{{0\mu}}|$, distance from uniform and covariance at "
+        r"distance 400, and $|\rho_{0\mu}|-r^{d(0,\mu)}$. Fails where all $|\rho|=1$, which App. "
+        r"C.5 does not exclude; where each $|\rho|<1$ but they tend to 1 along the path "
+        rf"($1-1/(l+1)^2$ on the $l$-th edge leaves {half:.2f}); and for a node at a fixed "
+        r"distance from the root. The covariance also needs $\|\mathbf a_\mu\|$ bounded.",
+    )
+
+
+def level_sizes(key: torch.Tensor, units: int, scale: float) -> tuple[Array, Array]:
+    """o_mu |a_mu|^2 of Eq. 179 and of Theorem 6's o_mu, mean over a level's nodes, [levels, nets].
+
+    Complete trees of depth 3 with a fair root and polarities uniform on [0.7, 1], untrained nets,
+    by their exact laws; from the root down to the last groups above the leaves.
+    """
+    tree = lt.complete(3)
+    rho = lt.polarities(key, tree, 0.7)
+    model = lt.binary(tree, rho)
+    groups = tree_nets.laws(model, tree_nets.net(key, tree, units, scale))
+    path = lt.path_polarity(tree, rho)
+    ours, theirs = [], []
+    for nodes in lt.levels(tree)[:-1]:
+        square = torch.stack(
+            [(tree_nets.child_selectivity(model, groups, mu) ** 2).sum(-1) for mu in nodes]
+        )
+        far = torch.stack([path[..., mu] ** 2 for mu in nodes])
+        ours.append((far * square).mean(0).numpy())
+        theirs.append((far * (1 - far) * square).mean(0).numpy())
+    return np.stack(ours), np.stack(theirs)
+
+
+def _leaf_patterns(model: lt.Model) -> tuple[Array, Array]:
+    """All patterns of the leaves, [P, leaves], and P(x | z_0), [draws, 2, P]."""
+    below, shown = lt.children(model.tree), lt.leaves(model.tree)
+    x = np.array(list(product((0.0, 1.0), repeat=len(shown))))
+
+    def chance(node: int) -> Array:
+        if not below[node]:
+            here = x[:, shown.index(node)]
+            return np.stack([1 - here, here])[None]
+        out: Array | float = 1.0
+        for child in below[node]:
+            out = out * (lt.edge(model, child).numpy() @ chance(child))
+        return out
+
+    return x, chance(0)
+
+
+def operator_sizes(key: torch.Tensor, units: int, scale: float) -> Array:
+    """|OP_mu|_F with the net's own Jacobian, mean over a level's nodes, [levels, nets].
+
+    The nets and trees of `level_sizes`; the output is the root group's pre-activation. All patterns
+    of the leaves are enumerated: OP_mu = V_{z_0}[E[f kron J_mu^T | z_0]].
+    """
+    tree = lt.complete(3)
+    model = lt.binary(tree, lt.polarities(key, tree, 0.7))
+    weights, below = tree_nets.net(key, tree, units, scale), lt.children(tree)
+    x, chance = _leaf_patterns(model)
+    f = tree_nets.forward(tree, weights, torch.from_numpy(x).expand(len(key), *x.shape))
+    J = {0: np.broadcast_to(np.eye(units), (len(key), len(x), units, units))}
+    levels = []
+    for nodes in lt.levels(tree)[:-1]:
+        sizes = []
+        for mu in nodes:
+            fed = torch.cat([f[child] for child in below[mu]], -1).numpy()
+            mean = np.einsum("dzx,dxc,dxou->dzcuo", chance, fed, J[mu], optimize=True)
+            gap = ((mean[:, 1] - mean[:, 0]) / 2).reshape(len(key), -1, units)  # a fair root
+            sizes.append(np.linalg.norm(gap @ gap.swapaxes(1, 2), axis=(1, 2)))
+            start = 0
+            for child in below[mu]:
+                n = f[child].shape[-1]
+                w = weights[mu].numpy()[:, None, :, start : start + n]
+                J[child] = J[mu] @ w * (f[child].numpy() > 0)[:, :, None]
+                start += n
+        levels.append(np.mean(sizes, 0))
+    return np.array(levels)
+
+
+def _top(check: partial, rng: np.random.Generator, count: int) -> Iterator[Check]:
+    """o_mu level by level at leaves, and the operator's size at the top and at the bottom."""
+    w = tr.world(rng, max(count, 6), tr.CATERPILLAR, 2, 1)
+    equal, printed = [], []
+    for mu, leaf in ((0, 2), (1, 4), (3, 6), (5, 7)):
+        size = tr.over_root(w, w.out[leaf])[:, 0, 0]
+        a = tr.rho(w)[:, leaf - 1] / 2
+        equal.append(size / a**2)
+        printed.append(both_sizes(w, mu)[0])
+    yield check(
+        worst(np.diff(equal, axis=0)),
+        1e-14,
+        {r"Theorem 6's o_mu": typical(np.max(np.diff(printed, axis=0), 0))},
+        draws=len(equal[0]),
+        part=r"$o_\mu$, from the root down",
+        note=r"Largest rise, from the root down, of the covariance over $a_k^2$ at leaves of four "
+        r"levels: $o_\mu=\rho_{0\mu}^2(1-\rho_0^2)$ of Eq. 179; the $o_\mu$ of Theorem 6 would be "
+        "$0$ at the root.",
+    )
+    nets, ratios, beside, texts = 60, [], [], []
+    for units, scale in NETS:
+        key = tr.keys(rng, nets)
+        whole, bare = (
+            np.median(s, 1)
+            for s in (operator_sizes(key, units, scale), level_sizes(key, units, scale)[0])
+        )
+        ratios.append(whole[-1] / whole[0])
+        beside.append(bare[1] / bare[0])
+        words = (", ".join(f"{m:.2f}" for m in v) for v in (whole, bare))
+        texts.append(rf"{units} units, $\sigma_w={scale:.3g}$: {next(words)} ({next(words)})")
+    yield check(
+        max(ratios),
+        1.0,
+        {"J_mu left out, the root's children": min(beside)},
+        draws=len(NETS) * nets,
+        part="size of the operator, bottom over top",
+        note=r"Untrained nets over complete trees of depth 3, $\rho\sim U[0.7,1]$: median "
+        r"$\|OP_\mu\|_F$ with the nets' own $J_\mu$ of the lowest groups over that of the root. "
+        r"From the root down, and in brackets $o_\mu\|\mathbf a_\mu\|^2$ alone: "
+        rf"{'; '.join(texts)}. Not at every step: the root's children are about as large. Fails "
+        rf"where $J_\mu^\top J_\mu$ is the same at all levels, as in Eq. "
+        r"15, and $\|\mathbf a_\mu\|$ is the smaller at the top: then the root's children have the "
+        "larger operators.",
+    )
+
+
+def thm6b(draws: int, seed: int) -> Iterator[Check]:
+    """Paths of 400 edges: polarity, distance from uniform and covariance at the far end, and
+    |rho_0mu| <= r^d; o_mu and the operator level by level. Controls: a node near the root,
+    polarities that tend to 1 or are 1, a smaller r, a_mu that grows, Theorem 6's o_mu, no Jacobian.
+    """
+    check, rng = partial(Check, "ddn/thm6b"), ref.generator("thm6b tree", seed)
+    count = min(draws, 10)
+    yield from _limit(check, rng, count)
+    yield from _top(check, rng, count)

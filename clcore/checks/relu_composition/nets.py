@@ -1,0 +1,333 @@
+"""The two-layer ReLU net on orthogonal mixtures: what it computes and how it moves (acl Sec. 5.1).
+
+The nets of `clcore.theory.relu.relu_two_layer` and autograd meet outputs, gradients and flows in
+numpy.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import torch
+
+from clcore import losses, random
+from clcore import reference as ref
+from clcore.ledger import Check
+from clcore.losses import contrast
+from clcore.reference import Array, absolute, best, mixture, relative, tensors, typical, worst
+from clcore.theory.relu import orthogonal_mixture, relu_two_layer
+
+
+def def5(draws: int, seed: int) -> Iterator[Check]:
+    """The generator obeys Assumption 1, and a rotation of a field's patterns changes no output.
+
+    Controls: a second active mode, a sign, factors per mode; weights left where they were.
+    """
+    check = partial(Check, "acl/def5", draws=draws)
+    rng = ref.generator("def5", seed)
+    keys = random.fold_in(random.key(int(rng.integers(2**40))), torch.arange(draws))
+    x, x2 = orthogonal_mixture.draw_fields(keys, 30, 3, 4)
+
+    def verdicts(x: torch.Tensor, x2: torch.Tensor) -> tuple[Array, Array]:
+        """[draws]: what each of two validators refuses, `clcore`'s and one in numpy."""
+        found = [bool(orthogonal_mixture.violations(a, b)) for a, b in zip(x, x2, strict=True)]
+        a, b = x.numpy(), x2.numpy()
+        ratio = np.where(a != 0, b, 1.0) / np.where(a != 0, a, 1.0)
+        by_loop = [
+            (a[r] < 0).any()
+            or ((a[r] != 0).sum(-1) > 1).any()
+            or (b[r][a[r] == 0] != 0).any()
+            or (ratio[r] <= 0).any()
+            for r in range(len(a))
+        ]
+        return np.array(found), np.array(by_loop)
+
+    both = torch.from_numpy(mixture.two_hot(rng, x.numpy()))
+    uneven = both * torch.from_numpy(rng.uniform(0.5, 1.5, both.shape))
+    broken = {
+        "two active modes": verdicts(both, both),
+        "signed": verdicts(-x, -x2),
+        "a factor per mode": verdicts(both, uneven),
+    }
+    good = verdicts(x, x2)
+    yield check(
+        float((good[0] | good[1]).mean()),
+        0.0,
+        {name: float((a & b).mean()) for name, (a, b) in broken.items()},
+        part="data",
+        note="A definition: nothing can fail but our code. Tested is that neither `violations` nor "
+        "a numpy validator refuses a batch of the generator (share of those that one refuses), and "
+        "that both refuse the broken ones (in the controls, share of those that both refuse).",
+    )
+    w1, w2 = rng.standard_normal((draws, 3, 4)), rng.standard_normal((draws, 2, 3))
+    turn = np.linalg.qr(rng.standard_normal((draws, 3, 4, 4)))[0]
+    turned = np.einsum("bkij,bnkj->bnki", turn, x.numpy())
+    along = np.einsum("bkij,bkj->bki", turn, w1)
+    plain = relu_two_layer.output(*tensors(w1, w2), x)
+    yield check(
+        worst(relative(mixture.output(along, w2, turned), plain)),
+        1e-12,
+        {"weights not rotated": typical(relative(mixture.output(w1, w2, turned), plain))},
+        part="rotation",
+    )
+
+
+def num12(draws: int, seed: int) -> Iterator[Check]:
+    """On general data a ReLU net keeps Theorem 1 and Corollary 1, but no X_alpha gives its energy.
+
+    Gradients: complex steps through the loss against autograd of the energy at the weights that a
+    Newton solver gives the min player. Controls: gradients at other weights; data and weights of
+    Assumption 1, where X_alpha does exist.
+    """
+    rng, n, widths, tau = ref.generator("num12", seed), 6, (4, 5, 3), 0.5
+    count = min(draws, 200)
+    check = partial(Check, "acl/num12", draws=count)
+    x, x2 = ref.views(rng, count, n, 4)
+    theta = ref.net_parameters(rng, count, widths)
+
+    def loss(parameters: Array) -> Array:
+        z, z2 = (ref.net(parameters, v, "relu", widths) for v in (x, x2))
+        inter, intra = ref.distances(z, z2)
+        return ref.family_loss(inter, intra, lambda s: tau * np.log(s), lambda s: np.exp(s / tau))
+
+    left = ref.gradient(loss, theta)
+    z, z2 = (ref.net(theta, v, "relu", widths) for v in (x, x2))
+    inter, intra = ref.distances(z, z2)
+    alpha = np.zeros((count, n, n))
+    solved = ref.newton("entropy", ref.off(ref.costs(inter, intra)), np.ones((count, n)), tau)
+    alpha[:, ~np.eye(n, dtype=bool)] = solved.reshape(count, -1)
+
+    def ascent(alpha: Array) -> torch.Tensor:
+        def energy(p: torch.Tensor) -> torch.Tensor:
+            views = (ref.net(p, v, "relu", widths) for v in tensors(x, x2))
+            return contrast.energy(torch.from_numpy(alpha), *views).sum()
+
+        return -torch.func.grad(energy)(torch.from_numpy(theta)) / 2
+
+    yield check(
+        worst(relative(ascent(alpha), left)),
+        1e-7,
+        {"uniform weights": typical(relative(ascent(np.full_like(alpha, 1 / (n - 1))), left))},
+        part="Theorem 1 and Corollary 1",
+    )
+
+    nets = 30  # more than the ten entries of a symmetric 4 x 4 matrix
+    w1, w2 = rng.standard_normal((count, nets, 3, 4)), rng.standard_normal((count, nets, 2, 3))
+    fixed = mixture.weights(rng, count, n)
+
+    def unexplained(x: Array, x2: Array, w1: Array) -> tuple[Array, Array]:
+        """Relative errors of tr(W2 W1 X W1^T W2^T): of X = X_alpha, and of the X that fits best."""
+        z, z2 = (np.maximum(np.einsum("bnp,brkp->brnk", v, w1), 0) for v in (x, x2))
+        hidden = ref.covariance(fixed[:, None], z, z2, z, z2)
+        true = np.einsum("brok,brkl,brol->br", w2, hidden, w2)
+        rows = w2 @ w1
+        design = np.einsum("brop,broq->brpq", rows, rows)
+        linear = (design * mixture.covariance(fixed, x, x2)[:, None]).sum((-1, -2))
+        flat = design.reshape(count, nets, -1)
+        fitted = (flat @ (np.linalg.pinv(flat) @ true[..., None]))[..., 0]
+        size = np.linalg.norm(true, axis=-1)
+        return np.abs(linear / true - 1)[:, 0], np.linalg.norm(fitted - true, axis=-1) / size
+
+    trace, fit = unexplained(x, x2, w1)
+    pure, pure2 = mixture.field(rng, count, n, 4)
+    trace_pure, fit_pure = unexplained(pure, pure2, np.abs(w1))
+    yield check(
+        float((trace > 0.01).mean()),
+        0.95,
+        {"Assumption 1, weights >= 0": float((trace_pure > 0.01).mean())},
+        relation=">=",
+        part="Corollary 2 fails",
+        note="Share of random nets whose energy is off the trace formula by more than 1 %.",
+    )
+    yield check(
+        best(fit),
+        0.01,
+        {"Assumption 1, weights >= 0": worst(fit_pure)},
+        relation=">=",
+        part="no X at all",
+        note=f"What the best symmetric X leaves unexplained of the energies of {nets} nets on one "
+        "batch, relative.",
+    )
+
+
+def lem13(draws: int, seed: int) -> Iterator[Check]:
+    """Nonnegative data and filters: hidden units and the gradients that reach them are linear's.
+
+    Controls: one negative weight, one negative input.
+    """
+    check = partial(Check, "acl/lem13", draws=draws)
+    rng, n = ref.generator("lem13", seed), 12
+    x = rng.random((draws, n, 3, 4))
+    w1, w2 = rng.random((draws, 3, 4)), rng.standard_normal((draws, 2, 3))
+    x2 = x * rng.uniform(0.6, 1.4, (draws, n, 1, 1))
+    pair = losses.infonce_pair(0.5, 0.0)
+
+    def compare(w1: Array, x: Array) -> tuple[Array, Array]:
+        identity = np.broadcast_to(np.eye(3), (draws, 3, 3))
+        hidden = relu_two_layer.output(*tensors(w1, identity, x))
+        plain = np.einsum("bkm,bnkm->bnk", w1, x)
+        hidden2 = np.maximum(np.einsum("bkm,bnkm->bnk", w1, x2), 0)
+        plain2 = np.einsum("bkm,bnkm->bnk", w1, x2)
+        back = []
+        for f, f2 in ((hidden, torch.from_numpy(hidden2)), tensors(plain, plain2)):
+            top = torch.from_numpy(w2).transpose(-1, -2)
+            back.append(
+                torch.func.grad(
+                    lambda f, f2=f2, top=top: contrast.family_loss(f @ top, f2 @ top, pair).sum()
+                )(f)
+            )
+        return absolute(hidden, plain), absolute(*back)
+
+    values, gradients = compare(w1, x)
+    one, low = w1.copy(), x.copy()
+    one[:, 0, 0] = -5
+    low[:, 0, 0, 0] = -20
+    broken = {"one negative weight": compare(one, x), "one negative input": compare(w1, low)}
+    for part, ours, place, bound in (
+        ("activations", values, 0, 1e-14),
+        ("gradients at them", gradients, 1, 1e-12),
+    ):
+        control = {name: typical(found[place]) for name, found in broken.items()}
+        yield check(worst(ours), bound, control, part=part)
+
+
+def lem3(draws: int, seed: int) -> Iterator[Check]:
+    """Clipping filters at 0 changes no output; with W1 >= 0 the energy is the linear net's.
+
+    Disjoint fields and overlapping ones. Controls: two active modes (for clipping), signed data,
+    signed filters.
+    """
+    check = partial(Check, "acl/lem3", draws=draws)
+    rng, outputs, energies = ref.generator("lem3", seed), [], []
+    broken: dict[str, list[Array]] = defaultdict(list)
+    off: dict[str, list[Array]] = defaultdict(list)
+    settings = [(1, 2), (2, 3), (4, 4), ("windows", 3)]
+    count, n = ref.share(draws, len(settings)), 14
+    for kind, modes in settings:
+        if kind == "windows":  # 3 of 7 pixels, stride 2: neighbouring fields share a pixel
+            keys = random.fold_in(random.key(int(rng.integers(2**40))), torch.arange(count))
+            line = orthogonal_mixture.draw_line(keys, n, 7, modes)
+            x, x2 = (orthogonal_mixture.windows(v, modes, 2).numpy() for v in line)
+        else:
+            x, x2 = mixture.fields(rng, count, n, kind, modes)
+        fields = x.shape[2]
+        w1 = rng.standard_normal((count, fields, modes))
+        w2 = rng.standard_normal((count, 2, fields))
+
+        def clipped(x: Array, w1: Array = w1, w2: Array = w2) -> Array:
+            signed = relu_two_layer.output(*tensors(w1, w2, x))
+            return absolute(mixture.output(np.maximum(w1, 0), w2, x), signed)
+
+        outputs.append(clipped(x))
+        broken["two active modes"].append(clipped(mixture.two_hot(rng, x)))
+        sign = rng.choice([-1.0, 1.0], x.shape)
+        broken["signed data"].append(clipped(x * sign))
+        alpha = mixture.weights(rng, count, n)
+
+        def trace_error(x: Array, x2: Array, w1: Array, w2: Array = w2, a: Array = alpha) -> Array:
+            z, z2 = (relu_two_layer.output(*tensors(w1, w2, v)) for v in (x, x2))
+            flat = [v.reshape(*v.shape[:2], -1) for v in (x, x2)]
+            linear = mixture.trace(w1, w2, mixture.covariance(a, *flat))
+            return relative(contrast.energy(torch.from_numpy(a), z, z2), linear)
+
+        energies.append(trace_error(x, x2, np.abs(w1)))
+        off["signed data"].append(trace_error(x * sign, x2 * sign, np.abs(w1)))
+        if fields > 1:
+            off["signed filters"].append(trace_error(x, x2, w1))
+    total = count * len(settings)
+    yield check(worst(*outputs), 1e-14, ref.pooled(broken), part="clipping", draws=total)
+    yield check(
+        worst(*energies),
+        1e-10,
+        ref.pooled(off),
+        part="energy",
+        draws=total,
+        note="Two active modes would not break this half: it needs nonnegative data only.",
+    )
+
+
+def _open_at_zero(u: torch.Tensor) -> torch.Tensor:
+    """max(u, 0) with the gate open at 0."""
+    return torch.where(u >= 0, u, 0.0)
+
+
+def thm4(draws: int, seed: int) -> Iterator[Check]:
+    """Descent of the ReLU net, which nothing clips, is that of the linear net with sticky weights.
+
+    ReLU: autograd of three losses, both layers trained; negative entries are then read as 0
+    (Lemma 3). Linear: hand-written gradients through X_alpha, a mask and a clip. Controls: no rule,
+    two active modes; a gate open at 0.
+    """
+    runs, n, steps, rate = min(draws, 12), 8, 100, 0.02
+    check = partial(Check, "acl/thm4", draws=3 * runs)
+    rng = ref.generator("thm4", seed)
+    names = ("InfoNCE", "Soft Triplet", "N+1 Tuplet")
+    functions_of = {name: functions for name, *functions in ref.table1()}
+    family = [(p, functions_of[p.name]) for p in losses.table1() if p.name in names]
+    apart, revived, hits = [], 0, 0
+    broken: dict[str, list[Array]] = defaultdict(list)
+    woken = []
+    for pair, functions in family:
+        x, x2 = mixture.fields(rng, runs, n, 2, 3)
+        both = mixture.two_hot(rng, x), mixture.two_hot(rng, x2)
+        w1 = rng.random((runs, 2, 3)) * (rng.random((runs, 2, 3)) > 0.3)
+        w2 = 0.7 * rng.standard_normal((runs, 2, 2))
+
+        def relu(x: Array, x2: Array, gate=torch.relu, w1=w1, w2=w2, pair=pair) -> Array:
+            views = tensors(x, x2)
+
+            def loss(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+                z, z2 = (gate((a[:, None] * v).sum(-1)) @ b.transpose(-1, -2) for v in views)
+                return contrast.family_loss(z, z2, pair).sum()
+
+            a, b = tensors(w1, w2)
+            slope, path = torch.func.grad(loss, (0, 1)), []
+            for _ in range(steps):
+                down = slope(a, b)
+                a, b = a - rate * down[0], b - rate * down[1]
+                path.append(np.concatenate([a.clamp(min=0).flatten(1), b.flatten(1)], -1))
+            return np.stack(path, 1)
+
+        def linear(x: Array, x2: Array, sticky=True, w1=w1, w2=w2, f=functions) -> Array:
+            a, b, path = w1, w2, []
+            flat = [v.reshape(*v.shape[:2], -1) for v in (x, x2)]
+            for _ in range(steps):
+                z, z2 = (mixture.output(a, b, v, "linear") for v in (x, x2))
+                matrix = mixture.covariance(ref.importance(*ref.distances(z, z2), *f), *flat)
+                wide = mixture.blocks(a)
+                up = (b.swapaxes(-1, -2) @ b @ wide @ matrix).reshape(runs, 2, 2, 3)
+                up = np.stack([up[:, 0, 0], up[:, 1, 1]], 1)  # off its field a filter is blind
+                top = b @ wide @ matrix @ wide.swapaxes(-1, -2)
+                a = np.maximum(a + rate * up * (a > 0), 0) if sticky else a + rate * up
+                b = b + rate * top
+                path.append(np.concatenate([a.reshape(runs, -1), b.reshape(runs, -1)], -1))
+            return np.stack(path, 1)
+
+        net, rule = relu(x, x2), linear(x, x2)
+        free = relu(x, x2, _open_at_zero)
+        apart.append(relative(net, rule, 1.0))
+        broken["no sticky rule"].append(relative(linear(x, x2, sticky=False), net, 1.0))
+        broken["two active modes"].append(relative(relu(*both), linear(*both), 1.0))
+
+        def waking(path: Array) -> int:
+            low = path[:, :, :6]
+            return int(((low[:, :-1] == 0) & (low[:, 1:] > 0)).sum())
+
+        revived += waking(net)
+        woken.append(waking(free) + int(((w1 == 0) & (free[:, 0, :6].reshape(w1.shape) > 0)).sum()))
+        hits += int(((w1 > 0) & (net[:, -1, :6].reshape(w1.shape) == 0)).sum())
+    yield check(
+        worst(*apart),
+        1e-9,
+        ref.pooled(broken),
+        part="trajectories",
+        note=f"Largest difference over {steps} steps of three losses; {hits} weights reached 0.",
+    )
+    yield check(
+        float(revived),
+        0.0,
+        {"gate open at 0": float(sum(woken))},
+        part="what reaches 0 stays",
+        note="How often a weight left 0.",
+    )

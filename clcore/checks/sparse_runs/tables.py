@@ -1,0 +1,259 @@
+"""What the checks on ncl's runs have in common: cells, printed numbers, tests of an order.
+
+A table of runs is `sparse_panels.runs`, of one or more panels. Full size: every Pr(sparse) of a
+panel with the paper's number of seeds, 8000 epochs, the panel's own settings; anything else is
+`partial`.
+"""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from clcore import ledger
+from clcore import random as cr
+from clcore.experiments.sparse_panels import PANELS, configurations
+from clcore.experiments.sparse_training import EPOCHS, metrics
+from clcore.theory.sparse import sparse_coding as sc
+
+METRICS = {"max": "maximum", "median": "median", "min": "minimum"}
+SIGNIFICANT = 0.05
+SHARE = 0.9
+"""Of cells that agree: the rule allows two standard errors, so that one in twenty may not."""
+RECOVERED = 0.75
+"""ncl's lowest Minimum max-cosine of CL-basic, 0.76, is one that it calls high."""
+
+
+class NoRuns(ValueError):
+    """A panel that a check needs is not in its table."""
+
+
+def at(runs: pd.DataFrame, panel: str, last: bool = True) -> pd.DataFrame:
+    """Rows of a panel after training, or before. Errors: no such runs."""
+    kept = runs[runs.panel == panel]
+    if kept.empty:
+        raise NoRuns(f"expected runs of panel {panel!r}, got none; train or record it first")
+    return kept[kept.epoch == (kept.epoch.max() if last else 0)]
+
+
+@cache
+def planted(kind: str, draws: int = 20) -> pd.DataFrame:
+    """What the scores of a run say of encoders that are known, for controls: "warm", columns of M
+    with the noise of c = 2, or "parallel", one row m times with other lengths."""
+    rows = []
+    for key in cr.split(cr.key(7), draws):
+        c = configurations("fig16", seeds=[0])[0]
+        atoms, start = cr.split(key)
+        M = sc.dictionary(atoms, c["p"], c["d"])
+        if kind == "warm":
+            W = sc.warm_start(start, M, c["m"], sc.warm_std(c["p"], 2))
+        else:
+            W = cr.uniform(start, c["m"], 0.5, 2.0)[:, None] * sc.random_start(
+                start, 1, c["p"], c["d"]
+            )
+        found = metrics({"W": W[None]}, {"dictionary": M})
+        rows.append({name: float(value) for name, value in found.items()})
+    return pd.DataFrame(rows)
+
+
+def has(runs: pd.DataFrame, *panels: str) -> bool:
+    return set(panels) <= set(runs.panel)
+
+
+OPEN = {
+    "-t0.2": "temperature 0.2, the rate in proportion to it",
+    "-t0.5": "temperature 0.5, the rate in proportion to it",
+    "-t0.2-slow": "temperature 0.2 at the printed rate",
+    "-t0.5-slow": "temperature 0.5 at the printed rate",
+    "-bn": "BatchNorm in the encoder",
+    "-bn-t0.2": "BatchNorm in the encoder, temperature 0.2, the rate in proportion to it",
+    "-bn-t0.5": "BatchNorm in the encoder, temperature 0.5, the rate in proportion to it",
+}
+"""Suffix of a panel's name -> the value of a setting that the print leaves open."""
+
+OTHERS = {
+    "-script": "what the program's entry points train, defaults included",
+    "-quiet": "without noise in the data",
+    "-half": "masks that keep a half, and no noise in the data",
+    "-released": "the released program's protocol",
+    "-bn-quiet": "BatchNorm in the encoder, and no noise in the data",
+    "-bn-released": "the released program's protocol, with BatchNorm in the encoder",
+}
+"""Suffix of a panel's name -> how it differs from the print."""
+
+SUFFIXES = (*OPEN, *OTHERS)
+
+
+def reading(runs: pd.DataFrame, suffix: str) -> pd.DataFrame:
+    """The panels of one of SUFFIXES under the names that they have in print, with the column
+    `trained` for their own; all other panels are left out."""
+    rows = runs[runs.panel.str.endswith(suffix)]
+    rows = rows.assign(panel=rows.panel.str.removesuffix(suffix), trained=rows.panel)
+    return rows[~rows.panel.str.endswith(SUFFIXES)]
+
+
+def evidence(runs: pd.DataFrame, *panels: str) -> str:
+    """ "protocol" if every panel is at full size, else "partial"."""
+    for panel in panels:
+        rows, wanted = at(runs, panel), PANELS[panel]
+        each = rows.groupby(rows.pr.round(3)).size().reindex(wanted["prs"], fill_value=0)
+        if rows.epoch.max() < EPOCHS or each.min() < wanted["seeds"] or not _as_set(rows, panel):
+            return "partial"
+    return "protocol"
+
+
+def _as_set(rows: pd.DataFrame, panel: str) -> bool:
+    """Whether runs, as far as their columns say, have the sizes, rate and masks of the panel."""
+    names = [n for n in ("n", "lr", "m", "p", "d", "keep", "warm") if n in rows]
+    own = rows.trained.iloc[0] if "trained" in rows else panel
+    if not names or own not in PANELS:  # those of the map have no settings but their key
+        return True
+    wanted = configurations(own, seeds=[0])[0]
+    return all(np.isclose(rows[n].astype(float), wanted[n]).all() for n in names)
+
+
+def count(runs: pd.DataFrame, *panels: str) -> int:
+    return sum(len(at(runs, panel)) for panel in panels)
+
+
+def means(
+    runs: pd.DataFrame, panel: str, column: str = "minimum", last: bool = True
+) -> pd.DataFrame:
+    """Mean, std (n - 1) and count of a column, one row a Pr(sparse)."""
+    rows = at(runs, panel, last)
+    found = rows.groupby(rows.pr.round(3))[column].agg(["mean", "std", "count"])
+    return found.fillna({"std": 0.0})
+
+
+def listed(values: pd.Series | np.ndarray | list, digits: int = 2) -> str:
+    return ", ".join(f"{v:.{digits}f}" for v in values)
+
+
+# ------------------------------------------------------------------------------------------ order
+
+
+def _tail(gap: float, variance: float, freedom: float) -> float:
+    """Pr(T > gap / standard error); without spread 0, 1/2 or 1 by the sign of the gap."""
+    if not variance > 0:
+        return 0.5 * (1 - np.sign(gap))
+    return float(student.sf(gap / variance**0.5, freedom))
+
+
+def welch(a: np.ndarray | list, b: np.ndarray | list) -> float:
+    """One-sided p-value that a's mean exceeds b's; 1/2 for equal means."""
+    x, y = np.asarray(a, float), np.asarray(b, float)
+    if min(len(x), len(y)) < 2:
+        return 0.5 * (1 - np.sign(x.mean() - y.mean()))
+    parts = x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)
+    below = parts[0] ** 2 / (len(x) - 1) + parts[1] ** 2 / (len(y) - 1)
+    return _tail(x.mean() - y.mean(), sum(parts), sum(parts) ** 2 / below if below > 0 else 1.0)
+
+
+def paired(after: np.ndarray | list, before: np.ndarray | list) -> float:
+    """One-sided p-value that the mean of after - before is above 0."""
+    gap = np.asarray(after, float) - np.asarray(before, float)
+    if len(gap) < 2:
+        return 0.5 * (1 - np.sign(gap.mean()))
+    return _tail(gap.mean(), gap.var(ddof=1) / len(gap), len(gap) - 1)
+
+
+def swapped(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Every other entry exchanged, the first of them included."""
+    n = min(len(a), len(b))
+    odd = np.arange(n) % 2 == 1
+    return np.where(odd, a[:n], b[:n]), np.where(odd, b[:n], a[:n])
+
+
+def by_pr(rows: pd.DataFrame, column: str) -> dict[float, np.ndarray]:
+    """Pr(sparse) -> values of a column, in the order of the seeds."""
+    return {p: g.sort_values("seed")[column].to_numpy() for p, g in rows.groupby(rows.pr.round(3))}
+
+
+def leads(
+    runs: pd.DataFrame, high: str, low: str, column: str = "minimum"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean of panel `high` less that of `low` at the end, one a Pr(sparse) that both have; and the
+    same with every other run exchanged."""
+    sides = [by_pr(at(runs, panel), column) for panel in (high, low)]
+    pairs = [(sides[0][p], sides[1][p]) for p in sorted(set(sides[0]) & set(sides[1]))]
+    mixed = [swapped(*pair) for pair in pairs]
+    return tuple(np.array([x.mean() - y.mean() for x, y in each]) for each in (pairs, mixed))
+
+
+def ahead(
+    runs: pd.DataFrame, high: str, low: str, column: str = "minimum"
+) -> tuple[float, dict[str, float]]:
+    """Largest p-value over Pr(sparse) that panel `high` ends above panel `low`, and the control:
+    the same with every other run exchanged."""
+    sides = [by_pr(at(runs, panel), column) for panel in (high, low)]
+    common = sorted(set(sides[0]) & set(sides[1]))
+    worst = max(welch(sides[0][p], sides[1][p]) for p in common)
+    mixed = max(welch(*swapped(sides[0][p], sides[1][p])) for p in common)
+    return worst, {"every other run exchanged": mixed}
+
+
+def rises(
+    runs: pd.DataFrame, panel: str, sign: int = 1, column: str = "minimum"
+) -> tuple[float, dict[str, float]]:
+    """Largest p-value over Pr(sparse) that a column ends above (sign -1: below) where it began,
+    run by run, and the control: start and end exchanged in every other run."""
+    end, begin = (by_pr(at(runs, panel, last), column) for last in (True, False))
+    worst = max(paired(sign * end[p], sign * begin[p]) for p in end)
+    mixed = max(paired(*swapped(sign * end[p], sign * begin[p])) for p in end)
+    return worst, {"every other run exchanged": mixed}
+
+
+# ------------------------------------------------------------------------------- printed numbers
+
+
+def printed(claim: str) -> pd.DataFrame:
+    """The cells of Table 1-4: model, sigma (Table 4), pr, metric, paper, paper_std."""
+    rows = [
+        {"model": row["model"], "sigma": row.get("sigma", np.nan), "pr": row["pr_sparse"]}
+        | {"metric": metric, "paper": row[short]["mean"], "paper_std": row[short]["std"]}
+        for row in ledger.claim(claim)["numbers"]["rows"]
+        for short, metric in METRICS.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def panel_of(row: pd.Series) -> str:
+    """The panel of a printed cell."""
+    if not np.isnan(row.sigma):
+        return f"warm-{row.sigma:g}"
+    return {"Simplified-SimCLR": "simclr", "Simplified-SimSiam": "simsiam"}.get(
+        row.model, row.model.lower()
+    )
+
+
+def beside(
+    runs: pd.DataFrame, claim: str, suffix: str = "", last: bool = True, swap: dict | None = None
+) -> pd.DataFrame:
+    """Printed cells next to ours: mean, std, count, agrees (the ledger's rule). Cells of panels
+    that are not in `runs` are left out.
+
+    suffix: of the panels' names, another reading; swap: panel -> the one to put in its place.
+    """
+    table = printed(claim)
+    n = ledger.claim(claim)["numbers"]["n"]
+    table["panel"] = [(swap or {}).get(p, p) + suffix for p in table.apply(panel_of, axis=1)]
+    table = table[table.panel.isin(set(runs.panel))]
+    found = [
+        means(runs, p, m, last).reindex([q]).iloc[0]
+        for p, m, q in table[["panel", "metric", "pr"]].to_numpy()
+    ]
+    table = table.assign(**{name: [f[name] for f in found] for name in ("mean", "std", "count")})
+    table = table[table["count"] > 0]
+    agrees = [
+        ledger.agreement(r["mean"], r["std"], int(r["count"]), r.paper, r.paper_std, n, 0.01)
+        for _, r in table.iterrows()
+    ]
+    return table.assign(agrees=agrees)
+
+
+def most_spread(mean: float, n: int) -> float:
+    """The largest standard deviation (n - 1) of n numbers in [0, 1] with that mean."""
+    total = mean * n
+    ones, rest = int(total), total - int(total)
+    return float(((ones + rest**2 - total**2 / n) / (n - 1)) ** 0.5)

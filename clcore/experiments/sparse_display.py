@@ -1,0 +1,278 @@
+"""Tables and curves of ncl's runs as the chapters show them."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+import torch
+from scipy.stats import t as student
+
+from clcore import random as cr
+from clcore.checks.sparse_runs import tables as rt
+from clcore.experiments.sparse_panels import configurations
+from clcore.theory.sparse import sparse_coding as sc
+
+READINGS = {"": "as printed", "-t0.2": "temperature 0.2", "-script": "program's scripts"}
+READINGS |= {"-quiet": "without noise"}
+READINGS |= {"-released": "program, printed masks", "-half": "half kept, no noise"}
+READINGS |= {"-bn": "BatchNorm", "-bn-quiet": "BatchNorm, no noise"}
+READINGS |= {"-bn-released": "program, printed masks, BatchNorm"}
+"""Suffixes of panels (`sparse_panels.PANELS`) and what the pages call them."""
+
+
+def curves(
+    axis: plt.Axes,
+    runs: pd.DataFrame,
+    labels: Mapping[str, str],
+    pr: float,
+    column: str = "minimum",
+    whole: bool = False,
+    dashed: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Means of panels over epochs, one colour a panel, with bands of one standard deviation over
+    runs or, if `whole`, from the least run to the largest.
+
+    labels: panel -> name; dashed: panel -> another one, in whose colour it is drawn, dashed. The
+    abscissa is epochs + 1, so that the start is on a log scale; dotted,
+    a random encoder of the panels' sizes (`random_encoder`). Panels that are not in `runs` are
+    left out.
+    """
+    colors = {p: f"C{k}" for k, p in enumerate(p for p in labels if p not in dashed)}
+    starts = {}
+    for panel, label in labels.items():
+        color, style = colors[dashed.get(panel, panel)], "--" if panel in dashed else "-"
+        rows = runs[(runs.panel == panel) & np.isclose(runs.pr, pr)]
+        if rows.empty:
+            continue
+        found = rows.groupby("epoch")[column].agg(["mean", "std"]).fillna(0.0)
+        x = found.index.to_numpy() + 1
+        axis.plot(x, found["mean"], style, color=color, label=label)
+        band = found["mean"] - found["std"], found["mean"] + found["std"]
+        if whole:
+            band = rows.groupby("epoch")[column].min(), rows.groupby("epoch")[column].max()
+        axis.fill_between(x, *band, color=color, alpha=0.2, linewidth=0)
+        if column != "loss":
+            starts.setdefault(random_encoder(panel, column), color)
+    for value, color in starts.items():
+        axis.axhline(value, color=color if len(starts) > 1 else "0.5", ls=":", lw=1)
+    axis.set_xscale("log")
+
+
+def grid(
+    runs: pd.DataFrame,
+    labels: Mapping[str, str],
+    prs: tuple[float, ...] = (0.1, 0.2, 0.3),
+    column: str = "minimum",
+    height: float = 5.2,
+    dashed: Mapping[str, str] = MappingProxyType({}),
+    chosen: Sequence[str] = tuple(READINGS),
+) -> plt.Figure:
+    """Curves of the same panels: a row a reading (READINGS) that is chosen and was run, a column a
+    Pr(sparse)."""
+    known = set(runs.panel)
+    readings = {s: READINGS[s] for s in chosen if known & {p + s for p in labels}}
+    figure, axes = plt.subplots(
+        len(readings),
+        len(prs),
+        figsize=(9.5, 0.4 + height * len(readings) / 2),
+        sharex=True,
+        sharey="row",
+        squeeze=False,
+    )
+    for row, (suffix, reading) in zip(axes, readings.items(), strict=True):
+        named = {p + suffix: name for p, name in labels.items()}
+        of = {p + suffix: other + suffix for p, other in dashed.items()}
+        for axis, pr in zip(row, prs, strict=True):
+            curves(axis, runs, named, pr, column, dashed=of)
+            axis.set_title(f"{reading}, Pr = {pr:g}")
+            if column != "loss":
+                axis.set_ylim(0, 1.02)
+    for axis in axes[-1]:
+        axis.set_xlabel("epochs + 1")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("loss" if column == "loss" else f"{column.capitalize()} max-cosine")
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=5, fontsize="small")
+    return figure
+
+
+def measures(
+    runs: pd.DataFrame,
+    labels: Mapping[str, str],
+    prs: tuple[float, ...] = (0.1, 0.2, 0.3),
+    dashed: Mapping[str, str] = MappingProxyType({}),
+) -> plt.Figure:
+    """The four panels of ncl's figures, a row a Pr(sparse): Minimum, Median and Maximum max-cosine
+    and loss; bands from the least run to the largest."""
+    columns = ("minimum", "median", "maximum", "loss")
+    size = (10, 0.6 + 2.1 * len(prs))
+    figure, axes = plt.subplots(len(prs), 4, figsize=size, sharex=True, squeeze=False)
+    for row, pr in zip(axes, prs, strict=True):
+        for axis, column in zip(row, columns, strict=True):
+            curves(axis, runs, labels, pr, column, whole=True, dashed=dashed)
+            if column != "loss":
+                axis.set_ylim(0, 1.02)
+        row[0].set_ylabel(f"Pr = {pr:g}")
+    for axis, column in zip(axes[0], columns, strict=True):
+        axis.set_title("loss" if column == "loss" else f"{column.capitalize()} max-cosine")
+    for axis in axes[-1]:
+        axis.set_xlabel("epochs + 1")
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=5, fontsize="small")
+    return figure
+
+
+@cache
+def _random(m: int, p: int, d: int, draws: int = 400) -> dict[str, float]:
+    atoms, start = cr.split(cr.key(0))
+    cosines = torch.func.vmap(
+        lambda a, b: sc.max_cosine(sc.random_start(b, m, p, d), sc.dictionary(a, p, d))
+    )(cr.split(atoms, draws), cr.split(start, draws))
+    return {k: float(v.mean()) for k, v in sc.summary(cosines).items()}
+
+
+def random_encoder(panel: str, column: str = "minimum") -> float:
+    """Mean Minimum (median, maximum) max-cosine of random encoders of the sizes of a panel."""
+    for suffix in rt.OPEN:
+        panel = panel.removesuffix(suffix)
+    c = configurations(panel, seeds=[0])[0]
+    return _random(c["m"], c["p"], c["d"])[column]
+
+
+def cells(runs: pd.DataFrame, claim: str, readings: Sequence[str] = ("", "-quiet")) -> pd.DataFrame:
+    """A printed table of ncl beside our runs, mean and standard deviation; a star marks a cell that
+    is outside the ledger's rule. Rows: model (or sigma), metric; columns: Pr(sparse) by source.
+
+    readings: which of READINGS.
+    """
+    tables = {"paper": rt.printed(claim)}
+    tables |= {READINGS[suffix]: rt.beside(runs, claim, suffix) for suffix in readings}
+    key = "sigma" if claim == "ncl/tab4" else "model"
+    columns = {}
+    for name, table in tables.items():
+        own = name != "paper"
+        mean, std = table["mean" if own else "paper"], table["std" if own else "paper_std"]
+        text = (
+            mean.map("{:.2f}".format)
+            + " ± "
+            + std.map("{:.2g}".format if not own else "{:.2f}".format)
+        )
+        if own:
+            text += np.where(table.agrees, "", "*")
+        for pr in (0.1, 0.2, 0.3):
+            here = np.isclose(table.pr, pr)
+            index = pd.MultiIndex.from_frame(table.loc[here, [key, "metric"]])
+            columns[f"Pr = {pr:g}", name] = pd.Series(text[here].to_numpy(), index)
+    order = [(f"Pr = {pr:g}", name) for pr in (0.1, 0.2, 0.3) for name in tables]
+    rows = pd.MultiIndex.from_frame(tables["paper"][[key, "metric"]]).unique()
+    return pd.DataFrame(columns).reindex(index=rows, columns=pd.MultiIndex.from_tuples(order))
+
+
+def share(runs: pd.DataFrame, claim: str, suffix: str = "") -> str:
+    """ "12 of 45" cells agree."""
+    table = rt.beside(runs, claim, suffix)
+    return f"{table.agrees.sum()} of {len(table)}"
+
+
+FACTORS = {
+    "predictor": ("predictor", False, True),
+    "BatchNorm": ("batchnorm", False, True),
+    "warm start": ("warm", False, True),
+    "rows of norm 1": ("normalise", "none", "rows"),
+    "columns of norm 1": ("normalise", "none", "columns"),
+}
+
+
+def effects(table: pd.DataFrame, score: str = "minimum") -> pd.DataFrame:
+    """How much a factor of `sparse_panels.decide` changes a score, all others equal.
+
+    The difference is averaged over the settings of the other factors, run by run; mean and 95 per
+    cent interval (Student) are over seeds. One row a factor that varies in `table`.
+    """
+    names = ["predictor", "batchnorm", "warm", "normalise", "seed"]
+    rows = {}
+    for label, (name, off, on) in FACTORS.items():
+        wide = table.set_index(names)[score].unstack(name)
+        if off not in wide or on not in wide:
+            continue
+        each = (wide[on] - wide[off]).dropna().groupby("seed").mean()
+        half = student.ppf(0.975, len(each) - 1) * each.sem()
+        rows[label] = (each.mean(), each.mean() - half, each.mean() + half, len(each))
+    return pd.DataFrame.from_dict(rows, "index", columns=["mean", "low", "high", "seeds"])
+
+
+def settings_map(axis: plt.Axes, table: pd.DataFrame, score: str = "minimum") -> None:
+    """Means over seeds as a map with numbers: start and predictor down, BatchNorm and normalisation
+    across."""
+    named = table.assign(
+        start=np.where(table.warm, "warm", "random"),
+        head=np.where(table.predictor, ", predictor", ""),
+        norm=np.where(table.batchnorm, "BatchNorm", "none"),
+        of=table.normalise.replace("none", "free"),
+    )
+    named["row"], named["column"] = named.start + named["head"], named.norm + "\n" + named.of
+    shown = named.pivot_table(index="row", columns="column", values=score, sort=False)
+    sns.heatmap(
+        shown, ax=axis, annot=True, fmt=".2f", vmin=0, vmax=1, cmap="cividis", cbar=False,
+        annot_kws={"fontsize": "small"},
+    )  # fmt: skip
+    axis.set(xlabel="", ylabel="")
+    axis.tick_params(axis="both", length=0, labelsize="small", labelrotation=0)
+
+
+MASKS = {
+    "keep 0.5": "Eq. 3, a half kept\n(text: all experiments)",
+    "keep 0.1": "Eq. 3, a tenth kept\n(caption of Table 1)",
+    "Eq. 2": "Eq. 2, no coordinate in both views\n(program's scripts)",
+}
+NOISES = {
+    0.0: "none",
+    0.05: "0.05",
+    0.152: "0.15, program",
+    0.2303: "0.23, Sec. 4.1",
+    0.48: "0.48, Sec. 4.2",
+}
+RATES = {"printed": "rate 0.025", "scaled": "rate 0.5 × temperature"}
+
+
+def temperature_map(table: pd.DataFrame, without: pd.DataFrame) -> plt.Figure:
+    """Mean Minimum max-cosine of CL-basic at the end of `sparse_map.runs`: masks across, rates
+    down; in each, noise against temperature.
+
+    without: NCL-basic, which has no temperature, with columns sigma, masks, minimum: the column at
+    the right. The frame marks what the print says (Sec. 4.1) at the program's temperature. Masks
+    that the table lacks are left out, settings that it lacks are blank.
+    """
+    ends = table[table.epoch == table.epoch.max()]
+    both = ends[ends.temperature == 0.05].assign(rate="scaled")  # there the two rates are one
+    ends = pd.concat([ends, both])
+    beside = without.groupby(["masks", "sigma"]).minimum.mean()
+    shown = {masks: name for masks, name in MASKS.items() if masks in set(table.masks)}
+    size = (1.5 + 3.2 * len(shown), 7.2)
+    figure, axes = plt.subplots(2, len(shown), figsize=size, sharey=True, squeeze=False)
+    for row, (rate, rate_name) in zip(axes, RATES.items(), strict=True):
+        for axis, (masks, name) in zip(row, shown.items(), strict=True):
+            here = ends[(ends.rate == rate) & (ends.masks == masks)]
+            wide = here.pivot_table(index="sigma", columns="temperature", values="minimum")
+            wide = wide.reindex(index=list(NOISES)[::-1], columns=[0.05, 0.1, 0.2, 0.5, 1.0])
+            wide["NCL"] = [beside.get((masks, sigma), np.nan) for sigma in wide.index]
+            sns.heatmap(
+                wide, ax=axis, annot=True, fmt=".2f", vmin=0.2, vmax=1, cmap="cividis",
+                cbar=False, annot_kws={"fontsize": "small"},
+            )  # fmt: skip
+            axis.axvline(5, color="w", lw=5)
+            if masks == "keep 0.5":
+                axis.add_patch(plt.Rectangle((0, 1), 1, 1, fill=False, ec="tab:red", lw=2.5))
+            axis.set(xlabel="", ylabel="", title=f"{name}\n{rate_name}")
+            axis.title.set_fontsize("small")
+            axis.set_yticklabels([NOISES[sigma] for sigma in wide.index], rotation=0)
+            axis.set_xticklabels([*(f"{t:g}" for t in wide.columns[:-1]), "NCL"], rotation=0)
+    for axis in axes[1]:
+        axis.set_xlabel("CL-basic: temperature; NCL-basic")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("standard deviation of the noise")
+    return figure

@@ -1,0 +1,231 @@
+"""CL-basic over what ncl leaves open or prints twice: temperature, noise, masks.
+
+The temperature is not printed (the program's is 0.05), the noise is printed twice (Sec. 4.1 and
+4.2), and of masks Eq. 2 and 3 name two kinds, with a keeping probability that changes between
+captions. All else is as printed (`sparse_training`, protocol "paper"). A cell of the map is one
+setting of each; its rate is the printed one, or the printed one times temperature / 0.05, so that
+the gradient keeps the size that it has at the program's temperature.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from clcore.experiments import sparse_training as st
+from clcore.theory.sparse.sparse_coding import noise_std
+
+TEMPERATURES = (0.05, 0.1, 0.2, 0.5, 1.0)
+SIGMAS = (
+    0.0,
+    0.05,
+    round(noise_std(10, "released"), 3),
+    round(noise_std(10, "std"), 4),
+    round(noise_std(10, "variance"), 2),
+)
+"""None; a fifth of the printed; the program's; log d / d as a standard deviation and as a variance
+(d = 10)."""
+
+MASKS: dict[str, dict] = {
+    "keep 0.5": {"keep": 0.5},
+    "keep 0.1": {"keep": 0.1},
+    "Eq. 2": {"mask": "dependent"},
+}
+"""Eq. 3 keeping a half (Sec. 4.2), keeping a tenth (Table 1), and Eq. 2 (the program's scripts)."""
+
+RATES = ("printed", "scaled")
+EPOCHS = (0, 500, 1000, 2000, 4000, 8000)
+KEY = ["model", "latent", "temperature", "rate", "sigma", "masks", "pr", "seed"]
+COLUMNS = (*KEY, "epoch", "loss", "minimum", "median", "maximum", "rank", "diverged")
+
+READINGS: dict[str, tuple[float, str]] = {
+    "-t0.2": (0.2, "scaled"),
+    "-t0.2-slow": (0.2, "printed"),
+    "-t0.5": (0.5, "scaled"),
+    "-t0.5-slow": (0.5, "printed"),
+}
+"""Suffix of a panel's name -> the temperature and rate under which the map stands in for it."""
+
+CONTRASTIVE = {
+    ("CL-basic", "iid", "keep 0.5"): "cl-basic",
+    ("CL-basic", "iid", "keep 0.1"): "cl-basic-masked",
+    ("CL-basic", "iid", "Eq. 2"): "cl-basic-dependent",
+    ("CL-basic", "one-hot", "keep 0.5"): "one-hot-cl-bn",
+    ("CL-srelu", "one-hot", "keep 0.5"): "one-hot-cl",
+    ("CL-linear", "iid", "keep 0.5"): "cl-linear",
+    ("Simplified-SimCLR", "iid", "keep 0.1"): "simclr",
+}
+"""(model, latents, masks) of the map -> the panel that they are at the printed noise."""
+
+BESIDE: dict[str, tuple[str, ...]] = {
+    "cl-basic": ("ncl-basic", "ncl-basic-2l"),
+    "cl-basic-masked": ("ncl-basic-masked",),
+    "cl-basic-dependent": ("ncl-basic-dependent",),
+    "one-hot-cl-bn": ("one-hot-ncl-bn",),
+    "one-hot-cl": ("one-hot-ncl",),
+    "cl-linear": ("ncl-linear",),
+    "simclr": ("simsiam",),
+}
+"""Panel of a contrastive net -> those beside it whose losses have no temperature."""
+
+_PRS, _MANY = (0.1, 0.2, 0.3), range(5)
+_ORDER = [(0.2, kind, SIGMAS[3], "keep 0.5") for kind in RATES]
+
+
+Cell = tuple[float, str, float, str]
+
+
+def plan() -> list[tuple[str, str, list[Cell], Sequence[float], Sequence[int]]]:
+    """What is recorded: (model, latents, cells, Pr(sparse), seeds).
+
+    The whole map at Pr = 0.1; what decides at every Pr with the paper's number of runs, for the
+    other contrastive nets of ncl Fig. 1 and Tables 1 and 2 at the rate in proportion; and
+    NCL-basic, which has no temperature, under the masks that its panels lack.
+    """
+    dependent = (0.2, "scaled", SIGMAS[3], "Eq. 2")
+    tenth = (0.2, "scaled", SIGMAS[3], "keep 0.1")
+    without = [
+        (st.TEMPERATURE, "printed", sigma, masks)
+        for sigma in SIGMAS
+        for masks in ("keep 0.1", "Eq. 2")
+    ]
+    return [
+        ("CL-basic", "iid", list(cells()), (0.1,), range(3)),
+        ("CL-basic", "iid", [*_ORDER, dependent], _PRS, _MANY),
+        ("CL-linear", "iid", _ORDER[1:], _PRS, _MANY),
+        ("Simplified-SimCLR", "iid", [tenth], _PRS, _MANY),
+        ("CL-basic", "one-hot", [*_ORDER[1:], (0.5, *_ORDER[1][1:])], (0.1,), _MANY),
+        ("CL-srelu", "one-hot", _ORDER[1:], (0.1,), _MANY),
+        ("NCL-basic", "iid", without, (0.1,), range(3)),
+    ]
+
+
+CHUNK = {"nt-xent": 3, "contrastive": 15, "non-contrastive": 5}
+
+
+def rate(temperature: float, kind: str) -> float:
+    """The learning rate of a cell. Errors: a kind that is not one of RATES."""
+    if kind not in RATES:
+        raise ValueError(f"rate: expected one of {', '.join(RATES)}, got {kind!r}")
+    printed = st.PROTOCOLS["paper"]["lr"]
+    return printed * (temperature / st.TEMPERATURE if kind == "scaled" else 1)
+
+
+def cells(
+    temperatures: Sequence[float] = TEMPERATURES,
+    sigmas: Sequence[float] = SIGMAS,
+    masks: Sequence[str] = tuple(MASKS),
+    rates: Sequence[str] = RATES,
+) -> Iterator[tuple[float, str, float, str]]:
+    """(temperature, rate, sigma, masks); at the program's temperature both rates are one, called
+    "printed". Errors: masks that are not in MASKS."""
+    for name in masks:
+        if name not in MASKS:
+            raise ValueError(f"masks: expected one of {', '.join(MASKS)}, got {name!r}")
+    for temperature in temperatures:
+        for kind in rates:
+            if kind != "printed" and temperature == st.TEMPERATURE and "printed" in rates:
+                continue
+            for sigma in sigmas:
+                for name in masks:
+                    yield temperature, kind, sigma, name
+
+
+def runs(
+    seeds: Sequence[int],
+    prs: Sequence[float] = (0.1,),
+    chosen: Sequence[tuple[float, str, float, str]] | None = None,
+    epochs: int = st.EPOCHS,
+    record: Sequence[int] = EPOCHS,
+    model: str = "CL-basic",
+    latent: str = "iid",
+    device: torch.device | str = "cpu",
+    checkpoint: Path | None = None,
+    progress: bool = True,
+    **changes: int,
+) -> pd.DataFrame:
+    """Train cells of the map (all of them, if none are chosen): one row a run and recorded epoch.
+
+    changes: sizes of `sparse_training.configuration`. checkpoint: a file, with which an interrupted
+    map goes on. Errors: those of `cells` and `configuration`.
+    """
+    chosen = list(cells() if chosen is None else chosen)
+    plan = [(*cell, pr, seed) for cell in chosen for pr in prs for seed in seeds]
+    configs = [
+        st.configuration(
+            seed, model, pr, lr=rate(temperature, kind), temperature=temperature, noise=sigma,
+            latent=latent, **MASKS[name], **changes,
+        )
+        for temperature, kind, sigma, name, pr, seed in plan
+    ]  # fmt: skip
+    table = st.run(
+        configs,
+        epochs,
+        record,
+        device,
+        chunk=CHUNK[configs[0]["loss_kind"]],
+        checkpoint=checkpoint,
+        progress=progress,
+    ).table
+    names = ["temperature", "rate", "sigma", "masks", "pr", "seed"]
+    key = pd.DataFrame(plan, columns=names).assign(model=model, latent=latent)
+    table = table.drop(columns=[n for n in KEY if n in table]).join(key, on="run")
+    return table[list(COLUMNS)]
+
+
+def everything(
+    epochs: int = st.EPOCHS,
+    device: torch.device | str = "cpu",
+    checkpoint: Path | None = None,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """All of `plan`: a run that stands in it twice is trained once. checkpoint: a file, beside
+    which each part keeps its own."""
+    done: set[tuple] = set()
+    parts = []
+    for number, (model, latent, chosen, prs, seeds) in enumerate(plan()):
+        for pr in prs:
+            alike: dict[tuple[int, ...], list] = {}
+            for cell in chosen:
+                key = (model, latent, cell, pr)
+                fresh = tuple(s for s in seeds if (*key, s) not in done)
+                done |= {(*key, s) for s in fresh}
+                alike.setdefault(fresh, []).append(cell)
+            for fresh, same in alike.items():
+                if fresh:
+                    name = f"{checkpoint.stem}-{number}-{pr:g}-{fresh[0]}.pt" if checkpoint else ""
+                    own = checkpoint and checkpoint.with_name(name)
+                    options = {"model": model, "latent": latent, "checkpoint": own}
+                    parts.append(
+                        runs(
+                            fresh, (pr,), same, epochs, device=device, progress=progress, **options
+                        )
+                    )
+    return pd.concat(parts, ignore_index=True)
+
+
+def as_panels(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """The map at the printed noise as panels of runs, named as in READINGS; beside them, under the
+    same names, the runs of the losses without a temperature that stand beside them.
+
+    table: of `runs` here; runs: recorded runs, of which those in BESIDE are taken.
+    """
+    noise = table.sigma.round(4) == round(noise_std(10, "std"), 4)
+    names = [
+        CONTRASTIVE.get(tuple(key))
+        for key in table[["model", "latent", "masks"]].itertuples(index=False)
+    ]
+    table = table.assign(panel=names)[noise].dropna(subset="panel")
+    if len(table):  # one run alone has no spread to be compared with
+        by = ["panel", "temperature", "rate", "pr"]
+        table = table.groupby(by).filter(lambda t: t.seed.nunique() > 1)
+    parts = []
+    for suffix, (temperature, kind) in READINGS.items():
+        own = table[(table.temperature == temperature) & (table.rate == kind)]
+        if len(own):
+            beside = [name for panel in own.panel.unique() for name in BESIDE[panel]]
+            same = runs[runs.panel.isin(beside)]
+            both = pd.concat([own, same])
+            parts.append(both.assign(panel=both.panel + suffix))
+    return pd.concat(parts)[list(runs.columns)] if parts else runs[:0]

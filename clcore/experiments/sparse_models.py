@@ -1,0 +1,192 @@
+"""Encoders and losses of ncl's experiments, for one run: Sec. 4.1, 5.2.2, App. A.2, B.
+
+An encoder is a dict of tensors: W, b, and with BatchNorm gain and shift; a second layer has the
+same names with a 2. Views are `N p` or `two N p`; BatchNorm takes its statistics over N, separately
+a view. Losses act on cosines: an output that is exactly zero (a view with every coordinate masked,
+a sample inside the dead zone of every unit) has no direction, and counts as cosine 0 with
+everything, without gradient.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from clcore.sweep.optim import Params
+from clcore.theory.sparse.sparse_coding import released_symmetric_relu, symmetric_relu
+
+EPS = 1e-5
+LEAST = 1e-24
+"""Squared norm below which an output has no direction; torch's normalize takes the same floor."""
+
+ACTIVATIONS = {"paper": symmetric_relu, "released": released_symmetric_relu}
+
+
+# --------------------------------------------------------------------------------------- encoders
+
+
+def linear_batch_norm(
+    x: Float[Tensor, "*two N p"],
+    W: Float[Tensor, "m p"],
+    gain: Float[Tensor, "m"],
+    shift: Float[Tensor, "m"],
+    counted: Bool[Tensor, "N"] | None = None,
+) -> Float[Tensor, "*two N m"]:
+    """BatchNorm (training mode, biased variance, eps 1e-5) of W x, without a pass over W x.
+
+    Its mean is W mean(x) and its variance w C w^T with C the covariance of x, so that W, scaled a
+    row, does it all. A bias in front of BatchNorm has no effect. A unit of variance 0 gives
+    `shift`. counted: rows the statistics are over; None is all. Outputs of others mean nothing.
+    """
+    if counted is None:
+        centred, count = x - x.mean(-2, keepdim=True), x.shape[-2]
+    else:
+        rows = counted[:, None].to(x.dtype)
+        count = rows.sum()
+        centred = (x - (x * rows).sum(-2, keepdim=True) / count) * rows
+    C = centred.mT @ centred / count
+    variance = ((W @ C) * W).sum(-1)
+    scaled = W * (gain * torch.rsqrt(variance + EPS))[..., None]
+    return centred @ scaled.mT + shift
+
+
+def _layer(
+    net: Params, x: Tensor, suffix: str, activation: str | None, counted: Tensor | None
+) -> Tensor:
+    W, b = net["W" + suffix], net["b" + suffix]
+    if "gain" + suffix in net:
+        u = linear_batch_norm(x, W, net["gain" + suffix], net["shift" + suffix], counted)
+    else:
+        u = x @ W.mT
+        if activation != "paper":  # Eq. 14 takes its bias as a threshold, not as an offset
+            u = u + b
+    return ACTIVATIONS[activation](u, b) if activation else u
+
+
+def encode(
+    net: Params,
+    x: Float[Tensor, "*two N p"],
+    activation: str | None = "paper",
+    counted: Bool[Tensor, "N"] | None = None,
+) -> Float[Tensor, "*two N m"]:
+    """W x + b with BatchNorm if there is a gain and a symmetric ReLU: "paper" is Eq. 14 on W x,
+    "released" the program's on W x + b, None is linear. A second layer does the same again."""
+    h = _layer(net, x, "", activation, counted)
+    return _layer(net, h, "2", activation, counted) if "W2" in net else h
+
+
+def head(h: Float[Tensor, "*b m"], P: Float[Tensor, "k m"], q: Float[Tensor, "k"]) -> Tensor:
+    """A linear predictor or projector: P h + q."""
+    return h @ P.mT + q
+
+
+# ----------------------------------------------------------------------------------------- losses
+
+
+def _unit(square: Tensor) -> Tensor:
+    """1 / norm from a squared norm, 0 (and no gradient) where there is no direction."""
+    return torch.rsqrt(square.clamp(min=LEAST)) * (square > LEAST)
+
+
+def cosine(u: Float[Tensor, "*b m"], v: Float[Tensor, "*b m"]) -> Float[Tensor, "*b"]:
+    """Cosines of rows; 0 where either is zero."""
+    return (u * v).sum(-1) * _unit((u * u).sum(-1)) * _unit((v * v).sum(-1))
+
+
+def directions(u: Float[Tensor, "*b m"]) -> Float[Tensor, "*b m"]:
+    """Rows of norm 1; zero rows stay zero, without gradient."""
+    return u * _unit((u * u).sum(-1, keepdim=True))
+
+
+def _mean(values: Tensor, counted: Tensor | None) -> Tensor:
+    if counted is None:
+        return values.mean()
+    return (values * counted).sum() / counted.sum()
+
+
+def non_contrastive(
+    u: Float[Tensor, "N m"],
+    v: Float[Tensor, "N m"],
+    unit: bool = True,
+    counted: Bool[Tensor, "N"] | None = None,
+) -> Float[Tensor, ""]:
+    """Mean squared distance of the outputs of learner u and teacher v, which gets no gradient.
+
+    unit: of their directions, 2 - 2 cos (ncl Eq. 4, 5); else of the outputs themselves.
+    """
+    v = v.detach()
+    each = 2 - 2 * cosine(u, v) if unit else (u - v).square().sum(-1)
+    return _mean(each, counted)
+
+
+def sim_siam(
+    p: Float[Tensor, "two N m"],
+    z: Float[Tensor, "two N m"],
+    counted: Bool[Tensor, "N"] | None = None,
+) -> Float[Tensor, ""]:
+    """-(cos(p_1, z_2) + cos(p_2, z_1)) / 2, mean over samples, no gradient through z."""
+    return -_mean(cosine(p, z.flip(0).detach()).mean(0), counted)
+
+
+def _check_temperature(temperature: float) -> None:
+    if not temperature >= 0.025:
+        raise ValueError(
+            f"temperature: expected at least 0.025 (exponentials in float32), got {temperature}"
+        )
+
+
+def _with_gradient(value: Tensor, z: Tensor, gradient: Tensor) -> Tensor:
+    """`value`, whose derivative in z is `gradient`: both are known in closed form."""
+    linear = (z * gradient.detach()).sum()
+    return value.detach() + linear - linear.detach()
+
+
+def _exponentials(x: Tensor, y: Tensor, most: float) -> Tensor:
+    """exp(x y^T - most): `most` as one more coordinate, and in place, since at 1024 x 1024 every
+    pass over the matrix shows."""
+    last = torch.ones_like(y[:, :1])
+    return (torch.cat([x, -most * last], -1) @ torch.cat([y, last], -1).mT).exp_()
+
+
+def contrastive(
+    a: Float[Tensor, "N m"], b: Float[Tensor, "N m"], temperature: float = 0.05
+) -> Float[Tensor, ""]:
+    """ncl Eq. 8 on cosines: the anchor is a first view, its negatives the second views of the other
+    N - 1 samples; ncl's tau is 1 / temperature.
+
+    One N x N matrix: the gradient is written out, softmax times views. Errors: temperature < 0.025.
+    """
+    _check_temperature(temperature)
+    a, b = directions(a), directions(b)
+    n = a.shape[0]
+    with torch.no_grad():
+        x, y = a.detach() / temperature, b.detach()
+        E = _exponentials(x, y, 1 / temperature)
+        total = E.sum(-1, keepdim=True)
+        value = (total.squeeze(-1).log() + 1 / temperature - (x * y).sum(-1)).mean()
+        left = (E @ y / total - y) / (n * temperature)
+        right = (E.mT @ (x / total) - x) / n
+    return _with_gradient(value, torch.stack([a, b]), torch.stack([left, right]))
+
+
+def nt_xent(
+    a: Float[Tensor, "N m"], b: Float[Tensor, "N m"], temperature: float = 0.05
+) -> Float[Tensor, ""]:
+    """NT-Xent: 2N anchors, each with its other view against that and 2N - 2 negatives.
+
+    E is symmetric, so that one product of it with (z, z / row sum) is the whole gradient. Errors:
+    temperature < 0.025.
+    """
+    _check_temperature(temperature)
+    z = torch.cat([directions(a), directions(b)])
+    n = a.shape[0]
+    with torch.no_grad():
+        y = z.detach()
+        E = _exponentials(y / temperature, y, 1 / temperature)
+        E.diagonal().zero_()
+        total = E.sum(-1, keepdim=True)
+        other = y.roll(n, 0)
+        positive = (y * other).sum(-1)
+        value = (total.squeeze(-1).log() + (1 - positive) / temperature).mean()
+        both = E @ torch.cat([y, y / total], -1)
+        gradient = both[:, : y.shape[1]] / total + both[:, y.shape[1] :] - 2 * other
+    return _with_gradient(value, z, gradient / (2 * n * temperature))

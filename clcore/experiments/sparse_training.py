@@ -1,0 +1,360 @@
+"""Training encoders on sparse coding data, contrastive and non-contrastive: ncl Sec. 4.2, 5.2.2.
+
+Protocols: "paper" is what ncl prints, "released" what the authors' program does. Where they differ
+and what was chosen where ncl says nothing:
+
+| item              | paper                           | released                           |
+|-------------------|---------------------------------|------------------------------------|
+| samples, rate     | 1000, 0.025                     | 3000, 0.005                        |
+| latents           | "iid" (`sparse_coding.READINGS`) | "fixed"                            |
+| noise             | "std"                           | "released"                         |
+| symmetric ReLU    | Eq. 14 on W x                   | ReLU(u) - ReLU(2b - u), u = Wx + b |
+| biases at start   | 0                               | uniform, +-1/sqrt(fan-in)          |
+| head at start     | N(0, 1/(pd)), bias 0            | uniform, +-1/sqrt(m)               |
+| contrastive loss  | Eq. 8, N - 1 negatives, cosines | NT-Xent, 2N - 2 negatives          |
+| SimSiam           | encoder, linear predictor       | a projector between, BN, ReLU      |
+
+In both, from the program: temperature 0.05 (tau = 20 in Eq. 8); BatchNorm with a trained gain and
+shift and statistics of each view; biases are trained; the second layer of a two-layer encoder has
+BatchNorm and symmetric ReLU of its own, is m x m, and Eq. 11 reads the first; the online network is
+the one that is scored; a minibatch updates one of the two networks, online first in every epoch,
+and a predictor, which both share, every time. A last incomplete batch is dropped by the contrastive
+losses and kept by the others: with 1000 samples in batches of 512 an epoch that dropped it would be
+one batch, and the target would never be trained. Rows or columns are normalised after updates only.
+Left open by both: data are drawn anew for every run, SGD has neither momentum nor weight decay.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from clcore import random as cr
+from clcore.experiments import sparse_models as sm
+from clcore.sweep import Result, train
+from clcore.sweep.configs import Config
+from clcore.sweep.optim import Params, unit_norm
+from clcore.theory.sparse import sparse_coding as sc
+
+EPOCHS, BATCH, TEMPERATURE = 8000, 512, 0.05
+P, D, M = 50, 10, 50
+
+PROTOCOLS: dict[str, dict] = {
+    "paper": {"n": 1000, "lr": 0.025, "latent": "iid", "noise": "std", "start": "normal"},
+    "released": {
+        "n": 3000,
+        "lr": 0.005,
+        "latent": "fixed",
+        "noise": "released",
+        "start": "uniform",
+    },
+}
+"""The settings among the module's table; the rest goes by the protocol's name."""
+
+_BASE = {"loss": "non-contrastive", "bn": True, "relu": True, "layers": 1, "head": False}
+MODELS: dict[str, dict] = {
+    "NCL-linear": _BASE | {"bn": False, "relu": False},
+    "NCL-srelu": _BASE | {"bn": False},
+    "NCL-basic": _BASE,
+    "NCL-basic-2L": _BASE | {"layers": 2},
+    "NCL-srelu-2L": _BASE | {"bn": False, "layers": 2},
+    "NCL-pred": _BASE | {"head": True},
+    "NCL-srelu-pred": _BASE | {"bn": False, "head": True},
+    "CL-linear": _BASE | {"loss": "contrastive", "bn": False, "relu": False},
+    "CL-srelu": _BASE | {"loss": "contrastive", "bn": False},
+    "CL-basic": _BASE | {"loss": "contrastive"},
+    "Simplified-SimCLR": _BASE | {"loss": "nt-xent", "head": True},
+    "Simplified-SimSiam": _BASE | {"loss": "simsiam", "head": True},
+}
+"""Names of ncl Table 1 and 2; "srelu" has no BatchNorm (Fig. 1, 8, 9), "pred" a predictor."""
+
+STATIC = ("n", "p", "d", "m", "batch", "layers", "per_epoch", "keep", "temperature")
+
+
+def _sizes(**sizes: int) -> None:
+    for name, value in sizes.items():
+        if int(value) != value or value < 1:
+            raise ValueError(f"{name}: expected an int >= 1, got {value}")
+
+
+def configuration(
+    seed: int,
+    model: str,
+    pr: float = 0.1,
+    protocol: str = "paper",
+    *,
+    keep: float = 0.5,
+    warm: float | None = None,
+    normalise: str = "none",
+    unit: bool = True,
+    mask: str = "independent",
+    latent: str | None = None,
+    noise: str | float | None = None,
+    warm_kind: str = "rows",
+    m: int = M,
+    p: int = P,
+    d: int = D,
+    n: int | None = None,
+    batch: int = BATCH,
+    lr: float | None = None,
+    temperature: float = TEMPERATURE,
+) -> Config:
+    """One run.
+
+    pr: ncl's Pr(sparse), beta; keep: Bernoulli parameter of the masks (1 - masking probability);
+    warm: std of the noise of a warm start, None is a random start; normalise: "rows" or "columns"
+    after every update; unit: whether the loss sees directions (Eq. 4) or the outputs themselves,
+    non-contrastive models only; latent, noise, mask, warm_kind: readings, noise also a standard
+    deviation; n, lr, latent, noise are the protocol's unless given. Errors: unknown names, sizes
+    that do not fit, a mask that keeps nothing, a batch larger than the data, a temperature below
+    0.025.
+    """
+    if model not in MODELS:
+        raise ValueError(f"model: expected one of {', '.join(MODELS)}, got {model!r}")
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"protocol: expected one of {', '.join(PROTOCOLS)}, got {protocol!r}")
+    kind, chosen = MODELS[model], PROTOCOLS[protocol]
+    latent, n = latent or chosen["latent"], n or chosen["n"]
+    noise = chosen["noise"] if noise is None else noise
+    sigma = sc.noise_std(d, noise) if isinstance(noise, str) else noise
+    if not 0 <= sigma < math.inf:
+        raise ValueError(f"noise: expected a reading or a standard deviation >= 0, got {noise}")
+    for name, value in (("latent", latent), ("mask", mask)):
+        sc.one_of(name, value)
+    sc.one_of("warm", warm_kind)
+    _sizes(n=n, p=p, d=d, m=m, batch=batch)
+    if d > p:
+        raise ValueError(f"d: expected d <= p (orthonormal columns), got d={d}, p={p}")
+    if not 0 < pr <= 1:
+        raise ValueError(f"pr: expected a probability, 0 < pr <= 1, got {pr}")
+    if not 2.0**-sc.PLACES <= keep <= 1:
+        raise ValueError(f"keep: expected 2^-{sc.PLACES} <= keep <= 1, got {keep}")
+    if not 2 <= batch <= n:
+        raise ValueError(f"batch: expected 2 <= batch <= n={n} samples, got {batch}")
+    if warm is not None and not 0 <= warm < math.inf:
+        raise ValueError(f"warm: expected a standard deviation >= 0, got {warm}")
+    if warm is not None and warm_kind == "rows" and m < d:
+        raise ValueError(f"warm_kind: 'rows' needs m >= d, got m={m}, d={d}; use 'replacement'")
+    if warm is not None and warm_kind == "columns" and m != p:
+        raise ValueError(f"warm_kind: 'columns' needs m = p, got m={m}, p={p}")
+    if normalise not in ("none", "rows", "columns"):
+        raise ValueError(f"normalise: expected none, rows or columns, got {normalise!r}")
+    if not temperature >= 0.025:
+        raise ValueError(f"temperature: expected at least 0.025 (float32), got {temperature}")
+    loss = kind["loss"]
+    if not unit and loss != "non-contrastive":
+        raise ValueError(f"unit: only non-contrastive losses have it False, {model} is {loss}")
+    if loss == "contrastive" and protocol == "released":
+        loss = "nt-xent"
+    drops = loss in ("contrastive", "nt-xent")
+    per_epoch = n // batch if drops else -(-n // batch)
+    if loss == "non-contrastive" and per_epoch == 1:
+        raise ValueError(
+            f"batch: one batch an epoch (n={n}, batch={batch}) would never train the target; "
+            "take batch < n"
+        )
+    model_settings = {name: kind[name] for name in ("bn", "relu", "head", "layers")}
+    start = {
+        "warm": -1.0 if warm is None else warm,
+        "start": "random" if warm is None else warm_kind,
+    }
+    names = {"model": model, "protocol": protocol, "loss_kind": loss, "normalise": normalise}
+    readings = {"mask": mask, "latent": latent, "unit": bool(unit)}
+    sizes = {"m": m, "p": p, "d": d, "n": n, "batch": batch, "per_epoch": per_epoch}
+    numbers = {"pr": pr, "keep": keep, "sigma": sigma, "temperature": temperature}
+    rate = chosen["lr"] if lr is None else lr
+    return {"seed": seed, "lr": rate} | names | numbers | readings | start | model_settings | sizes
+
+
+def steps(config: Config, epochs: int = EPOCHS) -> int:
+    """Updates in that many epochs."""
+    return epochs * config["per_epoch"]
+
+
+# ------------------------------------------------------------------------------- data, parameters
+
+
+def _setup(key: Tensor, c: Config) -> dict[str, Tensor]:
+    atoms, code, noise, order = cr.split(key, 4)
+    dictionary = sc.dictionary(atoms, c["p"], c["d"])
+    z = sc.latents(code, c["n"], c["d"], c["pr"], c["latent"])
+    x = sc.samples(noise, dictionary, z, c["sigma"])
+    return {"dictionary": dictionary, "x": x, "order": order}
+
+
+def _networks(c: Config) -> int:
+    return 2 if c["loss_kind"] == "non-contrastive" else 1
+
+
+def _uniform(key: Tensor, shape: tuple[int, ...], fan_in: int) -> Tensor:
+    return cr.uniform(key, shape, -(fan_in**-0.5), fan_in**-0.5)
+
+
+def _bias(key: Tensor, shape: tuple[int, ...], fan_in: int, c: Config) -> Tensor:
+    released = c["protocol"] == "released"
+    return _uniform(key, shape, fan_in) if released else torch.zeros(shape)
+
+
+def _square(key: Tensor, c: Config) -> tuple[Tensor, Tensor]:
+    """Weights and bias of an m x m head."""
+    m = c["m"]
+    weights, bias = cr.split(key)
+    if c["protocol"] == "released":
+        return _uniform(weights, (m, m), m), _bias(bias, (m,), m, c)
+    return sc.random_start(weights, m, m, c["d"]) * (m / c["p"]) ** 0.5, torch.zeros(m)
+
+
+def _init(key: Tensor, c: Config) -> Params:
+    """Encoder tensors have the networks (online and target, or one) on the first axis."""
+    m, p, d, nets = c["m"], c["p"], c["d"], _networks(c)
+    first, second, biases, heads = cr.split(key, 4)
+    keys = cr.split(first, nets)
+    if c["start"] == "random":
+        W = [sc.random_start(keys[i], m, p, d) for i in range(nets)]
+    else:
+        found = c["dictionary"]
+        W = [sc.warm_start(keys[i], found, m, c["warm"], c["start"]) for i in range(nets)]
+    params = {"W": torch.stack(W), "b": _bias(biases, (nets, m), p, c)}
+    if c["layers"] == 2:
+        deeper = cr.split(second, nets)
+        # N(0, 1/(fan-in d)), as the program starts it.
+        params["W2"] = torch.stack([sc.random_start(deeper[i], m, m, d) for i in range(nets)])
+        params["b2"] = _bias(cr.fold_in(biases, 1), (nets, m), m, c)
+    if c["bn"]:
+        for suffix in ("", "2")[: c["layers"]]:
+            params |= {"gain" + suffix: torch.ones(nets, m), "shift" + suffix: torch.zeros(nets, m)}
+    if c["head"]:
+        params["P"], params["q"] = _square(heads, c)
+    if _has_projector(c):
+        params["R"], params["r"] = _square(cr.fold_in(heads, 1), c)
+        params |= {"gainR": torch.ones(m), "shiftR": torch.zeros(m)}
+    return params
+
+
+def _has_projector(c: Config) -> bool:
+    return c["loss_kind"] == "simsiam" and c["protocol"] == "released"
+
+
+def _data(key: Tensor, step: Tensor, c: Config) -> dict[str, Tensor]:
+    """Both views of a minibatch, which rows of it there are, and whose turn it is."""
+    n, size = c["n"], c["batch"]
+    epoch = torch.div(step, c["per_epoch"], rounding_mode="floor")
+    number = step - epoch * c["per_epoch"]
+    place = number * size + torch.arange(size)
+    order = cr.permutation(cr.fold_in(c["order"], epoch), n)
+    x = c["x"][order[place.clamp(max=n - 1)]]
+    D = sc.masks(key, size, c["p"], c["keep"], c["mask"])
+    return {"views": sc.views(x, D), "counted": place < n, "online": number % 2 == 0}
+
+
+# ---------------------------------------------------------------------------------- loss, metrics
+
+
+def _loss(params: Params, batch: dict[str, Tensor], c: Config) -> Tensor:
+    activation = c["protocol"] if c["relu"] else None
+    full = c["n"] % c["batch"] == 0 or c["loss_kind"] in ("contrastive", "nt-xent")
+    counted = None if full else batch["counted"]
+    encoder = {n: t for n, t in params.items() if n not in ("P", "q", "R", "r", "gainR", "shiftR")}
+    views = batch["views"]
+    if c["loss_kind"] == "non-contrastive":
+        online = batch["online"]
+        learner = {n: torch.where(online, t[0], t[1]) for n, t in encoder.items()}
+        teacher = {n: torch.where(online, t[1], t[0]).detach() for n, t in encoder.items()}
+        mine, theirs = views[0], views[1]
+        # Independent views are exchangeable; of others the online network always sees the first.
+        if c["mask"] == "dependent":
+            mine, theirs = torch.where(online, mine, theirs), torch.where(online, theirs, mine)
+        u = sm.encode(learner, mine, activation, counted)
+        v = sm.encode(teacher, theirs, activation, counted)
+        u = sm.head(u, params["P"], params["q"]) if c["head"] else u
+        return sm.non_contrastive(u, v, c["unit"], counted)
+    h = sm.encode({n: t[0] for n, t in encoder.items()}, views, activation, counted)
+    if c["loss_kind"] == "simsiam":
+        return _sim_siam(params, h, activation, counted)
+    if c["head"]:
+        h = sm.head(h, params["P"], params["q"])
+    loss = sm.nt_xent if c["loss_kind"] == "nt-xent" else sm.contrastive
+    return loss(h[0], h[1], c["temperature"])
+
+
+def _sim_siam(params: Params, h: Tensor, activation: str | None, counted: Tensor | None) -> Tensor:
+    if "R" in params:
+        names = {"R": "W", "r": "b", "gainR": "gain", "shiftR": "shift"}
+        h = sm.encode({names[n]: params[n] for n in names}, h, activation, counted)
+    return sm.sim_siam(sm.head(h, params["P"], params["q"]), h, counted)
+
+
+def metrics(params: Params, c: Config) -> dict[str, Tensor]:
+    """Max-cosines of the online network's first layer and of the product of its layers; Frobenius
+    norm of the first and its effective rank, (sum of squared singular values)^2 / sum of fourth
+    powers: 1 when all rows are parallel, at most min(m, p)."""
+    W = params["W"][0]
+    product = params["W2"][0] @ W if "W2" in params else W
+    found = sc.summary(sc.max_cosine(W, c["dictionary"]))
+    found |= {
+        f"product_{n}": v for n, v in sc.summary(sc.max_cosine(product, c["dictionary"])).items()
+    }
+    direction = unit_norm(W)  # so that a tiny W does not underflow
+    gram = (direction @ direction.mT).square().sum()
+    rank = torch.where(gram > 0, 1 / gram.clamp(min=1e-12), 0.0)
+    return found | {"norm": torch.linalg.vector_norm(W), "rank": rank}
+
+
+def _project(params: Params, c: Config) -> Params:
+    return params | {"W": sc.normalised(params["W"], c["normalise"])}
+
+
+PROBLEM = {
+    "init": _init,
+    "data": _data,
+    "loss": _loss,
+    "setup": _setup,
+    "project": _project,
+    "static": STATIC,
+}
+"""The functions of one run, as `sweep.train` takes them."""
+
+GRID = (0, 1, 2, 5, 10, 20, 50, 100, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 4000, 5000, 6000)
+GRID = (*GRID, 7000, 8000)
+"""Epochs at which metrics are recorded."""
+
+
+def run(
+    configs: Sequence[Config],
+    epochs: int = EPOCHS,
+    record: Sequence[int] = GRID,
+    device: str | torch.device = "cpu",
+    chunk: int | None = None,
+    compile: bool = False,
+    checkpoint: Path | str | None = None,
+    stop_after: float | None = None,
+    progress: bool = True,
+) -> Result:
+    """Train one run a configuration; runs of one model and shape are one tensor.
+
+    record: epochs to record besides the first (untrained encoders) and the last. The table gets a
+    column `epoch`. Errors: configurations with different numbers of batches an epoch.
+    """
+    sizes = sorted({c["per_epoch"] for c in configs})
+    if len(sizes) > 1:
+        raise ValueError(
+            f"configs: batches an epoch differ ({', '.join(map(str, sizes))}); train contrastive "
+            "and non-contrastive runs, and runs of different n, in calls of their own"
+        )
+    found = train(
+        configs,
+        **PROBLEM,
+        steps=epochs * sizes[0] if sizes else epochs,
+        metrics=metrics,
+        record=[e * sizes[0] for e in record if 0 <= e <= epochs] if sizes else None,
+        device=device,
+        chunk=chunk,
+        compile=compile,
+        checkpoint=checkpoint,
+        stop_after=stop_after,
+        progress=progress,
+    )
+    found.table["epoch"] = found.table.step / found.table.per_epoch
+    return found

@@ -1,0 +1,126 @@
+"""The panels of nl Figs. 4, 9, 10, 11 and Table 1: which runs of `token_sequences` each one needs.
+
+A panel is a grid of P (tokens in a field's set) by beta (filters a token) of one net and loss. The
+figures share most of them: Fig. 4 is in Figs. 9 and 10, Fig. 11 at zeta = 10 is in Table 1.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from clcore.experiments import token_sequences as ts
+from clcore.sweep import Result
+from clcore.sweep.optim import unit_rows
+
+SIZES, FACTORS = (1, 3, 5, 10), (1, 2, 5, 10)
+FIGURE_SEEDS, TABLE_SEEDS = 3, 10
+VARIANTS = ("neither", "variance", "mean", "vanilla")
+NON_HOMOGENEOUS = "sigmoid"
+
+ACTIVATIONS = ("relu", "linear", "leaky_relu", "quadratic", NON_HOMOGENEOUS)
+PANELS: dict[str, dict[str, Any]] = (
+    {f"{k}-{a}": {"activation": a, "kind": k} for k in ts.LOSSES for a in ACTIVATIONS}
+    | {f"plain-{z}": {"zeta": float(z)} for z in (2, 5, 10)}
+    | {f"mean-{z}": {"zeta": float(z), "norm": "mean"} for z in (2, 5)}
+    | {f"{n}-10": {"zeta": 10.0, "norm": n} for n in VARIANTS}
+    | {"unconfined": {"confined": False}}
+    | {"decay": {"weight_decay": 0.05}, "rate": {"lr": ts.RATES["paper"]}}
+)
+"""What each panel changes: ReLU, InfoNCE, no BatchNorm, tokens of norm 1 are the rule."""
+
+OURS = ("unconfined", "decay", "rate")
+"""Panels that the paper lacks: generators that use every token; ten times the weight decay; the
+paper's learning rate, whatever the loss."""
+
+COLUMNS = (
+    *("panel", "seed", "activation", "kind", "norm", "zeta", "P", "filters", "step"),
+    *("chi_plus", "chi_minus", "released_plus", "released_minus", "diverged"),
+)
+
+
+def panels(protocol: str) -> list[str]:
+    """The panels of a protocol: "decay" changes the paper's text, "rate" the program's settings."""
+    return [p for p in PANELS if p != {"paper": "rate", "released": "decay"}[protocol]]
+
+
+def seeds(panel: str) -> int:
+    """Repeats: the 3 of the paper's figures; 10 for Table 1, whose number the paper leaves open."""
+    return TABLE_SEEDS if panel in {f"{n}-10" for n in VARIANTS} else FIGURE_SEEDS
+
+
+def runs(
+    panel: str,
+    protocol: str,
+    repeats: Sequence[int],
+    steps: int = ts.STEPS,
+    sizes: Sequence[int] = SIZES,
+    factors: Sequence[int] = FACTORS,
+    checkpoint: Path | None = None,
+    **options: Any,
+) -> pd.DataFrame:
+    """Train a panel: one row a run and step, the first (random filters) and the last.
+
+    repeats: seeds; options: of `token_sequences.run`. Errors: an unknown panel.
+    """
+    if panel not in PANELS:
+        raise ValueError(f"panel: expected one of {', '.join(PANELS)}, got {panel!r}")
+    configs = [
+        ts.configuration(seed, P, beta, protocol=protocol, **PANELS[panel])
+        for P in sizes
+        for beta in factors
+        for seed in repeats
+    ]
+    found = ts.run(configs, steps, checkpoint=checkpoint, **options)
+    return found.table.assign(panel=panel)[list(COLUMNS)]
+
+
+# ------------------------------------------------------------------------------------- Figure 5
+
+
+def filters(
+    protocol: str,
+    repeats: Sequence[int],
+    tokens: int = 20,
+    steps: int = ts.STEPS,
+    activations: Sequence[str] = ("relu", "linear"),
+    checkpoint: Path | None = None,
+    **options: Any,
+) -> Result:
+    """Nets of nl Fig. 5, P = 3 and beta = 5, with their filters (`params`, `setup` of a run).
+
+    tokens: 20 as in the text, 8 as in the figure's caption.
+    """
+    configs = [
+        ts.configuration(seed, 3, 5, a, protocol=protocol, tokens=tokens)
+        for a in activations
+        for seed in repeats
+    ]
+    return ts.run(configs, steps, checkpoint=checkpoint, **options)
+
+
+def found(result: Result) -> pd.DataFrame:
+    """Which tokens have a filter: one row a net and step, the first and the last."""
+    table = result.table
+    return table[["seed", "activation", "tokens", "step", *ts.FOUND]]
+
+
+def montage(result: Result, seeds: int, gap: int = 3) -> Float[Tensor, "rows columns"]:
+    """Filters of the first nets as one picture: a line of fields for each seed and activation.
+
+    Filters have norm 1 and the tokens of R_k come first; NaN lies between the fields.
+    """
+    first = result.table.query("step == 0 and seed - seed.min() < @seeds")
+    lines = []
+    for run in first.sort_values(["seed", "run"]).run:
+        R = result.setup(run)["in_set"]
+        order = R.to(torch.int8).argsort(dim=1, descending=True, stable=True)
+        W = unit_rows(result.params(run)["W"])
+        tiles = W.gather(2, order[:, None].expand_as(W))
+        padded = torch.nn.functional.pad(tiles, (0, gap, 0, gap), value=torch.nan)
+        lines.append(torch.cat(list(padded), dim=1))
+    return torch.cat(lines).cpu()

@@ -1,0 +1,214 @@
+"""The registry of real data sets: where they come from, whether they are here and whole.
+
+Files live in $CLCORE_DATA (data/cache by default), one folder a data set; a file put there by hand
+is found like a downloaded one. Nothing is unpickled, and nothing is used unverified.
+"""
+
+import functools
+import gzip
+import hashlib
+import os
+import zlib
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from clcore import _paths
+from clcore._files import explain_full
+
+
+class DataError(ValueError):
+    """A data set that is unknown, absent or not as published."""
+
+
+@cache
+def registry() -> dict[str, dict]:
+    """data/datasets.yaml, whose head says what an entry has."""
+    return yaml.safe_load((_paths.root() / "data" / "datasets.yaml").read_text())
+
+
+def folder(name: str) -> Path:
+    """Where the files of a data set are, or belong. Raises DataError for an unknown name."""
+    if name not in registry():
+        raise DataError(f"expected a data set of {', '.join(registry())}; got {name!r}")
+    return _base() / name
+
+
+def _base() -> Path:
+    return Path(os.environ.get("CLCORE_DATA") or _paths.root() / "data" / "cache").resolve()
+
+
+def _problem(name: str, entry: dict) -> str:
+    """ "" when a file is as published, else what is the matter with it and what to do."""
+    path, whole = folder(name) / entry["name"], registry()[name]
+    where = f"{name}: {path}"
+    expected = f"md5 {entry['md5']}, {entry['size']} bytes"
+    fetch = f"`python -m clcore data fetch {name}`"
+    alone = f"{whole['title']} ({whole['source']}): no mirror has it"
+    if path.is_dir():
+        return f"{where} is a folder, expected is a file ({expected}); move the folder away"
+    raw = path.with_suffix("")
+    if not path.exists() and "content_md5" in entry and raw.is_file():
+        return f"{where} is not there, but {raw.name} is: `gzip {raw}` packs it again"
+    if not path.exists() and not whole["mirrors"]:
+        return f"{where} ({expected}) is not there. It is {alone}; put it there by hand"
+    if not path.exists():
+        return f"{where} ({expected}) is not there; {fetch}, or put it there by hand"
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    if digest.hexdigest() == entry["md5"]:
+        return ""
+    # A file that was packed again holds the same bytes under another checksum.
+    if "content_md5" in entry and _content_md5(path) == entry["content_md5"]:
+        return ""
+    found = f"{where} is damaged or another version: its md5 is {digest.hexdigest()} "
+    found += f"({path.stat().st_size} bytes), expected is {expected}"
+    if not whole["mirrors"]:
+        return f"{found}. The file is {alone}; put one with that md5 in its place"
+    return f"{found}; delete it and run {fetch}"
+
+
+def _content_md5(path: Path) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    try:
+        with gzip.open(path) as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except (OSError, EOFError, zlib.error):
+        return ""
+    return digest.hexdigest()
+
+
+def verify(name: str) -> list[str]:
+    """What is the matter with the files of a data set: one line a file, empty when all is well."""
+    folder(name)
+    return [p for entry in registry()[name]["files"] if (p := _problem(name, entry))]
+
+
+def present() -> list[str]:
+    """Names of the data sets of which at least one file is here."""
+    return [
+        name
+        for name, entry in registry().items()
+        if any((folder(name) / file["name"]).is_file() for file in entry["files"])
+    ]
+
+
+def overview() -> str:
+    """A table of all data sets."""
+    from tabulate import tabulate
+
+    rows = []
+    for name, entry in registry().items():
+        size = sum(file["size"] for file in entry["files"])
+        if not entry["files"]:
+            state = "embedded"
+        elif name not in present():
+            state = "not here"
+        else:
+            state = "damaged" if verify(name) else "here"
+        rows.append([name, entry["title"], f"{size / 1e6:.1f} MB", state, entry["licence"]])
+    table = tabulate(rows, ["name", "what", "download", "state", "licence"])
+    return f"{table}\n\nFiles belong in {_base()}/<name>/ ($CLCORE_DATA changes that)."
+
+
+def where(name: str) -> str:
+    """Which files a data set has, where they are or belong, and their checksums."""
+    files = registry()[name]["files"] if folder(name) else []
+    if not files:
+        return f"{name} {registry()[name]['source']}: it has no files of its own"
+    lines = []
+    for file in files:
+        path = folder(name) / file["name"]
+        state = "here" if path.is_file() else "not here"
+        lines.append(f"{path} ({state}; {file['size']} bytes, md5 {file['md5']})")
+    return "\n".join(lines)
+
+
+def fetch(name: str) -> Path:
+    """Download what is missing or damaged from the first mirror that answers; return the folder.
+
+    A download that broke off is carried on. Raises DataError naming file, checksum, place and
+    every mirror's answer when none has it.
+    """
+    import pooch
+
+    where, entry = folder(name), registry()[name]
+    todo = [file for file in entry["files"] if _problem(name, file)]
+    if todo:
+        size = sum(file["size"] for file in todo) / 1e6
+        print(
+            f"{name}: {len(todo)} file(s), {size:.1f} MB, into {where} "
+            f"(licence: {entry['licence']})"
+        )
+    for file in todo:
+        if (where / file["name"]).is_dir():
+            raise DataError(_problem(name, file))
+        answers = []
+        for mirror in entry["mirrors"]:
+            try:
+                pooch.retrieve(
+                    mirror + file["name"],
+                    known_hash=f"md5:{file['md5']}",
+                    fname=file["name"],
+                    path=where,
+                    downloader=functools.partial(_download, where / f"{file['name']}.part", file),
+                )
+                break
+            except (OSError, ValueError) as error:
+                if isinstance(error, OSError) and error is not explain_full(error, where):
+                    raise explain_full(error, where) from error
+                answers.append(f"  {mirror}: {error}")
+        else:
+            asked = "\n".join(answers) or "  it has none: it is no published file"
+            raise DataError(
+                f"{name}: no mirror gave {file['name']} "
+                f"(md5 {file['md5']}, {file['size']} bytes):\n{asked}"
+                f"\nGet it by other means and put it into {where}; it is verified where it lies."
+            )
+    return where
+
+
+def _download(part: Path, file: dict, url: str, output: str, _: object) -> None:
+    """Download `url` for pooch, which verifies it; what arrives is kept in `part` till it is whole.
+
+    A server that answers with the rest only is asked for the rest only.
+    """
+    import requests
+    from tqdm import tqdm
+
+    have = part.stat().st_size if part.exists() else 0
+    if have >= file["size"]:  # whole and refused, or of another file: begin again
+        part.unlink()
+        have = 0
+    # The bytes as they are: packed once more on the way, they would have another length.
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+    with requests.get(url, headers=headers, stream=True, timeout=30) as answer:
+        if answer.status_code == 416:  # not the file that was begun
+            part.unlink()
+        answer.raise_for_status()
+        resumed = answer.status_code == 206
+        first = have if resumed else 0
+        coming = first + int(answer.headers.get("Content-Length", file["size"] - first))
+        if coming != file["size"]:
+            raise OSError(f"its file has {coming} bytes, published are {file['size']}")
+        bar = tqdm(
+            total=file["size"],
+            initial=first,
+            desc=file["name"],
+            unit="B",
+            unit_scale=True,
+        )
+        with bar, part.open("ab" if resumed else "wb") as out:
+            for block in answer.iter_content(1 << 16):
+                out.write(block)
+                bar.update(len(block))
+    if part.stat().st_size < file["size"]:
+        raise OSError(
+            f"the connection ended after {part.stat().st_size} of {file['size']} bytes; run the "
+            "same command again to carry on"
+        )
+    os.replace(part, output)

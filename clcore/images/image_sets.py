@@ -1,0 +1,289 @@
+"""Data sets of images as memory-mapped uint8 arrays, and batches of them on the device.
+
+A split is decoded once, into _build/decoded/, under a name that contains the checksums of its
+files; the folder appears there whole or not at all. Afterwards the published files are not read
+again.
+"""
+
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int, UInt8
+from torch import Tensor
+
+from clcore import _paths, random
+from clcore._files import explain_full, sha256
+from clcore.images import datasets, decode
+from clcore.images.datasets import DataError
+from clcore.sweep.configs import out_of_memory
+
+log = logging.getLogger(__name__)
+
+VERSION = b"1"  # of what lies in _build/decoded: to be raised when a decoder changes
+RESIDENT = 4 * 2**30
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """One split. pixels: `n c h w` uint8; labels: int64, -1 where there is none; label: what to
+    call results on it; official: whether these are the published images."""
+
+    name: str
+    split: str
+    label: str
+    pixels: np.ndarray
+    labels: np.ndarray
+    classes: tuple[str, ...]
+    official: bool = True
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def load(name: str, split: str = "train") -> ImageSet:
+    """A split of a data set of the registry, or several, such as "train+unlabeled", one after the
+    other in memory.
+
+    Raises DataError for an unknown name or split, and for files that are absent, damaged or not
+    what they should contain, with their checksums and where to put them. An unofficial copy is
+    never used in place of the original: ask for it by its own name.
+    """
+    if "+" in split:
+        return _joined([load(name, part) for part in split.split("+")], split)
+    where = datasets.folder(name)
+    entry = datasets.registry()[name]
+    splits = entry.get("splits", {"train": 0, "test": 0})
+    if split not in splits:
+        raise DataError(f"{name}: expected a split of {', '.join(splits)}; got {split!r}")
+    if entry["kind"] == "embedded":
+        return _embedded(name, split)
+    checksums = [file["md5"].encode() for file in entry["files"]]
+    place = _place(name, split, checksums)
+    if not place.exists():
+        _require(name)
+        blocks = decode.blocks(where, split, entry)
+        _store(place, blocks, splits[split], entry["shape"], f"{name} ({split})")
+    label = entry.get("label", entry["title"].split(" (")[0])
+    official = "copy_of" not in entry
+    return _opened(place, name, split, label, entry["classes"], official)
+
+
+def folder(path: Path | str, split: str = "train", gray: bool = False) -> ImageSet:
+    """A folder of images of one size, `<split>/<class>/<name>.jpg` or `.png`.
+
+    The classes of every split are those of `train`, so that a label means the same in all; where
+    there is no `train`, the split's own. Nothing vouches for the content: results carry the
+    folder's name as their label. Raises DataError when there are no images, or one is empty,
+    unreadable, of another size, or of a class that `train` does not have.
+    """
+    path = Path(path).resolve()
+    names = decode.listing(path, split)
+    own = decode.class_names(names)
+    classes = (
+        decode.class_names(decode.listing(path, "train")) if (path / "train").is_dir() else own
+    )
+    if strange := sorted(set(own) - set(classes)):
+        raise DataError(
+            f"{path / split}: expected the classes of train ({', '.join(classes)}), got also "
+            f"{', '.join(strange)}; rename them, or put images of them into train, too"
+        )
+    content = (p for n in names for p in (n.encode(), sha256((path / n).read_bytes()).encode()))
+    # The classes count too: they decide the labels.
+    place = _place(path.name, split, [str(gray).encode(), repr(classes).encode(), *content])
+    if not place.exists():
+        first = decode.image((path / names[0]).read_bytes(), str(path / names[0]))
+        shape = (1, *first.shape[1:]) if gray else first.shape
+        blocks = decode.folder_blocks(path, names, classes, shape)
+        _store(place, blocks, len(names), shape, str(path))
+    label = f"image folder {path.name} (unofficial)"
+    return _opened(place, path.name, split, label, classes, False)
+
+
+def _joined(parts: list[ImageSet], split: str) -> ImageSet:
+    pixels = np.concatenate([part.pixels for part in parts])
+    labels = np.concatenate([part.labels for part in parts])
+    return replace(parts[0], split=split, pixels=pixels, labels=labels)
+
+
+def here(name: str) -> bool:
+    """Whether a data set can be loaded without a download: all its files lie in their folder."""
+    folder = datasets.folder(name)
+    return all((folder / file["name"]).is_file() for file in datasets.registry()[name]["files"])
+
+
+def _require(name: str) -> None:
+    problems = datasets.verify(name)
+    if not problems:
+        return
+    copies = [
+        other
+        for other, entry in datasets.registry().items()
+        if entry.get("copy_of") == name and here(other)
+    ]
+    if copies:
+        problems.append(
+            f"an unofficial copy is here: {', '.join(copies)}; ask for it by this name if it will "
+            "do, and results will be labelled so"
+        )
+    raise DataError("\n".join(problems))
+
+
+# ------------------------------------------------------------------------------- decoded on disk
+
+
+def _place(name: str, split: str, parts: Iterable[bytes]) -> Path:
+    key = sha256(VERSION, split.encode(), *parts)[:16]
+    return _paths.build_dir() / "decoded" / f"{name}-{split}-{key}"
+
+
+def _store(
+    place: Path, blocks: Iterator[decode.Block], count: int, shape: Iterable[int], what: str
+) -> None:
+    """Write pixels.npy and labels.npy into a folder that then takes its name in one step."""
+    shape = tuple(shape)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
+    try:
+        pixels = np.lib.format.open_memmap(
+            temporary / "pixels.npy", "w+", np.uint8, (count, *shape)
+        )
+        labels = np.full(count, decode.UNLABELLED, np.int64)
+        seen = 0
+        for at, some, of_them in blocks:
+            seen += len(some)
+            if seen > count:
+                break
+            if some.shape[1:] != shape:
+                raise DataError(
+                    f"{what}: expected images of {' x '.join(map(str, shape))} bytes, got "
+                    f"{' x '.join(map(str, some.shape[1:]))}; the files are of another version"
+                )
+            if len(some):
+                pixels[at] = some
+            labels[at] = of_them
+        if seen != count:
+            more = "at least " if seen > count else ""
+            raise DataError(
+                f"{what}: expected {count} images, got {more}{seen}; the files are of another "
+                "version or damaged"
+            )
+        pixels.flush()
+        np.save(temporary / "labels.npy", labels)
+        try:
+            os.replace(temporary, place)
+        except OSError:
+            if not place.exists():  # else another process was first: its folder is as good
+                raise
+    except OSError as error:
+        raise explain_full(error, place) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _opened(
+    place: Path, name: str, split: str, label: str, classes: Iterable[str], official: bool
+) -> ImageSet:
+    try:
+        pixels = np.load(place / "pixels.npy", mmap_mode="r", allow_pickle=False)
+        labels = np.load(place / "labels.npy", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{place} is damaged ({error}); delete it, and it will be made again"
+        ) from error
+    return ImageSet(name, split, label, pixels, labels, tuple(classes), official)
+
+
+def _embedded(name: str, split: str) -> ImageSet:
+    """Every fifth image is for testing."""
+    if name == "digits":
+        from clcore.images import digits as images
+
+        found, labels = images.digits()
+        pixels = (found * 255).round().to(torch.uint8)[:, None].numpy()
+        labels, classes = labels.numpy(), tuple("0123456789")
+    else:
+        from sklearn.datasets import load_sample_images
+
+        tiles = [
+            photo[: 13 * 32].reshape(13, 32, 20, 32, 3).transpose(0, 2, 4, 1, 3)
+            for photo in load_sample_images().images
+        ]
+        pixels = np.concatenate([t.reshape(-1, 3, 32, 32) for t in tiles])
+        labels, classes = np.repeat([0, 1], 260), ("temple", "flower")
+    test = np.arange(len(labels)) % 5 == 4
+    kept = test if split == "test" else ~test
+    label = datasets.registry()[name]["title"].split(" (")[0]
+    return ImageSet(name, split, label, pixels[kept], labels[kept].astype(np.int64), classes)
+
+
+# ---------------------------------------------------------------------------------------- batches
+
+
+def on_device(
+    images: ImageSet, device: torch.device | str = "cpu"
+) -> tuple[UInt8[Tensor, "n c h w"], Int[Tensor, "n"]]:
+    """All pixels and labels of a split, on the device."""
+    pixels = torch.from_numpy(np.array(images.pixels))  # a copy: the map is read-only
+    return pixels.to(device), torch.from_numpy(images.labels).to(device)
+
+
+def batches(
+    images: ImageSet,
+    size: int,
+    key: Int[Tensor, ""],
+    device: torch.device | str = "cpu",
+    start: int = 0,
+    resident: int = RESIDENT,
+) -> Iterator[tuple[UInt8[Tensor, "b c h w"], Int[Tensor, "b"]]]:
+    """Batches without end, from batch number `start` on: a new order every pass, its incomplete
+    last batch left out.
+
+    Batch number t depends on the key and t only, so that training resumes where it stopped. A
+    split of at most `resident` bytes stays on the device and is cut there; a larger one, or one
+    that the device has no memory for, is cut on the host. Errors: a batch larger than the split.
+    """
+    if not 1 <= size <= len(images):
+        raise ValueError(
+            f"size: expected a batch of 1 to {len(images)} images ({images.label}, "
+            f"{images.split}), got {size}"
+        )
+    return _cut(images, size, key.to(device), torch.device(device), start, resident)
+
+
+def _resident(images: ImageSet, device: torch.device) -> Tensor | None:
+    """All pixels on the device; None, with a warning, where its memory does not hold them."""
+    try:
+        return on_device(images, device)[0]
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+    size = images.pixels.nbytes / 2**30
+    log.warning("%s: %.1f GiB are too much for %s; cut on the host", images.label, size, device)
+    return None
+
+
+def _cut(
+    images: ImageSet, size: int, key: Tensor, device: torch.device, start: int, resident: int
+) -> Iterator[Any]:
+    pixels = _resident(images, device) if images.pixels.nbytes <= resident else None
+    labels = torch.from_numpy(images.labels).to(device)
+    each = len(images) // size
+    for t in range(start, 2**62):
+        if t == start or t % each == 0:
+            order = random.permutation(random.fold_in(key, t // each), len(images))
+        at = order[t % each * size :][:size]
+        if pixels is not None:
+            yield pixels[at], labels[at]
+            continue
+        rows = torch.from_numpy(images.pixels[at.cpu().numpy()])
+        if device.type == "cuda":
+            rows = rows.pin_memory()
+        yield rows.to(device, non_blocking=True), labels[at]

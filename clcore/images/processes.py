@@ -1,0 +1,102 @@
+"""One training run over several processes, each with its share of every batch (torchrun).
+
+Where there is one process, all functions are the identity."""
+
+import os
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from clcore.sweep.configs import usable_device
+
+
+def join() -> tuple[int, int]:
+    """(rank, number of processes); joins the group that torchrun's variables describe, once."""
+    if not dist.is_initialized():
+        if not dist.is_torchelastic_launched():
+            return 0, 1
+        # One that is left to torch serves the GPU alone where there is one.
+        gpu = torch.cuda.is_available()
+        dist.init_process_group("cpu:gloo,cuda:nccl" if gpu else "gloo")
+    return dist.get_rank(), dist.get_world_size()
+
+
+def own(device: torch.device | str) -> torch.device:
+    """The device of this process: of all GPUs the one that is its turn, else what was given."""
+    device = usable_device(device)
+    if join()[1] > 1 and device.type == "cuda":
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    return device
+
+
+class _Sum(torch.autograd.Function):
+    """The sum over processes, whose gradient is summed over processes, too."""
+
+    @staticmethod
+    def forward(_: Any, x: Tensor) -> Tensor:
+        total = x.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(_: Any, grad: Tensor) -> Tensor:
+        return _Sum.forward(_, grad)
+
+
+def gathered(x: Tensor) -> Tensor:
+    """The rows of all processes in order of rank, with gradient: a sum of rows among zeros."""
+    rank, world = join()
+    if world == 1:
+        return x
+    own = torch.zeros_like(x)
+    return _Sum.apply(torch.cat([x if r == rank else own for r in range(world)]))
+
+
+def agreed(flag: bool, device: torch.device) -> bool:
+    """Whether the flag is up in any process."""
+    if join()[1] == 1:
+        return flag
+    up = torch.tensor(float(flag), device=device)
+    dist.all_reduce(up, dist.ReduceOp.MAX)
+    return bool(up)
+
+
+class SharedBatchNorm(_BatchNorm):
+    """BatchNorm with the statistics of all processes' rows, of which each has equally many; for
+    the CPU, where torch.nn.SyncBatchNorm does not run."""
+
+    def _check_input_dim(self, x: Tensor) -> None:
+        pass
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return super().forward(x)
+        over = [0, *range(2, x.ndim)]
+        shape = [1, -1] + [1] * (x.ndim - 2)
+        count = x.numel() // x.shape[1] * dist.get_world_size()
+        dtype, x = x.dtype, x.to(self.weight.dtype)  # under autocast, sums in full precision
+        mean = _Sum.apply(x.sum(over)) / count
+        centred = x - mean.reshape(shape)
+        var = _Sum.apply((centred**2).sum(over)) / count
+        with torch.no_grad():
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_var.lerp_(var * (count / (count - 1)), self.momentum)
+            self.num_batches_tracked += 1
+        out = centred * (var.reshape(shape) + self.eps).rsqrt()
+        return (out * self.weight.reshape(shape) + self.bias.reshape(shape)).to(dtype)
+
+
+def shared(net: nn.Module, device: torch.device) -> nn.Module:
+    """The net with BatchNorm over all processes."""
+    if join()[1] == 1:
+        return net
+    if device.type == "cuda":
+        return nn.SyncBatchNorm.convert_sync_batchnorm(net)
+    for module in net.modules():
+        if isinstance(module, _BatchNorm):
+            module.__class__ = SharedBatchNorm  # same parameters and buffers, another forward
+    return net

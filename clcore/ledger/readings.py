@@ -1,0 +1,29 @@
+"""A part of a claim as printed, and beside it what readings against the print give."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from clcore.ledger import Check, judge
+
+
+def beside_print(printed: Check, others: Mapping[str, Check]) -> Iterator[Check]:
+    """The printed part, and, if it fails, the first other reading that passes as its correction.
+    What all others give is said in the note.
+
+    others: name of a reading -> the same part measured under it. An exact part has no readings.
+    """
+    if printed.evidence == "exact":
+        yield printed
+        return
+    passes, correction = judge(printed), None
+    said = [printed.note.rstrip(". ") + "."] if printed.note else []
+    for name, other in others.items():
+        if not passes and correction is None and judge(other):
+            correction = replace(other, form="corrected", correction=name)
+            continue
+        verdict = {-1: ", which fails", 0: "", 1: ", which passes"}[judge(other) - passes]
+        size = " in part" if other.evidence == "partial" else ""
+        said.append(f"{name[0].upper()}{name[1:]}{size}: {other.measured:.2g}{verdict}.")
+    yield replace(printed, note=" ".join(said))
+    if correction is not None:
+        yield correction

@@ -1,0 +1,216 @@
+"""The (phi, psi) loss family, pairwise importance, contrastive covariance, energy (acl Sec. 3).
+
+First views are z (z[i] in the papers), second views are z2 (z[i']), both [*b n d]: leading
+dimensions are batches, and all runs under `torch.func.vmap`. Negatives are first views only.
+
+Normalisation, once and for all: sums as acl prints them, over the n samples (losses) and over the
+ordered pairs i != j (covariance), with no 1/n, no 1/(2 n^2), and no 1/2 in the energy. What others
+write is this times a constant: the covariance of nl carries 1/(2 n^2), and its energy another 1/2
+(`nl_energy`). The diagonal of alpha is never read.
+
+Distances are squared and halved. They come from the Gram matrix of the centred batch, so their
+absolute error is a few machine epsilons times the squared spread of the batch.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from clcore.losses import Pair, Scalar, infonce_pair
+
+
+def off_diagonal(x: Float[Tensor, "*b n n"], fill: float) -> Float[Tensor, "*b n n"]:
+    """x with its diagonal replaced by `fill`."""
+    eye: Bool[Tensor, "n n"] = torch.eye(x.shape[-1], dtype=torch.bool, device=x.device)
+    return x.masked_fill(eye, fill)
+
+
+def _require_batch(z: Tensor) -> None:
+    if z.ndim < 2 or z.shape[-2] < 2:
+        raise ValueError(
+            f"expected outputs of shape [*b, n, d] with n >= 2 samples, got {list(z.shape)}; a "
+            "contrastive loss needs a negative for every sample"
+        )
+
+
+def _require_views(z: Tensor, z2: Tensor) -> None:
+    _require_batch(z)
+    if z.shape != z2.shape:
+        raise ValueError(
+            f"expected two views of one shape, got {list(z.shape)} and {list(z2.shape)}; row i of "
+            "z2 is the other view of row i of z"
+        )
+
+
+def _require_distances(inter: Tensor, intra: Tensor) -> None:
+    if inter.ndim < 2 or inter.shape[-1] < 2 or inter.shape[:-1] != intra.shape:
+        raise ValueError(
+            f"expected distances of shapes [*b, n, n] and [*b, n] with n >= 2, got "
+            f"{list(inter.shape)} and {list(intra.shape)}; see inter_distances and intra_distances"
+        )
+
+
+# -------------------------------------------------------------------------------------- distances
+
+
+def inter_distances(z: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n n"]:
+    """d_ij = |z[i] - z[j]|^2 / 2 (acl Sec. 3); the diagonal is 0. Errors: n < 2."""
+    _require_batch(z)
+    # Distances ignore a shift of the batch; without it, far from 0 the Gram form loses all digits.
+    z = z - z.mean(-2, keepdim=True).detach()
+    half = (z * z).sum(-1) / 2
+    gram = z @ z.transpose(-1, -2)
+    return off_diagonal((half[..., :, None] + half[..., None, :] - gram).clamp(min=0), 0.0)
+
+
+def intra_distances(
+    z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]
+) -> Float[Tensor, "*b n"]:
+    """d_i = |z[i] - z[i']|^2 / 2 (acl Sec. 3). Errors: n < 2, shapes that differ."""
+    _require_views(z, z2)
+    return ((z - z2) ** 2).sum(-1) / 2
+
+
+# --------------------------------------------------------------------------- losses and importance
+
+
+def _log_psi(gaps: Tensor, pair: Pair) -> Tensor:
+    return off_diagonal(gaps / pair.log.tau + pair.log.shift, -torch.inf)
+
+
+def loss_of_distances(
+    inter: Float[Tensor, "*b n n"], intra: Float[Tensor, "*b n"], pair: Pair
+) -> Float[Tensor, "*b"]:
+    """sum_i phi(sum_{j != i} psi(d_i - d_ij)) of free distances (acl Eq. 1). Errors: shapes."""
+    _require_distances(inter, intra)
+    gaps = intra[..., :, None] - inter
+    if pair.log is not None:
+        return pair.log.phi(torch.logsumexp(_log_psi(gaps, pair), -1)).sum(-1)
+    return pair.phi(off_diagonal(pair.psi(gaps), 0.0).sum(-1)).sum(-1)
+
+
+def family_loss(
+    z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"], pair: Pair
+) -> Float[Tensor, "*b"]:
+    """L_{phi,psi} of acl Eq. 1, the sum over the n samples. Errors: n < 2, shapes that differ."""
+    return loss_of_distances(inter_distances(z), intra_distances(z, z2), pair)
+
+
+def infonce(
+    z: Float[Tensor, "*b n d"],
+    z2: Float[Tensor, "*b n d"],
+    tau: Scalar = 0.5,
+    eps: Scalar = 1.0,
+) -> Float[Tensor, "*b"]:
+    """L_nce of acl Eq. 2, the sum over the n samples, through log-sum-exp.
+
+    eps=1 keeps the positive in the denominator (InfoNCE, MoCo, and SimCLR with first-view
+    negatives); eps=0 leaves it out (decoupled contrastive learning).
+    Errors: tau <= 0, eps < 0, n < 2, shapes that differ.
+    """
+    return family_loss(z, z2, infonce_pair(tau, eps))
+
+
+def importance_of_distances(
+    inter: Float[Tensor, "*b n n"], intra: Float[Tensor, "*b n"], pair: Pair
+) -> Float[Tensor, "*b n n"]:
+    """alpha_ij = phi'(sum_k psi(d_i - d_ik)) psi'(d_i - d_ij), acl Eq. 4, of free distances.
+
+    alpha_ii = 0. Errors: shapes, n < 2.
+    """
+    _require_distances(inter, intra)
+    gaps = intra[..., :, None] - inter
+    if pair.log is None:
+        xi = off_diagonal(pair.psi(gaps), 0.0).sum(-1, keepdim=True)
+        return off_diagonal(pair.dphi(xi) * pair.dpsi(gaps), 0.0)
+    # phi'(xi) psi'(x_j) = (xi phi'(xi) / tau) (psi_j / xi): the row mass of acl Thm. 2, softmaxed.
+    logs = _log_psi(gaps, pair)
+    mass = pair.log.dphi(torch.logsumexp(logs, -1, keepdim=True)) / pair.log.tau
+    return mass * torch.softmax(logs, -1)
+
+
+def pairwise_importance(
+    z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"], pair: Pair
+) -> Float[Tensor, "*b n n"]:
+    """Pairwise importance alpha(theta) by formula, acl Eq. 4, with alpha_ii = 0.
+
+    It is a function of z: detach it where the paper holds alpha fixed.
+    Errors: n < 2, shapes that differ.
+    """
+    return importance_of_distances(inter_distances(z), intra_distances(z, z2), pair)
+
+
+def importance_by_autograd(
+    inter: Float[Tensor, "*b n n"], intra: Float[Tensor, "*b n"], pair: Pair
+) -> tuple[Float[Tensor, "*b n n"], Float[Tensor, "*b n"]]:
+    """(alpha, beta) as -dL/dd_ij and +dL/dd_i of acl Eq. 1, with the distances as free inputs."""
+
+    def total(inter: Tensor, intra: Tensor) -> Tensor:
+        return loss_of_distances(inter, intra, pair).sum()
+
+    d_inter, d_intra = torch.func.grad(total, argnums=(0, 1))(inter, intra)
+    return -d_inter, d_intra
+
+
+def row_mass(alpha: Float[Tensor, "*b n n"]) -> Float[Tensor, "*b n"]:
+    """beta_i = sum_{j != i} alpha_ij (acl Eq. 4)."""
+    return off_diagonal(alpha, 0.0).sum(-1)
+
+
+# --------------------------------------------------------------------------- covariance and energy
+
+
+def _require_weights(alpha: Tensor, z: Tensor) -> None:
+    if alpha.shape[-2:] != (z.shape[-2], z.shape[-2]):
+        raise ValueError(
+            f"expected pairwise importance of shape [*b, n, n] with n={z.shape[-2]} samples, got "
+            f"{list(alpha.shape)}; row i holds the weights of the pairs (i, j)"
+        )
+
+
+def contrastive_covariance(
+    alpha: Float[Tensor, "*b n n"],
+    a: Float[Tensor, "*b n p"],
+    a2: Float[Tensor, "*b n p"],
+    b: Float[Tensor, "*b n q"],
+    b2: Float[Tensor, "*b n q"],
+) -> Float[Tensor, "*b p q"]:
+    """Contrastive covariance C_alpha[a, b] of acl Eq. 5, unnormalised; C_alpha[a] takes a for b.
+
+    sum_{i != j} alpha_ij (a[i] - a[j])(b[i] - b[j])^T
+    - sum_i beta_i (a[i] - a[i'])(b[i] - b[i'])^T, where beta_i = sum_{j != i} alpha_ij.
+    alpha need not be symmetric. Errors: n < 2, shapes that do not fit.
+    """
+    _require_views(a, a2)
+    _require_views(b, b2)
+    _require_weights(alpha, a)
+    _require_weights(alpha, b)
+    alpha = off_diagonal(alpha, 0.0)
+    beta = alpha.sum(-1)
+    within = (a - a2).transpose(-1, -2) @ (beta[..., None] * (b - b2))
+    # The pair term is a^T (D - alpha - alpha^T) b, a graph Laplacian: it ignores shifts of a and b,
+    # and centring keeps its cancellation harmless.
+    a, b = a - a.mean(-2, keepdim=True), b - b.mean(-2, keepdim=True)
+    degree = beta + alpha.sum(-2)
+    pairs = degree[..., None] * b - (alpha + alpha.transpose(-1, -2)) @ b
+    return a.transpose(-1, -2) @ pairs - within
+
+
+def energy(
+    alpha: Float[Tensor, "*b n n"], z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]
+) -> Float[Tensor, "*b"]:
+    """E_alpha = tr C_alpha[z, z] = 2 sum_{i != j} alpha_ij (d_ij - d_i), acl Eqs. 5 and 29.
+
+    Differentiable in z and in alpha: pass `alpha.detach()` for the gradient of acl Eq. 3.
+    Errors: n < 2, shapes that do not fit.
+    """
+    _require_weights(alpha, z)
+    gaps = inter_distances(z) - intra_distances(z, z2)[..., :, None]
+    return 2 * (off_diagonal(alpha, 0.0) * gaps).sum((-1, -2))
+
+
+def nl_energy(
+    alpha: Float[Tensor, "*b n n"], z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]
+) -> Float[Tensor, "*b"]:
+    """The energy as nl writes it (its Eqs. 2, 3): half the trace, 1/(2 n^2) in the covariance."""
+    return energy(alpha, z, z2) / (4 * z.shape[-2] ** 2)

@@ -1,0 +1,1 @@
+"""Networks for one run or for one device."""

@@ -1,0 +1,96 @@
+"""Checkpoints of a sweep: one file, written atomically, read only when it belongs to the sweep."""
+
+import hashlib
+import io
+import json
+import logging
+import time
+from pathlib import Path
+
+import torch
+
+from clcore._files import write_atomic
+from clcore.sweep.step import Chunk
+
+log = logging.getLogger(__name__)
+
+
+def fingerprint(settings: list) -> str:
+    """A hash of everything that decides a sweep's numbers, except its code."""
+    text = json.dumps(settings, sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def save(path: Path, mark: str, chunks: dict[int, dict]) -> None:
+    """Write the state of every chunk of runs that was begun (nested dicts of tensors)."""
+    buffer = io.BytesIO()
+    torch.save({"fingerprint": mark, "chunks": chunks}, buffer)
+    write_atomic(path, buffer.getvalue())
+
+
+def load(path: Path, mark: str, device: torch.device) -> dict[int, dict]:
+    """The chunks saved under this fingerprint; empty, with one warning line, when the file
+    cannot be read or was written by another sweep."""
+    if not path.exists():
+        return {}
+    try:
+        saved = torch.load(path, map_location=device, weights_only=True)
+        found, chunks = saved["fingerprint"], saved["chunks"]
+    except Exception as error:  # whatever a damaged archive raises, the answer is the same
+        reason = str(error).splitlines()[0] if str(error) else ""
+        log.warning(
+            "checkpoint %s cannot be read (%s: %.80s); training starts over",
+            path,
+            type(error).__name__,
+            reason,
+        )
+        return {}
+    if found != mark:
+        log.warning("checkpoint %s belongs to another sweep; training starts over", path)
+        return {}
+    return chunks
+
+
+class Stopped(Exception):
+    """The time given by `stop_after` is over; with a checkpoint, the same call goes on from it."""
+
+
+class Keeper:
+    """Keeps the checkpoint up to date and watches the time."""
+
+    def __init__(
+        self,
+        path: Path | str | None,
+        settings: list,
+        every: float,
+        stop_after: float | None,
+        device: torch.device,
+    ) -> None:
+        self.path = None if path is None else Path(path)
+        self.mark = fingerprint(settings)
+        self.saved = {} if self.path is None else load(self.path, self.mark, device)
+        self.parts: dict[int, Chunk] = {}
+        self.every, self.stop_after = every, stop_after
+        self.began = self.last = time.monotonic()
+
+    def restore(self, number: int, part: Chunk) -> None:
+        """Bring a chunk to where the checkpoint left it, and watch it from now on."""
+        self.parts[number] = part
+        if number in self.saved:
+            part.state, part.records = self.saved[number]["state"], self.saved[number]["records"]
+
+    def save(self) -> None:
+        """Write the chunks begun so far, and those of the file that were not come to yet."""
+        if self.path is None or not self.parts:
+            return
+        begun = {n: {"state": p.state, "records": p.records} for n, p in self.parts.items()}
+        save(self.path, self.mark, self.saved | begun)
+        self.last = time.monotonic()
+
+    def tick(self) -> None:
+        """After every step: save when it is time to, raise Stopped when the time is over."""
+        now = time.monotonic()
+        if self.stop_after is not None and now - self.began >= self.stop_after:
+            raise Stopped(f"after {now - self.began:.1f} s; with a checkpoint, call again to go on")
+        if now - self.last >= self.every:
+            self.save()

@@ -1,0 +1,136 @@
+"""The configurations of a sweep: checked, grouped by what must agree, turned into vectors."""
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clcore.sweep.optim import DEFAULTS
+
+Config = dict[str, Any]
+
+# Names from other programs that would be read as a parameter of the model and change nothing.
+_MEANT = {"learning_rate": "lr", "wd": "weight_decay", "beta1": "betas", "beta2": "betas"}
+_UNSUPPORTED = ("nesterov", "dampening", "amsgrad")
+
+
+def check(configs: Sequence[Config], optimizer: str, static: Sequence[str]) -> None:
+    """Raise ValueError unless every configuration can be trained by this optimiser."""
+    if not configs:
+        raise ValueError("configs: expected at least one configuration, got none")
+    if optimizer not in DEFAULTS:
+        raise ValueError(f"optimizer: expected one of {', '.join(DEFAULTS)}, got {optimizer!r}")
+    names = set(configs[0])
+    for needed in ("seed", "lr"):
+        if needed not in names:
+            raise ValueError(f"configs: every run needs {needed!r}; run 0 has {sorted(names)}")
+    for run, config in enumerate(configs):
+        if set(config) != names:
+            odd = sorted(names ^ set(config))
+            raise ValueError(f"configs: run {run} differs from run 0 in having or missing {odd}")
+        for name, value in config.items():
+            _check_value(run, name, value)
+    for name in names:
+        _check_name(name, optimizer)
+    for name in static:
+        if name not in names:
+            raise ValueError(f"static: {name!r} is no key of configs, which have {sorted(names)}")
+
+
+def _check_name(name: str, optimizer: str) -> None:
+    if name in _MEANT:
+        raise ValueError(f"configs: {name!r} is not a key of the optimiser; use {_MEANT[name]!r}")
+    if name in _UNSUPPORTED:
+        raise ValueError(f"configs: {name!r} is not supported")
+    for other, own in DEFAULTS.items():
+        if name in own and name not in DEFAULTS[optimizer]:
+            raise ValueError(
+                f"configs: {name!r} belongs to optimizer={other!r}, but this sweep has "
+                f"optimizer={optimizer!r}, which knows lr, {', '.join(DEFAULTS[optimizer])}"
+            )
+
+
+def _check_value(run: int, name: str, value: Any) -> None:
+    if name == "betas":
+        if not (isinstance(value, tuple) and len(value) == 2):
+            raise ValueError(f"betas of run {run}: expected a tuple of two, got {value!r}")
+    elif name == "seed":
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise ValueError(f"seed of run {run}: expected an int, got {value!r}")
+    elif not (value is None or isinstance(value, str | bool | Real)):
+        raise ValueError(
+            f"configs: {name!r} of run {run} is a {type(value).__name__}; expected a number, str, "
+            "bool or None (tensors of a run are made by `setup`)"
+        )
+
+
+def static_part(config: Config, static: Sequence[str]) -> Config:
+    """What must agree between runs trained as one tensor: texts, bools, None, and named keys."""
+    return {
+        name: value
+        for name, value in config.items()
+        if name in static or value is None or isinstance(value, str | bool)
+    }
+
+
+def group(configs: Sequence[Config], static: Sequence[str], chunk: int | None) -> list[list[int]]:
+    """Indices of the runs to train together, in order of first appearance."""
+    groups: dict[tuple, list[int]] = {}
+    for run, config in enumerate(configs):
+        part = sorted(static_part(config, static).items())
+        # The type counts: True == 1, but they may not mean the same in a model.
+        groups.setdefault(tuple((n, type(v), v) for n, v in part), []).append(run)
+    size = chunk or len(configs)
+    return [runs[i : i + size] for runs in groups.values() for i in range(0, len(runs), size)]
+
+
+def per_run(
+    configs: Sequence[Config], static: Sequence[str], device: torch.device, dtype: torch.dtype
+) -> dict[str, Tensor]:
+    """The numeric values as vectors over the runs of one group; the seed as int64."""
+    still = static_part(configs[0], static)
+    columns = {n: [c[n] for c in configs] for n in configs[0] if n not in still and n != "betas"}
+    return {
+        name: torch.tensor(column, dtype=torch.int64 if name == "seed" else dtype, device=device)
+        for name, column in columns.items()
+    }
+
+
+def record_steps(record: int | Sequence[int] | None, steps: int) -> list[int]:
+    """The steps to record: every k-th or those listed, always with 0 and `steps`."""
+    if steps < 1:
+        raise ValueError(f"steps: expected at least 1, got {steps}")
+    if record is None:
+        chosen = set()
+    elif isinstance(record, int):
+        if record < 1:
+            raise ValueError(f"record: expected a number of steps >= 1, got {record}")
+        chosen = set(range(0, steps, record))
+    else:
+        chosen = set(record)
+        if outside := sorted(s for s in chosen if not 0 <= s <= steps):
+            raise ValueError(f"record: expected steps between 0 and {steps}, got {outside}")
+    return sorted(chosen | {0, steps})
+
+
+def usable_device(device: str | torch.device) -> torch.device:
+    """The device, or a RuntimeError that names those there are."""
+    device = torch.device(device)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise RuntimeError(f"device: {device} was asked for, but torch sees no CUDA; use 'cpu'")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise RuntimeError(f"device: {device} is not there; {torch.cuda.device_count()} are")
+    return device
+
+
+# Of torch on the CPU, of CUDA outside of torch's allocator, of cuBLAS and cuDNN.
+_FULL = ("can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether an error says that the memory of host or device is full."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _FULL)

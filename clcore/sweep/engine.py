@@ -1,0 +1,251 @@
+"""Many training runs as one tensor.
+
+A run is written as mathematics for ONE run, on plain tensors: `init`, `data`, `loss` and, where
+needed, `setup`, `metrics` and `project`. `train` stacks the parameters of all runs on a leading
+axis and maps one whole optimiser step over it. Every run draws from its own random stream, so
+its result does not depend on the runs that shared its batch.
+"""
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_unflatten
+from tqdm import tqdm
+
+from clcore.sweep.checkpoint import Keeper, Stopped
+from clcore.sweep.configs import Config, check, group, record_steps, usable_device
+from clcore.sweep.lower import compiled, trace
+from clcore.sweep.optim import Params
+from clcore.sweep.step import Chunk, Problem, flat_step, losses, measured, start
+
+__all__ = ["Result", "Stopped", "train"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a sweep returns.
+
+    table: one row per run and recorded step: run, the configuration, step, loss (of the
+        parameters before the update of that step, on that step's batch), metrics, diverged.
+    stacked: per group (runs, params, setup), tensors with the runs on the first axis.
+    diverged: run -> the step at which it was frozen.
+    compiled: True, False when not asked for, or the reason why not.
+    ms_per_run_step: wall time of the training loop per run and step, without tracing.
+    """
+
+    table: pd.DataFrame
+    stacked: list[tuple[list[int], Params, dict[str, Tensor]]]
+    diverged: dict[int, int]
+    seconds: float
+    compiled: bool | str
+    ms_per_run_step: float
+
+    def params(self, run: int) -> Params:
+        """The last parameters of one run."""
+        return self._of(run, 1)
+
+    def setup(self, run: int) -> dict[str, Tensor]:
+        """What `setup` drew for one run."""
+        return self._of(run, 2)
+
+    def _of(self, run: int, part: int) -> dict[str, Tensor]:
+        for entry in self.stacked:
+            if run in entry[0]:
+                return {n: t[entry[0].index(run)] for n, t in entry[part].items()}
+        raise KeyError(f"run {run} is not in this sweep")
+
+
+def train(
+    configs: Sequence[Config],
+    init: Callable[[Tensor, Config], Params],
+    data: Callable[[Tensor, Tensor, Config], Any],
+    loss: Callable[[Params, Any, Config], Tensor],
+    steps: int,
+    *,
+    metrics: Callable[[Params, Config], dict[str, Tensor]] | None = None,
+    project: Callable[[Params, Config], Params] | None = None,
+    setup: Callable[[Tensor, Config], dict[str, Tensor]] | None = None,
+    schedule: Callable[[Tensor, Config], Tensor] | None = None,
+    optimizer: str = "sgd",
+    static: Sequence[str] = (),
+    record: int | Sequence[int] | None = None,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype = torch.float32,
+    chunk: int | None = None,
+    compile: bool = False,
+    checkpoint: Path | str | None = None,
+    checkpoint_every: float = 60.0,
+    stop_after: float | None = None,
+    progress: bool = True,
+) -> Result:
+    """Train one run per configuration.
+
+    The functions see one run: `init(key, config)` gives the parameters, a dict of tensors;
+    `data(key, step, config)` the batch of one step, from a key that is fresh for this run and
+    step (`step` is an int64 scalar tensor); `loss(params, batch, config)` a scalar, where
+    `detach` stops gradients; `metrics(params, config)` scalars to record; `project(params,
+    config)` the parameters after each update; `setup(key, config)` tensors drawn once per run
+    (a dictionary, a set of generators), which the other functions find in `config`;
+    `schedule(step, config)` a factor on the learning rate. They must not branch on the value of
+    a tensor. Floating-point tensors they return are cast to `dtype`.
+
+    A configuration holds `seed` and `lr`, optionally `momentum` and `weight_decay` (sgd) or
+    `betas`, `eps` and `weight_decay` (adam), and keys of the model. Numbers reach the functions
+    as scalar tensors; texts, bools, None and the keys named in `static` (sizes) as they are, and
+    runs are trained together where these agree, at most `chunk` at a time. Runs with equal seeds
+    have equal streams. Recorded are the steps 0 and `steps` and those that `record` lists, or
+    every `record`-th.
+
+    A run whose loss or parameters stop being finite is frozen at its last finite parameters and
+    reported; the others go on. With `checkpoint`, the state is written every `checkpoint_every`
+    seconds and whenever training is interrupted, and the same call resumes from it; edits to the
+    functions are not noticed, so delete the file after one. `stop_after` seconds of training
+    raise `Stopped`.
+
+    Raises ValueError for configurations or settings that cannot be trained, saying what to mend.
+    """
+    check(configs, optimizer, static)
+    recorded = record_steps(record, steps)
+    if chunk is not None and chunk < 1:
+        raise ValueError(f"chunk: expected at least 1 run, got {chunk}")
+    problem = Problem(
+        init,
+        data,
+        loss,
+        metrics,
+        project,
+        setup,
+        schedule,
+        optimizer,
+        tuple(static),
+        usable_device(device),
+        dtype,
+    )
+    groups = group(configs, static, chunk)
+    settings = [list(configs), steps, optimizer, list(static), recorded, chunk, str(dtype)]
+    keeper = Keeper(checkpoint, settings, checkpoint_every, stop_after, problem.device)
+    loop = _Loop(problem, steps, recorded, compile, keeper)
+    began = time.monotonic()
+    bar = tqdm(
+        total=steps * len(groups),
+        desc=f"{len(configs)} runs",
+        unit="step",
+        file=sys.stdout,
+        mininterval=1.0,
+        disable=not progress,
+    )
+    with bar, torch.device(problem.device), torch.no_grad():
+        parts = []
+        try:
+            for number, runs in enumerate(groups):
+                part = start(problem, runs, [configs[r] for r in runs])
+                keeper.restore(number, part)
+                parts.append(part)
+                bar.update(part.step)
+                if steps not in part.records:
+                    loop.run(part, bar)
+        except BaseException:
+            keeper.save()
+            raise
+    keeper.save()
+    return _result(configs, parts, loop, time.monotonic() - began)
+
+
+class _Loop:
+    """The training loop of one chunk after another, and what it cost."""
+
+    def __init__(
+        self, problem: Problem, steps: int, recorded: list[int], compile: bool, keeper: Keeper
+    ) -> None:
+        self.problem, self.steps, self.recorded = problem, steps, set(recorded)
+        self.compile, self.keeper = compile, keeper
+        self.seconds, self.run_steps, self.compiled = 0.0, 0, []
+
+    def run(self, part: Chunk, bar: tqdm) -> None:
+        step, state, fixed = flat_step(self.problem, part)
+        shape = tree_flatten(part.state)[1]
+        step = trace(step, [*state, *fixed])
+        how: bool | str = False
+        if self.compile:
+            step, how = compiled(step, [*state, *fixed])
+        self.compiled.append(how)
+        self._synchronise()
+        began, first = time.monotonic(), part.step
+        try:
+            for t in range(first, self.steps):
+                *after, values = step(*state, *fixed)
+                if t in self.recorded:
+                    self._record(part, t, values)
+                state = after
+                part.state = tree_unflatten(state, shape)
+                bar.update()
+                self.keeper.tick()
+        finally:
+            self._synchronise()
+            self.seconds += time.monotonic() - began
+            self.run_steps += (part.step - first) * len(part.runs)
+        self._record(part, self.steps, losses(self.problem, part))
+
+    def _record(self, part: Chunk, t: int, values: Tensor) -> None:
+        part.records[t] = {
+            "loss": values,
+            **measured(self.problem, part),
+            "diverged": part.state["stopped"] >= 0,
+        }
+
+    def _synchronise(self) -> None:
+        if self.problem.device.type == "cuda":
+            torch.cuda.synchronize(self.problem.device)
+
+
+def _result(configs: Sequence[Config], parts: list[Chunk], loop: _Loop, seconds: float) -> Result:
+    table = pd.concat([_table(configs, part) for part in parts])
+    diverged = {
+        run: int(step)
+        for part in parts
+        for run, step in zip(part.runs, part.state["stopped"].tolist(), strict=True)
+        if step >= 0
+    }
+    if diverged:
+        run, step = min(diverged.items(), key=lambda item: item[1])
+        log.warning(
+            "%d of %d runs diverged and were frozen at their last finite parameters "
+            "(run %d first, at step %d)",
+            len(diverged),
+            len(configs),
+            run,
+            step,
+        )
+    reasons = [how for how in loop.compiled if isinstance(how, str)]
+    return Result(
+        table=table.sort_values(["run", "step"], ignore_index=True),
+        stacked=[(part.runs, part.state["params"], part.fixed["setup"]) for part in parts],
+        diverged=dict(sorted(diverged.items())),
+        seconds=seconds,
+        compiled=reasons[0] if reasons else loop.compile,
+        ms_per_run_step=1e3 * loop.seconds / loop.run_steps if loop.run_steps else float("nan"),
+    )
+
+
+def _table(configs: Sequence[Config], part: Chunk) -> pd.DataFrame:
+    steps, runs = sorted(part.records), np.array(part.runs)
+    columns: dict[str, Any] = {"run": np.tile(runs, len(steps))}
+    for name in configs[0]:
+        columns[name] = [configs[run][name] for run in columns["run"]]
+    columns["step"] = np.repeat(steps, len(runs))
+    for name in part.records[steps[0]]:
+        if name in columns:
+            raise ValueError(f"metrics: {name!r} is taken by a column of the table; rename it")
+        columns[name] = torch.cat([part.records[step][name] for step in steps]).cpu().numpy()
+    return pd.DataFrame(columns)

@@ -1,0 +1,173 @@
+"""One optimiser step of one run, and of many: what `clcore.sweep` traces and repeats."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import grad_and_value, vmap
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+from clcore import random as cr
+from clcore.sweep.configs import Config, per_run, static_part
+from clcore.sweep.optim import UPDATES, Params, hyper_parameters, slots
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The functions of one run, and what all runs of a sweep share."""
+
+    init: Callable[[Tensor, Config], Params]
+    data: Callable[[Tensor, Tensor, Config], Any]
+    loss: Callable[[Params, Any, Config], Tensor]
+    metrics: Callable[[Params, Config], dict[str, Tensor]] | None
+    project: Callable[[Params, Config], Params] | None
+    setup: Callable[[Tensor, Config], dict[str, Tensor]] | None
+    schedule: Callable[[Tensor, Config], Tensor] | None
+    optimizer: str
+    static: tuple[str, ...]
+    device: torch.device
+    dtype: torch.dtype
+
+
+@dataclass
+class Chunk:
+    """Runs trained as one tensor: all tensors but the step have the runs on the first axis."""
+
+    runs: list[int]
+    static: Config
+    fixed: dict[str, Any]  # keys, per-run values, setup, hyper-parameters
+    state: dict[str, Any]  # params, slots, stopped (step of divergence or -1), step
+    records: dict[int, dict[str, Tensor]] = field(default_factory=dict)
+
+    @property
+    def step(self) -> int:
+        return int(self.state["step"])
+
+
+def start(problem: Problem, runs: list[int], configs: Sequence[Config]) -> Chunk:
+    """Draw the set-up and the initial parameters of some runs that can be trained together."""
+    device = problem.device
+    static = static_part(configs[0], problem.static)
+    values = per_run(configs, problem.static, device, problem.dtype)
+    keys = cr.split(cr.key(values["seed"]), 3)
+    made = _drawn(problem.setup, "setup", keys[:, 0], values, static) if problem.setup else {}
+    made = _cast(made, problem.dtype)
+    params = _cast(_drawn(problem.init, "init", keys[:, 1], values | made, static), problem.dtype)
+    hyper = hyper_parameters(problem.optimizer, configs, device)
+    state = {
+        "params": params,
+        "slots": slots(problem.optimizer, params, hyper),
+        "stopped": torch.full((len(runs),), -1, device=device),
+        "step": torch.zeros((), dtype=torch.int64, device=device),
+    }
+    fixed = {"keys": keys[:, 2], "values": values | made, "setup": made, "hyper": hyper}
+    return Chunk(runs, static, fixed, state)
+
+
+def _drawn(
+    function: Callable, name: str, keys: Tensor, values: dict[str, Tensor], static: Config
+) -> dict[str, Tensor]:
+    try:
+        made = vmap(lambda key, values: function(key, static | values))(keys, values)
+    except Exception as error:
+        error.add_note(
+            f"in {name}: the numbers of a configuration arrive as tensors, one value per run; "
+            "name those that set a size in static=(...)"
+        )
+        raise
+    if not isinstance(made, dict) or not all(isinstance(t, Tensor) for t in made.values()):
+        raise ValueError(f"{name}: expected a dict of tensors, got {type(made).__name__}")
+    return made
+
+
+def _cast(tree: Any, dtype: torch.dtype) -> Any:
+    """Floating-point tensors of a nested structure in `dtype`, everything else as it is."""
+    return tree_map(
+        lambda t: t.to(dtype) if isinstance(t, Tensor) and t.is_floating_point() else t, tree
+    )
+
+
+def _loss(problem: Problem, params: Params, batch: Any, config: Config) -> Tensor:
+    value = problem.loss(params, batch, config)
+    if not isinstance(value, Tensor) or value.ndim:
+        got = f"shape {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise ValueError(f"loss: expected a scalar tensor, got {got}")
+    return value
+
+
+def _batch(problem: Problem, fixed: dict, step: Tensor, config: Config) -> Any:
+    return _cast(problem.data(cr.fold_in(fixed["keys"], step), step, config), problem.dtype)
+
+
+def _finite(tensors: Params, loss: Tensor) -> Tensor:
+    """Whether a run's loss, its parameters and its optimiser's tensors are all finite."""
+    fine = torch.isfinite(loss)
+    for t in tensors.values():
+        fine = fine & torch.isfinite(t.amax()) & torch.isfinite(t.amin())  # both keep a NaN
+    return fine
+
+
+def _one(problem: Problem, static: Config, state: dict, step: Tensor, fixed: dict) -> tuple:
+    """One step of one run: new state, and the loss before the update."""
+    config = static | fixed["values"]
+    params, stopped, hyper = state["params"], state["stopped"], fixed["hyper"]
+    batch = _batch(problem, fixed, step, config)
+    grads, loss = grad_and_value(lambda p: _loss(problem, p, batch, config))(params)
+    if problem.schedule:
+        hyper = hyper | {"lr": hyper["lr"] * problem.schedule(step, config)}
+    new, kept = UPDATES[problem.optimizer](params, grads, state["slots"], hyper, step)
+    if problem.project:
+        new = problem.project(new, config)
+    fine = _finite(new | kept, loss)
+    going = (stopped < 0) & fine
+    new = {name: torch.where(going, new[name], old) for name, old in params.items()}
+    stopped = torch.where((stopped < 0) & ~fine, step, stopped)
+    # The optimiser's tensors of a frozen run may hold anything: nothing reads them again.
+    return {"params": new, "slots": kept, "stopped": stopped}, loss
+
+
+def flat_step(problem: Problem, part: Chunk) -> tuple[Callable, list[Tensor], list[Tensor]]:
+    """The step of all runs of a chunk on flat lists: function, state, fixed.
+
+    `function(*state, *fixed)` returns `[*new state, losses]`.
+    """
+    state, shape = tree_flatten(part.state)
+    fixed, fixed_shape = tree_flatten(part.fixed)
+
+    def run(*tensors: Tensor) -> list[Tensor]:
+        before = dict(tree_unflatten(tensors[: len(state)], shape))
+        rest = tree_unflatten(tensors[len(state) :], fixed_shape)
+        step = before.pop("step")
+        after, losses = vmap(lambda b, r: _one(problem, part.static, b, step, r), in_dims=(0, 0))(
+            before, rest
+        )
+        return [*tree_flatten(after | {"step": step + 1})[0], losses]
+
+    return run, state, fixed
+
+
+def losses(problem: Problem, part: Chunk) -> Tensor:
+    """The loss of every run at the chunk's step, without an update."""
+
+    def one(params: Params, fixed: dict) -> Tensor:
+        config = part.static | fixed["values"]
+        return _loss(problem, params, _batch(problem, fixed, part.state["step"], config), config)
+
+    return vmap(one)(part.state["params"], part.fixed)
+
+
+def measured(problem: Problem, part: Chunk) -> dict[str, Tensor]:
+    """The metrics of every run at the chunk's parameters."""
+    if problem.metrics is None:
+        return {}
+    found = vmap(lambda p, values: problem.metrics(p, part.static | values))(
+        part.state["params"], part.fixed["values"]
+    )
+    for name, value in found.items():
+        if name in ("loss", "diverged"):
+            raise ValueError(f"metrics: {name!r} is taken by a column of the table; rename it")
+        if value.shape != (len(part.runs),):
+            raise ValueError(f"metrics: {name!r} is no scalar but {list(value.shape[1:])}")
+    return found

@@ -1,0 +1,1 @@
+"""The objects that the papers' theorems are about, in one folder each."""

@@ -1,0 +1,1 @@
+"""Latent trees, nets of their shape, and lucky nodes (ddn Secs. 6, 7)."""

@@ -1,0 +1,1 @@
+"""Two layers with disjoint receptive fields (nl Sec. 4)."""

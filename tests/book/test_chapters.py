@@ -1,0 +1,116 @@
+"""The chapters as they are committed, and what their last smoke run found."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from clcore import _paths, ledger
+from clcore.book import build, keys, parameters
+from clcore.ledger import findings
+
+SITE = os.environ.get("CLCORE_SITE")
+NOTEBOOKS = [_paths.root() / "chapters" / f"{name}.ipynb" for name in build.chapters()]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Rows of the ledger that the site under test was built with."""
+    if not SITE or not (Path(SITE).parent / "ledger.json").exists():
+        if os.environ.get("CI") == "true":
+            pytest.fail("no build to look at; `make test` makes one")
+        pytest.skip("no build to look at: set CLCORE_SITE, or use `make test`")
+    return {r["id"]: r for r in json.loads((Path(SITE).parent / "ledger.json").read_text())["rows"]}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_committed_notebooks_are_clean(path):
+    book = nbformat.read(path, 4)
+    nbformat.validate(book)
+    assert parameters.declared(path).keys() >= {"profile", "device", "seed"}
+    assert keys.claimed(path), "the metadata name no claims"
+    for cell in book.cells:
+        assert "-" in cell.id or cell.id.isalnum()
+        if cell.cell_type != "code":
+            continue
+        assert cell.outputs == []
+        assert cell.execution_count is None
+        if "plt.show()" in cell.source:
+            meta = cell.metadata["mystnb"]
+            assert len(meta["figure"]["caption"]) > 80
+            assert meta["figure"]["name"].startswith("fig-")
+            assert len(meta["image"]["alt"]) > 40
+    text = "\n".join(c.source for c in book.cells if c.cell_type == "markdown")
+    assert text.count("{exercise}") >= 4
+    assert text.count("{exercise}") == text.count("{solution}")
+
+
+def known() -> dict[str, str]:
+    """The register of verdicts; a claim that is not in it is still to be checked."""
+    return findings.verdicts()
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_verdicts_are_those_of_the_register(path, rows):
+    """data/findings says what is known; a verdict that changes must change there too."""
+    register, own = known(), keys.claimed(path)
+    found = {i: rows[i]["verdict"] for i in own}
+    assert found == {i: register.get(i, "todo") for i in own}
+    for i in register.keys() & set(own):
+        assert rows[i]["notebook"] == path.stem
+        assert rows[i]["anchor"] == f"chapters/{path.stem}.html#{ledger.anchor(i)}"
+
+
+def test_no_claim_is_settled_by_one_draw_alone(rows):
+    for row in rows.values():
+        if row["verdict"] in ("holds", "corrected", "refuted"):
+            # A part that is arithmetic has one; beside it stands a part that is not.
+            assert max(check["draws"] for check in row["checks"]) > 1, row["id"]
+            assert row["control"], row["id"]
+
+
+def test_anchors_lead_to_cells_in_the_site(rows):
+    for row in rows.values():
+        if row["anchor"]:
+            page, _, anchor = row["anchor"].partition("#")
+            assert f'id="{anchor}"' in (Path(SITE) / page).read_text(), row["id"]
+
+
+def with_solutions(path: Path, copy: Path) -> Path:
+    """The notebook with the code of its solutions put before its last cell."""
+    book = nbformat.read(path, 4)
+    text = "\n".join(c.source for c in book.cells if c.cell_type == "markdown")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    book.cells[-1:-1] = [nbformat.v4.new_code_cell(block) for block in blocks]
+    nbformat.write(book, copy)
+    return copy
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_papermill_alone_from_anywhere(path, tmp_path):
+    """papermill without the build, in another folder, solutions of the exercises included."""
+    notebook = with_solutions(path, tmp_path / path.name)
+    command = [sys.executable, "-m", "papermill", str(notebook), "out.ipynb", "-p", "profile"]
+    run = subprocess.run([*command, "smoke"], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-3000:]
+    cells = nbformat.read(tmp_path / "out.ipynb", 4).cells
+    open_ = [i for i in keys.claimed(path) if i not in known()]
+    said = f"Not checked yet: {', '.join(open_)}." if open_ else "Every claim has a verdict."
+    assert said in cells[-1].outputs[0]["data"]["text/html"]
+
+
+def test_wrong_parameter_stops_at_once(tmp_path):
+    command = [sys.executable, "-m", "papermill", str(NOTEBOOKS[0]), "out.ipynb"]
+    for given, told in (
+        (["profile", "full"], "expected profile in smoke, book, paper; got 'full'"),
+        (["sed", "1"], "has no parameter 'sed'; it takes device, profile, seed"),
+    ):
+        call = [*command, "-p", *given]
+        run = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True)
+        assert run.returncode != 0
+        assert told in run.stderr

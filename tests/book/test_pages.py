@@ -1,0 +1,328 @@
+"""The generated pages: right counts, escaped text, an anchor for every claim, honest errata."""
+
+import re
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from clcore import _paths, ledger
+from clcore.book import errata, fragments, pages
+from clcore.experiments import golden
+from clcore.ledger import VERDICTS, rows
+from clcore.ledger.findings import GRADES
+
+SUMMARY = {
+    "profile": "book",
+    "device": "cpu",
+    "built": "2000-01-02",
+    "repository": None,
+    "chapters": [
+        {"name": "1-a", "title": "One & all", "status": "ok", "seconds": 61.2, "peak_mib": 512.0},
+        {"name": "2-b", "title": "Two", "status": "dead", "seconds": None, "peak_mib": None},
+    ],
+}
+
+
+def check(**changed: object) -> dict:
+    out = {"claim": "acl/thm1", "measured": 2e-14, "bound": 1e-10, "control": {"1/2 dropped": 0.5}}
+    out |= {"draws": 7, "part": "", "relation": "<=", "form": "printed", "evidence": "exact"}
+    out |= {"note": "", "counterexample": "", "correction": "", "passed": True, "seconds": 1.5}
+    return out | {"anchor": "claim-acl-thm1"} | changed
+
+
+def row(verdict: str = "holds", **changed: object) -> dict:
+    out = {"id": "acl/thm1", "paper": "acl", "where": "Theorem 1", "kind": "theorem"}
+    out |= {"statement": r"$a<b$ and $\phi'>0$", "conditions": "$b>0$", "needs": []}
+    out |= {"chapter": "minmax", "notebook": "1-a", "verdict": verdict, "measured": 2e-14}
+    out |= {"bound": 1e-10, "relation": "<=", "control": {"1/2 dropped": 0.5}, "draws": 7}
+    out |= {"seconds": 1.5, "profile": "book", "device": "cpu", "blocked": None}
+    out |= {"anchor": "chapters/1-a.html#claim-acl-thm1", "checks": [check()]}
+    out |= {"added": "", "grade": None, "root": None, "open": "", "misprints": []}
+    return out | changed
+
+
+def todo(**changed: object) -> dict:
+    nothing = ("measured", "bound", "relation", "control", "draws", "seconds", "profile", "device")
+    empty = dict.fromkeys(nothing) | {"notebook": None, "anchor": None, "checks": []}
+    return row("todo") | empty | changed
+
+
+def wrong(verdict: str = "corrected", **changed: object) -> dict:
+    printed = check(
+        measured=0.25, passed=False, counterexample=r"$N=2$ gives $\frac14$", part="second"
+    )
+    fixed = check(form="corrected", correction=r"$\frac{2}{\tau}$, not $<1$", part="second")
+    checks = [printed, fixed] if verdict == "corrected" else [printed]
+    graded = {"grade": "constant", "root": "acl/thm1"}
+    return row(verdict, measured=0.25, checks=checks, **graded | changed)
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_every_verdict_has_a_label_a_colour_and_a_row(verdict: str) -> None:
+    html = fragments.ledger_row(row(verdict))
+    assert f'<span class="cl-verdict cl-{verdict}">{fragments.SHOWN[verdict]}</span>' in html
+    assert f'data-verdict="{verdict}"' in html
+    css = (_paths.root() / "book" / "_static" / "ledger.css").read_text()
+    assert css.count(f"--cl-{verdict}: #") == 2, "one colour in light, one in dark"
+    assert f'cl-verdict cl-{verdict}"' in (_paths.root() / "book" / "index.md").read_text()
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _mixed(top: str, ground: str, share: float) -> str:
+    pairs = [(int(top[i : i + 2], 16), int(ground[i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(share * a + (1 - share) * b):02x}" for a, b in pairs)
+
+
+@pytest.mark.parametrize(("theme", "ground"), [(0, "#ffffff"), (1, "#121212")])
+def test_verdicts_can_be_read(theme: int, ground: str) -> None:
+    css = (_paths.root() / "book" / "_static" / "ledger.css").read_text()
+    tint = int(re.findall(r"--cl-tint: (\d+)%", css)[theme]) / 100
+    for verdict in VERDICTS:
+        colour = re.findall(rf"--cl-{verdict}: (#\w+);", css)[theme]
+        light, dark = sorted((_luminance(colour), _luminance(_mixed(colour, ground, tint))))[::-1]
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, verdict
+
+
+def test_a_row_shows_every_column() -> None:
+    html = fragments.ledger_row(row())
+    head = fragments.ledger_table([row()]).split("<tbody")[0]
+    assert re.findall(r">([^<]+)</th>", head) == list(fragments.COLUMNS)
+    cells = dict(re.findall(r'data-label="(\w+)">(.*?)</td>', html))
+    assert list(cells) == list(fragments.COLUMNS[1:])
+    text = {name: re.sub("<.*?>", "", cell) for name, cell in cells.items()}
+    assert text == {
+        "Where": "Theorem 1",
+        "Kind": "theorem",
+        "Verdict": "holds",
+        "Measured": "2e-14 ≤ 1e-10",
+        "Control": "0.5, 1/2 dropped",
+        "Draws": "7",
+        "Seconds": "1.5",
+    }
+    assert 'href="../chapters/1-a.html#claim-acl-thm1"' in cells["Verdict"]
+    assert f'colspan="{len(fragments.COLUMNS)}"' in html
+
+
+def test_a_row_without_checks_is_complete_and_links_nowhere() -> None:
+    html = fragments.ledger_row(todo())
+    assert html.count("<td") == len(fragments.COLUMNS)
+    assert "../chapters" not in html and "None" not in html
+    assert '<tr id="acl-thm1"' in html
+
+
+def test_a_blocked_row_says_what_is_missing() -> None:
+    html = fragments.ledger_row(todo(verdict="blocked", blocked="STL-10 & a GPU"))
+    assert "STL-10 &amp; a GPU" in html
+
+
+def test_text_from_claims_is_escaped() -> None:
+    nasty = '<script>alert("1")</script> & $x<y$'
+    html = fragments.ledger_row(row(statement=nasty, where=nasty, conditions=nasty))
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html and r"\(x&lt;y\)" in html
+    book = fragments.checks_table([check(control={nasty: 1.0}, part=nasty)])
+    assert "<script" not in book
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("plain", "plain"),
+        ("$a$ and $$b$$", r"\(a\) and \[b\]"),
+        (r"\frac{a}{b} < c", r'<code class="cl-tex">\frac{a}{b} &lt; c</code>'),
+        ("$a\n+b$", "\\(a\n+b\\)"),
+    ],
+)
+def test_latex_is_marked_for_mathjax(text: str, html: str) -> None:
+    assert fragments.typeset(text) == html
+
+
+@pytest.mark.parametrize(
+    ("measured", "relation", "shown"),
+    [
+        (2.0, "<=", "2 &gt; 1"),
+        (0.5, "<=", "0.5 ≤ 1"),
+        (2.0, ">=", "2 ≥ 1"),
+        (0.5, ">=", "0.5 &lt; 1"),
+        (float("nan"), "<=", "nan against 1"),
+    ],
+)
+def test_comparison_tells_the_truth(measured: float, relation: str, shown: str) -> None:
+    assert fragments.comparison(row(measured=measured, bound=1.0, relation=relation)) == shown
+
+
+def test_the_nearest_control_is_the_one_shown() -> None:
+    html = fragments.nearest_control(row(control={"far": 9.0, "near": 0.01}))
+    assert html == "0.01, near (+1)"
+
+
+def test_totals_count_each_paper_and_verdict() -> None:
+    some = [row(), row(paper="nl"), wrong(), todo(), todo(paper="nl"), todo(paper="nl")]
+    html = fragments.totals_table(some, "ledger.html")
+    numbers = {}
+    for line in re.findall(r'<tr><th scope="row">(.*?)</tr>', html):
+        name, *cells = re.sub("<.*?>", " ", line.replace("</th>", "|")).replace("|", " ").split()
+        numbers[name] = [int(c) for c in cells if c.isdigit()]
+    # acl, ddn, nl, ncl, all
+    assert numbers["holds"] == [1, 0, 1, 0, 2]
+    assert numbers["corrected"] == [1, 0, 0, 0, 1]
+    assert numbers["not"] == [1, 0, 2, 0, 3]
+    assert numbers["all"] == [3, 0, 3, 0, 6]
+    assert 'href="ledger.html?paper=nl&amp;verdict=todo#claims"' in html
+    assert '<a href="ledger.html#claims" aria-label="6: all papers, all verdicts">' in html
+
+
+def test_the_front_page_says_how_much_is_open() -> None:
+    text = pages.counts([row(), wrong(), todo(), todo()])
+    assert "**2 of 4** claims have a verdict: 1 holds, 1 corrected." in text
+    assert "The other 2 have not been checked yet." in text
+    text = pages.counts([todo()])
+    assert "**0 of 1** claims have a verdict.\n" in text
+
+
+def test_errata_show_both_forms_with_their_measurements() -> None:
+    text = errata.page([row(), wrong(), todo()])
+    assert "Of the 2 claims checked so far, 1 need no correction." in text
+    assert "The other 1 come from 1 errors; 0 of these touch a conclusion" in text
+    assert "### acl: constants and indices\n\n#### acl/thm1" in text
+    for piece in (
+        r"\(N=2\) gives \(\frac14\)",
+        r"\(\frac{2}{\tau}\), not \(&lt;1\)",
+        r"\(a&lt;b\)",
+        "0.25 &gt; 1e-10",
+        "2e-14 ≤ 1e-10",
+        "1/2 dropped: 0.5",
+        'href="../chapters/1-a.html#claim-acl-thm1"',
+        'href="ledger.html#acl-thm1"',
+    ):
+        assert piece in text
+
+
+def test_errata_of_a_refuted_claim_say_that_nothing_mends_it() -> None:
+    text = errata.page([wrong("refuted")])
+    assert "No correction has been found." in text and "cl-refuted" in text
+
+
+def test_errata_say_plainly_when_there_are_none() -> None:
+    text = errata.page([row(), row("blocked"), todo()])
+    assert "There is nothing to correct: of the 1 claims checked so far, none" in text
+    assert "\n## " not in text
+
+
+def test_errata_put_a_consequence_below_its_root() -> None:
+    after = wrong(id="acl/eq71", root="acl/thm6", where="Eq. 71", grade="constant")
+    root = wrong(id="acl/thm6", root="acl/thm6", where="Theorem 6", grade="conclusion")
+    text = errata.page([after, row(), root])
+    assert "The other 2 come from 1 errors; 1 of these touch a conclusion" in text
+    assert text.count("\n#### ") == 1 and "### acl: conclusions\n\n#### acl/thm6" in text
+    assert text.index("#### acl/thm6") < text.index('<details id="acl-eq71">')
+    numbers = re.findall(r'row">(\w+)</th>.*?((?:<td class="cl-num">.*?</td>)+)</tr>', text)
+    cells = {name: re.findall(r"<td[^>]*>(.*?)</td>", html) for name, html in numbers}
+    assert cells["conclusion"] == ["1", "0", "0", "0", "1"]
+    assert cells["constant"] == ["0 (1)", "0", "0", "0", "0 (1)"]
+
+
+def test_a_misprint_is_no_error_of_what_it_belongs_to() -> None:
+    slips = [{"part": "", "misprint": "$a<b$ for $b<a$"}]
+    slipped = row(grade="misprint", root="acl/thm1", misprints=slips)
+    text = errata.page([slipped, row(id="acl/eq1")])
+    assert "2 need no correction (of these, 1 have a misprint)" in text
+    assert "### acl: misprints" in text and r"\(a&lt;b\) for \(b&lt;a\)" in text
+    assert "####" not in text and "Counterexample" not in text
+    html = fragments.ledger_row(slipped)
+    assert 'data-grade="misprint"' in html and "<b>Misprint</b>" in html
+
+
+def test_a_row_names_what_was_added_and_what_is_left_open() -> None:
+    html = fragments.ledger_row(row("depends", added="$A\\succeq0$", open="the temperature"))
+    assert r"<b>Added by us</b> \(A\succeq0\)" in html
+    assert "<b>Left open by the print</b> the temperature" in html
+    html = fragments.ledger_row(wrong(id="acl/eq71", root="acl/thm6"))
+    assert 'Follows from <a href="ledger.html#acl-thm6">acl/thm6</a>' in html
+
+
+def test_every_grade_has_its_rule_on_the_page() -> None:
+    text = (_paths.root() / "book" / "judging.md").read_text()
+    assert set(errata.SECTIONS) == set(errata.MEANING) == set(GRADES)
+    for grade in GRADES:
+        assert f"**{grade}**" in text
+
+
+def test_write_pages_writes_every_page_for_every_claim(tmp_path: Path) -> None:
+    every = list(rows([]))
+    pages.write_pages(every, tmp_path, SUMMARY)
+    page = (tmp_path / "book" / "ledger.md").read_text()
+    ids = re.findall(r'<tr id="([^"]+)"', page)
+    assert ids == [r["id"].replace("/", "-") for r in every] and len(set(ids)) == len(
+        ledger.claims()
+    )
+    assert page.count("not yet checked</span>") == len(every) + 1
+    for name in (
+        "errata.md",
+        "_generated/counts.md",
+        "_generated/chapters.md",
+        "_generated/golden.md",
+    ):
+        assert (tmp_path / "book" / name).read_text()
+    record = (tmp_path / "book" / "_generated" / "build.md").read_text()
+    assert "One &amp; all" in record and "61 s" in record and "512 MiB" in record
+    assert "None" not in record and "2000-01-02" in record
+
+
+def test_the_programs_are_named_with_their_commits_and_every_exception_with_its_reason() -> None:
+    found = golden.measured()
+    text = pages.golden_table(golden.index()["programs"], found)
+    assert "at `daec951c7a` and [facebookresearch/luckmatters](https://github.com" in text
+    assert all(f"<code>{name}</code>" in text for name in golden.EXCEPTIONS)
+    assert text.count("<tr>") == 1 + 3 + len(golden.EXCEPTIONS)
+    largest = max(r["loss"] for n, r in found.items() if n not in golden.EXCEPTIONS)
+    assert f"{largest:.0e}</td>" in text and text.count(">1e-12</td>") == 3
+    assert "the program holds the norm 1/10 as a float32" in text
+
+
+def test_the_map_covers_every_group_of_claims() -> None:
+    every = list(rows([]))
+    assert {(r["paper"], r["chapter"]) for r in every} == set(pages.CHAPTERS)
+    text = pages.chapter_map([*every, row()], SUMMARY)
+    assert '<a href="../chapters/1-a.html">One &amp; all</a>' in text
+    assert "1 of 25" in text
+
+
+def test_a_missing_field_is_an_error(tmp_path: Path) -> None:
+    broken = row()
+    del broken["draws"]
+    with pytest.raises(KeyError, match="draws"):
+        pages.write_pages([broken], tmp_path, SUMMARY)
+
+
+def test_repository_adds_links_and_leaves_the_configuration_alone() -> None:
+    config = {"repository": {"url": "", "branch": "main"}, "html": {"favicon": "x"}}
+    linked = pages.with_repository(config, "https://github.com/owner/name/")
+    assert linked["repository"] == {"url": "https://github.com/owner/name", "branch": "main"}
+    assert linked["html"]["use_repository_button"] and linked["html"]["favicon"] == "x"
+    assert set(linked["launch_buttons"]) == {"binderhub_url", "colab_url"}
+    assert config == {"repository": {"url": "", "branch": "main"}, "html": {"favicon": "x"}}
+    elsewhere = pages.with_repository(config, "https://gitlab.example/owner/name")
+    assert set(elsewhere["launch_buttons"]) == {"binderhub_url"}
+
+
+@pytest.mark.parametrize("url", ["", "github.com/owner/name", "http://a.b/c/d", "https://a.b/c"])
+def test_repository_refuses_what_is_no_address(url: str) -> None:
+    with pytest.raises(ValueError, match=r"address of a repository.*CLCORE_REPOSITORY"):
+        pages.with_repository({}, url)
+
+
+def test_names_on_the_notation_page_exist() -> None:
+    text = (_paths.root() / "book" / "notation.md").read_text()
+    names = re.findall(r"`([a-z_.]+)\.(\w+)`", text)
+    assert len(names) >= 16
+    for module, name in names:
+        own = find_spec(f"clcore.{module}.{name}") if module == "losses" else None
+        assert own or hasattr(import_module(f"clcore.{module}"), name), f"{module}.{name}"

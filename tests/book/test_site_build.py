@@ -1,0 +1,94 @@
+"""From sources to a site with the real Jupyter Book: kills, warnings, missing chapters."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from clcore.book import pages
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """The real book, with a chapter that is never run, so that only the site is made."""
+    root = tmp_path_factory.mktemp("book")
+    ignore = shutil.ignore_patterns("__pycache__", "cache")
+    for name in ("book", "data", "chapters", "clcore"):
+        shutil.copytree(REPOSITORY / name, root / name, ignore=ignore)
+    for name in ("_config.yml", "_toc.yml", "requirements.txt"):
+        shutil.copy(REPOSITORY / name, root)
+    return root
+
+
+def command(root: Path, **environment: str) -> dict:
+    script = (
+        "from clcore.book import build, site\n"
+        "rows = list(build.ledger.rows([]))\n"
+        "runs = build.plan('smoke', None, 'cpu')\n"
+        "for run in runs: run.status = 'missing'\n"
+        "book = build._book('smoke', 'cpu', runs)\n"
+        "problem = site.build(rows, book, [build._page(run) for run in runs])\n"
+        "raise SystemExit(problem or 0)"
+    )
+    return {
+        "args": [sys.executable, "-c", script],
+        "cwd": root,
+        "env": os.environ | {"CLCORE_ROOT": str(root), "PYTHONPATH": str(root)} | environment,
+        "text": True,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+    }
+
+
+def test_killed_in_the_middle_and_made_again(root):
+    """SIGKILL to the build while Sphinx works; then the same command; then nothing to do."""
+    first = subprocess.Popen(**command(root))
+    end = time.monotonic() + 60
+    while not (root / "_build" / f"jb-{first.pid}").exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    first.send_signal(signal.SIGKILL)  # Sphinx itself lives on
+    assert not (root / "_build" / "html").exists()
+    again = subprocess.run(**command(root))
+    assert again.returncode == 0, again.stdout
+    page = root / "_build" / "html" / "chapters" / "1-minmax.html"
+    assert "was not executed in this build" in page.read_text()
+    assert "nothing changed" in subprocess.run(**command(root)).stdout
+    # Killed between the two renames at the very end: the old site is put back.
+    os.replace(root / "_build" / "html", root / "_build" / "html.old")
+    assert "nothing changed" in subprocess.run(**command(root)).stdout
+    assert page.exists()
+
+
+def test_warning_is_an_error_and_the_old_site_stays(root):
+    if not (root / "_build" / "html").exists():
+        assert subprocess.run(**command(root)).returncode == 0
+    before = (root / "_build" / "html" / "book" / "index.html").read_bytes()
+    index = root / "book" / "index.md"
+    text = index.read_text()
+    index.write_text(text + "\n[a dead link](nowhere.md)\n")
+    # A whole build is strict; this one has a chapter missing, so make it pass for whole.
+    call = command(root)
+    call["args"][2] = call["args"][2].replace("problem =", "book['chapters'] = []\nproblem =")
+    run = subprocess.run(**call)
+    index.write_text(text)
+    assert run.returncode == 1
+    assert "the site was not built" in run.stdout
+    assert "nowhere" in run.stdout
+    assert (root / "_build" / "html" / "book" / "index.html").read_bytes() == before
+
+
+def test_repository_links_only_with_an_address(root):
+    config = {"html": {"title": "x"}}
+    changed = pages.with_repository(config, "https://github.com/someone/book")
+    assert config == {"html": {"title": "x"}}, "the given configuration is not changed"
+    assert changed["repository"]["url"] == "https://github.com/someone/book"
+    text = (root / "_build" / "html" / "book" / "index.html").read_text()
+    assert "github.com" not in text.replace("github.com/executablebooks", "")

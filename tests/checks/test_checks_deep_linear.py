@@ -1,0 +1,96 @@
+"""Every check of the deep-linear chapter: what holds, what fails as printed, that controls fail."""
+
+import numpy as np
+import pytest
+import torch
+from chapter_checks import claims_of, run_check
+
+from clcore import random
+from clcore import reference as ref
+from clcore.checks.deep_linear_pca import adversary, data, index, limits, objective
+from clcore.losses import contrast
+from clcore.theory import deep_linear
+
+IDS = claims_of("acl", "deep-linear-pca")
+pytestmark = pytest.mark.usefixtures("one_thread")
+# (claim, part) that fail as printed and hold as corrected.
+CORRECTED = {
+    ("acl/eq12", "without loss of generality"),
+    ("acl/thm3", "local maxima"),
+    ("acl/num11", "share of starts"),
+    ("acl/def2", "normalisations"),
+    ("acl/lem7", "forward"),
+    ("acl/lem11", "Eq. 119, forward"),
+    ("acl/cor3", "local maxima"),
+}
+
+
+def test_every_claim_of_the_chapter_has_a_function():
+    assert len(IDS) == 30
+    assert all(callable(getattr(index, name.split("/")[1], None)) for name in IDS)
+
+
+@pytest.mark.parametrize("claim", IDS)
+def test_check(claim):
+    run_check(index, claim, CORRECTED, draws=10)
+
+
+def test_a_batch_for_the_trap_of_theorem_3():
+    x = torch.tensor([[2.0, 0], [0, 0], [2, 0], [0, 0]], dtype=torch.float64)
+    x2 = x + torch.tensor([[0.0, 1], [0, -1], [0, 1], [0, 1]], dtype=torch.float64)
+    rng = np.random.default_rng(0)
+    (alpha,) = ref.tensors(ref.random_weights(rng, 7, 4, 4))
+    X = contrast.contrastive_covariance(alpha, *(v.expand(7, 4, 2) for v in (x, x2, x, x2)))
+    assert (X[:, 0, 0] > 0).all() and (X[:, 1, 1] < 0).all() and (X[:, 0, 1] == 0).all()
+    point = [torch.tensor(w, dtype=torch.float64) for w in ([[0, 1]], [[1], [0]], [[0, 1]])]
+    many = [w.expand(7, *w.shape) for w in point]
+    assert deep_linear.trapped(many, X).all() and not deep_linear.trapped(many, -X).any()
+    top, distinct = deep_linear.distinct_top(many)
+    assert (top == 0).all() and distinct.all()
+
+
+def test_the_frozen_weights_are_a_softmax_of_the_distances():
+    rng = np.random.default_rng(1)
+    x, x2 = data.hard_views(rng, "discrete", 3, 0.5)
+    keys = random.fold_in(random.key(2), torch.arange(3))
+    found = data.frozen(keys, (5, 3, 2), x, x2)
+    first, second = (w.numpy() for w in deep_linear.starts(keys, (5, 3, 2)))
+    inter, _ = ref.distances(*(v @ (second @ first).swapaxes(-1, -2) for v in (x, x2)))
+    alpha = ref.softmax(inter / inter.mean((1, 2))[:, None, None], 1.0)
+    X = ref.covariance(alpha, x, x2, x, x2)
+    assert ref.relative(found, X / np.linalg.norm(X, 2, (1, 2))[:, None, None]).max() < 1e-12
+
+
+def test_three_points_for_which_normalised_outputs_have_another_maximiser():
+    angle = 2 * np.pi * np.arange(3) / 3
+    x = np.stack([1.1 * np.cos(angle), np.sin(angle)], -1)[None]
+    alpha, even = np.ones((1, 3, 3)), [np.eye(2)[None] / 2**0.5] * 2
+    first, second = (objective.along(v[None], 3) for v in np.eye(2))
+    tops = {"plain": np.asarray, **objective.OUTPUTS}
+
+    def energy(weights, name):
+        return float(objective.output_energy(alpha, (x, x), weights, tops[name])[0])
+
+    assert energy(first, "plain") == pytest.approx(9 * 1.1**2)  # X = diag(9 * 1.21, 9)
+    assert energy(second, "plain") == pytest.approx(9)
+    assert energy(even, "plain") == pytest.approx(9 * (1.1**2 + 1) / 4)
+    assert energy(first, "l2") == pytest.approx(16)
+    assert 17.9 < energy(even, "l2") < 18
+
+
+@pytest.mark.parametrize("tau", [0.3, 0.0])
+def test_the_largest_jump_of_the_spectrum_along_a_path(tau):
+    keys = random.fold_in(random.key(3), torch.arange(2))
+    x, x2 = (v.numpy() for v in limits.data_views(keys, 16, 6))
+    begin, end = (deep_linear.starts(random.fold_in(keys, tag), (6, 6, 3)) for tag in (16, 17))
+    found = []
+    for t in (0.0, 0.25, 0.5, 0.75, 1.0):
+        mix = [(1 - t) * a + t * b for a, b in zip(begin, end, strict=True)]
+        first, second = (w.numpy() for w in deep_linear.normalise(mix))
+        inter, _ = ref.distances(*(v @ (second @ first).swapaxes(-1, -2) for v in (x, x2)))
+        nearest = (inter == ref.off(inter).min(-1, keepdims=True)).astype(float)
+        alpha = ref.softmax(inter, tau) if tau else nearest
+        found.append(np.linalg.eigvalsh(ref.covariance(alpha, x, x2, x, x2)))
+    jumps = np.abs(np.diff(found, axis=0)).max((0, 2)) / np.abs(found).max((0, 2))
+    ours = adversary.largest_jump(keys, tau, 4)
+    assert ours == pytest.approx(jumps, rel=1e-9)

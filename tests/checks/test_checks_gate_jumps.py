@@ -1,0 +1,147 @@
+"""Where A jumps at an LME: the counterexamples to nl Theorem 1, and the worlds of its check."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from clcore.checks.one_layer import gate_jumps as jumps
+from clcore.checks.one_layer import stability
+from clcore.theory.one_layer import one_layer
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+POINTS = np.array([[1.0, 0], [-1, 0], [0, 2], [0, -2]])
+FEATURES = np.array([[1.0, 0], [1, 0], [0, 1], [0, 1]])
+
+
+@pytest.fixture(scope="module")
+def groups():
+    return jumps.two_groups(np.random.default_rng(5), 4)
+
+
+def t(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def test_four_points_refute_theorem_1():
+    """A(e_1) = diag(1/16, 0) and diag(1/16, 1/4) beside it: rho = 0, pushed away by 3/16."""
+    world = one_layer.samples(torch.tensor(POINTS), torch.tensor(FEATURES @ FEATURES.T))
+    w = t(1, 0)
+    assert bool(one_layer.locally_maximal(world, w))
+    here = one_layer.operator(world, w)
+    assert torch.equal(here, torch.diag(t(1 / 16, 0)))
+    for e in (1e-2, -1e-2, 1e-5):
+        v = t(math.sqrt(1 - e**2), e)
+        there = one_layer.operator(world, v)
+        assert there.numpy() == pytest.approx(np.diag([1 / 16, 1 / 4]), abs=1e-15)
+        assert float(((there - here) @ w).norm()) == 0
+        push = float(one_layer.flow(world, v)[1]) / e
+        assert push == pytest.approx(3 / 16, abs=1e-4)
+        end = one_layer.ascend(world, v, rate=1.0, steps=1000)
+        assert end.tolist() == pytest.approx([0, math.copysign(1, e)], abs=1e-9)
+
+
+def test_a_leaky_gate_refutes_it_under_uniform_weights():
+    x, p = t([1, 0], [-10, 0], [0, 1], [0, -1]), t(0.1, 0.1, 0.4, 0.4)
+    world, w = one_layer.World(x, p), t(1, 0)
+    here = one_layer.operator(world, w, "leaky_relu", 0.1)
+    assert bool(one_layer.locally_maximal(world, w, "leaky_relu", slope=0.1))
+    for e in (1e-3, -1e-3):
+        v = t(math.sqrt(1 - e**2), e)
+        there = one_layer.operator(world, v, "leaky_relu", 0.1)
+        assert float(((there - here) @ w).norm()) < 1e-15
+        assert float(one_layer.flow(world, v, "leaky_relu", 0.1)[1]) / e > 0.07
+        end = one_layer.ascend(world, v, "leaky_relu", 1.0, 4000, 0.1)
+        assert abs(float(end[1])) > 0.99
+
+
+def test_a_gate_open_at_zero_refutes_it_too():
+    """h'(0) = 1, alpha = 1: A(e_1) = diag(.5, .461), towards e_2 diag(.5, .522), both diagonal."""
+    x = np.array([[[1, -1.2], [-10, -12], [0, 0.45], [0, -0.45]]])
+    at, side = np.array([[1.0, 0]]), np.array([[0.0, 1]])
+    assert jumps.leaky_operator(x, at)[0] == pytest.approx(np.diag([0.5, 0.46125]), abs=1e-12)
+    v = np.array([[math.sqrt(1 - 1e-6), 1e-3]])
+    beside = jumps.leaky_operator(x, v)
+    assert beside[0] == pytest.approx(np.diag([0.5, 0.522379]), abs=1e-6)
+    world = one_layer.samples(torch.tensor(x[0]))
+    ours = one_layer.operator(world, torch.tensor(v[0]), "leaky_relu", jumps.SLOPE)
+    assert beside[0] == pytest.approx(ours.numpy(), abs=1e-12)
+    growth, rough = jumps.leaky_growth(x, at, side)
+    assert growth[0] > 0 == rough[0]
+    end = one_layer.ascend(world, torch.tensor(v[0]), "leaky_relu", 20.0, 3000, jumps.SLOPE)
+    assert end.tolist() == pytest.approx([0.587, 0.810], abs=1e-3)
+
+
+def test_points_off_the_plane_leave_the_operator_as_it_is():
+    rng = np.random.default_rng(2)
+    x, w, u = jumps.leaky_points(rng, 5, off=0.05)
+    A = jumps.leaky_operator(x, w)
+    assert np.einsum("bi,bij,bj->b", w, A, w) == pytest.approx(0.5)
+    assert np.einsum("bi,bij,bj->b", u, A, w) == pytest.approx(0, abs=1e-12)
+    assert jumps.leaky_growth(x, w, u)[0].max() < 0
+
+
+def test_the_sum_of_variances_is_the_contrastive_covariance(groups):
+    v = jumps.turned(groups, 0.3)[:, 1]
+    x, phi, w = (torch.tensor(a) for a in (groups.x, groups.phi, v))
+    ours = one_layer.operator(one_layer.samples(x, phi @ phi.mT), w).numpy()
+    assert jumps.operator(groups.x, groups.phi, v) == pytest.approx(ours, abs=1e-12)
+    four = jumps.operator(POINTS[None], FEATURES[None], np.array([[0.8, 0.6]]))
+    assert four[0] == pytest.approx(np.diag([1 / 16, 1 / 4]), abs=1e-15)
+
+
+def test_the_second_group_hides_and_repels(groups):
+    """The first group alone has the same A(w_*): eigenvector, gap. Off the plane it is harmless."""
+    A = jumps.operator(groups.x, groups.phi, groups.w)
+    assert jumps.operator(groups.x, groups.phi[..., :1], groups.w) == pytest.approx(A, abs=1e-14)
+    values = np.linalg.eigvalsh(A)
+    assert groups.gap == pytest.approx(values[:, -1] - values[:, -2])
+    image = np.einsum("bij,bj->bi", A, groups.w)
+    assert image == pytest.approx(values[:, -1:] * groups.w, abs=1e-12)
+    over, rough = jumps.excess(groups, 1e-3)
+    assert rough.max() < 1e-6 and over.min() > 1e3  # outward: above the gap itself
+    off = jumps.beside(groups)
+    assert jumps.operator(off.x, off.phi, off.w) == pytest.approx(A, abs=1e-14)
+    over, rough = jumps.excess(off, 1e-3)
+    assert rough.max() == 0 and over.max() < 1
+    assert jumps.growth(groups).min() > 0 > jumps.growth(off).max()
+
+
+def test_the_excess_of_four_points():
+    """1/4 of epsilon, four times the gap."""
+    groups = jumps.Groups(
+        POINTS[None],
+        FEATURES[None],
+        np.array([[1.0, 0]]),
+        np.array([1 / 16]),
+        np.array([[[0.0, 1], [0, -1]]]),
+    )
+    over, rough = jumps.excess(groups, 1e-3)
+    assert rough.max() == 0
+    assert over == pytest.approx(4 / 1e-3, rel=1e-5)
+
+
+def test_under_uniform_weights_a_relu_group_in_the_plane_has_no_roughness(groups):
+    """Theorem 1 is safe there: the quotient grows like 1 / epsilon."""
+    together = groups._replace(phi=np.ones_like(groups.phi[..., :1]))
+    far, near = (jumps.excess(together, e)[1].max(1) for e in (1e-3, 1e-4))
+    assert near / far == pytest.approx(10, rel=0.05)
+
+
+def test_the_categorical_model_has_no_roughness():
+    for e in (1e-2, 1e-4):
+        quotient = jumps.categorical_quotient(e)
+        assert quotient == pytest.approx(0.2 * math.hypot(0.3, 0.5) / e, rel=1e-3)
+
+
+@pytest.mark.parametrize(("power", "size"), [(0, 1.0), (0.5, 0.1)])
+def test_families_with_a_term_that_the_roughness_does_not_see(power, size):
+    share = np.full(3, 0.5)
+    plain, w, second, gap = stability.tight(np.random.default_rng(1), 3, share)
+    A, *_ = stability.tight(np.random.default_rng(1), 3, share, power)
+    v = math.sqrt(1 - 1e-4) * w + 1e-2 * second
+    more = size * gap[:, None, None] * second[:, :, None] * second[:, None]
+    assert A(v) - plain(v) == pytest.approx(more, abs=1e-12)
+    assert np.array_equal(A(w), plain(w))
+    assert np.einsum("bij,bj->bi", A(v) - plain(v), w) == pytest.approx(0, abs=1e-12)

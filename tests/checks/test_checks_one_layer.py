@@ -1,0 +1,71 @@
+"""The checks of nl Sec. 2 and of its one-layer section: what holds, what fails as printed."""
+
+import numpy as np
+import pytest
+import torch
+from chapter_checks import claims_of, run_check
+
+from clcore import reference as ref
+from clcore.checks.one_layer import gate_slope, index, limits
+from clcore.reference import plane
+from clcore.theory.one_layer import one_layer
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+CORRECTED: set[tuple[str, str]] = set()  # (claim, part) that fail as printed: none here
+IDS = claims_of("nl", "one-layer")
+
+
+def test_every_claim_of_the_chapter_has_a_function():
+    assert len(IDS) == 62
+    assert sorted(index.__all__) == sorted(name.split("/")[1] for name in IDS)
+
+
+@pytest.mark.parametrize("claim", IDS[: IDS.index("nl/thm1")])  # the rest: test_checks_optima
+def test_check(claim):
+    run_check(index, claim, CORRECTED, draws=6)
+
+
+def test_other_draws_are_other_numbers():
+    first, again, other = ([check.measured for check in limits.eq32(6, seed)] for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_a_lone_sample_shows_what_i_equal_to_j_adds_to_eq25():
+    """N = 1, alpha_11 = 1: Eq. 3 gives -(a - a')^2 / 2, Eqs. 23 and 24 empty sums."""
+    a, a2, ones = (torch.full((1, 1), v, dtype=torch.float64) for v in (3.0, 1.0, 1.0))
+    world = one_layer.of_views(ones, a, a2)
+    assert one_layer.covariance(world, torch.cat([a, a2])).item() == -2
+
+
+def test_eq48_drops_an_x():
+    """d = 1, h'(u) = u, alpha = 1, data -2, -1, 1, 2: A(w) = w^2 V[x^2], not w^2 V[x]."""
+    x, ones = np.array([-2.0, -1, 1, 2])[None, :, None], np.ones((1, 4, 4))
+    gate = x * (1 + 1j * ref.STEP)  # at w = 1, dw = 1
+    assert gate_slope.differential(ones, gate * x, gate * x)[0] == pytest.approx(2 * 2.25)
+    number = gate_slope.differential(ones, gate, gate)[:, 0, 0]
+    assert number == pytest.approx(2 * 2.5)
+    assert gate_slope.misread(number, np.array([[[4.5]]])) == pytest.approx(0.5 / 4.5)
+    # A unit matrix has the trace d: each reading counts, and the nearer one is taken.
+    assert gate_slope.misread(np.ones(1), np.eye(3)[None]) == pytest.approx(0)
+    assert gate_slope.misread(np.full(1, 3.0), np.eye(3)[None]) == pytest.approx(0)
+
+
+def test_the_energy_has_A_at_w_and_not_at_a_datum():
+    """ReLU, d = 1, data 1 and -2: the energy at w = 1 is 1/4 = A(1), but A(-2) = 1."""
+    world = one_layer.samples(torch.tensor([[1.0], [-2.0]], dtype=torch.float64))
+    at, datum = torch.tensor([[1.0], [-2.0]], dtype=torch.float64)
+    assert 2 * one_layer.energy(world, at).item() == one_layer.operator(world, at).item() == 0.25
+    assert one_layer.operator(world, datum).item() == 1
+
+
+def test_quadrature_in_the_plane():
+    law = plane.draw(np.random.default_rng(0))
+    x, p = plane.grid(law, 0.3)
+    assert p.sum() == pytest.approx(1, abs=1e-12)
+    assert p @ x == pytest.approx(law.share @ law.mean, abs=1e-12)
+    w = plane.direction(0.3)
+    on = (x @ w > 0) + 0.2 * (x @ w <= 0)
+    gated = on[:, None] * x
+    centred = gated - p @ gated
+    direct = (p[:, None] * centred).T @ centred
+    assert np.allclose(plane.operator(law, 0.3, 0.2), direct, atol=1e-12)

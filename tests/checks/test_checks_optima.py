@@ -1,0 +1,161 @@
+"""The checks of nl Sec. 3.2 and 3.3: what holds, what fails as printed, that controls fail."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from chapter_checks import claims_of, run_check
+
+from clcore.checks.one_layer import circle, corollary2, index, power_iteration
+from clcore.checks.one_layer.augmented import energy_of, mean_response, rings, turned_response
+from clcore.theory.one_layer import power_iteration as pi
+from clcore.theory.one_layer import roughness
+
+IDS = claims_of("nl", "one-layer")
+pytestmark = pytest.mark.usefixtures("one_thread")
+# (claim, part) that fail as printed and hold as corrected.
+CORRECTED = {
+    ("nl/thm1", "A that jumps at w_*"),
+    ("nl/thm1", "A that jumps at w_*, the gate open at 0"),
+    ("nl/eq65", "Eq. 65"),
+    ("nl/thm2", ""),
+    ("nl/eq79", 'the "=" before Eq. 78'),
+    ("nl/eq79", "Eq. 80"),
+    ("nl/eq84", "bound"),
+    ("nl/eq90", "Eq. 89"),
+    ("nl/eq90", "Eq. 90, whole chain"),
+    ("nl/eq92", ""),
+    ("nl/rem23", "deeper optima"),
+    ("nl/fig1", "Theorem 3"),
+    ("nl/rem13", ""),
+}
+
+
+@pytest.mark.parametrize("claim", IDS[IDS.index("nl/thm1") :])
+def test_check(claim):
+    run_check(index, claim, CORRECTED, draws=6)
+
+
+def test_counterexample_to_the_bound_on_the_roughness():
+    """Uniform on a disc: rho = 4 C^2 / (9 pi^2), bound C^3 / pi as printed, C^2 / pi corrected."""
+    for radius in (0.05, 0.1, 0.2, 2.0):
+        parts = roughness.uniform(
+            lambda x, r=radius: torch.full_like(x[..., 0], 1 / (torch.pi * r**2))
+        )
+        w = torch.tensor([0.6, 0.8], dtype=torch.float64)
+        rho = float(roughness.roughness(parts, w, radius))
+        assert rho == pytest.approx(4 * radius**2 / (9 * math.pi**2))
+        r = roughness.peak(parts, w, radius)
+        assert float(roughness.bound(r, 2, radius, 3)) == pytest.approx(radius**3 / math.pi)
+        assert (rho > roughness.bound(r, 2, radius, 3)) == (radius < 4 / (9 * math.pi))
+        assert rho < roughness.bound(r, 2, radius, 2)
+
+
+def test_theorem_3_at_orthogonal_patterns(monkeypatch):
+    """nl/fig1: with L inside B_gamma = {u_m}, omega = (q / (1 - q)^2)^2; else L is 1 / STEP."""
+    x, p = circle.enumerated(np.eye(3), 0.2)
+    everywhere, near = circle._lacks(x, p, np.eye(3)[0])
+    assert near == pytest.approx((0.2 / 0.8**2) ** 2 - 0.995)
+    monkeypatch.setattr(circle, "STEP", circle.STEP / 2)
+    finer, _ = circle._lacks(x, p, np.eye(3)[0])
+    assert finer == pytest.approx(4 * everywhere, rel=1e-3)
+
+
+def test_a_uniform_parameter_is_not_a_uniform_rotation():
+    """nl/eq108: angles 2 pi t^2 have density 1 / (2 sqrt(2 pi a)) at a, by quadrature there."""
+    t = (np.arange(20_000) + 0.5) / 20_000
+    x0 = np.array([[1.0, 0.0]])
+    for turn in (0.0, 1.0, math.pi):
+        w = np.array([math.cos(turn), math.sin(turn)])
+        found = mean_response(x0, w, (1,), 2 * math.pi * t**2)[0]
+        a = 2 * math.pi * t
+        # Less the part of 1 / sqrt(a) that is not smooth, which has the mean max(cos(turn), 0).
+        rest = np.maximum(np.cos(a - turn), 0) - max(math.cos(turn), 0)
+        density = 1 / (2 * np.sqrt(2 * math.pi * a))
+        expected = 2 * math.pi * (rest * density).mean() + max(math.cos(turn), 0)
+        assert found == pytest.approx(expected, abs=1e-4)
+    along, against = (
+        mean_response(x0, np.array([s, 0.0]), (1,), 2 * math.pi * t**2) for s in (1, -1)
+    )
+    assert along > against + 0.1
+
+
+def test_counterexample_at_an_lme():
+    """Uniform on an ellipse, the image of a disc: its long axis is an LME that breaks the bound."""
+    axes, e = np.array([1.0, 0.75]), 1e-5
+    for radius in (0.05, 0.07):
+        parts = roughness.uniform(
+            lambda x, r=radius: torch.full_like(x[..., 0], 1 / (torch.pi * r**2))
+        )
+
+        def A(turn, parts=parts, radius=radius):
+            normal = axes * [math.cos(turn), math.sin(turn)]  # the half plane, before the map
+            inner = torch.tensor(normal / np.linalg.norm(normal))
+            disc = roughness.covariance(parts, inner, radius).numpy()
+            return axes[:, None] * disc * axes
+
+        assert A(0.0)[0, 0] > A(0.0)[1, 1] and abs(A(0.0)[0, 1]) < 1e-15
+        rho = np.linalg.norm(A(e)[:, 0] - A(-e)[:, 0]) / (2 * e)
+        assert rho == pytest.approx(radius**2 / (4 * math.pi**2))
+        density = 1 / (0.75 * math.pi * radius**2)
+        printed, corrected = (radius ** (k + 2) * density for k in (3, 2))
+        assert printed == pytest.approx(4 * radius**3 / (3 * math.pi))
+        assert (rho > printed) == (radius < 3 / (16 * math.pi)) and rho < corrected
+
+
+def test_the_maximum_on_the_plane_is_no_other_functional(monkeypatch):
+    """cor2's ratio of two peaks cannot tell a maximum from a mean; the part with a grid can."""
+    w = np.array([0.6, 0.8])
+    assert corollary2.crest(lambda x: np.abs(x @ w), 2.0, w)[0] == pytest.approx(0, abs=1e-12)
+    most, mean = corollary2.crest(lambda x: (x * x).sum(-1), 2.0, w)
+    assert (most, mean) == pytest.approx((4, 4 / 3), rel=1e-3)
+    peak = roughness.peak
+    monkeypatch.setattr(roughness, "peak", lambda *rest: 0.9 * peak(*rest))
+    found = {c.part: c.measured <= c.bound for c in corollary2.cor2(4, 0)}
+    assert found["r"] and not found["r as a maximum, Eqs. 95 and 99"]
+
+
+def test_the_middle_of_eq188_by_hand():
+    """diag(2, 1), c = 0.6: w(t+1).w(t) is 1.36 / sqrt(2.08), the middle 0.72 / sqrt(2.08)."""
+    values, c = np.array([[2.0, 1.0]]), np.array([0.6])
+    assert power_iteration.middle(values, c) == pytest.approx(0.72 / math.sqrt(2.08))
+    w = torch.tensor([0.6, 0.8], dtype=torch.float64)
+    step = pi.step(torch.diag(torch.tensor(values[0])), w) @ w
+    assert float(step) == pytest.approx(1.36 / math.sqrt(2.08))
+
+
+def test_theorem_3_needs_the_shift():
+    A = torch.diag(torch.tensor([1.0, 0.0, -1.0], dtype=torch.float64))
+    w = torch.tensor([3.0, 0.0, 1.0], dtype=torch.float64) / 10**0.5
+    assert float(pi.omega(pi.local(A, w), 0.0, 1.0)) == 0
+    assert float(pi.certificate(pi.local(A, w), 0.0)) < 0.02
+    path = pi.iterate(lambda _: A, w, 7)
+    assert torch.allclose(path[6], w) and torch.allclose(path[7], w * torch.tensor([1, 1, -1.0]))
+    hat = pi.iterate(lambda _: pi.shifted(A, 0.1), w, 200)[-1]
+    assert hat.tolist() == pytest.approx([1, 0, 0], abs=1e-9)
+
+
+def test_augmentation_leaves_rings_of_maxima():
+    """All w with w_3 = 0 have the greatest energy, and the invariant w the least."""
+    r, t = np.array([0.3, 1.0, 2.0]), 2 * math.pi * np.arange(500) / 500
+    x0 = np.stack([r, 0 * r, 0 * r], -1)
+    for w in ((1.0, 0.0, 0.0), (0.6, 0.8, 0.0), (0.48, 0.64, 0.6), (0.0, 0.0, 1.0)):
+        value = energy_of(mean_response(x0, np.array(w), (1,), t), np.ones((3, 3)))
+        assert value == pytest.approx((1 - w[2] ** 2) * r.var() / math.pi**2, rel=1e-4, abs=1e-12)
+
+
+def test_the_mean_over_the_circle_in_closed_form():
+    x0 = np.random.default_rng(0).standard_normal((5, 3))
+    t = 2 * math.pi * np.arange(4000) / 4000
+    for theta in (-1.5, -0.4, 0.0, 1.0):
+        w = np.array([math.cos(theta), 0.0, math.sin(theta)])
+        found = turned_response(x0, np.array([theta]))[0]
+        assert found == pytest.approx(mean_response(x0, w, (1,), t), abs=1e-6)
+
+
+def test_rings_are_found_where_they_are():
+    """In the rotated plane at the equator; on the axis the poles are the only maxima."""
+    r = np.array([[0.3], [1.0], [2.0]])
+    assert rings(r * [1, 0, 0]) == pytest.approx(0.0, abs=1e-12)
+    assert len(rings(r * [1, 0, 0])) == 1 and len(rings(r * [0, 0, 1])) == 0

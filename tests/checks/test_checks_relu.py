@@ -1,0 +1,144 @@
+"""Every check of the ReLU chapter: what holds, what fails as printed, that controls fail."""
+
+import numpy as np
+import pytest
+import torch
+from chapter_checks import claims_of, run_check
+
+from clcore import losses
+from clcore.checks.relu_composition import index
+from clcore.checks.relu_composition.dynamics import _dies_in_turn
+from clcore.checks.relu_composition.energy import energies
+from clcore.checks.relu_composition.training import residual
+from clcore.losses import contrast
+from clcore.theory.relu import relu_two_layer
+
+IDS = claims_of("acl", "relu-composition")
+pytestmark = pytest.mark.usefixtures("one_thread")
+# (claim, part) that fail as printed and hold as corrected.
+CORRECTED = {
+    ("acl/eq53", "active set"),
+    ("acl/thm5", "fixed weights"),
+    ("acl/fig5", "ReLU"),
+    ("acl/num13", "local maxima"),
+    ("acl/eq14", "D_aug across fields"),
+    ("acl/eq64", "rank-1 W2"),
+    ("acl/eq71", "Eq. 71"),
+    ("acl/eq71", "Eq. 72"),
+    ("acl/thm6", "weak"),
+    ("acl/thm6", "strong"),
+    ("acl/rem5", "conclusion"),
+    ("acl/rem5", "Eqs. 78, 79"),
+    ("acl/num19", "strong augmentation: several fields"),
+    ("acl/num20", "the composition"),
+}
+
+
+def test_every_claim_of_the_chapter_has_a_function():
+    assert len(IDS) == 25
+    assert sorted(index.__all__) == sorted(name.split("/")[1] for name in IDS)
+
+
+@pytest.mark.parametrize("claim", IDS)
+def test_check(claim):
+    run_check(index, claim, CORRECTED, draws=6)
+
+
+def test_other_draws_are_other_numbers():
+    first, again, other = ([check.measured for check in index.lem4(9, seed)] for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def two_equal_fields(feature, eta):
+    """E(theta_Omega), E(theta_2) as Theorem 6 prints D_aug: p0 = p1 = 1/2, D_V = 0."""
+    delta = np.array([[[1.0, feature], [1.0, feature]]])
+    level = delta.reshape(1, 4) ** 2 + eta
+    e = energies(delta, np.array([0.25]), np.zeros((1, 4, 4)), level, np.full((1, 4), eta))
+    return float(e.whole[0]), float(e.single[0, 0, 1])
+
+
+def test_counterexamples_to_strong_augmentation():
+    assert two_equal_fields(0.5, 0.0) == pytest.approx((-1 / 4, -3 / 16))
+    for eta in (0.01, 0.49):  # the remark asks for eta > 0 if it is constant
+        whole, other = two_equal_fields(0.0, eta)
+        assert (whole, other) == pytest.approx((-1 / 4 - eta / 2, -eta)) and whole < other
+    whole, other = two_equal_fields(0.0, 0.51)
+    assert whole > other
+
+
+def test_counterexample_of_one_mode_shown():
+    x = torch.zeros(6, 3, dtype=torch.float64)
+    x[:, 0] = 1
+    pairs = torch.ones(6, 6, dtype=torch.float64)
+    X = contrast.contrastive_covariance(pairs, x, 3 * x, x, 3 * x)
+    assert X[0, 0] == -120 and X.abs().sum() == 120
+    w = torch.tensor([0.7, 0.5, 0.4], dtype=torch.float64)
+    end = relu_two_layer.sticky_limit(X, w / w.norm(), steps=3000)
+    assert end.tolist() == pytest.approx([0, 5 / 41**0.5, 4 / 41**0.5])
+
+
+def test_entries_die_in_turn_where_modes_compete_and_not_where_one_is_not_shown():
+    compete = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    unseen, friends = np.diag([1.0, 0.0]), np.abs(compete)
+    w = np.array([[0.8, 0.6]])
+    for X, sticky, expected in (
+        (compete, True, True),
+        (compete, False, False),
+        (unseen, True, False),
+        (-unseen, True, False),
+        (friends, True, False),
+    ):
+        assert _dies_in_turn(X[None], w, sticky, blocks=20).tolist() == [expected]
+
+
+def test_a_negative_entry_gains_where_the_augmentation_is_strong():
+    x = torch.eye(2, dtype=torch.float64)
+    pair = losses.infonce_pair(0.3, 0.0)
+    w = torch.tensor([[1.0, 0.0], [0.99**0.5, -0.1]], dtype=torch.float64)
+    top = torch.ones(1, 1, dtype=torch.float64)
+    z, z2 = (relu_two_layer.output(w[:1], top, v[:, None]) for v in (x, 3 * x))
+    alpha = contrast.pairwise_importance(z, z2, pair)
+    assert alpha.tolist() == pytest.approx(np.array([[0, 1], [1, 0]]))
+    X = contrast.contrastive_covariance(alpha, x, 3 * x, x, 3 * x)
+    assert X.tolist() == [[-2, -2], [-2, -2]]
+    read = w.clamp(min=0)
+    assert ((read @ X) * read).sum(-1).tolist() == pytest.approx([-2, -1.98])
+
+
+def test_the_flow_at_the_composition_of_two_unequal_features():
+    delta = np.array([[[2.0], [1.0]]])
+    X = delta.reshape(1, 2, 1) * delta.reshape(1, 1, 2) / 4
+    W1, W2 = (v.numpy() for v in relu_two_layer.compositional(torch.from_numpy(delta)))
+    up = W2[0, 0] * (X[0] @ (W2[0, 0] * W1[0, :, 0]))
+    assert up[0] / up[1] == pytest.approx(4)
+    assert residual(W1, W2[:, 0], X)[0] > 0.1
+    one = np.array([[[1.0], [0.0]]]), np.array([[1.0, 0.0]])
+    assert residual(*one, X)[0] < 1e-15
+
+
+def test_a_mode_not_shown_has_a_row_of_zeros():
+    x = torch.zeros(5, 2, dtype=torch.float64)
+    x[:, 0] = torch.tensor([1.0, 0.5, 2.0, 1.5, 0.0])
+    pairs = torch.ones(5, 5, dtype=torch.float64)
+    X = contrast.contrastive_covariance(pairs, x, 1.1 * x, x, 1.1 * x)
+    assert X[0, 0] > 0 and X.abs().sum() == X[0, 0]
+    push = relu_two_layer.sticky_gradient(X, torch.tensor([0.8, 0.6], dtype=torch.float64))
+    assert push.tolist() == pytest.approx([0.8 * float(X[0, 0]), 0])
+
+
+def test_counterexample_of_triplets_beyond_the_margin():
+    x, top = torch.eye(2, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64)
+    w = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
+    z = relu_two_layer.output(w, top, x[:, None])
+    for margin, zero in ((0.49, True), (0.51, False)):
+        alpha = contrast.pairwise_importance(z, z, losses.triplet_pair(margin))
+        X = contrast.contrastive_covariance(alpha, x, x, x, x)
+        assert bool((X == 0).all()) is zero
+
+
+def test_counterexample_to_the_fused_fraction():
+    v, u, k = np.array([1.5, 1.0]), np.array([2.0, -3.0]), 1
+    assert u @ v == 0 and (u >= 0).sum() == k
+    fused = -v.min() * np.abs(u).max() / (2 - k * v.max())
+    product = -v.min() / (2 - k) * np.abs(u).max() / v.max()
+    assert (fused, product) == (-6, -2) and fused < u.min() <= product

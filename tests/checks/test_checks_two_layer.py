@@ -1,0 +1,191 @@
+"""The checks of nl's two-layer theory: what holds, what fails as printed, that controls fail."""
+
+import numpy as np
+import pytest
+import torch
+from chapter_checks import claims_of, run_check
+
+from clcore.checks.two_layer import chances, dynamics, favoured, index, linear, sizes
+from clcore.checks.two_layer import top as nl_two_top
+from clcore.theory.two_layer import field_latent, modulation, two_layer
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+# (claim, part) that fail as printed and hold as corrected.
+CORRECTED = {
+    ("nl/eq163", "the path"),
+    ("nl/eq154", "the event"),
+    ("nl/eq148", "argmin t*, the flow with the projection"),
+    ("nl/rem15", "kernel alpha: analysis carries over"),
+    ("nl/rem14", "necessary for stationary"),
+    ("nl/rem17", "short form"),
+    ("nl/rem19", "positive modulation"),
+    ("nl/eq156", ""),
+}
+IDS = [f"nl/{name}" for name in index.__all__]
+
+
+def double(*values) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def test_every_check_is_of_a_claim_of_the_chapter():
+    assert len(IDS) == 32
+    assert set(IDS) <= set(claims_of("nl", "two-layer"))
+
+
+@pytest.mark.parametrize("claim", IDS)
+def test_check(claim):
+    run_check(index, claim, CORRECTED, draws=6)
+
+
+def test_other_draws_are_other_numbers():
+    first, again, other = (
+        [check.measured for check in nl_two_top.thm5(6, seed)] for seed in (0, 0, 1)
+    )
+    assert first == again != other
+
+
+def test_two_filters_cannot_be_exchanged_where_the_top_layer_has_not_converged():
+    """K = d = 1, w = (3, -4), s = (4, 3)/5, the bottom eigenvector: nl/eq163 as printed."""
+    C, s = torch.eye(1, dtype=torch.float64), double(0.8, 0.6)
+    for w, b in (((3, -4), 0), ((-4, 3), -7 / 5), ((-0.5, -0.5), -7 / 10)):
+        W = double(*w).reshape(1, 2, 1)
+        assert two_layer.common_direction(C, s, W).item() == pytest.approx(b)
+
+
+def test_counterexample_to_the_short_form_of_delta():
+    d, b, scale = double(0, 0), double(1, 1), torch.tensor(0.25, dtype=torch.float64)
+    top = two_layer.top_of_rank_one(d, b, scale)
+    assert top.value.item() == pytest.approx(1 / 2) and top.Z.item() ** 2 == pytest.approx(8)
+    assert two_layer.modulation(top, b, scale).tolist() == pytest.approx([1 / 8, 1 / 8])
+
+
+def test_the_first_to_blow_up_can_lose_on_the_sphere():
+    """The counterexample of nl/eq148: the flow with the projection is another one."""
+    y, b = double(0.55, 0.835), double(1.7, 1.2)
+    assert modulation.critical_time(y, b).tolist() == pytest.approx([0.828, 0.742], abs=1e-3)
+    assert modulation.first_to_blow_up(y, b) == 1
+    end = modulation.simulate(y, b)
+    assert end.tolist() == pytest.approx([1, 0], abs=1e-6)
+
+
+def test_opposite_unit_filters_are_an_isolated_maximum():
+    """nl/thm4 (2) with unit filters: C = diag(2, 1), filters e_1 and -e_1, S = s s^T at its "
+    "optimum."""
+    C = torch.diag(double(2, 1))
+
+    def value(*angles: float) -> float:
+        W = torch.stack([torch.tensor(angles).cos(), torch.tensor(angles).sin()], -1).double()
+        return float(torch.linalg.eigvalsh(W @ C @ W.T)[-1])
+
+    assert value(0, torch.pi) == pytest.approx(4)
+    for turn in torch.arange(0, 6.3, 0.1).tolist():
+        assert value(0.01 * np.cos(turn), torch.pi + 0.01 * np.sin(turn)) < 4 - 1e-5
+    s, W = double(1, -1) / 2**0.5, double(1, 0, -1, 0).reshape(1, 2, 2)
+    b = two_layer.common_direction(C, s, W)
+    move = s[:, None] * b
+    assert two_layer.tangent(W, move[None]).abs().max() == 0 < b.abs().max()
+
+
+def test_velocities_on_the_spheres_are_not_parallel():
+    """nl/thm4 (1) with unit filters: by the gradient of the top eigenvalue of normalised ones."""
+    C = torch.diag(double(2, 1))
+    raw = double(1, 0, 0.5**0.5, 0.5**0.5).reshape(2, 2).requires_grad_()
+    W = raw / raw.norm(dim=-1, keepdim=True)
+    (slope,) = torch.autograd.grad(torch.linalg.eigvalsh(W @ C @ W.T)[-1] / 2, raw)
+    assert slope[0, 0].abs() < 1e-12 and slope[0, 1] > 0.1
+    assert slope[1, 0] > 0.1 and slope[1].sum().abs() < 1e-12
+    ours = linear._spherical(C.numpy()[None], raw.detach().numpy()[None, None])
+    assert np.allclose(ours[0, 0], slope.numpy(), atol=1e-12)
+
+
+def test_no_way_out_of_the_isolated_maximum():
+    """nl/thm4 (2), unit filters: every pair on the circle moves, and so does one that turns."""
+    least, turned, apart = linear._crossing(np.random.default_rng(0), 3)
+    assert 0.05 < least < turned < 1 and apart > 0.5
+
+
+def test_counterexamples_to_the_chances():
+    wide = modulation.win_probabilities(double(2, 0))
+    assert wide[0].item() == pytest.approx(1 / 2)
+    assert modulation.win_probability(double(1.5), 7).item() == 0.5
+
+
+def test_a_head_start_depends_on_the_start():
+    """nl/eq154: a small start loses to half of any constant; the corrected one blows up as late."""
+    times = modulation.critical_time(double(1e-4, 0.2), double(2.2, 1.2))
+    assert times.tolist() == pytest.approx([4.54, 1.62], abs=5e-3)
+    y = np.array([1e-6, 0.1, 0.8])
+    for start, even in zip(y, chances._head_start(y, 1.2, 1.0), strict=True):
+        both = modulation.critical_time(double(start, even), double(2.2, 1.2))
+        assert both[0].item() == pytest.approx(both[1].item(), rel=1e-12)
+    assert 0 < chances._head_start(y, 1.2, 1.0)[0] - 1e-6 < 1e-2
+
+
+def test_no_chance_beyond_a_gap_of_two():
+    """Where an odd power of Eq. 157 would be negative."""
+    assert modulation.win_probabilities(double(4, 4, 0))[2].item() == 0.0
+    assert modulation.win_probability(double(-3), 3).item() == 0.0
+
+
+def test_a_kernel_of_the_output_couples_the_fields():
+    """The counterexample of nl/rem15: two fields with outputs 0 or 1, all states alike."""
+    half = torch.full((1, 2, 2, 2), 0.5, dtype=torch.float64)
+    values = double(0, 1).reshape(1, 1, 2, 1).expand(1, 2, 2, 1)
+    model = field_latent.Model(half[:, :, 0, 0], half, values)
+    W = np.ones((1, 2, 1, 1))
+    weight = dynamics.gaussian(model, W, 1.0)[0]
+    q = (np.exp(-0.5) + np.exp(-2)) / (1 + 2 * np.exp(-0.5) + np.exp(-2))
+    both = np.exp(-2) / (1 + 2 * np.exp(-0.5) + np.exp(-2))
+    error, bare, apart = dynamics.carried(model, W, weight)
+    assert (q, both) == pytest.approx((0.316, 0.058), abs=5e-4)
+    expected = (q**2 - both) / (q - q**2)
+    assert apart[0] == pytest.approx(expected) and error[0] == pytest.approx(expected)
+    own = dynamics.phi_of_fields(np.random.default_rng(0), model)[0]
+    error, bare, apart = dynamics.carried(model, W, own)
+    assert error[0] < 1e-14 and apart[0] < 1e-14 < 1e-3 < bare[0]
+
+
+def test_every_pattern_of_the_race_is_locally_maximal():
+    """nl/rem18 (c), unequal: at u_l the eigenvalue 1 + b_l exceeds the b of every other pattern."""
+    b = np.array([1.2, 2.0, 1.2, 1.2])
+    for pattern in range(4):
+        values = b + np.eye(4)[pattern]
+        assert values.argmax() == pattern and np.sum(values == values.max()) == 1
+    assert np.allclose(favoured.FREQUENT.sum(1), 1)
+    rng = np.random.default_rng(0)
+    share = favoured._race(rng, 0.3, 0.8, 400)
+    assert share[1] > 1.5 * share[0] > 1.5 * share[2:].max()
+
+
+def test_two_fields_of_one_law_are_modulated_alike():
+    """The note of nl/rem20: delta_k Delta_k Delta_k^T is the same at sizes 1 and t."""
+    t = 0.1
+    d, b, size = double(0.7, 0.7 * t**2), double(0.4, 0.4 * t), double(1, t)
+    scale = torch.tensor(0.2, dtype=torch.float64)
+    top = two_layer.top_of_rank_one(d, b, scale)
+    coefficient = two_layer.modulation(top, b, scale)
+    assert np.isclose(*(coefficient * size**2).tolist(), rtol=1e-12)
+    assert coefficient[1] > 50 * coefficient[0]
+
+
+def test_delta_rises_with_d_where_all_b_are_equal():
+    """nl/rem20: three fields; of two fields both have the same."""
+    d, b, scale = double(0.02, 0.31, 0.6), double(1, 1, 1), torch.tensor(0.25, dtype=torch.float64)
+    found = two_layer.modulation(two_layer.top_of_rank_one(d, b, scale), b, scale)
+    assert found.tolist() == pytest.approx([0.1195, 0.1451, 0.1708], abs=5e-5)
+    found = two_layer.modulation(two_layer.top_of_rank_one(d[:2], b[:2], scale), b[:2], scale)
+    assert found[0].item() == pytest.approx(found[1].item(), rel=1e-12)
+
+
+def test_speed_with_the_factor_is_that_of_theorem_5():
+    """nl/rem20: the velocity by enumeration and numpy's top eigenvector; without it, another."""
+    model, W = sizes._alike(np.random.default_rng(3), 4, 3)
+    model = sizes._stretched(model, np.tile([1, 1 / 3, 0.1], (4, 1)))
+    pair, w = nl_two_top.pair_of(model, W, "relu"), torch.from_numpy(W)[:, :, 0]
+    s = np.linalg.eigh(nl_two_top.outputs(pair.law, W))[1][..., -1]
+    direct = nl_two_top.tangent(w, nl_two_top.velocity(pair.law, W, s)).norm(dim=-1).numpy()
+    top = two_layer.top_of_rank_one(pair.d, pair.b, pair.scale)
+    assert np.allclose(sizes.speed(pair, top.gaps, w), direct, rtol=1e-7, atol=1e-12)
+    bare = sizes.speed(pair, torch.ones_like(top.gaps), w)
+    assert not np.allclose(bare, direct, rtol=0.01)

@@ -1,0 +1,422 @@
+"""Losses against numpy loops, updates against plain torch modules, and what a run must not see."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.func import grad
+from torch.nn import functional as F
+
+from clcore import random as cr
+from clcore.experiments import sparse_models as sm
+from clcore.experiments import sparse_training as st
+from clcore.sweep.step import Problem, start
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+SMALL = {"m": 6, "p": 5, "d": 3, "n": 10, "batch": 4}
+
+
+def normal(seed, *shape):
+    return cr.normal(cr.key(seed), shape, dtype=torch.float64)
+
+
+# ----------------------------------------------------------------------------------------- losses
+
+
+def unit(v):
+    return v / np.linalg.norm(v) if np.linalg.norm(v) > 0 else 0 * v
+
+
+def loops(a, b, kind, tau):
+    """The losses by the letter: sums over pairs, a vector at a time."""
+    a, b = [[unit(v) for v in x.numpy()] for x in (a, b)]
+    n, total = len(a), 0.0
+    if kind == "contrastive":
+        for i in range(n):
+            plus = np.exp(a[i] @ b[i] / tau)
+            total -= np.log(
+                plus / (plus + sum(np.exp(a[i] @ b[j] / tau) for j in range(n) if j != i))
+            )
+        return total / n
+    z = a + b
+    for i in range(2 * n):
+        plus = np.exp(z[i] @ z[(i + n) % (2 * n)] / tau)
+        total -= np.log(plus / sum(np.exp(z[i] @ z[j] / tau) for j in range(2 * n) if j != i))
+    return total / (2 * n)
+
+
+@pytest.mark.parametrize("kind", ["contrastive", "nt_xent"])
+def test_contrastive_losses_are_the_loops_and_so_are_their_gradients(kind):
+    a, b = normal(0, 5, 3), normal(1, 5, 3)
+    a[2] = 0  # a fully masked view
+    loss = getattr(sm, kind)
+    assert loss(a, b, 0.2).item() == pytest.approx(loops(a, b, kind, 0.2), rel=1e-12)
+    for place, at in itertools.product((0, 1), ((0, 1), (4, 2), (3, 0))):
+        step = torch.zeros(5, 3, dtype=torch.float64)
+        step[at] = 1e-6
+        sides = [(a + s * step, b) if place == 0 else (a, b + s * step) for s in (1, -1)]
+        slope = (loops(*sides[0], kind, 0.2) - loops(*sides[1], kind, 0.2)) / 2e-6
+        found = grad(lambda *v: loss(*v, 0.2), place)(a, b)
+        assert found[at].item() == pytest.approx(slope, abs=1e-8)
+        assert (grad(lambda *v: loss(*v, 0.2), 0)(a, b)[2] == 0).all()
+
+
+def test_contrastive_losses_at_their_limits():
+    z = torch.zeros(7, 3, dtype=torch.float64)
+    assert sm.contrastive(z, z).item() == pytest.approx(np.log(7))
+    assert sm.nt_xent(z, z).item() == pytest.approx(np.log(13))
+    e = torch.eye(7, dtype=torch.float64)
+    for loss, others in ((sm.contrastive, 6), (sm.nt_xent, 12)):
+        assert loss(e, e, 0.5).item() == pytest.approx(np.log1p(others * np.exp(-2)))
+        with pytest.raises(ValueError, match=r"temperature: expected at least 0.025 .* got 0"):
+            loss(e, e, 0)
+
+
+def test_non_contrastive_loss_is_the_mean_squared_distance():
+    u, v = normal(2, 6, 4), normal(3, 6, 4)
+    far = np.mean([np.sum((a - b) ** 2) for a, b in zip(u.numpy(), v.numpy(), strict=True)])
+    near = np.mean(
+        [np.sum((unit(a) - unit(b)) ** 2) for a, b in zip(u.numpy(), v.numpy(), strict=True)]
+    )
+    assert sm.non_contrastive(u, v, unit=False).item() == pytest.approx(far)
+    assert sm.non_contrastive(u, v).item() == pytest.approx(near)
+    assert sm.non_contrastive(3 * u, 0.1 * v).item() == pytest.approx(near)
+    counted = torch.arange(6) < 4
+    assert sm.non_contrastive(u, v, True, counted) == pytest.approx(
+        sm.non_contrastive(u[:4], v[:4]).item()
+    )
+    for f in (True, False):
+        assert (grad(lambda u, v, f=f: sm.non_contrastive(u, v, f), 1)(u, v) == 0).all()
+
+
+def test_an_output_without_direction_is_orthogonal_to_everything():
+    u, v = normal(2, 6, 4), normal(3, 6, 4)
+    u[1], v[2] = 0, 0
+    assert sm.cosine(u, v)[1] == 0 and sm.cosine(u, v)[2] == 0
+    slope = grad(lambda u: sm.non_contrastive(u, v))(u)
+    assert slope.isfinite().all() and (slope[1] == 0).all() and (slope[2] == 0).all()
+
+
+def test_sim_siam_is_symmetric_and_stops_the_gradient_at_z():
+    p, z = normal(4, 2, 5, 3), normal(5, 2, 5, 3)
+    value = -np.mean(
+        [unit(p[v, i].numpy()) @ unit(z[1 - v, i].numpy()) for v in (0, 1) for i in range(5)]
+    )
+    assert sm.sim_siam(p, z).item() == pytest.approx(value)
+    assert (grad(sm.sim_siam, 1)(p, z) == 0).all() and (grad(sm.sim_siam)(p, z) != 0).any()
+
+
+# --------------------------------------------------------------------------------------- encoders
+
+
+def net(suffixes=("",), bn=True, m=4, p=5):
+    found, width = {}, p
+    for i, s in enumerate(suffixes):
+        found |= {"W" + s: normal(10 + i, m, width), "b" + s: 0.3 * normal(20 + i, m)}
+        if bn:
+            found |= {"gain" + s: 1 + 0.2 * normal(30 + i, m), "shift" + s: normal(40 + i, m)}
+        width = m
+    return found
+
+
+def plain(params, x, activation, suffix=""):
+    """One layer, unit by unit and sample by sample."""
+    W, b = params["W" + suffix].numpy(), params["b" + suffix].numpy()
+    u = np.array([[w @ s for w in W] for s in x])
+    if "gain" + suffix in params:
+        u = (u - u.mean(0)) / np.sqrt(u.var(0) + 1e-5)
+        u = u * params["gain" + suffix].numpy() + params["shift" + suffix].numpy()
+    elif activation != "paper":
+        u = u + b
+    if activation == "paper":
+        return np.where(np.abs(u) <= b, 0, np.maximum(u - b, 0) - np.maximum(-u - b, 0))
+    return u if activation is None else np.maximum(u, 0) - np.maximum(2 * b - u, 0)
+
+
+@pytest.mark.parametrize("activation", [None, "paper", "released"])
+@pytest.mark.parametrize("bn", [True, False])
+@pytest.mark.parametrize("suffixes", [("",), ("", "2")])
+def test_encoders_are_the_loops(activation, bn, suffixes):
+    params, x = net(suffixes, bn), normal(6, 2, 7, 5)
+    found = sm.encode(params, x, activation)
+    for view in (0, 1):
+        h = x[view].numpy()
+        for suffix in suffixes:
+            h = plain(params, h, activation, suffix)
+        assert found[view].numpy() == pytest.approx(h, abs=1e-10)
+
+
+def test_batch_norm_without_some_rows_and_of_a_dead_unit():
+    x, params = normal(7, 9, 5), net()
+    args = [params[n] for n in ("W", "gain", "shift")]
+    counted = torch.arange(9) % 3 != 1
+    found = sm.linear_batch_norm(x, *args, counted)
+    assert torch.allclose(found[counted], sm.linear_batch_norm(x[counted], *args))
+    dead = args[0] * torch.tensor([1.0, 0.0, 1.0, 1.0], dtype=torch.float64)[:, None]
+    assert torch.allclose(sm.linear_batch_norm(x, dead, *args[1:])[:, 1], params["shift"][1])
+
+
+# ---------------------------------------------------------------------------------------- updates
+
+
+def problem(dtype=torch.float64):
+    functions = {n: f for n, f in st.PROBLEM.items() if n != "static"}
+    return Problem(
+        **functions,
+        metrics=None,
+        schedule=None,
+        optimizer="sgd",
+        static=st.STATIC,
+        device=torch.device("cpu"),
+        dtype=dtype,
+    )
+
+
+def begun(config):
+    """One run: its settings as the functions see them, its parameters, its stream of keys."""
+    part = start(problem(), [0], [config])
+    values = {n: t[0] for n, t in part.fixed["values"].items()}
+    params = {n: t[0] for n, t in part.state["params"].items()}
+    return part.static | values, params, part.fixed["keys"][0]
+
+
+def batch(c, key, t):
+    found = st._data(cr.fold_in(key, t), torch.tensor(t), c)
+    return {n: v.double() if v.is_floating_point() else v for n, v in found.items()}
+
+
+class Layer(nn.Module):
+    """Linear, BatchNorm and symmetric ReLU out of torch's modules."""
+
+    def __init__(self, W, b, bn, kind):
+        super().__init__()
+        self.linear = nn.Linear(W.shape[1], W.shape[0]).double()
+        self.linear.weight.data, self.linear.bias.data = W.clone(), b.clone()
+        self.bn = nn.BatchNorm1d(W.shape[0]).double() if bn else None
+        self.kind = kind
+
+    def forward(self, x):
+        b = self.linear.bias
+        u = F.linear(x, self.linear.weight) if self.kind == "paper" else self.linear(x)
+        u = self.bn(u) if self.bn else u
+        if self.kind is None:
+            return u
+        if self.kind == "paper":
+            return F.relu(u - b) - F.relu(-u - b)
+        return F.relu(u) - F.relu(2 * b - u)
+
+
+def encoder(params, i, c):
+    kind = c["protocol"] if c["relu"] else None
+    layers = [
+        Layer(params["W" + s][i], params["b" + s][i], c["bn"], kind)
+        for s in ("", "2")[: c["layers"]]
+    ]
+    return nn.Sequential(*layers)
+
+
+def linear(W, b):
+    made = nn.Linear(W.shape[1], W.shape[0]).double()
+    made.weight.data, made.bias.data = W.clone(), b.clone()
+    return made
+
+
+def by_hand(config, steps):
+    """Weights of the first layer of every network after some steps of torch.optim.SGD."""
+    c, params, key = begun(config)
+    nets = [encoder(params, i, c) for i in range(len(params["W"]))]
+    top = linear(params["P"], params["q"]) if c["head"] else nn.Identity()
+    between = Layer(params["R"], params["r"], True, "released") if "R" in params else nn.Identity()
+    weights = [p for part in (*nets, top, between) for p in part.parameters()]
+    optimizer = torch.optim.SGD(weights, lr=config["lr"])
+    for t in range(steps):
+        found = batch(c, key, t)
+        rows = (
+            found["counted"]
+            if config["loss_kind"] in ("non-contrastive", "simsiam")
+            else slice(None)
+        )
+        x, y = found["views"][0][rows], found["views"][1][rows]
+        optimizer.zero_grad()
+        if len(nets) == 2:
+            learner, teacher = nets if t % config["per_epoch"] % 2 == 0 else nets[::-1]
+            if config["mask"] == "dependent" and learner is nets[1]:
+                x, y = y, x  # the two views have not the same law: the online net keeps the first
+            u, v = top(learner(x)), teacher(y).detach()
+            if config["unit"]:
+                u, v = F.normalize(u, dim=1), F.normalize(v, dim=1)
+            loss = ((u - v) ** 2).sum(1).mean()
+        elif config["loss_kind"] == "simsiam":
+            u, v = between(nets[0](x)), between(nets[0](y))
+            loss = -F.cosine_similarity(top(u), v.detach()).mean() / 2
+            loss = loss - F.cosine_similarity(top(v), u.detach()).mean() / 2
+        else:
+            u, v = (F.normalize(top(nets[0](w)), dim=1) for w in (x, y))
+            if config["loss_kind"] == "contrastive":
+                logits, target = u @ v.T, torch.arange(len(u))
+            else:
+                z = torch.cat([u, v])
+                logits = (z @ z.T).masked_fill(torch.eye(len(z), dtype=torch.bool), -torch.inf)
+                target = torch.arange(len(z)).roll(len(u))
+            loss = F.cross_entropy(logits / config["temperature"], target)
+        loss.backward()
+        optimizer.step()
+        if config["normalise"] != "none":
+            for one in nets:
+                W = one[0].linear.weight.data
+                W /= W.norm(dim=1 if config["normalise"] == "rows" else 0, keepdim=True)
+    return torch.stack([n[0].linear.weight.data for n in nets]), float(loss.detach())
+
+
+VARIANTS = [
+    *((model, "paper", {}) for model in st.MODELS if "srelu" not in model),
+    *((f"Simplified-{name}", "released", {}) for name in ("SimCLR", "SimSiam")),
+    *((name, "released", {}) for name in ("NCL-srelu", "NCL-basic-2L", "CL-linear")),
+    ("NCL-basic", "paper", {"normalise": "rows", "warm": 0.1}),
+    ("NCL-srelu", "paper", {"normalise": "columns", "warm": 0.1, "keep": 0.75}),
+    ("NCL-linear", "paper", {"unit": False}),
+    ("CL-basic", "paper", {"mask": "dependent"}),
+    ("NCL-pred", "paper", {"mask": "dependent"}),
+]
+
+
+@pytest.mark.parametrize(("model", "protocol", "more"), VARIANTS)
+def test_steps_are_those_of_torch_s_modules_and_optimiser(model, protocol, more):
+    config = st.configuration(3, model, 0.4, protocol, lr=0.3, **(SMALL | more))
+    steps = 4
+    found = st.train(
+        [config], **st.PROBLEM, steps=steps, record=[steps - 1], dtype=torch.float64, progress=False
+    )
+    W, loss = by_hand(config, steps)
+    assert torch.allclose(found.params(0)["W"], W, atol=1e-9), (
+        (found.params(0)["W"] - W).abs().max()
+    )
+    assert found.table.loss[found.table.step == steps - 1].item() == pytest.approx(loss, abs=1e-9)
+    assert not torch.allclose(W, begun(config)[1]["W"], atol=1e-3)
+
+
+def test_a_step_leaves_the_other_network_as_it_is():
+    config = st.configuration(0, "NCL-pred", 0.4, lr=0.3, **SMALL)  # 3 batches an epoch
+    before, moved = begun(config)[1], []
+    for steps in (1, 2, 4):
+        run = st.train([config], **st.PROBLEM, steps=steps, dtype=torch.float64, progress=False)
+        now = run.params(0)
+        same = {
+            n: [torch.equal(now[n][i], before[n][i]) for i in (0, 1)]
+            for n in before
+            if n not in "Pq"
+        }
+        assert {tuple(v) for n, v in same.items() if n != "b" or steps > 1} <= {
+            (False, True),
+            (True, False),
+        }
+        assert not torch.equal(now["P"], before["P"])
+        moved.append("target" if same["W"][0] else "online")
+        before = now
+    assert moved == ["online", "target", "online"]  # the next epoch begins with the online one
+
+
+def test_an_epoch_sees_every_sample_once_or_drops_the_rest():
+    for model, batches in (("NCL-basic", 3), ("CL-basic", 2)):
+        c, _, key = begun(st.configuration(0, model, 0.4, **SMALL, keep=1.0))
+        for epoch in (0, 1):
+            seen = []
+            for t in range(epoch * batches, (epoch + 1) * batches):
+                found = batch(c, key, t)
+                rows = found["views"][0][found["counted"]]
+                seen += [int((r == c["x"]).all(1).nonzero()) for r in rows]
+            assert len(set(seen)) == len(seen) == (10 if batches == 3 else 8)
+        first = batch(c, key, 0)["views"][0]
+        assert not torch.equal(first, batch(c, key, batches)["views"][0])
+
+
+def test_a_run_does_not_depend_on_its_batch():
+    for model in ("NCL-basic", "CL-basic"):
+        configs = [st.configuration(s, model, pr, **SMALL) for s in (0, 1) for pr in (0.2, 0.5)]
+        together = st.run(configs, 3, progress=False)
+        alone = st.run(configs[2:3], 3, progress=False)
+        for name in ("minimum", "norm", "loss"):
+            ours = together.table.query("run == 2")[name].to_numpy()
+            assert ours == pytest.approx(alone.table[name].to_numpy(), rel=1e-4)
+
+
+def test_models_of_one_seed_start_from_one_encoder():
+    first = [begun(st.configuration(5, m, 0.4, **SMALL))[1]["W"][0] for m in st.MODELS]
+    assert all(torch.equal(w, first[0]) for w in first)
+    a, b = begun(st.configuration(5, "NCL-basic", 0.4, **SMALL))[1]["W"]
+    assert not torch.equal(a, b)
+
+
+def test_starts_of_the_two_protocols():
+    wide = SMALL | {"m": 200, "p": 40, "d": 10}
+    paper = begun(st.configuration(0, "Simplified-SimSiam", 0.4, "paper", **wide))[1]
+    released = begun(st.configuration(0, "Simplified-SimSiam", 0.4, "released", **wide))[1]
+    assert paper["W"].std().item() == pytest.approx((40 * 10) ** -0.5, rel=0.05)
+    assert paper["P"].std().item() == pytest.approx((40 * 10) ** -0.5, rel=0.05)
+    assert not paper["b"].any() and not paper["q"].any() and "R" not in paper
+    for name, fan_in in (("b", 40), ("P", 200), ("q", 200), ("R", 200), ("r", 200)):
+        size = released[name].abs()
+        assert size.max() <= fan_in**-0.5 and size.mean().item() == pytest.approx(
+            fan_in**-0.5 / 2, rel=0.2
+        )
+
+
+def test_metrics_of_known_encoders():
+    config = st.configuration(0, "NCL-basic-2L", 0.4, **SMALL | {"p": 6, "m": 6, "d": 3})
+    c, params, _ = begun(config)
+    M = c["dictionary"]
+    params["W"][0] = torch.cat([M.T, M.T])
+    params["W2"][0] = torch.eye(6, dtype=torch.float64).roll(1, 0)
+    found = st.metrics(params, c)
+    for name in ("minimum", "product_median", "maximum"):
+        assert found[name].item() == pytest.approx(1)
+    assert found["norm"].item() == pytest.approx(6**0.5)
+    assert found["rank"].item() == pytest.approx(3)
+    params["W"][0] = 0
+    assert all(v == 0 for v in st.metrics(params, c).values())
+    params["W"][0] = normal(50, 6, 1) @ normal(51, 1, 6)
+    assert st.metrics(params, c)["rank"].item() == pytest.approx(1)
+
+
+def test_nothing_is_nan_where_masks_drop_whole_samples():
+    for model in ("NCL-linear", "NCL-basic-2L", "CL-srelu", "Simplified-SimSiam"):
+        config = st.configuration(0, model, 0.4, keep=0.05, **SMALL)
+        found = st.run([config], 4, progress=False)
+        assert not found.diverged and found.table.notna().all(axis=None), model
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"model": "BYOL"}, "model: expected one of NCL-linear, .* got 'BYOL'"),
+        ({"protocol": "print"}, "protocol: expected one of paper, released, got 'print'"),
+        ({"pr": 0.0}, "pr: expected a probability, 0 < pr <= 1, got 0.0"),
+        ({"keep": 0.0}, r"keep: expected 2\^-16 <= keep <= 1, got 0.0"),
+        ({"batch": 11}, "batch: expected 2 <= batch <= n=10 samples, got 11"),
+        ({"batch": 10}, r"one batch an epoch \(n=10, batch=10\) would never train the target"),
+        ({"d": 6}, r"d: expected d <= p \(orthonormal columns\), got d=6, p=5"),
+        ({"m": 0}, "m: expected an int >= 1, got 0"),
+        ({"warm": -0.1}, "warm: expected a standard deviation >= 0, got -0.1"),
+        ({"warm": 0.1, "m": 2}, "'rows' needs m >= d, got m=2, d=3"),
+        ({"warm": 0.1, "warm_kind": "columns"}, "'columns' needs m = p, got m=6, p=5"),
+        ({"warm_kind": "near"}, "warm: expected one of rows"),
+        ({"normalise": "all"}, "normalise: expected none, rows or columns, got 'all'"),
+        ({"temperature": 0.0}, "temperature: expected at least 0.025"),
+        ({"model": "CL-basic", "unit": False}, "CL-basic is contrastive"),
+        ({"latent": "dense"}, "latent: expected one of iid"),
+        ({"noise": "loud"}, "noise: expected one of std"),
+        ({"noise": -0.1}, "noise: expected a reading or a standard deviation >= 0, got -0.1"),
+        ({"mask": "both"}, "mask: expected one of independent"),
+    ],
+)
+def test_errors_say_what_was_expected(change, text):
+    with pytest.raises(ValueError, match=text):
+        st.configuration(**({"seed": 0, "model": "NCL-basic", "pr": 0.4} | SMALL | change))
+
+
+def test_runs_with_other_epochs_are_refused():
+    configs = [st.configuration(0, m, 0.4, **SMALL) for m in ("NCL-basic", "CL-basic")]
+    with pytest.raises(ValueError, match=r"batches an epoch differ \(2, 3\)"):
+        st.run(configs, 2)

@@ -1,0 +1,238 @@
+"""The registry of data sets, against a server on this machine and files that are cut or wrong."""
+
+import functools
+import gzip
+import hashlib
+import http.server
+import pathlib
+import random
+import re
+import subprocess
+import threading
+
+import pytest
+
+from clcore.images import datasets
+from clcore.images.datasets import DataError
+
+CONTENT = random.Random(0).randbytes(300_000)
+
+
+class Served(type(pathlib.Path())):
+    """The folder that is served; tests read `asked`, the requests, and change `entry`."""
+
+
+@pytest.fixture
+def mirror(tmp_path, monkeypatch):
+    """A registry of one packed file, two mirrors, the first of which does not have it."""
+    served = Served(tmp_path / "served")
+    served.mkdir()
+    packed = gzip.compress(CONTENT, mtime=0)
+    (served / "a.gz").write_bytes(packed)
+
+    asked = []
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+        def do_GET(self):
+            """Files, from where the client has them; `broken/` sends half and hangs up."""
+            asked.append((self.path, self.headers.get("Range")))
+            path = served / self.path.split("/")[-1]
+            if self.path.startswith("/gone") or not path.exists():
+                self.send_error(404)
+                return
+            content = path.read_bytes()
+            first = 0
+            if self.headers.get("Range"):
+                first = int(self.headers["Range"].removeprefix("bytes=").removesuffix("-"))
+            self.send_response(206 if first else 200)
+            self.send_header("Content-Length", str(len(content) - first))
+            self.end_headers()
+            half = len(content) // 2 if self.path.startswith("/broken") else len(content)
+            self.wfile.write(content[first:half])
+
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(served))
+    )
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    base = f"http://127.0.0.1:{server.server_address[1]}/"
+    entry = {
+        "title": "Small",
+        "source": base,
+        "licence": "none",
+        "mirrors": [base + "gone/", base],
+        "files": [
+            {
+                "name": "a.gz",
+                "size": len(packed),
+                "md5": hashlib.md5(packed).hexdigest(),
+                "content_md5": hashlib.md5(CONTENT).hexdigest(),
+            }
+        ],
+    }
+    monkeypatch.setattr(datasets, "registry", lambda: {"small": entry})
+    monkeypatch.setenv("CLCORE_DATA", str(tmp_path / "data"))
+    served.asked, served.entry = asked, entry
+    yield served
+    server.shutdown()
+    server.server_close()
+
+
+def test_fetch_uses_the_mirror_that_answers(mirror):
+    assert datasets.verify("small")[0].endswith("put it there by hand")
+    assert datasets.present() == []
+    assert "not here" in datasets.overview()
+    folder = datasets.fetch("small")
+    assert gzip.decompress((folder / "a.gz").read_bytes()) == CONTENT
+    assert datasets.verify("small") == []
+    assert datasets.present() == ["small"]
+    assert re.search(r"Small +0\.3 MB +here +none", datasets.overview())
+
+
+def test_file_packed_again_is_the_same_data(mirror):
+    folder = datasets.folder("small")
+    folder.mkdir(parents=True)
+    (folder / "a.gz").write_bytes(gzip.compress(CONTENT, compresslevel=1, mtime=9))
+    assert datasets.verify("small") == []
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-30], lambda b: b[:50] + b"x" + b[51:]])
+def test_damage_is_named_and_mended(mirror, damage):
+    folder = datasets.fetch("small")
+    (folder / "a.gz").write_bytes(damage((folder / "a.gz").read_bytes()))
+    (problem,) = datasets.verify("small")
+    assert "a.gz is damaged or another version" in problem
+    assert "data fetch small" in problem
+    assert re.search(r"MB +damaged ", datasets.overview())
+    datasets.fetch("small")
+    assert datasets.verify("small") == []
+
+
+def test_no_mirror_says_where_to_put_it(mirror):
+    (mirror / "a.gz").unlink()
+    told = r"no mirror gave a\.gz \(md5 [0-9a-f]{32}, \d+ bytes\)"
+    with pytest.raises(DataError, match=told) as error:
+        datasets.fetch("small")
+    assert "gone/" in str(error.value)
+    assert str(datasets.folder("small")) in str(error.value)
+
+
+def test_wrong_file_from_a_mirror_is_not_kept(mirror):
+    (mirror / "a.gz").write_bytes(b"something else")
+    with pytest.raises(DataError, match="no mirror gave"):
+        datasets.fetch("small")
+    assert not (datasets.folder("small") / "a.gz").exists()
+
+
+def test_download_that_broke_off_is_carried_on(mirror, capfd):
+    base = mirror.entry["mirrors"][1]
+    mirror.entry["mirrors"] = [base + "broken/"]
+    size = mirror.entry["files"][0]["size"]
+    with pytest.raises(DataError, match="no mirror gave"):
+        datasets.fetch("small")
+    folder = datasets.folder("small")
+    begun = (folder / "a.gz.part").stat().st_size
+    assert size / 4 < begun <= size / 2  # all but the last block
+    assert not (folder / "a.gz").exists()
+    mirror.entry["mirrors"] = [base]
+    datasets.fetch("small")
+    assert mirror.asked[-1] == ("/a.gz", f"bytes={begun}-")
+    assert datasets.verify("small") == []
+    assert not (folder / "a.gz.part").exists()
+    shown = capfd.readouterr()
+    assert f"small: 1 file(s), {size / 1e6:.1f} MB" in shown.out
+    assert "100%" in shown.err
+
+
+def test_rest_of_another_file_is_not_believed(mirror):
+    folder = datasets.folder("small")
+    folder.mkdir(parents=True)
+    (folder / "a.gz.part").write_bytes(b"x" * 20)
+    with pytest.raises(DataError, match="hash"):
+        datasets.fetch("small")
+    datasets.fetch("small")
+    assert datasets.verify("small") == []
+
+
+def test_file_of_another_size_is_refused_at_once(mirror):
+    (mirror / "a.gz").write_bytes(b"<html>Sorry</html>")
+    told = rf"its file has 18 bytes, published are {mirror.entry['files'][0]['size']}"
+    with pytest.raises(DataError, match=told):
+        datasets.fetch("small")
+    assert not (datasets.folder("small") / "a.gz.part").exists()
+
+
+def test_set_without_mirrors_says_so(mirror):
+    mirror.entry["mirrors"] = []
+    with pytest.raises(DataError, match="it has none: it is no published file"):
+        datasets.fetch("small")
+
+
+def test_without_mirrors_nothing_is_to_be_deleted_or_fetched(mirror):
+    mirror.entry |= {"mirrors": [], "title": "Small, a copy", "source": "made by hand"}
+    md5, size = (mirror.entry["files"][0][name] for name in ("md5", "size"))
+    path = datasets.folder("small") / "a.gz"
+    what = r"is Small, a copy \(made by hand\): no mirror has it; put"
+    (problem,) = datasets.verify("small")
+    assert re.search(rf"{path} \(md5 {md5}, {size} bytes\) is not there\. It {what} it", problem)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"something else")
+    (other,) = datasets.verify("small")
+    assert re.search(rf"\(14 bytes\), expected is md5 {md5}, .* {what} one with that md5", other)
+    for text in (problem, other):
+        assert "delete" not in text and "fetch" not in text
+    path.write_bytes((mirror / "a.gz").read_bytes())
+    assert datasets.verify("small") == []
+
+
+def test_a_folder_in_a_files_place(mirror):
+    path = datasets.folder("small") / "a.gz"
+    path.mkdir(parents=True)
+    assert datasets.present() == [] and "not here" in datasets.overview()
+    assert "a.gz (not here" in datasets.where("small")
+    told = r"small: .*a\.gz is a folder, expected is a file \(md5 .*; move the folder away$"
+    assert re.search(told, datasets.verify("small")[0])
+    with pytest.raises(DataError, match=told):
+        datasets.fetch("small")
+    assert mirror.asked == [] and path.is_dir()
+
+
+def test_a_file_unpacked_by_hand_is_packed_again(mirror):
+    path = datasets.folder("small") / "a.gz"
+    path.parent.mkdir(parents=True)
+    raw = path.with_suffix("")
+    raw.write_bytes(CONTENT)
+    (problem,) = datasets.verify("small")
+    assert problem.endswith(f"a.gz is not there, but a is: `gzip {raw}` packs it again")
+    subprocess.run(["gzip", str(raw)], check=True)
+    assert datasets.verify("small") == []
+
+
+def test_where(mirror):
+    told = datasets.where("small")
+    assert str(datasets.folder("small") / "a.gz") in told
+    assert "not here" in told and mirror.entry["files"][0]["md5"] in told
+    datasets.fetch("small")
+    assert "(here;" in datasets.where("small")
+
+
+def test_unknown_name():
+    with pytest.raises(
+        DataError, match=r"expected a data set of digits, photographs, mnist.*got 'cifar'"
+    ):
+        datasets.folder("cifar")
+
+
+def test_real_registry_is_complete():
+    for entry in datasets.registry().values():
+        assert {"title", "source", "licence", "files"} <= set(entry)
+        for file in entry["files"]:
+            assert len(file["md5"]) == 32
+            assert file["size"] > 0
+            assert entry["mirrors"] or "copy_of" in entry
+        if entry["kind"] != "embedded":
+            assert len(entry["shape"]) == 3
+            assert len(entry["classes"]) == 10
+            assert entry["splits"]

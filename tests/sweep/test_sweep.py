@@ -1,0 +1,543 @@
+import functools
+import logging
+import shutil
+
+import pandas as pd
+import pytest
+import torch
+
+from clcore import random as cr
+from clcore.nets.networks import mlp, mlp_init
+from clcore.sweep import Stopped, engine, train
+from clcore.sweep import checkpoint as checkpoints
+from clcore.sweep.configs import group
+from clcore.sweep.optim import unit_columns, unit_filters, unit_frobenius, unit_norm, unit_rows
+from clcore.sweep.step import start
+
+D, N = 5, 8
+
+
+def unit(z):
+    """Rows of norm one; smooth where a ReLU net answers zero."""
+    return z / (z.square().sum(1, keepdim=True) + 1e-3).sqrt()
+
+
+def info_nce(z1, z2, tau):
+    """With cosine similarities and the other first views as negatives."""
+    z1, z2 = unit(z1), unit(z2)
+    own = torch.eye(len(z1), dtype=torch.bool)
+    logits = torch.where(own, (z1 * z2).sum(1, keepdim=True), z1 @ z1.T) / tau
+    return -logits.log_softmax(1).diagonal().mean()
+
+
+def init(key, config):
+    return mlp_init(key, [D, 6, 4])
+
+
+def data(key, step, config):
+    clean, noise = cr.split(key)
+    x = cr.normal(clean, (N, D), torch.float64)
+    return x, x + 0.3 * cr.normal(noise, (N, D), torch.float64)
+
+
+def loss(params, batch, config):
+    x, y = batch
+    return info_nce(mlp(params, x, "relu"), mlp(params, y, "relu"), config["tau"])
+
+
+def metrics(params, config):
+    return {"size": params["W1"].norm(), "tau_again": config["tau"] * 2}
+
+
+def configs(n=5, **more):
+    return [{"seed": 10 + r, "lr": 0.02 * (r + 1), "tau": 0.2 + 0.1 * r, **more} for r in range(n)]
+
+
+run = functools.partial(train, init=init, data=data, loss=loss, dtype=torch.float64, progress=False)
+
+
+def same(a, b):
+    return all(torch.equal(a.params(r)[n], b.params(r)[n]) for r in (0, 1, 2) for n in a.params(r))
+
+
+def torch_loop(config, steps, optimizer):
+    """The plain way: one run, autograd and torch.optim."""
+    _, start, stream = cr.split(cr.key(config["seed"]), 3)
+    params = {n: w.double().requires_grad_() for n, w in init(start, config).items()}
+    hyper = {
+        k: config[k] for k in ("lr", "momentum", "weight_decay", "betas", "eps") if k in config
+    }
+    optimizer = optimizer(params.values(), **hyper)
+    seen = []
+    for step in range(steps):
+        batch = data(cr.fold_in(stream, step), step, config)
+        value = loss(params, batch, config)
+        seen.append(value.item())
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
+    seen.append(loss(params, data(cr.fold_in(stream, steps), steps, config), config).item())
+    return params, seen
+
+
+@pytest.mark.parametrize(
+    ("name", "hyper"),
+    [
+        ("sgd", {}),
+        ("sgd", {"momentum": 0.9, "weight_decay": 0.02}),
+        ("adam", {"weight_decay": 0.02, "betas": (0.8, 0.95), "eps": 1e-5}),
+    ],
+)
+def test_a_sweep_equals_a_plain_loop_with_torch_optim(name, hyper):
+    chosen = configs(3, **hyper)
+    if name == "adam":
+        chosen = [{**c, "lr": c["lr"] / 10} for c in chosen]
+    else:  # momentum and decay differ between the runs too
+        chosen = [
+            {**c, **{k: v * (1 - 0.3 * r) for k, v in hyper.items()}} for r, c in enumerate(chosen)
+        ]
+    result = run(chosen, steps=60, optimizer=name, record=1)
+    for r, config in enumerate(chosen):
+        optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[name]
+        expected, seen = torch_loop(config, 60, optimizer)
+        for n, w in expected.items():
+            torch.testing.assert_close(result.params(r)[n], w.detach(), rtol=1e-10, atol=1e-10)
+        mine = result.table.query("run == @r")
+        assert mine["step"].tolist() == list(range(61))
+        assert mine["loss"].to_numpy() == pytest.approx(seen, rel=1e-10)
+        assert (w.detach() - mlp_init(cr.key(0), [D, 6, 4])[n]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+def test_a_run_does_not_depend_on_its_company(dtype, rtol):
+    chosen = configs(5, momentum=0.9)
+    together = run(chosen, steps=25, dtype=dtype, metrics=metrics)
+    for order in ([2], [4, 0, 3]):
+        some = run([chosen[r] for r in order], steps=25, dtype=dtype, metrics=metrics)
+        for place, r in enumerate(order):
+            for n, w in together.params(r).items():
+                assert w.dtype == dtype
+                torch.testing.assert_close(some.params(place)[n], w, rtol=rtol, atol=rtol)
+    chunked = run(chosen, steps=25, dtype=dtype, chunk=2)
+    assert [runs for runs, _, _ in chunked.stacked] == [[0, 1], [2, 3], [4]]
+    for r in range(5):
+        torch.testing.assert_close(
+            chunked.params(r)["W1"], together.params(r)["W1"], rtol=rtol, atol=rtol
+        )
+
+
+def test_runs_differ_by_seed_by_lr_and_by_their_own_numbers():
+    base = {"seed": 1, "lr": 0.1, "tau": 0.2, "momentum": 0.0}
+    others = [
+        {**base, "seed": 2},
+        {**base, "lr": 0.2},
+        {**base, "tau": 0.3},
+        {**base, "momentum": 0.5},
+    ]
+    result = run([base, base, *others], steps=5)
+    first = result.params(0)["W1"]
+    assert torch.equal(first, result.params(1)["W1"])
+    for r in range(2, 6):
+        assert (first - result.params(r)["W1"]).abs().max() > 1e-4
+
+
+def test_the_table_has_the_recorded_steps_metrics_and_configurations():
+    result = run(configs(2, kind="a"), steps=7, record=3, metrics=metrics)
+    table = result.table
+    assert list(table.columns) == [
+        *("run", "seed", "lr", "tau", "kind", "step", "loss", "size", "tau_again", "diverged")
+    ]
+    assert table["run"].tolist() == [0] * 4 + [1] * 4
+    assert table["step"].tolist() == [0, 3, 6, 7] * 2
+    assert table["seed"].tolist() == [10] * 4 + [11] * 4
+    assert table["tau_again"].to_numpy() == pytest.approx(2 * table["tau"])
+    final = table.query("step == 7")["size"].to_numpy()
+    assert final == pytest.approx([result.params(r)["W1"].norm().item() for r in (0, 1)])
+    first = [
+        mlp_init(cr.split(cr.key(10 + r), 3)[1], [D, 6, 4])["W1"].norm().item() for r in (0, 1)
+    ]
+    assert table.query("step == 0")["size"].to_numpy() == pytest.approx(first)
+    assert run(configs(2), steps=7, record=[5, 2]).table["step"].tolist() == [0, 2, 5, 7] * 2
+    assert run(configs(2), steps=7).table["step"].tolist() == [0, 7] * 2
+    assert result.compiled is False and result.ms_per_run_step > 0 and result.seconds > 0
+
+
+def test_runs_are_grouped_by_sizes_and_texts():
+    def sized(key, config):
+        return mlp_init(key, [D, config["width"], 4])
+
+    def by_kind(params, batch, config):
+        assert isinstance(config["kind"], str) and isinstance(config["flag"], bool)
+        return loss(params, batch, config) * (2 if config["kind"] == "twice" else 1)
+
+    chosen = configs(5, flag=True)
+    for r, config in enumerate(chosen):
+        config.update(width=(3, 6)[r % 2], kind="twice" if r == 3 else "once")
+    go = functools.partial(run, init=sized, loss=by_kind, steps=3, static=("width",))
+    result = go(chosen)
+    assert [runs for runs, _, _ in result.stacked] == [[0, 2, 4], [1], [3]]
+    assert [result.params(r)["W1"].shape[0] for r in range(5)] == [3, 6, 3, 6, 3]
+    assert result.table["run"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert result.table["width"].tolist() == [3, 3, 6, 6, 3, 3, 6, 6, 3, 3]
+    alone = go([chosen[3]])
+    torch.testing.assert_close(alone.params(0)["W1"], result.params(3)["W1"], rtol=1e-12, atol=0)
+
+
+def test_values_that_compare_equal_but_differ_in_kind_are_kept_apart():
+    chosen = [{"a": 1}, {"a": True}, {"a": 1}, {"a": None}]
+    assert group(chosen, ("a",), None) == [[0, 2], [1], [3]]
+    assert group(chosen, ("a",), 1) == [[0], [2], [1], [3]]
+
+
+def test_setup_is_drawn_once_per_run_and_reaches_every_function():
+    def setup(key, config):
+        return {"dictionary": cr.normal(key, (D, 3))}
+
+    def from_dictionary(key, step, config):
+        return cr.normal(key, (N, 3)) @ config["dictionary"].T
+
+    def energy(params, x, config):
+        return -(x @ params["w"]).square().mean() + config["dictionary"].sum() * 0
+
+    result = train(
+        configs(3),
+        lambda key, config: {"w": config["dictionary"][:, 0]},
+        from_dictionary,
+        energy,
+        4,
+        setup=setup,
+        metrics=lambda p, c: {"overlap": p["w"] @ c["dictionary"][:, 0]},
+        progress=False,
+    )
+    for r in range(3):
+        drawn = cr.normal(cr.split(cr.key(10 + r), 3)[0], (D, 3))
+        assert torch.equal(result.setup(r)["dictionary"], drawn)
+        start = result.table.query("run == @r and step == 0")["overlap"].item()
+        assert start == pytest.approx(drawn[:, 0].square().sum().item(), rel=1e-5)
+
+
+def test_detach_in_the_loss_stops_the_gradient():
+    def stopped(params, batch, config):
+        x, y = batch
+        return info_nce(mlp(params, x, "relu"), mlp(params, y, "relu").detach(), config["tau"])
+
+    result = train(configs(1), init, data, stopped, 1, dtype=torch.float64, progress=False)
+    _, start, stream = cr.split(cr.key(10), 3)
+    params = {n: w.double().requires_grad_() for n, w in init(start, {}).items()}
+    value = stopped(params, data(cr.fold_in(stream, 0), 0, {}), {"tau": 0.2})
+    for (n, w), g in zip(params.items(), torch.autograd.grad(value, params.values()), strict=True):
+        torch.testing.assert_close(
+            result.params(0)[n], (w - 0.02 * g).detach(), rtol=1e-12, atol=1e-14
+        )
+
+
+def test_a_schedule_scales_the_learning_rate_of_its_step():
+    result = run(configs(1), steps=2, schedule=lambda step, config: (step == 0) * config["tau"])
+    once = run([{**configs(1)[0], "lr": 0.02 * 0.2}], steps=1)
+    torch.testing.assert_close(result.params(0)["W1"], once.params(0)["W1"], rtol=1e-13, atol=0)
+
+
+def test_data_that_reads_the_step_as_a_number_is_trained_untraced(caplog):
+    def by_number(key, step, config):
+        x, y = data(key, step, config)
+        return (x, y) if int(step) < 2 else (y, x)
+
+    def by_tensor(key, step, config):
+        x, y = data(key, step, config)
+        return torch.where(step < 2, x, y), torch.where(step < 2, y, x)
+
+    with caplog.at_level(logging.INFO):
+        a = train(configs(2), init, by_number, loss, 5, progress=False)
+    assert "the step runs untraced" in caplog.text
+    b = train(configs(2), init, by_tensor, loss, 5, progress=False)
+    torch.testing.assert_close(a.params(1)["W1"], b.params(1)["W1"])
+
+
+def test_a_diverging_run_is_frozen_and_the_others_do_not_notice(caplog):
+    def quartic(params, batch, config):
+        return loss(params, batch, config) + params["W1"].pow(4).sum()
+
+    grown = functools.partial(
+        train, init=init, data=data, loss=quartic, dtype=torch.float64, progress=False
+    )
+    good = [{**c, "lr": 0.01} for c in configs(3)]
+    bad = {"seed": 5, "lr": 1e6, "tau": 0.2}
+    calm = grown(good, steps=30)
+    assert calm.diverged == {} and not caplog.records
+    result = grown([good[0], bad, *good[1:]], steps=30, record=1, metrics=metrics)
+    for a, b in ((0, 0), (1, 2), (2, 3)):
+        for n, w in calm.params(a).items():
+            torch.testing.assert_close(result.params(b)[n], w, rtol=1e-12, atol=0)
+    assert list(result.diverged) == [1]
+    when = result.diverged[1]
+    assert 0 < when < 10
+    frozen = result.params(1)
+    assert all(w.isfinite().all() for w in frozen.values())
+    before = grown([bad], steps=when)  # the last finite state is the one before that step
+    assert before.diverged == {} and torch.equal(before.params(0)["W1"], frozen["W1"])
+    mine = result.table.query("run == 1")
+    assert mine["diverged"].tolist() == [step > when for step in range(31)]
+    assert mine.query("step > @when")["size"].nunique() == 1
+    assert not result.table.query("run != 1")["diverged"].any()
+    assert len(caplog.records) == 1
+    assert "1 of 4 runs diverged" in caplog.text and f"(run 1 first, at step {when})" in caplog.text
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_parameters_that_are_not_finite_count_as_divergence(value):
+    def spoil(params, config):
+        spoiled = params["W2"].flatten()
+        spoiled = torch.where(torch.arange(len(spoiled)) == 3, value * config["tau"], spoiled)
+        return {**params, "W2": spoiled.reshape(params["W2"].shape)}
+
+    result = run(configs(2), steps=3, project=spoil)
+    assert result.diverged == {0: 0, 1: 0} and result.params(0)["W2"].isfinite().all()
+
+
+def test_a_run_that_recovers_stays_frozen():
+    def once(params, batch, config):
+        x, step = batch
+        spoiled = torch.where((step == 2) & (config["tau"] > 0.25), torch.nan, 0.0)
+        return loss(params, x, config) + spoiled  # the gradient stays finite
+
+    result = run(
+        configs(2),
+        data=lambda key, step, config: (data(key, step, config), step),
+        loss=once,
+        steps=6,
+    )
+    assert result.diverged == {1: 2}
+    torch.testing.assert_close(result.params(1)["W1"], run(configs(2), steps=2).params(1)["W1"])
+    torch.testing.assert_close(result.params(0)["W1"], run(configs(2), steps=6).params(0)["W1"])
+
+
+def test_projections_scale_to_norm_one_and_leave_zero_alone():
+    w = cr.normal(cr.key(0), (4, 3, 2, 5), torch.float64)
+    one = functools.partial(torch.testing.assert_close, rtol=1e-12, atol=0)
+    one(unit_rows(w).norm(dim=-1), torch.ones(4, 3, 2, dtype=w.dtype))
+    one(unit_columns(w).norm(dim=-2), torch.ones(4, 3, 5, dtype=w.dtype))
+    one(unit_filters(w).flatten(1).norm(dim=1), torch.ones(4, dtype=w.dtype))
+    one(unit_frobenius(w).norm(), torch.tensor(1.0, dtype=w.dtype))
+    assert torch.equal(unit_norm(w), unit_frobenius(w))
+    one(unit_rows(7 * w), unit_rows(w))
+    w[1, 2, 0] = 0
+    assert torch.equal(unit_rows(w)[1, 2, 0], torch.zeros(5, dtype=w.dtype))
+    assert unit_rows(w).isfinite().all() and unit_frobenius(0 * w).eq(0).all()
+
+
+def test_a_projection_follows_every_step_of_every_run():
+    def project(params, config):
+        return {**params, "W1": unit_rows(params["W1"]), "W2": unit_frobenius(params["W2"])}
+
+    result = run(configs(3), steps=4, project=project)
+    for r in range(3):
+        assert (result.params(r)["W1"].norm(dim=1) - 1).abs().max() < 1e-12
+        assert abs(result.params(r)["W2"].norm() - 1) < 1e-12
+    once = run(configs(1), steps=1)
+    torch.testing.assert_close(
+        run(configs(1), steps=1, project=project).params(0)["W1"], unit_rows(once.params(0)["W1"])
+    )
+
+
+RESUMED = {"steps": 12, "record": 5, "metrics": metrics, "chunk": 2}
+
+
+@pytest.fixture
+def many():
+    return configs(3, momentum=0.9, weight_decay=0.01)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_resuming_equals_not_stopping_bit_for_bit(many, tmp_path, monkeypatch, optimizer):
+    if optimizer == "adam":
+        many = configs(3, weight_decay=0.01)
+    go = functools.partial(run, many, **RESUMED, optimizer=optimizer)
+    file = tmp_path / "deep" / "sweep.pt"
+    for _ in range(3):
+        with pytest.raises(Stopped, match="with a checkpoint, call again to go on"):
+            go(checkpoint=file, stop_after=0)
+    assert torch.load(file, weights_only=True)["chunks"][0]["state"]["step"] == 3
+    resumed, whole = go(checkpoint=file), go()
+    assert same(resumed, whole)
+    pd.testing.assert_frame_equal(resumed.table, whole.table)
+    monkeypatch.setattr(engine, "trace", None)
+    again = go(checkpoint=file)  # finished: nothing left to train
+    assert same(again, whole) and again.ms_per_run_step != again.ms_per_run_step
+    pd.testing.assert_frame_equal(again.table, whole.table)
+
+
+def test_an_interrupt_leaves_a_checkpoint_in_any_group(many, tmp_path, monkeypatch):
+    file, ticks = tmp_path / "sweep.pt", []
+
+    def interrupted(self):
+        ticks.append(0)
+        if len(ticks) == 17:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(checkpoints.Keeper, "tick", interrupted)
+        run(many, **RESUMED, checkpoint=file)
+    chunks = torch.load(file, weights_only=True)["chunks"]
+    assert [chunks[n]["state"]["step"].item() for n in (0, 1)] == [12, 5]
+    begun = []
+
+    def interrupted_start(*arguments):
+        begun.append(0)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        return start(*arguments)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(engine, "start", interrupted_start)
+        run(many, **RESUMED, checkpoint=file)
+    assert torch.load(file, weights_only=True)["chunks"][1]["state"]["step"] == 5
+    assert same(run(many, **RESUMED, checkpoint=file), run(many, **RESUMED))
+
+
+def test_checkpoints_are_written_as_often_as_asked(many, tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(checkpoints, "save", lambda path, mark, chunks: written.append(len(chunks)))
+    run(many, **RESUMED, checkpoint=tmp_path / "a.pt", checkpoint_every=0)
+    assert written == [1] * 12 + [2] * 13
+    written.clear()
+    run(many, **RESUMED, checkpoint=tmp_path / "a.pt")
+    assert written == [2]
+
+
+def test_a_damaged_or_foreign_checkpoint_is_reported_and_training_starts_over(
+    many, tmp_path, caplog
+):
+    settings = {**RESUMED, "chunk": None}
+    file, whole = tmp_path / "sweep.pt", run(many, **settings)
+    with pytest.raises(Stopped):
+        run(many, **settings, checkpoint=file, stop_after=0)
+    kept = tmp_path / "kept.pt"
+    shutil.copy(file, kept)
+    file.write_bytes(file.read_bytes()[:-300])
+    assert same(run(many, **settings, checkpoint=file), whole)
+    assert len(caplog.records) == 1 and "training starts over" in caplog.text
+    assert "cannot be read" in caplog.text and "\n" not in caplog.records[0].getMessage()
+    for change in ({"steps": 13}, {"record": 4}, {"optimizer": "adam"}):
+        shutil.copy(kept, file)
+        caplog.clear()
+        other = [{k: v for k, v in c.items() if k != "momentum"} for c in many]
+        run(other if "optimizer" in change else many, **{**settings, **change}, checkpoint=file)
+        assert "belongs to another sweep; training starts over" in caplog.text, change
+
+
+def test_a_compiled_sweep_equals_the_plain_one():
+    if shutil.which("g++") is None and shutil.which("clang++") is None:
+        pytest.skip("no C++ compiler on this machine")
+    chosen = configs(2, momentum=0.9)
+    plain = run(chosen, steps=20, record=4)
+    fast = run(chosen, steps=20, record=4, compile=True)
+    assert fast.compiled is True
+    for r in (0, 1):
+        torch.testing.assert_close(
+            fast.params(r)["W1"], plain.params(r)["W1"], rtol=1e-9, atol=1e-12
+        )
+    assert fast.table["loss"].to_numpy() == pytest.approx(plain.table["loss"], rel=1e-9)
+
+
+@pytest.mark.parametrize("fault", ["raises", "is wrong"])
+def test_a_compiler_that_fails_or_errs_is_named_and_not_used(monkeypatch, caplog, fault):
+    def broken(step, **options):
+        if fault == "raises":
+            raise RuntimeError("no compiler found\nand a long story")
+        return lambda *tensors: [t + 1 for t in step(*tensors)]
+
+    monkeypatch.setattr(torch, "compile", broken)
+    result = run(configs(2), steps=3, compile=True)
+    why = {
+        "raises": "not compiled: RuntimeError: no compiler found",
+        "is wrong": "not compiled: RuntimeError: the compiled step does not give what the plain",
+    }[fault]
+    assert result.compiled.startswith(why) and why in caplog.text
+    assert torch.equal(result.params(0)["W1"], run(configs(2), steps=3).params(0)["W1"])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA on this machine")
+@pytest.mark.parametrize("compile", [False, True])
+def test_cuda_gives_what_the_cpu_gives(compile):
+    chosen = configs(4, momentum=0.9)
+    here, there = run(chosen, steps=20), run(chosen, steps=20, device="cuda", compile=compile)
+    assert there.compiled is compile and there.params(0)["W1"].device.type == "cuda"
+    for r in range(4):
+        torch.testing.assert_close(
+            there.params(r)["W1"].cpu(), here.params(r)["W1"], rtol=1e-8, atol=1e-10
+        )
+
+
+def test_progress_is_one_line_on_stdout_or_none(capsys):
+    run(configs(2), steps=3, progress=True)
+    out = capsys.readouterr().out
+    assert "2 runs: 100%" in out and out.count("\n") == 1
+    run(configs(2), steps=3)
+    assert capsys.readouterr().out == ""
+
+
+BASE = {"seed": 0, "lr": 0.1, "tau": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "settings", "text"),
+    [
+        ([], {}, "configs: expected at least one configuration, got none"),
+        ([{"seed": 0}], {}, "every run needs 'lr'; run 0 has"),
+        ([{"lr": 0.1}], {}, "every run needs 'seed'; run 0 has"),
+        (
+            [BASE, {**BASE, "beta": 1}],
+            {},
+            r"run 1 differs from run 0 in having or missing \['beta'",
+        ),
+        ([{**BASE, "lr": -0.1}], {}, "lr: expected a finite value >= 0, got -0.1"),
+        ([{**BASE, "lr": float("nan")}], {}, "lr: expected a finite value >= 0, got nan"),
+        ([{**BASE, "momentum": 1.0}], {}, "momentum: expected 0 <= value < 1, got 1.0"),
+        ([{**BASE, "seed": 0.5}], {}, "seed of run 0: expected an int, got 0.5"),
+        ([{**BASE, "learning_rate": 1}], {}, "'learning_rate' is not a key .* use 'lr'"),
+        ([{**BASE, "nesterov": True}], {}, "'nesterov' is not supported"),
+        ([{**BASE, "eps": 1e-3}], {}, "'eps' belongs to optimizer='adam', but this sweep has"),
+        (
+            [{**BASE, "betas": 0.9}],
+            {"optimizer": "adam"},
+            "betas of run 0: expected a tuple of two",
+        ),
+        ([{**BASE, "x": [1]}], {}, "'x' of run 0 is a list; expected a number, str, bool or None"),
+        ([BASE], {"optimizer": "lion"}, "optimizer: expected one of sgd, adam, got 'lion'"),
+        ([BASE], {"static": ("width",)}, "static: 'width' is no key of configs"),
+        ([BASE], {"steps": 0}, "steps: expected at least 1, got 0"),
+        ([BASE], {"record": 0}, "record: expected a number of steps >= 1, got 0"),
+        ([BASE], {"record": [4]}, r"record: expected steps between 0 and 3, got \[4\]"),
+        ([BASE], {"chunk": 0}, "chunk: expected at least 1 run, got 0"),
+        (
+            [BASE],
+            {"loss": lambda p, b, c: p["W1"]},
+            r"loss: expected a scalar tensor, got shape \[6, 5\]",
+        ),
+        ([BASE], {"loss": lambda p, b, c: 1.0}, "loss: expected a scalar tensor, got float"),
+        ([BASE], {"init": lambda k, c: k}, "init: expected a dict of tensors, got Tensor"),
+        ([BASE], {"metrics": lambda p, c: p}, r"metrics: 'W1' is no scalar but \[6, 5\]"),
+        (
+            [BASE],
+            {"metrics": lambda p, c: {"tau": p["W1"].sum()}},
+            "metrics: 'tau' is taken by a column of the table; rename it",
+        ),
+    ],
+)
+def test_errors_say_what_is_wrong(chosen, settings, text):
+    with pytest.raises(ValueError, match=text):
+        run(chosen, **{"steps": 3, **settings})
+
+
+def test_a_size_that_is_not_static_is_explained():
+    with pytest.raises(Exception) as caught:
+        run(configs(2, width=3), steps=1, init=lambda k, c: mlp_init(k, [D, c["width"], 2]))
+    assert "name those that set a size in static=(...)" in caught.value.__notes__[0]
+
+
+def test_a_device_that_is_not_there_is_named():
+    name = f"cuda:{torch.cuda.device_count()}" if torch.cuda.is_available() else "cuda"
+    with pytest.raises(RuntimeError, match=f"device: {name} "):
+        run(configs(1), steps=1, device=name)
+    with pytest.raises(KeyError, match="run 3 is not in this sweep"):
+        run(configs(1), steps=1).params(3)

@@ -1,0 +1,224 @@
+"""The sparse coding model against numpy loops and counts."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from torch.func import grad, vmap
+
+from clcore import random as cr
+from clcore.theory.sparse import sparse_coding as sc
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_the_dictionary_has_orthonormal_columns_and_spans_its_gaussian():
+    keys = cr.split(cr.key(0), 20)
+    M = vmap(lambda k: sc.dictionary(k, 7, 3, torch.float64))(keys)
+    assert torch.allclose(M.mT @ M, torch.eye(3, dtype=torch.float64).expand(20, 3, 3), atol=1e-13)
+    G = cr.normal(keys[4], (7, 3), dtype=torch.float64)
+    assert torch.allclose(M[4] @ (M[4].T @ G), G, atol=1e-12)
+    assert (torch.diagonal(M[4].T @ G) > 0).all()  # R's diagonal: one Q a Gaussian
+    assert torch.equal(sc.dictionary(keys[4], 7, 3, torch.float64), M[4])
+    with pytest.raises(ValueError, match="expected 1 <= d <= p for orthonormal columns, got d=4"):
+        sc.dictionary(cr.key(0), 3, 4)
+
+
+def counts(kind, d=3, beta=0.4, n=40000):
+    z = sc.latents(cr.key(1), n, d, beta, kind)
+    return {k: v / n for k, v in Counter(map(tuple, z.int().tolist())).items()}
+
+
+def expected(kind, d=3, beta=0.4):
+    """The law, by enumerating {-1, 0, 1}^d."""
+    law = {}
+    for z in np.ndindex(*(3,) * d):
+        z = tuple(v - 1 for v in z)
+        k, plus = sum(map(abs, z)), z.count(1)
+        free = (beta / 2) ** k * (1 - beta) ** (d - k)
+        law[z] = {
+            "iid-zeros": free,
+            "iid": free * (k > 0) / (1 - (1 - beta) ** d),
+            "binary": (beta**k * (1 - beta) ** (d - k)) * (plus == k),
+            "one-hot": (k == 1 and plus == 1) / d,
+            "signed-one-hot": (k == 1) / (2 * d),
+            # ceil(3 * 0.4 / 2) = 1 of -1, max(ceil(1.2), 2) = 2 in all
+            "fixed": (k == 2 and plus == 1) / 6,
+        }[kind]
+    return {z: value for z, value in law.items() if value > 0}
+
+
+@pytest.mark.parametrize("kind", list(sc.READINGS["latent"]))
+def test_latents_have_the_law_of_their_reading(kind):
+    found, law = counts(kind), expected(kind)
+    assert sum(law.values()) == pytest.approx(1)
+    assert set(found) == set(law)
+    for z, value in law.items():
+        assert abs(found[z] - value) < 5 * math.sqrt(value / 40000), z
+
+
+def test_the_program_s_counts_are_the_same_at_one_and_two_tenths():
+    found = [[int(v) for v in sc.fixed_counts(10, beta)] for beta in (0.1, 0.2, 0.3, 0.5)]
+    assert found == [[1, 2], [1, 2], [2, 3], [3, 5]]
+    beta = torch.tensor([0.1, 0.2, 0.3])  # float32: 10 * 0.3 is above 3
+    assert vmap(lambda b: sc.fixed_counts(10, b)[1])(beta).tolist() == [2, 2, 3]
+    assert [int(v) for v in sc.fixed_counts(1, 1.0)] == [1, 1]
+
+
+def test_a_fixed_number_of_ones_is_the_same_at_a_tenth_and_a_fifth():
+    tenth, fifth, third = (sc.latents(cr.key(3), 50, 10, b, "fixed") for b in (0.1, 0.2, 0.3))
+    assert torch.equal(tenth, fifth)
+    assert ((tenth != 0).sum(1) == 2).all() and ((third != 0).sum(1) == 3).all()
+
+
+def test_latents_of_a_run_do_not_depend_on_its_batch():
+    keys, beta = cr.split(cr.key(2), 3), torch.tensor([0.1, 0.5, 0.9])
+    for kind in ("iid", "fixed", "binary"):
+        many = vmap(lambda k, b, kind=kind: sc.latents(k, 50, 6, b, kind))(keys, beta)
+        assert torch.equal(many[1], sc.latents(keys[1], 50, 6, beta[1], kind))
+
+
+def test_samples_are_the_mixture_plus_noise_of_the_stated_size():
+    M = sc.dictionary(cr.key(3), 6, 2)
+    z = sc.latents(cr.key(4), 5000, 2, 0.5)
+    x = sc.samples(cr.key(5), M, z, 0.3)
+    noise = x - torch.stack([sum(z[i, j] * M[:, j] for j in range(2)) for i in range(5000)])
+    assert abs(noise.std() - 0.3) < 0.01 and noise.mean().abs() < 0.01
+    assert [round(sc.noise_std(10, k), 4) for k in sc.READINGS["noise"]] == [
+        round(math.log(10) / 10, 4),
+        round(math.sqrt(math.log(10) / 10), 4),
+        round(math.sqrt(math.log(10)) / 10, 4),
+        0.0,
+    ]
+
+
+@pytest.mark.parametrize("keep", [0.5, 0.25, 0.75, 0.1, 0.9, 1.0, 2.0**-16])
+def test_coins_come_up_with_their_probability_and_independently(keep):
+    D = torch.stack([sc.coins(cr.key(s), 64 * 300, keep) for s in (6, 7)])
+    assert ((D == 0) | (D == 1)).all()
+    error = 5 * math.sqrt(keep * (1 - keep) / D.numel()) + 2**-17
+    assert abs(D.mean() - keep) < error
+    words = D[0].reshape(300, 64)
+    for a, b in ((words[:, 0], words[:, 1]), (D[0], D[1]), (words[:-1, 5], words[1:, 5])):
+        assert abs((a * b).mean() - keep**2) < 5 * math.sqrt(keep**2 / len(a)) + 1e-3
+
+
+def test_what_is_drawn_is_where_the_key_is():
+    key = cr.key(0).to("meta")
+    for keep in (0.3, 1.0):
+        assert sc.masks(key, 3, 4, keep).device.type == "meta"
+    for kind in ("iid", "one-hot", "binary"):
+        assert sc.latents(key, 3, 4, 0.2, kind).device.type == "meta"
+
+
+def test_masks_of_both_kinds():
+    D = sc.masks(cr.key(8), 400, 5, 0.3)
+    assert set(D.unique().tolist()) == {0.0, 1.0}
+    assert abs((D[0] * D[1]).mean() - 0.09) < 0.03
+    x = cr.normal(cr.key(9), (400, 5))
+    one = sc.masks(cr.key(8), 400, 5, 0.3, "dependent")
+    a, b = sc.views(x, one)
+    assert torch.equal(a + b, 2 * x) and (a * b == 0).all()
+    assert abs((one[0] / 2).mean() - 0.3) < 0.05
+    assert torch.equal(sc.views(x, D)[1], D[1] * x)
+
+
+@pytest.mark.parametrize("b", [0.4, 0.0, -0.4])
+def test_symmetric_relus_by_cases(b):
+    x = torch.linspace(-2, 2, 41, dtype=torch.float64)
+    found = sc.symmetric_relu(x[:, None], torch.tensor([b], dtype=torch.float64))[:, 0]
+    for u, value in zip(x.tolist(), found.tolist(), strict=True):
+        if b >= 0:
+            exact = u - b if u > b else u + b if u < -b else 0.0  # ncl Eq. 14
+        else:
+            exact = 2 * u if abs(u) < -b else u + math.copysign(-b, u)
+        assert value == pytest.approx(exact, abs=1e-12)
+    # The program's, on u = x + b, is Eq. 14 at the bias with the other sign.
+    assert torch.allclose(sc.released_symmetric_relu(x + b, b), sc.symmetric_relu(x, -b))
+
+
+def test_normalised_weights_keep_rows_of_zeros():
+    W = torch.tensor([[3.0, 4.0], [0.0, 0.0]])
+    assert sc.normalised(W, "rows").tolist() == [
+        [pytest.approx(0.6), pytest.approx(0.8)],
+        [0.0, 0.0],
+    ]
+    assert sc.normalised(W, "columns").tolist() == [[1.0, 1.0], [0.0, 0.0]]
+    assert sc.normalised(W, "none") is W
+    with pytest.raises(ValueError, match="normalise: expected none, rows or columns, got 'all'"):
+        sc.normalised(W, "all")
+
+
+def test_max_cosine_is_the_double_loop():
+    rng = np.random.default_rng(0)
+    W, M = rng.standard_normal((5, 4)), rng.standard_normal((4, 3))
+    W[2] = 0
+    best = [
+        max(
+            abs(W[i] @ M[:, j]) / np.linalg.norm(W[i]) / np.linalg.norm(M[:, j])
+            for i in range(5)
+            if i != 2
+        )
+        for j in range(3)
+    ]
+    found = sc.max_cosine(torch.tensor(W), torch.tensor(M))
+    assert found.numpy() == pytest.approx(np.array(best), abs=1e-14)
+    assert torch.allclose(found, sc.max_cosine(-7 * torch.tensor(W), torch.tensor(M)))
+    assert (sc.max_cosine(torch.zeros(2, 4), torch.tensor(M).float()) == 0).all()
+
+
+@pytest.mark.parametrize("d", [1, 4, 5])
+def test_summary_is_numpy_s(d):
+    best = cr.uniform(cr.key(10), (3, d), dtype=torch.float64)
+    found = sc.summary(best)
+    for name, function in (("minimum", np.min), ("median", np.median), ("maximum", np.max)):
+        assert found[name].numpy() == pytest.approx(function(best.numpy(), -1))
+
+
+def test_starts():
+    M = sc.dictionary(cr.key(11), 8, 4, torch.float64)
+    exact = {k: sc.warm_start(cr.key(12), M, 8, 0.0, k) for k in sc.READINGS["warm"]}
+
+    def column(v):
+        """Which column of M this is."""
+        return next(j for j in range(4) if torch.equal(v, M[:, j]))
+
+    rows = {k: [column(v) for v in exact[k]] for k in ("rows", "replacement", "balanced")}
+    assert Counter(rows["balanced"]) == dict.fromkeys(range(4), 2)
+    assert rows["balanced"] != sorted(rows["balanced"])
+    assert [column(v) for v in exact["columns"].T]
+    assert torch.equal(sc.warm_start(cr.key(12), M, 4, 0.0), M.T)
+    drawn = [column(v) for v in sc.warm_start(cr.key(12), M, 400, 0.0, "replacement")]
+    assert all(60 < Counter(drawn)[j] < 140 for j in range(4))
+    shaken = sc.warm_start(cr.key(13), M, 400, 0.2, "balanced")
+    assert abs((shaken - sc.warm_start(cr.key(13), M, 400, 0.0, "balanced")).std() - 0.2) < 0.01
+    assert abs(sc.random_start(cr.key(14), 300, 20, 5).std() - 0.1) < 0.003
+    assert sc.warm_std(50, 1) == pytest.approx(0.1414, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda M: sc.warm_start(cr.key(0), M, 5, 0.1, "columns"), "only if m = p, got 5 and 8"),
+        (lambda M: sc.warm_start(cr.key(0), M, 2, 0.1), "'rows' needs m >= d, got m=2, d=4"),
+        (lambda M: sc.warm_start(cr.key(0), M, 5, 0.1, "near"), "warm: expected one of rows"),
+        (lambda M: sc.latents(cr.key(0), 5, 3, 0.0), "beta: expected a probability, 0 < beta"),
+        (lambda M: sc.latents(cr.key(0), 5, 3, 0.1, "sparse"), "latent: expected one of iid"),
+        (lambda M: sc.masks(cr.key(0), 5, 3, 0.0), "keep: expected a probability, 0 < keep"),
+        (lambda M: sc.masks(cr.key(0), 5, 3, 1e-6), r"keep: expected at least 2\^-17"),
+        (lambda M: sc.masks(cr.key(0), 5, 3, 0.5, "both"), "mask: expected one of independent"),
+        (lambda M: sc.noise_std(10, "small"), "noise: expected one of std, variance"),
+        (lambda M: sc.noise_std(0), "d: expected at least 1 latent, got 0"),
+    ],
+)
+def test_errors_say_what_was_expected(call, text):
+    with pytest.raises(ValueError, match=text):
+        call(sc.dictionary(cr.key(11), 8, 4))
+
+
+def test_the_bias_of_a_symmetric_relu_learns_from_zero():
+    x = torch.tensor([[1.5, -2.0, 0.5]], dtype=torch.float64)
+    slope = grad(lambda b: sc.symmetric_relu(x, b).sum())(torch.zeros(3, dtype=torch.float64))
+    assert slope.tolist() == [-1.0, 1.0, -1.0]
