@@ -28,6 +28,12 @@ def registry() -> dict[str, dict]:
     return yaml.safe_load((_paths.root() / "data" / "datasets.yaml").read_text())
 
 
+def called(dataset: str) -> str:
+    """What to call results on a data set; an unofficial copy is named as one."""
+    entry = registry()[dataset]
+    return entry.get("label", entry["title"].split(" (")[0])
+
+
 def folder(name: str) -> Path:
     """Where the files of a data set are, or belong. Raises DataError for an unknown name."""
     if name not in registry():

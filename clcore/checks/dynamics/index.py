@@ -4,6 +4,7 @@ One function a claim, named after it, `check(draws, seed)`, "-" in an id written
 """
 
 from clcore.checks.dynamics.contraction import eq25, eq25_step, eq26, eq26_id, lem1, lem1_lim
+from clcore.checks.dynamics.sentences import rem14, rem16
 from clcore.checks.dynamics.srelu import def4, def5, def6, def7, eq13, eq14, eq23, rem3, rem4
 from clcore.checks.dynamics.srelu_gradients import thm3_grad, thm3_gradas
 from clcore.checks.dynamics.srelu_loss import (
@@ -14,7 +15,6 @@ from clcore.checks.dynamics.srelu_loss import (
     thm3_summand,
 )
 from clcore.checks.dynamics.srelu_rounds import thm3, thm3_contr, thm3_ratio
-from clcore.checks.landscape.sentences import rem14, rem16
 
 __all__ = [
     "def4",

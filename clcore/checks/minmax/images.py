@@ -16,7 +16,7 @@ from scipy import stats
 
 from clcore import ledger
 from clcore import reference as ref
-from clcore.images import datasets
+from clcore.images.datasets import called
 from clcore.images.probes import paired_tests, welch_tests
 from clcore.ledger import Check
 
@@ -167,12 +167,6 @@ def _said(row: Any) -> str:
         f"{row.difference:+.2f} points, 95 per cent interval {row.low:+.2f} to {row.high:+.2f}, "
         f"{row.pairs:.0f} seeds{seen}"
     )
-
-
-def called(dataset: str) -> str:
-    """What to call results on a data set; an unofficial copy is named as one."""
-    entry = datasets.registry()[dataset]
-    return entry.get("label", entry["title"].split(" (")[0])
 
 
 def about(runs: pd.DataFrame) -> str:

@@ -17,7 +17,7 @@ import torch
 from scipy import stats
 
 from clcore import reference as ref
-from clcore.checks.minmax.images import called
+from clcore.images.datasets import called
 from clcore.images.filter_variation import total_variation
 from clcore.ledger import Check
 from clcore.nets.resnet import ResNet, first_convolutions
