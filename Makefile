@@ -3,8 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 BUILD := $(RUN) -m clcore build
-# One thread for each of two processes: with tiny tensors, more threads only wait for one another.
-SMOKE := CLCORE_BUILD=_build/smoke $(BUILD) --profile smoke --jobs 2
+SMOKE := CLCORE_BUILD=_build/smoke $(BUILD) --profile smoke
 ARGS ?=
 
 .PHONY: book test paper smoke serve setup lint clean

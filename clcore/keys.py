@@ -6,11 +6,12 @@ import json
 import platform
 import re
 import sysconfig
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from . import ledger, paths
+from . import ledger, paths, solutions
 from .files import sha256
 
 
@@ -26,10 +27,21 @@ def claimed(notebook: Path) -> list[str]:
     return [i for i, r in rows if named & {i, f"{r['paper']}/{r['chapter']}"}]
 
 
-def imported(source: str, package: str = "") -> set[str]:
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """All statements, the inner ones too; ast.walk visits every expression besides."""
+    for node in body:
+        yield node
+        for name in ("body", "orelse", "finalbody"):
+            yield from _statements(getattr(node, name, []))
+        for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            yield from _statements(part.body)
+
+
+@cache  # most chapters need most files, and to parse them is most of what a key costs
+def imported(source: str, package: str = "") -> frozenset[str]:
     """Modules that a piece of Python imports, as dotted names; `package` is where it stands."""
-    found = set()
-    for node in ast.walk(ast.parse(source)):
+    found: set[str] = set()
+    for node in _statements(ast.parse(source).body):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -37,25 +49,28 @@ def imported(source: str, package: str = "") -> set[str]:
             stem = ".".join(filter(None, [*(above if node.level else []), node.module]))
             # The names may be modules themselves, or things inside the module.
             found |= {stem} | {f"{stem}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
-def _file(module: str) -> Path | None:
+def _file(root: Path, module: str) -> Path | None:
     """The file of a module of clcore, None for others and for names inside a module."""
-    base = paths.root() / module.replace(".", "/")
+    if not module.startswith("clcore."):
+        return None
+    base = root / module.replace(".", "/")
     candidates = (base.with_suffix(".py"), base / "__init__.py")
-    return next((p for p in candidates if module.startswith("clcore.") and p.is_file()), None)
+    return next((p for p in candidates if p.is_file()), None)
 
 
 def closure(sources: list[str]) -> list[Path]:
     """Files of clcore that the given pieces of Python need, directly or through one another."""
+    root = paths.root()
     todo = {module for source in sources for module in imported(source)}
     seen: set[Path] = set()
     while todo:
-        path = _file(todo.pop())
+        path = _file(root, todo.pop())
         if path is not None and path not in seen:
             seen.add(path)
-            package = ".".join(path.relative_to(paths.root()).parent.parts)
+            package = ".".join(path.relative_to(root).parent.parts)
             todo |= imported(path.read_text(), package)
     return sorted(seen)
 
@@ -65,6 +80,8 @@ def chapter_key(notebook: Path, parameters: dict[str, Any]) -> str:
     root = paths.root()
     cells = json.loads(notebook.read_text())["cells"]
     code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+    if parameters.get("profile") == "smoke":  # which runs them
+        code += solutions.code(cells)
     parts = [notebook.read_bytes(), json.dumps(parameters, sort_keys=True).encode()]
     for path in closure([_without_magics(source) for source in code]):
         parts += [str(path.relative_to(root)).encode(), path.read_bytes()]
