@@ -3,8 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 BUILD := $(RUN) -m clcore build
-# One thread for each of two processes: with tiny tensors, more threads only wait for one another.
-SMOKE := CLCORE_BUILD=_build/smoke $(BUILD) --profile smoke --jobs 2
+SMOKE := CLCORE_BUILD=_build/smoke $(BUILD) --profile smoke
 ARGS ?=
 
 .PHONY: book test paper smoke serve setup lint clean
@@ -35,11 +34,11 @@ lint: setup
 	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check .
 
 # The browser tests look at a site made from the chapters in their smoke profile. Two processes take
-# whole files, so that tests which share a fixture stay together and in order. ARGS go to pytest:
+# whole files, and of the site single pages (tests/conftest.py). ARGS go to pytest:
 # ARGS="-n 8", ARGS="-n 0 -x -k ledger".
 test: lint
 	@$(SMOKE)
-	@CLCORE_SITE=_build/smoke/html OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile $(ARGS)
+	@CLCORE_SITE=_build/smoke/html OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadgroup $(ARGS)
 
 clean:
 	rm -rf _build

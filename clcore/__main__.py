@@ -19,7 +19,7 @@ def build(
     profile: Annotated[str, typer.Option(help="smoke, book or paper")] = "book",
     only: Annotated[list[str] | None, typer.Option(help="a chapter; may be repeated")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N")] = "auto",
-    jobs: Annotated[int, typer.Option(min=1, help="chapters executed at a time")] = 1,
+    jobs: Annotated[str, typer.Option(help="chapters at a time, or auto: one a core")] = "auto",
     force: Annotated[bool, typer.Option(help="execute again what is in the cache")] = False,
 ) -> None:
     """Execute the chapters that changed, write ledger and errata, build the site."""

@@ -25,8 +25,8 @@ import yaml
 
 from clcore import _paths, ledger
 from clcore._files import DiskFull, explain_full, read_json, sha256, write_atomic, write_json
-from clcore.book import keys, parameters, site
-from clcore.book.chapter import PROVENANCE_MIME, commit, encode
+from clcore.book import keys, parameters, schedule, site
+from clcore.book.provenance import PROVENANCE_MIME, commit, encode
 
 KEEP = 3  # cache entries kept for each chapter and profile
 
@@ -138,10 +138,14 @@ def build(
     profile: str = "book",
     only: list[str] | None = None,
     device: str = "auto",
-    jobs: int = 1,
+    jobs: int | str = "auto",
     force: bool = False,
 ) -> int:
-    """Execute what has changed, write ledger and site, print a table. Returns the exit status."""
+    """Execute what has changed, write ledger and site, print a table. Returns the exit status.
+
+    jobs: chapters at a time, or "auto" (see `schedule.side_by_side`); the longest first.
+    """
+    jobs = schedule.asked(jobs)
     runs = plan(profile, only, device)
     with _lock():
         _tidy()
@@ -150,18 +154,7 @@ def build(
             if run.status == "failed" or (not (force and run in wanted) and _from_cache(run)):
                 continue
             run.status = "waiting" if run in wanted else "missing"
-        waiting = [run for run in wanted if run.status == "waiting"]
-        with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-            try:
-                list(pool.map(lambda run: _execute(run, jobs), waiting))
-            except (
-                BaseException
-            ):  # Ctrl-C: end what runs, so that leaving the pool waits for nothing
-                pool.shutdown(wait=False, cancel_futures=True)
-                for run in waiting:
-                    if run.process:
-                        run.process.terminate()
-                raise
+        _execute_all([run for run in wanted if run.status == "waiting"], jobs)
         rows = list(ledger.rows(run.result for run in runs if run.result))
         book = _book(profile, device, runs)
         write_json(_paths.build_dir() / "ledger.json", encode({"book": book, "rows": rows}))
@@ -226,11 +219,55 @@ def _from_cache(run: Run) -> bool:
     return True
 
 
-def _execute(run: Run, jobs: int) -> None:
+class _Progress:
+    """Lines about several chapters at once, which threads print, and whether to stop."""
+
+    def __init__(self, total: int) -> None:
+        self.stopping = threading.Event()
+        self._total, self._ended, self._lock = total, 0, threading.Lock()
+
+    def begins(self, run: Run) -> None:
+        given = run.parameters
+        self._print(f"{run.name}: running ({given['profile']}, {given['device']})")
+
+    def ends(self, run: Run) -> None:
+        with self._lock:
+            self._ended += 1
+            count = f" ({self._ended} of {self._total})" if self._total > 1 else ""
+        self._print(f"{run.name}: {run.status} after {run.outcome.get('seconds', '?')} s{count}")
+
+    def _print(self, line: str) -> None:
+        with self._lock:
+            if not self.stopping.is_set():  # what was ended has not failed
+                print(line, flush=True)
+
+
+def _execute_all(waiting: list[Run], jobs: int | str) -> None:
+    """Run the chapters, the longest first and `jobs` at a time; an interrupt ends them all."""
+    if not waiting:
+        return
+    profile, device = (waiting[0].parameters[name] for name in ("profile", "device"))
+    by_name = {run.name: run for run in waiting}
+    order = schedule.longest_first(list(by_name), profile)
+    jobs = schedule.side_by_side(jobs, device, order, profile)
+    progress = _Progress(len(order))
+    if jobs > 1:
+        print(f"{len(order)} chapters to run, {jobs} at a time", flush=True)
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        try:
+            list(pool.map(lambda name: _execute(by_name[name], jobs, progress), order))
+        except BaseException:  # Ctrl-C: end what runs, so that leaving the pool waits for nothing
+            progress.stopping.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            for run in waiting:
+                if run.process:
+                    run.process.terminate()
+            raise
+
+
+def _execute(run: Run, jobs: int, progress: _Progress) -> None:
     """Run one notebook in a process of its own and put it into the cache when it went well."""
-    print(
-        f"{run.name}: running ({run.parameters['profile']}, {run.parameters['device']})", flush=True
-    )
+    progress.begins(run)
     work = _paths.build_dir() / "work" / f"{run.name}-{os.getpid()}"
     ipython = tempfile.mkdtemp(prefix="clcore-")
     try:
@@ -241,6 +278,7 @@ def _execute(run: Run, jobs: int) -> None:
             "output": str(work / "executed.ipynb"),
             "outcome": str(work / "run.json"),
             "parameters": run.parameters,
+            "solutions": run.parameters["profile"] == "smoke",
             "progress": jobs == 1 and sys.stderr.isatty(),
         }
         write_json(work / "job.json", job)
@@ -252,8 +290,8 @@ def _execute(run: Run, jobs: int) -> None:
                 filter(None, [str(_paths.root()), os.environ.get("PYTHONPATH")])
             ),
         }
-        if jobs > 1:  # kernels that each take every core slow one another down
-            environment["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // jobs))
+        if threads := schedule.threads(jobs):
+            environment["OMP_NUM_THREADS"] = str(threads)
         with open(work / "log", "wb") as log:
             run.process = subprocess.Popen(
                 [sys.executable, "-m", "clcore.book.execute", str(work / "job.json")],
@@ -261,6 +299,8 @@ def _execute(run: Run, jobs: int) -> None:
                 stderr=None if job["progress"] else log,
                 stdout=log,
             )
+            if progress.stopping.is_set():  # between the interrupt's look at processes and this
+                run.process.terminate()
             status = run.process.wait()
         if (work / "run.json").exists():
             run.outcome = read_json(work / "run.json", "run the build again")
@@ -278,13 +318,13 @@ def _execute(run: Run, jobs: int) -> None:
                 )
             _keep(run, data)
             shutil.rmtree(checkpoints, ignore_errors=True)
-        print(f"{run.name}: {run.status} after {run.outcome.get('seconds', '?')} s", flush=True)
     except Exception as error:  # whatever it is, the other chapters go on
         run.fail(explain_full(error, work) if isinstance(error, OSError) else error)
         run.result = {}
     finally:
         shutil.rmtree(work, ignore_errors=True)
         shutil.rmtree(ipython, ignore_errors=True)
+        progress.ends(run)
 
 
 def _vanished(status: int, log: Path) -> dict:

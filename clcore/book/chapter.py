@@ -1,12 +1,10 @@
 """The frame of a chapter: its parameters, its ledger, its recorded results, its provenance."""
 
 import logging
-import math
 import os
 import platform
 import resource
 import shutil
-import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
@@ -21,14 +19,13 @@ import torch
 from clcore import _paths
 from clcore.book import keys
 from clcore.book.parameters import ParameterError, check_device, declared_in, validate
+from clcore.book.provenance import PROVENANCE_MIME, commit, encode
 from clcore.ledger import RECORDS_MIME, Ledger
 
 if TYPE_CHECKING:
     import pandas as pd
 
 log = logging.getLogger(__name__)
-
-PROVENANCE_MIME = "application/vnd.clcore.provenance+json"
 
 _LABELS = {"peak_mib": "peak memory (MiB)", "peak_device_mib": "peak device memory (MiB)"}
 _SHELL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython"}
@@ -236,32 +233,6 @@ def _more(present: Path, table: "pd.DataFrame") -> str:
     }
     found = [(what, was, now) for what, (was, now) in sizes.items() if was > now]
     return ", ".join(f"{what} ({was}, not {now})" for what, was, now in found)
-
-
-def encode(value: Any) -> Any:
-    """JSON has no NaN and no infinity: write such numbers as the strings that float() reads."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {k: encode(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [encode(v) for v in value]
-    return value
-
-
-def commit() -> str:
-    """The commit of the code, marked when the working tree differs from it."""
-    try:
-        run = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
-            cwd=_paths.root(),
-            capture_output=True,
-            text=True,
-            timeout=20,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    return run.stdout.strip() or "unknown"
 
 
 def _shell() -> Any:

@@ -1,7 +1,8 @@
 """Execute one notebook with papermill in a process of its own, and say how it went.
 
-`python -m clcore.book.execute JOB.json` reads {notebook, output, outcome, parameters, progress} and
-writes `outcome`: {status: ok|failed|dead, seconds, peak_mib, cell, source, error, traceback}.
+`python -m clcore.book.execute JOB.json` reads {notebook, output, outcome, parameters, solutions,
+progress} and writes `outcome`: {status: ok|failed|dead, seconds, peak_mib, cell, source, error,
+traceback}. solutions: whether to run those of the exercises, too; `output` is without them.
 The parent learns of an out-of-memory kill of this process from its exit status.
 """
 
@@ -17,6 +18,7 @@ from pathlib import Path
 import psutil
 
 from clcore._files import write_json
+from clcore.book import solutions
 
 _MEMORY = ("MemoryError", "OutOfMemoryError")
 
@@ -55,22 +57,28 @@ def main(job_file: str) -> int:
     from papermill.exceptions import PapermillExecutionError
 
     job = json.loads(Path(job_file).read_text())
+    notebook, output = Path(job["notebook"]), Path(job["output"])
+    folder = notebook.parent
     signal.signal(signal.SIGTERM, lambda *_: _end())
     watch = _Watch()
     watch.start()
     began = time.perf_counter()
     outcome: dict = {"status": "ok"}
     try:
+        if job["solutions"]:
+            notebook = solutions.with_cells(notebook, output.with_name("solved.ipynb"))
         papermill.execute_notebook(
-            job["notebook"],
-            job["output"],
+            notebook,
+            output,
             parameters=job["parameters"],
             kernel_name="python3",
             language="python",
-            cwd=str(Path(job["notebook"]).parent),
+            cwd=folder,
             progress_bar=job["progress"],
             coalesce_streams=True,
         )
+        if job["solutions"]:
+            write_json(output, solutions.without_cells(json.loads(output.read_text())))
     except PapermillExecutionError as error:
         trace = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error.traceback))
         message = f"{error.ename}: {error.evalue}"
@@ -78,7 +86,7 @@ def main(job_file: str) -> int:
             message += f"\nThe chapter ran out of memory: {_memory(watch.peak)}"
         outcome = {
             "status": "failed",
-            "cell": _cell_id(Path(job["notebook"]), error.source),
+            "cell": _cell_id(notebook, error.source),
             "source": error.source,
             "error": message,
             "traceback": trace,
@@ -86,7 +94,7 @@ def main(job_file: str) -> int:
     except (DeadKernelError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "died" not in str(error):
             raise
-        cell, source = _last_started(Path(job["output"]))
+        cell, source = _last_started(output)
         message = (
             "The kernel died without an error of its own, most often because the system killed it "
             f"for memory: {_memory(watch.peak)}"

@@ -6,12 +6,14 @@ import json
 import platform
 import re
 import sysconfig
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from clcore import _paths, ledger
 from clcore._files import sha256
+from clcore.book import solutions
 
 
 def claimed(notebook: Path) -> list[str]:
@@ -26,10 +28,21 @@ def claimed(notebook: Path) -> list[str]:
     return [i for i, r in rows if named & {i, f"{r['paper']}/{r['chapter']}"}]
 
 
-def imported(source: str, package: str = "") -> set[str]:
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """All statements, the inner ones too; ast.walk visits every expression besides."""
+    for node in body:
+        yield node
+        for name in ("body", "orelse", "finalbody"):
+            yield from _statements(getattr(node, name, []))
+        for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            yield from _statements(part.body)
+
+
+@cache  # most chapters need most files, and to parse them is most of what a key costs
+def imported(source: str, package: str = "") -> frozenset[str]:
     """Modules that a piece of Python imports, as dotted names; `package` is where it stands."""
-    found = set()
-    for node in ast.walk(ast.parse(source)):
+    found: set[str] = set()
+    for node in _statements(ast.parse(source).body):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -37,16 +50,16 @@ def imported(source: str, package: str = "") -> set[str]:
             stem = ".".join(filter(None, [*(above if node.level else []), node.module]))
             # The names may be modules themselves, or things inside the module.
             found |= {stem} | {f"{stem}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
-def _files(module: str) -> list[Path]:
+def _files(root: Path, module: str) -> list[Path]:
     """What Python reads to import a module of clcore: its file and those of the packages around it;
     nothing for other modules and for names inside a module."""
     parts = module.split(".")
     if parts[0] != "clcore":
         return []
-    base = _paths.root().joinpath(*parts)
+    base = root.joinpath(*parts)
     own = [p for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()]
     around = [base.parents[i] / "__init__.py" for i in range(len(parts) - 1)]
     return own + around if own else []
@@ -54,14 +67,18 @@ def _files(module: str) -> list[Path]:
 
 def closure(sources: list[str]) -> list[Path]:
     """Files of clcore that the given pieces of Python need, directly or through one another."""
+    root = _paths.root()
     todo = {module for source in sources for module in imported(source)}
+    done: set[str] = set()
     seen: set[Path] = set()
     while todo:
-        for path in _files(todo.pop()):
+        module = todo.pop()
+        done.add(module)
+        for path in _files(root, module):
             if path not in seen:
                 seen.add(path)
-                package = ".".join(path.relative_to(_paths.root()).parent.parts)
-                todo |= imported(path.read_text(), package)
+                package = ".".join(path.relative_to(root).parent.parts)
+                todo |= imported(path.read_text(), package) - done
     return sorted(seen)
 
 
@@ -70,6 +87,8 @@ def chapter_key(notebook: Path, parameters: dict[str, Any]) -> str:
     root = _paths.root()
     cells = json.loads(notebook.read_text())["cells"]
     code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+    if parameters.get("profile") == "smoke":  # which runs them
+        code += solutions.code(cells)
     parts = [notebook.read_bytes(), json.dumps(parameters, sort_keys=True).encode()]
     for path in closure([_without_magics(source) for source in code]):
         parts += [str(path.relative_to(root)).encode(), path.read_bytes()]

@@ -5,6 +5,8 @@ The same check runs before a kernel starts (the build) and in a notebook's first
 """
 
 import ast
+import ctypes
+import importlib.metadata
 import json
 from pathlib import Path
 from typing import Any
@@ -88,12 +90,12 @@ def check_device(name: Any) -> str:
 
     Raises ParameterError for an unknown name and for a device that this machine does not have.
     """
+    if name == "cpu" or (name == "auto" and _no_cuda()):
+        return "cpu"
     import torch
 
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cpu":
-        return "cpu"
     kind, _, index = str(name).partition(":")
     if kind != "cuda" or (index and not index.isdigit()):
         raise ParameterError(f"expected device in auto, cpu, cuda, cuda:N; got {name!r}")
@@ -104,3 +106,20 @@ def check_device(name: Any) -> str:
             "device(s) here; use device=auto or device=cpu, or run `python -m clcore doctor`"
         )
     return str(name)
+
+
+def _no_cuda() -> bool:
+    """Whether PyTorch plainly sees no GPU: its build is for the CPU, or there is no driver.
+
+    Told without its import, which takes most of the time of a build in which nothing changed.
+    """
+    build = importlib.metadata.version("torch").partition("+")[2]
+    if build == "cpu":
+        return True
+    if build and not build.startswith("cu"):  # of another maker's GPUs, or made by the reader
+        return False
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return True
+    return False

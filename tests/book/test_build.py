@@ -104,7 +104,10 @@ def test_failures_are_told_and_do_not_stop_the_others(project, capsys):
     assert f"in cell {broken.id}:" in said.err
     assert "raise KeyError('the gap')" in said.err
     assert "Traceback" in said.err
-    assert "good: ok" in said.out
+    assert "2 chapters to run, 2 at a time" in said.out
+    ends = [line for line in said.out.splitlines() if " after " in line]
+    assert sorted(line.split(":")[0] for line in ends) == ["good", "other"]
+    assert [line.rpartition("(")[2] for line in ends] == ["1 of 2)", "2 of 2)"]
     (entry,) = (project / "_build" / "cache").glob("good-*")
     cells = nbformat.read(entry / "executed.ipynb", 4).cells
     (bar,) = [c for c in cells if "tqdm" in c.source]
@@ -112,6 +115,33 @@ def test_failures_are_told_and_do_not_stop_the_others(project, capsys):
     assert len(output.text.strip().splitlines()) == 1, "one line a progress bar"
     assert "300/300" in output.text
     assert not list((project / "_build" / "cache").glob("other-*")), "a failure is not cached"
+
+
+def test_solutions_are_run_in_smoke_and_not_shown(project, capsys):
+    path = project / "chapters" / "good.ipynb"
+    plain = nbformat.read(path, 4)
+
+    def solved(code: str) -> None:
+        text = f"```{{solution}} x\n```\n\n```python\n{code}\n```"
+        cells = [*plain.cells[:-1], nbformat.v4.new_markdown_cell(text), plain.cells[-1]]
+        nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=plain.metadata), path)
+
+    solved("from clcore.book import plots\nraise KeyError('unsolved')")
+    assert build.build("smoke", only=["good"]) == 1
+    said = capsys.readouterr().err
+    assert "in cell solution-1:" in said and "KeyError: 'unsolved'" in said
+    solved("from clcore.book import plots")
+    assert build.build("smoke", only=["good"]) == 0
+    (entry,) = (project / "_build" / "cache").glob("good-*")
+    executed = nbformat.read(entry / "executed.ipynb", 4).cells
+    own = [c.id for c in executed if "injected-parameters" not in c.metadata.get("tags", [])]
+    assert own == [c.id for c in nbformat.read(path, 4).cells]
+    # What a solution imports counts where it is run, and only there.
+    before = {p: build.plan(p, None, "cpu")[0].key for p in ("smoke", "book")}
+    with (project / "clcore" / "plots.py").open("a") as file:
+        file.write("\n# an edit\n")
+    after = {p: build.plan(p, None, "cpu")[0].key for p in ("smoke", "book")}
+    assert after["smoke"] != before["smoke"] and after["book"] == before["book"]
 
 
 @pytest.mark.parametrize(
@@ -267,10 +297,10 @@ def test_cache_entry_of_another_kind_is_not_an_error(project, capsys):
     assert "damaged cache entry" in capsys.readouterr().out
 
 
-def start_build(root: Path, **environment: str) -> subprocess.Popen:
+def start_build(root: Path, only: str = "['good']", **environment: str) -> subprocess.Popen:
     script = (
         "from clcore.book import build, site; site.build = lambda *a: ''\n"
-        "raise SystemExit(build.build('smoke', only=['good']))"
+        f"raise SystemExit(build.build('smoke', only={only}, jobs=2))"
     )
     return subprocess.Popen(
         [sys.executable, "-c", script],
@@ -352,20 +382,24 @@ def test_what_others_put_on_the_path_is_not_installed(tmp_path, monkeypatch):
 
 
 def test_interrupt_ends_everything(project, tmp_path):
-    """Ctrl-C that reaches the build alone: it ends its kernels, and soon."""
-    mark = tmp_path / "begun"
-    cell = (
-        "import os, time\nfrom pathlib import Path\n"
-        f"Path({str(mark)!r}).write_text(str(os.getpid()))\ntime.sleep(300)"
-    )
-    notebook(project / "chapters" / "good.ipynb", cell)
-    run = start_build(project)
-    wait_for(mark)
+    """Ctrl-C that reaches the build alone: it ends the kernels of both chapters, and soon."""
+    marks = [tmp_path / name for name in ("good", "other")]
+    for mark in marks:
+        cell = (
+            "import os, time\nfrom pathlib import Path\n"
+            f"Path({str(mark)!r}).write_text(str(os.getpid()))\ntime.sleep(300)"
+        )
+        notebook(project / "chapters" / f"{mark.name}.ipynb", cell)
+    run = start_build(project, only="None")
+    for mark in marks:
+        wait_for(mark)
     run.send_signal(signal.SIGINT)
-    run.communicate(timeout=20)
+    said, _ = run.communicate(timeout=20)
     assert run.returncode not in (0, None)
-    kernel = Path("/proc") / mark.read_text()
-    assert not kernel.exists() or "zombie" in (kernel / "status").read_text()
+    assert " after " not in said, "what was ended is told as if it had failed"
+    for mark in marks:
+        kernel = Path("/proc") / mark.read_text()
+        assert not kernel.exists() or "zombie" in (kernel / "status").read_text()
 
 
 @pytest.fixture

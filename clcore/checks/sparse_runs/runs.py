@@ -9,6 +9,7 @@ Figures and remarks are in `sparse_runs.figures` and `sparse_runs.remarks`, what
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -266,19 +267,24 @@ def _as_far_as_run(checks: Iterator[Check]) -> Iterator[Check]:
         return
 
 
+Panels = Callable[[str], pd.DataFrame]
+"""Suffix -> the runs of that reading (`ncl_run_tables.reading`)."""
+
+
 def _readings(
-    check: Callable[[pd.DataFrame], Iterator[Check]], runs: pd.DataFrame
+    check: Callable[[pd.DataFrame], Iterator[Check]], own: list[Check], panels: Panels
 ) -> Iterator[Check]:
-    """Every part as printed, and under the values of settings that the print leaves open (`OPEN`);
-    beside it what readings against the print give (`OTHERS`): the first that passes where the
-    printed one does not is the correction, all else is in the note."""
+    """Every part as printed (`own`), and under the values of settings that the print leaves open
+    (`OPEN`); beside it what readings against the print give (`OTHERS`): the first that passes where
+    the printed one does not is the correction, all else is in the note."""
 
     def parts(suffix: str) -> dict[str, Check]:
-        return {c.part: c for c in _as_far_as_run(check(rt.reading(runs, suffix)))}
+        found = _as_far_as_run(check(panels(suffix)))
+        return {c.part: c for c in found if c.form != "open"}
 
     left_open = {setting: parts(suffix) for suffix, setting in rt.OPEN.items()}
     others = {name: parts(suffix) for suffix, name in rt.OTHERS.items()}
-    for c in check(runs):
+    for c in own:
         yield from beside_print(
             c, {n: found[c.part] for n, found in others.items() if c.part in found}
         )
@@ -287,9 +293,9 @@ def _readings(
         for setting, found in left_open.items():
             # Nothing is open to a part whose runs have no temperature: its numbers are the same.
             if c.part in found and _numbers(found[c.part]) != _numbers(c):
-                check = replace(found[c.part], form="open", setting=setting)
-                if _tells(check):
-                    yield check
+                opened = replace(found[c.part], form="open", setting=setting)
+                if _tells(opened):
+                    yield opened
 
 
 def _numbers(check: Check) -> tuple:
@@ -307,21 +313,19 @@ def _tells(check: Check) -> bool:
 
 
 def _with_settings(
-    check: Callable[[pd.DataFrame], Iterator[Check]], runs: pd.DataFrame
+    check: Callable[[pd.DataFrame], Iterator[Check]], runs: pd.DataFrame, panels: Panels
 ) -> Iterator[Check]:
     """The parts as printed, with all readings; then the settings that a check names as left open
     itself, in the printed reading."""
-
-    def printed(table: pd.DataFrame) -> Iterator[Check]:
-        return (c for c in check(table) if c.form != "open")
-
-    yield from _readings(printed, runs)
-    yield from (c for c in check(runs) if c.form == "open" and _tells(c))
+    found = list(check(runs))
+    yield from _readings(check, [c for c in found if c.form != "open"], panels)
+    yield from (c for c in found if c.form == "open" and _tells(c))
 
 
 def beside(runs: pd.DataFrame) -> dict[str, Callable[[int, int], Iterator[Check]]]:
     """Claim -> its check on runs, as `Ledger.run` takes it; num2 and def3 need no runs."""
+    panels = cache(partial(rt.reading, runs))
     return {
-        check.__name__: lambda draws, seed, check=check: _with_settings(check, runs)
+        check.__name__: lambda draws, seed, check=check: _with_settings(check, runs, panels)
         for check in (tab1, tab2, tab3, tab4, *ON_RUNS)
     }
