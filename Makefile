@@ -30,8 +30,10 @@ smoke: setup
 serve: setup
 	@$(RUN) -m clcore serve $(ARGS)
 
+# The last line holds the floors of clcore (pyproject.toml): arrows point down only.
 lint: setup
 	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check .
+	@$(VENV)/bin/lint-imports --no-cache
 
 # The browser tests look at a site made from the chapters in their smoke profile. Two processes take
 # whole files, and of the site single pages (tests/conftest.py). ARGS go to pytest:

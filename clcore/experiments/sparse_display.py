@@ -12,7 +12,7 @@ import torch
 from scipy.stats import t as student
 
 from clcore import random as cr
-from clcore.checks.sparse_runs import tables as rt
+from clcore.experiments import sparse_tables as rt
 from clcore.experiments.sparse_panels import configurations
 from clcore.theory.sparse import sparse_coding as sc
 

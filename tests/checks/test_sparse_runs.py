@@ -11,8 +11,8 @@ from chapter_checks import run_check
 
 from clcore import ledger
 from clcore.checks.sparse_runs import runs as checks
-from clcore.checks.sparse_runs import tables as rt
 from clcore.experiments import sparse_panels as sp
+from clcore.experiments import sparse_tables as rt
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TINY = {"p": 6, "d": 3, "m": 6, "n": 12, "batch": 5}

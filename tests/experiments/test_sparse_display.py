@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from clcore import random
-from clcore.checks.sparse_runs import tables as rt
 from clcore.experiments import sparse_display as display
 from clcore.experiments import sparse_panels as sp
+from clcore.experiments import sparse_tables as rt
 from clcore.theory.sparse import sparse_coding as sc
 
 

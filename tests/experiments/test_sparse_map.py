@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from clcore.checks.sparse_runs import tables as rt
 from clcore.experiments import sparse_map, sparse_panels
+from clcore.experiments import sparse_tables as rt
 from clcore.experiments import sparse_training as st
 
 pytestmark = pytest.mark.usefixtures("one_thread")

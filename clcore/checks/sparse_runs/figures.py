@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pandas as pd
 
-from clcore.checks.sparse_runs import tables as rt
-from clcore.checks.sparse_runs.tables import RECOVERED, SIGNIFICANT
+from clcore.experiments import sparse_tables as rt
+from clcore.experiments.sparse_tables import RECOVERED, SIGNIFICANT
 from clcore.ledger import Check
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from clcore import ledger
-from clcore.checks.sparse_runs import tables as rt
 from clcore.checks.sparse_runs.figures import ends_above, left_open, moves, other, stays_low
-from clcore.checks.sparse_runs.tables import RECOVERED
+from clcore.experiments import sparse_tables as rt
+from clcore.experiments.sparse_tables import RECOVERED
 from clcore.ledger import Check
 
 CONTRASTIVE = {"simclr": "Simplified-SimCLR", "cl-basic": "CL-basic", "cl-linear": "CL-linear"}

@@ -1,9 +1,9 @@
 """Tables 1-4 and numbers of ncl beside our runs (Sec. 4.2, 5.2.2, App. A.2, B.1).
 
-Functions of one table of runs. What its panels in other readings (`sparse_runs.tables.OTHERS`) give
-is in the notes or, where they pass and the printed reading does not, the correction (`beside`).
-Figures and remarks are in `sparse_runs.figures` and `sparse_runs.remarks`, what needs no run in
-`sparse_runs.settings`.
+Functions of one table of runs. What its panels in other readings
+(`experiments.sparse_tables.OTHERS`) give is in the notes or, where they pass and the printed
+reading does not, the correction (`beside`). Figures and remarks are in `sparse_runs.figures` and
+`sparse_runs.remarks`, what needs no run in `sparse_runs.settings`.
 """
 
 import math
@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from clcore.checks.sparse_runs import tables as rt
 from clcore.checks.sparse_runs.figures import FIG7, FIGURES, ends_above, left_open, other
 from clcore.checks.sparse_runs.remarks import REMARKS
 from clcore.checks.sparse_runs.settings import def3 as def3
 from clcore.checks.sparse_runs.settings import num2 as num2
-from clcore.checks.sparse_runs.tables import SHARE
+from clcore.experiments import sparse_tables as rt
+from clcore.experiments.sparse_tables import SHARE
 from clcore.ledger import Check, LedgerError, judge
 from clcore.ledger.readings import beside_print
 
