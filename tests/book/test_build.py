@@ -138,7 +138,7 @@ def test_solutions_are_run_in_smoke_and_not_shown(project, capsys):
     assert own == [c.id for c in nbformat.read(path, 4).cells]
     # What a solution imports counts where it is run, and only there.
     before = {p: build.plan(p, None, "cpu")[0].key for p in ("smoke", "book")}
-    with (project / "clcore" / "plots.py").open("a") as file:
+    with (project / "clcore" / "book" / "plots.py").open("a") as file:
         file.write("\n# an edit\n")
     after = {p: build.plan(p, None, "cpu")[0].key for p in ("smoke", "book")}
     assert after["smoke"] != before["smoke"] and after["book"] == before["book"]
@@ -181,7 +181,7 @@ def test_edit_concerns_only_what_depends_on_it(project):
 
     before = both()
     assert both() == before
-    with (project / "clcore" / "plots.py").open("a") as file:
+    with (project / "clcore" / "book" / "plots.py").open("a") as file:
         file.write("\n# an edit\n")
     after = both()
     assert after["good"] == before["good"]
@@ -281,7 +281,7 @@ def test_broken_chapter_fails_alone(project, capsys, cells, parameters, told):
 
 
 def test_edit_while_a_chapter_runs_is_noticed(project, capsys):
-    edited = project / "clcore" / "plots.py"
+    edited = project / "clcore" / "book" / "plots.py"
     cell = f"from clcore.book import plots\nopen({str(edited)!r}, 'a').write('# edit')"
     notebook(project / "chapters" / "good.ipynb", cell)
     assert build.build("smoke", only=["good"]) == 1
