@@ -1,7 +1,10 @@
 """clcore: the mathematics, the experiments and the ledger behind the book.
 
-Nothing is re-exported here on purpose: chapters import the submodules they use, and the build
-reads those imports to know which chapters an edit concerns.
+The library is `losses`, `sweep`, `nets`, `images`, `theory` and `random`; `ledger`, `experiments`,
+`reference`, `checks` and `book` stand on it. Nothing is imported here, so that a part costs only
+itself, and the build can tell from imports which chapters an edit concerns.
 """
 
-__version__ = "0.1.0"
+from importlib.metadata import version
+
+__version__ = version("clcore")

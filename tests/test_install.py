@@ -1,0 +1,65 @@
+"""What pyproject.toml declares: a plain `pip install .` can train, and each extra is complete."""
+
+import ast
+import importlib.metadata as metadata
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import clcore
+from clcore import _paths
+
+PROJECT = tomllib.loads((_paths.root() / "pyproject.toml").read_text())["project"]
+LIBRARY = ("losses", "nets", "sweep", "theory", "random.py")
+
+
+def declared(*extras: str) -> set[str]:
+    """Distributions, extras of clcore's own included."""
+    lists = [PROJECT["dependencies"], *(PROJECT["optional-dependencies"][e] for e in extras)]
+    names = {re.match(r"[\w.-]+(\[\w+\])?", r)[0] for listed in lists for r in listed}
+    inner = {n[7:-1] for n in names if n.startswith("clcore[")}
+    found = {n.lower().replace("_", "-") for n in names if not n.startswith("clcore")}
+    return found | (declared(*inner) if inner else set())
+
+
+def imports(path: Path) -> set[str]:
+    """Top-level names of what a file imports, wherever in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module.split(".")[0])
+    return found - {"clcore"} - set(sys.stdlib_module_names)
+
+
+@pytest.mark.parametrize(
+    ("rooms", "extras"),
+    [(LIBRARY, ()), (("images",), ("images",)), ((".",), ("book",))],
+    ids=["library", "images", "everything"],
+)
+def test_what_is_imported_is_declared(rooms, extras):
+    owners, allowed = metadata.packages_distributions(), declared(*extras)
+    root = _paths.root() / "clcore"
+    inside = [p for room in rooms for p in (root / room).rglob("*.py")]
+    files = inside + [root / room for room in rooms if room.endswith(".py")]
+    assert files
+    for path in files:
+        for name in imports(path):
+            of = {d.lower().replace("_", "-") for d in owners[name]}
+            assert of & allowed, f"{path.relative_to(root)} imports {name}, which is not declared"
+
+
+def test_what_is_declared_is_pinned():
+    text = (_paths.root() / "requirements.txt").read_text()
+    pinned = {n.lower().replace("_", "-") for n in re.findall(r"^([\w.-]+)==", text, re.M)}
+    assert declared("test") <= pinned
+
+
+def test_the_version_is_one():
+    cited = yaml.safe_load((_paths.root() / "CITATION.cff").read_text())["version"]
+    assert PROJECT["version"] == cited == clcore.__version__
