@@ -131,10 +131,23 @@ def _statistics_kept(net: nn.Module) -> Iterator[None]:
             norm.momentum = momentum
 
 
+NARROW = 16
+"""With fewer channels than one of its blocks holds (8, or 16 with AVX-512), channels last, oneDNN's
+1x1 convolutions of stride 2 write past their memory on the way back (its issue 6035)."""
+
+
 class Trainer:
-    """Net, optimiser and the step from a batch of pixels to new weights."""
+    """Net, optimiser and the step from a batch of pixels to new weights.
+
+    Raises ValueError for a narrow net with channels_last on the CPU (`NARROW`).
+    """
 
     def __init__(self, settings: Settings, channels: int, device: torch.device) -> None:
+        if settings.channels_last and device.type == "cpu" and settings.width < NARROW:
+            raise ValueError(
+                f"channels_last on the CPU: expected a width of at least {NARROW}, got "
+                f"{settings.width}; leave channels_last off or widen the net"
+            )
         self.settings, self.device = settings, device
         self.rank, self.world = processes.join()
         self.keys = cr.split(cr.key(settings.seed, device), 3)  # order, views, noise
