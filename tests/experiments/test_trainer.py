@@ -75,10 +75,10 @@ def test_every_setting_changes_the_run(digits, plain, change):
 
 
 def test_layout_changes_rounding_only(digits):
-    plain = dataclasses.replace(TINY, width=trainer.NARROW, optimizer="sgd", lr=0.1)
+    plain = dataclasses.replace(TINY, width=trainer.NARROW, optimizer="sgd", lr=0.01)
     other = dataclasses.replace(plain, channels_last=True)
     found = [step_losses(digits, settings, steps=2) for settings in (plain, other)]
-    assert found[1] == pytest.approx(found[0], rel=1e-5)
+    assert found[1] == pytest.approx(found[0], rel=1e-4)
 
 
 def test_a_net_too_narrow_for_the_layout_is_refused(digits):
