@@ -36,11 +36,11 @@ lint: setup
 	@$(VENV)/bin/lint-imports --no-cache
 
 # The browser tests look at a site made from the chapters in their smoke profile. Two processes take
-# whole files, and of the site single pages (tests/conftest.py). ARGS go to pytest:
+# whole files, so that tests which share a fixture stay together and in order. ARGS go to pytest:
 # ARGS="-n 8", ARGS="-n 0 -x -k ledger".
 test: lint
 	@$(SMOKE)
-	@CLCORE_SITE=_build/smoke/html OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadgroup $(ARGS)
+	@CLCORE_SITE=_build/smoke/html OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile $(ARGS)
 
 clean:
 	rm -rf _build

@@ -34,15 +34,6 @@ CHROMIUM = [
 ]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What `--dist loadgroup` keeps in one process and in order: a file, whose tests share
-    fixtures; but of the built site each page by itself."""
-    for item in items:
-        page = item.callspec.params.get("name", "") if hasattr(item, "callspec") else ""
-        by_page = f" {page}" if item.get_closest_marker("site") and page else ""
-        item.add_marker(pytest.mark.xdist_group(item.path.name + by_page))
-
-
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     """What a test draws from torch's own generator is the same in every run."""
