@@ -146,7 +146,7 @@ class Trainer:
         if settings.channels_last and device.type == "cpu" and settings.width < NARROW:
             raise ValueError(
                 f"channels_last on the CPU: expected a width of at least {NARROW}, got "
-                f"{settings.width}; leave channels_last off or widen the net"
+                f"{settings.width}; leave channels_last off (fast: no) or widen the net"
             )
         self.settings, self.device = settings, device
         self.rank, self.world = processes.join()

@@ -342,20 +342,30 @@ def test_of_two_readings_that_pass_the_nearer_one_is_the_correction(made):
 
 
 def test_masks_compared_with_themselves_lead_by_nothing(made):
-    (good,) = checks.num1(made)
+    good, *others = checks.num1(made)
     assert ledger.judge(good)
+    assert [c.setting for c in others] == ["the Median max-cosine", "the Maximum max-cosine"]
     same = made.copy()
     for model in ("ncl-basic", "cl-basic"):
         rows = same[same.panel == model].assign(panel=f"{model}-dependent")
         same = pd.concat([same[same.panel != f"{model}-dependent"], rows])
-    (found,) = checks.num1(same)
+    found = next(checks.num1(same))
     assert found.measured == 0 and not ledger.judge(found)
     other = made.assign(
         panel=made.panel.replace({"cl-basic": "x", "cl-basic-dependent": "cl-basic"})
     )
     other = other.assign(panel=other.panel.replace({"x": "cl-basic-dependent"}))
-    (found,) = checks.num1(other)
+    found = next(checks.num1(other))
     assert found.measured < good.measured
+
+
+def test_masks_are_compared_where_both_models_were_trained(made):
+    """With CL-basic, for which Eq. 2 is better, at one Pr(sparse) alone, NCL-basic at the others
+    must not outvote it."""
+    sparse = np.isclose(made.pr, 0.1)
+    less = made[sparse | ~made.panel.isin(["cl-basic", "cl-basic-dependent"])]
+    found, alone = (next(checks.num1(runs)) for runs in (less, made[sparse]))
+    assert (found.measured, found.control) == (alone.measured, alone.control)
 
 
 def test_start_and_end_are_told_together(made):

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -151,37 +152,43 @@ def tab4(runs: pd.DataFrame) -> Iterator[Check]:
 
 def num1(runs: pd.DataFrame) -> Iterator[Check]:
     """Masks of Eq. 3 outperform those of Eq. 2: mean over models and Pr(sparse) of the difference
-    in Minimum max-cosine, over its standard error. Control: masks exchanged in every other run."""
+    in max-cosine, over its standard error. Control: masks exchanged in every other run. The paper
+    names no metric: the Minimum is its own first (Eq. 11), Median and Maximum are left open."""
+    panels = ("ncl-basic", "cl-basic", "ncl-basic-dependent", "cl-basic-dependent")
 
-    def lead(mixed: bool) -> float:
+    def lead(metric: str, mixed: bool) -> float:
+        of = {panel: rt.by_pr(rt.at(runs, panel), metric) for panel in panels}
+        # A Pr(sparse) that only one of the models was trained at would weigh for that one alone.
+        shared = sorted(set.intersection(*(set(found) for found in of.values())))
         gaps, variance = [], 0.0
-        for model in ("ncl-basic", "cl-basic"):
-            a, b = (rt.by_pr(rt.at(runs, model + k), "minimum") for k in ("", "-dependent"))
-            for pr in sorted(set(a) & set(b)):
-                pair = rt.swapped(a[pr], b[pr]) if mixed else (a[pr], b[pr])
-                gaps.append(pair[0].mean() - pair[1].mean())
-                variance += sum(x.var(ddof=1) / len(x) for x in pair if len(x) > 1)
+        for model, pr in product(panels[:2], shared):
+            a, b = of[model][pr], of[model + "-dependent"][pr]
+            pair = rt.swapped(a, b) if mixed else (a, b)
+            gaps.append(pair[0].mean() - pair[1].mean())
+            variance += sum(x.var(ddof=1) / len(x) for x in pair if len(x) > 1)
         mean, error = float(np.mean(gaps)), float(variance) ** 0.5 / len(gaps)
         if error > 0 or mean == 0:
             return mean / max(error, 1e-12)
         return math.copysign(math.inf, mean)  # one seed has no spread
 
-    listed = "; ".join(
-        f"{model} {rt.listed(rt.means(runs, model)['mean'])} against "
-        f"{rt.listed(rt.means(runs, model + '-dependent')['mean'])}"
-        for model in ("ncl-basic", "cl-basic")
-    )
-    panels = ("ncl-basic", "cl-basic", "ncl-basic-dependent", "cl-basic-dependent")
-    yield Check(
-        "ncl/num1",
-        lead(False),
-        2.0,
-        {"every other run exchanged": lead(True)},
-        draws=rt.count(runs, *panels),
-        relation=">=",
-        evidence=rt.evidence(runs, *panels),
-        note=f"Minimum max-cosine, Eq. 3 against Eq. 2: {listed}.",
-    )
+    for metric in ("minimum", "median", "maximum"):
+        listed = "; ".join(
+            f"{model} {rt.listed(rt.means(runs, model, metric)['mean'])} against "
+            f"{rt.listed(rt.means(runs, model + '-dependent', metric)['mean'])}"
+            for model in panels[:2]
+        )
+        left = {"form": "open", "setting": f"the {metric.capitalize()} max-cosine"}
+        yield Check(
+            "ncl/num1",
+            lead(metric, False),
+            2.0,
+            {"every other run exchanged": lead(metric, True)},
+            draws=rt.count(runs, *panels),
+            relation=">=",
+            evidence=rt.evidence(runs, *panels),
+            note=f"{metric.capitalize()} max-cosine, Eq. 3 against Eq. 2: {listed}.",
+            **(left if metric != "minimum" else {}),
+        )
 
 
 def _close(
@@ -268,7 +275,7 @@ def _as_far_as_run(checks: Iterator[Check]) -> Iterator[Check]:
 
 
 Panels = Callable[[str], pd.DataFrame]
-"""Suffix -> the runs of that reading (`ncl_run_tables.reading`)."""
+"""Suffix -> the runs of that reading (`sparse_tables.reading`)."""
 
 
 def _readings(
