@@ -100,8 +100,9 @@ def _details(row: dict) -> str:
     for check in row["checks"]:
         for name in ("counterexample", "correction", "note"):
             if check[name]:
-                part = f" ({typeset(check['part'])})" if check["part"] else ""
-                lines.append(f"<p><b>{name.capitalize()}{part}:</b> {typeset(check[name])}</p>")
+                of = "; ".join(filter(None, (check["part"], check.get("setting"))))
+                of = f" ({typeset(of)})" if of else ""
+                lines.append(f"<p><b>{name.capitalize()}{of}:</b> {typeset(check[name])}</p>")
     if row["checks"]:
         lines.append(checks_table(row["checks"]))
     if row["profile"]:
