@@ -22,6 +22,7 @@ from clcore.ledger.core import (
     rows,
     verdict,
 )
+from clcore.ledger.trial import Part, Trial, check, pooled, strict, typical, worst
 
 __all__ = [
     "EVIDENCE",
@@ -33,15 +34,22 @@ __all__ = [
     "Check",
     "Ledger",
     "LedgerError",
+    "Part",
     "Record",
+    "Trial",
     "agreement",
     "anchor",
+    "check",
     "claim",
     "claims",
     "comparison",
     "judge",
     "number",
     "outcome",
+    "pooled",
     "rows",
+    "strict",
+    "typical",
     "verdict",
+    "worst",
 ]

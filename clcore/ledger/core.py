@@ -15,7 +15,7 @@ from typing import Any
 
 from clcore import _paths
 from clcore._files import read_yaml
-from clcore.ledger import findings
+from clcore.ledger import findings, words
 from clcore.ledger.tex import typeset
 
 PAPERS = ("acl", "ddn", "nl", "ncl")
@@ -82,7 +82,11 @@ def claim(claim_id: str) -> dict:
 
 @dataclass(frozen=True)
 class Check:
-    """One measurement on a claim, with the control that must fail. Fields as in `Ledger.check`."""
+    """One measurement on a claim, with the control that must fail. Fields as in `Ledger.check`.
+
+    words, said: the name under which data/findings speaks of it, and the numbers for its text (None
+    where the words are the check's own). shares: in which share of draws each control fails.
+    """
 
     claim: str
     measured: float
@@ -98,6 +102,9 @@ class Check:
     correction: str = ""
     misprint: str = ""
     setting: str = ""
+    words: str = ""
+    said: dict[str, Any] | None = None
+    shares: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -289,10 +296,17 @@ class Ledger:
         self._display([record])
         return record
 
-    def run(self, functions: Iterable[Callable], draws: int, seed: int) -> list[Record]:
-        """Run check functions `f(draws, seed) -> Iterator[Check]`; record all, show one table."""
+    def run(self, checks: Iterable[str | Callable], draws: int, seed: int) -> list[Record]:
+        """Run checks, record all they find, show one table.
+
+        checks: ids of claims, whose functions `clcore.ledger.registry` finds, or functions
+        `f(draws, seed) -> Iterator[Check]`. Raises LedgerError for a claim without a function.
+        """
+        from clcore.ledger import registry  # which reads the claims from here
+
         new = []
-        for function in functions:
+        for asked in checks:
+            function = registry.function(asked) if isinstance(asked, str) else asked
             self.start_clock()
             new += [self._accept(check, 0, 0, None, {}) for check in function(draws, seed)]
         self._display(new)
@@ -326,6 +340,7 @@ class Ledger:
             "bound": float(check.bound),
             "control": {k: float(v) for k, v in check.control.items()},
             "draws": int(check.draws),
+            "said": None if check.said is None else dict(check.said),
         }
         record = Record(
             **fields, passed=passed, seconds=now - self._clock, anchor=anchor(check.claim)
@@ -442,7 +457,7 @@ def rows(results: Iterable[dict]) -> Iterator[dict]:
     found: dict[str, list[tuple[dict, dict]]] = {}
     for result in results:
         for record in result["records"]:
-            found.setdefault(record["claim"], []).append((record, result))
+            found.setdefault(record["claim"], []).append((words.worded(record), result))
     for claim_id, row in claims().items():
         here = found.get(claim_id, [])
         records = [record for record, _ in here]

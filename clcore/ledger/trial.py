@@ -1,0 +1,255 @@
+"""How a check is written: a claim's trial, and its parts.
+
+    @check("ncl/thm1a-max")
+    def thm1a_max(t: Trial) -> None:
+        bound = t.part("bound", 1e-13)
+        bound.add(lower - top)                                  # errors of the statement
+        bound.breaks("columns of norm 1.1", longer - top)       # the same, of one that is false
+
+The control stands beside what it breaks. A part knows its relation, so that what it measures is the
+error nearest to failing, and its control the one nearest to passing. The random numbers are named
+after the claim. What is said of a part stands in data/findings (`clcore.ledger.words`).
+"""
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
+from typing import Any
+
+import numpy as np
+
+from clcore.ledger import words as said_of
+from clcore.ledger.core import Check, LedgerError
+
+Reducer = Callable[[Sequence[np.ndarray], str], float]
+"""(errors of each setting, relation) -> one number."""
+
+
+def generator(name: str, seed: int) -> np.random.Generator:
+    """The stream of random numbers of that name."""
+    return np.random.default_rng((seed, zlib.crc32(name.encode())))
+
+
+def _extreme(errors: Sequence[Any], highest: bool) -> float:
+    # unlike max and min, numpy's let no NaN through
+    take = np.max if highest else np.min
+    return float(take([take(e) for e in errors]))
+
+
+def worst(errors: Sequence[np.ndarray], relation: str) -> float:
+    """The value that comes nearest to failing: what a part measures."""
+    return _extreme(errors, relation == "<=")
+
+
+def strict(errors: Sequence[np.ndarray], relation: str) -> float:
+    """The value that comes nearest to passing: what a control gives unless something else is said.
+    Every draw fails."""
+    return _extreme(errors, relation == ">=")
+
+
+def typical(errors: Sequence[np.ndarray], relation: str) -> float:
+    """For a control that a rare draw lets through: the median over draws of the setting that comes
+    nearest to passing."""
+    return _extreme([float(np.median(e)) for e in errors], relation == ">=")
+
+
+def pooled(errors: Sequence[np.ndarray], relation: str) -> float:
+    """For a control that some settings or draws let through: the median over all of them."""
+    return float(np.median(np.concatenate([np.ravel(e) for e in errors])))
+
+
+@dataclass
+class Part:
+    """Errors over draws of one part of a claim, in one form, and of what was broken beside it."""
+
+    claim: str
+    name: str
+    bound: float
+    relation: str = "<="
+    controls: Reducer = strict
+    measured: Reducer = worst
+    form: str = "printed"
+    setting: str = ""
+    evidence: str = "exact"
+    draws: int | None = None
+    words: str = ""
+    errors: list[np.ndarray] = field(default_factory=list)
+    broken: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    said: dict[str, Any] = field(default_factory=dict)
+    _reducers: dict[str, Reducer] = field(default_factory=dict)
+
+    def add(self, *errors: Any) -> "Part":
+        """Errors of the statement, one array over draws (or one number) a setting."""
+        self.errors += [np.asarray(e) for e in errors]
+        return self
+
+    def breaks(self, what: str, *errors: Any, by: Reducer | None = None) -> "Part":
+        """The same errors of a version that is broken, in the words `what`; it must fail.
+
+        by: how they become one number, where that is not this part's `controls`.
+        """
+        self.broken.setdefault(what, []).extend(np.asarray(e) for e in errors)
+        if by is not None:
+            self._reducers[what] = by
+        return self
+
+    def says(self, **numbers: Any) -> "Part":
+        """Numbers for the words in data/findings: {=name} or {=name:.2f} there.
+
+        Raises LedgerError for what is neither number nor text.
+        """
+        for name, value in numbers.items():
+            plain = value.item() if isinstance(value, np.generic) else value
+            if not isinstance(plain, (int, float, str)):
+                raise LedgerError(
+                    f"{self.claim} {self.name!r}: expected a number or a text for {name!r}, got "
+                    f"{type(value).__name__}"
+                )
+            self.said[name] = plain
+        return self
+
+    def record(self) -> Check:
+        """What was found, for the ledger. Raises LedgerError when nothing was added."""
+        if not self.errors:
+            raise LedgerError(f"{self.claim} {self.name!r}: nothing was added to this part")
+        text = said_of.worded(
+            {
+                "claim": self.claim,
+                "words": self.words,
+                "form": self.form,
+                "setting": self.setting,
+                "said": self.said,
+            }
+        )
+        return Check(
+            self.claim,
+            self.measured(self.errors, self.relation),
+            float(self.bound),
+            {
+                what: self._reducers.get(what, self.controls)(errors, self.relation)
+                for what, errors in self.broken.items()
+            },
+            draws=self._count() if self.draws is None else self.draws,
+            part=self.name,
+            relation=self.relation,
+            form=self.form,
+            evidence=self.evidence,
+            setting=self.setting,
+            words=self.words,
+            said=self.said,
+            shares={w: s for w, e in self.broken.items() if (s := self._share(e)) is not None},
+            **{name: text[name] for name in said_of.FIELDS},
+        )
+
+    def _count(self) -> int:
+        return sum(len(e) if e.ndim else 1 for e in self.errors)
+
+    def _share(self, errors: list[np.ndarray]) -> float | None:
+        """In which share of draws a control fails; None where it is one number."""
+        values = np.concatenate([np.ravel(e) for e in errors])
+        if values.size < 2:
+            return None
+        fails = values > self.bound if self.relation == "<=" else values < self.bound
+        return float(np.mean(fails))
+
+
+class Trial:
+    """What a check function gets: how many draws, which random numbers, and parts to fill."""
+
+    def __init__(
+        self, claims: Sequence[str], draws: int = 1, seed: int = 0, stream: str | None = None
+    ):
+        self.claims, self.draws, self.seed = tuple(claims), draws, seed
+        self.parts: list[Part] = []
+        self._stream = stream or claims[0]
+
+    @property
+    def claim(self) -> str:
+        return self.claims[0]
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        """The random numbers of this claim: no other check shares them."""
+        return generator(self._stream, self.seed)
+
+    def share(self, settings: int) -> int:
+        """How many draws each of several settings gets."""
+        return -(-self.draws // settings)
+
+    def part(
+        self,
+        name: str = "",
+        bound: float = 0.0,
+        relation: str = "<=",
+        *,
+        claim: str | None = None,
+        setting: str = "",
+        words: str | None = None,
+        form: str = "printed",
+        **more: Any,
+    ) -> Part:
+        """Begin a part: a statement of its own, as printed, with a bound for its errors.
+
+        setting: a value of something that the print leaves open (the form is then "open").
+        controls, measured: how errors become one number (`strict`, `worst`). evidence: as in
+        `Ledger.check`. draws: where they are not the number of errors. words: the name under which
+        data/findings speaks of it, if not its own. claim: where one function tries several.
+        """
+        claim = claim or self.claim
+        if claim not in self.claims:
+            raise LedgerError(
+                f"{claim} {name!r}: this trial is of {', '.join(self.claims)}; name the claim in "
+                "@check"
+            )
+        new = Part(
+            claim,
+            name,
+            bound,
+            relation,
+            form="open" if setting else form,
+            setting=setting,
+            words=name if words is None else words,
+            **more,
+        )
+        self.parts.append(new)
+        return new
+
+    def corrected(self, name: str = "", bound: float = 0.0, *more: Any, **named: Any) -> Part:
+        """Begin the corrected form of a part; arguments as in `part`."""
+        return self.part(name, bound, *more, form="corrected", **named)
+
+    def records(self) -> Iterator[Check]:
+        """Every part's record, in the order in which they were begun."""
+        return (part.record() for part in self.parts)
+
+
+def check(*claims: str, on: str = "draws", stream: str | None = None) -> Callable:
+    """Mark the check of a claim: a function of a Trial, which fills its parts.
+
+    claims: ids, as literals, for `clcore.ledger.registry` reads them from the source. on: "draws",
+    and the function is then called with (draws, seed); or "runs", for a function of a Trial and of
+    tables of runs, which is then called with the tables. Either call yields `Check`s. stream: a
+    name for the random numbers other than the claim's.
+    """
+    if not claims:
+        raise LedgerError("@check: expected the id of a claim")
+    if on not in ("draws", "runs"):
+        raise LedgerError(f"@check({claims[0]!r}): expected on 'draws' or 'runs', got {on!r}")
+
+    def mark(function: Callable) -> Callable:
+        @wraps(function)
+        def draw(draws: int, seed: int) -> Iterator[Check]:
+            trial = Trial(claims, draws, seed, stream)
+            function(trial)
+            yield from trial.records()
+
+        @wraps(function)
+        def judge(*tables: Any, **named: Any) -> Iterator[Check]:
+            trial = Trial(claims, stream=stream)
+            function(trial, *tables, **named)
+            yield from trial.records()
+
+        return draw if on == "draws" else judge
+
+    return mark

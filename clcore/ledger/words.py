@@ -1,0 +1,84 @@
+r"""What is said of the parts of a claim: notes, counterexamples, corrections, misprints.
+
+They stand in data/findings/<paper>.yaml, under `parts` of the claim, and are put in when a page is
+made, so that a comma in an erratum executes no chapter again. A check fills the numbers: {=name} in
+a text, or {=name:.2f} with a format, is the number that the check says by that name. Formulas keep
+their braces: nothing else that begins with {= is a number.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from clcore.ledger import findings
+
+FIELDS = ("note", "counterexample", "correction", "misprint")
+_NUMBER = re.compile(r"\{=(\w+)(?::([^{}]*))?\}")
+
+
+class WordsError(ValueError):
+    """Words of data/findings that do not fit the check that they are about."""
+
+
+def of(claim: str, part: str, form: str = "printed", setting: str = "") -> dict[str, str]:
+    """The words of one part under one form, by field, with their numbers still open.
+
+    The printed form has note, counterexample and misprint; the corrected one its correction and the
+    note `corrected note`; an open setting its own note under `open`.
+    """
+    entry = findings.known().get(claim, {}).get("parts", {}).get(part, {})
+    if form == "corrected":
+        found = {"correction": entry.get("correction"), "note": entry.get("corrected note")}
+    elif form == "open":
+        found = {"note": entry.get("open", {}).get(setting)}
+    else:
+        found = {name: entry.get(name) for name in ("note", "counterexample", "misprint")}
+    return {name: text for name, text in found.items() if text}
+
+
+def fill(text: str, said: dict[str, Any], where: str) -> str:
+    """`text` with its numbers. Raises WordsError naming `where`, the number and those there are."""
+
+    def number(match: re.Match) -> str:
+        name, how = match.groups()
+        if name not in said:
+            there = ", ".join(sorted(said)) or "none"
+            raise WordsError(
+                f"data/findings, {where}: no number {name!r} for {match.group(0)}; the check says "
+                f"{there} (Part.says)"
+            )
+        try:
+            return format(said[name], how or "")
+        except ValueError as error:
+            raise WordsError(f"data/findings, {where}: {match.group(0)}: {error}") from None
+
+    return _NUMBER.sub(number, text)
+
+
+def worded(record: dict) -> dict:
+    """A record with the words that data/findings has for it now; others stay as they are.
+
+    record: the fields of `ledger.Record`; `said` is None where a check gave its words itself.
+    """
+    said = record.get("said")
+    if said is None or "blocked" in record:
+        return record
+    where = f"{record['claim']} {record['words']!r}"
+    found = of(record["claim"], record["words"], record["form"], record.get("setting", ""))
+    filled = {name: fill(text, said, where) for name, text in found.items()}
+    return record | {name: filled.get(name, "") for name in FIELDS}
+
+
+def unsaid(records: Iterable[dict]) -> list[str]:
+    """Words that no check takes up, as "claim 'part'", of the claims that are on trial here."""
+    taken: dict[str, set[str]] = {}
+    for record in records:
+        if record.get("said") is not None:
+            taken.setdefault(record["claim"], set()).add(record["words"])
+    known = findings.known()
+    return [
+        f"{claim} {part!r}"
+        for claim, parts in taken.items()
+        for part in known.get(claim, {}).get("parts", {})
+        if part not in parts
+    ]

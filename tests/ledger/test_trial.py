@@ -1,0 +1,183 @@
+"""How a check is written: parts, reducers that know the relation, streams, what is refused."""
+
+import numpy as np
+import pytest
+
+from clcore import ledger
+from clcore.ledger import Trial, check, trial, words
+
+RNG = np.random.default_rng(0)
+
+
+@check("acl/thm1")
+def thm1(t: Trial) -> None:
+    """A made-up check."""
+    small = t.part("small", 1.0)
+    for scale in (0.1, 0.5):
+        errors = scale * t.rng.random(t.draws)
+        small.add(errors)
+        small.breaks("moved", errors + 2)
+
+
+def only(part: trial.Part) -> ledger.Check:
+    return part.record()
+
+
+def test_check_is_called_with_draws_and_seed():
+    first, again, other = (next(thm1(7, seed)) for seed in (0, 0, 1))
+    assert first == again and first.measured != other.measured
+    assert (first.claim, first.part, first.draws) == ("acl/thm1", "small", 14)
+    rng = trial.generator("acl/thm1", 0)
+    errors = np.concatenate([0.1 * rng.random(7), 0.5 * rng.random(7)])
+    assert first.measured == errors.max() and first.control == {"moved": errors.min() + 2}
+    assert thm1.__name__ == "thm1" and thm1.__doc__ == "A made-up check."
+
+
+def test_streams_are_named_after_the_claim_or_as_said():
+    a, b, c = (
+        Trial(claims, stream=stream).rng.random()
+        for claims, stream in ((["acl/thm1"], None), (["ncl/thm1"], None), (["ncl/thm1"], "thm1"))
+    )
+    assert len({a, b, c}) == 3
+    assert c == np.random.default_rng((0, 38823839)).random()  # crc32 of "thm1"
+
+
+@pytest.mark.parametrize(
+    ("relation", "expected"),
+    [
+        ("<=", {"worst": 9.0, "strict": 1.0, "typical": 2.0, "pooled": 3.0}),
+        (">=", {"worst": 1.0, "strict": 9.0, "typical": 8.0, "pooled": 3.0}),
+    ],
+)
+def test_reducers_know_the_relation(relation, expected):
+    errors = [np.array([1.0, 2.0, 3.0]), np.array([7.0, 8.0, 9.0]), np.array(3.0)]
+    found = {name: getattr(trial, name)(errors, relation) for name in expected}
+    assert found == expected
+
+
+def test_a_control_beyond_a_lower_bound_is_judged_where_it_comes_nearest():
+    """The old reducer took the least value, so that one failing setting was enough."""
+    part = Trial(["acl/thm1"]).part("far", 0.5, ">=")
+    part.add(np.array([0.9, 0.8])).breaks("near", np.array([0.1, 0.7]))
+    assert only(part).measured == 0.8
+    with pytest.raises(ledger.LedgerError, match="passes"):
+        ledger.judge(only(part))
+
+
+def test_nan_is_never_the_best_nor_the_worst():
+    errors = [np.array([1.0, np.nan])]
+    for reducer in (trial.worst, trial.strict, trial.typical, trial.pooled):
+        assert np.isnan(reducer(errors, "<=")) and np.isnan(reducer(errors, ">="))
+
+
+def test_share_of_draws_in_which_a_control_fails():
+    part = Trial(["acl/thm1"]).part("", 1.0, controls=trial.pooled).add(0.0)
+    part.breaks("mostly", np.array([2.0, 3.0, 0.5, 4.0])).breaks("one number", 5.0)
+    assert only(part).shares == {"mostly": 0.75}
+    part = Trial(["acl/thm1"]).part("", 1.0, ">=", controls=trial.pooled).add(2.0)
+    assert only(part.breaks("mostly", np.array([0.5, 0.7, 3.0]))).shares == {"mostly": 2 / 3}
+
+
+def test_one_control_may_have_another_reducer():
+    part = Trial(["acl/thm1"]).part("", 1.0).add(0.0)
+    part.breaks("strict", np.array([2.0, 5.0, 9.0]))
+    part.breaks("typical", np.array([2.0, 5.0, 9.0]), by=trial.typical)
+    assert only(part).control == {"strict": 2.0, "typical": 5.0}
+
+
+def test_draws_are_counted_unless_they_are_said():
+    t = Trial(["acl/thm1"], draws=5)
+    assert only(t.part().add(np.zeros(4), np.zeros(3), 0.0).breaks("b", 1.0)).draws == 8
+    assert only(t.part("two", draws=60).add(0.0).breaks("b", 1.0)).draws == 60
+    assert t.share(2) == 3
+
+
+def test_a_part_of_another_claim_or_without_errors_is_refused():
+    t = Trial(["acl/thm1", "acl/thm2"])
+    assert t.part("x", claim="acl/thm2").claim == "acl/thm2"
+    with pytest.raises(ledger.LedgerError, match=r"this trial is of acl/thm1, acl/thm2"):
+        t.part("x", claim="acl/thm3")
+    with pytest.raises(ledger.LedgerError, match="nothing was added"):
+        only(t.part("empty").breaks("b", 1.0))
+    with pytest.raises(ledger.LedgerError, match="expected a number or a text for 'off'"):
+        t.part("y").says(off=[1])
+    with pytest.raises(ledger.LedgerError, match="expected the id"):
+        check()
+    with pytest.raises(ledger.LedgerError, match="on 'draws' or 'runs'"):
+        check("acl/thm1", on="luck")
+
+
+def test_checks_on_runs_get_their_tables():
+    @check("acl/tab2a", "acl/num14", on="runs")
+    def both(t: Trial, low: float, *, high: float) -> None:
+        t.part("low", 1.0).add(low).breaks("high", high)
+        t.part("again", 1.0, claim="acl/num14", evidence="partial").add(low).breaks("high", high)
+
+    found = list(both(0.5, high=2.0))
+    assert [(c.claim, c.measured, c.evidence) for c in found] == [
+        ("acl/tab2a", 0.5, "exact"),
+        ("acl/num14", 0.5, "partial"),
+    ]
+
+
+# ---------------------------------------------------------------------------------------- words
+
+TEXTS = {
+    "acl/thm1": {
+        "parts": {
+            "main": {
+                "note": r"Off by {=off:.2f}; $\frac{1}{2}$ and {a} stay.",
+                "counterexample": "x = {=x}",
+                "correction": "with a factor of {=factor:g}",
+                "corrected note": "as it should be",
+                "open": {"tau 0.2": "at {=x}"},
+            }
+        }
+    }
+}
+
+
+@pytest.fixture
+def texts(monkeypatch):
+    monkeypatch.setattr(words.findings, "known", lambda: TEXTS)
+
+
+def test_words_come_from_the_findings_with_numbers_filled_in(texts):
+    t = Trial(["acl/thm1"])
+    printed = t.part("main", 1.0).add(2.0).breaks("b", 3.0).says(off=np.float64(1 / 3), x=2)
+    mended = t.corrected("main", 1.0).add(0.5).breaks("b", 3.0).says(factor=0.25)
+    open_ = t.part("main", 1.0, setting="tau 0.2", evidence="protocol")
+    open_.add(0.5).breaks("b", 3.0).says(x="two")
+    found = [only(p) for p in (printed, mended, open_)]
+    assert found[0].note == r"Off by 0.33; $\frac{1}{2}$ and {a} stay."
+    assert (found[0].counterexample, found[0].correction) == ("x = 2", "")
+    assert (found[1].correction, found[1].note) == ("with a factor of 0.25", "as it should be")
+    assert (found[2].form, found[2].setting, found[2].note) == ("open", "tau 0.2", "at two")
+
+
+def test_another_name_for_the_words(texts):
+    part = Trial(["acl/thm1"]).part("main, runs of today", 1.0, words="main")
+    assert only(part.add(0.0).breaks("b", 2.0).says(off=1, x=1)).note.startswith("Off by 1.00")
+
+
+def test_a_number_that_is_missing_is_named(texts):
+    part = Trial(["acl/thm1"]).part("main", 1.0).add(0.0).breaks("b", 2.0).says(x=1)
+    with pytest.raises(words.WordsError, match=r"acl/thm1 'main'.*no number 'off'.*says x"):
+        only(part)
+    with pytest.raises(words.WordsError, match="Unknown format code"):
+        words.fill("{=a:.2q}", {"a": 1.0}, "here")
+
+
+def test_a_record_gets_the_words_of_today(texts):
+    record = {"claim": "acl/thm1", "words": "main", "form": "printed", "setting": ""}
+    record |= {"said": {"off": 1.0, "x": 3}, "note": "of yesterday", "misprint": "gone"}
+    new = words.worded(record)
+    assert (new["counterexample"], new["misprint"]) == ("x = 3", "")
+    own = record | {"said": None}
+    assert words.worded(own) == own
+
+
+def test_words_that_no_check_takes_up_are_named(texts):
+    record = {"claim": "acl/thm1", "words": "other", "said": {}}
+    assert words.unsaid([record]) == ["acl/thm1 'main'"]
+    assert words.unsaid([record, record | {"words": "main"}]) == []
