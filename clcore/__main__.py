@@ -1,4 +1,5 @@
-"""The command line: python -m clcore build | claims | doctor | data | golden | pretrain | serve."""
+"""The command line: python -m clcore build | claims | where | check | compare | doctor | data |
+golden | pretrain | serve."""
 
 import json
 import sys
@@ -83,6 +84,40 @@ def claims(
 
 def _float(value: float | str | None) -> float | None:
     return None if value is None else float(value)
+
+
+@app.command()
+def where(claim: Annotated[str, typer.Argument(help="such as nl/thm4")]) -> None:
+    """Where a claim is checked: file and line, notebook cell, page."""
+    from clcore.ledger import places
+
+    print(places.where(claim))
+
+
+@app.command()
+def check(
+    claim: Annotated[str, typer.Argument(help="such as nl/thm4")],
+    draws: Annotated[int, typer.Option(min=1, help="how many random inputs")] = 60,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+) -> None:
+    """Run the check of one claim: measured, bound, controls, verdict, place."""
+    from clcore.ledger import places
+
+    print(places.tried(claim, draws, seed))
+
+
+@app.command()
+def compare(
+    old: Annotated[Path, typer.Argument(help="the ledger.json of a build")],
+    new: Annotated[Path, typer.Argument(help="that of another")],
+    words: Annotated[bool, typer.Option("--words", help="notes and corrections, too")] = False,
+) -> None:
+    """Two builds beside each other, to the bit; status 1 when anything differs."""
+    from clcore.book import compare as beside
+
+    found = beside.differences(old, new, words)
+    print("\n".join(found) if found else "every record is the same to the bit")
+    raise typer.Exit(1 if found else 0)
 
 
 @app.command()

@@ -14,6 +14,7 @@ from typing import Any
 from clcore import _paths, ledger
 from clcore._files import sha256
 from clcore.book import solutions
+from clcore.ledger import registry
 
 
 def claimed(notebook: Path) -> list[str]:
@@ -65,10 +66,17 @@ def _files(root: Path, module: str) -> list[Path]:
     return own + around if own else []
 
 
+def _named(source: str) -> set[str]:
+    """Modules of the checks whose claims a cell names, as `Ledger.run` finds them."""
+    ids = set(re.findall(rf"[\"']((?:{'|'.join(ledger.PAPERS)})/[\w.-]+)[\"']", source))
+    return {p.module for p in registry.places() if p.on == "draws" and ids & set(p.claims)}
+
+
 def closure(sources: list[str]) -> list[Path]:
-    """Files of clcore that the given pieces of Python need, directly or through one another."""
+    """Files of clcore that the given pieces of Python need, directly or through one another, or to
+    check the claims that they name."""
     root = _paths.root()
-    todo = {module for source in sources for module in imported(source)}
+    todo = {module for source in sources for module in imported(source) | _named(source)}
     done: set[str] = set()
     seen: set[Path] = set()
     while todo:
