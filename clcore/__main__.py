@@ -31,7 +31,7 @@ def build(
 
 @app.command()
 def claims(
-    paper: Annotated[str | None, typer.Option(help="acl, ddn, nl or ncl")] = None,
+    paper: Annotated[str | None, typer.Option(help="a paper, such as acl")] = None,
     verdict: Annotated[str | None, typer.Option(help="such as holds, corrected, todo")] = None,
     grade: Annotated[str | None, typer.Option(help="such as conclusion, misprint")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="every field, for scripts")] = False,
@@ -44,7 +44,7 @@ def claims(
     from clcore.ledger import findings
 
     for value, allowed, name in (
-        (paper, ledger.PAPERS, "--paper"),
+        (paper, tuple(ledger.papers()), "--paper"),
         (verdict, ledger.VERDICTS, "--verdict"),
         (grade, findings.GRADES, "--grade"),
     ):

@@ -27,6 +27,7 @@ from clcore import _paths, ledger
 from clcore._files import DiskFull, explain_full, read_json, sha256, write_atomic, write_json
 from clcore.book import keys, parameters, schedule, site
 from clcore.book.provenance import PROVENANCE_MIME, commit, encode
+from clcore.ledger import words
 
 KEEP = 3  # cache entries kept for each chapter and profile
 
@@ -156,6 +157,7 @@ def build(
             run.status = "waiting" if run in wanted else "missing"
         _execute_all([run for run in wanted if run.status == "waiting"], jobs)
         rows = list(ledger.rows(run.result for run in runs if run.result))
+        _refuse_unsaid(runs)
         book = _book(profile, device, runs)
         write_json(_paths.build_dir() / "ledger.json", encode({"book": book, "rows": rows}))
         problem = site.build(rows, book, [_page(run) for run in runs])
@@ -168,6 +170,18 @@ def build(
     for run in failed:
         print(_failure(run), file=sys.stderr)
     return 1 if failed or problem else 0
+
+
+def _refuse_unsaid(runs: list[Run]) -> None:
+    """Words of data/findings that no check takes up would be lost without a sound."""
+    if any(run.status != "ok" for run in runs):
+        return  # the part may be in the chapter that is missing
+    left = words.unsaid(record for run in runs for record in run.result["records"])
+    if left:
+        raise BuildError(
+            f"data/findings has words for parts that no check has: {', '.join(left)}; give the "
+            "part that name (or `words=` that name), or take the words out"
+        )
 
 
 def _book(profile: str, device: str, runs: list[Run]) -> dict:
@@ -376,16 +390,19 @@ def _gather(run: Run, notebook: dict) -> dict:
         raise ValueError(
             f"{run.name} ended without its provenance; its last cell must call close()"
         )
-    for record in records:
-        for name in ("measured", "bound"):
-            if name in record:
-                record[name] = float(record[name])
-        record["control"] = {k: float(v) for k, v in record.get("control", {}).items()}
+    records = [_numbers(record) for record in records]
     for claim in {record["claim"] for record in records}:
         ledger.verdict(
             [r for r in records if r["claim"] == claim]
         )  # refuses what contradicts itself
     return provenance | {"chapter": run.name, "records": records}
+
+
+def _numbers(record: dict) -> dict:
+    """A record as it was before JSON, which has no NaN and no infinity."""
+    numbers = {name: float(record[name]) for name in ("measured", "bound") if name in record}
+    control = {k: float(v) for k, v in record.get("control", {}).items()}
+    return record | numbers | {"control": control}
 
 
 # ---------------------------------------------------------------------------------- what is shown
@@ -402,7 +419,7 @@ def _title(notebook: Path) -> str:
 def _page(run: Run) -> tuple[str, bytes]:
     """File name and content of a chapter in the site: the executed notebook, or what went wrong."""
     if run.status == "ok":
-        return f"{run.name}.ipynb", _without_records((run.entry / "executed.ipynb").read_bytes())
+        return f"{run.name}.ipynb", _as_shown((run.entry / "executed.ipynb").read_bytes())
     if run.status == "missing":
         reason = (
             "This chapter was not executed in this build. "
@@ -413,11 +430,15 @@ def _page(run: Run) -> tuple[str, bytes]:
     return f"{run.name}.md", f"# {_title(run.notebook)}\n\n{reason}\n".encode()
 
 
-def _without_records(executed: bytes) -> bytes:
-    """The notebook without the data that only the build reads, which Sphinx would warn of."""
+def _as_shown(executed: bytes) -> bytes:
+    """The notebook with today's words in its tables of checks, and without the data that only the
+    build reads, which Sphinx would warn of."""
     notebook = json.loads(executed)
     for cell in notebook["cells"]:
         for output in cell.get("outputs", []):
+            if records := output.get("data", {}).get(ledger.RECORDS_MIME):
+                now = [words.worded(_numbers(record)) for record in records]
+                output["data"]["text/html"] = ledger.check_table(now)
             for mime in (ledger.RECORDS_MIME, PROVENANCE_MIME):
                 output.get("data", {}).pop(mime, None)
     return json.dumps(notebook).encode()

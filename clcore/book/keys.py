@@ -68,7 +68,7 @@ def _files(root: Path, module: str) -> list[Path]:
 
 def _named(source: str) -> set[str]:
     """Modules of the checks whose claims a cell names, as `Ledger.run` finds them."""
-    ids = set(re.findall(rf"[\"']((?:{'|'.join(ledger.PAPERS)})/[\w.-]+)[\"']", source))
+    ids = set(re.findall(rf"[\"']((?:{'|'.join(ledger.papers())})/[\w.-]+)[\"']", source))
     return {p.module for p in registry.places() if p.on == "draws" and ids & set(p.claims)}
 
 

@@ -3,7 +3,6 @@
 from clcore.ledger.core import (
     EVIDENCE,
     FORMS,
-    PAPERS,
     RECORDS_MIME,
     TYPESET,
     VERDICTS,
@@ -19,6 +18,7 @@ from clcore.ledger.core import (
     judge,
     number,
     outcome,
+    papers,
     rows,
     verdict,
 )
@@ -27,7 +27,6 @@ from clcore.ledger.trial import Part, Trial, check, pooled, strict, typical, wor
 __all__ = [
     "EVIDENCE",
     "FORMS",
-    "PAPERS",
     "RECORDS_MIME",
     "TYPESET",
     "VERDICTS",
@@ -46,6 +45,7 @@ __all__ = [
     "judge",
     "number",
     "outcome",
+    "papers",
     "pooled",
     "rows",
     "strict",

@@ -18,7 +18,6 @@ from clcore._files import read_yaml
 from clcore.ledger import findings, words
 from clcore.ledger.tex import typeset
 
-PAPERS = ("acl", "ddn", "nl", "ncl")
 VERDICTS = (
     "holds",
     "corrected",
@@ -44,6 +43,31 @@ class LedgerError(ValueError):
 # ------------------------------------------------------------------------------------ the claims
 
 
+_PAPERS = {
+    "type": "object",
+    "minProperties": 1,
+    "propertyNames": {"pattern": "^[a-z]+$"},
+    "additionalProperties": {
+        "type": "object",
+        "required": ["name", "groups"],
+        "additionalProperties": False,
+        "properties": {
+            "name": {"type": "string", "minLength": 1},
+            "groups": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
+    },
+}
+
+
+@cache
+def papers() -> dict[str, dict]:
+    """The papers in ledger order: their name, and groups, what each group of claims is about.
+
+    Raises LedgerError when data/claims/papers.yaml is damaged.
+    """
+    return read_yaml(_paths.root() / "data" / "claims" / "papers.yaml", _PAPERS, LedgerError)
+
+
 @cache
 def claims() -> dict[str, dict]:
     """All claims as printed, by id, in ledger order (data/claims/*.yaml), validated.
@@ -53,7 +77,7 @@ def claims() -> dict[str, dict]:
     folder = _paths.root() / "data" / "claims"
     schema = json.loads((folder / "schema.json").read_text())
     rows: dict[str, dict] = {}
-    for paper in PAPERS:
+    for paper, known in papers().items():
         path = folder / f"{paper}.yaml"
         document = read_yaml(path, schema, LedgerError)
         for row in document["claims"]:
@@ -61,6 +85,12 @@ def claims() -> dict[str, dict]:
                 raise LedgerError(f"{_paths.shown(path)}: the id {row['id']} appears twice")
             if row["id"].split("/")[0] != paper:
                 raise LedgerError(f"{_paths.shown(path)}: the id {row['id']} is not of {paper}")
+            if row["chapter"] not in known["groups"]:
+                raise LedgerError(
+                    f"{_paths.shown(path)}: {row['id']} has the chapter {row['chapter']!r}; "
+                    f"expected a group of {paper} in data/claims/papers.yaml: "
+                    f"{', '.join(known['groups'])}"
+                )
             rows[row["id"]] = {"paper": paper, **row}
     return rows
 
