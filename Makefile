@@ -37,9 +37,10 @@ lint: setup
 
 # The browser tests look at a site made from the chapters in their smoke profile. Two processes take
 # whole files, so that tests which share a fixture stay together and in order. ARGS go to pytest:
-# ARGS="-n 8", ARGS="-n 0 -x -k ledger".
+# ARGS="-n 8", ARGS="-n 0 -x -k ledger". The checks run once, in that build, under the checker of
+# signatures that the tests have; the tests read what they found.
 test: lint
-	@$(SMOKE)
+	@CLCORE_STARTUP=tests/typechecking.py $(SMOKE)
 	@CLCORE_SITE=_build/smoke/html OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile $(ARGS)
 
 clean:

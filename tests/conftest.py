@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import jaxtyping
 import pytest
 import torch
-from jaxtyping import install_import_hook
+import typechecking
 
 # Every test checks the shapes and types in the signatures of clcore: hence before its import.
-install_import_hook("clcore", "typechecking.check")
+typechecking.install()
 
 from clcore import _paths  # noqa: E402
 

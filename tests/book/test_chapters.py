@@ -73,6 +73,21 @@ def test_no_claim_is_settled_by_one_draw_alone(rows):
             assert row["control"], row["id"]
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_exactly_the_parts_with_a_correction_fail_as_printed(path, rows):
+    """data/findings says which parts are false as printed, and what holds in their place; a part
+    that holds fails in no form, and one that is false on paper fails in every run of its check."""
+    register = findings.known()
+    for claim in keys.claimed(path):
+        checks = [c for c in rows[claim]["checks"] if c["evidence"] == "exact"]
+        falls = {c["words"] for c in checks if c["form"] == "printed" and not c["passed"]}
+        mended = {c["words"] for c in checks if c["form"] == "corrected"}
+        texts = register[claim].get("parts", {})
+        assert falls == mended, claim
+        assert falls == {p for p in falls | mended if "correction" in texts.get(p, {})}, claim
+        assert all(c["passed"] for c in checks if c["form"] == "corrected"), claim
+
+
 def test_anchors_lead_to_cells_in_the_site(rows):
     for row in rows.values():
         if row["anchor"]:
