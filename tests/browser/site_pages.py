@@ -1,0 +1,87 @@
+"""What the tests of single pages have in common: which pages there are, and how one is looked at."""
+
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+from conftest import Tab, site_folder
+
+
+class Links(HTMLParser):
+    """All links, anchors and things that a page loads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.ids: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        found = dict(attrs)
+        if found.get("id"):
+            self.ids.add(found["id"])
+        if tag == "a" and found.get("href"):
+            self.links.append(found["href"])
+        if tag in ("script", "img", "iframe", "source") and found.get("src"):
+            self.loads.append(found["src"])
+        if tag == "link" and found.get("rel") in ("stylesheet", "preload", "icon"):
+            self.loads.append(found["href"])
+
+
+@cache
+def parsed(path: Path) -> Links:
+    parser = Links()
+    parser.feed(path.read_text())
+    return parser
+
+
+def _pages() -> list[str]:
+    """The front page and every page of the book that it links to, and the search page."""
+    root = site_folder()
+    first = root / "book" / "index.html"
+    if not first.exists():
+        return ["index.html"]  # the site fixture says what is missing
+    found = ["book/index.html"]
+    for link in parsed(first).links:
+        path = urlsplit(urljoin("book/index.html", link)).path
+        if path.startswith(("book/", "chapters/")) and path.endswith(".html"):
+            found.append(path)
+    return [*dict.fromkeys(found), "search.html"]
+
+
+PAGES = _pages()
+
+
+# At the one width in light, at the other in dark: both themes and both layouts.
+LOOKS = [
+    pytest.param({"color_scheme": "light", "viewport": {"width": 1280, "height": 900}}, id="light"),
+    pytest.param({"color_scheme": "dark", "viewport": {"width": 390, "height": 844}}, id="dark"),
+]
+
+
+def look(tab: Tab, name: str) -> None:
+    """Nothing goes wrong, formulas are set, figures have texts, axe is content, a phone is wide enough."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    tab.open(name)
+    assert tab.problems == []
+    page = tab.page
+    assert page.evaluate("document.querySelectorAll('mjx-merror, [data-mjx-error]').length") == 0
+    unset = "[...document.querySelectorAll('.bd-article .math')].filter((e) => "
+    unset += "!e.querySelector('mjx-container')).map((e) => e.textContent)"
+    assert page.evaluate(unset) == []
+    bare = "[...document.querySelectorAll('.bd-article img')].filter((e) => !e.alt.trim())"
+    assert page.evaluate(f"{bare}.map((e) => e.src)") == []
+    plain = "[...document.querySelectorAll('.bd-article .cell_output img')]"
+    plain += ".filter((e) => !e.closest('figure')?.querySelector('figcaption'))"
+    assert page.evaluate(f"{plain}.map((e) => e.src)") == [], "a figure has no caption"
+
+    found = Axe().run(page).response["violations"]
+    grave = [v for v in found if v["impact"] in ("serious", "critical")]
+    assert [(v["id"], v["nodes"][0]["html"]) for v in grave] == []
+
+    tab.resize(390)
+    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert wide <= 0, f"{wide} pixels stick out at a width of 390"

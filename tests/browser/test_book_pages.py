@@ -1,0 +1,29 @@
+"""The pages around the chapters in a real browser, the ledger and the errata among them."""
+
+import pytest
+from conftest import Tab
+from site_pages import LOOKS, PAGES, look
+
+pytestmark = [pytest.mark.site, pytest.mark.browser]
+
+
+@pytest.mark.parametrize("tab", LOOKS, indirect=True)
+@pytest.mark.parametrize("name", [name for name in PAGES if not name.startswith("chapters/")])
+def test_page(tab: Tab, name: str) -> None:
+    look(tab, name)
+
+
+def test_front_page_opens_at_the_root(tab: Tab) -> None:
+    tab.page.goto(tab.address)
+    tab.page.wait_for_url("**/book/index.html")
+    assert tab.problems == []
+
+
+def test_search_finds_a_theorem(tab: Tab) -> None:
+    tab.open("search.html")
+    field = tab.page.locator("main input[type=search]:visible").first
+    field.fill("theorem")
+    field.press("Enter")
+    # Titles come first, the passage that was found is fetched after them.
+    tab.page.locator("#search-results li").filter(has_text="theorem").first.wait_for()
+    assert tab.problems == []

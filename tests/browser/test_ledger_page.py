@@ -1,0 +1,98 @@
+"""The ledger in a real browser: filters, addresses, keyboard, formulas, no scripts."""
+
+import pytest
+from conftest import Tab
+
+from clcore import ledger
+
+pytestmark = [pytest.mark.site, pytest.mark.browser]
+
+SHOWN = "[...document.querySelectorAll('.cl-claim')].filter((e) => e.checkVisibility())"
+
+
+def _shown(tab: Tab, field: str) -> list[str]:
+    return tab.page.evaluate(f"{SHOWN}.map((e) => e.dataset.{field})")
+
+
+def test_ledger_filters_and_keeps_them_in_the_address(tab: Tab) -> None:
+    tab.open("book/ledger.html")
+    everything = len(_shown(tab, "paper"))
+    assert everything == len(ledger.claims())
+    form = tab.page.locator(".cl-filters")
+
+    form.get_by_label("Paper").select_option("ddn")
+    assert set(_shown(tab, "paper")) == {"ddn"}
+    form.get_by_label("Kind").select_option("theorem")
+    assert set(_shown(tab, "kind")) == {"theorem"}
+    count = len(_shown(tab, "kind"))
+    assert form.get_by_role("status").inner_text() == f"{count} of {everything} claims"
+    assert tab.page.url.endswith("?paper=ddn&kind=theorem")
+
+    tab.page.reload()
+    tab.page.wait_for_load_state("networkidle")
+    assert len(_shown(tab, "kind")) == count
+    assert form.get_by_label("Paper").input_value() == "ddn"
+
+    form.get_by_label("Words").fill("no such words anywhere")
+    assert _shown(tab, "paper") == []
+    form.get_by_role("button", name="Show all").click()
+    tab.page.wait_for_function("!location.search")
+    assert len(_shown(tab, "paper")) == everything
+    assert tab.problems == []
+
+
+def test_ledger_finds_words_of_a_statement(tab: Tab) -> None:
+    tab.open("book/ledger.html?q=sticky+weight")
+    text = tab.page.evaluate(f"{SHOWN}.map((e) => e.textContent.toLowerCase())")
+    assert 0 < len(text) < 50
+    assert all("sticky" in t and "weight" in t for t in text)
+
+
+def test_ledger_ignores_a_value_that_does_not_exist(tab: Tab) -> None:
+    tab.open("book/ledger.html?verdict=nonsense")
+    assert len(_shown(tab, "paper")) == len(ledger.claims())
+    assert tab.problems == []
+
+
+def test_a_link_to_a_claim_opens_and_typesets_it(tab: Tab) -> None:
+    tab.open("book/ledger.html?paper=ncl#acl-thm1")
+    claim = tab.page.locator("#acl-thm1")
+    claim.wait_for(state="visible")
+    formulas = tab.page.locator(".cl-claim:has(#acl-thm1) details mjx-container")
+    formulas.first.wait_for()
+    assert tab.page.locator(".cl-claim details mjx-merror").count() == 0
+    assert claim.evaluate("(e) => e.getBoundingClientRect().top < innerHeight")
+    assert tab.problems == []
+
+
+def test_ledger_by_keyboard(tab: Tab) -> None:
+    tab.open("book/ledger.html")
+    tab.page.locator(".cl-filters").get_by_label("Paper").focus()
+    tab.page.keyboard.press("ArrowDown")
+    assert set(_shown(tab, "paper")) == {"acl"}
+    tab.page.locator("#acl-eq1 + tr summary").focus()
+    tab.page.keyboard.press("Enter")
+    tab.page.locator("#acl-eq1 + tr mjx-container").first.wait_for()
+
+
+def test_every_statement_can_be_typeset(tab: Tab) -> None:
+    tab.page.set_default_timeout(120_000)
+    tab.open("book/ledger.html")
+    tab.page.evaluate(
+        "document.querySelectorAll('.cl-claim details').forEach((e) => e.open = true)"
+    )
+    done = "!document.querySelector('.cl-claim details:not([data-typeset=done])')"
+    tab.page.wait_for_function(done)
+    wrong = "[...document.querySelectorAll('mjx-merror, mjx-mtext[style*=\"color: red\"]')]"
+    wrong += ".map((e) => e.closest('.cl-claim').querySelector('tr').id)"
+    assert tab.page.evaluate(wrong) == []
+    tab.resize(390)
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("tab", [{"java_script_enabled": False}], indirect=True)
+def test_ledger_without_scripts_shows_everything(tab: Tab) -> None:
+    tab.page.goto(tab.address + "book/ledger.html?paper=acl")
+    assert tab.page.locator(".cl-claim").count() == len(ledger.claims())
+    assert tab.page.locator("#ncl-eq1").is_visible()
+    assert not tab.page.locator(".cl-filters").is_visible()
