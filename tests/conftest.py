@@ -20,6 +20,8 @@ typechecking.install()
 
 from clcore import _paths  # noqa: E402
 
+pytest.register_assert_rewrite("site_pages")
+
 torch.manual_seed(0)  # for what modules draw when they are read
 
 CHROMIUM = [

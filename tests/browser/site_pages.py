@@ -1,4 +1,4 @@
-"""What the tests of single pages have in common: which pages there are, and how one is looked at."""
+"""What the tests of single pages share: which pages there are, and how one is looked at."""
 
 from functools import cache
 from html.parser import HTMLParser
@@ -62,7 +62,8 @@ LOOKS = [
 
 
 def look(tab: Tab, name: str) -> None:
-    """Nothing goes wrong, formulas are set, figures have texts, axe is content, a phone is wide enough."""
+    """Nothing goes wrong, formulas are set, figures have texts, axe is content, a phone
+    is wide enough."""
     from axe_playwright_python.sync_playwright import Axe
 
     tab.open(name)
