@@ -25,8 +25,9 @@ import yaml
 
 from clcore import _paths, ledger
 from clcore._files import DiskFull, explain_full, read_json, sha256, write_atomic, write_json
-from clcore.book import keys, parameters, schedule, site
+from clcore.book import keys, parameters, schedule
 from clcore.book.provenance import PROVENANCE_MIME, commit, encode
+from clcore.book.site import stage
 
 KEEP = 3  # cache entries kept for each chapter and profile
 
@@ -158,7 +159,7 @@ def build(
         rows = list(ledger.rows(run.result for run in runs if run.result))
         book = _book(profile, device, runs)
         write_json(_paths.build_dir() / "ledger.json", encode({"book": book, "rows": rows}))
-        problem = site.build(rows, book, [_page(run) for run in runs])
+        problem = stage.build(rows, book, [_page(run) for run in runs])
     _report(runs, rows)
     if problem:
         print(problem, file=sys.stderr)

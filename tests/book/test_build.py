@@ -13,8 +13,9 @@ import nbformat
 import pytest
 
 from clcore import _paths, ledger
-from clcore.book import build, keys, site
+from clcore.book import build, keys
 from clcore.book.parameters import ParameterError
+from clcore.book.site import stage
 
 REPOSITORY = Path(__file__).parents[2]
 PARAMETERS = 'profile = "book"\ndevice = "auto"\nseed = 0'
@@ -53,7 +54,7 @@ def project(tmp_path, monkeypatch):
     notebook(root / "chapters" / "other.ipynb", "from clcore.book import plots")
     monkeypatch.setenv("CLCORE_ROOT", str(root))
     monkeypatch.setenv("CLCORE_BUILD", str(root / "_build"))
-    monkeypatch.setattr(site, "build", lambda rows, book, chapters: "")
+    monkeypatch.setattr(stage, "build", lambda rows, book, chapters: "")
     # What tests before this one, of the same process, have read for another root.
     ledger.claims.cache_clear()
     keys._versions.cache_clear()
@@ -299,7 +300,7 @@ def test_cache_entry_of_another_kind_is_not_an_error(project, capsys):
 
 def start_build(root: Path, only: str = "['good']", **environment: str) -> subprocess.Popen:
     script = (
-        "from clcore.book import build, site; site.build = lambda *a: ''\n"
+        "from clcore.book import build; build.stage.build = lambda *a: ''\n"
         f"raise SystemExit(build.build('smoke', only={only}, jobs=2))"
     )
     return subprocess.Popen(

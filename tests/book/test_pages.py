@@ -7,7 +7,7 @@ from pkgutil import resolve_name
 import pytest
 
 from clcore import _paths, ledger
-from clcore.book import errata, fragments, pages
+from clcore.book.site import errata, fragments, pages
 from clcore.experiments import golden
 from clcore.ledger import VERDICTS, rows
 from clcore.ledger.findings import GRADES

@@ -3,7 +3,7 @@
 from collections import Counter
 from html import escape
 
-from clcore.book import fragments
+from clcore.book.site import fragments
 from clcore.ledger.findings import GRADES
 
 COPY = "of the text copy"

@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from clcore._files import write_atomic
-from clcore.book import errata, fragments
-from clcore.book.errata import raw as _raw
+from clcore.book.site import errata, fragments
+from clcore.book.site.errata import raw as _raw
 from clcore.experiments import golden
 from clcore.ledger import VERDICTS
 
