@@ -66,7 +66,10 @@ def _files(root: Path, module: str) -> list[Path]:
 
 
 def closure(sources: list[str]) -> list[Path]:
-    """Files of clcore that the given pieces of Python need, directly or through one another."""
+    """Files of clcore that the given pieces of Python need, directly or through one another.
+
+    A module may fill any template that lies in the folder templates/ beside it.
+    """
     root = _paths.root()
     todo = {module for source in sources for module in imported(source)}
     done: set[str] = set()
@@ -76,7 +79,7 @@ def closure(sources: list[str]) -> list[Path]:
         done.add(module)
         for path in _files(root, module):
             if path not in seen:
-                seen.add(path)
+                seen |= {path, *path.parent.glob("templates/*.html")}
                 package = ".".join(path.relative_to(root).parent.parts)
                 todo |= imported(path.read_text(), package) - done
     return sorted(seen)

@@ -187,9 +187,15 @@ def test_edit_concerns_only_what_depends_on_it(project):
     after = both()
     assert after["good"] == before["good"]
     assert after["other"] != before["other"]
-    with (project / "clcore" / "ledger.py").open("a") as file:
+    with (project / "clcore" / "ledger" / "core.py").open("a") as file:
         file.write("\n# an edit of what every chapter needs\n")
     assert both()["good"] != before["good"]
+    for room, concerned in (("book/site", False), ("ledger", True), ("book", True)):
+        before = both()
+        for template in (project / "clcore" / room / "templates").iterdir():
+            template.write_text(template.read_text() + "<!-- an edit -->")
+        assert (both()["good"] != before["good"]) is concerned, room
+    after = both()
     one_more = {run.name: run.key for run in build.plan("book", None, "cpu")}
     assert one_more["good"] != after["good"], "the profile counts"
     now = both()

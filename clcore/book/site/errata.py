@@ -1,7 +1,8 @@
 """The page book/errata: what does not stand as printed, by paper, then by weight, then by root."""
 
 from collections import Counter
-from html import escape
+
+from markupsafe import Markup
 
 from clcore.book.site import fragments
 from clcore.ledger.findings import GRADES
@@ -93,31 +94,22 @@ def _roots(rows: list[dict]) -> set[str]:
     return {row["root"] for row in rows}
 
 
-def _table(wrong: list[dict], slips: list[dict]) -> str:
+def _table(wrong: list[dict], slips: list[dict]) -> Markup:
     """Errors per grade and paper, with all the rows that they reach in brackets."""
     found = Counter((row["grade"], row["paper"]) for row in (*wrong, *slips))
     own = Counter(
         (row["grade"], row["paper"]) for row in (*wrong, *slips) if row["root"] == row["id"]
     )
-
-    def cell(grade: str, papers: list[str]) -> str:
-        roots, reached = (sum(c[grade, p] for p in papers) for c in (own, found))
-        more = f" ({reached})" if reached != roots else ""
-        return f'<td class="cl-num">{roots}{more}</td>'
-
     names = list(fragments.PAPERS)
-    body = "".join(
-        f'<tr><th scope="row">{grade}</th><td>{MEANING[grade]}</td>'
-        + "".join(cell(grade, papers) for papers in (*([n] for n in names), names))
-        + "</tr>"
+
+    def cell(grade: str, papers: list[str]) -> list[int]:
+        return [sum(count[grade, p] for p in papers) for count in (own, found)]
+
+    lines = [
+        (grade, MEANING[grade], [cell(grade, papers) for papers in (*([n] for n in names), names)])
         for grade in GRADES
-    )
-    heads = ("Grade", "What it says", *names, "all")
-    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
-    return fragments.scrolling(
-        "Errors per grade and paper; in brackets the rows that they reach",
-        f'<table class="cl-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>',
-    )
+    ]
+    return fragments.render("errata_totals.html", papers=names, rows=lines)
 
 
 def _paper(paper: str, rows: list[dict], wrong: list[dict], slips: list[dict]) -> str:
@@ -137,63 +129,9 @@ def _paper(paper: str, rows: list[dict], wrong: list[dict], slips: list[dict]) -
             text += f"### {paper}: {SECTIONS[grade]}\n\n"
         for row in heads:
             after = [r for r in wrong if r["root"] == row["id"] and r["id"] != row["id"]]
-            text += f"#### {row['id']}\n\n{raw(_entry(row) + _consequences(after))}\n"
+            entry = fragments.render("erratum.html", row=row, after=after)
+            text += f"#### {row['id']}\n\n{raw(entry)}\n"
     if slips:
-        text += f"### {paper}: {SECTIONS['misprint']}\n\n{raw(_misprints(slips))}\n"
+        table = fragments.render("misprints.html", rows=slips)
+        text += f"### {paper}: {SECTIONS['misprint']}\n\n{raw(table)}\n"
     return text
-
-
-def _consequences(rows: list[dict]) -> str:
-    if not rows:
-        return ""
-    items = "".join(
-        f'<li><details id="{fragments.anchor(row["id"])}"><summary>{row["id"]}, '
-        f"{escape(row['where'])} ({row['grade']})</summary>{_entry(row)}</details></li>"
-        for row in rows
-    )
-    return f'<p>What follows from it:</p><ul class="cl-consequences">{items}</ul>'
-
-
-def _misprints(rows: list[dict]) -> str:
-    body = "".join(
-        f'<tr><th scope="row"><a href="ledger.html#{fragments.anchor(row["id"])}">{row["id"]}</a>'
-        f"</th><td>{escape(row['where'])}</td>"
-        f'<td class="mathjax_process">{fragments.misprints(row)}</td></tr>'
-        for row in rows
-    )
-    head = "".join(f'<th scope="col">{n}</th>' for n in ("Claim", "Where", "Printed and meant"))
-    return fragments.scrolling(
-        "Misprints",
-        f'<table class="cl-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>',
-    )
-
-
-def _entry(row: dict) -> str:
-    def block(name: str, html: str) -> str:
-        return f'<dt>{name}</dt><dd class="cl-statement mathjax_process" tabindex="0">{html}</dd>'
-
-    items = [block("As printed", fragments.typeset(row["statement"]))]
-    if row["conditions"].strip():
-        items.append(block("Under", fragments.typeset(row["conditions"])))
-    if row["added"]:
-        items.append(block("Added by us", fragments.typeset(row["added"])))
-    for check in row["checks"]:
-        part = f" ({fragments.typeset(check['part'])})" if check["part"] else ""
-        names = {"counterexample": "Counterexample", "correction": "What holds"}
-        if check["counterexample"] and not check["correction"]:
-            names |= {"note": "Note"}
-        for name, title in names.items():
-            if check[name]:
-                items.append(block(title + part, fragments.typeset(check[name])))
-    if row["misprints"]:
-        items.append(block("Misprint", fragments.misprints(row)))
-    if row["verdict"] == "refuted":
-        items.append(block("What holds", "No correction has been found."))
-    key = fragments.anchor(row["id"])
-    return (
-        f"<p>{fragments.badge(row['verdict'])} <b>{row['grade']}</b> · {escape(row['where'])}</p>"
-        f'<dl class="cl-erratum">{"".join(items)}</dl>'
-        f'<div class="mathjax_process">{fragments.checks_table(row["checks"])}</div>'
-        f'<p><a href="../{row["anchor"]}">The cell that checks {row["id"]}</a> · '
-        f'<a href="ledger.html#{key}">its row in the ledger</a></p>'
-    )
