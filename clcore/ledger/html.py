@@ -31,6 +31,7 @@ def _environment(package: str) -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,  # else each rendering looks at the time of every file that it uses
     )
     made.filters |= {
         "comparison": comparison,
