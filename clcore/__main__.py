@@ -40,7 +40,7 @@ def claims(
     from tabulate import tabulate
 
     from clcore import ledger
-    from clcore.book import site
+    from clcore.book.site.serve import rows_file
     from clcore.ledger import findings
 
     for value, allowed, name in (
@@ -50,7 +50,7 @@ def claims(
     ):
         if value is not None and value not in allowed:
             raise ValueError(f"expected {name} in {', '.join(allowed)}; got {value!r}")
-    last = site.rows_file()
+    last = rows_file()
     rows = [
         row
         for row in last["rows"]
@@ -141,7 +141,7 @@ def golden(
 @app.command()
 def serve(port: Annotated[int, typer.Option(min=0, max=65535)] = 8000) -> None:
     """Serve the built site on this machine."""
-    from clcore.book import site
+    from clcore.book.site import serve as site
 
     site.serve(port)
 

@@ -13,7 +13,8 @@ import yaml
 import clcore
 from clcore import _paths
 
-PROJECT = tomllib.loads((_paths.root() / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((_paths.root() / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
 LIBRARY = ("losses", "nets", "sweep", "theory", "random.py")
 
 
@@ -52,6 +53,18 @@ def test_what_is_imported_is_declared(rooms, extras):
         for name in imports(path):
             of = {d.lower().replace("_", "-") for d in owners[name]}
             assert of & allowed, f"{path.relative_to(root)} imports {name}, which is not declared"
+
+
+def test_what_is_no_code_is_installed_too():
+    patterns = PYPROJECT["tool"]["setuptools"]["package-data"]
+    root = _paths.root() / "clcore"
+    given = set()
+    for package in [root, *(p for p in root.rglob("*") if (p / "__init__.py").exists())]:
+        name = ".".join(package.relative_to(root.parent).parts)
+        for pattern in (*patterns.get(name, ()), *patterns["*"]):
+            given |= set(package.glob(pattern))
+    files = {p for p in root.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    assert files - given == {p for p in files if p.suffix == ".py"}
 
 
 def test_what_is_declared_is_pinned():

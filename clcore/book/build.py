@@ -25,9 +25,11 @@ import yaml
 
 from clcore import _paths, ledger
 from clcore._files import DiskFull, explain_full, read_json, sha256, write_atomic, write_json
-from clcore.book import keys, parameters, schedule, site
+from clcore.book import keys, parameters, schedule
 from clcore.book.provenance import PROVENANCE_MIME, commit, encode
+from clcore.book.site import code, stage
 from clcore.ledger import words
+from clcore.ledger.html import check_table
 
 KEEP = 3  # cache entries kept for each chapter and profile
 
@@ -160,7 +162,7 @@ def build(
         _refuse_unsaid(runs)
         book = _book(profile, device, runs)
         write_json(_paths.build_dir() / "ledger.json", encode({"book": book, "rows": rows}))
-        problem = site.build(rows, book, [_page(run) for run in runs])
+        problem = stage.build(rows, book, [_page(run) for run in runs])
     _report(runs, rows)
     if problem:
         print(problem, file=sys.stderr)
@@ -428,7 +430,10 @@ def _title(notebook: Path) -> str:
 def _page(run: Run) -> tuple[str, bytes]:
     """File name and content of a chapter in the site: the executed notebook, or what went wrong."""
     if run.status == "ok":
-        return f"{run.name}.ipynb", _as_shown((run.entry / "executed.ipynb").read_bytes())
+        executed = json.loads((run.entry / "executed.ipynb").read_bytes())
+        behind = {"cell_type": "markdown", "id": "code-behind", "metadata": {}}
+        behind["source"] = code.section(run.notebook)
+        return f"{run.name}.ipynb", json.dumps(_as_shown(executed, behind)).encode()
     if run.status == "missing":
         reason = (
             "This chapter was not executed in this build. "
@@ -439,18 +444,17 @@ def _page(run: Run) -> tuple[str, bytes]:
     return f"{run.name}.md", f"# {_title(run.notebook)}\n\n{reason}\n".encode()
 
 
-def _as_shown(executed: bytes) -> bytes:
-    """The notebook with today's words in its tables of checks, and without the data that only the
-    build reads, which Sphinx would warn of."""
-    notebook = json.loads(executed)
+def _as_shown(notebook: dict, behind: dict) -> dict:
+    """The notebook with today's words in its tables of checks, without the data that only the build
+    reads, which Sphinx would warn of, and with a last cell."""
     for cell in notebook["cells"]:
         for output in cell.get("outputs", []):
             if records := output.get("data", {}).get(ledger.RECORDS_MIME):
                 now = [words.worded(_numbers(record)) for record in records]
-                output["data"]["text/html"] = ledger.check_table(now)
+                output["data"]["text/html"] = check_table(now)
             for mime in (ledger.RECORDS_MIME, PROVENANCE_MIME):
                 output.get("data", {}).pop(mime, None)
-    return json.dumps(notebook).encode()
+    return notebook | {"cells": [*notebook["cells"], behind]}
 
 
 def _failure(run: Run) -> str:

@@ -21,6 +21,7 @@ from clcore.book import keys
 from clcore.book.parameters import ParameterError, check_device, declared_in, validate
 from clcore.book.provenance import PROVENANCE_MIME, commit, encode
 from clcore.ledger import RECORDS_MIME, Ledger
+from clcore.ledger.html import render
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,15 +164,9 @@ class Chapter:
         checkpoints that are its own."""
         facts = self.provenance()
         todo = self.ledger.todo(keys.claimed(_paths.root() / "chapters" / f"{self.name}.ipynb"))
-        rows = "".join(
-            f'<tr><th scope="row">{_LABELS.get(k, k)}</th><td>{v}</td></tr>'
-            for k, v in facts.items()
-        )
         rest = f"Not checked yet: {', '.join(todo)}." if todo else "Every claim has a verdict."
-        html = (
-            '<div class="cl-checks" tabindex="0" role="region" aria-label="Provenance">'
-            f'<table class="cl-provenance"><tbody>{rows}</tbody></table></div><p>{rest}</p>'
-        )
+        shown = {_LABELS.get(name, name): value for name, value in facts.items()}
+        html = str(render("clcore.book", "provenance.html", facts=shown, rest=rest))
         text = "\n".join([*(f"{k}: {v}" for k, v in facts.items()), rest])
         _display(html, text, PROVENANCE_MIME, facts)
         if self.checkpoints:

@@ -74,7 +74,10 @@ def _named(source: str) -> set[str]:
 
 def closure(sources: list[str]) -> list[Path]:
     """Files of clcore that the given pieces of Python need, directly or through one another, or to
-    check the claims that they name."""
+    check the claims that they name.
+
+    A module may fill any template that lies in the folder templates/ beside it.
+    """
     root = _paths.root()
     todo = {module for source in sources for module in imported(source) | _named(source)}
     done: set[str] = set()
@@ -84,21 +87,26 @@ def closure(sources: list[str]) -> list[Path]:
         done.add(module)
         for path in _files(root, module):
             if path not in seen:
-                seen.add(path)
+                seen |= {path, *path.parent.glob("templates/*.html")}
                 package = ".".join(path.relative_to(root).parent.parts)
                 todo |= imported(path.read_text(), package) - done
     return sorted(seen)
 
 
+def sources(notebook: Path, solved: bool = False) -> list[str]:
+    """The code of a notebook, cell by cell, without magics; solved: that of the solutions, too."""
+    cells = json.loads(notebook.read_text())["cells"]
+    code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+    return [_without_magics(s) for s in (*code, *(solutions.code(cells) if solved else ()))]
+
+
 def chapter_key(notebook: Path, parameters: dict[str, Any]) -> str:
     """Digest of notebook, parameters, the clcore files it needs, its data and locked versions."""
     root = _paths.root()
-    cells = json.loads(notebook.read_text())["cells"]
-    code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
-    if parameters.get("profile") == "smoke":  # which runs them
-        code += solutions.code(cells)
+    # The smoke profile runs the solutions.
+    code = sources(notebook, parameters.get("profile") == "smoke")
     parts = [notebook.read_bytes(), json.dumps(parameters, sort_keys=True).encode()]
-    for path in closure([_without_magics(source) for source in code]):
+    for path in closure(code):
         parts += [str(path.relative_to(root)).encode(), path.read_bytes()]
     claims = [ledger.claim(i) for i in claimed(notebook)]
     parts.append(json.dumps(claims, sort_keys=True, default=str).encode())

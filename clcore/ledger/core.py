@@ -16,7 +16,6 @@ from typing import Any
 from clcore import _paths
 from clcore._files import read_yaml
 from clcore.ledger import findings, words
-from clcore.ledger.tex import typeset
 
 VERDICTS = (
     "holds",
@@ -349,7 +348,9 @@ class Ledger:
         record = {"claim": claim_id, "blocked": missing, "anchor": anchor(claim_id)}
         self.records.append(record)
         if self.show:
-            self.show(_html([record]), f"{claim_id}: blocked, missing {missing}", [record])
+            from clcore.ledger.html import check_table
+
+            self.show(check_table([record]), f"{claim_id}: blocked, missing {missing}", [record])
 
     def todo(self, ids: Iterable[str]) -> list[str]:
         """Of these claims, the ids of those that nothing has been recorded for."""
@@ -394,8 +395,10 @@ class Ledger:
 
     def _display(self, new: list[Record]) -> None:
         if self.show and new:
+            from clcore.ledger.html import check_table
+
             rows = [asdict(r) for r in new]
-            self.show(_html(rows), "\n".join(_text(r) for r in rows), rows)
+            self.show(check_table(rows), "\n".join(_text(r) for r in rows), rows)
 
 
 def anchor(claim_id: str) -> str:
@@ -421,8 +424,8 @@ def outcome(record: dict) -> str:
 
 
 def comparison(record: dict) -> str:
-    """Measured against bound, as in 2.1e-14 ≤ 1e-10, as HTML; the sign says where it fell."""
-    passing, failing = ("≤", "&gt;") if record["relation"] == "<=" else ("≥", "&lt;")
+    """Measured against bound, as in 2.1e-14 ≤ 1e-10; the sign says where it fell."""
+    passing, failing = ("≤", ">") if record["relation"] == "<=" else ("≥", "<")
     inside = _satisfies(record["measured"], record["relation"], record["bound"])
     sign = "against" if math.isnan(record["measured"]) else passing if inside else failing
     return f"{number(record['measured'])} {sign} {number(record['bound'])}"
@@ -434,40 +437,6 @@ def _text(r: dict) -> str:
     return (
         f"{r['claim']}{part} {outcome(r)}: {number(r['measured'])} {r['relation']} "
         f"{number(r['bound'])} over {r['draws']} draws (control {control})"
-    )
-
-
-def _html(rows: list[dict]) -> str:
-    seen: set[str] = set()
-    body = []
-    for r in rows:
-        first = "" if r["claim"] in seen else f' id="{r["anchor"]}"'
-        seen.add(r["claim"])
-        name = f'<a href="../book/ledger.html#{r["claim"].replace("/", "-")}">{r["claim"]}</a>'
-        if "blocked" in r:
-            body.append(
-                f'<tr{first}><th scope="row">{name}</th><td colspan="4">blocked: '
-                f"{typeset(r['blocked'])}</td></tr>"
-            )
-            continue
-        slip = f"Misprint: {r['misprint']}" if r.get("misprint") else ""
-        what = " · ".join(typeset(x) for x in (r["part"], slip, r["note"]) if x)
-        mark = "pass" if r["passed"] else "fail"
-        control = "<br>".join(f"{typeset(k)}: {number(v)}" for k, v in r["control"].items())
-        body.append(
-            f'<tr{first}><th scope="row">{name}'
-            + (f'<div class="cl-part">{what}</div>' if what else "")
-            + f'</th><td><span class="cl-mark cl-{mark}">{outcome(r)}</span></td>'
-            f'<td class="cl-num">{comparison(r)}</td>'
-            f"<td>{control}</td>"
-            f'<td class="cl-num">{r["draws"]}</td></tr>'
-        )
-    return (
-        '<div class="cl-checks mathjax_process" tabindex="0" role="region" '
-        'aria-label="Checked claims">'
-        '<table class="cl-check"><thead><tr><th scope="col">claim</th><th scope="col">outcome</th>'
-        '<th scope="col">measured</th><th scope="col">control, which must fail</th>'
-        f'<th scope="col">draws</th></tr></thead><tbody>{"".join(body)}</tbody></table></div>'
     )
 
 

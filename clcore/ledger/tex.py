@@ -1,19 +1,21 @@
 """Text with LaTeX in it, as HTML."""
 
 import re
-from html import escape
+
+from markupsafe import Markup, escape
 
 _MATH = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$", re.DOTALL)
 
 
-def typeset(text: str) -> str:
+def typeset(text: str) -> Markup:
     r"""Text with $LaTeX$ as HTML in which MathJax finds \(...\) and \[...\].
 
     LaTeX without dollars is shown as code: where it starts and ends cannot be told.
     """
     text = text.strip()
     if "$" not in text:
-        return f'<code class="cl-tex">{escape(text)}</code>' if "\\" in text else escape(text)
+        code = Markup('<code class="cl-tex">{}</code>')
+        return code.format(text) if "\\" in text else escape(text)
 
     def one(match: re.Match) -> str:
         return rf"\[{match[1]}\]" if match[1] else rf"\({match[2]}\)"

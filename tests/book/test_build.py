@@ -13,8 +13,9 @@ import nbformat
 import pytest
 
 from clcore import _paths, ledger
-from clcore.book import build, keys, site
+from clcore.book import build, keys
 from clcore.book.parameters import ParameterError
+from clcore.book.site import stage
 
 REPOSITORY = Path(__file__).parents[2]
 PARAMETERS = 'profile = "book"\ndevice = "auto"\nseed = 0'
@@ -53,7 +54,7 @@ def project(tmp_path, monkeypatch):
     notebook(root / "chapters" / "other.ipynb", "from clcore.book import plots")
     monkeypatch.setenv("CLCORE_ROOT", str(root))
     monkeypatch.setenv("CLCORE_BUILD", str(root / "_build"))
-    monkeypatch.setattr(site, "build", lambda rows, book, chapters: "")
+    monkeypatch.setattr(stage, "build", lambda rows, book, chapters: "")
     # What tests before this one, of the same process, have read for another root.
     ledger.claims.cache_clear()
     keys._versions.cache_clear()
@@ -186,9 +187,15 @@ def test_edit_concerns_only_what_depends_on_it(project):
     after = both()
     assert after["good"] == before["good"]
     assert after["other"] != before["other"]
-    with (project / "clcore" / "ledger.py").open("a") as file:
+    with (project / "clcore" / "ledger" / "core.py").open("a") as file:
         file.write("\n# an edit of what every chapter needs\n")
     assert both()["good"] != before["good"]
+    for room, concerned in (("book/site", False), ("ledger", True), ("book", True)):
+        before = both()
+        for template in (project / "clcore" / room / "templates").iterdir():
+            template.write_text(template.read_text() + "<!-- an edit -->")
+        assert (both()["good"] != before["good"]) is concerned, room
+    after = both()
     one_more = {run.name: run.key for run in build.plan("book", None, "cpu")}
     assert one_more["good"] != after["good"], "the profile counts"
     now = both()
@@ -299,7 +306,7 @@ def test_cache_entry_of_another_kind_is_not_an_error(project, capsys):
 
 def start_build(root: Path, only: str = "['good']", **environment: str) -> subprocess.Popen:
     script = (
-        "from clcore.book import build, site; site.build = lambda *a: ''\n"
+        "from clcore.book import build; build.stage.build = lambda *a: ''\n"
         f"raise SystemExit(build.build('smoke', only={only}, jobs=2))"
     )
     return subprocess.Popen(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clcore.book import pages
+from clcore.book.site import pages
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -29,12 +29,13 @@ def root(tmp_path_factory):
 
 def command(root: Path, **environment: str) -> dict:
     script = (
-        "from clcore.book import build, site\n"
+        "from clcore.book import build\n"
+        "from clcore.book.site import stage\n"
         "rows = list(build.ledger.rows([]))\n"
         "runs = build.plan('smoke', None, 'cpu')\n"
         "for run in runs: run.status = 'missing'\n"
         "book = build._book('smoke', 'cpu', runs)\n"
-        "problem = site.build(rows, book, [build._page(run) for run in runs])\n"
+        "problem = stage.build(rows, book, [build._page(run) for run in runs])\n"
         "raise SystemExit(problem or 0)"
     )
     return {

@@ -243,12 +243,3 @@ def test_todo_lists_what_is_missing():
     book = Ledger("x")
     book.check("acl/thm1", 0, 1, {"b": 2})
     assert book.todo(["acl/thm1", "acl/fig7", "acl/eq1"]) == ["acl/fig7", "acl/eq1"]
-
-
-def test_shown_html_is_escaped():
-    shown = []
-    book = Ledger("x", show=lambda html, text, records: shown.append(html))
-    book.check("acl/thm1", 0, 1, {"<b>": 2}, part="a < b")
-    assert "<b>" not in shown[0]
-    assert "a &lt; b" in shown[0]
-    assert 'id="claim-acl-thm1"' in shown[0]

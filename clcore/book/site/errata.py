@@ -1,9 +1,12 @@
 """The page book/errata: what does not stand as printed, by paper, then by weight, then by root."""
 
 from collections import Counter
-from html import escape
 
-from clcore.book import fragments
+from markupsafe import Markup
+
+from clcore.book.site import code, fragments
+from clcore.book.site.markdown import raw
+from clcore.ledger import papers
 from clcore.ledger.findings import GRADES
 
 COPY = "of the text copy"
@@ -27,11 +30,6 @@ MEANING = {
 }
 
 
-def raw(html: str) -> str:
-    """HTML inside a Markdown page."""
-    return f"````{{raw}} html\n{html}\n````\n"
-
-
 def page(rows: list[dict]) -> str:
     """The page as Markdown. rows: every claim with its verdict (`clcore.ledger.rows`)."""
     wrong = [row for row in rows if row["verdict"] in ("corrected", "refuted")]
@@ -44,7 +42,7 @@ def page(rows: list[dict]) -> str:
             [row for row in wrong if row["paper"] == paper],
             [row for row in slips if row["paper"] == paper],
         )
-        for paper in fragments.PAPERS
+        for paper in papers()
         if paper in papers
     )
     return f"""# Errata
@@ -93,37 +91,28 @@ def _roots(rows: list[dict]) -> set[str]:
     return {row["root"] for row in rows}
 
 
-def _table(wrong: list[dict], slips: list[dict]) -> str:
+def _table(wrong: list[dict], slips: list[dict]) -> Markup:
     """Errors per grade and paper, with all the rows that they reach in brackets."""
     found = Counter((row["grade"], row["paper"]) for row in (*wrong, *slips))
     own = Counter(
         (row["grade"], row["paper"]) for row in (*wrong, *slips) if row["root"] == row["id"]
     )
+    names = list(papers())
 
-    def cell(grade: str, papers: list[str]) -> str:
-        roots, reached = (sum(c[grade, p] for p in papers) for c in (own, found))
-        more = f" ({reached})" if reached != roots else ""
-        return f'<td class="cl-num">{roots}{more}</td>'
+    def cell(grade: str, papers: list[str]) -> list[int]:
+        return [sum(count[grade, p] for p in papers) for count in (own, found)]
 
-    names = list(fragments.PAPERS)
-    body = "".join(
-        f'<tr><th scope="row">{grade}</th><td>{MEANING[grade]}</td>'
-        + "".join(cell(grade, papers) for papers in (*([n] for n in names), names))
-        + "</tr>"
+    lines = [
+        (grade, MEANING[grade], [cell(grade, papers) for papers in (*([n] for n in names), names)])
         for grade in GRADES
-    )
-    heads = ("Grade", "What it says", *names, "all")
-    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
-    return fragments.scrolling(
-        "Errors per grade and paper; in brackets the rows that they reach",
-        f'<table class="cl-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>',
-    )
+    ]
+    return fragments.render("errata_totals.html", papers=names, rows=lines)
 
 
 def _paper(paper: str, rows: list[dict], wrong: list[dict], slips: list[dict]) -> str:
     good = Counter(row["verdict"] for row in rows)
     stands = ", ".join(f"{good[v]} {v}" for v in ("holds", "reproduced") if good[v])
-    text = f"## {paper}: {fragments.PAPERS[paper]}\n\n"
+    text = f"## {paper}: {papers()[paper]['name']}\n\n"
     text += f"As printed, of {len(rows)} rows: {stands}.\n\n" if stands else ""
     present = {row["id"] for row in wrong}
     for grade in GRADES:
@@ -137,63 +126,10 @@ def _paper(paper: str, rows: list[dict], wrong: list[dict], slips: list[dict]) -
             text += f"### {paper}: {SECTIONS[grade]}\n\n"
         for row in heads:
             after = [r for r in wrong if r["root"] == row["id"] and r["id"] != row["id"]]
-            text += f"#### {row['id']}\n\n{raw(_entry(row) + _consequences(after))}\n"
+            links = {r["id"]: code.links(r["id"]) for r in (row, *after)}
+            entry = fragments.render("erratum.html", row=row, after=after, code=links)
+            text += f"#### {row['id']}\n\n{raw(entry)}\n"
     if slips:
-        text += f"### {paper}: {SECTIONS['misprint']}\n\n{raw(_misprints(slips))}\n"
+        table = fragments.render("misprints.html", rows=slips)
+        text += f"### {paper}: {SECTIONS['misprint']}\n\n{raw(table)}\n"
     return text
-
-
-def _consequences(rows: list[dict]) -> str:
-    if not rows:
-        return ""
-    items = "".join(
-        f'<li><details id="{fragments.anchor(row["id"])}"><summary>{row["id"]}, '
-        f"{escape(row['where'])} ({row['grade']})</summary>{_entry(row)}</details></li>"
-        for row in rows
-    )
-    return f'<p>What follows from it:</p><ul class="cl-consequences">{items}</ul>'
-
-
-def _misprints(rows: list[dict]) -> str:
-    body = "".join(
-        f'<tr><th scope="row"><a href="ledger.html#{fragments.anchor(row["id"])}">{row["id"]}</a>'
-        f"</th><td>{escape(row['where'])}</td>"
-        f'<td class="mathjax_process">{fragments.misprints(row)}</td></tr>'
-        for row in rows
-    )
-    head = "".join(f'<th scope="col">{n}</th>' for n in ("Claim", "Where", "Printed and meant"))
-    return fragments.scrolling(
-        "Misprints",
-        f'<table class="cl-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>',
-    )
-
-
-def _entry(row: dict) -> str:
-    def block(name: str, html: str) -> str:
-        return f'<dt>{name}</dt><dd class="cl-statement mathjax_process" tabindex="0">{html}</dd>'
-
-    items = [block("As printed", fragments.typeset(row["statement"]))]
-    if row["conditions"].strip():
-        items.append(block("Under", fragments.typeset(row["conditions"])))
-    if row["added"]:
-        items.append(block("Added by us", fragments.typeset(row["added"])))
-    for check in row["checks"]:
-        part = f" ({fragments.typeset(check['part'])})" if check["part"] else ""
-        names = {"counterexample": "Counterexample", "correction": "What holds"}
-        if check["counterexample"] and not check["correction"]:
-            names |= {"note": "Note"}
-        for name, title in names.items():
-            if check[name]:
-                items.append(block(title + part, fragments.typeset(check[name])))
-    if row["misprints"]:
-        items.append(block("Misprint", fragments.misprints(row)))
-    if row["verdict"] == "refuted":
-        items.append(block("What holds", "No correction has been found."))
-    key = fragments.anchor(row["id"])
-    return (
-        f"<p>{fragments.badge(row['verdict'])} <b>{row['grade']}</b> · {escape(row['where'])}</p>"
-        f'<dl class="cl-erratum">{"".join(items)}</dl>'
-        f'<div class="mathjax_process">{fragments.checks_table(row["checks"])}</div>'
-        f'<p><a href="../{row["anchor"]}">The cell that checks {row["id"]}</a> · '
-        f'<a href="ledger.html#{key}">its row in the ledger</a></p>'
-    )

@@ -2,31 +2,15 @@
 
 import copy
 from collections import Counter
-from html import escape
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from clcore._files import write_atomic
-from clcore.book import errata, fragments
-from clcore.book.errata import raw as _raw
+from clcore.book.site import errata, fragments
+from clcore.book.site.markdown import raw
 from clcore.experiments import golden
-from clcore.ledger import VERDICTS
-
-# What each group of claims is about: (paper, chapter of the ledger) -> one line.
-CHAPTERS = {
-    ("acl", "minmax"): "Contrastive losses as a game between a network and pair weights",
-    ("acl", "deep-linear-pca"): "Deep linear networks find the first principal component",
-    ("acl", "relu-composition"): "Two ReLU layers: sticky weights, and features that combine",
-    ("acl", "images"): "New losses on CIFAR-10 and STL-10",
-    ("ddn", "dual-networks"): "The covariance operator that drives every layer",
-    ("ddn", "hltm"): "Latent trees, and hidden nodes that find the latent variables",
-    ("ddn", "images"): "The covariance operator's losses on images",
-    ("nl", "one-layer"): "Nonlinearity makes many local optima",
-    ("nl", "two-layer"): "Specialised filters, and modulation from above",
-    ("nl", "images"): "Filters learned from MNIST",
-    ("ncl", "landscape"): "Bad minima that are not collapsed",
-    ("ncl", "dynamics"): "What training reaches, with and without a predictor",
-}
+from clcore.ledger import VERDICTS, papers
+from clcore.ledger.html import SHOWN
 
 
 def write_pages(rows: list[dict], stage: Path, summary: dict) -> None:
@@ -36,8 +20,8 @@ def write_pages(rows: list[dict], stage: Path, summary: dict) -> None:
     device, built (ISO date), repository (URL or None) and chapters, a list of dicts with name,
     title, status, seconds and peak_mib (None where the chapter did not finish).
 
-    Raises KeyError when a row lacks a field that the pages show, ValueError when data/golden is
-    damaged.
+    Raises KeyError or jinja2.UndefinedError when a row lacks a field that the pages show,
+    ValueError when data/golden is damaged.
     """
     book = Path(stage) / "book"
     pages = {
@@ -90,10 +74,10 @@ conditions, and every check of it. "Measured" is the worst value over the draws 
 mostly a relative error $\\leq 10^{{-10}}$; "control" is the same measurement on a version that
 ought to fail, and did.
 
-{_raw(fragments.totals_table(rows, "ledger.html"))}
+{raw(fragments.totals_table(rows, "ledger.html"))}
 {_built(summary)}
 
-{_raw(fragments.filters(rows) + fragments.ledger_table(rows))}"""
+{raw(fragments.filters(rows) + fragments.ledger_table(rows))}"""
 
 
 def _built(summary: dict) -> str:
@@ -104,57 +88,42 @@ def counts(rows: list[dict]) -> str:
     """For the front page: how many claims have which verdict, in words, as a bar and a table."""
     count = Counter(row["verdict"] for row in rows)
     done = len(rows) - count["todo"]
-    found = ", ".join(f"{count[v]} {fragments.SHOWN[v]}" for v in VERDICTS[:-1] if count[v])
+    found = ", ".join(f"{count[v]} {SHOWN[v]}" for v in VERDICTS[:-1] if count[v])
     found = f": {found}" if found else ""
     rest = f"The other {count['todo']} have not been checked yet." if count["todo"] else ""
     return f"""In this build **{done} of {len(rows)}** claims have a verdict{found}.
 {rest}
 
-{_raw(fragments.bar(rows) + fragments.totals_table(rows, "ledger.html"))}"""
+{raw(fragments.bar(rows) + fragments.totals_table(rows, "ledger.html"))}"""
 
 
 def chapter_map(rows: list[dict], summary: dict) -> str:
     """For the front page: what each group of claims is about, and the chapter that checks it."""
     titles = {chapter["name"]: chapter["title"] for chapter in summary["chapters"]}
-    body = ""
-    for (paper, chapter), about in CHAPTERS.items():
-        group = [r for r in rows if (r["paper"], r["chapter"]) == (paper, chapter)]
-        done = sum(r["verdict"] != "todo" for r in group)
-        names = dict.fromkeys(r["notebook"] for r in group if r["notebook"])
-        links = ", ".join(
-            f'<a href="../chapters/{n}.html">{escape(titles.get(n, n))}</a>' for n in names
-        )
-        share = f"{done} of {len(group)}"
-        rows_link = f"ledger.html?paper={paper}&amp;chapter={chapter}#claims"
-        body += (
-            f'<tr><th scope="row">{paper}</th><td>{about}{": " + links if links else ""}</td>'
-            f'<td class="cl-num"><a href="{rows_link}" aria-label="{share} claims of {paper}, '
-            f'{chapter.replace("-", " ")}">{share}</a></td></tr>'
-        )
-    table = (
-        '<table class="cl-table"><thead><tr><th scope="col">Paper</th><th scope="col">About</th>'
-        f'<th scope="col">Checked</th></tr></thead><tbody>{body}</tbody></table>'
+    groups = []
+    every = (
+        (p, chapter, about) for p, of in papers().items() for chapter, about in of["groups"].items()
     )
-    return _raw(fragments.scrolling("What the claims are about", table))
+    for paper, chapter, about in every:
+        group = [r for r in rows if (r["paper"], r["chapter"]) == (paper, chapter)]
+        names = dict.fromkeys(r["notebook"] for r in group if r["notebook"])
+        groups.append(
+            {
+                "paper": paper,
+                "chapter": chapter,
+                "about": about,
+                "notebooks": {name: titles.get(name, name) for name in names},
+                "done": sum(r["verdict"] != "todo" for r in group),
+                "claims": len(group),
+            }
+        )
+    return raw(fragments.render("chapters.html", groups=groups))
 
 
 def build_record(summary: dict) -> str:
     """For the page on re-running: what this build took, chapter by chapter."""
-
-    def amount(value: float | None, unit: str) -> str:
-        return f'<td class="cl-num">{"" if value is None else f"{value:.0f} {unit}"}</td>'
-
-    body = "".join(
-        f'<tr><th scope="row">{escape(c["title"])}</th><td>{escape(c["status"])}</td>'
-        f"{amount(c['seconds'], 's')}{amount(c['peak_mib'], 'MiB')}</tr>"
-        for c in summary["chapters"]
-    )
-    table = (
-        '<table class="cl-table"><thead><tr><th scope="col">Chapter</th><th scope="col">Result</th>'
-        '<th scope="col">Time</th><th scope="col">Peak memory</th></tr></thead>'
-        f"<tbody>{body}</tbody></table>"
-    )
-    return f"{_built(summary)}\n\n{_raw(fragments.scrolling('What this build took', table))}"
+    table = fragments.render("build.html", chapters=summary["chapters"])
+    return f"{_built(summary)}\n\n{raw(table)}"
 
 
 def golden_table(programs: dict[str, dict], found: dict[str, dict]) -> str:
@@ -163,17 +132,11 @@ def golden_table(programs: dict[str, dict], found: dict[str, dict]) -> str:
     links = [f"[{p['repository'].split('/', 3)[-1]}]({p['repository']})" for p in programs.values()]
     commits = [f"`{program['commit'][:10]}`" for program in programs.values()]
     told = " and ".join(f"{a} at {b}" for a, b in zip(links, commits, strict=True))
-    body = ""
-    for row in golden.by_family(found):
-        exception = row["family"] in golden.EXCEPTIONS
-        name = f"<code>{row['family']}</code>" if exception else row["family"]
-        numbers = (row["traces"], row["steps"], f"{row['loss']:.0e}", f"{row['weights']:.0e}")
-        numbers += (f"{golden.tolerance(row['family']):.0e}",)
-        cells = "".join(f'<td class="cl-num">{n}</td>' for n in numbers)
-        why = escape(golden.EXCEPTIONS[row["family"]][1]) if exception else ""
-        body += f'<tr><th scope="row">{name}</th>{cells}<td>{why}</td></tr>'
-    heads = ("Runs", "Traces", "Steps", "Loss", "Weights", "Held to", "Why not nearer")
-    head = "".join(f'<th scope="col">{h}</th>' for h in heads)
-    table = f'<table class="cl-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    shown = _raw(fragments.scrolling("Largest relative differences from the programs", table))
+    rows = [
+        row
+        | {"held_to": golden.tolerance(row["family"])}
+        | {"why": golden.EXCEPTIONS.get(row["family"], ("", ""))[1]}
+        for row in golden.by_family(found)
+    ]
+    shown = raw(fragments.render("golden.html", rows=rows))
     return f"The programs are {told}.\n\n{shown}"

@@ -1,8 +1,5 @@
 """From executed chapters and ledger rows to the static site in _build/html."""
 
-import functools
-import http.server
-import json
 import os
 import shutil
 import subprocess
@@ -13,7 +10,7 @@ import yaml
 
 from clcore import _paths
 from clcore._files import explain_full, sha256, write_atomic
-from clcore.book import pages
+from clcore.book.site import code, pages
 
 
 def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> str:
@@ -68,6 +65,9 @@ def _stage(stage: Path, rows: list[dict], book: dict, chapters: list[tuple[str, 
     for name, content in chapters:
         write_atomic(stage / "chapters" / name, content)
     pages.write_pages(rows, stage, book)
+    notebooks = [root / "chapters" / f"{chapter['name']}.ipynb" for chapter in book["chapters"]]
+    for address, html in code.pages(notebooks).items():
+        write_atomic(stage / "book" / "_extra" / address, html.encode())
 
 
 def _key(stage: Path) -> str:
@@ -98,28 +98,3 @@ def _sphinx(stage: Path, out: Path, log_file: Path, strict: bool) -> Path | str:
         shown = "\n".join(bad[:40] or lines[-40:])
         return f"the site was not built (whole log: {log_file}):\n{shown}"
     return out / "_build" / "html"
-
-
-def serve(port: int) -> None:
-    """Serve the built site on this machine until interrupted."""
-    folder = _paths.build_dir() / "html"
-    if not (folder / "index.html").exists():
-        raise FileNotFoundError(f"there is no site in {folder} yet; run `make book` first")
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
-        print(f"http://127.0.0.1:{server.server_address[1]}/ (stop with Ctrl-C)", flush=True)
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            print()
-
-
-def rows_file() -> dict:
-    """The last build's ledger ({"book", "rows"}), or every claim as `todo` before any build."""
-    from clcore import ledger
-    from clcore._files import read_json
-
-    path = _paths.build_dir() / "ledger.json"
-    if not path.exists():
-        return {"book": None, "rows": list(ledger.rows([]))}
-    return json.loads(json.dumps(read_json(path, "run `make book` to make it again")))

@@ -1,0 +1,137 @@
+"""The code behind the book, as pages: each module of clcore that a chapter needs, highlighted; the
+check of a claim has the claim's id as its anchor."""
+
+import ast
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+
+from clcore import _paths
+from clcore.book import keys
+from clcore.book.site.markdown import raw
+from clcore.ledger import registry
+from clcore.ledger.html import render, row_id
+
+STYLES = {"light": "a11y-high-contrast-light", "dark": "a11y-high-contrast-dark"}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some lines of a module: a check with its claims, or what stands between checks."""
+
+    claims: tuple[str, ...]
+    name: str
+    first: int
+    code: Markup
+
+
+def page_of(file: Path) -> str:
+    """Address of a module's page in the site, from its root: code/checks/two_layer/linear.html."""
+    inside = file.relative_to(_paths.root() / "clcore")
+    return (PurePosixPath("code") / inside.with_suffix(".html").as_posix()).as_posix()
+
+
+def links(claim_id: str) -> list[tuple[str, str]]:
+    """(address from the site's root, what it is) of the checks of a claim."""
+    return [
+        (f"{page_of(p.file)}#{row_id(claim_id)}", f"{p.path}: {p.name}")
+        for p in registry.of(claim_id)
+    ]
+
+
+def _highlighted(code: str, first: int) -> Markup:
+    formatter = HtmlFormatter(
+        linenos="inline", linenostart=first, lineanchors="L", cssclass="highlight"
+    )
+    return Markup(highlight(code, PythonLexer(stripnl=False), formatter))
+
+
+def _pieces(file: Path) -> list[Piece]:
+    lines = file.read_text().splitlines()
+    found, at = [], 1
+    for place in sorted((p for p in registry.places() if p.file == file), key=lambda p: p.first):
+        if place.first > at:
+            found.append(_piece((), "", lines, at, place.first - 1))
+        found.append(_piece(place.claims, place.name, lines, place.first, place.last))
+        at = place.last + 1
+    if at <= len(lines):
+        found.append(_piece((), "", lines, at, len(lines)))
+    return [piece for piece in found if piece.code]
+
+
+def _piece(claims: tuple[str, ...], name: str, lines: list[str], first: int, last: int) -> Piece:
+    while first <= last and not lines[first - 1].strip():
+        first += 1
+    text = "\n".join(lines[first - 1 : last]).rstrip()
+    return Piece(claims, name, first, _highlighted(text, first) if text else Markup(""))
+
+
+def _about(file: Path) -> str:
+    first = (ast.get_docstring(ast.parse(file.read_text())) or "").split("\n\n")[0]
+    return " ".join(first.split())
+
+
+def module_page(file: Path, used: dict[Path, list[str]]) -> str:
+    """The page of one module: what it is, its checks and the rest, and the chapters that need it.
+
+    used: file -> the chapters whose code it is part of.
+    """
+    address = page_of(file)
+    return render(
+        "clcore.book.site",
+        "code.html",
+        path=file.relative_to(_paths.root()).as_posix(),
+        up=os.path.relpath(".", PurePosixPath(address).parent),
+        pieces=_pieces(file),
+        chapters=used[file],
+    )
+
+
+@cache
+def style() -> str:
+    """The colours of the code, in light and in dark."""
+    rules = [
+        HtmlFormatter(style=name).get_style_defs(f'html[data-theme="{theme}"] .highlight')
+        for theme, name in STYLES.items()
+    ]
+    return "\n".join(rules) + "\n"
+
+
+def behind(notebook: Path) -> list[Path]:
+    """Files of clcore behind a chapter: its checks and the mathematics, not the book's machinery."""
+    apart = {"book"}
+    root = _paths.root() / "clcore"
+    files = keys.closure(keys.sources(notebook))
+    inside = [f for f in files if f.name != "__init__.py" and f.parent != root]
+    return [f for f in inside if f.relative_to(root).parts[0] not in apart]
+
+
+def section(notebook: Path) -> str:
+    """The end of a chapter as Markdown: "Code behind this page", by room, what each file is."""
+    rooms: dict[str, list[dict]] = {}
+    for file in behind(notebook):
+        room = file.parent.relative_to(_paths.root()).as_posix()
+        entry = {"name": file.stem, "address": f"../{page_of(file)}", "about": _about(file)}
+        rooms.setdefault(room, []).append(entry)
+    order = sorted(rooms, key=lambda room: ("checks" not in room, room))
+    html = render("clcore.book.site", "behind.html", rooms={room: rooms[room] for room in order})
+    return f"## Code behind this page\n\n{raw(html)}"
+
+
+def pages(notebooks: Iterable[Path]) -> dict[str, str]:
+    """Address -> HTML of the page of every module behind these chapters, and the style sheet."""
+    used: dict[Path, list[str]] = {}
+    for notebook in notebooks:
+        for file in behind(notebook):
+            used.setdefault(file, []).append(notebook.stem)
+    for place in registry.places():
+        used.setdefault(place.file, [])
+    made = {page_of(file): module_page(file, used) for file in sorted(used)}
+    return made | {"code/code.css": style()}

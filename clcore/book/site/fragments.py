@@ -1,0 +1,78 @@
+"""Pieces of HTML for the generated pages: what the templates beside this file are filled with."""
+
+from collections import Counter
+from functools import partial
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+
+from clcore.book.site import code
+from clcore.ledger import VERDICTS, html, papers
+from clcore.ledger.findings import GRADES
+from clcore.ledger.html import SHOWN
+
+COLUMNS = ("Claim", "Where", "Kind", "Verdict", "Measured", "Control", "Draws", "Seconds")
+
+render = partial(html.render, "clcore.book.site")
+"""A template of this folder, filled: see `clcore.ledger.html.render`."""
+
+
+def nearest_control(row: dict) -> dict | None:
+    """The control that came closest to passing: its name, value and how many others there are."""
+    if not row["control"]:
+        return None
+    name, value = min(row["control"].items(), key=lambda pair: abs(pair[1] - row["bound"]))
+    return {"name": name, "value": value, "others": len(row["control"]) - 1}
+
+
+def ledger_row(row: dict) -> Markup:
+    """One claim: a row of the ledger table, and its statement and checks folded below it."""
+    values = {"columns": COLUMNS, "nearest": nearest_control(row), "code": code.links(row["id"])}
+    return render("row.html", row=row, **values)
+
+
+def ledger_table(rows: list[dict]) -> Markup:
+    """Every claim as a table that ledger.js filters. Works, unfiltered, without it."""
+    return render("ledger.html", columns=COLUMNS, rows=[ledger_row(row) for row in rows])
+
+
+def filters(rows: list[dict]) -> Markup:
+    """The form that ledger.js reads. Hidden until the script runs."""
+
+    def seen(name: str) -> dict[str, str]:
+        return {row[name]: row[name].replace("-", " ") for row in rows}
+
+    choices = (
+        ("paper", "Paper", {k: f"{k}: {v['name']}" for k, v in papers().items()}),
+        ("chapter", "Chapter", seen("chapter")),
+        ("kind", "Kind", seen("kind")),
+        ("verdict", "Verdict", SHOWN),
+        ("grade", "Grade", {g: g for g in GRADES}),
+    )
+    return render("filters.html", choices=choices, count=len(rows))
+
+
+def totals_table(rows: list[dict], ledger: str) -> Markup:
+    """Claims per verdict and paper; each number links to those rows of the page `ledger`."""
+    count = Counter((row["paper"], row["verdict"]) for row in rows)
+
+    def cell(paper: str | None, verdict: str | None) -> dict:
+        n = sum(v for k, v in count.items() if paper in (None, k[0]) and verdict in (None, k[1]))
+        query = urlencode({k: v for k, v in (("paper", paper), ("verdict", verdict)) if v})
+        return {
+            "n": n,
+            "link": f"{ledger}?{query}#claims" if query else f"{ledger}#claims",
+            "label": f"{n}: {paper or 'all papers'}, {SHOWN.get(verdict, 'all verdicts')}",
+        }
+
+    lines = [
+        (verdict, [cell(paper, verdict) for paper in (*papers(), None)])
+        for verdict in (*VERDICTS, None)
+    ]
+    return render("totals.html", papers=list(papers()), rows=lines)
+
+
+def bar(rows: list[dict]) -> Markup:
+    """The shares of the verdicts as one bar. Says nothing that the table does not."""
+    count = Counter(row["verdict"] for row in rows)
+    return render("bar.html", shares={v: count[v] for v in VERDICTS if count[v]})

@@ -1,0 +1,67 @@
+"""HTML from Jinja templates: text is escaped, and a name that nothing was given for is an error.
+
+A package has its templates in its folder templates/. Besides Jinja's own filters they have:
+`typeset` (text with LaTeX), `number` (three digits), `outcome`, `comparison` and `fails` (of a
+record), `shown` (a verdict in words), `row_id` (a claim's place on the ledger page).
+"""
+
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from clcore.ledger.core import VERDICTS, comparison, number, outcome
+from clcore.ledger.tex import typeset
+
+SHOWN = {verdict: verdict for verdict in VERDICTS} | {"todo": "not yet checked"}
+"""A verdict -> what a reader sees of it."""
+
+
+def row_id(claim_id: str) -> str:
+    """The HTML id of a claim's row in the ledger: acl/thm1 -> acl-thm1."""
+    return claim_id.replace("/", "-")
+
+
+def fails(record: dict, control: str) -> str:
+    """In which share of draws a control fails, where some let it through: " (fails in 98 % of draws)"."""
+    share = record["shares"].get(control, 1.0)
+    return f" (fails in {100 * share:.0f} % of draws)" if share < 1 else ""
+
+
+@cache
+def _environment(package: str) -> Environment:
+    made = Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,  # else each rendering looks at the time of every file that it uses
+    )
+    made.filters |= {
+        "comparison": comparison,
+        "fails": fails,
+        "number": number,
+        "outcome": outcome,
+        "row_id": row_id,
+        "shown": SHOWN.__getitem__,
+        "typeset": typeset,
+    }
+    return made
+
+
+def render(package: str, template: str, **values: Any) -> Markup:
+    """The file `template` of a package's folder templates/, with these values.
+
+    Every value that is not Markup is escaped. Raises jinja2.UndefinedError where the template
+    shows a name or a field that is not there, jinja2.TemplateNotFound without such a file.
+    """
+    return Markup(_environment(package).get_template(template).render(values))
+
+
+def check_table(records: list[dict]) -> str:
+    """The table of new records that a chapter shows below a cell: what was measured against which
+    bound, and the controls. A claim's first row has the HTML id that the ledger links to."""
+    first = {r["claim"]: place for place, r in reversed(list(enumerate(records)))}
+    return str(render("clcore.ledger", "check.html", records=records, first=first))

@@ -1,0 +1,140 @@
+"""HTML from templates: text is shown and never run, formulas reach MathJax whole, and nothing that
+a template shows may be missing."""
+
+from html.parser import HTMLParser
+
+import pytest
+from jinja2 import PackageLoader, TemplateNotFound, UndefinedError
+
+from clcore import ledger
+from clcore.ledger import Check, Ledger
+from clcore.ledger.html import check_table, render
+from clcore.ledger.tex import typeset
+
+PACKAGES = ("clcore.ledger", "clcore.book", "clcore.book.site")
+TEMPLATES = [(p, name) for p in PACKAGES for name in PackageLoader(p).list_templates()]
+NASTY = """<script>alert("1")</script> & it's $x<y \\& z>0$"""
+READ = """<script>alert("1")</script> & it's \\(x<y \\& z>0\\)"""
+
+
+class Seen(HTMLParser):
+    """What a browser makes of a page: its tags, its ids, its text with references resolved."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags, self.ids, self.text = [], [], ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        self.tags.append(tag)
+        self.ids += [value for name, value in attrs if name == "id"]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def shown(*checks: Check) -> str:
+    """The HTML of one call that records all these checks."""
+    found = []
+    book = Ledger("x", show=lambda html, text, records: found.append(html))
+    book.run([lambda draws, seed: iter(checks)], 1, 0)
+    (html,) = found
+    assert type(html) is str, "what a kernel sends is plain text"
+    return html
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        Check("acl/thm1", 0, 1, {"b": 2}, note=NASTY),
+        Check("acl/thm1", 0, 1, {"b": 2}, part=NASTY),
+        Check("acl/thm1", 0, 1, {NASTY: 2}),
+        Check("acl/thm1", 0, 1, {"as typeset": 2}, misprint=NASTY),
+        Check("acl/fig7", 0, 1, {"b": 2}, form="open", setting=NASTY, evidence="protocol"),
+    ],
+    ids=["note", "part", "control", "misprint", "setting"],
+)
+def test_what_a_check_says_is_shown_and_not_run(check: Check) -> None:
+    seen = Seen(shown(check))
+    assert "script" not in seen.tags
+    assert READ in seen.text
+
+
+def test_a_blocked_claim_says_what_is_missing() -> None:
+    found = []
+    book = Ledger("x", show=lambda html, text, records: found.append(html))
+    book.blocked("acl/fig7", NASTY)
+    seen = Seen(found[0])
+    assert "script" not in seen.tags and f"blocked: {READ}" in seen.text
+    assert seen.ids == ["claim-acl-fig7"]
+
+
+def test_a_claim_is_linked_to_by_its_first_row() -> None:
+    parts = [("acl/thm1", "a"), ("acl/thm2", "a"), ("acl/thm1", "b")]
+    html = shown(*(Check(claim, 0, 1, {"b": 2}, part=part) for claim, part in parts))
+    assert Seen(html).ids == ["claim-acl-thm1", "claim-acl-thm2"]
+    assert html.count('href="../book/ledger.html#acl-thm1"') == 2
+    assert html.index('id="claim-acl-thm1"') < html.index('id="claim-acl-thm2"')
+
+
+def test_a_row_shows_what_was_measured() -> None:
+    control = {"one": 2, "two": float("inf")}
+    seen = Seen(shown(Check("acl/thm1", 0.25, 1, control, part="p", note="n", draws=7)))
+    words = "acl/thm1 p · n passes 0.25 ≤ 1 one: 2 two: inf 7"
+    assert " ".join(seen.text.split()).endswith(words)
+    failed = shown(Check("acl/thm1", 3, 1, {"b": 2}, counterexample="c"))
+    assert '<span class="cl-mark cl-fail">fails</span>' in failed and "3 &gt; 1" in failed
+    assert "cl-part" not in failed, "nothing is said of it"
+
+
+@pytest.mark.parametrize(("package", "name"), TEMPLATES, ids=[n for _, n in TEMPLATES])
+def test_a_missing_value_is_an_error(package: str, name: str) -> None:
+    if name == "shared.html":  # only macros
+        assert render(package, name).strip() == ""
+        return
+    with pytest.raises(UndefinedError, match="is undefined"):
+        render(package, name)
+
+
+def test_a_missing_field_of_a_record_is_an_error() -> None:
+    book = Ledger("x")
+    book.check("acl/thm1", 0, 1, {"b": 2})
+    (record,) = book.records
+    assert "acl/thm1" in check_table([record])
+    for field in ("claim", "part", "passed", "measured", "control", "draws", "note", "misprint"):
+        with pytest.raises((UndefinedError, KeyError), match=field):
+            check_table([{k: v for k, v in record.items() if k != field}])
+    with pytest.raises(TemplateNotFound):
+        render("clcore.ledger", "nothing.html")
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("plain", "plain"),
+        ("$a$ and $$b$$", r"\(a\) and \[b\]"),
+        (r"\frac{a}{b} < c", r'<code class="cl-tex">\frac{a}{b} &lt; c</code>'),
+        ("$a\n+b$", "\\(a\n+b\\)"),
+        (r"$a<b \& c$ & <b>", r"\(a&lt;b \&amp; c\) &amp; &lt;b&gt;"),
+        (r"\{0\} {", r'<code class="cl-tex">\{0\} {</code>'),
+    ],
+)
+def test_latex_is_marked_for_mathjax(text: str, html: str) -> None:
+    assert typeset(text) == html
+    assert render("clcore.book", "provenance.html", facts={}, rest=typeset(text)).count(html) == 1
+
+
+@pytest.mark.parametrize(
+    ("measured", "relation", "text"),
+    [
+        (2.0, "<=", "2 > 1"),
+        (0.5, "<=", "0.5 ≤ 1"),
+        (2.0, ">=", "2 ≥ 1"),
+        (0.5, ">=", "0.5 < 1"),
+        (float("nan"), "<=", "nan against 1"),
+    ],
+)
+def test_comparison_tells_the_truth(measured: float, relation: str, text: str) -> None:
+    record = {"measured": measured, "bound": 1.0, "relation": relation}
+    assert ledger.comparison(record) == text
