@@ -24,7 +24,7 @@ def row_id(claim_id: str) -> str:
 
 
 def fails(record: dict, control: str) -> str:
-    """In which share of draws a control fails, where some let it through: " (fails in 98 % of draws)"."""
+    """Of a control that some draws let through, " (fails in 98 % of draws)", else nothing."""
     share = record["shares"].get(control, 1.0)
     return f" (fails in {100 * share:.0f} % of draws)" if share < 1 else ""
 

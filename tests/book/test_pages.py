@@ -30,6 +30,7 @@ def check(**changed: object) -> dict:
     out = {"claim": "acl/thm1", "measured": 2e-14, "bound": 1e-10, "control": {"1/2 dropped": 0.5}}
     out |= {"draws": 7, "part": "", "relation": "<=", "form": "printed", "evidence": "exact"}
     out |= {"note": "", "counterexample": "", "correction": "", "misprint": "", "setting": ""}
+    out |= {"shares": {}, "words": "", "said": None}
     return out | {"passed": True, "seconds": 1.5, "anchor": "claim-acl-thm1"} | changed
 
 

@@ -14,6 +14,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from clcore import _paths
+from clcore._files import sha256
 from clcore.book import keys
 from clcore.book.site.markdown import raw
 from clcore.ledger import registry
@@ -78,11 +79,8 @@ def _about(file: Path) -> str:
     return " ".join(first.split())
 
 
-def module_page(file: Path, used: dict[Path, list[str]]) -> str:
-    """The page of one module: what it is, its checks and the rest, and the chapters that need it.
-
-    used: file -> the chapters whose code it is part of.
-    """
+def module_page(file: Path, chapters: list[str]) -> str:
+    """The page of one module: its checks, the rest, and the chapters that it is behind."""
     address = page_of(file)
     return render(
         "clcore.book.site",
@@ -90,7 +88,7 @@ def module_page(file: Path, used: dict[Path, list[str]]) -> str:
         path=file.relative_to(_paths.root()).as_posix(),
         up=os.path.relpath(".", PurePosixPath(address).parent),
         pieces=_pieces(file),
-        chapters=used[file],
+        chapters=chapters,
     )
 
 
@@ -105,12 +103,14 @@ def style() -> str:
 
 
 def behind(notebook: Path) -> list[Path]:
-    """Files of clcore behind a chapter: its checks and the mathematics, not the book's machinery."""
-    apart = {"book"}
+    """Files of clcore behind a chapter: its checks and the mathematics, not what makes the book."""
     root = _paths.root() / "clcore"
-    files = keys.closure(keys.sources(notebook))
-    inside = [f for f in files if f.name != "__init__.py" and f.parent != root]
-    return [f for f in inside if f.relative_to(root).parts[0] not in apart]
+    inside = [f for f in keys.closure(keys.sources(notebook)) if f.parent != root]
+    return [
+        file
+        for file in inside
+        if file.suffix == ".py" and file.name != "__init__.py" and root / "book" not in file.parents
+    ]
 
 
 def section(notebook: Path) -> str:
@@ -125,13 +125,27 @@ def section(notebook: Path) -> str:
     return f"## Code behind this page\n\n{raw(html)}"
 
 
-def pages(notebooks: Iterable[Path]) -> dict[str, str]:
-    """Address -> HTML of the page of every module behind these chapters, and the style sheet."""
+def _used(notebooks: Iterable[Path]) -> dict[Path, list[str]]:
+    """Every file that has a page -> the chapters that it is behind."""
     used: dict[Path, list[str]] = {}
     for notebook in notebooks:
         for file in behind(notebook):
             used.setdefault(file, []).append(notebook.stem)
     for place in registry.places():
         used.setdefault(place.file, [])
-    made = {page_of(file): module_page(file, used) for file in sorted(used)}
-    return made | {"code/code.css": style()}
+    return dict(sorted(used.items()))
+
+
+def digest(notebooks: Iterable[Path]) -> str:
+    """What the pages are made from, so that they are made again only when that changes."""
+    here = Path(__file__)
+    parts = [here.read_bytes(), (here.parent / "templates" / "code.html").read_bytes()]
+    for file, chapters in _used(notebooks).items():
+        parts += [page_of(file).encode(), " ".join(chapters).encode(), file.read_bytes()]
+    return sha256(*parts)
+
+
+def pages(notebooks: Iterable[Path]) -> dict[str, str]:
+    """Address -> HTML of the page of every module behind these chapters, and the style sheet."""
+    used = _used(notebooks)
+    return {page_of(f): module_page(f, c) for f, c in used.items()} | {"code/code.css": style()}

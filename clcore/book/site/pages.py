@@ -101,9 +101,7 @@ def chapter_map(rows: list[dict], summary: dict) -> str:
     """For the front page: what each group of claims is about, and the chapter that checks it."""
     titles = {chapter["name"]: chapter["title"] for chapter in summary["chapters"]}
     groups = []
-    every = (
-        (p, chapter, about) for p, of in papers().items() for chapter, about in of["groups"].items()
-    )
+    every = [(p, *group) for p, paper in papers().items() for group in paper["groups"].items()]
     for paper, chapter, about in every:
         group = [r for r in rows if (r["paper"], r["chapter"]) == (paper, chapter)]
         names = dict.fromkeys(r["notebook"] for r in group if r["notebook"])

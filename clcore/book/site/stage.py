@@ -35,6 +35,8 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
             print("site: nothing changed")
             return ""
         print("site: building", flush=True)
+        for address, page in code.pages(_notebooks(book)).items():
+            write_atomic(stage / "book" / "_extra" / address, page.encode())
         whole = all(chapter["status"] == "ok" for chapter in book["chapters"])
         made = _sphinx(stage, out, base / "site.log", strict=whole)
         if isinstance(made, str):
@@ -65,9 +67,11 @@ def _stage(stage: Path, rows: list[dict], book: dict, chapters: list[tuple[str, 
     for name, content in chapters:
         write_atomic(stage / "chapters" / name, content)
     pages.write_pages(rows, stage, book)
-    notebooks = [root / "chapters" / f"{chapter['name']}.ipynb" for chapter in book["chapters"]]
-    for address, html in code.pages(notebooks).items():
-        write_atomic(stage / "book" / "_extra" / address, html.encode())
+    write_atomic(stage / "code.key", code.digest(_notebooks(book)).encode())
+
+
+def _notebooks(book: dict) -> list[Path]:
+    return [_paths.root() / "chapters" / f"{chapter['name']}.ipynb" for chapter in book["chapters"]]
 
 
 def _key(stage: Path) -> str:
