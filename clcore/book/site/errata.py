@@ -4,9 +4,9 @@ from collections import Counter
 
 from markupsafe import Markup
 
+from clcore import ledger
 from clcore.book.site import code, fragments
 from clcore.book.site.markdown import raw
-from clcore.ledger import papers
 from clcore.ledger.findings import GRADES
 
 COPY = "of the text copy"
@@ -42,7 +42,7 @@ def page(rows: list[dict]) -> str:
             [row for row in wrong if row["paper"] == paper],
             [row for row in slips if row["paper"] == paper],
         )
-        for paper in papers()
+        for paper in ledger.papers()
         if paper in papers
     )
     return f"""# Errata
@@ -97,7 +97,7 @@ def _table(wrong: list[dict], slips: list[dict]) -> Markup:
     own = Counter(
         (row["grade"], row["paper"]) for row in (*wrong, *slips) if row["root"] == row["id"]
     )
-    names = list(papers())
+    names = list(ledger.papers())
 
     def cell(grade: str, papers: list[str]) -> list[int]:
         return [sum(count[grade, p] for p in papers) for count in (own, found)]
@@ -112,7 +112,7 @@ def _table(wrong: list[dict], slips: list[dict]) -> Markup:
 def _paper(paper: str, rows: list[dict], wrong: list[dict], slips: list[dict]) -> str:
     good = Counter(row["verdict"] for row in rows)
     stands = ", ".join(f"{good[v]} {v}" for v in ("holds", "reproduced") if good[v])
-    text = f"## {paper}: {papers()[paper]['name']}\n\n"
+    text = f"## {paper}: {ledger.papers()[paper]['name']}\n\n"
     text += f"As printed, of {len(rows)} rows: {stands}.\n\n" if stands else ""
     present = {row["id"] for row in wrong}
     for grade in GRADES:
