@@ -13,6 +13,11 @@ def test_page(tab: Tab, name: str) -> None:
     look(tab, name)
 
 
+@pytest.mark.parametrize("tab", LOOKS, indirect=True)
+def test_a_page_of_code(tab: Tab) -> None:
+    look(tab, "code/checks/landscape/theorem1.html")
+
+
 def test_front_page_opens_at_the_root(tab: Tab) -> None:
     tab.page.goto(tab.address)
     tab.page.wait_for_url("**/book/index.html")

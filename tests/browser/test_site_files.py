@@ -8,6 +8,9 @@ import yaml
 from site_pages import PAGES, parsed
 
 from clcore import _paths
+from clcore.book.site import code
+from clcore.ledger import registry
+from clcore.ledger.html import row_id
 
 pytestmark = pytest.mark.site
 
@@ -18,23 +21,41 @@ def test_the_table_of_contents_is_all_there(site: Path) -> None:
     assert {f"{name}.html" for name in names} | {"search.html"} == set(PAGES)
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_links_lead_somewhere(site: Path, name: str) -> None:
+def dead_links(site: Path, page: Path) -> list[str]:
     dead = []
-    for link in parsed(site / name).links:
+    for link in parsed(page).links:
         parts = urlsplit(link)
         if parts.scheme or parts.netloc or link == "#":
             continue
-        target = (site / name).parent / unquote(parts.path) if parts.path else site / name
+        target = page.parent / unquote(parts.path) if parts.path else page
         if not target.resolve().is_file():
             dead.append(f"{link}: no such page")
             continue
         place = unquote(parts.fragment)
         if place and target.suffix == ".html" and place not in parsed(target.resolve()).ids:
             dead.append(f"{link}: no such place")
-    assert dead == []
+    return dead
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(site: Path, name: str) -> None:
+    assert dead_links(site, site / name) == []
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_loads_nothing_from_another_host(site: Path, name: str) -> None:
     assert [url for url in parsed(site / name).loads if urlsplit(url).netloc] == []
+
+
+def test_one_click_leads_from_a_claim_to_the_code_of_its_check(site: Path) -> None:
+    links = set(parsed(site / "book/ledger.html").links)
+    for place in registry.places():
+        for claim in place.claims:
+            page, anchor = code.page_of(place.file), row_id(claim)
+            assert f"../{page}#{anchor}" in links, claim
+            assert anchor in parsed(site / page).ids, claim
+
+
+def test_links_of_the_pages_of_code_lead_somewhere(site: Path) -> None:
+    for page in sorted((site / "code").rglob("*.html")):
+        assert dead_links(site, page) == [], page.name
