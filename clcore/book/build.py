@@ -292,7 +292,7 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
         }
         if threads := schedule.threads(jobs):
             environment["OMP_NUM_THREADS"] = str(threads)
-        with open(work / "log", "wb") as log:
+        with (work / "log").open("wb") as log:
             run.process = subprocess.Popen(
                 [sys.executable, "-m", "clcore.book.execute", str(work / "job.json")],
                 env=environment,
@@ -353,8 +353,8 @@ def _keep(run: Run, executed: bytes) -> None:
         write_json(fresh / "run.json", run.outcome | {"sha256": sha256(executed)})
         aside = Path(tempfile.mkdtemp(dir=cache, prefix=".old-"))
         if run.entry.exists():
-            os.replace(run.entry, aside)
-        os.replace(fresh, run.entry)
+            run.entry.replace(aside)
+        fresh.replace(run.entry)
         shutil.rmtree(aside, ignore_errors=True)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -464,7 +464,7 @@ def _lock() -> Iterator[None]:
     folder = _paths.build_dir()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = open(folder / "lock", "a+")  # noqa: SIM115 (closed below, with the lock)
+        handle = (folder / "lock").open("a+")  # closed below, with the lock
     except OSError as error:
         raise explain_full(error, folder) from error
     with handle:

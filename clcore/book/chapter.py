@@ -45,10 +45,12 @@ class Chapter:
 
     @property
     def profile(self) -> str:
+        """smoke, book or paper."""
         return self.parameters["profile"]
 
     @property
     def seed(self) -> int:
+        """The seed of everything random in this run."""
         return self.parameters["seed"]
 
     def pick(self, *, smoke: Any, book: Any, paper: Any) -> Any:
@@ -261,7 +263,7 @@ def _machine(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     try:
-        with open("/proc/cpuinfo") as info:
+        with Path("/proc/cpuinfo").open() as info:
             model = next(line.split(":")[1].strip() for line in info if "model name" in line)
     except (OSError, StopIteration):
         model = platform.processor() or platform.machine()

@@ -59,6 +59,7 @@ def planted(kind: str, draws: int = 20) -> pd.DataFrame:
 
 
 def has(runs: pd.DataFrame, *panels: str) -> bool:
+    """Whether there is a run of every one of these panels."""
     return set(panels) <= set(runs.panel)
 
 
@@ -115,6 +116,7 @@ def _as_set(rows: pd.DataFrame, panel: str) -> bool:
 
 
 def count(runs: pd.DataFrame, *panels: str) -> int:
+    """How many runs of these panels there are, each counted once."""
     return sum(len(at(runs, panel)) for panel in panels)
 
 
@@ -128,6 +130,7 @@ def means(
 
 
 def listed(values: pd.Series | np.ndarray | list, digits: int = 2) -> str:
+    """Numbers with that many digits, with commas between them."""
     return ", ".join(f"{v:.{digits}f}" for v in values)
 
 

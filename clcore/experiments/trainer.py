@@ -82,10 +82,12 @@ class Settings:
 
     @property
     def augmentation(self) -> aug.Settings:
+        """The recipe's settings, those of its name if it is given by name."""
         return aug.RECIPES[self.recipe] if isinstance(self.recipe, str) else self.recipe
 
     @property
     def noise_size(self) -> float:
+        """The factor on the Xavier noise: `eta`, or the loss's own unless that is given."""
         return require_loss(self.loss).eta if self.eta is None else self.eta
 
 
@@ -192,6 +194,7 @@ class Trainer:
 
     @property
     def order(self) -> Int[Tensor, ""]:
+        """The key that the order of the images is drawn from."""
         return self.keys[0]
 
     def share(self, n: int) -> slice:

@@ -217,4 +217,4 @@ def _download(part: Path, file: dict, url: str, output: str, _: object) -> None:
             f"the connection ended after {part.stat().st_size} of {file['size']} bytes; run the "
             "same command again to carry on"
         )
-    os.replace(part, output)
+    part.replace(output)

@@ -73,6 +73,7 @@ class SharedBatchNorm(_BatchNorm):
         pass
 
     def forward(self, x: Tensor) -> Tensor:
+        """x [n, c] or [n, c, ...], normalised per channel over the rows of all processes."""
         if not self.training:
             return super().forward(x)
         over = [0, *range(2, x.ndim)]

@@ -82,6 +82,7 @@ def _act(name: str, x):
 
 
 def rectified(x: Array) -> Array:
+    """max(x, 0) by the real part; complex arguments, for derivatives by complex steps."""
     return np.where(np.real(x) > 0, x, 0)
 
 

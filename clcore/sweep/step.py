@@ -43,6 +43,7 @@ class Chunk:
 
     @property
     def step(self) -> int:
+        """Updates done so far."""
         return int(self.state["step"])
 
 

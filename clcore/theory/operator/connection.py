@@ -30,6 +30,7 @@ class Activation:
     factor: float = 1.0
 
     def __call__(self, u: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """psi(u)."""
         return self.gate(u) * u
 
 
