@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -459,7 +459,7 @@ def _report(runs: list[Run], rows: list[dict]) -> None:
 
 
 @contextlib.contextmanager
-def _lock() -> Iterator[None]:
+def _lock() -> Generator[None, None, None]:
     """Two builds in one folder would overwrite one another: the second is told so."""
     folder = _paths.build_dir()
     try:

@@ -77,7 +77,7 @@ class Chapter:
         if self.profile != "paper":
             return
         if self.seed != 0:
-            self.keep(name, table)
+            self._set_aside(name, table)
             return
         base = _paths.root() / "data" / "recorded" / self.name / name
         if more := _more(base.with_suffix(".csv"), table):
@@ -85,7 +85,7 @@ class Chapter:
                 "%s stays, for it has %s; this run's table is in %s, to be put there by hand",
                 _paths.shown(base.with_suffix(".csv")),
                 more,
-                _paths.shown(self.keep(name, table)),
+                _paths.shown(self._set_aside(name, table)),
             )
             return
         self._write(base, table)
@@ -93,8 +93,9 @@ class Chapter:
     def keep(self, name: str, table: "pd.DataFrame") -> Path | None:
         """In the `paper` profile, leave a result that is no record, with its provenance, under
         unrecorded/ of the build folder; where it is."""
-        if self.profile != "paper":
-            return None
+        return self._set_aside(name, table) if self.profile == "paper" else None
+
+    def _set_aside(self, name: str, table: "pd.DataFrame") -> Path:
         base = _paths.build_dir() / "unrecorded" / self.name / name
         self._write(base, table)
         return base.with_suffix(".csv")

@@ -27,6 +27,7 @@ Left open by both: data are drawn anew for every run, SGD has neither momentum n
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -310,7 +311,7 @@ def _project(params: Params, c: Config) -> Params:
     return params | {"W": sc.normalised(params["W"], c["normalise"])}
 
 
-PROBLEM = {
+PROBLEM: dict[str, Any] = {
     "init": _init,
     "data": _data,
     "loss": _loss,

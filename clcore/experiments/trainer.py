@@ -1,10 +1,10 @@
 """Net, views and update of contrastive pretraining on images: acl Sec. 6, ddn Sec. 7."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -120,7 +120,7 @@ def views(
 
 
 @contextmanager
-def _statistics_kept(net: nn.Module) -> Iterator[None]:
+def _statistics_kept(net: nn.Module) -> Generator[None, None, None]:
     """BatchNorm with the batch's statistics, but its running ones left as they are."""
     norms = [module for module in net.modules() if isinstance(module, _BatchNorm)]
     before = [norm.momentum for norm in norms]
@@ -154,7 +154,8 @@ class Trainer:
         self.rank, self.world = processes.join()
         self.keys = cr.split(cr.key(settings.seed, device), 3)  # order, views, noise
         layout = torch.channels_last if settings.channels_last else torch.contiguous_format
-        net = network(settings, channels).to(device, memory_format=layout)
+        # torch's stubs leave memory_format out.
+        net = network(settings, channels).to(device, memory_format=layout)  # ty: ignore[no-matching-overload]
         self.net = processes.shared(net, device)
         self.forward = self.net
         if settings.compile:
@@ -191,6 +192,11 @@ class Trainer:
         return torch.optim.SGD(
             parameters, s.lr, s.momentum, weight_decay=s.weight_decay, fused=fused
         )
+
+    @property
+    def backbone(self) -> ResNet:
+        """The net without its projector."""
+        return cast(ResNet, self.net.get_submodule("backbone"))
 
     @property
     def order(self) -> Int[Tensor, ""]:
@@ -260,6 +266,7 @@ class Trainer:
     def _perturb_gradients(self, step: int) -> None:
         if eta := self.settings.noise_size:
             for p, noise in self._xavier(step):
+                assert p.grad is not None  # every weight takes part in the loss
                 p.grad += eta * noise
 
     @torch.no_grad()

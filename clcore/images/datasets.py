@@ -154,6 +154,7 @@ def fetch(name: str) -> Path:
         if (where / file["name"]).is_dir():
             raise DataError(_problem(name, file))
         answers = []
+        download = functools.partial(_download, where / f"{file['name']}.part", file)
         for mirror in entry["mirrors"]:
             try:
                 pooch.retrieve(
@@ -161,7 +162,8 @@ def fetch(name: str) -> Path:
                     known_hash=f"md5:{file['md5']}",
                     fname=file["name"],
                     path=where,
-                    downloader=functools.partial(_download, where / f"{file['name']}.part", file),
+                    # pooch's type has other names for what it passes by place.
+                    downloader=download,  # ty: ignore[invalid-argument-type]
                 )
                 break
             except (OSError, ValueError) as error:

@@ -321,7 +321,7 @@ class Ledger:
         self._once(check.claim, check.part, check.form, check.setting)
         passed = judge(check)
         now = time.perf_counter()
-        fields = asdict(check) | {
+        fields: dict[str, Any] = asdict(check) | {
             "measured": float(check.measured),
             "bound": float(check.bound),
             "control": {k: float(v) for k, v in check.control.items()},

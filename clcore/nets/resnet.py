@@ -86,9 +86,9 @@ class Projector(nn.Sequential):
             nn.Linear(hidden, out),
         )
 
-    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n {self[3].out_features}"]:
+    def forward(self, input: Float[Tensor, "n d"]) -> Float[Tensor, "n {self[3].out_features}"]:
         """Rows of norm 1."""
-        return F.normalize(super().forward(x).to(self[3].weight.dtype), dim=-1)
+        return F.normalize(super().forward(input).to(self[3].weight.dtype), dim=-1)
 
 
 def first_convolutions(net: ResNet) -> dict[str, Float[Tensor, "out in h w"]]:
