@@ -24,7 +24,7 @@ from typing import Any
 import yaml
 
 from clcore import _paths, ledger
-from clcore._files import DiskFull, explain_full, read_json, sha256, write_atomic, write_json
+from clcore._files import explain_full, read_json, sha256, write_atomic, write_json
 from clcore.book import keys, parameters, schedule, site
 from clcore.book.provenance import PROVENANCE_MIME, commit, encode
 
@@ -493,4 +493,4 @@ def _tidy() -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-__all__ = ["BuildError", "DiskFull", "build", "chapters", "plan"]
+__all__ = ["BuildError", "build", "chapters", "plan"]

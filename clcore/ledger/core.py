@@ -430,7 +430,7 @@ def _html(rows: list[dict]) -> str:
 
 
 def rows(results: Iterable[dict]) -> Iterator[dict]:
-    """Every claim with its verdict, from the results of chapters (see `clcore.results`).
+    """Every claim with its verdict, from the records of chapters.
 
     Yields dicts with the claim's own fields and: notebook, verdict, grade, root, added, open,
     misprints, measured, bound, relation, control, draws, seconds, profile, device, anchor, checks.
