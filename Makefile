@@ -30,9 +30,10 @@ smoke: setup
 serve: setup
 	@$(RUN) -m clcore serve $(ARGS)
 
-# The last line holds the floors of clcore (pyproject.toml): arrows point down only.
+# Style, types, and the floors of clcore: arrows point down only. The rules are in pyproject.toml.
 lint: setup
 	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check .
+	@$(RUN) -m ty check --python $(VENV)
 	@$(VENV)/bin/lint-imports --no-cache
 
 # The browser tests look at a site made from the chapters in their smoke profile. Two processes take

@@ -221,8 +221,8 @@ def main() -> int:
         print("\nInterrupted. What was finished is kept: run the same command again to carry on.")
         return 130
     except Exception as error:
-        if hasattr(error, "show"):  # a usage error of the command line itself
-            error.show()
+        if callable(show := getattr(error, "show", None)):  # a usage error of the command line
+            show()
             return 2
         if isinstance(error, ValueError | OSError | RuntimeError):
             print(f"error: {error}", file=sys.stderr)

@@ -40,15 +40,15 @@ def write_atomic(path: Path, data: bytes) -> None:
         with tempfile.NamedTemporaryFile(
             dir=path.parent, prefix=f".{path.name}.", delete=False
         ) as out:
-            temporary = out.name
+            temporary = Path(out.name)
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        temporary.chmod(0o644)
+        temporary.replace(path)
     except BaseException as error:
-        if temporary is not None and os.path.exists(temporary):
-            os.unlink(temporary)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise explain_full(error, path) from error
         raise

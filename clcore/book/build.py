@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ from typing import Any
 import yaml
 
 from clcore import _paths, ledger
-from clcore._files import DiskFull, explain_full, read_json, sha256, write_atomic, write_json
+from clcore._files import explain_full, read_json, sha256, write_atomic, write_json
 from clcore.book import keys, parameters, schedule
 from clcore.book.provenance import PROVENANCE_MIME, commit, encode
 from clcore.book.site import code, stage
@@ -310,7 +310,7 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
             _begins_with(Path(first).resolve(strict=True), Path(ipython))
         if threads := schedule.threads(jobs):
             environment["OMP_NUM_THREADS"] = str(threads)
-        with open(work / "log", "wb") as log:
+        with (work / "log").open("wb") as log:
             run.process = subprocess.Popen(
                 [sys.executable, "-m", "clcore.book.execute", str(work / "job.json")],
                 env=environment,
@@ -378,8 +378,8 @@ def _keep(run: Run, executed: bytes) -> None:
         write_json(fresh / "run.json", run.outcome | {"sha256": sha256(executed)})
         aside = Path(tempfile.mkdtemp(dir=cache, prefix=".old-"))
         if run.entry.exists():
-            os.replace(run.entry, aside)
-        os.replace(fresh, run.entry)
+            run.entry.replace(aside)
+        fresh.replace(run.entry)
         shutil.rmtree(aside, ignore_errors=True)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -493,12 +493,12 @@ def _report(runs: list[Run], rows: list[dict]) -> None:
 
 
 @contextlib.contextmanager
-def _lock() -> Iterator[None]:
+def _lock() -> Generator[None, None, None]:
     """Two builds in one folder would overwrite one another: the second is told so."""
     folder = _paths.build_dir()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = open(folder / "lock", "a+")  # noqa: SIM115 (closed below, with the lock)
+        handle = (folder / "lock").open("a+")  # closed below, with the lock
     except OSError as error:
         raise explain_full(error, folder) from error
     with handle:
@@ -527,4 +527,4 @@ def _tidy() -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-__all__ = ["BuildError", "DiskFull", "build", "chapters", "plan"]
+__all__ = ["BuildError", "build", "chapters", "plan"]

@@ -46,10 +46,12 @@ class Chapter:
 
     @property
     def profile(self) -> str:
+        """smoke, book or paper."""
         return self.parameters["profile"]
 
     @property
     def seed(self) -> int:
+        """The seed of everything random in this run."""
         return self.parameters["seed"]
 
     def pick(self, *, smoke: Any, book: Any, paper: Any) -> Any:
@@ -76,7 +78,7 @@ class Chapter:
         if self.profile != "paper":
             return
         if self.seed != 0:
-            self.keep(name, table)
+            self._set_aside(name, table)
             return
         base = _paths.root() / "data" / "recorded" / self.name / name
         if more := _more(base.with_suffix(".csv"), table):
@@ -84,7 +86,7 @@ class Chapter:
                 "%s stays, for it has %s; this run's table is in %s, to be put there by hand",
                 _paths.shown(base.with_suffix(".csv")),
                 more,
-                _paths.shown(self.keep(name, table)),
+                _paths.shown(self._set_aside(name, table)),
             )
             return
         self._write(base, table)
@@ -92,8 +94,9 @@ class Chapter:
     def keep(self, name: str, table: "pd.DataFrame") -> Path | None:
         """In the `paper` profile, leave a result that is no record, with its provenance, under
         unrecorded/ of the build folder; where it is."""
-        if self.profile != "paper":
-            return None
+        return self._set_aside(name, table) if self.profile == "paper" else None
+
+    def _set_aside(self, name: str, table: "pd.DataFrame") -> Path:
         base = _paths.build_dir() / "unrecorded" / self.name / name
         self._write(base, table)
         return base.with_suffix(".csv")
@@ -256,7 +259,7 @@ def _machine(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     try:
-        with open("/proc/cpuinfo") as info:
+        with Path("/proc/cpuinfo").open() as info:
             model = next(line.split(":")[1].strip() for line in info if "model name" in line)
     except (OSError, StopIteration):
         model = platform.processor() or platform.machine()

@@ -52,6 +52,7 @@ def _end() -> None:
 
 
 def main(job_file: str) -> int:
+    """Run the notebook of a job (JSON, written by the build); the process's exit status."""
     import papermill
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError

@@ -12,6 +12,7 @@ import io
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -111,7 +112,7 @@ def load(name: str, where: Path | None = None) -> Golden:
             f"{program['repository']}, the file was recorded from {commit}; {RESTORE}, or record "
             "it again with tests/golden/make.py"
         )
-    parts = {group: {} for group in GROUPS}
+    parts: dict[str, Any] = {group: {} for group in GROUPS}
     for key, array in arrays.items():
         group, _, member = key.partition("/")
         if group in parts:
@@ -122,7 +123,11 @@ def load(name: str, where: Path | None = None) -> Golden:
             f"{_paths.shown(path)}: expected start, end and loss, got {sorted(arrays)}; {RESTORE}"
         )
     _check_dtype(path, told, parts, loss)
-    about = {"repository": program["repository"], "commit": commit, "entry": told["entry"]}
+    about: dict[str, Any] = {
+        "repository": program["repository"],
+        "commit": commit,
+        "entry": told["entry"],
+    }
     about |= {"program": told["program"], "settings": told["settings"]}
     return Golden(name=name, loss=loss, **about, **parts)
 

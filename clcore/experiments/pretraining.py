@@ -85,7 +85,13 @@ def _mark(train: ImageSet, test: ImageSet, settings: Settings) -> dict[str, Any]
     mark["channels"] = train.pixels.shape[1]
     for name, s in (("data", train), ("test", test)):
         some = np.ascontiguousarray(s.pixels[:: max(1, len(s) // PIXELS)])
-        mark[name] = [s.label, s.split, *s.pixels.shape, zlib.crc32(s.labels), zlib.crc32(some)]
+        mark[name] = [
+            s.label,
+            s.split,
+            *s.pixels.shape,
+            zlib.crc32(s.labels.data),
+            zlib.crc32(some.data),
+        ]
     mark["processes"] = processes.join()[1]
     return json.loads(json.dumps(mark))
 
@@ -208,7 +214,7 @@ def _check(train: ImageSet, test: ImageSet, s: Settings, record: Sequence[int]) 
 def _evaluated(trainer: Trainer, train: ImageSet, test: ImageSet) -> dict[str, Any] | None:
     """Accuracies, and per layer the means over filters of total variation (as they are, and at
     norm 1) and of norms; None where features are not finite."""
-    backbone, device = trainer.net.backbone, trainer.device
+    backbone, device = trainer.backbone, trainer.device
     parts = []
     for images in (_labelled(train), test):
         labels = torch.from_numpy(images.labels).to(device)
@@ -228,7 +234,7 @@ def _evaluated(trainer: Trainer, train: ImageSet, test: ImageSet) -> dict[str, A
 
 def _columns(trainer: Trainer) -> dict[str, Any]:
     """What `_evaluated` would find, without numbers."""
-    layers = first_convolutions(trainer.net.backbone)
+    layers = first_convolutions(trainer.backbone)
     names = [f"{kind}_{layer}" for layer in layers for kind in ("tv", "unit", "norm")]
     return {"linear": math.nan, "converged": False, "knn": math.nan} | dict.fromkeys(
         names, math.nan
@@ -536,7 +542,7 @@ def _recipe(given: dict[str, Any]) -> aug.Settings:
         )
     if "size" not in given:
         raise ValueError(f"--set recipe: expected a size (pixels of a side), got only {given}")
-    found = {}
+    found: dict[str, Any] = {}
     for name, value in given.items():
         kinds = get_args(fields[name].type)
         values = value if kinds and isinstance(value, list) else [value]

@@ -9,6 +9,7 @@ the gradient keeps the size that it has at the program's temperature.
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -196,7 +197,7 @@ def everything(
                 if fresh:
                     name = f"{checkpoint.stem}-{number}-{pr:g}-{fresh[0]}.pt" if checkpoint else ""
                     own = checkpoint and checkpoint.with_name(name)
-                    options = {"model": model, "latent": latent, "checkpoint": own}
+                    options: dict[str, Any] = {"model": model, "latent": latent, "checkpoint": own}
                     parts.append(
                         runs(
                             fresh, (pr,), same, epochs, device=device, progress=progress, **options

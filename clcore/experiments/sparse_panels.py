@@ -25,7 +25,7 @@ def _set(model: str, seeds: int = MANY, prs: Sequence[float] = PRS, **settings: 
     return chosen | {"settings": settings}
 
 
-_ROWS = {
+_ROWS: dict[str, dict[str, Any]] = {
     "fig7": {"warm": warm_std(50, 2), "keep": 0.1, "normalise": "rows"},
     "fig13": {"warm": warm_std(50, 1), "m": 10, "normalise": "rows"},
     "fig14": {"warm": warm_std(20, 1.25), "p": 20, "d": 20, "m": 20, "normalise": "rows"},
@@ -33,6 +33,11 @@ _ROWS = {
     "fig16": {"warm": warm_std(50, 2), "keep": 0.25, "normalise": "columns"},
 }
 """Warm starts with normalised weights. "Probability of random masking" 0.9 keeps 0.1."""
+
+
+def _row(name: str, **changes: Any) -> dict[str, Any]:
+    return _ROWS[name] | changes
+
 
 _TABLE2 = ("NCL-basic", "CL-basic", "NCL-basic-2L", "CL-linear", "NCL-linear")
 
@@ -55,8 +60,8 @@ PANELS: dict[str, dict] = (
     | {
         "simclr-drop": _set("Simplified-SimCLR", keep=0.9),
         "simsiam-drop": _set("Simplified-SimSiam", keep=0.9),
-        "fig7-drop": _set("NCL-basic", FEW, **_ROWS["fig7"] | {"keep": 0.9}),
-        "fig16-drop": _set("NCL-basic", FEW, **_ROWS["fig16"] | {"keep": 0.75}),
+        "fig7-drop": _set("NCL-basic", FEW, **_row("fig7", keep=0.9)),
+        "fig16-drop": _set("NCL-basic", FEW, **_row("fig16", keep=0.75)),
         "warm-rows": _set("NCL-basic", warm=warm_std(50, 1), normalise="rows"),
         "warm-columns": _set("NCL-basic", warm=warm_std(50, 1), normalise="columns"),
     }
@@ -72,7 +77,7 @@ PANELS: dict[str, dict] = (
     }
     | {f"srelu-{loss.lower()}-10-bn": _set(f"{loss}-basic", m=10) for loss in ("NCL", "CL")}
     | {
-        f"{name}-free": _set("NCL-basic", FEW, **_ROWS[name] | {"normalise": "none"})
+        f"{name}-free": _set("NCL-basic", FEW, **_row(name, normalise="none"))
         for name in ("fig13", "fig14")
     }
     | {f"{m.lower()}-dependent": _set(m, mask="dependent") for m in ("NCL-basic", "CL-basic")}

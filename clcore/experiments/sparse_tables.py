@@ -7,6 +7,8 @@ panel with the paper's number of seeds, 8000 epochs, the panel's own settings; a
 
 from collections.abc import Iterable
 from functools import cache
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -59,6 +61,7 @@ def planted(kind: str, draws: int = 20) -> pd.DataFrame:
 
 
 def has(runs: pd.DataFrame, *panels: str) -> bool:
+    """Whether there is a run of every one of these panels."""
     return set(panels) <= set(runs.panel)
 
 
@@ -115,6 +118,7 @@ def _as_set(rows: pd.DataFrame, panel: str) -> bool:
 
 
 def count(runs: pd.DataFrame, *panels: str) -> int:
+    """How many runs of these panels there are, each counted once."""
     return sum(len(at(runs, panel)) for panel in panels)
 
 
@@ -124,10 +128,11 @@ def means(
     """Mean, std (n - 1) and count of a column, one row a Pr(sparse)."""
     rows = at(runs, panel, last)
     found = rows.groupby(rows.pr.round(3))[column].agg(["mean", "std", "count"])
-    return found.fillna({"std": 0.0})
+    return pd.DataFrame(found.fillna({"std": 0.0}))
 
 
 def listed(values: pd.Series | np.ndarray | list, digits: int = 2) -> str:
+    """Numbers with that many digits, with commas between them."""
     return ", ".join(f"{v:.{digits}f}" for v in values)
 
 
@@ -166,7 +171,7 @@ def swapped(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(odd, a[:n], b[:n]), np.where(odd, b[:n], a[:n])
 
 
-def by_pr(rows: pd.DataFrame, column: str) -> dict[float, np.ndarray]:
+def by_pr(rows: pd.DataFrame, column: str) -> dict[Any, np.ndarray]:
     """Pr(sparse) -> values of a column, in the order of the seeds."""
     return {p: g.sort_values("seed")[column].to_numpy() for p, g in rows.groupby(rows.pr.round(3))}
 
@@ -179,7 +184,8 @@ def leads(
     sides = [by_pr(at(runs, panel), column) for panel in (high, low)]
     pairs = [(sides[0][p], sides[1][p]) for p in sorted(set(sides[0]) & set(sides[1]))]
     mixed = [swapped(*pair) for pair in pairs]
-    return tuple(np.array([x.mean() - y.mean() for x, y in each]) for each in (pairs, mixed))
+    ours, control = (np.array([x.mean() - y.mean() for x, y in each]) for each in (pairs, mixed))
+    return ours, control
 
 
 def ahead(
@@ -230,14 +236,15 @@ def panel_of(row: pd.Series) -> str:
 
 def _all_means(
     runs: pd.DataFrame, panels: Iterable[str], last: bool
-) -> dict[tuple[str, str, float, str], float]:
+) -> dict[tuple[Any, ...], float]:
     """(panel, metric, Pr(sparse), "mean", "std" or "count") -> what `means` says, at once."""
-    found = {}
+    found: dict[tuple[Any, ...], float] = {}
     for panel in panels:
         rows = at(runs, panel, last)
-        table = rows.groupby(rows.pr.round(3))[list(METRICS.values())].agg(["mean", "std", "count"])
-        for (metric, name), values in table.items():
-            values = values.fillna(0.0) if name == "std" else values
+        names = ("mean", "std", "count")
+        table = rows.groupby(rows.pr.round(3))[list(METRICS.values())].agg(list(names))
+        for metric, name in product(METRICS.values(), names):
+            values = table[metric, name].fillna(0.0) if name == "std" else table[metric, name]
             found |= {(panel, metric, pr, name): value for pr, value in values.items()}
     return found
 

@@ -27,6 +27,7 @@ Left open by both: data are drawn anew for every run, SGD has neither momentum n
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -73,10 +74,28 @@ MODELS: dict[str, dict] = {
 STATIC = ("n", "p", "d", "m", "batch", "layers", "per_epoch", "keep", "temperature")
 
 
-def _sizes(**sizes: int) -> None:
-    for name, value in sizes.items():
+def _check_sizes(n: int, p: int, d: int, m: int, batch: int) -> None:
+    for name, value in {"n": n, "p": p, "d": d, "m": m, "batch": batch}.items():
         if int(value) != value or value < 1:
             raise ValueError(f"{name}: expected an int >= 1, got {value}")
+    if d > p:
+        raise ValueError(f"d: expected d <= p (orthonormal columns), got d={d}, p={p}")
+    if not 2 <= batch <= n:
+        raise ValueError(f"batch: expected 2 <= batch <= n={n} samples, got {batch}")
+
+
+def _warm_start(warm: float | None, kind: str, m: int, p: int, d: int) -> Config:
+    """The settings of the start, random if `warm` is None."""
+    sc.one_of("warm", kind)
+    if warm is None:
+        return {"warm": -1.0, "start": "random"}
+    if not 0 <= warm < math.inf:
+        raise ValueError(f"warm: expected a standard deviation >= 0, got {warm}")
+    if kind == "rows" and m < d:
+        raise ValueError(f"warm_kind: 'rows' needs m >= d, got m={m}, d={d}; use 'replacement'")
+    if kind == "columns" and m != p:
+        raise ValueError(f"warm_kind: 'columns' needs m = p, got m={m}, p={p}")
+    return {"warm": warm, "start": kind}
 
 
 def configuration(
@@ -123,22 +142,12 @@ def configuration(
         raise ValueError(f"noise: expected a reading or a standard deviation >= 0, got {noise}")
     for name, value in (("latent", latent), ("mask", mask)):
         sc.one_of(name, value)
-    sc.one_of("warm", warm_kind)
-    _sizes(n=n, p=p, d=d, m=m, batch=batch)
-    if d > p:
-        raise ValueError(f"d: expected d <= p (orthonormal columns), got d={d}, p={p}")
+    _check_sizes(n, p, d, m, batch)
+    start = _warm_start(warm, warm_kind, m, p, d)
     if not 0 < pr <= 1:
         raise ValueError(f"pr: expected a probability, 0 < pr <= 1, got {pr}")
     if not 2.0**-sc.PLACES <= keep <= 1:
         raise ValueError(f"keep: expected 2^-{sc.PLACES} <= keep <= 1, got {keep}")
-    if not 2 <= batch <= n:
-        raise ValueError(f"batch: expected 2 <= batch <= n={n} samples, got {batch}")
-    if warm is not None and not 0 <= warm < math.inf:
-        raise ValueError(f"warm: expected a standard deviation >= 0, got {warm}")
-    if warm is not None and warm_kind == "rows" and m < d:
-        raise ValueError(f"warm_kind: 'rows' needs m >= d, got m={m}, d={d}; use 'replacement'")
-    if warm is not None and warm_kind == "columns" and m != p:
-        raise ValueError(f"warm_kind: 'columns' needs m = p, got m={m}, p={p}")
     if normalise not in ("none", "rows", "columns"):
         raise ValueError(f"normalise: expected none, rows or columns, got {normalise!r}")
     if not temperature >= 0.025:
@@ -156,10 +165,6 @@ def configuration(
             "take batch < n"
         )
     model_settings = {name: kind[name] for name in ("bn", "relu", "head", "layers")}
-    start = {
-        "warm": -1.0 if warm is None else warm,
-        "start": "random" if warm is None else warm_kind,
-    }
     names = {"model": model, "protocol": protocol, "loss_kind": loss, "normalise": normalise}
     readings = {"mask": mask, "latent": latent, "unit": bool(unit)}
     sizes = {"m": m, "p": p, "d": d, "n": n, "batch": batch, "per_epoch": per_epoch}
@@ -306,7 +311,7 @@ def _project(params: Params, c: Config) -> Params:
     return params | {"W": sc.normalised(params["W"], c["normalise"])}
 
 
-PROBLEM = {
+PROBLEM: dict[str, Any] = {
     "init": _init,
     "data": _data,
     "loss": _loss,

@@ -15,6 +15,7 @@ Eq. 1 to the letter, on outputs that are not scaled.
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -118,9 +119,9 @@ def batch_norm(
     kind, of NORMALISATIONS: where gradients stop; the values are the same for all but "none".
     """
     _one_of("norm", kind, tuple(NORMALISATIONS))
-    if kind == "none":
+    if (through := NORMALISATIONS[kind]) is None:
         return h
-    through_mean, through_variance = NORMALISATIONS[kind]
+    through_mean, through_variance = through
     mean = (h * weights).sum(-1, keepdim=True)
     centred = h - mean
     variance = (centred.square() * weights).sum(-1, keepdim=True)
@@ -350,7 +351,7 @@ def _metrics(params: Params, c: Config) -> dict[str, Tensor]:
     }
 
 
-PROBLEM = {
+PROBLEM: dict[str, Any] = {
     "init": _init,
     "data": _data,
     "loss": _loss,

@@ -1,10 +1,10 @@
 """Net, views and update of contrastive pretraining on images: acl Sec. 6, ddn Sec. 7."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -82,10 +82,12 @@ class Settings:
 
     @property
     def augmentation(self) -> aug.Settings:
+        """The recipe's settings, those of its name if it is given by name."""
         return aug.RECIPES[self.recipe] if isinstance(self.recipe, str) else self.recipe
 
     @property
     def noise_size(self) -> float:
+        """The factor on the Xavier noise: `eta`, or the loss's own unless that is given."""
         return require_loss(self.loss).eta if self.eta is None else self.eta
 
 
@@ -118,7 +120,7 @@ def views(
 
 
 @contextmanager
-def _statistics_kept(net: nn.Module) -> Iterator[None]:
+def _statistics_kept(net: nn.Module) -> Generator[None, None, None]:
     """BatchNorm with the batch's statistics, but its running ones left as they are."""
     norms = [module for module in net.modules() if isinstance(module, _BatchNorm)]
     before = [norm.momentum for norm in norms]
@@ -152,7 +154,8 @@ class Trainer:
         self.rank, self.world = processes.join()
         self.keys = cr.split(cr.key(settings.seed, device), 3)  # order, views, noise
         layout = torch.channels_last if settings.channels_last else torch.contiguous_format
-        net = network(settings, channels).to(device, memory_format=layout)
+        # torch's stubs leave memory_format out.
+        net = network(settings, channels).to(device, memory_format=layout)  # ty: ignore[no-matching-overload]
         self.net = processes.shared(net, device)
         self.forward = self.net
         if settings.compile:
@@ -191,7 +194,13 @@ class Trainer:
         )
 
     @property
+    def backbone(self) -> ResNet:
+        """The net without its projector."""
+        return cast(ResNet, self.net.get_submodule("backbone"))
+
+    @property
     def order(self) -> Int[Tensor, ""]:
+        """The key that the order of the images is drawn from."""
         return self.keys[0]
 
     def share(self, n: int) -> slice:
@@ -257,6 +266,7 @@ class Trainer:
     def _perturb_gradients(self, step: int) -> None:
         if eta := self.settings.noise_size:
             for p, noise in self._xavier(step):
+                assert p.grad is not None  # every weight takes part in the loss
                 p.grad += eta * noise
 
     @torch.no_grad()

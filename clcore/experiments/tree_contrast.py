@@ -7,6 +7,7 @@ A run draws its polarities, then trains a tree-shaped net (`pattern_net`) on fre
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -107,7 +108,7 @@ def _loss(params: dict[str, Tensor], batch: Tensor, c: Config) -> Tensor:
     return loss(outputs.unflatten(0, (3, BATCH)), c["kind"])
 
 
-PROBLEM = {
+PROBLEM: dict[str, Any] = {
     "init": _init,
     "data": _data,
     "loss": _loss,

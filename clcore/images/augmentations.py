@@ -57,7 +57,7 @@ class Settings:
 RECIPES = {
     "cifar10": Settings(32),
     "stl10": Settings(96, jitter=(0.8, 0.8, 0.8, 0.2), blur=9),
-    "mnist": Settings(28, (0.5, 1.0), (0.5, 1.5), 0.0, (0.0,) * 4, 0.0, 0.0),
+    "mnist": Settings(28, (0.5, 1.0), (0.5, 1.5), 0.0, (0.0, 0.0, 0.0, 0.0), 0.0, 0.0),
 }
 """Settings of the papers' released programs (acl, ddn) and of nl App. E.3."""
 
@@ -167,7 +167,8 @@ def luminance(x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n one h w"]:
     """Grey values; an image of one channel is grey already."""
     if x.shape[1] == 1:
         return x
-    return sum(weight * x[:, c : c + 1] for c, weight in enumerate(GRAY))
+    red, green, blue = (weight * x[:, c : c + 1] for c, weight in enumerate(GRAY))
+    return red + green + blue
 
 
 def grayscale(x: Float[Tensor, "n c h w"], which: Bool[Tensor, "n"]) -> Float[Tensor, "n c h w"]:

@@ -154,6 +154,7 @@ def fetch(name: str) -> Path:
         if (where / file["name"]).is_dir():
             raise DataError(_problem(name, file))
         answers = []
+        download = functools.partial(_download, where / f"{file['name']}.part", file)
         for mirror in entry["mirrors"]:
             try:
                 pooch.retrieve(
@@ -161,7 +162,8 @@ def fetch(name: str) -> Path:
                     known_hash=f"md5:{file['md5']}",
                     fname=file["name"],
                     path=where,
-                    downloader=functools.partial(_download, where / f"{file['name']}.part", file),
+                    # pooch's type has other names for what it passes by place.
+                    downloader=download,  # ty: ignore[invalid-argument-type]
                 )
                 break
             except (OSError, ValueError) as error:
@@ -217,4 +219,4 @@ def _download(part: Path, file: dict, url: str, output: str, _: object) -> None:
             f"the connection ended after {part.stat().st_size} of {file['size']} bytes; run the "
             "same command again to carry on"
         )
-    os.replace(part, output)
+    part.replace(output)

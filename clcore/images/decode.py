@@ -45,12 +45,13 @@ def members(archive: Path) -> Iterator[tuple[str, io.BufferedReader]]:
                 )
             if member.isdir():
                 continue
-            if not member.isfile():
+            content = tar.extractfile(member) if member.isfile() else None
+            if not isinstance(content, io.BufferedReader):
                 raise DataError(
                     f"{archive}: expected plain files, got {member.name!r}, a link or device; "
                     "do not unpack it, get it from its publisher"
                 )
-            yield str(path), tar.extractfile(member)
+            yield str(path), content
 
 
 def _labels(values: np.ndarray, classes: int, where: str) -> np.ndarray:

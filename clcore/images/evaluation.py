@@ -102,7 +102,8 @@ def linear_probe(
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
         weight, intercept = split(flat)
-        value, slope, level = torch.zeros_like(scale[0]), 0.0, 0.0
+        value = torch.zeros_like(scale[0])
+        slope, level = torch.zeros_like(weight), torch.zeros_like(intercept)
         for x, labels in blocks:
             logits = x @ weight.T + intercept
             value += F.cross_entropy(logits, labels) * (len(x) / len(a))

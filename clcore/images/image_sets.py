@@ -6,7 +6,6 @@ again.
 """
 
 import logging
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -178,7 +177,7 @@ def _store(
         pixels.flush()
         np.save(temporary / "labels.npy", labels)
         try:
-            os.replace(temporary, place)
+            temporary.replace(place)
         except OSError:
             if not place.exists():  # else another process was first: its folder is as good
                 raise

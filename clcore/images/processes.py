@@ -37,14 +37,14 @@ class _Sum(torch.autograd.Function):
     """The sum over processes, whose gradient is summed over processes, too."""
 
     @staticmethod
-    def forward(_: Any, x: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor) -> Tensor:
         total = x.clone()
         dist.all_reduce(total)
         return total
 
     @staticmethod
-    def backward(_: Any, grad: Tensor) -> Tensor:
-        return _Sum.forward(_, grad)
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return _Sum.forward(ctx, *grads)
 
 
 def gathered(x: Tensor) -> Tensor:
@@ -69,25 +69,32 @@ class SharedBatchNorm(_BatchNorm):
     """BatchNorm with the statistics of all processes' rows, of which each has equally many; for
     the CPU, where torch.nn.SyncBatchNorm does not run."""
 
-    def _check_input_dim(self, x: Tensor) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         pass
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
+        """Rows [n, c] or [n, c, ...], normalised per channel over the rows of all processes."""
         if not self.training:
-            return super().forward(x)
-        over = [0, *range(2, x.ndim)]
-        shape = [1, -1] + [1] * (x.ndim - 2)
-        count = x.numel() // x.shape[1] * dist.get_world_size()
-        dtype, x = x.dtype, x.to(self.weight.dtype)  # under autocast, sums in full precision
+            return super().forward(input)
+        over = [0, *range(2, input.ndim)]
+        shape = [1, -1] + [1] * (input.ndim - 2)
+        count = input.numel() // input.shape[1] * dist.get_world_size()
+        x = input.to(self.weight.dtype)  # under autocast, sums in full precision
         mean = _Sum.apply(x.sum(over)) / count
         centred = x - mean.reshape(shape)
         var = _Sum.apply((centred**2).sum(over)) / count
-        with torch.no_grad():
-            self.running_mean.lerp_(mean, self.momentum)
-            self.running_var.lerp_(var * (count / (count - 1)), self.momentum)
-            self.num_batches_tracked += 1
+        self._track(mean, var * (count / (count - 1)))
         out = centred * (var.reshape(shape) + self.eps).rsqrt()
-        return (out * self.weight.reshape(shape) + self.bias.reshape(shape)).to(dtype)
+        return (out * self.weight.reshape(shape) + self.bias.reshape(shape)).to(input.dtype)
+
+    @torch.no_grad()
+    def _track(self, mean: Tensor, variance: Tensor) -> None:
+        """Move the running statistics; `shared` makes layers that have them and a momentum."""
+        assert self.running_mean is not None and self.running_var is not None
+        assert self.num_batches_tracked is not None and self.momentum is not None
+        self.running_mean.lerp_(mean, self.momentum)
+        self.running_var.lerp_(variance, self.momentum)
+        self.num_batches_tracked += 1
 
 
 def shared(net: nn.Module, device: torch.device) -> nn.Module:

@@ -149,7 +149,7 @@ def _satisfies(value: float, relation: str, bound: float) -> bool:
     return bool(value <= bound if relation == "<=" else value >= bound)
 
 
-def judge(check: Check) -> bool:
+def judge(check: Check) -> bool:  # noqa: C901 (one guard a refusal)
     """Whether `check` passes, after refusing what would be worthless. NaN never passes.
 
     Raises LedgerError for an unknown claim, a missing, undefined or passing control, and a field
@@ -366,7 +366,7 @@ class Ledger:
         self._once(check.claim, check.part, check.form, check.setting)
         passed = judge(check)
         now = time.perf_counter()
-        fields = asdict(check) | {
+        fields: dict[str, Any] = asdict(check) | {
             "measured": float(check.measured),
             "bound": float(check.bound),
             "control": {k: float(v) for k, v in check.control.items()},
@@ -444,7 +444,7 @@ def _text(r: dict) -> str:
 
 
 def rows(results: Iterable[dict]) -> Iterator[dict]:
-    """Every claim with its verdict, from the results of chapters (see `clcore.results`).
+    """Every claim with its verdict, from the records of chapters.
 
     Yields dicts with the claim's own fields and: notebook, verdict, grade, root, added, open,
     misprints, measured, bound, relation, control, draws, seconds, profile, device, anchor, checks.

@@ -27,13 +27,16 @@ class Place:
 
     @property
     def module(self) -> str:
+        """Its dotted name, such as clcore.checks.two_layer.linear."""
         return ".".join(self.file.relative_to(_paths.root()).with_suffix("").parts)
 
     @property
     def path(self) -> str:
+        """The file, from the root of the repository."""
         return self.file.relative_to(_paths.root()).as_posix()
 
     def source(self) -> str:
+        """The lines of the function, with what marks it."""
         lines = self.file.read_text().splitlines()
         return "\n".join(lines[self.first - 1 : self.last]) + "\n"
 

@@ -166,6 +166,7 @@ class Trial:
 
     @property
     def claim(self) -> str:
+        """The claim on trial, the first where there are several."""
         return self.claims[0]
 
     @cached_property

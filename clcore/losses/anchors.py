@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from clcore.losses import require_above, require_temperature
+from clcore.losses import Scalar, require_above, require_temperature
 
 
 def _single(negatives: Tensor) -> Tensor:
@@ -42,7 +42,7 @@ def soft_triplet(
 
 
 def infonce(
-    positive: Float[Tensor, "*b"], negatives: Float[Tensor, "*b h"], tau: float
+    positive: Float[Tensor, "*b"], negatives: Float[Tensor, "*b h"], tau: Scalar
 ) -> Float[Tensor, "*b"]:
     """-log of the positive's share of exp(-r / tau) (ddn Eq. 2), stable. Errors: tau <= 0."""
     require_temperature(tau)

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from clcore.losses import Pair, Scalar, infonce_pair
+from clcore.losses import LogDomain, Pair, Scalar, infonce_pair
 
 
 def off_diagonal(x: Float[Tensor, "*b n n"], fill: float) -> Float[Tensor, "*b n n"]:
@@ -74,8 +74,8 @@ def intra_distances(
 # --------------------------------------------------------------------------- losses and importance
 
 
-def _log_psi(gaps: Tensor, pair: Pair) -> Tensor:
-    return off_diagonal(gaps / pair.log.tau + pair.log.shift, -torch.inf)
+def _log_psi(gaps: Tensor, log: LogDomain) -> Tensor:
+    return off_diagonal(gaps / log.tau + log.shift, -torch.inf)
 
 
 def loss_of_distances(
@@ -85,7 +85,7 @@ def loss_of_distances(
     _require_distances(inter, intra)
     gaps = intra[..., :, None] - inter
     if pair.log is not None:
-        return pair.log.phi(torch.logsumexp(_log_psi(gaps, pair), -1)).sum(-1)
+        return pair.log.phi(torch.logsumexp(_log_psi(gaps, pair.log), -1)).sum(-1)
     return pair.phi(off_diagonal(pair.psi(gaps), 0.0).sum(-1)).sum(-1)
 
 
@@ -124,7 +124,7 @@ def importance_of_distances(
         xi = off_diagonal(pair.psi(gaps), 0.0).sum(-1, keepdim=True)
         return off_diagonal(pair.dphi(xi) * pair.dpsi(gaps), 0.0)
     # phi'(xi) psi'(x_j) = (xi phi'(xi) / tau) (psi_j / xi): the row mass of acl Thm. 2, softmaxed.
-    logs = _log_psi(gaps, pair)
+    logs = _log_psi(gaps, pair.log)
     mass = pair.log.dphi(torch.logsumexp(logs, -1, keepdim=True)) / pair.log.tau
     return mass * torch.softmax(logs, -1)
 

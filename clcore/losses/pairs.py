@@ -25,7 +25,7 @@ Function = Callable[[Tensor], Tensor]
 
 
 def require_above(
-    name: str, value: object, least: float, mend: str, *, or_equal: bool = False
+    name: str, value: float | int | Tensor, least: float, mend: str, *, or_equal: bool = False
 ) -> None:
     """Raise ValueError unless `value` > `least` (>= with `or_equal`).
 

@@ -27,6 +27,7 @@ class Block(nn.Module):
             )
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c2 h2 w2"]:
+        """ReLU of the two convolutions plus the shortcut; h and w divided by the stride."""
         y = F.relu(self.bn1(self.conv1(x)))
         return F.relu(self.bn2(self.conv2(y)) + self.shortcut(x))
 
@@ -85,8 +86,9 @@ class Projector(nn.Sequential):
             nn.Linear(hidden, out),
         )
 
-    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n {self[3].out_features}"]:
-        return F.normalize(super().forward(x).to(self[3].weight.dtype), dim=-1)
+    def forward(self, input: Float[Tensor, "n d"]) -> Float[Tensor, "n {self[3].out_features}"]:
+        """Rows of norm 1."""
+        return F.normalize(super().forward(input).to(self[3].weight.dtype), dim=-1)
 
 
 def first_convolutions(net: ResNet) -> dict[str, Float[Tensor, "out in h w"]]:

@@ -82,6 +82,7 @@ def _act(name: str, x):
 
 
 def rectified(x: Array) -> Array:
+    """max(x, 0) by the real part; complex arguments, for derivatives by complex steps."""
     return np.where(np.real(x) > 0, x, 0)
 
 
@@ -145,9 +146,9 @@ def family_loss(
     inter: Array, intra: Array, phi: Function, psi: Function, diagonal: bool = False
 ) -> Array:
     """Eq. 1, [...], of distances [..., n, n] and [..., n]; `diagonal` wrongly keeps j = i."""
-    total = 0.0
+    total = np.zeros(())
     for i in range(inter.shape[-1]):
-        xi = 0.0
+        xi = np.zeros(())
         for j in range(inter.shape[-1]):
             if j != i or diagonal:
                 xi = xi + psi(intra[..., i] - inter[..., i, j])
@@ -157,7 +158,7 @@ def family_loss(
 
 def infonce(inter: Array, intra: Array, tau: float, eps: float, positive: float = 1.0) -> Array:
     """Eq. 2 as printed, [...], naive exponentials; `positive` scales the exponent beside eps."""
-    total = 0.0
+    total = np.zeros(())
     for i in range(inter.shape[-1]):
         others = sum(np.exp(-inter[..., i, j] / tau) for j in range(inter.shape[-1]) if j != i)
         near = np.exp(-intra[..., i] / tau)
@@ -181,9 +182,9 @@ def softmax(inter: Array, tau: float) -> Array:
 
 def covariance(alpha: Array, a: Array, a2: Array, b: Array, b2: Array, sign: float = 1.0) -> Array:
     """Eq. 5, [..., p, q], of a [..., n, p] and b [..., n, q]; sign=-1 adds the second term."""
-    n, total = a.shape[-2], 0.0
+    n, total = a.shape[-2], np.zeros(())
     for i in range(n):
-        beta = sum(alpha[..., i, j] for j in range(n) if j != i)
+        beta = sum((alpha[..., i, j] for j in range(n) if j != i), np.zeros(()))
         left, right = a[..., i, :] - a2[..., i, :], b[..., i, :] - b2[..., i, :]
         total = total - sign * beta[..., None, None] * left[..., :, None] * right[..., None, :]
         for j in range(n):

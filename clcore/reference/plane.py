@@ -25,6 +25,7 @@ class Law(NamedTuple):
 
 
 def draw(rng: np.random.Generator) -> Law:
+    """A random mixture of two round Gaussians in the plane."""
     share = rng.uniform(0.3, 0.7)
     deviation = rng.uniform(0.6, 0.9, 2)
     return Law(rng.uniform(-1, 1, (2, 2)), deviation, np.array([share, 1 - share]))
@@ -37,6 +38,7 @@ def density(law: Law, x: Array) -> Array:
 
 
 def direction(angle: float) -> Array:
+    """The unit vector [2] at an angle in radians."""
     return np.array([np.cos(angle), np.sin(angle)])
 
 

@@ -53,16 +53,16 @@ class Result:
 
     def params(self, run: int) -> Params:
         """The last parameters of one run."""
-        return self._of(run, 1)
+        return self._of(run)[0]
 
     def setup(self, run: int) -> dict[str, Tensor]:
         """What `setup` drew for one run."""
-        return self._of(run, 2)
+        return self._of(run)[1]
 
-    def _of(self, run: int, part: int) -> dict[str, Tensor]:
-        for entry in self.stacked:
-            if run in entry[0]:
-                return {n: t[entry[0].index(run)] for n, t in entry[part].items()}
+    def _of(self, run: int) -> list[dict[str, Tensor]]:
+        for runs, *parts in self.stacked:
+            if run in runs:
+                return [{n: t[runs.index(run)] for n, t in part.items()} for part in parts]
         raise KeyError(f"run {run} is not in this sweep")
 
 

@@ -6,7 +6,8 @@ formed in float32 would be wrong in its fourth digit at the first step.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -106,12 +107,14 @@ def unit_frobenius(w: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     return unit_norm(w, dim=tuple(range(w.ndim)))
 
 
-def hyper_parameters(optimizer: str, configs: list[dict], device: torch.device) -> Hyper:
+def hyper_parameters(
+    optimizer: str, configs: Sequence[dict[str, Any]], device: torch.device
+) -> Hyper:
     """Per-run float64 vectors of the optimiser's hyper-parameters, defaults filled in.
 
     Raises ValueError for values that `torch.optim` refuses as well.
     """
-    rows = [{**DEFAULTS[optimizer], **config} for config in configs]
+    rows: list[dict[str, Any]] = [{**DEFAULTS[optimizer], **config} for config in configs]
     values = {name: [row[name] for row in rows] for name in ("lr", *DEFAULTS[optimizer])}
     if optimizer == "adam":
         values["beta1"], values["beta2"] = map(list, zip(*values.pop("betas"), strict=True))

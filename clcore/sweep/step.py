@@ -43,6 +43,7 @@ class Chunk:
 
     @property
     def step(self) -> int:
+        """Updates done so far."""
         return int(self.state["step"])
 
 
@@ -160,9 +161,10 @@ def losses(problem: Problem, part: Chunk) -> Tensor:
 
 def measured(problem: Problem, part: Chunk) -> dict[str, Tensor]:
     """The metrics of every run at the chunk's parameters."""
-    if problem.metrics is None:
+    metrics = problem.metrics
+    if metrics is None:
         return {}
-    found = vmap(lambda p, values: problem.metrics(p, part.static | values))(
+    found = vmap(lambda p, values: metrics(p, part.static | values))(
         part.state["params"], part.fixed["values"]
     )
     for name, value in found.items():

@@ -8,6 +8,7 @@ The max player's energy is E = tr(W X W^T) (acl Eq. 12). Its gradient is twice `
 Lemma 1 calls the dynamics is descent on the loss, and the loss falls at half of E's gradient.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -212,7 +213,9 @@ def _ascend(weights: Weights, X: Tensor, steps: int, tolerance: float, rows: boo
     runs = torch.arange(len(X), device=X.device)
     eta, here = 0.5 / scale, done
     for step in range(steps + 1):
-        ends = (size <= tolerance * scale) if step < steps else torch.ones_like(size, dtype=bool)
+        ends = (
+            (size <= tolerance * scale) if step < steps else torch.ones_like(size, dtype=torch.bool)
+        )
         if ends.any():
             out = runs[ends]
             for whole, part in zip(done, here, strict=True):
@@ -250,7 +253,7 @@ def curvature(
     """
     shapes = [w.shape[1:] for w in weights]
     flat = torch.cat([w.flatten(1) for w in weights], 1)
-    sizes = [s.numel() for s in shapes]
+    sizes = [math.prod(s) for s in shapes]
 
     def value(theta: Tensor, X: Tensor) -> Tensor:
         layers = [t.reshape(s) for t, s in zip(theta.split(sizes), shapes, strict=True)]

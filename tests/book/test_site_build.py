@@ -63,7 +63,7 @@ def test_killed_in_the_middle_and_made_again(root):
     assert "was not executed in this build" in page.read_text()
     assert "nothing changed" in subprocess.run(**command(root)).stdout
     # Killed between the two renames at the very end: the old site is put back.
-    os.replace(root / "_build" / "html", root / "_build" / "html.old")
+    (root / "_build" / "html").replace(root / "_build" / "html.old")
     assert "nothing changed" in subprocess.run(**command(root)).stdout
     assert page.exists()
 

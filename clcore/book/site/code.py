@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from markupsafe import Markup
 from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers import PythonLexer
+from pygments.formatters.html import HtmlFormatter
+from pygments.lexers.python import PythonLexer
 
 from clcore import _paths
 from clcore._files import sha256

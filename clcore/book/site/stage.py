@@ -23,7 +23,7 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
     for left in (*base.glob("stage-*"), *base.glob("jb-*")):
         shutil.rmtree(left, ignore_errors=True)
     if old.exists() and not html.exists():  # killed between the two renames below
-        os.replace(old, html)
+        old.replace(html)
     # Named after this process: Sphinx may live on for a while when a build is killed, and must not
     # write into the folders of the next one.
     stage, out = base / f"stage-{os.getpid()}", base / f"jb-{os.getpid()}"
@@ -44,8 +44,8 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
         write_atomic(made / ".key", key.encode())
         shutil.rmtree(old, ignore_errors=True)
         if html.exists():
-            os.replace(html, old)
-        os.replace(made, html)
+            html.replace(old)
+        made.replace(html)
         shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         return str(explain_full(error, base))
@@ -94,7 +94,7 @@ def _sphinx(stage: Path, out: Path, log_file: Path, strict: bool) -> Path | str:
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(stage)]
     command += ["--path-output", str(out), "--keep-going", "-n"] + (["-W"] if strict else [])
     environment = os.environ | {"PYTHONWARNINGS": "ignore", "NO_COLOR": "1"}
-    with open(log_file, "wb") as log:
+    with log_file.open("wb") as log:
         status = subprocess.run(command, env=environment, stdout=log, stderr=log).returncode
     lines = log_file.read_text(errors="replace").splitlines()
     if status:

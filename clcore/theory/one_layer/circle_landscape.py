@@ -8,7 +8,7 @@ extrema are known. At those angles themselves it has a kink. So nothing is searc
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float
@@ -37,7 +37,8 @@ __all__ = [
 ]
 
 
-class Extrema(NamedTuple):
+@dataclass(frozen=True)
+class Extrema:
     """Angles `*b m` of local maxima or minima, and NaN where an entry holds none; the first half
     are smooth, the second half kinks."""
 

@@ -30,6 +30,7 @@ class Activation:
     factor: float = 1.0
 
     def __call__(self, u: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+        """psi(u)."""
         return self.gate(u) * u
 
 
@@ -211,17 +212,23 @@ def jacobian(net: Trace, layer: int) -> Float[Tensor, "*b n k m"]:
     return transitions(net, layer)[1]
 
 
+def _matrix(net: Trace, layer: int) -> Tensor:
+    _require_layer(net, layer)
+    weight = net.weights[layer - 1]
+    if isinstance(weight, Residual):
+        raise ValueError(
+            f"expected layer {layer} to be a weight matrix, got a residual block; a connection "
+            "belongs to one matrix"
+        )
+    return weight
+
+
 def connection(net: Trace, layer: int) -> Float[Tensor, "*b n w k"]:
     """K_l = f_{l-1} kron J_l^T, [n_l n_{l-1}, n_L] a sample (ddn Def. 1).
 
     It is the transposed Jacobian of f_L by vec(W_l). Errors: no such layer; a residual block.
     """
-    _require_layer(net, layer)
-    if isinstance(net.weights[layer - 1], Residual):
-        raise ValueError(
-            f"expected layer {layer} to be a weight matrix, got a residual block; a connection "
-            "belongs to one matrix"
-        )
+    _matrix(net, layer)
     f, J = net.post[layer - 1], jacobian(net, layer)
     return (f[..., :, None, None] * J.mT.unsqueeze(-3)).flatten(-3, -2)
 
@@ -253,7 +260,7 @@ def distance_gradient(
         )
     of = normalised_connection if normalised else connection
     K1, K2 = of(first, layer), of(second, layer)
-    w1, w2 = (vec(net.weights[layer - 1])[..., None, :, None] for net in (first, second))
+    w1, w2 = (vec(_matrix(net, layer))[..., None, :, None] for net in (first, second))
     gap = K1.mT @ w1 - K2.mT @ w2
     if normalised:
         gap = projector(first.output) @ gap

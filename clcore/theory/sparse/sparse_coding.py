@@ -8,6 +8,7 @@ adds its own; `READINGS` names them all. Every function takes one key or one run
 """
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -89,7 +90,7 @@ def fixed_counts(d: int, beta: float | Float[Tensor, ""]) -> tuple[Tensor, Tenso
 
 def _count(key: Tensor, n: int, d: int, beta: float | Tensor) -> Int[Tensor, "n"]:
     """Numbers of non-zeros, binomial(d, beta) given that they are not 0."""
-    like = {"dtype": torch.float64, "device": key.device}
+    like: dict[str, Any] = {"dtype": torch.float64, "device": key.device}
     beta, k = torch.as_tensor(beta, **like), torch.arange(1, d + 1, **like)
     ways = torch.tensor([float(math.comb(d, i)) for i in range(1, d + 1)], **like)
     law = ways * beta**k * (1 - beta) ** (d - k)

@@ -80,7 +80,8 @@ def leaves(tree: Tree) -> tuple[int, ...]:
 
 def levels(tree: Tree) -> tuple[tuple[int, ...], ...]:
     """The nodes at distance 0, 1, ... from the root."""
-    out, below = [(0,)], children(tree)
+    out: list[tuple[int, ...]] = [(0,)]
+    below = children(tree)
     while nodes := tuple(child for node in out[-1] for child in below[node]):
         out.append(nodes)
     return tuple(out)

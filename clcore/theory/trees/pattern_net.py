@@ -116,7 +116,7 @@ def rescaled(params: Params, like: Params) -> Params:
     """Every layer (weights and biases together) at the Frobenius norm that it has in `like`."""
     out = {}
     for d in range(len(params) // 2):
-        names = (f"w{d}", f"b{d}")
-        new, old = (sum(p[n].square().sum() for n in names) for p in (params, like))
-        out |= {n: params[n] * (old / new).sqrt() for n in names}
+        w, b = f"w{d}", f"b{d}"
+        new, old = (p[w].square().sum() + p[b].square().sum() for p in (params, like))
+        out |= {n: params[n] * (old / new).sqrt() for n in (w, b)}
     return out

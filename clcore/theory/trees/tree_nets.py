@@ -6,8 +6,9 @@ finite mixture (`laws`); what is linear passes from node to node as moments (`li
 """
 
 from collections.abc import Sequence
+from functools import reduce
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -79,7 +80,7 @@ def laws(
             f"expected at most 2^20 joint states of the leaves, got {inputs}; use `sample`, or "
             "`linear_moments` if the net is linear"
         )
-    like = {"dtype": model.table.dtype, "device": model.table.device}
+    like: dict[str, Any] = {"dtype": model.table.dtype, "device": model.table.device}
     values = torch.arange(max(tree.states), **like) if values is None else values
     out: dict[int, Law] = {}
     for node in reversed(range(len(below))):
@@ -89,18 +90,15 @@ def laws(
             shown = values[:m, None].expand(*batch, m, 1)
             out[node] = Law(torch.eye(m, **like).expand(*batch, m, m), shown, shown)
             continue
-        chance, pre, first = None, None, 0
+        messages, parts, first = [], [], 0
         for child in below[node]:
             law = out[child]
             last = first + law.out.shape[-1]
-            message = lt.edge(model, child) @ law.chance
-            part = law.out @ weights[node][..., first:last].mT
+            messages.append(lt.edge(model, child) @ law.chance)
+            parts.append(law.out @ weights[node][..., first:last].mT)
             first = last
-            if chance is None:
-                chance, pre = message, part
-            else:
-                chance = (chance[..., :, None] * message[..., None, :]).flatten(-2)
-                pre = (pre[..., :, None, :] + part[..., None, :, :]).flatten(-3, -2)
+        chance = reduce(lambda a, b: (a[..., :, None] * b[..., None, :]).flatten(-2), messages)
+        pre = reduce(lambda a, b: (a[..., :, None, :] + b[..., None, :, :]).flatten(-3, -2), parts)
         out[node] = Law(chance, pre, activate(pre, kind))
     return tuple(out[node] for node in range(len(below)))
 
