@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from clcore.losses import Pair, Scalar, infonce_pair
+from clcore.losses.pairs import Pair, Scalar, infonce_pair
 
 
 def off_diagonal(x: Float[Tensor, "*b n n"], fill: float) -> Float[Tensor, "*b n n"]:
@@ -33,7 +33,8 @@ def _require_batch(z: Tensor) -> None:
         )
 
 
-def _require_views(z: Tensor, z2: Tensor) -> None:
+def require_views(z: Tensor, z2: Tensor) -> None:
+    """Raise ValueError unless these are outputs for two views of n >= 2 samples."""
     _require_batch(z)
     if z.shape != z2.shape:
         raise ValueError(
@@ -67,7 +68,7 @@ def intra_distances(
     z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]
 ) -> Float[Tensor, "*b n"]:
     """d_i = |z[i] - z[i']|^2 / 2 (acl Sec. 3). Errors: n < 2, shapes that differ."""
-    _require_views(z, z2)
+    require_views(z, z2)
     return ((z - z2) ** 2).sum(-1) / 2
 
 
@@ -181,8 +182,8 @@ def contrastive_covariance(
     - sum_i beta_i (a[i] - a[i'])(b[i] - b[i'])^T, where beta_i = sum_{j != i} alpha_ij.
     alpha need not be symmetric. Errors: n < 2, shapes that do not fit.
     """
-    _require_views(a, a2)
-    _require_views(b, b2)
+    require_views(a, a2)
+    require_views(b, b2)
     _require_weights(alpha, a)
     _require_weights(alpha, b)
     alpha = off_diagonal(alpha, 0.0)

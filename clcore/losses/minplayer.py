@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from clcore.losses import Scalar, require_above, require_temperature
 from clcore.losses.contrast import energy, infonce, inter_distances, intra_distances, off_diagonal
+from clcore.losses.pairs import Scalar, require_above, require_temperature
 
 Mass = float | int | Float[Tensor, "*b n"]
 
