@@ -4,22 +4,22 @@ Of an anchor, let s be the similarity to its other view and s_k those to its neg
 have l = log(eps + sum_k exp((s_k - s) / tau)) in common, which at eps = 1 is the cross entropy of
 picking the positive. They differ in what the table lists, by name as in `CONVENTIONS`:
 
-================  ==========  =======  =========  =======  ====================================
-name              similarity  anchors  negatives  value    where it stands
-================  ==========  =======  =========  =======  ====================================
-acl               distance    first    same       tau sum  acl Eq. 2, `contrast.infonce`
-acl-mean          distance    first    same       tau mean `variant_loss`, "nce"
-acl-both          distance    both     same       tau mean `image_losses`, "infonce"
-cpc               distance    first    same       sum      Oord et al., `source_infonce`
-simclr-first      cosine      first    same       sum      `source_simclr`, one view
-simclr            cosine      both     all        sum      `source_simclr`
-nt-xent           cosine      both     all        mean     Chen et al., `sparse_models.nt_xent`
-ddn               distance    both     all        mean     ddn Eq. 2 on images, `image_losses`
-ncl               cosine      first    other      mean     ncl Eq. 8, `sparse_models.contrastive`
-nl                distance    first    same       tau sum  nl Eq. 1, `token_sequences`, "raw"
-nl-unit           cosine      first    same       tau sum  `token_sequences`, "paper"
-nl-released       cosine      first    same       mean     `token_sequences`, "released", "mean"
-================  ==========  =======  =========  =======  ====================================
+================  ==========  =======  =========  ========  ===================================
+name              similarity  anchors  negatives  value     where it stands
+================  ==========  =======  =========  ========  ===================================
+acl               distance    first    same       tau sum   acl Eq. 2, `contrast.infonce`
+acl-mean          distance    first    same       tau mean  `variant_loss`, "nce"
+acl-both          distance    both     same       tau mean  `image_losses`, "infonce"
+cpc               distance    first    same       sum       Oord et al., `source_infonce`
+simclr-first      cosine      first    same       sum       `source_simclr`, one view
+simclr            cosine      both     all        sum       `source_simclr`
+nt-xent           cosine      both     all        mean      Chen et al., `sparse_models.nt_xent`
+ddn               distance    both     all        mean      ddn Eq. 2 on images, `image_losses`
+ncl               cosine      first    other      mean      ncl Eq. 8, `sparse_models.contrastive`
+nl                distance    first    same       tau sum   nl Eq. 1, `token_sequences`, "raw"
+nl-unit           cosine      first    same       tau sum   `token_sequences`, "paper"
+nl-released       cosine      first    same       mean      `token_sequences`, "released", "mean"
+================  ==========  =======  =========  ========  ===================================
 
 Similarity: "distance" is minus half the squared distance; on rows of norm 1 it is the cosine less
 1, and gives the same loss. Anchors: the n first views, or all 2n views. Negatives are views of the

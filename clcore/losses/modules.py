@@ -57,15 +57,14 @@ class ContrastiveLoss(nn.Module):
         ValueError: an unknown name; on the call, n < 2 samples or views of different shapes.
 
     Examples:
-        >>> z, z2 = torch.eye(3), torch.eye(3)
-        >>> ContrastiveLoss("MINE")(z, z2)  # log(2 exp(-1))
-        tensor(-0.3069)
-        >>> ContrastiveLoss(triplet_pair(margin=1.5))(z, z2)  # two negatives at margin - 1
+        >>> z = torch.tensor([[0.0], [2.0]])  # a pair at distance 2
+        >>> ContrastiveLoss("MINE")(z, z)
+        tensor(-2.)
+        >>> ContrastiveLoss(triplet_pair(margin=3.0))(z, z)
         tensor(1.)
-        >>> ContrastiveLoss("MINE").importance(z, z2)
-        tensor([[0.0000, 0.5000, 0.5000],
-                [0.5000, 0.0000, 0.5000],
-                [0.5000, 0.5000, 0.0000]])
+        >>> ContrastiveLoss("MINE").importance(z, z)
+        tensor([[0., 1.],
+                [1., 0.]])
     """
 
     def __init__(self, pair: Pair | str) -> None:

@@ -41,6 +41,11 @@ class LogDomain:
     """A pair with psi(x) = exp(x / tau + shift), in terms of u = log(sum psi).
 
     phi, dphi: u -> phi(exp(u)) and its derivative in u, so that xi phi'(xi) = dphi(log xi).
+
+    Examples:
+        >>> log = infonce_pair(tau=0.5).log
+        >>> log.tau, log.shift, log.phi(torch.tensor(0.0))  # 0.5 log 2
+        (0.5, 0.0, tensor(0.3466))
     """
 
     tau: Scalar
@@ -54,6 +59,18 @@ class Pair:
     """One row of acl Table 1: phi, psi, their derivatives, and where psi is exponential `log`.
 
     `log` is None where psi is no exponential; Theorem 2 of acl does not cover those rows.
+
+    Examples:
+        >>> hinge = Pair(
+        ...     "my own",
+        ...     phi=lambda x: x,
+        ...     psi=lambda x: torch.relu(x + 3) ** 2,
+        ...     dphi=torch.ones_like,
+        ...     dpsi=lambda x: 2 * torch.relu(x + 3),
+        ... )
+        >>> z = torch.tensor([[0.0], [2.0]])  # a pair at distance 2
+        >>> family_loss(z, z, hinge)
+        tensor(2.)
     """
 
     name: str
@@ -77,7 +94,13 @@ def _exponential(name: str, phi: Function, dphi: Function, log: LogDomain) -> Pa
 
 
 def infonce_pair(tau: Scalar = 0.5, eps: Scalar = 1.0) -> Pair:
-    """phi = tau log(eps + x), psi = exp(x / tau): acl Eq. 2. Errors: tau <= 0, eps < 0."""
+    """phi = tau log(eps + x), psi = exp(x / tau): acl Eq. 2. Errors: tau <= 0, eps < 0.
+
+    Examples:
+        >>> pair = infonce_pair(tau=0.5)
+        >>> pair.phi(torch.tensor(2.0))  # 0.5 log(1 + 2)
+        tensor(0.5493)
+    """
     require_temperature(tau)
     require_above(
         "eps", eps, 0, "1 keeps the positive in the denominator, 0 does not", or_equal=True
@@ -102,13 +125,23 @@ def infonce_pair(tau: Scalar = 0.5, eps: Scalar = 1.0) -> Pair:
 
 
 def mine_pair() -> Pair:
-    """phi = log x, psi = exp(x)."""
+    """phi = log x, psi = exp(x).
+
+    Examples:
+        >>> mine_pair().phi(torch.tensor(1.0)), mine_pair().psi(torch.tensor(0.0))
+        (tensor(0.), tensor(1.))
+    """
     log = LogDomain(1.0, 0.0, lambda u: u, torch.ones_like)
     return _exponential("MINE", torch.log, torch.reciprocal, log)
 
 
 def triplet_pair(margin: Scalar = 1.0) -> Pair:
-    """phi = x, psi = [x + margin]_+; the derivative at the kink x = -margin is taken as 0."""
+    """phi = x, psi = [x + margin]_+; the derivative at the kink x = -margin is taken as 0.
+
+    Examples:
+        >>> triplet_pair(margin=1.0).psi(torch.tensor([-2.0, 0.5]))  # [x + margin]_+
+        tensor([0.0000, 1.5000])
+    """
     return Pair(
         "Triplet",
         lambda x: x,
@@ -119,7 +152,12 @@ def triplet_pair(margin: Scalar = 1.0) -> Pair:
 
 
 def soft_triplet_pair(tau: Scalar = 0.5, margin: Scalar = 1.0) -> Pair:
-    """phi = tau log(1 + x), psi = exp(x / tau + margin); the margin is in units of tau."""
+    """phi = tau log(1 + x), psi = exp(x / tau + margin); the margin is in units of tau.
+
+    Examples:
+        >>> soft_triplet_pair(tau=0.5, margin=0.0).psi(torch.tensor(0.0))
+        tensor(1.)
+    """
     require_temperature(tau)
     return _exponential(
         "Soft Triplet",
@@ -130,13 +168,23 @@ def soft_triplet_pair(tau: Scalar = 0.5, margin: Scalar = 1.0) -> Pair:
 
 
 def tuplet_pair() -> Pair:
-    """phi = log(1 + x), psi = exp(x)."""
+    """phi = log(1 + x), psi = exp(x).
+
+    Examples:
+        >>> tuplet_pair().phi(torch.tensor(1.0))  # log 2
+        tensor(0.6931)
+    """
     log = LogDomain(1.0, 0.0, softplus, torch.sigmoid)
     return _exponential("N+1 Tuplet", torch.log1p, lambda x: 1 / (1 + x), log)
 
 
 def lifted_pair(margin: Scalar = 1.0) -> Pair:
-    """phi = [log x]_+^2, psi = exp(x + margin)."""
+    """phi = [log x]_+^2, psi = exp(x + margin).
+
+    Examples:
+        >>> lifted_pair().phi(torch.tensor([0.5, 1.0, 10.0]))  # 0 below 1, then log^2
+        tensor([0.0000, 0.0000, 5.3019])
+    """
     return _exponential(
         "Lifted Structured",
         lambda x: torch.relu(torch.log(x)) ** 2,
@@ -146,7 +194,12 @@ def lifted_pair(margin: Scalar = 1.0) -> Pair:
 
 
 def modified_triplet_pair(c: Scalar = 2.0) -> Pair:
-    """phi = x, psi = sigmoid(c x)."""
+    """phi = x, psi = sigmoid(c x).
+
+    Examples:
+        >>> modified_triplet_pair(c=2.0).psi(torch.tensor(0.0))
+        tensor(0.5000)
+    """
 
     def dpsi(x: Tensor) -> Tensor:
         return c * torch.sigmoid(c * x) * torch.sigmoid(-c * x)
@@ -157,7 +210,12 @@ def modified_triplet_pair(c: Scalar = 2.0) -> Pair:
 
 
 def linear_pair(a: Scalar = 1.0, b: Scalar = 1.0) -> Pair:
-    """phi = a x, psi = b x."""
+    """phi = a x, psi = b x.
+
+    Examples:
+        >>> linear_pair(a=2.0, b=3.0).dphi(torch.tensor(7.0))
+        tensor(2.)
+    """
     return Pair(
         "Triplet Contrastive",
         lambda x: a * x,
@@ -170,7 +228,12 @@ def linear_pair(a: Scalar = 1.0, b: Scalar = 1.0) -> Pair:
 def table1(
     tau: Scalar = 0.5, eps: Scalar = 1.0, margin: Scalar = 1.0, c: Scalar = 2.0
 ) -> tuple[Pair, ...]:
-    """The eight rows of acl Table 1 in its order; tau, eps, margin, c are left open there."""
+    """The eight rows of acl Table 1 in its order; tau, eps, margin, c are left open there.
+
+    Examples:
+        >>> [pair.name for pair in table1()][:3]
+        ['InfoNCE', 'MINE', 'Triplet']
+    """
     return (
         infonce_pair(tau, eps),
         mine_pair(),
