@@ -25,7 +25,7 @@ def restructured(text: str) -> str:
     """A docstring of ours as reStructuredText. Examples stay as they are; the errors become a
     paragraph of their own."""
     prose, found, examples = text.partition("\nExamples:\n")
-    prose = _ERRORS.sub("\n\n**Errors.** ", _prose(prose))
+    prose = _ERRORS.sub("\n\n**Errors:** ", _prose(prose))
     return prose + found + examples
 
 
