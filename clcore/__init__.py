@@ -1,10 +1,20 @@
 """clcore: the mathematics, the experiments and the ledger behind the book.
 
-The library is `losses`, `sweep`, `nets`, `images`, `theory` and `random`; `ledger`, `experiments`,
-`reference`, `checks` and `book` stand on it. Nothing is imported here, so that a part costs only
-itself, and the build can tell from imports which chapters an edit concerns.
+- `losses`: contrastive losses, pairwise importance, contrastive covariance, the min player.
+- `sweep`: many training runs as one tensor.
+- `nets`: small networks as functions of their weights, and ResNet-18.
+- `images`: data sets, augmentations on the device, what frozen features are worth.
+- `theory`: the objects of the papers' theorems, with exact moments.
+- `random`: random numbers as a function of a key.
+- `stats`: comparisons of runs.
+
+`ledger`, `experiments`, `reference`, `checks` and `book` stand on these.
 """
 
 from importlib.metadata import version
 
+from clcore._front import attach
+
 __version__ = version("clcore")
+_HOMES = {"": ("images", "losses", "nets", "random", "stats", "sweep", "theory")}
+__all__, __getattr__, __dir__ = attach(__name__, _HOMES)

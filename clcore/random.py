@@ -17,6 +17,20 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+__all__ = [
+    "bernoulli",
+    "bits",
+    "choice",
+    "fold_in",
+    "key",
+    "normal",
+    "permutation",
+    "randint",
+    "small_randint",
+    "split",
+    "uniform",
+]
+
 _GAMMA = -0x61C8864680B583EB  # 0x9E3779B97F4A7C15, the golden gamma of splitmix64, as int64
 _MIX1 = -0x40A7B892E31B1A47  # 0xBF58476D1CE4E5B9
 _MIX2 = -0x6B2FB644ECCEEE15  # 0x94D049BB133111EB
@@ -43,18 +57,30 @@ def _dims(shape: Shape) -> tuple[int, ...]:
 
 def _under(value: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Append one unit dimension per entry of `dims`, so that `value` broadcasts over draws."""
-    return value.reshape(*value.shape, *(1 for _ in dims))
+    return value.reshape((*value.shape, *(1 for _ in dims)))
 
 
 def key(
     seed: int | Int[Tensor, "..."], device: torch.device | str | None = None
 ) -> Int[Tensor, "..."]:
-    """The key of a seed (an int, or an int64 tensor of seeds)."""
+    """The key of a seed (an int, or an int64 tensor of seeds).
+
+    Examples:
+        >>> key(0)
+        tensor(-7696910208926366575)
+        >>> key(torch.arange(3)).shape  # a key each
+        torch.Size([3])
+    """
     return _mix(torch.as_tensor(seed, dtype=torch.int64, device=device) * _GAMMA + _FOLD)
 
 
 def fold_in(key: Int[Tensor, "..."], data: int | Int[Tensor, "..."]) -> Int[Tensor, "..."]:
-    """A new key from a key and a number, for instance the step of a training run."""
+    """A new key from a key and a number, for instance the step of a training run.
+
+    Examples:
+        >>> fold_in(key(0), 7) == fold_in(key(0), 8)
+        tensor(False)
+    """
     if isinstance(data, Tensor):
         data = data.to(key.device, torch.int64)
     else:  # filled on the device: a copy from the host would make it wait
@@ -63,12 +89,23 @@ def fold_in(key: Int[Tensor, "..."], data: int | Int[Tensor, "..."]) -> Int[Tens
 
 
 def split(key: Int[Tensor, "..."], num: int = 2) -> Int[Tensor, "... num"]:
-    """`num` new keys, independent of the parent's draws and of `fold_in(key, i)`."""
+    """`num` new keys, independent of the parent's draws and of `fold_in(key, i)`.
+
+    Examples:
+        >>> first, second = split(key(0))
+        >>> uniform(first), uniform(second)
+        (tensor(0.3136), tensor(0.4128))
+    """
     return bits(_mix(key ^ _SPLIT), num)
 
 
 def bits(key: Int[Tensor, "..."], shape: Shape = ()) -> Int[Tensor, "..."]:
-    """64 random bits per entry, as int64 of either sign: `[*key.shape, *shape]`."""
+    """64 random bits per entry, as int64 of either sign: `[*key.shape, *shape]`.
+
+    Examples:
+        >>> bits(key(0), 2) & 1
+        tensor([1, 0])
+    """
     dims = _dims(shape)
     count = 1
     for size in dims:
@@ -100,6 +137,12 @@ def uniform(
     """Uniform on `[low, high)`: 24 random bits per float32, 53 per float64.
 
     The float32 draw is the float64 draw of the same key cut to 24 bits.
+
+    Examples:
+        >>> uniform(key(0), 3)
+        tensor([0.6362, 0.5895, 0.7452])
+        >>> uniform(key(0), 2, low=-1.0, high=1.0)
+        tensor([0.2725, 0.1791])
     """
     places = _mantissa(dtype)
     unit = _leading(key, shape, places).to(dtype) * 2.0**-places
@@ -112,7 +155,13 @@ def normal(
     key: Int[Tensor, "..."], shape: Shape = (), dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "..."]:
     """Standard normal, by the inverse distribution function at the mid-points of a 2^-24
-    (float64: 2^-53) grid: symmetric about zero, never infinite."""
+    (float64: 2^-53) grid: symmetric about zero, never infinite.
+
+    Examples:
+        >>> normal(key(0), (2, 2))
+        tensor([[0.3484, 0.2263],
+                [0.6595, 2.9259]])
+    """
     places = _mantissa(dtype)
     # 2k + 1 - 2^places is odd and below 2^places in size, hence exact in this dtype.
     odd = 2 * _leading(key, shape, places) + (1 - (1 << places))
@@ -122,7 +171,12 @@ def normal(
 def bernoulli(
     key: Int[Tensor, "..."], p: float | Float[Tensor, "..."] = 0.5, shape: Shape = ()
 ) -> Bool[Tensor, "..."]:
-    """True with probability `p` (rounded to a multiple of 2^-53): `[*key.shape, *shape]`."""
+    """True with probability `p` (rounded to a multiple of 2^-53): `[*key.shape, *shape]`.
+
+    Examples:
+        >>> bernoulli(key(0), 0.7, (4,))
+        tensor([ True,  True, False, False])
+    """
     return uniform(key, shape, dtype=torch.float64) < p
 
 
@@ -135,6 +189,10 @@ def randint(
     """Integers of `[low, high)`, by multiply and shift of 32 random bits.
 
     A value's probability is off by at most 2^-32; the range must lie below 2^31.
+
+    Examples:
+        >>> randint(key(0), (4,), 0, 10)
+        tensor([6, 5, 7, 9])
     """
     if isinstance(low, int) and isinstance(high, int) and not 0 < high - low < 2**31:
         raise ValueError(f"randint: expected 0 < high - low < 2^31, got low={low}, high={high}")
@@ -146,6 +204,10 @@ def small_randint(key: Int[Tensor, "..."], shape: Shape, high: int) -> Int[Tenso
 
     Each takes 21 bits, so that a value's probability is off by at most 2^-21. Errors: high < 1 or
     above 2^16.
+
+    Examples:
+        >>> small_randint(key(0), (4,), 10)
+        tensor([1, 5, 4, 9])
     """
     if not 0 < high <= 2**16:
         raise ValueError(f"small_randint: expected 1 <= high <= 2^16, got {high}; use randint")
@@ -157,12 +219,22 @@ def small_randint(key: Int[Tensor, "..."], shape: Shape, high: int) -> Int[Tenso
 
 
 def permutation(key: Int[Tensor, "..."], n: int, shape: Shape = ()) -> Int[Tensor, "... n"]:
-    """Random orders of 0..n-1, one per entry: `[*key.shape, *shape, n]`."""
+    """Random orders of 0..n-1, one per entry: `[*key.shape, *shape, n]`.
+
+    Examples:
+        >>> permutation(key(0), 5)
+        tensor([1, 0, 2, 3, 4])
+    """
     return bits(key, (*_dims(shape), n)).argsort(dim=-1, stable=True)
 
 
 def choice(key: Int[Tensor, "..."], n: int, k: int, shape: Shape = ()) -> Int[Tensor, "... k"]:
-    """`k` different numbers of 0..n-1 in random order, one set per entry."""
+    """`k` different numbers of 0..n-1 in random order, one set per entry.
+
+    Examples:
+        >>> choice(key(0), 100, 3)  # no number twice
+        tensor([29, 64, 86])
+    """
     if not 0 <= k <= n:
         raise ValueError(f"choice: expected 0 <= k <= n, got k={k}, n={n}")
     return permutation(key, n, shape)[..., :k]

@@ -162,6 +162,13 @@ def test_permutations_and_choices_are_uniform_and_without_repetition():
         cr.choice(KEYS[0], 4, 5)
 
 
+def test_one_key_and_no_shape_is_one_number():
+    key = cr.key(5)
+    for draw in (cr.bits, cr.uniform, cr.normal):
+        assert torch.equal(draw(key), draw(key, 1)[0])
+        assert torch.equal(draw(cr.split(key, 3))[1], draw(cr.split(key, 3)[1]))
+
+
 def test_an_unknown_dtype_is_refused():
     with pytest.raises(ValueError, match=r"expected torch.float32 or torch.float64, got"):
         cr.uniform(KEYS[0], 3, dtype=torch.float16)

@@ -41,29 +41,57 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 @cache  # most chapters need most files, and to parse them is most of what a key costs
 def imported(source: str, package: str = "") -> frozenset[str]:
-    """Modules that a piece of Python imports, as dotted names; `package` is where it stands."""
+    """What a piece of Python imports, as dotted names; `package` is where it stands.
+
+    `from a import b` is "a.b", whether b is a module or a name inside a. `import a.b` is "a.b" and
+    "a", which is what it binds.
+    """
     found: set[str] = set()
     for node in _statements(ast.parse(source).body):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
+            found |= {alias.name.split(".")[0] for alias in node.names if not alias.asname}
         elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[: len(package.split(".")) + 1 - node.level]
             stem = ".".join(filter(None, [*(above if node.level else []), node.module]))
-            # The names may be modules themselves, or things inside the module.
-            found |= {stem} | {f"{stem}.{alias.name}" for alias in node.names}
+            found |= {f"{stem}.{alias.name}" for alias in node.names}
     return frozenset(found)
 
 
-def _files(root: Path, module: str) -> list[Path]:
-    """What Python reads to import a module of clcore: its file and those of the packages around it;
-    nothing for other modules and for names inside a module."""
+def _file(root: Path, module: str) -> Path | None:
+    """The file of a module or package of clcore; None for anything else."""
+    base = root.joinpath(*module.split("."))
+    own = (base.with_suffix(".py"), base / "__init__.py")
+    return next((p for p in own if p.is_file()), None) if module.startswith("clcore") else None
+
+
+@cache
+def _front(source: str) -> dict[str, str]:
+    """Public name -> module of the package that defines it ("" for a module), of a package's front:
+    the table that its `__init__` gives to `clcore._front.attach`."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES":
+            table = ast.literal_eval(node.value)
+            return {name: module for module, names in table.items() for name in names}
+    return {}
+
+
+def _needed(root: Path, name: str) -> tuple[list[Path], set[str]]:
+    """What Python reads to import a dotted name, the files of the packages around it included; and
+    what else has to be imported for it.
+
+    A front imports when it is asked: for one name that is the module which defines it; whoever has
+    the whole package in hand may ask for any of its names.
+    """
+    module, _, asked = (name, "", "*") if _file(root, name) else name.rpartition(".")
+    file = _file(root, module)
+    if file is None:
+        return [], set()
     parts = module.split(".")
-    if parts[0] != "clcore":
-        return []
-    base = root.joinpath(*parts)
-    own = [p for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()]
-    around = [base.parents[i] / "__init__.py" for i in range(len(parts) - 1)]
-    return own + around if own else []
+    around = [root.joinpath(*parts[:i], "__init__.py") for i in range(1, len(parts))]
+    homes = _front(file.read_text()) if file.name == "__init__.py" else {}
+    wanted = homes if asked == "*" else {n: home for n, home in homes.items() if n == asked}
+    return [file, *around], {f"{module}.{home or n}" for n, home in wanted.items()}
 
 
 def _named(source: str) -> set[str]:
@@ -79,13 +107,15 @@ def closure(sources: list[str]) -> list[Path]:
     A module may fill any template that lies in the folder templates/ beside it.
     """
     root = _paths.root()
-    todo = {module for source in sources for module in imported(source) | _named(source)}
+    todo = {name for source in sources for name in imported(source) | _named(source)}
     done: set[str] = set()
     seen: set[Path] = set()
     while todo:
-        module = todo.pop()
-        done.add(module)
-        for path in _files(root, module):
+        name = todo.pop()
+        done.add(name)
+        files, more = _needed(root, name)
+        todo |= more - done
+        for path in files:
             if path not in seen:
                 seen |= {path, *path.parent.glob("templates/*.html")}
                 package = ".".join(path.relative_to(root).parent.parts)

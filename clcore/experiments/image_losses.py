@@ -17,9 +17,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from clcore.losses import Scalar, anchors, require_above, require_temperature
+from clcore.losses import anchors
 from clcore.losses.contrast import energy, inter_distances, intra_distances, off_diagonal
 from clcore.losses.minplayer import VARIANTS, variant_loss
+from clcore.losses.pairs import Scalar, require_above, require_temperature
 
 # ------------------------------------------------------------------------------------------- ddn
 

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from clcore.losses import infonce_large
 from clcore.sweep.optim import Params
 from clcore.theory.sparse.sparse_coding import released_symmetric_relu, symmetric_relu
 
@@ -127,66 +128,17 @@ def sim_siam(
     return -_mean(cosine(p, z.flip(0).detach()).mean(0), counted)
 
 
-def _check_temperature(temperature: float) -> None:
-    if not temperature >= 0.025:
-        raise ValueError(
-            f"temperature: expected at least 0.025 (exponentials in float32), got {temperature}"
-        )
-
-
-def _with_gradient(value: Tensor, z: Tensor, gradient: Tensor) -> Tensor:
-    """`value`, whose derivative in z is `gradient`: both are known in closed form."""
-    linear = (z * gradient.detach()).sum()
-    return value.detach() + linear - linear.detach()
-
-
-def _exponentials(x: Tensor, y: Tensor, most: float) -> Tensor:
-    """exp(x y^T - most): `most` as one more coordinate, and in place, since at 1024 x 1024 every
-    pass over the matrix shows."""
-    last = torch.ones_like(y[:, :1])
-    return (torch.cat([x, -most * last], -1) @ torch.cat([y, last], -1).mT).exp_()
-
-
 def contrastive(
     a: Float[Tensor, "N m"], b: Float[Tensor, "N m"], temperature: float = 0.05
 ) -> Float[Tensor, ""]:
     """ncl Eq. 8 on cosines: the anchor is a first view, its negatives the second views of the other
-    N - 1 samples; ncl's tau is 1 / temperature.
-
-    One N x N matrix: the gradient is written out, softmax times views. Errors: temperature < 0.025.
-    """
-    _check_temperature(temperature)
-    a, b = directions(a), directions(b)
-    n = a.shape[0]
-    with torch.no_grad():
-        x, y = a.detach() / temperature, b.detach()
-        E = _exponentials(x, y, 1 / temperature)
-        total = E.sum(-1, keepdim=True)
-        value = (total.squeeze(-1).log() + 1 / temperature - (x * y).sum(-1)).mean()
-        left = (E @ y / total - y) / (n * temperature)
-        right = (E.mT @ (x / total) - x) / n
-    return _with_gradient(value, torch.stack([a, b]), torch.stack([left, right]))
+    N - 1 samples; ncl's tau is 1 / temperature. Errors: temperature < 0.025."""
+    return infonce_large.other_views(directions(a), directions(b), temperature)
 
 
 def nt_xent(
     a: Float[Tensor, "N m"], b: Float[Tensor, "N m"], temperature: float = 0.05
 ) -> Float[Tensor, ""]:
-    """NT-Xent: 2N anchors, each with its other view against that and 2N - 2 negatives.
-
-    E is symmetric, so that one product of it with (z, z / row sum) is the whole gradient. Errors:
-    temperature < 0.025.
-    """
-    _check_temperature(temperature)
-    z = torch.cat([directions(a), directions(b)])
-    n = a.shape[0]
-    with torch.no_grad():
-        y = z.detach()
-        E = _exponentials(y / temperature, y, 1 / temperature)
-        E.diagonal().zero_()
-        total = E.sum(-1, keepdim=True)
-        other = y.roll(n, 0)
-        positive = (y * other).sum(-1)
-        value = (total.squeeze(-1).log() + (1 - positive) / temperature).mean()
-        both = E @ torch.cat([y, y / total], -1)
-        gradient = both[:, : y.shape[1]] / total + both[:, y.shape[1] :] - 2 * other
-    return _with_gradient(value, z, gradient / (2 * n * temperature))
+    """NT-Xent: 2N anchors, each with its other view against that and 2N - 2 negatives. Errors:
+    temperature < 0.025."""
+    return infonce_large.all_views(directions(a), directions(b), temperature)

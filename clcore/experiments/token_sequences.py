@@ -22,6 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from clcore import random as cr
+from clcore.losses.infonce_family import cross_entropy_of_gaps
 from clcore.nets.networks import ACTIVATIONS, receptive_field_init
 from clcore.sweep import Result, train
 from clcore.sweep.configs import Config
@@ -198,7 +199,8 @@ def loss(
         return (everything - (1 + 1 / n) * positive.mean()) / tau
     own = torch.zeros(n, n, dtype=z.dtype, device=z.device).fill_diagonal_(-torch.inf)
     # Against the positive, the sum over negatives needs no maximum: exponents are below 2 / tau.
-    entropy = (((a / tau) @ a.T - (positive / tau)[:, None] + own).exp().sum(-1)).log1p()
+    gaps = (a / tau) @ a.T - (positive / tau)[:, None] + own
+    entropy = cross_entropy_of_gaps(gaps, bounded=True)
     return tau * entropy.sum() if protocol == "paper" else entropy.mean()
 
 
@@ -211,8 +213,7 @@ def _raw(z: Float[Tensor, "two N n"], kind: str, tau: float) -> Float[Tensor, ""
     far = (lengths[:, None] + lengths - 2 * a @ a.T) / 2
     near = (a - b).square().sum(-1) / 2
     own = torch.zeros_like(far).fill_diagonal_(-torch.inf)
-    rest = ((near[:, None] - far) / tau + own).logsumexp(-1)
-    return tau * torch.nn.functional.softplus(rest).sum()
+    return tau * cross_entropy_of_gaps((near[:, None] - far) / tau + own).sum()
 
 
 # --------------------------------------------------------------------------------------- metrics

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from clcore import random as cr
+from clcore.losses.infonce_family import cross_entropy_of_gaps
 from clcore.sweep import Result, train
 from clcore.sweep.configs import Config
 from clcore.theory.trees import leaf_patterns, pattern_net, tree_statistics
@@ -51,7 +52,7 @@ def loss(
     if kind == "paper":
         y = outputs / norm
         plus, minus = (0.5 * (y[0] - y[k]).square().sum(-1) for k in (1, 2))
-        return torch.nn.functional.softplus((plus - minus) / tau).mean()
+        return cross_entropy_of_gaps(((plus - minus) / tau)[..., None]).mean()
     y = outputs / (norm + 1e-4)
     plus, minus = ((y[0] - y[k]).square().mean() for k in (1, 2))
     return -torch.sigmoid((minus - plus) / tau)

@@ -25,7 +25,12 @@ BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 @dataclass(frozen=True)
 class Settings:
     """What a recipe does. scale, ratio: area and width/height of the crop; jitter: strengths of
-    brightness, contrast, saturation and hue; blur: side of the kernel (odd, 0 for none)."""
+    brightness, contrast, saturation and hue; blur: side of the kernel (odd, 0 for none).
+
+    Examples:
+        >>> Settings(size=32, blur=9).scale
+        (0.08, 1.0)
+    """
 
     size: int
     scale: tuple[float, float] = (0.08, 1.0)
@@ -280,5 +285,11 @@ def apply(
 def view(
     key: Int[Tensor, ""], x: Float[Tensor, "n c h w"], settings: Settings
 ) -> Float[Tensor, "n c {settings.size} {settings.size}"]:
-    """One random view of every image; two keys make a positive pair."""
+    """One random view of every image; two keys make a positive pair.
+
+    Examples:
+        >>> x = torch.rand(4, 3, 40, 40)
+        >>> view(random.key(0), x, RECIPES["cifar10"]).shape
+        torch.Size([4, 3, 32, 32])
+    """
     return apply(x, draw(key, x.shape[0], x.shape[-2], x.shape[-1], settings), settings)

@@ -14,7 +14,13 @@ from clcore import random
 def digits(
     device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
 ) -> tuple[Float[Tensor, "n 8 8"], Int[Tensor, "n"]]:
-    """scikit-learn's handwritten digits: 1797 images with values in [0, 1], and their labels."""
+    """scikit-learn's handwritten digits: 1797 images with values in [0, 1], and their labels.
+
+    Examples:
+        >>> images, labels = digits()
+        >>> images.shape, labels[:4]
+        (torch.Size([1797, 8, 8]), tensor([0, 1, 2, 3]))
+    """
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
@@ -29,6 +35,11 @@ def augment(
 
     At strength 1: within 20 degrees, 20 per cent, an eighth of the width, 30 per cent, and noise of
     standard deviation 0.05. Strength 0 changes nothing. Bilinear, zero outside the image.
+
+    Examples:
+        >>> images, _ = digits()
+        >>> augment(random.key(0), images[:5]).shape
+        torch.Size([5, 8, 8])
     """
     n, height, width = images.shape
     draw = random.uniform(key, (5, n), -1.0, 1.0, dtype=images.dtype) * strength

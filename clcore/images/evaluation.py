@@ -64,7 +64,12 @@ def _require_numbers(train: Tensor, test: Tensor) -> None:
 @dataclass(frozen=True)
 class Probe:
     """accuracy: top-1 on the test part, in [0, 1]; converged: whether the gradient's largest entry
-    fell below TOLERANCE; steps: of L-BFGS."""
+    fell below TOLERANCE; steps: of L-BFGS.
+
+    Examples:
+        >>> Probe(accuracy=0.9, converged=True, steps=12).accuracy
+        0.9
+    """
 
     accuracy: float
     converged: bool
@@ -86,6 +91,12 @@ def linear_probe(
     one solution, and no rate or number of epochs to choose. In float64 on the features' device, in
     blocks of BLOCK / classes images. Without convergence in `steps` steps it warns and says so.
     Errors: penalty <= 0; features that are not finite; no test part.
+
+    Examples:
+        >>> labels = torch.tensor([0, 1] * 10)
+        >>> x = labels[:, None] + 0.1 * torch.randn(20, 1)
+        >>> linear_probe(x[:10], labels[:10], x[10:], labels[10:]).accuracy
+        1.0
     """
     if penalty <= 0:
         raise ValueError(f"penalty: expected a number above 0, got {penalty}; it makes the optimum")
@@ -140,7 +151,14 @@ def knn(
 ) -> float:
     """Top-1 accuracy in [0, 1] of the k nearest training features by cosine, whose votes weigh
     exp(cosine / 0.07) (Wu et al., 2018). Errors: k below 1 or above the number of features;
-    features that are not finite; no test part."""
+    features that are not finite; no test part.
+
+    Examples:
+        >>> labels = torch.tensor([0, 1] * 10)
+        >>> x = torch.eye(2)[labels] + 0.1 * torch.randn(20, 2)
+        >>> knn(x[:10], labels[:10], x[10:], labels[10:], k=3)
+        1.0
+    """
     _require_numbers(train, test)
     if not 1 <= k <= len(train):
         raise ValueError(f"k: expected 1 to {len(train)} neighbours, as there are, got {k}")

@@ -17,6 +17,10 @@ def total_variation(
     The paper names no scheme. "forward": differences to the next pixel, zero beyond the last row
     and column. "central": half the difference of the two neighbours, one-sided at the border.
     It grows in proportion to the filter. Errors: an unknown scheme; central on a side of 1.
+
+    Examples:
+        >>> total_variation(torch.tensor([[[0.0, 1.0, 0.0]]]))  # up, and down again
+        tensor(2.)
     """
     if scheme == "forward":
         down = torch.nn.functional.pad(w.diff(dim=-2), (0, 0, 0, 1))

@@ -33,7 +33,13 @@ RESIDENT = 4 * 2**30
 @dataclass(frozen=True)
 class ImageSet:
     """One split. pixels: `n c h w` uint8; labels: int64, -1 where there is none; label: what to
-    call results on it; official: whether these are the published images."""
+    call results on it; official: whether these are the published images.
+
+    Examples:
+        >>> images = load("digits")
+        >>> len(images), images.pixels.shape, images.label
+        (1438, (1438, 1, 8, 8), 'Optical recognition of handwritten digits')
+    """
 
     name: str
     split: str
@@ -54,6 +60,11 @@ def load(name: str, split: str = "train") -> ImageSet:
     Raises DataError for an unknown name or split, and for files that are absent, damaged or not
     what they should contain, with their checksums and where to put them. An unofficial copy is
     never used in place of the original: ask for it by its own name.
+
+    Examples:
+        >>> images = load("digits", "test")
+        >>> images.pixels.dtype, images.classes[:3]
+        (dtype('uint8'), ('0', '1', '2'))
     """
     if "+" in split:
         return _joined([load(name, part) for part in split.split("+")], split)
@@ -82,6 +93,18 @@ def folder(path: Path | str, split: str = "train", gray: bool = False) -> ImageS
     there is no `train`, the split's own. Nothing vouches for the content: results carry the
     folder's name as their label. Raises DataError when there are no images, or one is empty,
     unreadable, of another size, or of a class that `train` does not have.
+
+    Examples:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from PIL import Image
+        >>> with tempfile.TemporaryDirectory() as top:
+        ...     place = Path(top, "train", "cats")
+        ...     place.mkdir(parents=True)
+        ...     Image.new("RGB", (8, 8)).save(place / "0.png")
+        ...     images = folder(top)
+        >>> images.pixels.shape, images.classes
+        ((1, 3, 8, 8), ('cats',))
     """
     path = Path(path).resolve()
     names = decode.listing(path, split)
@@ -229,7 +252,13 @@ def _embedded(name: str, split: str) -> ImageSet:
 def on_device(
     images: ImageSet, device: torch.device | str = "cpu"
 ) -> tuple[UInt8[Tensor, "n c h w"], Int[Tensor, "n"]]:
-    """All pixels and labels of a split, on the device."""
+    """All pixels and labels of a split, on the device.
+
+    Examples:
+        >>> pixels, labels = on_device(load("digits"))
+        >>> pixels.dtype, labels[:4]
+        (torch.uint8, tensor([0, 1, 2, 3]))
+    """
     pixels = torch.from_numpy(np.array(images.pixels))  # a copy: the map is read-only
     return pixels.to(device), torch.from_numpy(images.labels).to(device)
 
@@ -248,6 +277,11 @@ def batches(
     Batch number t depends on the key and t only, so that training resumes where it stopped. A
     split of at most `resident` bytes stays on the device and is cut there; a larger one, or one
     that the device has no memory for, is cut on the host. Errors: a batch larger than the split.
+
+    Examples:
+        >>> pixels, labels = next(batches(load("digits"), 32, random.key(0)))
+        >>> pixels.shape, labels.shape
+        (torch.Size([32, 1, 8, 8]), torch.Size([32]))
     """
     if not 1 <= size <= len(images):
         raise ValueError(

@@ -10,7 +10,12 @@ Scalar = float | Tensor
 
 
 def load(device: torch.device | str = "cpu") -> Float[Tensor, "2 3 427 640"]:
-    """A temple and a flower, values in [-1, 1]."""
+    """A temple and a flower, values in [-1, 1].
+
+    Examples:
+        >>> load().shape
+        torch.Size([2, 3, 427, 640])
+    """
     import numpy as np
     from sklearn.datasets import load_sample_images
 
@@ -25,7 +30,13 @@ def crops(
     left: Int[Tensor, "n"],
     size: int,
 ) -> Float[Tensor, "n c {size} {size}"]:
-    """Square patches of `size` pixels, by image and upper left corner."""
+    """Square patches of `size` pixels, by image and upper left corner.
+
+    Examples:
+        >>> which, top, left = torch.tensor([0, 1]), torch.tensor([5, 9]), torch.tensor([0, 3])
+        >>> crops(load(), which, top, left, size=16).shape
+        torch.Size([2, 3, 16, 16])
+    """
     _, c, H, W = images.shape
     step = torch.arange(size, device=images.device)
     place = (top[:, None] + step)[:, None, :, None] * W + (left[:, None] + step)[:, None, None, :]
@@ -40,6 +51,11 @@ def recolour(
 
     At strength 1 each channel's gain lies within 1 +- 0.8 and its offset within +- 0.5, of which
     half is common to the channels. Strength 0 and gray 0 change nothing.
+
+    Examples:
+        >>> x = torch.ones(2, 3, 4, 4)
+        >>> torch.equal(recolour(random.key(0), x, strength=0.0, gray=0.0), x)
+        True
     """
     n, c = x.shape[:2]
     draw = random.uniform(random.fold_in(key, 0), (2, n, c), -1.0, 1.0, dtype=x.dtype)
@@ -59,7 +75,12 @@ def views(
     gray: Scalar,
     shift: int = 2,
 ) -> Float[Tensor, "two_n c {size} {size}"]:
-    """Two views of n random patches, one after the other: shifted up to `shift`, recoloured."""
+    """Two views of n random patches, one after the other: shifted up to `shift`, recoloured.
+
+    Examples:
+        >>> views(random.key(0), load(), n=5, size=16, strength=1.0, gray=0.2).shape
+        torch.Size([10, 3, 16, 16])
+    """
     m, _, H, W = images.shape
     which = random.randint(random.fold_in(key, 0), (n,), 0, m)
     top = random.randint(random.fold_in(key, 1), (n,), shift, H - size - shift + 1)

@@ -24,6 +24,12 @@ def ridge_probe(
     standard deviation, `penalty` relative to the number of training samples, an unpenalised
     intercept, the class with the largest output. In float64; NaN for runs whose features are not
     finite. Errors: penalty <= 0, no test part.
+
+    Examples:
+        >>> labels = torch.tensor([0, 1] * 10)
+        >>> x = labels[:, None] + 0.1 * torch.randn(20, 1)
+        >>> ridge_probe(x[:10], labels[:10], x[10:], labels[10:]).item()
+        1.0
     """
     if penalty <= 0:
         raise ValueError(f"expected penalty > 0, got {penalty}; it keeps the system solvable")

@@ -1,59 +1,58 @@
-"""Contrastive losses: the (phi, psi) family and its players, losses of one anchor, of two views."""
+"""Contrastive losses of two views, and what the papers derive from them.
 
-from clcore.losses.pairs import (
-    Function,
-    LogDomain,
-    Pair,
-    Scalar,
-    infonce_pair,
-    lifted_pair,
-    linear_pair,
-    mine_pair,
-    modified_triplet_pair,
-    negatives,
-    require_above,
-    require_temperature,
-    soft_triplet_pair,
-    source_infonce,
-    source_lifted,
-    source_linear,
-    source_mine,
-    source_mine_per_sample,
-    source_modified_triplet,
-    source_simclr,
-    source_soft_triplet,
-    source_triplet,
-    source_tuplet,
-    table1,
-    triplet_pair,
-    tuplet_pair,
-)
+Outputs for the first views of n samples are z, for the second views z2, both `[*b, n, d]`: leading
+dimensions are batches, and all runs under `torch.func.vmap`. Losses of a training loop are
+`InfoNCE` and `ContrastiveLoss`; `infonce` and `family_loss` are the same as functions. InfoNCE
+comes in many normalisations, which `CONVENTIONS` names. Sums are over samples, and distances are
+squared and halved, unless a convention says otherwise.
+"""
 
-__all__ = [
-    "Function",
-    "LogDomain",
-    "Pair",
-    "Scalar",
-    "infonce_pair",
-    "lifted_pair",
-    "linear_pair",
-    "mine_pair",
-    "modified_triplet_pair",
-    "negatives",
-    "require_above",
-    "require_temperature",
-    "soft_triplet_pair",
-    "source_infonce",
-    "source_lifted",
-    "source_linear",
-    "source_mine",
-    "source_mine_per_sample",
-    "source_modified_triplet",
-    "source_simclr",
-    "source_soft_triplet",
-    "source_triplet",
-    "source_tuplet",
-    "table1",
-    "triplet_pair",
-    "tuplet_pair",
-]
+from clcore._front import attach
+
+_HOMES = {
+    "modules": ("InfoNCE", "ContrastiveLoss"),
+    "infonce_family": ("infonce", "CONVENTIONS", "Convention", "cross_entropy"),
+    "pairs": (
+        "Pair",
+        "LogDomain",
+        "infonce_pair",
+        "mine_pair",
+        "triplet_pair",
+        "soft_triplet_pair",
+        "tuplet_pair",
+        "lifted_pair",
+        "modified_triplet_pair",
+        "linear_pair",
+        "table1",
+    ),
+    "contrast": (
+        "family_loss",
+        "inter_distances",
+        "intra_distances",
+        "pairwise_importance",
+        "row_mass",
+        "contrastive_covariance",
+        "energy",
+    ),
+    "minplayer": (
+        "cost",
+        "entropy_weights",
+        "inverse_weights",
+        "square_weights",
+        "direct_weights",
+        "variant_loss",
+    ),
+    "sources": (
+        "source_infonce",
+        "source_simclr",
+        "source_mine",
+        "source_mine_per_sample",
+        "source_triplet",
+        "source_soft_triplet",
+        "source_tuplet",
+        "source_lifted",
+        "source_modified_triplet",
+        "source_linear",
+    ),
+}
+__all__, __getattr__, __dir__ = attach(__name__, _HOMES)

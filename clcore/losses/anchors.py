@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from clcore.losses import Scalar, require_above, require_temperature
+from clcore.losses.infonce_family import log_share
+from clcore.losses.pairs import Scalar, require_above, require_temperature
 
 
 def _single(negatives: Tensor) -> Tensor:
@@ -46,5 +47,4 @@ def infonce(
 ) -> Float[Tensor, "*b"]:
     """-log of the positive's share of exp(-r / tau) (ddn Eq. 2), stable. Errors: tau <= 0."""
     require_temperature(tau)
-    logits = -torch.cat([positive[..., None], negatives], -1) / tau
-    return -logits.log_softmax(-1)[..., 0]
+    return -log_share(positive, negatives, -tau)

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from clcore.losses import LogDomain, Pair, Scalar, infonce_pair
+from clcore.losses.pairs import LogDomain, Pair, Scalar, infonce_pair
 
 
 def off_diagonal(x: Float[Tensor, "*b n n"], fill: float) -> Float[Tensor, "*b n n"]:
@@ -33,7 +33,8 @@ def _require_batch(z: Tensor) -> None:
         )
 
 
-def _require_views(z: Tensor, z2: Tensor) -> None:
+def require_views(z: Tensor, z2: Tensor) -> None:
+    """Raise ValueError unless these are outputs for two views of n >= 2 samples."""
     _require_batch(z)
     if z.shape != z2.shape:
         raise ValueError(
@@ -54,7 +55,13 @@ def _require_distances(inter: Tensor, intra: Tensor) -> None:
 
 
 def inter_distances(z: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n n"]:
-    """d_ij = |z[i] - z[j]|^2 / 2 (acl Sec. 3); the diagonal is 0. Errors: n < 2."""
+    """d_ij = |z[i] - z[j]|^2 / 2 (acl Sec. 3); the diagonal is 0. Errors: n < 2.
+
+    Examples:
+        >>> inter_distances(torch.tensor([[0.0, 0.0], [3.0, 4.0]]))
+        tensor([[ 0.0000, 12.5000],
+                [12.5000,  0.0000]])
+    """
     _require_batch(z)
     # Distances ignore a shift of the batch; without it, far from 0 the Gram form loses all digits.
     z = z - z.mean(-2, keepdim=True).detach()
@@ -66,8 +73,13 @@ def inter_distances(z: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n n"]:
 def intra_distances(
     z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]
 ) -> Float[Tensor, "*b n"]:
-    """d_i = |z[i] - z[i']|^2 / 2 (acl Sec. 3). Errors: n < 2, shapes that differ."""
-    _require_views(z, z2)
+    """d_i = |z[i] - z[i']|^2 / 2 (acl Sec. 3). Errors: n < 2, shapes that differ.
+
+    Examples:
+        >>> intra_distances(torch.zeros(2, 2), torch.tensor([[0.0, 0.0], [3.0, 4.0]]))
+        tensor([ 0.0000, 12.5000])
+    """
+    require_views(z, z2)
     return ((z - z2) ** 2).sum(-1) / 2
 
 
@@ -92,7 +104,13 @@ def loss_of_distances(
 def family_loss(
     z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"], pair: Pair
 ) -> Float[Tensor, "*b"]:
-    """L_{phi,psi} of acl Eq. 1, the sum over the n samples. Errors: n < 2, shapes that differ."""
+    """L_{phi,psi} of acl Eq. 1, the sum over the n samples. Errors: n < 2, shapes that differ.
+
+    Examples:
+        >>> z, z2 = torch.eye(3), torch.eye(3)
+        >>> family_loss(z, z2, mine_pair())  # 3 log(2 exp(-1))
+        tensor(-0.9206)
+    """
     return loss_of_distances(inter_distances(z), intra_distances(z, z2), pair)
 
 
@@ -136,6 +154,13 @@ def pairwise_importance(
 
     It is a function of z: detach it where the paper holds alpha fixed.
     Errors: n < 2, shapes that differ.
+
+    Examples:
+        >>> z = torch.tensor([[0.0], [1.0], [3.0]])
+        >>> pairwise_importance(z, z, infonce_pair())  # near pairs weigh most
+        tensor([[0.0000e+00, 2.6892e-01, 9.0212e-05],
+                [2.6539e-01, 0.0000e+00, 1.3213e-02],
+                [1.2118e-04, 1.7984e-02, 0.0000e+00]])
     """
     return importance_of_distances(inter_distances(z), intra_distances(z, z2), pair)
 
@@ -153,7 +178,13 @@ def importance_by_autograd(
 
 
 def row_mass(alpha: Float[Tensor, "*b n n"]) -> Float[Tensor, "*b n"]:
-    """beta_i = sum_{j != i} alpha_ij (acl Eq. 4)."""
+    """beta_i = sum_{j != i} alpha_ij (acl Eq. 4).
+
+    Examples:
+        >>> z = torch.tensor([[0.0], [1.0], [3.0]])
+        >>> row_mass(pairwise_importance(z, z, infonce_pair()))
+        tensor([0.2690, 0.2786, 0.0181])
+    """
     return off_diagonal(alpha, 0.0).sum(-1)
 
 
@@ -180,9 +211,15 @@ def contrastive_covariance(
     sum_{i != j} alpha_ij (a[i] - a[j])(b[i] - b[j])^T
     - sum_i beta_i (a[i] - a[i'])(b[i] - b[i'])^T, where beta_i = sum_{j != i} alpha_ij.
     alpha need not be symmetric. Errors: n < 2, shapes that do not fit.
+
+    Examples:
+        >>> x = torch.tensor([[0.0, 0.0], [1.0, 2.0]])
+        >>> contrastive_covariance(torch.ones(2, 2), x, x, x, x)  # both orders of one pair
+        tensor([[2., 4.],
+                [4., 8.]])
     """
-    _require_views(a, a2)
-    _require_views(b, b2)
+    require_views(a, a2)
+    require_views(b, b2)
     _require_weights(alpha, a)
     _require_weights(alpha, b)
     alpha = off_diagonal(alpha, 0.0)
@@ -203,6 +240,11 @@ def energy(
 
     Differentiable in z and in alpha: pass `alpha.detach()` for the gradient of acl Eq. 3.
     Errors: n < 2, shapes that do not fit.
+
+    Examples:
+        >>> z = torch.tensor([[0.0], [2.0]])
+        >>> energy(torch.ones(2, 2), z, z)  # 2 (2 + 2)
+        tensor(8.)
     """
     _require_weights(alpha, z)
     gaps = inter_distances(z) - intra_distances(z, z2)[..., :, None]

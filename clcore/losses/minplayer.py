@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from clcore.losses import Scalar, require_above, require_temperature
 from clcore.losses.contrast import energy, infonce, inter_distances, intra_distances, off_diagonal
+from clcore.losses.pairs import Scalar, require_above, require_temperature
 
 Mass = float | int | Float[Tensor, "*b n"]
 
@@ -25,7 +25,15 @@ _NEWTON_STEPS = 16  # 12 reach machine precision on every cost tried (tests/test
 
 
 def cost(z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n n"]:
-    """c_ij = 2 (d_ij - d_i), the price of alpha_ij in the energy (acl Eq. 29). Errors: shapes."""
+    """c_ij = 2 (d_ij - d_i), the price of alpha_ij in the energy (acl Eq. 29). Errors: shapes.
+
+    Examples:
+        >>> z = torch.tensor([[0.0], [1.0], [3.0]])
+        >>> cost(z, z)
+        tensor([[0., 1., 9.],
+                [1., 0., 4.],
+                [9., 4., 0.]])
+    """
     return 2 * (inter_distances(z) - intra_distances(z, z2)[..., :, None])
 
 
@@ -54,6 +62,13 @@ def entropy_weights(
 
     With c = 2 (d_ij - d_i) and mass xi phi'(xi) / tau it is Eq. 4 of acl.
     Errors: tau <= 0, mass <= 0 (numbers), shapes, n < 2.
+
+    Examples:
+        >>> z = torch.tensor([[0.0], [1.0], [3.0]])
+        >>> entropy_weights(cost(z, z), tau=0.5)
+        tensor([[0.0000e+00, 9.9966e-01, 3.3535e-04],
+                [9.5257e-01, 0.0000e+00, 4.7426e-02],
+                [6.6929e-03, 9.9331e-01, 0.0000e+00]])
     """
     require_temperature(tau)
     costs, mass = _rows(costs, mass)
@@ -68,6 +83,13 @@ def inverse_weights(
     alpha_ij = (2 tau / (c_ij + mu_i))^(1/gamma), the multiplier mu_i solved to machine precision.
     First derivatives are exact, second ones are not.
     Errors: tau <= 0, gamma <= 1, mass <= 0 (numbers), shapes, n < 2.
+
+    Examples:
+        >>> z = torch.tensor([[0.0], [1.0], [3.0]])
+        >>> inverse_weights(cost(z, z), tau=0.5)
+        tensor([[0.0000, 0.6858, 0.3142],
+                [0.5880, 0.0000, 0.4120],
+                [0.3655, 0.6345, 0.0000]])
     """
     require_temperature(tau)
     require_above("gamma", gamma, 1, "gamma = 1 is the entropy, see entropy_weights")
@@ -95,6 +117,13 @@ def square_weights(
     """Minimiser for r_s = -tau alpha^2 / 2: -c / tau projected on the simplex (acl Sec. 6.1).
 
     Dear pairs get exactly 0. Errors: tau <= 0, mass <= 0 (numbers), shapes, n < 2.
+
+    Examples:
+        >>> z = torch.tensor([[0.0], [1.0], [3.0]])
+        >>> square_weights(cost(z, z), tau=5.0)
+        tensor([[0.0000, 1.0000, 0.0000],
+                [0.8000, 0.0000, 0.2000],
+                [0.0000, 1.0000, 0.0000]])
     """
     require_temperature(tau)
     costs, mass = _rows(costs, mass)
@@ -113,6 +142,13 @@ def direct_weights(
     """alpha_ij = exp(-d_ij^p / tau) / sum_{k != i} exp(-d_ik^p / tau) (acl Sec. 6.1).
 
     Set directly, not as a minimiser; p = 1 is acl Eq. 6. Errors: tau <= 0, p < 1, shapes, n < 2.
+
+    Examples:
+        >>> z = torch.tensor([[0.0], [1.0], [3.0]])
+        >>> direct_weights(inter_distances(z), p=2.0)
+        tensor([[0.0000e+00, 1.0000e+00, 4.2484e-18],
+                [9.9945e-01, 0.0000e+00, 5.5278e-04],
+                [7.6812e-15, 1.0000e+00, 0.0000e+00]])
     """
     require_above("p", p, 1, "the paper takes p > 1; p = 1 is acl Eq. 6", or_equal=True)
     return entropy_weights(2 * inter**p, tau)
@@ -181,6 +217,11 @@ def variant_loss(
 
     settings: overrides of `VARIANTS[variant]`.
     Errors: unknown variant or setting, tau <= 0, gamma <= 1, p < 1, eps < 0, n < 2, shapes.
+
+    Examples:
+        >>> z = torch.tensor([[0.0], [1.0], [3.0]])
+        >>> variant_loss(z, z, "nce"), variant_loss(z, z, "square")
+        (tensor(0.1097), tensor(-1.1000))
     """
     n = z.shape[-2] if z.ndim > 1 else 1
     if variant == "nce":

@@ -11,7 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from clcore import random as cr
-from clcore.losses import require_temperature
+from clcore.losses.infonce_family import cross_entropy
+from clcore.losses.pairs import require_temperature
 from clcore.sweep.optim import unit_norm
 
 
@@ -88,4 +89,4 @@ def contrastive(
         raise ValueError("negatives: expected at least one a sample, got none")
     near = tau * (anchor * positive).sum(-1)
     far = tau * torch.einsum("...nm,...nkm->...nk", anchor, negatives)
-    return (torch.logsumexp(torch.cat([near[..., None], far], -1), -1) - near).mean(-1)
+    return cross_entropy(near, far).mean(-1)

@@ -28,6 +28,11 @@ def init_small_conv(
     """Weights [fan_in, fan_out] of conv 3x3, conv 2x2 stride 2, dense, projector; zero biases.
 
     Normal with variance 2 / fan_in (the projector's 1 / fan_in).
+
+    Examples:
+        >>> params = init_small_conv(random.key(0))
+        >>> params["conv1"].shape, params["head"].shape
+        (torch.Size([9, 8]), torch.Size([64, 32]))
     """
     sizes = {
         "conv1": (9, channels, 2.0),
@@ -44,7 +49,12 @@ def init_small_conv(
 
 
 def features(params: Params, images: Float[Tensor, "n 8 8"]) -> Float[Tensor, "n hidden"]:
-    """The representation below the projector."""
+    """The representation below the projector.
+
+    Examples:
+        >>> features(init_small_conv(random.key(0)), torch.rand(5, 8, 8)).shape
+        torch.Size([5, 64])
+    """
     patches = images.flatten(1)[:, torch.tensor(_PATCHES, device=images.device)].flatten(0, 1)
     x = F.relu(patches @ params["conv1"] + params["conv1_bias"])
     x = F.relu(x.reshape(-1, params["conv2"].shape[0]) @ params["conv2"] + params["conv2_bias"])
@@ -53,5 +63,10 @@ def features(params: Params, images: Float[Tensor, "n 8 8"]) -> Float[Tensor, "n
 
 
 def outputs(params: Params, images: Float[Tensor, "n 8 8"]) -> Float[Tensor, "n out"]:
-    """What the loss sees: the projection, l2-normalised."""
+    """What the loss sees: the projection, l2-normalised.
+
+    Examples:
+        >>> outputs(init_small_conv(random.key(0)), torch.rand(2, 8, 8)).shape
+        torch.Size([2, 32])
+    """
     return F.normalize(features(params, images) @ params["head"] + params["head_bias"], dim=-1)

@@ -19,7 +19,12 @@ ACTIVATIONS: dict[str, Callable[[Tensor, float], Tensor]] = {
 
 
 def activate(u: Float[Tensor, "..."], kind: str, slope: float = 0.05) -> Float[Tensor, "..."]:
-    """A homogeneous activation by name; `slope` is that of the leaky ReLU below zero."""
+    """A homogeneous activation by name; `slope` is that of the leaky ReLU below zero.
+
+    Examples:
+        >>> activate(torch.tensor([-1.0, 2.0]), "leaky_relu", slope=0.1)
+        tensor([-0.1000,  2.0000])
+    """
     if kind not in ACTIVATIONS:
         raise ValueError(f"activation: expected one of {', '.join(ACTIVATIONS)}, got {kind!r}")
     return ACTIVATIONS[kind](u, slope)
@@ -29,7 +34,13 @@ def receptive_field_init(
     key: Int[Tensor, ""], fields: int, filters: int, inputs: int, outputs: int
 ) -> dict[str, Tensor]:
     """Weights W `K M d` of the fields and V `n K*M` of the top layer, uniform within
-    +-1/sqrt(fan-in) as torch's linear layers are; no bias (nl Sec. 4)."""
+    +-1/sqrt(fan-in) as torch's linear layers are; no bias (nl Sec. 4).
+
+    Examples:
+        >>> params = receptive_field_init(random.key(0), fields=4, filters=3, inputs=2, outputs=5)
+        >>> params["W"].shape, params["V"].shape
+        (torch.Size([4, 3, 2]), torch.Size([5, 12]))
+    """
     lower, top = cr.split(key)
     a, b = inputs**-0.5, (fields * filters) ** -0.5
     return {
@@ -42,6 +53,11 @@ def embed(tokens: Int[Tensor, "N K"], embedding: Float[Tensor, "T d"]) -> Float[
     """The input of a receptive-field net, `embedding[tokens]`.
 
     It lies in memory as K N d: stacked over runs, the fields then multiply it without a copy.
+
+    Examples:
+        >>> embed(torch.tensor([[0, 2]]), torch.eye(3))  # one sample of two tokens
+        tensor([[[1., 0., 0.],
+                 [0., 0., 1.]]])
     """
     return torch.nn.functional.embedding(tokens.T.contiguous(), embedding).transpose(0, 1)
 
@@ -58,12 +74,23 @@ def fields(
 def receptive_field(
     params: dict[str, Tensor], x: Float[Tensor, "N K d"], kind: str, slope: float = 0.05
 ) -> Float[Tensor, "N n"]:
-    """Two-layer net with K disjoint receptive fields: V h(W_k x_k), k = 1..K (nl Sec. 4)."""
+    """Two-layer net with K disjoint receptive fields: V h(W_k x_k), k = 1..K (nl Sec. 4).
+
+    Examples:
+        >>> params = receptive_field_init(random.key(0), fields=4, filters=3, inputs=2, outputs=5)
+        >>> receptive_field(params, torch.ones(7, 4, 2), "relu").shape
+        torch.Size([7, 5])
+    """
     return fields(params["W"], x, kind, slope).flatten(1) @ params["V"].T
 
 
 def mlp_init(key: Int[Tensor, ""], sizes: Sequence[int]) -> dict[str, Tensor]:
-    """Weights W1, W2, ... of shapes `sizes[l+1] sizes[l]`, normal with variance 1/fan-in."""
+    """Weights W1, W2, ... of shapes `sizes[l+1] sizes[l]`, normal with variance 1/fan-in.
+
+    Examples:
+        >>> {name: list(w.shape) for name, w in mlp_init(random.key(0), (5, 8, 2)).items()}
+        {'W1': [8, 5], 'W2': [2, 8]}
+    """
     if len(sizes) < 2:
         raise ValueError(f"sizes: expected an input and an output size at least, got {list(sizes)}")
     keys = cr.split(key, len(sizes) - 1)
@@ -76,7 +103,13 @@ def mlp_init(key: Int[Tensor, ""], sizes: Sequence[int]) -> dict[str, Tensor]:
 def mlp(
     params: dict[str, Tensor], x: Float[Tensor, "N d"], kind: str, slope: float = 0.05
 ) -> Float[Tensor, "N n"]:
-    """W_L h(... h(W_1 x)): the weights W1..WL in order, no activation after the last."""
+    """W_L h(... h(W_1 x)): the weights W1..WL in order, no activation after the last.
+
+    Examples:
+        >>> params = mlp_init(random.key(0), (5, 8, 2))
+        >>> mlp(params, torch.ones(3, 5), "relu").shape
+        torch.Size([3, 2])
+    """
     for layer in range(1, len(params)):
         x = activate(x @ params[f"W{layer}"].T, kind, slope)
     return x @ params[f"W{len(params)}"].T

@@ -38,6 +38,11 @@ class ResNet(nn.Module):
     stem: "standard", a 7 x 7 convolution of stride 2 and max pooling, as for ImageNet; "small", a
     3 x 3 convolution of stride 1 without pooling, common for 32-pixel images. width: channels of
     the first stage, doubled three times; 64 is ResNet-18. Errors: an unknown stem.
+
+    Examples:
+        >>> net = ResNet("small", width=8)
+        >>> net(torch.zeros(2, 3, 32, 32)).shape, net.out_features
+        (torch.Size([2, 64]), 64)
     """
 
     def __init__(
@@ -76,7 +81,12 @@ class ResNet(nn.Module):
 
 class Projector(nn.Sequential):
     """Linear, BatchNorm, ReLU, Linear; outputs of norm 1, in the weights' precision also under
-    autocast."""
+    autocast.
+
+    Examples:
+        >>> Projector(64, 32, 16)(torch.randn(4, 64)).shape  # rows of norm 1
+        torch.Size([4, 16])
+    """
 
     def __init__(self, inside: int, hidden: int, out: int) -> None:
         super().__init__(

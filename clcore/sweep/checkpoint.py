@@ -52,7 +52,15 @@ def load(path: Path, mark: str, device: torch.device) -> dict[int, dict]:
 
 
 class Stopped(Exception):
-    """The time given by `stop_after` is over; with a checkpoint, the same call goes on from it."""
+    """The time given by `stop_after` is over; with a checkpoint, the same call goes on from it.
+
+    Examples:
+        >>> try:
+        ...     raise Stopped("after 60 seconds")
+        ... except Stopped as stopped:
+        ...     print(stopped)
+        after 60 seconds
+    """
 
 
 class Keeper:

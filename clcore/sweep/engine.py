@@ -36,12 +36,28 @@ log = logging.getLogger(__name__)
 class Result:
     """What a sweep returns.
 
-    table: one row per run and recorded step: run, the configuration, step, loss (of the
-        parameters before the update of that step, on that step's batch), metrics, diverged.
-    stacked: per group (runs, params, setup), tensors with the runs on the first axis.
-    diverged: run -> the step at which it was frozen.
-    compiled: True, False when not asked for, or the reason why not.
-    ms_per_run_step: wall time of the training loop per run and step, without tracing.
+    Attributes:
+        table: one row per run and recorded step: run, the configuration, step, loss (of the
+            parameters before the update of that step, on that step's batch), metrics, diverged.
+        stacked: per group (runs, params, setup), tensors with the runs on the first axis.
+        diverged: run -> the step at which it was frozen.
+        seconds: wall time of the whole sweep.
+        compiled: True, False when not asked for, or the reason why not.
+        ms_per_run_step: wall time of the training loop per run and step, without tracing.
+
+    Examples:
+        >>> found = train(
+        ...     [{"seed": 0, "lr": 0.5}],
+        ...     init=lambda key, c: {"w": torch.ones(2)},
+        ...     data=lambda key, step, c: step,
+        ...     loss=lambda params, batch, c: params["w"].square().sum() / 2,
+        ...     steps=2,
+        ...     progress=False,
+        ... )
+        >>> found.params(0)
+        {'w': tensor([0.2500, 0.2500])}
+        >>> found.table[["run", "seed", "step", "loss"]].values.tolist()
+        [[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 2.0, 0.0625]]
     """
 
     table: pd.DataFrame
@@ -114,6 +130,18 @@ def train(
     raise `Stopped`.
 
     Raises ValueError for configurations or settings that cannot be trained, saying what to mend.
+
+    Examples:
+        >>> def init(key, c):
+        ...     return {"w": random.normal(key, 3)}
+        >>> def data(key, step, c):
+        ...     return random.normal(key, (8, 3))
+        >>> def loss(params, x, c):
+        ...     return (x @ params["w"]).square().mean()
+        >>> runs = [{"seed": seed, "lr": lr} for seed in range(2) for lr in (0.0, 0.1)]
+        >>> found = train(runs, init, data, loss, steps=50, progress=False)
+        >>> (found.params(0)["w"].norm() > 0.5).item(), (found.params(1)["w"].norm() < 0.1).item()
+        (True, True)
     """
     check(configs, optimizer, static)
     recorded = record_steps(record, steps)

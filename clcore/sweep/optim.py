@@ -82,28 +82,56 @@ def unit_norm(
     """`w` scaled to l2 norm 1 over `dim` (None: all dimensions).
 
     A vector whose norm is zero has no direction: it is returned as it is, zero.
+
+    Examples:
+        >>> unit_norm(torch.tensor([3.0, 4.0]))
+        tensor([0.6000, 0.8000])
     """
     norm = torch.linalg.vector_norm(w, dim=dim, keepdim=True)
     return w / torch.where(norm > 0, norm, 1.0)
 
 
 def unit_rows(w: Float[Tensor, "... rows d"]) -> Float[Tensor, "... rows d"]:
-    """Every row to norm 1; for weights `K M d` of receptive fields that is every filter."""
+    """Every row to norm 1; for weights `K M d` of receptive fields that is every filter.
+
+    Examples:
+        >>> unit_rows(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+        tensor([[0.6000, 0.8000],
+                [0.0000, 0.0000]])
+    """
     return unit_norm(w, dim=-1)
 
 
 def unit_columns(w: Float[Tensor, "... d columns"]) -> Float[Tensor, "... d columns"]:
-    """Every column to norm 1."""
+    """Every column to norm 1.
+
+    Examples:
+        >>> unit_columns(torch.tensor([[3.0, 0.0], [4.0, 2.0]]))
+        tensor([[0.6000, 0.0000],
+                [0.8000, 1.0000]])
+    """
     return unit_norm(w, dim=-2)
 
 
 def unit_filters(w: Float[Tensor, "... c h w"]) -> Float[Tensor, "... c h w"]:
-    """Every convolution filter (over input channels, height and width) to norm 1."""
+    """Every convolution filter (over input channels, height and width) to norm 1.
+
+    Examples:
+        >>> unit_filters(torch.ones(2, 1, 2, 2))[0]
+        tensor([[[0.5000, 0.5000],
+                 [0.5000, 0.5000]]])
+    """
     return unit_norm(w, dim=(-3, -2, -1))
 
 
 def unit_frobenius(w: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """The whole tensor to Frobenius norm 1."""
+    """The whole tensor to Frobenius norm 1.
+
+    Examples:
+        >>> unit_frobenius(torch.ones(2, 2))
+        tensor([[0.5000, 0.5000],
+                [0.5000, 0.5000]])
+    """
     return unit_norm(w, dim=tuple(range(w.ndim)))
 
 

@@ -223,16 +223,51 @@ def test_closure_follows_imports_through_subpackages():
 @pytest.mark.parametrize(
     ("source", "package", "found"),
     [
-        ("import clcore.sweep", "", {"clcore.sweep"}),
-        ("from clcore import sweep", "", {"clcore", "clcore.sweep"}),
-        ("from . import sweep", "clcore", {"clcore", "clcore.sweep"}),
-        ("from .sweep import train", "clcore", {"clcore.sweep", "clcore.sweep.train"}),
-        ("from ..ledger import Check", "clcore.checks", {"clcore.ledger", "clcore.ledger.Check"}),
-        ("from .a import b", "clcore.checks", {"clcore.checks.a", "clcore.checks.a.b"}),
+        ("import clcore.sweep", "", {"clcore", "clcore.sweep"}),
+        ("import clcore.sweep as s", "", {"clcore.sweep"}),
+        ("from clcore import sweep", "", {"clcore.sweep"}),
+        ("from . import sweep", "clcore", {"clcore.sweep"}),
+        ("from .sweep import train", "clcore", {"clcore.sweep.train"}),
+        ("from ..ledger import Check", "clcore.checks", {"clcore.ledger.Check"}),
+        ("from .a import b", "clcore.checks", {"clcore.checks.a.b"}),
     ],
 )
 def test_imports_are_resolved(source, package, found):
     assert keys.imported(source, package) == found
+
+
+PAIRS = {"losses/pairs.py"}
+FAMILY = PAIRS | {"losses/contrast.py", "losses/infonce_family.py"}
+ROOM = FAMILY | {"losses/modules.py", "losses/minplayer.py", "losses/sources.py"}
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from clcore.losses import infonce_pair", PAIRS),
+        ("from clcore.losses.pairs import infonce_pair", PAIRS),
+        ("from clcore.losses import pairs", PAIRS),
+        ("from clcore.losses import infonce as loss", FAMILY),
+        ("from clcore.losses import InfoNCE", FAMILY | {"losses/modules.py"}),
+        ("from clcore import losses", ROOM),
+        ("from clcore.losses import *", ROOM),
+        ("import clcore.losses as losses", ROOM),
+        ("from clcore import __version__", set()),
+        ("import numpy", None),
+    ],
+)
+def test_a_front_is_followed_to_the_file_that_defines_a_name(source, found):
+    around = {"__init__.py", "_front.py"}
+    if "losses" in source:
+        around |= {"losses/__init__.py"}
+    names = {str(p.relative_to(_paths.root() / "clcore")) for p in keys.closure([source])}
+    assert names == (set() if found is None else around | found)
+
+
+def test_who_has_all_of_clcore_in_hand_depends_on_all_rooms():
+    names = {str(p.relative_to(_paths.root() / "clcore")) for p in keys.closure(["import clcore"])}
+    assert ROOM | {"theory/trees/lucky_nodes.py", "sweep/engine.py", "nets/resnet.py"} <= names
+    assert not any(n.startswith(("checks", "book", "experiments", "ledger")) for n in names)
 
 
 def test_a_notebook_names_its_claims_by_group_or_one_by_one(tmp_path):

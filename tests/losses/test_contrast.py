@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jaxtyping import TypeCheckError, jaxtyped
 
 from clcore import losses
-from clcore.losses import contrast
+from clcore.losses import contrast, sources
 
 TABLE = losses.table1(tau=0.7, eps=0.4, margin=0.6, c=1.5)
 IDS = [pair.name for pair in TABLE]
@@ -301,7 +301,7 @@ def test_source_losses_equal_loops():
 
 def test_negatives_leave_the_anchor_out():
     z = torch.arange(3.0)[:, None]
-    assert losses.negatives(z)[..., 0].tolist() == [[1, 2], [0, 2], [0, 1]]
+    assert sources.negatives(z)[..., 0].tolist() == [[1, 2], [0, 2], [0, 1]]
 
 
 def test_shapes_are_checked_by_the_annotations():

@@ -1,1 +1,6 @@
 """The covariance operator of dual deep networks (ddn Secs. 3 to 5)."""
+
+from clcore._front import attach
+
+_HOMES = {"": ("connection", "covariance_operator", "translation")}
+__all__, __getattr__, __dir__ = attach(__name__, _HOMES)

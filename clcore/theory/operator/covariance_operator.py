@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from clcore import random
-from clcore.losses import require_above, require_temperature
+from clcore.losses.pairs import require_above, require_temperature
 from clcore.theory.operator import connection as net
 
 # (r_+ [*s], r_{1-}..r_{H-} [*s, H]) -> [*s], as in `dual_losses`.

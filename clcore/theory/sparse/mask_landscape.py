@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from clcore.losses import require_temperature
+from clcore.losses.pairs import require_temperature
 from clcore.sweep import optim
 
 NEGATIVES = {

@@ -1,0 +1,219 @@
+"""InfoNCE: one family, and how each of its versions is normalised.
+
+Of an anchor, let s be the similarity to its other view and s_k those to its negatives. All versions
+have l = log(eps + sum_k exp((s_k - s) / tau)) in common, which at eps = 1 is the cross entropy of
+picking the positive. They differ in what the table lists, by name as in `CONVENTIONS`:
+
+================  ==========  =======  =========  ========  ===================================
+name              similarity  anchors  negatives  value     where it stands
+================  ==========  =======  =========  ========  ===================================
+acl               distance    first    same       tau sum   acl Eq. 2, `contrast.infonce`
+acl-mean          distance    first    same       tau mean  `variant_loss`, "nce"
+acl-both          distance    both     same       tau mean  `image_losses`, "infonce"
+cpc               distance    first    same       sum       Oord et al., `source_infonce`
+simclr-first      cosine      first    same       sum       `source_simclr`, one view
+simclr            cosine      both     all        sum       `source_simclr`
+nt-xent           cosine      both     all        mean      Chen et al., `sparse_models.nt_xent`
+ddn               distance    both     all        mean      ddn Eq. 2 on images, `image_losses`
+ncl               cosine      first    other      mean      ncl Eq. 8, `sparse_models.contrastive`
+nl                distance    first    same       tau sum   nl Eq. 1, `token_sequences`, "raw"
+nl-unit           cosine      first    same       tau sum   `token_sequences`, "paper"
+nl-released       cosine      first    same       mean      `token_sequences`, "released", "mean"
+================  ==========  =======  =========  ========  ===================================
+
+Similarity: "distance" is minus half the squared distance; on rows of norm 1 it is the cosine less
+1, and gives the same loss. Anchors: the n first views, or all 2n views. Negatives are views of the
+other n - 1 samples: of the anchor's own side ("same"), of the other side, or of both (2n - 2). The
+positive always stands in the denominator, as the 1 that is eps; acl leaves eps open. Sum and mean
+are over the n samples; where both views are anchors, a sample's value is the mean of its two.
+
+Three versions take negatives as they are given: `anchors.infonce` (distances, one value an anchor),
+`two_view.contrastive` (ncl Eq. 8: inner products that tau multiplies, the mean over anchors), and
+`tree_contrast.loss` (ddn Eq. 2 with one negative, distances of unit outputs, the mean).
+
+Constants: acl = tau cpc = n acl-mean = nl; simclr = n nt-xent; acl-both is the mean of acl-mean and
+of the same with the views exchanged. On rows of norm 1 besides: ddn = nt-xent, nl-unit = acl =
+tau simclr-first = n tau nl-released. No constant leads from "same" to "all" or to "other".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from clcore.losses.contrast import inter_distances, intra_distances, require_views
+from clcore.losses.pairs import Scalar, infonce_pair, require_temperature
+
+# --------------------------------------------------------------------------------- of one anchor
+
+
+def log_share(
+    positive: Float[Tensor, "*b"], negatives: Float[Tensor, "*b h"], tau: Scalar
+) -> Float[Tensor, "*b"]:
+    """log of the positive's share of exp(similarity / tau); distances come with -tau."""
+    logits = torch.cat([positive[..., None], negatives], -1) / tau
+    return logits.log_softmax(-1)[..., 0]
+
+
+def cross_entropy(
+    positive: Float[Tensor, "*b"], negatives: Float[Tensor, "*b h"], tau: Scalar = 1.0
+) -> Float[Tensor, "*b"]:
+    """-log of the positive's share of exp(similarity / tau), of one anchor with h negatives.
+
+    Exact at any size of the similarities, through log-softmax. Errors: tau <= 0.
+
+    Examples:
+        >>> cross_entropy(torch.tensor(2.0), torch.tensor([2.0, 2.0, 2.0])).exp()  # 1 of 4
+        tensor(4.)
+    """
+    require_temperature(tau)
+    return -log_share(positive, negatives, tau)
+
+
+def cross_entropy_of_gaps(
+    gaps: Float[Tensor, "*b h"], bounded: bool = False
+) -> Float[Tensor, "*b"]:
+    """The same from (s_k - s) / tau alone: log(1 + sum_k exp(gap_k)). -inf leaves a negative out.
+
+    bounded: the exponentials are summed as they are, a pass over the negatives less; for gaps that
+    cannot overflow, as those of unit vectors (at most 2 / tau).
+    """
+    if bounded:
+        return gaps.exp().sum(-1).log1p()
+    return F.softplus(gaps.logsumexp(-1))  # which from 20 on is the sum itself: 2e-9 less
+
+
+# ------------------------------------------------------------------------------------ of a batch
+
+_CHOICES = {
+    "similarity": ("distance", "inner", "cosine"),
+    "anchors": ("first", "both"),
+    "negatives": ("same", "other", "all"),
+    "reduction": ("sum", "mean"),
+}
+
+
+@dataclass(frozen=True)
+class Convention:
+    """One row of the table above: what an InfoNCE of two views is made of.
+
+    Attributes:
+        similarity: "distance" (minus half the squared distance), "inner" or "cosine".
+        anchors: "first" for the n first views, "both" for all 2n.
+        negatives: views of other samples, of the anchor's side ("same"), the other side ("other")
+            or both ("all").
+        scaled: whether tau multiplies the value.
+        reduction: "sum" or "mean", over the n samples.
+
+    Raises:
+        ValueError: a word that is not one of these.
+
+    Examples:
+        >>> Convention("cosine", "both", "all", reduction="mean") == CONVENTIONS["nt-xent"]
+        True
+    """
+
+    similarity: str = "distance"
+    anchors: str = "first"
+    negatives: str = "same"
+    scaled: bool = False
+    reduction: str = "sum"
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"{name}: expected one of {', '.join(choices)}, got {getattr(self, name)!r}"
+                )
+
+
+CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
+    {
+        "acl": Convention("distance", "first", "same", True, "sum"),
+        "acl-mean": Convention("distance", "first", "same", True, "mean"),
+        "acl-both": Convention("distance", "both", "same", True, "mean"),
+        "cpc": Convention("distance", "first", "same", False, "sum"),
+        "simclr-first": Convention("cosine", "first", "same", False, "sum"),
+        "simclr": Convention("cosine", "both", "all", False, "sum"),
+        "nt-xent": Convention("cosine", "both", "all", False, "mean"),
+        "ddn": Convention("distance", "both", "all", False, "mean"),
+        "ncl": Convention("cosine", "first", "other", False, "mean"),
+        "nl": Convention("distance", "first", "same", True, "sum"),
+        "nl-unit": Convention("cosine", "first", "same", True, "sum"),
+        "nl-released": Convention("cosine", "first", "same", False, "mean"),
+    }
+)
+"""The versions by name, as in the table above."""
+
+
+def convention(chosen: str | Convention) -> Convention:
+    """A convention by name, or as it is. Errors: an unknown name."""
+    if isinstance(chosen, Convention):
+        return chosen
+    if chosen not in CONVENTIONS:
+        raise ValueError(
+            f"convention: expected one of {', '.join(CONVENTIONS)} or a Convention, got {chosen!r}"
+        )
+    return CONVENTIONS[chosen]
+
+
+def _left_out(n: int, how: Convention, device: torch.device) -> Bool[Tensor, "r c"]:
+    """Which views are no negatives of which anchors."""
+    eye = torch.eye(n, dtype=torch.bool, device=device)
+    if how.anchors == "first" and how.negatives == "same":
+        return eye
+    none = torch.zeros_like(eye)
+    own = eye if how.negatives != "other" else ~none
+    other = eye if how.negatives != "same" else ~none
+    first = torch.cat([own, other], -1)
+    return first if how.anchors == "first" else torch.cat([first, torch.cat([other, own], -1)])
+
+
+def infonce(
+    z: Float[Tensor, "*b n d"],
+    z2: Float[Tensor, "*b n d"],
+    tau: Scalar = 0.5,
+    eps: Scalar = 1.0,
+    how: str | Convention = "acl",
+) -> Float[Tensor, "*b"]:
+    """InfoNCE of a batch of two views, in any convention of the table above.
+
+    z, z2: outputs for the first and the second views of n samples; leading dimensions are batches.
+    eps: 1 keeps the positive in the denominator, 0 leaves it out. how: a name in `CONVENTIONS`, or
+    a `Convention`. Exact at any size of the similarities; a row of zeros has cosine 0 with all.
+
+    Raises:
+        ValueError: tau <= 0, eps < 0, n < 2, views of different shapes, an unknown convention.
+
+    Examples:
+        >>> z, z2 = torch.eye(3), torch.eye(3)  # three samples, apart at right angles
+        >>> infonce(z, z2, tau=1.0, how="nt-xent")  # log(1 + 4 exp(-1))
+        tensor(0.9048)
+        >>> infonce(z, z2, tau=1.0) / infonce(z, z2, tau=1.0, how="acl-mean")
+        tensor(3.)
+    """
+    how = convention(how)
+    require_views(z, z2)
+    pair = infonce_pair(tau, eps)
+    if how.similarity == "cosine":
+        z, z2 = F.normalize(z, dim=-1), F.normalize(z2, dim=-1)
+    near = -intra_distances(z, z2) if how.similarity == "distance" else (z * z2).sum(-1)
+    alone = how.anchors == "first" and how.negatives == "same"
+    views = z if alone else torch.cat([z, z2], -2)
+    similarity = -inter_distances(views) if how.similarity == "distance" else views @ views.mT
+    if how.anchors == "both":
+        near = torch.cat([near, near], -1)
+    rows = similarity[..., : near.shape[-1], :]
+    gaps = ((rows - near[..., None]) / tau).masked_fill(
+        _left_out(z.shape[-2], how, z.device), -torch.inf
+    )
+    assert pair.log is not None  # InfoNCE's pair has its logarithms
+    values = pair.log.phi(gaps.logsumexp(-1))  # times tau, as the pair has it
+    total = values.mean(-1) if how.reduction == "mean" else values.sum(-1)
+    if how.reduction == "sum" and how.anchors == "both":
+        total = total / 2
+    return total if how.scaled else total / tau
