@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
-from clcore import ledger
+from clcore import ledger, stats
 from clcore import random as cr
 from clcore.experiments.sparse_panels import PANELS, configurations
 from clcore.experiments.sparse_training import EPOCHS, metrics
@@ -139,38 +138,6 @@ def listed(values: pd.Series | np.ndarray | list, digits: int = 2) -> str:
 # ------------------------------------------------------------------------------------------ order
 
 
-def _tail(gap: float, variance: float, freedom: float) -> float:
-    """Pr(T > gap / standard error); without spread 0, 1/2 or 1 by the sign of the gap."""
-    if not variance > 0:
-        return 0.5 * (1 - np.sign(gap))
-    return float(student.sf(gap / variance**0.5, freedom))
-
-
-def welch(a: np.ndarray | list, b: np.ndarray | list) -> float:
-    """One-sided p-value that a's mean exceeds b's; 1/2 for equal means."""
-    x, y = np.asarray(a, float), np.asarray(b, float)
-    if min(len(x), len(y)) < 2:
-        return 0.5 * (1 - np.sign(x.mean() - y.mean()))
-    parts = x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)
-    below = parts[0] ** 2 / (len(x) - 1) + parts[1] ** 2 / (len(y) - 1)
-    return _tail(x.mean() - y.mean(), sum(parts), sum(parts) ** 2 / below if below > 0 else 1.0)
-
-
-def paired(after: np.ndarray | list, before: np.ndarray | list) -> float:
-    """One-sided p-value that the mean of after - before is above 0."""
-    gap = np.asarray(after, float) - np.asarray(before, float)
-    if len(gap) < 2:
-        return 0.5 * (1 - np.sign(gap.mean()))
-    return _tail(gap.mean(), gap.var(ddof=1) / len(gap), len(gap) - 1)
-
-
-def swapped(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Every other entry exchanged, the first of them included."""
-    n = min(len(a), len(b))
-    odd = np.arange(n) % 2 == 1
-    return np.where(odd, a[:n], b[:n]), np.where(odd, b[:n], a[:n])
-
-
 def by_pr(rows: pd.DataFrame, column: str) -> dict[Any, np.ndarray]:
     """Pr(sparse) -> values of a column, in the order of the seeds."""
     return {p: g.sort_values("seed")[column].to_numpy() for p, g in rows.groupby(rows.pr.round(3))}
@@ -183,7 +150,7 @@ def leads(
     same with every other run exchanged."""
     sides = [by_pr(at(runs, panel), column) for panel in (high, low)]
     pairs = [(sides[0][p], sides[1][p]) for p in sorted(set(sides[0]) & set(sides[1]))]
-    mixed = [swapped(*pair) for pair in pairs]
+    mixed = [stats.swapped(*pair) for pair in pairs]
     ours, control = (np.array([x.mean() - y.mean() for x, y in each]) for each in (pairs, mixed))
     return ours, control
 
@@ -195,8 +162,8 @@ def ahead(
     the same with every other run exchanged."""
     sides = [by_pr(at(runs, panel), column) for panel in (high, low)]
     common = sorted(set(sides[0]) & set(sides[1]))
-    worst = max(welch(sides[0][p], sides[1][p]) for p in common)
-    mixed = max(welch(*swapped(sides[0][p], sides[1][p])) for p in common)
+    worst = max(stats.welch(sides[0][p], sides[1][p]) for p in common)
+    mixed = max(stats.welch(*stats.swapped(sides[0][p], sides[1][p])) for p in common)
     return worst, {"every other run exchanged": mixed}
 
 
@@ -206,8 +173,8 @@ def rises(
     """Largest p-value over Pr(sparse) that a column ends above (sign -1: below) where it began,
     run by run, and the control: start and end exchanged in every other run."""
     end, begin = (by_pr(at(runs, panel, last), column) for last in (True, False))
-    worst = max(paired(sign * end[p], sign * begin[p]) for p in end)
-    mixed = max(paired(*swapped(sign * end[p], sign * begin[p])) for p in end)
+    worst = max(stats.paired(sign * end[p], sign * begin[p]) for p in end)
+    mixed = max(stats.paired(*stats.swapped(sign * end[p], sign * begin[p])) for p in end)
     return worst, {"every other run exchanged": mixed}
 
 

@@ -9,8 +9,8 @@ from scipy import stats
 from clcore import _paths, ledger
 from clcore.checks.minmax import images
 from clcore.checks.relu_composition import image_filters as filters
-from clcore.images import probes
 from clcore.ledger import findings
+from clcore.stats import welch_tests
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -21,7 +21,7 @@ def test_welch_is_scipys_on_the_numbers_behind_it():
     rng = np.random.default_rng(0)
     a, b = rng.normal(1, 0.3, 5), rng.normal(0, 1.0, 7)
     of = [np.array([v]) for x in (a, b) for v in (x.mean(), x.std(ddof=1), len(x))]
-    found = probes.welch_tests(*of).iloc[0]
+    found = welch_tests(*of).iloc[0]
     test = stats.ttest_ind(a, b, equal_var=False)
     interval = test.confidence_interval(0.95)
     assert found[["t", "p", "low", "high"]].to_list() == pytest.approx(

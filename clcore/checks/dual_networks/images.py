@@ -18,9 +18,9 @@ from clcore import ledger
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
 from clcore.experiments import residue_share
-from clcore.images import probes
 from clcore.ledger import Check
 from clcore.losses import anchors
+from clcore.stats import paired_tests, welch_tests
 from clcore.theory.operator import connection as net
 from clcore.theory.operator import covariance_operator as co
 
@@ -72,7 +72,7 @@ def welch(first: str, second: str) -> pd.DataFrame:
     """
     table = printed().set_index(["loss_name", "dataset", "epoch"])
     a, b = table.loc[first], table.loc[second].reindex(table.loc[first].index)
-    return probes.welch_tests(a.paper, a.paper_std, RUNS, b.paper, b.paper_std, RUNS).reset_index()
+    return welch_tests(a.paper, a.paper_std, RUNS, b.paper, b.paper_std, RUNS).reset_index()
 
 
 def reach(gaps: pd.DataFrame) -> float:
@@ -220,7 +220,7 @@ def early_epoch(runs: pd.DataFrame) -> int:
 
 def paired(runs: pd.DataFrame, first: str, second: str, epoch: int) -> pd.Series:
     """Points of one loss less another's at one epoch, paired over seeds: difference, low, high,
-    pairs, p (`probes.paired_tests`) and t. Runs that diverged are left out, with their partner.
+    pairs, p (`paired_tests`) and t. Runs that diverged are left out, with their partner.
 
     Errors: no runs of a loss at this epoch; fewer than two pairs.
     """
@@ -230,7 +230,7 @@ def paired(runs: pd.DataFrame, first: str, second: str, epoch: int) -> pd.Series
         raise ValueError(f"expected runs of {', '.join(missing)} at epoch {epoch}, got none")
     levels = kept.loss_name.map({first: 0, second: 1})
     table = kept.assign(level=levels, points=100 * kept.linear).dropna(subset="level")
-    row = probes.paired_tests(table, "level", "points").iloc[0]
+    row = paired_tests(table, "level", "points").iloc[0]
     error = (row.high - row.low) / 2 / stats.t.ppf(0.975, row.pairs - 1)
     if error > 0:
         t = row.difference / error

@@ -17,8 +17,8 @@ from scipy import stats
 from clcore import ledger
 from clcore import reference as ref
 from clcore.images.datasets import called
-from clcore.images.probes import paired_tests, welch_tests
 from clcore.ledger import Check
+from clcore.stats import paired_tests, welch_tests
 
 CLAIMS = {"cifar10": "acl/tab2a", "stl10": "acl/tab2b"}
 ROWS = {
@@ -67,7 +67,7 @@ def printed() -> pd.DataFrame:
 
 def against(loss: str, other: str = "infonce", standard_error: bool = False) -> pd.DataFrame:
     """Printed cells of one loss minus another's: dataset, epoch, and the columns of
-    `probes.welch_tests`.
+    `stats.welch_tests`.
 
     standard_error: read the paper's plus-minus as the standard error of the mean, which it does not
     exclude.
