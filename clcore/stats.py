@@ -42,7 +42,7 @@ def paired(after: np.ndarray | list, before: np.ndarray | list) -> float:
 
     Examples:
         >>> round(paired([0.9, 0.8, 0.85], [0.5, 0.5, 0.6]), 4)
-        0.0091
+        0.0094
     """
     gap = np.asarray(after, float) - np.asarray(before, float)
     if len(gap) < 2:
