@@ -27,7 +27,7 @@ def welch(a: np.ndarray | list, b: np.ndarray | list) -> float:
 
     Examples:
         >>> round(welch([0.9, 0.92, 0.91], [0.5, 0.6, 0.4]), 4)
-        0.0094
+        0.0092
     """
     x, y = np.asarray(a, float), np.asarray(b, float)
     if min(len(x), len(y)) < 2:
@@ -54,6 +54,7 @@ def swapped(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The control of a comparison: every other entry exchanged, the first of them included.
 
     Examples:
+        >>> import numpy as np
         >>> swapped(np.array([1, 2, 3]), np.array([4, 5, 6]))
         (array([4, 2, 6]), array([1, 5, 3]))
     """
@@ -69,6 +70,7 @@ def paired_tests(table: pd.DataFrame, by: str, value: str, seed: str = "seed") -
     interval, the number of pairs, p, and p_holm. Errors: fewer than two common seeds.
 
     Examples:
+        >>> import pandas as pd
         >>> table = pd.DataFrame({"seed": [0, 1, 2] * 2, "net": list("aaabbb"),
         ...                       "accuracy": [0.5, 0.6, 0.7, 0.4, 0.55, 0.6]})
         >>> paired_tests(table, "net", "accuracy")[["difference", "p"]].round(3)
@@ -113,9 +115,10 @@ def welch_tests(
     interval), t, p (two-sided). Series keep their index.
 
     Examples:
+        >>> import numpy as np
         >>> mean, std = np.array([84.1]), np.array([0.3])
         >>> welch_tests(mean, std, 5, mean - 0.5, std, 5)[["difference", "p"]].round(3)
-           difference      p
+           difference     p
         0         0.5  0.03
     """
 
