@@ -1,6 +1,6 @@
 """Checks of ddn's latent trees: models, messages, covariance over the root, Lipschitz lemmas.
 
-One function a claim, named after it, `check(draws, seed)`, as in `minmax.index`.
+One function a claim, named after it, as in `minmax.index`.
 """
 
 from clcore.checks.hltm.lipschitz import eq88, eq94, lem3, lem4, lem5
