@@ -103,7 +103,7 @@ def _moments(t: Trial, count: int) -> None:
     """First and second moments of sampled mean pre-activations, in standard errors."""
     nodes, sigma = 30_000, 1.7
     part = t.part("moments", SIGMAS, controls=pooled, draws=3 * count).says(nodes=nodes)
-    for n in np.repeat((5, 20, 50), count):
+    for n, _ in product((5, 20, 50), range(count)):
         kids = hidden(t.rng, 1, n)
         w = draw(t.rng, 1, nodes, n)[0].numpy() * sigma
         u = np.stack([m[0] for m in means(kids)])
@@ -114,7 +114,7 @@ def _moments(t: Trial, count: int) -> None:
         off = h @ h - a @ a
         printed = np.array([[(h + a) @ (h + a), off], [off, (h - a) @ (h - a)]]) * sigma**2 / n
 
-        def sigmas(wanted: Array, second: Array = second, error: Array = error) -> Array:
+        def sigmas(wanted: Array, second: Array = second, error: Array = error) -> float:
             return np.max(np.abs(second.mean(0) - wanted) / error)
 
         part.add(sigmas(printed), np.max(np.abs(v.mean(0)) / v.std(0)) * np.sqrt(nodes))
@@ -141,7 +141,7 @@ def eq142(t: Trial) -> None:
     count = min(t.draws, 3)
     _moments(t, count)
     part = t.part("nearly normal", 3.0, controls=pooled)
-    for n in np.repeat((20, 100, 1000), count):
+    for n, _ in product((20, 100, 1000), range(count)):
         plus, minus = (m[0] for m in means(hidden(t.rng, 1, n)))
         part.add(_from_normal(plus, minus))
         if n == 1000:
