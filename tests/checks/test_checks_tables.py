@@ -103,11 +103,19 @@ def test_an_ordering_fails_where_a_step_against_it_is_significant():
         for t in (0, 500, 1000)
     ]
     runs = pd.DataFrame(rows)
-    good = {c: tables._order("ddn/tab6", runs, c, "nc == nc") for c in tables.ORDERS}
-    assert all(check.measured > 0 and " not " not in check.note for check in good.values())
-    assert all(ledger.judge(check) for check in good.values())
+
+    def order(table, *columns):
+        trial = ledger.Trial(["ddn/tab6"])
+        for column in columns:
+            tables._order(trial, table, column, "nc == nc")
+        return list(trial.records())
+
+    good = order(runs, *tables.ORDERS)
+    assert [check.part for check in good] == [f"rises with {c}" for c in tables.ORDERS]
+    assert all(check.measured > 0 and " not " not in check.note for check in good)
+    assert all(ledger.judge(check) for check in good)
     wrong = runs.assign(width=runs.width.where(runs.low > 0.75, 12 - runs.width))
-    check = tables._order("ddn/tab6", wrong, "width", "nc == nc")
+    (check,) = order(wrong, "width")
     assert check.measured < -2 and "30 of 45 steps rise; not z0 at 0.7" in check.note
 
 

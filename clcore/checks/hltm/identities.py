@@ -12,7 +12,7 @@ from scipy.stats import binomtest, rankdata
 
 from clcore import reference as ref
 from clcore.experiments.tree_contrast import LATENTS, STEPS_PER_EPOCH
-from clcore.ledger import Check
+from clcore.ledger import Check, Trial, check
 
 TRIALS, EPOCHS = 10, 50
 SHUFFLES = 200
@@ -84,7 +84,8 @@ def _shuffled(table: pd.DataFrame, statistic: Callable, over: Callable) -> float
     return float(np.median(found))
 
 
-def rem17(table: pd.DataFrame, unrelated: pd.DataFrame) -> Iterator[Check]:
+@check("ddn/rem17", on="runs")
+def rem17(t: Trial, table: pd.DataFrame, unrelated: pd.DataFrame) -> None:
     """Gains of the best nodes of the start, and whether nodes keep their rank and the best its
     place.
 
@@ -93,56 +94,25 @@ def rem17(table: pd.DataFrame, unrelated: pd.DataFrame) -> Iterator[Check]:
     """
     trials = table.groupby("low").seed.nunique().min()
     full = trials >= TRIALS and table.steps.max() >= EPOCHS * STEPS_PER_EPOCH
-    kind = {"evidence": "protocol" if full else "partial"}
-    gain, groups = _gains(table), {path: _groups(table, path) for path in LATENTS}
-    width = int(table.width.iloc[0])
-
-    def each(statistic: Callable) -> str:
-        values = (statistic(*groups[path]) for path in LATENTS)
-        return ", ".join(
-            f"{v:.2f} ({'z_0' if not path else f'z_s{path}'})"
-            for path, v in zip(LATENTS, values, strict=True)
+    evidence, width = "protocol" if full else "partial", int(table.width.iloc[0])
+    gain = _gains(table)
+    learns = t.part("the lucky node learns", 0.01, evidence=evidence, draws=len(gain))
+    learns.add(_sign_test(gain)).says(share=(gain > 0).mean())
+    learns.breaks("views of unrelated objects", _sign_test(_gains(unrelated)))
+    rank, place = (
+        t.part(name, bound, ">=", evidence=evidence, draws=len(table) // width)
+        for name, bound in (
+            ("nodes keep their rank", 0.1),
+            ("the best stays the best", 1.5 / width),
         )
-
-    yield Check(
-        "ddn/rem17",
-        _sign_test(gain),
-        0.01,
-        {"views of unrelated objects": _sign_test(_gains(unrelated))},
-        draws=len(gain),
-        part="the lucky node learns",
-        note="Sign test over runs and groups not fed by leaves of what a group's best node at the "
-        f"start gains in |correlation| by the end: it does in {(gain > 0).mean():.0%}.",
-        **kind,
     )
-    ranks = [_ranks(*groups[path]) for path in LATENTS]
-    yield Check(
-        "ddn/rem17",
-        min(ranks),
-        0.1,
-        {"identities exchanged by chance": _shuffled(table, _ranks, min)},
-        draws=len(table) // width,
-        part="nodes keep their rank",
-        relation=">=",
-        note="Rank correlation of the nodes of a group before and after training, mean over runs: "
-        f"{each(_ranks)}. The least counts.",
-        **kind,
-    )
-    stays = [_stays(*groups[path]) for path in LATENTS]
-    yield Check(
-        "ddn/rem17",
-        float(np.mean(stays)),
-        1.5 / width,
-        {"identities exchanged by chance": _shuffled(table, _stays, np.mean)},
-        draws=len(table) // width,
-        part="the best stays the best",
-        relation=">=",
-        note=f"Share of groups whose best node at the start is the best at the end, by chance "
-        f"{1 / width:.2f}: {each(_stays)}; their mean counts. Fails where it is read of the upper "
-        "latents alone: there the best node at the end is as a rule another one, for nodes that "
-        "knew little catch up.",
-        **kind,
-    )
+    place.says(chance=1 / width)
+    for part, statistic, over in ((rank, _ranks, min), (place, _stays, np.mean)):
+        found = {path: statistic(*_groups(table, path)) for path in LATENTS}
+        part.add(over(list(found.values())))
+        part.breaks("identities exchanged by chance", _shuffled(table, statistic, over))
+        each = (f"{v:.2f} ({'z_s' + path if path else 'z_0'})" for path, v in found.items())
+        part.says(each=", ".join(each))
 
 
 def checks(

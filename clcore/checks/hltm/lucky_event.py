@@ -5,8 +5,6 @@ leaves or have three activations, 0, v(0)/q and v(1)/q, so that they vary also w
 variable is known.
 """
 
-from collections.abc import Iterator
-from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -15,8 +13,8 @@ import torch
 
 from clcore import random
 from clcore import reference as ref
-from clcore.ledger import Check
-from clcore.reference import Array, tensors, typical, worst
+from clcore.ledger import Trial, check, pooled, typical, worst
+from clcore.reference import Array, tensors
 from clcore.theory.trees import lucky_nodes
 
 SIGMAS = 6.0  # standard errors allowed to the largest of a few entries
@@ -101,168 +99,110 @@ def draw(rng: np.random.Generator, draws: int, nodes: int, n: int, copies: int =
     return w.unflatten(-1, (n, copies)).sum(-1)
 
 
-def eq142(draws: int, seed: int) -> Iterator[Check]:
+def _moments(t: Trial, count: int) -> None:
+    """First and second moments of sampled mean pre-activations, in standard errors."""
+    nodes, sigma = 30_000, 1.7
+    part = t.part("moments", SIGMAS, controls=pooled, draws=3 * count).says(nodes=nodes)
+    for n, _ in product((5, 20, 50), range(count)):
+        kids = hidden(t.rng, 1, n)
+        w = draw(t.rng, 1, nodes, n)[0].numpy() * sigma
+        u = np.stack([m[0] for m in means(kids)])
+        v = w @ u.T
+        second = np.einsum("ji,jk->jik", v, v)
+        error = second.std(0) / np.sqrt(nodes)
+        h, a = kids.h[0], kids.a[0]
+        off = h @ h - a @ a
+        printed = np.array([[(h + a) @ (h + a), off], [off, (h - a) @ (h - a)]]) * sigma**2 / n
+
+        def sigmas(wanted: Array, second: Array = second, error: Array = error) -> float:
+            return np.max(np.abs(second.mean(0) - wanted) / error)
+
+        part.add(sigmas(printed), np.max(np.abs(v.mean(0)) / v.std(0)) * np.sqrt(nodes))
+        part.breaks("sign off the diagonal", sigmas(printed * np.array([[1, -1], [-1, 1]])))
+        part.breaks("weights on +-1/sqrt n", sigmas(printed / 3))
+
+
+def _from_normal(plus: Array, minus: Array) -> float:
+    """n times the largest distance of the characteristic function from a normal's."""
+    grid = np.linspace(-3, 3, 21)
+    t = np.stack(np.meshgrid(grid, grid), -1).reshape(-1, 2)
+    u = np.stack([plus, minus]) / np.sqrt(len(plus))
+    root = np.linalg.inv(np.linalg.cholesky(u @ u.T))
+    ours = np.prod(np.sinc(np.sqrt(3) * t @ root @ u / np.pi), -1)
+    return len(plus) * float(np.max(np.abs(ours - np.exp(-(t**2).sum(-1) / 2))))
+
+
+@check("ddn/eq142", stream="eq142")
+def eq142(t: Trial) -> None:
     """Covariance of sampled mean pre-activations; their characteristic function against a normal's.
 
     Controls: the off-diagonal's sign; weights on +-1/sqrt n; one child that dominates.
     """
-    check = partial(Check, "ddn/eq142")
-    rng = ref.generator("eq142", seed)
-    nodes, found = 30_000, {"ours": [], "sign": [], "range": []}
-    count = min(draws, 3)
-    for n in (5, 20, 50):
-        for _ in range(count):
-            kids = hidden(rng, 1, n)
-            w = draw(rng, 1, nodes, n)[0].numpy() * 1.7
-            u = np.stack([m[0] for m in means(kids)])
-            v = w @ u.T
-            second = np.einsum("ji,jk->jik", v, v)
-            error = second.std(0) / np.sqrt(nodes)
-            h, a = kids.h[0], kids.a[0]
-            off = h @ h - a @ a
-            printed = np.array([[(h + a) @ (h + a), off], [off, (h - a) @ (h - a)]]) * 1.7**2 / n
-            flip = printed * np.array([[1, -1], [-1, 1]])
-            for name, wanted in (("ours", printed), ("sign", flip), ("range", printed / 3)):
-                found[name].append(np.max(np.abs(second.mean(0) - wanted) / error))
-            found["ours"].append(np.max(np.abs(v.mean(0)) / v.std(0)) * np.sqrt(nodes))
-    yield check(
-        worst(np.array(found["ours"])),
-        SIGMAS,
-        {
-            "sign off the diagonal": typical(np.array(found["sign"])),
-            "weights on +-1/sqrt n": typical(np.array(found["range"])),
-        },
-        draws=3 * count,
-        part="moments",
-        note=f"In standard errors, {nodes} nodes.",
-    )
-    grid = np.linspace(-3, 3, 21)
-    t = np.stack(np.meshgrid(grid, grid), -1).reshape(-1, 2)
-
-    def distance(plus: Array, minus: Array) -> float:
-        u = np.stack([plus, minus]) / np.sqrt(len(plus))
-        root = np.linalg.inv(np.linalg.cholesky(u @ u.T))
-        angles = np.sqrt(3) * t @ root @ u
-        ours = np.prod(np.sinc(angles / np.pi), -1)
-        return len(plus) * float(np.max(np.abs(ours - np.exp(-(t**2).sum(-1) / 2))))
-
-    near, far = [], []
-    for n in (20, 100, 1000):
-        for _ in range(count):
-            plus, minus = (m[0] for m in means(hidden(rng, 1, n)))
-            near.append(distance(plus, minus))
+    count = min(t.draws, 3)
+    _moments(t, count)
+    part = t.part("nearly normal", 3.0, controls=pooled)
+    for n, _ in product((20, 100, 1000), range(count)):
+        plus, minus = (m[0] for m in means(hidden(t.rng, 1, n)))
+        part.add(_from_normal(plus, minus))
+        if n == 1000:
             weight = np.where(np.arange(n) == 0, np.sqrt(n), 1)
-            far += [distance(weight * plus, weight * minus)] if n > 500 else []
-    yield check(
-        worst(np.array(near)),
-        3.0,
-        {"one child dominates": typical(np.array(far))},
-        draws=3 * count,
-        part="nearly normal",
-        note=r"$|\mathcal N^{ch}_\mu|$ (20 to 1000) times the largest distance of the "
-        "characteristic functions: it falls like one over the number of children. Fails where one "
-        "child outweighs all others together, against the condition of the Central Limit Theorem "
-        "that the text invokes.",
-    )
+            part.breaks("one child dominates", _from_normal(weight * plus, weight * minus))
 
 
-def eq144(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/eq144", stream="eq144")
+def eq144(t: Trial) -> None:
     """The map of Eq. 144 applied to the covariance of Eq. 142 and to sampled nodes.
 
     Controls: y_- with its sign lost; the level c in place of sqrt c.
     """
-    check = partial(Check, "ddn/eq144")
-    rng = ref.generator("eq144", seed)
-    n, nodes = 20, 2000
-    kids = hidden(rng, draws, n)
-    plus, minus = means(kids)
-    c = rng.choice([0.25, 4.0, 9.0], draws)
-    u = np.stack([plus, minus], 1)
+    n, nodes, one = 20, 2000, np.ones(t.draws)
+    kids = hidden(t.rng, t.draws, n)
+    u = np.stack(means(kids), 1)
+    c = t.rng.choice([0.25, 4.0, 9.0], t.draws)
+    root, norms = np.sqrt(c)[:, None], np.linalg.norm(u, axis=-1)
     covariance = u @ u.swapaxes(-1, -2) / n
     gamma = lucky_nodes.correlation(*tensors(kids.h, kids.a)).numpy()
-    one = np.ones(draws)
     target = np.stack([np.stack([one, -gamma], -1), np.stack([-gamma, one], -1)], -2)
-    v = np.einsum("bjn,bin->bji", draw(rng, draws, nodes, n).numpy(), u)
-    event = np.stack(
-        [
-            (row[:, 0] >= np.sqrt(level / n) * np.linalg.norm(p)) & (row[:, 1] < 0)
-            for row, level, p in zip(v, c, plus, strict=True)
-        ]
-    )
-    found = {}
-    for typeset in (True, False):
-        extra = 1 / np.sqrt(c) if typeset else one
-        scale = np.sqrt(n) * extra[:, None] / np.linalg.norm(u, axis=-1) * np.array([1.0, -1.0])
-        y = v * scale[:, None]
-        inside = (y[..., 0] >= np.sqrt(c)[:, None]) & (y[..., 1] > 0)
-        found[typeset] = (
-            worst(ref.relative(scale[:, :, None] * covariance * scale[:, None, :], target)),
-            worst((inside != event).mean(-1)),
-        )
-    lost = np.abs(scale)
-    above = (v[..., 0] * lost[:, :1] >= c[:, None]) & (y[..., 1] > 0)
-    misprint = (
-        r"$\sqrt c\,\sigma_w$ in the denominators -> $\sigma_w$, which standardises, and which "
-        "Eqs. 143, 145-150 use"
-    )
-    control = ref.relative(lost[:, :, None] * covariance * lost[:, None, :], target)
-    yield check(
-        found[False][0],
-        1e-10,
-        {"as typeset": found[True][0], "y_- = +v_-": typical(control)},
-        draws=draws,
-        part="standardised",
-        misprint=misprint,
-        note=r"As typeset $\mathbb V[y_\pm]=1/c$.",
-    )
-    yield check(
-        found[False][1],
-        0.0,
-        {"as typeset": found[True][1], "y_+ >= c": float((above != event).mean())},
-        draws=draws,
-        part="event",
-        misprint=misprint,
-        note=f"Share of {nodes} sampled nodes on which the two events differ.",
-    )
+    v = np.einsum("bjn,bin->bji", draw(t.rng, t.draws, nodes, n).numpy(), u)
+    event = (v[..., 0] >= np.sqrt(c / n)[:, None] * norms[:, :1]) & (v[..., 1] < 0)
+    standardised = t.part("standardised", 1e-10, controls=pooled)
+    same = t.part("event", 0.0).says(nodes=nodes)
+
+    def off_target(scale: Array) -> Array:
+        return ref.relative(scale[:, :, None] * covariance * scale[:, None, :], target)
+
+    def differs(y: Array, level: Array) -> Array:
+        return ((y[..., 0] >= level) & (y[..., 1] > 0)) != event
+
+    scale = np.sqrt(n) / norms * np.array([1.0, -1.0])
+    typeset = np.sqrt(n) / root / norms * np.array([1.0, -1.0])
+    y = v * scale[:, None]
+    standardised.add(off_target(scale)).breaks("y_- = +v_-", off_target(np.abs(scale)))
+    standardised.breaks("as typeset", off_target(typeset), by=worst)
+    same.add(differs(y, root).mean(-1)).breaks("y_+ >= c", differs(y, c[:, None]).mean())
+    same.breaks("as typeset", differs(v * typeset[:, None], root).mean(-1), by=worst)
 
 
-def eq147(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/eq147", stream="eq147")
+def eq147(t: Trial) -> None:
     """gamma of children with non-negative means, and the identity that shows its sign.
 
     Controls: leaves coded -1 and 1, for which gamma = -1; the identity with a plus sign.
     """
-    rng = ref.generator("eq147", seed)
-    gammas, signed, apart, wrong = [], [], [], []
+    sign = t.part("sign", 1e-12, controls=pooled)
+    identity = t.part("identity", 1e-10, controls=pooled)
     for n in (2, 5, 40):
-        kids = hidden(rng, draws, n)
+        kids = hidden(t.rng, t.draws, n)
         h, a = kids.h, kids.a
-        gammas.append(lucky_nodes.correlation(*tensors(h, a)).numpy())
+        gamma = lucky_nodes.correlation(*tensors(h, a)).numpy()
+        sign.add(np.maximum(-gamma, gamma - 1))
         plus, minus = means(kids)
-        inner, square = (plus * minus).sum(-1), (h**2).sum(-1) - (a**2).sum(-1)
-        apart.append(ref.relative(square, inner))
-        wrong.append(ref.relative((h**2).sum(-1) + (a**2).sum(-1), inner))
+        inner = (plus * minus).sum(-1)
+        identity.add(ref.relative((h**2).sum(-1) - (a**2).sum(-1), inner))
+        identity.breaks("+ |a|^2", ref.relative((h**2).sum(-1) + (a**2).sum(-1), inner))
         plus, minus = means(Children(-np.ones_like(h), np.ones_like(h), kids.rho))
         norms = np.linalg.norm(plus, axis=-1) * np.linalg.norm(minus, axis=-1)
-        signed.append((plus * minus).sum(-1) / norms)
-    gammas = np.stack(gammas)
-    yield Check(
-        "ddn/eq147",
-        worst(-gammas, gammas - 1),
-        1e-12,
-        {"leaves coded -1, 1": typical(-np.concatenate(signed))},
-        draws=3 * draws,
-        part="sign",
-        note="Leaves are to be coded 0 and 1: coded -1 and 1 they are no ReLU outputs, and gamma "
-        "is -1.",
-    )
-    yield Check(
-        "ddn/eq147",
-        worst(*apart),
-        1e-10,
-        {"+ |a|^2": typical(np.concatenate(wrong))},
-        draws=3 * draws,
-        part="identity",
-    )
+        sign.breaks("leaves coded -1, 1", -((plus * minus).sum(-1) / norms))
 
 
 def strong(rng: np.random.Generator, count: int, n: int = 3, q: float = 0.98) -> Children:
@@ -286,66 +226,41 @@ def settings(rng: np.random.Generator, count: int) -> list[tuple[Children, float
     ]
 
 
-def eq152(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/eq152", stream="eq152")
+def eq152(t: Trial) -> None:
     """The chain of norms, and v_j^+ of sampled nodes by enumeration: that it is at least the
     activation of the mean, and at least the bound where the event is met.
 
     Controls: A- heavier than A+; v_j^-, no ReLU, half of v_j^+; nodes that miss the event.
     """
-    check = partial(Check, "ddn/eq152")
-    rng = ref.generator("eq152", seed)
-    below, flipped = [], []
+    norms = t.part("norms", 1e-12, controls=pooled)
     for n in (2, 6, 30):
-        kids = hidden(rng, draws, n)
-        for sign, into in ((1, below), (-1, flipped)):
-            kids = heavier(kids, sign)
-            a = kids.a
-            positive = np.linalg.norm(np.where(a >= 0, a, 0), axis=-1)
-            last = np.sqrt((kids.rho**2 * kids.s**2).sum(-1) / 2)
-            plus = np.linalg.norm(means(kids)[0], axis=-1)
-            into.append(np.maximum(positive / plus, last / positive.clip(1e-9)) - 1)
-    yield check(
-        worst(*below),
-        1e-12,
-        {"A- heavier": typical(np.concatenate(flipped))},
-        draws=3 * draws,
-        part="norms",
-        note=r"With $\bar v\ge|a|$ the first step loses a factor of two or more, "
-        r"$\|\mathbf u^+\|^2\ge4\sum_{A_+}a_k^2$.",
-    )
-    met, count = [], min(draws, 8)
-    jensen: dict[str, list[Array]] = {name: [] for name in ("ours", "low", "no ReLU", "half")}
-    for kids, c in settings(rng, count):
+        kids = hidden(t.rng, t.draws, n)
+        norms.add(_beyond_norms(kids))
+        norms.breaks("A- heavier", _beyond_norms(heavier(kids, -1)))
+    jensen = t.part("Jensen", 1e-12, controls=typical)
+    activation, met, count = t.part("activation", 1e-12), 0, min(t.draws, 8)
+    for kids, c in settings(t.rng, count):
         n = kids.rho.shape[-1]
-        w = draw(rng, count, 3000, n)
+        w = draw(t.rng, count, 3000, n)
         v = node_means(w.numpy(), kids)
         mean = np.einsum("bjn,bn->bj", w.numpy(), means(kids)[0])
-        active = np.maximum(mean, 0)
-        jensen["ours"].append(active - v[..., 1])
-        jensen["low"].append((active - v[..., 0])[mean > 0])
-        jensen["no ReLU"].append((np.abs(mean) - v[..., 1])[mean < 0])
-        jensen["half"].append((active - v[..., 1] / 2)[mean > 0])
+        active, up = np.maximum(mean, 0), mean > 0
+        jensen.add(active - v[..., 1])
+        jensen.breaks("v_j(0) for v_j(1)", (active - v[..., 0])[up])
+        jensen.breaks("|.| for the ReLU", (np.abs(mean) - v[..., 1])[mean < 0])
+        jensen.breaks("half of v_j(1)", (active - v[..., 1] / 2)[up])
         lucky = lucky_nodes.lucky(w, *tensors(kids.h, kids.a), c).numpy()
-        bound = np.sqrt(c / (2 * n) * (kids.rho**2 * kids.s**2).sum(-1))[:, None]
-        met.append(np.where(lucky, bound - v[..., 1], -9.0))
-    yield check(
-        worst(*jensen["ours"]),
-        1e-12,
-        {
-            "v_j(0) for v_j(1)": typical(*jensen["low"]),
-            "|.| for the ReLU": typical(*jensen["no ReLU"]),
-            "half of v_j(1)": typical(*jensen["half"]),
-        },
-        draws=len(met) * count,
-        part="Jensen",
-        note=r"$\psi(\tilde v_j^+)-v_j^+$ at worst, of all 3000 nodes a draw.",
-    )
-    yield check(
-        worst(*met),
-        1e-12,
-        {"nodes that miss the event": float(np.median((bound - v[..., 1])[~lucky]))},
-        draws=len(met) * count,
-        part="activation",
-        note=f"{sum(int((m > -9).sum()) for m in met)} nodes met the event; the control is of "
-        "leaves with strong polarity.",
-    )
+        short = np.sqrt(c / (2 * n) * (kids.rho**2 * kids.s**2).sum(-1))[:, None] - v[..., 1]
+        activation.add(np.where(lucky, short, -9.0))
+        met += int(lucky.sum())
+    activation.breaks("nodes that miss the event", short[~lucky], by=pooled).says(met=met)
+
+
+def _beyond_norms(kids: Children) -> Array:
+    """By how much the chain of norms is violated, relative, [draws]."""
+    a = kids.a
+    positive = np.linalg.norm(np.where(a >= 0, a, 0), axis=-1)
+    last = np.sqrt((kids.rho**2 * kids.s**2).sum(-1) / 2)
+    plus = np.linalg.norm(means(kids)[0], axis=-1)
+    return np.maximum(positive / plus, last / positive.clip(1e-9)) - 1

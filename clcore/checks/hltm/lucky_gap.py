@@ -4,32 +4,17 @@ As `hltm.lucky_event`. Over several equal units a latent the bound needs a facto
 leaves out: nodes are then built, as drawn ones hardly come near it.
 """
 
-from collections.abc import Iterator
-from functools import partial
-
 import numpy as np
 import torch
 
-from clcore import reference as ref
 from clcore.checks.hltm.lucky_event import Children, draw, hidden, leaves, node_means, settings
-from clcore.ledger import Check
-from clcore.reference import Array, tensors, typical, worst
+from clcore.ledger import Trial, check, pooled, worst
+from clcore.reference import Array, share, tensors
 from clcore.theory.trees import lucky_nodes
 
 COPIES = (2, 5, 10)
 """Units a latent, where Eqs. 155 to 159 do not hold; the paper's experiments have up to ten."""
-
-COUNTEREXAMPLE = (
-    r"Four leaf latents, 2400 equal units $f_k=z_\nu$ above each, $\rho=(1,1,-1,-0.9)$, $c=9$, "
-    r"$\sigma_w=1$, weights summed over a latent's units $(0.0007,0.0007,-40.3051,42.4264)$ (the "
-    r"largest that may be: $42.42641$): $\tilde v_j^+=2.123$ meets the event and $\tilde v_j^-<0$, "
-    r"$(v_j^+)^2-(v_j^-)^2=0.44$, right side $1.04$."
-)
-CORRECTION = (
-    r"Right side $3\sigma_w^2\frac1{|\mathcal N_\mu^{ch}|}\sum_k\big[\frac c6\rho_{\mu\nu}^2s_k^2-"
-    r"|\mathcal N_{\nu(k)}|\,((1-\rho_{\mu\nu}^2)s_k^2+\sigma_l^2)\big]$, as Eq. 163 becomes; with "
-    "one unit a latent it is the printed one."
-)
+MISSED = "nodes that miss the event"
 
 
 def events(
@@ -78,115 +63,77 @@ def _lack(kids: Children, c: Array | float, v: Array, copies: int = 1) -> Array:
     return bounds(kids, c, copies) - (v[..., 1] ** 2 - v[..., 0] ** 2)
 
 
-def _algebra(check: partial, rng: np.random.Generator, draws: int) -> Check:
+def _algebra(t: Trial) -> None:
     """The squares of Eqs. 154 and 163, and of 163 with a factor M. Controls: 3 c; M left out."""
-    kids, n = hidden(rng, draws, 7), 7
+    n, draws, rng = 7, t.draws, t.rng
+    kids = hidden(rng, draws, n)
     rho, s = kids.rho, kids.s
     c, sigma, spread = rng.uniform(0.1, 20, draws), rng.uniform(0.5, 2, draws), rng.random(draws)
     up = sigma * np.sqrt(c / (2 * n) * (rho**2 * s**2).sum(-1))
     down = sigma * np.sqrt(3 * spread + 3 / n * (s**2 * (1 - rho**2)).sum(-1))
-    scale, t = up**2 + down**2, tensors(s, rho)
+    scale, pair = up**2 + down**2, tensors(s, rho)
 
     def errors(factor: int, units: int, more: float = 1.0) -> Array:
         ours = [
             lucky_nodes.square_gap_bound(
-                t[0][b], t[1][b], more * c[b], spread[b], sigma[b], units
+                pair[0][b], pair[1][b], more * c[b], spread[b], sigma[b], units
             ).item()
             for b in range(draws)
         ]
         return np.abs(np.array(ours) - (up**2 - factor * down**2)) / scale
 
-    return check(
-        worst(errors(1, 1), errors(3, 3)),
-        1e-13,
-        {"3 c": typical(errors(1, 1, 3.0)), "M = 3 left out": typical(errors(3, 1))},
-        draws=2 * draws,
-        part="algebra",
-        note="Also of the correction, with $M$ times Eq. 163's square.",
-    )
+    part = t.part("algebra", 1e-13, controls=pooled).add(errors(1, 1), errors(3, 3))
+    part.breaks("3 c", errors(1, 1, 3.0)).breaks("M = 3 left out", errors(3, 1))
 
 
-def _several(check: partial, rng: np.random.Generator, count: int) -> Iterator[Check]:
+def _several(t: Trial, count: int) -> None:
     """Drawn nodes over 2, 5 and 10 copies of each child, and the built ones over 2400.
 
     Controls: nodes that miss the event, of strong leaves with two units; M left out.
     """
-    printed, corrected, total = [], [], 0
+    name, total = "nodes that meet the event, several units a latent", 0
+    printed, corrected = (form(name, 1e-12, controls=pooled) for form in (t.part, t.corrected))
     for copies in COPIES:
-        for kids, c in settings(rng, ref.share(count, 3)):
-            v, lucky = events(rng, kids, c, copies=copies)
-            printed.append(np.where(lucky, _lack(kids, c, v), -9.0))
-            corrected.append(np.where(lucky, _lack(kids, c, v, copies), -9.0))
+        for kids, c in settings(t.rng, share(count, 3)):
+            v, lucky = events(t.rng, kids, c, copies=copies)
+            printed.add(np.where(lucky, _lack(kids, c, v), -9.0))
+            corrected.add(np.where(lucky, _lack(kids, c, v, copies), -9.0))
             total += int(lucky.sum())
         if copies == 2:  # of the last setting, whose bound is positive
-            missed = [_lack(kids, c, v, m)[~lucky] for m in (1, 2)]
-    kids, c, w = opposed(rng, count)
+            printed.breaks(MISSED, _lack(kids, c, v)[~lucky])
+            corrected.breaks(MISSED, _lack(kids, c, v, copies)[~lucky])
+    least = -worst(printed.errors, "<=")
+    kids, c, w = opposed(t.rng, count)
     v = node_means(w, kids)
-    t = tensors(w, kids.h, kids.a)
-    met = [bool(lucky_nodes.lucky(*(x[b] for x in t), level)) for b, level in enumerate(c)]
-    lack = np.where(np.array(met)[:, None], _lack(kids, c, v), -9.0)
-    tag = {
-        "draws": sum(len(e) for e in printed) + count,
-        "part": "nodes that meet the event, several units a latent",
-    }
-    yield check(
-        worst(*printed, lack),
-        1e-12,
-        {"nodes that miss the event": float(np.median(missed[0]))},
-        counterexample=COUNTEREXAMPLE,
-        note=f"{total} drawn nodes met the event, over 2, 5 and 10 copies of each child, each at "
-        f"least {-worst(*printed):.2g} above its bound; {sum(met)} built ones over 2400 copies "
-        "fall short of it.",
-        **tag,
-    )
-    yield check(
-        worst(*corrected, _lack(kids, c, v, 2400)),
-        1e-12,
-        {"nodes that miss the event": float(np.median(missed[1])), "M left out": typical(lack)},
-        form="corrected",
-        correction=CORRECTION,
-        **tag,
-    )
+    rows = tensors(w, kids.h, kids.a)
+    met = np.array([bool(lucky_nodes.lucky(*(x[b] for x in rows), c[b])) for b in range(count)])
+    lack = np.where(met[:, None], _lack(kids, c, v), -9.0)
+    printed.add(lack).says(drawn=total, least=least, built=met.sum())
+    corrected.add(_lack(kids, c, v, 2400)).breaks("M left out", lack)
 
 
-def eq164(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/eq164", stream="eq164")
+def eq164(t: Trial) -> None:
     """The algebra of Eqs. 154 and 163, nodes that meet the event, and 4 |vbar s|.
 
     One unit a latent, then several. Controls: 3 c for c; nodes that miss the event; 2 |vbar s|.
     """
-    check = partial(Check, "ddn/eq164")
-    rng = ref.generator("eq164", seed)
-    yield _algebra(check, rng, draws)
-    met, identity, half, positive, tightest = [], [], [], 0, []
-    count = min(draws, 8)
-    for kids, c in settings(rng, count):
-        v, lucky = events(rng, kids, c)
+    _algebra(t)
+    met = t.part("nodes that meet the event", 1e-12, controls=pooled)
+    identity = t.part("4 |vbar s|", 1e-13, controls=pooled)
+    total, ratios, count = 0, [], min(t.draws, 8)
+    for kids, c in settings(t.rng, count):
+        v, lucky = events(t.rng, kids, c)
         gap, bound = v[..., 1] ** 2 - v[..., 0] ** 2, bounds(kids, c)
-        met.append(np.where(lucky, bound - gap, -9.0))
-        missed = (bound - gap)[~lucky]  # of the last setting, whose bound is positive
+        met.add(np.where(lucky, bound - gap, -9.0))
+        total += int(lucky.sum())
         if kids.q < 1:
-            use = lucky & (bound > 0)
-            positive += int(use.sum())
-            tightest.append((gap / bound)[use])
+            ratios.append((gap / bound)[lucky & (bound > 0)])
         both = np.abs(v.sum(-1) / 2 * (v[..., 1] - v[..., 0]) / 2)
-        identity.append(np.abs(np.abs(gap) - 4 * both))
-        half.append(np.abs(np.abs(gap) - 2 * both).mean(-1))
-    ratios = np.concatenate(tightest)
-    yield check(
-        worst(*met),
-        1e-12,
-        {"nodes that miss the event": float(np.median(missed))},
-        draws=sum(len(e) for e in met),
-        part="nodes that meet the event",
-        note=f"{sum(int((e > -9).sum()) for e in met)} nodes met the event, {positive} of them "
-        r"over children with $\sigma_l>0$ and a bound above 0"
-        + (f": at least {ratios.min():.1f} times it." if positive else "."),
-    )
-    yield from _several(check, rng, count)
-    yield check(
-        worst(*identity),
-        1e-13,
-        {"2 |vbar s|": typical(np.concatenate(half))},
-        draws=sum(len(e) for e in met),
-        part="4 |vbar s|",
-    )
+        identity.add(np.abs(np.abs(gap) - 4 * both))
+        identity.breaks("2 |vbar s|", np.abs(np.abs(gap) - 2 * both).mean(-1))
+    met.breaks(MISSED, (bound - gap)[~lucky])  # of the last setting, whose bound is positive
+    over = np.concatenate(ratios)
+    above = f": at least {over.min():.1f} times it" if over.size else ""
+    met.says(met=total, positive=over.size, above=above)
+    _several(t, count)

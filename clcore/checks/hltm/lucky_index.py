@@ -1,6 +1,6 @@
 """Checks of ddn App. C.3, C.4: rare events of a Gaussian pair, and lucky nodes (Theorem 5).
 
-One function a claim, named after it, `check(draws, seed)`; see `minmax.index`.
+One function a claim, named after it; see `minmax.index`.
 """
 
 from clcore.checks.hltm.gaussian_tail import eq113, eq115, eq121, lem8

@@ -4,30 +4,21 @@ Nodes are independent, so one of N is lucky with probability 1 - (1 - p)^N; p is
 weights, with a Clopper-Pearson interval, or computed exactly.
 """
 
-from collections.abc import Iterator
-from functools import partial
 from itertools import product
 
 import numpy as np
 import torch
 from scipy import special, stats
 
-from clcore import reference as ref
 from clcore.checks.hltm.gaussian_tail import log_orthant
 from clcore.checks.hltm.lucky_event import Children, draw, heavier, hidden, leaves, node_means
 from clcore.checks.hltm.lucky_gap import COPIES
-from clcore.ledger import Check
-from clcore.reference import Array, tensors, typical, worst
+from clcore.ledger import Trial, check, pooled, worst
+from clcore.reference import Array, tensors
 from clcore.theory.trees import gaussian_tail, lucky_nodes
 
 CONFIDENCE = 0.9999  # one-sided, of each interval
-GAP = r"A gap $2\mathbf w_j^\top\mathbf a_\mu$ of the sign of $\sum_{A_+}a_k^2-\sum_{A_-}a_k^2$."
-FEW = (
-    r"Fails where children are few, against the large $|\mathcal N^{ch}_\mu|$ of the proof (App. "
-    r"C.4): with two, $\rho=(1,-1)$ and $c=13$, $|s_j|\bar v_j\le0.375\,\sigma_w^2$ for every "
-    r"$\mathbf w_j$, and the bound asks for $0.406\,\sigma_w^2$; for $c>3n$, $n$ the number of "
-    "children, the event of Eq. 143 is impossible."
-)
+ETAS = (0.5, 0.05, 0.01)
 
 
 def at_least_one(hits: Array, trials: int, nodes: Array) -> Array:
@@ -99,198 +90,129 @@ def _sufficient(c: Array, t: Array, cosine: Array) -> tuple[Array, Array]:
     return np.maximum(one, other), printed
 
 
-def _several(check, rng: np.random.Generator, count: int, trials: int) -> Check:
+def _gaussian(t: Trial) -> None:
+    """Gaussian weights: a node's chance of both conclusions over the one that Eq. 128 counts on."""
+    size = 100 + t.draws
+    c, ratio = 10 ** t.rng.uniform(-2, 2.5, size), t.rng.uniform(0.02, 0.999, size)
+    least = ratio / 2 - np.sqrt(0.5)  # of the cosine, where A+ is the heavier
+    free = np.where(t.rng.random(size) < 0.3, 0, t.rng.random(size))
+    chance, printed = _sufficient(c, ratio, least + (0.999 - least) * free)
+    part = t.part("Gaussian weights, A+ heavier", 0.0, ">=", controls=pooled)
+    part.add(chance - printed)
+    away, wanted = _sufficient(np.full(size, 9.0), np.full(size, 0.9), np.full(size, -0.999))
+    part.breaks("a opposite to h", away - wanted)
+
+
+def _drawn(t: Trial, count: int, trials: int) -> None:
+    """Drawn weights, one unit a latent."""
+    name, rng = "drawn weights, A+ heavier", t.rng
+    part = t.part(name, 0.0, ">=", controls=pooled, draws=7 * count + 2)
+    for _, kids, c in _laws(rng, count):
+        w = draw(rng, count, trials, kids.rho.shape[-1])
+        v = node_means(w.numpy(), kids)
+        good = conclusions(w, kids, v, c)
+        hits, right = good.sum(-1), (good & (v[..., 1] > v[..., 0])).sum(-1)
+        for eta in ETAS:
+            nodes = asked(kids, c, eta)
+            part.add(at_least_one(hits, trials, nodes) - (1 - eta))
+        part.breaks("a single node", at_least_one(hits, trials, 1 + 0 * nodes) - (1 - eta))
+        exchanged = at_least_one(hits - right, trials, nodes) - (1 - eta)
+        part.breaks("v_j(0) for v_j(1)", exchanged)
+    many = heavier(leaves(rng.uniform(0.7, 1, (2, 50)) * np.array([[1], [-1]]) ** np.arange(50)))
+    w = draw(rng, 2, 2000, 50)
+    hits = conclusions(w, many, sampled_means(rng, w, many.rho, 1000), 9.0).sum(-1)
+    part.add(at_least_one(hits, 2000, asked(many, 9.0, 0.01)) - 0.99)
+    two = leaves(np.repeat([[1.0, -1.0]], count, 0))
+    w = draw(rng, count, trials, 2)
+    hits = conclusions(w, two, node_means(w.numpy(), two), 13.0).sum(-1)
+    part.breaks("two leaves, c = 13", at_least_one(hits, trials, asked(two, 13.0, 0.5)) - 0.5)
+    part.says(confidence=CONFIDENCE)
+
+
+def _several(t: Trial, count: int, trials: int) -> None:
     """Theorem 5 where two or four latents carry several equal units each. Control: one node."""
-    over, single, total = [], [], 0
-    for copies, n in product(COPIES, (2, 4)):
-        signs = rng.choice([-1, 1], (count, n))
-        strong = leaves(rng.uniform(0.7, 1, (count, n)))
-        for kids, c in (
-            (strong, 1.0),
-            (strong, 9.0),
-            (heavier(strong._replace(rho=strong.rho * signs)), 9.0),
-        ):
-            w = draw(rng, count, trials, n, copies)
+    name = "drawn weights, several units a latent, A+ heavier"
+    settings = list(product(COPIES, (2, 4)))
+    part = t.part(name, 0.0, ">=", controls=pooled, draws=3 * count * len(settings))
+    for copies, n in settings:
+        signs = t.rng.choice([-1, 1], (count, n))
+        strong = leaves(t.rng.uniform(0.7, 1, (count, n)))
+        mixed = heavier(strong._replace(rho=strong.rho * signs))
+        for kids, c in ((strong, 1.0), (strong, 9.0), (mixed, 9.0)):
+            w = draw(t.rng, count, trials, n, copies)
             hits = conclusions(w, kids, node_means(w.numpy(), kids), c).sum(-1)
-            for eta in (0.5, 0.05, 0.01):
+            for eta in ETAS:
                 nodes = asked(kids, c, eta)
-                over.append(at_least_one(hits, trials, nodes) - (1 - eta))
-            single.append(at_least_one(hits, trials, 1 + 0 * nodes) - (1 - eta))
-            total += count
-    return check(
-        ref.best(*over),
-        0.0,
-        {"a single node": typical(np.concatenate(single))},
-        draws=total,
-        part="drawn weights, several units a latent, A+ heavier",
-        note="As above, over 2, 5 and 10 equal units above each of two or four leaf latents, where "
-        "Eqs. 155 to 159 do not hold.",
-    )
+                part.add(at_least_one(hits, trials, nodes) - (1 - eta))
+            part.breaks("a single node", at_least_one(hits, trials, 1 + 0 * nodes) - (1 - eta))
 
 
-def thm5(draws: int, seed: int) -> Iterator[Check]:
+def _heavier_below(t: Trial, count: int, trials: int) -> None:
+    """A- the heavier: eight leaves, and 400 of the same two kinds."""
+    pair = t.rng.uniform(0.95, 1, (count, 4)), t.rng.uniform(0.75, 0.85, (count, 4))
+    kids = leaves(-np.concatenate(pair, -1))
+    w = draw(t.rng, count, trials, 8)
+    v, nodes = node_means(w.numpy(), kids), asked(kids, 9.0, 0.5)
+    crowd = leaves(-np.repeat([[1.0, 0.8]], 200, 1))
+    w_crowd = draw(t.rng, 1, trials, 400)
+    v_crowd = sampled_means(t.rng, w_crowd, crowd.rho, 500)
+    found = conclusions(w_crowd, crowd, v_crowd, 9.0).sum()
+    turned = conclusions(w, kids, v, 9.0, -1).sum(-1)
+    for form, hits in ((t.part, conclusions(w, kids, v, 9.0).sum(-1)), (t.corrected, turned)):
+        part = form("A- heavier", 0.0, ">=", controls=pooled)
+        part.add(at_least_one(hits, trials, nodes) - 0.5)
+        part.breaks("a single node", at_least_one(turned, trials, 1 + 0 * nodes) - 0.5)
+        part.says(hits=hits.sum(), nodes=count * trials, crowd=found or "none", trials=trials)
+
+
+@check("ddn/thm5", stream="thm5")
+def thm5(t: Trial) -> None:
     """The probability of both conclusions at the printed number of nodes, against 1 - eta.
 
     By Gaussian weights over all cases, and by drawn weights with v_j by enumeration, or for 50
     children over drawn states. Controls: a single node; v_j(0) and v_j(1) exchanged; two children
     and c > 3 n; a direction that the hypothesis excludes.
     """
-    check = partial(Check, "ddn/thm5", relation=">=")
-    rng = ref.generator("thm5", seed)
-    size = 100 + draws
-    c, t = 10 ** rng.uniform(-2, 2.5, size), rng.uniform(0.02, 0.999, size)
-    least = t / 2 - np.sqrt(0.5)  # of the cosine, where A+ is the heavier
-    cosine = least + (0.999 - least) * np.where(rng.random(size) < 0.3, 0, rng.random(size))
-    chance, printed = _sufficient(c, t, cosine)
-    away, wanted = _sufficient(np.full(size, 9.0), np.full(size, 0.9), np.full(size, -0.999))
-    yield check(
-        ref.best(chance - printed),
-        0.0,
-        {"a opposite to h": typical(away - wanted)},
-        draws=size,
-        part="Gaussian weights, A+ heavier",
-        note="Conclusions checked numerically in the Gaussian limit; the printed proof does not "
-        "establish them. log of a node's chance of both over the chance that Eq. 128 counts on. "
-        r"The event of Eq. 143 is rarer (see Eq. 149), but $v_-^2\le\tilde v_-^2+\mathbb "
-        r"V[\tilde f]$ makes $4(\mathbf w^\top\mathbf a)(\mathbf w^\top\mathbf h)$ $\ge\frac c2"
-        r"\|\mathbf a\|^2\sigma_w^2/|\mathcal N^{ch}_\mu|$ enough.",
-    )
-    count, trials = min(draws, 3), 4000
-    over, single, exchanged = [], [], []
-    for _, kids, c in _laws(rng, count):
-        w = draw(rng, count, trials, kids.rho.shape[-1])
-        v = node_means(w.numpy(), kids)
-        hits = conclusions(w, kids, v, c).sum(-1)
-        for eta in (0.5, 0.05, 0.01):
-            nodes = asked(kids, c, eta)
-            over.append(at_least_one(hits, trials, nodes) - (1 - eta))
-        single.append(at_least_one(hits, trials, 1 + 0 * nodes) - (1 - eta))
-        wrong = hits - (conclusions(w, kids, v, c) & (v[..., 1] > v[..., 0])).sum(-1)
-        exchanged.append(at_least_one(wrong, trials, nodes) - (1 - eta))
-    many = heavier(leaves(rng.uniform(0.7, 1, (2, 50)) * np.array([[1], [-1]]) ** np.arange(50)))
-    w = draw(rng, 2, 2000, 50)
-    v = sampled_means(rng, w, many.rho, 1000)
-    hits = conclusions(w, many, v, 9.0).sum(-1)
-    over.append(at_least_one(hits, 2000, asked(many, 9.0, 0.01)) - 0.99)
-    two = leaves(np.repeat([[1.0, -1.0]], count, 0))
-    w = draw(rng, count, trials, 2)
-    hits = conclusions(w, two, node_means(w.numpy(), two), 13.0).sum(-1)
-    few = at_least_one(hits, trials, asked(two, 13.0, 0.5)) - 0.5
-    yield check(
-        ref.best(*over),
-        0.0,
-        {
-            "a single node": typical(np.concatenate(single)),
-            "v_j(0) for v_j(1)": typical(np.concatenate(exchanged)),
-            "two leaves, c = 13": typical(few),
-        },
-        draws=7 * count + 2,
-        part="drawn weights, A+ heavier",
-        note=f"Lower {CONFIDENCE:.2%} confidence bound of the probability, minus $1-\\eta$; 5, 8 "
-        "and 50 children of seven kinds. If all children are alike, gamma is 1 and the number "
-        f"infinite. {FEW}",
-    )
-    yield _several(check, rng, count, trials)
-    pair = rng.uniform(0.95, 1, (count, 4)), rng.uniform(0.75, 0.85, (count, 4))
-    kids = leaves(-np.concatenate(pair, -1))
-    w = draw(rng, count, trials, 8)
-    v, nodes = node_means(w.numpy(), kids), asked(kids, 9.0, 0.5)
-    single = at_least_one(conclusions(w, kids, v, 9.0, -1).sum(-1), trials, 1 + 0 * nodes) - 0.5
-    crowd = leaves(-np.repeat([[1.0, 0.8]], 200, 1))
-    w_crowd = draw(rng, 1, trials, 400)
-    v_crowd = sampled_means(rng, w_crowd, crowd.rho, 500)
-    found = int(conclusions(w_crowd, crowd, v_crowd, 9.0).sum())
-    for side in (1, -1):
-        hits = conclusions(w, kids, v, 9.0, side).sum(-1)
-        yield check(
-            ref.best(at_least_one(hits, trials, nodes) - 0.5),
-            0.0,
-            {"a single node": typical(single)},
-            draws=count,
-            part="A- heavier",
-            form="printed" if side == 1 else "corrected",
-            note=f"Eight leaves, $c=9$, $\\eta=1/2$: {int(hits.sum())} of {count * trials} nodes "
-            + (
-                r"meet both conclusions. The proof takes A+ as the heavier without loss of "
-                r"generality, and says that $(v_j^+)^2-(v_j^-)^2$ is else below a negative "
-                r"threshold "
-                "(after Eq. 141); the gap of the statement then turns its sign too, and the bound "
-                "on "
-                r"$|s_j|$ is unaffected. Not an artefact of few children: with 400 of the same two "
-                f"kinds {found or 'none'} of {trials} nodes meets both conclusions."
-                if side == 1
-                else "do, with the gap's sign turned."
-            ),
-            counterexample=r"Eight leaves in $\{0,1\}$, four with $\rho=-1$, four with $-0.8$, "
-            r"$c=9$: a gap $>0$ forces $v_j^\pm\le0.62\,\sigma_w$, the bound asks for "
-            r"$0.887\,\sigma_w$."
-            if side == 1
-            else "",
-            correction=GAP if side == -1 else "",
-        )
+    count, trials = min(t.draws, 3), 4000
+    _gaussian(t)
+    _drawn(t, count, trials)
+    _several(t, count, trials)
+    _heavier_below(t, count, trials)
 
 
-def _own_example() -> str:
-    """The chance of one success at the paper's c, gamma and printed number, in words."""
+def _own_example() -> dict[str, float]:
+    """The chance of one success at the paper's c, gamma and printed number, for two eta."""
     c, gamma = tensors(np.array(9.0), np.array(0.2))
     miss = 1 - gaussian_tail.log_tail(c, gamma).exp().item()
-    found = [
-        f"{1 - miss ** lucky_nodes.nodes_asked(c, gamma, eta).item():.3f} in place of {1 - eta:g} "
-        f"($\\eta={eta:g}$)"
-        for eta in (0.5, 0.05)
-    ]
-    return "one of the nodes succeeds with probability " + ", ".join(found) + "."
+    asked = {"half": 0.5, "most": 0.05}
+    return {
+        name: 1 - miss ** lucky_nodes.nodes_asked(c, gamma, eta).item()
+        for name, eta in asked.items()
+    }
 
 
-def eq149(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/eq149", stream="eq149")
+def eq149(t: Trial) -> None:
     """Eqs. 149 and 150 at the printed number of nodes, with the exact Gaussian probability.
 
     Controls: without 2 pi; half of the nodes; the second inequality turned round.
     """
-    check = partial(Check, "ddn/eq149")
-    rng = ref.generator("eq149", seed)
-    size = 30 + draws
-    c, gamma = rng.uniform(0.3, 30, size), rng.uniform(0, 0.95, size)
-    eta = rng.choice([0.5, 0.05, 0.01], size)
+    size = 30 + t.draws
+    c, gamma = t.rng.uniform(0.3, 30, size), t.rng.uniform(0, 0.95, size)
+    eta = t.rng.choice([0.5, 0.05, 0.01], size)
     chance = log_orthant(np.sqrt(c), 0 * c, gamma)
-    for printed in (True, False):
-        bound = gaussian_tail.log_bound(*tensors(c, gamma), printed).numpy()
+    for form in (t.part, t.corrected):
+        bound = gaussian_tail.log_bound(*tensors(c, gamma), form == t.part).numpy()
         log_nodes = np.log(np.log(1 / eta)) - bound
         short = np.log(np.log(1 / eta)) - chance - log_nodes
-        some = np.exp(chance)
-        failure = np.exp(log_nodes + np.log(-np.log1p(-some)))  # N times -log(1 - P)
+        part = form("first inequality", 1e-9, controls=pooled).add(short)
+        part.breaks("without 2 pi", short + np.log(2 * np.pi)).says(**_own_example())
+        # N times -log(1 - P)
+        failure = np.exp(log_nodes + np.log(-np.log1p(-np.exp(chance))))
         miss = np.log(1 / eta) / failure - 1
-        form = "printed" if printed else "corrected"
-        counterexample = r"$c=9$, $\gamma=\tfrac12$, $\eta=\tfrac12$: Eq. 128 asks for 3784 nodes, "
-        counterexample += r"and one of them succeeds with probability 0.14."
-        note = "Consequence of ddn/eq113, not a separate error."
-        if printed:
-            note += f" The paper's own example, $c=9$, $\\gamma=0.2$: {_own_example()}"
-        correction = (
-            r"$|\mathcal N_\mu|\ge\frac{2\pi}{\sqrt{1-\gamma^2}\hat R(c,\gamma)}"
-            r"\exp\big(\frac c{2(1-\gamma^2)}\big)\ln1/\eta$ in Eq. 128."
-        )
-        for part, value, control in (
-            ("first inequality", short, short + np.log(2 * np.pi)),
-            ("Eq. 150", miss, 2 * (miss + 1) - 1),
-        ):
-            yield check(
-                worst(value),
-                1e-9,
-                {"without 2 pi" if part != "Eq. 150" else "half of the nodes": typical(control)},
-                draws=size,
-                part=part,
-                form=form,
-                note=note,
-                counterexample=counterexample if printed else "",
-                correction="" if printed else correction,
-            )
-    p = np.concatenate([10 ** rng.uniform(-12, -0.01, draws), rng.random(draws)])
+        part = form("Eq. 150", 1e-9, controls=pooled).add(miss)
+        part.breaks("half of the nodes", 2 * (miss + 1) - 1).says(**_own_example())
+    p = np.concatenate([10 ** t.rng.uniform(-12, -0.01, t.draws), t.rng.random(t.draws)])
     ratio = p / -np.log1p(-p)
-    yield check(
-        worst(ratio - 1),
-        1e-12,
-        {"turned round": worst(1 - ratio)},
-        draws=2 * draws,
-        part="second inequality",
-    )
+    second = t.part("second inequality", 1e-12, controls=worst).add(ratio - 1)
+    second.breaks("turned round", 1 - ratio)

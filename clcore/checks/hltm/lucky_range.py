@@ -1,10 +1,8 @@
 """The range of |N_mu| that ddn reads off Theorem 5 (Eq. 165), by every way to get there."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from clcore.ledger import Check
+from clcore.ledger import Trial, check
 
 READINGS = {
     "": ("e124", "e124", "larger"),
@@ -36,39 +34,22 @@ def _band(gamma: float, reading: tuple[str, str, str], c: float = 9.0) -> tuple[
     return float(ends[0]), float(ends[1])
 
 
-def num2(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/num2")
+def num2(t: Trial) -> None:
     """The range of |N_mu| at c = 9, gamma = 0.2: the ratio of its ends, which eta does not enter.
 
     Over the ways to go "through Eq. 124". Control: gamma = 0.9, where the band is narrower.
     """
     printed, scale = 1467 / 1099, 2 * np.pi * np.exp(4.5) / np.sqrt(1 - 0.2**2)
+    first = READINGS["the first product of the maximum"]
     for setting, reading in READINGS.items():
+        part = t.part("", 0.5 / 1099 + 0.5 / 1467, setting=setting, evidence="protocol")
         low, high = (scale / end for end in reversed(_band(0.2, reading)))
-        below, above = _band(0.9, reading)
-        etas = [np.exp(-n / end) for n, end in zip((1099, 1467), (low, high), strict=True)]
-        note = (
-            f"{low:.0f} to {high:.0f} times $\\ln1/\\eta$, a ratio of {high / low:.3f}, printed "
-            f"{printed:.3f}."
-        )
-        if not setting:
-            first = _ratio(0.04, READINGS["the first product of the maximum"])
-            note = (
-                f"Eq. 128 through Eq. 124 gives {note} $\\eta$, $c$ in the exponent and the base "
-                "of the logarithm cancel in the ratio. $\\eta$ is not stated: through Eq. 124 the "
-                f"lower end needs {etas[0]:.3f}, the upper one {etas[1]:.3f}. At "
-                f"$\\gamma=0.04=0.2^2$ the ratio is {_ratio(0.04, reading):.3f}, and by the first "
-                f"product {first:.3f}."
-            )
-        yield Check(
-            "ddn/num2",
-            abs(high / low / printed - 1),
-            0.5 / 1099 + 0.5 / 1467,
-            {"gamma = 0.9": abs(above / below / printed - 1)},
-            evidence="protocol",
-            form="open" if setting else "printed",
-            setting=setting,
-            note=note,
-        )
+        part.add(abs(high / low / printed - 1))
+        part.breaks("gamma = 0.9", abs(_ratio(0.9, reading) / printed - 1))
+        part.says(low=low, high=high, ratio=high / low, printed=printed)
+        part.says(first_eta=np.exp(-1099 / low), last_eta=np.exp(-1467 / high))
+        part.says(squared=_ratio(0.04, reading), product=_ratio(0.04, first))
 
 
 def _ratio(gamma: float, reading: tuple[str, str, str]) -> float:

@@ -1,16 +1,12 @@
 """Checks of ddn Theorem 5's threshold (Eqs. 128, 130): in what it grows, and from where on."""
 
-from collections.abc import Iterator
-from functools import partial
-
 import numpy as np
 import torch
 
 from clcore import random
-from clcore import reference as ref
 from clcore.checks.hltm.lucky_event import Children, heavier
-from clcore.ledger import Check
-from clcore.reference import Array, tensors, typical, worst
+from clcore.ledger import Trial, check, pooled
+from clcore.reference import Array, tensors
 from clcore.theory.trees import latent_tree as lt
 from clcore.theory.trees import lucky_nodes, tree_nets
 
@@ -22,85 +18,59 @@ def _thresholds(s: Array, rho: Array, c: Array) -> Array:
     return torch.stack(rows).numpy()
 
 
-def thm5b(draws: int, seed: int) -> Iterator[Check]:
+def _growth(t: Trial) -> None:
+    """|N_mu| of Eq. 128 over c exp(c/2), and over what it is at c = 1."""
+    gamma = t.rng.uniform(0.2, 0.95, (t.draws, 1))
+    c = np.concatenate([np.ones((t.draws, 1)), t.rng.uniform(1, 50, (t.draws, 20))], 1)
+    pair = tensors(c, np.broadcast_to(gamma, c.shape))
+
+    def beyond(printed: bool) -> Array:
+        nodes = lucky_nodes.nodes_asked(*pair, 0.5, printed).numpy()
+        growth = np.log(nodes) - np.log(c) - c / 2
+        return growth[:, 1:] - growth[:, :1]
+
+    part = t.part("growth", 1e-9, controls=pooled).add(beyond(True))
+    part.breaks("exponent c/(2 (1 - gamma^2))", beyond(False).max(-1))
+
+
+@check("ddn/thm5b", stream="thm5b")
+def thm5b(t: Trial) -> None:
     """Growth of Eq. 128 in c, and in which arguments the threshold of Eq. 130 increases.
 
     Controls: the exponent c/(2 (1 - gamma^2)); polarity lowered; s_k lowered; weak polarities.
     """
-    check = partial(Check, "ddn/thm5b")
-    rng = ref.generator("thm5b", seed)
-    gamma = rng.uniform(0.2, 0.95, (draws, 1))
-    c = np.concatenate([np.ones((draws, 1)), rng.uniform(1, 50, (draws, 20))], 1)
-    gamma = np.broadcast_to(gamma, c.shape)
-    growth = [
-        np.log(lucky_nodes.nodes_asked(*tensors(c, gamma), 0.5, printed).numpy())
-        - np.log(c)
-        - c / 2
-        for printed in (True, False)
-    ]
-    growth = [g[:, 1:] - g[:, :1] for g in growth]
-    yield check(
-        worst(growth[0]),
-        1e-9,
-        {"exponent c/(2 (1 - gamma^2))": typical(growth[1].max(-1))},
-        draws=draws,
-        part="growth",
-        note=r"log of $|\mathcal N_\mu|/(c\,e^{c/2})$ beyond its value at $c=1$, $\gamma$ fixed. "
-        "The event of the proof needs the number of the control. The conclusion, with the sign of "
-        "the gap, is that of ddn/thm5: checked and corrected there.",
-    )
-    n, size = 5, max(draws, 20)  # a third of them have a threshold above 0
-    s, rho = rng.random((size, n)), rng.uniform(-1, 1, (size, n))
-    levels = rng.uniform(0.5, 20, size)
-    base = _thresholds(s, rho, levels)
-    step = np.eye(n)[rng.integers(n, size=size)]
+    _growth(t)
+    n, size = 5, max(t.draws, 20)  # a third of them have a threshold above 0
+    s, rho = t.rng.random((size, n)), t.rng.uniform(-1, 1, (size, n))
+    c = t.rng.uniform(0.5, 20, size)
+    base = _thresholds(s, rho, c)
+    step = np.eye(n)[t.rng.integers(n, size=size)]
     stronger = np.sign(rho) * np.sqrt(rho**2 + 0.01 * step)
-    more = [_thresholds(s, stronger, levels) - base, _thresholds(s, rho, levels + 0.1) - base]
     lower = np.sign(rho) * np.sqrt(np.maximum(rho**2 - 0.01, 0))
-    yield check(
-        worst(*[-m for m in more]),
-        0.0,
-        {"polarity lowered": typical(base - _thresholds(s, lower, levels))},
-        draws=size,
-        part="threshold in polarity and c",
+    part = t.part("threshold in polarity and c", 0.0, controls=pooled)
+    least = np.minimum(_thresholds(s, stronger, c), _thresholds(s, rho, c + 0.1))
+    part.add(-(least - base)).breaks("polarity lowered", base - _thresholds(s, lower, c))
+
+    def gains(d: float) -> Array:
+        moved = [_thresholds(np.sqrt(s**2 * (1 + d * e)), rho, c) - base for e in np.eye(n)]
+        return np.stack(moved, -1)
+
+    enough, up, down = rho**2 >= 6 / (c[:, None] + 6), gains(0.1), gains(-0.1)
+    printed, corrected = (
+        form("threshold in each s_k", 0.0, controls=pooled, draws=n * size)
+        for form in (t.part, t.corrected)
     )
-    gains, losses = (
-        np.stack(
-            [_thresholds(np.sqrt(s**2 * (1 + d * e)), rho, levels) - base for e in np.eye(n)], -1
-        )
-        for d in (0.1, -0.1)
-    )
-    enough = rho**2 >= 6 / (levels[:, None] + 6)
-    lowered = typical(-losses[enough])
-    tag = {"draws": n * size, "part": "threshold in each s_k"}
-    yield check(
-        worst(-gains[base > 0]),
-        0.0,
-        {"s_k lowered": lowered},
-        counterexample=r"$\rho=(1,0.1)$, $c=9$, $\sigma_l=0$, $\sigma_w=1$: from "
-        r"$s=(0.5,0.5)$ to $(0.5,0.55)$ the threshold on $4\bar v_j|s_j|$ falls from $0.197$ to "
-        "$0.120$.",
-        note="Of Eq. 130's bracket, the only threshold that the paper gives, where it is above 0: "
-        f"it falls in one $|s_k|$ or more in {(gains[base > 0] < 0).any(-1).mean():.0%} of the "
-        "draws.",
-        **tag,
-    )
-    yield check(
-        worst(-gains[enough]),
-        0.0,
-        {"weaker polarities": typical(-gains[~enough]), "s_k lowered": lowered},
-        form="corrected",
-        correction=r"$\phi$ increases in every $\rho_{\mu\nu}^2$ and in $c$, and in $s_k^2$ where "
-        r"$\rho_{\mu\nu(k)}^2>6/(c+6)$; where it is less it falls in $s_k^2$. With equal "
-        "polarities it increases wherever it is above 0.",
-        **tag,
-    )
+    printed.add(-up[base > 0]).says(share=(up[base > 0] < 0).any(-1).mean())
+    corrected.add(-up[enough]).breaks("weaker polarities", -up[~enough])
+    for part in (printed, corrected):
+        part.breaks("s_k lowered", -down[enough])
 
 
 WIDE = (2, 5, 15, 50)
 
 
-def rem20(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/rem20")
+def rem20(t: Trial) -> None:
     """The best |s_j| of a group before training against its number of units, by exact laws.
 
     The group of a latent with four leaves, alone and with all groups widened. Control: the mean
@@ -108,38 +78,24 @@ def rem20(draws: int, seed: int) -> Iterator[Check]:
     """
     count = 240  # trees, whatever the draws: a step is measured in standard errors
     tree = lt.complete(3)
-    key = random.fold_in(random.key(seed), torch.arange(count))
+    key = random.fold_in(random.key(t.seed), torch.arange(count))
     model = lt.binary(tree, lt.polarities(random.fold_in(key, 1), tree, 0.5))
-    for part in ("this group alone", "all groups"):
-        best, mean = [], []
-        nets = {units: tree_nets.net(random.fold_in(key, 2), tree, units) for units in WIDE}
-        for units in WIDE:
-            # Node 1 has two children above two leaves each; the groups above it are not used.
-            group = dict(nets[units if part == "all groups" else WIDE[1]])
-            if part != "all groups":
-                fan_in = group[1].shape[-1]
-                edge = (3 / fan_in) ** 0.5
-                many = random.uniform(
-                    random.fold_in(key, 3), (WIDE[-1], fan_in), -edge, edge, torch.float64
-                )
-                group[1] = many[:, :units]
-            law = _group(model, group)
-            s = tree_nets.selectivity(tree_nets.mean(law.chance, law.out)).abs()
-            best.append(s.amax(-1).numpy())
-            mean.append(s.mean(-1).numpy())
-        best, mean = np.array(best), np.array(mean)
-        yield Check(
-            "ddn/rem20",
-            _least_step(best),
-            2.0,
-            {"mean over units": _least_step(mean)},
-            draws=count,
-            part=part,
-            relation=">=",
-            note="Least step from one number of units to the next in standard errors, paired by "
-            f"tree; best $|s_j|$ of {', '.join(map(str, WIDE))} units: "
-            f"{', '.join(f'{v:.2f}' for v in best.mean(1))}.",
-        )
+    nets = {units: tree_nets.net(random.fold_in(key, 2), tree, units) for units in WIDE}
+    # Node 1 has two children above two leaves each; the groups above it are not used.
+    fan_in = nets[WIDE[1]][1].shape[-1]
+    edge = (3 / fan_in) ** 0.5
+    shape = WIDE[-1], fan_in
+    many = random.uniform(random.fold_in(key, 3), shape, -edge, edge, torch.float64)
+    alone = [nets[WIDE[1]] | {1: many[:, :units]} for units in WIDE]
+    for name, groups in (("this group alone", alone), ("all groups", list(nets.values()))):
+        laws = [_group(model, weights) for weights in groups]
+        s = [tree_nets.selectivity(tree_nets.mean(law.chance, law.out)).abs() for law in laws]
+        best = np.array([v.amax(-1).numpy() for v in s])
+        mean = np.array([v.mean(-1).numpy() for v in s])
+        part = t.part(name, 2.0, ">=", draws=count).add(_least_step(best))
+        part.breaks("mean over units", _least_step(mean))
+        shown = ", ".join(f"{v:.2f}" for v in best.mean(1))
+        part.says(units=", ".join(map(str, WIDE)), best=shown)
 
 
 def _group(model: lt.Model, weights: tree_nets.Weights) -> tree_nets.Law:
@@ -169,35 +125,38 @@ def _all_states(w: Array, kids: Children) -> Array:
     return (chance @ active).T
 
 
-def num1(draws: int, seed: int) -> Iterator[Check]:
+def _gap_of_the_nodes(w: Array, kids: Children, factor: float) -> tuple[Array, Array]:
+    """v_j(1) - v_j(0) and the difference of the squares, [nodes], each s_k times `factor`."""
+    s = factor * kids.s
+    v = _all_states(w, Children(kids.h - s, kids.h + s, kids.rho))
+    return v[:, 1] - v[:, 0], v[:, 1] ** 2 - v[:, 0] ** 2
+
+
+@check("ddn/num1", stream="num1")
+def num1(t: Trial) -> None:
     """Eq. 130's bracket at c = 9, its sign at 63.3 %, and the gaps of nodes that meet the event.
 
     Children with sigma_l = 0 and polarities of at least 63.3 %, of both signs; the gap of a node is
     measured over all their states. Controls: 63.2 %; nodes as they are drawn; less selective
     children.
     """
-    check = partial(Check, "ddn/num1", relation=">=")
-    rng = ref.generator("num1", seed)
-    s = tensors(rng.uniform(0.1, 1, (draws, 6)))[0]
+    rng = t.rng
+    s = tensors(rng.uniform(0.1, 1, (t.draws, 6)))[0]
 
     def bracket(rho: float) -> Array:
         return lucky_nodes.square_gap_bound(s, torch.full_like(s, rho), 9.0).numpy()
 
-    yield check(
-        ref.best(bracket(0.633)),
-        0.0,
-        {"63.2 %": typical(bracket(0.632))},
-        draws=draws,
-        part="threshold",
-        note=f"Arithmetic: the bracket vanishes at {np.sqrt(6 / 15):.5f}; the printed 63.3 % is "
-        "rounded up, as a sufficient polarity has to be.",
+    threshold, measured, grows = (
+        t.part(name, 0.0, ">=", controls=pooled)
+        for name in ("threshold", "measured gap", "grows with selectivity")
     )
-    count, n = min(draws, 10), 14  # with few children no node can meet the event at c = 9
+    threshold.add(bracket(0.633)).breaks("63.2 %", bracket(0.632)).says(root=np.sqrt(6 / 15))
+    count, n = min(t.draws, 10), 14  # with few children no node can meet the event at c = 9
     h = rng.uniform(0.8, 1, (count, n))
     # With polarities of one size, and with any above it.
     size = np.where(np.arange(count)[:, None] % 2, rng.uniform(0.633, 1, (count, n)), 0.633)
     rho = size * rng.permuted(np.tile([-1, 1], (count, n // 2)), axis=1)
-    found: dict[str, list[Array]] = {k: [] for k in ("met", "missed", "gap", "more", "less")}
+    met, least = 0, np.inf
     for share in (0.85, 0.9):
         kids = heavier(Children((1 - share) * h, (1 + share) * h, rho))
         bound = lucky_nodes.square_gap_bound(*tensors(kids.s, kids.rho), 9.0).numpy()
@@ -208,35 +167,15 @@ def num1(draws: int, seed: int) -> Iterator[Check]:
         lucky = lucky_nodes.lucky(w, *tensors(kids.h, kids.a), 9.0).numpy()
         any_ones = np.sqrt(3 / n) * rng.uniform(-1, 1, (count, 100, n))
         for b in range(count):
-            for name, rows in (("met", w[b][lucky[b]].numpy()), ("missed", any_ones[b])):
-                v = []
-                for factor in (1.0, 1.1, 0.9):
-                    s_k = factor * kids.s[[b]]
-                    each = Children(kids.h[[b]] - s_k, kids.h[[b]] + s_k, kids.rho[[b]])
-                    v.append(_all_states(rows, each))
-                first = v[0]
-                found[name].append(first[:, 1] ** 2 - first[:, 0] ** 2 - bound[b])
-                if name == "met":
-                    gap, more, less = (u[:, 1] - u[:, 0] for u in v)
-                    found["gap"].append(gap)
-                    found["more"].append(more - gap)
-                    found["less"].append(less - gap)
-    met, gaps = np.concatenate(found["met"]), np.concatenate(found["gap"])
-    yield check(
-        ref.best(met),
-        0.0,
-        {"nodes as they are drawn": float(np.median(np.concatenate(found["missed"])))},
-        draws=len(met),
-        part="measured gap",
-        note=f"$(v_j^+)^2-(v_j^-)^2$ of the {len(met)} nodes that meet the event, less the bound; "
-        f"their least gap $v_j(1)-v_j(0)$ is {gaps.min():.2g} $\\sigma_w$. The 63.3 % is enough, "
-        "not necessary.",
-    )
-    yield check(
-        ref.best(np.concatenate(found["more"])),
-        0.0,
-        {"less selective": float(np.median(np.concatenate(found["less"])))},
-        draws=len(met),
-        part="grows with selectivity",
-        note="Change of the same nodes' gap as every $s_k$ grows by a tenth, the means kept.",
-    )
+            one = Children(kids.low[[b]], kids.high[[b]], kids.rho[[b]])
+            missed = _gap_of_the_nodes(any_ones[b], one, 1.0)[1] - bound[b]
+            measured.breaks("nodes as they are drawn", missed)
+            rows = w[b][lucky[b]].numpy()
+            if not len(rows):
+                continue
+            gap, squares = _gap_of_the_nodes(rows, one, 1.0)
+            measured.add(squares - bound[b])
+            grows.add(_gap_of_the_nodes(rows, one, 1.1)[0] - gap)
+            grows.breaks("less selective", _gap_of_the_nodes(rows, one, 0.9)[0] - gap)
+            met, least = met + len(rows), min(least, gap.min())
+    measured.says(met=met, gap=least)

@@ -17,7 +17,7 @@ from clcore import ledger
 from clcore import random as cr
 from clcore import reference as ref
 from clcore.experiments.tree_contrast import LATENTS, NODES, STEPS_PER_EPOCH
-from clcore.ledger import Check
+from clcore.ledger import Check, Trial, check, worst
 from clcore.theory.trees import leaf_patterns, pattern_net, tree_statistics
 
 TRIALS, EPOCHS = 10, 50
@@ -69,15 +69,11 @@ def _agree(table: pd.DataFrame, mean: np.ndarray, std: np.ndarray) -> list[bool]
     ]
 
 
-def _exchanged(table: pd.DataFrame, **change: Callable) -> float:
-    """Share of printed cells that agree with our results of other cells."""
-    other = pd.MultiIndex.from_frame(table[CELL].assign(**change))
+def _widths_exchanged(table: pd.DataFrame) -> float:
+    """Share of printed cells that agree with our results at the other width."""
+    other = pd.MultiIndex.from_frame(table[CELL].assign(width=12 - table.width))
     ours = table.set_index(CELL).reindex(other)
     return float(np.mean(_agree(table, ours["mean"].to_numpy(), ours["std"].to_numpy())))
-
-
-def _other_width(table: pd.DataFrame) -> pd.Series:
-    return 12 - table.width
 
 
 def evidence(runs: pd.DataFrame) -> str:
@@ -87,22 +83,14 @@ def evidence(runs: pd.DataFrame) -> str:
     return "protocol" if full else "partial"
 
 
-def _share(
-    claim: str, runs: pd.DataFrame, released: pd.DataFrame, keep: str, control: dict[str, Callable]
-) -> Check:
-    table, other = (cells(t).query(keep).reset_index(drop=True) for t in (runs, released))
-    return Check(
-        claim,
-        float(table.agrees.mean()),
-        SHARE,
-        {"widths exchanged": _exchanged(table, **control)},
-        draws=int(table["count"].sum()),
-        part="cells",
-        relation=">=",
-        evidence=evidence(runs),
-        note=f"Share of cells that agree: {table.agrees.sum()} of {len(table)} under the paper's "
-        f"loss; {other.agrees.sum()} of {len(other)} under the released one.",
-    )
+def _share(t: Trial, runs: pd.DataFrame, released: pd.DataFrame, keep: str) -> None:
+    """Share of cells that agree, under the paper's loss. Control: results of the other width."""
+    table, other = (cells(v).query(keep).reset_index(drop=True) for v in (runs, released))
+    draws = int(table["count"].sum())
+    part = t.part("cells", SHARE, ">=", evidence=evidence(runs), draws=draws)
+    part.add(table.agrees.mean()).breaks("widths exchanged", _widths_exchanged(table))
+    part.says(agree=table.agrees.sum(), cells=len(table))
+    part.says(other_agree=other.agrees.sum(), other_cells=len(other))
 
 
 def _shuffled(
@@ -128,7 +116,7 @@ def _errors(values: np.ndarray) -> np.ndarray:
     return np.where(error > 0, mean / np.where(error > 0, error, 1), np.sign(mean) * 1e9)
 
 
-def _order(claim: str, runs: pd.DataFrame, column: str, keep: str) -> Check:
+def _order(t: Trial, runs: pd.DataFrame, column: str, keep: str) -> None:
     """Whether NC rises along one of `ORDERS`. Control: its labels permuted by chance."""
     tall = measured(runs).query(keep)
     others = [c for c in CELL if c != column]
@@ -136,56 +124,39 @@ def _order(claim: str, runs: pd.DataFrame, column: str, keep: str) -> Check:
     wide = tall.pivot(index=[*others, "seed"], columns=column, values="nc")[labels]
     rows = wide.index.droplevel("seed").unique()
     values = wide.to_numpy().reshape(len(rows), -1, len(labels)).swapaxes(1, 2)
-    steps, errors = np.diff(values.mean(-1), axis=1), _errors(values)
+    steps = np.diff(values.mean(-1), axis=1)
     odd = [
         f"{_name(row[0])} at {row[1]}, {row[2]} from {labels[k]} to {labels[k + 1]}"
         for row, each in zip(rows, steps < 0, strict=True)
         for k in np.flatnonzero(each)
     ]
-    return Check(
-        claim,
-        float(errors.min()),
-        -2.0,
-        {"labels exchanged by chance": _shuffled(values, lambda v: _errors(v).min(), column)},
-        draws=len(tall),
-        part=f"rises with {column}",
-        relation=">=",
-        evidence=evidence(runs),
-        note=f"Least step in standard errors, paired by run. {steps.size - len(odd)} of "
-        f"{steps.size} steps rise" + (f"; not {'; '.join(odd)}." if odd else "."),
-    )
+    part = t.part(f"rises with {column}", -2.0, ">=", evidence=evidence(runs), draws=len(tall))
+    part.add(_errors(values))
+    part.breaks("labels exchanged by chance", _shuffled(values, lambda v: _errors(v).min(), column))
+    part.says(rise=steps.size - len(odd), steps=steps.size)
+    part.says(but=f"; not {'; '.join(odd)}" if odd else "")
 
 
-def _orders(claim: str, runs: pd.DataFrame, keep: str = "nc == nc") -> Iterator[Check]:
+def _orders(t: Trial, runs: pd.DataFrame, keep: str = "nc == nc") -> None:
     """NC along each of `ORDERS`, and less spread at 10 nodes than at 2."""
     for column in ORDERS:
-        yield _order(claim, runs, column, keep)
+        _order(t, runs, column, keep)
     kept = measured(runs).query(keep)
-    wide = kept.groupby(CELL).nc.std().unstack("width")[list(ORDERS["width"])]
-    yield Check(
-        claim,
-        float((wide[2] - wide[10]).min()),
-        0.0,
-        {
-            "widths exchanged by chance": _shuffled(
-                wide.to_numpy(), lambda v: float((v[:, 0] - v[:, 1]).min()), "std"
-            )
-        },
-        draws=len(wide),
-        part="std falls with width",
-        relation=">=",
-        evidence=evidence(runs),
-        note=f"Least loss in std from 2 to 10 nodes over {len(wide)} rows.",
-    )
+    wide = kept.groupby(CELL).nc.std().unstack("width")[list(ORDERS["width"])].to_numpy()
+    part = t.part("std falls with width", 0.0, ">=", evidence=evidence(runs))
+    part.add(wide[:, 0] - wide[:, 1]).says(rows=len(wide))
+    exchanged = _shuffled(wide, lambda v: float((v[:, 0] - v[:, 1]).min()), "std")
+    part.breaks("widths exchanged by chance", exchanged)
 
 
-def tab6(runs: pd.DataFrame, released: pd.DataFrame) -> Iterator[Check]:
+@check("ddn/tab6", on="runs")
+def tab6(t: Trial, runs: pd.DataFrame, released: pd.DataFrame) -> None:
     """All 90 cells by the agreement rule, the orderings, and the root's rows beside Table 4.
 
     Controls: our results of the other width; labels exchanged by chance; the rows of z_s0.
     """
-    yield _share("ddn/tab6", runs, released, "latent == latent", {"width": _other_width})
-    yield from _orders("ddn/tab6", runs)
+    _share(t, runs, released, "latent == latent")
+    _orders(t, runs)
     tables = [ledger.claim(f"ddn/{name}")["numbers"] for name in ("tab4", "tab6")]
 
     def gap(path: str) -> float:
@@ -198,76 +169,51 @@ def tab6(runs: pd.DataFrame, released: pd.DataFrame) -> Iterator[Check]:
             for a, b in zip(cell, tables[1][_name(path)][low][width][stage], strict=True)
         )
 
-    yield Check(
-        "ddn/tab6", gap(""), 0.0, {"z_s0 for z_0": gap("0")}, draws=12, part="z_0 as in Table 4"
-    )
+    part = t.part("z_0 as in Table 4", 0.0, draws=12)
+    part.add(gap("")).breaks("z_s0 for z_0", gap("0"))
 
 
-def tab4(runs: pd.DataFrame, released: pd.DataFrame) -> Iterator[Check]:
+@check("ddn/tab4", on="runs")
+def tab4(t: Trial, runs: pd.DataFrame, released: pd.DataFrame) -> None:
     """The root's cells, initial and converged, and the orderings. Controls as in `tab6`."""
     keep = "latent == '' and stage != 'epoch1'"
-    yield _share("ddn/tab4", runs, released, keep, {"width": _other_width})
-    yield from _orders("ddn/tab4", runs, keep)
+    _share(t, runs, released, keep)
+    _orders(t, runs, keep)
 
 
-def rem11(runs: pd.DataFrame) -> Iterator[Check]:
+def _trends(t: Trial, table: pd.DataFrame, name: str, column: str, source: str) -> None:
+    """The first and the third trend, on a column of `cells`."""
+    wide = table.pivot(index=["low", "width", "stage"], columns="latent", values=column)
+    values = wide[["", "101", "0111"]].to_numpy()
+    words = "(1), (2) the lower the better"
+    part = t.part(f"{words}, {name}", 0.02, ">=", words=words, evidence=source, draws=len(wide))
+    part.add(_least_step(values))
+    part.breaks("latents exchanged by chance", _shuffled(values, _least_step, "latents"))
+    rise = (np.diff(values, axis=1) > 0).all(axis=1).sum()
+    part.says(rise=rise, columns=len(wide))
+    gain = first_pass(table, column)
+    more = gain[10] - gain[2] > 1e-9  # printed numbers are decimals: equal ones may differ
+    never = ", ".join(_name(path) for path in LATENTS if not more[path].any())
+    words = "(3) faster in epoch 1 at 10 nodes"
+    part = t.part(f"{words}, {name}", 0.02, ">=", words=words, evidence=source, draws=gain.size)
+    part.add(_least_step(gain.to_numpy()))
+    part.breaks("widths exchanged by chance", _shuffled(gain.to_numpy(), _least_step, "widths"))
+    part.says(more=more.sum(), rows=len(more), never=f", never at {never}" if never else "")
+
+
+@check("ddn/rem11", on="runs")
+def rem11(t: Trial, runs: pd.DataFrame) -> None:
     """The three trends, on the printed numbers and on our runs. Controls: latents or widths
     exchanged by chance; latents that say little of their leaves."""
-    ours = cells(runs)
-    kind = evidence(runs)
-    for name, column, source in (("printed numbers", "paper", "exact"), ("our runs", "mean", kind)):
-        wide = ours.pivot(index=["low", "width", "stage"], columns="latent", values=column)
-        values = wide[["", "101", "0111"]].to_numpy()
-        columns = int((np.diff(values, axis=1) > 0).all(axis=1).sum())
-        yield Check(
-            "ddn/rem11",
-            _least_step(values),
-            0.02,
-            {"latents exchanged by chance": _shuffled(values, _least_step, "latents")},
-            draws=len(wide),
-            part=f"(1), (2) the lower the better, {name}",
-            relation=">=",
-            evidence=source,
-            note="Mean over columns of what NC gains from z_0 to z_s101, and on to z_s0111. "
-            f"Both rise in {columns} of {len(wide)} columns.",
-        )
-        gain = first_pass(ours, column)
-        more = gain[10] - gain[2] > 1e-9  # printed numbers are decimals: equal ones may differ
-        never = [_name(path) for path in LATENTS if not more[path].any()]
-        yield Check(
-            "ddn/rem11",
-            _least_step(gain.to_numpy()),
-            0.02,
-            {"widths exchanged by chance": _shuffled(gain.to_numpy(), _least_step, "widths")},
-            draws=gain.size,
-            part=f"(3) faster in epoch 1 at 10 nodes, {name}",
-            relation=">=",
-            evidence=source,
-            note="Mean over latents and polarities of the gain in epoch 1, 10 nodes minus 2. It is "
-            f"larger at 10 in {more.sum()} of {len(more)} rows"
-            + (f", never at {', '.join(never)}." if never else "."),
-        )
-    start = measured(runs).query("stage == 'initial'").groupby(CELL).nc.mean()
-    yield Check(
-        "ddn/rem11",
-        float(start.min()),
-        0.1,
-        {"polarities below a half": _weak()},
-        draws=len(measured(runs)),
-        part="(2) at initialisation",
-        relation=">=",
-        evidence=kind,
-        note="Least mean NC of a cell before training.",
-    )
-    yield Check(
-        "ddn/rem11",
-        abs(1 - _single(1.0)),
-        1e-12,
-        {"polarity 0.9": abs(1 - _single(0.9))},
-        draws=2,
-        part="(2) a node that is a leaf",
-        note="A node that copies one leaf, against a latent that the leaf copies.",
-    )
+    table, kind = cells(runs), evidence(runs)
+    _trends(t, table, "printed numbers", "paper", "exact")
+    _trends(t, table, "our runs", "mean", kind)
+    tall = measured(runs)
+    start = tall.query("stage == 'initial'").groupby(CELL).nc.mean()
+    part = t.part("(2) at initialisation", 0.1, ">=", evidence=kind, draws=len(tall))
+    part.add(start).breaks("polarities below a half", _weak())
+    part = t.part("(2) a node that is a leaf", 1e-12, draws=2)
+    part.add(abs(1 - _single(1.0))).breaks("polarity 0.9", abs(1 - _single(0.9)))
 
 
 def _single(rho: float) -> float:
@@ -307,7 +253,8 @@ def _sign_test(gain: np.ndarray) -> float:
     return float(binomtest(int((gain > 0).sum()), len(gain), alternative="greater").pvalue)
 
 
-def rem12(runs: pd.DataFrame, shuffled: pd.DataFrame) -> Iterator[Check]:
+@check("ddn/rem12", on="runs")
+def rem12(t: Trial, runs: pd.DataFrame, shuffled: pd.DataFrame) -> None:
     """Sign tests, paired by run: NC grows in training, and is larger with more nodes.
 
     Controls: training on pairs of views of unrelated objects; widths exchanged by chance.
@@ -319,33 +266,15 @@ def rem12(runs: pd.DataFrame, shuffled: pd.DataFrame) -> Iterator[Check]:
         names = [f"nc_s{path}" for path in LATENTS if path != "0111"]
         return (last[names] - first[names]).mean(axis=1).to_numpy()
 
-    gain = gains(runs)
-    yield Check(
-        "ddn/rem12",
-        _sign_test(gain),
-        0.01,
-        {"views of unrelated objects": _sign_test(gains(shuffled))},
-        draws=len(gain),
-        part="learning",
-        evidence=evidence(runs),
-        note="Sign test over runs of the mean gain of z_0, z_s0, z_s1, z_s101.",
-    )
+    gain, kind = gains(runs), evidence(runs)
+    learning = t.part("learning", 0.01, evidence=kind, draws=len(gain)).add(_sign_test(gain))
+    learning.breaks("views of unrelated objects", _sign_test(gains(shuffled)))
     last = measured(runs).query("stage == 'converged'")
     wide = last.groupby(["low", "seed", "width"]).nc.mean().unstack()[[2, 10]].to_numpy()
-    yield Check(
-        "ddn/rem12",
-        _sign_test(np.diff(wide)),
-        0.01,
-        {
-            "widths exchanged by chance": _shuffled(
-                wide, lambda v: _sign_test(np.diff(v)), "over-parameterisation"
-            )
-        },
-        draws=len(wide),
-        part="over-parameterisation",
-        evidence=evidence(runs),
-        note="Sign test over trees of the mean NC at the end, 10 against 2 nodes a latent.",
-    )
+    name = "over-parameterisation"
+    part = t.part(name, 0.01, evidence=kind, draws=len(wide)).add(_sign_test(np.diff(wide)))
+    exchanged = _shuffled(wide, lambda v: _sign_test(np.diff(v)), name)
+    part.breaks("widths exchanged by chance", exchanged)
 
 
 OPERATORS = ("own", "cov", "op")
@@ -406,9 +335,7 @@ READINGS = (
 printed; the caption of Fig. 14 speaks of features."""
 
 
-def _figure(
-    claim: str, nodes: tuple[str, ...], curves: pd.DataFrame, shuffled: pd.DataFrame
-) -> Iterator[Check]:
+def _figure(t: Trial, nodes: tuple[str, ...], curves: pd.DataFrame, shuffled: pd.DataFrame) -> None:
     """End over start, the rank test of its rise, and the whole operator's height; by reading.
 
     Controls: training on views of unrelated objects; steps exchanged by chance.
@@ -416,36 +343,31 @@ def _figure(
     unrelated = operator_summary(shuffled)
     for quantity, setting in READINGS:
         rows, other = (_growth(table, quantity, nodes) for table in (curves, unrelated))
-        shared = {
-            "draws": int(curves.trials.max()) * len(rows),
-            "evidence": "partial",
-            "form": "open" if setting else "printed",
-            "setting": setting,
-        }
-        for height in (False, True) if quantity == "op" else (False,):
+        draws = int(curves.trials.max()) * len(rows)
+        shared = {"draws": draws, "evidence": "partial", "setting": setting}
+        for name in ("at the end",) if setting else ("at the end", "at its height"):
+            height = name == "at its height"
             ratio = _ratio(rows, height)
             still = len(rows) - len(ratio)
-            yield Check(
-                claim,
-                float(ratio.min()),
-                GROWTH,
-                {"views of unrelated objects": float(_ratio(other, height).min())},
-                part="at its height" if height else "at the end",
-                relation=">=",
-                note=f"Least over configurations and nodes of {'height' if height else 'end'} over "
-                f"start (medians); above 1 in {(ratio > 1).sum()} of {len(ratio)} cases"
-                + (f", {still} left out, zero throughout." if still else "."),
-                **shared,
-            )
-        yield Check(
-            claim,
-            _trend(rows.to_numpy()),
-            0.01,
-            {"steps exchanged by chance": _shuffled(rows.to_numpy(), _trend, quantity, 21)},
-            part="rank trend",
-            note="Largest p over configurations and nodes of Spearman's test, for a rise.",
-            **shared,
-        )
+            part = t.part(name, GROWTH, ">=", **shared).add(ratio)
+            # The least, too: by chance a case grows by more than 5% on unrelated views.
+            part.breaks("views of unrelated objects", _ratio(other, height), by=worst)
+            part.says(above=(ratio > 1).sum(), cases=len(ratio))
+            part.says(still=f", {still} left out, zero throughout" if still else "")
+        part = t.part("rank trend", 0.01, **shared).add(_trend(rows.to_numpy()))
+        part.breaks("steps exchanged by chance", _shuffled(rows.to_numpy(), _trend, quantity, 21))
+
+
+@check("ddn/fig13", on="runs")
+def fig13(t: Trial, curves: pd.DataFrame, shuffled: pd.DataFrame) -> None:
+    """The first two nodes' operators; curves: `operator_summary`, shuffled: on unrelated views."""
+    _figure(t, NODES[:2], curves, shuffled)
+
+
+@check("ddn/fig14", on="runs")
+def fig14(t: Trial, curves: pd.DataFrame, shuffled: pd.DataFrame) -> None:
+    """The other nodes' operators; arguments as in `fig13`."""
+    _figure(t, NODES[2:], curves, shuffled)
 
 
 def beside(
@@ -471,10 +393,7 @@ def figures(
     curves: `operator_summary` of runs; shuffled: runs on unrelated views.
     """
 
-    def fig13(draws: int, seed: int) -> Iterator[Check]:
-        return _figure("ddn/fig13", NODES[:2], curves, shuffled)
-
-    def fig14(draws: int, seed: int) -> Iterator[Check]:
-        return _figure("ddn/fig14", NODES[2:], curves, shuffled)
-
-    return [fig13, fig14]
+    return [
+        lambda draws, seed: fig13(curves, shuffled),
+        lambda draws, seed: fig14(curves, shuffled),
+    ]

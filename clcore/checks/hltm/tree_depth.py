@@ -3,18 +3,15 @@
 And whether the operators are therefore larger at the top of a net, as Sec. 6.1.2 says.
 """
 
-from collections.abc import Iterator
-from functools import partial
 from itertools import product
 
 import numpy as np
 import torch
 
-from clcore import reference as ref
 from clcore.checks.hltm import tree_reference as tr
 from clcore.checks.hltm.tree_covariance import both_sizes
-from clcore.ledger import Check
-from clcore.reference import Array, best, typical, worst
+from clcore.ledger import Trial, check, pooled, worst
+from clcore.reference import Array
 from clcore.theory.trees import latent_tree as lt
 from clcore.theory.trees import tree_nets
 
@@ -36,38 +33,21 @@ def _far(rho: Array, distance: int, growth: float = 1.0) -> Array:
     return torch.stack([polarity, (P - 0.5).abs().amax((1, 2)), variance]).amax(0).numpy()
 
 
-def _limit(check: partial, rng: np.random.Generator, count: int) -> Iterator[Check]:
+def _limit(t: Trial, count: int) -> None:
     """Paths of 400 edges with |rho| <= r; without a bound below 1 it fails (among the controls)."""
-    r = 0.95
+    r, rng = 0.95, t.rng
     rho = rng.choice([-1, 1], (count, L)) * rng.uniform(0, r, (count, L))
     rho[0] = r
-    layers = np.arange(1, L + 1)
-    near_one = rng.choice([-1, 1], (count, L)) * (1 - 1 / (layers + 1.0) ** 2)
-    sure = rng.choice([-1.0, 1.0], (count, L))
+    layers, distance = np.arange(1, L + 1), np.arange(L + 1.0)
     reach = lt.path_polarity(lt.tree(range(-1, L)), torch.from_numpy(rho)).abs().numpy()
-    distance = np.arange(L + 1.0)
-    top = best(_far(rho[:1], 3))
-    found = worst(_far(rho, L), reach - r**distance)
-    broken = {
-        "a node 3 below the root": top,
-        "polarities tend to 1": best(_far(near_one, L)),
-        "r = 0.94": worst(reach - 0.94**distance),
-        "|a_mu| grows as r^-d": best(_far(rho[:1], L, 1 / r)),
-    }
-    half, sure_ = best(_far(near_one, L)), best(_far(sure, L))
-    yield check(
-        found,
-        1e-8,
-        broken | {"all polarities of size 1": sure_},
-        draws=count,
-        part="limit",
-        note=rf"Under the condition of Sec. 6.1.2, as $|\rho|\le r$ with one $r$ for all $L$ "
-        rf"($r={r}$): largest of $|\rho_{{0\mu}}|$, distance from uniform and covariance at "
-        r"distance 400, and $|\rho_{0\mu}|-r^{d(0,\mu)}$. Fails where all $|\rho|=1$, which App. "
-        r"C.5 does not exclude; where each $|\rho|<1$ but they tend to 1 along the path "
-        rf"($1-1/(l+1)^2$ on the $l$-th edge leaves {half:.2f}); and for a node at a fixed "
-        r"distance from the root. The covariance also needs $\|\mathbf a_\mu\|$ bounded.",
-    )
+    part = t.part("limit", 1e-8, draws=count).add(_far(rho, L), reach - r**distance)
+    near_one = _far(rng.choice([-1, 1], (count, L)) * (1 - 1 / (layers + 1.0) ** 2), L)
+    part.breaks("a node 3 below the root", _far(rho[:1], 3))
+    part.breaks("polarities tend to 1", near_one)
+    part.breaks("r = 0.94", reach - 0.94**distance, by=worst)
+    part.breaks("|a_mu| grows as r^-d", _far(rho[:1], L, 1 / r))
+    part.breaks("all polarities of size 1", _far(rng.choice([-1.0, 1.0], (count, L)), L))
+    part.says(r=r, half=near_one.min())
 
 
 def level_sizes(key: torch.Tensor, units: int, scale: float) -> tuple[Array, Array]:
@@ -139,58 +119,38 @@ def operator_sizes(key: torch.Tensor, units: int, scale: float) -> Array:
     return np.array(levels)
 
 
-def _top(check: partial, rng: np.random.Generator, count: int) -> Iterator[Check]:
+def _top(t: Trial, count: int) -> None:
     """o_mu level by level at leaves, and the operator's size at the top and at the bottom."""
-    w = tr.world(rng, max(count, 6), tr.CATERPILLAR, 2, 1)
+    w = tr.world(t.rng, max(count, 6), tr.CATERPILLAR, 2, 1)
     equal, printed = [], []
     for mu, leaf in ((0, 2), (1, 4), (3, 6), (5, 7)):
         size = tr.over_root(w, w.out[leaf])[:, 0, 0]
-        a = tr.rho(w)[:, leaf - 1] / 2
-        equal.append(size / a**2)
+        equal.append(size / (tr.rho(w)[:, leaf - 1] / 2) ** 2)
         printed.append(both_sizes(w, mu)[0])
-    yield check(
-        worst(np.diff(equal, axis=0)),
-        1e-14,
-        {r"Theorem 6's o_mu": typical(np.max(np.diff(printed, axis=0), 0))},
-        draws=len(equal[0]),
-        part=r"$o_\mu$, from the root down",
-        note=r"Largest rise, from the root down, of the covariance over $a_k^2$ at leaves of four "
-        r"levels: $o_\mu=\rho_{0\mu}^2(1-\rho_0^2)$ of Eq. 179; the $o_\mu$ of Theorem 6 would be "
-        "$0$ at the root.",
-    )
-    nets, ratios, beside, texts = 60, [], [], []
+    falls = t.part(r"$o_\mu$, from the root down", 1e-14, controls=pooled)
+    falls.add(np.diff(equal, axis=0).max(0))
+    falls.breaks("Theorem 6's o_mu", np.diff(printed, axis=0).max(0))
+    nets, texts = 60, []
+    part = t.part("size of the operator, bottom over top", 1.0, draws=len(NETS) * nets)
     for units, scale in NETS:
-        key = tr.keys(rng, nets)
+        key = tr.keys(t.rng, nets)
         whole, bare = (
             np.median(s, 1)
             for s in (operator_sizes(key, units, scale), level_sizes(key, units, scale)[0])
         )
-        ratios.append(whole[-1] / whole[0])
-        beside.append(bare[1] / bare[0])
-        words = (", ".join(f"{m:.2f}" for m in v) for v in (whole, bare))
-        texts.append(rf"{units} units, $\sigma_w={scale:.3g}$: {next(words)} ({next(words)})")
-    yield check(
-        max(ratios),
-        1.0,
-        {"J_mu left out, the root's children": min(beside)},
-        draws=len(NETS) * nets,
-        part="size of the operator, bottom over top",
-        note=r"Untrained nets over complete trees of depth 3, $\rho\sim U[0.7,1]$: median "
-        r"$\|OP_\mu\|_F$ with the nets' own $J_\mu$ of the lowest groups over that of the root. "
-        r"From the root down, and in brackets $o_\mu\|\mathbf a_\mu\|^2$ alone: "
-        rf"{'; '.join(texts)}. Not at every step: the root's children are about as large. Fails "
-        rf"where $J_\mu^\top J_\mu$ is the same at all levels, as in Eq. "
-        r"15, and $\|\mathbf a_\mu\|$ is the smaller at the top: then the root's children have the "
-        "larger operators.",
-    )
+        part.add(whole[-1] / whole[0])
+        part.breaks("J_mu left out, the root's children", bare[1] / bare[0])
+        first, second = (", ".join(f"{m:.2f}" for m in v) for v in (whole, bare))
+        texts.append(rf"{units} units, $\sigma_w={scale:.3g}$: {first} ({second})")
+    part.says(sizes="; ".join(texts))
 
 
-def thm6b(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/thm6b", stream="thm6b tree")
+def thm6b(t: Trial) -> None:
     """Paths of 400 edges: polarity, distance from uniform and covariance at the far end, and
     |rho_0mu| <= r^d; o_mu and the operator level by level. Controls: a node near the root,
     polarities that tend to 1 or are 1, a smaller r, a_mu that grows, Theorem 6's o_mu, no Jacobian.
     """
-    check, rng = partial(Check, "ddn/thm6b"), ref.generator("thm6b tree", seed)
-    count = min(draws, 10)
-    yield from _limit(check, rng, count)
-    yield from _top(check, rng, count)
+    count = min(t.draws, 10)
+    _limit(t, count)
+    _top(t, count)

@@ -3,30 +3,15 @@
 One update of the simple loss is taken by autograd over all pairs of joint states.
 """
 
-from collections.abc import Iterator
-from functools import partial
-
 import numpy as np
 import torch
 
-from clcore import reference as ref
 from clcore.checks.hltm import tree_reference as tr
-from clcore.checks.hltm.tree_covariance import (
-    O_OF_THE_PROOF,
-    both_sizes,
-    dampened,
-    outer_square,
-    times,
-)
-from clcore.ledger import Check
-from clcore.reference import Array, absolute, best, share, typical, worst
+from clcore.checks.hltm.tree_covariance import both_sizes, dampened, outer_square, times
+from clcore.ledger import Trial, check, pooled
+from clcore.reference import Array, absolute
 from clcore.theory.trees import latent_tree as lt
 from clcore.theory.trees import tree_nets
-
-NOT_ITS_SIZE = (
-    r"A uniform root, $\mu=0$: $\rho_{0\mu}=1$, and the printed $o_\mu=\rho_{0\mu}^2"
-    r"(1-\rho_{0\mu}^2)=0$, "
-)
 
 
 def _operator(w: tr.World, mu: int, J: Array) -> Array:
@@ -65,62 +50,37 @@ def _norm_of_operator(rng: np.random.Generator, count: int) -> tuple[Array, ...]
     return tuple(np.array(rows) for rows in found)
 
 
-def rem10(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/rem10", stream="rem10 tree")
+def rem10(t: Trial) -> None:
     """OP_mu with constant J_mu, as a variance over z_0 of all joint states; its norm.
 
     Controls: the Kronecker product in the other order, twice the size, Theorem 6's o_mu, the
     root's polarity.
     """
-    check, rng = partial(Check, "ddn/rem10"), ref.generator("rem10 tree", seed)
-    count = min(share(draws, 4), 6)
-    product_, swapped, theorem, proof, double = [], [], [], [], []
-    for w in tr.worlds(rng, count, 3):
+    count = min(t.share(4), 6)
+    product = t.part("Kronecker product", 1e-12, controls=pooled, draws=4 * count)
+    printed, corrected = (
+        form("o_mu", 1e-12, controls=pooled, draws=4 * count) for form in (t.part, t.corrected)
+    )
+    for w in tr.worlds(t.rng, count, 3):
         for mu in tr.inner(w):
-            J = rng.standard_normal((count, 4, 2))
+            J = t.rng.standard_normal((count, 4, 2))
             exact, JJ = _operator(w, mu, J), J.mT @ J
             activity = tr.over_root(w, tr.fed(w, mu))
-            product_.append(absolute(_kron(activity, JJ), exact))
-            swapped.append(absolute(_kron(JJ, activity), exact))
+            product.add(absolute(_kron(activity, JJ), exact))
+            product.breaks("other order", absolute(_kron(JJ, activity), exact))
             outer, (theirs, ours) = outer_square(dampened(w, mu)), both_sizes(w, mu)
-            for size, out in ((theirs, theorem), (ours, proof), (2 * ours, double)):
-                out.append(absolute(_kron(times(size, outer), JJ), exact))
-    total, pool = 4 * count, np.concatenate
-    yield check(
-        worst(*product_),
-        1e-12,
-        {"other order": typical(pool(swapped))},
-        draws=total,
-        part="Kronecker product",
-    )
-    tag = {"draws": total, "part": "o_mu"}
-    twice = {"twice the size": typical(pool(double))}
-    yield check(
-        worst(*theorem),
-        1e-12,
-        twice,
-        counterexample=NOT_ITS_SIZE + "while the operator of a selective child is not.",
-        note=r"With the $o_\mu$ of Theorem 6, as Sec. 6.1.2 prints both: see ddn/thm6.",
-        **tag,
-    )
-    yield check(
-        worst(*proof),
-        1e-12,
-        {"Theorem 6's o_mu": typical(pool(theorem)), **twice},
-        form="corrected",
-        correction=O_OF_THE_PROOF,
-        **tag,
-    )
+            theorem, proof, double = (
+                absolute(_kron(times(size, outer), JJ), exact) for size in (theirs, ours, 2 * ours)
+            )
+            printed.add(theorem).breaks("twice the size", double)
+            corrected.add(proof).breaks("twice the size", double)
+            corrected.breaks("Theorem 6's o_mu", theorem)
     polarity, vector, root, theirs = (
-        -np.diff(rows, axis=0).min(0) for rows in _norm_of_operator(rng, count)
+        -np.diff(rows, axis=0).min(0) for rows in _norm_of_operator(t.rng, count)
     )
-    yield check(
-        worst(polarity, vector),
-        1e-12,
-        {"Theorem 6's o_mu": typical(theirs), "larger |rho_0|": typical(root)},
-        draws=2 * count,
-        part="larger with rho_0mu and a",
-        note="Largest fall of the enumerated norm along 11 growing values.",
-    )
+    larger = t.part("larger with rho_0mu and a", 1e-12, controls=pooled).add(polarity, vector)
+    larger.breaks("Theorem 6's o_mu", theirs).breaks("larger |rho_0|", root)
 
 
 def _loss_step(w: tr.World, mu: int, W: Array, J: Array, rate: float) -> Array:
@@ -141,87 +101,63 @@ def _loss_step(w: tr.World, mu: int, W: Array, J: Array, rate: float) -> Array:
     return W - rate * slope.numpy()
 
 
-def eq15(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/eq15", stream="eq15 tree")
+def eq15(t: Trial) -> None:
     """Growth of a^T w_j in one step, by the enumerated OP and by autograd of L_simp over all pairs.
 
     Controls: Theorem 6's o_mu, twice the rate, J^T J other than I; for the strict growth a path
     polarity of zero, and at the root Theorem 6's o_mu.
     """
-    check, rng = partial(Check, "ddn/eq15"), ref.generator("eq15 tree", seed)
-    count, rate = max(4, min(share(draws, 3), 8)), 0.5
-    fitted, theorem, proof, stretched, twice, growth, still, none = ([] for _ in range(8))
+    count, rate = max(4, min(t.share(3), 8)), 0.5
+    common = {"controls": pooled, "draws": 3 * count}
+    measured = t.part("growth factor, measured o_mu", 1e-12, **common)
+    printed, corrected = (form("growth factor", 1e-12, **common) for form in (t.part, t.corrected))
+    growth = t.part("strict growth", 1e-9, ">=", draws=3 * count)
     for parents in tr.SHAPES[:3]:
-        w = tr.world(rng, count, parents, 2, 4, 1.5)
-        flat = tr.rho(w)
-        flat[:, [i - 1 for i, parent in enumerate(parents) if parent == 0]] = 0
-        model = lt.binary(w.model.tree, torch.from_numpy(flat), 0.2)
-        uninformed = tr.explore(model, w.weights)
+        w = tr.world(t.rng, count, parents, 2, 4, 1.5)
+        uninformed = _uninformed(w)
         for mu in tr.inner(w):
             a = dampened(w, mu)
-            W = rng.standard_normal((count, 3, a.shape[1]))
-            J = np.linalg.qr(rng.standard_normal((count, 5, 3)))[0]
-            before = np.einsum("djc,dc->dj", W, a)
-            activity = tr.over_root(w, tr.fed(w, mu))
-            square = (a**2).sum(1)
+            W = t.rng.standard_normal((count, 3, a.shape[1]))
+            J = np.linalg.qr(t.rng.standard_normal((count, 5, 3)))[0]
+            activity, square = tr.over_root(w, tr.fed(w, mu)), (a**2).sum(1)
             fit = np.einsum("dc,dck,dk->d", a, activity, a) / np.where(square, square, 1) ** 2
-            steps = [_loss_step(w, mu, W, J, rate), _apply(_operator(w, mu, J), W, rate)]
             theirs, ours = both_sizes(w, mu)
-            for after in steps:
-                got = np.einsum("djc,dc->dj", after, a)
-                cases = ((fit, fitted), (theirs, theorem), (ours, proof), (2 * ours, twice))
-                for size, out in cases:
-                    out.append(absolute((1 + rate * size * square)[:, None] * before, got))
-            got = np.einsum("djc,dc->dj", _apply(_operator(w, mu, 1.5 * J), W, rate), a)
-            stretched.append(absolute((1 + rate * ours * square)[:, None] * before, got))
-            growth.append(_least_growth(_operator(w, mu, J), W, a, rate))
+            operator = _operator(w, mu, J)
+
+            def off(size: Array, after: Array, W: Array = W, a: Array = a) -> Array:
+                return _off_factor(1 + rate * size * (a**2).sum(1), W, after, a)
+
+            for after in (_loss_step(w, mu, W, J, rate), _apply(operator, W, rate)):
+                measured.add(off(fit, after))
+                printed.add(off(theirs, after))
+                corrected.add(off(ours, after)).breaks("Theorem 6's o_mu", off(theirs, after))
+                for part in (measured, printed, corrected):
+                    part.breaks("twice the rate", off(2 * ours, after))
+            stretched = off(ours, _apply(_operator(w, mu, 1.5 * J), W, rate))
+            for part in (measured, printed, corrected):
+                part.breaks("J^T J = 2.25 I", stretched)
+            growth.add(*_least_growth(operator, W, a, rate))
             if mu == 0:
                 form = _kron(times(theirs, outer_square(a)), J.mT @ J)
-                none.append(_least_growth(form, W, a, rate))
+                none = _least_growth(form, W, a, rate)
+                growth.breaks("Theorem 6's o_mu, at the root", *none)
             else:
-                v = dampened(uninformed, mu)
-                still.append(_least_growth(_operator(uninformed, mu, J), W, v, rate))
-    total, pool = 3 * count, np.concatenate
-    control = {
-        "twice the rate": typical(pool(twice)),
-        "J^T J = 2.25 I": typical(pool(stretched)),
-    }
-    started = [[g[np.isfinite(g)] for g in gaps] for gaps in (growth, still, none)]
-    note = "Autograd through one branch, and the enumerated operator."
-    part = "growth factor, measured o_mu"
-    yield check(worst(*fitted), 1e-12, control, draws=total, part=part, note=note)
-    tag = {"draws": total, "part": "growth factor"}
-    yield check(
-        worst(*theorem),
-        1e-12,
-        control,
-        counterexample=NOT_ITS_SIZE + "says that nothing grows; the factor is "
-        r"$1+\alpha\|\mathbf a_\mu\|_2^2$.",
-        note=rf"{note} With the $o_\mu$ of Theorem 6, as Sec. 6.1.2 prints both: see ddn/thm6.",
-        **tag,
-    )
-    yield check(
-        worst(*proof),
-        1e-12,
-        {"Theorem 6's o_mu": typical(pool(theorem)), **control},
-        form="corrected",
-        correction=O_OF_THE_PROOF,
-        note=note,
-        **tag,
-    )
-    yield check(
-        best(*started[0]),
-        1e-9,
-        {
-            "path polarity 0": worst(*started[1]),
-            "Theorem 6's o_mu, at the root": worst(*started[2]),
-        },
-        relation=">=",
-        draws=total,
-        part="strict growth",
-        note="Least relative growth a step over 100 steps, units with positive gap, at the root "
-        r"and below it; it needs a true size of the covariance above 0: $\rho_{0\mu}\ne0$, "
-        r"$|\rho_0|<1$, $\mathbf a_\mu\ne0$.",
-    )
+                none = _operator(uninformed, mu, J), W, dampened(uninformed, mu)
+                growth.breaks("path polarity 0", *_least_growth(*none, rate))
+
+
+def _off_factor(factor: Array, W: Array, after: Array, a: Array) -> Array:
+    """How far a^T w_j is from `factor` times what it was, [draws]."""
+    before, got = (np.einsum("djc,dc->dj", v, a) for v in (W, after))
+    return absolute(factor[:, None] * before, got)
+
+
+def _uninformed(w: tr.World) -> tr.World:
+    """The same net on a tree whose root says nothing of its children."""
+    flat = tr.rho(w)
+    flat[:, [i - 1 for i, parent in enumerate(w.model.tree.parents) if parent == 0]] = 0
+    return tr.explore(lt.binary(w.model.tree, torch.from_numpy(flat), 0.2), w.weights)
 
 
 def _apply(operator: Array, W: Array, rate: float) -> Array:
@@ -232,12 +168,12 @@ def _apply(operator: Array, W: Array, rate: float) -> Array:
 
 
 def _least_growth(operator: Array, W: Array, a: Array, rate: float, steps: int = 100) -> Array:
-    """[draws, units]: the least relative growth of a^T w_j in 100 steps; NaN where it begins <= 0,
-    or where no child is selective."""
+    """The least relative growth of a^T w_j in 100 steps, of the units where it begins above 0 and
+    a child is selective."""
     gap, least = np.einsum("djc,dc->dj", W, a), np.full(W.shape[:2], np.inf)
     started = (gap > 0) & (np.abs(a).max(1) > 1e-3)[:, None]
     for _ in range(steps):
         W = _apply(operator, W, rate)
         new = np.einsum("djc,dc->dj", W, a)
         least, gap = np.minimum(least, new / np.where(started, gap, 1) - 1), new
-    return np.where(started, least, np.nan)
+    return least[started]

@@ -3,8 +3,6 @@
 `clcore.theory.trees.latent_tree` meets the enumeration of all joint states of small trees in numpy.
 """
 
-from collections.abc import Iterator
-from functools import partial
 from itertools import pairwise, product
 
 import numpy as np
@@ -12,8 +10,8 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.hltm import tree_reference as tr
-from clcore.ledger import Check
-from clcore.reference import Array, absolute, best, share, typical, worst
+from clcore.ledger import Trial, check, pooled, typical, worst
+from clcore.reference import Array, absolute
 from clcore.theory.trees import latent_tree as lt
 
 SIGMAS = 7.0  # of the largest of some ten thousand errors
@@ -56,122 +54,87 @@ def _dependence(w: tr.World, condition: bool) -> Array:
     return np.max(found, 0)
 
 
-def eq14(draws: int, seed: int) -> Iterator[Check]:
-    """Transitions, independence, sampler, augmentation, the two extremes; against enumeration.
-
-    Controls: polarity reversed, siblings not conditioned, views that share more or less than z_0.
-    """
-    check, rng = partial(Check, "ddn/eq14"), ref.generator("eq14 tree", seed)
-    count = min(share(draws, 4), 4)
-    worlds = tr.worlds(rng, count, 1)
-    total = len(worlds) * count
-    edges, reversed_ = [], []
+def _transitions(t: Trial, count: int) -> None:
+    """P(1 | 1) and P(0 | 0) of every edge, from the joint states."""
+    part = t.part("transitions", 1e-13, controls=typical, draws=len(tr.SHAPES) * count)
     for parents in tr.SHAPES:
-        rho = tr.signed(rng, count, len(parents) - 1)
+        rho, n = tr.signed(t.rng, count, len(parents) - 1), len(parents)
         model = lt.binary(lt.tree(parents), torch.from_numpy(rho), 0.3)
         z, chance = tr.enumerate_states(model)
+        both = _pairs(chance, np.concatenate([z, 1 - z], -1))
         for node, parent in enumerate(parents[1:], 1):
-            both = _pairs(chance, np.concatenate([z, 1 - z], -1))
-            n = len(parents)
             ones, zeros = both[:, parent, node], both[:, parent + n, node + n]
             found = np.stack(
                 [ones / both[:, parent, parent], zeros / both[:, parent + n, parent + n]], -1
             )
             wanted = np.stack([(1 + rho[:, node - 1]) / 2] * 2, -1)
-            edges.append(absolute(found, wanted))
-            reversed_.append(absolute(found, 1 - wanted))
-    apart, tied = ([_dependence(w, given) for w in worlds] for given in (True, False))
-    yield check(
-        worst(*edges),
-        1e-13,
-        {"polarity reversed": typical(*reversed_)},
-        draws=total,
-        part="transitions",
-    )
-    yield check(
-        worst(*apart),
-        1e-13,
-        {"parent not given": typical(*tied)},
-        draws=total,
-        part="siblings independent given the parent",
-    )
-    first, second, other, same, fresh = [], [], [], [], []
+            part.add(absolute(found, wanted))
+            part.breaks("polarity reversed", absolute(found, 1 - wanted))
+
+
+def _sampled(t: Trial, worlds: list[tr.World], count: int) -> None:
+    """Frequencies of pairs of nodes in samples, and across two views that share the root."""
+    sampler = t.part("sampler", SIGMAS, controls=typical)
+    augmented = t.part("augmentation", SIGMAS, controls=typical)
     for w in worlds:
-        k = tr.keys(rng, count)
+        k = tr.keys(t.rng, count)
         z = lt.sample(k, w.model, SAMPLES)
-        views = torch.cat([z, lt.augment(k + 1, w.model, z)], -1).numpy().astype(float)
         flipped = lt.binary(
             w.model.tree, torch.from_numpy(-tr.rho(w)), torch.from_numpy(tr.rho0(w))
         )
-        wrong = lt.sample(k, flipped, SAMPLES).numpy().astype(float)
-        new = torch.cat([z, lt.sample(k + 1, w.model, SAMPLES)], -1).numpy().astype(float)
         expected = _pairs(w.chance, w.z)
-        found, bad = (np.einsum("dna,dnb->dab", v, v) / SAMPLES for v in (z.numpy() * 1.0, wrong))
-        first.append(_sigmas(found, expected, SAMPLES))
-        other.append(_sigmas(bad, expected, SAMPLES))
         means = tr.given(w, 0, w.z * np.ones((count, 1, 1)))
         across = np.einsum("dc,dca,dcb->dab", w.model.prior.numpy(), means, means)
-        n = w.z.shape[1]
-        for v, out in (
-            (views, second),
-            (new, fresh),
-            (np.concatenate([views[..., :n]] * 2, -1), same),
-        ):
-            found = np.einsum("dna,dnb->dab", v[..., :n], v[..., n:]) / SAMPLES
-            out.append(_sigmas(found, across, SAMPLES))
-    yield check(
-        worst(*first),
-        SIGMAS,
-        {"polarity reversed": typical(*other)},
-        draws=total,
-        part="sampler",
-        note="Standard errors of all pairwise frequencies.",
-    )
-    yield check(
-        worst(*second),
-        SIGMAS,
-        {"nothing drawn anew": typical(*same), "root drawn anew": typical(*fresh)},
-        draws=total,
-        part="augmentation",
-        note="Pairwise frequencies across two views.",
-    )
-    yield from _extremes(check, rng, count)
+
+        def sigmas(other: torch.Tensor, expected: Array, first: torch.Tensor) -> Array:
+            pair = (v.numpy().astype(float) for v in (first, other))
+            found = np.einsum("dna,dnb->dab", *pair) / SAMPLES
+            return _sigmas(found, expected, SAMPLES)
+
+        wrong = lt.sample(k, flipped, SAMPLES)
+        sampler.add(sigmas(z, expected, z))
+        sampler.breaks("polarity reversed", sigmas(wrong, expected, wrong))
+        augmented.add(sigmas(lt.augment(k + 1, w.model, z), across, z))
+        augmented.breaks("nothing drawn anew", sigmas(z, across, z))
+        augmented.breaks("root drawn anew", sigmas(lt.sample(k + 1, w.model, SAMPLES), across, z))
 
 
-def _extremes(check: partial, rng: np.random.Generator, count: int) -> Iterator[Check]:
+def _extremes(t: Trial, count: int) -> None:
     """|rho| = 1 leaves nothing to chance; rho = 0 leaves the prior."""
-    sure, almost = (_randomness(rng, count, size) for size in (1.0, 0.95))
-    yield check(
-        worst(sure),
-        0.0,
-        {"|rho| = 0.95": typical(almost)},
-        draws=count,
-        part="no randomness at rho = +-1",
-        note="Largest P(1 - P) of a transition.",
-    )
-    flat, kept = ({"none": [], "some": []} for _ in range(2))
+    sure = t.part("no randomness at rho = +-1", 0.0, controls=pooled)
+    sure.add(_randomness(t.rng, count, 1.0))
+    sure.breaks("|rho| = 0.95", _randomness(t.rng, count, 0.95))
+    kept = t.part("posterior at rho = 0", 1e-12)
     for parents in tr.SHAPES:
         tree = lt.tree(parents)
-        rho = tr.signed(rng, count, len(parents) - 1)
-        prior = torch.from_numpy(rng.uniform(-0.9, 0.9, count))
-        for name, rates in (("none", 0 * rho), ("some", rho)):
-            model = lt.binary(tree, torch.from_numpy(rates), prior)
-            posterior = _posterior(model)
-            flat[name].append(absolute(posterior, np.full_like(posterior, 0.5)))
-            own = np.broadcast_to(model.prior[:, 1:].numpy(), posterior.shape)
-            kept[name].append(absolute(posterior, own))
-    tag = {"part": "posterior at rho = 0", "draws": len(tr.SHAPES) * count}
-    yield check(
-        worst(*kept["none"]),
-        1e-12,
-        {"as typeset, uniform": worst(*flat["none"]), "rho not 0": typical(*kept["some"])},
-        misprint=r"the posterior of $z_0$ can only be uniform -> can only be the prior",
-        note=r"All $\rho$ on the paths to the leaves are 0. The two are the same for a uniform "
-        r"root; "
-        r"Sec. 6.1 does not assume one (Table 1 has $\rho_0$): with $\mathbb P(z_0=1)=0.8$ the "
-        "posterior is $0.8$ whatever $x$ is. Eq. 14 is not touched.",
-        **tag,
-    )
+        rho = tr.signed(t.rng, count, len(parents) - 1)
+        prior = torch.from_numpy(t.rng.uniform(-0.9, 0.9, count))
+        none, some = (lt.binary(tree, torch.from_numpy(v), prior) for v in (0 * rho, rho))
+        own = none.prior[:, 1:].numpy()
+        posterior = _posterior(none)
+        kept.add(_off(posterior, own))
+        kept.breaks("as typeset, uniform", _off(posterior, 0.5), by=worst)
+        kept.breaks("rho not 0", _off(_posterior(some), own), by=typical)
+
+
+def _off(posterior: Array, value: Array | float) -> Array:
+    return absolute(posterior, np.broadcast_to(value, posterior.shape))
+
+
+@check("ddn/eq14", stream="eq14 tree")
+def eq14(t: Trial) -> None:
+    """Transitions, independence, sampler, augmentation, the two extremes; against enumeration.
+
+    Controls: polarity reversed, siblings not conditioned, views that share more or less than z_0.
+    """
+    count = min(t.share(4), 4)
+    worlds = tr.worlds(t.rng, count, 1)
+    _transitions(t, count)
+    apart = t.part("siblings independent given the parent", 1e-13, controls=typical)
+    apart.add(*(_dependence(w, True) for w in worlds))
+    apart.breaks("parent not given", *(_dependence(w, False) for w in worlds))
+    _sampled(t, worlds, count)
+    _extremes(t, count)
 
 
 def _posterior(model: lt.Model) -> Array:
@@ -206,59 +169,37 @@ def _sinkhorn(rng: np.random.Generator, draws: int, rows: int, columns: int) -> 
     return P
 
 
-def def3(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/def3", stream="def3 tree")
+def def3(t: Trial) -> None:
     """C 1 = 0 for every stochastic P; 1^T C = 0 iff columns sum to m_mu / m_nu, square: to 1.
 
     Positives by Sinkhorn and by the library's generator. Controls: rows scaled; generic P.
     """
-    check, rng = partial(Check, "ddn/def3"), ref.generator("def3 tree", seed)
-    auto, scaled, regular, generic, agree, off, square, not_square = ([] for _ in range(8))
+    rows_sum = t.part("C 1 = 0", 1e-13)
+    condition = t.part("the real condition", 1e-13)
+    regular = t.part("regular for every m", 1e-12, controls=typical)
+    square = t.part("square: doubly stochastic", 1e-12, controls=typical)
     for rows, columns in SHAPES:
-        P = _stochastic(rng, draws, rows, columns)
-        some = _sinkhorn(rng, draws, rows, columns)
-        ours = lt.regular_transition(tr.keys(rng, draws), rows, columns).numpy()
-        for table in (P, some, ours):
+        generic = _stochastic(t.rng, t.draws, rows, columns)
+        some = _sinkhorn(t.rng, t.draws, rows, columns)
+        ours = lt.regular_transition(tr.keys(t.rng, t.draws), rows, columns).numpy()
+        for table in (generic, some, ours):
             C = lt.deviation(torch.from_numpy(table)).numpy()
-            auto.append(np.abs(C.sum(-1)).max(-1))
-            sums = np.stack([sum(t[i] for i in range(rows)) for t in table])
-            agree.append(absolute(C.sum(-2), sums - rows / columns))
-            off.append(absolute(C.sum(-2), sums - columns / rows if rows != columns else sums))
-        C = lt.deviation(torch.from_numpy(1.1 * P)).numpy()
-        scaled.append(np.abs(C.sum(-1)).max(-1))
-        for table, out in ((some, regular), (ours, regular), (P, generic)):
-            C = lt.deviation(torch.from_numpy(table)).numpy()
-            out.append(np.abs(C.sum(-2)).max(-1))
+            rows_sum.add(np.abs(C.sum(-1)).max(-1))
+            sums = np.stack([sum(p[i] for i in range(rows)) for p in table])
+            condition.add(absolute(C.sum(-2), sums - rows / columns))
+            other = columns / rows if rows != columns else 0
+            condition.breaks("m_nu / m_mu", absolute(C.sum(-2), sums - other))
+            parts = [(regular, np.abs(C.sum(-2)).max(-1))]
             if rows == columns:
-                doubly = np.abs(table.sum(-2) - 1).max(-1)
-                (square if out is regular else not_square).append(doubly)
-    total = draws * len(SHAPES)
-    yield check(
-        worst(*auto), 1e-13, {"rows sum to 1.1": best(*scaled)}, draws=3 * total, part="C 1 = 0"
-    )
-    yield check(
-        worst(*agree),
-        1e-13,
-        {"m_nu / m_mu": best(*off)},
-        draws=3 * total,
-        part="the real condition",
-        note=r"$\mathbf 1^\top C=$ column sums $-\,m_\mu/m_\nu$, hence the same condition.",
-    )
-    yield check(
-        worst(*regular),
-        1e-12,
-        {"generic stochastic": typical(*generic)},
-        draws=2 * total,
-        part="regular for every m",
-        note="Such transitions exist for unequal numbers of states too.",
-    )
-    yield check(
-        worst(*square),
-        1e-12,
-        {"generic stochastic": typical(*not_square)},
-        draws=4 * draws,
-        part="square: doubly stochastic",
-        note=r"Column sums $-1$ of regular $P$, and of generic.",
-    )
+                parts.append((square, np.abs(table.sum(-2) - 1).max(-1)))
+            for part, error in parts:
+                if table is generic:
+                    part.breaks("generic stochastic", error)
+                else:
+                    part.add(error)
+        C = lt.deviation(torch.from_numpy(1.1 * generic)).numpy()
+        rows_sum.breaks("rows sum to 1.1", np.abs(C.sum(-1)).max(-1))
 
 
 def _chain(
@@ -273,190 +214,120 @@ def _chain(
     return lt.categorical(tree, prior, tables, regular=False)
 
 
-def lem6(draws: int, seed: int) -> Iterator[Check]:
+CHAINS = ((2, 3, 4), (5, 2, 3), (3, 3, 3, 2), (2, 4, 3, 5), (3, 2, 3, 2, 4), (2, 3, 2, 2, 3, 2, 3))
+"""Numbers of states along a path; none ends with as many as it begins with."""
+
+
+@check("ddn/lem6", stream="lem6 tree")
+def lem6(t: Trial) -> None:
     """P along a path is 1 1^T / m plus the product of the C's, against marginalisation.
 
     Controls: chains that are stochastic but not regular; 1 / m of the upper node.
     """
-    check, rng = partial(Check, "ddn/lem6"), ref.generator("lem6 tree", seed)
-    chains = (
-        (2, 3, 4),
-        (5, 2, 3),
-        (3, 3, 3, 2),
-        (2, 4, 3, 5),
-        (3, 2, 3, 2, 4),
-        (2, 3, 2, 2, 3, 2, 3),
-    )
-    count = min(draws, 60)
-    right, marginal, irregular, upper = ({"two": [], "more": []} for _ in range(4))
-    for states in chains:
-        part = "two" if len(states) == 3 else "more"
-        for regular in (True, False):
-            model = _chain(rng, count, states, regular)
-            z, chance = tr.enumerate_states(model)
-            rows = []
-            for top in range(states[0]):
-                here = chance * (z[:, 0] == top)
-                rows.append(
-                    np.stack([here[:, z[:, -1] == s].sum(-1) for s in range(states[-1])], -1)
-                )
-            summed = np.stack(rows, -2) / model.prior.numpy()[:, :, None]
-            C = np.eye(states[0])
-            for node in range(1, len(states)):
-                C = C @ lt.deviation(lt.edge(model, node)).numpy()
-            formula = 1 / states[-1] + C
-            if regular:
-                right[part].append(absolute(formula, summed))
-                ours = lt.path_transition(model, len(states) - 1)
-                marginal[part].append(absolute(ours, summed))
-                upper[part].append(absolute(1 / states[0] + C, summed))
-            else:
-                irregular[part].append(absolute(formula, summed))
-    for part, name in (("two", "Eq. 98"), ("more", "Eq. 99")):
-        unequal = [e for e in upper[part] if np.median(e) > 1e-6]
-        yield check(
-            worst(*right[part], *marginal[part]),
-            1e-13,
-            {
-                "not regular": typical(*irregular[part]),
-                "1 / m of the upper node": typical(*unequal),
-            },
-            draws=count * len(right[part]),
-            part=name,
-            note=r"Printed for any $\mu$ and $\alpha$ of the two layers; the product runs along a "
-            r"path, so $\mu$ is taken to be above $\alpha$."
-            if part == "more"
-            else "",
-        )
+    two, more = (t.part(name, 1e-13, controls=typical) for name in ("Eq. 98", "Eq. 99"))
+    for states, regular in product(CHAINS, (True, False)):
+        part = two if len(states) == 3 else more
+        model = _chain(t.rng, min(t.draws, 60), states, regular)
+        z, chance = tr.enumerate_states(model)
+        rows = []
+        for top in range(states[0]):
+            here = chance * (z[:, 0] == top)
+            rows.append(np.stack([here[:, z[:, -1] == s].sum(-1) for s in range(states[-1])], -1))
+        summed = np.stack(rows, -2) / model.prior.numpy()[:, :, None]
+        C = np.eye(states[0])
+        for node in range(1, len(states)):
+            C = C @ lt.deviation(lt.edge(model, node)).numpy()
+        formula = absolute(1 / states[-1] + C, summed)
+        if regular:
+            ours = lt.path_transition(model, len(states) - 1)
+            part.add(np.maximum(formula, absolute(ours, summed)))
+            part.breaks("1 / m of the upper node", absolute(1 / states[0] + C, summed))
+        else:
+            part.breaks("not regular", formula)
 
 
-def lem7(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/lem7", stream="lem7 tree")
+def lem7(t: Trial) -> None:
     """SB => TR by Eq. 102; TR => SB by the rank of the constraints; |rho| <= 1 iff P in [0, 1].
 
     Controls: the factor 1/2 dropped, a constraint dropped, generic binary transitions.
     """
-    check, rng = partial(Check, "ddn/lem7"), ref.generator("lem7 tree", seed)
-    rho = rng.uniform(-1, 1, (draws, 4))
+    rho = t.rng.uniform(-1, 1, (t.draws, 4))
     rho[:, :2] = [1, -1]
     C = rho[..., None, None] / 2 * np.outer(Q, Q)
     P = lt.transition(torch.from_numpy(rho)).numpy()
     regular = np.maximum(np.abs(C.sum(-1)), np.abs(C.sum(-2))).max((-1, -2))
-    yield check(
-        worst(absolute(P, 0.5 + C), regular),
-        1e-15,
-        {"no 1/2": best(absolute(P, 0.5 + 2 * C))},
-        draws=4 * draws,
-        part="SB is TR",
-    )
+    part = t.part("SB is TR", 1e-15, draws=4 * t.draws)
+    part.add(absolute(P, 0.5 + C), regular).breaks("no 1/2", absolute(P, 0.5 + 2 * C))
     # Rows: both rows of C, then both columns, as functions of C's entries.
     rows = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]])
     free = [4 - np.linalg.matrix_rank(np.delete(rows, k, 0)) for k in range(4)]
     two = 4 - np.linalg.matrix_rank(rows[:2])
-    constraint = abs(4 - np.linalg.matrix_rank(rows) - 1) + max(abs(f - 1) for f in free)
-    yield check(
-        float(constraint),
-        0.0,
-        {"without the columns' two": float(abs(two - 1))},
-        draws=5,
-        part="4 constraints, 1 redundant, 1 free",
-        note="Any one of the four may be dropped.",
-    )
-    found = _sinkhorn(rng, draws, 2, 2)
-    ours = lt.regular_transition(tr.keys(rng, draws), 2, 2).numpy()
-    generic = _stochastic(rng, draws, 2, 2)
+    part = t.part("4 constraints, 1 redundant, 1 free", 0.0, draws=5)
+    part.add(abs(4 - np.linalg.matrix_rank(rows) - 1) + max(abs(f - 1) for f in free))
+    part.breaks("without the columns' two", abs(two - 1))
 
     def asymmetry(P: Array) -> Array:
-        rho = 2 * P[:, 1, 1] - 1
-        return absolute(P, _symmetric(rho))
+        return absolute(P, _symmetric(2 * P[:, 1, 1] - 1))
 
-    yield check(
-        worst(asymmetry(found), asymmetry(ours)),
-        1e-12,
-        {"generic": typical(asymmetry(generic))},
-        draws=2 * draws,
-        part="binary TR is SB",
-    )
-    grid = np.concatenate([[-1, 1], rng.uniform(-2, 2, 20 * draws)])
+    part = t.part("binary TR is SB", 1e-12, controls=pooled)
+    found = _sinkhorn(t.rng, t.draws, 2, 2)
+    part.add(asymmetry(found))
+    part.add(asymmetry(lt.regular_transition(tr.keys(t.rng, t.draws), 2, 2).numpy()))
+    part.breaks("generic", asymmetry(_stochastic(t.rng, t.draws, 2, 2)))
+    grid = np.concatenate([[-1, 1], t.rng.uniform(-2, 2, 20 * t.draws)])
     entries = 0.5 + grid[:, None, None] / 2 * np.outer(Q, Q)
     valid = ((entries >= 0) & (entries <= 1)).all((-1, -2))
-    yield check(
-        float((valid != (np.abs(grid) <= 1)).sum()),
-        0.0,
-        {"|rho| <= 1/2": float((valid != (np.abs(grid) <= 0.5)).sum())},
-        draws=len(grid),
-        part="polarity in [-1, 1]",
-        note="Disagreements.",
-    )
+    part = t.part("polarity in [-1, 1]", 0.0, draws=len(grid))
+    part.add((valid != (np.abs(grid) <= 1)).sum())
+    part.breaks("|rho| <= 1/2", (valid != (np.abs(grid) <= 0.5)).sum())
 
 
-def eq103(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/eq103", stream="eq103 tree")
+def eq103(t: Trial) -> None:
     """C(rho) C(rho') = C(rho rho'), and both members between. Controls: q^T q = 1; means."""
-    rng = ref.generator("eq103 tree", seed)
-    a, b = rng.uniform(-1, 1, (2, draws * 10))
+    a, b = t.rng.uniform(-1, 1, (2, t.draws * 10))
     low, high = (lt.deviation(lt.transition(torch.from_numpy(v))).numpy() for v in (a, b))
     end = lt.deviation(lt.transition(torch.from_numpy(a * b))).numpy()
     qq, scale = np.outer(Q, Q), (a * b)[:, None, None]
-    errors = [absolute(m, end) for m in (low @ high, qq @ qq / 4 * scale, qq / 2 * scale)]
+    part = t.part("", 1e-15, controls=pooled, draws=10 * t.draws)
+    part.add(*(absolute(m, end) for m in (low @ high, qq @ qq / 4 * scale, qq / 2 * scale)))
+    part.breaks("q^T q = 1", absolute(qq / 4 * scale, end))
     wrong = lt.deviation(lt.transition(torch.from_numpy((a + b) / 2))).numpy()
-    control = {
-        "q^T q = 1": typical(absolute(qq / 4 * scale, end)),
-        "mean of polarities": typical(absolute(wrong, end)),
-    }
-    yield Check("ddn/eq103", worst(*errors), 1e-15, control, draws=10 * draws)
+    part.breaks("mean of polarities", absolute(wrong, end))
 
 
-def eq177(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/eq177", stream="eq177 tree")
+def eq177(t: Trial) -> None:
     """The polarity to a far node is the product along the path: enumeration, products, samples.
 
     Controls: sizes without signs, the edge below the root left out, the least polarity.
     """
-    check, rng = partial(Check, "ddn/eq177"), ref.generator("eq177 tree", seed)
-    count = min(share(draws, 4), 15)
-    exact, positive, short, sampled, reversed_ = [], [], [], [], []
-    for w in tr.worlds(rng, count, 1):
-        rho = torch.from_numpy(tr.rho(w))
-        ours = lt.path_polarity(w.model.tree, rho).numpy()
+    small = t.part("small trees", 1e-13, controls=typical)
+    for w in tr.worlds(t.rng, min(t.share(4), 15), 1):
+        ours = lt.path_polarity(w.model.tree, torch.from_numpy(tr.rho(w))).numpy()
         found = np.stack([tr.path_rho(w, node) for node in range(w.z.shape[1])], -1)
-        exact.append(absolute(ours, found))
-        positive.append(absolute(np.abs(ours), found))
-        short.append(absolute(ours[:, [max(i, 0) for i in w.model.tree.parents]], found))
-    yield check(
-        worst(*exact),
-        1e-13,
-        {"signs dropped": typical(*positive), "the last edge left out": typical(*short)},
-        draws=4 * count,
-        part="small trees",
-    )
-    deep, total = [], min(draws, 6)
+        small.add(absolute(ours, found))
+        small.breaks("signs dropped", absolute(np.abs(ours), found))
+        short = ours[:, [max(i, 0) for i in w.model.tree.parents]]
+        small.breaks("the last edge left out", absolute(short, found))
+    deep = t.part("depth 2 to 8", 1e-13, controls=typical)
+    sampled = t.part("samples", SIGMAS, controls=typical)
+    total = min(t.draws, 6)
     for depth in (2, 4, 8):
         tree = lt.complete(depth)
-        rho = tr.signed(rng, total, len(tree.parents) - 1, 0.7)
+        rho = tr.signed(t.rng, total, len(tree.parents) - 1, 0.7)
         model = lt.binary(tree, torch.from_numpy(rho))
         leaf = len(tree.parents) - 1
         P = np.eye(2)
         for node in lt.path(tree, leaf)[1:]:
             P = P @ _symmetric(rho[:, node - 1])
         ours = lt.path_polarity(tree, torch.from_numpy(rho))[:, leaf].numpy()
-        deep.append(absolute(ours, 2 * P[:, 1, 1] - 1))
-        reversed_.append(absolute(ours, 2 * P[:, 0, 1] - 1))
+        deep.add(absolute(ours, 2 * P[:, 1, 1] - 1))
+        deep.breaks("P(1 | 0)", absolute(ours, 2 * P[:, 0, 1] - 1))
         if depth < 8:
-            z = lt.sample(tr.keys(rng, total), model, SAMPLES)
+            z = lt.sample(tr.keys(t.rng, total), model, SAMPLES)
             same = (z[..., 0] == z[..., leaf]).double().mean(-1).numpy()[:, None]
-            sampled.append(_sigmas(same, (1 + ours[:, None]) / 2, SAMPLES))
-            wrong = _sigmas(same, (1 - ours[:, None]) / 2, SAMPLES)
-    yield check(
-        worst(*deep),
-        1e-13,
-        {"P(1 | 0)": typical(*reversed_)},
-        draws=3 * total,
-        part="depth 2 to 8",
-        note="Products of transition matrices.",
-    )
-    yield check(
-        worst(*sampled),
-        SIGMAS,
-        {"reversed": typical(wrong)},
-        draws=2 * total,
-        part="samples",
-        note="Standard errors.",
-    )
+            sampled.add(_sigmas(same, (1 + ours[:, None]) / 2, SAMPLES))
+            if depth == 4:  # where polarities are weaker
+                sampled.breaks("reversed", _sigmas(same, (1 - ours[:, None]) / 2, SAMPLES))
