@@ -14,7 +14,7 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.population import TIGHT, population_objective, views_of
+from clcore.checks.dual_networks.layers import TIGHT, population_objective, views_of
 from clcore.checks.dual_networks.towers import TWICE
 from clcore.ledger import Check
 from clcore.reference import Array, relative, typical, worst

@@ -24,7 +24,7 @@ from clcore.checks.dual_networks.invariance import (
     _vectors,
     _windows,
 )
-from clcore.checks.dual_networks.population import population_objective
+from clcore.checks.dual_networks.layers import population_objective
 from clcore.ledger import Check
 from clcore.reference import Array, worst
 

@@ -15,7 +15,7 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.population import views_of
+from clcore.checks.dual_networks.layers import views_of
 from clcore.checks.dual_networks.towers import FIRST
 from clcore.checks.dual_networks.weights import CASES, plain_weight
 from clcore.ledger import Check

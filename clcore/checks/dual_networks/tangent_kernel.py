@@ -8,7 +8,7 @@ import numpy as np
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.inside import trained
-from clcore.checks.dual_networks.population import views_of
+from clcore.checks.dual_networks.layers import views_of
 from clcore.ledger import Check
 from clcore.reference import Array, relative, typical, worst
 from clcore.theory.operator import covariance_operator as co

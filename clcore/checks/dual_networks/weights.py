@@ -14,7 +14,7 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.population import skew, views_of
+from clcore.checks.dual_networks.layers import skew, views_of
 from clcore.ledger import Check
 from clcore.reference import Array, absolute, relative, typical, worst
 from clcore.theory.operator import covariance_operator as co
