@@ -1,4 +1,4 @@
-"""A layer of a ReLU net on a finite world: complex-step gradients beside the library's operators."""
+"""A layer of a ReLU net on a finite world: complex-step gradients, and the library's operators."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -103,7 +103,7 @@ def layers(
     kinds: Iterable[str] = ("scale",),
     ends: bool = False,
 ) -> Iterator[Layer]:
-    """All layers (`ends`: the first and last) of random nets on random worlds, `count` draws each."""
+    """All layers (`ends`: first and last) of random nets on random worlds, `count` draws each."""
     kinds = tuple(kinds)
     for depth in depths:
         widths = dw.DEPTHS[depth]

@@ -15,7 +15,7 @@ from clcore import reference as ref
 from clcore.checks.dual_networks import nets
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.each_step import WIDTHS
-from clcore.checks.dual_networks.inside import _simple_loss
+from clcore.checks.dual_networks.inside import simple_loss
 from clcore.checks.dual_networks.invariance import (
     _descent,
     _operator,
@@ -246,7 +246,7 @@ def rem21(draws: int, seed: int) -> Iterator[Check]:
     values, vectors = np.linalg.eigh(np.einsum("bs,bsi,bsj->bij", p, centred, centred))
     rate = 0.05 / values[:, -1]
     start = np.einsum("bij,bjk->bik", layers[0], vectors)
-    simple = _simple_loss(world)
+    simple = simple_loss(world)
     for _ in range(steps):
         g = dw.gradient(simple, layers, 1, x)
         layers = [layers[0] - rate[:, None, None] * g]
@@ -274,7 +274,7 @@ def rem21(draws: int, seed: int) -> Iterator[Check]:
         world = dw.world(rng, count, WIDTHS[0], "additive", 0.4)
         layers, x = dw.weights(rng, count, WIDTHS), dw.parts(world)[2]
         enumerated = name != "simple"
-        objective = population_objective(case, world) if enumerated else _simple_loss(world)
+        objective = population_objective(case, world) if enumerated else simple_loss(world)
         norms = []
         for _ in range(20):
             norms.append([np.log((w**2).sum((1, 2))) for w in layers])
