@@ -74,6 +74,11 @@ class Layer:
         K = self.world.shaped(cn.normalised_connection(seen, self.number), 2)
         return K, self.world.shaped(cn.projector(seen.output), 2)
 
+    def xi(self, case: dw.Case) -> Array:
+        """xi(x, x'') at the samples themselves, [draws, S, S], from the page's formula."""
+        f = dw.output(self.net, dw.parts(self.world)[0])[:, :, 0]
+        return case.weight(dw.half(f[:, :, None], f[:, None]))
+
     def residue(self, case: dw.Case, xi: torch.Tensor) -> torch.Tensor:
         """theta of Theorem 4 by the library, for pair weights xi [draws, S, S]."""
         return co.residue(self.K, co.pulls(case.ours, self.outputs, self.world), xi, self.world)

@@ -14,7 +14,7 @@ import torch
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import Layer, views_of
-from clcore.checks.dual_networks.weights import CASES, plain_weight
+from clcore.checks.dual_networks.weights import CASES
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
 from clcore.theory.operator import covariance_operator as co
@@ -26,7 +26,7 @@ def theta_by_loops(at: Layer, case: dw.Case) -> Array:
     """E[(F - xi) K_1 (K_+ - K_-)^T], [draws, w, w], from the definitions."""
     _, p, x, q = dw.parts(at.world)
     f, K = dw.output(at.net, x), dw.connection(at.net, at.number, x)
-    xi = plain_weight(at.net, at.world, case)
+    xi = at.xi(case)
     S, V = q.shape[1:]
     total = np.zeros((len(p), *2 * (K.shape[-2],)))
     for s, i, j, t, m in product(range(S), range(V), range(V), range(S), range(V)):
@@ -125,9 +125,8 @@ def thm4(t: Trial) -> None:
     ):
         widths, case = dw.DEPTHS[depth], CASES[name](tau)
         world, weights = dw.world(t.rng, count, widths[0]), dw.weights(t.rng, count, widths)
-        xi = torch.from_numpy(plain_weight(weights, world, case))
         for at in (Layer(world, weights, number) for number in sorted({1, depth})):
-            g = at.descent(case)
+            g, xi = at.descent(case), torch.from_numpy(at.xi(case))
             main, theta = at.weighted(xi).numpy(), theta_by_loops(at, case)
             operator.add(relative(at.times(main + theta), g, 1e-6))
             operator.breaks("no residue", relative(at.times(main), g, 1e-6))
