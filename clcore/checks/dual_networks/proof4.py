@@ -237,8 +237,8 @@ def eq74(t: Trial) -> None:
         identity.add(np.abs(half - trace) / np.maximum(trace, 1e-6))
         identity.breaks("no 1/2", np.abs(2 * half - trace)[some] / trace[some])
         inequality.add(left * tau**2 / np.maximum(trace, 1e-12))
-    square = 0.1**2
-    inequality.breaks("1/tau, tau = 0.1", (curve(0.1)(np.array(square)) - 0.5 / 0.1) / square * 0.1)
+    square = np.array([0.1**2])
+    inequality.breaks("1/tau, tau = 0.1", (curve(0.1)(square) - 0.5 / 0.1) / square * 0.1)
 
 
 @check("ddn/eq77", stream="eq77")
