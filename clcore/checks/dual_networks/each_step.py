@@ -50,10 +50,7 @@ def _batch(rng: np.random.Generator, world: co.World, size: int) -> Objective:
 def _indefinite(at: Layer, tied: bool) -> Array:
     """How far the operator of InfoNCE with three negatives is from PSD, [draws]: its skewness, or
     minus its least eigenvalue over the largest, whichever is more."""
-    flat = at.K.flatten(-4, -3)
-    op = co.operator(
-        flat, flat, co.pulls(LOSSES["InfoNCE"].ours, at.outputs, at.world, 3), tied=tied
-    )
+    op = at.operator(LOSSES["InfoNCE"], 3, tied)
     low = torch.linalg.eigvalsh((op + op.mT) / 2)
     return np.maximum((-low[:, 0] / low.abs().amax(-1)).numpy(), skew(op))
 

@@ -79,6 +79,11 @@ class Layer:
         f = dw.output(self.net, dw.parts(self.world)[0])[:, :, 0]
         return case.weight(dw.half(f[:, :, None], f[:, None]))
 
+    def operator(self, case: dw.Case, negatives: int = 1, tied: bool = False) -> torch.Tensor:
+        """The exact operator of a loss, of one tower or of both, by the library, [draws, w, w]."""
+        flat, pull = self.K.flatten(1, 2), co.pulls(case.ours, self.outputs, self.world, negatives)
+        return co.operator(flat, flat, pull, tied=tied)
+
     def residue(self, case: dw.Case, xi: torch.Tensor) -> torch.Tensor:
         """theta of Theorem 4 by the library, for pair weights xi [draws, S, S]."""
         return co.residue(self.K, co.pulls(case.ours, self.outputs, self.world), xi, self.world)

@@ -16,7 +16,6 @@ from clcore.checks.dual_networks.layers import Layer, Objective, layers
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
 from clcore.theory.operator import connection as cn
-from clcore.theory.operator import covariance_operator as co
 
 
 def both_of_pair(pair: nets.Pair, layer: int, normalised: bool = False) -> Array:
@@ -77,12 +76,6 @@ def _fixed(at: Layer, case: dw.Case) -> Objective:
     return objective
 
 
-def _tied_operator(at: Layer, case: dw.Case) -> torch.Tensor:
-    """The exact operator of both towers, [draws, w, w]."""
-    flat = at.K.flatten(-4, -3)
-    return co.operator(flat, flat, co.pulls(case.ours, at.outputs, at.world), tied=True)
-
-
 def _populations(t: Trial) -> None:
     """Twice or not twice, in finite worlds."""
     count = ref.share(min(t.draws, 40), 4)
@@ -113,7 +106,7 @@ def _populations(t: Trial) -> None:
             leading.add(relative(tied, 2 * first, 1e-6))
             xi = torch.from_numpy(at.xi(case))
             main, theta = (v.numpy() for v in (at.weighted(xi), at.residue(case, xi)))
-            tied_theta = (_tied_operator(at, case) - 2 * at.weighted(xi)).numpy()
+            tied_theta = (at.operator(case, tied=True) - 2 * at.weighted(xi)).numpy()
             right, once, twice = (
                 relative(at.times(2 * main + v), two, 1e-6) for v in (tied_theta, theta, 2 * theta)
             )

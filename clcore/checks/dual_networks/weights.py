@@ -202,7 +202,6 @@ def _over_all(e: Array) -> Array:
 def _coupled(t: Trial, count: int) -> None:
     """The last two parts of eq80: enumeration over negatives, at the samples themselves."""
     tau, S = 0.5, 4
-    case = dw.infonce(tau)
     skewed = t.part("the symmetry trick fails", 1e-3, ">=", draws=count)
     close = t.part("Z nearly constant", 0.05, controls=typical, draws=count)
     for scale in (1.0, 0.1):
@@ -212,9 +211,8 @@ def _coupled(t: Trial, count: int) -> None:
         at, p = Layer(world, weights, 1), dw.parts(world)[1]
         plain = dw.output(weights, dw.parts(world)[0])[:, :, 0]
         e = np.exp(-dw.half(plain[:, :, None], plain[:, None]) / tau)
-        flat = at.K.flatten(1, 2)
         for H in (2, 3):
-            op = co.operator(flat, flat, co.pulls(case.ours, at.outputs, world, H))
+            op = at.operator(dw.infonce(tau), H)
             Z = 1 + H * np.einsum("bs,bt,bst->b", p, p, e)[:, None, None]
             main = at.weighted(torch.from_numpy(H * e / Z / tau))
             gap = torch.linalg.matrix_norm(op - main) / torch.linalg.matrix_norm(main)
@@ -223,5 +221,5 @@ def _coupled(t: Trial, count: int) -> None:
                 close.breaks("Z varies", gap)
             else:
                 close.add(np.median(gap))
-        single = at.weighted(torch.from_numpy(at.xi(case)))
+        single = at.weighted(torch.from_numpy(at.xi(dw.infonce(tau))))
         skewed.breaks("H = 1, constant weight", skew(single))
