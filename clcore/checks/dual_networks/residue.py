@@ -15,8 +15,11 @@ from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import Layer, views_of
 from clcore.checks.dual_networks.weights import CASES
+from clcore.experiments import residue_share
 from clcore.ledger import Trial, check, pooled, typical
+from clcore.losses import anchors
 from clcore.reference import Array, relative
+from clcore.theory.operator import connection as cn
 from clcore.theory.operator import covariance_operator as co
 
 STRENGTHS = 2.0 ** -np.arange(-1, 13, 4)
@@ -305,3 +308,37 @@ def _limits(t: Trial, count: int) -> None:
         m = Measured(weights, world, dw.triplet(1.0), 1 / tau)
         ratio = m.bound() / (2 * m.size**2)
         loose.add(ratio) if tau < 1 else loose.breaks("tau = 1", ratio)
+
+
+# ------------------------------------------------------------------------- as Sec. 7 measures it
+
+
+@check("ddn/rem13", stream="rem13")
+def rem13_split(t: Trial) -> None:
+    """The parts of the gradient by autograd, against operators times vec(W_l).
+
+    Controls: half of the weighted covariance, and none of it.
+    """
+    count, tau = min(t.draws, 12), 0.5
+    name = "direct test: how it is measured"
+    split = t.part(name, 1e-8, controls=typical, draws=2 * count)
+    for strength in (0.2, 0.6):
+        world = dw.world(t.rng, count, 4, "additive", strength)
+        weights = dw.torch_layers(dw.weights(t.rng, count, (4, 6, 5, 3)))
+        _, theta = residue_share.split_gradient(weights, world, tau)
+        seen = cn.trace(weights, world.points)
+        far = cn.unit(cn.trace(weights, world.samples).output)
+        xi = co.weighted_pulls(co.infonce_weight(co.half_distances(far, far), tau), world)
+        f = world.shaped(cn.unit(seen.output), 1)
+        pull = co.pulls(partial(anchors.infonce, tau=tau), f, world)
+        for layer, part in enumerate(theta, 1):
+            right = cn.normalised_connection(seen, layer)
+            left = right @ cn.projector(seen.output)
+            w = cn.vec(weights[layer - 1])[..., None]
+            whole, half, none = (
+                relative(cn.vec(part), (co.operator(left, right, v) @ w)[..., 0], 1e-6)
+                for v in (pull - xi, pull - xi / 2, pull)
+            )
+            split.add(whole)
+            split.breaks("half of the operator", half)
+            split.breaks("without the operator", none)
