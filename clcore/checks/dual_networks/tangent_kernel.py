@@ -112,10 +112,11 @@ def rem4(t: Trial) -> None:
 
 
 def _movement(t: Trial) -> None:
-    """50 steps of three layers under L_simp."""
-    psd = t.part("PSD while it moves", 1e-12, controls=pooled, draws=3 * 51)
+    """Three layers under L_simp."""
+    steps = 50
+    psd = t.part("PSD while it moves", 1e-12, controls=pooled, draws=3 * (steps + 1))
     ops = []
-    for now in training(t.rng, min(t.draws, 4), 50):
+    for now in training(t.rng, min(t.draws, 4), steps):
         psd.add(*(step.negative() for step in now))
         psd.breaks("beta = 1", *(step.negative(1.0) for step in now))
         ops.append([s.at.between.numpy() / s.values[:, -1, None, None] for s in now])
