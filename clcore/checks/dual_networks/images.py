@@ -7,8 +7,6 @@ gradient of a small net (`residue_share.along`). Accuracies are in points (per c
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,13 +14,10 @@ from scipy import stats
 
 from clcore import ledger
 from clcore import reference as ref
-from clcore.checks.dual_networks import worlds as dw
+from clcore.checks.dual_networks.residue import rem13_split
 from clcore.experiments import residue_share
-from clcore.ledger import Check
-from clcore.losses import anchors
+from clcore.ledger import Check, Trial, check, worst
 from clcore.stats import paired_tests, welch_tests
-from clcore.theory.operator import connection as net
-from clcore.theory.operator import covariance_operator as co
 
 RUNS, EPOCHS = 5, (100, 300, 500)
 SHARE = 0.9  # of cells, as in the book's other tables
@@ -75,9 +70,9 @@ def welch(first: str, second: str) -> pd.DataFrame:
     return welch_tests(a.paper, a.paper_std, RUNS, b.paper, b.paper_std, RUNS).reset_index()
 
 
-def reach(gaps: pd.DataFrame) -> float:
-    """The point of all intervals that is farthest from 0."""
-    return float(np.maximum(gaps.low.abs(), gaps.high.abs()).max())
+def reach(gaps: pd.DataFrame) -> np.ndarray:
+    """The point of each interval that is farthest from 0."""
+    return np.maximum(gaps.low.abs(), gaps.high.abs()).to_numpy()
 
 
 def listed(gaps: pd.DataFrame) -> str:
@@ -89,24 +84,14 @@ def listed(gaps: pd.DataFrame) -> str:
     return "; ".join(words)
 
 
-def _comparable_printed() -> Check:
+def _comparable_printed(t: Trial) -> None:
     gaps = welch("exact", "nce")
+    part = t.part("exact is comparable, printed cells", MARGIN, controls=worst).add(reach(gaps))
+    part.breaks("beta = -0.5 in place of exact", reach(welch("beta-0.5", "nce")))
+    part.breaks("beta = +0.2 in place of exact", reach(welch("beta+0.2", "nce")))
     below = int((gaps.difference < 0).sum())
     chance = stats.binomtest(below, len(gaps)).pvalue
-    return Check(
-        "ddn/rem13",
-        reach(gaps),
-        MARGIN,
-        {
-            "beta = -0.5 in place of exact": reach(welch("beta-0.5", "nce")),
-            "beta = +0.2 in place of exact": reach(welch("beta+0.2", "nce")),
-        },
-        draws=len(gaps),
-        part="exact is comparable, printed cells",
-        note=f"Farthest end of six 95 per cent intervals of exact less L_nce. {listed(gaps)}. "
-        f"Comparable, and yet {below} of 6 are below: a sign test of six independent cells would "
-        f"have p = {chance:.2g}, mean {gaps.difference.mean():+.2f}.",
-    )
+    part.says(cells=listed(gaps), below=below, chance=chance, mean=gaps.difference.mean())
 
 
 def _least_mean(gaps: pd.DataFrame, sign: int = 1) -> float:
@@ -120,80 +105,42 @@ def _least_mean(gaps: pd.DataFrame, sign: int = 1) -> float:
     return float(sign * each.difference.mean() - stats.t.ppf(0.975, 2 * RUNS - 2) * error)
 
 
-def _noise_printed() -> Check:
+def _noise_printed(t: Trial) -> None:
     gaps = welch("exact-noise", "exact")
     stl = gaps[gaps.dataset == "stl10"]
-    below = stl[stl.difference < 0]
-    return Check(
-        "ddn/rem13",
-        _least_mean(gaps),
-        0.0,
-        {"rows exchanged": _least_mean(gaps, -1), "STL-10 alone": _least_mean(stl)},
-        relation=">=",
-        draws=len(gaps),
-        part="noise improves, printed cells",
-        note="Lower end of the 95 per cent interval of the mean difference, with noise less "
-        f"without: {gaps.difference.mean():+.2f} over six cells. {listed(gaps)}. Fails where "
-        f"STL-10 "
-        f"is taken alone: {len(below)} of its three cells fall, mean {stl.difference.mean():+.2f}, "
-        f"none beyond the noise of five runs (least p = {stl.p.min():.2g}).",
-    )
+    part = t.part("noise improves, printed cells", 0.0, ">=", draws=len(gaps))
+    part.add(_least_mean(gaps))
+    part.breaks("rows exchanged", _least_mean(gaps, -1))
+    part.breaks("STL-10 alone", _least_mean(stl))
+    part.says(mean=gaps.difference.mean(), cells=listed(gaps))
+    part.says(below=int((stl.difference < 0).sum()), stl=stl.difference.mean(), p=stl.p.min())
 
 
-def _order_printed() -> Check:
+def _order_printed(t: Trial) -> None:
     """beta = -0.5 > L_nce > beta = +0.2 after 100 epochs, on both data sets."""
     steps = [welch("beta-0.5", "nce"), welch("nce", "beta+0.2")]
     early = pd.concat([gaps[gaps.epoch == EPOCHS[0]] for gaps in steps])
-    return Check(
-        "ddn/tab3",
-        float(early.low.min()),
-        0.0,
-        {"order reversed": float(-early.high.max())},
-        draws=len(early),
-        part="order after 100 epochs, printed cells",
-        relation=">=",
-        note="Least lower end of four 95 per cent intervals: beta = -0.5 less L_nce (Table 2), and "
-        f"L_nce less beta = +0.2. {listed(early)}.",
-    )
+    part = t.part("order after 100 epochs, printed cells", 0.0, ">=").add(early.low)
+    part.breaks("order reversed", -early.high)
+    part.says(cells=listed(early))
 
 
-def _beta_printed() -> Iterator[Check]:
+def _beta_printed(t: Trial) -> None:
     lead, below = welch("beta-0.5", "nce"), welch("beta+0.2", "nce")
     early, late = (lead[lead.epoch == epoch] for epoch in (EPOCHS[0], EPOCHS[-1]))
-    yield Check(
-        "ddn/rem14",
-        float(early.low.min()),
-        0.0,
-        {"rows exchanged": float(-early.high.max())},
-        draws=len(early),
-        part="(1) beta < 0 is ahead after 100 epochs, printed cells",
-        relation=">=",
-        note=f"Lower end of the interval of beta = -0.5 less L_nce. {listed(early)}.",
-    )
-    seen = late.difference.abs().div(late.error)
-    yield Check(
-        "ddn/rem14",
-        reach(late),
-        MARGIN,
-        {"after 100 epochs": reach(early)},
-        draws=len(late),
-        part="(1) and similar after 500, printed cells",
-        note=f"Farthest end of the intervals. {listed(late)}: {seen.iloc[0]:.1f} and "
-        f"{seen.iloc[1]:.1f} standard errors, no difference seen. The margin of one point is the "
-        f"ledger's; on CIFAR-10 a lead of up to {late.high.iloc[0]:.2f} is not excluded.",
-    )
-    yield Check(
-        "ddn/rem14",
-        float(below.high.max()),
-        0.0,
-        {
-            "rows exchanged": float(-below.low.min()),
-            "beta = -0.5 in its place": float(lead.high.max()),
-        },
-        draws=len(below),
-        part="(2) beta > 0 is worse, printed cells",
-        note=f"Highest upper end of six intervals of beta = +0.2 less L_nce. {listed(below)}.",
-    )
+    ahead = t.part("(1) beta < 0 is ahead after 100 epochs, printed cells", 0.0, ">=")
+    ahead.add(early.low)
+    ahead.breaks("rows exchanged", -early.high)
+    ahead.says(cells=listed(early))
+    similar = t.part("(1) and similar after 500, printed cells", MARGIN, controls=worst)
+    similar.add(reach(late))
+    similar.breaks("after 100 epochs", reach(early))
+    first, second = late.difference.abs().div(late.error)
+    similar.says(cells=listed(late), first=first, second=second, lead=late.high.iloc[0])
+    worse = t.part("(2) beta > 0 is worse, printed cells", 0.0, controls=worst).add(below.high)
+    worse.breaks("rows exchanged", -below.low)
+    worse.breaks("beta = -0.5 in its place", lead.high)
+    worse.says(cells=listed(below))
 
 
 # --------------------------------------------------------------------------------------- our runs
@@ -252,26 +199,29 @@ def _farthest(row: pd.Series) -> float:
     return float(max(abs(row.low), abs(row.high)))
 
 
-def _within(claim: str, part: str, runs: pd.DataFrame, arms: tuple[str, str], epoch: int) -> Check:
-    """The paired interval is within the margin. Control: the second loss before training."""
+def _within(
+    t: Trial, name: str, label: str, runs: pd.DataFrame, arms: tuple[str, str], **more: str
+) -> None:
+    """The paired interval at the end is within the margin. Control: the second loss before
+    training."""
+    epoch = int(runs.epoch.max())
     row = paired(runs, *arms, epoch)
     before = runs[(runs.loss_name == arms[1]) & (runs.epoch == 0)].assign(epoch=epoch)
     untrained = paired(pd.concat([runs[runs.loss_name == arms[0]], before]), *arms, epoch)
-    return Check(
-        claim,
-        _farthest(row),
-        MARGIN,
-        {f"{arms[1]} before training": _farthest(untrained)},
-        draws=int(row.pairs),
-        part=part,
-        evidence=evidence(runs),
-        note=f"Epoch {epoch}, {arms[0]} less {arms[1]}: {said(row)}.",
-    )
+    more = {"words": f"runs: {name}", "evidence": evidence(runs)} | more
+    part = t.part(f"{name}, {label}", MARGIN, draws=int(row.pairs), **more).add(_farthest(row))
+    part.breaks(f"{arms[1]} before training", _farthest(untrained))
+    part.says(epoch=epoch, gap=said(row))
 
 
 def _above(
-    claim: str, part: str, runs: pd.DataFrame, steps: Sequence[tuple[str, str]], epoch: int
-) -> Check:
+    t: Trial,
+    name: str,
+    label: str,
+    runs: pd.DataFrame,
+    steps: Sequence[tuple[str, str]],
+    epoch: int,
+) -> None:
     """First above second, beyond the paired interval, for each of the steps. Control: losses
     exchanged by chance within each seed."""
     rows = [paired(runs, *step, epoch) for step in steps]
@@ -281,18 +231,17 @@ def _above(
         return float(min(paired(table, *step, epoch).t for step in steps))
 
     pairs = int(min(row.pairs for row in rows))
-    notes = "; ".join(f"{a} less {b}: {said(r)}" for (a, b), r in zip(steps, rows, strict=True))
-    return Check(
-        claim,
-        float(min(row.t for row in rows)),
+    part = t.part(
+        f"{name}, {label}",
         float(stats.t.ppf(0.975, pairs - 1)),
-        {EXCHANGED: ref.relabelled(runs[runs.epoch == epoch], "loss_name", names, least)},
+        ">=",
+        words=f"runs: {name}",
         draws=pairs,
-        part=part,
-        relation=">=",
         evidence=evidence(runs),
-        note=f"Paired t, epoch {epoch}. {notes}.",
     )
+    part.add(*(row.t for row in rows))
+    part.breaks(EXCHANGED, ref.relabelled(runs[runs.epoch == epoch], "loss_name", names, least))
+    part.says(epoch=epoch, **{f"gap{k}": said(row) for k, row in enumerate(rows, 1)})
 
 
 def cells(claim: str, runs: pd.DataFrame) -> pd.DataFrame:
@@ -313,26 +262,21 @@ def _agree(table: pd.DataFrame, ours: pd.DataFrame) -> list[bool]:
     ]
 
 
-def _cells(claim: str, runs: pd.DataFrame) -> Iterator[Check]:
+def _cells(t: Trial, runs: pd.DataFrame) -> None:
     """Share of cells that agree; nothing where no run is of a printed cell. Control: our results
     of the next column, 100 for 300, 300 for 500, 500 for 100 epochs."""
-    table = cells(claim, runs)
+    table, of = cells(t.claim, runs), len(printed(t.claim))
     if set(table.epoch) < set(EPOCHS):
         return
     by = ["dataset", "loss_name", "epoch"]
     following = dict(zip(EPOCHS, (*EPOCHS[1:], EPOCHS[0]), strict=True))
     other = pd.MultiIndex.from_frame(table[by].assign(epoch=table.epoch.map(following)))
-    yield Check(
-        claim,
-        float(table.agrees.mean()),
-        SHARE,
-        {"epochs exchanged": float(np.mean(_agree(table, table.set_index(by).reindex(other))))},
-        draws=int(table["count"].sum()),
-        part="cells",
-        relation=">=",
-        evidence=evidence(runs) if len(table) == len(printed(claim)) else "partial",
-        note=f"{table.agrees.sum()} of {len(table)} cells agree, of {len(printed(claim))} printed.",
-    )
+    known = evidence(runs) if len(table) == of else "partial"
+    part = t.part("cells", SHARE, ">=", draws=int(table["count"].sum()), evidence=known)
+    part.add(table.agrees.mean())
+    exchanged = _agree(table, table.set_index(by).reindex(other))
+    part.breaks("epochs exchanged", np.mean(exchanged))
+    part.says(agree=table.agrees.sum(), cells=len(table), printed=of)
 
 
 # ----------------------------------------------------------------------------------- the residue
@@ -357,63 +301,20 @@ def medians(shares: pd.DataFrame) -> pd.DataFrame:
     return shares.groupby(["tied", "scale", "step", "layer"])[names].median().reset_index()
 
 
-def _parts_agree(draws: int, seed: int) -> Check:
-    """The parts of the gradient by autograd, against operators times vec(W_l)."""
-    rng, count, tau = ref.generator("rem13", seed), min(draws, 12), 0.5
-    off: dict[str, list] = {"theta": [], "half": [], "none": []}
-    for strength in (0.2, 0.6):
-        world = dw.world(rng, count, 4, "additive", strength)
-        weights = dw.torch_layers(dw.weights(rng, count, (4, 6, 5, 3)))
-        _, theta = residue_share.split_gradient(weights, world, tau)
-        seen = net.trace(weights, world.points)
-        far = net.unit(net.trace(weights, world.samples).output)
-        xi = co.weighted_pulls(co.infonce_weight(co.half_distances(far, far), tau), world)
-        f = world.shaped(net.unit(seen.output), 1)
-        pull = co.pulls(partial(anchors.infonce, tau=tau), f, world)
-        for layer, part in enumerate(theta, 1):
-            right = net.normalised_connection(seen, layer)
-            left = right @ net.projector(seen.output)
-            w = net.vec(weights[layer - 1])[..., None]
-            for name, pulled in (("theta", pull - xi), ("half", pull - xi / 2), ("none", pull)):
-                vector = (co.operator(left, right, pulled) @ w)[..., 0].numpy()
-                off[name].append(ref.relative(net.vec(part).numpy(), vector, 1e-6))
-    return Check(
-        "ddn/rem13",
-        ref.worst(*off["theta"]),
-        1e-8,
-        {
-            "half of the operator": ref.typical(*off["half"]),
-            "without the operator": ref.typical(*off["none"]),
-        },
-        draws=2 * count,
-        part="direct test: how it is measured",
-        note="theta vec(W) as a difference of two gradients, against theta as an operator.",
-    )
-
-
-def _dominance(shares: pd.DataFrame) -> Check:
+def _dominance(t: Trial, shares: pd.DataFrame) -> None:
     table = medians(shares)
-    start, end = (
-        table[table.step == step].groupby("scale").ratio.max() for step in (0, shares.step.max())
-    )
-    each = ", ".join(
+    name, runs = "direct test: the operator dominates", shares.seed.nunique()
+    part = t.part(name, DOMINANT, controls=worst, draws=runs, evidence="partial")
+    part.add(table.ratio)
+    part.breaks("operator's sign turned", table.reversed)
+    last = table.step.max()
+    start, end = (table[table.step == step].groupby("scale").ratio.max() for step in (0, last))
+    each = (
         f"{start[scale]:.2f} to {end[scale]:.2f} (crops of area {scale:g} to 1)"
         for scale in start.index
     )
-    cosine = table[table.step == table.step.max()].groupby("scale").cosine.min()
-    return Check(
-        "ddn/rem13",
-        float(table.ratio.max()),
-        DOMINANT,
-        {"operator's sign turned": float(table.reversed.max())},
-        draws=int(shares.seed.nunique()),
-        part="direct test: the operator dominates",
-        evidence="partial",
-        note="Largest median over runs of |theta vec(W)| over |V^xi vec(W) / 2|, of all layers, "
-        f"steps, augmentations, one tower and both; a half is asked. From start to end: {each}; "
-        f"cosine of the gradient and the operator's part at the end {cosine.min():.2f} at worst. "
-        "At a stationary point of InfoNCE the ratio is 1, whatever the net.",
-    )
+    cosine = table[table.step == last].groupby("scale").cosine.min().min()
+    part.says(ratios=", ".join(each), cosine=cosine)
 
 
 # ------------------------------------------------------------------------------------- the checks
@@ -424,60 +325,59 @@ def having(sides: Sides, *losses: str) -> Sides:
     return {label: runs for label, runs in sides.items() if set(losses) <= set(runs.loss_name)}
 
 
-def tab2(sides: Sides) -> Iterator[Check]:
+@check("ddn/tab2", on="runs")
+def tab2(t: Trial, sides: Sides) -> None:
     """Cells where there are runs of them; exact against L_nce. Controls: epochs exchanged,
     before training."""
-    yield from _cells("ddn/tab2", pd.concat(sides.values()))
+    _cells(t, pd.concat(sides.values()))
     for label, runs in having(sides, "exact", "nce").items():
-        part, last = f"exact is comparable, {label}", int(runs.epoch.max())
-        yield _within("ddn/tab2", part, runs, ("exact", "nce"), last)
+        _within(t, "exact is comparable", label, runs, ("exact", "nce"))
 
 
-def tab3(sides: Sides) -> Iterator[Check]:
+@check("ddn/tab3", on="runs")
+def tab3(t: Trial, sides: Sides) -> None:
     """Cells; the order after a fifth of the training, printed and ours. Controls: epochs exchanged,
     order reversed, losses exchanged within each seed."""
-    yield _order_printed()
-    yield from _cells("ddn/tab3", pd.concat(sides.values()))
+    _order_printed(t)
+    _cells(t, pd.concat(sides.values()))
     order = [("beta-0.5", "nce"), ("nce", "beta+0.2")]
     for label, runs in having(sides, "beta-0.5", "nce", "beta+0.2").items():
-        part = f"order after a fifth of the training, {label}"
-        yield _above("ddn/tab3", part, runs, order, early_epoch(runs))
+        name = "order after a fifth of the training"
+        _above(t, name, label, runs, order, early_epoch(runs))
 
 
-def rem13(sides: Sides, shares: pd.DataFrame, draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/rem13", on="runs")
+def rem13(t: Trial, sides: Sides, shares: pd.DataFrame) -> None:
     """Exact against L_nce and noise against none, printed cells and runs; runs in which nothing but
     the residue is left out; the residue's size along training. Controls: other rows, rows
     exchanged, STL-10, before training, losses exchanged within each seed, parts of the operator
     left out, its sign turned."""
-    yield _comparable_printed()
-    yield _noise_printed()
+    _comparable_printed(t)
+    _noise_printed(t)
     for label, runs in having(sides, "exact", "nce").items():
-        last = int(runs.epoch.max())
-        yield _within("ddn/rem13", f"exact is comparable, {label}", runs, ("exact", "nce"), last)
-    for pair, weights in ((PAIRWISE, "of one negative"), (SHARED, "shared")):
-        for label, runs in having(sides, *pair).items():
-            part = f"only the residue left out, weights {weights}, {label}"
-            check = _within("ddn/rem13", part, runs, pair, int(runs.epoch.max()))
-            yield replace(check, evidence="partial")  # not an experiment of the paper
+        _within(t, "exact is comparable", label, runs, ("exact", "nce"))
+    for arms, weights in ((PAIRWISE, "of one negative"), (SHARED, "shared")):
+        name = f"only the residue left out, weights {weights}"
+        for label, runs in having(sides, *arms).items():
+            _within(t, name, label, runs, arms, evidence="partial")  # no experiment of the paper's
     noise = ("exact-noise", "exact")
     for label, runs in having(sides, *noise).items():
-        yield _above("ddn/rem13", f"noise improves, {label}", runs, [noise], int(runs.epoch.max()))
-    yield _parts_agree(draws, seed)
-    yield _dominance(shares)
+        _above(t, "noise improves", label, runs, [noise], int(runs.epoch.max()))
+    _dominance(t, shares)
 
 
-def rem14(sides: Sides) -> Iterator[Check]:
+@check("ddn/rem14", on="runs")
+def rem14(t: Trial, sides: Sides) -> None:
     """beta < 0 ahead early and similar at the end, beta > 0 behind, printed cells and runs.
     Controls: rows exchanged, another column or row, before training, losses exchanged within each
     seed."""
-    yield from _beta_printed()
+    _beta_printed(t)
     lead, worse = ("beta-0.5", "nce"), ("nce", "beta+0.2")
     for label, runs in having(sides, *lead, *worse).items():
-        early, last = early_epoch(runs), int(runs.epoch.max())
-        part = f"(1) beta < 0 is ahead after a fifth of the training, {label}"
-        yield _above("ddn/rem14", part, runs, [lead], early)
-        yield _within("ddn/rem14", f"(1) and similar at the end, {label}", runs, lead, last)
-        yield _above("ddn/rem14", f"(2) beta > 0 is worse, {label}", runs, [worse], last)
+        name = "(1) beta < 0 is ahead after a fifth of the training"
+        _above(t, name, label, runs, [lead], early_epoch(runs))
+        _within(t, "(1) and similar at the end", label, runs, lead)
+        _above(t, "(2) beta > 0 is worse", label, runs, [worse], int(runs.epoch.max()))
 
 
 def beside(sides: Sides, shares: pd.DataFrame) -> list[Callable[[int, int], Iterator[Check]]]:
@@ -489,7 +389,8 @@ def beside(sides: Sides, shares: pd.DataFrame) -> list[Callable[[int, int], Iter
     """
     return [
         lambda draws, seed: tab2(sides),
-        lambda draws, seed: rem13(sides, shares, draws, seed),
+        lambda draws, seed: rem13(sides, shares),
+        rem13_split,
         lambda draws, seed: tab3(sides),
         lambda draws, seed: rem14(sides),
     ]

@@ -5,14 +5,16 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 
 import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.ledger import Check
+from clcore.checks.dual_networks.nets import total
+from clcore.ledger import Trial, check, pooled, worst
 from clcore.losses import anchors
-from clcore.reference import Array, absolute, relative, worst
+from clcore.reference import Array, absolute, relative
 
 TAUS = (0.1, 0.5, 2.0)
 MARGINS = (0.0, 1.0)
@@ -50,80 +52,82 @@ def _autograd(loss: Callable, positive: Array, negatives: Array) -> tuple[Array,
     return tuple(g.numpy() for g in torch.autograd.grad(loss(*inputs).sum(), inputs))
 
 
-def eq2(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/eq2", stream="ddn eq2")
+def eq2(t: Trial) -> None:
     """The three losses against their formulas; for unit vectors, InfoNCE is SimCLR's.
 
     SimCLR's is a cross-entropy of cosines over tau. Controls: distances not halved, not squared;
     the positive left out of the denominator; vectors that are not of unit length.
     """
-    rng, check = ref.generator("ddn eq2", seed), partial(Check, "ddn/eq2", draws=draws)
-    errors, doubled, roots = [], [], []
+    losses = t.part("the three losses", 1e-11, controls=pooled, draws=t.draws)
+    doubled = "distances doubled or swapped"
     for tau in TAUS:
         for count in COUNTS:
-            positive, negatives = _distances(rng, draws, count)
+            positive, negatives = _distances(t.rng, t.draws, count)
             loss = anchors.infonce(*ref.tensors(positive, negatives), tau)
-            errors.append(absolute(loss, _nce(positive, negatives, tau)))
-            doubled.append(absolute(loss, _nce(2 * positive, 2 * negatives, tau)))
-            roots.append(absolute(loss, _nce(positive, negatives, tau, own=0)))
-        positive, negatives = _distances(rng, draws, 1)
+            losses.add(absolute(loss, _nce(positive, negatives, tau)))
+            losses.breaks(doubled, absolute(loss, _nce(2 * positive, 2 * negatives, tau)))
+            losses.breaks(
+                "no positive below", absolute(loss, _nce(positive, negatives, tau, own=0))
+            )
+        positive, negatives = _distances(t.rng, t.draws, 1)
         both = ref.tensors(positive, negatives)
-        errors.append(absolute(anchors.simple(*both), positive - negatives[:, 0]))
+        losses.add(absolute(anchors.simple(*both), positive - negatives[:, 0]))
         for margin in MARGINS:
             expected = _tri(positive, negatives, tau, margin)
-            errors.append(absolute(anchors.soft_triplet(*both, tau, margin), expected))
+            losses.add(absolute(anchors.soft_triplet(*both, tau, margin), expected))
             swapped = _tri(negatives[:, 0], positive[:, None], tau, margin)
-            doubled.append(absolute(swapped, expected))
-    broken = {"distances doubled or swapped": doubled, "no positive below": roots}
-    yield check(worst(*errors), 1e-11, ref.pooled(broken), part="the three losses")
-    identity, loose, same, other = [], [], [], []
-    for dimension in (2, 8, 64):
-        for tau in (0.1, 0.5, 1.0):
-            for count in (1, 5, 50):
-                raw = rng.standard_normal((draws, count + 2, dimension))
-                z = raw / np.linalg.norm(raw, axis=-1, keepdims=True)
-                for vectors, halves, losses in ((z, identity, same), (raw, loose, other)):
-                    u, rest = vectors[:, :1], vectors[:, 1:]
-                    sizes = np.linalg.norm(u, axis=-1) * np.linalg.norm(rest, axis=-1)
-                    cosine = (u * rest).sum(-1) / sizes
-                    half = ((u - rest) ** 2).sum(-1) / 2
-                    halves.append(absolute(-half, cosine - 1))
-                    logits = cosine / tau
-                    simclr = np.log(np.exp(logits).sum(-1)) - logits[:, 0]
-                    inputs = ref.tensors(half[:, 0], half[:, 1:])
-                    losses.append(absolute(anchors.infonce(*inputs, tau), simclr))
-    yield check(worst(*identity), 1e-13, ref.pooled({"not of unit length": loose}), part="cosine")
-    yield check(
-        worst(*same), 1e-11, ref.pooled({"not of unit length": other}), part="SimCLR's loss"
-    )
+            losses.breaks(doubled, absolute(swapped, expected))
+    _simclr(t)
 
 
-def rem1(draws: int, seed: int) -> Iterator[Check]:
+def _simclr(t: Trial) -> None:
+    """Half the squared distance of unit vectors is 1 less their cosine; the two losses."""
+    cosines = t.part("cosine", 1e-13, controls=pooled, draws=t.draws)
+    losses = t.part("SimCLR's loss", 1e-11, controls=pooled, draws=t.draws)
+    for dimension, tau, count in product((2, 8, 64), (0.1, 0.5, 1.0), (1, 5, 50)):
+        raw = t.rng.standard_normal((t.draws, count + 2, dimension))
+
+        def errors(vectors: Array, tau: float = tau) -> tuple[Array, Array]:
+            u, rest = vectors[:, :1], vectors[:, 1:]
+            sizes = np.linalg.norm(u, axis=-1) * np.linalg.norm(rest, axis=-1)
+            cosine = (u * rest).sum(-1) / sizes
+            half = ((u - rest) ** 2).sum(-1) / 2
+            simclr = np.log(np.exp(cosine / tau).sum(-1)) - (cosine / tau)[:, 0]
+            loss = anchors.infonce(*ref.tensors(half[:, 0], half[:, 1:]), tau)
+            return absolute(-half, cosine - 1), absolute(loss, simclr)
+
+        on, off = errors(raw / np.linalg.norm(raw, axis=-1, keepdims=True)), errors(raw)
+        for part, right, wrong in zip((cosines, losses), on, off, strict=True):
+            part.add(right)
+            part.breaks("not of unit length", wrong)
+
+
+@check("ddn/rem1", stream="ddn rem1")
+def rem1(t: Trial) -> None:
     """The soft triplet loss at tau = 1, 1/2, ..., 2^-20 against the hinge.
 
     Measured: the gap over tau log 2, which the limit needs bounded, and the gap at the last tau.
     Controls: the hinge without margin, and without its corner.
     """
-    rng, check = ref.generator("ddn rem1", seed), partial(Check, "ddn/rem1", draws=draws)
-    negatives = 2 + 3 * rng.random((draws, 1))
-    u = rng.uniform(-1, 1, draws)
-    u[: draws // 2] *= 1e-6  # around the corner, where the limit is slowest
+    limit = t.part("limit", 1e-6, controls=pooled, draws=t.draws)
+    rate = t.part("rate", 1e-9, controls=worst, draws=t.draws)
+    negatives = 2 + 3 * t.rng.random((t.draws, 1))
+    u = t.rng.uniform(-1, 1, t.draws)
+    u[: t.draws // 2] *= 1e-6  # around the corner, where the limit is slowest
     u[-2:] = 0.5, -0.5
-    rates, gaps, lost = [], [], {"no margin": [], "no corner": []}
     for margin in (0.0, 0.5, 1.0):
         inputs = ref.tensors(u - margin + negatives[:, 0], negatives)
-        hinge = np.maximum(u, 0)
         for k in range(21):
             soft = anchors.soft_triplet(*inputs, 2.0**-k, margin).numpy()
-            rates.append(np.abs(soft - hinge) / (2.0**-k * np.log(2)) - 1)
-        gaps.append(np.abs(soft - hinge))
-        lost["no corner"].append(np.max(np.abs(soft - u))[None])
+            gap = np.abs(soft - np.maximum(u, 0))
+            excess = gap / (2.0**-k * np.log(2)) - 1
+            rate.add(excess)
+            rate.breaks("bound tau / 2", np.log(2) / 0.5 * (1 + excess) - 1)
+        limit.add(gap)
+        limit.breaks("no corner", np.abs(soft - u).max())
         if margin:
-            lost["no margin"].append(np.max(np.abs(soft - np.maximum(u - margin, 0)))[None])
-    yield check(worst(*gaps), 1e-6, ref.pooled(lost), part="limit", note=r"at $\tau=2^{-20}$")
-    broken = {"bound tau / 2": float(np.log(2) / 0.5 * (1 + worst(*rates)) - 1)}
-    yield check(
-        worst(*rates), 1e-9, broken, part="rate", note=r"gap $\le\tau\log2$, met at the corner"
-    )
+            limit.breaks("no margin", np.abs(soft - np.maximum(u - margin, 0)).max())
 
 
 def _losses() -> Iterator[tuple[float, int, Loss, Callable]]:
@@ -146,56 +150,48 @@ def _losses() -> Iterator[tuple[float, int, Loss, Callable]]:
             )
 
 
-def thm2(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/thm2", stream="ddn thm2")
+def thm2(t: Trial) -> None:
     """Signs and sum of the derivatives, complex steps of numpy and autograd of the library.
 
     Controls: (1 + beta) r_+ - r_-, whose sum is beta; r in the exponent squared, whose is not 0;
     for signs, the loss of swapped arguments.
     """
-    rng, check = ref.generator("ddn thm2", seed), partial(Check, "ddn/thm2", draws=draws)
-    sums, wrong, same, swapped = [], 0, [], 0
-    tilted, squared = [], []
+    signs = t.part("signs", 0, measured=total, controls=total, draws=t.draws)
+    sums = t.part("sum", 1e-11, controls=pooled, draws=t.draws)
     for tau, count, ours, theirs in _losses():
         # At distances of many tau the exact signs are below the resolution of 1 - share.
-        positive, negatives = _distances(rng, draws, count, 10 * tau)
-        up, down = _slopes(ours, positive, negatives)
-        up2, down2 = _autograd(theirs, positive, negatives)
-        same += [absolute(up2, up), absolute(down2, down)]
-        for a, b in ((up, down), (up2, down2)):
-            sums.append(np.abs(a + b.sum(-1)))
-            wrong += int((a <= 0).sum() + (b >= 0).sum())
-            swapped += int((a >= 0).sum() + (b <= 0).sum())
+        positive, negatives = _distances(t.rng, t.draws, count, 10 * tau)
+        page, library = _slopes(ours, positive, negatives), _autograd(theirs, positive, negatives)
+        sums.add(*(absolute(a, b) for a, b in zip(library, page, strict=True)))
+        for up, down in (page, library):
+            sums.add(np.abs(up + down.sum(-1)))
+            signs.add(up <= 0, down >= 0)
+            signs.breaks("r_+ and r_- swapped", up >= 0, down <= 0)
     for beta in (-0.5, 0.2):
-        positive, negatives = _distances(rng, draws, 1)
+        positive, negatives = _distances(t.rng, t.draws, 1)
         up, down = _autograd(partial(anchors.simple, beta=beta), positive, negatives)
-        tilted.append(np.abs(up + down.sum(-1)))
+        sums.breaks("beta", np.abs(up + down.sum(-1)))
         up, down = _slopes(partial(_nce, tau=2.0, power=2), positive, negatives)
-        squared.append(np.abs(up + down.sum(-1)))
-    broken = {"beta": tilted, "squared distances": squared}
-    yield check(wrong, 0, {"r_+ and r_- swapped": swapped}, part="signs")
-    yield check(worst(*sums, *same), 1e-11, ref.pooled(broken), part="sum")
+        sums.breaks("squared distances", np.abs(up + down.sum(-1)))
 
 
-def eq43(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/eq43", stream="ddn eq43")
+def eq43(t: Trial) -> None:
     """Eqs. 43, 44 against autograd of the library's InfoNCE; Eq. 45.
 
     Controls: 1/tau dropped; the positive left out of the denominator.
     """
-    rng, check = ref.generator("ddn eq43", seed), partial(Check, "ddn/eq43", draws=draws)
-    errors, sums = [], []
-    broken = {"no 1/tau": [], "no positive below": []}
-    apart = []
-    for tau in TAUS:
-        for count in (1, 8):
-            positive, negatives = _distances(rng, draws, count)
-            up, down = _autograd(partial(anchors.infonce, tau=tau), positive, negatives)
-            near, far = np.exp(-positive / tau), np.exp(-negatives / tau)
-            whole, rest = near + far.sum(-1), far.sum(-1)
-            plus, minus = (1 - near / whole) / tau, -far / whole[:, None] / tau
-            errors += [absolute(plus, up), absolute(minus, down)]
-            sums.append(np.abs(plus + minus.sum(-1)))
-            broken["no 1/tau"].append(relative(tau * minus, down))
-            broken["no positive below"].append(relative(-far / rest[:, None] / tau, down))
-            apart.append(np.abs(plus - far.max(-1) / rest / tau))
-    yield check(worst(*errors), 1e-11, ref.pooled(broken), part="Eqs. 43, 44")
-    yield check(worst(*sums), 1e-13, ref.pooled({"no positive below": apart}), part="Eq. 45")
+    slopes = t.part("Eqs. 43, 44", 1e-11, controls=pooled, draws=t.draws)
+    sums = t.part("Eq. 45", 1e-13, controls=pooled, draws=t.draws)
+    for tau, count in product(TAUS, (1, 8)):
+        positive, negatives = _distances(t.rng, t.draws, count)
+        up, down = _autograd(partial(anchors.infonce, tau=tau), positive, negatives)
+        near, far = np.exp(-positive / tau), np.exp(-negatives / tau)
+        whole, rest = near + far.sum(-1), far.sum(-1)
+        plus, minus = (1 - near / whole) / tau, -far / whole[:, None] / tau
+        slopes.add(absolute(plus, up), absolute(minus, down))
+        slopes.breaks("no 1/tau", relative(tau * minus, down))
+        slopes.breaks("no positive below", relative(-far / rest[:, None] / tau, down))
+        sums.add(np.abs(plus + minus.sum(-1)))
+        sums.breaks("no positive below", np.abs(plus - far.max(-1) / rest / tau))

@@ -1,16 +1,12 @@
 """Tangent kernel and covariance operator side by side (ddn Sec. 4.1)."""
 
-from collections.abc import Iterator
-from functools import partial
-
 import numpy as np
 
-from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.inside import trained
-from clcore.checks.dual_networks.population import views_of
-from clcore.ledger import Check
-from clcore.reference import Array, relative, typical, worst
+from clcore.checks.dual_networks.inside import training
+from clcore.checks.dual_networks.layers import Layer
+from clcore.ledger import Trial, check, pooled
+from clcore.reference import Array, relative
 from clcore.theory.operator import covariance_operator as co
 
 
@@ -57,9 +53,9 @@ def _kernel_change(rng: np.random.Generator, width: int, count: int, lazy: bool)
     return gap / np.linalg.norm(first, axis=(1, 2))
 
 
-def _rank(check: partial, rng: np.random.Generator, count: int) -> Iterator[Check]:
+def _rank(t: Trial, count: int) -> None:
     """N less the rank of the kernel of 20 samples in R^5, without biases, as printed, and with."""
-    x = rng.standard_normal((count, 20, 5))
+    x = t.rng.standard_normal((count, 20, 5))
     parallel, opposite, twice = x.copy(), x.copy(), x.copy()
     parallel[:, 1] = 2 * parallel[:, 0]
     opposite[:, 10:] = -opposite[:, :10]
@@ -67,112 +63,69 @@ def _rank(check: partial, rng: np.random.Generator, count: int) -> Iterator[Chec
 
     def deficit(v: Array, bias: bool, width: int = 120) -> Array:
         v = np.concatenate([v, np.ones_like(v[..., :1])], -1) if bias else v
-        return _deficit(_tangent(rng, v, width))
+        return _deficit(_tangent(t.rng, v, width))
 
-    bare = {"x and 2x": deficit(parallel, False), "opposite pairs": deficit(opposite, False)}
-    general = deficit(x, False)
-    common = {"draws": 3 * count}
-    yield check(
-        worst(general),
-        0.0,
-        {
-            "a sample twice": ref.best(deficit(twice, False)),
-            "width 2": ref.best(deficit(x, False, 2)),
-            **{f"no biases, {name}": ref.best(gap) for name, gap in bare.items()},
-        },
-        part="full rank",
-        note="N less the rank; random distinct samples, wide two-layer nets without biases, as the "
-        r"paper's are. Fails where samples are parallel and there are no biases: $f(2x)=2f(x)$ for "
-        r"all weights, so the kernel of $x$, $2x$ has rank 1; ten opposite pairs in $\mathbb R^5$ "
-        r"lack rank too, for in two layers $\nabla f(x)-\nabla f(-x)$ is linear in $x$.",
-        **common,
-    )
-    yield check(
-        worst(*(deficit(v, True) for v in (x, parallel, opposite))),
-        0.0,
-        {
-            "a sample twice": ref.best(deficit(twice, True)),
-            "width 2": ref.best(deficit(x, True, 2)),
-        },
-        part="full rank, with biases",
-        note="Any distinct samples, parallel and opposite ones too; two layers, as in Jacot et al.",
-        **common,
-    )
+    bare = t.part("full rank", 0.0, draws=3 * count)
+    bare.breaks("no biases, x and 2x", deficit(parallel, False))
+    bare.breaks("no biases, opposite pairs", deficit(opposite, False))
+    bare.add(deficit(x, False))
+    bare.breaks("a sample twice", deficit(twice, False))
+    bare.breaks("width 2", deficit(x, False, 2))
+    full = t.part("full rank, with biases", 0.0, draws=3 * count)
+    full.add(*(deficit(v, True) for v in (x, parallel, opposite)))
+    full.breaks("a sample twice", deficit(twice, True))
+    full.breaks("width 2", deficit(x, True, 2))
 
 
 WIDTHS = (64, 256, 1024)
 
 
-def rem4(draws: int, seed: int) -> Iterator[Check]:
+@check("ddn/rem4", stream="rem4")
+def rem4(t: Trial) -> None:
     """Tangent kernel and covariance operator side by side: rank, size, movement, augmentation.
 
     Controls: narrow nets, no biases, the kernel's own size, mean-field scaling, the kernel under
     new views. That wide nets lead to a convex landscape is not measured.
     """
-    check = partial(Check, "ddn/rem4")
-    rng = ref.generator("rem4", seed)
-    count = min(draws, 20)
-    yield from _rank(check, rng, count)
-    sizes, kernels = [], []
+    count = min(t.draws, 20)
+    _rank(t, count)
+    size = t.part("size", 0)
     for samples in (10, 50, 200):
-        world = dw.world(rng, 1, 4, samples=samples, views=2)
-        layers = dw.weights(rng, 1, (4, 5, 2))
-        op = co.between(views_of(layers, world, 1), world)
-        J = _tangent(rng, rng.standard_normal((1, samples, 4)), 5)
-        sizes.append(abs(op.shape[-1] - 20))
-        kernels.append(abs((J @ J.swapaxes(-1, -2)).shape[-1] - 20))
-    yield check(
-        max(sizes),
-        0,
-        {"kernel": min(kernels)},
-        draws=3,
-        part="size",
-        note="Rows of the operator less n_l n_{l-1}, for 10, 50 and 200 samples.",
-    )
-    path = trained(rng, min(draws, 4), 50)
-    moved = [
-        np.linalg.norm(a - b, axis=(1, 2)) for a, b in zip(path["start"], path["end"], strict=True)
-    ]
-    yield check(
-        worst(*path["least"]),
-        1e-12,
-        {"beta = 1": typical(np.concatenate(path["beta = 1"]))},
-        draws=len(path["least"]),
-        part="PSD while it moves",
-        note=f"Median relative change over 50 steps: {np.median(np.concatenate(moved)):.2g}.",
-    )
-    world, layers = dw.world(rng, count, 4), dw.weights(rng, count, (4, 5, 2))
+        world = dw.world(t.rng, 1, 4, samples=samples, views=2)
+        op = Layer(world, dw.weights(t.rng, 1, (4, 5, 2)), 1).between
+        J = _tangent(t.rng, t.rng.standard_normal((1, samples, 4)), 5)
+        size.add(abs(op.shape[-1] - 20))
+        size.breaks("kernel", abs((J @ J.swapaxes(-1, -2)).shape[-1] - 20))
+    _movement(t)
+    world, weights = dw.world(t.rng, count, 4), dw.weights(t.rng, count, (4, 5, 2))
     views = world.samples.unsqueeze(-2) + 0.5 * (world.views - world.samples.unsqueeze(-2))
     other = co.World(world.samples, world.chances, views, world.view_chances)
-    ops = [co.between(views_of(layers, w, 1), w).numpy() for w in (world, other)]
-    plain = [
-        np.concatenate(
-            [dw.connection(layers, k, dw.parts(w)[0])[:, :, 0, :, 0] for k in (1, 2)], -1
-        )
-        for w in (world, other)
-    ]
-    gram = [J @ J.swapaxes(-1, -2) for J in plain]
-    yield check(
-        typical(relative(*ops)),
-        0.05,
-        {"kernel": typical(relative(*gram))},
-        relation=">=",
-        draws=count,
-        part="augmentation",
-        note="Median relative change when every view moves half-way to its sample.",
-    )
-    some = min(draws, 8)
-    rates = {
-        lazy: [np.median(_kernel_change(rng, m, some, lazy)) for m in WIDTHS]
-        for lazy in (True, False)
-    }
-    slope = {k: float(np.polyfit(np.log(WIDTHS), np.log(v), 1)[0]) for k, v in rates.items()}
-    yield check(
-        slope[True],
-        -0.3,
-        {"mean-field scaling": slope[False]},
-        draws=some * len(WIDTHS),
-        part="kernel of wide nets",
-        note="Slope of the kernel's relative change against the width, in logarithms. That the "
-        "landscape of wide nets is convex is not tested.",
-    )
+    changes = t.part("augmentation", 0.05, ">=", measured=pooled, controls=pooled)
+    changes.add(relative(*(Layer(w, weights, 1).between for w in (world, other))))
+    changes.breaks("kernel", relative(*(_gram(weights, dw.parts(w)[0]) for w in (world, other))))
+    some = min(t.draws, 8)
+    wide = t.part("kernel of wide nets", -0.3, draws=some * len(WIDTHS))
+    for lazy in (True, False):
+        rates = [np.median(_kernel_change(t.rng, m, some, lazy)) for m in WIDTHS]
+        slope = np.polyfit(np.log(WIDTHS), np.log(rates), 1)[0]
+        wide.add(slope) if lazy else wide.breaks("mean-field scaling", slope)
+
+
+def _movement(t: Trial) -> None:
+    """Three layers under L_simp."""
+    steps = 50
+    psd = t.part("PSD while it moves", 1e-12, controls=pooled, draws=3 * (steps + 1))
+    ops = []
+    for now in training(t.rng, min(t.draws, 4), steps):
+        psd.add(*(step.negative() for step in now))
+        psd.breaks("beta = 1", *(step.negative(1.0) for step in now))
+        ops.append([s.at.between.numpy() / s.values[:, -1, None, None] for s in now])
+    moved = [np.linalg.norm(a - b, axis=(1, 2)) for a, b in zip(ops[0], ops[-1], strict=True)]
+    psd.says(moved=np.median(np.concatenate(moved)))
+
+
+def _gram(layers: list[Array], x: Array) -> Array:
+    """J J^T, [draws, S, S], of the first output of two layers."""
+    each = [dw.connection(layers, k, x)[:, :, 0, :, 0] for k in (1, 2)]
+    J = np.concatenate(each, -1)
+    return J @ J.swapaxes(-1, -2)
