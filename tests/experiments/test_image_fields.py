@@ -315,7 +315,7 @@ def test_missing_arm_says_so():
 def test_a_training_file_of_another_size_fails(digits):
     x = digits[0].float() / 255
     for change in ({"file": [6100] * 10}, {"used": [4900] * 10}):
-        made = {c.part: c for c in checks.num4(CLASSES.assign(**change), x)(6, 0)}
+        made = {c.part: c for c in checks.num4(CLASSES.assign(**change), x, 6, 0)}
         first = made["50,000 training images"]
         assert first.measured > first.bound
 
@@ -344,7 +344,8 @@ def test_false_negatives_by_enumeration():
 @pytest.mark.parametrize("seed", range(5))
 def test_num4_holds_for_any_seed(digits, seed):
     book = ledger.Ledger("any")
-    records = book.run([checks.num4(CLASSES, digits[0].float() / 255)], draws=6, seed=seed)
+    x = digits[0].float() / 255
+    records = book.run([lambda d, s: checks.num4(CLASSES, x, d, s)], draws=6, seed=seed)
     assert all(r.passed for r in records)
 
 

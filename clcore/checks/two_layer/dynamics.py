@@ -3,8 +3,6 @@
 Derivatives by complex steps through sums over pairs meet `clcore.theory.two_layer.two_layer`.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -12,8 +10,8 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.two_layer.latent import enumerated, inputs, net_of, settings, table_of
-from clcore.ledger import Check
-from clcore.reference import Array, absolute, relative, tensors, typical, worst
+from clcore.ledger import Trial, check, typical
+from clcore.reference import Array, absolute, relative, tensors
 from clcore.theory.one_layer import one_layer
 from clcore.theory.two_layer import field_latent, two_layer
 
@@ -64,80 +62,43 @@ def project(W: Array, move: Array) -> Array:
     return move - (W * move).sum(-1, keepdims=True) * W
 
 
-def lem4(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/lem4", stream="lem4")
+def lem4(t: Trial) -> None:
     """Both velocities against complex-step gradients of the energy, asymmetric random alpha.
 
     Controls: no positive pairs, inputs without their gates, no coupling between filters, twice.
     """
-    check = partial(Check, "nl/lem4")
-    rng = ref.generator("lem4", seed)
-    count = ref.share(draws, len(KINDS))
-    found: dict[str, list[Array]] = defaultdict(list)
+    top = t.part("V", 1e-10, controls=typical)
+    filters = t.part("W before the projection", 1e-10, controls=typical)
+    sphere = t.part("W on the spheres", 1e-9, controls=typical)
+    blocks = t.part("Kronecker and Hadamard", 1e-12, controls=typical)
     for kind in KINDS:
-        x, x2, alpha, W, V = batch(rng, count, 2, 2, 3)
+        x, x2, alpha, W, V = batch(t.rng, t.share(len(KINDS)), 2, 2, 3)
         slope_W = ref.gradient(partial(of_W, alpha, x, x2, V, kind), W)
         slope_V = ref.gradient(partial(_of_V, alpha, x, x2, W, kind), V)
         a, b, b2, w, v = tensors(alpha, x, x2, W, V)
-        flow = two_layer.flow(two_layer.of_views(a, b, b2), w, v, kind)
-        lone = two_layer.flow(two_layer.of_views(a, b, b), w, v, kind)
-        found["V"].append(relative(flow.V, slope_V))
-        found["V, no positives"].append(relative(lone.V, slope_V))
-        found["W"].append(relative(flow.W, slope_W))
-        found["W, no positives"].append(relative(lone.W, slope_W))
-        found["W, twice"].append(relative(2 * flow.W, slope_W))
         world = two_layer.of_views(a, b, b2)
+        flow = two_layer.flow(world, w, v, kind)
+        lone = two_layer.flow(two_layer.of_views(a, b, b), w, v, kind)
+        top.add(relative(flow.V, slope_V))
+        top.breaks("without positive pairs", relative(lone.V, slope_V))
+        filters.add(relative(flow.W, slope_W))
+        filters.breaks("without positive pairs", relative(lone.W, slope_W))
+        filters.breaks("energy without 1/2", relative(2 * flow.W, slope_W))
         tilde = two_layer.gated(world.x, w, kind)
         C = one_layer.covariance(world, tilde.flatten(-3))
         S = v.mT @ v
         alone = two_layer.push(torch.diag_embed(S.diagonal(dim1=-2, dim2=-1)), C, w)
-        found["W, diagonal S"].append(relative(alone, slope_W))
-        on_sphere = two_layer.tangent(w, flow.W)
-        found["sphere"].append(relative(on_sphere, _along_sphere(alpha, x, x2, W, V, kind)))
-        found["sphere, no P"].append(relative(flow.W, on_sphere))
-        blocks = _blocks(S.numpy(), C.numpy(), W)
-        found["blocks"].append(relative(flow.W, blocks))
-        found["blocks, S^T V"].append(relative(two_layer.push(S.abs(), C, w), blocks))
+        filters.breaks("S without its off-diagonal", relative(alone, slope_W))
         if kind != "linear":
             raw = one_layer.covariance(world, (tilde * 0 + world.x[..., None, :]).flatten(-3))
-            found["no gates"].append(relative(two_layer.push(S, raw, w), slope_W))
-    total = count * len(KINDS)
-    yield check(
-        worst(*found["V"]),
-        1e-10,
-        {"without positive pairs": typical(*found["V, no positives"])},
-        draws=total,
-        part="V",
-    )
-    yield check(
-        worst(*found["W"]),
-        1e-10,
-        {
-            "without positive pairs": typical(*found["W, no positives"]),
-            "inputs without gates": typical(*found["no gates"]),
-            "S without its off-diagonal": typical(*found["W, diagonal S"]),
-            "energy without 1/2": typical(*found["W, twice"]),
-        },
-        draws=total,
-        part="W before the projection",
-        note="Eq. 119, printed without the projection, linear, ReLU and leaky ReLU filters. Eqs. "
-        "14, 142, 144 and 158 to 161 go on from it; Eqs. 12 and 15 have the projection.",
-    )
-    yield check(
-        worst(*found["sphere"]),
-        1e-9,
-        {"without the projection": typical(*found["sphere, no P"])},
-        draws=total,
-        part="W on the spheres",
-        note="Against the gradient of the energy of normalised filters, at unit filters.",
-    )
-    yield check(
-        worst(*found["blocks"]),
-        1e-12,
-        {"|S| for S": typical(*found["blocks, S^T V"])},
-        draws=total,
-        part="Kronecker and Hadamard",
-        note="Against the sum over blocks.",
-    )
+            filters.breaks("inputs without gates", relative(two_layer.push(S, raw, w), slope_W))
+        on_sphere = two_layer.tangent(w, flow.W)
+        sphere.add(relative(on_sphere, _along_sphere(alpha, x, x2, W, V, kind)))
+        sphere.breaks("without the projection", relative(flow.W, on_sphere))
+        summed = _blocks(S.numpy(), C.numpy(), W)
+        blocks.add(relative(flow.W, summed))
+        blocks.breaks("|S| for S", relative(two_layer.push(S.abs(), C, w), summed))
 
 
 def of_W(alpha: Array, x: Array, x2: Array, V: Array, kind: str, W: Array) -> Array:
@@ -167,157 +128,93 @@ def _blocks(S: Array, C: Array, W: Array) -> Array:
     return out.reshape(W.shape)
 
 
-def rem14(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/rem14", stream="rem14")
+def rem14(t: Trial) -> None:
     """V' = V C through matrix exponentials: the direction it takes, and where it settles.
 
     Printed: every stationary point has the form v s^T; corrected: every stable one. Controls: the
     start; saddles, v times another eigenvector, left alone; V whose v has another length.
     """
-    check = partial(Check, "nl/rem14")
-    rng = ref.generator("rem14", seed)
     size, q = 5, 3
-    basis = np.linalg.qr(rng.standard_normal((draws, size, size)))[0]
-    values = np.sort(rng.uniform(0.1, 1, (draws, size)))
+    basis = np.linalg.qr(t.rng.standard_normal((t.draws, size, size)))[0]
+    values = np.sort(t.rng.uniform(0.1, 1, (t.draws, size)))
     values[:, -1] += 0.2
     C = (basis * values[:, None]) @ np.swapaxes(basis, 1, 2)
     s = basis[..., -1]
-    start = rng.standard_normal((draws, q, size))
-    v = unit(rng.standard_normal((draws, q)))
+    start = t.rng.standard_normal((t.draws, q, size))
+    v = unit(t.rng.standard_normal((t.draws, q)))
     grow = (basis * np.exp(200 * (values - values[:, -1:]))[:, None]) @ np.swapaxes(basis, 1, 2)
 
     def off_form(V: Array) -> Array:
         V = V / np.linalg.norm(V, axis=(1, 2), keepdims=True)
         return np.linalg.norm(V - (V @ s[..., None]) * s[:, None], axis=(1, 2))
 
-    yield check(
-        worst(off_form(start @ grow)),
-        1e-9,
-        {"the start": typical(off_form(start))},
-        draws=draws,
-        part="where V goes",
-        note="Distance of V / |V| from the form v s^T. V itself grows: only its direction "
-        "converges, so a constraint |V| = 1 is understood, as in the analysis cited.",
-    )
+    p = t.part("where V goes", 1e-9, controls=typical)
+    p.add(off_form(start @ grow)).breaks("the start", off_form(start))
     rest = np.einsum("bq,bik->bkqi", v, basis)  # v u^T for every eigenvector u, on |V| = 1
     push = rest @ C[:, None]
     push -= (push * rest).sum((-1, -2), keepdims=True) * rest
     assert np.abs(push).max() < 1e-12  # all are stationary
-    control = {"the start": typical(off_form(start))}
-    yield check(
-        worst(*(off_form(rest[:, k]) for k in range(size))),
-        1e-6,
-        control,
-        draws=size * draws,
-        part="necessary for stationary",
-        note=r"Distance from $vs^\top$ of $vu^\top$ for all eigenvectors $u$, each of which rests "
-        r"on $\|V\|_F=1$. (Without that constraint only $VC=0$ rests, so not even $vs^\top$.)",
-        counterexample=r"$C=\mathrm{diag}(2,1)$, $s=e_1$: $V=ve_2^\top$ has $VC=V$, no velocity "
-        r"on $\|V\|_F=1$.",
-    )
-    pushed = rest + 1e-6 * rng.standard_normal(rest.shape)
-    yield check(
-        worst(*(off_form(pushed[:, k] @ grow) for k in range(size))),
-        1e-6,
-        control | {"the saddles left alone": typical(off_form(rest[:, 0]))},
-        draws=size * draws,
-        part="necessary for stationary",
-        form="corrected",
-        correction=r"$V=vs^\top$ is necessary for a stable stationary point with $\|V\|_F=1$.",
-        note=r"Where training of $V$ settles, as Assumption 2 has it. Every $vu^\top$, pushed by "
-        r"1e-6, ends at the form $vs^\top$: the others are saddles.",
-    )
+    pushed = rest + 1e-6 * t.rng.standard_normal(rest.shape)
+    printed = t.part("necessary for stationary", 1e-6, controls=typical)
+    stable = t.corrected("necessary for stationary", 1e-6, controls=typical)
+    printed.add(*(off_form(rest[:, k]) for k in range(size)))
+    stable.add(*(off_form(pushed[:, k] @ grow) for k in range(size)))
+    for p in (printed, stable):
+        p.breaks("the start", off_form(start))
+    stable.breaks("the saddles left alone", off_form(rest[:, 0]))
     top = two_layer.top_weights(torch.from_numpy(C)).numpy()
     V = v[:, :, None] * top[:, None]
     S = np.einsum("bqi,bqj->bij", V, V)
     product = s[:, :, None] * s[:, None]
-    yield check(
-        worst(relative(S, product)),
-        1e-10,
-        {"|v| = 2": typical(relative(4 * S, product))},
-        draws=draws,
-        part="S of rank 1",
-    )
+    p = t.part("S of rank 1", 1e-10, controls=typical)
+    p.add(relative(S, product)).breaks("|v| = 2", relative(4 * S, product))
 
 
-def rem15(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/rem15", stream="rem15")
+def rem15(t: Trial) -> None:
     """Assumption 2 on a model with finitely many states, by enumeration.
 
     Controls: weights that are not uniform, fields that are coupled given z, noise that crosses the
     gates, variances summed without z_l^2, the law without alpha.
     """
-    check = partial(Check, "nl/rem15")
-    rng = ref.generator("rem15", seed)
-    found: dict[str, list[Array]] = defaultdict(list)
+    whole = t.part("C_alpha is V", 1e-11, controls=typical)
+    given = t.part("independent given z", 1e-13, controls=typical)
+    augmented = t.part("augmentation", 1e-10, controls=typical)
+    terms = t.part("kernel alpha", 1e-11, controls=typical)
+    part, count = "kernel alpha: analysis carries over", t.share(len(settings()))
+    total = count * len(settings())
+    printed = t.part(part, 1e-11, controls=typical, draws=total)
+    mended = t.corrected(part, 1e-11, controls=typical, draws=total)
+    coupling: dict[str, list[Array]] = {"printed": [], "corrected": []}
     for C, K, M in settings():
-        count = ref.share(draws, len(settings()))
-        model, W = net_of(rng, count, C, K, M)
-        law = enumerated(model, W, "relu")
+        model, W = net_of(t.rng, count, C, K, M)
+        law, coupled = (enumerated(model, W, "relu", c) for c in (0.0, 0.4))
         world, g = inputs(model, W, "relu")
         n = world.p.shape[-1]
-        uniform = one_layer.covariance(world, g)
-        skewed = world._replace(alpha=torch.from_numpy(rng.random((count, n, n))))
-        found["uniform"].append(relative(uniform, law.covariance))
-        found["skewed"].append(relative(one_layer.covariance(skewed, g), law.covariance))
-        found["apart"].append(_between_fields(law.given, K))
-        coupled = enumerated(model, W, "relu", coupling=0.4)
-        found["coupled"].append(_between_fields(coupled.given, K))
-        for noise in (1e-7, 1.0):
-            found[f"noise {noise}"].append(_augmented(model, W, noise))
-        phi = rng.random((count, n, 3))
+        skewed = world._replace(alpha=torch.from_numpy(t.rng.random((count, n, n))))
+        whole.add(relative(one_layer.covariance(world, g), law.covariance))
+        whole.breaks("random alpha", relative(one_layer.covariance(skewed, g), law.covariance))
+        given.add(_between_fields(law.given, K))
+        given.breaks("coupled fields", _between_fields(coupled.given, K))
+        augmented.add(_augmented(model, W, 1e-7))
+        augmented.breaks("noise that crosses gates", _augmented(model, W, 1.0))
+        phi = t.rng.random((count, n, 3))
         kernel = world._replace(alpha=torch.from_numpy(phi @ np.swapaxes(phi, 1, 2)))
         p, values = world.p.numpy(), g.numpy()
         parts = [_tilted(p * phi[..., i], values) for i in range(3)]
-        summed = sum(z[:, None, None] ** 2 * variance for z, variance in parts)
         ours = one_layer.covariance(kernel, g)
-        found["kernel"].append(relative(ours, summed))
-        found["kernel, no z^2"].append(relative(ours, sum(v for _, v in parts)))
-        own = phi_of_fields(rng, model)
-        for name, weights in (("Gaussian", gaussian(model, W)), ("factors", own)):
+        terms.add(relative(ours, sum(z[:, None, None] ** 2 * variance for z, variance in parts)))
+        terms.breaks("without $z_l^2$", relative(ours, sum(variance for _, variance in parts)))
+        own = phi_of_fields(t.rng, model)
+        for p, weights in ((printed, gaussian(model, W)), (mended, own)):
             for weight in weights:
                 error, bare, apart = carried(model, W, weight)
-                found[name].append(error)
-                found[name + ", bare"].append(bare)
-                found[name + ", apart"].append(apart)
-    total = len(settings()) * ref.share(draws, len(settings()))
-    note = "Dense inputs: no field has to have a single positive component."
-    for part, key, broken, name, bound in (
-        ("C_alpha is V", "uniform", "skewed", "random alpha", 1e-11),
-        ("independent given z", "apart", "coupled", "coupled fields", 1e-13),
-        ("augmentation", "noise 1e-07", "noise 1.0", "noise that crosses gates", 1e-10),
-        ("kernel alpha", "kernel", "kernel, no z^2", "without $z_l^2$", 1e-11),
-    ):
-        yield check(
-            worst(*found[key]), bound, {name: typical(*found[broken])}, draws=total, part=part,
-            note=note if key == "apart" else "",
-        )  # fmt: skip
-    part, control = "kernel alpha: analysis carries over", "the law without alpha"
-    middle = [
-        float(np.median(np.concatenate(found[f"{k}, apart"]))) for k in ("Gaussian", "factors")
-    ]
-    yield check(
-        worst(*found["Gaussian"]),
-        1e-11,
-        {control: typical(*found["Gaussian, bare"])},
-        draws=total,
-        part=part,
-        note="Lemma 5, on which Theorem 5 rests, for the terms $l=0,1,2$ of Gaussian alpha of the "
-        r"sum of all $f_{1,km}$ (Lemma 1): $\tilde p_l\propto\phi_lp$ couples the fields. Given "
-        f"$z$ their covariance is {middle[0]:.2g} of the largest entry in the median.",
-        counterexample=r"Given $z$, two fields with outputs 0 or 1, all four states alike, "
-        r"$\tau=1$: under $\tilde p_0\propto e^{-(f_{11}+f_{21})^2/2}$ state $(1,1)$ has chance "
-        r"$e^{-2}/(1+2e^{-1/2}+e^{-2})=0.058$, a 1 in one field $0.316$, with square $0.100$.",
-    )
-    yield check(
-        worst(*found["factors"]),
-        1e-11,
-        {control: typical(*found["factors, bare"]), "Gaussian alpha": typical(*found["Gaussian"])},
-        draws=total,
-        part=part,
-        form="corrected",
-        correction=r"The analysis carries over, term by term, if each $\phi_l$ factorises over the "
-        r"fields given $z$, $\phi_l(x)=\prod_k\phi_{lk}(x_k,z)$.",
-        note=f"Covariance of different fields given $z$: {middle[1]:.0e} of the largest entry.",
-    )
+                p.add(error).breaks("the law without alpha", bare)
+                coupling[p.form].append(apart)
+    mended.breaks("Gaussian alpha", *printed.errors)
+    for p in (printed, mended):
+        p.says(coupling=np.median(np.concatenate(coupling[p.form])))
 
 
 def _between_fields(given: list[Array], K: int) -> Array:

@@ -3,34 +3,29 @@
 Simulated flows, in the model of Theorem 6 and in two coupled layers.
 """
 
-from collections.abc import Iterator
-from functools import partial
-
 import numpy as np
 import torch
 
-from clcore import reference as ref
 from clcore.checks.two_layer.latent import filters, net_of
 from clcore.checks.two_layer.top import closed_form, outputs, pair_of, tangent, velocity
-from clcore.ledger import Check
-from clcore.reference import Array, relative, typical, worst
+from clcore.ledger import Trial, check, typical
+from clcore.reference import Array, relative
 from clcore.theory.two_layer import field_latent, modulation, two_layer
 
 STARTS, FEW = 4000, 300
 
 
-def rem18(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/rem18", stream="rem18")
+def rem18(t: Trial) -> None:
     """Decoupling, the pull towards Delta_k, and how often it wins.
 
     (c) in the model of Theorem 6 and in two coupled layers. Controls: Delta of another field
     (twice); no modulation; fields without a common latent; one other pattern stronger without
     modulation (twice).
     """
-    check = partial(Check, "nl/rem18")
-    rng = ref.generator("rem18", seed)
-    model, W = net_of(rng, draws, 2, 3, 1)
+    model, W = net_of(t.rng, t.draws, 2, 3, 1)
     other = W.copy()
-    other[:, 1:] = filters(rng, model, 1)[:, 1:]
+    other[:, 1:] = filters(t.rng, model, 1)[:, 1:]
     here, there = (pair_of(model, v, "relu") for v in (W, other))
     top = two_layer.top_of_rank_one(there.d, there.b, there.scale)
     delta = two_layer.modulation(top, there.b, there.scale)
@@ -38,74 +33,40 @@ def rem18(draws: int, seed: int) -> Iterator[Check]:
     w = torch.from_numpy(W)[:, :, 0]
     mixed = closed_form(here, top, delta, w)  # A_1, Delta_1 as before the others moved
     swapped = closed_form(here._replace(delta=here.delta.roll(1, 1)), top, delta, w)
-    yield check(
-        worst(relative(mixed[:, 0], direct[:, 0])),
-        1e-7,
-        {"Delta of another field": typical(relative(swapped[:, 0], direct[:, 0]))},
-        draws=draws,
-        part="(a) decoupled",
-        note="Other filters move: $A_k$ and $\\Delta_k$ stay, two scalars change.",
-    )
+    p = t.part("(a) decoupled", 1e-7, controls=typical).add(relative(mixed[:, 0], direct[:, 0]))
+    p.breaks("Delta of another field", relative(swapped[:, 0], direct[:, 0]))
     moved = torch.from_numpy(other)[:, :, 0]
     push = tangent(moved, torch.from_numpy(direct) - closed_form(there, top, 0 * delta, moved))
 
-    def gain(towards: torch.Tensor) -> float:
-        """The least growth of a squared cosine with these directions, through `push`."""
+    def gain(towards: torch.Tensor) -> torch.Tensor:
+        """Growth of each squared cosine with these directions, through `push`."""
         along = (towards * moved).sum(-1) / towards.norm(dim=-1) ** 2
-        return float(((towards * push).sum(-1) * along).min())
+        return (towards * push).sum(-1) * along
 
-    yield check(
-        gain(there.delta),
-        -1e-12,
-        {"towards Delta of another field": gain(there.delta.roll(1, 1))},
-        draws=draws,
-        part="(b) towards Delta_k",
-        relation=">=",
-        note="What the other fields add to the growth of the squared cosine with Delta_k: the "
-        "velocity of Lemma 4 less that of $s_k^2A_k$ alone.",
-    )
-    yield from _wins(rng)
+    p = t.part("(b) towards Delta_k", -1e-12, ">=", controls=typical).add(gain(there.delta))
+    p.breaks("towards Delta of another field", gain(there.delta.roll(1, 1)).amin(-1))
+    _wins(t)
 
 
-def _wins(rng: np.random.Generator) -> Iterator[Check]:
+def _wins(t: Trial) -> None:
     """(c): patterns of equal strength; of unequal strength as controls."""
-    check = partial(Check, "nl/rem18", relation=">=")
-    alike, unequal = {}, {}
+    p = t.part("(c) wins more often", 4.0, ">=").says(starts=STARTS)
     for c in (0.0, 0.3, 0.6):
-        alike[c] = _race(rng, c, 0.0, STARTS)
-        unequal[c] = _race(rng, c, 0.8, FEW)
-    share = unequal[0.3]
-    yield check(
-        min(_excess(alike[c], STARTS) for c in (0.3, 0.6)),
-        4.0,
-        {
-            "no modulation": _excess(alike[0.0], STARTS),
-            "one other pattern stronger": min(_excess(unequal[c], FEW) for c in (0.3, 0.6)),
-        },
-        draws=2,
-        part="(c) wins more often",
-        note=f"In standard errors, with the equal patterns of Theorem 6; {STARTS} random unit "
-        "starts. Fails where another pattern is stronger, which Theorem 6 excludes: "
-        rf"$b=(1.2,2,1.2,1.2)$, $c=0.3$ added to the first: $u_1$ wins {share[0]:.1%} of the "
-        f"starts, $u_2$ {share[1]:.1%}.",
-    )
+        lead = _excess(_race(t.rng, c, 0.0, STARTS), STARTS)
+        share = _race(t.rng, c, 0.8, FEW)
+        if c == 0.0:
+            p.breaks("no modulation", lead)
+            continue
+        p.add(lead).breaks("one other pattern stronger", _excess(share, FEW))
+        if c == 0.3:
+            p.says(first=share[0], second=share[1])
     starts = 1500
-    share = _coupled(rng, FEW, FREQUENT)
-    yield check(
-        _excess(_coupled(rng, starts, _tokens(1.0)), starts),
-        4.0,
-        {
-            "no common latent": _excess(_coupled(rng, starts, _tokens(0.0)), starts),
-            "one other token more frequent": _excess(share, FEW),
-        },
-        draws=starts,
-        part="(c) in two coupled layers",
-        note="In standard errors: three ReLU fields of four equally frequent tokens, each token "
-        "an LME of $A_k$, the first with a frequency that depends on $z$, so "
-        r"$\Delta_k\propto u_1$; V always at its optimum. Filters that reach no token count for "
-        "none. Fails where another token is more frequent: token 1 with chance 0 or 0.2 given $z$,"
-        f" token 2 with 0.35: reached from {share[0]:.1%} and {share[1]:.1%} of the starts.",
-    )
+    share = _coupled(t.rng, FEW, FREQUENT)
+    p = t.part("(c) in two coupled layers", 4.0, ">=", draws=starts)
+    p.add(_excess(_coupled(t.rng, starts, _tokens(1.0)), starts))
+    p.breaks("no common latent", _excess(_coupled(t.rng, starts, _tokens(0.0)), starts))
+    p.breaks("one other token more frequent", _excess(share, FEW))
+    p.says(first=share[0], second=share[1])
 
 
 def _excess(share: Array, starts: int) -> float:

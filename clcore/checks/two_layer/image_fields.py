@@ -18,7 +18,8 @@ from torch import Tensor
 
 from clcore import reference as ref
 from clcore.experiments import image_fields as fields
-from clcore.ledger import Check
+from clcore.ledger import Check, Part, Trial, check, pooled
+from clcore.ledger.trial import generator
 
 SEEDS = 5
 NAMES = {"paper": ", the paper's text", "released": ", released program"}
@@ -73,51 +74,44 @@ def _mixed(table: pd.DataFrame, measure: str, arms: tuple[str, str], protocol: s
 
 
 def _above(
-    claim: str,
-    part: str,
-    differences: pd.DataFrame,
-    control: dict[str, float],
-    protocol: str,
-    runs: pd.DataFrame,
-) -> Check:
+    t: Trial, part: str, differences: pd.DataFrame, protocol: str, runs: pd.DataFrame
+) -> Part:
     """Differences are above zero in every field, beyond the 95 per cent interval over seeds."""
     seeds = len(differences)
     mean, low, high = interval(differences)
-    return Check(
-        claim,
-        _least(differences),
-        float(student.ppf(0.975, seeds - 1)),
-        control,
+    p = t.part(
+        part + NAMES[protocol],
+        student.ppf(0.975, seeds - 1),
+        ">=",
         draws=seeds,
-        part=part + NAMES[protocol],
-        relation=">=",
         evidence=evidence(runs),
-        note=f"Paired t over seeds, the least of four fields; filters that are alive. Mean "
-        f"difference {mean:.3g}, 95 per cent interval {low:.3g} to {high:.3g}. The paper prints "
-        "filters and no number: the measure is ours.",
+        words=part,
     )
+    return p.add(ratio(differences)).says(mean=mean, low=low, high=high)
 
 
-def fig12(runs: pd.DataFrame, ends: pd.DataFrame) -> Iterator[Check]:
+@check("nl/fig12", on="runs")
+def fig12(t: Trial, runs: pd.DataFrame, ends: pd.DataFrame) -> None:
     """Without augmentation: living filters are nearer to a patch that the net has not seen, by
     their best cosine, than the random filters at the start (control: the trained ones with their
     pixels shuffled), and more diverse than linear ones, by effective rank (control: arms exchanged
     by chance within each seed)."""
-    start = runs[runs.step == 0]
+    start, arms = runs[runs.step == 0], ("plain", "linear")
     for protocol in fields.ts.RATES:
         random = grid(start, "match", "plain", protocol)
-        gain = {m: grid(ends, m, "plain", protocol) - random for m in ("match", "match_shuffled")}
-        control = {"pixels shuffled": _least(gain["match_shuffled"])}
-        part = "filters look like parts of digits"
-        yield _above("nl/fig12", part, gain["match"], control, protocol, runs)
-        arms = ("plain", "linear")
+        gain, shuffled = (
+            grid(ends, m, "plain", protocol) - random for m in ("match", "match_shuffled")
+        )
+        p = _above(t, "filters look like parts of digits", gain, protocol, runs)
+        p.breaks("pixels shuffled", _least(shuffled))
         more = pairs(ends, "rank", arms, protocol)
-        control = {EXCHANGED: _mixed(ends, "rank", arms, protocol)}
         part = "a field's filters are more diverse than linear ones"
-        yield _above("nl/fig12", part, more, control, protocol, runs)
+        p = _above(t, part, more, protocol, runs)
+        p.breaks(EXCHANGED, _mixed(ends, "rank", arms, protocol))
 
 
-def fig13(runs: pd.DataFrame, ends: pd.DataFrame) -> Iterator[Check]:
+@check("nl/fig13", on="runs")
+def fig13(t: Trial, runs: pd.DataFrame, ends: pd.DataFrame) -> None:
     """With random resized crops living filters are smoother: less total variation at norm 1, and
     less energy at high frequencies, in each field. Controls: arms exchanged by chance within each
     seed, the same filters with their pixels shuffled. Shuffled filters keep their mean, the
@@ -130,12 +124,11 @@ def fig13(runs: pd.DataFrame, ends: pd.DataFrame) -> Iterator[Check]:
     arms = ("plain", "crop")
     for protocol in fields.ts.RATES:
         for measure, part in parts.items():
-            less = pairs(ends, measure, arms, protocol)
-            control = {EXCHANGED: _mixed(ends, measure, arms, protocol)}
+            p = _above(t, part, pairs(ends, measure, arms, protocol), protocol, runs)
+            p.breaks(EXCHANGED, _mixed(ends, measure, arms, protocol))
             if f"{measure}_shuffled" in ends:
                 shuffled = pairs(ends, f"{measure}_shuffled", arms, protocol)
-                control["pixels shuffled"] = _least(shuffled)
-            yield _above("nl/fig13", part, less, control, protocol, runs)
+                p.breaks("pixels shuffled", _least(shuffled))
 
 
 # --------------------------------------------------------------------------------- the protocol
@@ -154,75 +147,44 @@ def _simulated(counts: np.ndarray, batch: int, draws: int, rng: np.random.Genera
     return float(np.where(found > 1, found, 0).sum(1).mean() / batch)
 
 
-def num4(classes: pd.DataFrame, x: Tensor) -> Callable[[int, int], Iterator[Check]]:
+@check("nl/num4", on="runs")
+def num4(t: Trial, classes: pd.DataFrame, x: Tensor, draws: int, seed: int) -> None:
     """The protocol's numbers. classes: images of each digit, `used` and in the `file`; x: images.
 
     Fields against slices; chances of a false negative, closed form against draws of batches.
     Controls: fields exchanged, the whole file, another batch, every image in a class of its own.
     """
-
-    def checks(draws: int, seed: int) -> Iterator[Check]:
-        half = x.shape[-1] // 2
-        cut = fields.quarters(x)
-        slices = [x[:, :half, :half], x[:, :half, half:], x[:, half:, :half], x[:, half:, half:]]
-        by_hand = torch.stack([part.flatten(1) for part in slices], 1)
-        swapped = ref.absolute(cut[:, [0, 2, 1, 3]], by_hand)
-        yield Check(
-            "nl/num4",
-            ref.worst(ref.absolute(cut, by_hand), ref.absolute(fields.assemble(cut), x)),
-            0.0,
-            {"upper right and lower left exchanged": ref.typical(swapped)},
-            draws=len(x),
-            part="four disjoint fields make up the image",
-        )
-        used, file = int(classes.used.sum()), int(classes.file.sum())
-        yield Check(
-            "nl/num4",
-            max(abs(file - 10_000 - 50_000), abs(used - 50_000)),
-            0.0,
-            {"nothing set aside": abs(file - 50_000)},
-            draws=len(classes),
-            part="50,000 training images",
-            note="A number of the protocol: tested are the file's count and ours. "
-            f"MNIST's training file has {file:,} images, so that the paper's number is not "
-            "all of it, and the paper does not say what is left out. Read as what remains when the "
-            f"usual 10,000 are set aside for validation it is right. We take the first {used:,}.",
-        )
-        counts = classes.used.to_numpy()
-        rng = ref.generator("nl/num4", seed)
-        batches = 400 * min(draws, 60)
-        found = {b: _simulated(counts, b, batches, rng) for b in (2, 4, 8, 16, 32)}
-        spread = 4 * (0.25 / batches) ** 0.5
-        yield Check(
-            "nl/num4",
-            max(abs(found[b] - false_negative(counts, b)) for b in found),
-            spread,
-            {"a batch of half the size": abs(found[8] - false_negative(counts, 4))},
-            draws=batches,
-            part="chance that an image has a false negative",
-            note="Closed form against drawn batches: "
-            f"{false_negative(counts, 8):.2f} at 8, {false_negative(counts, 128):.2f} at 128.",
-        )
-        own = np.ones(len(counts) * 100, int)
-        rises = np.diff([found[b] for b in found])
-        yield Check(
-            "nl/num4",
-            float(rises.min()),
-            0.05,
-            {"a class of its own for every image": _simulated(own, 32, 20, rng)},
-            draws=batches,
-            part="it grows with the batch",
-            relation=">=",
-            note="Batches of 2, 4, 8, 16, 32. The share of false negatives among an image's "
-            "negatives does not grow: it is a tenth for any batch.",
-        )
-
-    checks.__name__ = "num4"
-    return checks
+    half, cut = x.shape[-1] // 2, fields.quarters(x)
+    slices = [x[:, :half, :half], x[:, :half, half:], x[:, half:, :half], x[:, half:, half:]]
+    by_hand = torch.stack([part.flatten(1) for part in slices], 1)
+    p = t.part("four disjoint fields make up the image", controls=pooled, draws=len(x))
+    p.add(ref.absolute(cut, by_hand), ref.absolute(fields.assemble(cut), x))
+    swapped = ref.absolute(cut[:, [0, 2, 1, 3]], by_hand)
+    p.breaks("upper right and lower left exchanged", swapped)
+    used, file = int(classes.used.sum()), int(classes.file.sum())
+    p = t.part("50,000 training images", draws=len(classes)).says(file=file, used=used)
+    p.add(abs(file - 10_000 - 50_000), abs(used - 50_000))
+    p.breaks("nothing set aside", abs(file - 50_000))
+    rng, batches = generator("nl/num4", seed), 400 * min(draws, 60)
+    counts = classes.used.to_numpy()
+    found = {b: _simulated(counts, b, batches, rng) for b in (2, 4, 8, 16, 32)}
+    spread = 4 * (0.25 / batches) ** 0.5
+    p = t.part("chance that an image has a false negative", spread, draws=batches)
+    p.add(*(abs(share - false_negative(counts, b)) for b, share in found.items()))
+    p.breaks("a batch of half the size", abs(found[8] - false_negative(counts, 4)))
+    p.says(small=false_negative(counts, 8), large=false_negative(counts, 128))
+    own = np.ones(len(counts) * 100, int)
+    p = t.part("it grows with the batch", 0.05, ">=", draws=batches)
+    p.add(np.diff(list(found.values())))
+    p.breaks("a class of its own for every image", _simulated(own, 32, 20, rng))
 
 
 def beside(
     runs: pd.DataFrame, ends: pd.DataFrame, classes: pd.DataFrame, x: Tensor
 ) -> list[Callable[[int, int], Iterator[Check]]]:
     """All checks, as `Ledger.run` takes them."""
-    return [num4(classes, x), lambda d, s: fig12(runs, ends), lambda d, s: fig13(runs, ends)]
+    return [
+        lambda draws, seed: num4(classes, x, draws, seed),
+        lambda draws, seed: fig12(runs, ends),
+        lambda draws, seed: fig13(runs, ends),
+    ]

@@ -3,9 +3,6 @@
 Enumeration of all joint states in numpy meets `clcore.theory.two_layer.field_latent`.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator
-from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -13,9 +10,8 @@ import numpy as np
 import torch
 
 from clcore import random
-from clcore import reference as ref
-from clcore.ledger import Check
-from clcore.reference import Array, relative, typical, worst
+from clcore.ledger import Trial, check, pooled, typical
+from clcore.reference import Array, relative
 from clcore.theory.one_layer import one_layer
 from clcore.theory.two_layer import field_latent, two_layer
 
@@ -43,11 +39,6 @@ def filters(rng: np.random.Generator, model: field_latent.Model, M: int) -> Arra
     W = rng.standard_normal((draws, K, M, d))
     silent = (np.einsum("bksd,bkmd->bkms", values, W).max(-1) <= 0)[..., None]
     return np.where(silent, -W, W) / np.linalg.norm(W, axis=-1, keepdims=True)
-
-
-def middle(*errors: Array) -> float:
-    """For controls that some setting lets through by chance: the median over all draws."""
-    return float(np.median(np.concatenate([np.ravel(e) for e in errors])))
 
 
 class Law(NamedTuple):
@@ -107,108 +98,69 @@ def table_of(model: field_latent.Model, W: Array, kind: str) -> torch.Tensor:
     return two_layer.gated(states, torch.from_numpy(W), kind).flatten(-2).transpose(-2, -3)
 
 
-def lem5(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/lem5", stream="lem5")
+def lem5(t: Trial) -> None:
     """V of gated inputs in closed form against enumeration, ReLU, two to four latent values.
 
     Controls: fields coupled given z; p_c (1 - p_c); L_k a vector; one class only; the whole
     variance.
     """
-    check = partial(Check, "nl/lem5")
-    rng = ref.generator("lem5", seed)
-    found: dict[str, list[Array]] = defaultdict(list)
-    count = ref.share(draws, len(settings()))
+    form = t.part("Eq. 120", 1e-11, controls=pooled)
+    two = t.part("C = 2", 1e-11, controls=typical)
+    rank = t.part("rank", 1e-11, controls=pooled)
     for C, K, M in settings():
-        model, W = net_of(rng, count, C, K, M)
+        model, W = net_of(t.rng, t.share(len(settings())), C, K, M)
         law, coupled = (enumerated(model, W, "relu", c) for c in (0.0, 0.4))
         g = table_of(model, W, "relu")
         ours = field_latent.covariance(model, g).numpy()
         delta = field_latent.contrasts(model, g).flatten(-2).numpy()
         p = model.prior.numpy()
         between = _sum_outer(p * (1 - p) ** 2, delta)
-        found["all"].append(relative(ours, law.covariance))
-        found["coupled"].append(relative(ours, coupled.covariance))
-        wrong = ours - between + _sum_outer(p * (1 - p), delta)
-        found["not squared"].append(relative(wrong, law.covariance))
         within = ours - between
-        diagonal = within * np.eye(within.shape[-1])
-        found["vector"].append(relative(diagonal + between, law.covariance))
-        inside = sum(p[:, c, None, None] * law.given[c] for c in range(C))
-        left = law.covariance - inside
-        values = np.linalg.eigvalsh(left)
-        found["rank"].append(np.abs(values[:, : -C or None]).max(-1) / values[:, -1])
-        whole = np.linalg.eigvalsh(law.covariance)
-        found["rank, all"].append(np.abs(whole[:, :-C]).max(-1) / whole[:, -1])
+        wrong = within + _sum_outer(p * (1 - p), delta)
+        diagonal = within * np.eye(within.shape[-1]) + between
+        form.add(relative(ours, law.covariance))
+        form.breaks("fields coupled given z", relative(ours, coupled.covariance))
+        form.breaks("$p_c(1-p_c)$", relative(wrong, law.covariance))
+        form.breaks("as typeset: $L_k$ a vector, the diagonal", relative(diagonal, law.covariance))
+        left = law.covariance - sum(p[:, c, None, None] * law.given[c] for c in range(C))
+        values, whole = np.linalg.eigvalsh(left), np.linalg.eigvalsh(law.covariance)
+        rank.add(np.abs(values[:, :-C]).max(-1) / values[:, -1])
+        rank.breaks("with the variance given z", np.abs(whole[:, :-C]).max(-1) / whole[:, -1])
         if C == 2:
             one = (p[:, 0] * p[:, 1])[:, None, None] * delta[:, 0, :, None] * delta[:, 0, None]
-            found["two"].append(relative(one, left))
-            found["two, p0"].append(relative(one / p[:, 1, None, None], left))
-    total = count * len(settings())
-    yield check(
-        worst(*found["all"]),
-        1e-11,
-        {
-            "fields coupled given z": middle(*found["coupled"]),
-            "$p_c(1-p_c)$": middle(*found["not squared"]),
-            "as typeset: $L_k$ a vector, the diagonal": middle(*found["vector"]),
-        },
-        draws=total,
-        part="Eq. 120",
-        misprint=r"$L_k\in\mathbb R^{Md}$ -> $L_k\in\mathbb R^{Md\times Md}$",
-    )
-    yield check(
-        worst(*found["two"]),
-        1e-11,
-        {"$p_0$ for $p_0p_1$": typical(*found["two, p0"])},
-        draws=count,
-        part="C = 2",
-        note="Of either sign: Section 4.2 takes z = 1 minus z = 0, here it is the other way.",
-    )
-    yield check(
-        worst(*found["rank"]),
-        1e-11,
-        {"with the variance given z": middle(*found["rank, all"])},
-        draws=total,
-        part="rank",
-        note="At most C, as printed; at most C - 1 in fact, as the means are centred.",
-    )
+            two.add(relative(one, left))
+            two.breaks("$p_0$ for $p_0p_1$", relative(one / p[:, 1, None, None], left))
 
 
 def _sum_outer(weights: Array, delta: Array) -> Array:
     return np.einsum("bc,bci,bcj->bij", weights, delta, delta)
 
 
-def eq128(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/eq128", stream="eq128")
+def eq128(t: Trial) -> None:
     """The algebra of conditional means, by loops over the values of z.
 
     Controls: without the factor; not squared; p_0 for p_0 p_1.
     """
-    check = partial(Check, "nl/eq128")
-    rng = ref.generator("eq128", seed)
-    found: dict[str, list[Array]] = defaultdict(list)
+    gap = t.part("Eq. 128", 1e-11, controls=typical)
+    spread = t.part("Eq. 131", 1e-11, controls=typical)
+    two = t.part("C = 2", 1e-11, controls=typical, draws=3 * t.share(3))
     for C in (2, 3, 6):
-        model, W = net_of(rng, ref.share(draws, 3), C, 2, 1)
+        model, W = net_of(t.rng, t.share(3), C, 2, 1)
         g = table_of(model, W, "relu")
         q = field_latent.means(model, g).flatten(-2).numpy()
         ours = field_latent.contrasts(model, g).flatten(-2).numpy()
         p = model.prior.numpy()
         mean = sum(p[:, c, None] * q[:, c] for c in range(C))
         left = np.stack([q[:, c] - mean for c in range(C)], 1)
-        found["gap"].append(relative((1 - p)[..., None] * ours, left))
-        found["gap, 1"].append(relative(ours, left))
-        spread = sum(p[:, c, None, None] * left[:, c, :, None] * left[:, c, None] for c in range(C))
-        found["V"].append(relative(_sum_outer(p * (1 - p) ** 2, ours), spread))
-        found["V, 1"].append(relative(_sum_outer(p * (1 - p), ours), spread))
+        gap.add(relative((1 - p)[..., None] * ours, left))
+        gap.breaks("without $1-p_c$", relative(ours, left))
+        V = sum(p[:, c, None, None] * left[:, c, :, None] * left[:, c, None] for c in range(C))
+        spread.add(relative(_sum_outer(p * (1 - p) ** 2, ours), V))
+        spread.breaks("$1-p_c$ not squared", relative(_sum_outer(p * (1 - p), ours), V))
         if C == 2:
             weight = (p * (1 - p) ** 2).sum(-1)
-            pair = np.abs(ours[:, 0] + ours[:, 1]).max(-1) / np.abs(ours[:, 0]).max(-1)
-            found["two"] += [pair, relative(weight, p[:, 0] * p[:, 1])]
-            found["two, p0"].append(relative(weight, p[:, 0]))
-    total = 3 * ref.share(draws, 3)
-    for part, key, broken, name in (
-        ("Eq. 128", "gap", "gap, 1", "without $1-p_c$"),
-        ("Eq. 131", "V", "V, 1", "$1-p_c$ not squared"),
-        ("C = 2", "two", "two, p0", "$p_0$ for $p_0p_1$"),
-    ):
-        yield check(
-            worst(*found[key]), 1e-11, {name: typical(*found[broken])}, draws=total, part=part
-        )
+            two.add(np.abs(ours[:, 0] + ours[:, 1]).max(-1) / np.abs(ours[:, 0]).max(-1))
+            two.add(relative(weight, p[:, 0] * p[:, 1]))
+            two.breaks("$p_0$ for $p_0p_1$", relative(weight, p[:, 0]))

@@ -5,18 +5,16 @@ the flow with the top layer always at its optimum.
 """
 
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 import torch
 
 from clcore import random
-from clcore import reference as ref
 from clcore.checks.two_layer.dynamics import project, unit
 from clcore.checks.two_layer.linear import _second, _unprojected
 from clcore.experiments import token_sequences as ts
-from clcore.ledger import Check
-from clcore.reference import Array, relative, typical, worst
+from clcore.ledger import Trial, check, pooled, typical
+from clcore.reference import Array, relative
 from clcore.theory.one_layer import one_layer
 from clcore.theory.two_layer import field_latent, two_layer
 
@@ -87,69 +85,31 @@ def _token_world(rng: np.random.Generator) -> one_layer.World:
     return two_layer.of_views(torch.ones(96, 96, dtype=torch.float64), x, x2)
 
 
-def rem16(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/rem16", stream="rem16")
+def rem16(t: Trial) -> None:
     """Rank of the velocities and of trained filters in every field, linear against ReLU; and the
     same on token sequences."""
-    check, rng = partial(Check, "nl/rem16"), ref.generator("rem16", seed)
-    count = min(draws, 20)
-    first: dict[str, list[float]] = {"linear": [], "relu": []}
-    last: dict[str, list[float]] = {"linear": [], "relu": []}
-    errors, gates, alone, sphere = [], [], [], []
-    for world, W in _models(rng, count):
-        for kind in first:
-            move = _velocity(world, W, kind)
-            first[kind].extend(_second(move.numpy()))
-            last[kind].extend(_second(_trained(world, W, kind, STEPS).numpy()))
-            error = relative(_gradient(world, W).numpy(), move.numpy())
-            (errors if kind == "linear" else gates).append(error)
-        sphere.extend(_second(two_layer.tangent(W, _velocity(world, W, "linear")).numpy()))
-        alone.extend(_second(_trained_alone(_inputs(world), W.numpy(), 2 * STEPS)))
-    n = len(SIZES) * count
-    yield check(
-        worst(np.array(first["linear"])),
-        1e-10,
-        {"ReLU": typical(np.array(first["relu"]))},
-        draws=n,
-        part="gradients",
-        note="Second singular value over the first, in a field. Of filters that are not "
-        "normalised. With the projection of Lemma 4 the velocities are not parallel: "
-        f"{typical(np.array(sphere)):.2f} in the median.",
-    )
-    yield check(
-        worst(*errors),
-        1e-10,
-        {"ReLU": typical(*gates)},
-        draws=n,
-        part="gradients, by automatic differentiation",
-    )
-    yield check(
-        worst(np.array(last["linear"])),
-        1e-6,
-        {"ReLU": typical(np.array(last["relu"]))},
-        draws=n,
-        part="after training",
-        note="Unit filters, V always at its optimum, own pace for each field.",
-    )
-    yield check(
-        worst(np.array(alone)),
-        1e-3,
-        {"ReLU": typical(np.array(last["relu"]))},
-        draws=n,
-        part="after training, by numpy",
-        note="Linear filters from the inputs' covariance alone, other steps.",
-    )
-    tokens: dict[str, list[float]] = {"linear": [], "relu": []}
-    for _ in range(min(draws, 4)):
-        world = _token_world(rng)
-        W = torch.from_numpy(unit(rng.standard_normal((3, 6, 6))))
-        for kind, out in tokens.items():
-            out.extend(np.atleast_1d(_second(_trained(world, W, kind, 150).numpy())))
-    yield check(
-        worst(np.array(tokens["linear"])),
-        1e-3,
-        {"ReLU": typical(np.array(tokens["relu"]))},
-        draws=len(tokens["linear"]),
-        part="after training, token sequences",
-        note="96 pairs, three fields, six filters each. How many tokens nets of full size match is "
-        "in nl/fig4 and nl/fig5.",
-    )
+    first = t.part("gradients", 1e-10, controls=pooled)
+    slopes = t.part("gradients, by automatic differentiation", 1e-10, controls=typical)
+    last = t.part("after training", 1e-6, controls=pooled)
+    alone = t.part("after training, by numpy", 1e-3, controls=pooled)
+    sphere = []
+    for world, W in _models(t.rng, min(t.draws, 20)):
+        linear, bent = (_velocity(world, W, kind) for kind in ("linear", "relu"))
+        gradient = _gradient(world, W)
+        first.add(_second(linear.numpy())).breaks("ReLU", _second(bent.numpy()))
+        slopes.add(relative(gradient, linear)).breaks("ReLU", relative(gradient, bent))
+        straight, several = (
+            _second(_trained(world, W, kind, STEPS).numpy()) for kind in ("linear", "relu")
+        )
+        last.add(straight).breaks("ReLU", several)
+        alone.add(_second(_trained_alone(_inputs(world), W.numpy(), 2 * STEPS)))
+        alone.breaks("ReLU", several)
+        sphere.append(_second(two_layer.tangent(W, linear).numpy()))
+    first.says(sphere=np.median(np.concatenate(sphere)))
+    tokens = t.part("after training, token sequences", 1e-3, controls=pooled)
+    for _ in range(min(t.draws, 4)):
+        world = _token_world(t.rng)
+        W = torch.from_numpy(unit(t.rng.standard_normal((3, 6, 6))))
+        tokens.add(_second(_trained(world, W, "linear", 150).numpy()))
+        tokens.breaks("ReLU", _second(_trained(world, W, "relu", 150).numpy()))

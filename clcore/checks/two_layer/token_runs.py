@@ -6,8 +6,7 @@ Functions of a table of runs (`token_panels.runs`), recorded or of this build, a
 filters, the same nets before training.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,13 +15,15 @@ from scipy.stats import linregress, spearmanr
 from clcore import ledger
 from clcore.experiments.token_panels import FACTORS, FIGURE_SEEDS, OURS, SIZES
 from clcore.experiments.token_sequences import STEPS
-from clcore.ledger import Check
+from clcore.ledger import Part, Trial, check
 
 REPEATS = FIGURE_SEEDS
 SHARE = 0.9
 MUCH = 3.0
 """How many times "much less affected" is, in nl Fig. 4: a threshold of ours, as are 0.5 for "in
 most cells", 0.8 for a rank correlation and 0.9 for a cosine or a share of cells."""
+LESS_AFFECTED = "(c) linear is much less affected by beta"
+BETTER = "better without the variance's gradient"
 GROUP = ["activation", "kind", "norm", "zeta"]
 CELL = [*GROUP, "P", "beta"]
 VARIANTS = {
@@ -32,6 +33,7 @@ VARIANTS = {
     "mu_yes__sigma_yes": "vanilla",
 }
 """Columns of Table 1 and the BatchNorm of `token_sequences` each one is."""
+PLAIN = {"kind": "infonce", "norm": "none", "zeta": 1.0}
 NAMES = {"chi_plus": "scored by Eq. 16", "released_plus": "by the program's score"}
 
 
@@ -68,8 +70,7 @@ def panel(
     runs: pd.DataFrame, column: str, trained: bool = True, **chosen: str | float
 ) -> pd.DataFrame:
     """`grid` of these runs; InfoNCE, no BatchNorm and zeta = 1 unless `chosen` says otherwise."""
-    settings = {"kind": "infonce", "norm": "none", "zeta": 1.0} | chosen
-    return grid(cells(runs, column, trained), **settings)
+    return grid(cells(runs, column, trained), **(PLAIN | chosen))
 
 
 def slope(table: pd.DataFrame) -> float:
@@ -90,153 +91,91 @@ def _beyond(runs: pd.DataFrame, column: str, a: dict, b: dict, trained: bool) ->
     spread = []
     for chosen in (a, b):
         rows = table
-        for name, value in chosen.items():
+        for name, value in (PLAIN | chosen).items():
             rows = rows[rows[name] == value]
         spread.append(rows.set_index(["P", "beta"])[["mean", "std"]])
     pooled = ((spread[0]["std"] ** 2 + spread[1]["std"] ** 2) / 2) ** 0.5
     return float((spread[0]["mean"] - spread[1]["mean"] > 2 * pooled).mean())
 
 
-def fig4(runs: pd.DataFrame, column: str = "chi_plus") -> Iterator[Check]:
+def _ahead(p: Part, runs: pd.DataFrame, column: str, a: dict, b: dict) -> None:
+    """In what share of cells a is ahead of b. Control: random filters."""
+    p.add(_beyond(runs, column, a, b, trained=True))
+    p.breaks("random filters", _beyond(runs, column, a, b, trained=False))
+
+
+def _listed(values: pd.Series, places: int) -> str:
+    return ", ".join(f"{v:.{places}f}" for v in values)
+
+
+@check("nl/fig4", on="runs")
+def fig4(t: Trial, runs: pd.DataFrame, column: str = "chi_plus", much: float = MUCH) -> None:
     """The statements on ReLU and linear nets, on the means of the panels. Controls: random
-    filters, panels exchanged, the other end of the grid."""
-    kind, plain = evidence(runs), {"kind": "infonce", "norm": "none", "zeta": 1.0}
+    filters, panels exchanged, the other end of the grid. much: how many times "much less" is."""
+    part = partial(t.part, relation=">=", evidence=evidence(runs))
     relu, linear = (panel(runs, column, activation=a) for a in ("relu", "linear"))
     before = panel(runs, column, trained=False, activation="relu")
     lead = linear - relu
-    yield Check(
-        "nl/fig4",
-        float(lead.loc[1, 1]),
-        0.0,
-        {"P = 5, beta = 5": float(lead.loc[5, 5])},
-        draws=REPEATS,
-        part="(a) at P = 1, beta = 1 linear is ahead of ReLU",
-        relation=">=",
-        evidence=kind,
-    )
-    yield Check(
-        "nl/fig4",
-        float(lead.loc[1].mean()),
-        0.0,
-        {"P = 5": float(lead.loc[5].mean())},
-        draws=4 * REPEATS,
-        part="(a) at P = 1 linear is ahead of ReLU, mean over beta",
-        relation=">=",
-        evidence=kind,
-        note="Leads at beta = 1, 2, 5, 10: " + ", ".join(f"{v:.2f}" for v in lead.loc[1]) + ".",
-    )
-    yield Check(
-        "nl/fig4",
-        float((relu - before).loc[1, 10] - (relu - before).loc[1, 1]),
-        0.0,
-        {"beta exchanged": float((relu - before).loc[1, 1] - (relu - before).loc[1, 10])},
-        draws=REPEATS,
-        part="(a) at P = 1 ReLU needs a large beta",
-        relation=">=",
-        evidence=kind,
-        note=f"Beyond random filters. {relu.loc[1, 1]:.2f} at beta = 1, {relu.loc[1, 10]:.2f} "
-        f"at 10; random filters {before.loc[1, 1]:.2f} and {before.loc[1, 10]:.2f}.",
-    )
-    sides = {"activation": "relu"} | plain, {"activation": "linear"} | plain
-    yield Check(
-        "nl/fig4",
-        _beyond(runs, column, *sides, trained=True),
-        0.5,
-        {"random filters": _beyond(runs, column, *sides, trained=False)},
-        draws=9 * REPEATS,
-        part="(b) ReLU beats linear where P > 1 and beta > 1",
-        relation=">=",
-        evidence=kind,
-        note="Share of cells in which it does by two pooled standard deviations.",
-    )
-    ranks = [float(spearmanr(relu.columns, row).statistic) for row in relu.values]
-    yield Check(
-        "nl/fig4",
-        float(np.mean(ranks)),
-        0.8,
-        {"beta reversed": float(-np.mean(ranks))},
-        draws=16 * REPEATS,
-        part="(c) ReLU improves with beta",
-        relation=">=",
-        evidence=kind,
-        note="Mean over P of Spearman's rank correlation; P = 1, 3, 5, 10: "
-        + ", ".join(f"{r:.1f}" for r in ranks)
-        + ". Random filters rise with beta, too: more filters match better by chance. 0.8 is a "
-        "threshold of ours; four points have few ranks, and a score near 1 has no room to rise.",
-    )
-    yield less_affected(runs, column, MUCH)
-    for other in ("leaky_relu", "quadratic"):
-        if other in set(runs.activation):
-            chosen = {"activation": other} | plain
-            yield Check(
-                "nl/fig4",
-                _beyond(runs, column, chosen, sides[1], trained=True),
-                0.5,
-                {"random filters": _beyond(runs, column, chosen, sides[1], trained=False)},
-                draws=9 * REPEATS,
-                part=f"(d) {other} beats linear where P > 1 and beta > 1",
-                relation=">=",
-                evidence=kind,
-            )
-    yield from _losses("nl/fig4", runs, column, "(e) ")
+    p = part("(a) at P = 1, beta = 1 linear is ahead of ReLU", draws=REPEATS)
+    p.add(lead.loc[1, 1]).breaks("P = 5, beta = 5", lead.loc[5, 5])
+    p = part("(a) at P = 1 linear is ahead of ReLU, mean over beta", draws=4 * REPEATS)
+    p.add(lead.loc[1].mean()).breaks("P = 5", lead.loc[5].mean())
+    p.says(leads=_listed(lead.loc[1], 2))
+    rise = (relu - before).loc[1, 10] - (relu - before).loc[1, 1]
+    p = part("(a) at P = 1 ReLU needs a large beta", draws=REPEATS)
+    p.add(rise).breaks("beta exchanged", -rise)
+    p.says(low=relu.loc[1, 1], high=relu.loc[1, 10])
+    p.says(random_low=before.loc[1, 1], random_high=before.loc[1, 10])
+    linear_nets = {"activation": "linear"}
+    p = part("(b) ReLU beats linear where P > 1 and beta > 1", 0.5, draws=9 * REPEATS)
+    _ahead(p, runs, column, {"activation": "relu"}, linear_nets)
+    ranks = pd.Series([spearmanr(relu.columns, row).statistic for row in relu.to_numpy()])
+    p = part("(c) ReLU improves with beta", 0.8, draws=16 * REPEATS)
+    p.add(ranks.mean()).breaks("beta reversed", -ranks.mean()).says(ranks=_listed(ranks, 1))
+    _less_affected(t, runs, column, much)
+    for other in sorted({"leaky_relu", "quadratic"} & set(runs.activation)):
+        name = f"(d) {other} beats linear where P > 1 and beta > 1"
+        p = part(name, 0.5, draws=9 * REPEATS)
+        _ahead(p, runs, column, {"activation": other}, linear_nets)
+    _losses(t, runs, column, "(e) ")
 
 
-def less_affected(runs: pd.DataFrame, column: str, times: float) -> Check:
-    """nl Fig. 4, (c): the slope of linear nets in log beta is `times` below that of ReLU nets.
-    Control: the nets exchanged, or, for times > 1, ReLU nets for linear ones."""
-    relu, linear = (panel(runs, column, activation=a) for a in ("relu", "linear"))
-    before = panel(runs, column, trained=False, activation="relu")
-    a, b = abs(slope(linear)), abs(slope(relu))
-    return Check(
-        "nl/fig4",
-        a - b / times,
-        0.0,
-        {"ReLU": b - b / times} if times > 1 else {"nets exchanged": b - a},
-        draws=16 * REPEATS,
-        part="(c) linear is much less affected by beta",
-        evidence=evidence(runs),
-        note=f"Slopes in log beta over P > 1: linear {slope(linear):.3f}, ReLU {slope(relu):.3f}, "
-        f'random filters {slope(before):.3f}. "Much" is taken as {times:.0f} times, a threshold of '
-        "ours.",
-    )
+def _less_affected(t: Trial, runs: pd.DataFrame, column: str, times: float) -> None:
+    """The slope of linear nets in log beta is `times` below that of ReLU nets. Control: the nets
+    exchanged, or, for times > 1, ReLU nets for linear ones."""
+    relu, linear = (slope(panel(runs, column, activation=a)) for a in ("relu", "linear"))
+    before = slope(panel(runs, column, trained=False, activation="relu"))
+    a, b = abs(linear), abs(relu)
+    p = t.part(LESS_AFFECTED, draws=16 * REPEATS, evidence=evidence(runs)).add(a - b / times)
+    if times > 1:
+        p.breaks("ReLU", b - b / times)
+    else:
+        p.breaks("nets exchanged", b - a)
+    p.says(linear=linear, relu=relu, random=before, times=times)
 
 
-def _losses(claim: str, runs: pd.DataFrame, column: str, letter: str = "") -> Iterator[Check]:
+def _losses(t: Trial, runs: pd.DataFrame, column: str, letter: str = "") -> None:
     """InfoNCE ahead of the quadratic loss, and the same trend in beta, for ReLU nets."""
+    part = partial(t.part, relation=">=", evidence=evidence(runs), draws=32 * REPEATS)
     ahead = panel(runs, column, activation="relu")
     behind = panel(runs, column, activation="relu", kind="quadratic")
-    yield Check(
-        claim,
-        _gap(ahead, behind),
-        2.0,
-        {"losses exchanged": _gap(behind, ahead)},
-        draws=32 * REPEATS,
-        part=f"{letter}InfoNCE is ahead of the quadratic loss",
-        relation=">=",
-        evidence=evidence(runs),
-        note=f"Mean lead over its standard error; {(ahead - behind).to_numpy().mean():.3f} over "
-        f"{ahead.size} cells, positive in {int((ahead > behind).to_numpy().sum())}.",
-    )
+    p = part(f"{letter}InfoNCE is ahead of the quadratic loss", 2.0).add(_gap(ahead, behind))
+    p.breaks("losses exchanged", _gap(behind, ahead))
+    lead = (ahead - behind).to_numpy()
+    p.says(lead=lead.mean(), cells=lead.size, positive=(lead > 0).sum())
     slopes = [slope(p) for p in (ahead, behind)]
-    yield Check(
-        claim,
-        min(slopes),
-        0.0,
-        {"beta reversed": -max(slopes)},
-        draws=32 * REPEATS,
-        part=f"{letter}both rise with beta",
-        relation=">=",
-        evidence=evidence(runs),
-        note=f"Slopes in log beta over P > 1: {slopes[0]:.3f} and {slopes[1]:.3f}.",
-    )
+    p = part(f"{letter}both rise with beta").add(min(slopes)).breaks("beta reversed", -max(slopes))
+    p.says(infonce=slopes[0], quadratic=slopes[1])
 
 
-def fig10(runs: pd.DataFrame, column: str = "chi_plus") -> Iterator[Check]:
+@check("nl/fig10", on="runs")
+def fig10(t: Trial, runs: pd.DataFrame, column: str = "chi_plus") -> None:
     """The quadratic loss against InfoNCE. Controls: losses exchanged, beta reversed."""
-    yield from _losses("nl/fig10", runs, column)
+    _losses(t, runs, column)
 
 
-def fig9(runs: pd.DataFrame, column: str = "chi_minus") -> Iterator[Check]:
+@check("nl/fig9", on="runs")
+def fig9(t: Trial, runs: pd.DataFrame, column: str = "chi_minus") -> None:
     """chi_- of ReLU nets against the other activations in the table, everywhere and where the
     figure's (b) looks, and against their chi_+. Controls: the other score; P = 1; random filters.
     """
@@ -244,29 +183,17 @@ def fig9(runs: pd.DataFrame, column: str = "chi_minus") -> Iterator[Check]:
     kinds = sorted(set(runs.activation))
     if not {"relu", "linear"} < set(kinds):
         raise ValueError(f"expected runs of relu, linear and another activation, got {kinds}")
+    part = partial(t.part, bound=0.5, relation=">=", evidence=evidence(runs))
     relu = lowest(runs, column)
-    yield Check(
-        "nl/fig9",
-        float(relu.to_numpy().mean()),
-        0.5,
-        {"chi_+": float(lowest(runs, column.replace("minus", "plus")).to_numpy().mean())},
-        draws=relu.size * len(kinds) * REPEATS,
-        part="ReLU has the lowest chi_-",
-        relation=">=",
-        evidence=evidence(runs),
-        note=f"Share of all cells, among {', '.join(kinds)}.",
-    )
-    yield Check(
-        "nl/fig9",
-        float(relu.loc[relu.index > 1, relu.columns > 1].to_numpy().mean()),
-        0.5,
-        {"P = 1": float(relu.loc[1].mean())},
-        draws=9 * len(kinds) * REPEATS,
-        part="ReLU has the lowest chi_- where P > 1 and beta > 1",
-        relation=">=",
-        evidence=evidence(runs),
-    )
-    yield from _inside("nl/fig9", runs, column, "chi_+ above chi_- for ReLU", 0.05, SIZES)
+    other = lowest(runs, column.replace("minus", "plus"))
+    p = part("ReLU has the lowest chi_-", draws=relu.size * len(kinds) * REPEATS)
+    p.add(relu.to_numpy().mean()).breaks("chi_+", other.to_numpy().mean())
+    p.says(kinds=", ".join(kinds))
+    name = "ReLU has the lowest chi_- where P > 1 and beta > 1"
+    p = part(name, draws=9 * len(kinds) * REPEATS)
+    p.add(relu.loc[relu.index > 1, relu.columns > 1].to_numpy().mean())
+    p.breaks("P = 1", relu.loc[1].mean())
+    _inside(t, runs, column, "chi_+ above chi_- for ReLU", 0.05, SIZES)
 
 
 def lowest(runs: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -276,74 +203,53 @@ def lowest(runs: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def _inside(
-    claim: str, runs: pd.DataFrame, column: str, part: str, bound: float, sizes: tuple[int, ...]
-) -> Iterator[Check]:
-    """Mean over settings of chi_+ - chi_- of ReLU nets."""
+    t: Trial, runs: pd.DataFrame, column: str, name: str, bound: float, sizes: tuple[int, ...]
+) -> Part:
+    """Mean over settings of chi_+ - chi_- of ReLU nets. Control: random filters."""
     plus = column.replace("minus", "plus")
-    gaps = []
-    for trained in (True, False):
-        sides = [panel(runs, c, trained, activation="relu") for c in (plus, column)]
-        gaps.append((sides[0] - sides[1]).loc[list(sizes)])
-    yield Check(
-        claim,
-        float(gaps[0].to_numpy().mean()),
-        bound,
-        {"random filters": float(gaps[1].to_numpy().mean())},
-        draws=len(sizes) * 4 * REPEATS,
-        part=part,
-        relation=">=",
-        evidence=evidence(runs),
-        note=f"Mean over settings; the least is {gaps[0].to_numpy().min():.2f}.",
+    trained, untrained = (
+        (panel(runs, plus, when, activation="relu") - panel(runs, column, when, activation="relu"))
+        .loc[list(sizes)]
+        .to_numpy()
+        for when in (True, False)
     )
+    draws = len(sizes) * 4 * REPEATS
+    p = t.part(name, bound, ">=", draws=draws, evidence=evidence(runs)).add(trained.mean())
+    return p.breaks("random filters", untrained.mean()).says(least=trained.min())
 
 
-def rem22(runs: pd.DataFrame, column: str = "chi_minus") -> Iterator[Check]:
-    """Weights concentrate on the tokens of the generators. Controls: random filters, and nets
-    trained with generators that use every token."""
-    unconfined = runs[runs.panel == "unconfined"]
-    for check in _inside(
-        "nl/rem22", bare(runs), column, "chi_+ - chi_- of ReLU nets", 0.2, (1, 3, 5)
-    ):
-        plus = column.replace("minus", "plus")
-        gap = _mean(unconfined, plus, (1, 3, 5)) - _mean(unconfined, column, (1, 3, 5))
-        yield replace(check, control=check.control | {"generators with every token": gap})
+@check("nl/rem22", on="runs")
+def rem22(t: Trial, runs: pd.DataFrame, nets: pd.DataFrame, column: str = "chi_minus") -> None:
+    """Weights concentrate on the tokens of the generators: by the scores, and in the nets of
+    Fig. 5. Controls: random filters, and nets trained with generators that use every token; tokens
+    of R_k."""
+    sizes, every = (1, 3, 5), runs[runs.panel == "unconfined"]
+    p = _inside(t, bare(runs), column, "chi_+ - chi_- of ReLU nets", 0.2, sizes)
+    plus = column.replace("minus", "plus")
+    gap = _mean(every, plus, sizes) - _mean(every, column, sizes)
+    p.breaks("generators with every token", gap)
+    _noise_free(t, nets)
 
 
 def _mean(runs: pd.DataFrame, column: str, sizes: tuple[int, ...]) -> float:
     return float(cells(runs, column).query("P in @sizes")["mean"].mean())
 
 
-def fig11(runs: pd.DataFrame, column: str = "chi_plus", norm: str = "mean") -> Iterator[Check]:
+@check("nl/fig11", on="runs")
+def fig11(t: Trial, runs: pd.DataFrame, column: str = "chi_plus", norm: str = "mean") -> None:
     """BatchNorm against none at zeta = 2, 5, 10. Controls: random filters, exchanged."""
-    gains, kind = {}, evidence(runs)
+    part = partial(t.part, relation=">=", evidence=evidence(runs))
+    gains = {}
     for zeta in (2.0, 5.0, 10.0):
         sides = [panel(runs, column, activation="relu", norm=n, zeta=zeta) for n in (norm, "none")]
         gap = sides[0] - sides[1]
         gains[zeta] = float(gap.loc[gap.index > 1, gap.columns > 1].to_numpy().mean())
-    each = [
-        {"activation": "relu", "kind": "infonce", "norm": n, "zeta": 10.0} for n in (norm, "none")
-    ]
-    yield Check(
-        "nl/fig11",
-        _beyond(runs, column, *each, trained=True),
-        0.5,
-        {"random filters": _beyond(runs, column, *each, trained=False)},
-        draws=18 * REPEATS,
-        part="BatchNorm is ahead at zeta = 10 where P > 1 and beta > 1",
-        relation=">=",
-        evidence=kind,
-    )
-    yield Check(
-        "nl/fig11",
-        gains[10.0] - gains[2.0],
-        0.0,
-        {"exchanged": gains[2.0] - gains[10.0]},
-        draws=96 * REPEATS,
-        part="the gain grows with zeta",
-        relation=">=",
-        evidence=kind,
-        note="Mean gains: " + ", ".join(f"zeta = {z:.0f}: {g:.2f}" for z, g in gains.items()),
-    )
+    each = ({"activation": "relu", "norm": n, "zeta": 10.0} for n in (norm, "none"))
+    name = "BatchNorm is ahead at zeta = 10 where P > 1 and beta > 1"
+    _ahead(part(name, 0.5, draws=18 * REPEATS), runs, column, *each)
+    p = part("the gain grows with zeta", draws=96 * REPEATS).add(gains[10.0] - gains[2.0])
+    p.breaks("exchanged", gains[2.0] - gains[10.0])
+    p.says(gains=", ".join(f"zeta = {z:.0f}: {g:.2f}" for z, g in gains.items()))
 
 
 # --------------------------------------------------------------------------------------- Table 1
@@ -401,107 +307,76 @@ def _order(table: pd.DataFrame, value: str) -> pd.Series:
     return wide["mean"] - wide["vanilla"]
 
 
+@check("nl/tab1", on="runs")
 def tab1(
-    runs: pd.DataFrame, column: str = "chi_plus", spread: pd.DataFrame | None = None
-) -> Iterator[Check]:
+    t: Trial, runs: pd.DataFrame, column: str = "chi_plus", spread: pd.DataFrame | None = None
+) -> None:
     """All 64 cells by the agreement rule, and the order of the last two columns. Controls:
     variants in another order. spread: as in `table1`."""
     table = table1(runs, column, spread)
-    yield Check(
-        "nl/tab1",
-        float(table.agrees.mean()),
-        SHARE,
-        {"variants exchanged": _exchanged(table)},
-        draws=int(table["count"].sum()),
-        part="cells",
-        relation=">=",
-        evidence=evidence(runs),
-        note=f"{table.agrees.sum()} of {len(table)} cells agree, {NAMES[column]}. The share of "
-        f"{SHARE} is a threshold of ours.",
-    )
+    draws = int(table["count"].sum())
+    p = t.part("cells", SHARE, ">=", draws=draws, evidence=evidence(runs))
+    p.add(table.agrees.mean()).breaks("variants exchanged", _exchanged(table))
+    p.says(agree=table.agrees.sum(), cells=len(table), score=NAMES[column], share=SHARE)
     if {"mean", "vanilla"} <= set(table.norm):
-        yield _better(table, "mean", "better without the variance's gradient", evidence(runs))
+        _better(t.part(BETTER, 0.02, ">=", evidence=evidence(runs)), _order(table, "mean"))
 
 
-def tab1_printed() -> Iterator[Check]:
+@check("nl/tab1")
+def tab1_printed(t: Trial) -> None:
     """The sentence on Table 1 against the table's own numbers. Control: columns exchanged."""
-    part = "better without the variance's gradient, printed numbers"
-    yield _better(printed(), "paper", part, "exact")
+    p = t.part(f"{BETTER}, printed numbers", 0.02, ">=", words=BETTER)
+    _better(p, _order(printed(), "paper"))
 
 
-def _better(table: pd.DataFrame, value: str, part: str, source: str) -> Check:
-    gain = _order(table, value)
+def _better(p: Part, gain: pd.Series) -> None:
+    p.draws = len(gain)
+    p.add(gain.mean()).breaks("exchanged", -gain.mean())
     reversed_at = [f"({b}, {p})" for (b, p), g in gain.items() if g < 0]
-    return Check(
-        "nl/tab1",
-        float(gain.mean()),
-        0.02,
-        {"exchanged": float(-gain.mean())},
-        draws=len(gain),
-        part=part,
-        relation=">=",
-        evidence=source,
-        note="Mean gain over settings; reversed at (beta, P) = "
-        + (", ".join(reversed_at) or "none"),
-    )
+    p.says(reversed=", ".join(reversed_at) or "none")
 
 
 # ------------------------------------------------------------------------------------- Figure 5
 
 
-def fig5(nets: pd.DataFrame) -> Iterator[Check]:
+@check("nl/fig5", on="runs")
+def fig5(t: Trial, nets: pd.DataFrame) -> None:
     """Trained nets at P = 3, beta = 5, one row each (`token_panels.found`): fields in which every
     token of R_k has a filter. Controls: linear nets, random filters."""
     trained, before = nets[nets.step > 0], nets[nets.step == 0]
-    kind = "protocol" if trained.step.max() >= STEPS else "partial"
+    part = partial(t.part, bound=0.9, relation=">=", evidence=_size(trained))
     for tokens, rows in trained.groupby("tokens"):
         relu, linear = (rows[rows.activation == a] for a in ("relu", "linear"))
         chance = before[(before.tokens == tokens) & (before.activation == "relu")]
-        yield Check(
-            "nl/fig5",
-            float(relu.all_found.mean()),
-            0.9,
-            {"linear": float(linear.all_found.mean()), "random": float(chance.all_found.mean())},
-            draws=len(relu),
-            part=f"ReLU finds all three tokens, {tokens} tokens",
-            relation=">=",
-            evidence=kind,
-            note=f"Mean share of fields in which each token of the set has a filter with cosine "
-            f"above 0.9; the least of {len(relu)} nets is {relu.all_found.min():.1f}.",
+        every, alone = (
+            part(f"{name}, {tokens} tokens", draws=len(relu), words=name)
+            for name in ("ReLU finds all three tokens", "ReLU finds all three tokens and no other")
         )
-        both = np.minimum(relu.all_found, 1 - relu.other_found)
+        every.add(relu.all_found.mean()).says(nets=len(relu), least=relu.all_found.min())
+        alone.add(_both(relu))
         # Of random or linear nets no field has all three.
-        others = [np.minimum(t.all_found, 1 - t.other_found).mean() for t in (linear, chance)]
-        yield Check(
-            "nl/fig5",
-            float(both.mean()),
-            0.9,
-            {"linear": float(others[0]), "random": float(others[1])},
-            draws=len(relu),
-            part=f"ReLU finds all three tokens and no other, {tokens} tokens",
-            relation=">=",
-            evidence=kind,
-            note="An upper bound of the share of fields with both. The figure is of one net; a "
-            "cosine above 0.9 and nine fields in ten are thresholds of ours.",
-        )
-    yield from noise_free(nets, "nl/fig5")
+        for name, others in (("linear", linear), ("random", chance)):
+            every.breaks(name, others.all_found.mean())
+            alone.breaks(name, _both(others))
+    _noise_free(t, nets)
 
 
-def noise_free(nets: pd.DataFrame, claim: str) -> Iterator[Check]:
+def _both(nets: pd.DataFrame) -> float:
+    """At most this share of fields has all tokens of R_k and no other."""
+    return np.minimum(nets.all_found, 1 - nets.other_found).mean()
+
+
+def _size(nets: pd.DataFrame) -> str:
+    return "protocol" if nets.step.max() >= STEPS else "partial"
+
+
+def _noise_free(t: Trial, nets: pd.DataFrame) -> None:
     """Fields in which a token outside R_k has a filter. Control: tokens of R_k."""
-    trained = nets[(nets.step > 0) & (nets.activation == "relu")]
+    trained, name = nets[(nets.step > 0) & (nets.activation == "relu")], "ReLU finds no other token"
     for tokens, rows in trained.groupby("tokens"):
-        yield Check(
-            claim,
-            float(rows.other_found.mean()),
-            0.0,
-            {"tokens of the set": float(rows.any_found.mean())},
-            draws=len(rows),
-            part=f"ReLU finds no other token, {tokens} tokens",
-            evidence="protocol" if rows.step.max() >= STEPS else "partial",
-            note="Mean share of fields in which a token outside the set has a filter with cosine "
-            "above 0.9.",
-        )
+        part = f"{name}, {tokens} tokens"
+        p = t.part(part, evidence=_size(rows), draws=len(rows), words=name)
+        p.add(rows.other_found.mean()).breaks("tokens of the set", rows.any_found.mean())
 
 
 # ------------------------------------------------------------------------------ parts of a record

@@ -27,14 +27,14 @@ Checks = list[Callable[[int, int], Iterator[Check]]]
 
 
 def _set(checks: Iterator[Check], setting: str) -> Iterator[Check]:
-    for found in checks:
+    for found in _own(checks):
         yield replace(found, form="open", setting=setting)
 
 
 def _beside(printed: Iterator[Check], others: dict[str, Iterator[Check]]) -> Iterator[Check]:
     """Parts as printed, and readings against the print, by name."""
-    parts = {name: {c.part: c for c in checks} for name, checks in others.items()}
-    for c in printed:
+    parts = {name: {c.part: c for c in _own(checks)} for name, checks in others.items()}
+    for c in _own(printed):
         yield from beside_print(
             c, {n: found[c.part] for n, found in parts.items() if c.part in found}
         )
@@ -72,8 +72,8 @@ def beside(
         return lambda draws, seed: _scored(check, score, of, runs, released)
 
     def fig4(draws: int, seed: int) -> Iterator[Check]:
-        less = tables.less_affected(tables.bare(released), "released_plus", 1.0)
-        more = {LESS: iter([less])}
+        less = tables.fig4(tables.bare(released), "released_plus", much=1.0)
+        more = {LESS: (c for c in less if c.part == tables.LESS_AFFECTED)}
         yield from _scored(tables.fig4, "plus", tables.bare, runs, released, more)
 
     def filters(draws: int, seed: int) -> Iterator[Check]:
@@ -81,11 +81,8 @@ def beside(
 
     def concentrate(draws: int, seed: int) -> Iterator[Check]:
         # The program's score takes every token that occurs, so that of the control says nothing.
-        printed, program = (
-            (*tables.rem22(rows), *tables.noise_free(trained, "nl/rem22"))
-            for rows, trained in ((runs, nets), (released, other_nets))
-        )
-        yield from _beside(iter(printed), {PROGRAM: iter(program)})
+        program = tables.rem22(released, other_nets)
+        yield from _beside(tables.rem22(runs, nets), {PROGRAM: program})
 
     def tab1(draws: int, seed: int) -> Iterator[Check]:
         yield from _scored(tables.tab1, "plus", tables.of_paper, runs, released)
@@ -100,5 +97,11 @@ def beside(
         scored(tables.fig10, "plus"),
         scored(tables.fig11, "plus", tables.of_paper),
         tab1,
-        lambda draws, seed: tables.tab1_printed(),
+        lambda draws, seed: _own(tables.tab1_printed(draws, seed)),
     ]
+
+
+def _own(checks: Iterator[Check]) -> Iterator[Check]:
+    """With the words that data/findings has now, as the check's own: what readings give is added
+    to them, which would be lost when a page puts in the words of data/findings again."""
+    return (replace(found, said=None) for found in checks)
