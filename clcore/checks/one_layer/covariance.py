@@ -245,7 +245,7 @@ def _tail(y: Array, tau: float, orders: int) -> Array:
 def lem1(t: Trial) -> None:
     """Explicit features, all d^k ordered products, against the Gaussian; the tail by its series.
 
-    g a ReLU layer or clipped inputs, d = 1, 2, 3. Controls: no 1/sqrt k!, unordered products,
+    g a ReLU layer or clipped inputs, d = 1, 2, 3. Controls: no 1/sqrt k!, the order reversed,
     another temperature; v above g, minus whose least feature is measured.
     """
     rng, n, count = t.rng, 5, min(t.share(6), 8)
