@@ -56,7 +56,8 @@ def optima(speed: Array) -> tuple[int, Array]:
     return len(depths), np.array(depths)
 
 
-def _angles(n: int = GRID) -> Array:
+def angles(n: int = GRID) -> Array:
+    """The middles of an even grid of the circle."""
     return 2 * math.pi * (np.arange(n) + 0.5) / n - math.pi
 
 
@@ -142,7 +143,7 @@ def rem23(t: Trial) -> None:
     Deeper is the mean logarithm of the ratio of depths, for the scale of alpha at which it is
     largest, against a tenth more or less.
     """
-    angle, fine, more, wide = _angles(), _angles(7200), [], []
+    angle, fine, more, wide = angles(), angles(7200), [], []
     depth: dict[str, list[float]] = {s: [] for s in (*SCALES, "tau = 1e6")}
     clouds = _clouds(t.rng, 6 + min(t.draws, 6))
     n = len(TAUS) * len(clouds)
