@@ -4,18 +4,16 @@ Complex steps through loops over pairs meet `clcore.theory.one_layer.one_layer`.
 views and random asymmetric alpha without a diagonal, so that both readings of Eq. 3 agree.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 
 import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.ledger import Check
+from clcore.ledger import Trial, check, pooled, typical
 from clcore.losses import kernel_importance as ki
 from clcore.nets import networks
-from clcore.reference import Array, best, relative, tensors, typical, worst
+from clcore.reference import Array, relative, tensors
 from clcore.theory.one_layer import one_layer
 
 SLOPE = 0.05
@@ -57,75 +55,52 @@ def batches(rng: np.random.Generator, draws: int, n: int = 7, d: int = 4) -> tup
     return ref.random_weights(rng, draws, n, n), *ref.views(rng, draws, n, d), unit(rng, draws, d)
 
 
-def eq5(draws: int, seed: int) -> Iterator[Check]:
+def _mixed(alpha: Array, x: Array, x2: Array, W: Array, kind: str, full: bool) -> Array:
+    """[draws]: the largest mixed second derivative of filter 0 and another one, of half the trace
+    of C[h(W x)], or of half the sum of all its entries."""
+    (free,) = tensors(W)
+    free.requires_grad_()
+    g, g2 = (networks.activate(v @ free.mT, kind, SLOPE) for v in tensors(x, x2))
+    C = ki.batch_covariance(*tensors(alpha), g, g2, g, g2)
+    part = C.sum((-1, -2)) if full else C.diagonal(dim1=-2, dim2=-1).sum(-1)
+    (slope,) = torch.autograd.grad(part.sum() / 2, free, create_graph=True)
+    (hessian,) = torch.autograd.grad(slope[:, 0].sum(), free, allow_unused=True)
+    return np.abs(hessian[:, 1:].numpy()).max((1, 2))
+
+
+@check("nl/eq5", stream="nl eq5")
+def eq5(t: Trial) -> None:
     """tr C[h(W x)] against the sum of scalars; mixed second derivatives; maxima on a grid.
 
     Controls: all entries of the matrix in place of its trace.
     """
-    check = partial(Check, "nl/eq5")
-    rng, K = ref.generator("nl eq5", seed), 3
-    sums, total, cross, mixed, joint, tied = [], [], [], [], [], []
-    count = ref.share(draws, len(ONE))
+    K, count = 3, t.share(len(ONE))
+    trace = t.part("trace", 1e-11, controls=pooled)
+    apart = t.part("nodes do not interact", 1e-13, controls=pooled)
+    top = t.part("maximum of the sum", 1e-12, controls=pooled)
+    angle = np.linspace(-np.pi, np.pi, 25)[:-1] + 0.01
+    grid = np.stack([np.cos(angle), np.sin(angle)], -1)
+    both = grid[np.stack(np.triu_indices(len(grid)), -1)]
     for kind in ONE:
-        alpha, x, x2, _ = batches(rng, count, d=2)
-        W = unit(rng, count, K, 2)
+        alpha, x, x2, _ = batches(t.rng, count, d=2)
+        W = unit(t.rng, count, K, 2)
         f, f2 = (H[kind](v @ W.swapaxes(-1, -2)) for v in (x, x2))
         matrix = ki.batch_covariance(*tensors(alpha, f, f2, f, f2)).numpy()
         each = sum(objective(alpha, x, x2, W[:, k], kind) for k in range(K))
-        sums.append(relative(np.trace(matrix, axis1=1, axis2=2), each))
-        total.append(relative(matrix.sum((1, 2)), each))
-
-        def energies(free: torch.Tensor, full: bool) -> torch.Tensor:
-            g, g2 = (networks.activate(v @ free.mT, kind, SLOPE) for v in tensors(x, x2))  # noqa: B023
-            C = ki.batch_covariance(*tensors(alpha), g, g2, g, g2)  # noqa: B023
-            part = C.sum((-1, -2)) if full else C.diagonal(dim1=-2, dim2=-1).sum(-1)
-            return part.sum() / 2
-
-        for full, out in ((False, cross), (True, mixed)):
-            (free,) = tensors(W)
-            free.requires_grad_()
-            (slope,) = torch.autograd.grad(energies(free, full), free, create_graph=True)
-            (hessian,) = torch.autograd.grad(slope[:, 0].sum(), free, allow_unused=True)
-            out.append(np.abs(hessian[:, 1:].numpy()).max((1, 2)))
-        angle = np.linspace(-np.pi, np.pi, 25)[:-1] + 0.01
-        grid = np.stack([np.cos(angle), np.sin(angle)], -1)
-        both = grid[np.stack(np.triu_indices(len(grid)), -1)]
+        trace.add(relative(np.trace(matrix, axis1=1, axis2=2), each))
+        trace.breaks("all entries", relative(matrix.sum((1, 2)), each))
+        apart.add(_mixed(alpha, x, x2, W, kind, False))
+        apart.breaks("all entries", _mixed(alpha, x, x2, W, kind, True))
         g, g2 = (H[kind](np.einsum("bni,pki->pbnk", v, both)) for v in (x, x2))
         weights = np.broadcast_to(alpha, (len(both), *alpha.shape))
         C = ki.batch_covariance(*tensors(weights, g, g2, g, g2)).numpy()
         own = objective(alpha, x, x2, grid[:, None], kind).max(0)
-        joint.append(relative(C.trace(axis1=-2, axis2=-1).max(0), 2 * own))
-        tied.append(relative(C.sum((-1, -2)).max(0), 2 * own))
-    tag = {"draws": count * len(ONE)}
-    yield check(
-        worst(*sums),
-        1e-11,
-        {"all entries": typical(np.concatenate(total))},
-        part="trace",
-        note="The later version's factor 1/2 stands on both sides.",
-        **tag,
-    )
-    yield check(
-        worst(*cross),
-        1e-13,
-        {"all entries": typical(np.concatenate(mixed))},
-        part="nodes do not interact",
-        note="Largest mixed second derivative of two different filters, by automatic "
-        "differentiation.",
-        **tag,
-    )
-    yield check(
-        worst(*joint),
-        1e-12,
-        {"all entries": typical(np.concatenate(tied))},
-        part="maximum of the sum",
-        note="Two filters on a grid of 24 angles each: the covariance of every pair against one "
-        "filter by itself.",
-        **tag,
-    )
+        top.add(relative(C.trace(axis1=-2, axis2=-1).max(0), 2 * own))
+        top.breaks("all entries", relative(C.sum((-1, -2)).max(0), 2 * own))
 
 
-def rem2(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/rem2", stream="nl rem2")
+def rem2(t: Trial) -> None:
     """The linear flow against the top eigenvector of loops over pairs, from random starts; and how
     many of the fixed points attract.
 
@@ -133,78 +108,54 @@ def rem2(draws: int, seed: int) -> Iterator[Check]:
     at the other eigenvectors, whitened inputs of one variance under uniform alpha, where all starts
     stay; all fixed points, and ReLU on the categorical model.
     """
-    check = partial(Check, "nl/rem2")
-    rng, d, n, starts = ref.generator("nl rem2", seed), 4, 30, 8
-    count = ref.share(min(draws, 30), 3)
-    shape = (count, n, d)
+    rng, d, n, starts = t.rng, 4, 30, 8
+    shape = (ref.share(min(t.draws, 30), 3), n, d)
     x = np.concatenate(
         [rng.standard_normal(shape), rng.choice([-1.0, 1.0], shape), rng.exponential(1.0, shape)]
     )
     # Whitened, then scaled: the gap of the top eigenvalue is never small.
     x = x - x.mean(1, keepdims=True)
     white = np.linalg.svd(x, full_matrices=False)[0] * np.sqrt(n)
-    x = white * np.array([2.0, 1, 1, 0.7])
-    total = 3 * count
+    x, total = white * np.array([2.0, 1, 1, 0.7]), len(x)
     alpha = 0.5 + rng.random((total, n, n))
     values, vectors = np.linalg.eigh(ref.covariance(alpha, x, x, x, x) / (2 * n**2))
-    every, scale = vectors.swapaxes(-1, -2), values[:, -1:]
+    fixed, scale = vectors.swapaxes(-1, -2), values[:, -1:]
     world = one_layer.samples(*tensors(x[:, None], alpha[:, None]))
     w = unit(rng, total, starts, d)
 
-    def ends(start: Array, kind: str) -> Array:
+    def ends(start: Array, kind: str = "linear") -> Array:
         return one_layer.ascend(world, *tensors(start), kind, 1.0, 400).numpy()
 
     def rests(v: Array, of: one_layer.World = world) -> Array:
         flow = one_layer.flow(of, *tensors(v), "linear").numpy()
         return np.linalg.norm(flow, axis=-1) / scale < 1e-10
 
-    far, bent = (
-        1 - np.abs((ends(w, kind) * every[:, None, -1]).sum(-1)) for kind in ("linear", "relu")
-    )
+    def off(v: Array) -> Array:
+        return 1 - np.abs((v * fixed[:, None, -1]).sum(-1))
+
+    every = t.part("every start", 1e-8, controls=typical, draws=total * starts)
+    every.add(off(ends(w))).breaks("ReLU", off(ends(w, "relu")))
     # A start at rest ends where it is: steps would only multiply its rounding error.
-    others = every[:, :-1]
-    stay = np.where(rests(others)[..., None], others, ends(others, "linear"))
-    missed = 1 - np.abs((stay * every[:, None, -1]).sum(-1))
-    even = one_layer.samples(*tensors(white[:, None]))
-    assert rests(w, even).all()  # with C = I every start is a fixed point
-    tied = 1 - np.abs((w * every[:, None, -1]).sum(-1))
-    pushed = every + 1e-3 * rng.standard_normal(every.shape)
-    back = ends(pushed / np.linalg.norm(pushed, axis=-1, keepdims=True), "linear")
-    attracted = (np.abs((back * every).sum(-1)) > 1 - 1e-8).sum(-1)
+    others = fixed[:, :-1]
+    stay = np.where(rests(others)[..., None], others, ends(others))
+    every.breaks("starts at the other eigenvectors", off(stay))
+    assert rests(w, one_layer.samples(*tensors(white[:, None]))).all()  # C = I: all are fixed
+    every.breaks("a tied largest eigenvalue", off(w))
+    one = t.part("one fixed point")
+    pushed = fixed + 1e-3 * rng.standard_normal(fixed.shape)
+    back = ends(pushed / np.linalg.norm(pushed, axis=-1, keepdims=True))
+    one.add(np.abs((np.abs((back * fixed).sum(-1)) > 1 - 1e-8).sum(-1) - 1))
+    one.breaks("saddles counted too", np.abs(rests(fixed).sum(-1) - 1))
     (p,) = tensors(np.full(d, 1 / d))
     model = one_layer.categorical(p, torch.eye(d, dtype=torch.float64))
-    bends = len(one_layer.search(model, tensors(unit(rng, 60, d))[0]).w)
-    part = partial(check, part="every start", draws=total * starts)
-    yield part(
-        worst(far),
-        1e-8,
-        {
-            "ReLU": typical(bent),
-            "starts at the other eigenvectors": typical(missed),
-            "a tied largest eigenvalue": typical(tied),
-        },
-        note="1 - |cosine| with the first principal direction, over random starts. Fails where the "
-        r"start is orthogonal to $\phi_1$, with probability 0, or the largest eigenvalue of "
-        r"$C_\alpha[x]$ is tied: $\mathrm{diag}(2,1)$ started at $e_2$, or $C_\alpha[x]=I$, where "
-        "no start moves.",
-    )
-    part = partial(check, part="one fixed point", draws=total)
-    bend = {"ReLU, categorical model": float(abs(bends - 1))}
-    count = np.abs(rests(every).sum(-1) - 1)
-    yield part(
-        worst(np.abs(attracted - 1)),
-        0.0,
-        bend | {"saddles counted too": best(count)},
-        note=r"Pairs $\pm w$ that attract, distance from 1. Fig. 1's caption means the one that "
-        "training ends at; the other eigenvectors are fixed points, too, saddles or repelling.",
-    )
+    bends = len(one_layer.search(model, *tensors(unit(rng, 60, d))).w)
+    one.breaks("ReLU, categorical model", abs(bends - 1))
 
 
-def rem3(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/rem3", stream="nl rem3")
+def rem3(t: Trial) -> None:
     """h'(x) x / h(x), h' by complex steps, is one constant. Controls: tanh, sigmoid, ELU."""
-    check = partial(Check, "nl/rem3")
-    rng = ref.generator("nl rem3", seed)
-    x = rng.standard_normal((draws, 100))
+    x = t.rng.standard_normal((t.draws, 100))
 
     def ratio(h: Callable[[Array], Array]) -> Array:
         return ref.slope(h, x) * x / np.real(h(x))
@@ -213,48 +164,40 @@ def rem3(draws: int, seed: int) -> Iterator[Check]:
         (u,) = tensors(x)
         return (one_layer.derivative(u, kind, SLOPE) * u).numpy()
 
+    one = t.part("linear, ReLU, leaky ReLU", 1e-13, controls=typical, draws=t.draws)
+    powers = t.part("monomials", 1e-12, controls=typical, draws=t.draws)
     others = {
         "tanh": np.tanh,
         "sigmoid": lambda u: 1 / (1 + np.exp(-u)),
         "ELU": lambda u: np.where(np.real(u) > 0, u, np.exp(u) - 1),
     }
-    spread = {name: typical(np.ptp(ratio(h), axis=-1)) for name, h in others.items()}
+    for name, h in others.items():
+        spread = np.ptp(ratio(h), axis=-1)
+        one.breaks(name, spread)
+        powers.breaks(name, spread)
     x = np.where(np.abs(x) < 1e-3, 1.0, x)
-    one = [relative(ours(kind), np.real(H[kind](x))) for kind in ONE]
-    yield check(
-        worst(*one, *(relative(ref.slope(H[k], x) * x, np.real(H[k](x))) for k in ONE)),
-        1e-13,
-        spread,
-        part="linear, ReLU, leaky ReLU",
-        draws=draws,
-    )
-    gaps = [np.abs(ratio(H[k]) - one_layer.DEGREES[k]).max(-1) for k in MONOMIALS]
-    gaps += [relative(ours(k), one_layer.DEGREES[k] * H[k](x)) for k in MONOMIALS]
-    yield check(
-        worst(*gaps),
-        1e-12,
-        spread,
-        part="monomials",
-        draws=draws,
-        note=r"The 'additional global constant' is the exponent: $h'(x)x=p\,h(x)$ for $h=x^p$. No "
-        "constant inside h removes it.",
-    )
+    for kind in ONE:
+        exact = np.real(H[kind](x))
+        one.add(relative(ours(kind), exact), relative(ref.slope(H[kind], x) * x, exact))
+    for kind in MONOMIALS:
+        degree = one_layer.DEGREES[kind]
+        powers.add(np.abs(ratio(H[kind]) - degree).max(-1))
+        powers.add(relative(ours(kind), degree * H[kind](x)))
 
 
-def eq6(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/eq6", stream="nl eq6")
+def eq6(t: Trial) -> None:
     """C[h(w^T x)] by loops against w^T A(w) w by the library; h(w^T x) = w^T gated x.
 
-    Controls: no gate, the gate of another w.
+    Controls: no gate, the gate of another w; for monomials the degree left out.
     """
-    check = partial(Check, "nl/eq6")
-    rng = ref.generator("nl eq6", seed)
-    found: dict[str, list[Array]] = defaultdict(list)
+    draws = t.draws
+    one = t.part("degree one", 1e-10, controls=typical, draws=3 * draws)
+    powers = t.part("monomials", 1e-10, controls=typical, draws=2 * draws)
     for kind in ONE + MONOMIALS:
-        alpha, x, x2, w = batches(rng, draws)
+        alpha, x, x2, w = batches(t.rng, draws)
         degree = one_layer.DEGREES[kind]
-        group = "one" if kind in ONE else "p"
         gated = one_layer.gated(*tensors(x, w), kind, SLOPE).numpy()
-        found[group].append(relative(drive(gated, w), degree * H[kind](drive(x, w))))
         world = one_layer.of_views(*tensors(alpha, x, x2))
         left = objective(alpha, x, x2, w, kind)
 
@@ -262,35 +205,29 @@ def eq6(draws: int, seed: int) -> Iterator[Check]:
             A = one_layer.operator(world, *tensors(v), of, SLOPE).numpy()  # noqa: B023
             return np.einsum("bi,bij,bj->b", w, A, w)  # noqa: B023
 
-        found[group].append(relative(form(w, kind), degree**2 * left))
+        part = one if kind in ONE else powers
+        part.add(relative(drive(gated, w), degree * H[kind](drive(x, w))))
+        part.add(relative(form(w, kind), degree**2 * left))
         if kind != "linear":
-            found["no gate"].append(relative(form(w, "linear"), degree**2 * left))
-            found["other"].append(relative(form(unit(rng, draws, 4), kind), degree**2 * left))
+            one.breaks("no gate", relative(form(w, "linear"), degree**2 * left))
+            other = form(unit(t.rng, draws, 4), kind)
+            one.breaks("another w's", relative(other, degree**2 * left))
         if degree > 1:
-            found["no constant"].append(relative(form(w, kind), left))
-    gates = {"no gate": typical(*found["no gate"]), "another w's": typical(*found["other"])}
-    yield check(worst(*found["one"]), 1e-10, gates, part="degree one", draws=3 * draws)
-    yield check(
-        worst(*found["p"]),
-        1e-10,
-        {"constant 1": typical(*found["no constant"])},
-        part="monomials",
-        draws=2 * draws,
-        note=r"With the constant that Assumption 1 allows: $w^\top A(w)w=p^2\,\mathbb C_\alpha"
-        r"[h(w^\top x)]$.",
-    )
+            powers.breaks("constant 1", relative(form(w, kind), left))
 
 
-def lem3(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/lem3", stream="nl lem3")
+def lem3(t: Trial) -> None:
     """Complex steps through the loops, projected, against P A(w) w, for every activation.
 
     Controls: not projected, no gate, the other version's factor, degree left out.
     """
-    check = partial(Check, "nl/lem3")
-    rng = ref.generator("nl lem3", seed)
-    found: dict[str, list[Array]] = defaultdict(list)
+    draws = t.draws
+    later = t.part("later version", 1e-10, controls=typical, draws=3 * draws)
+    powers = t.part("monomials", 1e-10, controls=typical, draws=2 * draws)
+    older = t.part("one-layer version", 1e-10, controls=typical)
     for kind in ONE + MONOMIALS:
-        alpha, x, x2, w = batches(rng, draws)
+        alpha, x, x2, w = batches(t.rng, draws)
         degree = one_layer.DEGREES[kind]
         values = objective(alpha, x, x2, ref.stepped(w), kind)
         slope = np.moveaxis(values.imag / ref.STEP, 0, -1)
@@ -299,57 +236,30 @@ def lem3(draws: int, seed: int) -> Iterator[Check]:
         ours = one_layer.flow(world, *tensors(w), kind, SLOPE).numpy()
         A = one_layer.operator(world, *tensors(w), kind, SLOPE).numpy()
         image = np.einsum("bij,bj->bi", A, w)
-        group = "one" if degree == 1 else "p"
-        found[group].append(relative(ours, degree * along / 2))
-        found[group].append(relative(image, degree * slope / 2))
-        found["one-layer version"].append(relative(2 * ours, degree * along))
-        found["without 1/2"].append(relative(ours, degree * along))
+        part = later if degree == 1 else powers
+        part.add(relative(ours, degree * along / 2), relative(image, degree * slope / 2))
+        older.add(relative(2 * ours, degree * along))
+        without = relative(ours, degree * along)
+        later.breaks("without 1/2", without)
+        older.breaks("constant 1", without)
         if kind != "linear":
             straight = one_layer.flow(world, *tensors(w), "linear").numpy()
-            found["no gate"].append(relative(straight, degree * along / 2))
-        found["not projected"].append(relative(image, degree * along / 2))
+            later.breaks("no gate", relative(straight, degree * along / 2))
+        later.breaks("not projected", relative(image, degree * along / 2))
         if degree > 1:
-            found["degree"].append(relative(ours, along / 2))
-    broken = {name: typical(*found[name]) for name in ("no gate", "not projected", "without 1/2")}
-    yield check(
-        worst(*found["one"]),
-        1e-10,
-        broken,
-        part="later version",
-        draws=3 * draws,
-        note=r"$\dot w=P_w^\perp A(w)w$ is the projected gradient of $\frac12\mathbb C_\alpha[h("
-        r"w^\top x)]$, constant 1: linear, ReLU, leaky ReLU. Also $A(w)w$ unprojected.",
-    )
-    yield check(
-        worst(*found["p"]),
-        1e-10,
-        {"constant 1": typical(*found["degree"])},
-        part="monomials",
-        draws=2 * draws,
-        note=r"With the constant that Assumption 1 allows: the gradient is $\frac1pP_w^\perp A(w)"
-        r"w$, the same paths.",
-    )
-    yield check(
-        worst(*found["one-layer version"]),
-        1e-10,
-        {"constant 1": typical(*found["without 1/2"])},
-        part="one-layer version",
-        draws=5 * draws,
-        note="Eq. 5 of that version has no 1/2, though its proof does: its gradient is "
-        r"$2P_w^\perp A(w)w$. The same paths, in half the time.",
-    )
+            powers.breaks("constant 1", relative(ours, along / 2))
 
 
-def rem4(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/rem4", stream="nl rem4")
+def rem4(t: Trial) -> None:
     """Bilinear; vectors pass inside; scalars exchange. By loops on one side, asymmetric alpha.
 
     Controls: an affine map, another vector, the matrix case without a transpose.
     """
-    check = partial(Check, "nl/rem4")
-    rng, n = ref.generator("nl rem4", seed), 7
+    rng, draws, n = t.rng, t.draws, 7
     alpha = 2 * rng.standard_normal((draws, n, n)) * ~np.eye(n, dtype=bool)
-    x, x2, y, y2 = (*ref.views(rng, draws, n, 3), *ref.views(rng, draws, n, 3))
-    t, s = rng.standard_normal((2, draws, 1, 1))
+    (x, x2), (y, y2) = (ref.views(rng, draws, n, 3) for _ in range(2))
+    r, s = rng.standard_normal((2, draws, 1, 1))
     v, v2 = ref.views(rng, draws, n, 3)
 
     def ours(a: Array, a2: Array, b: Array, b2: Array) -> Array:
@@ -358,38 +268,22 @@ def rem4(draws: int, seed: int) -> Iterator[Check]:
     def loops(a: Array, a2: Array, b: Array, b2: Array) -> Array:
         return ref.covariance(alpha, a, a2, b, b2) / (2 * n**2)
 
-    whole = loops(t * x + s * v, t * x2 + s * v2, y, y2)
-    split = t * ours(x, x2, y, y2) + s * ours(v, v2, y, y2)
-    right = loops(y, y2, t * x + s * v, t * x2 + s * v2)
-    other = t * ours(y, y2, x, x2) + s * ours(y, y2, v, v2)
-    square = loops(t * x + s * v, t * x2 + s * v2, t * x + s * v, t * x2 + s * v2)
-    naive = t * ours(x, x2, x, x2) + s * ours(v, v2, v, v2)
-    tag = {"draws": draws}
-    yield check(
-        worst(relative(split, whole), relative(other, right)),
-        1e-11,
-        {"both slots at once": typical(relative(naive, square))},
-        part="bilinear",
-        **tag,
-    )
+    mixed = r * x + s * v, r * x2 + s * v2
+    bilinear = t.part("bilinear", 1e-11, controls=typical, draws=draws)
+    split = r * ours(x, x2, y, y2) + s * ours(v, v2, y, y2)
+    other = r * ours(y, y2, x, x2) + s * ours(y, y2, v, v2)
+    bilinear.add(relative(split, loops(*mixed, y, y2)), relative(other, loops(y, y2, *mixed)))
+    naive = r * ours(x, x2, x, x2) + s * ours(v, v2, v, v2)
+    bilinear.breaks("both slots at once", relative(naive, loops(*mixed, *mixed)))
     a, b = rng.standard_normal((2, draws, 3, 1))
-    outside = (a.swapaxes(-1, -2) @ ours(x, x2, y, y2) @ b)[:, 0, 0]
+    C, turn = ours(x, x2, y, y2), (0, 2, 1)
+    scale = np.abs(C).sum((1, 2))
+    vectors = t.part("vectors pass inside", 1e-12, controls=typical)
     inside = loops(x @ a, x2 @ a, y @ b, y2 @ b)[:, 0, 0]
-    exchanged = (b.swapaxes(-1, -2) @ ours(x, x2, y, y2) @ a)[:, 0, 0]
-    scale = np.abs(ours(x, x2, y, y2)).sum((1, 2))
-    yield check(
-        worst(np.abs(outside - inside) / scale),
-        1e-12,
-        {"a and b exchanged": typical(np.abs(exchanged - inside) / scale)},
-        part="vectors pass inside",
-        **tag,
-    )
-    pair = ours(x @ a, x2 @ a, y @ b, y2 @ b), loops(y @ b, y2 @ b, x @ a, x2 @ a)
-    matrix = relative(ours(x, x2, y, y2), loops(y, y2, x, x2))
-    yield check(
-        worst(np.abs(pair[0] - pair[1])[:, 0, 0] / scale),
-        1e-12,
-        {"matrices, not transposed": typical(matrix)},
-        part="scalars exchange",
-        **tag,
-    )
+    vectors.add(np.abs((a.transpose(turn) @ C @ b)[:, 0, 0] - inside) / scale)
+    exchanged = (b.transpose(turn) @ C @ a)[:, 0, 0]
+    vectors.breaks("a and b exchanged", np.abs(exchanged - inside) / scale)
+    scalars = t.part("scalars exchange", 1e-12, controls=typical)
+    left, right = ours(x @ a, x2 @ a, y @ b, y2 @ b), loops(y @ b, y2 @ b, x @ a, x2 @ a)
+    scalars.add(np.abs(left - right)[:, 0, 0] / scale)
+    scalars.breaks("matrices, not transposed", relative(C, loops(y, y2, x, x2)))

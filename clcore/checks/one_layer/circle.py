@@ -5,15 +5,13 @@ fine grid, climb from random starts, or enumerate finite laws in numpy.
 """
 
 import math
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 import torch
 
-from clcore import reference as ref
-from clcore.ledger import Check
-from clcore.reference import Array, best, typical, worst
+from clcore.ledger import Trial, check, pooled, typical, worst
+from clcore.reference import Array
 from clcore.theory.one_layer import basins, one_layer
 from clcore.theory.one_layer import circle_landscape as circle
 from clcore.theory.one_layer import power_iteration as pi
@@ -44,73 +42,41 @@ def _missed(found: Array, listed: Array) -> float:
     return float(np.abs(np.sin((np.sort(found) - np.sort(listed)) / 2)).max() * 2)
 
 
-def fig8(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/fig8", stream="nl fig8")
+def fig8(t: Trial) -> None:
     """The figure's nine points: maxima counted exactly and on 1e5 angles; random points besides.
 
     Controls: linear for ReLU and the other way round; the second eigenvector; orthogonal axes.
     """
-    check, rng = partial(Check, "nl/fig8"), ref.generator("nl fig8", seed)
-    angles = np.array(circle.FIGURE8)
-    x = on_rays(angles, np.ones(9))
-    points = torch.tensor(x)
+    x = on_rays(np.array(circle.FIGURE8), np.ones(9))
+    points, protocol = torch.tensor(x), {"evidence": "protocol", "draws": 1}
     relu, linear = circle.extrema(points), circle.extrema(points, 1.0)
     n_relu, n_linear = int(relu.count()), int(linear.count())
-    kinks = int((~relu.kinks.isnan()).sum())
-    yield check(
-        n_relu,
-        8,
-        {"linear": n_linear},
-        relation=">=",
-        part="ReLU: at least 8 maxima",
-        evidence="protocol",
-        note=rf"Exactly {n_relu}, {kinks} of them at kinks, where $w^\top x_i=0$ for some $i$: "
-        r"none is a critical point of Eq. 7, hence none an LME; Theorems 1, 3 say nothing there.",
-    )
-    yield check(
-        abs(n_linear - 2),
-        0,
-        {"ReLU": abs(n_relu - 2)},
-        part="linear: two maxima",
-        evidence="protocol",
-    )
+    part = t.part("ReLU: at least 8 maxima", 8, ">=", **protocol).add(n_relu)
+    part.breaks("linear", n_linear).says(count=n_relu, kinks=int((~relu.kinks.isnan()).sum()))
+    part = t.part("linear: two maxima", **protocol).add(abs(n_linear - 2))
+    part.breaks("ReLU", abs(n_relu - 2))
     vectors = np.linalg.eigh(np.cov(x.T, bias=True))[1]
     peaks = linear.angle[~linear.angle.isnan()].numpy()
     w = np.stack([np.cos(peaks), np.sin(peaks)], -1)
-    yield check(
-        worst(1 - np.abs(w @ vectors[:, 1])),
-        1e-12,
-        {"the second component": best(1 - np.abs(w @ vectors[:, 0]))},
-        part="linear maxima are the first component",
-        evidence="protocol",
-    )
+    part = t.part("linear maxima are the first component", 1e-12, **protocol)
+    part.add(1 - np.abs(w @ vectors[:, 1]))
+    part.breaks("the second component", 1 - np.abs(w @ vectors[:, 0]))
     tops = relu.angle[~relu.angle.isnan()].numpy()
     inner = np.abs(np.cos(tops[:, None] - tops))
-    pairs = inner[np.triu_indices(len(tops), 1)]
-    yield check(
-        best(pairs),
-        0.1,
-        {"both components of the linear node": float(abs(vectors[:, 0] @ vectors[:, 1]))},
-        relation=">=",
-        part="not orthogonal",
-        evidence="protocol",
-        note=r"The least $|w^\top w'|$ over all pairs.",
-    )
-    misses, other = [_missed(scanned(x, 0.0), tops)], []
-    for _ in range(min(draws, 20)):
-        cloud = rng.standard_normal((int(rng.integers(3, 12)), 2))
-        slope = float(rng.choice([0.0, 0.1, 0.5]))
+    part = t.part("not orthogonal", 0.1, ">=", **protocol)
+    part.add(inner[np.triu_indices(len(tops), 1)])
+    part.breaks("both components of the linear node", abs(vectors[:, 0] @ vectors[:, 1]))
+    pieces, other = t.part("pieces against a grid", 2 * math.pi / 100_000), []
+    pieces.add(_missed(scanned(x, 0.0), tops))
+    for _ in range(min(t.draws, 20)):
+        cloud = t.rng.standard_normal((int(t.rng.integers(3, 12)), 2))
+        slope = float(t.rng.choice([0.0, 0.1, 0.5]))
         exact = circle.extrema(torch.tensor(cloud), slope).angle
         found = exact[~exact.isnan()].numpy()
-        misses.append(_missed(scanned(cloud, slope), found))
+        pieces.add(_missed(scanned(cloud, slope), found))
         other.append(_missed(scanned(cloud, 1.0), found))
-    yield check(
-        worst(np.array(misses)),
-        2 * math.pi / 100_000,
-        {"linear": float(np.mean(other))},
-        part="pieces against a grid",
-        draws=len(misses),
-        note="Nine for other data: the maxima of random points, ReLU and leaky.",
-    )
+    pieces.breaks("linear", np.mean(other))
 
 
 def near_orthogonal(rng: np.random.Generator, d: int, size: float) -> Array:
@@ -131,6 +97,10 @@ def near_orthogonal(rng: np.random.Generator, d: int, size: float) -> Array:
     return columns(low)
 
 
+def _orthogonal(rng: np.random.Generator, d: int) -> Array:
+    return np.linalg.qr(rng.standard_normal((d, d)))[0]
+
+
 def enumerated(U: Array, q: float) -> tuple[Array, Array]:
     """All 2^M states x [2^M, d] of the summation model, and their probabilities."""
     M = U.shape[1]
@@ -146,98 +116,8 @@ def gated_variance(x: Array, p: Array, w: Array) -> Array:
     return (p[:, None] * g).T @ g - np.outer(mean, mean)
 
 
-def fig1(draws: int, seed: int) -> Iterator[Check]:
-    """Power iteration from every u_m, d = M = 8, |U^T U - I|_2 up to 0.1: steps shrink by a factor
-    each, ends near u_m and is an LME. And whether Theorem 3 tells so. Controls: the first step; a
-    neighbour u_m'; larger deviations.
-    """
-    rng, check = ref.generator("nl fig1", seed), partial(Check, "nl/fig1")
-    last, first, off, beside, rank, shares = [], [], [], [], [], []
-    whole, inside, far, restless = [], [], [], []
-    q, d, large = 0.2, 8, 0.4
-    for size in (0.0, 0.02, 0.05, 0.1, large):
-        for _ in range(min(draws, 5)):
-            U = near_orthogonal(rng, d, size) if size else np.linalg.qr(
-                rng.standard_normal((d, d)))[0]  # fmt: skip
-            x, p = enumerated(U, q)
-            world = one_layer.summation(torch.full((d,), q, dtype=torch.float64), torch.tensor(U))
-            path = pi.iterate(partial(one_layer.operator, world), torch.tensor(U.T.copy()), 60)
-            moved = (path[1:] - path[:-1]).norm(dim=-1).numpy()
-            ends_ = path[-1].numpy()
-            off.append(1 - np.diag(ends_ @ U))
-            lacks = np.array([_lacks(x, p, w) for w in U.T])
-            if size == large:
-                restless.append(moved[-1])
-                far.append(lacks[:, 1])
-                continue
-            if 0 < size < 0.1:
-                whole.append(lacks[:, 0])
-                inside.append(lacks[:, 1])
-            last.append(moved[-1])
-            if size:  # exactly orthogonal patterns do not move at all
-                first.append(moved[0])
-            cosine = ends_ @ U
-            beside.append(1 - (cosine - 2 * np.eye(d)).max(1))
-            for w in ends_:
-                _, vectors = np.linalg.eigh(gated_variance(x, p, w))
-                rank.append(1 - abs(vectors[:, -1] @ w))
-                shares.append(1 - abs(vectors[:, -2] @ w))
-    note, deviation = (
-        "The figure's settings are not printed: $M=d=8$, $q=0.2$.",
-        r"$\|U^\top U-I\|$",
-    )
-    moving = float((np.concatenate(restless) > 1e-10).mean())
-    yield check(
-        worst(*last),
-        1e-10,
-        {"the first step": typical(np.concatenate(first)), f"{deviation} = 0.4": worst(*restless)},
-        part="converges",
-        draws=len(rank),
-        note=f"{note} {deviation} up to 0.1. At 0.4, {moving:.0%} of the runs go round near $u_m$ "
-        "for ever.",
-    )
-    yield check(
-        worst(*off),
-        0.05,
-        {"the nearest other": typical(np.concatenate(beside))},
-        part="near u_m",
-        draws=d * len(off),
-        note=f"{note} {deviation} up to 0.4.",
-    )
-    yield check(
-        worst(np.array(rank)),
-        1e-10,
-        {"second eigenvector": typical(np.array(shares))},
-        part="an LME",
-        draws=len(rank),
-    )
-    part, control = "Theorem 3", {f"{deviation} = 0.4": typical(*far)}
-    yield check(
-        worst(*whole),
-        0.0,
-        control,
-        part=part,
-        draws=d * len(whole),
-        note=r"$\omega-\gamma$ at $u_m$, the best $\gamma$, deviations 0.02 and 0.05. L is the "
-        f"change of $A$ across one of its steps over {STEP:.0e}, and has no bound.",
-        counterexample=r"$A(w)$ jumps where $w^\top x=0$ for a state $x$, so $L=\infty$ on the "
-        "sphere, and Eq. 11 never holds.",
-    )
-    yield check(
-        worst(*inside),
-        0.0,
-        control,
-        part=part,
-        draws=d * len(inside),
-        form="corrected",
-        correction=r"Theorem 3 tells so if $L$ is taken inside $B_\gamma$, where it is zero for "
-        r"small $\|U^\top U-I\|$: no state has $w^\top x=0$ there.",
-        note=r"$\sup_{B_\gamma}\omega-\gamma$, the best $\gamma$. At 0.4 there is a step in "
-        "most $B_\\gamma$.",
-    )
-
-
 STEP = 1e-6
+LARGE = 0.4  # a deviation beyond which Theorem 3 tells nothing
 
 
 def _lacks(x: Array, p: Array, w: Array) -> tuple[float, float]:
@@ -265,59 +145,82 @@ def _lacks(x: Array, p: Array, w: Array) -> tuple[float, float]:
     return float(everywhere - gamma[-1]), float(near.min())
 
 
-def rem12(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/fig1", stream="nl fig1")
+def fig1(t: Trial) -> None:
+    """Power iteration from every u_m, d = M = 8, |U^T U - I|_2 up to 0.1: steps shrink by a factor
+    each, ends near u_m and is an LME. And whether Theorem 3 tells so. Controls: the first step; a
+    neighbour u_m'; larger deviations.
+    """
+    converges = t.part("converges", 1e-10, controls=pooled)
+    near = t.part("near u_m", 0.05, controls=pooled)
+    lme = t.part("an LME", 1e-10, controls=pooled)
+    theorem = t.part("Theorem 3", controls=typical).says(step=STEP)
+    mended = t.corrected("Theorem 3", controls=typical)
+    q, d, restless, beyond = 0.2, 8, [], rf"$\|U^\top U-I\|$ = {LARGE}"
+    for size in np.repeat([0.0, 0.02, 0.05, 0.1, LARGE], min(t.draws, 5)):
+        U = near_orthogonal(t.rng, d, size) if size else _orthogonal(t.rng, d)
+        x, p = enumerated(U, q)
+        world = one_layer.summation(torch.full((d,), q, dtype=torch.float64), torch.tensor(U))
+        path = pi.iterate(partial(one_layer.operator, world), torch.tensor(U.T.copy()), 60)
+        moved = (path[1:] - path[:-1]).norm(dim=-1).numpy()
+        ends = path[-1].numpy()
+        cosine = ends @ U
+        near.add(1 - np.diag(cosine))
+        whole, inside = np.array([_lacks(x, p, w) for w in U.T]).T
+        if size == LARGE:
+            restless.append(moved[-1])
+            converges.breaks(beyond, moved[-1], by=worst)
+            theorem.breaks(beyond, inside)
+            mended.breaks(beyond, inside)
+            continue
+        converges.add(moved[-1])
+        if size:  # exactly orthogonal patterns do not move at all
+            converges.breaks("the first step", moved[0])
+        if 0 < size < 0.1:
+            theorem.add(whole)
+            mended.add(inside)
+        near.breaks("the nearest other", 1 - (cosine - 2 * np.eye(d)).max(1))
+        for w in ends:
+            _, vectors = np.linalg.eigh(gated_variance(x, p, w))
+            lme.add(1 - abs(vectors[:, -1] @ w))
+            lme.breaks("second eigenvector", 1 - abs(vectors[:, -2] @ w))
+    converges.says(moving=(np.concatenate(restless) > 1e-10).mean())
+
+
+@check("nl/rem12", stream="nl rem12")
+def rem12(t: Trial) -> None:
     """Different starts, different optima: nodes collect optima as K grows, and stop at all of them;
     linear nodes find one. Basins are the arcs between minima.
 
     Controls: ReLU nodes for linear ones; equal shares; one node.
     """
-    rng, check = ref.generator("nl rem12", seed), partial(Check, "nl/rem12")
-    most, linear, errors, even = [], [], [], []
-    n = 100
-    for _ in range(min(draws, 5)):
+    rng, n = t.rng, 100
+    clouds = min(t.draws, 5)
+    linear = t.part("linear: one optimum up to sign", controls=pooled, draws=n * clouds)
+    areas = t.part("basins", 1e-3, controls=pooled)
+    for _ in range(clouds):
         turn = 2 * math.pi * (np.arange(7) + rng.uniform(-0.3, 0.3, 7)) / 7
         x = on_rays(turn, rng.uniform(0.5, 1.5, 7)) * [1.0, 0.5]
-        angle, _, share = circle.basins(torch.tensor(x))
+        angle, _, share = (v.numpy() for v in circle.basins(torch.tensor(x)))
         valleys = np.sort(scanned(x, 0.0, sign=-1.0))
         arcs = np.diff(valleys, append=valleys[0] + 2 * math.pi)
-        first = int(np.searchsorted(angle.numpy(), valleys[0]))
-        errors.append(worst(arcs / (2 * math.pi) - np.roll(share.numpy(), -first)))
-        even.append(worst(share.numpy() - 1 / len(angle)))
+        first = int(np.searchsorted(angle, valleys[0]))
+        areas.add(abs((arcs / (2 * math.pi) - np.roll(share, -first)).max()))
+        areas.breaks("equal shares", (share - 1 / len(angle)).max())
         start = circle.on_circle(torch.tensor(rng.uniform(-math.pi, math.pi, n)))
         world = one_layer.samples(torch.tensor(x))
-        for kind, out in (("relu", most), ("linear", linear)):
-            end = basins.climb(world, start, kind, steps=600)
-            if kind == "linear":  # up to sign
-                end = end * (end @ end[0]).sign()[:, None]
-            out.append(len(basins.ends(end).count) - 1)
-    yield check(
-        worst(np.array(linear)),
-        0.0,
-        {"ReLU": typical(np.array(most))},
-        part="linear: one optimum up to sign",
-        draws=n * len(linear),
-    )
-    yield check(
-        worst(np.abs(np.array(errors))),
-        1e-3,
-        {"equal shares": float(np.median(even))},
-        part="basins",
-        draws=len(errors),
-        note="Exact arcs between minima, against the minima of a fine grid.",
-    )
+        end = basins.climb(world, start, "linear", steps=600)
+        end = end * (end @ end[0]).sign()[:, None]  # up to sign
+        linear.add(len(basins.ends(end).count) - 1)
+        end = basins.climb(world, start, "relu", steps=600)
+        linear.breaks("ReLU", len(basins.ends(end).count) - 1)
     d, q = 6, 0.2
-    U = np.linalg.qr(rng.standard_normal((d, d)))[0]
-    world = one_layer.summation(torch.full((d,), q, dtype=torch.float64), torch.tensor(U))
+    world = one_layer.summation(
+        torch.full((d,), q, dtype=torch.float64), torch.tensor(_orthogonal(rng, d))
+    )
     start = torch.tensor(rng.standard_normal((256, d)))
     start = start / start.norm(dim=-1, keepdim=True)
     end = basins.climb(world, start, steps=600)
     sizes = [len(basins.ends(end[:K], 0.05).count) for K in (1, 2, 4, 16, 64, 256)]
-    yield check(
-        sizes[3],
-        3,
-        {"one node": sizes[0]},
-        relation=">=",
-        part="nodes collect optima",
-        draws=256,
-        note=f"Different ends of 1, 2, 4, 16, 64, 256 nodes, summation model with $d=6$: {sizes}.",
-    )
+    nodes = t.part("nodes collect optima", 3, ">=", draws=256).add(sizes[3])
+    nodes.breaks("one node", sizes[0]).says(sizes=", ".join(map(str, sizes)))

@@ -1,16 +1,15 @@
 """Corollary 2: the roughness bound under Gaussian and under uniform importance (nl Sec. 3.2)."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import torch
 
-from clcore import reference as ref
 from clcore.checks.one_layer.roughness import unit
-from clcore.ledger import Check
-from clcore.reference import Array, typical, worst
+from clcore.ledger import Trial, check, pooled
+from clcore.reference import Array
 from clcore.theory.one_layer import roughness as ro
 
 
@@ -55,21 +54,24 @@ def _by_features(
     return total
 
 
-def cor2(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/cor2", stream="nl cor2")
+def cor2(t: Trial) -> None:
     """r under the Gaussian importance, summed over 40 features, against z_0 r under the uniform
     one, z_0 by a Cartesian quadrature in numpy; both against the maximum of the density on a fine
     grid; another map of the same kernel. Controls: z_0 squared; the mean for the maximum; 1 / z_0;
     points off the plane; another w inside the importance (twice).
     """
-    rng, check = ref.generator("nl cor2", seed), partial(Check, "nl/cor2")
-    errors, square, sizes, on, off = [], [], [], [], []
-    tops, means_of, maps, aside = [], [], [], []
-    for _ in range(min(draws, 20)):
-        radius, w = 2.0, unit(rng, 2)
+    r = t.part("r", 1e-6, controls=pooled)
+    maps = t.part("another map of the same kernel", 1e-6, controls=pooled)
+    top = t.part("r as a maximum, Eqs. 95 and 99", 0.02, controls=pooled, draws=min(t.draws, 20))
+    below = t.part("z_0 <= 1", controls=pooled)
+    on = t.part("on the plane", 1e-12, controls=pooled)
+    for k in range(min(t.draws, 20)):
+        radius, w = 2.0, unit(t.rng, 2)
         side, here = np.array([-w[1], w[0]]), torch.tensor(w)
-        means, scale = rng.standard_normal((2, 2)), float(rng.uniform(0.3, 0.8))
+        means, scale = t.rng.standard_normal((2, 2)), float(t.rng.uniform(0.3, 0.8))
         p = ro.mixture(torch.tensor(means), scale, radius, 60)
-        tau = float(rng.choice([0.02, 0.1, 0.5, 2.0]))
+        tau = float(t.rng.choice([0.02, 0.1, 0.5, 2.0]))
         uniform = float(ro.peak(ro.uniform(p), here, radius, 60))
         kernel = float(ro.peak(ro.gaussian(p, here, tau, 40), here, radius, 60))
 
@@ -81,54 +83,25 @@ def cor2(draws: int, seed: int) -> Iterator[Check]:
         mass = halves(wide, radius, w)
         z0 = halves(partial(law, width=scale), radius, w) / mass
         most, mean = crest(wide, radius, w)
-        for value, out in ((most, tops), (mean, means_of)):
-            out += [abs(found / (value / mass) - 1) for found in (uniform, kernel / z0)]
-        for shift, at, out in ((0.6, w, maps), (0.0, (w + side) / math.sqrt(2), aside)):
-            if len(out) < 4:
-                found = _by_features(wide, radius, w, at, tau, shift) / mass
-                out.append(abs(found / (z0 * most) - 1))
-        errors.append(abs(kernel / (z0 * uniform) - 1))
-        square.append(abs(kernel / (z0**2 * uniform) - 1))
-        sizes.append(z0)
+        for found in (uniform, kernel / z0):
+            top.add(abs(found / (most / mass) - 1))
+            top.breaks("mean for maximum", abs(found / (mean / mass) - 1))
+        if k < 4:
+            other = (w + side) / math.sqrt(2)
+            same, aside = (
+                abs(_by_features(wide, radius, w, at, tau, shift) / mass / (z0 * most) - 1)
+                for shift, at in ((0.6, w), (0.0, other))
+            )
+            maps.add(same).breaks("another w in alpha_g", aside)
+            r.breaks("another w", aside)
+        r.add(abs(kernel / (z0 * uniform) - 1))
+        r.breaks("z_0 squared", abs(kernel / (z0**2 * uniform) - 1))
+        below.add(z0 - 1).breaks("1 / z_0", 1 / z0 - 1)
         plane = torch.tensor(np.outer([0.3, -0.7], side))
         target = p(plane)[:, None] * torch.tensor([1.0, 0, 0, 0, 0], dtype=torch.float64)
-        for x, out in ((plane, on), (plane + 0.1 * here, off)):
-            features = ro.gaussian(p, here, tau, 5)(x)
-            out.append(float(((features - target).abs() / p(plane)[:, None]).max()))
-    check = partial(check, draws=len(errors))
-    yield check(
-        worst(np.array(errors)),
-        1e-6,
-        {"z_0 squared": typical(np.array(square)), "another w": typical(np.array(aside))},
-        part="r",
-        note=r"With $w=w_*$ inside $\alpha_g$, as App. B.3 says before Eq. 96. Fails where they "
-        r"differ: the features then vary on the plane of $w_*$.",
-    )
-    yield check(
-        worst(np.array(maps)),
-        1e-6,
-        {"another w in alpha_g": typical(np.array(aside))},
-        part="another map of the same kernel",
-        draws=len(maps),
-        note=r"Lemma 1 with $v=-0.6\sqrt\tau$ for $v=0$. No map gives another $r$: on the plane "
-        r"all "
-        r"outputs are 0, so the features are constant there, and $\sum_lz_l\phi_l=z_0$.",
-    )
-    yield check(
-        worst(np.array(tops)),
-        0.02,
-        {"mean for maximum": typical(np.array(means_of))},
-        part="r as a maximum, Eqs. 95 and 99",
-        note=r"$r(w_*,\alpha_u)$ and $r(w_*,\alpha_g)/z_0$ are maxima over 60 nodes of the plane, "
-        r"$\max p_D$ over 4001; nodes miss up to 1.6 percent of a peak of width 0.3.",
-    )
-    yield check(
-        worst(np.array(sizes)) - 1,
-        0.0,
-        {"1 / z_0": typical(1 / np.array(sizes)) - 1},
-        part="z_0 <= 1",
-        note=r"About a bound: it says nothing of $\rho$ itself or of the gap.",
-    )
-    yield check(
-        worst(np.array(on)), 1e-12, {"off the plane": typical(np.array(off))}, part="on the plane"
-    )
+
+        def off(x: torch.Tensor) -> float:
+            features = ro.gaussian(p, here, tau, 5)(x)  # noqa: B023
+            return float(((features - target).abs() / p(plane)[:, None]).max())  # noqa: B023
+
+        on.add(off(plane)).breaks("off the plane", off(plane + 0.1 * here))

@@ -5,9 +5,7 @@ Enumeration of all states in numpy, root finding and quadrature meet
 augmentation, as in nl Sec. 3.1.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
@@ -17,8 +15,8 @@ from scipy.optimize import brentq
 from clcore import reference as ref
 from clcore.checks.one_layer.activation import unit
 from clcore.checks.one_layer.gate_jumps import categorical_quotient
-from clcore.ledger import Check
-from clcore.reference import Array, absolute, plane, relative, tensors, typical, worst
+from clcore.ledger import Trial, check, pooled, typical
+from clcore.reference import Array, absolute, plane, relative, tensors
 from clcore.theory.one_layer import one_layer
 
 
@@ -63,95 +61,83 @@ def _outer(u: Array) -> Array:
     return u[..., :, None] * u[..., None, :]
 
 
+def _count(decisions: Sequence[Array], relation: str) -> float:
+    """How many are wrong, over all settings."""
+    return float(sum(np.sum(d) for d in decisions))
+
+
 # ---------------------------------------------------------------------------------- definitions
 
 
-def def3(draws: int, seed: int) -> Iterator[Check]:
-    """The LME test against eigenvectors by numpy: patterns of the summation model, principal
-    directions of the linear node, one repeated eigenvalue. Controls: each half of Def. 3 left out.
+@check("nl/def3", stream="nl def3")
+def def3(t: Trial) -> None:
+    """How many decisions of the LME test differ from those of eigenvectors by numpy: patterns of
+    the summation model, principal directions of the linear node, one repeated eigenvalue.
+    Controls: each half of Def. 3 left out.
     """
-    rng, d = ref.generator("nl def3", seed), 4
-    wrong = 0
-    lenient: dict[str, int] = defaultdict(int)
+    rng, draws, d = t.rng, t.draws, 4
     q, U = rng.uniform(0.05, 0.6, (draws, d)), bases(rng, draws, d)
     p, y = _states(q)
     x = y @ U.swapaxes(-1, -2)
     world = one_layer.World(*tensors(x, p))
-    for m in range(d):
-        w = U[..., m]
-        said = one_layer.locally_maximal(world, *tensors(w)).numpy()
-        wrong += int((said != _is_lme(_moments(p, x, w), w)).sum())
-        lenient["not maximal"] += int((~said).sum())  # an eigenvector all the same
+    # [patterns, draws]
+    said = np.stack([one_layer.locally_maximal(world, *tensors(w)) for w in np.moveaxis(U, -1, 0)])
+    exact = np.stack([_is_lme(_moments(p, x, w), w) for w in np.moveaxis(U, -1, 0)])
     x = rng.standard_normal((draws, 20, d))
     linear = one_layer.samples(*tensors(x))
-    A = np.stack([np.cov(v.T, bias=True) for v in x])
-    _, vectors = np.linalg.eigh(A)
+    _, vectors = np.linalg.eigh(np.stack([np.cov(v.T, bias=True) for v in x]))
+    wrong = (said != exact).sum()
     for k in range(d):
-        said = one_layer.locally_maximal(linear, *tensors(vectors[..., k]), "linear").numpy()
-        wrong += int((said != (k == d - 1)).sum())
+        found = one_layer.locally_maximal(linear, *tensors(vectors[..., k]), "linear").numpy()
+        wrong += (found != (k == d - 1)).sum()
     simplex = one_layer.samples(torch.eye(d, dtype=torch.float64))
     w = np.eye(d) - 1 / d
     w = w / np.linalg.norm(w, axis=-1, keepdims=True)
     maximal = one_layer.maximality(simplex, *tensors(w), "linear")
     wrong += int(one_layer.locally_maximal(simplex, *tensors(w), "linear").sum())
-    lenient["not distinct"] = int(((maximal.residual < 1e-12) & (maximal.below < 1e-12)).sum())
-    yield Check(
-        "nl/def3",
-        float(wrong),
-        0.0,
-        {name: float(v) for name, v in lenient.items()},
-        draws=2 * draws * d + d,
-        note="A definition: nothing can fail but our code; tested is that. Number of decisions "
-        "that "
-        "differ from those of numpy's eigenvectors.",
-    )
+    part = t.part(draws=2 * draws * d + d).add(wrong)
+    part.breaks("not maximal", (~said).sum())  # an eigenvector all the same
+    tied = (maximal.residual < 1e-12) & (maximal.below < 1e-12)
+    part.breaks("not distinct", int(tied.sum()))
 
 
-def rem6(draws: int, seed: int) -> Iterator[Check]:
+def _slope(x: Array, w: Array) -> Array:
+    """The projected gradient of V[h(w^T x)] / 2 over points x [n, d], by complex steps."""
+    u = x @ ref.stepped(w[None])[:, 0].T
+    h = np.where(u.real > 0, u, 0)
+    half = (h**2).mean(0) / 2 - h.mean(0) ** 2 / 2
+    gradient = half.imag / ref.STEP
+    return gradient - (w @ gradient) * w
+
+
+@check("nl/rem6", stream="nl rem6")
+def rem6(t: Trial) -> None:
     """At LMEs that a search finds, the projected gradient of V[h(w^T x)], by complex steps, is 0.
 
     Controls: eigenvectors of A(w) at another w, the LMEs of other data.
     """
-    rng, few = ref.generator("nl rem6", seed), min(draws, 8)
-    rest, stale, other, found = [], [], [], 0
-
-    def slope(x: Array, w: Array) -> Array:
-        u = x @ ref.stepped(w[None])[:, 0].T
-        h = np.where(u.real > 0, u, 0)
-        half = (h**2).mean(0) / 2 - h.mean(0) ** 2 / 2
-        gradient = half.imag / ref.STEP
-        return gradient - (w @ gradient) * w
-
-    for _ in range(few):
+    rng, part = t.rng, t.part("", 1e-10, controls=pooled)
+    for _ in range(min(t.draws, 8)):
         q, U = rng.uniform(0.1, 0.25, (1, 4)), bases(rng, 1, 4)[0]
         p, y = _states(q)
         x = y[0, rng.choice(16, 200, p=p[0])] @ U.T + 0.05 * rng.standard_normal((200, 4))
-        scale = np.trace(np.cov(x.T))
         world = one_layer.samples(*tensors(x))
         starts = tensors(unit(rng, 20, 4))[0]
         lmes = one_layer.search(world, starts, steps=100).w.numpy()
-        found += len(lmes)
-        rest += [np.linalg.norm(slope(x, w)) / scale for w in lmes]
         jump = one_layer.top_eigenvector(world, starts[:3]).numpy()
-        stale += [np.linalg.norm(slope(x, w)) / scale for w in jump]
-        away = rng.permuted(x, axis=0)
-        other += [np.linalg.norm(slope(away, w)) / scale for w in lmes]
-    yield Check(
-        "nl/rem6",
-        max(rest, default=np.inf),
-        1e-10,
-        {"eigenvectors elsewhere": float(np.median(stale)), "other data": float(np.median(other))},
-        draws=max(found, 1),
-        note="Draws are LMEs found in 200 noisy samples of the latent summation model.",
-    )
+        away, scale = rng.permuted(x, axis=0), np.trace(np.cov(x.T))
+        part.add(*(np.linalg.norm(_slope(x, w)) / scale for w in lmes))
+        part.breaks("eigenvectors elsewhere", *(np.linalg.norm(_slope(x, w)) / scale for w in jump))
+        part.breaks("other data", *(np.linalg.norm(_slope(away, w)) / scale for w in lmes))
 
 
-def eq43(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/eq43", stream="nl eq43")
+def eq43(t: Trial) -> None:
     """V[gated x] by loops against the three terms, binary z, eight atoms each.
 
     Controls: p0 p1 left out, Sigmas exchanged, means of ungated inputs.
     """
-    rng, n, d = ref.generator("nl eq43", seed), 8, 4
+    rng, draws, n, d = t.rng, t.draws, 8, 4
     x = rng.standard_normal((draws, 2, n, d)) + rng.standard_normal((draws, 2, 1, d))
     law = ref.normalised(rng.random((draws, 2, n)))
     p1 = rng.uniform(0.1, 0.9, draws)
@@ -170,20 +156,12 @@ def eq43(draws: int, seed: int) -> Iterator[Check]:
     weight = (prior[:, 0] * prior[:, 1])[:, None, None]
     within = (prior[..., None, None] * sigma).sum(1)
     swapped = (prior[:, ::-1, None, None] * sigma).sum(1)
-    formula = weight * _outer(delta) + within
-    yield Check(
-        "nl/eq43",
-        worst(relative(formula, exact), relative(library, exact)),
-        1e-12,
-        {
-            "no p0 p1": typical(relative(_outer(delta) + within, exact)),
-            "p0 and p1 exchanged": typical(relative(weight * _outer(delta) + swapped, exact)),
-            "Delta not gated": typical(
-                relative(weight * _outer(plain[:, 1] - plain[:, 0]) + within, exact)
-            ),
-        },
-        draws=draws,
-    )
+    part = t.part("", 1e-12, controls=typical, draws=draws)
+    part.add(relative(weight * _outer(delta) + within, exact), relative(library, exact))
+    part.breaks("no p0 p1", relative(_outer(delta) + within, exact))
+    part.breaks("p0 and p1 exchanged", relative(weight * _outer(delta) + swapped, exact))
+    ungated = weight * _outer(plain[:, 1] - plain[:, 0]) + within
+    part.breaks("Delta not gated", relative(ungated, exact))
 
 
 # --------------------------------------------------------------------------------- the two models
@@ -197,33 +175,31 @@ def _categorical(rng: np.random.Generator, draws: int, M: int, d: int) -> tuple[
     return p, U
 
 
-def rem7(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/rem7", stream="nl rem7")
+def rem7(t: Trial) -> None:
     """Eq. 8 with h'(0) = 0, all other patterns on the edge of the gate. Control: h'(0) = 1, 1/2."""
-    rng = ref.generator("nl rem7", seed)
-    p, U = _categorical(rng, draws, 4, 4)
+    p, U = _categorical(t.rng, t.draws, 4, 4)
     closed = one_layer.categorical_operator(*tensors(p, U)).numpy()
-    errors: dict[float, list[Array]] = defaultdict(list)
-    for m, at_zero in product(range(4), (0.0, 0.5, 1.0)):
-        A = _moments(p, U.swapaxes(-1, -2), U[..., m], at_zero)
-        errors[at_zero].append(absolute(A, closed[:, m]))
-    yield Check(
-        "nl/rem7",
-        worst(*errors[0.0]),
-        1e-12,
-        {f"h'(0) = {v:g}": typical(np.concatenate(errors[v])) for v in (0.5, 1.0)},
-        draws=4 * draws,
-    )
+    part = t.part("", 1e-12, controls=pooled)
+    for m in range(4):
+        off = {
+            at_zero: absolute(_moments(p, U.swapaxes(-1, -2), U[..., m], at_zero), closed[:, m])
+            for at_zero in (0.0, 0.5, 1.0)
+        }
+        part.add(off[0.0]).breaks("h'(0) = 0.5", off[0.5]).breaks("h'(0) = 1", off[1.0])
 
 
-def ex1(draws: int, seed: int) -> Iterator[Check]:
-    """Eq. 8 by enumeration; its pieces; every u_m is an LME, and the flow returns to it.
+@check("nl/ex1", stream="nl ex1")
+def ex1(t: Trial) -> None:
+    """Eq. 8 by enumeration; its pieces; how many u_m fail to be an LME, and where the flow from
+    close to them ends.
 
     Controls: without (1 - p), h'(0) = 1, a linear node.
     """
-    check = partial(Check, "nl/ex1")
-    rng = ref.generator("nl ex1", seed)
-    errors, square, refused, edge, away, straight = [], [], 0, 0, [], []
-    count = ref.share(draws, 2)
+    rng, count = t.rng, t.share(2)
+    eq8 = t.part("Eq. 8", 1e-13, controls=pooled, draws=9 * count)
+    lme = t.part("every pattern is an LME", draws=9 * count, measured=_count, controls=_count)
+    attractive = t.part("and attractive", 1e-6, controls=pooled)
     for M, d in ((5, 5), (4, 7)):
         p, U = _categorical(rng, count, M, d)
         closed = one_layer.categorical_operator(*tensors(p, U)).numpy()
@@ -232,72 +208,50 @@ def ex1(draws: int, seed: int) -> Iterator[Check]:
         for m in range(M):
             w = U[..., m]
             exact = _moments(p, x, w)
-            errors += [
-                absolute(closed[:, m], exact),
-                absolute(one_layer.operator(world, *tensors(w)), exact),
-            ]
-            square.append(absolute(p[:, m, None, None] * _outer(w), exact))
-            refused += int((~one_layer.locally_maximal(world, *tensors(w)).numpy()).sum())
-            edge += int((~_is_lme(_moments(p, x, w, 1.0), w)).sum())
+            eq8.add(absolute(closed[:, m], exact))
+            eq8.add(absolute(one_layer.operator(world, *tensors(w)), exact))
+            eq8.breaks("p for p(1 - p)", absolute(p[:, m, None, None] * _outer(w), exact))
+            lme.add(~one_layer.locally_maximal(world, *tensors(w)).numpy())
+            lme.breaks("h'(0) = 1", ~_is_lme(_moments(p, x, w, 1.0), w))
         few = min(count, 8)
         batch = one_layer.World(*(v[:few, None] for v in world[:2]))
         # Within the basin: other patterns die out while w^T u_j < p_m, roughly.
         start = x[:few] + rng.uniform(-0.015, 0.015, x[:few].shape)
-        for kind, out in (("relu", away), ("linear", straight)):
-            end = one_layer.ascend(batch, *tensors(start), kind, 1.0, 400).numpy()
-            out.append(1 - (end * x[:few]).sum(-1).ravel())
-    total = count * 9
-    yield check(
-        worst(*errors),
-        1e-13,
-        {"p for p(1 - p)": typical(np.concatenate(square))},
-        part="Eq. 8",
-        draws=total,
-        note=r"All patterns but $u_m$ lie on the edge of the gate.",
-    )
-    yield check(
-        float(refused),
-        0.0,
-        {"h'(0) = 1": float(edge)},
-        part="every pattern is an LME",
-        draws=total,
-        note="Number of patterns that fail Def. 3. The eigenvalue is p(1 - p), all others 0.",
-    )
-    yield check(
-        worst(*away),
-        1e-6,
-        {"linear": typical(np.concatenate(straight))},
-        part="and attractive",
-        draws=sum(len(v) for v in away),
-        note="Ours: 1 - cosine after the flow from starts near every pattern.",
-    )
+
+        def away(kind: str) -> Array:
+            end = one_layer.ascend(batch, *tensors(start), kind, 1.0, 400).numpy()  # noqa: B023
+            return 1 - (end * x[:few]).sum(-1).ravel()  # noqa: B023
+
+        attractive.add(away("relu")).breaks("linear", away("linear"))
 
 
-def ex2(draws: int, seed: int) -> Iterator[Check]:
-    """Eq. 9 by enumeration of 2^M states; Delta and Sigma; LME where q is below the threshold.
+@check("nl/ex2", stream="nl ex2")
+def ex2(t: Trial) -> None:
+    """Eq. 9 by enumeration of 2^M states; Delta and Sigma; in how many patterns the LME test and q
+    below the threshold disagree.
 
     Controls: (1 - q) for its square, I not reduced; Sigma_1 = I; threshold 1/2.
     """
-    check = partial(Check, "nl/ex2")
-    rng, M = ref.generator("nl ex2", seed), 5
-    draws = min(draws, 200)
+    rng, draws, M = t.rng, min(t.draws, 200), 5
     q, U = rng.uniform(0.05, 0.6, (draws, M)), bases(rng, draws, M)
     p, y = _states(q)
     x = y @ U.swapaxes(-1, -2)
     world = one_layer.summation(*tensors(q, U))
-    errors, linear, full, pieces, identity = [], [], [], [], []
-    judged: dict[str, int] = defaultdict(int)
+    eq9 = t.part("Eq. 9", 1e-12, controls=pooled, draws=draws * M)
+    pieces = t.part(r"$\Delta$ and $\Sigma$", 1e-11, controls=pooled, draws=draws * M)
+    below = t.part("LME below the threshold", measured=_count, controls=_count)
     for m in range(M):
         w, Q = U[..., m], q[:, m, None, None]
-        exact = _moments(p, x, w)
-        printed = (1 - Q) ** 2 * _outer(w) + Q * (np.eye(M) - _outer(w))
-        errors += [
-            absolute(printed, exact),
-            absolute(one_layer.operator(world, *tensors(w)), exact),
-            absolute(one_layer.summation_operator(*tensors(q, U))[:, m], exact),
-        ]
-        linear.append(absolute((1 - Q) * _outer(w) + Q * (np.eye(M) - _outer(w)), exact))
-        full.append(absolute((1 - Q) ** 2 * _outer(w) + Q * np.eye(M), exact))
+        exact, outer = _moments(p, x, w), _outer(w)
+        rest = Q * (np.eye(M) - outer)
+        for A in (
+            (1 - Q) ** 2 * outer + rest,
+            one_layer.operator(world, *tensors(w)),
+            one_layer.summation_operator(*tensors(q, U))[:, m],
+        ):
+            eq9.add(absolute(A, exact))
+        eq9.breaks("1 - q for its square", absolute((1 - Q) * outer + rest, exact))
+        eq9.breaks("q I", absolute((1 - Q) ** 2 * outer + Q * np.eye(M), exact))
         on = y[..., m] > 0
         high = np.sqrt((1 - q[:, m]) / q[:, m])
         law = p * on / q[:, m, None]
@@ -305,48 +259,20 @@ def ex2(draws: int, seed: int) -> Iterator[Check]:
         mean = (law[..., None] * gated).sum(1)
         sigma = np.einsum("bi,biq,bir->bqr", law, gated, gated) - _outer(mean)
         off = (p * ~on)[..., None] * gated
-        pieces += [absolute(mean, high[:, None] * w), absolute(off, 0 * off)]
-        pieces.append(absolute(sigma, np.eye(M) - _outer(w)))
-        identity.append(absolute(sigma, np.broadcast_to(np.eye(M), sigma.shape)))
+        pieces.add(absolute(mean, high[:, None] * w), absolute(off, 0 * off))
+        pieces.add(absolute(sigma, np.eye(M) - outer))
+        pieces.breaks("Sigma_1 = I", absolute(sigma, np.broadcast_to(np.eye(M), sigma.shape)))
         said = one_layer.locally_maximal(world, *tensors(w)).numpy()
-        for name, value in (("exact", one_layer.SUMMATION_THRESHOLD), ("1/2", 0.5)):
-            judged[name] += int((said != (q[:, m] < value)).sum())
+        below.add(said != (q[:, m] < one_layer.SUMMATION_THRESHOLD))
+        below.breaks("threshold 1/2", said != (q[:, m] < 0.5))
     spare = bases(rng, draws, 6, 3)
     few, z = _states(q[:, :3])
     wide = _moments(few, z @ spare.swapaxes(-1, -2), spare[..., 0])
     Q = q[:, 0, None, None]
     outer = _outer(spare[..., 0])
     span = spare @ spare.swapaxes(-1, -2)
-    errors.append(absolute((1 - Q) ** 2 * outer + Q * (span - outer), wide))
-    apart = typical(absolute((1 - Q) ** 2 * outer + Q * (np.eye(6) - outer), wide))
-    yield check(
-        worst(*errors),
-        1e-12,
-        {
-            "1 - q for its square": typical(np.concatenate(linear)),
-            "q I": typical(np.concatenate(full)),
-            "I for M < d": apart,
-        },
-        part="Eq. 9",
-        draws=draws * M,
-        note=r"U a basis, as the text says, M = d = 5. For M = 3 < d = 6 the same with "
-        r"$UU^\top$ for $I$.",
-    )
-    yield check(
-        worst(*pieces),
-        1e-11,
-        {"Sigma_1 = I": typical(np.concatenate(identity))},
-        part=r"$\Delta$ and $\Sigma$",
-        draws=draws * M,
-    )
-    yield check(
-        float(judged["exact"]),
-        0.0,
-        {"threshold 1/2": float(judged["1/2"])},
-        part="LME below the threshold",
-        draws=draws * M,
-        note="Number of patterns for which test and threshold disagree.",
-    )
+    eq9.add(absolute((1 - Q) ** 2 * outer + Q * (span - outer), wide))
+    eq9.breaks("I for M < d", absolute((1 - Q) ** 2 * outer + Q * (np.eye(6) - outer), wide))
 
 
 def _bisect(up: Callable[[float], bool], low: float = 0.2, high: float = 0.6) -> float:
@@ -357,31 +283,23 @@ def _bisect(up: Callable[[float], bool], low: float = 0.2, high: float = 0.6) ->
     return (low + high) / 2
 
 
-def num1(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/num1", stream="nl num1")
+def num1(t: Trial) -> None:
     """(3 - sqrt 5)/2 as a root, as the place where the LME test switches, and where the flow turns.
 
     Controls: second moments for variances, whose threshold is 1/2; the linear node.
     """
-    check = partial(Check, "nl/num1")
-    rng, M = ref.generator("nl num1", seed), 4
+    rng, M = t.rng, 4
     root = brentq(lambda q: (1 - q) ** 2 - q, 0, 1, xtol=1e-15)
     raw = brentq(lambda q: (1 - q) - q, 0, 1, xtol=1e-15)
     exact = (3 - np.sqrt(5)) / 2
-    yield check(
-        max(abs(root - exact), abs(one_layer.SUMMATION_THRESHOLD - exact)),
-        1e-14,
-        {"second moments": abs(raw - exact)},
-        part="root",
-    )
-    yield check(
-        abs(round(root, 3) - 0.382),
-        1e-12,
-        {"second moments": abs(round(raw, 3) - 0.382)},
-        part="0.382",
-    )
-    tests, moments, turns, flat = [], [], [], []
-    few = min(draws, 12)
-    for _ in range(few):
+    part = t.part("root", 1e-14, draws=1)
+    part.add(abs(root - exact), abs(one_layer.SUMMATION_THRESHOLD - exact))
+    part.breaks("second moments", abs(raw - exact))
+    part = t.part("0.382", 1e-12).add(abs(round(root, 3) - 0.382))
+    part.breaks("second moments", abs(round(raw, 3) - 0.382))
+    test, flow = t.part("the LME test", 1e-12), t.part("the flow", 1e-6)
+    for _ in range(min(t.draws, 12)):
         U, rest = bases(rng, 1, M), rng.uniform(0.1, 0.3, M - 1)
         w, u = U[0, :, :1].T, U[0, :, 1:2].T
         v = np.sqrt(1 - 1e-8) * w + 1e-4 * u
@@ -393,34 +311,18 @@ def num1(draws: int, seed: int) -> Iterator[Check]:
             return bool(one_layer.locally_maximal(world(q), *tensors(w[0]), gap=1e-13))  # noqa: B023
 
         def returns(q: float, kind: str) -> bool:
-            flow = one_layer.flow(world(q), *tensors(v[0]), kind).numpy()  # noqa: B023
-            return bool(flow @ u[0] < -1e-12)  # noqa: B023
+            speed = one_layer.flow(world(q), *tensors(v[0]), kind).numpy()  # noqa: B023
+            return bool(speed @ u[0] < -1e-12)  # noqa: B023
 
         def uncentred(q: float) -> bool:
             p, y = _states(np.array([[q, *rest]]))  # noqa: B023
             A = _moments(p, y @ U.swapaxes(-1, -2), w, centred=False)  # noqa: B023
             return bool(_is_lme(A, w)[0])  # noqa: B023
 
-        tests.append(abs(_bisect(lme) - exact))
-        moments.append(abs(_bisect(uncentred) - exact))
-        turns.append(abs(_bisect(lambda q: returns(q, "relu")) - exact))
-        flat.append(abs(_bisect(lambda q: returns(q, "linear")) - exact))
-    yield check(
-        max(tests),
-        1e-12,
-        {"second moments": min(moments)},
-        part="the LME test",
-        draws=few,
-        note="Bisection in q; the other latents keep random q below 0.3.",
-    )
-    yield check(
-        max(turns),
-        1e-6,
-        {"linear": min(flat)},
-        part="the flow",
-        draws=few,
-        note=r"Bisection on the sign of $u^\top P_v^\perp A(v)v$, $v$ turned from $u_m$ by 1e-4.",
-    )
+        test.add(abs(_bisect(lme) - exact))
+        test.breaks("second moments", abs(_bisect(uncentred) - exact))
+        flow.add(abs(_bisect(lambda q: returns(q, "relu")) - exact))
+        flow.breaks("linear", abs(_bisect(lambda q: returns(q, "linear")) - exact))
 
 
 # -------------------------------------------------------------------------------------- roughness
@@ -433,16 +335,15 @@ def _quotient(law: plane.Law, angle: float, step: float) -> float:
     return float(np.linalg.norm(gap @ w) / np.linalg.norm(v - w))
 
 
-def rem8(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/rem8", stream="nl rem8")
+def rem8(t: Trial) -> None:
     """rho(w) by Richardson from quotients, against E[h] times an integral along w^T x = 0.
 
     Mixtures in the plane. Controls: without E[h], with |x| for x^2; a finite sample has rho = 0.
     """
-    check = partial(Check, "nl/rem8")
-    rng, few = ref.generator("nl rem8", seed), min(draws, 12)
-    errors, bare, first = [], [], []
+    rng, part = t.rng, t.part("roughness", 1e-3, controls=pooled)
     node, weight = np.polynomial.legendre.leggauss(200)
-    for _ in range(few):
+    for _ in range(min(t.draws, 12)):
         law, angle = plane.draw(rng), rng.uniform(-np.pi, np.pi)
         w, u = plane.direction(angle), plane.direction(angle + np.pi / 2)
         values = [(_quotient(law, angle, s) + _quotient(law, angle, -s)) / 2 for s in (1e-2, 5e-3)]
@@ -450,19 +351,23 @@ def rem8(draws: int, seed: int) -> Iterator[Check]:
         line = law.reach * node
         p = law.reach * weight * plane.density(law, line[:, None] * u)
         mean, _ = plane.gated_moments(law, angle)
-        exact = (w @ mean) * (line**2 @ p)
-        errors.append(abs(limit / exact - 1))
-        bare.append(abs(limit / (line**2 @ p) - 1))
-        first.append(abs(limit / ((w @ mean) * (np.abs(line) @ p)) - 1))
-    yield check(
-        max(errors),
-        1e-3,
-        {"without E[h]": float(np.median(bare)), "|x| for x^2": float(np.median(first))},
-        part="roughness",
-        draws=few,
-        note=r"$\rho(w)$ is $E[h(w^\top x)]$ times the norm of "
-        r"$\int_{w^\top x=0}x\,(u^\top x)\,p$.",
-    )
+        part.add(abs(limit / ((w @ mean) * (line**2 @ p)) - 1))
+        part.breaks("without E[h]", abs(limit / (line**2 @ p) - 1))
+        part.breaks("|x| for x^2", abs(limit / ((w @ mean) * (np.abs(line) @ p)) - 1))
+    A = _of_samples(t)
+    A = A + A.swapaxes(-1, -2)
+    values, vectors = (v.numpy() for v in one_layer.spectrum(*tensors(A)))
+    again = (vectors * values[:, None]) @ vectors.swapaxes(-1, -2)
+    part = t.part("spectrum and gap", 1e-12, controls=typical, draws=t.draws)
+    part.add(absolute(again, A), np.maximum(np.diff(values, axis=-1), 0).max(-1))
+    part.add(absolute(one_layer.gap(*tensors(A)), values[:, 0] - values[:, 1]))
+    turned = (vectors * values[:, None, ::-1]) @ vectors.swapaxes(-1, -2)
+    part.breaks("eigenvalues rising", absolute(turned, A))
+
+
+def _of_samples(t: Trial) -> Array:
+    """The roughness of finite samples: none up to the nearest hyperplane. Returns their A(w)."""
+    rng, draws = t.rng, t.draws
     x, w = rng.standard_normal((draws, 40, 3)), unit(rng, draws, 3)
     world = one_layer.samples(*tensors(x))
     A = one_layer.operator(world, *tensors(w)).numpy()
@@ -470,34 +375,15 @@ def rem8(draws: int, seed: int) -> Iterator[Check]:
     u = unit(rng, draws, 3)
     u = u - (u * w).sum(-1, keepdims=True) * w
     u = u / np.linalg.norm(u, axis=-1, keepdims=True)
-    far = []
-    for size in (0.5 * np.minimum(edge, 0.1), np.full_like(edge, 0.5)):
+
+    def quotient(size: Array) -> Array:
         v = np.sqrt(1 - size**2) * w + size * u
         gap = one_layer.operator(world, *tensors(v)).numpy() - A
         norm = np.linalg.norm(gap @ w[..., None], axis=(1, 2))
-        far.append(norm / np.linalg.norm(v - w, axis=-1))
-    yield check(
-        worst(far[0]),
-        1e-9,
-        {"beyond the nearest hyperplane": typical(far[1])},
-        part="finite samples",
-        draws=draws,
-        note=r"$A$ is constant until a sample crosses $w^\top x=0$: $\rho=0$ there. A smallest "
-        r"scalar need not exist: at a pattern $u_m$ of the categorical model the others lie on "
-        r"that plane, and from $\|v-u_m\|=10^{-2}$ to $10^{-4}$ the quotient grows by a factor of "
-        f"{categorical_quotient(1e-4) / categorical_quotient(1e-2):.0f}. Theorem 1 says nothing of "
-        "that example.",
-    )
-    A = A + A.swapaxes(-1, -2)
-    values, vectors = (v.numpy() for v in one_layer.spectrum(*tensors(A)))
-    again = (vectors * values[:, None]) @ vectors.swapaxes(-1, -2)
-    gaps = absolute(one_layer.gap(*tensors(A)), values[:, 0] - values[:, 1])
-    order = np.maximum(np.diff(values, axis=-1), 0).max(-1)
-    turned = (vectors * values[:, None, ::-1]) @ vectors.swapaxes(-1, -2)
-    yield check(
-        worst(absolute(again, A), gaps, order),
-        1e-12,
-        {"eigenvalues rising": typical(absolute(turned, A))},
-        part="spectrum and gap",
-        draws=draws,
-    )
+        return norm / np.linalg.norm(v - w, axis=-1)
+
+    part = t.part("finite samples", 1e-9, controls=typical)
+    part.add(quotient(0.5 * np.minimum(edge, 0.1)))
+    part.breaks("beyond the nearest hyperplane", quotient(np.full_like(edge, 0.5)))
+    part.says(factor=categorical_quotient(1e-4) / categorical_quotient(1e-2))
+    return A

@@ -9,14 +9,11 @@ Last, four points under a leaky ReLU with h'(0) = 1 and alpha = 1: two of them l
 open at w_*, and beside it one is closed.
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from clcore.ledger import Check
-from clcore.reference import Array, tensors, typical, worst
+from clcore.reference import Array, tensors
 from clcore.theory.one_layer import one_layer
 
 FIRST, SECOND = 16, 8  # points of the two groups
@@ -194,42 +191,6 @@ def leaky_growth(x: Array, w: Array, u: Array) -> tuple[Array, Array]:
     end = one_layer.ascend(one_layer.samples(points), start, "leaky_relu", 50.0, STEPS, SLOPE)
     far = np.linalg.norm(end.numpy()[:, 0] - w, axis=-1) / START
     return far ** (1 / STEPS) - 1, np.max(rough, 0)
-
-
-def open_gate(
-    check: Callable[..., Check], rng: np.random.Generator, count: int, rougher: dict[str, float]
-) -> Iterator[Check]:
-    """nl Theorem 1 at an LME where A jumps although h'(0) = 1; controls: `rougher`, the points in
-    the plane."""
-    four = leaky_points(rng, count)
-    leaves, quotient = leaky_growth(*four)
-    if quotient.max() > 1e-6:
-        raise ArithmeticError("expected no roughness")
-    returns, _ = leaky_growth(*leaky_points(rng, count, off=0.05))
-    part = partial(check, part="A that jumps at w_*, the gate open at 0", draws=count)
-    yield part(
-        worst(leaves),
-        0.0,
-        rougher,
-        note=r"With $h'(0)=1$, as the gate $\mathbb I(w^\top x\ge0)$ in the proof of Theorem 2 has "
-        r"it; App. B.1 takes $h'(0)=0$ for its two examples. Leaky ReLU, $\alpha=1$, four points, "
-        r"two of them in the plane, where $\rho=0$ and the gap is positive.",
-        counterexample=r"Leaky ReLU of slope $\frac1{10}$, $h'(0)=1$, $\alpha=1$, no augmentation; "
-        r"$x=(1,-1.2)$, $(-10,-12)$, $(0,\pm0.45)$, a quarter each. "
-        r"$A(e_1)=\mathrm{diag}(0.5,0.461)$:"
-        r" an LME. On the side of $e_2$ $A(v)=\mathrm{diag}(0.5,0.522)$, so $(A(v)-A(e_1))e_1=0$ "
-        r"and "
-        r"$\rho=0$, and the flow leaves, to $(0.587,0.810)$.",
-    )
-    yield part(
-        worst(returns),
-        0.0,
-        rougher | {"two points in the plane": typical(leaves)},
-        form="corrected",
-        correction=r"An LME $w_*$ at which $A$ is continuous, with $\lambda_{\mathrm{gap}}(w_*)>"
-        r"\rho(w_*)$, is stable.",
-        note=r"The two points moved off the plane; $A(w_*)$ stays the same.",
-    )
 
 
 def categorical_quotient(e: float) -> float:

@@ -4,16 +4,15 @@ Complex steps of A by loops over pairs, for smooth h, meet `clcore.losses.kernel
 that jump are taken over densities in the plane.
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 
 import numpy as np
 
 from clcore import reference as ref
 from clcore.checks.one_layer.activation import SLOPE, batches, drive, objective, unit
-from clcore.ledger import Check
+from clcore.ledger import Trial, check, pooled, typical
 from clcore.losses import kernel_importance as ki
-from clcore.reference import Array, plane, relative, tensors, typical, worst
+from clcore.reference import Array, plane, relative, tensors
 from clcore.theory.one_layer import one_layer
 
 # h' and h'' of smooth activations; Eqs. 48 to 50 ask for no homogeneity.
@@ -42,18 +41,18 @@ def misread(scalar: Array, dA: Array) -> Array:
     return np.minimum(relative(multiple, dA), relative(scalar, trace))
 
 
-def rem5(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/rem5", stream="nl rem5")
+def rem5(t: Trial) -> None:
     """dA and w^T (dA) w by complex steps of A for smooth h against Eqs. 48, 49 and 50; then with
     jumping gates, over densities in the plane. Controls: a term of Eq. 49 alone, half of Eq. 50;
     x^2, and A between another vector.
     """
-    check = partial(Check, "nl/rem5")
-    rng = ref.generator("nl rem5", seed)
-    yield from _stray_x(check, rng, draws)
-    errors, halves, both, alone, bare = [], [], [], [], []
+    _stray_x(t)
+    whole = t.part("Eqs. 48, 49", 1e-11, controls=pooled)
+    eq50 = t.part("Eq. 50", 1e-11, controls=pooled)
     for rate, bend in SMOOTH.values():
-        alpha, x, x2, w = batches(rng, draws)
-        dw = unit(rng, draws, 4)
+        alpha, x, x2, w = batches(t.rng, t.draws)
+        dw = unit(t.rng, t.draws, 4)
         moved = w + 1j * ref.STEP * dw
         gates = [rate(drive(v, moved))[..., None] for v in (x, x2)]
         dA = differential(alpha, gates[0] * x, gates[1] * x2)
@@ -65,82 +64,48 @@ def rem5(draws: int, seed: int) -> Iterator[Check]:
             first.append((drive(v, dw) * bend(u) * u)[..., None])
             second.append((rate(u) * u)[..., None])
         left = slots(alpha, turned, plain)
-        both.append(relative(left + slots(alpha, plain, turned), dA))
-        alone.append(relative(left, dA))
-        bare.append(misread(differential(alpha, *gates)[:, 0, 0], dA))
+        whole.add(relative(left + slots(alpha, plain, turned), dA))
+        whole.breaks("first term of Eq. 49 only", relative(left, dA))
+        bare = differential(alpha, *gates)[:, 0, 0]
+        whole.breaks("as typeset: x left out", misread(bare, dA))
         form = np.einsum("bi,bij,bj->b", w, dA, w)
         term, scale = slots(alpha, first, second)[:, 0, 0], np.abs(dA).max((1, 2))
-        errors.append(np.abs(2 * term - form) / scale)
-        halves.append(np.abs(term - form) / scale)
-    tag = {"part": "Eqs. 48, 49", "draws": 3 * draws}
-    control = {"first term of Eq. 49 only": typical(np.concatenate(alone))}
-    yield check(
-        worst(*both),
-        1e-11,
-        control | {"as typeset: x left out": typical(np.concatenate(bare))},
-        misprint=r"$dA=d\,\mathbb C_\alpha[h'(w^\top x)]$ -> "
-        r"$dA=d\,\mathbb C_\alpha[h'(w^\top x)\,x]$",
-        note="The two terms that follow in Eq. 49 have the x. As typeset a number stands for a "
-        "matrix; the control reads it as a multiple of $I$, or for the trace, whichever is nearer.",
-        **tag,
-    )
-    yield check(
-        worst(*errors),
-        1e-11,
-        {"without the 2": typical(np.concatenate(halves))},
-        part="Eq. 50",
-        draws=3 * draws,
-        note=r"With $h'(w^\top x)w^\top x$ in the second slot, which is $h(w^\top x)$ under "
-        "Assumption 1; smooth h (softplus, cubic, sine).",
-    )
-    yield from _jumping(check, rng, min(draws, 10))
+        eq50.add(np.abs(2 * term - form) / scale)
+        eq50.breaks("without the 2", np.abs(term - form) / scale)
+    _jumping(t)
 
 
-def _stray_x(check: Callable[..., Check], rng: np.random.Generator, draws: int) -> Iterator[Check]:
+def _stray_x(t: Trial) -> None:
     """C_alpha[h(w^T x)] by loops against w^T A w, with A at a datum x and at w."""
-    at_x, at_w, ungated = [], [], []
+    part = t.part("the form before Eq. 48", 1e-10, controls=typical)
     for kind in ("relu", "leaky_relu"):
-        alpha, x, x2, w = batches(rng, draws)
+        alpha, x, x2, w = batches(t.rng, t.draws)
         world = one_layer.of_views(*tensors(alpha, x, x2))
         left = objective(alpha, x, x2, w, kind)
-        for v, of, out in ((x[:, 0], kind, at_x), (w, kind, at_w), (w, "linear", ungated)):
-            A = one_layer.operator(world, *tensors(v), of, SLOPE).numpy()
-            out.append(relative(np.einsum("bi,bij,bj->b", w, A, w), left))
-    tag = {"part": "the form before Eq. 48", "draws": 2 * draws}
-    control = {"no gate": typical(*ungated)}
-    yield check(
-        worst(*at_w),
-        1e-10,
-        control | {"as typeset: A at the first datum": typical(*at_x)},
-        misprint=r"$\mathbb C_\alpha[h(w^\top x)]=w^\top A(x)\,w$ -> $w^\top A(w)\,w$",
-        **tag,
-    )
+
+        def off(v: Array, of: str) -> Array:
+            A = one_layer.operator(world, *tensors(v), of, SLOPE).numpy()  # noqa: B023
+            return relative(np.einsum("bi,bij,bj->b", w, A, w), left)  # noqa: B023
+
+        part.add(off(w, kind)).breaks("no gate", off(w, "linear"))
+        part.breaks("as typeset: A at the first datum", off(x[:, 0], kind))
 
 
-def _jumping(check: Callable[..., Check], rng: np.random.Generator, count: int) -> Iterator[Check]:
+def _jumping(t: Trial) -> None:
     """w^T (dA) w over densities in the plane: 0 for gates that jump, not for x^2."""
-    zero, other, quadratic = [], [], []
-    for _ in range(count):
-        law, angle = plane.draw(rng), rng.uniform(-np.pi, np.pi)
+    part, step = t.part("ReLU and leaky ReLU", 1e-5, controls=pooled), 1e-4
+    for _ in range(min(t.draws, 10)):
+        law, angle = plane.draw(t.rng), t.rng.uniform(-np.pi, np.pi)
         w, u = plane.direction(angle), plane.direction(angle + np.pi / 2)
-        step = 1e-4
         for lower in (0.0, SLOPE):
             ahead, behind = (plane.operator(law, angle + s, lower) for s in (step, -step))
             dA = (ahead - behind) / (2 * step)
-            zero.append(abs(w @ dA @ w))
-            other.append(abs(u @ dA @ u) + abs(w @ dA @ u))
+            part.add(abs(w @ dA @ w))
+            part.breaks("between u for w", abs(u @ dA @ u) + abs(w @ dA @ u))
         x, p = plane.grid(law)
+        forms = []
         for s in (step, -step):
             gated = 2 * (x @ plane.direction(angle + s))[:, None] * x
             mean = p @ gated
-            A = (p[:, None] * gated).T @ gated - np.outer(mean, mean)
-            quadratic.append(s * (w @ A @ w))
-    curved = np.abs(np.add(quadratic[::2], quadratic[1::2])) / (2 * step**2)
-    yield check(
-        float(max(zero)),
-        1e-5,
-        {"h = x^2": typical(curved), "between u for w": float(np.median(other))},
-        part="ReLU and leaky ReLU",
-        draws=2 * count,
-        note=r"$w^\top(dA)w$ over mixtures of Gaussians in the plane: 0, although $dA\ne0$.",
-    )
+            forms.append(s * (w @ ((p[:, None] * gated).T @ gated - np.outer(mean, mean)) @ w))
+        part.breaks("h = x^2", np.abs(sum(forms)) / (2 * step**2))

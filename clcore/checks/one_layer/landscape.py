@@ -7,8 +7,6 @@ exact optima for alpha = 1.
 """
 
 import math
-from collections.abc import Iterator
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +14,8 @@ import torch
 from scipy.optimize import brentq
 
 from clcore import reference as ref
-from clcore.ledger import Check
-from clcore.reference import Array, best, typical, worst
+from clcore.ledger import Trial, check, pooled
+from clcore.reference import Array
 from clcore.theory.one_layer import circle_landscape as circle
 
 GRID = 360
@@ -58,7 +56,8 @@ def optima(speed: Array) -> tuple[int, Array]:
     return len(depths), np.array(depths)
 
 
-def _angles(n: int = GRID) -> Array:
+def angles(n: int = GRID) -> Array:
+    """The middles of an even grid of the circle."""
     return 2 * math.pi * (np.arange(n) + 0.5) / n - math.pi
 
 
@@ -76,72 +75,47 @@ def _mirrored(rng: np.random.Generator) -> Array:
     return np.concatenate([y, y * [1, -1]])
 
 
-def fig1c(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/fig1c", stream="nl fig1c")
+def fig1c(t: Trial) -> None:
     """Critical points that are no optima under alpha = 1 and are under a Gaussian alpha. Controls:
     a wide kernel; the same points under alpha = 1."""
-    rng, check = ref.generator("nl fig1c", seed), partial(Check, "nl/fig1c")
-    made = lost = unstable = count = 0
-    wide, still, turned, errors, straight, after, before = 0, [], [], [], [], [], []
-    for _ in range(max(300, 20 * draws)):
-        x = _mirrored(rng)
+    cases, wide = [], 0
+    for _ in range(max(300, 20 * t.draws)):
+        x = _mirrored(t.rng)
         plain = _rate(x)
         for tau in (0.02, 0.1, 0.5):
             kernel = _rate(x, tau=tau)
-            if min(abs(plain), abs(kernel)) < 1e-4:
-                continue
-            count += 1
-            unstable += plain > 0
-            lost += plain < 0 < kernel
-            wide += plain * _rate(x, tau=1e9) < 0
-            if not kernel < 0 < plain:
-                continue
-            made += 1
-            if made > 12:
-                continue
-            points, angle = torch.tensor(x), np.array([-0.3, -1e-3, 1e-3, 0.3])
-            alpha = circle.gaussian_importance(tau)
-            for given, out in ((alpha, errors), (None, straight)):
-                other = circle.tangent(points, torch.tensor(angle), 0.0, given).numpy()
-                out.append(ref.relative(push(x, angle, tau), other))
-            here, there = np.abs(push(x, np.array([0.0, 0.3]), tau))
-            still.append(here)
-            turned.append(there)
-            for given, out in ((alpha, after), (None, before)):
-                ends = circle.stable_angles(points, 0.0, given, grid=7200).numpy()
-                out.append(np.abs(ends).min(initial=math.pi))
-    yield check(
-        made,
-        1,
-        {"tau = 1e9": wide},
-        draws=count,
-        part="critical points that alpha makes optima",
-        relation=">=",
-        note=f"Of {count} pairs of a cloud and a tau, e_1 is unstable under alpha = 1 in "
-        f"{unstable}; the Gaussian alpha makes it an optimum in {made} of them, and unmakes it in "
-        f"{lost} others. A choice of alpha can do both.",
+            if min(abs(plain), abs(kernel)) >= 1e-4:
+                cases.append((x, tau, plain, kernel))
+                wide += plain * _rate(x, tau=1e9) < 0
+    made = [(x, tau) for x, tau, plain, kernel in cases if kernel < 0 < plain]
+    part = t.part("critical points that alpha makes optima", 1, ">=", draws=len(cases))
+    part.add(len(made)).breaks("tau = 1e9", wide)
+    part.says(
+        count=len(cases),
+        made=len(made),
+        unstable=sum(plain > 0 for *_, plain, _ in cases),
+        lost=sum(plain < 0 < kernel for *_, plain, kernel in cases),
     )
-    yield check(
-        worst(np.array(still)),
-        1e-12,
-        {"at an angle of 0.3": typical(np.array(turned))},
-        draws=len(still),
-        part="critical under both",
-    )
-    yield check(
-        worst(np.array(after)),
-        1e-3,
-        {"alpha = 1": best(np.array(before))},
-        draws=len(after),
-        part="the flow runs into them",
-        note="Distance of the nearest angle that the flow of `circle_landscape` runs into.",
-    )
-    yield check(
-        worst(np.array(errors)),
-        1e-10,
-        {"alpha = 1": typical(np.array(straight))},
-        draws=len(errors),
-        part="pairs against the operator",
-    )
+    critical = t.part("critical under both", 1e-12, controls=pooled)
+    runs = t.part("the flow runs into them", 1e-3)
+    pairs = t.part("pairs against the operator", 1e-10, controls=pooled, draws=len(made[:12]))
+    angle = np.array([-0.3, -1e-3, 1e-3, 0.3])
+    for x, tau in made[:12]:
+        points, alpha = torch.tensor(x), circle.gaussian_importance(tau)
+
+        def apart(given) -> Array:
+            other = circle.tangent(points, torch.tensor(angle), 0.0, given).numpy()  # noqa: B023
+            return ref.relative(push(x, angle, tau), other)  # noqa: B023
+
+        def nearest(given) -> float:
+            ends = circle.stable_angles(points, 0.0, given, grid=7200).numpy()  # noqa: B023
+            return np.abs(ends).min(initial=math.pi)
+
+        pairs.add(apart(alpha)).breaks("alpha = 1", apart(None))
+        here, there = np.abs(push(x, np.array([0.0, 0.3]), tau))
+        critical.add(here).breaks("at an angle of 0.3", there)
+        runs.add(nearest(alpha)).breaks("alpha = 1", nearest(None))
 
 
 def _clouds(rng: np.random.Generator, count: int) -> list[Array]:
@@ -155,29 +129,36 @@ def _clouds(rng: np.random.Generator, count: int) -> list[Array]:
     return out
 
 
-def _errors(values: list[float]) -> float:
+def in_errors(values: list[int]) -> float:
     """The mean over its standard error; 0 where all values are alike."""
     error = np.std(values, ddof=1) / math.sqrt(len(values))
     return float(np.mean(values) / error) if error > 1e-9 else 0.0
 
 
-def rem23(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/rem23", stream="nl rem23")
+def rem23(t: Trial) -> None:
     """Number and depth of the optima under Gaussian alpha against alpha = 1. Controls: a wide
-    kernel; the highest point in place of the rim."""
-    rng, check = ref.generator("nl rem23", seed), partial(Check, "nl/rem23")
-    angle, more, wide = _angles(), [], []
+    kernel; the highest point in place of the rim.
+
+    Deeper is the mean logarithm of the ratio of depths, for the scale of alpha at which it is
+    largest, against a tenth more or less.
+    """
+    angle, fine, more, wide = angles(), angles(7200), [], []
     depth: dict[str, list[float]] = {s: [] for s in (*SCALES, "tau = 1e6")}
-    errors, other = [], []
-    fine = _angles(7200)
-    for x in _clouds(rng, 6 + min(draws, 6)):
+    clouds = _clouds(t.rng, 6 + min(t.draws, 6))
+    n = len(TAUS) * len(clouds)
+    counts = t.part("more optima", 4.0, ">=", draws=n)
+    deeper = t.part("deeper optima", math.log(1.1), ">=", draws=n)
+    shallower = t.corrected("deeper optima", -math.log(1.1), draws=n)
+    integral = t.part("depth, integral against energies", 0.02, controls=pooled)
+    for x in clouds:
         count, plain = optima(push(x, angle))
-        tops = circle.extrema(torch.tensor(x))
-        valleys = circle.extrema(torch.tensor(x), minima=True)
-        exact = _exact_depths(torch.tensor(x), tops.angle, valleys.angle)
+        exact = _exact_depths(x)
         if len(exact):
             finely = optima(_fine(x, fine))[1]
-            errors.append(abs(finely.sum() - exact.sum()) / exact.sum())
-            other.append(abs(np.ptp(_energies(x, fine)) - exact.sum()) / exact.sum())
+            integral.add(abs(finely.sum() - exact.sum()) / exact.sum())
+            reach = np.ptp(_energies(x, fine))
+            integral.breaks("the energy's range", abs(reach - exact.sum()) / exact.sum())
         for tau in TAUS:
             for scale in SCALES:
                 n, found = optima(push(x, angle, tau, scale=scale))
@@ -187,57 +168,13 @@ def rem23(draws: int, seed: int) -> Iterator[Check]:
         n, found = optima(push(x, angle, 1e6))
         wide.append(n - count)
         depth["tau = 1e6"].append(math.log(found.mean() / plain.mean()))
-    logs = {s: float(np.mean(v)) for s, v in depth.items()}
-    ratios = {s: math.exp(logs[s]) for s in SCALES}
-    note = (
-        "Mean logarithm of the ratio of depths, the largest of three scales of alpha, against a "
-        "tenth more or less. The paper does not say what depth is. Here: the climb to an optimum "
-        "from the nearer rim of its basin, the integral of the speed along the circle, mean over "
-        "optima. Gaussian over uniform, geometric mean over clouds and tau: "
-        + ", ".join(f"{r:.3f} with alpha {s}" for s, r in ratios.items())
-        + ". That they give better performance is measured in nl/fig4 and nl/fig10."
-    )
-    yield check(
-        _errors(more),
-        4.0,
-        {"tau = 1e6": _errors(wide)},
-        draws=len(more),
-        part="more optima",
-        relation=">=",
-        note=f"Mean surplus over alpha = 1, in standard errors: {np.mean(more):.1f} at tau = 0.05 "
-        f"or 0.2; fewer in {sum(m < 0 for m in more)} of {len(more)} cases.",
-    )
-    flat, deepest = logs["tau = 1e6"], max(logs[s] for s in SCALES)
-    yield check(
-        deepest,
-        math.log(1.1),
-        {"tau = 1e6": flat},
-        draws=len(more),
-        part="deeper optima",
-        relation=">=",
-        note=note,
-        counterexample="Forty random points or four clusters in the plane, ReLU, tau = 0.05 or "
-        f"0.2: on average the optima are {1 / max(ratios.values()):.0f} times shallower than under "
-        "alpha = 1 or more, with alpha as it is, of mean one, or with rows of mean one.",
-    )
-    yield check(
-        deepest,
-        -math.log(1.1),
-        {"tau = 1e6": flat},
-        draws=len(more),
-        part="deeper optima",
-        form="corrected",
-        correction="Non-uniform alpha can create more local optima, and these are shallower.",
-        note=note,
-    )
-    yield check(
-        worst(np.array(errors)),
-        0.02,
-        {"the energy's range": typical(np.array(other))},
-        draws=len(errors),
-        part="depth, integral against energies",
-        note="Under alpha = 1, sum over optima, against energies at the exact maxima and minima.",
-    )
+    counts.add(in_errors(more)).breaks("tau = 1e6", in_errors(wide))
+    counts.says(mean=np.mean(more), fewer=sum(m < 0 for m in more), cases=len(more))
+    *logs, flat = (float(np.mean(v)) for v in depth.values())
+    for part in (deeper, shallower):
+        part.add(max(logs)).breaks("tau = 1e6", flat)
+        part.says(**{f"scale_{k}": math.exp(v) for k, v in enumerate(logs)})
+    deeper.says(times=1 / max(math.exp(v) for v in logs))
 
 
 def _energies(x: Array, angle: Array) -> Array:
@@ -252,13 +189,15 @@ def _fine(x: Array, angle: Array) -> Array:
     return (h * t).mean(-1) - h.mean(-1) * t.mean(-1)
 
 
-def _exact_depths(x: torch.Tensor, tops: torch.Tensor, valleys: torch.Tensor) -> Array:
+def _exact_depths(x: Array) -> Array:
     """Energy at each maximum less that of the higher of the minima beside it; empty where the
     energy is constant on an arc."""
-    top, low = (v[~v.isnan()].sort().values for v in (tops, valleys))
+    points = torch.tensor(x)
+    ends = circle.extrema(points).angle, circle.extrema(points, minima=True).angle
+    top, low = (v[~v.isnan()].sort().values for v in ends)
     if len(top) != len(low) or not len(top):
         return np.zeros(0)
-    E, floor = circle.energy(x, top).numpy(), circle.energy(x, low).numpy()
+    E, floor = circle.energy(points, top).numpy(), circle.energy(points, low).numpy()
     after = np.searchsorted(low.numpy(), top.numpy())
     return E - np.maximum(floor[after % len(low)], floor[after - 1])
 
@@ -333,77 +272,48 @@ def _slope_at_axis(x: Array, slope: float) -> float:
     return (high - low) / 0.08
 
 
-def rem26(draws: int, seed: int) -> Iterator[Check]:
+def _random_strip(rng: np.random.Generator) -> Strip:
+    while True:
+        even = rng.uniform([0.3, 0.2, 0.4], [0.7, 0.6, 1.2])
+        s = _between(*even, float(rng.choice([0.25, 0.5])))
+        if s is not None:
+            return s
+
+
+def _optima_of(s: Strip, slope: float) -> list[int]:
+    """How many optima the smoother law has, and the rougher."""
+    points = (torch.tensor(strip_points(s, turn)) for turn in (-1.0, 1.0))
+    return [len(circle.stable_angles(x, slope, grid=GRID)) for x in points]
+
+
+@check("nl/rem26", stream="nl rem26")
+def rem26(t: Trial) -> None:
     """Laws with the same A(w_*), hence the same gap, and two roughnesses: the rougher is left, the
     smoother is stable. Controls: the rougher; a ReLU on data in front of it."""
-    rng, check = ref.generator("nl rem26", seed), partial(Check, "nl/rem26")
-    low, high, errors, without, same, moved = [], [], [], [], [], []
+    same = t.part("one gap, two roughnesses", 1e-12)
+    lower = t.part("a lower roughness makes the LME an optimum")
+    closed = t.part("the rate is rho - gap", 0.2)
     surplus = []
-    while len(low) < min(draws, 12):
-        s = _between(*rng.uniform([0.3, 0.2, 0.4], [0.7, 0.6, 1.2]), float(rng.choice([0.25, 0.5])))
-        if s is None:
-            continue
-        counts = []
-        for turn, out in ((-1.0, low), (1.0, high)):
-            x = strip_points(s, turn)
-            gap, _, rho = _at_axis(s, turn)
-            rate = _slope_at_axis(x, s.slope)
-            out.append(rate / gap)
-            errors.append(abs(rate - (rho - gap)) / gap)
-            without.append(abs(rate + gap) / gap)
-            counts.append(len(circle.stable_angles(torch.tensor(x), s.slope, grid=GRID)))
-        same.append(abs(_at_axis(s, -1.0)[0] - _at_axis(s, 1.0)[0]))
-        moved.append(abs(_at_axis(s, -1.0)[2] - _at_axis(s, 1.0)[2]))
+    for _ in range(min(t.draws, 12)):
+        s = _random_strip(t.rng)
+        (gap, _, rho), (gap2, _, rho2) = (_at_axis(s, turn) for turn in (-1.0, 1.0))
+        same.add(abs(gap - gap2)).breaks("the roughness", abs(rho - rho2))
+        rate, rate2 = (_slope_at_axis(strip_points(s, turn), s.slope) for turn in (-1.0, 1.0))
+        lower.add(rate / gap).breaks("the rougher law", rate2 / gap2)
+        for speed, g, rough in ((rate, gap, rho), (rate2, gap2, rho2)):
+            closed.add(abs(speed - (rough - g)) / g)
+            closed.breaks("without the roughness", abs(speed + g) / g)
+        counts = _optima_of(s, s.slope)
         surplus.append(counts[0] - counts[1])
-    yield check(
-        worst(np.array(same)),
-        1e-12,
-        {"the roughness": best(np.array(moved))},
-        draws=len(same),
-        part="one gap, two roughnesses",
-    )
-    yield check(
-        max(low),
-        0.0,
-        {"the rougher law": min(high)},
-        draws=len(low),
-        part="a lower roughness makes the LME an optimum",
-        note="d(speed)/d(angle) at w_* over the gap. The rougher law has rho > gap > 0 and is "
-        "left. Fails where h is the ReLU and alpha = 1: E[h] >= 0 there, so that the roughness "
-        "pulls back, an LME with a gap is stable whatever rho is, and a point without one may be "
-        "stable by its roughness alone.",
-    )
-    yield check(
-        worst(np.array(errors)),
-        0.2,
-        {"without the roughness": best(np.array(without))},
-        draws=len(errors),
-        part="the rate is rho - gap",
-        note="Closed form against a difference of the flow over 0.08, over the gap.",
-    )
-    near = [
-        (0.3 + a, 0.3 + b, 0.3 + c, 0.75) for a, b, c in 0.01 * np.vstack([np.eye(3), -np.eye(3)])
-    ]
-    ends = []
-    for values in ((0.3, 0.3, 0.3, 0.75), *near):
-        named = _between(*values)
+    more = t.part("more optima in all", 1, ">=")
+    steps = 0.01 * np.vstack([np.zeros(3), np.eye(3), -np.eye(3)])
+    for slope, eta, r in 0.3 + steps:
+        named = _between(slope, eta, r, 0.75)
         assert named is not None
-        ends.append(
-            [
-                len(circle.stable_angles(torch.tensor(strip_points(named, t)), h, grid=GRID))
-                for h in (named.slope, 0.0)
-                for t in (-1.0, 1.0)
-            ]
-        )
-    yield check(
-        min(e[0] - e[1] for e in ends),
-        1,
-        {"ReLU": max(e[2] - e[3] for e in ends)},
-        draws=len(ends),
-        part="more optima in all",
-        relation=">=",
-        note=f"{ends[0][0]} instead of {ends[0][1]} at slope 0.3, eta = r = 0.3, share 0.75, and "
-        "as many 0.01 to either side in each of the three. In the "
-        f"{len(surplus)} random laws there are more in {sum(v > 0 for v in surplus)} and fewer in "
-        f"{sum(v < 0 for v in surplus)}: an LME that is left can split in two optima beside it.",
+        leaky, relu = _optima_of(named, named.slope), _optima_of(named, 0.0)
+        if not more.errors:
+            more.says(many=leaky[0], few=leaky[1])
+        more.add(leaky[0] - leaky[1]).breaks("ReLU", relu[0] - relu[1])
+    more.says(
+        laws=len(surplus), more=sum(v > 0 for v in surplus), fewer=sum(v < 0 for v in surplus)
     )

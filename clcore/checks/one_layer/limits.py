@@ -4,9 +4,7 @@ Finite worlds, in which all limits are finite sums: loops over samples and views
 `clcore.losses.kernel_importance`, and so do drawn batches.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -14,9 +12,9 @@ import torch
 
 from clcore import random
 from clcore import reference as ref
-from clcore.ledger import Check
+from clcore.ledger import Trial, check, pooled, typical
 from clcore.losses import kernel_importance as ki
-from clcore.reference import Array, relative, tensors, typical, worst
+from clcore.reference import Array, relative, tensors
 
 KINDS = ("uniform", "Gaussian", "random")
 
@@ -68,11 +66,10 @@ class World:
         return total
 
 
-def worlds(rng: np.random.Generator, draws: int, views: int = 3) -> Iterator[tuple[int, World]]:
-    """(how many, worlds) for every kind of importance."""
-    count = ref.share(min(draws, 60), len(KINDS))
+def worlds(t: Trial, views: int = 3) -> Iterator[World]:
+    """Worlds for every kind of importance."""
     for kind in KINDS:
-        yield count, World(rng, count, kind, views)
+        yield World(t.rng, ref.share(min(t.draws, 60), len(KINDS)), kind, views)
 
 
 def _sizes(
@@ -87,190 +84,125 @@ def _sizes(
         yield ki.of_batch(batch, kernel.expand(repeats, -1, -1), g).numpy()
 
 
-def lem2(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/lem2", stream="nl lem2")
+def lem2(t: Trial) -> None:
     """The limit by its features against double sums over samples and views; batches of growing N.
 
-    Controls: the variance of g itself, the same view twice, z_l for z_l^2; signed features.
+    PSD is of the double sums: the library's limit, a sum of squares, could be nothing else.
+    Controls: the variance of g itself, the same view twice; signed features; the limit V[g].
     """
-    check = partial(Check, "nl/lem2")
-    rng = ref.generator("nl lem2", seed)
-    errors, low, signed = [], [], []
-    broken: dict[str, list[Array]] = defaultdict(list)
-    total = 0
-    for count, world in worlds(rng, draws):
-        total += count
-        phi, p, views, g = world.tensors()
-        limit = ki.limit(phi, p, views, g).numpy()
-        exact = world.inter() - world.intra()
-        errors.append(relative(limit, exact))
-        broken["V[g] for V[E[g | x0]]"].append(relative(ki.inter_limit(phi, p, views, g), exact))
-        broken["views not independent"].append(
-            relative(world.inter() - world.intra(tied=True), exact)
-        )
-        # Of the double sums: the library's limit, a sum of squares, could be nothing else.
+    rng, sizes, repeats = t.rng, (32, 128, 512), 40
+    at = t.part("the limit", 1e-11, controls=pooled)
+    psd = t.part("PSD", 1e-12, controls=pooled)
+    for world in worlds(t):
+        exact, features = world.inter() - world.intra(), world.tensors()
+        at.add(relative(ki.limit(*features), exact))
+        at.breaks("V[g] for V[E[g | x0]]", relative(ki.inter_limit(*features), exact))
+        tied = world.inter() - world.intra(tied=True)
+        at.breaks("views not independent", relative(tied, exact))
         values = np.linalg.eigvalsh(exact)
-        low.append(-values[:, 0] / values[:, -1])
-        world.phi = rng.standard_normal((count, 6, 2))
+        psd.add(-values[:, 0] / values[:, -1])
+        world.phi = rng.standard_normal((len(exact), 6, 2))
         world.K = np.einsum("bil,bjl->bij", world.phi, world.phi)
         values = np.linalg.eigvalsh(world.inter() - world.intra())
-        signed.append(-values[:, 0] / np.abs(values).max(-1))
-    control = {name: float(np.median(np.concatenate(v))) for name, v in broken.items()}
-    yield check(
-        worst(*errors),
-        1e-11,
-        control,
-        draws=total,
-        part="the limit",
-        note=r"Against the mean of one term of Eq. 3 with $i\ne j$, an exact sum.",
-    )
-    yield check(
-        worst(*low),
-        1e-12,
-        {"features of both signs": float(np.median(np.concatenate(signed)))},
-        draws=total,
-        part="PSD",
-        note=r"Minus the least eigenvalue over the largest. What this needs is $\alpha_{ij}\ge0$.",
-    )
-    sizes, repeats, slopes, far = (32, 128, 512), 40, [], []
+        psd.breaks("features of both signs", -values[:, 0] / np.abs(values).max(-1))
+    slopes: dict[str, list[float]] = {"limit": [], "inter_limit": []}
     for k, kind in enumerate(KINDS):
         world = World(rng, 1, kind)
         key = random.key(int(rng.integers(2**40)) + k)
-        phi, p, views, g = world.tensors()
-        limit = ki.limit(phi, p, views, g).numpy()
-        wrong = ki.inter_limit(phi, p, views, g).numpy()
         found = list(_sizes(key, world, sizes, repeats))
-        for target, out in ((limit, slopes), (wrong, far)):
+        for name, out in slopes.items():
+            target = getattr(ki, name)(*world.tensors()).numpy()
             rms = [np.sqrt(((c - target) ** 2).mean()) for c in found]
             out.append(np.polyfit(np.log(sizes), np.log(rms), 1)[0])
-    yield check(
-        float(abs(np.mean(slopes) + 0.5)),
-        0.2,
-        {"limit V[g]": float(abs(np.mean(far) + 0.5))},
-        draws=repeats * len(sizes) * len(KINDS),
-        part="convergence",
-        note=r"Distance from $-1/2$ of the slope of log error over $\log N$, N = 32 to 512: errors "
-        r"fall as $N^{-1/2}$.",
-    )
+    part = t.part("convergence", 0.2, draws=repeats * len(sizes) * len(KINDS))
+    part.add(abs(np.mean(slopes["limit"]) + 0.5))
+    part.breaks("limit V[g]", abs(np.mean(slopes["inter_limit"]) + 0.5))
 
 
-def eq32(draws: int, seed: int) -> Iterator[Check]:
+def _by_level(world: World, power: int) -> Array:
+    """Eq. 31 by a loop over l, with this power of z_l."""
+    total = np.zeros((len(world.p), 3, 3))
+    for k in range(world.phi.shape[-1]):
+        mass = world.phi[..., k] * world.p
+        z = mass.sum(-1)
+        law = mass / np.where(z > 0, z, 1)[:, None]
+        joint = law[:, :, None] * world.views
+        mean = np.einsum("bia,biaq->bq", joint, world.g)
+        square = np.einsum("bia,biaq,biar->bqr", joint, world.g, world.g)
+        total += (z**power)[:, None, None] * (square - mean[:, :, None] * mean[:, None, :])
+    return total
+
+
+@check("nl/eq32", stream="nl eq32")
+def eq32(t: Trial) -> None:
     """C^inter in the limit: the double sum, Eq. 31 by loops over l, Eq. 32 by the library.
 
-    Controls: z_l for z_l^2, the views' variance left out.
+    Controls: z_l for z_l^2 (with alpha = 1 they are the same), the views' variance left out.
     """
-    rng = ref.generator("nl eq32", seed)
-    errors, middle, single, bare, total = [], [], [], [], 0
-    for count, world in worlds(rng, draws):
-        total += count
-        exact = world.inter()
-        phi, p, views, g = world.tensors()
-        ours = ki.inter_limit(phi, p, views, g)
-        errors.append(relative(ours, exact))
-        bare.append(relative(ki.limit(phi, p, views, g), exact))
-        for power, out in ((2, middle), (1, single)):
-            eq31 = np.zeros_like(exact)
-            for k in range(world.phi.shape[-1]):
-                mass = world.phi[..., k] * world.p
-                z = mass.sum(-1)
-                law = mass / np.where(z > 0, z, 1)[:, None]
-                joint = law[:, :, None] * world.views
-                mean = np.einsum("bia,biaq->bq", joint, world.g)
-                square = np.einsum("bia,biaq,biar->bqr", joint, world.g, world.g)
-                part = square - mean[:, :, None] * mean[:, None, :]
-                eq31 += (z**power)[:, None, None] * part
-            out.append(relative(eq31, exact))
-    yield Check(
-        "nl/eq32",
-        worst(*errors, *middle),
-        1e-11,
-        {
-            "z_l for z_l^2": typical(*[s for s in single[1:]]),
-            "variance of the mean only": typical(*bare),
-        },
-        draws=total,
-    )
+    part = t.part("", 1e-11, controls=typical, draws=3 * ref.share(min(t.draws, 60), 3))
+    for world in worlds(t):
+        exact, features = world.inter(), world.tensors()
+        part.add(relative(ki.inter_limit(*features), exact), relative(_by_level(world, 2), exact))
+        if world.phi.shape[-1] > 1:
+            part.breaks("z_l for z_l^2", relative(_by_level(world, 1), exact))
+        part.breaks("variance of the mean only", relative(ki.limit(*features), exact))
 
 
-def eq41(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/eq41", stream="nl eq41")
+def eq41(t: Trial) -> None:
     """Row sums, pairs of views and C^intra in the limit, by loops; then Eq. 32 less Eq. 41.
 
-    Controls: z_l left out, no factor 2, one view twice, sum for difference.
+    Controls: z_l left out, no factor 2, one view twice, sum for difference; where alpha is not 1.
     """
-    check = partial(Check, "nl/eq41")
-    rng = ref.generator("nl eq41", seed)
-    found: dict[str, list[Array]] = defaultdict(list)
-    total = 0
-    for count, world in worlds(rng, draws):
-        total += count
-        phi, p, views, g = world.tensors()
-        z, _ = ki.adjusted(phi, p)
+    sums = t.part("row sums, Eqs. 33 and 34", 1e-11, controls=pooled)
+    views = t.part("pairs of views, Eqs. 36 to 39", 1e-11, controls=pooled)
+    eq = t.part("Eq. 41", 1e-11, controls=pooled)
+    variance = t.part("law of total variance, Eq. 42", 1e-11, controls=pooled)
+    for world in worlds(t):
+        features = world.tensors()
+        z, _ = ki.adjusted(*features[:2])
         rows = np.stack([(world.K[:, i] * world.p).sum(-1) for i in range(6)], -1)
-        found["rows"].append(relative(np.einsum("bl,bil->bi", z, world.phi), rows))
-        found["no z"].append(relative(world.phi.sum(-1), rows))
-        pairs = np.zeros((count, 6, 3, 3))
+        sums.add(relative(np.einsum("bl,bil->bi", z, world.phi), rows))
+        pairs = np.zeros((len(rows), 6, 3, 3))
         same = np.zeros_like(pairs)
         for a, b in product(range(3), repeat=2):
             gap = world.g[:, :, a] - world.g[:, :, b]
             mass = world.views[:, :, a] * world.views[:, :, b]
             pairs += mass[..., None, None] * gap[..., :, None] * gap[..., None, :]
+        mean = (world.views[..., None] * world.g).sum(-2)
         for a in range(3):
-            mean = (world.views[..., None] * world.g).sum(-2)
             gap = world.g[:, :, a] - mean
             same += world.views[:, :, a, None, None] * gap[..., :, None] * gap[..., None, :]
-        found["views"].append(relative(2 * same, pairs))
-        found["no 2"].append(relative(same, pairs))
-        exact = world.intra()
-        ours = ki.intra_limit(phi, p, views, g).numpy()
-        found["intra"].append(relative(ours, exact))
-        found["tied"].append(relative(world.intra(tied=True), exact))
-        limit = ki.limit(phi, p, views, g)
-        inter = ki.inter_limit(phi, p, views, g).numpy()
-        found["total"].append(relative(inter - ours, limit))
-        found["sum"].append(relative(inter + ours, limit))
-    for part, name, broken, label in (
-        ("row sums, Eqs. 33 and 34", "rows", "no z", "z_l left out"),
-        ("pairs of views, Eqs. 36 to 39", "views", "no 2", "no factor 2"),
-        ("Eq. 41", "intra", "tied", "one view twice"),
-        ("law of total variance, Eq. 42", "total", "sum", "sum for difference"),
-    ):
-        control = {label: float(np.median(np.concatenate(found[broken][1:])))}
-        yield check(worst(*found[name]), 1e-11, control, part=part, draws=total)
+        views.add(relative(2 * same, pairs))
+        exact, ours = world.intra(), ki.intra_limit(*features).numpy()
+        eq.add(relative(ours, exact))
+        limit, inter = ki.limit(*features), ki.inter_limit(*features).numpy()
+        variance.add(relative(inter - ours, limit))
+        if world.phi.shape[-1] > 1:
+            sums.breaks("z_l left out", relative(world.phi.sum(-1), rows))
+            views.breaks("no factor 2", relative(same, pairs))
+            eq.breaks("one view twice", relative(world.intra(tied=True), exact))
+            variance.breaks("sum for difference", relative(inter + ours, limit))
 
 
-def cor1(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/cor1", stream="nl cor1")
+def cor1(t: Trial) -> None:
     """One view a sample: the double sum against sum_l z_l^2 V_{p~_l}[g]; alpha = 1: V[g].
 
-    Controls: the unweighted variance, z_l for z_l^2; the second moment.
+    Controls: the unweighted variance; the second moment.
     """
-    check = partial(Check, "nl/cor1")
-    rng = ref.generator("nl cor1", seed)
-    errors, plain, uniform, moment, total = [], [], [], [], 0
-    for count, world in worlds(rng, draws, views=1):
-        total += count
-        exact = world.inter()
-        ours = ki.limit(*world.tensors())
-        errors.append(relative(ours, exact))
-        point = world.g[:, :, 0]
+    kernel = t.part("kernel", 1e-11, controls=typical)
+    uniform = t.part("uniform importance", 1e-11, controls=typical)
+    for world in worlds(t, views=1):
+        exact, ours, point = world.inter(), ki.limit(*world.tensors()), world.g[:, :, 0]
+        kernel.add(relative(ours, exact))
         variance = np.stack(
             [np.cov(v.T, aweights=m, bias=True) for v, m in zip(point, world.p, strict=True)]
         )
         if world.phi.shape[-1] > 1:
-            plain.append(relative(variance, exact))
+            kernel.breaks("V[g] of the data", relative(variance, exact))
         else:
-            uniform.append(relative(ours, variance))
             square = np.einsum("bi,biq,bir->bqr", world.p, point, point)
-            moment.append(relative(square, variance))
-    yield check(
-        worst(*errors),
-        1e-11,
-        {"V[g] of the data": typical(*plain)},
-        draws=total,
-        part="kernel",
-    )
-    yield check(
-        worst(*uniform),
-        1e-11,
-        {"not centred": typical(*moment)},
-        draws=total // len(KINDS),
-        part="uniform importance",
-    )
+            uniform.add(relative(ours, variance))
+            uniform.breaks("not centred", relative(square, variance))

@@ -5,15 +5,11 @@ decomposition; `clcore.theory.one_layer.power_iteration` decomposes. Tight draws
 bounds.
 """
 
-from collections.abc import Iterator
-from functools import partial
-
 import numpy as np
 import torch
 
-from clcore import reference as ref
-from clcore.ledger import Check
-from clcore.reference import Array, tensors, typical, worst
+from clcore.ledger import Trial, check, pooled, typical, worst
+from clcore.reference import Array, tensors
 from clcore.theory.one_layer import power_iteration as pi
 
 ROUNDING = 1e-12
@@ -67,122 +63,71 @@ def _moved(values: Array, a: Array) -> Array:
     return image / np.linalg.norm(image, axis=-1, keepdims=True)
 
 
-def lem7(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/lem7", stream="nl lem7")
+def lem7(t: Trial) -> None:
     """1 - d <= mu (1 - c), mu by eigh of A; c and d from the coordinates A was built from.
 
     A semidefinite. Controls: half of mu, and half or a quarter of the square, over draws that
     nearly attain the bound; A indefinite; lambda_i^2 in Parseval's identity.
     """
-    rng, check = ref.generator("nl lem7", seed), partial(Check, "nl/lem7")
-    kinds = ("generic", "tight", "semidefinite", "indefinite")
-    excess, step, last = ({kind: [] for kind in kinds} for _ in range(3))
-    half, shallow, flat, energy, stray = [], [], [], [], []
-    for kind in kinds:
+    bound = t.part("", ROUNDING, controls=pooled)
+    step = t.part("Eq. 184", ROUNDING, controls=pooled)
+    reason = t.part("the reason for Eq. 184", ROUNDING, controls=pooled)
+    last = t.part("Eq. 186", ROUNDING, controls=pooled)
+    for kind in ("generic", "tight", "semidefinite", "indefinite"):
         for _ in range(5):
-            values, a, Q = draw(rng, 3 * draws, kind)
+            values, a, Q = draw(t.rng, 3 * t.draws, kind)
             A, w = matrix(values, Q), np.einsum("bij,bj->bi", Q, a)
             m = pi.mu(pi.local(*tensors(A, w))).numpy()
             c, d = a[:, 0], _moved(values, a)[:, 0]
-            excess[kind].append(1 - d - m * (1 - c))
             square = (values[:, 1] / values[:, 0]) ** 2 * (1 / c**2 - 1)
             lower = (1 + square) ** -0.5
-            step[kind].append(lower - d)
-            last[kind].append(1 - square / 2 - lower)
+            last.add(1 - square / 2 - lower)
             rest = np.einsum("bji,bj->bi", Q, w)[:, 1:]
-            energy.append(np.abs((rest**2).sum(-1) - (1 - c**2)))
-            stray.append(np.abs(((values[:, 1:] * rest) ** 2).sum(-1) - (1 - c**2)))
+            reason.add(np.abs((rest**2).sum(-1) - (1 - c**2)))
+            stray = np.abs(((values[:, 1:] * rest) ** 2).sum(-1) - (1 - c**2))
+            reason.breaks(r"as typeset: $\lambda_i^2$ in the sum", stray)
+            for part, excess in ((bound, 1 - d - m * (1 - c)), (step, lower - d)):
+                if kind == "indefinite":
+                    part.breaks("A indefinite", excess, by=worst)
+                else:
+                    part.add(excess)
             if kind == "tight":
-                half.append(1 - d - m / 2 * (1 - c))
-                shallow.append((1 + square / 2) ** -0.5 - d)
-                flat.append(1 - square / 4 - lower)
-
-    for part, found, control, note in (
-        (
-            "",
-            excess,
-            {"half of mu": typical(np.concatenate(half))},
-            r"$A(w(t))$ definite or semidefinite, as App. B.4 assumes where it introduces $c_t$ "
-            r"and "
-            r"$d_t$. The lemma itself repeats $\lambda_1(t)>0$ only, Lemmas 8 and 10 all "
-            r"$\lambda_i(t)>0$. Fails where $A$ is indefinite with $|\lambda_d|>|\lambda_2|$: "
-            r"$A=\mathrm{diag}(1,0,-1)$, $w=(1,0,1)/\sqrt2$: $\mu_t=0$, $1-d_t=1-1/\sqrt2$.",
-        ),
-        (
-            "Eq. 184",
-            step,
-            {"half of the square": typical(np.concatenate(shallow))},
-            r"$|\lambda_i|\le|\lambda_2|$ for $i>1$ is what it needs.",
-        ),
-    ):
-        yield check(
-            worst(*(e for kind in kinds[:3] for e in found[kind])),
-            ROUNDING,
-            control | {"A indefinite": worst(*found["indefinite"])},
-            draws=45 * draws,
-            part=part,
-            note=note,
-        )
-    yield check(
-        worst(*energy),
-        ROUNDING,
-        {r"as typeset: $\lambda_i^2$ in the sum": typical(np.concatenate(stray))},
-        draws=60 * draws,
-        part="the reason for Eq. 184",
-        misprint=r"$\sum_{i>1}\lambda_i^2(\phi_i^\top w)^2=1-c_t^2$ (after Eq. 186) -> "
-        r"$\sum_{i>1}(\phi_i^\top w)^2=1-c_t^2$",
-        note="Parseval's identity, as it is called there. Both versions print it so.",
-    )
-    yield check(
-        worst(*(e for kind in kinds for e in last[kind])),
-        ROUNDING,
-        {"a quarter of the square": typical(np.concatenate(flat))},
-        draws=60 * draws,
-        part="Eq. 186",
-    )
+                bound.breaks("half of mu", 1 - d - m / 2 * (1 - c))
+                step.breaks("half of the square", (1 + square / 2) ** -0.5 - d)
+                last.breaks("a quarter of the square", 1 - square / 4 - lower)
 
 
-def lem8(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/lem8", stream="nl lem8")
+def lem8(t: Trial) -> None:
     """|w(t+1) - w(t)| by the library against the bound; and each link of the step before it.
 
     The first link is nearly attained where lambda_2 is small, the second where c is near 1.
     Controls: 1 for 2 under the root; c for its square; half of mu.
     """
-    rng, check = ref.generator("nl lem8", seed), partial(Check, "nl/lem8", draws=30 * draws)
-    length, narrow, first, bare, second, half = [], [], [], [], [], []
+    length = t.part("", ROUNDING, controls=typical)
+    first = t.part("Eq. 187 to the middle of Eq. 188", ROUNDING, controls=typical)
+    second = t.part("last step of Eq. 188", ROUNDING, controls=typical)
     for kind in ("generic", "tight", "flat"):
         for _ in range(5):
-            values, a, Q = draw(rng, 2 * draws, "tight" if kind == "flat" else kind)
+            values, a, Q = draw(t.rng, 2 * t.draws, "tight" if kind == "flat" else kind)
             if kind == "flat":
                 values[:, 1:] *= 1e-3
             A, w = matrix(values, Q), np.einsum("bij,bj->bi", Q, a)
             after = pi.step(*tensors(A, w)).numpy()
             c, m = a[:, 0], mu_of(values, a[:, 0])
             moved = np.linalg.norm(after - w, axis=-1)
-            length.append(moved - np.sqrt(2 * (1 + m * c) * (1 - c)))
+            length.add(moved - np.sqrt(2 * (1 + m * c) * (1 - c)))
             between = middle(values, c)
-            first.append(between - (after * w).sum(-1))
-            second.append((1 - m * (1 - c)) * c - between)
+            first.add(between - (after * w).sum(-1))
+            second.add((1 - m * (1 - c)) * c - between)
             if kind == "flat":
-                narrow.append(moved - np.sqrt((1 + m * c) * (1 - c)))
-                bare.append(between / c - (after * w).sum(-1))
+                half = moved - np.sqrt((1 + m * c) * (1 - c))
+                length.breaks("1 for 2 under the root", half)
+                bare = between / c - (after * w).sum(-1)
+                first.breaks("c_t for c_t^2 in the numerator", bare)
             if kind == "tight":
-                half.append((1 - m / 2 * (1 - c)) * c - between)
-    yield check(
-        worst(*length),
-        ROUNDING,
-        {"1 for 2 under the root": typical(*narrow)},
-        note=r"Loose: $\sqrt{2(1-c_t)}$ is a bound too, since $\sum_i\lambda_i^2a_i^2\le\lambda_1"
-        r"\sum_i\lambda_ia_i^2$ for $a_i=\phi_i^\top w(t)$.",
-    )
-    yield check(
-        worst(*first),
-        ROUNDING,
-        {r"c_t for c_t^2 in the numerator": typical(*bare)},
-        part="Eq. 187 to the middle of Eq. 188",
-    )
-    yield check(
-        worst(*second), ROUNDING, {"half of mu": typical(*half)}, part="last step of Eq. 188"
-    )
+                second.breaks("half of mu", (1 - m / 2 * (1 - c)) * c - between)
 
 
 def _perturbed(A: Array, values: Array, Q: Array, change: Array) -> tuple[Array, Array]:
@@ -195,53 +140,32 @@ def _perturbed(A: Array, values: Array, Q: Array, change: Array) -> tuple[Array,
     return after - top - first, after - top
 
 
-def lem9(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/lem9", stream="nl lem9")
+def lem9(t: Trial) -> None:
     """The remainder is of second order, and below 8 |dA|^2 / gap^2 for changes of any size.
 
     Controls: the first-order term left out; one constant for all A, that of gap 1.
     """
-    rng, check = ref.generator("nl lem9", seed), partial(Check, "nl/lem9", draws=9 * draws)
-    d, sizes = 6, 10.0 ** np.arange(-4.0, 1.5, 0.5)
-    ratio, crude, slope, flat, one = [], [], [], [], []
+    rng, d, sizes = t.rng, 6, 10.0 ** np.arange(-4.0, 1.5, 0.5)
+    order = t.part("order", 0.1, controls=typical)
+    constant = t.part("a constant", 1.0, controls=typical, draws=9 * t.draws)
     for gap in (0.05, 0.2, 1.0):
-        values = -np.sort(-rng.standard_normal((3 * draws, d)), -1)
+        values = -np.sort(-rng.standard_normal((3 * t.draws, d)), -1)
         values[:, 0] = values[:, 1] + gap
         Q = bases(rng, len(values), d)
         A, change = matrix(values, Q), rng.standard_normal((len(values), d, d))
         change = change + change.swapaxes(-1, -2)
         change /= np.linalg.norm(change, 2, axis=(-2, -1))[:, None, None]
-        rest, whole = (
-            np.stack([np.linalg.norm(pair[k], axis=-1) for pair in
-                      [_perturbed(A, values, Q, s * gap * change) for s in sizes]])
-            for k in (0, 1)
-        )  # fmt: skip
+        pairs = [_perturbed(A, values, Q, s * gap * change) for s in sizes]
+        rest, whole = np.linalg.norm(np.swapaxes(pairs, 0, 1), axis=-1)
         at = pi.local(*tensors(A, Q[..., 0]))
         scale = pi.kappa(at.gap).numpy() * (sizes[:, None] * gap) ** 2
-        ratio.append(rest / scale)
-        crude.append(whole[0] / scale[0])
-        one.append(rest / (8 * (sizes[:, None] * gap) ** 2))
-        slope.append(np.abs(np.log10(rest[2] / rest[0]) - 2))
-        flat.append(np.abs(np.log10(whole[2] / whole[0]) - 2))
-    yield check(
-        worst(*slope),
-        0.1,
-        {"without the first-order term": typical(*flat)},
-        part="order",
-        note="Slope of the remainder between changes of 0.0001 and 0.001 gaps, less 2.",
-    )
-    yield check(
-        worst(*ratio),
-        1.0,
-        {
-            "without the first-order term": typical(*crude),
-            r"one $\kappa$ for all A, 8": worst(*one),
-        },
-        part="a constant",
-        note=r"$\kappa=8/\lambda_{\mathrm{gap}}^2$ serves for changes of every size: eleven sizes "
-        "from 0.0001 to 10 gaps. It depends on $A$. Fails where one $\\kappa$ is to serve every "
-        "$A$, "
-        "for the gap may be small; Def. 4 is checked with the $\\kappa$ of each $A(w)$.",
-    )
+        constant.add(rest / scale)
+        constant.breaks("without the first-order term", whole[0] / scale[0])
+        one = rest / (8 * (sizes[:, None] * gap) ** 2)
+        constant.breaks(r"one $\kappa$ for all A, 8", one, by=worst)
+        order.add(np.abs(np.log10(rest[2] / rest[0]) - 2))
+        order.breaks("without the first-order term", np.abs(np.log10(whole[2] / whole[0]) - 2))
 
 
 def moving_family(
@@ -263,38 +187,46 @@ def moving_family(
     return pi.affine(base, a, B), w, pi.affine_lipschitz(a, B)
 
 
-def lem10(draws: int, seed: int) -> Iterator[Check]:
+def _turning(family: pi.Family, w: torch.Tensor, L: Array) -> tuple[pi.Family, torch.Tensor]:
+    """One term that moves A along the step, across its eigenvectors; and its constant."""
+    A = family(w)
+    direction = pi.step(A, w) - w
+    direction = direction / direction.norm(dim=-1, keepdim=True)
+    vectors = torch.linalg.eigh(A)[1]
+    turn = vectors[..., :, :1] * vectors[..., None, :, 1]
+    turn = (turn + turn.mT) * torch.as_tensor(L)[:, None, None]
+    base = A - (direction * w).sum(-1)[:, None, None] * turn
+    terms = direction[:, None], turn[:, None]
+    return pi.affine(base, *terms), pi.affine_lipschitz(*terms)
+
+
+@check("nl/lem10", stream="nl lem10")
+def lem10(t: Trial) -> None:
     """Each step of the proof and the bound, along trajectories; d = 2 draws attain Eq. 200.
 
     Controls: half of L, half of mu under the root, the second term of nu dropped.
     """
-    rng, check = ref.generator("nl lem10", seed), partial(Check, "nl/lem10", draws=40 * draws)
-    first, second, bound, broken = [], [], [], {"half of L": [], "half of mu": [], "drop": []}
+    rng, more = t.rng, {"controls": typical, "draws": 40 * t.draws}
+    first = t.part("Eq. 200", 1e-7, **more)
+    second = t.part("Eq. 201", 1e-7, **more)
+    bound = t.part("", ROUNDING, **more)
     for tight in (False, True):
-        d, count = (2, 10 * draws) if tight else (5, 3 * draws)
+        d, count = (2, 10 * t.draws) if tight else (5, 3 * t.draws)
         values = -np.sort(-rng.uniform(0.4, 1, (count, d)), -1)
         values[:, 0] = values[:, 1] + rng.uniform(0.1, 1, count)
         L = 10.0 ** rng.uniform(-5, -2, count) * (1 if not tight else 0.1)
         c0 = 1 - 10.0 ** rng.uniform(-4, -1 if tight else -0.5, count)
         family, w, lipschitz = moving_family(rng, count, d, values, c0, L)
-        if tight:  # one term that moves A along the step, across its eigenvectors
-            A = family(w)
-            direction = pi.step(A, w) - w
-            direction = direction / direction.norm(dim=-1, keepdim=True)
-            vectors = torch.linalg.eigh(A)[1]
-            turn = vectors[..., :, :1] * vectors[..., None, :, 1]
-            turn = (turn + turn.mT) * torch.as_tensor(L)[:, None, None]
-            base = A - (direction * w).sum(-1)[:, None, None] * turn
-            family = pi.affine(base, direction[:, None], turn[:, None])
-            lipschitz = pi.affine_lipschitz(direction[:, None], turn[:, None])
+        if tight:
+            family, lipschitz = _turning(family, w, L)
         path = pi.iterate(family, w, 2 if tight else 9)
         matrices = torch.stack([family(v) for v in path])
         at = pi.local(matrices, path)
         usable = at.gap.amin(0)
         assert bool((at.least > 0).all() & (usable > 0).all())
-        nu = pi.nu(at, lipschitz, pi.kappa(usable))
-        M, W = matrices.numpy(), path.numpy()
-        for t, (A, A2, v, v2) in enumerate(zip(M[:-1], M[1:], W[:-1], W[1:], strict=True)):
+        nu = pi.nu(at, lipschitz, pi.kappa(usable)).numpy()
+        M, W, Lip = matrices.numpy(), path.numpy(), lipschitz.numpy()
+        for k, (A, A2, v, v2) in enumerate(zip(M[:-1], M[1:], W[:-1], W[1:], strict=True)):
             lam, Q = (x[..., ::-1] for x in np.linalg.eigh(A))
             Q = Q * np.sign(np.einsum("bij,bi->bj", Q, v))[:, None]
             after = np.linalg.eigh(A2)[1][..., -1]
@@ -304,46 +236,27 @@ def lem10(draws: int, seed: int) -> Iterator[Check]:
             along = np.einsum("bij,bi->bj", Q, v2)[:, 1:]
             turned = np.abs((pull / (lam[:, :1] - lam[:, 1:]) * along).sum(-1))
             sine = np.linalg.norm(along, axis=-1)
-            most = lipschitz.numpy() / (lam[:, 0] - lam[:, 1]) * np.linalg.norm(v2 - v, axis=-1)
+            most = Lip / (lam[:, 0] - lam[:, 1]) * np.linalg.norm(v2 - v, axis=-1)
             m, near = mu_of(lam, c), np.maximum(1 - c, 0)
             gap = np.abs(dt - (after * v2).sum(-1))
             scale = np.maximum(1 - c, 1e-12)
-            first.append((turned - most * sine) / scale)
-            second.append(sine - np.sqrt(2 * m * near))
-            bound.append(gap - nu[t].numpy() * near)
-            if tight and t == 0:
-                broken["half of L"].append((turned - most / 2 * sine) / scale)
-                broken["half of mu"].append(sine - np.sqrt(m * near))
-                bare = 2 * pi.kappa(usable) * lipschitz**2 * (1 + torch.as_tensor(m * c))
-                broken["drop"].append(gap - bare.numpy() * near)
-    yield check(
-        worst(*first),
-        1e-7,
-        {"half of L": typical(*broken["half of L"])},
-        part="Eq. 200",
-        note="Excess relative to $1-c_t$. Attained in two dimensions.",
-    )
-    yield check(
-        worst(*second),
-        1e-7,
-        {"half of mu": typical(*broken["half of mu"])},
-        part="Eq. 201",
-    )
-    yield check(
-        worst(*bound),
-        ROUNDING,
-        {"second term of nu dropped": typical(*broken["drop"])},
-        note=r"$L$ analytic, $\kappa=8/\lambda_{\mathrm{gap}}^2$.",
-    )
+            first.add((turned - most * sine) / scale)
+            second.add(sine - np.sqrt(2 * m * near))
+            bound.add(gap - nu[k] * near)
+            if tight and k == 0:
+                first.breaks("half of L", (turned - most / 2 * sine) / scale)
+                second.breaks("half of mu", sine - np.sqrt(m * near))
+                bare = 2 * pi.kappa(usable).numpy() * Lip**2 * (1 + m * c)
+                bound.breaks("second term of nu dropped", gap - bare * near)
 
 
-def eq101(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/eq101", stream="nl eq101")
+def eq101(t: Trial) -> None:
     """Limits are eigenvectors with positive eigenvalue; constant A gives the classical rate.
 
     Controls: the starts; the rate of the third eigenvalue.
     """
-    rng, check = ref.generator("nl eq101", seed), partial(Check, "nl/eq101", draws=draws)
-    d = 5
+    rng, draws, d = t.rng, t.draws, 5
     values = np.tile([1.0, 0.4, 0.3, 0.2, 0.1], (draws, 1))
     family, w, _ = moving_family(
         rng, draws, d, values, rng.uniform(0.6, 1, draws), np.full(draws, 0.05)
@@ -356,7 +269,8 @@ def eq101(draws: int, seed: int) -> Iterator[Check]:
         size = np.linalg.norm(image, axis=-1, keepdims=True)
         return np.abs(image / size - v).max(-1)  # zero only if A v = +|A v| v
 
-    yield check(worst(error(end)), 1e-12, {"the start": typical(error(w))}, part="fixed points")
+    fixed = t.part("fixed points", 1e-12, controls=typical)
+    fixed.add(error(end)).breaks("the start", error(w))
     values[:, 2:] /= 2
     Q = bases(rng, draws, d)
     a = start(rng, rng.uniform(0.3, 0.8, draws), d)
@@ -364,9 +278,5 @@ def eq101(draws: int, seed: int) -> Iterator[Check]:
     path = pi.iterate(lambda _: A, w, 60).numpy()
     off = np.linalg.norm(np.einsum("bij,tbi->tbj", Q, path)[..., 1:], axis=-1)
     rate = (off[24] / off[14]) ** 0.1
-    yield check(
-        worst(np.abs(rate / 0.4 - 1)),
-        0.01,
-        {"rate of the third eigenvalue": typical(np.abs(rate / 0.15 - 1))},
-        part="constant A",
-    )
+    constant = t.part("constant A", 0.01, controls=typical).add(np.abs(rate / 0.4 - 1))
+    constant.breaks("rate of the third eigenvalue", np.abs(rate / 0.15 - 1))

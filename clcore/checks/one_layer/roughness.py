@@ -7,33 +7,18 @@ w_* and w.
 
 import math
 from collections.abc import Callable, Iterator
-from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 
-from clcore import reference as ref
 from clcore.checks.one_layer.stability import across
-from clcore.ledger import Check
-from clcore.reference import Array, typical, worst
+from clcore.ledger import Part, Trial, check, pooled, worst
+from clcore.reference import Array
 from clcore.theory.one_layer import roughness as ro
 
 RADII = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 ORDER = 20
-CORRECTION = (
-    r"Write $C_0^2$ for $C_0^3$. (As a bound the printed power serves if $C_0\ge1$, and "
-    r"any bound on $\|x\|$ may be taken for $C_0$.)"
-)
-EXACT = r"Write $C_0^2$ for $C_0^3$."
-ELLIPSE = (
-    r"Uniform on an ellipse with half-axes $C_0$ and $\frac34C_0$, $w_*$ along the longer one, "
-    r"which is an LME: $\rho=C_0^2/4\pi^2$, while the bound is $4C_0^3/3\pi$, smaller for every "
-    r"$C_0<3/16\pi$."
-)
-UNIFORM = (
-    r"Uniform on the disc of radius $C_0=0.05$: $\rho=4C_0^2/(9\pi^2)$, while the bound is "
-    r"$C_0^3/\pi$, which is smaller for every $C_0<4/(9\pi)$."
-)
 
 
 def flat(radius: float, d: int) -> Callable:
@@ -99,15 +84,34 @@ def measured_roughness(parts: ro.Parts, radius: float, w: Array, directions: Arr
     return max(out)
 
 
-def thm2(draws: int, seed: int) -> Iterator[Check]:
+def powers(t: Trial, name: str = "", bound: float = 1.0, **more: Any) -> tuple[Part, Part]:
+    """A part as printed, with C_0^3, and as corrected, with C_0^2."""
+    more["controls"] = worst
+    return t.part(name, bound, **more), t.corrected(name, bound, **more)
+
+
+def compare(parts: tuple[Part, Part], ratio: Callable[[int], float]) -> None:
+    """Add the left side over the right one with this power of C_0; controls: powers 4 and 0."""
+    printed, corrected = parts
+    printed.add(ratio(3)).breaks("C_0^4", ratio(4))
+    corrected.add(ratio(2)).breaks("C_0^0", ratio(0))
+
+
+@check("nl/thm2", stream="nl thm2")
+def thm2(t: Trial) -> None:
     """rho over the bound at every radius, rho from differences of A; and rho from the plane.
 
     The printed power 3 of C_0 fails at small radii. Controls: powers 4 and 1; half of rho.
     """
-    rng, check = ref.generator("nl thm2", seed), partial(Check, "nl/thm2")
-    ratio = {p: [] for p in (1, 2, 3, 4)}
-    errors, half = [], []
-    for p, radius, w, _ in examples(rng, draws):
+    printed, corrected = powers(t)
+    plane = t.part("rho is an integral over the plane", 1e-3, controls=pooled)
+
+    def over(rho: float, peak: torch.Tensor, d: int, radius: float) -> None:
+        ratio = {k: rho / float(ro.bound(peak, d, radius, k)) for k in (1, 2, 3, 4)}
+        for part, power in ((printed, 3), (corrected, 2)):
+            part.add(ratio[power]).breaks("C_0^4", ratio[4]).breaks("C_0", ratio[1])
+
+    for p, radius, w, _ in examples(t.rng, t.draws):
         d, here = len(w), torch.tensor(w)
         order = ORDER if d == 2 else 16
         for kernel in (False, True):
@@ -116,48 +120,13 @@ def thm2(draws: int, seed: int) -> Iterator[Check]:
             tangents = np.linalg.eigh(M.numpy())[1][:, : d - 1].T
             rho = measured_roughness(parts, radius, w, tangents)
             exact = float(ro.roughness(parts, here, radius, order))
-            errors.append(abs(rho / exact - 1))
-            half.append(abs(rho / (exact / 2) - 1))
-            peak = ro.peak(parts, here, radius, order)
-            for power in ratio:
-                ratio[power].append(rho / float(ro.bound(peak, d, radius, power)))
+            plane.add(abs(rho / exact - 1)).breaks("half of it", abs(rho / (exact / 2) - 1))
+            over(rho, ro.peak(parts, here, radius, order), d, radius)
     for radius in (0.3, 3.0):
-        w = unit(rng, 2)
+        w = unit(t.rng, 2)
         parts = ro.uniform(heaped(radius, w))
         rho = float(ro.roughness(parts, torch.tensor(w), radius, 60))
-        peak = ro.peak(parts, torch.tensor(w), radius, 60)
-        for power in ratio:
-            ratio[power].append(rho / float(ro.bound(peak, 2, radius, power)))
-    rows = len(ratio[2])
-    control = {"C_0^4": worst(np.array(ratio[4])), "C_0": worst(np.array(ratio[1]))}
-    yield check(
-        worst(np.array(ratio[3])),
-        1.0,
-        control,
-        draws=rows,
-        counterexample=ELLIPSE,
-        note=r"$\mathrm{vol}(C_0)$ is the volume of the $d$-ball of radius $C_0$ (text after Eq. "
-        r"78). Lengths show it: $\rho$ scales as $C_0^2$, $\mathrm{vol}(C_0)\,r$ not at all, so "
-        r"every LME with $\rho>0$ breaks the bound when the data are scaled down. Both versions "
-        r"print the power 3 throughout. With the area of the sphere of radius $C_0$ for the volume "
-        r"the bound would hold, $d$ times looser.",
-    )
-    yield check(
-        worst(np.array(ratio[2])),
-        1.0,
-        control,
-        draws=rows,
-        form="corrected",
-        correction=CORRECTION,
-        note="Up to two thirds of it is attained, in the plane.",
-    )
-    yield check(
-        worst(np.array(errors)),
-        1e-3,
-        {"half of it": typical(np.array(half))},
-        part="rho is an integral over the plane",
-        draws=rows,
-    )
+        over(rho, ro.peak(parts, torch.tensor(w), radius, 60), 2, radius)
 
 
 def wedge(p: Callable, radius: float, w: Array, u: Array, low: float, high: float) -> dict:
@@ -197,90 +166,66 @@ def gated(p: Callable, radius: float, w: Array) -> tuple[Array, Array]:
     return mass @ x, np.einsum("n,ni,nj->ij", mass, x, x)
 
 
-def eq79(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/eq79", stream="nl eq79")
+def eq79(t: Trial) -> None:
     """Each link on wedges of 0.01 to 0.5. Eq. 78 and Eq. 80 need C_0^2.
 
     Controls: half of the reach; the wedges swapped; a quarter of C_0^2; powers of C_0 beside.
     """
-    rng, check = ref.generator("nl eq79", seed), partial(Check, "nl/eq79")
-    reach, short, swap, split, chain, loose = [], [], [], [], [], []
-    equal, whole = {k: [] for k in (1, 2, 3)}, {k: [] for k in (0, 2, 3, 4)}
-    for p, radius, w, u in examples(rng, draws):
-        d, angle = len(w), float(10 ** rng.uniform(-2, -0.3))
+    reach = t.part("Eqs. 75, 79", 1e-9, controls=pooled)
+    split = t.part("Eq. 73", 1e-3, controls=pooled)
+    chain = t.part("Eqs. 76, 77", 1.0, controls=worst)
+    equal = t.part('the "=" before Eq. 78', 1e-3, controls=pooled)
+    mended = t.corrected('the "=" before Eq. 78', 1e-3, controls=pooled)
+    whole, short = powers(t, "Eq. 80"), []
+    for p, radius, w, u in examples(t.rng, t.draws):
+        d, angle = len(w), float(10 ** t.rng.uniform(-2, -0.3))
         v = turned(w, u, angle)
         plus, minus = wedges(p, radius, w, u, angle)
         far = np.linalg.norm(v - w)
         most = max(plus["reach"], minus["reach"]) / (radius * far)
-        reach.append(most)
+        reach.add(most - 1)
         short.append(2 * most)
         change = gated(p, radius, v)[1] - gated(p, radius, w)[1]
         size = np.abs(minus["second"]).max()
-        split.append(np.abs(change - minus["second"] + plus["second"]).max() / size)
-        swap.append(np.abs(change - plus["second"] + minus["second"]).max() / size)
+        split.add(np.abs(change - minus["second"] + plus["second"]).max() / size)
+        split.breaks(
+            "wedges swapped", np.abs(change - plus["second"] + minus["second"]).max() / size
+        )
         left = np.linalg.norm(plus["second"] @ w)
         middle = radius**2 * far * plus["peak"] * plus["dx"]
-        chain.append(left / middle)
-        loose.append(10 * left / middle)
-        for k, out in equal.items():
+        chain.add(left / middle).breaks("a tenth", 10 * left / middle)
+        off = {}
+        for k in (1, 2, 3):
             right = radius**k * far * plus["peak"] * ro.volume(d, radius) * angle / (2 * math.pi)
-            out.append(abs(middle / right - 1))
+            off[k] = abs(middle / right - 1)
+        equal.add(off[3]).breaks("C_0", off[1])
+        mended.add(off[2]).breaks("C_0", off[1])
         top = max(plus["peak"], minus["peak"])
-        for k, out in whole.items():
-            right = radius**k * ro.volume(d, radius) / math.pi * far * top * angle
-            out.append(np.linalg.norm((minus["second"] - plus["second"]) @ w) / right)
-    n = len(reach)
-    check = partial(check, draws=n)
-    yield check(
-        worst(np.array(reach)) - 1,
-        1e-9,
-        {"half of C_0": typical(np.array(short)) - 1},
-        part="Eqs. 75, 79",
-        note="The $M$ of the text after Eq. 75 is $C_0$.",
-    )
-    yield check(
-        worst(np.array(split)), 1e-3, {"wedges swapped": typical(np.array(swap))}, part="Eq. 73"
-    )
-    yield check(
-        worst(np.array(chain)),
-        1.0,
-        {"a tenth": worst(np.array(loose))},
-        part="Eqs. 76, 77",
-    )
-    beside = {"C_0": typical(np.array(equal[1]))}
-    tag = partial(check, part='the "=" before Eq. 78')
-    yield tag(
-        worst(np.array(equal[3])),
-        1e-3,
-        beside,
-        counterexample=r"The wedge has volume $\mathrm{vol}(C_0)\arccos(w^\top w_*)/2\pi$, and "
-        r"Eq. 77 has $C_0^2$ before it: the sides differ by the factor $C_0$.",
-    )
-    yield tag(worst(np.array(equal[2])), 1e-3, beside, form="corrected", correction=EXACT)
-    control = {"C_0^4": worst(np.array(whole[4])), "C_0^0": worst(np.array(whole[0]))}
-    tag = partial(check, part="Eq. 80")
-    yield tag(
-        worst(np.array(whole[3])),
-        1.0,
-        {"C_0^4": worst(np.array(whole[4]))},
-        counterexample=r"Density $(1+u^\top x/C_0)/\pi C_0^2$ on the disc, $w$ turned "
-        r"from $w_*$ towards $u\perp w_*$ by $\theta$: left about $C_0^2\theta^2/5\pi$, right "
-        r"$2C_0^3\theta^2/\pi$; fails for $C_0<1/10$.",
-    )
-    yield tag(worst(np.array(whole[2])), 1.0, control, form="corrected", correction=CORRECTION)
+        pushed = np.linalg.norm((minus["second"] - plus["second"]) @ w)
+
+        def ratio(k: int) -> float:
+            return pushed / (radius**k * ro.volume(d, radius) / math.pi * far * top * angle)  # noqa: B023
+
+        compare(whole, ratio)
+        whole[1].breaks("C_0^4", ratio(4))
+    reach.breaks("half of C_0", np.median(short) - 1)
 
 
 def _slope(big: float, small: float) -> float:
     return math.log10(big / small)
 
 
-def eq84(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/eq84", stream="nl eq84")
+def eq84(t: Trial) -> None:
     """(E - E_*) w_* is of second order; the bound fails at small C_0, and holds with C_0^2.
 
     Controls: the vector u in place of w_*, which has a first-order term; other powers.
     """
-    rng, check = ref.generator("nl eq84", seed), partial(Check, "nl/eq84")
-    ratio, order, first = {k: [] for k in (0, 2, 3, 4)}, [], []
-    for _, radius, w, u in examples(rng, draws):
+    found = list(examples(t.rng, t.draws))
+    order = t.part("second order", 0.05, controls=pooled)
+    bound = powers(t, "bound", draws=len(found))
+    for _, radius, w, u in found:
         d, p = len(w), tilted(radius, len(w), u)
         sizes, other = [], []
         for angle in (1e-2, 1e-3):
@@ -289,46 +234,28 @@ def eq84(draws: int, seed: int) -> Iterator[Check]:
             sizes.append(np.linalg.norm(change @ w))
             other.append(np.linalg.norm(change @ u))
             far, top = 2 * math.sin(angle / 2), max(plus["peak"], minus["peak"])
-            for k, out in ratio.items():
-                right = radius**k * ro.volume(d, radius) / math.pi / math.cos(angle) * far**2 * top
-                out.append(sizes[-1] / right)
-        order.append(abs(_slope(*sizes) - 2))
-        first.append(abs(_slope(*other) - 2))
-    check = partial(check, draws=len(order))
-    yield check(
-        worst(np.array(order)), 0.05, {"u for w_*": typical(np.array(first))}, part="second order"
-    )
-    yield check(
-        worst(np.array(ratio[3])),
-        1.0,
-        {"C_0^4": worst(np.array(ratio[4]))},
-        part="bound",
-        counterexample=r"As for Eq. 80: density $(1+u^\top x/C_0)/\pi C_0^2$, $C_0<1/10$.",
-    )
-    yield check(
-        worst(np.array(ratio[2])),
-        1.0,
-        {"C_0^0": worst(np.array(ratio[0]))},
-        part="bound",
-        form="corrected",
-        correction=CORRECTION,
-    )
+
+            def ratio(k: int) -> float:
+                right = radius**k * ro.volume(d, radius) / math.pi / math.cos(angle) * far**2 * top  # noqa: B023
+                return sizes[-1] / right  # noqa: B023
+
+            compare(bound, ratio)
+        order.add(abs(_slope(*sizes) - 2)).breaks("u for w_*", abs(_slope(*other) - 2))
 
 
-def eq90(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/eq90", stream="nl eq90")
+def eq90(t: Trial) -> None:
     """Every link of the chain by itself. Only Eq. 89, and with it 90, needs C_0^2.
 
     Controls: a term of Eq. 85 transposed; a tenth of each right side; other powers.
     """
-    rng, check = ref.generator("nl eq90", seed), partial(Check, "nl/eq90")
-    names = ("Eq. 88, first", "Eq. 88, second")
-    split, wrong, order, orders1, started, printed = [], [], [], [], [], []
-    links, last, total = (
-        {n: [] for n in names},
-        {k: [] for k in (0, 2, 3, 4)},
-        {k: [] for k in (0, 2, 3, 4)},
-    )
-    for p, radius, w, u in examples(rng, draws):
+    found = list(examples(t.rng, t.draws))
+    split = t.part("Eq. 85", 1e-9, controls=pooled)
+    order = t.part("only one term of first order", 0.2, controls=pooled, draws=2 * len(found))
+    begun = t.part("Eq. 87", 1 + 1e-9, controls=worst)
+    links = [t.part(f"Eq. 88, {n}", 1 + 1e-9, controls=worst) for n in ("first", "second")]
+    last, total = (powers(t, n, 1 + 1e-6) for n in ("Eq. 89", "Eq. 90, whole chain"))
+    for p, radius, w, u in found:
         d, steps, steps1 = len(w), [], []
         for angle in (1e-1, 1e-2):
             v = turned(w, u, angle)
@@ -339,104 +266,48 @@ def eq90(draws: int, seed: int) -> Iterator[Check]:
             steps.append(np.linalg.norm(e * (change @ w)))
             steps1.append(np.linalg.norm(change * (base @ w)))
             outer = np.outer(e, e) - np.outer(base, base)
-            split.append(np.abs(outer - np.outer(e, change) - np.outer(change, base)).max())
-            wrong.append(np.abs(outer - np.outer(e, change) - np.outer(base, change)).max())
-            split[-1], wrong[-1] = (q[-1] / np.abs(outer).max() for q in (split, wrong))
+            rest, size = outer - np.outer(e, change), np.abs(outer).max()
+            split.add(np.abs(rest - np.outer(change, base)).max() / size)
+            split.breaks("transposed", np.abs(rest - np.outer(base, change)).max() / size)
             h = e @ v
             top = max(plus["peak"], minus["peak"])
             length, mass, size = (plus[k] + minus[k] for k in ("length", "p", "dx"))
             chain = [h * length, radius**2 * mass, radius**2 * top * size]
-            for name, left, right in zip(names, chain, chain[1:], strict=False):
-                links[name].append(left / right)
-            started.append(steps1[-1] / (base @ w * length))
-            printed.append(steps1[-1] / chain[0])
+            for link, left, right in zip(links, chain, chain[1:], strict=False):
+                link.add(left / right).breaks("a tenth", 10 * (left / right))
+            start = steps1[-1] / (base @ w * length)
+            begun.add(start).breaks("a tenth", 10 * start)
+            begun.breaks("as typeset: w in the mean", steps1[-1] / chain[0])
             far = np.linalg.norm(v - w)
-            for k in last:
-                scale = radius**k * ro.volume(d, radius) / math.pi * top
-                last[k].append(chain[-1] / (scale * angle))
-                total[k].append(steps1[-1] / (scale * far / math.cos(angle)))
-        order.append(abs(_slope(*steps) - 2))
-        orders1.append(abs(_slope(*steps1) - 2))
-    check = partial(check, draws=len(split))
-    yield check(
-        worst(np.array(split)), 1e-9, {"transposed": typical(np.array(wrong))}, part="Eq. 85"
-    )
-    yield check(
-        worst(np.array(order)),
-        0.2,
-        {"the first-order term": typical(np.array(orders1))},
-        part="only one term of first order",
-    )
-    yield check(
-        worst(np.array(started)),
-        1 + 1e-9,
-        {
-            "a tenth": 10 * worst(np.array(started)),
-            "as typeset: w in the mean": worst(np.array(printed)),
-        },
-        part="Eq. 87",
-        misprint=r"$\mathbb E_{\tilde p_l}[h(w^\top x)]$ -> $\mathbb E_{\tilde p_l}[h(w_*^\top "
-        r"x)]$,"
-        r" which is $e_*^\top w_*$",
-        note="Both versions print it; it touches the second order only, which Eq. 92 allows.",
-    )
-    for name in names:
-        yield check(
-            worst(np.array(links[name])),
-            1 + 1e-9,
-            {"a tenth": 10 * worst(np.array(links[name]))},
-            part=name,
-        )
-    for part, values, why in (
-        ("Eq. 89", last, r"Eq. 88 has $C_0^2\max\tilde p_l\int_\Omega dx$, and $\Omega$ has volume "
-         r"$\mathrm{vol}(C_0)\arccos(w^\top w_*)/\pi$ exactly: false for every $C_0<1$."),
-        ("Eq. 90, whole chain", total, UNIFORM),
-    ):  # fmt: skip
-        yield check(
-            worst(np.array(values[3])),
-            1 + 1e-6,
-            {"C_0^4": worst(np.array(values[4]))},
-            part=part,
-            counterexample=why,
-        )
-        yield check(
-            worst(np.array(values[2])),
-            1 + 1e-6,
-            {"C_0^0": worst(np.array(values[0]))},
-            part=part,
-            form="corrected",
-            correction=CORRECTION,
-        )
+
+            def scale(k: int) -> float:
+                return radius**k * ro.volume(d, radius) / math.pi * top  # noqa: B023
+
+            compare(last, lambda k: chain[-1] / (scale(k) * angle))  # noqa: B023
+            compare(total, lambda k: steps1[-1] / (scale(k) * far / math.cos(angle)))  # noqa: B023
+        order.add(abs(_slope(*steps) - 2))
+        order.breaks("the first-order term", abs(_slope(*steps1) - 2))
 
 
-def eq92(draws: int, seed: int) -> Iterator[Check]:
+@check("nl/eq92", stream="nl eq92")
+def eq92(t: Trial) -> None:
     """|(A(w) - A(w_*)) w_*| over the first-order right side, uniform and Gaussian importance.
 
     Controls: other powers of C_0.
     """
-    rng, check = ref.generator("nl eq92", seed), partial(Check, "nl/eq92")
-    ratio = {k: [] for k in (0, 2, 3, 4)}
-    for p, radius, w, u in examples(rng, draws):
+    bound, angle = powers(t), 1e-3
+    for p, radius, w, u in examples(t.rng, t.draws):
         d, here = len(w), torch.tensor(w)
         order = ORDER if d == 2 else 14
         for kernel in (False, True):
             parts = ro.gaussian(p, here, 0.3 * radius**2, 8) if kernel else ro.uniform(p)
             base = ro.covariance(parts, here, radius, order)
-            angle = 1e-3
             v = torch.tensor(turned(w, u, angle))
             left = float(((ro.covariance(parts, v, radius, order) - base) @ here).norm())
-            peak = float(ro.peak(parts, here, radius, order))
-            for k in ratio:
-                right = float(ro.bound(torch.tensor(peak), d, radius, k)) * 2 * math.sin(angle / 2)
-                ratio[k].append(left / right)
-    check = partial(check, draws=len(ratio[2]))
-    yield check(
-        worst(np.array(ratio[3])), 1.0, {"C_0^4": worst(np.array(ratio[4]))}, counterexample=UNIFORM
-    )
-    yield check(
-        worst(np.array(ratio[2])),
-        1.0,
-        {"C_0^0": worst(np.array(ratio[0]))},
-        form="corrected",
-        correction=CORRECTION,
-    )
+            peak = torch.tensor(float(ro.peak(parts, here, radius, order)))
+
+            def ratio(k: int) -> float:
+                right = float(ro.bound(peak, d, radius, k)) * 2 * math.sin(angle / 2)  # noqa: B023
+                return left / right  # noqa: B023
+
+            compare(bound, ratio)
