@@ -5,10 +5,11 @@ forms, autograd) with what `reference` computes without it. Where a check is "wo
 its controls are the best (or median) over the draws.
 """
 
-from clcore.checks.minmax.family import eq1, eq2, eq33, num1, num4, tab1
+from clcore.checks.minmax.family import eq1, eq2, eq33, num1, num4
 from clcore.checks.minmax.family_reach import num22
 from clcore.checks.minmax.gradients import eq4, eq5, eq6, eq23, eq27, eq88, lem5, num2, thm1
 from clcore.checks.minmax.players import cor1, def6, lem6, num3, num5, num6, num18, thm2
+from clcore.checks.minmax.table1 import tab1
 
 __all__ = [
     "cor1",

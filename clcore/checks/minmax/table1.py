@@ -1,0 +1,250 @@
+"""Table 1 of acl Sec. 3, row by row, against the losses of its sources; shapes of phi and psi.
+
+One rule for all: the row equals the source's loss up to a constant and a positive factor. A source
+that compares cosines or inner products is read on outputs of unit norm, one that defines a single
+negative with one; what becomes of it otherwise is said. A row that needs more is corrected, all its
+changes named.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+from torch.nn.functional import normalize
+
+from clcore import losses
+from clcore import reference as ref
+from clcore.ledger import Trial, check, typical
+from clcore.losses import contrast
+from clcore.reference import Array, relative, tensors
+
+TAU, MARGIN, C = 0.5, 1.0, 2.0
+TOLERANCE = 1e-10
+
+Views = tuple[Array, Array]
+Pairs = dict[str, losses.Pair]
+
+
+def same_loss(
+    source: Callable,
+    pair: losses.Pair,
+    views: Views,
+    factor: float | None = None,
+    sphere: bool = False,
+) -> Array:
+    """Per draw: error of L = factor * source + constant, in value and in the gradient in z, z2.
+
+    `factor` None: the positive one that fits the gradients of all draws best. The constant is
+    fitted too. `sphere`: of both as functions of outputs that are normalised first.
+    """
+    inputs = tensors(*views)
+
+    def both(f: Callable) -> tuple[Array, Array]:
+        def at(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return f(*(normalize(v, dim=-1) for v in (a, b))) if sphere else f(a, b)
+
+        slopes = torch.func.grad(lambda a, b: at(a, b).sum(), argnums=(0, 1))(*inputs)
+        return at(*inputs).numpy(), torch.cat(slopes, -1).numpy()
+
+    value, slope = both(lambda a, b: contrast.family_loss(a, b, pair))
+    theirs, their_slope = both(source)
+    if factor is None:
+        factor = max(0.0, float((slope * their_slope).sum() / (their_slope**2).sum()))
+    constant = (value - factor * theirs).mean()
+    errors = relative(factor * theirs + constant, value, 1.0), relative(factor * their_slope, slope)
+    return np.maximum(*errors)
+
+
+def value_at(f: Callable | losses.Pair, z: list, z2: list | None = None) -> float:
+    """A loss, or the loss of a pair, at a batch of numbers or vectors; both views z without z2."""
+    batch = torch.tensor([z, z2 or z], dtype=torch.float64)
+    a, b = batch[..., None] if batch.ndim == 2 else batch
+    return float(contrast.family_loss(a, b, f) if isinstance(f, losses.Pair) else f(a, b))
+
+
+def _infonce_row(t: Trial, views: Views, pairs: Pairs) -> None:
+    source = partial(losses.source_infonce, tau=TAU)
+    row = t.part("InfoNCE", TOLERANCE)
+    row.add(same_loss(source, pairs["InfoNCE"], views, TAU))
+    row.breaks("eps = 0", same_loss(source, losses.infonce_pair(TAU, 0.0), views))
+
+
+def _mine_row(t: Trial, views: Views, pairs: Pairs) -> None:
+    """The source takes one logarithm for the batch; corrected: one for each anchor."""
+    pair, nce = pairs["MINE"], pairs["InfoNCE"]
+    whole, anchored = losses.source_mine, losses.source_mine_per_sample
+    row = t.part("MINE", TOLERANCE)
+    row.add(same_loss(whole, pair, views))
+    row.breaks("the InfoNCE row", same_loss(whole, nce, views))
+    forced = 3 * value_at(whole, [0, 1, 3]) + 3 * np.log(2)
+    row.says(forced=forced, row=value_at(pair, [0, 1, 3]))
+    row = t.corrected("MINE", TOLERANCE)
+    row.add(same_loss(anchored, pair, views, 1.0))
+    row.breaks("one log for the batch", same_loss(whole, pair, views))
+    row.breaks("the InfoNCE row", same_loss(anchored, nce, views))
+
+
+def _triplet_row(t: Trial, views: Views, pairs: Pairs) -> None:
+    source = partial(losses.source_triplet, margin=2 * MARGIN)
+    kept = same_loss(source, losses.triplet_pair(2 * MARGIN), views)
+    row = t.part("Triplet", TOLERANCE, controls=typical)
+    row.add(same_loss(source, pairs["Triplet"], views, 0.5)).breaks("margin not halved", kept)
+
+
+def _soft_triplet_row(t: Trial, views: Views, pairs: Pairs) -> None:
+    """With one negative an anchor, as the source defines it."""
+    source = partial(losses.source_soft_triplet, tau=TAU, margin=TAU * MARGIN)
+    pair, two = pairs["Soft Triplet"], tuple(v[:, :2] for v in views)
+    unscaled = losses.soft_triplet_pair(TAU, TAU * MARGIN)
+    row = t.part("Soft Triplet", TOLERANCE)
+    row.add(same_loss(source, pair, two, 1.0))
+    row.breaks("seven negatives", same_loss(source, pair, views))
+    row.breaks("margin not divided by tau", same_loss(source, unscaled, two))
+    row.breaks("the N+1 Tuplet row", same_loss(source, pairs["N+1 Tuplet"], two))
+    equal = [0, 0, 0]
+    row.says(tau=TAU, margin=MARGIN, source=value_at(source, equal), row=value_at(pair, equal))
+
+
+def _stands_still(source: Callable, pair: losses.Pair) -> dict[str, float]:
+    """Where a loss of inner products stands still and the row moves, so that no factor fits."""
+    still, moved = ([0, 1], [0, 1]), ([0, 1], [1, 1])
+    return {
+        "still": value_at(source, *still),
+        "moved": value_at(source, *moved),
+        "row_still": value_at(pair, *still),
+        "row_moved": value_at(pair, *moved),
+    }
+
+
+def _tuplet_row(t: Trial, views: Views, pairs: Pairs) -> None:
+    """On outputs of unit norm, for the source compares inner products."""
+    source, pair = losses.source_tuplet, pairs["N+1 Tuplet"]
+    row = t.part("N+1 Tuplet", TOLERANCE)
+    row.add(same_loss(source, pair, views, 1.0, sphere=True))
+    row.breaks("norms free", same_loss(source, pair, views))
+    row.breaks("the InfoNCE row", same_loss(source, pairs["InfoNCE"], views, sphere=True))
+    row.says(**_stands_still(source, pair))
+
+
+def _lifted_row(t: Trial, views: Views, pairs: Pairs) -> None:
+    """Three changes make the source's loss the row; each of them is needed."""
+    pair = pairs["Lifted Structured"]
+    source = partial(losses.source_lifted, margin=MARGIN, second_views=True)
+
+    def lift(**changes: bool) -> Array:
+        return same_loss(partial(source, **changes), pair, views)
+
+    squared, first_member, first_views = {"squared": True}, {"both": False}, {"second_views": False}
+    row = t.part("Lifted Structured", TOLERANCE)
+    row.add(lift())
+    row.breaks("squared distances", lift(**squared))
+    row.breaks("first member", lift(**first_member))
+    values = {
+        f"{k}{z[1]}": value_at(f, z)
+        for z in ([0, 2], [0, 3])
+        for k, f in (("row", pair), ("source", source))
+    }
+    row.says(margin=MARGIN, **values)
+    row = t.corrected("Lifted Structured", TOLERANCE)
+    all_three = partial(source, **squared, **first_member, **first_views)
+    row.add(same_loss(all_three, pair, views, 1.0))
+    row.breaks("distances unsquared", lift(**first_member, **first_views))
+    row.breaks("negatives of both members", lift(**squared, **first_views))
+    row.breaks("negatives from both views", lift(**squared, **first_member))
+
+
+def _modified_row(t: Trial, views: Views, pairs: Pairs) -> None:
+    """On outputs of unit norm, for the source uses cosine distances."""
+    pair, slower = pairs["Modified Triplet"], losses.modified_triplet_pair(C / 2)
+    source = partial(losses.source_modified_triplet, c=C)
+    row = t.part("Modified Triplet", TOLERANCE)
+    row.add(same_loss(source, pair, views, 1.0, sphere=True))
+    row.breaks("norms free", same_loss(source, pair, views))
+    row.breaks("c halved", same_loss(source, slower, views, sphere=True))
+    once, twice = [[1, 0], [0, 1]], [[2, 0], [0, 2]]
+    row.says(c=C, once=value_at(source, once), twice=value_at(source, twice))
+    row.says(row_once=value_at(pair, once), row_twice=value_at(pair, twice))
+
+
+def _linear_row(t: Trial, views: Views, pairs: Pairs) -> None:
+    """On outputs of unit norm, for the source compares inner products; its mean is over N - 1."""
+    source, pair, n = losses.source_linear, pairs["Triplet Contrastive"], views[0].shape[-2]
+    other = pairs["Modified Triplet"]
+    row = t.part("Triplet Contrastive", TOLERANCE)
+    row.add(same_loss(source, pair, views, n - 1, sphere=True))
+    row.breaks("norms free", same_loss(source, pair, views))
+    row.breaks("factor 1", same_loss(source, pair, views, 1.0, sphere=True))
+    row.breaks("the Modified Triplet row", same_loss(source, other, views, sphere=True))
+    row.says(**_stands_still(source, pair))
+
+
+def _coinciding_rows(t: Trial, views: Views, pairs: Pairs) -> None:
+    shift = views[0].shape[-2] * TAU * MARGIN
+
+    def family(pair: losses.Pair) -> Array:
+        return contrast.family_loss(*tensors(*views), pair).numpy()
+
+    soft, mine, tuplet = (family(pairs[k]) for k in ("Soft Triplet", "MINE", "N+1 Tuplet"))
+    right, wrong = (
+        family(losses.infonce_pair(TAU, float(np.exp(sign * MARGIN)))) + shift for sign in (-1, 1)
+    )
+    coincide = t.part("rows that coincide", 1e-12, draws=t.draws)
+    coincide.add(relative(soft, right, 1.0)).breaks(
+        "sign of the margin", relative(soft, wrong, 1.0)
+    )
+    coincide.add(relative(mine, family(losses.infonce_pair(1.0, 0.0)), 1.0))
+    coincide.add(relative(tuplet, family(losses.infonce_pair(1.0, 1.0)), 1.0))
+
+
+def _jump(f: Callable, x: Array) -> Array:
+    """Difference of the two one-sided slopes, each to second order."""
+    h = 1e-5
+    right = (-3 * f(x) + 4 * f(x + h) - f(x + 2 * h)) / (2 * h)
+    left = (3 * f(x) - 4 * f(x - h) + f(x - 2 * h)) / (2 * h)
+    return np.abs(right - left) / np.maximum(1.0, np.abs(right))
+
+
+def _shapes(t: Trial, rows: list[ref.Row], margin: float) -> None:
+    """Monotone and differentiable, for all sixteen functions of Table 1, on a grid.
+
+    phi is taken as a function of log x, which changes neither property. Controls: a reversed
+    function, |x|, the kink of Triplet.
+    """
+    grid = np.linspace(-6, 6, 4001)
+    # Where a positive part switches.
+    kinks = {("Triplet", "psi"): -margin, ("Lifted Structured", "phi"): 0.0}
+    monotone = t.part("monotone", 1e-12, draws=1)
+    smooth = t.part("differentiable", 1e-3, draws=1)
+    for name, phi, psi in rows:
+        for which, f in (("phi", lambda x, f=phi: f(np.exp(x))), ("psi", psi)):
+            monotone.add(-np.diff(f(grid)).min())
+            kink = kinks.get((name, which), np.inf)
+            smooth.add(_jump(f, grid)[np.abs(grid - kink) > 1e-3])
+            if name == "Triplet" and which == "psi":
+                smooth.breaks("Triplet's kink", _jump(f, np.array([kink])))
+    monotone.breaks("psi(-x) in place of psi(x)", np.diff(np.exp(grid)).max())
+    smooth.breaks("|x| at 0", _jump(np.abs, np.zeros(1)))
+
+
+@check("acl/tab1", stream="tab1")
+def tab1(t: Trial) -> None:
+    """Each row of Table 1 against the loss of its own source, in value and gradient; its shapes.
+
+    Controls: a change undone, constants not converted, another row.
+    """
+    views = ref.views(t.rng, t.draws, 8, 4)
+    pairs = {pair.name: pair for pair in losses.table1(TAU, 1.0, MARGIN, C)}
+    for row in (
+        _infonce_row,
+        _mine_row,
+        _triplet_row,
+        _soft_triplet_row,
+        _tuplet_row,
+        _lifted_row,
+        _modified_row,
+        _linear_row,
+        _coinciding_rows,
+    ):
+        row(t, views, pairs)
+    _shapes(t, ref.table1(TAU, 1.0, MARGIN, C), MARGIN)
