@@ -77,6 +77,14 @@ def _neurons(
             yield "relu", rings.windows(d, bias), w, rings.vectors(bias)[p]
 
 
+def _cases(t: Trial, count: int) -> Iterator[tuple]:
+    """(ring, number of the neuron on it, neuron, loss)."""
+    for d in RINGS:
+        for number, neuron in enumerate(_neurons(t.rng, d, count)):
+            for case in LOSSES.values():
+                yield d, number, neuron, case
+
+
 @check("ddn/rem18", stream="rem18")
 def rem18(t: Trial) -> None:
     """Examples 1 to 4 under InfoNCE and the soft triplet loss: Theorem 4's weighted operator, and
@@ -90,37 +98,35 @@ def rem18(t: Trial) -> None:
     small = t.part("small outputs: the update of the simple loss, times a constant", 1e-5)
     grows = t.part("small outputs: the answer to a single pattern grows", 0.0, ">=")
     falls, moved = [], []
-    for d in RINGS:
-        for number, (name, x, w, answer) in enumerate(_neurons(t.rng, d, count)):
-            for case in LOSSES.values():
-                scale = case.weight(np.zeros(1))[0]
-                for size in (1e-3, 1.0, 3.0):
-                    u = _sized(w, x, name, size)
-                    move = descent(u, x, name, case.page) / scale
-                    power = np.linalg.norm(u, axis=-1) * (x**2).sum(-1).mean()
-                    error = np.linalg.norm(move - rings.descent(u, x, name), axis=-1) / power
-                    if size < 0.1:
-                        small.add(error)
-                    elif size == 1.0:
-                        small.breaks("outputs of sqrt tau", error, by=pooled)
-                        if number < 2:
-                            moved.append(np.linalg.norm(move, axis=-1) / power)
-                    if answer is not None:
-                        gain = (move @ answer) / (u @ answer)
-                        if size < 0.1:
-                            grows.add(gain)
-                        else:
-                            falls.append(gain < 0)
-                        if size == 3.0:
-                            grows.breaks("outputs of 3 sqrt tau", gain)
-                A = _weighted(_sized(w, x, name, 1.0), x, name, case.weight) / scale
-                if answer is not None:
-                    along = np.einsum("i,bij,j->b", answer, A, answer) * d**2
-                    amplifies.add(along)
-                    vanishes.breaks("a selective ReLU, window of two", along)
-                elif number < 2:
-                    vanishes.add(np.abs(A).max((-1, -2)))
-                    amplifies.breaks("linear", np.abs(A).max((-1, -2)))
+    for d, number, (name, x, w, answer), case in _cases(t, count):
+        scale = case.weight(np.zeros(1))[0]
+        for size in (1e-3, 1.0, 3.0):
+            u = _sized(w, x, name, size)
+            move = descent(u, x, name, case.page) / scale
+            power = np.linalg.norm(u, axis=-1) * (x**2).sum(-1).mean()
+            error = np.linalg.norm(move - rings.descent(u, x, name), axis=-1) / power
+            if size < 0.1:
+                small.add(error)
+            elif size == 1.0:
+                small.breaks("outputs of sqrt tau", error, by=pooled)
+                if number < 2:
+                    moved.append(np.linalg.norm(move, axis=-1) / power)
+            if answer is not None:
+                gain = (move @ answer) / (u @ answer)
+                if size < 0.1:
+                    grows.add(gain)
+                else:
+                    falls.append(gain < 0)
+                if size == 3.0:
+                    grows.breaks("outputs of 3 sqrt tau", gain)
+        A = _weighted(_sized(w, x, name, 1.0), x, name, case.weight) / scale
+        if answer is not None:
+            along = np.einsum("i,bij,j->b", answer, A, answer) * d**2
+            amplifies.add(along)
+            vanishes.breaks("a selective ReLU, window of two", along)
+        elif number < 2:
+            vanishes.add(np.abs(A).max((-1, -2)))
+            amplifies.breaks("linear", np.abs(A).max((-1, -2)))
     small.says(moved=np.median(np.concatenate(moved)))
     grows.says(falls=np.concatenate(falls).mean(), turn=_turn())
 
