@@ -27,14 +27,14 @@ Checks = list[Callable[[int, int], Iterator[Check]]]
 
 
 def _set(checks: Iterator[Check], setting: str) -> Iterator[Check]:
-    for found in _own(checks):
+    for found in checks:
         yield replace(found, form="open", setting=setting)
 
 
 def _beside(printed: Iterator[Check], others: dict[str, Iterator[Check]]) -> Iterator[Check]:
     """Parts as printed, and readings against the print, by name."""
-    parts = {name: {c.part: c for c in _own(checks)} for name, checks in others.items()}
-    for c in _own(printed):
+    parts = {name: {c.part: c for c in checks} for name, checks in others.items()}
+    for c in printed:
         yield from beside_print(
             c, {n: found[c.part] for n, found in parts.items() if c.part in found}
         )
@@ -97,11 +97,5 @@ def beside(
         scored(tables.fig10, "plus"),
         scored(tables.fig11, "plus", tables.of_paper),
         tab1,
-        lambda draws, seed: _own(tables.tab1_printed(draws, seed)),
+        tables.tab1_printed,
     ]
-
-
-def _own(checks: Iterator[Check]) -> Iterator[Check]:
-    """With the words that data/findings has now, as the check's own: what readings give is added
-    to them, which would be lost when a page puts in the words of data/findings again."""
-    return (replace(found, said=None) for found in checks)
