@@ -3,26 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from chapter_checks import claims_of, run_check
 
 from clcore import reference as ref
-from clcore.checks.one_layer import gate_slope, index, limits
+from clcore.checks.one_layer import gate_slope, limits
 from clcore.reference import plane
 from clcore.theory.one_layer import one_layer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-CORRECTED: set[tuple[str, str]] = set()  # (claim, part) that fail as printed: none here
-IDS = claims_of("nl", "one-layer")
-
-
-def test_every_claim_of_the_chapter_has_a_function():
-    assert len(IDS) == 62
-    assert sorted(index.__all__) == sorted(name.split("/")[1] for name in IDS)
-
-
-@pytest.mark.parametrize("claim", IDS[: IDS.index("nl/thm1")])  # the rest: test_checks_optima
-def test_check(claim):
-    run_check(index, claim, CORRECTED, draws=6)
 
 
 def test_other_draws_are_other_numbers():

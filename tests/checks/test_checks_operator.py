@@ -4,32 +4,18 @@ from itertools import product
 
 import pytest
 import torch
-from chapter_checks import run_check
 
 from clcore import ledger
-from clcore.checks.dual_networks import operator_index
-from clcore.ledger import findings
+from clcore.ledger import findings, registry
 from clcore.losses import anchors
 from clcore.theory.operator import covariance_operator as co
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
-CORRECTED = {
-    ("ddn/thm4", "residue, any augmentation"),
-    ("ddn/eq78", "any offset"),
-    ("ddn/eq79", "InfoNCE"),
-    ("ddn/eq79", "triplet"),
-    ("ddn/rem16", "soft triplet and InfoNCE, large batch limit, plain outputs"),
-}
-
-
-@pytest.mark.parametrize("name", [n for n in operator_index.__all__ if n != "rem15"])
-def test_check(name):
-    run_check(operator_index, f"ddn/{name}", CORRECTED, draws=6)
 
 
 def test_residue_of_trained_nets_is_measured_not_claimed():
-    records = list(operator_index.rem15(6, 11))
+    records = list(registry.function("ddn/rem15")(6, 11))
     assert [r.evidence for r in records] == ["exact", *["protocol"] * 6]
     least, share, size, plain, _, _, warm = (r.measured for r in records)
     assert least > 1e-3 and share < 1

@@ -5,36 +5,14 @@ import math
 import numpy as np
 import pytest
 import torch
-from chapter_checks import claims_of, run_check
 
-from clcore.checks.one_layer import circle, corollary2, index, power_iteration
+from clcore.checks.one_layer import circle, corollary2, power_iteration
 from clcore.checks.one_layer.augmented import energy_of, mean_response, rings, turned_response
 from clcore.theory.one_layer import power_iteration as pi
 from clcore.theory.one_layer import roughness
 
-IDS = claims_of("nl", "one-layer")
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
-CORRECTED = {
-    ("nl/thm1", "A that jumps at w_*"),
-    ("nl/thm1", "A that jumps at w_*, the gate open at 0"),
-    ("nl/eq65", "Eq. 65"),
-    ("nl/thm2", ""),
-    ("nl/eq79", 'the "=" before Eq. 78'),
-    ("nl/eq79", "Eq. 80"),
-    ("nl/eq84", "bound"),
-    ("nl/eq90", "Eq. 89"),
-    ("nl/eq90", "Eq. 90, whole chain"),
-    ("nl/eq92", ""),
-    ("nl/rem23", "deeper optima"),
-    ("nl/fig1", "Theorem 3"),
-    ("nl/rem13", ""),
-}
-
-
-@pytest.mark.parametrize("claim", IDS[IDS.index("nl/thm1") :])
-def test_check(claim):
-    run_check(index, claim, CORRECTED, draws=6)
 
 
 def test_counterexample_to_the_bound_on_the_roughness():

@@ -2,10 +2,9 @@
 
 import pandas as pd
 import pytest
-from chapter_checks import claims_of
 
 from clcore import _paths, ledger
-from clcore.checks.hltm import identities, index, lucky_index, tables
+from clcore.checks.hltm import identities, tables
 from clcore.experiments import tree_contrast
 from clcore.ledger import findings
 
@@ -24,12 +23,6 @@ def unrelated():
     return tree_contrast.run(
         configs, 0.2, nodes=nodes, samples=256, progress=False, each=True
     ).table
-
-
-def test_every_claim_of_the_chapter_has_a_function():
-    runs = {"tab4", "tab6", "rem11", "rem12", "rem17", "fig13", "fig14"}
-    names = [*index.__all__, *lucky_index.__all__, *runs]
-    assert sorted(f"ddn/{name}" for name in names) == sorted(claims_of("ddn", "hltm"))
 
 
 def test_verdicts_from_the_recorded_runs(unrelated):

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from chapter_checks import run_check
 
 from clcore import ledger
 from clcore.checks.two_layer import token_runs as tables
@@ -15,12 +14,6 @@ from clcore.checks.two_layer import tokens as nl_tokens
 from clcore.experiments import token_sequences as ts
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-CORRECTED: set[tuple[str, str]] = set()
-
-
-@pytest.mark.parametrize("claim", ["nl/num2", "nl/eq16", "nl/eq181", "nl/num3"])
-def test_check(claim):
-    run_check(nl_tokens, claim, CORRECTED, draws=6)
 
 
 def test_runs_are_trained_as_printed():

@@ -87,3 +87,8 @@ def test_every_place_of_the_repository_is_what_it_says():
 def test_unknown_ids_are_answered_with_near_ones():
     with pytest.raises(ledger.LedgerError, match="did you mean nl/thm4"):
         registry.of("nl/thm44")
+
+
+def test_every_claim_has_a_check_or_a_cell():
+    """A function, or a cell of a chapter that writes its id out."""
+    assert registry.unplaced() == []
