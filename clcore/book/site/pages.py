@@ -72,7 +72,8 @@ A verdict is computed from recorded checks, never typed: see [how to read it](ve
 verdict to the cell that produced it; open a statement to see what was claimed, under which
 conditions, and every check of it. "Measured" is the worst value over the draws against its bound,
 mostly a relative error $\\leq 10^{{-10}}$; "control" is the same measurement on a version that
-ought to fail, and did.
+ought to fail, and did: in every draw, or in the share of draws that is said beside it. "code" leads
+to the source of the check.
 
 {raw(fragments.totals_table(rows, "ledger.html"))}
 {_built(summary)}
