@@ -102,7 +102,7 @@ def test_a_row_shows_every_column() -> None:
     assert text == {
         "Where": "Theorem 1",
         "Kind": "theorem",
-        "Verdict": "holds",
+        "Verdict": "holds code",
         "Measured": "2e-14 ≤ 1e-10",
         "Control": "0.5, 1/2 dropped",
         "Draws": "7",
