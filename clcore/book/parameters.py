@@ -5,11 +5,11 @@ The same check runs before a kernel starts (the build) and in a notebook's first
 """
 
 import ast
-import ctypes
-import importlib.metadata
 import json
 from pathlib import Path
 from typing import Any
+
+from clcore import _device
 
 PROFILES = ("smoke", "book", "paper")
 
@@ -86,40 +86,8 @@ def validate(given: dict[str, Any], declared: dict[str, Any], chapter: str) -> d
 
 
 def check_device(name: Any) -> str:
-    """The device to run on, "auto" resolved to the best one present.
-
-    Raises ParameterError for an unknown name and for a device that this machine does not have.
-    """
-    if name == "cpu" or (name == "auto" and _no_cuda()):
-        return "cpu"
-    import torch
-
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    kind, _, index = str(name).partition(":")
-    if kind != "cuda" or (index and not index.isdigit()):
-        raise ParameterError(f"expected device in auto, cpu, cuda, cuda:N; got {name!r}")
-    count = torch.cuda.device_count()
-    if int(index or 0) >= count:
-        raise ParameterError(
-            f"device {name!r} was asked for, but PyTorch {torch.__version__} sees {count} CUDA "
-            "device(s) here; use device=auto or device=cpu, or run `python -m clcore doctor`"
-        )
-    return str(name)
-
-
-def _no_cuda() -> bool:
-    """Whether PyTorch plainly sees no GPU: its build is for the CPU, or there is no driver.
-
-    Told without its import, which takes most of the time of a build in which nothing changed.
-    """
-    build = importlib.metadata.version("torch").partition("+")[2]
-    if build == "cpu":
-        return True
-    if build and not build.startswith("cu"):  # of another maker's GPUs, or made by the reader
-        return False
+    """`_device.usable`, with a ParameterError of its words."""
     try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return True
-    return False
+        return _device.usable(name)
+    except _device.NoDevice as error:
+        raise ParameterError(str(error)) from None

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from clcore.sweep.configs import usable_device
+from clcore._device import usable
 
 
 def join() -> tuple[int, int]:
@@ -26,7 +26,7 @@ def join() -> tuple[int, int]:
 
 def own(device: torch.device | str) -> torch.device:
     """The device of this process: of all GPUs the one that is its turn, else what was given."""
-    device = usable_device(device)
+    device = torch.device(usable(device))
     if join()[1] > 1 and device.type == "cuda":
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)

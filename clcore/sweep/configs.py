@@ -115,16 +115,6 @@ def record_steps(record: int | Sequence[int] | None, steps: int) -> list[int]:
     return sorted(chosen | {0, steps})
 
 
-def usable_device(device: str | torch.device) -> torch.device:
-    """The device, or a RuntimeError that names those there are."""
-    device = torch.device(device)
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise RuntimeError(f"device: {device} was asked for, but torch sees no CUDA; use 'cpu'")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise RuntimeError(f"device: {device} is not there; {torch.cuda.device_count()} are")
-    return device
-
-
 # Of torch on the CPU, of CUDA outside of torch's allocator, of cuBLAS and cuDNN.
 _FULL = ("can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
 

@@ -21,8 +21,9 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 from tqdm import tqdm
 
+from clcore._device import usable
 from clcore.sweep.checkpoint import Keeper, Stopped
-from clcore.sweep.configs import Config, check, group, record_steps, usable_device
+from clcore.sweep.configs import Config, check, group, record_steps
 from clcore.sweep.lower import compiled, trace
 from clcore.sweep.optim import Params
 from clcore.sweep.step import Chunk, Problem, flat_step, losses, measured, start
@@ -157,7 +158,7 @@ def train(
         schedule,
         optimizer,
         tuple(static),
-        usable_device(device),
+        torch.device(usable(device)),
         dtype,
     )
     groups = group(configs, static, chunk)

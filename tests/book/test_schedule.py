@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 
-from clcore.book import build, parameters, schedule, solutions
+from clcore import _device
+from clcore.book import build, schedule, solutions
 
 
 @pytest.fixture
@@ -99,14 +100,14 @@ def test_the_build_asks_pytorch_for_a_gpu_only_where_one_may_be(monkeypatch):
     def driver(name):
         raise OSError("no such library")
 
-    monkeypatch.setattr(parameters.ctypes, "CDLL", driver)
+    monkeypatch.setattr(_device.ctypes, "CDLL", driver)
     for version, told in (("2.0", True), ("2.0+cu130", True), ("2.0+rocm7", False)):
-        monkeypatch.setattr(parameters.importlib.metadata, "version", lambda _, v=version: v)
-        assert parameters._no_cuda() is told
-    monkeypatch.setattr(parameters.ctypes, "CDLL", lambda name: object())
+        monkeypatch.setattr(_device.importlib.metadata, "version", lambda _, v=version: v)
+        assert _device.no_cuda() is told
+    monkeypatch.setattr(_device.ctypes, "CDLL", lambda name: object())
     for version, told in (("2.0", False), ("2.0+cpu", True)):
-        monkeypatch.setattr(parameters.importlib.metadata, "version", lambda _, v=version: v)
-        assert parameters._no_cuda() is told
+        monkeypatch.setattr(_device.importlib.metadata, "version", lambda _, v=version: v)
+        assert _device.no_cuda() is told
 
 
 def test_the_builder_does_not_import_pytorch():
