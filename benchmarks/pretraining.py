@@ -100,7 +100,7 @@ def main():
             batch=options.batch,
             width=options.width,
             stem=options.stem,
-            recipe=aug.Settings(options.side),
+            recipe=aug.Recipe(options.side),
             **switches,
         )
         table[variant] = measure(settings, data, device, options.steps, options.repeats)

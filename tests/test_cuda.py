@@ -22,7 +22,7 @@ from clcore.experiments.trainer import Trainer
 from clcore.images import augmentations as aug
 from clcore.images import evaluation, image_sets, processes
 
-RECIPE = aug.Settings(8, scale=(0.5, 1.0), jitter=(0.4, 0.4, 0.0, 0.0))
+RECIPE = aug.Recipe(8, scale=(0.5, 1.0), jitter=(0.4, 0.4, 0.0, 0.0))
 TINY = Settings(
     epochs=2, batch=32, lr=1e-3, width=4, hidden=8, out=8, stem="small", recipe=RECIPE, images=96
 )

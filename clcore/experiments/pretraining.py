@@ -12,7 +12,6 @@ on the CPU, the same to the bit as one that was not.
 
 import dataclasses
 import hashlib
-import io
 import json
 import logging
 import math
@@ -42,7 +41,7 @@ from clcore.images.evaluation import NEIGHBOURS, features, knn, linear_probe, re
 from clcore.images.filter_variation import total_variation
 from clcore.images.image_sets import ImageSet, batches
 from clcore.nets.resnet import ResNet, first_convolutions
-from clcore.sweep.checkpoint import Stopped
+from clcore.sweep.checkpoint import Stopped, Unreadable, read, write
 from clcore.sweep.configs import out_of_memory
 
 __all__ = ["OutOfMemory", "Settings", "Stopped", "curve", "filters", "grid", "run"]
@@ -99,29 +98,24 @@ def _mark(train: ImageSet, test: ImageSet, settings: Settings) -> dict[str, Any]
 def _save(path: Path | None, mark: dict[str, Any], trainer: Trainer, state: State) -> None:
     if path is None or trainer.rank:
         return
-    buffer = io.BytesIO()
     saved = {
         "settings": mark,
         "net": trainer.net.state_dict(),
         "optimizer": trainer.optimizer.state_dict(),
         "state": vars(state),
     }
-    torch.save(saved, buffer)
-    write_atomic(path, buffer.getvalue())
+    write(path, saved)
 
 
 def _read(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
     try:
-        saved = torch.load(path, map_location=device, weights_only=True)
-        return {name: saved[name] for name in ("settings", "net", "optimizer", "state")}
+        return read(path, ("settings", "net", "optimizer", "state"), device)
     except FileNotFoundError:
         raise ValueError(f"{path} is not there; `run` with checkpoint={path} makes it") from None
-    except Exception as error:  # whatever a damaged archive raises, the answer is the same
-        if out_of_memory(error):
-            raise
+    except Unreadable as error:
         raise ValueError(
-            f"{path} is no checkpoint of a pretraining run, or damaged ({type(error).__name__}); "
-            "delete it, and the run starts over"
+            f"{path} is no checkpoint of a pretraining run, or damaged ({error}); delete it, and "
+            "the run starts over"
         ) from error
 
 
@@ -533,9 +527,9 @@ def parsed(assignments: Sequence[str]) -> Settings:
     return Settings(**found)
 
 
-def _recipe(given: dict[str, Any]) -> aug.Settings:
+def _recipe(given: dict[str, Any]) -> aug.Recipe:
     """A recipe of one's own. Errors: an unknown name, none for size, a value of another type."""
-    fields = {field.name: field for field in dataclasses.fields(aug.Settings)}
+    fields = {field.name: field for field in dataclasses.fields(aug.Recipe)}
     if strange := [str(name) for name in given if name not in fields]:
         raise ValueError(
             f"--set recipe: expected names of {', '.join(fields)}; got {', '.join(strange)}"
@@ -553,7 +547,7 @@ def _recipe(given: dict[str, Any]) -> aug.Settings:
             expected = "a whole number" if whole else expected
             raise ValueError(f"--set recipe: expected {expected} for {name}, got {value!r}")
         found[name] = tuple(values) if kinds else value
-    return aug.Settings(**found)
+    return aug.Recipe(**found)
 
 
 def _typed(name: str, kind: Any, value: Any) -> Any:
@@ -564,7 +558,7 @@ def _typed(name: str, kind: Any, value: Any) -> Any:
     if float in kinds and type(value) in (str, int):
         with suppress(ValueError):
             value = float(value)  # YAML takes 1e-3 for a text
-    if aug.Settings in kinds and isinstance(value, dict):
+    if aug.Recipe in kinds and isinstance(value, dict):
         value = _recipe(value)
     if type(value) not in kinds:
         names = " or ".join("null" if k is type(None) else k.__name__ for k in kinds)

@@ -28,7 +28,7 @@ def image_world(
     x: Float[Tensor, "n c h w"],
     samples: int,
     views: int,
-    recipe: aug.Settings,
+    recipe: aug.Recipe,
 ) -> co.World:
     """For each key a world of `samples` of the images, with `views` augmented views of each.
 

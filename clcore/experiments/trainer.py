@@ -52,7 +52,7 @@ class Settings:
     tau: float | None = None
     eta: float | None = None
     noise: Literal["gradient", "weights"] = "gradient"
-    recipe: str | aug.Settings = "cifar10"
+    recipe: str | aug.Recipe = "cifar10"
     images: int | None = None
     mixed: bool = False
     channels_last: bool = False
@@ -71,7 +71,7 @@ class Settings:
                 )
         if isinstance(self.recipe, str) and self.recipe not in aug.RECIPES:
             raise ValueError(
-                f"recipe: expected one of {', '.join(aug.RECIPES)} or an augmentations.Settings, "
+                f"recipe: expected one of {', '.join(aug.RECIPES)} or an augmentations.Recipe, "
                 f"got {self.recipe!r}"
             )
         for name, least in (("epochs", 1), ("batch", 2), ("hidden", 1), ("out", 1)):
@@ -81,8 +81,8 @@ class Settings:
             raise ValueError(f"lr: expected a finite number above 0, got {self.lr}")
 
     @property
-    def augmentation(self) -> aug.Settings:
-        """The recipe's settings, those of its name if it is given by name."""
+    def augmentation(self) -> aug.Recipe:
+        """The recipe, that of its name if it is given by name."""
         return aug.RECIPES[self.recipe] if isinstance(self.recipe, str) else self.recipe
 
     @property
@@ -106,7 +106,7 @@ def network(settings: Settings, channels: int) -> nn.Sequential:
 def views(
     key: Int[Tensor, ""],
     x: Float[Tensor, "n c h w"],
-    recipe: aug.Settings,
+    recipe: aug.Recipe,
     share: slice = slice(None),
 ) -> Float[Tensor, "m c {recipe.size} {recipe.size}"]:
     """Two random views of the images, one after the other; of a `share` of the images only, if

@@ -9,7 +9,7 @@ from clcore._front import attach
 
 _HOMES = {
     "image_sets": ("ImageSet", "load", "folder", "batches", "on_device"),
-    "augmentations": ("Settings", "RECIPES", "view"),
+    "augmentations": ("Recipe", "RECIPES", "view"),
     "evaluation": ("Probe", "linear_probe", "knn"),
     "probes": ("ridge_probe",),
     "filter_variation": ("total_variation",),

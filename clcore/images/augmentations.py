@@ -23,12 +23,12 @@ BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 
 
 @dataclass(frozen=True)
-class Settings:
+class Recipe:
     """What a recipe does. scale, ratio: area and width/height of the crop; jitter: strengths of
     brightness, contrast, saturation and hue; blur: side of the kernel (odd, 0 for none).
 
     Examples:
-        >>> Settings(size=32, blur=9).scale
+        >>> Recipe(size=32, blur=9).scale
         (0.08, 1.0)
     """
 
@@ -60,11 +60,11 @@ class Settings:
 
 
 RECIPES = {
-    "cifar10": Settings(32),
-    "stl10": Settings(96, jitter=(0.8, 0.8, 0.8, 0.2), blur=9),
-    "mnist": Settings(28, (0.5, 1.0), (0.5, 1.5), 0.0, (0.0, 0.0, 0.0, 0.0), 0.0, 0.0),
+    "cifar10": Recipe(32),
+    "stl10": Recipe(96, jitter=(0.8, 0.8, 0.8, 0.2), blur=9),
+    "mnist": Recipe(28, (0.5, 1.0), (0.5, 1.5), 0.0, (0.0, 0.0, 0.0, 0.0), 0.0, 0.0),
 }
-"""Settings of the papers' released programs (acl, ddn) and of nl App. E.3."""
+"""Recipes of the papers' released programs (acl, ddn) and of nl App. E.3."""
 
 
 # ------------------------------------------------------------------------------------ parameters
@@ -107,7 +107,7 @@ def crop_boxes(
     return torch.stack([top, left, h, w], -1)
 
 
-def draw(key: Int[Tensor, ""], n: int, height: int, width: int, settings: Settings) -> Params:
+def draw(key: Int[Tensor, ""], n: int, height: int, width: int, settings: Recipe) -> Params:
     """Parameters of n views of `height` x `width` images."""
     keys = random.split(key, 8)
     s = settings
@@ -265,7 +265,7 @@ def blur(
 
 
 def apply(
-    x: Float[Tensor, "n c h w"], params: Params, settings: Settings
+    x: Float[Tensor, "n c h w"], params: Params, settings: Recipe
 ) -> Float[Tensor, "n c {settings.size} {settings.size}"]:
     """Crop, flip, jitter, grey, blur, in this order; what a recipe never does costs nothing."""
     s = settings
@@ -283,7 +283,7 @@ def apply(
 
 
 def view(
-    key: Int[Tensor, ""], x: Float[Tensor, "n c h w"], settings: Settings
+    key: Int[Tensor, ""], x: Float[Tensor, "n c h w"], settings: Recipe
 ) -> Float[Tensor, "n c {settings.size} {settings.size}"]:
     """One random view of every image; two keys make a positive pair.
 

@@ -5,11 +5,14 @@ import io
 import json
 import logging
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from clcore._files import write_atomic
+from clcore.sweep.configs import out_of_memory
 from clcore.sweep.step import Chunk
 
 log = logging.getLogger(__name__)
@@ -21,34 +24,54 @@ def fingerprint(settings: list) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+class Unreadable(ValueError):
+    """A file that is no checkpoint, or damaged."""
+
+
+def write(path: Path, content: dict[str, Any]) -> None:
+    """Write nested dicts and lists of tensors, numbers and texts, whole or not at all."""
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    write_atomic(path, buffer.getvalue())
+
+
+def read(path: Path, names: Sequence[str], device: torch.device | str = "cpu") -> dict[str, Any]:
+    """What `write` wrote under these names; nothing of a file is ever executed.
+
+    Raises FileNotFoundError; Unreadable for anything else than such a file; and where the device
+    has no memory for it, the error of PyTorch that says so.
+    """
+    try:
+        saved = torch.load(path, map_location=device, weights_only=True)
+        return {name: saved[name] for name in names}
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # whatever a damaged archive raises, the answer is the same
+        if out_of_memory(error):
+            raise
+        reason = str(error).splitlines()[0] if str(error) else ""
+        raise Unreadable(f"{type(error).__name__}: {reason:.80s}") from error
+
+
 def save(path: Path, mark: str, chunks: dict[int, dict]) -> None:
     """Write the state of every chunk of runs that was begun (nested dicts of tensors)."""
-    buffer = io.BytesIO()
-    torch.save({"fingerprint": mark, "chunks": chunks}, buffer)
-    write_atomic(path, buffer.getvalue())
+    write(path, {"fingerprint": mark, "chunks": chunks})
 
 
 def load(path: Path, mark: str, device: torch.device) -> dict[int, dict]:
     """The chunks saved under this fingerprint; empty, with one warning line, when the file
     cannot be read or was written by another sweep."""
-    if not path.exists():
-        return {}
     try:
-        saved = torch.load(path, map_location=device, weights_only=True)
-        found, chunks = saved["fingerprint"], saved["chunks"]
-    except Exception as error:  # whatever a damaged archive raises, the answer is the same
-        reason = str(error).splitlines()[0] if str(error) else ""
-        log.warning(
-            "checkpoint %s cannot be read (%s: %.80s); training starts over",
-            path,
-            type(error).__name__,
-            reason,
-        )
+        saved = read(path, ("fingerprint", "chunks"), device)
+    except FileNotFoundError:
         return {}
-    if found != mark:
+    except Unreadable as error:
+        log.warning("checkpoint %s cannot be read (%s); training starts over", path, error)
+        return {}
+    if saved["fingerprint"] != mark:
         log.warning("checkpoint %s belongs to another sweep; training starts over", path)
         return {}
-    return chunks
+    return saved["chunks"]
 
 
 class Stopped(Exception):

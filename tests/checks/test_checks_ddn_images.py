@@ -44,7 +44,7 @@ def runs(
 @pytest.fixture(scope="module")
 def shares():
     x = torch.from_numpy(image_sets.load("digits").pixels[:60].copy()).float() / 255
-    recipe = aug.Settings(8, (0.5, 1.0), flip=0.0, jitter_chance=0.0, gray=0.0)
+    recipe = aug.Recipe(8, (0.5, 1.0), flip=0.0, jitter_chance=0.0, gray=0.0)
     world = residue_share.image_world(random.split(random.key(0), 3), x, 8, 3, recipe)
     weights = [
         random.normal(random.fold_in(random.key(1), a), (3, b, a), torch.float64) * (2 / a) ** 0.5

@@ -13,7 +13,7 @@ from clcore.experiments.pretraining import Settings, curve, filters, run
 from clcore.images import augmentations as aug
 from clcore.images import image_sets
 
-RECIPE = aug.Settings(8, scale=(0.5, 1.0), jitter=(0.4, 0.4, 0.0, 0.0))
+RECIPE = aug.Recipe(8, scale=(0.5, 1.0), jitter=(0.4, 0.4, 0.0, 0.0))
 TINY = Settings(
     batch=32, epochs=2, lr=1e-2, width=4, hidden=8, out=8, stem="small", recipe=RECIPE, images=96
 )
@@ -240,7 +240,7 @@ def test_checkpoints_of_others(digits, tmp_path):
 def test_settings_from_texts():
     found = pretraining.parsed(["lr=1e-3", "tau=1", "mixed=true", "recipe={size: 9, blur: 3}"])
     assert (found.lr, found.tau, found.mixed) == (1e-3, 1, True)
-    assert found.recipe == aug.Settings(9, blur=3)
+    assert found.recipe == aug.Recipe(9, blur=3)
     assert pretraining.parsed(["tau=5e-1", "images=null"]) == Settings(tau=0.5)
     for text, kind in (("batch=many", "int"), ("seed=1.5", "int"), ("tau=warm", "float or null")):
         with pytest.raises(ValueError, match=f"--set {text.split('=')[0]}: expected {kind}, got"):
@@ -248,7 +248,7 @@ def test_settings_from_texts():
     with pytest.raises(ValueError, match=r"NAME=VALUE, NAME one of .*; got 'learning_rate=1'"):
         pretraining.parsed(["learning_rate=1"])
     found = pretraining.parsed(["recipe={size: 8, jitter: [0.4, 0.4, 0, 0], flip: 0}"]).recipe
-    assert found == aug.Settings(8, jitter=(0.4, 0.4, 0, 0), flip=0)
+    assert found == aug.Recipe(8, jitter=(0.4, 0.4, 0, 0), flip=0)
 
 
 @pytest.mark.parametrize(

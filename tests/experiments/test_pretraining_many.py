@@ -16,7 +16,7 @@ from clcore.experiments.pretraining import Settings, curve, grid, run
 from clcore.images import augmentations as aug
 from clcore.images import image_sets
 
-RECIPE = aug.Settings(8, scale=(0.5, 1.0), jitter=(0.4, 0.4, 0.0, 0.0))
+RECIPE = aug.Recipe(8, scale=(0.5, 1.0), jitter=(0.4, 0.4, 0.0, 0.0))
 TINY = Settings(
     batch=32, epochs=1, lr=1e-2, width=4, hidden=8, out=8, stem="small", recipe=RECIPE, images=64
 )

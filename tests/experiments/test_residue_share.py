@@ -17,7 +17,7 @@ from clcore.theory.operator import covariance_operator as co
 pytestmark = pytest.mark.usefixtures("one_thread")
 RUNS, TAU = 2, 0.5
 KEYS = random.fold_in(random.key(3), torch.arange(RUNS))
-CROP = aug.Settings(8, (0.5, 1.0), flip=0.0, jitter_chance=0.0, gray=0.0)
+CROP = aug.Recipe(8, (0.5, 1.0), flip=0.0, jitter_chance=0.0, gray=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def test_bad_input(images):
     ):
         rs.image_world(KEYS, images, 51, 2, CROP)
     with pytest.raises(ValueError, match=r"expected a recipe for images of .8, 8. pixels"):
-        rs.image_world(KEYS, images, 5, 2, aug.Settings(7))
+        rs.image_world(KEYS, images, 5, 2, aug.Recipe(7))
     world, weights = small()
     with pytest.raises(ValueError, match="tau"):
         rs.split_gradient(weights, world, 0.0)

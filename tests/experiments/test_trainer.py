@@ -19,7 +19,7 @@ from clcore.experiments.trainer import Settings, Trainer
 from clcore.images import augmentations as aug
 from clcore.images import evaluation, image_sets
 
-RECIPE = aug.Settings(8, scale=(0.5, 1.0), jitter=(0.4, 0.4, 0.0, 0.0))
+RECIPE = aug.Recipe(8, scale=(0.5, 1.0), jitter=(0.4, 0.4, 0.0, 0.0))
 TINY = Settings(batch=32, lr=1e-2, width=4, hidden=8, out=8, stem="small", recipe=RECIPE)
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -167,7 +167,7 @@ def test_a_share_of_the_views_is_a_part_of_all():
 
 def test_training_and_evaluation_see_pixels_from_0_to_1(digits, monkeypatch):
     """BatchNorm hides another scale from the loss, not from a net whose statistics are at rest."""
-    still = aug.Settings(8, (1.0, 1.0), (1.0, 1.0), flip=0.0, jitter_chance=0.0, gray=0.0)
+    still = aug.Recipe(8, (1.0, 1.0), (1.0, 1.0), flip=0.0, jitter_chance=0.0, gray=0.0)
     own = Trainer(dataclasses.replace(TINY, loss="exact", recipe=still), 1, CPU)
     pixels = torch.from_numpy(digits.pixels[:32].copy())
     whole, seen = pixels / 255, []

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from clcore import random
 from clcore.images import augmentations as aug
 from clcore.images import image_sets
-from clcore.images.augmentations import RECIPES, Settings
+from clcore.images.augmentations import RECIPES, Recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 NEUTRAL = {"flip": 0.0, "jitter": (0.0,) * 4, "jitter_chance": 1.0, "gray": 0.0}
@@ -33,7 +33,7 @@ def photos():
 
 def test_zero_strength_changes_nothing(photos):
     """Every operation runs, each with parameters that mean no change."""
-    settings = Settings(32, **WHOLE, **NEUTRAL, blur=3, sigma=(1e-3, 1e-3), blur_chance=1.0)
+    settings = Recipe(32, **WHOLE, **NEUTRAL, blur=3, sigma=(1e-3, 1e-3), blur_chance=1.0)
     assert torch.allclose(aug.view(random.key(0), photos, settings), photos, atol=1e-6)
 
 
@@ -90,7 +90,7 @@ def test_chances_and_ranges():
     orders, counts = codes.unique(return_counts=True)
     assert len(orders) == 24
     assert (counts - n / 24).abs().max() < 5 * (n / 24) ** 0.5
-    strong = aug.draw(random.key(8), 50, 8, 8, Settings(8, jitter=(1.5, 0.0, 0.0, 0.0)))
+    strong = aug.draw(random.key(8), 50, 8, 8, Recipe(8, jitter=(1.5, 0.0, 0.0, 0.0)))
     assert strong["factors"][0].min() >= 0  # a factor is never negative
 
 
@@ -299,7 +299,7 @@ def test_blur_is_a_convolution_with_mirrored_border(photos, kernel):
 )
 def test_settings_that_make_no_sense(change, told):
     with pytest.raises(ValueError, match=told):
-        Settings(**{"size": 32} | change)
+        Recipe(**{"size": 32} | change)
 
 
 @pytest.mark.parametrize("kernel", [4, 65])
