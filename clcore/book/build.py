@@ -250,7 +250,13 @@ class _Progress:
         with self._lock:
             self._ended += 1
             count = f" ({self._ended} of {self._total})" if self._total > 1 else ""
-        self._print(f"{run.name}: {run.status} after {run.outcome.get('seconds', '?')} s{count}")
+        error = run.outcome.get("error", "").strip().splitlines()
+        why = (
+            f": {error[-1]}" if error and run.status != "ok" else ""
+        )  # the whole is told at the end
+        self._print(
+            f"{run.name}: {run.status} after {run.outcome.get('seconds', '?')} s{count}{why}"
+        )
 
     def _print(self, line: str) -> None:
         with self._lock:
