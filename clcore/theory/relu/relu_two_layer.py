@@ -33,11 +33,11 @@ def sticky_gradient(X: Float[Tensor, "*b M M"], w: Float[Tensor, "*b M"]) -> Flo
 
 
 def sticky_step(
-    X: Float[Tensor, "*b M M"],
-    w: Float[Tensor, "*b M"],
-    rate: float | Float[Tensor, "*b 1"],
+    X: Float[Tensor, "*#b M M"],
+    w: Float[Tensor, "*#b M"],
+    rate: float | Float[Tensor, "*#b 1"],
     sticky: bool = True,
-) -> Float[Tensor, "*b M"]:
+) -> Float[Tensor, "*#b M"]:
     """One Euler step of length `rate` on the unit sphere; with `sticky`, what reaches 0 stays 0.
 
     Along the sphere X and X + c I have the same flow, and here the same step.
