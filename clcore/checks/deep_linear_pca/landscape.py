@@ -237,7 +237,8 @@ def def3(t: Trial) -> None:
     thick = thick / np.sqrt((thick**2).sum((-1, -2), keepdims=True))
 
     def found(*ws: Array) -> Array:
-        return np.maximum(dl.misalignment(tensors(*ws)).numpy(), np.abs(spectral_norm(list(ws)) - 1))
+        length = np.abs(spectral_norm(list(ws)) - 1)
+        return np.maximum(dl.misalignment(tensors(*ws)).numpy(), length)
 
     part = t.part("", 1e-7, controls=typical).add(found(*good))
     part.breaks("not aligned", found(good[0], other[1], good[2]))
