@@ -3,9 +3,6 @@
 `draws` counts seeds.
 """
 
-from collections.abc import Iterator
-from functools import partial
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -14,7 +11,7 @@ from clcore import random as cr
 from clcore import reference as ref
 from clcore.checks.deep_linear_pca.landscape import keys_of
 from clcore.checks.deep_linear_pca.limits import data_views
-from clcore.ledger import Check
+from clcore.ledger import Trial, check
 from clcore.losses import contrast
 from clcore.reference import Array, tensors
 from clcore.theory import deep_linear as dl
@@ -62,57 +59,32 @@ def largest_jump(keys: Tensor, tau: float, steps: int, n: int = 16, d: int = 6) 
     return np.abs(np.diff(values, axis=1)).max((1, 2)) / np.abs(values).max((1, 2))
 
 
-def rem2(draws: int, seed: int) -> Iterator[Check]:
+@check("acl/rem2", stream="rem2")
+def rem2(t: Trial) -> None:
     """alpha fixed: rank one. alpha of Eq. 6 refreshed: more at low tau, and X_alpha flattens.
 
     Each is the other's control. Its spectrum moves continuously with the net; control: a min
     player without entropy, whose alpha jumps.
     """
-    count = min(draws, 8)
+    count, few = min(t.draws, 8), min(t.draws, 4)
     taus = (float("inf"), *TEMPERATURES, 100.0)
-    ratio, values = rank_profile(keys_of("rem2", seed, count), taus, steps=400)
+    ratio, values = rank_profile(keys_of("rem2", t.seed, count), taus, steps=400)
     second = ratio[:, :, 1].median(1).values
-    check = partial(Check, "acl/rem2", draws=count)
-    cold = float(second[1:].max())
-    yield check(
-        float(second[0]),
-        1e-3,
-        {"adversarial, the best temperature": cold},
-        part="fixed alpha, rank one",
-        note="Median over seeds of $s_2(W)/s_1(W)$.",
-    )
-    yield check(
-        cold,
-        0.1,
-        {"fixed alpha": float(second[0])},
-        relation=">=",
-        part="adversarial alpha, higher rank",
-        note="The largest over the temperatures 1, 0.3, 0.1, 0.03 of the median $s_2/s_1$.",
-    )
+    fixed, cold = second[0], second[1:].max()
+    one = t.part("fixed alpha, rank one", 1e-3, draws=count).add(fixed)
+    one.breaks("adversarial, the best temperature", cold)
+    higher = t.part("adversarial alpha, higher rank", 0.1, ">=", draws=count).add(cold)
+    higher.breaks("fixed alpha", fixed)
     weakest = values[:, :, -1]  # the least eigenvalue over the largest, paired with uniform alpha
     change = (weakest[1:] - weakest[0]).median(1).values
-    yield check(
-        float(change.max()),
-        0.01,
-        {"temperature 100": float(change[-1])},
-        relation=">=",
-        part="minimal eigen-directions magnified",
-        note=r"Rise of $\lambda_{\min}/\lambda_{\max}$ of $X_\alpha$ over its value for uniform "
-        r"$\alpha$, median over seeds, best temperature.",
-    )
-    few = min(draws, 4)
-    keys = keys_of("rem2 path", seed, few)
-    shrunk = {
-        tau: float(np.median(largest_jump(keys, tau, 400) / largest_jump(keys, tau, 200)))
-        for tau in (*TEMPERATURES, 0.0)
-    }
-    yield check(
-        max(shrunk[tau] for tau in TEMPERATURES),
-        0.6,
-        {"no entropy: the nearest sample only": shrunk[0.0]},
-        part="spectrum moves continuously",
-        draws=few,
-        note=r"Largest move of an eigenvalue of $X_\alpha$ in a step along a path of nets, for "
-        "steps half as long over that for 200 steps, median over seeds, worst temperature: 1/2 if "
-        "continuous. Eigenvectors follow where the eigenvalue is distinct.",
-    )
+    magnified = t.part("minimal eigen-directions magnified", 0.01, ">=", draws=count)
+    magnified.add(change.max()).breaks("temperature 100", change[-1])
+    keys = keys_of("rem2 path", t.seed, few)
+
+    def shrunk(tau: float) -> float:
+        """A step half as long moves the spectrum by this much of what it did: median over seeds."""
+        return float(np.median(largest_jump(keys, tau, 400) / largest_jump(keys, tau, 200)))
+
+    moves = t.part("spectrum moves continuously", 0.6, draws=few)
+    moves.add(*(shrunk(tau) for tau in TEMPERATURES))
+    moves.breaks("no entropy: the nearest sample only", shrunk(0.0))

@@ -3,18 +3,15 @@
 `draws` counts starts of two cells.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from clcore import random as cr
-from clcore import reference as ref
-from clcore.checks.deep_linear_pca.landscape import _error, keys_of
-from clcore.ledger import Check
+from clcore.checks.deep_linear_pca.landscape import _error, add_some, keys_of
+from clcore.ledger import Trial, check
 from clcore.losses import contrast
-from clcore.reference import Array, best, tensors, worst
+from clcore.reference import Array, tensors
 from clcore.theory import deep_linear as dl
 
 DATA = ("heavy-tailed", "discrete", "correlated", "outliers")
@@ -53,21 +50,21 @@ def _dashed(widths: tuple[int, ...]) -> str:
     return "-".join(map(str, widths))
 
 
-def rem3(draws: int, seed: int) -> Iterator[Check]:
+@check("acl/rem3", stream="rem3")
+def rem3(t: Trial) -> None:
     """Theorem 3 on X from hard data: heavy tails, discrete, correlated, outliers; InfoNCE's alpha.
 
     alpha is taken at a random theta and frozen. With one node in layer 1 the theorem itself has an
     exception, which is left out and looked at. Controls: the same starts before the ascent; the
     local maxima with E = 0.
     """
-    errors, narrow, begun, climbed = [], [], [], 0
-    rng = ref.generator("rem3", seed)
-    count = min(ref.share(draws, 2), 100)
+    count, climbed, trapped = min(t.share(2), 100), 0, []
+    holds = t.part("", 1e-6)
     # Strong augmentation makes most eigenvalues negative, which traps need.
     cells = [(widths, 0.3, count) for widths in WIDTHS] + [(NARROW, 1.0, max(count, 20))]
     for widths, noise, many in cells:
-        views = [hard_views(rng, kind, many, noise) for kind in DATA]
-        keys = keys_of(f"rem3 {widths}", seed, many * len(DATA))
+        views = [hard_views(t.rng, kind, many, noise) for kind in DATA]
+        keys = keys_of(f"rem3 {widths}", t.seed, many * len(DATA))
         X = frozen(cr.fold_in(keys, 5), widths, *map(np.concatenate, zip(*views, strict=True)))
         lam = torch.linalg.eigvalsh(X)[:, -1]
         X, keys, lam = X[lam > 0], keys[lam > 0], lam[lam > 0]
@@ -79,22 +76,12 @@ def rem3(draws: int, seed: int) -> Iterator[Check]:
         critical = (limits.residual < 1e-7 * lam) & distinct
         flat = dl.curvature(limits.weights, X)[:, -1] < 1e-6
         error = _error(limits.weights, X)
-        errors.append(error[(critical & flat & (top > 1e-6)).numpy()])
-        narrow.append(error[(critical & dl.trapped(limits.weights, X)).numpy()])
-        begun.append(_error(W, X))
+        add_some(holds, error[(critical & flat & (top > 1e-6)).numpy()])
+        holds.breaks("before the ascent", _error(W, X))
+        trapped.append(error[(critical & dl.trapped(limits.weights, X)).numpy()])
         climbed += len(X)
-    trapped = np.concatenate(narrow)
-    total = len(np.concatenate(errors)) + len(trapped)
-    control = {"before the ascent": best(*begun)}
-    yield Check(
-        "acl/rem3",
-        worst(np.concatenate(errors)),
-        1e-6,
-        control | {"local maxima with $W_{>1}=0$": best(trapped)},
-        draws=total - len(trapped),
-        note=rf"At {total - len(trapped)} certified local maxima of {climbed} starts with "
-        r"$\lambda_{\max}(X_\alpha)>0$, which strong augmentation can break; widths "
-        rf"{', '.join(map(_dashed, WIDTHS))}, and {_dashed(NARROW)} with strong augmentation. "
-        rf"Fails where Theorem 3 fails: {len(trapped)} more have $\mathcal E=0$, all with $n_1=1$. "
-        r"$\alpha$ is frozen, also where it is InfoNCE's; InfoNCE's own moves, see acl/rem2.",
-    )
+    exceptions = np.concatenate(trapped)
+    holds.breaks("local maxima with $W_{>1}=0$", exceptions)
+    certified = sum(map(len, holds.errors))
+    holds.says(certified=certified, climbed=climbed, exceptions=len(exceptions))
+    holds.says(widths=", ".join(map(_dashed, WIDTHS)), narrow=_dashed(NARROW))

@@ -5,19 +5,17 @@ perturbations in numpy, and by what the theorem says about it. `draws` counts st
 """
 
 import zlib
-from collections.abc import Iterator
-from functools import partial
 from itertools import pairwise
+from itertools import product as every
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from clcore import random as cr
-from clcore import reference as ref
 from clcore.checks.deep_linear_pca.flow import product
-from clcore.ledger import Check
-from clcore.reference import Array, best, tensors, worst
+from clcore.ledger import Part, Trial, check, pooled, typical
+from clcore.reference import Array, tensors
 from clcore.theory import deep_linear as dl
 
 SPECTRA: dict[str, tuple[float, ...]] = {
@@ -117,142 +115,81 @@ def _error(limits: tuple[Tensor, ...], X: Tensor) -> Array:
     return torch.stack(parts).amax(0).numpy()
 
 
-def thm3(draws: int, seed: int) -> Iterator[Check]:
+@check("acl/thm3", stream="thm3")
+def thm3(t: Trial) -> None:
     """Every certified local maximum with a distinct top eigenvalue of W_{>1}^T W_{>1} is as said.
 
     Fails where that eigenvalue is 0, distinct because n_1 = 1. Controls: aligned on the second
     eigenvector (a saddle); local maxima whose top eigenvalue is not distinct.
     """
-    rng, check = ref.generator("thm3", seed), partial(Check, "acl/thm3")
-    errors, narrow, lifts, total = [], [], [], 0
-    for name, values in SPECTRA.items():
-        for widths in WIDTHS:
-            keys = keys_of(f"thm3 {name} {widths}", seed, min(draws, 200))
-            limits, X = climb(keys, values, widths)
-            top, distinct = dl.distinct_top(limits.weights)
-            flat = dl.curvature(limits.weights, X)[:, -1] < 1e-6
-            maximum = (limits.residual < 1e-7) & flat & distinct
-            some_ = top > 1e-6
-            error, some = _error(limits.weights, X), some_.numpy()
-            errors.append(error[maximum.numpy() & some])
-            narrow.append(error[maximum.numpy() & ~some])
-            total += int(maximum.sum())
-            # A trap whose W_1 X W_1^T is nearly singular has a tiny basin: left out.
-            few = torch.nonzero(some_ | dl.trapped(limits.weights, X, 0.01))[:5, 0]
-            lifts.append(rise(rng, [w[few].numpy() for w in limits.weights], X[few].numpy()))
-    hand, X1 = trap(1)
-    lifts.append(rise(rng, hand, X1))
-    two, X2 = trap(2)
-    lifts.append(rise(rng, two, X2))
-    narrow.append(_error(tensors(*hand), *tensors(X1)))
-    repeated = _error(tensors(*two), *tensors(X2))
+    printed, corrected = (begin("local maxima", 1e-6) for begin in (t.part, t.corrected))
+    lifted = t.part("limits are local maxima", 1e-8)
+    for name, widths in every(SPECTRA, WIDTHS):
+        keys = keys_of(f"thm3 {name} {widths}", t.seed, min(t.draws, 200))
+        limits, X = climb(keys, SPECTRA[name], widths)
+        top, distinct = dl.distinct_top(limits.weights)
+        flat = dl.curvature(limits.weights, X)[:, -1] < 1e-6
+        maximum = ((limits.residual < 1e-7) & flat & distinct).numpy()
+        some_ = top > 1e-6
+        error, some = _error(limits.weights, X), some_.numpy()
+        add_some(printed, error[maximum])
+        add_some(corrected, error[maximum & some])
+        # A trap whose W_1 X W_1^T is nearly singular has a tiny basin: left out.
+        few = torch.nonzero(some_ | dl.trapped(limits.weights, X, 0.01))[:5, 0]
+        lifted.add(rise(t.rng, [w[few].numpy() for w in limits.weights], X[few].numpy()))
+    (hand, X1), (two, X2) = trap(1), trap(2)
+    lifted.add(rise(t.rng, hand, X1), rise(t.rng, two, X2))
+    printed.add(_error(tensors(*hand), *tensors(X1)))
     x = np.diag(SPECTRA["indefinite"])[None]
-    saddle = aligned(rng, np.eye(6)[1:2], (6, 3, 2))
-    control = {
-        "aligned on the second eigenvector": best(_error(tensors(*saddle), *tensors(x))),
-        "top eigenvalue not distinct": best(repeated),
-    }
-    bound, tag = 1e-6, {"part": "local maxima", "draws": total}
-    yield check(
-        worst(np.concatenate(errors + narrow)),
-        bound,
-        control,
-        counterexample=r"$L=3$, $n=(2,1,2,1)$, $X_\alpha=\mathrm{diag}(1,-1)$, $W_1=(0,1)$, "
-        r"$W_2=(1,0)^\top$, $W_3=(0,1)$: $W_{>1}=0$ is $1\times1$, so its eigenvalue is distinct, "
-        r"and near this point $\mathcal E=(w_1^\top X_\alpha w_1)(W_3W_2)^2\le0=\mathcal E$. A "
-        r"local maximum with $\mathcal E=0<\lambda_{\max}=1$.",
-        note="The proof takes vec($W_1$) for $v_0\\otimes u$, which needs $W_{>1}\\ne0$.",
-        **tag,
-    )
-    yield check(
-        worst(np.concatenate(errors)),
-        bound,
-        control,
-        form="corrected",
-        correction=r"Ask that the maximal eigenvalue of $W_{>1}^\top W_{>1}$ be distinct and "
-        r"positive. For $n_1\ge2$ or $L\le2$ the printed statement already says so.",
-        **tag,
-    )
-    saddle_rise = rise(rng, saddle, x)
-    yield check(
-        worst(*lifts),
-        1e-8,
-        {"aligned on the second eigenvector": best(saddle_rise)},
-        part="limits are local maxima",
-        draws=len(lifts) * 5,
-        note="Rise of E after a random push of 0.001 and 150 ascent steps in numpy, traps too.",
-    )
+    saddle = aligned(t.rng, np.eye(6)[1:2], (6, 3, 2))
+    for part in (printed, corrected):
+        part.breaks("aligned on the second eigenvector", _error(tensors(*saddle), *tensors(x)))
+        part.breaks("top eigenvalue not distinct", _error(tensors(*two), *tensors(X2)))
+    lifted.breaks("aligned on the second eigenvector", rise(t.rng, saddle, x))
 
 
-def _spectral(weights: list[Array]) -> Array:
+def add_some(part: Part, errors: Array) -> None:
+    """Add errors of the runs of a cell that are looked at, if there are any."""
+    if len(errors):
+        part.add(errors)
+
+
+def spectral_norm(weights: list[Array]) -> Array:
     return np.linalg.norm(product(weights), 2, axis=(-2, -1))
 
 
-def lem10(draws: int, seed: int) -> Iterator[Check]:
+@check("acl/lem10", stream="lem10")
+def lem10(t: Trial) -> None:
     """max |W_L ... W_1|_2 on the spheres: bound, limits, J = 0 is no maximum.
 
     Ascent of the spectral norm as power iteration does it: E with X = v v^T, v the right vector.
     """
-    check, rng = partial(Check, "acl/lem10"), ref.generator("lem10", seed)
-    values, errors, begun, bounds, escape, total = [], [], [], [], [], 0
-    shapes = [(4, 3), (5, 1, 4), (3, 6, 2, 3), (6, 3, 3, 3, 2), (4, 2, 5, 1, 3, 2)]
-    count = min(draws, 200)
-    for widths in shapes:
-        keys = keys_of(f"lem10 {widths}", seed, count)
-        W = dl.starts(keys, widths)
-        bounds.append(_spectral([w.numpy() for w in W]))
+    bound = t.part("bound", 1 + 1e-12)
+    value = t.part("limits have value 1", 1e-8, controls=pooled)
+    rank1 = t.part("limits are aligned-rank-1", 1e-3, controls=pooled)
+    left = t.part("J = 0 is left", 1e-14, ">=")
+    count = min(t.draws, 200)
+    for widths in ((4, 3), (5, 1, 4), (3, 6, 2, 3), (6, 3, 3, 3, 2), (4, 2, 5, 1, 3, 2)):
+        W = dl.starts(keys_of(f"lem10 {widths}", t.seed, count), widths)
         limits = spectral_ascent(W)
-        values.append(1 - _spectral([w.numpy() for w in limits]))
-        errors.append(dl.misalignment(limits).numpy())
-        begun.append(dl.misalignment(W).numpy())
-        total += count
-    v0 = np.eye(6)[:1]
-    large = [1.01 * w for w in aligned(rng, v0, (6, 3, 3))]
-    yield check(
-        worst(*bounds),
-        1 + 1e-12,
-        {"aligned layers of norm 1.01": worst(_spectral(large))},
-        part="bound",
-        draws=total,
-    )
-    yield check(
-        worst(*values),
-        1e-8,
-        {"not climbed": float(np.median(1 - np.concatenate(bounds)))},
-        part="limits have value 1",
-        draws=total,
-    )
-    yield check(
-        worst(*errors),
-        1e-3,
-        {"not climbed": float(np.median(np.concatenate(begun)))},
-        part="limits are aligned-rank-1",
-        draws=total,
-        note="The proof writes $v'$ where the unit vector $v$ is needed: Eqs. 115 and 118 are "
-        r"$W_L^*=v_Lv_{L-1}^\top$ and $W_{L-1}^*=v_{L-1}v_{L-2}^\top$ (of norm 1 only so), and the "
-        r"middle step of Eq. 116 is $\|v_Lv_{L-1}^\top v'_{L-1}\|_2$; with $v'_{L-1}$ it would be "
-        r"$\|v'_{L-1}\|_2^2$.",
-    )
+        start, end = (spectral_norm([w.numpy() for w in ws]) for ws in (W, limits))
+        bound.add(start)
+        value.add(1 - end).breaks("not climbed", 1 - start)
+        rank1.add(dl.misalignment(limits)).breaks("not climbed", dl.misalignment(W))
+    large = [1.01 * w for w in aligned(t.rng, np.eye(6)[:1], (6, 3, 3))]
+    bound.breaks("aligned layers of norm 1.01", spectral_norm(large))
     for depth in (2, 3, 4):
-        zero = _vanishing(rng, count, depth)
-        escape.append(_spectral([w + 1e-2 * rng.standard_normal(w.shape) for w in zero]))
-        still = _spectral(zero)
-    yield check(
-        best(*escape),
-        1e-14,
-        {"not perturbed": worst(still)},
-        part="J = 0 is left",
-        relation=">=",
-        draws=3 * count,
-        note="Points where several partial products vanish.",
-    )
+        zero = _vanishing(t.rng, count, depth)
+        moved = [w + 1e-2 * t.rng.standard_normal(w.shape) for w in zero]
+        left.add(spectral_norm(moved)).breaks("not perturbed", spectral_norm(zero))
 
 
-def spectral_ascent(weights: tuple[Tensor, ...], rounds: int = 40) -> tuple[Tensor, ...]:
-    """Gradient ascent of |W_L ... W_1|_2 on the spheres: E for X = v v^T, v refreshed."""
-    for _ in range(rounds):
+def spectral_ascent(weights: tuple[Tensor, ...], rows: bool = False) -> tuple[Tensor, ...]:
+    """Gradient ascent of |W_L ... W_1|_2 on the spheres (or rows): E for X = v v^T, v refreshed."""
+    for _ in range(40):
         v = torch.linalg.svd(dl.above(weights)[0], full_matrices=False)[2][:, 0]
-        weights = dl.ascend(weights, v[:, :, None] * v[:, None], steps=10, tolerance=1e-12).weights
+        X = v[:, :, None] * v[:, None]
+        weights = dl.ascend(weights, X, steps=10, tolerance=1e-12, rows=rows).weights
     return weights
 
 
@@ -268,12 +205,12 @@ def _vanishing(rng: np.random.Generator, count: int, depth: int) -> list[Array]:
     return layers
 
 
-def lem9(draws: int, seed: int) -> Iterator[Check]:
+@check("acl/lem9", stream="lem9")
+def lem9(t: Trial) -> None:
     """A of rank 1 and |A|_F = 1 is u v^T with unit vectors. Control: rank 2 of the same norm."""
-    rng = ref.generator("lem9", seed)
 
     def gap(rank: int) -> Array:
-        a = rng.standard_normal((draws, 5, rank)) @ rng.standard_normal((draws, rank, 4))
+        a = t.rng.standard_normal((t.draws, 5, rank)) @ t.rng.standard_normal((t.draws, rank, 4))
         a = a / np.sqrt((a**2).sum((-1, -2), keepdims=True))
         # Unit vectors from A's largest row and column, without a decomposition.
         v = np.take_along_axis(a, (a**2).sum(-1).argmax(-1)[:, None, None], 1)[:, 0]
@@ -283,70 +220,51 @@ def lem9(draws: int, seed: int) -> Iterator[Check]:
         unit = np.abs(np.linalg.norm(u, axis=-1) - 1)
         return np.maximum(np.abs(a - outer).max((-1, -2)), unit)
 
-    yield Check("acl/lem9", worst(gap(1)), 1e-12, {"rank 2": ref.typical(gap(2))}, draws=draws)
+    t.part("", 1e-12, controls=typical).add(gap(1)).breaks("rank 2", gap(2))
 
 
-def def3(draws: int, seed: int) -> Iterator[Check]:
+@check("acl/def3", stream="def3")
+def def3(t: Trial) -> None:
     """The detector accepts aligned-rank-1 weights, whose product has norm 1.
 
     Controls: rank 1 but not aligned; aligned but one layer of rank 2.
     """
-    rng, widths = ref.generator("def3", seed), (5, 4, 3, 2)
-    v0 = rng.standard_normal((draws, 5))
-    good = aligned(rng, v0 / np.linalg.norm(v0, axis=-1, keepdims=True), widths)
-    other = aligned(rng, v0 / np.linalg.norm(v0, axis=-1, keepdims=True), widths)
-    mixed, thick = [good[0], other[1], good[2]], [good[0], good[1] + 0.3 * other[1], good[2]]
-    thick[1] = thick[1] / np.sqrt((thick[1] ** 2).sum((-1, -2), keepdims=True))
+    widths = (5, 4, 3, 2)
+    v0 = t.rng.standard_normal((t.draws, 5))
+    v0 = v0 / np.linalg.norm(v0, axis=-1, keepdims=True)
+    good, other = (aligned(t.rng, v0, widths) for _ in range(2))
+    thick = good[1] + 0.3 * other[1]
+    thick = thick / np.sqrt((thick**2).sum((-1, -2), keepdims=True))
 
-    def found(ws: list[Array]) -> Array:
-        return np.maximum(dl.misalignment(tensors(*ws)).numpy(), np.abs(_spectral(ws) - 1))
+    def found(*ws: Array) -> Array:
+        length = np.abs(spectral_norm(list(ws)) - 1)
+        return np.maximum(dl.misalignment(tensors(*ws)).numpy(), length)
 
-    yield Check(
-        "acl/def3",
-        worst(found(good)),
-        1e-7,
-        {"not aligned": ref.typical(found(mixed)), "a layer of rank 2": ref.typical(found(thick))},
-        draws=draws,
-    )
+    part = t.part("", 1e-7, controls=typical).add(found(*good))
+    part.breaks("not aligned", found(good[0], other[1], good[2]))
+    part.breaks("a layer of rank 2", found(good[0], thick, good[2]))
 
 
-def eq40(draws: int, seed: int) -> Iterator[Check]:
+@check("acl/eq40", stream="eq40")
+def eq40(t: Trial) -> None:
     """At critical points every layer's multiplier is E; at local maxima it tops X kron M.
 
     Kronecker products in numpy. Controls: a random point; saddles on the second eigenvector.
     """
-    check, rng = partial(Check, "acl/eq40"), ref.generator("eq40", seed)
-    equal, random_, kron, below, total = [], [], [], [], 0
-    count = min(draws, 100)
-    for name in ("PSD", "indefinite", "mostly negative"):
-        for widths in ((6, 2, 2), (6, 1, 2, 1), (6, 3, 2, 3)):
-            keys = keys_of(f"eq40 {name} {widths}", seed, count)
-            limits, X = climb(keys, SPECTRA[name], widths)
-            vectors = np.linalg.eigh(X.numpy())[1]
-            saddle = tensors(*aligned(rng, vectors[..., -2], widths))
-            start = dl.starts(keys, widths)
-            for weights, out in ((limits.weights, equal), (saddle, equal), (start, random_)):
-                out.append(_multipliers([w.numpy() for w in weights], X.numpy()))
-            done = (limits.residual < 1e-7).numpy()
-            kron.append(_below_top([w.numpy() for w in limits.weights], X.numpy())[done])
-            below.append(_below_top([w.numpy() for w in saddle], X.numpy()))
-            total += count
-    yield check(
-        worst(*equal),
-        1e-6,
-        {"a random point": ref.typical(*random_)},
-        part="one multiplier",
-        draws=2 * total,
-        note="Residual of Eqs. 40 and 42 with $\\lambda_l=\\mathcal E$, at limits and at saddles.",
-    )
-    yield check(
-        worst(*kron),
-        1e-6,
-        {"saddles": best(*below)},
-        part="largest at local maxima",
-        draws=total,
-        note=r"Also at local maxima with $\mathcal E=0$, where $W_{>1}=0$.",
-    )
+    one = t.part("one multiplier", 1e-6, controls=typical)
+    largest = t.part("largest at local maxima", 1e-6)
+    count = min(t.draws, 100)
+    names = ("PSD", "indefinite", "mostly negative")
+    for name, widths in every(names, ((6, 2, 2), (6, 1, 2, 1), (6, 3, 2, 3))):
+        keys = keys_of(f"eq40 {name} {widths}", t.seed, count)
+        limits, X = climb(keys, SPECTRA[name], widths)
+        X = X.numpy()
+        ends, start = ([w.numpy() for w in ws] for ws in (limits.weights, dl.starts(keys, widths)))
+        saddle = aligned(t.rng, np.linalg.eigh(X)[1][..., -2], widths)
+        one.add(_multipliers(ends, X), _multipliers(saddle, X))
+        one.breaks("a random point", _multipliers(start, X))
+        add_some(largest, _below_top(ends, X)[(limits.residual < 1e-7).numpy()])
+        largest.breaks("saddles", _below_top(saddle, X))
 
 
 def _multipliers(ws: list[Array], X: Array) -> Array:
@@ -368,74 +286,50 @@ def _below_top(ws: list[Array], X: Array) -> Array:
     return np.array(tops) - _energy(ws, X)
 
 
-def num11(draws: int, seed: int) -> Iterator[Check]:
+@check("acl/num11", stream="num11")
+def num11(t: Trial) -> None:
     """The share of random starts that end at E = lambda_max, cell by cell.
 
     Less than 1 where a trap exists: L >= 3 and as many negative eigenvalues as a layer has nodes.
     Controls: no ascent; cells with traps.
     """
-    check, free, traps, before = partial(Check, "acl/num11"), {}, {}, []
-    held, steep = 0.0, 0
-    many = max(min(draws, 1000), 200)
-    cells = [(name, widths) for name in SPECTRA for widths in WIDTHS] + [TRAPS]
-    for name, widths in cells:
+    many, few = max(min(t.draws, 1000), 200), min(t.draws, 1000)
+    # Two shares are reported: 20 starts would not tell them.
+    starts = dict.fromkeys(every(SPECTRA, WIDTHS), few) | {TRAPS: many, WORST: many}
+    total = sum(starts.values())
+    printed = t.part("share of starts", 0.99, ">=", draws=total).says(many=many)
+    corrected = t.corrected("share of starts", 0.99, ">=", draws=total)
+    for (name, widths), count in starts.items():
         values = SPECTRA[name]
-        # Two shares are reported: 20 starts would not tell them.
-        starts = many if (name, widths) in (TRAPS, WORST) else min(draws, 1000)
-        keys = keys_of(f"num11 {name} {widths}", seed, starts)
+        keys = keys_of(f"num11 {name} {widths}", t.seed, count)
         limits, X = climb(keys, values, widths)
-        share = float(((limits.energy / values[0] - 1).abs() < 1e-4).double().mean())
-        (traps if can_trap(values, widths) else free)[name, widths] = share
-        start = dl.energy(dl.starts(cr.fold_in(keys, 2), widths), X)
-        before.append(float(((start / values[0] - 1).abs() < 1e-4).double().mean()))
-        if (name, widths) == TRAPS:
-            stuck = dl.trapped(limits.weights, X, 1e-4)
-            held, steep = float(stuck.double().mean()), sum(v < 0 for v in values)
-    total = (len(cells) - 2) * min(draws, 1000) + 2 * many
-    tag = {"relation": ">=", "part": "share of starts", "draws": total}
-    shares = f"{traps[TRAPS]:.0%} of {many}", f"{traps[WORST]:.0%} of {many}"
-    yield check(
-        min(*free.values(), *traps.values()),
-        0.99,
-        {"no ascent": max(before)},
-        counterexample=f"$\\lambda_{{\\max}}(X_\\alpha)=1$ and {steep} negative eigenvalues "
-        f"(-0.3, ..., -1.5), widths 6-2-4-2: {shares[0]} random starts reach $\\lambda_{{\\max}}$, "
-        rf"{held:.0%} end at local maxima with $\mathcal E=0$, where $W_{{>1}}=0$ and "
-        r"$W_1X_\alpha W_1^\top$ is negative definite, so that $\mathcal E\le0$ all around. With "
-        f"widths 6-1-2-1, {shares[1]}: there these local maxima form a 6-dimensional set, the "
-        "global ones a 1-dimensional set.",
-        note="'Almost' is not defined in the paper. The headline leaves out Theorem 3's hypothesis "
-        r"that the top eigenvalue of $W_{>1}^\top W_{>1}$ is distinct, which excludes such points "
-        "for $n_1\\ge2$. The share falls below 0.99 only in cells with them.",
-        **tag,
-    )
-    yield check(
-        min(free.values()),
-        0.99,
-        {"cells with traps": max(traps[TRAPS], traps[WORST])},
-        form="corrected",
-        correction=r"If $\lambda_{\max}(X_\alpha)>0$ and either $L\le2$ or $X_\alpha$ has fewer "
-        r"negative eigenvalues than each of the layers $1..L-2$ has nodes (so for PSD $X_\alpha$), "
-        "every local maximum found is global. Sufficient, not necessary.",
-        **tag,
-    )
-    errors, second, summed = [], [], []
+        begun = dl.energy(dl.starts(cr.fold_in(keys, 2), widths), X)
+        share, before = (
+            ((E / values[0] - 1).abs() < 1e-4).double().mean() for E in (limits.energy, begun)
+        )
+        printed.add(share).breaks("no ascent", before)
+        if not can_trap(values, widths):
+            corrected.add(share)
+        elif (name, widths) == WORST:
+            corrected.breaks("cells with traps", share)
+            printed.says(worst=float(share))
+        elif (name, widths) == TRAPS:
+            corrected.breaks("cells with traps", share)
+            held = dl.trapped(limits.weights, X, 1e-4).double().mean()
+            steep = sum(v < 0 for v in values)
+            printed.says(reached=float(share), held=float(held), steep=steep)
+    _one_component(t)
+
+
+def _one_component(t: Trial) -> None:
+    pca = t.part("the PCA objective of Eq. 8", 1e-5)
     for widths in ((6, 4, 1), (6, 4, 3)):
-        keys = keys_of(f"num11 pca {widths}", seed, min(draws, 100))
+        keys = keys_of(f"num11 pca {widths}", t.seed, min(t.draws, 100))
         limits, X = climb(keys, SPECTRA["PSD"], widths)
         values = np.linalg.eigvalsh(X.numpy())[:, ::-1]
         E = limits.energy.numpy()
-        errors.append(np.abs(E / values[:, 0] - 1))
-        second.append(np.abs(E / values[:, 1] - 1))
+        pca.add(np.abs(E / values[:, 0] - 1))
+        pca.breaks("the second eigenvalue", np.abs(E / values[:, 1] - 1))
         if widths[-1] > 1:
-            summed.append(np.abs(E / values[:, : widths[-1]].sum(-1) - 1))
-    yield check(
-        worst(*errors),
-        1e-5,
-        {"the second eigenvalue": best(*second), "three components": best(*summed)},
-        part="the PCA objective of Eq. 8",
-        draws=2 * min(draws, 100),
-        note=r"For one component. With $n_L\ge2$ the maximum of Eq. 12 is still "
-        r"$\lambda_{\max}(X_\alpha)$, that of Eq. 8 the sum of the $n_L$ largest eigenvalues: 1 "
-        r"against 1.6 for $X_\alpha=\mathrm{diag}(1,0.6)$.",
-    )
+            summed = values[:, : widths[-1]].sum(-1)
+            pca.breaks("three components", np.abs(E / summed - 1))

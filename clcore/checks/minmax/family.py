@@ -157,7 +157,7 @@ def num4(t: Trial) -> None:
     """
     grid, rows = np.linspace(0.1, 3, 50), ref.table1()
     logs = [ref.slope(lambda x, p=psi: np.log(p(x)), grid) for _, _, psi in rows]
-    count = t.part("count", 5.0, ">=", draws=t.draws)
+    count = t.part("count", 5.0, ">=")
     count.add(sum(np.std(slope) < 1e-12 for slope in logs))
     linear = sum(np.std(ref.slope(psi, grid)) < 1e-12 for _, _, psi in rows)
     count.breaks("rows with linear psi", linear)

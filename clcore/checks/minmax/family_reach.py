@@ -6,16 +6,16 @@ depend on a third distance. And one mark of weights of any loss of the distances
 -alpha_ij for d_ij has a symmetric Jacobian.
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
+from itertools import combinations
 
 import numpy as np
 
 from clcore import losses
 from clcore import reference as ref
-from clcore.ledger import Check
+from clcore.ledger import Trial, check, typical
 from clcore.losses import contrast, minplayer
-from clcore.reference import Array, best, relative, tensors, worst
+from clcore.reference import Array, relative, tensors
 
 _TAU = 0.5
 Weights = Callable[[Array, Array], Array]
@@ -65,51 +65,29 @@ def _asymmetry(weights: Weights, inter: Array, intra: Array) -> Array:
     return relative(jacobian, jacobian.swapaxes(-1, -2))
 
 
-def num22(draws: int, seed: int) -> Iterator[Check]:
+@check("acl/num22", stream="num22")
+def num22(t: Trial) -> None:
     """Pairs (phi, psi) of Table 1 give different alpha; what marks them, and who lacks the marks.
 
     Controls: two names of one pair; the inverse, square and direct weights of Sec. 6.1.
     """
-    rng = ref.generator("num22", seed)
-    count = min(draws, 100)
-    z, z2 = ref.views(rng, count, 6, 3)
-    wide = ref.distances(z, z2)
+    count = min(t.draws, 100)
+    wide = ref.distances(*ref.views(t.rng, count, 6, 3))
     inter, intra = (0.3 * d for d in wide)
-    check = partial(Check, "acl/num22", draws=count)
-    found = [_of_pair(pair)(*wide) for pair in losses.table1(_TAU)]
-    apart = [relative(found[a], found[b]) for a in range(len(found)) for b in range(a)]
-    tuplet = next(p for p in losses.table1(_TAU) if p.name == "N+1 Tuplet")
+    table = losses.table1(_TAU)
+    other = t.part("other functions, other weights", 1e-3, ">=", draws=count)
+    for a, b in combinations([_of_pair(pair)(*wide) for pair in table], 2):
+        other.add(np.median(relative(b, a)))
+    tuplet = next(p for p in table if p.name == "N+1 Tuplet")
     same = [_of_pair(p)(inter, intra) for p in (tuplet, losses.infonce_pair(1.0, 1.0))]
-    yield check(
-        ref.typical(*apart),
-        1e-3,
-        {"InfoNCE at eps = tau = 1 and N+1 Tuplet, one pair": worst(relative(*same))},
-        relation=">=",
-        part="other functions, other weights",
-        note="Relative difference between the weights of two rows of Table 1, the least of all "
-        "pairs of rows, median over draws.",
-    )
-    marks = {name: _marks(w, inter, intra) for name, w in SECTION_6.items()}
-    smooth = [p for p in losses.table1(_TAU) if p.name not in ("Triplet", "Lifted Structured")]
-    family = [_marks(_of_pair(pair), inter, intra) for pair in smooth]
-    yield check(
-        worst(*family, marks["entropy"]),
-        1e-9,
-        {name: best(marks[name]) for name in ("inverse", "direct")}
-        | {"square": float(np.median(marks["square"]))},
-        part="marks of the family",
-        note="Change of the weights if all distances of a row move together, and of the ratio of "
-        "two if a third distance moves: none for any $(\\phi,\\psi)$. Fails where $\\alpha$ is "
-        "chosen by another regulariser of Sec. 6.1 or directly with $p=2$: such weights belong to "
-        "no loss of the family. The sentence is read as going from the family to $\\alpha$.",
-    )
-    turned = {name: _asymmetry(w, inter, intra) for name, w in SECTION_6.items()}
-    yield check(
-        worst(turned["entropy"], turned["inverse"]),
-        1e-5,
-        {"direct": best(turned["direct"])},
-        part="weights of any loss of the distances",
-        note=r"Asymmetry of $\partial\alpha_{ij}/\partial d_{ik}$. The minimiser's weights are a "
-        "gradient, that of the minimum, and so belong to a loss, if not of the family; the direct "
-        "ones with $p=2$ to none: following them is no descent on a function of the distances.",
-    )
+    other.breaks("InfoNCE at eps = tau = 1 and N+1 Tuplet, one pair", relative(*same))
+    marks = t.part("marks of the family", 1e-9, draws=count)
+    smooth = [p for p in table if p.name not in ("Triplet", "Lifted Structured")]
+    marks.add(*(_marks(_of_pair(pair), inter, intra) for pair in smooth))
+    marks.add(_marks(SECTION_6["entropy"], inter, intra))
+    for name in ("inverse", "square", "direct"):
+        by = typical if name == "square" else None
+        marks.breaks(name, _marks(SECTION_6[name], inter, intra), by=by)
+    any_loss = t.part("weights of any loss of the distances", 1e-5, draws=count)
+    any_loss.add(*(_asymmetry(SECTION_6[name], inter, intra) for name in ("entropy", "inverse")))
+    any_loss.breaks("direct", _asymmetry(SECTION_6["direct"], inter, intra))

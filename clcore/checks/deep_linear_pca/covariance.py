@@ -1,0 +1,210 @@
+"""X_alpha as a covariance: Cor. 2, Eq. 9, sample covariance, LDA, signs (acl Sec. 4).
+
+numpy loops over samples against `contrast` and `deep_linear`.
+"""
+
+import numpy as np
+import torch
+
+from clcore import reference as ref
+from clcore.checks.deep_linear_pca.flow import layers, product
+from clcore.ledger import Trial, check, pooled, typical
+from clcore.losses import contrast
+from clcore.reference import Array, relative, tensors
+from clcore.theory import deep_linear as dl
+
+
+def _stiefel(x: Array, k: int, rng: np.random.Generator) -> Array:
+    """max tr(W x W^T), W W^T = I, W of k rows: shifted ascent with QR, no eigenvalue solver."""
+    w = rng.standard_normal((*x.shape[:-1], k))
+    shift = np.abs(x).sum(-1).max(-1)[:, None, None] * np.eye(x.shape[-1])
+    for _ in range(600):
+        w = np.linalg.qr(x @ w + shift @ w)[0]
+    return np.einsum("bik,bij,bjk->b", w, x, w)
+
+
+def _coloured(rng: np.random.Generator, draws: int, values: Array) -> Array:
+    """Symmetric [draws, d, d] with the given eigenvalues."""
+    q = np.linalg.qr(rng.standard_normal((draws, len(values), len(values))))[0]
+    return (q * values) @ q.swapaxes(-1, -2)
+
+
+@check("acl/cor2", stream="cor2")
+def cor2(t: Trial) -> None:
+    """E = tr(W X W^T) for any linear net; under W W^T = I its maximum is the PCA value.
+
+    Controls: tanh at the output, other weights for the second view; W of Frobenius norm sqrt(k).
+    """
+    n, d = 8, 5
+    identity = t.part("identity", 1e-10, controls=pooled, draws=t.draws)
+    x, x2 = ref.views(t.rng, t.draws, n, d)
+    alpha = ref.random_weights(t.rng, t.draws, n, n)
+    X = contrast.contrastive_covariance(*tensors(alpha, x, x2, x, x2))
+    plain = layers(t.rng, t.draws, (d, 4, 6, 3))
+    residual = [w + np.eye(d) for w in layers(t.rng, t.draws, (d, d, d))]
+    for weights in (plain, residual):
+        right = dl.energy(tensors(*weights), X).numpy()
+
+        def left(maps, maps2, act=lambda z: z):
+            z, z2 = (act(v @ product(m).swapaxes(-1, -2)) for v, m in ((x, maps), (x2, maps2)))
+            return np.trace(ref.covariance(alpha, z, z2, z, z2), axis1=-2, axis2=-1)
+
+        other = [w * (1 + 0.3 * t.rng.standard_normal(w.shape)) for w in weights]
+        identity.add(relative(left(weights, weights), right, 1e-2))
+        identity.breaks("tanh at the output", relative(left(weights, weights, np.tanh), right))
+        identity.breaks("other weights for the second view", relative(left(weights, other), right))
+    values = np.linspace(1.5, -1.0, 6)
+    x = _coloured(t.rng, min(t.draws, 200), values)
+    maximum = t.part("maximum", 1e-8)
+    maximum.add(*(np.abs(_stiefel(x, k, t.rng) - values[:k].sum()) for k in (1, 2, 3)))
+    maximum.breaks(r"only $\|W\|_F^2=k$ asked", abs(3 * values[0] - values[:3].sum()))
+
+
+@check("acl/eq9", stream="eq9")
+def eq9(t: Trial) -> None:
+    """Classical PCA: the maximum is the sum of the largest eigenvalues of the covariance.
+
+    The data's second moments are known by construction. Control: moments about 0, not the mean.
+    """
+    rng, values = t.rng, np.linspace(2.0, 0.25, 8)
+    count, n = min(t.draws, 200), 40
+    x = rng.standard_normal((count, n, 8))
+    x = x - x.mean(-2, keepdims=True)
+    root = np.linalg.cholesky(x.swapaxes(-1, -2) @ x / n)
+    x = np.linalg.solve(root, x.swapaxes(-1, -2)).swapaxes(-1, -2)
+    turn = np.linalg.qr(rng.standard_normal((count, 8, 8)))[0]
+    x = x * np.sqrt(values) @ turn + 1.0
+    centred = x - x.mean(-2, keepdims=True)
+    v, raw = (y.swapaxes(-1, -2) @ y / n for y in (centred, x))
+    largest = t.part("", 1e-8)
+    largest.add(*(np.abs(_stiefel(v, k, rng) - values[:k].sum()) for k in range(1, 5)))
+    moved = (np.abs(_stiefel(raw, k, rng) - values[:k].sum()) for k in range(1, 5))
+    largest.breaks("moments about 0", *moved)
+
+
+def _sample(rng: np.random.Generator, kind: str, n: int, d: int = 3) -> Array:
+    """n points [n, d]: of identity covariance, or one-hot."""
+    if kind == "gaussian":
+        return rng.standard_normal((n, d))
+    if kind == "uniform":
+        return np.sqrt(12) * rng.random((n, d))
+    return np.eye(d)[rng.integers(0, d, n)]
+
+
+def _closed(x: Array, x2: Array) -> Array:
+    """X_alpha of uniform alpha = 1/(2N(N-1)) by moments of the sample."""
+    return np.cov(x.T) - (x - x2).T @ (x - x2) / (2 * len(x))
+
+
+@check("acl/num7", stream="num7")
+def num7(t: Trial) -> None:
+    """alpha = 1/(2N(N-1)) without augmentation: X is the unbiased sample covariance, hence -> V.
+
+    Controls: (1/2)N(N-1), the covariance with 1/N; augmentation noise that does not vanish.
+    """
+    n, count, d = 12, 60, 3
+    x = np.stack([_sample(t.rng, "gaussian", n) for _ in range(count)])
+    x2 = x + t.rng.standard_normal(x.shape)
+    exact, noisy = (np.stack([_closed(*v) for v in zip(x, y, strict=True)]) for y in (x, x2))
+
+    def ours(scale: float, x2: Array = x) -> Array:
+        alpha = torch.full((count, n, n), scale, dtype=torch.float64)
+        return contrast.contrastive_covariance(alpha, *tensors(x, x2, x, x2)).numpy()
+
+    got = ours(1 / (2 * n * (n - 1)))
+    finite = t.part("finite N", 1e-12)
+    finite.add(relative(got, exact), relative(ours(1 / (2 * n * (n - 1)), x2), noisy))
+    finite.breaks(r"$\frac12N(N-1)$", relative(ours(n * (n - 1) / 2), exact))
+    finite.breaks("covariance with 1/N", relative(got, exact * (n - 1) / n))
+    # By the part above, moments of the samples stand for the sum over pairs.
+    sizes, count = (100, 1000, 10_000, 100_000), 20
+    truth = {"gaussian": np.eye(d), "uniform": np.eye(d), "one-hot": np.eye(d) / d - 1 / d**2}
+    limit = t.part("limit", 0.1, draws=count * len(sizes) * len(truth))
+    for kind, v in truth.items():
+        off = []
+        for noise in (0.0, 2.0):
+            errors = []
+            for n in sizes:
+                square = []
+                for _ in range(count):
+                    x = _sample(t.rng, kind, n)
+                    x2 = x + noise * t.rng.standard_normal(x.shape) if noise else x
+                    square.append(((_closed(x, x2) - v) ** 2).sum())
+                errors.append(np.sqrt(np.mean(square)))
+            off.append(np.abs(np.polyfit(np.log(sizes), np.log(errors), 1)[0] + 0.5))
+        limit.add(off[0]).breaks("augmentation noise 2", off[1])
+
+
+def _scatter(priors: Array, points: Array) -> tuple[Array, Array]:
+    """(S_B, S_W) of classes, points [classes, m, d] equally likely inside each."""
+    means = points.mean(1)
+    centre = means - priors @ means
+    inside = points - means[:, None]
+    each = np.einsum("cmi,cmj->cij", inside, inside) / points.shape[1]
+    return np.einsum("c,ci,cj->ij", priors, centre, centre), np.einsum("c,cij->ij", priors, each)
+
+
+def _leading(a: Array, k: int) -> Array:
+    """An orthonormal basis of the k leading eigenvectors of a, which need not be symmetric."""
+    values, vectors = np.linalg.eig(a)
+    return np.linalg.qr(vectors[:, np.argsort(-values.real)[:k]].real)[0]
+
+
+@check("acl/rem1", stream="rem1")
+def rem1(t: Trial) -> None:
+    """Supervised pairs, uniform alpha: X is exactly S_B; the LDA subspace where S_W is isotropic.
+
+    A population of C classes with m points each, enumerated: samples are all (class, x, x').
+    Controls: positives from any class; an anisotropic S_W.
+    """
+    rng, classes, m, d = t.rng, 3, 8, 4
+    scatter = t.part("X is the between-class scatter", 1e-10, controls=pooled)
+    subspace = t.part("LDA subspace, isotropic within classes", 1e-6, controls=pooled)
+    for _ in range(min(t.draws, 40)):
+        priors = rng.dirichlet(5 * np.ones(classes))
+        for isotropic in (True, False):
+            inside = rng.standard_normal((classes, m, d))
+            if isotropic:  # the 2 d points +-e_k: a sphere's covariance
+                inside = np.broadcast_to(np.concatenate([np.eye(d), -np.eye(d)]), inside.shape)
+            else:
+                inside = inside * np.array([3.0, 1.0, 0.5, 0.2])
+            points = inside - inside.mean(1, keepdims=True)
+            points = points + 1.5 * rng.standard_normal((classes, 1, d))
+            between, within = _scatter(priors, points)
+            c, a, b = (g.ravel() for g in np.indices((classes, m, m)))
+            weight = priors[c] / m**2
+            alpha = weight[:, None] * weight / 2 * (c[:, None] != c)
+            x = points[c, a]
+
+            def cov(x2: Array, x=x, alpha=alpha) -> Array:
+                return contrast.contrastive_covariance(*tensors(alpha, x, x2, x, x2)).numpy()
+
+            X, size = cov(points[c, b]), np.abs(between).max()
+            scatter.add(np.abs(X - between).max() / size)
+            other = cov(points[rng.permutation(c), b])
+            scatter.breaks("positives from any class", np.abs(other - between).max() / size)
+            lda, pca = _leading(np.linalg.solve(within, between), 2), _leading(X, 2)
+            gap = np.linalg.norm(lda - pca @ (pca.T @ lda), 2)
+            if isotropic:
+                subspace.add(gap)
+            else:
+                subspace.breaks("anisotropic $S_W$", gap)
+
+
+@check("acl/num8", stream="num8")
+def num8(t: Trial) -> None:
+    """X is symmetric; PSD without augmentation, not in general with it. Control: the other case."""
+    n, d = 8, 4
+    x, alpha = t.rng.standard_normal((t.draws, n, d)), ref.random_weights(t.rng, t.draws, n, n)
+    noise = t.rng.standard_normal(x.shape)
+    symmetric = t.part("symmetric", 1e-12, controls=typical, draws=t.draws)
+    least = {}
+    for sigma in (0.0, 0.5, 1.0, 2.0):
+        x2 = x + sigma * noise
+        X = contrast.contrastive_covariance(*tensors(alpha, x, x2, x, x2)).numpy()
+        symmetric.add(relative(X, X.swapaxes(-1, -2)))
+        least[sigma] = np.linalg.eigvalsh(ref.covariance(alpha, x, x2, x, x2))[:, 0]
+    y = t.rng.standard_normal(x.shape)
+    cross = contrast.contrastive_covariance(*tensors(alpha, x, x2, y, y + noise)).numpy()
+    symmetric.breaks(r"$\mathbb C_\alpha[x,y]$", relative(cross, cross.swapaxes(-1, -2)))
+    t.part("not PSD", -1e-3).add(least[2.0]).breaks("no augmentation", least[0.0])

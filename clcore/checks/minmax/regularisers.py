@@ -1,0 +1,210 @@
+"""Regularisers of the min player (acl Sec. 6.1): concave, one optimum, closed forms, hard pairs.
+
+The closed forms of `clcore.losses.minplayer` meet generic solvers that know only costs and
+regulariser.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import torch
+
+from clcore import losses
+from clcore import reference as ref
+from clcore.ledger import Trial, check, typical
+from clcore.losses import contrast, minplayer
+from clcore.reference import Array, absolute, relative, tensors
+
+
+@check("acl/num3", stream="num3")
+def num3(t: Trial) -> None:
+    """The min player's optimum is unique, because R is strongly concave.
+
+    50 random starts a problem, all regularisers of Sec. 6.1; curvature of R at random points.
+    Controls: R = 0 with tied costs, R concave but flat below 1/7, R convex.
+    """
+    n, tau = 8, 0.5
+    count = min(t.draws, 20)
+    z, z2 = ref.views(t.rng, count, n, 3)
+    inter, intra = ref.distances(z, z2)
+    c = np.broadcast_to(ref.off(ref.costs(inter, intra))[:, 0], (50, count, n - 1))
+    start = ref.normalised(t.rng.dirichlet(np.ones(n - 1), (50, count)) + 1e-4)
+    tied = np.round(c)  # integer costs tie often
+    tied = np.where(np.arange(n - 1) < 2, tied.min(-1, keepdims=True), tied)
+
+    def spread(a: Array) -> Array:
+        return (a.max(0) - a.min(0)).max(-1)
+
+    unique = t.part("unique", 1e-6, draws=count)
+    unique.add(*(spread(ref.minimiser(name, c, tau, start)) for name in ref.REGULARISERS))
+    unique.breaks("R = 0, tied costs", spread(ref.projected(tied, 0.0, start)))
+    points = t.rng.dirichlet(np.ones(n - 1), max(t.draws, 1000))
+
+    def curvature(slope: Callable, modulus: float) -> float:
+        """-R is separable: its least Hessian eigenvalue is its least second derivative."""
+        h = 1e-4 * points
+        return float(((slope(points - h) - slope(points + h)) / (2 * h)).min() / modulus)
+
+    moduli = {"entropy": 2 * tau, "square": tau}
+    moduli |= {f"inverse, gamma = {g:g}": 2 * tau * g for g in ref.GAMMAS}
+    strongly = t.part("strongly concave", 1 - 1e-6, ">=", draws=len(points))
+    for name, modulus in moduli.items():
+        strongly.add(curvature(partial(ref.REGULARISERS[name][1], t=tau), modulus))
+    flat = curvature(lambda a: -tau * np.maximum(a - 1 / 7, 0), tau)
+    strongly.breaks("r flat below 1/7", flat)
+    strongly.breaks("r_s of opposite sign", curvature(lambda a: tau * a, tau))
+
+
+@check("acl/def6", stream="def6")
+def def6(t: Trial) -> None:
+    """The three regularisers of Sec. 6.1 are concave; their minimisers against generic solvers.
+
+    Controls: the constants 2 and 1/2 of r read otherwise, the diagonal not excluded.
+    """
+    grid = np.linspace(0.01, 1, 400)
+    concave = t.part("concave", -1e-9)
+    for tau in (0.1, 0.5, 5.0):
+        concave.add(*(np.diff(r(grid, tau), 2).max() for r, _, _ in ref.REGULARISERS.values()))
+    concave.breaks("a convex r", np.diff(grid**2, 2))
+    n, draws = 8, min(t.draws, 200)  # the generic solvers are slow
+    z, z2 = ref.views(t.rng, draws, n, 3)
+    costs = ref.costs(*ref.distances(z, z2))
+    c, (t_costs,) = ref.off(costs), tensors(costs)
+    start = ref.normalised(t.rng.dirichlet(np.ones(n - 1), (draws, n)) + 1e-3)
+    settings: dict[str, list] = {
+        "entropy": [("entropy", tau, minplayer.entropy_weights) for tau in (0.1, 0.5)],
+        "inverse": [
+            (f"inverse, gamma = {g:g}", tau, partial(minplayer.inverse_weights, gamma=g))
+            for g in ref.GAMMAS
+            for tau in (0.1, 0.5)
+        ],
+        "square": [("square", tau, minplayer.square_weights) for tau in (0.5, 5.0)],
+    }
+    for kind, cases in settings.items():
+        part = t.part(kind, 1e-6, controls=typical, draws=draws)
+        for name, tau, closed in cases:
+            ours = ref.off(closed(t_costs, tau).numpy())
+            generic = ref.minimiser(name, c, tau, start, steps=100)
+            part.add(absolute(ours, generic))
+            for k in range(min(draws, 2)):
+                row = ref.slsqp(name, c[k, 0], 1.0, tau, np.ones(n - 1))
+                part.add(absolute(ours[k, :1], row[None]))
+            scaled = closed(t_costs, 2 * tau if kind == "square" else tau / 2)
+            part.breaks("r without its factor", absolute(ref.off(scaled.numpy()), generic))
+            if kind == "entropy":
+                whole = ref.off(ref.normalised(np.exp(-costs / (2 * tau))))
+                part.breaks("diagonal included", absolute(whole, generic))
+
+
+@check("acl/num5", stream="num5")
+def num5(t: Trial) -> None:
+    """Direct weights: p = 1 is Eq. 6; rows sum to 1; p = 2 is something else.
+
+    Controls: p = 2, p = 1.5; weights not normalised.
+    """
+    tau = 0.5
+    z, z2 = ref.views(t.rng, t.draws, 8, 3)
+    inter, _ = ref.distances(z, z2)
+    (t_inter,) = tensors(inter)
+    eq6, ones = ref.softmax(inter, tau), np.ones((t.draws, 8))
+    direct = {p: minplayer.direct_weights(t_inter, p, tau) for p in (1.0, 1.5, 2.0)}
+    first = t.part("p = 1", 1e-12).add(relative(direct[1.0], eq6))
+    for p in (1.5, 2.0):
+        first.breaks(f"p = {p}", relative(direct[p], eq6))
+    powered = np.exp(-(inter**2) / tau) * ~np.eye(8, dtype=bool)
+    normalised = ref.normalised(powered)
+    second = t.part("p = 2", 1e-12, draws=t.draws)
+    second.add(relative(direct[2.0], normalised), absolute(direct[2.0].sum(-1), ones))
+    second.breaks("not normalised", absolute(powered.sum(-1), ones))
+    undivided = minplayer.direct_weights(t_inter, 2.0, 1.0)
+    second.breaks("d^2 not divided by tau", relative(undivided, normalised))
+
+
+@check("acl/num6", stream="num6")
+def num6(t: Trial) -> None:
+    """r' grows without bound at 0 for r_H and r_gamma, not for r_s, whose optimum has exact zeros.
+
+    The analytic half of the statement; the accuracies are a matter for the image chapter.
+    Controls: r_s.
+    """
+    tau, n, count = 0.5, 64, min(t.draws, 20)
+    weights = 10.0 ** -np.arange(3, 100)
+    steep = t.part("slope at 0", 2 * tau * np.log(10) * (1 - 1e-9), ">=")
+    for name, (_, slope, _) in ref.REGULARISERS.items():
+        growth = np.diff(slope(weights, tau)).min()
+        if name == "square":
+            steep.breaks("r_s", growth)
+        else:
+            steep.add(growth)
+    z, z2 = ref.views(t.rng, count, n, 16, unit=True)
+    (costs,) = tensors(2 * (ref.distances(z, z2)[0]))
+
+    def zeros(alpha: torch.Tensor) -> float:
+        return float((ref.off(alpha.numpy()) == 0).mean())
+
+    ignored = t.part("no pair ignored", 0.0, draws=count)
+    ignored.add(zeros(minplayer.entropy_weights(costs, tau)))
+    ignored.add(zeros(minplayer.inverse_weights(costs, tau, 2.0)))
+    ignored.breaks("r_s (tau = 5)", zeros(minplayer.square_weights(costs, 5.0)))
+
+
+@check("acl/num18", stream="num18")
+def num18(t: Trial) -> None:
+    """The min player weighs hard PAIRS: order by distance, sharper as tau falls, not a_i b_j.
+
+    Controls: linear psi, tau rising, weights a_i b_j of hard samples.
+    """
+    n, taus = 16, (1.0, 0.5, 0.1)
+    z, z2 = ref.views(t.rng, t.draws, n, 3)
+    inter, _ = ref.distances(z, z2)
+
+    def importance(pair: losses.Pair) -> Array:
+        return contrast.pairwise_importance(*tensors(z, z2), pair).numpy()
+
+    alphas = [importance(losses.infonce_pair(tau, 0.0)) for tau in taus]
+    _by_solver(t, inter, alphas, taus, importance(losses.linear_pair()))
+
+    def rise(weights: list[Array]) -> Array:
+        """[draws]: the least rise of the nearest pair's share from one entry to the next."""
+        shares = [ref.normalised(ref.off(w)).max(-1) for w in weights]
+        return np.min([(b - a).min(-1) for a, b in pairwise(shares)], 0)
+
+    sharper = t.part("sharper as tau falls", 1e-6, ">=").add(rise(alphas))
+    linear = [importance(losses.linear_pair(1.0, 1 / tau)) for tau in taus]
+    sharper.breaks("psi = x/tau", rise(linear)).breaks("tau rising", rise(alphas[::-1]))
+    rows, columns = np.nonzero(~np.eye(n, dtype=bool))
+    design = np.concatenate([np.eye(n)[rows], np.eye(n)[columns]], -1)
+    rest = np.eye(len(rows)) - design @ np.linalg.pinv(design)
+
+    def residual(alpha: Array) -> Array:
+        """Root mean square of log alpha_ij that no a_i + b_j explains."""
+        return np.sqrt(((np.log(alpha[:, rows, columns]) @ rest) ** 2).mean(-1))
+
+    hardness = np.exp(-ref.off(inter)).sum(-1)
+    pairs = t.part("pairs, not samples", 1e-3, ">=", draws=t.draws)
+    pairs.add(*(residual(alpha) for alpha in alphas))
+    pairs.breaks("hard samples a_i b_j", residual(hardness[:, :, None] * hardness[:, None, :]))
+
+
+def _by_solver(
+    t: Trial, inter: Array, alphas: list[Array], taus: tuple[float, ...], flat: Array
+) -> None:
+    """The min player's own answer, by a solver that knows costs and constraint but no softmax."""
+    few, n = min(t.draws, 100), inter.shape[-1]
+    costs = ref.off(2 * inter[:few])
+
+    def solved(tau: float) -> Array:
+        full = np.zeros((few, n, n))
+        rows = ref.newton("entropy", costs, np.ones((few, n)), tau)
+        full[:, ~np.eye(n, dtype=bool)] = rows.reshape(few, -1)
+        return full
+
+    found = [solved(tau) for tau in taus]
+    order = t.part("order", 0.0, draws=few).says(rows=len(taus) * few * n)
+    order.add(sum(ref.disorder(alpha, inter[:few]) for alpha in found))
+    order.breaks("linear psi", ref.disorder(flat, inter))
+    same = t.part("the loss's weights are the min player's", 1e-8, draws=few)
+    same.add(*(absolute(a, b[:few]) for a, b in zip(found, alphas, strict=True)))
+    same.breaks("another temperature", *(absolute(found[0], b[:few]) for b in alphas[1:]))
