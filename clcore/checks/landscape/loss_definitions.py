@@ -195,7 +195,7 @@ def eq7(t: Trial) -> None:
         found = _slopes(loss, Wo, Wt, Wp)
         online, through, head = (
             ref.gradient(
-                lambda w, k=k, f=by_hand, all=(Wo, Wt, Wp): f(*all[:k], w, *all[k + 1 :]),
+                lambda w, k=k, f=by_hand, W=(Wo, Wt, Wp): f(*W[:k], w, *W[k + 1 :]),
                 weight[None],
             )
             for k, weight in enumerate((Wo, Wt, Wp))
