@@ -118,7 +118,7 @@ def thm1b(t: Trial) -> None:
         ends = _descent(t, d, alpha, tau, partial(ml.one_hot_contrastive, keep=alpha, tau=tau))
         W = torch.cat([drawn, ends])
         rise = ml.contrastive(W, law, alpha, tau) - at[0]
-        lower.add(np.maximum(-rise, (at - at[0]).abs().max()))
+        lower.add(torch.maximum(-rise, (at - at[0]).abs().max()))
         unique.add(ml.permutation_gap(ends[rise[-len(ends) :] < 1e-10]))
         least = excess_bound(W, alpha, tau)
         excess.add(least - rise).breaks("twice the bound", 2 * least - rise)

@@ -227,7 +227,7 @@ def eq8(t: Trial) -> None:
     slope, others = t.part("slope", 1e-10), t.part("negatives are other samples", controls=typical)
     n, p, m, B = 7, 5, 4, 4
 
-    def repeats(index: Array) -> Array:
+    def repeats(index: Array):
         return (index == np.arange(n)[:, None]).sum((-2, -1))
 
     for run in range(min(t.draws, 40)):
