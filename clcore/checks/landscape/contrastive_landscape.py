@@ -1,23 +1,22 @@
 """Checks of ncl Theorem 1(b) and of every step of its proof: the contrastive landscape.
 
-One function a claim, named after it, `check(draws, seed)`. One-hot latents, M = I, no noise, W with
-unit columns, tau > 0. Where the negatives matter, both readings are computed: x' != x ("others", as
-Eq. 8 prints) and x' from the data law ("data"), which may repeat the anchor.
+One function a claim, named after it. One-hot latents, M = I, no noise, W with unit columns,
+tau > 0. Where the negatives matter, both readings are computed: x' != x ("others", as Eq. 8 prints)
+and x' from the data law ("data"), which may repeat the anchor.
 """
 
-from collections.abc import Iterator
 from functools import partial
 from itertools import permutations, product
+from math import factorial
 
 import numpy as np
 import torch
 from scipy.stats import multinomial
 from torch import Tensor
 
-from clcore import reference as ref
 from clcore.checks.landscape.theorem1 import descended, members, unit
-from clcore.ledger import Check
-from clcore.reference import Array, best, tensors, typical, worst
+from clcore.ledger import Trial, check, pooled, worst
+from clcore.reference import Array, tensors
 from clcore.theory.sparse import mask_landscape as ml
 
 SIZES = (2, 3, 4)
@@ -78,95 +77,64 @@ def _ties() -> dict[str, float]:
     }
 
 
-def thm1b(draws: int, seed: int) -> Iterator[Check]:
+def _descent(t: Trial, d: int, alpha: float, tau: float, loss) -> Tensor:
+    """The ends of descents on a loss, from the same starts whatever the loss is."""
+    runs = max(24, min(t.draws, 40))
+    return descended(f"thm1b {d} {alpha} {tau}", t.seed, runs, d, loss)
+
+
+def _drawn(t: Trial, d: int) -> Tensor:
+    """Random members of U and of U_>=, and some near every permutation."""
+    n, P = min(t.draws, 100), all_permutations(d).numpy()
+    near = P[:, None] + t.rng.choice((1e-3, 0.1)) * t.rng.standard_normal((4, d, d))
+    W = members(t.rng, n, d), members(t.rng, n, d, True), unit(near.reshape(-1, d, d))
+    return tensors(np.concatenate(W))[0]
+
+
+@check("ncl/thm1b", stream="thm1b")
+def thm1b(t: Trial) -> None:
     """Permutations share the least value, by enumeration; nothing lower; no other W reaches it.
 
     Random W, W near permutations, ends of descents. Controls: normalised representations, signed
     latents, m = d + 1 rows; with i.i.d. negatives tau above log((d - alpha) / (1 - alpha)).
     """
-    check, rng = partial(Check, "ncl/thm1b"), ref.generator("thm1b", seed)
-    spread, lower, gaps, excess, twice = ([] for _ in range(5))
-    below, below_gaps, above = [], [], []
-    n, runs = min(draws, 100), max(24, min(draws, 40))
-    cells = list(product(SIZES, *SETTINGS)) if draws > 20 else FEW
+    cells = list(product(SIZES, *SETTINGS)) if t.draws > 20 else FEW
+    n, runs = min(t.draws, 100), max(24, min(t.draws, 40))
+    total = sum(2 * n + 4 * factorial(d) + runs for d, _, _ in cells)
+    lower = t.part("permutations, nothing lower", 1e-12)
+    lower.says(threshold=ml.repeats_threshold(10, 0.5))
+    unique = t.part("only permutations", 1e-3)
+    for what, gap in _ties().items():
+        unique.breaks(what, gap)
+    excess = t.part("quantitative", 1e-13, controls=worst)
+    small = t.part("i.i.d. negatives, small tau: nothing lower", 1e-12, draws=total)
+    small_unique = t.part("i.i.d. negatives, small tau: only permutations", 1e-3)
+    longest = 1 - ml.best_length(3, 0.5, 4.0) ** 0.5
+    small_unique.breaks("columns that are best at a larger tau", longest)
     for d, alpha, tau in cells:
-        name, law, P = f"thm1b {d} {alpha} {tau}", ml.one_hot(d), all_permutations(d)
+        law, P = ml.one_hot(d), all_permutations(d)
         at = ml.contrastive(P, law, alpha, tau)
-        floor = float(at[0])
-        spread.append((at - floor).abs().numpy())
-        near = P.numpy()[:, None] + rng.choice((1e-3, 0.1)) * rng.standard_normal((4, d, d))
-        W = [members(rng, n, d), members(rng, n, d, True), unit(near.reshape(-1, d, d))]
-        (W,) = tensors(np.concatenate(W))
-        ends = descended(name, seed, runs, d, partial(ml.one_hot_contrastive, keep=alpha, tau=tau))
-        W = torch.cat([W, ends])
-        value = ml.contrastive(W, law, alpha, tau)
-        lower.append((floor - value).numpy())
-        gaps.append(ml.permutation_gap(ends[value[-runs:] < floor + 1e-10]).numpy())
+        drawn = _drawn(t, d)
+        ends = _descent(t, d, alpha, tau, partial(ml.one_hot_contrastive, keep=alpha, tau=tau))
+        W = torch.cat([drawn, ends])
+        rise = ml.contrastive(W, law, alpha, tau) - at[0]
+        lower.add(torch.maximum(-rise, (at - at[0]).abs().max()))
+        unique.add(ml.permutation_gap(ends[rise[-len(ends) :] < 1e-10]))
         least = excess_bound(W, alpha, tau)
-        excess.append((least - (value - floor)).numpy())
-        twice.append((2 * least - (value - floor)).numpy())
-        limit = ml.repeats_threshold(d, alpha)
-        for t, place in ((0.98 * limit, below), (1.5 * limit, above)):
-            loss = partial(ml.one_hot_contrastive, keep=alpha, tau=t, negatives="data")
-            found = [W, descended(name, seed, runs, d, loss), beyond(d, alpha, t)[None]]
-            found = torch.cat(found)
-            rise = loss(found) - loss(P[0])
-            place.append(-rise.min().numpy()[None])
-            if place is below:
-                below_gaps.append(ml.permutation_gap(found[rise < 1e-11]).numpy())
-    total = sum(map(len, lower))
-    control = {"i.i.d. negatives, tau 1.5 times the threshold": best(np.hstack(above))}
-    yield check(
-        worst(np.hstack(spread + lower)),
-        1e-12,
-        control,
-        total,
-        "permutations, nothing lower",
-        note=r"Negatives differ from the anchor, $x'\ne x$, as Eq. 8 prints, by their value. Fails "
-        r"where they are i.i.d., so that they may repeat the anchor's point, and "
-        r"$e^\tau>(d-\alpha)/(1-\alpha)$: columns shorter than 1 after the ReLU are then better. "
-        "The proof's sum over "
-        r"all $j\in[d]$ with $B/d$ is of i.i.d. negatives; those of a batch of one-hot samples, "
-        r"told apart by their index, tend to these; and the experiments' $\tau=20$ (the program's) "
-        rf"is above the threshold, {ml.repeats_threshold(10, 0.5):.2g} at $d=10$, "
-        r"$\alpha=\frac12$.",
-    )
-    yield check(
-        worst(np.hstack(gaps)),
-        1e-3,
-        _ties(),
-        sum(map(len, gaps)),
-        "only permutations",
-        note="Largest entry of W - P at ends of descents that reach the least value; controls: the "
-        "same for some W that tie with a permutation once a hypothesis is dropped.",
-    )
-    yield check(
-        worst(np.hstack(excess)),
-        1e-13,
-        {"twice the bound": worst(np.hstack(twice))},
-        total,
-        "quantitative",
-        note=r"$L-L_P\ge\frac{\tau\alpha^2}d\sum_i[1-\|r_i\|^2+\mathrm{mean}_{j\ne i}\langle r_i,"
-        r"r_j\rangle]$, $r_i=\mathrm{ReLU}(W_{*i})$: zero at permutations only.",
-    )
-    tag = {"control": control, "draws": total}
-    text = r"If negatives may repeat the anchor, the statement holds for $e^\tau\le(d-\alpha)/"
-    yield check(
-        worst(np.hstack(below)),
-        1e-12,
-        **tag,
-        part="i.i.d. negatives, small tau: nothing lower",
-        note=text
-        + r"(1-\alpha)$. Fails where $\tau$ is larger: there $\|\mathrm{ReLU}(W_{*i})\|^2<1$ is "
-        "better.",
-    )
-    yield check(
-        worst(np.hstack(below_gaps)),
-        1e-3,
-        {"columns that are best at a larger tau": float(1 - ml.best_length(3, 0.5, 4.0) ** 0.5)},
-        sum(map(len, below_gaps)),
-        "i.i.d. negatives, small tau: only permutations",
-    )
+        excess.add(least - rise).breaks("twice the bound", 2 * least - rise)
+
+        def iid(times: float, d: int = d, alpha: float = alpha, tau: float = tau, W: Tensor = W):
+            """W, and how far they rise above I, at a multiple of the threshold of i.i.d. ones."""
+            at = times * ml.repeats_threshold(d, alpha)
+            loss = partial(ml.one_hot_contrastive, keep=alpha, tau=at, negatives="data")
+            W = torch.cat([W, _descent(t, d, alpha, tau, loss), beyond(d, alpha, at)[None]])
+            return W, loss(W) - loss(all_permutations(d)[0])
+
+        found, rise = iid(0.98)
+        small.add(-rise.min())
+        small_unique.add(ml.permutation_gap(found[rise < 1e-11]))
+        for part in (lower, small):
+            part.breaks("i.i.d. negatives, tau 1.5 times the threshold", -iid(1.5)[1].min())
 
 
 def _compositions(total: int, parts: int) -> Array:
@@ -211,35 +179,32 @@ def limit_formula(W: Array, alpha: float, tau: float, B: int, negatives: str, pe
     return total
 
 
-def thm1b_lln(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/thm1b-lln", stream="thm1b-lln")
+def thm1b_lln(t: Trial) -> None:
     """Eq. 8 at B i.i.d. negatives, exactly, against the formula: the difference falls as 1 / B.
 
     Ratio of the differences at 4B and B. Control: the expectation taken over the anchor as well.
     """
-    check, rng = partial(Check, "ncl/thm1b-lln"), ref.generator("thm1b-lln", seed)
-    ratios, broken = [], []
+    ratio = t.part("four times the batch", 0.5, controls=pooled)
     cases = ((2, "others", 250), (2, "data", 30), (3, "others", 30))
-    for _ in range(min(draws, 4)):
+    for _ in range(min(t.draws, 4)):
         for (d, negatives, B), tau in product(cases, (1.0, 5.0)):
-            alpha, W = float(rng.uniform(0.3, 0.9)), unit(0.1 + rng.random((d, d)))
+            alpha, W = float(t.rng.uniform(0.3, 0.9)), unit(0.1 + t.rng.random((d, d)))
             gaps = []
             for size in (B, 4 * B):
                 exact = finite_batch(W, alpha, tau, size, negatives)
                 gaps.append(abs(exact - limit_formula(W, alpha, tau, size, negatives)))
             other = limit_formula(W, alpha, tau, size, negatives, per=False)
-            ratios.append(gaps[1] / gaps[0])
-            broken.append(abs(exact - other) / gaps[0])
-    control = {"one expectation for all anchors": typical(np.array(broken))}
-    yield check(worst(np.hstack(ratios)), 0.5, control, len(ratios), "four times the batch")
-    large = []
+            ratio.add(gaps[1] / gaps[0])
+            ratio.breaks("one expectation for all anchors", abs(exact - other) / gaps[0])
+    large, alpha = t.part("log B split off", 1e-7), 0.5
     for negatives in ml.NEGATIVES:
-        W, alpha = unit(0.1 + rng.random((3, 3))), 0.5
+        W = unit(0.1 + t.rng.random((3, 3)))
+        closed = float(ml.contrastive(*tensors(W), ml.one_hot(3), alpha, 2.0, negatives))
         value = limit_formula(W, alpha, 2.0, 10**9, negatives) - np.log(1e9)
-        closed = ml.contrastive(*tensors(W), ml.one_hot(3), alpha, 2.0, negatives)
-        large.append(abs(value - float(closed)))
-    off = limit_formula(W, alpha, 2.0, 10**9, "others") - np.log(1e9) - float(closed)
-    control = {"the other reading": abs(off)}
-    yield check(worst(np.hstack(large)), 1e-7, control, len(large), "log B split off")
+        large.add(abs(value - closed))
+    off = limit_formula(W, alpha, 2.0, 10**9, "others") - np.log(1e9) - closed
+    large.breaks("the other reading", abs(off))
 
 
 def printed_right_side(W: Tensor, alpha: float, tau: float) -> Tensor:
@@ -262,110 +227,77 @@ def _one_of_each(W: Array, alpha: float, tau: float, own: bool = False) -> float
     return total
 
 
-def eq15(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/eq15", stream="eq15")
+def eq15(t: Trial) -> None:
     """Eq. 15 against the large-B limit, both readings. Corrected: the mean inside the log.
 
     Printed: the spread over W of the difference, so that no constant counts. Control: the other
     reading's pool. A part of its own: Eq. 16 is d times Eq. 8 at the batch of all other points,
     each once; control there: every point, the anchor's included.
     """
-    check, rng = partial(Check, "ncl/eq15"), ref.generator("eq15", seed)
-    printed, mended, mixed = {n: [] for n in ml.NEGATIVES}, [], []
-    once, all_points = [], []
-    n = min(draws, 40)
-    for d, alpha, tau in product((2, 3, 4), (0.3, 0.5), (1.0, 5.0)):
-        W = torch.cat([*tensors(members(rng, n, d, True)), all_permutations(d)[:2]])
+    n, cells = min(t.draws, 40), list(product((2, 3, 4), (0.3, 0.5), (1.0, 5.0)))
+    forms = [
+        form("large batches", 1e-10, controls=pooled, draws=len(cells) * (n + 2))
+        for form in (t.part, t.corrected)
+    ]
+    spread = {kind: [] for kind in ml.NEGATIVES}
+    for d, alpha, tau in cells:
+        W = torch.cat([*tensors(members(t.rng, n, d, True)), all_permutations(d)[:2]])
         exact = {kind: ml.contrastive(W, ml.one_hot(d), alpha, tau, kind) for kind in ml.NEGATIVES}
         for kind in ml.NEGATIVES:
             gap = exact[kind] - printed_right_side(W, alpha, tau)
-            printed[kind].append((gap.max() - gap.min()).numpy()[None])
+            spread[kind].append(gap.max() - gap.min())
         G, eye = np.maximum(W.numpy(), 0), np.eye(d)
         G = np.swapaxes(G, -1, -2) @ G
         inside = 1 - alpha + alpha * np.exp(tau * G)  # E over D_2^j of exp, D_1^i kept
         own = tau * alpha**2 * G.diagonal(0, -2, -1).mean(-1)
-        for kind, pool in (("data", eye + (1 - eye)), ("others", 1 - eye)):
+        for kind, other, pool in (
+            ("data", "others", eye + (1 - eye)),
+            ("others", "data", 1 - eye),
+        ):
             right = alpha * np.log((inside * pool).sum(-1) / pool.sum(-1)).mean(-1) - own
-            mended.append(np.abs(right - exact[kind].numpy()))
-            mixed.append(np.abs(right - exact["others" if kind == "data" else "data"].numpy()))
+            forms[1].add(np.abs(right - exact[kind].numpy()))
+            mixed = np.abs(right - exact[other].numpy()).max()
+            for form in forms:
+                form.breaks("the other reading's pool", mixed)
+    forms[0].add(*min(spread.values(), key=max))
+    once = t.part("the batch of all other points", 1e-12)
     for alpha, tau in product((0.3, 0.5), (1.0, 5.0)):
-        (W,) = members(rng, 1, 3, True)
+        (W,) = members(t.rng, 1, 3, True)
         surrogate = float(ml.one_hot_surrogate(*tensors(W), alpha, tau)) / 3
-        once.append(abs(surrogate - _one_of_each(W, alpha, tau)))
-        all_points.append(abs(surrogate - _one_of_each(W, alpha, tau, own=True)))
-    tag = {
-        "bound": 1e-10,
-        "control": {"the other reading's pool": typical(np.array([m.max() for m in mixed]))},
-        "draws": len(printed["data"]) * (n + 2),
-        "part": "large batches",
-    }
-    yield check(
-        min(worst(np.hstack(printed[kind])) for kind in ml.NEGATIVES),
-        **tag,
-        counterexample=r"$\mathbf W=\mathbf I$, $d=2$, $\alpha=\frac12$, $\tau=1$. Without "
-        r"$\log B$ the left is $-\frac14$ if $x'\ne x$ and $-\frac14+\frac12\log\frac{3+e}4"
-        r"=-0.071$ if $x'$ is i.i.d.; the right side is $-\frac14+\frac14\log\frac{1+e}2=-0.095$.",
-        note="Largest less smallest difference of the sides over W: constants do not count. The "
-        "better of the two readings of the negatives.",
-    )
-    yield check(
-        worst(np.hstack(mended)),
-        **tag,
-        form="corrected",
-        correction=r"The denominator is $\sum_j\mathbb E_{D_2^j}\exp\{\cdot\}$, the expectation "
-        r"inside the logarithm and the term $j=i$ under a mask of its own, over $j\in[d]$ with "
-        r"$\log\frac Bd$ if $x'$ may repeat $x$, over $j\ne i$ with $\log\frac B{d-1}$ if not.",
-    )
-    control = {"the anchor's point as well": best(np.array(all_points))}
-    yield check(
-        worst(np.array(once)),
-        1e-12,
-        control,
-        len(once),
-        "the batch of all other points",
-        note="Eq. 16 over d is Eq. 8, exactly and for every $W$, if the batch is each of the other "
-        "d - 1 points once under a mask of its own: one small batch, not a large one.",
-    )
+        once.add(abs(surrogate - _one_of_each(W, alpha, tau)))
+        with_own = abs(surrogate - _one_of_each(W, alpha, tau, own=True))
+        once.breaks("the anchor's point as well", with_own)
 
 
-def rem13(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/rem13", stream="rem13")
+def rem13(t: Trial) -> None:
     """Where projected gradient descent ends in the setting of Theorem 1, d = 10, from 50 random
     starts or more: NCL at minimisers that are short of the truth, CL at permutations? Shares,
     against a half. Controls: permutations for the first, starts for the second. The rule of descent
     is ours, hence partial. See `sparse_runs.remarks.rem13` for trained nets."""
-    d, alpha, tau, runs = 10, 0.5, 2.0, min(max(draws, 50), 200)
-    (start,) = tensors(ref.generator("rem13", seed).standard_normal((runs, d, d)))
+    d, alpha, tau, runs = 10, 0.5, 2.0, min(max(t.draws, 50), 200)
+    (start,) = tensors(t.rng.standard_normal((runs, d, d)))
     eye = torch.eye(d, dtype=torch.float64)
+    bad, found = (
+        t.part(f"Theorem 1's setting: {what}", 0.5, ">=", evidence="partial", draws=runs)
+        for what in ("NCL ends at bad minima", "CL ends at permutations")
+    )
 
     def share_bad(W: Tensor) -> float:
         """Optimal within 1e-6, with a column of the truth that no row matches to 0.9."""
         least = ml.one_hot_non_contrastive(eye, alpha)
         scores = (W / W.norm(dim=-1, keepdim=True)).abs().amax(-2).amin(-1)
-        return float(((ml.one_hot_non_contrastive(W, alpha) < least + 1e-6) & (scores < 0.9))
-                     .double().mean())  # fmt: skip
+        low = ml.one_hot_non_contrastive(W, alpha) < least + 1e-6
+        return float((low & (scores < 0.9)).double().mean())
+
+    def share_true(W: Tensor) -> float:
+        return float((ml.permutation_gap(W) < 0.01).double().mean())
 
     ncl = ml.descend(partial(ml.one_hot_non_contrastive, keep=alpha), start, 200)
-    shared = {"claim": "ncl/rem13", "bound": 0.5, "relation": ">=", "evidence": "partial"}
-    yield Check(
-        **shared,
-        measured=share_bad(ncl),
-        control={"permutations": share_bad(eye[None])},
-        draws=runs,
-        part="Theorem 1's setting: NCL ends at bad minima",
-    )
-    cl = ml.descend(partial(ml.one_hot_contrastive, keep=alpha, tau=tau), start, 200)
-    found = ml.permutation_gap(cl) < 0.01
-    positive = ml.descend(partial(ml.one_hot_contrastive, keep=alpha, tau=tau), start.abs(), 200)
-    alive = float((ml.permutation_gap(positive) < 0.01).double().mean())
-    rise = ml.one_hot_contrastive(cl[~found], alpha, tau) - ml.one_hot_contrastive(eye, alpha, tau)
-    yield Check(
-        **shared,
-        measured=float(found.double().mean()),
-        control={
-            "starts": float((ml.permutation_gap(ml.unit_columns(start)) < 0.01).double().mean())
-        },
-        draws=runs,
-        part="Theorem 1's setting: CL ends at permutations",
-        note=f"The others end {float(rise.median()):.2g} above the minimum. Coordinates that the "
-        f"ReLU has switched off are a part of it: from starts without negative entries {alive:.2g} "
-        "do.",
-    )
+    bad.add(share_bad(ncl)).breaks("permutations", share_bad(eye[None]))
+    loss = partial(ml.one_hot_contrastive, keep=alpha, tau=tau)
+    cl = ml.descend(loss, start, 200)
+    found.add(share_true(cl)).breaks("starts", share_true(ml.unit_columns(start)))
+    rise = loss(cl[ml.permutation_gap(cl) >= 0.01]) - loss(eye)
+    found.says(rise=rise.median().item(), positive=share_true(ml.descend(loss, start.abs(), 200)))

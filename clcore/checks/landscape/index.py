@@ -4,7 +4,8 @@ One function a claim, `check(draws, seed)`, named after it with _ for -.
 """
 
 from clcore.checks.landscape.contrastive_landscape import eq15, thm1b, thm1b_lln
-from clcore.checks.landscape.data_model import def1, def2, eq1, eq2, eq3, eq4, eq5, eq6, eq7, eq8
+from clcore.checks.landscape.data_model import def1, def2, eq1, eq2, eq3
+from clcore.checks.landscape.loss_definitions import eq4, eq5, eq6, eq7, eq8
 from clcore.checks.landscape.proof_steps import eq19, eq20, eq20_eq, eq21, thm1b_orth, thm1b_perm
 from clcore.checks.landscape.recovery import eq9, eq10, eq11, rem2
 from clcore.checks.landscape.sentences import rem15, rem17, rem18

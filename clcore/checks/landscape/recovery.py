@@ -1,22 +1,18 @@
 """Checks of ncl Sec. 5 before Theorem 1, and Remark 2: what counts as finding the ground truth.
 
-One function a claim, named after it, `check(draws, seed)`.
+One function a claim, named after it.
 """
 
-from collections.abc import Iterator
-from functools import partial
 from itertools import product
 
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
-from torch import relu
 
 from clcore import random as cr
-from clcore import reference as ref
-from clcore.ledger import Check
+from clcore.ledger import Part, Trial, check, pooled, typical
 from clcore.losses import two_view as vl
-from clcore.reference import Array, best, tensors, typical, worst
+from clcore.reference import Array, tensors
 from clcore.theory.sparse import mask_landscape as ml
 from clcore.theory.sparse import sparse_coding as sc
 
@@ -43,73 +39,62 @@ def misfit(h: Array, z: Array) -> float:
     return float(np.sqrt(max(1 - along**2 / (h**2).sum(), 0)))
 
 
-def eq9(draws: int, seed: int) -> Iterator[Check]:
+def _encode(W: Array, x: Array) -> Array:
+    return vl.encode(*tensors(W, x)).numpy()
+
+
+def _unit(W: Array) -> Array:
+    return W / np.linalg.norm(W, axis=-1, keepdims=True)
+
+
+def _shorter(t: Trial, M: Array, P: Array, z: Array, recovers: Part, span: Part) -> None:
+    """Encoders of unit rows that satisfy Eq. 9 with a c other than 1: at p = d on one-hot latents,
+    at p > d with a part across the span of M."""
+    (p, d), c = M.shape, float(t.rng.uniform(0.2, 0.8))
+    if p == d:
+        W, e = (c * P - np.sqrt(1 - c**2) * np.roll(P, 1, 0)) @ M.T, np.eye(d)
+        recovers.add(np.abs(_encode(W, e @ M.T) - c * e @ P.T).max())
+        span.breaks("one-hot latents, p = d", 1 - c)
+        return
+    across = _unit(t.rng.standard_normal((d, p)) @ (np.eye(p) - M @ M.T))
+    W = c * P @ M.T + np.sqrt(1 - c**2) * across
+    h = _encode(W, z @ M.T)
+    fitted = (h * (z @ P.T)).sum() / (z**2).sum()
+    recovers.add(np.abs(h - fitted * z @ P.T).max())
+    span.breaks("p > d, |c - 1| of rows with a part across", abs(fitted - 1))
+    off = abs(np.linalg.norm(W @ M, axis=-1).mean() - 1)
+    span.breaks("p > d, |W M| of rows with a part across", off)
+
+
+@check("ncl/eq9", stream="eq9")
+def eq9(t: Trial) -> None:
     """W = P M^T recovers z; relabelling changes nothing; unit rows in the span of M have c = 1, as
     all rows are if p = d.
 
     Controls: W in U_>, signed latents, latents permuted without M; for unit rows at p > d with a
     part across M, and one-hot latents (which satisfy Eq. 9 with c < 1 and unit rows at p = d, too).
     """
-    check, rng = partial(Check, "ncl/eq9"), ref.generator("eq9", seed)
-    recovered, positive, signed, same, half = [], [], [], [], []
-    factor, span, off, hot = [], [], [], []
-    for _ in range(min(draws, 60)):
-        for p, d in SIZES:
-            M, P = _dictionary(rng, p, d), permutation(rng, d)
-            while P.trace() == d:
-                P = permutation(rng, d)
-            z = (rng.random((200, d)) < 0.3).astype(float)
-            z[0] = 1.0
-            x = z @ M.T
-
-            def h(W, x=x):
-                return vl.encode(*tensors(W, x)).numpy()
-
-            recovered.append(np.abs(h(P @ M.T) - z @ P.T).max())
-            if p == d:
-                V = ml.positive_columns(*tensors(rng.standard_normal((d, d)))).numpy()
-                positive.append(misfit(h(V @ M.T), z))
-            z_signed = z * np.where(rng.random(z.shape) < 0.5, -1, 1)
-            signed.append(np.abs(h(P @ M.T, z_signed @ M.T) - z_signed @ P.T).max())
-            same.append(np.abs(z @ P.T @ (M @ P.T).T - x).max())
-            half.append(np.abs(z @ P.T @ M.T - x).max())
-            W = P @ M.T * rng.uniform(0.1, 3, (d, 1))
-            W /= np.linalg.norm(W, axis=-1, keepdims=True)
-            span.append(np.abs(h(W) - z @ P.T).max())
-            c = float(rng.uniform(0.2, 0.8))
-            if p == d:
-                W = (c * P - np.sqrt(1 - c**2) * np.roll(P, 1, 0)) @ M.T  # unit rows
-                e = np.eye(d)
-                recovered.append(np.abs(h(W, e @ M.T) - c * e @ P.T).max())  # Eq. 9, exactly
-                hot.append(1 - c)
-            else:
-                across = rng.standard_normal((d, p)) @ (np.eye(p) - M @ M.T)
-                across /= np.linalg.norm(across, axis=-1, keepdims=True)
-                W = c * P @ M.T + np.sqrt(1 - c**2) * across
-                fitted = (h(W) * (z @ P.T)).sum() / (z**2).sum()
-                factor.append(abs(fitted - 1))
-                recovered.append(np.abs(h(W) - fitted * z @ P.T).max())  # Eq. 9, exactly
-                off.append(abs(np.linalg.norm(W @ M, axis=-1).mean() - 1))
-    n = len(recovered)
-    control = {"signed latents": best(np.hstack(signed)), "W M in U_>": typical(np.array(positive))}
-    yield check(worst(np.hstack(recovered)), 1e-12, control, len(recovered), "W = P M^T")
-    control = {"latents relabelled, M not": best(np.hstack(half))}
-    yield check(worst(np.hstack(same)), 1e-12, control, n, "relabelling")
-    yield check(
-        worst(np.hstack(span)),
-        1e-12,
-        {
-            "p > d, |c - 1| of rows with a part across": best(np.hstack(factor)),
-            "p > d, |W M| of rows with a part across": best(np.hstack(off)),
-            "one-hot latents, p = d": best(np.array(hot)),
-        },
-        len(span),
-        "unit rows",
-        note=r"Rows in the span of the columns of $\mathbf M$, as all are where the paper assumes "
-        r"unit rows in its theory (Assumption 4, $\mathbf M=\mathbf I$). Fails where $p>d$ and a "
-        r"row has a part across the span, which no input sees: $\mathbf M=(1,0)^\top$, "
-        r"$\mathbf W^o=(0.6,\,0.8)$ gives $c=0.6$; and with one-hot latents, also at $p=d$.",
-    )
+    recovers, same = t.part("W = P M^T", 1e-12), t.part("relabelling", 1e-12)
+    span = t.part("unit rows", 1e-12)
+    for _, (p, d) in product(range(min(t.draws, 60)), SIZES):
+        M, P = _dictionary(t.rng, p, d), permutation(t.rng, d)
+        while P.trace() == d:
+            P = permutation(t.rng, d)
+        z = (t.rng.random((200, d)) < 0.3).astype(float)
+        z[0] = 1.0
+        x = z @ M.T
+        recovers.add(np.abs(_encode(P @ M.T, x) - z @ P.T).max())
+        if p == d:
+            V = ml.positive_columns(*tensors(t.rng.standard_normal((d, d)))).numpy()
+            recovers.breaks("W M in U_>", misfit(_encode(V @ M.T, x), z), by=pooled)
+        signed = z * np.where(t.rng.random(z.shape) < 0.5, -1, 1)
+        off = np.abs(_encode(P @ M.T, signed @ M.T) - signed @ P.T).max()
+        recovers.breaks("signed latents", off)
+        same.add(np.abs(z @ P.T @ (M @ P.T).T - x).max())
+        same.breaks("latents relabelled, M not", np.abs(z @ P.T @ M.T - x).max())
+        W = _unit(P @ M.T * t.rng.uniform(0.1, 3, (d, 1)))
+        span.add(np.abs(_encode(W, x) - z @ P.T).max())
+        _shorter(t, M, P, z, recovers, span)
 
 
 def margin(W: Array, M: Array) -> float:
@@ -124,30 +109,18 @@ def margin(W: Array, M: Array) -> float:
     return float((outside / np.maximum(inner[:, :-1], 1e-300)).min(-1).max())
 
 
-def eq10(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/eq10", stream="eq10")
+def eq10(t: Trial) -> None:
     """The separation at P M^T, and near it; members of U_> and -P M^T have none. Ratio outside /
     inside."""
-    check, rng = partial(Check, "ncl/eq10"), ref.generator("eq10", seed)
-    exact, near, mixed, negative = [], [], [], []
-    for _ in range(min(draws, 60)):
-        p, d = SIZES[0]
-        M, P = _dictionary(rng, p, d), permutation(rng, d)
-        exact.append(margin(P @ M.T, M))
-        negative.append(margin(-P @ M.T, M))
-        near.append(margin(P @ M.T + 1e-3 * rng.standard_normal((d, p)), M))
-        V = rng.random((d, d)) + 0.5
-        mixed.append(margin(V / np.sqrt((V**2).sum(0)) @ M.T, M))
-    control = {
-        "W M with entries of one size": best(np.hstack(mixed)),
-        "-P M^T": best(np.hstack(negative)),
-    }
-    yield check(
-        worst(np.hstack(exact + near)),
-        0.02,
-        control,
-        len(exact),
-        note="With signs, as printed: $-PM^\\top$ fails, which Eq. 11 takes for the truth.",
-    )
+    part, (p, d) = t.part(bound=0.02), SIZES[0]
+    for _ in range(min(t.draws, 60)):
+        M, P = _dictionary(t.rng, p, d), permutation(t.rng, d)
+        near = P @ M.T + 1e-3 * t.rng.standard_normal((d, p))
+        part.add(max(margin(P @ M.T, M), margin(near, M)))
+        V = t.rng.random((d, d)) + 0.5
+        mixed = margin(V / np.sqrt((V**2).sum(0)) @ M.T, M)
+        part.breaks("W M with entries of one size", mixed).breaks("-P M^T", margin(-P @ M.T, M))
 
 
 def _by_loops(W: Array, M: Array) -> Array:
@@ -158,85 +131,56 @@ def _by_loops(W: Array, M: Array) -> Array:
     return np.array(out)
 
 
-def eq11(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/eq11", stream="eq11")
+def eq11(t: Trial) -> None:
     """The metric against loops and at P M^T; its three summaries; one value a column of M.
 
     Controls: no norm, no |.|; by the letters, one value a neuron.
     """
-    check, rng = partial(Check, "ncl/eq11"), ref.generator("eq11", seed)
-    value, long, exact, signless, order, order_off = [], [], [], [], [], []
-    columns, neurons = [], []
-    for _ in range(min(draws, 60)):
-        for p, d in SIZES:
-            M, W = _dictionary(rng, p, d), rng.standard_normal((2 * d, p))
-            found = sc.max_cosine(*tensors(W, M)).numpy()
-            value.append(np.abs(found - _by_loops(W, M)).max())
-            columns.append(float(abs(len(found) - M.shape[1])))
-            neurons.append(float(abs(len(W) - M.shape[1])))
-            long.append(np.abs(found - np.abs(W @ M).max(0)).max())
-            scale = rng.uniform(0.1, 3, (d, 1)) * np.where(np.arange(d) % 2, -1, 1)[:, None]
-            truth = scale * permutation(rng, d) @ M.T
-            exact.append(np.abs(sc.max_cosine(*tensors(truth, M)).numpy() - 1).max())
-            unit = truth / np.linalg.norm(truth, axis=-1, keepdims=True)
-            signless.append(np.abs((unit @ M).max(0) - 1).max())
-            low, middle, high = (float(v) for v in sc.summary(torch.from_numpy(found)).values())
-            order.append(max(low - middle, middle - high, abs(middle - np.median(found))))
-            order_off.append(abs(middle - found.mean()))
-    n = len(value)
-    yield check(
-        worst(np.hstack(value)),
-        1e-13,
-        {"rows not normalised": best(np.hstack(long))},
-        n,
-        "value",
-    )
-    yield check(
-        max(columns),
-        0.0,
-        {"as typeset, j in [m]": min(neurons)},
-        n,
-        "range of j",
-        misprint=r"$j\in[m]$ -> $j\in[d]$, as the sentence after the display has it",
-        note=r"$j$ numbers the columns of $M$; of $m$ columns $m-d$ would not exist.",
-    )
-    control = {"no absolute value": best(np.hstack(signless))}
-    yield check(worst(np.hstack(exact)), 1e-12, control, n, "1 at P M^T of any row scale and sign")
-    control = {"the mean for the median": typical(np.array(order_off))}
-    yield check(worst(np.hstack(order)), 1e-12, control, n, "minimum, median, maximum")
+    value, columns = t.part("value", 1e-13), t.part("range of j")
+    exact = t.part("1 at P M^T of any row scale and sign", 1e-12)
+    order = t.part("minimum, median, maximum", 1e-12, controls=pooled)
+    for _, (p, d) in product(range(min(t.draws, 60)), SIZES):
+        M, W = _dictionary(t.rng, p, d), t.rng.standard_normal((2 * d, p))
+        found = sc.max_cosine(*tensors(W, M)).numpy()
+        value.add(np.abs(found - _by_loops(W, M)).max())
+        value.breaks("rows not normalised", np.abs(found - np.abs(W @ M).max(0)).max())
+        columns.add(abs(len(found) - d)).breaks("as typeset, j in [m]", abs(len(W) - d))
+        scale = t.rng.uniform(0.1, 3, (d, 1)) * np.where(np.arange(d) % 2, -1, 1)[:, None]
+        truth = scale * permutation(t.rng, d) @ M.T
+        exact.add(np.abs(sc.max_cosine(*tensors(truth, M)).numpy() - 1).max())
+        exact.breaks("no absolute value", np.abs((_unit(truth) @ M).max(0) - 1).max())
+        low, middle, high = (float(v) for v in sc.summary(torch.from_numpy(found)).values())
+        order.add(max(low - middle, middle - high, abs(middle - np.median(found))))
+        order.breaks("the mean for the median", abs(middle - found.mean()))
 
 
-def rem2(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/rem2", stream="rem2")
+def rem2(t: Trial) -> None:
     """SReLU_0 is the identity, SReLU_b is Eq. 14; with SReLU_0 Theorem 1's loss is flat on U.
 
     Controls: the plain ReLU; a bias of 0.1.
     """
-    check, rng = partial(Check, "ncl/rem2"), ref.generator("rem2", seed)
-    x = rng.standard_normal((min(draws, 100), 1000))
-    zero = sc.symmetric_relu(*tensors(x), 0.0).numpy()
-    biased = sc.symmetric_relu(*tensors(x), 0.1).numpy()
-    control = {
-        "plain ReLU": best(np.abs(np.maximum(x, 0) - x).max(-1)),
-        "bias 0.1": best(np.abs(biased - x).max(-1)),
-    }
-    yield check(np.abs(zero - x).max(), 0.0, control, x.size, "no bias")
+    x = t.rng.standard_normal((min(t.draws, 100), 1000))
+    zero, biased = (sc.symmetric_relu(*tensors(x), b).numpy() for b in (0.0, 0.1))
+    identity = t.part("no bias", draws=x.size).add(np.abs(zero - x))
+    identity.breaks("plain ReLU", np.abs(np.maximum(x, 0) - x).max(-1))
+    identity.breaks("bias 0.1", np.abs(biased - x).max(-1))
     by_case = np.where(x > 0.1, x - 0.1, np.where(x < -0.1, x + 0.1, 0.0))
-    yield check(
-        np.abs(biased - by_case).max(),
-        1e-15,
-        {"no bias": best(np.abs(zero - by_case).max(-1))},
-        x.size,
-        "Eq. 14 by cases",
-    )
-    # Eq. 6 at one-hot latents, 2 - 2 alpha^2 mean |a(W_i)|^2, by loops over both masks.
-    keys = cr.fold_in(cr.key(seed), torch.arange(min(draws, 60)))
+    cases = t.part("Eq. 14 by cases", 1e-15, draws=x.size).add(np.abs(biased - by_case))
+    cases.breaks("no bias", np.abs(zero - by_case).max(-1))
+    keys = cr.fold_in(cr.key(t.seed), torch.arange(min(t.draws, 60)))
     W = ml.unit_columns(cr.normal(keys, (4, 4), torch.float64)).numpy()
-    losses = {"SReLU_0": 2.0, "plain ReLU": 2.0}
-    for k, (b1, b2) in product(range(4), product((0, 1), repeat=2)):
-        chance = (0.7 if b1 else 0.3) * (0.7 if b2 else 0.3)
-        first, second = tensors(b1 * W[..., k], b2 * W[..., k])
-        for name, act in (("SReLU_0", partial(sc.symmetric_relu, b=0.0)), ("plain ReLU", relu)):
-            inner = (act(first) * act(second)).sum(-1).numpy()
-            losses[name] = losses[name] - 2 * chance / 4 * inner
-    off = {name: np.abs(value - (2 - 2 * 0.7**2)) for name, value in losses.items()}
-    control = {"plain ReLU": typical(off["plain ReLU"])}
-    yield check(worst(off["SReLU_0"]), 1e-14, control, len(W), "the loss is flat on U")
+
+    def off(act) -> Array:
+        """Eq. 6 at one-hot latents, 2 - 2 alpha^2 mean |a(W_i)|^2, by loops over both masks, less
+        its value at unit norms."""
+        loss = 2.0
+        for k, (b1, b2) in product(range(4), product((0, 1), repeat=2)):
+            chance = (0.7 if b1 else 0.3) * (0.7 if b2 else 0.3)
+            first, second = tensors(b1 * W[..., k], b2 * W[..., k])
+            loss = loss - 2 * chance / 4 * (act(first) * act(second)).sum(-1).numpy()
+        return np.abs(loss - (2 - 2 * 0.7**2))
+
+    flat = t.part("the loss is flat on U", 1e-14, controls=typical)
+    flat.add(off(lambda h: sc.symmetric_relu(h, 0.0))).breaks("plain ReLU", off(torch.relu))

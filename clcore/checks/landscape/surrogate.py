@@ -1,20 +1,18 @@
 """The surrogate of ncl Theorem 1(b)'s proof, Eq. 16: its value, its minimisers, how steep it is.
 
-One function a claim, named after it, `check(draws, seed)`. Setting as in
-`landscape.contrastive_landscape`.
+One function a claim, named after it. Setting as in `landscape.contrastive_landscape`.
 """
 
-from collections.abc import Iterator
 from functools import partial
 from itertools import product
 
 import numpy as np
 import torch
 
-from clcore import reference as ref
 from clcore.checks.landscape.theorem1 import descended, members
-from clcore.ledger import Check
-from clcore.reference import Array, best, tensors, typical, worst
+from clcore.ledger import Trial, check, pooled, worst
+from clcore.ledger.trial import generator
+from clcore.reference import Array, tensors
 from clcore.theory.sparse import mask_landscape as ml
 
 
@@ -37,19 +35,12 @@ def rise_bound(W: Array, alpha: float, tau: float, overlaps: bool = True) -> Arr
     return (alpha**2 * both_kept + alpha * (1 - alpha) * own_dropped).sum(-1)
 
 
-def rises(
-    draws: int,
-    seed: int,
-    claim: str,
-    note: str,
-    positive: bool | None = None,
-    overlaps: bool = True,
-) -> Check:
+def rises(t: Trial, positive: bool | None = None, overlaps: bool = True) -> None:
     """Eq. 16 above its value at a permutation against `rise_bound`, at random members of U
     (`positive`: of U_>= alone, or none of them), several d, alpha and tau. Control: 1.01 times the
     bound, which is exact at d = 2 and where columns have been turned round."""
-    rng, n = ref.generator(f"{claim} rises", seed), min(draws, 40)
-    below, over = [], []
+    rng, n = generator(f"{t.claim} rises", t.seed), min(t.draws, 40)
+    part = t.part("any W", 1e-12, controls=worst)
     for d, alpha, tau in product((2, 3, 4, 6), (0.3, 0.6, 1.0), (0.1, 1.0, 5.0)):
         kinds = (True, False) if positive is None else (positive,)
         W = np.concatenate([members(rng, n, d, kind) for kind in kinds])
@@ -60,17 +51,8 @@ def rises(
         P = np.eye(d)[rng.permutation(d)]
         rise = ml.one_hot_surrogate(*tensors(np.concatenate([P[None], W])), alpha, tau).numpy()
         bound = rise_bound(W, alpha, tau, overlaps)
-        below.append(bound - (rise[1:] - rise[0]))
-        over.append(1.01 * bound - (rise[1:] - rise[0]))
-    return Check(
-        claim,
-        worst(*below),
-        1e-12,
-        {"1.01 times the bound": worst(*over)},
-        draws=sum(map(len, below)),
-        part="any W",
-        note=note,
-    )
+        part.add(bound - (rise[1:] - rise[0]))
+        part.breaks("1.01 times the bound", 1.01 * bound - (rise[1:] - rise[0]))
 
 
 def _surrogate_by_loops(W: Array, alpha: float, tau: float, ratio: bool = False) -> float:
@@ -92,74 +74,52 @@ def _surrogate_by_loops(W: Array, alpha: float, tau: float, ratio: bool = False)
     return total
 
 
-def eq16(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/eq16", stream="eq16")
+def eq16(t: Trial) -> None:
     """Eq. 16 by loops over all masks; its minimisers, and those of the limit with x' != x.
 
     Control: the limit with i.i.d. negatives at tau = 5, whose minimisers are others.
     """
-    check, rng = partial(Check, "ncl/eq16"), ref.generator("eq16", seed)
-    value, wrong = [], []
-    for _ in range(min(draws, 4)):
-        alpha, tau = float(rng.uniform(0.2, 0.9)), float(rng.uniform(0.5, 5))
-        W = members(rng, 1, 2)[0]
+    value = t.part("value, all masks", 1e-12, controls=pooled)
+    for _ in range(min(t.draws, 4)):
+        alpha, tau = float(t.rng.uniform(0.2, 0.9)), float(t.rng.uniform(0.5, 5))
+        W = members(t.rng, 1, 2)[0]
         slow = _surrogate_by_loops(W, alpha, tau)
-        value.append(abs(slow - float(ml.one_hot_surrogate(*tensors(W), alpha, tau))))
-        wrong.append(abs(slow - float(ml.one_hot_surrogate(*tensors(W), 1 - alpha, tau))))
-    control = {"1 - alpha": typical(np.array(wrong))}
-    yield check(worst(np.hstack(value)), 1e-12, control, len(value), "value, all masks")
-    yield rises(
-        draws,
-        seed,
-        "ncl/eq16",
-        r"$\tilde L(W)-\tilde L(P)$ against a bound in $\|r_i\|^2$ and the largest $\langle r_i,r_j"
-        r"\rangle$ of every $i$, $r_i=\mathrm{ReLU}(W_{*i})$, that is zero at permutations only; "
-        r"for $L_{CL}$ Theorem 1(b) has one.",
-    )
-    lower, gaps, total, runs = [], [], 0, max(24, min(draws, 60))
+        value.add(abs(slow - float(ml.one_hot_surrogate(*tensors(W), alpha, tau))))
+        other = abs(slow - float(ml.one_hot_surrogate(*tensors(W), 1 - alpha, tau)))
+        value.breaks("1 - alpha", other)
+    rises(t)
+    lower = t.part("the least value is that of permutations", 1e-12)
+    gaps = t.part("minimisers are permutations", 1e-3)
+    runs = max(24, min(t.draws, 60))
     for d, alpha, tau in ((2, 0.3, 5.0), (3, 0.9, 1.0), (3, 0.5, 2.0)):
         for loss in (ml.one_hot_surrogate, ml.one_hot_contrastive):
             f = partial(loss, keep=alpha, tau=tau)
-            ends = descended(f"eq16 {d} {alpha} {tau}", seed, runs, d, f)
-            above = (f(ends) - f(torch.eye(d, dtype=ends.dtype))).numpy()
-            lower.append(-above)
-            gaps.append(ml.permutation_gap(ends[above < 1e-10]).numpy())
-            total += runs
+            ends = descended(f"eq16 {d} {alpha} {tau}", t.seed, runs, d, f)
+            above = f(ends) - f(torch.eye(d, dtype=ends.dtype))
+            lower.add(-above)
+            gaps.add(ml.permutation_gap(ends[above < 1e-10]))
     f = partial(ml.one_hot_contrastive, keep=0.3, tau=5.0, negatives="data")
-    ends = descended("eq16 data", seed, runs, 3, f)
-    eye = torch.eye(3, dtype=ends.dtype)
-    control = {"i.i.d. negatives, tau = 5": float((f(eye) - f(ends)).max())}
-    yield check(
-        worst(np.hstack(lower)), 1e-12, control, total, "the least value is that of permutations"
-    )
+    ends = descended("eq16 data", t.seed, runs, 3, f)
+    below = f(torch.eye(3, dtype=ends.dtype)) - f(ends)
+    lower.breaks("i.i.d. negatives, tau = 5", below.max())
     lowest = ends[f(ends) < f(ends).min() + 1e-6]
-    control = {"i.i.d. negatives, tau = 5": best(ml.permutation_gap(lowest).numpy())}
-    yield check(
-        worst(np.hstack(gaps)),
-        1e-3,
-        control,
-        sum(map(len, gaps)),
-        "minimisers are permutations",
-        note=r"$L_{CL}$ with $x'\ne x$ by value. With the sum over all $j\in[d]$ of Eq. 15, "
-        r"which is that of i.i.d. negatives, its minimisers are those of Eq. 16 only for "
-        r"$e^\tau\le(d-\alpha)/(1-\alpha)$.",
-    )
+    gaps.breaks("i.i.d. negatives, tau = 5", ml.permutation_gap(lowest))
 
 
-def thm1b_AB(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/thm1b-AB", stream="thm1b-AB")
+def thm1b_AB(t: Trial) -> None:
     """The softmax term and B_i, all masks, d = 2. Controls: j = i in A-, the ratio turned round."""
-    check, rng = partial(Check, "ncl/thm1b-AB"), ref.generator("thm1b-AB", seed)
-    errors, with_own, turned = [], [], []
-    for _ in range(min(draws, 3)):
-        alpha, tau, W = float(rng.uniform(0.2, 0.9)), 1.5, members(rng, 1, 2)[0]
+    part = t.part(bound=1e-12)
+    for _ in range(min(t.draws, 3)):
+        alpha, tau, W = float(t.rng.uniform(0.2, 0.9)), 1.5, members(t.rng, 1, 2)[0]
         softmax, ratio = (_surrogate_by_loops(W, alpha, tau, r) for r in (False, True))
-        errors.append(abs(softmax - ratio))
+        part.add(abs(softmax - ratio))
     for d in (3, 5):
-        s = rng.standard_normal((min(draws, 50), d, d))
+        s = t.rng.standard_normal((min(t.draws, 50), d, d))
         plus, whole = np.exp(s.diagonal(0, 1, 2)), np.exp(s).sum(-1)
         minus = whole - plus
         softmax = np.log(plus / whole)
-        errors.append(np.abs(softmax - np.log(1 / (1 + minus / plus))).max())
-        with_own.append(np.abs(softmax - np.log(1 / (1 + whole / plus))).max(-1))
-        turned.append(np.abs(softmax - np.log(1 / (1 + plus / minus))).max(-1))
-    control = {"j = i kept": best(np.hstack(with_own)), "ratio turned": best(np.hstack(turned))}
-    yield check(worst(np.hstack(errors)), 1e-12, control, min(draws, 3) + 2 * min(draws, 50))
+        part.add(np.abs(softmax - np.log(1 / (1 + minus / plus))).max(-1))
+        part.breaks("j = i kept", np.abs(softmax - np.log(1 / (1 + whole / plus))).max(-1))
+        part.breaks("ratio turned", np.abs(softmax - np.log(1 / (1 + plus / minus))).max(-1))

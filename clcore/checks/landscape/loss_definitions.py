@@ -1,0 +1,259 @@
+"""Checks of ncl Eqs. 4 to 8: the losses of the experiments and of the theory, as defined.
+
+One function a claim, named after it. Expectations over masks and latents are sums over all of them.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+import torch
+
+from clcore import random as cr
+from clcore import reference as ref
+from clcore.checks.landscape.data_model import ROUNDING
+from clcore.ledger import Part, Trial, check, pooled, typical
+from clcore.losses import two_view as vl
+from clcore.reference import Array, tensors
+from clcore.theory.sparse import mask_landscape as ml
+
+
+def _unit(v: Array) -> Array:
+    """Rows over their norms; works on complex arrays."""
+    return v / np.sqrt((v * v).sum(-1, keepdims=True))
+
+
+def _layer(a: Array, W: Array) -> Array:
+    """ReLU(W a) of rows a [n, p]; W [..., m, p] may be complex."""
+    return ref.rectified(a @ np.swapaxes(W, -1, -2))
+
+
+def _batch(rng: np.random.Generator, n: int = 40, p: int = 6, m: int = 5) -> tuple[Array, ...]:
+    """Two masked views and two encoders; views that are zero under either encoder are left out."""
+    x, D = rng.standard_normal((n, p)), rng.random((2, n, p)) < 0.7
+    Wo, Wt = rng.standard_normal((2, m, p))
+    a1, a2 = D[0] * x, D[1] * x
+    alive = ((a1 @ Wo.T > 0).any(-1)) & ((a2 @ Wt.T > 0).any(-1)) & ((a1 @ Wt.T > 0).any(-1))
+    return a1[alive], a2[alive], Wo, Wt
+
+
+def _slopes(loss, *weights: Array) -> list[Array]:
+    """Gradients by autograd of `loss(*weights)`; zero for a weight that it does not use."""
+    free = [w.clone().requires_grad_() for w in tensors(*weights)]
+    found = torch.autograd.grad(loss(*free), free, allow_unused=True)
+    return [
+        np.zeros_like(w) if g is None else g.numpy() for w, g in zip(weights, found, strict=True)
+    ]
+
+
+@check("ncl/eq4", stream="eq4")
+def eq4(t: Trial) -> None:
+    """Eq. 4 as printed, as 2 - 2 mean cosine, and by complex-step slopes; scale is free, SG stops.
+
+    Controls: without normalisation, without the stop gradient.
+    """
+    value = t.part("value", ROUNDING, controls=pooled)
+    slopes = t.part("slopes and stop gradient", 1e-10, controls=pooled)
+    for _ in range(min(t.draws, 60)):
+        a1, a2, Wo, Wt = _batch(t.rng)
+
+        def loss(wo, wt, views=(a1, a2)):
+            x1, x2 = tensors(*views)
+            return vl.normalised_distance(vl.encode(wo, x1), vl.encode(wt, x2))
+
+        def by_hand(wo, wt, a1=a1, a2=a2, unit=_unit):
+            return ((unit(_layer(a1, wo)) - unit(_layer(a2, wt))) ** 2).sum(-1).mean(-1)
+
+        found = float(loss(*tensors(Wo, Wt)))
+        scaled = float(loss(*tensors(3.0 * Wo, 0.2 * Wt)))
+        cosines = 2 - 2 * (_unit(_layer(a1, Wo)) * _unit(_layer(a2, Wt))).sum(-1).mean()
+        value.add(np.abs(found - np.array([by_hand(Wo, Wt), cosines, scaled])).max())
+        value.breaks("not normalised", abs(found - by_hand(Wo, Wt, unit=lambda v: v)))
+        online, target = _slopes(loss, Wo, Wt)
+        wanted = ref.gradient(lambda w, f=by_hand, Wt=Wt: f(w, Wt), Wo[None])
+        slopes.add(np.maximum(ref.relative(online[None], wanted), np.abs(target).max()))
+        through = ref.gradient(lambda w, f=by_hand, Wo=Wo: f(Wo, w), Wt[None])
+        slopes.breaks("the target's slope, not stopped", np.abs(through).max())
+
+
+@check("ncl/eq5", stream="eq5")
+def eq5(t: Trial) -> None:
+    """The value with the head on W^o, as the definition of g and Eq. 7 have it, and which networks
+    it trains. By the letters W^o appears nowhere.
+
+    Controls: outputs not normalised; the letters as they are; W^t behind its stop gradient.
+    """
+    value = t.part("value", ROUNDING, controls=pooled)
+    trains = t.part("trains the online network", 1e-6, ">=")
+    for _ in range(min(t.draws, 60)):
+        a1, a2, Wo, Wt = _batch(t.rng)
+        Wp = t.rng.standard_normal((5, 5))
+        x1, x2 = tensors(a1, a2)
+
+        def as_printed(wo, wt, wp, x1=x1, x2=x2):
+            head = vl.predict(wp, vl.encode(wt, x1))
+            return vl.normalised_distance(head, vl.encode(wt, x2))
+
+        def mended(wo, wt, wp, x1=x1, x2=x2):
+            head = vl.predict(wp, vl.encode(wo, x1))
+            return vl.normalised_distance(head, vl.encode(wt, x2))
+
+        g, h = _layer(a1, Wo) @ Wp.T, _layer(a2, Wt)
+        found, twice = (float(mended(*tensors(Wo, Wt, c * Wp))) for c in (1.0, 2.0))
+        by_hand = ((_unit(g) - _unit(h)) ** 2).sum(-1).mean()
+        value.add(max(abs(found - by_hand), abs(twice - found)))
+        value.breaks("not normalised", abs(found - ((g - h) ** 2).sum(-1).mean()))
+        letters = abs(found - float(as_printed(*tensors(Wo, Wt, Wp))))
+        value.breaks("as typeset, W^t in both branches", letters)
+        online, target, _ = (np.abs(s).max() for s in _slopes(mended, Wo, Wt, Wp))
+        trains.add(online).breaks("the target network, behind SG", target)
+        letters = np.abs(_slopes(as_printed, Wo, Wt, Wp)[0]).max()
+        trains.breaks("as typeset, W^t in both branches", letters)
+
+
+def _every_pair(Wo: Array, Wt: Array, law: ml.Law, alpha: float, Wp: Array | None = None):
+    """(E<u, v>, E|u - v|^2) by a loop over points and pairs of masks."""
+    inner = distance = 0.0
+    Wp = np.eye(len(Wo)) if Wp is None else Wp
+    for x, chance in zip(law.point.numpy(), law.probability.numpy(), strict=True):
+        for D1 in product((0, 1), repeat=len(x)):
+            u = Wp @ np.maximum(Wo @ (np.array(D1) * x), 0)
+            q1 = np.prod([alpha if b else 1 - alpha for b in D1])
+            for D2 in product((0, 1), repeat=len(x)):
+                v = np.maximum(Wt @ (np.array(D2) * x), 0)
+                q = chance * q1 * np.prod([alpha if b else 1 - alpha for b in D2])
+                inner, distance = inner + q * (u @ v), distance + q * ((u - v) @ (u - v))
+    return inner, distance
+
+
+def _worlds(rng: np.random.Generator) -> Iterator[tuple[ml.Law, float]]:
+    """One-hot and sparse laws, binary and signed, through random dictionaries."""
+    for law in (ml.one_hot(3), ml.one_hot(2, True), ml.sparse(2, 0.4), ml.sparse(2, 0.3, True)):
+        d = law.point.shape[-1]
+        M = np.linalg.qr(rng.standard_normal((3, d)))[0]
+        yield law.through(*tensors(M)), float(rng.uniform(0.2, 0.9))
+
+
+@check("ncl/eq6", stream="eq6")
+def eq6(t: Trial) -> None:
+    """Eq. 6 against a loop over all pairs of masks; the squared distance only at unit norms.
+
+    Controls: the two views share a mask, outputs that are not of unit norm.
+    """
+    value = t.part("all masks", ROUNDING, controls=pooled)
+    unit = t.part("squared distance of unit outputs", ROUNDING, controls=pooled)
+    for _ in range(min(t.draws, 4)):
+        for law, alpha in _worlds(t.rng):
+            Wo, Wt = t.rng.standard_normal((2, 4, 3))
+            inner, distance = _every_pair(Wo, Wt, law, alpha)
+            found = float(ml.non_contrastive(*tensors(Wo, Wt), law, alpha))
+            value.add(abs(found - (2 - 2 * inner)))
+            mask = ml.masks(3, alpha)
+            u, v = (ml.represent(*tensors(w), law.point, mask.point).numpy() for w in (Wo, Wt))
+            same = np.einsum("kqm,kqm,k,q->", u, v, law.probability, mask.probability)
+            value.breaks("one mask for both", abs(found - (2 - 2 * same)))
+            unit.breaks("outputs as they are", abs(distance - (2 - 2 * inner)))
+        a1, a2, Wo, Wt = _batch(t.rng)
+        u, v = _unit(_layer(a1, Wo)), _unit(_layer(a2, Wt))
+        unit.add(abs(float(vl.inner_product(*tensors(u, v))) - ((u - v) ** 2).sum(-1).mean()))
+
+
+def _all_masks(t: Trial, part: Part) -> None:
+    """Eq. 7 in a world of `_worlds` against the loop, and at W^p = I against Eq. 6."""
+    for law, alpha in _worlds(t.rng):
+        Wo, Wt = t.rng.standard_normal((2, 4, 3))
+        Wp = t.rng.standard_normal((4, 4))
+        by_hand = 2 - 2 * _every_pair(Wo, Wt, law, alpha, Wp)[0]
+        found, turned, plain = (
+            float(ml.non_contrastive(*tensors(Wo, Wt), law, alpha, *tensors(w)))
+            for w in (Wp, Wp.T, np.eye(4))
+        )
+        without = float(ml.non_contrastive(*tensors(Wo, Wt), law, alpha))
+        part.add(abs(found - by_hand), abs(plain - without))
+        part.breaks("W^p transposed", abs(turned - by_hand))
+        part.breaks("W^p = I", abs(plain - by_hand))
+
+
+@check("ncl/eq7", stream="eq7")
+def eq7(t: Trial) -> None:
+    """Eq. 7 against the loop, at W^p = I Eq. 6, slopes by complex steps. Controls: other W^p."""
+    value = t.part("all masks", ROUNDING, controls=pooled)
+    slopes = t.part("slopes and stop gradient", 1e-10, controls=pooled)
+    for _ in range(min(t.draws, 4)):
+        _all_masks(t, value)
+        a1, a2, Wo, Wt = _batch(t.rng)
+        Wp = t.rng.standard_normal((5, 5))
+
+        def loss(wo, wt, wp, views=(a1, a2)):
+            x1, x2 = tensors(*views)
+            return vl.inner_product(vl.predict(wp, vl.encode(wo, x1)), vl.encode(wt, x2))
+
+        def by_hand(wo, wt, wp, a1=a1, a2=a2):
+            u = _layer(a1, wo) @ np.swapaxes(wp, -1, -2)
+            return 2 - 2 * (u * _layer(a2, wt)).sum(-1).mean(-1)
+
+        found = _slopes(loss, Wo, Wt, Wp)
+        online, through, head = (
+            ref.gradient(
+                lambda w, k=k, f=by_hand, W=(Wo, Wt, Wp): f(*W[:k], w, *W[k + 1 :]),
+                weight[None],
+            )
+            for k, weight in enumerate((Wo, Wt, Wp))
+        )
+        slopes.add(ref.relative(found[0][None], online), ref.relative(found[2][None], head))
+        slopes.add(np.abs(found[1]).max())
+        slopes.breaks("the target's slope, not stopped", np.abs(through).max())
+
+
+def _softmax_loss(h1: Array, h2: Array, negatives: Array, tau: float, own: float = 1.0):
+    """Eq. 8 by a double loop, naive exponentials; complex arrays allowed."""
+    total = 0.0
+    for i in range(h1.shape[-2]):
+        near = np.exp(tau * (h1[..., i, :] * h2[..., i, :]).sum(-1))
+        far = 0.0
+        for k in range(negatives.shape[-2]):
+            far = far + np.exp(tau * (h1[..., i, :] * negatives[..., i, k, :]).sum(-1))
+        total = total - np.log(near / (own * near + far))
+    return total / h1.shape[-2]
+
+
+@check("ncl/eq8", stream="eq8")
+def eq8(t: Trial) -> None:
+    """Eq. 8 against a double loop and complex-step slopes; log(1 + |B|) at W = 0; x' != x.
+
+    Controls: tau divides, the positive left out of the denominator.
+    """
+    value = t.part("value, and log(1 + B) at 0", ROUNDING, controls=pooled)
+    slope, others = t.part("slope", 1e-10), t.part("negatives are other samples", controls=typical)
+    n, p, m, B = 7, 5, 4, 4
+
+    def repeats(index: Array):
+        return (index == np.arange(n)[:, None]).sum((-2, -1))
+
+    for run in range(min(t.draws, 40)):
+        x, D = t.rng.standard_normal((n, p)), t.rng.random((3, n, p)) < 0.7
+        W, tau = t.rng.standard_normal((m, p)) / 2, float(t.rng.uniform(0.5, 3))
+        index = vl.other_samples(cr.fold_in(cr.key(t.seed), run), n, B).numpy()
+        others.add(repeats(index) + (np.diff(np.sort(index)) == 0).sum())
+        views = D[0] * x, D[1] * x, D[2][index] * x[index]
+
+        def by_hand(W, tau=tau, own=1.0, views=views):
+            T = np.swapaxes(W, -1, -2)
+            h3 = ref.rectified(np.einsum("nkp,...pm->...nkm", views[2], T))
+            return _softmax_loss(_layer(views[0], W), _layer(views[1], W), h3, tau, own)
+
+        def loss(w, tau=tau, views=views):
+            h1, h2 = (vl.encode(w, a) for a in tensors(*views[:2]))
+            h3 = vl.encode(w, *tensors(views[2].reshape(n * B, p))).reshape(n, B, m)
+            return vl.contrastive(h1, h2, h3, tau)
+
+        found, at_zero = (float(loss(*tensors(V))) for V in (W, 0 * W))
+        value.add(max(abs(found - by_hand(W)), abs(at_zero - np.log(1 + B))))
+        value.breaks("tau divides", abs(found - by_hand(W, 1 / tau)))
+        value.breaks("the positive only on top", abs(found - by_hand(W, own=0.0)))
+        wanted = ref.gradient(by_hand, W[None])
+        slope.add(ref.relative(_slopes(loss, W)[0][None], wanted))
+        without = ref.gradient(lambda w, f=by_hand: f(w, own=0.0), W[None])
+        slope.breaks("the positive only on top", ref.relative(without, wanted))
+    anywhere = repeats(t.rng.integers(0, n, (200, n, B)))
+    others.breaks("negatives drawn from all samples", anywhere)
