@@ -209,12 +209,12 @@ def test_edit_concerns_only_what_depends_on_it(project):
     )
 
 
-def test_closure_follows_imports_through_subpackages():
+def test_closure_follows_a_claim_to_its_check_and_imports_through_subpackages():
     names = {
         str(p.relative_to(_paths.root() / "clcore"))
-        for p in keys.closure(["from clcore.checks.minmax import index"])
+        for p in keys.closure(['here.ledger.run(["acl/eq1"], 1, 0)'])
     }
-    assert {"checks/minmax/index.py", "losses/contrast.py", "losses/pairs.py"} <= names
+    assert {"checks/minmax/family.py", "losses/contrast.py", "losses/pairs.py"} <= names
     assert {"ledger/core.py", "_paths.py"} <= names
     assert {"__init__.py", "checks/minmax/__init__.py", "losses/__init__.py"} <= names
     assert not names & {"book/build.py", "sweep/engine.py", "sweep/__init__.py"}

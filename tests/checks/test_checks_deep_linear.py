@@ -3,36 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from chapter_checks import claims_of, run_check
 
 from clcore import random
 from clcore import reference as ref
-from clcore.checks.deep_linear_pca import adversary, data, index, limits, objective
+from clcore.checks.deep_linear_pca import adversary, data, limits, objective
 from clcore.losses import contrast
 from clcore.theory import deep_linear
 
-IDS = claims_of("acl", "deep-linear-pca")
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
-CORRECTED = {
-    ("acl/eq12", "without loss of generality"),
-    ("acl/thm3", "local maxima"),
-    ("acl/num11", "share of starts"),
-    ("acl/def2", "normalisations"),
-    ("acl/lem7", "forward"),
-    ("acl/lem11", "Eq. 119, forward"),
-    ("acl/cor3", "local maxima"),
-}
-
-
-def test_every_claim_of_the_chapter_has_a_function():
-    assert len(IDS) == 30
-    assert all(callable(getattr(index, name.split("/")[1], None)) for name in IDS)
-
-
-@pytest.mark.parametrize("claim", IDS)
-def test_check(claim):
-    run_check(index, claim, CORRECTED, draws=10)
 
 
 def test_a_batch_for_the_trap_of_theorem_3():

@@ -6,45 +6,17 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from chapter_checks import claims_of, run_check
 
 from clcore.checks.landscape import contrastive_landscape as contrastive
-from clcore.checks.landscape import index, recovery, surrogate, theorem1
-from clcore.ledger import judge
+from clcore.checks.landscape import recovery, surrogate, theorem1
+from clcore.ledger import judge, registry
 from clcore.theory.sparse import mask_landscape as ml
 
 # Trainings and what is said about them.
-TRAINED = {
-    "tab2",
-    "tab3",
-    "fig1",
-    "fig2",
-    "fig8",
-    "fig9",
-    "fig10",
-    "rem9",
-    "rem10",
-    "rem11",
-    "rem13",
-}
-IDS = [i for i in claims_of("ncl", "landscape") if i.split("/")[1] not in TRAINED]
+
+
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
-CORRECTED = {
-    ("ncl/eq15", "large batches"),
-    ("ncl/eq20-eq", "equality"),
-}
-
-
-def test_every_claim_of_the_theory_has_a_function():
-    assert len(IDS) == 34
-    names = sorted(name.split("/")[1].replace("-", "_") for name in IDS)
-    assert sorted(index.__all__) == names
-
-
-@pytest.mark.parametrize("claim", IDS)
-def test_check(claim):
-    run_check(index, claim, CORRECTED, draws=6)
 
 
 def test_descents_in_the_setting_of_theorem_1():
@@ -56,7 +28,9 @@ def test_descents_in_the_setting_of_theorem_1():
 
 
 def test_other_draws_are_other_numbers():
-    first, again, other = ([check.measured for check in index.eq9(9, seed)] for seed in (0, 0, 1))
+    first, again, other = (
+        [check.measured for check in registry.function("ncl/eq9")(9, seed)] for seed in (0, 0, 1)
+    )
     assert first == again != other
 
 
