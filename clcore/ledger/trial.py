@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -231,7 +232,8 @@ def check(*claims: str, on: str = "draws", stream: str | None = None) -> Callabl
     claims: ids, as literals, for `clcore.ledger.registry` reads them from the source. on: "draws",
     and the function is then called with (draws, seed); or "runs", for a function of a Trial and of
     tables of runs, which is then called with the tables. Either call yields `Check`s. stream: a
-    name for the random numbers other than the claim's.
+    name for the random numbers other than the claim's. A function whose first parameter is not `t`
+    is only marked: it takes what it is called with, and yields its `Check`s itself.
     """
     if not claims:
         raise LedgerError("@check: expected the id of a claim")
@@ -239,6 +241,9 @@ def check(*claims: str, on: str = "draws", stream: str | None = None) -> Callabl
         raise LedgerError(f"@check({claims[0]!r}): expected on 'draws' or 'runs', got {on!r}")
 
     def mark(function: Callable) -> Callable:
+        if next(iter(signature(function).parameters), "") != "t":
+            return function  # it yields its Checks itself
+
         @wraps(function)
         def draw(draws: int, seed: int) -> Iterator[Check]:
             trial = Trial(claims, draws, seed, stream)

@@ -80,8 +80,9 @@ def test_exactly_the_parts_with_a_correction_fail_as_printed(path, rows):
     register = findings.known()
     for claim in keys.claimed(path):
         checks = [c for c in rows[claim]["checks"] if c["evidence"] == "exact"]
-        falls = {c["words"] for c in checks if c["form"] == "printed" and not c["passed"]}
-        mended = {c["words"] for c in checks if c["form"] == "corrected"}
+        named = [(c["part"] if c["said"] is None else c["words"], c) for c in checks]
+        falls = {name for name, c in named if c["form"] == "printed" and not c["passed"]}
+        mended = {name for name, c in named if c["form"] == "corrected"}
         texts = register[claim].get("parts", {})
         assert falls == mended, claim
         assert falls == {p for p in falls | mended if "correction" in texts.get(p, {})}, claim

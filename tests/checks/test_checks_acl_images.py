@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from chapter_checks import run_check
 from scipy import stats
 
 from clcore import _paths, ledger
@@ -251,11 +250,6 @@ def figure(table):
     book = ledger.Ledger("any")
     found = book.run(filters.beside(filters.curves(table)), draws=6, seed=0)
     return {(r.claim, r.part): r for r in found}, book
-
-
-def test_total_variation_check():
-    run_check(filters, "acl/eq18", set(), draws=6)
-    run_check(filters, "acl/num21", set(), draws=6)
 
 
 def test_nets_as_the_paper_says_pass():

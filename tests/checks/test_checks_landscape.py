@@ -28,9 +28,8 @@ def test_descents_in_the_setting_of_theorem_1():
 
 
 def test_other_draws_are_other_numbers():
-    first, again, other = (
-        [check.measured for check in registry.function("ncl/eq9")(9, seed)] for seed in (0, 0, 1)
-    )
+    run = registry.function("ncl/eq9")
+    first, again, other = ([check.measured for check in run(9, seed)] for seed in (0, 0, 1))
     assert first == again != other
 
 

@@ -9,7 +9,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_other_draws_are_other_numbers():
-    first, again, other = (
-        [check.measured for check in registry.function("acl/thm1")(9, seed)] for seed in (0, 0, 1)
-    )
+    run = registry.function("acl/thm1")
+    first, again, other = ([check.measured for check in run(9, seed)] for seed in (0, 0, 1))
     assert first == again != other

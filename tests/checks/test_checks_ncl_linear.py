@@ -2,37 +2,21 @@
 
 import pytest
 import torch
-from chapter_checks import run_check
 
 from clcore import reference as ref
-from clcore.checks.dynamics import linear_index, linear_theorem
+from clcore.checks.dynamics import linear_theorem
+from clcore.ledger import registry
 from clcore.theory.sparse import linear_noncontrastive as ln
 
 STEPS = ("grad0", "mom", "grad", "step", "sum", "sub", "exp", "c1", "mono", "lam0", "laminf")
-NAMES = ["def8", "eq12", "cor1", "thm2", *(f"thm2-{step}" for step in STEPS)]
 pytestmark = pytest.mark.usefixtures("one_thread")
 # (claim, part) that fail as printed and hold as corrected.
-CORRECTED = {
-    ("ncl/thm2", "C_1 in (0, 1)"),
-    ("ncl/thm2-exp", "expansion"),
-    ("ncl/thm2-lam0", "the value"),
-    ("ncl/cor1", "p > d"),
-    ("ncl/thm2-c1", "c <= lambda"),
-}
-
-
-def test_every_claim_has_a_function():
-    assert sorted(linear_index.__all__) == sorted(name.replace("-", "_") for name in NAMES)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_check(name):
-    run_check(linear_index, f"ncl/{name}", CORRECTED, draws=6)
 
 
 def test_other_draws_are_other_numbers():
     first, again, other = (
-        [check.measured for check in linear_index.thm2_sum(9, seed)] for seed in (0, 0, 1)
+        [check.measured for check in registry.function("ncl/thm2-sum")(9, seed)]
+        for seed in (0, 0, 1)
     )
     assert first == again != other
 
@@ -74,6 +58,6 @@ def test_scalars_of_random_networks_are_the_products():
 
 def test_a_term_without_slope_at_the_boundary():
     """c_0 (lambda_0 - c_0)(lambda_1 - c_1) at lambda_1 = c_1."""
-    inside, edge, total = linear_index.thm2_mono(6, 0)
+    inside, edge, total = registry.function("ncl/thm2-mono")(6, 0)
     assert inside.measured > inside.bound > 0 == edge.measured == edge.bound
     assert total.measured > 0 and list(total.control.values()) == [0]

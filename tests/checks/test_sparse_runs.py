@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from chapter_checks import run_check
 
 from clcore import ledger, stats
 from clcore.checks.sparse_runs import runs as checks
@@ -466,8 +465,3 @@ def test_cells_that_are_not_there_are_left_out(made):
     assert set(table.panel) == {"cl-basic", "ncl-basic"} and len(table) == 18 and table.agrees.all()
     with pytest.raises(ValueError, match="expected runs of panel 'fig7', got none"):
         rt.means(part, "fig7")
-
-
-@pytest.mark.parametrize("claim", ["ncl/num2", "ncl/def3"])
-def test_checks_that_need_no_runs(claim):
-    run_check(checks, claim, set(), draws=6)

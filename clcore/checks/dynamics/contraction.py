@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clcore import reference as ref
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.reference import Array, tensors, typical, worst
 from clcore.theory.sparse import proportional_update as pu
 
@@ -70,6 +70,7 @@ def gaps(v: Array, a: Array) -> Array:
     return np.abs(v[..., 1:] - a[..., None] * v[..., :1])
 
 
+@check("ncl/lem1")
 def lem1(draws: int, seed: int) -> Iterator[Check]:
     """The limit, from random and nearly orthogonal starts; the module against the lemma's loop.
 
@@ -104,6 +105,7 @@ def lem1(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("ncl/eq25")
 def eq25(draws: int, seed: int) -> Iterator[Check]:
     """Steps at which the invariant fails, over whole runs. Control: negative at the start."""
     rng, failures, negative = ref.generator("eq25", seed), 0, 0
@@ -124,6 +126,7 @@ def eq25(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("ncl/eq25-step")
 def eq25_step(draws: int, seed: int) -> Iterator[Check]:
     """Each link of the induction step, both sides over one norm; the second with the first
     coordinate's c, which the line above it has.
@@ -174,6 +177,7 @@ def eq25_step(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("ncl/eq26")
 def eq26(draws: int, seed: int) -> Iterator[Check]:
     """The contraction by gamma, step by step; apart, the coordinates that have arrived, where both
     sides vanish.
@@ -249,6 +253,7 @@ def arrived(rng: np.random.Generator, draws: int) -> tuple[Array, Array]:
     return sides[..., :1], sides[..., 1:]
 
 
+@check("ncl/eq26-id")
 def eq26_id(draws: int, seed: int) -> Iterator[Check]:
     """The one-step identity, for a step of any length or (d = 3) the least; the inequality after.
 
@@ -295,6 +300,7 @@ def eq26_id(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("ncl/lem1-lim")
 def lem1_lim(draws: int, seed: int) -> Iterator[Check]:
     """The geometric envelope over whole runs; the solution of the limit's two equations that meets
     Eq. 25, which the proof has shown before.

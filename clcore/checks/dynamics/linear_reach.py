@@ -14,7 +14,7 @@ from torch import Tensor
 from clcore import random as cr
 from clcore import reference as ref
 from clcore.experiments import sparse_training as st
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.reference import Array, best, relative, tensors, typical, worst
 from clcore.theory.sparse import linear_noncontrastive as ln
 from clcore.theory.sparse import sparse_coding as sc
@@ -50,6 +50,7 @@ def stacked(scores: dict[str, Tensor]) -> Tensor:
     return torch.stack(list(scores.values()))
 
 
+@check("ncl/cor1")
 def cor1(draws: int, seed: int) -> Iterator[Check]:
     """The three metrics along exact trajectories, over the best a W_0^o + b W_0^t found by search;
     per neuron the bound by projections. Two noise levels, all signed latents.
@@ -136,6 +137,7 @@ def normalised_distance(
     return ((outputs[0] - outputs[1]) ** 2).sum(-1).mean(-1)
 
 
+@check("ncl/def8")
 def def8(draws: int, seed: int) -> Iterator[Check]:
     """One round of `alternate` on Eq. 4 against two steps by complex steps in numpy; what each
     half leaves alone. Controls: both gradients at the start; one loss for both halves."""

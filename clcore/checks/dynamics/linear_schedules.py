@@ -10,7 +10,7 @@ import numpy as np
 
 from clcore import reference as ref
 from clcore.checks.dynamics.linear_step import dictionaries, moment
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.reference import Array, best, relative, tensors, typical, worst
 from clcore.theory.sparse import linear_noncontrastive as ln
 
@@ -86,6 +86,7 @@ def scalars(c: Array, lam: Array, sign: float = 1.0) -> tuple[Array, Array]:
     return online - target, target
 
 
+@check("ncl/thm2-sum")
 def thm2_sum(draws: int, seed: int) -> Iterator[Check]:
     """W^o M + W^t M of 50 exact steps against the recursion and the product, at every t.
     Controls: lambda - c; alternating updates."""
@@ -116,6 +117,7 @@ def thm2_sum(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("ncl/thm2-sub")
 def thm2_sub(draws: int, seed: int) -> Iterator[Check]:
     """Both printed forms at every t of 50 exact steps. Controls: the product one factor longer;
     the inner term without lambda_t - c_t."""
@@ -154,6 +156,7 @@ def terms(c: Array, lam: Array, first: int) -> Array:
     return np.stack(values, -1)
 
 
+@check("ncl/thm2-exp")
 def thm2_exp(draws: int, seed: int) -> Iterator[Check]:
     """The full expansion with its index ranges by the letter against exact dynamics, T = 1..50.
 
@@ -215,6 +218,7 @@ def thm2_exp(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("ncl/thm2-mono")
 def thm2_mono(draws: int, seed: int) -> Iterator[Check]:
     """Complex-step derivatives of every printed term by every lambda_i, in units of the term, for
     lambda_i > c_i; at the edge where some lambda_i = c_i as they are, and there not negative; of
@@ -275,6 +279,7 @@ def thm2_mono(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("ncl/thm2-lam0")
 def thm2_lam0(draws: int, seed: int) -> Iterator[Check]:
     """C_2,T fitted to the exact dynamics when the last decay is c_{T-1}, T = 1, 2, 7.
 
@@ -333,6 +338,7 @@ def last_decay(rng: np.random.Generator, n: int, steps: int, factor: float) -> t
     return A[-1], B[-1], pairs[:, 0], pairs[:, 1], plus
 
 
+@check("ncl/thm2-laminf")
 def thm2_laminf(draws: int, seed: int) -> Iterator[Check]:
     """lambda = 1 - c/2: C_2 from the exact dynamics of 1 x 1 networks against the printed lower
     bound at every t, its three forms, its growth; a schedule that keeps C_2 between bounds.

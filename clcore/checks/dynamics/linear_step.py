@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.reference import Array, relative, tensors, typical, worst
 from clcore.theory.sparse import linear_noncontrastive as ln
 
@@ -87,6 +87,7 @@ def moment(M: Array, p_z: Array, sigma: Array, binary: bool = False) -> Array:
     return M @ zz @ np.swapaxes(M, 1, 2) + sigma[:, None, None] ** 2 * np.eye(M.shape[1])
 
 
+@check("ncl/eq12")
 def eq12(draws: int, seed: int) -> Iterator[Check]:
     """The library's closed form against all latents, noise values and pairs of masks; the ReLU
     loss where nothing is negative. Controls: one mask for both views; alpha once; mixed signs."""
@@ -139,6 +140,7 @@ def slopes(Wo: Array, Wt: Array, x: Array, weight: Array, alpha: Array, **more: 
     return ref.gradient(lambda W: enumerated(W, Wt, x, weight, alpha, **more), Wo)
 
 
+@check("ncl/thm2-grad0")
 def thm2_grad0(draws: int, seed: int) -> Iterator[Check]:
     """dL/dW^o for random finite laws of x against -2 E[(W^t D_2 x)(D_1 x)^T] by pairs of masks
     and against -2 alpha^2 W^t E[x x^T]. Controls: D_1 = D_2; alpha once."""
@@ -172,6 +174,7 @@ def thm2_grad0(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("ncl/thm2-mom")
 def thm2_mom(draws: int, seed: int) -> Iterator[Check]:
     """E[z z^T] over all 3^4 latents, the noise by Gauss-Hermite quadrature. Controls: latents 0
     and 1; noise that follows z; its standard deviation in place of the variance."""
@@ -227,6 +230,7 @@ def thm2_mom(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("ncl/thm2-grad")
 def thm2_grad(draws: int, seed: int) -> Iterator[Check]:
     """-2 alpha^2 (2 p_z W^t M M^T + sigma_0^2 W^t) against complex steps on the enumerated loss.
     Controls: p_z for 2 p_z; no noise term; latents 0 and 1."""
@@ -257,6 +261,7 @@ def thm2_grad(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("ncl/thm2-step")
 def thm2_step(draws: int, seed: int) -> Iterator[Check]:
     """One step on the enumerated loss by complex steps, p = 4 > d = 2. Controls: columns of M that
     are not orthonormal; for the target, a gradient taken after the online network has moved."""

@@ -11,11 +11,12 @@ import numpy as np
 from clcore import reference as ref
 from clcore.checks.dynamics.linear_schedules import fitted, run, scalars
 from clcore.checks.dynamics.linear_step import dictionaries, moment
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.reference import Array, best, tensors, typical, worst
 from clcore.theory.sparse import linear_noncontrastive as ln
 
 
+@check("ncl/thm2")
 def thm2(draws: int, seed: int) -> Iterator[Check]:
     """Two scalars for both networks, with the signed latents of Sec. 4.2 and of the proof.
     C_1 in (0, 1): not from a small rate alone, from one small against lambda. C_2 > 0."""
@@ -138,6 +139,7 @@ def _own_scalar(rng: np.random.Generator, n: int) -> Iterator[Check]:
     )
 
 
+@check("ncl/thm2-c1")
 def thm2_c1(draws: int, seed: int) -> Iterator[Check]:
     """The ranges of c_t on a grid and, against lambda_t, in one exact step; those of C_1 in the
     dynamics of 1 x 1 networks.

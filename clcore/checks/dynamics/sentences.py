@@ -12,7 +12,7 @@ from torch import Tensor
 
 from clcore import reference as ref
 from clcore.checks.dynamics.srelu import Warm, from_identity, warm
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.reference import Array, best, typical, worst
 from clcore.theory.sparse import srelu_dynamics as sd
 
@@ -71,6 +71,7 @@ def _linear(w: Warm) -> Warm:
     return w._replace(b_online=0 * w.b_online, b_target=0 * w.b_target)
 
 
+@check("ncl/rem14")
 def rem14(draws: int, seed: int) -> Iterator[Check]:
     """Where Theorem 3's loop ends: at the truth, with a predictor and without.
 
@@ -120,6 +121,7 @@ def rem14(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("ncl/rem16")
 def rem16(draws: int, seed: int) -> Iterator[Check]:
     """Theorem 3's loop with one of its choices changed: which changes keep it from the truth.
 

@@ -14,7 +14,7 @@ from scipy.special import erfc
 
 from clcore import random as cr
 from clcore import reference as ref
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.reference import Array, tensors, typical, worst
 from clcore.theory.sparse import sparse_coding as sc
 from clcore.theory.sparse import srelu_dynamics as sd
@@ -84,6 +84,7 @@ def brute(w: Warm, r: int, online: Array | None = None) -> Array:
     return products(net, w.target[r], (w.b_online[r], w.b_target[r]), z, mass, D, keep)
 
 
+@check("ncl/eq13")
 def eq13(draws: int, seed: int) -> Iterator[Check]:
     """The loss as two conditional means against a joint sum over samples and both masks.
 
@@ -120,6 +121,7 @@ def eq13(draws: int, seed: int) -> Iterator[Check]:
     yield Check("ncl/eq13", worst(np.array(errors)), 1e-13, control, draws=len(errors))
 
 
+@check("ncl/eq14")
 def eq14(draws: int, seed: int) -> Iterator[Check]:
     """Two ReLUs against three cases, ties |x| = b among them; odd. Controls: b < 0; a sum."""
     rng, check = ref.generator("eq14", seed), partial(Check, "ncl/eq14", draws=100 * draws)
@@ -136,6 +138,7 @@ def eq14(draws: int, seed: int) -> Iterator[Check]:
     yield check(worst(np.abs(both[0] + both[1])), 0.0, control, part="odd")
 
 
+@check("ncl/eq23")
 def eq23(draws: int, seed: int) -> Iterator[Check]:
     """Inner product, sum over rows, and pre-activations in Delta agree, on the same samples.
 
@@ -174,6 +177,7 @@ def eq23(draws: int, seed: int) -> Iterator[Check]:
     yield Check("ncl/eq23", worst(np.array(errors)), 1e-13, control, draws=draws)
 
 
+@check("ncl/def4")
 def def4(draws: int, seed: int) -> Iterator[Check]:
     """Moments of the enumerated latent, and frequencies of the sampled one.
 
@@ -240,6 +244,7 @@ def from_identity(nets: Array) -> Array:
     return np.abs(nets - np.eye(nets.shape[-1])).max((0, -1, -2))
 
 
+@check("ncl/def5")
 def def5(draws: int, seed: int) -> Iterator[Check]:
     """Warm starts, small and large, end at the identity: exact loss, d = 3.
 
@@ -261,6 +266,7 @@ def def5(draws: int, seed: int) -> Iterator[Check]:
     yield Check("ncl/def5", worst(*ends), 1e-9, control, draws=3 * count)
 
 
+@check("ncl/def6")
 def def6(draws: int, seed: int) -> Iterator[Check]:
     """The largest |c_b| over all masks and latents; biases that its interval allows.
 
@@ -337,6 +343,7 @@ def def6(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("ncl/def7")
 def def7(draws: int, seed: int) -> Iterator[Check]:
     """Row norms after every step. Control: without the normalisation."""
     rng = ref.generator("def7", seed)
@@ -353,6 +360,7 @@ def def7(draws: int, seed: int) -> Iterator[Check]:
     yield Check("ncl/def7", worst(gap(True)), 1e-14, control, draws=draws)
 
 
+@check("ncl/rem3")
 def rem3(draws: int, seed: int) -> Iterator[Check]:
     """What latent and activation the formula of App. C.3 needs, and what the sampler draws.
 
@@ -395,6 +403,7 @@ def rem3(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("ncl/rem4")
 def rem4(draws: int, seed: int) -> Iterator[Check]:
     """How |c_b| scales with d: worst case and 1 - 1/(1000 d) quantile, by exact convolution.
 

@@ -7,11 +7,12 @@ import numpy as np
 
 from clcore import reference as ref
 from clcore.checks.dynamics.srelu import Warm, brute, by_cases, law, signed, subsets, warm
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.reference import Array, tensors, typical, worst
 from clcore.theory.sparse import srelu_dynamics as sd
 
 
+@check("ncl/thm3-grad")
 def thm3_grad(draws: int, seed: int) -> Iterator[Check]:
     """Both gradients against complex steps through the enumerated Eq. 13; d = 3.
 
@@ -65,6 +66,7 @@ def push(held: Array, b_held: Array, moved: Array, b: Array, alpha: float, kappa
     return total
 
 
+@check("ncl/thm3-gradas")
 def thm3_gradas(draws: int, seed: int) -> Iterator[Check]:
     """The asymptotic gradients as d grows, and the warm start along exact trajectories.
 

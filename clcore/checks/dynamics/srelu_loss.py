@@ -9,7 +9,7 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.dynamics.srelu import Warm, brute, signed, subsets, warm
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.reference import Array, tensors, typical, worst
 from clcore.theory.sparse import sparse_coding as sc
 from clcore.theory.sparse import srelu_dynamics as sd
@@ -22,6 +22,7 @@ def realisations(rng: np.random.Generator, d: int, size: float) -> tuple[Array, 
     return z, D, size * (2 * rng.integers(0, 2, z.shape) - 1)
 
 
+@check("ncl/thm3-region")
 def thm3_region(draws: int, seed: int) -> Iterator[Check]:
     """The three cases over all latents, masks and bounded noise, d = 4.
 
@@ -66,6 +67,7 @@ def thm3_region(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("ncl/thm3-srelu")
 def thm3_srelu(draws: int, seed: int) -> Iterator[Check]:
     """Eq. 14 of the pre-activation against the simplified expression with its noise part.
 
@@ -123,6 +125,7 @@ SIZES = (0.02, 0.04, 0.08)
 THREE = (np.array([-(3**0.5), 0.0, 3**0.5]), np.array([1, 4, 1]) / 6)  # variance 1, bounded
 
 
+@check("ncl/thm3-noise")
 def thm3_noise(draws: int, seed: int) -> Iterator[Check]:
     """What noise adds to a summand: its order, its constant; d = 2.
 
@@ -177,6 +180,7 @@ def thm3_noise(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("ncl/thm3-summand")
 def thm3_summand(draws: int, seed: int) -> Iterator[Check]:
     """A row's expectation, summed over latents and both masks, against the formula; d = 3.
 
@@ -211,6 +215,7 @@ def thm3_summand(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("ncl/thm3-loss")
 def thm3_loss(draws: int, seed: int) -> Iterator[Check]:
     """The simplified loss against Eq. 13 by enumeration, d = 3, with the bracket of the line above.
 

@@ -13,7 +13,7 @@ from clcore import random as cr
 from clcore import reference as ref
 from clcore.checks.dynamics.srelu import Warm, from_identity, scheme, warm
 from clcore.checks.dynamics.srelu_loss import THREE
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.reference import Array, tensors, typical, worst
 from clcore.theory.sparse import proportional_update as pu
 from clcore.theory.sparse import sparse_coding as sc
@@ -122,6 +122,7 @@ def starts_only(claim: str, rng: np.random.Generator, draws: int, half: int) -> 
     )
 
 
+@check("ncl/thm3-ratio")
 def thm3_ratio(draws: int, seed: int) -> Iterator[Check]:
     """Off-diagonal over diagonal where a half-round ends, for unequal errors, d = 3, 4.
 
@@ -184,6 +185,7 @@ def wide(rng: np.random.Generator, draws: int, d: int) -> Warm:
     return w._replace(kappa=rng.uniform(0.1, np.minimum(0.9, most)))
 
 
+@check("ncl/thm3-contr")
 def thm3_contr(draws: int, seed: int) -> Iterator[Check]:
     """How off-diagonals shrink over half-rounds, d = 3, 4.
 
@@ -269,6 +271,7 @@ def _trained(seed: int, bias: float, rounds: int = 3, d: int = 20, n: int = 4096
     return float(sd.off_diagonal(nets).abs().mean()) / start
 
 
+@check("ncl/thm3")
 def thm3(draws: int, seed: int) -> Iterator[Check]:
     """The loop ends at the identity: exact loss in d = 3, 4, with noise in d = 3; samples, d = 20.
 

@@ -17,7 +17,7 @@ from scipy import stats
 from clcore import ledger
 from clcore import reference as ref
 from clcore.images.datasets import called
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.stats import paired_tests, welch_tests
 
 CLAIMS = {"cifar10": "acl/tab2a", "stl10": "acl/tab2b"}
@@ -233,6 +233,7 @@ def agree(beside: pd.DataFrame) -> pd.Series:
     )
 
 
+@check("acl/tab2a", on="runs")
 def table2(runs: pd.DataFrame) -> Iterator[Check]:
     """One block of Table 2. Highlighted cells are the best two of their columns (control: the two
     rows after them). On runs at the protocol: the share of cells that agree (control: the losses in
@@ -288,6 +289,7 @@ def table2(runs: pd.DataFrame) -> Iterator[Check]:
     )
 
 
+@check("acl/num14", on="runs")
 def num14(sides: Sides) -> Iterator[Check]:
     """Gradient through the weights, against InfoNCE. In all six printed cells it is lower (control:
     the entropy row), by less than a point (control: the square row). On runs: the paired
@@ -319,6 +321,7 @@ def num14(sides: Sides) -> Iterator[Check]:
         yield _directed("acl/num14", part, runs, "backprop", -1)
 
 
+@check("acl/num15", on="runs")
 def num15(sides: Sides) -> Iterator[Check]:
     """Regularisers but the square one, which the paper itself excepts, against InfoNCE: cells that
     are more than half a point lower with p <= 0.05 (controls: the square one, the gradient through
@@ -406,6 +409,7 @@ def _guessing(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"difference": [rest.mean()], "p": [p]})
 
 
+@check("acl/num16", on="runs")
 def num16(sides: Sides) -> Iterator[Check]:
     """Weights set directly from distances: best of all printed rows in every column (control: the
     entropy row), above InfoNCE by Welch's test (control: entropy). On runs: the paired

@@ -13,7 +13,7 @@ import torch
 
 from clcore import losses
 from clcore import reference as ref
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.losses import contrast
 from clcore.reference import Array, mixture, relative, tensors, typical, worst
 from clcore.theory.relu import relu_two_layer
@@ -45,6 +45,7 @@ def _many(w: Array) -> Array:
     return (largest[:, -1] < 1 - 1e-6) | (largest[:, -2] > 1e-6) | (w.max(-1) < 0.5)
 
 
+@check("acl/eq53")
 def eq53(draws: int, seed: int) -> Iterator[Check]:
     """One node's descent is diag(w > 0) X w; entries die one after the other until one is left.
 
@@ -152,6 +153,7 @@ def _dies_in_turn(x: Array, w: Array, sticky: bool, blocks: int) -> Array:
     return (fine & (active.sum(-1) == 1) & ((t_w == 0).sum(-1) == w.shape[-1] - 1)).numpy()
 
 
+@check("acl/thm5")
 def thm5(draws: int, seed: int) -> Iterator[Check]:
     """w1 -> e_m: for positive weights, all modes shown and almost every start, yes.
 
@@ -226,6 +228,7 @@ def _follows(rng: np.random.Generator, count: int) -> dict[float, float]:
     return {tau: float(relu_two_layer.one_hot(w).double().mean()) for tau, w in ends.items()}
 
 
+@check("acl/num13")
 def num13(draws: int, seed: int) -> Iterator[Check]:
     """Every e_m is a local maximum among w >= 0, to which Lemma 3 restricts the weights.
 

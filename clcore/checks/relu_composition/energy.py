@@ -13,7 +13,7 @@ import torch
 
 from clcore import random
 from clcore import reference as ref
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.reference import Array, mixture, relative, typical, worst
 from clcore.theory.relu import binary_latent, relu_two_layer
 
@@ -110,6 +110,7 @@ def loses(e: Energies, against: Array) -> Array:
     return e.whole - against <= 1e-13 * (1 + np.abs(against))
 
 
+@check("acl/eq70")
 def eq70(draws: int, seed: int) -> Iterator[Check]:
     """Weak augmentation: the energies of both solutions in closed form.
 
@@ -159,6 +160,7 @@ def eq70(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("acl/eq71")
 def eq71(draws: int, seed: int) -> Iterator[Check]:
     """Strong augmentation: Eqs. 71 and 72 as printed, and with D_aug's added terms times p0 p1.
 
@@ -231,6 +233,7 @@ def eq71(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("acl/thm6")
 def thm6(draws: int, seed: int) -> Iterator[Check]:
     """Which solution has more energy: Theorem 6, both halves, hypotheses as printed.
 
@@ -340,6 +343,7 @@ def _strong(check: Callable[..., Check], rng: np.random.Generator, draws: int) -
     )
 
 
+@check("acl/rem5")
 def rem5(draws: int, seed: int) -> Iterator[Check]:
     """The remark after Theorem 6: eta may vary over features, if not too much.
 
@@ -448,6 +452,7 @@ def _rank_two(rng: np.random.Generator, fields: int) -> float:
     return float(sizes[1] / sizes[0])
 
 
+@check("acl/eq64")
 def eq64(draws: int, seed: int) -> Iterator[Check]:
     """Eqs. 64-67 agree, Eq. 67 as the double sum that is meant. Rank of W2, an aside.
 

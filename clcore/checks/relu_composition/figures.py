@@ -8,10 +8,11 @@ import numpy as np
 
 from clcore import reference as ref
 from clcore.checks.relu_composition.dynamics import ends_of, random_field
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.reference import Array, best, mixture, typical, worst
 
 
+@check("acl/fig5")
 def fig5(draws: int, seed: int) -> Iterator[Check]:
     """Linear: the maximal eigenvector. ReLU: a single positive entry, under Lemma 14's hypotheses.
 
@@ -67,6 +68,7 @@ def fig5(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("acl/fig4")
 def fig4(draws: int, seed: int) -> Iterator[Check]:
     """The linear net's PCA solution is infeasible for the ReLU net, and not optimal.
 

@@ -19,7 +19,7 @@ from scipy import stats
 from clcore import reference as ref
 from clcore.images.datasets import called
 from clcore.images.filter_variation import total_variation
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.nets.resnet import ResNet, first_convolutions
 
 EPOCHS, LEVELS, SEEDS, WIDTH, IMAGES = 300, 5, 3, 64, 105_000
@@ -84,6 +84,7 @@ def _tv(w: np.ndarray, scheme: str = "forward") -> np.ndarray:
     return total_variation(torch.from_numpy(w), scheme).numpy()
 
 
+@check("acl/eq18")
 def eq18(draws: int, seed: int) -> Iterator[Check]:
     """The measure against loops over pixels (controls: other readings of the norm), constant
     filters, multiples, edges against their blurred copies, and the layers it is taken at."""
@@ -179,6 +180,7 @@ def eq18(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("acl/num21")
 def num21(draws: int, seed: int) -> Iterator[Check]:
     """At equal norm a spot has less variation than edge detectors, the finer the more. Controls:
     norms free; the order of frequencies exchanged."""
@@ -331,6 +333,7 @@ def curve(runs: pd.DataFrame, name: str) -> Curve:
     return Curve(accuracy.columns.to_numpy(), accuracy.to_numpy(), filters)
 
 
+@check("acl/fig7", on="runs")
 def fig7(runs: pd.DataFrame, seed: int = 0) -> Iterator[Check]:
     """TV rises up to the best accuracy in most layers of both curves; accuracy and TV have their
     largest value within a step of the grid; filters of the stem at norm 1 have more under the
@@ -434,6 +437,7 @@ def correlations(points: pd.DataFrame, resamples: int, rng: np.random.Generator)
     return pd.DataFrame(rows, columns=["layer", "measure", "rho", "low", "high"])
 
 
+@check("acl/num17", on="runs")
 def num17(runs: pd.DataFrame, draws: int, seed: int) -> Iterator[Check]:
     """Total variation and accuracy go together over the settings in most layers: bootstrap
     intervals above zero (control: accuracies of other settings, on average). The norm alone and TV

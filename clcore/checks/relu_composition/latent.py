@@ -15,7 +15,7 @@ import torch
 from clcore import random
 from clcore import reference as ref
 from clcore.checks.relu_composition.energy import SETTINGS, models
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.losses import contrast
 from clcore.reference import Array, absolute, mixture, relative, tensors, typical, worst
 from clcore.theory.relu import binary_latent, relu_two_layer
@@ -82,6 +82,7 @@ def _sigmas(found: Array, expected: Array | float, error: Array) -> Array:
     return (np.abs(found - expected) / error).reshape(len(found), -1).max(-1)
 
 
+@check("acl/eq14")
 def eq14(draws: int, seed: int) -> Iterator[Check]:
     """Uniform alpha gives the variance; the augmentation's part is diagonal within a field only.
 
@@ -182,6 +183,7 @@ def eq14(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("acl/eq15")
 def eq15(draws: int, seed: int) -> Iterator[Check]:
     """Fields are independent given y; Delta by enumeration and from samples.
 
@@ -254,6 +256,7 @@ def eq15(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("acl/lem4")
 def lem4(draws: int, seed: int) -> Iterator[Check]:
     """V[x] = p0 p1 Delta Delta^T + D_V, against the enumeration of all joint states.
 
@@ -276,6 +279,7 @@ def lem4(draws: int, seed: int) -> Iterator[Check]:
     yield Check("acl/lem4", worst(*errors), 1e-12, ref.pooled(broken), draws=count * len(settings))
 
 
+@check("acl/eq17")
 def eq17(draws: int, seed: int) -> Iterator[Check]:
     """X_alpha = p0 p1 Delta Delta^T + D_V - D_aug, against C_alpha of large samples.
 
@@ -339,6 +343,7 @@ def eq17(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("acl/eq68")
 def eq68(draws: int, seed: int) -> Iterator[Check]:
     """theta_Omega and theta_m lie in Theta, with the entries they should have, and s is optimal.
 

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from clcore import reference as ref
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.losses import contrast
 from clcore.reference import Array, best, mixture, tensors, typical, worst
 
@@ -35,6 +35,7 @@ def _between(x: Array) -> Array:
     return active[:, :, None] & active[:, None] & ~(x @ x.swapaxes(-1, -2) > 0)
 
 
+@check("acl/lem14")
 def lem14(draws: int, seed: int) -> Iterator[Check]:
     """The maximal eigenvector has entries of both signs; the minimal one has not, and is simple.
 
@@ -101,6 +102,7 @@ def lem14(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("acl/lem15")
 def lem15(draws: int, seed: int) -> Iterator[Check]:
     """Off the diagonal X_alpha is negative for alpha > 0, as the proof and Lemma 14 have it.
 
@@ -185,6 +187,7 @@ def lem15(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("acl/lem16")
 def lem16(draws: int, seed: int) -> Iterator[Check]:
     """How negative a vector orthogonal to a positive one must be, as Eq. 129 gives it.
 

@@ -13,12 +13,13 @@ import torch
 
 from clcore import losses, random
 from clcore import reference as ref
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.losses import contrast
 from clcore.reference import Array, absolute, best, mixture, relative, tensors, typical, worst
 from clcore.theory.relu import orthogonal_mixture, relu_two_layer
 
 
+@check("acl/def5")
 def def5(draws: int, seed: int) -> Iterator[Check]:
     """The generator obeys Assumption 1, and a rotation of a field's patterns changes no output.
 
@@ -73,6 +74,7 @@ def def5(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("acl/num12")
 def num12(draws: int, seed: int) -> Iterator[Check]:
     """On general data a ReLU net keeps Theorem 1 and Corollary 1, but no X_alpha gives its energy.
 
@@ -151,6 +153,7 @@ def num12(draws: int, seed: int) -> Iterator[Check]:
     )
 
 
+@check("acl/lem13")
 def lem13(draws: int, seed: int) -> Iterator[Check]:
     """Nonnegative data and filters: hidden units and the gradients that reach them are linear's.
 
@@ -192,6 +195,7 @@ def lem13(draws: int, seed: int) -> Iterator[Check]:
         yield check(worst(ours), bound, control, part=part)
 
 
+@check("acl/lem3")
 def lem3(draws: int, seed: int) -> Iterator[Check]:
     """Clipping filters at 0 changes no output; with W1 >= 0 the energy is the linear net's.
 
@@ -252,6 +256,7 @@ def _open_at_zero(u: torch.Tensor) -> torch.Tensor:
     return torch.where(u >= 0, u, 0.0)
 
 
+@check("acl/thm4")
 def thm4(draws: int, seed: int) -> Iterator[Check]:
     """Descent of the ReLU net, which nothing clips, is that of the linear net with sticky weights.
 

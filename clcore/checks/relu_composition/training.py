@@ -15,7 +15,7 @@ from torch import Tensor
 from clcore import random
 from clcore import reference as ref
 from clcore.checks.relu_composition.energy import SETTINGS, models, parts, salient
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.reference import Array, typical, worst
 from clcore.sweep.optim import unit_norm
 from clcore.theory.relu import binary_latent, relu_two_layer
@@ -50,6 +50,7 @@ def random_start(rng: np.random.Generator, count: int, fields: int, modes: int) 
     return unit_norm(W1, (-2, -1)), unit_norm(s, -1)
 
 
+@check("acl/num19")
 def num19(draws: int, seed: int) -> Iterator[Check]:
     """Ends of the joint flow from random starts: one field under weak augmentation, several under
     strong, and the one of larger energy. `draws` counts models of all cells.
@@ -161,6 +162,7 @@ def _matrices(model: binary_latent.Model, delta: Array) -> dict[str, Array]:
     return {"weak": bare, "strong": bare - scale[:, None, None] * (flat**2)[:, None] * eye}
 
 
+@check("acl/num20")
 def num20(draws: int, seed: int) -> Iterator[Check]:
     """theta_m stands still, theta_Omega does not unless its |Delta| agree; ascent from it composes.
 

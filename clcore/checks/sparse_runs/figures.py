@@ -11,7 +11,7 @@ import pandas as pd
 
 from clcore.experiments import sparse_tables as rt
 from clcore.experiments.sparse_tables import RECOVERED, SIGNIFICANT
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 
 
 def ends_above(
@@ -83,6 +83,7 @@ def other(runs: pd.DataFrame, panels: tuple[str, ...]) -> str:
     return "; ".join(found)
 
 
+@check("ncl/fig1", on="runs")
 def fig1(runs: pd.DataFrame) -> Iterator[Check]:
     """CL above NCL on one-hot latents, by 0.2 (low and high in the text); NCL's loss falls."""
     claim, pair = "ncl/fig1", ("one-hot-cl", "one-hot-ncl")
@@ -111,6 +112,7 @@ def fig1(runs: pd.DataFrame) -> Iterator[Check]:
     )
 
 
+@check("ncl/fig2", on="runs")
 def fig2(runs: pd.DataFrame) -> Iterator[Check]:
     """CL above NCL at every Pr(sparse), with BatchNorm; CL's is high."""
     readings = other(runs, ("cl-basic-masked", "ncl-basic-masked"))
@@ -123,11 +125,13 @@ def _deeper(claim: str, runs: pd.DataFrame) -> Iterator[Check]:
     yield stays_low(claim, runs, "ncl-basic-2l", "two layers end low", 0.8)
 
 
+@check("ncl/fig3", on="runs")
 def fig3(runs: pd.DataFrame) -> Iterator[Check]:
     """A two-layer encoder does not help. Eq. 11 on its first layer."""
     yield from _deeper("ncl/fig3", runs)
 
 
+@check("ncl/fig10", on="runs")
 def fig10(runs: pd.DataFrame) -> Iterator[Check]:
     """As Fig. 3."""
     yield from _deeper("ncl/fig10", runs)
@@ -160,11 +164,13 @@ def _falls(claim: str, runs: pd.DataFrame) -> Iterator[Check]:
         yield left_open(moves(claim, half, panel, part, -1), "read after half of the epochs")
 
 
+@check("ncl/fig4", on="runs")
 def fig4(runs: pd.DataFrame) -> Iterator[Check]:
     """Without predictor the Minimum max-cosine falls from a warm start."""
     yield from _falls("ncl/fig4", runs)
 
 
+@check("ncl/fig11", on="runs")
 def fig11(runs: pd.DataFrame) -> Iterator[Check]:
     """As Fig. 4. Its caption, in App. B, names no c; Sec. 5.2.2 has c = 1 and announces others."""
     yield from _falls("ncl/fig11", runs)
@@ -173,16 +179,19 @@ def fig11(runs: pd.DataFrame) -> Iterator[Check]:
         yield left_open(found, "c = 2 (the caption names none)")
 
 
+@check("ncl/fig5", on="runs")
 def fig5(runs: pd.DataFrame) -> Iterator[Check]:
     """With a linear predictor it rises from a warm start."""
     yield moves("ncl/fig5", runs, "pred-warm", "it rises from a warm start")
 
 
+@check("ncl/fig12", on="runs")
 def fig12(runs: pd.DataFrame) -> Iterator[Check]:
     """As Fig. 5."""
     yield moves("ncl/fig12", runs, "pred-warm", "it rises from a warm start")
 
 
+@check("ncl/fig6", on="runs")
 def fig6(runs: pd.DataFrame) -> Iterator[Check]:
     """With a predictor but from a random start it stays low."""
     yield ends_above("ncl/fig6", runs, "pred-warm", "pred-random", "ends below the warm start")
@@ -199,6 +208,7 @@ FIG7 = {
 is at 0.99, not at 0.62."""
 
 
+@check("ncl/fig7", on="runs")
 def fig7(runs: pd.DataFrame) -> Iterator[Check]:
     """Warm start and normalised rows: it rises without a predictor."""
     part = "it rises without a predictor"
@@ -212,11 +222,13 @@ def _square(claim: str, runs: pd.DataFrame, note: str = "") -> Iterator[Check]:
     yield ends_above(claim, runs, "srelu-cl-10", "srelu-ncl-10", "CL ends above NCL, m = 10", note)
 
 
+@check("ncl/fig8", on="runs")
 def fig8(runs: pd.DataFrame) -> Iterator[Check]:
     """CL above NCL without BatchNorm; sizes as printed. Note: m = 50 (its title)."""
     yield from _square("ncl/fig8", runs, other(runs, ("srelu-cl-50", "srelu-ncl-50")))
 
 
+@check("ncl/fig9", on="runs")
 def fig9(runs: pd.DataFrame) -> Iterator[Check]:
     """As Fig. 8."""
     yield from _square("ncl/fig9", runs)
@@ -228,16 +240,19 @@ def _normalised(name: str, runs: pd.DataFrame) -> Iterator[Check]:
     yield moves(f"ncl/{name}", runs, name, "it rises without a predictor", 1, readings)
 
 
+@check("ncl/fig13", on="runs")
 def fig13(runs: pd.DataFrame) -> Iterator[Check]:
     """Normalised rows, m = 10."""
     yield from _normalised("fig13", runs)
 
 
+@check("ncl/fig14", on="runs")
 def fig14(runs: pd.DataFrame) -> Iterator[Check]:
     """Normalised rows, p = d = m = 20."""
     yield from _normalised("fig14", runs)
 
 
+@check("ncl/fig15", on="runs")
 def fig15(runs: pd.DataFrame) -> Iterator[Check]:
     """Normalised columns, p = d = m = 20."""
     yield from _normalised("fig15", runs)
@@ -247,6 +262,7 @@ FIG16 = {"fig16": "", "fig16-srelu": "without BatchNorm", "fig16-drop": "masks k
 """Panel -> what it takes for what the caption leaves open."""
 
 
+@check("ncl/fig16", on="runs")
 def fig16(runs: pd.DataFrame) -> Iterator[Check]:
     """Normalised columns from c = 2, where the start is at 0.99 already: that it works can only
     mean that it ends at 0.8 or more, and no more than 0.02 below the weights that the first
@@ -278,6 +294,7 @@ def fig16(runs: pd.DataFrame) -> Iterator[Check]:
             yield left_open(check, setting) if setting else check
 
 
+@check("ncl/fig17", on="runs")
 def fig17(runs: pd.DataFrame) -> Iterator[Check]:
     """Simplified SimCLR learns good representations at low sparsity, Pr(sparse) = 0.1 and 0.2."""
     found, start = (
@@ -297,6 +314,7 @@ def fig17(runs: pd.DataFrame) -> Iterator[Check]:
     )
 
 
+@check("ncl/fig18", on="runs")
 def fig18(runs: pd.DataFrame) -> Iterator[Check]:
     """Simplified SimSiam fails."""
     yield stays_low("ncl/fig18", runs, "simsiam", "it ends low", 0.6)

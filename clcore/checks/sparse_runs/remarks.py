@@ -9,7 +9,7 @@ from clcore import ledger
 from clcore.checks.sparse_runs.figures import ends_above, left_open, moves, other, stays_low
 from clcore.experiments import sparse_tables as rt
 from clcore.experiments.sparse_tables import RECOVERED
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 
 CONTRASTIVE = {"simclr": "Simplified-SimCLR", "cl-basic": "CL-basic", "cl-linear": "CL-linear"}
 """SimCLR first: one of the readings has none of the others, and a check ends where runs do."""
@@ -21,6 +21,7 @@ def _lowest_printed(model: str) -> float:
     return float(table.paper.min())
 
 
+@check("ncl/rem5", on="runs")
 def rem5(runs: pd.DataFrame) -> Iterator[Check]:
     """Contrastive runs end as high as the lowest value that ncl itself prints for the model and
     calls recovery, less the 0.05 that its own spread allows. Control: before training."""
@@ -40,6 +41,7 @@ def rem5(runs: pd.DataFrame) -> Iterator[Check]:
         )
 
 
+@check("ncl/rem1", on="runs")
 def rem1(runs: pd.DataFrame) -> Iterator[Check]:
     """The counterpart in experiment of Wen and Li's theorem: CL-basic learns from a random start.
     Their process is another, hence partial."""
@@ -47,6 +49,7 @@ def rem1(runs: pd.DataFrame) -> Iterator[Check]:
     yield Check(**{**vars(found), "evidence": "partial"})
 
 
+@check("ncl/rem6", on="runs")
 def rem6(runs: pd.DataFrame) -> Iterator[Check]:
     """Poor minima without a predictor, near the truth with one, optional from a warm start with
     normalised weights. Sec. 2.2 leaves the start of the second to Sec. 5.2.2, which has it warm,
@@ -79,6 +82,7 @@ def rem6(runs: pd.DataFrame) -> Iterator[Check]:
             yield left_open(moves(claim, runs, sizes, part), setting)
 
 
+@check("ncl/rem7", on="runs")
 def rem7(runs: pd.DataFrame) -> Iterator[Check]:
     """The predictor helps from a warm start and only from there."""
     claim = "ncl/rem7"
@@ -86,6 +90,7 @@ def rem7(runs: pd.DataFrame) -> Iterator[Check]:
     yield ends_above(claim, runs, "pred-warm", "pred-random", "warm above random start")
 
 
+@check("ncl/rem8", on="runs")
 def rem8(runs: pd.DataFrame) -> Iterator[Check]:
     """SimCLR above SimSiam: by the printed gaps, and in our runs."""
     table = rt.printed("ncl/tab1").query("metric == 'minimum'")
@@ -104,6 +109,7 @@ def rem8(runs: pd.DataFrame) -> Iterator[Check]:
     yield ends_above("ncl/rem8", runs, "simclr", "simsiam", "SimCLR ends above SimSiam")
 
 
+@check("ncl/rem9", on="runs")
 def rem9(runs: pd.DataFrame) -> Iterator[Check]:
     """CL above NCL of the same architecture in three metrics at three Pr(sparse). Controls: the
     losses exchanged, in our runs in every other one."""
@@ -140,6 +146,7 @@ def rem9(runs: pd.DataFrame) -> Iterator[Check]:
     )
 
 
+@check("ncl/rem10", on="runs")
 def rem10(runs: pd.DataFrame) -> Iterator[Check]:
     """NCL-linear's weights are driven to 0: norm at the end over norm at the start at most 0.1.
     Control: start and end exchanged. The text calls the loss that it trains Eq. 6, outputs as they
@@ -164,6 +171,7 @@ def rem10(runs: pd.DataFrame) -> Iterator[Check]:
         yield left_open(check, setting) if setting else check
 
 
+@check("ncl/rem11", on="runs")
 def rem11(runs: pd.DataFrame) -> Iterator[Check]:
     """A second layer does not bring NCL-basic to CL-basic: printed and ours."""
     numbers = ledger.claim("ncl/rem11")["numbers"]
@@ -181,6 +189,7 @@ def rem11(runs: pd.DataFrame) -> Iterator[Check]:
     yield ends_above("ncl/rem11", runs, "cl-basic", "ncl-basic-2l", "our runs")
 
 
+@check("ncl/rem12", on="runs")
 def rem12(runs: pd.DataFrame) -> Iterator[Check]:
     """A warmer start ends higher, in print and in our runs: from sigma = 0.14 to 0.02, from there
     to 0.002, and over both steps. Control for the printed cells: the levels exchanged."""

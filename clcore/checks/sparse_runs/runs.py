@@ -23,7 +23,7 @@ from clcore.checks.sparse_runs.settings import def3 as def3
 from clcore.checks.sparse_runs.settings import num2 as num2
 from clcore.experiments import sparse_tables as rt
 from clcore.experiments.sparse_tables import SHARE
-from clcore.ledger import Check, LedgerError, judge
+from clcore.ledger import Check, LedgerError, check, judge
 from clcore.ledger.readings import beside_print
 
 SIMPLIFIED = {"simclr": "simsiam", "simsiam": "simclr"}
@@ -68,12 +68,14 @@ def _cells(claim: str, runs: pd.DataFrame, swap: dict[str, str]) -> Check:
     )
 
 
+@check("ncl/tab1", on="runs")
 def tab1(runs: pd.DataFrame) -> Iterator[Check]:
     """18 cells, and SimCLR above SimSiam in Minimum max-cosine."""
     yield _cells("ncl/tab1", runs, SIMPLIFIED)
     yield ends_above("ncl/tab1", runs, "simclr", "simsiam", "SimCLR ends above SimSiam")
 
 
+@check("ncl/tab2", on="runs")
 def tab2(runs: pd.DataFrame) -> Iterator[Check]:
     """45 cells; the orders that the text reads off; and whether the printed cells are possible."""
     yield _cells("ncl/tab2", runs, LOSSES)
@@ -118,6 +120,7 @@ def _possible() -> Iterator[Check]:
     )
 
 
+@check("ncl/tab3", on="runs")
 def tab3(runs: pd.DataFrame) -> Iterator[Check]:
     """All 18 cells are those of Table 1. Control: Table 1's own rows, the models exchanged."""
     one, three = (rt.printed(f"ncl/{name}") for name in ("tab1", "tab3"))
@@ -137,6 +140,7 @@ def tab3(runs: pd.DataFrame) -> Iterator[Check]:
     yield _cells("ncl/tab3", runs, SIMPLIFIED)
 
 
+@check("ncl/tab4", on="runs")
 def tab4(runs: pd.DataFrame) -> Iterator[Check]:
     """27 cells. The note says where the Minimum max-cosines began."""
     found = _cells("ncl/tab4", runs, STARTS)
@@ -151,6 +155,7 @@ def tab4(runs: pd.DataFrame) -> Iterator[Check]:
 # ---------------------------------------------------------------------------------------- numbers
 
 
+@check("ncl/num1", on="runs")
 def num1(runs: pd.DataFrame) -> Iterator[Check]:
     """Masks of Eq. 3 outperform those of Eq. 2: mean over models and Pr(sparse) of the difference
     in max-cosine, over its standard error. Control: masks exchanged in every other run. The paper
@@ -211,6 +216,7 @@ def _close(
     )
 
 
+@check("ncl/num3", on="runs")
 def num3(runs: pd.DataFrame) -> Iterator[Check]:
     """Minimum max-cosine with predictor, from about 0.7 to 0.87."""
     yield _close("ncl/num3", runs, "pred-warm", 0.7, 0.87)
@@ -219,6 +225,7 @@ def num3(runs: pd.DataFrame) -> Iterator[Check]:
         yield left_open(_close("ncl/num3", runs, "pred-warm-faint", 0.7, 0.87), setting)
 
 
+@check("ncl/num4", on="runs")
 def num4(runs: pd.DataFrame) -> Iterator[Check]:
     """Minimum max-cosine with normalised rows, from about 0.62 to 0.85. The caption's c = 2 is a
     noise of 0.02 an entry, and starts near 1."""
@@ -229,6 +236,7 @@ def num4(runs: pd.DataFrame) -> Iterator[Check]:
             yield left_open(_close("ncl/num4", runs, panel, 0.62, 0.85), setting)
 
 
+@check("ncl/num5", on="runs")
 def num5(runs: pd.DataFrame) -> Iterator[Check]:
     """Table 1's "Bernoulli(0.1)" as the probability of keeping: nearer to the printed cells than as
     that of masking, which is what Figs. 17, 18 say, in more of them than a fair coin would give one

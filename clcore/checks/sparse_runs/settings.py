@@ -8,10 +8,11 @@ import torch
 
 from clcore import random as cr
 from clcore.experiments import sparse_training as st
-from clcore.ledger import Check
+from clcore.ledger import Check, check
 from clcore.theory.sparse import sparse_coding as sc
 
 
+@check("ncl/num2")
 def num2(draws: int, seed: int) -> Iterator[Check]:
     """sigma = 50^(-1/2), and which warm start is one: mean Minimum max-cosine of fresh starts at
     c = 1 against 0.5, half-way between random encoders (0.25) and what the text reports (0.7).
@@ -68,6 +69,7 @@ def _starts(protocol: str, seed: int) -> tuple[float, int]:
     return max(off), biases
 
 
+@check("ncl/def3")
 def def3(draws: int, seed: int) -> Iterator[Check]:
     """The settings of the protocol "paper", its starts, and the law of its data. Controls: the
     program's."""
