@@ -114,7 +114,9 @@ class Check:
     """One measurement on a claim, with the control that must fail. Fields as in `Ledger.check`.
 
     words, said: the name under which data/findings speaks of it, and the numbers for its text (None
-    where the words are the check's own). shares: in which share of draws each control fails.
+    where the words are the check's own). readings: what readings against the print give, a part of
+    the note; reading: the one by whose name a corrected form goes. shares: in which share of draws
+    each control fails.
     """
 
     claim: str
@@ -132,6 +134,8 @@ class Check:
     misprint: str = ""
     setting: str = ""
     words: str = ""
+    readings: str = ""
+    reading: str = ""
     said: dict[str, Any] | None = None
     shares: dict[str, float] = field(default_factory=dict)
 

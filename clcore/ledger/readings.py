@@ -16,14 +16,15 @@ def beside_print(printed: Check, others: Mapping[str, Check]) -> Iterator[Check]
         yield printed
         return
     passes, correction = judge(printed), None
-    said = [printed.note.rstrip(". ") + "."] if printed.note else []
+    said = []
     for name, other in others.items():
         if not passes and correction is None and judge(other):
-            correction = replace(other, form="corrected", correction=name)
+            correction = replace(other, form="corrected", correction=name, reading=name)
             continue
         verdict = {-1: ", which fails", 0: "", 1: ", which passes"}[judge(other) - passes]
         size = " in part" if other.evidence == "partial" else ""
         said.append(f"{name[0].upper()}{name[1:]}{size}: {other.measured:.2g}{verdict}.")
-    yield replace(printed, note=" ".join(said))
+    own = [printed.note.rstrip(". ") + "."] if printed.note else []
+    yield replace(printed, note=" ".join(own + said), readings=" ".join(said))
     if correction is not None:
         yield correction

@@ -24,13 +24,13 @@ def of(claim: str, part: str, form: str = "printed", setting: str = "") -> dict[
     """The words of one part under one form, by field, with their numbers still open.
 
     The printed form has note, counterexample and misprint; the corrected one its correction and the
-    note `corrected note`; an open setting its own note under `open`.
+    note `corrected note`; an open setting its own note under `open`, or the printed form's.
     """
     entry = findings.known().get(claim, {}).get("parts", {}).get(part, {})
     if form == "corrected":
         found = {"correction": entry.get("correction"), "note": entry.get("corrected note")}
     elif form == "open":
-        found = {"note": entry.get("open", {}).get(setting)}
+        found = {"note": entry.get("open", {}).get(setting, entry.get("note"))}
     else:
         found = {name: entry.get(name) for name in ("note", "counterexample", "misprint")}
     return {name: text for name, text in found.items() if text}
@@ -58,7 +58,8 @@ def fill(text: str, said: dict[str, Any], where: str) -> str:
 def worded(record: dict) -> dict:
     """A record with the words that data/findings has for it now; others stay as they are.
 
-    record: the fields of `ledger.Record`; `said` is None where a check gave its words itself.
+    record: the fields of `ledger.Record`; `said` is None where a check gave its words itself. What
+    readings against the print give (`clcore.ledger.readings`) is added to the note.
     """
     said = record.get("said")
     if said is None or "blocked" in record:
@@ -66,6 +67,11 @@ def worded(record: dict) -> dict:
     where = f"{record['claim']} {record['words']!r}"
     found = of(record["claim"], record["words"], record["form"], record.get("setting", ""))
     filled = {name: fill(text, said, where) for name, text in found.items()}
+    if reading := record.get("reading"):
+        filled["correction"] = reading
+    if readings := record.get("readings"):
+        note = filled.get("note", "").rstrip(". ")
+        filled["note"] = f"{note}. {readings}" if note else readings
     return record | {name: filled.get(name, "") for name in FIELDS}
 
 

@@ -177,6 +177,20 @@ def test_a_record_gets_the_words_of_today(texts):
     assert words.worded(own) == own
 
 
+def test_what_readings_give_stays_when_the_words_change(texts):
+    record = {"claim": "acl/thm1", "words": "main", "form": "printed", "setting": ""}
+    record |= {"said": {"off": 1.0, "x": 3}, "readings": "The program: 0.2, which fails."}
+    assert words.worded(record)["note"].endswith("and {a} stay. The program: 0.2, which fails.")
+    assert words.worded(record | {"words": "none"})["note"] == "The program: 0.2, which fails."
+    mended = record | {"form": "corrected", "reading": "the program", "readings": ""}
+    assert words.worded(mended | {"said": {"factor": 1}})["correction"] == "the program"
+
+
+def test_an_open_setting_has_the_note_of_the_print_unless_it_has_its_own(texts):
+    assert words.of("acl/thm1", "main", "open", "tau 0.2") == {"note": "at {=x}"}
+    assert words.of("acl/thm1", "main", "open", "tau 0.5")["note"].startswith("Off by")
+
+
 def test_words_that_no_check_takes_up_are_named(texts):
     record = {"claim": "acl/thm1", "words": "other", "said": {}}
     assert words.unsaid([record]) == ["acl/thm1 'main'"]
