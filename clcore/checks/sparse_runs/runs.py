@@ -223,7 +223,8 @@ def num5(t: Trial, runs: pd.DataFrame) -> None:
     keep, drop = pd.concat(off, axis=1, join="inner").to_numpy().T
     mixed = stats.swapped(keep, drop)
     bound = float(binom.isf(rt.SIGNIFICANT, len(keep), 0.5)) + 1
-    measured = (keep < drop).sum(), {"every other cell exchanged": (mixed[0] < mixed[1]).sum()}
+    nearer, control = (float((x < y).sum()) for x, y in ((keep, drop), mixed))
+    measured = nearer, {"every other cell exchanged": control}
     part = on_runs(t, runs, panels, "Table 1: 0.1 is kept", bound, ">=", measured)
     kept, masked = ((x**2).mean() ** 0.5 for x in (keep, drop))
     part.says(cells=len(keep), seeds=len(seeds), kept=kept, masked=masked)
