@@ -65,7 +65,9 @@ def worded(record: dict) -> dict:
     if said is None or "blocked" in record:
         return record
     where = f"{record['claim']} {record['words']!r}"
-    found = of(record["claim"], record["words"], record["form"], record.get("setting", ""))
+    # a reading that is the correction is the same part measured again, and has its note
+    form = "open" if record.get("reading") else record["form"]
+    found = of(record["claim"], record["words"], form, record.get("setting", ""))
     filled = {name: fill(text, said, where) for name, text in found.items()}
     if reading := record.get("reading"):
         filled["correction"] = reading

@@ -4,72 +4,68 @@ The figures are curves without printed values; what is tested is what their capt
 say of them, at the last epoch, by one-sided t-tests, the worst over Pr(sparse).
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
 from clcore.experiments import sparse_tables as rt
 from clcore.experiments.sparse_tables import RECOVERED, SIGNIFICANT
-from clcore.ledger import Check, check
+from clcore.ledger import Part, Trial, check
+
+
+def on_runs(
+    t: Trial,
+    runs: pd.DataFrame,
+    panels: tuple[str, ...],
+    name: str,
+    bound: float,
+    relation: str,
+    measured: tuple[float, dict[str, float]],
+    **more: Any,
+) -> Part:
+    """A part on the runs of these panels, with what was measured and its controls."""
+    size = {"draws": rt.count(runs, *panels), "evidence": rt.evidence(runs, *panels)}
+    part = t.part(name, bound, relation, **(size | more)).add(measured[0])
+    for what, value in measured[1].items():
+        part.breaks(what, value)
+    return part
 
 
 def ends_above(
-    claim: str, runs: pd.DataFrame, high: str, low: str, part: str, note: str = ""
-) -> Check:
-    worst, control = rt.ahead(runs, high, low)
+    t: Trial, runs: pd.DataFrame, high: str, low: str, name: str, others: str = "", **more: Any
+) -> None:
+    """Panel `high` ends above panel `low`."""
+    measured = rt.ahead(runs, high, low)
+    part = on_runs(t, runs, (high, low), name, SIGNIFICANT, "<=", measured, **more)
     ours = [rt.listed(rt.means(runs, p)["mean"]) for p in (high, low)]
-    return Check(
-        claim,
-        worst,
-        SIGNIFICANT,
-        control,
-        draws=rt.count(runs, high, low),
-        part=part,
-        evidence=rt.evidence(runs, high, low),
-        note=f"p-value, Welch; Minimum max-cosine {ours[0]} against {ours[1]}. {note}".strip(),
-    )
+    part.says(high=ours[0], low=ours[1], others=others)
 
 
 def moves(
-    claim: str, runs: pd.DataFrame, panel: str, part: str, sign: int = 1, note: str = ""
-) -> Check:
-    worst, control = rt.rises(runs, panel, sign)
-    ends = [rt.listed(rt.means(runs, panel, last=last)["mean"]) for last in (False, True)]
+    t: Trial,
+    runs: pd.DataFrame,
+    panel: str,
+    name: str,
+    sign: int = 1,
+    others: str = "",
+    **more: Any,
+) -> None:
+    """A panel ends above (sign -1: below) where it began."""
+    measured = rt.rises(runs, panel, sign)
+    part = on_runs(t, runs, (panel,), name, SIGNIFICANT, "<=", measured, **more)
+    start, end = (rt.listed(rt.means(runs, panel, last=last)["mean"]) for last in (False, True))
     path = runs[runs.panel == panel].groupby("epoch").minimum.mean()
-    between = f"lowest {path.min():.2f} at epoch {path.idxmin():g}" if sign < 0 else ""
-    note = f"{between} {note}".strip()
-    return Check(
-        claim,
-        worst,
-        SIGNIFICANT,
-        control,
-        draws=rt.count(runs, panel),
-        part=part,
-        evidence=rt.evidence(runs, panel),
-        note=f"p-value, paired; Minimum max-cosine from {ends[0]} to {ends[1]}. {note}".strip(),
-    )
+    part.says(start=start, end=end, low=path.min(), epoch=path.idxmin(), others=others)
 
 
 def stays_low(
-    claim: str, runs: pd.DataFrame, panel: str, part: str, bound: float = RECOVERED
-) -> Check:
+    t: Trial, runs: pd.DataFrame, panel: str, name: str, bound: float = RECOVERED
+) -> None:
+    """A panel ends below a bound at every Pr(sparse)."""
     found = rt.means(runs, panel)["mean"]
-    return Check(
-        claim,
-        float(found.max()),
-        bound,
-        {"warm starts with c = 2": float(rt.planted("warm").minimum.mean())},
-        draws=rt.count(runs, panel),
-        part=part,
-        evidence=rt.evidence(runs, panel),
-        note=f"Largest mean Minimum max-cosine over Pr(sparse): {rt.listed(found)}.",
-    )
-
-
-def left_open(check: Check, setting: str) -> Check:
-    """The same measurement, under a value of something that the print leaves open."""
-    return replace(check, form="open", setting=setting)
+    control = {"warm starts with c = 2": float(rt.planted("warm").minimum.mean())}
+    part = on_runs(t, runs, (panel,), name, bound, "<=", (found.max(), control))
+    part.says(found=rt.listed(found))
 
 
 def other(runs: pd.DataFrame, panels: tuple[str, ...]) -> str:
@@ -84,118 +80,97 @@ def other(runs: pd.DataFrame, panels: tuple[str, ...]) -> str:
 
 
 @check("ncl/fig1", on="runs")
-def fig1(runs: pd.DataFrame) -> Iterator[Check]:
+def fig1(t: Trial, runs: pd.DataFrame) -> None:
     """CL above NCL on one-hot latents, by 0.2 (low and high in the text); NCL's loss falls."""
-    claim, pair = "ncl/fig1", ("one-hot-cl", "one-hot-ncl")
-    yield ends_above(claim, runs, *pair, "CL ends above NCL")
+    pair = ("one-hot-cl", "one-hot-ncl")
+    ends_above(t, runs, *pair, "CL ends above NCL")
     gap, mixed = rt.leads(runs, *pair)
-    yield Check(
-        claim,
-        float(gap.min()),
-        0.2,
-        {"every other run exchanged": float(mixed.min())},
-        draws=rt.count(runs, *pair),
-        part="by 0.2",
-        relation=">=",
-        evidence=rt.evidence(runs, *pair),
-    )
-    worst, control = rt.rises(runs, "one-hot-ncl", -1, "loss")
-    yield Check(
-        claim,
-        worst,
-        SIGNIFICANT,
-        control,
-        draws=rt.count(runs, "one-hot-ncl"),
-        part="NCL's loss falls",
-        evidence=rt.evidence(runs, "one-hot-ncl"),
-        note="p-value, paired.",
-    )
+    measured = gap.min(), {"every other run exchanged": mixed.min()}
+    on_runs(t, runs, pair, "by 0.2", 0.2, ">=", measured)
+    falls = rt.rises(runs, "one-hot-ncl", -1, "loss")
+    on_runs(t, runs, ("one-hot-ncl",), "NCL's loss falls", SIGNIFICANT, "<=", falls)
 
 
 @check("ncl/fig2", on="runs")
-def fig2(runs: pd.DataFrame) -> Iterator[Check]:
+def fig2(t: Trial, runs: pd.DataFrame) -> None:
     """CL above NCL at every Pr(sparse), with BatchNorm; CL's is high."""
     readings = other(runs, ("cl-basic-masked", "ncl-basic-masked"))
-    yield ends_above("ncl/fig2", runs, "cl-basic", "ncl-basic", "CL ends above NCL", readings)
-    yield stays_low("ncl/fig2", runs, "ncl-basic", "NCL ends low")
+    ends_above(t, runs, "cl-basic", "ncl-basic", "CL ends above NCL", readings)
+    stays_low(t, runs, "ncl-basic", "NCL ends low")
 
 
-def _deeper(claim: str, runs: pd.DataFrame) -> Iterator[Check]:
-    yield ends_above(claim, runs, "cl-basic", "ncl-basic-2l", "two layers end below CL-basic")
-    yield stays_low(claim, runs, "ncl-basic-2l", "two layers end low", 0.8)
+def _deeper(t: Trial, runs: pd.DataFrame) -> None:
+    ends_above(t, runs, "cl-basic", "ncl-basic-2l", "two layers end below CL-basic")
+    stays_low(t, runs, "ncl-basic-2l", "two layers end low", 0.8)
 
 
 @check("ncl/fig3", on="runs")
-def fig3(runs: pd.DataFrame) -> Iterator[Check]:
+def fig3(t: Trial, runs: pd.DataFrame) -> None:
     """A two-layer encoder does not help. Eq. 11 on its first layer."""
-    yield from _deeper("ncl/fig3", runs)
+    _deeper(t, runs)
 
 
 @check("ncl/fig10", on="runs")
-def fig10(runs: pd.DataFrame) -> Iterator[Check]:
+def fig10(t: Trial, runs: pd.DataFrame) -> None:
     """As Fig. 3."""
-    yield from _deeper("ncl/fig10", runs)
+    _deeper(t, runs)
 
 
-def _falls(claim: str, runs: pd.DataFrame) -> Iterator[Check]:
+FALLS = "it falls from a warm start"
+AS_DRAWN = "the mean of the runs, as the figure draws it, without a test"
+
+
+def _falls(t: Trial, runs: pd.DataFrame) -> None:
     """It does not work: it ends low, and falls. The fall is asked of single runs, by a test, at the
     last epoch; what of it is ours is open: the test (the figure draws the mean of the runs), and
     the epoch. Control of the mean: the net with a predictor, which rises."""
-    panel, part = "warm-0.14", "it falls from a warm start"
-    yield stays_low(claim, runs, panel, "it ends low")
-    found = moves(claim, runs, panel, part, -1, other(runs, ("warm-0.02", "warm-0.002")))
-    yield found
+    panel = "warm-0.14"
+    stays_low(t, runs, panel, "it ends low")
+    moves(t, runs, panel, FALLS, -1, other(runs, ("warm-0.02", "warm-0.002")))
 
     def change(panel: str) -> pd.Series:
         ends, starts = (rt.means(runs, panel, last=last)["mean"] for last in (True, False))
         return ends - starts
 
-    fall, rise = change(panel), change("pred-warm")
-    mean = replace(
-        found,
-        measured=float(fall.max()),
-        bound=0.0,
-        control={"with a predictor": float(rise.max())},
-        note=f"End less start of the mean over runs: {rt.listed(fall, 3)}.",
-    )
-    yield left_open(mean, "the mean of the runs, as the figure draws it, without a test")
+    fall, control = change(panel), {"with a predictor": change("pred-warm").max()}
+    mean = on_runs(t, runs, (panel,), FALLS, 0.0, "<=", (fall.max(), control), setting=AS_DRAWN)
+    mean.says(change=rt.listed(fall, 3))
     half = runs[(runs.panel == panel) & (runs.epoch <= rt.EPOCHS / 2)]
     if half.epoch.max() == rt.EPOCHS / 2:
-        yield left_open(moves(claim, half, panel, part, -1), "read after half of the epochs")
+        moves(t, half, panel, FALLS, -1, setting="read after half of the epochs")
 
 
 @check("ncl/fig4", on="runs")
-def fig4(runs: pd.DataFrame) -> Iterator[Check]:
+def fig4(t: Trial, runs: pd.DataFrame) -> None:
     """Without predictor the Minimum max-cosine falls from a warm start."""
-    yield from _falls("ncl/fig4", runs)
+    _falls(t, runs)
 
 
 @check("ncl/fig11", on="runs")
-def fig11(runs: pd.DataFrame) -> Iterator[Check]:
+def fig11(t: Trial, runs: pd.DataFrame) -> None:
     """As Fig. 4. Its caption, in App. B, names no c; Sec. 5.2.2 has c = 1 and announces others."""
-    yield from _falls("ncl/fig11", runs)
+    _falls(t, runs)
     if rt.has(runs, "warm-0.02"):
-        found = moves("ncl/fig11", runs, "warm-0.02", "it falls from a warm start", -1)
-        yield left_open(found, "c = 2 (the caption names none)")
+        moves(t, runs, "warm-0.02", FALLS, -1, setting="c = 2 (the caption names none)")
 
 
 @check("ncl/fig5", on="runs")
-def fig5(runs: pd.DataFrame) -> Iterator[Check]:
+def fig5(t: Trial, runs: pd.DataFrame) -> None:
     """With a linear predictor it rises from a warm start."""
-    yield moves("ncl/fig5", runs, "pred-warm", "it rises from a warm start")
+    moves(t, runs, "pred-warm", "it rises from a warm start")
 
 
 @check("ncl/fig12", on="runs")
-def fig12(runs: pd.DataFrame) -> Iterator[Check]:
+def fig12(t: Trial, runs: pd.DataFrame) -> None:
     """As Fig. 5."""
-    yield moves("ncl/fig12", runs, "pred-warm", "it rises from a warm start")
+    moves(t, runs, "pred-warm", "it rises from a warm start")
 
 
 @check("ncl/fig6", on="runs")
-def fig6(runs: pd.DataFrame) -> Iterator[Check]:
+def fig6(t: Trial, runs: pd.DataFrame) -> None:
     """With a predictor but from a random start it stays low."""
-    yield ends_above("ncl/fig6", runs, "pred-warm", "pred-random", "ends below the warm start")
-    yield stays_low("ncl/fig6", runs, "pred-random", "ends low")
+    ends_above(t, runs, "pred-warm", "pred-random", "ends below the warm start")
+    stays_low(t, runs, "pred-random", "ends low")
 
 
 FIG7 = {
@@ -209,53 +184,51 @@ is at 0.99, not at 0.62."""
 
 
 @check("ncl/fig7", on="runs")
-def fig7(runs: pd.DataFrame) -> Iterator[Check]:
+def fig7(t: Trial, runs: pd.DataFrame) -> None:
     """Warm start and normalised rows: it rises without a predictor."""
-    part = "it rises without a predictor"
-    yield moves("ncl/fig7", runs, "fig7", part)
+    moves(t, runs, "fig7", "it rises without a predictor")
     for panel, setting in FIG7.items():
         if rt.has(runs, panel):
-            yield left_open(moves("ncl/fig7", runs, panel, part), setting)
+            moves(t, runs, panel, "it rises without a predictor", setting=setting)
 
 
-def _square(claim: str, runs: pd.DataFrame, note: str = "") -> Iterator[Check]:
-    yield ends_above(claim, runs, "srelu-cl-10", "srelu-ncl-10", "CL ends above NCL, m = 10", note)
+def _square(t: Trial, runs: pd.DataFrame, others: str = "") -> None:
+    ends_above(t, runs, "srelu-cl-10", "srelu-ncl-10", "CL ends above NCL, m = 10", others)
 
 
 @check("ncl/fig8", on="runs")
-def fig8(runs: pd.DataFrame) -> Iterator[Check]:
+def fig8(t: Trial, runs: pd.DataFrame) -> None:
     """CL above NCL without BatchNorm; sizes as printed. Note: m = 50 (its title)."""
-    yield from _square("ncl/fig8", runs, other(runs, ("srelu-cl-50", "srelu-ncl-50")))
+    _square(t, runs, other(runs, ("srelu-cl-50", "srelu-ncl-50")))
 
 
 @check("ncl/fig9", on="runs")
-def fig9(runs: pd.DataFrame) -> Iterator[Check]:
+def fig9(t: Trial, runs: pd.DataFrame) -> None:
     """As Fig. 8."""
-    yield from _square("ncl/fig9", runs)
+    _square(t, runs)
 
 
-def _normalised(name: str, runs: pd.DataFrame) -> Iterator[Check]:
-    free = {"fig15": "fig14"}.get(name, name)
-    readings = other(runs, (f"{name}-srelu", f"{name}-pred", f"{free}-free"))
-    yield moves(f"ncl/{name}", runs, name, "it rises without a predictor", 1, readings)
+def _normalised(t: Trial, runs: pd.DataFrame, panel: str, free: str) -> None:
+    readings = other(runs, (f"{panel}-srelu", f"{panel}-pred", f"{free}-free"))
+    moves(t, runs, panel, "it rises without a predictor", 1, readings)
 
 
 @check("ncl/fig13", on="runs")
-def fig13(runs: pd.DataFrame) -> Iterator[Check]:
+def fig13(t: Trial, runs: pd.DataFrame) -> None:
     """Normalised rows, m = 10."""
-    yield from _normalised("fig13", runs)
+    _normalised(t, runs, "fig13", "fig13")
 
 
 @check("ncl/fig14", on="runs")
-def fig14(runs: pd.DataFrame) -> Iterator[Check]:
+def fig14(t: Trial, runs: pd.DataFrame) -> None:
     """Normalised rows, p = d = m = 20."""
-    yield from _normalised("fig14", runs)
+    _normalised(t, runs, "fig14", "fig14")
 
 
 @check("ncl/fig15", on="runs")
-def fig15(runs: pd.DataFrame) -> Iterator[Check]:
+def fig15(t: Trial, runs: pd.DataFrame) -> None:
     """Normalised columns, p = d = m = 20."""
-    yield from _normalised("fig15", runs)
+    _normalised(t, runs, "fig15", "fig14")
 
 
 FIG16 = {"fig16": "", "fig16-srelu": "without BatchNorm", "fig16-drop": "masks keep 0.75"}
@@ -263,7 +236,7 @@ FIG16 = {"fig16": "", "fig16-srelu": "without BatchNorm", "fig16-drop": "masks k
 
 
 @check("ncl/fig16", on="runs")
-def fig16(runs: pd.DataFrame) -> Iterator[Check]:
+def fig16(t: Trial, runs: pd.DataFrame) -> None:
     """Normalised columns from c = 2, where the start is at 0.99 already: that it works can only
     mean that it ends at 0.8 or more, and no more than 0.02 below the weights that the first
     normalisation leaves (it takes 0.03 by itself). Both numbers are ours. The caption names no
@@ -275,49 +248,31 @@ def fig16(runs: pd.DataFrame) -> Iterator[Check]:
         found, start = (rt.means(runs, panel, last=last)["mean"] for last in (True, False))
         rows = runs[(runs.panel == panel) & (runs.epoch <= 1)]
         first = rt.means(rows, panel)["mean"]
-        note = f"From {rt.listed(start)}, after one epoch {rt.listed(first)}, to "
-        for part, value, bound, control in (
+        for name, value, bound, control in (
             ("it ends high", found.min(), 0.8, random.max()),
             ("it does not fall", (found - first).min(), -0.02, (random - first).min()),
         ):
-            check = Check(
-                "ncl/fig16",
-                float(value),
-                bound,
-                {"random encoders at the end": float(control)},
-                draws=rt.count(runs, panel),
-                part=part,
-                relation=">=",
-                evidence=rt.evidence(runs, panel),
-                note=f"{note}{rt.listed(found)}.",
-            )
-            yield left_open(check, setting) if setting else check
+            measured = value, {"random encoders at the end": control}
+            part = on_runs(t, runs, (panel,), name, bound, ">=", measured, setting=setting)
+            part.says(start=rt.listed(start), first=rt.listed(first), end=rt.listed(found))
 
 
 @check("ncl/fig17", on="runs")
-def fig17(runs: pd.DataFrame) -> Iterator[Check]:
+def fig17(t: Trial, runs: pd.DataFrame) -> None:
     """Simplified SimCLR learns good representations at low sparsity, Pr(sparse) = 0.1 and 0.2."""
     found, start = (
         rt.means(runs, "simclr", last=last)["mean"].reindex([0.1, 0.2]) for last in (True, False)
     )
-    yield Check(
-        "ncl/fig17",
-        float(found.min()),
-        0.8,
-        {"untrained": float(start.max())},
-        draws=rt.count(runs, "simclr"),
-        part="it ends high",
-        relation=">=",
-        evidence=rt.evidence(runs, "simclr"),
-        note=f"{rt.listed(rt.means(runs, 'simclr')['mean'])} at Pr(sparse) = 0.1, 0.2, 0.3. "
-        + other(runs, ("simclr-drop",)),
-    )
+    measured = found.min(), {"untrained": start.max()}
+    part = on_runs(t, runs, ("simclr",), "it ends high", 0.8, ">=", measured)
+    ours = rt.listed(rt.means(runs, "simclr")["mean"])
+    part.says(found=ours, others=other(runs, ("simclr-drop",)))
 
 
 @check("ncl/fig18", on="runs")
-def fig18(runs: pd.DataFrame) -> Iterator[Check]:
+def fig18(t: Trial, runs: pd.DataFrame) -> None:
     """Simplified SimSiam fails."""
-    yield stays_low("ncl/fig18", runs, "simsiam", "it ends low", 0.6)
+    stays_low(t, runs, "simsiam", "it ends low", 0.6)
 
 
 FIGURES = (
