@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
+from clcore import stats
 from clcore.checks.sparse_runs.figures import FIG7, FIGURES, ends_above, left_open, other
 from clcore.checks.sparse_runs.remarks import REMARKS
 from clcore.checks.sparse_runs.settings import def3 as def3
@@ -163,7 +164,7 @@ def num1(runs: pd.DataFrame) -> Iterator[Check]:
         gaps, variance = [], 0.0
         for model, pr in product(panels[:2], shared):
             a, b = of[model][pr], of[model + "-dependent"][pr]
-            pair = rt.swapped(a, b) if mixed else (a, b)
+            pair = stats.alternate(a, b) if mixed else (a, b)
             gaps.append(pair[0].mean() - pair[1].mean())
             variance += sum(x.var(ddof=1) / len(x) for x in pair if len(x) > 1)
         mean, error = float(np.mean(gaps)), float(variance) ** 0.5 / len(gaps)
@@ -241,7 +242,7 @@ def num5(runs: pd.DataFrame) -> Iterator[Check]:
     keys = ["model", "pr", "metric"]
     off = [t.set_index(keys)["mean"].sub(t.set_index(keys).paper).abs() for t in readings]
     keep, drop = pd.concat(off, axis=1, join="inner").to_numpy().T
-    mixed = rt.swapped(keep, drop)
+    mixed = stats.alternate(keep, drop)
     yield Check(
         "ncl/num5",
         float((keep < drop).sum()),
