@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 import torch
-from scipy.stats import t as student
 
 from clcore import random as cr
+from clcore import stats
 from clcore.experiments import sparse_tables as rt
 from clcore.experiments.sparse_panels import configurations
 from clcore.theory.sparse import sparse_coding as sc
@@ -200,8 +200,8 @@ def effects(table: pd.DataFrame, score: str = "minimum") -> pd.DataFrame:
         if off not in wide or on not in wide:
             continue
         each = (wide[on] - wide[off]).dropna().groupby("seed").mean()
-        half = student.ppf(0.975, len(each) - 1) * each.sem()
-        rows[label] = (each.mean(), each.mean() - half, each.mean() + half, len(each))
+        found = stats.paired(each)
+        rows[label] = (found.difference, found.low, found.high, len(each))
     return pd.DataFrame.from_dict(rows, "index", columns=["mean", "low", "high", "seeds"])
 
 

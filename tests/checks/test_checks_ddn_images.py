@@ -166,7 +166,7 @@ def test_pairs_are_over_seeds_and_leave_out_diverged_runs():
     assert other.difference == pytest.approx(-row.difference)
     with pytest.raises(ValueError, match="expected runs of exact, nce at epoch 7, got none"):
         checks.paired(table, "exact", "nce", 7)
-    with pytest.raises(ValueError, match="at least two common seeds"):
+    with pytest.raises(ValueError, match="at least two pairs"):
         checks.paired(table[table.seed == 0], "exact", "nce", 100)
 
 

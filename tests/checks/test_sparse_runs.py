@@ -415,8 +415,9 @@ def test_the_control_of_an_order_mixes_the_runs():
     assert gap == pytest.approx([a.mean() - b.mean()])
     assert exchanged == pytest.approx([np.mean(mixed[0]) - np.mean(mixed[1])])
     worst, control = rt.ahead(table, "x", "y")
-    assert worst == pytest.approx(stats.welch(a, b))
-    assert control == {"every other run exchanged": pytest.approx(stats.welch(*mixed))}
+    assert worst == pytest.approx(stats.welch(a, b, "greater").p)
+    swapped = stats.welch(*mixed, "greater").p
+    assert control == {"every other run exchanged": pytest.approx(swapped)}
 
 
 def test_a_reading_must_be_nearer_than_by_chance(made):
@@ -440,13 +441,17 @@ def test_one_sided_tests():
 
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal(5) + 1, 2 * rng.standard_normal(5)
-    assert stats.welch(a, b) == pytest.approx(
+    welch, paired = (functools.partial(rt.above, test) for test in (stats.welch, stats.paired))
+    assert welch(a, b) == pytest.approx(
         ttest_ind(a, b, equal_var=False, alternative="greater").pvalue
     )
-    assert stats.paired(a, b) == pytest.approx(ttest_rel(a, b, alternative="greater").pvalue)
-    assert stats.welch(a, a) == pytest.approx(0.5) and stats.paired(b, b) == 0.5
-    assert stats.welch([1, 1], [0, 0]) == 0 and stats.welch([0, 0], [1, 1]) == 1
-    assert stats.paired([2.0], [1.0]) == 0
+    assert paired(a, b) == pytest.approx(ttest_rel(a, b, alternative="greater").pvalue)
+    assert welch(a, a) == pytest.approx(0.5) and paired(b, b) == 0.5
+    one, zero = np.ones(2), np.zeros(2)
+    assert welch(one, zero) == 0 and welch(zero, one) == 1
+    for test in (welch, paired):
+        assert test(one[:1], zero[:1]) == 0 and test(zero[:1], one[:1]) == 1
+        assert test(one[:1], one[:1]) == 0.5
 
 
 def test_the_largest_spread_of_numbers_between_0_and_1():

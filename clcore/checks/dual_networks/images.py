@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.stats import binomtest
 
-from clcore import ledger
+from clcore import ledger, stats
 from clcore import reference as ref
 from clcore.checks.dual_networks.residue import rem13_split
 from clcore.experiments import residue_share
 from clcore.ledger import Check, Trial, check, worst
-from clcore.stats import paired_tests, welch_tests
 
 RUNS, EPOCHS = 5, (100, 300, 500)
 SHARE = 0.9  # of cells, as in the book's other tables
@@ -67,7 +66,8 @@ def welch(first: str, second: str) -> pd.DataFrame:
     """
     table = printed().set_index(["loss_name", "dataset", "epoch"])
     a, b = table.loc[first], table.loc[second].reindex(table.loc[first].index)
-    return welch_tests(a.paper, a.paper_std, RUNS, b.paper, b.paper_std, RUNS).reset_index()
+    found = stats.welch_of(a.paper, a.paper_std, RUNS, b.paper, b.paper_std, RUNS)
+    return found.frame(a.index).reset_index()
 
 
 def reach(gaps: pd.DataFrame) -> np.ndarray:
@@ -90,7 +90,7 @@ def _comparable_printed(t: Trial) -> None:
     part.breaks("beta = -0.5 in place of exact", reach(welch("beta-0.5", "nce")))
     part.breaks("beta = +0.2 in place of exact", reach(welch("beta+0.2", "nce")))
     below = int((gaps.difference < 0).sum())
-    chance = stats.binomtest(below, len(gaps)).pvalue
+    chance = binomtest(below, len(gaps)).pvalue
     part.says(cells=listed(gaps), below=below, chance=chance, mean=gaps.difference.mean())
 
 
@@ -102,7 +102,7 @@ def _least_mean(gaps: pd.DataFrame, sign: int = 1) -> float:
     """
     each = gaps.groupby("dataset").agg({"difference": "mean", "error": "mean"})
     error = float(np.sqrt((each.error**2).sum()) / len(each))
-    return float(sign * each.difference.mean() - stats.t.ppf(0.975, 2 * RUNS - 2) * error)
+    return float(sign * each.difference.mean() - stats.critical(2 * RUNS - 2) * error)
 
 
 def _noise_printed(t: Trial) -> None:
@@ -167,7 +167,7 @@ def early_epoch(runs: pd.DataFrame) -> int:
 
 def paired(runs: pd.DataFrame, first: str, second: str, epoch: int) -> pd.Series:
     """Points of one loss less another's at one epoch, paired over seeds: difference, low, high,
-    pairs, p (`paired_tests`) and t. Runs that diverged are left out, with their partner.
+    pairs, p and t (`stats.paired`). Runs that diverged are left out, with their partner.
 
     Errors: no runs of a loss at this epoch; fewer than two pairs.
     """
@@ -175,15 +175,13 @@ def paired(runs: pd.DataFrame, first: str, second: str, epoch: int) -> pd.Series
     missing = [loss for loss in (first, second) if loss not in set(kept.loss_name)]
     if missing:
         raise ValueError(f"expected runs of {', '.join(missing)} at epoch {epoch}, got none")
-    levels = kept.loss_name.map({first: 0, second: 1})
-    table = kept.assign(level=levels, points=100 * kept.linear).dropna(subset="level")
-    row = paired_tests(table, "level", "points").iloc[0]
-    error = (row.high - row.low) / 2 / stats.t.ppf(0.975, row.pairs - 1)
-    if error > 0:
-        t = row.difference / error
-    else:  # no spread
-        t = np.sign(row.difference) * np.inf if row.difference else 0.0
-    return pd.Series({**row[["difference", "low", "high", "pairs", "p"]], "t": t}, dtype=float)
+    points = kept.assign(points=100 * kept.linear)
+    wide = points.pivot(index="seed", columns="loss_name", values="points")
+    both = wide[[first, second]].dropna()
+    found = stats.paired(both[first], both[second])
+    row = {"difference": found.difference, "low": found.low, "high": found.high}
+    row |= {"pairs": len(both), "p": found.p, "t": found.t_of_interval}
+    return pd.Series(row, dtype=float)
 
 
 def said(row: pd.Series) -> str:
@@ -233,14 +231,15 @@ def _above(
     pairs = int(min(row.pairs for row in rows))
     part = t.part(
         f"{name}, {label}",
-        float(stats.t.ppf(0.975, pairs - 1)),
+        float(stats.critical(pairs - 1)),
         ">=",
         words=f"runs: {name}",
         draws=pairs,
         evidence=evidence(runs),
     )
     part.add(*(row.t for row in rows))
-    part.breaks(EXCHANGED, ref.relabelled(runs[runs.epoch == epoch], "loss_name", names, least))
+    rng, table = ref.generator("relabelled", 0), runs[runs.epoch == epoch]
+    part.breaks(EXCHANGED, stats.exchanged_labels(table, "loss_name", names, least, rng))
     part.says(epoch=epoch, **{f"gap{k}": said(row) for k, row in enumerate(rows, 1)})
 
 
@@ -270,12 +269,11 @@ def _cells(t: Trial, runs: pd.DataFrame) -> None:
         return
     by = ["dataset", "loss_name", "epoch"]
     following = dict(zip(EPOCHS, (*EPOCHS[1:], EPOCHS[0]), strict=True))
-    other = pd.MultiIndex.from_frame(table[by].assign(epoch=table.epoch.map(following)))
+    other = stats.other_cells(table, by, epoch=table.epoch.map(following))
     known = evidence(runs) if len(table) == of else "partial"
     part = t.part("cells", SHARE, ">=", draws=int(table["count"].sum()), evidence=known)
     part.add(table.agrees.mean())
-    exchanged = _agree(table, table.set_index(by).reindex(other))
-    part.breaks("epochs exchanged", np.mean(exchanged))
+    part.breaks("epochs exchanged", np.mean(_agree(table, other)))
     part.says(agree=table.agrees.sum(), cells=len(table), printed=of)
 
 

@@ -11,11 +11,11 @@ import pandas as pd
 from scipy.stats import binomtest, rankdata
 
 from clcore import reference as ref
+from clcore import stats
 from clcore.experiments.tree_contrast import LATENTS, STEPS_PER_EPOCH
 from clcore.ledger import Check, Trial, check
 
 TRIALS, EPOCHS = 10, 50
-SHUFFLES = 200
 
 
 def identities(runs: pd.DataFrame) -> pd.DataFrame:
@@ -77,11 +77,12 @@ def _sign_test(gain: np.ndarray) -> float:
 def _shuffled(table: pd.DataFrame, statistic: Callable, over: Callable) -> float:
     """`over` the latents of a statistic with the nodes' identities exchanged by chance at the end,
     the median of many exchanges."""
-    rng, groups = ref.generator("identities", 0), [_groups(table, path) for path in LATENTS]
-    found = [
-        over([statistic(a, rng.permuted(b, axis=1)) for a, b in groups]) for _ in range(SHUFFLES)
-    ]
-    return float(np.median(found))
+    first, last = zip(*(_groups(table, path) for path in LATENTS), strict=True)
+
+    def of(*mixed: np.ndarray) -> float:
+        return over([statistic(a, b) for a, b in zip(first, mixed, strict=True)])
+
+    return stats.exchanged(of, *last, rng=ref.generator("identities", 0))
 
 
 @check("ddn/rem17", on="runs")

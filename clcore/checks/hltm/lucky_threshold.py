@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from clcore import random
+from clcore import random, stats
 from clcore.checks.hltm.lucky_event import Children, heavier
 from clcore.ledger import Trial, check, pooled
 from clcore.reference import Array, tensors
@@ -110,9 +110,7 @@ def _group(model: lt.Model, weights: tree_nets.Weights) -> tree_nets.Law:
 
 def _least_step(values: Array) -> float:
     """The least rise between neighbouring rows in standard errors, over columns."""
-    steps = np.diff(values, axis=0)
-    error = steps.std(-1, ddof=1) / np.sqrt(steps.shape[-1])
-    return float((steps.mean(-1) / np.maximum(error, 1e-300)).min())
+    return float(stats.paired(values[1:], values[:-1]).t.min())
 
 
 def _all_states(w: Array, kids: Children) -> Array:

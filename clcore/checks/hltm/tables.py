@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from scipy.stats import binomtest, spearmanr
 
-from clcore import ledger
+from clcore import ledger, stats
 from clcore import random as cr
 from clcore import reference as ref
 from clcore.experiments.tree_contrast import LATENTS, NODES, STEPS_PER_EPOCH
@@ -71,8 +71,7 @@ def _agree(table: pd.DataFrame, mean: np.ndarray, std: np.ndarray) -> list[bool]
 
 def _widths_exchanged(table: pd.DataFrame) -> float:
     """Share of printed cells that agree with our results at the other width."""
-    other = pd.MultiIndex.from_frame(table[CELL].assign(width=12 - table.width))
-    ours = table.set_index(CELL).reindex(other)
+    ours = stats.other_cells(table, CELL, width=12 - table.width)
     return float(np.mean(_agree(table, ours["mean"].to_numpy(), ours["std"].to_numpy())))
 
 
@@ -99,21 +98,14 @@ def _shuffled(
     name: str,
     draws: int = SHUFFLES,
 ) -> float:
-    """The median of `statistic` over copies of values, [rows, labels, ...], in which the labels of
-    each row are permuted by chance."""
-    rng = ref.generator(name, 0)
-    rows, places = len(values), np.arange(values.shape[1])
-    orders = (rng.permuted(np.tile(places, (rows, 1)), axis=1) for _ in range(draws))
-    return float(np.median([statistic(values[np.arange(rows)[:, None], o]) for o in orders]))
+    """`stats.exchanged`, with the random numbers of that name."""
+    return stats.exchanged(statistic, values, rng=ref.generator(name, 0), draws=draws)
 
 
 def _errors(values: np.ndarray) -> np.ndarray:
     """Steps between neighbouring labels in standard errors, paired by run; values: [rows, labels,
     runs], result [rows, labels - 1]; 0 where nothing moves."""
-    gaps = np.diff(values, axis=1)
-    error = gaps.std(-1, ddof=1) / np.sqrt(gaps.shape[-1])
-    mean = gaps.mean(-1)
-    return np.where(error > 0, mean / np.where(error > 0, error, 1), np.sign(mean) * 1e9)
+    return stats.paired(values[:, 1:], values[:, :-1]).t
 
 
 def _order(t: Trial, runs: pd.DataFrame, column: str, keep: str) -> None:

@@ -14,6 +14,7 @@ import torch
 from scipy.optimize import brentq
 
 from clcore import reference as ref
+from clcore import stats
 from clcore.ledger import Trial, check, pooled
 from clcore.reference import Array
 from clcore.theory.one_layer import circle_landscape as circle
@@ -130,9 +131,8 @@ def _clouds(rng: np.random.Generator, count: int) -> list[Array]:
 
 
 def in_errors(values: list[int]) -> float:
-    """The mean over its standard error; 0 where all values are alike."""
-    error = np.std(values, ddof=1) / math.sqrt(len(values))
-    return float(np.mean(values) / error) if error > 1e-9 else 0.0
+    """The mean over its standard error; 0 where all values are 0."""
+    return float(stats.paired(values).t)
 
 
 @check("nl/rem23", stream="nl rem23")

@@ -141,7 +141,7 @@ def _lead(runs: pd.DataFrame, panels: tuple[str, ...], metric: str, mixed: bool)
     gaps, variance = [], 0.0
     for model, pr in product(panels, shared):
         a, b = of[model][pr], of[model + "-dependent"][pr]
-        pair = stats.swapped(a, b) if mixed else (a, b)
+        pair = stats.alternate(a, b) if mixed else (a, b)
         gaps.append(pair[0].mean() - pair[1].mean())
         variance += sum(x.var(ddof=1) / len(x) for x in pair if len(x) > 1)
     mean, error = float(np.mean(gaps)), float(variance) ** 0.5 / len(gaps)
@@ -221,7 +221,7 @@ def num5(t: Trial, runs: pd.DataFrame) -> None:
     keys = ["model", "pr", "metric"]
     off = [r.set_index(keys)["mean"].sub(r.set_index(keys).paper).abs() for r in readings]
     keep, drop = pd.concat(off, axis=1, join="inner").to_numpy().T
-    mixed = stats.swapped(keep, drop)
+    mixed = stats.alternate(keep, drop)
     bound = float(binom.isf(rt.SIGNIFICANT, len(keep), 0.5)) + 1
     nearer, control = (float((x < y).sum()) for x, y in ((keep, drop), mixed))
     measured = nearer, {"every other cell exchanged": control}

@@ -13,10 +13,10 @@ from math import comb
 import numpy as np
 import pandas as pd
 import torch
-from scipy.stats import t as student
 from torch import Tensor
 
 from clcore import reference as ref
+from clcore import stats
 from clcore.experiments import image_fields as fields
 from clcore.ledger import Check, Part, Trial, check, pooled
 from clcore.ledger.trial import generator
@@ -48,16 +48,15 @@ def pairs(table: pd.DataFrame, measure: str, arms: tuple[str, str], protocol: st
 
 
 def ratio(differences: pd.DataFrame) -> np.ndarray:
-    """Paired t of each field: mean over standard error; 0 where nothing differs at all."""
-    mean = differences.mean().to_numpy()
-    error = (differences.std(ddof=1) / len(differences) ** 0.5).to_numpy()
-    return np.where(error > 0, mean / np.where(error > 0, error, 1), 0.0)
+    """Paired t of each field; 0 where nothing differs at all."""
+    return stats.paired(differences.to_numpy().T).t
 
 
 def interval(differences: pd.DataFrame) -> tuple[float, float, float]:
     """Mean over fields and seeds of paired differences, and its 95 per cent interval over seeds."""
     each = differences.mean(axis=1)
-    half = student.ppf(0.975, len(each) - 1) * each.std(ddof=1) / len(each) ** 0.5
+    # in this order of operations, on which the recorded last digits rest
+    half = stats.critical(len(each) - 1) * each.std(ddof=1) / len(each) ** 0.5
     return float(each.mean()), float(each.mean() - half), float(each.mean() + half)
 
 
@@ -68,8 +67,9 @@ def _least(differences: pd.DataFrame) -> float:
 
 def _mixed(table: pd.DataFrame, measure: str, arms: tuple[str, str], protocol: str) -> float:
     """The least paired t where each seed's arms carry their names by chance."""
-    return ref.relabelled(
-        table, "arm", arms, lambda other: _least(pairs(other, measure, arms, protocol))
+    rng = ref.generator("relabelled", 0)
+    return stats.exchanged_labels(
+        table, "arm", arms, lambda other: _least(pairs(other, measure, arms, protocol)), rng
     )
 
 
@@ -81,7 +81,7 @@ def _above(
     mean, low, high = interval(differences)
     p = t.part(
         part + NAMES[protocol],
-        student.ppf(0.975, seeds - 1),
+        stats.critical(seeds - 1),
         ">=",
         draws=seeds,
         evidence=evidence(runs),

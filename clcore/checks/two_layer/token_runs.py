@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import linregress, spearmanr
 
-from clcore import ledger
+from clcore import ledger, stats
 from clcore.experiments.token_panels import FACTORS, FIGURE_SEEDS, OURS, SIZES
 from clcore.experiments.token_sequences import STEPS
 from clcore.ledger import Part, Trial, check
@@ -81,8 +81,7 @@ def slope(table: pd.DataFrame) -> float:
 
 def _gap(a: pd.DataFrame, b: pd.DataFrame) -> float:
     """Mean difference of two panels over the standard error of that mean."""
-    gap = (a - b).to_numpy().ravel()
-    return float(gap.mean() / (gap.std(ddof=1) / len(gap) ** 0.5))
+    return float(stats.paired((a - b).to_numpy().ravel()).t)
 
 
 def _beyond(runs: pd.DataFrame, column: str, a: dict, b: dict, trained: bool) -> float:
@@ -296,8 +295,7 @@ def _exchanged(table: pd.DataFrame) -> float:
     """Share of printed cells that agree with our results of the variants in another order."""
     names = [n for n in VARIANTS.values() if n in set(table.norm)]
     other = table.norm.map(dict(zip(names, names[::-1], strict=True)))
-    at = pd.MultiIndex.from_frame(table[["beta", "P"]].assign(norm=other))
-    ours = table.set_index(["beta", "P", "norm"]).reindex(at)
+    ours = stats.other_cells(table, ["beta", "P", "norm"], norm=other)
     return float(np.mean(_agree(table, ours)))
 
 
