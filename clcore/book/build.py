@@ -178,7 +178,10 @@ def _refuse_unsaid(runs: list[Run]) -> None:
     """Words of data/findings that no check takes up would be lost without a sound."""
     if any(run.status != "ok" for run in runs):
         return  # the part may be in the chapter that is missing
-    left = words.unsaid(record for run in runs for record in run.result["records"])
+    records = [record for run in runs for record in run.result["records"]]
+    # Of a table whose full-size runs are not there yet, some parts are not there either.
+    partial = {r["claim"] for r in records if r.get("evidence") == "partial"}
+    left = words.unsaid(r for r in records if r["claim"] not in partial)
     if left:
         raise BuildError(
             f"data/findings has words for parts that no check has: {', '.join(left)}; give the "

@@ -4,8 +4,7 @@ References are numpy: every latent, both masks jointly, Eq. 14 by its three case
 """
 
 import itertools
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +13,8 @@ from scipy.special import erfc
 
 from clcore import random as cr
 from clcore import reference as ref
-from clcore.ledger import Check, check
-from clcore.reference import Array, tensors, typical, worst
+from clcore.ledger import Trial, check, pooled, typical
+from clcore.reference import Array, tensors
 from clcore.theory.sparse import sparse_coding as sc
 from clcore.theory.sparse import srelu_dynamics as sd
 
@@ -84,74 +83,67 @@ def brute(w: Warm, r: int, online: Array | None = None) -> Array:
     return products(net, w.target[r], (w.b_online[r], w.b_target[r]), z, mass, D, keep)
 
 
-@check("ncl/eq13")
-def eq13(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/eq13", stream="eq13")
+def eq13(t: Trial) -> None:
     """The loss as two conditional means against a joint sum over samples and both masks.
 
     Any nets and biases, p = 4, d = 3, M not square, noise of two values. Controls: one mask for
     both views, no bias, a one-sided ReLU.
     """
-    rng, errors = ref.generator("eq13", seed), []
-    broken = {"one mask for both": [], "no bias": [], "one-sided ReLU": []}
-    D = subsets(4)
-    for _ in range(min(draws, 12)):
-        online, target = rng.standard_normal((2, 3, 4))
-        b = rng.uniform(0.1, 0.6, (2, 3))
-        alpha, kappa = rng.uniform(0.2, 0.9, 2)
-        M = np.linalg.qr(rng.standard_normal((4, 3)))[0]
-        shift = 0.2 * rng.standard_normal(4)
+    part, D = t.part("", 1e-13, controls=pooled), subsets(4)
+    for _ in range(min(t.draws, 12)):
+        online, target = t.rng.standard_normal((2, 3, 4))
+        b = t.rng.uniform(0.1, 0.6, (2, 3))
+        alpha, kappa = t.rng.uniform(0.2, 0.9, 2)
+        M = np.linalg.qr(t.rng.standard_normal((4, 3)))[0]
+        shift = 0.2 * t.rng.standard_normal(4)
         x = np.concatenate([signed(3) @ M.T + s * shift for s in (-1, 1)])
         mass = np.tile(law(signed(3), kappa / 2, 1 - kappa) / 2, 2)
         keep = law(D, alpha, 1 - alpha)
         value = 2 - 2 * products(online, target, tuple(b), x, mass, D, keep).sum()
         seen = sd.views(*tensors(x, mass), torch.tensor(alpha))
-        ours = float(sd.loss(*tensors(online, target, *b), seen))
-        errors.append(abs(ours - value))
+        part.add(abs(float(sd.loss(*tensors(online, target, *b), seen)) - value))
         u, v = (np.einsum("np,kmp->kmn", w, D * x[:, None]) for w in (online, target))
         same = np.einsum("k,m,kmn,kmn->", mass, keep, by_cases(u, b[0]), by_cases(v, b[1]))
-        broken["one mask for both"].append(abs(2 - 2 * same - value))
+        part.breaks("one mask for both", abs(2 - 2 * same - value))
         free = products(online, target, (0 * b[0], 0 * b[1]), x, mass, D, keep).sum()
-        broken["no bias"].append(abs(2 - 2 * free - value))
+        part.breaks("no bias", abs(2 - 2 * free - value))
         half = [
             np.einsum("kmn,m->kn", np.maximum(s - c, 0), keep) for s, c in ((u, b[0]), (v, b[1]))
         ]
         plain = np.einsum("k,kn,kn->", mass, *half)
-        broken["one-sided ReLU"].append(abs(2 - 2 * plain - value))
-    control = {name: typical(np.array(values)) for name, values in broken.items()}
-    yield Check("ncl/eq13", worst(np.array(errors)), 1e-13, control, draws=len(errors))
+        part.breaks("one-sided ReLU", abs(2 - 2 * plain - value))
 
 
-@check("ncl/eq14")
-def eq14(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/eq14", stream="eq14")
+def eq14(t: Trial) -> None:
     """Two ReLUs against three cases, ties |x| = b among them; odd. Controls: b < 0; a sum."""
-    rng, check = ref.generator("eq14", seed), partial(Check, "ncl/eq14", draws=100 * draws)
-    x, b = rng.standard_normal((100 * draws, 4)), rng.uniform(0.01, 1.5, 4)
+    x, b = t.rng.standard_normal((100 * t.draws, 4)), t.rng.uniform(0.01, 1.5, 4)
     x[::7], x[1::7] = b, -b
 
-    def gap(bias: Array) -> float:
-        return worst(np.abs(sc.symmetric_relu(*tensors(x, bias)).numpy() - by_cases(x, bias)))
+    def gap(bias: Array) -> Array:
+        return np.abs(sc.symmetric_relu(*tensors(x, bias)).numpy() - by_cases(x, bias))
 
-    yield check(gap(b), 1e-15, {"b < 0": gap(-b)}, part="by cases")
+    t.part("by cases", 1e-15).add(gap(b)).breaks("b < 0", gap(-b).max())
     both = [sc.symmetric_relu(*tensors(s * x, b)).numpy() for s in (1, -1)]
     one = np.maximum(x - b, 0) + np.maximum(-x - b, 0)
-    control = {"the two ReLUs added": float(2 * one.max())}
-    yield check(worst(np.abs(both[0] + both[1])), 0.0, control, part="odd")
+    t.part("odd", 0.0).add(np.abs(both[0] + both[1])).breaks("the two ReLUs added", 2 * one.max())
 
 
-@check("ncl/eq23")
-def eq23(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/eq23", stream="eq23")
+def eq23(t: Trial) -> None:
     """Inner product, sum over rows, and pre-activations in Delta agree, on the same samples.
 
     Controls: Delta_ii left out; the target behind the online net's mask.
     """
-    rng, d, n = ref.generator("eq23", seed), 5, 20
-    errors, broken = [], {"no Delta_ii": [], "one mask": []}
-    for _ in range(draws):
-        z = rng.integers(-1, 2, (n, d)).astype(float)
-        D = rng.integers(0, 2, (2, n, d)).astype(float)
-        noise = 0.1 * rng.standard_normal((n, d))
-        delta = 0.3 * rng.uniform(-1, 1, (2, d, d))
-        b = rng.uniform(0.05, 0.4, (2, d))
+    d, n = 5, 20
+    part = t.part("", 1e-13, controls=pooled)
+    for _ in range(t.draws):
+        z = t.rng.integers(-1, 2, (n, d)).astype(float)
+        D = t.rng.integers(0, 2, (2, n, d)).astype(float)
+        noise = 0.1 * t.rng.standard_normal((n, d))
+        delta = 0.3 * t.rng.uniform(-1, 1, (2, d, d))
+        b = t.rng.uniform(0.05, 0.4, (2, d))
         x = z + noise  # M = I
         u = [
             sc.symmetric_relu(*tensors((D[k] * x) @ (np.eye(d) + delta[k]).T, b[k])) for k in (0, 1)
@@ -170,22 +162,19 @@ def eq23(draws: int, seed: int) -> Iterator[Check]:
                 total += term / n
             return 2 - 2 * total
 
-        errors.append(abs(rows(1.0, D) - whole))
-        broken["no Delta_ii"].append(abs(rows(0.0, D) - whole))
-        broken["one mask"].append(abs(rows(1.0, D[[0, 0]]) - whole))
-    control = {name: typical(np.array(values)) for name, values in broken.items()}
-    yield Check("ncl/eq23", worst(np.array(errors)), 1e-13, control, draws=draws)
+        part.add(abs(rows(1.0, D) - whole))
+        part.breaks("no Delta_ii", abs(rows(0.0, D) - whole))
+        part.breaks("one mask", abs(rows(1.0, D[[0, 0]]) - whole))
 
 
-@check("ncl/def4")
-def def4(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/def4", stream="def4")
+def def4(t: Trial) -> None:
     """Moments of the enumerated latent, and frequencies of the sampled one.
 
     Controls: binary latents; one sign for all coordinates.
     """
-    rng, check = ref.generator("def4", seed), partial(Check, "ncl/def4")
-    kappa, d = rng.uniform(0.05, 0.9, draws), 4
-    z, mass = (t.numpy() for t in sd.latents(*tensors(kappa), d))
+    kappa, d = t.rng.uniform(0.05, 0.9, t.draws), 4
+    z, mass = (x.numpy() for x in sd.latents(*tensors(kappa), d))
 
     def gap(values: Array) -> Array:
         mean = np.einsum("rk,kd->rd", mass, values)
@@ -203,29 +192,25 @@ def def4(draws: int, seed: int) -> Iterator[Check]:
 
     # The sign of the first non-zero entry, given to all of them.
     first = np.array([p[np.flatnonzero(p)[0]] if p.any() else 0.0 for p in z])
-    control = {"binary": typical(gap(np.abs(z)))}
-    control["one sign"] = typical(gap(np.abs(z) * first[:, None]))
-    yield check(worst(gap(z)), 1e-14, control, part="moments", draws=draws)
+    moments = t.part("moments", 1e-14, controls=typical).add(gap(z))
+    moments.breaks("binary", gap(np.abs(z)))
+    moments.breaks("one sign", gap(np.abs(z) * first[:, None]))
 
     n, chance = 40_000, 0.3
 
     def deviation(kind: str, k: int) -> float:
-        drawn = sc.latents(cr.fold_in(cr.key(seed), k), n, d, chance, kind).numpy()
+        drawn = sc.latents(cr.fold_in(cr.key(t.seed), k), n, d, chance, kind).numpy()
         shares = [(drawn == v).mean(0) for v in (-1, 0, 1)]
         expected = np.array([chance / 2, 1 - chance, chance / 2])[:, None]
         error = np.sqrt(expected * (1 - expected) / n)
         pair = (drawn[:, 0] * drawn[:, 1]).mean() / (chance / np.sqrt(n))
-        return max(worst(np.abs(shares - expected) / error), abs(float(pair)))
+        return max((np.abs(shares - expected) / error).max(), abs(float(pair)))
 
-    count = min(draws, 10)
-    yield check(
-        worst(np.array([deviation("iid-zeros", k) for k in range(count)])),
-        6.0,
-        {"binary": deviation("binary", 0), "never all zero": deviation("iid", 0)},
-        part="sampler",
-        draws=count * n,
-        note="In standard errors.",
-    )
+    count = min(t.draws, 10)
+    sampler = t.part("sampler", 6.0, draws=count * n)
+    sampler.add(*(deviation("iid-zeros", k) for k in range(count)))
+    sampler.breaks("binary", deviation("binary", 0))
+    sampler.breaks("never all zero", deviation("iid", 0))
 
 
 def scheme(w: Warm, seen: sd.Views | None = None, rounds: int = 24, variance: float = 0.0) -> Array:
@@ -244,110 +229,79 @@ def from_identity(nets: Array) -> Array:
     return np.abs(nets - np.eye(nets.shape[-1])).max((0, -1, -2))
 
 
-@check("ncl/def5")
-def def5(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/def5", stream="def5")
+def def5(t: Trial) -> None:
     """Warm starts, small and large, end at the identity: exact loss, d = 3.
 
     Controls: errors ten times the identity's entries; random rows.
     """
-    rng, count = ref.generator("def5", seed), min(draws, 40)
-    ends = []
+    count = min(t.draws, 40)
+    part = t.part("", 1e-9, controls=typical)
     for delta in (0.03, 0.1, 0.3):
-        ends.append(from_identity(scheme(warm(rng, count, 3, delta))[-1]))
-    w = warm(rng, count, 3, 0.3)
-    nets = rng.standard_normal((2, count, 3, 3))
+        part.add(from_identity(scheme(warm(t.rng, count, 3, delta))[-1]))
+    w = warm(t.rng, count, 3, 0.3)
+    nets = t.rng.standard_normal((2, count, 3, 3))
     cold = w._replace(online=np.eye(3) + 10 * nets[0], target=np.eye(3) + 10 * nets[1])
+    part.breaks("errors of size 10", from_identity(scheme(cold)[-1]))
     nets = nets / np.linalg.norm(nets, axis=-1, keepdims=True)
     rows = w._replace(online=nets[0], target=nets[1])
-    control = {
-        "errors of size 10": typical(from_identity(scheme(cold)[-1])),
-        "random rows": typical(from_identity(scheme(rows)[-1])),
-    }
-    yield Check("ncl/def5", worst(*ends), 1e-9, control, draws=3 * count)
+    part.breaks("random rows", from_identity(scheme(rows)[-1]))
 
 
-@check("ncl/def6")
-def def6(draws: int, seed: int) -> Iterator[Check]:
+def total(errors: Sequence[Array], relation: str) -> float:
+    """A reducer for counts: their sum."""
+    return float(sum(e.sum() for e in errors))
+
+
+def normal_crosstalk(d: int) -> float:
+    """P(|c_b| >= b for some row) at Delta = 0, alpha = 1/2, b = sigma^(1/2), Gaussian noise."""
+    sigma = sc.noise_std(d)
+    one = 0.5 * erfc(sigma**-0.5 / np.sqrt(2))
+    return float(-np.expm1(d * np.log1p(-one)))
+
+
+@check("ncl/def6", stream="def6")
+def def6(t: Trial) -> None:
     """The largest |c_b| over all masks and latents; biases that its interval allows.
 
     An assumption: tested is that it can be met. Controls: i's own error counted in; by the letters,
     entries of a diagonal mask off its diagonal; errors so large that the interval is empty; and,
     for Gaussian noise, d = 10 and 100.
     """
-    rng, check = ref.generator("def6", seed), partial(Check, "ncl/def6")
-    d, count = 4, min(draws, 30)
+    d, count = 4, min(t.draws, 30)
     z, D = signed(d), subsets(d)
-    errors, own, violated, empty, letters = [], [], [], [], []
+    largest = t.part("the largest |c_b|", 1e-14, controls=pooled)
+    interval = t.part("the interval", 0.0, measured=total, controls=total, draws=count)
     for _ in range(count):
-        noise = rng.uniform(0, 0.05)
-        delta = 0.4 / d * rng.uniform(-1, 1, (d, d))
+        noise = t.rng.uniform(0, 0.05)
+        delta = 0.4 / d * t.rng.uniform(-1, 1, (d, d))
         W = np.eye(d) + delta
         # Noise of the size allowed, on every corner of its box that matters: the sign of W_ij.
-        most, signs = np.zeros(d), []
+        signs = []
         for i in range(d):
             off = delta[i] * (np.arange(d) != i)
-            c = (D[:, None] * z) @ off + (D * noise * np.sign(W[i])) @ W[i][:, None]
-            signs.append(c)
-            most[i] = np.abs(c).max()
+            signs.append((D[:, None] * z) @ off + (D * noise * np.sign(W[i])) @ W[i][:, None])
+        most = np.array([np.abs(c).max() for c in signs])
         low = sd.crosstalk(*tensors(W), noise).numpy()
-        errors.append(np.abs(low - most).max())
-        own.append(np.abs(np.abs(delta).sum(-1) + noise * np.abs(W).sum(-1) - most).max())
-        letters.append(np.abs(noise * np.abs(W).sum(-1) - most).max())  # D_lu = 0 for u != l
-        b = low + (1 - 2 * low) * rng.uniform(0.001, 0.999, d)
+        largest.add(np.abs(low - most).max())
+        beside = noise * np.abs(W).sum(-1)
+        largest.breaks("own error counted in", np.abs(np.abs(delta).sum(-1) + beside - most).max())
+        largest.breaks("as typeset, D_1,lu", np.abs(beside - most).max())  # D_lu = 0 for u != l
+        b = low + (1 - 2 * low) * t.rng.uniform(0.001, 0.999, d)
         for i, c in enumerate(signs):
-            low_i, high_i = np.maximum(np.abs(c), 0), np.minimum(1 + c, 1 - c)
-            violated.append(int(((b[i] <= low_i) | (b[i] >= high_i)).sum()))
+            interval.add(((b[i] <= np.abs(c)) | (b[i] >= np.minimum(1 + c, 1 - c))).sum())
             far = c * 0.6 / most[i]
-            empty.append(int((np.abs(far) >= np.minimum(1 + far, 1 - far)).sum()))
-    yield check(
-        worst(np.array(errors)),
-        1e-14,
-        {
-            "own error counted in": typical(np.array(own)),
-            "as typeset, D_1,lu": typical(np.array(letters)),
-        },
-        part="the largest |c_b|",
-        draws=count,
-        misprint=r"$D_{1,lu}$ -> $D_{1,ll}$, and $D_1$ -> $D_2$ in $c_b^t$: the pre-activations of "
-        "App. C.3 have both right",
-        note="An assumption cannot hold or fail; tested is what it asks for, and whether it can be "
-        "met.",
-    )
-    yield check(
-        float(sum(violated)),
-        0.0,
-        {"crosstalk 0.6": float(sum(empty))},
-        part="the interval",
-        draws=count,
-        note="Realisations outside it. Since $b$ is fixed, the inequality is asked of every "
-        "realisation; whether $c_b^t$ is written with $D_1$, as printed, or with $D_2$ is then "
-        "the same.",
-    )
-
-    def chance(d: int) -> float:
-        """P(|c_b| >= b for some row) at Delta = 0, alpha = 1/2, b = sigma^(1/2)."""
-        sigma = sc.noise_std(d)
-        one = 0.5 * erfc(sigma**-0.5 / np.sqrt(2))
-        return float(-np.expm1(d * np.log1p(-one)))
-
-    yield check(
-        chance(10_000),
-        1e-12,
-        {"d = 10": chance(10), "d = 100": chance(100)},
-        part="Gaussian noise",
-        note=r"Fails where the noise is Gaussian, as in Eq. 1: $\epsilon$ has no bound, so that no "
-        r"fixed $b$ is above $|c_b|$ for almost all samples. With $\sigma_0=\log d/d$ and "
-        r"$b=\sqrt{\sigma_0}=o(1)$ the chance that a sample breaks it vanishes as $d$ grows, and "
-        rf"that is all that is shown: {chance(10_000):.0e} at $d=10^4$, but {chance(100):.2g} at "
-        rf"$d=100$ and {chance(10):.2g} at the experiments' $d=10$.",
-    )
+            interval.breaks("crosstalk 0.6", (np.abs(far) >= np.minimum(1 + far, 1 - far)).sum())
+    ten, hundred, large = (normal_crosstalk(d) for d in (10, 100, 10_000))
+    normal = t.part("Gaussian noise", 1e-12).add(large)
+    normal.breaks("d = 10", ten).breaks("d = 100", hundred)
+    normal.says(ten=ten, hundred=hundred, large=large)
 
 
-@check("ncl/def7")
-def def7(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/def7", stream="def7")
+def def7(t: Trial) -> None:
     """Row norms after every step. Control: without the normalisation."""
-    rng = ref.generator("def7", seed)
-    w = warm(rng, draws, 3, 0.3)
+    w = warm(t.rng, t.draws, 3, 0.3)
     online, target, b_online, b_target, alpha, kappa = w.torch()
     slope = sd.exact_slope(sd.views(*sd.latents(kappa, 3), alpha))
 
@@ -356,68 +310,65 @@ def def7(draws: int, seed: int) -> Iterator[Check]:
         norms = np.sqrt((path.numpy()[2:] ** 2).sum(-1))
         return np.abs(norms - 1).max((0, 1, -1))
 
-    control = {"not normalised": typical(gap(False))}
-    yield Check("ncl/def7", worst(gap(True)), 1e-14, control, draws=draws)
+    part = t.part("", 1e-14, controls=typical)
+    part.add(gap(True)).breaks("not normalised", gap(False))
 
 
-@check("ncl/rem3")
-def rem3(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/rem3", stream="rem3")
+def rem3(t: Trial) -> None:
     """What latent and activation the formula of App. C.3 needs, and what the sampler draws.
 
     Controls: binary latents under the same activation; signed ones under a one-sided ReLU.
     """
-    rng, check, d = ref.generator("rem3", seed), partial(Check, "ncl/rem3"), 3
-    count = min(draws, 20)
-    w = warm(rng, count, d, 0.3)
+    d, count = 3, min(t.draws, 20)
+    w = warm(t.rng, count, d, 0.3)
     formula = sd.summands(*w.torch()).numpy()
     z, D = signed(d), subsets(d)
-    errors, broken = [], {"binary latents": [], "one-sided ReLU": []}
+    pair = t.part("the pair the formula needs", 1e-12, controls=pooled)
     for r in range(count):
-        errors.append(ref.relative(brute(w, r)[None], formula[r : r + 1]))
+
+        def gap(value: Array, r: int = r) -> Array:
+            return ref.relative(value[None], formula[r : r + 1])
+
+        pair.add(gap(brute(w, r)))
         keep = law(D, w.alpha[r], 1 - w.alpha[r])
         mass = law(z, w.kappa[r] / 2, 1 - w.kappa[r])
         b = (w.b_online[r], w.b_target[r])
         binary = products(w.online[r], w.target[r], b, np.abs(z), mass, D, keep)
-        broken["binary latents"].append(ref.relative(binary[None], formula[r : r + 1]))
+        pair.breaks("binary latents", gap(binary))
         one = 0.0
         for point, chance in zip(z, mass, strict=True):
             u, v = ((D * point) @ net[r].T for net in (w.online, w.target))
             u, v = np.maximum(u - b[0], 0), np.maximum(v - b[1], 0)
             one = one + chance * (keep @ u) * (keep @ v)
-        broken["one-sided ReLU"].append(ref.relative(one[None], formula[r : r + 1]))
-    control = {name: typical(np.concatenate(values)) for name, values in broken.items()}
-    yield check(worst(*errors), 1e-12, control, part="the pair the formula needs", draws=count)
+        pair.breaks("one-sided ReLU", gap(one))
 
     def excess(kind: str, k: int) -> float:
-        drawn = sc.latents(cr.fold_in(cr.key(seed + 7), k), 20_000, 10, 0.1, kind)
+        """Sum of the entries in standard errors."""
+        drawn = sc.latents(cr.fold_in(cr.key(t.seed + 7), k), 20_000, 10, 0.1, kind)
         return float(drawn.sum().abs() / (drawn != 0).sum().sqrt())
 
-    count = min(draws, 20)
-    yield check(
-        worst(np.array([excess("iid", k) for k in range(count)])),
-        6.0,
-        {"binary": excess("binary", 0)},
-        part="the experiments' latent",
-        draws=count,
-        note="Sum of the entries in standard errors.",
-    )
+    latent = t.part("the experiments' latent", 6.0)
+    latent.add(*(excess("iid", k) for k in range(count))).breaks("binary", excess("binary", 0))
 
 
-@check("ncl/rem4")
-def rem4(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/rem4", stream="rem4")
+def rem4(t: Trial) -> None:
     """How |c_b| scales with d: worst case and 1 - 1/(1000 d) quantile, by exact convolution.
 
-    Controls: errors of order 1/d and above in the worst case.
+    Measured are powers of d. Controls: errors of order 1/d and above in the worst case.
     """
-    check, chance = partial(Check, "ncl/rem4"), 0.3  # alpha kappa
-    sizes = np.array([64, 256, 1024])
+    chance, sizes = 0.3, np.array([64, 256, 1024])  # alpha kappa; d
 
-    def worst_case(power: float) -> Array:
-        return np.array(
+    def growth(values: list[float]) -> float:
+        return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+    def worst_case(power: float) -> float:
+        return growth(
             [float(sd.crosstalk(torch.full((d, d), d**power).double()).max()) for d in sizes]
         )
 
-    def quantile(power: float) -> Array:
+    def quantile(power: float) -> float:
         """Of |sum of d - 1 entries d^power times +-1 with chance alpha kappa|."""
         values = []
         for d in sizes:
@@ -427,24 +378,11 @@ def rem4(draws: int, seed: int) -> Iterator[Check]:
                 square, count = np.convolve(square, square), count // 2
             tail = 2 * np.cumsum(pmf)[: d - 1]  # of |sum| >= d - 1 - index
             values.append((d - 1 - np.argmax(tail > 1e-3 / d)) * d**power)
-        return np.array(values)
+        return growth(values)
 
-    def growth(values: Array) -> float:
-        return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
-
-    yield check(
-        growth(worst_case(-1.5)),
-        -0.45,
-        {"1/d": growth(worst_case(-1.0)), "d^-0.75": growth(worst_case(-0.75))},
-        part="o(1/d) is what the worst case needs",
-        draws=len(sizes),
-        note="Power of d.",
-    )
-    yield check(
-        growth(quantile(-0.75)),
-        -0.1,
-        {"worst case": growth(worst_case(-0.75)), "d^-0.5": growth(quantile(-0.5))},
-        part="larger errors with high probability",
-        draws=len(sizes),
-        note=r"Power of d for $|\Delta_{ij}|=d^{-3/4}$, in all rows at once.",
-    )
+    needs = t.part("o(1/d) is what the worst case needs", -0.45, draws=len(sizes))
+    needs.add(worst_case(-1.5)).breaks("1/d", worst_case(-1.0))
+    needs.breaks("d^-0.75", worst_case(-0.75))
+    likely = t.part("larger errors with high probability", -0.1, draws=len(sizes))
+    likely.add(quantile(-0.75)).breaks("worst case", worst_case(-0.75))
+    likely.breaks("d^-0.5", quantile(-0.5))

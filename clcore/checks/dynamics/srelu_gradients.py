@@ -1,25 +1,22 @@
 """Checks of ncl App. C.3's gradients: as printed, as d grows, and along trajectories."""
 
-from collections.abc import Iterator
-from functools import partial
-
 import numpy as np
 
 from clcore import reference as ref
 from clcore.checks.dynamics.srelu import Warm, brute, by_cases, law, signed, subsets, warm
-from clcore.ledger import Check, check
-from clcore.reference import Array, tensors, typical, worst
+from clcore.ledger import Trial, check, typical, worst
+from clcore.reference import Array, tensors
 from clcore.theory.sparse import srelu_dynamics as sd
 
 
-@check("ncl/thm3-grad")
-def thm3_grad(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/thm3-grad", stream="thm3-grad")
+def thm3_grad(t: Trial) -> None:
     """Both gradients against complex steps through the enumerated Eq. 13; d = 3.
 
     Controls: alpha kappa for alpha^2 kappa off the diagonal; no bias; the other net's gradient.
     """
-    count = min(draws, 15)
-    w = warm(ref.generator("thm3-grad", seed), count, 3, 0.3)
+    count = min(t.draws, 15)
+    w = warm(t.rng, count, 3, 0.3)
     online, target, b_online, b_target, alpha, kappa = w.torch()
     ours = sd.simplified_slope(alpha, kappa)(target, b_target)(online, b_online).numpy()
     exact = np.concatenate(
@@ -30,23 +27,18 @@ def thm3_grad(draws: int, seed: int) -> Iterator[Check]:
     )
     scale, eye = (w.alpha**2 * w.kappa)[:, None, None], np.eye(3)
 
-    def printed(net: Array, b: Array, inside: Array) -> Array:
+    def gap(net: Array, b: Array, inside: Array) -> Array:
+        """Of the printed gradient, with this factor off the diagonal, from the exact one."""
         own = np.einsum("rii->ri", net) - b
-        return -2 * scale * (own[:, None] * eye + inside * net * (1 - eye))
+        printed = -2 * scale * (own[:, None] * eye + inside * net * (1 - eye))
+        return ref.absolute(printed, exact)
 
+    part = t.part("", 1e-14, controls=typical, draws=count)
+    part.add(gap(w.target, w.b_target, scale), np.abs(ours - exact))
     thinner = (w.alpha * w.kappa)[:, None, None]
-    broken = {
-        "alpha kappa": printed(w.target, w.b_target, thinner),
-        "no bias": printed(w.target, 0 * w.b_target, scale),
-        "the other net": printed(w.online, w.b_online, scale),
-    }
-    yield Check(
-        "ncl/thm3-grad",
-        worst(ref.absolute(printed(w.target, w.b_target, scale), exact), np.abs(ours - exact)),
-        1e-14,
-        {name: typical(ref.absolute(value, exact)) for name, value in broken.items()},
-        draws=count,
-    )
+    part.breaks("alpha kappa", gap(w.target, w.b_target, thinner))
+    part.breaks("no bias", gap(w.target, 0 * w.b_target, scale))
+    part.breaks("the other net", gap(w.online, w.b_online, scale))
 
 
 def even(rng: np.random.Generator, d: int, error: float, b: float) -> tuple[Array, Array]:
@@ -66,88 +58,59 @@ def push(held: Array, b_held: Array, moved: Array, b: Array, alpha: float, kappa
     return total
 
 
-@check("ncl/thm3-gradas")
-def thm3_gradas(draws: int, seed: int) -> Iterator[Check]:
+def simple(net: tuple[Array, Array], alpha: float, kappa: float) -> Array:
+    """The simplified push on a net (W, b), held the same, [d, d]."""
+    at, chances = tensors(*net), tensors(np.full(1, alpha), np.full(1, kappa))
+    return -sd.simplified_slope(*chances)(*at)(*at)[0].numpy()
+
+
+def inside(nets: list) -> float:
+    """1, but NaN, which never passes, where a pre-activation may be in the wrong region."""
+    return 1.0 if all(bool(sd.separated(*tensors(*net)).all()) for net in nets) else np.nan
+
+
+def powers(nets: list, alpha: float, kappa: float) -> tuple[float, float]:
+    """Powers of d of: the diagonal's deviation from -2 alpha^2 kappa; d times the rest."""
+    sizes = [len(b) for _, b in nets]
+    diagonal, rest = [], []
+    for d, net in zip(sizes, nets, strict=True):
+        unit = simple(net, alpha, kappa) / (2 * alpha**2 * kappa)
+        diagonal.append(np.abs(np.diag(unit) - 1).max())
+        rest.append(d * np.abs(unit - np.diag(np.diag(unit))).max())
+    return tuple(float(np.polyfit(np.log(sizes), np.log(v), 1)[0]) for v in (diagonal, rest))
+
+
+@check("ncl/thm3-gradas", stream="thm3-gradas")
+def thm3_gradas(t: Trial) -> None:
     """The asymptotic gradients as d grows, and the warm start along exact trajectories.
 
     |Delta_ij| = d^-7/4, b = d^-1/2: separated from d = 4 on, else the measure is NaN. Controls: a
     bias that stays, errors of order 1/d, crosstalk above b; a step up the loss, no normalisation.
     """
-    rng, check = ref.generator("thm3-gradas", seed), partial(Check, "ncl/thm3-gradas")
-    alpha, kappa = rng.uniform(0.3, 0.95), rng.uniform(0.1, 0.9)
+    alpha, kappa = t.rng.uniform(0.3, 0.95), t.rng.uniform(0.1, 0.9)
 
     def nets(sizes: tuple[int, ...], error: float, bias: float, factor: float = 1.0) -> list:
-        return [even(rng, d, d**error, factor * d**bias) for d in sizes]
+        return [even(t.rng, d, d**error, factor * d**bias) for d in sizes]
 
-    def simple(net: tuple[Array, Array]) -> Array:
-        """The simplified push on a net, held the same."""
-        at = tensors(*net)
-        return -sd.simplified_slope(*tensors(np.full(1, alpha), np.full(1, kappa)))(*at)(*at)[
-            0
-        ].numpy()
-
-    def inside(some: list) -> float:
-        """1, but NaN, which never passes, where a pre-activation may be in the wrong region."""
-        return 1.0 if all(bool(sd.separated(*tensors(*net)).all()) for net in some) else np.nan
-
-    def gap(some: list) -> float:
+    def gap(net: tuple[Array, Array]) -> float:
         """Of the exact gradient from the simplified one, entry by entry."""
-        return worst(*(np.abs(push(*net, *net, alpha, kappa) / simple(net) - 1) for net in some))
+        return np.abs(push(*net, *net, alpha, kappa) / simple(net, alpha, kappa) - 1).max()
 
     few = nets((4, 5, 6), -1.75, -0.5)
-    yield check(
-        inside(few) * gap(few),
-        1e-11,
-        {"crosstalk above b": gap(nets((4, 5, 6), -1.5, -0.5, 0.5))},
-        part="against the exact gradient",
-        draws=len(few),
-        note=r"$|\Delta_{ij}|=d^{-7/4}$, $b=d^{-1/2}$, as in the next two parts; $d=4,5,6$. Within "
-        "the regions the formulas are exact, so they may stand for the gradient at large $d$.",
-    )
+    exact = t.part("against the exact gradient", 1e-11, controls=worst)
+    exact.add(*(inside(few) * gap(net) for net in few))
+    exact.breaks("crosstalk above b", *(gap(net) for net in nets((4, 5, 6), -1.5, -0.5, 0.5)))
     sizes = (8, 16, 32, 64, 128)
-
-    def powers(some: list) -> tuple[float, float]:
-        """Powers of d of: the diagonal's deviation from -2 alpha^2 kappa; d times the rest."""
-        diagonal, rest = [], []
-        for d, net in zip(sizes, some, strict=True):
-            unit = simple(net) / (2 * alpha**2 * kappa)
-            diagonal.append(np.abs(np.diag(unit) - 1).max())
-            rest.append(d * np.abs(unit - np.diag(np.diag(unit))).max())
-        return tuple(float(np.polyfit(np.log(sizes), np.log(v), 1)[0]) for v in (diagonal, rest))
-
     many = nets(sizes, -1.75, -0.5)
-    small = inside(many) * np.array(powers(many))
-    yield check(
-        float(small[0]),
-        -0.4,
-        {"a bias that stays": powers(nets(sizes, -1.75, 0.0, 0.5))[0]},
-        part="diagonal",
-        draws=len(many),
-        note=r"Power of $d$ in the deviation from $-2\alpha^2\kappa$.",
-    )
-    yield check(
-        float(small[1]),
-        -0.4,
-        {"errors of order 1/d": powers(nets(sizes, -1.0, -0.5))[1]},
-        part="off the diagonal",
-        draws=len(many),
-        note=r"Power of $d$ in $d$ times the largest entry.",
-    )
-    count = min(draws, 30)
-    w = warm(rng, count, 4, 0.3)
-    yield check(
-        worst(grown(w)),
-        1 + 1e-12,
-        {"up the loss": typical(grown(w, -0.4)), "not normalised": typical(grown(w, 1.0, False))},
-        part="the warm start stays",
-        draws=count,
-        note=r"One step a half-round, exact loss. The larger of both nets' errors never grows by "
-        r"more than $1/(1+\Delta_{ii})$, and $1-W_{ii}$ is of the order of $d-1$ times its square: "
-        r"all stay $o(1/d)$. One net's own errors may grow: a net that starts at the identity "
-        "takes over a share of the other's. No pre-activation changes its region, as here each "
-        "bias is above what either net's errors ask for. Assumption 3 asks that of each net's own "
-        "errors at the start only, and errors taken over may then exceed a bias.",
-    )
+    small = inside(many) * np.array(powers(many, alpha, kappa))
+    diagonal = t.part("diagonal", -0.4, draws=len(many)).add(small[0])
+    diagonal.breaks("a bias that stays", powers(nets(sizes, -1.75, 0.0, 0.5), alpha, kappa)[0])
+    off = t.part("off the diagonal", -0.4, draws=len(many)).add(small[1])
+    off.breaks("errors of order 1/d", powers(nets(sizes, -1.0, -0.5), alpha, kappa)[1])
+    w = warm(t.rng, min(t.draws, 30), 4, 0.3)
+    stays = t.part("the warm start stays", 1 + 1e-12, controls=typical).add(grown(w))
+    stays.breaks("up the loss", grown(w, -0.4))
+    stays.breaks("not normalised", grown(w, 1.0, False))
 
 
 def grown(w: Warm, sign: float = 1.0, normalise: bool = True) -> Array:
