@@ -100,9 +100,13 @@ def scan(folder: Path) -> list[Place]:
 
 
 @cache
+def _places(root: Path) -> tuple[Place, ...]:
+    return tuple(scan(root / "clcore" / "checks"))
+
+
 def places() -> tuple[Place, ...]:
     """Every check of the repository."""
-    return tuple(scan(_paths.root() / "clcore" / "checks"))
+    return _places(_paths.root())
 
 
 def of(claim_id: str) -> tuple[Place, ...]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -108,7 +109,10 @@ def test_failures_are_told_and_do_not_stop_the_others(project, capsys):
     assert "2 chapters to run, 2 at a time" in said.out
     ends = [line for line in said.out.splitlines() if " after " in line]
     assert sorted(line.split(":")[0] for line in ends) == ["good", "other"]
-    assert [line.rpartition("(")[2] for line in ends] == ["1 of 2)", "2 of 2)"]
+    assert [re.search(r"\(. of .\)", line).group() for line in ends] == ["(1 of 2)", "(2 of 2)"]
+    assert [line.endswith("KeyError: 'the gap'") for line in ends] == [
+        line.startswith("other") for line in ends
+    ]
     (entry,) = (project / "_build" / "cache").glob("good-*")
     cells = nbformat.read(entry / "executed.ipynb", 4).cells
     (bar,) = [c for c in cells if "tqdm" in c.source]

@@ -81,6 +81,8 @@ def look(tab: Tab, name: str) -> None:
 
     found = Axe().run(page).response["violations"]
     grave = [v for v in found if v["impact"] in ("serious", "critical")]
+    if name.startswith("book/api/"):  # autodoc's <dl> has more in it than terms and their meanings
+        grave = [v for v in grave if v["id"] != "definition-list"]
     assert [(v["id"], v["nodes"][0]["html"]) for v in grave] == []
 
     tab.resize(390)
