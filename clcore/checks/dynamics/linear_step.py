@@ -4,7 +4,7 @@ Expectations by enumeration of latents, noise values and masks. Latents are thos
 and 1 with probability p_z each (Sec. 4.2; Sec. 4.1 prints 0 and 1, which serves as a control).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 
@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.ledger import Check, check
-from clcore.reference import Array, relative, tensors, typical, worst
+from clcore.ledger import Trial, check, typical
+from clcore.reference import Array, relative, tensors
 from clcore.theory.sparse import linear_noncontrastive as ln
 
 # ------------------------------------------------------------------------------ exact expectations
@@ -87,13 +87,12 @@ def moment(M: Array, p_z: Array, sigma: Array, binary: bool = False) -> Array:
     return M @ zz @ np.swapaxes(M, 1, 2) + sigma[:, None, None] ** 2 * np.eye(M.shape[1])
 
 
-@check("ncl/eq12")
-def eq12(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/eq12", stream="ncl eq12")
+def eq12(t: Trial) -> None:
     """The library's closed form against all latents, noise values and pairs of masks; the ReLU
     loss where nothing is negative. Controls: one mask for both views; alpha once; mixed signs."""
-    n = min(draws, 60)
-    rng, check = ref.generator("ncl eq12", seed), partial(Check, "ncl/eq12", draws=n)
-    M, Wo, Wt, p_z, sigma, alpha = small(rng, n)
+    n = min(t.draws, 60)
+    M, Wo, Wt, p_z, sigma, alpha = small(t.rng, n)
     x, weight = law(M, p_z, sigma)
     exact = enumerated(Wo, Wt, x, weight, alpha)
     pair = ln.Pair(*tensors(Wo, Wt))
@@ -102,37 +101,23 @@ def eq12(draws: int, seed: int) -> Iterator[Check]:
          zip(M, p_z, sigma, strict=True)]
     )  # fmt: skip
     closed = ln.loss(pair, moments, *tensors(alpha)).numpy()
-    yield check(
-        worst(relative(closed, exact)),
-        1e-12,
-        {
-            "one mask for both views": typical(
-                relative(closed, enumerated(Wo, Wt, x, weight, alpha, same=True))
-            ),
-            "alpha for its square": typical(
-                relative(ln.loss(pair, moments, *tensors(np.sqrt(alpha))).numpy(), exact)
-            ),
-        },
-        part="closed form",
-    )
+    part = t.part("closed form", 1e-12, controls=typical)
+    part.add(relative(closed, exact))
+    one_mask = enumerated(Wo, Wt, x, weight, alpha, same=True)
+    part.breaks("one mask for both views", relative(closed, one_mask))
+    once = ln.loss(pair, moments, *tensors(np.sqrt(alpha))).numpy()
+    part.breaks("alpha for its square", relative(once, exact))
+
     z, weight = latents(4, p_z, binary=True)
     x = np.broadcast_to(z, (n, *z.shape))
-    up, relu = (np.abs(Wo), np.abs(Wt)), partial(np.maximum, 0)
-    yield check(
-        worst(relative(enumerated(*up, x, weight, alpha, relu), enumerated(*up, x, weight, alpha))),
-        1e-12,
-        {
-            "weights of both signs": typical(
-                relative(
-                    enumerated(Wo, Wt, x, weight, alpha, relu),
-                    enumerated(Wo, Wt, x, weight, alpha),
-                )
-            )
-        },
-        part="identity region of the ReLU",
-        note=r"$M=I$, $z\in\{0,1\}^4$, no noise, weights $\ge0$: no ReLU is inactive. With the "
-        "signed latents of the proof this region does not exist.",
-    )
+
+    def beside_linear(first: Array, second: Array) -> Array:
+        relu = enumerated(first, second, x, weight, alpha, partial(np.maximum, 0))
+        return relative(relu, enumerated(first, second, x, weight, alpha))
+
+    part = t.part("identity region of the ReLU", 1e-12, controls=typical)
+    part.add(beside_linear(np.abs(Wo), np.abs(Wt)))
+    part.breaks("weights of both signs", beside_linear(Wo, Wt))
 
 
 def slopes(Wo: Array, Wt: Array, x: Array, weight: Array, alpha: Array, **more: bool) -> Array:
@@ -140,14 +125,13 @@ def slopes(Wo: Array, Wt: Array, x: Array, weight: Array, alpha: Array, **more: 
     return ref.gradient(lambda W: enumerated(W, Wt, x, weight, alpha, **more), Wo)
 
 
-@check("ncl/thm2-grad0")
-def thm2_grad0(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/thm2-grad0", stream="ncl thm2-grad0")
+def thm2_grad0(t: Trial) -> None:
     """dL/dW^o for random finite laws of x against -2 E[(W^t D_2 x)(D_1 x)^T] by pairs of masks
     and against -2 alpha^2 W^t E[x x^T]. Controls: D_1 = D_2; alpha once."""
-    n = min(draws, 60)
-    rng = ref.generator("ncl thm2-grad0", seed)
-    _, Wo, Wt, _, _, alpha = small(rng, n)
-    x, weight = rng.standard_normal((n, 5, 4)), rng.dirichlet(np.ones(5), n)
+    n = min(t.draws, 60)
+    _, Wo, Wt, _, _, alpha = small(t.rng, n)
+    x, weight = t.rng.standard_normal((n, 5, 4)), t.rng.dirichlet(np.ones(5), n)
     exact = slopes(Wo, Wt, x, weight, alpha)
     outer = np.zeros_like(exact)
     for first in product((0.0, 1.0), repeat=4):
@@ -159,84 +143,65 @@ def thm2_grad0(draws: int, seed: int) -> Iterator[Check]:
             outer -= 2 * share[:, None, None] * term
     xx = np.einsum("nx,nxp,nxq->npq", weight, x, x)
     closed = ln.gradient(*tensors(Wt, xx, alpha)).numpy()
-    yield Check(
-        "ncl/thm2-grad0",
-        worst(relative(outer, exact), relative(closed, exact)),
-        1e-12,
-        {
-            "one mask for both views": typical(
-                relative(closed, slopes(Wo, Wt, x, weight, alpha, same=True))
-            ),
-            "alpha for its square": typical(relative(-2 * alpha[:, None, None] * (Wt @ xx), exact)),
-        },
-        draws=n,
-        note=r"One mask would add $\alpha(1-\alpha)\,\mathrm{diag}\,E[xx^\top]$.",
-    )
+    part = t.part("", 1e-12, controls=typical, draws=n)
+    part.add(relative(outer, exact), relative(closed, exact))
+    one_mask = slopes(Wo, Wt, x, weight, alpha, same=True)
+    part.breaks("one mask for both views", relative(closed, one_mask))
+    part.breaks("alpha for its square", relative(-2 * alpha[:, None, None] * (Wt @ xx), exact))
 
 
-@check("ncl/thm2-mom")
-def thm2_mom(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/thm2-mom", stream="ncl thm2-mom")
+def thm2_mom(t: Trial) -> None:
     """E[z z^T] over all 3^4 latents, the noise by Gauss-Hermite quadrature. Controls: latents 0
     and 1; noise that follows z; its standard deviation in place of the variance."""
-    n = min(draws, 60)
-    rng, check = ref.generator("ncl thm2-mom", seed), partial(Check, "ncl/thm2-mom", draws=n)
-    p_z = rng.uniform(0.02, 0.48, n)
+    n = min(t.draws, 60)
+    p_z = t.rng.uniform(0.02, 0.48, n)
+
+    def squares(z: Array, weight: Array) -> Array:
+        return np.einsum("nz,zi,zj->nij", weight, z, z)
+
     z, weight = latents(4, p_z)
-    zz = np.einsum("nz,zi,zj->nij", weight, z, z)
-    z01, weight01 = latents(4, p_z, binary=True)
-    mixed = np.einsum("nz,zi,zj->nij", weight01, z01, z01)
     printed = 2 * p_z[:, None, None] * np.eye(4)
     ours = np.stack([ln.latent_moment(4, 2 * q).numpy() for q in p_z])
     given = weight * (z != 0).any(-1)
-    given = np.einsum("nz,zi,zj->nij", given / given.sum(-1, keepdims=True), z, z)
+    given = squares(z, given / given.sum(-1, keepdims=True))
     conditioned = np.stack([ln.latent_moment(4, 2 * q, "nonzero").numpy() for q in p_z])
-    yield check(
-        worst(relative(zz, printed), relative(ours, printed), relative(given, conditioned)),
-        1e-13,
-        {"latents 0 and 1": typical(relative(mixed, printed))},
-        part="latents",
-        note=r"Given $z\ne0$ (footnote of Sec. 4.2) the moment is $2p_z/(1-(1-2p_z)^d)\,I$, again "
-        r"a multiple of $I$. For $z\in\{0,1\}^d$ (Sec. 4.1) it is not.",
-    )
+    part = t.part("latents", 1e-13, controls=typical, draws=n)
+    part.add(relative(squares(z, weight), printed), relative(ours, printed))
+    part.add(relative(given, conditioned))
+    part.breaks("latents 0 and 1", relative(squares(*latents(4, p_z, binary=True)), printed))
+
     nodes, share = np.polynomial.hermite_e.hermegauss(3)
     share = share / share.sum()
     eps = np.array(list(product(nodes, repeat=3)))
     chance = np.array([np.prod(s) for s in product(share, repeat=3)])
-    M, sigma = dictionaries(rng, n, 3, 3), rng.uniform(0.1, 1.5, n)
+    M, sigma = dictionaries(t.rng, n, 3, 3), t.rng.uniform(0.1, 1.5, n)
     z, weight = latents(3, p_z)
     noise = sigma[:, None, None] * eps
     total = np.einsum("e,nei,nej->nij", chance, noise, noise)
     square = sigma[:, None, None] ** 2 * np.eye(3)
-    yield check(
-        worst(relative(total, square)),
-        1e-13,
-        {"its standard deviation": typical(relative(total, np.sqrt(square)))},
-        part="noise",
-    )
+    part = t.part("noise", 1e-13, controls=typical)
+    part.add(relative(total, square))
+    part.breaks("its standard deviation", relative(total, np.sqrt(square)))
 
     def cross(shift: float) -> Array:
-        """E[noise z^T M^T] where the noise is moved by shift * M z."""
+        """Size of E[noise z^T M^T] where the noise is moved by shift * M z."""
         image = z @ np.swapaxes(M, 1, 2)
         sample = noise[:, None] + shift * image[:, :, None]
-        return np.einsum("nz,e,nzei,nzj->nij", weight, chance, sample, image)
+        mean = np.einsum("nz,e,nzei,nzj->nij", weight, chance, sample, image)
+        return np.abs(mean).max((1, 2)) / (np.sqrt(2 * p_z) * sigma)
 
-    size = np.sqrt(2 * p_z) * sigma
-    yield check(
-        worst(np.abs(cross(0.0)).max((1, 2)) / size),
-        1e-13,
-        {"noise that follows z": typical(np.abs(cross(0.1)).max((1, 2)) / size)},
-        part="cross terms",
-        note="Both printed terms: one is the transpose of the other.",
-    )
+    part = t.part("cross terms", 1e-13, controls=typical)
+    part.add(cross(0.0))
+    part.breaks("noise that follows z", cross(0.1))
 
 
-@check("ncl/thm2-grad")
-def thm2_grad(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/thm2-grad", stream="ncl thm2-grad")
+def thm2_grad(t: Trial) -> None:
     """-2 alpha^2 (2 p_z W^t M M^T + sigma_0^2 W^t) against complex steps on the enumerated loss.
     Controls: p_z for 2 p_z; no noise term; latents 0 and 1."""
-    n = min(draws, 60)
-    rng = ref.generator("ncl thm2-grad", seed)
-    M, Wo, Wt, p_z, sigma, alpha = small(rng, n)
+    n = min(t.draws, 60)
+    M, Wo, Wt, p_z, sigma, alpha = small(t.rng, n)
 
     def printed(share: Array, level: Array) -> Array:
         along = Wt @ M @ np.swapaxes(M, 1, 2)
@@ -246,48 +211,32 @@ def thm2_grad(draws: int, seed: int) -> Iterator[Check]:
     exact = slopes(Wo, Wt, *law(M, p_z, sigma), alpha)
     swapped = ref.gradient(lambda W: enumerated(Wt, W, *law(M, p_z, sigma), alpha), Wo)
     right = printed(2 * p_z, sigma)
-    yield Check(
-        "ncl/thm2-grad",
-        worst(relative(right, exact), relative(right, swapped)),
-        1e-12,
-        {
-            "p_z for 2 p_z": typical(relative(printed(p_z, sigma), exact)),
-            "no noise": typical(relative(printed(2 * p_z, 0 * sigma), exact)),
-            "latents 0 and 1": typical(
-                relative(right, slopes(Wo, Wt, *law(M, p_z, sigma, binary=True), alpha))
-            ),
-        },
-        draws=n,
-    )
+    part = t.part("", 1e-12, controls=typical, draws=n)
+    part.add(relative(right, exact), relative(right, swapped))
+    part.breaks("p_z for 2 p_z", relative(printed(p_z, sigma), exact))
+    part.breaks("no noise", relative(printed(2 * p_z, 0 * sigma), exact))
+    mixed = slopes(Wo, Wt, *law(M, p_z, sigma, binary=True), alpha)
+    part.breaks("latents 0 and 1", relative(right, mixed))
 
 
-@check("ncl/thm2-step")
-def thm2_step(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/thm2-step", stream="ncl thm2-step")
+def thm2_step(t: Trial) -> None:
     """One step on the enumerated loss by complex steps, p = 4 > d = 2. Controls: columns of M that
     are not orthonormal; for the target, a gradient taken after the online network has moved."""
-    n = min(draws, 60)
-    rng, check = ref.generator("ncl thm2-step", seed), partial(Check, "ncl/thm2-step", draws=n)
-    M, Wo, Wt, p_z, sigma, alpha = small(rng, n)
-    eta, lam = rng.uniform(0.05, 0.3, (n, 1, 1)), rng.uniform(0.5, 0.99, (n, 1, 1))
+    n = min(t.draws, 60)
+    M, Wo, Wt, p_z, sigma, alpha = small(t.rng, n)
+    eta, lam = t.rng.uniform(0.05, 0.3, (n, 1, 1)), t.rng.uniform(0.5, 0.99, (n, 1, 1))
     c = (2 * eta[:, 0, 0] * alpha**2 * (2 * p_z + sigma**2))[:, None, None]
 
     def moved(own: Array, other: Array, D: Array) -> Array:
         return lam * own - eta * slopes(own, other, *law(D, p_z, sigma), alpha)
 
-    tilted = M @ (np.eye(2) + 0.3 * rng.standard_normal((n, 2, 2)))
-    online = lam * Wo @ M + c * Wt @ M
-    target = lam * Wt @ M + c * Wo @ M
+    tilted = M @ (np.eye(2) + 0.3 * t.rng.standard_normal((n, 2, 2)))
+    part = t.part("online", 1e-12, controls=typical)
+    part.add(relative(moved(Wo, Wt, M) @ M, lam * Wo @ M + c * Wt @ M))
     skew = lam * Wo @ tilted + c * Wt @ tilted
-    yield check(
-        worst(relative(moved(Wo, Wt, M) @ M, online)),
-        1e-12,
-        {"M not orthonormal": typical(relative(moved(Wo, Wt, tilted) @ tilted, skew))},
-        part="online",
-    )
-    yield check(
-        worst(relative(moved(Wt, Wo, M) @ M, target)),
-        1e-12,
-        {"after the online step": typical(relative(moved(Wt, moved(Wo, Wt, M), M) @ M, target))},
-        part="target",
-        note="Training alternates (Sec. 4.1), the theorem does not: both gradients at step t.",
-    )
+    part.breaks("M not orthonormal", relative(moved(Wo, Wt, tilted) @ tilted, skew))
+    target = lam * Wt @ M + c * Wo @ M
+    part = t.part("target", 1e-12, controls=typical)
+    part.add(relative(moved(Wt, Wo, M) @ M, target))
+    part.breaks("after the online step", relative(moved(Wt, moved(Wo, Wt, M), M) @ M, target))
