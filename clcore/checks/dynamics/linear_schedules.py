@@ -3,15 +3,14 @@
 Schedules are random, trajectories exact; A_t = W^o_t M and B_t = W^t_t M.
 """
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
 from clcore import reference as ref
 from clcore.checks.dynamics.linear_step import dictionaries, moment
-from clcore.ledger import Check, check
-from clcore.reference import Array, best, relative, tensors, typical, worst
+from clcore.ledger import Trial, check, typical, worst
+from clcore.reference import Array, relative, tensors
 from clcore.theory.sparse import linear_noncontrastive as ln
 
 
@@ -86,63 +85,48 @@ def scalars(c: Array, lam: Array, sign: float = 1.0) -> tuple[Array, Array]:
     return online - target, target
 
 
-@check("ncl/thm2-sum")
-def thm2_sum(draws: int, seed: int) -> Iterator[Check]:
+def column(values: Array) -> Array:
+    """[n, T] -> [T, n, 1, 1], as factors of matrices."""
+    return values.T[:, :, None, None]
+
+
+@check("ncl/thm2-sum", stream="ncl thm2-sum")
+def thm2_sum(t: Trial) -> None:
     """W^o M + W^t M of 50 exact steps against the recursion and the product, at every t.
     Controls: lambda - c; alternating updates."""
-    n = min(draws, 100)
-    rng, check = ref.generator("ncl thm2-sum", seed), partial(Check, "ncl/thm2-sum", draws=n)
-    A, B, c, lam = run(rng, n, (8, 5, 6), 50)
-    S = A + B
-    A2, B2, c2, lam2 = run(rng, n, (8, 5, 6), 50, alternating=True)
-    factor = (lam + c).T[:, :, None, None]
-    other = (lam2 + c2).T[:, :, None, None]
-    yield check(
-        worst(by_time(S[1:], factor * S[:-1])),
-        1e-12,
-        {
-            "lambda - c": typical(by_time(S[1:], (lam - c).T[:, :, None, None] * S[:-1])),
-            "alternating": typical(by_time((A2 + B2)[1:], other * (A2 + B2)[:-1])),
-        },
-        part="recursion",
-    )
-    yield check(
-        worst(by_time(S, prefix(lam + c) * S[0])),
-        1e-11,
-        {
-            "lambda - c": typical(by_time(S, prefix(lam - c) * S[0])[1:]),
-            "alternating": typical(by_time(A2 + B2, prefix(lam2 + c2) * (A2 + B2)[0])[1:]),
-        },
-        part="product",
-    )
+    n = min(t.draws, 100)
+    A, B, c, lam = run(t.rng, n, (8, 5, 6), 50)
+    A2, B2, c2, lam2 = run(t.rng, n, (8, 5, 6), 50, alternating=True)
+    S, S2 = A + B, A2 + B2
+
+    part = t.part("recursion", 1e-12, controls=typical, draws=n)
+    part.add(by_time(S[1:], column(lam + c) * S[:-1]))
+    part.breaks("lambda - c", by_time(S[1:], column(lam - c) * S[:-1]))
+    part.breaks("alternating", by_time(S2[1:], column(lam2 + c2) * S2[:-1]))
+
+    part = t.part("product", 1e-11, controls=typical, draws=n)
+    part.add(by_time(S, prefix(lam + c) * S[0]))
+    part.breaks("lambda - c", by_time(S, prefix(lam - c) * S[0])[1:])
+    part.breaks("alternating", by_time(S2, prefix(lam2 + c2) * S2[0])[1:])
 
 
-@check("ncl/thm2-sub")
-def thm2_sub(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/thm2-sub", stream="ncl thm2-sub")
+def thm2_sub(t: Trial) -> None:
     """Both printed forms at every t of 50 exact steps. Controls: the product one factor longer;
     the inner term without lambda_t - c_t."""
-    n = min(draws, 100)
-    rng, check = ref.generator("ncl thm2-sub", seed), partial(Check, "ncl/thm2-sub", draws=n)
-    A, B, c_, lam = run(rng, n, (8, 5, 6), 50)
-    S0, plus = A[0] + B[0], prefix(lam + c_)
-    c, minus = c_.T[:, :, None, None], (lam - c_).T[:, :, None, None]
-    once = minus * A[:-1] + c * plus[:-1] * S0
+    n = min(t.draws, 100)
+    A, B, c_, lam = run(t.rng, n, (8, 5, 6), 50)
+    S0, plus, c, minus = A[0] + B[0], prefix(lam + c_), column(c_), column(lam - c_)
+    part = t.part("one step", 1e-11, controls=typical, draws=n)
+    part.add(by_time(minus * A[:-1] + c * plus[:-1] * S0, A[1:]))
     longer = minus * A[:-1] + c * plus[1:] * S0
-    yield check(
-        worst(by_time(once, A[1:])),
-        1e-11,
-        {"product up to t": typical(by_time(longer, A[1:]))},
-        part="one step",
-    )
+    part.breaks("product up to t", by_time(longer, A[1:]))
+
     inner, outer = c[:-1] * plus[:-2] * S0, c[1:] * plus[1:-1] * S0
-    twice = minus[1:] * minus[:-1] * A[:-2] + minus[1:] * inner + outer
-    short = minus[1:] * minus[:-1] * A[:-2] + inner + outer
-    yield check(
-        worst(by_time(twice, A[2:])),
-        1e-11,
-        {"without the outer factor": typical(by_time(short, A[2:]))},
-        part="two steps",
-    )
+    own = minus[1:] * minus[:-1] * A[:-2]
+    part = t.part("two steps", 1e-11, controls=typical, draws=n)
+    part.add(by_time(own + minus[1:] * inner + outer, A[2:]))
+    part.breaks("without the outer factor", by_time(own + inner + outer, A[2:]))
 
 
 def terms(c: Array, lam: Array, first: int) -> Array:
@@ -156,77 +140,44 @@ def terms(c: Array, lam: Array, first: int) -> Array:
     return np.stack(values, -1)
 
 
-@check("ncl/thm2-exp")
-def thm2_exp(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/thm2-exp", stream="ncl thm2-exp")
+def thm2_exp(t: Trial) -> None:
     """The full expansion with its index ranges by the letter against exact dynamics, T = 1..50.
 
     As printed the second product starts at j; from j + 1 it holds. Controls: that, and a first
     product up to j."""
-    n = min(draws, 60)
-    rng, check = ref.generator("ncl thm2-exp", seed), partial(Check, "ncl/thm2-exp")
-    wrong, right, longer, own, doubled = [], [], [], [], []
+    n = min(t.draws, 60)
+    printed = t.part("expansion", 1e-11, controls=typical, draws=4 * n)
+    right = t.corrected("expansion", 1e-11, controls=typical, draws=4 * n)
+    single = t.part("C_1", 1e-10, controls=typical, draws=3 * n)
     for steps in (1, 2, 7, 50):
-        A, B, c, lam = run(rng, n, (8, 5, 6), steps)
+        A, B, c, lam = run(t.rng, n, (8, 5, 6), steps)
         S0, front = A[0] + B[0], np.prod(lam - c, axis=-1)[:, None, None]
 
-        def formula(shared: Array, A=A, S0=S0, front=front) -> Array:
-            return front * A[0] + shared.sum(-1)[:, None, None] * S0
+        def error(shared: Array, A=A, S0=S0, front=front) -> Array:
+            return relative(front * A[0] + shared.sum(-1)[:, None, None] * S0, A[-1])
 
-        wrong.append(relative(formula(terms(c, lam, 0)), A[-1]))
-        right.append(relative(formula(terms(c, lam, 1)), A[-1]))
-        up_to = terms(c, lam, 1) * (lam + c)
-        longer.append(relative(formula(up_to), A[-1]))
+        by_letter, corrected = error(terms(c, lam, 0)), terms(c, lam, 1)
+        up_to = error(corrected * (lam + c))
+        printed.add(by_letter).breaks("first product up to j", up_to)
+        closed = ln.coefficients(*tensors(c, lam)).shared.numpy()[:, -1]
+        right.add(error(corrected), relative(closed, corrected.sum(-1)))
+        right.breaks("first product up to j", up_to).breaks("the product from j", by_letter)
         if steps < 50:  # later the difference is below the rounding of its terms
             difference = A[-1] - B[-1]
             floor = 1e-3 * np.abs(A[-1]).max((1, 2))
-            own.append(relative(front * (A[0] - B[0]), difference, floor))
-            doubled.append(relative(front**2 * (A[0] - B[0]), difference, floor))
-        closed = ln.coefficients(*tensors(c, lam)).shared.numpy()[:, -1]
-        right.append(relative(closed, terms(c, lam, 1).sum(-1)))
-    tag = {"part": "expansion", "draws": 4 * n}
-    yield check(
-        worst(*wrong),
-        1e-11,
-        {"first product up to j": typical(*longer)},
-        counterexample=r"$t=1$: the step gives $W_1^oM=\lambda_0W_0^oM+c_0W_0^tM"
-        r"=(\lambda_0-c_0)W_0^oM+c_0(W_0^oM+W_0^tM)$; the printed sum has "
-        r"$c_0(\lambda_0-c_0)$ for $c_0$.",
-        note=r"An index slip: the two-step form just above it is right. $C_{2,t}$ is also printed "
-        r"with the matrix $W_0^oM+W_0^tM$ attached, and called a real number.",
-        **tag,
-    )
-    yield check(
-        worst(*right),
-        1e-11,
-        {
-            "first product up to j": typical(*longer),
-            "the product from j": typical(*wrong),
-        },
-        form="corrected",
-        correction=r"$C_{2,t}=\sum_{j=0}^{t-1}c_j\prod_{i=j+1}^{t-1}(\lambda_i-c_i)"
-        r"\prod_{i=0}^{j-1}(\lambda_i+c_i)=\frac12\big[\prod_{i=0}^{t-1}(\lambda_i+c_i)"
-        r"-\prod_{i=0}^{t-1}(\lambda_i-c_i)\big]$.",
-        **tag,
-    )
-    yield check(
-        worst(*own),
-        1e-10,
-        {"its square": typical(*doubled)},
-        part="C_1",
-        draws=3 * n,
-        note=r"On $W^o_tM-W^t_tM=C_{1,t}(W^o_0M-W^t_0M)$.",
-    )
+            single.add(relative(front * (A[0] - B[0]), difference, floor))
+            single.breaks("its square", relative(front**2 * (A[0] - B[0]), difference, floor))
 
 
-@check("ncl/thm2-mono")
-def thm2_mono(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/thm2-mono", stream="ncl thm2-mono")
+def thm2_mono(t: Trial) -> None:
     """Complex-step derivatives of every printed term by every lambda_i, in units of the term, for
     lambda_i > c_i; at the edge where some lambda_i = c_i as they are, and there not negative; of
     C_2. Controls: a lambda below its c; the terms with the product from j + 1; C_2 at t = 1."""
-    n, T = min(draws, 60), 6
-    rng, check = ref.generator("ncl thm2-mono", seed), partial(Check, "ncl/thm2-mono", draws=n)
-    c = rng.uniform(0.01, 0.3, (n, T))
-    lam = c + (1 - c) * rng.uniform(0.01, 0.99, (n, T))
+    n, T = min(t.draws, 60), 6
+    c = t.rng.uniform(0.01, 0.3, (n, T))
+    lam = c + (1 - c) * t.rng.uniform(0.01, 0.99, (n, T))
 
     def slopes(lam: Array, first: int = 0, relative: bool = True) -> Array:
         """[n, j, i]: the derivative of term j by lambda_i, over the term's size."""
@@ -237,89 +188,45 @@ def thm2_mono(draws: int, seed: int) -> Iterator[Check]:
             each.append(slope / size)
         return np.stack(each, 1)
 
+    some = {"by": worst}  # one slope of many refutes it
     low, edge = lam.copy(), lam.copy()
     low[:, 2], edge[:, 2] = 0.5 * c[:, 2], c[:, 2]
-    yield check(
-        best(slopes(lam)),
-        0.25,
-        {"one lambda below c": best(slopes(low)), "product from j + 1": best(slopes(lam, 1))},
-        part="lambda > c",
-        relation=">=",
-        note=r"The derivative is the term over $\lambda_i\mp c_i$. Of the printed terms: with the "
-        r"product from $j+1$, as it must be (ncl/thm2-exp), term $j$ does not contain $\lambda_j$ "
-        "and is non-decreasing.",
-    )
-    yield check(
-        best(slopes(edge, relative=False)),
-        0.0,
-        {"one lambda below c": best(slopes(low, relative=False))},
-        part="lambda = c for one of them",
-        relation=">=",
-        note=r"Least derivative of a term by a decay at the edge that $c_i\le\lambda_i$ includes: "
-        r"there terms vanish whatever the other decays are (the one of $j=0$ at $t=2$, "
-        r"$\lambda_1=c_1$), and 'increasing' is 'non-decreasing'.",
-    )
+    part = t.part("lambda > c", 0.25, ">=", draws=n)
+    part.add(slopes(lam))
+    part.breaks("one lambda below c", slopes(low), **some)
+    part.breaks("product from j + 1", slopes(lam, 1), **some)
+    part = t.part("lambda = c for one of them", 0.0, ">=", draws=n)
+    part.add(slopes(edge, relative=False))
+    part.breaks("one lambda below c", slopes(low, relative=False), **some)
 
-    def shared(v: Array, t: int) -> Array:
-        return terms(c[:, :t], v, 1).sum(-1)
+    def shared(v: Array, steps: int) -> Array:
+        return terms(c[:, :steps], v, 1).sum(-1)
 
-    total = [
-        ref.gradient(partial(shared, t=t), lams[:, :t])
-        for t in range(2, T + 1)
-        for lams in (lam, edge)
-    ]
-    yield check(
-        best(*total),
-        1e-9,
-        {"t = 1": best(ref.gradient(partial(shared, t=1), lam[:, :1]))},
-        part="C_2 for t >= 2",
-        relation=">=",
-        note=r"$C_{2,t}$ itself, as corrected in the expansion, increases in every $\lambda_i\ge "
-        r"c_i$ for $t\ge2$, so that the conclusion stands; $C_{2,1}=c_0$ has no $\lambda$.",
-    )
+    part = t.part("C_2 for t >= 2", 1e-9, ">=", draws=n)
+    for steps in range(2, T + 1):
+        for lams in (lam, edge):
+            part.add(ref.gradient(partial(shared, steps=steps), lams[:, :steps]))
+    part.breaks("t = 1", ref.gradient(partial(shared, steps=1), lam[:, :1]))
 
 
-@check("ncl/thm2-lam0")
-def thm2_lam0(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/thm2-lam0", stream="ncl thm2-lam0")
+def thm2_lam0(t: Trial) -> None:
     """C_2,T fitted to the exact dynamics when the last decay is c_{T-1}, T = 1, 2, 7.
 
     It is not zero, C_1 is. Control: the last decay 2 c_{T-1}."""
-    n = min(draws, 60)
-    rng, check = ref.generator("ncl thm2-lam0", seed), partial(Check, "ncl/thm2-lam0")
-    sizes, errors, owns, others, free, twice = [], [], [], [], [], []
+    n = min(t.draws, 60)
+    printed = t.part("the value", 1e-12, controls=typical, draws=3 * n)
+    right = t.corrected("the value", 1e-9, controls=typical, draws=3 * n)
     for steps in (1, 2, 7):
-        A, B, C1, C2, plus = last_decay(rng, n, steps, 1.0)
-        sizes.append(np.abs(C2))
-        errors.append(np.abs(C2 / plus - 1))
-        owns.append(np.abs(C1 / C2))
-        owns.append(np.abs(A - B).max((1, 2)) / np.abs(A).max((1, 2)))
-        _, _, C1, C2, plus = last_decay(rng, n, steps, 2.0)
+        A, B, C1, C2, plus = last_decay(t.rng, n, steps, 1.0)
+        printed.add(np.abs(C2))
+        right.add(np.abs(C2 / plus - 1), np.abs(C1 / C2))
+        right.add(np.abs(A - B).max((1, 2)) / np.abs(A).max((1, 2)))
+        _, _, C1, C2, plus = last_decay(t.rng, n, steps, 2.0)
+        printed.breaks("lambda = 2 c", np.abs(C2))
         if steps > 1:
-            others.append(np.abs(C2 / plus - 1))
-        twice.append(np.abs(C2))
-        free.append(np.abs(C1 / C2))
-    tag = {"part": "the value", "draws": 3 * n}
-    yield check(
-        worst(*sizes),
-        1e-12,
-        {"lambda = 2 c": typical(*twice)},
-        counterexample=r"$t=1$, $\lambda_0=c_0$: $W_1^o=c_0(W_0^o+W_0^t)$ on $M$, so "
-        r"$C_{1,1}=0$ and $C_{2,1}=c_0$.",
-        note="No second slip: the sum as printed in the expansion does vanish, as it has the "
-        r"factor $\lambda_{t-1}-c_{t-1}$ in every term, but it is not the networks' $C_{2,t}$. "
-        r"What vanishes is $C_{1,t}$: both networks become the same on $M$.",
-        **tag,
-    )
-    yield check(
-        worst(*errors, *owns),
-        1e-9,
-        {"lambda = 2 c": typical(*others), "C_1 at lambda = 2 c": typical(*free)},
-        form="corrected",
-        correction=r"With $\lambda_{t-1}=c_{t-1}$: $C_{1,t}=0$ and "
-        r"$C_{2,t}=c_{t-1}\prod_{i=0}^{t-2}(\lambda_i+c_i)>0$. It goes to 0 with $c_{t-1}$, which "
-        "is enough for what the proof concludes.",
-        **tag,
-    )
+            right.breaks("lambda = 2 c", np.abs(C2 / plus - 1))
+        right.breaks("C_1 at lambda = 2 c", np.abs(C1 / C2))
 
 
 def last_decay(rng: np.random.Generator, n: int, steps: int, factor: float) -> tuple[Array, ...]:
@@ -339,63 +246,44 @@ def last_decay(rng: np.random.Generator, n: int, steps: int, factor: float) -> t
 
 
 @check("ncl/thm2-laminf")
-def thm2_laminf(draws: int, seed: int) -> Iterator[Check]:
+def thm2_laminf(t: Trial) -> None:
     """lambda = 1 - c/2: C_2 from the exact dynamics of 1 x 1 networks against the printed lower
     bound at every t, its three forms, its growth; a schedule that keeps C_2 between bounds.
 
     Controls: the bound with c_0 twice; lambda = 1 - c, which does not grow; 1 - c/2, which does;
     1 - 3c/2, under which C_2 vanishes."""
-    check = partial(Check, "ncl/thm2-laminf")
     T, cs = 1000, np.array([0.001, 0.03, 0.1, 0.5])
     c = np.repeat(cs[:, None], T, -1)
     steady, grown = scalars(c, 1 - c)[1][:, 1:], scalars(c, 1 - c / 2)[1][:, 1:]
-    t = np.arange(1, T + 1)
-    bound = (cs * (1 - 1.5 * cs))[:, None] * (1 + cs[:, None] / 2) ** (t - 1)
-    double = (2 * cs * (1 - 1.5 * cs))[:, None] * (1 + cs[:, None] / 2) ** (t - 1)
-    yield check(
-        worst(bound / grown),
-        1.0,
-        {"twice the bound": worst(double / grown), "lambda = 1 - c": worst(bound / steady)},
-        part="lower bound",
-        draws=grown.size,
-        note=r"$c_0\le\frac12$, as a small $\eta_t$ gives. Fails where $c_0>2/3$, which the "
-        r"range $(0,1)$ of $c_t$ alone would allow: there $1-1.5c_0<0$, and the bound says "
-        r"nothing. The true last term is larger, without the factor $1-1.5c_0$: the index "
-        "slip does not hurt the bound.",
-    )
-    forms = []
+    grows = (1 + cs[:, None] / 2) ** np.arange(T)
+    bound = (cs * (1 - 1.5 * cs))[:, None] * grows
+
+    # What breaks these is a schedule as a whole: its worst step.
+    some = {"by": worst}
+    part = t.part("lower bound", 1.0, draws=grown.size)
+    part.add(bound / grown)
+    part.breaks("twice the bound", 2 * bound / grown, **some)
+    part.breaks("lambda = 1 - c", bound / steady, **some)
+
+    part = t.part("three forms", 1e-11, controls=typical, draws=12)
     for steps in (10, 100, 1000):
         lam = 1 - c[:, :steps] / 2
         plus = np.prod((lam + c[:, :steps])[:, :-1], axis=-1)
-        forms.append(c[:, steps - 1] * (lam - c[:, :steps])[:, -1] * plus / bound[:, steps - 1])
-    yield check(
-        worst(*(np.abs(f - 1) for f in forms)),
-        1e-11,
-        {"one factor more": typical(*(np.abs(f * (1 + cs / 2) - 1) for f in forms))},
-        part="three forms",
-        draws=12,
-    )
-    slope = np.log(grown[:, -1] / grown[:, -101]) / 100 / np.log1p(cs / 2)
-    flat = np.log(steady[:, -1] / steady[:, -101]) / 100 / np.log1p(cs / 2)
-    yield check(
-        worst(np.abs(slope[1:] - 1)),
-        1e-3,
-        {"lambda = 1 - c": typical(np.abs(flat[1:] - 1))},
-        part="to infinity",
-        draws=3,
-        note=r"Slope of $\log C_{2,t}$ over $\log(1+c_0/2)$; $W_t$ explodes with it.",
-    )
+        last = c[:, steps - 1] * (lam - c[:, :steps])[:, -1] * plus / bound[:, steps - 1]
+        part.add(np.abs(last - 1))
+        part.breaks("one factor more", np.abs(last * (1 + cs / 2) - 1))
+
+    def slope(C2: Array) -> Array:
+        """Of log C_2 over log(1 + c_0/2), against 1."""
+        return np.abs(np.log(C2[:, -1] / C2[:, -101]) / 100 / np.log1p(cs / 2) - 1)[1:]
+
+    part = t.part("to infinity", 1e-3, controls=typical, draws=3)
+    part.add(slope(grown)).breaks("lambda = 1 - c", slope(steady))
+
     gone = scalars(c, 1 - 1.5 * c)[1][:, 1:]
     long = ln.coefficients(*tensors(np.full((1, 10**4), 0.01), np.full((1, 10**4), 0.99))).shared
     late = long.numpy()[:, 1:]
-    yield check(
-        worst(2 * steady, c / steady, 2 * late, 0.01 / late),
-        1 + 1e-9,
-        {"lambda = 1 - c/2": worst(2 * grown), "lambda = 1 - 3c/2": worst(c / gone)},
-        part="existence",
-        draws=steady.size + late.size,
-        note=r"Shown by a schedule that the proof does not have: $c_t=c_0\le\frac12$, "
-        r"$\lambda_t=1-c_0$. Then $C_{2,t}=\frac12(1-(1-2c_0)^t)$ stays in $[c_0,\frac12]$. The "
-        r"proof goes from a $C_{2,t}=0$ that is wrong to one that goes to infinity. Measured: the "
-        r"larger of $2C_{2,t}$ and $c_0/C_{2,t}$.",
-    )
+    part = t.part("existence", 1 + 1e-9, draws=steady.size + late.size)
+    part.add(2 * steady, c / steady, 2 * late, 0.01 / late)
+    part.breaks("lambda = 1 - c/2", 2 * grown, **some)
+    part.breaks("lambda = 1 - 3c/2", c / gone, **some)
