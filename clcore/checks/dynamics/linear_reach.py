@@ -4,9 +4,6 @@ The corollary speaks of W, Theorem 2 of W M. For p = d that is the same; for p >
 part off the dictionary, which the dynamics shrinks and no combination of the start does.
 """
 
-from collections.abc import Iterator
-from functools import partial
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -14,8 +11,8 @@ from torch import Tensor
 from clcore import random as cr
 from clcore import reference as ref
 from clcore.experiments import sparse_training as st
-from clcore.ledger import Check, check
-from clcore.reference import Array, best, relative, tensors, typical, worst
+from clcore.ledger import Trial, check, pooled, strict, worst
+from clcore.reference import Array, relative, tensors
 from clcore.theory.sparse import linear_noncontrastive as ln
 from clcore.theory.sparse import sparse_coding as sc
 
@@ -51,72 +48,37 @@ def stacked(scores: dict[str, Tensor]) -> Tensor:
 
 
 @check("ncl/cor1")
-def cor1(draws: int, seed: int) -> Iterator[Check]:
+def cor1(t: Trial) -> None:
     """The three metrics along exact trajectories, over the best a W_0^o + b W_0^t found by search;
     per neuron the bound by projections. Two noise levels, all signed latents.
 
     Holds for p = d. For p > d it fails, and by far; it holds for the starts projected on the
     dictionary. Controls: the better of the two starts, without combining them; for the projected
     form, combinations that are not projected."""
-    check = partial(Check, "ncl/cor1")
-    gaps: dict[str, list[Array]] = {name: [] for name in ("p = d", "p > d", "projected")}
-    alone: dict[str, list[Array]] = {name: [] for name in gaps}
-    neuron, total = [], {"p = d": 0, "p > d": 0}
-    for name, sizes in (("p = d", SQUARE), ("p > d", TALL)):
+    some = {"controls": worst}  # one net that combining makes better refutes it
+    square, tall = t.part("p = d", 1e-8, **some), t.part("p > d", 1e-8, **some)
+    projected = t.corrected("p > d", 1e-8, **some)
+    alone, neuron, total = "the better start alone", [], {square.name: 0, tall.name: 0}
+    for part, sizes in ((square, SQUARE), (tall, TALL)):
         for p, d, m in sizes:
-            many = max(12, min(draws // 5, 100))
-            count = max(2, many // 6) if m == 50 else min(draws, many)
-            start, M = world(seed, count, p, d, m)
+            many = max(12, min(t.draws // 5, 100))
+            count = max(2, many // 6) if m == 50 else min(t.draws, many)
+            start, M = world(t.seed, count, p, d, m)
             combined = stacked(ln.best_combination(start, M))
             for kind in ("none", "std"):
                 after = learned(start, M, sc.noise_std(d, kind))
-                gaps[name].append((after - combined).numpy())
-                alone[name].append(gap_to_start(after, start, M))
+                part.add((after - combined).numpy())
+                part.breaks(alone, gap_to_start(after, start, M))
                 if p > d:
-                    neuron.append((after - stacked(ln.best_per_neuron(start, M))).numpy())
+                    neuron.append((after - stacked(ln.best_per_neuron(start, M))).max().item())
                     flat = ln.Pair(*(ln.on_dictionary(w, M) for w in start))
-                    inside = stacked(ln.best_combination(flat, M))
-                    gaps["projected"].append((after - inside).numpy())
-                    alone["projected"].append(gap_to_start(after, flat, M))
-                total[name] += count
-
-    def control(name: str) -> dict[str, float]:
-        return {"the better start alone": worst(*alone[name])}
-
-    note = (
-        "Over minimum, median and maximum max-cosine, each against its own best combination; both "
-        "networks, many times. The printed $W^o,W^t$ are read as the initial weights, as in "
-        "Sec. 2.2; of the current ones it would be empty."
-    )
-    yield check(
-        worst(*gaps["p = d"]), 1e-8, control("p = d"), part="p = d", draws=total["p = d"], note=note
-    )
-    tag = {"part": "p > d", "draws": total["p > d"]}
-    yield check(
-        worst(*gaps["p > d"]),
-        1e-8,
-        control("p > d"),
-        counterexample=r"$p=2$, $d=m=1$, $M=(1,0)^\top$, $\sigma_0=0$, $W_0^o=W_0^t=(1,1)$: every "
-        r"combination has max-cosine $1/\sqrt2$, but $W_t^o=\big(\prod(\lambda_i+c_i),"
-        r"\prod\lambda_i\big)$ has a larger one at every $t\ge1$, and, for constant $c$ and "
-        r"$\lambda$, 1 in the limit.",
-        note=r"Theorem 2 says what becomes of $WM$. The rest of $W$ is multiplied by factors that "
-        r"are smaller than those of $WM$ (couplings $2\eta_t\alpha^2\sigma_0^2$), and Eq. 11 "
-        r"divides by the whole row. Even against combinations that differ from neuron to neuron "
-        f"the excess reaches {worst(*neuron):.2f}. With matrices for coefficients, mixing neurons, "
-        "the statement would be empty for $2m\\ge p$, and the counterexample would remain.",
-        **tag,
-    )
-    yield check(
-        worst(*gaps["projected"]),
-        1e-8,
-        control("projected") | {"not projected": worst(*gaps["p > d"])},
-        form="corrected",
-        correction=r"Not better than the best linear combination of $W_0^oMM^\top$ and "
-        r"$W_0^tMM^\top$, the initial weights projected on the span of $M$. For $p=d$ these are "
-        "the initial weights.",
-        **tag,
-    )
+                    projected.add((after - stacked(ln.best_combination(flat, M))).numpy())
+                    projected.breaks(alone, gap_to_start(after, flat, M))
+                    projected.breaks("not projected", (after - combined).numpy())
+                total[part.name] += count
+    tall.says(neuron=max(neuron))
+    for part in (square, tall, projected):
+        part.draws = total[part.name]
 
 
 def gap_to_start(after: Tensor, start: ln.Pair, M: Tensor) -> Array:
@@ -137,16 +99,16 @@ def normalised_distance(
     return ((outputs[0] - outputs[1]) ** 2).sum(-1).mean(-1)
 
 
-@check("ncl/def8")
-def def8(draws: int, seed: int) -> Iterator[Check]:
+@check("ncl/def8", stream="ncl def8")
+def def8(t: Trial) -> None:
     """One round of `alternate` on Eq. 4 against two steps by complex steps in numpy; what each
     half leaves alone. Controls: both gradients at the start; one loss for both halves."""
-    n = min(draws, 30)
-    rng, check = ref.generator("ncl def8", seed), partial(Check, "ncl/def8", draws=n)
-    rate, ours, theirs, early, same, held, moving = 0.5, [], [], [], [], [], []
+    n, rate = min(t.draws, 30), 0.5
+    halves = t.part("two half-steps", 1e-12, controls=pooled)
+    other = t.part("the other network", 0.0, controls=worst, draws=n)
     for _ in range(n):
-        Wo, Wt = rng.uniform(0.2, 1, (2, 4, 6)) + 0.2 * rng.standard_normal((2, 4, 6))
-        x = rng.uniform(0.2, 1, (1, 8, 6)) * (rng.random((2, 8, 6)) < 0.8)
+        Wo, Wt = t.rng.uniform(0.2, 1, (2, 4, 6)) + 0.2 * t.rng.standard_normal((2, 4, 6))
+        x = t.rng.uniform(0.2, 1, (1, 8, 6)) * (t.rng.random((2, 8, 6)) < 0.8)
         x[..., 0] = 1.0  # so that no view is zero
         views, seen = torch.from_numpy(x), []
 
@@ -164,52 +126,36 @@ def def8(draws: int, seed: int) -> Iterator[Check]:
         after = ln.alternate(eq4, pair, rate)
         (first, fixed, _), (second, reached, _) = seen
         steady = ((first, pair.online), (fixed, pair.target), (second, pair.target))
-        held += [float((a - b).abs().max()) for a, b in (*steady, (reached, after.online))]
-        held += [call[2] for call in seen]  # stop gradient
-        moving += [float((a - b).abs().max()) for a, b in zip(pair, after, strict=True)]
-        online = moved(Wo, Wt)
-        ours.append(np.stack([w.numpy() for w in after]))
-        theirs.append(np.stack([online, moved(Wt, online)]))
-        early.append(np.stack([online, moved(Wt, Wo)]))
+        for a, b in (*steady, (reached, after.online)):
+            other.add(float((a - b).abs().max()))
+        other.add(*(call[2] for call in seen))  # stop gradient
+        for a, b in zip(pair, after, strict=True):
+            moving = float((a - b).abs().max())
+            other.breaks("the network whose turn it is", moving, by=strict)
+        online, found = moved(Wo, Wt), np.stack([w.numpy() for w in after])[None]
         once = ref.gradient(lambda W, o=online, x=x: normalised_distance(o, W, x), Wt[None])[0]
-        same.append(np.stack([online, Wt - rate * once]))
-    found = np.array(ours)
-    yield check(
-        worst(relative(found, np.array(theirs))),
-        1e-12,
-        {
-            "both gradients at the start": typical(relative(found, np.array(early))),
-            "L(W^o, W^t) for both": typical(relative(found, np.array(same))),
-        },
-        part="two half-steps",
-        note="Views of one batch: the first goes through the network that moves. Tested is the "
-        "alternation; that it approximates a stop gradient with a moving average, as the paper "
-        "presents it, is not.",
-    )
-    yield check(
-        worst(np.array(held)),
-        0.0,
-        {"the network whose turn it is": best(np.array(moving))},
-        part="the other network",
-        note="Not one bit of it moves, and no gradient flows into it.",
-    )
-    yield _turns_of_the_runs(n, seed)
+        halves.add(relative(found, np.stack([online, moved(Wt, online)])[None]))
+        early = np.stack([online, moved(Wt, Wo)])[None]
+        same = np.stack([online, Wt - rate * once])[None]
+        halves.breaks("both gradients at the start", relative(found, early))
+        halves.breaks("L(W^o, W^t) for both", relative(found, same))
+    _turns_of_the_runs(t, n)
 
 
-def _turns_of_the_runs(n: int, seed: int) -> Check:
+def _turns_of_the_runs(t: Trial, n: int) -> None:
     """Two updates with the loss and the batches of `sparse_training`, a linear encoder, against
     complex steps in numpy; [online, target] by turns. Controls: both from the start; the target
     first."""
     size = {"p": 8, "d": 3, "m": 4, "n": 12, "batch": 6, "keep": 0.9}
-    ours, theirs, early, reverse = [], [], [], []
+    part = t.part("the trained runs", 1e-11, controls=pooled)
     for run in range(n):
         config = st.configuration(run, "NCL-linear", 0.3, lr=0.5, **size)
-        keys = cr.split(cr.fold_in(cr.key(seed), run), 4)
+        keys = cr.split(cr.fold_in(cr.key(t.seed), run), 4)
         c = config | st.PROBLEM["setup"](keys[0], config)
         W, views = st.PROBLEM["init"](keys[1], c)["W"].to(F), []
         start, bias = W.numpy(), torch.zeros(2, 4, dtype=F)
-        for t in (0, 1):
-            batch = st.PROBLEM["data"](keys[2 + t], torch.tensor(t), c)
+        for step in (0, 1):
+            batch = st.PROBLEM["data"](keys[2 + step], torch.tensor(step), c)
             batch["views"] = batch["views"].to(F)
             views.append(batch["views"].numpy())
             free = W.clone().requires_grad_()
@@ -220,23 +166,10 @@ def _turns_of_the_runs(n: int, seed: int) -> Check:
             slope = ref.gradient(lambda V: normalised_distance(V, other, x, act=None), own[None])
             return own - 0.5 * slope[0]
 
-        online = moved(*start, views[0])
-        ours.append(W.numpy())
-        theirs.append(np.stack([online, moved(start[1], online, views[1])]))
-        early.append(np.stack([online, moved(*start[::-1], views[1])]))
-        target = moved(*start[::-1], views[0])
-        reverse.append(np.stack([moved(start[0], target, views[1]), target]))
-    found = np.array(ours)
-    return Check(
-        "ncl/def8",
-        worst(relative(found, np.array(theirs))),
-        1e-11,
-        {
-            "both gradients at the start": typical(relative(found, np.array(early))),
-            "the target first": typical(relative(found, np.array(reverse))),
-        },
-        draws=n,
-        part="the trained runs",
-        note="The loss and the batches of the experiments: a minibatch for each half, the online "
-        "network first in every epoch.",
-    )
+        def gap(online: Array, target: Array, found: Array = W.numpy()) -> Array:
+            return relative(found[None], np.stack([online, target])[None])
+
+        online, target = moved(*start, views[0]), moved(*start[::-1], views[0])
+        part.add(gap(online, moved(start[1], online, views[1])))
+        part.breaks("both gradients at the start", gap(online, moved(*start[::-1], views[1])))
+        part.breaks("the target first", gap(moved(start[0], target, views[1]), target))
