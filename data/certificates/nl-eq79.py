@@ -10,6 +10,6 @@ assert all(integrate(r, (r, 0, C0), wedge) == vol * theta / (2 * pi) for wedge i
 x_xw = r**2 * cos(a) * Matrix([cos(a), sin(a)])  # x x^T w_*
 minus, plus = ((x_xw * density * r).integrate((r, 0, C0)).integrate(wedge) for wedge in wedges)
 left, bound = (minus - plus).norm().n(), (vol / pi * moved * theta * 2 / (pi * C0**2)).n()
-print(f"printed: |(E - E_*) w_*| = {left:.3e} <= C_0^3 ... = {C0**3 * bound:.3e} is false")
-print(f"corrected: |(E - E_*) w_*| = {left:.3e} <= C_0^2 ... = {C0**2 * bound:.3e}")
-assert C0**3 * bound < 0.6 * left and left < 0.2 * C0**2 * bound
+print(f"printed: with C_0^3 Eq. 80 reads {left:.3e} <= {C0**3 * bound:.3e}, which is false")
+print(f"corrected: with C_0^2, as Eq. 77 has it, {left:.3e} <= {C0**2 * bound:.3e}")
+assert C0**3 * bound < 0.6 * left and left < C0**2 * bound

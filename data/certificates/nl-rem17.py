@@ -9,6 +9,6 @@ Z2 = sum((b[k] / (d[k] - lam)) ** 2 for k in (0, 1))
 eq143 = pp / (Z2 * (lam - d[0])) * b[1] ** 2 / (lam - d[1])
 direct = pp * s[0] * s[1] * b[1] / b[0]  # from the line before, Eq. 142, with s itself
 short = 1 - pp * b[0] ** 2 / (lam - d[0])
-print(f"printed: delta_1 = {short}; by Eq. 143 {eq143}, by the eigenvector {direct}")
+print(f"printed: delta_1 = {short}; but Eq. 143 gives {eq143}, the eigenvector itself {direct}")
 print(f"corrected: delta_1 = {short / (Z2 * (lam - d[0]))}, with Z^2 = {Z2}, lambda = {lam}")
 assert direct == eq143 == short / (Z2 * (lam - d[0])) and short == 4 * eq143

@@ -8,6 +8,6 @@ for eps in (Rational(1, 2), Rational(1), Rational(3, 2)):
         P = (integrate(((1 + y + eps) / 2) ** (d - 1), (y, 0, edge)) + 1 - edge) / 2  # Eq. 154
         assert eps > 1 or eps / 2 <= P
         assert Min(eps, 1) / 2 <= P
-print(f"printed: P[E_l] = {P} >= epsilon_l / 2 = {eps / 2}, for epsilon_l = {eps}")
-print(f"corrected: P[E_l] = {P} >= min(epsilon_l, 1) / 2 = {Min(eps, 1) / 2}")
+print(f"printed: P[E_l] >= epsilon_l / 2; for epsilon_l = {eps} that is {P} >= {eps / 2}, false")
+print(f"corrected: P[E_l] >= min(epsilon_l, 1) / 2, here {P} >= {Min(eps, 1) / 2}")
 assert eps / 2 > P

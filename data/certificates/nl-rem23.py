@@ -9,7 +9,7 @@ alpha = np.exp(-(apart**2) / 0.1)  # tau = 1/20
 for axes in ((), (1, 2), 2):  # alpha = 1; Gaussian alpha of mean one; its rows of mean one
     speed = np.tile((alpha / alpha.mean(axes, keepdims=True) * apart * rate).mean((1, 2)) / 2, 2)
     climb = np.add.reduceat(speed, np.flatnonzero(np.diff(speed > 0)) + 1) * np.pi / 720
-    found += [((len(climb) + 1) // 4, f"{np.minimum(climb[:-1], -climb[1:]).max():.4f}")]
-print("printed: Gaussian alpha gives more and deeper optima; number, greatest depth:", *found[1:])
-print("corrected: it can give more, and these are shallower; alpha = 1 gives", found[0])
-assert all(n > found[0][0] and float(depth) < float(found[0][1]) / 3 for n, depth in found[1:])
+    found.append([(len(climb) + 1) // 4, round(float(max(np.minimum(climb[:-1], -climb[1:]))), 4)])
+print("printed: Gaussian alpha, more and deeper optima; number and greatest depth:", *found[1:])
+print("corrected: it can give more, and they are shallower; alpha = 1 has", found[0])
+assert all(n > found[0][0] and depth < found[0][1] / 3 for n, depth in found[1:])
