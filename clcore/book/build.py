@@ -180,7 +180,7 @@ def _refuse_unsaid(runs: list[Run]) -> None:
         return  # the part may be in the chapter that is missing
     records = [record for run in runs for record in run.result["records"]]
     # Of a table whose full-size runs are not there yet, some parts are not there either.
-    partial = {r["claim"] for r in records if r.get("evidence") == "partial"}
+    partial = {r["claim"] for r in records if r.get("evidence") == "partial" or "blocked" in r}
     left = words.unsaid(r for r in records if r["claim"] not in partial)
     if left:
         raise BuildError(

@@ -20,8 +20,8 @@ def _sorted() -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
         for other in others:
             if other not in rows:
                 raise LedgerError(
-                    f"data/claims: {claim} rests on {other!r}, which is no claim; name one that is, "
-                    "or leave it out"
+                    f"data/claims: {claim} rests on {other!r}, which is no claim; name one that "
+                    "is, or leave it out"
                 )
             if other == claim:
                 raise LedgerError(f"data/claims: {claim} rests on itself; leave it out")

@@ -61,8 +61,9 @@ LOOKS = [
 ]
 
 
-# axe weighs every glyph, word of code and row of a table, which are alike by the thousand and take nine
-# tenths of its time. The first few of each kind stay; it looks at these, and at all that is unlike.
+# axe weighs every glyph, word of code and row of a table, which are alike by the thousand and take
+# nine tenths of its time. The first few of each kind stay; it looks at these, and at all that is
+# unlike.
 FEWER = """
 const inline = document.querySelectorAll('mjx-container:not([display])');
 inline.forEach((e, at) => at < 20 || e.replaceChildren('x'));
@@ -73,7 +74,8 @@ function over(kind, few) {
 }
 for (const word of document.querySelectorAll('.highlight pre span[class]'))
   if (over(word.className, 5)) word.replaceWith(...word.childNodes);
-for (const row of document.querySelectorAll('.cl-check tbody tr, .cl-claim, .cl-erratum + div tr')) {
+const rows = '.cl-check tbody tr, .cl-claim, .cl-erratum + div tr';
+for (const row of document.querySelectorAll(rows)) {
   const marks = [...row.querySelectorAll('.cl-mark, .cl-verdict, .cl-grade')];
   if (over(marks.map((e) => e.className + e.textContent).join(), 3)) row.remove();
 }

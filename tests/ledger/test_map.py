@@ -25,6 +25,7 @@ def test_below_and_above_are_what_a_walk_reaches():
     graph = networkx.DiGraph(
         (claim, other) for claim in ledger.claims() for other in claim_map.rests_on(claim)
     )
+    graph.add_nodes_from(ledger.claims())
     for claim in graph:
         assert claim_map.below(claim) == networkx.descendants(graph, claim)
         assert claim_map.above(claim) == networkx.ancestors(graph, claim)

@@ -166,8 +166,8 @@ def _turns_of_the_runs(t: Trial, n: int) -> None:
             slope = ref.gradient(lambda V: normalised_distance(V, other, x, act=None), own[None])
             return own - 0.5 * slope[0]
 
-        def gap(online: Array, target: Array, found: Array = W.numpy()) -> Array:
-            return relative(found[None], np.stack([online, target])[None])
+        def gap(online: Array, target: Array, found: Tensor = W) -> Array:
+            return relative(found.numpy()[None], np.stack([online, target])[None])
 
         online, target = moved(*start, views[0]), moved(*start[::-1], views[0])
         part.add(gap(online, moved(start[1], online, views[1])))

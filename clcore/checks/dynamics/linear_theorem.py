@@ -59,18 +59,18 @@ def _two_scalars(t: Trial, n: int) -> None:
     same, signed latents. Controls: latents 0 and 1; alternating updates; both."""
     part, count = t.part("two scalars", 1e-11, controls=typical), -(-n // 5)
 
-    def residual(*more: float, **other: bool) -> Array:
-        A, B, _, _ = run(t.rng, count, sizes, steps, *more, **other)
+    def residual(size: tuple[int, int, int], steps: int, **other: bool | float) -> Array:
+        A, B, _, _ = run(t.rng, count, size, steps, **other)
         return fitted(A, B, steps)[1]
 
-    for sizes in ((8, 5, 6), (20, 4, 10), (5, 5, 3)):
+    for size in ((8, 5, 6), (20, 4, 10), (5, 5, 3)):
         for steps in (1, 5, 50):
             for low in (0.5, 0.001):
                 if low == 0.5 or steps <= 5:  # else the weights would vanish
-                    part.add(residual(low))
-            part.breaks("latents 0 and 1", residual(binary=True))
-            part.breaks("alternating updates", residual(alternating=True))
-            part.breaks("both", residual(alternating=True, binary=True))
+                    part.add(residual(size, steps, low=low))
+            part.breaks("latents 0 and 1", residual(size, steps, binary=True))
+            part.breaks("alternating updates", residual(size, steps, alternating=True))
+            part.breaks("both", residual(size, steps, alternating=True, binary=True))
 
 
 def _own_scalar(t: Trial, n: int) -> None:

@@ -17,7 +17,7 @@ from scipy import stats
 from clcore import ledger
 from clcore import reference as ref
 from clcore.images.datasets import called
-from clcore.ledger import Check, check
+from clcore.ledger import Check, Trial, check, worst
 from clcore.stats import paired_tests, welch_tests
 
 CLAIMS = {"cifar10": "acl/tab2a", "stl10": "acl/tab2b"}
@@ -184,7 +184,7 @@ def _end(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[runs.epoch == runs.epoch.max()]
 
 
-def _directed(claim: str, part: str, runs: pd.DataFrame, loss: str, sign: int) -> Check:
+def _directed(t: Trial, name: str, label: str, runs: pd.DataFrame, loss: str, sign: int) -> None:
     """At the end the difference to InfoNCE has a sign, beyond its 95 per cent interval. Control:
     the two losses exchanged by chance within each seed."""
 
@@ -193,20 +193,24 @@ def _directed(claim: str, part: str, runs: pd.DataFrame, loss: str, sign: int) -
         return found[found.loss == loss].iloc[0]
 
     last = of(_end(runs))
-    mixed = ref.relabelled(
-        _end(runs), "loss_name", ("infonce", loss), lambda table: float(sign * of(table).t)
-    )
-    return Check(
-        claim,
-        float(sign * last.t),
-        float(stats.t.ppf(1 - LEVEL / 2, last.pairs - 1)),
-        {EXCHANGED: mixed},
-        draws=int(last.pairs),
-        part=part,
-        relation=">=",
+    part = t.part(
+        f"{name}, {label}",
+        stats.t.ppf(1 - LEVEL / 2, last.pairs - 1),
+        ">=",
         evidence=evidence(runs),
-        note=f"Paired t over seeds. {NAMES[loss]} minus InfoNCE: {_said(last)}. {about(runs)}",
+        draws=int(last.pairs),
+        words=name,
     )
+    part.add(sign * last.t)
+    part.breaks(EXCHANGED, _exchanged(_end(runs), "infonce", loss, by=lambda r: sign * of(r).t))
+    part.says(said=_said(last), about=about(runs))
+
+
+def _exchanged(
+    runs: pd.DataFrame, *losses: str, by: Callable[[pd.DataFrame], float], column: str = "loss_name"
+) -> float:
+    """The median of a statistic over tables whose labels are exchanged within each seed."""
+    return ref.relabelled(runs, column, losses, lambda rows: float(by(rows)))
 
 
 def _rho(first: pd.Series, second: pd.Series) -> float:
@@ -233,8 +237,8 @@ def agree(beside: pd.DataFrame) -> pd.Series:
     )
 
 
-@check("acl/tab2a", on="runs")
-def table2(runs: pd.DataFrame) -> Iterator[Check]:
+@check("acl/tab2a", "acl/tab2b", on="runs")
+def table2(t: Trial, runs: pd.DataFrame) -> None:
     """One block of Table 2. Highlighted cells are the best two of their columns (control: the two
     rows after them). On runs at the protocol: the share of cells that agree (control: the losses in
     the opposite order). On smaller ones: the order of the six losses (control: exchanged within
@@ -242,118 +246,92 @@ def table2(runs: pd.DataFrame) -> Iterator[Check]:
     name = "stl10" if runs.dataset.iloc[0] == "stl10" else "cifar10"
     claim, block = CLAIMS[name], printed().query("dataset == @name")
     rank = block.groupby("epoch")["mean"].rank(ascending=False)
-    yield Check(
-        claim,
-        float((block.highlighted != (rank <= 2)).sum()),
-        0.0,
-        {"third and fourth of each column": float((block.highlighted != rank.between(3, 4)).sum())},
+    part = t.part(
+        "printed cells: highlighted ones are the best two of their column",
+        claim=claim,
         draws=len(block),
-        part="printed cells: highlighted ones are the best two of their column",
     )
+    part.add((block.highlighted != (rank <= 2)).sum())
+    part.breaks("third and fourth of each column", (block.highlighted != rank.between(3, 4)).sum())
     if evidence(runs) == "protocol":
         beside = cells(runs)
         turned = beside.groupby("epoch")["mean"].transform(lambda column: column.to_numpy()[::-1])
-        share, other = (float(agree(t).mean()) for t in (beside, beside.assign(mean=turned)))
-        yield Check(
-            claim,
-            share,
+        part = t.part(
+            "runs: share of cells that agree",
             0.9,
-            {"losses in the opposite order": other},
-            draws=len(beside),
-            part="runs: share of cells that agree",
-            relation=">=",
+            ">=",
+            claim=claim,
             evidence="protocol",
-            note=about(runs),
+            draws=len(beside),
         )
+        part.add(agree(beside).mean())
+        part.breaks("losses in the opposite order", agree(beside.assign(mean=turned)).mean())
+        part.says(about=about(runs))
         return
-    table = kept(runs)
+    end = _end(kept(runs))
     column = block[block.epoch == EPOCHS[0]].set_index("loss")["mean"]
-    end = _end(table)
 
     def means(rows: pd.DataFrame) -> pd.Series:
         return rows.groupby("loss_name").accuracy.mean()[[*ROWS]]
 
-    order = " > ".join(means(end).sort_values(ascending=False).index)
-    mixed = ref.relabelled(end, "loss_name", [*ROWS], lambda rows: _rho(means(rows), column))
-    yield Check(
-        claim,
-        _rho(means(end), column),
+    part = t.part(
+        "runs: order of the six losses",
         0.828,
-        {EXCHANGED: mixed},
-        draws=int(table.seed.nunique()),
-        part="runs: order of the six losses",
-        relation=">=",
+        ">=",
+        claim=claim,
         evidence="partial",
-        note="Spearman's correlation with the printed column of 100 epochs; the bound is its 5 per "
-        f"cent point (one side) for six. Ours: {order}, means over seeds. {about(runs)}",
+        draws=end.seed.nunique(),
     )
+    part.add(_rho(means(end), column))
+    part.breaks(EXCHANGED, _exchanged(end, *ROWS, by=lambda rows: _rho(means(rows), column)))
+    order = " > ".join(means(end).sort_values(ascending=False).index)
+    part.says(order=order, about=about(runs))
 
 
 @check("acl/num14", on="runs")
-def num14(sides: Sides) -> Iterator[Check]:
+def num14(t: Trial, sides: Sides) -> None:
     """Gradient through the weights, against InfoNCE. In all six printed cells it is lower (control:
     the entropy row), by less than a point (control: the square row). On runs: the paired
     difference."""
     found = against("backprop")
-    strict = _one_sided(against("backprop", standard_error=True), -1)
-    yield Check(
-        "acl/num14",
-        float(_one_sided(found, -1).max()),
-        LEVEL / 2,
-        {"entropy regulariser in its place": float(_one_sided(against("entropy"), -1).max())},
-        draws=len(found),
-        part="printed cells: lower than InfoNCE",
-        note=f"Largest one-sided Welch p of six cells; differences {_span(found)}. The paper does "
-        "not say whether its plus-minus is a standard deviation, as taken here; read as a standard "
-        f"error, p is at most 0.025 in {int((strict <= LEVEL / 2).sum())} of six cells.",
-    )
-    yield Check(
-        "acl/num14",
-        float(found.difference.abs().max()),
-        1.0,
-        {"square regulariser in its place": float(against("square").difference.abs().max())},
-        draws=len(found),
-        part="printed cells: slightly",
-        note="Largest difference, in points; that a point is slight is our reading.",
-    )
+    # Of a control that some cells let through: the cell that is farthest from what is asked.
+    lower = t.part("printed cells: lower than InfoNCE", LEVEL / 2, controls=worst)
+    lower.add(_one_sided(found, -1))
+    lower.breaks("entropy regulariser in its place", _one_sided(against("entropy"), -1))
+    wider = _one_sided(against("backprop", standard_error=True), -1)
+    lower.says(span=_span(found), wider=int((wider <= LEVEL / 2).sum()))
+    slightly = t.part("printed cells: slightly", 1.0, controls=worst)
+    slightly.add(found.difference.abs())
+    slightly.breaks("square regulariser in its place", against("square").difference.abs())
     for label, runs in sides.items():
-        part = f"runs: lower than InfoNCE, {label}"
-        yield _directed("acl/num14", part, runs, "backprop", -1)
+        _directed(t, "runs: lower than InfoNCE", label, runs, "backprop", -1)
 
 
 @check("acl/num15", on="runs")
-def num15(sides: Sides) -> Iterator[Check]:
+def num15(t: Trial, sides: Sides) -> None:
     """Regularisers but the square one, which the paper itself excepts, against InfoNCE: cells that
     are more than half a point lower with p <= 0.05 (controls: the square one, the gradient through
     the weights in their place). On runs the same rule for all three (control:
     guessing), and whether each regulariser improves on the untrained net (control: before and after
     exchanged by chance within each seed)."""
     table = {name: against(name) for name in REGULARISERS}
-    fallen = {name: behind(found) for name, found in table.items()}
-    broken = {
-        "gradient through the weights in their place": float(len(behind(against("backprop"))))
-    }
-    worst = fallen["square"].sort_values("difference").iloc[0]
-    last = table["square"].query("dataset == 'cifar10' and epoch == 500").iloc[0]
     useful = ("entropy", "inverse")
-    yield Check(
-        "acl/num15",
-        float(sum(len(fallen[name]) for name in useful)),
-        0.0,
-        broken | {"square regulariser in their place": float(len(fallen["square"]))},
-        draws=sum(len(table[name]) for name in useful),
-        part="printed cells: comparable to InfoNCE or better",
-        note="Number of 12 cells (entropy and inverse, two data sets, 100, 300, 500 epochs) that "
-        "are more than half a point lower than InfoNCE with Welch p at most 0.05. Entropy: "
-        f"{_span(table['entropy'])}; inverse: {_span(table['inverse'])}. Fails for the square "
-        "regulariser, which the paper's next paragraph excepts: it is ahead after 100 epochs on "
-        f"CIFAR-10 and behind in the other five cells, as on CIFAR-10 after 500 epochs 86.74 "
-        f"against 87.86, {last.difference:+.2f} points (p = {last.p:.0e}), and on STL-10 81.65 "
-        f"against 83.70, {worst.difference:+.2f}."
-        + "".join(_contrary(runs) for runs in sides.values()),
+    part = t.part(
+        "printed cells: comparable to InfoNCE or better", draws=sum(len(table[n]) for n in useful)
     )
+    part.add(sum(len(behind(table[name])) for name in useful))
+    for name, other in (
+        ("gradient through the weights", against("backprop")),
+        ("square regulariser", table["square"]),
+    ):
+        part.breaks(f"{name} in their place", len(behind(other)))
+    lowest = behind(table["square"]).sort_values("difference").iloc[0]
+    last = table["square"].query("dataset == 'cifar10' and epoch == 500").iloc[0]
+    part.says(entropy=_span(table["entropy"]), inverse=_span(table["inverse"]))
+    part.says(last=last.difference, p=last.p, lowest=lowest.difference)
+    part.says(contrary="".join(_contrary(runs) for runs in sides.values()))
     for label, runs in sides.items():
-        yield from _regularisers(label, runs)
+        _regularisers(t, label, runs)
 
 
 def _contrary(runs: pd.DataFrame) -> str:
@@ -366,38 +344,34 @@ def _contrary(runs: pd.DataFrame) -> str:
     return f" Not so elsewhere: {said}. {about(runs)}" if said else ""
 
 
-def _regularisers(label: str, runs: pd.DataFrame) -> Iterator[Check]:
+def _regularisers(t: Trial, label: str, runs: pd.DataFrame) -> None:
     """The parts of num15 on runs."""
     end = _end(gaps(runs))
     chosen = end[end.loss.isin(REGULARISERS)]
-    said = "; ".join(f"{r.loss} {_said(r)}" for r in chosen.itertuples())
-    yield Check(
-        "acl/num15",
-        float(len(behind(chosen))),
-        0.0,
-        {"guessing in their place": float(len(behind(_guessing(runs))))},
-        draws=int(chosen.pairs.min()),
-        part=f"runs: comparable to InfoNCE or better, {label}",
+    part = t.part(
+        f"runs: comparable to InfoNCE or better, {label}",
         evidence=evidence(runs),
-        note=f"The same rule, paired over seeds, at the end. {said}. {about(runs)}",
+        draws=int(chosen.pairs.min()),
+        words="runs: comparable to InfoNCE or better",
     )
+    part.add(len(behind(chosen))).breaks("guessing in their place", len(behind(_guessing(runs))))
+    part.says(said="; ".join(f"{r.loss} {_said(r)}" for r in chosen.itertuples()))
+    part.says(about=about(runs))
+
     of = runs[runs.loss_name.isin(REGULARISERS)]
     learned = gains(of)
-    mixed = ref.relabelled(
-        of, "epoch", (0, of.epoch.max()), lambda rows: float(gains(rows).t.min())
-    )
-    yield Check(
-        "acl/num15",
-        float(learned.t.min()),
-        float(stats.t.ppf(1 - LEVEL / 2, learned.pairs.min() - 1)),
-        {"before and after exchanged by chance within each seed": mixed},
-        draws=int(learned.pairs.min()),
-        part=f"runs: each works, {label}",
-        relation=">=",
+    part = t.part(
+        f"runs: each works, {label}",
+        stats.t.ppf(1 - LEVEL / 2, learned.pairs.min() - 1),
+        ">=",
         evidence=evidence(runs),
-        note="Paired t of accuracy after training minus before, the least of three; that this is "
-        f"what works means is our reading. Gains: {_span(learned)}.",
+        draws=int(learned.pairs.min()),
+        words="runs: each works",
     )
+    part.add(learned.t)
+    mixed = _exchanged(of, 0, of.epoch.max(), by=lambda rows: gains(rows).t.min(), column="epoch")
+    part.breaks("before and after exchanged by chance within each seed", mixed)
+    part.says(span=_span(learned))
 
 
 def _guessing(runs: pd.DataFrame) -> pd.DataFrame:
@@ -410,45 +384,33 @@ def _guessing(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 @check("acl/num16", on="runs")
-def num16(sides: Sides) -> Iterator[Check]:
+def num16(t: Trial, sides: Sides) -> None:
     """Weights set directly from distances: best of all printed rows in every column (control: the
     entropy row), above InfoNCE by Welch's test (control: entropy). On runs: the paired
     difference."""
     wide = printed().pivot(index=["dataset", "epoch"], columns="loss", values="mean")
 
-    def lead(loss: str) -> float:
-        return float((wide[loss] - wide.drop(columns=loss).max(axis=1)).min())
+    def lead(loss: str) -> pd.Series:
+        return wide[loss] - wide.drop(columns=loss).max(axis=1)
 
+    best = t.part("printed cells: the best row of every column", UNIT, ">=", controls=worst)
+    best.add(lead("direct"))
+    for name in ("entropy", "infonce"):
+        best.breaks(f"{NAMES[name]} in its place", lead(name))
     seconds = wide.drop(columns="direct").idxmax(axis=1)
     beyond = sum(
-        float(against("direct", other).set_index(["dataset", "epoch"]).p[column]) <= LEVEL
+        against("direct", other).set_index(["dataset", "epoch"]).p[column] <= LEVEL
         for column, other in seconds.items()
     )
-    yield Check(
-        "acl/num16",
-        lead("direct"),
-        UNIT,
-        {f"{NAMES[name]} in its place": lead(name) for name in ("entropy", "infonce")},
-        draws=len(wide),
-        part="printed cells: the best row of every column",
-        relation=">=",
-        note="Least lead over the second best of a column, in points; that the row is best is what "
-        "the table says, the text only that it can be done. It also names $d_i$, where the formula "
-        "has $d_{ij}$ alone. Beyond chance (Welch p at "
-        f"most 0.05) in {beyond} of six columns.",
-    )
+    best.says(beyond=int(beyond))
+
     found = against("direct")
-    yield Check(
-        "acl/num16",
-        float(_one_sided(found, 1).max()),
-        LEVEL / 2,
-        {"entropy regulariser in its place": float(_one_sided(against("entropy"), 1).max())},
-        draws=len(found),
-        part="printed cells: above InfoNCE",
-        note=f"Largest one-sided Welch p of six cells; differences {_span(found)}.",
-    )
+    above = t.part("printed cells: above InfoNCE", LEVEL / 2, controls=worst)
+    above.add(_one_sided(found, 1))
+    above.breaks("entropy regulariser in its place", _one_sided(against("entropy"), 1))
+    above.says(span=_span(found))
     for label, runs in sides.items():
-        yield _directed("acl/num16", f"runs: above InfoNCE, {label}", runs, "direct", 1)
+        _directed(t, "runs: above InfoNCE", label, runs, "direct", 1)
 
 
 def beside(sides: Sides) -> list[Callable[[int, int], Iterator[Check]]]:

@@ -1,31 +1,24 @@
 """The settings of ncl's experiments, Sec. 4.2, and its warm start: what needs no trained run."""
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import torch
 
 from clcore import random as cr
 from clcore.experiments import sparse_training as st
-from clcore.ledger import Check, check
+from clcore.ledger import Trial, check
 from clcore.theory.sparse import sparse_coding as sc
 
 
 @check("ncl/num2")
-def num2(draws: int, seed: int) -> Iterator[Check]:
+def num2(t: Trial) -> None:
     """sigma = 50^(-1/2), and which warm start is one: mean Minimum max-cosine of fresh starts at
     c = 1 against 0.5, half-way between random encoders (0.25) and what the text reports (0.7).
     Controls: another power of p, random encoders."""
-    yield Check(
-        "ncl/num2",
-        abs(sc.warm_std(50, 1) - 0.141),
-        5e-4,
-        {"p^(-c)": abs(50**-1.0 - 0.141)},
-        part="sigma",
-        note="c = 2 gives Table 4's 0.02; its 0.002 would be c = 3.18, and c = 3 is 0.0028.",
-    )
-    keys = cr.split(cr.key(seed + 2), max(draws, 20))
+    part = t.part("sigma", 5e-4).add(abs(sc.warm_std(50, 1) - 0.141))
+    part.breaks("p^(-c)", abs(50**-1.0 - 0.141))
+    keys = cr.split(cr.key(t.seed + 2), max(t.draws, 20))
 
     def begins(kind: str | None) -> float:
         def one(key: torch.Tensor) -> torch.Tensor:
@@ -39,21 +32,10 @@ def num2(draws: int, seed: int) -> Iterator[Check]:
 
         return float(torch.func.vmap(one)(keys).mean())
 
-    random = begins(None)
-    by_columns, by_rows = begins("columns"), begins("rows")
-    yield Check(
-        "ncl/num2",
-        by_rows,
-        0.5,
-        {"random encoders": random, "as typeset, columns of W": by_columns},
-        draws=len(keys),
-        part="a point near the optimum",
-        relation=">=",
-        misprint=r"columns of $W$ -> rows of $W$: columns of $M$ have $p$ entries, as have the "
-        r"rows of $W\in\mathbb R^{m\times p}$, columns of $W$ have $m$",
-        note=f"{by_rows:.2f} on average; the program keeps $W$ transposed. Columns for columns, "
-        f"possible at $m=p$, give {by_columns:.2f}, random encoders {random:.2f}.",
-    )
+    random, columns, rows = begins(None), begins("columns"), begins("rows")
+    part = t.part("a point near the optimum", 0.5, ">=", draws=len(keys)).add(rows)
+    part.breaks("random encoders", random).breaks("as typeset, columns of W", columns)
+    part.says(rows=rows, columns=columns, random=random)
 
 
 def _starts(protocol: str, seed: int) -> tuple[float, int]:
@@ -70,41 +52,29 @@ def _starts(protocol: str, seed: int) -> tuple[float, int]:
 
 
 @check("ncl/def3")
-def def3(draws: int, seed: int) -> Iterator[Check]:
+def def3(t: Trial) -> None:
     """The settings of the protocol "paper", its starts, and the law of its data. Controls: the
     program's."""
     stated = {"n": 1000, "lr": 0.025, "batch": 512, "keep": 0.5, "m": 50, "p": 50, "d": 10}
     readings = [math.log(10) / 10, (math.log(10) / 10) ** 0.5]  # of sigma_0: Sec. 4.1, Sec. 4.2
-    begun = {protocol: _starts(protocol, seed) for protocol in st.PROTOCOLS}
+    begun = {protocol: _starts(protocol, t.seed) for protocol in st.PROTOCOLS}
     wrong, sigma = {}, {}
     for protocol, (_, biases) in begun.items():
         c = st.configuration(0, "NCL-pred", 0.1, protocol)
         sigma[protocol] = c["sigma"]
         off = sum(c[k] != v for k, v in stated.items()) + (not c["relu"]) + (biases > 0)
         wrong[protocol] = float(off + all(abs(c["sigma"] - s) > 1e-12 for s in readings))
-    yield Check(
-        "ncl/def3",
-        wrong["paper"] + (st.EPOCHS != 8000),
-        0.0,
-        {"the program's settings": wrong["released"]},
-        draws=len(stated) + 4,
-        part="settings",
-        note="Samples, rate, batch, masks, sizes, symmetric ReLU, biases at the start, epochs; "
-        "noise of one of the two printed sizes: the runs take "
-        f"$\\sigma_0=\\log d/d={sigma['paper']:.2f}$ of Sec. 4.1.",
-    )
-    yield Check(
-        "ncl/def3",
-        begun["paper"][0],
-        6.0,
-        {"the program's": begun["released"][0]},
-        draws=3 * 2500,
-        part="starts",
-        note=r"Mean and variance of the first weights of both encoders and of the predictor, in "
-        r"standard errors of $N(0,1/(pd))$: of $\Theta(1/(pd))$ the runs take the factor 1.",
-    )
-    n = 2000 * min(max(draws, 10), 100)
-    z = {k: sc.latents(cr.key(seed), n, 10, 0.1, k) for k in ("iid", "iid-zeros", "fixed")}
+    part = t.part("settings", draws=len(stated) + 4).add(wrong["paper"] + (st.EPOCHS != 8000))
+    part.breaks("the program's settings", wrong["released"]).says(sigma=sigma["paper"])
+    part = t.part("starts", 6.0, draws=3 * 2500).add(begun["paper"][0])
+    part.breaks("the program's", begun["released"][0])
+    n = 2000 * min(max(t.draws, 10), 100)
+    _latents(t, n)
+    _noise(t, n)
+
+
+def _latents(t: Trial, n: int) -> None:
+    z = {k: sc.latents(cr.key(t.seed), n, 10, 0.1, k) for k in ("iid", "iid-zeros", "fixed")}
     nominal = 0.1 / (1 - 0.9**10)
     spread = (nominal * (1 - nominal) / (10 * n)) ** 0.5
 
@@ -113,29 +83,19 @@ def def3(draws: int, seed: int) -> Iterator[Check]:
         signs = [float((latent == s).double().mean()) - nominal / 2 for s in (-1, 1)]
         return max(abs(s) for s in signs) / spread + 100 * float((latent == 0).all(1).any())
 
-    yield Check(
-        "ncl/def3",
-        off(z["iid"]),
-        5.0,
-        {"all-zero samples allowed": off(z["iid-zeros"]), "the program's": off(z["fixed"])},
-        draws=n,
-        part="latents",
-        note=f"Given a non-zero entry, Pr(z_i != 0) is {nominal:.3f} at beta = 0.1.",
-    )
-    noise = {
-        k: float((sc.noise_std(10, k) * cr.normal(cr.key(seed + 1), (n, 10))).var())
-        for k in ("variance", "std", "released")
-    }
-    stated_variance = np.log(10) / 10
-    error = stated_variance * (2 / (10 * n)) ** 0.5
-    yield Check(
-        "ncl/def3",
-        abs(noise["variance"] - stated_variance) / error,
-        5.0,
-        {k: abs(noise[k] - stated_variance) / error for k in ("std", "released")},
-        draws=n,
-        part="noise of variance log d / d",
-        note="Sec. 4.1 makes log d / d the standard deviation of all experiments; the runs of "
-        f'protocol "paper" take that. As a variance it gives the noise {50 * stated_variance:.1f} '
-        f"times the energy of one feature, and the latents have {10 * nominal:.1f} at beta = 0.1.",
-    )
+    part = t.part("latents", 5.0, draws=n).add(off(z["iid"]))
+    part.breaks("all-zero samples allowed", off(z["iid-zeros"]))
+    part.breaks("the program's", off(z["fixed"])).says(nominal=nominal)
+
+
+def _noise(t: Trial, n: int) -> None:
+    """Its variance against log d / d, in standard errors."""
+    stated, draws = np.log(10) / 10, cr.normal(cr.key(t.seed + 1), (n, 10))
+
+    def error(kind: str) -> float:
+        variance = float((sc.noise_std(10, kind) * draws).var())
+        return abs(variance - stated) / (stated * (2 / (10 * n)) ** 0.5)
+
+    part = t.part("noise of variance log d / d", 5.0, draws=n).add(error("variance"))
+    part.breaks("std", error("std")).breaks("released", error("released"))
+    part.says(ratio=50 * stated, latents=1 / (1 - 0.9**10))
