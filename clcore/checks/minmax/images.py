@@ -207,10 +207,10 @@ def _directed(t: Trial, name: str, label: str, runs: pd.DataFrame, loss: str, si
 
 
 def _exchanged(
-    runs: pd.DataFrame, *losses: str, by: Callable[[pd.DataFrame], float], column: str = "loss_name"
+    runs: pd.DataFrame, *labels: Any, by: Callable[[pd.DataFrame], float], column: str = "loss_name"
 ) -> float:
     """The median of a statistic over tables whose labels are exchanged within each seed."""
-    return ref.relabelled(runs, column, losses, lambda rows: float(by(rows)))
+    return ref.relabelled(runs, column, labels, lambda rows: float(by(rows)))
 
 
 def _rho(first: pd.Series, second: pd.Series) -> float:
