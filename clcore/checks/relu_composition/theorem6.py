@@ -1,0 +1,167 @@
+"""acl Theorem 6 and its remark: which of the two solutions has more energy.
+
+The energies are those of `relu_composition.energy`.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from clcore.checks.relu_composition.energy import (
+    SETTINGS,
+    Energies,
+    models,
+    one_field,
+    prior,
+    salient,
+    strong,
+    weak,
+)
+from clcore.ledger import Trial, check, pooled
+from clcore.reference import Array, relative
+
+
+def share(found: Sequence[Array], relation: str) -> float:
+    """For statements that a model breaks or does not: the share of models."""
+    return float(np.concatenate([np.ravel(f) for f in found]).mean())
+
+
+OF_MODELS = {"measured": share, "controls": share}
+
+
+def loses(e: Energies, against: Array) -> Array:
+    """[draws]: whether E(theta_Omega) > `against` fails, beyond rounding."""
+    return e.whole - against <= 1e-13 * (1 + np.abs(against))
+
+
+def ties(e: Energies) -> Array:
+    """[draws]: whether E(theta_Omega) < the largest E(theta_m) fails, beyond rounding."""
+    return e.whole >= e.single.max((-1, -2)) - 1e-13
+
+
+def most_salient(e: Energies) -> Array:
+    """E(theta_m) of the largest |Delta_m| of all, [draws]."""
+    count = len(e.delta)
+    place = np.abs(e.delta).reshape(count, -1).argmax(-1)[:, None]
+    return np.take_along_axis(e.single.reshape(count, -1), place, -1)[:, 0]
+
+
+@check("acl/thm6", stream="thm6")
+def thm6(t: Trial) -> None:
+    """Which solution has more energy: Theorem 6, both halves, hypotheses as printed.
+
+    Random models, and models with special Delta that meet the printed hypotheses: one field, equal
+    salient features, all of Delta's entries in one field. Controls: the other half's D_aug.
+    """
+    _weak(t)
+    _strong(t)
+
+
+def _weak(t: Trial) -> None:
+    count = t.share(len(SETTINGS))
+    printed = t.part("weak", 0.0, **OF_MODELS)
+    salience = t.corrected("weak", 0.0, **OF_MODELS)
+    single, even = [], []
+    for fields, modes in SETTINGS:
+        model = models(t.rng, count, fields, modes)
+        e = weak(model)
+        printed.add(ties(e))
+        if fields == 1:
+            single.append(ties(e))
+            continue
+        salience.add(ties(e))
+        other = strong(model, 0.2 * prior(model), corrected=True)
+        lost = other.whole >= most_salient(other)
+        level = e.delta * (0.3 / salient(e.delta))[..., None]  # equal salient features
+        even.append(ties(weak(model, level)))
+        printed.add(even[-1]).breaks("strong augmentation", lost)
+        salience.breaks("strong augmentation", lost).breaks("equal salient features", even[-1])
+    shares = [share(found, "<=") for found in (salience.errors, single, even)]
+    printed.says(**dict(zip(("generic", "single", "even"), shares, strict=True)))
+
+
+def _strong(t: Trial) -> None:
+    etas = (0.0, 0.01, 0.2)
+    count = t.share(len(etas) * len(SETTINGS))
+    printed = t.part("strong", 0.0, **OF_MODELS)
+    right = t.corrected("strong", 0.0, **OF_MODELS)
+    against_top = []
+    for fields, modes in SETTINGS:
+        for eta in etas:
+            model = models(t.rng, count, fields, modes)
+            e = strong(model, eta, corrected=False)
+            wrong = loses(e, e.single.max((-1, -2)))
+            printed.add(wrong)
+            right.breaks("terms not times p0 p1", wrong)
+            if fields == 1:
+                continue
+            against_top.append(loses(e, most_salient(e)))
+            e = strong(model, eta, corrected=True)
+            right.add(loses(e, e.single.max((-1, -2))))
+            flat = weak(model)
+            for part in (printed, right):
+                part.breaks("weak augmentation", loses(flat, flat.single.max((-1, -2))))
+            # Only at eta = 0 must Delta have nonzero entries in two fields.
+            e = strong(model, eta, True, one_field(e.delta))
+            wrong = loses(e, e.single.max((-1, -2)))
+            if eta:
+                right.add(wrong)
+            else:
+                right.breaks("all of Delta in one field, eta = 0", wrong)
+    printed.says(top=share(against_top, "<="))
+
+
+@check("acl/rem5", stream="rem5")
+def rem5(t: Trial) -> None:
+    """The remark after Theorem 6: eta may vary over features, if not too much.
+
+    Controls: p0 p1 left out, an eta that breaks the bound where it hurts.
+    """
+    settings = [s for s in SETTINGS if s[0] > 1]
+    count = max(4, t.share(len(settings)))
+    total = {"draws": count * len(settings)}
+    printed = t.part("conclusion", 0.0, **OF_MODELS, **total)
+    right = t.corrected("conclusion", 0.0, **OF_MODELS, **total)
+    equation = t.part("Eqs. 78, 79", 1e-10, controls=pooled, **total)
+    factor = t.corrected("Eqs. 78, 79", 1e-10, controls=pooled, **total)
+    chain = t.part("Eqs. 80-82", 1e-12, controls=pooled, **total)
+    missing, broken = "terms not times p0 p1", "bound on eta broken"
+    for fields, modes in settings:
+        model = models(t.rng, count, fields, modes)
+        low = t.rng.uniform(1 / fields, 1.0, (count, 1)) + 0.01
+        size = t.rng.uniform(0.001, 0.02, (count, 1))  # small: there the p0 p1 matters most
+        eta = size * (low + (1 - low) * t.rng.random((count, fields * modes))).clip(max=1.0)
+
+        e = strong(model, eta, corrected=False)
+        wrong, gap = loses(e, e.single.max((-1, -2))), relative(e.whole, _eq78(e, eta), 1e-3)
+        printed.add(wrong)
+        right.breaks(missing, wrong)
+        equation.add(gap)
+        factor.breaks(missing, gap)
+
+        for own in (e.delta, one_field(e.delta)):
+            free = strong(model, eta, True, own)
+            right.add(loses(free, free.single.max((-1, -2))))
+        e = strong(model, eta * prior(model), corrected=True)
+        right.add(loses(e, e.single.max((-1, -2))))
+        factor.add(relative(e.whole, _eq78(e, eta), 1e-3))
+        equation.breaks("eta ignored", relative(e.whole, _eq78(e, 0 * eta), 1e-3))
+        bound, least = -e.scale / fields * eta.max(-1), -e.scale * eta.min(-1)
+        slack = [_eq78(e, eta) - bound, bound - least, least - e.single.max((-1, -2))]
+        chain.add(np.max([-s for s in slack], 0) / e.scale)
+
+        # One feature that is not augmented at all, all others strongly: the bound is broken.
+        steep = np.full_like(eta, 4.0)
+        steep[np.arange(count), np.abs(e.delta).reshape(count, -1).argmin(-1)] = 0.0
+        e = strong(model, steep * prior(model), corrected=True)
+        for part in (printed, right):
+            part.breaks(broken, loses(e, e.single.max((-1, -2))))
+        chain.breaks(broken, steep.max(-1) / fields - steep.min(-1))
+
+
+def _eq78(e: Energies, eta: Array) -> Array:
+    """The right side of Eq. 78, [draws]; eta: [draws, Kd]."""
+    a, chosen = salient(e.delta) ** 2, np.abs(e.delta).argmax(-1)
+    mine = np.take_along_axis(eta.reshape(e.delta.shape), chosen[..., None], -1)[..., 0]
+    total = a.sum(-1)
+    return e.scale / (e.delta.shape[1] * total) * (total**2 - (a * (a + mine)).sum(-1))
