@@ -22,7 +22,7 @@ from clcore.ledger.core import (
     rows,
     verdict,
 )
-from clcore.ledger.trial import Part, Trial, check, pooled, strict, typical, worst
+from clcore.ledger.trial import Part, Trial, check, fraction, pooled, strict, typical, worst
 
 __all__ = [
     "EVIDENCE",
@@ -42,6 +42,7 @@ __all__ = [
     "claim",
     "claims",
     "comparison",
+    "fraction",
     "judge",
     "number",
     "outcome",

@@ -60,6 +60,11 @@ def pooled(errors: Sequence[np.ndarray], relation: str) -> float:
     return float(np.median(np.concatenate([np.ravel(e) for e in errors])))
 
 
+def fraction(errors: Sequence[np.ndarray], relation: str) -> float:
+    """For what a draw breaks or does not (True or False): the share of draws, over all settings."""
+    return float(np.concatenate([np.ravel(e) for e in errors]).mean())
+
+
 @dataclass
 class Part:
     """Errors over draws of one part of a claim, in one form, and of what was broken beside it."""

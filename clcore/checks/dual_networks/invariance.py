@@ -3,7 +3,6 @@
 `translation`'s operator and closed forms against the enumerations of `rings`.
 """
 
-from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -11,7 +10,7 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import nets, rings
-from clcore.ledger import Trial, check, pooled, worst
+from clcore.ledger import Trial, check, fraction, pooled, worst
 from clcore.reference import Array, absolute, relative
 from clcore.theory.operator import connection as cn
 from clcore.theory.operator import translation as tr
@@ -144,7 +143,7 @@ def _amplified(change: Array, open_: Array) -> Array:
 def _several(t: Trial) -> None:
     """Starts that two or more patterns open: does some open drive grow, and none fall?"""
     name, rate, d = "more than one pattern", 0.5, 6
-    grows = t.part(name, 1.0, ">=", measured=_share, controls=_share, draws=t.draws)
+    grows = t.part(name, 1.0, ">=", measured=fraction, controls=fraction, draws=t.draws)
     factor = t.corrected(name, 1e-12, controls=pooled, draws=t.draws)
     for bias in (False, True):
         w, open_ = rings.starts(t.rng, 2000, bias)
@@ -160,11 +159,6 @@ def _several(t: Trial) -> None:
         factor.add(np.abs(after - expected), absolute(tr.axis(torch.from_numpy(open_), bias), u))
         some = np.abs(before) > 0.1
         factor.breaks("u_S^T w unchanged", np.abs(after - before)[some])
-
-
-def _share(found: Sequence[Array], relation: str) -> float:
-    """In which share of starts something was found."""
-    return float(np.concatenate(found).mean())
 
 
 STEPS = 800  # of updates, enough for each start to open another pattern

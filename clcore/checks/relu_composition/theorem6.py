@@ -3,8 +3,6 @@
 The energies are those of `relu_composition.energy`.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from clcore.checks.relu_composition.energy import (
@@ -17,16 +15,10 @@ from clcore.checks.relu_composition.energy import (
     strong,
     weak,
 )
-from clcore.ledger import Trial, check, pooled
+from clcore.ledger import Trial, check, fraction, pooled
 from clcore.reference import Array, relative
 
-
-def share(found: Sequence[Array], relation: str) -> float:
-    """For statements that a model breaks or does not: the share of models."""
-    return float(np.concatenate([np.ravel(f) for f in found]).mean())
-
-
-OF_MODELS = {"measured": share, "controls": share}
+OF_MODELS = {"measured": fraction, "controls": fraction}
 
 
 def loses(e: Energies, against: Array) -> Array:
@@ -76,7 +68,7 @@ def _weak(t: Trial) -> None:
         even.append(ties(weak(model, level)))
         printed.add(even[-1]).breaks("strong augmentation", lost)
         salience.breaks("strong augmentation", lost).breaks("equal salient features", even[-1])
-    shares = [share(found, "<=") for found in (salience.errors, single, even)]
+    shares = [fraction(found, "<=") for found in (salience.errors, single, even)]
     printed.says(**dict(zip(("generic", "single", "even"), shares, strict=True)))
 
 
@@ -108,7 +100,7 @@ def _strong(t: Trial) -> None:
                 right.add(wrong)
             else:
                 right.breaks("all of Delta in one field, eta = 0", wrong)
-    printed.says(top=share(against_top, "<="))
+    printed.says(top=fraction(against_top, "<="))
 
 
 @check("acl/rem5", stream="rem5")
