@@ -22,7 +22,7 @@ from clcore.ledger.core import (
     rows,
     verdict,
 )
-from clcore.ledger.trial import Part, Trial, check, fraction, pooled, strict, typical, worst
+from clcore.ledger.trial import Part, Trial, check, fraction, pooled, strict, total, typical, worst
 
 __all__ = [
     "EVIDENCE",
@@ -50,6 +50,7 @@ __all__ = [
     "pooled",
     "rows",
     "strict",
+    "total",
     "typical",
     "verdict",
     "worst",

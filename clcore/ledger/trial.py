@@ -65,6 +65,11 @@ def fraction(errors: Sequence[np.ndarray], relation: str) -> float:
     return float(np.concatenate([np.ravel(e) for e in errors]).mean())
 
 
+def total(errors: Sequence[np.ndarray], relation: str) -> float:
+    """For parts that count what is wrong: how often in all."""
+    return float(sum(np.sum(e) for e in errors))
+
+
 @dataclass
 class Part:
     """Errors over draws of one part of a claim, in one form, and of what was broken beside it."""

@@ -11,7 +11,7 @@ import torch
 from clcore import reference as ref
 from clcore.checks.dual_networks import nets
 from clcore.checks.dual_networks.towers import both_of_pair
-from clcore.ledger import Trial, check, pooled, typical
+from clcore.ledger import Trial, check, pooled, total, typical
 from clcore.reference import Array, relative
 from clcore.theory.operator import connection as cn
 
@@ -26,7 +26,7 @@ def def1(t: Trial) -> None:
     Controls: the Kronecker factors swapped, a vec that stacks rows, K_l transposed.
     """
     kron = t.part("K_l", EXACT, controls=pooled, draws=t.draws)
-    shape = t.part("shape", 0, measured=nets.total, controls=nets.total, draws=t.draws)
+    shape = t.part("shape", 0, measured=total, controls=total, draws=t.draws)
     product = r"$K_l^\top\mathrm{vec}(W_l)=f_L$"
     output = t.part(product, EXACT, controls=pooled, draws=t.draws)
     for pair in nets.pairs(t.rng, t.draws, ("relu", "leaky")):

@@ -10,7 +10,7 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import nets, rings
-from clcore.ledger import Trial, check, fraction, pooled, worst
+from clcore.ledger import Trial, check, fraction, pooled, total, worst
 from clcore.reference import Array, absolute, relative
 from clcore.theory.operator import connection as cn
 from clcore.theory.operator import translation as tr
@@ -55,7 +55,7 @@ def ex3(t: Trial) -> None:
     Controls: the counts of the objects swapped; 1 / (2 d^2); a ReLU neuron.
     """
     sizes = _sizes(t.draws)
-    counts = t.part("counts", 0, measured=nets.total, controls=nets.total, draws=len(sizes))
+    counts = t.part("counts", 0, measured=total, controls=total, draws=len(sizes))
     form = t.part("Eq. 12, any $x_p$", EXACT, controls=pooled, draws=len(sizes))
     nothing = t.part("$u=0$", 1e-15, controls=pooled, draws=len(sizes))
     for d in sizes:

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.checks.dual_networks.nets import total
-from clcore.ledger import Trial, check, pooled, worst
+from clcore.ledger import Trial, check, pooled, total, worst
 from clcore.losses import anchors
 from clcore.reference import Array, absolute, relative
 

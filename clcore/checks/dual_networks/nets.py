@@ -4,7 +4,7 @@ numpy nets take one sample a draw: weights [..., n_l, n_{l-1}], x [..., n_0]; co
 allowed, so that derivatives are complex steps. Layers count from 1.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -172,11 +172,6 @@ def pairs(
             yield Pair(
                 [w[kept] for w in first], [w[kept] for w in second], x1[kept], x2[kept], name
             )
-
-
-def total(counts: Sequence[Array], relation: str) -> float:
-    """How often something was wrong in all: for parts that count."""
-    return float(sum(np.sum(c) for c in counts))
 
 
 def one(t: torch.Tensor) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import nets
-from clcore.ledger import Trial, check, pooled, typical, worst
+from clcore.ledger import Trial, check, pooled, total, typical, worst
 from clcore.reference import Array, relative
 from clcore.theory.operator import connection as cn
 
@@ -178,9 +178,7 @@ def lem1(t: Trial) -> None:
     Controls: V^f for V^b in power nets; a plus; V at x_2 in front.
     """
     eq22 = t.part("Eq. 22", EXACT, controls=pooled, draws=t.draws)
-    shapes = t.part(
-        "shapes of $V_{l-1}$", 0, draws=t.draws, measured=nets.total, controls=nets.total
-    )
+    shapes = t.part("shapes of $V_{l-1}$", 0, draws=t.draws, measured=total, controls=total)
     for pair in _kinds(t.rng, t.draws, KINDS):
         one, two = pair.traces
         floor = 1e-3 * np.abs(pair.pre_gradient(pair.depth)).max(-1)

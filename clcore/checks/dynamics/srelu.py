@@ -4,7 +4,6 @@ References are numpy: every latent, both masks jointly, Eq. 14 by its three case
 """
 
 import itertools
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from scipy.special import erfc
 
 from clcore import random as cr
 from clcore import reference as ref
-from clcore.ledger import Trial, check, pooled, typical
+from clcore.ledger import Trial, check, pooled, total, typical
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import sparse_coding as sc
 from clcore.theory.sparse import srelu_dynamics as sd
@@ -246,11 +245,6 @@ def def5(t: Trial) -> None:
     nets = nets / np.linalg.norm(nets, axis=-1, keepdims=True)
     rows = w._replace(online=nets[0], target=nets[1])
     part.breaks("random rows", from_identity(scheme(rows)[-1]))
-
-
-def total(errors: Sequence[Array], relation: str) -> float:
-    """A reducer for counts: their sum."""
-    return float(sum(e.sum() for e in errors))
 
 
 def normal_crosstalk(d: int) -> float:

@@ -5,7 +5,7 @@ Enumeration of all states in numpy, root finding and quadrature meet
 augmentation, as in nl Sec. 3.1.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from clcore import reference as ref
 from clcore.checks.one_layer.activation import unit
 from clcore.checks.one_layer.gate_jumps import categorical_quotient
-from clcore.ledger import Trial, check, pooled, typical
+from clcore.ledger import Trial, check, pooled, total, typical
 from clcore.reference import Array, absolute, plane, relative, tensors
 from clcore.theory.one_layer import one_layer
 
@@ -59,11 +59,6 @@ def _is_lme(A: Array, w: Array) -> Array:
 
 def _outer(u: Array) -> Array:
     return u[..., :, None] * u[..., None, :]
-
-
-def _count(decisions: Sequence[Array], relation: str) -> float:
-    """How many are wrong, over all settings."""
-    return float(sum(np.sum(d) for d in decisions))
 
 
 # ---------------------------------------------------------------------------------- definitions
@@ -198,7 +193,7 @@ def ex1(t: Trial) -> None:
     """
     rng, count = t.rng, t.share(2)
     eq8 = t.part("Eq. 8", 1e-13, controls=pooled, draws=9 * count)
-    lme = t.part("every pattern is an LME", draws=9 * count, measured=_count, controls=_count)
+    lme = t.part("every pattern is an LME", draws=9 * count, measured=total, controls=total)
     attractive = t.part("and attractive", 1e-6, controls=pooled)
     for M, d in ((5, 5), (4, 7)):
         p, U = _categorical(rng, count, M, d)
@@ -239,7 +234,7 @@ def ex2(t: Trial) -> None:
     world = one_layer.summation(*tensors(q, U))
     eq9 = t.part("Eq. 9", 1e-12, controls=pooled, draws=draws * M)
     pieces = t.part(r"$\Delta$ and $\Sigma$", 1e-11, controls=pooled, draws=draws * M)
-    below = t.part("LME below the threshold", measured=_count, controls=_count)
+    below = t.part("LME below the threshold", measured=total, controls=total)
     for m in range(M):
         w, Q = U[..., m], q[:, m, None, None]
         exact, outer = _moments(p, x, w), _outer(w)
