@@ -4,8 +4,6 @@ Theorem 6 compares the energies of two points. Here the joint flow of both layer
 weights, runs on random latent models; residuals of the two points are taken in numpy.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -15,8 +13,8 @@ from torch import Tensor
 from clcore import random
 from clcore import reference as ref
 from clcore.checks.relu_composition.energy import SETTINGS, models, parts, salient
-from clcore.ledger import Check, check
-from clcore.reference import Array, typical, worst
+from clcore.ledger import Trial, check, fraction, pooled, typical
+from clcore.reference import Array
 from clcore.sweep.optim import unit_norm
 from clcore.theory.relu import binary_latent, relu_two_layer
 
@@ -50,85 +48,45 @@ def random_start(rng: np.random.Generator, count: int, fields: int, modes: int) 
     return unit_norm(W1, (-2, -1)), unit_norm(s, -1)
 
 
-@check("acl/num19")
-def num19(draws: int, seed: int) -> Iterator[Check]:
+@check("acl/num19", stream="num19")
+def num19(t: Trial) -> None:
     """Ends of the joint flow from random starts: one field under weak augmentation, several under
     strong, and the one of larger energy. `draws` counts models of all cells.
 
     As printed (the strong D_aug without p0 p1) most ends are no compositions. Controls: the other
     augmentation; energies of other models.
     """
-    rng = ref.generator("num19", seed)
-    composed: dict[str, list[Array]] = defaultdict(list)
-    none: list[Array] = []
-    told: list[Array] = []
-    mixed: list[Array] = []
-    count = max(20, ref.share(min(draws, 300), len(CELLS)))
+    count = max(20, -(-min(t.draws, 300) // len(CELLS)))
+    shares = {"measured": fraction, "controls": fraction}
+    one = t.part("weak augmentation: one field", MOST, **shares)
+    several = t.part("strong augmentation: several fields", MOST, ">=", **shares)
+    right = t.corrected("strong augmentation: several fields", MOST, ">=", **shares)
+    tells = t.part("the energy tells which", 0.75, ">=", **shares)
+    none, by_cell = [], []
     for fields, modes in CELLS:
-        model = models(rng, count, fields, modes)
+        model = models(t.rng, count, fields, modes)
         whole = relu_two_layer.compositional(binary_latent.difference(model))
-        start = random_start(rng, count, fields, modes)
-        ends, higher = [], []
+        start = random_start(t.rng, count, fields, modes)
+        ends, higher = {}, []
         for name, X in augmentations(model).items():
             used = fields_used(*relu_two_layer.ascend(X, *start, rate=1.0, steps=STEPS))
-            composed[name].append(used > 1)
+            ends[name] = used > 1
             if name == "strong":
                 none.append(used == 0)
             single = X.diagonal(dim1=-2, dim2=-1).amax(-1)  # the best theta_m
             higher.append((relu_two_layer.trace_energy(*whole, X) > single).numpy())
-            ends.append(used > 1)
-        pair = np.concatenate(ends), np.concatenate(higher)
-        told.append(pair[0] == pair[1])
-        mixed.append(pair[0] == rng.permutation(pair[1]))
-    share = {name: float(np.concatenate(v).mean()) for name, v in composed.items()}
-    by_cell = ", ".join(
-        f"K = {k}: {w.mean():.0%}, {p.mean():.0%}, {c.mean():.0%}"
-        for (k, _), w, p, c in zip(CELLS, *composed.values(), strict=True)
-    )
-    crowd, above = _crowd(rng)
-    check = partial(Check, "acl/num19", draws=count * len(CELLS))
-    yield check(
-        share["weak"],
-        MOST,
-        {"strong augmentation, p0 p1": share["strong, p0 p1"]},
-        part="weak augmentation: one field",
-        note=f"Share of ends after {STEPS} steps at which more than one field takes part (it still "
-        "falls with more steps). That most ends decide is our reading of 'more likely'. Shares "
-        f"under weak, strong as printed, strong with $p_0p_1$: {by_cell}.",
-    )
-    tag = {"part": "strong augmentation: several fields", "relation": ">="}
-    yield check(
-        share["strong"],
-        MOST,
-        {"weak augmentation": share["weak"]},
-        counterexample="Random models with $K=2$ fields of 2 features, $\\eta=0$: "
-        f"{composed['strong'][0].mean():.0%} of the ends are compositions. "
-        r"There $X_\alpha$ reads $p_0p_1\Delta\Delta^\top-\mathrm{diag}^2(\Delta)"
-        r"$ on the salient features, and with $p_0p_1\le\frac14$ it is negative definite at $K<4$: "
-        f"the flow gives up the fields' product, $s^\\top W_1=0$ ({np.concatenate(none).mean():.0%}"
-        " of all ends use no field), or goes to a feature with a small $|\\Delta_m|$.",
-        **tag,
-    )
-    yield check(
-        share["strong, p0 p1"],
-        MOST,
-        {"weak augmentation": share["weak"], "terms not times p0 p1": share["strong"]},
-        form="corrected",
-        correction=r"With $p_0p_1$ on $\mathrm{diag}^2(\Delta)$, as Theorem 6 needs it.",
-        **tag,
-    )
-    yield check(
-        float(np.concatenate(told).mean()),
-        0.75,
-        {"energies of other models": float(np.concatenate(mixed).mean())},
-        relation=">=",
-        part="the energy tells which",
-        draws=3 * count * len(CELLS),
-        note=r"Share of runs, all three augmentations, that end in a composition exactly if "
-        r"$\mathcal E(\theta_\Omega)$ is above every $\mathcal E(\theta_m)$; $K\le4$. Fails where "
-        f"there are many fields and the strong augmentation is as printed: at $K=8$ {crowd:.0%} of "
-        f"{CROWD} runs compose, and {above:.0%} would by the energies.",
-    )
+        one.add(ends["weak"]).breaks("strong augmentation, p0 p1", ends["strong, p0 p1"])
+        several.add(ends["strong"]).breaks("weak augmentation", ends["weak"])
+        right.add(ends["strong, p0 p1"]).breaks("weak augmentation", ends["weak"])
+        right.breaks("terms not times p0 p1", ends["strong"])
+        composed, above = np.concatenate([*ends.values()]), np.concatenate(higher)
+        tells.add(composed == above)
+        tells.breaks("energies of other models", composed == t.rng.permutation(above))
+        by_cell.append(f"K = {fields}: " + ", ".join(f"{e.mean():.0%}" for e in ends.values()))
+    one.says(steps=STEPS, cells=", ".join(by_cell))
+    several.says(first=several.errors[0].mean(), none=fraction(none, ">="))
+    crowd, above = _crowd(t.rng)
+    tells.says(crowd=crowd, above=above, runs=CROWD)
 
 
 def _crowd(rng: np.random.Generator) -> tuple[float, float]:
@@ -162,87 +120,58 @@ def _matrices(model: binary_latent.Model, delta: Array) -> dict[str, Array]:
     return {"weak": bare, "strong": bare - scale[:, None, None] * (flat**2)[:, None] * eye}
 
 
-@check("acl/num20")
-def num20(draws: int, seed: int) -> Iterator[Check]:
+@check("acl/num20", stream="num20")
+def num20(t: Trial) -> None:
     """theta_m stands still, theta_Omega does not unless its |Delta| agree; ascent from it composes.
 
     Controls: two features of two fields, weighted two to one; unequal salient features.
     """
-    rng = ref.generator("num20", seed)
-    still: list[Array] = []
-    moved: list[Array] = []
-    whole: list[Array] = []
-    level: list[Array] = []
-    lost: dict[str, list[Array]] = defaultdict(list)
     settings = [s for s in SETTINGS if 1 < s[0] <= 5]
-    count = ref.share(draws, len(settings))
+    count = t.share(len(settings))
+    total = {"draws": 2 * count * len(settings)}
+    feature = t.part("one feature", 1e-12, controls=typical, **total)
+    printed = t.part("the composition", 1e-12, controls=typical, **total)
+    right = t.corrected("the composition", 1e-12, controls=pooled, **total)
+    strong = t.part(
+        "under strong augmentation the flow from there composes",
+        measured=fraction,
+        controls=fraction,
+    )
     for fields, modes in settings:
-        model = models(rng, count, fields, modes)
+        model = models(t.rng, count, fields, modes)
         delta = parts(model)[0]
         even = delta * (0.3 / salient(delta))[..., None]
-        for values, found in ((delta, whole), (even, level)):
+        for values, level in ((delta, False), (even, True)):
             (t_delta,) = ref.tensors(values)
             W1, W2 = (v.numpy() for v in relu_two_layer.compositional(t_delta))
             for X in _matrices(model, values).values():
-                found.append(residual(W1, W2[:, 0], X))
-        k, m = int(rng.integers(fields)), int(rng.integers(modes))
+                left = residual(W1, W2[:, 0], X)
+                if level:
+                    right.add(left)
+                else:
+                    printed.add(left)
+                    right.breaks("unequal salient features", left)
+        k, m = int(t.rng.integers(fields)), int(t.rng.integers(modes))
         W1, W2 = (v.numpy() for v in relu_two_layer.relay(ref.tensors(delta)[0], k, m))
         two1, two2 = (v + 0.5 * np.roll(v, 1, 1) for v in (W1, W2[:, 0]))
         two1, two2 = (v / np.sqrt((v[0] ** 2).sum()) for v in (two1, two2))
         matrices = _matrices(model, delta)
         for X in matrices.values():
-            still.append(residual(W1, W2[:, 0], X))
-            moved.append(residual(two1, two2, X))
+            feature.add(residual(W1, W2[:, 0], X))
+            for part in (feature, printed):
+                part.breaks("two features, two to one", residual(two1, two2, X))
         # What the flow makes of theta_Omega, with a push inside its own K entries.
-        few = min(count, 20)
-        W1, W2 = relu_two_layer.compositional(ref.tensors(delta[:few])[0])
-        for name, X in matrices.items():
-            t_X = torch.from_numpy(X[:few])
-            end = relu_two_layer.ascend(t_X, W1, W2[:, 0], rate=1.0, steps=1500)
-            single = np.diagonal(X[:few], axis1=-2, axis2=-1).max(-1)
-            E = relu_two_layer.trace_energy(end[0], end[1][:, None], t_X).numpy()
-            start = relu_two_layer.trace_energy(W1, W2, t_X).numpy()
-            composed = (fields_used(*end) > 1) & (single < E) & (start - 1e-12 < E)
-            lost[name].append(~composed)
-    total = count * len(settings)
-    check = partial(Check, "acl/num20", draws=2 * total)
-    yield check(
-        worst(*still),
-        1e-12,
-        {"two features, two to one": typical(*moved)},
-        part="one feature",
-        note=r"$\theta_m$: length of the flow of both layers along $\Theta$, relative to "
-        r"$\|X_\alpha\|_F$; weak and strong augmentation (with $p_0p_1$), $\eta=0$.",
-    )
-    tag = {"part": "the composition"}
-    yield check(
-        worst(*whole),
-        1e-12,
-        {"two features, two to one": typical(*moved)},
-        counterexample=r"$K=2$, $d=1$, $D_{aug}=\mathrm{diag}(D_V)$, $p_0=p_1=\frac12$, "
-        r"$\Delta=(2,1)$: at $\theta_\Omega$ the rows of $W_1$, both $1/\sqrt2$, are pushed by "
-        r"$s_k\cdot(X_\alpha[s_kw_{1k}])_k\propto\Delta_k^2$, by 4 to 1, and not by 1 to 1. In "
-        r"general it stands still only if all $|\Delta_{m_k^*}|$ are equal, which the weak half of "
-        "Theorem 6 excludes.",
-        **tag,
-    )
-    yield check(
-        worst(*level),
-        1e-12,
-        {"unequal salient features": typical(np.concatenate(whole))},
-        form="corrected",
-        correction=r"$\theta_\Omega$, where no $\Delta_{m_k^*}$ is 0, is a fixed point if and only "
-        r"if all $|\Delta_{m_k^*}|$ are equal; otherwise it is a point of the constraint set whose "
-        "energy Theorem 6 compares, and the flow leaves it.",
-        **tag,
-    )
-    yield check(
-        float(np.concatenate(lost["strong"]).mean()),
-        0.0,
-        {"weak augmentation": float(np.concatenate(lost["weak"]).mean())},
-        draws=len(np.concatenate(lost["strong"])),
-        part="under strong augmentation the flow from there composes",
-        note=r"Share of ends of the flow from $\theta_\Omega$ with fewer than two fields, or with "
-        r"no more energy than every $\theta_m$, or with less than $\theta_\Omega$; strong with "
-        "$p_0p_1$. So the sentence stands for the point that the flow finds from there.",
-    )
+        lost = {name: ~_composes(X, delta, min(count, 20)) for name, X in matrices.items()}
+        strong.add(lost["strong"]).breaks("weak augmentation", lost["weak"])
+
+
+def _composes(X: Array, delta: Array, few: int) -> Array:
+    """[few]: whether the flow from theta_Omega ends at several fields, with more energy than every
+    theta_m, and with no less than it began."""
+    W1, W2 = relu_two_layer.compositional(ref.tensors(delta[:few])[0])
+    t_X = torch.from_numpy(X[:few])
+    end = relu_two_layer.ascend(t_X, W1, W2[:, 0], rate=1.0, steps=1500)
+    single = np.diagonal(X[:few], axis1=-2, axis2=-1).max(-1)
+    E = relu_two_layer.trace_energy(end[0], end[1][:, None], t_X).numpy()
+    start = relu_two_layer.trace_energy(W1, W2, t_X).numpy()
+    return (fields_used(*end) > 1) & (single < E) & (start - 1e-12 < E)
