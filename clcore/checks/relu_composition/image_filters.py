@@ -1,7 +1,7 @@
 """acl Sec. 6.2, Figure 7: total variation of a ResNet's filters against the strength of
 augmentation.
 
-`eq18` tests the measure. The others are functions of a table of runs, as `curves` makes it: one row
+The checks are functions of a table of runs, as `curves` makes it: one row
 a run at its end with `curve` ("jitter" or "gray": what varies), `level`, `seed`, `linear` (accuracy
 in [0, 1]) and a `tv_`, `unit_` and `norm_` column a layer: means over its filters of the total
 variation as it is, of that at norm 1, which no scale changes, and of the norm. `dataset`,
@@ -13,220 +13,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-import torch
 from scipy import stats
 
-from clcore import reference as ref
 from clcore.images.datasets import called
-from clcore.images.filter_variation import total_variation
-from clcore.ledger import Check, check
-from clcore.nets.resnet import ResNet, first_convolutions
+from clcore.ledger import Check, Trial, check
+from clcore.ledger.trial import generator
 
 EPOCHS, LEVELS, SEEDS, WIDTH, IMAGES = 300, 5, 3, 64, 105_000
 CURVES = ("jitter", "gray")
 MEASURES = ("tv", "unit", "norm")
 SHUFFLES = 200
-
-
-# ----------------------------------------------------------------------------------- the measure
-
-
-def _by_loops(w: np.ndarray, kind: str = "length") -> np.ndarray:
-    """Eq. 18 of each filter, `f c h w`, pixel by pixel; kind: a version of it that is wrong."""
-    out = np.zeros(len(w))
-    for f, filter_ in enumerate(w):
-        h, v = filter_.shape[1:]
-        for y in range(h):
-            for x in range(v):
-                right = (
-                    filter_[:, y, x + 1] - filter_[:, y, x] if x + 1 < v else 0 * filter_[:, 0, 0]
-                )
-                down = (
-                    filter_[:, y + 1, x] - filter_[:, y, x] if y + 1 < h else 0 * filter_[:, 0, 0]
-                )
-                if kind == "length":
-                    out[f] += np.sqrt(right**2 + down**2).sum()
-                elif kind == "sum of sides":
-                    out[f] += (np.abs(right) + np.abs(down)).sum()
-                elif kind == "channels inside the root":
-                    out[f] += np.sqrt((right**2 + down**2).sum())
-                else:
-                    out[f] += (right**2 + down**2).sum()
-    return out
-
-
-def _edges(rng: np.random.Generator, count: int, steps: bool = False) -> np.ndarray:
-    """Edge detectors at random angles, one colour each: a sine under a Gaussian (Gabor, odd), with
-    a period of 3.5 to 7 pixels; or bare steps through the middle."""
-    at = np.arange(7) - 3
-    angle = rng.uniform(0, 2 * np.pi, count)[:, None, None]
-    across = np.cos(angle) * at + np.sin(angle) * at[:, None]
-    period = rng.uniform(3.5, 7, count)[:, None, None]
-    wave = np.sign(across + 1e-3) if steps else np.sin(2 * np.pi * across / period) * _spot()
-    return wave[:, None] * rng.normal(size=(count, 3, 1, 1))
-
-
-def _spot() -> np.ndarray:
-    at = np.arange(7) - 3
-    return np.exp(-(at**2 + at[:, None] ** 2) / 8)
-
-
-def _blurred(w: np.ndarray) -> np.ndarray:
-    """Means over 3 x 3 neighbours (the border repeated), scaled back to the filter's norm."""
-    padded = np.pad(w, ((0, 0), (0, 0), (1, 1), (1, 1)), mode="edge")
-    h, v = w.shape[-2:]
-    mean = sum(padded[..., y : y + h, x : x + v] for y in range(3) for x in range(3)) / 9
-    norm = np.sqrt((w**2).sum((1, 2, 3)) / (mean**2).sum((1, 2, 3)))
-    return mean * norm[:, None, None, None]
-
-
-def _tv(w: np.ndarray, scheme: str = "forward") -> np.ndarray:
-    return total_variation(torch.from_numpy(w), scheme).numpy()
-
-
-@check("acl/eq18")
-def eq18(draws: int, seed: int) -> Iterator[Check]:
-    """The measure against loops over pixels (controls: other readings of the norm), constant
-    filters, multiples, edges against their blurred copies, and the layers it is taken at."""
-    rng = ref.generator("acl/eq18", seed)
-    count = min(draws, 30)
-    filters = [rng.normal(size=(count, 3, 7, 7)), rng.normal(size=(count, 64, 3, 3))]
-    error, broken = [], {"sum of sides": [], "channels inside the root": [], "squares": []}
-    for w in filters:
-        found = _tv(w)
-        error.append(ref.relative(found, _by_loops(w)))
-        for kind, values in broken.items():
-            values.append(ref.relative(found, _by_loops(w, kind)))
-    ratio = [_tv(w, "central") / _tv(w) for w in filters]
-    yield Check(
-        "acl/eq18",
-        ref.worst(*error),
-        1e-12,
-        ref.least(broken),
-        draws=2 * count,
-        part="sum over channels and pixels of the gradient's length",
-        note="A definition: tested is our code against it. Forward differences, zero beyond the "
-        "last row and column; the paper names no scheme. "
-        f"Central differences give {ratio[0].mean():.2f} of it for noise of 3 x 7 x 7 and "
-        f"{ratio[1].mean():.2f} for 64 x 3 x 3, and change little between filters (standard "
-        f"deviation {ratio[0].std():.2f} and {ratio[1].std():.2f}).",
-    )
-    flat = rng.normal(size=(count, 3, 1, 1)) * np.ones((7, 7))
-    tilted = flat + 0.01 * np.arange(7)
-    yield Check(
-        "acl/eq18",
-        max(ref.worst(_tv(flat, scheme)) for scheme in ("forward", "central")),
-        0.0,
-        {"a slope of a hundredth": ref.best(_tv(tilted))},
-        draws=count,
-        part="nothing for a constant filter",
-    )
-    scale = rng.uniform(-3, 3, count)[:, None, None, None]
-    multiple = [_tv(scale * w) for w in filters]
-    expected = [np.abs(scale[:, 0, 0, 0]) * _tv(w) for w in filters]
-    yield Check(
-        "acl/eq18",
-        ref.worst(*(ref.relative(a, b) for a, b in zip(multiple, expected, strict=True))),
-        1e-12,
-        {
-            "no change, as the output of a BatchNorm behind it": ref.typical(
-                *(ref.relative(a, _tv(w)) for a, w in zip(multiple, filters, strict=True))
-            )
-        },
-        draws=2 * count,
-        part="grows in proportion to the filter",
-        note="A convolution before a BatchNorm computes the same at any scale, so that the raw "
-        "measure is no function of what a net computes; at norm 1 it is.",
-    )
-    edges, steps = _edges(rng, count), _edges(rng, count, steps=True)
-    spots = _spot() * np.sqrt((edges**2).sum((2, 3), keepdims=True) / (_spot() ** 2).sum())
-    sharper = {
-        name: _tv(w) / _tv(_blurred(w)) for name, w in {"edge": edges, "step": steps}.items()
-    }
-    more = _tv(edges) / _tv(spots)
-    yield Check(
-        "acl/eq18",
-        ref.best(sharper["edge"], more),
-        1.02,
-        {"steps in place of edge detectors": ref.typical(sharper["step"])},
-        draws=2 * count,
-        part="an edge detector has more than its blurred copy, and than a spot, of equal norm",
-        relation=">=",
-        note=f"Least and largest ratio to the copy {sharper['edge'].min():.2f} and "
-        f"{sharper['edge'].max():.2f}, to a Gaussian spot {more.min():.2f} and {more.max():.2f}. "
-        "On filters made by hand. Fails where the edge is a single step, which has the variation "
-        "of a slow rise of the same height, and at equal norm less than its blurred copy (mean "
-        f"ratio {sharper['step'].mean():.2f}).",
-    )
-    net = ResNet("standard", 4)
-    kernels = [m for m in net.modules() if isinstance(m, torch.nn.Conv2d) and m.kernel_size[0] > 1]
-    # Of the kernels wider than one pixel the first is the stem's; then two a block, in order.
-    own = [kernels[0], *kernels[1::2]]
-    layers = list(first_convolutions(net).values())
-    yield Check(
-        "acl/eq18",
-        float(
-            abs(len(layers) - 9)
-            + sum(not torch.equal(a, b.weight) for a, b in zip(layers, own, strict=True))
-        ),
-        0.0,
-        {
-            "second convolutions of the blocks": float(
-                sum(not torch.equal(a, b.weight) for a, b in zip(layers, kernels[::2], strict=True))
-            )
-        },
-        draws=9,
-        part="layers: the stem and the first convolution of each block",
-    )
-
-
-@check("acl/num21")
-def num21(draws: int, seed: int) -> Iterator[Check]:
-    """At equal norm a spot has less variation than edge detectors, the finer the more. Controls:
-    norms free; the order of frequencies exchanged."""
-    rng = ref.generator("acl/num21", seed)
-    count = min(draws, 30)
-    edges, steps = _edges(rng, count), _edges(rng, count, steps=True)
-    size = np.sqrt((edges**2).sum((2, 3), keepdims=True))
-    spots = _spot() * size / np.sqrt((_spot() ** 2).sum())
-    noise = rng.normal(size=edges.shape)
-    noise *= size / np.sqrt((noise**2).sum((2, 3), keepdims=True))
-    steps *= size / np.sqrt((steps**2).sum((2, 3), keepdims=True))
-    least = ref.best(_tv(edges) / _tv(spots))
-    yield Check(
-        "acl/num21",
-        least,
-        1.02,
-        {"edge detectors of a quarter of the norm": ref.typical(_tv(edges / 4) / _tv(spots))},
-        draws=count,
-        part="an edge detector has more than a spot",
-        relation=">=",
-        note="Least ratio over edge detectors made by hand (odd Gabor filters), norms equal. Fails "
-        "where norms differ, and for bare steps, which have "
-        f"{(_tv(steps) / _tv(spots)).mean():.2f} times the variation of the spot; and white noise "
-        f"has {(_tv(noise) / _tv(edges)).mean():.1f} times that of such an edge detector. So "
-        "'precisely' is too much: total variation tells fine from coarse.",
-    )
-    at = np.arange(7) - 3
-    angle = rng.uniform(0, 2 * np.pi, count)[:, None, None]
-    across = np.cos(angle) * at + np.sin(angle) * at[:, None]
-    waves = [np.sin(2 * np.pi * across / period) * _spot() for period in (14, 10, 7, 5, 4)]
-    found = np.stack(
-        [_tv((w / np.linalg.norm(w, axis=(1, 2), keepdims=True))[:, None]) for w in waves]
-    )
-    yield Check(
-        "acl/num21",
-        float(np.diff(found, axis=0).min()),
-        1e-3,
-        {"in another order": float(np.diff(found[[1, 0, 3, 2, 4]], axis=0).min())},
-        draws=count,
-        part="the finer the edge, the more",
-        relation=">=",
-        note="Least rise from one period to the next, 14, 10, 7, 5, 4 pixels, norm 1.",
-    )
-
-
-# ---------------------------------------------------------------------------------------- the runs
 
 
 def curves(runs: pd.DataFrame) -> pd.DataFrame:
@@ -333,76 +129,56 @@ def curve(runs: pd.DataFrame, name: str) -> Curve:
     return Curve(accuracy.columns.to_numpy(), accuracy.to_numpy(), filters)
 
 
+def _stronger(c: Curve, first: int) -> np.ndarray:
+    """Total variation at norm 1 of one layer's filters, the last level less the first, [seeds]."""
+    return c.filters["unit"][:, -1, first] - c.filters["unit"][:, 0, first]
+
+
 @check("acl/fig7", on="runs")
-def fig7(runs: pd.DataFrame, seed: int = 0) -> Iterator[Check]:
+def fig7(t: Trial, runs: pd.DataFrame, seed: int = 0) -> None:
     """TV rises up to the best accuracy in most layers of both curves; accuracy and TV have their
     largest value within a step of the grid; filters of the stem at norm 1 have more under the
     strongest augmentation. Control: filters at levels exchanged at random within each seed, mean
     or (last part) median of many."""
-    rng = ref.generator("acl/fig7", seed)
+    rng = generator("acl/fig7", seed)
     both = {name: curve(runs, name) for name in CURVES}
     mixed = [{n: c.exchanged(rng) for n, c in both.items()} for _ in range(SHUFFLES)]
-    most = len(layers(runs)) // 2 + 1
-    seeds = min(len(c.accuracy) for c in both.values())
+    seeds, exchanged = min(len(c.accuracy) for c in both.values()), "filters of other levels"
     common = {"draws": seeds, "evidence": evidence(runs)}
 
     def least(found: dict[str, Curve]) -> int:
         return min(c.risen() for c in found.values())
 
+    most = len(layers(runs)) // 2 + 1
+    part = t.part("left: total variation is larger where accuracy is best", most, ">=", **common)
+    part.add(least(both)).breaks(exchanged, np.mean([least(found) for found in mixed]))
     said = "; ".join(
         f"{name}: best accuracy at {c.levels[c.best()]:g}, {c.risen()} layers as they are, "
         f"{c.risen('unit')} at norm 1"
         for name, c in both.items()
     )
-    yield Check(
-        "acl/fig7",
-        float(least(both)),
-        float(most),
-        {"filters of other levels": float(np.mean([least(found) for found in mixed]))},
-        part="left: total variation is larger where accuracy is best",
-        relation=">=",
-        note=f"Layers of {len(layers(runs))} above their first point by more than two standard "
-        f"errors, the fewer of two curves. {said}. {about(runs)}",
-        **common,
-    )
+    part.says(layers=len(layers(runs)), said=said, about=about(runs))
 
     def far(found: dict[str, Curve]) -> int:
         return max(c.apart() for c in found.values())
 
-    yield Check(
-        "acl/fig7",
-        float(far(both)),
-        1.0,
-        {"filters of other levels": float(np.mean([far(found) for found in mixed]))},
-        part="left: both are largest at about the same strength",
-        note="Steps of the grid between them, the more of two curves: "
-        + ", ".join(f"{name} {c.apart()}" for name, c in both.items())
-        + f". {about(runs)}",
-        **common,
-    )
+    part = t.part("left: both are largest at about the same strength", 1.0, **common)
+    part.add(far(both)).breaks(exchanged, np.mean([far(found) for found in mixed]))
+    part.says(steps=", ".join(f"{name} {c.apart()}" for name, c in both.items()), about=about(runs))
+
     first = layers(runs).index("conv1")
 
-    def change(c: Curve) -> np.ndarray:
-        return c.filters["unit"][:, -1, first] - c.filters["unit"][:, 0, first]
-
     def stronger(found: dict[str, Curve]) -> float:
-        return min(_t(change(c)) for c in found.values())
+        return min(_t(_stronger(c, first)) for c in found.values())
 
+    name = "right: first filters at norm 1 vary more under strong augmentation"
+    part = t.part(name, stats.t.ppf(0.975, seeds - 1), ">=", **common)
+    part.add(stronger(both)).breaks(exchanged, np.median([stronger(found) for found in mixed]))
     said = "; ".join(
-        f"{name} {change(c).mean():+.2f} of {c.filters['unit'][:, 0, first].mean():.1f}"
+        f"{name} {_stronger(c, first).mean():+.2f} of {c.filters['unit'][:, 0, first].mean():.1f}"
         for name, c in both.items()
     )
-    yield Check(
-        "acl/fig7",
-        stronger(both),
-        float(stats.t.ppf(0.975, seeds - 1)),
-        {"filters of other levels": float(np.median([stronger(found) for found in mixed]))},
-        part="right: first filters at norm 1 vary more under strong augmentation",
-        relation=">=",
-        note=f"Paired t over seeds, strongest level minus weakest, the less of two curves. {said}. "
-        f"{about(runs)}",
-        **common,
-    )
+    part.says(said=said, about=about(runs))
 
 
 def _t(change: np.ndarray) -> float:
@@ -438,38 +214,28 @@ def correlations(points: pd.DataFrame, resamples: int, rng: np.random.Generator)
 
 
 @check("acl/num17", on="runs")
-def num17(runs: pd.DataFrame, draws: int, seed: int) -> Iterator[Check]:
+def num17(t: Trial, runs: pd.DataFrame, draws: int, seed: int) -> None:
     """Total variation and accuracy go together over the settings in most layers: bootstrap
     intervals above zero (control: accuracies of other settings, on average). The norm alone and TV
     at norm 1 are reported beside."""
-    rng = ref.generator("acl/num17", seed)
+    rng = generator("acl/num17", seed)
     points, resamples = settings(runs), 20 * min(max(draws, 10), 100)
     found = correlations(points, resamples, rng)
     mixed = [
         _positive(correlations(points.assign(linear=rng.permutation(points.linear)), 200, rng))
         for _ in range(20)
     ]
-    most = len(layers(runs)) // 2 + 1
-    said = ", ".join(
-        f"{name} in {_positive(found, measure)}"
-        for measure, name in {
-            "tv": "as it is",
-            "unit": "at norm 1",
-            "norm": "the norm alone",
-        }.items()
-    )
-    yield Check(
-        "acl/num17",
-        float(_positive(found)),
-        float(most),
-        {"accuracies of other settings": float(np.mean(mixed))},
+    part = t.part(
+        "total variation is correlated with accuracy",
+        len(layers(runs)) // 2 + 1,
+        ">=",
         draws=len(points),
-        part="total variation is correlated with accuracy",
-        relation=">=",
         evidence=evidence(runs),
-        note=f"Layers of {len(layers(runs))} whose 95 per cent interval of Spearman's correlation "
-        f"over {len(points)} settings lies above zero: {said}. {about(runs)}",
     )
+    part.add(_positive(found)).breaks("accuracies of other settings", np.mean(mixed))
+    names = {"tv": "as it is", "unit": "at norm 1", "norm": "the norm alone"}
+    said = ", ".join(f"{name} in {_positive(found, m)}" for m, name in names.items())
+    part.says(layers=len(layers(runs)), settings=len(points), said=said, about=about(runs))
 
 
 def _positive(found: pd.DataFrame, measure: str = "tv") -> int:

@@ -1,0 +1,149 @@
+"""Total variation of filters, the measure of acl Eq. 18: by hand, and what it tells apart."""
+
+import numpy as np
+import torch
+
+from clcore import reference as ref
+from clcore.images.filter_variation import total_variation
+from clcore.ledger import Trial, check, typical, worst
+from clcore.nets.resnet import ResNet, first_convolutions
+
+
+def _by_loops(w: np.ndarray, kind: str = "length") -> np.ndarray:
+    """Eq. 18 of each filter, `f c h w`, pixel by pixel; kind: a version of it that is wrong."""
+    out = np.zeros(len(w))
+    for f, filter_ in enumerate(w):
+        h, v = filter_.shape[1:]
+        for y in range(h):
+            for x in range(v):
+                right = (
+                    filter_[:, y, x + 1] - filter_[:, y, x] if x + 1 < v else 0 * filter_[:, 0, 0]
+                )
+                down = (
+                    filter_[:, y + 1, x] - filter_[:, y, x] if y + 1 < h else 0 * filter_[:, 0, 0]
+                )
+                if kind == "length":
+                    out[f] += np.sqrt(right**2 + down**2).sum()
+                elif kind == "sum of sides":
+                    out[f] += (np.abs(right) + np.abs(down)).sum()
+                elif kind == "channels inside the root":
+                    out[f] += np.sqrt((right**2 + down**2).sum())
+                else:
+                    out[f] += (right**2 + down**2).sum()
+    return out
+
+
+def _edges(rng: np.random.Generator, count: int, steps: bool = False) -> np.ndarray:
+    """Edge detectors at random angles, one colour each: a sine under a Gaussian (Gabor, odd), with
+    a period of 3.5 to 7 pixels; or bare steps through the middle."""
+    at = np.arange(7) - 3
+    angle = rng.uniform(0, 2 * np.pi, count)[:, None, None]
+    across = np.cos(angle) * at + np.sin(angle) * at[:, None]
+    period = rng.uniform(3.5, 7, count)[:, None, None]
+    wave = np.sign(across + 1e-3) if steps else np.sin(2 * np.pi * across / period) * _spot()
+    return wave[:, None] * rng.normal(size=(count, 3, 1, 1))
+
+
+def _spot() -> np.ndarray:
+    at = np.arange(7) - 3
+    return np.exp(-(at**2 + at[:, None] ** 2) / 8)
+
+
+def _blurred(w: np.ndarray) -> np.ndarray:
+    """Means over 3 x 3 neighbours (the border repeated), scaled back to the filter's norm."""
+    padded = np.pad(w, ((0, 0), (0, 0), (1, 1), (1, 1)), mode="edge")
+    h, v = w.shape[-2:]
+    mean = sum(padded[..., y : y + h, x : x + v] for y in range(3) for x in range(3)) / 9
+    norm = np.sqrt((w**2).sum((1, 2, 3)) / (mean**2).sum((1, 2, 3)))
+    return mean * norm[:, None, None, None]
+
+
+def _tv(w: np.ndarray, scheme: str = "forward") -> np.ndarray:
+    return total_variation(torch.from_numpy(w), scheme).numpy()
+
+
+@check("acl/eq18", stream="acl/eq18")
+def eq18(t: Trial) -> None:
+    """The measure against loops over pixels (controls: other readings of the norm), constant
+    filters, multiples, edges against their blurred copies, and the layers it is taken at."""
+    count = min(t.draws, 30)
+    filters = [t.rng.normal(size=(count, 3, 7, 7)), t.rng.normal(size=(count, 64, 3, 3))]
+    part = t.part("sum over channels and pixels of the gradient's length", 1e-12)
+    for w in filters:
+        part.add(ref.relative(_tv(w), _by_loops(w)))
+        for kind in ("sum of sides", "channels inside the root", "squares"):
+            part.breaks(kind, ref.relative(_tv(w), _by_loops(w, kind)))
+    stem, inner = (_tv(w, "central") / _tv(w) for w in filters)
+    part.says(stem=stem.mean(), inner=inner.mean(), stem_std=stem.std(), inner_std=inner.std())
+
+    flat = t.rng.normal(size=(count, 3, 1, 1)) * np.ones((7, 7))
+    part = t.part("nothing for a constant filter", 0.0, draws=count)
+    part.add(*(_tv(flat, scheme) for scheme in ("forward", "central")))
+    part.breaks("a slope of a hundredth", _tv(flat + 0.01 * np.arange(7)))
+
+    scale = t.rng.uniform(-3, 3, count)[:, None, None, None]
+    part = t.part("grows in proportion to the filter", 1e-12, controls=typical)
+    for w in filters:
+        part.add(ref.relative(_tv(scale * w), np.abs(scale[:, 0, 0, 0]) * _tv(w)))
+        same = ref.relative(_tv(scale * w), _tv(w))
+        part.breaks("no change, as the output of a BatchNorm behind it", same)
+    _sharper(t, count)
+    _layers(t)
+
+
+def _sharper(t: Trial, count: int) -> None:
+    edges, steps = _edges(t.rng, count), _edges(t.rng, count, steps=True)
+    spots = _spot() * np.sqrt((edges**2).sum((2, 3), keepdims=True) / (_spot() ** 2).sum())
+    edge, step = (_tv(w) / _tv(_blurred(w)) for w in (edges, steps))
+    spot = _tv(edges) / _tv(spots)
+    part = t.part(
+        "an edge detector has more than its blurred copy, and than a spot, of equal norm",
+        1.02,
+        ">=",
+        controls=typical,
+    )
+    part.add(edge, spot).breaks("steps in place of edge detectors", step)
+    part.says(least=edge.min(), most=edge.max(), step=step.mean())
+    part.says(spot_least=spot.min(), spot_most=spot.max())
+
+
+def _layers(t: Trial) -> None:
+    net = ResNet("standard", 4)
+    kernels = [m for m in net.modules() if isinstance(m, torch.nn.Conv2d) and m.kernel_size[0] > 1]
+    layers = list(first_convolutions(net).values())
+
+    def others(expected: list[torch.nn.Conv2d]) -> int:
+        return sum(not torch.equal(a, b.weight) for a, b in zip(layers, expected, strict=True))
+
+    part = t.part("layers: the stem and the first convolution of each block", draws=9)
+    # Of the kernels wider than one pixel the first is the stem's; then two a block, in order.
+    part.add(abs(len(layers) - 9) + others([kernels[0], *kernels[1::2]]))
+    part.breaks("second convolutions of the blocks", others(kernels[::2]))
+
+
+@check("acl/num21", stream="acl/num21")
+def num21(t: Trial) -> None:
+    """At equal norm a spot has less variation than edge detectors, the finer the more. Controls:
+    norms free; the order of frequencies exchanged."""
+    count = min(t.draws, 30)
+    edges, steps = _edges(t.rng, count), _edges(t.rng, count, steps=True)
+    size = np.sqrt((edges**2).sum((2, 3), keepdims=True))
+    spots = _spot() * size / np.sqrt((_spot() ** 2).sum())
+    noise = t.rng.normal(size=edges.shape)
+    noise *= size / np.sqrt((noise**2).sum((2, 3), keepdims=True))
+    steps *= size / np.sqrt((steps**2).sum((2, 3), keepdims=True))
+    part = t.part("an edge detector has more than a spot", 1.02, ">=", controls=typical)
+    part.add(_tv(edges) / _tv(spots))
+    part.breaks("edge detectors of a quarter of the norm", _tv(edges / 4) / _tv(spots))
+    part.says(steps=(_tv(steps) / _tv(spots)).mean(), noise=(_tv(noise) / _tv(edges)).mean())
+
+    at = np.arange(7) - 3
+    angle = t.rng.uniform(0, 2 * np.pi, count)[:, None, None]
+    across = np.cos(angle) * at + np.sin(angle) * at[:, None]
+    waves = [np.sin(2 * np.pi * across / period) * _spot() for period in (14, 10, 7, 5, 4)]
+    found = np.stack(
+        [_tv((w / np.linalg.norm(w, axis=(1, 2), keepdims=True))[:, None]) for w in waves]
+    )
+    part = t.part("the finer the edge, the more", 1e-3, ">=", draws=count, controls=worst)
+    part.add(np.diff(found, axis=0))
+    part.breaks("in another order", np.diff(found[[1, 0, 3, 2, 4]], axis=0))
