@@ -242,8 +242,9 @@ def check(*claims: str, on: str = "draws", stream: str | None = None) -> Callabl
     claims: ids, as literals, for `clcore.ledger.registry` reads them from the source. on: "draws",
     and the function is then called with (draws, seed); or "runs", for a function of a Trial and of
     tables of runs, which is then called with the tables. Either call yields `Check`s. stream: a
-    name for the random numbers other than the claim's. A function whose first parameter is not `t`
-    is only marked: it takes what it is called with, and yields its `Check`s itself.
+    name for the random numbers other than the claim's.
+
+    Raises LedgerError for a check without an id, another `on`, or a function that takes no trial.
     """
     if not claims:
         raise LedgerError("@check: expected the id of a claim")
@@ -252,7 +253,10 @@ def check(*claims: str, on: str = "draws", stream: str | None = None) -> Callabl
 
     def mark(function: Callable) -> Callable:
         if next(iter(signature(function).parameters), "") != "t":
-            return function  # it yields its Checks itself
+            raise LedgerError(
+                f"@check({claims[0]!r}): expected a function whose first parameter is the trial, "
+                f"t, got {function.__name__}{signature(function)}"
+            )
 
         @wraps(function)
         def draw(draws: int, seed: int) -> Iterator[Check]:

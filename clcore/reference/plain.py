@@ -235,31 +235,6 @@ def absolute(a: Array | torch.Tensor, b: Array | torch.Tensor) -> Array:
     return np.abs(a - b).reshape(len(b), -1).max(-1)
 
 
-def worst(*errors: Array) -> float:
-    """The largest of errors of any shape: what a check measures."""
-    return float(np.max([np.max(e) for e in errors]))  # unlike max, lets no NaN through
-
-
-def best(*errors: Array) -> float:
-    """The least of errors of any shape: what a control gives."""
-    return float(np.min([np.min(e) for e in errors]))
-
-
-def typical(*errors: Array) -> float:
-    """For a control that a rare draw lets through: the median over draws, the least of settings."""
-    return float(np.min([np.median(e) for e in errors]))
-
-
-def least(broken: dict[str, list[Array]]) -> dict[str, float]:
-    """The controls: of each broken version, its best value over all settings and draws."""
-    return {name: best(*values) for name, values in broken.items()}
-
-
-def pooled(broken: dict[str, list[Array]]) -> dict[str, float]:
-    """The controls, where some setting or draw lets one through: the median over all of them."""
-    return {name: float(np.median(np.concatenate(values))) for name, values in broken.items()}
-
-
 # -------------------------------------------------------------------- comparisons paired over seeds
 
 

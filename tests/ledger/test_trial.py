@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clcore import ledger
-from clcore.ledger import Trial, check, trial, words
+from clcore.ledger import LedgerError, Trial, check, fraction, total, trial, words
 
 RNG = np.random.default_rng(0)
 
@@ -196,3 +196,16 @@ def test_words_that_no_check_takes_up_are_named(texts):
     record = {"claim": "acl/thm1", "words": "other", "said": {}}
     assert words.unsaid([record]) == ["acl/thm1 'main'"]
     assert words.unsaid([record, record | {"words": "main"}]) == []
+
+
+def test_a_check_that_takes_no_trial_is_refused():
+    with pytest.raises(LedgerError, match=r"acl/thm1.*first parameter is the trial.*old\(draws"):
+
+        @check("acl/thm1")
+        def old(draws, seed): ...
+
+
+def test_a_fraction_is_that_of_all_draws_and_a_total_their_number():
+    found = [np.array([True, False]), np.array([True, True, True, False])]
+    assert fraction(found, "<=") == fraction(found, ">=") == 4 / 6
+    assert total(found, "<=") == 4
