@@ -250,7 +250,7 @@ def eq64(t: Trial) -> None:
             continue
         same.breaks("sum over k alone", relative(alone, value, 1e-3))
         double.breaks("as typeset, the sum over k alone", relative(alone, value, 1e-3))
-        # W2's ascent at fixed W1 is a power iteration: 2^30 steps of it, by squaring.
+        # W2's ascent at fixed W1 is a power iteration: 2^34 steps of it, by squaring.
         inner = wide @ x @ wide.swapaxes(-1, -2)
         power = inner + np.abs(inner).sum((-1, -2))[:, None, None] * np.eye(fields)
         for _ in range(34):
