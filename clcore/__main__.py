@@ -34,6 +34,8 @@ def claims(
     paper: Annotated[str | None, typer.Option(help="a paper, such as acl")] = None,
     verdict: Annotated[str | None, typer.Option(help="such as holds, corrected, todo")] = None,
     grade: Annotated[str | None, typer.Option(help="such as conclusion, misprint")] = None,
+    rests_on: Annotated[str | None, typer.Option(help="a claim: what rests on it")] = None,
+    used_by: Annotated[str | None, typer.Option(help="a claim: what it rests on")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="every field, for scripts")] = False,
 ) -> None:
     """The claims and their verdicts, as the last build found them."""
@@ -42,6 +44,7 @@ def claims(
     from clcore import ledger
     from clcore.book.site.serve import rows_file
     from clcore.ledger import findings
+    from clcore.ledger import map as claim_map
 
     for value, allowed, name in (
         (paper, tuple(ledger.papers()), "--paper"),
@@ -51,12 +54,18 @@ def claims(
         if value is not None and value not in allowed:
             raise ValueError(f"expected {name} in {', '.join(allowed)}; got {value!r}")
     last = rows_file()
+    kept = [
+        reach(ledger.claim(claim)["id"])
+        for claim, reach in ((rests_on, claim_map.above), (used_by, claim_map.below))
+        if claim is not None
+    ]
     rows = [
         row
         for row in last["rows"]
         if paper in (None, row["paper"])
         and verdict in (None, row["verdict"])
         and grade in (None, row["grade"])
+        and all(row["id"] in reached for reached in kept)
     ]
     if as_json:
         json.dump(rows, sys.stdout, indent=1, ensure_ascii=False)
@@ -67,11 +76,11 @@ def claims(
     table = [
         [
             *(r["id"], r["verdict"], r["grade"], ledger.number(_float(r["measured"]))),
-            *(r["draws"], r["where"]),
+            *(r["draws"], r["where"], r.get("title", "")),
         ]
         for r in rows
     ]
-    heads = ["claim", "verdict", "grade", "measured", "draws", "place"]
+    heads = ["claim", "verdict", "grade", "measured", "draws", "place", "title"]
     print(tabulate(table, heads, disable_numparse=True))
     for field, values in (("verdict", ledger.VERDICTS), ("grade", findings.GRADES)):
         counts = {v: sum(r[field] == v for r in rows) for v in values}

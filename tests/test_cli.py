@@ -9,6 +9,7 @@ import urllib.request
 import pytest
 
 from clcore import ledger
+from clcore.ledger import map as claim_map
 
 
 def call(*arguments, **environment):
@@ -42,6 +43,14 @@ def test_claims_before_any_build_are_todo(tmp_path):
     run = call("claims", "--paper", "nl", "--verdict", "todo", CLCORE_BUILD=str(tmp_path))
     assert "No build yet" in run.stdout
     assert "108 claims: 108 todo" in run.stdout
+    found = {}
+    for option in ("--rests-on", "--used-by"):
+        run = call("claims", option, "nl/thm1", "--json", CLCORE_BUILD=str(tmp_path))
+        found[option] = {row["id"] for row in json.loads(run.stdout)}
+    assert found == {
+        "--rests-on": claim_map.above("nl/thm1"),
+        "--used-by": claim_map.below("nl/thm1"),
+    }
 
 
 def test_damaged_ledger_is_told(tmp_path):
@@ -58,6 +67,7 @@ def test_damaged_ledger_is_told(tmp_path):
     [
         (["claims", "--paper", "acm"], "expected --paper in acl, ddn, nl, ncl; got 'acm'"),
         (["claims", "--verdict", "true"], "expected --verdict in holds, corrected"),
+        (["claims", "--rests-on", "nl/thm11"], "did you mean nl/thm1"),
         (["build", "--profile", "quick"], "expected profile in smoke, book, paper; got 'quick'"),
         (["build", "--device", "tpu"], "expected device in auto, cpu, cuda, cuda:N; got 'tpu'"),
         (["build", "--only", "9-nothing"], "expected --only to name chapters of"),

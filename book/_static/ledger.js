@@ -2,6 +2,9 @@
 (() => {
   "use strict";
   const NAMES = ["paper", "chapter", "kind", "verdict", "grade"];
+  // A claim's id: then only what it rests on is shown, or only what rests on it.
+  const REACHED = { below: "rests on", above: "is used by" };
+  const STATE = [...NAMES, "q", ...Object.keys(REACHED)];
 
   function start() {
     const form = document.querySelector(".cl-filters");
@@ -11,23 +14,40 @@
     // Read before MathJax turns the LaTeX, which readers search for, into glyphs.
     const words = new Map(claims.map((c) => [c, c.textContent.toLowerCase()]));
     const count = form.querySelector(".cl-count");
+    const near = { below: new Map(), above: new Map() };
+    for (const claim of claims) {
+      const { id, rests } = claim.dataset;
+      const others = rests ? rests.split(" ") : [];
+      near.below.set(id, others);
+      for (const other of others) near.above.set(other, [...(near.above.get(other) ?? []), id]);
+    }
+
+    function reach(name, from) {
+      const found = new Set([from]);
+      for (const id of found) for (const next of near[name].get(id) ?? []) found.add(next);
+      return found;
+    }
 
     function apply() {
       const query = form.elements.q.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const asked = Object.keys(REACHED).filter((n) => near.below.has(form.elements[n].value));
+      const reached = asked.map((n) => reach(n, form.elements[n].value));
       let shown = 0;
       for (const claim of claims) {
         const fits =
           NAMES.every((n) => !form.elements[n].value || claim.dataset[n] === form.elements[n].value) &&
-          query.every((word) => words.get(claim).includes(word));
+          query.every((word) => words.get(claim).includes(word)) &&
+          reached.every((set) => set.has(claim.dataset.id));
         claim.hidden = !fits;
         shown += fits;
       }
-      count.textContent = `${shown} of ${claims.length} claims`;
+      const told = asked.map((n) => `: ${form.elements[n].value} and what it ${REACHED[n]}`);
+      count.textContent = `${shown} of ${claims.length} claims${told.join("")}`;
     }
 
     function read() {
       const state = new URLSearchParams(location.search);
-      for (const name of [...NAMES, "q"]) {
+      for (const name of STATE) {
         form.elements[name].value = state.get(name) ?? "";
         if (form.elements[name].selectedIndex === -1) form.elements[name].value = "";
       }
@@ -36,7 +56,7 @@
 
     function write() {
       const state = new URLSearchParams();
-      for (const name of [...NAMES, "q"]) {
+      for (const name of STATE) {
         if (form.elements[name].value) state.set(name, form.elements[name].value);
       }
       const query = state.toString();
@@ -59,7 +79,11 @@
 
     form.addEventListener("input", write);
     form.addEventListener("submit", (event) => event.preventDefault());
-    form.addEventListener("reset", () => setTimeout(write));
+    form.addEventListener("reset", () => {
+      // What is hidden has no default to go back to.
+      for (const name of Object.keys(REACHED)) form.elements[name].value = "";
+      setTimeout(write);
+    });
     addEventListener("popstate", read);
     addEventListener("hashchange", target);
     for (const details of document.querySelectorAll(".cl-claim details")) {

@@ -255,7 +255,7 @@ def check(*claims: str, on: str = "draws", stream: str | None = None) -> Callabl
         if next(iter(signature(function).parameters), "") != "t":
             raise LedgerError(
                 f"@check({claims[0]!r}): expected a function whose first parameter is the trial, "
-                f"t, got {function.__name__}{signature(function)}"
+                f"t, got {getattr(function, '__name__', function)}{signature(function)}"
             )
 
         @wraps(function)

@@ -1,5 +1,6 @@
 """The generated pages: right counts, escaped text, an anchor for every claim, honest errata."""
 
+import html
 import re
 from pathlib import Path
 from pkgutil import resolve_name
@@ -10,7 +11,8 @@ from jinja2 import UndefinedError
 from clcore import _paths, ledger
 from clcore.book.site import errata, fragments, pages
 from clcore.experiments import golden
-from clcore.ledger import VERDICTS, rows
+from clcore.ledger import VERDICTS, findings, rows
+from clcore.ledger import map as claim_map
 from clcore.ledger.findings import GRADES
 from clcore.ledger.html import SHOWN
 
@@ -36,6 +38,7 @@ def check(**changed: object) -> dict:
 
 def row(verdict: str = "holds", **changed: object) -> dict:
     out = {"id": "acl/thm1", "paper": "acl", "where": "Theorem 1", "kind": "theorem"}
+    out |= {"title": "Descending is ascending"}
     out |= {"statement": r"$a<b$ and $\phi'>0$", "conditions": "$b>0$", "needs": []}
     out |= {"chapter": "minmax", "notebook": "1-a", "verdict": verdict, "measured": 2e-14}
     out |= {"bound": 1e-10, "relation": "<=", "control": {"1/2 dropped": 0.5}, "draws": 7}
@@ -326,3 +329,41 @@ def test_names_on_the_notation_page_exist() -> None:
     assert len(names) >= 16
     for module, name in names:
         resolve_name(f"clcore.{module}.{name}")  # raises where there is none
+
+
+def test_a_row_says_what_it_rests_on_and_is_used_by():
+    verdicts = {claim: "holds" for claim in ledger.claims()} | {"nl/eq3": "corrected"}
+    html = fragments.ledger_row(row(id="nl/thm1"), verdicts)
+    assert "<b>Rests on</b>" in html and 'href="ledger.html?below=nl/thm1#claims"' in html
+    rests = re.search(r'data-rests="([^"]*)"', html)[1].split()
+    assert rests == list(claim_map.rests_on("nl/thm1"))
+    every = "".join(fragments.ledger_table([row(id=claim) for claim in ledger.claims()]))
+    assert every.count("data-rests=") == sum(bool(claim_map.rests_on(c)) for c in ledger.claims())
+    assert "<b>Rests on</b>" not in fragments.ledger_row(row(id="nl/thm1"))
+
+
+def test_a_row_that_rests_on_a_corrected_one_says_which_form_it_uses():
+    using = {c: r["uses"] for c, r in ledger.claims().items() if r.get("uses")}
+    known = findings.known()
+    for claim, uses in using.items():
+        for other in uses:
+            assert known[other].get("grade") not in (None, "misprint"), (claim, other)
+    claim, uses = next(iter(using.items()))
+    html = fragments.ledger_row(row(id=claim), dict.fromkeys(ledger.claims(), "corrected"))
+    assert html.count("; used is ") == len(uses)
+
+
+def test_a_title_stands_once_in_its_paper():
+    titles = [(r["paper"], r["title"]) for r in ledger.claims().values() if "title" in r]
+    assert len(titles) == len(set(titles)) > 0
+
+
+def test_an_erratum_has_its_certificate_and_only_its_own():
+    text = errata.page([wrong(id="nl/thm1", paper="nl", root="nl/thm1")])
+    script = (_paths.root() / "data" / "certificates" / "nl-thm1.py").read_text()
+    block = text.split('<details class="cl-certificate">')[1].split("</details>")[0]
+    assert 'href="../certificates/nl-thm1.py"' in block
+    shown = html.unescape(re.sub(r"<[^>]+>", "", block))
+    assert script in shown
+    assert (_paths.root() / "data" / "certificates" / "nl-thm1.txt").read_text() in shown
+    assert "cl-certificate" not in errata.page([wrong()])

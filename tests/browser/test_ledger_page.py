@@ -4,6 +4,7 @@ import pytest
 from conftest import Tab
 
 from clcore import ledger
+from clcore.ledger import map as claim_map
 
 pytestmark = [pytest.mark.site, pytest.mark.browser]
 
@@ -62,6 +63,24 @@ def test_a_link_to_a_claim_opens_and_typesets_it(tab: Tab) -> None:
     formulas.first.wait_for()
     assert tab.page.locator(".cl-claim details mjx-merror").count() == 0
     assert claim.evaluate("(e) => e.getBoundingClientRect().top < innerHeight")
+    assert tab.problems == []
+
+
+def test_the_ledger_shows_what_a_claim_rests_on(tab: Tab) -> None:
+    tab.open("book/ledger.html?below=nl/thm1")
+    wanted = claim_map.below("nl/thm1") | {"nl/thm1"}
+    assert set(_shown(tab, "id")) == wanted
+    form = tab.page.locator(".cl-filters")
+    told = f"{len(wanted)} of {len(ledger.claims())} claims: nl/thm1 and what it rests on"
+    assert form.get_by_role("status").inner_text() == told
+    tab.page.locator("#nl-thm1 + tr summary").click()
+    tab.page.locator("#nl-thm1 + tr .cl-near a", has_text="at any distance: used by").click()
+    tab.page.wait_for_url("**?above=nl/thm1#claims")
+    tab.page.locator("#nl-thm1").wait_for()
+    assert set(_shown(tab, "id")) == claim_map.above("nl/thm1") | {"nl/thm1"}
+    form.get_by_role("button", name="Show all").click()
+    tab.page.wait_for_function("!location.search")
+    assert len(_shown(tab, "id")) == len(ledger.claims())
     assert tab.problems == []
 
 

@@ -47,6 +47,16 @@ def links(claim_id: str) -> list[tuple[str, str]]:
     ]
 
 
+def certificate(claim_id: str) -> dict[str, Markup | str] | None:
+    """The script of data/certificates that shows a claim's error by itself: its name, its code and
+    what it prints; None where there is none."""
+    file = _paths.root() / "data" / "certificates" / f"{row_id(claim_id)}.py"
+    if not file.exists():
+        return None
+    shown = Markup(highlight(file.read_text(), PythonLexer(), HtmlFormatter()))
+    return {"name": file.name, "code": shown, "prints": file.with_suffix(".txt").read_text()}
+
+
 def _highlighted(code: str, first: int) -> Markup:
     formatter = HtmlFormatter(
         linenos="inline", linenostart=first, lineanchors="L", cssclass="highlight"

@@ -127,7 +127,8 @@ def _paper(paper: str, rows: list[dict], wrong: list[dict], slips: list[dict]) -
         for row in heads:
             after = [r for r in wrong if r["root"] == row["id"] and r["id"] != row["id"]]
             links = {r["id"]: code.links(r["id"]) for r in (row, *after)}
-            entry = fragments.render("erratum.html", row=row, after=after, code=links)
+            shown = {"code": links, "certificate": code.certificate(row["id"])}
+            entry = fragments.render("erratum.html", row=row, after=after, **shown)
             text += f"#### {row['id']}\n\n{raw(entry)}\n"
     if slips:
         table = fragments.render("misprints.html", rows=slips)

@@ -59,6 +59,9 @@ def _stage(stage: Path, rows: list[dict], book: dict, chapters: list[tuple[str, 
     """Lay out the book's sources: prose pages, executed chapters, generated pages."""
     root = _paths.root()
     shutil.copytree(root / "book", stage / "book", ignore=shutil.ignore_patterns("__pycache__"))
+    scripts = shutil.ignore_patterns("*.txt")
+    kept = root / "data" / "certificates"
+    shutil.copytree(kept, stage / "book" / "_extra" / "certificates", ignore=scripts)
     shutil.copy(root / "_toc.yml", stage)
     config = yaml.safe_load((root / "_config.yml").read_text())
     if book["repository"]:
