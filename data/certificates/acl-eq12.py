@@ -8,7 +8,7 @@ for W in (diag(1, 0), eye(2) / sqrt(2)):  # L = 1: the maximiser of Eq. 12, and 
     z = [W * v for v in x]
     both = z, [v / v.norm() for v in z]  # plain outputs, normalised outputs
     E += [simplify(sum((a - b).norm() ** 2 for a in out for b in out)) for out in both]
-print("printed: normalised outputs:", E[1], "at the maximiser of Eq. 12, at I/sqrt(2)", E[3].n(5))
-print("corrected: Eq. 12 is the energy of plain outputs:", E[0].n(5), "there, then", E[2].n(5))
+print("printed: normalised outputs: E =", E[1], "at Eq. 12's maximiser,", E[3].n(5), "at I/sqrt(2)")
+print("corrected: plain outputs, as in Eq. 12: E =", E[0].n(5), "and", E[2].n(5))
 assert X.is_diagonal() and X[0, 0] > X[1, 1]  # so each maximiser has normalised outputs +-v
 assert E[1] == 16 < 17.9 < E[3] and E[0] == X[0, 0] > E[2] == X.trace() / 2

@@ -7,8 +7,8 @@ F, D = W1 * X * W1.T, Matrix([1, 1, 2])
 E = (W2 * F * W2.T).trace()
 pull = [*(W2.T * W2 * W1 * X - E * W1).diagonal(), *(W2 * F - E * W2)]  # Eq. 40 on Theta
 simple = {v: len(w) for v, _, w in (W1 * (D * D.T / 4 - diag(1, 1, 4)) * W1.T).eigenvects()}
-print("printed: W_2 of rank", W2.rank(), "is critical, both sides of Eq. 40 differ by", *pull)
-print("corrected: W_2 F = E W_2: rows of W_2 in one eigenspace, here of dimension", end=" ")
-print(len((F - E * eye(3)).nullspace()), "for Delta = (1, 1, 2) of", *simple.values())
+print("printed: W_2 of rank", W2.rank(), "is critical: the sides of Eq. 40 differ by", *pull)
+print("corrected: W_2 F = E W_2 puts the rows of W_2 in one eigenspace, of dimension", end=" ")
+print(len((F - E * eye(3)).nullspace()), "here; for Delta = (1, 1, 2) of", *simple.values())
 assert W2.rank() == 2 and W1.norm() == W2.norm() == 1 and not any(pull)
 assert len((F - E * eye(3)).nullspace()) == 2 and list(simple.values()) == [1, 1, 1]

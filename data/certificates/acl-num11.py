@@ -11,7 +11,5 @@ for name, low in {"printed": -0.3 * np.r_[1:6], "corrected": 0.3 * np.r_[-1:3, 0
         E, W = (H @ F * H).sum((1, 2)), [w + p / 2 for w, p in zip(W, pulls, strict=True)]
     traps = (abs(E) < 1e-3) & (np.linalg.eigvalsh(F)[:, -1] < -1e-3)  # F < 0: E <= 0 all around
     ends[name] = int((E > 0.999).sum()), int(traps.sum())
-    print(
-        f"{name}: {sum(low < 0)} eigenvalues < 0, starts that end at E = 1, at E = 0:", *ends[name]
-    )
+    print(f"{name}: {sum(low < 0)} negative eigenvalues: ends at E = 1, E = 0:", *ends[name])
 assert sum(ends["printed"]) == 200 and ends["printed"][1] > 20 and ends["corrected"] == (200, 0)

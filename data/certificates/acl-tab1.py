@@ -9,7 +9,7 @@ for x in ((0, 0, 0), (0, 1, 3)):
     mended.append(round(row - sum(log(sum(r) / 2) for r in e), 4))
 lifted = [2 * max(0, 1 - d**2 / 2) ** 2 for d in (2, 3)]  # N = 2 at distance d, epsilon = 1
 source = [round(2 * max(0, log(4) + 1 - d) ** 2, 4) for d in (2, 3)]  # 4 negatives of a pair
-print("printed: MINE row less 3 sources", mine, "Lifted row, source at 2, 3", lifted, source)
-print("corrected: MINE row less source with a logarithm for each anchor", mended)
+print("printed: MINE row - 3 source:", mine, "Lifted row:", lifted, "source:", source)
+print("corrected: MINE row - source, one logarithm for each anchor:", mended)
 assert mine[0] - mine[1] > 0.1 and lifted == [0, 0] != source
 assert mended[0] == mended[1] == round(3 * log(2), 4)

@@ -9,6 +9,6 @@ for name, shown in {"printed": (1, 1, 1), "corrected": (1, 2, 3)}.items():  # by
     for _ in range(10000):  # Eq. 53 with |w| = 1, a weight that reaches 0 stays 0
         w[name] = np.maximum(w[name] + 1e-3 * (w[name] > 0) * (X @ w[name]), 0)
         w[name] /= np.linalg.norm(w[name])
-    print(f"{name}: modes shown {shown}, w_1 ends at", (w[name].round(4) + 0).tolist())
+    print(f"{name}: samples show modes {shown}, w_1 ends at", (w[name].round(4) + 0).tolist())
 assert np.allclose(w["printed"], np.array([0, 0.5, 0.4]) / 0.41**0.5, atol=1e-9)
 assert w["corrected"].tolist() == [1, 0, 0]
