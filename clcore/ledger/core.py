@@ -450,7 +450,8 @@ def _text(r: dict) -> str:
 def rows(results: Iterable[dict]) -> Iterator[dict]:
     """Every claim with its verdict, from the records of chapters.
 
-    Yields dicts with the claim's own fields and: notebook, verdict, grade, root, added, open,
+    Yields dicts with the claim's own fields ("" for a title that is not written yet) and: notebook,
+    verdict, grade, root, added, open,
     misprints, measured, bound, relation, control, draws, seconds, profile, device, anchor, checks.
     The single values are those of the check that decides the verdict; added, grade, root and open
     are those of `clcore.ledger.findings`, grade and root only of rows that are corrected or
@@ -466,7 +467,7 @@ def rows(results: Iterable[dict]) -> Iterator[dict]:
         records = [record for record, _ in here]
         out = {k: row[k] for k in ("id", "paper", "where", "kind", "statement", "conditions")}
         out |= {"chapter": row["chapter"], "needs": row["needs"], "verdict": verdict(records)}
-        out |= {"title": row["title"]}
+        out |= {"title": row.get("title", "")}
         out |= _editorial(out["verdict"], records, known[claim_id])
         deciding = _deciding(records)
         result = here[0][1] if here else {}
