@@ -10,6 +10,6 @@ for w in [(i, k) for i in range(-4, 5) for k in range(-4, 5)]:
     gain[w] = [str((k[0] * w[0] + k[1] * w[1]) * (k[0] * p[0] + k[1] * p[1])) for p in S]
     u_S = [sum(p[i] if p == (1, 1) else -p[i] for p in S) for i in (0, 1)]
     assert [a * b for a in k for b in k] == [Q(a * b, 4 * d * d) for a in u_S for b in u_S]
-print("printed: all grow; 01, 10, 11 open:", *gain[1, 1], "; 01, 11 open:", *gain[-1, 2])
+print("printed: all grow; 01, 10, 11 do by", *gain[1, 1], "and 01, 11 by", *gain[-1, 2])
 print("corrected: OP = u_S u_S^T / (4 d^2), at each of", len(gain), "weights w")
 assert (gain[1, 1], gain[-1, 2]) == (["0", "0", "0"], ["0", "-1/256"])

@@ -10,6 +10,6 @@ for shifts in ((1, -1), (0,)):  # f = w x, w = 1; H = tau = 1; samples 1/10, -1/
     rows = [(v * (p - n), (v - n) ** 2 - (v - p) ** 2) for v, p, n in draws]  # x_1, x_+, x_-
     one[len(shifts)] = sum(k / (1 + exp(r / 2)) for k, r in rows) / len(draws)
     both[len(shifts)] = sum(r / (1 + exp(r / 2)) for _, r in rows) / len(draws)
-print("printed: update of w = 1:", one[2].n(3), "(one tower),", both[2].n(3), "(both)")
+print("printed: w = 1 is not to fall; it moves by", one[2].n(3), "(both:", f"{both[2].n(3)})")
 print("corrected:", psd.n(3), "from the PSD part and a residue, which is 0 without augmentation")
 assert both[2] < one[2] < 0 < psd and simplify(one[1] - psd) == 0 == simplify(both[1] - 2 * psd)

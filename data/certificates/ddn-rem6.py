@@ -11,5 +11,5 @@ for form, moves in (("printed: z' moves by one", (1, -1)), ("corrected: z' is re
     for K in (x, relu):
         for K_bar in (sum(np.roll(K, m, 1) for m in moves) / len(moves), K.mean(1, keepdims=True)):
             tr[form[:7]].append(str(((K_bar - K_bar.mean((0, 1))) ** 2).mean((0, 1)).sum()))
-    print(form + ": tr V_x, tr V_z0: {}, {} (linear), {}, {} (ReLU)".format(*tr[form[:7]]))
+    print(form + ": tr V_x = tr V_z0? {}, {} (linear), {}, {} (ReLU)".format(*tr[form[:7]]))
 assert list(tr.values()) == [["3/4", "0", "7/128", "1/128"], ["0", "0", "1/128", "1/128"]]

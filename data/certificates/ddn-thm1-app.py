@@ -10,5 +10,5 @@ for psi, G, x in ((u**2, u, (1, 0)), (leaky, diff(leaky, u), (4, -3))):  # Eq. 1
     bracket = [x[0] * V[0] - x[1] * V[1] for V in (J, V_f)]  # K^T vec(W), at x_1 less at x_2
     rows.append((diff((f[0] - f[1]) ** 2 / 2, w).subs(w, 1), *(x[0] * J[0] * b for b in bracket)))
 print("printed: psi(u) = u^2, x_1 = w = 1, x_2 = 0: dr/dw = {}, Eq. 32 gives {}".format(*rows[0]))
-print("corrected: V^f in the bracket:", rows[0][2], "or Q = I: leaky ReLU:", *rows[1][:2])
+print("corrected: V^f gives", rows[0][2], "(leaky ReLU: dr/dw = {}, Eq. 32 {})".format(*rows[1]))
 assert rows[0][1] != rows[0][0] == rows[0][2] and rows[1][0] == rows[1][1] == rows[1][2]

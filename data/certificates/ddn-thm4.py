@@ -11,5 +11,5 @@ for v in [Matrix([1, 1])] + [Matrix([0, 1 + Rational(1, 2**n)]) for n in range(1
         theta[-1] += term * gap.T / 4
     ratio.append(theta[-1].norm() / ((v - e).norm() / sqrt(2) + (v - e).norm() ** 2))
 print("printed: v = (1, 1): O(0), but theta =", theta[0][0].n(3), "v v^T (x) I")
-print("corrected: |theta| / E[sqrt(r) c_0 + c_0^2], v to e:", *(q.n(3) for q in ratio[1::4]))
+print("corrected: |theta| / E[sqrt(r) c_0 + c_0^2], as v -> e:", *(q.n(3) for q in ratio[1::4]))
 assert theta[0][0] < -0.1 and ratio[-1] > 0.59 and max(ratio) < 0.6

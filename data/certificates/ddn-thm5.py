@@ -10,6 +10,6 @@ hull = [w for w in np.concatenate([box, *cuts]) if w @ rho > -1e-9 and abs(w).ma
 drawn = np.random.default_rng(0).uniform(-W, W, (1000, 8))
 most, (on, off) = (law @ np.maximum(np.array(w) @ z, 0).T for w in (hull, drawn))
 share = ((abs(on**2 - off**2) >= asked) & (drawn @ rho < 0)).mean()
-print(f"printed: gap > 0, so v_j <= {most.max():.3f}; Eq. 130 asks for {asked**0.5:.3f}")
-print(f"corrected: gap < 0 and Eq. 130: {share:.0%} of drawn nodes")
+print(f"printed: if the gap is > 0, v_j <= {most.max():.3f}; Eq. 130 asks for {asked**0.5:.3f}")
+print(f"corrected: the gap is < 0 and Eq. 130 holds for {share:.0%} of drawn nodes")
 assert most.max() < 0.33 < 0.88 < asked**0.5 and share > 0.1

@@ -9,6 +9,6 @@ for rho_0, to_mu, rho in product([Q(k, 4) for k in range(-4, 5)], repeat=3):  # 
     V[rho_0, to_mu, rho] = (1 - rho_0) / 2 * (1 + rho_0) / 2 * (mean[1] - mean[0]) ** 2
 for form, r in (("printed: rho_0mu in o_mu", 1), ("corrected: rho_0 in o_mu", 0)):
     sides = [str(v) for k in (1, Q(1, 2)) for v in (V[0, k, 1], size(k * r, k, Q(1, 2)))]
-    print(form + "; rho_0 = 0, rho_0mu = 1: {}, {}; 1/2: {}, {}".format(*sides))
+    print(form + "; V, o_mu a_mu^2, rho_0 = 0, rho_0mu = 1: {}, {}; 1/2: {}, {}".format(*sides))
     assert (sides[::2] == sides[1::2]) == (r == 0)
 assert all(v == size(k[0], k[1], k[2] / 2) for k, v in V.items())  # s_k = 1/2
