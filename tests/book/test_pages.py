@@ -66,7 +66,7 @@ def wrong(verdict: str = "corrected", **changed: object) -> dict:
 
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_every_verdict_has_a_label_a_colour_and_a_row(verdict: str) -> None:
-    html = fragments.ledger_row(row(verdict))
+    html = fragments.ledger_row(row(verdict), {})
     assert f'<span class="cl-verdict cl-{verdict}">{SHOWN[verdict]}</span>' in html
     assert f'data-verdict="{verdict}"' in html
     css = (_paths.root() / "book" / "_static" / "ledger.css").read_text()
@@ -96,7 +96,7 @@ def test_verdicts_can_be_read(theme: int, ground: str) -> None:
 
 
 def test_a_row_shows_every_column() -> None:
-    html = fragments.ledger_row(row())
+    html = fragments.ledger_row(row(), {})
     head = fragments.ledger_table([row()]).split("<tbody")[0]
     assert re.findall(r">([^<]+)</th>", head) == list(fragments.COLUMNS)
     cells = dict(re.findall(r'data-label="(\w+)">(.*?)</td>', html, re.DOTALL))
@@ -116,20 +116,20 @@ def test_a_row_shows_every_column() -> None:
 
 
 def test_a_row_without_checks_is_complete_and_links_nowhere() -> None:
-    html = fragments.ledger_row(todo())
+    html = fragments.ledger_row(todo(), {})
     assert html.count("<td") == len(fragments.COLUMNS)
     assert "../chapters" not in html and "None" not in html
     assert '<tr id="acl-thm1"' in html
 
 
 def test_a_blocked_row_says_what_is_missing() -> None:
-    html = fragments.ledger_row(todo(verdict="blocked", blocked="STL-10 & a GPU"))
+    html = fragments.ledger_row(todo(verdict="blocked", blocked="STL-10 & a GPU"), {})
     assert "STL-10 &amp; a GPU" in html
 
 
 def test_text_from_claims_is_escaped() -> None:
     nasty = '<script>alert("1")</script> & $x<y$'
-    html = fragments.ledger_row(row(statement=nasty, where=nasty, conditions=nasty))
+    html = fragments.ledger_row(row(statement=nasty, where=nasty, conditions=nasty), {})
     assert "<script" not in html
     assert "&lt;script&gt;" in html and r"\(x&lt;y\)" in html
     found = {n: nasty for n in ("part", "note", "counterexample", "correction", "setting")}
@@ -138,26 +138,26 @@ def test_text_from_claims_is_escaped() -> None:
     slips = [{"part": nasty, "misprint": nasty}]
     every = row("refuted", misprints=slips, needs=[nasty], checks=checks, **fields)
     every |= {"grade": "proof", "root": "acl/thm1"}
-    for page in (fragments.ledger_row(every), errata.page([every])):
+    for page in (fragments.ledger_row(every, {}), errata.page([every])):
         assert "<script" not in page and page.count("&lt;script&gt;") >= 8
-    assert 'data-chapter="&lt;script&gt;alert(&#34;1' in fragments.ledger_row(every)
+    assert 'data-chapter="&lt;script&gt;alert(&#34;1' in fragments.ledger_row(every, {})
     assert "<script" not in fragments.filters([every])
     titled = SUMMARY | {"chapters": [{**SUMMARY["chapters"][0], "title": nasty, "status": nasty}]}
     assert "<script" not in pages.build_record(titled) + pages.chapter_map([every], titled)
 
 
 def test_formulas_in_cells_are_for_mathjax_at_once() -> None:
-    html = fragments.ledger_row(row(control={"$x<y$": 0.5}, where="Eq. 1"))
+    html = fragments.ledger_row(row(control={"$x<y$": 0.5}, where="Eq. 1"), {})
     assert re.search(r'"Control">\s*<div class="mathjax_process">0.5, \\\(x&lt;y\\\)</div>', html)
     assert re.search(r'"Where">\s*<div>Eq. 1</div>', html)
-    html = fragments.ledger_row(todo())
+    html = fragments.ledger_row(todo(), {})
     assert re.search(r'"Control" class="cl-none">\s*<div></div>', html)
 
 
 def test_the_nearest_control_is_the_one_shown() -> None:
-    html = fragments.ledger_row(row(control={"far": 9.0, "near": 0.01}))
+    html = fragments.ledger_row(row(control={"far": 9.0, "near": 0.01}), {})
     assert "<div>0.01, near (+1)</div>" in html
-    html = fragments.ledger_row(row(control={"near": 0.01}))
+    html = fragments.ledger_row(row(control={"near": 0.01}), {})
     assert "<div>0.01, near</div>" in html
 
 
@@ -235,18 +235,18 @@ def test_a_misprint_is_no_error_of_what_it_belongs_to() -> None:
     assert "2 need no correction (of these, 1 have a misprint)" in text
     assert "### acl: misprints" in text and r"\(a&lt;b\) for \(b&lt;a\)" in text
     assert "####" not in text and "Counterexample" not in text
-    html = fragments.ledger_row(slipped)
+    html = fragments.ledger_row(slipped, {})
     assert 'data-grade="misprint"' in html and "<b>Misprint</b>" in html
 
 
 def test_a_row_names_what_was_added_and_what_is_left_open() -> None:
-    html = fragments.ledger_row(row("depends", added="$A\\succeq0$", open="the temperature"))
+    html = fragments.ledger_row(row("depends", added="$A\\succeq0$", open="the temperature"), {})
     assert r"<b>Added by us</b> \(A\succeq0\)" in html
     assert "<b>Left open by the print</b> the temperature" in html
     readings = [check(note="0.3"), check(form="open", setting="at 0.2", part="order", note="0.9")]
-    html = fragments.ledger_row(row("depends", open="the temperature", checks=readings))
+    html = fragments.ledger_row(row("depends", open="the temperature", checks=readings), {})
     assert "<b>Note:</b> 0.3" in html and "<b>Note (order; at 0.2):</b> 0.9" in html
-    html = fragments.ledger_row(wrong(id="acl/eq71", root="acl/thm6"))
+    html = fragments.ledger_row(wrong(id="acl/eq71", root="acl/thm6"), {})
     assert 'Follows from <a href="ledger.html#acl-thm6">acl/thm6</a>' in html
 
 
@@ -332,25 +332,30 @@ def test_names_on_the_notation_page_exist() -> None:
 
 
 def test_a_row_says_what_it_rests_on_and_is_used_by():
-    verdicts = {claim: "holds" for claim in ledger.claims()} | {"nl/eq3": "corrected"}
+    verdicts = dict.fromkeys(ledger.claims(), "holds") | {"nl/eq65": "corrected"}
     html = fragments.ledger_row(row(id="nl/thm1"), verdicts)
     assert "<b>Rests on</b>" in html and 'href="ledger.html?below=nl/thm1#claims"' in html
     rests = re.search(r'data-rests="([^"]*)"', html)[1].split()
     assert rests == list(claim_map.rests_on("nl/thm1"))
+    assert html.count("(corrected)") == (*rests, *claim_map.used_by("nl/thm1")).count("nl/eq65")
     every = "".join(fragments.ledger_table([row(id=claim) for claim in ledger.claims()]))
     assert every.count("data-rests=") == sum(bool(claim_map.rests_on(c)) for c in ledger.claims())
-    assert "<b>Rests on</b>" not in fragments.ledger_row(row(id="nl/thm1"))
 
 
 def test_a_row_that_rests_on_a_corrected_one_says_which_form_it_uses():
     using = {c: r["uses"] for c, r in ledger.claims().items() if r.get("uses")}
     known = findings.known()
-    for claim, uses in using.items():
-        for other in uses:
-            assert known[other].get("grade") not in (None, "misprint"), (claim, other)
+    needed = {
+        (claim, other)
+        for claim in known
+        for other in claim_map.rests_on(claim)
+        if known[claim]["verdict"] in ("holds", "reproduced")
+        and known[other]["verdict"] == "corrected"
+    }
+    assert {(claim, other) for claim, uses in using.items() for other in uses} == needed
     claim, uses = next(iter(using.items()))
     html = fragments.ledger_row(row(id=claim), dict.fromkeys(ledger.claims(), "corrected"))
-    assert html.count("; used is ") == len(uses)
+    assert html.count("<b>Used of ") == len(uses)
 
 
 def test_a_title_stands_once_in_its_paper():

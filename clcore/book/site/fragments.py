@@ -26,25 +26,20 @@ def nearest_control(row: dict) -> dict | None:
     return {"name": name, "value": value, "others": len(row["control"]) - 1}
 
 
-def ledger_row(row: dict, verdicts: dict[str, str] | None = None) -> Markup:
+def ledger_row(row: dict, verdicts: dict[str, str]) -> Markup:
     """One claim: a row of the ledger table, and its statement and checks folded below it.
 
-    verdicts: of every claim, for the lists of what it rests on and is used by; None: no lists.
+    verdicts: claim -> verdict, said beside what it rests on and is used by.
     """
     claim = row["id"]
-    near = {"rests_on": (), "used_by": ()}
-    if verdicts is not None:
-        near = {"rests_on": claim_map.rests_on(claim), "used_by": claim_map.used_by(claim)}
+    near = {"rests_on": claim_map.rests_on(claim), "used_by": claim_map.used_by(claim)}
     values = {"columns": COLUMNS, "nearest": nearest_control(row), "code": code.links(claim)}
-    more = {"verdicts": verdicts or {}, "claims": claims()}
-    return render("row.html", row=row, **values, **near, **more)
+    return render("row.html", row=row, verdicts=verdicts, claims=claims(), **values, **near)
 
 
 def ledger_table(rows: list[dict]) -> Markup:
     """Every claim as a table that ledger.js filters. Works, unfiltered, without it."""
     verdicts = {row["id"]: row["verdict"] for row in rows}
-    if set(verdicts) != set(claims()):
-        verdicts = None  # of some claims alone the others' verdicts are not known
     made = [ledger_row(row, verdicts) for row in rows]
     return render("ledger.html", columns=COLUMNS, rows=made)
 

@@ -73,7 +73,8 @@ verdict to the cell that produced it; open a statement to see what was claimed, 
 conditions, and every check of it. "Measured" is the worst value over the draws against its bound,
 mostly a relative error $\\leq 10^{{-10}}$; "control" is the same measurement on a version that
 ought to fail, and did: in every draw, or in the share of draws that is said beside it. "code" leads
-to the source of the check.
+to the source of the check. A statement "rests on" the rows that it is stated with and proved from,
+as we read the paper's proofs; titles are ours.
 
 {raw(fragments.totals_table(rows, "ledger.html"))}
 {_built(summary)}

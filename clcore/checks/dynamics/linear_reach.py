@@ -11,7 +11,7 @@ from torch import Tensor
 from clcore import random as cr
 from clcore import reference as ref
 from clcore.experiments import sparse_training as st
-from clcore.ledger import Trial, check, pooled, strict, worst
+from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import Array, relative, tensors
 from clcore.theory.sparse import linear_noncontrastive as ln
 from clcore.theory.sparse import sparse_coding as sc
@@ -55,9 +55,9 @@ def cor1(t: Trial) -> None:
     Holds for p = d. For p > d it fails, and by far; it holds for the starts projected on the
     dictionary. Controls: the better of the two starts, without combining them; for the projected
     form, combinations that are not projected."""
-    some = {"controls": worst}  # one net that combining makes better refutes it
-    square, tall = t.part("p = d", 1e-8, **some), t.part("p > d", 1e-8, **some)
-    projected = t.corrected("p > d", 1e-8, **some)
+    # One net that combining makes better refutes a control.
+    square, tall = (t.part(name, 1e-8, controls=worst) for name in ("p = d", "p > d"))
+    projected = t.corrected("p > d", 1e-8, controls=worst)
     alone, neuron, total = "the better start alone", [], {square.name: 0, tall.name: 0}
     for part, sizes in ((square, SQUARE), (tall, TALL)):
         for p, d, m in sizes:
@@ -105,7 +105,7 @@ def def8(t: Trial) -> None:
     half leaves alone. Controls: both gradients at the start; one loss for both halves."""
     n, rate = min(t.draws, 30), 0.5
     halves = t.part("two half-steps", 1e-12, controls=pooled)
-    other = t.part("the other network", 0.0, controls=worst, draws=n)
+    other = t.part("the other network", 0.0, draws=n)
     for _ in range(n):
         Wo, Wt = t.rng.uniform(0.2, 1, (2, 4, 6)) + 0.2 * t.rng.standard_normal((2, 4, 6))
         x = t.rng.uniform(0.2, 1, (1, 8, 6)) * (t.rng.random((2, 8, 6)) < 0.8)
@@ -131,7 +131,7 @@ def def8(t: Trial) -> None:
         other.add(*(call[2] for call in seen))  # stop gradient
         for a, b in zip(pair, after, strict=True):
             moving = float((a - b).abs().max())
-            other.breaks("the network whose turn it is", moving, by=strict)
+            other.breaks("the network whose turn it is", moving)
         online, found = moved(Wo, Wt), np.stack([w.numpy() for w in after])[None]
         once = ref.gradient(lambda W, o=online, x=x: normalised_distance(o, W, x), Wt[None])[0]
         halves.add(relative(found, np.stack([online, moved(Wt, online)])[None]))

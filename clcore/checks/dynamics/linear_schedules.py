@@ -188,16 +188,16 @@ def thm2_mono(t: Trial) -> None:
             each.append(slope / size)
         return np.stack(each, 1)
 
-    some = {"by": worst}  # one slope of many refutes it
+    # Of a control one slope of many is the wrong way, hence by=worst.
     low, edge = lam.copy(), lam.copy()
     low[:, 2], edge[:, 2] = 0.5 * c[:, 2], c[:, 2]
     part = t.part("lambda > c", 0.25, ">=", draws=n)
     part.add(slopes(lam))
-    part.breaks("one lambda below c", slopes(low), **some)
-    part.breaks("product from j + 1", slopes(lam, 1), **some)
+    part.breaks("one lambda below c", slopes(low), by=worst)
+    part.breaks("product from j + 1", slopes(lam, 1), by=worst)
     part = t.part("lambda = c for one of them", 0.0, ">=", draws=n)
     part.add(slopes(edge, relative=False))
-    part.breaks("one lambda below c", slopes(low, relative=False), **some)
+    part.breaks("one lambda below c", slopes(low, relative=False), by=worst)
 
     def shared(v: Array, steps: int) -> Array:
         return terms(c[:, :steps], v, 1).sum(-1)
@@ -258,12 +258,11 @@ def thm2_laminf(t: Trial) -> None:
     grows = (1 + cs[:, None] / 2) ** np.arange(T)
     bound = (cs * (1 - 1.5 * cs))[:, None] * grows
 
-    # What breaks these is a schedule as a whole: its worst step.
-    some = {"by": worst}
+    # What breaks these is a schedule as a whole: its worst step, hence by=worst.
     part = t.part("lower bound", 1.0, draws=grown.size)
     part.add(bound / grown)
-    part.breaks("twice the bound", 2 * bound / grown, **some)
-    part.breaks("lambda = 1 - c", bound / steady, **some)
+    part.breaks("twice the bound", 2 * bound / grown, by=worst)
+    part.breaks("lambda = 1 - c", bound / steady, by=worst)
 
     part = t.part("three forms", 1e-11, controls=typical, draws=12)
     for steps in (10, 100, 1000):
@@ -285,5 +284,5 @@ def thm2_laminf(t: Trial) -> None:
     late = long.numpy()[:, 1:]
     part = t.part("existence", 1 + 1e-9, draws=steady.size + late.size)
     part.add(2 * steady, c / steady, 2 * late, 0.01 / late)
-    part.breaks("lambda = 1 - c/2", 2 * grown, **some)
-    part.breaks("lambda = 1 - 3c/2", c / gone, **some)
+    part.breaks("lambda = 1 - c/2", 2 * grown, by=worst)
+    part.breaks("lambda = 1 - 3c/2", c / gone, by=worst)

@@ -85,15 +85,15 @@ def _own_scalar(t: Trial, n: int) -> None:
     share = np.where(np.arange(4) == 2, 1.2, t.rng.uniform(0.01, 0.9, (n, 4)))
     over = inside(found(t.rng, lam, share)[0])
 
-    some = {"by": worst}  # one draw, and one step of it, refutes
+    # One draw, and one step of it, refutes a control, hence by=worst.
     printed = t.part("C_1 in (0, 1)", 1e-10, ">=", draws=n)
     printed.add(inside(small), inside(example))
-    printed.breaks("one rate 1.2 times the limit", over, **some)
+    printed.breaks("one rate 1.2 times the limit", over, by=worst)
     printed.says(share=100 * (small.min(1) < 0).mean())
     right = t.corrected("C_1 in (0, 1)", 1e-10, ">=", draws=n)
     right.add(inside(below))
-    right.breaks("one rate 1.2 times the limit", over, **some)
-    right.breaks("eta = 0.01 whatever lambda", inside(small), inside(example), **some)
+    right.breaks("one rate 1.2 times the limit", over, by=worst)
+    right.breaks("eta = 0.01 whatever lambda", inside(small), inside(example), by=worst)
 
 
 @check("ncl/thm2-c1", stream="ncl thm2-c1")
@@ -112,9 +112,9 @@ def thm2_c1(t: Trial) -> None:
     def c_of(rate: Array) -> Array:
         return ln.coupling(*tensors(rate[:, None], alpha, 2 * p_z, sigma)).numpy()[:, 0]
 
-    c, some = c_of(eta), {"by": worst}
+    c = c_of(eta)
     part = t.part("c in (0, 1)", -1e-14, draws=c.size)
-    part.add(-c, c - 1).breaks("eta = 1", c_of(0 * eta + 1) - 1, **some)
+    part.add(-c, c - 1).breaks("eta = 1", c_of(0 * eta + 1) - 1, by=worst)
 
     share = t.rng.uniform(0.01, 0.99, n)
     small, over = (of_limit(t.rng, 0 * share + k, rate=r) for k, r in ((0, 0.01), (1.2, 0.0)))
@@ -140,8 +140,8 @@ def thm2_c1(t: Trial) -> None:
 
     part = t.part("C_1 in (0, 1)", 1e-12, ">=", draws=n)
     part.add(inside(own()))
-    part.breaks("one lambda equal to c", own(1.0), **some)
-    part.breaks("one lambda below c", own(1.2)[:, 3:], **some)
+    part.breaks("one lambda equal to c", own(1.0), by=worst)
+    part.breaks("one lambda below c", own(1.2)[:, 3:], by=worst)
 
 
 def of_limit(rng: np.random.Generator, share: Array, rate: float = 0.0) -> Array:

@@ -9,7 +9,7 @@ import torch
 
 from clcore import losses
 from clcore import reference as ref
-from clcore.ledger import Part, Trial, check, fraction, pooled
+from clcore.ledger import Trial, check, fraction, pooled
 from clcore.losses import contrast
 from clcore.reference import Array, mixture, relative, tensors
 from clcore.theory.relu import relu_two_layer
@@ -45,9 +45,9 @@ def _listed(cells: dict[str, float]) -> str:
     return ", ".join(f"{name} {value:.0%}" for name, value in cells.items())
 
 
-def _rates(part: Part, names: dict[str, list[Array]]) -> dict[str, float]:
-    """The share of each cell."""
-    return {name: fraction(found, part.relation) for name, found in names.items()}
+def _shares(cells: dict[str, list[Array]]) -> dict[str, float]:
+    """Of each cell the share of runs, all settings together."""
+    return {name: fraction(found, "<=") for name, found in cells.items()}
 
 
 @check("acl/eq53", stream="eq53")
@@ -115,7 +115,7 @@ def _active_set(t: Trial) -> None:
             cells.setdefault(name, []).append(_dies_in_turn(matrix, w, True, blocks=40))
     for name, found in cells.items():
         right.breaks(name, *found)
-    shares = _rates(right, cells)
+    shares = _shares(cells)
     inside = fraction(right.errors, ">=")
     printed.add(inside, *shares.values()).says(inside=inside, cells=_listed(shares))
 
@@ -171,7 +171,7 @@ def thm5(t: Trial) -> None:
             outside("no weight on any pair", flat, start[:few], steps=300)
     for name, found in cells.items():
         right.breaks(name, *found)
-    shares, cold = _rates(right, cells), _follows(t.rng, 20)
+    shares, cold = _shares(cells), _follows(t.rng, 20)
     printed.add(fraction(right.errors, "<="), *shares.values())
     printed.says(
         cells=_listed(shares),
@@ -244,7 +244,7 @@ def num13(t: Trial) -> None:
     for name, found in outside.items():
         right.breaks(name, *found)
     printed.add(*negative, *(gain for found in outside.values() for gain in found))
-    up = _rates(printed, {name: [g > 1e-12 for g in found] for name, found in outside.items()})
+    up = _shares({name: [g > 1e-12 for g in found] for name, found in outside.items()})
     printed.says(negative=fraction([g > 1e-12 for g in negative], "<="), cells=_listed(up))
 
 

@@ -16,7 +16,7 @@ def fig5(t: Trial) -> None:
     linear = t.part("linear", 1e-6, controls=pooled)
     printed = t.part("ReLU", 1e-6, controls=pooled)
     right = t.corrected("ReLU", 1e-6, controls=pooled)
-    sizes, shown = (3, 5, 8), 0
+    sizes = (3, 5, 8)
     count = t.share(len(sizes))
     for modes in sizes:
         x, *_ = random_field(t.rng, count, modes)
@@ -26,7 +26,6 @@ def fig5(t: Trial) -> None:
         start = mixture.starts(t.rng, len(x), modes)
         straight = ends_of(x, start, sticky=False, rate=0.5, steps=16_000)
         relu, top = ends_of(x, start), mixture.top(x)
-        shown += len(x)
         linear.add(1 - np.abs((straight * top).sum(-1)))
         linear.breaks("the other flow", 1 - np.abs((relu * top).sum(-1)))
         few = min(count, 10)
@@ -36,7 +35,6 @@ def fig5(t: Trial) -> None:
         right.add(1 - relu.max(-1)).breaks("two modes never shown", 1 - end.max(-1))
         for part in (printed, right):
             part.breaks("the other flow", 1 - straight.max(-1))
-    printed.draws = shown
 
 
 @check("acl/fig4", stream="fig4")

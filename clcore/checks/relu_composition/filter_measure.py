@@ -92,6 +92,7 @@ def eq18(t: Trial) -> None:
 
 
 def _sharper(t: Trial, count: int) -> None:
+    """Edges by hand beside their blurred copies and a spot."""
     edges, steps = _edges(t.rng, count), _edges(t.rng, count, steps=True)
     spots = _spot() * np.sqrt((edges**2).sum((2, 3), keepdims=True) / (_spot() ** 2).sum())
     edge, step = (_tv(w) / _tv(_blurred(w)) for w in (edges, steps))
@@ -108,6 +109,7 @@ def _sharper(t: Trial, count: int) -> None:
 
 
 def _layers(t: Trial) -> None:
+    """Which convolutions of a ResNet the measure is taken at."""
     net = ResNet("standard", 4)
     kernels = [m for m in net.modules() if isinstance(m, torch.nn.Conv2d) and m.kernel_size[0] > 1]
     layers = list(first_convolutions(net).values())

@@ -1,11 +1,11 @@
 """acl Sec. 6.2, Figure 7: total variation of a ResNet's filters against the strength of
 augmentation.
 
-The checks are functions of a table of runs, as `curves` makes it: one row
-a run at its end with `curve` ("jitter" or "gray": what varies), `level`, `seed`, `linear` (accuracy
-in [0, 1]) and a `tv_`, `unit_` and `norm_` column a layer: means over its filters of the total
-variation as it is, of that at norm 1, which no scale changes, and of the norm. `dataset`,
-`images`, `width` and `epoch` say how far a run is from the paper's.
+The checks are functions of a table of runs, as `curves` makes it: one row a run at its end with
+`curve` ("jitter" or "gray": what varies), `level`, `seed`, `linear` (accuracy in [0, 1]) and a
+`tv_`, `unit_` and `norm_` column a layer: means over its filters of the total variation as it is,
+of that at norm 1, which no scale changes, and of the norm. `dataset`, `images`, `width` and `epoch`
+say how far a run is from the paper's.
 """
 
 from collections.abc import Callable, Iterator

@@ -68,8 +68,8 @@ def _weak(t: Trial) -> None:
         even.append(ties(weak(model, level)))
         printed.add(even[-1]).breaks("strong augmentation", lost)
         salience.breaks("strong augmentation", lost).breaks("equal salient features", even[-1])
-    shares = [fraction(found, "<=") for found in (salience.errors, single, even)]
-    printed.says(**dict(zip(("generic", "single", "even"), shares, strict=True)))
+    generic = fraction(salience.errors, "<=")
+    printed.says(generic=generic, single=fraction(single, "<="), even=fraction(even, "<="))
 
 
 def _strong(t: Trial) -> None:

@@ -74,6 +74,7 @@ def def3(t: Trial) -> None:
 
 
 def _latents(t: Trial, n: int) -> None:
+    """Signs of the samples that are drawn, none of them empty."""
     z = {k: sc.latents(cr.key(t.seed), n, 10, 0.1, k) for k in ("iid", "iid-zeros", "fixed")}
     nominal = 0.1 / (1 - 0.9**10)
     spread = (nominal * (1 - nominal) / (10 * n)) ** 0.5
