@@ -42,7 +42,7 @@
     document.querySelector(".citation-list")?.removeAttribute("role");
     for (const entry of document.querySelectorAll(".citation")) entry.removeAttribute("role");
 
-    const article = document.querySelector(".bd-article");
+    const article = document.querySelector(".bd-article, .cl-opened");
     if (!article) return;
     let waiting = 0;
     const later = () => {

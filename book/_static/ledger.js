@@ -1,17 +1,19 @@
-// The ledger page: filters whose state lives in the address, and statements typeset when opened.
+// The ledger page: filters whose state lives in the address, and statements that are fetched from
+// the claims' own pages when they are opened.
 (() => {
   "use strict";
   const NAMES = ["paper", "chapter", "kind", "verdict", "grade"];
   // A claim's id: then only what it rests on is shown, or only what rests on it.
   const REACHED = { below: "rests on", above: "is used by" };
   const STATE = [...NAMES, "q", ...Object.keys(REACHED)];
+  const pageOf = (key) => `../claims/${key}.html`;
 
   function start() {
     const form = document.querySelector(".cl-filters");
     const claims = [...document.querySelectorAll(".cl-claim")];
     if (!form || !claims.length) return;
+    dress(claims);
 
-    // Read before MathJax turns the LaTeX, which readers search for, into glyphs.
     const words = new Map(claims.map((c) => [c, c.textContent.toLowerCase()]));
     const count = form.querySelector(".cl-count");
     const near = { below: new Map(), above: new Map() };
@@ -28,8 +30,22 @@
       return found;
     }
 
+    // All that is said of the claims is asked for with the first word that is looked for.
+    let searched;
+    function fetchWords() {
+      searched ??= fetch("../claims/words.json")
+        .then((answer) => answer.json())
+        .then((all) => claims.forEach((c) => words.set(c, `${words.get(c)} ${all[c.dataset.id]}`)))
+        .catch(() => {})
+        .finally(() => {
+          form.dataset.searched = "all";
+          apply();
+        });
+    }
+
     function apply() {
       const query = form.elements.q.value.toLowerCase().split(/\s+/).filter(Boolean);
+      if (query.length) fetchWords();
       const asked = Object.keys(REACHED).filter((n) => near.below.has(form.elements[n].value));
       const reached = asked.map((n) => reach(n, form.elements[n].value));
       let shown = 0;
@@ -86,20 +102,68 @@
     });
     addEventListener("popstate", read);
     addEventListener("hashchange", target);
-    for (const details of document.querySelectorAll(".cl-claim details")) {
-      details.addEventListener("toggle", () => details.open && typeset(details));
-    }
     form.hidden = false;
     read();
     target();
   }
 
+  // The rows as the page has them are a plain table. A fold comes below each, and the roles that a
+  // table loses where a row is laid out as a card.
+  function dress(claims) {
+    const table = claims[0].closest("table");
+    const roles = { thead: "rowgroup", tr: "row", "thead th": "columnheader" };
+    table.setAttribute("role", "table");
+    for (const [names, role] of Object.entries(roles)) {
+      for (const one of table.querySelectorAll(names)) one.setAttribute("role", role);
+    }
+    const span = table.tHead.rows[0].cells.length;
+    for (const claim of claims) {
+      const row = claim.rows[0];
+      claim.dataset.paper = claim.dataset.id.split("/")[0];
+      claim.setAttribute("role", "rowgroup");
+      for (const cell of row.cells) cell.setAttribute("role", cell.scope ? "rowheader" : "cell");
+      const details = document.createElement("details");
+      const summary = document.createElement("summary");
+      const of = document.createElement("span");
+      of.className = "cl-hidden";
+      of.textContent = ` of ${claim.dataset.id}`;
+      summary.append("Statement", of);
+      details.append(summary);
+      details.addEventListener("toggle", () => details.open && open(details, row.id));
+      const below = claim.insertRow();
+      below.className = "cl-more";
+      below.setAttribute("role", "row");
+      const cell = below.insertCell();
+      cell.colSpan = span;
+      cell.setAttribute("role", "cell");
+      cell.append(details);
+    }
+  }
+
   // One formula set at a time: MathJax may stop midway to load an extension.
   let queue = Promise.resolve();
 
-  function typeset(details) {
+  async function open(details, key) {
     if (details.dataset.typeset) return;
     details.dataset.typeset = "asked";
+    const told = document.createElement("div");
+    told.setAttribute("role", "status");
+    told.textContent = "Loading";
+    details.append(told);
+    try {
+      const answer = await fetch(pageOf(key));
+      if (!answer.ok) throw new Error(answer.statusText);
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      told.replaceWith(page.querySelector("article"));
+    } catch {
+      const link = document.createElement("a");
+      link.href = pageOf(key);
+      link.textContent = "its own page";
+      told.replaceChildren("It could not be loaded here; it stands on ", link, ".");
+      delete details.dataset.typeset;
+      details.addEventListener("toggle", () => told.remove(), { once: true });
+      return;
+    }
     queue = queue.then(async () => {
       // Until its script has come, window.MathJax is only its configuration.
       while (!window.MathJax?.startup?.promise) await new Promise((go) => setTimeout(go, 50));

@@ -1,7 +1,12 @@
 """The ledger in a real browser: filters, addresses, keyboard, formulas, no scripts."""
 
+import html
+import re
+from pathlib import Path
+
 import pytest
 from conftest import Tab
+from site_pages import LOOKS, look
 
 from clcore import ledger
 from clcore.ledger import map as claim_map
@@ -44,9 +49,15 @@ def test_ledger_filters_and_keeps_them_in_the_address(tab: Tab) -> None:
 
 def test_ledger_finds_words_of_a_statement(tab: Tab) -> None:
     tab.open("book/ledger.html?q=sticky+weight")
-    text = tab.page.evaluate(f"{SHOWN}.map((e) => e.textContent.toLowerCase())")
-    assert 0 < len(text) < 50
-    assert all("sticky" in t and "weight" in t for t in text)
+    tab.page.locator(".cl-filters[data-searched]").wait_for()
+    found = _shown(tab, "id")
+    words = tab.page.evaluate("fetch('../claims/words.json').then((answer) => answer.json())")
+    assert set(words) == set(ledger.claims())
+    wanted = [i for i, text in words.items() if "sticky" in text and "weight" in text]
+    assert 0 < len(wanted) < 50
+    assert found == wanted
+    in_statement = {i for i, r in ledger.claims().items() if "sticky" in r["statement"].lower()}
+    assert in_statement & set(found)
 
 
 def test_ledger_ignores_a_value_that_does_not_exist(tab: Tab) -> None:
@@ -64,6 +75,19 @@ def test_a_link_to_a_claim_opens_and_typesets_it(tab: Tab) -> None:
     assert tab.page.locator(".cl-claim details mjx-merror").count() == 0
     assert claim.evaluate("(e) => e.getBoundingClientRect().top < innerHeight")
     assert tab.problems == []
+
+
+def test_a_statement_that_cannot_be_fetched_leads_to_its_page(tab: Tab) -> None:
+    tab.open("book/ledger.html")
+    tab.page.route("**/claims/acl-eq1.html", lambda route: route.abort())
+    tab.page.locator("#acl-eq1 + tr summary").click()
+    told = tab.page.locator("#acl-eq1 + tr").get_by_role("status")
+    assert "could not be loaded" in told.inner_text()
+    assert told.get_by_role("link").get_attribute("href") == "../claims/acl-eq1.html"
+
+
+def test_the_ledger_is_light(site: Path) -> None:
+    assert (site / "book" / "ledger.html").stat().st_size < 400_000
 
 
 def test_the_ledger_shows_what_a_claim_rests_on(tab: Tab) -> None:
@@ -94,38 +118,45 @@ def test_ledger_by_keyboard(tab: Tab) -> None:
     tab.page.locator("#acl-eq1 + tr mjx-container").first.wait_for()
 
 
-# MathJax parses every formula that an opened statement would show, without laying it out.
+# MathJax parses every formula of the claims' pages, without laying it out.
 UNREADABLE = r"""
-async () => {
+async (formulas) => {
   await MathJax.startup.promise;
-  const wrong = [], seen = new Set();
-  for (const claim of document.querySelectorAll('.cl-claim')) {
-    for (const [, inline, block] of claim.textContent.matchAll(/\\\((.*?)\\\)|\\\[(.*?)\\\]/gs)) {
-      const tex = inline ?? block;
-      if (seen.has(tex)) continue;
-      seen.add(tex);
-      const mathml = await MathJax.tex2mmlPromise(tex);
-      if (/<merror|mathcolor="red"/.test(mathml)) wrong.push([claim.querySelector('tr').id, tex]);
-    }
+  const wrong = [];
+  for (const tex of formulas) {
+    const mathml = await MathJax.tex2mmlPromise(tex);
+    if (/<merror|mathcolor="red"/.test(mathml)) wrong.push(tex);
   }
-  return [seen.size, wrong];
+  return wrong;
 }
 """
 
 
-def test_every_statement_can_be_typeset(tab: Tab) -> None:
-    tab.open("book/ledger.html")
-    for broken in (r"\\frac{a", r"\\nosuchmacro"):
-        mathml = tab.page.evaluate(f"MathJax.tex2mmlPromise('{broken}')")
-        assert "<merror" in mathml or 'mathcolor="red"' in mathml
-    formulas, wrong = tab.page.evaluate(UNREADABLE)
-    assert formulas > 2000
-    assert wrong == []
+def test_every_statement_can_be_typeset(site: Path, tab: Tab) -> None:
+    tab.open("claims/acl-thm1.html")
+    broken = [r"\frac{a", r"\nosuchmacro"]
+    assert tab.page.evaluate(UNREADABLE, [*broken, r"\bm x"]) == broken
+    formulas = set()
+    for page in (site / "claims").glob("*.html"):
+        text = html.unescape(re.sub(r"<pre.*?</pre>", "", page.read_text(), flags=re.DOTALL))
+        found = re.findall(r"\\\((.*?)\\\)|\\\[(.*?)\\\]", text, re.DOTALL)
+        formulas |= {inline or block for inline, block in found}
+    assert len(formulas) > 2000
+    assert tab.page.evaluate(UNREADABLE, sorted(formulas)) == []
+
+
+@pytest.mark.parametrize("tab", LOOKS, indirect=True)
+@pytest.mark.parametrize("claim", ["acl-thm3", "ncl-tab2"])
+def test_a_claim_has_a_page_of_its_own(tab: Tab, claim: str) -> None:
+    look(tab, f"claims/{claim}.html")
+    assert tab.page.locator("article mjx-container").count() >= 3
+    tab.page.locator("summary", has_text="Cite this row").click()
+    assert tab.page.get_by_text(f"@misc{{clcore-{claim},").is_visible()
 
 
 def test_opened_statements_fit_a_phone(tab: Tab) -> None:
     tab.open("book/ledger.html?paper=acl&kind=theorem")
-    opened = "[...document.querySelectorAll('.cl-claim:not([hidden]) details')]"
+    opened = "[...document.querySelectorAll('.cl-claim:not([hidden]) .cl-more > td > details')]"
     tab.page.evaluate(f"{opened}.forEach((e) => e.open = true)")
     tab.page.wait_for_function(f"{opened}.every((e) => e.dataset.typeset === 'done')")
     tab.resize(390)

@@ -1,13 +1,15 @@
 """The files of the built site: its pages are there, and links lead somewhere."""
 
+import json
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import jsonschema
 import pytest
 import yaml
 from site_pages import PAGES, parsed
 
-from clcore import _paths
+from clcore import _paths, ledger
 from clcore.book.site import code
 from clcore.ledger import registry
 from clcore.ledger.html import row_id
@@ -59,3 +61,17 @@ def test_one_click_leads_from_a_claim_to_the_code_of_its_check(site: Path) -> No
 def test_links_of_the_pages_of_code_lead_somewhere(site: Path) -> None:
     for page in sorted((site / "code").rglob("*.html")):
         assert dead_links(site, page) == [], page.name
+
+
+def test_links_of_the_pages_of_claims_lead_somewhere(site: Path) -> None:
+    for page in sorted((site / "claims").glob("*.html")):
+        assert dead_links(site, page) == [], page.name
+
+
+def test_claims_json_of_the_site_keeps_its_schema(site: Path) -> None:
+    document = json.loads((site / "claims.json").read_text())
+    schema = json.loads((site / document["$schema"]).read_text())
+    jsonschema.Draft202012Validator(schema).validate(document)
+    assert [claim["id"] for claim in document["claims"]] == list(ledger.claims())
+    for claim in document["claims"]:
+        assert (site / claim["page"]).is_file()

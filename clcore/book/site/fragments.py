@@ -7,12 +7,12 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from clcore.book.site import code
-from clcore.ledger import VERDICTS, claims, html, papers
+from clcore.ledger import VERDICTS, html, papers
 from clcore.ledger import map as claim_map
 from clcore.ledger.findings import GRADES
 from clcore.ledger.html import SHOWN
 
-COLUMNS = ("Claim", "Where", "Kind", "Verdict", "Measured", "Control", "Draws", "Seconds")
+COLUMNS = ("Claim", "Where", "Kind", "Verdict", "Measured", "Control")
 
 render = partial(html.render, "clcore.book.site")
 """A template of this folder, filled: see `clcore.ledger.html.render`."""
@@ -26,22 +26,16 @@ def nearest_control(row: dict) -> dict | None:
     return {"name": name, "value": value, "others": len(row["control"]) - 1}
 
 
-def ledger_row(row: dict, verdicts: dict[str, str]) -> Markup:
-    """One claim: a row of the ledger table, and its statement and checks folded below it.
-
-    verdicts: claim -> verdict, said beside what it rests on and is used by.
-    """
+def ledger_row(row: dict) -> Markup:
+    """One claim: a row of the ledger table."""
     claim = row["id"]
-    near = {"rests_on": claim_map.rests_on(claim), "used_by": claim_map.used_by(claim)}
-    values = {"columns": COLUMNS, "nearest": nearest_control(row), "code": code.links(claim)}
-    return render("row.html", row=row, verdicts=verdicts, claims=claims(), **values, **near)
+    near, links = nearest_control(row), code.links(claim)
+    return render("row.html", row=row, nearest=near, code=links, rests_on=claim_map.rests_on(claim))
 
 
 def ledger_table(rows: list[dict]) -> Markup:
     """Every claim as a table that ledger.js filters. Works, unfiltered, without it."""
-    verdicts = {row["id"]: row["verdict"] for row in rows}
-    made = [ledger_row(row, verdicts) for row in rows]
-    return render("ledger.html", columns=COLUMNS, rows=made)
+    return render("ledger.html", columns=COLUMNS, rows=[ledger_row(row) for row in rows])
 
 
 def filters(rows: list[dict]) -> Markup:

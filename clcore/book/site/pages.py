@@ -69,12 +69,14 @@ html_theme.sidebar_secondary.remove: true
 
 Every numbered statement, figure and table of the five papers, and what became of it in this build.
 A verdict is computed from recorded checks, never typed: see [how to read it](verdicts). Follow a
-verdict to the cell that produced it; open a statement to see what was claimed, under which
-conditions, and every check of it. "Measured" is the worst value over the draws against its bound,
-mostly a relative error $\\leq 10^{{-10}}$; "control" is the same measurement on a version that
-ought to fail, and did: in every draw, or in the share of draws that is said beside it. "code" leads
-to the source of the check. A statement "rests on" the rows that it is stated with and proved from,
-as we read the paper's proofs; titles are ours.
+verdict to the cell that produced it; open a statement, here or by its id on its own page, to see
+what was claimed, under which conditions, and every check of it. "Measured" is the worst value over
+the draws against its bound, mostly a relative error $\\leq 10^{{-10}}$; "control" is the same
+measurement on a version that ought to fail, and did: in every draw, or in the share of draws that
+is said beside it. "code" leads to the source of the check. A statement "rests on" the rows that it
+is stated with and proved from, as we read the paper's proofs; titles are ours. For machines, all of
+this is in <a href="../claims.json">claims.json</a>, by
+<a href="../claims.schema.json">its schema</a>.
 
 {raw(fragments.totals_table(rows, "ledger.html"))}
 {_built(summary)}

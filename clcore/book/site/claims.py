@@ -1,0 +1,116 @@
+"""A page a claim, and the claims for machines: claims/<paper>-<id>.html, claims.json, its schema.
+
+The ledger fetches what it shows below a row from the claim's page, and the words that it searches
+from claims/words.json; so it is as light as its rows.
+"""
+
+import json
+from functools import cache
+from typing import Any
+
+import yaml
+from markupsafe import Markup
+
+from clcore import __version__, _paths, ledger
+from clcore.book.provenance import encode
+from clcore.book.site import code
+from clcore.book.site.fragments import render
+from clcore.ledger import map as claim_map
+from clcore.ledger.html import row_id
+
+PRINTED = ("id", "paper", "title", "where", "kind", "statement", "conditions", "chapter", "needs")
+FOUND = ("verdict", "grade", "root", "added", "open", "misprints", "blocked")
+RUN = ("notebook", "profile", "device", "seconds")
+CHECK = ("part", "form", "setting", "evidence", "relation", "measured", "bound", "draws", "passed")
+CHECK = (*CHECK, "control", "shares", "counterexample", "correction", "misprint", "note")
+"""Fields of a claim and of its checks in claims.json."""
+
+
+def page_of(claim_id: str) -> str:
+    """Address of a claim's page in the site, from its root: claims/acl-thm3.html."""
+    return f"claims/{row_id(claim_id)}.html"
+
+
+def citation(row: dict, book: dict) -> str:
+    """BibTeX for one row: what the book found of a statement, and from which sources it was built.
+
+    row: as from `ledger.rows`. book: version, commit, built (ISO date), repository (or None).
+    """
+    return str(render("citation.bib", row=row, key=row_id(row["id"]), book=book, **_cff())).strip()
+
+
+@cache
+def _cff() -> dict[str, str]:
+    known = yaml.safe_load((_paths.root() / "CITATION.cff").read_text())
+    return {
+        "book_title": known["title"],
+        "authors": " and ".join(f"{{{author['name']}}}" for author in known["authors"]),
+    }
+
+
+def record(row: dict, book: dict) -> dict[str, Any]:
+    """A row of claims.json, by data/claims/record.schema.json."""
+    printed = ledger.claims()[row["id"]]
+    near = {name: printed.get(name, []) for name in ("stated_with", "proved_from")}
+    return encode(
+        {name: row[name] for name in (*PRINTED, *FOUND, *RUN)}
+        | near
+        | {"uses": printed.get("uses", {}), "page": page_of(row["id"])}
+        | {"code": [address for address, _ in code.links(row["id"])]}
+        | {"citation": citation(row, book)}
+        | {"checks": [{name: check[name] for name in CHECK} for check in row["checks"]]}
+    )
+
+
+def files(rows: list[dict], book: dict, mathjax: dict) -> dict[str, str]:
+    """Address from the site's root -> text of everything that this module adds to the site.
+
+    rows: every claim with its verdict (`ledger.rows`). book: the build's summary. mathjax: the
+    configuration of MathJax, as the book's other pages have it.
+    """
+    verdicts = {row["id"]: row["verdict"] for row in rows}
+    made: dict[str, str] = {}
+    words: dict[str, str] = {}
+    for row in rows:
+        page = _page(row, verdicts, book)
+        made[page_of(row["id"])] = page
+        words[row["id"]] = _words(page)
+    everything = {
+        "$schema": "claims.schema.json",
+        "version": __version__,
+        "book": {name: book[name] for name in ("commit", "built", "profile", "device")},
+        "claims": [record(row, book) for row in rows],
+    }
+    made["claims/page.js"] = str(render("page.js", mathjax=mathjax))
+    made["claims/words.json"] = json.dumps(words, ensure_ascii=False)
+    made["claims.json"] = json.dumps(everything, ensure_ascii=False, indent=1)
+    made["claims.schema.json"] = schema_text()
+    return made
+
+
+def schema_text() -> str:
+    """The JSON schema of claims.json, as kept in data/claims."""
+    return (_paths.root() / "data" / "claims" / "record.schema.json").read_text()
+
+
+def _page(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
+    claim = row["id"]
+    near = {"rests_on": claim_map.rests_on(claim), "used_by": claim_map.used_by(claim)}
+    return render(
+        "claim.html",
+        row=row,
+        verdicts=verdicts,
+        claims=ledger.claims(),
+        paper=ledger.papers()[row["paper"]],
+        code=code.links(claim),
+        certificate=code.certificate(claim),
+        citation=citation(row, book),
+        **near,
+    )
+
+
+def _words(page: Markup) -> str:
+    """What a reader would search for: the text below the page's header, in small letters."""
+    start = page.index("<h1>")
+    text = Markup(page[start : page.index("<summary>Cite this row", start)]).striptags()
+    return text.lower()
