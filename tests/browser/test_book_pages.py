@@ -2,7 +2,7 @@
 
 import pytest
 from conftest import Tab
-from site_pages import LOOKS, PAGES, look
+from site_pages import LOOKS, PAGES, look, violations
 
 pytestmark = [pytest.mark.site, pytest.mark.browser]
 
@@ -32,3 +32,17 @@ def test_search_finds_a_theorem(tab: Tab) -> None:
     # Titles come first, the passage that was found is fetched after them.
     tab.page.locator("#search-results li").filter(has_text="theorem").first.wait_for()
     assert tab.problems == []
+
+
+@pytest.mark.parametrize("tab", LOOKS, indirect=True)
+def test_grey_on_grey_and_a_nameless_button_are_seen(tab: Tab) -> None:
+    tab.open("book/bibliography.html")
+    grey = "const e = document.createElement('p'); e.textContent = 'grey'; "
+    grey += "e.style = 'color: #777; background: #888'; document.querySelector('main').append(e);"
+    tab.page.evaluate(grey)
+    if tab.page.viewport_size["width"] > 390:
+        bare = "document.querySelector('main').append(document.createElement('button'))"
+        tab.page.evaluate(bare)
+    found = {rule for rule, _ in violations(tab)}
+    assert "color-contrast" in found
+    assert ("button-name" in found) is (tab.page.viewport_size["width"] > 390)
