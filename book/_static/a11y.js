@@ -38,6 +38,10 @@
     const sidebar = document.getElementById("pst-primary-sidebar");
     sidebar?.setAttribute("role", "region");
     sidebar?.setAttribute("aria-label", "Book");
+    for (const toggle of document.querySelectorAll("summary:has(.toctree-toggle)")) {
+      const page = toggle.closest("li")?.querySelector("a")?.textContent.trim();
+      toggle.setAttribute("aria-label", `Pages below ${page}`);
+    }
     // A list whose entries are not list items; and a role that the standard has dropped.
     document.querySelector(".citation-list")?.removeAttribute("role");
     for (const entry of document.querySelectorAll(".citation")) entry.removeAttribute("role");

@@ -48,10 +48,11 @@ _PAPERS = {
     "propertyNames": {"pattern": "^[a-z]+$"},
     "additionalProperties": {
         "type": "object",
-        "required": ["name", "groups"],
+        "required": ["name", "version", "groups"],
         "additionalProperties": False,
         "properties": {
             "name": {"type": "string", "minLength": 1},
+            "version": {"type": "string", "minLength": 1},
             "groups": {"type": "object", "additionalProperties": {"type": "string"}},
         },
     },
@@ -60,7 +61,7 @@ _PAPERS = {
 
 @cache
 def papers() -> dict[str, dict]:
-    """The papers in ledger order: their name, and groups, what each group of claims is about.
+    """The papers in ledger order: name, the version read, and what each group of claims is about.
 
     Raises LedgerError when data/claims/papers.yaml is damaged.
     """

@@ -95,7 +95,7 @@ def test_text_from_claims_is_escaped() -> None:
     slips = [{"part": nasty, "misprint": nasty}]
     every = row("refuted", misprints=slips, needs=[nasty], checks=checks, **fields)
     every |= {"grade": "proof", "root": "acl/thm1"}
-    for page in (claim_page(every).split("<body>")[1], errata.page([every])):
+    for page in (claim_page(every).split("<body>")[1], whole(every)):
         assert "<script" not in page and page.count("&lt;script&gt;") >= 8
     assert 'data-chapter="&lt;script&gt;alert(&#34;1' in fragments.ledger_row(every)
     assert "<script" not in fragments.filters([every])
@@ -141,11 +141,16 @@ def test_the_front_page_says_how_much_is_open() -> None:
     assert "**0 of 1** claims have a verdict.\n" in text
 
 
+def whole(*rows: dict) -> str:
+    """All pages of errata, one after another."""
+    return "\n".join(errata.files(list(rows)).values())
+
+
 def test_errata_show_both_forms_with_their_measurements() -> None:
-    text = errata.page([row(), wrong(), todo()])
+    text = whole(row(), wrong(), todo())
     assert "Of the 2 claims checked so far, 1 need no correction." in text
-    assert "The other 1 come from 1 errors; 0 of these touch a conclusion" in text
-    assert "### acl: constants and indices\n\n#### acl/thm1" in text
+    assert "The other 1 come from 1 errors. Most of what is listed, 1 of 1, are cond" in text
+    assert "## Constants and indices\n\n### acl/thm1" in text
     for piece in (
         r"\(N=2\) gives \(\frac14\)",
         r"\(\frac{2}{\tau}\), not \(&lt;1\)",
@@ -153,30 +158,32 @@ def test_errata_show_both_forms_with_their_measurements() -> None:
         "0.25 &gt; 1e-10",
         "2e-14 ≤ 1e-10",
         "1/2 dropped: 0.5",
-        'href="../chapters/1-a.html#claim-acl-thm1"',
-        'href="ledger.html#acl-thm1"',
+        'href="../../chapters/1-a.html#claim-acl-thm1"',
+        'href="../ledger.html#acl-thm1"',
+        '<li id="acl-thm1"><a href="errata/acl.html#acl-thm1">',
     ):
         assert piece in text
 
 
 def test_errata_of_a_refuted_claim_say_that_nothing_mends_it() -> None:
-    text = errata.page([wrong("refuted")])
+    text = whole(wrong("refuted"))
     assert "No correction has been found." in text and "cl-refuted" in text
 
 
 def test_errata_say_plainly_when_there_are_none() -> None:
-    text = errata.page([row(), row("blocked"), todo()])
+    text = whole(row(), row("blocked"), todo())
     assert "There is nothing to correct: of the 1 claims checked so far, none" in text
-    assert "\n## " not in text
+    assert "\n### " not in text and text.count("Nothing is to be corrected") == 4
 
 
 def test_errata_put_a_consequence_below_its_root() -> None:
     after = wrong(id="acl/eq71", root="acl/thm6", where="Eq. 71", grade="constant")
     root = wrong(id="acl/thm6", root="acl/thm6", where="Theorem 6", grade="conclusion")
-    text = errata.page([after, row(), root])
-    assert "The other 2 come from 1 errors; 1 of these touch a conclusion" in text
-    assert text.count("\n#### ") == 1 and "### acl: conclusions\n\n#### acl/thm6" in text
-    assert text.index("#### acl/thm6") < text.index('<details id="acl-eq71">')
+    text = whole(after, row(), root)
+    assert "The other 2 come from 1 errors. " in text
+    assert "Most of" not in text
+    assert text.count("\n### ") == 1 and "## Conclusions\n\n### acl/thm6" in text
+    assert text.index("### acl/thm6") < text.index('<details id="acl-eq71">')
     lines = r'row">(\w+)</th>.*?((?:<td class="cl-num">[^<]*</td>\s*)+)</tr>'
     numbers = re.findall(lines, text, re.DOTALL)
     cells = {name: re.findall(r"<td[^>]*>(.*?)</td>", html) for name, html in numbers}
@@ -187,10 +194,10 @@ def test_errata_put_a_consequence_below_its_root() -> None:
 def test_a_misprint_is_no_error_of_what_it_belongs_to() -> None:
     slips = [{"part": "", "misprint": "$a<b$ for $b<a$"}]
     slipped = row(grade="misprint", root="acl/thm1", misprints=slips)
-    text = errata.page([slipped, row(id="acl/eq1")])
+    text = whole(slipped, row(id="acl/eq1"))
     assert "2 need no correction (of these, 1 have a misprint)" in text
-    assert "### acl: misprints" in text and r"\(a&lt;b\) for \(b&lt;a\)" in text
-    assert "####" not in text and "Counterexample" not in text
+    assert "## Misprints" in text and r"\(a&lt;b\) for \(b&lt;a\)" in text
+    assert "\n###" not in text and "Counterexample" not in text
     assert 'data-grade="misprint"' in fragments.ledger_row(slipped)
 
 
@@ -211,7 +218,7 @@ def test_write_pages_writes_every_page_for_every_claim(tmp_path: Path) -> None:
     )
     assert page.count("not yet checked</span>") == len(every) + 1
     for name in (
-        "errata.md",
+        *("errata.md", "errata/acl.md", "errata/ncl.md"),
         "_generated/counts.md",
         "_generated/chapters.md",
         "_generated/golden.md",
@@ -281,11 +288,11 @@ def test_a_title_stands_once_in_its_paper():
 
 
 def test_an_erratum_has_its_certificate_and_only_its_own():
-    text = errata.page([wrong(id="nl/thm1", paper="nl", root="nl/thm1")])
+    text = whole(wrong(id="nl/thm1", paper="nl", root="nl/thm1"))
     script = (_paths.root() / "data" / "certificates" / "nl-thm1.py").read_text()
     block = text.split('<details class="cl-certificate">')[1].split("</details>")[0]
-    assert 'href="../certificates/nl-thm1.py"' in block
+    assert 'href="../../certificates/nl-thm1.py"' in block
     shown = html.unescape(re.sub(r"<[^>]+>", "", block))
     assert script in shown
     assert (_paths.root() / "data" / "certificates" / "nl-thm1.txt").read_text() in shown
-    assert "cl-certificate" not in errata.page([wrong()])
+    assert "cl-certificate" not in whole(wrong())

@@ -22,7 +22,7 @@ def root(tmp_path_factory):
     ignore = shutil.ignore_patterns("__pycache__", "cache")
     for name in ("book", "data", "chapters", "clcore"):
         shutil.copytree(REPOSITORY / name, root / name, ignore=ignore)
-    for name in ("_config.yml", "_toc.yml", "requirements.txt"):
+    for name in ("_config.yml", "_toc.yml", "requirements.txt", "CITATION.cff"):
         shutil.copy(REPOSITORY / name, root)
     return root
 

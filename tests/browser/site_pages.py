@@ -136,6 +136,9 @@ def look(tab: Tab, name: str) -> None:
     unset = "[...document.querySelectorAll('.bd-article .math')].filter((e) => "
     unset += "!e.querySelector('mjx-container')).map((e) => e.textContent)"
     assert page.evaluate(unset) == []
+    raw = "[...document.querySelectorAll('.bd-article .mathjax_process, main > article')]"
+    raw += ".filter((e) => /\\\\[([]/.test(e.innerText))"
+    assert page.evaluate(f"{raw}.map((e) => e.innerText.slice(0, 200))") == []
     bare = "[...document.querySelectorAll('.bd-article img')].filter((e) => !e.alt.trim())"
     assert page.evaluate(f"{bare}.map((e) => e.src)") == []
     plain = "[...document.querySelectorAll('.bd-article .cell_output img')]"

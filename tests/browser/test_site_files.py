@@ -19,7 +19,9 @@ pytestmark = pytest.mark.site
 
 def test_the_table_of_contents_is_all_there(site: Path) -> None:
     toc = yaml.safe_load((_paths.root() / "_toc.yml").read_text())
-    names = [toc["root"], *(c["file"] for part in toc["parts"] for c in part["chapters"])]
+    listed = [c for part in toc["parts"] for c in part["chapters"]]
+    names = [toc["root"], *(c["file"] for c in listed)]
+    names += [s["file"] for c in listed for s in c.get("sections", [])]
     assert {f"{name}.html" for name in names} | {"search.html"} == set(PAGES)
 
 

@@ -81,7 +81,7 @@ def files(rows: list[dict], book: dict, mathjax: dict) -> dict[str, str]:
         "book": {name: book[name] for name in ("commit", "built", "profile", "device")},
         "claims": [record(row, book) for row in rows],
     }
-    made["claims/page.js"] = str(render("page.js", mathjax=mathjax))
+    made["claims/page.js"] = str(render("page.js", mathjax=Markup(json.dumps(mathjax))))
     made["claims/words.json"] = json.dumps(words, ensure_ascii=False)
     made["claims.json"] = json.dumps(everything, ensure_ascii=False, indent=1)
     made["claims.schema.json"] = schema_text()

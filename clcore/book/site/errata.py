@@ -1,4 +1,4 @@
-"""The page book/errata: what does not stand as printed, by paper, then by weight, then by root."""
+"""The errata: a page a paper, by weight, then by root; and book/errata, which leads to them."""
 
 from collections import Counter
 
@@ -7,17 +7,18 @@ from markupsafe import Markup
 from clcore import ledger
 from clcore.book.site import code, fragments
 from clcore.book.site.markdown import raw
+from clcore.ledger import map as claim_map
 from clcore.ledger.findings import GRADES
 
 COPY = "of the text copy"
 """What a check says where its finding may not be one of the paper."""
 
 SECTIONS = {
-    "conclusion": "conclusions",
-    "proof": "steps of proofs",
-    "hypothesis": "missing hypotheses",
-    "constant": "constants and indices",
-    "misprint": "misprints",
+    "conclusion": "Conclusions",
+    "proof": "Steps of proofs",
+    "hypothesis": "Missing hypotheses",
+    "constant": "Constants and indices",
+    "misprint": "Misprints",
 }
 """Grade -> the heading over its entries."""
 
@@ -30,34 +31,48 @@ MEANING = {
 }
 
 
-def page(rows: list[dict]) -> str:
-    """The page as Markdown. rows: every claim with its verdict (`clcore.ledger.rows`)."""
-    wrong = [row for row in rows if row["verdict"] in ("corrected", "refuted")]
-    slips = [row for row in rows if row["grade"] == "misprint" and row not in wrong]
-    papers = dict.fromkeys(row["paper"] for row in (*wrong, *slips))
-    sections = "\n".join(
-        _paper(
-            paper,
-            [row for row in rows if row["paper"] == paper],
-            [row for row in wrong if row["paper"] == paper],
-            [row for row in slips if row["paper"] == paper],
-        )
-        for paper in ledger.papers()
-        if paper in papers
-    )
-    return f"""# Errata
+LIGHT = ("hypothesis", "constant", "misprint")
+"""Grades that leave the conclusion and the steps of the proof as they are, but for a condition."""
 
-What does not stand as printed, ordered by how much hangs on it: by the rules on the page
-[How we judge](judging.md), each entry has a grade and a root, the place where the error starts. Its
-consequences are folded below it. A statement is listed when its measured error is $>$ its bound at
-inputs that meet the printed conditions; the smallest change that makes it true was measured in the
-same way, against the same bound, and every measurement has a control that fails. Slips that leave
-one possible meaning are in a table by themselves: what they belong to holds. A run that gives
-another number than the paper's is no erratum: those are in the ledger, "depends" and "differs".
+
+def files(rows: list[dict]) -> dict[str, str]:
+    """Name below book/ -> Markdown: errata.md, and errata/<paper>.md for every paper.
+
+    rows: every claim with its verdict (`clcore.ledger.rows`).
+    """
+    by_paper = {
+        paper: paper_page(paper, [row for row in rows if row["paper"] == paper])
+        for paper in ledger.papers()
+    }
+    return {"errata.md": front(rows)} | {f"errata/{p}.md": text for p, text in by_paper.items()}
+
+
+def _wrong(rows: list[dict]) -> tuple[list[dict], list[dict]]:
+    """Rows that do not stand as printed, and those that do but for a misprint."""
+    wrong = [row for row in rows if row["verdict"] in ("corrected", "refuted")]
+    return wrong, [row for row in rows if row["grade"] == "misprint" and row not in wrong]
+
+
+def front(rows: list[dict]) -> str:
+    """The page book/errata: the rules, the counts, and a line an entry."""
+    wrong, slips = _wrong(rows)
+    papers = [
+        (paper, known["name"], [row for row in (*wrong, *slips) if row["paper"] == paper])
+        for paper, known in ledger.papers().items()
+    ]
+    return f"""# Errata
 
 {_summary(rows, wrong, slips)}
 
-{sections}"""
+{raw(fragments.render("errata_entries.html", papers=papers))}
+
+By the rules on the page [How we judge](judging.md), each entry has a grade and a root, the place
+where the error starts; its consequences are folded below it. A statement is listed when its
+measured error is $>$ its bound at inputs that meet the printed conditions; the smallest change that
+makes it true was measured in the same way, against the same bound, and every measurement has a
+control that fails. Slips that leave one possible meaning are in a table by themselves: what they
+belong to holds. A run that gives another number than the paper's is no erratum: those are in the
+ledger, "depends" and "differs"."""
 
 
 def _summary(rows: list[dict], wrong: list[dict], slips: list[dict]) -> str:
@@ -69,19 +84,20 @@ def _summary(rows: list[dict], wrong: list[dict], slips: list[dict]) -> str:
         )
     words = f"Of the {checked} claims checked so far, {checked - len(wrong)} need no correction"
     words += f" (of these, {len(slips)} have a misprint). " if slips else ". "
-    heavy = [row for row in wrong if row["grade"] in ("conclusion", "proof")]
-    words += (
-        f"The other {len(wrong)} come from {len(_roots(wrong))} errors; "
-        f"{len(_roots(heavy))} of these touch a conclusion or a step of a proof, the rest are "
-        "conditions to add and constants."
-        if wrong
-        else ""
-    )
+    if wrong:
+        own = [row for row in (*wrong, *slips) if row["root"] == row["id"]]
+        light = sum(row["grade"] in LIGHT for row in own)
+        words += f"The other {len(wrong)} come from {len(_roots(wrong))} errors. "
+        if 2 * light > len(own):
+            words += (
+                f"Most of what is listed, {light} of {len(own)}, are conditions to add, constants "
+                "and misprints. "
+            )
     texts = ("counterexample", "correction", "note")
     copied = sum(any(COPY in check[n] for check in row["checks"] for n in texts) for row in wrong)
     if copied:
         words += (
-            f" In {copied} of them, as their notes say, the error may be one of the text copy that "
+            f"In {copied} of them, as their notes say, the error may be one of the text copy that "
             "was read and not of the paper."
         )
     return f"{words}\n\n{raw(_table(wrong, slips))}"
@@ -109,11 +125,28 @@ def _table(wrong: list[dict], slips: list[dict]) -> Markup:
     return fragments.render("errata_totals.html", papers=names, rows=lines)
 
 
-def _paper(paper: str, rows: list[dict], wrong: list[dict], slips: list[dict]) -> str:
-    good = Counter(row["verdict"] for row in rows)
-    stands = ", ".join(f"{good[v]} {v}" for v in ("holds", "reproduced") if good[v])
-    text = f"## {paper}: {ledger.papers()[paper]['name']}\n\n"
-    text += f"As printed, of {len(rows)} rows: {stands}.\n\n" if stands else ""
+STATEMENTS = ("theorem", "lemma", "corollary")
+RULE = (
+    "An entry's measured error is $>$ its bound at inputs that meet the printed conditions; what "
+    "holds instead was measured in the same way. Grades and roots: [how we judge](../judging.md)."
+)
+"""Begins every page; and without a formula that it knows of, Sphinx leaves MathJax out."""
+
+
+def paper_page(paper: str, rows: list[dict]) -> str:
+    """The page book/errata/<paper>. rows: all of this paper."""
+    wrong, slips = _wrong(rows)
+    known = ledger.papers()[paper]
+    text = f"# {paper}: errata\n\n{known['name']}. {known['version']} {RULE}\n\n"
+    good = [row for row in rows if row["verdict"] in ("holds", "reproduced")]
+    stands = fragments.render(
+        "errata_stands.html",
+        paper=paper,
+        count=Counter(row["verdict"] for row in good),
+        rows=len(rows),
+        statements=[row for row in good if row["kind"] in STATEMENTS],
+    )
+    text += f"## What stands\n\n{raw(stands)}\n"
     present = {row["id"] for row in wrong}
     for grade in GRADES:
         # A consequence stands with its root, whatever its own grade; without it, by itself.
@@ -123,14 +156,22 @@ def _paper(paper: str, rows: list[dict], wrong: list[dict], slips: list[dict]) -
             if row["grade"] == grade and (row["root"] == row["id"] or row["root"] not in present)
         ]
         if heads:
-            text += f"### {paper}: {SECTIONS[grade]}\n\n"
+            text += f"## {SECTIONS[grade]}\n\n"
         for row in heads:
             after = [r for r in wrong if r["root"] == row["id"] and r["id"] != row["id"]]
             links = {r["id"]: code.links(r["id"]) for r in (row, *after)}
-            shown = {"code": links, "certificate": code.certificate(row["id"])}
-            entry = fragments.render("erratum.html", row=row, after=after, **shown)
-            text += f"#### {row['id']}\n\n{raw(entry)}\n"
+            entry = fragments.render(
+                "erratum.html",
+                row=row,
+                after=after,
+                code=links,
+                certificate=code.certificate(row["id"]),
+                resting={r["id"]: len(claim_map.above(r["id"])) for r in (row, *after)},
+            )
+            text += f"### {row['id']}\n\n{raw(entry)}\n"
     if slips:
         table = fragments.render("misprints.html", rows=slips)
-        text += f"### {paper}: {SECTIONS['misprint']}\n\n{raw(table)}\n"
+        text += f"## {SECTIONS['misprint']}\n\n{raw(table)}\n"
+    if not wrong and not slips:
+        text += "Nothing is to be corrected in what was checked so far.\n"
     return text

@@ -26,12 +26,11 @@ def write_pages(rows: list[dict], stage: Path, summary: dict) -> None:
     book = Path(stage) / "book"
     pages = {
         "ledger.md": ledger_page(rows, summary),
-        "errata.md": errata.page(rows),
         "_generated/counts.md": counts(rows),
         "_generated/chapters.md": chapter_map(rows, summary),
         "_generated/build.md": build_record(summary),
         "_generated/golden.md": golden_table(golden.index()["programs"], golden.measured()),
-    }
+    } | errata.files(rows)
     for name, text in pages.items():
         write_atomic(book / name, text.encode())
 

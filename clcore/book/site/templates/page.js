@@ -5,4 +5,4 @@
   const dark = chosen === "dark" || (chosen !== "light" && system);
   document.documentElement.dataset.theme = dark ? "dark" : "light";
 }
-window.MathJax = {{ mathjax | tojson }};
+window.MathJax = {{ mathjax }};
