@@ -39,9 +39,9 @@ GLYPHS = {
 MAIN = ("theorem", "proposition", "corollary", "lemma")
 MANY = 60
 """A drawing of more claims than this cannot be read: then the lesser ones are left to the list."""
-WIDTH, HEIGHT = 160, 88
+WIDTH, HEIGHT = 172, 88
 TALL = 520
-LINES, LETTERS = 3, 27
+LINES, LETTERS = 3, 25
 
 Edges = dict[tuple[str, str], bool]
 """(claim, what it rests on) -> whether it does so directly."""
@@ -120,7 +120,7 @@ def _leads(follows: Mapping[str, Iterable[str]], start: str, end: str) -> bool:
 def label(row: Mapping) -> str:
     """The paper and the place in it, without section and second places: acl Theorem 3."""
     place = re.split(r"[,;:]| =| \((?!\d)", row["where"])[0].strip()
-    return f"{row['paper']} {textwrap.shorten(place, 22, placeholder=' …')}"
+    return f"{row['paper']} {textwrap.shorten(place, 20, placeholder=' …')}"
 
 
 def _layout(nodes: list[str], links: Edges) -> dict:
