@@ -27,7 +27,7 @@ from clcore import _paths, ledger
 from clcore._files import explain_full, read_json, sha256, write_atomic, write_json
 from clcore.book import keys, parameters, schedule
 from clcore.book.provenance import PROVENANCE_MIME, commit, encode
-from clcore.book.site import code, stage
+from clcore.book.site import code, drawing, stage
 from clcore.ledger import words
 from clcore.ledger.html import check_table
 
@@ -162,7 +162,7 @@ def build(
         _refuse_unsaid(runs)
         book = _book(profile, device, runs)
         write_json(_paths.build_dir() / "ledger.json", encode({"book": book, "rows": rows}))
-        problem = stage.build(rows, book, [_page(run) for run in runs])
+        problem = stage.build(rows, book, [_page(run, rows) for run in runs])
     _report(runs, rows)
     if problem:
         print(problem, file=sys.stderr)
@@ -436,12 +436,12 @@ def _title(notebook: Path) -> str:
     return notebook.stem
 
 
-def _page(run: Run) -> tuple[str, bytes]:
+def _page(run: Run, rows: list[dict]) -> tuple[str, bytes]:
     """File name and content of a chapter in the site: the executed notebook, or what went wrong."""
     if run.status == "ok":
         executed = json.loads((run.entry / "executed.ipynb").read_bytes())
         behind = {"cell_type": "markdown", "id": "code-behind", "metadata": {}}
-        behind["source"] = code.section(run.notebook)
+        behind["source"] = drawing.section(run.name, rows) + code.section(run.notebook)
         return f"{run.name}.ipynb", json.dumps(_as_shown(executed, behind)).encode()
     if run.status == "missing":
         reason = (
