@@ -10,7 +10,7 @@ import yaml
 
 from clcore import _paths
 from clcore._files import explain_full, sha256, write_atomic
-from clcore.book.site import code, pages
+from clcore.book.site import code, links, pages
 
 
 def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> str:
@@ -70,6 +70,7 @@ def _stage(stage: Path, rows: list[dict], book: dict, chapters: list[tuple[str, 
     for name, content in chapters:
         write_atomic(stage / "chapters" / name, content)
     pages.write_pages(rows, stage, book)
+    links.write_cards(rows, stage)
     write_atomic(stage / "code.key", code.digest(_notebooks(book)).encode())
 
 
