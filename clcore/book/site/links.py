@@ -16,7 +16,7 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-from clcore._files import read_json, write_json
+from clcore._files import read_json, sha256, write_atomic, write_json
 from clcore.book.site.fragments import render
 from clcore.ledger.html import SHOWN, place, row_id
 
@@ -68,6 +68,9 @@ def write_cards(rows: Iterable[dict], stage: Path) -> None:
         for row in rows
     }
     write_json(Path(stage) / CARDS, cards)
+    here = Path(__file__)  # Sphinx runs this module: when it changes, so does the site
+    own = (here, *(here.parent / "templates" / name for name in ("claim_link.html", "cards.html")))
+    write_atomic(Path(stage) / "links.key", sha256(*(file.read_bytes() for file in own)).encode())
 
 
 def marked(body: str, cards: dict[str, dict]) -> str:
