@@ -2,16 +2,18 @@
 
 A package has its templates in its folder templates/. Besides Jinja's own filters they have:
 `typeset` (text with LaTeX), `number` (three digits), `outcome`, `comparison` and `fails` (of a
-record), `shown` (a verdict in words), `row_id` (a claim's place on the ledger page).
+record), `shown` (a verdict in words), `row_id` (a claim's place on the ledger page), `claim` (the
+row of an id) and `place` (where the papers print it).
 """
 
+import re
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from clcore.ledger.core import VERDICTS, comparison, number, outcome
+from clcore.ledger.core import VERDICTS, claim, comparison, number, outcome
 from clcore.ledger.tex import typeset
 
 SHOWN = {verdict: verdict for verdict in VERDICTS} | {"todo": "not yet checked"}
@@ -21,6 +23,15 @@ SHOWN = {verdict: verdict for verdict in VERDICTS} | {"todo": "not yet checked"}
 def row_id(claim_id: str) -> str:
     """The HTML id of a claim's row in the ledger: acl/thm1 -> acl-thm1."""
     return claim_id.replace("/", "-")
+
+
+_FIRST = re.compile(r"[,;=]| and (?:the|next|following) | \((?!\d|PI\))")
+
+
+def place(claim_id: str) -> str:
+    """Paper and the first place where it prints a claim: acl/thm3 -> acl Theorem 3."""
+    row = claim(claim_id)
+    return f"{row['paper']} {_FIRST.split(row['where'])[0].strip()}"
 
 
 def fails(record: dict, control: str) -> str:
@@ -40,10 +51,12 @@ def _environment(package: str) -> Environment:
         auto_reload=False,  # else each rendering looks at the time of every file that it uses
     )
     made.filters |= {
+        "claim": claim,
         "comparison": comparison,
         "fails": fails,
         "number": number,
         "outcome": outcome,
+        "place": place,
         "row_id": row_id,
         "shown": SHOWN.__getitem__,
         "typeset": typeset,

@@ -8,7 +8,7 @@ from clcore.ledger.core import Ledger, LedgerError, anchor, claim, number, outco
 
 def _statement(claim_id: str) -> list[str]:
     row = claim(claim_id)
-    return [f"{claim_id}: {row['where']}", *textwrap.wrap(row["statement"], 96), ""]
+    return [f"{claim_id}: {row['title']}", row["where"], *textwrap.wrap(row["statement"], 96), ""]
 
 
 def _lines(claim_id: str) -> list[str]:

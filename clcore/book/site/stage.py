@@ -10,7 +10,7 @@ import yaml
 
 from clcore import _paths
 from clcore._files import explain_full, sha256, write_atomic
-from clcore.book.site import claims, code, pages
+from clcore.book.site import claims, code, links, pages
 
 
 def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> str:
@@ -73,6 +73,7 @@ def _stage(stage: Path, rows: list[dict], book: dict, chapters: list[tuple[str, 
     mathjax = config["sphinx"]["config"]["mathjax3_config"]
     for address, text in claims.files(rows, book, mathjax).items():
         write_atomic(stage / "book" / "_extra" / address, text.encode())
+    links.write_cards(rows, stage)
     write_atomic(stage / "code.key", code.digest(_notebooks(book)).encode())
 
 
