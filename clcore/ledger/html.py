@@ -3,10 +3,11 @@
 A package has its templates in its folder templates/. Besides Jinja's own filters they have:
 `typeset` (text with LaTeX), `number` (three digits), `outcome`, `comparison` and `fails` (of a
 record), `shown` (a verdict in words), `row_id` (a claim's place on the ledger page), `claim` (the
-row of an id) and `place` (where the papers print it).
+row of an id) and `place` (of such a row: where the paper prints it first).
 """
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -28,9 +29,8 @@ def row_id(claim_id: str) -> str:
 _FIRST = re.compile(r"[,;=]| and (?:the|next|following) | \((?!\d|PI\))")
 
 
-def place(claim_id: str) -> str:
-    """Paper and the first place where it prints a claim: acl/thm3 -> acl Theorem 3."""
-    row = claim(claim_id)
+def place(row: Mapping) -> str:
+    """Paper and the first place where it prints a claim, of the claim's row: acl Theorem 3."""
     return f"{row['paper']} {_FIRST.split(row['where'])[0].strip()}"
 
 

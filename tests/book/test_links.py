@@ -118,6 +118,6 @@ def test_a_statement_is_cut_between_formulas():
 
 
 def test_every_claim_has_a_place():
-    places = {place(i) for i in ledger.claims()}
-    assert place("nl/eq101") == "nl Eq. (PI)"
+    places = {place(row) for row in ledger.claims().values()}
+    assert place(ledger.claim("nl/eq101")) == "nl Eq. (PI)"
     assert all(len(p) < 80 and p.count("(") == p.count(")") for p in places)

@@ -149,7 +149,10 @@ def whole(*rows: dict) -> str:
 def test_errata_show_both_forms_with_their_measurements() -> None:
     text = whole(row(), wrong(), todo())
     assert "Of the 2 claims checked so far, 1 need no correction." in text
-    assert "The other 1 come from 1 errors. Most of what is listed, 1 of 1, are cond" in text
+    assert (
+        "The other 1 come from 1 errors. Most of these errors and misprints, 1 of 1, are cond"
+        in text
+    )
     assert "## Constants and indices\n\n### acl/thm1" in text
     for piece in (
         r"\(N=2\) gives \(\frac14\)",

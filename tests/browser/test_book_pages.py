@@ -40,9 +40,5 @@ def test_grey_on_grey_and_a_nameless_button_are_seen(tab: Tab) -> None:
     grey = "const e = document.createElement('p'); e.textContent = 'grey'; "
     grey += "e.style = 'color: #777; background: #888'; document.querySelector('main').append(e);"
     tab.page.evaluate(grey)
-    if tab.page.viewport_size["width"] > 390:
-        bare = "document.querySelector('main').append(document.createElement('button'))"
-        tab.page.evaluate(bare)
-    found = {rule for rule, _ in violations(tab)}
-    assert "color-contrast" in found
-    assert ("button-name" in found) is (tab.page.viewport_size["width"] > 390)
+    tab.page.evaluate("document.querySelector('main').append(document.createElement('button'))")
+    assert {rule for rule, _ in violations(tab)} == {"color-contrast", "button-name"}

@@ -21,8 +21,10 @@ from clcore.ledger.html import row_id
 PRINTED = ("id", "paper", "title", "where", "kind", "statement", "conditions", "chapter", "needs")
 FOUND = ("verdict", "grade", "root", "added", "open", "misprints", "blocked")
 RUN = ("notebook", "profile", "device", "seconds")
-CHECK = ("part", "form", "setting", "evidence", "relation", "measured", "bound", "draws", "passed")
-CHECK = (*CHECK, "control", "shares", "counterexample", "correction", "misprint", "note")
+CHECK = (
+    *("part", "form", "setting", "evidence", "relation", "measured", "bound", "draws", "passed"),
+    *("control", "shares", "counterexample", "correction", "misprint", "note"),
+)
 """Fields of a claim and of its checks in claims.json."""
 
 
@@ -34,7 +36,7 @@ def page_of(claim_id: str) -> str:
 def citation(row: dict, book: dict) -> str:
     """BibTeX for one row: what the book found of a statement, and from which sources it was built.
 
-    row: as from `ledger.rows`. book: version, commit, built (ISO date), repository (or None).
+    row: as from `ledger.rows`. book: the build's summary, with commit and built (ISO date).
     """
     return str(render("citation.bib", row=row, key=row_id(row["id"]), book=book, **_cff())).strip()
 
@@ -81,16 +83,12 @@ def files(rows: list[dict], book: dict, mathjax: dict) -> dict[str, str]:
         "book": {name: book[name] for name in ("commit", "built", "profile", "device")},
         "claims": [record(row, book) for row in rows],
     }
-    made["claims/page.js"] = str(render("page.js", mathjax=Markup(json.dumps(mathjax))))
+    made["claims/mathjax.js"] = f"window.MathJax = {json.dumps(mathjax)};\n"
     made["claims/words.json"] = json.dumps(words, ensure_ascii=False)
     made["claims.json"] = json.dumps(everything, ensure_ascii=False, indent=1)
-    made["claims.schema.json"] = schema_text()
+    schema = _paths.root() / "data" / "claims" / "record.schema.json"
+    made["claims.schema.json"] = schema.read_text()
     return made
-
-
-def schema_text() -> str:
-    """The JSON schema of claims.json, as kept in data/claims."""
-    return (_paths.root() / "data" / "claims" / "record.schema.json").read_text()
 
 
 def _page(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
@@ -98,6 +96,7 @@ def _page(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
     near = {"rests_on": claim_map.rests_on(claim), "used_by": claim_map.used_by(claim)}
     return render(
         "claim.html",
+        up="..",
         row=row,
         verdicts=verdicts,
         claims=ledger.claims(),

@@ -149,7 +149,8 @@ def _used(notebooks: Iterable[Path]) -> dict[Path, list[str]]:
 def digest(notebooks: Iterable[Path]) -> str:
     """What the pages are made from, so that they are made again only when that changes."""
     here = Path(__file__)
-    parts = [here.read_bytes(), (here.parent / "templates" / "code.html").read_bytes()]
+    templates = [here.parent / "templates" / name for name in ("code.html", "standalone.html")]
+    parts = [file.read_bytes() for file in (here, *templates)]
     for file, chapters in _used(notebooks).items():
         parts += [page_of(file).encode(), " ".join(chapters).encode(), file.read_bytes()]
     return sha256(*parts)

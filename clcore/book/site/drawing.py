@@ -1,7 +1,6 @@
 """What the claims of a chapter rest on, as a drawing and as a list of the same."""
 
 import json
-import re
 import subprocess
 import sys
 import textwrap
@@ -12,6 +11,7 @@ from clcore.book.site import fragments
 from clcore.book.site.markdown import raw
 from clcore.ledger import claims
 from clcore.ledger import map as claim_map
+from clcore.ledger.html import place
 
 WORST = (
     "refuted",
@@ -36,7 +36,6 @@ GLYPHS = {
     "reproduced": "≈",
     "holds": "✓",
 }
-MAIN = ("theorem", "proposition", "corollary", "lemma")
 MANY = 60
 """A drawing of more claims than this cannot be read: then the lesser ones are left to the list."""
 WIDTH, HEIGHT = 172, 88
@@ -74,7 +73,8 @@ def drawn(own: list[str]) -> tuple[list[str], list[str]]:
     kinds = claims()
 
     def matters(claim: str) -> bool:
-        return kinds[claim]["kind"] in MAIN or len(inside & {*claim_map.used_by(claim)}) > 1
+        named = kinds[claim]["kind"] in fragments.STATEMENTS
+        return named or len(inside & {*claim_map.used_by(claim)}) > 1
 
     shown = [claim for claim in own if matters(claim)]
     return shown, others(shown)
@@ -118,9 +118,8 @@ def _leads(follows: Mapping[str, Iterable[str]], start: str, end: str) -> bool:
 
 
 def label(row: Mapping) -> str:
-    """The paper and the place in it, without section and second places: acl Theorem 3."""
-    place = re.split(r"[,;:]| =| \((?!\d)", row["where"])[0].strip()
-    return f"{row['paper']} {textwrap.shorten(place, 20, placeholder=' …')}"
+    """Paper and place as a box has room for: acl Theorem 3."""
+    return textwrap.shorten(place(row), 24, placeholder=" …")
 
 
 def _layout(nodes: list[str], links: Edges) -> dict:
@@ -194,8 +193,8 @@ def figure(name: str, rows: Iterable[Mapping]) -> str:
     layout = _layout(nodes, links)
     width, height = (float(part) for part in layout["bb"].split(",")[2:])
     boxes = []
-    for claim, place in zip(nodes, layout["objects"], strict=True):
-        x, y = (float(part) for part in place["pos"].split(","))
+    for claim, box in zip(nodes, layout["objects"], strict=True):
+        x, y = (float(part) for part in box["pos"].split(","))
         lines = textwrap.wrap(every[claim]["title"], LETTERS, max_lines=LINES, placeholder=" …")
         at = {"x": round(x - WIDTH / 2, 1), "y": round(height - y - HEIGHT / 2, 1)}
         boxes.append(every[claim] | at | {"lines": lines, "elsewhere": claim in elsewhere})

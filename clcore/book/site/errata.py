@@ -90,8 +90,8 @@ def _summary(rows: list[dict], wrong: list[dict], slips: list[dict]) -> str:
         words += f"The other {len(wrong)} come from {len(_roots(wrong))} errors. "
         if 2 * light > len(own):
             words += (
-                f"Most of what is listed, {light} of {len(own)}, are conditions to add, constants "
-                "and misprints. "
+                f"Most of these errors and misprints, {light} of {len(own)}, are conditions to "
+                "add, constants and misprints. "
             )
     texts = ("counterexample", "correction", "note")
     copied = sum(any(COPY in check[n] for check in row["checks"] for n in texts) for row in wrong)
@@ -125,7 +125,6 @@ def _table(wrong: list[dict], slips: list[dict]) -> Markup:
     return fragments.render("errata_totals.html", papers=names, rows=lines)
 
 
-STATEMENTS = ("theorem", "lemma", "corollary")
 RULE = (
     "An entry's measured error is $>$ its bound at inputs that meet the printed conditions; what "
     "holds instead was measured in the same way. Grades and roots: [how we judge](../judging.md)."
@@ -144,7 +143,7 @@ def paper_page(paper: str, rows: list[dict]) -> str:
         paper=paper,
         count=Counter(row["verdict"] for row in good),
         rows=len(rows),
-        statements=[row for row in good if row["kind"] in STATEMENTS],
+        statements=[row for row in good if row["kind"] in fragments.STATEMENTS],
     )
     text += f"## What stands\n\n{raw(stands)}\n"
     present = {row["id"] for row in wrong}

@@ -14,6 +14,9 @@ from clcore.ledger.html import SHOWN
 
 COLUMNS = ("Claim", "Where", "Kind", "Verdict", "Measured", "Control")
 
+STATEMENTS = ("theorem", "lemma", "corollary")
+"""Kinds of claims that a paper proves by name."""
+
 render = partial(html.render, "clcore.book.site")
 """A template of this folder, filled: see `clcore.ledger.html.render`."""
 

@@ -60,7 +60,7 @@ def write_cards(rows: Iterable[dict], stage: Path) -> None:
     cards = {
         row_id(row["id"]): {
             "id": row["id"],
-            "place": place(row["id"]),
+            "place": place(row),
             "title": row["title"],
             "verdict": SHOWN[row["verdict"]],
             "statement": opening(row["statement"]),
