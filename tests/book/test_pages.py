@@ -299,3 +299,62 @@ def test_an_erratum_has_its_certificate_and_only_its_own():
     assert script in shown
     assert (_paths.root() / "data" / "certificates" / "nl-thm1.txt").read_text() in shown
     assert "cl-certificate" not in whole(wrong())
+
+
+REPLY = {"date": "2026-11-23", "by": "A. <b>", "text": "Agreed: $a<b$."}
+SAID = (
+    '<blockquote class="cl-reply mathjax_process">\n<p>Agreed: \\(a&lt;b\\).</p>\n'
+    '<footer>Reply by A. &lt;b&gt;, <time datetime="2026-11-23">2026-11-23</time></footer>'
+)
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries of acl with a date and a reply."""
+    known = dict(errata.findings.known())
+    for claim in ("acl/thm1", "acl/thm6"):
+        known[claim] = known[claim] | {"since": "2026-11-21", "reply": REPLY}
+    monkeypatch.setattr(errata.findings, "known", lambda: known)
+
+
+@pytest.mark.usefixtures("answered")
+def test_an_entry_has_its_date_and_the_reply_to_it() -> None:
+    after = wrong(id="acl/thm6", root="acl/thm1", where="Theorem 6")
+    text = errata.files([wrong(), after])["errata/acl.md"]
+    assert text.count(SAID) == text.count("First listed 2026-11-21 · ") == 2
+    assert text.index(SAID) < text.index('<details id="acl-thm6">') < text.rindex(SAID)
+    slips = [{"part": "", "misprint": "$a$ for $b$"}]
+    slipped = row(grade="misprint", root="acl/thm1", misprints=slips)
+    assert SAID in errata.files([slipped])["errata/acl.md"]
+
+
+def test_an_entry_without_a_reply_says_nothing_of_one() -> None:
+    text = whole(wrong(), row(id="acl/thm6"))
+    assert "Reply by" not in text and "First listed" not in text
+
+
+def test_a_page_says_what_stands_then_weighs_what_does_not() -> None:
+    grades = ("constant", "hypothesis", "proof", "conclusion")
+    some = [wrong(id=f"acl/lem{n}", root=f"acl/lem{n}", grade=g) for n, g in enumerate(grades, 1)]
+    slips = [{"part": "", "misprint": "$a$ for $b$"}]
+    slipped = row(id="acl/lem5", grade="misprint", root="acl/lem5", misprints=slips)
+    text = errata.files([slipped, *some, row()])["errata/acl.md"]
+    heads = [errata.SECTIONS[grade] for grade in GRADES]
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["What stands", *heads]
+    assert ledger.papers()["acl"]["version"] in text.split("## What stands")[0]
+
+
+@pytest.mark.parametrize(("number", "folded"), [(10, False), (11, True)])
+def test_what_stands_is_folded_where_it_is_long(number: int, folded: bool) -> None:
+    ids = [c for c in ledger.claims() if c.startswith("acl/")][:number]
+    text = errata.files([row(id=claim) for claim in ids])["errata/acl.md"]
+    stands = text.split("## What stands")[1]
+    assert f"corollaries that stand as printed: {number}" in stands
+    assert ("<details>" in stands) is folded
+    assert stands.count('<li><a href="../../claims/acl-') == number
+
+
+def test_every_entry_has_its_line_on_the_front_page() -> None:
+    front = errata.files([wrong(), wrong(id="nl/thm1", paper="nl", root="nl/thm1")])["errata.md"]
+    for paper, place in (("acl", "acl-thm1"), ("nl", "nl-thm1")):
+        assert f'<li id="{place}"><a href="errata/{paper}.html#{place}">' in front

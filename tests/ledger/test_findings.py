@@ -30,6 +30,19 @@ def damaged(tmp_path, monkeypatch):
     findings.known.cache_clear()
 
 
+REPLY = {"date": "2026-11-23", "by": "An author", "text": "Agreed."}
+
+
+def test_a_reply_is_kept(damaged):
+    assert damaged("acl/thm6", reply=REPLY)["acl/thm6"]["reply"] == REPLY
+
+
+def test_a_reply_answers_an_entry_of_the_errata():
+    for row in findings.known().values():
+        slips = any("misprint" in part for part in row.get("parts", {}).values())
+        assert "reply" not in row or "grade" in row or slips, row["id"]
+
+
 def test_every_claim_has_a_finding():
     assert list(findings.known()) and findings.known().keys() == ledger.claims().keys()
 
@@ -48,6 +61,16 @@ def test_roots_are_roots():
         ("acl/thm6", {"grade": "grave"}, "'grave' is not one of"),
         ("acl/thm6", {"root": None}, "'root' is a required property"),
         ("acl/num11", {"root": "acl/thm1"}, "is acl/thm1, which is no root"),
+        ("acl/thm6", {"since": None}, "'since' is a required property"),
+        ("acl/thm6", {"since": "23.11.2026"}, "'23.11.2026' does not match"),
+        ("acl/thm6", {"since": "2026-13-01"}, "'2026-13-01' does not match"),
+        ("acl/thm1", {"since": "2026-11-23"}, "False schema"),
+        ("acl/thm6", {"reply": REPLY | {"date": "soon"}}, "reply/date: 'soon' does not match"),
+        ("acl/thm6", {"reply": REPLY | {"text": ""}}, "reply/text: ''"),
+        ("acl/thm6", {"reply": {"by": "A", "text": "B"}}, "reply: 'date' is a required property"),
+        ("acl/thm6", {"reply": {"date": "2026-11-23", "text": "B"}}, "reply: 'by' is a required"),
+        ("acl/thm6", {"reply": {"date": "2026-11-23", "by": "A"}}, "reply: 'text' is a required"),
+        ("acl/thm6", {"reply": REPLY | {"to": "us"}}, "reply: Additional properties"),
         ("acl/thm1", {"added": None}, "'added' is a required property"),
         ("acl/thm1", {"added": 3}, "3 is not of type 'string'"),
         ("acl/thm1", {"grade": "proof"}, "False schema"),

@@ -7,6 +7,7 @@ from markupsafe import Markup
 from clcore import ledger
 from clcore.book.site import code, fragments
 from clcore.book.site.markdown import raw
+from clcore.ledger import findings
 from clcore.ledger import map as claim_map
 from clcore.ledger.findings import GRADES
 
@@ -146,6 +147,7 @@ def paper_page(paper: str, rows: list[dict]) -> str:
         statements=[row for row in good if row["kind"] in fragments.STATEMENTS],
     )
     text += f"## What stands\n\n{raw(stands)}\n"
+    about = findings.known()
     present = {row["id"] for row in wrong}
     for grade in GRADES:
         # A consequence stands with its root, whatever its own grade; without it, by itself.
@@ -163,13 +165,14 @@ def paper_page(paper: str, rows: list[dict]) -> str:
                 "erratum.html",
                 row=row,
                 after=after,
+                known=about,
                 code=links,
                 certificate=code.certificate(row["id"]),
                 resting={r["id"]: len(claim_map.above(r["id"])) for r in (row, *after)},
             )
             text += f"### {row['id']}\n\n{raw(entry)}\n"
     if slips:
-        table = fragments.render("misprints.html", rows=slips)
+        table = fragments.render("misprints.html", rows=slips, known=about)
         text += f"## {SECTIONS['misprint']}\n\n{raw(table)}\n"
     if not wrong and not slips:
         text += "Nothing is to be corrected in what was checked so far.\n"
