@@ -15,10 +15,10 @@ import pandas as pd
 from scipy import stats
 
 from clcore import ledger
-from clcore import reference as ref
 from clcore.images.datasets import called
 from clcore.ledger import Check, Trial, check, worst
-from clcore.stats import paired_tests, welch_tests
+from clcore.ledger.trial import generator
+from clcore.stats import exchanged_labels, paired_tests, welch_tests
 
 CLAIMS = {"cifar10": "acl/tab2a", "stl10": "acl/tab2b"}
 ROWS = {
@@ -210,7 +210,8 @@ def _exchanged(
     runs: pd.DataFrame, *labels: Any, by: Callable[[pd.DataFrame], float], column: str = "loss_name"
 ) -> float:
     """The median of a statistic over tables whose labels are exchanged within each seed."""
-    return ref.relabelled(runs, column, labels, lambda rows: float(by(rows)))
+    rng = generator("relabelled", 0)
+    return exchanged_labels(runs, column, labels, lambda rows: float(by(rows)), rng)
 
 
 def _rho(first: pd.Series, second: pd.Series) -> float:
