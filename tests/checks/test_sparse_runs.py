@@ -10,6 +10,7 @@ import pytest
 
 from clcore import ledger, stats
 from clcore.checks.sparse_runs import runs as checks
+from clcore.experiments import sparse_factors as factors
 from clcore.experiments import sparse_panels as sp
 from clcore.experiments import sparse_tables as rt
 
@@ -76,24 +77,26 @@ def test_every_panel_of_the_print_is_trained_as_the_program_does():
 
 def test_factors_are_all_combinations_and_end_where_the_sweep_ends(tmp_path):
     for loss, count in (("non-contrastive", 24), ("contrastive", 12)):
-        cells = sp.factors(loss, [0, 1])
+        cells = factors.factors(loss, [0, 1])
         names = ("head", "bn", "warm", "normalise")
         assert len({tuple(c[n] for n in names) for c in cells}) == count == len(cells) / 2
         assert {(c["pr"], c["sigma"], c["relu"], c["layers"]) for c in cells} == {(0.1, 0, True, 1)}
         assert {c["loss_kind"] for c in cells} == {loss}
     with pytest.raises(ValueError, match="loss: expected one of non-contrastive, contrastive, got"):
-        sp.factors("nt-xent", [0])
+        factors.factors("nt-xent", [0])
     files = tmp_path / "all.pt"
-    both = sp.decide([3], epochs=2, record=(1,), checkpoint=files, progress=False, **TINY)
+    both = factors.decide([3], epochs=2, record=(1,), checkpoint=files, progress=False, **TINY)
     table = both[both.epoch == 2]
-    assert {f.name for f in tmp_path.glob("*.pt")} == {f"all-{loss}.pt" for loss in sp.DECIDING}
+    assert {f.name for f in tmp_path.glob("*.pt")} == {
+        f"all-{loss}.pt" for loss in factors.DECIDING
+    }
     assert len(table) == 36 and table.notna().all(axis=None)
-    assert set(table.loss) == set(sp.DECIDING) and not table.diverged.any()
+    assert set(table.loss) == set(factors.DECIDING) and not table.diverged.any()
     starts = table.groupby("warm").before.agg(["min", "max"])
     assert np.allclose(starts["min"], starts["max"]) and starts["min"].nunique() == 2
     (alone,) = [
         c
-        for c in sp.factors("contrastive", [3], **TINY)
+        for c in factors.factors("contrastive", [3], **TINY)
         if c["bn"] and c["warm"] < 0 and c["normalise"] == "rows"
     ]
     path = sp.st.run([alone], 2, progress=False).table.sort_values("epoch")
@@ -114,7 +117,7 @@ def test_runs_are_trained_on_the_device_that_is_named(monkeypatch):
 
     monkeypatch.setattr(sp.st, "run", on)
     sp.runs("cl-basic", [0], 1, (0.1,), device="cuda:1", progress=False, **TINY)
-    sp.decide([0], 1, (), device="cuda:1", progress=False, **TINY)
+    factors.decide([0], 1, (), device="cuda:1", progress=False, **TINY)
     assert names == ["cuda:1"] * 3
 
 
