@@ -180,3 +180,16 @@ def test_a_page_lists_exactly_the_public_names(room):
     words_only = {f"clcore.{room}", "clcore.losses.infonce_family"}  # of which no name is listed
     assert sorted(set(listed) - words_only) == sorted(wanted)
     assert len(listed) == len(set(listed))
+
+
+LARGEST = 400
+"""Lines of a file of clcore, at most: what is longer has two subjects."""
+
+
+def test_files_are_short():
+    lines = {
+        str(file.relative_to(_paths.root())): len(file.read_text().splitlines())
+        for file in (_paths.root() / "clcore").rglob("*.py")
+    }
+    assert "clcore/stats.py" in lines
+    assert not {file: n for file, n in lines.items() if n > LARGEST}, "split them by subject"

@@ -188,7 +188,7 @@ FACTORS = {
 
 
 def effects(table: pd.DataFrame, score: str = "minimum") -> pd.DataFrame:
-    """How much a factor of `sparse_panels.decide` changes a score, all others equal.
+    """How much a factor of `sparse_factors.decide` changes a score, all others equal.
 
     The difference is averaged over the settings of the other factors, run by run; mean and 95 per
     cent interval (Student) are over seeds. One row a factor that varies in `table`.

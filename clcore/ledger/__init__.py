@@ -1,28 +1,12 @@
 """The public ledger: every numbered statement of the five papers, and what became of it."""
 
-from clcore.ledger.core import (
-    EVIDENCE,
-    FORMS,
-    RECORDS_MIME,
-    TYPESET,
-    VERDICTS,
-    Check,
-    Ledger,
-    LedgerError,
-    Record,
-    agreement,
-    anchor,
-    claim,
-    claims,
-    comparison,
-    judge,
-    number,
-    outcome,
-    papers,
-    rows,
-    verdict,
-)
+from clcore.ledger.judging import EVIDENCE, FORMS, TYPESET, Check, Record, agreement, judge
+from clcore.ledger.outcomes import anchor, comparison, number, outcome
+from clcore.ledger.printed import LedgerError, claim, claims, papers
+from clcore.ledger.recorder import RECORDS_MIME, Ledger
+from clcore.ledger.table import rows
 from clcore.ledger.trial import Part, Trial, check, fraction, pooled, strict, total, typical, worst
+from clcore.ledger.verdicts import VERDICTS, verdict
 
 __all__ = [
     "EVIDENCE",

@@ -14,8 +14,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from clcore.ledger.core import VERDICTS, claim, comparison, number, outcome
+from clcore.ledger.outcomes import comparison, number, outcome
+from clcore.ledger.printed import claim
 from clcore.ledger.tex import typeset
+from clcore.ledger.verdicts import VERDICTS
 
 SHOWN = {verdict: verdict for verdict in VERDICTS} | {"todo": "not yet checked"}
 """A verdict -> what a reader sees of it."""

@@ -3,7 +3,7 @@
 import graphlib
 from functools import cache
 
-from clcore.ledger.core import LedgerError, claims
+from clcore.ledger.printed import LedgerError, claims
 
 
 def _named(row: dict) -> tuple[str, ...]:

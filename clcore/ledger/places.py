@@ -3,7 +3,10 @@
 import textwrap
 
 from clcore.ledger import findings, registry
-from clcore.ledger.core import Ledger, LedgerError, anchor, claim, number, outcome, verdict
+from clcore.ledger.outcomes import anchor, number, outcome
+from clcore.ledger.printed import LedgerError, claim
+from clcore.ledger.recorder import Ledger
+from clcore.ledger.verdicts import verdict
 
 
 def _statement(claim_id: str) -> list[str]:

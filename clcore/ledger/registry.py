@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from clcore import _paths
-from clcore.ledger.core import LedgerError, claim, claims
+from clcore.ledger.printed import LedgerError, claim, claims
 
 KINDS = ("draws", "runs")
 

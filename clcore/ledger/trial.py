@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from clcore.ledger import words as said_of
-from clcore.ledger.core import Check, LedgerError
+from clcore.ledger.judging import Check
+from clcore.ledger.printed import LedgerError
 
 Reducer = Callable[[Sequence[np.ndarray], str], float]
 """(errors of each setting, relation) -> one number."""

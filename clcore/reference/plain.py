@@ -5,13 +5,10 @@ exact to rounding), random nets, errors over draws, generic solvers for the min 
 Leading axes of arrays are draws unless said otherwise; alpha is [..., n, n], zero on its diagonal.
 """
 
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from scipy.optimize import minimize
 
@@ -22,11 +19,6 @@ Row = tuple[str, Function, Function]
 STEP = 1e-30  # imaginary, so that no difference is ever taken
 
 # ------------------------------------------------------------------------------------- the draws
-
-
-def generator(name: str, seed: int) -> np.random.Generator:
-    """The random numbers of the check `name`: no other check shares them."""
-    return np.random.default_rng((seed, zlib.crc32(name.encode())))
 
 
 def share(draws: int, parts: int) -> int:
@@ -233,37 +225,6 @@ def absolute(a: Array | torch.Tensor, b: Array | torch.Tensor) -> Array:
     """[draws]: the largest error of a, [draws, ...]."""
     a, b = np.asarray(a), np.asarray(b)
     return np.abs(a - b).reshape(len(b), -1).max(-1)
-
-
-# -------------------------------------------------------------------- comparisons paired over seeds
-
-
-def relabelled(
-    table: pd.DataFrame,
-    column: str,
-    labels: Sequence[Any],
-    statistic: Callable[[pd.DataFrame], float],
-    draws: int = 31,
-) -> float:
-    """The control of a comparison that is paired over seeds: the median of `statistic` over copies
-    of the table in which the labels of `column` are permuted by chance within each seed, the same
-    way in all its rows. Rows of other labels are left out.
-
-    It is a permutation test's middle, and passes only if the statistic does not rest on the labels.
-    Many draws, because a single one can pass by chance where nothing differs; an odd number.
-    """
-    rng = generator("relabelled", 0)
-    table = table[table[column].isin(labels)]
-    seeds, old = sorted(table.seed.unique()), list(labels)
-    found = []
-    for _ in range(draws):
-        order = {seed: rng.permutation(len(old)) for seed in seeds}
-        new = [
-            old[order[seed][old.index(label)]]
-            for seed, label in zip(table.seed, table[column], strict=True)
-        ]
-        found.append(statistic(table.assign(**{column: new})))
-    return float(np.median(found))
 
 
 # ------------------------------------------------------------------------ generic convex solvers

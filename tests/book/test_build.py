@@ -1,70 +1,14 @@
-"""The build on a small project of its own: cache, failures, kills, a full disk, the lock."""
+"""The build on a small project of its own: cache, failures, what is refused."""
 
-import json
-import os
 import re
-import shutil
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import nbformat
 import pytest
+from small_project import CHECK, PARAMETERS, last, notebook
 
-from clcore import _paths, ledger
-from clcore.book import build, keys
+from clcore import _paths
+from clcore.book import build
 from clcore.book.parameters import ParameterError
-from clcore.book.site import stage
-
-REPOSITORY = Path(__file__).parents[2]
-PARAMETERS = 'profile = "book"\ndevice = "auto"\nseed = 0'
-
-
-def notebook(path: Path, *cells: str, parameters: str | None = PARAMETERS) -> None:
-    """A chapter: title, parameters, start, the given cells, close."""
-    name = path.stem
-    book = nbformat.v4.new_notebook(metadata={"clcore": {"claims": ["acl/minmax"]}})
-    book.cells.append(nbformat.v4.new_markdown_cell(f"# Chapter {name}"))
-    if parameters is not None:
-        tagged = nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})
-        book.cells.append(tagged)
-    begin = f'from clcore.book import chapter\nhere = chapter.start("{name}", globals())'
-    for source in (begin, *cells, "here.close()"):
-        book.cells.append(nbformat.v4.new_code_cell(source))
-    path.parent.mkdir(exist_ok=True)
-    nbformat.write(book, path)
-
-
-CHECK = 'here.ledger.check("acl/thm1", 1e-12, 1e-9, {"broken": 1.0}, draws=3)'
-
-
-@pytest.fixture
-def project(tmp_path, monkeypatch):
-    """A copy of clcore and the claims with two chapters, `good` and `other`, and no site."""
-    root = tmp_path / "project"
-    ignore = shutil.ignore_patterns("__pycache__", "cache", "recorded")
-    shutil.copytree(REPOSITORY / "clcore", root / "clcore", ignore=ignore)
-    shutil.copytree(REPOSITORY / "data", root / "data", ignore=ignore)
-    shutil.copy(REPOSITORY / "requirements.txt", root)
-    entries = [{"file": "chapters/good"}, {"file": "chapters/other"}]
-    toc = {"format": "jb-book", "root": "book/index", "chapters": entries}
-    (root / "_toc.yml").write_text(json.dumps(toc))
-    notebook(root / "chapters" / "good.ipynb", CHECK)
-    notebook(root / "chapters" / "other.ipynb", "from clcore.book import plots")
-    monkeypatch.setenv("CLCORE_ROOT", str(root))
-    monkeypatch.setenv("CLCORE_BUILD", str(root / "_build"))
-    monkeypatch.setattr(stage, "build", lambda rows, book, chapters: "")
-    # What tests before this one, of the same process, have read for another root.
-    ledger.claims.cache_clear()
-    keys._versions.cache_clear()
-    yield root
-    ledger.claims.cache_clear()
-
-
-def last(root: Path) -> dict:
-    return json.loads((root / "_build" / "ledger.json").read_text())
 
 
 def test_runs_once_and_then_comes_from_the_cache(project, capsys):
@@ -191,7 +135,7 @@ def test_edit_concerns_only_what_depends_on_it(project):
     after = both()
     assert after["good"] == before["good"]
     assert after["other"] != before["other"]
-    with (project / "clcore" / "ledger" / "core.py").open("a") as file:
+    with (project / "clcore" / "ledger" / "recorder.py").open("a") as file:
         file.write("\n# an edit of what every chapter needs\n")
     assert both()["good"] != before["good"]
     for room, concerned in (("book/site", False), ("ledger", True), ("book", True)):
@@ -211,77 +155,6 @@ def test_edit_concerns_only_what_depends_on_it(project):
     assert {run.name: run.key for run in build.plan("paper", None, "cpu")} == paper, (
         "a paper run makes the recorded results, and must not run again for having made them"
     )
-
-
-def test_closure_follows_a_claim_to_its_check_and_imports_through_subpackages():
-    names = {
-        str(p.relative_to(_paths.root() / "clcore"))
-        for p in keys.closure(['here.ledger.run(["acl/eq1"], 1, 0)'])
-    }
-    assert {"checks/minmax/family.py", "losses/contrast.py", "losses/pairs.py"} <= names
-    assert {"ledger/core.py", "_paths.py"} <= names
-    assert {"__init__.py", "checks/minmax/__init__.py", "losses/__init__.py"} <= names
-    assert not names & {"book/build.py", "sweep/engine.py", "sweep/__init__.py"}
-
-
-@pytest.mark.parametrize(
-    ("source", "package", "found"),
-    [
-        ("import clcore.sweep", "", {"clcore", "clcore.sweep"}),
-        ("import clcore.sweep as s", "", {"clcore.sweep"}),
-        ("from clcore import sweep", "", {"clcore.sweep"}),
-        ("from . import sweep", "clcore", {"clcore.sweep"}),
-        ("from .sweep import train", "clcore", {"clcore.sweep.train"}),
-        ("from ..ledger import Check", "clcore.checks", {"clcore.ledger.Check"}),
-        ("from .a import b", "clcore.checks", {"clcore.checks.a.b"}),
-    ],
-)
-def test_imports_are_resolved(source, package, found):
-    assert keys.imported(source, package) == found
-
-
-PAIRS = {"losses/pairs.py"}
-FAMILY = PAIRS | {"losses/contrast.py", "losses/infonce_family.py"}
-ROOM = FAMILY | {"losses/modules.py", "losses/minplayer.py", "losses/sources.py"}
-
-
-@pytest.mark.parametrize(
-    ("source", "found"),
-    [
-        ("from clcore.losses import infonce_pair", PAIRS),
-        ("from clcore.losses.pairs import infonce_pair", PAIRS),
-        ("from clcore.losses import pairs", PAIRS),
-        ("from clcore.losses import infonce as loss", FAMILY),
-        ("from clcore.losses import InfoNCE", FAMILY | {"losses/modules.py"}),
-        ("from clcore import losses", ROOM),
-        ("from clcore.losses import *", ROOM),
-        ("import clcore.losses as losses", ROOM),
-        ("from clcore import __version__", set()),
-        ("import numpy", None),
-    ],
-)
-def test_a_front_is_followed_to_the_file_that_defines_a_name(source, found):
-    around = {"__init__.py", "_front.py"}
-    if "losses" in source:
-        around |= {"losses/__init__.py"}
-    names = {str(p.relative_to(_paths.root() / "clcore")) for p in keys.closure([source])}
-    assert names == (set() if found is None else around | found)
-
-
-def test_who_has_all_of_clcore_in_hand_depends_on_all_rooms():
-    names = {str(p.relative_to(_paths.root() / "clcore")) for p in keys.closure(["import clcore"])}
-    assert ROOM | {"theory/trees/lucky_nodes.py", "sweep/engine.py", "nets/resnet.py"} <= names
-    assert not any(n.startswith(("checks", "book", "experiments", "ledger")) for n in names)
-
-
-def test_a_notebook_names_its_claims_by_group_or_one_by_one(tmp_path):
-    path = tmp_path / "a.ipynb"
-    path.write_text(json.dumps({"metadata": {"clcore": {"claims": ["acl/minmax", "acl/fig7"]}}}))
-    found = keys.claimed(path)
-    assert len(found) == 25
-    assert [i for i in found if ledger.claim(i)["chapter"] != "minmax"] == ["acl/fig7"]
-    path.write_text(json.dumps({"metadata": {}}))
-    assert keys.claimed(path) == []
 
 
 def test_unknown_things_are_refused_before_a_kernel_starts(project):
@@ -343,65 +216,6 @@ def test_cache_entry_of_another_kind_is_not_an_error(project, capsys):
     assert "damaged cache entry" in capsys.readouterr().out
 
 
-def start_build(root: Path, only: str = "['good']", **environment: str) -> subprocess.Popen:
-    script = (
-        "from clcore.book import build; build.stage.build = lambda *a: ''\n"
-        f"raise SystemExit(build.build('smoke', only={only}, jobs=2))"
-    )
-    return subprocess.Popen(
-        [sys.executable, "-c", script],
-        cwd=REPOSITORY,
-        env=os.environ | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        # A shell starts background jobs with Ctrl-C ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-
-
-def wait_for(path: Path, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < end, f"{path} did not come"
-        time.sleep(0.05)
-
-
-def test_killed_build_carries_on_and_a_second_one_waits(project, tmp_path):
-    """SIGKILL in the middle of a chapter: nothing is left running, and training resumes."""
-    mark = tmp_path / "begun"
-    cell = (
-        "import os, time\nfrom pathlib import Path\n"
-        "state = here.checkpoint('training')\n"
-        "resumed = state.exists()\n"
-        "state.parent.mkdir(parents=True, exist_ok=True)\nstate.write_text('half way')\n"
-        f"Path({str(mark)!r}).write_text(str(os.getpid()))\n"
-        "time.sleep(0 if resumed else 300)\n"
-        "here.ledger.check('acl/thm1', float(not resumed), 0.5, {'broken': 1.0})"
-    )
-    notebook(project / "chapters" / "good.ipynb", cell)
-    first = start_build(project)
-    wait_for(mark)
-    with pytest.raises(build.BuildError, match=r"another build is running in .*process \d+"):
-        build.build("smoke", only=["good"])
-    first.send_signal(signal.SIGKILL)
-    first.wait()
-    kernel = int(mark.read_text())
-    end = time.monotonic() + 20
-    while Path(f"/proc/{kernel}").exists() and time.monotonic() < end:
-        time.sleep(0.1)
-    assert not Path(f"/proc/{kernel}").exists(), "the kernel outlived its build"
-    again = start_build(project)
-    said, _ = again.communicate(timeout=200)
-    assert again.returncode == 0, said
-    row = next(r for r in last(project)["rows"] if r["id"] == "acl/thm1")
-    assert row["verdict"] == "holds", "the second run did not find the first one's checkpoint"
-    assert not list((project / "_build" / "checkpoints").glob("*")), "kept after it was of use"
-    assert not (project / "_build" / "work").exists() or not any(
-        (project / "_build" / "work").iterdir()
-    )
-
-
 def test_a_chapter_alone_goes_on_with_the_checkpoints_of_a_build(project):
     """As with papermill: the paper profile without a folder of its own in the environment."""
     cell = (
@@ -414,64 +228,3 @@ def test_a_chapter_alone_goes_on_with_the_checkpoints_of_a_build(project):
     assert build.build("paper", only=["good"]) == 0
     row = next(r for r in last(project)["rows"] if r["id"] == "acl/thm1")
     assert row["verdict"] == "holds"
-
-
-def test_what_others_put_on_the_path_is_not_installed(tmp_path, monkeypatch):
-    """As setuptools does, which torch imports to compile."""
-    before = keys._versions()
-    vendored = tmp_path / "wheel-0.0.1.dist-info"
-    vendored.mkdir()
-    (vendored / "METADATA").write_text("Metadata-Version: 2.1\nName: wheel\nVersion: 0.0.1\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    keys._versions.cache_clear()
-    assert keys._versions() == before and before["torch"]
-
-
-def test_interrupt_ends_everything(project, tmp_path):
-    """Ctrl-C that reaches the build alone: it ends the kernels of both chapters, and soon."""
-    marks = [tmp_path / name for name in ("good", "other")]
-    for mark in marks:
-        cell = (
-            "import os, time\nfrom pathlib import Path\n"
-            f"Path({str(mark)!r}).write_text(str(os.getpid()))\ntime.sleep(300)"
-        )
-        notebook(project / "chapters" / f"{mark.name}.ipynb", cell)
-    run = start_build(project, only="None")
-    for mark in marks:
-        wait_for(mark)
-    run.send_signal(signal.SIGINT)
-    said, _ = run.communicate(timeout=20)
-    assert run.returncode not in (0, None)
-    assert " after " not in said, "what was ended is told as if it had failed"
-    for mark in marks:
-        kernel = Path("/proc") / mark.read_text()
-        assert not kernel.exists() or "zombie" in (kernel / "status").read_text()
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 300 KB, where mounting one is allowed."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "none", str(folder)]
-    try:
-        done = subprocess.run(mount, capture_output=True)
-    except OSError as error:
-        pytest.skip(f"no mount here: {error}")
-    if done.returncode:
-        pytest.skip("mounting a small file system needs more rights than this test has")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_full_disk_is_told_and_nothing_is_lost(project, small_disk):
-    notebook(project / "chapters" / "good.ipynb", CHECK, "print('x\\n' * 200_000)")
-    run = start_build(project, CLCORE_BUILD=str(small_disk))
-    said = run.communicate(timeout=120)[0]
-    assert run.returncode not in (0, -9), said
-    assert "no space left (or quota reached) while writing" in said
-    subprocess.run(["mount", "-o", "remount,size=50m", str(small_disk)], check=True)
-    again = start_build(project, CLCORE_BUILD=str(small_disk))
-    said = again.communicate(timeout=120)[0]
-    assert again.returncode == 0, said
-    assert "acl/thm1" in (small_disk / "ledger.json").read_text()

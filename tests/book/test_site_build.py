@@ -35,7 +35,7 @@ def command(root: Path, **environment: str) -> dict:
         "runs = build.plan('smoke', None, 'cpu')\n"
         "for run in runs: run.status = 'missing'\n"
         "book = build._book('smoke', 'cpu', runs)\n"
-        "problem = stage.build(rows, book, [build._page(run, rows) for run in runs])\n"
+        "problem = stage.build(rows, book, [build.page(run, rows) for run in runs])\n"
         "raise SystemExit(problem or 0)"
     )
     return {

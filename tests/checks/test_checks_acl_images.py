@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from clcore import _paths, ledger
-from clcore.checks.minmax import images
+from clcore.checks.minmax import images, printed_cells
 from clcore.checks.relu_composition import image_filters as filters
 from clcore.ledger import findings
 from clcore.stats import welch_tests
@@ -41,7 +41,7 @@ def test_welch_is_scipys_on_the_numbers_behind_it():
 )
 def test_differences_are_those_of_the_ledger(loss, claim, path):
     numbers = ledger.claim(f"acl/{claim}")["numbers"]["diff_vs_L_nce"]
-    for row in images.against(loss).itertuples():
+    for row in printed_cells.against(loss).itertuples():
         expected = numbers[row.dataset]
         for key in path:
             expected = expected[key]
@@ -49,13 +49,16 @@ def test_differences_are_those_of_the_ledger(loss, claim, path):
 
 
 def test_standard_errors_are_wider_than_standard_deviations():
-    plain, wide = images.against("direct"), images.against("direct", standard_error=True)
+    plain, wide = (
+        printed_cells.against("direct"),
+        printed_cells.against("direct", standard_error=True),
+    )
     assert ((wide.high - wide.low) / (plain.high - plain.low)).to_numpy() == pytest.approx(5**0.5)
 
 
 def test_behind_needs_half_a_point_and_a_small_p():
     table = pd.DataFrame({"difference": [-0.6, -0.6, -0.4, 0.6], "p": [0.01, 0.2, 0.01, 0.01]})
-    assert images.behind(table).index.to_list() == [0]
+    assert printed_cells.behind(table).index.to_list() == [0]
 
 
 # -------------------------------------------------------------------------------------- Table 2
@@ -205,13 +208,13 @@ def test_protocol_is_full_size_only():
 @pytest.mark.parametrize("dataset", ["cifar10", "stl10"])
 def test_the_paper_s_own_cells_agree_with_themselves(dataset):
     size = images.TRAIN[dataset]
-    table = runs(dataset=dataset, epochs=(0, *images.EPOCHS), images=size, width=64)
-    own = images.printed().query("dataset == @dataset").set_index(["loss", "epoch"])["mean"]
+    table = runs(dataset=dataset, epochs=(0, *printed_cells.EPOCHS), images=size, width=64)
+    own = printed_cells.printed().query("dataset == @dataset").set_index(["loss", "epoch"])["mean"]
     at = table.epoch > 0
     noise = np.random.default_rng(2).normal(0, 0.1, at.sum())
     keys = list(zip(table.loss_name[at], table.epoch[at], strict=True))
     table.loc[at, "linear"] = (own[keys].to_numpy() + noise) / 100
-    claim = images.CLAIMS[dataset]
+    claim = printed_cells.CLAIMS[dataset]
     found = {c.part: c for c in images.table2(table)}
     share = found["runs: share of cells that agree"]
     assert share.claim == claim

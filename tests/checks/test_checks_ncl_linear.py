@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from clcore import reference as ref
 from clcore.checks.dynamics import linear_theorem
 from clcore.ledger import registry
+from clcore.ledger.trial import generator
 from clcore.theory.sparse import linear_noncontrastive as ln
 
 STEPS = ("grad0", "mom", "grad", "step", "sum", "sub", "exp", "c1", "mono", "lam0", "laminf")
@@ -48,7 +48,7 @@ def test_counterexamples_to_theorem_2():
 
 
 def test_scalars_of_random_networks_are_the_products():
-    rng = ref.generator("test", 0)
+    rng = generator("test", 0)
     lam, share = rng.uniform(0.1, 0.9, (2, 5, 3))
     own, shared = linear_theorem.found(rng, lam, share)
     minus, plus = ((lam * (1 + sign * share)).cumprod(-1) for sign in (-1, 1))

@@ -9,7 +9,7 @@ import torch
 
 from clcore.experiments import pretraining, trainer
 from clcore.experiments.image_losses import LOSSES
-from clcore.experiments.pretraining import Settings, curve, filters, run
+from clcore.experiments.pretraining import Settings, curve, filters, loop, run
 from clcore.images import augmentations as aug
 from clcore.images import image_sets
 
@@ -108,13 +108,13 @@ def test_finite_weights_may_have_no_features(digits, tmp_path, lr, monkeypatch):
         TINY, optimizer="sgd", lr=lr, epochs=1, batch=32, images=32, stem="small"
     )
     seen = []
-    found = pretraining._evaluated
+    found = loop.evaluated
 
     def evaluated(*args):
         seen.append(found(*args))
         return seen[-1]
 
-    monkeypatch.setattr(pretraining, "_evaluated", evaluated)
+    monkeypatch.setattr(loop, "evaluated", evaluated)
     for _ in range(2):  # and once more from the checkpoint
         table = quiet(digits, settings, checkpoint=tmp_path / "run.pt")
         assert list(table.diverged) == [True] and table.linear.isna().all()

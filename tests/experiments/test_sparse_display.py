@@ -118,7 +118,7 @@ def test_cells_are_starred_when_they_disagree():
 
 
 def factors(seeds, value):
-    """A table as `sparse_panels.decide` gives it, scored by `value`."""
+    """A table as `sparse_factors.decide` gives it, scored by `value`."""
     names = ("predictor", "batchnorm", "warm", "normalise", "seed")
     grid = itertools.product(
         (False, True), (False, True), (False, True), ("none", "rows", "columns"), range(seeds)

@@ -1,97 +1,15 @@
-"""Data sets of images in their real formats, small: whole, cut short, damaged; and batches."""
+"""Data sets of images in their real formats, small: whole, kept, absent; and batches."""
 
-import gzip
 import hashlib
-import io
-import struct
-import tarfile
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from image_files import cifar, decoded, draw, folder_members, jpeg, mnist_files, tar
 
 from clcore import random
 from clcore.images import datasets, decode, image_sets
 from clcore.images.datasets import DataError
-
-RNG = np.random.default_rng(0)
-CLASSES = list("abcdefghij")
-
-
-def packed_idx(array, magic=b"\0\0\x08"):
-    head = magic + bytes([array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
-    return gzip.compress(head + array.tobytes(), mtime=0)
-
-
-def tar(members, mode="w:gz"):
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode=mode) as archive:
-        for name, content in members:
-            if isinstance(content, tarfile.TarInfo):
-                archive.addfile(content)
-                continue
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return out.getvalue()
-
-
-def cifar(pixels, labels):
-    return b"".join(bytes([y]) + x.tobytes() for x, y in zip(pixels, labels, strict=True))
-
-
-def jpeg(pixels, kind="PNG"):
-    out = io.BytesIO()
-    Image.fromarray(pixels).save(out, kind)
-    return out.getvalue()
-
-
-def draw(n, *shape):
-    return RNG.integers(0, 256, (n, *shape), dtype=np.uint8), RNG.integers(0, 10, n)
-
-
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    """`place(kind, files, shape, splits)` registers the set "small" and puts its files there."""
-    monkeypatch.setenv("CLCORE_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("CLCORE_BUILD", str(tmp_path / "build"))
-
-    def put(kind, files, shape, splits, **more):
-        entry = {"title": "Small (set)", "source": "", "licence": "", "kind": kind}
-        entry |= {"shape": shape, "classes": CLASSES, "splits": splits, "mirrors": []} | more
-        entry["files"] = [
-            {"name": n, "size": len(c), "md5": hashlib.md5(c).hexdigest()} for n, c in files.items()
-        ]
-        known = {"small": entry}
-        monkeypatch.setattr(datasets, "registry", lambda: known)
-        folder = tmp_path / "data" / "small"
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-        return folder
-
-    return put
-
-
-def decoded(tmp_path):
-    found = tmp_path / "build" / "decoded"
-    return sorted(p.name for p in found.iterdir()) if found.exists() else []
-
-
-# ------------------------------------------------------------------------------------- the formats
-
-
-def mnist_files(n=7, labels=None, images=None):
-    x, y = draw(n, 28, 28)
-    return (
-        x,
-        y,
-        {
-            "train-images-idx3-ubyte.gz": images or packed_idx(x),
-            "train-labels-idx1-ubyte.gz": labels or packed_idx(y.astype(np.uint8)),
-        },
-    )
 
 
 def test_mnist(place):
@@ -141,12 +59,6 @@ def test_stl10(place, labels_first):
     both = image_sets.load("small", "train+unlabeled")
     assert np.array_equal(both.pixels, np.concatenate([x, x[:3]]))
     assert both.labels.tolist() == [*y, -1, -1, -1]
-
-
-def folder_members(n=3):
-    x, _ = draw(2 * n, 8, 8, 3)
-    names = [f"train/{c}/{i}.png" for c in "ba" for i in range(n)]
-    return x, names, [(name, jpeg(image)) for name, image in zip(names, x, strict=True)]
 
 
 def test_folder_in_an_archive_is_an_unofficial_copy(place):
@@ -296,151 +208,6 @@ def test_damage_after_the_download_is_noticed(place):
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(DataError, match="is damaged or another version"):
         image_sets.load("small")
-
-
-def bad_cifar(content, count=4):
-    members = [("cifar-10-batches-bin/data_batch_1.bin", content)]
-    return "cifar10", {"c.tar.gz": tar(members)}, [3, 32, 32], {"train": count}
-
-
-def bad_folder(name, content):
-    _, _, members = folder_members()
-    return "folder", {"f.tar": tar([*members, (name, content)], "w")}, [3, 8, 8], {"train": 7}
-
-
-def bad_stl(members):
-    return "stl10", {"s.tar.gz": tar(members)}, [3, 96, 96], {"train": 2}
-
-
-def bad_mnist(**files):
-    return "idx", mnist_files(**files)[2], [1, 28, 28], {"train": 7}
-
-
-ONE = draw(4, 3, 32, 32)
-PICTURE = jpeg(draw(1, 8, 8, 3)[0][0])
-STL = ("b/train_X.bin", bytes(2 * 3 * 96 * 96))
-LINK = tarfile.TarInfo("train/a/link.png")
-LINK.type, LINK.linkname = tarfile.SYMTYPE, "/etc/hostname"
-CASES = {
-    "label out of range": (
-        lambda: bad_cifar(cifar(ONE[0], [1, 2, 10, 3])),
-        r"c\.tar\.gz \(.*data_batch_1\.bin\): expected labels from 0 to 9, got 10 at image 2",
-    ),
-    "record size": (
-        lambda: bad_cifar(cifar(*ONE)[:-5]),
-        r"expected records of 3073 bytes, 3068 bytes are left over",
-    ),
-    "images missing": (lambda: bad_cifar(cifar(*ONE), 5), r"expected 5 images, got 4"),
-    "images too many": (lambda: bad_cifar(cifar(*ONE), 3), r"expected 3 images, got at least 4"),
-    "empty archive": (
-        lambda: ("cifar10", {"c.tar.gz": tar([])}, [3, 32, 32], {"train": 4}),
-        r"expected 4 images, got 0",
-    ),
-    "archive cut": (
-        lambda: (
-            *("cifar10", {"c.tar.gz": bad_cifar(cifar(*ONE))[1]["c.tar.gz"][:-300]}),
-            *([3, 32, 32], {"train": 4}),
-        ),
-        r"c\.tar\.gz cannot be unpacked to its end",
-    ),
-    "no archive": (
-        lambda: ("cifar10", {"c.tar.gz": b"<html>"}, [3, 32, 32], {"train": 4}),
-        r"c\.tar\.gz cannot be unpacked to its end",
-    ),
-    "path upwards": (
-        lambda: bad_folder("train/a/../../../x.png", PICTURE),
-        r"expected paths below the archive's root, got 'train/a/\.\./",
-    ),
-    "absolute path": (
-        lambda: bad_folder("/tmp/x.png", PICTURE),
-        r"expected paths below the archive's root, got '/tmp/x\.png'",
-    ),
-    "a link": (
-        lambda: bad_folder("", LINK),
-        r"expected plain files, got 'train/a/link\.png', a link or device",
-    ),
-    "strange class": (
-        lambda: bad_folder("train/zebra/0.png", PICTURE),
-        r"expected the classes a, b, .*, got zebra",
-    ),
-    "empty image": (
-        lambda: bad_folder("train/a/9.png", b""),
-        r"train/a/9\.png\) is empty \(0 bytes\)",
-    ),
-    "cut image": (
-        lambda: bad_folder("train/a/9.png", PICTURE[:60]),
-        r"train/a/9\.png\) is no readable image",
-    ),
-    "image of another format": (
-        lambda: bad_folder("train/a/9.png", jpeg(draw(1, 8, 8, 3)[0][0], "GIF")),
-        r"train/a/9\.png\) is no readable image",
-    ),
-    "other size": (
-        lambda: bad_folder("train/a/9.png", jpeg(draw(1, 8, 9, 3)[0][0])),
-        r"expected 8 x 8 pixels like the others, got 9 x 8",
-    ),
-    "STL labels missing": (
-        lambda: bad_stl([STL]),
-        r"expected a label for each of 2 images of train, got none",
-    ),
-    "STL labels of others": (
-        lambda: bad_stl([STL, ("b/train_y.bin", b"\x01\x02\x03")]),
-        r"expected a label for each of 2 images of train, got 3",
-    ),
-    "STL label 0": (
-        lambda: bad_stl([STL, ("b/train_y.bin", b"\x01\x00")]),
-        r"expected labels from 0 to 9, got -1 at image 1",
-    ),
-    "IDX of other kind": (
-        lambda: bad_mnist(images=packed_idx(draw(7, 28, 28)[0], b"\0\0\x0d")),
-        r"expected an IDX file of bytes in 3 dimensions \(first bytes 00000803\), got 00000d03",
-    ),
-    "IDX cut": (
-        lambda: bad_mnist(
-            images=gzip.compress(gzip.decompress(packed_idx(draw(7, 28, 28)[0]))[:-1], mtime=0)
-        ),
-        r"its header says 7 x 28 x 28 bytes, there are 5487",
-    ),
-    "IDX empty": (
-        lambda: bad_mnist(images=gzip.compress(b"", mtime=0)),
-        r"first bytes 00000803\), got nothing",
-    ),
-    "IDX not packed": (lambda: bad_mnist(images=b"plain"), r"train-images.* cannot be unpacked"),
-    "IDX label out of range": (
-        lambda: bad_mnist(labels=packed_idx(np.array([0, 1, 2, 3, 4, 99, 6], np.uint8))),
-        r"expected labels from 0 to 9, got 99 at image 5",
-    ),
-    "IDX of other images": (
-        lambda: bad_mnist(images=packed_idx(draw(7, 1, 28)[0])),
-        r"expected images of 1 x 28 x 28 bytes, got 1 x 1 x 28",
-    ),
-    "IDX of two sets": (
-        lambda: bad_mnist(labels=packed_idx(np.zeros(6, np.uint8))),
-        r"expected a label for each of 7 images, got 6",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_bad_content_is_told_and_leaves_nothing(case, place, tmp_path):
-    """The checksums are right here: it is the content that the decoders refuse."""
-    made, told = CASES[case]
-    kind, files, shape, splits = made()
-    place(kind, files, shape, splits)
-    with pytest.raises(DataError, match=told):
-        image_sets.load("small")
-    assert decoded(tmp_path) == []
-
-
-def test_folder_errors(place, tmp_path):
-    place("idx", {}, [1, 1, 1], {})
-    with pytest.raises(DataError, match=r"expected images as train/<class>/<name>\.jpg or \.png"):
-        image_sets.folder(tmp_path)
-    path = tmp_path / "train" / "a" / "0.jpg"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"\xff\xd8not a picture")
-    with pytest.raises(DataError, match=r"0\.jpg is no readable image"):
-        image_sets.folder(tmp_path)
 
 
 # ----------------------------------------------------------------------------------------- batches

@@ -12,6 +12,7 @@ from clcore.checks.dual_networks import worlds
 from clcore.losses import anchors
 from clcore.theory.operator import connection as net
 from clcore.theory.operator import covariance_operator as co
+from clcore.theory.operator import descent
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 DRAWS, S, V = 3, 3, 2
@@ -178,7 +179,7 @@ def test_kinds_of_views():
 def test_training_is_gradient_descent(normalised, tied):
     w, W = world("mask", 0.3), layers(grad=True)
     xi = partial(co.infonce_weight, tau=0.5)
-    path = co.train([v.detach() for v in W], w, NCE, xi, 0.01, 1, 1, normalised, tied)
+    path = descent.train([v.detach() for v in W], w, NCE, xi, 0.01, 1, 1, normalised, tied)
     out = net.trace(W, w.points).output
     f = w.shaped(net.unit(out) if normalised else out, 1)
     slopes = torch.autograd.grad(co.population_loss(NCE, f, f if tied else f.detach(), w).sum(), W)

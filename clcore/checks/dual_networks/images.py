@@ -13,10 +13,10 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from clcore import ledger, stats
-from clcore import reference as ref
 from clcore.checks.dual_networks.residue import rem13_split
 from clcore.experiments import residue_share
 from clcore.ledger import Check, Trial, check, worst
+from clcore.ledger.trial import generator
 
 RUNS, EPOCHS = 5, (100, 300, 500)
 SHARE = 0.9  # of cells, as in the book's other tables
@@ -238,7 +238,7 @@ def _above(
         evidence=evidence(runs),
     )
     part.add(*(row.t for row in rows))
-    rng, table = ref.generator("relabelled", 0), runs[runs.epoch == epoch]
+    rng, table = generator("relabelled", 0), runs[runs.epoch == epoch]
     part.breaks(EXCHANGED, stats.exchanged_labels(table, "loss_name", names, least, rng))
     part.says(epoch=epoch, **{f"gap{k}": said(row) for k, row in enumerate(rows, 1)})
 

@@ -18,6 +18,7 @@ from clcore.ledger import Part, Trial, check, pooled
 from clcore.reference import Array, relative
 from clcore.theory.operator import connection as net
 from clcore.theory.operator import covariance_operator as co
+from clcore.theory.operator import descent
 
 # ------------------------------------------------------------------------------ inside and between
 
@@ -263,7 +264,7 @@ def _path(
     sign: int = 1,
 ):
     """`length` steps on the loss of sign * r_+; nothing recorded but its end."""
-    return co.train(
+    return descent.train(
         weights,
         world,
         lambda near, far: case.ours(sign * near, far),

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest, rankdata
 
-from clcore import reference as ref
 from clcore import stats
 from clcore.experiments.tree_contrast import LATENTS, STEPS_PER_EPOCH
 from clcore.ledger import Check, Trial, check
+from clcore.ledger.trial import generator
 
 TRIALS, EPOCHS = 10, 50
 
@@ -82,7 +82,7 @@ def _shuffled(table: pd.DataFrame, statistic: Callable, over: Callable) -> float
     def of(*mixed: np.ndarray) -> float:
         return over([statistic(a, b) for a, b in zip(first, mixed, strict=True)])
 
-    return stats.exchanged(of, *last, rng=ref.generator("identities", 0))
+    return stats.exchanged(of, *last, rng=generator("identities", 0))
 
 
 @check("ddn/rem17", on="runs")

@@ -15,9 +15,9 @@ from scipy.stats import binomtest, spearmanr
 
 from clcore import ledger, stats
 from clcore import random as cr
-from clcore import reference as ref
 from clcore.experiments.tree_contrast import LATENTS, NODES, STEPS_PER_EPOCH
 from clcore.ledger import Check, Trial, check, worst
+from clcore.ledger.trial import generator
 from clcore.theory.trees import leaf_patterns, pattern_net, tree_statistics
 
 TRIALS, EPOCHS = 10, 50
@@ -99,7 +99,7 @@ def _shuffled(
     draws: int = SHUFFLES,
 ) -> float:
     """`stats.exchanged`, with the random numbers of that name."""
-    return stats.exchanged(statistic, values, rng=ref.generator(name, 0), draws=draws)
+    return stats.exchanged(statistic, values, rng=generator(name, 0), draws=draws)
 
 
 def _errors(values: np.ndarray) -> np.ndarray:

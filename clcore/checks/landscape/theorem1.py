@@ -13,8 +13,8 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from clcore import reference as ref
 from clcore.ledger import Trial, check, pooled, typical
+from clcore.ledger.trial import generator
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import mask_landscape as ml
 
@@ -56,7 +56,7 @@ def loops(W: Array, alpha: float) -> Array:
 
 def descended(name: str, seed: int, runs: int, d: int, loss, steps: int = 120) -> Tensor:
     """Where projected gradient descent takes random members of U."""
-    start = ref.generator(name, seed).standard_normal((runs, d, d))
+    start = generator(name, seed).standard_normal((runs, d, d))
     return ml.descend(loss, *tensors(start), steps)
 
 

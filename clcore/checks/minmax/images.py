@@ -15,88 +15,30 @@ import pandas as pd
 from scipy import stats
 
 from clcore import ledger
-from clcore import reference as ref
+from clcore.checks.minmax.printed_cells import (
+    CLAIMS,
+    EPOCHS,
+    LEVEL,
+    NAMES,
+    REGULARISERS,
+    ROWS,
+    UNIT,
+    against,
+    behind,
+    one_sided,
+    printed,
+    span,
+)
 from clcore.images.datasets import called
 from clcore.ledger import Check, Trial, check, worst
-from clcore.stats import paired_tests, welch_tests
+from clcore.ledger.trial import generator
+from clcore.stats import exchanged_labels, paired_tests
 
-CLAIMS = {"cifar10": "acl/tab2a", "stl10": "acl/tab2b"}
-ROWS = {
-    "infonce": "L_nce",
-    "backprop": "backprop_alpha",
-    "entropy": "Pg_rH",
-    "inverse": "Pg_rgamma2",
-    "square": "Pg_rs",
-    "direct": "Pg_direct_alpha",
-}
-"""Our names of the losses, and those of data/claims."""
-NAMES = {
-    "infonce": "InfoNCE",
-    "backprop": "gradient through the weights",
-    "entropy": "entropy",
-    "inverse": "inverse, γ = 2",
-    "square": "square",
-    "direct": "direct, p = 2",
-    "direct-4": "direct, p = 4 (program)",
-    "inverse-released": "inverse (program)",
-}
-REGULARISERS = ("entropy", "inverse", "square")
-EPOCHS, SEEDS, WIDTH, UNIT = (100, 300, 500), 5, 64, 0.01
+SEEDS, WIDTH = 5, 64
 TRAIN = {"cifar10": 50_000, "stl10": 105_000}
-COMPARABLE = 0.5
-LEVEL = 0.05
 EXCHANGED = "losses exchanged by chance within each seed"
 Sides = Mapping[str, pd.DataFrame]
 """Tables of runs, each of one data set, by what to call them."""
-
-
-# ------------------------------------------------------------------------------- the printed cells
-
-
-def printed() -> pd.DataFrame:
-    """Table 2, one row a cell: dataset, loss, epoch, mean, std (in points), n, highlighted."""
-    rows = []
-    for dataset, claim in CLAIMS.items():
-        numbers = ledger.claim(claim)["numbers"]
-        for loss, row in ROWS.items():
-            for epoch in EPOCHS:
-                cell = {"highlighted": False, **numbers[row][f"e{epoch}"]}
-                rows.append({"dataset": dataset, "loss": loss, "epoch": epoch, **cell})
-    return pd.DataFrame(rows)
-
-
-def against(loss: str, other: str = "infonce", standard_error: bool = False) -> pd.DataFrame:
-    """Printed cells of one loss minus another's: dataset, epoch, and the columns of
-    `stats.welch_tests`.
-
-    standard_error: read the paper's plus-minus as the standard error of the mean, which it does not
-    exclude.
-    """
-    cells = printed()
-    first, second = (cells[cells.loss == name].reset_index(drop=True) for name in (loss, other))
-    parts = []
-    for row in (first, second):
-        mean, std, n = (row[name].to_numpy() for name in ("mean", "std", "n"))
-        parts += [mean, std * np.sqrt(n) if standard_error else std, n]
-    found = welch_tests(*parts)
-    return pd.concat([first[["dataset", "epoch"]], found], axis=1)
-
-
-def behind(found: pd.DataFrame) -> pd.DataFrame:
-    """The cells that are neither better nor comparable: more than half a point lower, p <= 0.05."""
-    return found[(found.difference < -COMPARABLE) & (found.p <= LEVEL)]
-
-
-def _one_sided(found: pd.DataFrame, sign: int) -> pd.Series:
-    """p of each cell, against a difference of zero or of the other sign."""
-    return (found.p / 2).where(np.sign(found.difference) == sign, 1 - found.p / 2)
-
-
-def _span(found: pd.DataFrame) -> str:
-    return f"{found.difference.min():+.2f} to {found.difference.max():+.2f} points"
-
-
-# ---------------------------------------------------------------------------------------- the runs
 
 
 def evidence(runs: pd.DataFrame) -> str:
@@ -210,7 +152,8 @@ def _exchanged(
     runs: pd.DataFrame, *labels: Any, by: Callable[[pd.DataFrame], float], column: str = "loss_name"
 ) -> float:
     """The median of a statistic over tables whose labels are exchanged within each seed."""
-    return ref.relabelled(runs, column, labels, lambda rows: float(by(rows)))
+    rng = generator("relabelled", 0)
+    return exchanged_labels(runs, column, labels, lambda rows: float(by(rows)), rng)
 
 
 def _rho(first: pd.Series, second: pd.Series) -> float:
@@ -296,10 +239,10 @@ def num14(t: Trial, sides: Sides) -> None:
     found = against("backprop")
     # Of a control that some cells let through: the cell that is farthest from what is asked.
     lower = t.part("printed cells: lower than InfoNCE", LEVEL / 2, controls=worst)
-    lower.add(_one_sided(found, -1))
-    lower.breaks("entropy regulariser in its place", _one_sided(against("entropy"), -1))
-    wider = _one_sided(against("backprop", standard_error=True), -1)
-    lower.says(span=_span(found), wider=int((wider <= LEVEL / 2).sum()))
+    lower.add(one_sided(found, -1))
+    lower.breaks("entropy regulariser in its place", one_sided(against("entropy"), -1))
+    wider = one_sided(against("backprop", standard_error=True), -1)
+    lower.says(span=span(found), wider=int((wider <= LEVEL / 2).sum()))
     slightly = t.part("printed cells: slightly", 1.0, controls=worst)
     slightly.add(found.difference.abs())
     slightly.breaks("square regulariser in its place", against("square").difference.abs())
@@ -327,7 +270,7 @@ def num15(t: Trial, sides: Sides) -> None:
         part.breaks(f"{name} in their place", len(behind(other)))
     lowest = behind(table["square"]).sort_values("difference").iloc[0]
     last = table["square"].query("dataset == 'cifar10' and epoch == 500").iloc[0]
-    part.says(entropy=_span(table["entropy"]), inverse=_span(table["inverse"]))
+    part.says(entropy=span(table["entropy"]), inverse=span(table["inverse"]))
     part.says(last=last.difference, p=last.p, lowest=lowest.difference)
     part.says(contrary="".join(_contrary(runs) for runs in sides.values()))
     for label, runs in sides.items():
@@ -371,7 +314,7 @@ def _regularisers(t: Trial, label: str, runs: pd.DataFrame) -> None:
     part.add(learned.t)
     mixed = _exchanged(of, 0, of.epoch.max(), by=lambda rows: gains(rows).t.min(), column="epoch")
     part.breaks("before and after exchanged by chance within each seed", mixed)
-    part.says(span=_span(learned))
+    part.says(span=span(learned))
 
 
 def _guessing(runs: pd.DataFrame) -> pd.DataFrame:
@@ -406,9 +349,9 @@ def num16(t: Trial, sides: Sides) -> None:
 
     found = against("direct")
     above = t.part("printed cells: above InfoNCE", LEVEL / 2, controls=worst)
-    above.add(_one_sided(found, 1))
-    above.breaks("entropy regulariser in its place", _one_sided(against("entropy"), 1))
-    above.says(span=_span(found))
+    above.add(one_sided(found, 1))
+    above.breaks("entropy regulariser in its place", one_sided(against("entropy"), 1))
+    above.says(span=span(found))
     for label, runs in sides.items():
         _directed(t, "runs: above InfoNCE", label, runs, "direct", 1)
 

@@ -67,7 +67,7 @@ def _least(differences: pd.DataFrame) -> float:
 
 def _mixed(table: pd.DataFrame, measure: str, arms: tuple[str, str], protocol: str) -> float:
     """The least paired t where each seed's arms carry their names by chance."""
-    rng = ref.generator("relabelled", 0)
+    rng = generator("relabelled", 0)
     return stats.exchanged_labels(
         table, "arm", arms, lambda other: _least(pairs(other, measure, arms, protocol)), rng
     )

@@ -2,5 +2,5 @@
 
 from clcore._front import attach
 
-_HOMES = {"": ("connection", "covariance_operator", "translation")}
+_HOMES = {"": ("connection", "covariance_operator", "descent", "translation")}
 __all__, __getattr__, __dir__ = attach(__name__, _HOMES)

@@ -1,0 +1,100 @@
+"""The build: execute the chapters, gather what they found, write the ledger, make the site.
+
+Everything that is made lies in _build/ and is written whole or not at all:
+cache/<chapter>-<key>/ (executed.ipynb, run.json), ledger.json, html/.
+"""
+
+import os
+import sys
+from datetime import UTC, datetime
+
+from clcore import _paths, ledger
+from clcore._files import write_json
+from clcore.book import parameters, schedule
+from clcore.book.build.cache import from_cache
+from clcore.book.build.housekeeping import lock, tidy
+from clcore.book.build.planning import BuildError, Run, chapters, plan
+from clcore.book.build.running import execute_all
+from clcore.book.build.shown import failure, page, report, title
+from clcore.book.provenance import commit, encode
+from clcore.book.site import stage
+from clcore.ledger import words
+
+
+def build(
+    profile: str = "book",
+    only: list[str] | None = None,
+    device: str = "auto",
+    jobs: int | str = "auto",
+    force: bool = False,
+) -> int:
+    """Execute what has changed, write ledger and site, print a table. Returns the exit status.
+
+    jobs: chapters at a time, or "auto" (see `schedule.side_by_side`); the longest first.
+    """
+    jobs = schedule.asked(jobs)
+    runs = plan(profile, only, device)
+    with lock():
+        tidy()
+        wanted = [run for run in runs if not only or run.name in only]
+        for run in runs:
+            if run.status == "failed" or (not (force and run in wanted) and from_cache(run)):
+                continue
+            run.status = "waiting" if run in wanted else "missing"
+        execute_all([run for run in wanted if run.status == "waiting"], jobs)
+        rows = list(ledger.rows(run.result for run in runs if run.result))
+        _refuse_unsaid(runs)
+        book = _book(profile, device, runs)
+        write_json(_paths.build_dir() / "ledger.json", encode({"book": book, "rows": rows}))
+        problem = stage.build(rows, book, [page(run, rows) for run in runs])
+    report(runs, rows)
+    if problem:
+        print(problem, file=sys.stderr)
+    else:
+        print(f"\nThe site: {_paths.build_dir() / 'html' / 'index.html'}")
+    failed = [run for run in wanted if run.status != "ok"]
+    for run in failed:
+        print(failure(run), file=sys.stderr)
+    return 1 if failed or problem else 0
+
+
+def _refuse_unsaid(runs: list[Run]) -> None:
+    """Words of data/findings that no check takes up would be lost without a sound."""
+    if any(run.status != "ok" for run in runs):
+        return  # the part may be in the chapter that is missing
+    records = [record for run in runs for record in run.result["records"]]
+    # Of a table whose full-size runs are not there yet, some parts are not there either.
+    partial = {r["claim"] for r in records if r.get("evidence") == "partial" or "blocked" in r}
+    left = words.unsaid(r for r in records if r["claim"] not in partial)
+    if left:
+        raise BuildError(
+            f"data/findings has words for parts that no check has: {', '.join(left)}; give the "
+            "part that name (or `words=` that name), or take the words out"
+        )
+
+
+def _book(profile: str, device: str, runs: list[Run]) -> dict:
+    return {
+        "profile": profile,
+        "device": parameters.check_device(device),
+        # The day of the newest run, not today: a book in which nothing changed is not made again.
+        "built": max(
+            (run.result["started"][:10] for run in runs if run.result),
+            default=datetime.now(UTC).date().isoformat(),
+        ),
+        "commit": commit(),
+        "repository": os.environ.get("CLCORE_REPOSITORY_URL") or None,
+        "chapters": [
+            {
+                "name": run.name,
+                "title": title(run.notebook),
+                "status": run.status,
+                "seconds": run.outcome.get("seconds"),
+                "peak_mib": run.outcome.get("peak_mib"),
+            }
+            for run in runs
+        ],
+    }
+
+
+__all__ = ["BuildError", "build", "chapters", "plan"]

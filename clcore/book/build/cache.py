@@ -1,0 +1,84 @@
+"""Finished runs of chapters: one folder each in _build/cache, taken from there or put there."""
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from clcore import ledger
+from clcore._files import read_json, sha256, write_atomic, write_json
+from clcore.book.build.planning import Run
+from clcore.book.provenance import PROVENANCE_MIME
+
+KEEP = 3  # cache entries kept for each chapter and profile
+
+
+def from_cache(run: Run) -> bool:
+    """Take a chapter's finished run from the cache; a damaged entry is named and left unused."""
+    if not run.entry.is_dir():
+        return False
+    try:
+        outcome = read_json(run.entry / "run.json", "it is made again")
+        executed = (run.entry / "executed.ipynb").read_bytes()
+        if sha256(executed) != outcome["sha256"]:
+            raise ValueError(f"{run.entry / 'executed.ipynb'} is not as it was written")
+        run.result = gather(run, json.loads(executed))
+    except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
+        print(f"{run.name}: damaged cache entry, running the chapter again ({error})")
+        shutil.rmtree(run.entry)
+        return False
+    except OSError as error:  # it may be whole: leave it where it is
+        print(f"{run.name}: cannot read its cache entry, running the chapter again ({error})")
+        return False
+    run.outcome, run.cached, run.status = outcome, True, "ok"
+    os.utime(run.entry)
+    return True
+
+
+def keep(run: Run, executed: bytes) -> None:
+    """Put a finished run into the cache as one folder, and drop the oldest of its kind."""
+    cache = run.entry.parent
+    cache.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=cache, prefix=".new-"))
+    try:
+        write_atomic(fresh / "executed.ipynb", executed)
+        write_json(fresh / "run.json", run.outcome | {"sha256": sha256(executed)})
+        aside = Path(tempfile.mkdtemp(dir=cache, prefix=".old-"))
+        if run.entry.exists():
+            run.entry.replace(aside)
+        fresh.replace(run.entry)
+        shutil.rmtree(aside, ignore_errors=True)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    same = cache.glob(f"{run.name}-{run.parameters['profile']}-*")
+    for old in sorted(same, key=lambda p: p.stat().st_mtime, reverse=True)[KEEP:]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def gather(run: Run, notebook: dict) -> dict:
+    """Records and provenance that an executed notebook carries in its outputs."""
+    records: list[dict] = []
+    provenance: dict = {}
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            records += data.get(ledger.RECORDS_MIME, [])
+            provenance = data.get(PROVENANCE_MIME, provenance)
+    if not provenance:
+        raise ValueError(
+            f"{run.name} ended without its provenance; its last cell must call close()"
+        )
+    records = [numbers(record) for record in records]
+    for claim in {record["claim"] for record in records}:
+        ledger.verdict(
+            [r for r in records if r["claim"] == claim]
+        )  # refuses what contradicts itself
+    return provenance | {"chapter": run.name, "records": records}
+
+
+def numbers(record: dict) -> dict:
+    """A record as it was before JSON, which has no NaN and no infinity."""
+    numbers = {name: float(record[name]) for name in ("measured", "bound") if name in record}
+    control = {k: float(v) for k, v in record.get("control", {}).items()}
+    return record | numbers | {"control": control}

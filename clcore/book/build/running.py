@@ -1,0 +1,156 @@
+"""Chapters in processes of their own, several at a time."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from clcore import _paths
+from clcore._files import explain_full, read_json, write_json
+from clcore.book import schedule
+from clcore.book.build.cache import gather, keep
+from clcore.book.build.planning import Run, checkpoints, key
+
+
+class _Progress:
+    """Lines about several chapters at once, which threads print, and whether to stop."""
+
+    def __init__(self, total: int) -> None:
+        self.stopping = threading.Event()
+        self._total, self._ended, self._lock = total, 0, threading.Lock()
+
+    def begins(self, run: Run) -> None:
+        given = run.parameters
+        self._print(f"{run.name}: running ({given['profile']}, {given['device']})")
+
+    def ends(self, run: Run) -> None:
+        with self._lock:
+            self._ended += 1
+            count = f" ({self._ended} of {self._total})" if self._total > 1 else ""
+        error = run.outcome.get("error", "").strip().splitlines()
+        why = (
+            f": {error[-1]}" if error and run.status != "ok" else ""
+        )  # the whole is told at the end
+        self._print(
+            f"{run.name}: {run.status} after {run.outcome.get('seconds', '?')} s{count}{why}"
+        )
+
+    def _print(self, line: str) -> None:
+        with self._lock:
+            if not self.stopping.is_set():  # what was ended has not failed
+                print(line, flush=True)
+
+
+def execute_all(waiting: list[Run], jobs: int | str) -> None:
+    """Run the chapters, the longest first and `jobs` at a time; an interrupt ends them all."""
+    if not waiting:
+        return
+    profile, device = (waiting[0].parameters[name] for name in ("profile", "device"))
+    by_name = {run.name: run for run in waiting}
+    order = schedule.longest_first(list(by_name), profile)
+    jobs = schedule.side_by_side(jobs, device, order, profile)
+    progress = _Progress(len(order))
+    if jobs > 1:
+        print(f"{len(order)} chapters to run, {jobs} at a time", flush=True)
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        try:
+            list(pool.map(lambda name: _execute(by_name[name], jobs, progress), order))
+        except BaseException:  # Ctrl-C: end what runs, so that leaving the pool waits for nothing
+            progress.stopping.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            for run in waiting:
+                if run.process:
+                    run.process.terminate()
+            raise
+
+
+def _execute(run: Run, jobs: int, progress: _Progress) -> None:
+    """Run one notebook in a process of its own and put it into the cache when it went well."""
+    progress.begins(run)
+    work = _paths.build_dir() / "work" / f"{run.name}-{os.getpid()}"
+    ipython = tempfile.mkdtemp(prefix="clcore-")
+    try:
+        kept = checkpoints(run)
+        work.mkdir(parents=True, exist_ok=True)
+        job = {
+            "notebook": str(run.notebook),
+            "output": str(work / "executed.ipynb"),
+            "outcome": str(work / "run.json"),
+            "parameters": run.parameters,
+            "solutions": run.parameters["profile"] == "smoke",
+            "progress": jobs == 1 and sys.stderr.isatty(),
+        }
+        write_json(work / "job.json", job)
+        environment = os.environ | {
+            "CLCORE_CHECKPOINTS": str(kept),
+            "IPYTHONDIR": ipython,  # neither the reader's start-up files nor their history
+            "JUPYTER_PREFER_ENV_PATH": "1",
+            "PYTHONPATH": os.pathsep.join(
+                filter(None, [str(_paths.root()), os.environ.get("PYTHONPATH")])
+            ),
+        }
+        if first := os.environ.get("CLCORE_STARTUP"):
+            _begins_with(Path(first).resolve(strict=True), Path(ipython))
+        if threads := schedule.threads(jobs):
+            environment["OMP_NUM_THREADS"] = str(threads)
+        with (work / "log").open("wb") as log:
+            run.process = subprocess.Popen(
+                [sys.executable, "-m", "clcore.book.execute", str(work / "job.json")],
+                env=environment,
+                stderr=None if job["progress"] else log,
+                stdout=log,
+            )
+            if progress.stopping.is_set():  # between the interrupt's look at processes and this
+                run.process.terminate()
+            status = run.process.wait()
+        if (work / "run.json").exists():
+            run.outcome = read_json(work / "run.json", "run the build again")
+        else:
+            run.outcome = _vanished(status, work / "log")
+        run.status = run.outcome["status"]
+        executed = work / "executed.ipynb"
+        if run.status == "ok":
+            data = executed.read_bytes()
+            run.result = gather(run, json.loads(data))
+            if key(run) != run.key:
+                raise ValueError(
+                    "the sources were edited while it ran, so its result belongs to neither "
+                    "state; run the build again"
+                )
+            keep(run, data)
+            shutil.rmtree(kept, ignore_errors=True)
+    except Exception as error:  # whatever it is, the other chapters go on
+        run.fail(explain_full(error, work) if isinstance(error, OSError) else error)
+        run.result = {}
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.rmtree(ipython, ignore_errors=True)
+        progress.ends(run)
+
+
+def _begins_with(file: Path, ipython: Path) -> None:
+    """Let every kernel of a build run a file of Python first: the tests check signatures so."""
+    folder = ipython / "profile_default" / "startup"
+    folder.mkdir(parents=True)
+    (folder / "00-first.py").write_text(f"import runpy\nrunpy.run_path({str(file)!r})\n")
+
+
+def _vanished(status: int, log: Path) -> dict:
+    tail = log.read_text(errors="replace")[-2000:]
+    if status < 0:
+        error = (
+            f"the process was killed by signal {-status}"
+            + (", most likely because memory ran out" if status == -9 else "")
+            + "; run the build again, with a smaller profile or fewer --jobs if it recurs"
+        )
+        return {"status": "dead", "error": error, "traceback": tail}
+    return {
+        "status": "failed",
+        "error": f"the runner stopped with status {status}",
+        "traceback": tail,
+    }

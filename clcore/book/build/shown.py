@@ -1,0 +1,85 @@
+"""What a build shows: the page of a chapter, failures, the table at the end."""
+
+import json
+from pathlib import Path
+
+from clcore import ledger
+from clcore.book.build.cache import numbers
+from clcore.book.build.planning import Run
+from clcore.book.provenance import PROVENANCE_MIME
+from clcore.book.site import code, drawing
+from clcore.ledger import words
+from clcore.ledger.html import check_table
+
+
+def title(notebook: Path) -> str:
+    """The first heading of a notebook."""
+    for cell in json.loads(notebook.read_text())["cells"]:
+        for line in "".join(cell["source"]).splitlines():
+            if line.startswith("# "):
+                return line[2:].strip()
+    return notebook.stem
+
+
+def page(run: Run, rows: list[dict]) -> tuple[str, bytes]:
+    """File name and content of a chapter in the site: the executed notebook, or what went wrong."""
+    if run.status == "ok":
+        executed = json.loads((run.entry / "executed.ipynb").read_bytes())
+        behind = {"cell_type": "markdown", "id": "code-behind", "metadata": {}}
+        behind["source"] = drawing.section(run.name, rows) + code.section(run.notebook)
+        return f"{run.name}.ipynb", json.dumps(_as_shown(executed, behind)).encode()
+    if run.status == "missing":
+        reason = (
+            "This chapter was not executed in this build. "
+            f"`python -m clcore build --only {run.name}` executes it."
+        )
+    else:
+        reason = "This chapter failed in this build.\n\n```text\n" + failure(run) + "\n```"
+    return f"{run.name}.md", f"# {title(run.notebook)}\n\n{reason}\n".encode()
+
+
+def _as_shown(notebook: dict, behind: dict) -> dict:
+    """The notebook with today's words in its tables of checks, without the data that only the build
+    reads, which Sphinx would warn of, and with a last cell."""
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", []):
+            if records := output.get("data", {}).get(ledger.RECORDS_MIME):
+                now = [words.worded(numbers(record)) for record in records]
+                output["data"]["text/html"] = check_table(now)
+            for mime in (ledger.RECORDS_MIME, PROVENANCE_MIME):
+                output.get("data", {}).pop(mime, None)
+    return notebook | {"cells": [*notebook["cells"], behind]}
+
+
+def failure(run: Run) -> str:
+    """What went wrong in a chapter, with the cell and the traceback."""
+    out = run.outcome
+    lines = [f"{run.name} {run.status}: {out.get('error', '')}"]
+    if out.get("cell"):
+        lines.append(f"in cell {out['cell']}:")
+        lines += [f"    {line}" for line in out.get("source", "").splitlines()]
+    if out.get("traceback"):
+        lines.append(out["traceback"])
+    return "\n".join(lines)
+
+
+def report(runs: list[Run], rows: list[dict]) -> None:
+    """Print a line a chapter: verdicts, seconds, memory."""
+    from tabulate import tabulate
+
+    table = []
+    for run in runs:
+        counts = {v: 0 for v in ledger.VERDICTS}
+        for row in rows:
+            if row["notebook"] == run.name:
+                counts[row["verdict"]] += 1
+        table.append(
+            [
+                run.name,
+                ", ".join(f"{n} {v}" for v, n in counts.items() if n) or "-",
+                run.outcome.get("seconds", "-"),
+                run.outcome.get("peak_mib", "-"),
+                "cached" if run.cached else {"ok": "run"}.get(run.status, run.status),
+            ]
+        )
+    print("\n" + tabulate(table, ["chapter", "verdicts", "seconds", "peak MiB", ""]))

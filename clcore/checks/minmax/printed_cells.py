@@ -1,0 +1,76 @@
+"""The printed cells of acl Table 2: six losses on CIFAR-10 and STL-10, accuracies in points of a
+hundred."""
+
+import numpy as np
+import pandas as pd
+
+from clcore import ledger
+from clcore.stats import welch_tests
+
+CLAIMS = {"cifar10": "acl/tab2a", "stl10": "acl/tab2b"}
+ROWS = {
+    "infonce": "L_nce",
+    "backprop": "backprop_alpha",
+    "entropy": "Pg_rH",
+    "inverse": "Pg_rgamma2",
+    "square": "Pg_rs",
+    "direct": "Pg_direct_alpha",
+}
+"""Our names of the losses, and those of data/claims."""
+NAMES = {
+    "infonce": "InfoNCE",
+    "backprop": "gradient through the weights",
+    "entropy": "entropy",
+    "inverse": "inverse, γ = 2",
+    "square": "square",
+    "direct": "direct, p = 2",
+    "direct-4": "direct, p = 4 (program)",
+    "inverse-released": "inverse (program)",
+}
+REGULARISERS = ("entropy", "inverse", "square")
+EPOCHS, UNIT = (100, 300, 500), 0.01
+COMPARABLE = 0.5
+LEVEL = 0.05
+
+
+def printed() -> pd.DataFrame:
+    """Table 2, one row a cell: dataset, loss, epoch, mean, std (in points), n, highlighted."""
+    rows = []
+    for dataset, claim in CLAIMS.items():
+        numbers = ledger.claim(claim)["numbers"]
+        for loss, row in ROWS.items():
+            for epoch in EPOCHS:
+                cell = {"highlighted": False, **numbers[row][f"e{epoch}"]}
+                rows.append({"dataset": dataset, "loss": loss, "epoch": epoch, **cell})
+    return pd.DataFrame(rows)
+
+
+def against(loss: str, other: str = "infonce", standard_error: bool = False) -> pd.DataFrame:
+    """Printed cells of one loss minus another's: dataset, epoch, and the columns of
+    `stats.welch_tests`.
+
+    standard_error: read the paper's plus-minus as the standard error of the mean, which it does not
+    exclude.
+    """
+    cells = printed()
+    first, second = (cells[cells.loss == name].reset_index(drop=True) for name in (loss, other))
+    parts = []
+    for row in (first, second):
+        mean, std, n = (row[name].to_numpy() for name in ("mean", "std", "n"))
+        parts += [mean, std * np.sqrt(n) if standard_error else std, n]
+    found = welch_tests(*parts)
+    return pd.concat([first[["dataset", "epoch"]], found], axis=1)
+
+
+def behind(found: pd.DataFrame) -> pd.DataFrame:
+    """The cells that are neither better nor comparable: more than half a point lower, p <= 0.05."""
+    return found[(found.difference < -COMPARABLE) & (found.p <= LEVEL)]
+
+
+def one_sided(found: pd.DataFrame, sign: int) -> pd.Series:
+    """p of each cell, against a difference of zero or of the other sign."""
+    return (found.p / 2).where(np.sign(found.difference) == sign, 1 - found.p / 2)
+
+
+def span(found: pd.DataFrame) -> str:
+    return f"{found.difference.min():+.2f} to {found.difference.max():+.2f} points"

@@ -1,0 +1,76 @@
+"""The claims as printed: what data/claims says of papers and statements, validated."""
+
+import json
+from functools import cache
+
+from clcore import _paths
+from clcore._files import read_yaml
+
+
+class LedgerError(ValueError):
+    """A check that the ledger refuses."""
+
+
+_PAPERS = {
+    "type": "object",
+    "minProperties": 1,
+    "propertyNames": {"pattern": "^[a-z]+$"},
+    "additionalProperties": {
+        "type": "object",
+        "required": ["name", "version", "groups"],
+        "additionalProperties": False,
+        "properties": {
+            "name": {"type": "string", "minLength": 1},
+            "version": {"type": "string", "minLength": 1},
+            "groups": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
+    },
+}
+
+
+@cache
+def papers() -> dict[str, dict]:
+    """The papers in ledger order: name, the version read, and what each group of claims is about.
+
+    Raises LedgerError when data/claims/papers.yaml is damaged.
+    """
+    return read_yaml(_paths.root() / "data" / "claims" / "papers.yaml", _PAPERS, LedgerError)
+
+
+@cache
+def claims() -> dict[str, dict]:
+    """All claims as printed, by id, in ledger order (data/claims/*.yaml), validated.
+
+    Raises LedgerError naming the file, the row and what is wrong with it.
+    """
+    folder = _paths.root() / "data" / "claims"
+    schema = json.loads((folder / "schema.json").read_text())
+    rows: dict[str, dict] = {}
+    for paper, known in papers().items():
+        path = folder / f"{paper}.yaml"
+        document = read_yaml(path, schema, LedgerError)
+        for row in document["claims"]:
+            if row["id"] in rows:
+                raise LedgerError(f"{_paths.shown(path)}: the id {row['id']} appears twice")
+            if row["id"].split("/")[0] != paper:
+                raise LedgerError(f"{_paths.shown(path)}: the id {row['id']} is not of {paper}")
+            if row["chapter"] not in known["groups"]:
+                raise LedgerError(
+                    f"{_paths.shown(path)}: {row['id']} has the chapter {row['chapter']!r}; "
+                    f"expected a group of {paper} in data/claims/papers.yaml: "
+                    f"{', '.join(known['groups'])}"
+                )
+            rows[row["id"]] = {"paper": paper, **row}
+    return rows
+
+
+def claim(claim_id: str) -> dict:
+    """One claim's row. Raises LedgerError that names near misses when the id is unknown."""
+    import difflib
+
+    rows = claims()
+    if claim_id not in rows:
+        near = difflib.get_close_matches(claim_id, rows, n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else "see data/claims/ for the ids"
+        raise LedgerError(f"expected the id of a claim, got {claim_id!r}; {hint}")
+    return rows[claim_id]

@@ -1,0 +1,122 @@
+"""The build stopped in the middle: killed, interrupted, on a full disk; the lock."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from small_project import CHECK, REPOSITORY, last, notebook
+
+from clcore.book import build
+
+
+def start_build(root: Path, only: str = "['good']", **environment: str) -> subprocess.Popen:
+    script = (
+        "from clcore.book import build; build.stage.build = lambda *a: ''\n"
+        f"raise SystemExit(build.build('smoke', only={only}, jobs=2))"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=REPOSITORY,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # A shell starts background jobs with Ctrl-C ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+def wait_for(path: Path, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} did not come"
+        time.sleep(0.05)
+
+
+def test_killed_build_carries_on_and_a_second_one_waits(project, tmp_path):
+    """SIGKILL in the middle of a chapter: nothing is left running, and training resumes."""
+    mark = tmp_path / "begun"
+    cell = (
+        "import os, time\nfrom pathlib import Path\n"
+        "state = here.checkpoint('training')\n"
+        "resumed = state.exists()\n"
+        "state.parent.mkdir(parents=True, exist_ok=True)\nstate.write_text('half way')\n"
+        f"Path({str(mark)!r}).write_text(str(os.getpid()))\n"
+        "time.sleep(0 if resumed else 300)\n"
+        "here.ledger.check('acl/thm1', float(not resumed), 0.5, {'broken': 1.0})"
+    )
+    notebook(project / "chapters" / "good.ipynb", cell)
+    first = start_build(project)
+    wait_for(mark)
+    with pytest.raises(build.BuildError, match=r"another build is running in .*process \d+"):
+        build.build("smoke", only=["good"])
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    kernel = int(mark.read_text())
+    end = time.monotonic() + 20
+    while Path(f"/proc/{kernel}").exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not Path(f"/proc/{kernel}").exists(), "the kernel outlived its build"
+    again = start_build(project)
+    said, _ = again.communicate(timeout=200)
+    assert again.returncode == 0, said
+    row = next(r for r in last(project)["rows"] if r["id"] == "acl/thm1")
+    assert row["verdict"] == "holds", "the second run did not find the first one's checkpoint"
+    assert not list((project / "_build" / "checkpoints").glob("*")), "kept after it was of use"
+    assert not (project / "_build" / "work").exists() or not any(
+        (project / "_build" / "work").iterdir()
+    )
+
+
+def test_interrupt_ends_everything(project, tmp_path):
+    """Ctrl-C that reaches the build alone: it ends the kernels of both chapters, and soon."""
+    marks = [tmp_path / name for name in ("good", "other")]
+    for mark in marks:
+        cell = (
+            "import os, time\nfrom pathlib import Path\n"
+            f"Path({str(mark)!r}).write_text(str(os.getpid()))\ntime.sleep(300)"
+        )
+        notebook(project / "chapters" / f"{mark.name}.ipynb", cell)
+    run = start_build(project, only="None")
+    for mark in marks:
+        wait_for(mark)
+    run.send_signal(signal.SIGINT)
+    said, _ = run.communicate(timeout=20)
+    assert run.returncode not in (0, None)
+    assert " after " not in said, "what was ended is told as if it had failed"
+    for mark in marks:
+        kernel = Path("/proc") / mark.read_text()
+        assert not kernel.exists() or "zombie" in (kernel / "status").read_text()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 300 KB, where mounting one is allowed."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "none", str(folder)]
+    try:
+        done = subprocess.run(mount, capture_output=True)
+    except OSError as error:
+        pytest.skip(f"no mount here: {error}")
+    if done.returncode:
+        pytest.skip("mounting a small file system needs more rights than this test has")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_full_disk_is_told_and_nothing_is_lost(project, small_disk):
+    notebook(project / "chapters" / "good.ipynb", CHECK, "print('x\\n' * 200_000)")
+    run = start_build(project, CLCORE_BUILD=str(small_disk))
+    said = run.communicate(timeout=120)[0]
+    assert run.returncode not in (0, -9), said
+    assert "no space left (or quota reached) while writing" in said
+    subprocess.run(["mount", "-o", "remount,size=50m", str(small_disk)], check=True)
+    again = start_build(project, CLCORE_BUILD=str(small_disk))
+    said = again.communicate(timeout=120)[0]
+    assert again.returncode == 0, said
+    assert "acl/thm1" in (small_disk / "ledger.json").read_text()
