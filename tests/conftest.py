@@ -6,7 +6,6 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,7 +17,7 @@ import typechecking
 # Every test checks the shapes and types in the signatures of clcore: hence before its import.
 typechecking.install()
 
-from clcore import _paths  # noqa: E402
+from browsing import Tab, site_folder  # noqa: E402
 
 pytest.register_assert_rewrite("site_pages")
 
@@ -57,11 +56,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-def site_folder() -> Path:
-    """Where the built site is: $CLCORE_SITE, else the build's html folder."""
-    return Path(os.environ.get("CLCORE_SITE") or _paths.build_dir() / "html")
 
 
 def _absent(reason: str) -> None:
@@ -107,28 +101,6 @@ def chromium() -> Iterator:
         browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM)
         yield browser
         browser.close()
-
-
-@dataclass
-class Tab:
-    """A page of the site in the browser, and everything that went wrong in it."""
-
-    page: object
-    address: str
-    problems: list[str] = field(default_factory=list)
-
-    def open(self, path: str) -> None:
-        """Go to a page of the site and wait until nothing is loading and formulas are set."""
-        self.page.goto(self.address + path)
-        self.page.wait_for_load_state("networkidle")
-        self.page.evaluate(
-            "window.MathJax?.startup?.promise ?? Promise.resolve()"
-            ".then(() => new Promise((go) => setTimeout(go, 250)))"
-        )
-
-    def resize(self, width: int) -> None:
-        self.page.set_viewport_size({"width": width, "height": 900})
-        self.page.wait_for_timeout(250)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import pytest
-from conftest import Tab, site_folder
+from browsing import Tab, site_folder
 
 
 class Links(HTMLParser):

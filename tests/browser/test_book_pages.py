@@ -1,7 +1,7 @@
 """The pages around the chapters in a real browser, the ledger and the errata among them."""
 
 import pytest
-from conftest import Tab
+from browsing import Tab
 from site_pages import LOOKS, PAGES, look, violations
 
 pytestmark = [pytest.mark.site, pytest.mark.browser]

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from conftest import Tab
+from browsing import Tab
 from site_pages import LOOKS
 
 pytestmark = [pytest.mark.site, pytest.mark.browser]

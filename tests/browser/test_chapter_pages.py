@@ -1,7 +1,7 @@
 """The chapters of the built site in a real browser."""
 
 import pytest
-from conftest import Tab
+from browsing import Tab
 from site_pages import LOOKS, PAGES, look
 
 pytestmark = [pytest.mark.site, pytest.mark.browser]

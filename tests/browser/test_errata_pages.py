@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import Tab
+from browsing import Tab
 from site_pages import parsed
 
 from clcore import _paths, ledger

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import Tab
+from browsing import Tab
 from site_pages import LOOKS, look
 
 from clcore import ledger

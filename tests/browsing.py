@@ -1,0 +1,34 @@
+"""The built site in a browser: where it is, and a page of it."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clcore import _paths
+
+
+def site_folder() -> Path:
+    """Where the built site is: $CLCORE_SITE, else the build's html folder."""
+    return Path(os.environ.get("CLCORE_SITE") or _paths.build_dir() / "html")
+
+
+@dataclass
+class Tab:
+    """A page of the site in the browser, and everything that went wrong in it."""
+
+    page: object
+    address: str
+    problems: list[str] = field(default_factory=list)
+
+    def open(self, path: str) -> None:
+        """Go to a page of the site and wait until nothing is loading and formulas are set."""
+        self.page.goto(self.address + path)
+        self.page.wait_for_load_state("networkidle")
+        self.page.evaluate(
+            "window.MathJax?.startup?.promise ?? Promise.resolve()"
+            ".then(() => new Promise((go) => setTimeout(go, 250)))"
+        )
+
+    def resize(self, width: int) -> None:
+        self.page.set_viewport_size({"width": width, "height": 900})
+        self.page.wait_for_timeout(250)
