@@ -2,7 +2,7 @@
 // the claims' own pages when they are opened.
 (() => {
   "use strict";
-  const NAMES = ["paper", "chapter", "kind", "verdict", "grade"];
+  const NAMES = ["paper", "chapter", "kind", "verdict", "grade", "rung"];
   // A claim's id: then only what it rests on is shown, or only what rests on it.
   const REACHED = { below: "rests on", above: "is used by" };
   const STATE = [...NAMES, "q", ...Object.keys(REACHED)];

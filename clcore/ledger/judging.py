@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clcore.ledger.printed import LedgerError, claim
+from clcore.ledger.rungs import SORTS, Proof
 
 EVIDENCE = ("exact", "protocol", "partial")
 FORMS = ("printed", "corrected", "open")
@@ -20,7 +21,7 @@ class Check:
     words, said: the name under which data/findings speaks of it, and the numbers for its text (None
     where the words are the check's own). readings: what readings against the print give, a part of
     the note; reading: the one by whose name a corrected form goes. shares: in which share of draws
-    each control fails.
+    each control fails. sort: "sampled", "trained" or "definition". proofs: what was shown exactly.
     """
 
     claim: str
@@ -42,6 +43,8 @@ class Check:
     reading: str = ""
     said: dict[str, Any] | None = None
     shares: dict[str, float] = field(default_factory=dict)
+    sort: str = "sampled"
+    proofs: tuple[Proof, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,10 +73,11 @@ def judge(check: Check) -> bool:  # noqa: C901 (one guard a refusal)
         (check.relation, ("<=", ">="), "relation"),
         (check.form, FORMS, "form"),
         (check.evidence, EVIDENCE, "evidence"),
+        (check.sort, SORTS, "sort"),
     ):
         if value not in allowed:
             raise LedgerError(f"{name}: expected {what} in {allowed}, got {value!r}")
-    if check.draws < 1:
+    if check.draws < 1 and not check.proofs:
         raise LedgerError(f"{name}: expected at least one draw, got {check.draws}")
     if not check.control:
         raise LedgerError(
@@ -90,6 +94,11 @@ def judge(check: Check) -> bool:  # noqa: C901 (one guard a refusal)
                 "that breaks the statement, or a sharper measurement"
             )
     passed = satisfies(check.measured, check.relation, check.bound)
+    if any(proof.refutes is passed for proof in check.proofs):
+        raise LedgerError(
+            f"{name}: what is shown exactly says {'false' if passed else 'true'}, what is measured "
+            "the opposite; one of the two is wrong"
+        )
     if (check.form == "open") is not bool(check.setting):
         raise LedgerError(
             f"{name}: form='open' and `setting` go together: what the print leaves open, and the "

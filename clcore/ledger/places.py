@@ -6,6 +6,7 @@ from clcore.ledger import findings, registry
 from clcore.ledger.outcomes import anchor, number, outcome
 from clcore.ledger.printed import LedgerError, claim
 from clcore.ledger.recorder import Ledger
+from clcore.ledger.rungs import evidence
 from clcore.ledger.verdicts import verdict
 
 
@@ -60,7 +61,7 @@ def tried(claim_id: str, draws: int, seed: int) -> str:
         lines.append(f"{r['part'] or 'whole statement'} ({r['form']}): {outcome(r)}")
         lines.append(
             f"    measured {number(r['measured'])} {r['relation']} {number(r['bound'])}, "
-            f"{r['draws']} draws"
+            f"{evidence(r)}"
         )
         for what, value in r["control"].items():
             share = r["shares"].get(what)

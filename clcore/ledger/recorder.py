@@ -97,6 +97,7 @@ class Ledger:
             "control": {k: float(v) for k, v in check.control.items()},
             "draws": int(check.draws),
             "said": None if check.said is None else dict(check.said),
+            "proofs": check.proofs,
         }
         record = Record(
             **fields, passed=passed, seconds=now - self._clock, anchor=anchor(check.claim)

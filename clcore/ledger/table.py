@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from clcore.ledger import findings, words
+from clcore.ledger import findings, rungs, words
 from clcore.ledger.outcomes import anchor
 from clcore.ledger.printed import claims
 from clcore.ledger.verdicts import verdict
@@ -12,7 +12,7 @@ def rows(results: Iterable[dict]) -> Iterator[dict]:
     """Every claim with its verdict, from the records of chapters.
 
     Yields dicts with the claim's own fields ("" for a title that is not written yet) and: notebook,
-    verdict, grade, root, added, open,
+    verdict, rung, grade, root, added, open,
     misprints, measured, bound, relation, control, draws, seconds, profile, device, anchor, checks.
     The single values are those of the check that decides the verdict; added, grade, root and open
     are those of `clcore.ledger.findings`, grade and root only of rows that are corrected or
@@ -28,7 +28,7 @@ def rows(results: Iterable[dict]) -> Iterator[dict]:
         records = [record for record, _ in here]
         out = {k: row[k] for k in ("id", "paper", "where", "kind", "statement", "conditions")}
         out |= {"chapter": row["chapter"], "needs": row["needs"], "verdict": verdict(records)}
-        out |= {"title": row.get("title", "")}
+        out |= {"rung": rungs.weakest(records), "title": row.get("title", "")}
         out |= _editorial(out["verdict"], records, known[claim_id])
         deciding = _deciding(records)
         result = here[0][1] if here else {}

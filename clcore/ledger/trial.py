@@ -12,17 +12,21 @@ after the claim. What is said of a part stands in data/findings (`clcore.ledger.
 """
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from clcore.ledger import words as said_of
 from clcore.ledger.judging import Check
 from clcore.ledger.printed import LedgerError
+from clcore.ledger.rungs import Proof
+
+if TYPE_CHECKING:
+    from clcore.ledger.exact import Shown
 
 Reducer = Callable[[Sequence[np.ndarray], str], float]
 """(errors of each setting, relation) -> one number."""
@@ -89,7 +93,9 @@ class Part:
     errors: list[np.ndarray] = field(default_factory=list)
     broken: dict[str, list[np.ndarray]] = field(default_factory=dict)
     said: dict[str, Any] = field(default_factory=dict)
+    sort: str = "sampled"
     _reducers: dict[str, Reducer] = field(default_factory=dict)
+    _proofs: list[Proof] = field(default_factory=list)
 
     def add(self, *errors: Any) -> "Part":
         """Errors of the statement, one array over draws (or one number) a setting."""
@@ -104,6 +110,29 @@ class Part:
         self.broken.setdefault(what, []).extend(np.asarray(e) for e in errors)
         if by is not None:
             self._reducers[what] = by
+        return self
+
+    def proves(self, shown: "Shown", *, breaks: Mapping[str, "Shown"], at: str = "") -> "Part":
+        """Lift the part to a proof: what `clcore.ledger.exact` shows of it, for all values.
+
+        breaks: {what was broken: the same of it}; none of them may go through. at: the sizes for
+        which it was shown, as "n = 3, d = 2", where the statement is of all sizes. A part with no
+        errors beside it measures how many entries were not shown, against the bound 0.
+
+        Raises LedgerError where it does not go through, or without anything broken.
+        """
+        name = f"{self.claim} {self.name!r}"
+        if shown.failing:
+            raise LedgerError(
+                f"{name}: {shown.failing} of {shown.entries} entries could not be shown"
+            )
+        if not breaks:
+            raise LedgerError(f"{name}: a proof needs something broken that does not go through")
+        for what, other in breaks.items():
+            if not other.failing:
+                raise LedgerError(f"{name}: the proof goes through with {what!r} as well")
+        controls = {what: other.failing for what, other in breaks.items()}
+        self._proofs.append(Proof(shown.rung, shown.entries, shown.refutes, at, controls))
         return self
 
     def says(self, **numbers: Any) -> "Part":
@@ -123,8 +152,14 @@ class Part:
 
     def record(self) -> Check:
         """What was found, for the ledger. Raises LedgerError when nothing was added."""
-        if not self.errors:
+        if not self.errors and not self._proofs:
             raise LedgerError(f"{self.claim} {self.name!r}: nothing was added to this part")
+        alone = not self.errors
+        if alone and (self.broken or self.bound or any(p.refutes for p in self._proofs)):
+            raise LedgerError(
+                f"{self.claim} {self.name!r}: expected errors beside a bound, a control of draws "
+                "or an exact counterexample; a part that is only proved has none of these"
+            )
         text = said_of.worded(
             {
                 "claim": self.claim,
@@ -136,12 +171,9 @@ class Part:
         )
         return Check(
             self.claim,
-            self.measured(self.errors, self.relation),
+            0.0 if alone else self.measured(self.errors, self.relation),
             float(self.bound),
-            {
-                what: self._reducers.get(what, self.controls)(errors, self.relation)
-                for what, errors in self.broken.items()
-            },
+            self._controls(),
             draws=self._count() if self.draws is None else self.draws,
             part=self.name,
             relation=self.relation,
@@ -151,8 +183,18 @@ class Part:
             words=self.words,
             said=self.said,
             shares={w: s for w, e in self.broken.items() if (s := self._share(e)) is not None},
+            sort=self.sort,
+            proofs=tuple(self._proofs),
             **{name: text[name] for name in said_of.FIELDS},
         )
+
+    def _controls(self) -> dict[str, float]:
+        if not self.errors:
+            return {w: float(n) for proof in self._proofs for w, n in proof.control.items()}
+        return {
+            what: self._reducers.get(what, self.controls)(errors, self.relation)
+            for what, errors in self.broken.items()
+        }
 
     def _count(self) -> int:
         return sum(len(e) if e.ndim else 1 for e in self.errors)
@@ -170,9 +212,14 @@ class Trial:
     """What a check function gets: how many draws, which random numbers, and parts to fill."""
 
     def __init__(
-        self, claims: Sequence[str], draws: int = 1, seed: int = 0, stream: str | None = None
+        self,
+        claims: Sequence[str],
+        draws: int = 1,
+        seed: int = 0,
+        stream: str | None = None,
+        sort: str = "sampled",
     ):
-        self.claims, self.draws, self.seed = tuple(claims), draws, seed
+        self.claims, self.draws, self.seed, self.sort = tuple(claims), draws, seed, sort
         self.parts: list[Part] = []
         self._stream = stream or claims[0]
 
@@ -200,14 +247,16 @@ class Trial:
         setting: str = "",
         words: str | None = None,
         form: str = "printed",
+        sort: str = "",
         **more: Any,
     ) -> Part:
         """Begin a part: a statement of its own, as printed, with a bound for its errors.
 
         setting: a value of something that the print leaves open (the form is then "open").
         controls, measured: how errors become one number (`strict`, `worst`). evidence: as in
-        `Ledger.check`. draws: where they are not the number of errors. words: the name under which
-        data/findings speaks of it, if not its own. claim: where one function tries several.
+        `Ledger.check`. draws: where they are not the number of errors. sort: as in `Check`. words:
+        the name under which data/findings speaks of it, if not its own. claim: where one function
+        tries several.
         """
         claim = claim or self.claim
         if claim not in self.claims:
@@ -223,6 +272,7 @@ class Trial:
             form="open" if setting else form,
             setting=setting,
             words=name if words is None else words,
+            sort=sort or self.sort,
             **more,
         )
         self.parts.append(new)
@@ -231,6 +281,11 @@ class Trial:
     def corrected(self, name: str = "", bound: float = 0.0, *more: Any, **named: Any) -> Part:
         """Begin the corrected form of a part; arguments as in `part`."""
         return self.part(name, bound, *more, form="corrected", **named)
+
+    def defines(self, name: str = "", bound: float = 0.0, *more: Any, **named: Any) -> Part:
+        """Begin a part that asserts nothing which could be false: it holds our code against what
+        the paper defines. Arguments as in `part`."""
+        return self.part(name, bound, *more, sort="definition", **named)
 
     def records(self) -> Iterator[Check]:
         """Every part's record, in the order in which they were begun."""
@@ -267,7 +322,7 @@ def check(*claims: str, on: str = "draws", stream: str | None = None) -> Callabl
 
         @wraps(function)
         def judge(*tables: Any, **named: Any) -> Iterator[Check]:
-            trial = Trial(claims, stream=stream)
+            trial = Trial(claims, stream=stream, sort="trained")
             function(trial, *tables, **named)
             yield from trial.records()
 

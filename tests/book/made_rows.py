@@ -19,7 +19,7 @@ def check(**changed: object) -> dict:
     out = {"claim": "acl/thm1", "measured": 2e-14, "bound": 1e-10, "control": {"1/2 dropped": 0.5}}
     out |= {"draws": 7, "part": "", "relation": "<=", "form": "printed", "evidence": "exact"}
     out |= {"note": "", "counterexample": "", "correction": "", "misprint": "", "setting": ""}
-    out |= {"shares": {}, "words": "", "said": None}
+    out |= {"shares": {}, "words": "", "said": None, "sort": "sampled", "proofs": []}
     return out | {"passed": True, "seconds": 1.5, "anchor": "claim-acl-thm1"} | changed
 
 
@@ -32,12 +32,13 @@ def row(verdict: str = "holds", **changed: object) -> dict:
     out |= {"seconds": 1.5, "profile": "book", "device": "cpu", "blocked": None}
     out |= {"anchor": "chapters/1-a.html#claim-acl-thm1", "checks": [check()]}
     out |= {"added": "", "grade": None, "root": None, "open": "", "misprints": []}
+    out |= {"rung": "sampled"}
     return out | changed
 
 
 def todo(**changed: object) -> dict:
     nothing = ("measured", "bound", "relation", "control", "draws", "seconds", "profile", "device")
-    empty = dict.fromkeys(nothing) | {"notebook": None, "anchor": None, "checks": []}
+    empty = dict.fromkeys(nothing) | {"notebook": None, "anchor": None, "checks": [], "rung": None}
     return row("todo") | empty | changed
 
 

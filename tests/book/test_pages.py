@@ -63,7 +63,7 @@ def test_a_row_shows_every_column() -> None:
         "Claim": "acl/thm1 Descending is ascending",
         "Where": "Theorem 1",
         "Kind": "theorem",
-        "Verdict": "holds code",
+        "Verdict": "holds sampled code",
         "Measured": "2e-14 ≤ 1e-10",
         "Control": "0.5, 1/2 dropped",
     }

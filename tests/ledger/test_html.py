@@ -82,7 +82,7 @@ def test_a_row_shows_what_was_measured() -> None:
     control = {"one": 2, "two": float("inf")}
     seen = Seen(shown(Check("acl/thm1", 0.25, 1, control, part="p", note="n", draws=7)))
     words = f"acl/thm1 acl Theorem 1: {ledger.claim('acl/thm1')['title']} "
-    words += "p · n passes 0.25 ≤ 1 one: 2 two: inf 7"
+    words += "p · n passes 0.25 ≤ 1 one: 2 two: inf sampled, 7 draws"
     assert " ".join(seen.text.split()).endswith(words)
     failed = shown(Check("acl/thm1", 3, 1, {"b": 2}, counterexample="c"))
     assert '<span class="cl-mark cl-fail">fails</span>' in failed and "3 &gt; 1" in failed

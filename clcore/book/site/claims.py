@@ -16,14 +16,15 @@ from clcore.book.provenance import encode
 from clcore.book.site import code
 from clcore.book.site.fragments import render
 from clcore.ledger import map as claim_map
+from clcore.ledger import rungs
 from clcore.ledger.html import row_id
 
 PRINTED = ("id", "paper", "title", "where", "kind", "statement", "conditions", "chapter", "needs")
-FOUND = ("verdict", "grade", "root", "added", "open", "misprints", "blocked")
+FOUND = ("verdict", "rung", "grade", "root", "added", "open", "misprints", "blocked")
 RUN = ("notebook", "profile", "device", "seconds")
 CHECK = (
     *("part", "form", "setting", "evidence", "relation", "measured", "bound", "draws", "passed"),
-    *("control", "shares", "counterexample", "correction", "misprint", "note"),
+    *("control", "shares", "proofs", "counterexample", "correction", "misprint", "note"),
 )
 """Fields of a claim and of its checks in claims.json."""
 
@@ -60,8 +61,12 @@ def record(row: dict, book: dict) -> dict[str, Any]:
         | {"uses": printed.get("uses", {}), "page": page_of(row["id"])}
         | {"code": [address for address, _ in code.links(row["id"])]}
         | {"citation": citation(row, book)}
-        | {"checks": [{name: check[name] for name in CHECK} for check in row["checks"]]}
+        | {"checks": [_check(check) for check in row["checks"]]}
     )
+
+
+def _check(check: dict) -> dict[str, Any]:
+    return {name: check[name] for name in CHECK} | {"rung": rungs.of(check)}
 
 
 def files(rows: list[dict], book: dict, mathjax: dict) -> dict[str, str]:

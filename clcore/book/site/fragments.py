@@ -11,6 +11,7 @@ from clcore.ledger import VERDICTS, html, papers
 from clcore.ledger import map as claim_map
 from clcore.ledger.findings import GRADES
 from clcore.ledger.html import SHOWN
+from clcore.ledger.rungs import RUNGS
 
 COLUMNS = ("Claim", "Where", "Kind", "Verdict", "Measured", "Control")
 
@@ -53,6 +54,7 @@ def filters(rows: list[dict]) -> Markup:
         ("kind", "Kind", seen("kind")),
         ("verdict", "Verdict", SHOWN),
         ("grade", "Grade", {g: g for g in GRADES}),
+        ("rung", "Evidence", {r: r for r in RUNGS}),
     )
     return render("filters.html", choices=choices, count=len(rows))
 

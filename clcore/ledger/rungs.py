@@ -1,0 +1,58 @@
+"""How sure: the rung of what was found, computed from the check, and from a claim's checks."""
+
+from dataclasses import dataclass, field
+
+RUNGS = {
+    "proved": "by symbols or in exact arithmetic, for the sizes that are said",
+    "certified": "by intervals that enclose every value",
+    "sampled": "at random inputs, in floating point",
+    "trained": "by runs of training",
+    "definition": "asserts nothing: our code does what the paper defines",
+}
+"""Every rung and what it says, from the surest; a definition stands apart."""
+
+SORTS = ("sampled", "trained", "definition")
+"""What a check can be when nothing is proved."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was shown of a part without rounding. rung: "proved" or "certified". entries: how many
+    statements or boxes. refutes: a counterexample. at: sizes. control: what was broken -> how many
+    entries of it were not shown."""
+
+    rung: str
+    entries: int
+    refutes: bool = False
+    at: str = ""
+    control: dict[str, int] = field(default_factory=dict)
+
+
+def of(record: dict) -> str:
+    """The rung of one record (a dict of Record): its proofs', the weakest of them, else its sort.
+
+    Numbers of a protocol are those of runs, whatever the check.
+    """
+    if record["proofs"]:
+        return max((p["rung"] for p in record["proofs"]), key=list(RUNGS).index)
+    if record["sort"] == "sampled" and record["evidence"] != "exact":
+        return "trained"
+    return record["sort"]
+
+
+def evidence(record: dict) -> str:
+    """A record's rung in words: proved, n = 3; counterexample, exact; sampled, 60 draws."""
+    rung = of(record)
+    if rung in ("proved", "certified"):
+        refuted = all(p["refutes"] for p in record["proofs"])
+        sizes = "; ".join(dict.fromkeys(p["at"] for p in record["proofs"] if p["at"]))
+        told = ["counterexample", "exact"] if refuted else [rung]
+        return ", ".join(told + ([sizes] if sizes else []))
+    count, what = record["draws"], "run" if rung == "trained" else "draw"
+    return f"{rung}, {count} {what}{'s' if count > 1 else ''}"
+
+
+def weakest(records: list[dict]) -> str | None:
+    """The rung of a claim: that of its weakest check; a definition where all are. None without."""
+    found = {of(record) for record in records if "blocked" not in record}
+    return max(found - {"definition"} or found, key=list(RUNGS).index, default=None)
