@@ -1,5 +1,5 @@
 """The command line: python -m clcore build | claims | where | check | compare | doctor | data |
-golden | pretrain | serve."""
+golden | letter | pretrain | serve."""
 
 import json
 import sys
@@ -145,6 +145,22 @@ def golden(
     from clcore.experiments import golden_replay
 
     raise typer.Exit(0 if golden_replay.command(write) else 1)
+
+
+@app.command()
+def letter(paper: Annotated[str, typer.Argument(help="such as ncl")]) -> None:
+    """What we would tell the authors of a paper, as the last build found it: errata by weight, with
+    the command that repeats each."""
+    from clcore import ledger
+    from clcore.book.site import letters
+    from clcore.book.site.serve import rows_file
+
+    if paper not in ledger.papers():
+        raise ValueError(f"expected a paper of {', '.join(ledger.papers())}; got {paper!r}")
+    last = rows_file()
+    if last["book"] is None:
+        raise ValueError("no build yet, so there is nothing to tell; run `make book` first")
+    print(letters.text(paper, last["rows"]))
 
 
 @app.command()

@@ -66,6 +66,7 @@ def test_damaged_ledger_is_told(tmp_path):
     ("arguments", "told"),
     [
         (["claims", "--paper", "acm"], "expected --paper in acl, ddn, nl, ncl; got 'acm'"),
+        (["letter", "acm"], "expected a paper of acl, ddn, nl, ncl; got 'acm'"),
         (["claims", "--verdict", "true"], "expected --verdict in holds, corrected"),
         (["claims", "--rests-on", "nl/thm11"], "did you mean nl/thm1"),
         (["build", "--profile", "quick"], "expected profile in smoke, book, paper; got 'quick'"),

@@ -17,10 +17,11 @@ _PAPERS = {
     "propertyNames": {"pattern": "^[a-z]+$"},
     "additionalProperties": {
         "type": "object",
-        "required": ["name", "version", "groups"],
+        "required": ["name", "title", "version", "groups"],
         "additionalProperties": False,
         "properties": {
             "name": {"type": "string", "minLength": 1},
+            "title": {"type": "string", "minLength": 1},
             "version": {"type": "string", "minLength": 1},
             "groups": {"type": "object", "additionalProperties": {"type": "string"}},
         },
@@ -30,7 +31,8 @@ _PAPERS = {
 
 @cache
 def papers() -> dict[str, dict]:
-    """The papers in ledger order: name, the version read, and what each group of claims is about.
+    """The papers in ledger order: name, title, the version read, and what its groups of claims are
+    about.
 
     Raises LedgerError when data/claims/papers.yaml is damaged.
     """

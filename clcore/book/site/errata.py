@@ -48,15 +48,26 @@ def files(rows: list[dict]) -> dict[str, str]:
     return {"errata.md": front(rows)} | {f"errata/{p}.md": text for p, text in by_paper.items()}
 
 
-def _wrong(rows: list[dict]) -> tuple[list[dict], list[dict]]:
+def split(rows: list[dict]) -> tuple[list[dict], list[dict]]:
     """Rows that do not stand as printed, and those that do but for a misprint."""
     wrong = [row for row in rows if row["verdict"] in ("corrected", "refuted")]
     return wrong, [row for row in rows if row["grade"] == "misprint" and row not in wrong]
 
 
+def leading(wrong: list[dict], grade: str) -> list[dict]:
+    """The rows of a grade that have an entry of their own: a consequence stands with its root,
+    whatever its own grade; without it, by itself."""
+    present = {row["id"] for row in wrong}
+    return [
+        row
+        for row in wrong
+        if row["grade"] == grade and (row["root"] == row["id"] or row["root"] not in present)
+    ]
+
+
 def front(rows: list[dict]) -> str:
     """The page book/errata: the rules, the counts, and a line an entry."""
-    wrong, slips = _wrong(rows)
+    wrong, slips = split(rows)
     papers = [
         (paper, known["name"], [row for row in (*wrong, *slips) if row["paper"] == paper])
         for paper, known in ledger.papers().items()
@@ -135,7 +146,7 @@ RULE = (
 
 def paper_page(paper: str, rows: list[dict]) -> str:
     """The page book/errata/<paper>. rows: all of this paper."""
-    wrong, slips = _wrong(rows)
+    wrong, slips = split(rows)
     known = ledger.papers()[paper]
     text = f"# {paper}: errata\n\n{known['name']}. {known['version']} {RULE}\n\n"
     good = [row for row in rows if row["verdict"] in ("holds", "reproduced")]
@@ -148,14 +159,8 @@ def paper_page(paper: str, rows: list[dict]) -> str:
     )
     text += f"## What stands\n\n{raw(stands)}\n"
     about = findings.known()
-    present = {row["id"] for row in wrong}
     for grade in GRADES:
-        # A consequence stands with its root, whatever its own grade; without it, by itself.
-        heads = [
-            row
-            for row in wrong
-            if row["grade"] == grade and (row["root"] == row["id"] or row["root"] not in present)
-        ]
+        heads = leading(wrong, grade)
         if heads:
             text += f"## {SECTIONS[grade]}\n\n"
         for row in heads:

@@ -27,7 +27,8 @@ BARE = (LEDGER, "book/errata")
 
 _FORMULA = re.compile(r"(\$\$.+?\$\$|\$.+?\$)", re.DOTALL)
 _LINK = re.compile(
-    r'<a(?P<rest>\s[^>]*?href="[^"]*ledger\.html#(?P<key>[\w-]+)"[^>]*)>(?P<text>.*?)</a>'
+    r'<a(?P<rest>\s[^>]*?href="[^"]*(?:ledger\.html#|claims/)(?P<key>[\w-]+)(?:\.html)?"[^>]*)>'
+    r"(?P<text>.*?)</a>"
     r'(?P<titled>\s*<div class="cl-title">)?',
     re.DOTALL,
 )

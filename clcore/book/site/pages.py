@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from clcore._files import write_atomic
-from clcore.book.site import errata, fragments
+from clcore.book.site import errata, fragments, letters, survives
 from clcore.book.site.markdown import raw
 from clcore.experiments import golden
 from clcore.ledger import VERDICTS, papers
@@ -30,7 +30,8 @@ def write_pages(rows: list[dict], stage: Path, summary: dict) -> None:
         "_generated/chapters.md": chapter_map(rows, summary),
         "_generated/build.md": build_record(summary),
         "_generated/golden.md": golden_table(golden.index()["programs"], golden.measured()),
-    } | errata.files(rows)
+    }
+    pages |= errata.files(rows) | survives.files(rows) | letters.files(rows)
     for name, text in pages.items():
         write_atomic(book / name, text.encode())
 

@@ -10,7 +10,7 @@ import yaml
 
 from clcore import _paths
 from clcore._files import explain_full, sha256, write_atomic
-from clcore.book.site import claims, code, links, pages
+from clcore.book.site import claims, code, letters, links, pages
 
 
 def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> str:
@@ -71,7 +71,8 @@ def _stage(stage: Path, rows: list[dict], book: dict, chapters: list[tuple[str, 
         write_atomic(stage / "chapters" / name, content)
     pages.write_pages(rows, stage, book)
     mathjax = config["sphinx"]["config"]["mathjax3_config"]
-    for address, text in claims.files(rows, book, mathjax).items():
+    extra = claims.files(rows, book, mathjax) | letters.texts(rows)
+    for address, text in extra.items():
         write_atomic(stage / "book" / "_extra" / address, text.encode())
     links.write_cards(rows, stage)
     write_atomic(stage / "code.key", code.digest(_notebooks(book)).encode())

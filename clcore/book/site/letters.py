@@ -1,0 +1,72 @@
+"""A letter to the authors of each paper: what stands, errata by weight with the command that
+repeats each, what could not be settled, how to answer. As a page of the book, and as a text."""
+
+from collections import Counter
+from typing import Any
+
+from clcore import _paths, ledger
+from clcore.book.site import errata, fragments
+from clcore.book.site.markdown import raw
+from clcore.ledger import findings
+from clcore.ledger.findings import GRADES
+from clcore.ledger.html import row_id
+
+UNSETTLED = ("depends", "differs", "partial", "blocked")
+
+
+def files(rows: list[dict]) -> dict[str, str]:
+    """Name below book/ -> Markdown: letters/<paper>.md. rows: every claim with its verdict."""
+    return {f"letters/{paper}.md": _page(paper, rows) for paper in ledger.papers()}
+
+
+def texts(rows: list[dict]) -> dict[str, str]:
+    """Address in the site -> the same letters as text: letters/<paper>.txt."""
+    return {f"letters/{paper}.txt": text(paper, rows) for paper in ledger.papers()}
+
+
+def text(paper: str, rows: list[dict]) -> str:
+    """The letter to the authors of `paper` as plain text, with formulas in LaTeX."""
+    return str(fragments.render("letter.txt", **_contents(paper, rows)))
+
+
+def _page(paper: str, rows: list[dict]) -> str:
+    html = fragments.render("letter.html", **_contents(paper, rows))
+    return f"# {paper}: a letter to the authors\n\n{errata.RULE}\n\n{raw(html)}"
+
+
+def _contents(paper: str, rows: list[dict]) -> dict[str, Any]:
+    own = [row for row in rows if row["paper"] == paper]
+    wrong, slips = errata.split(own)
+    sections = [
+        (errata.SECTIONS[grade], errata.MEANING[grade], [_entry(row, wrong) for row in heads])
+        for grade in GRADES
+        if (heads := errata.leading(wrong, grade))
+    ]
+    good = [row for row in own if row["verdict"] in ("holds", "reproduced")]
+    return {
+        "paper": paper,
+        "known": ledger.papers()[paper],
+        "count": Counter(row["verdict"] for row in own),
+        "rows": len(own),
+        "statements": [row for row in good if row["kind"] in fragments.STATEMENTS],
+        "sections": sections,
+        "slips": slips,
+        "open": [row for row in own if row["verdict"] in UNSETTLED],
+    }
+
+
+def _entry(row: dict, wrong: list[dict]) -> dict[str, Any]:
+    """A root with what its checks say and the rows that it reaches."""
+
+    def said(name: str) -> list[tuple[str, str]]:
+        return [(check["part"], check[name]) for check in row["checks"] if check[name]]
+
+    script = _paths.root() / "data" / "certificates" / f"{row_id(row['id'])}.py"
+    return {
+        "row": row,
+        "counterexamples": said("counterexample"),
+        "corrections": said("correction"),
+        "after": [r for r in wrong if r["root"] == row["id"] and r["id"] != row["id"]],
+        "certificate": script.name if script.exists() else None,
+        "since": findings.known()[row["id"]].get("since"),
+    }

@@ -1,0 +1,56 @@
+"""What survives: a page a paper, one page for all, and how the front page begins."""
+
+from clcore import ledger
+from clcore.book.site import fragments
+from clcore.book.site.markdown import raw
+from clcore.ledger import headlines
+
+INTRO = (
+    "Each line is a claim as its readers remember it, with the verdict on the row that decides it, "
+    "computed in this build: an error $\\leq$ its bound, wherever it was measured. The choice of "
+    "claims and the words are ours; a statement as printed, its checks and its smallest "
+    "counterexample are one click away."
+)
+"""Begins every page; and without a formula that it knows of, Sphinx leaves MathJax out."""
+
+
+def files(rows: list[dict]) -> dict[str, str]:
+    """Name below book/ -> Markdown: survives.md, survives/<paper>.md, and the front page's lines.
+
+    rows: claims with their verdicts (`clcore.ledger.rows`); a headline without any is left out.
+    """
+    found = {row["id"]: row for row in rows}
+    entries = {paper: _entries(known, found) for paper, known in headlines.known().items()}
+    made = {f"survives/{paper}.md": _page(paper, of) for paper, of in entries.items()}
+    return made | {"survives.md": _overview(entries), "_generated/survives.md": _front(entries)}
+
+
+def _entries(known: dict, found: dict[str, dict]) -> dict:
+    """A paper's headlines with their rows, and whether what is said still fits."""
+    out = []
+    for entry in known["claims"]:
+        about = [found[claim] for claim in entry["rows"] if claim in found]
+        fits = all(row["verdict"] == entry["rows"][row["id"]] for row in about)
+        if about:
+            out.append(entry | {"about": about, "fits": fits})
+    return known | {"claims": out}
+
+
+def _page(paper: str, known: dict) -> str:
+    name = ledger.papers()[paper]["name"]
+    html = fragments.render("survives_paper.html", paper=paper, claims=known["claims"])
+    return f"# {paper}: what survives\n\n**{name}.** {known['in_short']}\n\n{INTRO}\n\n{raw(html)}"
+
+
+def _overview(entries: dict[str, dict]) -> str:
+    text = f"# What survives\n\n{INTRO}\n\n"
+    for paper, known in entries.items():
+        html = fragments.render("survives.html", paper=paper, claims=known["claims"])
+        title = f"[{paper}: {ledger.papers()[paper]['name']}](survives/{paper}.md)"
+        text += f"## {title}\n\n{known['in_short']}\n\n{raw(html)}\n"
+    return text
+
+
+def _front(entries: dict[str, dict]) -> str:
+    names = {paper: known["name"] for paper, known in ledger.papers().items()}
+    return raw(fragments.render("survives_front.html", names=names, papers=entries))
