@@ -34,6 +34,7 @@ def claims(
     paper: Annotated[str | None, typer.Option(help="a paper, such as acl")] = None,
     verdict: Annotated[str | None, typer.Option(help="such as holds, corrected, todo")] = None,
     grade: Annotated[str | None, typer.Option(help="such as conclusion, misprint")] = None,
+    rung: Annotated[str | None, typer.Option(help="how sure, such as proved, sampled")] = None,
     rests_on: Annotated[str | None, typer.Option(help="a claim: what rests on it")] = None,
     used_by: Annotated[str | None, typer.Option(help="a claim: what it rests on")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="every field, for scripts")] = False,
@@ -43,13 +44,14 @@ def claims(
 
     from clcore import ledger
     from clcore.book.site.serve import rows_file
-    from clcore.ledger import findings
+    from clcore.ledger import findings, rungs
     from clcore.ledger import map as claim_map
 
     for value, allowed, name in (
         (paper, tuple(ledger.papers()), "--paper"),
         (verdict, ledger.VERDICTS, "--verdict"),
         (grade, findings.GRADES, "--grade"),
+        (rung, tuple(rungs.RUNGS), "--rung"),
     ):
         if value is not None and value not in allowed:
             raise ValueError(f"expected {name} in {', '.join(allowed)}; got {value!r}")
@@ -65,6 +67,7 @@ def claims(
         if paper in (None, row["paper"])
         and verdict in (None, row["verdict"])
         and grade in (None, row["grade"])
+        and rung in (None, row["rung"])
         and all(row["id"] in reached for reached in kept)
     ]
     if as_json:
@@ -75,12 +78,12 @@ def claims(
         print("No build yet, so every verdict is todo; `make book` computes them.\n")
     table = [
         [
-            *(r["id"], r["verdict"], r["grade"], ledger.number(_float(r["measured"]))),
-            *(r["draws"], r["where"], r.get("title", "")),
+            *(r["id"], r["verdict"], r["grade"], r["rung"]),
+            *(ledger.number(_float(r["measured"])), r["draws"], r["where"], r["title"]),
         ]
         for r in rows
     ]
-    heads = ["claim", "verdict", "grade", "measured", "draws", "place", "title"]
+    heads = ["claim", "verdict", "grade", "evidence", "measured", "draws", "place", "title"]
     print(tabulate(table, heads, disable_numparse=True))
     for field, values in (("verdict", ledger.VERDICTS), ("grade", findings.GRADES)):
         counts = {v: sum(r[field] == v for r in rows) for v in values}

@@ -7,6 +7,7 @@ import sys
 import urllib.request
 
 import pytest
+from made_rows import row, wrong
 
 from clcore import ledger
 from clcore.ledger import map as claim_map
@@ -53,6 +54,23 @@ def test_claims_before_any_build_are_todo(tmp_path):
     }
 
 
+def test_letter_of_the_last_build(tmp_path):
+    run = call("letter", "nl", CLCORE_BUILD=str(tmp_path))
+    assert run.returncode == 2 and "no build yet" in run.stderr and "make book" in run.stderr
+    last = {"book": {"commit": "x"}, "rows": [wrong(id="nl/thm1", paper="nl", root="nl/thm1")]}
+    (tmp_path / "ledger.json").write_text(json.dumps(last))
+    run = call("letter", "nl", CLCORE_BUILD=str(tmp_path))
+    assert run.returncode == 0 and "python -m clcore check nl/thm1" in run.stdout
+    assert "Again:" not in call("letter", "acl", CLCORE_BUILD=str(tmp_path)).stdout
+
+
+def test_claims_of_one_rung(tmp_path):
+    rows = [row(rung="proved"), row(id="acl/thm2", where="Theorem 2")]
+    (tmp_path / "ledger.json").write_text(json.dumps({"book": {}, "rows": rows}))
+    shown = call("claims", "--rung", "proved", CLCORE_BUILD=str(tmp_path)).stdout
+    assert "acl/thm1" in shown and "acl/thm2" not in shown and "1 claims: 1 holds" in shown
+
+
 def test_damaged_ledger_is_told(tmp_path):
     (tmp_path / "ledger.json").write_text('{"rows": [')
     run = call("claims", CLCORE_BUILD=str(tmp_path))
@@ -66,6 +84,7 @@ def test_damaged_ledger_is_told(tmp_path):
     ("arguments", "told"),
     [
         (["claims", "--paper", "acm"], "expected --paper in acl, ddn, nl, ncl; got 'acm'"),
+        (["claims", "--rung", "sure"], "expected --rung in proved, certified, sampled"),
         (["letter", "acm"], "expected a paper of acl, ddn, nl, ncl; got 'acm'"),
         (["claims", "--verdict", "true"], "expected --verdict in holds, corrected"),
         (["claims", "--rests-on", "nl/thm11"], "did you mean nl/thm1"),
