@@ -73,6 +73,13 @@ def nonnegative(value: Any, form: Any) -> Shown:
     return Shown("proved", same.entries, max(same.failing, signs))
 
 
+def positive(value: Any, form: Any) -> Shown:
+    """As `nonnegative`, and `form` cannot be 0 either."""
+    same = equal(value, form)
+    signs = sum(sympy.sympify(f).is_positive is not True for f in _entries(form))
+    return Shown("proved", same.entries, max(same.failing, signs))
+
+
 def differ(left: Any, right: Any, claimed: str = "==") -> Shown:
     """Whether `left claimed right` is false, at exact numbers: a counterexample that owes nothing
     to rounding. Shown where one entry breaks it. claimed: "==", "<=", ">=", "<" or ">".

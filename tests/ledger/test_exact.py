@@ -63,6 +63,14 @@ def test_nonnegative_needs_the_identity_and_the_sign():
     assert exact.nonnegative(X * Y, X * Y).failing == 1
 
 
+def test_positive_excludes_zero():
+    p = exact.vector("p", 2, positive=True)
+    assert exact.positive(p[0] ** 2 + p[1], p[0] ** 2 + p[1]).failing == 0
+    assert exact.positive(X**2, X**2).failing == 1
+    assert exact.nonnegative(X**2, X**2).failing == 0
+    assert exact.positive(p[0] ** 2 - p[1], p[0] ** 2 + p[1]).failing == 1
+
+
 def test_differ_is_exact():
     assert exact.differ(HALF, HALF).failing == 1
     assert exact.differ(HALF, HALF + sympy.Rational(1, 10**30)) == exact.Shown("proved", 1, 0, True)

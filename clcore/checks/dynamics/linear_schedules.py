@@ -6,10 +6,12 @@ Schedules are random, trajectories exact; A_t = W^o_t M and B_t = W^t_t M.
 from functools import partial
 
 import numpy as np
+import sympy
 
 from clcore import reference as ref
+from clcore.checks.dynamics import linear_symbols as sym
 from clcore.checks.dynamics.linear_step import dictionaries, moment
-from clcore.ledger import Trial, check, typical, worst
+from clcore.ledger import Part, Trial, check, exact, typical, worst
 from clcore.reference import Array, relative, tensors
 from clcore.theory.sparse import linear_noncontrastive as ln
 
@@ -103,11 +105,23 @@ def thm2_sum(t: Trial) -> None:
     part.add(by_time(S[1:], column(lam + c) * S[:-1]))
     part.breaks("lambda - c", by_time(S[1:], column(lam - c) * S[:-1]))
     part.breaks("alternating", by_time(S2[1:], column(lam2 + c2) * S2[:-1]))
+    first, second = sympy.symbols("A B", real=True)
+    sums = partial(_sums, first, second)
+    part.proves(sums(1), breaks={"alternating": sums(1, alternating=True)})
 
     part = t.part("product", 1e-11, controls=typical, draws=n)
     part.add(by_time(S, prefix(lam + c) * S[0]))
     part.breaks("lambda - c", by_time(S, prefix(lam - c) * S[0])[1:])
     part.breaks("alternating", by_time(S2, prefix(lam2 + c2) * S2[0])[1:])
+    part.proves(sums(4), breaks={"alternating": sums(4, alternating=True)}, at="t = 4")
+
+
+def _sums(A: sympy.Symbol, B: sympy.Symbol, T: int, alternating: bool = False) -> exact.Shown:
+    """Whether the sum after T steps is the product of lambda + c, times the first."""
+    c_, decay = sym.steps(T)
+    end = sym.trajectory(A, B, c_, decay, alternating)[-1]
+    factors = sympy.prod(x + y for x, y in zip(decay, c_, strict=True))
+    return exact.equal(sum(end), factors * (A + B))
 
 
 @check("ncl/thm2-sub", stream="ncl thm2-sub")
@@ -121,12 +135,34 @@ def thm2_sub(t: Trial) -> None:
     part.add(by_time(minus * A[:-1] + c * plus[:-1] * S0, A[1:]))
     longer = minus * A[:-1] + c * plus[1:] * S0
     part.breaks("product up to t", by_time(longer, A[1:]))
+    online, start = _own(3)
+    k, decay = sym.steps(3)
+    grown = [sympy.prod(x + y for x, y in zip(decay[:j], k, strict=False)) for j in range(4)]
+    once = (decay[2] - k[2]) * online[2]
+    part.proves(
+        exact.equal(online[3], once + k[2] * grown[2] * start),
+        breaks={"product up to t": exact.equal(online[3], once + k[2] * grown[3] * start)},
+        at="t = 2",
+    )
 
     inner, outer = c[:-1] * plus[:-2] * S0, c[1:] * plus[1:-1] * S0
     own = minus[1:] * minus[:-1] * A[:-2]
     part = t.part("two steps", 1e-11, controls=typical, draws=n)
     part.add(by_time(own + minus[1:] * inner + outer, A[2:]))
     part.breaks("without the outer factor", by_time(own + inner + outer, A[2:]))
+    two = (decay[2] - k[2]) * (decay[1] - k[1]) * online[1] + k[2] * grown[2] * start
+    first = k[1] * grown[1] * start
+    part.proves(
+        exact.equal(online[3], two + (decay[2] - k[2]) * first),
+        breaks={"without the outer factor": exact.equal(online[3], two + first)},
+        at="t = 2",
+    )
+
+
+def _own(T: int) -> tuple[list, sympy.Expr]:
+    """W^o_t M for t = 0..T, and the sum at the start, in symbols."""
+    A, B = sympy.symbols("A B", real=True)
+    return [pair[0] for pair in sym.trajectory(A, B, *sym.steps(T))], A + B
 
 
 def terms(c: Array, lam: Array, first: int) -> Array:
@@ -168,6 +204,32 @@ def thm2_exp(t: Trial) -> None:
             floor = 1e-3 * np.abs(A[-1]).max((1, 2))
             single.add(relative(front * (A[0] - B[0]), difference, floor))
             single.breaks("its square", relative(front**2 * (A[0] - B[0]), difference, floor))
+    _prove_expansion(printed, right, single)
+
+
+def _prove_expansion(printed: Part, right: Part, single: Part) -> None:
+    """One step at c = 1/4, lambda = 1/2 from W^o = W^t = 1 against the printed range; four steps,
+    any, against the corrected one."""
+    numbers = [sympy.Rational(1, 4)], [sympy.Rational(1, 2)]
+
+    def at_numbers(first: int) -> exact.Shown:
+        value = (numbers[1][0] - numbers[0][0]) + 2 * sym.shared(*numbers, first)
+        return exact.differ(value, sym.trajectory(1, 1, *numbers)[-1][0])
+
+    printed.proves(at_numbers(0), breaks={"the product from j + 1": at_numbers(1)}, at="t = 1")
+    c, lam = sym.steps(4)
+    A, B = sympy.symbols("A B", real=True)
+    end, front = sym.trajectory(A, B, c, lam)[-1], sympy.prod(map(sympy.Add, lam, [-x for x in c]))
+
+    def expansion(first: int) -> exact.Shown:
+        return exact.equal(front * A + sym.shared(c, lam, first) * (A + B), end[0])
+
+    right.proves(expansion(1), breaks={"the product from j": expansion(0)}, at="t = 4")
+    single.proves(
+        exact.equal(front * (A - B), end[0] - end[1]),
+        breaks={"its square": exact.equal(front**2 * (A - B), end[0] - end[1])},
+        at="t = 4",
+    )
 
 
 @check("ncl/thm2-mono", stream="ncl thm2-mono")

@@ -9,10 +9,12 @@ from functools import partial
 from itertools import product
 
 import numpy as np
+import sympy
 import torch
 
 from clcore import reference as ref
-from clcore.ledger import Trial, check, typical
+from clcore.checks.dynamics import linear_symbols as sym
+from clcore.ledger import Trial, check, exact, typical
 from clcore.reference import Array, relative, tensors
 from clcore.theory.sparse import linear_noncontrastive as ln
 
@@ -94,7 +96,7 @@ def eq12(t: Trial) -> None:
     n = min(t.draws, 60)
     M, Wo, Wt, p_z, sigma, alpha = small(t.rng, n)
     x, weight = law(M, p_z, sigma)
-    exact = enumerated(Wo, Wt, x, weight, alpha)
+    values = enumerated(Wo, Wt, x, weight, alpha)
     pair = ln.Pair(*tensors(Wo, Wt))
     moments = torch.stack(
         [ln.second_moment(*tensors(a), ln.latent_moment(2, 2 * b), c) for a, b, c in
@@ -102,11 +104,23 @@ def eq12(t: Trial) -> None:
     )  # fmt: skip
     closed = ln.loss(pair, moments, *tensors(alpha)).numpy()
     part = t.part("closed form", 1e-12, controls=typical)
-    part.add(relative(closed, exact))
+    part.add(relative(closed, values))
     one_mask = enumerated(Wo, Wt, x, weight, alpha, same=True)
     part.breaks("one mask for both views", relative(closed, one_mask))
     once = ln.loss(pair, moments, *tensors(np.sqrt(alpha))).numpy()
-    part.breaks("alpha for its square", relative(once, exact))
+    part.breaks("alpha for its square", relative(once, values))
+    net = sym.small()
+    enumerated_loss, own = sym.loss(net.online, net.target, sym.data(net.M)), sym.ALPHA**2
+    moment_of_x = 2 * sym.P_Z * net.M * net.M.T + sym.SIGMA**2 * sympy.eye(2)
+
+    def closed_form(share: object) -> object:
+        return 2 - 2 * share * (net.online * moment_of_x * net.target.T)[0]
+
+    part.proves(
+        exact.equal(enumerated_loss, closed_form(own)),
+        breaks={"alpha once": exact.equal(enumerated_loss, closed_form(sym.ALPHA))},
+        at="m = 1, p = 2, d = 1",
+    )
 
     z, weight = latents(4, p_z, binary=True)
     x = np.broadcast_to(z, (n, *z.shape))
@@ -118,6 +132,14 @@ def eq12(t: Trial) -> None:
     part = t.part("identity region of the ReLU", 1e-12, controls=typical)
     part.add(beside_linear(np.abs(Wo), np.abs(Wt)))
     part.breaks("weights of both signs", beside_linear(Wo, Wt))
+    signed, above = net.online, exact.matrix("o", 1, 2, positive=True)
+    other, z01 = exact.matrix("w", 1, 2, positive=True), sym.latents(2, binary=True)
+
+    def beside(online: sympy.Matrix) -> exact.Shown:
+        relu = sym.loss(online, other, z01, act=lambda u: sympy.Max(0, u))
+        return exact.equal(relu, sym.loss(online, other, z01))
+
+    part.proves(beside(above), breaks={"weights of both signs": beside(signed)}, at="m = 1, p = 2")
 
 
 def slopes(Wo: Array, Wt: Array, x: Array, weight: Array, alpha: Array, **more: bool) -> Array:
@@ -132,8 +154,8 @@ def thm2_grad0(t: Trial) -> None:
     n = min(t.draws, 60)
     _, Wo, Wt, _, _, alpha = small(t.rng, n)
     x, weight = t.rng.standard_normal((n, 5, 4)), t.rng.dirichlet(np.ones(5), n)
-    exact = slopes(Wo, Wt, x, weight, alpha)
-    outer = np.zeros_like(exact)
+    slope = slopes(Wo, Wt, x, weight, alpha)
+    outer = np.zeros_like(slope)
     for first in product((0.0, 1.0), repeat=4):
         for second in product((0.0, 1.0), repeat=4):
             kept = sum(first) + sum(second)
@@ -144,10 +166,21 @@ def thm2_grad0(t: Trial) -> None:
     xx = np.einsum("nx,nxp,nxq->npq", weight, x, x)
     closed = ln.gradient(*tensors(Wt, xx, alpha)).numpy()
     part = t.part("", 1e-12, controls=typical, draws=n)
-    part.add(relative(outer, exact), relative(closed, exact))
+    part.add(relative(outer, slope), relative(closed, slope))
     one_mask = slopes(Wo, Wt, x, weight, alpha, same=True)
     part.breaks("one mask for both views", relative(closed, one_mask))
-    part.breaks("alpha for its square", relative(-2 * alpha[:, None, None] * (Wt @ xx), exact))
+    part.breaks("alpha for its square", relative(-2 * alpha[:, None, None] * (Wt @ xx), slope))
+    net, two = sym.small(), sym.samples()
+    printed = -2 * sym.ALPHA**2 * net.target * sym.second_moment(two)
+
+    def by(**more: bool) -> exact.Shown:
+        return exact.equal(
+            sym.gradient(sym.loss(net.online, net.target, two, **more), net.online), printed
+        )
+
+    part.proves(
+        by(), breaks={"one mask for both views": by(same=True)}, at="m = 1, p = 2, two samples"
+    )
 
 
 @check("ncl/thm2-mom", stream="ncl thm2-mom")
@@ -170,6 +203,14 @@ def thm2_mom(t: Trial) -> None:
     part.add(relative(squares(z, weight), printed), relative(ours, printed))
     part.add(relative(given, conditioned))
     part.breaks("latents 0 and 1", relative(squares(*latents(4, p_z, binary=True)), printed))
+    diagonal = 2 * sym.P_Z * sympy.eye(2)
+    part.proves(
+        exact.equal(sym.second_moment(sym.latents(2)), diagonal),
+        breaks={
+            "latents 0 and 1": exact.equal(sym.second_moment(sym.latents(2, binary=True)), diagonal)
+        },
+        at="d = 2",
+    )
 
     nodes, share = np.polynomial.hermite_e.hermegauss(3)
     share = share / share.sum()
@@ -183,6 +224,13 @@ def thm2_mom(t: Trial) -> None:
     part = t.part("noise", 1e-13, controls=typical)
     part.add(relative(total, square))
     part.breaks("its standard deviation", relative(total, np.sqrt(square)))
+    mean, variance = sym.gaussian_moments()
+    spread = sym.SIGMA**2 * (variance * sympy.eye(2) + mean**2 * (sympy.ones(2) - sympy.eye(2)))
+    part.proves(
+        exact.equal(spread, sym.SIGMA**2 * sympy.eye(2)),
+        breaks={"its standard deviation": exact.equal(spread, sym.SIGMA * sympy.eye(2))},
+        at="p = 2",
+    )
 
     def cross(shift: float) -> Array:
         """Size of E[noise z^T M^T] where the noise is moved by shift * M z."""
@@ -194,6 +242,20 @@ def thm2_mom(t: Trial) -> None:
     part = t.part("cross terms", 1e-13, controls=typical)
     part.add(cross(0.0))
     part.breaks("noise that follows z", cross(0.1))
+    D, shift, zero = exact.matrix("m", 2, 2), sympy.Symbol("s"), sympy.zeros(2, 1)
+    moved = sum(
+        (
+            weight * (mean * sympy.ones(2, 1) + shift * D * z) * (D * z).T
+            for z, weight in sym.latents(2)
+        ),
+        zero * zero.T,
+    )
+    follows = 2 * sym.P_Z * shift * D * D.T  # 0 where the noise does not follow z
+    part.proves(
+        exact.equal(moved, follows),
+        breaks={"noise that follows z": exact.equal(moved, 0 * follows)},
+        at="p = d = 2",
+    )
 
 
 @check("ncl/thm2-grad", stream="ncl thm2-grad")
@@ -208,15 +270,27 @@ def thm2_grad(t: Trial) -> None:
         value = share[:, None, None] * along + level[:, None, None] ** 2 * Wt
         return -2 * alpha[:, None, None] ** 2 * value
 
-    exact = slopes(Wo, Wt, *law(M, p_z, sigma), alpha)
+    slope = slopes(Wo, Wt, *law(M, p_z, sigma), alpha)
     swapped = ref.gradient(lambda W: enumerated(Wt, W, *law(M, p_z, sigma), alpha), Wo)
     right = printed(2 * p_z, sigma)
     part = t.part("", 1e-12, controls=typical, draws=n)
-    part.add(relative(right, exact), relative(right, swapped))
-    part.breaks("p_z for 2 p_z", relative(printed(p_z, sigma), exact))
-    part.breaks("no noise", relative(printed(2 * p_z, 0 * sigma), exact))
+    part.add(relative(right, slope), relative(right, swapped))
+    part.breaks("p_z for 2 p_z", relative(printed(p_z, sigma), slope))
+    part.breaks("no noise", relative(printed(2 * p_z, 0 * sigma), slope))
     mixed = slopes(Wo, Wt, *law(M, p_z, sigma, binary=True), alpha)
     part.breaks("latents 0 and 1", relative(right, mixed))
+    net, M1 = sym.small(), exact.vector("m", 2)
+
+    def formula(share: object) -> sympy.Matrix:
+        along = share * net.target * M1 * M1.T
+        return -2 * sym.ALPHA**2 * (along + sym.SIGMA**2 * net.target)
+
+    enumerated_slope = sym.gradient(sym.loss(net.online, net.target, sym.data(M1)), net.online)
+    part.proves(
+        exact.equal(enumerated_slope, formula(2 * sym.P_Z)),
+        breaks={"p_z for 2 p_z": exact.equal(enumerated_slope, formula(sym.P_Z))},
+        at="m = 1, p = 2, d = 1",
+    )
 
 
 @check("ncl/thm2-step", stream="ncl thm2-step")
@@ -237,6 +311,31 @@ def thm2_step(t: Trial) -> None:
     skew = lam * Wo @ tilted + c * Wt @ tilted
     part.breaks("M not orthonormal", relative(moved(Wo, Wt, tilted) @ tilted, skew))
     target = lam * Wt @ M + c * Wo @ M
+    net, free = sym.small(), exact.vector("m", 2)
+    unit, sizes = dict(zip(free, net.M, strict=True)), "m = 1, p = 2, d = 1"
+    rate = 2 * sym.ETA * sym.ALPHA**2 * (2 * sym.P_Z + sym.SIGMA**2)
+
+    def step(own: sympy.Matrix, other: sympy.Matrix) -> sympy.Matrix:
+        slope = sym.gradient(sym.loss(own, other, sym.data(free)), own)
+        return (sym.DECAY * own - sym.ETA * slope.expand()) * free
+
+    def recursion(own: sympy.Matrix, other: sympy.Matrix) -> sympy.Matrix:
+        return sym.DECAY * own * free + rate * other * free
+
+    def as_printed(own: sympy.Matrix, other: sympy.Matrix, seen: sympy.Matrix) -> exact.Shown:
+        return exact.equal(step(own, seen).subs(unit), recursion(own, other).subs(unit))
+
+    Vo, Vt = net.online, net.target
+    part.proves(
+        as_printed(Vo, Vt, Vt),
+        breaks={"M of any norm": exact.equal(step(Vo, Vt), recursion(Vo, Vt))},
+        at=sizes,
+    )
     part = t.part("target", 1e-12, controls=typical)
     part.add(relative(moved(Wt, Wo, M) @ M, target))
     part.breaks("after the online step", relative(moved(Wt, moved(Wo, Wt, M), M) @ M, target))
+    part.proves(
+        as_printed(Vt, Vo, Vo),
+        breaks={"after the online step": as_printed(Vt, Vo, sym.DECAY * Vo + rate * Vt)},
+        at=sizes,
+    )

@@ -1,0 +1,136 @@
+"""The dual linear network in symbols: its loss, gradient and steps, for small sizes (ncl App. C.1).
+
+Beside the random draws of `linear_step` and `linear_schedules`, for what can be proved.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import product
+from typing import Any, NamedTuple
+
+import sympy
+from sympy import Matrix, Symbol
+
+from clcore.ledger import exact
+
+Law = Sequence[tuple[Matrix, Any]]
+"""Values of a random vector with their probabilities."""
+
+ALPHA, P_Z, SIGMA = sympy.symbols("alpha p_z sigma", real=True)
+ETA, DECAY = sympy.symbols("eta lambda", real=True)
+
+
+class Small(NamedTuple):
+    """W^o, W^t (1, 2), and an M (2, 1) of norm one, for every direction but one."""
+
+    online: Matrix
+    target: Matrix
+    M: Matrix
+
+
+@cache
+def small() -> Small:
+    """One neuron, two inputs, one atom."""
+    t = Symbol("t", real=True)
+    M = Matrix([(1 - t**2) / (1 + t**2), 2 * t / (1 + t**2)])
+    return Small(exact.matrix("o", 1, 2), exact.matrix("w", 1, 2), M)
+
+
+def samples() -> Law:
+    """Two samples in the plane, any two, with any probabilities."""
+    q = Symbol("q", real=True)
+    return [(exact.vector("x", 2), q), (exact.vector("y", 2), 1 - q)]
+
+
+def latents(d: int, binary: bool = False) -> Law:
+    """All z: -1, 1 with probability p_z each; binary: 1 with twice that."""
+    share = {0: 1 - 2 * P_Z, 1: P_Z, -1: P_Z} if not binary else {0: 1 - 2 * P_Z, 1: 2 * P_Z}
+    return [(Matrix(z), sympy.prod(share[v] for v in z)) for z in product(share, repeat=d)]
+
+
+def data(M: Matrix, binary: bool = False) -> Law:
+    """x = M z + noise. The noise takes the values +-sigma sqrt(p) e_k, which has its mean and its
+    covariance: enough for what is quadratic in x."""
+    p = M.rows
+    steps = [s * SIGMA * sympy.sqrt(p) * sympy.eye(p)[:, k] for k in range(p) for s in (1, -1)]
+    return [
+        (M * z + step, weight / len(steps))
+        for z, weight in latents(M.cols, binary)
+        for step in steps
+    ]
+
+
+def loss(
+    online: Matrix, target: Matrix, law: Law, act: Callable = lambda u: u, same: bool = False
+) -> Any:
+    """Eq. 12 over all samples and both masks, which are independent. `act` follows the linear
+    layer; `same` wrongly takes one mask for both views."""
+    p = online.cols
+    masks = [
+        (sympy.diag(*kept), ALPHA ** sum(kept) * (1 - ALPHA) ** (p - sum(kept)))
+        for kept in product((0, 1), repeat=p)
+    ]
+
+    def seen(W: Matrix, x: Matrix) -> list[Matrix]:
+        return [share * (W * D * x).applyfunc(act) for D, share in masks]
+
+    def views(x: Matrix) -> Any:
+        first, second = seen(online, x), seen(target, x)
+        if same:
+            pairs = zip(first, second, masks, strict=True)
+            return sum(u.dot(v) / share for u, v, (_, share) in pairs)
+        zero = sympy.zeros(online.rows, 1)
+        return sum(first, zero).dot(sum(second, zero))
+
+    overlap = sum(weight * views(x) for x, weight in law)
+    return 2 - 2 * overlap
+
+
+def gradient(value: Any, by: Matrix) -> Matrix:
+    """d value / d by, of the shape of `by`."""
+    return Matrix(by.rows, by.cols, [sympy.diff(value, entry) for entry in by])
+
+
+@cache
+def gaussian_moments() -> tuple[Any, Any]:
+    """Mean and variance of a standard normal, by integration."""
+    x = Symbol("x", real=True)
+    density = sympy.exp(-(x**2) / 2) / sympy.sqrt(2 * sympy.pi)
+    whole = (x, -sympy.oo, sympy.oo)
+    return sympy.integrate(x * density, whole), sympy.integrate(x**2 * density, whole)
+
+
+def second_moment(law: Law) -> Matrix:
+    """E[x x^T]."""
+    return sum((weight * x * x.T for x, weight in law), sympy.zeros(law[0][0].rows))
+
+
+def steps(count: int) -> tuple[list[Symbol], list[Symbol]]:
+    """c_t and lambda_t of `count` steps."""
+    return [list(sympy.symbols(f"{name}:{count}", real=True)) for name in ("c", "lambda")]
+
+
+def trajectory(
+    A: Any, B: Any, c: Sequence, lam: Sequence, alternating: bool = False
+) -> list[tuple[Any, Any]]:
+    """An entry of W^o_t M and W^t_t M by the recursion of one step (ncl/thm2-step), which acts on
+    each entry by itself; alternating: the target moves after the online network."""
+    path = [(A, B)]
+    for step, decay in zip(c, lam, strict=True):
+        moved = decay * A + step * B
+        A, B = moved, decay * B + step * (moved if alternating else A)
+        path.append((sympy.expand(A), sympy.expand(B)))
+    return path
+
+
+def shared(c: Sequence, lam: Sequence, first: int = 1) -> Any:
+    """C_2: the sum over j of c_j prod_{i >= j + first} (lambda_i - c_i) prod_{i < j} (lambda_i +
+    c_i); the paper prints first = 0."""
+    return sum(terms(c, lam, first))
+
+
+def terms(c: Sequence, lam: Sequence, first: int = 1) -> list[Any]:
+    """The terms of C_2, one a step."""
+    minus = [a - b for a, b in zip(lam, c, strict=True)]
+    plus = [a + b for a, b in zip(lam, c, strict=True)]
+    return [c[j] * sympy.prod(minus[j + first :]) * sympy.prod(plus[:j]) for j in range(len(c))]
