@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
+import sympy
 
-from clcore.ledger import Trial, check, pooled, strict, typical, worst
+from clcore.ledger import Trial, check, exact, pooled, strict, typical, worst
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import proportional_update as pu
 
@@ -67,6 +68,31 @@ def gaps(v: Array, a: Array) -> Array:
     return np.abs(v[..., 1:] - a[..., None] * v[..., :1])
 
 
+class Symbols(NamedTuple):
+    """d = 3: v with v_1 + a (v_2 + v_3) = s > 0, a step c > 0, and one update of it."""
+
+    v: list[sympy.Expr]
+    a: sympy.Symbol
+    s: sympy.Symbol
+    c: sympy.Symbol
+    factor: sympy.Expr  # 1 + (d - 1) a^2
+    moved: list[sympy.Expr]  # before it is divided by N
+
+
+def symbols(a_sign: int = 1) -> Symbols:
+    """In symbols; a_sign -1: the update wrongly takes -a."""
+    a, second, third = sympy.symbols("a v_2 v_3", real=True)
+    s, c = sympy.symbols("s c", positive=True)
+    v = [s - a * (second + third), second, third]
+    moved = [v[0] + c, *(x + a_sign * a * c for x in v[1:])]
+    return Symbols(v, a, s, c, 1 + 2 * a**2, moved)
+
+
+def square(v: list[sympy.Expr]) -> sympy.Expr:
+    """The squared norm."""
+    return sum(x**2 for x in v)
+
+
 @check("ncl/lem1", stream="lem1")
 def lem1(t: Trial) -> None:
     """The limit, from random and nearly orthogonal starts; the module against the lemma's loop.
@@ -107,6 +133,12 @@ def eq25(t: Trial) -> None:
             failures += int((along(v, s.a) <= 0).sum())
     part = t.part("", 0.0, draws=t.draws * len(DIMENSIONS))
     part.add(failures).breaks("negative start", negative)
+    part.proves(_stays(symbols()), breaks={"a step of -a": _stays(symbols(-1))}, at="d = 3")
+
+
+def _stays(x: Symbols) -> exact.Shown:
+    """Whether N (v_1 + a v_2 + a v_3) is above 0 after a step if it was before."""
+    return exact.positive(x.moved[0] + x.a * sum(x.moved[1:]), x.s + x.c + 2 * x.a**2 * x.c)
 
 
 @check("ncl/eq25-step", stream="eq25-step")
@@ -139,6 +171,31 @@ def eq25_step(t: Trial) -> None:
             third.add(value - f * c / N <= -1e-15 * scale, f * (c - low) < 0)
         mirrored = (along(-v, a) + factor * c) / N
         third.breaks("where Eq. 25 fails", mirrored < factor * c / N)
+    x, N = symbols(), sympy.Symbol("N", positive=True)
+    after = [m / sympy.sqrt(square(x.moved)) for m in x.moved]
+    middle = x.v[0] + x.c + x.a * sum(v + x.a * x.c for v in x.v[1:])
+    link = middle / sympy.sqrt(square(x.moved))
+    first.proves(
+        exact.equal(after[0] + x.a * sum(after[1:]), link),
+        breaks={"no denominator": exact.equal(after[0] + x.a * sum(after[1:]), middle)},
+        at="d = 3",
+    )
+    second.proves(
+        exact.equal(middle / N, (x.s + x.factor * x.c) / N),
+        breaks={"as typeset, no 1": exact.equal(middle / N, (x.s + (x.factor - 1) * x.c) / N)},
+        at="d = 3",
+    )
+    low, more = sympy.symbols("l u", positive=True)  # c = l + u is above its bound l
+    gap, rest = middle / N - x.factor * x.c / N, x.factor * (low + more) / N
+    third.proves(
+        exact.nonnegative([gap, rest - x.factor * low / N], [x.s / N, x.factor * more / N]),
+        breaks={
+            "where Eq. 25 fails": exact.nonnegative(
+                [gap.subs(x.s, -x.s), rest - x.factor * low / N], [-x.s / N, x.factor * more / N]
+            )
+        },
+        at="d = 3",
+    )
 
 
 @check("ncl/eq26", stream="eq26")
@@ -166,6 +223,7 @@ def eq26(t: Trial) -> None:
                 part.breaks("twice the step", (ratio / gamma(s.a, 2 * s.c, d))[::3])
             v = after
     part.says(tight=abs(1 - worst(part.errors, "<=")))
+    part.proves(_shrinks(1), breaks={"2 + (d-1) a^2": _shrinks(2)}, at="d = 3")
 
     count = min(t.draws, 50)
     here, there = arrived(t.rng, count)
@@ -173,6 +231,25 @@ def eq26(t: Trial) -> None:
     part.add((here[0] > here[1]).sum() + (there[0] >= there[1]).sum())
     part.breaks("strict for every coordinate", (here[0] >= here[1]).sum())
     part.breaks("gamma for steps three times as long", (there[0] >= there[2]).sum())
+    p, q, a, c = sympy.symbols("v_1 v_3 a c", real=True)
+
+    def gap(other: sympy.Expr) -> sympy.Expr:
+        return (other + a * c) - a * (p + c)
+
+    part.proves(
+        exact.equal(a * p + a * c, a * (p + c)),
+        breaks={"another coordinate": exact.equal(gap(q), 0)},
+    )
+
+
+def _shrinks(one: int) -> exact.Shown:
+    """Whether the square of what divides the gap in a step, N^2, is above 1 / gamma^2, for |v| = 1
+    and a step above its bound: c = l + u. With `one` in place of gamma's first 1."""
+    x = symbols()
+    low, more = sympy.symbols("l u", positive=True)
+    left = square(x.moved) - (square(x.v) - 1) - (1 + (one + 2 * x.a**2) * low**2)
+    form = 2 * x.c * x.s + x.factor * (2 * low * more + more**2)
+    return exact.positive(left.subs(x.c, low + more), sympy.expand(form.subs(x.c, low + more)))
 
 
 def arrived(rng: np.random.Generator, draws: int) -> tuple[Array, Array]:
@@ -223,6 +300,23 @@ def eq26_id(t: Trial) -> None:
         v = v / np.linalg.norm(v, axis=-1, keepdims=True)
         left, _, bound = sides(v, 0.2 * s.c)
         inequality.breaks("where Eq. 25 fails", (left - bound).max(-1)[1::3])
+    x = symbols()
+    gap = x.v[1] - x.a * x.v[0]
+    norm = square(x.v) + 2 * x.c * x.s + x.factor * x.c**2  # under the root, |v| = 1
+
+    def step(under: sympy.Expr) -> exact.Shown:
+        """Squares of both sides, times what is under the roots."""
+        return exact.equal((x.moved[1] - x.a * x.moved[0]) ** 2 * under, gap**2 * square(x.moved))
+
+    identity.proves(
+        step(norm), breaks={"norm not counted": step(norm - square(x.v) + 2)}, at="d = 3"
+    )
+    below = 1 + x.factor * x.c**2
+    inequality.proves(
+        exact.positive(norm - (square(x.v) - 1) - below, 2 * x.c * x.s),
+        breaks={"half the step": exact.positive(norm - (square(x.v) - 1) - below, x.c * x.s)},
+        at="d = 3",
+    )
 
 
 @check("ncl/lem1-lim", stream="lem1-lim")

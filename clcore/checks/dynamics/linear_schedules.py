@@ -3,7 +3,9 @@
 Schedules are random, trajectories exact; A_t = W^o_t M and B_t = W^t_t M.
 """
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import sympy
@@ -257,9 +259,19 @@ def thm2_mono(t: Trial) -> None:
     part.add(slopes(lam))
     part.breaks("one lambda below c", slopes(low), by=worst)
     part.breaks("product from j + 1", slopes(lam, 1), by=worst)
+    part.proves(
+        _rising(exact.positive, 0),
+        breaks={"product from j + 1": _rising(exact.positive, 1)},
+        at="t = 3",
+    )
     part = t.part("lambda = c for one of them", 0.0, ">=", draws=n)
     part.add(slopes(edge, relative=False))
     part.breaks("one lambda below c", slopes(low, relative=False), by=worst)
+    part.proves(
+        _rising(exact.nonnegative, 0, 0),
+        breaks={"lambda = c/2": _rising(exact.nonnegative, 0, sympy.Rational(-1, 2))},
+        at="t = 3",
+    )
 
     def shared(v: Array, steps: int) -> Array:
         return terms(c[:, :steps], v, 1).sum(-1)
@@ -269,6 +281,24 @@ def thm2_mono(t: Trial) -> None:
         for lams in (lam, edge):
             part.add(ref.gradient(partial(shared, steps=steps), lams[:, :steps]))
     part.breaks("t = 1", ref.gradient(partial(shared, steps=1), lam[:, :1]))
+    part.proves(
+        _rising(exact.positive, 1, of=lambda each: [sum(each)]),
+        breaks={"single terms": _rising(exact.positive, 1)},
+        at="t = 3",
+    )
+
+
+def _rising(
+    shows: Callable, first: int, edge: Any = None, of: Callable = lambda each: each, T: int = 3
+) -> exact.Shown:
+    """Whether every derivative by a lambda of what `of` makes of the terms has a sign, for lambda_i
+    = c_i + u_i with u_i > 0; edge: for lambda_1 = (1 + edge) c_1."""
+    c, lam = sym.steps(T)
+    low, above = (list(sympy.symbols(f"{name}:{T}", positive=True)) for name in "cu")
+    gaps = above if edge is None else [above[0], edge * low[1], *above[2:]]
+    at = {c[i]: low[i] for i in range(T)} | {lam[i]: low[i] + gaps[i] for i in range(T)}
+    slopes = [sympy.diff(value, v).subs(at) for value in of(sym.terms(c, lam, first)) for v in lam]
+    return shows(slopes, [sympy.expand(slope) for slope in slopes])
 
 
 @check("ncl/thm2-lam0", stream="ncl thm2-lam0")
@@ -289,6 +319,30 @@ def thm2_lam0(t: Trial) -> None:
         if steps > 1:
             right.breaks("lambda = 2 c", np.abs(C2 / plus - 1))
         right.breaks("C_1 at lambda = 2 c", np.abs(C1 / C2))
+    third = sympy.Rational(1, 3)
+    _, value = _of([third], [third])
+    printed.proves(
+        exact.differ(value, 0), breaks={"its own value": exact.differ(value, third)}, at="t = 1"
+    )
+    c, lam = sym.steps(3)
+    C1, C2 = (v.subs(lam[-1], c[-1]) for v in _of(c, lam))
+    value = c[2] * (lam[0] + c[0]) * (lam[1] + c[1])
+    right.proves(
+        exact.equal([C2, C1], [value, 0]),
+        breaks={
+            "lambda = 2 c": exact.equal(
+                [v.subs(lam[-1], 2 * c[-1]) for v in _of(c, lam)][::-1], [value, 0]
+            )
+        },
+        at="t = 3",
+    )
+
+
+def _of(c: Sequence, lam: Sequence) -> tuple[Any, Any]:
+    """C_1 and C_2 as the recursion gives them: from W^o = 1, W^t = 0 the target is C_2 and the
+    difference C_1."""
+    online, target = sym.trajectory(sympy.Integer(1), sympy.Integer(0), c, lam)[-1]
+    return online - target, target
 
 
 def last_decay(rng: np.random.Generator, n: int, steps: int, factor: float) -> tuple[Array, ...]:
