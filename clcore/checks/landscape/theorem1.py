@@ -181,17 +181,17 @@ def thm1a_sum(t: Trial) -> None:
     )
     # Summand j falls short of alpha^2 |W_j|^2 by the negative entries of its column j alone, and
     # 2/d times the shortfalls is what the loss is above its value where there are none.
-    top = [sy.ALPHA**2 * sy.square(sy.ANY[:, j]) for j in range(2)]
-    missing = [sy.ALPHA**2 * sy.lost(sy.ANY, j) for j in range(2)]
-    short = [top[j] - sy.expected(sy.ANY, j) for j in range(2)]
-    excess = sy.non_contrastive(sy.ANY) - 2 + sum(top)
+
+    def falls(W: sympy.Matrix, columns: tuple[int, ...]) -> exact.Shown:
+        top = [sy.ALPHA**2 * sy.square(W[:, j]) for j in range(2)]
+        missing = [sy.ALPHA**2 * sy.lost(W, j) for j in range(2)]
+        short = [top[j] - sy.expected(W, j) for j in range(2)]
+        excess = sy.non_contrastive(W) - 2 + sum(top)
+        return exact.nonnegative([*short, excess], [*missing, sum(missing[j] for j in columns)])
+
     joint.proves(
-        exact.nonnegative([*short, excess], [*missing, sum(missing)]),
-        breaks={
-            "one column's shortfall for all": exact.nonnegative(
-                [*short, excess], [*missing, missing[0]]
-            )
-        },
+        falls(sy.ANY, (0, 1)),
+        breaks={"a maximiser of one summand": falls(sy.SIGNED, (1,))},
         at=sy.AT,
     )
 
