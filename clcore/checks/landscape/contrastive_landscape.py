@@ -301,7 +301,7 @@ def _proves_limit(printed: Part, corrected: Part, once: Part) -> None:
     half, one = sympy.S.Half, sympy.S.One
 
     def rise(value: Callable[[sympy.Matrix], sympy.Expr]) -> sympy.Expr:
-        return value(W[1]) - value(W[0])
+        return sy.merged(value(W[1]) - value(W[0]))
 
     def powers(X: sympy.Matrix, tau: sympy.Expr) -> sy.Kernel:
         return sy.powers(sy.rectified_powers(X, sympy.exp(tau)))
@@ -315,17 +315,16 @@ def _proves_limit(printed: Part, corrected: Part, once: Part) -> None:
         printed.proves(exact.differ(left, right), breaks=more, at=sy.AT)
         same, mixed = (
             exact.equal(
-                sy.limit(powers(R, sy.TAU), sy.ALPHA, own), _inside(R, sy.ALPHA, sy.TAU, pool)
+                sy.limit(powers(X, sy.TAU), sy.ALPHA, own), _inside(X, sy.ALPHA, sy.TAU, pool)
             )
-            for pool in (own, not own)
+            for X, pool in ((R, own), (W[0], not own))
         )
         corrected.proves(same, breaks={"the other reading's pool": mixed}, at=sy.AT)
     for part in (corrected, once):
         part.proves(sy.similarities(), breaks={"no ReLU": no_relu}, at=sy.AT)
-    k = powers(R, sy.TAU)
-    surrogate = sy.merged(sy.surrogate(k) / 2)
     batch, with_own = (
-        exact.equal(surrogate, sy.merged(_small_batch(k, own))) for own in (False, True)
+        exact.equal(sy.merged(sy.surrogate(k) / 2), sy.merged(_small_batch(k, own)))
+        for k, own in ((powers(R, sy.TAU), False), (powers(W[0], sy.TAU), True))
     )
     once.proves(batch, breaks={"the anchor's point as well": with_own}, at=sy.AT)
 
