@@ -5,17 +5,20 @@ tau > 0. Where the negatives matter, both readings are computed: x' != x ("other
 and x' from the data law ("data"), which may repeat the anchor.
 """
 
+from collections.abc import Callable
 from functools import partial
 from itertools import permutations, product
 from math import factorial
 
 import numpy as np
+import sympy
 import torch
 from scipy.stats import multinomial
 from torch import Tensor
 
+from clcore.checks.landscape import symbols as sy
 from clcore.checks.landscape.theorem1 import descended, members, unit
-from clcore.ledger import Trial, check, pooled, worst
+from clcore.ledger import Part, Trial, check, exact, pooled, worst
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import mask_landscape as ml
 
@@ -268,6 +271,62 @@ def eq15(t: Trial) -> None:
         once.add(abs(surrogate - _one_of_each(W, alpha, tau)))
         with_own = abs(surrogate - _one_of_each(W, alpha, tau, own=True))
         once.breaks("the anchor's point as well", with_own)
+    _proves_limit(*forms, once)
+
+
+def _inside(R: sympy.Matrix, keep: sympy.Expr, tau: sympy.Expr, own: bool) -> sympy.Expr:
+    """The corrected Eq. 15 without log B at rectified columns R, d = 2, masks averaged inside."""
+    total, G = sympy.S.Zero, R.T * R
+    for i in range(2):
+        pool = [j for j in range(2) if own or j != i]
+        mean = sum(1 - keep + keep * sympy.exp(tau * G[i, j]) for j in pool) / len(pool)
+        total += (keep * sympy.log(sympy.expand(mean)) - tau * keep**2 * G[i, i]) / 2
+    return total
+
+
+def _small_batch(k: sy.Kernel, own: bool = False) -> sympy.Expr:
+    """Eq. 8 in symbols over all masks at the batch of the other point; `own`: of both."""
+    terms = []
+    for i, D1, D2, *D3 in product(range(2), *[sy.masks(2)] * 4):
+        batch = [j for j in range(2) if own or j != i]
+        near, far = k(i, D1, i, D2), sum(k(i, D1, j, D3[j]) for j in batch)
+        terms.append((sy.chance(D1, D2, *D3) / 2, (near, far)))
+    return sy.weighted(terms, lambda x: -sympy.log(x[0] / (x[0] + x[1])))
+
+
+def _proves_limit(printed: Part, corrected: Part, once: Part) -> None:
+    """At alpha = 1/2, tau = 1, from W = I to equal columns Eq. 15 rises by another amount than the
+    limit, in either reading; the corrected form is the limit at any W; and Eq. 16 at one batch."""
+    W = (sympy.eye(2), sympy.Matrix([[1, 1], [0, 0]]))
+    half, one = sympy.S.Half, sympy.S.One
+
+    def rise(value: Callable[[sympy.Matrix], sympy.Expr]) -> sympy.Expr:
+        return sy.merged(value(W[1]) - value(W[0]))
+
+    def powers(X: sympy.Matrix, tau: sympy.Expr) -> sy.Kernel:
+        return sy.powers(sy.rectified_powers(X, sympy.exp(tau)))
+
+    right = rise(lambda X: sy.surrogate(powers(X, one), half) / 2)
+    R, no_relu = sy.POSITIVE, sy.similarities(rectified=False)  # R for ReLU(W)
+    for own in (False, True):
+        left = rise(lambda X, own=own: sy.limit(powers(X, one), half, own))
+        mended = rise(lambda X, own=own: _inside(X, half, one, own))
+        more = {"the corrected form": exact.differ(left, mended)}
+        printed.proves(exact.differ(left, right), breaks=more, at=sy.AT)
+        same, mixed = (
+            exact.equal(
+                sy.limit(powers(X, sy.TAU), sy.ALPHA, own), _inside(X, sy.ALPHA, sy.TAU, pool)
+            )
+            for X, pool in ((R, own), (W[0], not own))
+        )
+        corrected.proves(same, breaks={"the other reading's pool": mixed}, at=sy.AT)
+    for part in (corrected, once):
+        part.proves(sy.similarities(), breaks={"no ReLU": no_relu}, at=sy.AT)
+    batch, with_own = (
+        exact.equal(sy.merged(sy.surrogate(k) / 2), sy.merged(_small_batch(k, own)))
+        for k, own in ((powers(R, sy.TAU), False), (powers(W[0], sy.TAU), True))
+    )
+    once.proves(batch, breaks={"the anchor's point as well": with_own}, at=sy.AT)
 
 
 @check("ncl/rem13", stream="rem13")

@@ -8,10 +8,12 @@ except where a sampler is what is tested. The losses, Eqs. 4 to 8, are in
 from itertools import product
 
 import numpy as np
+import sympy
 import torch
 
 from clcore import random as cr
-from clcore.ledger import Trial, check, pooled, typical
+from clcore.checks.landscape import symbols as sy
+from clcore.ledger import Part, Trial, check, exact, pooled, typical
 from clcore.losses import two_view as vl
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import mask_landscape as ml
@@ -31,7 +33,7 @@ def eq1(t: Trial) -> None:
 
     Controls: latents of the other kind, noise of variance log d / d for log^2 d / d^2, M^T z.
     """
-    latents = t.part("latents", ROUNDING)
+    latents = t.defines("latents", ROUNDING)
     for d, signed in product((2, 4, 6), (False, True)):
         beta = float(t.rng.uniform(0.05, 0.6))
         law = ml.sparse(d, beta, signed)
@@ -39,7 +41,7 @@ def eq1(t: Trial) -> None:
         latents.add(np.abs(second - _moments(d, beta, signed)).max())
         other = np.abs(second - _moments(d, beta, not signed)).max()
         latents.breaks("the other kind of latents", other)
-    samples, columns, n = t.part("samples", 6.0), t.part("columns", 1e-13), 20_000
+    samples, columns, n = t.defines("samples", 6.0), t.defines("columns", 1e-13), 20_000
     for kind, (p, d) in product(("binary", "iid-zeros"), ((12, 6), (8, 8))):
         for run in range(min(t.draws, 3)):
             keys = cr.split(cr.fold_in(cr.key(t.seed), run), 3)
@@ -81,6 +83,35 @@ def eq2(t: Trial) -> None:
         first, second = q @ (2 * D * v), q @ (2 * (1 - D) * v)
         means.add(np.abs(np.stack([first - 2 * alpha * v, second - 2 * (1 - alpha) * v])).max())
         means.breaks("1 - alpha for alpha", np.abs(first - 2 * (1 - alpha) * v).max())
+    _proves_dependent(apart, means)
+
+
+def _proves_dependent(apart: Part, means: Part) -> None:
+    """What follows from Eq. 2, at every mask and for any x."""
+    x, every = exact.vector("x", 3), sy.masks(3)
+
+    def views(D: sy.Mask) -> tuple[sympy.Matrix, sympy.Matrix]:
+        return 2 * sympy.diag(*D) * x, 2 * (sympy.eye(3) - sympy.diag(*D)) * x
+
+    def found(D1: sy.Mask, D2: sy.Mask) -> list[sympy.Matrix]:
+        """a_1 and a_2 multiplied entry by entry, and a_1 + a_2; the second view by D2."""
+        a1, a2 = views(D1)[0], views(D2)[1]
+        return [a1.multiply_elementwise(a2), a1 + a2]
+
+    wanted = [[sympy.zeros(3, 1), 2 * x] for _ in every]
+    apart.proves(
+        exact.equal([found(D, D) for D in every], wanted),
+        breaks={"two masks": exact.equal([found(D, every[3]) for D in every], wanted)},
+        at="p = 3",
+    )
+    first, second = (
+        sum((sy.chance(D) * views(D)[k] for D in every), sympy.zeros(3, 1)) for k in (0, 1)
+    )
+    means.proves(
+        exact.equal([first, second], [2 * sy.ALPHA * x, 2 * (1 - sy.ALPHA) * x]),
+        breaks={"1 - alpha for alpha": exact.equal(first, 2 * (1 - sy.ALPHA) * x)},
+        at="p = 3",
+    )
 
 
 @check("ncl/eq3", stream="eq3")
@@ -104,7 +135,8 @@ def eq3(t: Trial) -> None:
         masks.add(max(np.abs(first - alpha).max(), np.abs(both - alpha**2 * A).max()))
         masks.breaks("one mask for both", np.abs(single - alpha**2 * A).max())
         masks.breaks("1 - alpha", np.abs(first - (1 - alpha)).max(), by=pooled)
-    sampler, n = t.part("sampler, in standard errors", 5.5), 20_000
+    _proves_independent(masks)
+    sampler, n = t.defines("sampler, in standard errors", 5.5), 20_000
     for run in range(min(t.draws, 10)):
         alpha = float(t.rng.choice([0.1, 0.5, 0.75, 0.9]))
         D1, D2 = sc.masks(cr.fold_in(cr.key(t.seed), run), n, 4, alpha).double().numpy()
@@ -117,6 +149,25 @@ def eq3(t: Trial) -> None:
         sampler.add(off(alpha**2)).breaks("one mask for both", off(alpha))
 
 
+def _proves_independent(masks: Part) -> None:
+    """Both means of Eq. 3 for any A, by the sum over all masks and all pairs of them."""
+    A, every = exact.matrix("a", 2, 2), sy.masks(2)
+    mean, both, single = (sympy.zeros(2, 2) for _ in range(3))
+    for D1 in every:
+        mean += sy.chance(D1) * sympy.diag(*D1)
+        single += sy.chance(D1) * sympy.diag(*D1) * A * sympy.diag(*D1)
+        for D2 in every:
+            both += sy.chance(D1, D2) * sympy.diag(*D1) * A * sympy.diag(*D2)
+    masks.proves(
+        exact.equal([mean, both], [sy.ALPHA * sympy.eye(2), sy.ALPHA**2 * A]),
+        breaks={
+            "one mask for both": exact.equal(single, sy.ALPHA**2 * A),
+            "1 - alpha": exact.equal(mean, (1 - sy.ALPHA) * sympy.eye(2)),
+        },
+        at="p = 2",
+    )
+
+
 def _layer(W: Array, x: Array, b: Array) -> Array:
     """ReLU(W x + b) by a loop over neurons."""
     return np.stack([np.maximum(x @ W[i] + b[i], 0) for i in range(len(W))], -1)
@@ -125,7 +176,7 @@ def _layer(W: Array, x: Array, b: Array) -> Array:
 @check("ncl/def1", stream="def1")
 def def1(t: Trial) -> None:
     """Encoder and prediction head against a loop over neurons. Controls: bias after it, no ReLU."""
-    m, encoder, head = 8, t.part("encoder", ROUNDING), t.part("head", ROUNDING)
+    m, encoder, head = 8, t.defines("encoder", ROUNDING), t.defines("head", ROUNDING)
     for _ in range(min(t.draws, 60)):
         W, Wp = t.rng.standard_normal((2, m, m))
         b, bp = t.rng.standard_normal((2, m))
@@ -145,8 +196,8 @@ def def1(t: Trial) -> None:
 @check("ncl/def2", stream="def2")
 def def2(t: Trial) -> None:
     """Members of U and U_>=: column norms and signs. Controls: rows normalised, signs kept."""
-    norms = t.part("unit columns", 1e-14, controls=typical, draws=4 * t.draws)
-    signs = t.part("non-negative", controls=typical)
+    norms = t.defines("unit columns", 1e-14, controls=typical, draws=4 * t.draws)
+    signs = t.defines("non-negative", controls=typical)
     for m, p in ((2, 2), (5, 5), (20, 20), (7, 4)):
         (W,) = tensors(t.rng.standard_normal((t.draws, m, p)))
         U, positive = ml.unit_columns(W).numpy(), ml.positive_columns(W).numpy()

@@ -3,16 +3,18 @@
 One function a claim, named after it. Expectations over masks and latents are sums over all of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 import numpy as np
+import sympy
 import torch
 
 from clcore import random as cr
 from clcore import reference as ref
+from clcore.checks.landscape import symbols as sy
 from clcore.checks.landscape.data_model import ROUNDING
-from clcore.ledger import Part, Trial, check, pooled, typical
+from clcore.ledger import Part, Trial, check, exact, pooled, typical
 from clcore.losses import two_view as vl
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import mask_landscape as ml
@@ -46,6 +48,26 @@ def _slopes(loss, *weights: Array) -> list[Array]:
     ]
 
 
+def _distance(u: sympy.Matrix, v: sympy.Matrix, normalised: bool = True) -> sympy.Expr:
+    """|u / |u| - v / |v||^2, or without the norms |u - v|^2."""
+    if not normalised:
+        return sy.square(u - v)
+    return sy.square(u / sympy.sqrt(sy.square(u)) - v / sympy.sqrt(sy.square(v)))
+
+
+def _proves_cosine(part: Part, scaled: Sequence[sympy.Expr | int] = (1, 1)) -> None:
+    """The distance of two outputs over their norms is 2 - 2 cosine, at positive multiples `scaled`
+    of them as well; without the norms it is not."""
+    u, v = exact.vector("u", 3), exact.vector("v", 3)
+    cosine = u.dot(v) / sympy.sqrt(sy.square(u)) / sympy.sqrt(sy.square(v))
+    found = [_distance(u, v), _distance(scaled[0] * u, scaled[1] * v)]
+    part.proves(
+        exact.equal(found, [2 - 2 * cosine] * 2),
+        breaks={"not normalised": exact.equal(_distance(u, v, False), 2 - 2 * cosine)},
+        at="m = 3",
+    )
+
+
 @check("ncl/eq4", stream="eq4")
 def eq4(t: Trial) -> None:
     """Eq. 4 as printed, as 2 - 2 mean cosine, and by complex-step slopes; scale is free, SG stops.
@@ -53,7 +75,8 @@ def eq4(t: Trial) -> None:
     Controls: without normalisation, without the stop gradient.
     """
     value = t.part("value", ROUNDING, controls=pooled)
-    slopes = t.part("slopes and stop gradient", 1e-10, controls=pooled)
+    _proves_cosine(value, sympy.symbols("s t", positive=True))
+    slopes = t.defines("slopes and stop gradient", 1e-10, controls=pooled)
     for _ in range(min(t.draws, 60)):
         a1, a2, Wo, Wt = _batch(t.rng)
 
@@ -84,7 +107,8 @@ def eq5(t: Trial) -> None:
     Controls: outputs not normalised; the letters as they are; W^t behind its stop gradient.
     """
     value = t.part("value", ROUNDING, controls=pooled)
-    trains = t.part("trains the online network", 1e-6, ">=")
+    _proves_cosine(value, (2, 1))
+    trains = t.defines("trains the online network", 1e-6, ">=")
     for _ in range(min(t.draws, 60)):
         a1, a2, Wo, Wt = _batch(t.rng)
         Wp = t.rng.standard_normal((5, 5))
@@ -140,8 +164,9 @@ def eq6(t: Trial) -> None:
 
     Controls: the two views share a mask, outputs that are not of unit norm.
     """
-    value = t.part("all masks", ROUNDING, controls=pooled)
+    value = t.defines("all masks", ROUNDING, controls=pooled)
     unit = t.part("squared distance of unit outputs", ROUNDING, controls=pooled)
+    _proves_cosine(unit)
     for _ in range(min(t.draws, 4)):
         for law, alpha in _worlds(t.rng):
             Wo, Wt = t.rng.standard_normal((2, 4, 3))
@@ -177,8 +202,8 @@ def _all_masks(t: Trial, part: Part) -> None:
 @check("ncl/eq7", stream="eq7")
 def eq7(t: Trial) -> None:
     """Eq. 7 against the loop, at W^p = I Eq. 6, slopes by complex steps. Controls: other W^p."""
-    value = t.part("all masks", ROUNDING, controls=pooled)
-    slopes = t.part("slopes and stop gradient", 1e-10, controls=pooled)
+    value = t.defines("all masks", ROUNDING, controls=pooled)
+    slopes = t.defines("slopes and stop gradient", 1e-10, controls=pooled)
     for _ in range(min(t.draws, 4)):
         _all_masks(t, value)
         a1, a2, Wo, Wt = _batch(t.rng)
@@ -223,8 +248,9 @@ def eq8(t: Trial) -> None:
 
     Controls: tau divides, the positive left out of the denominator.
     """
-    value = t.part("value, and log(1 + B) at 0", ROUNDING, controls=pooled)
-    slope, others = t.part("slope", 1e-10), t.part("negatives are other samples", controls=typical)
+    value = t.defines("value, and log(1 + B) at 0", ROUNDING, controls=pooled)
+    slope = t.defines("slope", 1e-10)
+    others = t.defines("negatives are other samples", controls=typical)
     n, p, m, B = 7, 5, 4, 4
 
     def repeats(index: Array):

@@ -3,16 +3,19 @@
 One function a claim, named after it. Setting as in `landscape.contrastive_landscape`.
 """
 
-from itertools import product
+from functools import cache
+from itertools import combinations, product
 from math import factorial
 
 import numpy as np
+import sympy
 import torch
 
+from clcore.checks.landscape import symbols as sy
 from clcore.checks.landscape.contrastive_landscape import all_permutations
 from clcore.checks.landscape.surrogate import rises
 from clcore.checks.landscape.theorem1 import members, unit
-from clcore.ledger import Trial, check, pooled, typical, worst
+from clcore.ledger import Part, Trial, check, exact, pooled, typical, worst
 from clcore.reference import tensors
 from clcore.sweep import optim
 from clcore.theory.sparse import mask_landscape as ml
@@ -31,6 +34,20 @@ def eq19(t: Trial) -> None:
         u, v = W * D1.diagonal(0, 1, 2)[:, None], W * D2.diagonal(0, 1, 2)[:, None]
         least.add(-(np.swapaxes(u.clip(0), 1, 2) @ v.clip(0)).min((-2, -1)))
         least.breaks("no ReLU", -(np.swapaxes(u, 1, 2) @ v).min())
+    least.proves(_products(_rectified), breaks={"no ReLU": _products(sy.identity)}, at=sy.AT)
+
+
+def _rectified(v: sympy.Matrix) -> sympy.Matrix:
+    """max(x, 0), written so that its sign is known."""
+    return v.applyfunc(lambda x: sympy.Max(x, 0))
+
+
+def _products(act: sy.Act) -> exact.Shown:
+    """Eq. 19 at every i, j and masks, as a sum of products of entries that are at least 0."""
+    cases = list(product(range(2), sy.masks(2), repeat=2))
+    H = act(sy.ANY)
+    forms = [sum(D1[i] * D2[j] * H[k, i] * H[k, j] for k in range(2)) for i, D1, j, D2 in cases]
+    return exact.nonnegative([sy.similarity(sy.ANY, *case, act) for case in cases], forms)
 
 
 def _printed_bound(
@@ -79,6 +96,40 @@ def eq20(t: Trial) -> None:
         root = _printed_bound(d, alpha, tau, own=True, power=0.5) - P
         bound.breaks("the root of Eq. 18's g", root)
     bound.says(slack=min(slack))
+    bound.proves(
+        _terms(sy.IN_U),
+        breaks={"columns longer than 1": _terms(sy.IN_U + sy.T * sympy.eye(2))},
+        at=sy.AT,
+    )
+    loops, closed = sy.proof_bound(sy.traces()), _counted(sy.ALPHA)
+    formula.proves(
+        exact.equal(loops, closed),
+        breaks={
+            "own entries for the traces": exact.equal(sy.proof_bound(sy.entries()), closed),
+            "1 - alpha": exact.equal(loops, _counted(1 - sy.ALPHA)),
+        },
+        at=sy.AT,
+    )
+
+
+def _terms(X: sympy.Matrix) -> exact.Shown:
+    """Eq. 20 mask by mask, for log increases: A- / A+ of Eq. 16, by the kernel's powers X, times
+    the printed g is at least d - 1 = 1. Anchor 0; for the other one X has other names."""
+    k, values = sy.powers(X), []
+    for D1, D2, D3 in product(sy.masks(2), repeat=3):
+        g = sy.T ** (sum(D1) * sum(D2))
+        values.append(k(0, D1, 1, D3) / k(0, D1, 0, D2) * g - 1)
+    # Multiplied out, all is a sum of positive terms.
+    return exact.nonnegative(values, [sympy.expand(value) for value in values])
+
+
+def _counted(keep: sympy.Expr) -> sympy.Expr:
+    """The right side of Eq. 20 by how many entries each mask keeps, d = 2."""
+    odds = [(1 - keep) ** 2, 2 * keep * (1 - keep), keep**2]
+    return 2 * sum(
+        odds[a] * odds[b] * sympy.log(1 + sympy.exp(-sy.TAU * a * b))
+        for a, b in product(range(3), repeat=2)
+    )
 
 
 @check("ncl/eq20-eq", stream="eq20-eq")
@@ -99,6 +150,43 @@ def eq20_eq(t: Trial) -> None:
             form.add(np.abs(P - right)).breaks("other W", value - right)
         unique.add(value - right).breaks("permutations", np.abs(P - right))
     forms[0].says(least=min(gaps.min() for gaps in forms[0].errors))
+    _proves_equality(*forms, unique)
+
+
+def _proves_equality(printed: Part, corrected: Part, unique: Part) -> None:
+    """Eq. 20 at permutations: with traces it is no equality at alpha = 1/2, tau = 1; with entries
+    (i, i) it is one. Elsewhere it is less, by an excess that is 0 at permutations alone."""
+    permutations = [sympy.eye(2), sympy.eye(2)[[1, 0], :]]
+    half, one = sympy.S.Half, sympy.S.One
+
+    def left(P: sympy.Matrix, tau: sympy.Expr, keep: sympy.Expr) -> sympy.Expr:
+        k = sy.powers(sy.rectified_powers(P, sympy.exp(tau)))
+        return sy.merged(sy.surrogate(k, keep))
+
+    with_traces, with_entries = (
+        exact.differ(left(permutations[0], one, half), sy.merged(sy.proof_bound(g(one), half)))
+        for g in (sy.traces, sy.entries)
+    )
+    printed.proves(with_traces, breaks={"the corrected form": with_entries}, at=sy.AT)
+    by_traces, by_entries = (
+        exact.equal(
+            [left(P, sy.TAU, sy.ALPHA) for P in permutations],
+            [sy.merged(sy.proof_bound(g()))] * 2,
+        )
+        for g in (sy.traces, sy.entries)
+    )
+    corrected.proves(by_entries, breaks={"the printed g": by_traces}, at=sy.AT)
+    no_relu = sy.similarities(rectified=False)
+    corrected.proves(sy.similarities(), breaks={"no ReLU": no_relu}, at=sy.AT)
+    least = sy.proof_bound(lambda i, D1, D2: sy.T ** (D1[i] * D2[i]), sy.KEEP)
+    elsewhere, there = (
+        sy.nonnegative_logs(
+            sy.merged(sy.surrogate(sy.powers(X), sy.KEEP)) - sy.merged(least),
+            sy.surrogate_excess(),
+        )
+        for X in (sy.IN_U, sy.AT_P)
+    )
+    unique.proves(elsewhere, breaks={"permutations": there}, at=sy.AT)
 
 
 @check("ncl/eq21", stream="eq21")
@@ -122,7 +210,11 @@ def eq21(t: Trial) -> None:
         norm.add(errors[0])
         norm.breaks("a mask that drops i", errors[1], by=worst).breaks("nothing lost", lost)
     rises(t, positive=False, overlaps=False)
+    _proves_norm(norm)
     raised = t.part("losses of a negated column", 1e-6, ">=")
+    raised.proves(_turned(-1), breaks={"another permutation": _turned(1)}, at=sy.AT)
+    no_relu = sy.similarities(rectified=False)
+    raised.proves(sy.similarities(), breaks={"no ReLU": no_relu}, at=sy.AT)
     for d, (alpha, tau) in product(SIZES, SETTINGS):
         P = all_permutations(d)
         turned = P * torch.where(torch.arange(d) == int(t.rng.integers(d)), -1.0, 1.0).double()
@@ -130,6 +222,35 @@ def eq21(t: Trial) -> None:
             raised.add(loss(turned, alpha, tau) - loss(P, alpha, tau))
             same = (loss(P.roll(1, 0), alpha, tau) - loss(P, alpha, tau)).abs()
             raised.breaks("another permutation", same)
+
+
+def _proves_norm(norm: Part) -> None:
+    """A column with an entry -q < 0 and masks that keep it: |W_i|^2 is above |ReLU(W D e_i)|^2 by
+    q^2 and the squares of other negative entries."""
+    q, rest = sympy.Symbol("q", positive=True), sy.ANY[0, 0]
+    W = sympy.Matrix([[-q, 1], [rest, 0]])
+
+    def shown(bit: int) -> exact.Shown:
+        views = [sy.view(W, D, 0) for D in sy.masks(2) if D[0] == bit]
+        lost = q**2 + sy.square(sy.relu(sympy.Matrix([-rest])))
+        values = [sy.square(W[:, 0]) - sy.square(view) for view in views]
+        return exact.nonnegative(values, [lost] * len(values))
+
+    norm.proves(shown(1), breaks={"a mask that drops i": shown(0)}, at=sy.AT)
+
+
+@cache
+def _turned(sign: int) -> exact.Shown:
+    """Both losses at a permutation with a column times `sign`, above another, tau = log T."""
+    P, turned = sympy.eye(2), sympy.eye(2)[[1, 0], :] * sympy.diag(1, sign)
+    kernels = [sy.powers(sy.rectified_powers(W, sy.T)) for W in (turned, P)]
+    above = []
+    for loss in (sy.surrogate, sy.limit):
+        at_turned, at_p = (sy.merged(loss(k, sy.KEEP)) for k in kernels)
+        above.append(at_turned - at_p)
+    softmax = sy.KEEP**2 * sympy.log(1 + (sy.T - 1) / (1 + sy.T))
+    forms = [softmax, sy.KEEP**2 * sympy.log(sy.T) / 2]
+    return exact.nonnegative([above[0] + softmax - sy.merged(softmax), above[1]], forms)
 
 
 @check("ncl/thm1b-orth", stream="thm1b-orth")
@@ -150,6 +271,7 @@ def thm1b_orth(t: Trial) -> None:
         v = np.maximum((W * D[1][:, None])[..., 1], 0)
         dropped = np.abs((u * v).sum(-1) - inner)
         keep.breaks("a mask that drops", dropped[dropped > 0])
+    keep.proves(_both_keep(1), breaks={"a mask that drops": _both_keep(0)}, at=sy.AT)
     rises(t, positive=True)
     steps = t.part("losses rise with the overlap", 1e-6, ">=")
     overlap = torch.tensor([0.0, 0.01, 0.1, 0.3, 0.5], dtype=torch.float64)
@@ -160,6 +282,34 @@ def thm1b_orth(t: Trial) -> None:
             steps.add(loss(W, alpha, tau).diff() / overlap.diff())
         slope = ml.one_hot_non_contrastive(W, alpha).diff() / overlap.diff()
         steps.breaks("without negatives", slope.abs())
+    _proves_slopes(steps)
+
+
+def _both_keep(bit: int) -> exact.Shown:
+    """The similarity of columns 0 and 1 of W >= 0 where D_1 keeps 0 and D_2 keeps 1, or drops."""
+    W = sy.POSITIVE
+    pairs = [(D1, D2) for D1, D2 in product(sy.masks(2), repeat=2) if (D1[0], D2[1]) == (1, bit)]
+    views = [sy.similarity(W, 0, D1, 1, D2) for D1, D2 in pairs]
+    return exact.equal(views, [W[:, 0].dot(W[:, 1])] * len(pairs))
+
+
+def _proves_slopes(steps: Part) -> None:
+    """Derivatives of both losses by the overlap g of two unit columns W >= 0: positive terms, which
+    the masks that keep both leave."""
+    g = sympy.Symbol("g", nonnegative=True)
+    T, G = sympy.exp(sy.TAU), sympy.exp(sy.TAU * g)
+    k = sy.powers(sympy.Matrix([[T, G], [G, T]]))
+    losses = [sy.surrogate(k, sy.KEEP), sy.limit(k, sy.KEEP)]
+    one_kept = 2 * sy.KEEP**2 * sy.TAU * G
+    forms = [
+        one_kept * (sy.KEEP / (T + G) + sy.DROP / (1 + G)),
+        one_kept / 2 / (sy.DROP + sy.KEEP * G),
+    ]
+    steps.proves(
+        exact.nonnegative([sympy.diff(loss, g) for loss in losses], forms),
+        breaks={"of the values": exact.nonnegative(losses, forms)},
+        at=sy.AT,
+    )
 
 
 def _families(m: int, d: int) -> int:
@@ -174,6 +324,29 @@ def _families(m: int, d: int) -> int:
     return extend(0, d)
 
 
+def _overlaps(W: sympy.Matrix) -> exact.Shown:
+    """<W_i, W_j> as a sum of products of entries in one row, each at least 0."""
+    pairs = list(combinations(range(W.cols), 2))
+    forms = [sum(W[k, i] * W[k, j] for k in range(W.rows)) for i, j in pairs]
+    return exact.nonnegative([W[:, i].dot(W[:, j]) for i, j in pairs], forms)
+
+
+def _off_permutations(W: sympy.Matrix) -> exact.Shown:
+    """sum_{i != j} <W_i, W_j>^2 is at least sum_ki w_ki^2 (|row k|^2 - w_ki^2). If W is orthogonal
+    its rows have norm 1 and the left is 0, so that every w_ki is 0 or, for W >= 0, 1."""
+    columns, rows = range(W.cols), range(W.rows)
+    pairs = [(i, j) for i, j in product(columns, repeat=2) if i != j]
+    left = sum(W[:, i].dot(W[:, j]) ** 2 for i, j in pairs)
+    spread = sum(x**2 * (sy.square(W[k, :]) - x**2) for k in rows for x in W[k, :])
+    form = sum(
+        W[k, i] * W[k, j] * W[n, i] * W[n, j]
+        for i, j in pairs
+        for k, n in product(rows, repeat=2)
+        if k != n
+    )
+    return exact.nonnegative(left - spread, form)
+
+
 @check("ncl/thm1b-perm", stream="thm1b-perm")
 def thm1b_perm(t: Trial) -> None:
     """Supports of non-negative orthonormal columns, counted; limits of alternating projections.
@@ -185,6 +358,12 @@ def thm1b_perm(t: Trial) -> None:
     supports.add(*(abs(_families(d, d) - factorial(d)) for d in (1, 2, 3, 4, 5)))
     wide = (abs(_families(d + 1, d) - factorial(d + 1)) for d in (2, 3, 4))
     supports.breaks("one row more", *wide)
+    # An overlap of columns W >= 0 is 0 only where their supports are disjoint.
+    supports.proves(
+        _overlaps(sy.nonnegative("w", 3, 3)),
+        breaks={"signs free": _overlaps(exact.matrix("w", 3, 3))},
+        at="d = 3",
+    )
     d, runs = 5, max(20, min(t.draws, 200))
     (W,) = tensors(t.rng.random((runs, d, d)))
     for _ in range(400):
@@ -193,6 +372,11 @@ def thm1b_perm(t: Trial) -> None:
     W = optim.unit_columns(W)
     residual = (W.mT @ W - torch.eye(d, dtype=W.dtype)).abs().amax((-2, -1))
     limits = t.part("alternating projections", 1e-6)
+    limits.proves(
+        _off_permutations(sy.nonnegative("w", 3, 3)),
+        breaks={"orthogonal, signs free": _off_permutations(exact.matrix("w", 3, 3))},
+        at="d = 3",
+    )
     limits.add(ml.permutation_gap(W[residual < 1e-10]))
     free = (U @ V)[: int((residual < 1e-10).sum())]
     turned = free @ torch.linalg.qr(*tensors(t.rng.standard_normal((len(free), d, d)))).Q

@@ -3,14 +3,17 @@
 One function a claim, named after it.
 """
 
+from functools import partial
 from itertools import product
 
 import numpy as np
+import sympy
 import torch
 from scipy.optimize import linear_sum_assignment
 
 from clcore import random as cr
-from clcore.ledger import Part, Trial, check, pooled, typical
+from clcore.checks.landscape import symbols as sy
+from clcore.ledger import Part, Trial, check, exact, pooled, typical
 from clcore.losses import two_view as vl
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import mask_landscape as ml
@@ -66,6 +69,38 @@ def _shorter(t: Trial, M: Array, P: Array, z: Array, recovers: Part, span: Part)
     span.breaks("p > d, |W M| of rows with a part across", off)
 
 
+PERMUTATIONS = tuple(sympy.eye(2)[rows, :] for rows in ([0, 1], [1, 0]))
+
+
+def _orthonormal(slant: int = 0) -> tuple[sympy.Matrix, sympy.Matrix]:
+    """All orthonormal 2 x 2 matrices: (a, b) over its norm, and the direction across it, either
+    way. `slant`: added to that direction, so that it is not across."""
+    a, b = sympy.symbols("a b", real=True)
+    M = sympy.Matrix([[a, -b + slant], [b, a]]) / sympy.sqrt(a**2 + b**2)
+    return M, M * sympy.diag(1, -1)
+
+
+def _proves_metric(truths: Part) -> None:
+    """All cosines of Eq. 11 at W = diag(s) P M^T, s of any signs: those of row i are 0, and one is
+    1 or -1, so that the largest |cosine| with every column is 1."""
+    sizes = sympy.diag(*sympy.symbols("s t", positive=True))
+    signs = [sympy.diag(1, sign) for sign in (1, -1)]
+    cases = [sign * P for P, sign in product(PERMUTATIONS, signs)]
+
+    def over_norms(rows: sympy.Matrix) -> sympy.Matrix:
+        norms = [sympy.sqrt(sympy.cancel(sy.square(rows[i, :]))) for i in range(2)]
+        return sympy.diag(*norms).inv() * rows
+
+    columns = [(M, over_norms(M.T).T) for M in _orthonormal()]
+    cosines = [over_norms(sizes * case * M.T) * unit for M, unit in columns for case in cases]
+    plain = [sizes * case * M.T * unit for M, unit in columns for case in cases]
+    truths.proves(
+        exact.equal(cosines, cases * 2),
+        breaks={"rows not normalised": exact.equal(plain, cases * 2)},
+        at="p = d = 2",
+    )
+
+
 @check("ncl/eq9", stream="eq9")
 def eq9(t: Trial) -> None:
     """W = P M^T recovers z; relabelling changes nothing; unit rows in the span of M have c = 1, as
@@ -95,6 +130,38 @@ def eq9(t: Trial) -> None:
         W = _unit(P @ M.T * t.rng.uniform(0.1, 3, (d, 1)))
         span.add(np.abs(_encode(W, x) - z @ P.T).max())
         _shorter(t, M, P, z, recovers, span)
+    _proves_recovery(recovers, same, span)
+
+
+def _proves_recovery(recovers: Part, same: Part, span: Part) -> None:
+    """W = P M^T at any orthonormal M and latents z >= 0, which Eq. 1's are; M and z relabelled; and
+    what a row in the span of M has to be."""
+    z, cases = sy.nonnegative("z", 2, 1), list(product(_orthonormal(), PERMUTATIONS))
+
+    def layer(M: sympy.Matrix, P: sympy.Matrix, latents: sympy.Matrix) -> sympy.Matrix:
+        return sy.relu((P * M.T * M * latents).applyfunc(sympy.cancel))
+
+    recovered, signed = (
+        exact.equal([layer(M, P, s * z) for M, P in cases], [P * s * z for _, P in cases])
+        for s in (sympy.eye(2), sympy.diag(1, -1))
+    )
+    recovers.proves(recovered, breaks={"signed latents": signed}, at="p = d = 2")
+    atoms, latents, swap = exact.matrix("m", 3, 2), exact.vector("z", 2), PERMUTATIONS[1]
+    same.proves(
+        exact.equal([(atoms * P.T) * (P * latents) for P in PERMUTATIONS], [atoms * latents] * 2),
+        breaks={"latents relabelled, M not": exact.equal(atoms * swap * latents, atoms * latents)},
+        at="p = 3, d = 2",
+    )
+    # By Eq. 9 at z = e_1 and e_2 a row is (c, -q) M^T, up to their order, with c > 0 and q >= 0. At
+    # z = e_1 + e_2 its output misses c by min(c, q), so that q = 0, and its norm is then c.
+    c, q = sympy.symbols("c q", positive=True)
+    row, least = sympy.Matrix([[c, -q]]), sympy.Min(c, q).rewrite(sympy.Abs)
+    missed = c - sy.relu(row * sympy.ones(2, 1))[0]
+    rows, slanted = (
+        exact.equal([missed, *(sy.square(row * M.T) for M in Ms)], [least, *[c**2 + q**2] * 2])
+        for Ms in (_orthonormal(), _orthonormal(slant=1))
+    )
+    span.proves(rows, breaks={"columns of M not orthogonal": slanted}, at="p = d = 2")
 
 
 def margin(W: Array, M: Array) -> float:
@@ -113,7 +180,7 @@ def margin(W: Array, M: Array) -> float:
 def eq10(t: Trial) -> None:
     """The separation at P M^T, and near it; members of U_> and -P M^T have none. Ratio outside /
     inside."""
-    part, (p, d) = t.part(bound=0.02), SIZES[0]
+    part, (p, d) = t.defines(bound=0.02), SIZES[0]
     for _ in range(min(t.draws, 60)):
         M, P = _dictionary(t.rng, p, d), permutation(t.rng, d)
         near = P @ M.T + 1e-3 * t.rng.standard_normal((d, p))
@@ -137,9 +204,9 @@ def eq11(t: Trial) -> None:
 
     Controls: no norm, no |.|; by the letters, one value a neuron.
     """
-    value, columns = t.part("value", 1e-13), t.part("range of j")
-    exact = t.part("1 at P M^T of any row scale and sign", 1e-12)
-    order = t.part("minimum, median, maximum", 1e-12, controls=pooled)
+    value, columns = t.defines("value", 1e-13), t.defines("range of j")
+    truths = t.part("1 at P M^T of any row scale and sign", 1e-12)
+    order = t.defines("minimum, median, maximum", 1e-12, controls=pooled)
     for _, (p, d) in product(range(min(t.draws, 60)), SIZES):
         M, W = _dictionary(t.rng, p, d), t.rng.standard_normal((2 * d, p))
         found = sc.max_cosine(*tensors(W, M)).numpy()
@@ -148,11 +215,12 @@ def eq11(t: Trial) -> None:
         columns.add(abs(len(found) - d)).breaks("as typeset, j in [m]", abs(len(W) - d))
         scale = t.rng.uniform(0.1, 3, (d, 1)) * np.where(np.arange(d) % 2, -1, 1)[:, None]
         truth = scale * permutation(t.rng, d) @ M.T
-        exact.add(np.abs(sc.max_cosine(*tensors(truth, M)).numpy() - 1).max())
-        exact.breaks("no absolute value", np.abs((_unit(truth) @ M).max(0) - 1).max())
+        truths.add(np.abs(sc.max_cosine(*tensors(truth, M)).numpy() - 1).max())
+        truths.breaks("no absolute value", np.abs((_unit(truth) @ M).max(0) - 1).max())
         low, middle, high = (float(v) for v in sc.summary(torch.from_numpy(found)).values())
         order.add(max(low - middle, middle - high, abs(middle - np.median(found))))
         order.breaks("the mean for the median", abs(middle - found.mean()))
+    _proves_metric(truths)
 
 
 @check("ncl/rem2", stream="rem2")
@@ -184,3 +252,34 @@ def rem2(t: Trial) -> None:
 
     flat = t.part("the loss is flat on U", 1e-14, controls=typical)
     flat.add(off(lambda h: sc.symmetric_relu(h, 0.0))).breaks("plain ReLU", off(torch.relu))
+    _proves_symmetric(identity, cases, flat)
+
+
+def _symmetric(x: sympy.Matrix, b: sympy.Expr | int = 0) -> sympy.Matrix:
+    """SReLU_b, entry by entry, as Eq. 14 begins."""
+    shift = sympy.ones(*x.shape) * b
+    return sy.relu(x - shift) - sy.relu(-x - shift)
+
+
+def _proves_symmetric(identity: Part, cases: Part, flat: Part) -> None:
+    """SReLU without bias at any x; with a bias b > 0 at x = b + p, at every point between -b and b,
+    and at -b - p, p >= 0; and Theorem 1's loss with SReLU_0 at every W of U."""
+    x, minus = exact.vector("x", 1), -sy.nonnegative("x", 1, 1)
+    identity.proves(
+        exact.equal(_symmetric(x), x), breaks={"plain ReLU": exact.equal(sy.relu(minus), minus)}
+    )
+    b, q, r = sympy.symbols("b q r", positive=True)
+    p = sympy.Symbol("p", nonnegative=True)
+    points = sympy.Matrix([b + p, b * (q - r) / (q + r), -b - p])
+    branches = sympy.Matrix([points[0] - b, 0, points[2] + b])
+    cases.proves(
+        exact.equal(_symmetric(points, b), branches),
+        breaks={"no bias": exact.equal(_symmetric(points), branches)},
+    )
+    symmetric, plain = (
+        exact.equal(
+            sy.on_unit_columns(partial(sy.non_contrastive, act=act), V), 2 - 2 * sy.ALPHA**2
+        )
+        for act, V in ((_symmetric, sy.ANY), (sy.relu, sy.SIGNED))
+    )
+    flat.proves(symmetric, breaks={"plain ReLU": plain}, at=sy.AT)

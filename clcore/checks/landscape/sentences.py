@@ -6,12 +6,14 @@ One function a claim, named after it. Losses are exact: all latents and masks.
 from itertools import product
 
 import numpy as np
+import sympy
 import torch
 from scipy.stats import norm
 
 from clcore import random as cr
+from clcore.checks.landscape import symbols as sy
 from clcore.checks.landscape.theorem1 import unit
-from clcore.ledger import Trial, check
+from clcore.ledger import Part, Trial, check, exact
 from clcore.losses import two_view as vl
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import mask_landscape as ml
@@ -61,6 +63,36 @@ def rem15(t: Trial) -> None:
     same = ml.unit_columns(same)
     rise = ml.non_contrastive(some, some, law, 0.5) - ml.non_contrastive(same, same, law, 0.5)
     minimal.breaks("i.i.d. latents, against equal columns", rise)
+    _proves_no_collapse(minimal, apart, rank)
+
+
+def _proves_no_collapse(minimal: Part, apart: Part, rank: Part) -> None:
+    """All of U_>= are minimisers. Two outputs are one point only if W_1 = W_2, and outputs lie in a
+    subspace only if det W = 0: the zeros of polynomials, which have measure zero in U_>=."""
+    least, signed = (
+        exact.equal(sy.on_unit_columns(sy.non_contrastive, V), 2 - 2 * sy.ALPHA**2)
+        for V in (sy.POSITIVE, sy.SIGNED)
+    )
+    minimal.proves(least, breaks={"a negative entry": signed}, at=sy.AT)
+    first, second = (sy.ANY[:, j] for j in range(2))
+    half, distance = sympy.S.Half, sy.square(first - second) / 2
+    lengths = half * (sy.square(first) + sy.square(second))  # 1 in U
+    apart.proves(
+        exact.nonnegative(lengths - first.dot(second), distance),
+        breaks={"columns of any length": exact.nonnegative(1 - first.dot(second), distance)},
+        at=sy.AT,
+    )
+
+    def moment(W: sympy.Matrix) -> sympy.Expr:
+        """The determinant of E[h h^T]."""
+        views = [(sy.chance(D), sy.view(W, D, j)) for D in sy.masks(2) for j in range(2)]
+        return sum((q / 2 * h * h.T for q, h in views), sympy.zeros(2, 2)).det()
+
+    whole, other = (
+        exact.nonnegative(moment(W), (sy.ALPHA / 2) ** 2 * W.det() ** 2)
+        for W in (sy.POSITIVE, sy.SIGNED)
+    )
+    rank.proves(whole, breaks={"a negative entry": other}, at=sy.AT)
 
 
 def _share_bad(W: Array) -> float:

@@ -3,14 +3,17 @@
 One function a claim, named after it. Setting as in `landscape.contrastive_landscape`.
 """
 
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
+import sympy
 import torch
 
+from clcore.checks.landscape import symbols as sy
 from clcore.checks.landscape.theorem1 import descended, members
-from clcore.ledger import Trial, check, pooled, worst
+from clcore.ledger import Part, Trial, check, exact, pooled, worst
 from clcore.ledger.trial import generator
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import mask_landscape as ml
@@ -53,6 +56,24 @@ def rises(t: Trial, positive: bool | None = None, overlaps: bool = True) -> None
         bound = rise_bound(W, alpha, tau, overlaps)
         part.add(bound - (rise[1:] - rise[0]))
         part.breaks("1.01 times the bound", 1.01 * bound - (rise[1:] - rise[0]))
+    more = {"1.01 times the bound": _rise(overlaps, sympy.Rational(101, 100))}
+    part.proves(_rise(overlaps, sympy.S.One), breaks=more, at=sy.AT)
+
+
+@cache
+def _rise(overlaps: bool, times: sympy.Expr) -> exact.Shown:
+    """`rise_bound` times a number in symbols, two columns, all of U: with overlaps it is the rise
+    itself."""
+    bound, rest = sympy.S.Zero, sympy.S.Zero
+    for own in sy.IN_U.diagonal():
+        alone = sympy.log(1 + 1 / own)
+        beside = sympy.log(1 + (1 + sy.E) / own) if overlaps else alone
+        kept = sy.DROP * alone + sy.KEEP * beside - sympy.log(1 + 1 / sy.T)
+        dropped = sympy.log(1 + sy.E / 2)
+        bound += sy.KEEP**2 * (kept + int(overlaps) * sy.DROP * dropped)
+        rest += sy.KEEP**3 * sympy.log(1 + sy.E / (1 + own)) + sy.KEEP**2 * sy.DROP * dropped
+    gap = sy.surrogate_gap() - sy.merged(times * bound)
+    return exact.equal(gap) if overlaps else sy.nonnegative_logs(gap, rest)
 
 
 def _surrogate_by_loops(W: Array, alpha: float, tau: float, ratio: bool = False) -> float:
@@ -105,6 +126,35 @@ def eq16(t: Trial) -> None:
     lower.breaks("i.i.d. negatives, tau = 5", below.max())
     lowest = ends[f(ends) < f(ends).min() + 1e-6]
     gaps.breaks("i.i.d. negatives, tau = 5", ml.permutation_gap(lowest))
+    _proves_minimisers(value, lower, gaps)
+
+
+def _proves_minimisers(value: Part, lower: Part, gaps: Part) -> None:
+    """The value at any W by the overlaps of its rectified columns. Both losses above permutations:
+    nothing lower, and as high only if the rectified columns have norm 1 and do not overlap, which
+    is at permutations alone (ncl/eq21, ncl/thm1b-perm)."""
+    R = sy.POSITIVE  # for ReLU(W)
+
+    def closed(keep: sympy.Expr) -> sympy.Expr:
+        total = (1 - keep) * 2 * sympy.log(2)
+        for i, kept in product(range(2), sy.masks(2)):
+            overlaps = [sy.TAU * R[:, i].dot(R[:, j]) * kept[j] for j in range(2)]
+            softmax = sympy.log(sum(map(sympy.exp, overlaps))) - overlaps[i]
+            total += keep * sy.chance(kept, keep=keep) * softmax
+        return total
+
+    by_masks = sy.merged(sy.surrogate(sy.kernel(R)))
+    value.proves(sy.similarities(), breaks={"no ReLU": sy.similarities(rectified=False)}, at=sy.AT)
+    value.proves(
+        exact.equal(by_masks, sy.merged(closed(sy.ALPHA))),
+        breaks={"1 - alpha": exact.equal(by_masks, sy.merged(closed(1 - sy.ALPHA)))},
+        at=sy.AT,
+    )
+    no_overlaps = {"overlaps left out": sy.surrogate_rises(overlaps=False)}
+    iid = {"i.i.d. negatives": sy.limit_rises(own=True)}
+    for part in (lower, gaps):
+        part.proves(sy.surrogate_rises(), breaks=no_overlaps, at=sy.AT)
+        part.proves(sy.limit_rises(), breaks=iid, at=sy.AT)
 
 
 @check("ncl/thm1b-AB", stream="thm1b-AB")
@@ -123,3 +173,20 @@ def thm1b_AB(t: Trial) -> None:
         part.add(np.abs(softmax - np.log(1 / (1 + minus / plus))).max(-1))
         part.breaks("j = i kept", np.abs(softmax - np.log(1 / (1 + whole / plus))).max(-1))
         part.breaks("ratio turned", np.abs(softmax - np.log(1 / (1 + plus / minus))).max(-1))
+    part.proves(
+        _log_terms(lambda plus, minus: minus / plus),
+        at="d = 3",
+        breaks={
+            "j = i kept": _log_terms(lambda plus, minus: (plus + minus) / plus),
+            "ratio turned": _log_terms(lambda plus, minus: plus / minus),
+        },
+    )
+
+
+def _log_terms(ratio: Callable[[sympy.Expr, sympy.Expr], sympy.Expr]) -> exact.Shown:
+    """Eq. 16's log terms at any similarities, against log(1 / (1 + ratio of A+ and A-))."""
+    A = exact.matrix("s", 3, 3).applyfunc(sympy.exp)
+    softmax = [sympy.log(A[i, i] / sum(A[i, :])) for i in range(3)]
+    others = [sum(A[i, j] for j in range(3) if j != i) for i in range(3)]
+    B = [sympy.log(1 / (1 + ratio(A[i, i], others[i]))) for i in range(3)]
+    return exact.equal([sy.merged(x) for x in softmax], [sy.merged(x) for x in B])

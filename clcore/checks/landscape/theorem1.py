@@ -5,15 +5,18 @@ unit columns. `loops` sums over anchors and all masks in plain numpy; `mask_land
 by closed form, and by batched enumeration.
 """
 
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 
 import numpy as np
+import sympy
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from clcore.ledger import Trial, check, pooled, typical
+from clcore.checks.landscape import symbols as sy
+from clcore.ledger import Part, Trial, check, exact, pooled, typical
 from clcore.ledger.trial import generator
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import mask_landscape as ml
@@ -92,6 +95,38 @@ def _chain(t: Trial) -> None:
                 bound.breaks("columns of norm 1.14", (1.3 * left - both).max())
             elif j == 0:
                 attained.breaks("a negative entry", (both - left).max(-1))
+    _proves_chain(first, bound, attained)
+
+
+def _proves_chain(first: Part, bound: Part, attained: Part) -> None:
+    """The chain at every pair of masks and each column, for symbols; |W_j|^2 is 1 in U."""
+    cases = list(product(range(2), sy.masks(2), sy.masks(2)))
+    kept = [D1[j] * D2[j] for j, D1, D2 in cases]
+
+    def left(W: sympy.Matrix) -> list[sympy.Expr]:
+        return [sy.similarity(W, j, D1, j, D2) for j, D1, D2 in cases]
+
+    def times(masks: list[int], factor: Callable[[int], sympy.Expr]) -> list[sympy.Expr]:
+        return [bit * factor(j) for bit, (j, _, _) in zip(masks, cases, strict=True)]
+
+    def below(W: sympy.Matrix) -> exact.Shown:
+        above = times(kept, lambda j: sy.square(sy.ANY[:, j]))
+        slack = [a - b for a, b in zip(above, left(W), strict=True)]
+        return exact.nonnegative(slack, times(kept, lambda j: sy.lost(sy.ANY, j)))
+
+    squares = partial(times, factor=lambda j: sy.square(sy.relu(sy.ANY[:, j])))
+    alone = [D1[j] for j, D1, _ in cases]
+    first.proves(
+        exact.equal(left(sy.ANY), squares(kept)),
+        breaks={"D_1 alone": exact.equal(left(sy.ANY), squares(alone))},
+        at=sy.AT,
+    )
+    bound.proves(below(sy.ANY), breaks={"columns twice as long": below(2 * sy.ANY)}, at=sy.AT)
+    whole, signed = (
+        exact.equal(left(W), times(kept, lambda j, W=W: sy.square(W[:, j])))
+        for W in (sy.POSITIVE, sy.SIGNED)
+    )
+    attained.proves(whole, breaks={"a negative entry": signed}, at=sy.AT)
 
 
 @check("ncl/thm1a-ineq")
@@ -138,6 +173,27 @@ def thm1a_sum(t: Trial) -> None:
         joint.add(from_minimal(together))
         joint.breaks("a maximiser of one summand", from_minimal(each[0]))
         joint.breaks("as typeset, a sum of argmaxes", from_minimal(each.sum(0)))
+    total = sum(2 - 2 * sy.expected(sy.ANY, j) for j in range(2))
+    scale.proves(
+        exact.equal(sy.non_contrastive(sy.ANY), total / 2),
+        breaks={"without 1/d": exact.equal(sy.non_contrastive(sy.ANY), total)},
+        at=sy.AT,
+    )
+    # Summand j falls short of alpha^2 |W_j|^2 by the negative entries of its column j alone, and
+    # 2/d times the shortfalls is what the loss is above its value where there are none.
+
+    def falls(W: sympy.Matrix, columns: tuple[int, ...]) -> exact.Shown:
+        top = [sy.ALPHA**2 * sy.square(W[:, j]) for j in range(2)]
+        missing = [sy.ALPHA**2 * sy.lost(W, j) for j in range(2)]
+        short = [top[j] - sy.expected(W, j) for j in range(2)]
+        excess = sy.non_contrastive(W) - 2 + sum(top)
+        return exact.nonnegative([*short, excess], [*missing, sum(missing[j] for j in columns)])
+
+    joint.proves(
+        falls(sy.ANY, (0, 1)),
+        breaks={"a maximiser of one summand": falls(sy.SIGNED, (1,))},
+        at=sy.AT,
+    )
 
 
 @check("ncl/thm1a-max", stream="thm1a-max")
@@ -162,6 +218,37 @@ def thm1a_max(t: Trial) -> None:
         L = ml.one_hot_non_contrastive(*tensors(V), alpha).numpy()
         value.add(np.abs(L - (2 - 2 * alpha**2)))
         value.breaks("without the weight 1/d", np.abs(L - (2 - 2 * d * alpha**2)))
+    _proves_maximum(bound, attained, value)
+
+
+def _sum(W: sympy.Matrix) -> sympy.Expr:
+    return sum(sy.expected(W, j) for j in range(W.cols))
+
+
+def _proves_maximum(bound: Part, attained: Part, value: Part) -> None:
+    """The bound for symbols of any sign, as alpha^2 |W|^2, which is d alpha^2 in U; its value and
+    the loss's at all W >= 0 of U."""
+
+    def below(W: sympy.Matrix) -> exact.Shown:
+        lost = sy.ALPHA**2 * sum(sy.lost(sy.ANY, j) for j in range(2))
+        return exact.nonnegative(sy.ALPHA**2 * sy.square(sy.ANY) - _sum(W), lost)
+
+    full, signed = (sy.on_unit_columns(_sum, V) for V in (sy.POSITIVE, sy.SIGNED))
+    loss = sy.on_unit_columns(sy.non_contrastive, sy.POSITIVE)
+    bound.proves(below(sy.ANY), breaks={"columns twice as long": below(2 * sy.ANY)}, at=sy.AT)
+    attained.proves(
+        exact.equal(full, 2 * sy.ALPHA**2),
+        breaks={
+            "d alpha": exact.equal(full, 2 * sy.ALPHA),
+            "a negative entry": exact.equal(signed, 2 * sy.ALPHA**2),
+        },
+        at=sy.AT,
+    )
+    value.proves(
+        exact.equal(loss, 2 - 2 * sy.ALPHA**2),
+        breaks={"without the weight 1/d": exact.equal(loss, 2 - 4 * sy.ALPHA**2)},
+        at=sy.AT,
+    )
 
 
 @check("ncl/thm1a", stream="thm1a")
@@ -193,6 +280,30 @@ def thm1a(t: Trial) -> None:
         both.add((ml.non_contrastive(W, W, wide, alpha) - (2 - alpha**2)).abs())
         longer = ml.non_contrastive(1.1 * W, 1.1 * W, wide, alpha)
         both.breaks("columns of norm 1.1", (longer - (2 - alpha**2)).abs())
+    _proves_minima(equal, lower, both)
+
+
+def _proves_minima(equal: Part, lower: Part, both: Part) -> None:
+    """Theorem 1(a) for symbols: the value on U_>=; at any W nothing below 2 - 2 alpha^2 |W|^2 / d,
+    which is that value in U; and signed latents on U."""
+    at_positive, at_signed = (
+        exact.equal(sy.on_unit_columns(sy.non_contrastive, V), 2 - 2 * sy.ALPHA**2)
+        for V in (sy.POSITIVE, sy.SIGNED)
+    )
+    equal.proves(at_positive, breaks={"a negative entry": at_signed}, at=sy.AT)
+
+    def above(W: sympy.Matrix) -> exact.Shown:
+        lost = sy.ALPHA**2 * sum(sy.lost(sy.ANY, j) for j in range(2))
+        floor = 2 - sy.ALPHA**2 * sy.square(sy.ANY)
+        return exact.nonnegative(sy.non_contrastive(W) - floor, lost)
+
+    lower.proves(above(sy.ANY), breaks={"columns twice as long": above(2 * sy.ANY)}, at=sy.AT)
+    wide = partial(sy.non_contrastive, signs=(1, -1))
+    flat, longer = (
+        exact.equal(sy.on_unit_columns(wide, sy.ANY, length), 2 - sy.ALPHA**2)
+        for length in (sympy.S.One, sympy.Integer(2))
+    )
+    both.proves(flat, breaks={"columns of norm 2": longer}, at=sy.AT)
 
 
 def witnesses(rng: np.random.Generator, n: int, d: int) -> Array:
