@@ -15,6 +15,7 @@ from typing import Any
 
 import mpmath
 import sympy
+from sympy.core.function import AppliedUndef
 
 from clcore.ledger.printed import LedgerError
 
@@ -44,6 +45,21 @@ def matrix(name: str, rows: int, columns: int, positive: bool | None = None) -> 
         for i in range(rows)
     ]
     return sympy.Matrix(entries)
+
+
+def function(name: str) -> Any:
+    """Any differentiable function of one variable; its attribute `slope` is its derivative, another
+    such function, which sympy puts in when it differentiates."""
+    slope: Any = sympy.Function(f"{name}_slope")
+
+    def fdiff(self: Any, argindex: int = 1) -> Any:
+        return slope(self.args[0])
+
+    return type(name, (_Unknown,), {"nargs": 1, "slope": slope, "fdiff": fdiff})
+
+
+class _Unknown(sympy.Function):
+    """What `function` makes."""
 
 
 def equal(left: Any, right: Any = 0) -> Shown:
@@ -141,7 +157,12 @@ def _differences(left: Any, right: Any) -> list[sympy.Expr]:
 
 
 def _vanishes(difference: sympy.Expr) -> bool:
-    """By expansion, over a common denominator, and by all that sympy knows."""
+    """By expansion, over a common denominator, and by all that sympy knows; at some numbers first,
+    which is the fastest way to see that it does not."""
+    if _is_somewhere_else(difference):
+        return False
+    if sympy.expand(_opaque(difference)) == 0:
+        return True
     if (expanded := sympy.expand(difference)) == 0:
         return True
     if _is_somewhere_else(expanded):
@@ -150,16 +171,35 @@ def _vanishes(difference: sympy.Expr) -> bool:
     return sympy.expand(above) == 0 or sympy.simplify(expanded) == 0
 
 
+def _opaque(value: sympy.Expr) -> sympy.Expr:
+    """Unknown functions and their derivatives, as they stand, as symbols: what vanishes whatever
+    their values are, vanishes, and expanding it is much faster."""
+    kinds = (_Unknown, AppliedUndef)
+    atoms = sorted(value.atoms(*kinds), key=lambda a: (-a.count_ops(), str(a)))
+    return value.xreplace({atom: sympy.Dummy() for atom in atoms})
+
+
 def _is_somewhere_else(difference: sympy.Expr) -> bool:
-    """Whether it is not 0 at some fractions, by far more than 30 digits leave open: then no more
-    has to be tried."""
+    """Whether it is not 0 at some fractions, and for cubic polynomials as its unknown functions, by
+    far more than 30 digits leave open: then no more has to be tried."""
     symbols = sorted(difference.free_symbols, key=str)
-    fractions = [sympy.Rational(7 + 3 * k, 11 + 2 * k) for k in range(len(symbols))]
-    value = difference.subs(list(zip(symbols, fractions, strict=True)))
-    if not value.is_number:
-        return False
-    found = sympy.N(value, 30)
-    return bool(found.is_finite) and bool(abs(found) > sympy.Float("1e-15"))
+    table: dict[str, Any] = {}
+    names = {f.func.__name__ for f in difference.atoms(_Unknown, AppliedUndef)}
+    for k, name in enumerate(sorted({name.removesuffix("_slope") for name in names})):
+        table[name] = lambda x, k=k: x**3 + (k + 2) * x**2 / 3 + x
+        table[f"{name}_slope"] = lambda x, k=k: 3 * x**2 + 2 * (k + 2) * x / 3 + 1
+    with mpmath.workdps(30):
+        at = [mpmath.mpf(7 + 3 * k) / (11 + 2 * k) for k in range(len(symbols))]
+        try:
+            found = sympy.lambdify(symbols, difference, [table, "mpmath"])(*at)
+        except (
+            NameError,
+            NotImplementedError,
+            TypeError,
+            ZeroDivisionError,
+        ):  # what mpmath does not know
+            return False
+        return bool(mpmath.isfinite(found)) and abs(found) > mpmath.mpf("1e-15")
 
 
 def _settled(value: sympy.Expr) -> sympy.Expr:

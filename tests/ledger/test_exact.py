@@ -53,6 +53,15 @@ def test_equal_refuses(left, right, told):
         exact.equal(left, right)
 
 
+def test_equal_knows_unknown_functions():
+    f, g = exact.function("f"), exact.function("g")
+    slope = sympy.diff(f(X) * g(X * Y), X)
+    assert exact.equal(slope, f.slope(X) * g(X * Y) + Y * f(X) * g.slope(X * Y)).failing == 0
+    assert exact.equal(slope, f.slope(X) * g(X * Y) + f(X) * g.slope(X * Y)).failing == 1
+    assert exact.equal(slope, g.slope(X) * g(X * Y) + Y * f(X) * g.slope(X * Y)).failing == 1
+    assert exact.equal(f(X) - f(Y)).failing == 1
+
+
 def test_nonnegative_needs_the_identity_and_the_sign():
     value = X**2 + Y**2 - 2 * X * Y
     assert exact.nonnegative(value, (X - Y) ** 2).failing == 0

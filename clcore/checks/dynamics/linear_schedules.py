@@ -3,9 +3,7 @@
 Schedules are random, trajectories exact; A_t = W^o_t M and B_t = W^t_t M.
 """
 
-from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import sympy
@@ -108,7 +106,7 @@ def thm2_sum(t: Trial) -> None:
     part.breaks("lambda - c", by_time(S[1:], column(lam - c) * S[:-1]))
     part.breaks("alternating", by_time(S2[1:], column(lam2 + c2) * S2[:-1]))
     first, second = sympy.symbols("A B", real=True)
-    sums = partial(_sums, first, second)
+    sums = partial(sym.sum_is_product, first, second)
     part.proves(sums(1), breaks={"alternating": sums(1, alternating=True)})
 
     part = t.part("product", 1e-11, controls=typical, draws=n)
@@ -116,14 +114,6 @@ def thm2_sum(t: Trial) -> None:
     part.breaks("lambda - c", by_time(S, prefix(lam - c) * S[0])[1:])
     part.breaks("alternating", by_time(S2, prefix(lam2 + c2) * S2[0])[1:])
     part.proves(sums(4), breaks={"alternating": sums(4, alternating=True)}, at="t = 4")
-
-
-def _sums(A: sympy.Symbol, B: sympy.Symbol, T: int, alternating: bool = False) -> exact.Shown:
-    """Whether the sum after T steps is the product of lambda + c, times the first."""
-    c_, decay = sym.steps(T)
-    end = sym.trajectory(A, B, c_, decay, alternating)[-1]
-    factors = sympy.prod(x + y for x, y in zip(decay, c_, strict=True))
-    return exact.equal(sum(end), factors * (A + B))
 
 
 @check("ncl/thm2-sub", stream="ncl thm2-sub")
@@ -137,7 +127,7 @@ def thm2_sub(t: Trial) -> None:
     part.add(by_time(minus * A[:-1] + c * plus[:-1] * S0, A[1:]))
     longer = minus * A[:-1] + c * plus[1:] * S0
     part.breaks("product up to t", by_time(longer, A[1:]))
-    online, start = _own(3)
+    online, start = sym.online_path(3)
     k, decay = sym.steps(3)
     grown = [sympy.prod(x + y for x, y in zip(decay[:j], k, strict=False)) for j in range(4)]
     once = (decay[2] - k[2]) * online[2]
@@ -159,12 +149,6 @@ def thm2_sub(t: Trial) -> None:
         breaks={"without the outer factor": exact.equal(online[3], two + first)},
         at="t = 2",
     )
-
-
-def _own(T: int) -> tuple[list, sympy.Expr]:
-    """W^o_t M for t = 0..T, and the sum at the start, in symbols."""
-    A, B = sympy.symbols("A B", real=True)
-    return [pair[0] for pair in sym.trajectory(A, B, *sym.steps(T))], A + B
 
 
 def terms(c: Array, lam: Array, first: int) -> Array:
@@ -260,16 +244,16 @@ def thm2_mono(t: Trial) -> None:
     part.breaks("one lambda below c", slopes(low), by=worst)
     part.breaks("product from j + 1", slopes(lam, 1), by=worst)
     part.proves(
-        _rising(exact.positive, 0),
-        breaks={"product from j + 1": _rising(exact.positive, 1)},
+        sym.rising(exact.positive, 0),
+        breaks={"product from j + 1": sym.rising(exact.positive, 1)},
         at="t = 3",
     )
     part = t.part("lambda = c for one of them", 0.0, ">=", draws=n)
     part.add(slopes(edge, relative=False))
     part.breaks("one lambda below c", slopes(low, relative=False), by=worst)
     part.proves(
-        _rising(exact.nonnegative, 0, 0),
-        breaks={"lambda = c/2": _rising(exact.nonnegative, 0, sympy.Rational(-1, 2))},
+        sym.rising(exact.nonnegative, 0, 0),
+        breaks={"lambda = c/2": sym.rising(exact.nonnegative, 0, sympy.Rational(-1, 2))},
         at="t = 3",
     )
 
@@ -282,23 +266,10 @@ def thm2_mono(t: Trial) -> None:
             part.add(ref.gradient(partial(shared, steps=steps), lams[:, :steps]))
     part.breaks("t = 1", ref.gradient(partial(shared, steps=1), lam[:, :1]))
     part.proves(
-        _rising(exact.positive, 1, of=lambda each: [sum(each)]),
-        breaks={"single terms": _rising(exact.positive, 1)},
+        sym.rising(exact.positive, 1, of=lambda each: [sum(each)]),
+        breaks={"single terms": sym.rising(exact.positive, 1)},
         at="t = 3",
     )
-
-
-def _rising(
-    shows: Callable, first: int, edge: Any = None, of: Callable = lambda each: each, T: int = 3
-) -> exact.Shown:
-    """Whether every derivative by a lambda of what `of` makes of the terms has a sign, for lambda_i
-    = c_i + u_i with u_i > 0; edge: for lambda_1 = (1 + edge) c_1."""
-    c, lam = sym.steps(T)
-    low, above = (list(sympy.symbols(f"{name}:{T}", positive=True)) for name in "cu")
-    gaps = above if edge is None else [above[0], edge * low[1], *above[2:]]
-    at = {c[i]: low[i] for i in range(T)} | {lam[i]: low[i] + gaps[i] for i in range(T)}
-    slopes = [sympy.diff(value, v).subs(at) for value in of(sym.terms(c, lam, first)) for v in lam]
-    return shows(slopes, [sympy.expand(slope) for slope in slopes])
 
 
 @check("ncl/thm2-lam0", stream="ncl thm2-lam0")
@@ -320,29 +291,22 @@ def thm2_lam0(t: Trial) -> None:
             right.breaks("lambda = 2 c", np.abs(C2 / plus - 1))
         right.breaks("C_1 at lambda = 2 c", np.abs(C1 / C2))
     third = sympy.Rational(1, 3)
-    _, value = _of([third], [third])
+    _, value = sym.scalars([third], [third])
     printed.proves(
         exact.differ(value, 0), breaks={"its own value": exact.differ(value, third)}, at="t = 1"
     )
     c, lam = sym.steps(3)
-    C1, C2 = (v.subs(lam[-1], c[-1]) for v in _of(c, lam))
+    C1, C2 = (v.subs(lam[-1], c[-1]) for v in sym.scalars(c, lam))
     value = c[2] * (lam[0] + c[0]) * (lam[1] + c[1])
     right.proves(
         exact.equal([C2, C1], [value, 0]),
         breaks={
             "lambda = 2 c": exact.equal(
-                [v.subs(lam[-1], 2 * c[-1]) for v in _of(c, lam)][::-1], [value, 0]
+                [v.subs(lam[-1], 2 * c[-1]) for v in sym.scalars(c, lam)][::-1], [value, 0]
             )
         },
         at="t = 3",
     )
-
-
-def _of(c: Sequence, lam: Sequence) -> tuple[Any, Any]:
-    """C_1 and C_2 as the recursion gives them: from W^o = 1, W^t = 0 the target is C_2 and the
-    difference C_1."""
-    online, target = sym.trajectory(sympy.Integer(1), sympy.Integer(0), c, lam)[-1]
-    return online - target, target
 
 
 def last_decay(rng: np.random.Generator, n: int, steps: int, factor: float) -> tuple[Array, ...]:

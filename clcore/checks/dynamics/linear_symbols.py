@@ -134,3 +134,39 @@ def terms(c: Sequence, lam: Sequence, first: int = 1) -> list[Any]:
     minus = [a - b for a, b in zip(lam, c, strict=True)]
     plus = [a + b for a, b in zip(lam, c, strict=True)]
     return [c[j] * sympy.prod(minus[j + first :]) * sympy.prod(plus[:j]) for j in range(len(c))]
+
+
+def sum_is_product(
+    A: sympy.Symbol, B: sympy.Symbol, T: int, alternating: bool = False
+) -> exact.Shown:
+    """Whether the sum after T steps is the product of lambda + c, times the first."""
+    c_, decay = steps(T)
+    end = trajectory(A, B, c_, decay, alternating)[-1]
+    factors = sympy.prod(x + y for x, y in zip(decay, c_, strict=True))
+    return exact.equal(sum(end), factors * (A + B))
+
+
+def online_path(T: int) -> tuple[list, sympy.Expr]:
+    """W^o_t M for t = 0..T, and the sum at the start, in symbols."""
+    A, B = sympy.symbols("A B", real=True)
+    return [pair[0] for pair in trajectory(A, B, *steps(T))], A + B
+
+
+def rising(
+    shows: Callable, first: int, edge: Any = None, of: Callable = lambda each: each, T: int = 3
+) -> exact.Shown:
+    """Whether every derivative by a lambda of what `of` makes of the terms has a sign, for lambda_i
+    = c_i + u_i with u_i > 0; edge: for lambda_1 = (1 + edge) c_1."""
+    c, lam = steps(T)
+    low, above = (list(sympy.symbols(f"{name}:{T}", positive=True)) for name in "cu")
+    gaps = above if edge is None else [above[0], edge * low[1], *above[2:]]
+    at = {c[i]: low[i] for i in range(T)} | {lam[i]: low[i] + gaps[i] for i in range(T)}
+    slopes = [sympy.diff(value, v).subs(at) for value in of(terms(c, lam, first)) for v in lam]
+    return shows(slopes, [sympy.expand(slope) for slope in slopes])
+
+
+def scalars(c: Sequence, lam: Sequence) -> tuple[Any, Any]:
+    """C_1 and C_2 as the recursion gives them: from W^o = 1, W^t = 0 the target is C_2 and the
+    difference C_1."""
+    online, target = trajectory(sympy.Integer(1), sympy.Integer(0), c, lam)[-1]
+    return online - target, target

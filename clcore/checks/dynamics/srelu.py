@@ -7,12 +7,14 @@ import itertools
 from typing import NamedTuple
 
 import numpy as np
+import sympy
 import torch
 from scipy.special import erfc
 
 from clcore import random as cr
 from clcore import reference as ref
-from clcore.ledger import Trial, check, pooled, total, typical
+from clcore.checks.dynamics import srelu_symbols as sym
+from clcore.ledger import Trial, check, exact, pooled, total, typical
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import sparse_coding as sc
 from clcore.theory.sparse import srelu_dynamics as sd
@@ -89,7 +91,7 @@ def eq13(t: Trial) -> None:
     Any nets and biases, p = 4, d = 3, M not square, noise of two values. Controls: one mask for
     both views, no bias, a one-sided ReLU.
     """
-    part, D = t.part("", 1e-13, controls=pooled), subsets(4)
+    part, D = t.defines("", 1e-13, controls=pooled), subsets(4)
     for _ in range(min(t.draws, 12)):
         online, target = t.rng.standard_normal((2, 3, 4))
         b = t.rng.uniform(0.1, 0.6, (2, 3))
@@ -123,10 +125,19 @@ def eq14(t: Trial) -> None:
     def gap(bias: Array) -> Array:
         return np.abs(sc.symmetric_relu(*tensors(x, bias)).numpy() - by_cases(x, bias))
 
-    t.part("by cases", 1e-15).add(gap(b)).breaks("b < 0", gap(-b).max())
+    cases = t.part("by cases", 1e-15).add(gap(b)).breaks("b < 0", gap(-b).max())
+    cases.proves(sym.three_cases(1), breaks={"b < 0": sym.three_cases(-1)})
     both = [sc.symmetric_relu(*tensors(s * x, b)).numpy() for s in (1, -1)]
     one = np.maximum(x - b, 0) + np.maximum(-x - b, 0)
-    t.part("odd", 0.0).add(np.abs(both[0] + both[1])).breaks("the two ReLUs added", 2 * one.max())
+    odd = t.part("odd", 0.0).add(np.abs(both[0] + both[1]))
+    odd.breaks("the two ReLUs added", 2 * one.max())
+    s, c = sympy.symbols("x b", real=True)
+    odd.proves(
+        exact.equal(sym.two_relus(-s, c), -sym.two_relus(s, c)),
+        breaks={
+            "the two ReLUs added": exact.equal(sym.two_relus(-s, c, 1), -sym.two_relus(s, c, 1))
+        },
+    )
 
 
 @check("ncl/eq23", stream="eq23")
@@ -194,6 +205,7 @@ def def4(t: Trial) -> None:
     moments = t.part("moments", 1e-14, controls=typical).add(gap(z))
     moments.breaks("binary", gap(np.abs(z)))
     moments.breaks("one sign", gap(np.abs(z) * first[:, None]))
+    moments.proves(sym.moments(False), breaks={"binary": sym.moments(True)}, at="d = 2")
 
     n, chance = 40_000, 0.3
 
@@ -206,7 +218,7 @@ def def4(t: Trial) -> None:
         return max((np.abs(shares - expected) / error).max(), abs(float(pair)))
 
     count = min(t.draws, 10)
-    sampler = t.part("sampler", 6.0, draws=count * n)
+    sampler = t.defines("sampler", 6.0, draws=count * n)
     sampler.add(*(deviation("iid-zeros", k) for k in range(count)))
     sampler.breaks("binary", deviation("binary", 0))
     sampler.breaks("never all zero", deviation("iid", 0))
@@ -304,7 +316,7 @@ def def7(t: Trial) -> None:
         norms = np.sqrt((path.numpy()[2:] ** 2).sum(-1))
         return np.abs(norms - 1).max((0, 1, -1))
 
-    part = t.part("", 1e-14, controls=typical)
+    part = t.defines("", 1e-14, controls=typical)
     part.add(gap(True)).breaks("not normalised", gap(False))
 
 

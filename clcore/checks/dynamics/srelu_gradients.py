@@ -1,10 +1,12 @@
 """Checks of ncl App. C.3's gradients: as printed, as d grows, and along trajectories."""
 
 import numpy as np
+import sympy
 
 from clcore import reference as ref
+from clcore.checks.dynamics import srelu_symbols as sym
 from clcore.checks.dynamics.srelu import Warm, brute, by_cases, law, signed, subsets, warm
-from clcore.ledger import Trial, check, typical, worst
+from clcore.ledger import Trial, check, exact, typical, worst
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import srelu_dynamics as sd
 
@@ -19,7 +21,7 @@ def thm3_grad(t: Trial) -> None:
     w = warm(t.rng, count, 3, 0.3)
     online, target, b_online, b_target, alpha, kappa = w.torch()
     ours = sd.simplified_slope(alpha, kappa)(target, b_target)(online, b_online).numpy()
-    exact = np.concatenate(
+    slopes = np.concatenate(
         [
             ref.gradient(lambda net, r=r: 2 - 2 * brute(w, r, net).sum(-1), w.online[r][None])
             for r in range(count)
@@ -31,14 +33,23 @@ def thm3_grad(t: Trial) -> None:
         """Of the printed gradient, with this factor off the diagonal, from the exact one."""
         own = np.einsum("rii->ri", net) - b
         printed = -2 * scale * (own[:, None] * eye + inside * net * (1 - eye))
-        return ref.absolute(printed, exact)
+        return ref.absolute(printed, slopes)
 
     part = t.part("", 1e-14, controls=typical, draws=count)
-    part.add(gap(w.target, w.b_target, scale), np.abs(ours - exact))
+    part.add(gap(w.target, w.b_target, scale), np.abs(ours - slopes))
     thinner = (w.alpha * w.kappa)[:, None, None]
     part.breaks("alpha kappa", gap(w.target, w.b_target, thinner))
     part.breaks("no bias", gap(w.target, 0 * w.b_target, scale))
     part.breaks("the other net", gap(w.online, w.b_online, scale))
+    pair, factor = sym.nets(), sym.ALPHA**2 * sym.KAPPA
+    enumerated = sym.loss(pair)
+
+    def formula(inside: sympy.Expr) -> exact.Shown:
+        by = [sympy.diff(enumerated, v) for v in pair[0].delta]
+        own, cross = 1 + pair[1].delta[0, 0] - pair[1].b[0], inside * pair[1].delta[0, 1]
+        return exact.equal(by[:2], [-2 * factor * own, -2 * factor * cross])
+
+    part.proves(formula(factor), breaks={"alpha kappa": formula(sym.ALPHA * sym.KAPPA)}, at="d = 2")
 
 
 def even(rng: np.random.Generator, d: int, error: float, b: float) -> tuple[Array, Array]:
@@ -97,9 +108,9 @@ def thm3_gradas(t: Trial) -> None:
         return np.abs(push(*net, *net, alpha, kappa) / simple(net, alpha, kappa) - 1).max()
 
     few = nets((4, 5, 6), -1.75, -0.5)
-    exact = t.part("against the exact gradient", 1e-11, controls=worst)
-    exact.add(*(inside(few) * gap(net) for net in few))
-    exact.breaks("crosstalk above b", *(gap(net) for net in nets((4, 5, 6), -1.5, -0.5, 0.5)))
+    against = t.part("against the exact gradient", 1e-11, controls=worst)
+    against.add(*(inside(few) * gap(net) for net in few))
+    against.breaks("crosstalk above b", *(gap(net) for net in nets((4, 5, 6), -1.5, -0.5, 0.5)))
     sizes = (8, 16, 32, 64, 128)
     many = nets(sizes, -1.75, -0.5)
     small = inside(many) * np.array(powers(many, alpha, kappa))

@@ -3,10 +3,12 @@
 import itertools
 
 import numpy as np
+import sympy
 import torch
 
+from clcore.checks.dynamics import srelu_symbols as sym
 from clcore.checks.dynamics.srelu import Warm, brute, signed, subsets, warm
-from clcore.ledger import Trial, check, pooled, typical
+from clcore.ledger import Trial, check, exact, pooled, typical
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import sparse_coding as sc
 from clcore.theory.sparse import srelu_dynamics as sd
@@ -75,6 +77,23 @@ def thm3_srelu(t: Trial) -> None:
         part.add(np.abs(D * (up + down) - direct).max())
         part.breaks("no mask", np.abs(up + down - direct).max())
         part.breaks("bias of one sign", np.abs(D * (up + one_sign) - direct).max())
+    part.proves(_simplified(1), breaks={"bias of one sign": _simplified(-1)}, at="d = 2")
+
+
+def _simplified(sign: int) -> exact.Shown:
+    """Neuron 1 in each region, all masks and latents, against the expression with its noise;
+    `sign` of the bias where z is -1."""
+    net, eps = sym.nets()[0], exact.vector("e", sym.D)
+    own, other, b = net.delta[0, 0], net.delta[0, 1], net.b[0]
+    ours, printed = [], []
+    for mask, (z, _) in itertools.product(sym.MASKS, sym.latents()):
+        ours.append(sym.output(net, 0, mask, [z[j] + eps[j] for j in range(sym.D)], z))
+        cross = other * mask[1] * z[1]
+        noise = (1 + own) * eps[0] + other * mask[1] * eps[1]
+        up = int(z[0] == 1) * (1 + own + cross - b + noise)
+        down = int(z[0] == -1) * (-1 - own + cross + sign * b + noise)
+        printed.append(mask[0] * (up + down))
+    return exact.equal(ours, printed)
 
 
 def _summands(w: Warm, x: Array, mass: Array) -> Array:
@@ -149,22 +168,32 @@ def thm3_summand(t: Trial) -> None:
     """
     count = min(t.draws, 30)
     w = warm(t.rng, count, 3, 0.3)
-    exact = np.stack([brute(w, r) for r in range(count)])
+    brutes = np.stack([brute(w, r) for r in range(count)])
     own = np.einsum("rii->ri", w.online) - w.b_online, np.einsum("rii->ri", w.target) - w.b_target
     eye = np.eye(3)
     cross = ((w.online * (1 - eye)) * (w.target * (1 - eye))).sum(-1)
     alpha, kappa = w.alpha[:, None], w.kappa[:, None]
 
     def gap(front: Array, inside: Array) -> Array:
-        return np.abs(front * (own[0] * own[1] + inside * cross) - exact).max(-1)
+        return np.abs(front * (own[0] * own[1] + inside * cross) - brutes).max(-1)
 
     part = t.part("", 1e-14, controls=typical, draws=count)
     part.add(
-        gap(alpha**2 * kappa, alpha**2 * kappa), np.abs(sd.summands(*w.torch()).numpy() - exact)
+        gap(alpha**2 * kappa, alpha**2 * kappa), np.abs(sd.summands(*w.torch()).numpy() - brutes)
     )
     part.breaks("alpha inside", gap(alpha**2 * kappa, alpha * kappa))
     part.breaks("no kappa inside", gap(alpha**2 * kappa, alpha**2))
     part.breaks("alpha^3 in front", gap(alpha**3 * kappa, alpha**2 * kappa))
+    pair = sym.nets()
+
+    def formula(inside: sympy.Expr) -> exact.Shown:
+        return exact.equal(sym.summand(0, pair), sym.printed_summand(0, pair, inside))
+
+    part.proves(
+        formula(sym.ALPHA**2 * sym.KAPPA),
+        breaks={"no kappa inside": formula(sym.ALPHA**2)},
+        at="d = 2",
+    )
 
 
 @check("ncl/thm3-loss", stream="thm3-loss")
@@ -176,7 +205,7 @@ def thm3_loss(t: Trial) -> None:
     """
     count = min(t.draws, 30)
     w = warm(t.rng, count, 3, 0.3)
-    exact = np.array([2 - 2 * brute(w, r).sum() for r in range(count)])
+    losses = np.array([2 - 2 * brute(w, r).sum() for r in range(count)])
     simple = sd.simplified_loss(*w.torch()).numpy()
     own = (np.einsum("rii->ri", w.online) - w.b_online) * (
         np.einsum("rii->ri", w.target) - w.b_target
@@ -186,10 +215,21 @@ def thm3_loss(t: Trial) -> None:
 
     def gap(factor: Array) -> Array:
         """From the exact loss, for this factor of the second sum."""
-        return np.abs(2 - 2 * scale * own.sum(-1) + factor * cross - exact)
+        return np.abs(2 - 2 * scale * own.sum(-1) + factor * cross - losses)
 
     part = t.part("", 1e-14, controls=typical, draws=count)
-    part.add(np.abs(simple - exact), gap(-2 * scale**2))
+    part.add(np.abs(simple - losses), gap(-2 * scale**2))
     part.breaks("no second sum", gap(0 * scale))
     part.breaks("one alpha^2 kappa", gap(-2 * scale))
     part.breaks("as typeset, no bracket", gap(scale))
+    pair, scale = sym.nets(), sym.ALPHA**2 * sym.KAPPA
+
+    def display(inside: sympy.Expr) -> exact.Shown:
+        total = sum(sym.printed_summand(i, pair, inside) for i in range(sym.D))
+        return exact.equal(sym.loss(pair), 2 - 2 * total)
+
+    part.proves(
+        display(scale),
+        breaks={"as typeset, no bracket": display(-sympy.Rational(1, 2))},
+        at="d = 2",
+    )

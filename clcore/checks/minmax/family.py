@@ -8,6 +8,7 @@ import torch
 
 from clcore import losses
 from clcore import reference as ref
+from clcore.checks.minmax import symbols as sym
 from clcore.checks.minmax.table1 import TOLERANCE, Views, same_loss, value_at
 from clcore.ledger import Trial, check, pooled
 from clcore.losses import contrast
@@ -22,7 +23,7 @@ def eq1(t: Trial) -> None:
     """
     sizes = ((2, 1), (3, 5), (5, 2), (8, 3), (12, 4))
     count = t.share(len(sizes))
-    equal = t.part("", 1e-12, controls=pooled, draws=count * len(sizes))
+    equal = t.defines("", 1e-12, controls=pooled, draws=count * len(sizes))
     for n, d in sizes:
         z, z2 = ref.views(t.rng, count, n, d)
         inter, intra = ref.distances(z, z2)
@@ -110,6 +111,12 @@ def eq33(t: Trial) -> None:
             agree.breaks("sign of the gap", relative(turned, slope))
             if tau != 1:
                 agree.breaks("tau missing", relative(first / tau, slope))
+    for near_form in (False, True):
+        agree.proves(
+            sym.softmax(sym.EPS, near_form),
+            breaks={"eps doubled": sym.softmax(sym.EPS, near_form, 2)},
+            at="N = 3",
+        )
 
 
 @check("acl/num1", stream="num1")
@@ -147,6 +154,10 @@ def num1(t: Trial) -> None:
         alpha.add(uneven(pair), moved(pair))
         alpha.breaks("psi = exp", uneven(bent)).breaks("phi = x^2", uneven(squared))
         alpha.breaks("psi = exp, other batch", moved(bent))
+    alpha.proves(sym.constant(1), breaks={"phi = x^2": sym.constant(2)}, at="N = 3")
+    loss.proves(
+        sym.difference(1), breaks={"positive distances dropped": sym.difference(0)}, at="N = 3"
+    )
 
 
 @check("acl/num4", stream="num4")

@@ -1,19 +1,20 @@
 """The gradient of a contrastive loss: its weights alpha, Eq. 5, Theorem 1, the energy (acl Sec. 3).
 
-InfoNCE's own weights (Eq. 6 and their row sums) stand here too, the family's are in
+InfoNCE's own weights (Eq. 6 and their row sums) are in `minmax.infonce`, the family's in
 `minmax.family`.
 """
 
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
+import sympy
 import torch
 
 from clcore import losses
 from clcore import reference as ref
-from clcore.ledger import Part, Trial, check
+from clcore.checks.minmax import symbols as sym
+from clcore.ledger import Part, Trial, check, exact
 from clcore.losses import contrast
 from clcore.reference import Array, absolute, relative, tensors
 
@@ -56,6 +57,13 @@ def eq4(t: Trial) -> None:
     )
     negative = contrast.importance_of_distances(*at, decreasing).numpy()
     sign.breaks("a decreasing psi", ref.off(negative))
+    alpha.proves(sym.importance(), breaks={"phi' dropped": sym.importance(False)}, at="N = 3")
+    beta.proves(sym.row_sum(), breaks={"column sums": sym.row_sum(True)}, at="N = 3")
+    outer, inner = exact.vector("s", 2, positive=True)  # the slopes of phi and psi
+    sign.proves(
+        exact.nonnegative(outer * inner, outer * inner),
+        breaks={"a decreasing psi": exact.nonnegative(-outer * inner, -outer * inner)},
+    )
 
 
 @check("acl/eq5", stream="eq5")
@@ -73,7 +81,7 @@ def eq5(t: Trial) -> None:
 
     loops = ref.covariance(alpha, a, a2, b, b2)
     ours = covariance(alpha, a, a2, b, b2)
-    formula = t.part("formula", 1e-12).add(relative(ours, loops))
+    formula = t.defines("formula", 1e-12).add(relative(ours, loops))
     added = ref.covariance(alpha, a, a2, b, b2, sign=-1)
     formula.breaks("second term added", relative(ours, added))
     swapped = covariance(alpha.swapaxes(-1, -2), a, a2, b, b2)
@@ -85,10 +93,24 @@ def eq5(t: Trial) -> None:
     bilinear.add(relative(covariance(alpha, wa, wa2, b, b2), w @ loops))
     bent = covariance(alpha, np.tanh(wa), np.tanh(wa2), b, b2)
     bilinear.breaks("tanh of W a", relative(bent, w @ loops))
+    weights, one, two = sym.weights(), sym.outputs(), sym.outputs(name="y")
+    W, mixed = exact.matrix("W", 2, 2), sym.covariance(weights, one, two)
+    mapped = sym.covariance(weights, tuple([W * v for v in view] for view in one), two)
+    bilinear.proves(
+        exact.equal(mapped, W * mixed),
+        breaks={"on the other side": exact.equal(mapped, mixed * W)},
+        at=sym.SIZES,
+    )
     square = covariance(alpha, a, a2, a, a2)
-    mixed = covariance(alpha, a, a2, b[..., :3], b2[..., :3])
+    other = covariance(alpha, a, a2, b[..., :3], b2[..., :3])
     symmetric = t.part("symmetric", 1e-12).add(relative(square, square.swapaxes(-1, -2)))
-    symmetric.breaks("C[a, b], b another variable", relative(mixed, mixed.swapaxes(-1, -2)))
+    symmetric.breaks("C[a, b], b another variable", relative(other, other.swapaxes(-1, -2)))
+    own = sym.covariance(weights, one, one)
+    symmetric.proves(
+        exact.equal(own, own.T),
+        breaks={"C[a, b], b another variable": exact.equal(mixed, mixed.T)},
+        at=sym.SIZES,
+    )
 
 
 @check("acl/thm1", stream="thm1")
@@ -104,6 +126,8 @@ def thm1(t: Trial) -> None:
     for k, (name, widths) in enumerate(nets):
         for tau in TAUS:
             _through_net(t, half, count, 4 + 2 * k, tau, partial(ref.net, name=name, widths=widths))
+    right = sym.theorem1(sympy.Rational(1, 2))
+    half.proves(right, breaks={"factor 1": sym.theorem1(1)}, at=sym.SIZES)
 
 
 def _through_net(t: Trial, half: Part, count: int, n: int, tau: float, net: partial) -> None:
@@ -178,14 +202,21 @@ def eq23(t: Trial) -> None:
     loss = t.part("loss", 1e-6).add(relative(-slope, c))
     loss.breaks("augmentation term dropped", relative(-slope, loops(0.0)))
     loss.breaks("sign", relative(slope, c))
+    loss.proves(  # A is dz/dtheta
+        sym.lemma5(scalar=True),
+        breaks={"sign": sym.lemma5(-1, scalar=True)},
+        at=sym.SIZES,
+    )
     power = of_theta(partial(contrast.energy, t_alpha))
     energy = t.part("energy", 1e-6).add(relative(power, 2 * c))
     energy.breaks("factor 1", relative(power, c))
+    energy.proves(sym.energy_slope(2), breaks={"factor 1": sym.energy_slope(1)}, at=sym.SIZES)
     weights = ref.random_weights(t.rng, t.draws, n, n)
     one, two = ref.covariance(weights, z, z2, x, x2), ref.covariance(weights, x, x2, z, z2)
     commute = t.part("scalars commute", 1e-12)
     commute.add(relative(one[:, :1, :1], two[:, :1, :1], floor=1.0))  # a scalar may be near zero
     commute.breaks("vectors, no transpose", relative(one[:, :3, :3], two[:, :3, :3]))
+    commute.proves(sym.commutes(1), breaks={"vectors, no transpose": sym.commutes(2)}, at="N = 3")
 
 
 def _loss_gradients(z: Array, z2: Array, phi: Callable, psi: Callable) -> tuple[Array, Array]:
@@ -227,6 +258,7 @@ def lem5(t: Trial) -> None:
     vectors = t.part("z, A", 1e-7).add(absolute(left, right))
     vectors.breaks("second view dropped", absolute(first, right))
     vectors.breaks("sign", absolute(left, -right))
+    vectors.proves(sym.lemma5(), breaks={"sign": sym.lemma5(-1)}, at=f"{sym.SIZES}, A in R^2")
     # Second form, with a 4 x 3 matrix A[i] a sample: sum_i A[i] dL/dz[i] + A[i'] dL/dz[i'].
     m, m2 = t.rng.standard_normal((2, t.draws, n, 4, 3))
     left = (m @ g[..., None] + m2 @ g2[..., None]).sum(1)[..., 0]
@@ -235,6 +267,11 @@ def lem5(t: Trial) -> None:
     right = -_both_sums(alpha, beta, near, far)[..., 0]
     matrices = t.part("A, z^T", 1e-7).add(absolute(left, right))
     matrices.breaks("sign", absolute(left, -right))
+    matrices.proves(  # row by row of A[i]
+        sym.lemma5(scalar=True),
+        breaks={"sign": sym.lemma5(-1, scalar=True)},
+        at=sym.SIZES,
+    )
     diagonal = alpha + t.rng.random((t.draws, n))[..., None] * np.eye(n)
     near = (z - z2)[..., None] * (a - a2)[..., None, :]
     far = (z[:, :, None] - z[:, None])[..., None] * (a[:, :, None] - a[:, None])[..., None, :]
@@ -243,6 +280,7 @@ def lem5(t: Trial) -> None:
     free.add(absolute(_both_sums(diagonal, beta, near, far), plain))
     counted = _both_sums(diagonal, diagonal.sum(-1), near, far)
     free.breaks("alpha_ii in beta", absolute(counted, plain))
+    free.proves(sym.diagonal(False), breaks={"alpha_ii in beta": sym.diagonal(True)}, at=sym.SIZES)
 
 
 @check("acl/eq88", stream="eq88")
@@ -272,109 +310,6 @@ def eq88(t: Trial) -> None:
             first.breaks("alpha_ij for alpha_ji", relative(closed(alpha, z2, alpha), g, 1.0))
             columns = turned.sum(-1, keepdims=True) * (z2 - z)
             second.breaks("column sums for beta", relative(columns, g2, 1.0))
-
-
-@check("acl/eq27", stream="eq27")
-def eq27(t: Trial) -> None:
-    """E_alpha = sum alpha_ij (|z_i - z_j|^2 - |z_i - z_i'|^2) = 2 sum alpha_ij (d_ij - d_i).
-
-    Hence it is linear in alpha. Controls: factor 1, the second term added, E - R_H in place of E.
-    """
-    n = 9
-    z, z2 = ref.views(t.rng, t.draws, n, 4)
-    alpha, other = (ref.random_weights(t.rng, t.draws, n, n) for _ in range(2))
-    trace = np.trace(ref.covariance(alpha, z, z2, z, z2), axis1=-2, axis2=-1)
-    inter, intra = ref.distances(z, z2)
-    middle = sum(
-        alpha[:, i, j] * (((z[:, i] - z[:, j]) ** 2).sum(-1) - ((z[:, i] - z2[:, i]) ** 2).sum(-1))
-        for i in range(n)
-        for j in range(n)
-        if i != j
-    )
-    scale = float(np.abs(trace).mean())
-
-    def power(weights: Array, regularised: bool = False) -> Array:
-        value = contrast.energy(*tensors(weights, z, z2)).numpy()
-        off = ref.off(weights)
-        return value + (off * np.log(off)).sum((-1, -2)) if regularised else value
-
-    ours = power(alpha)
-    energy = t.part("energy", 1e-12, draws=t.draws)
-    energy.add(relative(middle, trace, scale), relative(ours, trace, scale))
-    energy.breaks("factor 1", relative(ours / 2, trace, scale))
-    wrong = 2 * (alpha * (inter + intra[..., None])).sum((-1, -2))
-    energy.breaks("second term added", relative(wrong, trace, scale))
-    r, s = 0.7, 1.9
-
-    def bend(regularised: bool) -> Array:
-        mixed = power(r * alpha + s * other, regularised)
-        return relative(r * power(alpha, regularised) + s * power(other, regularised), mixed, scale)
-
-    t.part("linear in alpha", 1e-12).add(bend(False)).breaks("E - R_H", bend(True))
-
-
-@check("acl/eq6", stream="eq6")
-def eq6(t: Trial) -> None:
-    """InfoNCE with eps = 0: alpha is a softmax of -d_ij/tau, rows sum to 1, d_i plays no part.
-
-    Controls: tau doubled, eps = 1, linear psi.
-    """
-    z, z2 = ref.views(t.rng, t.draws, 8, 3)
-    tz, moved_views = tensors(z, z2), tensors(z, z + 0.5 * t.rng.standard_normal(z.shape))
-    ones = np.ones(z.shape[:2])
-    inter, intra = ref.distances(z, z2)
-    formula = t.part("formula", 1e-8, draws=t.draws)
-    sums = t.part("beta = 1", 1e-12, draws=t.draws)
-    moved = t.part("no d_i", 1e-12, draws=t.draws)
-    order = t.part("close pairs first", 0.0, draws=t.draws)
-    violations = 0
-    for tau in (0.05, 0.1, 0.5, 2.0):
-        printed = ref.softmax(inter, tau)
-        definition = ref.importance(inter, intra, *ref.table1(tau, 0.0)[0][1:])
-        pair, kept = losses.infonce_pair(tau, 0.0), losses.infonce_pair(tau, 1.0)
-        ours, one = (contrast.pairwise_importance(*tz, p) for p in (pair, kept))
-        formula.add(relative(printed, definition), relative(ours, printed))
-        formula.breaks("tau doubled", relative(ref.softmax(inter, 2 * tau), definition))
-        formula.breaks("eps = 1", relative(one, definition))
-        sums.add(absolute(ours.sum(-1), ones)).breaks("eps = 1", absolute(one.sum(-1), ones))
-        moved.add(relative(contrast.pairwise_importance(*moved_views, pair), ours))
-        moved.breaks("eps = 1", relative(contrast.pairwise_importance(*moved_views, kept), one))
-        violations += ref.disorder(ours.numpy(), inter)
-    flat = contrast.pairwise_importance(*tz, losses.linear_pair()).numpy()
-    order.add(violations).breaks("linear psi", ref.disorder(flat, inter))
-
-
-@check("acl/num2", stream="num2")
-def num2(t: Trial) -> None:
-    """InfoNCE's row sums are xi/(xi + eps): separated samples are discounted, unless eps = 0.
-
-    Controls: eps doubled; eps = 0 on the same path of a sample that moves away.
-    """
-    z, z2 = ref.views(t.rng, t.draws, 8, 3)
-    inter, intra = ref.distances(z, z2)
-
-    def masses(a: Array, b: Array, tau: float, eps: float) -> Array:
-        pair = losses.infonce_pair(tau, eps)
-        return contrast.row_mass(contrast.pairwise_importance(*tensors(a, b), pair)).numpy()
-
-    sums = t.part("row sums", 1e-12, draws=t.draws)
-    for tau in (0.2, 0.5, 1.0):
-        xi = np.exp(ref.off(intra[..., None] - inter) / tau).sum(-1)
-        for eps in (0.0, 0.3, 1.0):
-            ours = masses(z, z2, tau, eps)
-            sums.add(absolute(ours, xi / (xi + eps)))
-            if eps:
-                sums.breaks("eps doubled", absolute(ours, xi / (xi + 2 * eps)))
-    # Sample 0 starts outside the others, moves away by factors 1, 2, 4, 8 and pulls its views
-    # together by the same factors.
-    direction = z[:, 0] / np.linalg.norm(z[:, 0], axis=-1, keepdims=True)
-    radius = 0.5 + np.linalg.norm(z, axis=-1).max(-1, keepdims=True)
-    path = []
-    for factor in (1, 2, 4, 8):
-        a, b = z.copy(), z2.copy()
-        a[:, 0] = factor * radius * direction
-        b[:, 0] = a[:, 0] + (z2[:, 0] - z[:, 0]) / factor
-        path.append([masses(a, b, 2.0, eps)[:, 0] for eps in (1.0, 0.0)])
-    discount = t.part("discount", 0.999, draws=t.draws)
-    for (before, level_before), (after, level) in pairwise(path):
-        discount.add(after / before).breaks("eps = 0", level / level_before)
+    no_back = {"no alpha_ji term": sym.gradients(0, 0)}
+    first.proves(sym.gradients(0), breaks=no_back, at=sym.SIZES)
+    second.proves(sym.gradients(1), breaks={"sign": sym.gradients(1, sign=-1)}, at=sym.SIZES)

@@ -1,0 +1,139 @@
+"""The energy as distances, and InfoNCE's weights: Eqs. 27 and 6, sums of a row (acl Sec. 3.2)."""
+
+from itertools import pairwise
+
+import numpy as np
+import sympy
+
+from clcore import losses
+from clcore import reference as ref
+from clcore.checks.minmax import symbols as sym
+from clcore.ledger import Trial, check, exact
+from clcore.losses import contrast
+from clcore.reference import Array, absolute, relative, tensors
+
+
+@check("acl/eq27", stream="eq27")
+def eq27(t: Trial) -> None:
+    """E_alpha = sum alpha_ij (|z_i - z_j|^2 - |z_i - z_i'|^2) = 2 sum alpha_ij (d_ij - d_i).
+
+    Hence it is linear in alpha. Controls: factor 1, the second term added, E - R_H in place of E.
+    """
+    n = 9
+    z, z2 = ref.views(t.rng, t.draws, n, 4)
+    alpha, other = (ref.random_weights(t.rng, t.draws, n, n) for _ in range(2))
+    trace = np.trace(ref.covariance(alpha, z, z2, z, z2), axis1=-2, axis2=-1)
+    inter, intra = ref.distances(z, z2)
+    middle = sum(
+        alpha[:, i, j] * (((z[:, i] - z[:, j]) ** 2).sum(-1) - ((z[:, i] - z2[:, i]) ** 2).sum(-1))
+        for i in range(n)
+        for j in range(n)
+        if i != j
+    )
+    scale = float(np.abs(trace).mean())
+
+    def power(weights: Array, regularised: bool = False) -> Array:
+        value = contrast.energy(*tensors(weights, z, z2)).numpy()
+        off = ref.off(weights)
+        return value + (off * np.log(off)).sum((-1, -2)) if regularised else value
+
+    ours = power(alpha)
+    energy = t.part("energy", 1e-12, draws=t.draws)
+    energy.add(relative(middle, trace, scale), relative(ours, trace, scale))
+    energy.breaks("factor 1", relative(ours / 2, trace, scale))
+    wrong = 2 * (alpha * (inter + intra[..., None])).sum((-1, -2))
+    energy.breaks("second term added", relative(wrong, trace, scale))
+    energy.proves(sym.as_distances(2), breaks={"factor 1": sym.as_distances(1)}, at=sym.SIZES)
+    r, s = 0.7, 1.9
+
+    def bend(regularised: bool) -> Array:
+        mixed = power(r * alpha + s * other, regularised)
+        return relative(r * power(alpha, regularised) + s * power(other, regularised), mixed, scale)
+
+    linear = t.part("linear in alpha", 1e-12).add(bend(False)).breaks("E - R_H", bend(True))
+    linear.proves(sym.linear(1), breaks={"alpha squared": sym.linear(2)}, at=sym.SIZES)
+
+
+@check("acl/eq6", stream="eq6")
+def eq6(t: Trial) -> None:
+    """InfoNCE with eps = 0: alpha is a softmax of -d_ij/tau, rows sum to 1, d_i plays no part.
+
+    Controls: tau doubled, eps = 1, linear psi.
+    """
+    z, z2 = ref.views(t.rng, t.draws, 8, 3)
+    tz, moved_views = tensors(z, z2), tensors(z, z + 0.5 * t.rng.standard_normal(z.shape))
+    ones = np.ones(z.shape[:2])
+    inter, intra = ref.distances(z, z2)
+    formula = t.part("formula", 1e-8, draws=t.draws)
+    sums = t.part("beta = 1", 1e-12, draws=t.draws)
+    moved = t.part("no d_i", 1e-12, draws=t.draws)
+    order = t.part("close pairs first", 0.0, draws=t.draws)
+    violations = 0
+    for tau in (0.05, 0.1, 0.5, 2.0):
+        printed = ref.softmax(inter, tau)
+        definition = ref.importance(inter, intra, *ref.table1(tau, 0.0)[0][1:])
+        pair, kept = losses.infonce_pair(tau, 0.0), losses.infonce_pair(tau, 1.0)
+        ours, one = (contrast.pairwise_importance(*tz, p) for p in (pair, kept))
+        formula.add(relative(printed, definition), relative(ours, printed))
+        formula.breaks("tau doubled", relative(ref.softmax(inter, 2 * tau), definition))
+        formula.breaks("eps = 1", relative(one, definition))
+        sums.add(absolute(ours.sum(-1), ones)).breaks("eps = 1", absolute(one.sum(-1), ones))
+        moved.add(relative(contrast.pairwise_importance(*moved_views, pair), ours))
+        moved.breaks("eps = 1", relative(contrast.pairwise_importance(*moved_views, kept), one))
+        violations += ref.disorder(ours.numpy(), inter)
+    flat = contrast.pairwise_importance(*tz, losses.linear_pair()).numpy()
+    order.add(violations).breaks("linear psi", ref.disorder(flat, inter))
+    doubled = {"eps = 1": sym.softmax(1, near=True, scale=0)}
+    formula.proves(sym.softmax(0, near=True), breaks=doubled, at="N = 3")
+    d, far = sym.infonce(), sym.infonce(1)
+    one = exact.equal(sum(d.slopes()), 1)
+    sums.proves(one, breaks={"eps = 1": exact.equal(sum(far.slopes()), 1)}, at="N = 3")
+    still, moves = ([sympy.diff(a, of.intra[0]) for a in of.slopes()] for of in (d, far))
+    moved.proves(exact.equal(still, 0), breaks={"eps = 1": exact.equal(moves, 0)}, at="N = 3")
+    e, w, rest = exact.vector("e", 3, positive=True)  # exp(-d/tau) of the farther pair; the nearer
+    lead = (e * (1 + w) - e) / (e * (1 + w) + e + rest)  # one is 1 + w times that
+    order.proves(
+        exact.positive(lead, e * w / (e * (1 + w) + e + rest)),
+        breaks={"far pairs first": exact.positive(-lead, -e * w / (e * (1 + w) + e + rest))},
+        at="N = 3",
+    )
+
+
+@check("acl/num2", stream="num2")
+def num2(t: Trial) -> None:
+    """InfoNCE's row sums are xi/(xi + eps): separated samples are discounted, unless eps = 0.
+
+    Controls: eps doubled; eps = 0 on the same path of a sample that moves away.
+    """
+    z, z2 = ref.views(t.rng, t.draws, 8, 3)
+    inter, intra = ref.distances(z, z2)
+
+    def masses(a: Array, b: Array, tau: float, eps: float) -> Array:
+        pair = losses.infonce_pair(tau, eps)
+        return contrast.row_mass(contrast.pairwise_importance(*tensors(a, b), pair)).numpy()
+
+    sums = t.part("row sums", 1e-12, draws=t.draws)
+    for tau in (0.2, 0.5, 1.0):
+        xi = np.exp(ref.off(intra[..., None] - inter) / tau).sum(-1)
+        for eps in (0.0, 0.3, 1.0):
+            ours = masses(z, z2, tau, eps)
+            sums.add(absolute(ours, xi / (xi + eps)))
+            if eps:
+                sums.breaks("eps doubled", absolute(ours, xi / (xi + 2 * eps)))
+    # Sample 0 starts outside the others, moves away by factors 1, 2, 4, 8 and pulls its views
+    # together by the same factors.
+    direction = z[:, 0] / np.linalg.norm(z[:, 0], axis=-1, keepdims=True)
+    radius = 0.5 + np.linalg.norm(z, axis=-1).max(-1, keepdims=True)
+    path = []
+    for factor in (1, 2, 4, 8):
+        a, b = z.copy(), z2.copy()
+        a[:, 0] = factor * radius * direction
+        b[:, 0] = a[:, 0] + (z2[:, 0] - z[:, 0]) / factor
+        path.append([masses(a, b, 2.0, eps)[:, 0] for eps in (1.0, 0.0)])
+    sums.proves(sym.masses(sym.EPS), breaks={"eps doubled": sym.masses(sym.EPS, 2)}, at="N = 3")
+    discount = t.part("discount", 0.999, draws=t.draws)
+    for (before, level_before), (after, level) in pairwise(path):
+        discount.add(after / before).breaks("eps = 0", level / level_before)
+    discount.proves(
+        sym.separated(sym.EPS), breaks={"eps = 0": sym.separated(sympy.Integer(0))}, at="N = 3"
+    )
