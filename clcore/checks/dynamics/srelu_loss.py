@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import torch
 
+from clcore.checks.dynamics import srelu_regions
 from clcore.checks.dynamics.srelu import Warm, brute, signed, subsets, warm
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, tensors
@@ -51,6 +52,19 @@ def thm3_region(t: Trial) -> None:
                 part.breaks("b near 1 - |c_b|", violations((1 - c) * (1 - 1e-9)).sum())
             part.breaks("b = 0.9 |c_b|", violations(0.9 * c).sum())
     part.says(cut=np.sum(cut), rows=np.size(cut))
+    part.proves(
+        srelu_regions.split(),
+        breaks={"own error counted in": srelu_regions.split(own_counted=True)},
+        at="d = 2",
+    )
+    part.proves(
+        srelu_regions.regions(),
+        breaks={
+            "b below |c_b|": srelu_regions.regions(below=True),
+            "b up to 1 - |c_b|": srelu_regions.regions(wide=True),
+        },
+        at="b + max c_b < 1 + Delta_ii",  # what b = o(1) is for
+    )
 
 
 @check("ncl/thm3-srelu", stream="thm3-srelu")
