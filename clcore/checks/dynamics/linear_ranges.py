@@ -43,7 +43,7 @@ def rate_in_unit(most: Expr) -> exact.Shown:
 def rate_over_decay(share: Any = None) -> exact.Shown:
     """Whether c <= lambda fails at alpha = sigma_0 = 1/2, p_z = 1/4 and that decay; share: the
     rate in units of the limit, where it is not `RATE`."""
-    eta = RATE if share is None else share * DECAY / coupling(1, *_OTHERS)
+    eta = RATE if share is None else share * DECAY / coupling(sympy.Integer(1), *_OTHERS)
     return exact.differ(coupling(eta, *_OTHERS), DECAY, "<=")
 
 
@@ -62,7 +62,7 @@ def decay_over_rate(over: bool = False) -> exact.Shown:
     """What that factor is, lambda - c, above 0 for any rate below the limit, or `over` it."""
     alpha, p_z, decay = part_of("a"), part_of("p") / 2, sympy.Symbol("l", positive=True)
     sigma, share = sympy.Symbol("s", nonnegative=True), part_of("k")
-    eta = decay / coupling(1, alpha, p_z, sigma) * (1 / share if over else share)
+    eta = decay / coupling(sympy.Integer(1), alpha, p_z, sigma) * (1 / share if over else share)
     at = {sym.ALPHA: alpha, sym.P_Z: p_z, sym.SIGMA: sigma, sym.ETA: eta, sym.DECAY: decay}
     return above(own_factor().subs(at))
 
