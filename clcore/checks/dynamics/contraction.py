@@ -314,7 +314,11 @@ def eq26_id(t: Trial) -> None:
     below = 1 + x.factor * x.c**2
     inequality.proves(
         exact.positive(norm - (square(x.v) - 1) - below, 2 * x.c * x.s),
-        breaks={"half the step": exact.positive(norm - (square(x.v) - 1) - below, x.c * x.s)},
+        breaks={
+            "where Eq. 25 fails": exact.positive(
+                (norm - (square(x.v) - 1) - below).subs(x.s, -x.s), -2 * x.c * x.s
+            )
+        },
         at="d = 3",
     )
 

@@ -104,8 +104,8 @@ def def8(t: Trial) -> None:
     """One round of `alternate` on Eq. 4 against two steps by complex steps in numpy; what each
     half leaves alone. Controls: both gradients at the start; one loss for both halves."""
     n, rate = min(t.draws, 30), 0.5
-    halves = t.part("two half-steps", 1e-12, controls=pooled)
-    other = t.part("the other network", 0.0, draws=n)
+    halves = t.defines("two half-steps", 1e-12, controls=pooled)
+    other = t.defines("the other network", 0.0, draws=n)
     for _ in range(n):
         Wo, Wt = t.rng.uniform(0.2, 1, (2, 4, 6)) + 0.2 * t.rng.standard_normal((2, 4, 6))
         x = t.rng.uniform(0.2, 1, (1, 8, 6)) * (t.rng.random((2, 8, 6)) < 0.8)
@@ -147,7 +147,7 @@ def _turns_of_the_runs(t: Trial, n: int) -> None:
     complex steps in numpy; [online, target] by turns. Controls: both from the start; the target
     first."""
     size = {"p": 8, "d": 3, "m": 4, "n": 12, "batch": 6, "keep": 0.9}
-    part = t.part("the trained runs", 1e-11, controls=pooled)
+    part = t.defines("the trained runs", 1e-11, controls=pooled)
     for run in range(n):
         config = st.configuration(run, "NCL-linear", 0.3, lr=0.5, **size)
         keys = cr.split(cr.fold_in(cr.key(t.seed), run), 4)

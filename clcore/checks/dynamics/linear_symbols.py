@@ -107,7 +107,8 @@ def second_moment(law: Law) -> Matrix:
 
 def steps(count: int) -> tuple[list[Symbol], list[Symbol]]:
     """c_t and lambda_t of `count` steps."""
-    return [list(sympy.symbols(f"{name}:{count}", real=True)) for name in ("c", "lambda")]
+    c, lam = (list(sympy.symbols(f"{name}:{count}", real=True)) for name in ("c", "lambda"))
+    return c, lam
 
 
 def trajectory(

@@ -4,7 +4,9 @@ Schedules are random, trajectories exact, as in `dynamics.linear_schedules`.
 """
 
 import numpy as np
+import sympy
 
+from clcore.checks.dynamics import linear_ranges as ranges
 from clcore.checks.dynamics.linear_schedules import fitted, run, scalars
 from clcore.checks.dynamics.linear_step import dictionaries, moment
 from clcore.ledger import Trial, check, typical, worst
@@ -52,6 +54,7 @@ def thm2(t: Trial) -> None:
     part = t.part("C_2 > 0", 1e-9, ">=", draws=n)
     part.add(scalars(c, lam)[1][:, 1:])
     part.breaks("ascent", scalars(c, lam, -1.0)[1][:, 1:], by=worst)
+    part.proves(ranges.shared_above(), breaks={"ascent": ranges.shared_above(-1)}, at="t = 1, 2, 3")
 
 
 def _two_scalars(t: Trial, n: int) -> None:
@@ -71,6 +74,11 @@ def _two_scalars(t: Trial, n: int) -> None:
             part.breaks("latents 0 and 1", residual(size, steps, binary=True))
             part.breaks("alternating updates", residual(size, steps, alternating=True))
             part.breaks("both", residual(size, steps, alternating=True, binary=True))
+    part.proves(
+        ranges.two_scalars(),
+        breaks={"latents 0 and 1": ranges.two_scalars(binary=True)},
+        at="t = 2, m = 1, M = I, d = 2",
+    )
 
 
 def _own_scalar(t: Trial, n: int) -> None:
@@ -94,6 +102,16 @@ def _own_scalar(t: Trial, n: int) -> None:
     right.add(inside(below))
     right.breaks("one rate 1.2 times the limit", over, by=worst)
     right.breaks("eta = 0.01 whatever lambda", inside(small), inside(example), by=worst)
+    half = sympy.Rational(1, 2)
+    printed.proves(
+        ranges.own_below_zero(),
+        breaks={"c = lambda/2 in the second step": ranges.own_below_zero(half)},
+        at="t = 2",
+    )
+    right.proves(
+        ranges.unit_interval(ranges.held_step()),
+        breaks={"lambda below c": ranges.unit_interval(ranges.held_step(over=True))},
+    )
 
 
 @check("ncl/thm2-c1", stream="ncl thm2-c1")
@@ -115,6 +133,11 @@ def thm2_c1(t: Trial) -> None:
     c = c_of(eta)
     part = t.part("c in (0, 1)", -1e-14, draws=c.size)
     part.add(-c, c - 1).breaks("eta = 1", c_of(0 * eta + 1) - 1, by=worst)
+    part.proves(
+        ranges.rate_in_unit(ranges.RATE),
+        breaks={"eta up to 1": ranges.rate_in_unit(sympy.Integer(1))},
+        at="eta < 0.01, sigma_0 < 3",
+    )
 
     share = t.rng.uniform(0.01, 0.99, n)
     small, over = (of_limit(t.rng, 0 * share + k, rate=r) for k, r in ((0, 0.01), (1.2, 0.0)))
@@ -124,11 +147,24 @@ def thm2_c1(t: Trial) -> None:
     right = t.corrected("c <= lambda", 0.0)
     right.add(of_limit(t.rng, share) - 1).breaks("1.2 times the limit", over - 1)
     right.breaks("eta = 0.01 at lambda = 1e-4", small - 1)
+    below = sympy.Rational(9, 10)
+    printed.proves(
+        ranges.rate_over_decay(), breaks={"0.9 times the limit": ranges.rate_over_decay(below)}
+    )
+    right.proves(
+        ranges.decay_over_rate(),
+        breaks={"over the limit": ranges.decay_over_rate(over=True)},
+        at="m = p = d = 1",
+    )
 
     c, lam = t.rng.uniform(1e-3, 0.999, (2, n, 7))
     part = t.part("C_1 in (-1, 1)", -1e-6, draws=n)
     part.add(np.abs(scalars(c, lam)[0][:, 1:]) - 1)
     part.breaks("decays of 2", np.cumprod(2 - c, -1) - 1)
+    part.proves(
+        ranges.both_ends(ranges.free_step()),
+        breaks={"decays up to 2": ranges.both_ends(ranges.free_step(2))},
+    )
 
     lam, share = t.rng.uniform(0.2, 0.999, (n, 7)), t.rng.uniform(0, 0.8, (n, 7))
 
@@ -142,6 +178,10 @@ def thm2_c1(t: Trial) -> None:
     part.add(inside(own()))
     part.breaks("one lambda equal to c", own(1.0), by=worst)
     part.breaks("one lambda below c", own(1.2)[:, 3:], by=worst)
+    part.proves(
+        ranges.unit_interval(ranges.held_step()),
+        breaks={"lambda below c": ranges.unit_interval(ranges.held_step(over=True))},
+    )
 
 
 def of_limit(rng: np.random.Generator, share: Array, rate: float = 0.0) -> Array:

@@ -13,6 +13,7 @@ from scipy.special import erfc
 
 from clcore import random as cr
 from clcore import reference as ref
+from clcore.checks.dynamics import srelu_regions
 from clcore.checks.dynamics import srelu_symbols as sym
 from clcore.ledger import Trial, check, exact, pooled, total, typical
 from clcore.reference import Array, tensors
@@ -175,6 +176,11 @@ def eq23(t: Trial) -> None:
         part.add(abs(rows(1.0, D) - whole))
         part.breaks("no Delta_ii", abs(rows(0.0, D) - whole))
         part.breaks("one mask", abs(rows(1.0, D[[0, 0]]) - whole))
+    part.proves(
+        srelu_regions.rows(),
+        breaks={"no Delta_ii": srelu_regions.rows(own=0), "one mask": srelu_regions.rows(masks=1)},
+        at="d = 2, two samples",
+    )
 
 
 @check("ncl/def4", stream="def4")

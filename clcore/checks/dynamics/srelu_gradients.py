@@ -49,7 +49,11 @@ def thm3_grad(t: Trial) -> None:
         own, cross = 1 + pair[1].delta[0, 0] - pair[1].b[0], inside * pair[1].delta[0, 1]
         return exact.equal(by[:2], [-2 * factor * own, -2 * factor * cross])
 
-    part.proves(formula(factor), breaks={"alpha kappa": formula(sym.ALPHA * sym.KAPPA)}, at="d = 2")
+    part.proves(
+        formula(factor),
+        breaks={"alpha kappa": formula(sym.ALPHA * sym.KAPPA)},
+        at="d = 2, signs as in ncl/thm3-region",
+    )
 
 
 def even(rng: np.random.Generator, d: int, error: float, b: float) -> tuple[Array, Array]:

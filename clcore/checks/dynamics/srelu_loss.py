@@ -6,6 +6,7 @@ import numpy as np
 import sympy
 import torch
 
+from clcore.checks.dynamics import srelu_regions
 from clcore.checks.dynamics import srelu_symbols as sym
 from clcore.checks.dynamics.srelu import Warm, brute, signed, subsets, warm
 from clcore.ledger import Trial, check, exact, pooled, typical
@@ -53,6 +54,19 @@ def thm3_region(t: Trial) -> None:
                 part.breaks("b near 1 - |c_b|", violations((1 - c) * (1 - 1e-9)).sum())
             part.breaks("b = 0.9 |c_b|", violations(0.9 * c).sum())
     part.says(cut=np.sum(cut), rows=np.size(cut))
+    part.proves(
+        srelu_regions.split(),
+        breaks={"own error counted in": srelu_regions.split(own_counted=True)},
+        at="d = 2, signs as in ncl/thm3-region",
+    )
+    part.proves(
+        srelu_regions.regions(),
+        breaks={
+            "b below |c_b|": srelu_regions.regions(below=True),
+            "b up to 1 - |c_b|": srelu_regions.regions(wide=True),
+        },
+        at="b + max c_b < 1 + Delta_ii",  # what b = o(1) is for
+    )
 
 
 @check("ncl/thm3-srelu", stream="thm3-srelu")
@@ -77,7 +91,11 @@ def thm3_srelu(t: Trial) -> None:
         part.add(np.abs(D * (up + down) - direct).max())
         part.breaks("no mask", np.abs(up + down - direct).max())
         part.breaks("bias of one sign", np.abs(D * (up + one_sign) - direct).max())
-    part.proves(_simplified(1), breaks={"bias of one sign": _simplified(-1)}, at="d = 2")
+    part.proves(
+        _simplified(1),
+        breaks={"bias of one sign": _simplified(-1)},
+        at="d = 2, signs as in ncl/thm3-region",
+    )
 
 
 def _simplified(sign: int) -> exact.Shown:
@@ -192,7 +210,7 @@ def thm3_summand(t: Trial) -> None:
     part.proves(
         formula(sym.ALPHA**2 * sym.KAPPA),
         breaks={"no kappa inside": formula(sym.ALPHA**2)},
-        at="d = 2",
+        at="d = 2, signs as in ncl/thm3-region",
     )
 
 
@@ -231,5 +249,5 @@ def thm3_loss(t: Trial) -> None:
     part.proves(
         display(scale),
         breaks={"as typeset, no bracket": display(-sympy.Rational(1, 2))},
-        at="d = 2",
+        at="d = 2, signs as in ncl/thm3-region",
     )

@@ -1,0 +1,131 @@
+"""The ranges of Theorem 2's scalars in symbols (ncl App. C.1): c_t, lambda_t - c_t, C_1, C_2.
+
+A number in (0, 1) is written as u / (1 + u) with u > 0, so that a sign can be read off.
+"""
+
+from functools import cache
+from typing import Any
+
+import sympy
+from sympy import Expr, Matrix
+
+from clcore.checks.dynamics import linear_symbols as sym
+from clcore.ledger import exact
+
+RATE, DECAY = sympy.Rational(1, 100), sympy.Rational(1, 10**4)
+"""A rate far below 1, and a decay factor in (0, 1) that is smaller still."""
+_OTHERS = sympy.Rational(1, 2), sympy.Rational(1, 4), sympy.Rational(1, 2)  # alpha, p_z, sigma_0
+
+
+def part_of(name: str, zero: bool = False) -> Expr:
+    """Any number in (0, 1), in [0, 1) with `zero`."""
+    u = sympy.Symbol(name, **{"nonnegative" if zero else "positive": True})
+    return u / (1 + u)
+
+
+def above(*values: Expr) -> exact.Shown:
+    """Whether all are above 0: over a common denominator, both it and what stands above it are."""
+    parts = [part for value in values for part in sympy.fraction(sympy.together(value))]
+    return exact.positive(parts, [sympy.expand(part) for part in parts])
+
+
+def coupling(eta: Expr, alpha: Expr, p_z: Expr, sigma: Expr) -> Expr:
+    """c_t as the proof defines it."""
+    return 2 * eta * alpha**2 * (2 * p_z + sigma**2)
+
+
+def rate_in_unit(most: Expr) -> exact.Shown:
+    """c in (0, 1), for any rate below `most` and any noise level below 3."""
+    c = coupling(most * part_of("e"), part_of("a"), part_of("p") / 2, 3 * part_of("s", zero=True))
+    return above(c, 1 - c)
+
+
+def rate_over_decay(share: Any = None) -> exact.Shown:
+    """Whether c <= lambda fails at alpha = sigma_0 = 1/2, p_z = 1/4 and that decay; share: the
+    rate in units of the limit, where it is not `RATE`."""
+    eta = RATE if share is None else share * DECAY / coupling(sympy.Integer(1), *_OTHERS)
+    return exact.differ(coupling(eta, *_OTHERS), DECAY, "<=")
+
+
+@cache
+def own_factor() -> Expr:
+    """By what one step on the enumerated loss multiplies the difference of two 1 x 1 networks."""
+    own, other, M = exact.matrix("o", 1, 1), exact.matrix("w", 1, 1), Matrix([1])
+
+    def moved(W: Matrix, V: Matrix) -> Expr:
+        return (sym.DECAY * W - sym.ETA * sym.gradient(sym.loss(W, V, sym.data(M)), W))[0]
+
+    return sympy.cancel((moved(own, other) - moved(other, own)) / (own - other)[0])
+
+
+def decay_over_rate(over: bool = False) -> exact.Shown:
+    """What that factor is, lambda - c, above 0 for any rate below the limit, or `over` it."""
+    alpha, p_z, decay = part_of("a"), part_of("p") / 2, sympy.Symbol("l", positive=True)
+    sigma, share = sympy.Symbol("s", nonnegative=True), part_of("k")
+    eta = decay / coupling(sympy.Integer(1), alpha, p_z, sigma) * (1 / share if over else share)
+    at = {sym.ALPHA: alpha, sym.P_Z: p_z, sym.SIGMA: sigma, sym.ETA: eta, sym.DECAY: decay}
+    return above(own_factor().subs(at))
+
+
+def both_ends(step: Expr) -> exact.Shown:
+    """C_1 in (-1, 1): the first factor is, and one more factor of any C in (-1, 1) stays there."""
+    C = 1 - 2 * part_of("C")
+    x = 1 - 2 * part_of("x")
+    return above(1 - step, 1 + step, 1 - C * x, 1 + C * x)
+
+
+def unit_interval(step: Expr) -> exact.Shown:
+    """C_1 in (0, 1): the first factor is, and one more factor of any C in (0, 1) stays there."""
+    C, x = part_of("C"), part_of("x")
+    return above(step, 1 - step, C * x, 1 - C * x)
+
+
+def free_step(size: int = 1) -> Expr:
+    """lambda - c for any c in (0, 1) and lambda in (0, size)."""
+    return size * part_of("l") - part_of("c")
+
+
+def held_step(over: bool = False) -> Expr:
+    """lambda - c for lambda in (0, 1) and any c below lambda, or `over` it."""
+    decay, share = part_of("l"), part_of("c")
+    return decay - decay * (1 / share if over else share)
+
+
+def two_scalars(binary: bool = False, alternating: bool = False) -> exact.Shown:
+    """Two steps of gradient descent with decay against C_1 W + C_2 (W^o + W^t), for both networks,
+    M = I; the gradient is that of ncl/thm2-grad0 with E[x x^T] by enumeration. `binary`: latents 0
+    and 1."""
+    start = exact.matrix("o", 1, 2), exact.matrix("w", 1, 2)
+    pull = -2 * sym.ALPHA**2 * sym.second_moment(sym.data(sympy.eye(2), binary)).expand()
+    eta, decay = (sympy.symbols(f"{name}:2", real=True) for name in ("eta", "lambda"))
+    online, target = start
+    for rate, keep in zip(eta, decay, strict=True):
+        moved = keep * online - rate * target * pull
+        target = keep * target - rate * (moved if alternating else online) * pull
+        online = moved
+    c = [coupling(rate, sym.ALPHA, sym.P_Z, sym.SIGMA) for rate in eta]
+    own = sympy.prod(keep - step for keep, step in zip(decay, c, strict=True))
+    both = sym.shared(c, decay) * (start[0] + start[1])
+    return exact.equal([online, target], [own * W + both for W in start])
+
+
+def shared_above(sign: int = 1, T: int = 3) -> exact.Shown:
+    """C_2 after 1..T steps, read off 1 x 1 networks, for any c, lambda > 0; sign -1: ascent."""
+    c, decay = (sympy.symbols(f"{name}:{T}", positive=True) for name in ("c", "lambda"))
+    path = sym.trajectory(sympy.Integer(1), sympy.Integer(0), [sign * step for step in c], decay)
+    values = [target for _, target in path[1:]]
+    return exact.positive(values, [sympy.expand(value) for value in values])
+
+
+def own_below_zero(fraction: Any = None) -> exact.Shown:
+    """Whether C_1 > 0 fails after two steps at eta = 0.01, the second with a decay of 1/1000, read
+    off 1 x 1 networks; fraction: of that decay, what the second step's c is instead."""
+    c = coupling(RATE, *_OTHERS)
+    decays = sympy.Rational(99, 100), sympy.Rational(1, 1000)
+    online, target = sym.trajectory(
+        sympy.Integer(1),
+        sympy.Integer(0),
+        [c, c if fraction is None else fraction * decays[1]],
+        decays,
+    )[-1]
+    return exact.differ(online - target, 0, ">")
