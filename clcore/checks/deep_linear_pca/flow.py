@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.ledger import Trial, check, pooled, typical
+from clcore.ledger import Trial, check, exact, pooled, typical
 from clcore.losses import contrast
 from clcore.reference import Array, relative, tensors
 from clcore.theory import deep_linear as dl
@@ -68,6 +68,16 @@ def eq10(t: Trial) -> None:
             seen = np.moveaxis(f.imag / ref.STEP, 0, -1)
             jacobian.add(relative(seen, high[layer]))
             jacobian.breaks("$W_{>l+1}$", relative(seen, high[layer + 1]))
+    w1, w2, w3 = (exact.matrix(f"w{k}", 2, 2) for k in (1, 2, 3))
+    x = exact.vector("x", 2)
+    z, at = w3 * (w2 * (w1 * x)), "L = 3, all widths 2"
+    reverse = exact.equal(z, w1 * w2 * w3 * x)
+    forward.proves(exact.equal(z, w3 * w2 * w1 * x), breaks={"reverse order": reverse}, at=at)
+    f1 = exact.vector("f", 2)
+    slope = (w3 * (w2 * f1)).jacobian(f1)
+    jacobian.proves(
+        exact.equal(slope, w3 * w2), breaks={"$W_{>l+1}$": exact.equal(slope, w3)}, at=at
+    )
 
 
 def _stepped_distances(weights: list[Array], x: Array, x2: Array) -> tuple[Array, Array]:

@@ -9,12 +9,13 @@ from itertools import pairwise
 from itertools import product as every
 
 import numpy as np
+import sympy
 import torch
 from torch import Tensor
 
 from clcore import random as cr
 from clcore.checks.deep_linear_pca.flow import product
-from clcore.ledger import Part, Trial, check, pooled, typical
+from clcore.ledger import Part, Trial, check, exact, pooled, typical
 from clcore.reference import Array, tensors
 from clcore.theory import deep_linear as dl
 
@@ -220,7 +221,16 @@ def lem9(t: Trial) -> None:
         unit = np.abs(np.linalg.norm(u, axis=-1) - 1)
         return np.maximum(np.abs(a - outer).max((-1, -2)), unit)
 
-    t.part("", 1e-12, controls=typical).add(gap(1)).breaks("rank 2", gap(2))
+    part = t.part("", 1e-12, controls=typical).add(gap(1)).breaks("rank 2", gap(2))
+    one, two = (exact.vector(name, 3) * exact.vector(f"{name}'", 2).T for name in "ab")
+    part.proves(_outer(one), breaks={"rank 2": _outer(one + two)}, at="3 by 2")
+
+
+def _outer(a: sympy.Matrix) -> exact.Shown:
+    """Whether A = u v^T and |u| = |A|_F with the unit vector v along A's first row and u = A v."""
+    row = a[0, :]
+    across = row.T * row / row.dot(row)  # v v^T
+    return exact.equal([a * across, (a * across * a.T).trace()], [a, sum(x**2 for x in a)])
 
 
 @check("acl/def3", stream="def3")
@@ -240,7 +250,7 @@ def def3(t: Trial) -> None:
         length = np.abs(spectral_norm(list(ws)) - 1)
         return np.maximum(dl.misalignment(tensors(*ws)).numpy(), length)
 
-    part = t.part("", 1e-7, controls=typical).add(found(*good))
+    part = t.defines("", 1e-7, controls=typical).add(found(*good))
     part.breaks("not aligned", found(good[0], other[1], good[2]))
     part.breaks("a layer of rank 2", found(good[0], thick, good[2]))
 

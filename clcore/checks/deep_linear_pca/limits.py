@@ -111,7 +111,7 @@ def def4(t: Trial) -> None:
         rows = [np.abs(np.linalg.norm(w, axis=-1) - w.shape[-2] ** -0.5).max(-1) for w in ws[:-1]]
         return np.maximum(dl.unevenness(tensors(*ws)).numpy(), np.max(rows, 0))
 
-    detector = t.part("", 1e-7, controls=typical).add(found(_even(t.rng, v0, widths)))
+    detector = t.defines("", 1e-7, controls=typical).add(found(_even(t.rng, v0, widths)))
     detector.breaks("uneven $v_l$", found(aligned(t.rng, v0, widths)))
 
 
