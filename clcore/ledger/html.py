@@ -2,9 +2,9 @@
 
 A package has its templates in its folder templates/. Besides Jinja's own filters they have:
 `typeset` (text with LaTeX), `number` (three digits), `outcome`, `comparison` and `fails` (of a
-record), `evidence` (its rung in words), `shown` (a verdict in words), `row_id` (a claim's place on
-the ledger page), `claim` (the row of an id) and `place` (of such a row: where the paper prints it
-first).
+record), `evidence` (its rung in words), `sure` (that of a row), `shown` (a verdict in words),
+`row_id` (a claim's place on the ledger page), `claim` (the row of an id) and `place` (of such a
+row: where the paper prints it first).
 """
 
 import re
@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from clcore.ledger.outcomes import comparison, number, outcome
 from clcore.ledger.printed import claim
-from clcore.ledger.rungs import evidence
+from clcore.ledger.rungs import evidence, told
 from clcore.ledger.tex import typeset
 from clcore.ledger.verdicts import VERDICTS
 
@@ -64,6 +64,7 @@ def _environment(package: str) -> Environment:
         "place": place,
         "row_id": row_id,
         "shown": SHOWN.__getitem__,
+        "sure": told,
         "typeset": typeset,
     }
     return made

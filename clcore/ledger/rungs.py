@@ -52,6 +52,13 @@ def evidence(record: dict) -> str:
     return f"{rung}, {count} {what}{'s' if count > 1 else ''}"
 
 
+def told(row: dict) -> str:
+    """The rung of a row of the ledger in words: proved at small sizes, where a proof is of some."""
+    sized = any(proof["at"] for check in row["checks"] for proof in check["proofs"])
+    small = sized and row["rung"] in ("proved", "certified")
+    return f"{row['rung']} at small sizes" if small else row["rung"]
+
+
 def weakest(records: list[dict]) -> str | None:
     """The rung of a claim: that of its weakest check; a definition where all are. None without."""
     found = {of(record) for record in records if "blocked" not in record}

@@ -189,6 +189,13 @@ def test_evidence_in_words():
     assert rungs.evidence(made(proofs=refuted)) == "counterexample, exact"
 
 
+def test_a_row_says_whether_it_is_proved_for_some_sizes_only():
+    sized, free = made(proofs=[PROOF | {"at": "n = 3"}]), made(proofs=[PROOF])
+    assert rungs.told({"rung": "proved", "checks": [free, sized]}) == "proved at small sizes"
+    assert rungs.told({"rung": "proved", "checks": [free]}) == "proved"
+    assert rungs.told({"rung": "sampled", "checks": [sized, made()]}) == "sampled"
+
+
 def test_definitions_and_runs_have_their_sort():
     assert Trial(["acl/def1"]).defines("code", 1e-9).sort == "definition"
     assert Trial(["acl/def1"], sort="trained").part("code").sort == "trained"

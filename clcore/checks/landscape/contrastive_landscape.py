@@ -274,7 +274,7 @@ def eq15(t: Trial) -> None:
     _proves_limit(*forms, once)
 
 
-def _inside(R: sympy.Matrix, keep: sympy.Expr, tau: sympy.Expr, own: bool) -> sympy.Expr:
+def _inside(R: sympy.MatrixBase, keep: sympy.Expr, tau: sympy.Expr, own: bool) -> sympy.Expr:
     """The corrected Eq. 15 without log B at rectified columns R, d = 2, masks averaged inside."""
     total, G = sympy.S.Zero, R.T * R
     for i in range(2):
@@ -303,7 +303,7 @@ def _proves_limit(printed: Part, corrected: Part, once: Part) -> None:
     def rise(value: Callable[[sympy.Matrix], sympy.Expr]) -> sympy.Expr:
         return sy.merged(value(W[1]) - value(W[0]))
 
-    def powers(X: sympy.Matrix, tau: sympy.Expr) -> sy.Kernel:
+    def powers(X: sympy.MatrixBase, tau: sympy.Expr) -> sy.Kernel:
         return sy.powers(sy.rectified_powers(X, sympy.exp(tau)))
 
     right = rise(lambda X: sy.surrogate(powers(X, one), half) / 2)

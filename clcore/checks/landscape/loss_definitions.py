@@ -48,7 +48,7 @@ def _slopes(loss, *weights: Array) -> list[Array]:
     ]
 
 
-def _distance(u: sympy.Matrix, v: sympy.Matrix, normalised: bool = True) -> sympy.Expr:
+def _distance(u: sympy.MatrixBase, v: sympy.MatrixBase, normalised: bool = True) -> sympy.Expr:
     """|u / |u| - v / |v||^2, or without the norms |u - v|^2."""
     if not normalised:
         return sy.square(u - v)

@@ -37,7 +37,7 @@ def eq19(t: Trial) -> None:
     least.proves(_products(_rectified), breaks={"no ReLU": _products(sy.identity)}, at=sy.AT)
 
 
-def _rectified(v: sympy.Matrix) -> sympy.Matrix:
+def _rectified(v: sympy.MatrixBase) -> sympy.MatrixBase:
     """max(x, 0), written so that its sign is known."""
     return v.applyfunc(lambda x: sympy.Max(x, 0))
 
@@ -112,7 +112,7 @@ def eq20(t: Trial) -> None:
     )
 
 
-def _terms(X: sympy.Matrix) -> exact.Shown:
+def _terms(X: sympy.MatrixBase) -> exact.Shown:
     """Eq. 20 mask by mask, for log increases: A- / A+ of Eq. 16, by the kernel's powers X, times
     the printed g is at least d - 1 = 1. Anchor 0; for the other one X has other names."""
     k, values = sy.powers(X), []
@@ -159,7 +159,7 @@ def _proves_equality(printed: Part, corrected: Part, unique: Part) -> None:
     permutations = [sympy.eye(2), sympy.eye(2)[[1, 0], :]]
     half, one = sympy.S.Half, sympy.S.One
 
-    def left(P: sympy.Matrix, tau: sympy.Expr, keep: sympy.Expr) -> sympy.Expr:
+    def left(P: sympy.MatrixBase, tau: sympy.Expr, keep: sympy.Expr) -> sympy.Expr:
         k = sy.powers(sy.rectified_powers(P, sympy.exp(tau)))
         return sy.merged(sy.surrogate(k, keep))
 
@@ -324,14 +324,14 @@ def _families(m: int, d: int) -> int:
     return extend(0, d)
 
 
-def _overlaps(W: sympy.Matrix) -> exact.Shown:
+def _overlaps(W: sympy.MatrixBase) -> exact.Shown:
     """<W_i, W_j> as a sum of products of entries in one row, each at least 0."""
     pairs = list(combinations(range(W.cols), 2))
     forms = [sum(W[k, i] * W[k, j] for k in range(W.rows)) for i, j in pairs]
     return exact.nonnegative([W[:, i].dot(W[:, j]) for i, j in pairs], forms)
 
 
-def _off_permutations(W: sympy.Matrix) -> exact.Shown:
+def _off_permutations(W: sympy.MatrixBase) -> exact.Shown:
     """sum_{i != j} <W_i, W_j>^2 is at least sum_ki w_ki^2 (|row k|^2 - w_ki^2). If W is orthogonal
     its rows have norm 1 and the left is 0, so that every w_ki is 0 or, for W >= 0, 1."""
     columns, rows = range(W.cols), range(W.rows)

@@ -87,7 +87,7 @@ def _proves_metric(truths: Part) -> None:
     signs = [sympy.diag(1, sign) for sign in (1, -1)]
     cases = [sign * P for P, sign in product(PERMUTATIONS, signs)]
 
-    def over_norms(rows: sympy.Matrix) -> sympy.Matrix:
+    def over_norms(rows: sympy.MatrixBase) -> sympy.MatrixBase:
         norms = [sympy.sqrt(sympy.cancel(sy.square(rows[i, :]))) for i in range(2)]
         return sympy.diag(*norms).inv() * rows
 
@@ -138,7 +138,9 @@ def _proves_recovery(recovers: Part, same: Part, span: Part) -> None:
     what a row in the span of M has to be."""
     z, cases = sy.nonnegative("z", 2, 1), list(product(_orthonormal(), PERMUTATIONS))
 
-    def layer(M: sympy.Matrix, P: sympy.Matrix, latents: sympy.Matrix) -> sympy.Matrix:
+    def layer(
+        M: sympy.MatrixBase, P: sympy.MatrixBase, latents: sympy.MatrixBase
+    ) -> sympy.MatrixBase:
         return sy.relu((P * M.T * M * latents).applyfunc(sympy.cancel))
 
     recovered, signed = (
@@ -255,7 +257,7 @@ def rem2(t: Trial) -> None:
     _proves_symmetric(identity, cases, flat)
 
 
-def _symmetric(x: sympy.Matrix, b: sympy.Expr | int = 0) -> sympy.Matrix:
+def _symmetric(x: sympy.MatrixBase, b: sympy.Expr | int = 0) -> sympy.MatrixBase:
     """SReLU_b, entry by entry, as Eq. 14 begins."""
     shift = sympy.ones(*x.shape) * b
     return sy.relu(x - shift) - sy.relu(-x - shift)

@@ -83,7 +83,7 @@ def _proves_no_collapse(minimal: Part, apart: Part, rank: Part) -> None:
         at=sy.AT,
     )
 
-    def moment(W: sympy.Matrix) -> sympy.Expr:
+    def moment(W: sympy.MatrixBase) -> sympy.Expr:
         """The determinant of E[h h^T]."""
         views = [(sy.chance(D), sy.view(W, D, j)) for D in sy.masks(2) for j in range(2)]
         return sum((q / 2 * h * h.T for q, h in views), sympy.zeros(2, 2)).det()

@@ -22,7 +22,7 @@ ANY = exact.matrix("w", 2, 2)
 """W of any signs."""
 
 
-def nonnegative(name: str, rows: int, columns: int) -> sympy.Matrix:
+def nonnegative(name: str, rows: int, columns: int) -> sympy.MatrixBase:
     """A matrix of symbols that are at least 0."""
     return sympy.Matrix(
         rows, columns, lambda k, j: sympy.Symbol(f"{name}_{k}_{j}", nonnegative=True)
@@ -40,12 +40,12 @@ def _rectified(x: sympy.Expr) -> sympy.Expr:
     return sympy.Max(x, 0).rewrite(sympy.Abs)
 
 
-def relu(v: sympy.Matrix) -> sympy.Matrix:
+def relu(v: sympy.MatrixBase) -> sympy.MatrixBase:
     """max(x, 0) of every entry, which sympy writes as (x + |x|) / 2 where the sign is open."""
     return v.applyfunc(_rectified)
 
 
-def identity(v: sympy.Matrix) -> sympy.Matrix:
+def identity(v: sympy.MatrixBase) -> sympy.MatrixBase:
     """No ReLU: what several proofs break."""
     return v
 
@@ -61,46 +61,52 @@ def chance(*diagonals: Mask, keep: sympy.Expr = ALPHA) -> sympy.Expr:
     return sympy.prod(keep if bit else 1 - keep for D in diagonals for bit in D)
 
 
-def view(W: sympy.Matrix, D: Mask, i: int, act: Act = relu) -> sympy.Matrix:
+def view(W: sympy.MatrixBase, D: Mask, i: int, act: Act = relu) -> sympy.MatrixBase:
     """act(W D e_i)."""
     return _view(sympy.ImmutableMatrix(W), D, i, act)
 
 
 @cache
-def _view(W: sympy.ImmutableMatrix, D: Mask, i: int, act: Act) -> sympy.Matrix:
+def _view(W: sympy.ImmutableMatrix, D: Mask, i: int, act: Act) -> sympy.MatrixBase:
     e = sympy.eye(W.cols)[:, i]
     return act(W * sympy.diag(*D) * e)
 
 
-def similarity(W: sympy.Matrix, i: int, D1: Mask, j: int, D2: Mask, act: Act = relu) -> sympy.Expr:
+def similarity(
+    W: sympy.MatrixBase, i: int, D1: Mask, j: int, D2: Mask, act: Act = relu
+) -> sympy.Expr:
     """<act(W D_1 e_i), act(W D_2 e_j)>."""
     return view(W, D1, i, act).dot(view(W, D2, j, act))
 
 
-def lost(W: sympy.Matrix, j: int) -> sympy.Expr:
+def lost(W: sympy.MatrixBase, j: int) -> sympy.Expr:
     """What ReLU takes from |W_j|^2: the squares of the column's negative entries."""
     return sum(x**2 for x in relu(-W[:, j]))
 
 
-def square(v: sympy.Matrix) -> sympy.Expr:
+def square(v: sympy.MatrixBase) -> sympy.Expr:
     """|v|^2."""
     return sum(x**2 for x in v)
 
 
-def expected(W: sympy.Matrix, j: int, act: Act = relu) -> sympy.Expr:
+def expected(W: sympy.MatrixBase, j: int, act: Act = relu) -> sympy.Expr:
     """E over both masks of the similarity of the two views of e_j."""
     seen = [(D, view(W, D, j, act)) for D in masks(W.cols)]
     return sum(chance(D1, D2) * u.dot(v) for (D1, u), (D2, v) in product(seen, repeat=2))
 
 
-def non_contrastive(W: sympy.Matrix, act: Act = relu, signs: Sequence[int] = (1,)) -> sympy.Expr:
+def non_contrastive(
+    W: sympy.MatrixBase, act: Act = relu, signs: Sequence[int] = (1,)
+) -> sympy.Expr:
     """Eq. 6 at W_o = W_t = W, x uniform on e_j, or on all s e_j with s in `signs`."""
     points = [(j, sign) for j in range(W.cols) for sign in signs]
     return 2 - 2 * sum(expected(sign * W, j, act) for j, sign in points) / len(points)
 
 
 def on_unit_columns(
-    value: Callable[[sympy.Matrix], sympy.Expr], V: sympy.Matrix, length: sympy.Expr = sympy.S.One
+    value: Callable[[sympy.Matrix], sympy.Expr],
+    V: sympy.MatrixBase,
+    length: sympy.Expr = sympy.S.One,
 ) -> sympy.Expr:
     """value(W) at W_j = V_j / |V_j|, which is every W of U; `length` times that if given.
 
@@ -117,18 +123,18 @@ Kernel = Callable[[int, Mask, int, Mask], sympy.Expr]
 """exp(tau <ReLU(W D e_i), ReLU(W D' e_j)>), of (i, D, j, D')."""
 
 
-def kernel(W: sympy.Matrix, tau: sympy.Expr = TAU) -> Kernel:
+def kernel(W: sympy.MatrixBase, tau: sympy.Expr = TAU) -> Kernel:
     """The kernel of weights W."""
     return cache(lambda i, D1, j, D2: sympy.exp(tau * similarity(W, i, D1, j, D2)))
 
 
-def rectified_powers(W: sympy.Matrix, base: sympy.Expr) -> sympy.Matrix:
+def rectified_powers(W: sympy.MatrixBase, base: sympy.Expr) -> sympy.MatrixBase:
     """X_ij = base^<ReLU(W_i), ReLU(W_j)>, for `powers`; base = e^tau."""
     R = relu(W)
     return (R.T * R).applyfunc(lambda x: base**x)
 
 
-def powers(X: sympy.Matrix) -> Kernel:
+def powers(X: sympy.MatrixBase) -> Kernel:
     """The kernel by X_ij = exp(tau <ReLU(W_i), ReLU(W_j)>), for `similarities` shows what masks
     do."""
     return lambda i, D1, j, D2: X[i, j] ** (D1[i] * D2[j])

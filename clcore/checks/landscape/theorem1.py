@@ -103,13 +103,13 @@ def _proves_chain(first: Part, bound: Part, attained: Part) -> None:
     cases = list(product(range(2), sy.masks(2), sy.masks(2)))
     kept = [D1[j] * D2[j] for j, D1, D2 in cases]
 
-    def left(W: sympy.Matrix) -> list[sympy.Expr]:
+    def left(W: sympy.MatrixBase) -> list[sympy.Expr]:
         return [sy.similarity(W, j, D1, j, D2) for j, D1, D2 in cases]
 
     def times(masks: list[int], factor: Callable[[int], sympy.Expr]) -> list[sympy.Expr]:
         return [bit * factor(j) for bit, (j, _, _) in zip(masks, cases, strict=True)]
 
-    def below(W: sympy.Matrix) -> exact.Shown:
+    def below(W: sympy.MatrixBase) -> exact.Shown:
         above = times(kept, lambda j: sy.square(sy.ANY[:, j]))
         slack = [a - b for a, b in zip(above, left(W), strict=True)]
         return exact.nonnegative(slack, times(kept, lambda j: sy.lost(sy.ANY, j)))
@@ -182,7 +182,7 @@ def thm1a_sum(t: Trial) -> None:
     # Summand j falls short of alpha^2 |W_j|^2 by the negative entries of its column j alone, and
     # 2/d times the shortfalls is what the loss is above its value where there are none.
 
-    def falls(W: sympy.Matrix, columns: tuple[int, ...]) -> exact.Shown:
+    def falls(W: sympy.MatrixBase, columns: tuple[int, ...]) -> exact.Shown:
         top = [sy.ALPHA**2 * sy.square(W[:, j]) for j in range(2)]
         missing = [sy.ALPHA**2 * sy.lost(W, j) for j in range(2)]
         short = [top[j] - sy.expected(W, j) for j in range(2)]
@@ -221,7 +221,7 @@ def thm1a_max(t: Trial) -> None:
     _proves_maximum(bound, attained, value)
 
 
-def _sum(W: sympy.Matrix) -> sympy.Expr:
+def _sum(W: sympy.MatrixBase) -> sympy.Expr:
     return sum(sy.expected(W, j) for j in range(W.cols))
 
 
@@ -229,7 +229,7 @@ def _proves_maximum(bound: Part, attained: Part, value: Part) -> None:
     """The bound for symbols of any sign, as alpha^2 |W|^2, which is d alpha^2 in U; its value and
     the loss's at all W >= 0 of U."""
 
-    def below(W: sympy.Matrix) -> exact.Shown:
+    def below(W: sympy.MatrixBase) -> exact.Shown:
         lost = sy.ALPHA**2 * sum(sy.lost(sy.ANY, j) for j in range(2))
         return exact.nonnegative(sy.ALPHA**2 * sy.square(sy.ANY) - _sum(W), lost)
 
@@ -292,7 +292,7 @@ def _proves_minima(equal: Part, lower: Part, both: Part) -> None:
     )
     equal.proves(at_positive, breaks={"a negative entry": at_signed}, at=sy.AT)
 
-    def above(W: sympy.Matrix) -> exact.Shown:
+    def above(W: sympy.MatrixBase) -> exact.Shown:
         lost = sy.ALPHA**2 * sum(sy.lost(sy.ANY, j) for j in range(2))
         floor = 2 - sy.ALPHA**2 * sy.square(sy.ANY)
         return exact.nonnegative(sy.non_contrastive(W) - floor, lost)

@@ -3,7 +3,6 @@
 Three samples with outputs in the plane, unless something else is said.
 """
 
-from collections.abc import Sequence
 from functools import cache
 from itertools import permutations
 from typing import Any
@@ -110,7 +109,7 @@ def linear(power: int) -> exact.Shown:
     return exact.equal(energy(raised, outputs()), apart)
 
 
-def gradient(value: Any, by: Sequence) -> Matrix:
+def gradient(value: Any, by: Any) -> Matrix:
     """d value / d by, a column."""
     return Matrix([sympy.diff(value, x) for x in by])
 
