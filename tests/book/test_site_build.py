@@ -15,15 +15,27 @@ from clcore.book.site import pages
 REPOSITORY = Path(__file__).parents[2]
 
 
+TOC = """format: jb-book
+root: book/index
+chapters:
+  - file: chapters/1-minmax
+  - file: book/ledger
+"""
+
+
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """The real book, with a chapter that is never run, so that only the site is made."""
+    """The book with its own front page, the ledger and a chapter that is never run, so that only
+    the site is made, and of that little. The whole is made by the build under test."""
     root = tmp_path_factory.mktemp("book")
     ignore = shutil.ignore_patterns("__pycache__", "cache")
     for name in ("book", "data", "chapters", "clcore"):
         shutil.copytree(REPOSITORY / name, root / name, ignore=ignore)
-    for name in ("_config.yml", "_toc.yml", "requirements.txt", "CITATION.cff"):
+    for name in ("_config.yml", "requirements.txt", "CITATION.cff"):
         shutil.copy(REPOSITORY / name, root)
+    (root / "_toc.yml").write_text(TOC)
+    # What the ledger refers to stands here.
+    (root / "book" / "index.md").write_text("(verdicts)=\n# A book of two pages\n")
     return root
 
 
