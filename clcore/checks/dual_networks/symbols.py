@@ -70,6 +70,11 @@ def put(value: Array, old: Array, new: Array) -> Array:
     return found.reshape(np.shape(value))
 
 
+def unit(like: Array) -> Array:
+    """The unit matrix, of polynomials, for vectors like this one."""
+    return np.eye(len(like), dtype=int).astype(object) * like[0].ring.one
+
+
 def half(f: Array, g: Array) -> Array:
     """r of ddn: half the squared distance."""
     return ((f - g) ** 2).sum(-1) * HALF
@@ -148,8 +153,7 @@ class Tower:
 
     def transitions(self, layer: int) -> tuple[Array, Array]:
         """(V^f_l, V^b_l) of Lemma 1, products of G and Q = power * I."""
-        one = self.x.flat[0].ring.one
-        V_f = V_b = np.eye(len(self.weights[-1]), dtype=int).astype(object) * one
+        V_f = V_b = unit(self.weights[-1][:, 0])
         for number in range(self.depth, layer, -1):
             V_f, V_b = V_f @ self.forward(number), self.power * V_b @ self.forward(number)
         return V_f, V_b
