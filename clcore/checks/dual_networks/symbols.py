@@ -6,7 +6,7 @@ a number that stays what it is nearby, its gate: gates are symbols here, so that
 and linear nets are all among what is shown.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -207,31 +207,40 @@ class World:
         off = self.K - self.bar[:, None]
         return np.einsum("s,si,siwk,sivk->wv", self.p, self.q, off, off)
 
-    def distances(self, weights: tuple[Array, Array]) -> dict[tuple[int, ...], tuple[Array, Array]]:
-        """(s, i, j, t, m) -> (r_+, r_-) of view i of sample s, with its view j and view m of t."""
-        near, far = (np.einsum("siwk,w->sik", self.K, w) for w in weights)
-        return {
-            (s, i, j, t, m): (half(near[s, i], far[s, j]), half(near[s, i], far[t, m]))
-            for s, i, j, t, m in product(range(2), repeat=5)
-        }
+    def outputs(self, weights: Array) -> Array:
+        """f_L of all views, [s, i, k]."""
+        return np.einsum("siwk,w->sik", self.K, weights)
 
-    def chance(self, s: int, i: int, j: int, t: int, m: int) -> sympy.Expr:
-        return self.p[s] * self.q[s, i] * self.q[s, j] * self.p[t] * self.q[t, m]
+    def places(self) -> Iterator[tuple[Array, tuple[int, int], tuple[int, int], tuple[int, int]]]:
+        """(chance, view of a sample, another view of it, view of a second sample)."""
+        for s, i, j, t, m in product(range(2), repeat=5):
+            chance = self.p[s] * self.q[s, i] * self.q[s, j] * self.p[t] * self.q[t, m]
+            yield chance, (s, i), (s, j), (t, m)
 
     def descent(self, plus: Array, minus: Array, tied: bool = False) -> Array:
         """-d/dvec(W_l) of E[plus r_+ - minus r_-] with held weights plus, minus (a number each, or
         [s, t]), in the first tower or in both."""
+        near, far = (self.outputs(w) for w in (self.near, self.near if tied else self.w))
+        return self.descent_of(near, far, plus, minus)
+
+    def descent_of(self, near: Array, far: Array, plus: Array, minus: Array) -> Array:
+        """The same of any outputs of both towers."""
         plus, minus = (np.broadcast_to(np.array(v, dtype=object), (2, 2)) for v in (plus, minus))
-        far = self.near if tied else self.w
         total = sum(
-            self.chance(*place) * (plus[place[0], place[3]] * a - minus[place[0], place[3]] * b)
-            for place, (a, b) in self.distances((self.near, far)).items()
+            chance
+            * (plus[x[0], y[0]] * half(near[x], far[z]) - minus[x[0], y[0]] * half(near[x], far[y]))
+            for chance, x, z, y in self.places()
         )
         return -put(gradient(np.array(total), self.near), self.near, self.w)
 
+    def pairs(self, xi: Array) -> Array:
+        """V^xi[Kbar_l(x) - Kbar_l(x'')] / 2 of Theorem 4, [w, w]; xi [s, t]."""
+        gap = self.bar[:, None] - self.bar[None]
+        return np.einsum("s,t,st,stwk,stvk->wv", self.p, self.p, xi, gap, gap) * HALF
+
 
 def world(outputs: int = 1) -> tuple[World, Array]:
-    """(world whose K has 2 rows, a symbol more and a symmetric [s, t] of symbols)."""
-    p, q, K, w, near, more = arrays(p=(), q=(2,), K=(2, 2, 2, outputs), w=(2,), u=(2,), b=(4,))
+    """(world of K with two rows, weights xi [s, t] of pairs of samples, which are symmetric)."""
+    p, q, K, w, near, xi = arrays(p=(), q=(2,), K=(2, 2, 2, outputs), w=(2,), u=(2,), b=(3,))
     P = np.array([p.item(), 1 - p.item()])
-    return World(P, np.stack([q, 1 - q], -1), K, w, near), more
+    return World(P, np.stack([q, 1 - q], -1), K, w, near), xi[[[0, 1], [1, 2]]]

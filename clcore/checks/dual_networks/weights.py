@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
+from clcore.checks.dual_networks import exact_worlds
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import Layer, Objective, skew
 from clcore.ledger import Trial, check, pooled, typical, worst
@@ -152,6 +153,9 @@ def eq7(t: Trial) -> None:
     zero.add(np.abs(ref.gradient(loss, r).sum(-1)))
     once = ref.gradient(partial(loss, positives=0.2), r).sum(-1)
     zero.breaks("r_+ once only", np.abs(once))
+    zero.proves(**exact_worlds.held_slopes())
+    for part, proof in zip((single, several, towers), exact_worlds.held_weights(), strict=True):
+        part.proves(**proof)
 
 
 # -------------------------------------------------------------------------------- several negatives
