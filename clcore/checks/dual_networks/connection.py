@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.checks.dual_networks import nets
+from clcore.checks.dual_networks import exact_pairs, nets
 from clcore.checks.dual_networks.towers import both_of_pair
 from clcore.ledger import Trial, check, pooled, total, typical
 from clcore.reference import Array, relative
@@ -25,8 +25,8 @@ def def1(t: Trial) -> None:
 
     Controls: the Kronecker factors swapped, a vec that stacks rows, K_l transposed.
     """
-    kron = t.part("K_l", EXACT, controls=pooled, draws=t.draws)
-    shape = t.part("shape", 0, measured=total, controls=total, draws=t.draws)
+    kron = t.defines("K_l", EXACT, controls=pooled, draws=t.draws)
+    shape = t.defines("shape", 0, measured=total, controls=total, draws=t.draws)
     product = r"$K_l^\top\mathrm{vec}(W_l)=f_L$"
     output = t.part(product, EXACT, controls=pooled, draws=t.draws)
     for pair in nets.pairs(t.rng, t.draws, ("relu", "leaky")):
@@ -45,6 +45,7 @@ def def1(t: Trial) -> None:
             output.add(relative(nets.times(K_T, nets.column_stack(w)), out))
             rows = nets.times(K_T, w.reshape(len(w), -1))
             output.breaks("vec stacks rows", relative(rows, out))
+    output.proves(**exact_pairs.output_of_connection())
 
 
 def _by_autograd(pair: nets.Pair, normalised: bool = False) -> list[Array]:
@@ -96,6 +97,8 @@ def thm1(t: Trial) -> None:
             back = nets.times(J1.swapaxes(1, 2), gap)[:, :, None]
             matrix.add(relative(back * a[:, None, :], slope, floor))
             matrix.breaks("f_{2,l-1}^T at the end", relative(back * b[:, None, :], slope, floor))
+    vector.proves(**exact_pairs.theorem1())
+    matrix.proves(**exact_pairs.theorem1_matrix())
 
 
 @check("ddn/thm1-app", stream="ddn thm1 app")
@@ -132,6 +135,8 @@ def thm1_app(t: Trial) -> None:
             for part in (printed, mended):
                 part.breaks("plus in the bracket", plus)
     printed.says(identity=identity)
+    printed.proves(**exact_pairs.theorem1_powers())
+    mended.proves(**exact_pairs.theorem1_mended())
 
 
 @check("ddn/eq40", stream="ddn eq40")
@@ -153,6 +158,7 @@ def eq40(t: Trial) -> None:
             across = both_of_pair(pair, layer)
             first.breaks("through both towers", relative(across, expected, floor))
             first.breaks("plus in the bracket", relative(nets.times(K1, plus), expected, floor))
+    first.proves(**exact_pairs.tied())
 
 
 @check("ddn/eq41", stream="ddn eq41")
@@ -183,6 +189,7 @@ def eq41(t: Trial) -> None:
                 ("through both towers", both_of_pair(pair, layer, True)),
             ):
                 first.breaks(what, relative(wrong, expected, floor))
+    first.proves(**exact_pairs.unit_gradient(tied=True))
 
 
 # --------------------------------------------------------------------------- normalised outputs
@@ -215,6 +222,9 @@ def eq28(t: Trial) -> None:
         projection.add(np.abs(np.linalg.eigvalsh(Q) - target).max(-1))
         for what, P in (("I + f f^T", eye + outer), ("f_L not normalised", eye - raw)):
             projection.breaks(what, relative(P @ P, P))
+    value.proves(**exact_pairs.unit_distance())
+    for proof in exact_pairs.projection():
+        projection.proves(**proof)
 
 
 @check("ddn/eq29", stream="ddn eq29")
@@ -234,6 +244,7 @@ def eq29(t: Trial) -> None:
         part.add(relative(P / size, J), relative(P @ (np.eye(d) / size), J))
         part.breaks("no 1/|y|", relative(P, J))
         part.breaks("no projection", relative(np.eye(d) / size, J))
+    part.proves(**exact_pairs.unit_jacobian())
 
 
 @check("ddn/eq30", stream="ddn eq30")
@@ -263,3 +274,4 @@ def eq30(t: Trial) -> None:
             part.breaks("no Q", error(back))
             part.breaks("Q of the other", error(back @ Q[1]))
             part.breaks("V for V^n in front", error(back * sizes[0] @ Q[0]))
+    part.proves(**exact_pairs.unit_gradient(tied=False))

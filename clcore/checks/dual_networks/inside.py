@@ -12,6 +12,7 @@ from itertools import product
 import numpy as np
 import torch
 
+from clcore.checks.dual_networks import exact_worlds
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import TIGHT, Layer, layers
 from clcore.ledger import Part, Trial, check, pooled
@@ -47,6 +48,8 @@ def cor1(t: Trial) -> None:
                 one.breaks("both towers", relative(ours, both, 1e-6))
                 two.add(relative(both, 2 * g, 1e-6))
                 two.breaks("once", relative(ours, both, 1e-6))
+    for part, proof in zip((one, two), exact_worlds.corollary1(), strict=True):
+        part.proves(**proof)
 
 
 @check("ddn/eq86", stream="eq86")
@@ -70,6 +73,8 @@ def eq86(t: Trial) -> None:
         one.breaks("both towers", relative(ours, both, 1e-6))
         two.add(relative(2 * ours, both, 1e-6))
         two.breaks("once", relative(ours, both, 1e-6))
+    for part, proof in zip((one, two), exact_worlds.positives(), strict=True):
+        part.proves(**proof)
 
 
 @check("ddn/rem5", stream="rem5")
@@ -86,6 +91,7 @@ def rem5(t: Trial) -> None:
             size = values.abs().amax(-1)
             ratio = -(values[:, 0] / size.clamp(min=1e-300))
             psd.add(ratio) if beta < 0 else psd.breaks(f"beta = {beta:g}", ratio)
+    psd.proves(**exact_worlds.extended_psd())
 
 
 # ---------------------------------------------------------------------------------------- training

@@ -8,10 +8,12 @@ from functools import partial
 from itertools import product
 
 import numpy as np
+import sympy
 import torch
+from sympy import exp
 
 from clcore import reference as ref
-from clcore.ledger import Trial, check, pooled, total, worst
+from clcore.ledger import Part, Trial, check, exact, pooled, total, worst
 from clcore.losses import anchors
 from clcore.reference import Array, absolute, relative
 
@@ -19,6 +21,20 @@ TAUS = (0.1, 0.5, 2.0)
 MARGINS = (0.0, 1.0)
 COUNTS = (1, 4, 32)
 Loss = Callable[[Array, Array], Array]
+
+# The losses once more, of symbols: r_+ and two negatives.
+TAU = sympy.Symbol("tau", positive=True)
+MARGIN = sympy.Symbol("r_0", nonnegative=True)
+R = sympy.symbols("r_+ r_1 r_2", real=True)
+LIFT = exp((R[0] - R[1] + MARGIN) / TAU)
+SHARES = [exp(-r / TAU) for r in R]
+INFONCE = -sympy.log(SHARES[0] / sum(SHARES))
+TRIPLET = TAU * sympy.log(1 + LIFT)
+
+
+def slopes(loss: sympy.Expr) -> list[sympy.Expr]:
+    """Derivatives by r_+, r_1-, r_2-."""
+    return [sympy.diff(loss, r) for r in R]
 
 
 def _nce(
@@ -58,7 +74,7 @@ def eq2(t: Trial) -> None:
     SimCLR's is a cross-entropy of cosines over tau. Controls: distances not halved, not squared;
     the positive left out of the denominator; vectors that are not of unit length.
     """
-    losses = t.part("the three losses", 1e-11, controls=pooled, draws=t.draws)
+    losses = t.defines("the three losses", 1e-11, controls=pooled, draws=t.draws)
     doubled = "distances doubled or swapped"
     for tau in TAUS:
         for count in COUNTS:
@@ -100,6 +116,31 @@ def _simclr(t: Trial) -> None:
         for part, right, wrong in zip((cosines, losses), on, off, strict=True):
             part.add(right)
             part.breaks("not of unit length", wrong)
+    _simclr_exactly(cosines, losses)
+
+
+def _simclr_exactly(cosines: Part, losses: Part) -> None:
+    """Of vectors over their lengths; then what the logarithm is of, at r = 1 - cosine."""
+    a, b = exact.vector("a", 3), exact.vector("b", 3)
+    u, v = (w / sympy.sqrt(w.dot(w)) for w in (a, b))
+    cosine = a.dot(b) / sympy.sqrt(a.dot(a) * b.dot(b))
+    cosines.proves(
+        exact.equal(-(u - v).dot(u - v) / 2, cosine - 1),
+        breaks={"not of unit length": exact.equal(-(a - b).dot(a - b) / 2, cosine - 1)},
+        at="three dimensions",
+    )
+    c = sympy.symbols("c_+ c_1 c_2", real=True)
+    softmax = exp(c[0] / TAU) / sum(exp(v / TAU) for v in c)
+
+    def inside(distance: Callable) -> sympy.Expr:
+        near, *far = (exp(-distance(v) / TAU) for v in c)
+        return near / (near + sum(far))
+
+    losses.proves(
+        exact.equal(inside(lambda v: 1 - v), softmax),
+        breaks={"distances not halved": exact.equal(inside(lambda v: 2 - 2 * v), softmax)},
+        at="two negatives",
+    )
 
 
 @check("ddn/rem1", stream="ddn rem1")
@@ -127,6 +168,32 @@ def rem1(t: Trial) -> None:
         limit.breaks("no corner", np.abs(soft - u).max())
         if margin:
             limit.breaks("no margin", np.abs(soft - np.maximum(u - margin, 0)).max())
+    _hinge_exactly(limit, rate)
+
+
+def _hinge_exactly(limit: Part, rate: Part) -> None:
+    """u = r_+ - r_- + r_0 is p, 0 or -p. Beyond the hinge is tau log(1 + y), y = exp(-p / tau), and
+    y = 1 / (1 + s) in (0, 1) gives 1 + y < 2."""
+    p, s = sympy.symbols("p s", positive=True)
+    above, corner, below = (exp(u / TAU) for u in (p, sympy.Integer(0), -p))
+
+    def ends(scale: sympy.Expr) -> list[sympy.Expr]:
+        lifts = (above, corner, below)
+        return [sympy.limit(scale * sympy.log(1 + v), TAU, 0, "+") for v in lifts]
+
+    limit.proves(
+        exact.equal(ends(TAU), [p, 0, 0]),
+        breaks={"tau / 2 before the logarithm": exact.equal(ends(TAU / 2), [p, 0, 0])},
+    )
+    rate.proves(
+        exact.equal([1 + above, 1 + below], [above * (1 + below), 1 + below]),
+        breaks={"exp(p / tau) for y": exact.equal(1 + above, above * (1 + above))},
+    )
+    y = 1 / (1 + s)
+    rate.proves(
+        exact.nonnegative(2 - (1 + y), s / (1 + s)),
+        breaks={"3/2 for 2": exact.nonnegative(sympy.Rational(3, 2) - (1 + y), s / (1 + s))},
+    )
 
 
 def _losses() -> Iterator[tuple[float, int, Loss, Callable]]:
@@ -173,6 +240,29 @@ def thm2(t: Trial) -> None:
         sums.breaks("beta", np.abs(up + down.sum(-1)))
         up, down = _slopes(partial(_nce, tau=2.0, power=2), positive, negatives)
         sums.breaks("squared distances", np.abs(up + down.sum(-1)))
+    _slopes_exactly(signs, sums)
+
+
+def _slopes_exactly(signs: Part, sums: Part) -> None:
+    """A number is positive if its reciprocal is nonnegative, and so are the forms below."""
+    triplet, infonce = slopes(TRIPLET), slopes(INFONCE)
+    simple = slopes(R[0] - R[1])
+    up = [1 / simple[0], 1 / triplet[0], 1 / infonce[0]]
+    down = [1 / simple[1], 1 / triplet[1], 1 / infonce[1], 1 / infonce[2]]
+    whole = TAU * sum(SHARES)
+    rises = [1, 1 + 1 / LIFT, whole / sum(SHARES[1:])]
+    falls = [1, 1 + 1 / LIFT, whole / SHARES[1], whole / SHARES[2]]
+    signs.proves(
+        exact.nonnegative(up + [-v for v in down], rises + falls),
+        breaks={"r_+ and r_- swapped": exact.nonnegative([-v for v in up] + down, rises + falls)},
+        at="one and two negatives",
+    )
+    beta = sympy.Symbol("beta", real=True)
+    sums.proves(
+        exact.equal([sum(simple), sum(triplet), sum(infonce)]),
+        breaks={"beta": exact.equal(sum(slopes((1 + beta) * R[0] - R[1])))},
+        at="one and two negatives",
+    )
 
 
 @check("ddn/eq43", stream="ddn eq43")
@@ -181,7 +271,7 @@ def eq43(t: Trial) -> None:
 
     Controls: 1/tau dropped; the positive left out of the denominator.
     """
-    slopes = t.part("Eqs. 43, 44", 1e-11, controls=pooled, draws=t.draws)
+    at = t.part("Eqs. 43, 44", 1e-11, controls=pooled, draws=t.draws)
     sums = t.part("Eq. 45", 1e-13, controls=pooled, draws=t.draws)
     for tau, count in product(TAUS, (1, 8)):
         positive, negatives = _distances(t.rng, t.draws, count)
@@ -189,8 +279,29 @@ def eq43(t: Trial) -> None:
         near, far = np.exp(-positive / tau), np.exp(-negatives / tau)
         whole, rest = near + far.sum(-1), far.sum(-1)
         plus, minus = (1 - near / whole) / tau, -far / whole[:, None] / tau
-        slopes.add(absolute(plus, up), absolute(minus, down))
-        slopes.breaks("no 1/tau", relative(tau * minus, down))
-        slopes.breaks("no positive below", relative(-far / rest[:, None] / tau, down))
+        at.add(absolute(plus, up), absolute(minus, down))
+        at.breaks("no 1/tau", relative(tau * minus, down))
+        at.breaks("no positive below", relative(-far / rest[:, None] / tau, down))
         sums.add(np.abs(plus + minus.sum(-1)))
         sums.breaks("no positive below", np.abs(plus - far.max(-1) / rest / tau))
+    near, *far = SHARES
+    whole = near + sum(far)
+    plus, minus = (1 - near / whole) / TAU, [-v / whole / TAU for v in far]
+    bare = [-v / sum(far) / TAU for v in far]
+    found = slopes(INFONCE)
+    at.proves(
+        exact.equal(found, [plus, *minus]),
+        breaks={"no positive below": exact.equal(found, [plus, *bare])},
+        at="two negatives",
+    )
+    forms = [TAU * whole / v for v in (sum(far), *far)]  # of reciprocals, as in Theorem 2
+    at.proves(
+        exact.nonnegative([1 / plus, *(-1 / v for v in minus)], forms),
+        breaks={"no sign": exact.nonnegative([1 / plus, *(1 / v for v in minus)], forms)},
+        at="two negatives",
+    )
+    sums.proves(
+        exact.equal(plus + sum(minus)),
+        breaks={"no positive below": exact.equal(plus + sum(bare))},
+        at="two negatives",
+    )

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
+from clcore.checks.dual_networks import exact_worlds
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import TIGHT, layers, skew
 from clcore.ledger import Trial, check, pooled, typical
@@ -88,6 +89,8 @@ def _one_sample(t: Trial, unit: bool) -> None:
             if unit:
                 bare = dw.times(K[:, 0] @ gaps, weights, layer)
                 pull.breaks("no projector", _norm(bare - g) / size)
+    shown = exact_worlds.one_unit_sample if unit else exact_worlds.one_sample
+    pull.proves(**shown())
 
 
 @check("ddn/lem2", stream="lem2 False")
@@ -128,6 +131,8 @@ def thm3(t: Trial) -> None:
         if at.number == at.depth:
             g, both = (at.descent(dw.infonce(0.5), tied) for tied in (False, True))
             two.breaks("InfoNCE", relative(both, 2 * g, 1e-8))
+    for part, proof in zip((one, two), exact_worlds.theorem3(), strict=True):
+        part.proves(**proof)
 
 
 def _moments(K: Array, p: Array, q: Array) -> tuple[Array, Array, Array]:
@@ -270,7 +275,7 @@ def eq4(t: Trial) -> None:
     b, xi = t.rng.standard_normal((t.draws, 10, 5, 3)), t.rng.random((t.draws, 10))
     ours = co.weighted_covariance(*ref.tensors(a, b, xi, p))
     share = xi * p / (xi * p).sum(-1, keepdims=True)
-    definition = t.part("definition", 1e-12, controls=typical)
+    definition = t.defines("definition", 1e-12, controls=typical)
     definition.add(relative(ours, _weighted_by_loops(a, b, xi * p, p)))
     for what, centre in (("weighted means", share), ("no means", 0 * p)):
         definition.breaks(what, relative(ours, _weighted_by_loops(a, b, xi * p, centre)))
@@ -288,6 +293,8 @@ def eq4(t: Trial) -> None:
         least.append(v[:, 0] / np.abs(v).max(-1))
     psd = t.part("PSD", 1e-12, controls=typical).add(-least[0])
     psd.breaks("weights of both signs", -least[1])
+    plain.proves(**exact_worlds.plain_covariance())
+    psd.proves(**exact_worlds.weighted_psd())
 
 
 @check("ddn/rem3", stream="rem3")
@@ -306,6 +313,7 @@ def rem3(t: Trial) -> None:
     same = t.part("", 1e-12, controls=typical).add(relative(pairs, ours))
     same.breaks("no 1/2", relative(2 * pairs, ours))
     same.breaks("two different samples", relative(apart, ours))
+    same.proves(**exact_worlds.pairs_of_samples())
 
 
 def _term(one: Array, plus: Array, minus: Array, u: Array) -> Array:
@@ -363,3 +371,5 @@ def eq67(t: Trial) -> None:
             each.add(pair_by_pair(g, xi))
             each.breaks("one view for all three", pair_by_pair(single, xi))
             average.add(relative(ours, expected))
+    for part, proof in zip((each, average), exact_worlds.symmetry(), strict=True):
+        part.proves(**proof)

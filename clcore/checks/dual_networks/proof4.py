@@ -12,6 +12,7 @@ from itertools import product
 import numpy as np
 
 from clcore import reference as ref
+from clcore.checks.dual_networks import exact_weights
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.weights import TAUS
 from clcore.ledger import Trial, check, pooled, typical, worst
@@ -62,6 +63,9 @@ def eq71(t: Trial) -> None:
         if tau != 1:
             gap = absolute(slope * tau**2, wrong * tau**2).max()
             derivatives.breaks("1 - F for 1/tau - F", gap)
+    for part, proof in zip((within, bound), exact_weights.range_of_slope(), strict=True):
+        part.proves(**proof)
+    derivatives.proves(**exact_weights.slopes_of_slope())
 
 
 def _root(g: Callable[[Array], Array], count: int) -> Array:
@@ -255,6 +259,8 @@ def eq77(t: Trial) -> None:
     half = t.part("Eq. 77", 1e-12, controls=typical).add(absolute(change, cross + square / 2))
     half.breaks("no 1/2", absolute(change, cross + square))
     half.breaks("sum of offsets", absolute(change, plus + square / 2))
+    for part, proof in zip((whole, half), exact_weights.offsets(), strict=True):
+        part.proves(**proof)
 
 
 @check("ddn/eq78", stream="eq78")

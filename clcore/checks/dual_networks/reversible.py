@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from clcore import reference as ref
-from clcore.checks.dual_networks import nets
+from clcore.checks.dual_networks import exact_layers, nets
 from clcore.ledger import Trial, check, pooled, total, typical, worst
 from clcore.reference import Array, relative
 from clcore.theory.operator import connection as cn
@@ -79,6 +79,8 @@ def def2(t: Trial) -> None:
     backward.add(*errors["g~"])
     backward.breaks("as typeset, on g_l", *errors["g"], by=worst)
     backward.breaks("powers with Q = I", *powers["Q = I"])
+    forward.proves(**exact_layers.forward())
+    backward.proves(**exact_layers.backward())
 
 
 @check("ddn/eq16", stream="ddn eq16")
@@ -105,6 +107,7 @@ def eq16(t: Trial) -> None:
             back = nets.times(G.swapaxes(1, 2), down)
             dense.add(relative(back, goal))
             dense.breaks("Q = 2 I", relative(2 * back, goal))
+    dense.proves(**exact_layers.dense())
     _convolution(t)
 
 
@@ -132,6 +135,7 @@ def _convolution(t: Trial) -> None:
 
     part = t.part("convolution", EXACT, controls=pooled, draws=draws).add(*errors(kernel))
     part.breaks("kernel flipped", *errors(kernel[:, ::-1]))
+    part.proves(**exact_layers.convolution())
 
 
 @check("ddn/eq17", stream="ddn eq17")
@@ -157,6 +161,7 @@ def eq17(t: Trial) -> None:
                 for what, wrong in (("D_l W_l", w * above[:, :, None]), ("no gate", w)):
                     back = nets.times(wrong.swapaxes(1, 2), top)
                     part.breaks(what, relative(back, goal, floor))
+        part.proves(**exact_layers.gated(name))
 
 
 @check("ddn/eq18", stream="ddn eq18")
@@ -169,6 +174,7 @@ def eq18(t: Trial) -> None:
     part = t.part("", EXACT, controls=pooled, draws=t.draws).add(*errors["pre"], *errors["g~"])
     part.breaks("Q = I", *errors["Q = I"])
     part.breaks("G = W", *errors["no gate"])
+    part.proves(**exact_layers.power_layer())
 
 
 @check("ddn/lem1", stream="ddn lem1")
@@ -202,6 +208,8 @@ def lem1(t: Trial) -> None:
             shapes.add(shape != (top, below))
             shapes.breaks("as typeset, n_l rows", shape != (here, below))
             shapes.breaks("transposed", shape != (below, top))
+    eq22.proves(**exact_layers.lemma1())
+    shapes.proves(**exact_layers.shapes())
 
 
 @check("ddn/rem7", stream="ddn rem7")
@@ -248,6 +256,10 @@ def rem7(t: Trial) -> None:
             goal = same.pre_gradient(layer)
             teacher.add(relative(taught, goal, floor))
             teacher.breaks("student's V for the teacher", relative(untaught, goal, floor))
+    equal.proves(**exact_layers.equal_transitions())
+    printed.proves(**exact_layers.jacobians(after=False))
+    post.proves(**exact_layers.jacobians(after=True))
+    teacher.proves(**exact_layers.teacher())
 
 
 # ---------------------------------------------------------------------------- residual blocks
@@ -308,6 +320,7 @@ def rem8(t: Trial) -> None:
                     back = nets.times(chain.swapaxes(1, 2), delta)
                     part.breaks(what, relative(back, slope, floor))
         part.breaks("Theorem 1 inside a block", _inside(towers, traces, depth))
+    part.proves(**exact_layers.residual())
 
 
 def _block_net(rng: np.random.Generator, count: int, depth: int, d: int, m: int) -> tuple:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
+from clcore.checks.dual_networks import exact_weights, exact_worlds
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import Layer, Objective, skew
 from clcore.ledger import Trial, check, pooled, typical, worst
@@ -32,7 +33,8 @@ def eq6(t: Trial) -> None:
     """
     n, margin = 200 * t.draws, t.rng.uniform(0.1, 2.0)
     r = 5 * t.rng.random(n)
-    page, library = (t.part(name, 1e-12, draws=n) for name in ("Eq. 6", "clcore's xi"))
+    page = t.part("Eq. 6", 1e-12, draws=n)
+    library = t.defines("clcore's xi", 1e-12, draws=n)
     eq62 = t.part("Eq. 62", 1e-12, draws=n)
     small = t.part("small r weighs more", 0.0, draws=n)
     for tau, name in product(TAUS, ("simple", "triplet", "InfoNCE")):
@@ -61,6 +63,9 @@ def eq6(t: Trial) -> None:
             rise = np.diff(ordered) * (ordered[1:] > 1e-15)
             small.add(rise)
             small.breaks("in -r", -rise, by=worst)
+    page.proves(**exact_weights.eq6())
+    eq62.proves(**exact_weights.eq62())
+    small.proves(**exact_weights.falls())
     _sharp(t, r, margin)
 
 
@@ -78,6 +83,7 @@ def _sharp(t: Trial, r: Array, margin: float) -> None:
     part = t.part(r"limit $\tau\to0$", 1e-12).add(np.abs(steep - limit))
     part.breaks("tau = 1/2", np.abs(dw.triplet(0.5, margin).weight(r) - limit), by=worst)
     part.breaks("at r_0", np.abs(kink - 1))
+    part.proves(**exact_weights.sharp())
 
 
 # ------------------------------------------------------------------------- the loss without residue
@@ -152,6 +158,9 @@ def eq7(t: Trial) -> None:
     zero.add(np.abs(ref.gradient(loss, r).sum(-1)))
     once = ref.gradient(partial(loss, positives=0.2), r).sum(-1)
     zero.breaks("r_+ once only", np.abs(once))
+    zero.proves(**exact_worlds.held_slopes())
+    for part, proof in zip((single, several, towers), exact_worlds.held_weights(), strict=True):
+        part.proves(**proof)
 
 
 # -------------------------------------------------------------------------------- several negatives

@@ -1,0 +1,268 @@
+"""What is shown of finite worlds of symbols: the covariance operator (ddn Sec. 4, App. B)."""
+
+from itertools import product
+
+import numpy as np
+import sympy
+
+from clcore.checks.dual_networks import symbols as sy
+from clcore.checks.dual_networks.exact_pairs import Proof
+from clcore.ledger import exact
+from clcore.reference import Array
+
+SMALL = "two samples of two views, a layer of two numbers, one output"
+
+
+def one_sample() -> Proof:
+    """Lemma 2: to first order a loss is its slopes times the distances; those slopes sum to 0."""
+    K, w, u, s, beta = sy.arrays(K=(4, 2, 2), w=(2,), u=(2,), s=(2,), b=(1,))
+
+    def slope(plus: Array, tied: bool = False) -> Array:
+        near, far = u, u if tied else w
+        r = [sy.half(K[0].T @ near, K[k].T @ far) for k in (1, 2, 3)]
+        loss = plus * r[0] + s[0] * r[1] + s[1] * r[2]
+        return sy.put(sy.gradient(np.array(loss), u), u, w)
+
+    gaps = sum((K[1] - K[k]).T * s[k - 2] for k in (2, 3))
+    ours, plus = K[0] @ (gaps @ w), -s[0] - s[1]
+    return {
+        "shown": sy.equal(slope(plus), ours),
+        "breaks": {
+            "slopes that sum to beta": sy.unlike(slope(plus + beta[0]), ours),
+            "both towers": sy.unlike(slope(plus, tied=True), ours),
+        },
+        "at": "two negatives, two outputs, a layer of two numbers",
+    }
+
+
+def one_unit_sample() -> Proof:
+    """Eq. 51. The other outputs do not move, and are K^n(x)^T vec(W) by Eq. 42."""
+    K, w = exact.matrix("K", 2, 2), exact.vector("w", 2)
+    far = [exact.matrix(name, 2, 2) for name in ("A", "B", "C")]
+    s, u = sympy.symbols("s_1 s_2", real=True), exact.vector("u", 2)
+    f = K.T * u
+    unit = f / sympy.sqrt(f.dot(f))
+    r = [(unit - N.T * w).dot(unit - N.T * w) / 2 for N in far]
+    loss = -sum(s) * r[0] + s[0] * r[1] + s[1] * r[2]
+    at = dict(zip(u, w, strict=True))
+    slope = sympy.Matrix([sympy.diff(loss, v) for v in u]).subs(at)
+    unit, size = unit.subs(at), sympy.sqrt(f.dot(f)).subs(at)
+    gaps = sum((sk * (far[0] - N).T for sk, N in zip(s, far[1:], strict=True)), sympy.zeros(2))
+
+    def ours(P: sympy.Matrix) -> sympy.Matrix:
+        return K / size * P * gaps * w
+
+    plainly = dict(zip([*K, *far[0], *far[1]], [1, 0, 0, 1] + [0] * 8, strict=True))
+    bare = [side[0].subs(plainly) for side in (slope, ours(sympy.eye(2)))]
+    return {
+        "shown": exact.equal(slope, ours(sympy.eye(2) - unit * unit.T)),
+        "breaks": {"no projector, K = I": exact.equal(*bare)},
+        "at": "two negatives, two outputs, a layer of two numbers",
+    }
+
+
+def theorem3() -> tuple[Proof, Proof]:
+    """One tower, and both: V_x[Kbar_l] vec(W_l), and twice that."""
+    world, _ = sy.world()
+    one, two = (world.descent(1, 1, tied) for tied in (False, True))
+    ours, every = world.between @ world.w, (world.between + world.within) @ world.w
+    return {
+        "shown": sy.equal(one, ours),
+        "breaks": {
+            "views not averaged": sy.unlike(one, every),
+            "both towers": sy.unlike(two, ours),
+        },
+        "at": SMALL,
+    }, {
+        "shown": sy.equal(two, ours * 2),
+        "breaks": {"once": sy.unlike(two, ours)},
+        "at": SMALL,
+    }
+
+
+def corollary1() -> tuple[Proof, Proof]:
+    """(-beta EV + VE) vec(W_l), one tower; both."""
+    world, xi = sy.world()
+    beta = xi[0, 0]
+    one, two = (world.descent(beta + 1, 1, tied) for tied in (False, True))
+    EV, VE = world.within, world.between
+    ours = (VE - EV * beta) @ world.w
+    return {
+        "shown": sy.equal(one, ours),
+        "breaks": {
+            "EV and VE exchanged": sy.unlike(one, (EV - VE * beta) @ world.w),
+            "sign of beta": sy.unlike(one, (VE + EV * beta) @ world.w),
+        },
+        "at": SMALL,
+    }, {"shown": sy.equal(two, ours * 2), "breaks": {"once": sy.unlike(two, ours)}, "at": SMALL}
+
+
+def positives() -> tuple[Proof, Proof]:
+    """E[dr_+/dW_l] = EV_l vec(W_l), one tower; both."""
+    world, _ = sy.world()
+    one, two = (-world.descent(1, 0, tied) for tied in (False, True))
+    ours = world.within @ world.w
+    return {
+        "shown": sy.equal(one, ours),
+        "breaks": {"VE": sy.unlike(one, world.between @ world.w)},
+        "at": SMALL,
+    }, {"shown": sy.equal(two, ours * 2), "breaks": {"once": sy.unlike(two, ours)}, "at": SMALL}
+
+
+def held_weights() -> tuple[Proof, Proof, Proof]:
+    """Eq. 7 with xi of the samples held: one negative, two, one with both towers."""
+    world, xi = sy.world()
+    one, two = (world.descent(xi, xi, tied) for tied in (False, True))
+    ours = world.pairs(xi) @ world.w
+    near, far = world.outputs(world.near), world.outputs(world.w)
+    total = 0
+    for chance, x, z, y in world.places():
+        for t, m in product(range(2), repeat=2):  # the second negative
+            more = chance * world.p[t] * world.q[t, m]
+            for other in (y, (t, m)):
+                gap = sy.half(near[x], far[z]) - sy.half(near[x], far[other])
+                total = total + more * (gap * xi[x[0], other[0]])
+    several = -sy.put(sy.gradient(np.array(total), world.near), world.near, world.w)
+    uneven = np.array([[xi[0, 0], xi[0, 1]], [xi[1, 1], xi[1, 1]]])
+    return (
+        {
+            "shown": sy.equal(one, ours),
+            "breaks": {"an asymmetric weight": sy.unlike(world.descent(uneven, uneven), ours)},
+            "at": SMALL,
+        },
+        {
+            "shown": sy.equal(several, ours * 2),
+            "breaks": {"the operator once": sy.unlike(several, ours)},
+            "at": f"two negatives; {SMALL}",
+        },
+        {"shown": sy.equal(two, ours * 2), "breaks": {"once": sy.unlike(two, ours)}, "at": SMALL},
+    )
+
+
+def held_slopes() -> Proof:
+    """Derivatives of Eq. 7's loss by its distances, r_+ first."""
+    r, xi = sy.arrays(r=(4,), x=(3,))
+
+    def total(loss: sympy.Expr) -> Array:
+        return sy.gradient(np.array(loss), r).sum(keepdims=True)
+
+    exactly = sum(x * (r[0] - far) for x, far in zip(xi, r[1:], strict=True))
+    once = exactly - r[0] * (xi[1] + xi[2])
+    return {
+        "shown": exact.equal([*sy.plain(r), *sy.plain(total(exactly))], [*sy.plain(r), 0]),
+        "breaks": {"r_+ once only": exact.equal(sy.plain(total(once)), [0])},
+        "at": "three negatives",
+    }
+
+
+def symmetry() -> tuple[Proof, Proof]:
+    """Eq. 67 of a pair of samples, and Eqs. 68, 69 for the mean over pairs; g of Eq. 65 by loops
+    over views."""
+    world, xi = sy.world()
+    K, q, bar = world.K, world.q, world.bar
+
+    def g(s: int, t: int) -> Array:
+        total = 0
+        for i, j, m in product(range(2), repeat=3):
+            chance = q[s, i] * q[s, j] * q[t, m]
+            total = total + K[s, i] @ ((K[s, j] - K[t, m]).T @ world.w) * chance
+        return -total
+
+    gap = bar[0] - bar[1]
+    square = gap @ (gap.T @ world.w)
+    pair = (g(0, 1) + g(1, 0)) * xi[0, 1]
+    uneven = g(0, 1) * xi[0, 1] + g(1, 0) * xi[0, 0]
+    masses = world.p[:, None] * world.p
+    mean, off = (
+        sum(g(s, t) * (weight[s, t] * masses[s, t]) for s, t in product(range(2), repeat=2))
+        for weight in (xi, np.array([[xi[0, 0], xi[0, 1]], [xi[1, 1], xi[1, 1]]]))
+    )
+    ours = -world.pairs(xi) @ world.w
+    return {
+        "shown": sy.equal(pair, -square * xi[0, 1]),
+        "breaks": {"asymmetric weight": sy.unlike(uneven, -square * xi[0, 1])},
+        "at": SMALL,
+    }, {
+        "shown": sy.equal(mean, ours),
+        "breaks": {
+            "asymmetric weight": sy.unlike(off, ours),
+            "no 1/2": sy.unlike(mean, ours * 2),
+        },
+        "at": SMALL,
+    }
+
+
+# ------------------------------------------------------------------------------ weighted covariance
+
+
+def pairs_of_samples() -> Proof:
+    """V_{x,x''}[Kbar(x) - Kbar(x'')] / 2 = V_x[Kbar(x)]."""
+    p, K = sy.arrays(p=(2,), K=(3, 2, 2))
+    p = np.append(p, 1 - p.sum())
+    gap, off = K[:, None] - K[None], K - np.einsum("s,swk->wk", p, K)
+    pairs = np.einsum("s,t,stwk,stvk->wv", p, p, gap, gap)
+    ours = np.einsum("s,swk,svk->wv", p, off, off)
+    return {
+        "shown": sy.equal(pairs * sy.HALF, ours),
+        "breaks": {"no 1/2": sy.unlike(pairs, ours)},
+        "at": "three samples, two outputs",
+    }
+
+
+def plain_covariance() -> Proof:
+    """Cov^xi at xi = 1 against E[X Y^T] - E[X] E[Y]^T."""
+    p, X, Y = sy.arrays(p=(2,), X=(3, 2), Y=(3, 2))
+    p = np.append(p, 1 - p.sum())
+    (a, b), one = (p @ X, p @ Y), np.full(3, p[0].ring.one)
+
+    def weighted(xi: Array) -> Array:
+        return np.einsum("s,s,sw,sv->wv", xi, p, X - a, Y - b)
+
+    ordinary = np.einsum("s,sw,sv->wv", p, X, Y) - np.outer(a, b)
+    return {
+        "shown": sy.equal(weighted(one), ordinary),
+        "breaks": {"xi = 2": sy.unlike(weighted(one * 2), ordinary)},
+        "at": "three samples",
+    }
+
+
+def weighted_psd() -> Proof:
+    """v^T V^xi[X] v as a sum of squares with weights xi p >= 0."""
+    p, xi = (sympy.symbols(f"{name}_1:4", nonnegative=True) for name in ("p", "xi"))
+    signed = sympy.symbols("x_1:4", real=True)
+    X, v = [exact.vector(f"X{i}", 2) for i in range(3)], exact.vector("v", 2)
+    mean = sum((c * x for c, x in zip(p, X, strict=True)), sympy.zeros(2, 1))
+
+    def value(weights: tuple) -> sympy.Expr:
+        V = sympy.zeros(2)
+        for w, c, x in zip(weights, p, X, strict=True):
+            V += w * c * (x - mean) * (x - mean).T
+        return v.dot(V * v)
+
+    def squares(weights: tuple) -> sympy.Expr:
+        return sum(w * c * (x - mean).dot(v) ** 2 for w, c, x in zip(weights, p, X, strict=True))
+
+    return {
+        "shown": exact.nonnegative(value(xi), squares(xi)),
+        "breaks": {"weights of both signs": exact.nonnegative(value(signed), squares(signed))},
+        "at": "three samples of two numbers",
+    }
+
+
+def extended_psd() -> Proof:
+    """v^T (-beta EV + VE) v as a sum of squares for beta < 0, whatever the offsets of views from
+    their sample's mean and of those from the mean of all."""
+    size = sympy.Symbol("b", nonnegative=True)  # -beta
+    chances = sympy.symbols("c_0:4", nonnegative=True)
+    offsets, v = [exact.vector(f"o{k}", 2) for k in range(4)], exact.vector("v", 2)
+    squares = [c * o.dot(v) ** 2 for c, o in zip(chances, offsets, strict=True)]
+    terms = [c * o * o.T for c, o in zip(chances, offsets, strict=True)]
+    EV, VE = terms[0] + terms[1], terms[2] + terms[3]
+    inside, between = squares[0] + squares[1], squares[2] + squares[3]
+    return {
+        "shown": exact.nonnegative(v.dot((size * EV + VE) * v), size * inside + between),
+        "breaks": {
+            "beta > 0": exact.nonnegative(v.dot((VE - size * EV) * v), between - size * inside)
+        },
+        "at": "two views, two samples, a layer of two numbers",
+    }
