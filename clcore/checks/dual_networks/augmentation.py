@@ -11,7 +11,7 @@ import torch
 
 from clcore import random as cr
 from clcore import reference as ref
-from clcore.checks.dual_networks import nets
+from clcore.checks.dual_networks import exact_rings, nets
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
 from clcore.theory.operator import connection as cn
@@ -59,6 +59,8 @@ def rem6(t: Trial) -> None:
             changed = _spread([[m] * 5 for m in mixed], joint)
             part.breaks("views change z_0", relative(changed, expected))
             part.breaks("uniform z_0", relative(even, expected))
+    printed.proves(**exact_rings.neighbours())
+    mended.proves(**exact_rings.redrawn())
 
 
 def _spread(K: list[list[Array]], p: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.checks.dual_networks import nets, rings
+from clcore.checks.dual_networks import exact_rings, nets, rings
 from clcore.ledger import Trial, check, fraction, pooled, total, worst
 from clcore.reference import Array, absolute, relative
 from clcore.theory.operator import connection as cn
@@ -46,6 +46,8 @@ def ex2(t: Trial) -> None:
         nothing.add(np.abs(op).max(), even)
         nothing.breaks("positions not uniform", uneven)
         nothing.breaks("ReLU neuron", gated)
+    means.proves(**exact_rings.mean_connection())
+    nothing.proves(**exact_rings.nothing(window=False))
 
 
 @check("ddn/ex3", stream="ddn ex3")
@@ -75,6 +77,9 @@ def ex3(t: Trial) -> None:
         raw = tr.operator(torch.from_numpy(w), tr.window(tr.images(d)), cn.LINEAR)
         nothing.add(raw.abs(), np.abs(rings.descent(w, see, "linear")))
         nothing.breaks("ReLU neuron", np.abs(rings.descent(w, see, "relu")).max())
+    counts.proves(**exact_rings.counts())
+    form.proves(**exact_rings.operator())
+    nothing.proves(**exact_rings.nothing(window=True))
 
 
 # ------------------------------------------------------------------------------ the ReLU neuron

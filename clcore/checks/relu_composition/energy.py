@@ -11,6 +11,7 @@ import torch
 
 from clcore import random
 from clcore import reference as ref
+from clcore.checks.relu_composition import exact_mixtures
 from clcore.ledger import Trial, check, pooled, strict, typical
 from clcore.reference import Array, mixture, relative
 from clcore.theory.relu import binary_latent, relu_two_layer
@@ -140,6 +141,7 @@ def eq70(t: Trial) -> None:
             k, m = np.unravel_index(np.abs(delta[row]).argmax(), delta[row].shape)
             one = energy(*relu_two_layer.relay(t_delta, int(k), int(m)))[row]
             part.add(relative(np.array([one]), scale[row : row + 1] * delta[row, k, m] ** 2))
+    part.proves(**exact_mixtures.weak_energies())
 
 
 @check("acl/eq71", stream="eq71")

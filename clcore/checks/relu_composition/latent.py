@@ -12,6 +12,7 @@ import torch
 
 from clcore import random
 from clcore import reference as ref
+from clcore.checks.relu_composition import exact_mixtures
 from clcore.checks.relu_composition.energy import SETTINGS, models
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.losses import contrast
@@ -211,6 +212,7 @@ def lem4(t: Trial) -> None:
         part.breaks("fields coupled", absolute(ours, _moments(model, 0.3)[0]))
         part.breaks("no p0 p1", absolute(outer + within, variance))
         part.breaks("no D_V", absolute(ours - within, variance))
+    part.proves(**exact_mixtures.latent_variance())
 
 
 @check("acl/eq17", stream="eq17")

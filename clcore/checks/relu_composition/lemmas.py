@@ -3,6 +3,7 @@
 import numpy as np
 
 from clcore import reference as ref
+from clcore.checks.relu_composition import exact_mixtures
 from clcore.ledger import Trial, check, fraction, pooled
 from clcore.losses import contrast
 from clcore.reference import Array, mixture, tensors
@@ -121,6 +122,10 @@ def lem15(t: Trial) -> None:
             return np.abs(ref.off(matrix - closed)).max((-1, -2)) * scale
 
         value.add(gap(kept + kept.swapaxes(-1, -2))).breaks("alpha_ij alone", gap(kept))
+    negative.proves(**exact_mixtures.negative_off_diagonal(some=False))
+    some_zero.proves(**exact_mixtures.negative_off_diagonal(some=True))
+    augmentation.proves(**exact_mixtures.augmentation_off_diagonal())
+    value.proves(**exact_mixtures.value_off_diagonal())
 
 
 @check("acl/lem16", stream="lem16")
