@@ -1,17 +1,19 @@
 """What is shown of reversible layers of symbols: G_l, Q_l, V_l and Lemma 1 (ddn App. A.1)."""
 
+from typing import Any
+
 import numpy as np
 import sympy
 
 from clcore.checks.dual_networks import symbols as sy
 from clcore.checks.dual_networks.exact_pairs import SHALLOW, Proof
 from clcore.ledger import exact
-from clcore.reference import Array
+from clcore.ledger import polynomials as poly
 
 WIDE = "layers of width 2, off the kinks"
 
 
-def _layer(power: sympy.Expr | None) -> dict[str, sympy.Matrix]:
+def _layer(power: Any | None) -> dict[str, sympy.Matrix]:
     """One layer above psi: pre_l = W psi(pre_{l-1}), its G_l and Q_l, and pulls from above.
 
     power: of psi, at positive pre-activations; None: gates. `top` is dr/dpre_l, and `up` dr/df_l.
@@ -80,7 +82,7 @@ def dense() -> Proof:
     W, x, b = exact.matrix("w", 3, 2), exact.vector("x", 2), exact.vector("b", 3)
     goal, top = exact.vector("y", 3), W * x
 
-    def back(bias: sympy.Matrix) -> sympy.Matrix:
+    def back(bias: Any) -> Any:
         gap = top + bias - goal
         return sympy.Matrix([sympy.diff(gap.dot(gap) / 2, v) for v in x])
 
@@ -101,7 +103,7 @@ def convolution() -> Proof:
     out = sympy.Matrix([sum(kernel[j] * x[i + j] for j in range(2)) for i in range(3)])
     back = sympy.Matrix([sympy.diff((out - goal).dot(out - goal) / 2, v) for v in x])
 
-    def toeplitz(taps: list[sympy.Expr]) -> sympy.Matrix:
+    def toeplitz(taps: list[Any]) -> Any:
         return sympy.Matrix(3, 4, lambda i, j: taps[j - i] if 0 <= j - i < 2 else 0)
 
     G, flipped = toeplitz(list(kernel)), toeplitz(list(kernel)[::-1])
@@ -154,12 +156,12 @@ def lemma1() -> Proof:
             swapped.append(b2.T @ (a - b))
             half = f1.T @ (a - b)
             if power and layer == 1:
-                forward = sy.unlike(left[-1], half)
+                forward = poly.unlike(left[-1], half)
     return {
-        "shown": sy.equal(left, right),
+        "shown": poly.equal(left, right),
         "breaks": {
-            "a plus": sy.unlike(left[0], plus[0]),
-            "V^b at x_2": sy.unlike(left[0], swapped[0]),
+            "a plus": poly.unlike(left[0], plus[0]),
+            "V^b at x_2": poly.unlike(left[0], swapped[0]),
             "V^f in front, powers": forward,
         },
         "at": f"{SHALLOW}; squares",
@@ -181,7 +183,7 @@ def shapes() -> Proof:
     }
 
 
-def _chains(net: sy.Tower) -> tuple[Array, Array]:
+def _chains(net: sy.Tower) -> tuple[Any, Any]:
     """W_3 D_2 W_2 D_1 and W_3 D_2 W_2: products of G_l = W_l D_{l-1}, and of D_l W_l."""
     gates = net.gates
     inner = net.weights[2] * gates[1] @ net.weights[1]
@@ -195,8 +197,8 @@ def equal_transitions() -> Proof:
     chain, bare = _chains(net)
     reached = chain @ net.passes()[0][0]
     return {
-        "shown": sy.equal([V_f, V_b, net.output], [chain, chain, reached]),
-        "breaks": {"no gates": sy.unlike(V_f, bare)},
+        "shown": poly.equal([V_f, V_b, net.output], [chain, chain, reached]),
+        "breaks": {"no gates": poly.unlike(V_f, bare)},
         "at": "three layers of width 2, off the kinks",
     }
 
@@ -207,13 +209,13 @@ def jacobians(after: bool) -> Proof:
     chain, bare = _chains(net)
     if after:
         inner = net.inner[:2]
-        left = sy.gradient(net.weights[2] @ net.act(2, net.weights[1] @ inner), inner)
-        right, wrong = bare, {"the product with W_l D_{l-1}": sy.unlike(left, chain)}
+        left = poly.gradient(net.weights[2] @ net.act(2, net.weights[1] @ inner), inner)
+        right, wrong = bare, {"the product with W_l D_{l-1}": poly.unlike(left, chain)}
     else:
         left, right = net.jacobian(1), chain
-        wrong = {"as typeset, G_l = D_l W_l": sy.unlike(left, bare)}
+        wrong = {"as typeset, G_l = D_l W_l": poly.unlike(left, bare)}
     return {
-        "shown": sy.equal(left, right),
+        "shown": poly.equal(left, right),
         "breaks": wrong,
         "at": "three layers of width 2, off the kinks",
     }
@@ -231,8 +233,8 @@ def teacher() -> Proof:
         right.append(V.T @ (V @ a - star @ b))
         wrong.append(V.T @ (V @ a - V @ b))
     return {
-        "shown": sy.equal(left, right),
-        "breaks": {"student's V for the teacher": sy.unlike(left[0], wrong[0])},
+        "shown": poly.equal(left, right),
+        "breaks": {"student's V for the teacher": poly.unlike(left[0], wrong[0])},
         "at": SHALLOW,
     }
 
@@ -241,20 +243,20 @@ def residual() -> Proof:
     """Lemma 1 at what a block takes in, two towers: u -> c (f + B e (A f)), f = d u, with gates c,
     d, e, under a linear top w."""
     shapes = {"w": (2, 1, 2), "A": (2, 2, 2), "B": (2, 2, 2)} | {name: (2, 2) for name in "cdeu"}
-    w, A, B, c, d, e, u = sy.arrays(**shapes)
+    w, A, B, c, d, e, u = poly.arrays(**shapes)
 
-    def output(k: int) -> Array:
+    def output(k: int) -> Any:
         f = d[k] * u[k]
         return w[k] @ (c[k] * (f + B[k] @ (e[k] * (A[k] @ f))))
 
-    def chain(k: int, skip: int = 1) -> Array:
+    def chain(k: int, skip: int = 1) -> Any:
         return w[k] * c[k] @ (sy.unit(u[k]) * skip + B[k] * e[k] @ A[k]) * d[k]
 
     V = chain(0)
-    slope = sy.gradient(np.array(sy.half(output(0), output(1))), u[0])
+    slope = poly.gradient(np.array(sy.half(output(0), output(1))), u[0])
     gap = V @ u[0] - chain(1) @ u[1]
     return {
-        "shown": sy.equal([slope, output(0)], [V.T @ gap, V @ u[0]]),
-        "breaks": {"no skip": sy.unlike(slope, chain(0, skip=0).T @ gap)},
+        "shown": poly.equal([slope, output(0)], [V.T @ gap, V @ u[0]]),
+        "breaks": {"no skip": poly.unlike(slope, chain(0, skip=0).T @ gap)},
         "at": "one block of width 2, one output, off the kinks",
     }

@@ -7,7 +7,7 @@ import sympy
 
 from clcore.checks.dual_networks import symbols as sy
 from clcore.ledger import exact
-from clcore.reference import Array
+from clcore.ledger import polynomials as poly
 
 Proof = dict[str, Any]
 """What `Part.proves` takes."""
@@ -16,9 +16,9 @@ DEEP = "three layers of width 2, off the kinks"
 SHALLOW = "two layers of width 2, off the kinks"
 
 
-def _slope(one: sy.Tower, two: sy.Tower, layer: int) -> Array:
+def _slope(one: sy.Tower, two: sy.Tower, layer: int) -> Any:
     """dr/dW_{1,l}, [n_l, n_{l-1}]."""
-    return sy.gradient(np.array(sy.half(one.output, two.output)), one.weights[layer - 1])
+    return poly.gradient(np.array(sy.half(one.output, two.output)), one.weights[layer - 1])
 
 
 def output_of_connection() -> Proof:
@@ -29,8 +29,8 @@ def output_of_connection() -> Proof:
     outs = [net.output for _ in layers]
     by_rows = [K @ w.reshape(-1) for K, w in zip(K_T, net.weights, strict=True)]
     return {
-        "shown": sy.equal([K @ sy.vec(w) for K, w in zip(K_T, net.weights, strict=True)], outs),
-        "breaks": {"vec stacks rows": sy.unlike(by_rows, outs)},
+        "shown": poly.equal([K @ sy.vec(w) for K, w in zip(K_T, net.weights, strict=True)], outs),
+        "breaks": {"vec stacks rows": poly.unlike(by_rows, outs)},
         "at": DEEP,
     }
 
@@ -46,11 +46,11 @@ def theorem1() -> Proof:
         right.append(K1 @ (K1.T @ w1 - K2.T @ w2))
         plus, swapped = K1 @ (K1.T @ w1 + K2.T @ w2), K2 @ (K1.T @ w1 - K2.T @ w2)
     return {
-        "shown": sy.equal(left, right),
+        "shown": poly.equal(left, right),
         "breaks": {
-            "plus in the bracket": sy.unlike(left[-1], plus),
-            "rows stacked": sy.unlike(_slope(one, two, 2).reshape(-1), right[-1]),
-            "K_2 in front": sy.unlike(left[-1], swapped),
+            "plus in the bracket": poly.unlike(left[-1], plus),
+            "rows stacked": poly.unlike(_slope(one, two, 2).reshape(-1), right[-1]),
+            "K_2 in front": poly.unlike(left[-1], swapped),
         },
         "at": SHALLOW,
     }
@@ -68,13 +68,13 @@ def theorem1_matrix() -> Proof:
         right.append(np.outer(back, a))
         wrong.append(np.outer(back, b))
     return {
-        "shown": sy.equal(left, right),
-        "breaks": {"f_{2,l-1}^T at the end": sy.unlike(left[0], wrong[0])},
+        "shown": poly.equal(left, right),
+        "breaks": {"f_{2,l-1}^T at the end": poly.unlike(left[0], wrong[0])},
         "at": SHALLOW,
     }
 
 
-def _reversible_bracket(one: sy.Tower, two: sy.Tower, layer: int, forward: bool) -> Array:
+def _reversible_bracket(one: sy.Tower, two: sy.Tower, layer: int, forward: bool) -> Any:
     """Eq. 32's right side; `forward`: with V^f for J in the bracket."""
     total = 0
     for sign, net in ((1, one), (-1, two)):
@@ -94,7 +94,7 @@ def theorem1_powers() -> Proof:
     ]
     values = {"x_0_0": 1, "x_1_0": 0} | {f"{m}_{k}_0_0": 1 for m in "wv" for k in (0, 1)}
     at = {sympy.Symbol(name, real=True): value for name, value in values.items()}
-    slope, printed, mended = ([v.subs(at) for v in sy.plain(side)] for side in sides)
+    slope, printed, mended = ([v.subs(at) for v in poly.plain(side)] for side in sides)
     return {
         "shown": exact.differ(slope, printed),
         "breaks": {"the corrected form": exact.differ(slope, mended)},
@@ -111,8 +111,8 @@ def theorem1_mended() -> Proof:
     nets = sy.towers(2, power=2)
     printed = _reversible_bracket(*nets, 1, forward=False)
     return {
-        "shown": sy.equal(left, right),
-        "breaks": {"power activations, as printed": sy.unlike(left[1], printed)},
+        "shown": poly.equal(left, right),
+        "breaks": {"power activations, as printed": poly.unlike(left[1], printed)},
         "at": f"{SHALLOW}; squares",
     }
 
@@ -124,16 +124,16 @@ def tied() -> Proof:
     left, right, plus = [], [], []
     for layer in range(1, one.depth + 1):
         slope = sy.vec(_slope(one, two, layer))
-        left.append(sy.put(slope, np.array(two.weights), np.array(one.weights)))
+        left.append(poly.put(slope, np.array(two.weights), np.array(one.weights)))
         K1, K2 = (net.connection(layer) for net in same)
         w = sy.vec(same[0].weights[layer - 1])
         right.append(K1 @ ((K1 - K2).T @ w))
         plus.append(K1 @ ((K1 + K2).T @ w))
     return {
-        "shown": sy.equal(left, right),
+        "shown": poly.equal(left, right),
         "breaks": {
-            "through both towers": sy.unlike(sy.vec(_slope(*same, 2)), right[1]),
-            "plus in the bracket": sy.unlike(left[1], plus[1]),
+            "through both towers": poly.unlike(sy.vec(_slope(*same, 2)), right[1]),
+            "plus in the bracket": poly.unlike(left[1], plus[1]),
         },
         "at": SHALLOW,
     }
@@ -142,11 +142,11 @@ def tied() -> Proof:
 # --------------------------------------------------------------------------- normalised outputs
 
 
-def _unit(f: sympy.Matrix) -> sympy.Matrix:
+def _unit(f: Any) -> Any:
     return f / sympy.sqrt(f.dot(f))
 
 
-def _projector(f: sympy.Matrix) -> sympy.Matrix:
+def _projector(f: Any) -> Any:
     return sympy.eye(len(f)) - _unit(f) * _unit(f).T
 
 
@@ -156,7 +156,7 @@ def unit_distance() -> Proof:
     tops = [sympy.eye(3) / sympy.sqrt(v.dot(v)) * v for v in (f, g)]
     cosine = f.dot(g) / sympy.sqrt(f.dot(f) * g.dot(g))
 
-    def half(a: sympy.Matrix, b: sympy.Matrix) -> sympy.Expr:
+    def half(a: Any, b: Any) -> Any:
         return (a - b).dot(a - b) / 2
 
     return {
@@ -219,7 +219,7 @@ def unit_gradient(tied: bool) -> Proof:
 
     plainly = dict(zip([*V, *other], [1, 0, 0, 1, 0, 1, 1, 0], strict=True))
 
-    def expected(P: sympy.Matrix) -> sympy.Matrix:
+    def expected(P: Any) -> Any:
         return ours.T * P * inner
 
     return {

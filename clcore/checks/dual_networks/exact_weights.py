@@ -1,5 +1,7 @@
 """What is shown of pair weights and of the slope F = -dL/dr_- (ddn App. B.4, Eqs. 58 to 77)."""
 
+from typing import Any
+
 import sympy
 from sympy import exp
 
@@ -12,7 +14,7 @@ INFONCE_1 = -sympy.log(SHARES[0] / (SHARES[0] + SHARES[1]))
 """InfoNCE of one negative."""
 
 
-def _weight(loss: sympy.Expr) -> sympy.Expr:
+def _weight(loss: Any) -> Any:
     """xi(r) = -dL/dr_- at r_+ = 0, r_- = r."""
     return -sympy.diff(loss, R[1]).subs({R[0]: 0, R[1]: r})
 

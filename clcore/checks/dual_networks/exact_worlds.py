@@ -1,6 +1,7 @@
 """What is shown of finite worlds of symbols: the covariance operator (ddn Sec. 4, App. B)."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import sympy
@@ -8,28 +9,28 @@ import sympy
 from clcore.checks.dual_networks import symbols as sy
 from clcore.checks.dual_networks.exact_pairs import Proof
 from clcore.ledger import exact
-from clcore.reference import Array
+from clcore.ledger import polynomials as poly
 
 SMALL = "two samples of two views, a layer of two numbers, one output"
 
 
 def one_sample() -> Proof:
     """Lemma 2: to first order a loss is its slopes times the distances; those slopes sum to 0."""
-    K, w, u, s, beta = sy.arrays(K=(4, 2, 2), w=(2,), u=(2,), s=(2,), b=(1,))
+    K, w, u, s, beta = poly.arrays(K=(4, 2, 2), w=(2,), u=(2,), s=(2,), b=(1,))
 
-    def slope(plus: Array, tied: bool = False) -> Array:
+    def slope(plus: Any, tied: bool = False) -> Any:
         near, far = u, u if tied else w
         r = [sy.half(K[0].T @ near, K[k].T @ far) for k in (1, 2, 3)]
         loss = plus * r[0] + s[0] * r[1] + s[1] * r[2]
-        return sy.put(sy.gradient(np.array(loss), u), u, w)
+        return poly.put(poly.gradient(np.array(loss), u), u, w)
 
     gaps = sum((K[1] - K[k]).T * s[k - 2] for k in (2, 3))
     ours, plus = K[0] @ (gaps @ w), -s[0] - s[1]
     return {
-        "shown": sy.equal(slope(plus), ours),
+        "shown": poly.equal(slope(plus), ours),
         "breaks": {
-            "slopes that sum to beta": sy.unlike(slope(plus + beta[0]), ours),
-            "both towers": sy.unlike(slope(plus, tied=True), ours),
+            "slopes that sum to beta": poly.unlike(slope(plus + beta[0]), ours),
+            "both towers": poly.unlike(slope(plus, tied=True), ours),
         },
         "at": "two negatives, two outputs, a layer of two numbers",
     }
@@ -49,7 +50,7 @@ def one_unit_sample() -> Proof:
     unit, size = unit.subs(at), sympy.sqrt(f.dot(f)).subs(at)
     gaps = sum((sk * (far[0] - N).T for sk, N in zip(s, far[1:], strict=True)), sympy.zeros(2))
 
-    def ours(P: sympy.Matrix) -> sympy.Matrix:
+    def ours(P: Any) -> Any:
         return K / size * P * gaps * w
 
     plainly = dict(zip([*K, *far[0], *far[1]], [1, 0, 0, 1] + [0] * 8, strict=True))
@@ -67,15 +68,15 @@ def theorem3() -> tuple[Proof, Proof]:
     one, two = (world.descent(1, 1, tied) for tied in (False, True))
     ours, every = world.between @ world.w, (world.between + world.within) @ world.w
     return {
-        "shown": sy.equal(one, ours),
+        "shown": poly.equal(one, ours),
         "breaks": {
-            "views not averaged": sy.unlike(one, every),
-            "both towers": sy.unlike(two, ours),
+            "views not averaged": poly.unlike(one, every),
+            "both towers": poly.unlike(two, ours),
         },
         "at": SMALL,
     }, {
-        "shown": sy.equal(two, ours * 2),
-        "breaks": {"once": sy.unlike(two, ours)},
+        "shown": poly.equal(two, ours * 2),
+        "breaks": {"once": poly.unlike(two, ours)},
         "at": SMALL,
     }
 
@@ -88,13 +89,13 @@ def corollary1() -> tuple[Proof, Proof]:
     EV, VE = world.within, world.between
     ours = (VE - EV * beta) @ world.w
     return {
-        "shown": sy.equal(one, ours),
+        "shown": poly.equal(one, ours),
         "breaks": {
-            "EV and VE exchanged": sy.unlike(one, (EV - VE * beta) @ world.w),
-            "sign of beta": sy.unlike(one, (VE + EV * beta) @ world.w),
+            "EV and VE exchanged": poly.unlike(one, (EV - VE * beta) @ world.w),
+            "sign of beta": poly.unlike(one, (VE + EV * beta) @ world.w),
         },
         "at": SMALL,
-    }, {"shown": sy.equal(two, ours * 2), "breaks": {"once": sy.unlike(two, ours)}, "at": SMALL}
+    }, {"shown": poly.equal(two, ours * 2), "breaks": {"once": poly.unlike(two, ours)}, "at": SMALL}
 
 
 def positives() -> tuple[Proof, Proof]:
@@ -103,10 +104,10 @@ def positives() -> tuple[Proof, Proof]:
     one, two = (-world.descent(1, 0, tied) for tied in (False, True))
     ours = world.within @ world.w
     return {
-        "shown": sy.equal(one, ours),
-        "breaks": {"VE": sy.unlike(one, world.between @ world.w)},
+        "shown": poly.equal(one, ours),
+        "breaks": {"VE": poly.unlike(one, world.between @ world.w)},
         "at": SMALL,
-    }, {"shown": sy.equal(two, ours * 2), "breaks": {"once": sy.unlike(two, ours)}, "at": SMALL}
+    }, {"shown": poly.equal(two, ours * 2), "breaks": {"once": poly.unlike(two, ours)}, "at": SMALL}
 
 
 def held_weights() -> tuple[Proof, Proof, Proof]:
@@ -122,35 +123,39 @@ def held_weights() -> tuple[Proof, Proof, Proof]:
             for other in (y, (t, m)):
                 gap = sy.half(near[x], far[z]) - sy.half(near[x], far[other])
                 total = total + more * (gap * xi[x[0], other[0]])
-    several = -sy.put(sy.gradient(np.array(total), world.near), world.near, world.w)
+    several = -poly.put(poly.gradient(np.array(total), world.near), world.near, world.w)
     uneven = np.array([[xi[0, 0], xi[0, 1]], [xi[1, 1], xi[1, 1]]])
     return (
         {
-            "shown": sy.equal(one, ours),
-            "breaks": {"an asymmetric weight": sy.unlike(world.descent(uneven, uneven), ours)},
+            "shown": poly.equal(one, ours),
+            "breaks": {"an asymmetric weight": poly.unlike(world.descent(uneven, uneven), ours)},
             "at": SMALL,
         },
         {
-            "shown": sy.equal(several, ours * 2),
-            "breaks": {"the operator once": sy.unlike(several, ours)},
+            "shown": poly.equal(several, ours * 2),
+            "breaks": {"the operator once": poly.unlike(several, ours)},
             "at": f"two negatives; {SMALL}",
         },
-        {"shown": sy.equal(two, ours * 2), "breaks": {"once": sy.unlike(two, ours)}, "at": SMALL},
+        {
+            "shown": poly.equal(two, ours * 2),
+            "breaks": {"once": poly.unlike(two, ours)},
+            "at": SMALL,
+        },
     )
 
 
 def held_slopes() -> Proof:
     """Derivatives of Eq. 7's loss by its distances, r_+ first."""
-    r, xi = sy.arrays(r=(4,), x=(3,))
+    r, xi = poly.arrays(r=(4,), x=(3,))
 
-    def total(loss: sympy.Expr) -> Array:
-        return sy.gradient(np.array(loss), r).sum(keepdims=True)
+    def total(loss: Any) -> Any:
+        return poly.gradient(np.array(loss), r).sum(keepdims=True)
 
     exactly = sum(x * (r[0] - far) for x, far in zip(xi, r[1:], strict=True))
     once = exactly - r[0] * (xi[1] + xi[2])
     return {
-        "shown": exact.equal([*sy.plain(r), *sy.plain(total(exactly))], [*sy.plain(r), 0]),
-        "breaks": {"r_+ once only": exact.equal(sy.plain(total(once)), [0])},
+        "shown": exact.equal([*poly.plain(r), *poly.plain(total(exactly))], [*poly.plain(r), 0]),
+        "breaks": {"r_+ once only": exact.equal(poly.plain(total(once)), [0])},
         "at": "three negatives",
     }
 
@@ -161,7 +166,7 @@ def symmetry() -> tuple[Proof, Proof]:
     world, xi = sy.world()
     K, q, bar = world.K, world.q, world.bar
 
-    def g(s: int, t: int) -> Array:
+    def g(s: int, t: int) -> Any:
         total = 0
         for i, j, m in product(range(2), repeat=3):
             chance = q[s, i] * q[s, j] * q[t, m]
@@ -179,14 +184,14 @@ def symmetry() -> tuple[Proof, Proof]:
     )
     ours = -world.pairs(xi) @ world.w
     return {
-        "shown": sy.equal(pair, -square * xi[0, 1]),
-        "breaks": {"asymmetric weight": sy.unlike(uneven, -square * xi[0, 1])},
+        "shown": poly.equal(pair, -square * xi[0, 1]),
+        "breaks": {"asymmetric weight": poly.unlike(uneven, -square * xi[0, 1])},
         "at": SMALL,
     }, {
-        "shown": sy.equal(mean, ours),
+        "shown": poly.equal(mean, ours),
         "breaks": {
-            "asymmetric weight": sy.unlike(off, ours),
-            "no 1/2": sy.unlike(mean, ours * 2),
+            "asymmetric weight": poly.unlike(off, ours),
+            "no 1/2": poly.unlike(mean, ours * 2),
         },
         "at": SMALL,
     }
@@ -197,31 +202,31 @@ def symmetry() -> tuple[Proof, Proof]:
 
 def pairs_of_samples() -> Proof:
     """V_{x,x''}[Kbar(x) - Kbar(x'')] / 2 = V_x[Kbar(x)]."""
-    p, K = sy.arrays(p=(2,), K=(3, 2, 2))
+    p, K = poly.arrays(p=(2,), K=(3, 2, 2))
     p = np.append(p, 1 - p.sum())
     gap, off = K[:, None] - K[None], K - np.einsum("s,swk->wk", p, K)
     pairs = np.einsum("s,t,stwk,stvk->wv", p, p, gap, gap)
     ours = np.einsum("s,swk,svk->wv", p, off, off)
     return {
-        "shown": sy.equal(pairs * sy.HALF, ours),
-        "breaks": {"no 1/2": sy.unlike(pairs, ours)},
+        "shown": poly.equal(pairs * sy.HALF, ours),
+        "breaks": {"no 1/2": poly.unlike(pairs, ours)},
         "at": "three samples, two outputs",
     }
 
 
 def plain_covariance() -> Proof:
     """Cov^xi at xi = 1 against E[X Y^T] - E[X] E[Y]^T."""
-    p, X, Y = sy.arrays(p=(2,), X=(3, 2), Y=(3, 2))
+    p, X, Y = poly.arrays(p=(2,), X=(3, 2), Y=(3, 2))
     p = np.append(p, 1 - p.sum())
     (a, b), one = (p @ X, p @ Y), np.full(3, p[0].ring.one)
 
-    def weighted(xi: Array) -> Array:
+    def weighted(xi: Any) -> Any:
         return np.einsum("s,s,sw,sv->wv", xi, p, X - a, Y - b)
 
     ordinary = np.einsum("s,sw,sv->wv", p, X, Y) - np.outer(a, b)
     return {
-        "shown": sy.equal(weighted(one), ordinary),
-        "breaks": {"xi = 2": sy.unlike(weighted(one * 2), ordinary)},
+        "shown": poly.equal(weighted(one), ordinary),
+        "breaks": {"xi = 2": poly.unlike(weighted(one * 2), ordinary)},
         "at": "three samples",
     }
 
@@ -233,13 +238,13 @@ def weighted_psd() -> Proof:
     X, v = [exact.vector(f"X{i}", 2) for i in range(3)], exact.vector("v", 2)
     mean = sum((c * x for c, x in zip(p, X, strict=True)), sympy.zeros(2, 1))
 
-    def value(weights: tuple) -> sympy.Expr:
+    def value(weights: tuple) -> Any:
         V = sympy.zeros(2)
         for w, c, x in zip(weights, p, X, strict=True):
             V += w * c * (x - mean) * (x - mean).T
         return v.dot(V * v)
 
-    def squares(weights: tuple) -> sympy.Expr:
+    def squares(weights: tuple) -> Any:
         return sum(w * c * (x - mean).dot(v) ** 2 for w, c, x in zip(weights, p, X, strict=True))
 
     return {

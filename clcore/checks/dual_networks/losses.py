@@ -6,6 +6,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 import sympy
@@ -32,7 +33,7 @@ INFONCE = -sympy.log(SHARES[0] / sum(SHARES))
 TRIPLET = TAU * sympy.log(1 + LIFT)
 
 
-def slopes(loss: sympy.Expr) -> list[sympy.Expr]:
+def slopes(loss: Any) -> list[Any]:
     """Derivatives by r_+, r_1-, r_2-."""
     return [sympy.diff(loss, r) for r in R]
 

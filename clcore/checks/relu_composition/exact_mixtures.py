@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import sympy
 
-from clcore.checks.dual_networks import symbols as sy
 from clcore.ledger import exact
-from clcore.reference import Array
+from clcore.ledger import polynomials as poly
 
 Proof = dict[str, Any]
 """What `Part.proves` takes."""
@@ -45,11 +44,11 @@ def weak_energies() -> Proof:
 def latent_variance() -> Proof:
     """V[x] over all joint states of y and two fields, each of two states, against
     p0 p1 Delta Delta^T + D_V."""
-    p, chance, value, tie = sy.arrays(p=(1,), t=(2, 2), v=(2, 2, 2), z=(1,))
+    p, chance, value, tie = poly.arrays(p=(1,), t=(2, 2), v=(2, 2, 2), z=(1,))
     prior = [1 - p[0], p[0]]
     table = np.stack([chance, 1 - chance], -1)  # [y, field, state]
 
-    def moments(tied: bool) -> Array:
+    def moments(tied: bool) -> Any:
         mean, square = 0, 0
         for y, i, j in product(range(2), repeat=3):
             weight = table[y, 0, i] * table[y, 1, j]
@@ -72,11 +71,11 @@ def latent_variance() -> Proof:
     upper = np.triu_indices(4)
     spread = moments(tied=False)
     return {
-        "shown": sy.equal(spread[upper], ours[upper]),
+        "shown": poly.equal(spread[upper], ours[upper]),
         "breaks": {
-            "fields coupled": sy.unlike(moments(tied=True), ours),
-            "no p0 p1": sy.unlike(spread, outer + within),
-            "no D_V": sy.unlike(spread, outer * (prior[0] * prior[1])),
+            "fields coupled": poly.unlike(moments(tied=True), ours),
+            "no p0 p1": poly.unlike(spread, outer + within),
+            "no D_V": poly.unlike(spread, outer * (prior[0] * prior[1])),
         },
         "at": f"{FIELDS}, two states each",
     }
@@ -88,7 +87,7 @@ def _batch() -> dict[str, Any]:
     gamma = sympy.symbols("gamma_0:3", positive=True)
     x = [sympy.Matrix([v, 0] if k != 1 else [0, v]) for k, v in enumerate(a)]
 
-    def covariance(weight: dict[tuple[int, int], sympy.Expr], shown: list) -> sympy.Matrix:
+    def covariance(weight: dict[tuple[int, int], sympy.Expr], shown: list) -> Any:
         total = sympy.zeros(2)
         for (i, j), alpha in weight.items():
             gap, own = shown[i] - shown[j], shown[i] - gamma[i] * shown[i]
