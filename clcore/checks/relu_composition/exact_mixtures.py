@@ -87,7 +87,7 @@ def _batch() -> dict[str, Any]:
     gamma = sympy.symbols("gamma_0:3", positive=True)
     x = [sympy.Matrix([v, 0] if k != 1 else [0, v]) for k, v in enumerate(a)]
 
-    def covariance(weight: dict[tuple[int, int], sympy.Expr], shown: list) -> Any:
+    def covariance(weight: dict[tuple[int, int], Any], shown: list) -> Any:
         total = sympy.zeros(2)
         for (i, j), alpha in weight.items():
             gap, own = shown[i] - shown[j], shown[i] - gamma[i] * shown[i]
