@@ -8,6 +8,7 @@ import math
 import numpy as np
 import torch
 
+from clcore.checks.one_layer import batch_proofs as proofs
 from clcore.ledger import Trial, check, pooled
 from clcore.reference import Array
 from clcore.theory.one_layer import basins, one_layer
@@ -76,6 +77,7 @@ def eq105(t: Trial) -> None:
                 raw = z**2 @ (law.T @ h2 - (law.T @ b) ** 2)
                 part.breaks("V of h", abs(raw / left - 1))
                 part.breaks("z_l", abs(z @ spread / left - 1))
+    proofs.eq105(part)
 
 
 @check("nl/eq108", stream="nl eq108")

@@ -13,6 +13,7 @@ import torch
 from scipy.special import gammaln
 
 from clcore import reference as ref
+from clcore.checks.one_layer import batch_proofs as proofs
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.losses import contrast, infonce_pair
 from clcore.losses import kernel_importance as ki
@@ -39,7 +40,7 @@ def eq1(t: Trial) -> None:
 
     Controls: distances not halved, another temperature, negatives from the second views.
     """
-    part, rows = t.part("", 1e-11, controls=pooled), np.arange(8)
+    part, rows = t.defines("", 1e-11, controls=pooled), np.arange(8)
     for tau, eps in product((0.1, 0.5, 1.0), (0.0, 0.5, 1.0)):
         z, z2 = ref.views(t.rng, t.share(9), 8, 4)
         inter, intra = ref.distances(z, z2)
@@ -80,7 +81,7 @@ def eq2(t: Trial) -> None:
         return torch.autograd.grad(total, free)[0].numpy()
 
     ours = ascent(True)
-    part = t.part("stop gradient", 1e-9, controls=typical).add(relative(ours, exact))
+    part = t.defines("stop gradient", 1e-9, controls=typical).add(relative(ours, exact))
     part.breaks("alpha not held", relative(ascent(False), exact))
     part.breaks("as typeset: no 1/2, as in Sec. 2", relative(2 * ours, exact))
 
@@ -101,7 +102,7 @@ def eq3(t: Trial) -> None:
         intra = (a[:, i] - a2[:, i])[:, :, None] * (b[:, i] - b2[:, i])[:, None, :]
         printed += alpha[:, i, j, None, None] * (inter - intra) / (2 * n**2)
     ours = ki.batch_covariance(*tensors(alpha, a, a2, b, b2))
-    part = t.part("double sum", 1e-12, controls=typical).add(relative(ours, printed))
+    part = t.defines("double sum", 1e-12, controls=typical).add(relative(ours, printed))
     part.breaks("1/N^2", relative(2 * ours, printed))
     flipped = ref.covariance(alpha, a, a2, b, b2, -1.0) / (2 * n**2)
     part.breaks("second term added", relative(flipped, printed))
@@ -111,6 +112,7 @@ def eq3(t: Trial) -> None:
     uniform = ki.batch_covariance(*tensors(np.ones_like(alpha), a, a, a, a))
     part = t.part("uniform, no augmentation", 1e-12, controls=typical).add(relative(uniform, plain))
     part.breaks("1/(N-1)", relative(uniform * n / (n - 1), plain))
+    proofs.eq3(part)
 
 
 @check("nl/eq25", stream="nl eq25")
@@ -147,6 +149,7 @@ def eq25(t: Trial) -> None:
             part.breaks("plus C^intra", relative(inter + intra, bare))
         finite.breaks("i = j kept, alpha_ii not 0", relative(inter - intra, ours))
         later.breaks("as typeset: the intra part is the inter part", relative(inter - inter, bare))
+    proofs.eq25(finite, later)
 
 
 # -------------------------------------------------------------------------- kernels and their laws
@@ -176,6 +179,7 @@ def def1(t: Trial) -> None:
     part.breaks("rows normalised (InfoNCE)", defect(ref.softmax(inter, 0.7)))
     part.breaks("features of both signs", defect(signed @ signed.swapaxes(-1, -2)))
     part.breaks("distances for a kernel", defect(inter))
+    proofs.def1(part)
 
 
 def _mass(level: Array, tau: float) -> Array:
@@ -201,8 +205,8 @@ def def2(t: Trial) -> None:
     x = 6 * (node + 1)
     x = np.concatenate([-x[::-1], x])
     p = 6 * np.concatenate([weight[::-1], weight]) * np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
-    laws = t.part("laws", 1e-10, controls=pooled)
-    masses = t.part(r"$z_l$", 1e-10, controls=pooled).says(orders=orders)
+    laws = t.defines("laws", 1e-10, controls=pooled)
+    masses = t.defines(r"$z_l$", 1e-10, controls=pooled).says(orders=orders)
     squares = t.part(r"$\sum_lz_l^2=E\,\mathcal K$", 1e-10, controls=pooled)
     for tau in t.rng.uniform(0.5, 4, min(t.draws, 20)):
         y, density = tensors(np.maximum(x, 0)[:, None], p)
@@ -217,6 +221,7 @@ def def2(t: Trial) -> None:
         mean = 0.25 + np.sqrt(tau / (1 + tau)) / 2 + both
         squares.add(abs(float((z**2).sum()) - mean))
         squares.breaks("not squared", abs(float(z.sum()) - mean))
+    proofs.def2(squares)
 
 
 def _listed(y: Array, tau: float, orders: int) -> Array:
@@ -250,7 +255,7 @@ def lem1(t: Trial) -> None:
     """
     rng, n, count = t.rng, 5, min(t.share(6), 8)
     kernel = t.part("kernel", 1e-11, controls=typical)
-    listed = t.part("Eqs. 20 and 22 as listed", 1e-13, controls=typical)
+    listed = t.defines("Eqs. 20 and 22 as listed", 1e-13, controls=typical)
     least = t.part("nonnegative", controls=typical)
     for (d, orders), tau in product(((1, 12), (2, 7), (3, 5)), (0.5, 2.0)):
         x = rng.standard_normal((count, n, 3))
@@ -271,3 +276,4 @@ def lem1(t: Trial) -> None:
         kernel.breaks("no 1/sqrt(k!)", absolute(bare @ bare.swapaxes(-1, -2) + tail, alpha))
         kernel.breaks("tau doubled", absolute(np.sqrt(alpha), ours))
     listed.breaks("order of Eq. 20 reversed", absolute(phi, phi[..., ::-1]))
+    proofs.lem1(kernel, least)

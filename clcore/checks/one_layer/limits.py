@@ -12,6 +12,7 @@ import torch
 
 from clcore import random
 from clcore import reference as ref
+from clcore.checks.one_layer import batch_proofs as proofs
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.losses import kernel_importance as ki
 from clcore.reference import Array, relative, tensors
@@ -147,6 +148,7 @@ def eq32(t: Trial) -> None:
         if world.phi.shape[-1] > 1:
             part.breaks("z_l for z_l^2", relative(_by_level(world, 1), exact))
         part.breaks("variance of the mean only", relative(ki.limit(*features), exact))
+    proofs.eq32(part)
 
 
 @check("nl/eq41", stream="nl eq41")
@@ -184,6 +186,7 @@ def eq41(t: Trial) -> None:
             views.breaks("no factor 2", relative(same, pairs))
             eq.breaks("one view twice", relative(world.intra(tied=True), exact))
             variance.breaks("sum for difference", relative(inter + ours, limit))
+    proofs.eq41(sums, views, eq, variance)
 
 
 @check("nl/cor1", stream="nl cor1")
@@ -206,3 +209,4 @@ def cor1(t: Trial) -> None:
             square = np.einsum("bi,biq,bir->bqr", world.p, point, point)
             uniform.add(relative(ours, variance))
             uniform.breaks("not centred", relative(square, variance))
+    proofs.cor1(kernel, uniform)

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
+from clcore.checks.one_layer import batch_proofs as proofs
 from clcore.ledger import Trial, check, typical
 from clcore.losses import contrast
 from clcore.losses import kernel_importance as ki
@@ -60,3 +61,4 @@ def rem1(t: Trial) -> None:
         quadratic.add(relative(whole, slope(gaps.sum((-1, -2)))))
         quadratic.breaks("alpha not constant", relative(ascent(1 + alpha, z), loss))
         quadratic.breaks("i = j kept in Eq. 3 alone", relative(whole, loss))
+    proofs.rem1(infonce, quadratic)
