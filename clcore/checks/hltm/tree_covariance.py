@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
+from clcore.checks.hltm import tree_proofs
 from clcore.checks.hltm import tree_reference as tr
 from clcore.checks.hltm.tree_nets import STATES, categorical
 from clcore.ledger import Trial, check, pooled
@@ -82,6 +83,7 @@ def lem9(t: Trial) -> None:
                 split = v.sum(1, keepdims=True) / m + C @ v
                 error = absolute(split, tr.given(w, 0, w.out[child]))
                 columns.add(error) if regular else columns.breaks("not regular", error)
+    tree_proofs.lem9(covariance, columns)
 
 
 @check("ddn/eq170", stream="eq170 tree")
@@ -107,6 +109,7 @@ def eq170(t: Trial) -> None:
         flat = np.einsum("di,dij,dj->d", off, P0, off)
         part.breaks("unweighted mean", absolute(flat, exact))
         part.breaks("raw moment", absolute((p * u**2).sum(1), exact))
+    tree_proofs.eq170(part)
 
 
 def _root(t: Trial) -> None:
@@ -124,6 +127,7 @@ def _root(t: Trial) -> None:
     part = t.part("Eq. 172", 1e-15, controls=pooled, draws=len(rho))
     part.add(absolute(right, left), absolute(right, ours))
     part.breaks("1/2", absolute(2 * right, left)).breaks("1 - |rho|", absolute(plain, left))
+    tree_proofs.eq172_root(part)
 
 
 @check("ddn/eq172", stream="eq172 tree")
@@ -155,6 +159,7 @@ def eq172(t: Trial) -> None:
                 transitions.breaks("q = [1, -1]", absolute(C @ v, -along))
                 at_root = np.einsum("c,dcn->dn", Q, tr.given(w, 0, w.out[child]))
                 means.add(absolute(at_root, 2 * own * s))
+    tree_proofs.eq172(covariance, transitions, means)
 
 
 @check("ddn/thm6", stream="thm6 tree")
@@ -178,6 +183,7 @@ def thm6(t: Trial) -> None:
             for part, size in ((printed, theirs), (corrected, ours)):
                 part.add(absolute(times(size, outer), exact))
                 part.breaks("twice the size", absolute(times(2 * ours, outer), exact))
+    tree_proofs.thm6(shape, printed, corrected)
 
 
 def _off_multiple(exact: Array, outer: Array) -> Array:
@@ -200,3 +206,4 @@ def eq179(t: Trial) -> None:
             part.breaks("Theorem 6's o_mu", absolute(times(theirs, outer), exact))
             uniform = tr.path_rho(w, mu) ** 2
             part.breaks("root taken as uniform", absolute(times(uniform, outer), exact))
+    tree_proofs.eq179(part)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
+from clcore.checks.hltm import tree_proofs
 from clcore.checks.hltm import tree_reference as tr
 from clcore.ledger import Trial, check, pooled, typical, worst
 from clcore.reference import Array, absolute
@@ -56,7 +57,7 @@ def _dependence(w: tr.World, condition: bool) -> Array:
 
 def _transitions(t: Trial, count: int) -> None:
     """P(1 | 1) and P(0 | 0) of every edge, from the joint states."""
-    part = t.part("transitions", 1e-13, controls=typical, draws=len(tr.SHAPES) * count)
+    part = t.defines("transitions", 1e-13, controls=typical, draws=len(tr.SHAPES) * count)
     for parents in tr.SHAPES:
         rho, n = tr.signed(t.rng, count, len(parents) - 1), len(parents)
         model = lt.binary(lt.tree(parents), torch.from_numpy(rho), 0.3)
@@ -74,8 +75,8 @@ def _transitions(t: Trial, count: int) -> None:
 
 def _sampled(t: Trial, worlds: list[tr.World], count: int) -> None:
     """Frequencies of pairs of nodes in samples, and across two views that share the root."""
-    sampler = t.part("sampler", SIGMAS, controls=typical)
-    augmented = t.part("augmentation", SIGMAS, controls=typical)
+    sampler = t.defines("sampler", SIGMAS, controls=typical)
+    augmented = t.defines("augmentation", SIGMAS, controls=typical)
     for w in worlds:
         k = tr.keys(t.rng, count)
         z = lt.sample(k, w.model, SAMPLES)
@@ -115,6 +116,7 @@ def _extremes(t: Trial, count: int) -> None:
         kept.add(_off(posterior, own))
         kept.breaks("as typeset, uniform", _off(posterior, 0.5), by=worst)
         kept.breaks("rho not 0", _off(_posterior(some), own), by=typical)
+    tree_proofs.eq14(sure, kept)
 
 
 def _off(posterior: Array, value: Array | float) -> Array:
@@ -130,7 +132,7 @@ def eq14(t: Trial) -> None:
     count = min(t.share(4), 4)
     worlds = tr.worlds(t.rng, count, 1)
     _transitions(t, count)
-    apart = t.part("siblings independent given the parent", 1e-13, controls=typical)
+    apart = t.defines("siblings independent given the parent", 1e-13, controls=typical)
     apart.add(*(_dependence(w, True) for w in worlds))
     apart.breaks("parent not given", *(_dependence(w, False) for w in worlds))
     _sampled(t, worlds, count)
@@ -200,6 +202,7 @@ def def3(t: Trial) -> None:
                     part.add(error)
         C = lt.deviation(torch.from_numpy(1.1 * generic)).numpy()
         rows_sum.breaks("rows sum to 1.1", np.abs(C.sum(-1)).max(-1))
+    tree_proofs.def3(rows_sum, condition, regular, square)
 
 
 def _chain(
@@ -244,6 +247,7 @@ def lem6(t: Trial) -> None:
             part.breaks("1 / m of the upper node", absolute(1 / states[0] + C, summed))
         else:
             part.breaks("not regular", formula)
+    tree_proofs.lem6(two, more)
 
 
 @check("ddn/lem7", stream="lem7 tree")
@@ -257,30 +261,31 @@ def lem7(t: Trial) -> None:
     C = rho[..., None, None] / 2 * np.outer(Q, Q)
     P = lt.transition(torch.from_numpy(rho)).numpy()
     regular = np.maximum(np.abs(C.sum(-1)), np.abs(C.sum(-2))).max((-1, -2))
-    part = t.part("SB is TR", 1e-15, draws=4 * t.draws)
-    part.add(absolute(P, 0.5 + C), regular).breaks("no 1/2", absolute(P, 0.5 + 2 * C))
+    forward = t.part("SB is TR", 1e-15, draws=4 * t.draws)
+    forward.add(absolute(P, 0.5 + C), regular).breaks("no 1/2", absolute(P, 0.5 + 2 * C))
     # Rows: both rows of C, then both columns, as functions of C's entries.
     rows = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]])
     free = [4 - np.linalg.matrix_rank(np.delete(rows, k, 0)) for k in range(4)]
     two = 4 - np.linalg.matrix_rank(rows[:2])
-    part = t.part("4 constraints, 1 redundant, 1 free", 0.0, draws=5)
-    part.add(abs(4 - np.linalg.matrix_rank(rows) - 1) + max(abs(f - 1) for f in free))
-    part.breaks("without the columns' two", abs(two - 1))
+    count = t.part("4 constraints, 1 redundant, 1 free", 0.0, draws=5)
+    count.add(abs(4 - np.linalg.matrix_rank(rows) - 1) + max(abs(f - 1) for f in free))
+    count.breaks("without the columns' two", abs(two - 1))
 
     def asymmetry(P: Array) -> Array:
         return absolute(P, _symmetric(2 * P[:, 1, 1] - 1))
 
-    part = t.part("binary TR is SB", 1e-12, controls=pooled)
+    back = t.part("binary TR is SB", 1e-12, controls=pooled)
     found = _sinkhorn(t.rng, t.draws, 2, 2)
-    part.add(asymmetry(found))
-    part.add(asymmetry(lt.regular_transition(tr.keys(t.rng, t.draws), 2, 2).numpy()))
-    part.breaks("generic", asymmetry(_stochastic(t.rng, t.draws, 2, 2)))
+    back.add(asymmetry(found))
+    back.add(asymmetry(lt.regular_transition(tr.keys(t.rng, t.draws), 2, 2).numpy()))
+    back.breaks("generic", asymmetry(_stochastic(t.rng, t.draws, 2, 2)))
     grid = np.concatenate([[-1, 1], t.rng.uniform(-2, 2, 20 * t.draws)])
     entries = 0.5 + grid[:, None, None] / 2 * np.outer(Q, Q)
     valid = ((entries >= 0) & (entries <= 1)).all((-1, -2))
-    part = t.part("polarity in [-1, 1]", 0.0, draws=len(grid))
-    part.add((valid != (np.abs(grid) <= 1)).sum())
-    part.breaks("|rho| <= 1/2", (valid != (np.abs(grid) <= 0.5)).sum())
+    interval = t.part("polarity in [-1, 1]", 0.0, draws=len(grid))
+    interval.add((valid != (np.abs(grid) <= 1)).sum())
+    interval.breaks("|rho| <= 1/2", (valid != (np.abs(grid) <= 0.5)).sum())
+    tree_proofs.lem7(forward, count, back, interval)
 
 
 @check("ddn/eq103", stream="eq103 tree")
@@ -295,6 +300,7 @@ def eq103(t: Trial) -> None:
     part.breaks("q^T q = 1", absolute(qq / 4 * scale, end))
     wrong = lt.deviation(lt.transition(torch.from_numpy((a + b) / 2))).numpy()
     part.breaks("mean of polarities", absolute(wrong, end))
+    tree_proofs.eq103(part)
 
 
 @check("ddn/eq177", stream="eq177 tree")
@@ -331,3 +337,4 @@ def eq177(t: Trial) -> None:
             sampled.add(_sigmas(same, (1 + ours[:, None]) / 2, SAMPLES))
             if depth == 4:  # where polarities are weaker
                 sampled.breaks("reversed", _sigmas(same, (1 - ours[:, None]) / 2, SAMPLES))
+    tree_proofs.eq177(small, deep, sampled)

@@ -1,0 +1,158 @@
+"""Latent trees in symbols: expectations as sums over all joint states, for proofs in this room."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+import sympy
+
+from clcore.ledger import exact
+
+Q = sympy.Matrix([-1, 1])
+HALF = sympy.Rational(1, 2)
+ROOT = sympy.Symbol("rho_0", real=True)
+
+State = tuple[int, ...]
+Value = Callable[[State], sympy.Expr]
+
+
+class Law(NamedTuple):
+    """A tree of latents: each node's parent, the root's prior, P(z_node | z_parent) of the rest."""
+
+    parents: Sequence[int]
+    prior: Sequence[sympy.Expr]
+    tables: Mapping[int, sympy.Matrix]
+
+
+def edge(rho: sympy.Expr) -> sympy.Matrix:
+    """Eq. 14: P(z_nu | z_mu), a row each z_mu."""
+    up, down = (1 + rho) / 2, (1 - rho) / 2
+    return sympy.Matrix([[up, down], [down, up]])
+
+
+def binary(parents: Sequence[int], rho0: sympy.Expr = ROOT) -> Law:
+    """SB-HLTM with the symbols `polarity(node)`; rho0 is that of the root."""
+    tables = {node: edge(polarity(node)) for node in range(1, len(parents))}
+    return Law(parents, [(1 - rho0) / 2, (1 + rho0) / 2], tables)
+
+
+def polarity(node: int) -> sympy.Symbol:
+    """Of the edge above a node."""
+    return sympy.Symbol(f"rho_{node}", real=True)
+
+
+def stochastic(name: str, rows: int, columns: int) -> sympy.Matrix:
+    """A table of symbols whose rows sum to 1."""
+    table = exact.matrix(name, rows, columns)
+    for i in range(rows):
+        table[i, columns - 1] = 1 - sum(table[i, :-1])
+    return table
+
+
+def regular(name: str, rows: int, columns: int) -> sympy.Matrix:
+    """A table of Def. 3: rows sum to 1 and columns to rows / columns; all other entries free."""
+    table = stochastic(name, rows, columns)
+    for j in range(columns):
+        above = sum(table[:-1, j], sympy.Integer(0))
+        table[rows - 1, j] = sympy.Rational(rows, columns) - above
+    return table
+
+
+def deviation(table: sympy.Matrix) -> sympy.Matrix:
+    """C of Def. 3: the table less 1 / m_nu."""
+    return table - sympy.ones(*table.shape) / table.cols
+
+
+def along(law: Law, node: int) -> sympy.Matrix:
+    """P(z_node | z_0), a row each z_0, from the joint states."""
+    rows = range(len(law.prior))
+    columns = range(law.tables[node].cols)
+    return sympy.Matrix(
+        [
+            [mean(law, lambda z, s=s: sympy.Integer(z[node] == s), 0, c) for s in columns]
+            for c in rows
+        ]
+    )
+
+
+def chances(law: Law, node: int = 0, state: int | None = None) -> dict[State, list[sympy.Expr]]:
+    """The factors of every joint state's probability, with `node` in `state`; at the root: given
+    that."""
+    sizes = [len(law.prior)] + [law.tables[k].cols for k in range(1, len(law.parents))]
+    found = {}
+    for z in product(*map(range, sizes)):
+        if state is not None and z[node] != state:
+            continue
+        first = 1 if node == 0 and state is not None else law.prior[z[0]]
+        rest = [law.tables[k][z[law.parents[k]], z[k]] for k in range(1, len(law.parents))]
+        found[z] = [sympy.sympify(p) for p in (first, *rest)]
+    return found
+
+
+def mean(law: Law, value: Value, node: int = 0, state: int | None = None) -> sympy.Expr:
+    """E[value] from the joint states, or where z_node = state: at the root E[value | z_0 = state],
+    at another node P(z_node = state) times that."""
+    weights = chances(law, node, state)
+    shown = [sympy.sympify(value(z)) for z in weights]
+    # Sums over many states are faster in a ring of polynomials than by expansion.
+    ring, parts = sympy.sring([q for p in weights.values() for q in p] + shown)
+    total, width = ring.zero, len(law.parents)
+    for k, value_ in enumerate(parts[width * len(weights) :]):
+        total += prod(parts[k * width : (k + 1) * width]) * value_
+    return total.as_expr()
+
+
+def certain(z: State) -> sympy.Expr:
+    """What has the mean 1, so that `mean` is a probability."""
+    return sympy.Integer(1)
+
+
+def over_root(law: Law, values: Sequence[Value]) -> sympy.Matrix:
+    """V_{z_0}[E[values | z_0]], as a sum over the root's states."""
+    states = range(len(law.prior))
+    rows = [sympy.Matrix([mean(law, value, 0, c) for value in values]) for c in states]
+    middle = sum((law.prior[c] * rows[c] for c in states), sympy.zeros(len(values), 1))
+    gaps = [row - middle for row in rows]
+    return sum((law.prior[c] * gaps[c] * gaps[c].T for c in states), sympy.zeros(len(values)))
+
+
+def shows(node: int, values: Sequence[sympy.Expr]) -> Value:
+    """values[z_node]: what a unit shows on the mean whose latent is that."""
+    return lambda z: values[z[node]]
+
+
+class Far(NamedTuple):
+    """Two children of a node mu that is two edges below the root: path is rho_0mu, gaps the s_k."""
+
+    law: Law
+    values: list[Value]
+    shown: sympy.Matrix
+    gaps: sympy.Matrix
+    a: sympy.Matrix
+    path: sympy.Expr
+    covariance: sympy.Matrix
+
+
+@cache
+def far() -> Far:
+    """The covariance of the children's units over z_0, by the joint states."""
+    law, shown = binary((-1, 0, 1, 2, 2)), exact.matrix("v", 2, 2)
+    values = [shows(3 + k, shown.row(k)) for k in range(2)]
+    gaps = (shown.col(1) - shown.col(0)) / 2
+    a = sympy.Matrix([polarity(3 + k) * gaps[k] for k in range(2)])
+    path = 2 * along(law, 2)[1, 1] - 1
+    return Far(law, values, shown, gaps, a, path, over_root(law, values))
+
+
+def sizes(path: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
+    """o_mu as Theorem 6 prints it, and that of Eq. 179."""
+    return path**2 * (1 - path**2), path**2 * (1 - ROOT**2)
+
+
+def example(value: sympy.Matrix) -> sympy.Matrix:
+    """At a fair root, rho_0mu = 1/2, and children that copy z_mu and show it as 0 or 1."""
+    numbers = {ROOT: 0, polarity(1): HALF, polarity(2): 1, polarity(3): 1, polarity(4): 1}
+    shown = far().shown
+    return value.subs(numbers | {shown[k, c]: c for k in range(2) for c in range(2)})
