@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import product
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sympy
 
@@ -22,7 +22,7 @@ class Law(NamedTuple):
     """A tree of latents: each node's parent, the root's prior, P(z_node | z_parent) of the rest."""
 
     parents: Sequence[int]
-    prior: Sequence[sympy.Expr]
+    prior: Any
     tables: Mapping[int, sympy.Matrix]
 
 
@@ -118,7 +118,7 @@ def over_root(law: Law, values: Sequence[Value]) -> sympy.Matrix:
     return sum((law.prior[c] * gaps[c] * gaps[c].T for c in states), sympy.zeros(len(values)))
 
 
-def shows(node: int, values: Sequence[sympy.Expr]) -> Value:
+def shows(node: int, values: Any) -> Value:
     """values[z_node]: what a unit shows on the mean whose latent is that."""
     return lambda z: values[z[node]]
 
