@@ -1,34 +1,40 @@
 """A project of two chapters, to build."""
 
-import json
-import shutil
+import contextlib
 
 import pytest
-from small_project import CHECK, REPOSITORY, notebook
+from small_project import CHECK, make_project, notebook
 
 from clcore import ledger
 from clcore.book import keys
 from clcore.book.site import stage
 
 
+@contextlib.contextmanager
+def _at(root):
+    """With a project as the one that clcore works on, and no site."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLCORE_ROOT", str(root))
+        patch.setenv("CLCORE_BUILD", str(root / "_build"))
+        patch.setattr(stage, "build", lambda rows, book, chapters: "")
+        # What tests before this one, of the same process, have read for another root.
+        ledger.claims.cache_clear()
+        keys._versions.cache_clear()
+        yield
+        ledger.claims.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def at():
+    return _at
+
+
 @pytest.fixture
-def project(tmp_path, monkeypatch):
-    """A copy of clcore and the claims with two chapters, `good` and `other`, and no site."""
+def project(tmp_path):
+    """A project with two chapters, `good` and `other`."""
     root = tmp_path / "project"
-    ignore = shutil.ignore_patterns("__pycache__", "cache", "recorded")
-    shutil.copytree(REPOSITORY / "clcore", root / "clcore", ignore=ignore)
-    shutil.copytree(REPOSITORY / "data", root / "data", ignore=ignore)
-    shutil.copy(REPOSITORY / "requirements.txt", root)
-    entries = [{"file": "chapters/good"}, {"file": "chapters/other"}]
-    toc = {"format": "jb-book", "root": "book/index", "chapters": entries}
-    (root / "_toc.yml").write_text(json.dumps(toc))
+    make_project(root, "good", "other")
     notebook(root / "chapters" / "good.ipynb", CHECK)
     notebook(root / "chapters" / "other.ipynb", "from clcore.book import plots")
-    monkeypatch.setenv("CLCORE_ROOT", str(root))
-    monkeypatch.setenv("CLCORE_BUILD", str(root / "_build"))
-    monkeypatch.setattr(stage, "build", lambda rows, book, chapters: "")
-    # What tests before this one, of the same process, have read for another root.
-    ledger.claims.cache_clear()
-    keys._versions.cache_clear()
-    yield root
-    ledger.claims.cache_clear()
+    with _at(root):
+        yield root

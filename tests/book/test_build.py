@@ -1,91 +1,166 @@
 """The build on a small project of its own: cache, failures, what is refused."""
 
+import contextlib
+import io
+import json
 import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
 
 import nbformat
 import pytest
-from small_project import CHECK, PARAMETERS, last, notebook
+from small_project import CHECK, PARAMETERS, last, make_project, notebook
 
-from clcore import _paths
+from clcore import _paths, ledger
 from clcore.book import build
+from clcore.book.build.cache import from_cache, gather
 from clcore.book.parameters import ParameterError
 
+BARS = (
+    "import sys\nfrom tqdm import tqdm\n"
+    "for _ in tqdm(range(300), file=sys.stdout, mininterval=0): pass"
+)
+RUN = ("good", "unsolved", "killed", "memory", "unclosed", "edited")
+UNPLANNED = ("unset", "unparsed", "unseeded")
 
-def test_runs_once_and_then_comes_from_the_cache(project, capsys):
-    assert build.build("smoke", only=["good"]) == 0
-    rows = {row["id"]: row for row in last(project)["rows"]}
-    assert rows["acl/thm1"]["verdict"] == "holds"
-    assert rows["acl/thm1"]["control"] == {"broken": 1.0}
-    assert rows["acl/thm1"]["profile"] == "smoke"
-    assert rows["acl/thm2"]["verdict"] == "todo"
-    status = {c["name"]: c["status"] for c in last(project)["book"]["chapters"]}
-    assert status == {"good": "ok", "other": "missing"}
-    capsys.readouterr()
+
+@dataclass
+class Built:
+    """A project after its build, and what that returned and printed."""
+
+    root: Path
+    status: int
+    out: str
+    err: str
+    again: int  # what a second build of the good chapter alone returned
+    ledger: dict
+
+    def told(self, name: str) -> str:
+        """What was said of a chapter that failed."""
+        heads = rf"^(?=(?:{'|'.join(RUN + UNPLANNED)}) (?:failed|dead): )"
+        (found,) = [t for t in re.split(heads, self.err, flags=re.M) if t.startswith(f"{name} ")]
+        return found
+
+    def cell(self, name: str, text: str) -> str:
+        """The id of the cell of a chapter that has a text."""
+        cells = nbformat.read(self.root / "chapters" / f"{name}.ipynb", 4).cells
+        (found,) = [cell.id for cell in cells if text in cell.source]
+        return found
+
+    def entries(self, name: str) -> list[Path]:
+        return list((self.root / "_build" / "cache").glob(f"{name}-*"))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory, at):
+    """One chapter that is as it should be, and one of each kind that is not, in one build."""
+    root = tmp_path_factory.mktemp("built")
+    make_project(root, *RUN, *UNPLANNED)
+    chapters = {name: root / "chapters" / f"{name}.ipynb" for name in RUN + UNPLANNED}
+    notebook(chapters["good"], BARS, CHECK, solution="from clcore.book import compare")
+    unsolved = "from clcore.book import compare\nraise KeyError('unsolved')"
+    notebook(chapters["unsolved"], frame=False, solution=unsolved)
+    killed = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+    notebook(chapters["killed"], killed, frame=False)
+    notebook(chapters["memory"], "x = 1\nraise MemoryError('n = 10^9')", frame=False)
+    notebook(chapters["unclosed"], "x = 1", frame=False)
+    plots = root / "clcore" / "book" / "plots.py"
+    edit = f"from clcore.book import plots\nopen({str(plots)!r}, 'a').write('# edit')"
+    notebook(chapters["edited"], edit)
+    notebook(chapters["unset"], parameters=None)
+    notebook(chapters["unparsed"], "x =")
+    notebook(chapters["unseeded"], parameters=PARAMETERS.replace("seed = 0", "seed = -4"))
+    out, err = io.StringIO(), io.StringIO()
+    with at(root):
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = build.build("smoke", jobs=2)
+        found = last(root)
+        again = build.build("smoke", only=["good"])
+    return Built(root, status, out.getvalue(), err.getvalue(), again, found)
+
+
+@pytest.fixture
+def finished(built, project):
+    """A project whose chapter `good` is in the cache already."""
+    shutil.copy(built.root / "chapters" / "good.ipynb", project / "chapters")
+    (entry,) = built.entries("good")
+    shutil.copytree(entry, project / "_build" / "cache" / entry.name)
+    return project
+
+
+def test_runs_once_and_then_comes_from_the_cache(built, finished, capsys):
     assert build.build("smoke", only=["good"]) == 0
     out = capsys.readouterr().out
     assert "running" not in out
     assert "cached" in out
+    for found in (built.ledger, last(finished)):
+        rows = {row["id"]: row for row in found["rows"]}
+        assert rows["acl/thm1"]["verdict"] == "holds"
+        assert rows["acl/thm1"]["control"] == {"broken": 1.0}
+        assert rows["acl/thm1"]["profile"] == "smoke"
+        assert rows["acl/thm2"]["verdict"] == "todo"
+    status = {c["name"]: c["status"] for c in last(finished)["book"]["chapters"]}
+    assert status == {"good": "ok", "other": "missing"}
     # A damaged entry is named, and only that chapter runs again.
-    (entry,) = (project / "_build" / "cache").glob("good-*")
+    (entry,) = (finished / "_build" / "cache").glob("good-*")
     executed = entry / "executed.ipynb"
     executed.write_bytes(executed.read_bytes()[:-200])
     assert build.build("smoke", only=["good"]) == 0
     out = capsys.readouterr().out
     assert "damaged cache entry" in out
     assert "good: ok" in out
+    assert from_cache(build.plan("smoke", None, "cpu")[0])
 
 
-def test_failures_are_told_and_do_not_stop_the_others(project, capsys):
-    bars = (
-        "import sys\nfrom tqdm import tqdm\n"
-        "for _ in tqdm(range(300), file=sys.stdout, mininterval=0): pass"
-    )
-    notebook(project / "chapters" / "good.ipynb", bars, CHECK)
-    notebook(project / "chapters" / "other.ipynb", "x = 1\nraise KeyError('the gap')")
-    assert build.build("smoke", jobs=2) == 1
-    said = capsys.readouterr()
-    assert "KeyError: 'the gap'" in said.err
-    cells = nbformat.read(project / "chapters" / "other.ipynb", 4).cells
-    (broken,) = [cell for cell in cells if "the gap" in cell.source]
-    assert f"in cell {broken.id}:" in said.err
-    assert "raise KeyError('the gap')" in said.err
-    assert "Traceback" in said.err
-    assert "2 chapters to run, 2 at a time" in said.out
-    ends = [line for line in said.out.splitlines() if " after " in line]
-    assert sorted(line.split(":")[0] for line in ends) == ["good", "other"]
-    assert [re.search(r"\(. of .\)", line).group() for line in ends] == ["(1 of 2)", "(2 of 2)"]
-    assert [line.endswith("KeyError: 'the gap'") for line in ends] == [
-        line.startswith("other") for line in ends
+def test_cache_entry_of_another_kind_is_not_an_error(finished, capsys):
+    run = build.plan("smoke", None, "cpu")[0]
+    assert from_cache(run)
+    (run.entry / "run.json").write_text("[1, 2]")
+    run = build.plan("smoke", None, "cpu")[0]
+    assert not from_cache(run) and run.status == "waiting"
+    assert "damaged cache entry" in capsys.readouterr().out
+    assert not run.entry.exists()
+
+
+def test_failures_are_told_and_do_not_stop_the_others(built):
+    assert built.status == 1
+    assert f"{len(RUN)} chapters to run, 2 at a time" in built.out
+    ends = [line for line in built.out.splitlines() if " after " in line]
+    assert sorted(line.split(":")[0] for line in ends) == sorted(RUN)
+    assert [re.search(r"\(. of .\)", line).group() for line in ends] == [
+        f"({n} of {len(RUN)})" for n in range(1, len(RUN) + 1)
     ]
-    (entry,) = (project / "_build" / "cache").glob("good-*")
+    assert [line.endswith("KeyError: 'unsolved'") for line in ends] == [
+        line.startswith("unsolved") for line in ends
+    ]
+    status = {c["name"]: c["status"] for c in built.ledger["book"]["chapters"]}
+    assert status == dict.fromkeys(RUN + UNPLANNED, "failed") | {"good": "ok", "killed": "dead"}
+    for name in (*RUN[1:], *UNPLANNED):
+        assert not built.entries(name), "a failure is not cached"
+    assert built.again == 0, "a broken chapter is no matter of another"
+
+
+def test_a_progress_bar_is_one_line(built):
+    (entry,) = built.entries("good")
     cells = nbformat.read(entry / "executed.ipynb", 4).cells
     (bar,) = [c for c in cells if "tqdm" in c.source]
     (output,) = bar.outputs
     assert len(output.text.strip().splitlines()) == 1, "one line a progress bar"
     assert "300/300" in output.text
-    assert not list((project / "_build" / "cache").glob("other-*")), "a failure is not cached"
 
 
-def test_solutions_are_run_in_smoke_and_not_shown(project, capsys):
-    path = project / "chapters" / "good.ipynb"
-    plain = nbformat.read(path, 4)
-
-    def solved(code: str) -> None:
-        text = f"```{{solution}} x\n```\n\n```python\n{code}\n```"
-        cells = [*plain.cells[:-1], nbformat.v4.new_markdown_cell(text), plain.cells[-1]]
-        nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=plain.metadata), path)
-
-    solved("from clcore.book import plots\nraise KeyError('unsolved')")
-    assert build.build("smoke", only=["good"]) == 1
-    said = capsys.readouterr().err
+def test_solutions_are_run_in_smoke_and_not_shown(built, project):
+    said = built.told("unsolved")
     assert "in cell solution-1:" in said and "KeyError: 'unsolved'" in said
-    solved("from clcore.book import plots")
-    assert build.build("smoke", only=["good"]) == 0
-    (entry,) = (project / "_build" / "cache").glob("good-*")
+    (entry,) = built.entries("good")
     executed = nbformat.read(entry / "executed.ipynb", 4).cells
     own = [c.id for c in executed if "injected-parameters" not in c.metadata.get("tags", [])]
-    assert own == [c.id for c in nbformat.read(path, 4).cells]
+    written = nbformat.read(built.root / "chapters" / "good.ipynb", 4).cells
+    assert own == [c.id for c in written]
     # What a solution imports counts where it is run, and only there.
+    path = project / "chapters" / "good.ipynb"
+    notebook(path, CHECK, solution="from clcore.book import plots")
     before = {p: build.plan(p, None, "cpu")[0].key for p in ("smoke", "book")}
     with (project / "clcore" / "book" / "plots.py").open("a") as file:
         file.write("\n# an edit\n")
@@ -94,34 +169,47 @@ def test_solutions_are_run_in_smoke_and_not_shown(project, capsys):
 
 
 @pytest.mark.parametrize(
-    ("cell", "told"),
+    ("name", "told"),
     [
-        (
-            "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
-            "kernel died.*killed it for mem",
-        ),
-        ("raise MemoryError('n = 10^9')", "MemoryError: n = 10.9\nThe chapter ran out of memory"),
-        ("here.ledger.check('acl/thm1', 0, 1, {})", "needs a negative control"),
-        ("here.ledger.check('acl/thm99', 0, 1, {'b': 2})", "did you mean"),
+        ("killed", "kernel died.*killed it for mem"),
+        ("memory", "MemoryError: n = 10.9\nThe chapter ran out of memory.*Traceback"),
     ],
 )
-def test_what_went_wrong_in_a_kernel(project, capsys, cell, told):
-    import re
-
-    notebook(project / "chapters" / "good.ipynb", cell)
-    assert build.build("smoke", only=["good"]) == 1
-    said = capsys.readouterr().err
+def test_what_went_wrong_in_a_kernel(built, name, told):
+    said = built.told(name)
     assert re.search(told, said, re.DOTALL), said
-    assert cell.splitlines()[0] in said
+    cell = {"killed": "os.kill(os.getpid()", "memory": "raise MemoryError('n = 10^9')"}[name]
+    assert cell in said
+    assert f"in cell {built.cell(name, cell)}:" in said
 
 
-def test_chapter_that_never_closes_is_refused(project, capsys):
-    path = project / "chapters" / "good.ipynb"
-    book = nbformat.read(path, 4)
-    book.cells.pop()
-    nbformat.write(book, path)
-    assert build.build("smoke", only=["good"]) == 1
-    assert "its last cell must call close()" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("unset", "unset failed: ParameterError: .*has no parameters cell"),
+        ("unparsed", "unparsed failed: SyntaxError"),
+        ("unseeded", "expected seed to be an integer"),
+        ("unclosed", r"its last cell must call close\(\)"),
+        ("edited", "were edited while it ran"),
+    ],
+)
+def test_broken_chapter_fails_alone(built, name, told):
+    assert re.search(told, built.told(name), re.DOTALL)
+    assert "good: ok" in built.out
+
+
+def test_records_that_contradict_one_another_are_refused(built, at):
+    (entry,) = built.entries("good")
+    executed = json.loads((entry / "executed.ipynb").read_text())
+    with at(built.root):
+        run = build.plan("smoke", None, "cpu")[0]
+        assert gather(run, executed)["records"]
+        for cell in executed["cells"]:
+            for output in cell.get("outputs", []):
+                for record in output.get("data", {}).get(ledger.RECORDS_MIME, []):
+                    record |= {"form": "corrected", "correction": "c"}
+        with pytest.raises(ledger.LedgerError, match="printed form never was"):
+            gather(run, executed)
 
 
 def test_edit_concerns_only_what_depends_on_it(project):
@@ -173,58 +261,3 @@ def test_places_do_not_depend_on_where_one_stands(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLCORE_BUILD", "made/here")
     assert _paths.build_dir() == tmp_path / "made" / "here"
-
-
-@pytest.mark.parametrize(
-    ("cells", "parameters", "told"),
-    [
-        ([], None, "other failed: ParameterError: .*has no parameters cell"),
-        (["x ="], PARAMETERS, "other failed: SyntaxError"),
-        ([], PARAMETERS.replace("seed = 0", "seed = -4"), "expected seed to be an integer"),
-        (
-            ["here.ledger.check('acl/thm1', 0, 1, {'b': 2}, form='corrected', correction='c')"],
-            PARAMETERS,
-            "other failed: LedgerError: .*printed form never was",
-        ),
-    ],
-)
-def test_broken_chapter_fails_alone(project, capsys, cells, parameters, told):
-    import re
-
-    notebook(project / "chapters" / "other.ipynb", *cells, parameters=parameters)
-    assert build.build("smoke") == 1
-    said = capsys.readouterr()
-    assert re.search(told, said.err, re.DOTALL), said.err
-    assert "good: ok" in said.out
-    assert build.build("smoke", only=["good"]) == 0, "a broken chapter is no matter of another"
-
-
-def test_edit_while_a_chapter_runs_is_noticed(project, capsys):
-    edited = project / "clcore" / "book" / "plots.py"
-    cell = f"from clcore.book import plots\nopen({str(edited)!r}, 'a').write('# edit')"
-    notebook(project / "chapters" / "good.ipynb", cell)
-    assert build.build("smoke", only=["good"]) == 1
-    assert "were edited while it ran" in capsys.readouterr().err
-    assert not list((project / "_build" / "cache").glob("good-*"))
-
-
-def test_cache_entry_of_another_kind_is_not_an_error(project, capsys):
-    assert build.build("smoke", only=["good"]) == 0
-    (entry,) = (project / "_build" / "cache").glob("good-*")
-    (entry / "run.json").write_text("[1, 2]")
-    assert build.build("smoke", only=["good"]) == 0
-    assert "damaged cache entry" in capsys.readouterr().out
-
-
-def test_a_chapter_alone_goes_on_with_the_checkpoints_of_a_build(project):
-    """As with papermill: the paper profile without a folder of its own in the environment."""
-    cell = (
-        "import os\nof_build = os.environ.pop('CLCORE_CHECKPOINTS')\n"
-        "alone = chapter.start('good', {'In': In} | dict(profile='paper', device='auto', seed=0))\n"
-        "same = str(alone.checkpoint('x').parent) == of_build\n"
-        "here.ledger.check('acl/thm1', float(not same), 0.5, {'broken': 1.0})"
-    )
-    notebook(project / "chapters" / "good.ipynb", cell)
-    assert build.build("paper", only=["good"]) == 0
-    row = next(r for r in last(project)["rows"] if r["id"] == "acl/thm1")
-    assert row["verdict"] == "holds"

@@ -8,15 +8,17 @@ import time
 from pathlib import Path
 
 import pytest
-from small_project import CHECK, REPOSITORY, last, notebook
+from small_project import BEGIN, CHECK, CLOSE, REPOSITORY, last, notebook
 
 from clcore.book import build
 
 
-def start_build(root: Path, only: str = "['good']", **environment: str) -> subprocess.Popen:
+def start_build(
+    only: str = "['good']", profile: str = "smoke", **environment: str
+) -> subprocess.Popen:
     script = (
         "from clcore.book import build; build.stage.build = lambda *a: ''\n"
-        f"raise SystemExit(build.build('smoke', only={only}, jobs=2))"
+        f"raise SystemExit(build.build({profile!r}, only={only}, jobs=2))"
     )
     return subprocess.Popen(
         [sys.executable, "-c", script],
@@ -38,7 +40,8 @@ def wait_for(path: Path, seconds: float = 60) -> None:
 
 
 def test_killed_build_carries_on_and_a_second_one_waits(project, tmp_path):
-    """SIGKILL in the middle of a chapter: nothing is left running, and training resumes."""
+    """SIGKILL in the middle of a chapter: nothing is left running, and training resumes, here and
+    with papermill alone: the paper profile without a folder of its own in the environment."""
     mark = tmp_path / "begun"
     cell = (
         "import os, time\nfrom pathlib import Path\n"
@@ -49,8 +52,14 @@ def test_killed_build_carries_on_and_a_second_one_waits(project, tmp_path):
         "time.sleep(0 if resumed else 300)\n"
         "here.ledger.check('acl/thm1', float(not resumed), 0.5, {'broken': 1.0})"
     )
-    notebook(project / "chapters" / "good.ipynb", cell)
-    first = start_build(project)
+    alone = (
+        "of_build = os.environ.pop('CLCORE_CHECKPOINTS')\n"
+        "alone = chapter.start('good', {'In': In} | dict(profile='paper', device='auto', seed=0))\n"
+        "same = str(alone.checkpoint('x').parent) == of_build\n"
+        "here.ledger.check('acl/thm2', float(not same), 0.5, {'broken': 1.0})"
+    )
+    notebook(project / "chapters" / "good.ipynb", cell, alone)
+    first = start_build(profile="paper")
     wait_for(mark)
     with pytest.raises(build.BuildError, match=r"another build is running in .*process \d+"):
         build.build("smoke", only=["good"])
@@ -61,11 +70,12 @@ def test_killed_build_carries_on_and_a_second_one_waits(project, tmp_path):
     while Path(f"/proc/{kernel}").exists() and time.monotonic() < end:
         time.sleep(0.1)
     assert not Path(f"/proc/{kernel}").exists(), "the kernel outlived its build"
-    again = start_build(project)
+    again = start_build(profile="paper")
     said, _ = again.communicate(timeout=200)
     assert again.returncode == 0, said
-    row = next(r for r in last(project)["rows"] if r["id"] == "acl/thm1")
-    assert row["verdict"] == "holds", "the second run did not find the first one's checkpoint"
+    verdicts = {r["id"]: r["verdict"] for r in last(project)["rows"]}
+    assert verdicts["acl/thm1"] == "holds", "the second run did not find the first's checkpoint"
+    assert verdicts["acl/thm2"] == "holds", "a chapter alone looks for it elsewhere"
     assert not list((project / "_build" / "checkpoints").glob("*")), "kept after it was of use"
     assert not (project / "_build" / "work").exists() or not any(
         (project / "_build" / "work").iterdir()
@@ -80,8 +90,8 @@ def test_interrupt_ends_everything(project, tmp_path):
             "import os, time\nfrom pathlib import Path\n"
             f"Path({str(mark)!r}).write_text(str(os.getpid()))\ntime.sleep(300)"
         )
-        notebook(project / "chapters" / f"{mark.name}.ipynb", cell)
-    run = start_build(project, only="None")
+        notebook(project / "chapters" / f"{mark.name}.ipynb", cell, frame=False)
+    run = start_build(only="None")
     for mark in marks:
         wait_for(mark)
     run.send_signal(signal.SIGINT)
@@ -110,13 +120,14 @@ def small_disk(tmp_path):
 
 
 def test_full_disk_is_told_and_nothing_is_lost(project, small_disk):
-    notebook(project / "chapters" / "good.ipynb", CHECK, "print('x\\n' * 200_000)")
-    run = start_build(project, CLCORE_BUILD=str(small_disk))
+    cells = ("print(4_000 * (99 * 'x' + '\\n'))", BEGIN.format(name="good"), CHECK, CLOSE)
+    notebook(project / "chapters" / "good.ipynb", *cells, frame=False)
+    run = start_build(CLCORE_BUILD=str(small_disk))
     said = run.communicate(timeout=120)[0]
     assert run.returncode not in (0, -9), said
     assert "no space left (or quota reached) while writing" in said
     subprocess.run(["mount", "-o", "remount,size=50m", str(small_disk)], check=True)
-    again = start_build(project, CLCORE_BUILD=str(small_disk))
+    again = start_build(CLCORE_BUILD=str(small_disk))
     said = again.communicate(timeout=120)[0]
     assert again.returncode == 0, said
     assert "acl/thm1" in (small_disk / "ledger.json").read_text()
