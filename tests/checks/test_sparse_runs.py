@@ -96,17 +96,10 @@ def test_runs_as_the_paper_says_pass(made):
     assert {r.claim for r in found if r.evidence == "partial"} == {"ncl/rem1"}
 
 
-def as_printed(table):
-    """The panels without their other readings, which take most of the time of the checks."""
-    return table[~table.panel.str.endswith(rt.SUFFIXES)]
-
-
-# Too few epochs, too few seeds, another rate; one seed, which has no spread, in all readings.
+# Too few epochs, too few seeds (one seed has no spread), another rate.
 @pytest.mark.parametrize("size", [{"epochs": 7900}, {"seeds": 2}, {"seeds": 1}, {"lr": 0.005}])
 def test_less_than_full_size_is_partial(size):
     table = runs().assign(**size) if "lr" in size else runs(**size)
-    if size != {"seeds": 1}:
-        table = as_printed(table)
     assert {r.evidence for r in records(table) if r.evidence != "exact"} == {"partial"}
 
 
