@@ -90,7 +90,7 @@ def def3(t: Trial) -> None:
     w = w / np.linalg.norm(w, axis=-1, keepdims=True)
     maximal = one_layer.maximality(simplex, *tensors(w), "linear")
     wrong += int(one_layer.locally_maximal(simplex, *tensors(w), "linear").sum())
-    part = t.part(draws=2 * draws * d + d).add(wrong)
+    part = t.defines(draws=2 * draws * d + d).add(wrong)
     part.breaks("not maximal", (~said).sum())  # an eigenvector all the same
     tied = (maximal.residual < 1e-12) & (maximal.below < 1e-12)
     part.breaks("not distinct", int(tied.sum()))
