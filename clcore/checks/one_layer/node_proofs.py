@@ -45,10 +45,7 @@ def _variance(of: Of) -> sympy.Expr:
 
 
 def _gated(gate: Of) -> Views:
-    first, second = (
-        Matrix(N, D, lambda i, k, v=v: gate(v, i) * X[v][i, k])
-        for v in (0, 1)
-    )
+    first, second = (Matrix(N, D, lambda i, k, v=v: gate(v, i) * X[v][i, k]) for v in (0, 1))
     return first, second
 
 
