@@ -95,6 +95,12 @@ def ex2(eq9: Part, pieces: Part, below: Part) -> None:
         "q U U^T": exact.equal(A[0], ((1 - q) ** 2 * outer + q * span)[0]),
     }
     eq9.proves(exact.equal(A, (1 - q) ** 2 * outer + rest), breaks=broken, at=at)
+    # two other patterns, whose covariance is 0: by symmetry, the last row of A is enough
+    r3 = exact.vector("r", 3, positive=True)
+    law3, points3, _ = _summation(sympy.eye(3), r3)
+    last = _variance(law3, _gated(points3, Matrix([1, 0, 0])))[2, :]
+    broken = {"1 - q": exact.equal(last[2], 1 - q)}
+    eq9.proves(exact.equal(last, [0, 0, q]), breaks=broken, at="M = d = 3")
     high = [k for k, b in enumerate(on) if b]
     given = [law[k] / q for k in high]
     mean = sum((m * points[k] for m, k in zip(given, high, strict=True)), sympy.zeros(3, 1))
