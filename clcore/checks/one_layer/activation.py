@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
+from clcore.checks.one_layer import node_proofs as proofs
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.losses import kernel_importance as ki
 from clcore.nets import networks
@@ -97,6 +98,7 @@ def eq5(t: Trial) -> None:
         own = objective(alpha, x, x2, grid[:, None], kind).max(0)
         top.add(relative(C.trace(axis1=-2, axis2=-1).max(0), 2 * own))
         top.breaks("all entries", relative(C.sum((-1, -2)).max(0), 2 * own))
+    proofs.eq5(trace, apart, top)
 
 
 @check("nl/rem2", stream="nl rem2")
@@ -183,6 +185,7 @@ def rem3(t: Trial) -> None:
         degree = one_layer.DEGREES[kind]
         powers.add(np.abs(ratio(H[kind]) - degree).max(-1))
         powers.add(relative(ours(kind), degree * H[kind](x)))
+    proofs.rem3(one, powers)
 
 
 @check("nl/eq6", stream="nl eq6")
@@ -214,6 +217,7 @@ def eq6(t: Trial) -> None:
             one.breaks("another w's", relative(other, degree**2 * left))
         if degree > 1:
             powers.breaks("constant 1", relative(form(w, kind), left))
+    proofs.eq6(one, powers)
 
 
 @check("nl/lem3", stream="nl lem3")
@@ -248,6 +252,7 @@ def lem3(t: Trial) -> None:
         later.breaks("not projected", relative(image, degree * along / 2))
         if degree > 1:
             powers.breaks("constant 1", relative(ours, along / 2))
+    proofs.lem3(later, powers, older)
 
 
 @check("nl/rem4", stream="nl rem4")
@@ -287,3 +292,4 @@ def rem4(t: Trial) -> None:
     left, right = ours(x @ a, x2 @ a, y @ b, y2 @ b), loops(y @ b, y2 @ b, x @ a, x2 @ a)
     scalars.add(np.abs(left - right)[:, 0, 0] / scale)
     scalars.breaks("matrices, not transposed", relative(C, loops(y, y2, x, x2)))
+    proofs.rem4(bilinear, vectors, scalars)

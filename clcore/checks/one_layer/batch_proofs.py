@@ -72,7 +72,17 @@ def eq25(finite: Part, later: Part) -> None:
     later.proves(shown, breaks={"the intra part is the inter part": typeset}, at=at)
 
 
-def rem1(infonce: Part, quadratic: Part) -> None:
+def infonce(far: Matrix, near: Matrix, eps: int) -> sympy.Expr:
+    """Eq. 1 of the squared distances d_ij^2 and d_i^2."""
+    e, own = ((-d / TAU).applyfunc(sympy.exp) for d in (far, near))
+    value = sympy.Integer(0)
+    for i in range(N):
+        others = sum(e[i, k] for k in range(N) if k != i)
+        value -= TAU * sympy.log(own[i] / (eps * own[i] + others))
+    return value
+
+
+def rem1(nce: Part, quadratic: Part) -> None:
     """Chain rule: the energy at held alpha is a sum over squared distances, and the loss has the
     slopes of -2 N^2 times that sum in every distance."""
     z, at, one = views("z", 1), f"n = {N}, d = 1", slice(N, N + 1)
@@ -93,21 +103,15 @@ def rem1(infonce: Part, quadratic: Part) -> None:
         e = (-far / tau).applyfunc(sympy.exp)
         return {ALPHA[i, j]: e[i, j] / sum(e[i, k] for k in others[i]) for i, j in pairs}
 
-    def loss(eps: int) -> sympy.Expr:
-        value, e, own = sympy.Integer(0), *((-d / TAU).applyfunc(sympy.exp) for d in (far, near))
-        for i in range(N):
-            value -= TAU * sympy.log(own[i] / (eps * own[i] + sum(e[i, k] for k in others[i])))
-        return value
-
     held = slopes(-terms)
-    ours = [-2 * N**2 * energy, *slopes(loss(0))]
+    ours = [-2 * N**2 * energy, *slopes(infonce(far, near, 0))]
     sums = [-terms.subs(squares)]
     warm, right = ([v.subs(softmax(tau)) for v in held] for tau in (2 * TAU, TAU))
-    infonce.proves(
+    nce.proves(
         exact.equal(ours, sums + right),
         breaks={
-            "2 tau in alpha": exact.equal(slopes(loss(0))[one], warm[one]),
-            "eps = 1 in the loss": exact.equal(slopes(loss(1))[one], right[one]),
+            "2 tau in alpha": exact.equal(slopes(infonce(far, near, 0))[one], warm[one]),
+            "eps = 1 in the loss": exact.equal(slopes(infonce(far, near, 1))[one], right[one]),
             "i = j kept in Eq. 3": exact.equal(-2 * N**2 * kept, sums),
         },
         at=at,
@@ -119,6 +123,32 @@ def rem1(infonce: Part, quadratic: Part) -> None:
         breaks={"alpha not constant": exact.equal(quadratic_loss[one], held[one])},
         at=at,
     )
+
+
+def rem25(zero: Part, one: Part) -> None:
+    """alpha_ij = -dL/d(d_ij^2) of Eq. 1, by symbols, against the Gaussian of outputs with its rows
+    divided by their sums: over j != i for epsilon = 0, over all j for epsilon = 1 and one view."""
+    z, at = exact.matrix("z", N, D), SIZES
+    near, far = exact.vector("e", N), exact.matrix("d", N, N)
+    apart = Matrix(N, N, lambda i, j: _square(z[i, :] - z[j, :]))
+    values = dict(zip([*far, *near], [*apart, *sympy.zeros(N, 1)], strict=True))
+    kernel, row = (-apart / TAU).applyfunc(sympy.exp), [(0, 1), (0, 2)]
+
+    def alpha(eps: int) -> list[sympy.Expr]:
+        loss = infonce(far, near, eps)
+        return [-loss.diff(far[p]).subs(values) for p in row]
+
+    raw, all_ = [kernel[p] for p in row], sum(kernel[0, :])
+    bare, full = ([k / total for k in raw] for total in (all_ - kernel[0, 0], all_))
+    whole = exact.equal(alpha(0)[0], N * raw[0] / (sum(kernel) - kernel.trace()))
+    broken = {
+        "not normalised": exact.equal(alpha(0)[0], raw[0]),
+        "normalised by the whole sum": whole,
+        "j = i counted": exact.equal(alpha(0)[0], full[0]),
+    }
+    zero.proves(exact.equal(alpha(0), bare), breaks=broken, at=f"{at}, one row")
+    broken = {"not counted": exact.equal(alpha(1)[0], bare[0])}
+    one.proves(exact.equal(alpha(1), full), breaks=broken, at=f"{at}, one row")
 
 
 # ------------------------------------------------------------------------- kernels and their laws

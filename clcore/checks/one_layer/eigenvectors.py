@@ -13,6 +13,7 @@ import torch
 from scipy.optimize import brentq
 
 from clcore import reference as ref
+from clcore.checks.one_layer import model_proofs as proofs
 from clcore.checks.one_layer.activation import unit
 from clcore.checks.one_layer.gate_jumps import categorical_quotient
 from clcore.ledger import Trial, check, pooled, total, typical
@@ -90,7 +91,7 @@ def def3(t: Trial) -> None:
     w = w / np.linalg.norm(w, axis=-1, keepdims=True)
     maximal = one_layer.maximality(simplex, *tensors(w), "linear")
     wrong += int(one_layer.locally_maximal(simplex, *tensors(w), "linear").sum())
-    part = t.part(draws=2 * draws * d + d).add(wrong)
+    part = t.defines(draws=2 * draws * d + d).add(wrong)
     part.breaks("not maximal", (~said).sum())  # an eigenvector all the same
     tied = (maximal.residual < 1e-12) & (maximal.below < 1e-12)
     part.breaks("not distinct", int(tied.sum()))
@@ -124,6 +125,7 @@ def rem6(t: Trial) -> None:
         part.add(*(np.linalg.norm(_slope(x, w)) / scale for w in lmes))
         part.breaks("eigenvectors elsewhere", *(np.linalg.norm(_slope(x, w)) / scale for w in jump))
         part.breaks("other data", *(np.linalg.norm(_slope(away, w)) / scale for w in lmes))
+    proofs.rem6(part)
 
 
 @check("nl/eq43", stream="nl eq43")
@@ -157,6 +159,7 @@ def eq43(t: Trial) -> None:
     part.breaks("p0 and p1 exchanged", relative(weight * _outer(delta) + swapped, exact))
     ungated = weight * _outer(plain[:, 1] - plain[:, 0]) + within
     part.breaks("Delta not gated", relative(ungated, exact))
+    proofs.eq43(part)
 
 
 # --------------------------------------------------------------------------------- the two models
@@ -182,6 +185,7 @@ def rem7(t: Trial) -> None:
             for at_zero in (0.0, 0.5, 1.0)
         }
         part.add(off[0.0]).breaks("h'(0) = 0.5", off[0.5]).breaks("h'(0) = 1", off[1.0])
+    proofs.rem7(part)
 
 
 @check("nl/ex1", stream="nl ex1")
@@ -268,6 +272,7 @@ def ex2(t: Trial) -> None:
     span = spare @ spare.swapaxes(-1, -2)
     eq9.add(absolute((1 - Q) ** 2 * outer + Q * (span - outer), wide))
     eq9.breaks("I for M < d", absolute((1 - Q) ** 2 * outer + Q * (np.eye(6) - outer), wide))
+    proofs.ex2(eq9, pieces, below)
 
 
 def _bisect(up: Callable[[float], bool], low: float = 0.2, high: float = 0.6) -> float:
@@ -288,9 +293,9 @@ def num1(t: Trial) -> None:
     root = brentq(lambda q: (1 - q) ** 2 - q, 0, 1, xtol=1e-15)
     raw = brentq(lambda q: (1 - q) - q, 0, 1, xtol=1e-15)
     exact = (3 - np.sqrt(5)) / 2
-    part = t.part("root", 1e-14, draws=1)
-    part.add(abs(root - exact), abs(one_layer.SUMMATION_THRESHOLD - exact))
-    part.breaks("second moments", abs(raw - exact))
+    found = t.part("root", 1e-14, draws=1)
+    found.add(abs(root - exact), abs(one_layer.SUMMATION_THRESHOLD - exact))
+    found.breaks("second moments", abs(raw - exact))
     part = t.part("0.382", 1e-12).add(abs(round(root, 3) - 0.382))
     part.breaks("second moments", abs(round(raw, 3) - 0.382))
     test, flow = t.part("the LME test", 1e-12), t.part("the flow", 1e-6)
@@ -318,6 +323,7 @@ def num1(t: Trial) -> None:
         test.breaks("second moments", abs(_bisect(uncentred) - exact))
         flow.add(abs(_bisect(lambda q: returns(q, "relu")) - exact))
         flow.breaks("linear", abs(_bisect(lambda q: returns(q, "linear")) - exact))
+    proofs.num1(found, part, test, flow)
 
 
 # -------------------------------------------------------------------------------------- roughness

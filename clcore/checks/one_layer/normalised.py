@@ -5,6 +5,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
+from clcore.checks.one_layer import batch_proofs, node_proofs
 from clcore.ledger import Trial, check, pooled
 from clcore.reference import Array
 
@@ -66,6 +67,7 @@ def rem24(t: Trial) -> None:
         constant.add(np.abs(_nodes(many, x, "after").numpy().var(0) - 1))
         spread = np.ptp(_nodes(many, x, "none").numpy().var(0))
         constant.breaks("range without BatchNorm", spread)
+    node_proofs.rem24(flow, length, constant)
 
 
 def _alpha(a: Array, b: Array, tau: float, eps: float) -> Array:
@@ -116,3 +118,4 @@ def rem25(t: Trial) -> None:
         one.add(ref.relative(full, exact1))
         one.breaks("not counted", ref.relative(bare, exact1))
         one.breaks("two views", ref.relative(full, _alpha(a, b, tau, 1.0)))
+    batch_proofs.rem25(zero, one)

@@ -8,6 +8,7 @@ bounds.
 import numpy as np
 import torch
 
+from clcore.checks.one_layer import iteration_proofs as proofs
 from clcore.ledger import Trial, check, pooled, typical, worst
 from clcore.reference import Array, tensors
 from clcore.theory.one_layer import power_iteration as pi
@@ -96,6 +97,7 @@ def lem7(t: Trial) -> None:
                 bound.breaks("half of mu", 1 - d - m / 2 * (1 - c))
                 step.breaks("half of the square", (1 + square / 2) ** -0.5 - d)
                 last.breaks("a quarter of the square", 1 - square / 4 - lower)
+    proofs.lem7(bound, step, reason, last)
 
 
 @check("nl/lem8", stream="nl lem8")
@@ -128,6 +130,7 @@ def lem8(t: Trial) -> None:
                 first.breaks("c_t for c_t^2 in the numerator", bare)
             if kind == "tight":
                 second.breaks("half of mu", (1 - m / 2 * (1 - c)) * c - between)
+    proofs.lem8(length, first, second)
 
 
 def _perturbed(A: Array, values: Array, Q: Array, change: Array) -> tuple[Array, Array]:
@@ -248,6 +251,7 @@ def lem10(t: Trial) -> None:
                 second.breaks("half of mu", sine - np.sqrt(m * near))
                 bare = 2 * pi.kappa(usable).numpy() * Lip**2 * (1 + m * c)
                 bound.breaks("second term of nu dropped", gap - bare * near)
+    proofs.lem10(first, second, bound)
 
 
 @check("nl/eq101", stream="nl eq101")
@@ -280,3 +284,4 @@ def eq101(t: Trial) -> None:
     rate = (off[24] / off[14]) ** 0.1
     constant = t.part("constant A", 0.01, controls=typical).add(np.abs(rate / 0.4 - 1))
     constant.breaks("rate of the third eigenvalue", np.abs(rate / 0.15 - 1))
+    proofs.eq101(fixed, constant)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from clcore.checks.one_layer import gate_jumps as jumps
+from clcore.checks.one_layer.model_proofs import eq56 as eq56_proof
 from clcore.checks.one_layer.power_iteration import bases, matrix
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array
@@ -56,9 +57,10 @@ def eq56(t: Trial) -> None:
         return np.stack([*matrices, *(np.abs(push + s * shift).max(1) for s in (1, 0))])
 
     projection, sign, push, bare = 2 - np.log10(left(1e-2) / left(1e-3))
-    t.part("P_v", 0.05, controls=typical).add(projection).breaks("the other sign", sign)
+    turned = t.part("P_v", 0.05, controls=typical).add(projection).breaks("the other sign", sign)
     part = t.part("P_v A(w_*) v", 0.05, controls=typical).add(push)
     part.breaks("lambda_* left out", bare)
+    eq56_proof(turned, part)
 
 
 def tight(

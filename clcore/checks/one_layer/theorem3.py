@@ -6,6 +6,7 @@ A gamma < 1 is not sampled but proved, by `power_iteration.certificate`; then th
 import numpy as np
 import torch
 
+from clcore.checks.one_layer import iteration_proofs as proofs
 from clcore.checks.one_layer.power_iteration import (
     ROUNDING,
     draw,
@@ -34,7 +35,7 @@ def rem10(t: Trial) -> None:
     one, unit = one + one.swapaxes(-1, -2), start(rng, rng.uniform(-1, 1, draws), 5)
     single = pi.affine(family(w), *tensors(unit[:, None], one[:, None]))
     least = pi.affine_lipschitz(*tensors(unit[:, None], one[:, None])).numpy()
-    lipschitz = t.part("L", ROUNDING, controls=typical)
+    lipschitz = t.defines("L", ROUNDING, controls=typical)
     for f, constant in ((family, L.numpy()), (single, least)):
         for k in range(20):
             v = start(rng, rng.uniform(-1, 1, draws), 5)
@@ -54,6 +55,7 @@ def rem10(t: Trial) -> None:
     norm = np.linalg.norm(1.5 * np.einsum("bij,bi->bj", vectors, after), axis=-1)
     unit_range = t.part("c and d", ROUNDING, controls=typical, draws=draws)
     unit_range.add(inner - 1).breaks("norm 1.5", np.median(norm) - 1)
+    proofs.rem10(unit_range)
 
 
 @check("nl/def4", stream="nl def4")
@@ -74,9 +76,10 @@ def def4(t: Trial) -> None:
     root = np.sqrt(m * (1 + m * c))
     printed = m + 2 * k * L**2 * (1 + m * c) + 2 * L / gap * root
     ours = pi.omega(at, *tensors(L, k))
-    eq10 = t.part("Eq. 10 is mu + nu", 1e-9, controls=typical).add(relative(ours, printed))
+    eq10 = t.defines("Eq. 10 is mu + nu", 1e-9, controls=typical).add(relative(ours, printed))
     eq10.breaks("1 for 2 before L / gap", relative(ours, printed - L / gap * root))
-    t.part("omega >= 0", controls=typical).add(-ours).breaks("minus nu", printed - 2 * m)
+    sign = t.part("omega >= 0", controls=typical).add(-ours)
+    sign.breaks("minus nu", printed - 2 * m)
 
     def sizes(ratio: Array, L: Array, c: Array) -> Array:
         one = torch.ones(len(L), dtype=torch.float64)
@@ -91,6 +94,7 @@ def def4(t: Trial) -> None:
         "a small gap", sizes(rng.uniform(0.5, 0.95, draws), rng.uniform(0, 0.5, draws), near)
     )
     small.add(sizes(rng.uniform(0, 0.2, draws), rng.uniform(0, 0.015, draws), near))
+    proofs.def4(forms, sign, small)
 
 
 @check("nl/eq103", stream="nl eq103")
@@ -114,7 +118,8 @@ def eq103(t: Trial) -> None:
         clear = np.abs((w * w0).sum(-1) - edge) > 1e-9
         return (clear & ((apart <= radius) != ((w * w0).sum(-1) >= edge))).mean()
 
-    t.part(draws=n).add(disagree(-1)).breaks("1 + sqrt(gamma)", disagree(1))
+    part = t.part(draws=n).add(disagree(-1)).breaks("1 + sqrt(gamma)", disagree(1))
+    proofs.eq103(part)
 
 
 @check("nl/eq104", stream="nl eq104")
@@ -139,6 +144,7 @@ def eq104(t: Trial) -> None:
     kept = t.part("keeps c_0", 1e-9, controls=typical)
     kept.add(np.abs(pi.local(hat, torch.tensor(w)).c.numpy() - a[:, 0]))
     kept.breaks("the second eigenvector", np.abs(np.abs(a[:, 1]) - a[:, 0]))
+    proofs.eq104(push, definite, kept)
 
 
 def _runs(t: Trial, more: str = "", low: float = 0.02, hat: bool = False) -> dict:
@@ -278,3 +284,4 @@ def eq216(t: Trial) -> None:
     change = t.part("|dw(t)|", 1e-7, controls=typical, draws=n)
     change.add(moved - bound, bound - front * gamma ** (step[:-1] / 2))
     change.breaks("a tenth", (moved - bound / 10)[0])
+    proofs.eq216(rise, far, change)
