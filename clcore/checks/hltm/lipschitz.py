@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 
 from clcore import reference as ref
+from clcore.checks.hltm import lipschitz_proofs
 from clcore.ledger import Trial, check, pooled, typical, worst
 from clcore.reference import Array
 
@@ -77,6 +78,7 @@ def lem3(t: Trial) -> None:
         bound.breaks("a jump", _variance(p, jump) / spread, by=typical)
         tight.add(np.abs(affine - 1))
         tight.breaks("ReLU", np.abs(relu - 1))
+    lipschitz_proofs.lem3(bound, tight)
 
 
 @check("ddn/eq88", stream="eq88 tree")
@@ -105,6 +107,7 @@ def eq88(t: Trial) -> None:
             for part in (others, second):
                 part.breaks("x and y the same draw", error(third - 2 * _mean(p, c**2)))
                 part.breaks("not centred", error(2 * _mean(p, f**2)))
+    lipschitz_proofs.eq88(others, second)
 
 
 def _curves(low: Array, high: Array) -> dict[str, tuple[Function, Array, Array, Function]]:
@@ -166,6 +169,7 @@ def lem4(t: Trial) -> None:
         quadratic.add(np.abs(gap - V * a[:, 0]))
         quadratic.breaks("1 for 1/2", np.abs(gap - 2 * V * a[:, 0]))
     bounds.says(room=np.median(np.concatenate(room)))
+    lipschitz_proofs.lem4(bounds, quadratic)
 
 
 @check("ddn/lem5", stream="lem5 tree")
@@ -191,6 +195,7 @@ def lem5(t: Trial) -> None:
             error = ((rise - np.abs(y - mu[:, None])) / sd[:, None]).max(-1)
             steps.add(error) if slope == 1 else steps.breaks("slope 1.5", error)
     above.says(gap=largest)
+    lipschitz_proofs.lem5(below, above, steps)
 
 
 @check("ddn/eq94", stream="eq94 tree")
@@ -217,3 +222,4 @@ def eq94(t: Trial) -> None:
                 last.breaks("mass 2", off)
                 inequality.breaks("mass 2, its factor left out", first / square)
     inequality.says(ratio=ratio.max())  # of the two equal atoms, which come last
+    lipschitz_proofs.eq94(inequality, last)

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from clcore import random, stats
+from clcore.checks.hltm import lucky_proofs, mills_proofs
 from clcore.checks.hltm.lucky_event import Children, heavier
 from clcore.ledger import Trial, check, pooled
 from clcore.reference import Array, tensors
@@ -31,6 +32,7 @@ def _growth(t: Trial) -> None:
 
     part = t.part("growth", 1e-9, controls=pooled).add(beyond(True))
     part.breaks("exponent c/(2 (1 - gamma^2))", beyond(False).max(-1))
+    mills_proofs.growth(part)
 
 
 @check("ddn/thm5b", stream="thm5b")
@@ -47,9 +49,9 @@ def thm5b(t: Trial) -> None:
     step = np.eye(n)[t.rng.integers(n, size=size)]
     stronger = np.sign(rho) * np.sqrt(rho**2 + 0.01 * step)
     lower = np.sign(rho) * np.sqrt(np.maximum(rho**2 - 0.01, 0))
-    part = t.part("threshold in polarity and c", 0.0, controls=pooled)
+    rising = t.part("threshold in polarity and c", 0.0, controls=pooled)
     least = np.minimum(_thresholds(s, stronger, c), _thresholds(s, rho, c + 0.1))
-    part.add(-(least - base)).breaks("polarity lowered", base - _thresholds(s, lower, c))
+    rising.add(-(least - base)).breaks("polarity lowered", base - _thresholds(s, lower, c))
 
     def gains(d: float) -> Array:
         moved = [_thresholds(np.sqrt(s**2 * (1 + d * e)), rho, c) - base for e in np.eye(n)]
@@ -64,6 +66,7 @@ def thm5b(t: Trial) -> None:
     corrected.add(-up[enough]).breaks("weaker polarities", -up[~enough])
     for part in (printed, corrected):
         part.breaks("s_k lowered", -down[enough])
+    lucky_proofs.thm5b(rising, printed, corrected)
 
 
 WIDE = (2, 5, 15, 50)

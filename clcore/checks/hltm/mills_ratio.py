@@ -11,6 +11,7 @@ import numpy as np
 from scipy import special
 
 from clcore import reference as ref
+from clcore.checks.hltm import mills_proofs
 from clcore.checks.hltm.gaussian_tail import scipy_mills
 from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import Array, tensors
@@ -51,6 +52,7 @@ def eq120(t: Trial) -> None:
     erfc = np.sqrt(np.pi / 2) * np.exp(far**2 / 2) * special.erfc(far / np.sqrt(2))
     loss = t.part("loss of digits from y = 10", 0.5, ">=").add(ref.relative(naive, exact))
     loss.breaks("erfc in place of 1 - Phi", ref.relative(erfc, exact))
+    mills_proofs.eq120(forms, loss)
 
 
 def _precise(t: Trial) -> list[tuple]:
@@ -88,6 +90,7 @@ def eq124(t: Trial) -> None:
         bounds.add(below(4), above(8)).breaks("3 for 4", below(3)).breaks("9 for 8", above(9))
         falls.add(np.array([float(b / a - 1) for (_, a), (_, b) in pairwise(pairs)]))
         falls.breaks("y r(y)", np.diff(_each(pairs, lambda y, r: y * r)))
+    mills_proofs.eq124(bounds, falls)
 
 
 @check("ddn/eq125", stream="eq125")
@@ -117,6 +120,7 @@ def eq125(t: Trial) -> None:
         e_.breaks("1/r - 2y", each(lambda y, r: -y * (1 / r - 2 * y) / min(y, 1)))
         limit.add(each(lambda y, r: y**2 * abs(1 - y * r)))
         limit.breaks("1/2y", each(lambda y, r: y**2 * abs(1 - 2 * y * r)))
+    mills_proofs.eq125(r_, e_, limit)
 
 
 @check("ddn/eq126", stream="eq126")
@@ -147,6 +151,7 @@ def eq126(t: Trial) -> None:
     usual = tensors(c, np.full(t.draws, 0.99))
     tame = gaussian_tail.asymptote(*usual) / gaussian_tail.r_hat(*usual)
     near.breaks("gamma = 0.99", tame.median())
+    mills_proofs.eq126(forms, asymptote, near)
 
 
 @check("ddn/eq127", stream="eq127")
@@ -172,18 +177,19 @@ def eq127(t: Trial) -> None:
     gamma = np.concatenate([[0.0], t.rng.random(draws - 1)])
     levels = [tensors(np.full(draws, 10.0**k), gamma) for k in range(9)]
     outwards = _along(levels)
-    end = t.part("c to infinity", 1e-3, controls=pooled).add(outwards[-1])
-    end.breaks("kappa without c", outwards[0])
+    far = t.part("c to infinity", 1e-3, controls=pooled).add(outwards[-1])
+    far.breaks("kappa without c", outwards[0])
     bounded = _along([(p[0] / (1 + p[0]), p[1]) for p in levels])
-    falls = t.part("falls at every step to c = infinity", -0.05, controls=worst, draws=draws)
-    falls.add(_rise(outwards)).breaks("kappa of c/(1 + c)", _rise(bounded))
+    out = t.part("falls at every step to c = infinity", -0.05, controls=worst, draws=draws)
+    out.add(_rise(outwards)).breaks("kappa of c/(1 + c)", _rise(bounded))
     found = np.concatenate([v[:5] for v in (*values, *outwards)])
     few = [pair for p in (*path, *levels) for pair in np.stack([v[:5] for v in p], 1).tolist()]
     larger, smaller = (np.array([_r_hat(*pair, pick) for pair in few]) for pick in (max, min))
     between = np.abs(smaller / larger - 1) > 1e-8  # at gamma = 0 the two products are one
-    once_more = t.part("R-hat once more, with 50 digits", 1e-12, controls=pooled, draws=draws)
+    once_more = t.defines("R-hat once more, with 50 digits", 1e-12, controls=pooled, draws=draws)
     once_more.add(ref.relative(found, larger))
     once_more.breaks("the smaller product", ref.relative(found, smaller)[between])
+    mills_proofs.eq127(end, falls, chance, far, out)
 
 
 def _along(pairs: list[tuple]) -> Array:
@@ -249,3 +255,4 @@ def fig11(t: Trial) -> None:
 
     part = t.part("asymptote", 0.02, controls=pooled)
     part.add(np.maximum(distance(0.99), distance(0.9) / 5)).breaks("gamma = 0.01", distance(0.01))
+    mills_proofs.fig11(inside, part)
