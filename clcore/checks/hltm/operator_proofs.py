@@ -103,7 +103,8 @@ def eq15(measured: Part, printed: Part, corrected: Part, growth: Part) -> None:
 
 def _step(law: ts.Law, w: sympy.Matrix, other: sympy.Matrix, rate: sympy.Expr) -> sympy.Matrix:
     """w after a step on half of E|o - o'|^2 over two views of one root less that over two roots;
-    o = w^T f, as J is a column with J^T J = 1, which keeps distances. o' has the weights `other`, which are w as well but stand still."""
+    o = w^T f, as J is a column with J^T J = 1, which keeps distances. o' has the weights `other`,
+    which are w as well but stand still."""
 
     def out(weights: sympy.Matrix, power: int = 1) -> ts.Value:
         return lambda z: sum(weights[k] * VALUES[k](z) for k in range(2)) ** power
