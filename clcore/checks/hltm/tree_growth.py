@@ -6,6 +6,7 @@ One update of the simple loss is taken by autograd over all pairs of joint state
 import numpy as np
 import torch
 
+from clcore.checks.hltm import operator_proofs
 from clcore.checks.hltm import tree_reference as tr
 from clcore.checks.hltm.tree_covariance import both_sizes, dampened, outer_square, times
 from clcore.ledger import Trial, check, pooled
@@ -81,6 +82,7 @@ def rem10(t: Trial) -> None:
     )
     larger = t.part("larger with rho_0mu and a", 1e-12, controls=pooled).add(polarity, vector)
     larger.breaks("Theorem 6's o_mu", theirs).breaks("larger |rho_0|", root)
+    operator_proofs.rem10(product, printed, corrected, larger)
 
 
 def _loss_step(w: tr.World, mu: int, W: Array, J: Array, rate: float) -> Array:
@@ -145,6 +147,7 @@ def eq15(t: Trial) -> None:
             else:
                 none = _operator(uninformed, mu, J), W, dampened(uninformed, mu)
                 growth.breaks("path polarity 0", *_least_growth(*none, rate))
+    operator_proofs.eq15(measured, printed, corrected, growth)
 
 
 def _off_factor(factor: Array, W: Array, after: Array, a: Array) -> Array:

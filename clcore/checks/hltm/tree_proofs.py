@@ -92,8 +92,8 @@ def eq172(covariance: Part, transitions: Part, means: Part) -> None:
     sides, flipped, along_q, along_mu = [], [], [], []
     for k in range(2):
         P = ts.along(far.law, 3 + k)
-        own, s = 2 * P[1, 1] - 1, far.gaps[k]
-        sides += list(ts.deviation(P) * far.shown.row(k).T)
+        own, s = 2 * P[1, 1] - 1, ts.GAPS[k]
+        sides += list(ts.deviation(P) * ts.SHOWN.row(k).T)
         flipped += list(own * s * Q)
         along_q.append(2 * own * s)
         along_mu.append(2 * far.path * far.a[k])
@@ -133,7 +133,7 @@ def thm6(shape: Part, printed: Part, corrected: Part) -> None:
             [C[0, 0] * a[1], C[0, 1] * a[1], C[1, 0]], [C[0, 1] * a[0], C[1, 1] * a[0], C[0, 1]]
         )
 
-    shape.proves(parallel(far.a), breaks={"polarities left out of a": parallel(far.gaps)}, at=DEEP)
+    shape.proves(parallel(far.a), breaks={"polarities left out of a": parallel(ts.GAPS)}, at=DEEP)
     theirs, ours = (size * far.a * far.a.T for size in ts.sizes(far.path))
     measured = ts.example(C)
     printed.proves(

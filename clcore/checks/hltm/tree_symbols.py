@@ -123,13 +123,16 @@ def shows(node: int, values: Any) -> Value:
     return lambda z: values[z[node]]
 
 
+MIDDLE, GAPS = exact.vector("middle", 2), exact.vector("s", 2)
+SHOWN = sympy.Matrix.hstack(MIDDLE - GAPS, MIDDLE + GAPS)
+"""v_k(0) and v_k(1) of two units, a row each, by their mean and s_k."""
+
+
 class Far(NamedTuple):
-    """Two children of a node mu that is two edges below the root: path is rho_0mu, gaps the s_k."""
+    """Two children of a node mu that is two edges below the root; path is rho_0mu."""
 
     law: Law
     values: list[Value]
-    shown: sympy.Matrix
-    gaps: sympy.Matrix
     a: sympy.Matrix
     path: sympy.Expr
     covariance: sympy.Matrix
@@ -138,12 +141,10 @@ class Far(NamedTuple):
 @cache
 def far() -> Far:
     """The covariance of the children's units over z_0, by the joint states."""
-    law, shown = binary((-1, 0, 1, 2, 2)), exact.matrix("v", 2, 2)
-    values = [shows(3 + k, shown.row(k)) for k in range(2)]
-    gaps = (shown.col(1) - shown.col(0)) / 2
-    a = sympy.Matrix([polarity(3 + k) * gaps[k] for k in range(2)])
-    path = 2 * along(law, 2)[1, 1] - 1
-    return Far(law, values, shown, gaps, a, path, over_root(law, values))
+    law = binary((-1, 0, 1, 2, 2))
+    values = [shows(3 + k, SHOWN.row(k)) for k in range(2)]
+    a = sympy.Matrix([polarity(3 + k) * GAPS[k] for k in range(2)])
+    return Far(law, values, a, 2 * along(law, 2)[1, 1] - 1, over_root(law, values))
 
 
 def sizes(path: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
@@ -152,7 +153,6 @@ def sizes(path: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
 
 
 def example(value: sympy.Matrix) -> sympy.Matrix:
-    """At a fair root, rho_0mu = 1/2, and children that copy z_mu and show it as 0 or 1."""
-    numbers = {ROOT: 0, polarity(1): HALF, polarity(2): 1, polarity(3): 1, polarity(4): 1}
-    shown = far().shown
-    return value.subs(numbers | {shown[k, c]: c for k in range(2) for c in range(2)})
+    """At a fair root, rho_01 = 1/2, all other polarities 1, and units that show 0 or 1."""
+    numbers = {ROOT: 0, polarity(1): HALF} | {polarity(k): 1 for k in (2, 3, 4)}
+    return value.subs(numbers | dict.fromkeys([*MIDDLE.flat(), *GAPS.flat()], HALF))
