@@ -4,6 +4,7 @@ A random variable has three values, with probabilities that sum to 1; where a si
 masses above 0 of the sum S, so that what is shown is S or S^2 times the statement.
 """
 
+from collections.abc import Callable
 from itertools import product
 
 import sympy
@@ -135,7 +136,7 @@ def convex(part: Part) -> None:
     values below 0."""
     p, size = MASS, sympy.symbols("x:3", nonnegative=True)
 
-    def gaps(psi: type[sympy.Max] | type[sympy.Min]) -> Shown:
+    def gaps(psi: Callable) -> Shown:
         values, forms = [], []
         for below in range(4):
             x = sympy.Matrix([-u if k < below else u for k, u in enumerate(size)])
