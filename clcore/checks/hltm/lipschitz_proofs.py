@@ -6,6 +6,7 @@ masses above 0 of the sum S, so that what is shown is S or S^2 times the stateme
 
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import sympy
 
@@ -17,28 +18,28 @@ PAIRS = tuple(product(range(3), repeat=2))
 MASS = exact.vector("m", 3, positive=True)
 
 
-def chances() -> sympy.Matrix:
+def chances() -> Any:
     """Three probabilities that sum to 1."""
     p = exact.vector("p", 3)
     p[2] = 1 - p[0] - p[1]
     return p
 
 
-def spread(f: sympy.Matrix) -> sympy.Expr:
+def spread(f: Any) -> Any:
     """S^2 V[f], by the raw moments."""
     return sum(MASS) * MASS.dot(_squares(f)) - MASS.dot(f) ** 2
 
 
-def _pairs(f: sympy.Matrix) -> sympy.Expr:
+def _pairs(f: Any) -> Any:
     """The same by Eq. 88: over all pairs of values."""
     return sum(MASS[i] * MASS[j] * (f[i] - f[j]) ** 2 for i, j in PAIRS if i > j)
 
 
-def _squares(f: sympy.Matrix) -> sympy.Matrix:
+def _squares(f: Any) -> Any:
     return f.applyfunc(lambda u: u**2)
 
 
-def variance(p: sympy.Matrix, f: sympy.Matrix) -> sympy.Expr:
+def variance(p: Any, f: Any) -> Any:
     """About the mean."""
     middle = p.dot(f)
     return sum(p[i] * (f[i] - middle) ** 2 for i in range(len(f)))
@@ -51,7 +52,7 @@ def lem3(bound: Part, tight: Part) -> None:
     d, v = sympy.symbols("d:2", nonnegative=True), sympy.symbols("v:2", nonnegative=True)
     x = sympy.Matrix([low, low + d[0], low + d[0] + d[1]])
 
-    def less(scale: sympy.Expr, rise: int = 0) -> Shown:
+    def less(scale: Any, rise: int = 0) -> Shown:
         """L^2 V[x] - V[phi], phi with a rise beyond its slope."""
         steps = [L * (1 - v[k]) / (1 + v[k]) * d[k] for k in range(2)]
         phi = sympy.Matrix([0, steps[0] + rise, steps[0] + steps[1] + rise])
@@ -81,7 +82,7 @@ def eq88(others: Part, second: Part) -> None:
     c, twice = f - p.dot(f) * sympy.ones(3, 1), 2 * variance(p, f)
     first, gap = (sum(p[i] * p[j] * (v[i] - v[j]) ** 2 for i, j in PAIRS) for v in (f, c))
 
-    def third(v: sympy.Matrix, cross: sympy.Expr) -> sympy.Expr:
+    def third(v: Any, cross: Any) -> Any:
         return 2 * p.dot(_squares(v)) - 2 * cross
 
     member = third(c, sum(p[i] * p[j] * c[i] * c[j] for i, j in PAIRS))
@@ -108,7 +109,7 @@ def lem4(bounds: Part, quadratic: Part) -> None:
     more, off = sympy.symbols("more:3", nonnegative=True), exact.vector("off", 3)
     off[2] = -(MASS[0] * off[0] + MASS[1] * off[1]) / MASS[2]  # from the mean
 
-    def beyond(sign: int, half: sympy.Expr) -> Shown:
+    def beyond(sign: int, half: Any) -> Shown:
         """sign S (E phi(x) - phi(E x) - half V[x] end), where phi'' is end and sign times more."""
         curve = [end + sign * m for m in more]
         phi = [value + slope * u + k * u**2 / 2 for u, k in zip(off, curve, strict=True)]

@@ -1,5 +1,7 @@
 """Lucky nodes in symbols: what shows steps of Theorem 5's proof and its threshold."""
 
+from typing import Any
+
 import sympy
 
 from clcore.checks.hltm.lipschitz_proofs import convex
@@ -14,11 +16,11 @@ N = 2
 AT = f"n = {N}"
 
 
-def _square(v: sympy.Matrix) -> sympy.Expr:
+def _square(v: Any) -> Any:
     return v.dot(v)
 
 
-def _expected(value: sympy.Expr, w: sympy.Matrix) -> sympy.Expr:
+def _expected(value: Any, w: Any) -> Any:
     """E[value] over weights uniform on +-sigma sqrt(3/n)."""
     edge = SIGMA * sympy.sqrt(sympy.Rational(3, len(w)))
     for x in w:
@@ -26,7 +28,7 @@ def _expected(value: sympy.Expr, w: sympy.Matrix) -> sympy.Expr:
     return sympy.expand(value)
 
 
-def _covariance(h: sympy.Matrix, a: sympy.Matrix) -> sympy.Matrix:
+def _covariance(h: Any, a: Any) -> Any:
     """Of Eq. 142."""
     off = _square(h) - _square(a)
     return sympy.Matrix([[_square(h + a), off], [off, _square(h - a)]]) * SIGMA**2 / len(h)
@@ -146,7 +148,7 @@ def thm5b(rising: Part, printed: Part, corrected: Part) -> None:
         at=AT,
     )
 
-    def at(polarity: sympy.Expr, s: sympy.Expr) -> sympy.Expr:
+    def at(polarity: Any, s: Any) -> Any:
         """At c = 9, sigma_w = 1, sigma_l = 0: the first child as it is, the second as said."""
         numbers = {C: 9, SIGMA: 1, spread: 0, s2[0]: sympy.Rational(1, 4), rho2[0]: 1}
         return bracket.subs(numbers | {rho2[1]: polarity**2, s2[1]: s**2})

@@ -28,19 +28,19 @@ LOW, HIGH = (2 / (sympy.sqrt(Y**2 + 4) + Y), 4 / (sympy.sqrt(Y**2 + 8) + 3 * Y))
 """Eq. 124's bounds."""
 
 
-def integrand(y: sympy.Expr = Y) -> sympy.Expr:
+def integrand(y: Any = Y) -> Any:
     """Of r(y)."""
     return sympy.exp(-y * T - T**2 / 2)
 
 
-def signed(value: sympy.Expr) -> Shown:
+def signed(value: Any) -> Shown:
     """Whether a rational function of positive symbols is >= 0: its numerator and denominator,
     multiplied out, have no minus sign."""
     above, below = sympy.fraction(sympy.together(value))
     return exact.nonnegative(value, sympy.expand(above) / sympy.expand(below))
 
 
-def excess(bound: sympy.Expr) -> sympy.Expr:
+def excess(bound: Any) -> Any:
     """L' - y L + 1."""
     return bound.diff(Y) - Y * bound + 1
 
@@ -101,7 +101,7 @@ def rises(part: Part) -> None:
     d = sympy.Symbol("d", positive=True)  # r - y/(1 + y^2)
     product = Y * R(Y)
 
-    def derivative(r: sympy.Expr) -> sympy.Expr:
+    def derivative(r: Any) -> Any:
         return product.diff(Y).subs(R(Y).diff(Y), Y * R(Y) - 1).subs(R(Y), r)
 
     part.proves(

@@ -3,6 +3,8 @@
 A node below the root, with two children.
 """
 
+from typing import Any
+
 import sympy
 
 from clcore.checks.hltm import tree_symbols as ts
@@ -101,15 +103,15 @@ def eq15(measured: Part, printed: Part, corrected: Part, growth: Part) -> None:
     )
 
 
-def _step(law: ts.Law, w: sympy.Matrix, other: sympy.Matrix, rate: sympy.Expr) -> sympy.Matrix:
+def _step(law: ts.Law, w: Any, other: Any, rate: Any) -> Any:
     """w after a step on half of E|o - o'|^2 over two views of one root less that over two roots;
     o = w^T f, as J is a column with J^T J = 1, which keeps distances. o' has the weights `other`,
     which are w as well but stand still."""
 
-    def out(weights: sympy.Matrix, power: int = 1) -> ts.Value:
+    def out(weights: Any, power: int = 1) -> ts.Value:
         return lambda z: sum(weights[k] * VALUES[k](z) for k in range(2)) ** power
 
-    def apart(state: int | None) -> sympy.Expr:
+    def apart(state: int | None) -> Any:
         """E|o - o'|^2 of two draws, given the root or not."""
         first, second = (ts.mean(law, out(v), 0, state) for v in (w, other))
         squares = sum(ts.mean(law, out(v, 2), 0, state) for v in (w, other))

@@ -4,6 +4,7 @@ Left sides are sums over all joint states of a small tree, right ones the printe
 """
 
 from itertools import product
+from typing import Any
 
 import sympy
 
@@ -128,7 +129,7 @@ def thm6(shape: Part, printed: Part, corrected: Part) -> None:
     """A multiple of a a^T: all 2 x 2 determinants with it are 0; then its size."""
     far, C = ts.far(), ts.far().covariance
 
-    def parallel(a: sympy.Matrix) -> Shown:
+    def parallel(a: Any) -> Shown:
         return exact.equal(
             [C[0, 0] * a[1], C[0, 1] * a[1], C[1, 0]], [C[0, 1] * a[0], C[1, 1] * a[0], C[0, 1]]
         )
@@ -159,7 +160,7 @@ def eq14(sure: Part, kept: Part) -> None:
         breaks={"(1 - |rho|)/4": exact.equal(chance, sympy.ones(2, 2) * (1 - abs(rho)) / 4)},
     )
 
-    def joint(upper: sympy.Expr) -> Shown:
+    def joint(upper: Any) -> Shown:
         """Node 1 below the root, two leaves below it, one below the root."""
         parents = (-1, 0, 1, 1, 0)
         tables = {k: ts.edge(upper if parents[k] == 0 else ts.polarity(k)) for k in range(1, 5)}
@@ -201,7 +202,7 @@ def def3(rows_sum: Part, condition: Part, regular: Part, square: Part) -> None:
         )
 
 
-def _annihilated(rows: int, columns: int) -> sympy.Matrix:
+def _annihilated(rows: int, columns: int) -> Any:
     """1/m_nu + C for every C that is 0 on both sides of 1, by its free entries: those of `regular`,
     whose rows sum to 1 and columns to m_mu/m_nu (to 1 where the table is square)."""
     C = ts.deviation(exact.matrix("P", rows, columns))
@@ -272,7 +273,7 @@ def lem7(tr: Part, free: Part, sb: Part, interval: Part) -> None:
     )
 
 
-def _solved(equations: list[sympy.Expr], c: sympy.Matrix) -> dict:
+def _solved(equations: list[sympy.Expr], c: Any) -> dict:
     """The other entries as functions of c_11."""
     (found,) = sympy.linsolve(equations, [c[0, 0], c[0, 1], c[1, 0]])
     return dict(zip((c[0, 0], c[0, 1], c[1, 0]), found, strict=True))
@@ -352,12 +353,12 @@ def eq95(lifted: Part, summed: Part) -> None:
     )
 
 
-def _given(law: ts.Law, values: list[ts.Value]) -> sympy.Matrix:
+def _given(law: ts.Law, values: list[ts.Value]) -> Any:
     """P(z_1) E[values | z_1], a row each z_1."""
     return sympy.Matrix([[ts.mean(law, value, 1, c) for value in values] for c in (0, 1)])
 
 
-def _chance(law: ts.Law) -> sympy.Matrix:
+def _chance(law: ts.Law) -> Any:
     """diag[P(z_1)]."""
     return sympy.diag(*_given(law, [ts.certain]))
 
@@ -373,7 +374,7 @@ def eq136(means: Part, gaps: Part) -> None:
     a = sympy.Matrix([ts.polarity(2) * s[0], ts.polarity(3) * s[1]])
     chance, at = _chance(law), "two children"
 
-    def rows(gap: sympy.Matrix) -> sympy.Matrix:
+    def rows(gap: Any) -> Any:
         return chance * sympy.Matrix([(middle - gap).T, (middle + gap).T])
 
     given = _given(law, values)

@@ -26,13 +26,13 @@ class Law(NamedTuple):
     tables: Mapping[int, sympy.Matrix]
 
 
-def edge(rho: sympy.Expr) -> sympy.Matrix:
+def edge(rho: Any) -> Any:
     """Eq. 14: P(z_nu | z_mu), a row each z_mu."""
     up, down = (1 + rho) / 2, (1 - rho) / 2
     return sympy.Matrix([[up, down], [down, up]])
 
 
-def binary(parents: Sequence[int], rho0: sympy.Expr = ROOT) -> Law:
+def binary(parents: Sequence[int], rho0: Any = ROOT) -> Law:
     """SB-HLTM with the symbols `polarity(node)`; rho0 is that of the root."""
     tables = {node: edge(polarity(node)) for node in range(1, len(parents))}
     return Law(parents, [(1 - rho0) / 2, (1 + rho0) / 2], tables)
@@ -43,7 +43,7 @@ def polarity(node: int) -> sympy.Symbol:
     return sympy.Symbol(f"rho_{node}", real=True)
 
 
-def stochastic(name: str, rows: int, columns: int) -> sympy.Matrix:
+def stochastic(name: str, rows: int, columns: int) -> Any:
     """A table of symbols whose rows sum to 1."""
     table = exact.matrix(name, rows, columns)
     for i in range(rows):
@@ -51,7 +51,7 @@ def stochastic(name: str, rows: int, columns: int) -> sympy.Matrix:
     return table
 
 
-def regular(name: str, rows: int, columns: int) -> sympy.Matrix:
+def regular(name: str, rows: int, columns: int) -> Any:
     """A table of Def. 3: rows sum to 1 and columns to rows / columns; all other entries free."""
     table = stochastic(name, rows, columns)
     for j in range(columns):
@@ -60,12 +60,12 @@ def regular(name: str, rows: int, columns: int) -> sympy.Matrix:
     return table
 
 
-def deviation(table: sympy.Matrix) -> sympy.Matrix:
+def deviation(table: Any) -> Any:
     """C of Def. 3: the table less 1 / m_nu."""
     return table - sympy.ones(*table.shape) / table.cols
 
 
-def along(law: Law, node: int) -> sympy.Matrix:
+def along(law: Law, node: int) -> Any:
     """P(z_node | z_0), a row each z_0, from the joint states."""
     rows = range(len(law.prior))
     columns = range(law.tables[node].cols)
@@ -91,7 +91,7 @@ def chances(law: Law, node: int = 0, state: int | None = None) -> dict[State, li
     return found
 
 
-def mean(law: Law, value: Value, node: int = 0, state: int | None = None) -> sympy.Expr:
+def mean(law: Law, value: Value, node: int = 0, state: int | None = None) -> Any:
     """E[value] from the joint states, or where z_node = state: at the root E[value | z_0 = state],
     at another node P(z_node = state) times that."""
     weights = chances(law, node, state)
@@ -104,12 +104,12 @@ def mean(law: Law, value: Value, node: int = 0, state: int | None = None) -> sym
     return total.as_expr()
 
 
-def certain(z: State) -> sympy.Expr:
+def certain(z: State) -> Any:
     """What has the mean 1, so that `mean` is a probability."""
     return sympy.Integer(1)
 
 
-def over_root(law: Law, values: Sequence[Value]) -> sympy.Matrix:
+def over_root(law: Law, values: Sequence[Value]) -> Any:
     """V_{z_0}[E[values | z_0]], as a sum over the root's states."""
     states = range(len(law.prior))
     rows = [sympy.Matrix([mean(law, value, 0, c) for value in values]) for c in states]
@@ -133,9 +133,9 @@ class Far(NamedTuple):
 
     law: Law
     values: list[Value]
-    a: sympy.Matrix
-    path: sympy.Expr
-    covariance: sympy.Matrix
+    a: Any
+    path: Any
+    covariance: Any
 
 
 @cache
@@ -147,12 +147,12 @@ def far() -> Far:
     return Far(law, values, a, 2 * along(law, 2)[1, 1] - 1, over_root(law, values))
 
 
-def sizes(path: sympy.Expr) -> tuple[sympy.Expr, sympy.Expr]:
+def sizes(path: Any) -> tuple[sympy.Expr, sympy.Expr]:
     """o_mu as Theorem 6 prints it, and that of Eq. 179."""
     return path**2 * (1 - path**2), path**2 * (1 - ROOT**2)
 
 
-def example(value: sympy.Matrix) -> sympy.Matrix:
+def example(value: Any) -> Any:
     """At a fair root, rho_01 = 1/2, all other polarities 1, and units that show 0 or 1."""
     numbers = {ROOT: 0, polarity(1): HALF} | {polarity(k): 1 for k in (2, 3, 4)}
     return value.subs(numbers | dict.fromkeys([*MIDDLE.flat(), *GAPS.flat()], HALF))
