@@ -34,7 +34,18 @@
     [...document.querySelectorAll(SCROLLING)].reverse().forEach(reach);
   }
 
+  // A link into a folded part opens it; not every browser does so by itself.
+  function unfold() {
+    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    let fold = target?.closest("details:not([open])");
+    if (!fold) return;
+    for (; fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    target.scrollIntoView();
+  }
+
   function repair() {
+    addEventListener("hashchange", unfold);
+    unfold();
     const sidebar = document.getElementById("pst-primary-sidebar");
     sidebar?.setAttribute("role", "region");
     sidebar?.setAttribute("aria-label", "Book");

@@ -8,6 +8,7 @@ row: where the paper prints it first).
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -79,8 +80,20 @@ def render(package: str, template: str, **values: Any) -> Markup:
     return Markup(_environment(package).get_template(template).render(values))
 
 
-def check_table(records: list[dict]) -> str:
-    """The table of new records that a chapter shows below a cell: what was measured against which
-    bound, and the controls. A claim's first row has the HTML id that the ledger links to."""
+_SEVERAL = {"holds": "hold", "differs": "differ", "depends": "depend"}
+
+
+def check_table(records: list[dict], verdicts: Mapping[str, str]) -> str:
+    """The table of new records that a chapter shows below a cell, folded to a line that counts the
+    verdicts: what was measured against which bound, and the controls. A claim's first row has the
+    HTML id that the ledger links to.
+
+    verdicts: claim -> its verdict as far as it is known, of every claim among the records.
+    """
     first = {r["claim"]: place for place, r in reversed(list(enumerate(records)))}
-    return str(render("clcore.ledger", "check.html", records=records, first=first))
+    count = Counter(verdicts[claim] for claim in first)
+    found = [
+        {"verdict": v, "count": n, "word": _SEVERAL.get(SHOWN[v], SHOWN[v]) if n > 1 else SHOWN[v]}
+        for v, n in sorted(count.items(), key=lambda item: VERDICTS.index(item[0]))
+    ]
+    return str(render("clcore.ledger", "check.html", records=records, first=first, found=found))

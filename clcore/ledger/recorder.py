@@ -9,6 +9,7 @@ from typing import Any
 from clcore.ledger.judging import Check, Record, judge
 from clcore.ledger.outcomes import anchor, number, outcome
 from clcore.ledger.printed import LedgerError, claim
+from clcore.ledger.verdicts import verdict
 
 RECORDS_MIME = "application/vnd.clcore.records+json"
 
@@ -80,7 +81,8 @@ class Ledger:
         if self.show:
             from clcore.ledger.html import check_table
 
-            self.show(check_table([record]), f"{claim_id}: blocked, missing {missing}", [record])
+            text = f"{claim_id}: blocked, missing {missing}"
+            self.show(check_table([record], self._verdicts([record])), text, [record])
 
     def todo(self, ids: Iterable[str]) -> list[str]:
         """Of these claims, the ids of those that nothing has been recorded for."""
@@ -124,7 +126,19 @@ class Ledger:
             from clcore.ledger.html import check_table
 
             rows = [asdict(r) for r in new]
-            self.show(check_table(rows), "\n".join(_text(r) for r in rows), rows)
+            shown = check_table(rows, self._verdicts(rows))
+            self.show(shown, "\n".join(_text(r) for r in rows), rows)
+
+    def _verdicts(self, new: list[dict]) -> dict[str, str]:
+        """The verdicts so far on the claims of some records; a claim whose printed form is still
+        to come is not yet checked."""
+        found = {}
+        for claim_id in {r["claim"] for r in new}:
+            try:
+                found[claim_id] = verdict([r for r in self.records if r["claim"] == claim_id])
+            except LedgerError:
+                found[claim_id] = "todo"
+        return found
 
 
 def _text(r: dict) -> str:

@@ -27,7 +27,7 @@ def page(run: Run, rows: list[dict]) -> tuple[str, bytes]:
         executed = json.loads((run.entry / "executed.ipynb").read_bytes())
         behind = {"cell_type": "markdown", "id": "code-behind", "metadata": {}}
         behind["source"] = drawing.section(run.name, rows) + code.section(run.notebook)
-        return f"{run.name}.ipynb", json.dumps(_as_shown(executed, behind)).encode()
+        return f"{run.name}.ipynb", json.dumps(_as_shown(executed, behind, rows)).encode()
     if run.status == "missing":
         reason = (
             "This chapter was not executed in this build. "
@@ -38,17 +38,24 @@ def page(run: Run, rows: list[dict]) -> tuple[str, bytes]:
     return f"{run.name}.md", f"# {title(run.notebook)}\n\n{reason}\n".encode()
 
 
-def _as_shown(notebook: dict, behind: dict) -> dict:
+def _as_shown(notebook: dict, behind: dict, rows: list[dict]) -> dict:
     """The notebook with today's words in its tables of checks, without the data that only the build
-    reads, which Sphinx would warn of, and with a last cell."""
+    reads, which Sphinx would warn of, without papermill's second cell of parameters (they stand in
+    the provenance), and with a last cell."""
+    verdicts = {row["id"]: row["verdict"] for row in rows}
     for cell in notebook["cells"]:
         for output in cell.get("outputs", []):
             if records := output.get("data", {}).get(ledger.RECORDS_MIME):
                 now = [words.worded(numbers(record)) for record in records]
-                output["data"]["text/html"] = check_table(now)
+                output["data"]["text/html"] = check_table(now, verdicts)
             for mime in (ledger.RECORDS_MIME, PROVENANCE_MIME):
                 output.get("data", {}).pop(mime, None)
-    return notebook | {"cells": [*notebook["cells"], behind]}
+    own = [c for c in notebook["cells"] if "injected-parameters" not in _tags(c)]
+    return notebook | {"cells": [*own, behind]}
+
+
+def _tags(cell: dict) -> list[str]:
+    return cell["metadata"].get("tags", [])
 
 
 def failure(run: Run) -> str:

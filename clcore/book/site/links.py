@@ -106,7 +106,7 @@ class LinkClaims(SphinxPostTransform):
         page = self.env.docname
         if page.startswith(BARE) or self.app.builder.format != "html":
             return
-        keys = {card["id"]: key for key, card in _cards(self.app.srcdir).items()}
+        keys = {card["id"]: key for key, card in read_cards(self.app.srcdir).items()}
         ledger = self.app.builder.get_relative_uri(page, LEDGER)
         link_literals(self.document, keys, ledger)
 
@@ -132,13 +132,14 @@ def _inside(node: nodes.Node, kinds: tuple[type[nodes.Node], ...]) -> bool:
 
 
 @cache
-def _cards(stage: str) -> dict[str, dict]:
+def read_cards(stage: str) -> dict[str, dict]:
+    """What `write_cards` wrote into a staging folder."""
     return read_json(Path(stage) / CARDS, "`python -m clcore build` writes it")
 
 
 def _mark_page(app: Any, page: str, template: str, context: dict, doctree: Any) -> None:
     if context.get("body") and not page.startswith(BARE):
-        context["body"] = marked(context["body"], _cards(app.srcdir))
+        context["body"] = marked(context["body"], read_cards(app.srcdir))
 
 
 def setup(app: Any) -> dict[str, bool]:

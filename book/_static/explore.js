@@ -1,0 +1,43 @@
+// Figures with sliders: all frames are in the page, a slider chooses which one is shown.
+(() => {
+  "use strict";
+
+  function enliven(figure) {
+    const frames = JSON.parse(figure.querySelector("script").textContent);
+    const image = figure.querySelector("img");
+    const says = figure.querySelector(".cl-says");
+    const sliders = [...figure.querySelectorAll("input")];
+    const first = Number(figure.dataset.first);
+    const common = image.alt.slice(0, image.alt.length - frames[first].says.length);
+    let timer = 0;
+
+    function show(place, aloud = true) {
+      image.src = frames[place].source;
+      image.alt = common + frames[place].says;
+      clearTimeout(timer);
+      // One sentence when the slider rests, not one for each value that it passes.
+      if (aloud) timer = setTimeout(() => (says.textContent = frames[place].says), 150);
+    }
+
+    const chosen = () => sliders.reduce((sum, s) => sum * (Number(s.max) + 1) + Number(s.value), 0);
+
+    for (const slider of sliders) {
+      const words = JSON.parse(slider.dataset.words);
+      slider.addEventListener("input", () => {
+        slider.setAttribute("aria-valuetext", words[slider.value]);
+        slider.nextElementSibling.textContent = words[slider.value];
+        show(chosen());
+      });
+    }
+    figure.querySelector(".cl-sliders").hidden = false;
+    addEventListener("beforeprint", () => show(first, false));
+    addEventListener("afterprint", () => show(chosen(), false));
+  }
+
+  function start() {
+    document.querySelectorAll(".cl-explore").forEach(enliven);
+  }
+
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
+})();
