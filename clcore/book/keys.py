@@ -13,7 +13,7 @@ from typing import Any
 
 from clcore import _paths, ledger
 from clcore._files import sha256
-from clcore.book import solutions
+from clcore.book import exercises, solutions
 from clcore.ledger import registry
 
 
@@ -95,9 +95,12 @@ def _needed(root: Path, name: str) -> tuple[list[Path], set[str]]:
 
 
 def _named(source: str) -> set[str]:
-    """Modules of the checks whose claims a cell names, as `Ledger.run` finds them."""
+    """Modules of the checks whose claims a cell names, as `Ledger.run` finds them, and those that
+    judge the exercises that it names."""
+    judges = map(exercises.module_of, re.findall(r"[\"'](ex-[\w-]+)[\"']", source))
     ids = set(re.findall(rf"[\"']((?:{'|'.join(ledger.papers())})/[\w.-]+)[\"']", source))
-    return {p.module for p in registry.places() if p.on == "draws" and ids & set(p.claims)}
+    checks = {p.module for p in registry.places() if p.on == "draws" and ids & set(p.claims)}
+    return checks | {module for module in judges if module}
 
 
 def closure(sources: list[str]) -> list[Path]:

@@ -1,0 +1,29 @@
+"""Exercises that check themselves: `check("ex-minmax-2", answer)` in any kernel.
+
+What an exercise asks, its level, its minutes and its hints stand in its chapter's notebook; how an
+answer is judged stands here, in one module a chapter, as a function that measures how far an answer
+is from right, with wrong answers that it must refuse.
+"""
+
+from clcore.book.exercises.judge import (
+    Exercise,
+    ExerciseError,
+    NotYet,
+    check,
+    exercise,
+    known,
+    module_of,
+)
+from clcore.book.exercises.text import Text, texts
+
+__all__ = [
+    "Exercise",
+    "ExerciseError",
+    "NotYet",
+    "Text",
+    "check",
+    "exercise",
+    "known",
+    "module_of",
+    "texts",
+]

@@ -1,0 +1,57 @@
+"""What a chapter's notebook says of its exercises: title, level, minutes, hints."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from clcore import _paths
+
+_EXERCISE = re.compile(
+    r"^(?P<fence>`{3,})\{exercise\} *(?P<title>.*)\n:label: (?P<id>ex-[\w-]+)\n"
+    r"(?P<body>.*?)^(?P=fence)$",
+    re.DOTALL | re.MULTILINE,
+)
+_EFFORT = re.compile(r"\*Level (?P<level>[123]), (?P<minutes>\d+) minutes\.\*")
+_HINT = re.compile(
+    r"^(?P<fence>`{3,})\{dropdown\} Hint.*\n(?P<hint>.*?)^(?P=fence)$", re.DOTALL | re.MULTILINE
+)
+
+
+@dataclass(frozen=True)
+class Text:
+    """An exercise as it is printed. level: 1 (read off), 2 (a page of work) or 3 (open)."""
+
+    id: str
+    title: str
+    level: int
+    minutes: int
+    hints: tuple[str, ...]
+
+
+def texts(notebook: Path) -> dict[str, Text]:
+    """Id -> exercise, of one notebook, in the order of the page.
+
+    Raises ValueError for one that does not say its level and minutes.
+    """
+    cells = json.loads(notebook.read_text())["cells"]
+    source = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    found = {}
+    for one in _EXERCISE.finditer(source):
+        effort = _EFFORT.search(one["body"])
+        if not effort:
+            raise ValueError(
+                f"{notebook.name}, {one['id']}: expected a line such as *Level 2, 20 minutes.*"
+            )
+        hints = tuple(hint["hint"].strip() for hint in _HINT.finditer(one["body"]))
+        level, minutes = int(effort["level"]), int(effort["minutes"])
+        found[one["id"]] = Text(one["id"], one["title"].strip(), level, minutes, hints)
+    return found
+
+
+def hints(exercise: str) -> tuple[str, ...]:
+    """The hints of an exercise; none where the notebooks are not at hand."""
+    for notebook in sorted((_paths.root() / "chapters").glob("*.ipynb")):
+        if f":label: {exercise}\\n" in notebook.read_text():
+            return texts(notebook)[exercise].hints
+    return ()
