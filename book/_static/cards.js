@@ -43,7 +43,7 @@
       card.replaceChildren();
       line("place", place);
       line("title", title);
-      line("verdict", `Verdict: ${verdict}`);
+      if (verdict) line("verdict", `Verdict: ${verdict}`); // a word of the glossary has none
       const formulas = statement.includes("\\(");
       const math = window.MathJax?.startup?.promise;
       const told = statement && (math || !formulas) ? line("statement", statement) : null;

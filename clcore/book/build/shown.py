@@ -1,6 +1,7 @@
 """What a build shows: the page of a chapter, failures, the table at the end."""
 
 import json
+import re
 from pathlib import Path
 
 from clcore import ledger
@@ -10,6 +11,8 @@ from clcore.book.provenance import PROVENANCE_MIME
 from clcore.book.site import code, drawing
 from clcore.ledger import words
 from clcore.ledger.html import check_table
+
+_BAR = re.compile(r"\d+%\|.*\| *\d+/\d+ \[")
 
 
 def title(notebook: Path) -> str:
@@ -44,6 +47,8 @@ def _as_shown(notebook: dict, behind: dict, rows: list[dict]) -> dict:
     the provenance), and with a last cell."""
     verdicts = {row["id"]: row["verdict"] for row in rows}
     for cell in notebook["cells"]:
+        if "outputs" in cell:
+            cell["outputs"] = [o for o in cell["outputs"] if not _is_progress(o)]
         for output in cell.get("outputs", []):
             if records := output.get("data", {}).get(ledger.RECORDS_MIME):
                 now = [words.worded(numbers(record)) for record in records]
@@ -52,6 +57,13 @@ def _as_shown(notebook: dict, behind: dict, rows: list[dict]) -> dict:
                 output.get("data", {}).pop(mime, None)
     own = [c for c in notebook["cells"] if "injected-parameters" not in _tags(c)]
     return notebook | {"cells": [*own, behind]}
+
+
+def _is_progress(output: dict) -> bool:
+    """Whether an output is nothing but bars of tqdm."""
+    lines = "".join(output.get("text", "")).replace("\r", "\n").splitlines()
+    said = [line for line in lines if line.strip()]
+    return bool(said) and all(_BAR.search(line) for line in said)
 
 
 def _tags(cell: dict) -> list[str]:

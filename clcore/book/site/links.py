@@ -17,6 +17,7 @@ from markupsafe import Markup
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 from clcore._files import read_json, sha256, write_atomic, write_json
+from clcore.book.site import terms
 from clcore.book.site.fragments import render
 from clcore.ledger.html import SHOWN, place, row_id
 
@@ -27,7 +28,7 @@ BARE = (LEDGER, "book/errata")
 
 _FORMULA = re.compile(r"(\$\$.+?\$\$|\$.+?\$)", re.DOTALL)
 _LINK = re.compile(
-    r'<a(?P<rest>\s[^>]*?href="[^"]*(?:ledger\.html#|claims/)(?P<key>[\w-]+)(?:\.html)?"[^>]*)>'
+    r'<a(?P<rest>\s[^>]*?href="[^"]*(?:(?:ledger|glossary)\.html#|claims/)(?P<key>[\w-]+)(?:\.html)?"[^>]*)>'
     r"(?P<text>.*?)</a>"
     r'(?P<titled>\s*<div class="cl-title">)?',
     re.DOTALL,
@@ -68,9 +69,13 @@ def write_cards(rows: Iterable[dict], stage: Path) -> None:
         }
         for row in rows
     }
-    write_json(Path(stage) / CARDS, cards)
-    here = Path(__file__)  # Sphinx runs this module: when it changes, so does the site
-    own = (here, *(here.parent / "templates" / name for name in ("claim_link.html", "cards.html")))
+    write_json(Path(stage) / CARDS, cards | terms.cards())
+    here = Path(__file__)  # Sphinx runs these modules: when they change, so does the site
+    extensions = (here.with_name(f"{name}.py") for name in ("links", "statements", "terms"))
+    own = (
+        *extensions,
+        *(here.parent / "templates" / name for name in ("claim_link.html", "cards.html")),
+    )
     write_atomic(Path(stage) / "links.key", sha256(*(file.read_bytes() for file in own)).encode())
 
 
