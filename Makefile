@@ -6,7 +6,7 @@ BUILD := $(RUN) -m clcore build
 SMOKE := CLCORE_BUILD=_build/smoke $(BUILD) --profile smoke
 ARGS ?=
 
-.PHONY: book test paper smoke serve setup lint clean
+.PHONY: book test paper smoke serve pdf course publish lab setup lint clean
 .DEFAULT_GOAL := book
 
 # The stamp is written last, so a set-up that was interrupted is taken up again.
@@ -29,6 +29,22 @@ smoke: setup
 
 serve: setup
 	@$(RUN) -m clcore serve $(ARGS)
+
+# What the last build made: on paper, as a course, on the branch that a static host serves.
+pdf: setup
+	@$(RUN) -m clcore pdf $(ARGS)
+
+course: setup
+	@$(RUN) -m clcore course $(ARGS)
+
+publish: setup
+	@$(RUN) -m clcore publish $(ARGS)
+
+# JupyterLab is not among the pinned packages, since nothing else needs it: installed when asked for.
+lab: setup
+	@$(RUN) -c 'import jupyterlab' 2>/dev/null || $(RUN) -m pip install --disable-pip-version-check -q -r binder/lab.txt
+	@$(RUN) -m ipykernel install --sys-prefix --name python3 --display-name "Python 3 (clcore)" >/dev/null
+	@cd chapters && ../$(RUN) -m jupyter lab $(ARGS)
 
 # Style, types, and the floors of clcore: arrows point down only. The rules are in pyproject.toml.
 lint: setup

@@ -1,5 +1,5 @@
 """The command line: python -m clcore build | claims | where | check | compare | doctor | data |
-golden | letter | pretrain | serve."""
+golden | launch | letter | pdf | pretrain | publish | serve."""
 
 import json
 import sys
@@ -164,6 +164,49 @@ def letter(paper: Annotated[str, typer.Argument(help="such as ncl")]) -> None:
     if last["book"] is None:
         raise ValueError("no build yet, so there is nothing to tell; run `make book` first")
     print(letters.text(paper, last["rows"]))
+
+
+@app.command()
+def pdf(
+    only: Annotated[list[str] | None, typer.Option(help="a page; may be repeated")] = None,
+    folds: Annotated[str, typer.Option(help="folded parts: open, closed or solutions")] = "closed",
+    out: Annotated[Path | None, typer.Option(help="the file, by default _build/book.pdf")] = None,
+) -> None:
+    """The last build's site on paper, by Chromium."""
+    from clcore import _paths
+    from clcore.book import pdf as paper
+
+    print(f"the book is in {paper.write(out or _paths.build_dir() / 'book.pdf', folds, only)}")
+
+
+@app.command()
+def publish(
+    remote: Annotated[str, typer.Option(help="of this repository")] = "origin",
+    branch: Annotated[str, typer.Option(help="that the hosting serves")] = "gh-pages",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="commit, but do not push")] = False,
+) -> None:
+    """Put the last build's site on a branch, for static hosting."""
+    from clcore.book.publish import publish as put
+
+    print(put(remote, branch, dry_run))
+
+
+@app.command()
+def launch(
+    out: Annotated[Path, typer.Option(help="a folder for the notebooks")],
+    repository: Annotated[str, typer.Option(help="the repository's address")],
+) -> None:
+    """The chapters as notebooks that install what they need; Binder makes its own so."""
+    from clcore import _paths
+    from clcore._files import write_atomic
+    from clcore.book import build
+    from clcore.book.provenance import commit
+    from clcore.book.site import launch as elsewhere
+
+    notebooks = [_paths.root() / "chapters" / f"{name}.ipynb" for name in build.chapters()]
+    for address, text in elsewhere.files(notebooks, repository, commit()).items():
+        write_atomic(out / Path(address).name, text.encode())
+    print(f"{len(notebooks)} notebooks in {out}")
 
 
 @app.command()

@@ -1,10 +1,6 @@
 """Fixtures: seeds, shape checks, and the built site in a browser."""
 
-import functools
-import http.server
 import os
-import shutil
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,20 +15,11 @@ typechecking.install()
 
 from browsing import Tab, site_folder  # noqa: E402
 
+from clcore.book import browser  # noqa: E402
+
 pytest.register_assert_rewrite("site_pages")
 
 torch.manual_seed(0)  # for what modules draw when they are read
-
-CHROMIUM = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 @pytest.fixture(autouse=True)
@@ -73,34 +60,20 @@ def site() -> Path:
     return site_folder()
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *args: object) -> None:
-        pass
-
-
 @pytest.fixture(scope="session")
 def address(site: Path) -> Iterator[str]:
     """The site, served on this machine; ends in a slash."""
-    handler = functools.partial(_Quiet, directory=str(site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-        server.shutdown()
+    with browser.served(site) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator:
     """A running Chromium."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    program = next(filter(None, map(shutil.which, names)), None)
-    if program is None:
+    if browser.program() is None:
         _absent("no Chromium on the path; on Debian: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM)
-        yield browser
-        browser.close()
+    with browser.chromium() as running:
+        yield running
 
 
 @pytest.fixture

@@ -183,6 +183,8 @@ def start(name: str, namespace: dict[str, Any]) -> Chapter:
     ParameterError for an unknown profile, parameter or device, with the valid ones.
     """
     cells = [source for source in namespace.get("In", []) if source.strip()]
+    while cells and "profile" not in declared_in(cells[0]):
+        cells.pop(0)  # a cell before the parameters, as one that installs the book
     declared = declared_in(cells[0]) if cells else {}
     given = {
         k: v

@@ -10,6 +10,7 @@ import sys
 import psutil
 
 from clcore import _paths
+from clcore.book import browser
 
 
 def pinned() -> dict[str, str]:
@@ -52,9 +53,10 @@ def examine() -> int:
         notes.append(
             "no C++ compiler: torch.compile falls back to eager mode (slower, same results)"
         )
-    if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+    if browser.program() is None:
         notes.append(
-            "no Chromium: the browser tests are skipped; on Debian `apt-get install chromium`"
+            "no Chromium: the browser tests are skipped, `make pdf` cannot print; on Debian "
+            "`apt-get install chromium`"
         )
     if not shutil.which("git"):
         notes.append("no git: provenance cannot name the commit")

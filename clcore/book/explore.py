@@ -86,13 +86,12 @@ def _picture(draw: Callable[..., "Figure"], values: dict[str, Any]) -> tuple[str
     except Exception as error:
         told = ", ".join(f"{label} = {_word(value)}" for label, value in values.items())
         raise ValueError(f"the frame at {told} cannot be drawn: {error}") from error
-    made = []
-    for kind, more in (("webp", {"pil_kwargs": {"lossless": True, "method": 6}}), ("png", {})):
-        file = io.BytesIO()
-        figure.savefig(file, format=kind, dpi=100, **more)
-        made.append(base64.b64encode(file.getvalue()).decode())
+    small, plain = io.BytesIO(), io.BytesIO()
+    figure.savefig(small, format="webp", dpi=100, pil_kwargs={"lossless": True, "method": 6})
+    figure.savefig(plain, format="png", dpi=100)
     plt.close(figure)
-    return f"data:image/webp;base64,{made[0]}", made[1]
+    webp, png = (base64.b64encode(file.getvalue()).decode() for file in (small, plain))
+    return f"data:image/webp;base64,{webp}", png
 
 
 def _word(value: Any) -> str:

@@ -53,8 +53,19 @@ def with_repository(config: dict, url: str) -> dict:
     config["repository"] = {**config.get("repository", {}), "url": url.rstrip("/")}
     config.setdefault("html", {}).update(use_repository_button=True, use_issues_button=True)
     config["launch_buttons"] = {"binderhub_url": "https://mybinder.org"}
+    config["sphinx"]["config"]["cl_branch"] = config["repository"].get("branch", "main")
     if parts.hostname == "github.com":
         config["launch_buttons"]["colab_url"] = "https://colab.research.google.com"
+    return config
+
+
+def with_foot(config: dict, summary: dict) -> dict:
+    """A copy of the configuration in which every page ends with commit, profile and date."""
+    config = copy.deepcopy(config)
+    options = config["sphinx"]["config"]
+    options["cl_commit"] = summary["commit"]
+    foot = fragments.render("foot.html", summary=summary)
+    options.setdefault("html_theme_options", {})["extra_footer"] = str(foot)
     return config
 
 

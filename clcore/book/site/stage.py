@@ -10,7 +10,7 @@ import yaml
 
 from clcore import _paths
 from clcore._files import explain_full, sha256, write_atomic
-from clcore.book.site import claims, code, letters, links, pages
+from clcore.book.site import claims, code, launch, letters, links, pages
 
 
 def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> str:
@@ -66,6 +66,10 @@ def _stage(stage: Path, rows: list[dict], book: dict, chapters: list[tuple[str, 
     config = yaml.safe_load((root / "_config.yml").read_text())
     if book["repository"]:
         config = pages.with_repository(config, book["repository"])
+        made = launch.files(_notebooks(book), book["repository"], book["commit"])
+        for address, text in made.items():
+            write_atomic(stage / "book" / "_extra" / address, text.encode())
+    config = pages.with_foot(config, book)
     write_atomic(stage / "_config.yml", yaml.safe_dump(config, sort_keys=False).encode())
     for name, content in chapters:
         write_atomic(stage / "chapters" / name, content)

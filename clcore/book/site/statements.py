@@ -8,12 +8,13 @@ the third of chapter 1.2.
 """
 
 import re
-from typing import Any, ClassVar
+from typing import Any
 
 from docutils import nodes
 from sphinx.util.nodes import make_refnode
 from sphinx_proof.directive import ElementDirective
 from sphinx_proof.domain import ProofDomain
+from sphinx_proof.proof_type import PROOF_TYPES
 
 from clcore import ledger
 from clcore.book.site.links import LEDGER, read_cards
@@ -43,7 +44,8 @@ class Statement(ElementDirective):
 
     def run(self) -> list[nodes.Node]:
         """The box: heading, verdict, and what sphinx-proof makes of the content."""
-        (made,) = super().run()
+        made: Any = super().run()[0]
+        env: Any = self.env
         label = made["label"]
         number, claim = named(label)
         said = self.arguments[0] if self.arguments else ""
@@ -54,7 +56,7 @@ class Statement(ElementDirective):
             heading += [nodes.Text(" "), nodes.inline("", "", *words, classes=["cl-name"])]
         if claim:
             heading += [nodes.Text(" "), self._verdict(claim)]
-        self.env.proof_list[label]["named"] = number or said or made["realtype"].title()
+        env.proof_list[label]["named"] = number or said or made["realtype"].title()
         box = nodes.admonition("", heading, *made.children[1:], classes=made["classes"])
         box["ids"] = made["ids"]
         return [box]
@@ -69,9 +71,6 @@ class Statement(ElementDirective):
 class Statements(ProofDomain):
     """sphinx-proof's domain, whose references say what the boxes are headed."""
 
-    directives: ClassVar = {name: Statement for name in ProofDomain.directives if name != "proof"}
-    directives["proof"] = ProofDomain.directives["proof"]
-
     def resolve_xref(  # noqa: D102 (Sphinx's signature)
         self,
         env: Any,
@@ -81,7 +80,7 @@ class Statements(ProofDomain):
         target: str,
         node: Any,
         contnode: Any,
-    ) -> nodes.Element | None:
+    ) -> Any:
         known = env.proof_list.get(target)
         if known is None or contnode.astext() != target:
             return super().resolve_xref(env, fromdocname, builder, typ, target, node, contnode)
@@ -103,5 +102,7 @@ def count_by_chapter(app: Any, env: Any) -> list[str]:
 def setup(app: Any) -> dict[str, bool]:
     """Register with Sphinx, after sphinx_proof."""
     app.add_domain(Statements, override=True)
+    for name in PROOF_TYPES:
+        app.add_directive_to_domain("prf", name, Statement)
     app.connect("env-get-updated", count_by_chapter, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

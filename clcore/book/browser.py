@@ -1,0 +1,59 @@
+"""Chromium, which prints the book and tries its pages; and a folder served to it."""
+
+import functools
+import http.server
+import shutil
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",  # a container has no user namespaces
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def program() -> str | None:
+    """The path of Chromium, or None."""
+    return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def served(folder: Path) -> Generator[str]:
+    """A folder, served on this machine; its address, which ends in a slash."""
+    handler = functools.partial(_Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+@contextmanager
+def chromium() -> Generator[Any]:
+    """A running Chromium. Raises FileNotFoundError where there is none, with how to get it."""
+    found = program()
+    if found is None:
+        raise FileNotFoundError(
+            f"expected Chromium on the path ({', '.join(NAMES)}), found none; on Debian "
+            "`apt-get install chromium`"
+        )
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=list(ARGUMENTS))
+        yield browser
+        browser.close()

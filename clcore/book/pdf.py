@@ -1,0 +1,93 @@
+"""The book on paper: every page of the site printed by Chromium, put together with bookmarks."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from clcore import _paths
+from clcore._files import write_atomic
+from clcore.book import browser
+
+FOLDS = ("open", "closed", "solutions")
+"""What becomes of what is folded on the pages: all of it is printed, none, or solutions alone."""
+
+_PREPARE = """
+(folds) => {
+  for (const fold of document.querySelectorAll('.bd-article details')) {
+    const solution = Boolean(fold.closest('.solution, .cl-solution'));
+    if (folds === 'open' || (folds === 'solutions' && solution)) fold.open = true;
+    else fold.style.display = 'none';
+  }
+  for (const fold of document.querySelectorAll('.bd-article .toggle, .bd-article .dropdown')) {
+    const open = folds !== 'closed';
+    fold.classList.toggle('toggle-hidden', !open);
+    if (!open && fold.closest('.solution')) fold.closest('.solution').style.display = 'none';
+  }
+  return Promise.all([...document.images].map((i) => i.decode().catch(() => null)));
+}
+"""
+
+
+def pages() -> list[str]:
+    """Addresses of the chapters in the site, in the order of the book, after the front page."""
+    toc = yaml.safe_load((_paths.root() / "_toc.yml").read_text())
+    files = [entry["file"] for part in toc["parts"] for entry in part["chapters"]]
+    wanted = ("chapters/", "book/notation", "book/glossary", "book/judging")
+    return [toc["root"], *(file for file in files if file.startswith(wanted))]
+
+
+def write(out: Path, folds: str = "closed", only: list[str] | None = None) -> Path:
+    """Print the book, or some of its pages, to one file. The site has to be there.
+
+    folds: one of `FOLDS`. Raises ValueError for another, or for a page that is not in the book,
+    FileNotFoundError without a site or a Chromium.
+    """
+    from pypdf import PdfReader, PdfWriter
+
+    if folds not in FOLDS:
+        raise ValueError(f"expected folds in {', '.join(FOLDS)}; got {folds!r}")
+    chosen = [page for page in pages() if not only or page.rpartition("/")[2] in only]
+    if only and len(chosen) != len(set(only)):
+        names = [page.rpartition("/")[2] for page in pages()]
+        raise ValueError(f"expected pages of {', '.join(names)}; got {', '.join(only)}")
+    site = _paths.build_dir() / "html"
+    if not (site / "index.html").exists():
+        raise FileNotFoundError(f"there is no site in {_paths.shown(site)} yet; run `make book`")
+    book = PdfWriter()
+    with browser.served(site) as address, browser.chromium() as chromium:
+        tab = chromium.new_page(viewport={"width": 1100, "height": 1400}, color_scheme="light")
+        for page in chosen:
+            print(f"{page}: printing", flush=True)
+            title, printed = _printed(tab, f"{address}{page}.html", folds)
+            first = len(book.pages)
+            book.append(PdfReader(io.BytesIO(printed)), import_outline=False)
+            book.add_outline_item(title=title, page_number=first)
+    made = io.BytesIO()
+    book.write(made)
+    write_atomic(out, made.getvalue())
+    return out
+
+
+def _printed(tab: Any, address: str, folds: str) -> tuple[str, bytes]:
+    tab.goto(address)
+    tab.wait_for_load_state("networkidle")
+    tab.evaluate("window.MathJax?.startup?.promise")
+    tab.evaluate(_PREPARE, folds)
+    tab.emulate_media(media="print", color_scheme="light")
+    title = tab.evaluate("document.querySelector('h1').firstChild.textContent.trim()")
+    footer = (
+        '<div style="font-size:8px;width:100%;text-align:center;color:#555">'
+        '<span class="pageNumber"></span> / <span class="totalPages"></span></div>'
+    )
+    margin = {"top": "16mm", "bottom": "18mm", "left": "14mm", "right": "14mm"}
+    printed = tab.pdf(
+        format="A4",
+        margin=margin,
+        scale=0.85,
+        display_header_footer=True,
+        header_template="<span></span>",
+        footer_template=footer,
+    )
+    return title, printed
