@@ -79,7 +79,7 @@ def _printed(tab: Any, address: str, folds: str) -> tuple[str, bytes]:
     title = tab.evaluate("document.querySelector('h1').firstChild.textContent.trim()")
     footer = (
         '<div style="font-size:8px;width:100%;text-align:center;color:#555">'
-        '<span class="pageNumber"></span> / <span class="totalPages"></span></div>'
+        '<span class="title"></span>, page <span class="pageNumber"></span></div>'
     )
     margin = {"top": "16mm", "bottom": "18mm", "left": "14mm", "right": "14mm"}
     printed = tab.pdf(
