@@ -1,5 +1,5 @@
-"""The command line: python -m clcore build | claims | where | check | compare | doctor | data |
-golden | launch | letter | pdf | pretrain | publish | serve."""
+"""The command line: python -m clcore build | claims | where | check | compare | course | doctor |
+data | golden | launch | letter | pdf | pretrain | publish | serve."""
 
 import json
 import sys
@@ -130,6 +130,19 @@ def compare(
     found = beside.differences(old, new, words)
     print("\n".join(found) if found else "every record is the same to the bit")
     raise typer.Exit(1 if found else 0)
+
+
+@app.command()
+def course(
+    only: Annotated[list[str] | None, typer.Option(help="a session; may be repeated")] = None,
+    out: Annotated[Path | None, typer.Option(help="a folder, by default _build/course")] = None,
+    otter: Annotated[bool, typer.Option("--otter", help="assignments for Otter, too")] = False,
+) -> None:
+    """Slides, notebooks for students and instructors, a handout and plans, from the last build."""
+    from clcore import _paths
+    from clcore.book import course as kit
+
+    print("\n".join(kit.make(out or _paths.build_dir() / "course", only, otter)))
 
 
 @app.command()

@@ -14,7 +14,7 @@ from clcore.book.exercises.judge import (
     known,
     module_of,
 )
-from clcore.book.exercises.text import Text, texts
+from clcore.book.exercises.text import Text, ids, texts
 
 __all__ = [
     "Exercise",
@@ -23,6 +23,7 @@ __all__ = [
     "Text",
     "check",
     "exercise",
+    "ids",
     "known",
     "module_of",
     "texts",

@@ -8,13 +8,13 @@ from pathlib import Path
 from clcore import _paths
 
 _EXERCISE = re.compile(
-    r"^(?P<fence>`{3,})\{exercise\} *(?P<title>.*)\n:label: (?P<id>ex-[\w-]+)\n"
+    r"^(?P<fence>`{3,})\{exercise\} *(?P<title>[^\n]*)\n:label: (?P<id>ex-[\w-]+)\n"
     r"(?P<body>.*?)^(?P=fence)$",
     re.DOTALL | re.MULTILINE,
 )
 _EFFORT = re.compile(r"\*Level (?P<level>[123]), (?P<minutes>\d+) minutes\.\*")
 _HINT = re.compile(
-    r"^(?P<fence>`{3,})\{dropdown\} Hint.*\n(?P<hint>.*?)^(?P=fence)$", re.DOTALL | re.MULTILINE
+    r"^(?P<fence>`{3,})\{dropdown\} Hint[^\n]*\n(?P<hint>.*?)^(?P=fence)$", re.DOTALL | re.MULTILINE
 )
 
 
@@ -30,28 +30,34 @@ class Text:
 
 
 def texts(notebook: Path) -> dict[str, Text]:
-    """Id -> exercise, of one notebook, in the order of the page.
-
-    Raises ValueError for one that does not say its level and minutes.
+    """Id -> exercise, of one notebook, in the order of the page; those that say their level and
+    minutes (*Level 2, 20 minutes.*), as all are to do.
     """
-    cells = json.loads(notebook.read_text())["cells"]
-    source = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
     found = {}
-    for one in _EXERCISE.finditer(source):
+    for one in _EXERCISE.finditer(_markdown(notebook)):
         effort = _EFFORT.search(one["body"])
         if not effort:
-            raise ValueError(
-                f"{notebook.name}, {one['id']}: expected a line such as *Level 2, 20 minutes.*"
-            )
+            continue
         hints = tuple(hint["hint"].strip() for hint in _HINT.finditer(one["body"]))
         level, minutes = int(effort["level"]), int(effort["minutes"])
         found[one["id"]] = Text(one["id"], one["title"].strip(), level, minutes, hints)
     return found
 
 
+def _markdown(notebook: Path) -> str:
+    cells = json.loads(notebook.read_text())["cells"]
+    return "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+
+
+def ids(notebook: Path) -> list[str]:
+    """Ids of all exercises of a notebook, in the order of the page."""
+    return [one["id"] for one in _EXERCISE.finditer(_markdown(notebook))]
+
+
 def hints(exercise: str) -> tuple[str, ...]:
     """The hints of an exercise; none where the notebooks are not at hand."""
     for notebook in sorted((_paths.root() / "chapters").glob("*.ipynb")):
         if f":label: {exercise}\\n" in notebook.read_text():
-            return texts(notebook)[exercise].hints
+            found = texts(notebook).get(exercise)
+            return found.hints if found else ()
     return ()

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from clcore._files import write_atomic
+from clcore.book import course
 from clcore.book.site import errata, fragments, letters, survives, terms
 from clcore.book.site.markdown import raw
 from clcore.experiments import golden
@@ -32,7 +33,7 @@ def write_pages(rows: list[dict], stage: Path, summary: dict) -> None:
         "_generated/build.md": build_record(summary),
         "_generated/golden.md": golden_table(golden.index()["programs"], golden.measured()),
     }
-    pages |= errata.files(rows) | survives.files(rows) | letters.files(rows)
+    pages |= course.pages() | errata.files(rows) | survives.files(rows) | letters.files(rows)
     for name, text in pages.items():
         write_atomic(book / name, text.encode())
 

@@ -1,0 +1,10 @@
+"""The course kit: slides, notebooks for students and for instructors, a handout, two plans.
+
+What is taught when is data/course.yaml; statements, checks, figures and exercises are looked up in
+the last build.
+"""
+
+from clcore.book.course.kit import make, pages
+from clcore.book.course.sessions import CourseError, Session, Step, plans, sessions
+
+__all__ = ["CourseError", "Session", "Step", "make", "pages", "plans", "sessions"]

@@ -1,0 +1,52 @@
+"""The whole kit, written into one folder."""
+
+from pathlib import Path
+
+import nbformat
+
+from clcore import _paths
+from clcore._files import write_atomic
+from clcore.book.course import decks, handout, notebooks
+from clcore.book.course.sessions import CourseError, plans, sessions
+from clcore.ledger.html import render
+
+
+def make(out: Path, only: list[str] | None = None, otter: bool = False) -> list[str]:
+    """Write the course into a folder, and say what lies where, a line each.
+
+    only: ids of sessions. otter: the assignments with Otter's marks besides. Raises CourseError for
+    a session that is not there, or without a build.
+    """
+    known = sessions()
+    if lost := [key for key in only or () if key not in known]:
+        raise CourseError(f"expected sessions of {', '.join(known)}; got {', '.join(lost)}")
+    if not (_paths.build_dir() / "html" / "index.html").exists():
+        raise CourseError("there is no build to take figures and checks from; run `make book`")
+    chosen = [session for key, session in known.items() if not only or key in only]
+    said = []
+    for kind in (*notebooks.KINDS[:2], *(["otter"] if otter else [])):
+        for session in chosen:
+            for path in session.notebooks:
+                book = notebooks.assignment(path, kind)
+                write_atomic(out / kind / path.name, nbformat.writes(book).encode())
+        said.append(f"{kind} notebooks: {_paths.shown(out / kind)}")
+    said.append(f"slides: {_paths.shown(decks.write(chosen, out / 'slides'))}/index.html")
+    said.append(f"plans: {_paths.shown(_plans(out / 'plans.md'))}")
+    sheet = handout.write(out / "notation.pdf")
+    said.append(f"handout: {_paths.shown(sheet)}" if sheet else handout.MISSING)
+    return said
+
+
+def pages() -> dict[str, str]:
+    """Name below book/ -> Markdown: the plans and the sessions, for the page For teachers."""
+    return {
+        "_generated/plans.md": str(render("clcore.book.course", "plans.md.txt", plans=plans())),
+        "_generated/sessions.md": str(
+            render("clcore.book.course", "sessions.md.txt", sessions=sessions())
+        ),
+    }
+
+
+def _plans(out: Path) -> Path:
+    write_atomic(out, pages()["_generated/plans.md"].encode())
+    return out
