@@ -1,0 +1,142 @@
+"""The course kit: what is taught when, notebooks with and without solutions, slides."""
+
+import json
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from clcore import _paths
+from clcore.book import course, exercises
+from clcore.book.course import notebooks, sessions
+from clcore.book.course.kit import pages
+
+CHAPTERS = [path for s in course.sessions().values() for path in s.notebooks]
+
+
+def test_sessions_last_what_their_steps_last_and_show_what_is_there():
+    known = course.sessions()
+    assert len(known) >= 10 and known["minmax"].minutes == 90
+    for session in known.values():
+        assert 40 <= session.minutes <= 120, session.id
+        assert any(step.figures for step in session.steps)
+        assert session.needs
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"chapters": ["9-none"]}, "no chapter 9-none"),
+        ({"figures": ["fig-none"]}, "no figure fig-none"),
+        ({"claims": ["acl/none"]}, "acl/none"),
+        ({"minutes": 0}, "minimum"),
+    ],
+)
+def test_a_damaged_plan_is_named(monkeypatch, change, told):
+    entry = {"id": "a", "title": "A", "chapters": ["1-minmax"], "needs": "n"}
+    step = {"minutes": 5, "title": "t", "what": "w", "claims": [], "figures": []}
+    entry |= {k: v for k, v in change.items() if k in entry}
+    step |= {k: v for k, v in change.items() if k in step}
+    found = {"sessions": [entry | {"steps": [step]}], "plans": {}}
+    if "minutes" in change:
+        import jsonschema
+
+        with pytest.raises(jsonschema.ValidationError, match=told):
+            jsonschema.validate(found, sessions._SCHEMA)
+        return
+    monkeypatch.setattr(sessions, "_known", lambda: found)
+    sessions.sessions.cache_clear()
+    with pytest.raises(ValueError, match=told):
+        sessions.sessions()
+    sessions.sessions.cache_clear()
+
+
+def test_homework_fits_and_begins_with_the_easy():
+    for weeks in course.plans().values():
+        for week in weeks:
+            for session in week["sessions"]:
+                own = exercises.texts(session.notebooks[0])
+                chosen = [e for e in week["exercises"] if e.id in own]
+                assert sum(e.minutes for e in chosen) <= 90
+                assert [e.level for e in chosen] == sorted(e.level for e in chosen)
+    assert {len(weeks) for weeks in course.plans().values()} == {4, 10}
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.stem)
+def test_students_get_no_solution_and_instructors_every_one(path):
+    """Of code: the smoke build has run each solution with its check, and a wrong one fails it."""
+    source = "".join("".join(c["source"]) for c in json.loads(path.read_text())["cells"])
+    ids = re.findall(r"^:label: (ex-[\w-]+)$", source, re.M)
+    assert ids == exercises.ids(path)
+    student = notebooks.assignment(path, "student")
+    full = notebooks.assignment(path, "instructor")
+    answers = {c.id: c.source for c in student.cells if c.id.endswith("-answer")}
+    assert list(answers) == [f"{name}-answer" for name in ids]
+    for name in ids:
+        assert answers[f"{name}-answer"] == (
+            f'answer = ...  # yours\nexercises.check("{name}", answer)'
+        )
+    text = "\n".join(c.source for c in student.cells)
+    assert "{solution}" not in text and "**Solution.**" not in text and "{exercise}" not in text
+    solved = {c.id: c.source for c in full.cells if c.id.endswith("-answer")}
+    for name in ids:
+        assert f'exercises.check("{name}", answer)' in solved[f"{name}-answer"]
+
+
+def test_every_student_notebook_fails_at_every_exercise_on_one_run():
+    """What a student has not answered is not right: in one kernel, all empty answers."""
+    cells = [nbformat.v4.new_code_cell("from clcore.book import exercises")]
+    for path in CHAPTERS:
+        book = notebooks.assignment(path, "student")
+        cells += [c for c in book.cells if c.id.endswith("-answer")]
+    book = nbformat.v4.new_notebook(cells=cells)
+    NotebookClient(book, allow_errors=True, resources={"metadata": {"path": "."}}).execute()
+    failed = [[o.get("ename") for o in cell.outputs] for cell in book.cells[1:]]
+    assert len(failed) > 10 and all(names == ["NotYet"] for names in failed)
+
+
+def test_marks_for_otter_enclose_solution_and_test():
+    book = notebooks.assignment(_paths.root() / "chapters" / "0-start-here.ipynb", "otter")
+    raw = [c.source.splitlines()[0] for c in book.cells if c.cell_type == "raw"]
+    marks = ["# BEGIN QUESTION", "# BEGIN SOLUTION", "# END SOLUTION", "# BEGIN TESTS"]
+    assert raw == ["# ASSIGNMENT CONFIG", *([*marks, "# END TESTS", "# END QUESTION"] * 4)]
+    assert "name: ex_start_1" in "\n".join(c.source for c in book.cells)
+    with pytest.raises(ValueError, match="a kind of student, instructor, otter; got 'none'"):
+        notebooks.assignment(Path("x"), "none")
+
+
+def test_the_page_for_teachers_has_every_session():
+    text = pages()["_generated/sessions.md"]
+    for session in course.sessions().values():
+        assert f"{session.minutes} minutes, with [](../../chapters/{session.chapters[0]})" in text
+    assert pages()["_generated/plans.md"].count("\n| 10 |") == 1
+
+
+def test_a_session_that_is_not_there(tmp_path):
+    with pytest.raises(course.CourseError, match="expected sessions of start, minmax"):
+        course.make(tmp_path, ["none"])
+
+
+def test_slides_work_without_a_network_and_have_their_notes(site, tmp_path, monkeypatch):
+    monkeypatch.setenv("CLCORE_BUILD", str(site.parent))
+    said = course.make(tmp_path / "kit", ["start"], otter=True)
+    assert len(said) == 6
+    deck = (tmp_path / "kit" / "slides" / "start.html").read_text()
+    session = course.sessions()["start"]
+    assert deck.count('<aside class="notes">') >= len(session.steps)
+    for step in session.steps:
+        assert f"<h2>{step.title}</h2>" in deck and f"{step.minutes} minutes. " in deck
+    assert not re.search(r'(?:src|href)="https?://', deck)
+    assert "acl Eq. 4" in deck and "control:" in deck
+    made = {p.parent.name for p in (tmp_path / "kit").glob("*/*.ipynb")}
+    assert made == {"student", "instructor", "otter"}
+    if (tmp_path / "kit" / "notation.pdf").exists():
+        assert (tmp_path / "kit" / "notation.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_without_a_build_there_is_nothing_to_show(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLCORE_BUILD", str(tmp_path))
+    with pytest.raises(course.CourseError, match="run `make book`"):
+        course.make(tmp_path / "kit")
