@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -117,7 +118,7 @@ def test_jupyter_book_by_hand_says_what_to_do_and_leaves_the_site_alone(tmp_path
     (source / "_build" / "html" / "index.html").write_text("kept")
     for name in ("_config.yml", "_toc.yml"):
         (source / name).write_bytes((_paths.root() / name).read_bytes())
-    command = [sys.executable, "-m", "jupyter_book", "build", str(source)]
+    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(source)]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode != 0
     assert "`make book` runs the chapters and makes the site" in run.stdout + run.stderr
