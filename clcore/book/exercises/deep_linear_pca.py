@@ -129,7 +129,7 @@ _BLIND = _matrix([[0.5**0.5, 0, 0], [0, 0.5**0.5, 0]])
 )
 def trap(answer: Any) -> float:
     """The worst of: how far norms are from one; the norm of W_4 W_3; the largest eigenvalue of what
-    reaches layer 3, if it is not negative; the energy of a thousand nets nearby, if one is
+    reaches layer 3, if it is not negative; the energy of two hundred nets nearby, if one is
     positive; and one for each of: layer 1 not of two nodes, what it hands on negative definite, X
     with no positive eigenvalue or not exactly one negative one."""
     try:
