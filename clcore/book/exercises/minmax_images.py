@@ -1,0 +1,154 @@
+"""Exercises of chapter 1.2: what a printed table says, seeds, players and their negatives."""
+
+import math
+from typing import Any
+
+import torch
+
+from clcore.book.exercises.judge import ExerciseError, exercise, function, value
+
+
+def _numbers(answer: Any) -> list[float]:
+    return [float(x) for x in value(answer, (len(answer),))]
+
+
+@exercise(
+    "ex-six-1",
+    "a function of mean and plus-minus of two cells: Welch's t if that is a standard error",
+    bound=1e-9,
+    wrong=(
+        lambda a, s, b, r: (a - b) / math.sqrt((s * s + r * r) / 5),
+        lambda a, s, b, r: (a - b) / (s + r),
+    ),
+)
+def plus_minus(answer: Any) -> float:
+    """Worst relative gap to Welch's statistic of five made-up runs with these standard errors."""
+    told, gaps = function(answer), []
+    for seed in range(4):
+        draw = torch.Generator().manual_seed(seed)
+        runs = torch.randn(2, 5, generator=draw, dtype=torch.float64) + torch.tensor([[84.0], [83]])
+        error = runs.std(1) / 5**0.5
+        truth = (runs[0].mean() - runs[1].mean()) / (runs.var(1) / 5).sum().sqrt()
+        given = [float(x) for x in (runs[0].mean(), error[0], runs[1].mean(), error[1])]
+        gaps.append(abs(float(told(*given)) / float(truth) - 1))
+    return max(gaps)
+
+
+@exercise(
+    "ex-six-2",
+    "a function of s, delta and rho: seeds a row for a chance of 80 per cent, a number",
+    bound=0.02,
+    wrong=(
+        lambda s, delta, rho: (1.96 + 0.84) ** 2 * s**2 / delta**2,
+        lambda s, delta, rho: 2 * 1.96**2 * s**2 * (1 - rho) / delta**2,
+        lambda s, delta, rho: 2 * (1.96 + 0.84) ** 2 * s**2 / delta**2,
+    ),
+)
+def seeds(answer: Any) -> float:
+    """How far from 0.8 the chance is that the mean paired difference lies beyond 1.96 of its
+    standard errors, with so many seeds, by the normal law."""
+    count, gaps = function(answer), []
+    normal = torch.distributions.Normal(0.0, 1.0)
+    for s, delta, rho in ((0.3, 0.1, 0.5), (1.0, 0.5, 0.3), (0.5, 0.2, 0.8)):
+        n = float(count(s, delta, rho))
+        if not n > 0:
+            raise ExerciseError(f"expected a positive number of seeds, got {n:.3g}")
+        error = math.sqrt(2 * (1 - rho) * s**2 / n)
+        chance = normal.cdf(torch.tensor(delta / error - 1.96))
+        gaps.append(abs(float(chance) - 0.8))
+    return max(gaps)
+
+
+@exercise(
+    "ex-six-3",
+    "a function of distances (n,), p and tau: the weights (n,) that minimise",
+    bound=1e-5,
+    wrong=(
+        lambda d, p, tau: torch.softmax(-d / tau, 0),
+        lambda d, p, tau: torch.softmax(-2 * d**p / tau, 0),
+    ),
+)
+def something_after_all(answer: Any) -> float:
+    """Worst gap to the minimiser of sum 2 d^p a + 2 tau a log a that descent finds."""
+    weigh, gaps = function(answer), []
+    for seed, (p, tau) in enumerate(((2.0, 0.5), (1.0, 0.3))):
+        d = torch.rand(6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        scores = torch.zeros(6, dtype=torch.float64, requires_grad=True)
+        descent = torch.optim.LBFGS([scores], max_iter=300, tolerance_grad=1e-12)
+
+        def objective(
+            scores: torch.Tensor = scores, d: torch.Tensor = d, p: float = p, tau: float = tau
+        ) -> torch.Tensor:
+            a = torch.softmax(scores, 0)
+            return (2 * d**p * a + 2 * tau * a * a.log()).sum()
+
+        def closure(
+            descent: torch.optim.Optimizer = descent, objective: Any = objective
+        ) -> torch.Tensor:
+            descent.zero_grad()
+            loss = objective()
+            loss.backward()
+            return loss
+
+        descent.step(closure)
+        truth = torch.softmax(scores.detach(), 0)
+        gaps.append(float((value(weigh(d, p, tau), (6,)) - truth).abs().max()))
+    return max(gaps)
+
+
+@exercise(
+    "ex-six-4",
+    "a function of costs (n,) and tau: the weights (n,), with exact zeros",
+    bound=1e-6,
+    wrong=(
+        lambda c, tau: torch.softmax(-c / tau, 0),
+        lambda c, tau: torch.full_like(c, 1 / len(c)),
+        lambda c, tau: torch.nn.functional.one_hot(c.argmin(), len(c)).double(),
+    ),
+)
+def square_player(answer: Any) -> float:
+    """Worst gap to (theta - c / tau)_+ with theta by bisection."""
+    weigh, gaps = function(answer), []
+    for seed, tau in enumerate((5.0, 1.0, 0.2)):
+        c = 4 * torch.rand(9, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        low, high = float((c / tau).min()), float((c / tau).max()) + 1
+        for _ in range(80):
+            middle = (low + high) / 2
+            full = float((middle - c / tau).clamp(min=0).sum()) > 1
+            low, high = (low, middle) if full else (middle, high)
+        truth = (low - c / tau).clamp(min=0)
+        gaps.append(float((value(weigh(c, tau), (9,)) - truth).abs().max()))
+    return max(gaps)
+
+
+@exercise(
+    "ex-six-5",
+    "a function of n: how many of n negatives are false, on average",
+    bound=1e-9,
+    wrong=(lambda n: n / 10, lambda n: n * (n - 1) / 10, lambda n: 1 - 0.9 ** (n - 1)),
+)
+def false_negatives(answer: Any) -> float:
+    """Worst relative gap to the mean over all anchors of a batch with equal classes, by counting
+    the pairs of a long list of random labels' law."""
+    count, gaps = function(answer), []
+    for n in (2, 8, 128):
+        chance = sum(1 / 10 * 1 / 10 for _ in range(10))  # two labels agree
+        gaps.append(abs(float(count(n)) / ((n - 1) * chance) - 1))
+    return max(gaps)
+
+
+@exercise(
+    "ex-six-6",
+    "two accuracies of paired runs, each (5,): ahead in every seed, unseen by an unpaired test",
+    bound=0,
+    wrong=([[90.0] * 5, [80.0] * 5], [[1.0, 2, 3, 4, 5], [1.0, 2, 3, 4, 5]]),
+)
+def pairing(answer: Any) -> float:
+    """0 where the paired t exceeds 2.78 (5 per cent, 4 degrees) and Welch's is below 1; else 1."""
+    if not isinstance(answer, list | tuple | torch.Tensor) or len(answer) != 2:
+        raise ExerciseError("expected a pair of five accuracies each")
+    first, second = (value(part, (5,)) for part in answer)
+    apart = first - second
+    paired = apart.mean() / (apart.std() / 5**0.5 + 1e-12)
+    welch = apart.mean() / ((first.var() + second.var()) / 5).sqrt().clamp(min=1e-12)
+    return float(not (float(paired) > 2.78 and abs(float(welch)) < 1))
