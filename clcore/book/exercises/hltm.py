@@ -1,0 +1,135 @@
+"""Exercises of chapter 4.3: latent trees, lucky nodes, what hidden groups learn."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.optimize import linprog
+
+from clcore import _paths, random
+from clcore.book.exercises.judge import exercise, function, value
+from clcore.theory.trees import latent_tree as lt
+from clcore.theory.trees import lucky_nodes, tree_nets
+
+
+@exercise(
+    "ex-tree-1",
+    "a function of the polarity down the path and of the root's: the size of what survives",
+    bound=1e-9,
+    wrong=(
+        lambda path, root: path**2 * (1 - path**2),
+        lambda path, root: path * (1 - root**2),
+        lambda path, root: path**2 * (1 - root) ** 2,
+    ),
+)
+def what_survives(answer: Any) -> float:
+    """Worst gap to the exact covariance over objects in random trees and nets, at a grandchild."""
+    size, tree, draws = function(answer), lt.complete(3), 8
+    keys = random.split(random.key(43), draws)
+    rho = random.uniform(keys, (len(tree.parents) - 1,), -1, 1, torch.float64)
+    roots = torch.linspace(-0.9, 0.8, draws, dtype=torch.float64)
+    model = lt.binary(tree, rho, roots)
+    groups = tree_nets.laws(model, tree_nets.net(keys, tree, units=3))
+    a = tree_nets.child_selectivity(model, groups, 3)
+    means = tree_nets.root_means(model, groups, 3)
+    outer = a[:, :, None] * a[:, None, :]
+    kept = tree_nets.root_covariance(model.prior, means)
+    measured = (kept * outer).sum((1, 2)) / (outer**2).sum((1, 2))
+    path = rho[:, 0] * rho[:, 2]
+    return max(
+        abs(float(size(float(p), float(r))) - float(m))
+        for p, r, m in zip(path, roots, measured, strict=True)
+    )
+
+
+@exercise(
+    "ex-tree-2",
+    "the smallest number of equal units a latent at which the bound fails, a number",
+    bound=0,
+    wrong=(8, 3, 10),
+)
+def copies(answer: Any) -> float:
+    """Gap to the first n at which the mean over all states of two fair coins exceeds the bound."""
+    for n in range(1, 50):
+        weight = (3 / (2 * n)) ** 0.5
+        coins = itertools.product((0, 1), repeat=2)
+        mean = np.mean([max(0.0, sum([weight * (one - two)] * n)) for one, two in coins])
+        selectivity = 0.5  # every unit shows 0 or 1, and its latent knows nothing of the parent
+        bound = (3 * np.mean([selectivity**2] * (2 * n))) ** 0.5
+        if mean > bound + 1e-9:
+            break
+    return float((value(answer) - n).abs())
+
+
+@exercise(
+    "ex-hltm-nodes",
+    "a function of c and gamma: the corrected number of nodes over the printed one",
+    bound=1e-6,
+    wrong=(
+        lambda c, g: np.exp(c * g**2 / (1 - g**2)),
+        lambda c, g: np.exp(c / 2 * g**2),
+        lambda c, g: np.exp(-c / 2 * g**2 / (1 - g**2)),
+    ),
+)
+def wrong_exponent(answer: Any) -> float:
+    """Worst relative gap to the ratio of the two numbers of nodes, each computed in full."""
+    ratio, gaps = function(answer), []
+    for c, gamma in ((9.0, 0.2), (9.0, 0.8), (2.0, 0.5), (4.0, 0.05)):
+        at = torch.tensor([c, gamma], dtype=torch.float64)
+        printed, right = (float(lucky_nodes.nodes_asked(*at, 0.5, p)) for p in (True, False))
+        gaps.append(abs(float(ratio(c, gamma)) * printed / right - 1))
+    return max(gaps)
+
+
+@exercise(
+    "ex-hltm-few",
+    "a function of n: the level c from which on no node is ever lucky",
+    bound=1e-6,
+    wrong=(lambda n: 3 * n, lambda n: n / 2, lambda n: 6 * n),
+)
+def too_few(answer: Any) -> float:
+    """Worst relative gap to the level of the largest mean, found by linear programming."""
+    level, gaps = function(answer), []
+    for n in (2, 4, 10, 16):
+        ones = np.repeat([1.0, 0.0], n // 2)
+        edge = (3 / n) ** 0.5
+        best = linprog(-ones, A_ub=[1 - ones], b_ub=[0.0], bounds=[(-edge, edge)] * n)
+        gaps.append(abs(float(level(n)) * ones.sum() / n / best.fun**2 - 1))
+    return max(gaps)
+
+
+@exercise(
+    "ex-hltm-depth",
+    "a function of the polarity: the most edges at which a leaf guesses right three times in four",
+    bound=0,
+    wrong=(lambda rho: 1, lambda rho: int(np.log(0.75) / np.log(rho)), lambda rho: 1 / (1 - rho)),
+)
+def how_deep(answer: Any) -> float:
+    """Worst gap to a count of edges by which the transition matrix is multiplied by itself."""
+    deepest, gaps = function(answer), []
+    for rho in (0.45, 0.6, 0.8, 0.9, 0.97):
+        step = np.array([[1 + rho, 1 - rho], [1 - rho, 1 + rho]]) / 2
+        edges, down = 0, step
+        while down[0, 0] >= 0.75:
+            edges, down = edges + 1, down @ step
+        gaps.append(abs(float(deepest(rho)) - edges))
+    return max(gaps)
+
+
+@exercise(
+    "ex-hltm-bet",
+    "the share of bets won over all groups and runs, a number",
+    bound=1e-6,
+    wrong=(0.1, 0.5, 1.0),
+)
+def bets(answer: Any) -> float:
+    """Gap to the share in the recorded runs."""
+    path = _paths.root() / "data" / "recorded" / "4-hltm" / "lucky.csv"
+    runs = pd.read_csv(path).sort_values(["latent", "low", "seed", "node"])
+    first, last = (
+        runs[stage].abs().to_numpy().reshape(-1, runs.node.nunique())
+        for stage in ("initial", "converged")
+    )
+    return float((value(answer) - np.mean(first.argmax(1) == last.argmax(1))).abs())
