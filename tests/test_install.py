@@ -40,7 +40,7 @@ def imports(path: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     ("rooms", "extras"),
-    [(LIBRARY, ()), (("images",), ("images",)), ((".",), ("book",))],
+    [(LIBRARY, ()), (("images",), ("images",)), ((".",), ("print",))],
     ids=["library", "images", "everything"],
 )
 def test_what_is_imported_is_declared(rooms, extras):

@@ -8,7 +8,7 @@ from docutils import nodes
 from docutils.utils import new_document
 
 from clcore import ledger
-from clcore.book.site import links
+from clcore.book.site import links, terms
 from clcore.ledger.html import place, row_id
 
 CARDS = {
@@ -100,8 +100,9 @@ def test_a_page_without_links_to_claims_stays_as_it_is(body):
 def test_what_a_card_says(tmp_path):
     row = ledger.claim("acl/thm3") | {"verdict": "todo"}
     links.write_cards([row], tmp_path)
-    (key, card), *rest = json.loads((tmp_path / links.CARDS).read_text()).items()
-    assert (key, rest) == ("acl-thm3", [])
+    found = json.loads((tmp_path / links.CARDS).read_text())
+    (key, card), *words = found.items()
+    assert key == "acl-thm3" and dict(words) == terms.cards()
     assert card["place"] == "acl Theorem 3" and card["title"] == row["title"]
     assert card["verdict"] == "not yet checked"
 

@@ -102,10 +102,12 @@ def test_a_missing_field_of_a_record_is_an_error() -> None:
     book = Ledger("x")
     book.check("acl/thm1", 0, 1, {"b": 2})
     (record,) = book.records
-    assert "acl/thm1" in check_table([record])
+    shown = check_table([record], {"acl/thm1": "holds"})
+    assert "acl/thm1" in shown and "1 claim checked" in shown
+    assert '<span class="cl-verdict cl-holds">1 holds</span>' in shown
     for field in ("claim", "part", "passed", "measured", "control", "draws", "note", "misprint"):
         with pytest.raises((UndefinedError, KeyError), match=field):
-            check_table([{k: v for k, v in record.items() if k != field}])
+            check_table([{k: v for k, v in record.items() if k != field}], {"acl/thm1": "holds"})
     with pytest.raises(TemplateNotFound):
         render("clcore.ledger", "nothing.html")
 
@@ -139,3 +141,16 @@ def test_latex_is_marked_for_mathjax(text: str, html: str) -> None:
 def test_comparison_tells_the_truth(measured: float, relation: str, text: str) -> None:
     record = {"measured": measured, "bound": 1.0, "relation": relation}
     assert ledger.comparison(record) == text
+
+
+def test_a_folded_table_counts_claims_by_verdict_not_records():
+    """Two records of one claim are one claim; the reader must hear of a correction."""
+    book = Ledger("x")
+    for claim, part in (("acl/thm1", "a"), ("acl/thm1", "b"), ("acl/thm2", "")):
+        book.check(claim, 0, 1, {"b": 2}, part=part)
+    records = book.records
+    shown = check_table(records, {"acl/thm1": "holds", "acl/thm2": "holds"})
+    assert "2 claims checked" in shown and ">2 hold<" in shown
+    shown = check_table(records, {"acl/thm1": "corrected", "acl/thm2": "holds"})
+    assert shown.index(">1 holds<") < shown.index(">1 corrected<")
+    assert shown.count('id="claim-') == 2

@@ -54,7 +54,8 @@ def with_repository(config: dict, url: str) -> dict:
     config["repository"] = {**config.get("repository", {}), "url": url.rstrip("/")}
     config.setdefault("html", {}).update(use_repository_button=True, use_issues_button=True)
     config["launch_buttons"] = {"binderhub_url": "https://mybinder.org"}
-    config["sphinx"]["config"]["cl_branch"] = config["repository"].get("branch", "main")
+    options = config.setdefault("sphinx", {}).setdefault("config", {})
+    options["cl_branch"] = config["repository"].get("branch", "main")
     if parts.hostname == "github.com":
         config["launch_buttons"]["colab_url"] = "https://colab.research.google.com"
     return config

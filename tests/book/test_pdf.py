@@ -1,0 +1,59 @@
+"""The book on paper."""
+
+import io
+
+import pytest
+from pypdf import PdfReader
+
+from clcore.book import browser, pdf
+
+
+@pytest.fixture
+def built(site, monkeypatch):
+    """The site under test as the last build."""
+    monkeypatch.setenv("CLCORE_BUILD", str(site.parent))
+
+
+def printed(path):
+    return PdfReader(io.BytesIO(path.read_bytes()))
+
+
+@pytest.mark.usefixtures("chromium")
+def test_folded_parts_are_printed_by_choice(built, tmp_path):
+    made = {}
+    for folds in pdf.FOLDS:
+        made[folds] = printed(pdf.write(tmp_path / f"{folds}.pdf", folds, ["0-start-here"]))
+    text = {folds: "".join(p.extract_text() for p in book.pages) for folds, book in made.items()}
+    assert [entry.title for entry in made["closed"].outline] == [
+        "0 Start here: contrastive learning in twenty minutes"
+    ]
+    assert "find your partner" in text["closed"].replace("ﬁ", "fi")
+    assert all(
+        "The numbers behind the frames" not in t for t in (text["closed"], text["solutions"])
+    )
+    assert len(made["open"].pages) > len(made["closed"].pages) > 3
+    assert "import matplotlib" in text["open"] and "import matplotlib" not in text["closed"]
+
+
+def test_what_is_refused(built, tmp_path):
+    with pytest.raises(ValueError, match="expected folds in open, closed, solutions; got 'all'"):
+        pdf.write(tmp_path / "x.pdf", "all")
+    with pytest.raises(ValueError, match="expected pages of index, 0-start-here"):
+        pdf.write(tmp_path / "x.pdf", only=["none"])
+
+
+def test_without_a_site_or_a_browser(tmp_path, site, monkeypatch):
+    monkeypatch.setenv("CLCORE_BUILD", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="run `make book`"):
+        pdf.write(tmp_path / "x.pdf")
+    monkeypatch.setenv("CLCORE_BUILD", str(site.parent))
+    monkeypatch.setattr(browser, "program", lambda: None)
+    with pytest.raises(FileNotFoundError, match="apt-get install chromium"):
+        pdf.write(tmp_path / "x.pdf")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_chapter_is_in_the_book():
+    pages = pdf.pages()
+    assert pages[0] == "book/index" and "chapters/6-dynamics" in pages
+    assert sum(page.startswith("chapters/") for page in pages) == 14
