@@ -36,7 +36,7 @@
 
   // A link into a folded part opens it; not every browser does so by itself.
   function unfold() {
-    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     let fold = target?.closest("details:not([open])");
     if (!fold) return;
     for (; fold; fold = fold.parentElement.closest("details")) fold.open = true;

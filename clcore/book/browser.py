@@ -4,7 +4,8 @@ import functools
 import http.server
 import shutil
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,13 @@ def served(folder: Path) -> Generator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}/"
         server.shutdown()
+
+
+def apart(work: Callable[[], Any]) -> Any:
+    """The result of `work`, done in a thread of its own: Playwright refuses one whose event loop
+    runs already, as a notebook's does."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work).result()
 
 
 @contextmanager

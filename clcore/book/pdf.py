@@ -56,18 +56,24 @@ def write(out: Path, folds: str = "closed", only: list[str] | None = None) -> Pa
     if not (site / "index.html").exists():
         raise FileNotFoundError(f"there is no site in {_paths.shown(site)} yet; run `make book`")
     book = PdfWriter()
-    with browser.served(site) as address, browser.chromium() as chromium:
-        tab = chromium.new_page(viewport={"width": 1100, "height": 1400}, color_scheme="light")
-        for page in chosen:
-            print(f"{page}: printing", flush=True)
-            title, printed = _printed(tab, f"{address}{page}.html", folds)
-            first = len(book.pages)
-            book.append(PdfReader(io.BytesIO(printed)), import_outline=False)
-            book.add_outline_item(title=title, page_number=first)
+    for title, printed in browser.apart(lambda: _all_printed(site, chosen, folds)):
+        first = len(book.pages)
+        book.append(PdfReader(io.BytesIO(printed)), import_outline=False)
+        book.add_outline_item(title=title, page_number=first)
     made = io.BytesIO()
     book.write(made)
     write_atomic(out, made.getvalue())
     return out
+
+
+def _all_printed(site: Path, chosen: list[str], folds: str) -> list[tuple[str, bytes]]:
+    found = []
+    with browser.served(site) as address, browser.chromium() as chromium:
+        tab = chromium.new_page(viewport={"width": 1100, "height": 1400}, color_scheme="light")
+        for page in chosen:
+            print(f"{page}: printing", flush=True)
+            found.append(_printed(tab, f"{address}{page}.html", folds))
+    return found
 
 
 def _printed(tab: Any, address: str, folds: str) -> tuple[str, bytes]:

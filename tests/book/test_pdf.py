@@ -32,13 +32,14 @@ def test_folded_parts_are_printed_by_choice(built, tmp_path):
         "The numbers behind the frames" not in t for t in (text["closed"], text["solutions"])
     )
     assert len(made["open"].pages) > len(made["closed"].pages) > 3
-    assert "import matplotlib" in text["open"] and "import matplotlib" not in text["closed"]
+    code = {folds: "importmatplotlib" in "".join(told.split()) for folds, told in text.items()}
+    assert code == {"open": True, "closed": False, "solutions": False}
 
 
 def test_what_is_refused(built, tmp_path):
     with pytest.raises(ValueError, match="expected folds in open, closed, solutions; got 'all'"):
         pdf.write(tmp_path / "x.pdf", "all")
-    with pytest.raises(ValueError, match="expected pages of index, 0-start-here"):
+    with pytest.raises(ValueError, match=r"expected pages of index, .*0-start-here"):
         pdf.write(tmp_path / "x.pdf", only=["none"])
 
 

@@ -42,6 +42,17 @@ def write(out: Path) -> Path | None:
         return None
     from pypdf import PdfReader
 
+    printed = browser.apart(_printed)
+    pages = len(PdfReader(io.BytesIO(printed)).pages)
+    if pages > 2:
+        raise ValueError(
+            f"expected the handout on two pages, it takes {pages}; shorten notation.md"
+        )
+    write_atomic(out, printed)
+    return out
+
+
+def _printed() -> bytes:
     site = _paths.build_dir() / "html"
     with browser.served(site) as address, browser.chromium() as chromium:
         tab = chromium.new_page(viewport={"width": 1000, "height": 1400}, color_scheme="light")
@@ -50,11 +61,4 @@ def write(out: Path) -> Path | None:
         tab.evaluate("window.MathJax?.startup?.promise")
         tab.evaluate(_KEEP)
         margin = dict.fromkeys(("top", "bottom", "left", "right"), "9mm")
-        printed = tab.pdf(format="A4", margin=margin)
-    pages = len(PdfReader(io.BytesIO(printed)).pages)
-    if pages > 2:
-        raise ValueError(
-            f"expected the handout on two pages, it takes {pages}; shorten notation.md"
-        )
-    write_atomic(out, printed)
-    return out
+        return tab.pdf(format="A4", margin=margin)

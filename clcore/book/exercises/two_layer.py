@@ -135,5 +135,5 @@ def what_is_left(answer: Any) -> float:
         w.grad = torch.zeros_like(w)
         for _ in range(steps):
             sgd.step()
-        gaps.append(abs(float(left(eta, decay, momentum, steps)) / float(w) - 1))
+        gaps.append(abs(float(left(eta, decay, momentum, steps)) / float(w.detach()) - 1))
     return max(gaps)
