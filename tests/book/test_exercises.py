@@ -60,6 +60,13 @@ def test_what_came_is_said_with_a_hint():
         exercises.check("ex-start-2", lambda z: 1 / 0)
 
 
+def test_a_right_answer_is_said_unless_a_grader_asks(capsys):
+    exercises.check("ex-start-2", lambda z: 1 - z.mean(0).norm())
+    assert capsys.readouterr().out.startswith("ex-start-2: right (off by ")
+    exercises.check("ex-start-2", lambda z: 1 - z.mean(0).norm(), quiet=True)
+    assert capsys.readouterr().out == ""
+
+
 def test_in_a_notebook_there_is_no_traceback():
     assert exercises.NotYet("why")._render_traceback_() == ["Not yet. why"]
 

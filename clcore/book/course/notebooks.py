@@ -82,6 +82,7 @@ def _cells(
     if kind == "instructor":
         return [told, words, full]
     own = "\n".join(line for line in code.splitlines() if not line.startswith("exercises.check("))
+    quiet = check.replace("answer)", "answer, quiet=True)")
     start, end = "# BEGIN SOLUTION\n", "\n# END SOLUTION"
     return [
         _raw(f"{name}-q", f"# BEGIN QUESTION\nname: {name.replace('-', '_')}\npoints: 1"),
@@ -90,7 +91,7 @@ def _cells(
         nbformat.v4.new_code_cell(f"{start}{own}{end}", id=f"{name}-answer"),
         _raw(f"{name}-e", "# END SOLUTION"),
         _raw(f"{name}-t", "# BEGIN TESTS"),
-        nbformat.v4.new_code_cell(f"# HIDDEN\n{check}", id=f"{name}-test"),
+        nbformat.v4.new_code_cell(quiet, id=f"{name}-test"),
         _raw(f"{name}-u", "# END TESTS"),
         _raw(f"{name}-x", "# END QUESTION"),
     ]

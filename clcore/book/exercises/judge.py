@@ -86,11 +86,12 @@ def known(name: str) -> Exercise:
     return _KNOWN[name]
 
 
-def check(name: str, answer: Any = None) -> None:
+def check(name: str, answer: Any = None, quiet: bool = False) -> None:
     """Judge an answer: says that it is right, or raises NotYet with a hint.
 
     name: as on the page, "ex-minmax-2". answer: what the exercise asks for, a number, an array or a
-    function. Raises ExerciseError for an unknown exercise.
+    function. quiet: say nothing of a right answer, as graders want. Raises ExerciseError for an
+    unknown exercise.
     """
     found = known(name)
     if answer is None or answer is ...:
@@ -107,7 +108,8 @@ def check(name: str, answer: Any = None) -> None:
     if not gap <= found.bound:
         off = "is not a number" if math.isnan(gap) else f"is off by {number(gap)}"
         raise NotYet(f"The answer to {name} {off} (allowed: {number(found.bound)})." + _hint(name))
-    print(f"{name}: right (off by {number(gap)}, allowed {number(found.bound)}).")
+    if not quiet:
+        print(f"{name}: right (off by {number(gap)}, allowed {number(found.bound)}).")
 
 
 def _hint(name: str) -> str:
