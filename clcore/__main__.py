@@ -184,11 +184,16 @@ def pdf(
     only: Annotated[list[str] | None, typer.Option(help="a page; may be repeated")] = None,
     folds: Annotated[str, typer.Option(help="folded parts: open, closed or solutions")] = "closed",
     out: Annotated[Path | None, typer.Option(help="the file, by default _build/book.pdf")] = None,
+    decks: Annotated[bool, typer.Option("--decks", help="the slides of `course` instead")] = False,
 ) -> None:
-    """The last build's site on paper, by Chromium."""
+    """The last build's site on paper, by Chromium; or the slides of the last course."""
     from clcore import _paths
     from clcore.book import pdf as paper
 
+    if decks:
+        made = paper.decks(_paths.build_dir() / "course" / "slides")
+        print("\n".join(_paths.shown(file) for file in made))
+        return
     print(f"the book is in {paper.write(out or _paths.build_dir() / 'book.pdf', folds, only)}")
 
 

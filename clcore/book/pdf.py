@@ -66,6 +66,35 @@ def write(out: Path, folds: str = "closed", only: list[str] | None = None) -> Pa
     return out
 
 
+def decks(folder: Path) -> list[Path]:
+    """Print every deck of slides in a folder beside it, a slide a page; the files.
+
+    Raises FileNotFoundError without decks, or without a Chromium.
+    """
+    found = sorted(file for file in folder.glob("*.html") if file.stem != "index")
+    if not found:
+        where = _paths.shown(folder)
+        raise FileNotFoundError(f"there are no slides in {where} yet; run `make course`")
+    made = browser.apart(lambda: _decks_printed(folder, [file.name for file in found]))
+    for file, printed in zip(found, made, strict=True):
+        write_atomic(file.with_suffix(".pdf"), printed)
+    return [file.with_suffix(".pdf") for file in found]
+
+
+def _decks_printed(folder: Path, names: list[str]) -> list[bytes]:
+    found = []
+    with browser.served(folder) as address, browser.chromium() as chromium:
+        tab = chromium.new_page(viewport={"width": 1200, "height": 740})
+        for name in names:
+            print(f"{name}: printing", flush=True)
+            tab.goto(f"{address}{name}?print-pdf")
+            tab.wait_for_load_state("networkidle")
+            tab.evaluate("window.MathJax?.startup?.promise")
+            tab.wait_for_selector(".pdf-page")
+            found.append(tab.pdf(prefer_css_page_size=True, print_background=True))
+    return found
+
+
 def _all_printed(site: Path, chosen: list[str], folds: str) -> list[tuple[str, bytes]]:
     found = []
     with browser.served(site) as address, browser.chromium() as chromium:

@@ -5,7 +5,7 @@ import io
 import pytest
 from pypdf import PdfReader
 
-from clcore.book import browser, pdf
+from clcore.book import browser, course, pdf
 
 
 @pytest.fixture
@@ -34,6 +34,17 @@ def test_folded_parts_are_printed_by_choice(built, tmp_path):
     assert len(made["open"].pages) > len(made["closed"].pages) > 3
     code = {folds: "importmatplotlib" in "".join(told.split()) for folds, told in text.items()}
     assert code == {"open": True, "closed": False, "solutions": False}
+
+
+@pytest.mark.usefixtures("chromium")
+def test_a_deck_is_printed_a_slide_a_page(built, tmp_path):
+    course.make(tmp_path, ["start"])
+    (made,) = pdf.decks(tmp_path / "slides")
+    deck = (tmp_path / "slides" / "start.html").read_text()
+    slides = deck.count("<h1") + deck.count("<h2") + deck.count("<h3")
+    assert made.name == "start.pdf" and len(printed(made).pages) == slides
+    with pytest.raises(FileNotFoundError, match="run `make course`"):
+        pdf.decks(tmp_path / "none")
 
 
 def test_what_is_refused(built, tmp_path):
