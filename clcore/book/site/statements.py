@@ -81,7 +81,7 @@ class Statements(ProofDomain):
         node: Any,
         contnode: Any,
     ) -> Any:
-        known = env.proof_list.get(target)
+        known = getattr(env, "proof_list", {}).get(target)  # set by the first statement
         if known is None or contnode.astext() != target:
             return super().resolve_xref(env, fromdocname, builder, typ, target, node, contnode)
         text = nodes.Text(known["named"])
