@@ -67,3 +67,8 @@ def test_a_form_of_two_terms_is_refused(monkeypatch, tmp_path):
     with pytest.raises(terms.GlossaryError, match="forms"):
         terms.known()
     terms.known.cache_clear()
+
+
+def test_ids_keep_capitals_as_sphinx_does():
+    assert terms.key("NT-Xent") == "term-NT-Xent"
+    assert terms.key("symmetric ReLU") == "term-symmetric-ReLU"

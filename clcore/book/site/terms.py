@@ -59,7 +59,7 @@ def known() -> dict[str, dict[str, dict]]:
 
 def key(term: str) -> str:
     """The HTML id of a term on the glossary page, as Sphinx makes it."""
-    return nodes.make_id(f"term-{term}")
+    return "term-" + re.sub(r"[^a-zA-Z0-9]+", "-", term)
 
 
 def cards() -> dict[str, dict]:
