@@ -151,14 +151,13 @@ def bad_but_full(answer: Any) -> float:
     "ex-landscape-share",
     "a function of d: the share of the plateau, a number",
     bound=1e-12,
-    wrong=(lambda d: 2.0**-d, lambda d: 0.25, lambda d: 1 - 2.0 ** -(d * d)),
+    wrong=(lambda d: 2.0**-d, lambda d: d * 2.0 ** -(d * d), lambda d: 0.25, lambda d: 1 - 2.0 ** -(d * d)),
 )
 def share(answer: Any) -> float:
     """Worst relative gap to counting sign patterns of all entries, which are equally likely."""
     part, gaps = function(answer), []
     for d in (1, 2, 3, 4):
-        patterns = 1
-        for _ in range(d * d):
-            patterns *= 2
-        gaps.append(abs(float(part(d)) * patterns - 1))
+        patterns = list(itertools.product((False, True), repeat=d * d))
+        truth = sum(map(all, patterns)) / len(patterns)
+        gaps.append(abs(float(part(d)) / truth - 1))
     return max(gaps)
