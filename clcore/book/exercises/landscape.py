@@ -151,7 +151,12 @@ def bad_but_full(answer: Any) -> float:
     "ex-landscape-share",
     "a function of d: the share of the plateau, a number",
     bound=1e-12,
-    wrong=(lambda d: 2.0**-d, lambda d: d * 2.0 ** -(d * d), lambda d: 0.25, lambda d: 1 - 2.0 ** -(d * d)),
+    wrong=(
+        lambda d: 2.0**-d,
+        lambda d: d * 2.0 ** -(d * d),
+        lambda d: 0.25,
+        lambda d: 1 - 2.0 ** -(d * d),
+    ),
 )
 def share(answer: Any) -> float:
     """Worst relative gap to counting sign patterns of all entries, which are equally likely."""
