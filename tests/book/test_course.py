@@ -1,5 +1,6 @@
 """The course kit: what is taught when, notebooks with and without solutions, slides."""
 
+import dataclasses
 import importlib
 import json
 import re
@@ -11,7 +12,7 @@ from nbclient import NotebookClient
 
 from clcore import _paths
 from clcore.book import course, exercises
-from clcore.book.course import notebooks
+from clcore.book.course import decks, notebooks
 from clcore.book.course.kit import pages
 
 sessions = importlib.import_module("clcore.book.course.sessions")  # a function hides it
@@ -137,6 +138,17 @@ def test_slides_work_without_a_network_and_have_their_notes(site, tmp_path, monk
     assert made == {"student", "instructor", "otter"}
     if (tmp_path / "kit" / "notation.pdf").exists():
         assert (tmp_path / "kit" / "notation.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_every_statement_on_a_slide_has_its_verdict_and_a_deck_its_profile(tmp_path):
+    step = sessions.Step(5, "A step", "What it is.", ("x/eq1", "x/eq2"), ())
+    session = course.sessions()["start"]
+    session = dataclasses.replace(session, steps=(step,))
+    row = {"title": "A title", "statement": "$a=b$", "paper": "acl", "where": "Eq. 1"}
+    rows = {c: row | {"id": c, "verdict": "holds"} for c in step.claims}
+    deck = decks._deck(session, rows, tmp_path, "smoke")
+    assert deck.count('class="deck-statement') == deck.count('class="deck-holds"') == 2
+    assert "profile `smoke`" in deck.split("## A step")[0]
 
 
 def test_without_a_build_there_is_nothing_to_show(tmp_path, monkeypatch):

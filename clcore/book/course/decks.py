@@ -25,13 +25,14 @@ def write(sessions: list[Session], out: Path) -> Path:
     """
     last = read_json(_paths.build_dir() / "ledger.json", "run `make book` to make it again")
     rows = {row["id"]: row for row in last["rows"]}
+    profile = (last["book"] or {}).get("profile", "")
     with tempfile.TemporaryDirectory(prefix="clcore-decks-") as folder:
         source, made = Path(folder) / "source", Path(folder) / "made"
         own = Path(__file__).parent / "templates"
         write_atomic(source / "conf.py", (own / "conf.py.txt").read_bytes())
         write_atomic(source / "_static" / "deck.css", (own / "deck.css").read_bytes())
         for session in sessions:
-            text = _deck(session, rows, source)
+            text = _deck(session, rows, source, profile)
             write_atomic(source / f"{session.id}.md", text.encode())
         index = render(_HERE, "decks.md.txt", sessions=sessions, book=last["book"])
         write_atomic(source / "index.md", index.encode())
@@ -46,13 +47,14 @@ def write(sessions: list[Session], out: Path) -> Path:
     return out
 
 
-def _deck(session: Session, rows: dict[str, dict], source: Path) -> str:
+def _deck(session: Session, rows: dict[str, dict], source: Path, profile: str) -> str:
     steps = []
     for step in session.steps:
         about = [rows[claim] for claim in step.claims]
         shown = [_figure(name, session, source) for name in step.figures]
         steps.append({"step": step, "claims": about, "check": _check(step, rows), "figures": shown})
-    return str(render(_HERE, "deck.md.txt", session=session, steps=steps, place=place))
+    about_session = {"session": session, "steps": steps, "profile": profile}
+    return str(render(_HERE, "deck.md.txt", place=place, **about_session))
 
 
 def _check(step: Step, rows: dict[str, dict]) -> dict | None:
