@@ -1,6 +1,7 @@
 # make book: set up, execute every chapter, build the site. make test: set up, run what CI runs.
 PYTHON ?= python3
 VENV := .venv
+LAB := .venv-lab
 RUN := $(VENV)/bin/python
 BUILD := $(RUN) -m clcore build
 SMOKE := CLCORE_BUILD=_build/smoke $(BUILD) --profile smoke
@@ -40,11 +41,12 @@ course: setup
 publish: setup
 	@$(RUN) -m clcore publish $(ARGS)
 
-# JupyterLab is not among the pinned packages, since nothing else needs it: installed when asked for.
+# JupyterLab has an environment of its own: in .venv its packages would change every chapter's cache key.
+# Its kernel is .venv's Python.
 lab: setup
-	@$(RUN) -c 'import jupyterlab' 2>/dev/null || $(RUN) -m pip install --disable-pip-version-check -q -r binder/lab.txt
-	@$(RUN) -m ipykernel install --sys-prefix --name python3 --display-name "Python 3 (clcore)" >/dev/null
-	@cd chapters && ../$(RUN) -m jupyter lab $(ARGS)
+	@[ -x $(LAB)/bin/jupyter-lab ] || { $(PYTHON) -m venv $(LAB) && $(LAB)/bin/python -m pip install --disable-pip-version-check -q -r binder/lab.txt; }
+	@$(RUN) -m ipykernel install --prefix $(LAB) --name python3 --display-name "Python 3 (clcore)" >/dev/null
+	@cd chapters && ../$(LAB)/bin/jupyter-lab $(ARGS)
 
 # Style, types, and the floors of clcore: arrows point down only. The rules are in pyproject.toml.
 lint: setup
