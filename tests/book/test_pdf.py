@@ -32,6 +32,10 @@ def test_folded_parts_are_printed_by_choice(built, tmp_path):
         "The numbers behind the frames" not in t for t in (text["closed"], text["solutions"])
     )
     assert len(made["open"].pages) > len(made["closed"].pages) > 3
+    solved = {
+        folds: "Thepartnergetsthechance" in "".join(told.split()) for folds, told in text.items()
+    }
+    assert solved["solutions"] and not solved["closed"]
     code = {folds: "importmatplotlib" in "".join(told.split()) for folds, told in text.items()}
     assert code == {"open": True, "closed": False, "solutions": False}
 
