@@ -7,7 +7,6 @@ is found like a downloaded one. Nothing is unpickled, and nothing is used unveri
 import functools
 import gzip
 import hashlib
-import os
 import zlib
 from functools import cache
 from pathlib import Path
@@ -42,7 +41,7 @@ def folder(name: str) -> Path:
 
 
 def _base() -> Path:
-    return Path(os.environ.get("CLCORE_DATA") or _paths.root() / "data" / "cache").resolve()
+    return _paths.data_dir()
 
 
 def _problem(name: str, entry: dict) -> str:

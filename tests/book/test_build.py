@@ -16,6 +16,7 @@ from clcore import _paths, ledger
 from clcore.book import build
 from clcore.book.build.cache import from_cache, gather
 from clcore.book.parameters import ParameterError
+from clcore.images import datasets
 
 BARS = (
     "import sys\nfrom tqdm import tqdm\n"
@@ -258,6 +259,33 @@ def test_unknown_things_are_refused_before_a_kernel_starts(project):
 
 
 def test_places_do_not_depend_on_where_one_stands(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("CLCORE_BUILD", "made/here")
-    assert _paths.build_dir() == tmp_path / "made" / "here"
+    """A relative folder is one below the root, in a shell there and in a kernel in chapters/."""
+    for folder in (tmp_path, _paths.root(), _paths.root() / "chapters"):
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("CLCORE_BUILD", "made/here")
+        monkeypatch.setenv("CLCORE_DATA", "sets")
+        assert _paths.build_dir() == _paths.root() / "made" / "here"
+        assert datasets.folder("mnist") == _paths.root() / "sets" / "mnist"
+
+
+def test_the_environment_does_not_change_what_a_chapter_shows(project, monkeypatch, tmp_path):
+    """Another back end of matplotlib, another kernel of this name, no asserts, relative folders."""
+    spec = tmp_path / "kernels" / "python3" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    spec.write_text('{"argv": ["false"], "display_name": "another", "language": "python"}')
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.setenv("PYTHONOPTIMIZE", "2")
+    monkeypatch.setenv("CLCORE_DATA", "sets")
+    monkeypatch.setenv("CLCORE_BUILD", "made")
+    figure = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"
+    places = (
+        "from clcore import _paths\n"
+        f"found = (str(_paths.build_dir()), str(_paths.data_dir()), __debug__)\n"
+        f"if found != {(str(project / 'made'), str(project / 'sets'), True)}:\n"
+        "    raise ValueError(found)"
+    )
+    notebook(project / "chapters" / "good.ipynb", figure, places, CHECK)
+    assert build.build("smoke", only=["good"]) == 0
+    (entry,) = (project / "made" / "cache").glob("good-*")
+    assert '"image/png"' in (entry / "executed.ipynb").read_text()
