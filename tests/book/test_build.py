@@ -13,6 +13,7 @@ import pytest
 from small_project import CHECK, PARAMETERS, last, make_project, notebook
 
 from clcore import _paths, ledger
+from clcore._files import sha256
 from clcore.book import build
 from clcore.book.build.cache import from_cache, gather
 from clcore.book.parameters import ParameterError
@@ -114,10 +115,15 @@ def test_runs_once_and_then_comes_from_the_cache(built, finished, capsys):
     assert from_cache(build.plan("smoke", None, "cpu")[0])
 
 
-def test_cache_entry_of_another_kind_is_not_an_error(finished, capsys):
+@pytest.mark.parametrize("content", ["[1, 2]", "[" * 100_000 + "]" * 100_000, "{odd types}"])
+def test_cache_entry_of_another_kind_is_not_an_error(finished, capsys, content):
     run = build.plan("smoke", None, "cpu")[0]
     assert from_cache(run)
-    (run.entry / "run.json").write_text("[1, 2]")
+    (run.entry / "run.json").write_text(content)
+    if content.startswith("{"):
+        odd = b'{"cells": [1, "x"]}'
+        (run.entry / "executed.ipynb").write_bytes(odd)
+        (run.entry / "run.json").write_text(json.dumps({"sha256": sha256(odd)}))
     run = build.plan("smoke", None, "cpu")[0]
     assert not from_cache(run) and run.status == "waiting"
     assert "damaged cache entry" in capsys.readouterr().out

@@ -105,7 +105,7 @@ def test_a_flipped_byte_in_a_checkpoint_is_found(tmp_path):
     content = bytearray(file.read_bytes())
     content[content.index(value.numpy().tobytes()) + 2] ^= 0x7F
     file.write_bytes(content)
-    with pytest.raises(checkpoints.Unreadable, match="checksum of .*data/0"):
+    with pytest.raises(checkpoints.Unreadable, match=r"checksum of .*data/0"):
         checkpoints.read(file, ["x"])
 
 

@@ -92,6 +92,7 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
             "parameters": run.parameters,
             "solutions": run.parameters["profile"] == "smoke",
             "progress": jobs == 1 and sys.stderr.isatty(),
+            "parent": os.getpid(),
         }
         write_json(work / "job.json", job)
         environment = _environment(kept, ipython)
