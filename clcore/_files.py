@@ -79,13 +79,35 @@ def read_yaml(path: Path, schema: dict, error: type[Exception]) -> Any:
     try:
         # The loader in C, where it is, is much faster.
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        document = yaml.load(path.read_text(), Loader=loader)
-    except yaml.YAMLError as problem:
+        text = path.read_text(encoding="utf-8")
+        _refuse_repeated(yaml.compose(text, Loader=loader))
+        document = yaml.load(text, Loader=loader)
+    except (yaml.YAMLError, UnicodeDecodeError) as problem:
         raise error(f"{_paths.shown(path)} is not valid YAML: {problem}") from None
     for problem in jsonschema.Draft202012Validator(schema).iter_errors(document):
         where = "/".join(str(part) for part in problem.absolute_path)
         raise error(f"{_paths.shown(path)}, at {where or 'top'}: {problem.message}")
     return document
+
+
+def _refuse_repeated(node: Any, above: tuple = ()) -> None:
+    """Refuse a key that is given twice, of which YAML's reader keeps the last without a word, and
+    an alias of what it stands in, which has no end."""
+    import yaml
+
+    if node in above:
+        raise yaml.MarkedYAMLError(None, None, "an alias inside what it names", node.start_mark)
+    if isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            _refuse_repeated(value, (*above, node))
+    elif isinstance(node, yaml.MappingNode):
+        names = set()
+        for key, value in node.value:
+            if str(key.value) in names:
+                said = f"the key {key.value!r} is there twice"
+                raise yaml.MarkedYAMLError(None, None, said, key.start_mark)
+            names.add(str(key.value))
+            _refuse_repeated(value, (*above, node))
 
 
 def sha256(*parts: bytes) -> str:

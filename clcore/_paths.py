@@ -18,9 +18,23 @@ def root() -> Path:
     return here
 
 
+def folder(variable: str, default: str) -> Path:
+    """The folder that an environment variable names, else the default below the root.
+
+    A relative one is below the root, too: kernels, tools and shells stand in different folders,
+    and must mean the same one.
+    """
+    return (root() / (os.environ.get(variable) or default)).resolve()
+
+
 def build_dir() -> Path:
     """Everything that is made and may be deleted: $CLCORE_BUILD if set, else _build."""
-    return Path(os.environ.get("CLCORE_BUILD") or root() / "_build").resolve()
+    return folder("CLCORE_BUILD", "_build")
+
+
+def data_dir() -> Path:
+    """Where data sets are: $CLCORE_DATA if set, else data/cache."""
+    return folder("CLCORE_DATA", "data/cache")
 
 
 def shown(path: Path) -> str:

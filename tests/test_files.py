@@ -78,5 +78,20 @@ def test_cut_json_is_named_with_its_remedy(tmp_path, content):
         _files.read_json(path, "run it again")
 
 
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"a: 1\na: 2\n", r"a\.yaml is not valid YAML: the key 'a' is there twice"),
+        (b"a: &x [*x]\n", r"a\.yaml is not valid YAML: an alias inside what it names"),
+        (b"a: \xff\n", r"a\.yaml is not valid YAML: .*utf-8"),
+    ],
+)
+def test_yaml_that_says_two_things_is_refused_by_name(tmp_path, content, told):
+    path = tmp_path / "a.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=told):
+        _files.read_yaml(path, {}, ValueError)
+
+
 def test_digest_counts_borders():
     assert _files.sha256(b"ab", b"c") != _files.sha256(b"a", b"bc")

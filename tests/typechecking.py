@@ -1,7 +1,8 @@
 """The checker of signatures that the tests run clcore under: an int is a float, as in Python.
 
 Run as a file, as the kernels of the build under test do first, it puts the rooms of clcore that the
-checks call under it; the trainings have tests of their own under it.
+checks call under it; the trainings have tests of their own under it. It notes, too, which files
+such a kernel opens, for a test of the cache's keys.
 """
 
 import sys
@@ -24,4 +25,7 @@ def install(*names: str) -> None:
 
 if __name__ == "<run_path>":
     sys.path.append(str(Path(__file__).parent))
+    import opening
+
+    opening.install()
     install(*(f"clcore.{name}" for name in CHECKED))

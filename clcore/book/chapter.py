@@ -64,8 +64,9 @@ class Chapter:
         In the folder $CLCORE_CHECKPOINTS, which a build sets; without it, in the `paper` profile,
         in the one that a build would set, which `close` removes.
         """
-        folder = os.environ.get("CLCORE_CHECKPOINTS") or self.checkpoints
-        return Path(folder) / f"{name}.pt" if folder else None
+        given = os.environ.get("CLCORE_CHECKPOINTS")
+        folder = _paths.root() / given if given else self.checkpoints
+        return folder / f"{name}.pt" if folder else None
 
     def record(self, name: str, table: "pd.DataFrame") -> None:
         """In the `paper` profile, keep a result with its provenance under data/recorded/.

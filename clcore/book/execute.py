@@ -1,8 +1,9 @@
 """Execute one notebook with papermill in a process of its own, and say how it went.
 
 `python -m clcore.book.execute JOB.json` reads {notebook, output, outcome, parameters, solutions,
-progress} and writes `outcome`: {status: ok|failed|dead, seconds, peak_mib, cell, source, error,
-traceback}. solutions: whether to run those of the exercises, too; `output` is without them.
+progress, parent} and writes `outcome`: {status: ok|failed|dead, seconds, peak_mib, cell, source,
+error, traceback}. solutions: whether to run those of the exercises, too; `output` is without them.
+parent: the build's process, without which this one ends.
 The parent learns of an out-of-memory kill of this process from its exit status.
 """
 
@@ -26,10 +27,10 @@ _MEMORY = ("MemoryError", "OutOfMemoryError")
 class _Watch(threading.Thread):
     """Follow the memory of the kernel, and end everything when the build itself is gone."""
 
-    def __init__(self) -> None:
+    def __init__(self, parent: int) -> None:
         super().__init__(daemon=True)
         self.peak = 0
-        self._parent = os.getppid()
+        self._parent = parent  # not os.getppid(): the build may be gone by now
 
     def run(self) -> None:
         me = psutil.Process()
@@ -61,7 +62,7 @@ def main(job_file: str) -> int:
     notebook, output = Path(job["notebook"]), Path(job["output"])
     folder = notebook.parent
     signal.signal(signal.SIGTERM, lambda *_: _end())
-    watch = _Watch()
+    watch = _Watch(job["parent"])
     watch.start()
     began = time.perf_counter()
     outcome: dict = {"status": "ok"}

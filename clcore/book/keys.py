@@ -133,19 +133,38 @@ def sources(notebook: Path, solved: bool = False) -> list[str]:
     return [_without_magics(s) for s in (*code, *(solutions.code(cells) if solved else ()))]
 
 
+def inputs(notebook: Path, parameters: dict[str, Any]) -> list[Path]:
+    """The files that a run of a chapter reads, besides its notebook, the claims (of which its own
+    count alone, without the words of data/findings) and the data sets, which have checksums.
+
+    Recorded results count where the chapter, or a module that it needs, names the chapter that
+    recorded them; its own always. In a paper run none does: it makes them, for other chapters that
+    run beside it, too, and must neither fail nor begin anew because one of them has ended.
+    """
+    data = _paths.root() / "data"
+    # The smoke profile runs the solutions.
+    code = sources(notebook, parameters.get("profile") == "smoke")
+    files = closure(code)
+    text = "\n".join([*code, *(path.read_text() for path in files)])
+    found = [*files]
+    made = [] if parameters.get("profile") == "paper" else sorted((data / "recorded").glob("*"))
+    for folder in made:
+        named = re.search(rf"[\"']{re.escape(folder.name)}[\"']", text)
+        if named or folder.name == notebook.stem:
+            found += sorted(p for p in folder.iterdir() if p.suffix in (".csv", ".json"))
+    if any(path.name == "datasets.py" for path in files):
+        found.append(data / "datasets.yaml")
+    return found
+
+
 def chapter_key(notebook: Path, parameters: dict[str, Any]) -> str:
     """Digest of notebook, parameters, the clcore files it needs, its data and locked versions."""
     root = _paths.root()
-    # The smoke profile runs the solutions.
-    code = sources(notebook, parameters.get("profile") == "smoke")
     parts = [notebook.read_bytes(), json.dumps(parameters, sort_keys=True).encode()]
-    for path in closure(code):
+    for path in inputs(notebook, parameters):
         parts += [str(path.relative_to(root)).encode(), path.read_bytes()]
     claims = [ledger.claim(i) for i in claimed(notebook)]
     parts.append(json.dumps(claims, sort_keys=True, default=str).encode())
-    if parameters.get("profile") != "paper":  # a paper run makes them; it does not read them
-        for path in sorted((root / "data" / "recorded" / notebook.stem).glob("*.csv")):
-            parts += [path.name.encode(), path.read_bytes()]
     parts.append((root / "requirements.txt").read_bytes())
     versions = [platform.python_version(), sorted(_versions().items())]
     parts.append(json.dumps(versions).encode())

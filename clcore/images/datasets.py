@@ -7,7 +7,6 @@ is found like a downloaded one. Nothing is unpickled, and nothing is used unveri
 import functools
 import gzip
 import hashlib
-import os
 import zlib
 from functools import cache
 from pathlib import Path
@@ -42,7 +41,7 @@ def folder(name: str) -> Path:
 
 
 def _base() -> Path:
-    return Path(os.environ.get("CLCORE_DATA") or _paths.root() / "data" / "cache").resolve()
+    return _paths.data_dir()
 
 
 def _problem(name: str, entry: dict) -> str:
@@ -52,8 +51,9 @@ def _problem(name: str, entry: dict) -> str:
     expected = f"md5 {entry['md5']}, {entry['size']} bytes"
     fetch = f"`python -m clcore data fetch {name}`"
     alone = f"{whole['title']} ({whole['source']}): no mirror has it"
-    if path.is_dir():
-        return f"{where} is a folder, expected is a file ({expected}); move the folder away"
+    if path.exists() and not path.is_file():  # a pipe or a device might never end
+        kind = "folder" if path.is_dir() else "pipe or device"
+        return f"{where} is a {kind}, expected is a file ({expected}); move the {kind} away"
     raw = path.with_suffix("")
     if not path.exists() and "content_md5" in entry and raw.is_file():
         return f"{where} is not there, but {raw.name} is: `gzip {raw}` packs it again"
@@ -151,7 +151,7 @@ def fetch(name: str) -> Path:
             f"(licence: {entry['licence']})"
         )
     for file in todo:
-        if (where / file["name"]).is_dir():
+        if (where / file["name"]).exists() and not (where / file["name"]).is_file():
             raise DataError(_problem(name, file))
         answers = []
         download = functools.partial(_download, where / f"{file['name']}.part", file)
@@ -211,9 +211,16 @@ def _download(part: Path, file: dict, url: str, output: str, _: object) -> None:
             unit_scale=True,
         )
         with bar, part.open("ab" if resumed else "wb") as out:
+            have = first
             for block in answer.iter_content(1 << 16):
+                have += len(block)
+                if have > file["size"]:  # it announced less, or nothing
+                    break
                 out.write(block)
                 bar.update(len(block))
+    if have > file["size"]:
+        part.unlink()
+        raise OSError(f"it sends more than the {file['size']} bytes that are published")
     if part.stat().st_size < file["size"]:
         raise OSError(
             f"the connection ended after {part.stat().st_size} of {file['size']} bytes; run the "

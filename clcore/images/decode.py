@@ -201,6 +201,12 @@ def listing(folder: Path, split: str) -> list[str]:
             f"{folder}: expected images as {split}/<class>/<name>.jpg or .png, found none; put "
             "them there, or name the folder that holds them"
         )
+    for path in paths:
+        if not path.is_file():  # a pipe or a device might never end
+            raise DataError(
+                f"{path} is no file (a folder, a pipe, a device, or a link to nothing); remove it "
+                "or put the image there again"
+            )
     return [p.relative_to(folder).as_posix() for p in paths]
 
 

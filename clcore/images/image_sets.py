@@ -5,6 +5,7 @@ files; the folder appears there whole or not at all. Afterwards the published fi
 again.
 """
 
+import hashlib
 import logging
 import shutil
 import tempfile
@@ -26,7 +27,7 @@ from clcore.sweep.configs import out_of_memory
 
 log = logging.getLogger(__name__)
 
-VERSION = b"1"  # of what lies in _build/decoded: to be raised when a decoder changes
+VERSION = b"2"  # of what lies in _build/decoded: to be raised when a decoder changes
 RESIDENT = 4 * 2**30
 
 
@@ -199,6 +200,7 @@ def _store(
             )
         pixels.flush()
         np.save(temporary / "labels.npy", labels)
+        (temporary / "sha256").write_text(_checksums(temporary))
         try:
             temporary.replace(place)
         except OSError:
@@ -210,12 +212,23 @@ def _store(
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def _checksums(place: Path) -> str:
+    """A line a file, as `sha256sum` writes and checks them."""
+    lines = []
+    for name in ("pixels.npy", "labels.npy"):
+        with (place / name).open("rb") as file:
+            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
+    return "".join(lines)
+
+
 def _opened(
     place: Path, name: str, split: str, label: str, classes: Iterable[str], official: bool
 ) -> ImageSet:
     try:
         pixels = np.load(place / "pixels.npy", mmap_mode="r", allow_pickle=False)
         labels = np.load(place / "labels.npy", allow_pickle=False)
+        if _checksums(place) != (place / "sha256").read_text():
+            raise ValueError("its checksums are not those of what was decoded")
     except (OSError, ValueError) as error:
         raise DataError(
             f"{place} is damaged ({error}); delete it, and it will be made again"

@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import time
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,10 @@ def read(path: Path, names: Sequence[str], device: torch.device | str = "cpu") -
     has no memory for it, the error of PyTorch that says so.
     """
     try:
+        # PyTorch writes a checksum of each tensor into the archive, and does not look at it again.
+        with zipfile.ZipFile(path) as archive:
+            if damaged := archive.testzip():
+                raise ValueError(f"checksum of {damaged}")
         saved = torch.load(path, map_location=device, weights_only=True)
         return {name: saved[name] for name in names}
     except FileNotFoundError:

@@ -13,9 +13,11 @@ import pytest
 from small_project import CHECK, PARAMETERS, last, make_project, notebook
 
 from clcore import _paths, ledger
+from clcore._files import sha256
 from clcore.book import build
 from clcore.book.build.cache import from_cache, gather
 from clcore.book.parameters import ParameterError
+from clcore.images import datasets
 
 BARS = (
     "import sys\nfrom tqdm import tqdm\n"
@@ -113,10 +115,15 @@ def test_runs_once_and_then_comes_from_the_cache(built, finished, capsys):
     assert from_cache(build.plan("smoke", None, "cpu")[0])
 
 
-def test_cache_entry_of_another_kind_is_not_an_error(finished, capsys):
+@pytest.mark.parametrize("content", ["[1, 2]", "[" * 100_000 + "]" * 100_000, "{odd types}"])
+def test_cache_entry_of_another_kind_is_not_an_error(finished, capsys, content):
     run = build.plan("smoke", None, "cpu")[0]
     assert from_cache(run)
-    (run.entry / "run.json").write_text("[1, 2]")
+    (run.entry / "run.json").write_text(content)
+    if content.startswith("{"):
+        odd = b'{"cells": [1, "x"]}'
+        (run.entry / "executed.ipynb").write_bytes(odd)
+        (run.entry / "run.json").write_text(json.dumps({"sha256": sha256(odd)}))
     run = build.plan("smoke", None, "cpu")[0]
     assert not from_cache(run) and run.status == "waiting"
     assert "damaged cache entry" in capsys.readouterr().out
@@ -258,6 +265,33 @@ def test_unknown_things_are_refused_before_a_kernel_starts(project):
 
 
 def test_places_do_not_depend_on_where_one_stands(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("CLCORE_BUILD", "made/here")
-    assert _paths.build_dir() == tmp_path / "made" / "here"
+    """A relative folder is one below the root, in a shell there and in a kernel in chapters/."""
+    for folder in (tmp_path, _paths.root(), _paths.root() / "chapters"):
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("CLCORE_BUILD", "made/here")
+        monkeypatch.setenv("CLCORE_DATA", "sets")
+        assert _paths.build_dir() == _paths.root() / "made" / "here"
+        assert datasets.folder("mnist") == _paths.root() / "sets" / "mnist"
+
+
+def test_the_environment_does_not_change_what_a_chapter_shows(project, monkeypatch, tmp_path):
+    """Another back end of matplotlib, another kernel of this name, no asserts, relative folders."""
+    spec = tmp_path / "kernels" / "python3" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    spec.write_text('{"argv": ["false"], "display_name": "another", "language": "python"}')
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.setenv("PYTHONOPTIMIZE", "2")
+    monkeypatch.setenv("CLCORE_DATA", "sets")
+    monkeypatch.setenv("CLCORE_BUILD", "made")
+    figure = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"
+    places = (
+        "from clcore import _paths\n"
+        f"found = (str(_paths.build_dir()), str(_paths.data_dir()), __debug__)\n"
+        f"if found != {(str(project / 'made'), str(project / 'sets'), True)}:\n"
+        "    raise ValueError(found)"
+    )
+    notebook(project / "chapters" / "good.ipynb", figure, places, CHECK)
+    assert build.build("smoke", only=["good"]) == 0
+    (entry,) = (project / "made" / "cache").glob("good-*")
+    assert '"image/png"' in (entry / "executed.ipynb").read_text()

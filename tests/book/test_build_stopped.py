@@ -1,5 +1,6 @@
 """The build stopped in the middle: killed, interrupted, on a full disk; the lock."""
 
+import json
 import os
 import signal
 import subprocess
@@ -80,6 +81,26 @@ def test_killed_build_carries_on_and_a_second_one_waits(project, tmp_path):
     assert not (project / "_build" / "work").exists() or not any(
         (project / "_build" / "work").iterdir()
     )
+
+
+def test_a_runner_whose_build_is_gone_already_ends(project, tmp_path):
+    """Killed before the runner has looked who its parent is."""
+    mark = tmp_path / "begun"
+    chapter = project / "chapters" / "good.ipynb"
+    notebook(chapter, f"open({str(mark)!r}, 'w')\nimport time\ntime.sleep(300)", frame=False)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    job = {
+        "notebook": str(chapter),
+        "output": str(tmp_path / "executed.ipynb"),
+        "outcome": str(tmp_path / "run.json"),
+        "parameters": {"profile": "smoke", "device": "cpu"},
+        **{"solutions": False, "progress": False, "parent": gone.pid},
+    }
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    command = [sys.executable, "-m", "clcore.book.execute", str(tmp_path / "job.json")]
+    assert subprocess.run(command, cwd=REPOSITORY, timeout=30).returncode == 1
+    assert not mark.exists()
 
 
 def test_interrupt_ends_everything(project, tmp_path):

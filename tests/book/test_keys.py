@@ -1,11 +1,16 @@
 """What a chapter's result depends on: imports, fronts, claims, versions."""
 
 import json
+import os
+from pathlib import Path
 
+import opening
 import pytest
+from small_project import CHECK, notebook
 
 from clcore import _paths, ledger
-from clcore.book import keys
+from clcore.book import build, keys
+from clcore.book.build.planning import checkpoints
 
 
 def test_closure_follows_a_claim_to_its_check_and_imports_through_subpackages():
@@ -88,3 +93,55 @@ def test_what_others_put_on_the_path_is_not_installed(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     keys._versions.cache_clear()
     assert keys._versions() == before and before["torch"]
+
+
+# Their own count alone, and without words (test_build, test_findings).
+CLAIMS = ("data/claims/", "data/findings/", "data/headlines/", "chapters/", "_toc.yml")
+
+
+def _unlisted(run, made: Path) -> set[str]:
+    """What a chapter read when it ran and its key does not know; code is followed by imports."""
+    root = _paths.root()
+    read = set((opening.folder(made) / checkpoints(run).name).read_text().splitlines())
+    listed = {str(p.relative_to(root)) for p in keys.inputs(run.notebook, run.parameters)}
+    code = {r for r in read if r.endswith((".py", ".pyc")) or r.startswith((".git", ".venv"))}
+    made_here = {r for r in read if (root / r).is_relative_to(made)}
+    sets = {r for r in read if (root / r).is_relative_to(_paths.data_dir())}
+    return {r for r in read - listed - code - made_here - sets if not r.startswith(CLAIMS)}
+
+
+def test_a_key_knows_the_recorded_results_of_another_chapter(project, monkeypatch):
+    for name in ("good", "other"):
+        folder = project / "data" / "recorded" / name
+        folder.mkdir(parents=True)
+        (folder / "runs.csv").write_text("x\n1\n")
+        (folder / "runs.json").write_text("{}")
+    read = 'both = [here.recorded("runs", of=c) for c in ("good", "other")]'
+    sets = "from clcore.images import datasets\nknown = datasets.registry()"
+    notebook(project / "chapters" / "good.ipynb", read, sets, CHECK)
+    monkeypatch.setenv("CLCORE_STARTUP", opening.__file__)
+    assert build.build("smoke", only=["good"]) == 0
+    (run,) = [run for run in build.plan("smoke", None, "cpu") if run.name == "good"]
+    made = _paths.build_dir()
+    assert "recorded/other" in (opening.folder(made) / checkpoints(run).name).read_text()
+    assert not _unlisted(run, made)
+    for name in ("recorded/other/runs.csv", "recorded/other/runs.json", "datasets.yaml"):
+        before = {r.name: r.key for r in build.plan("book", None, "cpu")}
+        path = project / "data" / name
+        path.write_text(path.read_text() + "\n")
+        after = {r.name: r.key for r in build.plan("book", None, "cpu")}
+        assert after["good"] != before["good"], name
+
+
+@pytest.mark.site
+def test_a_key_knows_all_that_its_chapter_reads(monkeypatch):
+    """Every chapter of the book, by what its kernel opened in the build under test."""
+    site = os.environ.get("CLCORE_SITE")
+    if not site:
+        pytest.skip("no build under test (CLCORE_SITE)")
+    made = Path(site).resolve().parent
+    runs = build.plan("smoke", None, "cpu")
+    noted = [r for r in runs if (opening.folder(made) / checkpoints(r).name).exists()]
+    if not noted:
+        pytest.skip("the build under test noted no opened files (CLCORE_STARTUP)")
+    assert {r.name: left for r in noted if (left := _unlisted(r, made))} == {}

@@ -80,6 +80,21 @@ def test_killed_in_the_middle_and_made_again(root):
     assert page.exists()
 
 
+def test_a_page_that_is_gone_or_written_over_is_made_again(root):
+    if not (root / "_build" / "html").exists():
+        assert subprocess.run(**command(root)).returncode == 0
+    ledger = root / "_build" / "html" / "book" / "ledger.html"
+    whole = ledger.read_bytes()
+    assert "nothing changed" in subprocess.run(**command(root)).stdout
+    ledger.write_text("written by another tool")
+    again = subprocess.run(**command(root))
+    assert again.returncode == 0, again.stdout
+    assert len(ledger.read_bytes()) == len(whole)
+    ledger.unlink()
+    assert subprocess.run(**command(root)).returncode == 0
+    assert ledger.exists()
+
+
 def test_warning_is_an_error_and_the_old_site_stays(root):
     if not (root / "_build" / "html").exists():
         assert subprocess.run(**command(root)).returncode == 0

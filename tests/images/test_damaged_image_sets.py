@@ -1,6 +1,8 @@
 """Data sets of images that are cut short or damaged: what is said, and what is left."""
 
+import functools
 import gzip
+import os
 import tarfile
 
 import numpy as np
@@ -152,6 +154,17 @@ def test_bad_content_is_told_and_leaves_nothing(case, place, tmp_path):
     with pytest.raises(DataError, match=told):
         image_sets.load("small")
     assert decoded(tmp_path) == []
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, functools.partial(os.symlink, "/dev/zero")])
+def test_what_is_no_file_is_not_read(place, tmp_path, make):
+    """Nor waited for: a pipe that nobody writes, a device without an end."""
+    place("idx", {}, [1, 1, 1], {"train": 1})
+    path = tmp_path / "train" / "a" / "0.png"
+    path.parent.mkdir(parents=True)
+    make(path)
+    with pytest.raises(DataError, match=r"0\.png is no file"):
+        image_sets.folder(tmp_path)
 
 
 def test_folder_errors(place, tmp_path):

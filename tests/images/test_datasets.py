@@ -1,9 +1,11 @@
 """The registry of data sets, against a server on this machine and files that are cut or wrong."""
 
+import contextlib
 import functools
 import gzip
 import hashlib
 import http.server
+import os
 import pathlib
 import random
 import re
@@ -44,6 +46,14 @@ def mirror(tmp_path, monkeypatch):
                 self.send_error(404)
                 return
             content = path.read_bytes()
+            if self.path.startswith("/endless"):
+                self.send_response(200)
+                self.end_headers()
+                with contextlib.suppress(OSError):
+                    for _ in range(1000):
+                        self.wfile.write(content)
+                        served.sent += len(content)
+                return
             first = 0
             if self.headers.get("Range"):
                 first = int(self.headers["Range"].removeprefix("bytes=").removesuffix("-"))
@@ -74,7 +84,7 @@ def mirror(tmp_path, monkeypatch):
     }
     monkeypatch.setattr(datasets, "registry", lambda: {"small": entry})
     monkeypatch.setenv("CLCORE_DATA", str(tmp_path / "data"))
-    served.asked, served.entry = asked, entry
+    served.asked, served.entry, served.sent = asked, entry, 0
     yield served
     server.shutdown()
     server.server_close()
@@ -124,6 +134,24 @@ def test_wrong_file_from_a_mirror_is_not_kept(mirror):
     with pytest.raises(DataError, match="no mirror gave"):
         datasets.fetch("small")
     assert not (datasets.folder("small") / "a.gz").exists()
+
+
+def test_a_download_stops_at_the_published_size(mirror):
+    """From a server that does not say how much it sends: 300 MB here."""
+    mirror.entry["mirrors"] = [mirror.entry["mirrors"][1] + "endless/"]
+    with pytest.raises(DataError, match=r"sends more than the \d+ bytes that are published"):
+        datasets.fetch("small")
+    assert list(datasets.folder("small").iterdir()) == []
+    assert mirror.sent < 100 * mirror.entry["files"][0]["size"]
+
+
+def test_a_pipe_in_place_of_a_file_is_told(mirror):
+    pipe = datasets.folder("small") / "a.gz"
+    pipe.parent.mkdir(parents=True)
+    os.mkfifo(pipe)
+    assert "is a pipe or device" in datasets.verify("small")[0]
+    with pytest.raises(DataError, match="is a pipe or device"):
+        datasets.fetch("small")
 
 
 def test_download_that_broke_off_is_carried_on(mirror, capfd):

@@ -176,6 +176,20 @@ def test_damaged_cache_says_what_to_do(place, tmp_path):
         image_sets.load("small")
 
 
+@pytest.mark.parametrize("file", ["pixels.npy", "labels.npy"])
+def test_a_flipped_byte_of_what_was_decoded_is_found(place, tmp_path, file):
+    _, _, files = mnist_files()
+    place("idx", files, [1, 28, 28], {"train": 7})
+    image_sets.load("small")
+    (name,) = decoded(tmp_path)
+    path = tmp_path / "build" / "decoded" / name / file
+    content = bytearray(path.read_bytes())
+    content[-8] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"its checksums .*delete it, and it will be made again"):
+        image_sets.load("small")
+
+
 def test_splits_one_after_the_other():
     train, test = (image_sets.load("digits", split) for split in ("train", "test"))
     both = image_sets.load("digits", "train+test")

@@ -98,6 +98,17 @@ def test_a_damaged_or_foreign_checkpoint_is_reported_and_training_starts_over(
         assert "belongs to another sweep; training starts over" in caplog.text, change
 
 
+def test_a_flipped_byte_in_a_checkpoint_is_found(tmp_path):
+    file, value = tmp_path / "a.pt", torch.full((100,), 500.0)
+    checkpoints.write(file, {"x": value})
+    assert torch.equal(checkpoints.read(file, ["x"])["x"], value)
+    content = bytearray(file.read_bytes())
+    content[content.index(value.numpy().tobytes()) + 2] ^= 0x7F
+    file.write_bytes(content)
+    with pytest.raises(checkpoints.Unreadable, match=r"checksum of .*data/0"):
+        checkpoints.read(file, ["x"])
+
+
 def test_a_compiled_sweep_equals_the_plain_one():
     if shutil.which("g++") is None and shutil.which("clang++") is None:
         pytest.skip("no C++ compiler on this machine")

@@ -11,6 +11,11 @@ from clcore._files import read_json, sha256, write_atomic, write_json
 from clcore.book.build.planning import Run
 from clcore.book.provenance import PROVENANCE_MIME
 
+# Other content, other types, lists a thousand deep.
+_DAMAGED = (
+    *(ValueError, LookupError, TypeError, AttributeError, RecursionError),
+    FileNotFoundError,
+)
 KEEP = 3  # cache entries kept for each chapter and profile
 
 
@@ -24,7 +29,7 @@ def from_cache(run: Run) -> bool:
         if sha256(executed) != outcome["sha256"]:
             raise ValueError(f"{run.entry / 'executed.ipynb'} is not as it was written")
         run.result = gather(run, json.loads(executed))
-    except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
+    except _DAMAGED as error:
         print(f"{run.name}: damaged cache entry, running the chapter again ({error})")
         shutil.rmtree(run.entry)
         return False

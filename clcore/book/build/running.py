@@ -16,6 +16,14 @@ from clcore.book import schedule
 from clcore.book.build.cache import gather, keep
 from clcore.book.build.planning import Run, checkpoints, key
 
+# Another kernel, other settings of matplotlib, Python without its asserts or with other warnings,
+# tables and bars of another width.
+_CHANGING = {
+    *("JUPYTER_PATH", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_CONFIG_PATH"),
+    *("MATPLOTLIBRC", "MPLCONFIGDIR", "PYTHONOPTIMIZE", "PYTHONWARNINGS", "PYTHONSTARTUP"),
+    *("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR"),
+}
+
 
 class _Progress:
     """Lines about several chapters at once, which threads print, and whether to stop."""
@@ -84,16 +92,10 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
             "parameters": run.parameters,
             "solutions": run.parameters["profile"] == "smoke",
             "progress": jobs == 1 and sys.stderr.isatty(),
+            "parent": os.getpid(),
         }
         write_json(work / "job.json", job)
-        environment = os.environ | {
-            "CLCORE_CHECKPOINTS": str(kept),
-            "IPYTHONDIR": ipython,  # neither the reader's start-up files nor their history
-            "JUPYTER_PREFER_ENV_PATH": "1",
-            "PYTHONPATH": os.pathsep.join(
-                filter(None, [str(_paths.root()), os.environ.get("PYTHONPATH")])
-            ),
-        }
+        environment = _environment(kept, ipython)
         if first := os.environ.get("CLCORE_STARTUP"):
             _begins_with(Path(first).resolve(strict=True), Path(ipython))
         if threads := schedule.threads(jobs):
@@ -131,6 +133,25 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
         shutil.rmtree(work, ignore_errors=True)
         shutil.rmtree(ipython, ignore_errors=True)
         progress.ends(run)
+
+
+def _environment(checkpoints: Path, ipython: str) -> dict[str, str]:
+    """The variables of a chapter's process: those of this one, without what would change what the
+    chapter shows, since no such variable is in its key."""
+    kept = {name: value for name, value in os.environ.items() if name not in _CHANGING}
+    return kept | {
+        "CLCORE_BUILD": str(_paths.build_dir()),
+        "CLCORE_CHECKPOINTS": str(checkpoints),
+        "CLCORE_DATA": str(_paths.data_dir()),
+        "CLCORE_ROOT": str(_paths.root()),  # a relative one is another folder in the kernel
+        "IPYTHONDIR": ipython,  # neither the reader's start-up files nor their history
+        "JUPYTER_PREFER_ENV_PATH": "1",
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "PYTHONPATH": os.pathsep.join(
+            filter(None, [str(_paths.root()), os.environ.get("PYTHONPATH")])
+        ),
+        "PYTHONUTF8": "1",
+    }
 
 
 def _begins_with(file: Path, ipython: Path) -> None:

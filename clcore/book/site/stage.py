@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -31,7 +32,8 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
         _stage(stage, rows, book, chapters)
         key = _key(stage)
         stamp = html / ".key"
-        if stamp.exists() and stamp.read_text() == key:
+        # The pages themselves count: one may have been deleted, or written over by another tool.
+        if stamp.exists() and stamp.read_text() == f"{key} {_pages(html)}":
             print("site: nothing changed")
             return ""
         print("site: building", flush=True)
@@ -41,7 +43,7 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
         made = _sphinx(stage, out, base / "site.log", strict=whole)
         if isinstance(made, str):
             return made
-        write_atomic(made / ".key", key.encode())
+        write_atomic(made / ".key", f"{key} {_pages(made)}".encode())
         shutil.rmtree(old, ignore_errors=True)
         if html.exists():
             html.replace(old)
@@ -88,13 +90,20 @@ def _notebooks(book: dict) -> list[Path]:
 
 def _key(stage: Path) -> str:
     """Digest of everything that the site is made from."""
-    files = sorted(path for path in stage.rglob("*") if path.is_file())
-    parts = [
-        part
-        for path in files
-        for part in (str(path.relative_to(stage)).encode(), path.read_bytes())
-    ]
-    return sha256((_paths.root() / "requirements.txt").read_bytes(), *parts)
+    return sha256((_paths.root() / "requirements.txt").read_bytes(), *_contents(stage))
+
+
+def _pages(html: Path) -> str:
+    """Digest of a site as it was made: every file but the stamp, which holds this digest."""
+    return sha256(*_contents(html, without=".key"))
+
+
+def _contents(folder: Path, without: str = "") -> Iterator[bytes]:
+    """Name and content of every file below a folder, in order."""
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = str(path.relative_to(folder))
+        if name != without:
+            yield from (name.encode(), path.read_bytes())
 
 
 def _sphinx(stage: Path, out: Path, log_file: Path, strict: bool) -> Path | str:
