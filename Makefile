@@ -43,8 +43,12 @@ publish: setup
 
 # JupyterLab has an environment of its own: in .venv its packages would change every chapter's cache key.
 # Its kernel is .venv's Python.
-lab: setup
-	@[ -x $(LAB)/bin/jupyter-lab ] || { $(PYTHON) -m venv $(LAB) && $(LAB)/bin/python -m pip install --disable-pip-version-check -q -r binder/lab.txt; }
+$(LAB)/.ready: binder/lab.txt
+	$(PYTHON) -m venv $(LAB)
+	$(LAB)/bin/python -m pip install --disable-pip-version-check --progress-bar off -r $<
+	@touch $@
+
+lab: setup $(LAB)/.ready
 	@$(RUN) -m ipykernel install --prefix $(LAB) --name python3 --display-name "Python 3 (clcore)" >/dev/null
 	@cd chapters && ../$(LAB)/bin/jupyter-lab $(ARGS)
 

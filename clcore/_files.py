@@ -78,10 +78,10 @@ def read_yaml(path: Path, schema: dict, error: type[Exception]) -> Any:
 
     try:
         # The loader in C, where it is, is much faster.
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        text = path.read_text(encoding="utf-8")
-        _refuse_repeated(yaml.compose(text, Loader=loader))
-        document = yaml.load(text, Loader=loader)
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(path.read_text(encoding="utf-8"))
+        root = loader.get_single_node()
+        _refuse_repeated(root)
+        document = None if root is None else loader.construct_document(root)
     except (yaml.YAMLError, UnicodeDecodeError) as problem:
         raise error(f"{_paths.shown(path)} is not valid YAML: {problem}") from None
     for problem in jsonschema.Draft202012Validator(schema).iter_errors(document):

@@ -91,19 +91,20 @@ def test_a_link_into_folded_checks_opens_them(tab: Tab) -> None:
 
 
 def test_checks_take_little_of_a_page(tab: Tab) -> None:
-    """At most eight per cent of its height as it is loaded; and the theorem is near the top."""
+    """At most eight per cent of its height as loaded; picture and statement stand near the top."""
     tab.page.set_viewport_size({"width": 1400, "height": 1000})
     for path in sorted((_paths.root() / "chapters").glob("*.ipynb")):
         tab.open(f"chapters/{path.stem}.html")
-        share, picture = tab.page.evaluate(
+        share, picture, statement = tab.page.evaluate(
             """() => {
               const page = document.querySelector('.bd-article');
               const height = (e) => e.getBoundingClientRect().height;
               const folds = [...page.querySelectorAll('.cl-fold')].map(height);
               const first = page.querySelector('figure, div.proof, table');
-              const top = first.getBoundingClientRect().top + scrollY;
-              return [folds.reduce((a, b) => a + b, 0) / height(page), top];
+              const top = (e) => e ? e.getBoundingClientRect().top + scrollY : 0;
+              const shown = folds.reduce((a, b) => a + b, 0) / height(page);
+              return [shown, top(first), top(page.querySelector('div.proof'))];
             }"""
         )
         assert share <= 0.08, path.stem
-        assert picture <= 1500, path.stem
+        assert picture <= 1500 and statement <= 1500, path.stem

@@ -1,6 +1,7 @@
 """A data set of images that is registered for one test."""
 
 import hashlib
+import signal
 
 import pytest
 from image_files import CLASSES
@@ -29,3 +30,17 @@ def place(tmp_path, monkeypatch):
         return folder
 
     return put
+
+
+@pytest.fixture
+def soon():
+    """Fail a test that waits for what never ends, such as a pipe that nobody writes."""
+
+    def late(*_):
+        raise AssertionError("still reading after 10 s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(10)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)

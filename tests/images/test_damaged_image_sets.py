@@ -156,6 +156,7 @@ def test_bad_content_is_told_and_leaves_nothing(case, place, tmp_path):
     assert decoded(tmp_path) == []
 
 
+@pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, functools.partial(os.symlink, "/dev/zero")])
 def test_what_is_no_file_is_not_read(place, tmp_path, make):
     """Nor waited for: a pipe that nobody writes, a device without an end."""

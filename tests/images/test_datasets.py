@@ -145,6 +145,7 @@ def test_a_download_stops_at_the_published_size(mirror):
     assert mirror.sent < 100 * mirror.entry["files"][0]["size"]
 
 
+@pytest.mark.usefixtures("soon")
 def test_a_pipe_in_place_of_a_file_is_told(mirror):
     pipe = datasets.folder("small") / "a.gz"
     pipe.parent.mkdir(parents=True)

@@ -12,10 +12,7 @@ from clcore.book.build.planning import Run
 from clcore.book.provenance import PROVENANCE_MIME
 
 # Other content, other types, lists a thousand deep.
-_DAMAGED = (
-    *(ValueError, LookupError, TypeError, AttributeError, RecursionError),
-    FileNotFoundError,
-)
+_DAMAGED = (ValueError, LookupError, TypeError, AttributeError, RecursionError, FileNotFoundError)
 KEEP = 3  # cache entries kept for each chapter and profile
 
 
