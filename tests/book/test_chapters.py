@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,10 @@ def test_committed_notebooks_are_clean(path):
             assert len(meta["figure"]["caption"]) > 80
             assert meta["figure"]["name"].startswith("fig-")
             assert len(meta["image"]["alt"]) > 40
+            # In the dark other figures are inverted, and dark there is light.
+            told = meta["figure"]["caption"] + meta["image"]["alt"]
+            if re.search(r"[Bb]right|[Dd]ark(er)? .*[Ll]ight|[Ll]ight(er)?\)? .*[Dd]ark", told):
+                assert "keep-colours" in cell.metadata.tags, cell.id
     text = "\n".join(c.source for c in book.cells if c.cell_type == "markdown")
     assert text.count("{exercise}") >= 4
     assert text.count("{exercise}") == text.count("{solution}")
