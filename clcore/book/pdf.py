@@ -15,6 +15,10 @@ FOLDS = ("open", "closed", "solutions")
 
 _PREPARE = """
 (folds) => {
+  // A fold fades in when it is opened: printed at that moment, its place would be white.
+  const still = document.createElement('style');
+  still.textContent = '* { animation: none !important; transition: none !important; }';
+  document.head.append(still);
   for (const fold of document.querySelectorAll('.bd-article details')) {
     const solution = Boolean(fold.closest('.solution, .cl-solution'));
     if (folds === 'open' || (folds === 'solutions' && solution)) fold.open = true;
