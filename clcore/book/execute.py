@@ -7,9 +7,12 @@ parent: the build's process, without which this one ends.
 The parent learns of an out-of-memory kill of this process from its exit status.
 """
 
+import contextlib
+import itertools
 import json
 import os
 import re
+import resource
 import signal
 import sys
 import threading
@@ -25,23 +28,30 @@ _MEMORY = ("MemoryError", "OutOfMemoryError")
 
 
 class _Watch(threading.Thread):
-    """Follow the memory of the kernel, and end everything when the build itself is gone."""
+    """Follow the memory of the kernel (once a second: a look at all processes takes some ms), and
+    end everything when the build itself is gone."""
 
     def __init__(self, parent: int) -> None:
         super().__init__(daemon=True)
-        self.peak = 0
+        self._seen = 0
         self._parent = parent  # not os.getppid(): the build may be gone by now
+
+    @property
+    def peak(self) -> int:
+        """Most bytes in use: of all processes at a time as seen, or of one that has ended, which
+        the system knows however short its peak was."""
+        unit = 1 if sys.platform == "darwin" else 2**10
+        return max(self._seen, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit)
 
     def run(self) -> None:
         me = psutil.Process()
-        while True:
-            try:
-                children = me.children(recursive=True)
-                self.peak = max(self.peak, sum(child.memory_info().rss for child in children))
-            except psutil.Error:
-                continue
+        for beat in itertools.count():
             if os.getppid() != self._parent:
                 _end()
+            if beat % 10 == 0:
+                with contextlib.suppress(psutil.Error):
+                    children = me.children(recursive=True)
+                    self._seen = max(self._seen, sum(c.memory_info().rss for c in children))
             time.sleep(0.1)
 
 

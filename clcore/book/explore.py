@@ -8,7 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 from jinja2.utils import htmlsafe_json_dumps
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from PIL.Image import fromarray
 
 from clcore.ledger.html import render
 from clcore.ledger.outcomes import number
@@ -16,6 +19,7 @@ from clcore.ledger.outcomes import number
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+    from PIL.Image import Image
 
 LIMIT = 300_000
 """Most bytes of a figure on a page, its frames and its table together."""
@@ -48,18 +52,21 @@ def frames(
     at = [size // 2 for size in sizes] if start is None else list(start)
     if len(at) != len(sizes) or not all(0 <= i < n for i, n in zip(at, sizes, strict=True)):
         raise ValueError(f"expected a start below {sizes}, one a slider, got {at}")
-    shown = []
-    for values in itertools.product(*sliders.values()):
-        picture, png = _picture(draw, dict(zip(sliders, values, strict=True)))
-        shown.append({"source": picture, "says": says(*values), "png": png})
     first = 0
     for place, size in zip(at, sizes, strict=True):
         first = first * size + place
+    shown, plain = [], ""
+    for place, values in enumerate(itertools.product(*sliders.values())):
+        picture = _picture(draw, dict(zip(sliders, values, strict=True)))
+        source = f"data:image/webp;base64,{_base64(picture, 'webp', lossless=True)}"
+        shown.append({"source": source, "says": says(*values)})
+        if place == first:
+            plain = _base64(picture, "png")
     html = str(
         render(
             "clcore.book",
             "explore.html",
-            frames=htmlsafe_json_dumps([{k: f[k] for k in ("source", "says")} for f in shown]),
+            frames=htmlsafe_json_dumps(shown),
             first=first,
             shown=shown[first],
             alt=alt,
@@ -76,22 +83,28 @@ def frames(
             f"expected a figure of at most {LIMIT:,} bytes, got {len(html):,} for {len(shown)} "
             "frames; draw fewer or smaller ones, or shorten the table"
         )
-    _display(html, shown[first]["png"], f"{alt} {shown[first]['says']}")
+    _display(html, plain, f"{alt} {shown[first]['says']}")
 
 
-def _picture(draw: Callable[..., "Figure"], values: dict[str, Any]) -> tuple[str, str]:
-    """A frame as the address of a picture and as PNG, both in base64."""
+def _picture(draw: Callable[..., "Figure"], values: dict[str, Any]) -> "Image":
+    """A frame in pixels. Drawn once, though it may be wanted in two formats: what a frame costs is
+    the layout of its text, not its encoding."""
     try:
         figure = draw(*values.values())
     except Exception as error:
         told = ", ".join(f"{label} = {_word(value)}" for label, value in values.items())
         raise ValueError(f"the frame at {told} cannot be drawn: {error}") from error
-    small, plain = io.BytesIO(), io.BytesIO()
-    figure.savefig(small, format="webp", dpi=100, pil_kwargs={"lossless": True, "method": 6})
-    figure.savefig(plain, format="png", dpi=100)
+    figure.set_dpi(100)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()  # savefig would go over all texts a second time, for the layout alone
     plt.close(figure)
-    webp, png = (base64.b64encode(file.getvalue()).decode() for file in (small, plain))
-    return f"data:image/webp;base64,{webp}", png
+    return fromarray(np.asarray(canvas.buffer_rgba()))
+
+
+def _base64(picture: "Image", kind: str, **how: Any) -> str:
+    file = io.BytesIO()
+    picture.save(file, format=kind, **how)
+    return base64.b64encode(file.getvalue()).decode()
 
 
 def _word(value: Any) -> str:

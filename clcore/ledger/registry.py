@@ -75,17 +75,26 @@ def _place(node: ast.FunctionDef, mark: ast.Call, file: Path) -> Place:
     return Place(ids, str(on), node.name, file, first, node.end_lineno or node.lineno)
 
 
+@cache
+def _marked(file: Path, text: str) -> tuple[Place, ...]:
+    """The checks of one file."""
+    functions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    return tuple(_place(node, mark, file) for node in functions for mark in _decorators(node))
+
+
+def _texts(folder: Path) -> tuple[tuple[Path, str], ...]:
+    """The files below a folder that have checks. To parse one takes long, to look into it not."""
+    every = ((file, file.read_text()) for file in sorted(folder.rglob("*.py")))
+    return tuple((file, text) for file, text in every if "@check(" in text)
+
+
 def scan(folder: Path) -> list[Place]:
     """Every function below `folder` that is marked with @check, by file and line.
 
     Raises LedgerError for an unknown id, and for a claim that two functions check on the same kind
     of input, with both places.
     """
-    found: list[Place] = []
-    for file in sorted(folder.rglob("*.py")):
-        for node in ast.parse(file.read_text()).body:
-            if isinstance(node, ast.FunctionDef):
-                found += [_place(node, mark, file) for mark in _decorators(node)]
+    found = [place for file, text in _texts(folder) for place in _marked(file, text)]
     seen: dict[tuple[str, str], Place] = {}
     for place in found:
         for i in place.claims:
@@ -100,6 +109,11 @@ def scan(folder: Path) -> list[Place]:
 
 
 @cache
+def _own_texts(root: Path) -> tuple[tuple[Path, str], ...]:
+    return _texts(root / "clcore" / "checks")
+
+
+@cache
 def _places(root: Path) -> tuple[Place, ...]:
     return tuple(scan(root / "clcore" / "checks"))
 
@@ -110,9 +124,11 @@ def places() -> tuple[Place, ...]:
 
 
 def of(claim_id: str) -> tuple[Place, ...]:
-    """Where a claim is checked. Raises LedgerError with near misses when the id is unknown."""
+    """Where a claim is checked, of the files that have its id. Raises LedgerError with near misses
+    when the id is unknown."""
     claim(claim_id)
-    return tuple(p for p in places() if claim_id in p.claims)
+    named = [(file, text) for file, text in _own_texts(_paths.root()) if claim_id in text]
+    return tuple(p for file, text in named for p in _marked(file, text) if claim_id in p.claims)
 
 
 def function(claim_id: str) -> Callable:

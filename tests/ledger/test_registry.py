@@ -30,8 +30,8 @@ def write(folder, name, text):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(registry._paths, "root", lambda: tmp_path)
     ledger.claims()  # of the repository: they are cached
+    monkeypatch.setattr(registry._paths, "root", lambda: tmp_path)
     return tmp_path
 
 
