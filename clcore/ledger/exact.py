@@ -183,7 +183,7 @@ def _is_somewhere_else(difference: sympy.Expr) -> bool:
     """Whether it is not 0 at some fractions, and for cubic polynomials as its unknown functions, by
     far more than 30 digits leave open: then no more has to be tried."""
     symbols = sorted(difference.free_symbols, key=str)
-    table: dict[str, Any] = {}
+    table: dict[str, Any] = {name: getattr(mpmath, name) for name in _ELEMENTARY}
     names = {f.func.__name__ for f in difference.atoms(_Unknown, AppliedUndef)}
     for k, name in enumerate(sorted({name.removesuffix("_slope") for name in names})):
         table[name] = lambda x, k=k: x**3 + (k + 2) * x**2 / 3 + x
@@ -191,7 +191,10 @@ def _is_somewhere_else(difference: sympy.Expr) -> bool:
     with mpmath.workdps(30):
         at = [mpmath.mpf(7 + 3 * k) / (11 + 2 * k) for k in range(len(symbols))]
         try:
-            found = sympy.lambdify(symbols, difference, [table, "mpmath"])(*at)
+            try:
+                found = _value(difference, dict(zip(symbols, at, strict=True)), table)
+            except NotImplementedError:
+                found = sympy.lambdify(symbols, difference, [table, "mpmath"])(*at)
         except (
             NameError,
             NotImplementedError,
@@ -200,6 +203,35 @@ def _is_somewhere_else(difference: sympy.Expr) -> bool:
         ):  # what mpmath does not know
             return False
         return bool(mpmath.isfinite(found)) and abs(found) > mpmath.mpf("1e-15")
+
+
+_ELEMENTARY = ("exp", "log", "sin", "cos", "tanh")  # sympy and mpmath mean the same by these names
+
+
+def _value(of: sympy.Expr, known: dict[sympy.Expr, Any], functions: dict[str, Any]) -> Any:
+    """The number that an expression is, by mpmath. Most are sums and products, of which lambdify
+    would print and compile the text: that takes twenty times as long.
+
+    known: the values of the symbols; those of what was met on the way are put in. Raises
+    NotImplementedError for anything but numbers, sums, products, powers and `functions`.
+    """
+    if of in known:
+        return known[of]
+    if of.is_Rational:
+        found = mpmath.mpf(of.p) / of.q
+    elif of.is_Add:
+        found = mpmath.fsum(_value(a, known, functions) for a in of.args)
+    elif of.is_Mul:
+        found = mpmath.fprod(_value(a, known, functions) for a in of.args)
+    elif of.is_Pow:
+        base, exponent = (_value(a, known, functions) for a in of.args)
+        found = base**exponent
+    elif of.func.__name__ in functions:
+        found = functions[of.func.__name__](*(_value(a, known, functions) for a in of.args))
+    else:
+        raise NotImplementedError(f"no value for {of.func}")
+    known[of] = found
+    return found
 
 
 def _settled(value: sympy.Expr) -> sympy.Expr:
