@@ -177,6 +177,14 @@ class Chapter:
             shutil.rmtree(self.checkpoints, ignore_errors=True)
 
 
+_started: list[Chapter] = []
+
+
+def profile() -> str | None:
+    """The profile of the chapter that this process runs; None where none was started."""
+    return _started[-1].profile if _started else None
+
+
 def start(name: str, namespace: dict[str, Any]) -> Chapter:
     """Begin a chapter: check its parameters (all of `namespace` that a reader or papermill set).
 
@@ -212,6 +220,7 @@ def start(name: str, namespace: dict[str, Any]) -> Chapter:
         notebook = _paths.root() / "chapters" / f"{name}.ipynb"
         folder = keys.checkpoints(notebook, parameters | {"device": str(device)})
     here = Chapter(name, parameters, device, ledger, folder)
+    _started[:] = [here]
     shell = _shell()
     if shell is not None:
         shell.events.register("pre_run_cell", lambda info: ledger.start_clock())

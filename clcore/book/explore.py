@@ -13,6 +13,7 @@ from jinja2.utils import htmlsafe_json_dumps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL.Image import fromarray
 
+from clcore.book import chapter
 from clcore.ledger.html import render
 from clcore.ledger.outcomes import number
 
@@ -43,6 +44,9 @@ def frames(
     start: which value each slider begins with (its place; by default the middle one), the frame
     that is printed, and seen without a script.
 
+    A chapter in its smoke profile draws two values of each slider, that of the start and one beside
+    it; what is said of all others is put into words there, too, so that none fails unseen.
+
     Raises ValueError without sliders or values, for a start that is not among them, where a frame
     cannot be drawn (which one, and why) and where the figure is heavier than `LIMIT`.
     """
@@ -52,16 +56,19 @@ def frames(
     at = [size // 2 for size in sizes] if start is None else list(start)
     if len(at) != len(sizes) or not all(0 <= i < n for i, n in zip(at, sizes, strict=True)):
         raise ValueError(f"expected a start below {sizes}, one a slider, got {at}")
-    first = 0
-    for place, size in zip(at, sizes, strict=True):
-        first = first * size + place
     shown, plain = [], ""
-    for place, values in enumerate(itertools.product(*sliders.values())):
+    two = chapter.profile() == "smoke"
+    drawn = [_beside(i) if two else range(size) for size, i in zip(sizes, at, strict=True)]
+    for places in itertools.product(*map(range, sizes)):
+        values = [every[i] for every, i in zip(sliders.values(), places, strict=True)]
+        said = says(*values)
+        if any(i not in some for i, some in zip(places, drawn, strict=True)):
+            continue
         picture = _picture(draw, dict(zip(sliders, values, strict=True)))
         source = f"data:image/webp;base64,{_base64(picture, 'webp', lossless=True)}"
-        shown.append({"source": source, "says": says(*values)})
-        if place == first:
-            plain = _base64(picture, "png")
+        if places == tuple(at):
+            first, plain = len(shown), _base64(picture, "png")
+        shown.append({"source": source, "says": said})
     html = str(
         render(
             "clcore.book",
@@ -71,8 +78,8 @@ def frames(
             shown=shown[first],
             alt=alt,
             sliders=[
-                {"label": label, "at": i, "words": [_word(v) for v in values]}
-                for i, (label, values) in zip(at, sliders.items(), strict=True)
+                {"label": label, "at": some.index(i), "words": [_word(values[k]) for k in some]}
+                for i, some, (label, values) in zip(at, drawn, sliders.items(), strict=True)
             ],
             columns=[str(c) for c in table.columns],
             rows=[[_word(v) for v in row] for row in table.itertuples(index=False)],
@@ -84,6 +91,11 @@ def frames(
             "frames; draw fewer or smaller ones, or shorten the table"
         )
     _display(html, plain, f"{alt} {shown[first]['says']}")
+
+
+def _beside(i: int) -> range:
+    """Two places of a slider: i, and the one before it or, where there is none, the next."""
+    return range(max(0, i - 1), max(2, i + 1))
 
 
 def _picture(draw: Callable[..., "Figure"], values: dict[str, Any]) -> "Image":

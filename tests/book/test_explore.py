@@ -23,6 +23,7 @@ def shown(monkeypatch):
     """What was displayed: HTML, PNG and text of each figure."""
     found = []
     monkeypatch.setattr(explore, "_display", lambda *parts: found.append(parts))
+    monkeypatch.setattr(explore.chapter, "profile", lambda: "book")
     return found
 
 
@@ -53,6 +54,26 @@ def test_frames_come_in_the_order_of_the_sliders_and_begin_at_the_start(shown):
 def test_without_a_start_it_is_the_middle(shown):
     explore.frames(drawn, {"a": [1, 2, 3]}, says=str, alt="A.", table=TABLE)
     assert 'data-first="1"' in shown[0][0] and plt.get_fignums() == []
+
+
+def test_in_smoke_two_values_of_each_slider_are_drawn_and_all_are_put_into_words(
+    shown, monkeypatch
+):
+    monkeypatch.setattr(explore.chapter, "profile", lambda: "smoke")
+    said = []
+    explore.frames(
+        lambda a, b: drawn(a * b),
+        {"a": [1, 2, 3, 4], "b": [5, 6, 7]},
+        says=lambda a, b: said.append((a, b)) or f"a is {a}, b {b}",
+        alt="A line.",
+        table=TABLE,
+        start=(2, 0),
+    )
+    ((html, _, text),) = shown
+    assert [f["says"] for f in frames(html)] == [f"a is {a}, b {b}" for a in (2, 3) for b in (5, 6)]
+    assert text == "A line. a is 3, b 5" and 'data-first="2"' in html
+    assert re.findall(r'aria-valuetext="(\d)"', html) == ["3", "5"]
+    assert len(said) == 12
 
 
 @pytest.mark.parametrize(
