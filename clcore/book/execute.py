@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -66,8 +67,21 @@ def main(job_file: str) -> int:
     """Run the notebook of a job (JSON, written by the build); the process's exit status."""
     import papermill
     from nbclient.exceptions import DeadKernelError
+    from papermill.engines import NBClientEngine, papermill_engines
     from papermill.exceptions import PapermillExecutionError
 
+    class WrittenOnce(NBClientEngine):
+        """papermill's engine checks and writes the whole notebook before and after each cell."""
+
+        @classmethod
+        def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **more: Any) -> None:
+            nb_man.save = lambda **_: None
+            try:
+                super().execute_managed_notebook(nb_man, kernel_name, **more)
+            finally:
+                del nb_man.save  # it is written next, a run that failed or died, too
+
+    papermill_engines.register("once", WrittenOnce)
     job = json.loads(Path(job_file).read_text())
     notebook, output = Path(job["notebook"]), Path(job["output"])
     folder = notebook.parent
@@ -83,6 +97,7 @@ def main(job_file: str) -> int:
             notebook,
             output,
             parameters=job["parameters"],
+            engine_name="once",
             kernel_name="python3",
             language="python",
             cwd=folder,
