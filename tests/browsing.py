@@ -30,5 +30,16 @@ class Tab:
         )
 
     def resize(self, width: int) -> None:
+        """Give the page another width; wait until what moves has come to rest, and until the theme
+        has looked again at what scrolls, which it does 0.3 s after it is told."""
         self.page.set_viewport_size({"width": width, "height": 900})
-        self.page.wait_for_timeout(250)
+        self.page.evaluate(
+            """async () => {
+              const frame = () => new Promise(requestAnimationFrame);
+              await frame(), await frame();
+              const ends = (a) => a.effect?.getComputedTiming().endTime < Infinity;
+              const moving = document.getAnimations().filter(ends);
+              await Promise.all(moving.map((a) => a.finished.catch(() => null)));
+              await new Promise((go) => setTimeout(go, 400));
+            }"""
+        )

@@ -21,6 +21,25 @@ pytest.register_assert_rewrite("site_pages")
 
 torch.manual_seed(0)  # for what modules draw when they are read
 
+# Begun first, as they take longest: else one of them runs alone at the end. Longest first.
+LONGEST = (
+    *("test_book_pages", "test_chapter_pages", "test_ledger_page", "test_build", "test_sweep"),
+    *("test_sweep_runs", "test_build_stopped", "test_sparse_training", "test_sparse_runs"),
+    *("test_pretraining_many", "test_checks_acl_images", "test_exercises", "test_golden"),
+    *("test_pdf", "test_cards", "test_sliders", "test_image_fields", "test_chapters"),
+    *("test_site_build", "test_trainer", "test_sparse_panels", "test_cli"),
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what looks at the built site, and put the files that take longest first."""
+    for item in items:
+        if "site" in getattr(item, "fixturenames", ()):
+            item.add_marker("site")
+    place = {name: i for i, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(place)))
+
 
 @pytest.fixture(autouse=True)
 def seeded() -> None:
@@ -85,13 +104,10 @@ def tab(chromium: object, address: str, request: pytest.FixtureRequest) -> Itera
     tab = Tab(page, address)
     host = urlsplit(address).netloc
 
-    def route(route: object) -> None:
-        url = urlsplit(route.request.url)
+    def asked(request: object) -> None:
+        url = urlsplit(request.url)
         if url.scheme in ("http", "https") and url.netloc != host:
-            tab.problems.append(f"request to another host: {route.request.url}")
-            route.abort()
-        else:
-            route.continue_()
+            tab.problems.append(f"request to another host: {request.url}")
 
     def response(answer: object) -> None:
         # Browsers ask for this by themselves where a page names no icon.
@@ -102,7 +118,7 @@ def tab(chromium: object, address: str, request: pytest.FixtureRequest) -> Itera
         if message.type == "error" and "favicon.ico" not in str(message.location):
             tab.problems.append(f"console: {message.text}")
 
-    page.route("**/*", route)
+    page.on("request", asked)
     page.on("response", response)
     page.on("console", console)
     page.on("pageerror", lambda error: tab.problems.append(f"script: {error}"))

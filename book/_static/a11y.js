@@ -12,7 +12,9 @@
     const style = getComputedStyle(element);
     const scrolls =
       /auto|scroll/.test(style.overflowX) && element.scrollWidth > element.clientWidth + 1;
-    if (scrolls && !element.querySelector('[tabindex="0"]') && !element.hasAttribute("tabindex")) {
+    // The theme's own look at it, at some moment of a change of layout, may have ended in -1.
+    const missed = element.getAttribute("tabindex") !== "0";
+    if (scrolls && missed && !element.querySelector('[tabindex="0"]')) {
       element.tabIndex = 0;
       element.dataset.reach = "";
     } else if (!scrolls && element.dataset.reach === "") {

@@ -99,19 +99,6 @@ def test_a_notebook_that_runs_elsewhere_installs_and_is_small(tmp_path):
     assert len(book.cells) == len(nbformat.read(path, 4).cells) + 1
 
 
-def test_papermill_runs_it_where_the_book_is_installed(tmp_path):
-    """The first cell does nothing then, and the parameters are found behind it."""
-    path = _paths.root() / "chapters" / "0-start-here.ipynb"
-    text = launch.notebook(path, "https://github.com/owner/name", "abc")
-    (tmp_path / "in.ipynb").write_text(text)
-    command = [sys.executable, "-m", "papermill", "in.ipynb", "out.ipynb", "-p", "seed", "3"]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr[-2000:]
-    out = nbformat.read(tmp_path / "out.ipynb", 4)
-    facts = out.cells[-1].outputs[0]["data"]["application/vnd.clcore.provenance+json"]
-    assert (facts["profile"], facts["seed"]) == ("smoke", 3)
-
-
 def test_jupyter_book_by_hand_says_what_to_do_and_leaves_the_site_alone(tmp_path):
     source = tmp_path / "book"
     (source / "_build" / "html").mkdir(parents=True)

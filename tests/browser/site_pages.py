@@ -55,10 +55,16 @@ PAGES = _pages()
 
 
 # At the one width in light, at the other in dark: both themes and both layouts.
-LOOKS = [
-    pytest.param({"color_scheme": "light", "viewport": {"width": 1280, "height": 900}}, id="light"),
-    pytest.param({"color_scheme": "dark", "viewport": {"width": 390, "height": 844}}, id="dark"),
-]
+SIZES = {"dark": (390, 844), "light": (1280, 900)}
+
+
+def _options(scheme: str) -> dict:
+    width, height = SIZES[scheme]
+    return {"color_scheme": scheme, "viewport": {"width": width, "height": height}}
+
+
+LOOKS = [pytest.param(_options(scheme), id=scheme) for scheme in SIZES]
+PHONE = pytest.mark.parametrize("tab", LOOKS[:1], indirect=True)
 
 
 # axe weighs every glyph, word of code and row of a table, which are alike by the thousand and take
@@ -81,8 +87,8 @@ for (const row of document.querySelectorAll(rows)) {
 }
 """
 
-# Contrast is a matter of the colours, the ground and the letters: of texts that share all of these,
-# a few are marked for it.
+# Contrast is a matter of the colours, the ground and the letters: of visible texts that share all
+# of these, a few are marked for it. So are links, which have to differ from the text around them.
 COLOURS = """
 const seen = new Map();
 const grounds = new Map([[null, '']]);
@@ -95,36 +101,68 @@ function ground(e) {
   }
   return grounds.get(e);
 }
-for (const e of document.body.querySelectorAll('*')) {
-  if (![...e.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.data.trim())) continue;
+function letters(e) {
   const style = getComputedStyle(e);
-  const kind = [style.color, style.fontSize, style.fontWeight, style.textShadow, ground(e)].join();
+  return [style.color, style.fontSize, style.fontWeight, style.textShadow, ground(e)].join();
+}
+function block(e) {
+  return getComputedStyle(e).display === 'inline' ? block(e.parentElement) : e;
+}
+function link(e) {
+  const style = getComputedStyle(e);
+  const line = [style.textDecorationLine, style.borderBottom, style.fontFamily];
+  const around = block(e);
+  const alone = around.textContent.trim() === e.textContent.trim();
+  return ['link', letters(e), ...line, letters(around), around.tagName, alone].join();
+}
+function few(e, kind) {
+  if ((seen.get(kind) ?? 0) >= 3 || !e.checkVisibility()) return false;
   seen.set(kind, (seen.get(kind) ?? 0) + 1);
-  if (seen.get(kind) <= 3 && e.checkVisibility()) e.dataset.looked = '';
+  return true;
+}
+for (const e of document.querySelectorAll('[data-looked], [data-linked]')) {
+  delete e.dataset.looked;
+  delete e.dataset.linked;
+}
+for (const e of document.body.querySelectorAll('*')) {
+  if (e.matches('a[href]') && few(e, link(e))) e.dataset.linked = '';
+  if (![...e.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.data.trim())) continue;
+  if (few(e, letters(e))) e.dataset.looked = '';
 }
 return document.querySelectorAll('[data-looked]').length;
 """
 
+AXE = """
+async () => {
+  axe.configure({rules: [
+    {id: 'color-contrast', selector: '[data-looked]'},
+    {id: 'link-in-text-block', selector: 'a[data-linked]'},
+  ]});
+  const {violations} = await axe.run(document, {resultTypes: ['violations']});
+  const grave = violations.filter((v) => ['serious', 'critical'].includes(v.impact));
+  return grave.map((v) => [v.id, v.nodes[0].html]);
+}
+"""
+
 
 def violations(tab: Tab) -> list[tuple[str, str]]:
-    """What axe finds grave: rule and element."""
+    """What axe finds grave in either look of the page that is open: rule and element."""
     from axe_playwright_python.sync_playwright import Axe
 
-    def grave(context: object, **options: object) -> list[tuple[str, str]]:
-        options["resultTypes"] = ["violations"]
-        found = Axe().run(tab.page, context, options).response["violations"]
-        bad = [v for v in found if v["impact"] in ("serious", "critical")]
-        return [(v["id"], v["nodes"][0]["html"]) for v in bad]
+    page, found = tab.page, []
+    page.evaluate(FEWER)
+    page.evaluate(Axe().axe_script)
+    for scheme, (width, _) in SIZES.items():
+        page.emulate_media(color_scheme=scheme)
+        tab.resize(width)
+        assert page.evaluate("document.documentElement.dataset.theme") == scheme
+        assert page.evaluate(f"() => {{ {COLOURS} }}") > 5
+        found += [(rule, html) for rule, html in page.evaluate(AXE)]
+    return found
 
-    tab.page.evaluate(FEWER)
-    assert tab.page.evaluate(f"() => {{ {COLOURS} }}") > 5
-    bad = grave({"include": [["[data-looked]"]]}, runOnly=["color-contrast"])
-    return bad + grave(None, rules={"color-contrast": {"enabled": False}})
 
-
-def look(tab: Tab, name: str) -> None:
-    """Nothing goes wrong, formulas are set, figures have texts, axe is content, a phone
-    is wide enough."""
+def opened(tab: Tab, name: str) -> None:
+    """Nothing goes wrong, formulas are set, figures have texts, a phone is wide enough."""
     tab.open(name)
     assert tab.problems == []
     page = tab.page
@@ -140,11 +178,13 @@ def look(tab: Tab, name: str) -> None:
     plain = "[...document.querySelectorAll('.bd-article .cell_output img')]"
     plain += ".filter((e) => !e.closest('figure')?.querySelector('figcaption'))"
     assert page.evaluate(f"{plain}.map((e) => e.src)") == [], "a figure has no caption"
+    assert page.viewport_size["width"] == 390
+    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert wide <= 0, f"{wide} pixels stick out at a width of 390"
 
-    if page.viewport_size["width"] == 390:
-        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert wide <= 0, f"{wide} pixels stick out at a width of 390"
 
+def accessible(tab: Tab, name: str) -> None:
+    """axe is content with both looks of the page that is open; takes apart what is alike in it."""
     grave = violations(tab)
     if name.startswith("book/api/"):  # autodoc's <dl> has more in it than terms and their meanings
         grave = [(rule, html) for rule, html in grave if rule != "definition-list"]

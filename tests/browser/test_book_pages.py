@@ -2,20 +2,22 @@
 
 import pytest
 from browsing import Tab
-from site_pages import LOOKS, PAGES, look, violations
+from site_pages import PAGES, PHONE, accessible, opened, violations
 
 pytestmark = [pytest.mark.site, pytest.mark.browser]
 
 
-@pytest.mark.parametrize("tab", LOOKS, indirect=True)
-@pytest.mark.parametrize("name", [name for name in PAGES if not name.startswith("chapters/")])
+@PHONE
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(name for name in PAGES if not name.startswith("chapters/")),
+        "code/checks/landscape/theorem1.html",
+    ],
+)
 def test_page(tab: Tab, name: str) -> None:
-    look(tab, name)
-
-
-@pytest.mark.parametrize("tab", LOOKS, indirect=True)
-def test_a_page_of_code(tab: Tab) -> None:
-    look(tab, "code/checks/landscape/theorem1.html")
+    opened(tab, name)
+    accessible(tab, name)
 
 
 def test_front_page_opens_at_the_root(tab: Tab) -> None:
@@ -34,11 +36,21 @@ def test_search_finds_a_theorem(tab: Tab) -> None:
     assert tab.problems == []
 
 
-@pytest.mark.parametrize("tab", LOOKS, indirect=True)
-def test_grey_on_grey_and_a_nameless_button_are_seen(tab: Tab) -> None:
+@PHONE
+def test_grey_on_grey_a_nameless_button_and_a_link_like_its_text_are_seen(tab: Tab) -> None:
     tab.open("book/bibliography.html")
-    grey = "const e = document.createElement('p'); e.textContent = 'grey'; "
-    grey += "e.style = 'color: #777; background: #888'; document.querySelector('main').append(e);"
-    tab.page.evaluate(grey)
-    tab.page.evaluate("document.querySelector('main').append(document.createElement('button'))")
-    assert {rule for rule, _ in violations(tab)} == {"color-contrast", "button-name"}
+    tab.page.evaluate(
+        """() => {
+          const [grey, text] = [document.createElement('p'), document.createElement('p')];
+          grey.textContent = 'grey';
+          grey.style = 'color: #777; background: #888';
+          text.style = 'color: #000; background: #fff';
+          const plain = 'color: #444; text-decoration: none';
+          text.innerHTML = `text around <a href="#" style="${plain}">a link</a> in it`;
+          const main = document.querySelector('main');
+          main.append(grey, text, document.createElement('button'));
+        }"""
+    )
+    wanted = {"color-contrast", "button-name", "link-in-text-block"}
+    found = violations(tab)
+    assert {rule for rule, _ in found} == wanted and len(found) == 2 * len(wanted), "in both looks"

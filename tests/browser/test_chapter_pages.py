@@ -1,13 +1,64 @@
-"""The chapters of the built site in a real browser."""
+"""The chapters of the built site in a real browser, each opened once and looked at as a whole."""
+
+import json
 
 import pytest
 from browsing import Tab
-from site_pages import LOOKS, PAGES, look
+from playwright.sync_api import expect
+from site_pages import PAGES, PHONE, accessible, opened
 
 pytestmark = [pytest.mark.site, pytest.mark.browser]
 
 
-@pytest.mark.parametrize("tab", LOOKS, indirect=True)
+@PHONE
 @pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("chapters/")])
 def test_page(tab: Tab, name: str) -> None:
-    look(tab, name)
+    opened(tab, name)
+    tab.page.set_viewport_size({"width": 1400, "height": 1000})
+    checks_take_little(tab)
+    every_slider_moves_by_keys_and_says_what_it_shows(tab)
+    assert tab.problems == []
+    accessible(tab, name)
+
+
+def checks_take_little(tab: Tab) -> None:
+    """At most eight per cent of its height as loaded; picture and statement stand near the top."""
+    share, picture, statement = tab.page.evaluate(
+        """() => {
+          const page = document.querySelector('.bd-article');
+          const height = (e) => e.getBoundingClientRect().height;
+          const folds = [...page.querySelectorAll('.cl-fold')].map(height);
+          const first = page.querySelector('figure, div.proof, table');
+          const top = (e) => e ? e.getBoundingClientRect().top + scrollY : 0;
+          const shown = folds.reduce((a, b) => a + b, 0) / height(page);
+          return [shown, top(first), top(page.querySelector('div.proof'))];
+        }"""
+    )
+    assert share <= 0.08
+    assert picture <= 1500 and statement <= 1500
+
+
+def every_slider_moves_by_keys_and_says_what_it_shows(tab: Tab) -> None:
+    for figure in tab.page.locator(".cl-explore").all():
+        frames = json.loads(figure.locator("script").text_content())
+        image, said = figure.locator("img"), figure.locator(".cl-says")
+        first = int(figure.get_attribute("data-first"))
+        assert image.get_attribute("src") == frames[first]["source"]
+        assert image.get_attribute("alt").endswith(frames[first]["says"])
+        sliders = figure.locator("input")
+        sizes = [int(s.get_attribute("max")) + 1 for s in sliders.all()]
+        chosen = [int(s.input_value()) for s in sliders.all()]
+        for i, slider in enumerate(sliders.all()):
+            slider.focus()
+            before = chosen[i]
+            slider.press("ArrowLeft" if before else "ArrowRight")
+            chosen[i] += -1 if before else 1
+            place = 0
+            for size, value in zip(sizes, chosen, strict=True):
+                place = place * size + value
+            assert image.get_attribute("src") == frames[place]["source"]
+            words = json.loads(slider.get_attribute("data-words"))
+            assert slider.get_attribute("aria-valuetext") == words[chosen[i]]
+            # Said once the slider rests, which takes longer on a busy machine.
+            expect(said).to_have_text(frames[place]["says"])
+            assert said.get_attribute("aria-live") == "polite"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from browsing import Tab
-from site_pages import LOOKS, look
+from site_pages import PHONE, accessible, opened
 
 from clcore import ledger
 from clcore.ledger import map as claim_map
@@ -145,13 +145,15 @@ def test_every_statement_can_be_typeset(site: Path, tab: Tab) -> None:
     assert tab.page.evaluate(UNREADABLE, sorted(formulas)) == []
 
 
-@pytest.mark.parametrize("tab", LOOKS, indirect=True)
+@PHONE
 @pytest.mark.parametrize("claim", ["acl-thm3", "ncl-tab2"])
 def test_a_claim_has_a_page_of_its_own(tab: Tab, claim: str) -> None:
-    look(tab, f"claims/{claim}.html")
+    page = f"claims/{claim}.html"
+    opened(tab, page)
     assert tab.page.locator("article mjx-container").count() >= 3
     tab.page.locator("summary", has_text="Cite this row").click()
     assert tab.page.get_by_text(f"@misc{{clcore-{claim},").is_visible()
+    accessible(tab, page)
 
 
 def test_opened_statements_fit_a_phone(tab: Tab) -> None:

@@ -57,12 +57,12 @@ def evidence(runs: pd.DataFrame) -> str:
 def kept(runs: pd.DataFrame) -> pd.DataFrame:
     """Runs without the diverged ones, all epochs of them, with `accuracy` in points."""
     lost = runs[runs.diverged.astype(bool)][["loss_name", "seed"]].drop_duplicates()
-    marked = runs.merge(lost, how="left", indicator=True)
-    return (
-        marked[marked._merge == "left_only"]
-        .drop(columns="_merge")
-        .assign(accuracy=lambda t: 100 * t.linear)
-    )
+    if lost.empty:  # as nearly always, and exchanges of labels ask for it many times
+        found = runs.reset_index(drop=True)
+    else:
+        marked = runs.merge(lost, how="left", indicator=True)
+        found = marked[marked._merge == "left_only"].drop(columns="_merge")
+    return found.assign(accuracy=100 * found.linear)
 
 
 def gaps(runs: pd.DataFrame) -> pd.DataFrame:
