@@ -19,7 +19,7 @@ LOCKED := $(PIP) --require-hashes --only-binary :all: --no-deps -r
 # that pip is told of (PIP_FIND_LINKS), or is in .venv already. What only the CUDA build needs comes after it.
 # The stamp is written last, so a set-up that was interrupted is taken up again. The book itself is
 # linked without a look at the index, so with all of it there this needs no network.
-$(VENV)/.ready: requirements.txt pyproject.toml $(wildcard locks/*.txt)
+$(VENV)/.ready: requirements.txt pyproject.toml locks/cpu.txt locks/everything.txt locks/cuda.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:3]; v >= (3, 11, 5) or sys.exit("Python 3.11.5 or newer is needed, %s is %d.%d.%d; try make PYTHON=python3.12" % (("$(PYTHON)",) + v))'
 	$(PYTHON) -m venv $(VENV)
 	@$(RUN) $(LOCKED) locks/cpu.txt --no-index --quiet 2>/dev/null || \

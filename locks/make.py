@@ -1,9 +1,9 @@
 """Locks: every file of every package that the project may install, by its sha256.
 
 `make lock` runs this. From requirements.txt come everything.txt, what every machine installs, and
-cuda.txt, what PyTorch's CUDA build needs besides; from binder/lab.txt comes lab.txt, for JupyterLab;
-from uv.in uv.txt. uv asks the index that it is set up with, and writes no address of it. cpu.txt is
-kept by hand: PyTorch's builds for the CPU are on an index of their own.
+cuda.txt, what PyTorch's CUDA build needs besides; from binder/lab.txt lab.txt, for JupyterLab; from
+uv.in uv.txt. uv asks the index that it is set up with, and writes no address of it. cpu.txt is kept
+by hand: PyTorch's builds for the CPU are on an index of their own.
 """
 
 import re
@@ -15,11 +15,13 @@ ROOT = Path(__file__).parents[1]
 OLDEST = "3.11.5"  # of Python: soupsieve 4.1 needs it
 CUDA = ("cuda-", "nvidia-", "triton")
 ELSEWHERE = ("cffi", "colorama", "pycparser")  # for PyPy and Windows alone
+
+
 def entries(listed: str, *leave_out: str) -> dict[str, str]:
     """Package -> its lines of the lock made from a file of requirements, all that these need
     included."""
-    command = [sys.executable, "-m", "uv", "pip", "compile", "--universal", "--quiet", "--no-header"]
-    command += ["--python-version", OLDEST, "--generate-hashes", "--no-annotate", listed]
+    command = [sys.executable, "-m", "uv", "pip", "compile", "--universal", "--generate-hashes"]
+    command += ["--python-version", OLDEST, "--quiet", "--no-header", "--no-annotate", listed]
     command += [word for name in leave_out for word in ("--no-emit-package", name)]
     made = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     lines = "\n".join(line for line in made.splitlines() if not line.startswith("#"))

@@ -47,6 +47,12 @@ def test_ledger_filters_and_keeps_them_in_the_address(tab: Tab) -> None:
     assert tab.problems == []
 
 
+@pytest.mark.parametrize("name", ["book/ledger.html", "chapters/2-deep-linear-pca.html"])
+def test_an_address_that_is_no_text_points_nowhere(tab: Tab, name: str) -> None:
+    tab.open(f"{name}#%E0%A4%A")
+    assert tab.problems == []
+
+
 def test_ledger_finds_words_of_a_statement(tab: Tab) -> None:
     tab.open("book/ledger.html?q=sticky+weight")
     tab.page.locator(".cl-filters[data-searched]").wait_for()

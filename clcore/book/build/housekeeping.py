@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Generator
+from pathlib import Path
 
 from clcore import _paths
 from clcore._files import explain_full
@@ -37,11 +38,23 @@ def lock() -> Generator[None, None, None]:
 
 
 def tidy() -> None:
-    """Remove what a build that was killed has left: unfinished work and cache entries."""
+    """Remove what a build that was killed has left: unfinished work, cache entries and files; what
+    was half decoded a day ago; checkpoints that nothing has touched for a month, which is told."""
     shutil.rmtree(_paths.build_dir() / "work", ignore_errors=True)
     for path in (_paths.build_dir() / "cache").glob(".*-*"):
         shutil.rmtree(path, ignore_errors=True)
-    month = time.time() - 30 * 86400
-    for path in (_paths.build_dir() / "checkpoints").glob("*"):
-        if path.stat().st_mtime < month:
+    for path in _paths.build_dir().glob(".*.json.*"):
+        path.unlink(missing_ok=True)
+    for path in (_paths.build_dir() / "decoded").glob(".*"):  # younger: another process's
+        if _older(path, days=1):
             shutil.rmtree(path, ignore_errors=True)
+    for path in (_paths.build_dir() / "checkpoints").glob("*"):
+        if _older(path, days=30):
+            shutil.rmtree(path, ignore_errors=True)
+            print(f"checkpoints/{path.name}: removed, nothing has touched it for 30 days")
+
+
+def _older(path: Path, days: float) -> bool:
+    """Whether neither a folder nor anything in it was written for so long."""
+    times = [one.lstat().st_mtime for one in (path, *path.rglob("*"))]
+    return max(times) < time.time() - days * 86400

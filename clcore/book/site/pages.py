@@ -42,21 +42,15 @@ def with_repository(config: dict, url: str) -> dict:
     """A copy of the Jupyter Book configuration with links to the repository at `url`.
 
     Binder gets a launch button, and Colab where the host is github.com.
-    Raises ValueError when `url` is not the https address of a repository.
+    url: as `provenance.address` gives it.
     """
-    parts = urlsplit(url)
-    if parts.scheme != "https" or not parts.hostname or parts.path.strip("/").count("/") < 1:
-        raise ValueError(
-            f"expected the address of a repository, such as https://github.com/owner/name, got "
-            f"{url!r}; set CLCORE_REPOSITORY_URL to it, or unset it for a site without such links"
-        )
     config = copy.deepcopy(config)
-    config["repository"] = {**config.get("repository", {}), "url": url.rstrip("/")}
+    config["repository"] = {**config.get("repository", {}), "url": url}
     config.setdefault("html", {}).update(use_repository_button=True, use_issues_button=True)
     config["launch_buttons"] = {"binderhub_url": "https://mybinder.org"}
     options = config.setdefault("sphinx", {}).setdefault("config", {})
     options["cl_branch"] = config["repository"].get("branch", "main")
-    if parts.hostname == "github.com":
+    if urlsplit(url).hostname == "github.com":
         config["launch_buttons"]["colab_url"] = "https://colab.research.google.com"
     return config
 
