@@ -222,7 +222,7 @@ def test_write_pages_writes_every_page_for_every_claim(tmp_path: Path) -> None:
     )
     assert page.count("not yet checked</span>") == len(every) + 1
     for name in (
-        *("errata.md", "errata/acl.md", "errata/ncl.md"),
+        *("errata.md", "errata/acl.md", "errata/ncl.md", "licences.md"),
         "_generated/counts.md",
         "_generated/chapters.md",
         "_generated/golden.md",

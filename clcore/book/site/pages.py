@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from clcore._files import write_atomic
 from clcore.book import course
-from clcore.book.site import errata, fragments, letters, survives, terms
+from clcore.book.site import errata, fragments, letters, licences, survives, terms
 from clcore.book.site.markdown import raw
 from clcore.experiments import golden
 from clcore.ledger import VERDICTS, papers
@@ -28,6 +28,7 @@ def write_pages(rows: list[dict], stage: Path, summary: dict) -> None:
     pages = {
         "ledger.md": ledger_page(rows, summary),
         "glossary.md": terms.page(),
+        "licences.md": licences.page(),
         "_generated/counts.md": counts(rows),
         "_generated/chapters.md": chapter_map(rows, summary),
         "_generated/build.md": build_record(summary),
