@@ -8,7 +8,7 @@ BUILD := $(RUN) -m clcore build
 SMOKE := CLCORE_BUILD=_build/smoke $(BUILD) --profile smoke
 ARGS ?=
 
-.PHONY: book test paper smoke serve pdf course publish lab lock setup lint clean
+.PHONY: book test paper smoke serve pdf course publish lab lock setup lint soak clean
 .DEFAULT_GOAL := book
 
 PIP := -m pip install --disable-pip-version-check --progress-bar off
@@ -88,6 +88,10 @@ lint: setup
 test: lint
 	@CLCORE_STARTUP=tests/typechecking.py $(SMOKE)
 	@CLCORE_SITE=_build/smoke/html OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile $(ARGS)
+
+# Builds that are killed and damaged at random come to the same as one that is not: ARGS="--rounds 20 --seed 1".
+soak: setup
+	@$(RUN) tests/soak.py $(ARGS)
 
 clean:
 	rm -rf _build

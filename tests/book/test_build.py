@@ -129,6 +129,13 @@ def test_cache_entry_of_another_kind_is_not_an_error(finished, capsys, content):
     assert not run.entry.exists()
 
 
+def test_a_folder_in_a_files_place_is_no_hindrance(finished):
+    for name in ("ledger.json", "lock", "site.log"):
+        (finished / "_build" / name / "x").mkdir(parents=True)
+    assert build.build("smoke", only=["good"]) == 0
+    assert last(finished)["rows"]
+
+
 def test_a_changed_digit_of_what_a_run_took_is_found(finished, capsys):
     run = build.plan("smoke", None, "cpu")[0]
     said = json.loads((run.entry / "run.json").read_text())

@@ -17,6 +17,7 @@ from clcore.book.build.planning import BuildError
 def lock() -> Generator[None, None, None]:
     """Two builds in one folder would overwrite one another: the second is told so."""
     folder = _paths.build_dir()
+    _not_a_folder(folder / "lock")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = (folder / "lock").open("a+")  # closed below, with the lock
@@ -43,6 +44,8 @@ def tidy() -> None:
     shutil.rmtree(_paths.build_dir() / "work", ignore_errors=True)
     for path in (_paths.build_dir() / "cache").glob(".*-*"):
         shutil.rmtree(path, ignore_errors=True)
+    for name in ("ledger.json", "site.log"):
+        _not_a_folder(_paths.build_dir() / name)
     for path in _paths.build_dir().glob(".*.json.*"):
         path.unlink(missing_ok=True)
     for path in (_paths.build_dir() / "decoded").glob(".*"):  # younger: another process's
@@ -52,6 +55,12 @@ def tidy() -> None:
         if _older(path, days=30):
             shutil.rmtree(path, ignore_errors=True)
             print(f"checkpoints/{path.name}: removed, nothing has touched it for 30 days")
+
+
+def _not_a_folder(file: Path) -> None:
+    """A folder in the place of a file of ours cannot be written over."""
+    if file.is_dir() and not file.is_symlink():
+        shutil.rmtree(file)
 
 
 def _older(path: Path, days: float) -> bool:

@@ -33,7 +33,7 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
         key = _key(stage)
         stamp = html / ".key"
         # The pages themselves count: one may have been deleted, or written over by another tool.
-        if stamp.exists() and stamp.read_text() == f"{key} {_pages(html)}":
+        if stamp.is_file() and stamp.read_text(errors="replace") == f"{key} {_pages(html)}":
             print("site: nothing changed")
             return ""
         print("site: building", flush=True)
