@@ -109,15 +109,12 @@ def test_what_a_kill_left_is_removed_and_what_others_do_is_not(tmp_path, monkeyp
 
 
 def test_a_kernel_that_does_not_start_is_told_as_that(project, tmp_path):
-    first = tmp_path / "first.py"
-    first.write_text(
-        "import os, sys\nprint('no more files', file=sys.stderr, flush=True)\nos._exit(3)"
-    )
-    run = start_build(CLCORE_STARTUP=str(first))
+    (tmp_path / "ipykernel_launcher.py").write_text("raise OSError('too many open files')")
+    run = start_build(PYTHONPATH=f"{REPOSITORY}:{tmp_path}")
     said, _ = run.communicate(timeout=120)
     assert run.returncode not in (0, None)
     assert "died before its first cell" in said and "for memory" not in said
-    assert "no more files" in said, "what the kernel said itself"
+    assert "too many open files" in said, "what the kernel said itself"
 
 
 def test_a_runner_whose_build_is_gone_already_ends(project, tmp_path):
