@@ -132,13 +132,15 @@ def _kernels(soak: Soak) -> list[str]:
 
 
 def damage(build: Path, chance: random.Random) -> str:
-    """Damage one file below a folder, each of its parts as likely as another; what was done."""
+    """Damage one file below a folder, in the cache and the site more often than elsewhere; what was
+    done."""
     parts = sorted(path for path in build.glob("*")) if build.exists() else []
     files = {part: [part] if part.is_file() else _files(part) for part in parts}
     files = {part: inside for part, inside in files.items() if inside}
     if not files:
         return "nothing to damage yet"
-    file = chance.choice(files[chance.choice(list(files))])
+    weights = [4 if part.name in ("cache", "html") else 1 for part in files]
+    file = chance.choice(files[chance.choices(list(files), weights)[0]])
     size, how = file.stat().st_size, chance.choice(("cut", "flipped", "deleted", "a folder"))
     if how == "cut":
         kept = chance.randrange(size) if size else 0
