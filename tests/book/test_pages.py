@@ -11,6 +11,7 @@ from made_rows import SUMMARY, check, claim_page, row, todo, wrong
 
 from clcore import _paths, ledger
 from clcore.book import provenance
+from clcore.book.build import planning, shown
 from clcore.book.site import errata, fragments, markdown, pages
 from clcore.experiments import golden
 from clcore.ledger import VERDICTS, rows
@@ -300,6 +301,17 @@ def test_text_cannot_end_the_part_of_a_page_that_it_stands_in() -> None:
         assert lines[-1] == "`" * ticks
         assert all(not line.startswith("`" * ticks) for line in lines[:-1])
     assert markdown.raw(":file: /etc/hostname").splitlines()[1] == "", "not an option of raw"
+
+
+def test_an_error_cannot_end_its_part_of_a_failed_chapters_page() -> None:
+    notebook = _paths.root() / "chapters" / "0-start-here.ipynb"
+    run = planning.Run(notebook.stem, notebook, {}, status="failed")
+    run.outcome = {"error": "e\n```\n\n<script>window.XSS = 8</script>\n````\n"}
+    _, content = shown.page(run, [])
+    fence, inside = content.decode().split("text\n", 1)
+    ticks = "`" * (len(fence) - len(fence.rstrip("`")))
+    assert "<script>" in inside and len(ticks) == 5
+    assert inside.index("<script>") < inside.index(f"\n{ticks}\n")
 
 
 def test_names_on_the_notation_page_exist() -> None:
