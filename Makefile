@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 LAB := .venv-lab
+LOCKER := .venv-lock
 RUN := $(VENV)/bin/python
 BUILD := $(RUN) -m clcore build
 SMOKE := CLCORE_BUILD=_build/smoke $(BUILD) --profile smoke
@@ -11,14 +12,27 @@ ARGS ?=
 # compiles clcore again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: book test test-code test-site paper smoke serve pdf course publish lab setup lint clean
+.PHONY: book test test-code test-site paper smoke serve pdf course publish lab lock setup lint soak clean
 .DEFAULT_GOAL := book
 
-# The stamp is written last, so a set-up that was interrupted is taken up again.
-$(VENV)/.ready: requirements.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:3]; v >= (3, 11) or sys.exit("Python 3.11 or newer is needed, %s is %d.%d.%d; try make PYTHON=python3.12" % (("$(PYTHON)",) + v))'
+PIP := -m pip install --disable-pip-version-check --progress-bar off
+# Every file by its hash, wheels alone: a source distribution would fetch what builds it, unlocked.
+LOCKED := $(PIP) --require-hashes --only-binary :all: --no-deps -r
+
+# PyTorch's build for the CPU is on no index that pip knows by itself. It is taken where it lies in a folder
+# that pip is told of (PIP_FIND_LINKS), or is in .venv already. What only the CUDA build needs comes after it.
+# The stamp is written last, so a set-up that was interrupted is taken up again. The book itself is
+# linked without a look at the index, so with all of it there this needs no network.
+$(VENV)/.ready: requirements.txt pyproject.toml locks/cpu.txt locks/everything.txt locks/cuda.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:3]; v >= (3, 11, 5) or sys.exit("Python 3.11.5 or newer is needed, %s is %d.%d.%d; try make PYTHON=python3.12" % (("$(PYTHON)",) + v))'
 	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --disable-pip-version-check --progress-bar off -r requirements.txt
+	@$(RUN) $(LOCKED) locks/cpu.txt --no-index --quiet 2>/dev/null || \
+	echo "PyTorch: no build for the CPU of locks/cpu.txt where pip looks for files; taking the index's"
+	$(RUN) $(LOCKED) locks/everything.txt
+	@if grep -q "^Requires-Dist: nvidia" $(VENV)/lib/python*/site-packages/torch-*.dist-info/METADATA; \
+	then $(RUN) $(LOCKED) locks/cuda.txt; fi
+	$(RUN) $(PIP) --no-deps --no-build-isolation -e .
+	@$(RUN) -m pip check --disable-pip-version-check
 	@touch $@
 
 setup: $(VENV)/.ready
@@ -47,14 +61,23 @@ publish: setup
 
 # JupyterLab has an environment of its own: in .venv its packages would change every chapter's cache key.
 # Its kernel is .venv's Python.
-$(LAB)/.ready: binder/lab.txt
+$(LAB)/.ready: locks/lab.txt
 	$(PYTHON) -m venv $(LAB)
-	$(LAB)/bin/python -m pip install --disable-pip-version-check --progress-bar off -r $<
+	$(LAB)/bin/python $(LOCKED) $<
 	@touch $@
 
 lab: setup $(LAB)/.ready
 	@$(RUN) -m ipykernel install --prefix $(LAB) --name python3 --display-name "Python 3 (clcore)" >/dev/null
 	@cd chapters && ../$(LAB)/bin/jupyter-lab $(ARGS)
+
+# The hashes in locks/, from requirements.txt and binder/lab.txt: after either was edited.
+$(LOCKER)/.ready: locks/uv.txt
+	$(PYTHON) -m venv $(LOCKER)
+	$(LOCKER)/bin/python $(LOCKED) $<
+	@touch $@
+
+lock: $(LOCKER)/.ready
+	@$(LOCKER)/bin/python locks/make.py
 
 # Style, types, and the floors of clcore: arrows point down only. The rules are in pyproject.toml.
 lint: setup
@@ -81,6 +104,10 @@ test-code: lint
 test-site: setup
 	@CLCORE_STARTUP=tests/typechecking.py $(SMOKE)
 	@CLCORE_SITE=_build/smoke/html $(PYTEST) -m site $(ARGS) $(NONE)
+
+# Builds that are killed and damaged at random come to the same as one that is not: ARGS="--rounds 20 --seed 1".
+soak: setup
+	@$(RUN) tests/soak.py $(ARGS)
 
 clean:
 	rm -rf _build

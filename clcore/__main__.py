@@ -218,11 +218,12 @@ def launch(
     from clcore import _paths
     from clcore._files import write_atomic
     from clcore.book import build
+    from clcore.book.provenance import address as checked
     from clcore.book.provenance import commit
     from clcore.book.site import launch as elsewhere
 
     notebooks = [_paths.root() / "chapters" / f"{name}.ipynb" for name in build.chapters()]
-    for address, text in elsewhere.files(notebooks, repository, commit()).items():
+    for address, text in elsewhere.files(notebooks, checked(repository), commit()).items():
         write_atomic(out / Path(address).name, text.encode())
     print(f"{len(notebooks)} notebooks in {out}")
 

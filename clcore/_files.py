@@ -4,12 +4,17 @@ import errno
 import hashlib
 import json
 import os
+import re
 import tempfile
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from clcore import _paths
 
+MOST = 1_000_000
+"""Values of a YAML file with all aliases written out."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -73,41 +78,64 @@ def read_json(path: Path, remedy: str) -> Any:
 def read_yaml(path: Path, schema: dict, error: type[Exception]) -> Any:
     """Read YAML that meets a JSON schema. Raises `error` naming the file, the place and what is
     wrong there."""
-    import jsonschema
     import yaml
 
     try:
         # The loader in C, where it is, is much faster.
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(path.read_text(encoding="utf-8"))
         root = loader.get_single_node()
-        _refuse_repeated(root)
+        _size(root, (), {})
         document = None if root is None else loader.construct_document(root)
     except (yaml.YAMLError, UnicodeDecodeError) as problem:
         raise error(f"{_paths.shown(path)} is not valid YAML: {problem}") from None
-    for problem in jsonschema.Draft202012Validator(schema).iter_errors(document):
+    for problem in _validator()(schema).iter_errors(document):
         where = "/".join(str(part) for part in problem.absolute_path)
         raise error(f"{_paths.shown(path)}, at {where or 'top'}: {problem.message}")
     return document
 
 
-def _refuse_repeated(node: Any, above: tuple = ()) -> None:
-    """Refuse a key that is given twice, of which YAML's reader keeps the last without a word, and
-    an alias of what it stands in, which has no end."""
+def _size(node: Any, above: tuple, known: dict[int, int]) -> int:
+    """How many values a node of YAML stands for, aliases written out.
+
+    Refuses a key that is given twice, of which YAML's reader keeps the last without a word, an
+    alias of what it stands in, which has no end, and aliases of aliases that come near it.
+    """
     import yaml
 
+    def refused(why: str, where: Any) -> Exception:
+        return yaml.MarkedYAMLError(None, None, why, where.start_mark)
+
     if node in above:
-        raise yaml.MarkedYAMLError(None, None, "an alias inside what it names", node.start_mark)
+        raise refused("an alias inside what it names", node)
+    if id(node) in known:
+        return known[id(node)]
+    inner: list[Any] = []
     if isinstance(node, yaml.SequenceNode):
-        for value in node.value:
-            _refuse_repeated(value, (*above, node))
+        inner = node.value
     elif isinstance(node, yaml.MappingNode):
+        inner = [value for _, value in node.value]
         names = set()
-        for key, value in node.value:
+        for key, _ in node.value:
             if str(key.value) in names:
-                said = f"the key {key.value!r} is there twice"
-                raise yaml.MarkedYAMLError(None, None, said, key.start_mark)
+                raise refused(f"the key {key.value!r} is there twice", key)
             names.add(str(key.value))
-            _refuse_repeated(value, (*above, node))
+    size = 1 + sum(_size(one, (*above, node), known) for one in inner)
+    if size > MOST:
+        raise refused(f"with its aliases written out it has more than {MOST:,} values", node)
+    known[id(node)] = size
+    return size
+
+
+@cache
+def _validator() -> Any:
+    """Of JSON Schema, where the `$` of a pattern is the very end: Python's lets a line end by."""
+    import jsonschema
+
+    def pattern(_: Any, wanted: str, value: Any, __: Any) -> Iterator[Any]:
+        if isinstance(value, str) and not re.search(re.sub(r"\$$", r"\\Z", wanted), value):
+            yield jsonschema.ValidationError(f"{value!r} does not match {wanted!r}")
+
+    return jsonschema.validators.extend(jsonschema.Draft202012Validator, {"pattern": pattern})
 
 
 def sha256(*parts: bytes) -> str:

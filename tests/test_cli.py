@@ -189,6 +189,12 @@ def test_serve_without_a_site_and_with_one(tmp_path):
         address = server.stdout.readline().split()[0]
         with urllib.request.urlopen(address) as answer:
             assert answer.read() == b"the site"
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            urllib.request.urlopen(f"{address}%00")
+        port = address.rstrip("/").rpartition(":")[2]
+        taken = call("serve", "--port", port, CLCORE_BUILD=str(tmp_path))
+        assert taken.returncode == 2
+        assert f"port {port} is in use by another program; give another" in taken.stderr
     finally:
         server.terminate()
         server.wait()

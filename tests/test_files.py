@@ -1,5 +1,6 @@
 """Files are there whole or not at all, and a full disk says so."""
 
+import json
 import os
 import resource
 import subprocess
@@ -78,11 +79,20 @@ def test_cut_json_is_named_with_its_remedy(tmp_path, content):
         _files.read_json(path, "run it again")
 
 
+BOMB = b"a: [1, 2]\n" + b"".join(
+    b"%c: &%c [%s]\n"
+    % (name, name, b"1" if name == ord("b") else b", ".join([b"*%c" % (name - 1)] * 9))
+    for name in range(ord("b"), ord("k"))
+)
+"""Nine values that name the one before nine times each: 43 million."""
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
         (b"a: 1\na: 2\n", r"a\.yaml is not valid YAML: the key 'a' is there twice"),
         (b"a: &x [*x]\n", r"a\.yaml is not valid YAML: an alias inside what it names"),
+        (BOMB, r"a\.yaml is not valid YAML: .*more than 1,000,000 values"),
         (b"a: \xff\n", r"a\.yaml is not valid YAML: .*utf-8"),
     ],
 )
@@ -91,6 +101,21 @@ def test_yaml_that_says_two_things_is_refused_by_name(tmp_path, content, told):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=told):
         _files.read_yaml(path, {}, ValueError)
+
+
+@pytest.mark.parametrize("value", ["acl/eq1\n", "acl/eq1\nx", "x acl/eq1"])
+def test_a_pattern_ends_where_the_text_does(tmp_path, value):
+    path = tmp_path / "a.yaml"
+    schema = {"additionalProperties": {"pattern": "^[a-z]+/[a-z0-9]+$"}}
+    path.write_text(f"id: {json.dumps(value)}\n")
+    with pytest.raises(ValueError, match=r"a\.yaml, at id: .*does not match"):
+        _files.read_yaml(path, schema, ValueError)
+    path.write_text("id: acl/eq1\n")
+    assert _files.read_yaml(path, schema, ValueError) == {"id": "acl/eq1"}
+    named = {"propertyNames": {"pattern": "^[a-z]+$"}}
+    path.write_text('"acl\\n": 1\n')
+    with pytest.raises(ValueError, match="does not match"):
+        _files.read_yaml(path, named, ValueError)
 
 
 def test_digest_counts_borders():

@@ -38,7 +38,13 @@
 
   // A link into a folded part opens it; not every browser does so by itself.
   function unfold() {
-    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    let place = "";
+    try {
+      place = decodeURIComponent(location.hash.slice(1));
+    } catch {
+      return; // no UTF-8
+    }
+    const target = document.getElementById(place);
     let fold = target?.closest("details:not([open])");
     if (!fold) return;
     for (; fold; fold = fold.parentElement.closest("details")) fold.open = true;

@@ -8,6 +8,15 @@
   const STATE = [...NAMES, "q", ...Object.keys(REACHED)];
   const pageOf = (key) => `../claims/${key}.html`;
 
+  // What the address points to; "" where it is no UTF-8.
+  function place() {
+    try {
+      return decodeURIComponent(location.hash.slice(1));
+    } catch {
+      return "";
+    }
+  }
+
   function start() {
     const form = document.querySelector(".cl-filters");
     const claims = [...document.querySelectorAll(".cl-claim")];
@@ -82,7 +91,7 @@
 
     // A link to one row wins over the filters, and opens it.
     function target() {
-      const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+      const row = document.getElementById(place());
       const claim = row?.closest(".cl-claim");
       if (!claim) return;
       if (claim.hidden) {

@@ -15,6 +15,7 @@ import re
 import resource
 import signal
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -85,6 +86,8 @@ def main(job_file: str) -> int:
     job = json.loads(Path(job_file).read_text())
     notebook, output = Path(job["notebook"]), Path(job["output"])
     folder = notebook.parent
+    # Where the connection file goes, with the key to the kernel: after a kill all is tidied.
+    tempfile.tempdir = str(output.parent)
     signal.signal(signal.SIGTERM, lambda *_: _end())
     watch = _Watch(job["parent"])
     watch.start()
@@ -126,6 +129,12 @@ def main(job_file: str) -> int:
             "The kernel died without an error of its own, most often because the system killed it "
             f"for memory: {_memory(watch.peak)}"
         )
+        if cell is None:
+            message = (
+                f"The kernel died before its first cell ({error}); what it said is below. Does "
+                "`python -m ipykernel --version` work here, and are enough open files allowed "
+                "(ulimit -n)?"
+            )
         outcome = {"status": "dead", "cell": cell, "source": source, "error": message}
     except OSError as error:
         outcome = {"status": "failed", "error": f"{type(error).__name__}: {error}"}

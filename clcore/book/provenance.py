@@ -1,6 +1,8 @@
 """What a chapter and the build both say of where a result comes from; needs no PyTorch."""
 
 import math
+import os
+import re
 import subprocess
 from typing import Any
 
@@ -18,6 +20,31 @@ def encode(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [encode(v) for v in value]
     return value
+
+
+_ADDRESS = re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]+)?(/[A-Za-z0-9._~-]+){2,}/?")
+
+
+def address(url: str) -> str:
+    """The address of a repository, which is shown on every page, without a slash at its end.
+
+    Raises ValueError for anything but https, a host and at least two names: for a user or password
+    in it, a query, or characters that mean something in a page or a shell.
+    """
+    if not _ADDRESS.fullmatch(url):
+        shown = re.sub(r"//.*@", "//...@", url, flags=re.DOTALL)  # no password in a log
+        raise ValueError(
+            "expected the address of a repository, such as https://github.com/owner/name, without "
+            f"user or password, got {shown!r}; set CLCORE_REPOSITORY_URL to it, or unset it for a "
+            "site without such links"
+        )
+    return url.rstrip("/")
+
+
+def repository() -> str | None:
+    """The `address` that $CLCORE_REPOSITORY_URL gives, None without one."""
+    url = os.environ.get("CLCORE_REPOSITORY_URL")
+    return address(url) if url else None
 
 
 def commit() -> str:

@@ -13,9 +13,8 @@ import pytest
 from small_project import CHECK, PARAMETERS, last, make_project, notebook
 
 from clcore import _paths, ledger
-from clcore._files import sha256
 from clcore.book import build
-from clcore.book.build.cache import from_cache, gather
+from clcore.book.build.cache import _digest, from_cache, gather
 from clcore.book.parameters import ParameterError
 from clcore.images import datasets
 
@@ -123,11 +122,26 @@ def test_cache_entry_of_another_kind_is_not_an_error(finished, capsys, content):
     if content.startswith("{"):
         odd = b'{"cells": [1, "x"]}'
         (run.entry / "executed.ipynb").write_bytes(odd)
-        (run.entry / "run.json").write_text(json.dumps({"sha256": sha256(odd)}))
+        (run.entry / "run.json").write_text(json.dumps({"sha256": _digest(odd, {})}))
     run = build.plan("smoke", None, "cpu")[0]
     assert not from_cache(run) and run.status == "waiting"
     assert "damaged cache entry" in capsys.readouterr().out
     assert not run.entry.exists()
+
+
+def test_a_folder_in_a_files_place_is_no_hindrance(finished):
+    for name in ("ledger.json", "lock", "site.log"):
+        (finished / "_build" / name / "x").mkdir(parents=True)
+    assert build.build("smoke", only=["good"]) == 0
+    assert last(finished)["rows"]
+
+
+def test_a_changed_digit_of_what_a_run_took_is_found(finished, capsys):
+    run = build.plan("smoke", None, "cpu")[0]
+    said = json.loads((run.entry / "run.json").read_text())
+    (run.entry / "run.json").write_text(json.dumps(said | {"seconds": said["seconds"] + 1}))
+    assert not from_cache(run)
+    assert "is not as it was written" in capsys.readouterr().out
 
 
 def test_failures_are_told_and_do_not_stop_the_others(built):
@@ -250,6 +264,14 @@ def test_edit_concerns_only_what_depends_on_it(project):
     assert {run.name: run.key for run in build.plan("paper", None, "cpu")} == paper, (
         "a paper run makes the recorded results, and must not run again for having made them"
     )
+
+
+def test_a_wrong_address_is_told_before_anything_runs(project, monkeypatch, capsys):
+    monkeypatch.setenv("CLCORE_REPOSITORY_URL", "https://user:secret@example.org/owner/name")
+    with pytest.raises(ValueError, match="without user or password") as told:
+        build.build("smoke")
+    assert "secret" not in str(told.value)
+    assert capsys.readouterr().out == "" and not (project / "_build").exists()
 
 
 def test_unknown_things_are_refused_before_a_kernel_starts(project):

@@ -12,6 +12,7 @@ import pytest
 from small_project import BEGIN, CHECK, CLOSE, REPOSITORY, last, notebook
 
 from clcore.book import build
+from clcore.book.build.housekeeping import tidy
 
 
 def start_build(
@@ -60,7 +61,9 @@ def test_killed_build_carries_on_and_a_second_one_waits(project, tmp_path):
         "here.ledger.check('acl/thm2', float(not same), 0.5, {'broken': 1.0})"
     )
     notebook(project / "chapters" / "good.ipynb", cell, alone)
-    first = start_build(profile="paper")
+    places = tmp_path / "temporary"
+    places.mkdir()
+    first = start_build(profile="paper", TMPDIR=str(places))
     wait_for(mark)
     with pytest.raises(build.BuildError, match=r"another build is running in .*process \d+"):
         build.build("smoke", only=["good"])
@@ -71,7 +74,7 @@ def test_killed_build_carries_on_and_a_second_one_waits(project, tmp_path):
     while Path(f"/proc/{kernel}").exists() and time.monotonic() < end:
         time.sleep(0.1)
     assert not Path(f"/proc/{kernel}").exists(), "the kernel outlived its build"
-    again = start_build(profile="paper")
+    again = start_build(profile="paper", TMPDIR=str(places))
     said, _ = again.communicate(timeout=200)
     assert again.returncode == 0, said
     verdicts = {r["id"]: r["verdict"] for r in last(project)["rows"]}
@@ -81,6 +84,37 @@ def test_killed_build_carries_on_and_a_second_one_waits(project, tmp_path):
     assert not (project / "_build" / "work").exists() or not any(
         (project / "_build" / "work").iterdir()
     )
+    litter = [path.name for path in places.iterdir() if path.name.startswith(("clcore-", "tmp"))]
+    assert not litter, "the kernel's key among it"
+
+
+def test_what_a_kill_left_is_removed_and_what_others_do_is_not(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("CLCORE_BUILD", str(tmp_path))
+    day, month = 86400, 31 * 86400
+    old = {".ledger.json.x1": 0, "decoded/.a.x1/b": 2 * day, "checkpoints/a-paper-1/c.pt": month}
+    young = {"ledger.json": month, "decoded/.b.x2/b": 0, "decoded/c/b": month}
+    young |= {"checkpoints/b-paper-2/c.pt": day}
+    for name, age in (old | young).items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("x")
+        for path in (file, file.parent) if file.parent != tmp_path else (file,):
+            os.utime(path, (time.time() - age,) * 2)
+    # A long training writes into its folder, whose own time stays.
+    os.utime(tmp_path / "checkpoints" / "b-paper-2", (0, 0))
+    tidy()
+    left = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
+    assert left == set(young)
+    assert "checkpoints/a-paper-1: removed" in capsys.readouterr().out
+
+
+def test_a_kernel_that_does_not_start_is_told_as_that(project, tmp_path):
+    (tmp_path / "ipykernel_launcher.py").write_text("raise OSError('too many open files')")
+    run = start_build(PYTHONPATH=f"{REPOSITORY}:{tmp_path}")
+    said, _ = run.communicate(timeout=120)
+    assert run.returncode not in (0, None)
+    assert "died before its first cell" in said and "for memory" not in said
+    assert "too many open files" in said, "what the kernel said itself"
 
 
 def test_a_runner_whose_build_is_gone_already_ends(project, tmp_path):

@@ -10,7 +10,9 @@ from jinja2 import UndefinedError
 from made_rows import SUMMARY, check, claim_page, row, todo, wrong
 
 from clcore import _paths, ledger
-from clcore.book.site import errata, fragments, pages
+from clcore.book import provenance
+from clcore.book.build import planning, shown
+from clcore.book.site import errata, fragments, markdown, pages
 from clcore.experiments import golden
 from clcore.ledger import VERDICTS, rows
 from clcore.ledger.findings import GRADES
@@ -221,7 +223,7 @@ def test_write_pages_writes_every_page_for_every_claim(tmp_path: Path) -> None:
     )
     assert page.count("not yet checked</span>") == len(every) + 1
     for name in (
-        *("errata.md", "errata/acl.md", "errata/ncl.md"),
+        *("errata.md", "errata/acl.md", "errata/ncl.md", "licences.md"),
         "_generated/counts.md",
         "_generated/chapters.md",
         "_generated/golden.md",
@@ -262,7 +264,7 @@ def test_a_missing_field_is_an_error(tmp_path: Path) -> None:
 
 def test_repository_adds_links_and_leaves_the_configuration_alone() -> None:
     config = {"repository": {"url": "", "branch": "main"}, "html": {"favicon": "x"}}
-    linked = pages.with_repository(config, "https://github.com/owner/name/")
+    linked = pages.with_repository(config, "https://github.com/owner/name")
     assert linked["repository"] == {"url": "https://github.com/owner/name", "branch": "main"}
     assert linked["html"]["use_repository_button"] and linked["html"]["favicon"] == "x"
     assert set(linked["launch_buttons"]) == {"binderhub_url", "colab_url"}
@@ -271,10 +273,45 @@ def test_repository_adds_links_and_leaves_the_configuration_alone() -> None:
     assert set(elsewhere["launch_buttons"]) == {"binderhub_url"}
 
 
-@pytest.mark.parametrize("url", ["", "github.com/owner/name", "http://a.b/c/d", "https://a.b/c"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "github.com/owner/name", "http://a.b/c/d", "https://a.b/c", "https:///owner/name"),
+        *("https://u:SECRET@a.b/c/d", "https://SECRET@a.b/c/d", "https://u:SECRET/@a.b/c/d"),
+        *("https://a.b/c/d\n", "https://a.b/c/d\nx", 'https://a.b/c/d"><script>x</script>'),
+        *("https://a.b/c/d?x=y", "https://a.b/c/d#x", "https://a.b/c/'d'", "https://a.b/c/d e"),
+    ],
+)
 def test_repository_refuses_what_is_no_address(url: str) -> None:
-    with pytest.raises(ValueError, match=r"address of a repository.*CLCORE_REPOSITORY"):
-        pages.with_repository({}, url)
+    with pytest.raises(ValueError, match=r"address of a repository.*CLCORE_REPOSITORY") as told:
+        provenance.address(url)
+    assert "SECRET" not in str(told.value)
+
+
+@pytest.mark.parametrize("url", ["https://a.b/c/d", "https://a.b:8080/~c/group/d.e_f-1.git"])
+def test_repository_takes_what_is_one(url: str) -> None:
+    assert provenance.address(f"{url}/") == provenance.address(url) == url
+
+
+def test_text_cannot_end_the_part_of_a_page_that_it_stands_in() -> None:
+    text = "a\n````\n```` {raw} html\n:file: /etc/hostname\n````\n`````\nb"
+    for made in (markdown.raw(text), markdown.fenced("text", text)):
+        fence, *lines = made.rstrip("\n").splitlines()
+        ticks = len(fence) - len(fence.lstrip("`"))
+        assert lines[-1] == "`" * ticks
+        assert all(not line.startswith("`" * ticks) for line in lines[:-1])
+    assert markdown.raw(":file: /etc/hostname").splitlines()[1] == "", "not an option of raw"
+
+
+def test_an_error_cannot_end_its_part_of_a_failed_chapters_page() -> None:
+    notebook = _paths.root() / "chapters" / "0-start-here.ipynb"
+    run = planning.Run(notebook.stem, notebook, {}, status="failed")
+    run.outcome = {"error": "e\n```\n\n<script>window.XSS = 8</script>\n````\n"}
+    _, content = shown.page(run, [])
+    fence, inside = content.decode().split("text\n", 1)
+    ticks = "`" * (len(fence) - len(fence.rstrip("`")))
+    assert "<script>" in inside and len(ticks) == 5
+    assert inside.index("<script>") < inside.index(f"\n{ticks}\n")
 
 
 def test_names_on_the_notation_page_exist() -> None:

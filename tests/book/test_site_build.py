@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from sphinx.errors import ExtensionError
 
-from clcore.book.site import pages
+from clcore.book.site import links, pages, source
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -91,8 +93,19 @@ def test_a_page_that_is_gone_or_written_over_is_made_again(root):
     assert again.returncode == 0, again.stdout
     assert len(ledger.read_bytes()) == len(whole)
     ledger.unlink()
+    (root / "_build" / "html" / ".key").unlink()
+    (root / "_build" / "html" / ".key").mkdir()
     assert subprocess.run(**command(root)).returncode == 0
     assert ledger.exists()
+
+
+def test_the_bare_sources_are_refused_and_a_stage_is_not(tmp_path):
+    with pytest.raises(ExtensionError, match=r"make book.*nothing was changed"):
+        source._refuse(SimpleNamespace(srcdir=str(REPOSITORY)), None)
+    cards = tmp_path / links.CARDS
+    cards.parent.mkdir(parents=True)
+    cards.write_text("{}")
+    source._refuse(SimpleNamespace(srcdir=str(tmp_path)), None)
 
 
 def test_warning_is_an_error_and_the_old_site_stays(root):

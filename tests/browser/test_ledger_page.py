@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from browsing import Tab
+from playwright.sync_api import expect
 from site_pages import PHONE, accessible, opened
 
 from clcore import ledger
@@ -42,8 +43,14 @@ def test_ledger_filters_and_keeps_them_in_the_address(tab: Tab) -> None:
     form.get_by_label("Words").fill("no such words anywhere")
     assert _shown(tab, "paper") == []
     form.get_by_role("button", name="Show all").click()
-    tab.page.wait_for_function("!location.search")
+    tab.page.wait_for_url(lambda url: "?" not in url)
     assert len(_shown(tab, "paper")) == everything
+    assert tab.problems == []
+
+
+@pytest.mark.parametrize("name", ["book/ledger.html", "chapters/2-deep-linear-pca.html"])
+def test_an_address_that_is_no_text_points_nowhere(tab: Tab, name: str) -> None:
+    tab.open(f"{name}#%E0%A4%A")
     assert tab.problems == []
 
 
@@ -103,7 +110,7 @@ def test_the_ledger_shows_what_a_claim_rests_on(tab: Tab) -> None:
     tab.page.locator("#nl-thm1").wait_for()
     assert set(_shown(tab, "id")) == claim_map.above("nl/thm1") | {"nl/thm1"}
     form.get_by_role("button", name="Show all").click()
-    tab.page.wait_for_function("!location.search")
+    tab.page.wait_for_url(lambda url: "?" not in url)
     assert len(_shown(tab, "id")) == len(ledger.claims())
     assert tab.problems == []
 
@@ -158,9 +165,9 @@ def test_a_claim_has_a_page_of_its_own(tab: Tab, claim: str) -> None:
 
 def test_opened_statements_fit_a_phone(tab: Tab) -> None:
     tab.open("book/ledger.html?paper=acl&kind=theorem")
-    opened = "[...document.querySelectorAll('.cl-claim:not([hidden]) .cl-more > td > details')]"
-    tab.page.evaluate(f"{opened}.forEach((e) => e.open = true)")
-    tab.page.wait_for_function(f"{opened}.every((e) => e.dataset.typeset === 'done')")
+    folds = ".cl-claim:not([hidden]) .cl-more > td > details"
+    tab.page.evaluate(f"document.querySelectorAll('{folds}').forEach((e) => e.open = true)")
+    expect(tab.page.locator(f"{folds}:not([data-typeset=done])")).to_have_count(0, timeout=60_000)
     tab.resize(390)
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
 

@@ -1,6 +1,7 @@
 """The files of the built site: its pages are there, and links lead somewhere."""
 
 import json
+import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -44,6 +45,16 @@ def dead_links(site: Path, page: Path) -> list[str]:
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(site: Path, name: str) -> None:
     assert dead_links(site, site / name) == []
+
+
+def test_nothing_of_the_machine_that_built_it_is_in_the_site(site: Path) -> None:
+    """No path of the clone, of the build, of Python or of a home, and no notes of papermill."""
+    places = {_paths.root(), site.parent, Path(sys.prefix), Path(sys.base_prefix), Path.home()}
+    needles = [f"{place}/".encode() for place in places if len(place.parts) > 1]
+    for file in (path for path in site.rglob("*") if path.is_file()):
+        content = file.read_bytes()
+        assert not [n for n in needles if n in content], file
+        assert file.suffix != ".ipynb" or b'"papermill"' not in content, file
 
 
 @pytest.mark.parametrize("name", PAGES)

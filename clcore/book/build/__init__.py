@@ -4,7 +4,6 @@ Everything that is made lies in _build/ and is written whole or not at all:
 cache/<chapter>-<key>/ (executed.ipynb, run.json), ledger.json, html/.
 """
 
-import os
 import sys
 from datetime import UTC, datetime
 
@@ -16,7 +15,7 @@ from clcore.book.build.housekeeping import lock, tidy
 from clcore.book.build.planning import BuildError, Run, chapters, plan
 from clcore.book.build.running import execute_all
 from clcore.book.build.shown import failure, page, report, title
-from clcore.book.provenance import commit, encode
+from clcore.book.provenance import commit, encode, repository
 from clcore.book.site import stage
 from clcore.ledger import words
 
@@ -33,6 +32,7 @@ def build(
     jobs: chapters at a time, or "auto" (see `schedule.side_by_side`); the longest first.
     """
     jobs = schedule.asked(jobs)
+    repository()  # a wrong address is told before anything runs
     runs = plan(profile, only, device)
     with lock():
         tidy()
@@ -83,7 +83,7 @@ def _book(profile: str, device: str, runs: list[Run]) -> dict:
             default=datetime.now(UTC).date().isoformat(),
         ),
         "commit": commit(),
-        "repository": os.environ.get("CLCORE_REPOSITORY_URL") or None,
+        "repository": repository(),
         "chapters": [
             {
                 "name": run.name,

@@ -23,8 +23,8 @@ def from_cache(run: Run) -> bool:
     try:
         outcome = read_json(run.entry / "run.json", "it is made again")
         executed = (run.entry / "executed.ipynb").read_bytes()
-        if sha256(executed) != outcome["sha256"]:
-            raise ValueError(f"{run.entry / 'executed.ipynb'} is not as it was written")
+        if _digest(executed, outcome) != outcome["sha256"]:
+            raise ValueError(f"{run.entry} is not as it was written")
         run.result = gather(run, json.loads(executed))
     except _DAMAGED as error:
         print(f"{run.name}: damaged cache entry, running the chapter again ({error})")
@@ -45,7 +45,7 @@ def keep(run: Run, executed: bytes) -> None:
     fresh = Path(tempfile.mkdtemp(dir=cache, prefix=".new-"))
     try:
         write_atomic(fresh / "executed.ipynb", executed)
-        write_json(fresh / "run.json", run.outcome | {"sha256": sha256(executed)})
+        write_json(fresh / "run.json", run.outcome | {"sha256": _digest(executed, run.outcome)})
         aside = Path(tempfile.mkdtemp(dir=cache, prefix=".old-"))
         if run.entry.exists():
             run.entry.replace(aside)
@@ -56,6 +56,12 @@ def keep(run: Run, executed: bytes) -> None:
     same = cache.glob(f"{run.name}-{run.parameters['profile']}-*")
     for old in sorted(same, key=lambda p: p.stat().st_mtime, reverse=True)[KEEP:]:
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _digest(executed: bytes, outcome: dict) -> str:
+    """Of both files of an entry, the digest itself apart."""
+    said = {name: value for name, value in outcome.items() if name != "sha256"}
+    return sha256(executed, json.dumps(said, sort_keys=True).encode())
 
 
 def gather(run: Run, notebook: dict) -> dict:

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -81,10 +80,10 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
     """Run one notebook in a process of its own and put it into the cache when it went well."""
     progress.begins(run)
     work = _paths.build_dir() / "work" / f"{run.name}-{os.getpid()}"
-    ipython = tempfile.mkdtemp(prefix="clcore-")
+    ipython = work / "ipython"
     try:
         kept = checkpoints(run)
-        work.mkdir(parents=True, exist_ok=True)
+        ipython.mkdir(parents=True, exist_ok=True)
         job = {
             "notebook": str(run.notebook),
             "output": str(work / "executed.ipynb"),
@@ -95,9 +94,9 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
             "parent": os.getpid(),
         }
         write_json(work / "job.json", job)
-        environment = _environment(kept, ipython)
+        environment = _environment(kept, str(ipython))
         if first := os.environ.get("CLCORE_STARTUP"):
-            _begins_with(Path(first).resolve(strict=True), Path(ipython))
+            _begins_with(Path(first).resolve(strict=True), ipython)
         if threads := schedule.threads(jobs):
             environment["OMP_NUM_THREADS"] = str(threads)
         with (work / "log").open("wb") as log:
@@ -112,6 +111,8 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
             status = run.process.wait()
         if (work / "run.json").exists():
             run.outcome = read_json(work / "run.json", "run the build again")
+            if run.outcome["status"] == "dead":
+                run.outcome["traceback"] = _tail(work / "log")
         else:
             run.outcome = _vanished(status, work / "log")
         run.status = run.outcome["status"]
@@ -131,7 +132,6 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
         run.result = {}
     finally:
         shutil.rmtree(work, ignore_errors=True)
-        shutil.rmtree(ipython, ignore_errors=True)
         progress.ends(run)
 
 
@@ -157,12 +157,16 @@ def _environment(checkpoints: Path, ipython: str) -> dict[str, str]:
 def _begins_with(file: Path, ipython: Path) -> None:
     """Let every kernel of a build run a file of Python first: the tests check signatures so."""
     folder = ipython / "profile_default" / "startup"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "00-first.py").write_text(f"import runpy\nrunpy.run_path({str(file)!r})\n")
 
 
+def _tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-2000:]
+
+
 def _vanished(status: int, log: Path) -> dict:
-    tail = log.read_text(errors="replace")[-2000:]
+    tail = _tail(log)
     if status < 0:
         error = (
             f"the process was killed by signal {-status}"

@@ -9,6 +9,7 @@ from clcore.book.build.cache import numbers
 from clcore.book.build.planning import Run
 from clcore.book.provenance import PROVENANCE_MIME
 from clcore.book.site import code, drawing
+from clcore.book.site.markdown import fenced
 from clcore.ledger import words
 from clcore.ledger.html import check_table
 
@@ -37,14 +38,14 @@ def page(run: Run, rows: list[dict]) -> tuple[str, bytes]:
             f"`python -m clcore build --only {run.name}` executes it."
         )
     else:
-        reason = "This chapter failed in this build.\n\n```text\n" + failure(run) + "\n```"
+        reason = "This chapter failed in this build.\n\n" + fenced("text", failure(run))
     return f"{run.name}.md", f"# {title(run.notebook)}\n\n{reason}\n".encode()
 
 
 def _as_shown(notebook: dict, behind: dict, rows: list[dict]) -> dict:
     """The notebook with today's words in its tables of checks, without the data that only the build
-    reads, which Sphinx would warn of, without papermill's second cell of parameters (they stand in
-    the provenance), and with a last cell."""
+    reads, which Sphinx would warn of, without what papermill notes (the second cell of parameters,
+    which stand in the provenance; where its files lay on this machine), and with a last cell."""
     verdicts = {row["id"]: row["verdict"] for row in rows}
     for cell in notebook["cells"]:
         if "outputs" in cell:
@@ -56,6 +57,8 @@ def _as_shown(notebook: dict, behind: dict, rows: list[dict]) -> dict:
             for mime in (ledger.RECORDS_MIME, PROVENANCE_MIME):
                 output.get("data", {}).pop(mime, None)
     own = [c for c in notebook["cells"] if "injected-parameters" not in _tags(c)]
+    for part in (notebook, *own):
+        part["metadata"].pop("papermill", None)
     return notebook | {"cells": [*own, behind]}
 
 

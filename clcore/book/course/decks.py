@@ -12,6 +12,7 @@ from typing import Any
 from clcore import _paths
 from clcore._files import read_json, write_atomic
 from clcore.book.course.sessions import CourseError, Session, Step, figures
+from clcore.book.site import policy
 from clcore.ledger.html import place, render
 
 _HERE = "clcore.book.course"
@@ -41,6 +42,7 @@ def write(sessions: list[Session], out: Path) -> Path:
         if run.returncode:
             raise CourseError(f"the slides could not be made:\n{run.stderr.strip()[-3000:]}")
         shutil.rmtree(made / ".doctrees", ignore_errors=True)
+        policy.apply(made)
         shutil.rmtree(out, ignore_errors=True)
         out.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(made, out)

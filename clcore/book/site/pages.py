@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from clcore._files import write_atomic
 from clcore.book import course
-from clcore.book.site import errata, fragments, letters, survives, terms
+from clcore.book.site import errata, fragments, letters, licences, survives, terms
 from clcore.book.site.markdown import raw
 from clcore.experiments import golden
 from clcore.ledger import VERDICTS, papers
@@ -28,6 +28,7 @@ def write_pages(rows: list[dict], stage: Path, summary: dict) -> None:
     pages = {
         "ledger.md": ledger_page(rows, summary),
         "glossary.md": terms.page(),
+        "licences.md": licences.page(),
         "_generated/counts.md": counts(rows),
         "_generated/chapters.md": chapter_map(rows, summary),
         "_generated/build.md": build_record(summary),
@@ -42,21 +43,15 @@ def with_repository(config: dict, url: str) -> dict:
     """A copy of the Jupyter Book configuration with links to the repository at `url`.
 
     Binder gets a launch button, and Colab where the host is github.com.
-    Raises ValueError when `url` is not the https address of a repository.
+    url: as `provenance.address` gives it.
     """
-    parts = urlsplit(url)
-    if parts.scheme != "https" or not parts.hostname or parts.path.strip("/").count("/") < 1:
-        raise ValueError(
-            f"expected the address of a repository, such as https://github.com/owner/name, got "
-            f"{url!r}; set CLCORE_REPOSITORY_URL to it, or unset it for a site without such links"
-        )
     config = copy.deepcopy(config)
-    config["repository"] = {**config.get("repository", {}), "url": url.rstrip("/")}
+    config["repository"] = {**config.get("repository", {}), "url": url}
     config.setdefault("html", {}).update(use_repository_button=True, use_issues_button=True)
     config["launch_buttons"] = {"binderhub_url": "https://mybinder.org"}
     options = config.setdefault("sphinx", {}).setdefault("config", {})
     options["cl_branch"] = config["repository"].get("branch", "main")
-    if parts.hostname == "github.com":
+    if urlsplit(url).hostname == "github.com":
         config["launch_buttons"]["colab_url"] = "https://colab.research.google.com"
     return config
 

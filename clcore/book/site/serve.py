@@ -1,10 +1,22 @@
 """What the last build left: its site, served on this machine, and its ledger."""
 
+import errno
 import functools
 import http.server
 import json
+from typing import Any
 
 from clcore import _paths
+
+
+class _Handler(http.server.SimpleHTTPRequestHandler):
+    def send_head(self) -> Any:
+        """The answer's head and what follows it; a path that no file can have is a bad request."""
+        try:
+            return super().send_head()
+        except ValueError as error:  # a zero byte
+            self.send_error(400, str(error))
+            return None
 
 
 def serve(port: int) -> None:
@@ -12,8 +24,17 @@ def serve(port: int) -> None:
     folder = _paths.build_dir() / "html"
     if not (folder / "index.html").exists():
         raise FileNotFoundError(f"there is no site in {folder} yet; run `make book` first")
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
+    handler = functools.partial(_Handler, directory=str(folder))
+    try:
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise OSError(
+            f"port {port} is in use by another program; give another one, such as "
+            f"`make serve ARGS='--port {port + 1}'`, or 0 for any that is free"
+        ) from None
+    with server:
         print(f"http://127.0.0.1:{server.server_address[1]}/ (stop with Ctrl-C)", flush=True)
         try:
             server.serve_forever()

@@ -11,7 +11,7 @@ import yaml
 
 from clcore import _paths
 from clcore._files import explain_full, sha256, write_atomic
-from clcore.book.site import claims, code, launch, letters, links, pages
+from clcore.book.site import claims, code, launch, letters, links, pages, policy
 
 
 def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> str:
@@ -33,7 +33,7 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
         key = _key(stage)
         stamp = html / ".key"
         # The pages themselves count: one may have been deleted, or written over by another tool.
-        if stamp.exists() and stamp.read_text() == f"{key} {_pages(html)}":
+        if stamp.is_file() and stamp.read_text(errors="replace") == f"{key} {_pages(html)}":
             print("site: nothing changed")
             return ""
         print("site: building", flush=True)
@@ -43,6 +43,7 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
         made = _sphinx(stage, out, base / "site.log", strict=whole)
         if isinstance(made, str):
             return made
+        policy.apply(made)
         write_atomic(made / ".key", f"{key} {_pages(made)}".encode())
         shutil.rmtree(old, ignore_errors=True)
         if html.exists():
@@ -90,7 +91,10 @@ def _notebooks(book: dict) -> list[Path]:
 
 def _key(stage: Path) -> str:
     """Digest of everything that the site is made from."""
-    return sha256((_paths.root() / "requirements.txt").read_bytes(), *_contents(stage))
+    root = _paths.root()
+    makers = sorted((root / "clcore" / "book" / "site").glob("*.py"))
+    files = [root / "requirements.txt", *makers]
+    return sha256(*(file.read_bytes() for file in files), *_contents(stage))
 
 
 def _pages(html: Path) -> str:
