@@ -117,15 +117,21 @@ def scipy_mills(y: Array) -> Array:
     return np.exp(special.log_ndtr(-y) + y**2 / 2 + np.log(2 * np.pi) / 2)
 
 
-def _steck(h: Array, k: Array, gamma: Array, sign: float = 1.0) -> Array:
-    """log max[...] of Eq. 115 at any y_0 = (h, k); `sign` flips the argument's gamma e."""
+def _products(h: Array, k: Array, gamma: Array, sign: float = 1.0) -> list[Array]:
+    """log of the two products of Eq. 115 at any y_0 = (h, k); `sign` flips the argument's
+    gamma e."""
     root = np.sqrt(1 - gamma**2)
     one, two = (h + gamma * k) / root, (k + gamma * h) / root
     values = []
     for x, y in ((one, two), (two, one)):
         shift = sign * gamma * (1 / scipy_mills(x) - x)
         values.append(np.log(scipy_mills(x)) + np.log(scipy_mills(y + shift)))
-    return np.maximum(*values)
+    return values
+
+
+def _steck(h: Array, k: Array, gamma: Array, sign: float = 1.0) -> Array:
+    """log max[...] of Eq. 115."""
+    return np.maximum(*_products(h, k, gamma, sign))
 
 
 @check("ddn/eq115", stream="eq115")
@@ -151,15 +157,24 @@ def eq115(t: Trial) -> None:
 
 @check("ddn/eq121", stream="eq121")
 def eq121(t: Trial) -> None:
-    """Eq. 122 with the quadratic form computed; and whether Eq. 123 is the same number.
+    """R-hat from its definition in numpy; Eq. 122 with the quadratic form computed; and whether
+    Eq. 123 is the same number.
 
-    Controls: the factor 1 - gamma^2 dropped; c (1 - gamma^2) in the exponent.
+    Controls: the smaller product, which is the first at every gamma > 0; one factor of it; the
+    factor 1 - gamma^2 dropped; c (1 - gamma^2) in the exponent.
     """
     c, gamma = settings(t.rng, t.draws)
     h = np.sqrt(c)
     tail = log_orthant(h, 0 * h, gamma)
     usual = (gamma > 0.05) & (gamma < 0.95)
     r_hat = np.log(gaussian_tail.r_hat(*tensors(c, gamma)).numpy())
+    use = gamma < 0.99  # 1/r - y loses digits of float64 beyond: 2e-13 of it are left wrong here
+    products = _products(h, 0 * h, gamma)
+    largest = np.maximum(*products)
+    defined = t.defines("R-hat", ROUNDING, controls=pooled).add(np.abs(r_hat - largest)[use])
+    defined.breaks("the smaller product", np.abs(np.minimum(*products) - largest)[usual])
+    bare = np.log(scipy_mills(h / np.sqrt(1 - gamma**2)))
+    defined.breaks("one factor", np.abs(bare - largest)[use])
     half = np.log1p(-(gamma**2)) / 2
     eq122 = -np.log(2 * np.pi) - half - _quadratic_form(h, 0 * h, gamma) / 2 + 2 * half + r_hat
     # The quadratic form is ill-conditioned as gamma nears 1.
