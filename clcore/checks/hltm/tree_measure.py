@@ -4,7 +4,6 @@ Enumeration of all leaves below a latent in numpy, the net evaluated group by gr
 """
 
 import numpy as np
-import torch
 
 from clcore import random as cr
 from clcore.experiments import tree_contrast
@@ -32,7 +31,7 @@ def _law(rho: Array, path: str, depth: int) -> Array:
 
 
 def _group(net: dict[str, Array], path: str, leaves: Array, first: int, depth: int) -> Array:
-    """Pre-activations of a latent's group, [patterns, N]; leaves [patterns, below], from `first`."""
+    """Pre-activations of a group, [patterns, N]; leaves [patterns, below], the first `first`."""
     d, number = len(path), int(path or "0", 2)
     inputs = []
     for child in (path + "0", path + "1"):
