@@ -58,9 +58,10 @@ def _quadratic_form(h: Array, k: Array, gamma: Array) -> Array:
 
 @check("ddn/lem8", stream="lem8")
 def lem8(t: Trial) -> None:
-    """The printed lower bound against quadrature, and with c/(1 - gamma^2) in the exponent.
+    """The printed lower bound against quadrature, and with c/(1 - gamma^2) in the exponent; and the
+    library's tail.
 
-    Controls: the factor sqrt(1 - gamma^2) dropped; 2 pi dropped; gamma = 0 in R-hat.
+    Controls: the factor sqrt(1 - gamma^2) dropped; 2 pi dropped; gamma = 0 in R-hat; half of gamma.
     """
     c, gamma = settings(t.rng, t.draws)
     tail = log_orthant(np.sqrt(c), np.zeros_like(c), gamma)
@@ -73,17 +74,36 @@ def lem8(t: Trial) -> None:
         part = form("tail bound", ROUNDING, controls=pooled)
         bound = gaussian_tail.log_bound(*pair, form == t.part).numpy()
         part.add(_over(bound, tail))
+        if form == t.part:
+            part.fails_by(_over(page_bound(c, gamma), tail), within=1e-6)  # 1/r - y, near gamma = 1
         part.breaks("without sqrt(1 - gamma^2)", _over(bound - root, tail)[usual])
         part.breaks("without 1/2 pi", _over(bound + np.log(2 * np.pi), tail))
         part.breaks("R-hat at gamma = 0", _over(bound - r_hat + at_zero, tail)[usual])
         part.says(own=_own_example(), factor=np.exp(-np.max(tail - bound)))
+        part.confirms(own=np.exp(page_bound(*OWN) - log_orthant(3 * ONE, 0 * ONE, OWN[1])).item())
+    exact = t.defines("clcore's tail", ROUNDING, controls=pooled)
+    exact.add(np.abs(_over(gaussian_tail.log_tail(*pair).numpy(), tail)))
+    half = log_orthant(np.sqrt(c), np.zeros_like(c), gamma / 2)
+    exact.breaks("half of gamma", np.abs(_over(half, tail))[usual])
+
+
+ONE = np.ones(1)
+OWN = 9 * ONE, 0.2 * ONE
+"""c and gamma of the paper's example, above Eq. 165."""
 
 
 def _own_example() -> float:
-    """The printed bound over the probability at the paper's c and gamma, above Eq. 165."""
-    own = tensors(np.array([9.0]), np.array([0.2]))
+    """The printed bound over the probability at `OWN`."""
+    own = tensors(*OWN)
     printed = gaussian_tail.log_bound(*own, printed=True)
     return (printed - gaussian_tail.log_tail(*own)).exp().item()
+
+
+def page_bound(c: Array, gamma: Array, printed: bool = True) -> Array:
+    """log of Eq. 123's bound, as Lemma 8 prints it or with c/(1 - gamma^2), in numpy."""
+    root, h = np.log1p(-(gamma**2)) / 2, np.sqrt(c)
+    square = c if printed else c / (1 - gamma**2)
+    return root - np.log(2 * np.pi) + _steck(h, 0 * h, gamma) - square / 2
 
 
 @check("ddn/eq113", stream="eq113")
