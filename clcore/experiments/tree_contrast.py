@@ -5,7 +5,7 @@ A run draws its polarities, then trains a tree-shaped net (`pattern_net`) on fre
 "released", what the authors' program minimises.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +119,11 @@ PROBLEM: dict[str, Any] = {
 """The functions of one run, as `sweep.train` takes them."""
 
 
-def _metrics(latents: Sequence[str], nodes: Sequence[str], samples: int, each: bool = False):
+def metrics(
+    latents: Sequence[str], nodes: Sequence[str], samples: int, each: bool = False
+) -> Callable[[dict[str, Tensor], Config], dict[str, Tensor]]:
+    """What is measured of a run, as `sweep.train` takes it; what `run` records."""
+
     def measure(params: dict[str, Tensor], c: Config) -> dict[str, Tensor]:
         found = {}
         for path in latents:
@@ -168,7 +172,7 @@ def run(
         configs,
         **PROBLEM,
         steps=steps,
-        metrics=_metrics(latents, nodes, samples, each),
+        metrics=metrics(latents, nodes, samples, each),
         record=record,
         device=device,
         chunk=chunk,

@@ -96,6 +96,8 @@ class Part:
     sort: str = "sampled"
     _reducers: dict[str, Reducer] = field(default_factory=dict)
     _proofs: list[Proof] = field(default_factory=list)
+    _second: list[np.ndarray] = field(default_factory=list)
+    _within: float = 0.0
 
     def add(self, *errors: Any) -> "Part":
         """Errors of the statement, one array over draws (or one number) a setting."""
@@ -150,8 +152,50 @@ class Part:
             self.said[name] = plain
         return self
 
+    def fails_by(self, *expected: Any, within: float = 1e-9) -> "Part":
+        """The errors that were added, by a second computation: for a printed form that fails, so
+        that its measure says how, and not only that it is beyond the bound.
+
+        expected: as many numbers as were added, in their order. within: of the larger of 1 and each
+        of them. `record` raises LedgerError where the two differ.
+        """
+        self._second += [np.asarray(e) for e in expected]
+        self._within = within
+        return self
+
+    def confirms(self, within: float = 1e-9, **numbers: float) -> "Part":
+        """Numbers said before, by a second computation.
+
+        within: relative to the larger of 1 and the number. Raises LedgerError where the two differ,
+        and for a number that was not said.
+        """
+        for name, other in numbers.items():
+            if name not in self.said:
+                raise LedgerError(
+                    f"{self.claim} {self.name!r}: expected {name!r} to be said before it is "
+                    f"confirmed; said: {', '.join(sorted(self.said)) or 'nothing'}"
+                )
+            self._same(f"{name} is said to be", self.said[name], other, within)
+        return self
+
+    def _same(self, what: str, value: Any, other: Any, within: float) -> None:
+        ours, theirs = np.asarray(value, float), np.asarray(other, float)
+        if ours.shape != theirs.shape:
+            raise LedgerError(
+                f"{self.claim} {self.name!r}: {what} {ours.size} numbers, a second computation "
+                f"gives {theirs.size}"
+            )
+        apart = ~(np.abs(ours - theirs) <= within * np.maximum(1, np.abs(theirs)))  # NaN, too
+        if apart.any():
+            k = np.flatnonzero(apart)[0]
+            raise LedgerError(
+                f"{self.claim} {self.name!r}: {what} {ours.flat[k]:.6g}, a second computation "
+                f"gives {theirs.flat[k]:.6g}; one of the two is wrong"
+            )
+
     def record(self) -> Check:
-        """What was found, for the ledger. Raises LedgerError when nothing was added."""
+        """What was found, for the ledger. Raises LedgerError when nothing was added, and where a
+        second computation (`fails_by`) disagrees."""
         if not self.errors and not self._proofs:
             raise LedgerError(f"{self.claim} {self.name!r}: nothing was added to this part")
         alone = not self.errors
@@ -160,6 +204,11 @@ class Part:
                 f"{self.claim} {self.name!r}: expected errors beside a bound, a control of draws "
                 "or an exact counterexample; a part that is only proved has none of these"
             )
+        if self._second:
+            ours, theirs = (
+                np.concatenate([np.ravel(e) for e in v]) for v in (self.errors, self._second)
+            )
+            self._same("it fails by", ours, theirs, self._within)
         text = said_of.worded(
             {
                 "claim": self.claim,

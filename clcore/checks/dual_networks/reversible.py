@@ -179,15 +179,23 @@ def eq18(t: Trial) -> None:
 
 @check("ddn/lem1", stream="ddn lem1")
 def lem1(t: Trial) -> None:
-    """Eq. 22 at every layer of linear, ReLU, leaky-ReLU and power nets; the shapes of V_l.
+    """Eq. 22 at every layer of linear, ReLU, leaky-ReLU and power nets, and at the input, where
+    pre_0 = x; the shapes of V_l.
 
     Controls: V^f for V^b in power nets; a plus; V at x_2 in front.
     """
     eq22 = t.part("Eq. 22", EXACT, controls=pooled, draws=t.draws)
     shapes = t.part("shapes of $V_{l-1}$", 0, draws=t.draws, measured=total, controls=total)
+    bottom = t.part("Eq. 22 at the input", EXACT, controls=pooled, draws=t.draws)
     for pair in _kinds(t.rng, t.draws, KINDS):
         one, two = pair.traces
         floor = 1e-3 * np.abs(pair.pre_gradient(pair.depth)).max(-1)
+        (f1, b1), (f2, _) = (map(nets.one, cn.transitions(net, 0)) for net in (one, two))
+        gap, goal = nets.times(f1, pair.x1) - nets.times(f2, pair.x2), pair.pre_gradient(0)
+        bottom.add(relative(nets.times(b1.swapaxes(1, 2), gap), goal, floor))
+        if pair.name in nets.POWERS:
+            front = relative(nets.times(f1.swapaxes(1, 2), gap), goal, floor)
+            bottom.breaks("V^f in front, powers", front)
         for layer in range(1, pair.depth + 1):
             (f1, b1), (f2, b2) = (map(nets.one, cn.transitions(net, layer)) for net in (one, two))
             pre = [nets.one(net.pre[layer - 1]) for net in (one, two)]

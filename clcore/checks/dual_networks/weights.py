@@ -16,6 +16,7 @@ from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import Layer, Objective, skew
 from clcore.ledger import Trial, check, pooled, typical, worst
 from clcore.reference import Array, absolute, relative
+from clcore.theory.operator import connection as cn
 from clcore.theory.operator import covariance_operator as co
 
 TAUS = (0.1, 0.5, 1.0, 5.0)
@@ -118,11 +119,27 @@ def _sum_of(at: Layer, case: dw.Case, negatives: int, moving: str = "") -> Objec
     return objective
 
 
+def _by_autograd(at: Layer, case: dw.Case, tied: bool) -> Array:
+    """-dL^exact/dvec(W_l), [draws, w], where xi is computed from the same weights and not detached
+    here."""
+
+    def loss(w: torch.Tensor) -> torch.Tensor:
+        net = [*layers[: at.number - 1], w, *layers[at.number :]]
+        near = at.world.shaped(cn.trace(net, at.world.points).output, 1)
+        plain = cn.trace(net, at.world.samples).output
+        xi = case.library_weight(co.half_distances(plain, plain))
+        return co.weighted_loss(near, near if tied else near.detach(), xi, at.world).sum()
+
+    layers = dw.torch_layers(at.net)
+    return -dw.vec(torch.func.grad(loss)(layers[at.number - 1]).numpy())
+
+
 @check("ddn/eq7", stream="eq7")
 def eq7(t: Trial) -> None:
     """Complex steps of E[L^exact] by loops against -V^xi/2 vec(W_l): no residue, large views.
 
-    One negative, and two, whose operator is twice that of Eq. 57. Controls: xi of the augmented
+    One negative, and two, whose operator is twice that of Eq. 57; and the same by autograd of the
+    library's loss, which is given a weight that moves with the net. Controls: xi of the augmented
     points, xi not detached, no residue for the loss itself.
     """
     count = ref.share(min(t.draws, 60), 4)
@@ -130,6 +147,7 @@ def eq7(t: Trial) -> None:
         t.part(name, 1e-8, controls=pooled, draws=4 * count)
         for name in ("H = 1", "several negatives", "both tied towers")
     )
+    held = t.defines("clcore's loss holds xi", 1e-8, controls=pooled, draws=4 * count)
     for depth, (name, make) in product((1, 3), CASES.items()):
         case, widths = make(0.5), dw.DEPTHS[depth]
         world = dw.world(t.rng, count, widths[0], "additive", 0.8, samples=3, views=2)
@@ -146,6 +164,10 @@ def eq7(t: Trial) -> None:
                 error = relative(ours, at.descent(_sum_of(at, case, 1, moving)), 1e-6)
                 for part in (single, several):
                     part.breaks(what, error)
+            slopes = [_by_autograd(at, case, tied) for tied in (False, True)]
+            held.add(relative(slopes[0], one, 1e-6), relative(slopes[1], 2 * one, 1e-6))
+            moved = at.descent(_sum_of(at, case, 1, "samples"))
+            held.breaks("no StopGrad", relative(moved, one, 1e-6))
             one, two = (at.descent(case, tied) for tied in (False, True))
             single.breaks(f"the {name} loss itself", relative(ours, one, 1e-6))
             towers.breaks("InfoNCE, triplet", relative(two, 2 * one, 1e-6))

@@ -5,7 +5,8 @@ import sympy
 
 from clcore import reference as ref
 from clcore.checks.dynamics import srelu_symbols as sym
-from clcore.checks.dynamics.srelu import Warm, brute, by_cases, law, signed, subsets, warm
+from clcore.checks.dynamics.srelu import Warm, brute, warm
+from clcore.checks.dynamics.srelu_code import in_numpy, push
 from clcore.ledger import Trial, check, exact, typical, worst
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import srelu_dynamics as sd
@@ -61,18 +62,6 @@ def even(rng: np.random.Generator, d: int, error: float, b: float) -> tuple[Arra
     return np.eye(d) + error * np.where(rng.random((d, d)) < 0.5, -1.0, 1.0), np.full(d, b)
 
 
-def push(held: Array, b_held: Array, moved: Array, b: Array, alpha: float, kappa: float) -> Array:
-    """-dL/dW of `moved`, [d, d], from Eq. 13 without noise: a sum over latents and masks."""
-    d = len(held)
-    D, total = subsets(d), np.zeros((d, d))
-    keep, z = law(D, alpha, 1 - alpha), signed(d)
-    for point, chance in zip(z, law(z, kappa / 2, 1 - kappa), strict=True):
-        x = D * point
-        passed = (np.abs(x @ moved.T) > b) * keep[:, None]
-        total += 2 * chance * (keep @ by_cases(x @ held.T, b_held))[:, None] * (passed.T @ x)
-    return total
-
-
 def simple(net: tuple[Array, Array], alpha: float, kappa: float) -> Array:
     """The simplified push on a net (W, b), held the same, [d, d]."""
     at, chances = tensors(*net), tensors(np.full(1, alpha), np.full(1, kappa))
@@ -126,6 +115,7 @@ def thm3_gradas(t: Trial) -> None:
     stays = t.part("the warm start stays", 1 + 1e-12, controls=typical).add(grown(w))
     stays.breaks("up the loss", grown(w, -0.4))
     stays.breaks("not normalised", grown(w, 1.0, False))
+    in_numpy(t)
 
 
 def grown(w: Warm, sign: float = 1.0, normalise: bool = True) -> Array:

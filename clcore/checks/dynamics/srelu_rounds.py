@@ -9,6 +9,7 @@ import torch
 from clcore import random as cr
 from clcore import reference as ref
 from clcore.checks.dynamics.srelu import Warm, from_identity, scheme, warm
+from clcore.checks.dynamics.srelu_code import in_numpy
 from clcore.checks.dynamics.srelu_loss import THREE
 from clcore.ledger import Trial, check, typical
 from clcore.reference import Array, tensors
@@ -120,6 +121,7 @@ def thm3_ratio(t: Trial) -> None:
         one = torch.where(torch.eye(d) == 1, push, mean)
         general.breaks("one a for all", ref.absolute(pu.limit(one), end))
     starts_only(t, half=1)
+    in_numpy(t)
 
 
 def wide(rng: np.random.Generator, draws: int, d: int) -> Warm:
@@ -177,6 +179,7 @@ def thm3_contr(t: Trial) -> None:
     grown = sizes(scheme(few._replace(b_online=b, b_target=b, **level), rounds=3))
     less.breaks("b = 0.8", (grown[2:] / grown[1:-1]).min((0, -1)))
     starts_only(t, half=2)
+    in_numpy(t)
 
 
 def _trained(seed: int, bias: float, rounds: int = 3, d: int = 20, n: int = 4096) -> float:
@@ -267,3 +270,4 @@ def thm3(t: Trial) -> None:
     trained = t.part("trained on samples, d = 20", 0.15)
     trained.add(*(_trained(t.seed + k, 0.35) for k in range(2 if t.draws < 20 else 3)))
     trained.breaks("no bias", _trained(t.seed, 0.0))
+    in_numpy(t)

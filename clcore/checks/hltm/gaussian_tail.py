@@ -58,9 +58,10 @@ def _quadratic_form(h: Array, k: Array, gamma: Array) -> Array:
 
 @check("ddn/lem8", stream="lem8")
 def lem8(t: Trial) -> None:
-    """The printed lower bound against quadrature, and with c/(1 - gamma^2) in the exponent.
+    """The printed lower bound against quadrature, and with c/(1 - gamma^2) in the exponent; and the
+    library's tail.
 
-    Controls: the factor sqrt(1 - gamma^2) dropped; 2 pi dropped; gamma = 0 in R-hat.
+    Controls: the factor sqrt(1 - gamma^2) dropped; 2 pi dropped; gamma = 0 in R-hat; half of gamma.
     """
     c, gamma = settings(t.rng, t.draws)
     tail = log_orthant(np.sqrt(c), np.zeros_like(c), gamma)
@@ -73,17 +74,36 @@ def lem8(t: Trial) -> None:
         part = form("tail bound", ROUNDING, controls=pooled)
         bound = gaussian_tail.log_bound(*pair, form == t.part).numpy()
         part.add(_over(bound, tail))
+        if form == t.part:
+            part.fails_by(_over(page_bound(c, gamma), tail), within=1e-6)  # 1/r - y, near gamma = 1
         part.breaks("without sqrt(1 - gamma^2)", _over(bound - root, tail)[usual])
         part.breaks("without 1/2 pi", _over(bound + np.log(2 * np.pi), tail))
         part.breaks("R-hat at gamma = 0", _over(bound - r_hat + at_zero, tail)[usual])
         part.says(own=_own_example(), factor=np.exp(-np.max(tail - bound)))
+        part.confirms(own=np.exp(page_bound(*OWN) - log_orthant(3 * ONE, 0 * ONE, OWN[1])).item())
+    exact = t.defines("clcore's tail", ROUNDING, controls=pooled)
+    exact.add(np.abs(_over(gaussian_tail.log_tail(*pair).numpy(), tail)))
+    half = log_orthant(np.sqrt(c), np.zeros_like(c), gamma / 2)
+    exact.breaks("half of gamma", np.abs(_over(half, tail))[usual])
+
+
+ONE = np.ones(1)
+OWN = 9 * ONE, 0.2 * ONE
+"""c and gamma of the paper's example, above Eq. 165."""
 
 
 def _own_example() -> float:
-    """The printed bound over the probability at the paper's c and gamma, above Eq. 165."""
-    own = tensors(np.array([9.0]), np.array([0.2]))
+    """The printed bound over the probability at `OWN`."""
+    own = tensors(*OWN)
     printed = gaussian_tail.log_bound(*own, printed=True)
     return (printed - gaussian_tail.log_tail(*own)).exp().item()
+
+
+def page_bound(c: Array, gamma: Array, printed: bool = True) -> Array:
+    """log of Eq. 123's bound, as Lemma 8 prints it or with c/(1 - gamma^2), in numpy."""
+    root, h = np.log1p(-(gamma**2)) / 2, np.sqrt(c)
+    square = c if printed else c / (1 - gamma**2)
+    return root - np.log(2 * np.pi) + _steck(h, 0 * h, gamma) - square / 2
 
 
 @check("ddn/eq113", stream="eq113")
@@ -117,15 +137,21 @@ def scipy_mills(y: Array) -> Array:
     return np.exp(special.log_ndtr(-y) + y**2 / 2 + np.log(2 * np.pi) / 2)
 
 
-def _steck(h: Array, k: Array, gamma: Array, sign: float = 1.0) -> Array:
-    """log max[...] of Eq. 115 at any y_0 = (h, k); `sign` flips the argument's gamma e."""
+def _products(h: Array, k: Array, gamma: Array, sign: float = 1.0) -> list[Array]:
+    """log of the two products of Eq. 115 at any y_0 = (h, k); `sign` flips the argument's
+    gamma e."""
     root = np.sqrt(1 - gamma**2)
     one, two = (h + gamma * k) / root, (k + gamma * h) / root
     values = []
     for x, y in ((one, two), (two, one)):
         shift = sign * gamma * (1 / scipy_mills(x) - x)
         values.append(np.log(scipy_mills(x)) + np.log(scipy_mills(y + shift)))
-    return np.maximum(*values)
+    return values
+
+
+def _steck(h: Array, k: Array, gamma: Array, sign: float = 1.0) -> Array:
+    """log max[...] of Eq. 115."""
+    return np.maximum(*_products(h, k, gamma, sign))
 
 
 @check("ddn/eq115", stream="eq115")
@@ -151,15 +177,24 @@ def eq115(t: Trial) -> None:
 
 @check("ddn/eq121", stream="eq121")
 def eq121(t: Trial) -> None:
-    """Eq. 122 with the quadratic form computed; and whether Eq. 123 is the same number.
+    """R-hat from its definition in numpy; Eq. 122 with the quadratic form computed; and whether
+    Eq. 123 is the same number.
 
-    Controls: the factor 1 - gamma^2 dropped; c (1 - gamma^2) in the exponent.
+    Controls: the smaller product, which is the first at every gamma > 0; one factor of it; the
+    factor 1 - gamma^2 dropped; c (1 - gamma^2) in the exponent.
     """
     c, gamma = settings(t.rng, t.draws)
     h = np.sqrt(c)
     tail = log_orthant(h, 0 * h, gamma)
     usual = (gamma > 0.05) & (gamma < 0.95)
     r_hat = np.log(gaussian_tail.r_hat(*tensors(c, gamma)).numpy())
+    use = gamma < 0.99  # 1/r - y loses digits of float64 beyond: 2e-13 of it are left wrong here
+    products = _products(h, 0 * h, gamma)
+    largest = np.maximum(*products)
+    defined = t.defines("R-hat", ROUNDING, controls=pooled).add(np.abs(r_hat - largest)[use])
+    defined.breaks("the smaller product", np.abs(np.minimum(*products) - largest)[usual])
+    bare = np.log(scipy_mills(h / np.sqrt(1 - gamma**2)))
+    defined.breaks("one factor", np.abs(bare - largest)[use])
     half = np.log1p(-(gamma**2)) / 2
     eq122 = -np.log(2 * np.pi) - half - _quadratic_form(h, 0 * h, gamma) / 2 + 2 * half + r_hat
     # The quadratic form is ill-conditioned as gamma nears 1.

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from scipy import special, stats
 
-from clcore.checks.hltm.gaussian_tail import log_orthant
+from clcore.checks.hltm.gaussian_tail import OWN, log_orthant, page_bound
 from clcore.checks.hltm.lucky_event import Children, draw, heavier, hidden, leaves, node_means
 from clcore.checks.hltm.lucky_gap import COPIES
 from clcore.ledger import Trial, check, pooled, worst
@@ -191,6 +191,16 @@ def _own_example() -> dict[str, float]:
     }
 
 
+def _own_in_numpy() -> dict[str, float]:
+    """`_own_example` once more, by quadrature and numpy's R-hat."""
+    chance = np.exp(log_orthant(np.sqrt(OWN[0]), 0 * OWN[0], OWN[1])).item()
+    nodes = np.exp(-page_bound(*OWN)).item()
+    return {
+        name: 1 - (1 - chance) ** (np.log(1 / eta) * nodes)
+        for name, eta in (("half", 0.5), ("most", 0.05))
+    }
+
+
 @check("ddn/eq149", stream="eq149")
 def eq149(t: Trial) -> None:
     """Eqs. 149 and 150 at the printed number of nodes, with the exact Gaussian probability.
@@ -206,12 +216,19 @@ def eq149(t: Trial) -> None:
         log_nodes = np.log(np.log(1 / eta)) - bound
         short = np.log(np.log(1 / eta)) - chance - log_nodes
         part = form("first inequality", 1e-9, controls=pooled).add(short)
+        if form == t.part:
+            part.fails_by(page_bound(c, gamma) - chance)
         part.breaks("without 2 pi", short + np.log(2 * np.pi)).says(**_own_example())
+        part.confirms(**_own_in_numpy())
         # N times -log(1 - P)
         failure = np.exp(log_nodes + np.log(-np.log1p(-np.exp(chance))))
         miss = np.log(1 / eta) / failure - 1
         part = form("Eq. 150", 1e-9, controls=pooled).add(miss)
         part.breaks("half of the nodes", 2 * (miss + 1) - 1).says(**_own_example())
+        part.confirms(**_own_in_numpy())
+        if form == t.part:
+            nodes = np.log(1 / eta) * np.exp(-page_bound(c, gamma))
+            part.fails_by(np.log(1 / eta) / (nodes * -np.log1p(-np.exp(chance))) - 1)
     p = np.concatenate([10 ** t.rng.uniform(-12, -0.01, t.draws), t.rng.random(t.draws)])
     ratio = p / -np.log1p(-p)
     second = t.part("second inequality", 1e-12, controls=worst).add(ratio - 1)

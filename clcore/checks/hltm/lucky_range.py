@@ -1,8 +1,11 @@
 """The range of |N_mu| that ddn reads off Theorem 5 (Eq. 165), by every way to get there."""
 
+from itertools import product
+
 import numpy as np
 
 from clcore.ledger import Trial, check
+from clcore.reference import Array, relative
 
 READINGS = {
     "": ("e124", "e124", "larger"),
@@ -34,11 +37,35 @@ def _band(gamma: float, reading: tuple[str, str, str], c: float = 9.0) -> tuple[
     return float(ends[0]), float(ends[1])
 
 
+def corners(c: Array, gamma: Array, kinds: tuple[str, str, str], share: float = 1.0) -> Array:
+    """(below, above) R-hat, [2, draws]: the least and the largest of what bounds on r and e leave
+    open, over all corners, whichever bound belongs where. share: of the width of the bounds on e
+    that is kept, about their middle."""
+    one = np.sqrt(c / (1 - gamma**2))
+    ends = []
+    for x, y in ((one, gamma * one), (gamma * one, one)):
+        r = [2 / (np.sqrt(x**2 + 4) + x), 4 / (np.sqrt(x**2 + 8) + 3 * x)]
+        low = {"e124": 1 / r[1] - x, "zero": 0 * x}[kinds[0]]
+        high = {"e124": 1 / r[0] - x, "e125": 1 / x}[kinds[1]]
+        middle, half = (low + high) / 2, share * (high - low) / 2
+        found = []
+        for outer, e in product(r, (middle - half, middle + half)):
+            z = y + gamma * e
+            found += [
+                outer * 2 / (np.sqrt(z**2 + 4) + z),
+                outer * 4 / (np.sqrt(z**2 + 8) + 3 * z),
+            ]
+        ends.append(np.stack([np.min(found, 0), np.max(found, 0)]))
+    chosen = {"larger": np.maximum(*ends), "first": ends[0], "second": ends[1]}
+    return chosen[kinds[2]]
+
+
 @check("ddn/num2")
 def num2(t: Trial) -> None:
     """The range of |N_mu| at c = 9, gamma = 0.2: the ratio of its ends, which eta does not enter.
 
-    Over the ways to go "through Eq. 124". Control: gamma = 0.9, where the band is narrower.
+    Over the ways to go "through Eq. 124"; each band once more, from all corners of its bounds.
+    Controls: gamma = 0.9, where the band is narrower; bounds on e of half their width.
     """
     printed, scale = 1467 / 1099, 2 * np.pi * np.exp(4.5) / np.sqrt(1 - 0.2**2)
     first = READINGS["the first product of the maximum"]
@@ -50,6 +77,12 @@ def num2(t: Trial) -> None:
         part.says(low=low, high=high, ratio=high / low, printed=printed)
         part.says(first_eta=np.exp(-1099 / low), last_eta=np.exp(-1467 / high))
         part.says(squared=_ratio(0.04, reading), product=_ratio(0.04, first))
+    ends = t.defines("ends of the bands", 1e-12)
+    for reading in READINGS.values():
+        at = np.array([9.0, 9.0, 9.0]), np.array([0.04, 0.2, 0.9])
+        found = np.transpose([_band(gamma, reading) for gamma in at[1]])
+        ends.add(relative(found, corners(*at, reading)))
+        ends.breaks("half of e's width", relative(found, corners(*at, reading, share=0.5)))
 
 
 def _ratio(gamma: float, reading: tuple[str, str, str]) -> float:

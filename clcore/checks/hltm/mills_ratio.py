@@ -13,6 +13,7 @@ from scipy import special
 from clcore import reference as ref
 from clcore.checks.hltm import mills_proofs
 from clcore.checks.hltm.gaussian_tail import scipy_mills
+from clcore.checks.hltm.lucky_range import READINGS, corners
 from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import Array, tensors
 from clcore.theory.trees import gaussian_tail
@@ -226,9 +227,10 @@ def _r_hat(c: float, gamma: float, pick: Callable) -> float:
 
 @check("ddn/fig11", stream="fig11")
 def fig11(t: Trial) -> None:
-    """R-hat inside the band of Eq. 124, the band near the asymptote for large gamma, off it near 0.
+    """R-hat inside the band of Eq. 124, the band near the asymptote for large gamma, off it near 0;
+    the band once more, from all corners of the bounds on r and e.
 
-    Controls: another gamma's curve; the asymptote at small gamma.
+    Controls: another gamma's curve; the asymptote at small gamma; bounds on e of half their width.
     """
     gamma = np.repeat([0.01, 0.1, 0.2, 0.5, 0.8, 0.9, 0.99], t.share(2))
     c = t.rng.uniform(0.05, 30, len(gamma))
@@ -245,6 +247,10 @@ def fig11(t: Trial) -> None:
     inside.breaks("gamma / 2", beyond(other)[gamma > 0.4])
     inside.breaks("asymptote, gamma <= 0.1", beyond(line)[gamma < 0.15])
     inside.says(widest=(high - low).max())
+    band, kinds = t.defines("the band", 1e-12, controls=pooled), READINGS[""]
+    ends, narrow = (np.log(corners(c, gamma, kinds, share)) for share in (1.0, 0.5))
+    band.add(*np.abs(np.stack([low, high]) - ends))
+    band.breaks("half of e's width", *np.abs(narrow - ends)[:, gamma > 0.15])
     c = t.rng.uniform(20, 30, t.draws)
 
     def distance(g: float) -> Array:

@@ -17,7 +17,7 @@ from scipy.stats import multinomial
 from torch import Tensor
 
 from clcore.checks.landscape import symbols as sy
-from clcore.checks.landscape.theorem1 import descended, members, unit
+from clcore.checks.landscape.theorem1 import ONE_ROW_TWICE, descended, members, unit
 from clcore.ledger import Part, Trial, check, exact, pooled, worst
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import mask_landscape as ml
@@ -114,6 +114,8 @@ def thm1b(t: Trial) -> None:
     small_unique = t.part("i.i.d. negatives, small tau: only permutations", 1e-3)
     longest = 1 - ml.best_length(3, 0.5, 4.0) ** 0.5
     small_unique.breaks("columns that are best at a larger tau", longest)
+    for part in (unique, small_unique):
+        part.breaks("two columns on one row", ml.permutation_gap(ONE_ROW_TWICE))
     for d, alpha, tau in cells:
         law, P = ml.one_hot(d), all_permutations(d)
         at = ml.contrastive(P, law, alpha, tau)

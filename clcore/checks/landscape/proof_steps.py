@@ -14,7 +14,7 @@ import torch
 from clcore.checks.landscape import symbols as sy
 from clcore.checks.landscape.contrastive_landscape import all_permutations
 from clcore.checks.landscape.surrogate import rises
-from clcore.checks.landscape.theorem1 import members, unit
+from clcore.checks.landscape.theorem1 import ONE_ROW_TWICE, members, unit
 from clcore.ledger import Part, Trial, check, exact, pooled, typical, worst
 from clcore.reference import tensors
 from clcore.sweep import optim
@@ -381,3 +381,4 @@ def thm1b_perm(t: Trial) -> None:
     free = (U @ V)[: int((residual < 1e-10).sum())]
     turned = free @ torch.linalg.qr(*tensors(t.rng.standard_normal((len(free), d, d)))).Q
     limits.breaks("orthogonal, signs free", ml.permutation_gap(turned))
+    limits.breaks("two columns on one row", ml.permutation_gap(ONE_ROW_TWICE))

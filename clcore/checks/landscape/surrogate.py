@@ -12,7 +12,7 @@ import sympy
 import torch
 
 from clcore.checks.landscape import symbols as sy
-from clcore.checks.landscape.theorem1 import descended, members
+from clcore.checks.landscape.theorem1 import ONE_ROW_TWICE, descended, members
 from clcore.ledger import Part, Trial, check, exact, pooled, worst
 from clcore.ledger.trial import generator
 from clcore.reference import Array, tensors
@@ -126,6 +126,7 @@ def eq16(t: Trial) -> None:
     lower.breaks("i.i.d. negatives, tau = 5", below.max())
     lowest = ends[f(ends) < f(ends).min() + 1e-6]
     gaps.breaks("i.i.d. negatives, tau = 5", ml.permutation_gap(lowest))
+    gaps.breaks("two columns on one row", ml.permutation_gap(ONE_ROW_TWICE))
     _proves_minimisers(value, lower, gaps)
 
 

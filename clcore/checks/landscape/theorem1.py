@@ -30,6 +30,10 @@ def unit(W: Array) -> Array:
     return W / np.sqrt((W**2).sum(-2, keepdims=True))
 
 
+ONE_ROW_TWICE = torch.eye(3, dtype=torch.float64)[:, [0, 0, 2]][None]
+"""Two columns choose the same row: no permutation, though every column is one of its columns."""
+
+
 def members(rng: np.random.Generator, draws: int, d: int, positive: bool = False) -> Array:
     """Random members of U (or U_>=, half of whose entries may be zero), [draws, d, d].
 

@@ -15,6 +15,7 @@ from torch.nn.functional import normalize
 
 from clcore import losses
 from clcore import reference as ref
+from clcore.checks.minmax import sources
 from clcore.ledger import Trial, check, typical
 from clcore.losses import contrast
 from clcore.reference import Array, relative, tensors
@@ -63,6 +64,11 @@ def value_at(f: Callable | losses.Pair, z: list, z2: list | None = None) -> floa
     return float(contrast.family_loss(a, b, f) if isinstance(f, losses.Pair) else f(a, b))
 
 
+def _page() -> dict[str, tuple[ref.Function, ref.Function]]:
+    """Table 1 once more, by name: phi and psi."""
+    return {name: (phi, psi) for name, phi, psi in ref.table1(TAU, 1.0, MARGIN, C)}
+
+
 def _infonce_row(t: Trial, views: Views, pairs: Pairs) -> None:
     source = partial(losses.source_infonce, tau=TAU)
     row = t.part("InfoNCE", TOLERANCE)
@@ -72,13 +78,16 @@ def _infonce_row(t: Trial, views: Views, pairs: Pairs) -> None:
 
 def _mine_row(t: Trial, views: Views, pairs: Pairs) -> None:
     """The source takes one logarithm for the batch; corrected: one for each anchor."""
-    pair, nce = pairs["MINE"], pairs["InfoNCE"]
+    pair, nce, page = pairs["MINE"], pairs["InfoNCE"], _page()["MINE"]
     whole, anchored = losses.source_mine, losses.source_mine_per_sample
     row = t.part("MINE", TOLERANCE)
-    row.add(same_loss(whole, pair, views))
+    row.add(same_loss(whole, pair, views)).fails_by(sources.apart(sources.mine, page, views))
     row.breaks("the InfoNCE row", same_loss(whole, nce, views))
     forced = 3 * value_at(whole, [0, 1, 3]) + 3 * np.log(2)
     row.says(forced=forced, row=value_at(pair, [0, 1, 3]))
+    far = np.exp([-0.5, -4.5, -2.0])  # 0, 1, 3: half of the squared distances
+    row.confirms(forced=3 * np.log(far.sum() / 3) + 3 * np.log(2))
+    row.confirms(row=sum(np.log(far.sum() - f) for f in far))
     row = t.corrected("MINE", TOLERANCE)
     row.add(same_loss(anchored, pair, views, 1.0))
     row.breaks("one log for the batch", same_loss(whole, pair, views))
@@ -137,7 +146,7 @@ def _lifted_row(t: Trial, views: Views, pairs: Pairs) -> None:
 
     squared, first_member, first_views = {"squared": True}, {"both": False}, {"second_views": False}
     row = t.part("Lifted Structured", TOLERANCE)
-    row.add(lift())
+    row.add(lift()).fails_by(sources.apart(sources.lifted, _page()[pair.name], views))
     row.breaks("squared distances", lift(**squared))
     row.breaks("first member", lift(**first_member))
     values = {
@@ -146,6 +155,9 @@ def _lifted_row(t: Trial, views: Views, pairs: Pairs) -> None:
         for k, f in (("row", pair), ("source", source))
     }
     row.says(margin=MARGIN, **values)
+    # Both views equal, at distance x: four negatives of an anchor at distance x, or one at x^2/2.
+    row.confirms(**{f"source{x}": 2 * max(0, np.log(4) + MARGIN - x) ** 2 for x in (2, 3)})
+    row.confirms(**{f"row{x}": 2 * max(0, MARGIN - x**2 / 2) ** 2 for x in (2, 3)})
     row = t.corrected("Lifted Structured", TOLERANCE)
     all_three = partial(source, **squared, **first_member, **first_views)
     row.add(same_loss(all_three, pair, views, 1.0))
@@ -229,7 +241,8 @@ def _shapes(t: Trial, rows: list[ref.Row], margin: float) -> None:
 
 @check("acl/tab1", stream="tab1")
 def tab1(t: Trial) -> None:
-    """Each row of Table 1 against the loss of its own source, in value and gradient; its shapes.
+    """Each row of Table 1 against the loss of its own source, in value and gradient; its shapes;
+    and that the library's phi and psi are the page's.
 
     Controls: a change undone, constants not converted, another row.
     """
@@ -248,3 +261,4 @@ def tab1(t: Trial) -> None:
     ):
         row(t, views, pairs)
     _shapes(t, ref.table1(TAU, 1.0, MARGIN, C), MARGIN)
+    sources.same_functions(t, list(pairs.values()), _page())

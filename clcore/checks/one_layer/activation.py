@@ -71,14 +71,16 @@ def _mixed(alpha: Array, x: Array, x2: Array, W: Array, kind: str, full: bool) -
 
 @check("nl/eq5", stream="nl eq5")
 def eq5(t: Trial) -> None:
-    """tr C[h(W x)] against the sum of scalars; mixed second derivatives; maxima on a grid.
+    """tr C[h(W x)] against the sum of scalars; mixed second derivatives; maxima on a grid; and the
+    library's energy of a node, which has the 1/2.
 
-    Controls: all entries of the matrix in place of its trace.
+    Controls: all entries of the matrix in place of its trace; no 1/2.
     """
     K, count = 3, t.share(len(ONE))
     trace = t.part("trace", 1e-11, controls=pooled)
     apart = t.part("nodes do not interact", 1e-13, controls=pooled)
     top = t.part("maximum of the sum", 1e-12, controls=pooled)
+    energy = t.defines("clcore's energy", 1e-11, controls=pooled)
     angle = np.linspace(-np.pi, np.pi, 25)[:-1] + 0.01
     grid = np.stack([np.cos(angle), np.sin(angle)], -1)
     both = grid[np.stack(np.triu_indices(len(grid)), -1)]
@@ -90,6 +92,12 @@ def eq5(t: Trial) -> None:
         each = sum(objective(alpha, x, x2, W[:, k], kind) for k in range(K))
         trace.add(relative(np.trace(matrix, axis1=1, axis2=2), each))
         trace.breaks("all entries", relative(matrix.sum((1, 2)), each))
+        world, own = (
+            one_layer.of_views(*tensors(alpha, x, x2)),
+            objective(alpha, x, x2, W[:, 0], kind),
+        )
+        ours = one_layer.energy(world, torch.from_numpy(W[:, 0]), kind, SLOPE)
+        energy.add(relative(ours, own / 2)).breaks("no 1/2", relative(own, own / 2))
         apart.add(_mixed(alpha, x, x2, W, kind, False))
         apart.breaks("all entries", _mixed(alpha, x, x2, W, kind, True))
         g, g2 = (H[kind](np.einsum("bni,pki->pbnk", v, both)) for v in (x, x2))

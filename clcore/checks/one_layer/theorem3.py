@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from clcore.checks.one_layer import iteration_proofs as proofs
+from clcore.checks.one_layer import over_ball
 from clcore.checks.one_layer.power_iteration import (
     ROUNDING,
     draw,
@@ -185,7 +186,8 @@ def _outside(run: dict) -> Array:
 
 @check("nl/thm3")
 def thm3(t: Trial) -> None:
-    """Starts with a proved gamma: the iteration ends in B_gamma at a critical point of Eq. 7.
+    """Starts with a proved gamma: the iteration ends in B_gamma at a critical point of Eq. 7; and
+    that a proved gamma is one.
 
     Indefinite A: with the shifted matrix before Eq. 104, as the proof has it. Controls: the starts;
     A not shifted.
@@ -203,12 +205,15 @@ def thm3(t: Trial) -> None:
         ends.add(*miss(run)).breaks("the starts", definite["residual"][0])
         ends.says(share=run["share"])
     ends.breaks("A itself, not shifted", own["residual"][-1])
+    over_ball.proved(t)
 
 
 @check("nl/rem11")
 def rem11(t: Trial) -> None:
-    """Along certified runs w(t) stays in B_gamma and mu_t + nu_t <= gamma; small L, kappa and
-    c_0 near 1 suffice. Controls: a ball and a gamma of a tenth; L as large as the gap.
+    """Along certified runs w(t) stays in B_gamma and mu_t + nu_t <= gamma, which bounds omega in
+    all of B_gamma; small L, kappa and c_0 near 1 suffice.
+
+    Controls: a ball and a gamma of a tenth; L as large as the gap.
     """
     run = _runs(t)
     at, gamma = run["at"], run["gamma"]
@@ -229,6 +234,7 @@ def rem11(t: Trial) -> None:
 
     holds = t.part("the condition can hold", draws=n).add(unproved(1e-4))
     holds.breaks("L as large as the gap", unproved(1.0))
+    over_ball.proved(t)
 
 
 def _items(run: dict) -> dict[str, tuple[list[Array], float, str, Array]]:

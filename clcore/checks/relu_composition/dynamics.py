@@ -9,7 +9,7 @@ import torch
 
 from clcore import losses
 from clcore import reference as ref
-from clcore.ledger import Trial, check, fraction, pooled
+from clcore.ledger import Trial, check, fraction, pooled, typical
 from clcore.losses import contrast
 from clcore.reference import Array, mixture, relative, tensors
 from clcore.theory.relu import relu_two_layer
@@ -136,6 +136,30 @@ def _dies_in_turn(x: Array, w: Array, sticky: bool, blocks: int) -> Array:
     return (fine & (active.sum(-1) == 1) & ((t_w == 0).sum(-1) == w.shape[-1] - 1)).numpy()
 
 
+def _step(t: Trial) -> None:
+    """One step of the library's flow in numpy, from w with entries at 0 that X pushes up, and with
+    entries that the step takes below 0. Controls: no mask, no clip."""
+    part = t.defines("clcore's step", 1e-12, controls=typical)
+    rate, count = 0.3, 5 * t.draws
+    w = np.abs(t.rng.standard_normal((count, 4))) * [1.0, 1.0, 0.0, 0.05]
+    w /= np.linalg.norm(w, axis=-1, keepdims=True)
+    X = t.rng.standard_normal((count, 4, 4))
+    X = X + X.swapaxes(-1, -2)
+    X[:, 2] = X[:, :, 2] = 2.0  # up, against the mask
+    X[:, 3] = X[:, :, 3] = -4.0  # and down, beyond 0
+
+    def step(mask: bool, clip: bool) -> Array:
+        push = np.einsum("bij,bj->bi", X, w) * ((w > 0) if mask else 1)
+        moved = w + rate * (push - (w * push).sum(-1, keepdims=True) * w)
+        moved = np.maximum(moved, 0) if clip else moved
+        return moved / np.linalg.norm(moved, axis=-1, keepdims=True)
+
+    own = step(True, True)
+    part.add(relative(relu_two_layer.sticky_step(*tensors(X, w), rate), own))
+    part.breaks("no mask", relative(step(False, True), own))
+    part.breaks("no clip", relative(step(True, False), own))
+
+
 @check("acl/thm5", stream="thm5")
 def thm5(t: Trial) -> None:
     """w1 -> e_m: for positive weights, all modes shown and almost every start, yes.
@@ -177,6 +201,7 @@ def thm5(t: Trial) -> None:
         cells=_listed(shares),
         cold=", ".join(f"{v:.0%} end at one $e_m$ at $\\tau={tau:g}$" for tau, v in cold.items()),
     )
+    _step(t)
 
 
 def _follows(rng: np.random.Generator, count: int) -> dict[float, float]:

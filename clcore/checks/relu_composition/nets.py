@@ -4,6 +4,8 @@ The nets of `clcore.theory.relu.relu_two_layer` and autograd meet outputs, gradi
 numpy.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 
@@ -15,44 +17,92 @@ from clcore.reference import Array, absolute, mixture, relative, tensors
 from clcore.theory.relu import orthogonal_mixture, relu_two_layer
 
 
-def _refused(x: torch.Tensor, x2: torch.Tensor) -> tuple[Array, Array]:
-    """[draws]: what each of two validators refuses, `clcore`'s and one in numpy."""
-    found = [bool(orthogonal_mixture.violations(a, b)) for a, b in zip(x, x2, strict=True)]
-    a, b = x.numpy(), x2.numpy()
-    ratio = np.where(a != 0, b, 1.0) / np.where(a != 0, a, 1.0)
-    by_loop = [
-        (a[r] < 0).any()
-        or ((a[r] != 0).sum(-1) > 1).any()
-        or (b[r][a[r] == 0] != 0).any()
-        or (ratio[r] <= 0).any()
-        for r in range(len(a))
-    ]
-    return np.array(found), np.array(by_loop)
+def _by_field(x: Array, x2: Array) -> list[list[str]]:
+    """What each draw breaks of Assumption 1, field by field, in numpy and the words of
+    `orthogonal_mixture.violations`."""
+    on = x != 0
+    factor = np.where(on, x2, 0.0) / np.where(on, x, 1.0)
+    least, most = np.where(on, factor, np.inf).min(-1), np.where(on, factor, -np.inf).max(-1)
+    outside = (np.where(on, 0.0, x2) != 0).any(-1)
+    broken = {
+        "nonnegative": (x < 0).any(-1),
+        "one-hot": (x > 0).sum(-1) > 1,
+        "augmentation": outside | (least <= 0) | (most - least > 1e-9),
+    }
+    return [[name for name, found in broken.items() if found[k].any()] for k in range(len(x))]
+
+
+def _found(x: Array, x2: Array) -> list[tuple[list[str], list[str]]]:
+    """What two validators find broken, `clcore`'s and the one above, a pair a draw."""
+    ours = [orthogonal_mixture.violations(a, b) for a, b in zip(*tensors(x, x2), strict=True)]
+    return list(zip(ours, _by_field(x, x2), strict=True))
+
+
+def _refused(x: Array, x2: Array) -> tuple[Array, Array]:
+    """[draws]: what each of the two refuses."""
+    ours, own = zip(*_found(x, x2), strict=True)
+    return np.array([bool(v) for v in ours]), np.array([bool(v) for v in own])
+
+
+def _one_field_broken(x: Array, x2: Array) -> Iterator[tuple[str, Array, Array, list[str]]]:
+    """(how, x, x2, what is broken), where one field of one sample is, which shows mode 0 only."""
+    ways = {
+        "nothing": ((0.0, 0.0), (0.0, 0.0), []),
+        "a negative leak": ((0.0, -0.1), (0.0, -0.1), ["nonnegative"]),
+        "a second mode": ((0.0, 0.1), (0.0, 0.1), ["one-hot"]),
+        "a second mode, by a factor of its own": ((0, 0.1), (0, 0.2), ["one-hot", "augmentation"]),
+        "a view erased": ((0.0, 0.0), (-1.0, 0.0), ["augmentation"]),
+        "a view turned": ((0.0, 0.0), (-2.0, 0.0), ["augmentation"]),
+        "a leak in one view": ((0.0, 0.0), (0.0, 0.1), ["augmentation"]),
+        "a negative leak in one view": ((0.0, 0.0), (0.0, -0.1), ["augmentation"]),
+        "a view of nothing": ((-1.0, 0.0), (0.0, 0.0), ["augmentation"]),
+    }
+    for how, (first, second, broken) in ways.items():
+        views = []
+        for view, (own, other) in ((x, first), (x2, second)):
+            changed, size = view.copy(), view[:, 0, 0, 0]
+            changed[:, 0, 0, 0] += own * size
+            changed[:, 0, 0, 1] += other * size
+            views.append(changed)
+        yield how, *views, broken
+
+
+def _validators(t: Trial, x: Array, x2: Array) -> None:
+    """Both find what is broken and nothing else. Control: one that does not look for it."""
+    part = t.defines("both validators name what is broken", measured=fraction, controls=fraction)
+    for how, y, y2, broken in _one_field_broken(x, x2):
+        found = _found(y, y2)
+        part.add([ours != broken or own != broken for ours, own in found])
+        if broken:
+            blind = [[name for name in own if name not in broken] for _, own in found]
+            part.breaks(f"blind to {how}", [left != broken for left in blind])
 
 
 @check("acl/def5", stream="def5")
 def def5(t: Trial) -> None:
-    """The generator obeys Assumption 1, and a rotation of a field's patterns changes no output.
+    """The generator obeys Assumption 1, validators name what breaks it, and a rotation of a field's
+    patterns changes no output.
 
     Controls: a second active mode, a sign, factors per mode; weights left where they were.
     """
     draws = t.draws
     keys = random.fold_in(random.key(int(t.rng.integers(2**40))), torch.arange(draws))
-    x, x2 = orthogonal_mixture.draw_fields(keys, 30, 3, 4)
-    both = torch.from_numpy(mixture.two_hot(t.rng, x.numpy()))
-    uneven = both * torch.from_numpy(t.rng.uniform(0.5, 1.5, both.shape))
+    x, x2 = (v.numpy() for v in orthogonal_mixture.draw_fields(keys, 30, 3, 4))
+    both = mixture.two_hot(t.rng, x)
+    uneven = both * t.rng.uniform(0.5, 1.5, both.shape)
     # Of the generator's batches what one validator refuses, of the broken ones what both do.
     part = t.part("data", 0.0, measured=fraction, controls=fraction)
     part.add(np.logical_or(*_refused(x, x2)))
     part.breaks("two active modes", np.logical_and(*_refused(both, both)))
     part.breaks("signed", np.logical_and(*_refused(-x, -x2)))
     part.breaks("a factor per mode", np.logical_and(*_refused(both, uneven)))
+    _validators(t, x, x2)
 
     w1, w2 = t.rng.standard_normal((draws, 3, 4)), t.rng.standard_normal((draws, 2, 3))
     turn = np.linalg.qr(t.rng.standard_normal((draws, 3, 4, 4)))[0]
-    turned = np.einsum("bkij,bnkj->bnki", turn, x.numpy())
+    turned = np.einsum("bkij,bnkj->bnki", turn, x)
     along = np.einsum("bkij,bkj->bki", turn, w1)
-    plain = relu_two_layer.output(*tensors(w1, w2), x)
+    plain = relu_two_layer.output(*tensors(w1, w2, x))
     part = t.part("rotation", 1e-12, controls=typical)
     part.add(relative(mixture.output(along, w2, turned), plain))
     part.breaks("weights not rotated", relative(mixture.output(w1, w2, turned), plain))

@@ -116,11 +116,12 @@ def _own(jacobian: torch.Tensor) -> torch.Tensor:
 
 @check("nl/def5", stream="def5")
 def def5(t: Trial) -> None:
-    """Gradient through the mean only: same output, Eq. 170 without its last term (autograd).
+    """Gradient through the mean only: same output, Eq. 170 without its last term (autograd); and
+    the library's output with a gradient through neither.
 
-    Controls: gradient through the deviation too; another output.
+    Controls: gradient through the deviation too, through the mean; another output.
     """
-    points, w, p, f, _, first, last, _, _ = _parts(t.draws, t.rng)
+    points, w, p, f, tilde, first, last, _, _ = _parts(t.draws, t.rng)
     ours, torchs = two_layer.batch_norm(f, p), _of_torch(f)
     output = t.part("output", 1e-12, controls=typical)
     output.add(relative(ours, torchs)).breaks("not centred", relative(ours + f, torchs))
@@ -128,6 +129,14 @@ def def5(t: Trial) -> None:
     slope = t.part("gradient", 1e-10, controls=typical)
     slope.add(relative(first, found))
     slope.breaks("through the deviation too", relative(first - last, found))
+
+    def held(v: torch.Tensor) -> torch.Tensor:
+        return two_layer.batch_norm(two_layer.hidden(points, v), p, through_mean=False)
+
+    still = tilde / f.numpy().std(1)[:, None, :, None]
+    neither = t.defines("gradient through neither", 1e-10, controls=typical)
+    neither.add(relative(_own(_jacobian(held, w)), still))
+    neither.breaks("through the mean", relative(first, still))
 
 
 @check("nl/eq170", stream="eq170")

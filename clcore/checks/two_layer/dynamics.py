@@ -64,14 +64,17 @@ def project(W: Array, move: Array) -> Array:
 
 @check("nl/lem4", stream="lem4")
 def lem4(t: Trial) -> None:
-    """Both velocities against complex-step gradients of the energy, asymmetric random alpha.
+    """Both velocities against complex-step gradients of the energy, asymmetric random alpha; and
+    the library's energy.
 
-    Controls: no positive pairs, inputs without their gates, no coupling between filters, twice.
+    Controls: no 1/2, no positive pairs, inputs without their gates, no coupling between filters,
+    twice.
     """
     top = t.part("V", 1e-10, controls=typical)
     filters = t.part("W before the projection", 1e-10, controls=typical)
     sphere = t.part("W on the spheres", 1e-9, controls=typical)
     blocks = t.part("Kronecker and Hadamard", 1e-12, controls=typical)
+    energy = t.defines("clcore's energy", 1e-12, controls=typical)
     for kind in KINDS:
         x, x2, alpha, W, V = batch(t.rng, t.share(len(KINDS)), 2, 2, 3)
         slope_W = ref.gradient(partial(of_W, alpha, x, x2, V, kind), W)
@@ -80,6 +83,9 @@ def lem4(t: Trial) -> None:
         world = two_layer.of_views(a, b, b2)
         flow = two_layer.flow(world, w, v, kind)
         lone = two_layer.flow(two_layer.of_views(a, b, b), w, v, kind)
+        own = objective(alpha, x, x2, W, V, kind)
+        energy.add(relative(two_layer.energy(world, w, v, kind), own))
+        energy.breaks("no 1/2", relative(2 * own, own))
         top.add(relative(flow.V, slope_V))
         top.breaks("without positive pairs", relative(lone.V, slope_V))
         filters.add(relative(flow.W, slope_W))

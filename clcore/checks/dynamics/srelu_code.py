@@ -1,0 +1,71 @@
+"""What ncl Theorem 3's checks run on, once more in numpy: the exact gradient of Eq. 13, and whether
+biases separate (Assumption 3). At nets in any region, not only where the simplified loss is exact.
+"""
+
+import numpy as np
+
+from clcore.checks.dynamics.srelu import by_cases, law, signed, subsets
+from clcore.ledger import Trial, fraction, typical
+from clcore.reference import Array, relative, tensors
+from clcore.theory.sparse import srelu_dynamics as sd
+
+SMALL = 3  # latents
+
+
+def push(held: Array, b_held: Array, moved: Array, b: Array, alpha: float, kappa: float) -> Array:
+    """-dL/dW of `moved`, [d, d], from Eq. 13 without noise: a sum over latents and masks."""
+    d = len(held)
+    D, total = subsets(d), np.zeros((d, d))
+    keep, z = law(D, alpha, 1 - alpha), signed(d)
+    for point, chance in zip(z, law(z, kappa / 2, 1 - kappa), strict=True):
+        x = D * point
+        passed = (np.abs(x @ moved.T) > b) * keep[:, None]
+        total += 2 * chance * (keep @ by_cases(x @ held.T, b_held))[:, None] * (passed.T @ x)
+    return total
+
+
+def in_numpy(t: Trial) -> None:
+    """Both parts, in the name of the claim that runs on them.
+
+    Controls: a gate that is open everywhere, or at half of the bias; a bias only above the
+    crosstalk, or only below what is left.
+    """
+    _gradient(t)
+    _regions(t)
+
+
+def _gradient(t: Trial) -> None:
+    count = min(t.draws, 20)
+    nets = 0.6 * t.rng.standard_normal((2, count, SMALL, SMALL))
+    b = t.rng.uniform(0.2, 0.8, (2, count, SMALL))
+    alpha, kappa = t.rng.uniform(0.3, 0.95, count), t.rng.uniform(0.2, 0.9, count)
+    alphas, kappas = tensors(alpha, kappa)
+    field = sd.exact_slope(sd.views(*sd.latents(kappas, SMALL), alphas))
+    held, moved = (tensors(nets[k], b[k]) for k in (0, 1))
+    ours = -field(*held)(*moved).numpy()
+
+    def own(gate: float) -> Array:
+        rows = zip(nets[0], b[0], nets[1], gate * b[1], alpha, kappa, strict=True)
+        return np.stack([push(*row) for row in rows])
+
+    part = t.defines("clcore's exact gradient", 1e-12, controls=typical)
+    part.add(relative(ours, own(1.0)))
+    part.breaks("gate open", relative(own(0.0), own(1.0)))
+    part.breaks("gate at half the bias", relative(own(0.5), own(1.0)))
+
+
+def _regions(t: Trial) -> None:
+    """Of nets near the identity, with biases about both ends: whether every row is separated."""
+    count = 10 * t.draws
+    W = np.eye(SMALL) + t.rng.uniform(-0.4, 0.4, (count, SMALL, SMALL))
+    b = t.rng.uniform(0.05, 1.2, (count, SMALL))
+    x = (subsets(SMALL)[:, None] * signed(SMALL)).reshape(-1, SMALL)
+    u = np.einsum("rij,nj->rni", W, x)
+    beyond, sign = np.abs(u) > b[:, None], np.sign(u) == np.sign(x)
+    quiet = ~(beyond & (x == 0)).any(1)  # nothing passes where the row's own latent is not shown
+    loud = ((beyond & sign) | (x == 0)).all(1)  # and all does, with its sign, where it is
+    ours = sd.separated(*tensors(W, b)).numpy()
+    part = t.defines("clcore's regions", measured=fraction, controls=fraction)
+    part.add(ours != (quiet & loud))
+    part.breaks("above the crosstalk only", quiet != (quiet & loud))
+    part.breaks("below what is left only", loud != (quiet & loud))

@@ -1,0 +1,88 @@
+"""Table 1 of acl once more, in numpy and by complex steps: sources whose row fails, and how the
+library's phi and psi stand to the page's.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+
+from clcore import losses
+from clcore import reference as ref
+from clcore.ledger import Trial
+from clcore.reference import Array, relative
+
+Functions = tuple[ref.Function, ref.Function]
+
+
+def apart(source: Callable[[Array, Array], Array], row: Functions, views: tuple) -> Array:
+    """[draws]: the least error of row = factor * source + constant, in value and in gradient.
+
+    The factor is the positive one that fits the gradients of all draws best. source: of two views.
+    """
+    both = np.concatenate(views, -1)
+
+    def joined(f: Callable) -> Callable:
+        return lambda v: f(*np.split(v, 2, -1))
+
+    page = joined(lambda z, z2: ref.family_loss(*ref.distances(z, z2), *row))
+    value, slope = page(both), ref.gradient(page, both)
+    other, other_slope = joined(source)(both), ref.gradient(joined(source), both)
+    factor = max(0.0, float((slope * other_slope).sum() / (other_slope**2).sum()))
+    theirs = factor * other + (value - factor * other).mean()
+    return np.maximum(relative(theirs, value, 1.0), relative(factor * other_slope, slope))
+
+
+def mine(z: Array, z2: Array) -> Array:
+    """Minus the Donsker-Varadhan bound of a batch: one logarithm."""
+    inter, intra = ref.distances(z, z2)
+    n = inter.shape[-1]
+    others = [np.exp(-inter[..., i, j]) for i in range(n) for j in range(n) if i != j]
+    return intra.sum(-1) / n + np.log(sum(others) / len(others))
+
+
+def lifted(z: Array, z2: Array, margin: float = 1.0) -> Array:
+    """Lifted structured, times twice the number of positive pairs: unsquared distances, negatives
+    of both members, of both views."""
+
+    def distance(a: Array, b: Array) -> Array:
+        return np.sqrt(((a - b) ** 2).sum(-1))
+
+    n, total = z.shape[-2], 0.0
+    for i in range(n):
+        own = z[..., i, :], z2[..., i, :]
+        others = [
+            np.exp(margin - distance(a, view[..., j, :]))
+            for a in own
+            for view in (z, z2)
+            for j in range(n)
+            if j != i
+        ]
+        total = total + ref.rectified(np.log(sum(others)) + distance(*own)) ** 2
+    return total
+
+
+def same_functions(t: Trial, pairs: list[losses.Pair], page: Mapping[str, Functions]) -> None:
+    """phi, psi, their slopes, and both in terms of log sum psi, on a grid. Controls: the kink of
+    [.]_+ moved to 0; phi' left out of a slope in log x."""
+    part = t.defines("clcore's phi and psi", 1e-12, draws=1)
+    x, u = np.linspace(-3, 3, 201) + 1e-3, np.linspace(-4, 4, 201) + 1e-3
+    at_x, at_u = torch.from_numpy(x), torch.from_numpy(u)
+
+    def apart(ours: torch.Tensor, theirs: Array) -> Array:
+        return np.abs(ours.numpy() - theirs) / np.maximum(1.0, np.abs(theirs))
+
+    for pair in pairs:
+        phi, psi = page[pair.name]
+        grow = np.exp(u)
+        in_log = ref.slope(lambda v, phi=phi: phi(np.exp(v)), u)
+        part.add(apart(pair.phi(at_u.exp()), phi(grow)), apart(pair.psi(at_x), psi(x)))
+        part.add(apart(pair.dphi(at_u.exp()), ref.slope(phi, grow)))
+        part.add(apart(pair.dpsi(at_x), ref.slope(psi, x)))
+        if pair.log is not None:
+            part.add(apart(pair.log.phi(at_u), phi(grow)), apart(pair.log.dphi(at_u), in_log))
+            part.add(apart((at_x / pair.log.tau + pair.log.shift).exp(), psi(x)))
+            missed = np.abs(in_log - ref.slope(phi, grow)).max()
+            part.breaks(f"{pair.name}, slope in x for that in log x", missed)
+    hinge = np.abs(ref.rectified(x) - page["Triplet"][1](x)).max()
+    part.breaks("the margin of Triplet left out", hinge)
