@@ -1,8 +1,10 @@
-// Figures with sliders: all frames are in the page, a slider chooses which one is shown.
+// Figures with sliders: all frames are in the page, a slider chooses which one is shown. The site
+// loads this once; in a notebook it comes with every figure.
 (() => {
   "use strict";
 
   function enliven(figure) {
+    figure.dataset.live = "";
     const frames = JSON.parse(figure.querySelector("script").textContent);
     const image = figure.querySelector("img");
     const says = figure.querySelector(".cl-says");
@@ -35,7 +37,7 @@
   }
 
   function start() {
-    document.querySelectorAll(".cl-explore").forEach(enliven);
+    document.querySelectorAll(".cl-explore:not([data-live])").forEach(enliven);
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

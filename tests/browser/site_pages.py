@@ -122,12 +122,17 @@ def violations(tab: Tab) -> list[tuple[str, str]]:
     return bad + grave(None, rules={"color-contrast": {"enabled": False}})
 
 
+# Errata and letters set their formulas as they come into view.
+ALL_SET = "window.MathJax?.startup?.document?.lazyTypesetAll?.()"
+
+
 def look(tab: Tab, name: str) -> None:
     """Nothing goes wrong, formulas are set, figures have texts, axe is content, a phone
     is wide enough."""
     tab.open(name)
     assert tab.problems == []
     page = tab.page
+    page.evaluate(ALL_SET)
     assert page.evaluate("document.querySelectorAll('mjx-merror, [data-mjx-error]').length") == 0
     unset = "[...document.querySelectorAll('.bd-article .math')].filter((e) => "
     unset += "!e.querySelector('mjx-container')).map((e) => e.textContent)"
