@@ -4,9 +4,9 @@ words, figures, weight.
 
     python benchmarks/page_shares.py --site _build/smoke/html --width 1400
 
-Heights are in CSS pixels as the page is loaded, folds closed. Code is what cells show of it;
-checks are the folded tables. Words are those of the article without code, tables and formulas.
-Weight is all that the page loads, uncompressed (the files on disk).
+Heights are in CSS pixels as the page is loaded, folds closed. Checks are the lines that the tables
+are folded to, code the cells that show it and the lines that it is folded to. Words are those in
+sight without code, tables and formulas. Weight is all that the page loads, in kB on disk.
 """
 
 import argparse
@@ -23,21 +23,22 @@ _LOOK = """
 () => {
   const page = document.querySelector('.bd-article');
   const height = (e) => e.getBoundingClientRect().height;
-  const sum = (names) => [...page.querySelectorAll(names)].map(height).reduce((a, b) => a + b, 0);
+  const seen = (names) => [...page.querySelectorAll(names)].filter((e) => e.checkVisibility());
+  const sum = (names) => seen(names).map(height).reduce((a, b) => a + b, 0);
   const top = (e) => e ? Math.round(e.getBoundingClientRect().top + scrollY) : null;
-  const copy = page.cloneNode(true);
-  copy.querySelectorAll('pre, table, script, style, mjx-container, .cl-fold, summary')
-    .forEach((e) => e.remove());
-  return {
+  const found = {
     height: Math.round(height(page)),
     checks: 100 * sum('.cl-fold') / height(page),
-    code: 100 * sum('.cell_input, details.hide') / height(page),
+    code: 100 * sum('.cell > .cell_input, .cell > details.hide') / height(page),
     picture: top(page.querySelector('figure')),
     statement: top(page.querySelector('div.proof')),
-    words: copy.textContent.split(/\\s+/).filter((w) => /\\w/.test(w)).length,
-    figures: page.querySelectorAll('figure, .cl-explore').length,
+    figures: seen('figure, .cl-explore').length,
     wide: document.documentElement.scrollWidth - innerWidth,
   };
+  for (const e of page.querySelectorAll('pre, table, mjx-container, .cl-fold, details'))
+    e.style.display = 'none';
+  found.words = page.innerText.split(/\\s+/).filter((w) => /\\w/.test(w)).length;
+  return found;
 }
 """
 
