@@ -25,6 +25,7 @@
 
     for (const slider of sliders) {
       const words = JSON.parse(slider.dataset.words);
+      slider.dataset.lmSuppressShortcuts = "true"; // JupyterLab's, which take the arrow keys
       slider.addEventListener("input", () => {
         slider.setAttribute("aria-valuetext", words[slider.value]);
         slider.nextElementSibling.textContent = words[slider.value];
