@@ -122,6 +122,30 @@ def violations(tab: Tab) -> list[tuple[str, str]]:
     return bad + grave(None, rules={"color-contrast": {"enabled": False}})
 
 
+# What sticks out of its box sideways, of checks and of code, with all folds open, but for drawings,
+# which are wide, and statements that the ledger would fetch.
+WIDE = """
+async () => {
+  const folds = [...document.querySelectorAll('details:not([open], :has(svg), .cl-more *)')];
+  folds.forEach((e) => e.open = true);
+  await new Promise((go) => setTimeout(go, 250));
+  const found = [...document.querySelectorAll('.cl-checks, .cl-scroll:has(.cl-stacked), pre')]
+    .filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)
+    .map((e) => [e.tagName, e.scrollWidth, e.clientWidth, e.textContent.trim().slice(0, 80)]);
+  folds.forEach((e) => e.open = false);
+  return found;
+}
+"""
+
+CAPTIONED = ("chapters/", "book/ledger", "book/errata", "book/notation", "claims/")
+"""How the pages begin all of whose tables say what they are."""
+
+BARE = """
+() => [...document.querySelectorAll('.bd-article table, main > article table')]
+  .filter((e) => !e.caption?.textContent.trim() && e.rows.length > 1)
+  .map((e) => e.className + ': ' + e.textContent.trim().slice(0, 80))
+"""
+
 # Errata and letters set their formulas as they come into view.
 ALL_SET = "window.MathJax?.startup?.document?.lazyTypesetAll?.()"
 
@@ -149,6 +173,9 @@ def look(tab: Tab, name: str) -> None:
     if page.viewport_size["width"] == 390:
         wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{wide} pixels stick out at a width of 390"
+        assert page.evaluate(WIDE) == []
+    if name.startswith(CAPTIONED):
+        assert page.evaluate(BARE) == []
 
     grave = violations(tab)
     if name.startswith("book/api/"):  # autodoc's <dl> has more in it than terms and their meanings
