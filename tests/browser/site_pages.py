@@ -74,11 +74,12 @@ function over(kind, few) {
 }
 for (const word of document.querySelectorAll('.highlight pre span[class]'))
   if (over(word.className, 5)) word.replaceWith(...word.childNodes);
-const rows = '.cl-check tbody tr, .cl-claim, .cl-erratum + div tr';
+const rows = '.cl-check tbody tr, .cl-claim, .cl-erratum + div tbody tr';
 for (const row of document.querySelectorAll(rows)) {
   const marks = [...row.querySelectorAll('.cl-mark, .cl-verdict, .cl-grade')];
   if (over(marks.map((e) => e.className + e.textContent).join(), 3)) row.remove();
 }
+document.querySelectorAll('table:not(:has(> tbody > tr))').forEach((e) => e.remove());
 """
 
 # Contrast is a matter of the colours, the ground and the letters: of texts that share all of these,
