@@ -5,7 +5,7 @@
   // What scrolls sideways must be reachable by keyboard, and only that: no needless tab stops.
   const SCROLLING = [
     ".math", "mjx-container[display]", ".cl-wide", "pre", ".cell_output .output", ".cl-statement",
-    ".pst-scrollable-table-container",
+    ".pst-scrollable-table-container", "figure.cl-drawing",
   ].join(",");
 
   function reach(element) {
@@ -31,9 +31,26 @@
   }
 
   function reachAll() {
+    document.querySelectorAll(".cl-stacked:not([role])").forEach(stack);
     document.querySelectorAll("mjx-container:not([display])").forEach(fit);
     // Inner boxes first: one that can be reached spares the box around it a tab stop.
     [...document.querySelectorAll(SCROLLING)].reverse().forEach(reach);
+  }
+
+  // Tables whose rows are laid out below each other on a phone: the roles that they lose there, and
+  // for each cell the name of its column.
+  function stack(table) {
+    const columns = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.split(",")[0]);
+    table.setAttribute("role", "table");
+    for (const part of [table.tHead, ...table.tBodies]) part.setAttribute("role", "rowgroup");
+    for (const row of table.rows) {
+      row.setAttribute("role", "row");
+      const head = row.parentElement === table.tHead;
+      [...row.cells].forEach((cell, at) => {
+        cell.setAttribute("role", head ? "columnheader" : cell.scope ? "rowheader" : "cell");
+        if (cell.tagName === "TD" && cell.colSpan === 1) cell.dataset.label ??= columns[at];
+      });
+    }
   }
 
   // A link into a folded part opens it; not every browser does so by itself.

@@ -1,8 +1,10 @@
-// Figures with sliders: all frames are in the page, a slider chooses which one is shown.
+// Figures with sliders: all frames are in the page, a slider chooses which one is shown. The site
+// loads this once; in a notebook it comes with every figure.
 (() => {
   "use strict";
 
   function enliven(figure) {
+    figure.dataset.live = "";
     const frames = JSON.parse(figure.querySelector("script").textContent);
     const image = figure.querySelector("img");
     const says = figure.querySelector(".cl-says");
@@ -23,6 +25,7 @@
 
     for (const slider of sliders) {
       const words = JSON.parse(slider.dataset.words);
+      slider.dataset.lmSuppressShortcuts = "true"; // JupyterLab's, which take the arrow keys
       slider.addEventListener("input", () => {
         slider.setAttribute("aria-valuetext", words[slider.value]);
         slider.nextElementSibling.textContent = words[slider.value];
@@ -35,7 +38,7 @@
   }
 
   function start() {
-    document.querySelectorAll(".cl-explore").forEach(enliven);
+    document.querySelectorAll(".cl-explore:not([data-live])").forEach(enliven);
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

@@ -1,5 +1,9 @@
 """Figures with sliders that need no server: every frame is drawn by the chapter and comes with the
-page, which only chooses among them."""
+page, which only chooses among them.
+
+What chooses is a script. In a notebook it comes with every figure; a page of the site loads it
+once, and the build takes it out of the figures again.
+"""
 
 import base64
 import io
@@ -13,6 +17,7 @@ from jinja2.utils import htmlsafe_json_dumps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL.Image import fromarray
 
+from clcore import _paths
 from clcore.book import chapter
 from clcore.ledger.html import render
 from clcore.ledger.outcomes import number
@@ -90,7 +95,14 @@ def frames(
             f"expected a figure of at most {LIMIT:,} bytes, got {len(html):,} for {len(shown)} "
             "frames; draw fewer or smaller ones, or shorten the table"
         )
-    _display(html, plain, f"{alt} {shown[first]['says']}")
+    _display(html + _script(), plain, f"{alt} {shown[first]['says']}")
+
+
+def _script() -> str:
+    """What makes the sliders move in a notebook, where the clone is here; the build knows it by its
+    attribute."""
+    path = _paths.root() / "book" / "_static" / "explore.js"
+    return f"<script data-notebook>\n{path.read_text()}</script>\n" if path.is_file() else ""
 
 
 def _beside(i: int) -> range:

@@ -73,7 +73,8 @@ def worded(record: dict) -> dict:
         filled["correction"] = reading
     if readings := record.get("readings"):
         note = filled.get("note", "").rstrip(". ")
-        filled["note"] = f"{note}. {readings}" if note else readings
+        told = f"Measured in other readings: {readings}"
+        filled["note"] = f"{note}. {told}" if note else told
     return record | {name: filled.get(name, "") for name in FIELDS}
 
 

@@ -30,6 +30,14 @@ def test_a_row_names_what_was_added_and_what_is_left_open() -> None:
     assert 'Follows from <a href="../claims/acl-thm6.html">acl/thm6</a>' in html
 
 
+def test_the_printed_numbers_stand_below_the_statement():
+    html = claim_page(row(id="ncl/tab2"))
+    assert "<summary>Numbers as printed</summary>" in html
+    assert "- model: NCL-linear" in html and "mean: 0.12" in html
+    bare = next(c for c, r in ledger.claims().items() if not r["numbers"])
+    assert "Numbers as printed" not in claim_page(row(id=bare))
+
+
 def test_a_row_says_what_it_rests_on_and_is_used_by():
     every = [
         row(id=c, paper="nl", verdict="corrected" if c == "nl/eq65" else "holds")

@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
+from clcore import _paths
 from clcore.book import explore
 
 TABLE = pd.DataFrame({"τ": [1, 2], "value": [3.0, 4.5]})
@@ -49,6 +50,15 @@ def test_frames_come_in_the_order_of_the_sliders_and_begin_at_the_start(shown):
     assert text == "A line. a is 3, kind x <&>" and png
     assert html.count('type="range"') == 2 and 'aria-valuetext="3"' in html
     assert '<td class="cl-num">4.5</td>' in html and html.count("<tr>") == 3
+
+
+def test_in_a_notebook_the_script_comes_with_the_figure(shown, monkeypatch, tmp_path):
+    explore.frames(drawn, {"a": [1, 2]}, says=str, alt="A.", table=TABLE)
+    script = (_paths.root() / "book" / "_static" / "explore.js").read_text()
+    assert shown[0][0].endswith(f"</div><script data-notebook>\n{script}</script>\n")
+    monkeypatch.setattr("clcore._paths.root", lambda: tmp_path)  # a clone without the book
+    explore.frames(drawn, {"a": [1, 2]}, says=str, alt="A.", table=TABLE)
+    assert "data-notebook" not in shown[1][0]
 
 
 def test_without_a_start_it_is_the_middle(shown):

@@ -80,11 +80,12 @@ function over(kind, few) {
 }
 for (const word of document.querySelectorAll('.highlight pre span[class]'))
   if (over(word.className, 5)) word.replaceWith(...word.childNodes);
-const rows = '.cl-check tbody tr, .cl-claim, .cl-erratum + div tr';
+const rows = '.cl-check tbody tr, .cl-claim, .cl-erratum + div tbody tr';
 for (const row of document.querySelectorAll(rows)) {
   const marks = [...row.querySelectorAll('.cl-mark, .cl-verdict, .cl-grade')];
   if (over(marks.map((e) => e.className + e.textContent).join(), 3)) row.remove();
 }
+document.querySelectorAll('table:not(:has(> tbody > tr))').forEach((e) => e.remove());
 """
 
 # Contrast is a matter of the colours, the ground and the letters: of visible texts that share all
@@ -161,11 +162,40 @@ def violations(tab: Tab) -> list[tuple[str, str]]:
     return found
 
 
+# What sticks out of its box sideways, of checks and of code, with all folds open, but for drawings,
+# which are wide, and statements that the ledger would fetch.
+WIDE = """
+async () => {
+  const folds = [...document.querySelectorAll('details:not([open], :has(svg), .cl-more *)')];
+  folds.forEach((e) => e.open = true);
+  await new Promise((go) => setTimeout(go, 250));
+  const found = [...document.querySelectorAll('.cl-checks, .cl-scroll:has(.cl-stacked), pre')]
+    .filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)
+    .map((e) => [e.tagName, e.scrollWidth, e.clientWidth, e.textContent.trim().slice(0, 80)]);
+  folds.forEach((e) => e.open = false);
+  return found;
+}
+"""
+
+CAPTIONED = ("chapters/", "book/ledger", "book/errata", "book/notation", "claims/")
+"""How the pages begin all of whose tables say what they are."""
+
+BARE = """
+() => [...document.querySelectorAll('.bd-article table, main > article table')]
+  .filter((e) => !e.caption?.textContent.trim() && e.rows.length > 1)
+  .map((e) => e.className + ': ' + e.textContent.trim().slice(0, 80))
+"""
+
+# Errata and letters set their formulas as they come into view.
+ALL_SET = "window.MathJax?.startup?.document?.lazyTypesetAll?.()"
+
+
 def opened(tab: Tab, name: str) -> None:
     """Nothing goes wrong, formulas are set, figures have texts, a phone is wide enough."""
     tab.open(name)
     assert tab.problems == []
     page = tab.page
+    page.evaluate(ALL_SET)
     assert page.evaluate("document.querySelectorAll('mjx-merror, [data-mjx-error]').length") == 0
     unset = "[...document.querySelectorAll('.bd-article .math')].filter((e) => "
     unset += "!e.querySelector('mjx-container')).map((e) => e.textContent)"
@@ -181,6 +211,10 @@ def opened(tab: Tab, name: str) -> None:
     assert page.viewport_size["width"] == 390
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert wide <= 0, f"{wide} pixels stick out at a width of 390"
+
+    assert page.evaluate(WIDE) == []
+    if name.startswith(CAPTIONED):
+        assert page.evaluate(BARE) == []
 
 
 def accessible(tab: Tab, name: str) -> None:

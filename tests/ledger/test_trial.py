@@ -180,8 +180,9 @@ def test_a_record_gets_the_words_of_today(texts):
 def test_what_readings_give_stays_when_the_words_change(texts):
     record = {"claim": "acl/thm1", "words": "main", "form": "printed", "setting": ""}
     record |= {"said": {"off": 1.0, "x": 3}, "readings": "The program: 0.2, which fails."}
-    assert words.worded(record)["note"].endswith("and {a} stay. The program: 0.2, which fails.")
-    assert words.worded(record | {"words": "none"})["note"] == "The program: 0.2, which fails."
+    told = "Measured in other readings: The program: 0.2, which fails."
+    assert words.worded(record)["note"].endswith(f"and {{a}} stay. {told}")
+    assert words.worded(record | {"words": "none"})["note"] == told
     mended = record | {"form": "corrected", "reading": "the program", "readings": ""}
     assert words.worded(mended)["correction"] == "the program"
     assert words.worded(mended)["note"].startswith("Off by 1.00")

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from clcore import ledger
+from clcore.book.build import captions
 from clcore.book.build.cache import numbers
 from clcore.book.build.planning import Run
 from clcore.book.provenance import PROVENANCE_MIME
@@ -13,6 +14,8 @@ from clcore.book.site.markdown import fenced
 from clcore.ledger import words
 from clcore.ledger.html import check_table
 
+# What a figure with sliders runs in a notebook; a page of the site has its own.
+_NOTEBOOKS = re.compile(r"<script data-notebook>.*?</script>\s*", re.DOTALL)
 _BAR = re.compile(r"\d+%\|.*\| *\d+/\d+ \[")
 
 
@@ -43,9 +46,10 @@ def page(run: Run, rows: list[dict]) -> tuple[str, bytes]:
 
 
 def _as_shown(notebook: dict, behind: dict, rows: list[dict]) -> dict:
-    """The notebook with today's words in its tables of checks, without the data that only the build
-    reads, which Sphinx would warn of, without what papermill notes (the second cell of parameters,
-    which stand in the provenance; where its files lay on this machine), and with a last cell."""
+    """The notebook with today's words in its tables of checks and captions on its other tables,
+    without the data that only the build reads, which Sphinx would warn of, without what papermill
+    notes (the second cell of parameters, which stand in the provenance; where its files lay on this
+    machine), and with a last cell."""
     verdicts = {row["id"]: row["verdict"] for row in rows}
     for cell in notebook["cells"]:
         if "outputs" in cell:
@@ -54,8 +58,11 @@ def _as_shown(notebook: dict, behind: dict, rows: list[dict]) -> dict:
             if records := output.get("data", {}).get(ledger.RECORDS_MIME):
                 now = [words.worded(numbers(record)) for record in records]
                 output["data"]["text/html"] = check_table(now, verdicts)
+            elif html := output.get("data", {}).get("text/html"):
+                output["data"]["text/html"] = _NOTEBOOKS.sub("", "".join(html))
             for mime in (ledger.RECORDS_MIME, PROVENANCE_MIME):
                 output.get("data", {}).pop(mime, None)
+        captions.add(cell)
     own = [c for c in notebook["cells"] if "injected-parameters" not in _tags(c)]
     for part in (notebook, *own):
         part["metadata"].pop("papermill", None)

@@ -98,6 +98,7 @@ def files(rows: list[dict], book: dict, mathjax: dict) -> dict[str, str]:
 
 def _page(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
     claim = row["id"]
+    numbers = ledger.claims()[claim]["numbers"]
     near = {"rests_on": claim_map.rests_on(claim), "used_by": claim_map.used_by(claim)}
     return render(
         "claim.html",
@@ -109,6 +110,7 @@ def _page(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
         code=code.links(claim),
         certificate=code.certificate(claim),
         citation=citation(row, book),
+        numbers=yaml.safe_dump(numbers, sort_keys=False, allow_unicode=True) if numbers else "",
         **near,
     )
 
