@@ -54,8 +54,8 @@ def name_of(row: dict[str, Any]) -> Name:
 
 
 def recorded(name: str) -> dict[str, Any]:
-    """A record: provenance, and `mutants`, rows with path, where, line, kind, old, new, nth and what
-    became of them on each side, {"asked", "outcome", "by", "why", "moved"}.
+    """A record: provenance, and `mutants`, rows with path, where, line, kind, old, new, nth, and on
+    each side what became of it, {"asked", "outcome", "by", "why", "moved"}.
 
     Raises MutantsError when it is not there or damaged.
     """

@@ -15,7 +15,7 @@ import tests_side
 import units
 from alter import Mutant
 from results import Results
-from units import Measured
+from units import Measured, Unit
 
 from clcore import _paths
 from clcore._files import sha256
@@ -58,7 +58,7 @@ def command(
     refuse_stale(root)
     chosen = list(sampling.sample(root, paths, sample, seed))
     with _scratch(base):
-        found = _asked(chosen, judge, draws, workers, base)
+        found = _asked(chosen, _sides(judge, draws), workers, base)
     rows = [
         described(mutant) | outcomes for (mutant, _), outcomes in zip(chosen, found, strict=True)
     ]
@@ -89,7 +89,7 @@ def described(mutant: Mutant) -> dict[str, Any]:
 
 @contextmanager
 def _scratch(base: Path) -> Iterator[None]:
-    """Children that are killed leave temporary files behind: below a folder that goes in the end."""
+    """Children that are killed leave temporary files, below a folder that goes in the end."""
     base.mkdir(parents=True, exist_ok=True)
     before = tempfile.tempdir
     tempfile.tempdir = tempfile.mkdtemp(prefix="scratch-", dir=base)
@@ -100,13 +100,17 @@ def _scratch(base: Path) -> Iterator[None]:
         tempfile.tempdir = before
 
 
+def _sides(judge: bool, draws: int) -> dict[str, list[Unit]]:
+    """Who may be asked: about the judge, its own tests; about the rest, checks and unit tests."""
+    if judge:
+        return {"tests": tests_side.of_repository((sampling.JUDGE,))}
+    return {"checks": checks_side.of_repository(draws), "tests": tests_side.of_repository()}
+
+
 def _asked(
-    chosen: list[tuple[Mutant, str]], judge: bool, draws: int, workers: int, base: Path
+    chosen: list[tuple[Mutant, str]], sides: dict[str, list[Unit]], workers: int, base: Path
 ) -> list[dict[str, dict]]:
     """What became of every mutant, side by side."""
-    sides = {"tests": tests_side.of_repository(("ledger",) if judge else tests_side.ROOMS)}
-    if not judge:
-        sides = {"checks": checks_side.of_repository(draws)} | sides
     paths = {_paths.root() / mutant.path for mutant, _ in chosen}
     measured = {}
     for side, every in sides.items():

@@ -134,8 +134,8 @@ def _temporary() -> Any:
 
 
 def attack(job: tuple[Path, str, list[Measured], tuple[int, int]], tell: forking.Tell) -> None:
-    """In a child: run files of tests against a mutant until one fails, in each those that execute it
-    first.
+    """In a child: run files of tests against a mutant until one fails; of each, those that
+    execute it come first.
 
     Tells {"at"} before each, then {"by", "how", "why"} or {"survived": how many were asked}.
     """

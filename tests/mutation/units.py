@@ -19,7 +19,6 @@ import forking
 
 from clcore._files import sha256, write_json
 
-
 ELSEWHERE = (
     *("beartype", "hypothesis", "jaxtyping", "jsonschema", "mpmath", "pandas", "pytest", "yaml"),
     *("scipy.linalg", "scipy.optimize", "scipy.stats", "scipy.special", "scipy.sparse.linalg"),
@@ -42,7 +41,7 @@ class Unit:
 @dataclass(frozen=True)
 class Measured:
     """lines: path below the root -> lines of it that were executed. seconds: of a processor,
-    under tracing, which makes it slower. found: what the side needs to know of the unmutated run."""
+    under tracing, which makes it slower. found: what the side needs of the unmutated run."""
 
     unit: Unit
     lines: dict[str, frozenset[int]]
