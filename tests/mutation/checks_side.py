@@ -11,6 +11,8 @@ import units
 from units import Lines, Measured, Unit
 
 SEED = 0
+FLOOR = 10.0
+"""Seconds of a processor that every check has, besides four times what it took."""
 
 
 def of_repository(draws: int) -> list[Unit]:
@@ -111,7 +113,7 @@ def attack(job: tuple[Path, str, list[Measured], tuple[int, int]], tell: forking
     moved = []
     for one in against:
         tell({"at": one.unit.name})
-        forking.allow(10 + 4 * one.seconds)
+        forking.allow(FLOOR + 4 * one.seconds)
         try:
             now = found(one.unit.about)
         except Exception as error:
