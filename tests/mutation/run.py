@@ -111,11 +111,15 @@ def _asked(
     chosen: list[tuple[Mutant, str]], sides: dict[str, list[Unit]], workers: int, base: Path
 ) -> list[dict[str, dict]]:
     """What became of every mutant, side by side."""
-    paths = {_paths.root() / mutant.path for mutant, _ in chosen}
+    paths = {mutant.path: _paths.root() / mutant.path for mutant, _ in chosen}
     measured = {}
     for side, every in sides.items():
         SIDES[side].warm()
-        asked = [unit for unit in every if unit.needs & paths]
+        asked = [
+            unit
+            for unit in every
+            if any(unit.asks(name) and path in unit.needs for name, path in paths.items())
+        ]
         work = SIDES[side].measure
         found = units.measure(asked, work, base / "measured", workers, _say)
         measured[side] = sorted(found, key=lambda one: one.seconds)
@@ -158,8 +162,11 @@ def _job(mutant: Mutant, source: str, side: str, measured: list[Measured]) -> Jo
     against = [
         one
         for one in measured
-        if one.executes(mutant.path, mutant.first, mutant.last)
-        or (outside and mutant.path in one.lines)
+        if one.unit.asks(mutant.path)
+        and (
+            one.executes(mutant.path, mutant.first, mutant.last)
+            or (outside and mutant.path in one.lines)
+        )
     ]
     return Job(mutant, source, side, against)
 

@@ -9,9 +9,9 @@ import forking
 import units
 from units import Lines, Measured, Unit
 
-ROOMS = ("losses", "nets", "sweep", "theory", "images", "experiments")
-"""Folders below tests/ whose files are asked about the mathematics; those of the checks are not:
-they would ask the checks."""
+ROOMS = ("losses", "theory", "images", "experiments")
+"""Folders below tests/, each with the unit tests of that folder of clcore. That of the checks is not
+among them: its tests would ask the checks."""
 
 PYTEST = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=no", "--no-header"]
 
@@ -32,7 +32,7 @@ def of_repository(rooms: tuple[str, ...] = ROOMS) -> list[Unit]:
             needs = closure([p.read_text() for p in (path, *helpers)])
             name = path.relative_to(root).as_posix()
             key = units.digest([path, *helpers, *needs], name.encode())
-            out.append(Unit(name, key, {"file": name}, frozenset(needs)))
+            out.append(Unit(name, key, {"file": name}, frozenset(needs), f"{room}/"))
     return out
 
 

@@ -30,12 +30,18 @@ ELSEWHERE = (
 class Unit:
     """name: of a check its module and function, of a file of tests its path. key: digest of what
     it depends on. about: what the side that it is of needs to run it. needs: the files of clcore
-    that it imports, directly or through others."""
+    that it imports, directly or through others. room: the folder of clcore that it is asked about,
+    "" where that is all of it."""
 
     name: str
     key: str
     about: Any
     needs: frozenset[Path]
+    room: str = ""
+
+    def asks(self, path: str) -> bool:
+        """Whether it may be asked about a file, by its path below the root."""
+        return path.startswith(f"clcore/{self.room}")
 
 
 @dataclass(frozen=True)
