@@ -1,5 +1,6 @@
 """One run: mutants are drawn, those that are known are skipped, the others are asked about."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import checks_side
 import forking
+import psutil
 import sampling
 import tests_side
 import units
@@ -89,10 +91,14 @@ def described(mutant: Mutant) -> dict[str, Any]:
 
 @contextmanager
 def _scratch(base: Path) -> Iterator[None]:
-    """Children that are killed leave temporary files, below a folder that goes in the end."""
+    """Children that are killed leave temporary files, below a folder that goes in the end; that of
+    a run which was killed itself goes with the next."""
     base.mkdir(parents=True, exist_ok=True)
+    for left in base.glob("scratch-*"):
+        if not psutil.pid_exists(int(left.name.split("-")[1])):
+            shutil.rmtree(left, ignore_errors=True)
     before = tempfile.tempdir
-    tempfile.tempdir = tempfile.mkdtemp(prefix="scratch-", dir=base)
+    tempfile.tempdir = tempfile.mkdtemp(prefix=f"scratch-{os.getpid()}-", dir=base)
     try:
         yield
     finally:

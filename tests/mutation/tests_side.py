@@ -10,8 +10,8 @@ import units
 from units import Lines, Measured, Unit
 
 ROOMS = ("losses", "theory", "images", "experiments")
-"""Folders below tests/, each with the unit tests of that folder of clcore. That of the checks is not
-among them: its tests would ask the checks."""
+"""Folders below tests/, each with the unit tests of that folder of clcore. That of the checks is no
+such folder: its tests would ask the checks."""
 
 PYTEST = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=no", "--no-header"]
 
