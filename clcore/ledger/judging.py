@@ -62,10 +62,10 @@ def satisfies(value: float, relation: str, bound: float) -> bool:
 
 
 def judge(check: Check) -> bool:  # noqa: C901 (one guard a refusal)
-    """Whether `check` passes, after refusing what would be worthless. NaN never passes.
+    """Whether `check` passes, after refusing what would be worthless.
 
-    Raises LedgerError for an unknown claim, a missing, undefined or passing control, and a field
-    outside its values.
+    Raises LedgerError for an unknown claim, a missing or passing control, a field outside its
+    values, and a number that is none: measured, bound or control.
     """
     claim(check.claim)
     name = f"{check.claim} {check.part!r}" if check.part else check.claim
@@ -84,9 +84,15 @@ def judge(check: Check) -> bool:  # noqa: C901 (one guard a refusal)
             f"{name}: a check needs a negative control; measure the same thing on a version of the "
             "statement that ought to fail, and pass control={'what was broken': value}"
         )
+    numbers = {"measured": check.measured, "bound": check.bound}
+    numbers |= {f"the control {broken!r}": value for broken, value in check.control.items()}
+    for what, value in numbers.items():
+        if not math.isfinite(value):
+            raise LedgerError(
+                f"{name}: expected finite numbers, got {value} for {what}, which shows nothing; "
+                "find where it overflows or divides by zero"
+            )
     for broken, value in check.control.items():
-        if math.isnan(value):
-            raise LedgerError(f"{name}: the control {broken!r} is NaN, which shows nothing")
         if satisfies(value, check.relation, check.bound):
             raise LedgerError(
                 f"{name}: the control {broken!r} passes ({value:.3g} {check.relation} "
@@ -136,9 +142,10 @@ def agreement(
 ) -> bool:
     """Whether a table cell agrees: |ours - theirs| <= 2 sqrt(s1^2/n1 + s2^2/n2) + unit/2.
 
-    `unit` is one unit of the paper's last printed digit (0.01 for 84.06); `n` counts seeds.
+    `unit` is one unit of the paper's last printed digit (0.01 for 84.06); `n` counts seeds. What is
+    not finite agrees with nothing. Raises LedgerError for a cell without a run.
     """
     if n < 1 or their_n < 1:
         raise LedgerError(f"expected at least one run a cell, got {n} and {their_n}")
     error = math.sqrt(std**2 / n + their_std**2 / their_n)
-    return bool(abs(ours - theirs) <= 2 * error + unit / 2)
+    return bool(math.isfinite(error) and abs(ours - theirs) <= 2 * error + unit / 2)

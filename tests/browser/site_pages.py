@@ -211,7 +211,6 @@ def opened(tab: Tab, name: str) -> None:
     assert page.viewport_size["width"] == 390
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert wide <= 0, f"{wide} pixels stick out at a width of 390"
-
     assert page.evaluate(WIDE) == []
     if name.startswith(CAPTIONED):
         assert page.evaluate(BARE) == []

@@ -1,7 +1,6 @@
 """The ledger: what it refuses, how verdicts are computed, and that the claims are whole."""
 
 import json
-import math
 
 import pytest
 import yaml
@@ -58,11 +57,6 @@ def test_check_without_control_is_refused():
 def test_control_that_passes_is_an_error(relation, control):
     with pytest.raises(LedgerError, match="control 'broken' passes"):
         Ledger("x").check("acl/thm1", 1, 1, {"broken": control}, relation=relation)
-
-
-def test_control_that_is_not_a_number_is_refused():
-    with pytest.raises(LedgerError, match="is NaN"):
-        Ledger("x").check("acl/thm1", 0, 1, {"broken": math.nan})
 
 
 def test_every_control_must_fail():
@@ -141,10 +135,6 @@ def test_a_false_statement_carries_grade_and_root():
     found = {r["id"]: r for r in rows([result])}
     assert (found["acl/thm6"]["grade"], found["acl/thm6"]["root"]) == ("conclusion", "acl/thm6")
     assert (found["acl/thm1"]["grade"], found["acl/thm1"]["root"]) == (None, None)
-
-
-def test_nan_never_passes():
-    assert not ledger.judge(Check("acl/thm1", math.nan, 1, {"broken": 4}, counterexample="it"))
 
 
 @given(

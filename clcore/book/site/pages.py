@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from clcore._files import write_atomic
 from clcore.book import course
-from clcore.book.site import errata, fragments, letters, licences, survives, terms
+from clcore.book.site import checked, errata, fragments, letters, licences, survives, terms
 from clcore.book.site.markdown import raw
 from clcore.experiments import golden
 from clcore.ledger import VERDICTS, papers
@@ -22,7 +22,7 @@ def write_pages(rows: list[dict], stage: Path, summary: dict) -> None:
     title, status, seconds and peak_mib (None where the chapter did not finish).
 
     Raises KeyError or jinja2.UndefinedError when a row lacks a field that the pages show,
-    ValueError when data/golden is damaged.
+    ValueError when data/golden or data/mutants is damaged.
     """
     book = Path(stage) / "book"
     pages = {
@@ -35,6 +35,7 @@ def write_pages(rows: list[dict], stage: Path, summary: dict) -> None:
         "_generated/golden.md": golden_table(golden.index()["programs"], golden.measured()),
     }
     pages |= course.pages() | errata.files(rows) | survives.files(rows) | letters.files(rows)
+    pages |= checked.files()
     for name, text in pages.items():
         write_atomic(book / name, text.encode())
 

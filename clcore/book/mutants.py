@@ -1,0 +1,112 @@
+"""The record of mutants: formulas of clcore that were changed, and whether a check noticed.
+
+`tests/mutation` makes it. data/mutants has the record of the mathematics and that of the judge, and
+equivalents.yaml, changes that no test could tell, each with the reason, as a person has found it.
+"""
+
+import datetime
+import json
+import platform
+from collections import Counter
+from functools import cache
+from typing import Any
+
+from clcore import _paths
+from clcore._files import read_json, read_yaml, write_json
+from clcore.book import provenance
+
+MATHEMATICS, JUDGE = "mathematics", "judge"
+OUTCOMES = ("judgement", "crash", "hang", "survived", "unasked")
+KILLED = OUTCOMES[:3]
+
+Name = tuple[str, str, str, str, int]
+"""File, function, old text, new text, which of several."""
+
+
+class MutantsError(ValueError):
+    """A file of data/mutants that is damaged."""
+
+
+def _schema(name: str) -> dict:
+    path = _paths.root() / "data" / "mutants" / "schema.json"
+    return json.loads(path.read_text())[name]
+
+
+@cache
+def equivalents() -> dict[Name, str]:
+    """Every mutant that is listed as equivalent, and why it is.
+
+    Raises MutantsError naming the entry that is damaged, or there twice.
+    """
+    path = _paths.root() / "data" / "mutants" / "equivalents.yaml"
+    found: dict[Name, str] = {}
+    for entry in read_yaml(path, _schema("equivalents"), MutantsError):
+        name = name_of(entry)
+        if name in found:
+            raise MutantsError(f"{_paths.shown(path)}: {name[2]!r} of {name[0]} is there twice")
+        found[name] = entry["why"]
+    return found
+
+
+def name_of(row: dict[str, Any]) -> Name:
+    """What a mutant is called where lines move."""
+    return row["path"], row["where"], row["old"], row["new"], row.get("nth", 1)
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """A record: provenance, and `mutants`, rows with path, where, line, kind, old, new, nth, and on
+    each side what became of it, {"asked", "outcome", "by", "why", "moved"}.
+
+    Raises MutantsError when it is not there or damaged.
+    """
+    import jsonschema
+
+    path = _paths.root() / "data" / "mutants" / f"{name}.json"
+    try:
+        found = read_json(path, "run `make mutants ARGS=--record`")
+    except ValueError as error:
+        raise MutantsError(str(error)) from None
+    for problem in jsonschema.Draft202012Validator(_schema("record")).iter_errors(found):
+        where = "/".join(str(part) for part in problem.absolute_path)
+        raise MutantsError(f"{_paths.shown(path)}, at {where or 'top'}: {problem.message}")
+    return found
+
+
+def keep(name: str, rows: list[dict[str, Any]], about: dict[str, Any]) -> None:
+    """Write a record, with where it comes from."""
+    import numpy
+    import torch
+
+    made = {
+        "made": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "commit": provenance.commit(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+    }
+    path = _paths.root() / "data" / "mutants" / f"{name}.json"
+    write_json(path, made | about | {"mutants": rows})
+
+
+def sides(row: dict[str, Any]) -> list[str]:
+    """Who was asked about a mutant: "checks", "tests"."""
+    return [side for side in ("checks", "tests") if side in row]
+
+
+def killed(row: dict[str, Any]) -> bool:
+    """Whether any side noticed."""
+    return any(row[side]["outcome"] in KILLED for side in sides(row))
+
+
+def survivors(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Mutants that no side noticed and that are not listed as equivalent."""
+    return [row for row in rows if not killed(row) and name_of(row) not in equivalents()]
+
+
+def count(rows: list[dict[str, Any]], side: str) -> dict[str, int]:
+    """How many mutants had which outcome on one side; equivalent ones apart."""
+    listed = equivalents()
+    found = Counter(
+        "equivalent" if name_of(row) in listed else row[side]["outcome"] for row in rows
+    )
+    return {outcome: found[outcome] for outcome in (*OUTCOMES, "equivalent") if found[outcome]}

@@ -1,0 +1,107 @@
+"""How the checks are checked: the parts of that page that are made from the record of mutants."""
+
+from collections import Counter
+from typing import Any
+
+from clcore.book import mutants
+from clcore.book.site import fragments
+from clcore.book.site.markdown import raw
+
+MATHEMATICS = ("checks", "tests")
+
+Row = dict[str, Any]
+
+
+def files() -> dict[str, str]:
+    """Name below book/ -> Markdown: scores, survivors and equivalents of the mathematics, and the
+    judge's own.
+
+    Raises `clcore.book.mutants.MutantsError` when data/mutants is damaged.
+    """
+    found, judge = (mutants.recorded(n) for n in (mutants.MATHEMATICS, mutants.JUDGE))
+    rows, judged = found["mutants"], judge["mutants"]
+    return {
+        "_generated/mutants-score.md": f"{_made(found)}\n\n{_scores(rows, MATHEMATICS)}",
+        "_generated/mutants-survivors.md": _survivors(rows),
+        "_generated/mutants-equivalent.md": _equivalent([*rows, *judged]),
+        "_generated/mutants-judge.md": (
+            f"{_made(judge)}\n\n{_scores(judged, ('tests',))}\n\n{_listed(_left(judged))}"
+        ),
+    }
+
+
+def _made(found: dict[str, Any]) -> str:
+    drawn = f"a lot of {found['sample']}" if found["sample"] else "all there are"
+    return (
+        f"Recorded on {found['made']} at commit `{found['commit']}`: {len(found['mutants'])} "
+        f"mutants ({drawn}, seed {found['seed']}), {found['draws']} draws a check, PyTorch "
+        f"{found['torch']}, numpy {found['numpy']}, Python {found['python']}."
+    )
+
+
+def module(row: Row) -> str:
+    """The module of a mutant, without what all have in common."""
+    return row["path"].removeprefix("clcore/").removesuffix(".py")
+
+
+def score(rows: list[Row], sides: tuple[str, ...]) -> dict[str, Any]:
+    """What became of mutants: `n` that are not equivalent, of each side how many it was `asked`
+    about and the outcomes, how many no side killed."""
+    listed = mutants.equivalents()
+    real = [row for row in rows if mutants.name_of(row) not in listed]
+    told: dict[str, Any] = {"n": len(real), "equivalent": len(rows) - len(real)}
+    for side in sides:
+        count = Counter(row[side]["outcome"] for row in real)
+        killed = sum(count[outcome] for outcome in mutants.KILLED)
+        told[side] = {"asked": len(real) - count["unasked"], "killed": killed, **count}
+    told["left"] = sum(not mutants.killed(row) for row in real)
+    return told
+
+
+def _scores(rows: list[Row], sides: tuple[str, ...]) -> str:
+    """A table, a line a module, and what all of them come to."""
+    by_module: dict[str, list[Row]] = {}
+    for row in rows:
+        by_module.setdefault(module(row), []).append(row)
+    lines = {name: score(of, sides) for name, of in sorted(by_module.items())}
+    every = score(rows, sides)
+    return raw(fragments.render("mutants_score.html", lines=lines, every=every, sides=sides))
+
+
+def _left(rows: list[Row]) -> list[Row]:
+    return sorted(mutants.survivors(rows), key=lambda row: (row["path"], row["line"]))
+
+
+def _survivors(rows: list[Row]) -> str:
+    """Those that nobody noticed; then those that the unit tests alone did."""
+    by_tests = [
+        row for row in rows if row["checks"]["outcome"] == "survived" and mutants.killed(row)
+    ]
+    by_tests.sort(key=lambda row: (row["path"], row["line"]))
+    moved = sum(bool(row["checks"].get("moved")) for row in by_tests)
+    return (
+        f"{_listed(_left(rows))}\n\nAnother {len(by_tests)} are executed by a check, leave every "
+        f"verdict as it is, and fail a unit test; {moved} of them move a number that a check "
+        f"measures or says.\n\n{_folded('Seen by the unit tests alone', by_tests)}"
+    )
+
+
+def _listed(rows: list[Row]) -> str:
+    if not rows:
+        return "None survives."
+    return raw(fragments.render("mutants_list.html", rows=rows, title="", module=module))
+
+
+def _folded(title: str, rows: list[Row]) -> str:
+    return raw(fragments.render("mutants_list.html", rows=rows, title=title, module=module))
+
+
+def _equivalent(rows: list[Row]) -> str:
+    """The reviewed list: of what was drawn, every change that no test could tell, and why."""
+    listed = mutants.equivalents()
+    drawn = [row for row in rows if mutants.name_of(row) in listed]
+    drawn.sort(key=lambda row: (row["path"], row["line"]))
+    told = [row | {"reason": listed[mutants.name_of(row)]} for row in drawn]
+    if not told:
+        return "None of those drawn."
+    return raw(fragments.render("mutants_list.html", rows=told, title="", module=module))

@@ -1,0 +1,183 @@
+"""The page "How the checks are checked": its numbers are counted from the record."""
+
+import json
+import re
+
+import pytest
+
+from clcore import _paths
+from clcore.book import mutants
+from clcore.book.site import checked
+
+OLD, NEW = "x < y & z", "x <= y & z"
+
+
+def side(outcome, **more):
+    return {"asked": 0 if outcome == "unasked" else 3, "outcome": outcome, **more}
+
+
+def mutant(checks, tests, module="losses/pairs", line=7, **more):
+    row = {"path": f"clcore/{module}.py", "where": "f", "line": line, "kind": "comparison"}
+    row |= {"old": OLD, "new": NEW, "nth": 1, "tests": side(tests)}
+    return row | ({"checks": side(checks)} if checks else {}) | more
+
+
+ROWS = [
+    mutant("judgement", "judgement"),
+    mutant("crash", "survived", line=8),
+    mutant("hang", "unasked", line=9),
+    mutant("survived", "crash", line=10) | {"checks": side("survived", moved=["a.b"])},
+    mutant("survived", "survived", "theory/relu/x", line=11),
+    mutant("unasked", "judgement", "theory/relu/x", line=12),
+    mutant("survived", "survived", "theory/relu/x", line=13, old="a * b", new="b * a"),
+]
+JUDGED = [mutant(None, "judgement", "ledger/verdicts"), mutant(None, "survived", "ledger/verdicts")]
+EQUIVALENT = {("clcore/theory/relu/x.py", "f", "a * b", "b * a", 1): "It is <symmetric>."}
+
+ABOUT = {"made": "2026-11-25", "commit": "0123456789ab", "python": "3.11.7", "torch": "2.13"}
+ABOUT |= {"numpy": "2.4", "seed": 5, "sample": 7, "draws": 9, "modules": ["clcore/losses/pairs.py"]}
+
+
+@pytest.fixture
+def made(monkeypatch):
+    found = {"mathematics": ROWS, "judge": JUDGED}
+    monkeypatch.setattr(mutants, "recorded", lambda name: ABOUT | {"mutants": found[name]})
+    monkeypatch.setattr(mutants, "equivalents", lambda: EQUIVALENT)
+    return checked.files()
+
+
+def text(html):
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html)).strip()
+
+
+def lines(html):
+    """The rows of a table of numbers, by module."""
+    rows = re.findall(r"<tr>\s*<th scope=\"row\">(.*?)</th>(.*?)</tr>", html, re.S)
+    return {name: [int(n) for n in re.findall(r">(\d+)<", cells)] for name, cells in rows}
+
+
+def test_outcomes_are_counted_by_module_and_side(made):
+    found = lines(made["_generated/mutants-score.md"])
+    # mutants; checks: asked, judgement, crash, hang; tests: the same; killed by none
+    assert found == {
+        "all": [6, 5, 1, 1, 1, 5, 2, 1, 0, 1],
+        "losses/pairs": [4, 4, 1, 1, 1, 3, 1, 1, 0, 0],
+        "theory/relu/x": [2, 1, 0, 0, 0, 2, 1, 0, 0, 1],
+    }
+
+
+def test_shares_are_those_of_what_is_asked_and_crashes_are_told_apart(made):
+    said = text(made["_generated/mutants-score.md"])
+    assert "Checks kill 3 of the 5 that they execute (60 %), 2 of these by a crash" in said
+    assert "Tests kill 3 of the 5 that they execute (60 %), 1 of these by a crash" in said
+    assert "Of all 6 that are not equivalent, 5 (83 %) are killed; 1 more are equivalent." in said
+    assert "at commit `0123456789ab`: 7 mutants (a lot of 7, seed 5), 9 draws a check" in said
+
+
+def test_survivors_have_place_kind_and_both_texts(made):
+    page = made["_generated/mutants-survivors.md"]
+    first, rest = page.split("Another")
+    assert text(first).count("theory/relu/x:11 f comparison") == 1 and "b * a" not in first
+    assert "<code>x &lt; y &amp; z</code>" in first and "<code>x &lt;= y &amp; z</code>" in first
+    assert rest.startswith(" 1 are executed by a check") and "1 of them move a number" in rest
+    assert "losses/pairs:10 f" in text(rest) and "Seen by the unit tests alone (1)" in rest
+
+
+def test_equivalents_have_their_reasons(made):
+    page = made["_generated/mutants-equivalent.md"]
+    assert "It is &lt;symmetric&gt;." in page and text(page).count("theory/relu/x:13") == 1
+
+
+def test_the_judge_is_told_of_its_own_tests_alone(made):
+    page = made["_generated/mutants-judge.md"]
+    assert lines(page)["all"] == [2, 2, 1, 0, 0, 1]
+    assert "Checks" not in page and "ledger/verdicts:7 f" in text(page)
+
+
+def test_nothing_is_said_of_nobody(monkeypatch):
+    monkeypatch.setattr(mutants, "recorded", lambda name: ABOUT | {"mutants": ROWS[:1]})
+    monkeypatch.setattr(mutants, "equivalents", dict)
+    made = checked.files()
+    assert made["_generated/mutants-survivors.md"].startswith("None survives.")
+    assert made["_generated/mutants-equivalent.md"] == "None of those drawn."
+
+
+# ------------------------------------------------------------------------------ the files
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    there = tmp_path / "data" / "mutants"
+    there.mkdir(parents=True)
+    schema = _paths.root() / "data" / "mutants" / "schema.json"
+    (there / "schema.json").write_bytes(schema.read_bytes())
+    monkeypatch.setattr(mutants._paths, "root", lambda: tmp_path)
+    mutants.equivalents.cache_clear()
+    yield there
+    mutants.equivalents.cache_clear()
+
+
+def test_what_is_kept_is_read_again(folder):
+    mutants.keep("mathematics", ROWS, {k: ABOUT[k] for k in ("seed", "sample", "draws", "modules")})
+    found = mutants.recorded("mathematics")
+    assert found["mutants"] == ROWS and found["draws"] == 9 and found["commit"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda d: d.pop("commit"), "top: 'commit' is a required"),
+        (lambda d: d["mutants"][0].pop("line"), "mutants/0: 'line' is a required"),
+        (
+            lambda d: d["mutants"][1]["tests"].update(outcome="lost"),
+            "mutants/1/tests/outcome: 'lost'",
+        ),
+        (lambda d: d.update(mutants=[]), "mutants: "),
+    ],
+)
+def test_a_damaged_record_is_named(folder, change, told):
+    found = json.loads(json.dumps(ABOUT | {"mutants": ROWS}))
+    change(found)
+    (folder / "judge.json").write_text(json.dumps(found))
+    with pytest.raises(mutants.MutantsError, match=f"judge.json, at {told}"):
+        mutants.recorded("judge")
+
+
+def test_a_record_that_is_missing_says_what_makes_it(folder):
+    with pytest.raises(mutants.MutantsError, match="is not there; run `make mutants"):
+        mutants.recorded("judge")
+
+
+ENTRY = "- {path: clcore/a.py, where: f, old: a * b, new: b * a, why: it is symmetric}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (ENTRY + ENTRY, "'a \\* b' of clcore/a.py is there twice"),
+        (ENTRY.replace(", why: it is symmetric", ""), "at 0: 'why' is a required"),
+        (ENTRY.replace("it is symmetric", "so"), "at 0/why"),
+        (ENTRY.replace("clcore/a.py", "a.py"), "at 0/path"),
+    ],
+)
+def test_a_damaged_entry_is_named(folder, text, told):
+    (folder / "equivalents.yaml").write_text(text)
+    with pytest.raises(mutants.MutantsError, match=f"equivalents.yaml.*{told}"):
+        mutants.equivalents()
+
+
+def test_entries_are_told_apart_by_their_number(folder):
+    (folder / "equivalents.yaml").write_text(ENTRY + ENTRY.replace("}", ", nth: 2}"))
+    assert [name[-1] for name in mutants.equivalents()] == [1, 2]
+
+
+def test_the_record_of_today_is_whole():
+    for name, sides in (("mathematics", ["checks", "tests"]), ("judge", ["tests"])):
+        found = mutants.recorded(name)
+        assert all(mutants.sides(row) == sides for row in found["mutants"])
+        assert {row["path"] for row in found["mutants"]} <= set(found["modules"])
+        assert not [
+            r
+            for r in found["mutants"]
+            if mutants.killed(r) and mutants.name_of(r) in mutants.equivalents()
+        ]

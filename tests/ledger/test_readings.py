@@ -1,0 +1,55 @@
+"""A printed part of a protocol beside other readings of the print."""
+
+import pytest
+
+from clcore.ledger import Check, judge
+from clcore.ledger.readings import beside_print
+
+
+def part(measured, **more):
+    fields = {"part": "a", "evidence": "protocol"} | more
+    return Check("acl/tab2a", measured, 1.0, {"broken": 9.0}, **fields)
+
+
+PASSES, FAILS, BADLY = part(0.5), part(2.0), part(3.0)
+
+
+def test_an_exact_part_has_no_readings():
+    exact = part(0.5, evidence="exact")
+    assert list(beside_print(exact, {"the program": FAILS})) == [exact]
+
+
+def test_of_a_print_that_passes_the_readings_are_notes():
+    (found,) = beside_print(PASSES, {"the program": part(0.25), "a sum": FAILS})
+    assert found.readings == "The program: 0.25. A sum: 2, which fails."
+    assert (found.note, found.measured, found.form) == (found.readings, 0.5, "printed")
+    assert judge(found)
+
+
+def test_of_a_print_that_fails_the_first_reading_that_passes_is_its_correction():
+    others = {"a sum": BADLY, "the program": part(0.25), "a mean": part(0.75)}
+    printed, mended = beside_print(FAILS, others)
+    assert printed.readings == "A sum: 3. A mean: 0.75, which passes."
+    assert not judge(printed) and judge(mended)
+    assert (mended.form, mended.correction, mended.reading) == ("corrected", *["the program"] * 2)
+    assert mended.measured == 0.25 and mended.part == "a"
+
+
+def test_where_no_reading_passes_there_is_no_correction():
+    (found,) = beside_print(FAILS, {"a sum": BADLY})
+    assert found.readings == "A sum: 3."
+    (found,) = beside_print(FAILS, {})
+    assert found == FAILS
+
+
+@pytest.mark.parametrize("note", ["Ours", "Ours.", "Ours. "])
+def test_readings_follow_the_note_as_a_sentence(note):
+    (found,) = beside_print(part(0.5, note=note), {"the program": FAILS})
+    assert found.note == "Ours. The program: 2, which fails."
+    assert found.readings == "The program: 2, which fails."
+
+
+def test_a_reading_run_smaller_than_the_paper_says_so():
+    smaller = part(2.0, evidence="partial")
+    (found,) = beside_print(PASSES, {"the program": smaller, "a sum": FAILS})
+    assert found.readings == "The program in part: 2, which fails. A sum: 2, which fails."

@@ -1,0 +1,90 @@
+"""Which mutants: of which modules, and which of theirs."""
+
+import random
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+
+from alter import Mutant, Unmade, mutants
+
+MATHEMATICS = (
+    "losses",
+    "theory",
+    "images/augmentations.py",
+    "images/evaluation.py",
+    "images/filter_variation.py",
+    "images/processes.py",
+    "experiments/image_fields.py",
+    "experiments/image_losses.py",
+    "experiments/pretraining/evaluation.py",
+    "experiments/residue_share.py",
+    "experiments/sparse_factors.py",
+    "experiments/sparse_models.py",
+    "experiments/sparse_training.py",
+    "experiments/token_sequences.py",
+    "experiments/tree_contrast.py",
+)
+"""The formulas of clcore; what is left of images and experiments reads, writes and draws."""
+
+JUDGE = "ledger"
+
+
+def judges(path: str) -> bool:
+    """Whether a file, by its path below the root, is the ledger's own."""
+    return path.startswith(f"clcore/{JUDGE}/")
+
+
+def files(root: Path, names: Iterable[str]) -> list[Path]:
+    """The modules below clcore/ of these names: a folder, or a file. Raises ValueError naming one
+    that is neither."""
+    out: dict[Path, None] = {}
+    for name in names:
+        at = root / "clcore" / name
+        found = sorted(at.rglob("*.py")) if at.is_dir() else [at] * at.is_file()
+        if not found:
+            raise ValueError(f"expected a file or folder of clcore, such as losses, got {name!r}")
+        out |= dict.fromkeys(path for path in found if path.name != "__init__.py")
+    return list(out)
+
+
+def of_file(root: Path, path: Path) -> list[Mutant]:
+    """Every mutant of a module."""
+    name = path.relative_to(root).as_posix()
+    return list(mutants(name, path.read_text(), judges(name)))
+
+
+def drawn(root: Path, path: Path, seed: int) -> Iterator[tuple[Mutant, str]]:
+    """The mutants of one module with their sources, in the order of a seeded lot: a statement is
+    drawn, then one change in it; after all statements have been, a second change of each, so that a
+    long formula counts no more than a short one."""
+    lot = random.Random(f"{seed} {path.relative_to(root).as_posix()}")
+    statements: dict[tuple, list[Mutant]] = {}
+    for mutant in of_file(root, path):
+        statements.setdefault((mutant.where, mutant.first, mutant.last), []).append(mutant)
+    columns = list(statements.values())
+    lot.shuffle(columns)
+    for column in columns:
+        lot.shuffle(column)
+    original = path.read_text()
+    for turn in zip_longest(*columns):
+        for mutant in filter(None, turn):
+            try:
+                yield mutant, mutant.source(original)
+            except Unmade:
+                continue
+
+
+def sample(root: Path, paths: list[Path], size: int, seed: int) -> Iterator[tuple[Mutant, str]]:
+    """`size` mutants (0: all there are), one of each module in turn."""
+    left = {path: drawn(root, path, seed) for path in paths}
+    count = 0
+    while left and (not size or count < size):
+        for path in list(left):
+            got = next(left[path], None)
+            if got is None:
+                del left[path]
+                continue
+            yield got
+            count += 1
+            if count == size:
+                return
