@@ -43,12 +43,12 @@ def _layer(net: Params, x: Tensor, suffix: str, activation: str | None) -> tuple
         kept |= {"u": u, "spread": spread, "scale": scale}
     if activation is None:
         return (u.add_(b) if shift is None else torch.addcmul(shift, u, scale)), kept
-    k, l = _THRESHOLDS[activation, norm]
+    k, low = _THRESHOLDS[activation, norm]
     if shift is None:
-        over, under = torch.add(u, b, alpha=k), torch.sub(l * b, u)
+        over, under = torch.add(u, b, alpha=k), torch.sub(low * b, u)
     else:
         over = torch.addcmul(torch.add(shift, b, alpha=k), u, scale)
-        under = torch.addcmul(torch.sub(l * b, shift), u, -scale)
+        under = torch.addcmul(torch.sub(low * b, shift), u, -scale)
     kept |= {"over": over.relu_(), "under": under.relu_()}
     return over - under, kept
 
@@ -63,10 +63,10 @@ def _layer_back(
         both = slope.sum(-1)
         grads["b"] = torch.zeros_like(both) if norm else both
     else:
-        k, l = _THRESHOLDS[activation, norm]
+        k, low = _THRESHOLDS[activation, norm]
         above, below = (_kept_where(slope, kept[n]) for n in ("over", "under"))
         one, other = above.sum(-1), below.sum(-1)
-        grads["b"], both = torch.sub(k * one, other, alpha=l), one + other
+        grads["b"], both = torch.sub(k * one, other, alpha=low), one + other
         slope = above.add_(below)
     if norm:
         u, n = kept["u"], slope.shape[-1]

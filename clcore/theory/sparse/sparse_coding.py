@@ -155,9 +155,7 @@ PLACES = 16
 """Binary digits of a keep probability: it is off by at most 2^-17."""
 
 
-def coin_words(
-    key: Int[Tensor, "*b"], count: int, keep: float = 0.5
-) -> Int[Tensor, "*b words"]:
+def coin_words(key: Int[Tensor, "*b"], count: int, keep: float = 0.5) -> Int[Tensor, "*b words"]:
     """The bits of `count` `coins`, 64 to an int64, the lowest first; those after `count` are more
     of them. Errors: those of `coins`."""
     _probability("keep", keep)
