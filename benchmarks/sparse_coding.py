@@ -1,12 +1,12 @@
 """What does a run of ncl's experiments cost, and how much faster is it than a plain loop?
 
-    python benchmarks/sparse_coding.py [--steps 10] [--repeats 10] [--json PATH]
+    python benchmarks/sparse_coding.py [--steps 10] [--repeats 10] [--runs 1 5] [--json PATH]
 
-Per model: user CPU time in ms per run and step of a chunk of runs trained as one tensor, as
-`sparse_panels.runs` does it, and of a plain loop of one run out of torch.nn modules, autograd and
-`torch.optim.SGD`, with `torch.randperm` and `torch.bernoulli`. In turns of a few steps in one
-process, on one thread; medians and, since other programs only ever add to them, minima. "run" is a
-run of 8000 epochs at the median.
+Per model and size of the stack (`--runs`, else the chunk of `sparse_panels`): user CPU time in ms
+per run and step of runs trained as one tensor, as `sparse_panels.runs` does it, and of a plain loop
+of one run out of torch.nn modules, autograd and `torch.optim.SGD`, with `torch.randperm` and
+`torch.bernoulli`. In turns of a few steps in one process, on one thread; medians and, since other
+programs only ever add to them, minima. "run" is a run of 8000 epochs at the median.
 """
 
 import argparse
@@ -16,13 +16,12 @@ import statistics
 from pathlib import Path
 
 import torch
+from stretches import stepper
 from torch import nn
 from torch.nn import functional as F
 
 from clcore.experiments import sparse_panels as sp
 from clcore.experiments import sparse_training as st
-from clcore.sweep.lower import trace
-from clcore.sweep.step import Problem, flat_step, start
 
 WARM_UP = 3
 MODELS = ("NCL-linear", "NCL-basic", "NCL-basic-2L", "NCL-pred", "Simplified-SimSiam")
@@ -31,29 +30,6 @@ MODELS = (*MODELS, "CL-linear", "CL-basic", "Simplified-SimCLR")
 
 def cpu():
     return 1e3 * resource.getrusage(resource.RUSAGE_SELF).ru_utime
-
-
-def sweep(configs):
-    """A function of no arguments that does one step of all runs."""
-    functions = {n: f for n, f in st.PROBLEM.items() if n != "static"}
-    problem = Problem(
-        **functions,
-        metrics=None,
-        schedule=None,
-        optimizer="sgd",
-        static=st.STATIC,
-        device=torch.device("cpu"),
-        dtype=torch.float32,
-    )
-    part = start(problem, list(range(len(configs))), configs)
-    step, state, fixed = flat_step(problem, part)
-    step = trace(step, [*state, *fixed])
-    held = [state]
-
-    def one():
-        held[0] = step(*held[0], *fixed)[:-1]
-
-    return one
 
 
 class Layer(nn.Module):
@@ -122,16 +98,13 @@ def timed(function, repeats):
     return (cpu() - began) / repeats
 
 
-def measure(model, protocol, steps, repeats):
+def measure(model, protocol, steps, repeats, size):
     first = st.configuration(0, model, 0.1, protocol)
-    size = sp.CHUNK[first["loss_kind"]]
-    configs = [st.configuration(s, model, 0.1, protocol) for s in range(size)]
-    with torch.no_grad():
-        ours = sweep(configs)
+    size = size or sp.CHUNK[first["loss_kind"]]
+    ours = stepper(st.PROBLEM, [st.configuration(s, model, 0.1, protocol) for s in range(size)])
     plain, found = plain_loop(first), {"sweep": [], "plain": []}
     for _ in range(repeats):
-        with torch.no_grad():
-            found["sweep"].append(timed(ours, steps) / size)
+        found["sweep"].append(timed(ours, steps) / size)
         found["plain"].append(timed(plain, steps))
     result = {name: statistics.median(times) for name, times in found.items()}
     result |= {f"least {name}": min(times) for name, times in found.items()}
@@ -142,16 +115,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--steps", type=int, default=10, help="steps a turn")
     parser.add_argument("--repeats", type=int, default=10, help="turns")
+    parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS, metavar="MODEL")
+    parser.add_argument("--runs", type=int, nargs="+", default=[0], help="sizes of the stack")
     parser.add_argument("--protocol", default="paper", choices=list(st.PROTOCOLS))
     parser.add_argument("--json", type=Path, help="write the figures here, too")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    table = {m: measure(m, options.protocol, options.steps, options.repeats) for m in MODELS}
+    how = (options.protocol, options.steps, options.repeats)
+    table = {
+        f"{m} {size or ''}".strip(): measure(m, *how, size)
+        for m in options.models
+        for size in options.runs
+    }
     print(f"torch {torch.__version__}, one thread, protocol {options.protocol}; user CPU ms")
-    print(f"{'model':>20}{'plain':>9}{'sweep':>9}{'ratio':>8}{'least':>9}{'runs':>6}{'run':>10}")
+    print(f"{'model':>21}{'plain':>9}{'sweep':>9}{'ratio':>8}{'least':>9}{'runs':>6}{'run':>10}")
     for name, t in table.items():
         print(
-            f"{name:>20}{t['plain']:9.3f}{t['sweep']:9.3f}{t['plain'] / t['sweep']:7.1f}x"
+            f"{name:>21}{t['plain']:9.3f}{t['sweep']:9.3f}{t['plain'] / t['sweep']:7.1f}x"
             f"{t['least sweep']:9.3f}{t['runs']:6d}{t['seconds']:8.1f} s"
         )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10

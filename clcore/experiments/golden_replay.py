@@ -31,7 +31,7 @@ class Replay:
 
     config: Config
     start: Params
-    batches: Callable[[Tensor], object]
+    batches: Callable[[Tensor, Config], object]
     problem: dict
     translate: Callable[[Arrays], Params]
 
@@ -98,16 +98,14 @@ def _sparse(trace: golden.Golden) -> Replay:
     if s["model"] == "simclr-alter-aug":  # ncl's Eq. 8, which "released" does not take
         config["loss_kind"] = "contrastive"
     views = _tensor(trace.batch["views"]).clone()
-    rows, number = _tensor(trace.batch["rows"]), torch.arange(len(views)) % config["per_epoch"]
-    online = number % 2 == 0
+    online = torch.arange(len(views)) % config["per_epoch"] % 2 == 0
     if s["model"].startswith("simplified") and mask == "independent":
         # The program's online network always has the first view. Ours gives that to the learner:
         # independent views are exchangeable, so this is a choice and not a difference.
         views[~online] = views[~online].flip(1)
-    counted = torch.arange(s["batch"]) < rows[:, None]
 
-    def batches(at: Tensor) -> dict[str, Tensor]:
-        return {"views": views[at], "counted": counted[at], "online": online[at]}
+    def batches(at: Tensor, c: Config) -> Tensor:
+        return views[at][:, : c["rows"]]
 
     def translate(arrays: Arrays) -> Params:
         return _sparse_params(arrays, s["model"], s["bn"])
@@ -141,7 +139,7 @@ def _tokens(trace: golden.Golden) -> Replay:
         return {"W": torch.stack(fields), "V": _tensor(arrays["w2.weight"])}
 
     start = translate(trace.start)
-    return Replay(config, start, lambda at: tokens[at], token_sequences.PROBLEM, translate)
+    return Replay(config, start, lambda at, c: tokens[at], token_sequences.PROBLEM, translate)
 
 
 def tree_params(arrays: Arrays, depth: int) -> Params:
@@ -170,7 +168,7 @@ def _tree(trace: golden.Golden) -> Replay:
         return tree_params(arrays, s["depth"])
 
     start = translate(trace.start)
-    return Replay(config, start, lambda at: patterns[at], tree_contrast.PROBLEM, translate)
+    return Replay(config, start, lambda at, c: patterns[at], tree_contrast.PROBLEM, translate)
 
 
 # -------------------------------------------------------------------------------------------- runs
@@ -190,9 +188,13 @@ def run(replay: Replay, steps: int, **changes: object) -> tuple[np.ndarray, Para
     """Loss of every step [steps] and final weights of `step.flat_step`, in float64. changes: fields
     of the configuration that a control sets otherwise."""
     given, made = replay.problem, replay.config | changes
+
+    def batch(key: Tensor, at: Tensor, c: Config) -> object:
+        return replay.batches(at, c)
+
     problem = step.Problem(
         lambda key, c: {name: tensor.clone() for name, tensor in replay.start.items()},
-        lambda key, at, c: replay.batches(at),
+        batch,
         given["loss"],
         None,
         given.get("project"),
@@ -202,14 +204,17 @@ def run(replay: Replay, steps: int, **changes: object) -> tuple[np.ndarray, Para
         given["static"],
         torch.device("cpu"),
         torch.float64,
+        given.get("gradient"),
+        given.get("turns"),
     )
     losses = []
     with torch.no_grad():
         part = step.start(problem, [0], [made])
-        function, state, fixed = step.flat_step(problem, part)
+        turns = [step.flat_step(problem, part, turn) for turn in step.period(problem, part)]
+        _, state, fixed = turns[0]
         shape = tree_flatten(part.state)[1]
-        for _ in range(steps):
-            *state, value = function(*state, *fixed)
+        for at in range(steps):
+            *state, value = turns[at % len(turns)][0](*state, *fixed)
             losses.append(float(value[0]))
     params = tree_unflatten(state, shape)["params"]
     return np.array(losses), {name: tensor[0] for name, tensor in params.items()}

@@ -8,7 +8,7 @@ everything, without gradient.
 """
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from clcore.losses import infonce_large
@@ -30,32 +30,24 @@ def linear_batch_norm(
     W: Float[Tensor, "m p"],
     gain: Float[Tensor, "m"],
     shift: Float[Tensor, "m"],
-    counted: Bool[Tensor, "N"] | None = None,
 ) -> Float[Tensor, "*two N m"]:
     """BatchNorm (training mode, biased variance, eps 1e-5) of W x, without a pass over W x.
 
     Its mean is W mean(x) and its variance w C w^T with C the covariance of x, so that W, scaled a
     row, does it all. A bias in front of BatchNorm has no effect. A unit of variance 0 gives
-    `shift`. counted: rows the statistics are over; None is all. Outputs of others mean nothing.
+    `shift`.
     """
-    if counted is None:
-        centred, count = x - x.mean(-2, keepdim=True), x.shape[-2]
-    else:
-        rows = counted[:, None].to(x.dtype)
-        count = rows.sum()
-        centred = (x - (x * rows).sum(-2, keepdim=True) / count) * rows
-    C = centred.mT @ centred / count
+    centred = x - x.mean(-2, keepdim=True)
+    C = centred.mT @ centred / x.shape[-2]
     variance = ((W @ C) * W).sum(-1)
     scaled = W * (gain * torch.rsqrt(variance + EPS))[..., None]
     return centred @ scaled.mT + shift
 
 
-def _layer(
-    net: Params, x: Tensor, suffix: str, activation: str | None, counted: Tensor | None
-) -> Tensor:
+def _layer(net: Params, x: Tensor, suffix: str, activation: str | None) -> Tensor:
     W, b = net["W" + suffix], net["b" + suffix]
     if "gain" + suffix in net:
-        u = linear_batch_norm(x, W, net["gain" + suffix], net["shift" + suffix], counted)
+        u = linear_batch_norm(x, W, net["gain" + suffix], net["shift" + suffix])
     else:
         u = x @ W.mT
         if activation != "paper":  # Eq. 14 takes its bias as a threshold, not as an offset
@@ -67,12 +59,11 @@ def encode(
     net: Params,
     x: Float[Tensor, "*two N p"],
     activation: str | None = "paper",
-    counted: Bool[Tensor, "N"] | None = None,
 ) -> Float[Tensor, "*two N m"]:
     """W x + b with BatchNorm if there is a gain and a symmetric ReLU: "paper" is Eq. 14 on W x,
     "released" the program's on W x + b, None is linear. A second layer does the same again."""
-    h = _layer(net, x, "", activation, counted)
-    return _layer(net, h, "2", activation, counted) if "W2" in net else h
+    h = _layer(net, x, "", activation)
+    return _layer(net, h, "2", activation) if "W2" in net else h
 
 
 def head(h: Float[Tensor, "*b m"], P: Float[Tensor, "k m"], q: Float[Tensor, "k"]) -> Tensor:
@@ -83,32 +74,25 @@ def head(h: Float[Tensor, "*b m"], P: Float[Tensor, "k m"], q: Float[Tensor, "k"
 # ----------------------------------------------------------------------------------------- losses
 
 
-def _unit(square: Tensor) -> Tensor:
+def inverse_norm(square: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
     """1 / norm from a squared norm, 0 (and no gradient) where there is no direction."""
     return torch.rsqrt(square.clamp(min=LEAST)) * (square > LEAST)
 
 
 def cosine(u: Float[Tensor, "*b m"], v: Float[Tensor, "*b m"]) -> Float[Tensor, "*b"]:
     """Cosines of rows; 0 where either is zero."""
-    return (u * v).sum(-1) * _unit((u * u).sum(-1)) * _unit((v * v).sum(-1))
+    return (u * v).sum(-1) * inverse_norm((u * u).sum(-1)) * inverse_norm((v * v).sum(-1))
 
 
 def directions(u: Float[Tensor, "*b m"]) -> Float[Tensor, "*b m"]:
     """Rows of norm 1; zero rows stay zero, without gradient."""
-    return u * _unit((u * u).sum(-1, keepdim=True))
-
-
-def _mean(values: Tensor, counted: Tensor | None) -> Tensor:
-    if counted is None:
-        return values.mean()
-    return (values * counted).sum() / counted.sum()
+    return u * inverse_norm((u * u).sum(-1, keepdim=True))
 
 
 def non_contrastive(
     u: Float[Tensor, "N m"],
     v: Float[Tensor, "N m"],
     unit: bool = True,
-    counted: Bool[Tensor, "N"] | None = None,
 ) -> Float[Tensor, ""]:
     """Mean squared distance of the outputs of learner u and teacher v, which gets no gradient.
 
@@ -116,16 +100,15 @@ def non_contrastive(
     """
     v = v.detach()
     each = 2 - 2 * cosine(u, v) if unit else (u - v).square().sum(-1)
-    return _mean(each, counted)
+    return each.mean()
 
 
 def sim_siam(
     p: Float[Tensor, "two N m"],
     z: Float[Tensor, "two N m"],
-    counted: Bool[Tensor, "N"] | None = None,
 ) -> Float[Tensor, ""]:
     """-(cos(p_1, z_2) + cos(p_2, z_1)) / 2, mean over samples, no gradient through z."""
-    return -_mean(cosine(p, z.flip(0).detach()).mean(0), counted)
+    return -cosine(p, z.flip(0).detach()).mean()
 
 
 def contrastive(

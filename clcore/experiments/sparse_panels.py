@@ -316,7 +316,7 @@ def runs(
 
 # ------------------------------------------------------------------------------------------- cost
 
-CHUNK = {"non-contrastive": 5, "simsiam": 5, "contrastive": 3, "nt-xent": 1}
+CHUNK = {"non-contrastive": 15, "simsiam": 15, "contrastive": 5, "nt-xent": 3}
 """Runs trained as one tensor: few enough for their matrices to stay in a core's cache."""
 
 MS = {"non-contrastive": 0.8, "simsiam": 1.3, "contrastive": 2.7, "nt-xent": 7.0}

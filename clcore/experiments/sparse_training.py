@@ -33,6 +33,7 @@ import torch
 from torch import Tensor
 
 from clcore import random as cr
+from clcore.experiments import sparse_gradients
 from clcore.experiments import sparse_models as sm
 from clcore.sweep import Result, train
 from clcore.sweep.configs import Config
@@ -242,53 +243,74 @@ def _has_projector(c: Config) -> bool:
     return c["loss_kind"] == "simsiam" and c["protocol"] == "released"
 
 
-def _data(key: Tensor, step: Tensor, c: Config) -> dict[str, Tensor]:
-    """Both views of a minibatch, which rows of it there are, and whose turn it is."""
-    n, size = c["n"], c["batch"]
-    epoch = torch.div(step, c["per_epoch"], rounding_mode="floor")
-    number = step - epoch * c["per_epoch"]
-    place = number * size + torch.arange(size)
-    order = cr.permutation(cr.fold_in(c["order"], epoch), n)
-    x = c["x"][order[place.clamp(max=n - 1)]]
-    D = sc.masks(key, size, c["p"], c["keep"], c["mask"])
-    return {"views": sc.views(x, D), "counted": place < n, "online": number % 2 == 0}
+def turns(c: Config) -> list[Config]:
+    """Of every step of an epoch, which network learns, 0 the online one, and how many samples the
+    batch has: settings by which a step is more than its configuration."""
+    nets = _networks(c)
+    rows = [min(c["batch"], c["n"] - at * c["batch"]) for at in range(c["per_epoch"])]
+    return [{"turn": at % nets, "rows": size} for at, size in enumerate(rows)]
+
+
+def _order(epoch: Tensor, c: Config) -> Tensor:
+    """The samples of an epoch, batch by batch; a last, incomplete batch is filled up."""
+    order = cr.permutation(cr.fold_in(c["order"], epoch), c["n"])
+    size = c["per_epoch"] * c["batch"]
+    return torch.cat([order, order[-1:].expand(max(size - c["n"], 0))])[:size]
+
+
+def _words(keys: Tensor, c: Config) -> Tensor:
+    return sc.mask_words(keys, c["batch"], c["p"], c["keep"], c["mask"])
+
+
+def _ahead(key: Tensor, epoch: Tensor, c: Config) -> dict[str, Tensor]:
+    """Of every step of an epoch its samples and the bits of its masks."""
+    steps = epoch * c["per_epoch"] + torch.arange(c["per_epoch"])
+    keys = cr.fold_in(key, steps)
+    return {"samples": _order(epoch, c).unflatten(0, (-1, c["batch"])), "words": _words(keys, c)}
+
+
+def _data(key: Tensor, step: Tensor, c: Config) -> Tensor:
+    """Both views of a minibatch; c: with the step's entry of `turns`, and what is drawn ahead."""
+    if "words" in c:
+        samples, words = c["samples"], c["words"]
+    else:
+        epoch = torch.div(step, c["per_epoch"], rounding_mode="floor")
+        place = (step - epoch * c["per_epoch"]) * c["batch"] + torch.arange(c["batch"])
+        samples, words = _order(epoch, c)[place], _words(key, c)
+    # embedding takes rows; batched over runs it is much faster than an index.
+    x = torch.nn.functional.embedding(samples[: c["rows"]], c["x"])
+    return sc.views_of_words(x, words, c["batch"], c["mask"])
 
 
 # ---------------------------------------------------------------------------------- loss, metrics
 
 
-def _loss(params: Params, batch: dict[str, Tensor], c: Config) -> Tensor:
+def _loss(params: Params, views: Tensor, c: Config) -> Tensor:
     activation = c["protocol"] if c["relu"] else None
-    full = c["n"] % c["batch"] == 0 or c["loss_kind"] in ("contrastive", "nt-xent")
-    counted = None if full else batch["counted"]
     encoder = {n: t for n, t in params.items() if n not in ("P", "q", "R", "r", "gainR", "shiftR")}
-    views = batch["views"]
     if c["loss_kind"] == "non-contrastive":
-        online = batch["online"]
-        learner = {n: torch.where(online, t[0], t[1]) for n, t in encoder.items()}
-        teacher = {n: torch.where(online, t[1], t[0]).detach() for n, t in encoder.items()}
-        mine, theirs = views[0], views[1]
+        turn = c["turn"]
+        learner = {n: t[turn] for n, t in encoder.items()}
+        teacher = {n: t[1 - turn].detach() for n, t in encoder.items()}
         # Independent views are exchangeable; of others the online network always sees the first.
-        if c["mask"] == "dependent":
-            mine, theirs = torch.where(online, mine, theirs), torch.where(online, theirs, mine)
-        u = sm.encode(learner, mine, activation, counted)
-        v = sm.encode(teacher, theirs, activation, counted)
+        mine, theirs = views.flip(0) if turn and c["mask"] == "dependent" else views
+        u, v = sm.encode(learner, mine, activation), sm.encode(teacher, theirs, activation)
         u = sm.head(u, params["P"], params["q"]) if c["head"] else u
-        return sm.non_contrastive(u, v, c["unit"], counted)
-    h = sm.encode({n: t[0] for n, t in encoder.items()}, views, activation, counted)
+        return sm.non_contrastive(u, v, c["unit"])
+    h = sm.encode({n: t[0] for n, t in encoder.items()}, views, activation)
     if c["loss_kind"] == "simsiam":
-        return _sim_siam(params, h, activation, counted)
+        return _sim_siam(params, h, activation)
     if c["head"]:
         h = sm.head(h, params["P"], params["q"])
     loss = sm.nt_xent if c["loss_kind"] == "nt-xent" else sm.contrastive
     return loss(h[0], h[1], c["temperature"])
 
 
-def _sim_siam(params: Params, h: Tensor, activation: str | None, counted: Tensor | None) -> Tensor:
+def _sim_siam(params: Params, h: Tensor, activation: str | None) -> Tensor:
     if "R" in params:
         names = {"R": "W", "r": "b", "gainR": "gain", "shiftR": "shift"}
-        h = sm.encode({names[n]: params[n] for n in names}, h, activation, counted)
-    return sm.sim_siam(sm.head(h, params["P"], params["q"]), h, counted)
+        h = sm.encode({names[n]: params[n] for n in names}, h, activation)
+    return sm.sim_siam(sm.head(h, params["P"], params["q"]), h)
 
 
 def metrics(params: Params, c: Config) -> dict[str, Tensor]:
@@ -315,6 +337,9 @@ PROBLEM: dict[str, Any] = {
     "init": _init,
     "data": _data,
     "loss": _loss,
+    "gradient": sparse_gradients.gradient,
+    "turns": turns,
+    "ahead": _ahead,
     "setup": _setup,
     "project": _project,
     "static": STATIC,

@@ -22,11 +22,12 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from tqdm import tqdm
 
 from clcore._device import usable
+from clcore.sweep.ahead import Ahead
 from clcore.sweep.checkpoint import Keeper, Stopped
 from clcore.sweep.configs import Config, check, group, record_steps
-from clcore.sweep.lower import compiled, trace
+from clcore.sweep.lower import Flat, compiled, keep_freed_memory, trace
 from clcore.sweep.optim import Params
-from clcore.sweep.step import Chunk, Problem, flat_step, losses, measured, start
+from clcore.sweep.step import Chunk, Problem, flat_step, losses, measured, period, start
 
 __all__ = ["Result", "Stopped", "train"]
 
@@ -94,6 +95,9 @@ def train(
     project: Callable[[Params, Config], Params] | None = None,
     setup: Callable[[Tensor, Config], dict[str, Tensor]] | None = None,
     schedule: Callable[[Tensor, Config], Tensor] | None = None,
+    gradient: Callable[[Params, Any, Config], tuple[Tensor, Params]] | None = None,
+    turns: Callable[[Config], list[Config]] | None = None,
+    ahead: Callable[[Tensor, Tensor, Config], dict[str, Tensor]] | None = None,
     optimizer: str = "sgd",
     static: Sequence[str] = (),
     record: int | Sequence[int] | None = None,
@@ -116,6 +120,14 @@ def train(
     (a dictionary, a set of generators), which the other functions find in `config`;
     `schedule(step, config)` a factor on the learning rate. They must not branch on the value of
     a tensor. Floating-point tensors they return are cast to `dtype`.
+
+    Three more are for speed, and change results by rounding at most. `gradient(params, batch,
+    config)` gives the losses and gradients of all runs at once, written out by hand: every tensor
+    has the runs on its first axis, and `loss` stays the definition. `turns(config)` lists what is
+    known beforehand of the steps of a period, a few settings each (whose turn it is, the size of
+    the batch), which the functions find in `config` at step t as entry t mod the length of the
+    list. `ahead(key, period, config)` draws what is small for the steps of one period, from the
+    key of the whole run: tensors with the steps on the first axis; `data` finds its step's.
 
     A configuration holds `seed` and `lr`, optionally `momentum` and `weight_decay` (sgd) or
     `betas`, `eps` and `weight_decay` (adam), and keys of the model. Numbers reach the functions
@@ -160,6 +172,9 @@ def train(
         tuple(static),
         torch.device(usable(device)),
         dtype,
+        gradient,
+        turns,
+        ahead,
     )
     groups = group(configs, static, chunk)
     settings = [list(configs), steps, optimizer, list(static), recorded, chunk, str(dtype)]
@@ -174,6 +189,7 @@ def train(
         mininterval=1.0,
         disable=not progress,
     )
+    keep_freed_memory()
     with bar, torch.device(problem.device), torch.no_grad():
         parts = []
         try:
@@ -202,18 +218,15 @@ class _Loop:
         self.seconds, self.run_steps, self.compiled = 0.0, 0, []
 
     def run(self, part: Chunk, bar: tqdm) -> None:
-        step, state, fixed = flat_step(self.problem, part)
-        shape = tree_flatten(part.state)[1]
-        step = trace(step, [*state, *fixed])
-        how: bool | str = False
-        if self.compile:
-            step, how = compiled(step, [*state, *fixed])
-        self.compiled.append(how)
+        state, shape = tree_flatten(part.state)
+        drawn, first = Ahead(self.problem, part), part.step
+        turns, fixed = period(self.problem, part), tree_flatten(part.fixed)[0]
+        steps = self._steps(part, turns, drawn.at(first))
         self._synchronise()
-        began, first = time.monotonic(), part.step
+        began = time.monotonic()
         try:
             for t in range(first, self.steps):
-                *after, values = step(*state, *fixed)
+                *after, values = steps[t % len(turns)](*state, *fixed, *drawn.at(t).values())
                 if t in self.recorded:
                     self._record(part, t, values)
                 state = after
@@ -224,7 +237,24 @@ class _Loop:
             self._synchronise()
             self.seconds += time.monotonic() - began
             self.run_steps += (part.step - first) * len(part.runs)
-        self._record(part, self.steps, losses(self.problem, part))
+        turn, own = turns[self.steps % len(turns)], drawn.at(self.steps)
+        self._record(part, self.steps, losses(self.problem, part, turn, own))
+
+    def _steps(self, part: Chunk, turns: list[Config], drawn: dict[str, Tensor]) -> list[Flat]:
+        """The step of every turn of a period, traced; of equal turns once."""
+        made: list[Flat] = []
+        for place, turn in enumerate(turns):
+            if turn in turns[:place]:
+                made.append(made[turns.index(turn)])
+                continue
+            step, state, fixed = flat_step(self.problem, part, turn, drawn)
+            step = trace(step, [*state, *fixed])
+            how: bool | str = False
+            if self.compile:
+                step, how = compiled(step, [*state, *fixed])
+            self.compiled.append(how)
+            made.append(step)
+        return made
 
     def _record(self, part: Chunk, t: int, values: Tensor) -> None:
         part.records[t] = {

@@ -38,13 +38,14 @@ def sgd(
 ) -> tuple[Params, Params]:
     """One step of SGD: buffer = momentum * buffer + (g + weight_decay * p); p -= lr * buffer."""
     new, kept = {}, {}
+    rate = {dtype: hyper["lr"].to(dtype) for dtype in {p.dtype for p in params.values()}}
     for name, p in params.items():
         direction = _decayed(grads[name], p, hyper)
         if slots:
             momentum = hyper["momentum"].to(p.dtype)
             direction = slots[f"momentum {name}"] * momentum + direction
             kept[f"momentum {name}"] = direction
-        new[name] = p - hyper["lr"].to(p.dtype) * direction
+        new[name] = p - rate[p.dtype] * direction
     return new, kept
 
 

@@ -16,7 +16,8 @@ from clcore.sweep.optim import UPDATES, Params, hyper_parameters, slots
 
 @dataclass(frozen=True)
 class Problem:
-    """The functions of one run, and what all runs of a sweep share."""
+    """The functions of one run, and what all runs of a sweep share; `gradient`, `turns` and
+    `ahead` as `engine.train` explains them."""
 
     init: Callable[[Tensor, Config], Params]
     data: Callable[[Tensor, Tensor, Config], Any]
@@ -29,6 +30,9 @@ class Problem:
     static: tuple[str, ...]
     device: torch.device
     dtype: torch.dtype
+    gradient: Callable[[Params, Any, Config], tuple[Tensor, Params]] | None = None
+    turns: Callable[[Config], list[Config]] | None = None
+    ahead: Callable[[Tensor, Tensor, Config], dict[str, Tensor]] | None = None
 
 
 @dataclass
@@ -104,59 +108,102 @@ def _batch(problem: Problem, fixed: dict, step: Tensor, config: Config) -> Any:
 
 def _finite(tensors: Params, loss: Tensor) -> Tensor:
     """Whether a run's loss, its parameters and its optimiser's tensors are all finite."""
-    fine = torch.isfinite(loss)
-    for t in tensors.values():
-        fine = fine & torch.isfinite(t.amax()) & torch.isfinite(t.amin())  # both keep a NaN
-    return fine
+    ends = [end for t in tensors.values() for end in (t.amax(), t.amin())]  # both keep a NaN
+    return torch.stack([loss, *(end.to(loss.dtype) for end in ends)]).abs().amax() < torch.inf
 
 
-def _one(problem: Problem, static: Config, state: dict, step: Tensor, fixed: dict) -> tuple:
-    """One step of one run: new state, and the loss before the update."""
+def _updated(
+    problem: Problem,
+    static: Config,
+    state: dict,
+    step: Tensor,
+    fixed: dict,
+    grads: Params,
+    loss: Tensor,
+) -> dict:
+    """The state of one run after an update with these gradients."""
     config = static | fixed["values"]
     params, stopped, hyper = state["params"], state["stopped"], fixed["hyper"]
-    batch = _batch(problem, fixed, step, config)
-    grads, loss = grad_and_value(lambda p: _loss(problem, p, batch, config))(params)
     if problem.schedule:
         hyper = hyper | {"lr": hyper["lr"] * problem.schedule(step, config)}
     new, kept = UPDATES[problem.optimizer](params, grads, state["slots"], hyper, step)
     if problem.project:
         new = problem.project(new, config)
     fine = _finite(new | kept, loss)
-    going = (stopped < 0) & fine
+    before = stopped < 0
+    going = before & fine
     new = {name: torch.where(going, new[name], old) for name, old in params.items()}
-    stopped = torch.where((stopped < 0) & ~fine, step, stopped)
+    stopped = torch.where(before ^ going, step, stopped)
     # The optimiser's tensors of a frozen run may hold anything: nothing reads them again.
-    return {"params": new, "slots": kept, "stopped": stopped}, loss
+    return {"params": new, "slots": kept, "stopped": stopped}
 
 
-def flat_step(problem: Problem, part: Chunk) -> tuple[Callable, list[Tensor], list[Tensor]]:
+def period(problem: Problem, part: Chunk) -> list[Config]:
+    """What is known of each step of a period before it is taken: one empty entry, where nothing."""
+    return problem.turns(part.static) if problem.turns else [{}]
+
+
+def _values(fixed: dict) -> dict[str, Tensor]:
+    """What the functions find in a run's configuration at one step, besides its static part."""
+    return fixed["values"] | fixed["drawn"]
+
+
+def _gradients(
+    problem: Problem, static: Config, params: Params, step: Tensor, fixed: dict
+) -> tuple[Params, Tensor]:
+    """Gradients and losses of all runs; their tensors have the runs on the first axis."""
+
+    def batch(fixed: dict) -> Any:
+        return _batch(problem, fixed, step, static | _values(fixed))
+
+    if problem.gradient:
+        losses, grads = problem.gradient(params, vmap(batch)(fixed), static | _values(fixed))
+        return grads, losses
+
+    def one(params: Params, fixed: dict) -> tuple[Params, Tensor]:
+        config, drawn = static | _values(fixed), batch(fixed)
+        return grad_and_value(lambda p: _loss(problem, p, drawn, config))(params)
+
+    return vmap(one)(params, fixed)
+
+
+def flat_step(
+    problem: Problem,
+    part: Chunk,
+    turn: Config | None = None,
+    drawn: dict[str, Tensor] | None = None,
+) -> tuple[Callable, list[Tensor], list[Tensor]]:
     """The step of all runs of a chunk on flat lists: function, state, fixed.
 
-    `function(*state, *fixed)` returns `[*new state, losses]`.
+    `function(*state, *fixed)` returns `[*new state, losses]`. turn: one of `period`; drawn: what
+    `Ahead` has for the step. The last tensors of `fixed` are those of `drawn`.
     """
+    static = part.static | (turn or {})
     state, shape = tree_flatten(part.state)
-    fixed, fixed_shape = tree_flatten(part.fixed)
+    fixed, fixed_shape = tree_flatten(part.fixed | {"drawn": drawn or {}})
 
     def run(*tensors: Tensor) -> list[Tensor]:
         before = dict(tree_unflatten(tensors[: len(state)], shape))
         rest = tree_unflatten(tensors[len(state) :], fixed_shape)
         step = before.pop("step")
-        after, losses = vmap(lambda b, r: _one(problem, part.static, b, step, r), in_dims=(0, 0))(
-            before, rest
+        grads, losses = _gradients(problem, static, before["params"], step, rest)
+        after = vmap(lambda b, r, g, x: _updated(problem, static, b, step, r, g, x))(
+            before, rest, grads, losses
         )
         return [*tree_flatten(after | {"step": step + 1})[0], losses]
 
     return run, state, fixed
 
 
-def losses(problem: Problem, part: Chunk) -> Tensor:
+def losses(problem: Problem, part: Chunk, turn: Config, drawn: dict[str, Tensor]) -> Tensor:
     """The loss of every run at the chunk's step, without an update."""
+    static = part.static | turn
 
     def one(params: Params, fixed: dict) -> Tensor:
-        config = part.static | fixed["values"]
+        config = static | _values(fixed)
         return _loss(problem, params, _batch(problem, fixed, part.state["step"], config), config)
 
-    return vmap(one)(part.state["params"], part.fixed)
+    return vmap(one)(part.state["params"], part.fixed | {"drawn": drawn})
 
 
 def measured(problem: Problem, part: Chunk) -> dict[str, Tensor]:

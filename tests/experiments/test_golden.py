@@ -12,7 +12,7 @@ from clcore.experiments import golden, golden_replay, tree_contrast
 from clcore.experiments import sparse_models as sm
 from clcore.experiments import sparse_training as st
 from clcore.experiments import token_sequences as ts
-from clcore.experiments.golden_replay import Replay, difference, prepare
+from clcore.experiments.golden_replay import Replay, difference, prepare, run
 from clcore.theory.sparse import sparse_coding as sc
 from clcore.theory.trees import pattern_net, tree_statistics
 
@@ -48,6 +48,21 @@ def test_another_rate_is_seen(name: str) -> None:
     assert difference(trace, replay, lr=1.01 * replay.config["lr"]).weights > WRONG
 
 
+def by_definition(replay: Replay) -> Replay:
+    """With the gradient that autograd finds of the loss, where it is written out."""
+    return replace(replay, problem=replay.problem | {"gradient": None})
+
+
+@pytest.mark.parametrize("name", [n for n in TRAINED if n.startswith("ncl-")])
+def test_written_out_and_by_autograd_a_step_is_the_same(name: str) -> None:
+    trace = LOADED(name)
+    replay, steps = prepare(trace), len(trace.loss)
+    written, found = (run(r, steps) for r in (replay, by_definition(replay)))
+    assert np.allclose(written[0], found[0], rtol=1e-12)
+    for param, ours in written[1].items():
+        assert torch.allclose(ours, found[1][param], rtol=1e-9, atol=1e-11), param
+
+
 # --------------------------------------------------------------------------------------- controls
 
 
@@ -55,13 +70,7 @@ def views(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable:
     """A control: both views of every batch changed."""
 
     def control(replay: Replay, patch: pytest.MonkeyPatch) -> tuple[Replay, dict]:
-        def batches(at: torch.Tensor) -> object:
-            batch = replay.batches(at)
-            if isinstance(batch, dict):
-                return batch | {"views": change(batch["views"])}
-            return change(batch)
-
-        return replace(replay, batches=batches), {}
+        return replace(replay, batches=lambda at, c: change(replay.batches(at, c))), {}
 
     return control
 
@@ -87,26 +96,25 @@ MASKS = torch.from_numpy(np.random.default_rng(0).integers(0, 2, (2, 16, 12)))
 
 def independent(pair: torch.Tensor) -> torch.Tensor:
     """Independent masks on the samples that the pair 2Dx, 2(I - D)x shows."""
-    return 2 * MASKS * pair.mean(0, keepdim=True)
+    return 2 * MASKS[:, : pair.shape[1]] * pair.mean(0, keepdim=True)
 
 
 def no_detach(replay: Replay, patch: pytest.MonkeyPatch) -> tuple[Replay, dict]:
     patch.setattr(torch.Tensor, "detach", lambda self: self)
-    return replay, {}
+    return by_definition(replay), {}
 
 
 def other_sign(replay: Replay, patch: pytest.MonkeyPatch) -> tuple[Replay, dict]:
     released = sc.released_symmetric_relu
     patch.setitem(sm.ACTIVATIONS, "released", lambda u, b: released(u, -b))
-    return replay, {}
+    return by_definition(replay), {}
 
 
 def other_turn(replay: Replay, patch: pytest.MonkeyPatch) -> tuple[Replay, dict]:
-    def batches(at: torch.Tensor) -> dict:
-        batch = replay.batches(at)
-        return batch | {"online": ~batch["online"]}
+    def turns(c: dict) -> list[dict]:
+        return [known | {"turn": 1 - known["turn"]} for known in st.turns(c)]
 
-    return replace(replay, batches=batches), {}
+    return replace(replay, problem=replay.problem | {"turns": turns}), {}
 
 
 def not_normalised(replay: Replay, patch: pytest.MonkeyPatch) -> tuple[Replay, dict]:

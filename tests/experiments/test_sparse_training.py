@@ -39,8 +39,9 @@ def begun(config):
 
 
 def batch(c, key, t):
-    found = st._data(cr.fold_in(key, t), torch.tensor(t), c)
-    return {n: v.double() if v.is_floating_point() else v for n, v in found.items()}
+    """Both views of a step, without what is drawn ahead."""
+    turn = st.turns(c)[t % c["per_epoch"]]
+    return st._data(cr.fold_in(key, t), torch.tensor(t), c | turn).double()
 
 
 class Layer(nn.Module):
@@ -88,13 +89,7 @@ def by_hand(config, steps):
     weights = [p for part in (*nets, top, between) for p in part.parameters()]
     optimizer = torch.optim.SGD(weights, lr=config["lr"])
     for t in range(steps):
-        found = batch(c, key, t)
-        rows = (
-            found["counted"]
-            if config["loss_kind"] in ("non-contrastive", "simsiam")
-            else slice(None)
-        )
-        x, y = found["views"][0][rows], found["views"][1][rows]
+        x, y = batch(c, key, t)
         optimizer.zero_grad()
         if len(nets) == 2:
             learner, teacher = nets if t % config["per_epoch"] % 2 == 0 else nets[::-1]
@@ -180,12 +175,10 @@ def test_an_epoch_sees_every_sample_once_or_drops_the_rest():
         for epoch in (0, 1):
             seen = []
             for t in range(epoch * batches, (epoch + 1) * batches):
-                found = batch(c, key, t)
-                rows = found["views"][0][found["counted"]]
-                seen += [int((r == c["x"]).all(1).nonzero()) for r in rows]
+                seen += [int((r == c["x"]).all(1).nonzero()) for r in batch(c, key, t)[0]]
             assert len(set(seen)) == len(seen) == (10 if batches == 3 else 8)
-        first = batch(c, key, 0)["views"][0]
-        assert not torch.equal(first, batch(c, key, batches)["views"][0])
+        first = batch(c, key, 0)[0]
+        assert not torch.equal(first, batch(c, key, batches)[0])
 
 
 def test_a_run_does_not_depend_on_its_batch():
@@ -196,6 +189,16 @@ def test_a_run_does_not_depend_on_its_batch():
         for name in ("minimum", "norm", "loss"):
             ours = together.table.query("run == 2")[name].to_numpy()
             assert ours == pytest.approx(alone.table[name].to_numpy(), rel=1e-4)
+
+
+@pytest.mark.parametrize("model", ["NCL-basic", "NCL-linear", "CL-basic", "Simplified-SimSiam"])
+def test_at_the_paper_s_size_a_run_has_the_same_bits_in_every_stack(model):
+    configs = [st.configuration(seed, model) for seed in range(4)]
+    together = st.run(configs, 2, progress=False)
+    for chosen in ([2], [1, 2], [3, 2, 0]):
+        fewer, at = st.run([configs[i] for i in chosen], 2, progress=False), chosen.index(2)
+        for name, weights in fewer.params(at).items():
+            assert torch.equal(weights, together.params(2)[name]), (model, chosen, name)
 
 
 def test_models_of_one_seed_start_from_one_encoder():

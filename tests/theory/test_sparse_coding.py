@@ -125,6 +125,22 @@ def test_masks_of_both_kinds():
     assert torch.equal(sc.views(x, D)[1], D[1] * x)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", ["independent", "dependent"])
+@pytest.mark.parametrize(
+    ("n", "p", "rows", "keep"), [(9, 5, 7, 0.3), (64, 2, 64, 0.5), (4, 5, 4, 1.0)]
+)
+def test_views_of_words_are_the_views_of_masks(dtype, kind, n, p, rows, keep):
+    keys = cr.key(torch.arange(3))
+    words = sc.mask_words(keys, n, p, keep, kind)
+    for one, key in zip(words, keys, strict=True):
+        x = cr.normal(cr.fold_in(key, 1), (rows, p), dtype=dtype)
+        D = sc.masks(key, n, p, keep, kind)[:, :rows].to(dtype)
+        found = sc.views_of_words(x, one, n, kind)
+        assert found.dtype == dtype and torch.equal(found, sc.views(x, D))
+        assert torch.equal(one, sc.mask_words(key, n, p, keep, kind))
+
+
 @pytest.mark.parametrize("b", [0.4, 0.0, -0.4])
 def test_symmetric_relus_by_cases(b):
     x = torch.linspace(-2, 2, 41, dtype=torch.float64)

@@ -155,11 +155,11 @@ def _turns_of_the_runs(t: Trial, n: int) -> None:
         W, views = st.PROBLEM["init"](keys[1], c)["W"].to(F), []
         start, bias = W.numpy(), torch.zeros(2, 4, dtype=F)
         for step in (0, 1):
-            batch = st.PROBLEM["data"](keys[2 + step], torch.tensor(step), c)
-            batch["views"] = batch["views"].to(F)
-            views.append(batch["views"].numpy())
+            own = c | st.turns(config)[step]
+            batch = st.PROBLEM["data"](keys[2 + step], torch.tensor(step), own).to(F)
+            views.append(batch.numpy())
             free = W.clone().requires_grad_()
-            value = st.PROBLEM["loss"]({"W": free, "b": bias}, batch, c)
+            value = st.PROBLEM["loss"]({"W": free, "b": bias}, batch, own)
             W = (free - 0.5 * torch.autograd.grad(value, free)[0]).detach()
 
         def moved(own: Array, other: Array, x: Array) -> Array:

@@ -155,23 +155,30 @@ PLACES = 16
 """Binary digits of a keep probability: it is off by at most 2^-17."""
 
 
+def coin_words(key: Int[Tensor, "*b"], count: int, keep: float = 0.5) -> Int[Tensor, "*b words"]:
+    """The bits of `count` `coins`, 64 to an int64, the lowest first; those after `count` are more
+    of them. Errors: those of `coins`."""
+    _probability("keep", keep)
+    steps, words = round(keep * 2**PLACES), -(-count // 64)
+    if steps == 2**PLACES:
+        return torch.full((*key.shape, words), -1, device=key.device)
+    if steps == 0:
+        raise ValueError(f"keep: expected at least 2^-{PLACES + 1}, got {keep}")
+    digits = format(steps, f"0{PLACES}b").rstrip("0")
+    fresh = cr.bits(key, (len(digits), words)).unbind(-2)
+    word = fresh[-1]
+    for digit, other in zip(digits[-2::-1], fresh[-2::-1], strict=True):
+        word = word | other if digit == "1" else word & other
+    return word
+
+
 def coins(key: Int[Tensor, ""], count: int, keep: float) -> Float[Tensor, "count"]:
     """`count` independent zeros and ones, 1 with probability `keep` to within 2^-17.
 
     64 at a time: with keep = 0.b_1 b_2 ... in binary, start from 0 and for k = last ... 1 take OR
     (b_k = 1) or AND (b_k = 0) with a fresh random word. keep = 1/2 takes one word, 1/4 two.
     """
-    _probability("keep", keep)
-    steps = round(keep * 2**PLACES)
-    if steps == 2**PLACES:
-        return torch.ones(count, device=key.device)
-    if steps == 0:
-        raise ValueError(f"keep: expected at least 2^-{PLACES + 1}, got {keep}")
-    digits = format(steps, f"0{PLACES}b").rstrip("0")
-    words = cr.bits(key, (len(digits), -(-count // 64)))
-    word = words[-1]
-    for digit, fresh in zip(digits[-2::-1], words[:-1].flip(0), strict=True):
-        word = word | fresh if digit == "1" else word & fresh
+    word = coin_words(key, count, keep)
     # Eight at a time from a table: the bits as int64 would be eight times the memory.
     byte, places = (torch.arange(n, device=key.device) for n in (256, 8))
     table = ((byte[:, None] >> places) & 1).to(torch.float32)
@@ -199,6 +206,36 @@ def views(
 ) -> Float[Tensor, "*b two n p"]:
     """D_1 x and D_2 x."""
     return D * x.unsqueeze(-3)
+
+
+def mask_words(
+    key: Int[Tensor, "*b"], n: int, p: int, keep: float = 0.5, kind: str = "independent"
+) -> Int[Tensor, "*b words"]:
+    """The `coin_words` of `masks`. Errors: those of `masks`."""
+    one_of("mask", kind)
+    return coin_words(key, (2 if kind == "independent" else 1) * n * p, keep)
+
+
+def views_of_words(
+    x: Float[Tensor, "rows p"],
+    words: Int[Tensor, "words"],
+    n: int,
+    kind: str = "independent",
+) -> Float[Tensor, "two rows p"]:
+    """`views` under the first rows of the n of `masks`, from their `mask_words`, in half the time:
+    a bit is moved to where an integer has its sign, which decides whether a number stays or is 0.
+    """
+    ints = torch.int32 if x.element_size() == 4 else torch.int64
+    width, (rows, p), sides = 8 * x.element_size(), x.shape, 2 if kind == "independent" else 1
+    places = torch.arange(width - 1, -1, -1, dtype=ints, device=x.device)
+    # Inverted, since a negative number is to drop; the low half of an int64 comes first in memory.
+    signs = (~words).view(ints)[:, None] << places
+    signs = signs.flatten()[: sides * n * p].view(sides, n, p)[:, :rows]
+    both = x.view(ints).expand(sides, rows, p)
+    kept = torch.ops.aten.threshold_backward(both, signs, -1).view(x.dtype)
+    if kind == "independent":
+        return kept
+    return 2 * torch.cat([kept, x - kept])
 
 
 # --------------------------------------------------------------------------------------- encoder
