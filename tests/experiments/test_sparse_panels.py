@@ -9,6 +9,7 @@ import pytest
 from clcore import ledger
 from clcore.experiments import sparse_factors as factors
 from clcore.experiments import sparse_panels as sp
+from clcore.grid import Grid
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TINY = {"p": 6, "d": 3, "m": 6, "n": 12, "batch": 5}
@@ -77,12 +78,10 @@ def test_factors_are_all_combinations_and_end_where_the_sweep_ends(tmp_path):
         assert {c["loss_kind"] for c in cells} == {loss}
     with pytest.raises(ValueError, match="loss: expected one of non-contrastive, contrastive, got"):
         factors.factors("nt-xent", [0])
-    files = tmp_path / "all.pt"
-    both = factors.decide([3], epochs=2, record=(1,), checkpoint=files, progress=False, **TINY)
+    kept = Grid(tmp_path, progress=False)
+    both = factors.decide([3], epochs=2, record=(1,), grid=kept, **TINY)
     table = both[both.epoch == 2]
-    assert {f.name for f in tmp_path.glob("*.pt")} == {
-        f"all-{loss}.pt" for loss in factors.DECIDING
-    }
+    assert len([*tmp_path.glob("*.npz")]) == len(table)
     assert len(table) == 36 and table.notna().all(axis=None)
     assert set(table.loss) == set(factors.DECIDING) and not table.diverged.any()
     starts = table.groupby("warm").before.agg(["min", "max"])
@@ -109,8 +108,9 @@ def test_runs_are_trained_on_the_device_that_is_named(monkeypatch):
         return train(configs[:1], epochs, record, "cpu", **options)  # where, not what
 
     monkeypatch.setattr(sp.st, "run", on)
-    sp.runs("cl-basic", [0], 1, (0.1,), device="cuda:1", progress=False, **TINY)
-    factors.decide([0], 1, (), device="cuda:1", progress=False, **TINY)
+    monkeypatch.setattr("clcore.grid.grid.usable", str)
+    sp.runs("cl-basic", [0], 1, (0.1,), grid=Grid(device="cuda:1"), **TINY)
+    factors.decide([0], 1, (), grid=Grid(device="cuda:1"), **TINY)
     assert names == ["cuda:1"] * 3
 
 
@@ -127,7 +127,7 @@ def test_the_cost_grows_with_runs_epochs_and_depth():
 
 def test_a_panel_is_trained():
     table = sp.runs(
-        "warm-0.14", seeds=[0, 1], prs=[0.2], epochs=3, record=(1,), progress=False, **TINY
+        "warm-0.14", seeds=[0, 1], prs=[0.2], epochs=3, record=(1,), **TINY
     )
     assert list(table.columns) == list(sp.COLUMNS)
     assert table.groupby("seed").epoch.apply(list).tolist() == [[0, 1, 3]] * 2
@@ -149,17 +149,17 @@ def test_runs_of_the_same_data_are_trained_once(monkeypatch):
 
     monkeypatch.setattr(sp.st, "run", counted)
     tiny = TINY | {"d": 10, "p": 12}
-    table = sp.runs("ncl-basic-released", seeds=[0, 1], epochs=2, progress=False, **tiny)
+    table = sp.runs("ncl-basic-released", seeds=[0, 1], epochs=2, **tiny)
     assert trained == [0.1, 0.1, 0.3, 0.3]
     assert table.pr.tolist() == [pr for pr in sp.PRS for _ in range(table.shape[0] // 3)]
     ends = {pr: t.drop(columns="pr").reset_index(drop=True) for pr, t in table.groupby("pr")}
     pd.testing.assert_frame_equal(ends[0.1], ends[0.2])
-    alone = sp.runs("ncl-basic-released", seeds=[0, 1], prs=[0.2], epochs=2, progress=False, **tiny)
+    alone = sp.runs("ncl-basic-released", seeds=[0, 1], prs=[0.2], epochs=2, **tiny)
     pd.testing.assert_frame_equal(ends[0.2], alone.drop(columns="pr"))
     assert not np.allclose(ends[0.1].loss.dropna(), ends[0.3].loss.dropna())
     # The printed latents differ, and so does the cost.
     trained.clear()
-    sp.runs("ncl-basic", seeds=[0], epochs=2, progress=False, **tiny)
+    sp.runs("ncl-basic", seeds=[0], epochs=2, **tiny)
     assert trained == list(sp.PRS)
     two, three = (sp.seconds(p, epochs=8) for p in ("ncl-basic-released", "ncl-basic"))
     steps = [sp.st.steps(sp.configurations(p)[0], 8) for p in ("ncl-basic-released", "ncl-basic")]
