@@ -30,8 +30,8 @@ def _wait() -> float:
 
 _PROBE = "__import__('clcore.grid.address', fromlist=['needs']).needs({!r})"
 _WORK = "__import__('clcore.grid.work', fromlist=['sent']).sent({!r})"
-"""What workers evaluate: what they have, and a task. Both are texts, since a scheduler reads what is
-sent and may lack this package, as a worker may."""
+"""What workers evaluate: what they have, and a task. Both are texts, since a scheduler reads what
+is sent and may lack this package, as a worker may."""
 
 
 class Dask:

@@ -52,7 +52,10 @@ def sweep(configs, steps=6, device="cpu", checkpoint=None, progress=False, chunk
 def table(configs, device="cpu", progress=False, shared=None):
     """A function that returns a table, and takes something large."""
     _note(configs)
-    total = float(shared.sum()) if shared is not None else 0.0
+    return _made(configs, float(shared.sum()) if shared is not None else 0.0)
+
+
+def _made(configs, total=0.0):
     return pd.DataFrame(
         [
             {"run": r, "word": c["kind"], "value": total + c["seed"], "lost": c["seed"] == 1}
@@ -75,7 +78,7 @@ def fragile(configs, device="cpu", progress=False, folder="", how="raise"):
             raise OSError(28, "No space left on device")
     if how == "memory" and len(configs) > 1:
         raise torch.OutOfMemoryError("two are too many")
-    return table(configs)
+    return _made(configs)
 
 
 def _note(configs):
