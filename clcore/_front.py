@@ -1,7 +1,7 @@
 """The front of a package: its public names, each imported when it is first asked for.
 
 So `import clcore` costs nothing, and a part costs only itself. The build reads the same table
-without running it, to see which files a chapter needs (`clcore.book.keys`).
+without running it, to see which files a chapter needs (`clcore._imports`).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -19,6 +19,7 @@ from clcore.experiments import token_panels as tp
 from clcore.experiments.image_losses import LOSSES
 from clcore.experiments.pretraining import Settings, checkpoint_name, curve, filters, grid, run
 from clcore.experiments.trainer import Trainer
+from clcore.grid import Grid
 from clcore.images import augmentations as aug
 from clcore.images import evaluation, image_sets, processes
 
@@ -112,11 +113,11 @@ def test_sweeps_give_what_the_cpu_gives():
     tiny = {"n": 64, "batch": 32, "p": 8, "d": 4, "m": 8}
     for panel in ("cl-basic", "ncl-basic", "simsiam", "simclr"):
         here, there = (
-            sp.runs(panel, [0, 1], 2, (0.1,), device=device, progress=False, **tiny)
+            sp.runs(panel, [0, 1], 2, (0.1,), grid=Grid(device=device, progress=False), **tiny)
             for device in (CPU, CUDA)
         )
         assert np.allclose(here.minimum, there.minimum, atol=1e-3), panel
-    tokens = tp.filters("paper", [0], steps=2, device="cuda", progress=False)
+    tokens = tp.filters("paper", [0], steps=2, grid=Grid(device="cuda"))
     assert tp.montage(tokens, 1).device == CPU
 
 

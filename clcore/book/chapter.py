@@ -26,6 +26,8 @@ from clcore.ledger.html import render
 if TYPE_CHECKING:
     import pandas as pd
 
+    from clcore.grid import Grid
+
 log = logging.getLogger(__name__)
 
 _LABELS = {"peak_mib": "peak memory (MiB)", "peak_device_mib": "peak device memory (MiB)"}
@@ -67,6 +69,29 @@ class Chapter:
         given = os.environ.get("CLCORE_CHECKPOINTS")
         folder = _paths.root() / given if given else self.checkpoints
         return folder / f"{name}.pt" if folder else None
+
+    def grid(self, jobs: int = 1) -> "Grid":
+        """Who trains this chapter's runs, and where their results are kept.
+
+        The parameter `scheduler`, else $CLCORE_SCHEDULER, names a launcher
+        (`clcore.grid.launchers.LAUNCHERS`); "auto" is this process, or, in the `paper` profile,
+        every core of this machine; `jobs` above 1 are so many processes. Results are kept below
+        grid/ of the build folder where they outlive a chapter (`paper`, or another launcher), else
+        with its checkpoints.
+        """
+        from clcore.grid import Grid, launcher
+
+        name = self.parameters.get("scheduler", "auto")
+        if name == "auto":
+            here = "local" if self.profile == "paper" else "serial"
+            here = f"local:{jobs}" if jobs > 1 else here
+            name = os.environ.get("CLCORE_SCHEDULER") or here
+        folder = self.checkpoint("grid")
+        if self.profile == "paper" or name != "serial":
+            folder = _paths.build_dir() / "grid" / self.name
+        elif folder:
+            folder = folder.with_suffix("")
+        return Grid(folder, launcher(name), self.device)
 
     def record(self, name: str, table: "pd.DataFrame") -> None:
         """In the `paper` profile, keep a result with its provenance under data/recorded/.

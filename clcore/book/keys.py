@@ -1,17 +1,15 @@
 """What a chapter's result depends on, as a digest: change any of it and the chapter runs again."""
 
-import ast
 import importlib.metadata
 import json
 import platform
 import re
 import sysconfig
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from clcore import _paths, ledger
+from clcore import _imports, _paths, ledger
 from clcore._files import sha256
 from clcore.book import exercises, solutions
 from clcore.ledger import registry
@@ -29,71 +27,6 @@ def claimed(notebook: Path) -> list[str]:
     return [i for i, r in rows if named & {i, f"{r['paper']}/{r['chapter']}"}]
 
 
-def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """All statements, the inner ones too; ast.walk visits every expression besides."""
-    for node in body:
-        yield node
-        for name in ("body", "orelse", "finalbody"):
-            yield from _statements(getattr(node, name, []))
-        for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-            yield from _statements(part.body)
-
-
-@cache  # most chapters need most files, and to parse them is most of what a key costs
-def imported(source: str, package: str = "") -> frozenset[str]:
-    """What a piece of Python imports, as dotted names; `package` is where it stands.
-
-    `from a import b` is "a.b", whether b is a module or a name inside a. `import a.b` is "a.b" and
-    "a", which is what it binds.
-    """
-    found: set[str] = set()
-    for node in _statements(ast.parse(source).body):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-            found |= {alias.name.split(".")[0] for alias in node.names if not alias.asname}
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) + 1 - node.level]
-            stem = ".".join(filter(None, [*(above if node.level else []), node.module]))
-            found |= {f"{stem}.{alias.name}" for alias in node.names}
-    return frozenset(found)
-
-
-def _file(root: Path, module: str) -> Path | None:
-    """The file of a module or package of clcore; None for anything else."""
-    base = root.joinpath(*module.split("."))
-    own = (base.with_suffix(".py"), base / "__init__.py")
-    return next((p for p in own if p.is_file()), None) if module.startswith("clcore") else None
-
-
-@cache
-def _front(source: str) -> dict[str, str]:
-    """Public name -> module of the package that defines it ("" for a module), of a package's front:
-    the table that its `__init__` gives to `clcore._front.attach`."""
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES":
-            table = ast.literal_eval(node.value)
-            return {name: module for module, names in table.items() for name in names}
-    return {}
-
-
-def _needed(root: Path, name: str) -> tuple[list[Path], set[str]]:
-    """What Python reads to import a dotted name, the files of the packages around it included; and
-    what else has to be imported for it.
-
-    A front imports when it is asked: for one name that is the module which defines it; whoever has
-    the whole package in hand may ask for any of its names.
-    """
-    module, _, asked = (name, "", "*") if _file(root, name) else name.rpartition(".")
-    file = _file(root, module)
-    if file is None:
-        return [], set()
-    parts = module.split(".")
-    around = [root.joinpath(*parts[:i], "__init__.py") for i in range(1, len(parts))]
-    homes = _front(file.read_text()) if file.name == "__init__.py" else {}
-    wanted = homes if asked == "*" else {n: home for n, home in homes.items() if n == asked}
-    return [file, *around], {f"{module}.{home or n}" for n, home in wanted.items()}
-
-
 def _named(source: str) -> set[str]:
     """Modules of the checks whose claims a cell names, as `Ledger.run` finds them, and those that
     judge the exercises that it names."""
@@ -105,25 +38,8 @@ def _named(source: str) -> set[str]:
 
 def closure(sources: list[str]) -> list[Path]:
     """Files of clcore that the given pieces of Python need, directly or through one another, or to
-    check the claims that they name.
-
-    A module may fill any template that lies in the folder templates/ beside it.
-    """
-    root = _paths.root()
-    todo = {name for source in sources for name in imported(source) | _named(source)}
-    done: set[str] = set()
-    seen: set[Path] = set()
-    while todo:
-        name = todo.pop()
-        done.add(name)
-        files, more = _needed(root, name)
-        todo |= more - done
-        for path in files:
-            if path not in seen:
-                seen |= {path, *path.parent.glob("templates/*.html")}
-                package = ".".join(path.relative_to(root).parent.parts)
-                todo |= imported(path.read_text(), package) - done
-    return sorted(seen)
+    check the claims that they name."""
+    return _imports.closure(sources, _paths.root(), _named)
 
 
 def sources(notebook: Path, solved: bool = False) -> list[str]:
@@ -175,9 +91,10 @@ def checkpoints(notebook: Path, parameters: dict[str, Any]) -> Path:
     """The folder for the checkpoints of a run of a chapter, with all its parameters.
 
     Each state of notebook, code and parameters has its own, so that a training is never resumed
-    with another loss than the one it was begun with; `jobs` alone changes no number.
+    with another loss than the one it was begun with; `jobs` and `scheduler` change no number.
     """
-    values = {name: value for name, value in parameters.items() if name != "jobs"}
+    alike = ("jobs", "scheduler")
+    values = {name: value for name, value in parameters.items() if name not in alike}
     key = chapter_key(notebook, values)
     return _paths.build_dir() / "checkpoints" / f"{notebook.stem}-{values['profile']}-{key}"
 

@@ -9,8 +9,11 @@ without, the image twice, so that only the negatives pull. Loss, rates and proto
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import joblib
+import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, UInt8
@@ -18,6 +21,7 @@ from torch import Tensor
 
 from clcore import random as cr
 from clcore.experiments import token_sequences as ts
+from clcore.grid import Grid, Request
 from clcore.images import augmentations as aug
 from clcore.images.filter_variation import total_variation
 from clcore.nets.networks import receptive_field, receptive_field_init
@@ -33,6 +37,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "linear": {"activation": "linear"},
 }
 """ReLU nets without and with random resized crops (nl Figs. 12, 13), and linear ones without."""
+STATIC = ("batch", "beta", "filters")
 MEASURES = ("tv", "tv_shuffled", "high", "rank", "match", "match_shuffled", "norm")
 
 
@@ -190,31 +195,65 @@ def problem(pixels: UInt8[Tensor, "n h w"], patches: Float[Tensor, "P K d"]) -> 
         "loss": loss,
         "setup": setup,
         "metrics": metrics,
-        "static": ("batch", "beta", "filters"),
+        "static": STATIC,
     }
 
 
-def run(
+def stack(
+    configs: Sequence[Config],
+    pixels: np.ndarray,
+    patches: np.ndarray,
+    steps: int,
+    record: Sequence[int] | None = None,
+    device: str | torch.device = "cpu",
+    checkpoint: Path | str | None = None,
+    progress: bool = False,
+) -> Result:
+    """Train runs on these images as one tensor: `problem` by `sweep.train`."""
+    parts = problem(torch.tensor(pixels).to(device), torch.tensor(patches).to(device))
+    own = {"device": device, "checkpoint": checkpoint, "progress": progress}
+    return train(configs, **parts, steps=steps, record=record, **own)
+
+
+def nets(
     pixels: UInt8[Tensor, "n h w"],
     patches: Float[Tensor, "P K d"],
-    arm: str,
+    arms: Sequence[str],
     seeds: Sequence[int],
     beta: int = 2,
     steps: int = STEPS,
-    device: str | torch.device = "cpu",
-    **options: Any,
-) -> Result:
-    """Train one arm under both protocols, one run a seed and protocol; `measures` are taken
-    against `patches` that no run is trained on. options: of `sweep.train`. Errors: unknown arm."""
-    if arm not in ARMS:
-        raise ValueError(f"arm: expected one of {', '.join(ARMS)}, got {arm!r}")
-    configs = [
-        configuration(seed, beta, protocol=protocol, **ARMS[arm])
-        for protocol in ts.RATES
-        for seed in seeds
+    record: Sequence[int] | None = None,
+    grid: Grid | None = None,
+) -> dict[str, Result]:
+    """Train arms under both protocols, one run a seed and protocol; `measures` are taken against
+    `patches` that no run is trained on.
+
+    grid: who trains, and where results are kept; None trains here and keeps nothing. Errors: an
+    unknown arm.
+    """
+    for arm in arms:
+        if arm not in ARMS:
+            raise ValueError(f"arm: expected one of {', '.join(ARMS)}, got {arm!r}")
+    shared = {"pixels": pixels.cpu().numpy(), "patches": patches.cpu().numpy()}
+    inputs = {name: joblib.hash(array) for name, array in shared.items()}
+    requests = [
+        Request(
+            stack,
+            [
+                configuration(seed, beta, protocol=protocol, **ARMS[arm])
+                for protocol in ts.RATES
+                for seed in seeds
+            ],
+            static=STATIC,
+            options={"steps": steps, "record": None if record is None else list(record)},
+            shared=shared,
+            inputs=inputs,
+            tensors=True,
+        )
+        for arm in arms
     ]
-    parts = problem(pixels.to(device), patches.to(device))
-    return train(configs, **parts, steps=steps, device=device, **options)
+    found = (grid or Grid(progress=False)).gather(requests)
+    return dict(zip(arms, found, strict=True))
 
 
 def living(result: Result, arm: str, patches: Float[Tensor, "P K d"]) -> pd.DataFrame:

@@ -2,14 +2,13 @@
 crossed, ours; the paper varies one at a time."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import torch
 
 from clcore.experiments import sparse_training as st
 from clcore.experiments.sparse_panels import CHUNK
+from clcore.grid import Grid
 from clcore.sweep.configs import Config
 from clcore.theory.sparse.sparse_coding import warm_std
 
@@ -44,28 +43,22 @@ def decide(
     epochs: int = st.EPOCHS,
     record: Sequence[int] = (2000,),
     noise: str | float = "none",
-    device: torch.device | str = "cpu",
-    checkpoint: Path | None = None,
-    progress: bool = True,
+    grid: Grid | None = None,
     **changes: Any,
 ) -> pd.DataFrame:
     """Train all `factors`: one row a run and recorded epoch, with Minimum max-cosine `before`
     training and then.
 
-    Ours: ncl varies one factor at a time. record: epochs besides the last. checkpoint: a file,
-    beside which each loss keeps its own.
+    Ours: ncl varies one factor at a time. record: epochs besides the last. grid: who trains, and
+    where results are kept; None trains here and keeps nothing.
     """
+    requests = [
+        st.request(factors(loss, seeds, noise, **changes), epochs, record, CHUNK[loss])
+        for loss in DECIDING
+    ]
     tables = []
-    for loss in DECIDING:
-        found = st.run(
-            factors(loss, seeds, noise, **changes),
-            epochs,
-            record,
-            device,
-            chunk=CHUNK[loss],
-            checkpoint=checkpoint and checkpoint.with_name(f"{checkpoint.stem}-{loss}.pt"),
-            progress=progress,
-        ).table
+    for result in (grid or Grid(progress=False)).gather(requests):
+        found = result.table
         first = found[found.epoch == 0].set_index("run").minimum
         later = found[found.epoch > 0].set_index("run")
         tables.append(later.assign(before=first, warm=later.warm > 0))

@@ -8,13 +8,12 @@ the gradient keeps the size that it has at the program's temperature.
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
-import torch
 
 from clcore.experiments import sparse_training as st
+from clcore.grid import Grid
+from clcore.sweep.configs import Config
 from clcore.theory.sparse.sparse_coding import noise_std
 
 TEMPERATURES = (0.05, 0.1, 0.2, 0.5, 1.0)
@@ -133,77 +132,72 @@ def cells(
                     yield temperature, kind, sigma, name
 
 
+Part = tuple[str, str, list[Cell], Sequence[float], Sequence[int]]
+"""As of `plan`."""
+
+
 def runs(
     seeds: Sequence[int],
     prs: Sequence[float] = (0.1,),
-    chosen: Sequence[tuple[float, str, float, str]] | None = None,
+    chosen: Sequence[Cell] | None = None,
     epochs: int = st.EPOCHS,
     record: Sequence[int] = EPOCHS,
     model: str = "CL-basic",
     latent: str = "iid",
-    device: torch.device | str = "cpu",
-    checkpoint: Path | None = None,
-    progress: bool = True,
+    grid: Grid | None = None,
     **changes: int,
 ) -> pd.DataFrame:
     """Train cells of the map (all of them, if none are chosen): one row a run and recorded epoch.
 
-    changes: sizes of `sparse_training.configuration`. checkpoint: a file, with which an interrupted
-    map goes on. Errors: those of `cells` and `configuration`.
+    grid: who trains, and where results are kept; None trains here and keeps nothing. changes: sizes
+    of `sparse_training.configuration`. Errors: those of `cells` and `configuration`.
     """
-    chosen = list(cells() if chosen is None else chosen)
-    plan = [(*cell, pr, seed) for cell in chosen for pr in prs for seed in seeds]
-    configs = [
-        st.configuration(
-            seed, model, pr, lr=rate(temperature, kind), temperature=temperature, noise=sigma,
-            latent=latent, **MASKS[name], **changes,
-        )
-        for temperature, kind, sigma, name, pr, seed in plan
-    ]  # fmt: skip
-    table = st.run(
-        configs,
-        epochs,
-        record,
-        device,
-        chunk=CHUNK[configs[0]["loss_kind"]],
-        checkpoint=checkpoint,
-        progress=progress,
-    ).table
-    names = ["temperature", "rate", "sigma", "masks", "pr", "seed"]
-    key = pd.DataFrame(plan, columns=names).assign(model=model, latent=latent)
-    table = table.drop(columns=[n for n in KEY if n in table]).join(key, on="run")
-    return table[list(COLUMNS)]
+    cells_ = list(cells() if chosen is None else chosen)
+    return _trained([(model, latent, cells_, prs, seeds)], epochs, record, grid, **changes)
 
 
-def everything(
-    epochs: int = st.EPOCHS,
-    device: torch.device | str = "cpu",
-    checkpoint: Path | None = None,
-    progress: bool = True,
+def everything(epochs: int = st.EPOCHS, grid: Grid | None = None, **changes: int) -> pd.DataFrame:
+    """All of `plan`: a run that stands in it twice is trained, and in the table, once."""
+    return _trained(plan(), epochs, EPOCHS, grid, **changes)
+
+
+def _trained(
+    parts: Sequence[Part], epochs: int, record: Sequence[int], grid: Grid | None, **changes: int
 ) -> pd.DataFrame:
-    """All of `plan`: a run that stands in it twice is trained once. checkpoint: a file, beside
-    which each part keeps its own."""
+    requests, keys = [], []
     done: set[tuple] = set()
-    parts = []
-    for number, (model, latent, chosen, prs, seeds) in enumerate(plan()):
-        for pr in prs:
-            alike: dict[tuple[int, ...], list] = {}
-            for cell in chosen:
-                key = (model, latent, cell, pr)
-                fresh = tuple(s for s in seeds if (*key, s) not in done)
-                done |= {(*key, s) for s in fresh}
-                alike.setdefault(fresh, []).append(cell)
-            for fresh, same in alike.items():
-                if fresh:
-                    name = f"{checkpoint.stem}-{number}-{pr:g}-{fresh[0]}.pt" if checkpoint else ""
-                    own = checkpoint and checkpoint.with_name(name)
-                    options: dict[str, Any] = {"model": model, "latent": latent, "checkpoint": own}
-                    parts.append(
-                        runs(
-                            fresh, (pr,), same, epochs, device=device, progress=progress, **options
-                        )
-                    )
-    return pd.concat(parts, ignore_index=True)
+    for model, latent, chosen, prs, seeds in parts:
+        wanted = [(model, latent, *cell, pr, s) for cell in chosen for pr in prs for s in seeds]
+        fresh = [key for key in wanted if key not in done]
+        done |= {*fresh}
+        configs = [_configuration(*key, **changes) for key in fresh]
+        if configs:
+            chunk = CHUNK[configs[0]["loss_kind"]]
+            requests.append(st.request(configs, epochs, record, chunk))
+            keys.append(pd.DataFrame(fresh, columns=KEY))
+    tables = []
+    for key, result in zip(keys, (grid or Grid(progress=False)).gather(requests), strict=True):
+        table = result.table.drop(columns=[n for n in KEY if n in result.table])
+        tables.append(table.join(key, on="run")[list(COLUMNS)])
+    return pd.concat(tables, ignore_index=True)
+
+
+def _configuration(
+    model: str,
+    latent: str,
+    temperature: float,
+    kind: str,
+    sigma: float,
+    masks: str,
+    pr: float,
+    seed: int,
+    **changes: int,
+) -> Config:
+    """A run by its KEY."""
+    return st.configuration(
+        seed, model, pr, lr=rate(temperature, kind), temperature=temperature, noise=sigma,
+        latent=latent, **MASKS[masks], **changes,
+    )  # fmt: skip
 
 
 def as_panels(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:

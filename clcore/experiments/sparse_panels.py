@@ -6,13 +6,12 @@ which panels a figure needs. Captions that can be read in two ways have a panel 
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import torch
 
 from clcore.experiments import sparse_training as st
+from clcore.grid import Grid
 from clcore.sweep.configs import Config
 from clcore.theory.sparse.sparse_coding import fixed_counts, warm_std
 
@@ -276,42 +275,49 @@ def _law(config: Config) -> str:
 
 
 def runs(
-    panel: str,
+    panels: str | Sequence[str],
     seeds: Sequence[int] | None = None,
     epochs: int = st.EPOCHS,
     prs: Sequence[float] | None = None,
     record: Sequence[int] = st.GRID,
-    device: torch.device | str = "cpu",
+    grid: Grid | None = None,
     chunk: int | None = None,
-    checkpoint: Path | str | None = None,
-    stop_after: float | None = None,
-    progress: bool = True,
     **changes: Any,
 ) -> pd.DataFrame:
-    """Train a panel: one row a run and recorded epoch, with COLUMNS; epoch 0 is untrained. Runs
+    """Train panels: one row a run and recorded epoch, with COLUMNS; epoch 0 is untrained. Runs
     whose data follow the same law (`_law`) are trained once and stand there for each Pr(sparse).
 
     A panel with a pace (`PACE`) is trained for epochs / pace, and recorded at so many times that.
+    grid: who trains, and where results are kept; None trains here and keeps nothing.
     """
-    configs = configurations(panel, seeds, prs, **changes)
-    pace = _panel(panel)["pace"]
-    laws = [_law(c) for c in configs]
+    names = [panels] if isinstance(panels, str) else list(panels)
+    configs = [configurations(name, seeds, prs, **changes) for name in names]
+    laws = [[_law(c) for c in own] for own in configs]
+    requests = []
+    for name, own, law in zip(names, configs, laws, strict=True):
+        pace = PANELS[name]["pace"]
+        requests.append(
+            st.request(
+                [own[law.index(one)] for one in dict.fromkeys(law)],
+                max(epochs // pace, 1),
+                [epoch // pace for epoch in record if epoch % pace == 0],
+                chunk or CHUNK[own[0]["loss_kind"]],
+            )
+        )
+    found = (grid or Grid(progress=False)).gather(requests)
+    parts = zip(names, configs, laws, [result.table for result in found], strict=True)
+    return pd.concat([_rows(*part) for part in parts], ignore_index=True)
+
+
+def _rows(name: str, configs: list[Config], laws: list[str], table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a panel, of a table with a run for each law."""
     distinct = list(dict.fromkeys(laws))
-    found = st.run(
-        [configs[laws.index(law)] for law in distinct],
-        max(epochs // pace, 1),
-        [epoch // pace for epoch in record if epoch % pace == 0],
-        device,
-        chunk=chunk or CHUNK[configs[0]["loss_kind"]],
-        checkpoint=checkpoint,
-        stop_after=stop_after,
-        progress=progress,
-    )
-    of_law = dict(list(found.table.assign(epoch=found.table.epoch * pace).groupby("run")))
+    table = table.assign(epoch=table.epoch * PANELS[name]["pace"], panel=name)
+    of_law = dict(list(table.groupby("run")))
     rows = [
         of_law[distinct.index(law)].assign(pr=c["pr"]) for law, c in zip(laws, configs, strict=True)
     ]
-    return pd.concat(rows, ignore_index=True).assign(panel=panel)[list(COLUMNS)]
+    return pd.concat(rows)[list(COLUMNS)]
 
 
 # ------------------------------------------------------------------------------------------- cost

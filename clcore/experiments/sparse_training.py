@@ -35,6 +35,7 @@ from torch import Tensor
 from clcore import random as cr
 from clcore.experiments import sparse_gradients
 from clcore.experiments import sparse_models as sm
+from clcore.grid import Request
 from clcore.sweep import Result, train
 from clcore.sweep.configs import Config
 from clcore.sweep.optim import Params, unit_norm
@@ -388,3 +389,11 @@ def run(
     )
     found.table["epoch"] = found.table.step / found.table.per_epoch
     return found
+
+
+def request(
+    configs: Sequence[Config], epochs: int, record: Sequence[int], chunk: int | None = None
+) -> Request:
+    """`run` of these configurations, for a grid."""
+    options = {"epochs": epochs, "record": list(record)}
+    return Request(run, configs, static=STATIC, chunk=chunk, options=options)

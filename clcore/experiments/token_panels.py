@@ -5,7 +5,6 @@ figures share most of them: Fig. 4 is in Figs. 9 and 10, Fig. 11 at zeta = 10 is
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,7 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from clcore.experiments import token_sequences as ts
+from clcore.grid import Grid, Request
 from clcore.sweep import Result
+from clcore.sweep.configs import Config
 from clcore.sweep.optim import unit_rows
 
 SIZES, FACTORS = (1, 3, 5, 10), (1, 2, 5, 10)
@@ -53,30 +54,44 @@ def seeds(panel: str) -> int:
     return TABLE_SEEDS if panel in {f"{n}-10" for n in VARIANTS} else FIGURE_SEEDS
 
 
+def _request(configs: Sequence[Config], steps: int, **parts: Any) -> Request:
+    static = ts.PROBLEM["static"]
+    return Request(ts.run, configs, static=static, options={"steps": steps}, **parts)
+
+
 def runs(
-    panel: str,
+    panels: str | Sequence[str],
     protocol: str,
     repeats: Sequence[int],
     steps: int = ts.STEPS,
     sizes: Sequence[int] = SIZES,
     factors: Sequence[int] = FACTORS,
-    checkpoint: Path | None = None,
-    **options: Any,
+    grid: Grid | None = None,
 ) -> pd.DataFrame:
-    """Train a panel: one row a run and step, the first (random filters) and the last.
+    """Train panels: one row a run and step, the first (random filters) and the last.
 
-    repeats: seeds; options: of `token_sequences.run`. Errors: an unknown panel.
+    repeats: seeds, of which a panel takes as many as it has (`seeds`). grid: who trains, and where
+    results are kept; None trains here and keeps nothing. Errors: an unknown panel.
     """
-    if panel not in PANELS:
-        raise ValueError(f"panel: expected one of {', '.join(PANELS)}, got {panel!r}")
-    configs = [
-        ts.configuration(seed, P, beta, protocol=protocol, **PANELS[panel])
-        for P in sizes
-        for beta in factors
-        for seed in repeats
+    names = [panels] if isinstance(panels, str) else list(panels)
+    for name in names:
+        if name not in PANELS:
+            raise ValueError(f"panel: expected one of {', '.join(PANELS)}, got {name!r}")
+    requests = [
+        _request(
+            [
+                ts.configuration(seed, P, beta, protocol=protocol, **PANELS[name])
+                for P in sizes
+                for beta in factors
+                for seed in [*repeats][: seeds(name)]
+            ],
+            steps,
+        )
+        for name in names
     ]
-    found = ts.run(configs, steps, checkpoint=checkpoint, **options)
-    return found.table.assign(panel=panel)[list(COLUMNS)]
+    results = (grid or Grid(progress=False)).gather(requests)
+    tables = [r.table.assign(panel=name) for name, r in zip(names, results, strict=True)]
+    return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
 
 
 # ------------------------------------------------------------------------------------- Figure 5
@@ -88,19 +103,19 @@ def filters(
     tokens: int = 20,
     steps: int = ts.STEPS,
     activations: Sequence[str] = ("relu", "linear"),
-    checkpoint: Path | None = None,
-    **options: Any,
+    grid: Grid | None = None,
 ) -> Result:
     """Nets of nl Fig. 5, P = 3 and beta = 5, with their filters (`params`, `setup` of a run).
 
-    tokens: 20 as in the text, 8 as in the figure's caption.
+    tokens: 20 as in the text, 8 as in the figure's caption. grid: as of `runs`.
     """
     configs = [
         ts.configuration(seed, 3, 5, a, protocol=protocol, tokens=tokens)
         for a in activations
         for seed in repeats
     ]
-    return ts.run(configs, steps, checkpoint=checkpoint, **options)
+    request = _request(configs, steps, tensors=True)
+    return (grid or Grid(progress=False)).gather([request])[0]
 
 
 def found(result: Result) -> pd.DataFrame:

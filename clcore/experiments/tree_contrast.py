@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from clcore import random as cr
+from clcore.grid import Request
 from clcore.losses.infonce_family import cross_entropy_of_gaps
 from clcore.sweep import Result, train
 from clcore.sweep.configs import Config
@@ -180,3 +181,9 @@ def run(
         stop_after=stop_after,
         progress=progress,
     )
+
+
+def request(configs: Sequence[Config], epochs: float, **options: Any) -> Request:
+    """`run` of these configurations, for a grid; options: its record, latents, nodes and so on."""
+    options = {"epochs": epochs} | options
+    return Request(run, configs, static=PROBLEM["static"], options=options)

@@ -169,12 +169,11 @@ def test_batch_larger_than_the_data(digits):
 
 @pytest.fixture(scope="module")
 def trained(digits):
-    options = {"beta": 1, "steps": 4, "progress": False}
-    return {arm: fields.run(*digits, arm, range(2), **options) for arm in fields.ARMS}
+    return fields.nets(*digits, list(fields.ARMS), range(2), beta=1, steps=4)
 
 
 def test_runs_do_not_depend_on_their_company(digits, trained):
-    alone = fields.run(*digits, "crop", [1], beta=1, steps=4, progress=False)
+    alone = fields.nets(*digits, ["crop"], [1], beta=1, steps=4)["crop"]
     for mine, theirs in ((0, 1), (1, 3)):
         a, b = alone.params(mine)["W"], trained["crop"].params(theirs)["W"]
         assert torch.allclose(a, b, atol=1e-6)
@@ -191,7 +190,7 @@ def test_arms_share_start_and_order(trained):
 
 def test_unknown_arm(digits):
     with pytest.raises(ValueError, match="arm: expected one of plain, crop, linear, got 'noise'"):
-        fields.run(*digits, "noise", [0])
+        fields.nets(*digits, ["noise"], [0])
 
 
 def test_tables_and_picture(trained):

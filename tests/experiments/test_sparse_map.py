@@ -1,6 +1,7 @@
 """The map over temperature, noise and masks; the panels of the program's entry points."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from clcore.experiments import sparse_map, sparse_panels
 from clcore.experiments import sparse_tables as rt
 from clcore.experiments import sparse_training as st
+from clcore.grid import Grid
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TINY = {"p": 6, "d": 3, "m": 6, "n": 12, "batch": 6}
@@ -41,7 +43,7 @@ def test_cells_are_trained_with_their_settings(monkeypatch):
 
     monkeypatch.setattr(st, "run", kept)
     chosen = [(0.2, "scaled", 0.2303, "Eq. 2"), (0.5, "printed", 0.0, "keep 0.1")]
-    table = sparse_map.runs([0, 1], (0.3,), chosen, 2, (1,), progress=False, **TINY)
+    table = sparse_map.runs([0, 1], (0.3,), chosen, 2, (1,), **TINY)
     names = ("temperature", "lr", "sigma", "mask", "keep", "pr", "seed")
     assert [tuple(c[n] for n in names) for c in seen] == [
         (0.2, pytest.approx(0.1), 0.2303, "dependent", 0.5, 0.3, 0),
@@ -59,7 +61,7 @@ def test_cells_are_trained_with_their_settings(monkeypatch):
 
 def test_a_cell_at_the_programs_temperature_is_the_printed_panel():
     cell = [(st.TEMPERATURE, "printed", sparse_map.SIGMAS[3], "keep 0.5")]
-    options = {"epochs": 3, "record": (1,), "progress": False} | TINY
+    options = {"epochs": 3, "record": (1,)} | TINY
     found = sparse_map.runs([1], chosen=cell, **options)
     sigma = sparse_map.SIGMAS[3]
     panel = sparse_panels.runs("cl-basic", [1], prs=(0.1,), noise=sigma, **options)
@@ -119,7 +121,7 @@ def test_scripts_have_the_programs_settings_at_another_pace():
 
 def test_a_faster_panel_counts_epochs_as_the_program_does():
     table = sparse_panels.runs(
-        "ncl-basic-script", [0], 20, (0.1,), (0, 5, 7, 10), progress=False, **TINY | {"batch": 5}
+        "ncl-basic-script", [0], 20, (0.1,), (0, 5, 7, 10), **TINY | {"batch": 5}
     )
     assert table.epoch.tolist() == [0, 5, 10, 20]
     direct = st.run(
@@ -140,26 +142,31 @@ def test_one_hot_latents_are_panels_of_their_own():
     assert rt.reading(panels, "-t0.2").empty  # the net without BatchNorm was not trained
 
 
-def test_the_plan_is_trained_once_and_whole(monkeypatch, tmp_path):
-    seen = []
+def test_the_plan_is_trained_once_and_whole():
+    class Asked(Grid):
+        """Notes what is asked for, and says of each run the seed alone."""
 
-    def one(seeds, prs, chosen, epochs, **options):
-        assert options["checkpoint"].parent == tmp_path
-        net = (options["model"], options["latent"])
-        seen.extend((*net, c, pr, s) for pr in prs for c in chosen for s in seeds)
-        return pd.DataFrame({"checkpoint": [options["checkpoint"].name]})
+        def gather(self, requests):
+            self.requests = [*requests]
+            blank = [name for name in sparse_map.COLUMNS if name not in sparse_map.KEY]
+            tables = [pd.DataFrame({"run": range(len(r.configs))}) for r in self.requests]
+            return [SimpleNamespace(table=t.assign(**dict.fromkeys(blank, 0.0))) for t in tables]
 
-    monkeypatch.setattr(sparse_map, "runs", one)
-    files = sparse_map.everything(1, checkpoint=tmp_path / "map.pt", progress=False).checkpoint
-    assert files.is_unique
+    grid = Asked()
+    table = sparse_map.everything(1, grid)
+    seen = [*table[sparse_map.KEY].itertuples(index=False, name=None)]
     wanted = {
-        (*net, cell, pr, seed)
+        (*net, *cell, pr, seed)
         for *net, cells, prs, seeds in sparse_map.plan()
         for cell in cells
         for pr in prs
         for seed in seeds
     }
     assert len(seen) == len(set(seen)) and set(seen) == wanted
+    configs = [c for r in grid.requests for c in r.configs]
+    assert [(c["seed"], c["model"], c["pr"]) for c in configs] == [
+        (key[-1], key[0], key[-2]) for key in seen
+    ]
     # 135 cells of 3 runs; 3 cells of 2 more at Pr = 0.1 and of 5 at the other two; 2 nets of 15
     # and 3 of 5; NCL-basic under two masks.
     assert len(seen) == 405 + 3 * (2 + 10) + 2 * 15 + 3 * 5 + 30

@@ -9,6 +9,7 @@ import pytest
 from clcore import ledger
 from clcore.experiments import sparse_factors as factors
 from clcore.experiments import sparse_panels as sp
+from clcore.grid import Grid
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TINY = {"p": 6, "d": 3, "m": 6, "n": 12, "batch": 5}
@@ -68,7 +69,7 @@ def test_every_panel_of_the_print_is_trained_as_the_program_does():
                 assert first[name] == sp.configurations(panel)[0][name]
 
 
-def test_factors_are_all_combinations_and_end_where_the_sweep_ends(tmp_path, monkeypatch):
+def test_factors_are_all_combinations_and_end_where_the_sweep_ends(monkeypatch):
     """Of the 36 that are asked for, six are trained here; all of them in the smoke build."""
     for loss, count in (("non-contrastive", 24), ("contrastive", 12)):
         cells = factors.factors(loss, [0, 1])
@@ -84,16 +85,12 @@ def test_factors_are_all_combinations_and_end_where_the_sweep_ends(tmp_path, mon
         asked.extend(configs)
         return train(configs[1::7], *given, **options)
 
-    files = tmp_path / "all.pt"
     monkeypatch.setattr(sp.st, "run", some)
-    both = factors.decide([3], epochs=2, record=(1,), checkpoint=files, progress=False, **TINY)
+    both = factors.decide([3], epochs=2, record=(1,), **TINY)
     monkeypatch.undo()
     assert asked == [c for loss in factors.DECIDING for c in factors.factors(loss, [3], **TINY)]
     assert len(asked) == 36
     table = both[both.epoch == 2]
-    assert {f.name for f in tmp_path.glob("*.pt")} == {
-        f"all-{loss}.pt" for loss in factors.DECIDING
-    }
     assert len(table) == 4 + 2 and table.notna().all(axis=None)
     assert set(table.loss) == set(factors.DECIDING) and not table.diverged.any()
     starts = table.groupby("warm").before.agg(["min", "max"])
@@ -120,8 +117,9 @@ def test_runs_are_trained_on_the_device_that_is_named(monkeypatch):
         return train(configs[:1], epochs, record, "cpu", **options)  # where, not what
 
     monkeypatch.setattr(sp.st, "run", on)
-    sp.runs("cl-basic", [0], 1, (0.1,), device="cuda:1", progress=False, **TINY)
-    factors.decide([0], 1, (), device="cuda:1", progress=False, **TINY)
+    monkeypatch.setattr("clcore.grid.grid.usable", str)
+    sp.runs("cl-basic", [0], 1, (0.1,), grid=Grid(device="cuda:1"), **TINY)
+    factors.decide([0], 1, (), grid=Grid(device="cuda:1"), **TINY)
     assert names == ["cuda:1"] * 3
 
 
@@ -138,7 +136,7 @@ def test_the_cost_grows_with_runs_epochs_and_depth():
 
 def test_a_panel_is_trained():
     table = sp.runs(
-        "warm-0.14", seeds=[0, 1], prs=[0.2], epochs=3, record=(1,), progress=False, **TINY
+        "warm-0.14", seeds=[0, 1], prs=[0.2], epochs=3, record=(1,), **TINY
     )
     assert list(table.columns) == list(sp.COLUMNS)
     assert table.groupby("seed").epoch.apply(list).tolist() == [[0, 1, 3]] * 2
@@ -160,17 +158,17 @@ def test_runs_of_the_same_data_are_trained_once(monkeypatch):
 
     monkeypatch.setattr(sp.st, "run", counted)
     tiny = TINY | {"d": 10, "p": 12}
-    table = sp.runs("ncl-basic-released", seeds=[0, 1], epochs=2, progress=False, **tiny)
+    table = sp.runs("ncl-basic-released", seeds=[0, 1], epochs=2, **tiny)
     assert trained == [0.1, 0.1, 0.3, 0.3]
     assert table.pr.tolist() == [pr for pr in sp.PRS for _ in range(table.shape[0] // 3)]
     ends = {pr: t.drop(columns="pr").reset_index(drop=True) for pr, t in table.groupby("pr")}
     pd.testing.assert_frame_equal(ends[0.1], ends[0.2])
-    alone = sp.runs("ncl-basic-released", seeds=[0, 1], prs=[0.2], epochs=2, progress=False, **tiny)
+    alone = sp.runs("ncl-basic-released", seeds=[0, 1], prs=[0.2], epochs=2, **tiny)
     pd.testing.assert_frame_equal(ends[0.2], alone.drop(columns="pr"))
     assert not np.allclose(ends[0.1].loss.dropna(), ends[0.3].loss.dropna())
     # The printed latents differ, and so does the cost.
     trained.clear()
-    sp.runs("ncl-basic", seeds=[0], epochs=2, progress=False, **tiny)
+    sp.runs("ncl-basic", seeds=[0], epochs=2, **tiny)
     assert trained == list(sp.PRS)
     two, three = (sp.seconds(p, epochs=8) for p in ("ncl-basic-released", "ncl-basic"))
     steps = [sp.st.steps(sp.configurations(p)[0], 8) for p in ("ncl-basic-released", "ncl-basic")]

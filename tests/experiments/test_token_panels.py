@@ -55,7 +55,7 @@ def test_generators_of_the_control_use_every_token():
 
 
 def test_filters_of_figure_5_come_with_what_they_found():
-    result = tp.filters("paper", range(2), tokens=8, steps=1, progress=False)
+    result = tp.filters("paper", range(2), tokens=8, steps=1)
     assert result.params(0)["W"].shape == (10, 15, 8)
     table = tp.found(result)
     assert table.groupby(["activation", "step"]).size().tolist() == [2] * 4
@@ -70,7 +70,7 @@ def test_filters_of_figure_5_come_with_what_they_found():
 
 
 def test_a_montage_has_the_tokens_of_the_set_first():
-    result = tp.filters("paper", range(2), tokens=8, steps=1, progress=False)
+    result = tp.filters("paper", range(2), tokens=8, steps=1)
     picture = tp.montage(result, seeds=1, gap=1)
     assert picture.shape == (2 * 16, 10 * 9)
     # The second line is the linear net of the first seed: run 2.

@@ -2,16 +2,19 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
-from joblib import Parallel, delayed
 
-from clcore.experiments.pretraining.checkpoint import checkpoint_name
+from clcore.experiments.pretraining.checkpoint import checkpoint_name, mark_of
 from clcore.experiments.pretraining.single import run
 from clcore.experiments.trainer import Settings
+from clcore.grid import Grid, Request, launchers
+from clcore.grid.launchers import Launcher
+from clcore.images.augmentations import Recipe
 from clcore.images.image_sets import ImageSet
 from clcore.sweep.checkpoint import Stopped
 
@@ -40,48 +43,81 @@ def grid(
     record: Sequence[int] | None = None,
     stop_after: float | None = None,
     progress: bool = True,
+    launcher: Launcher | None = None,
 ) -> pd.DataFrame:
-    """`run` for each of the settings, `jobs` at a time in processes of their own; one table, with
-    the settings' position as column `run`.
+    """`run` for each of the settings, `jobs` at a time in processes of their own, or by another
+    launcher; one table, with the settings' position as column `run`.
 
     Each keeps its own file in the folder `checkpoints` (`checkpoint_name`), so that the same call
-    goes on with whatever is unfinished. On "cuda" the runs take turns over all GPUs, several on
-    one when jobs exceeds their number. `stop_after` seconds, counted once for all, raise `Stopped`.
-    Errors: as `run`; no settings, or the same ones twice.
+    goes on with whatever is unfinished; what is finished has its rows under results/ there. On
+    "cuda" every task has a GPU to itself. `stop_after` seconds, counted once for all, raise
+    `Stopped`. Errors: as `run`; no settings, or the same ones twice; those of a grid.
     """
     names = [checkpoint_name(s) for s in settings]
     if not names or len(set(names)) < len(names):
         raise ValueError(f"settings: expected different runs, at least one, got {names}")
-    until = None if stop_after is None else time.time() + stop_after
-    gpus = torch.cuda.device_count() if str(device) == "cuda" else 0
-    tasks = [
-        delayed(_one)(
-            train,
-            test,
-            s,
-            until,
-            device=f"cuda:{number % gpus}" if gpus else device,
-            checkpoint=None if checkpoints is None else Path(checkpoints) / name,
-            record=record,
-            progress=progress and jobs == 1,
-        )
-        for number, (s, name) in enumerate(zip(settings, names, strict=True))
-    ]
-    tables = Parallel(n_jobs=jobs)(tasks)
-    if missing := sum(table is None for table in tables):
+    folder = None if checkpoints is None else Path(checkpoints)
+    mark = mark_of(train, test, settings[0])
+    own = launcher or (launchers.Local(jobs) if jobs > 1 else launchers.Serial())
+    request = Request(
+        stack,
+        [asdict(s) for s in settings],
+        chunk=1,
+        options={"record": None if record is None else list(record)},
+        free={
+            "checkpoints": folder and str(folder.resolve()),
+            "until": None if stop_after is None else time.time() + stop_after,
+        },
+        shared={"train": train, "test": test},
+        inputs={name: mark[name] for name in ("data", "test", "channels", "processes")},
+    )
+    tasks = Grid(folder and folder / "results", own, device, progress)
+    return tasks.gather([request])[0].table
+
+
+def stack(
+    configs: Sequence[dict[str, Any]],
+    train: ImageSet,
+    test: ImageSet,
+    record: Sequence[int] | None,
+    checkpoints: str | None,
+    until: float | None,
+    device: str = "cpu",
+    progress: bool = False,
+    chunk: int = 1,
+) -> pd.DataFrame:
+    """`run` for settings as dicts, one after another. Raises Stopped when the time is over, after
+    each had its turn; whatever each has reached is in its checkpoint."""
+    tables, stopped = [], 0
+    for number, config in enumerate(configs):
+        s = _settings(config)
+        path = None if checkpoints is None else Path(checkpoints) / checkpoint_name(s)
+        left = None if until is None else until - time.time()
+        try:
+            table = run(
+                train,
+                test,
+                s,
+                device=device,
+                checkpoint=path,
+                record=record,
+                stop_after=left,
+                progress=progress,
+            )
+            tables.append(table.assign(run=number))
+        except Stopped:
+            stopped += 1
+    if stopped:
         raise Stopped(
-            f"{len(tables) - missing} of {len(tables)} runs are finished; with checkpoints, the "
-            "same call goes on"
+            f"{len(tables)} of {len(configs)} runs are finished; with checkpoints, the same call "
+            "goes on"
         )
-    return pd.concat([t.assign(run=n) for n, t in enumerate(tables)], ignore_index=True)
+    return pd.concat(tables, ignore_index=True)
 
 
-def _one(
-    train: ImageSet, test: ImageSet, settings: Settings, until: float | None, **options: Any
-) -> pd.DataFrame | None:
-    """One run of a grid, None when the time is over."""
-    left = None if until is None else until - time.time()
-    try:
-        return run(train, test, settings, stop_after=left, **options)
-    except Stopped:
-        return None
+def _settings(config: dict[str, Any]) -> Settings:
+    """What `asdict` made a dict of."""
+    own: dict[str, Any] = dict(config)
+    if not isinstance(own["recipe"], str):
+        own["recipe"] = Recipe(**own["recipe"])
+    return Settings(**own)

@@ -1,0 +1,16 @@
+"""Grids of runs that outgrow one process, and one machine.
+
+A run has an address, a digest of all that decides its result; its result is a small file under that
+address, written by whoever computed it. A launcher (this process, processes beside it, a Dask
+cluster, Slurm) computes what is missing, in any order and in stacks of any size.
+"""
+
+from clcore._front import attach
+
+_HOMES = {
+    "grid": ("Grid", "Request", "GridFailed", "repeat"),
+    "store": ("GridBusy",),
+    "launchers": ("launcher",),
+    "work": ("Unreachable",),
+}
+__all__, __getattr__, __dir__ = attach(__name__, _HOMES)

@@ -1,0 +1,267 @@
+"""A grid: which runs are asked for, which are there, and who computes the others."""
+
+import json
+import logging
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import joblib
+import pandas as pd
+import torch
+from tqdm import tqdm
+
+from clcore._device import usable
+from clcore._files import write_json
+from clcore.grid.address import address, name_of, needs, resolve
+from clcore.grid.launchers import Launcher, Serial
+from clcore.grid.store import Store, Stored
+from clcore.grid.work import LENT, Outcome, Task
+from clcore.sweep import Result, Stopped
+from clcore.sweep.configs import Config, group
+
+log = logging.getLogger(__name__)
+_KEPT = ("params", "setup")
+
+
+class GridFailed(RuntimeError):
+    """Runs that failed; what did not is kept. `files`: their settings, for `repeat`."""
+
+    def __init__(self, words: str, files: Sequence[Path]) -> None:
+        super().__init__(words)
+        self.files = list(files)
+
+
+@dataclass(frozen=True)
+class Request:
+    """Runs of one function.
+
+    function: takes a list of configurations, `device`, `progress`, the options and, if it has such
+    a parameter, `checkpoint`; returns a `sweep.Result` or a table with a column `run`. It stands in
+    a module. configs: one a run, as of `sweep.train`; static, chunk: which runs are one tensor, as
+    there; options: what decides all runs' results, too; free: what does not; shared: larger
+    arguments, of which `inputs` say what decides results (digests); tensors: whether parameters
+    and setup are kept.
+    """
+
+    function: Callable
+    configs: Sequence[Config]
+    static: Sequence[str] = ()
+    chunk: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    free: Mapping[str, Any] = field(default_factory=dict)
+    shared: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    tensors: bool = False
+
+
+@dataclass
+class Grid:
+    """Where results are kept and who computes them.
+
+    folder: of the results, which all workers must see; None computes in this process and keeps
+    nothing. device: "cpu", "cuda" (a task a GPU) or "cuda:N".
+    """
+
+    folder: Path | None = None
+    launcher: Launcher = field(default_factory=Serial)
+    device: str | torch.device = "cpu"
+    progress: bool = True
+
+    def run(self, function: Callable, configs: Sequence[Config], **parts: Any) -> Result:
+        """The result of one `Request`, as if the function had been called with all of the runs."""
+        return self.gather([Request(function, configs, **parts)])[0]
+
+    def gather(self, requests: Iterable[Request]) -> list[Result]:
+        """The result of each request; runs that have a result in the folder are not run again.
+
+        Raises GridFailed for runs that failed, after all others ended; Stopped where a function's
+        time was over; GridBusy, Unreachable; ValueError for a request that cannot be run.
+        """
+        requests = list(requests)
+        with ExitStack() as stack:
+            stack.callback(LENT.clear)
+            folder = self.folder
+            if folder is None:
+                if isinstance(self.launcher, Serial):
+                    return [_here(r, usable(self.device), self.progress) for r in requests]
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="clcore-")))
+            store = Store(folder)
+            stack.enter_context(store.locked())
+            return self._gather(requests, store)
+
+    def _gather(self, requests: list[Request], store: Store) -> list[Result]:
+        kind = torch.device(usable(self.device)).type
+        keys = [_keys(r, kind) for r in requests]
+        found = {key: store.read(key) for key in dict.fromkeys(k for ks in keys for k in ks)}
+        for key, stored in found.items():
+            if stored is None:  # damaged, or not there
+                store.file(key).unlink(missing_ok=True)
+        missing = {key for key, stored in found.items() if stored is None}
+        if missing:
+            mark = uuid.uuid4().hex
+            write_json(store.folder / "grid.json", {"mark": mark})
+            tasks = [
+                task
+                for r, ks in zip(requests, keys, strict=True)
+                for task in self._tasks(r, ks, missing, store, mark)
+            ]
+            self._launch(tasks, store, len(found))
+            found |= {key: store.read(key) for key in missing}
+            if lost := [key for key in missing if found[key] is None]:
+                raise GridFailed(f"{len(lost)} results vanished from {store.folder}", [])
+        return [_joined(r, [found[k] for k in ks]) for r, ks in zip(requests, keys, strict=True)]
+
+    def _tasks(
+        self, r: Request, keys: list[str], missing: set[str], store: Store, mark: str
+    ) -> list[Task]:
+        """Stacks of the runs that are missing and in no task yet, which `missing` keeps."""
+        fresh = {key: run for run, key in reversed([*enumerate(keys)]) if key in missing}
+        runs = sorted(fresh.values())
+        if not runs:
+            return []
+        missing -= fresh.keys()
+        name, shared = name_of(r.function), self._lent(r, store) if r.shared else None
+        parts = group([r.configs[run] for run in runs], r.static, r.chunk)
+        return [
+            Task(
+                name,
+                [r.configs[runs[i]] for i in part],
+                [keys[runs[i]] for i in part],
+                dict(r.options),
+                dict(r.free),
+                shared,
+                needs(name),
+                str(store.folder),
+                mark,
+                str(self.device),
+                0,
+                r.tensors,
+            )
+            for part in parts
+        ]
+
+    def _lent(self, r: Request, store: Store) -> str:
+        """The name of the file of a request's larger arguments; workers elsewhere read it."""
+        path = store.folder / f"shared-{joblib.hash(dict(r.shared))[:16]}.joblib"
+        if isinstance(self.launcher, Serial):
+            LENT[path] = dict(r.shared)
+        elif not path.exists():
+            beside = path.with_suffix(".part")
+            joblib.dump(dict(r.shared), beside)
+            beside.replace(path)
+        return path.name
+
+    def _launch(self, tasks: list[Task], store: Store, total: int) -> None:
+        todo = sum(len(task.keys) for task in tasks)
+        failed: list[tuple[Task, Outcome]] = []
+        bar = tqdm(
+            total=total,
+            initial=total - todo,
+            desc="grid",
+            unit="run",
+            file=sys.stdout,
+            mininterval=1.0,
+            disable=not self.progress,
+        )
+        with bar:
+            while tasks:
+                again: list[Task] = []
+                for task, outcome in self.launcher.launch(tasks):
+                    if outcome.state == "memory" and len(task.keys) > 1:
+                        half = len(task.keys) // 2
+                        runs = range(len(task.keys))
+                        again += [task.only([*runs[:half]]), task.only([*runs[half:]])]
+                        log.warning("out of memory with %d runs at a time; halved", len(runs))
+                    elif outcome.state == "done":
+                        bar.update(len(task.keys))
+                    else:
+                        failed.append((task, outcome))
+                        bar.set_postfix(failed=sum(len(t.keys) for t, _ in failed))
+                tasks = again
+        if failed:
+            _tell(failed, store, total)
+
+
+def _here(request: Request, device: str, progress: bool) -> Result:
+    """The request in this process, nothing kept."""
+    options = {**request.options, **request.free, **request.shared}
+    if request.chunk is not None:
+        options["chunk"] = request.chunk
+    found = request.function(list(request.configs), device=device, progress=progress, **options)
+    return found if isinstance(found, Result) else _result(found)
+
+
+def _result(table: pd.DataFrame) -> Result:
+    return Result(table, [], {}, float("nan"), False, float("nan"))
+
+
+def _keys(request: Request, kind: str) -> list[str]:
+    if not request.configs:
+        raise ValueError("configs: expected at least one run, got none")
+    name = name_of(request.function)
+    options = {"options": request.options, "inputs": request.inputs, "tensors": request.tensors}
+    return [address(name, config, options, kind) for config in request.configs]
+
+
+def _joined(request: Request, parts: Sequence[Stored | None]) -> Result:
+    """One result of all runs, as the function would have returned it."""
+    known = [part for part in parts if part is not None]
+    tables = [part.table.assign(run=run) for run, part in enumerate(known)]
+    table = pd.concat(tables, ignore_index=True)
+    columns = known[0].columns
+    for name in columns:
+        if name not in table:  # a setting: as it is given now, not as a file spells it
+            table[name] = [request.configs[run][name] for run in table["run"]]
+    stacked = [
+        ([run], *({n: t[None] for n, t in p.tensors.get(k, {}).items()} for k in _KEPT))
+        for run, p in enumerate(known)
+        if request.tensors
+    ]
+    diverged = {run: p.diverged for run, p in enumerate(known) if p.diverged is not None}
+    seconds = sum(part.seconds for part in known)
+    return Result(table[["run", *columns]], stacked, diverged, seconds, False, float("nan"))
+
+
+def _tell(failed: list[tuple[Task, Outcome]], store: Store, total: int) -> None:
+    """Raise what says which runs failed, why, and how each is repeated."""
+    if all(outcome.state == "stopped" for _, outcome in failed):
+        lost = sum(len(task.keys) for task, _ in failed)
+        raise Stopped(f"{total - lost} of {total} runs are finished; the same call goes on")
+    lines, files = [], []
+    for task, outcome in failed:
+        file = store.folder / "failed" / f"{task.name}.json"
+        settings = {"function": task.function, "options": task.options, "configs": task.configs}
+        write_json(file, settings | {"error": outcome.error, "where": outcome.where})
+        files.append(file)
+        seeds = ", ".join(str(c.get("seed", "?")) for c in task.configs)
+        first = (outcome.error.splitlines() or ["?"])[0]
+        lines.append(f"- seeds {seeds} of {task.function}: {outcome.state}: {first} ({file})")
+    count = sum(len(task.keys) for task, _ in failed)
+    more = [f"- and {len(lines) - 10} more"] if len(lines) > 10 else []
+    raise GridFailed(
+        "\n".join(
+            [
+                f"{count} of {total} runs failed; the others are kept in {store.folder}, and the "
+                "same call computes what is missing. `clcore.grid.repeat(FILE)` runs a failed "
+                "stack again, here, by its settings:",
+                *lines[:10],
+                *more,
+            ]
+        ),
+        files,
+    )
+
+
+def repeat(file: Path | str, **options: Any) -> Any:
+    """Run a stack that failed again, in this process, by the file that `GridFailed` names.
+
+    options: more arguments, such as those that were shared. Returns what the function returns.
+    """
+    given = json.loads(Path(file).read_text())
+    return resolve(given["function"])(given["configs"], **given["options"], **options)

@@ -1,0 +1,172 @@
+"""The folder of a grid: a file a run, written whole or not at all, and one launcher at a time."""
+
+import contextlib
+import fcntl
+import hashlib
+import io
+import json
+import logging
+import os
+import platform
+import zipfile
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from clcore._files import explain_full, write_atomic
+
+log = logging.getLogger(__name__)
+
+
+class GridBusy(RuntimeError):
+    """Another launcher computes in this folder."""
+
+
+class _Damaged(ValueError):
+    """A file that is no result, or not the one of its name."""
+
+
+@dataclass
+class Stored:
+    """The result of one run.
+
+    table: a row a recorded step, without the settings; columns: names of the whole table in order,
+    settings among them; tensors: "params" and "setup", where they were asked for; diverged: the
+    step at which it was frozen, or None; seconds: of its stack, divided by the runs of it.
+    """
+
+    table: pd.DataFrame
+    columns: list[str]
+    diverged: int | None = None
+    seconds: float = 0.0
+    tensors: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+
+
+class Store:
+    """Results under their addresses.
+
+    Examples:
+        >>> import tempfile
+        >>> store = Store(Path(tempfile.mkdtemp()))
+        >>> store.write({"a1": Stored(pd.DataFrame({"loss": [0.5]}), ["loss"])})
+        >>> store.read("a1").table.loss.tolist(), store.read("b2")
+        ([0.5], None)
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder).resolve()
+
+    def file(self, key: str) -> Path:
+        """Where the result of an address is or belongs."""
+        return self.folder / f"{key}.npz"
+
+    def has(self, key: str) -> bool:
+        """Whether there is a file; `read` tells whether it is whole."""
+        return self.file(key).exists()
+
+    def write(self, found: dict[str, Stored]) -> None:
+        """Keep the results of a stack, all or none but for an instant. Raises DiskFull."""
+        ready = {self.file(key): _packed(key, one) for key, one in found.items()}
+        beside = {path.with_suffix(".part"): path for path in ready}
+        try:
+            for part, path in beside.items():
+                write_atomic(part, ready[path])
+            for part, path in beside.items():
+                part.replace(path)
+        finally:
+            for part in beside:
+                part.unlink(missing_ok=True)
+
+    def read(self, key: str) -> Stored | None:
+        """The result of an address; None, with a warning that names the file, if what is there is
+        cut short, damaged or of another address, and None if nothing is there."""
+        path = self.file(key)
+        try:
+            return _unpacked(path, key)
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # whatever a damaged file raises, the answer is the same
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            log.warning("%s is damaged (%.120s); its run is computed again", path, reason)
+            return None
+
+    @contextlib.contextmanager
+    def locked(self) -> Generator[None, None, None]:
+        """Two launchers would compute the same: the second raises GridBusy."""
+        path = self.folder / "lock"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle = path.open("a+")
+        except OSError as error:
+            raise explain_full(error, path) from error
+        with handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                handle.seek(0)
+                raise GridBusy(
+                    f"another launcher works in {self.folder} ({handle.read().strip()}); wait for "
+                    "it, or stop it and run the same command again: what it finished is kept"
+                ) from None
+            handle.truncate(0)
+            handle.write(f"process {os.getpid()} on {platform.node()}")
+            handle.flush()
+            yield
+
+
+def _packed(key: str, found: Stored) -> bytes:
+    """A result as an npz file, with a digest of all of it. (The checksums of the zip format cover a
+    member's content, not its name.)"""
+    arrays: dict[str, np.ndarray] = {}
+    texts: dict[str, list] = {}
+    for name in found.table:
+        column = found.table[name]
+        if getattr(column.dtype, "kind", "O") in "biuf":
+            arrays[f"column {name}"] = column.to_numpy()
+        else:
+            texts[name] = column.tolist()
+    for part, tensors in found.tensors.items():
+        for name, tensor in tensors.items():
+            arrays[f"{part} {name}"] = tensor.detach().cpu().numpy()
+    order = {"columns": found.columns, "own": list(found.table)}
+    head = {"key": key, "diverged": found.diverged, "seconds": found.seconds, "texts": texts}
+    arrays["head"] = np.frombuffer(json.dumps(head | order).encode(), np.uint8)
+    buffer = io.BytesIO()
+    np.savez(buffer, digest=_digest(arrays), allow_pickle=False, **arrays)
+    return buffer.getvalue()
+
+
+def _digest(arrays: dict[str, np.ndarray]) -> np.ndarray:
+    total = hashlib.sha256()
+    for name in sorted(arrays):
+        a = np.ascontiguousarray(arrays[name])
+        total.update(f"{name}|{a.dtype}|{a.shape}|".encode())
+        total.update(a.tobytes())
+    return np.frombuffer(total.digest(), np.uint8)
+
+
+def _unpacked(path: Path, key: str) -> Stored:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except zipfile.BadZipFile as error:
+        raise _Damaged(f"cut short or no result: {error}") from None
+    if not np.array_equal(arrays.pop("digest"), _digest(arrays)):
+        raise _Damaged("its content does not fit its digest")
+    head: dict[str, Any] = json.loads(arrays.pop("head").tobytes())
+    if head["key"] != key:
+        raise _Damaged(f"it is the result of {head['key']}")
+    texts = head["texts"]
+    own = {n: texts[n] if n in texts else arrays.pop(f"column {n}") for n in head["own"]}
+    tensors: dict[str, dict[str, Tensor]] = {}
+    for place, array in arrays.items():
+        part, _, name = place.partition(" ")
+        tensors.setdefault(part, {})[name] = torch.from_numpy(array)
+    table = pd.DataFrame(own)
+    return Stored(table, head["columns"], head["diverged"], head["seconds"], tensors)
