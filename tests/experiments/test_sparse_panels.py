@@ -135,9 +135,7 @@ def test_the_cost_grows_with_runs_epochs_and_depth():
 
 
 def test_a_panel_is_trained():
-    table = sp.runs(
-        "warm-0.14", seeds=[0, 1], prs=[0.2], epochs=3, record=(1,), **TINY
-    )
+    table = sp.runs("warm-0.14", seeds=[0, 1], prs=[0.2], epochs=3, record=(1,), **TINY)
     assert list(table.columns) == list(sp.COLUMNS)
     assert table.groupby("seed").epoch.apply(list).tolist() == [[0, 1, 3]] * 2
     assert (table.panel == "warm-0.14").all() and table.notna().all(axis=None)
