@@ -75,10 +75,10 @@ def main(job_file: str) -> int:
         """papermill's engine checks and writes the whole notebook before and after each cell."""
 
         @classmethod
-        def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **more: Any) -> None:
+        def execute_managed_notebook(cls, nb_man: Any, *given: Any, **more: Any) -> None:
             nb_man.save = lambda **_: None
             try:
-                super().execute_managed_notebook(nb_man, kernel_name, **more)
+                super().execute_managed_notebook(nb_man, *given, **more)
             finally:
                 del nb_man.save  # it is written next, a run that failed or died, too
 

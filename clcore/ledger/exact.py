@@ -208,7 +208,7 @@ def _is_somewhere_else(difference: sympy.Expr) -> bool:
 _ELEMENTARY = ("exp", "log", "sin", "cos", "tanh")  # sympy and mpmath mean the same by these names
 
 
-def _value(of: sympy.Expr, known: dict[sympy.Expr, Any], functions: dict[str, Any]) -> Any:
+def _value(of: Any, known: dict[Any, Any], functions: dict[str, Any]) -> Any:
     """The number that an expression is, by mpmath. Most are sums and products, of which lambdify
     would print and compile the text: that takes twenty times as long.
 

@@ -84,6 +84,12 @@ def test_every_place_of_the_repository_is_what_it_says():
         assert place.claims[0] in place.source()
 
 
+def test_a_claim_is_found_by_itself_as_among_all():
+    """One looks only into the files that have the id, the other into every one."""
+    for claim in ledger.claims():
+        assert registry.of(claim) == tuple(p for p in registry.places() if claim in p.claims)
+
+
 def test_unknown_ids_are_answered_with_near_ones():
     with pytest.raises(ledger.LedgerError, match="did you mean nl/thm4"):
         registry.of("nl/thm44")

@@ -6,11 +6,13 @@ import logging
 import pytest
 import torch
 from small_runs import D, N, configs, data, info_nce, init, loss, metrics, run
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from clcore import random as cr
 from clcore.nets.networks import mlp, mlp_init
 from clcore.sweep import train
 from clcore.sweep.configs import group
+from clcore.sweep.lower import trace
 from clcore.sweep.optim import unit_columns, unit_filters, unit_frobenius, unit_norm, unit_rows
 
 
@@ -205,6 +207,18 @@ def test_data_that_reads_the_step_as_a_number_is_trained_untraced(caplog):
     assert "the step runs untraced" in caplog.text
     b = train(configs(2), init, by_tensor, loss, 5, progress=False)
     torch.testing.assert_close(a.params(1)["W1"], b.params(1)["W1"])
+
+
+def test_a_trace_makes_one_mode_of_fake_tensors_and_not_one_a_value(monkeypatch):
+    made, init = [], FakeTensorMode.__init__
+
+    def counted(self, *given, **named):
+        made.append(self)
+        init(self, *given, **named)
+
+    monkeypatch.setattr(FakeTensorMode, "__init__", counted)
+    step = trace(lambda a: [(2 * a).sin() + a, a.sum()], [torch.ones(3)])
+    assert len(made) == 1 and torch.equal(step(torch.zeros(3))[0], torch.zeros(3))
 
 
 def test_a_diverging_run_is_frozen_and_the_others_do_not_notice(caplog):

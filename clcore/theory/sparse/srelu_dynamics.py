@@ -9,6 +9,7 @@ probabilities and biases. Errors are ValueErrors that name the argument.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -137,16 +138,15 @@ def exact_slope(seen: Views) -> Slope:
 
     def of(other: Tensor, b_other: Tensor) -> Field:
         pull = outputs(other, b_other, seen) * seen.mass[..., None]
-        pull = pull[..., None, :] * seen.keep[..., None, :, None]
-
-        def field(W: Tensor, b: Tensor) -> Tensor:
-            u = torch.einsum("...np,kmp->...kmn", W, seen.masked)
-            active = (u.abs() > b[..., None, None, :]) * pull
-            return -2 * torch.einsum("...kmn,kmp->...np", active, seen.masked)
-
-        return field
+        return partial(_slope, pull[..., None, :] * seen.keep[..., None, :, None], seen.masked)
 
     return of
+
+
+def _slope(pull: Tensor, masked: Tensor, W: Tensor, b: Tensor) -> Tensor:
+    u = torch.einsum("...np,kmp->...kmn", W, masked)
+    active = (u.abs() > b[..., None, None, :]) * pull
+    return -2 * torch.einsum("...kmn,kmp->...np", active, masked)
 
 
 # ---------------------------------------------------------------------- where the biases separate
