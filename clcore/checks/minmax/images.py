@@ -87,9 +87,9 @@ def gains(runs: pd.DataFrame) -> pd.DataFrame:
     table = kept(runs)
     last = table[table.epoch == table.epoch.max()]
     first = table[table.epoch == 0]
+    both = pd.concat([last.assign(when="after"), first.assign(when="before")])
     rows = []
     for loss in table.loss_name.unique():
-        both = pd.concat([last.assign(when="after"), first.assign(when="before")])
         test = paired_tests(both[both.loss_name == loss], "when", "accuracy").iloc[0]
         rows.append((loss, test.difference, test.low, test.high, test.pairs))
     found = pd.DataFrame(rows, columns=["loss", "difference", "low", "high", "pairs"])
