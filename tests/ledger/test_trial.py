@@ -210,3 +210,33 @@ def test_a_fraction_is_that_of_all_draws_and_a_total_their_number():
     found = [np.array([True, False]), np.array([True, True, True, False])]
     assert fraction(found, "<=") == fraction(found, ">=") == 4 / 6
     assert total(found, "<=") == 4
+
+
+def made(*errors: float) -> trial.Part:
+    part = Trial(["acl/thm1"]).part("main", 1.0).add(*map(np.array, errors))
+    return part.breaks("b", 3.0).says(x=2.0)
+
+
+def test_a_form_that_fails_says_how():
+    assert made(0.9, 0.1).fails_by(np.array([0.9, 0.1])).record().measured == 0.9
+    assert made(5.0).fails_by(5.0 + 4e-9).record().measured == 5.0  # 1e-9 of 5
+    with pytest.raises(LedgerError, match=r"it fails by 0.1, a second computation gives 0.2; one"):
+        made(0.9, 0.1).fails_by(0.9, 0.2).record()
+    with pytest.raises(LedgerError, match="it fails by 2 numbers, a second computation gives 1"):
+        made(0.9, 0.1).fails_by(0.9).record()
+    with pytest.raises(LedgerError, match="a second computation gives nan"):
+        made(0.9).fails_by(np.nan).record()
+    assert made(0.9).fails_by(0.95, within=0.1).record().measured == 0.9
+
+
+def test_a_small_error_beside_a_large_one_is_compared_by_itself():
+    with pytest.raises(LedgerError, match="it fails by 1, a second computation gives 3"):
+        made(1e12, 1.0).fails_by(1e12, 3.0).record()
+
+
+def test_a_number_said_is_confirmed_by_a_second_computation():
+    assert made(0.5).confirms(x=2.0 + 1e-9).said == {"x": 2.0}
+    with pytest.raises(LedgerError, match=r"x is said to be 2, a second computation gives 2\.1"):
+        made(0.5).confirms(x=2.1)
+    with pytest.raises(LedgerError, match="expected 'y' to be said before it is confirmed; said:"):
+        made(0.5).confirms(y=2.0)

@@ -80,6 +80,7 @@ def lem7(t: Trial) -> None:
             forward.add(absolute(image, typeset(x)))
             size = np.linalg.norm(x @ whole, axis=-1)[:, None, None]
             below = x @ whole / np.linalg.norm(x, axis=-1)[:, None]
+            forward.fails_by(np.abs(below).max(-1))  # J x is 0
             mended.add(absolute(times(whole / size, x), goal(x)), absolute(below, typeset(x)))
             mended.add(np.abs(image).max(-1))
             symmetric.add(relative(J, J.swapaxes(-1, -2)))
@@ -165,6 +166,9 @@ def def2(t: Trial) -> None:
     more = {"controls": typical, "draws": t.draws}
     printed = t.part("normalisations", 1e-10, **more)
     printed.add(*(pairing(f) for f in norms)).breaks("tanh", pairing(np.tanh))
+    gap = x - x.mean(-1, keepdims=True)
+    unit, scaled = (v / np.linalg.norm(v, axis=-1, keepdims=True) for v in (x, gap))
+    printed.fails_by(*(np.abs((v * g).sum(-1)) for v in (unit, np.sqrt(6) * scaled)))  # J x is 0
     corrected = t.corrected("normalisations", 1e-10, **more)
     for f, J in zip(norms, (lemma7(x, False), np.sqrt(6) * lemma7(x, True)), strict=True):
         slope = jacobian(f, x)

@@ -200,5 +200,7 @@ def lem11(t: Trial) -> None:
     Jf = times(J, f)
     printed = t.part("Eq. 119, forward", 1e-10, **more).add(absolute(Jf, image))
     printed.breaks("with std for the norm", absolute(Jf, np.sqrt(32) * image))
+    gap = f - f.mean(-1, keepdims=True)
+    printed.fails_by(np.abs(gap).max(-1) / np.linalg.norm(gap, axis=-1))  # J f is 0
     corrected = t.corrected("Eq. 119, forward", 1e-10, **more).add(np.abs(Jf).max(-1))
     corrected.breaks("$f^n_k=J_kf_k$ as printed", absolute(Jf, image))

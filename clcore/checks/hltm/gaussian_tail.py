@@ -123,6 +123,7 @@ def eq113(t: Trial) -> None:
     part.breaks("without 1/(1 - gamma^2)", ref.relative(swap, inverse))
     form = _quadratic_form(np.sqrt(c), 0 * c, gamma)
     printed = t.part("quadratic form", 1e-12, controls=pooled).add(ref.relative(c, form))
+    printed.fails_by(gamma**2)
     corrected = t.corrected("quadratic form", 1e-12, controls=pooled)
     corrected.add(ref.relative(c / less, form))
     for part in (printed, corrected):
@@ -188,7 +189,7 @@ def eq121(t: Trial) -> None:
     tail = log_orthant(h, 0 * h, gamma)
     usual = (gamma > 0.05) & (gamma < 0.95)
     r_hat = np.log(gaussian_tail.r_hat(*tensors(c, gamma)).numpy())
-    use = gamma < 0.99  # 1/r - y loses digits of float64 beyond: 2e-13 of it are left wrong here
+    use = gamma < 0.99  # beyond, 1/r - y has lost too many digits of float64
     products = _products(h, 0 * h, gamma)
     largest = np.maximum(*products)
     defined = t.defines("R-hat", ROUNDING, controls=pooled).add(np.abs(r_hat - largest)[use])
@@ -204,5 +205,8 @@ def eq121(t: Trial) -> None:
     true, size = eq123 + c / 2 - c / (2 * (1 - gamma**2)), np.maximum(1, np.abs(eq122))
     for form, value in ((t.part, eq123), (t.corrected, true)):
         part = form("step 122 to 123", 1e-9, controls=pooled).add(np.abs(value - eq122) / size)
+        if form == t.part:
+            apart, whole = c * gamma**2 / (1 - gamma**2) / 2, page_bound(c, gamma, False)
+            part.fails_by(apart / np.maximum(1, np.abs(whole)), within=1e-6)
         wrong = np.abs(eq123 + c * gamma**2 / 2 - eq122)
         part.breaks("exponent c (1 - gamma^2)/2", wrong[usual])
