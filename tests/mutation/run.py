@@ -95,7 +95,8 @@ def _scratch(base: Path) -> Iterator[None]:
     a run which was killed itself goes with the next."""
     base.mkdir(parents=True, exist_ok=True)
     for left in base.glob("scratch-*"):
-        if not psutil.pid_exists(int(left.name.split("-")[1])):
+        pid = left.name.split("-")[1]
+        if not (pid.isdecimal() and psutil.pid_exists(int(pid))):
             shutil.rmtree(left, ignore_errors=True)
     before = tempfile.tempdir
     tempfile.tempdir = tempfile.mkdtemp(prefix=f"scratch-{os.getpid()}-", dir=base)
