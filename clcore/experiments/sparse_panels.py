@@ -322,10 +322,10 @@ def _rows(name: str, configs: list[Config], laws: list[str], table: pd.DataFrame
 
 # ------------------------------------------------------------------------------------------- cost
 
-CHUNK = {"non-contrastive": 15, "simsiam": 15, "contrastive": 5, "nt-xent": 3}
-"""Runs trained as one tensor: few enough for their matrices to stay in a core's cache."""
+CHUNK = {"non-contrastive": 15, "simsiam": 5, "contrastive": 5, "nt-xent": 3}
+"""Runs trained as one tensor: enough to share the cost of a call, few enough for a small memory."""
 
-MS = {"non-contrastive": 0.8, "simsiam": 1.3, "contrastive": 2.7, "nt-xent": 7.0}
+MS = {"non-contrastive": 0.55, "simsiam": 1.3, "contrastive": 2.1, "nt-xent": 5.3}
 """User CPU time of one core in ms a run and step (m = p = 50, batch 512; a second layer: twice)."""
 
 

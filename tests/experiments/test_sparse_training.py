@@ -191,11 +191,11 @@ def test_a_run_does_not_depend_on_its_batch():
             assert ours == pytest.approx(alone.table[name].to_numpy(), rel=1e-4)
 
 
-@pytest.mark.parametrize("model", ["NCL-basic", "NCL-linear", "CL-basic", "Simplified-SimSiam"])
+@pytest.mark.parametrize("model", ["NCL-basic", "CL-basic"])
 def test_at_the_paper_s_size_a_run_has_the_same_bits_in_every_stack(model):
     configs = [st.configuration(seed, model) for seed in range(4)]
     together = st.run(configs, 2, progress=False)
-    for chosen in ([2], [1, 2], [3, 2, 0]):
+    for chosen in ([2], [3, 2, 0]):
         fewer, at = st.run([configs[i] for i in chosen], 2, progress=False), chosen.index(2)
         for name, weights in fewer.params(at).items():
             assert torch.equal(weights, together.params(2)[name]), (model, chosen, name)
