@@ -17,7 +17,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import pandas as pd
 import torch
 from stretches import seconds_a_step, stepper
 
@@ -25,6 +24,7 @@ from clcore.experiments import sparse_factors, sparse_map, token_panels, tree_co
 from clcore.experiments import sparse_panels as sp
 from clcore.experiments import sparse_training as st
 from clcore.experiments import token_sequences as ts
+from clcore.grid import Grid
 from clcore.sweep.configs import group, static_part
 
 FUNCTIONS = ("init", "data", "loss", "setup", "project", "schedule", "gradient", "turns", "ahead")
@@ -72,20 +72,34 @@ def asked(call, *args, **options):
     raise RuntimeError("expected a training, there was none")
 
 
-def map_parts():
-    """The trainings of the map: `everything` with each of its calls asked."""
-    parts, own = [], sparse_map.runs
+class Requested(Exception):
+    """In place of a grid's results: its requests."""
 
-    def collect(*args, **options):
-        parts.append(asked(own, *args, **options))
-        return pd.DataFrame()
+    def __init__(self, requests):
+        super().__init__(f"{len(requests)} requests")
+        self.requests = requests
 
-    sparse_map.runs = collect
+
+class Asking(Grid):
+    """A grid that computes nothing."""
+
+    def gather(self, requests):
+        raise Requested(list(requests))
+
+
+def of(request):
+    """The training of a request."""
+    chunk = {} if request.chunk is None else {"chunk": request.chunk}
+    return asked(request.function, list(request.configs), **request.options, **chunk)
+
+
+def gathered(call, *args):
+    """The trainings of a function that takes a grid."""
     try:
-        sparse_map.everything()
-    finally:
-        sparse_map.runs = own
-    return parts
+        call(*args, grid=Asking())
+    except Requested as found:
+        return [of(request) for request in found.requests]
+    raise RuntimeError("expected requests, there were none")
 
 
 def tree_tables(kind):
@@ -95,7 +109,7 @@ def tree_tables(kind):
         for low in (0.7, 0.8, 0.9)
         for s in range(10)
     ]
-    return asked(tree_contrast.run, configs, 50)
+    return of(tree_contrast.request(configs, 50))
 
 
 def tree_operators():
@@ -103,13 +117,7 @@ def tree_operators():
     cases += [(5, low, 10) for low in (0.7, 0.9)] + [(5, 0.8, w) for w in (2, 5)]
     for depth, low, width in cases:
         configs = [tree_contrast.configuration(s, low, width, depth) for s in range(30)]
-        yield asked(tree_contrast.run, configs, 10)
-
-
-def decided():
-    for loss in sparse_factors.DECIDING:
-        configs = sparse_factors.factors(loss, range(10))
-        yield asked(st.run, configs, chunk=sp.CHUNK[loss])
+        yield of(tree_contrast.request(configs, 10))
 
 
 def parts():
@@ -119,17 +127,13 @@ def parts():
     yield "4-hltm", "operators", list(tree_operators())
     for protocol in ("paper", "released"):
         for name in token_panels.panels(protocol):
-            seeds = range(min(10, token_panels.seeds(name)))
-            yield (
-                "5-two-layer",
-                f"{name}, {protocol}",
-                [asked(token_panels.runs, name, protocol, seeds)],
-            )
+            part = gathered(token_panels.runs, name, protocol, range(10))
+            yield "5-two-layer", f"{name}, {protocol}", part
     for chapter in ("6-landscape", "6-dynamics"):
         for panel in sp.of_chapter(chapter):
-            yield chapter, panel, [asked(sp.runs, panel)]
-    yield "6-landscape", "map", map_parts()
-    yield "6-dynamics", "decides", list(decided())
+            yield chapter, panel, gathered(sp.runs, panel)
+    yield "6-landscape", "map", gathered(sparse_map.everything)
+    yield "6-dynamics", "decides", gathered(sparse_factors.decide, range(10))
 
 
 def stacks(configs, options):
@@ -165,10 +169,10 @@ def wall(tasks, cores):
 
 def check(panel, timed):
     with no_training():
-        found = asked(sp.runs, panel)
-    expected = sum(estimate([found], timed))
+        found = gathered(sp.runs, panel)
+    expected = sum(estimate(found, timed))
     began = time.process_time()
-    sp.runs(panel, progress=False)
+    sp.runs(panel)
     spent = time.process_time() - began
     print(f"panel {panel}: estimated {expected:.0f} s, trained whole in {spent:.0f} s of CPU time")
     return {"panel": panel, "estimated": expected, "trained": spent}
