@@ -34,6 +34,8 @@ TEXT = {".html", ".js", ".json", ".ipynb", ".md", ".txt", ".css", ".svg", ".map"
 _VARIES = re.compile(
     rb"\d+(\.\d+)?(e[+-]\d+)?( |&nbsp;)?(s|MiB)\b|20\d\d-\d\d-\d\d(T[0-9:+.]+)?"
     rb'|"(seconds|started|execution_time|peak_mib)": [^,}\n]*'
+    rb"|>(seconds|peak memory \(MiB\))</th><td>[^<]*"
+    rb"|(seconds|peak_mib): [0-9.]+"
 )
 LONGEST = 900  # seconds of a build; one that takes longer hangs
 GONE = 30  # seconds until what a killed build had begun is gone; Sphinx may end what it does

@@ -71,7 +71,10 @@ def test_shares_are_those_of_what_is_asked_and_crashes_are_told_apart(made):
     assert "Checks kill 3 of the 5 that they execute (60 %), 2 of these by a crash" in said
     assert "Tests kill 3 of the 5 that they execute (60 %), 1 of these by a crash" in said
     assert "Of all 6 that are not equivalent, 5 (83 %) are killed; 1 more are equivalent." in said
-    assert "at commit `0123456789ab`: 7 mutants (a lot of 7, seed 5), 9 draws a check" in said
+    assert (
+        "at commit `0123456789ab`: 7 mutants of 1 modules (a lot of 7, seed 5), 9 draws a check"
+        in said
+    )
 
 
 def test_survivors_have_place_kind_and_both_texts(made):

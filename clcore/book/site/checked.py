@@ -34,7 +34,8 @@ def _made(found: dict[str, Any]) -> str:
     drawn = f"a lot of {found['sample']}" if found["sample"] else "all there are"
     return (
         f"Recorded on {found['made']} at commit `{found['commit']}`: {len(found['mutants'])} "
-        f"mutants ({drawn}, seed {found['seed']}), {found['draws']} draws a check, PyTorch "
+        f"mutants of {len(found['modules'])} modules ({drawn}, seed {found['seed']}), "
+        f"{found['draws']} draws a check, PyTorch "
         f"{found['torch']}, numpy {found['numpy']}, Python {found['python']}."
     )
 
