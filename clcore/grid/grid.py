@@ -214,7 +214,8 @@ def _joined(request: Request, parts: Sequence[Stored | None]) -> Result:
     known = [part for part in parts if part is not None]
     tables = [part.table.assign(run=run) for run, part in enumerate(known)]
     table = pd.concat(tables, ignore_index=True)
-    columns = known[0].columns
+    # Runs of other sizes may have other measures: all of them, as tables that are joined have.
+    columns = list(dict.fromkeys(name for part in known for name in part.columns))
     for name in columns:
         if name not in table:  # a setting: as it is given now, not as a file spells it
             table[name] = [request.configs[run][name] for run in table["run"]]
