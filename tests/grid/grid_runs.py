@@ -56,12 +56,12 @@ def table(configs, device="cpu", progress=False, shared=None):
 
 
 def _made(configs, total=0.0):
-    return pd.DataFrame(
-        [
-            {"run": r, "word": c["kind"], "value": total + c["seed"], "lost": c["seed"] == 1}
-            for r, c in enumerate(configs)
-        ]
-    )
+    seeds = [c["seed"] for c in configs]
+    made = {"run": range(len(seeds)), "word": [c["kind"] for c in configs]}
+    made |= {"value": [total + s for s in seeds], "lost": [s == 1 for s in seeds]}
+    if any(c.get("wide") for c in configs):
+        made["width"] = [1.0 if c["wide"] else float("nan") for c in configs]
+    return pd.DataFrame(made)
 
 
 def fragile(configs, device="cpu", progress=False, folder="", how="raise"):

@@ -255,3 +255,11 @@ def test_launchers_by_name():
             launcher(wrong)
     with pytest.raises(ValueError, match=r"expected NAME=VALUE,\.\.\. after slurm:, got 'gpu'"):
         launcher("slurm:gpu")
+
+
+def test_runs_of_other_sizes_have_other_measures(grid):
+    configs = [c | {"wide": bool(c["seed"] % 2)} for c in runs(3)]
+    found = grid.run(table, configs, chunk=1).table
+    pd.testing.assert_frame_equal(found, table(configs))
+    assert list(found.columns) == ["run", "word", "value", "lost", "width"]
+    assert found.width.isna().tolist() == [True, False, True]
