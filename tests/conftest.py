@@ -23,17 +23,17 @@ torch.manual_seed(0)  # for what modules draw when they are read
 
 # Begun first, as they take longest: else one of them runs alone at the end. Longest first.
 LONGEST = (
-    *("test_dask", "test_book_pages", "test_chapter_pages", "test_ledger_page", "test_build"),
+    *("test_dask", "test_book_pages", "test_chapter_pages", "test_ledger_page"),
+    *("test_build", "test_sweep", "test_sweep_runs", "test_build_stopped"),
     *(
-        "test_sweep",
-        "test_sweep_runs",
-        "test_build_stopped",
         "test_sparse_training",
         "test_sparse_runs",
+        "test_pretraining_many",
+        "test_checks_acl_images",
     ),
-    *("test_pretraining_many", "test_checks_acl_images", "test_exercises", "test_golden"),
-    *("test_pdf", "test_cards", "test_sliders", "test_image_fields", "test_chapters"),
-    *("test_site_build", "test_trainer", "test_sparse_panels", "test_cli"),
+    *("test_exercises", "test_golden", "test_pdf", "test_cards"),
+    *("test_sliders", "test_image_fields", "test_chapters", "test_site_build"),
+    *("test_trainer", "test_sparse_panels", "test_cli"),
 )
 
 
