@@ -8,7 +8,7 @@ import opening
 import pytest
 from small_project import CHECK, notebook
 
-from clcore import _paths, ledger
+from clcore import _imports, _paths, ledger
 from clcore.book import build, keys
 from clcore.book.build.planning import checkpoints
 
@@ -37,7 +37,7 @@ def test_closure_follows_a_claim_to_its_check_and_imports_through_subpackages():
     ],
 )
 def test_imports_are_resolved(source, package, found):
-    assert keys.imported(source, package) == found
+    assert _imports.imported(source, package) == found
 
 
 PAIRS = {"losses/pairs.py"}
@@ -105,7 +105,8 @@ def _unlisted(run, made: Path) -> set[str]:
     root = _paths.root()
     read = set((opening.folder(made) / checkpoints(run).name).read_text().splitlines())
     listed = {str(p.relative_to(root)) for p in keys.inputs(run.notebook, run.parameters)}
-    code = {r for r in read if r.endswith((".py", ".pyc")) or r.startswith((".git", ".venv"))}
+    code = {r for r in read if r.endswith(".py") or r.startswith((".git", ".venv"))}
+    code |= {r for r in read if "__pycache__" in Path(r).parts}
     made_here = {r for r in read if (root / r).is_relative_to(made)}
     sets = {r for r in read if (root / r).is_relative_to(_paths.data_dir())}
     return {

@@ -103,7 +103,7 @@ def test_the_bare_sources_are_refused_and_a_stage_is_not(tmp_path):
     with pytest.raises(ExtensionError, match=r"make book.*nothing was changed"):
         source._refuse(SimpleNamespace(srcdir=str(REPOSITORY)), None)
     cards = tmp_path / links.CARDS
-    cards.parent.mkdir(parents=True)
+    cards.parent.mkdir(parents=True, exist_ok=True)
     cards.write_text("{}")
     source._refuse(SimpleNamespace(srcdir=str(tmp_path)), None)
 

@@ -111,7 +111,8 @@ def start(workers=1):
 
 def content(root):
     """What the project holds besides what a run writes."""
-    kept = sorted(p for p in root.rglob("*") if p.is_file() and "build" not in p.parts)
+    written = {"build", "__pycache__"}
+    kept = sorted(p for p in root.rglob("*") if p.is_file() and not written & set(p.parts))
     return {str(p): p.read_bytes() for p in kept if p.name != "asked.txt"}
 
 

@@ -65,7 +65,7 @@ def _as_shown(notebook: dict, behind: dict, rows: list[dict]) -> dict:
         captions.add(cell)
     own = [c for c in notebook["cells"] if "injected-parameters" not in _tags(c)]
     for part in (notebook, *own):
-        part["metadata"].pop("papermill", None)
+        part.get("metadata", {}).pop("papermill", None)
     return notebook | {"cells": [*own, behind]}
 
 

@@ -105,8 +105,8 @@ def _shuffled(
 
 def _errors(values: np.ndarray) -> np.ndarray:
     """Steps between neighbouring labels in standard errors, paired by run; values: [rows, labels,
-    runs], result [rows, labels - 1]; 0 where nothing moves."""
-    return stats.paired(values[:, 1:], values[:, :-1]).t
+    runs], result [rows, labels - 1]; 0 where nothing moves, at most 1e9 where runs agree."""
+    return stats.paired(values[:, 1:], values[:, :-1]).t.clip(-1e9, 1e9)
 
 
 def _order(t: Trial, runs: pd.DataFrame, column: str, keep: str) -> None:
