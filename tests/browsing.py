@@ -9,7 +9,7 @@ from clcore import _paths
 
 def site_folder() -> Path:
     """Where the built site is: $CLCORE_SITE, else the build's html folder."""
-    return Path(os.environ.get("CLCORE_SITE") or _paths.build_dir() / "html")
+    return Path(os.environ.get("CLCORE_SITE") or _paths.build_dir() / "html").resolve()
 
 
 @dataclass

@@ -21,10 +21,8 @@ pytest.register_assert_rewrite("site_pages")
 
 torch.manual_seed(0)  # for what modules draw when they are read
 
-# Begun first: tests that fork, before others have started threads; then those that take longest,
-# else one of them runs alone at the end.
+# Begun first, as they take longest: else one of them runs alone at the end. Longest first.
 LONGEST = (
-    *("test_sides", "test_run"),
     *("test_dask", "test_book_pages", "test_chapter_pages", "test_ledger_page"),
     *("test_build", "test_sweep", "test_sweep_runs", "test_build_stopped"),
     *(

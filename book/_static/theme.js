@@ -1,7 +1,12 @@
-// On pages beside the book: the theme that its pages were last read in, or the system's.
+// On pages beside the book: the theme that its pages were last read in, or the system's, now and
+// when that changes.
 {
-  const chosen = localStorage.getItem("theme");
-  const system = matchMedia("(prefers-color-scheme: dark)").matches;
-  const dark = chosen === "dark" || (chosen !== "light" && system);
-  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const set = () => {
+    const chosen = localStorage.getItem("theme");
+    const dark = chosen === "dark" || (chosen !== "light" && system.matches);
+    document.documentElement.dataset.theme = dark ? "dark" : "light";
+  };
+  set();
+  system.addEventListener("change", set);
 }
