@@ -70,6 +70,8 @@ def inputs(notebook: Path, parameters: dict[str, Any]) -> list[Path]:
             found += sorted(p for p in folder.iterdir() if p.suffix in (".csv", ".json"))
     if any(path.name == "datasets.py" for path in files):
         found.append(data / "datasets.yaml")
+    if any(path.name == "explore.py" for path in files):  # its sliders come with their script
+        found.append(_paths.root() / "book" / "_static" / "explore.js")
     return found
 
 
