@@ -49,9 +49,14 @@ class Dask:
         waiting = {task.name: task for task in tasks}
         while waiting:
             with self._client() as client:
-                for task, outcome in self._sent(client, [*waiting.values()]):
-                    del waiting[task.name]
-                    yield task, outcome
+                try:
+                    for task, outcome in self._sent(client, [*waiting.values()]):
+                        del waiting[task.name]
+                        yield task, outcome
+                except Unreachable:
+                    raise
+                except OSError as error:  # the scheduler went while it was asked something
+                    log.warning("the connection to %s was lost (%s)", self.address, error)
             if waiting:
                 log.warning("%s: %d tasks were lost and are sent again", self.address, len(waiting))
 

@@ -138,5 +138,7 @@ def _end(child: Child) -> None:
 
 
 def _kill(group: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)
+    """End a child and what it started; it may not have made the group its own yet."""
+    for end in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            end(group, signal.SIGKILL)
