@@ -35,11 +35,14 @@ class Tab:
         self.page.set_viewport_size({"width": width, "height": 900})
         self.page.evaluate(
             """async () => {
-              const frame = () => new Promise(requestAnimationFrame);
+              const pause = (ms) => new Promise((go) => setTimeout(go, ms));
+              const soon = (one, ms) => Promise.race([one, pause(ms)]);  // a page that is not drawn
+              const frame = () => soon(new Promise(requestAnimationFrame), 500);
               await frame(), await frame();
               const ends = (a) => a.effect?.getComputedTiming().endTime < Infinity;
               const moving = document.getAnimations().filter(ends);
-              await Promise.all(moving.map((a) => a.finished.catch(() => null)));
-              await new Promise((go) => setTimeout(go, 400));
+              const ended = moving.map((a) => a.finished.catch(() => null));
+              await soon(Promise.all(ended), 5000);
+              await pause(400);
             }"""
         )

@@ -40,8 +40,10 @@ def served(folder: Path) -> Generator[str]:
     handler = functools.partial(_Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-        server.shutdown()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/"
+        finally:  # else the thread would look for requests of a server that is closed, for ever
+            server.shutdown()
 
 
 def apart(work: Callable[[], Any]) -> Any:
