@@ -26,6 +26,8 @@ from clcore.ledger.printed import LedgerError
 from clcore.ledger.rungs import Proof
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from clcore.ledger.exact import Shown
 
 Reducer = Callable[[Sequence[np.ndarray], str], float]
@@ -265,12 +267,10 @@ class Trial:
         claims: Sequence[str],
         draws: int = 1,
         seed: int = 0,
-        stream: str | None = None,
         sort: str = "sampled",
     ):
         self.claims, self.draws, self.seed, self.sort = tuple(claims), draws, seed, sort
         self.parts: list[Part] = []
-        self._stream = stream or claims[0]
 
     @property
     def claim(self) -> str:
@@ -280,7 +280,21 @@ class Trial:
     @cached_property
     def rng(self) -> np.random.Generator:
         """The random numbers of this claim: no other check shares them."""
-        return generator(self._stream, self.seed)
+        return generator(self.claim, self.seed)
+
+    def stream(self, what: str) -> np.random.Generator:
+        """Random numbers of this claim beside `rng`, the same whenever `what` is the same."""
+        return generator(f"{self.claim} {what}", self.seed)
+
+    def keys(self, count: int, what: str = "") -> "Tensor":
+        """Keys of this claim for `clcore.random`, [count], the same whenever `what` is."""
+        import torch
+
+        from clcore import random
+
+        name = f"{self.claim} {what}".strip()
+        own = random.fold_in(random.key(self.seed), zlib.crc32(name.encode()))
+        return random.fold_in(own, torch.arange(count))
 
     def share(self, settings: int) -> int:
         """How many draws each of several settings gets."""
@@ -341,13 +355,12 @@ class Trial:
         return (part.record() for part in self.parts)
 
 
-def check(*claims: str, on: str = "draws", stream: str | None = None) -> Callable:
+def check(*claims: str, on: str = "draws") -> Callable:
     """Mark the check of a claim: a function of a Trial, which fills its parts.
 
     claims: ids, as literals, for `clcore.ledger.registry` reads them from the source. on: "draws",
     and the function is then called with (draws, seed); or "runs", for a function of a Trial and of
-    tables of runs, which is then called with the tables. Either call yields `Check`s. stream: a
-    name for the random numbers other than the claim's.
+    tables of runs, which is then called with the tables. Either call yields `Check`s.
 
     Raises LedgerError for a check without an id, another `on`, or a function that takes no trial.
     """
@@ -365,13 +378,13 @@ def check(*claims: str, on: str = "draws", stream: str | None = None) -> Callabl
 
         @wraps(function)
         def draw(draws: int, seed: int) -> Iterator[Check]:
-            trial = Trial(claims, draws, seed, stream)
+            trial = Trial(claims, draws, seed)
             function(trial)
             yield from trial.records()
 
         @wraps(function)
         def judge(*tables: Any, **named: Any) -> Iterator[Check]:
-            trial = Trial(claims, stream=stream, sort="trained")
+            trial = Trial(claims, sort="trained")
             function(trial, *tables, **named)
             yield from trial.records()
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from clcore import ledger
 from clcore.ledger import LedgerError, Trial, check, fraction, total, trial, words
@@ -33,13 +34,20 @@ def test_check_is_called_with_draws_and_seed():
     assert thm1.__name__ == "thm1" and thm1.__doc__ == "A made-up check."
 
 
-def test_streams_are_named_after_the_claim_or_as_said():
-    a, b, c = (
-        Trial(claims, stream=stream).rng.random()
-        for claims, stream in ((["acl/thm1"], None), (["ncl/thm1"], None), (["ncl/thm1"], "thm1"))
-    )
-    assert len({a, b, c}) == 3
-    assert c == np.random.default_rng((0, 38823839)).random()  # crc32 of "thm1"
+def test_streams_are_named_after_the_claim():
+    t, other = Trial(["ncl/thm1"], seed=3), Trial(["acl/thm1"], seed=3)
+    drawn = [t.rng.random(), t.stream("a").random(), t.stream("b").random(), other.rng.random()]
+    assert len(set(drawn)) == 4
+    assert t.stream("a").random() == drawn[1]  # the same whenever it is asked for
+    assert drawn[0] == np.random.default_rng((3, 95352047)).random()  # crc32 of "ncl/thm1"
+
+
+def test_keys_are_named_after_the_claim():
+    t = Trial(["ncl/thm1"], seed=3)
+    keys = torch.cat([t.keys(5), t.keys(5, "a"), Trial(["acl/thm1"], seed=3).keys(5)])
+    assert len(keys.unique()) == 15
+    assert torch.equal(t.keys(2, "a"), keys[5:7])
+    assert not torch.isin(Trial(["ncl/thm1"], seed=4).keys(5), keys).any()
 
 
 @pytest.mark.parametrize(

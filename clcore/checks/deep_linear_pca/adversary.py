@@ -9,7 +9,6 @@ from torch import Tensor
 
 from clcore import random as cr
 from clcore import reference as ref
-from clcore.checks.deep_linear_pca.landscape import keys_of
 from clcore.checks.deep_linear_pca.limits import data_views
 from clcore.ledger import Trial, check
 from clcore.losses import contrast
@@ -59,7 +58,7 @@ def largest_jump(keys: Tensor, tau: float, steps: int, n: int = 16, d: int = 6) 
     return np.abs(np.diff(values, axis=1)).max((1, 2)) / np.abs(values).max((1, 2))
 
 
-@check("acl/rem2", stream="rem2")
+@check("acl/rem2")
 def rem2(t: Trial) -> None:
     """alpha fixed: rank one. alpha of Eq. 6 refreshed: more at low tau, and X_alpha flattens.
 
@@ -68,7 +67,7 @@ def rem2(t: Trial) -> None:
     """
     count, few = min(t.draws, 8), min(t.draws, 4)
     taus = (float("inf"), *TEMPERATURES, 100.0)
-    ratio, values = rank_profile(keys_of("rem2", t.seed, count), taus, steps=400)
+    ratio, values = rank_profile(t.keys(count), taus, steps=400)
     second = ratio[:, :, 1].median(1).values
     fixed, cold = second[0], second[1:].max()
     one = t.part("fixed alpha, rank one", 1e-3, draws=count).add(fixed)
@@ -79,7 +78,7 @@ def rem2(t: Trial) -> None:
     change = (weakest[1:] - weakest[0]).median(1).values
     magnified = t.part("minimal eigen-directions magnified", 0.01, ">=", draws=count)
     magnified.add(change.max()).breaks("temperature 100", change[-1])
-    keys = keys_of("rem2 path", t.seed, few)
+    keys = t.keys(few, "path")
 
     def shrunk(tau: float) -> float:
         """A step half as long moves the spectrum by this much of what it did: median over seeds."""

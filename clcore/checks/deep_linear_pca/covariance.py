@@ -29,7 +29,7 @@ def _coloured(rng: np.random.Generator, draws: int, values: Array) -> Array:
     return (q * values) @ q.swapaxes(-1, -2)
 
 
-@check("acl/cor2", stream="cor2")
+@check("acl/cor2")
 def cor2(t: Trial) -> None:
     """E = tr(W X W^T) for any linear net; under W W^T = I its maximum is the PCA value.
 
@@ -60,7 +60,7 @@ def cor2(t: Trial) -> None:
     maximum.breaks(r"only $\|W\|_F^2=k$ asked", abs(3 * values[0] - values[:3].sum()))
 
 
-@check("acl/eq9", stream="eq9")
+@check("acl/eq9")
 def eq9(t: Trial) -> None:
     """Classical PCA: the maximum is the sum of the largest eigenvalues of the covariance.
 
@@ -96,7 +96,7 @@ def _closed(x: Array, x2: Array) -> Array:
     return np.cov(x.T) - (x - x2).T @ (x - x2) / (2 * len(x))
 
 
-@check("acl/num7", stream="num7")
+@check("acl/num7")
 def num7(t: Trial) -> None:
     """alpha = 1/(2N(N-1)) without augmentation: X is the unbiased sample covariance, hence -> V.
 
@@ -150,7 +150,7 @@ def _leading(a: Array, k: int) -> Array:
     return np.linalg.qr(vectors[:, np.argsort(-values.real)[:k]].real)[0]
 
 
-@check("acl/rem1", stream="rem1")
+@check("acl/rem1")
 def rem1(t: Trial) -> None:
     """Supervised pairs, uniform alpha: X is exactly S_B; the LDA subspace where S_W is isotropic.
 
@@ -191,7 +191,7 @@ def rem1(t: Trial) -> None:
                 subspace.breaks("anisotropic $S_W$", gap)
 
 
-@check("acl/num8", stream="num8")
+@check("acl/num8")
 def num8(t: Trial) -> None:
     """X is symmetric; PSD without augmentation, not in general with it. Control: the other case."""
     n, d = 8, 4

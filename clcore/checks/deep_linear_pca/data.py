@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from clcore import random as cr
-from clcore.checks.deep_linear_pca.landscape import _error, add_some, keys_of
+from clcore.checks.deep_linear_pca.landscape import _error, add_some
 from clcore.ledger import Trial, check
 from clcore.losses import contrast
 from clcore.reference import Array, tensors
@@ -50,7 +50,7 @@ def _dashed(widths: tuple[int, ...]) -> str:
     return "-".join(map(str, widths))
 
 
-@check("acl/rem3", stream="rem3")
+@check("acl/rem3")
 def rem3(t: Trial) -> None:
     """Theorem 3 on X from hard data: heavy tails, discrete, correlated, outliers; InfoNCE's alpha.
 
@@ -64,7 +64,7 @@ def rem3(t: Trial) -> None:
     cells = [(widths, 0.3, count) for widths in WIDTHS] + [(NARROW, 1.0, max(count, 20))]
     for widths, noise, many in cells:
         views = [hard_views(t.rng, kind, many, noise) for kind in DATA]
-        keys = keys_of(f"rem3 {widths}", t.seed, many * len(DATA))
+        keys = t.keys(many * len(DATA), f"{widths}")
         X = frozen(cr.fold_in(keys, 5), widths, *map(np.concatenate, zip(*views, strict=True)))
         lam = torch.linalg.eigvalsh(X)[:, -1]
         X, keys, lam = X[lam > 0], keys[lam > 0], lam[lam > 0]

@@ -46,7 +46,7 @@ def symmetric(rng: np.random.Generator, draws: int, d: int) -> Array:
     return (a + a.swapaxes(-1, -2)) / 2
 
 
-@check("acl/eq10", stream="eq10")
+@check("acl/eq10")
 def eq10(t: Trial) -> None:
     """Layer by layer is the product; dz/df_l = W_{>l} by complex steps. Control: W_{>=l}, order."""
     count = t.share(len(DEPTHS))
@@ -91,7 +91,7 @@ def _stepped_distances(weights: list[Array], x: Array, x2: Array) -> tuple[Array
     return ref.distances(x, x2)
 
 
-@check("acl/lem1", stream="lem1")
+@check("acl/lem1")
 def lem1(t: Trial) -> None:
     """-dL/dW_l = W_{>l}^T W_{>l} W_l C_alpha[f_{l-1}], L by loops and complex steps, depths 1..6.
 
@@ -166,7 +166,7 @@ def _size(mats: list[Array]) -> Array:
     return np.max([np.abs(m).max((-1, -2)) for m in mats], 0)
 
 
-@check("acl/num9", stream="num9")
+@check("acl/num9")
 def num9(t: Trial) -> None:
     """W_l W_l^T - W_{l+1}^T W_{l+1} is conserved by Eq. 11, with alpha fixed or following theta.
 
@@ -238,7 +238,7 @@ def _balance(ws: Layers) -> torch.Tensor:
     return torch.cat([(a @ a.mT - b.mT @ b).flatten(1) for a, b in pairwise(ws)], 1)
 
 
-@check("acl/num10", stream="num10")
+@check("acl/num10")
 def num10(t: Trial) -> None:
     """Where lambda_max(X) > 0 random starts run to infinity; exactly those with E > 0 at some time.
 

@@ -55,7 +55,7 @@ def times(J: Array, x: Array) -> Array:
     return np.einsum("bij,bj->bi", J, x)
 
 
-@check("acl/lem7", stream="lem7")
+@check("acl/lem7")
 def lem7(t: Trial) -> None:
     """Forward and backward rule apart: J x is 0, not y; backward holds with |P_1^perp x|.
 
@@ -100,7 +100,7 @@ def lem7(t: Trial) -> None:
                 unit.breaks(r"$I$ for $P_x^\perp$", relative(jacobian(l2, x), whole / size))
 
 
-@check("acl/def1", stream="def1")
+@check("acl/def1")
 def def1(t: Trial) -> None:
     """h(x) = h'(x) x for linear, ReLU, leaky ReLU; a constant p for x^p. f_l = D_l W_l f_{l-1}.
 
@@ -135,7 +135,7 @@ def def1(t: Trial) -> None:
                 diagonal.add(np.minimum(np.abs(d), np.abs(d - 1)).max((-1, -2)))
 
 
-@check("acl/def2", stream="def2")
+@check("acl/def2")
 def def2(t: Trial) -> None:
     """Reversible: f_out = J f_in and g_in = J^T g_out. True of linear, ReLU, leaky; not of norms.
 

@@ -4,7 +4,6 @@ Thousands of random starts climb; what they reach is looked at by curvature, by 
 perturbations in numpy, and by what the theorem says about it. `draws` counts starts a cell.
 """
 
-import zlib
 from itertools import pairwise
 from itertools import product as every
 
@@ -37,11 +36,6 @@ WIDTHS = (
     (6, 2, 2, 2, 2),
     (6, 3, 3, 3, 3, 3),
 )
-
-
-def keys_of(name: str, seed: int, count: int) -> Tensor:
-    """`count` keys that no other check shares."""
-    return cr.fold_in(cr.fold_in(cr.key(seed), zlib.crc32(name.encode())), torch.arange(count))
 
 
 def climb(
@@ -116,7 +110,7 @@ def _error(limits: tuple[Tensor, ...], X: Tensor) -> Array:
     return torch.stack(parts).amax(0).numpy()
 
 
-@check("acl/thm3", stream="thm3")
+@check("acl/thm3")
 def thm3(t: Trial) -> None:
     """Every certified local maximum with a distinct top eigenvalue of W_{>1}^T W_{>1} is as said.
 
@@ -126,7 +120,7 @@ def thm3(t: Trial) -> None:
     printed, corrected = (begin("local maxima", 1e-6) for begin in (t.part, t.corrected))
     lifted = t.part("limits are local maxima", 1e-8)
     for name, widths in every(SPECTRA, WIDTHS):
-        keys = keys_of(f"thm3 {name} {widths}", t.seed, min(t.draws, 200))
+        keys = t.keys(min(t.draws, 200), f"{name} {widths}")
         limits, X = climb(keys, SPECTRA[name], widths)
         top, distinct = dl.distinct_top(limits.weights)
         flat = dl.curvature(limits.weights, X)[:, -1] < 1e-6
@@ -159,7 +153,7 @@ def spectral_norm(weights: list[Array]) -> Array:
     return np.linalg.norm(product(weights), 2, axis=(-2, -1))
 
 
-@check("acl/lem10", stream="lem10")
+@check("acl/lem10")
 def lem10(t: Trial) -> None:
     """max |W_L ... W_1|_2 on the spheres: bound, limits, J = 0 is no maximum.
 
@@ -171,7 +165,7 @@ def lem10(t: Trial) -> None:
     left = t.part("J = 0 is left", 1e-14, ">=")
     count = min(t.draws, 200)
     for widths in ((4, 3), (5, 1, 4), (3, 6, 2, 3), (6, 3, 3, 3, 2), (4, 2, 5, 1, 3, 2)):
-        W = dl.starts(keys_of(f"lem10 {widths}", t.seed, count), widths)
+        W = dl.starts(t.keys(count, f"{widths}"), widths)
         limits = spectral_ascent(W)
         start, end = (spectral_norm([w.numpy() for w in ws]) for ws in (W, limits))
         bound.add(start)
@@ -206,7 +200,7 @@ def _vanishing(rng: np.random.Generator, count: int, depth: int) -> list[Array]:
     return layers
 
 
-@check("acl/lem9", stream="lem9")
+@check("acl/lem9")
 def lem9(t: Trial) -> None:
     """A of rank 1 and |A|_F = 1 is u v^T with unit vectors. Control: rank 2 of the same norm."""
 
@@ -233,7 +227,7 @@ def _outer(a: sympy.Matrix) -> exact.Shown:
     return exact.equal([a * across, (a * across * a.T).trace()], [a, sum(x**2 for x in a)])
 
 
-@check("acl/def3", stream="def3")
+@check("acl/def3")
 def def3(t: Trial) -> None:
     """The detector accepts aligned-rank-1 weights, whose product has norm 1.
 
@@ -255,7 +249,7 @@ def def3(t: Trial) -> None:
     part.breaks("a layer of rank 2", found(good[0], thick, good[2]))
 
 
-@check("acl/eq40", stream="eq40")
+@check("acl/eq40")
 def eq40(t: Trial) -> None:
     """At critical points every layer's multiplier is E; at local maxima it tops X kron M.
 
@@ -266,7 +260,7 @@ def eq40(t: Trial) -> None:
     count = min(t.draws, 100)
     names = ("PSD", "indefinite", "mostly negative")
     for name, widths in every(names, ((6, 2, 2), (6, 1, 2, 1), (6, 3, 2, 3))):
-        keys = keys_of(f"eq40 {name} {widths}", t.seed, count)
+        keys = t.keys(count, f"{name} {widths}")
         limits, X = climb(keys, SPECTRA[name], widths)
         X = X.numpy()
         ends, start = ([w.numpy() for w in ws] for ws in (limits.weights, dl.starts(keys, widths)))
@@ -296,7 +290,7 @@ def _below_top(ws: list[Array], X: Array) -> Array:
     return np.array(tops) - _energy(ws, X)
 
 
-@check("acl/num11", stream="num11")
+@check("acl/num11")
 def num11(t: Trial) -> None:
     """The share of random starts that end at E = lambda_max, cell by cell.
 
@@ -311,7 +305,7 @@ def num11(t: Trial) -> None:
     corrected = t.corrected("share of starts", 0.99, ">=", draws=total)
     for (name, widths), count in starts.items():
         values = SPECTRA[name]
-        keys = keys_of(f"num11 {name} {widths}", t.seed, count)
+        keys = t.keys(count, f"{name} {widths}")
         limits, X = climb(keys, values, widths)
         begun = dl.energy(dl.starts(cr.fold_in(keys, 2), widths), X)
         share, before = (
@@ -334,7 +328,7 @@ def num11(t: Trial) -> None:
 def _one_component(t: Trial) -> None:
     pca = t.part("the PCA objective of Eq. 8", 1e-5)
     for widths in ((6, 4, 1), (6, 4, 3)):
-        keys = keys_of(f"num11 pca {widths}", t.seed, min(t.draws, 100))
+        keys = t.keys(min(t.draws, 100), f"pca {widths}")
         limits, X = climb(keys, SPECTRA["PSD"], widths)
         values = np.linalg.eigvalsh(X.numpy())[:, ::-1]
         E = limits.energy.numpy()

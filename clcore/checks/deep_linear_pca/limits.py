@@ -16,13 +16,11 @@ from clcore.checks.deep_linear_pca.landscape import (
     add_some,
     aligned,
     climb,
-    keys_of,
     spectral_ascent,
     spectral_norm,
 )
 from clcore.checks.deep_linear_pca.norms import conserved_rows
 from clcore.ledger import Trial, check, pooled, typical
-from clcore.ledger.trial import generator
 from clcore.losses import contrast
 from clcore.reference import Array, tensors
 from clcore.theory import deep_linear as dl
@@ -53,14 +51,14 @@ def _unconstrained(weights: dl.Layers, X: Tensor) -> dl.Layers:
     return weights
 
 
-@check("acl/fig3", stream="fig3")
+@check("acl/fig3")
 def fig3(t: Trial) -> None:
     """L = 5, fixed alpha, norms kept at 1: E -> lambda_max, s_1 -> 1, s_2 -> 0 in every layer.
 
     Controls: before the first step; the second eigenvalue for lambda_max; Eq. 37 alone, without the
     constraint.
     """
-    weights, X = fig3_setting(keys_of("fig3", t.seed, max(20, min(t.draws, 100))))
+    weights, X = fig3_setting(t.keys(max(20, min(t.draws, 100))))
     values = torch.linalg.eigvalsh(X)
     path = dl.singular_path(weights, X, rate=1.0, steps=4000, every=4000)
     # Where the two largest eigenvalues nearly agree, 4000 steps are too few for the limit.
@@ -98,7 +96,7 @@ def _unit(v: Array) -> Array:
     return v / np.linalg.norm(v, axis=-1, keepdims=True)
 
 
-@check("acl/def4", stream="def4")
+@check("acl/def4")
 def def4(t: Trial) -> None:
     """The detector accepts aligned-uniform weights, whose rows have norm 1/sqrt(n_l).
 
@@ -115,7 +113,7 @@ def def4(t: Trial) -> None:
     detector.breaks("uneven $v_l$", found(aligned(t.rng, v0, widths)))
 
 
-@check("acl/cor3", stream="cor3")
+@check("acl/cor3")
 def cor3(t: Trial) -> None:
     """With rows of norm 1/sqrt(n_l): limits with a distinct top eigenvalue are aligned-uniform.
 
@@ -125,7 +123,7 @@ def cor3(t: Trial) -> None:
     corrected = t.corrected("local maxima", 1e-6, controls=typical)
     shapes = ((6, 2, 2), (6, 3, 2, 4), (6, 1, 2, 1), (6, 3, 3, 3, 2))
     for name, widths in product(("PSD", "indefinite", "mostly negative"), shapes):
-        keys = keys_of(f"cor3 {name} {widths}", t.seed, min(t.draws, 200))
+        keys = t.keys(min(t.draws, 200), f"{name} {widths}")
         limits, X = climb(keys, SPECTRA[name], widths, rows=True)
         top, distinct = dl.distinct_top(limits.weights)
         flat = dl.curvature(limits.weights, X, rows=True)[:, -1] < 1e-6
@@ -150,7 +148,7 @@ def _error(weights: tuple[Tensor, ...], X: Tensor) -> Array:
     return torch.maximum((E - 1).abs(), dl.unevenness(weights)).numpy()
 
 
-@check("acl/lem12", stream="lem12")
+@check("acl/lem12")
 def lem12(t: Trial) -> None:
     """Lemma 10 with rows of norm 1/sqrt(n_l): value 1, aligned-uniform, J = 0 is left.
 
@@ -162,7 +160,7 @@ def lem12(t: Trial) -> None:
     left = t.part("J = 0 is left", 1e-9, ">=")
     count = min(t.draws, 200)
     for widths in ((4, 3, 2), (5, 1, 4, 2), (3, 6, 2, 3), (6, 3, 3, 3, 2), (4, 2, 5, 1, 3, 2)):
-        W = dl.starts(keys_of(f"lem12 {widths}", t.seed, count), widths, rows=True)
+        W = dl.starts(t.keys(count, f"{widths}"), widths, rows=True)
         limits = spectral_ascent(W, rows=True)
         start, end = ([w.numpy() for w in ws] for ws in (W, limits))
         value.add(1 - spectral_norm(end)).breaks("not climbed", 1 - spectral_norm(start))
@@ -199,15 +197,15 @@ def freedom(weights: dl.Layers, X: Tensor, rows: bool) -> Tensor:
     return flat - inner - 1
 
 
-@check("acl/rem4", stream="rem4")
+@check("acl/rem4")
 def rem4(t: Trial) -> None:
     """BatchNorm's constraint: rows conserved, fewer free dimensions, radius 1/sqrt(n_l), steps.
 
     Controls: other normalisations; the Frobenius constraint; radius 1.
     """
-    conserved_rows(t, "fan-in norms conserved", generator("lem11", t.seed))
+    conserved_rows(t, "fan-in norms conserved", t.rng)
     widths, count = (6, 4, 3, 2), min(t.draws, 60)
-    keys = keys_of("rem4", t.seed, count)
+    keys = t.keys(count)
     (free, X), (held, same) = (climb(keys, SPECTRA["PSD"], widths, rows) for rows in (False, True))
     without, within = (
         freedom(limits.weights, on, rows).double()
@@ -221,7 +219,7 @@ def rem4(t: Trial) -> None:
     value.breaks("rows of norm 1", (dl.energy(longer, same) - 1).abs())
     steps = t.part("fewer steps, PSD", 0.9, evidence="partial", draws=2 * max(count, 40))
     for name in ("PSD", "mostly negative"):
-        keys = keys_of(f"rem4 {name}", t.seed, max(count, 40))
+        keys = t.keys(max(count, 40), name)
         plain, rowed = (
             float(climb(keys, SPECTRA[name], (6, 3, 3, 3, 3), rows)[0].steps.double().median())
             for rows in (False, True)

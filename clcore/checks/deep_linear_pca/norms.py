@@ -77,7 +77,7 @@ def _net(rng: np.random.Generator, count: int, widths: tuple[int, ...]) -> list[
     return list(tensors(*layers(rng, count, widths)))
 
 
-@check("acl/lem2", stream="lem2")
+@check("acl/lem2")
 def lem2(t: Trial) -> None:
     """<W_l, dLoss/dW_l> = 0 for all layers below an l2 or LayerNorm layer.
 
@@ -138,7 +138,7 @@ def _norm_path(t: Trial, count: int) -> None:
     trajectory.says(moved=float(torch.stack(travelled).median()))
 
 
-@check("acl/lem8", stream="lem8")
+@check("acl/lem8")
 def lem8(t: Trial) -> None:
     """One to four reversible layers, of mixed kinds, between W_l and the normalisation; J f = 0.
 
@@ -182,7 +182,7 @@ def conserved_rows(t: Trial, name: str, rng: np.random.Generator) -> None:
         conserved.breaks("tanh before it", rows("BatchNorm", act="tanh"))
 
 
-@check("acl/lem11", stream="lem11")
+@check("acl/lem11")
 def lem11(t: Trial) -> None:
     """A row's norm is conserved under BatchNorm of its node; the rules of Eq. 119 apart.
 

@@ -45,7 +45,7 @@ def along(v: Array, hidden: int) -> list[Array]:
     return [first, second]
 
 
-@check("acl/eq12", stream="eq12")
+@check("acl/eq12")
 def eq12(t: Trial) -> None:
     """E = tr(W X W^T) on Theta; norms of 1 only fix a scale; normalised outputs differ.
 

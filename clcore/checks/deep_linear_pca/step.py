@@ -30,7 +30,7 @@ def _gain(rng: np.random.Generator, ws: list[Array], u: Array) -> Array:
     return (_read(moved, u) / here - 1).max(0)
 
 
-@check("acl/eq44", stream="eq44")
+@check("acl/eq44")
 def eq44(t: Trial) -> None:
     """Not aligned: a small push of W_2, ..., W_L raises |W_{>1} u| for the same u, and the energy.
 

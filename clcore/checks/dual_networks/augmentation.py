@@ -20,7 +20,7 @@ from clcore.theory.operator import translation as tr
 EXACT = 1e-12
 
 
-@check("ddn/rem6", stream="ddn rem6")
+@check("ddn/rem6")
 def rem6(t: Trial) -> None:
     """V over x of the view average is V over z_0, at every layer of a 3-layer net.
 
@@ -71,7 +71,7 @@ def _spread(K: list[list[Array]], p: Array) -> Array:
     return square - mean @ mean.swapaxes(1, 2)
 
 
-@check("ddn/ex1", stream="ddn ex1")
+@check("ddn/ex1")
 def ex1(t: Trial) -> None:
     """Gaussian matrices on a nuisance subspace of R^10 (4 + 6): the mean of views, OP, the growth.
 

@@ -19,7 +19,7 @@ EXACT = 1e-12
 NORMALISED = 1e-10  # where an output may be close to 0 and is divided by its norm
 
 
-@check("ddn/def1", stream="ddn def1")
+@check("ddn/def1")
 def def1(t: Trial) -> None:
     """K_l of the library against numpy's; its shape; K_l^T vec(W_l) = f_L.
 
@@ -67,7 +67,7 @@ def _connections(pair: nets.Pair, layer: int) -> tuple[Array, Array]:
     return tuple(nets.one(cn.connection(net, layer)) for net in pair.traces)
 
 
-@check("ddn/thm1", stream="ddn thm1")
+@check("ddn/thm1")
 def thm1(t: Trial) -> None:
     """Eq. 1 and its matrix form against complex steps and autograd, two different towers.
 
@@ -101,7 +101,7 @@ def thm1(t: Trial) -> None:
     matrix.proves(**exact_pairs.theorem1_matrix())
 
 
-@check("ddn/thm1-app", stream="ddn thm1 app")
+@check("ddn/thm1-app")
 def thm1_app(t: Trial) -> None:
     """Theorem 1 as restated for reversible nets (Eq. 32), against complex steps, hidden layers.
 
@@ -139,7 +139,7 @@ def thm1_app(t: Trial) -> None:
     mended.proves(**exact_pairs.theorem1_mended())
 
 
-@check("ddn/eq40", stream="ddn eq40")
+@check("ddn/eq40")
 def eq40(t: Trial) -> None:
     """Tied weights: Eq. 40 against complex steps in the first tower's copy, and the library.
 
@@ -161,7 +161,7 @@ def eq40(t: Trial) -> None:
     first.proves(**exact_pairs.tied())
 
 
-@check("ddn/eq41", stream="ddn eq41")
+@check("ddn/eq41")
 def eq41(t: Trial) -> None:
     """Tied weights, normalised outputs: complex steps and autograd against Eqs. 41, 42.
 
@@ -195,7 +195,7 @@ def eq41(t: Trial) -> None:
 # --------------------------------------------------------------------------- normalised outputs
 
 
-@check("ddn/eq28", stream="ddn eq28")
+@check("ddn/eq28")
 def eq28(t: Trial) -> None:
     """r_n is r of a net with one layer more, G = I/|f_L|, Q = I - f f^T a projection.
 
@@ -227,7 +227,7 @@ def eq28(t: Trial) -> None:
         projection.proves(**proof)
 
 
-@check("ddn/eq29", stream="ddn eq29")
+@check("ddn/eq29")
 def eq29(t: Trial) -> None:
     """Complex-step Jacobian of y/|y|, dimensions 2 to 20, against (I - y^ y^^T)/|y|.
 
@@ -247,7 +247,7 @@ def eq29(t: Trial) -> None:
     part.proves(**exact_pairs.unit_jacobian())
 
 
-@check("ddn/eq30", stream="ddn eq30")
+@check("ddn/eq30")
 def eq30(t: Trial) -> None:
     """Eq. 30 against complex steps of r_n at every pre-activation, two different towers.
 

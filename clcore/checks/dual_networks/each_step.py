@@ -55,7 +55,7 @@ def _indefinite(at: Layer, tied: bool) -> Array:
     return np.maximum((-low[:, 0] / low.abs().amax(-1)).numpy(), skew(op))
 
 
-@check("ddn/rem16", stream="rem16")
+@check("ddn/rem16")
 def rem16(t: Trial) -> None:
     """Cosines of updates with weights, by loss, towers, batch and normalisation; H = 3.
 

@@ -26,7 +26,7 @@ from clcore.theory.operator import descent
 BETAS = (-0.5, 0.0, 0.2, 1.0)
 
 
-@check("ddn/cor1", stream="cor1")
+@check("ddn/cor1")
 def cor1(t: Trial) -> None:
     """(-beta EV + VE) vec(W_l) against complex steps of E[(1 + beta) r_+ - r_-], all layers.
 
@@ -52,7 +52,7 @@ def cor1(t: Trial) -> None:
         part.proves(**proof)
 
 
-@check("ddn/eq86", stream="eq86")
+@check("ddn/eq86")
 def eq86(t: Trial) -> None:
     """EV_l vec(W_l) against complex steps of the enumerated E[r_+]. Controls: VE, both towers.
 
@@ -77,7 +77,7 @@ def eq86(t: Trial) -> None:
         part.proves(**proof)
 
 
-@check("ddn/rem5", stream="rem5")
+@check("ddn/rem5")
 def rem5(t: Trial) -> None:
     """Least eigenvalue of -beta EV_l + VE_l over the largest, for beta < 0, many nets and worlds.
 
@@ -156,7 +156,7 @@ def _mean_spread(at: Layer) -> Array:
     return (p[..., None] * centred**2).sum((1, 2))
 
 
-@check("ddn/rem2", stream="rem2")
+@check("ddn/rem2")
 def rem2(t: Trial) -> None:
     """200 steps of a three-layer net under L_simp, gradients by complex steps.
 
@@ -223,7 +223,7 @@ def _over_the_operator(t: Trial) -> dict[tuple[bool, float], Part]:
     }
 
 
-@check("ddn/rem15", stream="rem15")
+@check("ddn/rem15")
 def rem15(t: Trial) -> None:
     """theta, also over the weighted covariance, and the views' spread, before and after training.
 

@@ -22,7 +22,7 @@ def _sizes(draws: int) -> range:
     return range(4, min(4 + max(draws, 6), 51))
 
 
-@check("ddn/ex2", stream="ddn ex2")
+@check("ddn/ex2")
 def ex2(t: Trial) -> None:
     """A linear neuron that sees the whole ring, d = 4..50: mean connection, OP, gradient.
 
@@ -50,7 +50,7 @@ def ex2(t: Trial) -> None:
     nothing.proves(**exact_rings.nothing(window=False))
 
 
-@check("ddn/ex3", stream="ddn ex3")
+@check("ddn/ex3")
 def ex3(t: Trial) -> None:
     """A window of two: counts of patterns, OP = u u^T / (4 d^2) for any vectors x_p, u = 0.
 
@@ -90,7 +90,7 @@ def library(d: int, bias: bool) -> torch.Tensor:
     return tr.with_bias(x) if bias else x
 
 
-@check("ddn/ex4", stream="ddn ex4")
+@check("ddn/ex4")
 def ex4(t: Trial) -> None:
     """A ReLU neuron with a window of two: its connection, its operator, which starts there are.
 
@@ -169,7 +169,7 @@ def _several(t: Trial) -> None:
 STEPS = 800  # of updates, enough for each start to open another pattern
 
 
-@check("ddn/eq13", stream="ddn eq13")
+@check("ddn/eq13")
 def eq13(t: Trial) -> None:
     """One update from selective starts, numpy's gradient and the library's; then 100 updates.
 

@@ -68,7 +68,7 @@ def _autograd(loss: Callable, positive: Array, negatives: Array) -> tuple[Array,
     return tuple(g.numpy() for g in torch.autograd.grad(loss(*inputs).sum(), inputs))
 
 
-@check("ddn/eq2", stream="ddn eq2")
+@check("ddn/eq2")
 def eq2(t: Trial) -> None:
     """The three losses against their formulas; for unit vectors, InfoNCE is SimCLR's.
 
@@ -144,7 +144,7 @@ def _simclr_exactly(cosines: Part, losses: Part) -> None:
     )
 
 
-@check("ddn/rem1", stream="ddn rem1")
+@check("ddn/rem1")
 def rem1(t: Trial) -> None:
     """The soft triplet loss at tau = 1, 1/2, ..., 2^-20 against the hinge.
 
@@ -217,7 +217,7 @@ def _losses() -> Iterator[tuple[float, int, Loss, Callable]]:
             )
 
 
-@check("ddn/thm2", stream="ddn thm2")
+@check("ddn/thm2")
 def thm2(t: Trial) -> None:
     """Signs and sum of the derivatives, complex steps of numpy and autograd of the library.
 
@@ -266,7 +266,7 @@ def _slopes_exactly(signs: Part, sums: Part) -> None:
     )
 
 
-@check("ddn/eq43", stream="ddn eq43")
+@check("ddn/eq43")
 def eq43(t: Trial) -> None:
     """Eqs. 43, 44 against autograd of the library's InfoNCE; Eq. 45.
 

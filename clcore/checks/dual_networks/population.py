@@ -93,7 +93,7 @@ def _one_sample(t: Trial, unit: bool) -> None:
     pull.proves(**shown())
 
 
-@check("ddn/lem2", stream="lem2 False")
+@check("ddn/lem2")
 def lem2(t: Trial) -> None:
     """One sample's gradient, H = 1, 3, 8, three losses, all layers, against complex steps.
 
@@ -103,7 +103,7 @@ def lem2(t: Trial) -> None:
     _one_sample(t, unit=False)
 
 
-@check("ddn/eq51", stream="lem2 True")
+@check("ddn/eq51")
 def eq51(t: Trial) -> None:
     """The same with normalised outputs. Controls: as lem2, and no projector."""
     _one_sample(t, unit=True)
@@ -112,7 +112,7 @@ def eq51(t: Trial) -> None:
 # ---------------------------------------------------------------------------------------- Theorem 3
 
 
-@check("ddn/thm3", stream="thm3")
+@check("ddn/thm3")
 def thm3(t: Trial) -> None:
     """V_x[Kbar_l] vec(W_l) against minus the complex-step gradient of the enumerated E[L_simp].
 
@@ -150,7 +150,7 @@ def _moments(K: Array, p: Array, q: Array) -> tuple[Array, Array, Array]:
     return plus, minus, apart / (1 - (p**2).sum(-1))[:, None, None]
 
 
-@check("ddn/eq54", stream="eq54")
+@check("ddn/eq54")
 def eq54(t: Trial) -> None:
     """E[K K_+^T] and E[K K_-^T] by loops against products of averages; then Eqs. 53-55.
 
@@ -218,7 +218,7 @@ def _slope(
     return float(np.polyfit(np.log(BATCHES), np.log(errors), 1)[0])
 
 
-@check("ddn/eq56", stream="eq56")
+@check("ddn/eq56")
 def eq56(t: Trial) -> None:
     """-Cov_x[avg(K^n P), avg(K^n)] vec(W_l) against complex steps of E[r_n+ - r_n-].
 
@@ -265,7 +265,7 @@ def _weighted_by_loops(a: Array, b: Array, mass: Array, centre: Array) -> Array:
     return total
 
 
-@check("ddn/eq4", stream="eq4")
+@check("ddn/eq4")
 def eq4(t: Trial) -> None:
     """Cov^xi against loops; xi = 1 against numpy's covariance; V^xi is PSD for xi >= 0.
 
@@ -297,7 +297,7 @@ def eq4(t: Trial) -> None:
     psd.proves(**exact_worlds.weighted_psd())
 
 
-@check("ddn/rem3", stream="rem3")
+@check("ddn/rem3")
 def rem3(t: Trial) -> None:
     """V_{x,x''}[Kbar(x) - Kbar(x'')] / 2 = V_x[Kbar(x)]: a loop over pairs against the variance.
 
@@ -334,7 +334,7 @@ def _pair_terms(K: Array, q: Array, u: Array) -> tuple[Array, Array]:
     return g, single
 
 
-@check("ddn/eq67", stream="eq67")
+@check("ddn/eq67")
 def eq67(t: Trial) -> None:
     """Eq. 65 by loops over views; g(x, x'') + g(x'', x) pair by pair; their mean is Eqs. 68, 69.
 

@@ -32,7 +32,7 @@ def curve(tau: float, kind: str = "InfoNCE", margin: float = 0.0) -> Callable[[A
 # ---------------------------------------------------------------------------- F and its derivatives
 
 
-@check("ddn/eq71", stream="eq71")
+@check("ddn/eq71")
 def eq71(t: Trial) -> None:
     """0 < F < 1/tau, |F (1/tau - F)| < 1/tau^2, and dF by complex steps.
 
@@ -100,7 +100,7 @@ def _mean_value(F: Callable, path: Callable, ends: tuple, eps: Array) -> Callabl
     return gap
 
 
-@check("ddn/eq72", stream="eq72")
+@check("ddn/eq72")
 def eq72(t: Trial) -> None:
     """A point with the identity exists: on the segment of distances, and on that of inputs.
 
@@ -134,7 +134,7 @@ def eq72(t: Trial) -> None:
             part.breaks("sign of epsilon", wrong)
 
 
-@check("ddn/eq59", stream="eq59")
+@check("ddn/eq59")
 def eq59(t: Trial) -> None:
     """|epsilon| at random and extreme distances against 1 and 2/tau, H = 1 and 5; its order.
 
@@ -221,7 +221,7 @@ def _quotient(F: Callable, D: Array, D0: Array) -> Array:
     return np.where(small, slope, (F(D) - F(D0)) / np.where(small, 1.0, gap))
 
 
-@check("ddn/eq74", stream="eq74")
+@check("ddn/eq74")
 def eq74(t: Trial) -> None:
     """Half the mean squared distance of two views is the trace; the inequality, with its own slope.
 
@@ -245,7 +245,7 @@ def eq74(t: Trial) -> None:
     inequality.breaks("1/tau, tau = 0.1", (curve(0.1)(square) - 0.5 / 0.1) / square * 0.1)
 
 
-@check("ddn/eq77", stream="eq77")
+@check("ddn/eq77")
 def eq77(t: Trial) -> None:
     """Eqs. 75 and 77 at random vectors. Controls: a sign, no 1/2 on the square, no square."""
     a, b, da, db = t.rng.standard_normal((4, 20 * t.draws, 5))
@@ -263,7 +263,7 @@ def eq77(t: Trial) -> None:
         part.proves(**proof)
 
 
-@check("ddn/eq78", stream="eq78")
+@check("ddn/eq78")
 def eq78(t: Trial) -> None:
     """E|dF/dr_- (r_- - r_-^0)| with the slope of Eq. 72 against the printed bound, pair by pair.
 

@@ -101,7 +101,7 @@ def _slope_of(name: str, tau: float) -> float:
     return 1 / tau**2 if name == "InfoNCE" else 1 / tau
 
 
-@check("ddn/thm4", stream="thm4")
+@check("ddn/thm4")
 def thm4(t: Trial) -> None:
     """-gradient = (V^xi/2 + theta) vec(W_l), theta by loops; then theta against the printed order,
     for any augmentation, for unbiased views, and for samples drawn like their views.
@@ -247,7 +247,7 @@ def _measured(t: Trial, count: int, name: str, tau: float) -> tuple[list[Measure
     return kept, weak, same, [_same_samples(t.rng, count, case, slope)]
 
 
-@check("ddn/eq79", stream="eq79")
+@check("ddn/eq79")
 def eq79(t: Trial) -> None:
     """|theta| (spectral norm) against the printed bound: random worlds, biased ones, climbed ones.
 
@@ -313,7 +313,7 @@ def _limits(t: Trial, count: int) -> None:
 # ------------------------------------------------------------------------- as Sec. 7 measures it
 
 
-@check("ddn/rem13", stream="rem13")
+@check("ddn/rem13")
 def rem13_split(t: Trial) -> None:
     """The parts of the gradient by autograd, against operators times vec(W_l).
 

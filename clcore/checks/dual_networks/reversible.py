@@ -59,7 +59,7 @@ def _errors(names: tuple[str, ...], rng: np.random.Generator, draws: int) -> dic
     return out
 
 
-@check("ddn/def2", stream="ddn def2")
+@check("ddn/def2")
 def def2(t: Trial) -> None:
     """Def. 2 with the paper's own G_l and Q_l for linear, ReLU, leaky-ReLU and power layers.
 
@@ -83,7 +83,7 @@ def def2(t: Trial) -> None:
     backward.proves(**exact_layers.backward())
 
 
-@check("ddn/eq16", stream="ddn eq16")
+@check("ddn/eq16")
 def eq16(t: Trial) -> None:
     """Linear layers: G_l = W_l, Q_l = I, dense and convolutional.
 
@@ -138,7 +138,7 @@ def _convolution(t: Trial) -> None:
     part.proves(**exact_layers.convolution())
 
 
-@check("ddn/eq17", stream="ddn eq17")
+@check("ddn/eq17")
 def eq17(t: Trial) -> None:
     """ReLU and leaky-ReLU nets: pre_l = G_l pre_{l-1} and its transpose, G_l = W_l D_{l-1}.
 
@@ -164,7 +164,7 @@ def eq17(t: Trial) -> None:
         part.proves(**exact_layers.gated(name))
 
 
-@check("ddn/eq18", stream="ddn eq18")
+@check("ddn/eq18")
 def eq18(t: Trial) -> None:
     """psi(u) = u^p for p = 2, 3, and 1.5 on positive pre-activations; G on pre_{l-1}.
 
@@ -177,7 +177,7 @@ def eq18(t: Trial) -> None:
     part.proves(**exact_layers.power_layer())
 
 
-@check("ddn/lem1", stream="ddn lem1")
+@check("ddn/lem1")
 def lem1(t: Trial) -> None:
     """Eq. 22 at every layer of linear, ReLU, leaky-ReLU and power nets, and at the input, where
     pre_0 = x; the shapes of V_l.
@@ -220,7 +220,7 @@ def lem1(t: Trial) -> None:
     shapes.proves(**exact_layers.shapes())
 
 
-@check("ddn/rem7", stream="ddn rem7")
+@check("ddn/rem7")
 def rem7(t: Trial) -> None:
     """V_l = J_l in ReLU nets, by numpy products of both orders of W and D; teacher and student.
 
@@ -294,7 +294,7 @@ def _traces(towers: list[tuple], after: bool) -> list[cn.Trace]:
     return out
 
 
-@check("ddn/rem8", stream="ddn rem8")
+@check("ddn/rem8")
 def rem8(t: Trial) -> None:
     """Lemma 1 at the outputs of residual blocks, with and without a ReLU after the sum.
 

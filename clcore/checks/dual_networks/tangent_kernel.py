@@ -80,7 +80,7 @@ def _rank(t: Trial, count: int) -> None:
 WIDTHS = (64, 256, 1024)
 
 
-@check("ddn/rem4", stream="rem4")
+@check("ddn/rem4")
 def rem4(t: Trial) -> None:
     """Tangent kernel and covariance operator side by side: rank, size, movement, augmentation.
 

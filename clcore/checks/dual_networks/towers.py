@@ -117,7 +117,7 @@ def _populations(t: Trial) -> None:
     apart.says(off=np.median(np.concatenate(typically)))
 
 
-@check("ddn/towers", stream="ddn towers")
+@check("ddn/towers")
 def towers(t: Trial) -> None:
     """Sec. 3 analyses dr/dW_1 alone, without loss of generality; tied weights move in both towers.
 

@@ -26,7 +26,7 @@ CASES = {"InfoNCE": dw.infonce, "triplet": dw.triplet}
 # -------------------------------------------------------------------------------- the weight itself
 
 
-@check("ddn/eq6", stream="eq6")
+@check("ddn/eq6")
 def eq6(t: Trial) -> None:
     """-dL/dr_- at r_+ = 0 by autograd of the losses against Eq. 6, and the library's xi.
 
@@ -134,7 +134,7 @@ def _by_autograd(at: Layer, case: dw.Case, tied: bool) -> Array:
     return -dw.vec(torch.func.grad(loss)(layers[at.number - 1]).numpy())
 
 
-@check("ddn/eq7", stream="eq7")
+@check("ddn/eq7")
 def eq7(t: Trial) -> None:
     """Complex steps of E[L^exact] by loops against -V^xi/2 vec(W_l): no residue, large views.
 
@@ -188,7 +188,7 @@ def eq7(t: Trial) -> None:
 # -------------------------------------------------------------------------------- several negatives
 
 
-@check("ddn/eq80", stream="eq80")
+@check("ddn/eq80")
 def eq80(t: Trial) -> None:
     """Complex-step dL/dr_k- and its value at the samples, H > 1, against the only expressions that
     Eqs. 44, 60, 61 and 63 allow.

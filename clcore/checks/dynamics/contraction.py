@@ -93,7 +93,7 @@ def square(v: list[sympy.Expr]) -> sympy.Expr:
     return sum(x**2 for x in v)
 
 
-@check("ncl/lem1", stream="lem1")
+@check("ncl/lem1")
 def lem1(t: Trial) -> None:
     """The limit, from random and nearly orthogonal starts; the module against the lemma's loop.
 
@@ -119,7 +119,7 @@ def lem1(t: Trial) -> None:
     part.breaks("opposite start", np.abs(opposite - target(np.zeros(1), 3)).max(-1))
 
 
-@check("ncl/eq25", stream="eq25")
+@check("ncl/eq25")
 def eq25(t: Trial) -> None:
     """Steps at which the invariant fails, over whole runs. Control: negative at the start."""
     failures, negative = 0, 0
@@ -141,7 +141,7 @@ def _stays(x: Symbols) -> exact.Shown:
     return exact.positive(x.moved[0] + x.a * sum(x.moved[1:]), x.s + x.c + 2 * x.a**2 * x.c)
 
 
-@check("ncl/eq25-step", stream="eq25-step")
+@check("ncl/eq25-step")
 def eq25_step(t: Trial) -> None:
     """Each link of the induction step, both sides over one norm; the second with the first
     coordinate's c, which the line above it has.
@@ -198,7 +198,7 @@ def eq25_step(t: Trial) -> None:
     )
 
 
-@check("ncl/eq26", stream="eq26")
+@check("ncl/eq26")
 def eq26(t: Trial) -> None:
     """The contraction by gamma, step by step; apart, the coordinates that have arrived, where both
     sides vanish.
@@ -270,7 +270,7 @@ def arrived(rng: np.random.Generator, draws: int) -> tuple[Array, Array]:
     return sides[..., :1], sides[..., 1:]
 
 
-@check("ncl/eq26-id", stream="eq26-id")
+@check("ncl/eq26-id")
 def eq26_id(t: Trial) -> None:
     """The one-step identity, for a step of any length or (d = 3) the least; the inequality after.
 
@@ -323,7 +323,7 @@ def eq26_id(t: Trial) -> None:
     )
 
 
-@check("ncl/lem1-lim", stream="lem1-lim")
+@check("ncl/lem1-lim")
 def lem1_lim(t: Trial) -> None:
     """The geometric envelope over whole runs; the solution of the limit's two equations that meets
     Eq. 25, which the proof has shown before.

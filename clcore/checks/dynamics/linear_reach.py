@@ -99,7 +99,7 @@ def normalised_distance(
     return ((outputs[0] - outputs[1]) ** 2).sum(-1).mean(-1)
 
 
-@check("ncl/def8", stream="ncl def8")
+@check("ncl/def8")
 def def8(t: Trial) -> None:
     """One round of `alternate` on Eq. 4 against two steps by complex steps in numpy; what each
     half leaves alone. Controls: both gradients at the start; one loss for both halves."""

@@ -92,7 +92,7 @@ def column(values: Array) -> Array:
     return values.T[:, :, None, None]
 
 
-@check("ncl/thm2-sum", stream="ncl thm2-sum")
+@check("ncl/thm2-sum")
 def thm2_sum(t: Trial) -> None:
     """W^o M + W^t M of 50 exact steps against the recursion and the product, at every t.
     Controls: lambda - c; alternating updates."""
@@ -116,7 +116,7 @@ def thm2_sum(t: Trial) -> None:
     part.proves(sums(4), breaks={"alternating": sums(4, alternating=True)}, at="t = 4")
 
 
-@check("ncl/thm2-sub", stream="ncl thm2-sub")
+@check("ncl/thm2-sub")
 def thm2_sub(t: Trial) -> None:
     """Both printed forms at every t of 50 exact steps. Controls: the product one factor longer;
     the inner term without lambda_t - c_t."""
@@ -162,7 +162,7 @@ def terms(c: Array, lam: Array, first: int) -> Array:
     return np.stack(values, -1)
 
 
-@check("ncl/thm2-exp", stream="ncl thm2-exp")
+@check("ncl/thm2-exp")
 def thm2_exp(t: Trial) -> None:
     """The full expansion with its index ranges by the letter against exact dynamics, T = 1..50.
 
@@ -218,7 +218,7 @@ def _prove_expansion(printed: Part, right: Part, single: Part) -> None:
     )
 
 
-@check("ncl/thm2-mono", stream="ncl thm2-mono")
+@check("ncl/thm2-mono")
 def thm2_mono(t: Trial) -> None:
     """Complex-step derivatives of every printed term by every lambda_i, in units of the term, for
     lambda_i > c_i; at the edge where some lambda_i = c_i as they are, and there not negative; of
@@ -272,7 +272,7 @@ def thm2_mono(t: Trial) -> None:
     )
 
 
-@check("ncl/thm2-lam0", stream="ncl thm2-lam0")
+@check("ncl/thm2-lam0")
 def thm2_lam0(t: Trial) -> None:
     """C_2,T fitted to the exact dynamics when the last decay is c_{T-1}, T = 1, 2, 7.
 

@@ -89,7 +89,7 @@ def moment(M: Array, p_z: Array, sigma: Array, binary: bool = False) -> Array:
     return M @ zz @ np.swapaxes(M, 1, 2) + sigma[:, None, None] ** 2 * np.eye(M.shape[1])
 
 
-@check("ncl/eq12", stream="ncl eq12")
+@check("ncl/eq12")
 def eq12(t: Trial) -> None:
     """The library's closed form against all latents, noise values and pairs of masks; the ReLU
     loss where nothing is negative. Controls: one mask for both views; alpha once; mixed signs."""
@@ -147,7 +147,7 @@ def slopes(Wo: Array, Wt: Array, x: Array, weight: Array, alpha: Array, **more: 
     return ref.gradient(lambda W: enumerated(W, Wt, x, weight, alpha, **more), Wo)
 
 
-@check("ncl/thm2-grad0", stream="ncl thm2-grad0")
+@check("ncl/thm2-grad0")
 def thm2_grad0(t: Trial) -> None:
     """dL/dW^o for random finite laws of x against -2 E[(W^t D_2 x)(D_1 x)^T] by pairs of masks
     and against -2 alpha^2 W^t E[x x^T]. Controls: D_1 = D_2; alpha once."""
@@ -183,7 +183,7 @@ def thm2_grad0(t: Trial) -> None:
     )
 
 
-@check("ncl/thm2-mom", stream="ncl thm2-mom")
+@check("ncl/thm2-mom")
 def thm2_mom(t: Trial) -> None:
     """E[z z^T] over all 3^4 latents, the noise by Gauss-Hermite quadrature. Controls: latents 0
     and 1; noise that follows z; its standard deviation in place of the variance."""
@@ -258,7 +258,7 @@ def thm2_mom(t: Trial) -> None:
     )
 
 
-@check("ncl/thm2-grad", stream="ncl thm2-grad")
+@check("ncl/thm2-grad")
 def thm2_grad(t: Trial) -> None:
     """-2 alpha^2 (2 p_z W^t M M^T + sigma_0^2 W^t) against complex steps on the enumerated loss.
     Controls: p_z for 2 p_z; no noise term; latents 0 and 1."""
@@ -293,7 +293,7 @@ def thm2_grad(t: Trial) -> None:
     )
 
 
-@check("ncl/thm2-step", stream="ncl thm2-step")
+@check("ncl/thm2-step")
 def thm2_step(t: Trial) -> None:
     """One step on the enumerated loss by complex steps, p = 4 > d = 2. Controls: columns of M that
     are not orthonormal; for the target, a gradient taken after the online network has moved."""

@@ -43,7 +43,7 @@ def inside(own: Array) -> Array:
     return np.minimum(own, 1 - own)
 
 
-@check("ncl/thm2", stream="ncl thm2")
+@check("ncl/thm2")
 def thm2(t: Trial) -> None:
     """Two scalars for both networks, with the signed latents of Sec. 4.2 and of the proof.
     C_1 in (0, 1): not from a small rate alone, from one small against lambda. C_2 > 0."""
@@ -114,7 +114,7 @@ def _own_scalar(t: Trial, n: int) -> None:
     )
 
 
-@check("ncl/thm2-c1", stream="ncl thm2-c1")
+@check("ncl/thm2-c1")
 def thm2_c1(t: Trial) -> None:
     """The ranges of c_t on a grid and, against lambda_t, in one exact step; those of C_1 in the
     dynamics of 1 x 1 networks.

@@ -67,7 +67,7 @@ def _linear(w: Warm) -> Warm:
     return w._replace(b_online=0 * w.b_online, b_target=0 * w.b_target)
 
 
-@check("ncl/rem14", stream="rem14")
+@check("ncl/rem14")
 def rem14(t: Trial) -> None:
     """Where Theorem 3's loop ends: at the truth, with a predictor and without.
 
@@ -87,7 +87,7 @@ def rem14(t: Trial) -> None:
         part.breaks("no bias", linear).breaks("random rows", scattered)
 
 
-@check("ncl/rem16", stream="rem16")
+@check("ncl/rem16")
 def rem16(t: Trial) -> None:
     """Theorem 3's loop with one of its choices changed: which changes keep it from the truth.
 

@@ -85,7 +85,7 @@ def brute(w: Warm, r: int, online: Array | None = None) -> Array:
     return products(net, w.target[r], (w.b_online[r], w.b_target[r]), z, mass, D, keep)
 
 
-@check("ncl/eq13", stream="eq13")
+@check("ncl/eq13")
 def eq13(t: Trial) -> None:
     """The loss as two conditional means against a joint sum over samples and both masks.
 
@@ -117,7 +117,7 @@ def eq13(t: Trial) -> None:
         part.breaks("one-sided ReLU", abs(2 - 2 * plain - value))
 
 
-@check("ncl/eq14", stream="eq14")
+@check("ncl/eq14")
 def eq14(t: Trial) -> None:
     """Two ReLUs against three cases, ties |x| = b among them; odd. Controls: b < 0; a sum."""
     x, b = t.rng.standard_normal((100 * t.draws, 4)), t.rng.uniform(0.01, 1.5, 4)
@@ -141,7 +141,7 @@ def eq14(t: Trial) -> None:
     )
 
 
-@check("ncl/eq23", stream="eq23")
+@check("ncl/eq23")
 def eq23(t: Trial) -> None:
     """Inner product, sum over rows, and pre-activations in Delta agree, on the same samples.
 
@@ -183,7 +183,7 @@ def eq23(t: Trial) -> None:
     )
 
 
-@check("ncl/def4", stream="def4")
+@check("ncl/def4")
 def def4(t: Trial) -> None:
     """Moments of the enumerated latent, and frequencies of the sampled one.
 
@@ -246,7 +246,7 @@ def from_identity(nets: Array) -> Array:
     return np.abs(nets - np.eye(nets.shape[-1])).max((0, -1, -2))
 
 
-@check("ncl/def5", stream="def5")
+@check("ncl/def5")
 def def5(t: Trial) -> None:
     """Warm starts, small and large, end at the identity: exact loss, d = 3.
 
@@ -272,7 +272,7 @@ def normal_crosstalk(d: int) -> float:
     return float(-np.expm1(d * np.log1p(-one)))
 
 
-@check("ncl/def6", stream="def6")
+@check("ncl/def6")
 def def6(t: Trial) -> None:
     """The largest |c_b| over all masks and latents; biases that its interval allows.
 
@@ -310,7 +310,7 @@ def def6(t: Trial) -> None:
     normal.says(ten=ten, hundred=hundred, large=large)
 
 
-@check("ncl/def7", stream="def7")
+@check("ncl/def7")
 def def7(t: Trial) -> None:
     """Row norms after every step. Control: without the normalisation."""
     w = warm(t.rng, t.draws, 3, 0.3)
@@ -326,7 +326,7 @@ def def7(t: Trial) -> None:
     part.add(gap(True)).breaks("not normalised", gap(False))
 
 
-@check("ncl/rem3", stream="rem3")
+@check("ncl/rem3")
 def rem3(t: Trial) -> None:
     """What latent and activation the formula of App. C.3 needs, and what the sampler draws.
 
@@ -364,7 +364,7 @@ def rem3(t: Trial) -> None:
     latent.add(*(excess("iid", k) for k in range(count))).breaks("binary", excess("binary", 0))
 
 
-@check("ncl/rem4", stream="rem4")
+@check("ncl/rem4")
 def rem4(t: Trial) -> None:
     """How |c_b| scales with d: worst case and 1 - 1/(1000 d) quantile, by exact convolution.
 

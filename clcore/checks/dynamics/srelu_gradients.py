@@ -12,7 +12,7 @@ from clcore.reference import Array, tensors
 from clcore.theory.sparse import srelu_dynamics as sd
 
 
-@check("ncl/thm3-grad", stream="thm3-grad")
+@check("ncl/thm3-grad")
 def thm3_grad(t: Trial) -> None:
     """Both gradients against complex steps through the enumerated Eq. 13; d = 3.
 
@@ -84,7 +84,7 @@ def powers(nets: list, alpha: float, kappa: float) -> tuple[float, float]:
     return tuple(float(np.polyfit(np.log(sizes), np.log(v), 1)[0]) for v in (diagonal, rest))
 
 
-@check("ncl/thm3-gradas", stream="thm3-gradas")
+@check("ncl/thm3-gradas")
 def thm3_gradas(t: Trial) -> None:
     """The asymptotic gradients as d grows, and the warm start along exact trajectories.
 

@@ -22,7 +22,7 @@ def realisations(rng: np.random.Generator, d: int, size: float) -> tuple[Array, 
     return z, D, size * (2 * rng.integers(0, 2, z.shape) - 1)
 
 
-@check("ncl/thm3-region", stream="thm3-region")
+@check("ncl/thm3-region")
 def thm3_region(t: Trial) -> None:
     """The three cases over all latents, masks and bounded noise, d = 4.
 
@@ -69,7 +69,7 @@ def thm3_region(t: Trial) -> None:
     )
 
 
-@check("ncl/thm3-srelu", stream="thm3-srelu")
+@check("ncl/thm3-srelu")
 def thm3_srelu(t: Trial) -> None:
     """Eq. 14 of the pre-activation against the simplified expression with its noise part.
 
@@ -147,7 +147,7 @@ def order(change: Array) -> Array:
     return np.abs(np.polyfit(sizes, changes, 1)[0] - 2)
 
 
-@check("ncl/thm3-noise", stream="thm3-noise")
+@check("ncl/thm3-noise")
 def thm3_noise(t: Trial) -> None:
     """What noise adds to a summand: its order, its constant; d = 2.
 
@@ -178,7 +178,7 @@ def thm3_noise(t: Trial) -> None:
     normal.add(order(gauss)).breaks("noise along z", order(along))
 
 
-@check("ncl/thm3-summand", stream="thm3-summand")
+@check("ncl/thm3-summand")
 def thm3_summand(t: Trial) -> None:
     """A row's expectation, summed over latents and both masks, against the formula; d = 3.
 
@@ -214,7 +214,7 @@ def thm3_summand(t: Trial) -> None:
     )
 
 
-@check("ncl/thm3-loss", stream="thm3-loss")
+@check("ncl/thm3-loss")
 def thm3_loss(t: Trial) -> None:
     """The simplified loss against Eq. 13 by enumeration, d = 3, with the bracket of the line above.
 

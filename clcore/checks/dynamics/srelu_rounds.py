@@ -90,7 +90,7 @@ def starts_only(t: Trial, half: int) -> None:
     mended.breaks("b^o = b^4", power_of_b(late))
 
 
-@check("ncl/thm3-ratio", stream="thm3-ratio")
+@check("ncl/thm3-ratio")
 def thm3_ratio(t: Trial) -> None:
     """Off-diagonal over diagonal where a half-round ends, for unequal errors, d = 3, 4.
 
@@ -142,7 +142,7 @@ def unbiased(w: Warm) -> Warm:
     return w._replace(b_online=0 * w.b_online, b_target=0 * w.b_target)
 
 
-@check("ncl/thm3-contr", stream="thm3-contr")
+@check("ncl/thm3-contr")
 def thm3_contr(t: Trial) -> None:
     """How off-diagonals shrink over half-rounds, d = 3, 4.
 
@@ -257,7 +257,7 @@ def _bounded_noise(t: Trial) -> None:
     part.breaks("no bias", from_identity(scheme(unbiased(w), seen, rounds=3)[-1]))
 
 
-@check("ncl/thm3", stream="thm3")
+@check("ncl/thm3")
 def thm3(t: Trial) -> None:
     """The loop ends at the identity: exact loss in d = 3, 4, with noise in d = 3; samples, d = 20.
 

@@ -56,7 +56,7 @@ def _quadratic_form(h: Array, k: Array, gamma: Array) -> Array:
     return (point * np.linalg.solve(sigma, point[..., None])[..., 0]).sum(-1)
 
 
-@check("ddn/lem8", stream="lem8")
+@check("ddn/lem8")
 def lem8(t: Trial) -> None:
     """The printed lower bound against quadrature, and with c/(1 - gamma^2) in the exponent; and the
     library's tail.
@@ -106,7 +106,7 @@ def page_bound(c: Array, gamma: Array, printed: bool = True) -> Array:
     return root - np.log(2 * np.pi) + _steck(h, 0 * h, gamma) - square / 2
 
 
-@check("ddn/eq113", stream="eq113")
+@check("ddn/eq113")
 def eq113(t: Trial) -> None:
     """The precision matrix, the quadratic form and the determinant, against numpy's solvers.
 
@@ -155,7 +155,7 @@ def _steck(h: Array, k: Array, gamma: Array, sign: float = 1.0) -> Array:
     return np.maximum(*_products(h, k, gamma, sign))
 
 
-@check("ddn/eq115", stream="eq115")
+@check("ddn/eq115")
 def eq115(t: Trial) -> None:
     """R(y_0, M_y) from quadrature against the printed bound, at [sqrt c, 0] and at any y_0 >= 0.
 
@@ -176,7 +176,7 @@ def eq115(t: Trial) -> None:
         part.says(factor=np.exp(-over.min()))
 
 
-@check("ddn/eq121", stream="eq121")
+@check("ddn/eq121")
 def eq121(t: Trial) -> None:
     """R-hat from its definition in numpy; Eq. 122 with the quadratic form computed; and whether
     Eq. 123 is the same number.

@@ -63,7 +63,7 @@ def _functions(rng: np.random.Generator, draws: int) -> list[tuple[Function, Arr
     ]
 
 
-@check("ddn/lem3", stream="lem3 tree")
+@check("ddn/lem3")
 def lem3(t: Trial) -> None:
     """V[phi] / (L^2 V[x]) <= 1, with equality for affine phi. Controls: L for L^2, a jump."""
     bound = t.part("bound", 1 + 1e-9)
@@ -81,7 +81,7 @@ def lem3(t: Trial) -> None:
     lipschitz_proofs.lem3(bound, tight)
 
 
-@check("ddn/eq88", stream="eq88 tree")
+@check("ddn/eq88")
 def eq88(t: Trial) -> None:
     """Each member of the chain as a sum over pairs, against 2 V. Controls: y = x, not centred."""
     others = t.part("first, third, last member", 1e-8, controls=pooled)
@@ -145,7 +145,7 @@ def _curves(low: Array, high: Array) -> dict[str, tuple[Function, Array, Array, 
     }
 
 
-@check("ddn/lem4", stream="lem4 tree")
+@check("ddn/lem4")
 def lem4(t: Trial) -> None:
     """E[phi] - phi(E) between V inf phi'' / 2 and V sup phi'' / 2, inf and sup on the atoms' hull.
 
@@ -172,7 +172,7 @@ def lem4(t: Trial) -> None:
     lipschitz_proofs.lem4(bounds, quadratic)
 
 
-@check("ddn/lem5", stream="lem5 tree")
+@check("ddn/lem5")
 def lem5(t: Trial) -> None:
     """0 <= E[psi] - psi(E) <= sd, with the pointwise step of Eqs. 92-93; over the sd of x.
 
@@ -198,7 +198,7 @@ def lem5(t: Trial) -> None:
     lipschitz_proofs.lem5(below, above, steps)
 
 
-@check("ddn/eq94", stream="eq94 tree")
+@check("ddn/eq94")
 def eq94(t: Trial) -> None:
     """Mean absolute deviation, Cauchy-Schwarz and the standard deviation, member by member.
 

@@ -134,7 +134,7 @@ def _from_normal(plus: Array, minus: Array) -> float:
     return len(plus) * float(np.max(np.abs(ours - np.exp(-(t**2).sum(-1) / 2))))
 
 
-@check("ddn/eq142", stream="eq142")
+@check("ddn/eq142")
 def eq142(t: Trial) -> None:
     """Covariance of sampled mean pre-activations; their characteristic function against a normal's.
 
@@ -151,7 +151,7 @@ def eq142(t: Trial) -> None:
             part.breaks("one child dominates", _from_normal(weight * plus, weight * minus))
 
 
-@check("ddn/eq144", stream="eq144")
+@check("ddn/eq144")
 def eq144(t: Trial) -> None:
     """The map of Eq. 144 applied to the covariance of Eq. 142 and to sampled nodes.
 
@@ -186,7 +186,7 @@ def eq144(t: Trial) -> None:
     lucky_proofs.eq144(standardised, same)
 
 
-@check("ddn/eq147", stream="eq147")
+@check("ddn/eq147")
 def eq147(t: Trial) -> None:
     """gamma of children with non-negative means, and the identity that shows its sign.
 
@@ -230,7 +230,7 @@ def settings(rng: np.random.Generator, count: int) -> list[tuple[Children, float
     ]
 
 
-@check("ddn/eq152", stream="eq152")
+@check("ddn/eq152")
 def eq152(t: Trial) -> None:
     """The chain of norms, and v_j^+ of sampled nodes by enumeration: that it is at least the
     activation of the mean, and at least the bound where the event is met.

@@ -112,7 +112,7 @@ def _several(t: Trial, count: int) -> None:
     corrected.add(_lack(kids, c, v, 2400)).breaks("M left out", lack)
 
 
-@check("ddn/eq164", stream="eq164")
+@check("ddn/eq164")
 def eq164(t: Trial) -> None:
     """The algebra of Eqs. 154 and 163, nodes that meet the event, and 4 |vbar s|.
 

@@ -165,7 +165,7 @@ def _heavier_below(t: Trial, count: int, trials: int) -> None:
         part.says(hits=hits.sum(), nodes=count * trials, crowd=found or "none", trials=trials)
 
 
-@check("ddn/thm5", stream="thm5")
+@check("ddn/thm5")
 def thm5(t: Trial) -> None:
     """The probability of both conclusions at the printed number of nodes, against 1 - eta.
 
@@ -201,7 +201,7 @@ def _own_in_numpy() -> dict[str, float]:
     }
 
 
-@check("ddn/eq149", stream="eq149")
+@check("ddn/eq149")
 def eq149(t: Trial) -> None:
     """Eqs. 149 and 150 at the printed number of nodes, with the exact Gaussian probability.
 

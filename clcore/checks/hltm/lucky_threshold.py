@@ -41,7 +41,7 @@ def _growth(t: Trial) -> None:
         asked.breaks("1 - eta for eta", np.abs(np.log(np.log(1 / 0.7) / np.log(1 / 0.3))))
 
 
-@check("ddn/thm5b", stream="thm5b")
+@check("ddn/thm5b")
 def thm5b(t: Trial) -> None:
     """Growth of Eq. 128 in c, and in which arguments the threshold of Eq. 130 increases.
 
@@ -139,7 +139,7 @@ def _gap_of_the_nodes(w: Array, kids: Children, factor: float) -> tuple[Array, A
     return v[:, 1] - v[:, 0], v[:, 1] ** 2 - v[:, 0] ** 2
 
 
-@check("ddn/num1", stream="num1")
+@check("ddn/num1")
 def num1(t: Trial) -> None:
     """Eq. 130's bracket at c = 9, its sign at 63.3 %, and the gaps of nodes that meet the event.
 

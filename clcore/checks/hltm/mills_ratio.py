@@ -19,7 +19,7 @@ from clcore.reference import Array, tensors
 from clcore.theory.trees import gaussian_tail
 
 
-@check("ddn/eq120", stream="eq120")
+@check("ddn/eq120")
 def eq120(t: Trial) -> None:
     """The three forms of r(y) in high precision, and what float64 makes of 1 minus the CDF.
 
@@ -68,7 +68,7 @@ def _each(pairs: list[tuple], formula: Callable) -> Array:
     return np.array([float(formula(y, r)) for y, r in pairs])
 
 
-@check("ddn/eq124", stream="eq124")
+@check("ddn/eq124")
 def eq124(t: Trial) -> None:
     """Both bounds on r(y) and its fall in y, with 60 digits; the distances times their decay.
 
@@ -94,7 +94,7 @@ def eq124(t: Trial) -> None:
     mills_proofs.eq124(bounds, falls)
 
 
-@check("ddn/eq125", stream="eq125")
+@check("ddn/eq125")
 def eq125(t: Trial) -> None:
     """The coarse bounds on r(y) and e(y) with 60 digits, and r(y) ~ 1/y.
 
@@ -124,7 +124,7 @@ def eq125(t: Trial) -> None:
     mills_proofs.eq125(r_, e_, limit)
 
 
-@check("ddn/eq126", stream="eq126")
+@check("ddn/eq126")
 def eq126(t: Trial) -> None:
     """R-hat over its asymptote, and that R-hat stays where the asymptote blows up, at gamma = 0.
 
@@ -155,7 +155,7 @@ def eq126(t: Trial) -> None:
     mills_proofs.eq126(forms, asymptote, near)
 
 
-@check("ddn/eq127", stream="eq127")
+@check("ddn/eq127")
 def eq127(t: Trial) -> None:
     """R-hat and the exact probability along gamma = 1 - 10^-k and c = 10^k, at every k.
 
@@ -225,7 +225,7 @@ def _r_hat(c: float, gamma: float, pick: Callable) -> float:
         return float(pick(product(one, two), product(two, one)))
 
 
-@check("ddn/fig11", stream="fig11")
+@check("ddn/fig11")
 def fig11(t: Trial) -> None:
     """R-hat inside the band of Eq. 124, the band near the asymptote for large gamma, off it near 0;
     the band once more, from all corners of the bounds on r and e.

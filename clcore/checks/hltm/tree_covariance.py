@@ -55,7 +55,7 @@ def _irregular(rng: np.random.Generator, count: int) -> list[tr.World]:
     return out
 
 
-@check("ddn/lem9", stream="lem9 tree")
+@check("ddn/lem9")
 def lem9(t: Trial) -> None:
     """The covariance over z_0 and its columns v_0k, categorical trees with ReLU units.
 
@@ -86,7 +86,7 @@ def lem9(t: Trial) -> None:
     tree_proofs.lem9(covariance, columns)
 
 
-@check("ddn/eq170", stream="eq170 tree")
+@check("ddn/eq170")
 def eq170(t: Trial) -> None:
     """Mean and variance of a categorical variable: both forms of Eq. 170 against sums.
 
@@ -130,7 +130,7 @@ def _root(t: Trial) -> None:
     tree_proofs.eq172_root(part)
 
 
-@check("ddn/eq172", stream="eq172 tree")
+@check("ddn/eq172")
 def eq172(t: Trial) -> None:
     """A binary root: P_0 - P_0 1 1^T P_0, and C_0nu v_k along q. Controls: 1/2 for 1/4, signs."""
     _root(t)
@@ -162,7 +162,7 @@ def eq172(t: Trial) -> None:
     tree_proofs.eq172(covariance, transitions, means)
 
 
-@check("ddn/thm6", stream="thm6 tree")
+@check("ddn/thm6")
 def thm6(t: Trial) -> None:
     """The covariance over z_0 is o_mu a a^T: its rank and direction, then o_mu, by enumeration.
 
@@ -193,7 +193,7 @@ def _off_multiple(exact: Array, outer: Array) -> Array:
     return absolute(times(fit, outer), exact)
 
 
-@check("ddn/eq179", stream="eq179 tree")
+@check("ddn/eq179")
 def eq179(t: Trial) -> None:
     """rho_0mu^2 (1 - rho_0^2) a a^T, entry by entry. Controls: Theorem 6's o_mu, a uniform root."""
     count = min(t.share(4), 15)

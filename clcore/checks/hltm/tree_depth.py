@@ -145,7 +145,7 @@ def _top(t: Trial, count: int) -> None:
     part.says(sizes="; ".join(texts))
 
 
-@check("ddn/thm6b", stream="thm6b tree")
+@check("ddn/thm6b")
 def thm6b(t: Trial) -> None:
     """Paths of 400 edges: polarity, distance from uniform and covariance at the far end, and
     |rho_0mu| <= r^d; o_mu and the operator level by level. Controls: a node near the root,

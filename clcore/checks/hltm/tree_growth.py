@@ -51,7 +51,7 @@ def _norm_of_operator(rng: np.random.Generator, count: int) -> tuple[Array, ...]
     return tuple(np.array(rows) for rows in found)
 
 
-@check("ddn/rem10", stream="rem10 tree")
+@check("ddn/rem10")
 def rem10(t: Trial) -> None:
     """OP_mu with constant J_mu, as a variance over z_0 of all joint states; its norm.
 
@@ -103,7 +103,7 @@ def _loss_step(w: tr.World, mu: int, W: Array, J: Array, rate: float) -> Array:
     return W - rate * slope.numpy()
 
 
-@check("ddn/eq15", stream="eq15 tree")
+@check("ddn/eq15")
 def eq15(t: Trial) -> None:
     """Growth of a^T w_j in one step, by the enumerated OP and by autograd of L_simp over all pairs.
 

@@ -123,7 +123,7 @@ def _off(posterior: Array, value: Array | float) -> Array:
     return absolute(posterior, np.broadcast_to(value, posterior.shape))
 
 
-@check("ddn/eq14", stream="eq14 tree")
+@check("ddn/eq14")
 def eq14(t: Trial) -> None:
     """Transitions, independence, sampler, augmentation, the two extremes; against enumeration.
 
@@ -171,7 +171,7 @@ def _sinkhorn(rng: np.random.Generator, draws: int, rows: int, columns: int) -> 
     return P
 
 
-@check("ddn/def3", stream="def3 tree")
+@check("ddn/def3")
 def def3(t: Trial) -> None:
     """C 1 = 0 for every stochastic P; 1^T C = 0 iff columns sum to m_mu / m_nu, square: to 1.
 
@@ -221,7 +221,7 @@ CHAINS = ((2, 3, 4), (5, 2, 3), (3, 3, 3, 2), (2, 4, 3, 5), (3, 2, 3, 2, 4), (2,
 """Numbers of states along a path; none ends with as many as it begins with."""
 
 
-@check("ddn/lem6", stream="lem6 tree")
+@check("ddn/lem6")
 def lem6(t: Trial) -> None:
     """P along a path is 1 1^T / m plus the product of the C's, against marginalisation.
 
@@ -250,7 +250,7 @@ def lem6(t: Trial) -> None:
     tree_proofs.lem6(two, more)
 
 
-@check("ddn/lem7", stream="lem7 tree")
+@check("ddn/lem7")
 def lem7(t: Trial) -> None:
     """SB => TR by Eq. 102; TR => SB by the rank of the constraints; |rho| <= 1 iff P in [0, 1].
 
@@ -288,7 +288,7 @@ def lem7(t: Trial) -> None:
     tree_proofs.lem7(forward, count, back, interval)
 
 
-@check("ddn/eq103", stream="eq103 tree")
+@check("ddn/eq103")
 def eq103(t: Trial) -> None:
     """C(rho) C(rho') = C(rho rho'), and both members between. Controls: q^T q = 1; means."""
     a, b = t.rng.uniform(-1, 1, (2, t.draws * 10))
@@ -303,7 +303,7 @@ def eq103(t: Trial) -> None:
     tree_proofs.eq103(part)
 
 
-@check("ddn/eq177", stream="eq177 tree")
+@check("ddn/eq177")
 def eq177(t: Trial) -> None:
     """The polarity to a far node is the product along the path: enumeration, products, samples.
 

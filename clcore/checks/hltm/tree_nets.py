@@ -26,7 +26,7 @@ def categorical(rng: np.random.Generator, count: int) -> list[tr.World]:
     ]
 
 
-@check("ddn/eq95", stream="eq95")
+@check("ddn/eq95")
 def eq95(t: Trial) -> None:
     """E[f_k | z_mu] = P v_k and V w_j, categorical trees with ReLU units, by enumeration.
 
@@ -55,7 +55,7 @@ def eq95(t: Trial) -> None:
     tree_proofs.eq95(lifted, summed)
 
 
-@check("ddn/eq136", stream="eq136 tree")
+@check("ddn/eq136")
 def eq136(t: Trial) -> None:
     """u^+- = v-bar +- a, pre-activation means and their gap, mixed signs, by enumeration.
 
@@ -84,7 +84,7 @@ def eq136(t: Trial) -> None:
     tree_proofs.eq136(means, gaps)
 
 
-@check("ddn/rem9", stream="rem9 tree")
+@check("ddn/rem9")
 def rem9(t: Trial) -> None:
     """Leaves: |s_k| and their variance, by enumeration; |s_j| layer by layer in random nets.
 

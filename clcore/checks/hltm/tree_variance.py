@@ -84,7 +84,7 @@ def _of_two_values(w: tr.World, mu: int, part: Part) -> None:
     part.breaks("1 - rho", absolute(np.stack([s**2 * (1 - rho)] * 2, 1), exact))
 
 
-@check("ddn/eq158", stream="eq158 tree")
+@check("ddn/eq158")
 def eq158(t: Trial) -> None:
     """Variance of pre-activations given z_mu: the sum, the binomial, both bounds; by enumeration.
 
@@ -132,7 +132,7 @@ def _units(worlds: list[tr.World]) -> Array:
     return np.concatenate(rows, -1)
 
 
-@check("ddn/eq163", stream="eq163 tree")
+@check("ddn/eq163")
 def eq163(t: Trial) -> None:
     """Mean activation of units with negative mean pre-activation, against both bounds.
 

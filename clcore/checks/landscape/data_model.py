@@ -27,7 +27,7 @@ def _moments(d: int, beta: float, signed: bool) -> Array:
     return beta * np.eye(d) if signed else beta**2 + beta * (1 - beta) * np.eye(d)
 
 
-@check("ncl/eq1", stream="eq1")
+@check("ncl/eq1")
 def eq1(t: Trial) -> None:
     """E[x x^T] of enumerated latents and of drawn samples against the closed form; M^T M = I.
 
@@ -63,7 +63,7 @@ def eq1(t: Trial) -> None:
                 samples.breaks("rows of M for its columns", turned)
 
 
-@check("ncl/eq2", stream="eq2")
+@check("ncl/eq2")
 def eq2(t: Trial) -> None:
     """Dependent masks: disjoint, a_1 + a_2 = 2x exactly; means 2 alpha x and 2 (1 - alpha) x."""
     apart = t.part("disjoint, and together 2x")
@@ -114,7 +114,7 @@ def _proves_dependent(apart: Part, means: Part) -> None:
     )
 
 
-@check("ncl/eq3", stream="eq3")
+@check("ncl/eq3")
 def eq3(t: Trial) -> None:
     """E[D] = alpha I and E[D_1 A D_2] = alpha^2 A by a loop over all pairs of masks; the sampler.
 
@@ -173,7 +173,7 @@ def _layer(W: Array, x: Array, b: Array) -> Array:
     return np.stack([np.maximum(x @ W[i] + b[i], 0) for i in range(len(W))], -1)
 
 
-@check("ncl/def1", stream="def1")
+@check("ncl/def1")
 def def1(t: Trial) -> None:
     """Encoder and prediction head against a loop over neurons. Controls: bias after it, no ReLU."""
     m, encoder, head = 8, t.defines("encoder", ROUNDING), t.defines("head", ROUNDING)
@@ -193,7 +193,7 @@ def def1(t: Trial) -> None:
         head.breaks("W_p transposed", np.abs(g - (slow @ Wp + bp)).max())
 
 
-@check("ncl/def2", stream="def2")
+@check("ncl/def2")
 def def2(t: Trial) -> None:
     """Members of U and U_>=: column norms and signs. Controls: rows normalised, signs kept."""
     norms = t.defines("unit columns", 1e-14, controls=typical, draws=4 * t.draws)

@@ -68,7 +68,7 @@ def _proves_cosine(part: Part, scaled: Sequence[sympy.Expr | int] = (1, 1)) -> N
     )
 
 
-@check("ncl/eq4", stream="eq4")
+@check("ncl/eq4")
 def eq4(t: Trial) -> None:
     """Eq. 4 as printed, as 2 - 2 mean cosine, and by complex-step slopes; scale is free, SG stops.
 
@@ -99,7 +99,7 @@ def eq4(t: Trial) -> None:
         slopes.breaks("the target's slope, not stopped", np.abs(through).max())
 
 
-@check("ncl/eq5", stream="eq5")
+@check("ncl/eq5")
 def eq5(t: Trial) -> None:
     """The value with the head on W^o, as the definition of g and Eq. 7 have it, and which networks
     it trains. By the letters W^o appears nowhere.
@@ -158,7 +158,7 @@ def _worlds(rng: np.random.Generator) -> Iterator[tuple[ml.Law, float]]:
         yield law.through(*tensors(M)), float(rng.uniform(0.2, 0.9))
 
 
-@check("ncl/eq6", stream="eq6")
+@check("ncl/eq6")
 def eq6(t: Trial) -> None:
     """Eq. 6 against a loop over all pairs of masks; the squared distance only at unit norms.
 
@@ -199,7 +199,7 @@ def _all_masks(t: Trial, part: Part) -> None:
         part.breaks("W^p = I", abs(plain - by_hand))
 
 
-@check("ncl/eq7", stream="eq7")
+@check("ncl/eq7")
 def eq7(t: Trial) -> None:
     """Eq. 7 against the loop, at W^p = I Eq. 6, slopes by complex steps. Controls: other W^p."""
     value = t.defines("all masks", ROUNDING, controls=pooled)
@@ -242,7 +242,7 @@ def _softmax_loss(h1: Array, h2: Array, negatives: Array, tau: float, own: float
     return total / h1.shape[-2]
 
 
-@check("ncl/eq8", stream="eq8")
+@check("ncl/eq8")
 def eq8(t: Trial) -> None:
     """Eq. 8 against a double loop and complex-step slopes; log(1 + |B|) at W = 0; x' != x.
 

@@ -24,7 +24,7 @@ SIZES = (2, 3, 4)
 SETTINGS = tuple(product((0.3, 0.5, 1.0), (0.1, 1.0, 5.0)))  # (alpha, tau)
 
 
-@check("ncl/eq19", stream="eq19")
+@check("ncl/eq19")
 def eq19(t: Trial) -> None:
     """The least similarity of two masked views over random W and masks. Control: no ReLU."""
     least = t.part()
@@ -66,7 +66,7 @@ def _printed_bound(
     return total
 
 
-@check("ncl/eq20", stream="eq20")
+@check("ncl/eq20")
 def eq20(t: Trial) -> None:
     """Eq. 20 with the printed g, by loops over masks, at random W, with the E over D_1, D_2.
 
@@ -132,7 +132,7 @@ def _counted(keep: sympy.Expr) -> sympy.Expr:
     )
 
 
-@check("ncl/eq20-eq", stream="eq20-eq")
+@check("ncl/eq20-eq")
 def eq20_eq(t: Trial) -> None:
     """The gap of Eq. 20 at all permutations, with g as printed and with D_1,ii D_2,ii alone.
 
@@ -189,7 +189,7 @@ def _proves_equality(printed: Part, corrected: Part, unique: Part) -> None:
     unique.proves(elsewhere, breaks={"permutations": there}, at=sy.AT)
 
 
-@check("ncl/eq21", stream="eq21")
+@check("ncl/eq21")
 def eq21(t: Trial) -> None:
     """Norm lost to the negative entries of a column, through W and masks; both losses of a
     permutation with a column turned round; the surrogate at any W.
@@ -253,7 +253,7 @@ def _turned(sign: int) -> exact.Shown:
     return exact.nonnegative([above[0] + softmax - sy.merged(softmax), above[1]], forms)
 
 
-@check("ncl/thm1b-orth", stream="thm1b-orth")
+@check("ncl/thm1b-orth")
 def thm1b_orth(t: Trial) -> None:
     """Eq. 19's quantity is <W_i, W_j> when both masks keep; any overlap costs, the more the more.
 
@@ -347,7 +347,7 @@ def _off_permutations(W: sympy.MatrixBase) -> exact.Shown:
     return exact.nonnegative(left - spread, form)
 
 
-@check("ncl/thm1b-perm", stream="thm1b-perm")
+@check("ncl/thm1b-perm")
 def thm1b_perm(t: Trial) -> None:
     """Supports of non-negative orthonormal columns, counted; limits of alternating projections.
 

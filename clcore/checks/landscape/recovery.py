@@ -101,7 +101,7 @@ def _proves_metric(truths: Part) -> None:
     )
 
 
-@check("ncl/eq9", stream="eq9")
+@check("ncl/eq9")
 def eq9(t: Trial) -> None:
     """W = P M^T recovers z; relabelling changes nothing; unit rows in the span of M have c = 1, as
     all rows are if p = d.
@@ -178,7 +178,7 @@ def margin(W: Array, M: Array) -> float:
     return float((outside / np.maximum(inner[:, :-1], 1e-300)).min(-1).max())
 
 
-@check("ncl/eq10", stream="eq10")
+@check("ncl/eq10")
 def eq10(t: Trial) -> None:
     """The separation at P M^T, and near it; members of U_> and -P M^T have none. Ratio outside /
     inside."""
@@ -200,7 +200,7 @@ def _by_loops(W: Array, M: Array) -> Array:
     return np.array(out)
 
 
-@check("ncl/eq11", stream="eq11")
+@check("ncl/eq11")
 def eq11(t: Trial) -> None:
     """The metric against loops and at P M^T; its three summaries; one value a column of M.
 
@@ -225,7 +225,7 @@ def eq11(t: Trial) -> None:
     _proves_metric(truths)
 
 
-@check("ncl/rem2", stream="rem2")
+@check("ncl/rem2")
 def rem2(t: Trial) -> None:
     """SReLU_0 is the identity, SReLU_b is Eq. 14; with SReLU_0 Theorem 1's loss is flat on U.
 

@@ -38,7 +38,7 @@ def least_rank(W: Array, keep: float = 0.5) -> Array:
     return np.linalg.eigvalsh(total)[:, 0] * d / keep
 
 
-@check("ncl/rem15", stream="rem15")
+@check("ncl/rem15")
 def rem15(t: Trial) -> None:
     """Random minimisers of Theorem 1's loss are collapsed neither to a point nor in dimension.
 
@@ -103,7 +103,7 @@ def _share_bad(W: Array) -> float:
     return float((~good & full).mean())
 
 
-@check("ncl/rem18", stream="rem18")
+@check("ncl/rem18")
 def rem18(t: Trial) -> None:
     """The share of Theorem 1's minimisers that are bad: no row matches some column to 0.9.
 
@@ -136,7 +136,7 @@ def _missed(W: Array, b: float, x: Array, z: Array) -> float:
     return float(((h > 1e-9) != (z > 0)).any(-1).mean())
 
 
-@check("ncl/rem17", stream="rem17")
+@check("ncl/rem17")
 def rem17(t: Trial) -> None:
     """Which z a ReLU layer with a bias gives back: the support of ReLU(M^T x - b) is that of z.
 

@@ -14,7 +14,6 @@ import torch
 from clcore.checks.landscape import symbols as sy
 from clcore.checks.landscape.theorem1 import ONE_ROW_TWICE, descended, members
 from clcore.ledger import Part, Trial, check, exact, pooled, worst
-from clcore.ledger.trial import generator
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import mask_landscape as ml
 
@@ -42,7 +41,7 @@ def rises(t: Trial, positive: bool | None = None, overlaps: bool = True) -> None
     """Eq. 16 above its value at a permutation against `rise_bound`, at random members of U
     (`positive`: of U_>= alone, or none of them), several d, alpha and tau. Control: 1.01 times the
     bound, which is exact at d = 2 and where columns have been turned round."""
-    rng, n = generator(f"{t.claim} rises", t.seed), min(t.draws, 40)
+    rng, n = t.stream("rises"), min(t.draws, 40)
     part = t.part("any W", 1e-12, controls=worst)
     for d, alpha, tau in product((2, 3, 4, 6), (0.3, 0.6, 1.0), (0.1, 1.0, 5.0)):
         kinds = (True, False) if positive is None else (positive,)
@@ -95,7 +94,7 @@ def _surrogate_by_loops(W: Array, alpha: float, tau: float, ratio: bool = False)
     return total
 
 
-@check("ncl/eq16", stream="eq16")
+@check("ncl/eq16")
 def eq16(t: Trial) -> None:
     """Eq. 16 by loops over all masks; its minimisers, and those of the limit with x' != x.
 
@@ -116,12 +115,12 @@ def eq16(t: Trial) -> None:
     for d, alpha, tau in ((2, 0.3, 5.0), (3, 0.9, 1.0), (3, 0.5, 2.0)):
         for loss in (ml.one_hot_surrogate, ml.one_hot_contrastive):
             f = partial(loss, keep=alpha, tau=tau)
-            ends = descended(f"eq16 {d} {alpha} {tau}", t.seed, runs, d, f)
+            ends = descended(t, f"{d} {alpha} {tau}", runs, d, f)
             above = f(ends) - f(torch.eye(d, dtype=ends.dtype))
             lower.add(-above)
             gaps.add(ml.permutation_gap(ends[above < 1e-10]))
     f = partial(ml.one_hot_contrastive, keep=0.3, tau=5.0, negatives="data")
-    ends = descended("eq16 data", t.seed, runs, 3, f)
+    ends = descended(t, "data", runs, 3, f)
     below = f(torch.eye(3, dtype=ends.dtype)) - f(ends)
     lower.breaks("i.i.d. negatives, tau = 5", below.max())
     lowest = ends[f(ends) < f(ends).min() + 1e-6]
@@ -158,7 +157,7 @@ def _proves_minimisers(value: Part, lower: Part, gaps: Part) -> None:
         part.proves(sy.limit_rises(), breaks=iid, at=sy.AT)
 
 
-@check("ncl/thm1b-AB", stream="thm1b-AB")
+@check("ncl/thm1b-AB")
 def thm1b_AB(t: Trial) -> None:
     """The softmax term and B_i, all masks, d = 2. Controls: j = i in A-, the ratio turned round."""
     part = t.part(bound=1e-12)

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from clcore.checks.landscape import symbols as sy
 from clcore.ledger import Part, Trial, check, exact, pooled, typical
-from clcore.ledger.trial import generator
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import mask_landscape as ml
 
@@ -61,9 +60,9 @@ def loops(W: Array, alpha: float) -> Array:
     return total
 
 
-def descended(name: str, seed: int, runs: int, d: int, loss, steps: int = 120) -> Tensor:
+def descended(t: Trial, what: str, runs: int, d: int, loss, steps: int = 120) -> Tensor:
     """Where projected gradient descent takes random members of U."""
-    start = generator(name, seed).standard_normal((runs, d, d))
+    start = t.stream(what).standard_normal((runs, d, d))
     return ml.descend(loss, *tensors(start), steps)
 
 
@@ -145,7 +144,7 @@ def eq17(t: Trial) -> None:
     _chain(t)
 
 
-@check("ncl/thm1a-sum", stream="thm1a-sum")
+@check("ncl/thm1a-sum")
 def thm1a_sum(t: Trial) -> None:
     """L is 1/d times the printed sum; the sum belongs behind the argmax, as the proof ends with.
 
@@ -200,7 +199,7 @@ def thm1a_sum(t: Trial) -> None:
     )
 
 
-@check("ncl/thm1a-max", stream="thm1a-max")
+@check("ncl/thm1a-max")
 def thm1a_max(t: Trial) -> None:
     """d alpha^2 bounds the sum, by loops over masks; W >= 0 attains it; then L = 2 - 2 alpha^2.
 
@@ -255,7 +254,7 @@ def _proves_maximum(bound: Part, attained: Part, value: Part) -> None:
     )
 
 
-@check("ncl/thm1a", stream="thm1a")
+@check("ncl/thm1a")
 def thm1a(t: Trial) -> None:
     """Every member of U_>= has the loss 2 - 2 alpha^2, by enumeration; no W of U has a lower one.
 
@@ -275,7 +274,7 @@ def thm1a(t: Trial) -> None:
         equal.breaks("a negative entry, over alpha^2", off / alpha**2)
         if alpha == ALPHAS[0]:  # which only scales the slope
             loss = partial(ml.one_hot_non_contrastive, keep=1.0)
-            ends = descended(f"thm1a {d}", t.seed, runs, d, loss)
+            ends = descended(t, f"{d}", runs, d, loss)
         lower.add(-off, floor - ml.non_contrastive(ends, ends, law, alpha))
         lower.breaks(
             "columns of norm 1.1", floor - ml.non_contrastive(1.1 * V, 1.1 * V, law, alpha)
@@ -316,15 +315,15 @@ def witnesses(rng: np.random.Generator, n: int, d: int) -> Array:
     return unit(eye + t * np.roll(eye, 1, 0) + 0.05 * rng.random((n, d, d)))
 
 
-def _lowest_ends(name: str, t: Trial, d: int, loss) -> list[float]:
+def _lowest_ends(t: Trial, what: str, d: int, loss) -> list[float]:
     """Distances from the permutations of the ends of descents that are as low as I."""
-    W = descended(name, t.seed, max(40, min(t.draws, 100)), d, loss)
+    W = descended(t, what, max(40, min(t.draws, 100)), d, loss)
     value = loss(W)
     lowest = W[value < loss(torch.eye(d, dtype=W.dtype)) + 1e-9]
     return [distance(w) for w in lowest.numpy()]
 
 
-@check("ncl/thm1", stream="thm1")
+@check("ncl/thm1")
 def thm1(t: Trial) -> None:
     """A continuum of minimisers that are not collapsed and far from all permutations; contrastive
     ends are not far.
@@ -356,8 +355,8 @@ def thm1(t: Trial) -> None:
     others = []
     for d in (3, 5):
         loss = partial(ml.one_hot_contrastive, keep=0.5, tau=1.0)
-        contrastive.add(np.array(_lowest_ends(f"thm1 contrastive {d}", t, d, loss)))
-        others += _lowest_ends(f"thm1 not {d}", t, d, partial(ml.one_hot_non_contrastive, keep=0.5))
+        contrastive.add(np.array(_lowest_ends(t, f"contrastive {d}", d, loss)))
+        others += _lowest_ends(t, f"not {d}", d, partial(ml.one_hot_non_contrastive, keep=0.5))
     contrastive.breaks("non-contrastive ends", np.array(others), by=typical)
     iid = ml.sparse(3, 0.3)
     first = unit(1 + t.rng.random((n, 3, 3)))
@@ -365,5 +364,5 @@ def thm1(t: Trial) -> None:
     excess = ml.non_contrastive(some, some, iid, 0.5) - ml.non_contrastive(equal, equal, iid, 0.5)
     minimal.breaks("i.i.d. latents, against equal columns", excess)
     pair = partial(ml.contrastive, law=ml.sparse(2, 0.3), keep=0.5, tau=5.0)
-    W = descended("thm1 iid", t.seed, 12, 2, pair, 40)
+    W = descended(t, "iid", 12, 2, pair, 40)
     contrastive.breaks("i.i.d. latents, tau = 5", distance(W[pair(W).argmin()].numpy()))

@@ -15,7 +15,7 @@ from clcore.losses import contrast
 from clcore.reference import Array, relative, tensors
 
 
-@check("acl/eq1", stream="eq1")
+@check("acl/eq1")
 def eq1(t: Trial) -> None:
     """Eq. 1 in torch equals loops over i and j, for all rows of Table 1 and N = 2..12.
 
@@ -36,7 +36,7 @@ def eq1(t: Trial) -> None:
             equal.breaks("j = i kept", error(loops(inter, intra, diagonal=True)))
 
 
-@check("acl/eq2", stream="eq2")
+@check("acl/eq2")
 def eq2(t: Trial) -> None:
     """InfoNCE is the (phi, psi) pair of Eq. 2; SimCLR, restricted, is its eps = 1 and not eps = 0.
 
@@ -85,7 +85,7 @@ def _simclr(t: Trial, views: Views) -> None:
     corrected.breaks("NT-Xent over all views", error(source, 1.0))
 
 
-@check("acl/eq33", stream="eq33")
+@check("acl/eq33")
 def eq33(t: Trial) -> None:
     """General InfoNCE: both printed forms of alpha, and -dL_nce/dd_ij, agree.
 
@@ -119,7 +119,7 @@ def eq33(t: Trial) -> None:
         )
 
 
-@check("acl/num1", stream="num1")
+@check("acl/num1")
 def num1(t: Trial) -> None:
     """Linear phi and psi: L is a difference of distances, alpha is constant.
 
@@ -160,7 +160,7 @@ def num1(t: Trial) -> None:
     )
 
 
-@check("acl/num4", stream="num4")
+@check("acl/num4")
 def num4(t: Trial) -> None:
     """Five of the eight psi are exponentials, and a shift in the exponent does Theorem 2 no harm.
 

@@ -21,7 +21,7 @@ from clcore.reference import Array, absolute, relative, tensors
 TAUS = (0.1, 0.5, 2.0)
 
 
-@check("acl/eq4", stream="eq4")
+@check("acl/eq4")
 def eq4(t: Trial) -> None:
     """alpha_ij of Eq. 4 is -dL/dd_ij, its row sum is dL/dd_i, and it is not negative.
 
@@ -66,7 +66,7 @@ def eq4(t: Trial) -> None:
     )
 
 
-@check("acl/eq5", stream="eq5")
+@check("acl/eq5")
 def eq5(t: Trial) -> None:
     """C_alpha[a, b] as matrix products equals the double loop; it is bilinear, C[a, a] symmetric.
 
@@ -113,7 +113,7 @@ def eq5(t: Trial) -> None:
     )
 
 
-@check("acl/thm1", stream="thm1")
+@check("acl/thm1")
 def thm1(t: Trial) -> None:
     """dL/dtheta = -1/2 dE_alpha/dtheta with alpha held at alpha(theta), through random nets.
 
@@ -163,7 +163,7 @@ def _through_net(t: Trial, half: Part, count: int, n: int, tau: float, net: part
             half.breaks("alpha of another theta", relative(ascent(*tensors(other)), left))
 
 
-@check("acl/eq23", stream="eq23")
+@check("acl/eq23")
 def eq23(t: Trial) -> None:
     """-dL/dtheta = C_alpha[dz/dtheta, z^T], dE_alpha/dtheta is twice that, scalars commute.
 
@@ -238,7 +238,7 @@ def _both_sums(weights: Array, beta: Array, near: Array, far: Array) -> Array:
     return total
 
 
-@check("acl/lem5", stream="lem5")
+@check("acl/lem5")
 def lem5(t: Trial) -> None:
     """sum_i dL/dz[i] A[i]^T + dL/dz[i'] A[i']^T = -C_alpha[z, A], and its mirror image.
 
@@ -283,7 +283,7 @@ def lem5(t: Trial) -> None:
     free.proves(sym.diagonal(False), breaks={"alpha_ii in beta": sym.diagonal(True)}, at=sym.SIZES)
 
 
-@check("acl/eq88", stream="eq88")
+@check("acl/eq88")
 def eq88(t: Trial) -> None:
     """The gradient of L in z[i] and z[i'] in closed form, for all rows of Table 1.
 

@@ -13,7 +13,7 @@ from clcore.losses import contrast
 from clcore.reference import Array, absolute, relative, tensors
 
 
-@check("acl/eq27", stream="eq27")
+@check("acl/eq27")
 def eq27(t: Trial) -> None:
     """E_alpha = sum alpha_ij (|z_i - z_j|^2 - |z_i - z_i'|^2) = 2 sum alpha_ij (d_ij - d_i).
 
@@ -54,7 +54,7 @@ def eq27(t: Trial) -> None:
     linear.proves(sym.linear(1), breaks={"alpha squared": sym.linear(2)}, at=sym.SIZES)
 
 
-@check("acl/eq6", stream="eq6")
+@check("acl/eq6")
 def eq6(t: Trial) -> None:
     """InfoNCE with eps = 0: alpha is a softmax of -d_ij/tau, rows sum to 1, d_i plays no part.
 
@@ -99,7 +99,7 @@ def eq6(t: Trial) -> None:
     )
 
 
-@check("acl/num2", stream="num2")
+@check("acl/num2")
 def num2(t: Trial) -> None:
     """InfoNCE's row sums are xi/(xi + eps): separated samples are discounted, unless eps = 0.
 

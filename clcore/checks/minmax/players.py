@@ -43,7 +43,7 @@ def _excess(rng: np.random.Generator, c: Array, alpha: Array, tau: float) -> Arr
     return gain.min(0) / mass.sum((-1, -2))
 
 
-@check("acl/thm2", stream="thm2")
+@check("acl/thm2")
 def thm2(t: Trial) -> None:
     """For psi = exp(x/tau), alpha of Eq. 4 minimises E_alpha - R_H over its own row sums.
 
@@ -90,7 +90,7 @@ def thm2(t: Trial) -> None:
                 minimiser.add(relative(row[None], alpha[k, :1]))
 
 
-@check("acl/lem6", stream="lem6")
+@check("acl/lem6")
 def lem6(t: Trial) -> None:
     """min c.p - tau H(p) at row sum x0 phi'(x0)/tau is exp(-c/tau) phi'(x0)/tau.
 
@@ -218,7 +218,7 @@ class _Game:
         return np.stack(path, 1)
 
 
-@check("acl/cor1", stream="cor1")
+@check("acl/cor1")
 def cor1(t: Trial) -> None:
     """P_g with step eta follows gradient descent on L with step 2 eta, iterate by iterate, any phi.
 

@@ -18,7 +18,7 @@ from clcore.losses import contrast, minplayer
 from clcore.reference import Array, absolute, relative, tensors
 
 
-@check("acl/num3", stream="num3")
+@check("acl/num3")
 def num3(t: Trial) -> None:
     """The min player's optimum is unique, because R is strongly concave.
 
@@ -57,7 +57,7 @@ def num3(t: Trial) -> None:
     strongly.breaks("r_s of opposite sign", curvature(lambda a: tau * a, tau))
 
 
-@check("acl/def6", stream="def6")
+@check("acl/def6")
 def def6(t: Trial) -> None:
     """The three regularisers of Sec. 6.1 are concave; their minimisers against generic solvers.
 
@@ -98,7 +98,7 @@ def def6(t: Trial) -> None:
                 part.breaks("diagonal included", absolute(whole, generic))
 
 
-@check("acl/num5", stream="num5")
+@check("acl/num5")
 def num5(t: Trial) -> None:
     """Direct weights: p = 1 is Eq. 6; rows sum to 1; p = 2 is something else.
 
@@ -122,7 +122,7 @@ def num5(t: Trial) -> None:
     second.breaks("d^2 not divided by tau", relative(undivided, normalised))
 
 
-@check("acl/num6", stream="num6")
+@check("acl/num6")
 def num6(t: Trial) -> None:
     """r' grows without bound at 0 for r_H and r_gamma, not for r_s, whose optimum has exact zeros.
 
@@ -150,7 +150,7 @@ def num6(t: Trial) -> None:
     ignored.breaks("r_s (tau = 5)", zeros(minplayer.square_weights(costs, 5.0)))
 
 
-@check("acl/num18", stream="num18")
+@check("acl/num18")
 def num18(t: Trial) -> None:
     """The min player weighs hard PAIRS: order by distance, sharper as tau falls, not a_i b_j.
 

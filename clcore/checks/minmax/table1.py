@@ -239,7 +239,7 @@ def _shapes(t: Trial, rows: list[ref.Row], margin: float) -> None:
     smooth.breaks("|x| at 0", _jump(np.abs, np.zeros(1)))
 
 
-@check("acl/tab1", stream="tab1")
+@check("acl/tab1")
 def tab1(t: Trial) -> None:
     """Each row of Table 1 against the loss of its own source, in value and gradient; its shapes;
     and that the library's phi and psi are the page's.

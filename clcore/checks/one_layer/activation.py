@@ -69,7 +69,7 @@ def _mixed(alpha: Array, x: Array, x2: Array, W: Array, kind: str, full: bool) -
     return np.abs(hessian[:, 1:].numpy()).max((1, 2))
 
 
-@check("nl/eq5", stream="nl eq5")
+@check("nl/eq5")
 def eq5(t: Trial) -> None:
     """tr C[h(W x)] against the sum of scalars; mixed second derivatives; maxima on a grid; and the
     library's energy of a node, which has the 1/2.
@@ -109,7 +109,7 @@ def eq5(t: Trial) -> None:
     proofs.eq5(trace, apart, top)
 
 
-@check("nl/rem2", stream="nl rem2")
+@check("nl/rem2")
 def rem2(t: Trial) -> None:
     """The linear flow against the top eigenvector of loops over pairs, from random starts; and how
     many of the fixed points attract.
@@ -162,7 +162,7 @@ def rem2(t: Trial) -> None:
     one.breaks("ReLU, categorical model", abs(bends - 1))
 
 
-@check("nl/rem3", stream="nl rem3")
+@check("nl/rem3")
 def rem3(t: Trial) -> None:
     """h'(x) x / h(x), h' by complex steps, is one constant. Controls: tanh, sigmoid, ELU."""
     x = t.rng.standard_normal((t.draws, 100))
@@ -196,7 +196,7 @@ def rem3(t: Trial) -> None:
     proofs.rem3(one, powers)
 
 
-@check("nl/eq6", stream="nl eq6")
+@check("nl/eq6")
 def eq6(t: Trial) -> None:
     """C[h(w^T x)] by loops against w^T A(w) w by the library; h(w^T x) = w^T gated x.
 
@@ -228,7 +228,7 @@ def eq6(t: Trial) -> None:
     proofs.eq6(one, powers)
 
 
-@check("nl/lem3", stream="nl lem3")
+@check("nl/lem3")
 def lem3(t: Trial) -> None:
     """Complex steps through the loops, projected, against P A(w) w, for every activation.
 
@@ -263,7 +263,7 @@ def lem3(t: Trial) -> None:
     proofs.lem3(later, powers, older)
 
 
-@check("nl/rem4", stream="nl rem4")
+@check("nl/rem4")
 def rem4(t: Trial) -> None:
     """Bilinear; vectors pass inside; scalars exchange. By loops on one side, asymmetric alpha.
 

@@ -39,7 +39,7 @@ def _proofs(arcsin: Part, arccos: Part, edge: Part) -> None:
     edge.proves(exact.nonnegative(gap, form), breaks=broken)
 
 
-@check("nl/eq83", stream="nl eq83")
+@check("nl/eq83")
 def eq83(t: Trial) -> None:
     """Both inequalities for angles up to 1.5; the last step as "=" at the edge
     w.w_* = 1 - epsilon, and as "<=" with epsilon free.

@@ -46,7 +46,7 @@ def _features(g: Array, tau: float, kind: str) -> tuple[Array, Array]:
     return phi, np.exp(-((g[:, None] - g) ** 2) / (2 * tau))
 
 
-@check("nl/eq105", stream="nl eq105")
+@check("nl/eq105")
 def eq105(t: Trial) -> None:
     """The expectation of Eq. 3 over augmentations, by enumeration of all pairs of views, against
     sum_l z_l^2 V_l[b]. Controls: V of h and not of b; z_l for its square.
@@ -80,7 +80,7 @@ def eq105(t: Trial) -> None:
     proofs.eq105(part)
 
 
-@check("nl/eq108", stream="nl eq108")
+@check("nl/eq108")
 def eq108(t: Trial) -> None:
     """b and the energy along orbits, d = 2, 4, 6, for t uniform in a parameter of the group.
 
@@ -150,7 +150,7 @@ def bend(x0: Array, w: Array, t: Array, step: float = 0.2) -> float:
     return abs(below - 2 * here + above) / (step**2 * here)
 
 
-@check("nl/rem13", stream="nl rem13")
+@check("nl/rem13")
 def rem13(t: Trial) -> None:
     """Rotations about the third axis: data sets with a local maximum at a w that moves, and how the
     energy bends along the orbit of such a w.

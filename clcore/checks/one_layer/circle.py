@@ -42,7 +42,7 @@ def _missed(found: Array, listed: Array) -> float:
     return float(np.abs(np.sin((np.sort(found) - np.sort(listed)) / 2)).max() * 2)
 
 
-@check("nl/fig8", stream="nl fig8")
+@check("nl/fig8")
 def fig8(t: Trial) -> None:
     """The figure's nine points: maxima counted exactly and on 1e5 angles; random points besides.
 
@@ -145,7 +145,7 @@ def _lacks(x: Array, p: Array, w: Array) -> tuple[float, float]:
     return float(everywhere - gamma[-1]), float(near.min())
 
 
-@check("nl/fig1", stream="nl fig1")
+@check("nl/fig1")
 def fig1(t: Trial) -> None:
     """Power iteration from every u_m, d = M = 8, |U^T U - I|_2 up to 0.1: steps shrink by a factor
     each, ends near u_m and is an LME. And whether Theorem 3 tells so. Controls: the first step; a
@@ -187,7 +187,7 @@ def fig1(t: Trial) -> None:
     converges.says(moving=(np.concatenate(restless) > 1e-10).mean())
 
 
-@check("nl/rem12", stream="nl rem12")
+@check("nl/rem12")
 def rem12(t: Trial) -> None:
     """Different starts, different optima: nodes collect optima as K grows, and stop at all of them;
     linear nodes find one. Basins are the arcs between minima.

@@ -56,7 +56,7 @@ def _by_features(
     return total
 
 
-@check("nl/cor2", stream="nl cor2")
+@check("nl/cor2")
 def cor2(t: Trial) -> None:
     """r under the Gaussian importance, summed over 40 features, against z_0 r under the uniform
     one, z_0 by a Cartesian quadrature in numpy; both against the maximum of the density on a fine

@@ -34,7 +34,7 @@ def _nl_energy(alpha: Array, z: Array, z2: Array) -> Array:
 # ------------------------------------------------------------------------------ losses and energy
 
 
-@check("nl/eq1", stream="nl eq1")
+@check("nl/eq1")
 def eq1(t: Trial) -> None:
     """InfoNCE, through log-sum-exp against the printed double loop; eps 0, 1/2, 1.
 
@@ -57,7 +57,7 @@ def eq1(t: Trial) -> None:
             part.breaks(name, relative(ref.infonce(*other, eps), ours))
 
 
-@check("nl/eq2", stream="nl eq2")
+@check("nl/eq2")
 def eq2(t: Trial) -> None:
     """Ascent direction of the energy: autograd through a detached alpha, complex steps through
     the double sum at fixed alpha, on a ReLU net. Controls: alpha not held, no 1/2.
@@ -86,7 +86,7 @@ def eq2(t: Trial) -> None:
     part.breaks("as typeset: no 1/2, as in Sec. 2", relative(2 * ours, exact))
 
 
-@check("nl/eq3", stream="nl eq3")
+@check("nl/eq3")
 def eq3(t: Trial) -> None:
     """Eq. 3, i = j included, by the double loop; and alpha = 1 without augmentation.
 
@@ -115,7 +115,7 @@ def eq3(t: Trial) -> None:
     proofs.eq3(part)
 
 
-@check("nl/eq25", stream="nl eq25")
+@check("nl/eq25")
 def eq25(t: Trial) -> None:
     """C = C^inter - C^intra by loops over j != i, against Eq. 3 over j != i.
 
@@ -155,7 +155,7 @@ def eq25(t: Trial) -> None:
 # -------------------------------------------------------------------------- kernels and their laws
 
 
-@check("nl/def1", stream="nl def1")
+@check("nl/def1")
 def def1(t: Trial) -> None:
     """alpha = phi phi^T with phi >= 0 is symmetric, PSD and nonnegative; so is the Gaussian.
 
@@ -193,7 +193,7 @@ def _mass(level: Array, tau: float) -> Array:
     return np.exp(logs) / (2 * np.sqrt(2 * np.pi)) + 0.5 * (level == 0)
 
 
-@check("nl/def2", stream="nl def2")
+@check("nl/def2")
 def def2(t: Trial) -> None:
     """x ~ N(0, 1), features of ReLU(x): laws by Gauss-Legendre against closed forms of z_l.
 
@@ -246,7 +246,7 @@ def _tail(y: Array, tau: float, orders: int) -> Array:
     return shell[:, :, None] * shell[:, None, :] * tail
 
 
-@check("nl/lem1", stream="nl lem1")
+@check("nl/lem1")
 def lem1(t: Trial) -> None:
     """Explicit features, all d^k ordered products, against the Gaussian; the tail by its series.
 

@@ -65,7 +65,7 @@ def _outer(u: Array) -> Array:
 # ---------------------------------------------------------------------------------- definitions
 
 
-@check("nl/def3", stream="nl def3")
+@check("nl/def3")
 def def3(t: Trial) -> None:
     """How many decisions of the LME test differ from those of eigenvectors by numpy: patterns of
     the summation model, principal directions of the linear node, one repeated eigenvalue.
@@ -106,7 +106,7 @@ def _slope(x: Array, w: Array) -> Array:
     return gradient - (w @ gradient) * w
 
 
-@check("nl/rem6", stream="nl rem6")
+@check("nl/rem6")
 def rem6(t: Trial) -> None:
     """At LMEs that a search finds, the projected gradient of V[h(w^T x)], by complex steps, is 0.
 
@@ -128,7 +128,7 @@ def rem6(t: Trial) -> None:
     proofs.rem6(part)
 
 
-@check("nl/eq43", stream="nl eq43")
+@check("nl/eq43")
 def eq43(t: Trial) -> None:
     """V[gated x] by loops against the three terms, binary z, eight atoms each.
 
@@ -173,7 +173,7 @@ def _categorical(rng: np.random.Generator, draws: int, M: int, d: int) -> tuple[
     return p, U
 
 
-@check("nl/rem7", stream="nl rem7")
+@check("nl/rem7")
 def rem7(t: Trial) -> None:
     """Eq. 8 with h'(0) = 0, all other patterns on the edge of the gate. Control: h'(0) = 1, 1/2."""
     p, U = _categorical(t.rng, t.draws, 4, 4)
@@ -188,7 +188,7 @@ def rem7(t: Trial) -> None:
     proofs.rem7(part)
 
 
-@check("nl/ex1", stream="nl ex1")
+@check("nl/ex1")
 def ex1(t: Trial) -> None:
     """Eq. 8 by enumeration; its pieces; how many u_m fail to be an LME, and where the flow from
     close to them ends.
@@ -224,7 +224,7 @@ def ex1(t: Trial) -> None:
         attractive.add(away("relu")).breaks("linear", away("linear"))
 
 
-@check("nl/ex2", stream="nl ex2")
+@check("nl/ex2")
 def ex2(t: Trial) -> None:
     """Eq. 9 by enumeration of 2^M states; Delta and Sigma; in how many patterns the LME test and q
     below the threshold disagree.
@@ -283,7 +283,7 @@ def _bisect(up: Callable[[float], bool], low: float = 0.2, high: float = 0.6) ->
     return (low + high) / 2
 
 
-@check("nl/num1", stream="nl num1")
+@check("nl/num1")
 def num1(t: Trial) -> None:
     """(3 - sqrt 5)/2 as a root, as the place where the LME test switches, and where the flow turns.
 
@@ -336,7 +336,7 @@ def _quotient(law: plane.Law, angle: float, step: float) -> float:
     return float(np.linalg.norm(gap @ w) / np.linalg.norm(v - w))
 
 
-@check("nl/rem8", stream="nl rem8")
+@check("nl/rem8")
 def rem8(t: Trial) -> None:
     """rho(w) by Richardson from quotients, against E[h] times an integral along w^T x = 0.
 

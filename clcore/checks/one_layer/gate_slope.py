@@ -41,7 +41,7 @@ def misread(scalar: Array, dA: Array) -> Array:
     return np.minimum(relative(multiple, dA), relative(scalar, trace))
 
 
-@check("nl/rem5", stream="nl rem5")
+@check("nl/rem5")
 def rem5(t: Trial) -> None:
     """dA and w^T (dA) w by complex steps of A for smooth h against Eqs. 48, 49 and 50; then with
     jumping gates, over densities in the plane. Controls: a term of Eq. 49 alone, half of Eq. 50;

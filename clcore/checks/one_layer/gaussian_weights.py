@@ -30,7 +30,7 @@ def _at(parts: ro.Parts, w: torch.Tensor) -> tuple[float, float]:
     return float(ro.roughness(parts, w, 2.0, ORDER)), float(values[-1] - values[-2])
 
 
-@check("nl/rem9", stream="nl rem9")
+@check("nl/rem9")
 def rem9(t: Trial) -> None:
     """z_0 falls faster than exp(-m); rho falls with tau, and faster than the gap; some data have
     more optima under the Gaussian importance. Controls: a wide kernel, four times.

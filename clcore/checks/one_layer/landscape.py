@@ -76,7 +76,7 @@ def _mirrored(rng: np.random.Generator) -> Array:
     return np.concatenate([y, y * [1, -1]])
 
 
-@check("nl/fig1c", stream="nl fig1c")
+@check("nl/fig1c")
 def fig1c(t: Trial) -> None:
     """Critical points that are no optima under alpha = 1 and are under a Gaussian alpha. Controls:
     a wide kernel; the same points under alpha = 1."""
@@ -135,7 +135,7 @@ def in_errors(values: list[int]) -> float:
     return float(stats.paired(values).t)
 
 
-@check("nl/rem23", stream="nl rem23")
+@check("nl/rem23")
 def rem23(t: Trial) -> None:
     """Number and depth of the optima under Gaussian alpha against alpha = 1. Controls: a wide
     kernel; the highest point in place of the rim.
@@ -286,7 +286,7 @@ def _optima_of(s: Strip, slope: float) -> list[int]:
     return [len(circle.stable_angles(x, slope, grid=GRID)) for x in points]
 
 
-@check("nl/rem26", stream="nl rem26")
+@check("nl/rem26")
 def rem26(t: Trial) -> None:
     """Laws with the same A(w_*), hence the same gap, and two roughnesses: the rougher is left, the
     smoother is stable. Controls: the rougher; a ReLU on data in front of it."""

@@ -85,7 +85,7 @@ def _sizes(
         yield ki.of_batch(batch, kernel.expand(repeats, -1, -1), g).numpy()
 
 
-@check("nl/lem2", stream="nl lem2")
+@check("nl/lem2")
 def lem2(t: Trial) -> None:
     """The limit by its features against double sums over samples and views; batches of growing N.
 
@@ -135,7 +135,7 @@ def _by_level(world: World, power: int) -> Array:
     return total
 
 
-@check("nl/eq32", stream="nl eq32")
+@check("nl/eq32")
 def eq32(t: Trial) -> None:
     """C^inter in the limit: the double sum, Eq. 31 by loops over l, Eq. 32 by the library.
 
@@ -151,7 +151,7 @@ def eq32(t: Trial) -> None:
     proofs.eq32(part)
 
 
-@check("nl/eq41", stream="nl eq41")
+@check("nl/eq41")
 def eq41(t: Trial) -> None:
     """Row sums, pairs of views and C^intra in the limit, by loops; then Eq. 32 less Eq. 41.
 
@@ -189,7 +189,7 @@ def eq41(t: Trial) -> None:
     proofs.eq41(sums, views, eq, variance)
 
 
-@check("nl/cor1", stream="nl cor1")
+@check("nl/cor1")
 def cor1(t: Trial) -> None:
     """One view a sample: the double sum against sum_l z_l^2 V_{p~_l}[g]; alpha = 1: V[g].
 

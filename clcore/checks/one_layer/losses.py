@@ -11,7 +11,7 @@ from clcore.losses import kernel_importance as ki
 from clcore.reference import Array, relative, tensors
 
 
-@check("nl/rem1", stream="nl rem1")
+@check("nl/rem1")
 def rem1(t: Trial) -> None:
     """Descent on the loss, by complex steps through loops, goes where ascent on the energy at held
     alpha does, by autograd. Controls: another temperature in alpha, eps = 1 in the loss, i = j

@@ -37,7 +37,7 @@ def _loss(f: torch.Tensor, tau: float = 0.5) -> torch.Tensor:
     return -tau * torch.log(near / (near + others)).sum()
 
 
-@check("nl/rem24", stream="nl rem24")
+@check("nl/rem24")
 def rem24(t: Trial) -> None:
     """With BatchNorm, before or after the ReLU, w^T dw/dt = 0 for InfoNCE, and w's length does not
     matter. Controls: no BatchNorm, mean-backprop BatchNorm. And Eq. 5 of such nodes."""
@@ -93,7 +93,7 @@ def _rows(a: Array, tau: float, diagonal: bool) -> Array:
     return out
 
 
-@check("nl/rem25", stream="nl rem25")
+@check("nl/rem25")
 def rem25(t: Trial) -> None:
     """Row-normalised Gaussian against InfoNCE's alpha, from Eq. 1 by automatic differentiation.
     Controls: no normalisation, by the whole sum, the other diagonal, augmented views."""

@@ -64,7 +64,7 @@ def _moved(values: Array, a: Array) -> Array:
     return image / np.linalg.norm(image, axis=-1, keepdims=True)
 
 
-@check("nl/lem7", stream="nl lem7")
+@check("nl/lem7")
 def lem7(t: Trial) -> None:
     """1 - d <= mu (1 - c), mu by eigh of A; c and d from the coordinates A was built from.
 
@@ -100,7 +100,7 @@ def lem7(t: Trial) -> None:
     proofs.lem7(bound, step, reason, last)
 
 
-@check("nl/lem8", stream="nl lem8")
+@check("nl/lem8")
 def lem8(t: Trial) -> None:
     """|w(t+1) - w(t)| by the library against the bound; and each link of the step before it.
 
@@ -143,7 +143,7 @@ def _perturbed(A: Array, values: Array, Q: Array, change: Array) -> tuple[Array,
     return after - top - first, after - top
 
 
-@check("nl/lem9", stream="nl lem9")
+@check("nl/lem9")
 def lem9(t: Trial) -> None:
     """The remainder is of second order, and below 8 |dA|^2 / gap^2 for changes of any size.
 
@@ -203,7 +203,7 @@ def _turning(family: pi.Family, w: torch.Tensor, L: Array) -> tuple[pi.Family, t
     return pi.affine(base, *terms), pi.affine_lipschitz(*terms)
 
 
-@check("nl/lem10", stream="nl lem10")
+@check("nl/lem10")
 def lem10(t: Trial) -> None:
     """Each step of the proof and the bound, along trajectories; d = 2 draws attain Eq. 200.
 
@@ -254,7 +254,7 @@ def lem10(t: Trial) -> None:
     proofs.lem10(first, second, bound)
 
 
-@check("nl/eq101", stream="nl eq101")
+@check("nl/eq101")
 def eq101(t: Trial) -> None:
     """Limits are eigenvectors with positive eigenvalue; constant A gives the classical rate.
 

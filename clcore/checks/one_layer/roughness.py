@@ -97,7 +97,7 @@ def compare(parts: tuple[Part, Part], ratio: Callable[[int], float]) -> None:
     corrected.add(ratio(2)).breaks("C_0^0", ratio(0))
 
 
-@check("nl/thm2", stream="nl thm2")
+@check("nl/thm2")
 def thm2(t: Trial) -> None:
     """rho over the bound at every radius, rho from differences of A; and rho from the plane.
 
@@ -166,7 +166,7 @@ def gated(p: Callable, radius: float, w: Array) -> tuple[Array, Array]:
     return mass @ x, np.einsum("n,ni,nj->ij", mass, x, x)
 
 
-@check("nl/eq79", stream="nl eq79")
+@check("nl/eq79")
 def eq79(t: Trial) -> None:
     """Each link on wedges of 0.01 to 0.5. Eq. 78 and Eq. 80 need C_0^2.
 
@@ -216,7 +216,7 @@ def _slope(big: float, small: float) -> float:
     return math.log10(big / small)
 
 
-@check("nl/eq84", stream="nl eq84")
+@check("nl/eq84")
 def eq84(t: Trial) -> None:
     """(E - E_*) w_* is of second order; the bound fails at small C_0, and holds with C_0^2.
 
@@ -243,7 +243,7 @@ def eq84(t: Trial) -> None:
         order.add(abs(_slope(*sizes) - 2)).breaks("u for w_*", abs(_slope(*other) - 2))
 
 
-@check("nl/eq90", stream="nl eq90")
+@check("nl/eq90")
 def eq90(t: Trial) -> None:
     """Every link of the chain by itself. Only Eq. 89, and with it 90, needs C_0^2.
 
@@ -289,7 +289,7 @@ def eq90(t: Trial) -> None:
         order.breaks("the first-order term", abs(_slope(*steps1) - 2))
 
 
-@check("nl/eq92", stream="nl eq92")
+@check("nl/eq92")
 def eq92(t: Trial) -> None:
     """|(A(w) - A(w_*)) w_*| over the first-order right side, uniform and Gaussian importance.
 

@@ -36,7 +36,7 @@ def across(rng: np.random.Generator, w: Array) -> Array:
     return u / np.linalg.norm(u, axis=-1, keepdims=True)
 
 
-@check("nl/eq56", stream="nl eq56")
+@check("nl/eq56")
 def eq56(t: Trial) -> None:
     """What both expansions leave out is of second order. Controls: the sign of the first-order
     term; lambda_* left out.
@@ -181,7 +181,7 @@ def _of_samples(t: Trial) -> None:
             part.add(on).breaks("the flow reversed", off)
 
 
-@check("nl/thm1", stream="nl thm1")
+@check("nl/thm1")
 def thm1(t: Trial) -> None:
     """The flow of Eq. 7 returns to the LME: families at 98 per cent of the condition, continuous
     laws, finite samples. Not where A jumps at the LME, with h'(0) = 0 or 1. Controls: roughness 1.1
@@ -242,7 +242,7 @@ def _excess_of_laws(t: Trial) -> Iterator[Array]:
             yield (push + room - rough) / (e * radius**2)
 
 
-@check("nl/eq65", stream="nl eq65")
+@check("nl/eq65")
 def eq65(t: Trial) -> None:
     """Both inequalities to first order, divided by epsilon, at 0.01 and 0.001: the excess is
     O(epsilon), unless A jumps at the LME. Controls: twice the gap; the roughness left out; a jump.

@@ -17,14 +17,13 @@ from clcore.checks.one_layer.power_iteration import (
     start,
 )
 from clcore.ledger import Trial, check, typical, worst
-from clcore.ledger.trial import generator
 from clcore.reference import Array, relative, tensors
 from clcore.theory.one_layer import power_iteration as pi
 
 STEPS = 200
 
 
-@check("nl/rem10", stream="nl rem10")
+@check("nl/rem10")
 def rem10(t: Trial) -> None:
     """The analytic Lipschitz constant dominates sampled quotients, and one term attains it; |c|,
     |d| <= 1. Controls: half of the constant; w of norm 1.5.
@@ -59,7 +58,7 @@ def rem10(t: Trial) -> None:
     proofs.rem10(unit_range)
 
 
-@check("nl/def4", stream="nl def4")
+@check("nl/def4")
 def def4(t: Trial) -> None:
     """Both forms of mu, omega = mu + nu as printed in Eq. 10; its size at and near an LME.
 
@@ -98,7 +97,7 @@ def def4(t: Trial) -> None:
     proofs.def4(forms, sign, small)
 
 
-@check("nl/eq103", stream="nl eq103")
+@check("nl/eq103")
 def eq103(t: Trial) -> None:
     """The share of pairs on which the two forms of B_gamma disagree is 0. Control: 1 + sqrt(gamma)
     in the radius."""
@@ -123,7 +122,7 @@ def eq103(t: Trial) -> None:
     proofs.eq103(part)
 
 
-@check("nl/eq104", stream="nl eq104")
+@check("nl/eq104")
 def eq104(t: Trial) -> None:
     """The shift keeps eigenvectors, c_0 and P A w, and makes A definite. Control: w not unit,
     so that P_w w does not vanish; A itself.
@@ -154,8 +153,7 @@ def _runs(t: Trial, more: str = "", low: float = 0.02, hat: bool = False) -> dic
     `low` is the least eigenvalue at the start: below zero A is indefinite, its last eigenvalue the
     largest in size. `hat` certifies and iterates the shifted matrix, with twice the constant.
     """
-    name = t.claim.replace("/", " ") + more
-    rng, d, count = generator(name, t.seed), 4, 12 * t.draws
+    rng, d, count = t.stream(f"runs{more}"), 4, 12 * t.draws
     rest = -np.sort(-rng.uniform(0.02, 0.6, (count, d - 1)), -1)
     if low < 0:
         rest[:, -1] = low - 0.4 * rng.random(count)
@@ -226,7 +224,7 @@ def rem11(t: Trial) -> None:
     stays.add(_outside(run)).breaks("a hundredth of the cap", edge - room / 100)
     n = 10 * t.draws
     one = torch.ones(n, dtype=torch.float64)
-    second = torch.tensor(generator("nl rem11 small", t.seed).uniform(0, 0.9, n))
+    second = torch.tensor(t.stream("small").uniform(0, 0.9, n))
     here = pi.Local(one - 1e-8, one, second, 0 * one)
 
     def unproved(scale: float) -> float:

@@ -50,7 +50,7 @@ def _shares(cells: dict[str, list[Array]]) -> dict[str, float]:
     return {name: fraction(found, "<=") for name, found in cells.items()}
 
 
-@check("acl/eq53", stream="eq53")
+@check("acl/eq53")
 def eq53(t: Trial) -> None:
     """One node's descent is diag(w > 0) X w; entries die one after the other until one is left.
 
@@ -160,7 +160,7 @@ def _step(t: Trial) -> None:
     part.breaks("no clip", relative(step(True, False), own))
 
 
-@check("acl/thm5", stream="thm5")
+@check("acl/thm5")
 def thm5(t: Trial) -> None:
     """w1 -> e_m: for positive weights, all modes shown and almost every start, yes.
 
@@ -217,7 +217,7 @@ def _follows(rng: np.random.Generator, count: int) -> dict[float, float]:
     return {tau: float(relu_two_layer.one_hot(w).double().mean()) for tau, w in ends.items()}
 
 
-@check("acl/num13", stream="num13")
+@check("acl/num13")
 def num13(t: Trial) -> None:
     """Every e_m is a local maximum among w >= 0, to which Lemma 3 restricts the weights.
 

@@ -104,7 +104,7 @@ def salient(delta: Array) -> Array:
     return np.abs(delta).max(-1)
 
 
-@check("acl/eq70", stream="eq70")
+@check("acl/eq70")
 def eq70(t: Trial) -> None:
     """Weak augmentation: the energies of both solutions in closed form.
 
@@ -144,7 +144,7 @@ def eq70(t: Trial) -> None:
     part.proves(**exact_mixtures.weak_energies())
 
 
-@check("acl/eq71", stream="eq71")
+@check("acl/eq71")
 def eq71(t: Trial) -> None:
     """Strong augmentation: Eqs. 71 and 72 as printed, and with D_aug's added terms times p0 p1.
 
@@ -218,7 +218,7 @@ def _rank_two(rng: np.random.Generator, fields: int) -> float:
     return float(sizes[1] / sizes[0])
 
 
-@check("acl/eq64", stream="eq64")
+@check("acl/eq64")
 def eq64(t: Trial) -> None:
     """Eqs. 64-67 agree, Eq. 67 as the double sum that is meant. Rank of W2, an aside.
 

@@ -7,7 +7,7 @@ from clcore.ledger import Trial, check, pooled
 from clcore.reference import mixture
 
 
-@check("acl/fig5", stream="fig5")
+@check("acl/fig5")
 def fig5(t: Trial) -> None:
     """Linear: the maximal eigenvector. ReLU: a single positive entry, under Lemma 14's hypotheses.
 
@@ -37,7 +37,7 @@ def fig5(t: Trial) -> None:
             part.breaks("the other flow", 1 - straight.max(-1))
 
 
-@check("acl/fig4", stream="fig4")
+@check("acl/fig4")
 def fig4(t: Trial) -> None:
     """The linear net's PCA solution is infeasible for the ReLU net, and not optimal.
 

@@ -62,7 +62,7 @@ def _tv(w: np.ndarray, scheme: str = "forward") -> np.ndarray:
     return total_variation(torch.from_numpy(w), scheme).numpy()
 
 
-@check("acl/eq18", stream="acl/eq18")
+@check("acl/eq18")
 def eq18(t: Trial) -> None:
     """The measure against loops over pixels (controls: other readings of the norm), constant
     filters, multiples, edges against their blurred copies, and the layers it is taken at."""
@@ -123,7 +123,7 @@ def _layers(t: Trial) -> None:
     part.breaks("second convolutions of the blocks", others(kernels[::2]))
 
 
-@check("acl/num21", stream="acl/num21")
+@check("acl/num21")
 def num21(t: Trial) -> None:
     """At equal norm a spot has less variation than edge detectors, the finer the more. Controls:
     norms free; the order of frequencies exchanged."""

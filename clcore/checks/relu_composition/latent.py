@@ -81,7 +81,7 @@ def _sigmas(found: Array, expected: Array | float, error: Array) -> Array:
     return (np.abs(found - expected) / error).reshape(len(found), -1).max(-1)
 
 
-@check("acl/eq14", stream="eq14")
+@check("acl/eq14")
 def eq14(t: Trial) -> None:
     """Uniform alpha gives the variance; the augmentation's part is diagonal within a field only.
 
@@ -143,7 +143,7 @@ def _augmentation(t: Trial) -> None:
             part.breaks("mean of gamma 2", between(*moments(2.0)))
 
 
-@check("acl/eq15", stream="eq15")
+@check("acl/eq15")
 def eq15(t: Trial) -> None:
     """Fields are independent given y; Delta by enumeration and from samples.
 
@@ -193,7 +193,7 @@ def _dependence(model: binary_latent.Model, modes: int, coupling: float = 0.0) -
     return np.abs(np.stack([_apart(s, modes) for s in spread])).max((0, 2))
 
 
-@check("acl/lem4", stream="lem4")
+@check("acl/lem4")
 def lem4(t: Trial) -> None:
     """V[x] = p0 p1 Delta Delta^T + D_V, against the enumeration of all joint states.
 
@@ -215,7 +215,7 @@ def lem4(t: Trial) -> None:
     part.proves(**exact_mixtures.latent_variance())
 
 
-@check("acl/eq17", stream="eq17")
+@check("acl/eq17")
 def eq17(t: Trial) -> None:
     """X_alpha = p0 p1 Delta Delta^T + D_V - D_aug, against C_alpha of large samples.
 
@@ -253,7 +253,7 @@ def eq17(t: Trial) -> None:
         direct.breaks("1/N for 1/(N-1)", relative(spread - own, loop))
 
 
-@check("acl/eq68", stream="eq68")
+@check("acl/eq68")
 def eq68(t: Trial) -> None:
     """theta_Omega and theta_m lie in Theta, with the entries they should have, and s is optimal.
 

@@ -37,7 +37,7 @@ def _both_signs(v: Array) -> Array:
     return np.minimum(v.max(-1), -v.min(-1))
 
 
-@check("acl/lem14", stream="lem14")
+@check("acl/lem14")
 def lem14(t: Trial) -> None:
     """The maximal eigenvector has entries of both signs; the minimal one has not, and is simple.
 
@@ -79,7 +79,7 @@ def _within(x: Array, x2: Array) -> Array:
     return np.abs(ref.off(own)).max((-1, -2))
 
 
-@check("acl/lem15", stream="lem15")
+@check("acl/lem15")
 def lem15(t: Trial) -> None:
     """Off the diagonal X_alpha is negative for alpha > 0, as the proof and Lemma 14 have it.
 
@@ -128,7 +128,7 @@ def lem15(t: Trial) -> None:
     value.proves(**exact_mixtures.value_off_diagonal())
 
 
-@check("acl/lem16", stream="lem16")
+@check("acl/lem16")
 def lem16(t: Trial) -> None:
     """How negative a vector orthogonal to a positive one must be, as Eq. 129 gives it.
 

@@ -78,7 +78,7 @@ def _validators(t: Trial, x: Array, x2: Array) -> None:
             part.breaks(f"blind to {how}", [left != broken for left in blind])
 
 
-@check("acl/def5", stream="def5")
+@check("acl/def5")
 def def5(t: Trial) -> None:
     """The generator obeys Assumption 1, validators name what breaks it, and a rotation of a field's
     patterns changes no output.
@@ -108,7 +108,7 @@ def def5(t: Trial) -> None:
     part.breaks("weights not rotated", relative(mixture.output(w1, w2, turned), plain))
 
 
-@check("acl/num12", stream="num12")
+@check("acl/num12")
 def num12(t: Trial) -> None:
     """On general data a ReLU net keeps Theorem 1 and Corollary 1, but no X_alpha gives its energy.
 
@@ -174,7 +174,7 @@ def _no_matrix(t: Trial, x: Array, x2: Array, count: int) -> None:
     part.breaks("Assumption 1, weights >= 0", fit_pure)
 
 
-@check("acl/lem13", stream="lem13")
+@check("acl/lem13")
 def lem13(t: Trial) -> None:
     """Nonnegative data and filters: hidden units and the gradients that reach them are linear's.
 
@@ -215,7 +215,7 @@ def lem13(t: Trial) -> None:
             part.breaks(name, found)
 
 
-@check("acl/lem3", stream="lem3")
+@check("acl/lem3")
 def lem3(t: Trial) -> None:
     """Clipping filters at 0 changes no output; with W1 >= 0 the energy is the linear net's.
 
@@ -263,7 +263,7 @@ def _open_at_zero(u: torch.Tensor) -> torch.Tensor:
     return torch.where(u >= 0, u, 0.0)
 
 
-@check("acl/thm4", stream="thm4")
+@check("acl/thm4")
 def thm4(t: Trial) -> None:
     """Descent of the ReLU net, which nothing clips, is that of the linear net with sticky weights.
 

@@ -38,7 +38,7 @@ def most_salient(e: Energies) -> Array:
     return np.take_along_axis(e.single.reshape(count, -1), place, -1)[:, 0]
 
 
-@check("acl/thm6", stream="thm6")
+@check("acl/thm6")
 def thm6(t: Trial) -> None:
     """Which solution has more energy: Theorem 6, both halves, hypotheses as printed.
 
@@ -103,7 +103,7 @@ def _strong(t: Trial) -> None:
     printed.says(top=fraction(against_top, "<="))
 
 
-@check("acl/rem5", stream="rem5")
+@check("acl/rem5")
 def rem5(t: Trial) -> None:
     """The remark after Theorem 6: eta may vary over features, if not too much.
 

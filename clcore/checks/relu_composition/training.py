@@ -48,7 +48,7 @@ def random_start(rng: np.random.Generator, count: int, fields: int, modes: int) 
     return unit_norm(W1, (-2, -1)), unit_norm(s, -1)
 
 
-@check("acl/num19", stream="num19")
+@check("acl/num19")
 def num19(t: Trial) -> None:
     """Ends of the joint flow from random starts: one field under weak augmentation, several under
     strong, and the one of larger energy. `draws` counts models of all cells.
@@ -120,7 +120,7 @@ def _matrices(model: binary_latent.Model, delta: Array) -> dict[str, Array]:
     return {"weak": bare, "strong": bare - scale[:, None, None] * (flat**2)[:, None] * eye}
 
 
-@check("acl/num20", stream="num20")
+@check("acl/num20")
 def num20(t: Trial) -> None:
     """theta_m stands still, theta_Omega does not unless its |Delta| agree; ascent from it composes.
 

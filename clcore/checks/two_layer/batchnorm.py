@@ -36,7 +36,7 @@ def _masses(points: torch.Tensor) -> torch.Tensor:
     return torch.full(points.shape[:2], 1 / points.shape[1], dtype=points.dtype)
 
 
-@check("nl/eq164", stream="eq164")
+@check("nl/eq164")
 def eq164(t: Trial) -> None:
     """Statistics and output against torch's BatchNorm in training, and their limits.
 
@@ -114,7 +114,7 @@ def _own(jacobian: torch.Tensor) -> torch.Tensor:
     return jacobian[..., 0, :].diagonal(dim1=2, dim2=3).movedim(-1, 2)
 
 
-@check("nl/def5", stream="def5")
+@check("nl/def5")
 def def5(t: Trial) -> None:
     """Gradient through the mean only: same output, Eq. 170 without its last term (autograd); and
     the library's output with a gradient through neither.
@@ -139,7 +139,7 @@ def def5(t: Trial) -> None:
     neither.breaks("through the mean", relative(first, still))
 
 
-@check("nl/eq170", stream="eq170")
+@check("nl/eq170")
 def eq170(t: Trial) -> None:
     """The full Jacobian by autograd, and what is constant over the batch.
 
@@ -201,7 +201,7 @@ def _loss_of_V(alpha: Array, points: Array, kind: str, sigma: Array, W: Array, V
     return _loss(alpha, points, kind, sigma, V, W)
 
 
-@check("nl/lem6", stream="lem6")
+@check("nl/lem6")
 def lem6(t: Trial) -> None:
     """Both velocities against complex-step gradients with sigma held fixed, random alpha.
 
@@ -252,7 +252,7 @@ def _scaled(model: field_latent.Model, W: Array, deviation: Array):
     return law._replace(covariance=covariance)
 
 
-@check("nl/cor3", stream="cor3")
+@check("nl/cor3")
 def cor3(t: Trial) -> None:
     """Lemma 6's velocity with enumerated covariances and numpy's s against the closed forms.
 

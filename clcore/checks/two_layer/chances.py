@@ -62,7 +62,7 @@ def _events(y: Array, projected: bool, b: float = 1.2, c: float = 1.0) -> dict[s
     }
 
 
-@check("nl/eq154", stream="eq154")
+@check("nl/eq154")
 def eq154(t: Trial) -> None:
     """The integral against Monte Carlo; the event against winners of the flow.
 
@@ -94,7 +94,7 @@ def eq154(t: Trial) -> None:
     moving.says(sphere=sphere["moving"], constant=sphere["best constant"])
 
 
-@check("nl/eq155", stream="eq155")
+@check("nl/eq155")
 def eq155(t: Trial) -> None:
     """All three cases against quadrature of Eq. 154. Controls: terms dropped."""
     nets = min(t.draws, 20)
@@ -173,7 +173,7 @@ def _chances(e: Array, count: int = 4000) -> Array:
     return out
 
 
-@check("nl/eq156", stream="eq156")
+@check("nl/eq156")
 def eq156(t: Trial) -> None:
     """The chance of the pattern with the largest head start. Controls: twice the gap."""
     printed, mended = t.part("", 1e-6, controls=worst), t.corrected("", 1e-6, controls=worst)
@@ -185,7 +185,7 @@ def eq156(t: Trial) -> None:
             part.breaks("the gap for half of it", np.minimum(gap, 1) - p)
 
 
-@check("nl/eq157", stream="eq157")
+@check("nl/eq157")
 def eq157(t: Trial) -> None:
     """The bound for lower ranks, for all gaps. Controls: one power more; a base below 0."""
     part = t.part("", 1e-6, controls=worst)

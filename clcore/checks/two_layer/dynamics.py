@@ -62,7 +62,7 @@ def project(W: Array, move: Array) -> Array:
     return move - (W * move).sum(-1, keepdims=True) * W
 
 
-@check("nl/lem4", stream="lem4")
+@check("nl/lem4")
 def lem4(t: Trial) -> None:
     """Both velocities against complex-step gradients of the energy, asymmetric random alpha; and
     the library's energy.
@@ -134,7 +134,7 @@ def _blocks(S: Array, C: Array, W: Array) -> Array:
     return out.reshape(W.shape)
 
 
-@check("nl/rem14", stream="rem14")
+@check("nl/rem14")
 def rem14(t: Trial) -> None:
     """V' = V C through matrix exponentials: the direction it takes, and where it settles.
 
@@ -177,7 +177,7 @@ def rem14(t: Trial) -> None:
     p.add(relative(S, product)).breaks("|v| = 2", relative(4 * S, product))
 
 
-@check("nl/rem15", stream="rem15")
+@check("nl/rem15")
 def rem15(t: Trial) -> None:
     """Assumption 2 on a model with finitely many states, by enumeration.
 

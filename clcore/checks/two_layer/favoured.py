@@ -15,7 +15,7 @@ from clcore.theory.two_layer import field_latent, modulation, two_layer
 STARTS, FEW = 4000, 300
 
 
-@check("nl/rem18", stream="rem18")
+@check("nl/rem18")
 def rem18(t: Trial) -> None:
     """Decoupling, the pull towards Delta_k, and how often it wins.
 

@@ -98,7 +98,7 @@ def table_of(model: field_latent.Model, W: Array, kind: str) -> torch.Tensor:
     return two_layer.gated(states, torch.from_numpy(W), kind).flatten(-2).transpose(-2, -3)
 
 
-@check("nl/lem5", stream="lem5")
+@check("nl/lem5")
 def lem5(t: Trial) -> None:
     """V of gated inputs in closed form against enumeration, ReLU, two to four latent values.
 
@@ -137,7 +137,7 @@ def _sum_outer(weights: Array, delta: Array) -> Array:
     return np.einsum("bc,bci,bcj->bij", weights, delta, delta)
 
 
-@check("nl/eq128", stream="eq128")
+@check("nl/eq128")
 def eq128(t: Trial) -> None:
     """The algebra of conditional means, by loops over the values of z.
 

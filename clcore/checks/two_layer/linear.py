@@ -57,7 +57,7 @@ def _second(W: Array) -> Array:
     return np.asarray((values[..., 1] / values[..., 0]).max(-1))
 
 
-@check("nl/thm4", stream="thm4")
+@check("nl/thm4")
 def thm4(t: Trial) -> None:
     """Linear filters: velocities, their rank, and paths of critical points.
 
@@ -187,7 +187,7 @@ def _opposite() -> float:
     return float(np.abs(_spherical(C, W)).max())
 
 
-@check("nl/eq163", stream="eq163")
+@check("nl/eq163")
 def eq163(t: Trial) -> None:
     """The path of the proof for the flow of Eq. 14, V as it was: two filters exchanged, then a
     straight line.

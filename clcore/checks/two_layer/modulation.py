@@ -32,7 +32,7 @@ def _time(y0: Array, b: Array) -> Array:
     return total
 
 
-@check("nl/thm6", stream="thm6")
+@check("nl/thm6")
 def thm6(t: Trial) -> None:
     """Basins of u_1 with and without c, shared starts: the flow on the sphere, integrated, and the
     one without projection, by critical times (`eq148` integrates it).
@@ -63,7 +63,7 @@ def _wins(y: torch.Tensor, b: float, c: float, projected: bool) -> torch.Tensor:
     return modulation.winner(modulation.simulate(y, rates, steps=350, pace=0.4)) == 0
 
 
-@check("nl/eq147", stream="eq147")
+@check("nl/eq147")
 def eq147(t: Trial) -> None:
     """The closed form against adaptive integration, starts on both sides of 0.
 
@@ -90,7 +90,7 @@ def _integrated(y0: float, b: float, end: float) -> float:
     return float(path.y[0, -1])
 
 
-@check("nl/eq148", stream="eq148")
+@check("nl/eq148")
 def eq148(t: Trial) -> None:
     """Ratios, the component that takes over, and whether the first to blow up wins.
 
@@ -145,7 +145,7 @@ def _first_to_blow_up(t: Trial) -> None:
     p.breaks("c < 0", ((less == 0) & (weaker != 0)).sum())
 
 
-@check("nl/fig7", stream="fig7")
+@check("nl/fig7")
 def fig7(t: Trial) -> None:
     """The one-dimensional flow: its two rest points, where it goes, when it blows up."""
     b = np.concatenate([[0.5, 1.0, 3.0], t.rng.uniform(0.3, 4, t.draws)])
@@ -176,7 +176,7 @@ def fig7(t: Trial) -> None:
     above.breaks("without 1 +", np.abs(np.log(1e-9 + b / y0) / b / found - 1))
 
 
-@check("nl/eq150", stream="eq150")
+@check("nl/eq150")
 def eq150(t: Trial) -> None:
     """Critical times against quadrature; they fall with y(0). Controls: other logarithms."""
     y0, b = _pairs(t.rng, t.draws)
@@ -194,7 +194,7 @@ def eq150(t: Trial) -> None:
     p.breaks("a smaller start", sooner / ours)
 
 
-@check("nl/eq151", stream="eq151")
+@check("nl/eq151")
 def eq151(t: Trial) -> None:
     """The slope of t* in b by complex steps; its sign; the trade at equal times."""
     y0, b = _pairs(t.rng, t.draws)

@@ -55,7 +55,7 @@ def coefficients(rng: np.random.Generator, draws: int, K: int, even: bool) -> Ar
     return pull_of(s, b, scale)
 
 
-@check("nl/rem20", stream="rem20")
+@check("nl/rem20")
 def rem20(t: Trial) -> None:
     """Fields of one law at sizes 1, 1/3, 1/10: how fast their filters turn, and what the factor
     1/(lambda - d_k) does to it alone, b_k and A_k of one size; delta_k of fields with equal b_k.
@@ -104,7 +104,7 @@ def _coefficients_rise(t: Trial, draws: int, pair: Pair, top: two_layer.Top) -> 
     p.says(rising=np.mean(free[:, 0] > free[:, -1]))
 
 
-@check("nl/rem21", stream="rem21")
+@check("nl/rem21")
 def rem21(t: Trial) -> None:
     """sigma_k^2 and d_k behind BatchNorm by enumeration; fields of random size.
 

@@ -85,7 +85,7 @@ def _token_world(rng: np.random.Generator) -> one_layer.World:
     return two_layer.of_views(torch.ones(96, 96, dtype=torch.float64), x, x2)
 
 
-@check("nl/rem16", stream="rem16")
+@check("nl/rem16")
 def rem16(t: Trial) -> None:
     """Rank of the velocities and of trained filters in every field, linear against ReLU; and the
     same on token sequences."""

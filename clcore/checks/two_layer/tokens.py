@@ -12,7 +12,6 @@ from scipy.stats import chisquare
 from clcore import random as cr
 from clcore.experiments import token_sequences as ts
 from clcore.ledger import Trial, check, claim, pooled, typical, worst
-from clcore.ledger.trial import generator
 from clcore.reference import Array, relative, tensors
 
 FIELDS, TOKENS, GENERATORS, FIXED = 10, 20, 40, 5
@@ -173,7 +172,7 @@ def eq16(t: Trial) -> None:
         span.add(abs(found) - 1).breaks(broken, abs(raw) - 1, by=worst)
         full.add(abs(_matching(every, inside) - 1))
         full.breaks("one filter a field", abs(_matching(every[:, :1], inside) - 1))
-    big = generator("nl/eq16 range", t.seed).standard_normal((50 * draws, 3, 2, 8))
+    big = t.stream("range").standard_normal((50 * draws, 3, 2, 8))
     sets = torch.arange(8).expand(3, 8) < 3
     span.add(ts.matching(ts.cosines(torch.from_numpy(big)), sets).abs().max() - 1)
     lowest = -np.stack([np.eye(8)[:1]] * 3)

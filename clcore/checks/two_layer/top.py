@@ -57,7 +57,7 @@ def velocity(law: Law, W: Array, s: Array) -> Array:
     return out
 
 
-@check("nl/eq134", stream="eq134")
+@check("nl/eq134")
 def eq134(t: Trial) -> None:
     """V[f_1] = D + p_0 p_1 b b^T, by enumeration; its top eigenvalue. Controls: terms dropped."""
     form = t.part("Eq. 138", 1e-11, controls=pooled)
@@ -108,7 +108,7 @@ def solved(d: Array, b: Array, scale: Array, rank: int = -1) -> tuple[Array, Arr
     return values[:, rank], vectors[..., rank]
 
 
-@check("nl/eq139", stream="eq139")
+@check("nl/eq139")
 def eq139(t: Trial) -> None:
     """The top eigenvector of diagonal plus rank one, against numpy's; where it is defined.
 
@@ -134,7 +134,7 @@ def eq139(t: Trial) -> None:
         defined.breaks("$b=0$ at the largest d", excess)
 
 
-@check("nl/thm5", stream="thm5")
+@check("nl/thm5")
 def thm5(t: Trial) -> None:
     """Lemma 4's velocity with numpy's top eigenvector and enumerated covariances, against Eq. 15.
 
@@ -184,7 +184,7 @@ def closed_form(pair: Pair, top: two_layer.Top, delta: torch.Tensor, w: torch.Te
     return top.s[..., None] ** 2 * A + delta[..., None] * along
 
 
-@check("nl/eq143", stream="eq143")
+@check("nl/eq143")
 def eq143(t: Trial) -> None:
     """delta_k against the sum over other fields that it stands for, s by numpy.
 
@@ -206,7 +206,7 @@ def eq143(t: Trial) -> None:
         sign.breaks("the bottom eigenvector", pull_of(bottom, b, scale).min(-1))
 
 
-@check("nl/rem17", stream="rem17")
+@check("nl/rem17")
 def rem17(t: Trial) -> None:
     """The short form of delta_k at the end of the proof, against Eq. 143.
 
