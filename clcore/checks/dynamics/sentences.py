@@ -75,7 +75,7 @@ def rem14(t: Trial) -> None:
     from the truth: there the controls are the loop with a predictor and the truth itself.
     """
     w = warm(t.rng, max(4, min(t.draws, 20)), 3, 0.3)
-    without, head = trained(w, rounds=20), trained(w, head=True, rounds=20)
+    without, head = trained(w, rounds=20), trained(w, head=True, rounds=36)
     remedy = t.part("training can remedy it", 1e-9, controls=typical)
     tied = t.part("tied to a predictor", 0.01, ">=", controls=worst)
     right = t.corrected("tied to a predictor", 1e-9, controls=typical, draws=len(without))

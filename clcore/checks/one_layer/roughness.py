@@ -160,7 +160,7 @@ def wedges(p: Callable, radius: float, w: Array, u: Array, angle: float) -> tupl
 def gated(p: Callable, radius: float, w: Array) -> tuple[Array, Array]:
     """e and E of Eqs. 67, 68."""
     axes = ro.frame(torch.tensor(w))
-    order = 24 if len(w) == 2 else 14
+    order = 24 if len(w) == 2 else 18
     x, weight = ro.sector(axes, -math.pi / 2, math.pi / 2, radius, order)
     mass, x = (p(x) * weight).numpy(), x.numpy()
     return mass @ x, np.einsum("n,ni,nj->ij", mass, x, x)
@@ -187,7 +187,7 @@ def eq79(t: Trial) -> None:
         reach.add(most - 1)
         short.append(2 * most)
         change = gated(p, radius, v)[1] - gated(p, radius, w)[1]
-        size = np.abs(minus["second"]).max()
+        size = max(np.abs(side["second"]).max() for side in (plus, minus))
         split.add(np.abs(change - minus["second"] + plus["second"]).max() / size)
         split.breaks(
             "wedges swapped", np.abs(change - plus["second"] + minus["second"]).max() / size
