@@ -88,6 +88,20 @@ def read_yaml(path: Path, schema: dict, error: type[Exception]) -> Any:
         document = None if root is None else loader.construct_document(root)
     except (yaml.YAMLError, UnicodeDecodeError) as problem:
         raise error(f"{_paths.shown(path)} is not valid YAML: {problem}") from None
+    return _valid(document, path, schema, error)
+
+
+def read_record(path: Path, schema: dict, error: type[Exception], remedy: str) -> Any:
+    """Read JSON that meets a JSON schema. Raises `error` naming the file and `remedy` if it is
+    missing or cut short, else the place and what is wrong there."""
+    try:
+        document = read_json(path, remedy)
+    except ValueError as problem:
+        raise error(str(problem)) from None
+    return _valid(document, path, schema, error)
+
+
+def _valid(document: Any, path: Path, schema: dict, error: type[Exception]) -> Any:
     for problem in _validator()(schema).iter_errors(document):
         where = "/".join(str(part) for part in problem.absolute_path)
         raise error(f"{_paths.shown(path)}, at {where or 'top'}: {problem.message}")

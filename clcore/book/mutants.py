@@ -4,15 +4,13 @@
 equivalents.yaml, changes that no test could tell, each with the reason, as a person has found it.
 """
 
-import datetime
 import json
-import platform
 from collections import Counter
 from functools import cache
 from typing import Any
 
 from clcore import _paths
-from clcore._files import read_json, read_yaml, write_json
+from clcore._files import read_record, read_yaml, write_json
 from clcore.book import provenance
 
 MATHEMATICS, JUDGE = "mathematics", "judge"
@@ -59,33 +57,14 @@ def recorded(name: str) -> dict[str, Any]:
 
     Raises MutantsError when it is not there or damaged.
     """
-    import jsonschema
-
     path = _paths.root() / "data" / "mutants" / f"{name}.json"
-    try:
-        found = read_json(path, "run `make mutants ARGS=--record`")
-    except ValueError as error:
-        raise MutantsError(str(error)) from None
-    for problem in jsonschema.Draft202012Validator(_schema("record")).iter_errors(found):
-        where = "/".join(str(part) for part in problem.absolute_path)
-        raise MutantsError(f"{_paths.shown(path)}, at {where or 'top'}: {problem.message}")
-    return found
+    return read_record(path, _schema("record"), MutantsError, "run `make mutants ARGS=--record`")
 
 
 def keep(name: str, rows: list[dict[str, Any]], about: dict[str, Any]) -> None:
     """Write a record, with where it comes from."""
-    import numpy
-    import torch
-
-    made = {
-        "made": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "commit": provenance.commit(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": numpy.__version__,
-    }
     path = _paths.root() / "data" / "mutants" / f"{name}.json"
-    write_json(path, made | about | {"mutants": rows})
+    write_json(path, provenance.made() | about | {"mutants": rows})
 
 
 def sides(row: dict[str, Any]) -> list[str]:

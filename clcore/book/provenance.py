@@ -1,9 +1,12 @@
 """What a chapter and the build both say of where a result comes from; needs no PyTorch."""
 
+import datetime
 import math
 import os
+import platform
 import re
 import subprocess
+from importlib.metadata import version
 from typing import Any
 
 from clcore import _paths
@@ -60,3 +63,10 @@ def commit() -> str:
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
     return run.stdout.strip() or "unknown"
+
+
+def made() -> dict[str, str]:
+    """When a record was made (a date, UTC), at which commit, with which versions."""
+    versions = {name: version(name) for name in ("torch", "numpy")}
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return {"made": today, "commit": commit(), "python": platform.python_version(), **versions}

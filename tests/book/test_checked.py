@@ -6,7 +6,7 @@ import re
 import pytest
 
 from clcore import _paths
-from clcore.book import mutants
+from clcore.book import mutants, seeds
 from clcore.book.site import checked
 
 OLD, NEW = "x < y & z", "x <= y & z"
@@ -38,8 +38,13 @@ ABOUT = {"made": "2026-11-25", "commit": "0123456789ab", "python": "3.11.7", "to
 ABOUT |= {"numpy": "2.4", "seed": 5, "sample": 7, "draws": 9, "modules": ["clcore/losses/pairs.py"]}
 
 
+SEEDS = {"made": "2026-11-25", "commit": "0123456789ab", "python": "3.11.7", "torch": "2.13"}
+SEEDS |= {"numpy": "2.4", "checks": 300, "seeds": 8, "draws": 7, "apart": []}
+
+
 @pytest.fixture
 def made(monkeypatch):
+    monkeypatch.setattr(seeds, "recorded", lambda: SEEDS)
     found = {"mathematics": ROWS, "judge": JUDGED}
     monkeypatch.setattr(mutants, "recorded", lambda name: ABOUT | {"mutants": found[name]})
     monkeypatch.setattr(mutants, "equivalents", lambda: EQUIVALENT)
@@ -184,3 +189,24 @@ def test_the_record_of_today_is_whole():
             for r in found["mutants"]
             if mutants.killed(r) and mutants.name_of(r) in mutants.equivalents()
         ]
+
+
+def test_other_seeds_are_counted_and_named(monkeypatch, made):
+    assert "300 checks at 8 seeds" in made["_generated/seeds.md"]
+    assert "at all of them as at seed 0" in made["_generated/seeds.md"]
+    row = {"check": "clcore.checks.a.b", "seed": 3, "said": "x <y> fails, at seed 0 it passes"}
+    monkeypatch.setattr(seeds, "recorded", lambda: SEEDS | {"apart": [row]})
+    page = checked.files()["_generated/seeds.md"]
+    assert "1 of these 2400" in page and "x &lt;y&gt; fails" in page and "seed 3" in page
+
+
+def test_a_damaged_record_of_seeds_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(_paths, "root", lambda: tmp_path)
+    with pytest.raises(seeds.SeedsError, match="make seeds"):
+        seeds.recorded()
+    seeds.keep(3, 2, 7, [{"check": "a", "seed": 1, "said": "b"}])
+    assert seeds.recorded()["apart"][0]["said"] == "b"
+    path = tmp_path / "data" / "seeds.json"
+    path.write_text(path.read_text().replace('"seeds": 2', '"seeds": "two"'))
+    with pytest.raises(seeds.SeedsError, match="at seeds: 'two' is not of type 'integer'"):
+        seeds.recorded()

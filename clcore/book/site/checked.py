@@ -1,9 +1,10 @@
-"""How the checks are checked: the parts of that page that are made from the record of mutants."""
+"""How the checks are checked: the parts of that page that are made from the records of mutants and
+of other seeds."""
 
 from collections import Counter
 from typing import Any
 
-from clcore.book import mutants
+from clcore.book import mutants, seeds
 from clcore.book.site import fragments
 from clcore.book.site.markdown import raw
 
@@ -14,9 +15,10 @@ Row = dict[str, Any]
 
 def files() -> dict[str, str]:
     """Name below book/ -> Markdown: scores, survivors and equivalents of the mathematics, and the
-    judge's own.
+    judge's own; and what other seeds give.
 
-    Raises `clcore.book.mutants.MutantsError` when data/mutants is damaged.
+    Raises `clcore.book.mutants.MutantsError` when data/mutants is damaged, `SeedsError` when
+    data/seeds.json is.
     """
     found, judge = (mutants.recorded(n) for n in (mutants.MATHEMATICS, mutants.JUDGE))
     rows, judged = found["mutants"], judge["mutants"]
@@ -24,10 +26,23 @@ def files() -> dict[str, str]:
         "_generated/mutants-score.md": f"{_made(found)}\n\n{_scores(rows, MATHEMATICS)}",
         "_generated/mutants-survivors.md": _survivors(rows),
         "_generated/mutants-equivalent.md": _equivalent([*rows, *judged]),
+        "_generated/seeds.md": _seeds(seeds.recorded()),
         "_generated/mutants-judge.md": (
             f"{_made(judge)}\n\n{_scores(judged, ('tests',))}\n\n{_listed(_left(judged))}"
         ),
     }
+
+
+def _seeds(found: dict[str, Any]) -> str:
+    """How many checks, at how many seeds, and where one says something else."""
+    apart = found["apart"]
+    said = (
+        f"Recorded on {found['made']} at commit `{found['commit']}`: {found['checks']} checks at "
+        f"{found['seeds']} seeds beside 0, {found['draws']} draws each, PyTorch {found['torch']}. "
+    )
+    if not apart:
+        return f"{said}Every verdict, and whether each part passes, is at all of them as at seed 0."
+    return said + raw(fragments.render("seeds.html", rows=apart, runs=found))
 
 
 def _made(found: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ def write_pages(rows: list[dict], stage: Path, summary: dict) -> None:
     title, status, seconds and peak_mib (None where the chapter did not finish).
 
     Raises KeyError or jinja2.UndefinedError when a row lacks a field that the pages show,
-    ValueError when data/golden or data/mutants is damaged.
+    ValueError when data/golden, data/mutants or data/seeds.json is damaged.
     """
     book = Path(stage) / "book"
     pages = {

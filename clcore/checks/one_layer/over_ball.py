@@ -115,7 +115,7 @@ def proved(t: Trial, name: str = "a proved gamma bounds omega over B_gamma") -> 
     """By how much omega exceeds a proved gamma. Controls: gammas that count too little."""
     part = t.defines(name, 1e-12, controls=pooled)
     for kind in ("definite", "indefinite", "turning", "far"):
-        at = starts(t.rng, 3 * t.draws, kind)
+        at = starts(t.rng, max(90, 3 * t.draws), kind)
         part.add(_excess(at, at.proved()))
         if kind == "definite":
             part.breaks("as if A stood still", _excess(at, at.careless(("angle",))))

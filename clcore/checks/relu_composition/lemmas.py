@@ -44,7 +44,7 @@ def lem14(t: Trial) -> None:
     Eigenvectors by LAPACK, and the Perron vector by repeated squaring. Controls: a mode that is not
     shown, no weight between modes, two active modes.
     """
-    count = t.share(len(SIZES))
+    count = max(12, t.share(len(SIZES)))  # one control fails in eight draws of ten
     total = {"draws": count * len(SIZES), "controls": pooled}
     signs = t.part("both signs", 1e-5, ">=", **total)
     least = t.part("minimal eigenvector", 1e-6, ">=", **total)
