@@ -53,6 +53,12 @@ def seeded() -> None:
     torch.manual_seed(0)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def seats_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test waits for a grid that runs on this machine for somebody else."""
+    os.environ["CLCORE_SEATS"] = str(tmp_path_factory.mktemp("seats"))
+
+
 @pytest.fixture
 def unchecked_shapes() -> Iterator[None]:
     """For tests of clcore's own errors: without the hook, wrong shapes reach the function."""

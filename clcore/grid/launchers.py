@@ -1,5 +1,6 @@
 """Who does the tasks of a grid: this process, processes of this machine, or a cluster."""
 
+import logging
 import os
 import threading
 import time
@@ -11,8 +12,11 @@ from typing import Protocol, runtime_checkable
 import joblib
 import torch
 
+from clcore.grid.seats import folder, free
 from clcore.grid.store import Store
 from clcore.grid.work import Outcome, Task, begun, work
+
+log = logging.getLogger(__name__)
 
 LAUNCHERS = (
     "serial",
@@ -115,6 +119,12 @@ class Local:
             jobs, timeout=60, reuse=False, env=one, initializer=_watch, initargs=(os.getpid(),)
         )
         seats = max(jobs, joblib.cpu_count())
+        if not free("cpu", seats):
+            log.warning(
+                "other grids hold all %d seats of this machine (%s): this one waits for them; with "
+                "$CLCORE_SEATS set to another folder it does not",
+                *(seats, folder()),
+            )
         try:
             asked = {pool.submit(work, replace(task, seats=seats)): task for task in tasks}
             for future in as_completed(asked):

@@ -1,15 +1,18 @@
 """A grid: its results are those of one call, whoever computes them, and are computed once."""
 
+import contextlib
 import json
 import logging
 import os
+from concurrent.futures import ThreadPoolExecutor
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
 from grid_runs import fragile, runs, sweep, table
 
-from clcore.grid import Grid, GridBusy, GridFailed, Request, launcher, repeat
+from clcore.grid import Grid, GridBusy, GridFailed, Request, launcher, repeat, seats
 from clcore.grid.launchers import Local, Serial
 from clcore.grid.store import Store
 from clcore.sweep import Stopped
@@ -226,6 +229,22 @@ def test_processes_give_what_one_does_though_one_is_killed(tmp_path, notes):
     seen = notes()
     pd.testing.assert_frame_equal(found, table(runs(5)))
     assert set(seen) == {0, 1, 2, 3, 4} and seen.count(3) >= 2 and len(seen) <= 8
+
+
+def test_a_grid_waits_for_the_seats_of_others_and_says_so(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("CLCORE_SEATS", str(tmp_path / "seats"))
+    count, held = max(2, joblib.cpu_count()), contextlib.ExitStack()
+    numbers = [held.enter_context(seats.taken("cpu", count)) for _ in range(count)]
+    assert sorted(numbers) == list(range(count)) and seats.free("cpu", count) == 0
+    grid = Grid(tmp_path / "grid", Local(2), progress=False)
+    with ThreadPoolExecutor(1) as other, held:
+        asked = other.submit(grid.run, sweep, runs(2), chunk=1, options={"steps": 6})
+        with pytest.raises(TimeoutError):
+            asked.result(timeout=8)
+        held.close()
+        assert len(asked.result().table.run.unique()) == 2
+    assert f"hold all {count} seats of this machine ({tmp_path / 'seats'})" in caplog.text
+    assert seats.free("cpu", count) == count
 
 
 def test_a_run_that_kills_its_process_is_named(tmp_path):
