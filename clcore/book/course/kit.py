@@ -40,13 +40,18 @@ def make(out: Path, only: list[str] | None = None, otter: bool = False) -> list[
 def pages() -> dict[str, str]:
     """Name below book/ -> Markdown: the plans and the sessions, for the page For teachers."""
     return {
-        "_generated/plans.md": str(render("clcore.book.course", "plans.md.txt", plans=plans())),
+        "_generated/plans.md": _weeks(captions=True),
         "_generated/sessions.md": str(
             render("clcore.book.course", "sessions.md.txt", sessions=sessions())
         ),
     }
 
 
+def _weeks(captions: bool) -> str:
+    """The plans, as tables of MyST with captions, or of plain Markdown."""
+    return str(render("clcore.book.course", "plans.md.txt", plans=plans(), captions=captions))
+
+
 def _plans(out: Path) -> Path:
-    write_atomic(out, pages()["_generated/plans.md"].encode())
+    write_atomic(out, _weeks(captions=False).encode())
     return out
