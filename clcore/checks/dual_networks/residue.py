@@ -203,7 +203,7 @@ def _orders(t: Trial, count: int) -> None:
             drawn_alike.add(m.theta / m.unit / m.order(False))
         for kind, series in worlds.items():
             kept = [measured(world) for world in series]
-            printed.fails_by(*(once_more(*m.given)[0] for m in kept), within=1e-6)
+            printed.fails_by(*(once_more(*m.given)[0] for m in kept), within=1e-7)
             for m in kept:
                 printed.add(m.excess / m.unit / m.order(False))
                 mended.add(m.excess / m.unit / m.order(True))
@@ -295,7 +295,7 @@ def eq79(t: Trial) -> None:
                 printed.add(m.excess / np.maximum(m.bound(0.0), 1e-9 * m.unit))
                 mended.add(m.excess / m.bound())
             printed.fails_by(
-                *(once_more(*m.given)[1] for m in (*kept, *counterexample)), within=1e-6
+                *(once_more(*m.given)[1] for m in (*kept, *counterexample)), within=1e-7
             )
             if tau >= 1:
                 bare = [m.theta / (m.bound(0.0, 0.0) + 1e-9 * m.unit) for m in counterexample]

@@ -111,11 +111,11 @@ def rem16(t: Trial) -> None:
         "both nets in every step": trained(w, together=True),
     }
     decays = trained(w, norms="none", decay=0.9, together=True)
-    for name, ends in (
+    for name, found in (
         ("non-linearity: none", trained(_linear(w))),
         ("normalisation: none", trained(w, norms="none", rounds=8, steps=8)),
     ):
-        part = t.part(name, 1e-5, ">=", measured=typical).add(ends)
+        part = t.part(name, 1e-5, ">=", measured=typical).add(found)
         for what, errors in same.items():
             part.breaks(what, errors, by=strict)
         part.breaks("weight decay for the norm", decays, by=typical)
