@@ -89,10 +89,10 @@ def _lack(kids: Children, c: Array | float, v: Array, copies: int = 1) -> Array:
     return bounds(kids, c, copies) - (v[..., 1] ** 2 - v[..., 0] ** 2)
 
 
-def _lack_again(w: Array, kids: Children, c: Array | float) -> Array:
-    """`_lack` of lucky nodes, -9 elsewhere."""
+def _lack_again(w: Array, kids: Children, c: Array | float) -> tuple[Array, int]:
+    """`_lack` of lucky nodes, -9 elsewhere; how many are lucky."""
     v, right, lucky = once_more(w, kids, c)
-    return np.where(lucky, right - v[..., 1] ** 2 + v[..., 0] ** 2, -9.0)
+    return np.where(lucky, right - v[..., 1] ** 2 + v[..., 0] ** 2, -9.0), lucky.sum()
 
 
 def _algebra(t: Trial) -> None:
@@ -142,10 +142,10 @@ def _several(t: Trial, count: int) -> None:
     met = np.array([bool(lucky_nodes.lucky(*(x[b] for x in rows), c[b])) for b in range(count)])
     lack = np.where(met[:, None], _lack(kids, c, v), -9.0)
     printed.add(lack).says(drawn=total, least=least, built=met.sum())
-    built = _lack_again(w, kids, c)
-    printed.fails_by(*again, built)
-    drawn = np.concatenate([np.ravel(e) for e in again])
-    printed.confirms(drawn=(drawn > -9).sum(), least=-drawn.max(), built=(built > -9).sum())
+    *drawn, built = (*again, _lack_again(w, kids, c))
+    printed.fails_by(*(lack for lack, _ in drawn), built[0])
+    highest = max(lack.max() for lack, _ in drawn)
+    printed.confirms(drawn=sum(n for _, n in drawn), least=-highest, built=built[1])
     _example(printed)
     corrected.add(_lack(kids, c, v, 2400)).breaks("M left out", lack)
 
