@@ -159,6 +159,8 @@ def _several(t: Trial) -> None:
         grows.add(_amplified(step @ x.T, open_))
         grows.breaks("linear neuron", _amplified(linear @ x.T, open_))
         u = open_ @ (np.array([1.0, -1.0, -1.0, 1.0])[:, None] * x)
+        way = np.where(open_, np.sign(np.round(u @ x.T) * (u * w).sum(-1, keepdims=True)), 0)
+        grows.fails_by((way.max(1) > 0) & (way.min(1) >= 0))  # x_p^T dw is x_p^T u times u^T w
         after, before = ((u * v).sum(-1) for v in (w + step, w))
         expected = (1 + rate * (u**2).sum(-1) / (4 * d * d)) * before
         factor.add(np.abs(after - expected), absolute(tr.axis(torch.from_numpy(open_), bias), u))

@@ -45,7 +45,7 @@ class Measured:
     """theta of one world, net and loss, and what Theorem 4 and Eq. 79 bound it by; [draws] each."""
 
     def __init__(self, layers: list[Array], world: co.World, case: dw.Case, slope: float, layer=1):
-        K = views_of(layers, world, layer)
+        K, self.given = views_of(layers, world, layer), (layers, world, case, slope)
         _, p, x, q = dw.parts(world)
         f, f0 = dw.output(layers, x), dw.output(layers, dw.parts(world)[0])[:, :, 0]
         xi = case.weight(dw.half(f0[:, :, None], f0[:, None]))
@@ -79,6 +79,34 @@ class Measured:
         """Eq. 79 with `last` times E[c_0^2] added (0 as printed); offset=0 drops c_0 altogether."""
         first = 2 * (self.cross + offset * self.cross_offset)
         return 2 * self.unit * (first + 3 * self.spread + last * self.square)
+
+
+def once_more(net: list[Array], world: co.World, case: dw.Case, slope: float) -> Array:
+    """|theta| of layer 1 over the printed order of Theorem 4, in units of M_K^2 times the slope,
+    and over the printed bound of Eq. 79, [2, draws]; what rounding may leave of it is no excess.
+
+    By sums over x_1, x_+ and x_-; K_1 and F by complex steps, variances by pairs of views.
+    """
+    x0, p, x, q = dw.parts(world)
+    f, f0, K = dw.output(net, x), dw.output(net, x0)[:, :, 0], dw.connection(net, 1, x)
+    views, r = (dw.half(v[..., :, None, :], v[..., None, :, :]) for v in (f, f0))
+    minus = dw.half(f[:, :, :, None, None], f[:, None, None])[:, :, :, None]
+    ends = np.broadcast_arrays(views[..., None, None], minus), (0 * r, r)
+    F, xi = (-ref.slope(partial(case.page, a), b) for a, b in ends)
+    gap = F - xi[:, :, None, None, :, None]
+    pull = np.einsum("bs,bsi,bsj,bt,btm,bsijtm->bsijtm", p, q, q, p, q, gap)
+    theta = sum(
+        sign * np.einsum(f"bsijtm,bsiwk,{other}vk->bwv", pull, K, K, optimize=True)
+        for sign, other in ((1, "bsj"), (-1, "btm"))
+    )
+    size = np.linalg.norm(K, 2, (-2, -1)).max((1, 2))
+    excess = np.maximum(np.linalg.norm(theta, 2, (1, 2)) / slope / size**2 - 1e-13 * size, 0)
+    sigma = np.sqrt(variance := np.einsum("bsi,bsj,bsij->bs", q, q, views))
+    offset = np.linalg.norm(f0 - np.einsum("bsi,bsik->bsk", q, f), axis=-1)
+    pairs = partial(np.einsum, "bs,bt,bst,bs->b", p, p, np.sqrt(r))
+    spread = (p * variance).sum(-1)
+    bound = 4 * np.sqrt(2) * (pairs(sigma) + pairs(offset)) + 6 * spread
+    return excess / np.maximum([pairs(sigma) + spread, bound], [[1e-300], [1e-9]])
 
 
 def biased(rng: np.random.Generator, count: int, d: int, spread: float) -> co.World:
@@ -175,6 +203,7 @@ def _orders(t: Trial, count: int) -> None:
             drawn_alike.add(m.theta / m.unit / m.order(False))
         for kind, series in worlds.items():
             kept = [measured(world) for world in series]
+            printed.fails_by(*(once_more(*m.given)[0] for m in kept), within=1e-7)
             for m in kept:
                 printed.add(m.excess / m.unit / m.order(False))
                 mended.add(m.excess / m.unit / m.order(True))
@@ -265,6 +294,9 @@ def eq79(t: Trial) -> None:
             for m in (*kept, *counterexample):
                 printed.add(m.excess / np.maximum(m.bound(0.0), 1e-9 * m.unit))
                 mended.add(m.excess / m.bound())
+            printed.fails_by(
+                *(once_more(*m.given)[1] for m in (*kept, *counterexample)), within=1e-7
+            )
             if tau >= 1:
                 bare = [m.theta / (m.bound(0.0, 0.0) + 1e-9 * m.unit) for m in counterexample]
                 for part in (like_views, printed, mended):

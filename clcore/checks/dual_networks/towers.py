@@ -29,6 +29,12 @@ def both_of_pair(pair: nets.Pair, layer: int, normalised: bool = False) -> Array
     return nets.column_stack(ref.gradient(r, pair.first[layer - 1]))
 
 
+def _sine(a: Array, b: Array) -> Array:
+    """`dw.off_line` once more, [draws]: of the angle between the two, from its half."""
+    u, v = (x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (a, b))
+    return np.sin(2 * np.arctan2(*(np.linalg.norm(x, axis=-1) for x in (u - v, u + v))))
+
+
 def _pairs(t: Trial) -> None:
     """The second tower's gradient of any pair, and what tied weights get of it."""
     second = t.part("the second tower, any weights", 1e-11, controls=pooled, draws=t.draws)
@@ -52,6 +58,9 @@ def _pairs(t: Trial) -> None:
             w = nets.column_stack(pair.first[layer - 1])
             gap, plus = (nets.times((K1 + s * K2).swapaxes(1, 2), w) for s in (-1, 1))
             apart.add(dw.off_line(nets.times(K1, gap), g))
+            turned = nets.Pair(pair.second, pair.first, pair.x2, pair.x1, pair.name)
+            own, rest = (nets.column_stack(v.weight_gradient(layer)) for v in (pair, turned))
+            apart.fails_by(_sine(own, own + rest))
             apart.breaks("the second tower's part", dw.off_line(nets.times(K2, gap), g))
             whole.add(relative(nets.times(K1 - K2, gap), g, floor))
             whole.breaks("plus in the bracket", relative(nets.times(K1 - K2, plus), g, floor))
@@ -87,7 +96,7 @@ def _populations(t: Trial) -> None:
     curved = "population, InfoNCE and triplet"
     apart = t.part(curved, 1e-8, controls=pooled, draws=2 * total)
     other = t.corrected(curved, 1e-8, controls=pooled, draws=2 * total)
-    typically = []
+    typically, again = [], []
     for at in layers(t.rng, count, ends=True):
         for case, unit in product((dw.simple(), dw.simple(-0.5)), (False, True)):
             if not unit or at.depth > 1:
@@ -99,8 +108,11 @@ def _populations(t: Trial) -> None:
                 part.breaks(name, relative(two, 2 * one, 1e-6))
             off = dw.off_line(one, two)
             apart.add(off)
+            sine = _sine(*(at.times(at.operator(case, tied=tied)) for tied in (False, True)))
+            apart.fails_by(sine)
             if name == "InfoNCE":
                 typically.append(off)
+                again.append(sine)
             held = _fixed(at, case)
             first, tied = (at.descent(held, both) for both in (False, True))
             leading.add(relative(tied, 2 * first, 1e-6))
@@ -115,6 +127,7 @@ def _populations(t: Trial) -> None:
             for part in (apart, other):
                 part.breaks("theta doubled", twice)
     apart.says(off=np.median(np.concatenate(typically)))
+    apart.confirms(off=np.median(np.concatenate(again)))
 
 
 @check("ddn/towers")

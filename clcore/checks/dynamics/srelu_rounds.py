@@ -9,7 +9,7 @@ import torch
 from clcore import random as cr
 from clcore import reference as ref
 from clcore.checks.dynamics.srelu import Warm, from_identity, scheme, warm
-from clcore.checks.dynamics.srelu_code import in_numpy
+from clcore.checks.dynamics.srelu_code import ends, in_numpy
 from clcore.checks.dynamics.srelu_loss import THREE
 from clcore.ledger import Trial, check, typical
 from clcore.reference import Array, tensors
@@ -60,6 +60,18 @@ def factors(w: Warm, errors: Array, b: float, b_online: float, half: int) -> Arr
     return over_diagonal(end) / ((w.alpha**2 * w.kappa)[:, None] * rest(held))
 
 
+def factors_again(w: Warm, errors: Array, b: float, half: int) -> Array:
+    """`factors` for b_online = b^4, by `ends`."""
+    rows, off = [], ~np.eye(3, dtype=bool)
+    for E, alpha, kappa in zip(errors, w.alpha, w.kappa, strict=True):
+        held, bias = np.eye(3) + E, np.array([b**4, b])[:, None] * np.ones(3)
+        end = ends(held, bias[1], np.eye(3), bias[0], alpha, kappa)
+        if half == 2:
+            held, end = end, ends(end, bias[0], held, bias[1], alpha, kappa)
+        rows.append((end / (np.diag(end)[:, None] * alpha**2 * kappa * held))[off])
+    return np.stack(rows)
+
+
 def power_of_b(values: Array) -> float:
     """Of the largest deviation from 1, [b, ...]."""
     gaps = np.abs(values - 1).reshape(len(SMALL), -1).max(-1)
@@ -80,10 +92,13 @@ def starts_only(t: Trial, half: int) -> None:
         np.stack([factors(w, b**2 * shape, b, b**power, half) for b in SMALL]) for power in (4, 1)
     )
     alpha, kappa = w.alpha[:, None], w.kappa[:, None]
-    shown = zip(SMALL, late * alpha, strict=True)
     printed = t.part("1 + o(1)", 0.9, ">=", draws=draws).add(power_of_b(late))
+    again = np.stack([factors_again(w, b**2 * shape, b, half) for b in SMALL])
+    x = np.log(SMALL / SMALL.prod() ** (1 / len(SMALL)))
+    printed.fails_by(x @ np.log(np.abs(again - 1).max((1, 2))) / (x @ x))
+    for say, found in ((printed.says, late), (printed.confirms, again)):
+        say(**{f"shown{k}": np.median(v) for k, v in enumerate(found * alpha, 1)})
     printed.breaks("no kappa", power_of_b(late * kappa))
-    printed.says(shown=", ".join(f"{np.median(v):.3f} at {b:g}" for b, v in shown))
     mended = t.corrected("1 + o(1)", 0.9, ">=", draws=draws).add(power_of_b(kept))
     mended.breaks("alpha for alpha^2", power_of_b(kept * alpha))
     mended.breaks("no kappa", power_of_b(kept * kappa))

@@ -7,8 +7,16 @@ leaves out: nodes are then built, as drawn ones hardly come near it.
 import numpy as np
 import torch
 
-from clcore.checks.hltm.lucky_event import Children, draw, hidden, leaves, node_means, settings
-from clcore.ledger import Trial, check, pooled, worst
+from clcore.checks.hltm.lucky_event import (
+    Children,
+    draw,
+    hidden,
+    leaves,
+    means,
+    node_means,
+    settings,
+)
+from clcore.ledger import Part, Trial, check, pooled, worst
 from clcore.reference import Array, share, tensors
 from clcore.theory.trees import lucky_nodes
 
@@ -19,11 +27,29 @@ MISSED = "nodes that miss the event"
 
 def events(
     rng: np.random.Generator, kids: Children, c: float, nodes: int = 3000, copies: int = 1
-) -> tuple[Array, Array]:
-    """v [draws, nodes, 2] by enumeration, and which nodes are lucky."""
+) -> tuple[Array, Array, Array]:
+    """v [draws, nodes, 2] by enumeration, which nodes are lucky, and their summed weights."""
     w = draw(rng, len(kids.rho), nodes, kids.rho.shape[-1], copies)
     lucky = lucky_nodes.lucky(w, *tensors(kids.h, kids.a), c).numpy()
-    return node_means(w.numpy(), kids), lucky
+    return node_means(w.numpy(), kids), lucky, w.numpy()
+
+
+def once_more(w: Array, kids: Children, c: Array | float) -> tuple[Array, Array, Array]:
+    """v, the printed right side of Eq. 164 and which nodes are lucky, from all states at once."""
+    n, q = w.shape[-1], kids.q
+    pick, k = np.indices([2 if q == 1 else 3] * n).reshape(n, -1).T, np.arange(n)
+    values = np.stack([kids.low / q, kids.high / q, 0 * kids.low])
+    f, high = values[pick, :, k], (1 + np.stack([-kids.rho, kids.rho])) / 2  # f: states n draws
+    laws = (np.stack([q * (1 - up), q * up, 0 * up + 1 - q])[pick, :, k].prod(1) for up in high)
+    chance = np.stack(list(laws), -1)
+    v = np.einsum("bjs,sbz->bjz", np.maximum(np.einsum("bjn,snb->bjs", w, f), 0), chance)
+    u = np.einsum("snb,sbz->bnz", f, chance)
+    mean, size = np.einsum("bjn,bnz->bjz", w, u), np.linalg.norm(u[..., 1], axis=-1)
+    lucky = (mean[..., 1] >= (np.sqrt(c / n) * size)[:, None]) & (mean[..., 0] < 0)
+    s2 = ((values[1] - values[0]) * q / 2) ** 2
+    inner = (q * (1 - q) * values**2).max((0, 2))
+    right = 3 * ((c * kids.rho.T**2 / 6 - 1 + kids.rho.T**2) * s2.T).mean(0) - 3 * inner
+    return v, right[:, None], lucky
 
 
 def bounds(kids: Children, c: Array | float, copies: int = 1) -> Array:
@@ -63,6 +89,12 @@ def _lack(kids: Children, c: Array | float, v: Array, copies: int = 1) -> Array:
     return bounds(kids, c, copies) - (v[..., 1] ** 2 - v[..., 0] ** 2)
 
 
+def _lack_again(w: Array, kids: Children, c: Array | float) -> tuple[Array, int]:
+    """`_lack` of lucky nodes, -9 elsewhere; how many are lucky."""
+    v, right, lucky = once_more(w, kids, c)
+    return np.where(lucky, right - v[..., 1] ** 2 + v[..., 0] ** 2, -9.0), lucky.sum()
+
+
 def _algebra(t: Trial) -> None:
     """The squares of Eqs. 154 and 163, and of 163 with a factor M. Controls: 3 c; M left out."""
     n, draws, rng = 7, t.draws, t.rng
@@ -91,11 +123,12 @@ def _several(t: Trial, count: int) -> None:
 
     Controls: nodes that miss the event, of strong leaves with two units; M left out.
     """
-    name, total = "nodes that meet the event, several units a latent", 0
+    name, total, again = "nodes that meet the event, several units a latent", 0, []
     printed, corrected = (form(name, 1e-12, controls=pooled) for form in (t.part, t.corrected))
     for copies in COPIES:
         for kids, c in settings(t.rng, share(count, 3)):
-            v, lucky = events(t.rng, kids, c, copies=copies)
+            v, lucky, w = events(t.rng, kids, c, copies=copies)
+            again.append(_lack_again(w, kids, c))
             printed.add(np.where(lucky, _lack(kids, c, v), -9.0))
             corrected.add(np.where(lucky, _lack(kids, c, v, copies), -9.0))
             total += int(lucky.sum())
@@ -109,7 +142,22 @@ def _several(t: Trial, count: int) -> None:
     met = np.array([bool(lucky_nodes.lucky(*(x[b] for x in rows), c[b])) for b in range(count)])
     lack = np.where(met[:, None], _lack(kids, c, v), -9.0)
     printed.add(lack).says(drawn=total, least=least, built=met.sum())
+    *drawn, built = (*again, _lack_again(w, kids, c))
+    printed.fails_by(*(lack for lack, _ in drawn), built[0])
+    highest = max(lack.max() for lack, _ in drawn)
+    printed.confirms(drawn=sum(n for _, n in drawn), least=-highest, built=built[1])
+    _example(printed)
     corrected.add(_lack(kids, c, v, 2400)).breaks("M left out", lack)
+
+
+def _example(printed: Part) -> None:
+    """The node of the erratum."""
+    kids, w = leaves(np.array([[1, 1, -1, -0.9]])), np.array([[[7e-4, 7e-4, -40.3051, 42.4264]]])
+    (up,), v = w[0] @ means(kids)[0][0], node_means(w, kids)
+    right = bounds(kids, 9.0).item()
+    printed.says(up=up, gap=right - _lack(kids, 9.0, v).item(), right=right)
+    v, right, _ = once_more(w, kids, 9.0)
+    printed.confirms(up=7e-4 + 7e-4 + 0.05 * 42.4264, gap=np.diff(v**2).item(), right=right.item())
 
 
 @check("ddn/eq164")
@@ -123,7 +171,7 @@ def eq164(t: Trial) -> None:
     identity = t.part("4 |vbar s|", 1e-13, controls=pooled)
     total, ratios, count = 0, [], min(t.draws, 8)
     for kids, c in settings(t.rng, count):
-        v, lucky = events(t.rng, kids, c)
+        v, lucky, _ = events(t.rng, kids, c)
         gap, bound = v[..., 1] ** 2 - v[..., 0] ** 2, bounds(kids, c)
         met.add(np.where(lucky, bound - gap, -9.0))
         total += int(lucky.sum())

@@ -10,21 +10,28 @@ import numpy as np
 import torch
 from scipy import special, stats
 
-from clcore.checks.hltm.gaussian_tail import OWN, log_orthant, page_bound
+from clcore.checks.hltm.gaussian_tail import log_orthant, page_bound
 from clcore.checks.hltm.lucky_event import Children, draw, heavier, hidden, leaves, node_means
-from clcore.checks.hltm.lucky_gap import COPIES
+from clcore.checks.hltm.lucky_gap import COPIES, once_more
 from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import Array, tensors
 from clcore.theory.trees import gaussian_tail, lucky_nodes
 
 CONFIDENCE = 0.9999  # one-sided, of each interval
 ETAS = (0.5, 0.05, 0.01)
+OWN_ETAS, OWN_NAMES = (0.5, 0.05, 0.5), ("half", "most", "other", "asked")
 
 
 def at_least_one(hits: Array, trials: int, nodes: Array) -> Array:
     """A lower confidence bound of the probability that one of `nodes` nodes hits."""
     low = stats.beta.ppf(1 - CONFIDENCE, np.maximum(hits, 1), trials - hits + 1)
     return -np.expm1(nodes * np.log1p(-np.where(hits > 0, low, 0.0)))
+
+
+def _at_least_one(hits: int, nodes: float, trials: int) -> float:
+    """`at_least_one` of one draw by scipy, less a half."""
+    interval = stats.binomtest(int(hits), trials, alternative="greater").proportion_ci(CONFIDENCE)
+    return 0.5 - (1 - interval.low) ** nodes
 
 
 def conclusions(w: torch.Tensor, kids: Children, v: Array, c: float, side: int = 1) -> Array:
@@ -158,11 +165,19 @@ def _heavier_below(t: Trial, count: int, trials: int) -> None:
     v_crowd = sampled_means(t.rng, w_crowd, crowd.rho, 500)
     found = conclusions(w_crowd, crowd, v_crowd, 9.0).sum()
     turned = conclusions(w, kids, v, 9.0, -1).sum(-1)
+    v, right, _ = once_more(w.numpy(), kids, 9.0)
+    far, gap = np.abs(np.diff(v**2)[..., 0]) >= right, (w.numpy() * kids.rho[:, None]).sum(-1)
+    plus, minus = (1 + kids.rho) / 2, (1 - kids.rho) / 2
+    gamma = (plus * minus).sum(-1) / np.sqrt((plus**2).sum(-1) * (minus**2).sum(-1))
+    many = np.ceil(np.log(2) * np.exp(-page_bound(np.full(count, 9.0), gamma)))
     for form, hits in ((t.part, conclusions(w, kids, v, 9.0).sum(-1)), (t.corrected, turned)):
         part = form("A- heavier", 0.0, ">=", controls=pooled)
         part.add(at_least_one(hits, trials, nodes) - 0.5)
         part.breaks("a single node", at_least_one(turned, trials, 1 + 0 * nodes) - 0.5)
         part.says(hits=hits.sum(), nodes=count * trials, crowd=found or "none", trials=trials)
+        again = (far & (gap > 0 if form == t.part else gap < 0)).sum(-1)
+        part.fails_by(*(_at_least_one(*row, trials) for row in zip(again, many, strict=True)))
+        part.confirms(hits=again.sum())
 
 
 @check("ddn/thm5")
@@ -181,24 +196,21 @@ def thm5(t: Trial) -> None:
 
 
 def _own_example() -> dict[str, float]:
-    """The chance of one success at the paper's c, gamma and printed number, for two eta."""
-    c, gamma = tensors(np.array(9.0), np.array(0.2))
-    miss = 1 - gaussian_tail.log_tail(c, gamma).exp().item()
-    asked = {"half": 0.5, "most": 0.05}
-    return {
-        name: 1 - miss ** lucky_nodes.nodes_asked(c, gamma, eta).item()
-        for name, eta in asked.items()
-    }
+    """The chance of one success at the paper's c, gamma and printed number, for two eta; at c = 9,
+    gamma = eta = 1/2 that number and the chance."""
+    c, gamma = tensors(np.array(9.0), np.array([0.2, 0.2, 0.5]))
+    miss = 1 - gaussian_tail.log_tail(c, gamma).exp()
+    nodes = torch.stack([lucky_nodes.nodes_asked(c, gamma, eta) for eta in OWN_ETAS]).diagonal()
+    chance = 1 - miss**nodes
+    return dict(zip(OWN_NAMES, [*chance.tolist(), nodes[2].item()], strict=True))
 
 
 def _own_in_numpy() -> dict[str, float]:
     """`_own_example` once more, by quadrature and numpy's R-hat."""
-    chance = np.exp(log_orthant(np.sqrt(OWN[0]), 0 * OWN[0], OWN[1])).item()
-    nodes = np.exp(-page_bound(*OWN)).item()
-    return {
-        name: 1 - (1 - chance) ** (np.log(1 / eta) * nodes)
-        for name, eta in (("half", 0.5), ("most", 0.05))
-    }
+    c, gamma = np.full(3, 9.0), np.array([0.2, 0.2, 0.5])
+    nodes = -np.log(OWN_ETAS) * np.exp(-page_bound(c, gamma))
+    chance = 1 - (1 - np.exp(log_orthant(np.sqrt(c), 0 * c, gamma))) ** nodes
+    return dict(zip(OWN_NAMES, [*chance, nodes[2]], strict=True))
 
 
 @check("ddn/eq149")

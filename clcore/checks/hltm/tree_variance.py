@@ -43,6 +43,24 @@ def _bound(w: tr.World, mu: int) -> tuple[Array, Array]:
     return 3 * each.mean(-1), 3 * (np.repeat(sizes, sizes) * each).mean(-1)
 
 
+def _by_laws(w: tr.World, mu: int) -> tuple[Array, ...]:
+    """What the printed sides fail by, once more, from the library's laws of groups: V given z_mu of
+    pre-activations and outputs; that of pre-activations without covariances, and with; the right
+    side of Eq. 158; mean pre-activation and mean activation."""
+    law, W = w.groups[mu], w.weights[mu]
+    V = [tree_nets.covariance(law.chance, f).diagonal(dim1=-2, dim2=-1) for f in law[1:]]
+    spread = tree_nets.children_moments(w.model, w.groups, mu)[1]
+    whole = torch.einsum("djk,dckl,djl->dcj", W, spread, W)
+    alone = spread.diagonal(dim1=-2, dim2=-1) @ W.mT**2
+    kids = [w.groups[i] for i in tr.below(w, mu)]
+    s = [tree_nets.selectivity(tree_nets.mean(k.chance, k.out)) for k in kids]
+    kept = torch.cat(s, -1) ** 2 - tree_nets.child_selectivity(w.model, w.groups, mu) ** 2
+    inner = [tree_nets.covariance(k.chance, k.out).diagonal(dim1=-2, dim2=-1) for k in kids]
+    limit = 3 * (torch.cat([v.amax((1, 2))[:, None] for v in inner], -1).amax(-1) + kept.mean(-1))
+    means = (tree_nets.mean(law.chance, f) for f in law[1:])
+    return tuple(x.numpy() for x in (*V, alone, whole, limit, *means))
+
+
 def _own_variance(w: tr.World, mu: int, f: list[Array]) -> Array:
     """V[f_j | z_mu] of a node's units, [draws, states, units]."""
     return tr.spread(w, mu, f[mu]).diagonal(axis1=-2, axis2=-1)
@@ -117,6 +135,9 @@ def eq158(t: Trial) -> None:
         for mu in tr.inner(w):
             _variance_as_sum(w, mu, summed, by_latent)
             _bounded(w, mu, bound, wider)
+            *V, sum_, whole, limit, _, _ = _by_laws(w, mu)
+            summed.fails_by(absolute(sum_, whole))
+            bound.fails_by(*(v.max((1, 2)) - limit for v in V))
 
 
 def _units(worlds: list[tr.World]) -> Array:
@@ -132,6 +153,17 @@ def _units(worlds: list[tr.World]) -> Array:
     return np.concatenate(rows, -1)
 
 
+def _units_again(worlds: list[tr.World]) -> Array:
+    """`_units` by the library's laws, without the corrected bound, [4, units]."""
+    rows = []
+    for w in worlds:
+        for mu in tr.inner(w):
+            V, _, _, _, limit, pre, post = _by_laws(w, mu)
+            row = pre[:, 0], post[:, 0], np.sqrt(V[:, 0]), np.sqrt(limit)[:, None]
+            rows.append(np.stack(np.broadcast_arrays(*row)).reshape(4, -1))
+    return np.concatenate(rows, -1)
+
+
 @check("ddn/eq163")
 def eq163(t: Trial) -> None:
     """Mean activation of units with negative mean pre-activation, against both bounds.
@@ -143,7 +175,8 @@ def eq163(t: Trial) -> None:
     for several in (False, True):
         name = f"Eq. 163, {'several units' if several else 'one unit'} a latent"
         bound = t.part(name, 1e-13, controls=worst)
-        pre, *rest = _units(_worlds(t.rng, count, several))
+        worlds = _worlds(t.rng, count, several)
+        pre, *rest = _units(worlds)
         post, sd, root, wider = (v[pre < 0] for v in rest)
         steps.add(post - sd)
         steps.breaks("positive mean pre-activation", (rest[0] - rest[1])[pre >= 0])
@@ -151,6 +184,13 @@ def eq163(t: Trial) -> None:
         bound.add(np.maximum(sd, post) - root)
         bound.breaks("a third of the bound", sd - root / 3)
         if several:
-            bound.says(over=(post - root).max())
+            _, own, _, limit, _ = _units([_adversarial(10, 10)])[:, 0]
+            bound.says(over=(post - root).max(), own=own, limit=limit)
+            pre, *again = _units_again(worlds)
+            v, deviation, least = (x[pre < 0] for x in again)
+            bound.fails_by(np.maximum(deviation, v) - least).confirms(over=(v - least).max())
+            chance = (1 - 0.3) / 2 * (1 + 0.29) / 2  # of 1 in the first leaf, 0 in the second
+            limit = (3 / 8 * (2 - 0.3**2 - 0.29**2)) ** 0.5
+            bound.confirms(own=15**0.5 * chance, limit=limit)
             corrected = t.corrected(name, 1e-13, controls=worst).add(sd - wider)
             corrected.breaks("a third of the bound", sd - root / 3)
