@@ -19,6 +19,14 @@ from clcore.losses import contrast
 from clcore.reference import Array, absolute, relative, tensors
 
 TAUS = (0.1, 0.5, 2.0)
+OWN = losses.Pair(
+    "a pair of one's own",
+    torch.log1p,
+    lambda x: x + (1 + x**2) ** 0.5,
+    lambda x: 1 / (1 + x),
+    lambda x: 1 + x / (1 + x**2) ** 0.5,
+)
+"""A pair that is not exponential, with a slope of phi that is not constant."""
 
 
 @check("acl/eq4")
@@ -32,7 +40,9 @@ def eq4(t: Trial) -> None:
     alpha = t.part("alpha", 1e-8, draws=t.draws)
     beta = t.part("beta", 1e-8, draws=t.draws)
     sign = t.part("sign", 0.0, ">=", draws=t.draws)
-    for (_, phi, psi), pair in zip(ref.table1(), losses.table1(), strict=True):
+    every = [*losses.table1(), OWN]
+    own = ("", np.log1p, OWN.psi)
+    for (_, phi, psi), pair in zip([*ref.table1(), own], every, strict=True):
         loss = partial(ref.family_loss, phi=phi, psi=psi)
         ours = contrast.importance_of_distances(*at, pair)
         by_inter = -ref.gradient(partial(loss, intra=intra), inter) * off
@@ -64,6 +74,22 @@ def eq4(t: Trial) -> None:
         exact.nonnegative(outer * inner, outer * inner),
         breaks={"a decreasing psi": exact.nonnegative(-outer * inner, -outer * inner)},
     )
+    _slopes(t)
+
+
+def _slopes(t: Trial) -> None:
+    """phi' and psi' of every pair of Table 1 against those of the page. Control: phi itself."""
+    x = t.stream("slopes").uniform(0.1, 4, 50)
+    part = t.defines("phi' and psi' of Table 1", 1e-8, draws=50)
+    for (_, phi, psi), pair in zip(ref.table1(), losses.table1(), strict=True):
+        for slope, function in ((pair.dphi, phi), (pair.dpsi, psi)):
+            part.add(
+                absolute(
+                    slope(torch.from_numpy(x)).numpy()[:, None], ref.slope(function, x)[:, None]
+                )
+            )
+        if pair.name == "InfoNCE":
+            part.breaks("phi itself", np.abs(phi(x) - ref.slope(phi, x)))
 
 
 @check("acl/eq5")
