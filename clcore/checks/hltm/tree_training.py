@@ -40,22 +40,21 @@ def _chances(table: Array) -> Array:
     return out
 
 
+def _down(rho: Array, depth: int, start: int = 0) -> Array:
+    """E of the product of a leaf's sign and of its ancestor's at depth `start`, [2^L]."""
+    paths = [format(leaf, f"0{depth}b") for leaf in range(2**depth)]
+    edges = [[2**k - 2 + int(path[:k], 2) for k in range(start + 1, depth + 1)] for path in paths]
+    return np.array([np.prod([rho[edge] for edge in edge_of]) for edge_of in edges])
+
+
 def _pairs(rho: Array, depth: int) -> tuple[Array, Array]:
     """E of products of two leaves' signs, [2^L, 2^L]: of one view, of two that share the root."""
-    paths = ["".join(path) for path in product("01", repeat=depth)]
-
-    def down(path: str, start: int) -> float:
-        edges = [rho[2**k - 2 + int(path[:k], 2)] for k in range(start + 1, depth + 1)]
-        return float(np.prod(edges))
-
-    def within(a: str, b: str) -> float:
-        common = next((k for k in range(depth) if a[k] != b[k]), depth)
-        return down(a, common) * down(b, common)
-
-    return (
-        np.array([[within(a, b) for b in paths] for a in paths]),
-        np.array([[down(a, 0) * down(b, 0) for b in paths] for a in paths]),
-    )
+    down = [_down(rho, depth, start) for start in range(depth + 1)]
+    own = np.empty((2**depth, 2**depth))
+    for a, b in np.ndindex(own.shape):
+        common = depth - (a ^ b).bit_length()  # of the lowest latent above both
+        own[a, b] = down[common][a] * down[common][b]
+    return own, np.outer(down[0], down[0])
 
 
 def _off(patterns: Array, rho: Array, depth: int) -> float:
@@ -72,7 +71,7 @@ def _off(patterns: Array, rho: Array, depth: int) -> float:
 def _views(t: Trial) -> None:
     """Entries of the tables from which views are drawn, and the signs of views that are drawn."""
     tables = t.defines("law of a view", 1e-7, controls=pooled)
-    signs = t.defines("signs of two views", 6.5)
+    signs = t.defines("signs of two views", 6.5, draws=4000 * min(t.draws, 4))
     for key in t.keys(min(t.draws, 4), "views"):
         c = tc.configuration(0, 0.7, 2, signs=True)
         c |= tc.PROBLEM["setup"](key, c)
@@ -86,6 +85,10 @@ def _views(t: Trial) -> None:
             tables.add(np.abs(rows - expected).max(1))
             tables.breaks("given another value", np.abs(rows - np.roll(expected, 1, 0)).max(1))
         signs.add(_off(tc.views(key, c, 2000).numpy(), rho, depth))
+        roots = torch.arange(4000) % 2
+        single = _leaves(leaf_patterns.draw(key, c, roots).numpy(), depth, True)
+        told = _down(rho, depth) - (2 * roots.numpy() - 1) @ single / len(single)
+        signs.add(np.abs(told).max() * len(single) ** 0.5)
         apart = tc.views(key, c, 2000, shuffled=True).numpy()
         signs.breaks("each view a root of its own", _off(apart, rho, depth))
 

@@ -156,9 +156,9 @@ def _recorded(t: Trial) -> None:
         part.add(float((c["present"].numpy() != seen).sum()))
         if c["confined"]:
             part.add(float((seen & ~inside).sum()))
-        # Some filters are a token's, or its opposite.
-        W = rng.choice([-1.0, 1.0], (3, 6, 1)) * np.eye(5)[rng.integers(0, 5, (3, 6))]
-        W = W + 0.3 * rng.standard_normal(W.shape)
+        # Filters are near a token or its opposite, so that some tokens are found and some are not.
+        W = rng.choice([-1.0, 1.0, 1.0], (3, 6, 1)) * np.eye(5)[rng.integers(0, 5, (3, 6))]
+        W = W + 0.15 * rng.standard_normal(W.shape)
         found = ts._metrics(dict(zip("W", tensors(W), strict=True)), c)
         for linear in (True, False):
             scores = _scores(W, inside, seen, linear)
