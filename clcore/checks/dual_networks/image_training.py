@@ -53,10 +53,11 @@ def _one_negative(tau: float) -> Callable:
 
 def _exact(x: Array, tau: float, shared: bool) -> Callable:
     """Eq. 7: weights of the un-augmented images, of one negative over H, or of all (Eq. 80)."""
-    r = np.array([[dw.half(a, b) for b in x] for a in x])
+    n = x.shape[-2]
+    r = [[dw.half(x[..., i, :], x[..., k, :]) for k in range(n)] for i in range(n)]
 
     def each(near: Array, far: list, i: int) -> Array:
-        shares = [np.exp(-r[i, k] / tau) for k, _ in far]
+        shares = [np.exp(-r[i][k] / tau) for k, _ in far]
         whole = [1 + sum(shares) if shared else len(far) * (1 + share) for share in shares]
         xi = [share / of / tau for share, of in zip(shares, whole, strict=True)]
         return sum(w * (near - minus) for w, (_, minus) in zip(xi, far, strict=True))
@@ -88,16 +89,16 @@ def _losses(t: Trial, rows: Callable[[Array, float], dict[str, Callable]]) -> No
     rng = t.stream("losses")
     for k in range(min(t.draws, 10)):
         tau = (0.5, 0.2, 1.0)[k % 3]
-        z, z2 = (v[0] for v in ref.views(rng, 1, 4, 3, unit=True))
+        z, z2 = ref.views(rng, 1, 4, 3, unit=True)
         other = rows(z, tau / 2)
         for name, each in rows(z, tau).items():
-            near, far = (v.requires_grad_() for v in tensors(z, z2))
+            near, far = (v[0].requires_grad_() for v in tensors(z, z2))
             x = near if "exact" in name else None
             value = image_losses.loss(name, near, far, x, tau=tau)
             (slope,) = torch.autograd.grad(value, near)
             ours = np.append(slope.numpy().ravel(), value.item())
             part.add(np.abs(ours - _by_hand(z, z2, each)).max())
-            wrong = _by_hand(z, np.roll(z2, 1, 0), each)
+            wrong = _by_hand(z, np.roll(z2, 1, 1), each)
             part.breaks("views of other images", np.abs(ours - wrong).max())
             wrong = _by_hand(z, z2, other[name])
             part.breaks("half the temperature", np.abs(ours - wrong).max())
@@ -105,7 +106,7 @@ def _losses(t: Trial, rows: Callable[[Array, float], dict[str, Callable]]) -> No
 
 def _by_hand(z: Array, z2: Array, each: Callable) -> Array:
     """The gradient of a loss in z, and its value."""
-    slope = ref.gradient(lambda v: _anchors(v, z2, each), z[None])
+    slope = ref.gradient(lambda v: _anchors(v, z2, each), z)
     return np.append(slope.ravel(), _anchors(z, z2, each))
 
 

@@ -14,13 +14,13 @@ SOLVED = {"entropy": "entropy", "inverse": "inverse, gamma = 2", "square": "squa
 
 
 def _weights(name: str, inter: Array, intra: Array, tau: float) -> Array | None:
-    """alpha [n, n] of a row at the distances given; None of InfoNCE, which has no weights."""
-    n = len(inter)
+    """alpha [1, n, n] of a row at the distances given; None of InfoNCE, which has no weights."""
+    n = inter.shape[-1]
     if name in SOLVED:
         c = ref.off(ref.costs(inter, intra))
-        start = np.full((n, n - 1), 1 / (n - 1))
-        shares, alpha = ref.minimiser(SOLVED[name], c, tau, start, 100), np.zeros((n, n))
-        alpha[~np.eye(n, dtype=bool)] = shares.ravel()
+        start = np.full(c.shape, 1 / (n - 1))
+        shares, alpha = ref.minimiser(SOLVED[name], c, tau, start, 100), np.zeros((1, n, n))
+        alpha[:, ~np.eye(n, dtype=bool)] = shares.ravel()
         return alpha
     if name == "inverse-released":
         return (inter + tau) ** -2.0 * ~np.eye(n, dtype=bool)
@@ -46,7 +46,7 @@ def _by_hand(name: str, z: Array, z2: Array, tau: float, sides: tuple[int, ...] 
         ways = ((v, z2), (z2 + 0 * v, v))
         return sum(_one_way(name, *ways[k], held[k], tau) for k in sides) / len(sides)
 
-    return np.append(ref.gradient(value, z[None]).ravel(), value(z))
+    return np.append(ref.gradient(value, z).ravel(), value(z))
 
 
 @check("acl/tab2a")
@@ -55,10 +55,10 @@ def six_losses(t: Trial) -> None:
     Controls: anchors in the first view only, twice the temperature."""
     part = t.defines("losses and gradients", 1e-7, controls=pooled)
     for _ in range(min(t.draws, 3)):
-        z, z2 = (v[0] for v in ref.views(t.rng, 1, 5, 3, unit=True))
+        z, z2 = ref.views(t.rng, 1, 5, 3, unit=True)
         for name in [*image_losses.LOSSES][:8]:
             tau = dict(image_losses.LOSSES[name].settings)["tau"]
-            first, second = (v.requires_grad_() for v in tensors(z, z2))
+            first, second = (v[0].requires_grad_() for v in tensors(z, z2))
             found = image_losses.loss(name, first, second)
             (slope,) = torch.autograd.grad(found, first)
             ours = np.append(slope.numpy().ravel(), found.item())

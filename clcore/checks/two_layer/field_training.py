@@ -55,7 +55,7 @@ def _high(w: Array, above: float = 0.25) -> float:
 
 def _mixed(w: Array) -> Array:
     """Filters with their pixels in the order that `shuffled` has."""
-    return w[..., fields.shuffled(torch.arange(w.shape[-1])).tolist()]
+    return w[..., fields.shuffled(torch.arange(float(w.shape[-1]))).long().tolist()]
 
 
 def _measures(W: Array, patches: Array) -> dict[str, float]:
@@ -141,10 +141,10 @@ def _living(t: Trial) -> None:
 # ----------------------------------------------------------------------------------------- a batch
 
 
-def _resampled(length: int, box: tuple[int, int]) -> Array:
+def _resampled(length: int, box: Array) -> Array:
     """Rows of weights that stretch pixels box[0], ..., box[0] + box[1] - 1 to `length` pixels:
     triangles as wide as the larger of a pixel and a step, confined to the box."""
-    start, count = box
+    start, count = box.tolist()
     out, step = np.zeros((length, SIDE)), count / length
     for place in range(length):
         centre = start + (place + 0.5) * step
