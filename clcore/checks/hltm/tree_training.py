@@ -228,8 +228,11 @@ def operator_by_hand(t: Trial) -> None:
                     parts, free = (_parts(of, path, leaves, whole) for whole in (True, False))
                     norms = {what: _norm(values) for what, values in parts.items()}
                     own = {what: float(found[f"{what}{suffix}_s{path}"]) for what in parts}
-                    # of a dead group all are 0
-                    size = {what: max(norm, 1e-12) for what, norm in norms.items()}
+                    # A norm may be 0 but for rounding, and of a dead group all values are.
+                    size = {
+                        what: max(norms[what], 1e-3 * (values**2).mean(), 1e-300)
+                        for what, values in parts.items()
+                    }
                     part.add(*(abs(own[w] - norms[w]) / size[w] for w in own))
                     again = (abs(own[w] - _norm(parts[w], True)) / size[w] for w in own)
                     part.breaks("one half twice", *again)

@@ -88,7 +88,7 @@ def _along(moved: list[Array], x: Array, run: tuple) -> Array:
 
 
 def _batch(t: Trial) -> None:
-    part = t.defines("loss and gradient of a minibatch", 1e-8, controls=pooled)
+    part = t.defines("loss and gradient of a minibatch", 1e-6, controls=pooled)
     for i, (run, key) in enumerate(zip(RUNS, t.keys(len(RUNS), "runs"), strict=True)):
         c = _small(run, key)
         tokens = ts.PROBLEM["data"](key, torch.tensor(0), c)
