@@ -13,6 +13,7 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from clcore import ledger, stats
+from clcore.checks.dual_networks.image_training import beta_by_hand
 from clcore.checks.dual_networks.residue import rem13_split
 from clcore.experiments import residue_share
 from clcore.ledger import Check, Trial, check, worst
@@ -391,4 +392,5 @@ def beside(sides: Sides, shares: pd.DataFrame) -> list[Callable[[int, int], Iter
         rem13_split,
         lambda draws, seed: tab3(sides),
         lambda draws, seed: rem14(sides),
+        beta_by_hand,
     ]

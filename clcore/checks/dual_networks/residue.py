@@ -13,6 +13,7 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
+from clcore.checks.dual_networks.image_training import rem13_by_hand
 from clcore.checks.dual_networks.layers import Layer, views_of
 from clcore.checks.dual_networks.weights import CASES
 from clcore.experiments import residue_share
@@ -347,9 +348,9 @@ def _limits(t: Trial, count: int) -> None:
 
 @check("ddn/rem13")
 def rem13_split(t: Trial) -> None:
-    """The parts of the gradient by autograd, against operators times vec(W_l).
+    """The parts of the gradient by autograd, against operators times vec(W_l), and along descent.
 
-    Controls: half of the weighted covariance, and none of it.
+    Controls: half of the weighted covariance, and none of it; those of `rem13_by_hand`.
     """
     count, tau = min(t.draws, 12), 0.5
     name = "direct test: how it is measured"
@@ -374,3 +375,4 @@ def rem13_split(t: Trial) -> None:
             split.add(whole)
             split.breaks("half of the operator", half)
             split.breaks("without the operator", none)
+    rem13_by_hand(t)

@@ -235,7 +235,8 @@ def eq152(t: Trial) -> None:
     """The chain of norms, and v_j^+ of sampled nodes by enumeration: that it is at least the
     activation of the mean, and at least the bound where the event is met.
 
-    Controls: A- heavier than A+; v_j^-, no ReLU, half of v_j^+; nodes that miss the event.
+    Controls: A- heavier than A+; v_j^-, no ReLU, half of v_j^+; nodes that miss the event; those of
+    `_by_volume`.
     """
     norms = t.part("norms", 1e-12, controls=pooled)
     for n in (2, 6, 30):
@@ -260,6 +261,57 @@ def eq152(t: Trial) -> None:
         met += int(lucky.sum())
     activation.breaks("nodes that miss the event", short[~lucky], by=pooled).says(met=met)
     lucky_proofs.eq152(norms, jensen, activation)
+    _by_leaves(t, count)
+    _by_volume(t, count)
+
+
+def _by_leaves(t: Trial, count: int) -> None:
+    """A node's mean activations from all states of its leaves, and from states that are drawn."""
+    rng, n, nodes, drawn = t.stream("leaves"), 4, 7, 4000
+    kids = leaves(rng.uniform(-0.6, 0.6, (count, n)))
+    w = draw(rng, count, nodes, n)
+    right = node_means(w.numpy(), kids)
+    exact = t.defines("activations by all states", 1e-12, controls=pooled)
+    found = lucky_nodes.activations(w, *lucky_nodes.leaf_states(torch.from_numpy(kids.rho)))
+    exact.add(ref.absolute(found, right))
+    exact.breaks("0 and 1 exchanged", ref.absolute(found, right[..., ::-1]))
+    some = t.defines("activations by drawn states", SIGMAS, controls=pooled)
+    for b, key in enumerate(t.keys(count, "leaves")):
+        states, chance = lucky_nodes.drawn_leaf_states(key, torch.from_numpy(kids.rho[b]), drawn)
+        v = lucky_nodes.activations(w[b], states, chance).numpy()
+        each = np.maximum(w[b].numpy() @ states.numpy().T, 0).reshape(nodes, 2, drawn)
+        exact.add(np.abs(v - each.mean(-1)).max())
+        error = each.std(-1) / drawn**0.5 + 1e-9
+        some.add((np.abs(v - right[b]) / error).max())
+        some.breaks("0 and 1 exchanged", (np.abs(v - right[b, :, ::-1]) / error).max())
+
+
+def _by_volume(t: Trial, count: int) -> None:
+    """The chance of the event for two and three children, by the midpoint rule over all weights but
+    the last, which is between two bounds. Controls: c doubled, the mean at 0 free."""
+    part, rng = t.defines("chance of the event", 1e-5, controls=pooled), t.stream("volume")
+    for n, points in ((2, 20_000), (3, 400)):
+        low, high = 0.2 * rng.random((count, n)), 0.5 + rng.random((count, n))
+        signs = np.where(np.arange(n) % 2, -1, 1)
+        kids, c = Children(low, high, 0.9 * signs * rng.uniform(0.5, 1, (count, n))), 0.4
+        plus, minus = kids.h + kids.a, kids.h - kids.a
+        found = lucky_nodes.lucky_probability(*tensors(kids.h, kids.a), c).numpy()
+        b = np.sqrt(3 / n)
+        axis = b * (2 * (np.arange(points) + 0.5) / points - 1)
+        grid = np.stack(np.meshgrid(*[axis] * (n - 1)), -1).reshape(-1, n - 1)
+
+        def chance(
+            level: float, k: int, last: float = 1.0, b=b, grid=grid, p=plus, m=minus
+        ) -> float:
+            least = np.sqrt(level / p.shape[1]) * np.linalg.norm(p[k]) - grid @ p[k, :-1]
+            most = -grid @ m[k, :-1] / m[k, -1] if last else np.full(len(grid), b)
+            length = np.minimum(most, b) - np.maximum(least / p[k, -1], -b)
+            return float(np.maximum(length, 0).mean() / (2 * b))
+
+        for k in range(count):
+            part.add(abs(found[k] - chance(c, k)))
+            part.breaks("c doubled", abs(found[k] - chance(2 * c, k)))
+            part.breaks("the mean at 0 free", abs(found[k] - chance(c, k, 0.0)))
 
 
 def _beyond_norms(kids: Children) -> Array:

@@ -9,6 +9,7 @@ import torch
 from clcore import losses
 from clcore import reference as ref
 from clcore.checks.minmax import symbols as sym
+from clcore.checks.minmax.conventions import conventions
 from clcore.checks.minmax.table1 import TOLERANCE, Views, same_loss, value_at
 from clcore.ledger import Trial, check, pooled
 from clcore.losses import contrast
@@ -40,8 +41,8 @@ def eq1(t: Trial) -> None:
 def eq2(t: Trial) -> None:
     """InfoNCE is the (phi, psi) pair of Eq. 2; SimCLR, restricted, is its eps = 1 and not eps = 0.
 
-    Controls: eps not multiplied by exp(-d_i/tau), tau dropped in front, tau doubled; other eps;
-    SimCLR unrestricted.
+    And every convention of the papers by loops. Controls: eps not multiplied by exp(-d_i/tau), tau
+    dropped in front, tau doubled; other eps; SimCLR unrestricted; another convention's pairs.
     """
     z, z2 = ref.views(t.rng, t.draws, 8, 4)
     inter, intra = ref.distances(z, z2)
@@ -57,6 +58,7 @@ def eq2(t: Trial) -> None:
                 formula.breaks("no tau in front", error(literal / tau))
             formula.breaks("tau doubled", error(ref.infonce(inter, intra, 2 * tau, eps)))
     _simclr(t, ref.views(t.rng, t.draws, 8, 4))
+    conventions(t)
 
 
 def _simclr(t: Trial, views: Views) -> None:

@@ -29,6 +29,7 @@ from clcore.checks.minmax.printed_cells import (
     printed,
     span,
 )
+from clcore.checks.minmax.six_losses import six_losses
 from clcore.images.datasets import called
 from clcore.ledger import Check, Trial, check, worst
 from clcore.ledger.trial import generator
@@ -359,4 +360,5 @@ def num16(t: Trial, sides: Sides) -> None:
 def beside(sides: Sides) -> list[Callable[[int, int], Iterator[Check]]]:
     """The checks, as `Ledger.run` takes them, on at most one table of each block of Table 2."""
     blocks = [lambda d, s, runs=runs: table2(runs) for runs in sides.values()]
-    return blocks + [lambda d, s, check=check: check(sides) for check in (num14, num15, num16)]
+    rows = [lambda d, s, check=check: check(sides) for check in (num14, num15, num16)]
+    return [*blocks, *rows, six_losses]

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.images.filter_variation import total_variation
+from clcore.images.filter_variation import colour_parts, total_variation
 from clcore.ledger import Trial, check, typical, worst
 from clcore.nets.resnet import ResNet, first_convolutions
 
@@ -89,6 +89,7 @@ def eq18(t: Trial) -> None:
         part.breaks("no change, as the output of a BatchNorm behind it", same)
     _sharper(t, 200)  # a quarter of the steps is sharper than its copy, and the median is not
     _layers(t)
+    _colours(t, count)
 
 
 def _sharper(t: Trial, count: int) -> None:
@@ -121,6 +122,25 @@ def _layers(t: Trial) -> None:
     # Of the kernels wider than one pixel the first is the stem's; then two a block, in order.
     part.add(abs(len(layers) - 9) + others([kernels[0], *kernels[1::2]]))
     part.breaks("second convolutions of the blocks", others(kernels[::2]))
+
+
+def _colours(t: Trial, count: int) -> None:
+    """Grey and coloured parts of filters at norm 1, filter by filter."""
+    part = t.defines("grey and colour", 1e-12)
+    w = t.stream("colours").normal(size=(count, 3, 5, 5)) + 0.5
+    grey = np.array([[sum(channels) / 3] for channels in w])
+    norm = np.sqrt((w**2).sum((1, 2, 3)))
+    left = np.array([sum(((c - g[0]) ** 2).sum() for c in v) for v, g in zip(w, grey, strict=True)])
+    unit = grey / np.sqrt((grey**2).sum((1, 2, 3)))[:, None, None, None]
+    found = colour_parts(torch.from_numpy(w))
+    for name, value in (
+        ("whole", (_by_loops(w) / norm).mean()),
+        ("grey", _by_loops(unit).mean()),
+        ("colour", (left / norm**2).mean()),
+    ):
+        part.add(abs(float(found[name]) - value))
+    part.breaks("filters not brought to norm 1", abs(float(found["whole"]) - _by_loops(w).mean()))
+    part.breaks("the grey part's", abs(float(found["whole"]) - _by_loops(unit).mean()))
 
 
 @check("acl/num21")

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from clcore import random as cr
+from clcore.checks.sparse_runs.step import by_hand
 from clcore.experiments import sparse_training as st
 from clcore.ledger import Trial, check
 from clcore.theory.sparse import sparse_coding as sc
@@ -53,8 +54,8 @@ def _starts(protocol: str, seed: int) -> tuple[float, int]:
 
 @check("ncl/def3")
 def def3(t: Trial) -> None:
-    """The settings of the protocol "paper", its starts, and the law of its data. Controls: the
-    program's."""
+    """The settings of the protocol "paper", its starts, the law of its data, and a step of every
+    model by hand. Controls: the program's; of the steps, bits, biases and views exchanged."""
     stated = {"n": 1000, "lr": 0.025, "batch": 512, "keep": 0.5, "m": 50, "p": 50, "d": 10}
     readings = [math.log(10) / 10, (math.log(10) / 10) ** 0.5]  # of sigma_0: Sec. 4.1, Sec. 4.2
     begun = {protocol: _starts(protocol, t.seed) for protocol in st.PROTOCOLS}
@@ -71,6 +72,7 @@ def def3(t: Trial) -> None:
     n = 2000 * min(max(t.draws, 10), 100)
     _latents(t, n)
     _noise(t, n)
+    by_hand(t)
 
 
 def _latents(t: Trial, n: int) -> None:

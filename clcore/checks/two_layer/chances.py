@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 from clcore.ledger import Trial, check, pooled, worst
-from clcore.reference import Array
+from clcore.reference import Array, absolute
 from clcore.theory.two_layer import modulation
 
 STARTS = 2000
@@ -175,10 +175,16 @@ def _chances(e: Array, count: int = 4000) -> Array:
 
 @check("nl/eq156")
 def eq156(t: Trial) -> None:
-    """The chance of the pattern with the largest head start. Controls: twice the gap."""
+    """The chance of the pattern with the largest head start, and our quadrature of all chances.
+    Controls: twice the gap; half the head starts."""
     printed, mended = t.part("", 1e-6, controls=worst), t.corrected("", 1e-6, controls=worst)
+    ours = t.defines("chances of all patterns", 1e-6, controls=pooled)
     for e in _vectors(t.rng, min(t.draws, 100)):
-        p, gap = _chances(e)[:, 0], e[:, 0] - e[:, 1]
+        every = _chances(e)
+        p, gap = every[:, 0], e[:, 0] - e[:, 1]
+        ours.add(absolute(modulation.win_probabilities(torch.from_numpy(e)), every))
+        half = modulation.win_probabilities(torch.from_numpy(e / 2))
+        ours.breaks("half the head starts", absolute(half, every))
         printed.add(gap / 2 - p)
         mended.add(np.minimum(gap, 1) / 2 - p)
         for part in (printed, mended):

@@ -10,6 +10,7 @@ import torch
 from scipy.stats import chisquare
 
 from clcore import random as cr
+from clcore.checks.two_layer.token_training import by_hand
 from clcore.experiments import token_sequences as ts
 from clcore.ledger import Trial, check, claim, pooled, typical, worst
 from clcore.reference import Array, relative, tensors
@@ -41,7 +42,8 @@ def _uniformity(tokens: Array) -> float:
 @check("nl/num2")
 def num2(t: Trial) -> None:
     """The data as the set-up describes them, and the net sample by sample. Controls: another
-    field's set, tokens at fixed positions, unrelated views, overlapping receptive fields."""
+    field's set, tokens at fixed positions, unrelated views, overlapping receptive fields; of the
+    loss another activation or protocol, of what is recorded another field."""
     draws = min(t.draws, 40)
     shapes = t.part("40 generators of length 10, 5 fixed fields, P tokens a set", controls=pooled)
     candidates = t.part(
@@ -76,6 +78,7 @@ def num2(t: Trial) -> None:
     _net(t)
     part = t.part("training as printed", draws=16).says(steps=ts.STEPS)
     part.add(mismatches("paper")).breaks("the released program's", mismatches("released"))
+    by_hand(t)
 
 
 def mismatches(protocol: str) -> int:

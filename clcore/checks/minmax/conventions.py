@@ -1,0 +1,79 @@
+"""InfoNCE of a batch in every convention of the papers, by a loop over anchors."""
+
+import numpy as np
+
+from clcore import reference as ref
+from clcore.ledger import Trial, pooled
+from clcore.losses import modules
+from clcore.losses.infonce_family import infonce
+from clcore.reference import Array, relative, tensors
+
+ROWS = {
+    "acl": ("distance", "first", "same", "tau", "sum"),
+    "acl-mean": ("distance", "first", "same", "tau", "mean"),
+    "acl-both": ("distance", "both", "same", "tau", "mean"),
+    "cpc": ("distance", "first", "same", "", "sum"),
+    "simclr-first": ("cosine", "first", "same", "", "sum"),
+    "simclr": ("cosine", "both", "all", "", "sum"),
+    "nt-xent": ("cosine", "both", "all", "", "mean"),
+    "ddn": ("distance", "both", "all", "", "mean"),
+    "ncl": ("cosine", "first", "other", "", "mean"),
+    "nl": ("distance", "first", "same", "tau", "sum"),
+    "nl-unit": ("cosine", "first", "same", "tau", "sum"),
+    "nl-released": ("cosine", "first", "same", "", "mean"),
+}
+"""Similarity, anchors, whose views are negatives, what multiplies, sum or mean over samples."""
+
+
+def _by_hand(z: Array, z2: Array, tau: float, eps: float, row: tuple[str, ...]) -> Array:
+    """[draws], of views [draws, n, d]."""
+    similarity, anchors, negatives, scale, reduction = row
+
+    def near(a: Array, b: Array) -> Array:
+        if similarity == "distance":
+            return -((a - b) ** 2).sum(-1) / 2
+        return (a * b).sum(-1) / np.sqrt((a**2).sum(-1) * (b**2).sum(-1))
+
+    sides, n, total = (z, z2), z.shape[1], 0.0
+    ways = (0, 1) if anchors == "both" else (0,)
+    for own in ways:
+        others = {"same": (own,), "other": (1 - own,), "all": (0, 1)}[negatives]
+        for i in range(n):
+            anchor = sides[own][:, i]
+            positive = np.exp(near(anchor, sides[1 - own][:, i]) / tau)
+            far = [
+                np.exp(near(anchor, sides[k][:, j]) / tau)
+                for k in others
+                for j in range(n)
+                if j != i
+            ]
+            total = total - np.log(positive / (eps * positive + sum(far)))
+    total = total / len(ways) * (tau if scale else 1.0)
+    return total / n if reduction == "mean" else total
+
+
+def conventions(t: Trial) -> None:
+    """Every row of the table, with the positive in the denominator and without; the modules."""
+    part = t.defines("conventions of the papers", 1e-11, controls=pooled)
+    z, z2 = ref.views(t.stream("conventions"), min(t.draws, 20), 5, 3)
+    both, names = tensors(z, z2), list(ROWS)
+    for k, (name, row) in enumerate(ROWS.items()):
+        for tau, eps in ((0.5, 1.0), (0.2, 0.0), (1.0, 0.3)):
+            found = infonce(*both, tau, eps, name).numpy()
+            part.add(relative(found, _by_hand(z, z2, tau, eps, row), 1.0))
+            # Similarity, anchors and negatives of another row, scale and mean of this one.
+            other = (*ROWS[names[(k + 5) % len(names)]][:3], *row[3:])
+            part.breaks(
+                "another row's pairs", relative(found, _by_hand(z, z2, tau, eps, other), 1.0)
+            )
+            twice = _by_hand(z, z2, 2 * tau, eps, row)
+            part.breaks("tau doubled", relative(found, twice, 1.0))
+        one = modules.InfoNCE(0.5, how=name)(both[0][0], both[1][0]).numpy()
+        part.add(relative(one[None], _by_hand(z[:1], z2[:1], 0.5, 1.0, row), 1.0))
+    for name, phi, psi in ref.table1():
+        module = modules.ContrastiveLoss(name)
+        inter, intra = ref.distances(z[:1], z2[:1])
+        value = module(both[0][0], both[1][0]).numpy()
+        part.add(relative(value[None], ref.family_loss(inter, intra, phi, psi) / 5, 1.0))
+        weights = module.importance(both[0][0], both[1][0]).numpy()
+        part.add(relative(weights[None], ref.importance(inter, intra, phi, psi), 1.0))
