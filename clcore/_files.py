@@ -108,6 +108,12 @@ def _valid(document: Any, path: Path, schema: dict, error: type[Exception]) -> A
     return document
 
 
+def _refused(why: str, where: Any) -> Exception:
+    import yaml
+
+    return yaml.MarkedYAMLError(None, None, why, where.start_mark)
+
+
 def _size(node: Any, above: tuple, known: dict[int, int]) -> int:
     """How many values a node of YAML stands for, aliases written out.
 
@@ -116,11 +122,8 @@ def _size(node: Any, above: tuple, known: dict[int, int]) -> int:
     """
     import yaml
 
-    def refused(why: str, where: Any) -> Exception:
-        return yaml.MarkedYAMLError(None, None, why, where.start_mark)
-
     if node in above:
-        raise refused("an alias inside what it names", node)
+        raise _refused("an alias inside what it names", node)
     if id(node) in known:
         return known[id(node)]
     inner: list[Any] = []
@@ -131,11 +134,11 @@ def _size(node: Any, above: tuple, known: dict[int, int]) -> int:
         names = set()
         for key, _ in node.value:
             if str(key.value) in names:
-                raise refused(f"the key {key.value!r} is there twice", key)
+                raise _refused(f"the key {key.value!r} is there twice", key)
             names.add(str(key.value))
     size = 1 + sum(_size(one, (*above, node), known) for one in inner)
     if size > MOST:
-        raise refused(f"with its aliases written out it has more than {MOST:,} values", node)
+        raise _refused(f"with its aliases written out it has more than {MOST:,} values", node)
     known[id(node)] = size
     return size
 
