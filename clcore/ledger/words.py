@@ -8,6 +8,7 @@ their braces: nothing else that begins with {= is a number.
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from clcore.ledger import findings
@@ -38,21 +39,21 @@ def of(claim: str, part: str, form: str = "printed", setting: str = "") -> dict[
 
 def fill(text: str, said: dict[str, Any], where: str) -> str:
     """`text` with its numbers. Raises WordsError naming `where`, the number and those there are."""
+    return _NUMBER.sub(partial(_number, said, where), text)
 
-    def number(match: re.Match) -> str:
-        name, how = match.groups()
-        if name not in said:
-            there = ", ".join(sorted(said)) or "none"
-            raise WordsError(
-                f"data/findings, {where}: no number {name!r} for {match.group(0)}; the check says "
-                f"{there} (Part.says)"
-            )
-        try:
-            return format(said[name], how or "")
-        except ValueError as error:
-            raise WordsError(f"data/findings, {where}: {match.group(0)}: {error}") from None
 
-    return _NUMBER.sub(number, text)
+def _number(said: dict[str, Any], where: str, match: re.Match) -> str:
+    name, how = match.groups()
+    if name not in said:
+        there = ", ".join(sorted(said)) or "none"
+        raise WordsError(
+            f"data/findings, {where}: no number {name!r} for {match.group(0)}; the check says "
+            f"{there} (Part.says)"
+        )
+    try:
+        return format(said[name], how or "")
+    except ValueError as error:
+        raise WordsError(f"data/findings, {where}: {match.group(0)}: {error}") from None
 
 
 def worded(record: dict) -> dict:

@@ -80,10 +80,8 @@ _VIEWS = {
 
 
 def _same_view(a: Tensor, b: Tensor) -> bool:
-    def place(t: Tensor) -> tuple:
-        return t.dtype, t.shape, t.stride(), t.data_ptr()
-
-    return place(a) == place(b)
+    place, other = ((t.dtype, t.shape, t.stride(), t.data_ptr()) for t in (a, b))
+    return place == other
 
 
 def _drop_idle(graph: GraphModule, example: list[Tensor]) -> None:

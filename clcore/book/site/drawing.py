@@ -154,14 +154,9 @@ def _layout(nodes: list[str], links: Edges) -> dict:
 
 def _points(pos: str, height: float) -> tuple[str, str]:
     """The path of an edge and its last point with the arrow, in coordinates of SVG."""
-    ends, *curve = pos.split(" ")
-
-    def point(text: str) -> str:
-        x, y = (float(part) for part in text.split(",")[-2:])
-        return f"{x:.1f},{height - y:.1f}"
-
-    first, *rest = map(point, curve)
-    return f"M{first}C{' '.join(rest)}", f"L{point(ends)}"
+    points = [[float(part) for part in text.split(",")[-2:]] for text in pos.split(" ")]
+    ends, first, *rest = (f"{x:.1f},{height - y:.1f}" for x, y in points)
+    return f"M{first}C{' '.join(rest)}", f"L{ends}"
 
 
 def _worded(claim: str, row: Mapping, verdicts: Mapping[str, str]) -> dict:
