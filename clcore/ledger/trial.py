@@ -165,7 +165,7 @@ class Part:
         self._within = within
         return self
 
-    def confirms(self, within: float = 1e-9, **numbers: float) -> "Part":
+    def confirms(self, within: float = 1e-9, **numbers: Any) -> "Part":
         """Numbers said before, by a second computation.
 
         within: relative to the larger of 1 and the number. Raises LedgerError where the two differ,

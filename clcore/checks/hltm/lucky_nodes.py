@@ -176,7 +176,8 @@ def _heavier_below(t: Trial, count: int, trials: int) -> None:
         part.breaks("a single node", at_least_one(turned, trials, 1 + 0 * nodes) - 0.5)
         part.says(hits=hits.sum(), nodes=count * trials, crowd=found or "none", trials=trials)
         again = (far & (gap > 0 if form == t.part else gap < 0)).sum(-1)
-        part.fails_by(*(_at_least_one(*row, trials) for row in zip(again, many, strict=True)))
+        rows = zip(again.tolist(), many.tolist(), strict=True)
+        part.fails_by(*(_at_least_one(*row, trials) for row in rows))
         part.confirms(hits=again.sum())
 
 

@@ -197,7 +197,7 @@ def def1(t: Trial) -> None:
 def def2(t: Trial) -> None:
     """Members of U and U_>=: column norms and signs. Controls: rows normalised, signs kept."""
     norms = t.defines("unit columns", 1e-14, controls=typical, draws=4 * t.draws)
-    signs = t.defines("non-negative", controls=typical)
+    signs = t.defines("non-negative", controls=pooled)
     for m, p in ((2, 2), (5, 5), (20, 20), (7, 4)):
         (W,) = tensors(t.rng.standard_normal((t.draws, m, p)))
         U, positive = ml.unit_columns(W).numpy(), ml.positive_columns(W).numpy()
