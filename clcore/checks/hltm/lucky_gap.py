@@ -92,7 +92,7 @@ def _lack(kids: Children, c: Array | float, v: Array, copies: int = 1) -> Array:
 def _lack_again(w: Array, kids: Children, c: Array | float) -> tuple[Array, int]:
     """`_lack` of lucky nodes, -9 elsewhere; how many are lucky."""
     v, right, lucky = once_more(w, kids, c)
-    return np.where(lucky, right - v[..., 1] ** 2 + v[..., 0] ** 2, -9.0), lucky.sum()
+    return np.where(lucky, right - v[..., 1] ** 2 + v[..., 0] ** 2, -9.0), int(lucky.sum())
 
 
 def _algebra(t: Trial) -> None:
