@@ -133,6 +133,21 @@ def rings(x0: Array, grid: int = 2001) -> Array:
     return theta[1:-1][(E[1:-1] > E[:-2]) & (E[1:-1] > E[2:])]
 
 
+def _turns(x0: Array, grid: int = 2001) -> int:
+    """How many maxima `rings` has, by where the slope of the energy changes its sign: slope and response
+    are Gauss-Legendre sums over the rotations for which the gate is open."""
+    theta = np.linspace(-math.pi / 2, math.pi / 2, grid)[1:-1, None, None]
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    r, z = np.hypot(x0[:, 0], x0[:, 1])[:, None], x0[:, 2:]
+    across = np.maximum(np.cos(theta) * r, 1e-300)
+    end = np.arccos(np.clip(-np.sin(theta) * z / across, -1, 1))  # the gate is open for |s| < end
+    s, weight = end * (1 + nodes) / 2, end * weights / (2 * math.pi)
+    b = ((across * np.cos(s) + np.sin(theta) * z) * weight).sum(-1)
+    change = ((np.cos(theta) * z - np.sin(theta) * r * np.cos(s)) * weight).sum(-1)
+    rate = ((b - b.mean(-1, keepdims=True)) * change).mean(-1)
+    return int(((rate[:-1] > 0) & (rate[1:] <= 0)).sum())
+
+
 def _plain_tops(x0: Array, rng: np.random.Generator) -> Array:
     """Maxima without augmentation that the rotations would move, [k, 3], by ascent."""
     start = torch.tensor(rng.standard_normal((8, 3)))
@@ -166,6 +181,8 @@ def rem13(t: Trial) -> None:
     moves.breaks("without augmentation", sum(len(w) > 0 for w in plain))
     moves.says(some=sum(ringed[: t.draws]), draws=t.draws)
     moves.says(flat=sum(ringed[t.draws :]), of=len(flat))
+    again = [_turns(x0) > 0 for x0 in clouds + flat]
+    moves.fails_by(sum(again)).confirms(some=sum(again[: t.draws]), flat=sum(again[t.draws :]))
     ring = t.corrected("", 1e-5, controls=pooled)
     turn = 2 * math.pi * np.arange(20_000) / 20_000
     for x0, angles in zip(clouds + flat, found, strict=True):

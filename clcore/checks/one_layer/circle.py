@@ -145,6 +145,18 @@ def _lacks(x: Array, p: Array, w: Array) -> tuple[float, float]:
     return float(everywhere - gamma[-1]), float(near.min())
 
 
+def _step_again(x: Array, p: Array, w: Array) -> float:
+    """|A(v) - A(v')| across the step next to w, in closed form: one state k more is open, and A is
+    larger by p (1 - p) x x^T - p (x m^T + m x^T), m the mean of the others that are."""
+    k = (np.abs(x @ w) / np.linalg.norm(x, axis=1)).argmin()
+    foot = w - (x[k] @ w) / (x[k] @ x[k]) * x[k]
+    on = x @ foot > 0
+    on[k] = False
+    mixed = np.outer(x[k], (p * on) @ x)
+    change = p[k] * (1 - p[k]) * np.outer(x[k], x[k]) - p[k] * (mixed + mixed.T)
+    return float(np.abs(np.linalg.eigvalsh(change)).max())
+
+
 @check("nl/fig1")
 def fig1(t: Trial) -> None:
     """Power iteration from every u_m, d = M = 8, |U^T U - I|_2 up to 0.1: steps shrink by a factor
@@ -178,6 +190,9 @@ def fig1(t: Trial) -> None:
             converges.breaks("the first step", moved[0])
         if 0 < size < 0.1:
             theorem.add(whole)
+            at = pi.local(one_layer.operator(world, path[0]), path[0])
+            L = torch.tensor(np.array([_step_again(x, p, w) / STEP for w in U.T]))
+            theorem.fails_by(pi.omega(at, L, pi.kappa(at.gap)) - 199 / 200)  # the largest gamma
             mended.add(inside)
         near.breaks("the nearest other", 1 - (cosine - 2 * np.eye(d)).max(1))
         for w in ends:

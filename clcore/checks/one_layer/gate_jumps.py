@@ -9,6 +9,7 @@ Last, four points under a leaky ReLU with h'(0) = 1 and alpha = 1: two of them l
 open at w_*, and beside it one is closed.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -143,6 +144,33 @@ def growth(groups: Groups) -> Array:
     return np.asarray(ratio ** (1 / STEPS) - 1)
 
 
+def euler(A: Callable[[Array], Array], v: Array, pace: Array) -> Array:
+    """Where `STEPS` steps of nl Eq. 7 lead from v `b d`, each back to the sphere, A in numpy."""
+    for _ in range(STEPS):
+        image = np.einsum("bij,bj->bi", A(v), v)
+        v = v + pace[:, None] * (image - v * (v * image).sum(-1, keepdims=True))
+        v = v / np.linalg.norm(v, axis=-1, keepdims=True)
+    return v
+
+
+def growth_again(groups: Groups) -> Array:
+    """`growth` by `operator`, `b s`."""
+    x, phi, w = (np.repeat(a, groups.u.shape[1], 0) for a in (groups.x, groups.phi, groups.w))
+    each = (phi * (x**2).sum(-1, keepdims=True)).mean(1) * phi.mean(1)
+    means = (np.einsum("bnl,bni->bli", phi, x) / x.shape[1]) ** 2
+    v = turned(groups, START).reshape(w.shape)
+    end = euler(lambda v: operator(x, phi, v), v, 2 / (each.sum(-1) - means.sum((1, 2))))
+    far = np.linalg.norm(end - w, axis=-1).reshape(groups.u.shape[:2])
+    return (far / START) ** (1 / STEPS) - 1
+
+
+def excess_again(groups: Groups, e: float) -> Array:
+    """`excess` by the library's flow, which takes no A(v), `b s`."""
+    x, phi, v = tensors(groups.x, groups.phi, turned(groups, e))
+    flow = one_layer.flow(one_layer.samples(x[:, None], (phi @ phi.mT)[:, None]), v).numpy()
+    return ((flow * groups.u).sum(-1) / (e * groups.gap[:, None]) + 1) / e
+
+
 def leaky_points(
     rng: np.random.Generator, count: int, off: float = 0.0
 ) -> tuple[Array, Array, Array]:
@@ -191,6 +219,13 @@ def leaky_growth(x: Array, w: Array, u: Array) -> tuple[Array, Array]:
     end = one_layer.ascend(one_layer.samples(points), start, "leaky_relu", 50.0, STEPS, SLOPE)
     far = np.linalg.norm(end.numpy()[:, 0] - w, axis=-1) / START
     return far ** (1 / STEPS) - 1, np.max(rough, 0)
+
+
+def leaky_growth_again(x: Array, w: Array, u: Array) -> Array:
+    """The growth of `leaky_growth` by `leaky_operator`, `b`."""
+    start = np.sqrt(1 - START**2) * w + START * u
+    end = euler(lambda v: leaky_operator(x, v), start, 50 / x.var(1).sum(-1))
+    return (np.linalg.norm(end - w, axis=-1) / START) ** (1 / STEPS) - 1
 
 
 def categorical_quotient(e: float) -> float:

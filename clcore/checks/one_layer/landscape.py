@@ -7,6 +7,7 @@ exact optima for alpha = 1.
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -135,6 +136,27 @@ def in_errors(values: list[int]) -> float:
     return float(stats.paired(values).t)
 
 
+def _importance(tau: float, scale: str) -> Callable[[torch.Tensor], torch.Tensor]:
+    """alpha of the outputs for `circle_landscape.tangent`, as `push` has it."""
+    axes = {SCALES[0]: (), SCALES[1]: (-2, -1), SCALES[2]: (-1,)}[scale]
+
+    def alpha(h: torch.Tensor) -> torch.Tensor:
+        plain = circle.gaussian_importance(tau)(h)
+        return plain / plain.mean(axes, keepdim=True) if axes else plain
+
+    return alpha
+
+
+def _depth_again(speed: torch.Tensor) -> float:
+    """The mean depth of `optima`, from a running sum between rims."""
+    n, around = len(speed), np.tile(speed.numpy(), 3)
+    climb = np.concatenate([[0], np.cumsum(around)]) * 2 * math.pi / n
+    up, down = (np.flatnonzero(s * around > 0) for s in (1, -1))
+    tops = np.intersect1d(up + 1, np.setdiff1d(np.arange(n + 1, 2 * n + 1), up))
+    left, right = down[np.searchsorted(down, tops) - 1] + 1, up[np.searchsorted(up, tops)]
+    return float((climb[tops] - np.maximum(climb[left], climb[right])).mean())
+
+
 @check("nl/rem23")
 def rem23(t: Trial) -> None:
     """Number and depth of the optima under Gaussian alpha against alpha = 1. Controls: a wide
@@ -145,6 +167,7 @@ def rem23(t: Trial) -> None:
     """
     angle, fine, more, wide = angles(), angles(7200), [], []
     depth: dict[str, list[float]] = {s: [] for s in (*SCALES, "tau = 1e6")}
+    again: dict[str, list[float]] = {s: [] for s in SCALES}
     clouds = _clouds(t.rng, 24)  # with half as many, one seed in ten misses the bound of 4
     n = len(TAUS) * len(clouds)
     counts = t.part("more optima", 4.0, ">=", draws=n)
@@ -153,6 +176,8 @@ def rem23(t: Trial) -> None:
     integral = t.part("depth, integral against energies", 0.02, controls=pooled)
     for x in clouds:
         count, plain = optima(push(x, angle))
+        given = torch.tensor(x), torch.tensor(angle), 0.0
+        plainly = _depth_again(circle.tangent(*given))
         exact = _exact_depths(x)
         if len(exact):
             finely = optima(_fine(x, fine))[1]
@@ -163,6 +188,8 @@ def rem23(t: Trial) -> None:
             for scale in SCALES:
                 n, found = optima(push(x, angle, tau, scale=scale))
                 depth[scale].append(math.log(found.mean() / plain.mean()))
+                other = _depth_again(circle.tangent(*given, _importance(tau, scale)))
+                again[scale].append(math.log(other / plainly))
                 if scale == SCALES[0]:
                     more.append(n - count)
         n, found = optima(push(x, angle, 1e6))
@@ -175,6 +202,9 @@ def rem23(t: Trial) -> None:
         part.add(max(logs)).breaks("tau = 1e6", flat)
         part.says(**{f"scale_{k}": math.exp(v) for k, v in enumerate(logs)})
     deeper.says(times=1 / max(math.exp(v) for v in logs))
+    others = [float(np.mean(v)) for v in again.values()]
+    deeper.fails_by(max(others))
+    deeper.confirms(**{f"scale_{k}": math.exp(v) for k, v in enumerate(others)})
 
 
 def _energies(x: Array, angle: Array) -> Array:

@@ -68,6 +68,22 @@ def rem7(part: Part) -> None:
     part.proves(shown, breaks={"h'(0) = 1": open_}, at="M = d = 3")
 
 
+def thm1(part: Part) -> None:
+    """The push away from e_1 in the world of the counterexample, at a rational turn. There is none
+    with the second group off the plane, where its gate is closed."""
+    t = Rational(1, 100)
+    c, s = (1 - t**2) / (1 + t**2), 2 * t / (1 + t**2)
+    v, u = Matrix([c, s]), Matrix([-s, c])
+
+    def push(off: int) -> sympy.Expr:
+        groups = [[Matrix([1, 0]), Matrix([-1, 0])], [Matrix([-off, 2]), Matrix([-off, -2])]]
+        each = [_variance([Rational(1, 2)] * 2, _gated(points, v)) for points in groups]
+        return u.dot((each[0] + each[1]) * v / 4)
+
+    moved = exact.differ(push(1), 0, "<=")
+    part.proves(exact.differ(push(0), 0, "<="), breaks={"the second group moved": moved})
+
+
 def _summation(u: Matrix, r: Matrix) -> tuple[list[sympy.Expr], list[Matrix], list[bool]]:
     """(chances, x = U y, y_0 > 0) over all states, with q_m = 1 / (1 + r_m^2), so that y is r or
     -1 / r."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from clcore.checks.one_layer import unit_ball
 from clcore.checks.one_layer.stability import across
 from clcore.ledger import Part, Trial, check, pooled, worst
 from clcore.reference import Array
@@ -111,10 +112,13 @@ def thm2(t: Trial) -> None:
         for part, power in ((printed, 3), (corrected, 2)):
             part.add(ratio[power]).breaks("C_0^4", ratio[4]).breaks("C_0", ratio[1])
 
-    for p, radius, w, _ in examples(t.rng, t.draws):
+    for p, radius, w, u in examples(t.rng, t.draws):
         d, here = len(w), torch.tensor(w)
         order = ORDER if d == 2 else 16
+        unit_law, axes = unit_ball.scaled(p, radius, d), unit_ball.axes_of(w, u)
         for kernel in (False, True):
+            own = unit_ball.over_bound(unit_law, axes, 0.1 if kernel else None) / radius
+            printed.fails_by(own, within=unit_ball.SPOTS)
             parts = ro.gaussian(p, here, 0.1 * radius**2, 6) if kernel else ro.uniform(p)
             M = ro.jacobian(parts, here, radius, order)
             tangents = np.linalg.eigh(M.numpy())[1][:, : d - 1].T
@@ -127,6 +131,9 @@ def thm2(t: Trial) -> None:
         parts = ro.uniform(heaped(radius, w))
         rho = float(ro.roughness(parts, torch.tensor(w), radius, 60))
         over(rho, ro.peak(parts, torch.tensor(w), radius, 60), 2, radius)
+        law = unit_ball.scaled(heaped(radius, w), radius, 2)
+        own = unit_ball.over_bound(law, unit_ball.axes_of(w)) / radius
+        printed.fails_by(own, within=unit_ball.SPOTS)
 
 
 def wedge(p: Callable, radius: float, w: Array, u: Array, low: float, high: float) -> dict:
@@ -199,7 +206,7 @@ def eq79(t: Trial) -> None:
         for k in (1, 2, 3):
             right = radius**k * far * plus["peak"] * ro.volume(d, radius) * angle / (2 * math.pi)
             off[k] = abs(middle / right - 1)
-        equal.add(off[3]).breaks("C_0", off[1])
+        equal.add(off[3]).breaks("C_0", off[1]).fails_by(abs(1 / radius - 1))
         mended.add(off[2]).breaks("C_0", off[1])
         top = max(plus["peak"], minus["peak"])
         pushed = np.linalg.norm((minus["second"] - plus["second"]) @ w)
@@ -209,6 +216,9 @@ def eq79(t: Trial) -> None:
 
         compare(whole, ratio)
         whole[1].breaks("C_0^4", ratio(4))
+        law, axes = unit_ball.scaled(p, radius, d), unit_ball.axes_of(w, u)
+        own, _ = unit_ball.over_wedges(law, axes, angle)
+        whole[0].fails_by(own / radius, within=unit_ball.SPOTS)
     reach.breaks("half of C_0", np.median(short) - 1)
 
 
@@ -240,6 +250,7 @@ def eq84(t: Trial) -> None:
                 return sizes[-1] / right  # noqa: B023
 
             compare(bound, ratio)
+            bound[0].fails_by(unit_ball.tilted_wedges(d, angle) / radius, within=1e-7)
         order.add(abs(_slope(*sizes) - 2)).breaks("u for w_*", abs(_slope(*other) - 2))
 
 
@@ -285,6 +296,10 @@ def eq90(t: Trial) -> None:
 
             compare(last, lambda k: chain[-1] / (scale(k) * angle))  # noqa: B023
             compare(total, lambda k: steps1[-1] / (scale(k) * far / math.cos(angle)))  # noqa: B023
+            law, axes = unit_ball.scaled(p, radius, d), unit_ball.axes_of(w, u)
+            _, own = unit_ball.over_wedges(law, axes, angle)
+            last[0].fails_by(1 / radius)
+            total[0].fails_by(own / radius, within=unit_ball.SPOTS)
         order.add(abs(_slope(*steps) - 2))
         order.breaks("the first-order term", abs(_slope(*steps1) - 2))
 
@@ -311,3 +326,6 @@ def eq92(t: Trial) -> None:
                 return left / right  # noqa: B023
 
             compare(bound, ratio)
+            law, axes = unit_ball.scaled(p, radius, d), unit_ball.axes_of(w, u)
+            own = unit_ball.over_bound(law, axes, 0.3 if kernel else None, along=True) / radius
+            bound[0].fails_by(own, within=unit_ball.SPOTS)  # to first order

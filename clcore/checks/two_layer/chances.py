@@ -62,6 +62,23 @@ def _events(y: Array, projected: bool, b: float = 1.2, c: float = 1.0) -> dict[s
     }
 
 
+def _blow_up(y: float, b: float) -> float:
+    """t* by quadrature: dt is dy / ((y + b) y), in the logarithm of y."""
+    return quad(lambda v: 1 / (np.exp(v) + b), np.log(y), 40, epsabs=1e-12, limit=200)[0]
+
+
+def _missed(y: Array, b: float = 1.2, c: float = 1.0) -> float:
+    """`_events`' "best constant" without the projection, counted: winners by critical times, and
+    what head start each start would need."""
+    rate = np.array([b + c, *[b] * (y.shape[1] - 1)])
+    times = np.where(y > 0, np.log1p(rate / np.where(y > 0, y, 1)) / rate, np.inf)
+    won = times[:, 0] < times[:, 1:].min(-1)
+    needs = np.where(y[:, 0] > 0, y[:, 1:].max(-1) - y[:, 0], np.inf)
+    grid = np.arange(0, 1.5, 0.01)
+    right, wrong = (np.searchsorted(np.sort(needs[k]), grid, "right") for k in (won, ~won))
+    return float((won.sum() - right + wrong).min() / len(y))
+
+
 @check("nl/eq154")
 def eq154(t: Trial) -> None:
     """The integral against Monte Carlo; the event against winners of the flow.
@@ -82,10 +99,14 @@ def eq154(t: Trial) -> None:
                 value.breaks("$F^d$", abs(share - integral(law, e, d + 1)) / error, by=pooled)
                 if d == 2:
                     value.breaks("starts of either sign", abs(ahead.mean() - p) / error)
-    free, sphere = (
-        _events(t.rng.uniform(-1, 1, (n, 4)), p) for n, p in ((STARTS, False), (500, True))
-    )
+    starts = [t.rng.uniform(-1, 1, (n, 4)) for n in (STARTS, 500)]
+    free, sphere = (_events(*v) for v in zip(starts, (False, True), strict=True))
     constant = t.part("the event", 0.002, draws=STARTS).add(free["best constant"])
+    constant.fails_by(_missed(starts[0]), within=0.001)  # a run may stop short of its blow-up
+    own, rates = [1e-4, 0.2], [2.2, 1.2]
+    times = modulation.critical_time(*torch.tensor([own, rates], dtype=torch.float64))
+    constant.says(t1=times[0].item(), t2=times[1].item())
+    constant.confirms(**dict(zip(("t1", "t2"), map(_blow_up, own, rates), strict=True)))
     moving = t.corrected("the event", 0.002, draws=STARTS).add(free["moving"])
     for p in (constant, moving):
         for what in ("no head start", "starts of either sign"):
@@ -117,6 +138,14 @@ def eq155(t: Trial) -> None:
                 part.breaks(r"without $\epsilon_l/2$", abs(no_half - p))
 
 
+def _ahead(e: Array, d: Array) -> Array:
+    """Eq. 154 for uniform laws and e > 0, by Gauss-Legendre: exact for d up to 40."""
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    corner = np.clip(1 - e, 0, 1)[..., None]  # from there on every other start is behind
+    inside = (weights / 2 * ((corner * (1 + nodes) / 2 + 1 + e[..., None]) / 2) ** (d - 1)).sum(-1)
+    return (corner[..., 0] * inside + 1 - corner[..., 0]) / 2
+
+
 @check("nl/rem19")
 def rem19(t: Trial) -> None:
     """What the paper reads off Eq. 155, on a grid of epsilon and d, by quadrature-checked values.
@@ -137,7 +166,7 @@ def rem19(t: Trial) -> None:
     e, strong = P(0.02, 1.9)
     printed = t.part("positive modulation", 1e-12, controls=worst, draws=strong.size)
     mended = t.corrected("positive modulation", 1e-12, controls=worst, draws=strong.size)
-    printed.add(e / 2 - strong)
+    printed.add(e / 2 - strong).fails_by(e / 2 - _ahead(e, d[..., None]))
     mended.add(np.minimum(e, 1) / 2 - strong)
     for p in (printed, mended):
         p.breaks(r"$\epsilon_l$ for $\epsilon_l/2$", np.minimum(e, 1) - strong)
@@ -186,6 +215,8 @@ def eq156(t: Trial) -> None:
         half = modulation.win_probabilities(torch.from_numpy(e / 2))
         ours.breaks("half the head starts", absolute(half, every))
         printed.add(gap / 2 - p)
+        exact = modulation.win_probabilities(torch.from_numpy(e.copy())).numpy()
+        printed.fails_by(gap / 2 - exact[:, 0], within=1e-7)  # the midpoint rule
         mended.add(np.minimum(gap, 1) / 2 - p)
         for part in (printed, mended):
             part.breaks("the gap for half of it", np.minimum(gap, 1) - p)

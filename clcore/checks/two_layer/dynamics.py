@@ -4,6 +4,7 @@ Derivatives by complex steps through sums over pairs meet `clcore.theory.two_lay
 """
 
 from functools import partial
+from itertools import product
 
 import numpy as np
 import torch
@@ -165,6 +166,7 @@ def rem14(t: Trial) -> None:
     printed = t.part("necessary for stationary", 1e-6, controls=typical)
     stable = t.corrected("necessary for stationary", 1e-6, controls=typical)
     printed.add(*(off_form(rest[:, k]) for k in range(size)))
+    printed.fails_by(*(np.full(t.draws, float(k < size - 1)) for k in range(size)))  # |v u^T| is 1
     stable.add(*(off_form(pushed[:, k] @ grow) for k in range(size)))
     for p in (printed, stable):
         p.breaks("the start", off_form(start))
@@ -218,7 +220,12 @@ def rem15(t: Trial) -> None:
                 error, bare, apart = carried(model, W, weight)
                 p.add(error).breaks("the law without alpha", bare)
                 coupling[p.form].append(apart)
+        printed.fails_by(*left_out(model, W))
     mended.breaks("Gaussian alpha", *printed.errors)
+    pair = np.exp(-(np.add.outer([0, 1], [0, 1]) ** 2) / 2)
+    one = pair[1].sum() / pair.sum()
+    printed.says(both=pair[1, 1] / pair.sum(), one=one, square=one**2)
+    printed.confirms(both=1 / (np.exp(2) + 2 * np.exp(1.5) + 1))
     for p in (printed, mended):
         p.says(coupling=np.median(np.concatenate(coupling[p.form])))
 
@@ -274,6 +281,31 @@ def carried(model: field_latent.Model, W: Array, weight: Array) -> tuple[Array, 
     given = [_tilted(mass[:, z == c], g[:, z == c])[1] for c in range(C)]
     error, bare = (relative(field_latent.covariance(m, features), direct) for m in (new, model))
     return error, bare, _between_fields(given, K) / np.abs(given).max((0, -1, -2))
+
+
+def left_out(model: field_latent.Model, W: Array, tau: float = 0.5) -> list[Array]:
+    """What Lemma 5 leaves out under each law of `gaussian`, [draws]: the covariance of different
+    fields given z, over the largest entry of V; summed over a list of the states."""
+    prior, table, values = (v.numpy() for v in model)
+    fields = range(values.shape[1])
+    states = list(product(range(values.shape[2]), repeat=len(fields)))
+    x = np.stack([values[:, fields, s] for s in states], 1)
+    law = np.stack([table[:, :, fields, s].prod(-1) for s in states], 1) * prior[:, None]
+    u = np.einsum("bnkd,bkmd->bnkm", x, W)
+    g = ((u > 0)[..., None] * x[:, :, :, None]).reshape(*x.shape[:2], -1)
+    h = np.maximum(u, 0).sum((2, 3))[..., None] / np.sqrt(tau)
+    field = np.repeat(fields, g.shape[-1] // len(fields))
+    found = []
+    for power in range(3):
+        mass = law * np.exp(-(h**2) / 2) * h**power
+        z, first = mass.sum(1), np.einsum("bnc,bni->bci", mass, g)
+        square = np.einsum("bnc,bni,bnj->bcij", mass, g, g)
+        given = (square - first[..., None] * first[:, :, None] / z[..., None, None]).sum(1)
+        total = first.sum(1)
+        outer = total[:, :, None] * total[:, None] / z.sum(1)[:, None, None]
+        apart = np.abs(given[:, field[:, None] != field]).max(-1)
+        found.append(apart / np.abs(square.sum(1) - outer).max((1, 2)))
+    return found
 
 
 def _tilted(mass: Array, g: Array) -> tuple[Array, Array]:

@@ -214,6 +214,8 @@ def eq163(t: Trial) -> None:
     mean = (a[..., None] * W[:, :, 0] + b[..., None] * W[:, :, 1]) / (a + b)[..., None]
     merged[:, :, :2] = mean[:, :, None]
     exchanged = t.part("the path", 1e-9, controls=typical).add(chord(W, s, swapped))
+    shift = (a - b)[..., None] * (W[:, :, 1] - W[:, :, 0])  # of sum_m s_km w_km by the exchange
+    exchanged.fails_by(np.abs(C @ shift.reshape(t.draws, -1, 1)).max((1, 2)))
     mended = t.corrected("the path", 1e-9, controls=typical).add(chord(W, s, merged))
     for p in (exchanged, mended):
         p.breaks("plain mean of two filters", chord(W, s, (W + swapped) / 2))

@@ -223,6 +223,9 @@ def rem17(t: Trial) -> None:
         premise.add(np.abs(part.sum(-1) - 1))
         premise.breaks("without $p_0p_1$", np.abs((b**2 / gaps).sum(-1) - 1))
         printed.add(relative(1 - part, delta))
+        value, s = solved(d, b, scale)
+        own = scale[:, None] * b**2 / (value[:, None] - d)
+        printed.fails_by(relative(1 - own, pull_of(s, b, scale)))
         mended.add(relative((1 - part) / (Z**2 * gaps), delta))
         for p in (printed, mended):
             p.breaks("plus", relative((1 + part) / (Z**2 * gaps), delta))
