@@ -110,6 +110,27 @@ def _error(limits: tuple[Tensor, ...], X: Tensor) -> Array:
     return torch.stack(parts).amax(0).numpy()
 
 
+def gap_by_gram(ws: list[Array], X: Array, even: bool = False) -> Array:
+    """[runs]: the same in numpy, from eigenvectors of W_l^T W_l; `even`: what Corollary 3 says."""
+    lam, vectors = np.linalg.eigh(X)
+    gaps, lefts, firsts = [np.abs(_energy(ws, X) / lam[:, -1] - 1)], [], []
+    for w in ws:
+        squares, right = np.linalg.eigh(np.swapaxes(w, -1, -2) @ w)
+        firsts.append(right[..., -1:])
+        lefts.append(w @ firsts[-1] / np.sqrt(squares[:, -1:, None]))
+        second = squares[:, -2:-1].clip(0).sum(-1)  # 0 where there is one column
+        gaps += [np.abs(np.sqrt(squares[:, -1]) - 1), np.sqrt(second)]
+    for left, right in zip(lefts, firsts[1:], strict=False):
+        gaps.append(np.sqrt((1 - (left * right).sum((-1, -2)) ** 2).clip(0)))
+        if even:
+            gaps.append(np.abs(np.abs(left) - left.shape[1] ** -0.5).max((-1, -2)))
+    if not even:
+        inside = (lam > lam[:, -1:] - 1e-9)[..., None]
+        along = np.linalg.norm(np.swapaxes(vectors, -1, -2) @ firsts[0] * inside, axis=(-2, -1))
+        gaps.append(np.abs(1 - along))
+    return np.max(gaps, 0)
+
+
 @check("acl/thm3")
 def thm3(t: Trial) -> None:
     """Every certified local maximum with a distinct top eigenvalue of W_{>1}^T W_{>1} is as said.
@@ -128,6 +149,8 @@ def thm3(t: Trial) -> None:
         some_ = top > 1e-6
         error, some = _error(limits.weights, X), some_.numpy()
         add_some(printed, error[maximum])
+        ends = [w.numpy()[maximum] for w in limits.weights]
+        printed.fails_by(gap_by_gram(ends, X.numpy()[maximum]), within=1e-6)
         add_some(corrected, error[maximum & some])
         # A trap whose W_1 X W_1^T is nearly singular has a tiny basin: left out.
         few = torch.nonzero(some_ | dl.trapped(limits.weights, X, 0.01))[:5, 0]
@@ -135,6 +158,7 @@ def thm3(t: Trial) -> None:
     (hand, X1), (two, X2) = trap(1), trap(2)
     lifted.add(rise(t.rng, hand, X1), rise(t.rng, two, X2))
     printed.add(_error(tensors(*hand), *tensors(X1)))
+    printed.fails_by([1.0], within=1e-6)  # E = 0, and W_3 across W_2
     x = np.diag(SPECTRA["indefinite"])[None]
     saddle = aligned(t.rng, np.eye(6)[1:2], (6, 3, 2))
     for part in (printed, corrected):
@@ -290,6 +314,20 @@ def _below_top(ws: list[Array], X: Array) -> Array:
     return np.array(tops) - _energy(ws, X)
 
 
+def _caught(keys: Tensor, widths: tuple[int, ...], X: Tensor) -> float:
+    """The share of starts that the flow itself takes to E = 0, for widths (d, 1, n, 1).
+
+    With q = w^T X w, w = W_1, and g = W_3 W_2 it is w' = g^2 (X - q) w and g' = 2 q g (1 - g^2). In
+    the time s, ds = g^2 dt, w runs along exp(sX) w(0) and 1 - g^2 is its first value over
+    |exp(sX) w(0)|^4: g reaches 0 where that comes down to 1 - g(0)^2.
+    """
+    w, *upper = (v.numpy() for v in dl.starts(cr.fold_in(keys, 2), widths))
+    lam, vectors = np.linalg.eigh(X.numpy())
+    parts, s = (w @ vectors)[:, 0] ** 2, np.linspace(0, 60, 6001)
+    least = np.min([(np.exp(2 * lam * u) * parts).sum(-1) for u in s], 0)
+    return float((least**2 <= 1 - product(upper)[:, 0, 0] ** 2).mean())
+
+
 @check("acl/num11")
 def num11(t: Trial) -> None:
     """The share of random starts that end at E = lambda_max, cell by cell.
@@ -312,6 +350,11 @@ def num11(t: Trial) -> None:
             ((E / values[0] - 1).abs() < 1e-4).double().mean() for E in (limits.energy, begun)
         )
         printed.add(share).breaks("no ascent", before)
+        E = _energy([w.numpy() for w in limits.weights], X.numpy())
+        seen = (np.abs(E - values[0]) < 1e-4 * values[0]).mean()
+        printed.fails_by(
+            1 - _caught(keys, widths, X) if (name, widths) == WORST else seen, within=0.02
+        )
         if not can_trap(values, widths):
             corrected.add(share)
         elif (name, widths) == WORST:
@@ -322,6 +365,7 @@ def num11(t: Trial) -> None:
             held = dl.trapped(limits.weights, X, 1e-4).double().mean()
             steep = sum(v < 0 for v in values)
             printed.says(reached=float(share), held=float(held), steep=steep)
+            printed.confirms(held=(np.abs(E) < 1e-7).mean())
     _one_component(t)
 
 

@@ -16,6 +16,7 @@ from clcore.checks.deep_linear_pca.landscape import (
     add_some,
     aligned,
     climb,
+    gap_by_gram,
     spectral_ascent,
     spectral_norm,
 )
@@ -130,6 +131,8 @@ def cor3(t: Trial) -> None:
         maximum = ((limits.residual < 1e-7) & flat & distinct).numpy()
         error = _error(limits.weights, X)
         add_some(printed, error[maximum])
+        ends = [w.numpy()[maximum] for w in limits.weights]
+        printed.fails_by(gap_by_gram(ends, X.numpy()[maximum], even=True), within=1e-6)
         add_some(corrected, error[maximum & (top > 1e-6).numpy()])
         if widths[1] > 1 and name == "PSD":
             free, X = climb(keys, SPECTRA[name], widths)
@@ -138,7 +141,7 @@ def cor3(t: Trial) -> None:
     hand = [np.array([[[0.0, 1.0]]]), np.array([[[1.0], [1.0]]]), np.array([[[1.0, -1.0]]])]
     hand = [w / np.linalg.norm(w) for w in hand]
     error = _error(tensors(*hand), *tensors(np.diag([1.0, -1.0])[None]))
-    printed.add(error)
+    printed.add(error).fails_by([1.0], within=1e-6)  # E = 0, and W_3 across W_2
     corrected.breaks("local maxima with $W_{>1}=0$", error)
 
 

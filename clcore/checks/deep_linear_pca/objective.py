@@ -9,7 +9,7 @@ import numpy as np
 
 from clcore import reference as ref
 from clcore.checks.deep_linear_pca.flow import layers, symmetric
-from clcore.ledger import Trial, check, typical
+from clcore.ledger import Part, Trial, check, typical
 from clcore.losses import contrast
 from clcore.reference import Array, relative, tensors
 from clcore.theory import deep_linear as dl
@@ -43,6 +43,39 @@ def along(v: Array, hidden: int) -> list[Array]:
     second = np.zeros((len(v), v.shape[-1], hidden))
     first[:, 0], second[:, 0, 0] = v, 1.0
     return [first, second]
+
+
+def _by_pairs(alpha: Array, z: Array, z2: Array) -> Array:
+    """tr C_alpha[z, z], [draws], from distances."""
+    return (alpha * ref.costs(*ref.distances(z, z2))).sum((-1, -2))
+
+
+def _lost_by_signs(alpha: Array, views: tuple[Array, Array], tries: list, name: str) -> float:
+    """What the maximiser of Eq. 12 gives away: all its normalised outputs are one vector, up to a
+    sign, of length 1 (l2) or the root of d (LayerNorm)."""
+    x, x2 = views
+    v, d = np.linalg.eigh(ref.covariance(alpha, x, x2, x, x2))[1][..., -1:], x.shape[-1]
+    length = 1.0 if name == "l2" else np.sqrt(d)
+    here = _by_pairs(alpha, *(length * np.sign(u @ v) for u in views))
+    found, centre = here, np.eye(d) - (0 if name == "l2" else 1 / d)
+    for first, second in tries:
+        z = [u @ first.swapaxes(-1, -2) @ second.swapaxes(-1, -2) @ centre for u in views]
+        z = [length * u / np.sqrt((u**2).sum(-1, keepdims=True)) for u in z]
+        found = np.maximum(found, _by_pairs(alpha, *z))
+    return float(np.median((found - here) / np.abs(found)))
+
+
+def _three_points(printed: Part) -> None:
+    """Three points at 120 degrees, stretched along one, and what two nets make of them."""
+    x = np.array([[[1.1, 0.0], [-0.55, np.sqrt(0.75)], [-0.55, -np.sqrt(0.75)]]])
+    alpha, eye = 1 - np.eye(3)[None], np.eye(2)
+    line = along(np.array([[1.0, 0.0]]), 2)
+    one, both = (
+        output_energy(alpha, (x, x), w, _unit).item() for w in (line, [eye[None] / 2**0.5, eye])
+    )
+    printed.says(one=one, both=both)
+    # two pairs at distance 2, either way; 2 N^2 less twice the square of the sum of unit vectors
+    printed.confirms(one=2 * 2 * 4, both=18 - 2 * (1 - 1.1 / np.sqrt(0.55**2 + 0.75)) ** 2)
 
 
 @check("acl/eq12")
@@ -89,7 +122,9 @@ def eq12(t: Trial) -> None:
     corrected.breaks("$c_l$ for $c_l^2$", relative(np.sqrt(squares) * E, outputs))
     for name, top in OUTPUTS.items():
         printed.add(given := lost(maximiser, top)).says(**{name: given})
+        printed.fails_by(_lost_by_signs(alpha, views, tries, name))
         printed.breaks("along the second eigenvector", lost(second, top))
         after = output_energy(alpha, views, scaled, top)
         corrected.breaks(f"{name} outputs", relative(squares * E, after))
     printed.says(plain=lost(maximiser, np.asarray))
+    _three_points(printed)

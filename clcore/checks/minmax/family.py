@@ -8,6 +8,7 @@ import torch
 
 from clcore import losses
 from clcore import reference as ref
+from clcore.checks.minmax import sources
 from clcore.checks.minmax import symbols as sym
 from clcore.checks.minmax.conventions import conventions
 from clcore.checks.minmax.table1 import TOLERANCE, Views, same_loss, value_at
@@ -75,11 +76,16 @@ def _simclr(t: Trial, views: Views) -> None:
 
     printed = t.part("SimCLR", TOLERANCE)
     printed.add(error(source, 0.0)).breaks("eps = 1/2", error(source, 0.5))
+    page = ref.table1(tau, 0.0)[0][1:]
+    printed.fails_by(sources.apart(partial(sources.simclr, tau=tau), page, views, sphere=True))
     for k, cosine in enumerate((1, 0, -1), 1):
         turned = [[1, 0], [cosine, 1 - abs(cosine)]]
         simclr = value_at(partial(source, tau=1.0), turned)
         ours = value_at(losses.infonce_pair(1.0, 0.0), turned)
         printed.says(**{f"simclr{k}": simclr, f"eq{k}": ours})
+        # two anchors, each with two negatives as similar as that, or one at a distance
+        hand = {f"simclr{k}": 2 * np.log(1 + 2 * np.exp(cosine - 1)), f"eq{k}": 2 * (cosine - 1)}
+        printed.confirms(**hand)
     corrected = t.corrected("SimCLR", TOLERANCE)
     corrected.add(error(first, 1.0, tau))
     corrected.breaks("eps = 0", error(first, 0.0))

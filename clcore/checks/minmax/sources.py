@@ -15,15 +15,24 @@ from clcore.reference import Array, relative
 Functions = tuple[ref.Function, ref.Function]
 
 
-def apart(source: Callable[[Array, Array], Array], row: Functions, views: tuple) -> Array:
+def apart(
+    source: Callable[[Array, Array], Array], row: Functions, views: tuple, sphere: bool = False
+) -> Array:
     """[draws]: the least error of row = factor * source + constant, in value and in gradient.
 
     The factor is the positive one that fits the gradients of all draws best. source: of two views.
+    sphere: of both as functions of outputs that are divided by their norms first.
     """
     both = np.concatenate(views, -1)
 
     def joined(f: Callable) -> Callable:
-        return lambda v: f(*np.split(v, 2, -1))
+        def at(v: Array) -> Array:
+            halves = np.split(v, 2, -1)
+            if sphere:
+                halves = [h / np.sqrt((h**2).sum(-1, keepdims=True)) for h in halves]
+            return f(*halves)
+
+        return at
 
     page = joined(lambda z, z2: ref.family_loss(*ref.distances(z, z2), *row))
     value, slope = page(both), ref.gradient(page, both)
@@ -31,6 +40,16 @@ def apart(source: Callable[[Array, Array], Array], row: Functions, views: tuple)
     factor = max(0.0, float((slope * other_slope).sum() / (other_slope**2).sum()))
     theirs = factor * other + (value - factor * other).mean()
     return np.maximum(relative(theirs, value, 1.0), relative(factor * other_slope, slope))
+
+
+def simclr(z: Array, z2: Array, tau: float) -> Array:
+    """NT-Xent of unit vectors, half of the sum over all 2N anchors."""
+    n, total, both = z.shape[-2], 0.0, np.concatenate([z, z2], -2)
+    for i in range(2 * n):
+        alike = [(both[..., i, :] * both[..., j, :]).sum(-1) / tau for j in range(2 * n)]
+        others = sum(np.exp(s) for j, s in enumerate(alike) if j != i)
+        total = total + (np.log(others) - alike[(i + n) % (2 * n)]) / 2
+    return total
 
 
 def mine(z: Array, z2: Array) -> Array:
