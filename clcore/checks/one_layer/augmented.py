@@ -134,8 +134,8 @@ def rings(x0: Array, grid: int = 2001) -> Array:
 
 
 def _turns(x0: Array, grid: int = 2001) -> int:
-    """How many maxima `rings` has, by where the slope of the energy changes its sign: slope and response
-    are Gauss-Legendre sums over the rotations for which the gate is open."""
+    """How many maxima `rings` has, by where the slope of the energy changes sign: that and b are
+    Gauss-Legendre sums over the rotations for which the gate is open."""
     theta = np.linspace(-math.pi / 2, math.pi / 2, grid)[1:-1, None, None]
     nodes, weights = np.polynomial.legendre.leggauss(12)
     r, z = np.hypot(x0[:, 0], x0[:, 1])[:, None], x0[:, 2:]
