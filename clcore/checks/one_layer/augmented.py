@@ -182,7 +182,9 @@ def rem13(t: Trial) -> None:
     moves.says(some=sum(ringed[: t.draws]), draws=t.draws)
     moves.says(flat=sum(ringed[t.draws :]), of=len(flat))
     again = [_turns(x0) > 0 for x0 in clouds + flat]
-    moves.fails_by(sum(again)).confirms(some=sum(again[: t.draws]), flat=sum(again[t.draws :]))
+    few = 0.15  # of a count: a maximum within a step of the grid from a pole is seen by one alone
+    moves.fails_by(sum(again), within=few)
+    moves.confirms(few, some=sum(again[: t.draws]), flat=sum(again[t.draws :]))
     ring = t.corrected("", 1e-5, controls=pooled)
     turn = 2 * math.pi * np.arange(20_000) / 20_000
     for x0, angles in zip(clouds + flat, found, strict=True):
