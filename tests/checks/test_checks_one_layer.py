@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from clcore import reference as ref
-from clcore.checks.one_layer import gate_slope, limits
+from clcore.checks.one_layer import gate_slope, limits, unit_ball
 from clcore.reference import plane
 from clcore.theory.one_layer import one_layer
 
@@ -56,3 +56,28 @@ def test_quadrature_in_the_plane():
     centred = gated - p @ gated
     direct = (p[:, None] * centred).T @ centred
     assert np.allclose(plane.operator(law, 0.3, 0.2), direct, atol=1e-12)
+
+
+@pytest.mark.parametrize("d, radius", [(2, 0.5), (3, 2.0)])
+def test_the_unit_ball_has_the_integrals_of_a_uniform_law(d, radius):
+    """E[h] is 2/(3 pi) or 3/16, the second moment of the plane 2/3 or pi/4 of the density."""
+    law = unit_ball.scaled(
+        lambda x: torch.full_like(x[..., 0], 1 / (unit_ball.ball(d) * radius**d)), radius, d
+    )
+    axes = unit_ball.axes_of(*np.eye(d)[:2])
+    mean, flat = ((2 / (3 * np.pi), 2 / 3), (3 / 16, np.pi / 4))[d - 2]
+    rho = mean * flat / unit_ball.ball(d)
+    assert unit_ball.half(law, axes).z == pytest.approx(1, abs=1e-12)
+    assert unit_ball.over_bound(law, axes) == pytest.approx(np.pi * rho, rel=1e-3)
+    assert unit_ball.over_wedges(law, axes, 0.1)[0] == pytest.approx(0, abs=1e-12)
+
+
+def test_the_tilted_law_of_eq84_is_that_of_the_wedges():
+    for d, angle in ((2, 0.3), (3, 0.1)):
+        axes = unit_ball.axes_of(*np.eye(d)[:2])
+        again, _ = unit_ball.over_wedges(
+            lambda y: (1 + y[:, 1]) / unit_ball.ball(y.shape[1]), axes, angle
+        )
+        far = 2 * np.sin(angle / 2)
+        ours = unit_ball.tilted_wedges(d, angle) * far / np.cos(angle) / angle
+        assert ours == pytest.approx(again, rel=5e-3)  # the largest density, over nodes
