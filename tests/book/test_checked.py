@@ -192,8 +192,8 @@ def test_the_record_of_today_is_whole():
 
 
 def test_other_seeds_are_counted_and_named(monkeypatch, made):
-    assert "300 checks at 8 seeds" in made["_generated/seeds.md"]
-    assert "at all of them as at seed 0" in made["_generated/seeds.md"]
+    assert "300 checks at 8 other seeds" in made["_generated/seeds.md"]
+    assert "is there what it is at seed 0" in made["_generated/seeds.md"]
     row = {"check": "clcore.checks.a.b", "seed": 3, "said": "x <y> fails, at seed 0 it passes"}
     monkeypatch.setattr(seeds, "recorded", lambda: SEEDS | {"apart": [row]})
     page = checked.files()["_generated/seeds.md"]

@@ -35,13 +35,14 @@ def files() -> dict[str, str]:
 
 def _seeds(found: dict[str, Any]) -> str:
     """How many checks, at how many seeds, and where one says something else."""
-    apart = found["apart"]
+    apart, many = found["apart"], found["seeds"]
+    others = "one other seed" if many == 1 else f"{many} other seeds"
     said = (
         f"Recorded on {found['made']} at commit `{found['commit']}`: {found['checks']} checks at "
-        f"{found['seeds']} seeds beside 0, {found['draws']} draws each, PyTorch {found['torch']}. "
+        f"{others}, {found['draws']} draws each, PyTorch {found['torch']}. "
     )
     if not apart:
-        return f"{said}Every verdict, and whether each part passes, is at all of them as at seed 0."
+        return f"{said}Every verdict, and whether each part passes, is there what it is at seed 0."
     return said + raw(fragments.render("seeds.html", rows=apart, runs=found))
 
 
