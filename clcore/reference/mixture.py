@@ -65,6 +65,42 @@ def energy(x: Array, w: Array) -> Array:
     return np.einsum("...m,...ml,...l->...", w, x, w)
 
 
+def sticky_ends(x: Array, w: Array, until: float = 1e6) -> tuple[Array, Array]:
+    """(w at the time `until`/|X|, which entries have not reached 0), [draws, M], |w| = 1, of the
+    flow w' = diag(w > 0) X w; |X| as in clcore's `sticky_limit`.
+
+    By exponentials, from one entry's death to the next, and not by steps. Parts of an eigenvector
+    below 1e-12 of |w| count as none, since a start may lie on one.
+    """
+    ends, alive = np.zeros(w.shape), w > 0
+    for row, (matrix, left) in enumerate(zip(x, alive, strict=True)):
+        u, clock = w[row] * left, 0.0
+        size = np.linalg.norm(matrix - np.trace(matrix) / len(matrix) * np.eye(len(matrix)))
+        while True:
+            lam, vectors = np.linalg.eigh(matrix[np.ix_(left, left)] / (size or 1))
+            parts = vectors.T @ (u[left] / np.linalg.norm(u))
+            parts[np.abs(parts) < 1e-12] = 0
+            lam = np.where(parts, lam - lam[parts != 0].max(), 0)
+
+            def at(time: Array, lam=lam, parts=parts, vectors=vectors) -> Array:
+                return np.exp(lam * time) * parts @ vectors.T
+
+            times = np.geomspace(1e-4, until - clock, 300)[:, None]
+            path = at(times)
+            dead = (path < -1e-12 * np.linalg.norm(path, axis=-1, keepdims=True)).any(-1)
+            if not dead.any():
+                break
+            low, high = times[max(dead.argmax() - 1, 0)], times[dead.argmax()]
+            for _ in range(40):
+                middle = (low + high) / 2
+                low, high = (low, middle) if at(middle).min() <= 0 else (middle, high)
+            u[left], clock = at(high), clock + high[0]
+            left[np.flatnonzero(left)[u[left].argmin()]] = False  # in `alive`, too
+            u *= left
+        ends[row, left] = path[-1] / np.linalg.norm(path[-1])
+    return ends, alive
+
+
 def output(w1: Array, w2: Array, x: Array, kind: str = "relu") -> Array:
     """W2 h(W1 x): w1 [draws, K, M], w2 [draws, o, K], x [draws, n, K, M] -> [draws, n, o]."""
     u = np.einsum("bkm,bnkm->bnk", w1, x)

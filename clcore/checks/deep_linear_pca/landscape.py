@@ -365,7 +365,7 @@ def num11(t: Trial) -> None:
             held = dl.trapped(limits.weights, X, 1e-4).double().mean()
             steep = sum(v < 0 for v in values)
             printed.says(reached=float(share), held=float(held), steep=steep)
-            printed.confirms(within=0.02, held=(np.abs(E) < 1e-7).mean())  # a run may be on its way
+            printed.confirms(0.03, held=(np.abs(E) < 1e-7).mean())  # a run may be on its way
     _one_component(t)
 
 

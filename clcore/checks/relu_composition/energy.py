@@ -104,6 +104,18 @@ def salient(delta: Array) -> Array:
     return np.abs(delta).max(-1)
 
 
+def added(e: Energies) -> Array:
+    """[draws]: what diag^2(Delta) + diag(eta) takes from E(theta_Omega), in closed form: the mean
+    of Delta^2 + eta over salient features, weighted by Delta^2, over K."""
+    count, fields = e.delta.shape[:2]
+    taken = np.zeros((2, count))
+    for k in range(fields):
+        m = np.abs(e.delta[:, k]).argmax(-1)
+        a = e.delta[np.arange(count), k, m] ** 2
+        taken += a * (a + e.eta.reshape(e.delta.shape)[np.arange(count), k, m]), fields * a
+    return taken[0] / taken[1]
+
+
 @check("acl/eq70")
 def eq70(t: Trial) -> None:
     """Weak augmentation: the energies of both solutions in closed form.
@@ -166,6 +178,11 @@ def eq71(t: Trial) -> None:
             for name, gap in zip(names, gaps, strict=True):
                 printed[name].add(gap)
                 right[name].breaks("terms not times p0 p1", gap)
+            # Each is off by 1 - p0 p1 times what the added terms take.
+            one, most = added(e), (e.delta**2).max((-1, -2)) + eta
+            for name, take, side in zip(names, (one, most), (whole, e.scale * eta), strict=True):
+                size = np.maximum(np.abs(side), 1e-3)
+                printed[name].fails_by((1 - e.scale) * take / size)
 
             e = strong(model, eta * prior(model), corrected=True)
             whole, single = _right_sides(e, eta)
@@ -197,18 +214,20 @@ def _right_sides(e: Energies, eta: float) -> tuple[Array, Array]:
     return whole, np.broadcast_to((-e.scale * eta)[:, None, None], e.single.shape)
 
 
-def _rank_two(rng: np.random.Generator, fields: int) -> float:
-    """sigma_2/sigma_1 of a critical W2 of rank 2: d = 1, Delta = 1, eta = 0, p0 = p1 = 1/2.
-
-    A point whose joint gradient does not lie along (W1, W2), layer by layer, counts as NaN.
-    """
+def _rank_two(rng: np.random.Generator, fields: int) -> tuple[Array, Array, Array]:
+    """(W1, W2, X) with a critical W2 of rank 2: d = 1, Delta = 1, eta = 0, p0 = p1 = 1/2."""
     ones = np.ones((fields, fields))
     x = ones / 4 - np.eye(fields)  # off D_V, which diag(D_V) in D_aug removes
     # The corners of a regular polygon: two orthonormal rows, orthogonal to the ones, whose columns
     # are of one length. Without that W1 does not stay where it is.
     turn = rng.uniform(0, 2 * np.pi) + 2 * np.pi * np.arange(fields) / fields
     w2 = np.stack([np.cos(turn), np.sin(turn)]) / np.sqrt(fields)
-    w1 = np.full((fields, 1), fields**-0.5)
+    return np.full((fields, 1), fields**-0.5), w2, x
+
+
+def _critical(w1: Array, w2: Array, x: Array) -> float:
+    """sigma_2/sigma_1 of W2. A point whose joint gradient does not lie along (W1, W2), layer by
+    layer, counts as NaN."""
     t_w1, t_w2, t_x = ref.tensors(w1, w2, x)
     slopes = torch.func.grad(relu_two_layer.trace_energy, argnums=(0, 1))(t_w1, t_w2, t_x)
     for w, slope in zip((t_w1, t_w2), slopes, strict=True):
@@ -216,6 +235,18 @@ def _rank_two(rng: np.random.Generator, fields: int) -> float:
             return float("nan")
     sizes = np.linalg.svd(w2, compute_uv=False)
     return float(sizes[1] / sizes[0])
+
+
+def _critical_by_hand(w1: Array, w2: Array, x: Array) -> float:
+    """The same at d = 1: rows of W2 are eigenvectors of W1 X W1^T of one eigenvalue, and w1 of the
+    entries of X times those of W2^T W2; the ratio from lengths of rows that are orthogonal."""
+    w, gram = w1[:, 0], w2.T @ w2
+    for rows, matrix in ((w2, w[:, None] * x * w), (w1.T, gram * x)):
+        moved = rows @ matrix
+        if np.abs(moved - (moved[0] @ rows[0]) / (rows[0] @ rows[0]) * rows).max() > 1e-12:
+            return float("nan")
+    lengths = np.sort((w2**2).sum(-1))
+    return float(np.sqrt(lengths[0] / lengths[1])) if abs(w2[0] @ w2[1]) < 1e-12 else float("nan")
 
 
 @check("acl/eq64")
@@ -260,9 +291,11 @@ def eq64(t: Trial) -> None:
             power = power / np.linalg.norm(power, axis=(-2, -1), keepdims=True)
         begin = t.rng.standard_normal(inner.shape)
         rank.add(_second(begin @ power)).breaks("a random W2", _second(begin))
+        rank.fails_by(np.zeros(count), within=1e-4)  # a simple eigenvalue
         simple.add(_second(begin @ power))
-    tied = [_rank_two(t.rng, fields) for fields in (3, 4, 6)]
-    rank.add(*tied)
+    points = [_rank_two(t.rng, fields) for fields in (3, 4, 6)]
+    tied = [_critical(*point) for point in points]
+    rank.add(*tied).fails_by(*(_critical_by_hand(*point) for point in points), within=1e-4)
     simple.breaks("a double eigenvalue", *tied, by=strict)
 
 

@@ -28,10 +28,13 @@ def fig5(t: Trial) -> None:
         relu, top = ends_of(x, start), mixture.top(x)
         linear.add(1 - np.abs((straight * top).sum(-1)))
         linear.breaks("the other flow", 1 - np.abs((relu * top).sum(-1)))
-        few = min(count, 10)
+        few, shown = min(count, 10), x
         x, *_ = random_field(t.rng, few, modes, missing=2, gamma=(2.5, 3.5))
-        end = ends_of(x, mixture.starts(t.rng, few, modes), steps=3000)
+        other = mixture.starts(t.rng, few, modes)
+        end = ends_of(x, other, steps=3000)
         printed.add(1 - relu.max(-1), 1 - end.max(-1))
+        exact = mixture.sticky_ends(shown, start)[0], mixture.sticky_ends(x, other, 300)[0]
+        printed.fails_by(*(1 - v.max(-1) for v in exact), within=0.01)
         right.add(1 - relu.max(-1)).breaks("two modes never shown", 1 - end.max(-1))
         for part in (printed, right):
             part.breaks("the other flow", 1 - straight.max(-1))

@@ -8,6 +8,7 @@ import numpy as np
 from clcore.checks.relu_composition.energy import (
     SETTINGS,
     Energies,
+    added,
     models,
     one_field,
     prior,
@@ -38,6 +39,18 @@ def most_salient(e: Energies) -> Array:
     return np.take_along_axis(e.single.reshape(count, -1), place, -1)[:, 0]
 
 
+def below(e: Energies) -> Array:
+    """[draws]: whether the mean of p0 p1 Delta^2 over salient features, less what the added terms
+    take from it, is at most some -(1 - p0 p1) Delta_m^2 - eta_m: `loses` as printed, closed."""
+    single = (e.scale[:, None, None] - 1) * e.delta**2 - e.eta.reshape(e.delta.shape)
+    return e.scale * (salient(e.delta) ** 2).mean(-1) - added(e) <= single.max((-1, -2)) + 1e-13
+
+
+def even_salient(delta: Array) -> Array:
+    """[draws]: whether a mean of salient Delta^2 is the largest of them: all are alike."""
+    return np.ptp(salient(delta), -1) < 1e-12
+
+
 @check("acl/thm6")
 def thm6(t: Trial) -> None:
     """Which solution has more energy: Theorem 6, both halves, hypotheses as printed.
@@ -57,7 +70,7 @@ def _weak(t: Trial) -> None:
     for fields, modes in SETTINGS:
         model = models(t.rng, count, fields, modes)
         e = weak(model)
-        printed.add(ties(e))
+        printed.add(ties(e)).fails_by(even_salient(e.delta))
         if fields == 1:
             single.append(ties(e))
             continue
@@ -66,6 +79,7 @@ def _weak(t: Trial) -> None:
         lost = other.whole >= most_salient(other)
         level = e.delta * (0.3 / salient(e.delta))[..., None]  # equal salient features
         even.append(ties(weak(model, level)))
+        printed.fails_by(even_salient(level))
         printed.add(even[-1]).breaks("strong augmentation", lost)
         salience.breaks("strong augmentation", lost).breaks("equal salient features", even[-1])
     generic = fraction(salience.errors, "<=")
@@ -83,7 +97,7 @@ def _strong(t: Trial) -> None:
             model = models(t.rng, count, fields, modes)
             e = strong(model, eta, corrected=False)
             wrong = loses(e, e.single.max((-1, -2)))
-            printed.add(wrong)
+            printed.add(wrong).fails_by(below(e))
             right.breaks("terms not times p0 p1", wrong)
             if fields == 1:
                 continue
@@ -126,9 +140,10 @@ def rem5(t: Trial) -> None:
 
         e = strong(model, eta, corrected=False)
         wrong, gap = loses(e, e.single.max((-1, -2))), relative(e.whole, _eq78(e, eta), 1e-3)
-        printed.add(wrong)
+        printed.add(wrong).fails_by(below(e))
         right.breaks(missing, wrong)
-        equation.add(gap)
+        size = np.maximum(np.abs(_eq78(e, eta)), 1e-3)
+        equation.add(gap).fails_by((1 - e.scale) * added(e) / size)
         factor.breaks(missing, gap)
 
         for own in (e.delta, one_field(e.delta)):

@@ -48,6 +48,22 @@ def random_start(rng: np.random.Generator, count: int, fields: int, modes: int) 
     return unit_norm(W1, (-2, -1)), unit_norm(s, -1)
 
 
+def _used_in_numpy(model: binary_latent.Model, W1: Tensor, s: Tensor) -> Array:
+    """[draws]: how many fields take part in the end, X_alpha of the strong D_aug as printed and
+    the ascent in numpy; by steps of the same length, so that run for run it must be as many.
+    """
+    delta = parts(model)[0].reshape(len(s), -1)
+    X = _matrices(model, delta)["weak"] - delta[:, :, None] ** 2 * np.eye(delta.shape[1])
+    w, top = W1.numpy(), s.numpy()
+    pace = 1 / np.sqrt((X**2).sum((-1, -2)))[:, None]
+    for _ in range(STEPS):
+        push = np.einsum("bpq,bq->bp", X, (top[..., None] * w).reshape(len(X), -1)).reshape(w.shape)
+        up, level = w + (pace * top)[..., None] * push * (w > 0), top + pace * (w * push).sum(-1)
+        w = np.maximum(up, 0) / np.sqrt((np.maximum(up, 0) ** 2).sum((-1, -2), keepdims=True))
+        top = level / np.sqrt((level**2).sum(-1, keepdims=True))
+    return (top**2 * (w**2).sum(-1) > ACTIVE**2).sum(-1)
+
+
 @check("acl/num19")
 def num19(t: Trial) -> None:
     """Ends of the joint flow from random starts: one field under weak augmentation, several under
@@ -62,7 +78,7 @@ def num19(t: Trial) -> None:
     several = t.part("strong augmentation: several fields", MOST, ">=", **shares)
     right = t.corrected("strong augmentation: several fields", MOST, ">=", **shares)
     tells = t.part("the energy tells which", 0.75, ">=", **shares)
-    none, by_cell = [], []
+    none, numpy_none, by_cell = [], [], []
     for fields, modes in CELLS:
         model = models(t.rng, count, fields, modes)
         whole = relu_two_layer.compositional(binary_latent.difference(model))
@@ -76,6 +92,9 @@ def num19(t: Trial) -> None:
             single = X.diagonal(dim1=-2, dim2=-1).amax(-1)  # the best theta_m
             higher.append((relu_two_layer.trace_energy(*whole, X) > single).numpy())
         one.add(ends["weak"]).breaks("strong augmentation, p0 p1", ends["strong, p0 p1"])
+        used = _used_in_numpy(model, *start)
+        numpy_none.append(used == 0)
+        several.fails_by(used > 1)
         several.add(ends["strong"]).breaks("weak augmentation", ends["weak"])
         right.add(ends["strong, p0 p1"]).breaks("weak augmentation", ends["weak"])
         right.breaks("terms not times p0 p1", ends["strong"])
@@ -85,6 +104,7 @@ def num19(t: Trial) -> None:
         by_cell.append(f"K = {fields}: " + ", ".join(f"{e.mean():.0%}" for e in ends.values()))
     one.says(steps=STEPS, cells=", ".join(by_cell))
     several.says(first=several.errors[0].mean(), none=fraction(none, ">="))
+    several.confirms(none=fraction(numpy_none, ">="))
     crowd, above = _crowd(t.rng)
     tells.says(crowd=crowd, above=above, runs=CROWD)
 
@@ -120,6 +140,19 @@ def _matrices(model: binary_latent.Model, delta: Array) -> dict[str, Array]:
     return {"weak": bare, "strong": bare - scale[:, None, None] * (flat**2)[:, None] * eye}
 
 
+def _pushed(delta: Array, scale: Array, less_own: bool) -> Array:
+    """[draws]: the length of the flow at theta_Omega: feature k of the K is pushed as Delta_k times
+    the sum of all Delta^2, its own left out or not. Signs drop out."""
+    big, fields = salient(delta), delta.shape[1]
+    a = big**2
+    total = a.sum(-1, keepdims=True)
+    push = scale[:, None] * big * (total - (a if less_own else 0)) / np.sqrt(fields * total)
+    s = big / np.sqrt(total)
+    along = (s * push).sum(-1)
+    lengths = ((s**2 + 1 / fields) * push**2).sum(-1)
+    return np.sqrt((lengths - 2 * along**2 / fields).clip(0))
+
+
 @check("acl/num20")
 def num20(t: Trial) -> None:
     """theta_m stands still, theta_Omega does not unless its |Delta| agree; ascent from it composes.
@@ -139,7 +172,11 @@ def num20(t: Trial) -> None:
     )
     for fields, modes in settings:
         model = models(t.rng, count, fields, modes)
-        delta = parts(model)[0]
+        delta, scale, _ = parts(model)
+        theirs = augmentations(model)
+        for less_own, name in ((False, "weak"), (True, "strong, p0 p1")):
+            size = torch.linalg.matrix_norm(theirs[name]).numpy()
+            printed.fails_by(_pushed(delta, scale, less_own) / size)
         even = delta * (0.3 / salient(delta))[..., None]
         for values, level in ((delta, False), (even, True)):
             (t_delta,) = ref.tensors(values)
