@@ -4,8 +4,9 @@ from clcore.ledger.judging import EVIDENCE, FORMS, TYPESET, Check, Record, agree
 from clcore.ledger.outcomes import anchor, comparison, number, outcome
 from clcore.ledger.printed import LedgerError, claim, claims, papers
 from clcore.ledger.recorder import RECORDS_MIME, Ledger
+from clcore.ledger.reducers import fraction, pooled, strict, total, typical, worst
 from clcore.ledger.table import rows
-from clcore.ledger.trial import Part, Trial, check, fraction, pooled, strict, total, typical, worst
+from clcore.ledger.trial import Part, Trial, check
 from clcore.ledger.verdicts import VERDICTS, verdict
 
 __all__ = [

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clcore.ledger import words as said_of
-from clcore.ledger.judging import Check
+from clcore.ledger.judging import Check, satisfies
 from clcore.ledger.printed import LedgerError
+from clcore.ledger.reducers import Reducer, strict, worst
 from clcore.ledger.rungs import Proof
 
 if TYPE_CHECKING:
@@ -30,51 +31,10 @@ if TYPE_CHECKING:
 
     from clcore.ledger.exact import Shown
 
-Reducer = Callable[[Sequence[np.ndarray], str], float]
-"""(errors of each setting, relation) -> one number."""
-
 
 def generator(name: str, seed: int) -> np.random.Generator:
     """The stream of random numbers of that name."""
     return np.random.default_rng((seed, zlib.crc32(name.encode())))
-
-
-def _extreme(errors: Sequence[Any], highest: bool) -> float:
-    # unlike max and min, numpy's let no NaN through
-    take = np.max if highest else np.min
-    return float(take([take(e) for e in errors]))
-
-
-def worst(errors: Sequence[np.ndarray], relation: str) -> float:
-    """The value that comes nearest to failing: what a part measures."""
-    return _extreme(errors, relation == "<=")
-
-
-def strict(errors: Sequence[np.ndarray], relation: str) -> float:
-    """The value that comes nearest to passing: what a control gives unless something else is said.
-    Every draw fails."""
-    return _extreme(errors, relation == ">=")
-
-
-def typical(errors: Sequence[np.ndarray], relation: str) -> float:
-    """For a control that a rare draw lets through: the median over draws of the setting that comes
-    nearest to passing."""
-    return _extreme([float(np.median(e)) for e in errors], relation == ">=")
-
-
-def pooled(errors: Sequence[np.ndarray], relation: str) -> float:
-    """For a control that some settings or draws let through: the median over all of them."""
-    return float(np.median(np.concatenate([np.ravel(e) for e in errors])))
-
-
-def fraction(errors: Sequence[np.ndarray], relation: str) -> float:
-    """For what a draw breaks or does not (True or False): the share of draws, over all settings."""
-    return float(np.concatenate([np.ravel(e) for e in errors]).mean())
-
-
-def total(errors: Sequence[np.ndarray], relation: str) -> float:
-    """For parts that count what is wrong: how often in all."""
-    return float(sum(np.sum(e) for e in errors))
 
 
 @dataclass
@@ -196,8 +156,8 @@ class Part:
             )
 
     def record(self) -> Check:
-        """What was found, for the ledger. Raises LedgerError when nothing was added, and where a
-        second computation (`fails_by`) disagrees."""
+        """What was found, for the ledger. Raises LedgerError when nothing was added, where a
+        second computation (`fails_by`) disagrees, and for a printed form that fails without one."""
         if not self.errors and not self._proofs:
             raise LedgerError(f"{self.claim} {self.name!r}: nothing was added to this part")
         alone = not self.errors
@@ -211,6 +171,9 @@ class Part:
                 np.concatenate([np.ravel(e) for e in v]) for v in (self.errors, self._second)
             )
             self._same("it fails by", ours, theirs, self._within)
+        measured = 0.0 if alone else self.measured(self.errors, self.relation)
+        if np.isfinite(measured) and not satisfies(measured, self.relation, self.bound):
+            self._fails(measured)
         text = said_of.worded(
             {
                 "claim": self.claim,
@@ -222,7 +185,7 @@ class Part:
         )
         return Check(
             self.claim,
-            0.0 if alone else self.measured(self.errors, self.relation),
+            measured,
             float(self.bound),
             self._controls(),
             draws=self._count() if self.draws is None else self.draws,
@@ -238,6 +201,17 @@ class Part:
             proofs=tuple(self._proofs),
             **{name: text[name] for name in said_of.FIELDS},
         )
+
+    def _fails(self, measured: float) -> None:
+        """Refuse a printed form that is only said to fail: an error of ours could fake that."""
+        exactly = self.form == "printed" and self.evidence == "exact" and self.sort == "sampled"
+        shown = self._second or any(proof.refutes for proof in self._proofs)
+        if exactly and not shown:
+            raise LedgerError(
+                f"{self.claim} {self.name!r}: the statement as printed fails ({measured:.3g}, "
+                f"bound {self.bound:.3g}) by one computation alone; if that is the paper's doing, "
+                "give its errors by a second one, which shares no code with the first (`fails_by`)"
+            )
 
     def _controls(self) -> dict[str, float]:
         if not self.errors:

@@ -154,7 +154,7 @@ def test_a_counterexample_stands_beside_a_failing_measurement_only():
     passing = Trial(["acl/thm1"]).part("", 1.0).add(0.0).breaks("off", 2.0).proves(**shown)
     with pytest.raises(LedgerError, match="the opposite"):
         ledger.judge(passing.record())
-    failing = Trial(["acl/thm1"]).part("", 1.0).add(3.0).breaks("off", 2.0)
+    failing = Trial(["acl/thm1"]).part("", 1.0).add(3.0).breaks("off", 2.0).fails_by(3.0)
     failing.proves(proved(), breaks={"no 2 x": broken()})
     with pytest.raises(LedgerError, match="the opposite"):
         ledger.judge(failing.record())

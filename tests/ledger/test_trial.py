@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from clcore import ledger
-from clcore.ledger import LedgerError, Trial, check, fraction, total, trial, words
+from clcore.ledger import LedgerError, Trial, check, fraction, reducers, total, trial, words
 
 RNG = np.random.default_rng(0)
 
@@ -59,7 +59,7 @@ def test_keys_are_named_after_the_claim():
 )
 def test_reducers_know_the_relation(relation, expected):
     errors = [np.array([1.0, 2.0, 3.0]), np.array([7.0, 8.0, 9.0]), np.array(3.0)]
-    found = {name: getattr(trial, name)(errors, relation) for name in expected}
+    found = {name: getattr(reducers, name)(errors, relation) for name in expected}
     assert found == expected
 
 
@@ -74,22 +74,22 @@ def test_a_control_beyond_a_lower_bound_is_judged_where_it_comes_nearest():
 
 def test_nan_is_never_the_best_nor_the_worst():
     errors = [np.array([1.0, np.nan])]
-    for reducer in (trial.worst, trial.strict, trial.typical, trial.pooled):
+    for reducer in (reducers.worst, reducers.strict, reducers.typical, reducers.pooled):
         assert np.isnan(reducer(errors, "<=")) and np.isnan(reducer(errors, ">="))
 
 
 def test_share_of_draws_in_which_a_control_fails():
-    part = Trial(["acl/thm1"]).part("", 1.0, controls=trial.pooled).add(0.0)
+    part = Trial(["acl/thm1"]).part("", 1.0, controls=reducers.pooled).add(0.0)
     part.breaks("mostly", np.array([2.0, 3.0, 0.5, 4.0])).breaks("one number", 5.0)
     assert only(part).shares == {"mostly": 0.75}
-    part = Trial(["acl/thm1"]).part("", 1.0, ">=", controls=trial.pooled).add(2.0)
+    part = Trial(["acl/thm1"]).part("", 1.0, ">=", controls=reducers.pooled).add(2.0)
     assert only(part.breaks("mostly", np.array([0.5, 0.7, 3.0]))).shares == {"mostly": 2 / 3}
 
 
 def test_one_control_may_have_another_reducer():
     part = Trial(["acl/thm1"]).part("", 1.0).add(0.0)
     part.breaks("strict", np.array([2.0, 5.0, 9.0]))
-    part.breaks("typical", np.array([2.0, 5.0, 9.0]), by=trial.typical)
+    part.breaks("typical", np.array([2.0, 5.0, 9.0]), by=reducers.typical)
     assert only(part).control == {"strict": 2.0, "typical": 5.0}
 
 
@@ -153,6 +153,7 @@ def texts(monkeypatch):
 def test_words_come_from_the_findings_with_numbers_filled_in(texts):
     t = Trial(["acl/thm1"])
     printed = t.part("main", 1.0).add(2.0).breaks("b", 3.0).says(off=np.float64(1 / 3), x=2)
+    printed.fails_by(2.0)
     mended = t.corrected("main", 1.0).add(0.5).breaks("b", 3.0).says(factor=0.25)
     open_ = t.part("main", 1.0, setting="tau 0.2", evidence="protocol")
     open_.add(0.5).breaks("b", 3.0).says(x="two")
@@ -248,3 +249,30 @@ def test_a_number_said_is_confirmed_by_a_second_computation():
         made(0.5).confirms(x=2.1)
     with pytest.raises(LedgerError, match="expected 'y' to be said before it is confirmed; said:"):
         made(0.5).confirms(y=2.0)
+
+
+def failing(words, form="printed", **more):
+    t = Trial(["acl/thm1"], sort=more.pop("sort", "sampled"))
+    part = t.part("a", 1.0, form=form, **more).add(np.array([2.0, 3.0])).breaks("b", 9.0)
+    words(part)
+    return part
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "refused"),
+    [
+        (lambda part: None, {}, True),
+        (lambda part: part.fails_by([2.0, 3.0]), {}, False),
+        (lambda part: None, {"form": "corrected"}, False),
+        (lambda part: None, {"evidence": "protocol"}, False),
+        (lambda part: None, {"sort": "trained"}, False),
+        (lambda part: part.errors.clear() or part.add(0.5), {}, False),
+    ],
+)
+def test_a_printed_form_that_fails_is_computed_twice(words, more, refused):
+    part = failing(words, **more)
+    if refused:
+        with pytest.raises(LedgerError, match=r"by one computation alone.*fails_by"):
+            part.record()
+    else:
+        part.record()

@@ -218,7 +218,7 @@ def rem21(t: Trial) -> None:
     one.says(grown=np.median(np.abs(grown).max(1)))
     two = t.part("two layers: never slower than exponential", 0.0, ">=")
     two.add(_change_of_growth(t, 12, dw.simple()))
-    # "never": one run that slows down refutes it, and with InfoNCE more than every other does
+    # "never": one run that slows down refutes it; with InfoNCE half of them do
     two.breaks("InfoNCE", _change_of_growth(t, 12, dw.infonce(0.5)), by=worst)
 
 
