@@ -37,6 +37,10 @@ def generator(name: str, seed: int) -> np.random.Generator:
     return np.random.default_rng((seed, zlib.crc32(name.encode())))
 
 
+def _some(errors: Sequence[Any]) -> list[np.ndarray]:
+    return [e for e in map(np.asarray, errors) if e.size]
+
+
 @dataclass
 class Part:
     """Errors over draws of one part of a claim, in one form, and of what was broken beside it."""
@@ -62,8 +66,9 @@ class Part:
     _within: float = 0.0
 
     def add(self, *errors: Any) -> "Part":
-        """Errors of the statement, one array over draws (or one number) a setting."""
-        self.errors += [np.asarray(e) for e in errors]
+        """Errors of the statement, one array over draws (or one number) a setting. An array without
+        entries, as where no draw of a few meets a hypothesis, is none."""
+        self.errors += _some(errors)
         return self
 
     def breaks(self, what: str, *errors: Any, by: Reducer | None = None) -> "Part":
@@ -71,7 +76,8 @@ class Part:
 
         by: how they become one number, where that is not this part's `controls`.
         """
-        self.broken.setdefault(what, []).extend(np.asarray(e) for e in errors)
+        if some := _some(errors):
+            self.broken.setdefault(what, []).extend(some)
         if by is not None:
             self._reducers[what] = by
         return self

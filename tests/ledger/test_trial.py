@@ -276,3 +276,14 @@ def test_a_printed_form_that_fails_is_computed_twice(words, more, refused):
             part.record()
     else:
         part.record()
+
+
+def test_where_no_draw_meets_a_hypothesis_nothing_is_added():
+    none = np.zeros(0)
+    part = Trial(["acl/thm1"]).part("a", 1.0).add(none, 0.5).breaks("b", none, 2.0)
+    assert (only(part).measured, only(part).control) == (0.5, {"b": 2.0})
+    with pytest.raises(LedgerError, match="nothing was added"):
+        Trial(["acl/thm1"]).part("a", 1.0).add(none).breaks("b", 2.0).record()
+    bare = Trial(["acl/thm1"]).part("a", 1.0).add(0.5).breaks("b", none)
+    with pytest.raises(LedgerError, match="needs a negative control"):
+        ledger.judge(bare.record())

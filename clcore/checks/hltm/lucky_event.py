@@ -160,7 +160,7 @@ def eq144(t: Trial) -> None:
     n, nodes, one = 20, 2000, np.ones(t.draws)
     kids = hidden(t.rng, t.draws, n)
     u = np.stack(means(kids), 1)
-    c = t.rng.choice([0.25, 4.0, 9.0], t.draws)
+    c = np.resize([0.25, 4.0, 9.0], t.draws)
     root, norms = np.sqrt(c)[:, None], np.linalg.norm(u, axis=-1)
     covariance = u @ u.swapaxes(-1, -2) / n
     gamma = lucky_nodes.correlation(*tensors(kids.h, kids.a)).numpy()
