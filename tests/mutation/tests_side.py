@@ -13,7 +13,11 @@ ROOMS = ("losses", "theory", "images", "experiments")
 """Folders below tests/, each with the unit tests of that folder of clcore. That of the checks is no
 such folder: its tests would ask the checks."""
 
-PYTEST = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=no", "--no-header"]
+# A forked child has no use for the watchdog of faulthandler: its lock may be held for ever.
+PYTEST = ["-q", "-x", "--tb=no", "--no-header"]
+PYTEST += [
+    word for name in ("cacheprovider", "xdist", "faulthandler") for word in ("-p", f"no:{name}")
+]
 
 
 def of_repository(rooms: tuple[str, ...] = ROOMS) -> list[Unit]:

@@ -240,7 +240,7 @@ ON_RUNS = (
 
 def _as_far_as_run(check: Callable, runs: pd.DataFrame) -> Iterator[Check]:
     """The parts of a check on runs up to the first whose panels a reading does not have."""
-    trial = Trial([f"ncl/{check.__name__}"])
+    trial = Trial([f"ncl/{check.__name__}"], sort="trained")
     with suppress(rt.NoRuns):
         check.__wrapped__(trial, runs)
     yield from trial.records()
