@@ -31,6 +31,8 @@ def said(module: str, name: str, draws: int, seed: int) -> Said:
         book.run([getattr(import_module(module), name)], draws, seed)
     except LedgerError as error:
         return {"refused": str(error)}
+    except Exception as error:  # of any check: the others go on
+        return {"refused": f"{type(error).__name__}: {error}"}
     found: Said = {}
     for row in book.records:
         part = f"{row['claim']} {row['part']!r} ({row['form']}{row['setting'] and ', '}"
@@ -44,10 +46,11 @@ def apart(at_zero: Said, other: Said) -> str:
     """In words, where two differ; empty where they do not."""
     if "refused" in other and "refused" not in at_zero:
         return f"refused: {other['refused']}"
+    gone = "is not there"
     differ = [
-        f"{what} {other.get(what, 'is not there')}, at seed 0 it {value}"
-        for what, value in at_zero.items()
-        if other.get(what) != value
+        f"{what} {other.get(what, gone)}, at seed 0 it {at_zero.get(what, gone)}"
+        for what in at_zero | other
+        if other.get(what) != at_zero.get(what)
     ]
     return "; ".join(differ)
 

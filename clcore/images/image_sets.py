@@ -273,7 +273,7 @@ def on_device(
         (torch.uint8, tensor([0, 1, 2, 3]))
     """
     pixels = torch.from_numpy(np.array(images.pixels))  # a copy: the map is read-only
-    return pixels.to(device), torch.from_numpy(images.labels).to(device)
+    return pixels.to(device), torch.tensor(images.labels, device=device)
 
 
 def batches(
@@ -320,7 +320,7 @@ def _cut(
     images: ImageSet, size: int, key: Tensor, device: torch.device, start: int, resident: int
 ) -> Iterator[Any]:
     pixels = _resident(images, device) if images.pixels.nbytes <= resident else None
-    labels = torch.from_numpy(images.labels).to(device)
+    labels = torch.tensor(images.labels, device=device)
     each = len(images) // size
     for t in range(start, 2**62):
         if t == start or t % each == 0:

@@ -47,11 +47,13 @@ class Ledger:
         the printed form fails. misprint: a slip that leaves one possible meaning, which is then
         what the printed form measures; its control "as typeset" takes the letters as they are.
 
-        Raises LedgerError for an unknown id, a missing or passing control, and a second record of
-        the same claim, part, form and setting.
+        Raises LedgerError for an unknown id, a missing or passing control, a second record of the
+        same claim, part, form and setting, and for a statement that fails as printed: that wants a
+        second computation, which a `Part` has.
         """
         if not isinstance(claim, Check):
             claim = Check(claim, float(measured), float(bound), dict(control or {}), **more)
+            _alone(claim)
         record = self._accept(claim)
         self._display([record])
         return record
@@ -139,6 +141,16 @@ class Ledger:
             except LedgerError:
                 found[claim_id] = "todo"
         return found
+
+
+def _alone(check: Check) -> None:
+    exactly = check.form == "printed" and check.evidence == "exact" and check.sort == "sampled"
+    if exactly and math.isfinite(check.measured) and not judge(check):
+        raise LedgerError(
+            f"{check.claim} {check.part!r}: the statement as printed fails ({check.measured:.3g}, "
+            f"bound {check.bound:.3g}) by one computation alone; make it a function of "
+            "clcore/checks with a `Part`, whose `fails_by` takes the second"
+        )
 
 
 def _text(r: dict) -> str:

@@ -29,14 +29,9 @@ class Proof:
 
 
 def of(record: dict) -> str:
-    """The rung of one record (a dict of Record): its proofs', the weakest of them, else its sort.
-
-    Numbers of a protocol are those of runs, whatever the check.
-    """
+    """The rung of a record (a dict of Record): the weakest of its proofs', else its sort."""
     if record["proofs"]:
         return max((p["rung"] for p in record["proofs"]), key=list(RUNGS).index)
-    if record["sort"] == "sampled" and record["evidence"] != "exact":
-        return "trained"
     return record["sort"]
 
 

@@ -63,7 +63,7 @@ class Part:
     _reducers: dict[str, Reducer] = field(default_factory=dict)
     _proofs: list[Proof] = field(default_factory=list)
     _second: list[np.ndarray] = field(default_factory=list)
-    _within: float = 0.0
+    _within: list[float] = field(default_factory=list)
 
     def add(self, *errors: Any) -> "Part":
         """Errors of the statement, one array over draws (or one number) a setting. An array without
@@ -125,10 +125,11 @@ class Part:
         that its measure says how, and not only that it is beyond the bound.
 
         expected: as many numbers as were added, in their order. within: of the larger of 1 and each
-        of them. `record` raises LedgerError where the two differ.
+        of them. `record` raises LedgerError where the two differ, or only one of them fails.
         """
-        self._second += [np.asarray(e) for e in expected]
-        self._within = within
+        again = [np.asarray(e) for e in expected]
+        self._second += again
+        self._within += [within] * sum(e.size for e in again)
         return self
 
     def confirms(self, within: float = 1e-9, **numbers: Any) -> "Part":
@@ -146,7 +147,7 @@ class Part:
             self._same(f"{name} is said to be", self.said[name], other, within)
         return self
 
-    def _same(self, what: str, value: Any, other: Any, within: float) -> None:
+    def _same(self, what: str, value: Any, other: Any, within: Any) -> None:
         ours, theirs = np.asarray(value, float), np.asarray(other, float)
         if ours.shape != theirs.shape:
             raise LedgerError(
@@ -176,7 +177,7 @@ class Part:
             ours, theirs = (
                 np.concatenate([np.ravel(e) for e in v]) for v in (self.errors, self._second)
             )
-            self._same("it fails by", ours, theirs, self._within)
+            self._same("it fails by", ours, theirs, np.array(self._within))
         measured = 0.0 if alone else self.measured(self.errors, self.relation)
         if np.isfinite(measured) and not satisfies(measured, self.relation, self.bound):
             self._fails(measured)
@@ -209,7 +210,22 @@ class Part:
         )
 
     def _fails(self, measured: float) -> None:
-        """Refuse a printed form that is only said to fail: an error of ours could fake that."""
+        """Refuse what fails by an error of ours, or could: a definition; a form that the second
+        computation says to hold; a printed form without one."""
+        if self.sort == "definition":
+            raise LedgerError(
+                f"{self.claim} {self.name!r}: our code is not what the paper defines "
+                f"({measured:.3g}, bound {self.bound:.3g}); a definition cannot be false"
+            )
+        if self._second:
+            ends = np.cumsum([e.size for e in self.errors])[:-1]
+            flat = np.concatenate([np.ravel(e) for e in self._second]).astype(float)
+            again = self.measured(np.split(flat, ends), self.relation)
+            if satisfies(again, self.relation, self.bound):
+                raise LedgerError(
+                    f"{self.claim} {self.name!r}: it fails by one computation ({measured:.3g}, "
+                    f"bound {self.bound:.3g}) and holds by the second ({again:.3g}); one of them is wrong"
+                )
         exactly = self.form == "printed" and self.evidence == "exact" and self.sort == "sampled"
         shown = self._second or any(proof.refutes for proof in self._proofs)
         if exactly and not shown:

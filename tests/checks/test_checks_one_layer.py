@@ -68,16 +68,24 @@ def test_the_unit_ball_has_the_integrals_of_a_uniform_law(d, radius):
     mean, flat = ((2 / (3 * np.pi), 2 / 3), (3 / 16, np.pi / 4))[d - 2]
     rho = mean * flat / unit_ball.ball(d)
     assert unit_ball.half(law, axes).z == pytest.approx(1, abs=1e-12)
-    assert unit_ball.over_bound(law, axes) == pytest.approx(np.pi * rho, rel=1e-3)
-    assert unit_ball.over_wedges(law, axes, 0.1)[0] == pytest.approx(0, abs=1e-12)
+    assert unit_ball.over_bound(law, axes, axes[1:]) == pytest.approx(np.pi * rho, rel=1e-3)
+    assert unit_ball.over_wedges(law, axes, 0.1, axes[1:])[0] == pytest.approx(0, abs=1e-12)
+
+
+def test_a_largest_density_that_points_miss_is_told():
+    """Spots where the law is half as large as elsewhere."""
+    spots = np.eye(2)
+    assert unit_ball.most(lambda y: 1 + y[:, 0], spots, spots) == 2
+    with pytest.raises(ArithmeticError, match=r"largest density near 2, found 1"):
+        unit_ball.most(lambda y: 1 + y[:, 0], spots[1:], spots)
 
 
 def test_the_tilted_law_of_eq84_is_that_of_the_wedges():
     for d, angle in ((2, 0.3), (3, 0.1)):
         axes = unit_ball.axes_of(*np.eye(d)[:2])
         again, _ = unit_ball.over_wedges(
-            lambda y: (1 + y[:, 1]) / unit_ball.ball(y.shape[1]), axes, angle
+            lambda y: (1 + y[:, 1]) / unit_ball.ball(y.shape[1]), axes, angle, axes[1:2]
         )
         far = 2 * np.sin(angle / 2)
         ours = unit_ball.tilted_wedges(d, angle) * far / np.cos(angle) / angle
-        assert ours == pytest.approx(again, rel=5e-3)  # the largest density, over nodes
+        assert ours == pytest.approx(again, rel=1e-6)

@@ -169,7 +169,7 @@ PROOF = {"rung": "proved", "refutes": False, "at": ""}
 
 def test_a_row_is_as_sure_as_its_weakest_check():
     sure, box = made(proofs=[PROOF]), made(proofs=[PROOF, PROOF | {"rung": "certified"}])
-    runs, defined = made(evidence="protocol", draws=5), made(sort="definition")
+    runs, defined = made(sort="trained", draws=5), made(sort="definition")
     assert rungs.weakest([sure, defined]) == "proved"
     assert rungs.weakest([sure, box]) == "certified"
     assert rungs.weakest([sure, box, made()]) == "sampled"

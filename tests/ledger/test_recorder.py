@@ -85,14 +85,24 @@ def test_a_record_is_shown_with_the_verdict_so_far(book, shown):
     assert not more and records == book.records
     assert text == "acl/thm1 [a] passes: 0.5 <= 1 over 1 draws (control broken: 2)"
     assert "holds" in html
-    book.check("acl/thm2", 1.5, 1.0, {"one": 2.0, "two": 3.0}, draws=9, counterexample="it")
+    book.check(Check("acl/thm2", 1.5, 1.0, {"one": 2.0, "two": 3.0}, 9, counterexample="it"))
     html, text, records = shown[1]
     assert text == "acl/thm2 fails: 1.5 <= 1 over 9 draws (control one: 2; two: 3)"
     assert "refuted" in html and records == book.records[1:]
 
 
+def test_a_cell_cannot_say_alone_that_a_statement_fails(book):
+    with pytest.raises(
+        LedgerError, match=r"acl/thm2 'a': .*one computation alone; make it a funct"
+    ):
+        book.check("acl/thm2", 1.5, 1.0, {"broken": 2.0}, part="a", counterexample="it")
+    assert not book.records
+    runs = {"evidence": "partial", "sort": "trained"}
+    assert not book.check("acl/thm2", 1.5, 1.0, {"broken": 2.0}, part="a", **runs).passed
+
+
 def test_the_verdict_shown_is_of_that_claim_alone(book, shown):
-    book.check("acl/thm2", 1.5, 1.0, {"broken": 2.0}, counterexample="it")
+    book.check(Check("acl/thm2", 1.5, 1.0, {"broken": 2.0}, counterexample="it"))
     book.check("acl/thm1", *GOOD)
     assert "holds" in shown[1][0] and "refuted" not in shown[1][0]
 

@@ -243,6 +243,27 @@ def test_a_small_error_beside_a_large_one_is_compared_by_itself():
         made(1e12, 1.0).fails_by(1e12, 3.0).record()
 
 
+def test_a_form_that_holds_by_the_second_computation_does_not_fail():
+    with pytest.raises(
+        LedgerError, match=r"fails by one computation \(1.02, bound 1\) and holds by"
+    ):
+        made(0.5, 1.02).fails_by(0.5, 0.99, within=0.05).record()
+    assert made(0.5, 1.02).fails_by(0.5, 1.01, within=0.05).record().measured == 1.02
+
+
+def test_every_second_computation_keeps_its_own_tolerance():
+    with pytest.raises(LedgerError, match=r"it fails by 2, a second computation gives 2\.1"):
+        made(2.0, 3.0).fails_by(2.1).fails_by(3.1, within=0.1).record()
+    assert made(2.0, 3.0).fails_by(2.0).fails_by(3.1, within=0.1).record().measured == 3.0
+
+
+def test_a_definition_that_fails_is_an_error_of_ours():
+    part = Trial(["acl/thm1"]).defines("code", 1.0).breaks("b", 9.0)
+    assert part.add(0.5).record().sort == "definition"
+    with pytest.raises(LedgerError, match=r"'code': our code is not what .* cannot be false"):
+        part.add(2.0).record()
+
+
 def test_a_number_said_is_confirmed_by_a_second_computation():
     assert made(0.5).confirms(x=2.0 + 1e-9).said == {"x": 2.0}
     with pytest.raises(LedgerError, match=r"x is said to be 2, a second computation gives 2\.1"):

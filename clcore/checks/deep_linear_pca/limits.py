@@ -73,7 +73,7 @@ def fig3(t: Trial) -> None:
         ]
         return torch.stack(parts).amax(0)[apart].numpy()
 
-    limit = t.part("", 1e-3, evidence="protocol").add(gap(-1))
+    limit = t.part("", 1e-3, evidence="protocol", sort="trained").add(gap(-1))
     limit.breaks("at the start", gap(0)).breaks("the second eigenvalue", gap(-1, -2))
     free = _unconstrained(weights, X)
     loose = torch.stack([(1 - torch.linalg.svdvals(w)[:, 0]).abs() for w in free]).amax(0)

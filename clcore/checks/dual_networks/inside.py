@@ -217,6 +217,7 @@ def _over_the_operator(t: Trial) -> dict[tuple[bool, float], Part]:
             if (normalised, tau) == SETTINGS[0]
             else f"{'normalised' if normalised else 'plain'} outputs, temperature {tau:g}",
             evidence="protocol",
+            sort="trained",
             draws=2 * SEEDS,
         )
         for normalised, tau in SETTINGS
@@ -234,7 +235,7 @@ def rem15(t: Trial) -> None:
     normalised). L_simp for the residue that is never there.
     """
     least = t.part("theta is not zero", 1e-3, ">=", draws=4 * SEEDS)
-    part = partial(t.part, bound=1.0, evidence="protocol")
+    part = partial(t.part, bound=1.0, evidence="protocol", sort="trained")
     share = part("views' spread over samples' spread, shrinks", draws=4 * SEEDS)
     itself = part("theta itself, plain outputs, shrinks", draws=2 * SEEDS)
     over = _over_the_operator(t)

@@ -24,11 +24,20 @@ def push(held: Array, b_held: Array, moved: Array, b: Array, alpha: float, kappa
     return total
 
 
-def ends(held: Array, b_held: Array, moved: Array, b: Array, alpha: float, kappa: float) -> Array:
-    """Where a half-round takes `moved`, [d, d], by steps without end: W is its own push, row by row
-    over its norm. While no gate changes, one step gets there."""
-    for _ in range(6):
-        W = push(held, b_held, moved, b, alpha, kappa)
+def ends(
+    held: Array,
+    b_held: Array,
+    moved: Array,
+    b: Array,
+    alpha: float,
+    kappa: float,
+    rate: float = np.inf,
+) -> Array:
+    """Where a half-round takes `moved`, [d, d], by steps of `rate`, or by steps without end: W is
+    its own push, row by row over its norm. While no gate changes, one such step gets there; where
+    gates change, other steps may end elsewhere."""
+    for _ in range(6 if np.isinf(rate) else 40):
+        W = moved / rate + push(held, b_held, moved, b, alpha, kappa)
         W /= np.linalg.norm(W, axis=-1, keepdims=True)
         if np.array_equal(W, moved):
             break

@@ -61,13 +61,14 @@ def factors(w: Warm, errors: Array, b: float, b_online: float, half: int) -> Arr
 
 
 def factors_again(w: Warm, errors: Array, b: float, half: int) -> Array:
-    """`factors` for b_online = b^4, by `ends`."""
+    """`factors` for b_online = b^4, by `ends` at the rate of `half_round`."""
     rows, off = [], ~np.eye(3, dtype=bool)
     for E, alpha, kappa in zip(errors, w.alpha, w.kappa, strict=True):
         held, bias = np.eye(3) + E, np.array([b**4, b])[:, None] * np.ones(3)
-        end = ends(held, bias[1], np.eye(3), bias[0], alpha, kappa)
+        rate = 2.5 / (alpha**2 * kappa)
+        end = ends(held, bias[1], np.eye(3), bias[0], alpha, kappa, rate)
         if half == 2:
-            held, end = end, ends(end, bias[0], held, bias[1], alpha, kappa)
+            held, end = end, ends(end, bias[0], held, bias[1], alpha, kappa, rate)
         rows.append((end / (np.diag(end)[:, None] * alpha**2 * kappa * held))[off])
     return np.stack(rows)
 

@@ -341,7 +341,14 @@ def rem13(t: Trial) -> None:
     (start,) = tensors(t.rng.standard_normal((runs, d, d)))
     eye = torch.eye(d, dtype=torch.float64)
     bad, found = (
-        t.part(f"Theorem 1's setting: {what}", 0.5, ">=", evidence="partial", draws=runs)
+        t.part(
+            f"Theorem 1's setting: {what}",
+            0.5,
+            ">=",
+            evidence="partial",
+            sort="trained",
+            draws=runs,
+        )
         for what in ("NCL ends at bad minima", "CL ends at permutations")
     )
 

@@ -62,7 +62,8 @@ def conventions(t: Trial) -> None:
             found = infonce(*both, tau, eps, name).numpy()
             part.add(relative(found, _by_hand(z, z2, tau, eps, row), 1.0))
             # Similarity, anchors and negatives of another row, scale and mean of this one.
-            other = (*ROWS[names[(k + 5) % len(names)]][:3], *row[3:])
+            later = [ROWS[names[(k + n) % len(names)]][:3] for n in range(5, len(names) + 5)]
+            other = (*next(v for v in later if v != row[:3]), *row[3:])
             part.breaks(
                 "another row's pairs", relative(found, _by_hand(z, z2, tau, eps, other), 1.0)
             )

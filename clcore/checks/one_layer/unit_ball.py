@@ -15,7 +15,7 @@ import torch
 from clcore.reference import Array
 
 Density = Callable[[Array], Array]
-SPOTS = 0.05  # by how much the largest density on another set of points may differ
+SPOTS = 0.1  # by how much the largest density on another set of points may differ
 
 
 class Half(NamedTuple):
@@ -39,7 +39,7 @@ def axes_of(w: Array, u: Array | None = None) -> Array:
 
 def nodes(axes: Array, low: float, high: float, order: int = 0) -> tuple[Array, Array]:
     """Points and weights of the unit ball between two angles from the first axis to the second:
-    Gauss-Legendre in radius, angle and, in space, the height along the third axis."""
+    Gauss-Legendre in radius, angle and, in space, the cosine with the third axis."""
     x, g = np.polynomial.legendre.leggauss(order or (120 if len(axes) == 2 else 32))
     r, phi = (1 + x) / 2, (low + high) / 2 + (high - low) / 2 * x
     y = r[:, None, None] * np.stack([np.cos(phi), np.sin(phi)], -1)
@@ -60,19 +60,24 @@ def half(p: Density, axes: Array, tau: float | None = None, order: int = 0) -> H
     return Half(z, mass @ y, np.einsum("n,ni,nj->ij", mass, y, y))
 
 
-def plane(p: Density, axes: Array, order: int = 0) -> tuple[Array, float]:
-    """The second moment on w^T y = 0, and the largest density there, rim included."""
+def plane(p: Density, axes: Array, order: int = 0) -> tuple[Array, Array]:
+    """The second moment on w^T y = 0, and the points there."""
     if len(axes) == 3:
         y, weight = nodes(axes[1:], -math.pi, math.pi, order or 60)
     else:
         x, weight = np.polynomial.legendre.leggauss(order or 120)
         y = x[:, None] * axes[1]
-    return np.einsum("n,ni,nj->ij", p(y) * weight, y, y), most(p, y)
+    return np.einsum("n,ni,nj->ij", p(y) * weight, y, y), y
 
 
-def most(p: Density, y: Array) -> float:
-    """The largest density at points y and on the rim beyond them."""
-    return float(p(np.concatenate([y, y / np.linalg.norm(y, axis=-1, keepdims=True)])).max())
+def most(p: Density, spots: Array, others: Array) -> float:
+    """The largest density at `spots`. Raises ArithmeticError where that at `others` and on the rim
+    beyond them is another."""
+    rim = others / np.linalg.norm(others, axis=-1, keepdims=True)
+    at, beside = p(spots).max(), p(np.concatenate([others, rim])).max()
+    if not abs(at / beside - 1) < SPOTS:
+        raise ArithmeticError(f"expected the largest density near {beside:.3g}, found {at:.3g}")
+    return float(at)
 
 
 def ball(d: int) -> float:
@@ -80,30 +85,35 @@ def ball(d: int) -> float:
     return math.pi if d == 2 else 4 * math.pi / 3
 
 
-def over_bound(p: Density, axes: Array, tau: float | None = None, along: bool = False) -> float:
+def over_bound(
+    p: Density, axes: Array, spots: Array, tau: float | None = None, along: bool = False
+) -> float:
     """rho over the bound of nl Theorem 2. On the plane h = 0, so phi_0 = 1 and all other features
     are 0: rho is E[phi_0 h] times the norm of the second moment there, r is z_0 max p.
 
-    along: a turn along the second axis in place of the one for which rho is attained.
+    spots: where max p is looked for. along: a turn along the second axis in place of the one for
+    which rho is attained.
     """
-    here, (flat, peak) = half(p, axes, tau), plane(p, axes)
+    here, (flat, y) = half(p, axes, tau), plane(p, axes)
     turn = np.linalg.norm(flat @ axes[1] if along else flat, None if along else 2)
     rho = (here.first @ axes[0]) * turn
     mass = here.z if tau is None else half(p, axes).z
-    return float(rho / mass / (ball(len(axes)) / math.pi * here.z * peak))
+    return float(rho / mass / (ball(len(axes)) / math.pi * here.z * most(p, spots, y)))
 
 
-def over_wedges(p: Density, axes: Array, angle: float) -> tuple[float, float]:
-    """Left over right of nl Eq. 80 and of Eq. 90's whole chain, w_* turned towards u by `angle`."""
+def over_wedges(p: Density, axes: Array, angle: float, spots: Array) -> tuple[float, float]:
+    """Left over right of nl Eq. 80 and of Eq. 90's whole chain, w_* turned towards u by `angle`.
+    spots: where max p is looked for."""
     right, far = math.pi / 2, 2 * math.sin(angle / 2)
-    changes, peaks = [], []
+    changes, others = [], []
     for side in (1, -1):
         y, weight = nodes(axes, side * right, side * right + angle)
         mass = side * p(y) * weight
+        others.append(y)
         changes.append((mass @ y, np.einsum("n,ni,nj->ij", mass, y, y)))
-        peaks.append(most(p, y))
     first, second = (a + b for a, b in zip(*changes, strict=True))
-    here, size = half(p, axes), ball(len(axes)) / math.pi * max(peaks) * far
+    here, top = half(p, axes), most(p, spots, np.concatenate(others))
+    size = ball(len(axes)) / math.pi * top * far
     whole = np.linalg.norm(first) * (here.first @ axes[0]) / here.z * math.cos(angle)
     return float(np.linalg.norm(second @ axes[0]) / size / angle), float(whole / size)
 

@@ -154,7 +154,7 @@ def _augmentation(t: Trial) -> None:
             factors = t.rng.uniform(0.5, 1.5, pairs.shape)
             within.breaks("two active modes", largest(_mean_product(pairs * factors - pairs)[0]))
             continue
-        across.add(between(*shared)).fails_by(_joined(model, variance.numpy()), within=0.2)
+        across.add(between(*shared)).fails_by(_joined(model, variance.numpy()), within=0.1)
         own.add(between(mean, error)).breaks("one factor for all fields", between(*shared))
         for part in (across, own):
             part.breaks("mean of gamma 2", between(*moments(2.0)))

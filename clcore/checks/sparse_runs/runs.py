@@ -87,6 +87,12 @@ def tab2(t: Trial, runs: pd.DataFrame) -> None:
     _possible(t)
 
 
+def _widest(mean: float, n: int = 5) -> float:
+    """`most_spread` once more: by all corners of the cube, one number free."""
+    found = [np.r_[np.ones(k), mean * n - k, np.zeros(n - 1 - k)] for k in range(n)]
+    return max(float(np.std(x, ddof=1)) for x in found if x.min() >= 0 and x.max() <= 1)
+
+
 def _possible(t: Trial) -> None:
     """Is there a sample of 5 numbers in [0, 1] with the printed mean and std? The bounds of both
     are widened by half a unit of their last digits. Control: one std ten times as large."""
@@ -96,12 +102,18 @@ def _possible(t: Trial) -> None:
     unit = np.array([10.0 ** -len(str(s).split(".")[1]) for s in table.paper_std])
     excess = table.paper_std - unit / 2 - most
     row = table.loc[excess.idxmax()]
-    printed = t.part("possible cells").add(excess)
+    printed = t.part("possible cells", sort="sampled").add(excess)
+    printed.fails_by(
+        [
+            s - u / 2 - _widest(m + 0.005)
+            for m, s, u in zip(table.paper, table.paper_std, unit, strict=True)
+        ]
+    )
     printed.breaks("stds ten times as large", (10 * table.paper_std - unit / 2 - most).max())
     printed.says(model=row.model, pr=row.pr, metric=row.metric, mean=row.paper, std=row.paper_std)
     printed.says(most=rt.most_spread(row.paper + 0.005, 5))
     smaller, without = row.paper_std / 10, excess.drop(excess.idxmax()).max()
-    mended = t.corrected("possible cells", draws=len(table)).says(smaller=smaller)
+    mended = t.corrected("possible cells", sort="sampled", draws=len(table)).says(smaller=smaller)
     mended.add(without, smaller - rt.most_spread(row.paper, 5))
     mended.breaks("as printed", excess.max())
 

@@ -225,7 +225,9 @@ def rem15(t: Trial) -> None:
     pair = np.exp(-(np.add.outer([0, 1], [0, 1]) ** 2) / 2)
     one = pair[1].sum() / pair.sum()
     printed.says(both=pair[1, 1] / pair.sum(), one=one, square=one**2)
-    printed.confirms(both=1 / (np.exp(2) + 2 * np.exp(1.5) + 1))
+    total = np.exp(2) + 2 * np.exp(1.5) + 1
+    one = (np.exp(1.5) + 1) / total
+    printed.confirms(both=1 / total, one=one, square=one**2)
     for p in (printed, mended):
         p.says(coupling=np.median(np.concatenate(coupling[p.form])))
 

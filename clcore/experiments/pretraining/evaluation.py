@@ -26,7 +26,7 @@ def evaluated(trainer: Trainer, train: ImageSet, test: ImageSet) -> dict[str, An
     backbone, device = trainer.backbone, trainer.device
     parts = []
     for images in (_labelled(train), test):
-        labels = torch.from_numpy(images.labels).to(device)
+        labels = torch.tensor(images.labels, device=device)  # a copy: maps are read-only
         parts += [features(backbone, images, device), labels]
     if not all(found.isfinite().all() for found in parts[::2]):
         return None

@@ -25,6 +25,7 @@ __all__ = [
     "jacobian",
     "mixture",
     "peak",
+    "plane",
     "roughness",
     "sector",
     "uniform",
@@ -135,8 +136,10 @@ def covariance(
     return (z[..., None, None] * second - first[..., :, None] * first[..., None, :]).sum(-3)
 
 
-def _plane(axes: Tensor, radius: float, order: int) -> tuple[Tensor, Tensor]:
-    """Nodes of w.x = 0 within the ball."""
+def plane(
+    axes: Float[Tensor, "*b d d"], radius: float, order: int
+) -> tuple[Float[Tensor, "*b n d"], Float[Tensor, " n"]]:
+    """Nodes of the part of w.x = 0 within the ball, and their weights; axes: `frame(w)`."""
     r, wr = _nodes(-radius, radius, order)
     if axes.shape[-1] == 2:
         return r[:, None] * axes[..., 1:, :], wr
@@ -156,7 +159,7 @@ def jacobian(
     semidefinite. It pulls v back to w.
     """
     _, first, _ = _gated(parts, w, radius, order)
-    x, weight = _plane(frame(w), radius, order)
+    x, weight = plane(frame(w), radius, order)
     flat = torch.einsum("...nl,n,...ni,...nj->...lij", parts(x), weight, x, x)
     h = (first * w[..., None, :]).sum(-1)
     return -(h[..., None, None] * flat).sum(-3)
@@ -174,7 +177,7 @@ def peak(
 ) -> Float[Tensor, "*b"]:
     """r(w, alpha) = sum_l z_l^2 max_{w.x=0} p_l (nl Theorem 2), the maximum over the nodes."""
     z, _, _ = _gated(parts, w, radius, order)
-    x, _ = _plane(frame(w), radius, order)
+    x, _ = plane(frame(w), radius, order)
     return (z * parts(x).amax(-2)).sum(-1)
 
 
