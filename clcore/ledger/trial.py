@@ -224,7 +224,8 @@ class Part:
             if satisfies(again, self.relation, self.bound):
                 raise LedgerError(
                     f"{self.claim} {self.name!r}: it fails by one computation ({measured:.3g}, "
-                    f"bound {self.bound:.3g}) and holds by the second ({again:.3g}); one of them is wrong"
+                    f"bound {self.bound:.3g}) and holds by the second ({again:.3g}); one "
+                    "of them is wrong"
                 )
         exactly = self.form == "printed" and self.evidence == "exact" and self.sort == "sampled"
         shown = self._second or any(proof.refutes for proof in self._proofs)

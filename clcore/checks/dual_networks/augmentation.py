@@ -9,7 +9,6 @@ from itertools import pairwise, product
 import numpy as np
 import torch
 
-from clcore import random as cr
 from clcore import reference as ref
 from clcore.checks.dual_networks import exact_rings, nets
 from clcore.ledger import Trial, check, pooled, typical
@@ -90,11 +89,10 @@ def ex1(t: Trial) -> None:
             ("nuisance part is kept", EXACT),
         )
     )
-    for world in range(worlds):
+    for key in t.keys(worlds):
         basis = np.linalg.qr(t.rng.standard_normal((10, 10)))[0]
         keep, drop = basis[:, :4], basis[:, 4:]
         x = t.rng.standard_normal((12, 10)) * np.exp(t.rng.standard_normal(10) / 2)
-        key = cr.fold_in(cr.key(t.seed), world)
         sample = tr.scramble(key, *ref.tensors(x, drop), views).numpy() @ basis
         mean, error = sample.mean(0), (sample.std(0) / np.sqrt(views))[:, 4:]
         off = mean - x @ basis

@@ -21,9 +21,8 @@ SQUARE = ((20, 20, 20), (6, 6, 2))  # p, d, m
 TALL = ((50, 10, 10), (50, 10, 50), (12, 10, 10))
 
 
-def world(seed: int, count: int, p: int, d: int, m: int) -> tuple[ln.Pair, Tensor]:
-    """Random starts N(0, 1/(pd)), [count, m, p], and dictionaries [count, p, d]."""
-    keys = cr.fold_in(cr.fold_in(cr.key(seed), 1000 * p + m), torch.arange(count))
+def world(keys: Tensor, p: int, d: int, m: int) -> tuple[ln.Pair, Tensor]:
+    """Random starts N(0, 1/(pd)), [b, m, p], and dictionaries [b, p, d]; keys: [b]."""
     start = torch.func.vmap(lambda key: sc.random_start(key, m, p, d, F))
     pair = ln.Pair(start(cr.fold_in(keys, 1)), start(cr.fold_in(keys, 2)))
     return pair, torch.stack([sc.dictionary(key, p, d, F) for key in cr.fold_in(keys, 3)])
@@ -64,7 +63,7 @@ def cor1(t: Trial) -> None:
         for p, d, m in sizes:
             many = max(12, min(t.draws // 5, 100))
             count = max(2, many // 6) if m == 50 else min(t.draws, many)
-            start, M = world(t.seed, count, p, d, m)
+            start, M = world(t.keys(count, f"starts {p} {d} {m}"), p, d, m)
             combined = stacked(ln.best_combination(start, M))
             for kind in ("none", "std"):
                 after = learned(start, M, sc.noise_std(d, kind))
@@ -182,7 +181,7 @@ def _turns_of_the_runs(t: Trial, n: int) -> None:
     part = t.defines("the trained runs", 1e-11, controls=pooled)
     for run in range(n):
         config = st.configuration(run, "NCL-linear", 0.3, lr=0.5, **size)
-        keys = cr.split(cr.fold_in(cr.key(t.seed), run), 4)
+        keys = cr.split(t.keys(n, "trained runs")[run], 4)
         c = config | st.PROBLEM["setup"](keys[0], config)
         W, views = st.PROBLEM["init"](keys[1], c)["W"].to(F), []
         start, bias = W.numpy(), torch.zeros(2, 4, dtype=F)

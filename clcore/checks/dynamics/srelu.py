@@ -11,7 +11,6 @@ import sympy
 import torch
 from scipy.special import erfc
 
-from clcore import random as cr
 from clcore import reference as ref
 from clcore.checks.dynamics import srelu_regions
 from clcore.checks.dynamics import srelu_symbols as sym
@@ -215,8 +214,10 @@ def def4(t: Trial) -> None:
 
     n, chance = 40_000, 0.3
 
+    keys = t.keys(count, "shares of latents")
+
     def deviation(kind: str, k: int) -> float:
-        drawn = sc.latents(cr.fold_in(cr.key(t.seed), k), n, d, chance, kind).numpy()
+        drawn = sc.latents(keys[k], n, d, chance, kind).numpy()
         shares = [(drawn == v).mean(0) for v in (-1, 0, 1)]
         expected = np.array([chance / 2, 1 - chance, chance / 2])[:, None]
         error = np.sqrt(expected * (1 - expected) / n)
@@ -355,9 +356,11 @@ def rem3(t: Trial) -> None:
             one = one + chance * (keep @ u) * (keep @ v)
         pair.breaks("one-sided ReLU", gap(one))
 
+    keys = t.keys(count, "the experiments' latent")
+
     def excess(kind: str, k: int) -> float:
         """Sum of the entries in standard errors."""
-        drawn = sc.latents(cr.fold_in(cr.key(t.seed + 7), k), 20_000, 10, 0.1, kind)
+        drawn = sc.latents(keys[k], 20_000, 10, 0.1, kind)
         return float(drawn.sum().abs() / (drawn != 0).sum().sqrt())
 
     latent = t.part("the experiments' latent", 6.0)

@@ -198,12 +198,11 @@ def thm3_contr(t: Trial) -> None:
     in_numpy(t)
 
 
-def _trained(seed: int, bias: float, rounds: int = 3, d: int = 20, n: int = 4096) -> float:
+def _trained(key: torch.Tensor, bias: float, rounds: int = 3, d: int = 20, n: int = 4096) -> float:
     """Off-diagonals at the end over the start: the loop on samples with Gaussian noise, autograd.
 
     Every step draws fresh latents, noise and masks; alpha = 0.8, kappa = 0.3.
     """
-    key = cr.fold_in(cr.key(seed), 20)
     nets = torch.eye(d) + 0.05 * (2.0 * cr.bernoulli(key, 0.5, (2, d, d)) - 1)
     nets = nets / nets.norm(dim=-1, keepdim=True)
     start = float(sd.off_diagonal(nets).abs().mean())
@@ -284,6 +283,7 @@ def thm3(t: Trial) -> None:
     _slight_biases(t)
     _bounded_noise(t)
     trained = t.part("trained on samples, d = 20", 0.15)
-    trained.add(*(_trained(t.seed + k, 0.35) for k in range(2 if t.draws < 20 else 3)))
-    trained.breaks("no bias", _trained(t.seed, 0.0))
+    keys = t.keys(2 if t.draws < 20 else 3, "trained on samples")
+    trained.add(*(_trained(key, 0.35) for key in keys))
+    trained.breaks("no bias", _trained(keys[0], 0.0))
     in_numpy(t)

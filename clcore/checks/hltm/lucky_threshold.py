@@ -87,7 +87,7 @@ def rem20(t: Trial) -> None:
     """
     count = 240  # trees, whatever the draws: a step is measured in standard errors
     tree = lt.complete(3)
-    key = random.fold_in(random.key(t.seed), torch.arange(count))
+    key = t.keys(count)
     model = lt.binary(tree, lt.polarities(random.fold_in(key, 1), tree, 0.5))
     nets = {units: tree_nets.net(random.fold_in(key, 2), tree, units) for units in WIDE}
     # Node 1 has two children above two leaves each; the groups above it are not used.

@@ -44,7 +44,7 @@ def eq1(t: Trial) -> None:
     samples, columns, n = t.defines("samples", 6.0), t.defines("columns", 1e-13), 20_000
     for kind, (p, d) in product(("binary", "iid-zeros"), ((12, 6), (8, 8))):
         for run in range(min(t.draws, 3)):
-            keys = cr.split(cr.fold_in(cr.key(t.seed), run), 3)
+            keys = cr.split(t.keys(3, f"{kind} {p}")[run], 3)
             atoms = sc.dictionary(keys[0], p, d, torch.float64)
             z = sc.latents(keys[1], n, d, 0.3, kind, torch.float64)
             M, x = atoms.numpy(), sc.samples(keys[2], atoms, z, sc.noise_std(d)).numpy()
@@ -68,8 +68,8 @@ def eq2(t: Trial) -> None:
     """Dependent masks: disjoint, a_1 + a_2 = 2x exactly; means 2 alpha x and 2 (1 - alpha) x."""
     apart = t.part("disjoint, and together 2x")
     means = t.part("means of the views", ROUNDING, controls=pooled)
-    for run in range(min(t.draws, 60)):
-        key, alpha = cr.fold_in(cr.key(t.seed), run), float(t.rng.uniform(0.1, 0.45))
+    for key in t.keys(min(t.draws, 60)):
+        alpha = float(t.rng.uniform(0.1, 0.45))
         x = t.rng.standard_normal((40, 50))
 
         def overlap(kind: str, x: Array = x, key=key, alpha: float = alpha) -> float:
@@ -137,9 +137,9 @@ def eq3(t: Trial) -> None:
         masks.breaks("1 - alpha", np.abs(first - (1 - alpha)).max(), by=pooled)
     _proves_independent(masks)
     sampler, n = t.defines("sampler, in standard errors", 5.5), 20_000
-    for run in range(min(t.draws, 10)):
+    for key in t.keys(min(t.draws, 10), "masks"):
         alpha = float(t.rng.choice([0.1, 0.5, 0.75, 0.9]))
-        D1, D2 = sc.masks(cr.fold_in(cr.key(t.seed), run), n, 4, alpha).double().numpy()
+        D1, D2 = sc.masks(key, n, 4, alpha).double().numpy()
         found = np.concatenate([D1, D2, D1 * D2, D1[:, 1:] * D1[:, :-1]], -1).mean(0)
 
         def off(both: float, alpha: float = alpha, found: Array = found) -> float:

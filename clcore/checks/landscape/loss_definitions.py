@@ -10,7 +10,6 @@ import numpy as np
 import sympy
 import torch
 
-from clcore import random as cr
 from clcore import reference as ref
 from clcore.checks.landscape import symbols as sy
 from clcore.checks.landscape.data_model import ROUNDING
@@ -256,10 +255,10 @@ def eq8(t: Trial) -> None:
     def repeats(index: Array):
         return (index == np.arange(n)[:, None]).sum((-2, -1))
 
-    for run in range(min(t.draws, 40)):
+    for key in t.keys(min(t.draws, 40), "other samples"):
         x, D = t.rng.standard_normal((n, p)), t.rng.random((3, n, p)) < 0.7
         W, tau = t.rng.standard_normal((m, p)) / 2, float(t.rng.uniform(0.5, 3))
-        index = vl.other_samples(cr.fold_in(cr.key(t.seed), run), n, B).numpy()
+        index = vl.other_samples(key, n, B).numpy()
         others.add(repeats(index) + (np.diff(np.sort(index)) == 0).sum())
         views = D[0] * x, D[1] * x, D[2][index] * x[index]
 

@@ -239,7 +239,7 @@ def rem2(t: Trial) -> None:
     by_case = np.where(x > 0.1, x - 0.1, np.where(x < -0.1, x + 0.1, 0.0))
     cases = t.part("Eq. 14 by cases", 1e-15, draws=x.size).add(np.abs(biased - by_case))
     cases.breaks("no bias", np.abs(zero - by_case).max(-1))
-    keys = cr.fold_in(cr.key(t.seed), torch.arange(min(t.draws, 60)))
+    keys = t.keys(min(t.draws, 60))
     W = ml.unit_columns(cr.normal(keys, (4, 4), torch.float64)).numpy()
 
     def off(act) -> Array:

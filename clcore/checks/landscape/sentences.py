@@ -10,7 +10,6 @@ import sympy
 import torch
 from scipy.stats import norm
 
-from clcore import random as cr
 from clcore.checks.landscape import symbols as sy
 from clcore.checks.landscape.theorem1 import unit
 from clcore.ledger import Part, Trial, check, exact
@@ -147,7 +146,7 @@ def rem17(t: Trial) -> None:
     exact, bounded = (t.part(name, draws=2 * runs * n) for name in ("no noise", "bounded noise"))
     bounded.says(share=float(1 - norm.cdf(0.5 / sc.noise_std(10)) ** 10))
     for (p, d), run in product(((50, 10), (20, 20)), range(runs)):
-        M = sc.dictionary(cr.fold_in(cr.key(t.seed), 100 * p + run), p, d, torch.float64).numpy()
+        M = sc.dictionary(t.keys(runs, f"atoms {p}")[run], p, d, torch.float64).numpy()
         z = (t.rng.random((n, d)) < 0.3).astype(float)
         b = float(t.rng.uniform(0, 0.99))
         P = np.eye(d)[t.rng.permutation(d)]

@@ -19,7 +19,7 @@ def num2(t: Trial) -> None:
     Controls: another power of p, random encoders."""
     part = t.part("sigma", 5e-4).add(abs(sc.warm_std(50, 1) - 0.141))
     part.breaks("p^(-c)", abs(50**-1.0 - 0.141))
-    keys = cr.split(cr.key(t.seed + 2), max(t.draws, 20))
+    keys = t.keys(max(t.draws, 20))
 
     def begins(kind: str | None) -> float:
         def one(key: torch.Tensor) -> torch.Tensor:
@@ -39,11 +39,11 @@ def num2(t: Trial) -> None:
     part.says(rows=rows, columns=columns, random=random)
 
 
-def _starts(protocol: str, seed: int) -> tuple[float, int]:
+def _starts(protocol: str, key: torch.Tensor) -> tuple[float, int]:
     """(How far the first weights of both encoders and of the predictor are from N(0, 1/(pd)), in
     standard errors; how many biases are not 0)."""
     c = st.configuration(0, "NCL-pred", 0.1, protocol)
-    params = st.PROBLEM["init"](cr.key(seed + 3), c)
+    params = st.PROBLEM["init"](key, c)
     biases, off = sum(int((params[name] != 0).sum()) for name in ("b", "q")), []
     for W in (*params["W"], params["P"]):
         z = W.double() * math.sqrt(c["p"] * c["d"])
@@ -58,7 +58,7 @@ def def3(t: Trial) -> None:
     model by hand. Controls: the program's; of the steps, bits, biases and views exchanged."""
     stated = {"n": 1000, "lr": 0.025, "batch": 512, "keep": 0.5, "m": 50, "p": 50, "d": 10}
     readings = [math.log(10) / 10, (math.log(10) / 10) ** 0.5]  # of sigma_0: Sec. 4.1, Sec. 4.2
-    begun = {protocol: _starts(protocol, t.seed) for protocol in st.PROTOCOLS}
+    begun = {protocol: _starts(protocol, t.keys(1, "starts")[0]) for protocol in st.PROTOCOLS}
     wrong, sigma = {}, {}
     for protocol, (_, biases) in begun.items():
         c = st.configuration(0, "NCL-pred", 0.1, protocol)
@@ -77,7 +77,8 @@ def def3(t: Trial) -> None:
 
 def _latents(t: Trial, n: int) -> None:
     """Signs of the samples that are drawn, none of them empty."""
-    z = {k: sc.latents(cr.key(t.seed), n, 10, 0.1, k) for k in ("iid", "iid-zeros", "fixed")}
+    key = t.keys(1, "latents")[0]
+    z = {k: sc.latents(key, n, 10, 0.1, k) for k in ("iid", "iid-zeros", "fixed")}
     nominal = 0.1 / (1 - 0.9**10)
     spread = (nominal * (1 - nominal) / (10 * n)) ** 0.5
 
@@ -93,7 +94,7 @@ def _latents(t: Trial, n: int) -> None:
 
 def _noise(t: Trial, n: int) -> None:
     """Its variance against log d / d, in standard errors."""
-    stated, draws = np.log(10) / 10, cr.normal(cr.key(t.seed + 1), (n, 10))
+    stated, draws = np.log(10) / 10, cr.normal(t.keys(1, "noise")[0], (n, 10))
 
     def error(kind: str) -> float:
         variance = float((sc.noise_std(10, kind) * draws).var())

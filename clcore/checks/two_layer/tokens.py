@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 from scipy.stats import chisquare
+from torch import Tensor
 
 from clcore import random as cr
 from clcore.checks.two_layer.token_training import by_hand
@@ -19,11 +20,10 @@ FIELDS, TOKENS, GENERATORS, FIXED = 10, 20, 40, 5
 SAMPLES = 1000
 
 
-def _worlds(draws: int, seed: int) -> Iterator[tuple[Array, Array, Array, int]]:
+def _worlds(keys: Tensor) -> Iterator[tuple[Array, Array, Array, int]]:
     """(generators [G, K], R_k as a mask [K, d], two views [2, n, K], P) of fresh worlds."""
-    for i in range(draws):
+    for i, key in enumerate(keys):
         P = (1, 3, 5, 10)[i % 4]
-        key = cr.fold_in(cr.key(seed), i)
         patterns, inside = ts.generators(key, P)
         found = ts.views(cr.fold_in(key, 1), patterns, SAMPLES, TOKENS)
         yield patterns.numpy(), inside.numpy(), found.numpy(), P
@@ -55,8 +55,9 @@ def num2(t: Trial) -> None:
         "both views of a sample fit one generator", controls=pooled, draws=draws * SAMPLES
     )
     uniform = t.part("wildcards are uniform over the tokens", 1e-3, ">=")
-    for i, (patterns, inside, found, P) in enumerate(_worlds(draws, t.seed)):
-        fewer, _ = ts.generators(cr.fold_in(cr.key(t.seed), i), P, fixed=FIXED - 1)
+    keys = t.keys(draws)
+    for key, (patterns, inside, found, P) in zip(keys, _worlds(keys), strict=True):
+        fewer, _ = ts.generators(key, P, fixed=FIXED - 1)
         sizes = [patterns.shape == (GENERATORS, FIELDS), (inside.sum(1) == P).all()]
         shapes.add(float(not all(sizes)) + abs((patterns >= 0).sum(1) - FIXED).max())
         shapes.breaks("four fixed positions", abs((fewer.numpy() >= 0).sum(1) - FIXED).max())
