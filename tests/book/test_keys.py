@@ -102,13 +102,13 @@ INSTALLED = "clcore.egg-info/"  # what pip wrote of this package: its version, w
 
 def _unlisted(run, made: Path) -> set[str]:
     """What a chapter read when it ran and its key does not know; code is followed by imports."""
-    root = _paths.root()
+    root, data = _paths.root(), _paths.data_dir()
     read = set((opening.folder(made) / checkpoints(run).name).read_text().splitlines())
     listed = {str(p.relative_to(root)) for p in keys.inputs(run.notebook, run.parameters)}
     code = {r for r in read if r.endswith(".py") or r.startswith((".git", ".venv"))}
     code |= {r for r in read if "__pycache__" in Path(r).parts}
     made_here = {r for r in read if (root / r).is_relative_to(made)}
-    sets = {r for r in read if (root / r).is_relative_to(_paths.data_dir())}
+    sets = {r for r in read if (root / r).is_relative_to(data)}
     return {
         r for r in read - listed - code - made_here - sets if not r.startswith((*CLAIMS, INSTALLED))
     }
