@@ -214,6 +214,7 @@ def def4(t: Trial) -> None:
 
     n, chance = 40_000, 0.3
 
+    count = min(t.draws, 10)
     keys = t.keys(count, "shares of latents")
 
     def deviation(kind: str, k: int) -> float:
@@ -224,7 +225,6 @@ def def4(t: Trial) -> None:
         pair = (drawn[:, 0] * drawn[:, 1]).mean() / (chance / np.sqrt(n))
         return max((np.abs(shares - expected) / error).max(), abs(float(pair)))
 
-    count = min(t.draws, 10)
     sampler = t.defines("sampler", 6.0, draws=count * n)
     sampler.add(*(deviation("iid-zeros", k) for k in range(count)))
     sampler.breaks("binary", deviation("binary", 0))
