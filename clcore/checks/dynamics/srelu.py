@@ -214,21 +214,19 @@ def def4(t: Trial) -> None:
 
     n, chance = 40_000, 0.3
 
-    count = min(t.draws, 10)
-    keys = t.keys(count, "shares of latents")
-
-    def deviation(kind: str, k: int) -> float:
-        drawn = sc.latents(keys[k], n, d, chance, kind).numpy()
+    def deviation(kind: str, key: torch.Tensor) -> float:
+        drawn = sc.latents(key, n, d, chance, kind).numpy()
         shares = [(drawn == v).mean(0) for v in (-1, 0, 1)]
         expected = np.array([chance / 2, 1 - chance, chance / 2])[:, None]
         error = np.sqrt(expected * (1 - expected) / n)
         pair = (drawn[:, 0] * drawn[:, 1]).mean() / (chance / np.sqrt(n))
         return max((np.abs(shares - expected) / error).max(), abs(float(pair)))
 
-    sampler = t.defines("sampler", 6.0, draws=count * n)
-    sampler.add(*(deviation("iid-zeros", k) for k in range(count)))
-    sampler.breaks("binary", deviation("binary", 0))
-    sampler.breaks("never all zero", deviation("iid", 0))
+    keys = t.keys(min(t.draws, 10), "shares of latents")
+    sampler = t.defines("sampler", 6.0, draws=len(keys) * n)
+    sampler.add(*(deviation("iid-zeros", key) for key in keys))
+    sampler.breaks("binary", deviation("binary", keys[0]))
+    sampler.breaks("never all zero", deviation("iid", keys[0]))
 
 
 def scheme(w: Warm, seen: sd.Views | None = None, rounds: int = 24, variance: float = 0.0) -> Array:
@@ -356,15 +354,13 @@ def rem3(t: Trial) -> None:
             one = one + chance * (keep @ u) * (keep @ v)
         pair.breaks("one-sided ReLU", gap(one))
 
-    keys = t.keys(count, "the experiments' latent")
-
-    def excess(kind: str, k: int) -> float:
+    def excess(kind: str, key: torch.Tensor) -> float:
         """Sum of the entries in standard errors."""
-        drawn = sc.latents(keys[k], 20_000, 10, 0.1, kind)
+        drawn = sc.latents(key, 20_000, 10, 0.1, kind)
         return float(drawn.sum().abs() / (drawn != 0).sum().sqrt())
 
-    latent = t.part("the experiments' latent", 6.0)
-    latent.add(*(excess("iid", k) for k in range(count))).breaks("binary", excess("binary", 0))
+    latent, keys = t.part("the experiments' latent", 6.0), t.keys(count, "latents")
+    latent.add(*(excess("iid", k) for k in keys)).breaks("binary", excess("binary", keys[0]))
 
 
 @check("ncl/rem4")
