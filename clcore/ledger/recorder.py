@@ -144,6 +144,7 @@ class Ledger:
 
 
 def _alone(check: Check) -> None:
+    """Refuse a printed form that fails in a cell: nothing there computes it a second time."""
     exactly = check.form == "printed" and check.evidence == "exact" and check.sort == "sampled"
     if exactly and math.isfinite(check.measured) and not judge(check):
         raise LedgerError(

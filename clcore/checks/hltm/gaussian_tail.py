@@ -76,9 +76,8 @@ def lem8(t: Trial) -> None:
         part.add(_over(bound, tail))
         if form == t.part:
             again = gaussian_tail.log_tail(*pair).numpy()
-            part.fails_by(
-                _over(page_bound(c, gamma), again), within=1e-6
-            )  # 1/r - y, near gamma = 1
+            # Near gamma = 1 both take the difference of 1/r and y.
+            part.fails_by(_over(page_bound(c, gamma), again), within=1e-6)
         part.breaks("without sqrt(1 - gamma^2)", _over(bound - root, tail)[usual])
         part.breaks("without 1/2 pi", _over(bound + np.log(2 * np.pi), tail))
         part.breaks("R-hat at gamma = 0", _over(bound - r_hat + at_zero, tail)[usual])
