@@ -200,11 +200,16 @@ def _blend(
     x: Float[Tensor, "n c h w"], factors: Float[Tensor, "four n"], kind: Int[Tensor, "n"]
 ) -> Float[Tensor, "n c h w"]:
     """Brightness, contrast or saturation, as each image's kind says; HUE leaves it as it is."""
-    kind, factor = kind[:, None, None, None], factors.gather(0, kind[None])[0, :, None, None, None]
+    factor = torch.where(kind == HUE, 1, factors.gather(0, kind[None])[0])
+    rest = 1 - factor
     gray = luminance(x)
     mean = gray.mean((-1, -2), keepdim=True)
-    toward = torch.where(kind == CONTRAST, mean, torch.where(kind == SATURATION, gray, 0.0))
-    return torch.where(kind == HUE, x, (factor * x + (1 - factor) * toward).clamp(0, 1))
+    # Sums, not torch.where, which is slow over broadcast tensors on a CPU: what is 0 adds nothing.
+    own, flat, level = (
+        weight[:, None, None, None]
+        for weight in (factor, rest * (kind == SATURATION), rest * (kind == CONTRAST))
+    )
+    return (own * x + (flat * gray + level * mean)).clamp(0, 1)
 
 
 def colour_jitter(

@@ -28,8 +28,8 @@ class Block(nn.Module):
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c2 h2 w2"]:
         """ReLU of the two convolutions plus the shortcut; h and w divided by the stride."""
-        y = F.relu(self.bn1(self.conv1(x)))
-        return F.relu(self.bn2(self.conv2(y)) + self.shortcut(x))
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        return F.relu(self.bn2(self.conv2(y)).add_(self.shortcut(x)), inplace=True)
 
 
 class ResNet(nn.Module):
@@ -71,7 +71,7 @@ class ResNet(nn.Module):
 
     def features(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d"]:
         """The last stage averaged over places: d = 8 * width. Images of any size."""
-        x = self.pool(F.relu(self.bn1(self.conv1(x))))
+        x = self.pool(F.relu(self.bn1(self.conv1(x)), inplace=True))
         for stage in range(len(BLOCKS)):
             x = getattr(self, f"layer{stage + 1}")(x)
         return x.mean((-2, -1))
