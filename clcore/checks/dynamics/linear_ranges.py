@@ -4,7 +4,6 @@ A number in (0, 1) is written as u / (1 + u) with u > 0, so that a sign can be r
 """
 
 from functools import cache
-from typing import Any
 
 import sympy
 from sympy import Expr, Matrix
@@ -12,14 +11,10 @@ from sympy import Expr, Matrix
 from clcore.checks.dynamics import linear_symbols as sym
 from clcore.ledger import exact
 
-RATE, DECAY = sympy.Rational(1, 100), sympy.Rational(1, 10**4)
-"""A rate far below 1, and a decay factor in (0, 1) that is smaller still."""
-_OTHERS = sympy.Rational(1, 2), sympy.Rational(1, 4), sympy.Rational(1, 2)  # alpha, p_z, sigma_0
 
-
-def part_of(name: str, zero: bool = False) -> Expr:
-    """Any number in (0, 1), in [0, 1) with `zero`."""
-    u = sympy.Symbol(name, **{"nonnegative" if zero else "positive": True})
+def part_of(name: str) -> Expr:
+    """Any number in (0, 1)."""
+    u = sympy.Symbol(name, positive=True)
     return u / (1 + u)
 
 
@@ -34,17 +29,13 @@ def coupling(eta: Expr, alpha: Expr, p_z: Expr, sigma: Expr) -> Expr:
     return 2 * eta * alpha**2 * (2 * p_z + sigma**2)
 
 
-def rate_in_unit(most: Expr) -> exact.Shown:
-    """c in (0, 1), for any rate below `most` and any noise level below 3."""
-    c = coupling(most * part_of("e"), part_of("a"), part_of("p") / 2, 3 * part_of("s", zero=True))
+def rate_in_unit(small: bool = True) -> exact.Shown:
+    """c in (0, 1), for any noise level and any rate below 1 / [2 (1 + sigma_0^2)], or, not `small`,
+    below 1."""
+    s = sympy.Symbol("s", nonnegative=True)
+    eta = part_of("e") / (2 * (1 + s**2) if small else 1)
+    c = coupling(eta, part_of("a"), part_of("p") / 2, s)
     return above(c, 1 - c)
-
-
-def rate_over_decay(share: Any = None) -> exact.Shown:
-    """Whether c <= lambda fails at alpha = sigma_0 = 1/2, p_z = 1/4 and that decay; share: the
-    rate in units of the limit, where it is not `RATE`."""
-    eta = RATE if share is None else share * DECAY / coupling(sympy.Integer(1), *_OTHERS)
-    return exact.differ(coupling(eta, *_OTHERS), DECAY, "<=")
 
 
 @cache
@@ -115,17 +106,3 @@ def shared_above(sign: int = 1, T: int = 3) -> exact.Shown:
     path = sym.trajectory(sympy.Integer(1), sympy.Integer(0), [sign * step for step in c], decay)
     values = [target for _, target in path[1:]]
     return exact.positive(values, [sympy.expand(value) for value in values])
-
-
-def own_below_zero(fraction: Any = None) -> exact.Shown:
-    """Whether C_1 > 0 fails after two steps at eta = 0.01, the second with a decay of 1/1000, read
-    off 1 x 1 networks; fraction: of that decay, what the second step's c is instead."""
-    c = coupling(RATE, *_OTHERS)
-    decays = sympy.Rational(99, 100), sympy.Rational(1, 1000)
-    online, target = sym.trajectory(
-        sympy.Integer(1),
-        sympy.Integer(0),
-        [c, c if fraction is None else fraction * decays[1]],
-        decays,
-    )[-1]
-    return exact.differ(online - target, 0, ">")
