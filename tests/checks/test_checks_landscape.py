@@ -45,7 +45,7 @@ def test_counterexample_to_equation_15():
 
 
 @pytest.mark.parametrize("tau", [0.3, 1.0, 4.0])
-def test_counterexample_to_the_equality_of_equation_20(tau):
+def test_equation_20_as_typeset_is_no_equality(tau):
     eye = torch.eye(2, dtype=torch.float64)
     left = float(ml.one_hot_surrogate(eye, 1.0, tau))
     assert left == pytest.approx(2 * math.log1p(math.exp(-tau)))

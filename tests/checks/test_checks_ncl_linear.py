@@ -39,12 +39,15 @@ def test_counterexamples_to_theorem_2():
             moment = ln.second_moment(eye, ln.latent_moment(2, 0.2, kind), 0.0)
             path = ln.trajectory(start, moment, 0.5, rate, torch.full((1,), decay).double())
             assert path.online[1, 0].tolist() == pytest.approx([0.01, second])
-    c = ln.coupling(torch.full((8,), 0.01, dtype=torch.float64), 0.5, 0.5, 0.5)
-    decays = torch.full((8,), 0.99, dtype=torch.float64)
-    decays[3] = 1e-3
+    # A decay of 1e-3, below c, and 1469 that bring the sum of the networks back to its size.
+    c = ln.coupling(torch.full((1470,), 0.01, dtype=torch.float64), 0.5, 0.5, 0.5)
+    decays = torch.full((1470,), 0.9999, dtype=torch.float64)
+    decays[0] = 1e-3
     own, shared = ln.coefficients(c, decays)
-    assert c.tolist() == pytest.approx([0.00375] * 8)
-    assert (round(float(own[8]), 4), round(float(shared[8]), 4)) == (-0.0025, 0.0035)
+    assert c.tolist() == pytest.approx([0.00375] * 1470)
+    assert float(own[-1]) == pytest.approx(-9.5e-6, rel=0.01)
+    assert float(shared[-1]) == pytest.approx(0.501, abs=5e-4)
+    assert float(own[-1] + 2 * shared[-1]) == pytest.approx(1.0025, abs=5e-5)
 
 
 def test_scalars_of_random_networks_are_the_products():

@@ -81,8 +81,8 @@ def _two_scalars(t: Trial, n: int) -> None:
 
 
 def _own_scalar(t: Trial, n: int) -> None:
-    """C_1 of exact steps at rates below the limit. Controls: one rate over it; eta = 0.01 for decays
-    anywhere in (0, 1); a run at that rate that neither explodes nor vanishes."""
+    """C_1 of exact steps at rates below the limit. Controls: one rate over it; eta = 0.01 for
+    decays anywhere in (0, 1), and in a run that neither explodes nor vanishes."""
     lam = t.rng.uniform(0.05, 0.999, (n, 4))
     small = found(t.rng, t.rng.uniform(0, 1, (max(n, 400), 4)), rate=0.01)[0]  # one in forty fails
     below = found(t.rng, lam, t.rng.uniform(0.01, 0.9, (n, 4)))[0]

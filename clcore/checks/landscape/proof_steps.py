@@ -51,42 +51,41 @@ def _products(act: sy.Act) -> exact.Shown:
     return exact.nonnegative([sy.similarity(sy.ANY, *case, act) for case in cases], forms)
 
 
-def _printed_bound(
-    d: int, alpha: float, tau: float, own: bool = False, power: float = 1.0, one: bool = False
+def _bound(
+    d: int, alpha: float, tau: float, traces: bool = False, power: float = 1.0, one: bool = False
 ) -> float:
-    """The right side of Eq. 20 by a loop over pairs of masks; `own`: the entries ii for traces;
-    g to a power; `one`: D_2 in both places, the printed subscripts of E by the letter."""
+    """The right side of Eq. 20 by a loop over pairs of masks; `traces`: for the entries ii, as g is
+    typeset; g to a power; `one`: D_2 in both places, the typeset subscripts of E by the letter."""
     total = 0.0
     for D1 in product((0, 1), repeat=d):
         for D2 in product((0, 1), repeat=d):
             q = np.prod(np.where(np.array(D1 + D2), alpha, 1 - alpha))
             first = D2 if one else D1
             for i in range(d):
-                g = np.exp(power * tau * (first[i] * D2[i] if own else sum(first) * sum(D2)))
+                g = np.exp(power * tau * (sum(first) * sum(D2) if traces else first[i] * D2[i]))
                 total -= q * np.log(1 / (1 + (d - 1) / g))
     return total
 
 
 @check("ncl/eq20")
 def eq20(t: Trial) -> None:
-    """Eq. 20 with the printed g, by loops over masks, at random W, with the E over D_1, D_2.
+    """Eq. 20 with the g that Eq. 18 gives, by loops over masks, at random W, E over D_1, D_2.
 
-    The right side falls as g grows, so that only a smaller g can fail: controls are the square root
-    of the g that Eq. 18 gives, and columns of norm 2d; by the letters D_2 stands twice.
+    The right side falls as g grows, so that only a smaller g can fail: controls are its square
+    root, and columns of norm 2d; in the formula the letters as typeset, traces and D_2 twice.
     """
     n, slack = min(t.draws, 100), []
     bound = t.part("bound", 1e-12)
     formula = t.part("closed form of the right side", 1e-12, controls=pooled)
     for d, (alpha, tau) in product(SIZES, SETTINGS):
-        right = _printed_bound(d, alpha, tau)
-        formula.add(abs(right - ml.proof_bound(d, alpha, tau, "traces")))
-        own = abs(right - ml.proof_bound(d, alpha, tau, "own"))
-        formula.breaks("own entries for the traces", own)
+        right, traces = (_bound(d, alpha, tau, k) for k in (False, True))
+        formula.add(abs(right - ml.proof_bound(d, alpha, tau)))
+        formula.breaks("as typeset, traces for the entries", abs(right - traces))
         if alpha < 1:  # at 1 all masks are one
-            twice = abs(_printed_bound(d, alpha, tau, one=True) - right)
+            twice = abs(_bound(d, alpha, tau, one=True) - right)
             formula.breaks("as typeset, D_2 twice", twice)
         P = float(ml.one_hot_surrogate(torch.eye(d, dtype=torch.float64), alpha, tau))
-        slack.append(P - right)
+        slack.append(P - traces)
         W = torch.cat(
             [*tensors(members(t.rng, n, d), members(t.rng, n, d, True)), all_permutations(d)]
         )
@@ -94,7 +93,7 @@ def eq20(t: Trial) -> None:
         scaled = 2 * d * torch.eye(d, dtype=W.dtype)
         longer = right - float(ml.one_hot_surrogate(scaled, alpha, tau))
         bound.breaks("columns of norm 2d", longer, by=worst)
-        root = _printed_bound(d, alpha, tau, own=True, power=0.5) - P
+        root = _bound(d, alpha, tau, power=0.5) - P
         bound.breaks("the root of Eq. 18's g", root)
     bound.says(slack=min(slack))
     bound.proves(
@@ -102,11 +101,11 @@ def eq20(t: Trial) -> None:
         breaks={"columns longer than 1": _terms(sy.IN_U + sy.T * sympy.eye(2))},
         at=sy.AT,
     )
-    loops, closed = sy.proof_bound(sy.traces()), _counted(sy.ALPHA)
+    loops, closed = sy.proof_bound(sy.entries()), _counted(sy.ALPHA)
     formula.proves(
         exact.equal(loops, closed),
         breaks={
-            "own entries for the traces": exact.equal(sy.proof_bound(sy.entries()), closed),
+            "traces for the entries": exact.equal(sy.proof_bound(sy.traces()), closed),
             "1 - alpha": exact.equal(loops, _counted(1 - sy.ALPHA)),
         },
         at=sy.AT,
@@ -115,70 +114,61 @@ def eq20(t: Trial) -> None:
 
 def _terms(X: sympy.MatrixBase) -> exact.Shown:
     """Eq. 20 mask by mask, for log increases: A- / A+ of Eq. 16, by the kernel's powers X, times
-    the printed g is at least d - 1 = 1. Anchor 0; for the other one X has other names."""
+    g is at least d - 1 = 1. Anchor 0; for the other one X has other names."""
     k, values = sy.powers(X), []
     for D1, D2, D3 in product(sy.masks(2), repeat=3):
-        g = sy.T ** (sum(D1) * sum(D2))
+        g = sy.T ** (D1[0] * D2[0])
         values.append(k(0, D1, 1, D3) / k(0, D1, 0, D2) * g - 1)
     # Multiplied out, all is a sum of positive terms.
     return exact.nonnegative(values, [sympy.expand(value) for value in values])
 
 
 def _counted(keep: sympy.Expr) -> sympy.Expr:
-    """The right side of Eq. 20 by how many entries each mask keeps, d = 2."""
-    odds = [(1 - keep) ** 2, 2 * keep * (1 - keep), keep**2]
-    return 2 * sum(
-        odds[a] * odds[b] * sympy.log(1 + sympy.exp(-sy.TAU * a * b))
-        for a, b in product(range(3), repeat=2)
-    )
+    """The right side of Eq. 20 by whether both masks keep i, d = 2."""
+    both = keep**2
+    return 2 * (both * sympy.log(1 + sympy.exp(-sy.TAU)) + (1 - both) * sympy.log(2))
 
 
 @check("ncl/eq20-eq")
 def eq20_eq(t: Trial) -> None:
-    """The gap of Eq. 20 at all permutations, with g as printed and with D_1,ii D_2,ii alone.
+    """The gap of Eq. 20 at all permutations, with D_1,ii D_2,ii in g, as Eq. 18 has it.
 
-    Control: random members of U, whose gap is not zero.
+    Controls: random members of U, whose gap is not zero; g as typeset, with traces.
     """
     n = min(t.draws, 100)
-    forms = t.part("equality", 1e-12), t.corrected("equality", 1e-12)
-    unique = t.part("no other W", 1e-9, ">=")
+    form, unique, least = t.part("equality", 1e-12), t.part("no other W", 1e-9, ">="), []
     for d, (alpha, tau) in product(SIZES, SETTINGS):
         P = ml.one_hot_surrogate(all_permutations(d), alpha, tau).numpy()
         W = np.concatenate([members(t.rng, n, d), unit(0.1 + t.rng.random((n, d, d)))])
         value = ml.one_hot_surrogate(*tensors(W), alpha, tau).numpy()
-        for form, own in zip(forms, (False, True), strict=True):
-            right = _printed_bound(d, alpha, tau, own)
-            form.add(np.abs(P - right)).breaks("other W", value - right)
+        right, traces = (_bound(d, alpha, tau, k) for k in (False, True))
+        form.add(np.abs(P - right)).breaks("other W", value - right)
+        form.breaks("as typeset, traces for the entries", np.abs(P - traces))
+        least.append((P - traces).min())
         unique.add(value - right).breaks("permutations", np.abs(P - right))
-    forms[0].says(least=min(gaps.min() for gaps in forms[0].errors))
-    _proves_equality(*forms, unique)
+    eye = torch.eye(2, dtype=torch.float64)
+    form.says(least=min(least), typeset=_bound(2, 0.5, 1.0, True))
+    form.says(eq16=ml.one_hot_surrogate(eye, 0.5, 1.0).item())
+    form.confirms(typeset=ml.proof_bound(2, 0.5, 1.0, "traces"), eq16=_bound(2, 0.5, 1.0))
+    _proves_equality(form, unique)
 
 
-def _proves_equality(printed: Part, corrected: Part, unique: Part) -> None:
-    """Eq. 20 at permutations: with traces it is no equality at alpha = 1/2, tau = 1; with entries
-    (i, i) it is one. Elsewhere it is less, by an excess that is 0 at permutations alone."""
+def _proves_equality(form: Part, unique: Part) -> None:
+    """Eq. 20 at permutations: with entries (i, i) it is an equality, with traces it is not.
+    Elsewhere it is less, by an excess that is 0 at permutations alone."""
     permutations = [sympy.eye(2), sympy.eye(2)[[1, 0], :]]
-    half, one = sympy.S.Half, sympy.S.One
 
-    def left(P: sympy.MatrixBase, tau: sympy.Expr, keep: sympy.Expr) -> sympy.Expr:
-        k = sy.powers(sy.rectified_powers(P, sympy.exp(tau)))
-        return sy.merged(sy.surrogate(k, keep))
+    def left(P: sympy.MatrixBase) -> sympy.Expr:
+        k = sy.powers(sy.rectified_powers(P, sympy.exp(sy.TAU)))
+        return sy.merged(sy.surrogate(k, sy.ALPHA))
 
-    with_traces, with_entries = (
-        exact.differ(left(permutations[0], one, half), sy.merged(sy.proof_bound(g(one), half)))
-        for g in (sy.traces, sy.entries)
-    )
-    printed.proves(with_traces, breaks={"the corrected form": with_entries}, at=sy.AT)
     by_traces, by_entries = (
-        exact.equal(
-            [left(P, sy.TAU, sy.ALPHA) for P in permutations],
-            [sy.merged(sy.proof_bound(g()))] * 2,
-        )
+        exact.equal([left(P) for P in permutations], [sy.merged(sy.proof_bound(g()))] * 2)
         for g in (sy.traces, sy.entries)
     )
-    corrected.proves(by_entries, breaks={"the printed g": by_traces}, at=sy.AT)
+    form.proves(by_entries, breaks={"traces for the entries": by_traces}, at=sy.AT)
     no_relu = sy.similarities(rectified=False)
-    corrected.proves(sy.similarities(), breaks={"no ReLU": no_relu}, at=sy.AT)
+    form.proves(sy.similarities(), breaks={"no ReLU": no_relu}, at=sy.AT)
     least = sy.proof_bound(lambda i, D1, D2: sy.T ** (D1[i] * D2[i]), sy.KEEP)
     elsewhere, there = (
         sy.nonnegative_logs(

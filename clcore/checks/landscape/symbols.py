@@ -201,14 +201,14 @@ def proof_bound(
     return weighted(terms, lambda x: -sympy.log(1 / (1 + (d - 1) / x)))
 
 
-def traces(tau: sympy.Expr = TAU) -> Callable[[int, Mask, Mask], sympy.Expr]:
-    """g as printed."""
-    return lambda i, D1, D2: sympy.exp(tau * sum(D1) * sum(D2))
+def traces() -> Callable[[int, Mask, Mask], sympy.Expr]:
+    """g as it is typeset."""
+    return lambda i, D1, D2: sympy.exp(TAU * sum(D1) * sum(D2))
 
 
-def entries(tau: sympy.Expr = TAU) -> Callable[[int, Mask, Mask], sympy.Expr]:
+def entries() -> Callable[[int, Mask, Mask], sympy.Expr]:
     """g as Eq. 18 gives it."""
-    return lambda i, D1, D2: sympy.exp(tau * D1[i] * D2[i])
+    return lambda i, D1, D2: sympy.exp(TAU * D1[i] * D2[i])
 
 
 def merged(value: sympy.Expr) -> sympy.Expr:

@@ -261,7 +261,7 @@ def one_hot_surrogate(W: Float[Tensor, "*b m d"], keep: float, tau: float) -> Fl
 
 
 def proof_bound(d: int, keep: float, tau: float, g: str = "own") -> float:
-    """The right side of Eq. 20 with g = exp(tau D_1,ii D_2,ii) ("own"), or as printed with the
+    """The right side of Eq. 20 with g = exp(tau D_1,ii D_2,ii) ("own"), or as typeset with the
     product of the two traces in the exponent ("traces")."""
     require_temperature(tau)
     _require_keep(keep)
