@@ -38,7 +38,7 @@ def test_two_filters_cannot_be_exchanged_where_the_top_layer_has_not_converged()
         assert two_layer.common_direction(C, s, W).item() == pytest.approx(b)
 
 
-def test_counterexample_to_the_short_form_of_delta():
+def test_the_short_form_of_delta_as_typeset():
     d, b, scale = double(0, 0), double(1, 1), torch.tensor(0.25, dtype=torch.float64)
     top = two_layer.top_of_rank_one(d, b, scale)
     assert top.value.item() == pytest.approx(1 / 2) and top.Z.item() ** 2 == pytest.approx(8)
