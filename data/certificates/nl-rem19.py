@@ -11,4 +11,5 @@ for eps in (Rational(0), Rational(1, 2), Rational(1), Rational(3, 2)):
         assert Min(eps, 1) / 2 <= P
 print(f"printed: P[E_l] >= epsilon_l / 2; for epsilon_l = {eps} that is {P} >= {eps / 2}, false")
 print(f"corrected: P[E_l] >= min(epsilon_l, 1) / 2, here {P} >= {Min(eps, 1) / 2}")
-assert eps / 2 > P
+print("printed, negative: at epsilon_l = -4, d = 3 P[E_l] = 0 <=", low := Rational(1 - 2) ** 3 / 3)
+assert eps / 2 > P and low < 0

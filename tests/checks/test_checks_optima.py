@@ -41,6 +41,17 @@ def test_theorem_3_at_orthogonal_patterns(monkeypatch):
     assert finer == pytest.approx(4 * everywhere, rel=1e-3)
 
 
+def test_power_iteration_alternates_in_the_categorical_model():
+    """nl/fig1: a positive inner product of the patterns, however small."""
+    rng = np.random.default_rng(0)
+    for product, ends in ((0.01, False), (1e-4, False), (-0.01, True)):
+        step, cosine = circle._last_step(circle.equiangular(rng, 3, product))
+        assert (step < 1e-10) is ends
+        if not ends:
+            assert (step, cosine) == pytest.approx(circle._alternates(3, product))
+    assert circle._alternates(3, 0.01) == pytest.approx((0.6125, 0.8124), abs=5e-5)
+
+
 def test_a_uniform_parameter_is_not_a_uniform_rotation():
     """nl/eq108: angles 2 pi t^2 have density 1 / (2 sqrt(2 pi a)) at a, by quadrature there."""
     t = (np.arange(20_000) + 0.5) / 20_000

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from clcore.checks.two_layer import chances, dynamics, favoured, linear, sizes
+from clcore.checks.two_layer import (
+    chances,
+    dynamics,
+    favoured,
+    linear,
+    several_features,
+    sizes,
+)
 from clcore.checks.two_layer import top as nl_two_top
 from clcore.theory.two_layer import field_latent, modulation, two_layer
 
@@ -31,7 +38,7 @@ def test_two_filters_cannot_be_exchanged_where_the_top_layer_has_not_converged()
         assert two_layer.common_direction(C, s, W).item() == pytest.approx(b)
 
 
-def test_counterexample_to_the_short_form_of_delta():
+def test_the_short_form_of_delta_as_typeset():
     d, b, scale = double(0, 0), double(1, 1), torch.tensor(0.25, dtype=torch.float64)
     top = two_layer.top_of_rank_one(d, b, scale)
     assert top.value.item() == pytest.approx(1 / 2) and top.Z.item() ** 2 == pytest.approx(8)
@@ -89,8 +96,37 @@ def test_counterexamples_to_the_chances():
     assert modulation.win_probability(double(1.5), 7).item() == 0.5
 
 
+def test_no_constant_head_start_serves_on_the_sphere():
+    """nl/eq154: b = 1.2, c = 0.3; one start asks for less than 0.1, another for 0.2 or more."""
+    y = torch.tensor([[1e-6, 0.1, -(0.99**0.5)], [0.6, 0.8, 0.0]], dtype=torch.float64)
+    ends = modulation.simulate(y, double(1.5, 1.2, 1.2).expand(2, 3), True, 1500, 0.4)
+    assert modulation.winner(ends).tolist() == [1, 0]
+    # for c = 1 and more every start with y_1 > 0 is won, however small y_1 is
+    ends = modulation.simulate(y[:1], double(2.7, 1.2, 1.2).expand(1, 3), True, 1500, 0.4)
+    assert modulation.winner(ends).tolist() == [0]
+
+
+def test_a_strength_of_one_feature_can_be_negative():
+    """nl/rem15: by hand, z_1 = 3/8, p_0 p_1 = 2/9, b = (1, -1) under phi_1."""
+    terms = several_features.by_tables(several_features.named())
+    assert terms.weight[0].tolist() == pytest.approx([1 / 4, (3 / 8) ** 2 * 2 / 9])
+    assert terms.b[0].tolist() == [pytest.approx([1, 1 / 2]), pytest.approx([1, -1])]
+    assert terms.covariance[0, 0, 1] == pytest.approx(1 / 8 - 1 / 32)
+    moments, squares = several_features.by_masks(several_features.named())
+    assert moments.sum(1) == pytest.approx(terms.covariance)
+    assert squares == pytest.approx(terms.b**2)
+
+
+def test_batchnorm_leaves_any_ratio_of_gaps():
+    """nl/rem21: two fields, correlation r_1 r_2; the gaps are as r_1 to r_2."""
+    r = np.array([0.9, 0.3])
+    top = np.linalg.eigvalsh([[1, r[0] * r[1]], [r[0] * r[1], 1]])[-1]
+    assert (top - (1 - r**2)).tolist() == pytest.approx([1.08, 0.36])
+
+
 def test_a_head_start_depends_on_the_start():
-    """nl/eq154: a small start loses to half of any constant; the corrected one blows up as late."""
+    """nl/eq154, no projection: a small start loses to half of any constant; the corrected one blows
+    up as late."""
     times = modulation.critical_time(double(1e-4, 0.2), double(2.2, 1.2))
     assert times.tolist() == pytest.approx([4.54, 1.62], abs=5e-3)
     y = np.array([1e-6, 0.1, 0.8])

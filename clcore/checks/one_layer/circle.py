@@ -161,7 +161,7 @@ def _step_again(x: Array, p: Array, w: Array) -> float:
 def fig1(t: Trial) -> None:
     """Power iteration from every u_m, d = M = 8, |U^T U - I|_2 up to 0.1: steps shrink by a factor
     each, ends near u_m and is an LME. And whether Theorem 3 tells so. Controls: the first step; a
-    neighbour u_m'; larger deviations.
+    neighbour u_m'; larger deviations; those of `_categorical`.
     """
     converges = t.part("converges", 1e-10, controls=pooled)
     near = t.part("near u_m", 0.05, controls=pooled)
@@ -200,6 +200,68 @@ def fig1(t: Trial) -> None:
             lme.add(1 - abs(vectors[:, -1] @ w))
             lme.breaks("second eigenvector", 1 - abs(vectors[:, -2] @ w))
     converges.says(moving=(np.concatenate(restless) > 1e-10).mean())
+    _categorical(t)
+
+
+def equiangular(rng: np.random.Generator, d: int, product: float) -> Array:
+    """d unit columns in d dimensions with one inner product, turned at random."""
+    gram = (1 - product) * np.eye(d) + product
+    return _orthogonal(rng, d) @ np.linalg.cholesky(gram).T
+
+
+def _variance(U: Array, w: Array) -> Array:
+    """C_alpha[h(w.x)] of equally frequent patterns U, for alpha = 1, w [..., d], by numpy."""
+    return np.maximum(w @ U, 0).var(-1)
+
+
+def _rise(rng: np.random.Generator, U: Array, w: Array) -> float:
+    """The greatest relative rise of `_variance` at 400 points around w."""
+    step = rng.standard_normal((400, len(w)))
+    v = w + 10 ** rng.uniform(-4, -2, (400, 1)) * step / np.linalg.norm(
+        step, axis=-1, keepdims=True
+    )
+    v /= np.linalg.norm(v, axis=-1, keepdims=True)
+    return float((_variance(U, v) / _variance(U, w) - 1).max())
+
+
+def _last_step(U: Array) -> tuple[float, float]:
+    """Length of the last of 60 steps of power iteration from u_1, and its cosine with u_1."""
+    d = len(U)
+    world = one_layer.categorical(torch.full((d,), 1 / d, dtype=torch.float64), torch.tensor(U))
+    path = pi.iterate(partial(one_layer.operator, world), torch.tensor(U.T[:1].copy()), 60)
+    ends = path[-2:, 0].numpy()
+    return float(np.linalg.norm(ends[1] - ends[0])), float((ends @ U[:, 0]).min())
+
+
+def _alternates(d: int, product: float) -> tuple[float, float]:
+    """`_last_step` in closed form for a positive product: A(u_1) u_1, all gates open, is along
+    (d - 1) u_1 less the others, whose gates it closes; from there A leads back to u_1."""
+    cosine = math.sqrt((1 - product) * (d - 1) / d)
+    return math.sqrt(2 - 2 * cosine), cosine
+
+
+def _categorical(t: Trial) -> None:
+    """The first case of Sec. 3.1, patterns with a small inner product: optima near u_1, and whether
+    power iteration from u_1 ends. Controls: u_1 itself; larger products."""
+    near = t.part("categorical model: optima near u_m", controls=typical)
+    name = "categorical model: Theorem 3"
+    printed, mended = t.part(name, 1e-10), t.corrected(name, 1e-10)
+    for _ in range(min(t.draws, 20)):
+        d, size = int(t.rng.integers(3, 9)), float(t.rng.uniform(0.002, 0.02))
+        U = equiangular(t.rng, d, size)
+        kink = np.linalg.inv(U)[0]  # where all other patterns are on the edge of their gates
+        kink /= np.linalg.norm(kink)
+        near.add(_rise(t.rng, U, kink), 1 - kink @ U[:, 0] - 0.05)
+        near.breaks("u_m itself", _rise(t.rng, U, U[:, 0]))
+        printed.add(_last_step(U)[0]).fails_by(_alternates(d, size)[0])
+        larger = _last_step(equiangular(t.rng, d, 0.3))[0]
+        apart = equiangular(t.rng, d, -size)
+        mended.add(_last_step(apart)[0], _lacks(apart.T, np.full(d, 1 / d), apart[:, 0])[1])
+        for part in (printed, mended):
+            part.breaks("a product of 0.3", larger)
+    step, cosine = _last_step(equiangular(t.rng, 3, 0.01))
+    again = dict(zip(("step", "cosine"), _alternates(3, 0.01), strict=True))
+    printed.says(step=step, cosine=cosine).confirms(**again)
 
 
 @check("nl/rem12")

@@ -16,13 +16,16 @@ from scipy.optimize import brentq
 
 from clcore import reference as ref
 from clcore import stats
+from clcore.checks.one_layer.heights import FIGURE8, highest, highest_again
 from clcore.ledger import Trial, check, pooled
 from clcore.reference import Array
 from clcore.theory.one_layer import circle_landscape as circle
 
 GRID = 360
 SCALES = ("as it is", "mean one", "rows of mean one")
+AXES: dict[str, tuple[int, ...]] = dict(zip(SCALES, ((), (1, 2), (2,)), strict=True))
 TAUS = (0.05, 0.2)
+ALIKE = 3.0  # up to this factor two mean depths are alike; ours
 
 
 def push(
@@ -131,7 +134,7 @@ def _clouds(rng: np.random.Generator, count: int) -> list[Array]:
     return out
 
 
-def in_errors(values: list[int]) -> float:
+def in_errors(values: list[int] | Array) -> float:
     """The mean over its standard error; 0 where all values are 0."""
     return float(stats.paired(values).t)
 
@@ -159,8 +162,8 @@ def _depth_again(speed: torch.Tensor) -> float:
 
 @check("nl/rem23")
 def rem23(t: Trial) -> None:
-    """Number and depth of the optima under Gaussian alpha against alpha = 1. Controls: a wide
-    kernel; the highest point in place of the rim.
+    """Number and depth of the optima under Gaussian alpha against alpha = 1, as it is and over the
+    highest energy. Controls: a wide kernel; the highest point in place of the rim.
 
     Deeper is the mean logarithm of the ratio of depths, for the scale of alpha at which it is
     largest, against a tenth more or less.
@@ -168,6 +171,7 @@ def rem23(t: Trial) -> None:
     angle, fine, more, wide = angles(), angles(7200), [], []
     depth: dict[str, list[float]] = {s: [] for s in (*SCALES, "tau = 1e6")}
     again: dict[str, list[float]] = {s: [] for s in SCALES}
+    height: dict[str, list[tuple[float, float]]] = {s: [] for s in depth}
     clouds = _clouds(t.rng, 24)  # with half as many, one seed in ten misses the bound of 4
     n = len(TAUS) * len(clouds)
     counts = t.part("more optima", 4.0, ">=", draws=n)
@@ -178,6 +182,7 @@ def rem23(t: Trial) -> None:
         count, plain = optima(push(x, angle))
         given = torch.tensor(x), torch.tensor(angle), 0.0
         plainly = _depth_again(circle.tangent(*given))
+        level = highest(x, angle), highest_again(x, angle)
         exact = _exact_depths(x)
         if len(exact):
             finely = optima(_fine(x, fine))[1]
@@ -190,11 +195,13 @@ def rem23(t: Trial) -> None:
                 depth[scale].append(math.log(found.mean() / plain.mean()))
                 other = _depth_again(circle.tangent(*given, _importance(tau, scale)))
                 again[scale].append(math.log(other / plainly))
+                height[scale].append(_over(level, x, angle, tau, AXES[scale]))
                 if scale == SCALES[0]:
                     more.append(n - count)
         n, found = optima(push(x, angle, 1e6))
         wide.append(n - count)
         depth["tau = 1e6"].append(math.log(found.mean() / plain.mean()))
+        height["tau = 1e6"].append(_over(level, x, angle, 1e6))
     counts.add(in_errors(more)).breaks("tau = 1e6", in_errors(wide))
     counts.says(mean=np.mean(more), fewer=sum(m < 0 for m in more), cases=len(more))
     *logs, flat = (float(np.mean(v)) for v in depth.values())
@@ -205,6 +212,48 @@ def rem23(t: Trial) -> None:
     others = [float(np.mean(v)) for v in again.values()]
     deeper.fails_by(max(others))
     deeper.confirms(**{f"scale_{k}": math.exp(v) for k, v in enumerate(others)})
+    _over_the_highest(t, depth, again, height)
+
+
+def _over(
+    level: tuple[float, float], x: Array, angle: Array, tau: float, axes: tuple[int, ...] = ()
+) -> tuple[float, float]:
+    """The logarithm of the highest energy over that of alpha = 1, by two computations."""
+    found = highest(x, angle, tau, axes), highest_again(x, angle, tau, axes)
+    return math.log(found[0] / level[0]), math.log(found[1] / level[1])
+
+
+def _over_the_highest(
+    t: Trial,
+    depth: dict[str, list[float]],
+    again: dict[str, list[float]],
+    height: dict[str, list[tuple[float, float]]],
+) -> None:
+    """Depths over the highest energy, as Fig. 8 scales its curves; and those of its own points."""
+    name, n = "depth over the highest energy", len(again[SCALES[0]])
+    printed = t.part(name, 4.0, ">=", draws=n)
+    mended = t.corrected(name, math.log(ALIKE), draws=n)
+    logs = {s: np.array(v) - np.array(height[s])[:, 0] for s, v in depth.items()}
+    others = [np.array(again[s]) - np.array(height[s])[:, 1] for s in SCALES]
+    printed.add(max(in_errors(logs[s]) for s in SCALES))
+    printed.fails_by(max(in_errors(v) for v in others), within=1e-6)
+    printed.breaks("tau = 1e6", in_errors(np.round(logs["tau = 1e6"], 4)))  # less is rounding
+    mended.add(*(abs(logs[s].mean()) for s in SCALES))
+    mended.breaks("as they are", *(abs(np.mean(depth[s])) for s in SCALES))
+    for part in (printed, mended):
+        part.says(**{f"scale_{k}": math.exp(logs[s].mean()) for k, s in enumerate(SCALES)})
+    x = np.stack([np.cos(FIGURE8), np.sin(FIGURE8)], -1)
+    angle, given = angles(1440), (torch.tensor(x), torch.tensor(angles(1440)), 0.0)
+    plain, twice = optima(push(x, angle))[1].mean(), _depth_again(circle.tangent(*given))
+    level, own, other = (highest(x, angle), highest_again(x, angle)), {}, {}
+    for k, scale in enumerate(SCALES):
+        first, second = _over(level, x, angle, TAUS[0], AXES[scale])
+        found = optima(push(x, angle, TAUS[0], scale=scale))[1].mean()
+        climb = _depth_again(circle.tangent(*given, _importance(TAUS[0], scale)))
+        own[f"nine_{k}"] = found / plain / math.exp(first)
+        other[f"nine_{k}"] = climb / twice / math.exp(second)
+    printed.says(**own).confirms(within=1e-6, **other)
+    mended.says(alike=ALIKE)
 
 
 def _energies(x: Array, angle: Array) -> Array:

@@ -18,6 +18,7 @@ from clcore.checks.one_layer.power_iteration import (
 )
 from clcore.ledger import Trial, check, typical, worst
 from clcore.reference import Array, relative, tensors
+from clcore.theory.one_layer import one_layer
 from clcore.theory.one_layer import power_iteration as pi
 
 STEPS = 200
@@ -62,7 +63,8 @@ def rem10(t: Trial) -> None:
 def def4(t: Trial) -> None:
     """Both forms of mu, omega = mu + nu as printed in Eq. 10; its size at and near an LME.
 
-    Controls: (1 + c) left out; 1 for 2 before L / gap; a start far from the LME; a small gap.
+    Controls: (1 + c) left out; 1 for 2 before L / gap; a start far from the LME; a small gap; the
+    paper's own example with a gap that is not large.
     """
     rng, draws = t.rng, t.draws
     values, a, Q = draw(rng, draws, "generic")
@@ -93,6 +95,11 @@ def def4(t: Trial) -> None:
     small.breaks(
         "a small gap", sizes(rng.uniform(0.5, 0.95, draws), rng.uniform(0, 0.5, draws), near)
     )
+    world = one_layer.summation(torch.full((4,), 0.3, dtype=torch.float64), torch.eye(4).double())
+    pattern = torch.eye(4, dtype=torch.float64)[:1]
+    own = pi.omega(pi.local(one_layer.operator(world, pattern), pattern), *tensors([0.0], [0.0]))
+    small.breaks("the summation model at q = 0.3", own.numpy())
+    small.says(own=own.item()).confirms(own=(0.3 / 0.7**2) ** 2)
     small.add(sizes(rng.uniform(0, 0.2, draws), rng.uniform(0, 0.015, draws), near))
     proofs.def4(forms, sign, small)
 

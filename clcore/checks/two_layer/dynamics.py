@@ -11,6 +11,7 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.two_layer.latent import enumerated, inputs, net_of, settings, table_of
+from clcore.checks.two_layer.several_features import strengths_in_theorem5
 from clcore.ledger import Trial, check, typical
 from clcore.reference import Array, absolute, relative, tensors
 from clcore.theory.one_layer import one_layer
@@ -184,7 +185,7 @@ def rem15(t: Trial) -> None:
     """Assumption 2 on a model with finitely many states, by enumeration.
 
     Controls: weights that are not uniform, fields that are coupled given z, noise that crosses the
-    gates, variances summed without z_l^2, the law without alpha.
+    gates, variances summed without z_l^2, the law without alpha; those of `strengths_in_theorem5`.
     """
     whole = t.part("C_alpha is V", 1e-11, controls=typical)
     given = t.part("independent given z", 1e-13, controls=typical)
@@ -230,6 +231,7 @@ def rem15(t: Trial) -> None:
     printed.confirms(both=1 / total, one=one, square=one**2)
     for p in (printed, mended):
         p.says(coupling=np.median(np.concatenate(coupling[p.form])))
+    strengths_in_theorem5(t)
 
 
 def _between_fields(given: list[Array], K: int) -> Array:

@@ -140,14 +140,15 @@ def _first_to_blow_up(t: Trial) -> None:
     part = "argmin t*, the flow with the projection"
     p = t.part(part, draws=len(y)).add((first != sphere).sum())
     p.breaks("the largest start wins", (y.argmax(-1) != sphere).sum())
-    end = _end(y.numpy(), b.numpy())
+    end = on_sphere(y.numpy(), b.numpy())
     p.fails_by((end[range(len(y)), _soonest(y.numpy(), b.numpy())] < 0.99).sum(), within=0.02)
     own, rates = np.array([[0.55, 0.835]]), np.array([[1.7, 1.2]])
     won = modulation.winner(modulation.simulate(*tensors(own, rates), True, 350, 0.4))
     times = dict(zip(("t1", "t2"), modulation.critical_time(*tensors(own, rates))[0], strict=True))
     p.says(won=1 + won.item(), **{k: v.item() for k, v in times.items()})
     p.confirms(
-        won=1 + _end(own, rates).argmax(), **dict(zip(times, _time(own, rates)[0], strict=True))
+        won=1 + on_sphere(own, rates).argmax(),
+        **dict(zip(times, _time(own, rates)[0], strict=True)),
     )
     p = t.corrected(part, draws=len(y))
     p.add(((first == 0) & (sphere != 0)).sum() + (even != same).sum())
@@ -159,7 +160,7 @@ def _soonest(y: Array, b: Array) -> Array:
     return np.where(y > 0, np.log1p(b / np.where(y > 0, y, 1)) / b, np.inf).argmin(-1)
 
 
-def _end(y: Array, b: Array) -> Array:
+def on_sphere(y: Array, b: Array) -> Array:
     """Where the flow on the sphere ends, by scipy, all starts in one system."""
 
     def move(_: float, flat: Array) -> Array:

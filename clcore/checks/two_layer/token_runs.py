@@ -6,6 +6,7 @@ Functions of a table of runs (`token_panels.runs`), recorded or of this build, a
 filters, the same nets before training.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -220,13 +221,14 @@ def _inside(
 @check("nl/rem22", on="runs")
 def rem22(t: Trial, runs: pd.DataFrame, nets: pd.DataFrame, column: str = "chi_minus") -> None:
     """Weights concentrate on the tokens of the generators: by the scores, and in the nets of
-    Fig. 5. Controls: random filters, and nets trained with generators that use every token; tokens
-    of R_k."""
+    Fig. 5, where a field is to have all of its tokens and no other. Controls: random filters, and
+    nets trained with generators that use every token; linear nets; tokens of R_k."""
     sizes, every = (1, 3, 5), runs[runs.panel == "unconfined"]
     p = _inside(t, bare(runs), column, "chi_+ - chi_- of ReLU nets", 0.2, sizes)
     plus = column.replace("minus", "plus")
     gap = _mean(every, plus, sizes) - _mean(every, column, sizes)
     p.breaks("generators with every token", gap)
+    _found(t, nets, "ReLU finds all three tokens and no other", _both)
     _noise_free(t, nets)
 
 
@@ -341,22 +343,28 @@ def _better(p: Part, gain: pd.Series) -> None:
 def fig5(t: Trial, nets: pd.DataFrame) -> None:
     """Trained nets at P = 3, beta = 5, one row each (`token_panels.found`): fields in which every
     token of R_k has a filter. Controls: linear nets, random filters."""
-    trained, before = nets[nets.step > 0], nets[nets.step == 0]
-    part = partial(t.part, bound=0.9, relation=">=", evidence=_size(trained))
+
+    def every(nets: pd.DataFrame) -> float:
+        return float(nets.all_found.mean())
+
+    for part, relu in _found(t, nets, "ReLU finds all three tokens", every):
+        part.says(nets=len(relu), least=relu.all_found.min())
+
+
+def _found(
+    t: Trial, nets: pd.DataFrame, name: str, share: Callable[[pd.DataFrame], float]
+) -> list[tuple[Part, pd.DataFrame]]:
+    """A part for each number of tokens: in what share of fields trained ReLU nets have what is
+    asked. Controls: linear nets, random filters, of which no field has all three."""
+    trained, before, parts = nets[nets.step > 0], nets[nets.step == 0], []
     for tokens, rows in trained.groupby("tokens"):
         relu, linear = (rows[rows.activation == a] for a in ("relu", "linear"))
         chance = before[(before.tokens == tokens) & (before.activation == "relu")]
-        every, alone = (
-            part(f"{name}, {tokens} tokens", draws=len(relu), words=name)
-            for name in ("ReLU finds all three tokens", "ReLU finds all three tokens and no other")
-        )
-        every.add(relu.all_found.mean()).says(nets=len(relu), least=relu.all_found.min())
-        alone.add(_both(relu))
-        # Of random or linear nets no field has all three.
-        for name, others in (("linear", linear), ("random", chance)):
-            every.breaks(name, others.all_found.mean())
-            alone.breaks(name, _both(others))
-    _noise_free(t, nets)
+        size, full = len(relu), f"{name}, {tokens} tokens"
+        p = t.part(full, 0.9, ">=", draws=size, words=name, evidence=_size(trained))
+        p.add(share(relu)).breaks("linear", share(linear)).breaks("random", share(chance))
+        parts.append((p, relu))
+    return parts
 
 
 def _both(nets: pd.DataFrame) -> float:

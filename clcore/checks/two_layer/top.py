@@ -208,13 +208,13 @@ def eq143(t: Trial) -> None:
 
 @check("nl/rem17")
 def rem17(t: Trial) -> None:
-    """The short form of delta_k at the end of the proof, against Eq. 143.
+    """The short form of delta_k at the end of the proof, with the prefactor that Eq. 143 has right
+    above it, against Eq. 143 and against s itself.
 
-    Controls: other signs and a missing p_0 p_1.
+    Controls: the prefactor left out, as typeset, or half of it; another sign; a missing p_0 p_1.
     """
     premise = t.part("the sum is 1", 1e-9, controls=pooled)
-    printed = t.part("short form", 1e-8, controls=pooled)
-    mended = t.corrected("short form", 1e-8, controls=pooled)
+    short = t.part("short form", 1e-8, controls=pooled)
     for d, b, scale in secular(t.rng, t.draws):
         top = two_layer.top_of_rank_one(*tensors(d, b, scale))
         delta = two_layer.modulation(top, *tensors(b, scale)).numpy()
@@ -222,11 +222,9 @@ def rem17(t: Trial) -> None:
         part = scale[:, None] * b**2 / gaps
         premise.add(np.abs(part.sum(-1) - 1))
         premise.breaks("without $p_0p_1$", np.abs((b**2 / gaps).sum(-1) - 1))
-        printed.add(relative(1 - part, delta))
-        value, s = solved(d, b, scale)
-        own = scale[:, None] * b**2 / (value[:, None] - d)
-        printed.fails_by(relative(1 - own, pull_of(s, b, scale)))
-        mended.add(relative((1 - part) / (Z**2 * gaps), delta))
-        for p in (printed, mended):
-            p.breaks("plus", relative((1 + part) / (Z**2 * gaps), delta))
-            p.breaks("without $1/Z^2$", relative((1 - part) / gaps, delta))
+        direct = pull_of(solved(d, b, scale)[1], b, scale)
+        for value in (delta, direct):
+            short.add(relative((1 - part) / (Z**2 * gaps), value))
+        short.breaks(r"as typeset: without $1/(Z^2(\lambda-d_k))$", relative(1 - part, delta))
+        short.breaks("plus", relative((1 + part) / (Z**2 * gaps), delta))
+        short.breaks("without $1/Z^2$", relative((1 - part) / gaps, delta))
