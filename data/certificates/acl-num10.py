@@ -11,5 +11,5 @@ for name, v in ("printed", near), ("corrected", near[:, [1, 0, 2]]):  # W_1 = (0
         W1, W2 = W1 + W2**2 * push / 200, W2 + W2 * (push * W1).sum(1, keepdims=True) / 200
         W1, W2 = (np.clip(w, -1e9, 1e9) for w in (W1, W2))
         most = np.maximum(most, np.linalg.norm(W1, axis=1))
-    print(f"{name}: energy > 0: {(start > 0).sum()}, |W_1| passes 1000: {(most > 1e3).sum()} of 100")
+    print(f"{name}: energy > 0: {(start > 0).sum()}, |W_1| > 1000: {(most > 1e3).sum()} of 100")
     assert (start > 0).sum() == (most > 1e3).sum() == 100 * (name == "corrected")

@@ -281,7 +281,8 @@ def _bounded(rng: np.random.Generator, count: int) -> tuple[Array, Array]:
     """The smallest norm at the end, from starts within 0.05 of W_1 = (0, 2), W_2 = 0.1, where X is
     diag(1, -1): by `_least_norm`, and by the flow of the three numbers, u' = g^2 u, w' = -g^2 w,
     g' = (u^2 - w^2) g."""
-    start = np.array([0, 2, 0.1]) + np.concatenate([[[0] * 3], rng.uniform(-0.05, 0.05, (count, 3))])
+    around = rng.uniform(-0.05, 0.05, (count, 3))
+    start = np.array([0, 2, 0.1]) + np.concatenate([np.zeros((1, 3)), around])
     weights = tensors(start[:, None, :2], start[:, 2:, None])
     X = torch.diag(torch.tensor([1.0, -1.0], dtype=torch.float64)).expand(len(start), 2, 2)
     v = start.T

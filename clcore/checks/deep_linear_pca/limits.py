@@ -202,8 +202,8 @@ def freedom(weights: dl.Layers, X: Tensor, rows: bool) -> Tensor:
 
 @check("acl/rem4")
 def rem4(t: Trial) -> None:
-    """BatchNorm's constraint: rows conserved, fewer free dimensions, radius 1/sqrt(n_l), steps; what
-    its constraint alone leaves out.
+    """BatchNorm's constraint: rows conserved, fewer free dimensions, radius 1/sqrt(n_l), steps;
+    what its constraint alone leaves out.
 
     Controls: other normalisations; the Frobenius constraint; radius 1.
     """

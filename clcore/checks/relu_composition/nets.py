@@ -283,7 +283,7 @@ def _signs_gain(w1: Array, w2: Array, views: tuple[Array, Array], alpha: Array) 
 
 
 def _only_negative(part: Part) -> None:
-    """Two modes, x' = 3x, alpha = 1: every entry of X_alpha is -2. The best w >= 0, and w = -e_1."""
+    """Two modes, x' = 3x, alpha = 1: every entry of X_alpha is -2. The best w >= 0, and -e_1."""
     x, alpha = np.eye(2), 1 - np.eye(2)
     angle = np.linspace(0, np.pi / 2, 181)
     w = np.stack([np.cos(angle), np.sin(angle)], -1)
