@@ -133,7 +133,7 @@ def test_a_false_statement_carries_grade_and_root():
     book.check(Check("acl/thm6", 3, 1, {"broken": 4}, counterexample="it"))
     result = {"chapter": "1-minmax", "profile": "smoke", "device": "cpu", "records": book.records}
     found = {r["id"]: r for r in rows([result])}
-    assert (found["acl/thm6"]["grade"], found["acl/thm6"]["root"]) == ("conclusion", "acl/thm6")
+    assert (found["acl/thm6"]["grade"], found["acl/thm6"]["root"]) == ("constant", "acl/thm6")
     assert (found["acl/thm1"]["grade"], found["acl/thm1"]["root"]) == (None, None)
 
 

@@ -202,11 +202,13 @@ def freedom(weights: dl.Layers, X: Tensor, rows: bool) -> Tensor:
 
 @check("acl/rem4")
 def rem4(t: Trial) -> None:
-    """BatchNorm's constraint: rows conserved, fewer free dimensions, radius 1/sqrt(n_l), steps.
+    """BatchNorm's constraint: rows conserved, fewer free dimensions, radius 1/sqrt(n_l), steps;
+    what its constraint alone leaves out.
 
     Controls: other normalisations; the Frobenius constraint; radius 1.
     """
     conserved_rows(t, "fan-in norms conserved", t.rng)
+    _one_node(t)
     widths, count = (6, 4, 3, 2), min(t.draws, 60)
     keys = t.keys(count)
     (free, X), (held, same) = (climb(keys, SPECTRA["PSD"], widths, rows) for rows in (False, True))
@@ -231,3 +233,37 @@ def rem4(t: Trial) -> None:
             steps.add(rowed / plain)
         else:
             steps.breaks(r"mostly negative $X_\alpha$", rowed / plain).says(times=rowed / plain)
+
+
+def _one_node(t: Trial) -> None:
+    """One hidden node, its fan-in weights of norm 1, alpha = 1, x = x': the energies of two
+    directions of w, their ratio under BatchNorm and without it."""
+    name, count, n, d = "without loss of generality", min(t.draws, 100), 12, 4
+    printed, right = t.part(name, 1e-9, controls=typical), t.corrected(name, 1e-9, controls=typical)
+    rng = t.stream(name)
+    x = rng.standard_normal((count, n, d)) * np.array([2.0, 1.0, 0.7, 0.5])
+    size = rng.uniform(0.5, 2, (2, count, 1))
+    v = _unit(rng.standard_normal((2, count, d)))
+    keep = torch.from_numpy(1 - np.eye(n)).expand(count, n, n)
+    quadratic = np.einsum("bni,bnj->bij", x, x) - n * x.mean(1)[:, :, None] * x.mean(1)[:, None]
+    plain = np.einsum("kbi,bij,kbj->kb", v, quadratic, v)
+
+    def ratio(layer: str, w: Array) -> Array:
+        f = np.einsum("bni,kbi->kbn", x, w)
+        if layer == "BatchNorm":
+            f = (f - f.mean(-1, keepdims=True)) / f.std(-1, keepdims=True)
+        E = [contrast.energy(keep, *tensors(g[..., None], g[..., None])).numpy() for g in f]
+        return E[0] / E[1]
+
+    expected = plain[0] / plain[1]
+    off = np.abs(ratio("BatchNorm", v) - expected)
+    printed.add(off).fails_by(np.abs(1 - expected))
+    printed.breaks("the square of the ratio", np.abs(ratio("BatchNorm", v) - expected**2))
+    right.add(np.abs(ratio("none", v) - expected) / np.maximum(1, expected))
+    right.breaks("BatchNorm of the node", off)
+    right.breaks("norms free", np.abs(ratio("none", size * v) - expected))
+    axes = np.eye(d)[[0, 3]][:, None].repeat(count, 1)
+    first, last = np.einsum("kbi,bij,kbj->kb", axes, quadratic, axes)
+    printed.says(normed=float(np.median(ratio("BatchNorm", axes))))
+    printed.says(plain=float(np.median(ratio("none", axes))))
+    printed.confirms(normed=1.0, plain=np.median(first / last))

@@ -120,6 +120,9 @@ def eq12(t: Trial) -> None:
     corrected = t.corrected("without loss of generality", 1e-9, **more)
     corrected.add(relative(squares * E, outputs, 1e-2))
     corrected.breaks("$c_l$ for $c_l^2$", relative(np.sqrt(squares) * E, outputs))
+    # A net that divides its weights by their norms: Eq. 12 at the quotients, which lie in Theta.
+    inside = [w / np.sqrt((w**2).sum((-1, -2), keepdims=True)) for w in scaled]
+    corrected.add(relative(output_energy(alpha, views, inside), E, 1e-2))
     for name, top in OUTPUTS.items():
         printed.add(given := lost(maximiser, top)).says(**{name: given})
         printed.fails_by(_lost_by_signs(alpha, views, tries, name))

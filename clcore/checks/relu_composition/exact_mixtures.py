@@ -41,6 +41,62 @@ def weak_energies() -> Proof:
     }
 
 
+def _energies(d: sympy.Matrix, p: Any, own: Any, eta: Any = 0) -> tuple[Any, Any]:
+    """(E(theta_Omega), E(theta_m*)) of X_alpha off diag(D_V), less own diag^2(Delta) + eta I, in
+    two fields of two features; the salient features are the first, that of field 1 leads."""
+    flat = sympy.Matrix(list(d))
+    tie = sympy.symbols("b_1:3", real=True)  # D_V off its diagonal, inside the fields
+    inside = sympy.diag(*(sympy.Matrix([[0, b], [b, 0]]) for b in tie))
+    x = p * flat * flat.T + inside - own * sympy.diag(*(v**2 for v in flat)) - eta * sympy.eye(4)
+    total = d[0, 0] ** 2 + d[1, 0] ** 2
+    v = sympy.Matrix([d[0, 0], 0, d[1, 0], 0]) / sympy.sqrt(2 * total)
+    return (v.T * x * v)[0], x[0, 0]
+
+
+def _salient(**more: bool) -> tuple[sympy.Matrix, Any, Any]:
+    """(Delta, t, Delta_2): salient entries Delta_2 + t and Delta_2; more: what is known of t."""
+    low, t = sympy.Symbol("Delta_2", positive=True), sympy.Symbol("t", **more)
+    small = sympy.symbols("delta_1:3", real=True)
+    return sympy.Matrix([[low + t, small[0]], [low, small[1]]]), t, low
+
+
+def weak_half() -> Proof:
+    """Theorem 6, weak: E(theta_m*) - E(theta_Omega) is p0 p1 times half of the salient Delta^2's
+    difference, positive where they differ."""
+    d, t, low = _salient(positive=True)
+    p = sympy.Symbol("p", positive=True)
+    whole, one = _energies(d, p, 0)
+    form = p * t * (2 * low + t) / 2
+    level = d.copy()
+    level[0, 0] = low
+    tied = _energies(level, p, 0)
+    return {
+        "shown": exact.positive(one - whole, form),
+        "breaks": {"equal salient features": exact.positive(tied[1] - tied[0], form)},
+        "at": f"{FIELDS}, the salient ones unequal",
+    }
+
+
+def strong_against_top() -> Proof:
+    """Theorem 6, strong as printed, against m* alone: the difference is a sum of positive terms,
+    p0 p1 = 1/4 - r^2, among them (1 - p0 p1 - 1/K) Delta_m*^2."""
+    d, t, low = _salient(nonnegative=True)
+    r = sympy.Symbol("r", real=True)
+    eta = sympy.Symbol("eta", nonnegative=True)
+    p = sympy.Rational(1, 4) - r**2
+    whole, one = _energies(d, p, 1, eta)
+    a, b = d[0, 0] ** 2, d[1, 0] ** 2
+    gap = t * (2 * low + t)  # a - b
+    # With p (a + b) / 2 + (1/4 + r^2) a summed so that each term is positive.
+    form = b * gap / (2 * (a + b)) + (3 * a + b) / 8 + r**2 * gap / 2 + eta / 2
+    weak, top = _energies(d, p, 0)
+    return {
+        "shown": exact.positive(whole - one, form),
+        "breaks": {"weak augmentation": exact.positive(weak - top, form)},
+        "at": FIELDS,
+    }
+
+
 def latent_variance() -> Proof:
     """V[x] over all joint states of y and two fields, each of two states, against
     p0 p1 Delta Delta^T + D_V."""

@@ -5,6 +5,7 @@ The energies are those of `relu_composition.energy`.
 
 import numpy as np
 
+from clcore.checks.relu_composition import exact_mixtures
 from clcore.checks.relu_composition.energy import (
     SETTINGS,
     Energies,
@@ -46,17 +47,12 @@ def below(e: Energies) -> Array:
     return e.scale * (salient(e.delta) ** 2).mean(-1) - added(e) <= single.max((-1, -2)) + 1e-13
 
 
-def even_salient(delta: Array) -> Array:
-    """[draws]: whether a mean of salient Delta^2 is the largest of them: all are alike."""
-    return np.ptp(salient(delta), -1) < 1e-12
-
-
 @check("acl/thm6")
 def thm6(t: Trial) -> None:
-    """Which solution has more energy: Theorem 6, both halves, hypotheses as printed.
+    """Which solution has more energy: Theorem 6, both halves, K >= 2.
 
-    Random models, and models with special Delta that meet the printed hypotheses: one field, equal
-    salient features, all of Delta's entries in one field. Controls: the other half's D_aug.
+    The strong half as printed and with p0 p1 on diag^2(Delta); against m* alone as printed, proved
+    at K = 2. Controls: the other half's D_aug; ties, where Delta is special.
     """
     _weak(t)
     _strong(t)
@@ -64,26 +60,16 @@ def thm6(t: Trial) -> None:
 
 def _weak(t: Trial) -> None:
     count = t.share(len(SETTINGS))
-    printed = t.part("weak", 0.0, **OF_MODELS)
-    salience = t.corrected("weak", 0.0, **OF_MODELS)
-    single, even = [], []
+    half = t.part("weak", 0.0, **OF_MODELS)
     for fields, modes in SETTINGS:
         model = models(t.rng, count, fields, modes)
         e = weak(model)
-        printed.add(ties(e)).fails_by(even_salient(e.delta))
-        if fields == 1:
-            single.append(ties(e))
-            continue
-        salience.add(ties(e))
+        half.add(ties(e))
         other = strong(model, 0.2 * prior(model), corrected=True)
-        lost = other.whole >= most_salient(other)
-        level = e.delta * (0.3 / salient(e.delta))[..., None]  # equal salient features
-        even.append(ties(weak(model, level)))
-        printed.fails_by(even_salient(level))
-        printed.add(even[-1]).breaks("strong augmentation", lost)
-        salience.breaks("strong augmentation", lost).breaks("equal salient features", even[-1])
-    generic = fraction(salience.errors, "<=")
-    printed.says(generic=generic, single=fraction(single, "<="), even=fraction(even, "<="))
+        half.breaks("strong augmentation", other.whole >= most_salient(other))
+        level = e.delta * (0.3 / salient(e.delta))[..., None]
+        half.breaks("equal salient features", ties(weak(model, level)))
+    half.proves(**exact_mixtures.weak_half())
 
 
 def _strong(t: Trial) -> None:
@@ -91,7 +77,7 @@ def _strong(t: Trial) -> None:
     count = t.share(len(etas) * len(SETTINGS))
     printed = t.part("strong", 0.0, **OF_MODELS)
     right = t.corrected("strong", 0.0, **OF_MODELS)
-    against_top = []
+    top = t.part("strong, against the dominant feature", 0.0, **OF_MODELS)
     for fields, modes in SETTINGS:
         for eta in etas:
             model = models(t.rng, count, fields, modes)
@@ -99,22 +85,24 @@ def _strong(t: Trial) -> None:
             wrong = loses(e, e.single.max((-1, -2)))
             printed.add(wrong).fails_by(below(e))
             right.breaks("terms not times p0 p1", wrong)
-            if fields == 1:
-                continue
-            against_top.append(loses(e, most_salient(e)))
+            top.add(loses(e, most_salient(e)))
+            # Proved for every K: at least (1 - p0 p1 - 1/K) of the largest Delta^2.
+            least = (1 - e.scale - 1 / fields) * (e.delta**2).max((-1, -2))
+            top.add(e.whole - most_salient(e) < least - 1e-13)
             e = strong(model, eta, corrected=True)
             right.add(loses(e, e.single.max((-1, -2))))
             flat = weak(model)
-            for part in (printed, right):
-                part.breaks("weak augmentation", loses(flat, flat.single.max((-1, -2))))
-            # Only at eta = 0 must Delta have nonzero entries in two fields.
+            for part, other in ((printed, flat.single.max((-1, -2))), (top, most_salient(flat))):
+                part.breaks("weak augmentation", loses(flat, other))
+            right.breaks("weak augmentation", loses(flat, flat.single.max((-1, -2))))
+            # At eta = 0 both energies are 0 if Delta has no nonzero entry outside one field.
             e = strong(model, eta, True, one_field(e.delta))
             wrong = loses(e, e.single.max((-1, -2)))
             if eta:
                 right.add(wrong)
             else:
                 right.breaks("all of Delta in one field, eta = 0", wrong)
-    printed.says(top=fraction(against_top, "<="))
+    top.proves(**exact_mixtures.strong_against_top())
 
 
 @check("acl/rem5")
@@ -123,16 +111,15 @@ def rem5(t: Trial) -> None:
 
     Controls: p0 p1 left out, an eta that breaks the bound where it hurts.
     """
-    settings = [s for s in SETTINGS if s[0] > 1]
-    count = max(4, t.share(len(settings)))
-    total = {"draws": count * len(settings)}
+    count = max(4, t.share(len(SETTINGS)))
+    total = {"draws": count * len(SETTINGS)}
     printed = t.part("conclusion", 0.0, **OF_MODELS, **total)
     right = t.corrected("conclusion", 0.0, **OF_MODELS, **total)
     equation = t.part("Eqs. 78, 79", 1e-10, controls=pooled, **total)
     factor = t.corrected("Eqs. 78, 79", 1e-10, controls=pooled, **total)
     chain = t.part("Eqs. 80-82", 1e-12, controls=pooled, **total)
     missing, broken = "terms not times p0 p1", "bound on eta broken"
-    for fields, modes in settings:
+    for fields, modes in SETTINGS:
         model = models(t.rng, count, fields, modes)
         low = t.rng.uniform(1 / fields, 1.0, (count, 1)) + 0.01
         size = t.rng.uniform(0.001, 0.02, (count, 1))  # small: there the p0 p1 matters most
