@@ -270,13 +270,13 @@ def rem12(t: Trial, runs: pd.DataFrame, shuffled: pd.DataFrame) -> None:
     part.breaks("widths exchanged by chance", exchanged)
 
 
-OPERATORS = ("own", "cov", "op")
+OPERATORS = ("own", "cov", "op", "unit")
 """Readings of "covariance operator", see `tree_statistics.operator_norms`."""
 
 
 def operator_summary(runs: pd.DataFrame) -> pd.DataFrame:
     """Medians and quartiles over trials of the operators' norms, one row a configuration, step,
-    quantity (own, cov, op, and each _rescaled) and node: the curves of Figs. 13 and 14."""
+    quantity (`OPERATORS`, and each _rescaled) and node: the curves of Figs. 13 and 14."""
     keys = ["depth", "low", "width", "step"]
     names = [c for c in runs if c.startswith(OPERATORS)]
     tall = runs.melt([*keys, "seed"], names, "name").dropna(subset="value")
