@@ -197,7 +197,10 @@ def _off_multiple(exact: Array, outer: Array) -> Array:
 
 @check("ddn/eq179")
 def eq179(t: Trial) -> None:
-    """rho_0mu^2 (1 - rho_0^2) a a^T, entry by entry. Controls: Theorem 6 as typeset, a uniform root."""
+    """rho_0mu^2 (1 - rho_0^2) a a^T, entry by entry.
+
+    Controls: Theorem 6 as typeset, a uniform root.
+    """
     count = min(t.share(4), 15)
     part = t.part("", 1e-13, controls=pooled, draws=4 * count)
     for w in tr.worlds(t.rng, count, 3):
