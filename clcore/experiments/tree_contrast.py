@@ -164,9 +164,9 @@ def run(
 
     Recorded (steps of `record`, see `sweep.train`): nc_s..., the best absolute correlation of a
     latent in `latents` with the pre-activations of its group, exact; with `each`, c_s..._0 and so
-    on, every node's with its sign; with `nodes`, own_s...,
-    cov_s... and op_s..., the norms of `tree_statistics.operator_norms`, and own_rescaled_s... etc.,
-    the same after every layer was brought back to its norm at the start.
+    on, every node's with its sign; with `nodes`, own_s..., cov_s..., op_s... and unit_s..., the
+    norms of `tree_statistics.operator_norms`, and own_rescaled_s... etc., the same after every
+    layer was brought back to its norm at the start.
     """
     steps = round(epochs * STEPS_PER_EPOCH)
     return train(

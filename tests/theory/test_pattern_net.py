@@ -166,46 +166,52 @@ def test_a_constant_node_knows_nothing(path):
 
 
 def test_operator_norms_are_those_of_the_definition():
-    """Against enumeration of all leaves and autograd's Jacobian of the normalised output."""
+    """Against enumeration of all leaves and autograd's Jacobians, of the output and of the
+    normalised one."""
     depth, rho = 3, polarity(3, seed=6, low=0.6)
     params = pattern_net.init(cr.key(11), depth, 2)
-    mean = {path: [0.0, 0.0] for path in ("0", "10")}
-    features = {path: [0.0, 0.0] for path in mean}
+    paths, mean = ("0", "10"), {}
+    features = {path: [0.0, 0.0] for path in paths}
     own = {}
     laws = leaf_patterns.pattern_law(rho, 0)[0]
     leaves = leaf_patterns.leaves(torch.arange(256)[None], 3).double()
-    for path in mean:
+    for path in paths:
         d, g = len(path), int(path, 2)
         bias = f"b{d}"
 
         def output(shift, leaf, d=d, g=g, bias=bias):
             moved = dict(params)
             moved[bias] = params[bias].index_add(0, torch.tensor([g]), shift[None])
-            f = pattern_net.by_sample(moved, leaf[None])[0][0, 0]
+            return pattern_net.by_sample(moved, leaf[None])[0][0, 0]
+
+        def unit(shift, leaf, output=output):
+            f = output(shift, leaf)
             return f / f.norm()
 
         zero = torch.zeros(2, dtype=torch.float64)
-        jac = torch.func.vmap(torch.func.jacrev(output), (None, 0))(zero, leaves)
         if d == depth - 1:
             below = leaves[:, 2 * g : 2 * g + 2]
         else:
             values = torch.relu(pattern_net.by_sample(params, leaves)[d + 1])
             below = torch.cat([values[2 * g], values[2 * g + 1]], -1)
-        K = torch.einsum("bi,bon->bino", below, jac).flatten(1, 2)
-        mean[path] = [torch.einsum("b,bko->ko", law, K) for law in laws]
+        for name, f in (("op", output), ("unit", unit)):
+            jac = torch.func.vmap(torch.func.jacrev(f), (None, 0))(zero, leaves)
+            K = torch.einsum("bi,bon->bino", below, jac).flatten(1, 2)
+            mean[path, name] = [torch.einsum("b,bko->ko", law, K) for law in laws]
         features[path] = [law @ below for law in laws]
         group = torch.relu(pattern_net.by_sample(params, leaves)[d][g])
         own[path] = laws[1] @ group - laws[0] @ group
     found = tree_statistics.operator_norms(
-        params, leaf_patterns.sampler(rho), cr.key(12), list(mean), 200_000
+        params, leaf_patterns.sampler(rho), cr.key(12), paths, 200_000
     )
-    for path in mean:
-        D = mean[path][1] - mean[path][0]
+    for path in paths:
         a = features[path][1] - features[path][0]
         assert float(found[path]["cov"]) == pytest.approx(float(a @ a) / 4, rel=0.05)
         size = float(own[path] @ own[path]) / 4
         assert float(found[path]["own"]) == pytest.approx(size, rel=0.05)
-        assert float(found[path]["op"]) == pytest.approx(float((D @ D.T).norm()) / 4, rel=0.1)
+        for name in ("op", "unit"):
+            D = mean[path, name][1] - mean[path, name][0]
+            assert float(found[path][name]) == pytest.approx(float((D @ D.T).norm()) / 4, rel=0.1)
 
 
 def test_rescaled_layers_have_their_old_norm():

@@ -3,12 +3,10 @@
 from typing import Any
 
 import numpy as np
-import sympy
 
 from clcore.checks.dual_networks import rings
 from clcore.checks.dual_networks import symbols as sy
 from clcore.checks.dual_networks.exact_pairs import Proof
-from clcore.ledger import exact
 from clcore.ledger import polynomials as poly
 
 SIZES = (4, 5, 6)
@@ -99,24 +97,6 @@ def operator() -> Proof:
 
 
 # --------------------------------------------------------------------------- Assumption 1
-
-
-def neighbours() -> Proof:
-    """tr V_x[Kbar] of views one place on, the ring of 8, a linear unit; the right side is of views
-    that are redrawn."""
-    x = _images(8)
-
-    def trace(shifts: tuple[int, ...]) -> sympy.Rational:
-        bar = sum(np.roll(x, m, 1) for m in shifts)
-        n = len(shifts)
-        total = (bar**2).sum() * 16 - (bar.sum((0, 1)) ** 2).sum()
-        return sympy.Rational(int(total), 16 * 16 * n * n)
-
-    whole = tuple(range(8))
-    return {
-        "shown": exact.differ(trace((1, -1)), trace(whole)),
-        "breaks": {"z' is redrawn": exact.differ(trace(whole), 0)},
-    }
 
 
 def redrawn() -> Proof:

@@ -210,7 +210,8 @@ def _within(
     more = {"words": f"runs: {name}", "evidence": evidence(runs)} | more
     part = t.part(f"{name}, {label}", MARGIN, draws=int(row.pairs), **more).add(_farthest(row))
     part.breaks(f"{arms[1]} before training", _farthest(untrained))
-    part.says(epoch=epoch, gap=said(row))
+    first = runs[runs.loss_name == arms[0]].groupby("epoch").linear.mean() * 100
+    part.says(epoch=epoch, gap=said(row), start=first.get(0, np.nan), end=first[epoch])
 
 
 def _above(

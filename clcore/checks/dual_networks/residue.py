@@ -194,6 +194,7 @@ def _orders(t: Trial, count: int) -> None:
         for name in ("unbiased views", "samples drawn like their views", "any augmentation")
     )
     mended = t.corrected("residue, any augmentation", 6.0, controls=pooled)
+    drawn: list[float] = []
     rates: dict[str, list[Array]] = {"mask": [], "additive": []}
     for (name, make), tau, depth in product(CASES.items(), (0.2, 1.0), (1, 3)):
         widths, slope = dw.DEPTHS[depth], _slope_of(name, tau)
@@ -207,6 +208,8 @@ def _orders(t: Trial, count: int) -> None:
             printed.fails_by(*(once_more(*m.given)[0] for m in kept), within=1e-7)
             for m in kept:
                 printed.add(m.excess / m.unit / m.order(False))
+                if kind != "biased":
+                    drawn.append((m.excess / m.unit / m.order(False)).max())
                 mended.add(m.excess / m.unit / m.order(True))
                 if kind == "additive" and depth == 1:
                     unbiased.add(m.excess / m.unit / m.order(False))
@@ -217,6 +220,7 @@ def _orders(t: Trial, count: int) -> None:
             if kind in rates:
                 late = [np.log(m.theta) for m in kept[-2:]]
                 rates[kind].append((late[0] - late[1]) / np.log(STRENGTHS[-2] / STRENGTHS[-1]))
+    printed.says(random=max(drawn))
     slow, fast = (np.concatenate(rates[kind]) for kind in ("mask", "additive"))
     rate = t.part("rate", 0.1, draws=len(slow)).add(abs(np.median(slow) - 1))
     rate.breaks("centred noise", abs(np.median(fast) - 1))

@@ -13,9 +13,12 @@ from clcore import reference as ref
 from clcore.checks.dual_networks import nets
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import Layer, Objective, layers
+from clcore.checks.dual_networks.residue import STRENGTHS, Measured
+from clcore.checks.dual_networks.weights import CASES
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
 from clcore.theory.operator import connection as cn
+from clcore.theory.operator import covariance_operator as co
 
 
 def both_of_pair(pair: nets.Pair, layer: int, normalised: bool = False) -> Array:
@@ -48,8 +51,9 @@ def _pairs(t: Trial) -> None:
             second.add(relative(nets.times(K2, f2 - f1), other, floor))
             same = relative(nets.times(K1, f1 - f2), other, floor)
             second.breaks("the first tower's", same)
-    apart = t.part("one pair, tied weights", 1e-10, controls=pooled, draws=t.draws)
-    whole = t.corrected("one pair, tied weights", 1e-11, controls=typical, draws=t.draws)
+    name = "one pair, tied weights: the parts of both towers"
+    whole = t.part(name, 1e-11, controls=typical, draws=t.draws)
+    off, again = [], []
     for pair in nets.pairs(t.rng, t.draws, tied=True):
         for layer in range(1, pair.depth + 1):
             g = both_of_pair(pair, layer)
@@ -57,13 +61,15 @@ def _pairs(t: Trial) -> None:
             K1, K2 = (nets.one(cn.connection(net, layer)) for net in pair.traces)
             w = nets.column_stack(pair.first[layer - 1])
             gap, plus = (nets.times((K1 + s * K2).swapaxes(1, 2), w) for s in (-1, 1))
-            apart.add(dw.off_line(nets.times(K1, gap), g))
+            off.append(dw.off_line(nets.times(K1, gap), g))
             turned = nets.Pair(pair.second, pair.first, pair.x2, pair.x1, pair.name)
             own, rest = (nets.column_stack(v.weight_gradient(layer)) for v in (pair, turned))
-            apart.fails_by(_sine(own, own + rest))
-            apart.breaks("the second tower's part", dw.off_line(nets.times(K2, gap), g))
+            again.append(_sine(own, own + rest))
+            whole.breaks("the first tower's part alone", relative(own, g, floor))
             whole.add(relative(nets.times(K1 - K2, gap), g, floor))
             whole.breaks("plus in the bracket", relative(nets.times(K1 - K2, plus), g, floor))
+    whole.says(off=np.median(np.concatenate(off)))
+    whole.confirms(off=np.median(np.concatenate(again)))
 
 
 def _fixed(at: Layer, case: dw.Case) -> Objective:
@@ -93,9 +99,8 @@ def _populations(t: Trial) -> None:
         t.part(f"population, {name}", 1e-8, controls=pooled, draws=total)
         for name in (r"$L_{simp}$ and $L^\beta_{simp}$", "leading part of Theorem 4")
     )
-    curved = "population, InfoNCE and triplet"
-    apart = t.part(curved, 1e-8, controls=pooled, draws=2 * total)
-    other = t.corrected(curved, 1e-8, controls=pooled, draws=2 * total)
+    curved = "population, InfoNCE and triplet, with another residue"
+    other = t.part(curved, 1e-8, controls=pooled, draws=2 * total)
     typically, again = [], []
     for at in layers(t.rng, count, ends=True):
         for case, unit in product((dw.simple(), dw.simple(-0.5)), (False, True)):
@@ -106,13 +111,10 @@ def _populations(t: Trial) -> None:
             one, two = (at.descent(case, tied) for tied in (False, True))
             for part in (linear, leading):
                 part.breaks(name, relative(two, 2 * one, 1e-6))
-            off = dw.off_line(one, two)
-            apart.add(off)
-            sine = _sine(*(at.times(at.operator(case, tied=tied)) for tied in (False, True)))
-            apart.fails_by(sine)
             if name == "InfoNCE":
-                typically.append(off)
-                again.append(sine)
+                typically.append(dw.off_line(one, two))
+                both = (at.times(at.operator(case, tied=tied)) for tied in (False, True))
+                again.append(_sine(*both))
             held = _fixed(at, case)
             first, tied = (at.descent(held, both) for both in (False, True))
             leading.add(relative(tied, 2 * first, 1e-6))
@@ -124,19 +126,39 @@ def _populations(t: Trial) -> None:
             )
             other.add(right)
             other.breaks("theta once", once)
-            for part in (apart, other):
-                part.breaks("theta doubled", twice)
-    apart.says(off=np.median(np.concatenate(typically)))
-    apart.confirms(off=np.median(np.concatenate(again)))
+            other.breaks("theta doubled", twice)
+    other.says(off=np.median(np.concatenate(typically)))
+    other.confirms(off=np.median(np.concatenate(again)))
+    _order(t, ref.share(min(t.draws, 40), 4))
+
+
+def _order(t: Trial, count: int) -> None:
+    """theta of both towers over the order of Theorem 4 with c_0, in units of M_K^2 times the slope
+    of F; that of one tower stays below 6 there (ddn/thm4), and both have three times its terms."""
+    part = t.part("residue of both towers, its order", 18.0, controls=pooled)
+    for (name, make), tau in product(CASES.items(), (0.2, 1.0)):
+        case, slope = make(tau), 1 / tau**2 if name == "InfoNCE" else 1 / tau
+        weights = dw.weights(t.rng, count, dw.DEPTHS[2])
+        for kind, strength in product(co.KINDS, STRENGTHS):
+            world = dw.world(t.rng, count, dw.DEPTHS[2][0], kind, strength)
+            m, at = Measured(weights, world, case, slope), Layer(world, weights, 1)
+            whole, main = at.operator(case, tied=True), at.weighted(torch.from_numpy(at.xi(case)))
+            theta, size = (
+                torch.linalg.matrix_norm(A, 2).numpy() for A in (whole - 2 * main, whole)
+            )
+            rounding = 1e-13 * m.unit * m.size
+            part.add(np.maximum(theta - rounding, 0) / m.unit / m.order(True))
+            if strength == STRENGTHS[-1] and tau >= 1:
+                part.breaks("the whole operator", size / m.unit / m.order(True))
 
 
 @check("ddn/towers")
 def towers(t: Trial) -> None:
     """Sec. 3 analyses dr/dW_1 alone, without loss of generality; tied weights move in both towers.
 
-    Complex steps through one tower and through both, against the library's operators. Controls: the
-    other tower's part, the bracket's sign, losses that are not linear in distances, a residue that
-    doubles as the operator does.
+    Complex steps through one tower and through both, against the library's operators. Controls: one
+    tower's part alone, the bracket's sign, losses that are not linear in distances, a residue that
+    doubles as the operator does, the whole operator in place of the residue.
     """
     _pairs(t)
     _populations(t)

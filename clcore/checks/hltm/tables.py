@@ -270,13 +270,13 @@ def rem12(t: Trial, runs: pd.DataFrame, shuffled: pd.DataFrame) -> None:
     part.breaks("widths exchanged by chance", exchanged)
 
 
-OPERATORS = ("own", "cov", "op")
+OPERATORS = ("own", "cov", "op", "unit")
 """Readings of "covariance operator", see `tree_statistics.operator_norms`."""
 
 
 def operator_summary(runs: pd.DataFrame) -> pd.DataFrame:
     """Medians and quartiles over trials of the operators' norms, one row a configuration, step,
-    quantity (own, cov, op, and each _rescaled) and node: the curves of Figs. 13 and 14."""
+    quantity (`OPERATORS`, and each _rescaled) and node: the curves of Figs. 13 and 14."""
     keys = ["depth", "low", "width", "step"]
     names = [c for c in runs if c.startswith(OPERATORS)]
     tall = runs.melt([*keys, "seed"], names, "name").dropna(subset="value")
@@ -318,18 +318,21 @@ def _rank_test(row: np.ndarray) -> float:
 
 READINGS = (
     ("op", ""),
-    ("op_rescaled", "with the Jacobian, weights rescaled"),
+    ("op_rescaled", "weights rescaled"),
+    ("unit", "with the normalised output's Jacobian"),
+    ("unit_rescaled", "with the normalised output's Jacobian, weights rescaled"),
     ("own", "of the group's activations"),
     ("own_rescaled", "of the group's activations, weights rescaled"),
     ("cov", "of its children's activations"),
     ("cov_rescaled", "of its children's activations, weights rescaled"),
 )
-"""What "covariance operator" may be: the whole one of Theorem 3, with the Jacobian, counts as
-printed; the caption of Fig. 14 speaks of features."""
+"""What "covariance operator" may be: that of Theorem 3 with the Jacobian of Definition 1, of the
+output without its norm, as in the authors' program, counts as printed. Normalised outputs have
+symbols of their own (Eqs. 41, 56); the caption of Fig. 14 speaks of features."""
 
 
 def _figure(t: Trial, nodes: tuple[str, ...], curves: pd.DataFrame, shuffled: pd.DataFrame) -> None:
-    """End over start, the rank test of its rise, and the whole operator's height; by reading.
+    """End over start, the rank test of its rise, and the whole operators' height; by reading.
 
     Controls: training on views of unrelated objects; steps exchanged by chance.
     """
@@ -338,7 +341,8 @@ def _figure(t: Trial, nodes: tuple[str, ...], curves: pd.DataFrame, shuffled: pd
         rows, other = (_growth(table, quantity, nodes) for table in (curves, unrelated))
         draws = int(curves.trials.max()) * len(rows)
         shared = {"draws": draws, "evidence": "partial", "setting": setting}
-        for name in ("at the end",) if setting else ("at the end", "at its height"):
+        whole = quantity in ("op", "unit")
+        for name in ("at the end", "at its height") if whole else ("at the end",):
             height = name == "at its height"
             ratio = _ratio(rows, height)
             still = len(rows) - len(ratio)

@@ -25,7 +25,7 @@ def outer_square(a: Array) -> Array:
 
 
 def both_sizes(w: tr.World, mu: int) -> tuple[Array, Array]:
-    """(o_mu as Theorem 6 prints it, o_mu of Eq. 179), each [draws]."""
+    """(o_mu as Theorem 6 is typeset, o_mu of Eq. 179), each [draws]."""
     rho = lt.path_polarity(w.model.tree, torch.from_numpy(tr.rho(w)))[:, mu].numpy()
     return rho**2 * (1 - rho**2), rho**2 * (1 - tr.rho0(w) ** 2)
 
@@ -166,12 +166,12 @@ def eq172(t: Trial) -> None:
 def thm6(t: Trial) -> None:
     """The covariance over z_0 is o_mu a a^T: its rank and direction, then o_mu, by enumeration.
 
-    Controls: a without polarities; twice the size.
+    Controls: a without polarities; rho_0mu for rho_0 in o_mu, as typeset; twice the size.
     """
     count = min(max(t.share(4), 8), 15)
-    shape = t.part("a multiple of a a^T", 1e-13, controls=pooled, draws=4 * count)
-    printed, corrected = (
-        form("o_mu", 1e-13, controls=pooled, draws=4 * count) for form in (t.part, t.corrected)
+    shape, size = (
+        t.part(name, 1e-13, controls=pooled, draws=4 * count)
+        for name in ("a multiple of a a^T", "o_mu")
     )
     for w in tr.worlds(t.rng, count, 3):
         for mu in tr.inner(w):
@@ -181,11 +181,11 @@ def thm6(t: Trial) -> None:
             turned = np.ptp(np.sign(bare * whole), -1) > 0  # else polarities are a factor of a
             off = _off_multiple(exact, outer_square(bare))
             shape.breaks("polarities left out of a", off[turned])
-            theirs, ours = both_sizes(w, mu)
-            for part, size in ((printed, theirs), (corrected, ours)):
-                part.add(absolute(times(size, outer), exact))
-                part.breaks("twice the size", absolute(times(2 * ours, outer), exact))
-    tree_proofs.thm6(shape, printed, corrected)
+            typeset, ours = both_sizes(w, mu)
+            size.add(absolute(times(ours, outer), exact))
+            size.breaks("as typeset, rho_0mu", absolute(times(typeset, outer), exact))
+            size.breaks("twice the size", absolute(times(2 * ours, outer), exact))
+    tree_proofs.thm6(shape, size)
 
 
 def _off_multiple(exact: Array, outer: Array) -> Array:
@@ -197,15 +197,18 @@ def _off_multiple(exact: Array, outer: Array) -> Array:
 
 @check("ddn/eq179")
 def eq179(t: Trial) -> None:
-    """rho_0mu^2 (1 - rho_0^2) a a^T, entry by entry. Controls: Theorem 6's o_mu, a uniform root."""
+    """rho_0mu^2 (1 - rho_0^2) a a^T, entry by entry.
+
+    Controls: Theorem 6 as typeset, a uniform root.
+    """
     count = min(t.share(4), 15)
     part = t.part("", 1e-13, controls=pooled, draws=4 * count)
     for w in tr.worlds(t.rng, count, 3):
         for mu in tr.inner(w):
             exact, outer = tr.over_root(w, tr.fed(w, mu)), outer_square(dampened(w, mu))
-            theirs, ours = both_sizes(w, mu)
+            typeset, ours = both_sizes(w, mu)
             part.add(absolute(times(ours, outer), exact))
-            part.breaks("Theorem 6's o_mu", absolute(times(theirs, outer), exact))
+            part.breaks("Theorem 6 as typeset", absolute(times(typeset, outer), exact))
             uniform = tr.path_rho(w, mu) ** 2
             part.breaks("root taken as uniform", absolute(times(uniform, outer), exact))
     tree_proofs.eq179(part)

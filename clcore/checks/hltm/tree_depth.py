@@ -122,14 +122,14 @@ def operator_sizes(key: torch.Tensor, units: int, scale: float) -> Array:
 def _top(t: Trial, count: int) -> None:
     """o_mu level by level at leaves, and the operator's size at the top and at the bottom."""
     w = tr.world(t.rng, max(count, 6), tr.CATERPILLAR, 2, 1)
-    equal, printed = [], []
+    equal, typeset = [], []
     for mu, leaf in ((0, 2), (1, 4), (3, 6), (5, 7)):
         size = tr.over_root(w, w.out[leaf])[:, 0, 0]
         equal.append(size / (tr.rho(w)[:, leaf - 1] / 2) ** 2)
-        printed.append(both_sizes(w, mu)[0])
+        typeset.append(both_sizes(w, mu)[0])
     falls = t.part(r"$o_\mu$, from the root down", 1e-14, controls=pooled)
     falls.add(np.diff(equal, axis=0).max(0))
-    falls.breaks("Theorem 6's o_mu", np.diff(printed, axis=0).max(0))
+    falls.breaks("Theorem 6 as typeset", np.diff(typeset, axis=0).max(0))
     nets, texts = 400, []  # with 60 the last of them falls below 1 at some seeds
     part = t.part("size of the operator, bottom over top", 1.0, draws=len(NETS) * nets)
     for units, scale in NETS:

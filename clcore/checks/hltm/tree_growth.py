@@ -31,7 +31,7 @@ def _kron(a: Array, b: Array) -> Array:
 
 def _norm_of_operator(rng: np.random.Generator, count: int) -> tuple[Array, ...]:
     """Norms [11, draws] of the enumerated operator at node 1 as |rho_01|, then a, then the root's
-    |polarity| grow, and of Theorem 6's form as |rho_01| grows."""
+    |polarity| grow, and of Theorem 6 as typeset as |rho_01| grows."""
     tree = lt.tree(tr.CATERPILLAR)
     rho = tr.signed(rng, count, len(tr.CATERPILLAR) - 1)
     net = tree_nets.net(tr.keys(rng, count), tree, 3)
@@ -55,13 +55,13 @@ def _norm_of_operator(rng: np.random.Generator, count: int) -> tuple[Array, ...]
 def rem10(t: Trial) -> None:
     """OP_mu with constant J_mu, as a variance over z_0 of all joint states; its norm.
 
-    Controls: the Kronecker product in the other order, twice the size, Theorem 6's o_mu, the
+    Controls: the Kronecker product in the other order, twice the size, Theorem 6 as typeset, the
     root's polarity.
     """
     count = min(t.share(4), 6)
-    product = t.part("Kronecker product", 1e-12, controls=pooled, draws=4 * count)
-    printed, corrected = (
-        form("o_mu", 1e-12, controls=pooled, draws=4 * count) for form in (t.part, t.corrected)
+    product, sized = (
+        t.part(name, 1e-12, controls=pooled, draws=4 * count)
+        for name in ("Kronecker product", "o_mu")
     )
     for w in tr.worlds(t.rng, count, 3):
         for mu in tr.inner(w):
@@ -70,19 +70,18 @@ def rem10(t: Trial) -> None:
             activity = tr.over_root(w, tr.fed(w, mu))
             product.add(absolute(_kron(activity, JJ), exact))
             product.breaks("other order", absolute(_kron(JJ, activity), exact))
-            outer, (theirs, ours) = outer_square(dampened(w, mu)), both_sizes(w, mu)
-            theorem, proof, double = (
-                absolute(_kron(times(size, outer), JJ), exact) for size in (theirs, ours, 2 * ours)
+            outer, (typeset, ours) = outer_square(dampened(w, mu)), both_sizes(w, mu)
+            other, right, double = (
+                absolute(_kron(times(size, outer), JJ), exact) for size in (typeset, ours, 2 * ours)
             )
-            printed.add(theorem).breaks("twice the size", double)
-            corrected.add(proof).breaks("twice the size", double)
-            corrected.breaks("Theorem 6's o_mu", theorem)
-    polarity, vector, root, theirs = (
+            sized.add(right).breaks("Theorem 6 as typeset", other)
+            sized.breaks("twice the size", double)
+    polarity, vector, root, typeset = (
         -np.diff(rows, axis=0).min(0) for rows in _norm_of_operator(t.rng, count)
     )
     larger = t.part("larger with rho_0mu and a", 1e-12, controls=pooled).add(polarity, vector)
-    larger.breaks("Theorem 6's o_mu", theirs).breaks("larger |rho_0|", root)
-    operator_proofs.rem10(product, printed, corrected, larger)
+    larger.breaks("Theorem 6 as typeset", typeset).breaks("larger |rho_0|", root)
+    operator_proofs.rem10(product, sized, larger)
 
 
 def _loss_step(w: tr.World, mu: int, W: Array, J: Array, rate: float) -> Array:
@@ -107,13 +106,13 @@ def _loss_step(w: tr.World, mu: int, W: Array, J: Array, rate: float) -> Array:
 def eq15(t: Trial) -> None:
     """Growth of a^T w_j in one step, by the enumerated OP and by autograd of L_simp over all pairs.
 
-    Controls: Theorem 6's o_mu, twice the rate, J^T J other than I; for the strict growth a path
-    polarity of zero, and at the root Theorem 6's o_mu.
+    Controls: Theorem 6 as typeset, twice the rate, J^T J other than I; for the strict growth a path
+    polarity of zero, and at the root Theorem 6 as typeset.
     """
     count, rate = max(4, min(t.share(3), 8)), 0.5
     common = {"controls": pooled, "draws": 3 * count}
     measured = t.part("growth factor, measured o_mu", 1e-12, **common)
-    printed, corrected = (form("growth factor", 1e-12, **common) for form in (t.part, t.corrected))
+    factor = t.part("growth factor", 1e-12, **common)
     growth = t.part("strict growth", 1e-9, ">=", draws=3 * count)
     for parents in tr.SHAPES[:3]:
         w = tr.world(t.rng, count, parents, 2, 4, 1.5)
@@ -124,7 +123,7 @@ def eq15(t: Trial) -> None:
             J = np.linalg.qr(t.rng.standard_normal((count, 5, 3)))[0]
             activity, square = tr.over_root(w, tr.fed(w, mu)), (a**2).sum(1)
             fit = np.einsum("dc,dck,dk->d", a, activity, a) / np.where(square, square, 1) ** 2
-            theirs, ours = both_sizes(w, mu)
+            typeset, ours = both_sizes(w, mu)
             operator = _operator(w, mu, J)
 
             def off(size: Array, after: Array, W: Array = W, a: Array = a) -> Array:
@@ -132,22 +131,22 @@ def eq15(t: Trial) -> None:
 
             for after in (_loss_step(w, mu, W, J, rate), _apply(operator, W, rate)):
                 measured.add(off(fit, after))
-                printed.add(off(theirs, after))
-                corrected.add(off(ours, after)).breaks("Theorem 6's o_mu", off(theirs, after))
-                for part in (measured, printed, corrected):
+                factor.add(off(ours, after))
+                factor.breaks("Theorem 6 as typeset", off(typeset, after))
+                for part in (measured, factor):
                     part.breaks("twice the rate", off(2 * ours, after))
             stretched = off(ours, _apply(_operator(w, mu, 1.5 * J), W, rate))
-            for part in (measured, printed, corrected):
+            for part in (measured, factor):
                 part.breaks("J^T J = 2.25 I", stretched)
             growth.add(*_least_growth(operator, W, a, rate))
             if mu == 0:
-                form = _kron(times(theirs, outer_square(a)), J.mT @ J)
+                form = _kron(times(typeset, outer_square(a)), J.mT @ J)
                 none = _least_growth(form, W, a, rate)
-                growth.breaks("Theorem 6's o_mu, at the root", *none)
+                growth.breaks("Theorem 6 as typeset, at the root", *none)
             else:
                 none = _operator(uninformed, mu, J), W, dampened(uninformed, mu)
                 growth.breaks("path polarity 0", *_least_growth(*none, rate))
-    operator_proofs.eq15(measured, printed, corrected, growth)
+    operator_proofs.eq15(measured, factor, growth)
 
 
 def _off_factor(factor: Array, W: Array, after: Array, a: Array) -> Array:

@@ -113,19 +113,19 @@ def eq172(covariance: Part, transitions: Part, means: Part) -> None:
 def eq179(part: Part) -> None:
     """rho_0mu^2 (1 - rho_0^2) a a^T."""
     far = ts.far()
-    theirs, ours = ts.sizes(far.path)
+    typeset, ours = ts.sizes(far.path)
     outer = far.a * far.a.T
     part.proves(
         exact.equal(far.covariance, ours * outer),
         breaks={
-            "Theorem 6's o_mu": exact.equal(far.covariance, theirs * outer),
+            "Theorem 6 as typeset": exact.equal(far.covariance, typeset * outer),
             "root taken as uniform": exact.equal(far.covariance, far.path**2 * outer),
         },
         at=DEEP,
     )
 
 
-def thm6(shape: Part, printed: Part, corrected: Part) -> None:
+def thm6(shape: Part, size: Part) -> None:
     """A multiple of a a^T: all 2 x 2 determinants with it are 0; then its size."""
     far, C = ts.far(), ts.far().covariance
 
@@ -135,15 +135,12 @@ def thm6(shape: Part, printed: Part, corrected: Part) -> None:
         )
 
     shape.proves(parallel(far.a), breaks={"polarities left out of a": parallel(ts.GAPS)}, at=DEEP)
-    theirs, ours = (size * far.a * far.a.T for size in ts.sizes(far.path))
-    measured = ts.example(C)
-    printed.proves(
-        exact.differ(measured, ts.example(theirs)),
-        breaks={"the corrected form": exact.differ(measured, ts.example(ours))},
-        at="fair root, rho_0mu = 1/2",
-    )
-    corrected.proves(
-        exact.equal(C, ours), breaks={"twice the size": exact.equal(C, 2 * ours)}, at=DEEP
+    typeset, ours = (o * far.a * far.a.T for o in ts.sizes(far.path))
+    others = {"as typeset, rho_0mu": typeset, "twice the size": 2 * ours}
+    size.proves(
+        exact.equal(C, ours),
+        breaks={what: exact.equal(C, other) for what, other in others.items()},
+        at=DEEP,
     )
 
 

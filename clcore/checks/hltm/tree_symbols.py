@@ -148,11 +148,5 @@ def far() -> Far:
 
 
 def sizes(path: Any) -> tuple[sympy.Expr, sympy.Expr]:
-    """o_mu as Theorem 6 prints it, and that of Eq. 179."""
+    """o_mu as Theorem 6 is typeset, and that of Eq. 179."""
     return path**2 * (1 - path**2), path**2 * (1 - ROOT**2)
-
-
-def example(value: Any) -> Any:
-    """At a fair root, rho_01 = 1/2, all other polarities 1, and units that show 0 or 1."""
-    numbers = {ROOT: 0, polarity(1): HALF} | {polarity(k): 1 for k in (2, 3, 4)}
-    return value.subs(numbers | dict.fromkeys([*MIDDLE.flat(), *GAPS.flat()], HALF))

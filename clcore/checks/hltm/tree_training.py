@@ -164,8 +164,9 @@ def training_by_hand(t: Trial) -> None:
 
 
 def _parts(net: Net, path: str, leaves: Array, whole: bool = True) -> dict[str, Array]:
-    """Of every view the group's activations, its children's, and these times the slope of the
-    normalised output in the group's pre-activations. whole: no term of the norm's is left out."""
+    """Of every view the group's activations, its children's, and these times the slopes of the
+    output and of the normalised output in the group's pre-activations. whole: no term of the norm's
+    is left out."""
     depth, start = len(net) // 2, group(net, path, leaves)
     children = [path + "0", path + "1"]
     if len(path) + 1 == depth:
@@ -173,13 +174,14 @@ def _parts(net: Net, path: str, leaves: Array, whole: bool = True) -> dict[str, 
     else:
         below = np.concatenate([np.maximum(group(net, c, leaves), 0) for c in children], -1)
     length = np.sqrt((group(net, "", leaves) ** 2).sum(-1, keepdims=True))
-    slopes = []
+    plain, unit = [], []
     for k in range(start.shape[-1]):
         f = group(net, "", leaves, held={path: start + 1j * STEP * np.eye(start.shape[-1])[k]})
-        slopes.append((_unit(f) if whole else f / length).imag / STEP)
-    slope = np.stack(slopes, 1)  # views, nodes, outputs
-    connection = below[:, :, None, None] * slope[:, None]
-    return {"own": np.maximum(start, 0), "cov": below, "op": connection}
+        plain.append(f.imag / STEP)
+        unit.append((_unit(f) if whole else f / length).imag / STEP)
+    slopes = {"op": np.stack(plain, 1), "unit": np.stack(unit, 1)}  # views, nodes, outputs
+    connections = {what: below[:, :, None, None] * s[:, None] for what, s in slopes.items()}
+    return {"own": np.maximum(start, 0), "cov": below} | connections
 
 
 def _norm(values: Array, again: bool = False) -> float:
@@ -205,8 +207,8 @@ def _rescaled(net: Net, like: Net) -> Net:
 @check("ddn/fig13", "ddn/fig14")
 def operator_by_hand(t: Trial) -> None:
     """Every reading of the operator, on a net as it is and rescaled, from loops over its views and
-    Jacobians by complex steps. Controls: the slope of the norm left out, both halves the same
-    views, the net as it is for the rescaled one."""
+    Jacobians by complex steps. Controls: outputs normalised, or the slope of their norm left out;
+    both halves the same views; the net as it is for the rescaled one."""
     nets, samples, depth = min(t.draws, 6), 24, 3
     for claim, paths in zip(t.claims, (("0", "1"), ("01", "10", "11")), strict=True):
         part = t.defines("the operators' norms", 1e-10, controls=pooled, claim=claim)
@@ -236,8 +238,10 @@ def operator_by_hand(t: Trial) -> None:
                     part.add(*(abs(own[w] - norms[w]) / size[w] for w in own))
                     again = (abs(own[w] - _norm(parts[w], True)) / size[w] for w in own)
                     part.breaks("one half twice", *again)
-                    lost = abs(own["op"] - _norm(free["op"])) / size["op"]
+                    lost = abs(own["unit"] - _norm(free["unit"])) / size["unit"]
                     part.breaks("the norm's slope left out", lost)
+                    other = abs(own["op"] - norms["unit"]) / size["op"]
+                    part.breaks("outputs normalised", other)
                     if suffix:
                         unscaled = abs(own["own"] - _norm(_parts(net, path, leaves)["own"]))
                         part.breaks("not rescaled", unscaled / size["own"])

@@ -1,7 +1,7 @@
 """What a tree-shaped net knows of the latents: correlations and covariance operators (ddn Sec. 7).
 
 Correlations are population values, by enumeration of the leaves below a latent, not estimates.
-The operator needs the Jacobian of the normalised output, which all leaves enter: it is estimated.
+The operator needs the Jacobian of the output, which all leaves enter: it is estimated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -95,8 +95,9 @@ def operator_norms(
     """Frobenius norms, for groups mu, of what survives the augmentation, V_{z_0}[E[. | z_0]], of
 
     "own": the group's activations f_mu; "cov": its children's, as in ddn Theorem 6; "op": the
-    connection K_mu = f_children (x) J_mu^T, with the Jacobian J_mu of the l2-normalised output with
-    respect to the group's pre-activations (ddn Theorem 3, remark after Theorem 6). z_0 fair.
+    connection K_mu = f_children (x) J_mu^T, with the Jacobian J_mu of the output f_L with respect
+    to the group's pre-activations (ddn Definition 1, Theorem 3, remark after Theorem 6); "unit":
+    the same with the l2-normalised output's (Eqs. 41, 56). z_0 fair.
 
     tables: `leaf_patterns.sampler`. Means over `samples` views a root value, in two independent
     halves A, B: with D the difference of the two roots' means the operator is D D^T / 4, whose
@@ -116,7 +117,7 @@ def operator_norms(
     found = {}
     for path in paths:
         place(path, depth)
-        slope, number = top, 0
+        slope, number = eye.expand(len(f), -1, -1), 0
         for d, side in enumerate(map(int, path)):
             w = pattern_net.sides(params[f"w{d}"][number : number + 1], f.shape[-1])[side]
             number = 2 * number + side
@@ -126,13 +127,17 @@ def operator_norms(
             below = leaf[:, children]
         else:
             below = torch.relu(values[d][children]).movedim(0, 1).flatten(1)
-        below, slope = (t.unflatten(0, (4, -1)) for t in (below, slope))
-        connection = torch.einsum("qbi,qbon->qino", below, slope).flatten(1, 2) / (samples // 2)
+        below, slope, unit = (t.unflatten(0, (4, -1)) for t in (below, slope, top @ slope))
+        plain, normed = (
+            torch.einsum("qbi,qbon->qino", below, J).flatten(1, 2) / (samples // 2)
+            for J in (slope, unit)
+        )
         own = torch.relu(values[d - 1][number]).unflatten(0, (4, -1))
         found[path] = {
             "own": _norm(own.mean(1)[..., None]),
             "cov": _norm(below.mean(1)[..., None]),
-            "op": _norm(connection),
+            "op": _norm(plain),
+            "unit": _norm(normed),
         }
     return found
 
