@@ -120,11 +120,35 @@ PANELS |= {
     for name in ("simclr", "simsiam")
 }
 """Table 1 with the masks that are the default of the paper, and without noise."""
-# sigma_0 is Theta(log d / d): a factor of 0.22, where the printed noise has 1.
-PANELS |= {
-    "pred-warm-faint": PANELS["pred-warm"]
-    | {"settings": PANELS["pred-warm"]["settings"] | {"noise": 0.05}}
+FAINT = 0.05
+"""Another standard deviation of the noise: Sec. 4.1 gives its order, log d / d, and no factor. Here
+it is 0.22; in panels that do not name their noise it is 1, and the deviation 0.23."""
+
+_NO_TEMPERATURE = ("simsiam", "ncl-basic", "ncl-linear", "ncl-basic-2l", "one-hot-ncl")
+_NO_TEMPERATURE = (*_NO_TEMPERATURE, "pred-warm", "pred-random")
+_AT: dict[float, tuple[str, ...]] = {
+    st.TEMPERATURE: ("cl-basic", "cl-linear", "one-hot-cl"),
+    0.2: ("cl-basic", "cl-linear", "one-hot-cl"),
+    0.5: ("simclr", "cl-basic", "cl-linear", "one-hot-cl"),
 }
+"""Temperature -> the contrastive panels that are trained at it with that noise."""
+
+
+def _faint(name: str, temperature: float = st.TEMPERATURE) -> dict[str, Any]:
+    """A panel with that noise, the rate in proportion to the temperature; FEW runs, but for Table 1
+    as many as it has."""
+    seeds = PANELS[name]["seeds"] if name in ("simclr", "simsiam") else FEW
+    changed: dict[str, Any] = {"noise": FAINT}
+    if temperature != st.TEMPERATURE:
+        rate = st.PROTOCOLS["paper"]["lr"] * temperature / st.TEMPERATURE
+        changed |= {"temperature": temperature, "lr": rate}
+    return PANELS[name] | {"seeds": seeds, "settings": PANELS[name]["settings"] | changed}
+
+
+PANELS |= {f"{name}-faint": _faint(name) for name in _NO_TEMPERATURE}
+for _t, _names in _AT.items():
+    _end = "-faint" if _t == st.TEMPERATURE else f"-faint-t{_t:g}"
+    PANELS |= {name + _end: _faint(name, _t) for name in _names}
 # Which of the two changes does it?
 PANELS |= {"simclr-half-noise": _set("Simplified-SimCLR", FEW, (0.1,), keep=0.5)}
 
@@ -272,6 +296,14 @@ def _law(config: Config) -> str:
     if config["latent"] == "fixed":
         pr = [int(count) for count in fixed_counts(config["d"], pr)]
     return str(sorted((config | {"pr": pr}).items()))
+
+
+def faint_beside(runs: pd.DataFrame) -> pd.DataFrame:
+    """Panels at FAINT of losses without a temperature, once more under the names that stand beside
+    contrastive ones at 0.2 and 0.5 (as `sparse_map.as_panels` has them at the larger noise)."""
+    same = runs[runs.panel.isin([f"{name}-faint" for name in _NO_TEMPERATURE])]
+    suffixes = [f"-t{t:g}" for t in _AT if t != st.TEMPERATURE]
+    return pd.concat([same.assign(panel=same.panel + suffix) for suffix in suffixes])
 
 
 def runs(
