@@ -132,6 +132,7 @@ _AT: dict[float, tuple[str, ...]] = {
     0.5: ("simclr", "cl-basic", "cl-linear", "one-hot-cl"),
 }
 """Temperature -> the contrastive panels that are trained at it with that noise."""
+_TEMPERED = ("simclr", "cl-", "one-hot-cl", "srelu-cl")
 
 
 def _faint(name: str, temperature: float = st.TEMPERATURE) -> dict[str, Any]:
@@ -301,9 +302,10 @@ def _law(config: Config) -> str:
 def faint_beside(runs: pd.DataFrame) -> pd.DataFrame:
     """Panels at FAINT of losses without a temperature, once more under the names that stand beside
     contrastive ones at 0.2 and 0.5 (as `sparse_map.as_panels` has them at the larger noise)."""
-    same = runs[runs.panel.isin([f"{name}-faint" for name in _NO_TEMPERATURE])]
-    suffixes = [f"-t{t:g}" for t in _AT if t != st.TEMPERATURE]
-    return pd.concat([same.assign(panel=same.panel + suffix) for suffix in suffixes])
+    names = runs.panel.unique()
+    plain = [n for n in names if n.endswith("-faint") and not n.startswith(tuple(_TEMPERED))]
+    same = runs[runs.panel.isin(plain)]
+    return pd.concat([same.assign(panel=same.panel + suffix) for suffix in ("-t0.2", "-t0.5")])
 
 
 def runs(
