@@ -126,30 +126,20 @@ it is 0.22; in panels that do not name their noise it is 1, and the deviation 0.
 
 _NO_TEMPERATURE = ("simsiam", "ncl-basic", "ncl-linear", "ncl-basic-2l", "one-hot-ncl")
 _NO_TEMPERATURE = (*_NO_TEMPERATURE, "pred-warm", "pred-random")
-_AT: dict[float, tuple[str, ...]] = {
-    st.TEMPERATURE: ("cl-basic", "cl-linear", "one-hot-cl"),
-    0.2: ("cl-basic", "cl-linear", "one-hot-cl"),
-    0.5: ("simclr", "cl-basic", "cl-linear", "one-hot-cl"),
-}
-"""Temperature -> the contrastive panels that are trained at it with that noise."""
-_TEMPERED = ("simclr", "cl-", "one-hot-cl", "srelu-cl")
+_AT_HALF = ("simclr", "cl-basic", "cl-linear", "one-hot-cl")
+_CONTRASTIVE = ("simclr", "cl-", "one-hot-cl", "srelu-cl")
 
 
-def _faint(name: str, temperature: float = st.TEMPERATURE) -> dict[str, Any]:
-    """A panel with that noise, the rate in proportion to the temperature; FEW runs, but for Table 1
-    as many as it has."""
+def _faint(name: str, **changes: Any) -> dict[str, Any]:
+    """A panel with that noise; FEW runs, but for Table 1 as many as it has."""
     seeds = PANELS[name]["seeds"] if name in ("simclr", "simsiam") else FEW
-    changed: dict[str, Any] = {"noise": FAINT}
-    if temperature != st.TEMPERATURE:
-        rate = st.PROTOCOLS["paper"]["lr"] * temperature / st.TEMPERATURE
-        changed |= {"temperature": temperature, "lr": rate}
-    return PANELS[name] | {"seeds": seeds, "settings": PANELS[name]["settings"] | changed}
+    settings = PANELS[name]["settings"] | {"noise": FAINT} | changes
+    return PANELS[name] | {"seeds": seeds, "settings": settings}
 
 
+_RATE = st.PROTOCOLS["paper"]["lr"] * 0.5 / st.TEMPERATURE  # in proportion to the temperature
 PANELS |= {f"{name}-faint": _faint(name) for name in _NO_TEMPERATURE}
-for _t, _names in _AT.items():
-    _end = "-faint" if _t == st.TEMPERATURE else f"-faint-t{_t:g}"
-    PANELS |= {name + _end: _faint(name, _t) for name in _names}
+PANELS |= {f"{name}-faint-t0.5": _faint(name, temperature=0.5, lr=_RATE) for name in _AT_HALF}
 # Which of the two changes does it?
 PANELS |= {"simclr-half-noise": _set("Simplified-SimCLR", FEW, (0.1,), keep=0.5)}
 
@@ -303,7 +293,7 @@ def faint_beside(runs: pd.DataFrame) -> pd.DataFrame:
     """Panels at FAINT of losses without a temperature, once more under the names that stand beside
     contrastive ones at 0.2 and 0.5 (as `sparse_map.as_panels` has them at the larger noise)."""
     names = runs.panel.unique()
-    plain = [n for n in names if n.endswith("-faint") and not n.startswith(tuple(_TEMPERED))]
+    plain = [n for n in names if n.endswith("-faint") and not n.startswith(_CONTRASTIVE)]
     same = runs[runs.panel.isin(plain)]
     return pd.concat([same.assign(panel=same.panel + suffix) for suffix in ("-t0.2", "-t0.5")])
 

@@ -96,7 +96,7 @@ def test_the_map_stands_in_for_panels_at_the_printed_noise():
         }  # fmt: skip
         assert found[found.panel == "ncl-basic"].minimum.tolist() == [0.3]
         assert rt.evidence(found, "cl-basic") == "partial"
-    # One run has no spread, and a map without the printed noise stands in for nothing.
+    # One run has no spread, and a map without noise stands in for nothing.
     assert sparse_map.as_panels(made(1), runs).empty
     quiet = made().query("sigma == 0")
     assert sparse_map.as_panels(quiet, runs).empty

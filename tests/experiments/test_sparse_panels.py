@@ -58,8 +58,8 @@ def test_readings_change_one_thing():
         assert {k: a[k] for k in a if a[k] != b[k]} == {"keep": 0.5, "sigma": 0.0}
 
 
-def test_fainter_noise_is_trained_at_three_temperatures():
-    """The rate is in proportion to the temperature, and stands with it in the panel's name."""
+def test_of_panels_at_fainter_noise_only_temperature_and_rate_are_others():
+    """The rate is in proportion to the temperature, which stands in the panel's name."""
     for panel, chosen in sp.PANELS.items():
         base, faint, end = panel.partition("-faint")
         if not faint:
