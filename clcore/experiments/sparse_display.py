@@ -16,12 +16,14 @@ from clcore.experiments import sparse_tables as rt
 from clcore.experiments.sparse_panels import configurations
 from clcore.theory.sparse import sparse_coding as sc
 
-READINGS = {"": "as printed", "-t0.2": "temperature 0.2", "-script": "program's scripts"}
+READINGS = {"": "first choice", "-t0.2": "temperature 0.2", "-script": "program's scripts"}
+READINGS |= {"-faint-t0.5": "noise 0.05, temp. 0.5"}
 READINGS |= {"-quiet": "without noise"}
 READINGS |= {"-released": "program, printed masks", "-half": "half kept, no noise"}
 READINGS |= {"-bn": "BatchNorm", "-bn-quiet": "BatchNorm, no noise"}
 READINGS |= {"-bn-released": "program, printed masks, BatchNorm"}
-"""Suffixes of panels (`sparse_panels.PANELS`) and what the pages call them."""
+"""Suffixes of panels (`sparse_panels.PANELS`) and what the pages call them. The first choice is
+what the text says and, where it leaves open, noise 0.23 and the program's temperature, 0.05."""
 
 
 def curves(

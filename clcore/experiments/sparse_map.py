@@ -1,10 +1,11 @@
 """CL-basic over what ncl leaves open or prints twice: temperature, noise, masks.
 
-The temperature is not printed (the program's is 0.05), the noise is printed twice (Sec. 4.1 and
-4.2), and of masks Eq. 2 and 3 name two kinds, with a keeping probability that changes between
-captions. All else is as printed (`sparse_training`, protocol "paper"). A cell of the map is one
-setting of each; its rate is the printed one, or the printed one times temperature / 0.05, so that
-the gradient keeps the size that it has at the program's temperature.
+The temperature is not printed (the program's is 0.05), nor the factor of the noise, of which Sec.
+4.1 has the order and Sec. 4.2 a variance, and of masks Eq. 2 and 3 name two kinds, with a keeping
+probability that changes between captions. All else is as printed (`sparse_training`, protocol
+"paper"). A cell of the map is one setting of each; its rate is the printed one, or the printed one
+times temperature / 0.05, so that the gradient keeps the size that it has at the program's
+temperature.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,8 +25,8 @@ SIGMAS = (
     round(noise_std(10, "std"), 4),
     round(noise_std(10, "variance"), 2),
 )
-"""None; a fifth of the printed; the program's; log d / d as a standard deviation and as a variance
-(d = 10)."""
+"""None; a factor of 0.22 in the printed order log d / d; the program's; log d / d as a standard
+deviation, a factor of 1, and as a variance (d = 10)."""
 
 MASKS: dict[str, dict] = {
     "keep 0.5": {"keep": 0.5},
@@ -47,6 +48,13 @@ READINGS: dict[str, tuple[float, str]] = {
 }
 """Suffix of a panel's name -> the temperature and rate under which the map stands in for it."""
 
+FAINT: dict[str, tuple[float, str]] = {
+    "-faint": (st.TEMPERATURE, "printed"),
+    "-faint-t0.2": (0.2, "scaled"),
+    "-faint-t0.5": (0.5, "scaled"),
+}
+"""The same at the noise of 0.05."""
+
 CONTRASTIVE = {
     ("CL-basic", "iid", "keep 0.5"): "cl-basic",
     ("CL-basic", "iid", "keep 0.1"): "cl-basic-masked",
@@ -56,7 +64,13 @@ CONTRASTIVE = {
     ("CL-linear", "iid", "keep 0.5"): "cl-linear",
     ("Simplified-SimCLR", "iid", "keep 0.1"): "simclr",
 }
-"""(model, latents, masks) of the map -> the panel that they are at the printed noise."""
+"""(model, latents, masks) of the map -> the panel that they are at noise 0.23."""
+
+WITHOUT = {
+    ("NCL-basic", "iid", "keep 0.1"): "ncl-basic-masked",
+    ("NCL-basic", "iid", "Eq. 2"): "ncl-basic-dependent",
+}
+"""The same of the net without a temperature."""
 
 BESIDE: dict[str, tuple[str, ...]] = {
     "cl-basic": ("ncl-basic", "ncl-basic-2l"),
@@ -201,26 +215,40 @@ def _configuration(
 
 
 def as_panels(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """The map at the printed noise as panels of runs, named as in READINGS; beside them, under the
-    same names, the runs of the losses without a temperature that stand beside them.
+    """The map at noise 0.23 as panels of runs, named as in READINGS; beside them, under the
+    same names, the runs of the losses without a temperature that stand beside them. And the map at
+    noise 0.05, named as in FAINT, where `runs` has no such panels at full size.
 
     table: of `runs` here; runs: recorded runs, of which those in BESIDE are taken.
     """
-    noise = table.sigma.round(4) == round(noise_std(10, "std"), 4)
-    names = [
-        CONTRASTIVE.get(tuple(key))
-        for key in table[["model", "latent", "masks"]].itertuples(index=False)
-    ]
-    table = table.assign(panel=names)[noise].dropna(subset="panel")
-    if len(table):  # one run alone has no spread to be compared with
-        by = ["panel", "temperature", "rate", "pr"]
-        table = table.groupby(by).filter(lambda t: t.seed.nunique() > 1)
-    parts = []
-    for suffix, (temperature, kind) in READINGS.items():
-        own = table[(table.temperature == temperature) & (table.rate == kind)]
-        if len(own):
-            beside = [name for panel in own.panel.unique() for name in BESIDE[panel]]
+    parts, own = [], _named(table, SIGMAS[3], CONTRASTIVE)
+    for suffix, cell in READINGS.items():
+        here = _at(own, *cell)
+        if len(here):
+            beside = [name for panel in here.panel.unique() for name in BESIDE[panel]]
             same = runs[runs.panel.isin(beside)]
-            both = pd.concat([own, same])
+            both = pd.concat([here, same])
             parts.append(both.assign(panel=both.panel + suffix))
-    return pd.concat(parts)[list(runs.columns)] if parts else runs[:0]
+    own = _named(table, SIGMAS[1], CONTRASTIVE | WITHOUT)
+    for suffix, cell in FAINT.items():
+        here = _at(own, *cell)
+        here = here.assign(panel=here.panel + suffix)
+        parts.append(here[~here.panel.isin(runs.panel)])
+    parts = [part for part in parts if len(part)]
+    return pd.concat(parts).reindex(columns=list(runs.columns)) if parts else runs[:0]
+
+
+def _named(table: pd.DataFrame, sigma: float, names: dict) -> pd.DataFrame:
+    """Cells at that noise with the panel that they are; of cells with one run, none: it has no
+    spread to be compared with."""
+    found = [
+        names.get(tuple(key)) for key in table[["model", "latent", "masks"]].itertuples(index=False)
+    ]
+    noise = table.sigma.round(4) == round(sigma, 4)
+    table = table.assign(panel=found)[noise].dropna(subset="panel")
+    by = ["panel", "temperature", "rate", "pr"]
+    return table.groupby(by).filter(lambda t: t.seed.nunique() > 1) if len(table) else table
+
+
+def _at(table: pd.DataFrame, temperature: float, kind: str) -> pd.DataFrame:
+    return table[(table.temperature == temperature) & (table.rate == kind)]

@@ -72,6 +72,9 @@ OPEN = {
     "-bn": "BatchNorm in the encoder",
     "-bn-t0.2": "BatchNorm in the encoder, temperature 0.2, the rate in proportion to it",
     "-bn-t0.5": "BatchNorm in the encoder, temperature 0.5, the rate in proportion to it",
+    "-faint": "noise 0.05, a factor of 0.22 in its order log d / d",
+    "-faint-t0.2": "noise 0.05, temperature 0.2, the rate in proportion to it",
+    "-faint-t0.5": "noise 0.05, temperature 0.5, the rate in proportion to it",
 }
 """Suffix of a panel's name -> the value of a setting that the print leaves open."""
 

@@ -82,18 +82,18 @@ def test_a_grid_has_a_row_a_reading():
     runs = made({("cl-basic", 0.1): (0.6, 0.8), ("cl-basic-quiet", 0.1): (0.9, 0.9)})
     figure = display.grid(runs, {"cl-basic": "CL"}, prs=(0.1,))
     upper, lower = figure.axes
-    assert upper.get_title() == "as printed, Pr = 0.1" and "without noise" in lower.get_title()
+    assert upper.get_title() == "first choice, Pr = 0.1" and "without noise" in lower.get_title()
     assert upper.get_lines()[0].get_ydata()[-1] == pytest.approx(0.7)
     assert lower.get_lines()[0].get_ydata()[-1] == pytest.approx(0.9)
     assert lower.get_lines()[1].get_ydata()[0] == display.random_encoder("cl-basic")
     plt.close(figure)
     alone = display.grid(runs[runs.panel == "cl-basic"], {"cl-basic": "CL"}, prs=(0.1, 0.2))
-    assert [axis.get_title()[:10] for axis in alone.axes] == ["as printed"] * 2
+    assert [axis.get_title()[:12] for axis in alone.axes] == ["first choice"] * 2
     plt.close(alone)
 
 
 def test_every_reading_has_a_name():
-    assert set(rt.OTHERS) | {"", "-t0.2", "-bn"} == set(display.READINGS)
+    assert set(rt.OTHERS) | {"", "-t0.2", "-bn", "-faint-t0.5"} == set(display.READINGS)
 
 
 def test_cells_are_starred_when_they_disagree():
@@ -106,8 +106,8 @@ def test_cells_are_starred_when_they_disagree():
     values |= {("cl-basic-quiet", 0.1): np.full(5, printed.paper[0.1])}
     table = display.cells(made(values), "ncl/tab2").loc[("CL-basic", "minimum")]
     assert table["Pr = 0.1", "paper"] == "0.88 ± 0.002"
-    assert table["Pr = 0.1", "as printed"] == "0.88 ± 0.00"
-    assert table["Pr = 0.3", "as printed"] == "1.26 ± 0.00*"
+    assert table["Pr = 0.1", "first choice"] == "0.88 ± 0.00"
+    assert table["Pr = 0.3", "first choice"] == "1.26 ± 0.00*"
     assert table["Pr = 0.1", "without noise"] == "0.88 ± 0.00"
     assert pd.isna(table["Pr = 0.2", "without noise"])
     assert display.share(made(values), "ncl/tab2", "-quiet").endswith(" of 3")

@@ -96,10 +96,25 @@ def test_the_map_stands_in_for_panels_at_the_printed_noise():
         }  # fmt: skip
         assert found[found.panel == "ncl-basic"].minimum.tolist() == [0.3]
         assert rt.evidence(found, "cl-basic") == "partial"
-    # One run has no spread, and a map without the printed noise stands in for nothing.
+    # One run has no spread, and a map without noise stands in for nothing.
     assert sparse_map.as_panels(made(1), runs).empty
     quiet = made().query("sigma == 0")
     assert sparse_map.as_panels(quiet, runs).empty
+
+
+def test_the_map_at_fainter_noise_stands_in_where_no_panel_was_trained():
+    without = made().query("temperature == 0.05 and masks == 'Eq. 2'").assign(model="NCL-basic")
+    runs = pd.DataFrame({"panel": ["cl-basic-faint-t0.5"], "pr": 0.1, "seed": 0, "epoch": 8000.0})
+    found = sparse_map.as_panels(pd.concat([made(), without]), runs.assign(minimum=0.2, norm=1.0))
+    assert found.norm.isna().all()
+    counts = {s: rt.reading(found, s).panel.value_counts().to_dict() for s in sparse_map.FAINT}
+    masks = {"cl-basic-masked": 2, "cl-basic-dependent": 2}
+    assert counts == {
+        "-faint": {"cl-basic": 2, "ncl-basic-dependent": 2} | masks,
+        "-faint-t0.2": {"cl-basic": 2} | masks,
+        "-faint-t0.5": masks,
+    }
+    assert set(sparse_map.FAINT) < set(rt.OPEN)
 
 
 def test_scripts_have_the_programs_settings_at_another_pace():

@@ -9,6 +9,7 @@ import pytest
 from clcore import ledger
 from clcore.experiments import sparse_factors as factors
 from clcore.experiments import sparse_panels as sp
+from clcore.experiments import sparse_tables as rt
 from clcore.grid import Grid
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -44,6 +45,8 @@ def test_readings_change_one_thing():
         ("cl-basic-masked", "keep"),
         ("cl-basic-released-quiet", "sigma"),
         ("simclr-half-noise", "sigma"),
+        ("simsiam-faint", "sigma"),
+        ("pred-warm-faint", "sigma"),
     ):
         base = panel.rsplit("-", 1)[0]
         few = sp.PANELS[panel]
@@ -53,6 +56,32 @@ def test_readings_change_one_thing():
     for name in ("simclr", "simsiam"):
         a, b = sp.configurations(f"{name}-half")[0], sp.configurations(name)[0]
         assert {k: a[k] for k in a if a[k] != b[k]} == {"keep": 0.5, "sigma": 0.0}
+
+
+def test_of_panels_at_fainter_noise_only_temperature_and_rate_are_others():
+    """The rate is in proportion to the temperature, which stands in the panel's name."""
+    for panel, chosen in sp.PANELS.items():
+        base, faint, end = panel.partition("-faint")
+        if not faint:
+            continue
+        bases = sp.configurations(base, range(chosen["seeds"]), chosen["prs"])
+        for a, b in zip(sp.configurations(panel), bases, strict=True):
+            changes = {k: a[k] for k in a if a[k] != b[k]}
+            temperature = float(end.removeprefix("-t") or b["temperature"])
+            wanted = {"sigma": 0.05}
+            if end:
+                wanted |= {"temperature": temperature, "lr": b["lr"] * temperature / 0.05}
+            assert changes == pytest.approx(wanted), panel
+
+
+def test_losses_without_a_temperature_stand_beside_those_with_one():
+    table = pd.DataFrame({"panel": ["simsiam-faint", "simclr-faint-t0.5", "simsiam"], "seed": 0})
+    found = sp.faint_beside(table)
+    assert sorted(found.panel) == ["simsiam-faint-t0.2", "simsiam-faint-t0.5"]
+    both = pd.concat([table, found])
+    assert sorted(rt.reading(both, "-faint-t0.5").panel) == ["simclr", "simsiam"]
+    assert rt.reading(both, "-faint").panel.tolist() == ["simsiam"]
+    assert rt.reading(both, "-t0.5").empty
 
 
 def test_every_panel_of_the_print_is_trained_as_the_program_does():

@@ -200,10 +200,7 @@ def _close(
 @check("ncl/num3", on="runs")
 def num3(t: Trial, runs: pd.DataFrame) -> None:
     """Minimum max-cosine with predictor, from about 0.7 to 0.87."""
-    printed, setting = (0.7, 0.87), "noise 0.05, a factor of 0.22 in its order log d / d"
-    _close(t, runs, "pred-warm", printed)
-    if rt.has(runs, "pred-warm-faint"):
-        _close(t, runs, "pred-warm-faint", printed, setting=setting)
+    _close(t, runs, "pred-warm", (0.7, 0.87))
 
 
 @check("ncl/num4", on="runs")
@@ -281,9 +278,11 @@ def _readings(
         )
         if c.evidence == "exact":
             continue
+        told = [_numbers(c)]
         for setting, found in left_open.items():
-            # Nothing is open to a part whose runs have no temperature: its numbers are the same.
-            if c.part in found and _numbers(found[c.part]) != _numbers(c):
+            # A part whose runs have no temperature has the same numbers at every one.
+            if c.part in found and _numbers(found[c.part]) not in told:
+                told.append(_numbers(found[c.part]))
                 opened = replace(found[c.part], form="open", setting=setting)
                 if _tells(opened):
                     yield opened
