@@ -211,7 +211,7 @@ def equiangular(rng: np.random.Generator, d: int, product: float) -> Array:
 
 def _variance(U: Array, w: Array) -> Array:
     """C_alpha[h(w.x)] of equally frequent patterns U, for alpha = 1, w [..., d], by numpy."""
-    return np.maximum(w @ U, 0).var(-1)
+    return np.asarray(np.maximum(w @ U, 0).var(-1))
 
 
 def _rise(rng: np.random.Generator, U: Array, w: Array) -> float:

@@ -97,7 +97,9 @@ def def4(t: Trial) -> None:
     )
     world = one_layer.summation(torch.full((4,), 0.3, dtype=torch.float64), torch.eye(4).double())
     pattern = torch.eye(4, dtype=torch.float64)[:1]
-    own = pi.omega(pi.local(one_layer.operator(world, pattern), pattern), *tensors([0.0], [0.0]))
+    own = pi.omega(
+        pi.local(one_layer.operator(world, pattern), pattern), *tensors(np.zeros(1), np.zeros(1))
+    )
     small.breaks("the summation model at q = 0.3", own.numpy())
     small.says(own=own.item()).confirms(own=(0.3 / 0.7**2) ** 2)
     small.add(sizes(rng.uniform(0, 0.2, draws), rng.uniform(0, 0.015, draws), near))

@@ -158,7 +158,7 @@ def _without_projection(t: Trial) -> None:
     constant = t.part(name, 0.002, draws=STARTS).add(found["the best constant"])
     # a run may stop short of its blow-up
     constant.fails_by(_missed(y, _blows_up_first(y, rates)), within=0.001)
-    times = modulation.critical_time(*tensors(own, [b + c, b]))
+    times = modulation.critical_time(*tensors(np.array(own), np.array([b + c, b])))
     constant.says(t1=times[0].item(), t2=times[1].item())
     constant.confirms(**dict(zip(("t1", "t2"), map(_blow_up, own, (b + c, b)), strict=True)))
     moving = t.corrected(name, 0.002, draws=STARTS).add(found["own"])
