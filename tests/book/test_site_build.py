@@ -67,6 +67,7 @@ def test_killed_in_the_middle_and_made_again(root):
     first = subprocess.Popen(**command(root))
     end = time.monotonic() + 600
     while not (root / "_build" / f"jb-{first.pid}").exists():
+        assert first.poll() is None, first.communicate()[0]
         assert time.monotonic() < end
         time.sleep(0.02)
     first.send_signal(signal.SIGKILL)  # Sphinx itself lives on

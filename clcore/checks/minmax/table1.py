@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from scipy.optimize import minimize_scalar
 from torch.nn.functional import normalize
 
 from clcore import losses
@@ -146,9 +147,14 @@ def _own_margin(source: Callable, views: Views, factor: float | None = None) -> 
     def at(margin: float) -> Array:
         return same_loss(source, losses.lifted_pair(margin), views, factor)
 
-    tried = {float(m): at(float(m)) for m in np.linspace(-1, 5, 25)}
-    best = min(tried, key=lambda m: np.median(tried[m]))
-    return tried[best], best
+    def typically(margin: float) -> float:
+        return float(np.median(at(margin)))
+
+    coarse = np.linspace(-1, 5, 25)
+    step, near = coarse[1] - coarse[0], min(coarse, key=typically)
+    fine = minimize_scalar(typically, bounds=(near - step, near + step), method="bounded")
+    best = float(min((near, fine.x), key=typically))
+    return at(best), best
 
 
 def _lifted_row(t: Trial, views: Views, pairs: Pairs) -> None:
