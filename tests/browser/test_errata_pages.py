@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from browsing import Tab
+from playwright.sync_api import expect
 from site_pages import parsed
 
 from clcore import _paths, ledger
@@ -26,7 +27,7 @@ def test_every_entry_has_its_old_address_and_its_place(site: Path) -> None:
 def test_an_old_address_leads_to_the_line_of_its_entry(tab: Tab) -> None:
     tab.open("book/errata.html#nl-thm1")
     line = tab.page.locator("#nl-thm1")
-    assert line.is_visible()  # its fold is open
+    expect(line).to_be_visible()  # its fold is open
     line.locator("a").click()
     tab.page.wait_for_url("**/book/errata/nl.html#nl-thm1")
     assert tab.problems == []
@@ -43,6 +44,6 @@ def test_the_button_copies_the_code_of_a_certificate(tab: Tab) -> None:
     name = certificate.locator("a[download]").get_attribute("href").rsplit("/")[-1]
     certificate.locator(".highlight").hover()
     certificate.locator("button.copybtn").click()
-    tab.page.wait_for_timeout(250)
     script = (_paths.root() / "data" / "certificates" / name).read_text()
-    assert tab.page.evaluate("navigator.clipboard.readText()").strip() == script.strip()
+    copied = "async (text) => (await navigator.clipboard.readText()).trim() === text"
+    tab.page.wait_for_function(copied, arg=script.strip())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from browsing import Tab
+from playwright.sync_api import expect
 
 from clcore.book.explore import LIMIT
 
@@ -56,6 +57,5 @@ def test_on_paper_the_first_frame_is_printed(tab: Tab, site: Path) -> None:
 
 def test_a_link_into_folded_checks_opens_them(tab: Tab) -> None:
     tab.open("chapters/1-minmax.html#claim-acl-thm2")
-    row = tab.page.locator("#claim-acl-thm2")
-    assert row.is_visible()
-    assert tab.page.locator(".cl-fold").first.locator("table").is_hidden()
+    expect(tab.page.locator("#claim-acl-thm2")).to_be_visible()
+    expect(tab.page.locator(".cl-fold").first.locator("table")).to_be_hidden()
