@@ -21,7 +21,7 @@ FEW, MANY = 3, 5
 
 def _set(model: str, seeds: int = MANY, prs: Sequence[float] = PRS, **settings: Any) -> dict:
     chosen = {"model": model, "seeds": seeds, "prs": tuple(prs), "protocol": "paper", "pace": 1}
-    return chosen | {"settings": settings}
+    return chosen | {"of_each_sign": False, "settings": settings}
 
 
 _ROWS: dict[str, dict[str, Any]] = {
@@ -140,6 +140,24 @@ def _faint(name: str, **changes: Any) -> dict[str, Any]:
 _RATE = st.PROTOCOLS["paper"]["lr"] * 0.5 / st.TEMPERATURE  # in proportion to the temperature
 PANELS |= {f"{name}-faint": _faint(name) for name in _NO_TEMPERATURE}
 PANELS |= {f"{name}-faint-t0.5": _faint(name, temperature=0.5, lr=_RATE) for name in _AT_HALF}
+
+_OPEN_STARTS: dict[str, dict[str, Any]] = {
+    "-faint": {"noise": FAINT},
+    "-loud": {"noise": "variance"},
+    "-balanced": {"warm_kind": "balanced"},
+    "-by-columns": {"warm_kind": "columns"},
+}
+_STARTS = ("warm-0.14", "warm-0.02", "warm-0.002")
+PANELS |= {
+    f"{name}{suffix}": PANELS[name] | {"settings": PANELS[name]["settings"] | changes}
+    for name in _STARTS
+    for suffix, changes in _OPEN_STARTS.items()
+}
+PANELS |= {f"{name}-each-sign": PANELS[name] | {"of_each_sign": True} for name in _STARTS}
+"""Table 4 with what its text leaves open: the noise at that deviation, or at the printed log d / d
+as its variance (0.48); every column of M equally often among the rows; columns of W, as the text
+has it, not rows, that begin at columns of M; Pr(sparse) as the probability of each sign."""
+
 # Which of the two changes does it?
 PANELS |= {"simclr-half-noise": _set("Simplified-SimCLR", FEW, (0.1,), keep=0.5)}
 
@@ -273,8 +291,9 @@ def configurations(
     `sparse_training.configuration`. Errors: an unknown panel."""
     chosen = _panel(panel)
     settings = chosen["settings"] | changes
+    signs = 2 if chosen["of_each_sign"] else 1
     return [
-        st.configuration(seed, chosen["model"], pr, chosen["protocol"], **settings)
+        st.configuration(seed, chosen["model"], signs * pr, chosen["protocol"], **settings)
         for pr in (chosen["prs"] if prs is None else prs)
         for seed in (range(chosen["seeds"]) if seeds is None else seeds)
     ]
@@ -336,10 +355,12 @@ def runs(
 def _rows(name: str, configs: list[Config], laws: list[str], table: pd.DataFrame) -> pd.DataFrame:
     """The rows of a panel, of a table with a run for each law."""
     distinct = list(dict.fromkeys(laws))
+    signs = 2 if PANELS[name]["of_each_sign"] else 1
     table = table.assign(epoch=table.epoch * PANELS[name]["pace"], panel=name)
     of_law = dict(list(table.groupby("run")))
     rows = [
-        of_law[distinct.index(law)].assign(pr=c["pr"]) for law, c in zip(laws, configs, strict=True)
+        of_law[distinct.index(law)].assign(pr=c["pr"] / signs)
+        for law, c in zip(laws, configs, strict=True)
     ]
     return pd.concat(rows)[list(COLUMNS)]
 

@@ -47,8 +47,13 @@ def test_readings_change_one_thing():
         ("simclr-half-noise", "sigma"),
         ("simsiam-faint", "sigma"),
         ("pred-warm-faint", "sigma"),
+        ("warm-0.14-loud", "sigma"),
+        ("warm-0.02-balanced", "start"),
+        ("warm-0.002-by-columns", "start"),
+        ("warm-0.14-each-sign", "pr"),
     ):
-        base = panel.rsplit("-", 1)[0]
+        base = panel.removesuffix("-by-columns").removesuffix("-each-sign")
+        base = panel.rsplit("-", 1)[0] if base == panel else base
         few = sp.PANELS[panel]
         bases = sp.configurations(base, seeds=range(few["seeds"]), prs=few["prs"])
         for a, b in zip(sp.configurations(panel), bases, strict=True):
@@ -200,3 +205,13 @@ def test_runs_of_the_same_data_are_trained_once(monkeypatch):
     two, three = (sp.seconds(p, epochs=8) for p in ("ncl-basic-released", "ncl-basic"))
     steps = [sp.st.steps(sp.configurations(p)[0], 8) for p in ("ncl-basic-released", "ncl-basic")]
     assert two / steps[0] == pytest.approx(2 / 3 * three / steps[1])
+
+
+def test_probabilities_of_each_sign_are_twice_those_that_are_printed():
+    panel = "warm-0.14-each-sign"
+    found = [c["pr"] for c in sp.configurations(panel, seeds=[0])]
+    assert found == pytest.approx([0.2, 0.4, 0.6])
+    both = sp.runs([panel, "warm-0.14"], [0], epochs=2, prs=[0.1, 0.2], record=(1,), **TINY)
+    assert set(both.pr.round(12)) == {0.1, 0.2}
+    one, two = (both[both.panel == p].set_index(["pr", "epoch"]).loss for p in both.panel.unique())
+    assert one.loc[0.1].tolist() == two.loc[0.2].tolist() != two.loc[0.1].tolist()
