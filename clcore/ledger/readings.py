@@ -1,24 +1,29 @@
 """A part of a claim as printed, and beside it what readings against the print give."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from clcore.ledger import Check, judge
 
 
-def beside_print(printed: Check, others: Mapping[str, Check]) -> Iterator[Check]:
+def beside_print(
+    printed: Check, others: Mapping[str, Check], left_open: Iterable[Check] = ()
+) -> Iterator[Check]:
     """The printed part, and, if it fails, the first other reading that passes as its correction.
     What all others give is said in the note.
 
-    others: name of a reading -> the same part measured under it. An exact part has no readings.
+    others: name of a reading -> the same part measured under it. left_open: the same under settings
+    that the print leaves open; where one passes, nothing is corrected. An exact part has no
+    readings.
     """
     if printed.evidence == "exact":
         yield printed
         return
     passes, correction = judge(printed), None
+    stands = passes or any(map(judge, left_open))
     said = []
     for name, other in others.items():
-        if not passes and correction is None and judge(other):
+        if not stands and correction is None and judge(other):
             correction = replace(other, form="corrected", correction=name, reading=name)
             continue
         verdict = {-1: ", which fails", 0: "", 1: ", which passes"}[judge(other) - passes]

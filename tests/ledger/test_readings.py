@@ -35,6 +35,13 @@ def test_of_a_print_that_fails_the_first_reading_that_passes_is_its_correction()
     assert mended.measured == 0.25 and mended.part == "a"
 
 
+def test_where_a_setting_that_is_left_open_passes_nothing_is_corrected():
+    left_open = [part(measured, form="open", setting="s") for measured in (3.0, 0.5)]
+    (found,) = beside_print(FAILS, {"the program": part(0.25)}, left_open)
+    assert found.readings == "The program: 0.25, which passes."
+    assert len(list(beside_print(FAILS, {"the program": part(0.25)}, left_open[:1]))) == 2
+
+
 def test_where_no_reading_passes_there_is_no_correction():
     (found,) = beside_print(FAILS, {"a sum": BADLY})
     assert found.readings == "A sum: 3."

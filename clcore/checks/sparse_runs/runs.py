@@ -260,11 +260,15 @@ Panels = Callable[[str], pd.DataFrame]
 
 
 def _readings(
-    check: Callable[[pd.DataFrame], Iterator[Check]], own: list[Check], panels: Panels
+    check: Callable[[pd.DataFrame], Iterator[Check]],
+    printed: list[Check],
+    own: list[Check],
+    panels: Panels,
 ) -> Iterator[Check]:
-    """Every part as printed (`own`), and under the values of settings that the print leaves open
-    (`OPEN`); beside it what readings against the print give (`OTHERS`): the first that passes where
-    the printed one does not is the correction, all else is in the note."""
+    """Every part as printed, and under values of settings that the print leaves open: those of
+    `OPEN`, and those that its check names (`own`). Beside it what readings against the print give
+    (`OTHERS`): the first that passes where none of these does is the correction, all else is in the
+    note."""
 
     def parts(suffix: str) -> dict[str, Check]:
         found = _as_far_as_run(check, panels(suffix))
@@ -272,20 +276,20 @@ def _readings(
 
     left_open = {setting: parts(suffix) for suffix, setting in rt.OPEN.items()}
     others = {name: parts(suffix) for suffix, name in rt.OTHERS.items()}
-    for c in own:
-        yield from beside_print(
-            c, {n: found[c.part] for n, found in others.items() if c.part in found}
-        )
-        if c.evidence == "exact":
-            continue
-        told = [_numbers(c)]
+    for c in printed:
+        opened, told = [], [_numbers(c)]
         for setting, found in left_open.items():
             # A part whose runs have no temperature has the same numbers at every one.
             if c.part in found and _numbers(found[c.part]) not in told:
                 told.append(_numbers(found[c.part]))
-                opened = replace(found[c.part], form="open", setting=setting)
-                if _tells(opened):
-                    yield opened
+                opened.append(replace(found[c.part], form="open", setting=setting))
+        opened = [] if c.evidence == "exact" else [one for one in opened if _tells(one)]
+        opened += [one for one in own if one.part == c.part]
+        of_part = {n: found[c.part] for n, found in others.items() if c.part in found}
+        yield from beside_print(c, of_part, opened)
+        yield from opened
+    parts_printed = {c.part for c in printed}
+    yield from (one for one in own if one.part not in parts_printed)  # the ledger refuses it
 
 
 def _numbers(check: Check) -> tuple:
@@ -305,11 +309,12 @@ def _tells(check: Check) -> bool:
 def _with_settings(
     check: Callable[[pd.DataFrame], Iterator[Check]], runs: pd.DataFrame, panels: Panels
 ) -> Iterator[Check]:
-    """The parts as printed, with all readings; then the settings that a check names as left open
-    itself, in the printed reading."""
+    """The parts as printed, with all readings and the settings that a check names itself, these in
+    the printed reading."""
     found = list(check(runs))
-    yield from _readings(check, [c for c in found if c.form != "open"], panels)
-    yield from (c for c in found if c.form == "open" and _tells(c))
+    printed = [c for c in found if c.form != "open"]
+    own = [c for c in found if c.form == "open" and _tells(c)]
+    yield from _readings(check, printed, own, panels)
 
 
 def beside(runs: pd.DataFrame) -> dict[str, Callable[[int, int], Iterator[Check]]]:

@@ -8,7 +8,7 @@ program has a score of its own. In rate, loss and BatchNorm the program departs 
 comes of that stands beside a part and is its correction where it passes and the print does not.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -31,13 +31,14 @@ def _set(checks: Iterator[Check], setting: str) -> Iterator[Check]:
         yield replace(found, form="open", setting=setting)
 
 
-def _beside(printed: Iterator[Check], others: dict[str, Iterator[Check]]) -> Iterator[Check]:
+def _beside(
+    printed: Iterator[Check], others: dict[str, Iterator[Check]], left_open: Sequence[Check] = ()
+) -> Iterator[Check]:
     """Parts as printed, and readings against the print, by name."""
     parts = {name: {c.part: c for c in checks} for name, checks in others.items()}
     for c in printed:
-        yield from beside_print(
-            c, {n: found[c.part] for n, found in parts.items() if c.part in found}
-        )
+        of_part = {n: found[c.part] for n, found in parts.items() if c.part in found}
+        yield from beside_print(c, of_part, [o for o in left_open if o.part == c.part])
 
 
 def _scored(
@@ -47,12 +48,15 @@ def _scored(
     runs: pd.DataFrame,
     released: pd.DataFrame,
     more: dict[str, Iterator[Check]] | None = None,
+    left_open: Iterable[Check] = (),
 ) -> Iterator[Check]:
-    """A figure's check of the text's runs by Eq. 16 or 181, and of both kinds by both scores."""
+    """A figure's check of the text's runs by Eq. 16 or 181, and of both kinds by both scores;
+    left_open: of further settings."""
     other = of(released)
     program = {PROGRAM: check(other, f"chi_{score}"), BOTH: check(other, f"released_{score}")}
-    yield from _beside(check(of(runs), f"chi_{score}"), program | (more or {}))
-    yield from _set(check(of(runs), f"released_{score}"), SCORE)
+    scored = [*_set(check(of(runs), f"released_{score}"), SCORE), *left_open]
+    yield from _beside(check(of(runs), f"chi_{score}"), program | (more or {}), scored)
+    yield from scored
 
 
 def beside(
@@ -85,9 +89,10 @@ def beside(
         yield from _beside(tables.rem22(runs, nets), {PROGRAM: program})
 
     def tab1(draws: int, seed: int) -> Iterator[Check]:
-        yield from _scored(tables.tab1, "plus", tables.of_paper, runs, released)
+        of_mean: Iterable[Check] = ()
         if mean is not None:
-            yield from _set(tables.tab1(mean, spread=tables.of_paper(runs)), MEAN)
+            of_mean = _set(tables.tab1(mean, spread=tables.of_paper(runs)), MEAN)
+        yield from _scored(tables.tab1, "plus", tables.of_paper, runs, released, left_open=of_mean)
 
     return [
         fig4,
