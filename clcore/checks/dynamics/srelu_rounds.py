@@ -224,7 +224,7 @@ def _without_noise(t: Trial) -> None:
         for delta in (0.03, 0.3):
             part.add(from_identity(scheme(warm(t.rng, count, d, delta))[-1]))
         part.add(from_identity(scheme(wide(t.rng, count, d, 0.8), rounds=60)[-1]))
-        high = scheme(beyond(t.rng, count, d), rounds=60)[-1]
+        high = scheme(beyond(t.rng, count, d))[-1]
         part.breaks("b above 1 - alpha^2 kappa", from_identity(high))
     _one_too_high(part)
     w = warm(t.rng, count, 3, 0.3)

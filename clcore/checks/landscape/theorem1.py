@@ -364,7 +364,7 @@ def thm1(t: Trial) -> None:
     truth = np.eye(3)[[1, 2, 0]]
     for part, value in (
         (far, distance(truth)),
-        (cosine, _min_max_cosine(truth)),
+        (cosine, _min_max_cosine(truth[None])),
         (outputs, misfit(truth.T, np.eye(3))),
     ):
         part.breaks("permutations", value)
