@@ -4,7 +4,6 @@ References are numpy: every latent, both masks jointly, Eq. 14 by its three case
 """
 
 import itertools
-from typing import NamedTuple
 
 import numpy as np
 import sympy
@@ -14,34 +13,11 @@ from scipy.special import erfc
 from clcore import reference as ref
 from clcore.checks.dynamics import srelu_regions
 from clcore.checks.dynamics import srelu_symbols as sym
+from clcore.checks.dynamics.srelu_starts import Warm, beyond, warm, wide
 from clcore.ledger import Trial, check, exact, pooled, total, typical
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import sparse_coding as sc
 from clcore.theory.sparse import srelu_dynamics as sd
-
-
-class Warm(NamedTuple):
-    """Warm starts as numpy arrays: leading axis draws; biases inside Assumption 3, below 0.4."""
-
-    online: Array  # [draws, d, d]
-    target: Array
-    b_online: Array  # [draws, d]
-    b_target: Array
-    alpha: Array  # [draws]
-    kappa: Array
-
-    def torch(self) -> tuple[torch.Tensor, ...]:
-        return tensors(*self)
-
-
-def warm(rng: np.random.Generator, draws: int, d: int, delta: float, noise: float = 0.0) -> Warm:
-    """Delta_ij uniform in +-delta/d; b between 1.05 sup|c_b| (+ 0.02) and 0.4, row by row."""
-    nets = np.eye(d) + delta / d * rng.uniform(-1, 1, (2, draws, d, d))
-    off = np.abs(nets * (1 - np.eye(d))).sum(-1) + noise * np.abs(nets).sum(-1)
-    low = 1.05 * off.max(0) + 0.02  # above what either net's errors ask for
-    b = low + (0.4 - low) * rng.random((2, draws, d))
-    alpha, kappa = rng.uniform(0.3, 0.95, draws), rng.uniform(0.1, 0.4, draws)
-    return Warm(*nets, *b, alpha, kappa)
 
 
 def signed(d: int) -> Array:
@@ -247,14 +223,18 @@ def from_identity(nets: Array) -> Array:
 
 @check("ncl/def5")
 def def5(t: Trial) -> None:
-    """Warm starts, small and large, end at the identity: exact loss, d = 3.
+    """Warm starts, small and large, end at the identity: exact loss, d = 3; kappa up to 0.9.
 
-    Controls: errors ten times the identity's entries; random rows.
+    Controls: errors ten times the identity's entries; random rows; biases above 1 - alpha^2 kappa.
     """
     count = min(t.draws, 40)
     part = t.part("", 1e-9, controls=typical)
     for delta in (0.03, 0.1, 0.3):
         part.add(from_identity(scheme(warm(t.rng, count, 3, delta))[-1]))
+    part.add(from_identity(scheme(wide(t.rng, count, 3, 0.8), rounds=60)[-1]))
+    high = scheme(beyond(t.rng, count, 3), rounds=60)
+    part.breaks("b above 1 - alpha^2 kappa", from_identity(high[-1]))
+    part.says(start=from_identity(high[0]).max(), end=from_identity(high[-1]).min())
     w = warm(t.rng, count, 3, 0.3)
     nets = t.rng.standard_normal((2, count, 3, 3))
     cold = w._replace(online=np.eye(3) + 10 * nets[0], target=np.eye(3) + 10 * nets[1])

@@ -5,8 +5,9 @@ import sympy
 
 from clcore import reference as ref
 from clcore.checks.dynamics import srelu_symbols as sym
-from clcore.checks.dynamics.srelu import Warm, brute, warm
+from clcore.checks.dynamics.srelu import brute
 from clcore.checks.dynamics.srelu_code import in_numpy, push
+from clcore.checks.dynamics.srelu_starts import Warm, beyond, warm, wide
 from clcore.ledger import Trial, check, exact, typical, worst
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import srelu_dynamics as sd
@@ -89,7 +90,8 @@ def thm3_gradas(t: Trial) -> None:
     """The asymptotic gradients as d grows, and the warm start along exact trajectories.
 
     |Delta_ij| = d^-7/4, b = d^-1/2: separated from d = 4 on, else the measure is NaN. Controls: a
-    bias that stays, errors of order 1/d, crosstalk above b; a step up the loss, no normalisation.
+    bias that stays, errors of order 1/d, crosstalk above b; a step up the loss, no normalisation,
+    biases above 1 - alpha^2 kappa.
     """
     alpha, kappa = t.rng.uniform(0.3, 0.95), t.rng.uniform(0.1, 0.9)
 
@@ -111,10 +113,14 @@ def thm3_gradas(t: Trial) -> None:
     diagonal.breaks("a bias that stays", powers(nets(sizes, -1.75, 0.0, 0.5), alpha, kappa)[0])
     off = t.part("off the diagonal", -0.4, draws=len(many)).add(small[1])
     off.breaks("errors of order 1/d", powers(nets(sizes, -1.0, -0.5), alpha, kappa)[1])
-    w = warm(t.rng, min(t.draws, 30), 4, 0.3)
-    stays = t.part("the warm start stays", 1 + 1e-12, controls=typical).add(grown(w))
+    count = min(t.draws, 30)
+    w = warm(t.rng, count, 4, 0.3)
+    stays = t.part("the warm start stays", 1 + 1e-12, controls=typical)
+    stays.add(grown(w), grown(wide(t.rng, count, 4, 0.9)))
     stays.breaks("up the loss", grown(w, -0.4))
     stays.breaks("not normalised", grown(w, 1.0, False))
+    high = grown(beyond(t.rng, count, 4))
+    stays.breaks("b above 1 - alpha^2 kappa", high).says(high=np.median(high))
     in_numpy(t)
 
 

@@ -8,7 +8,8 @@ import torch
 
 from clcore.checks.dynamics import srelu_regions
 from clcore.checks.dynamics import srelu_symbols as sym
-from clcore.checks.dynamics.srelu import Warm, brute, signed, subsets, warm
+from clcore.checks.dynamics.srelu import brute, signed, subsets
+from clcore.checks.dynamics.srelu_starts import Warm, warm
 from clcore.ledger import Trial, check, exact, pooled, typical
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import sparse_coding as sc

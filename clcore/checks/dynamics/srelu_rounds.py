@@ -8,10 +8,11 @@ import torch
 
 from clcore import random as cr
 from clcore import reference as ref
-from clcore.checks.dynamics.srelu import Warm, from_identity, scheme, warm
+from clcore.checks.dynamics.srelu import from_identity, scheme
 from clcore.checks.dynamics.srelu_code import ends, in_numpy
 from clcore.checks.dynamics.srelu_loss import THREE
-from clcore.ledger import Trial, check, typical
+from clcore.checks.dynamics.srelu_starts import Warm, beyond, warm, wide
+from clcore.ledger import Part, Trial, check, typical
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import proportional_update as pu
 from clcore.theory.sparse import sparse_coding as sc
@@ -137,13 +138,6 @@ def thm3_ratio(t: Trial) -> None:
     in_numpy(t)
 
 
-def wide(rng: np.random.Generator, draws: int, d: int) -> Warm:
-    """Warm starts with kappa up to 0.9, but alpha^2 kappa / (1 - b) <= 0.7: so it contracts."""
-    w = warm(rng, draws, d, 0.3)
-    most = 0.7 * (1 - np.maximum(w.b_online, w.b_target).max(-1)) / w.alpha**2
-    return w._replace(kappa=rng.uniform(0.1, np.minimum(0.9, most)))
-
-
 def sizes(path: Array) -> Array:
     """[half-rounds, draws, rows]: each row's largest error, of the net that has just moved."""
     moved = np.stack([path[t, (t + 1) % 2] for t in range(1, len(path))])
@@ -222,12 +216,17 @@ def _trained(key: torch.Tensor, bias: float, rounds: int = 3, d: int = 20, n: in
 
 
 def _without_noise(t: Trial) -> None:
-    """Exact loss, d = 3, 4; the controls no bias, random rows, the loop without normalisation."""
+    """Exact loss, d = 3, 4, kappa up to 0.9; the controls no bias, random rows, the loop without
+    normalisation, biases above 1 - alpha^2 kappa."""
     count = min(t.draws, 20)
     part = t.part("no noise", 1e-9, controls=typical)
     for d in (3, 4):
         for delta in (0.03, 0.3):
             part.add(from_identity(scheme(warm(t.rng, count, d, delta))[-1]))
+        part.add(from_identity(scheme(wide(t.rng, count, d, 0.8), rounds=60)[-1]))
+        high = scheme(beyond(t.rng, count, d))[-1]
+        part.breaks("b above 1 - alpha^2 kappa", from_identity(high))
+    _one_too_high(part)
     w = warm(t.rng, count, 3, 0.3)
     part.breaks("no bias", from_identity(scheme(unbiased(w))[-1]))
     rows = t.rng.standard_normal((2, count, 3, 3))
@@ -239,6 +238,18 @@ def _without_noise(t: Trial) -> None:
     eta = 5 / (2 * alpha**2 * kappa)
     wild = sd.alternate(online, target, b_online, b_target, slope, eta, 4, 4, normalise=False)
     part.breaks("not normalised", from_identity(wild[-1].numpy()))
+
+
+def _one_too_high(part: Part) -> None:
+    """Where it ends from one start with b = 0.3, alpha = 0.95, kappa = 0.9; again by `ends`."""
+    alpha, kappa, b, start = 0.95, 0.9, np.full(3, 0.3), np.eye(3) + 0.01 * (1 - np.eye(3))
+    one = (np.array([v]) for v in (start, start, b, b, alpha, kappa))
+    part.says(end=from_identity(scheme(Warm(*one), rounds=60)[-1])[0])
+    online, target = start, start
+    for _ in range(60):
+        online = ends(target, b, online, b, alpha, kappa)
+        target = ends(online, b, target, b, alpha, kappa)
+    part.confirms(end=max(np.abs(W - np.eye(3)).max() for W in (online, target)))
 
 
 def _slight_biases(t: Trial) -> None:

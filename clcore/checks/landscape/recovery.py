@@ -4,7 +4,7 @@ One function a claim, named after it.
 """
 
 from functools import partial
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 import sympy
@@ -202,9 +202,11 @@ def _by_loops(W: Array, M: Array) -> Array:
 
 @check("ncl/eq11")
 def eq11(t: Trial) -> None:
-    """The metric against loops and at P M^T; its three summaries; one value a column of M.
+    """The metric against loops and at P M^T; its three summaries; one value a column of M; and what
+    a large Minimum says of W.
 
-    Controls: no norm, no |.|; by the letters, one value a neuron.
+    Controls: no norm, no |.|; by the letters, one value a neuron; below 1 / sqrt 2 one row for two
+    columns; rows compared with their signs.
     """
     value, columns = t.defines("value", 1e-13), t.defines("range of j")
     truths = t.part("1 at P M^T of any row scale and sign", 1e-12)
@@ -223,6 +225,63 @@ def eq11(t: Trial) -> None:
         order.add(max(low - middle, middle - high, abs(middle - np.median(found))))
         order.breaks("the mean for the median", abs(middle - found.mean()))
     _proves_metric(truths)
+    _says_of_rows(t)
+
+
+def _signed_rows(W: Array, M: Array, signs: bool = True) -> float:
+    """The largest distance of unit rows of W [d, p] from columns of M, each with a row of its own;
+    `signs`: from plus or minus a column, which is nearer. The rows by the assignment problem."""
+    inner = _unit(W) @ M
+    rows, columns = linear_sum_assignment(-np.abs(inner))
+    side = np.sign(inner[rows, columns]) if signs else np.ones(len(rows))
+    return float(np.linalg.norm(_unit(W)[rows] - side[:, None] * M[:, columns].T, axis=-1).max())
+
+
+def _shared(W: Array, M: Array) -> int:
+    """How many columns of M have their best row in common with a column before."""
+    return M.shape[1] - len(np.unique(np.abs(_unit(W) @ M).argmax(0)))
+
+
+def _says_of_rows(t: Trial) -> None:
+    """What follows from a Minimum max-cosine above 1 / sqrt 2: no row is the best of two columns,
+    and at m = d every row is the best of one, in the worst case 2 - 2 Minimum away, squared."""
+    own = t.part("Minimum above 0.71: a row for every column")
+    close = t.part("m = d: rows at sqrt(2 - 2 Minimum)", 1e-12, controls=pooled)
+    for _, (p, d) in product(range(min(t.draws, 60)), SIZES):
+        M = _dictionary(t.rng, p, d)
+        signs = np.where(np.arange(d) % 2, -1, 1)[:, None]
+        noise = t.rng.uniform(0.05, 0.95) * _unit(t.rng.standard_normal((d, p)))
+        W = t.rng.uniform(0.1, 3, (d, 1)) * signs * permutation(t.rng, d) @ (M.T + noise)
+        least = float(sc.max_cosine(*tensors(W, M)).min())
+        if least > 0.71:
+            more = np.concatenate([W, t.rng.standard_normal((d, p))])
+            own.add(_shared(W, M), _shared(more, M))
+            close.add(abs(_signed_rows(W, M) ** 2 - (2 - 2 * least)))
+            close.breaks("no sign", abs(_signed_rows(W, M, False) ** 2 - (2 - 2 * least)))
+        both = np.concatenate([M.T[:1] + M.T[1:2], M.T[2:], M.T[2:3]])  # Minimum 1 / sqrt 2
+        own.breaks("one row between two columns", _shared(both, M))
+    first, second, rest = sympy.symbols("w_1 w_2 w_3", real=True)
+    row = sympy.Matrix([[first, second, rest]])
+
+    def room(slant: int) -> exact.Shown:
+        """Both squared cosines of a row leave room in its squared norm: not both exceed a half."""
+        M = sympy.Matrix.vstack(_orthonormal(slant)[0], sympy.zeros(1, 2))
+        return exact.nonnegative(sy.square(row) - sy.square(row * M), rest**2)
+
+    own.proves(room(0), breaks={"columns of M not orthogonal": room(1)}, at="p = 3, d = 2")
+    _not_outputs(own)
+
+
+def _not_outputs(part: Part) -> None:
+    """Misfits of Eq. 9 where all three metrics are 1, p = d = 3; again over all permutations."""
+    z = np.array(list(product((0.0, 1.0), repeat=3)))[1:]
+    scaled, wide = np.diag([1.0, 10.0, 100.0]), np.concatenate([np.eye(3), np.ones((3, 3))])
+    for name, W in (("scaled", scaled), ("wide", wide)):
+        h, padded = _encode(W, z), np.pad(z, ((0, 0), (0, len(W) - 3)))
+        part.says(**{name: misfit(h, padded)})
+        tries = [padded[:, list(order)] for order in permutations(range(len(W)))]
+        short = [h - (h * y).sum() / (y**2).sum() * y for y in tries]
+        part.confirms(**{name: min(np.linalg.norm(s) for s in short) / np.linalg.norm(h)})
 
 
 @check("ncl/rem2")

@@ -26,22 +26,28 @@ def optima(rng: np.random.Generator, n: int, d: int) -> Array:
     return unit(np.abs(rng.standard_normal((n, d, d))))
 
 
-def least_rank(W: Array, keep: float = 0.5) -> Array:
-    """[n]: least eigenvalue of E[h h^T] over one-hot latents and masks, times d over the share
-    kept: by a loop over latents, each seen or not."""
+def second_moment(W: Array, keep: float = 0.5) -> Array:
+    """[n, d, d]: E[h h^T] over one-hot latents and masks: a loop over latents, each seen or not."""
     d, total = W.shape[-1], 0.0
     for j in range(d):
         for seen, chance in ((1.0, keep), (0.0, 1 - keep)):
             h = np.maximum(seen * W[..., j], 0)
             total = total + chance / d * h[:, :, None] * h[:, None, :]
-    return np.linalg.eigvalsh(total)[:, 0] * d / keep
+    return total
+
+
+def least_rank(W: Array, keep: float = 0.5) -> Array:
+    """[n]: least eigenvalue of E[h h^T], times d over the share kept."""
+    return np.linalg.eigvalsh(second_moment(W, keep))[:, 0] * W.shape[-1] / keep
 
 
 @check("ncl/rem15")
 def rem15(t: Trial) -> None:
     """Random minimisers of Theorem 1's loss are collapsed neither to a point nor in dimension.
 
-    Controls: equal columns, which are minimisers too; the minimisers under i.i.d. latents.
+    Controls: equal columns, which are minimisers too; the minimisers under i.i.d. latents. Beside
+    it: the outputs' effective rank, as of trained encoders, (sum of eigenvalues)^2 over the sum of
+    squares; by singular values of W, and by the trace of the second moment and of its square.
     """
     n, off = min(t.draws, 100), []
     minimal = t.part("minimisers", 1e-12)
@@ -55,8 +61,12 @@ def rem15(t: Trial) -> None:
         least = np.linalg.svd(W, compute_uv=False)[:, -1]
         rank.add(least).breaks("equal columns", np.sqrt(np.abs(least_rank(equal))))
         off.append(np.abs(least**2 - least_rank(W)).max())
+        values, moment = np.linalg.svd(W, compute_uv=False) ** 2, second_moment(W)
+        effective = values.sum(-1) ** 2 / (values**2).sum(-1)
+        again = np.trace(moment, axis1=1, axis2=2) ** 2 / (moment**2).sum((1, 2))
         minimal.add((ml.one_hot_non_contrastive(*tensors(W), 0.5) - 1.5).abs())
-    rank.says(off=max(off))
+    rank.says(off=max(off), least=np.median(least), effective=np.median(effective))
+    rank.confirms(effective=np.median(again), least=np.median(np.sqrt(np.abs(least_rank(W)))))
     law = ml.sparse(3, 0.3)
     some, same = tensors(optima(t.rng, n, 3), equal[:, :3, :3] / equal[:, :3, :1].max())
     same = ml.unit_columns(same)

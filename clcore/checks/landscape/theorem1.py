@@ -16,6 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from clcore.checks.landscape import symbols as sy
+from clcore.checks.landscape.recovery import misfit
 from clcore.ledger import Part, Trial, check, exact, pooled, typical
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import mask_landscape as ml
@@ -311,8 +312,13 @@ def _proves_minima(equal: Part, lower: Part, both: Part) -> None:
 
 def witnesses(rng: np.random.Generator, n: int, d: int) -> Array:
     """Members of U_> that are neither collapsed nor near a permutation, [n, d, d]."""
-    t, eye = rng.uniform(0.35, 0.7, (n, 1, 1)), np.eye(d)
+    t, eye = rng.uniform(0.6, 0.75, (n, 1, 1)), np.eye(d)
     return unit(eye + t * np.roll(eye, 1, 0) + 0.05 * rng.random((n, d, d)))
+
+
+def _min_max_cosine(W: Array) -> Array:
+    """[n]: Minimum max-cosine (Eq. 11) of W >= 0 at M = I."""
+    return (W / np.linalg.norm(W, axis=-1, keepdims=True)).max(-2).min(-1)
 
 
 def _lowest_ends(t: Trial, what: str, d: int, loss) -> list[float]:
@@ -325,8 +331,8 @@ def _lowest_ends(t: Trial, what: str, d: int, loss) -> list[float]:
 
 @check("ncl/thm1")
 def thm1(t: Trial) -> None:
-    """A continuum of minimisers that are not collapsed and far from all permutations; contrastive
-    ends are not far.
+    """A continuum of minimisers that are not collapsed and far from all permutations, by weights,
+    by Eq. 11 and by Eq. 9; contrastive ends are not far.
 
     The family: two neighbouring rows a column, and a little of all others. Controls: permutations;
     columns around the uniform direction, which are nearly collapsed; the ends of non-contrastive
@@ -335,11 +341,15 @@ def thm1(t: Trial) -> None:
     n = min(t.draws, 200)
     minimal = t.part("minimisers", 1e-12)
     far = t.part("far from the truth", 0.5, ">=")
+    cosine = t.part("far by Eq. 11", 0.9)
+    outputs = t.part("far by Eq. 9", 0.3, ">=")
     rank = t.part("not collapsed", 0.1, ">=", controls=typical)
     contrastive = t.part("contrastive minimisers", 1e-3)
     for d in (3, 5, 10):
         W = witnesses(t.rng, n, d)
         far.add(np.array([distance(w) for w in W]))
+        cosine.add(_min_max_cosine(W))
+        outputs.add(np.array([misfit(np.maximum(w.T, 0), np.eye(d)) for w in W]))
         rank.add(np.linalg.svd(W, compute_uv=False)[:, -1])
         around = unit(1 + t.rng.uniform(0.2, 1, (n, 1, 1)) * t.rng.random((n, d, d)))
         rank.breaks(
@@ -351,7 +361,16 @@ def thm1(t: Trial) -> None:
             "a negative diagonal",
             (ml.one_hot_non_contrastive(*tensors(signs * W), 0.5) - 1.5).abs(),
         )
-    far.breaks("permutations", distance(np.eye(3)[[1, 2, 0]]))
+    truth = np.eye(3)[[1, 2, 0]]
+    for part, value in (
+        (far, distance(truth)),
+        (cosine, _min_max_cosine(truth[None])),
+        (outputs, misfit(truth.T, np.eye(3))),
+    ):
+        part.breaks("permutations", value)
+    near = unit(np.eye(3) + 0.05 * t.rng.random((n, 3, 3)))
+    cosine.breaks("near a permutation", _min_max_cosine(near))
+    outputs.breaks("near a permutation", np.array([misfit(w.T, np.eye(3)) for w in near]))
     others = []
     for d in (3, 5):
         loss = partial(ml.one_hot_contrastive, keep=0.5, tau=1.0)

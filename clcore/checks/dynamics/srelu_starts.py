@@ -1,0 +1,51 @@
+"""The starts from which ncl Theorem 3's loop is run (App. C.2): warm ones, and biases too high."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from clcore.reference import Array, tensors
+
+
+class Warm(NamedTuple):
+    """Warm starts as numpy arrays: leading axis draws; biases inside Assumption 3, below 0.4."""
+
+    online: Array  # [draws, d, d]
+    target: Array
+    b_online: Array  # [draws, d]
+    b_target: Array
+    alpha: Array  # [draws]
+    kappa: Array
+
+    def torch(self) -> tuple[torch.Tensor, ...]:
+        return tensors(*self)
+
+
+def warm(rng: np.random.Generator, draws: int, d: int, delta: float, noise: float = 0.0) -> Warm:
+    """Delta_ij uniform in +-delta/d; b between 1.05 sup|c_b| (+ 0.02) and 0.4, row by row."""
+    nets = np.eye(d) + delta / d * rng.uniform(-1, 1, (2, draws, d, d))
+    off = np.abs(nets * (1 - np.eye(d))).sum(-1) + noise * np.abs(nets).sum(-1)
+    low = 1.05 * off.max(0) + 0.02  # above what either net's errors ask for
+    b = low + (0.4 - low) * rng.random((2, draws, d))
+    alpha, kappa = rng.uniform(0.3, 0.95, draws), rng.uniform(0.1, 0.4, draws)
+    return Warm(*nets, *b, alpha, kappa)
+
+
+def wide(rng: np.random.Generator, draws: int, d: int, rate: float = 0.7) -> Warm:
+    """Warm starts with kappa up to 0.9, but alpha^2 kappa / (1 - b) <= `rate` < 1: so it contracts.
+
+    Every bias is then below 1 - alpha^2 kappa.
+    """
+    w = warm(rng, draws, d, 0.3)
+    most = rate * (1 - np.maximum(w.b_online, w.b_target).max(-1)) / w.alpha**2
+    return w._replace(kappa=rng.uniform(0.1, np.minimum(0.9, most)))
+
+
+def beyond(rng: np.random.Generator, draws: int, d: int) -> Warm:
+    """Errors of 0.03 / d at most, and every bias 0.05 above 1 - alpha^2 kappa: it separates, far
+    above the crosstalk and below one less it, but is not o(1)."""
+    w = warm(rng, draws, d, 0.03)
+    alpha, kappa = rng.uniform(0.7, 0.95, draws), rng.uniform(0.3, 0.9, draws)
+    b = np.repeat((1.05 - alpha**2 * kappa)[:, None], d, -1)
+    return w._replace(b_online=b, b_target=b, alpha=alpha, kappa=kappa)
