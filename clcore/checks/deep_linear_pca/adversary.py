@@ -69,7 +69,7 @@ def _thickest(weights: Iterable[Array]) -> Array:
 
 
 def _deeper(t: Trial) -> None:
-    """The same for two to four layers and four spectra: maxima with E > 0 certified as for
+    """The same for one to four layers and four spectra: maxima with E > 0 certified as for
     Theorem 3. Controls: local maxima with E = 0; one layer, the largest eigenvalue repeated."""
     count = max(20, min(t.draws, 60))
     deep = t.part("fixed alpha, maximisers of deeper nets", 1e-5, controls=typical)
