@@ -3,14 +3,18 @@
 `draws` counts seeds.
 """
 
+from collections.abc import Iterable
+from itertools import product
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from clcore import random as cr
 from clcore import reference as ref
+from clcore.checks.deep_linear_pca.landscape import SPECTRA, add_some, climb, trap
 from clcore.checks.deep_linear_pca.limits import data_views
-from clcore.ledger import Trial, check
+from clcore.ledger import Trial, check, typical
 from clcore.losses import contrast
 from clcore.reference import Array, tensors
 from clcore.theory import deep_linear as dl
@@ -58,6 +62,35 @@ def largest_jump(keys: Tensor, tau: float, steps: int, n: int = 16, d: int = 6) 
     return np.abs(np.diff(values, axis=1)).max((1, 2)) / np.abs(values).max((1, 2))
 
 
+def _thickest(weights: Iterable[Array]) -> Array:
+    """[runs]: the largest s_2/s_1 of a layer."""
+    sizes = [np.linalg.svd(w, compute_uv=False) for w in weights if min(w.shape[-2:]) > 1]
+    return np.max([s[:, 1] / s[:, 0] for s in sizes], 0)
+
+
+def _deeper(t: Trial) -> None:
+    """The same for one to four layers and four spectra: maxima with E > 0 certified as for
+    Theorem 3. Controls: local maxima with E = 0; one layer, the largest eigenvalue repeated."""
+    count = max(20, min(t.draws, 60))
+    deep = t.part("fixed alpha, maximisers of deeper nets", 1e-5, controls=typical)
+    traps = {}
+    for name, widths in product(SPECTRA, ((6, 4), (6, 3, 2), (6, 2, 4, 2), (6, 3, 3, 3, 3))):
+        ends, X = climb(t.keys(count, f"{name} {widths}"), SPECTRA[name], widths)
+        thickest = _thickest([w.numpy() for w in ends.weights])
+        if len(widths) == 2 and name == "repeated top":
+            deep.breaks("one layer, repeated top eigenvalue", thickest)
+            continue
+        flat = dl.curvature(ends.weights, X)[:, -1] < 1e-6
+        maximum = (ends.residual < 1e-7) & flat
+        add_some(deep, thickest[(maximum & (ends.energy > 1e-6)).numpy()])
+        if name == "mostly negative" and len(widths) > 3:
+            none = (ends.energy < 1e-6).numpy() & (thickest > 0.01)
+            traps["-".join(map(str, widths))] = none.mean()
+    deep.breaks("a local maximum with E = 0", _thickest(trap(2)[0]))
+    told = ", ".join(f"{share:.0%} (widths {widths})" for widths, share in traps.items())
+    deep.says(starts=count, traps=told)
+
+
 @check("acl/rem2")
 def rem2(t: Trial) -> None:
     """alpha fixed: rank one. alpha of Eq. 6 refreshed: more at low tau, and X_alpha flattens.
@@ -70,8 +103,9 @@ def rem2(t: Trial) -> None:
     ratio, values = rank_profile(t.keys(count), taus, steps=400)
     second = ratio[:, :, 1].median(1).values
     fixed, cold = second[0], second[1:].max()
-    one = t.part("fixed alpha, rank one", 1e-3, draws=count).add(fixed)
+    one = t.part("fixed alpha, rank one", 1e-3, draws=count).add(ratio[0, :, 1])
     one.breaks("adversarial, the best temperature", cold)
+    _deeper(t)
     higher = t.part("adversarial alpha, higher rank", 0.1, ">=", draws=count).add(cold)
     higher.breaks("fixed alpha", fixed)
     weakest = values[:, :, -1]  # the least eigenvalue over the largest, paired with uniform alpha

@@ -150,13 +150,32 @@ def _leading(a: Array, k: int) -> Array:
     return np.linalg.qr(vectors[:, np.argsort(-values.real)[:k]].real)[0]
 
 
+NCE = "InfoNCE's alpha, the best $aS_B-bS_W$"
+
+
+def _infonce(x: Array, weight: Array, c: Array) -> Array:
+    """InfoNCE's alpha at epsilon = 0 over samples of other classes, tau the mean distance; a row
+    has the weight of its anchor, halved as for uniform alpha."""
+    inter = ((x[:, None] - x) ** 2).sum(-1) / 2
+    rows = np.exp(-inter / inter.mean()) * weight * (c[:, None] != c)
+    return weight[:, None] * rows / rows.sum(-1, keepdims=True) / 2
+
+
+def _residual(X: Array, between: Array, within: Array) -> float:
+    """What the best a S_B - b S_W leaves of X, relative."""
+    design = np.stack([between.ravel(), within.ravel()], -1)
+    best = design @ np.linalg.lstsq(design, X.ravel(), rcond=None)[0]
+    return float(np.linalg.norm(X.ravel() - best) / np.linalg.norm(X))
+
+
 @check("acl/rem1")
 def rem1(t: Trial) -> None:
     """Supervised pairs, uniform alpha: X is exactly S_B; the LDA subspace where S_W is isotropic.
 
     A population of C classes with m points each, enumerated: samples are all (class, x, x').
-    Controls: positives from any class; an anisotropic S_W.
+    Controls: positives from any class; InfoNCE's alpha; an anisotropic S_W.
     """
+    sines: list[float] = []
     rng, classes, m, d = t.rng, 3, 8, 4
     scatter = t.part("X is the between-class scatter", 1e-10, controls=pooled)
     subspace = t.part("LDA subspace, isotropic within classes", 1e-6, controls=pooled)
@@ -176,19 +195,28 @@ def rem1(t: Trial) -> None:
             alpha = weight[:, None] * weight / 2 * (c[:, None] != c)
             x = points[c, a]
 
-            def cov(x2: Array, x=x, alpha=alpha) -> Array:
+            def cov(x2: Array, alpha=alpha, x=x) -> Array:
                 return contrast.contrastive_covariance(*tensors(alpha, x, x2, x, x2)).numpy()
 
             X, size = cov(points[c, b]), np.abs(between).max()
             scatter.add(np.abs(X - between).max() / size)
             other = cov(points[rng.permutation(c), b])
             scatter.breaks("positives from any class", np.abs(other - between).max() / size)
-            lda, pca = _leading(np.linalg.solve(within, between), 2), _leading(X, 2)
-            gap = np.linalg.norm(lda - pca @ (pca.T @ lda), 2)
+            follows = _infonce(x, weight, c)
+            nce = cov(points[c, b], follows)
+            scatter.breaks(NCE, _residual(nce, between, within))
+            lda = _leading(np.linalg.solve(within, between), 2)
+            gap, gap_nce = (
+                np.linalg.norm(lda - top @ (top.T @ lda), 2)
+                for top in (_leading(X, 2), _leading(nce, 2))
+            )
             if isotropic:
+                sines.append(gap_nce)
                 subspace.add(gap)
             else:
                 subspace.breaks("anisotropic $S_W$", gap)
+    scatter.says(residual=np.median(scatter.broken[NCE]))
+    subspace.says(sine=max(sines))
 
 
 @check("acl/num8")

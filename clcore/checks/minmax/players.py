@@ -217,6 +217,33 @@ class _Game:
             path.append(theta)
         return np.stack(path, 1)
 
+    def value(self, theta: Array, phi: Callable) -> Array:
+        """min of E_alpha - R_H over A(theta), [...], by the Newton solver; theta [..., runs, p]."""
+        z, z2 = (ref.net(theta, v, "tanh", _WIDTHS) for v in (self.x, self.x2))
+        c = ref.off(ref.costs(*ref.distances(z, z2)))
+        xi = np.exp(-c / (2 * _TAU)).sum(-1)
+        alpha = ref.newton("entropy", c, xi * ref.slope(phi, xi) / _TAU, _TAU)
+        return _objective(c, alpha, _TAU).sum(-1)
+
+    def value_slope(self, phi: Callable, h: float = 1e-4) -> Array:
+        """The gradient of `value` at the start, A moving with theta; central differences."""
+        step = h * np.eye(self.start.shape[1])[:, None]
+        up, down = (self.value(self.start + s * step, phi) for s in (1, -1))
+        return np.moveaxis((up - down) / (2 * h), 0, -1)
+
+    def loss_slope(self, phi: Callable) -> Array:
+        """The gradient of L at the start, by autograd."""
+
+        def loss(theta: torch.Tensor) -> torch.Tensor:
+            z, z2 = self.outputs(theta)
+            n = z.shape[-2]
+            off = ~torch.eye(n, dtype=torch.bool)
+            d = (z[..., None, :] - z[..., None, :, :]).square().sum(-1) / 2
+            gaps = (z - z2).square().sum(-1, keepdim=True) / 2 - d
+            return phi(torch.where(off, torch.exp(gaps / _TAU), 0.0).sum(-1)).sum()
+
+        return torch.func.grad(loss)(torch.from_numpy(self.start)).numpy()
+
 
 @check("acl/cor1")
 def cor1(t: Trial) -> None:
@@ -225,6 +252,36 @@ def cor1(t: Trial) -> None:
     Descent: autograd of L. P_g: alpha from the Newton solver, ascent by hand-written backprop.
     Controls: descent with eta and 4 eta, alpha never refreshed, gradient through alpha.
     """
+    _procedure(t)
+    _max_min_value(t)
+
+
+def _max_min_value(t: Trial) -> None:
+    """The value min_A E - R has the gradient -2 dL/dtheta where the row sums do not move with
+    theta. Controls: functions phi with which they do."""
+    rng, runs = t.stream("value"), min(t.draws, 20)
+    x, x2 = ref.views(rng, runs, 6, 4)
+    game = _Game(x, x + (x2 - x) / 4, ref.net_parameters(rng, runs, _WIDTHS))
+    still = t.part("the max-min value, where row sums stand still", 1e-5, controls=typical)
+
+    def gap(phi: Callable, torch_phi: Callable) -> tuple[Array, Array]:
+        """[runs]: |dV + 2 dL| over |2 dL|, and the cosine of dV and -dL."""
+        ours, theirs = game.value_slope(phi), -2 * game.loss_slope(torch_phi)
+        sizes = np.linalg.norm(ours, axis=-1), np.linalg.norm(theirs, axis=-1)
+        off = np.linalg.norm(ours - theirs, axis=-1) / sizes[1]
+        return off, (ours * theirs).sum(-1) / (sizes[0] * sizes[1])
+
+    for power in (_TAU, 3.0):  # InfoNCE at epsilon = 0, and a multiple of its phi
+        still.add(gap(lambda x, p=power: p * np.log(x), lambda x, p=power: p * torch.log(x))[0])
+    moved = gap(lambda x: _TAU * np.log(1 + x), lambda x: _TAU * torch.log1p(x))[0]
+    still.breaks("InfoNCE, epsilon = 1", moved)
+    linear, along = gap(lambda x: x, lambda x: x)
+    still.breaks(r"$\phi=x$", linear)
+    still.breaks(r"$\phi=x^2$", gap(lambda x: x**2, torch.square)[0])
+    still.says(moved=np.median(moved), along=np.median(along), tau=_TAU)
+
+
+def _procedure(t: Trial) -> None:
     runs, steps, short = min(t.draws, 4), 60, 20
     x, x2 = ref.views(t.rng, runs, 8, 4)
     x2 = x + (x2 - x) / 4  # keeps xi moderate, and with it the slope of phi = x^2

@@ -188,6 +188,17 @@ def num18(t: Trial) -> None:
     pairs.breaks("hard samples a_i b_j", residual(hardness[:, :, None] * hardness[:, None, :]))
 
 
+def _across(alpha: Array, inter: Array) -> float:
+    """Of two pairs of different anchors, how often the closer one weighs less: a share."""
+    anchor = np.repeat(np.arange(inter.shape[-1]), inter.shape[-1] - 1)
+    apart, wrong = anchor[:, None] != anchor, []
+    for a, d in zip(ref.off(alpha), ref.off(inter), strict=True):
+        a, d = a.ravel(), d.ravel()
+        closer = (d[:, None] < d - 1e-12) & apart
+        wrong.append((a[:, None] < a * (1 - 1e-9))[closer].mean())
+    return float(np.mean(wrong))
+
+
 def _by_solver(
     t: Trial, inter: Array, alphas: list[Array], taus: tuple[float, ...], flat: Array
 ) -> None:
@@ -205,6 +216,12 @@ def _by_solver(
     order = t.part("order", 0.0, draws=few).says(rows=len(taus) * few * n)
     order.add(sum(ref.disorder(alpha, inter[:few]) for alpha in found))
     order.breaks("linear psi", ref.disorder(flat, inter))
+    shares = zip(taus, (_across(alpha, inter[:few]) for alpha in found), strict=True)
+    order.says(across=", ".join(f"{share:.1%} ($\\tau={tau:g}$)" for tau, share in shares))
+    spots = np.array([[[0.0, 0.0], [0.1, 0.0], [0.0, 0.1], [3.0, 0.0]]])
+    apart, _ = ref.distances(spots, spots)
+    weights = ref.softmax(apart, 0.5)
+    order.says(close=weights[0, 1, 2], lone=weights[0, 3, 1], far=apart[0, 3, 1])
     same = t.part("the loss's weights are the min player's", 1e-8, draws=few)
     same.add(*(absolute(a, b[:few]) for a, b in zip(found, alphas, strict=True)))
     same.breaks("another temperature", *(absolute(found[0], b[:few]) for b in alphas[1:]))

@@ -5,6 +5,7 @@ weights, runs on random latent models; how fast it moves at the two points is ta
 """
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,8 +14,8 @@ from torch import Tensor
 from clcore import random
 from clcore import reference as ref
 from clcore.checks.relu_composition.energy import SETTINGS, models, parts, salient
-from clcore.ledger import Trial, check, fraction, typical
-from clcore.reference import Array
+from clcore.ledger import Part, Trial, check, fraction, typical
+from clcore.reference import Array, mixture
 from clcore.sweep.optim import unit_norm
 from clcore.theory.relu import binary_latent, relu_two_layer
 
@@ -25,6 +26,12 @@ STEPS = 3000
 MOST = 0.5
 CROWD = 40
 COMPOSES = "the flow from theta_Omega ends at a composition of more energy"
+ETAS = (0.0, 0.01, 0.2)
+"""Of Theorem 6's eta I, those of its own check."""
+FROM = 1500
+"""Steps from theta_Omega."""
+SMALL = 0.02
+"""Of the eta at which E(theta_Omega) is 0."""
 
 
 def augmentations(model: binary_latent.Model) -> dict[str, Tensor]:
@@ -49,19 +56,22 @@ def random_start(rng: np.random.Generator, count: int, fields: int, modes: int) 
     return unit_norm(W1, (-2, -1)), unit_norm(s, -1)
 
 
-def _used_in_numpy(model: binary_latent.Model, W1: Tensor, s: Tensor) -> Array:
-    """[draws]: how many fields take part in the end, X_alpha of the strong D_aug as printed and
-    the ascent in numpy; by steps of the same length, so that run for run it must be as many.
-    """
-    delta = parts(model)[0].reshape(len(s), -1)
-    X = _matrices(model, delta)["weak"] - delta[:, :, None] ** 2 * np.eye(delta.shape[1])
-    w, top = W1.numpy(), s.numpy()
+def _climbed(X: Array, W1: Array, s: Array, steps: int = STEPS) -> tuple[Array, Array]:
+    """(W1, s) in the end of the ascent, in numpy; by steps of the same length as in torch, so that
+    run for run it must be the same end."""
+    w, top = W1, s
     pace = 1 / np.sqrt((X**2).sum((-1, -2)))[:, None]
-    for _ in range(STEPS):
+    for _ in range(steps):
         push = np.einsum("bpq,bq->bp", X, (top[..., None] * w).reshape(len(X), -1)).reshape(w.shape)
         up, level = w + (pace * top)[..., None] * push * (w > 0), top + pace * (w * push).sum(-1)
         w = np.maximum(up, 0) / np.sqrt((np.maximum(up, 0) ** 2).sum((-1, -2), keepdims=True))
         top = level / np.sqrt((level**2).sum(-1, keepdims=True))
+    return w, top
+
+
+def _used_in_numpy(X: Array, W1: Tensor, s: Tensor) -> Array:
+    """[draws]: how many fields take part in the end."""
+    w, top = _climbed(X, W1.numpy(), s.numpy())
     return (top**2 * (w**2).sum(-1) > ACTIVE**2).sum(-1)
 
 
@@ -70,8 +80,9 @@ def num19(t: Trial) -> None:
     """Ends of the joint flow from random starts: one field under weak augmentation, several under
     strong, and the one of larger energy. `draws` counts models of all cells.
 
-    As printed (the strong D_aug without p0 p1) most ends are no compositions. Controls: the other
-    augmentation; energies of other models.
+    As printed (the strong D_aug without p0 p1) most ends are no compositions. With it they are, at
+    eta = 0 and little more. Controls: the other augmentation; a larger eta; energies of other
+    models.
     """
     count = max(20, -(-min(t.draws, 300) // len(CELLS)))
     shares = {"measured": fraction, "controls": fraction}
@@ -79,7 +90,7 @@ def num19(t: Trial) -> None:
     several = t.part("strong augmentation: several fields", MOST, ">=", **shares)
     right = t.corrected("strong augmentation: several fields", MOST, ">=", **shares)
     tells = t.part("the energy tells which", 0.75, ">=", **shares)
-    none, numpy_none, by_cell = [], [], []
+    none, numpy_none, idle, numpy_idle, by_cell = [], [], [], [], []
     for fields, modes in CELLS:
         model = models(t.rng, count, fields, modes)
         whole = relu_two_layer.compositional(binary_latent.difference(model))
@@ -93,12 +104,26 @@ def num19(t: Trial) -> None:
             single = X.diagonal(dim1=-2, dim2=-1).amax(-1)  # the best theta_m
             higher.append((relu_two_layer.trace_energy(*whole, X) > single).numpy())
         one.add(ends["weak"]).breaks("strong augmentation, p0 p1", ends["strong, p0 p1"])
-        used = _used_in_numpy(model, *start)
+        delta = parts(model)[0]
+        in_numpy, flat = _matrices(model, delta), delta.reshape(count, -1)
+        printed = _less(in_numpy["weak"], flat**2)
+        used = _used_in_numpy(printed, *start)
         numpy_none.append(used == 0)
         several.fails_by(used > 1)
         several.add(ends["strong"]).breaks("weak augmentation", ends["weak"])
         right.add(ends["strong, p0 p1"]).breaks("weak augmentation", ends["weak"])
         right.breaks("terms not times p0 p1", ends["strong"])
+        # eta I on top: little of it, and as much as brings E(theta_Omega) to 0.
+        little, much = (
+            _less(in_numpy["strong"], share * reach(model)[:, None]) for share in (SMALL, 1.0)
+        )
+        few, many = (
+            fields_used(*relu_two_layer.ascend(torch.from_numpy(X), *start, 1.0, STEPS))
+            for X in (little, much)
+        )
+        right.add(few > 1).breaks("eta at which E(theta_Omega) is 0", many > 1)
+        idle.append(many == 0)
+        numpy_idle.append(_used_in_numpy(much, *start) == 0)
         composed, above = np.concatenate([*ends.values()]), np.concatenate(higher)
         tells.add(composed == above)
         tells.breaks("energies of other models", composed == t.rng.permutation(above))
@@ -106,6 +131,9 @@ def num19(t: Trial) -> None:
     one.says(steps=STEPS, cells=", ".join(by_cell))
     several.says(first=several.errors[0].mean(), none=fraction(none, ">="))
     several.confirms(none=fraction(numpy_none, ">="))
+    composed = fraction(right.broken["eta at which E(theta_Omega) is 0"], ">=")
+    right.says(small=SMALL, composed=composed, idle=fraction(idle, ">="))
+    right.confirms(idle=fraction(numpy_idle, ">="))
     crowd, above = _crowd(t.rng)
     tells.says(crowd=crowd, above=above, runs=CROWD)
 
@@ -147,22 +175,43 @@ def _matrices(model: binary_latent.Model, delta: Array) -> dict[str, Array]:
     return {"weak": bare, "strong": bare - scale[:, None, None] * (flat**2)[:, None] * eye}
 
 
+def _less(X: Array, level: Array) -> Array:
+    """X less diag(level), level [draws, K d] or [draws, 1]."""
+    return X - level[..., None] * np.eye(X.shape[-1])
+
+
+def reach(model: binary_latent.Model) -> Array:
+    """[draws]: the eta at which E(theta_Omega) is 0 under the strong D_aug with p0 p1 on its
+    diag^2(Delta), p0 p1 sum_{k != l} a_k a_l / sum_k a_k."""
+    delta, scale, _ = parts(model)
+    a = salient(delta) ** 2
+    others = a.sum(-1, keepdims=True) - a
+    return scale * (a * others).sum(-1) / a.sum(-1)
+
+
+_Cell = tuple[binary_latent.Model, Array, dict[str, Array]]
+"""Model, Delta, and X_alpha of both augmentations at eta = 0."""
+
+
 @check("acl/num20")
 def num20(t: Trial) -> None:
-    """Under strong augmentation (with p0 p1) the flow from theta_Omega ends where several fields
-    take part, with more energy. theta_m stands still; theta_Omega does where its |Delta| agree.
+    """From theta_Omega the flow ends where several fields take part, with more energy. theta_m
+    stands still; theta_Omega does where its |Delta| agree.
 
-    Controls: two features of two fields, weighted two to one; unequal salient features; the weak
-    augmentation, and the strong one without p0 p1.
+    Strong as Theorem 6 prints it, for any eta, most ends are no such; with p0 p1 and an eta that
+    leaves E(theta_Omega) above 0, all are. Controls: two features of two fields, weighted two to
+    one; unequal salient features; the weak augmentation, no p0 p1, too large an eta.
     """
     settings = [s for s in SETTINGS if s[0] <= 5]
     count = t.share(len(settings))
     few = min(count, 20)
-    ends = t.part(COMPOSES, measured=fraction, controls=fraction, draws=few * len(settings))
+    shares = {"measured": fraction, "controls": fraction}
+    ends, right = t.part(COMPOSES, **shares), t.corrected(COMPOSES, **shares)
     total = {"draws": 2 * count * len(settings)}
     feature = t.part("one feature", 1e-12, controls=typical, **total)
     level = t.part("theta_Omega where its features are equal", 1e-12, controls=typical, **total)
     lengths: dict[str, list[Array]] = {"weak": [], "strong": []}
+    cells: list[_Cell] = []
     for fields, modes in settings:
         model = models(t.rng, count, fields, modes)
         delta = parts(model)[0]
@@ -184,24 +233,86 @@ def num20(t: Trial) -> None:
         for X in matrices.values():
             feature.add(residual(W1, W2[:, 0], X))
             feature.breaks("two features, two to one", residual(two1, two2, X))
-        # What the flow makes of theta_Omega, with a push inside its own K entries.
-        flat = delta.reshape(count, -1) ** 2
-        matrices["printed"] = matrices["weak"] - flat[:, None] * np.eye(flat.shape[1])
-        lost = {name: ~_composes(X, delta, few) for name, X in matrices.items()}
-        ends.add(lost["strong"]).breaks("weak augmentation", lost["weak"])
-        ends.breaks("strong augmentation without p0 p1", lost["printed"])
-    ends.says(printed=fraction(ends.broken["strong augmentation without p0 p1"], "<="))
+        cells.append((model, delta[:few], {name: X[:few] for name, X in matrices.items()}))
+    _from_theta_omega(t, ends, right, cells)
     moved = {name: np.median(np.concatenate(v, -1), -1) for name, v in lengths.items()}
     level.says(weak=moved["weak"][0], low=moved["strong"][0], high=moved["strong"][1])
 
 
-def _composes(X: Array, delta: Array, few: int) -> Array:
-    """[few]: whether the flow from theta_Omega ends at several fields, with more energy than every
-    theta_m, and than it began with."""
-    W1, W2 = relu_two_layer.compositional(ref.tensors(delta[:few])[0])
-    t_X = torch.from_numpy(X[:few])
-    end = relu_two_layer.ascend(t_X, W1, W2[:, 0], rate=1.0, steps=1500)
-    single = np.diagonal(X[:few], axis1=-2, axis2=-1).max(-1)
+def _from_theta_omega(t: Trial, ends: Part, right: Part, cells: list[_Cell]) -> None:
+    """What the flow makes of theta_Omega, with a push inside its own K entries."""
+    zero = t.part("the eta at which E(theta_Omega) is 0", 1e-12, controls=typical)
+    rng, idle, in_numpy = t.stream("eta"), [], []
+    kept: dict[float, list[Array]] = {eta: [] for eta in ETAS}
+    for model, delta, matrices in cells:
+        few = len(delta)
+        weak, strong, squares = matrices["weak"], matrices["strong"], delta.reshape(few, -1) ** 2
+        for part in (ends, right):
+            part.breaks("weak augmentation", ~_ends(weak, delta).composes)
+        for eta in ETAS:
+            X = _less(weak, squares + eta)
+            found, again = _ends(X, delta), _ends_in_numpy(X, delta)
+            ends.add(~found.composes).fails_by(~again.composes)
+            right.breaks("terms not times p0 p1", ~found.composes)
+            idle.append(found.idle)
+            in_numpy.append(again.idle)
+            kept[eta].append(~_ends(_less(strong, 0 * squares + eta), delta).composes)
+        most = reach(model)[:few, None]
+        for level in (0 * most, 0.9 * rng.random((few, 1)) * most):
+            right.add(~_ends(_less(strong, level), delta).composes)
+        right.breaks("three times that eta", ~_ends(_less(strong, 3 * most), delta).composes)
+        W1, W2 = (v.numpy() for v in relu_two_layer.compositional(ref.tensors(delta)[0]))
+        at, twice = (np.abs(mixture.trace(W1, W2, _less(strong, c * most))) for c in (1, 2))
+        zero.add(at / most[:, 0]).breaks("twice that eta", twice / most[:, 0])
+    ends.says(idle=fraction(idle, "<=")).confirms(idle=fraction(in_numpy, "<="))
+    lost = (f"{fraction(found, '<='):.0%} at $\\eta={eta:g}$" for eta, found in kept.items())
+    right.says(lost=", ".join(lost))
+    _by_hand(ends)
+
+
+def _by_hand(ends: Part) -> None:
+    """K = 2, d = 1, Delta = (1, 1), p0 p1 = 1/4, eta = 0: E of theta_Omega, of theta_m, and the
+    most of all (w, s), on a grid of angles."""
+    X = np.ones((2, 2)) / 4 - np.eye(2)
+    w, s = np.linspace(0, np.pi / 2, 91), np.linspace(0, 2 * np.pi, 361)
+    v = np.stack([np.outer(np.cos(w), np.cos(s)), np.outer(np.sin(w), np.sin(s))], -1)
+    joined = np.array([0.5, 0.5])
+    top = ((v @ X) * v).sum(-1).max().round(9) + 0.0
+    ends.says(joined=joined @ X @ joined, single=X[0, 0], top=top)
+    low, high = np.linalg.eigvalsh(X)  # both negative, and v = 0 is reached: the most is 0
+    ends.confirms(joined=high / 2, single=(low + high) / 2, top=max(high, 0.0))
+
+
+class _Found(NamedTuple):
+    """Of ends of the flow from theta_Omega, [draws]."""
+
+    composes: Array  # several fields, with more energy than every theta_m, and than it began with
+    idle: Array  # no field in use
+
+
+def _ends(X: Array, delta: Array) -> _Found:
+    W1, W2 = relu_two_layer.compositional(ref.tensors(delta)[0])
+    (t_X,) = ref.tensors(X)
+    end = relu_two_layer.ascend(t_X, W1, W2[:, 0], rate=1.0, steps=FROM)
+    single = np.diagonal(X, axis1=-2, axis2=-1).max(-1)
     E = relu_two_layer.trace_energy(end[0], end[1][:, None], t_X).numpy()
     start = relu_two_layer.trace_energy(W1, W2, t_X).numpy()
-    return (fields_used(*end) > 1) & (single < E) & (start < E)
+    used = fields_used(*end)
+    return _Found((used > 1) & (single < E) & (start < E), used == 0)
+
+
+def _ends_in_numpy(X: Array, delta: Array) -> _Found:
+    count, fields, modes = delta.shape
+    chosen = np.abs(delta).argmax(-1)
+    w = np.eye(modes)[chosen] / np.sqrt(fields)
+    s = np.take_along_axis(delta, chosen[..., None], -1)[..., 0]
+    s = s / np.sqrt((s**2).sum(-1, keepdims=True))
+
+    def energy(w: Array, s: Array) -> Array:
+        v = (s[..., None] * w).reshape(count, -1)
+        return np.einsum("bp,bpq,bq->b", v, X, v)
+
+    end = _climbed(X, w, s, FROM)
+    used = (end[1] ** 2 * (end[0] ** 2).sum(-1) > ACTIVE**2).sum(-1)
+    bar = np.maximum(np.einsum("bpp->bp", X).max(-1), energy(w, s))
+    return _Found((used > 1) & (energy(*end) > bar), used == 0)
