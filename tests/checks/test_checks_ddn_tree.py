@@ -108,9 +108,31 @@ def test_the_operator_at_the_root_has_the_size_of_theorem_6():
     """J is the identity of n outputs there, so |OP|_F is o_mu |a_mu|^2 times the root of n."""
     key = tr.keys(np.random.default_rng(1), 4)
     ours, _ = tree_depth.level_sizes(key, 3, 1.0)
-    whole = tree_depth.operator_sizes(key, 3, 1.0)
+    whole = tree_depth.operator_sizes(key, 3, 1.0).operator
     assert whole[0] == pytest.approx(3**0.5 * ours[0], rel=1e-9)
     assert np.median(whole[-1]) < np.median(whole[0])
+
+
+def test_steps_of_groups_are_those_of_the_loss():
+    """By autograd of L_simp over all pairs of patterns of the leaves, one branch."""
+    key, tree = tr.keys(np.random.default_rng(4), 2), lt.complete(3)
+    model = lt.binary(tree, lt.polarities(key, tree, 0.7))
+    net = {k: v.clone().requires_grad_() for k, v in tree_nets.net(key, tree, 2, 1.0).items()}
+    x, chance = tree_depth._leaf_patterns(model)
+    f = tree_nets.forward(tree, net, torch.from_numpy(x).expand(2, *x.shape))
+    out = torch.cat([f[child] for child in lt.children(tree)[0]], -1) @ net[0].mT
+    p = torch.from_numpy(chance)
+    same = torch.einsum("dzx,dzy->dxy", p, p) / 2
+    both = p.sum(1) / 2
+    weight = same - both[:, :, None] * both[:, None]
+    apart = (out[:, :, None] - out.detach()[:, None]).square().sum(-1) / 2
+    (weight * apart).sum().backward()
+    found = tree_depth.operator_sizes(key, 2, 1.0)
+    for level, nodes in enumerate(lt.levels(tree)[:-1]):
+        steps = [net[k].grad.norm(dim=(1, 2)) / net[k].detach().norm(dim=(1, 2)) for k in nodes]
+        assert found.step[level] == pytest.approx(torch.stack(steps).mean(0).numpy())
+        grown = sum(-(net[k].grad * net[k].detach()).sum((1, 2)) for k in nodes)
+        assert found.growth[level] == pytest.approx(grown.numpy())
 
 
 def test_patterns_of_the_leaves_have_the_chances_of_the_joint_states():

@@ -1,10 +1,11 @@
 """ddn Tables 4 and 6, Figures 13 and 14: recorded runs beside the printed numbers."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from clcore import _paths, ledger
-from clcore.checks.hltm import identities, tables
+from clcore.checks.hltm import identities, operator_norms, tables
 from clcore.experiments import tree_contrast
 from clcore.ledger import findings
 
@@ -28,7 +29,7 @@ def unrelated():
 def test_verdicts_from_the_recorded_runs(unrelated):
     book = ledger.Ledger("any")
     book.run(tables.beside(recorded("tables-paper"), recorded("tables-released"), unrelated), 1, 0)
-    book.run(tables.figures(recorded("operators"), unrelated), 1, 0)
+    book.run(operator_norms.figures(recorded("operators"), unrelated), 1, 0)
     lucky = identities.checks(recorded("lucky"), identities.identities(unrelated))
     book.run(lucky, 1, 0)
     register = findings.verdicts()
@@ -70,19 +71,20 @@ def test_a_group_fed_by_leaves_is_left_out_of_its_children_s_covariance():
         for s in range(3)
         for t in (1, 2)
     ]
-    curves = tables.operator_summary(pd.DataFrame(rows))
+    curves = operator_norms.operator_summary(pd.DataFrame(rows))
     assert set(curves.trials) == {3}
-    assert len(tables._growth(curves, "cov", ("1100",))) == 0
-    rows = tables._growth(curves, "own", ("1100",))
-    assert tables._ratio(rows).tolist() == tables._ratio(rows, height=True).tolist() == [2]
+    assert len(operator_norms._growth(curves, "cov", ("1100",))) == 0
+    rows = operator_norms._growth(curves, "own", ("1100",))
+    both = (operator_norms._ratio(rows, height).tolist() for height in (False, True))
+    assert list(both) == [[2], [2]]
 
 
 def test_the_whole_operator_is_judged_by_its_end_too():
     """Up and down again; falling, whose start is no height; nothing at all."""
     rows = pd.DataFrame([[1.0, 3.0, 0.5], [2.0, 1.0, 0.5], [0.0, 0.0, 0.0]])
-    assert tables._ratio(rows).tolist() == [0.5, 0.25]
-    assert tables._ratio(rows, height=True).tolist() == [3, 0.5]
-    assert tables._trend(rows.to_numpy()) == 1
+    assert operator_norms._ratio(rows).tolist() == [0.5, 0.25]
+    assert operator_norms._ratio(rows, height=True).tolist() == [3, 0.5]
+    assert operator_norms._trend(rows.to_numpy()) == 1
 
 
 def test_an_ordering_fails_where_a_step_against_it_is_significant():
@@ -110,6 +112,36 @@ def test_an_ordering_fails_where_a_step_against_it_is_significant():
     wrong = runs.assign(width=runs.width.where(runs.low > 0.75, 12 - runs.width))
     (check,) = order(wrong, "width")
     assert check.measured < -2 and "30 of 45 steps rise; not z0 at 0.7" in check.note
+
+
+def test_results_after_an_epoch_for_the_end_break_the_gains():
+    """Runs whose values are the printed means, and some noise; then with no training after
+    epoch 1."""
+    rng, steps = np.random.default_rng(0), {"initial": 0, "epoch1": 500, "converged": 25000}
+    table = tables.printed()
+    rows = [
+        {"low": low, "width": w, "seed": s, "step": step}
+        | {f"nc_s{p}": mine[p] + 0.02 * rng.standard_normal() for p in tables.LATENTS}
+        for (low, w, stage), step in (
+            ((low, w, stage), steps[stage])
+            for low in (0.7, 0.8, 0.9)
+            for w in (2, 10)
+            for stage in steps
+        )
+        for s in range(10)
+        for mine in [
+            table[(table.low == low) & (table.width == w) & (table.stage == stage)]
+            .set_index("latent")
+            .paper
+        ]
+    ]
+    runs = pd.DataFrame(rows)
+    keep = "latent == latent"
+    found = tables._pooled(*tables._clear(runs, keep))
+    assert set(found) == {("initial", 2), ("initial", 10), ("epoch1", 2)}
+    assert min(found.values()) > 2
+    rows, values = tables._clear(runs, keep)
+    assert tables._pooled(rows, values, "epoch1")["epoch1", 2] == 0
 
 
 def test_a_pass_gains_are_compared_by_row():

@@ -98,7 +98,7 @@ def rem16(t: Trial) -> None:
                     cosines[name, TOWERS[tied]].append(cosine(move, at))
                     again[name, TOWERS[tied]].append(_by_operator(at, case, tied))
                 curved.breaks("theta left in", cosine(moves[0], at), by=worst)
-                xi = _weight(at, case)
+                xi = weight(at, case)
                 rest = moves[0] - at.times(at.residue(case, xi))
                 curved.add(cosine(rest, at))
                 main = relative(at.times(at.weighted(xi)), rest, 1e-6)
@@ -109,22 +109,23 @@ def rem16(t: Trial) -> None:
         for (name, towers), values in found.items():
             say(**{f"{name}_{towers}".lower(): (np.concatenate(values) < 0).mean()})
     limit.says(exact=exact)
-    curved.says(weighted=weighted, number_one=_number(False), number_both=_number(True))
+    curved.says(weighted=weighted, number_one=smallest(False), number_both=smallest(True))
 
 
-def _number(tied: bool) -> float:
-    """The update of the one weight w = 1 of f = w x under InfoNCE, H = tau = 1: samples at 0.1 and
-    -0.1, views one to either side."""
-    x = np.array([[0.1], [-0.1]]) + np.array([1.0, -1.0])
+def smallest(tied: bool, beta: float = 0.0, off: float = 1.0) -> float:
+    """The update of the one weight w = 1 of f = w x under InfoNCE and beta r_+, H = tau = 1, of
+    samples at 0.1 and -0.1 with views `off` to either side."""
+    x = np.array([[0.1], [-0.1]]) + np.array([off, -off])
     u = 1 + 1j * ref.STEP
     near, far = u * x, (u if tied else 1) * x
     plus = (near[:, :, None] - far[:, None]) ** 2 / 2
     minus = (near[:, :, None, None] - far) ** 2 / 2
     gap = plus[..., None, None] - minus[:, :, None]
-    return float(-np.log(1 + np.exp(gap)).mean().imag / ref.STEP)
+    loss = np.log(1 + np.exp(gap)).mean() + beta * plus.mean()
+    return float(-loss.imag / ref.STEP)
 
 
-def _weight(at: Layer, case: dw.Case) -> torch.Tensor:
+def weight(at: Layer, case: dw.Case) -> torch.Tensor:
     """xi(x, x'') of the library at the samples themselves, [draws, S, S]."""
     plain = torch.from_numpy(dw.output(at.net, dw.parts(at.world)[0]))[..., 0, :]
     return case.library_weight(co.half_distances(plain, plain))

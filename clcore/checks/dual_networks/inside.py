@@ -12,10 +12,10 @@ from itertools import product
 import numpy as np
 import torch
 
-from clcore.checks.dual_networks import exact_worlds
+from clcore.checks.dual_networks import each_step, exact_worlds
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import TIGHT, Layer, layers
-from clcore.ledger import Part, Trial, check, pooled
+from clcore.ledger import Part, Trial, check, pooled, worst
 from clcore.reference import Array, relative
 from clcore.theory.operator import connection as net
 from clcore.theory.operator import covariance_operator as co
@@ -81,7 +81,9 @@ def eq86(t: Trial) -> None:
 def rem5(t: Trial) -> None:
     """Least eigenvalue of -beta EV_l + VE_l over the largest, for beta < 0, many nets and worlds.
 
-    Control: beta = 0.2 and 1, where it may be negative.
+    Sec. 7 says it of more general losses: cosines of updates with weights under InfoNCE or the
+    triplet loss and beta r_+, as in rem16. Controls: beta = 0.2 and 1, where it may be negative;
+    theta left in; beta = 2.
     """
     count = t.share(3)
     psd = t.part("", 1e-10, controls=pooled, draws=9 * count)
@@ -92,6 +94,59 @@ def rem5(t: Trial) -> None:
             ratio = -(values[:, 0] / size.clamp(min=1e-300))
             psd.add(ratio) if beta < 0 else psd.breaks(f"beta = {beta:g}", ratio)
     psd.proves(**exact_worlds.extended_psd())
+    _other_losses(t)
+
+
+def _other_losses(t: Trial) -> None:
+    """The losses of Theorem 4 with beta r_+, beta < 0: their updates but for theta, and with it."""
+    count, tau, below = t.share(2), 0.5, []
+    part = t.part(
+        "soft triplet and InfoNCE with beta r_+, but for the residue",
+        *(each_step.NEVER, ">="),
+        draws=8 * count,
+    )
+    widths, exact = dw.DEPTHS[2], 0.0
+    for strength, base in product((0.6, 1.5), (dw.infonce(tau), dw.triplet(tau))):
+        world = dw.world(t.rng, count, widths[0], "additive", strength)
+        net = dw.weights(t.rng, count, widths)
+        for at, beta in product((Layer(world, net, n) for n in (1, 2)), (-0.2, 2.0)):
+
+            def loss(a: Array, b: Array, base: dw.Case = base, beta: float = beta) -> Array:
+                return base.page(a, b) + beta * a
+
+            def mean(near: Array, far: Array, loss=loss, world: co.World = world) -> Array:
+                return dw.mean_loss(loss, near, far, world)
+
+            move, xi = at.descent(mean), each_step.weight(at, base)
+            rest = move - at.times(at.residue(base, xi))
+            if beta > 0:
+                part.breaks("beta = 2", each_step.cosine(rest, at), by=worst)
+                continue
+            ours = at.times(at.weighted(xi) - beta * at.within)
+            exact = max(exact, relative(ours, rest, 1e-6).max())
+            part.add(each_step.cosine(rest, at))
+            whole = each_step.cosine(move, at)
+            part.breaks("theta left in", whole, by=worst)
+            below.append(whole < 0)
+    part.says(exact=exact, below=np.concatenate(below).mean())
+    part.says(one=each_step.smallest(False, -0.2), both=each_step.smallest(True, -0.2))
+    part.says(far=each_step.smallest(False, -0.5, 2.0))
+    x = torch.tensor([[0.1], [-0.1]], dtype=torch.float64)
+    found = (_one_weight(x, *case) for case in ((1, 1, -0.2), (2, 1, -0.2), (1, 2, -0.5)))
+    one, both, far = found
+    part.confirms(one=one, both=both, far=far)
+
+
+def _one_weight(x: torch.Tensor, towers: int, off: float, beta: float) -> float:
+    """`each_step.smallest` by autograd and loops."""
+    w = torch.ones((), dtype=torch.float64, requires_grad=True)
+    other, loss = (w if towers == 2 else w.detach()), 0.0
+    for s, i, j, k, m in product(*5 * [(0, 1)]):
+        a, b, c = (x[u, 0] + off * (1 - 2 * v) for u, v in ((s, i), (s, j), (k, m)))
+        near, far = (w * a - other * b) ** 2 / 2, (w * a - other * c) ** 2 / 2
+        loss = loss + (torch.logaddexp(-near, -far) + near + beta * near) / 32
+    (slope,) = torch.autograd.grad(loss, w)
+    return -slope.item()
 
 
 # ---------------------------------------------------------------------------------------- training
@@ -160,8 +215,9 @@ def _mean_spread(at: Layer) -> Array:
 def rem2(t: Trial) -> None:
     """200 steps of a three-layer net under L_simp, gradients by complex steps.
 
-    The operator stays PSD, eigenmode i grows by 1 + rate * lambda_i, |W_l| never falls. Controls:
-    the operator of beta = 1, both towers, all views for their means, ascent of the loss.
+    The operator stays PSD, eigenmode i grows by 1 + rate * lambda_i, |W_l| never falls; nets whose
+    connections vary and whose mean outputs do not. Controls: the operator of beta = 1, both towers,
+    all views for their means, ascent of the loss, output weights of opposite signs.
     """
     psd = t.part("PSD at every step", 1e-12, controls=pooled)
     modes = t.part("growth of each mode", 1e-11, controls=pooled)
@@ -188,6 +244,33 @@ def rem2(t: Trial) -> None:
             start = (before**2).sum(-1)
             never.add(-(after**2).sum(-1) / start)
             never.breaks("shrinks", -((2 * before - after) ** 2).sum(-1) / start)
+    _alike(t)
+
+
+def _alike(t: Trial) -> None:
+    """Pairs of hidden units that answer x and -x, of which both are samples: what moves, and the
+    operator on the weights. The first draw is f = relu(x) + relu(-x) on x = 1 and -1."""
+    part = t.part("no growth where mean outputs do not vary", 1e-12, controls=pooled)
+    least = np.inf
+    for d in (1, 3):
+        x, w, v = t.rng.standard_normal((3, t.draws, 1, d))
+        v = v[..., :1]
+        x[0] = w[0] = v[0] = 1
+        samples = torch.from_numpy(np.concatenate([x, -x], 1))
+        half = torch.full((t.draws, 2), 0.5, dtype=torch.float64)
+        world = co.World(samples, half, samples[:, :, None], torch.ones_like(half)[..., None])
+        for sign in (1, -1):
+            net = [np.concatenate([w, -w], 1), np.concatenate([v, sign * v], 2)]
+            for at in (Layer(world, net, number) for number in (1, 2)):
+                size = torch.linalg.matrix_norm(at.between).numpy()
+                moves = at.descent(dw.simple()), at.times(at.between)
+                errors = [np.linalg.norm(m, axis=-1) / size for m in moves]
+                if sign > 0:
+                    part.add(*errors)
+                    least = min(least, size[0])
+                else:
+                    part.breaks("output weights of opposite signs", *errors)
+    part.says(size=least)
 
 
 def _residues(weights: tuple, world: co.World, case: dw.Case) -> Array:

@@ -4,11 +4,13 @@ The loss with detached weights, which has no residue; and several negatives, whe
 couples them.
 """
 
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 
 import numpy as np
 import torch
+from scipy.special import gammaln
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import exact_weights, exact_worlds
@@ -194,7 +196,7 @@ def eq80(t: Trial) -> None:
     Eqs. 44, 60, 61 and 63 allow.
 
     Then: the operator of two negatives is not symmetric; with Z nearly constant it nearly is the
-    weighted covariance. Controls: as typeset, and slip by slip; H = 1; Z far from constant.
+    weighted covariance. Controls: as typeset, and slip by slip; H = 1; points at random, no weight.
     """
     slopes, xis = (t.part(name, 1e-12, controls=pooled) for name in ("slope", "xi"))
     for tau, negatives in product((0.2, 0.5, 2.0), (2, 8)):
@@ -231,26 +233,83 @@ def _over_all(e: Array) -> Array:
 
 
 def _coupled(t: Trial, count: int) -> None:
-    """The last two parts of eq80: enumeration over negatives, at the samples themselves."""
+    """The last two parts of eq80, at the samples themselves."""
     tau, S = 0.5, 4
     skewed = t.part("the symmetry trick fails", 1e-3, ">=", draws=count)
-    close = t.part("Z nearly constant", 0.05, controls=typical, draws=count)
-    for scale in (1.0, 0.1):
-        weights = dw.weights(t.rng, count, dw.DEPTHS[2])
-        weights[-1] = scale * weights[-1]
-        world = dw.world(t.rng, count, 4, strength=0.05 * scale, samples=S, views=2)
-        at, p = Layer(world, weights, 1), dw.parts(world)[1]
-        plain = dw.output(weights, dw.parts(world)[0])[:, :, 0]
-        e = np.exp(-dw.half(plain[:, :, None], plain[:, None]) / tau)
-        for H in (2, 3):
-            op = at.operator(dw.infonce(tau), H)
-            Z = 1 + H * np.einsum("bs,bt,bst->b", p, p, e)[:, None, None]
-            main = at.weighted(torch.from_numpy(H * e / Z / tau))
-            gap = torch.linalg.matrix_norm(op - main) / torch.linalg.matrix_norm(main)
-            if scale == 1.0:
-                skewed.add(np.median(skew(op)))
-                close.breaks("Z varies", gap)
-            else:
-                close.add(np.median(gap))
-        single = at.weighted(torch.from_numpy(at.xi(dw.infonce(tau))))
-        skewed.breaks("H = 1, constant weight", skew(single))
+    weights = dw.weights(t.rng, count, dw.DEPTHS[2])
+    world = dw.world(t.rng, count, 4, strength=0.05, samples=S, views=2)
+    at = Layer(world, weights, 1)
+    for H in (2, 3):
+        skewed.add(np.median(skew(at.operator(dw.infonce(tau), H))))
+    single = at.weighted(torch.from_numpy(at.xi(dw.infonce(tau))))
+    skewed.breaks("H = 1, constant weight", skew(single))
+    _homogeneous(t, count, tau)
+
+
+def _homogeneous(t: Trial, count: int, tau: float) -> None:
+    """f = x on five points of an orbit, which all see the same distances; H = 256, and few."""
+    close = t.part("Z nearly constant", 0.05, draws=count)
+    radii = t.rng.uniform((1.0, 0.0), (1.5, 0.7), (count, 2))
+    turn = 2 * np.pi * np.arange(5) / 5
+    ring = [f(k * turn) * radii[:, [k - 1]] for k in (1, 2) for f in (np.cos, np.sin)]
+    x, other = np.stack(ring, -1), t.rng.standard_normal((max(count, 20), 5, 4))
+    gaps = {H: _gap(x, H, tau, _by_integral) for H in (2, 4, 256)}
+    close.add(gaps[256])
+    close.breaks("points at random", _gap(other, 256, tau, _by_integral), by=worst)
+    close.breaks("without the weight", _gap(x, 256, tau, _by_integral, weighted=False))
+    close.says(few=np.median(gaps[2]), four=np.median(gaps[4]), most=gaps[256].max())
+    again = _gap(x, 256, tau, _by_counts)
+    close.confirms(few=np.median(_gap(x, 2, tau, _by_library)), most=again.max())
+
+
+Pull = Callable[[Array, Array, int, float], Array]
+
+
+def _gap(x: Array, H: int, tau: float, pull: Pull, weighted: bool = True) -> Array:
+    """How far the operator of InfoNCE with H negatives, of f = x on points x [draws, S, d] that are
+    as likely, is from the weighted covariance with the mean Z, over the latter's norm."""
+    apart = x[:, :, None] - x[:, None]
+    e = np.exp(-(apart**2).sum(-1) / (2 * tau))
+    Z = 1 + H * e.mean((1, 2), keepdims=True)
+    xi = H * (e if weighted else np.ones_like(e)) / Z / tau
+    main = np.einsum("bst,bsti,bstj->bij", xi, apart, apart) / (2 * e[0].size)
+    op = np.einsum("bst,bsi,bstj->bij", pull(x, e, H, tau), x, apart) / e[0].size
+    return np.linalg.norm(op - main, axis=(1, 2)) / np.linalg.norm(main, axis=(1, 2))
+
+
+def _by_integral(x: Array, e: Array, H: int, tau: float) -> Array:
+    """H E[-dL/dr_-] of a negative at t for the sample s, [draws, s, t], r_+ = 0: E[1 / (c + sum)]
+    over H - 1 others is the integral of exp(-c u) E[exp(-u e)]^(H - 1)."""
+    node, mass = np.polynomial.legendre.leggauss(400)
+    y = (node + 1) / 2
+    u = y / (1 - y) / (1 + H * e.mean())
+    du = mass / 2 / (1 - y) ** 2 / (1 + H * e.mean())
+    one = np.exp(-u[:, None, None, None] * e)
+    whole = np.exp(-u[:, None, None, None]) * one * one.mean(-1, keepdims=True) ** (H - 1)
+    return H * e / tau * np.tensordot(du, whole, 1)
+
+
+def _by_counts(x: Array, e: Array, H: int, tau: float) -> Array:
+    """The same of an orbit of five, whose points see themselves once and two others twice each: by
+    the multinomial law of how many of the H - 1 others are where."""
+    first, second = np.array([(i, j) for i in range(H) for j in range(H - i)]).T
+    rest = H - 1 - first - second
+    log = gammaln(H) - sum(gammaln(n + 1) for n in (first, second, rest))
+    chance = np.exp(log + first * np.log(1 / 5) + (second + rest) * np.log(2 / 5))
+    out = np.empty_like(e)
+    for b, near, far in zip(range(len(e)), e[:, 0, 1], e[:, 0, 2], strict=True):
+        total = first + second * near + rest * far
+        mean = {v: (chance / (1 + v + total)).sum() for v in (1.0, near, far)}
+        for s, k in product(range(5), repeat=2):
+            v = (1.0, near, far, far, near)[(k - s) % 5]
+            out[b, s, k] = H * v / tau * mean[v]
+    return out
+
+
+def _by_library(x: Array, e: Array, H: int, tau: float) -> Array:
+    """The same by the library's enumeration over all negatives, of the one linear layer f = x."""
+    half = torch.full(x.shape[:2], 1 / x.shape[1], dtype=torch.float64)
+    points = torch.from_numpy(x)
+    world = co.World(points, half, points[:, :, None], torch.ones_like(half)[..., None])
+    pull = co.pulls(dw.infonce(tau).ours, points[:, :, None], world, H)
+    return -pull.numpy() * e[0].size  # what stands on the diagonal moves nothing

@@ -60,6 +60,17 @@ def _stays(first: np.ndarray, last: np.ndarray) -> float:
     return float((first.argmax(1) == last.argmax(1)).mean())
 
 
+def _beside(first: np.ndarray, last: np.ndarray) -> tuple[float, float]:
+    """What the best node of the start gains on average, and the other nodes of its group."""
+    gain, rows = last - first, np.arange(len(first))
+    best = gain[rows, first.argmax(1)]
+    return float(best.mean()), float((gain.sum(1) - best).mean() / (first.shape[1] - 1))
+
+
+def _symbol(path: str) -> str:
+    return f"z_s{path}" if path else "z_0"
+
+
 def _gains(table: pd.DataFrame) -> np.ndarray:
     """What the best node of the start gains by the end, all groups not fed by leaves."""
     out = []
@@ -99,6 +110,12 @@ def rem17(t: Trial, table: pd.DataFrame, unrelated: pd.DataFrame) -> None:
     gain = _gains(table)
     learns = t.part("the lucky node learns", 0.01, evidence=evidence, draws=len(gain))
     learns.add(_sign_test(gain)).says(share=(gain > 0).mean())
+    both = {path: _beside(*_groups(table, path)) for path in LATENTS}
+    learns.says(behind=sum(best < rest for best, rest in both.values()), latents=len(both))
+    told = (
+        f"{best:+.3f} against {rest:+.3f} ({_symbol(path)})" for path, (best, rest) in both.items()
+    )
+    learns.says(gains=", ".join(told))
     learns.breaks("views of unrelated objects", _sign_test(_gains(unrelated)))
     rank, place = (
         t.part(name, bound, ">=", evidence=evidence, draws=len(table) // width)
@@ -112,7 +129,7 @@ def rem17(t: Trial, table: pd.DataFrame, unrelated: pd.DataFrame) -> None:
         found = {path: statistic(*_groups(table, path)) for path in LATENTS}
         part.add(over(list(found.values())))
         part.breaks("identities exchanged by chance", _shuffled(table, statistic, over))
-        each = (f"{v:.2f} ({'z_s' + path if path else 'z_0'})" for path, v in found.items())
+        each = (f"{v:.2f} ({_symbol(path)})" for path, v in found.items())
         part.says(each=", ".join(each))
 
 

@@ -4,6 +4,7 @@ And whether the operators are therefore larger at the top of a net, as Sec. 6.1.
 """
 
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -89,34 +90,57 @@ def _leaf_patterns(model: lt.Model) -> tuple[Array, Array]:
     return x, chance(0)
 
 
-def operator_sizes(key: torch.Tensor, units: int, scale: float) -> Array:
-    """|OP_mu|_F with the net's own Jacobian, mean over a level's nodes, [levels, nets].
+class Sizes(NamedTuple):
+    """By level, from the root down to the last groups above the leaves: [levels, nets]."""
 
-    The nets and trees of `level_sizes`; the output is the root group's pre-activation. All patterns
-    of the leaves are enumerated: OP_mu = V_{z_0}[E[f kron J_mu^T | z_0]].
+    operator: Array  # |OP_mu|_F, mean over the level's nodes
+    step: Array  # |dW_mu|_F / |W_mu|_F of an update at rate 1, likewise
+    growth: Array  # <W_l, dW_l> of the whole level
+
+
+def operator_sizes(key: torch.Tensor, units: int, scale: float, low: float = 0.7) -> Sizes:
+    """The operators with the net's own Jacobian, and the updates of L_simp by all groups.
+
+    The nets and trees of `level_sizes`, polarities uniform on [low, 1]; the output is the root
+    group's pre-activation. All patterns of the leaves are enumerated: OP_mu = V_{z_0}[E[f kron
+    J_mu^T | z_0]], and vec(dW_mu) is Cov_{z_0} of that with E[f_L | z_0].
     """
     tree = lt.complete(3)
-    model = lt.binary(tree, lt.polarities(key, tree, 0.7))
+    model = lt.binary(tree, lt.polarities(key, tree, low))
     weights, below = tree_nets.net(key, tree, units, scale), lt.children(tree)
     x, chance = _leaf_patterns(model)
     f = tree_nets.forward(tree, weights, torch.from_numpy(x).expand(len(key), *x.shape))
     J = {0: np.broadcast_to(np.eye(units), (len(key), len(x), units, units))}
-    levels = []
+
+    def gap(values: Array) -> Array:
+        """Half the difference of the means given both states of the root, which is fair."""
+        mean = np.einsum("dzx,dx...->dz...", chance, values, optimize=True)
+        return (mean[:, 1] - mean[:, 0]) / 2
+
+    levels: tuple[list[Array], ...] = ([], [], [])
     for nodes in lt.levels(tree)[:-1]:
-        sizes = []
+        sizes, steps, grown = [], [], []
         for mu in nodes:
-            fed = torch.cat([f[child] for child in below[mu]], -1).numpy()
-            mean = np.einsum("dzx,dxc,dxou->dzcuo", chance, fed, J[mu], optimize=True)
-            gap = ((mean[:, 1] - mean[:, 0]) / 2).reshape(len(key), -1, units)  # a fair root
-            sizes.append(np.linalg.norm(gap @ gap.swapaxes(1, 2), axis=(1, 2)))
+            fed, own = torch.cat([f[child] for child in below[mu]], -1).numpy(), weights[mu].numpy()
+            K = np.einsum("dxc,dxou->dxcuo", fed, J[mu])
+            apart = gap(K).reshape(len(key), -1, units)
+            if mu == 0:
+                output = gap(np.einsum("duc,dxc->dxu", own, fed))
+            sizes.append(np.linalg.norm(apart @ apart.swapaxes(1, 2), axis=(1, 2)))
+            step = np.einsum("dio,do->di", apart, output)
+            vec = own.swapaxes(1, 2).reshape(len(key), -1)
+            steps.append(np.linalg.norm(step, axis=1) / np.linalg.norm(vec, axis=1))
+            grown.append((vec * step).sum(1))
             start = 0
             for child in below[mu]:
                 n = f[child].shape[-1]
-                w = weights[mu].numpy()[:, None, :, start : start + n]
+                w = own[:, None, :, start : start + n]
                 J[child] = J[mu] @ w * (f[child].numpy() > 0)[:, :, None]
                 start += n
-        levels.append(np.mean(sizes, 0))
-    return np.array(levels)
+        for level, values in zip(levels, (sizes, steps), strict=False):
+            level.append(np.mean(values, 0))
+        levels[2].append(np.sum(grown, 0))
+    return Sizes(*map(np.array, levels))
 
 
 def _top(t: Trial, count: int) -> None:
@@ -130,26 +154,47 @@ def _top(t: Trial, count: int) -> None:
     falls = t.part(r"$o_\mu$, from the root down", 1e-14, controls=pooled)
     falls.add(np.diff(equal, axis=0).max(0))
     falls.breaks("Theorem 6 as typeset", np.diff(typeset, axis=0).max(0))
-    nets, texts = 400, []  # with 60 the last of them falls below 1 at some seeds
-    part = t.part("size of the operator, bottom over top", 1.0, draws=len(NETS) * nets)
+    _levels(t)
+
+
+def _levels(t: Trial) -> None:
+    """The operator's size and a group's relative step at the bottom over those at the top; and the
+    same without mixing, all polarities 1."""
+    nets, texts, steps = 400, [], []  # with 60 the last of them falls below 1 at some seeds
+    part, faster = (
+        t.part(name, bound, draws=len(NETS) * nets)
+        for name, bound in (
+            ("size of the operator, bottom over top", 1.0),
+            ("relative step of a group, bottom over top", 0.75),
+        )
+    )
+    still: tuple[list[str], list[str]] = ([], [])
     for units, scale in NETS:
         key = tr.keys(t.rng, nets)
-        whole, bare = (
-            np.median(s, 1)
-            for s in (operator_sizes(key, units, scale), level_sizes(key, units, scale)[0])
-        )
+        found, fixed = (operator_sizes(key, units, scale, low) for low in (0.7, 1.0))
+        whole, step = (np.median(s, 1) for s in (found.operator, found.step))
+        bare = np.median(level_sizes(key, units, scale)[0], 1)
         part.add(whole[-1] / whole[0])
         part.breaks("J_mu left out, the root's children", bare[1] / bare[0])
+        faster.add(step[-1] / step[0])
+        alike = found.growth[-1] / np.where(found.growth[0] > 0, found.growth[0], np.nan)
+        faster.breaks("growth of a whole level's squared norm", np.nanmedian(alike))
         first, second = (", ".join(f"{m:.2f}" for m in v) for v in (whole, bare))
         texts.append(rf"{units} units, $\sigma_w={scale:.3g}$: {first} ({second})")
-    part.says(sizes="; ".join(texts))
+        steps.append(f"{step[-1] / step[0]:.2f}")
+        for out, sizes, now in zip(still, (fixed.operator, fixed.step), (whole, step), strict=True):
+            rest = np.median(sizes, 1)
+            out.append(f"{rest[-1] / rest[0]:.2f} for {now[-1] / now[0]:.2f}")
+    part.says(sizes="; ".join(texts), still=", ".join(still[0]))
+    faster.says(steps=", ".join(steps), still=", ".join(still[1]))
 
 
 @check("ddn/thm6b")
 def thm6b(t: Trial) -> None:
     """Paths of 400 edges: polarity, distance from uniform and covariance at the far end, and
     |rho_0mu| <= r^d; o_mu and the operator level by level. Controls: a node near the root,
-    polarities that tend to 1 or are 1, a smaller r, a_mu that grows, Theorem 6's o_mu, no Jacobian.
+    polarities that tend to 1 or are 1, a smaller r, a_mu that grows, Theorem 6's o_mu, no Jacobian,
+    the growth of a whole level.
     """
     count = min(t.draws, 10)
     _limit(t, count)

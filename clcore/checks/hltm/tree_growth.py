@@ -3,26 +3,40 @@
 One update of the simple loss is taken by autograd over all pairs of joint states.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 import torch
 
 from clcore.checks.hltm import operator_proofs
 from clcore.checks.hltm import tree_reference as tr
 from clcore.checks.hltm.tree_covariance import both_sizes, dampened, outer_square, times
-from clcore.ledger import Trial, check, pooled
+from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import Array, absolute
 from clcore.theory.trees import latent_tree as lt
 from clcore.theory.trees import tree_nets
 
 
-def _operator(w: tr.World, mu: int, J: Array) -> Array:
-    """V_{z_0}[K-bar], [draws, cn, cn], of K = f kron J^T in every joint state, J [draws, p, n]."""
+def _centred(w: tr.World, mu: int, J: Array) -> Array:
+    """K-bar less its mean, [draws, 2, cn, p], of K = f kron J^T in every joint state, J [draws, p,
+    n]."""
     draws, f = len(J), tr.fed(w, mu)
     K = np.einsum("dsc,dpn->dscnp", f, J).reshape(draws, f.shape[1], -1)
     rows, prior = tr.given(w, 0, K), w.model.prior.numpy()
     gaps = rows - np.einsum("dc,dcx->dx", prior, rows)[:, None]
-    gaps = gaps.reshape(draws, 2, -1, J.shape[1])
-    return np.einsum("dc,dcip,dcjp->dij", prior, gaps, gaps)
+    return gaps.reshape(draws, 2, -1, J.shape[1])
+
+
+def _operator(w: tr.World, mu: int, J: Array) -> Array:
+    """V_{z_0}[K-bar], [draws, cn, cn]."""
+    return _block(w, (mu, J), (mu, J))
+
+
+def _block(w: tr.World, one: tuple[int, Array], other: tuple[int, Array]) -> Array:
+    """Cov_{z_0}[K-bar_mu, K-bar_nu], [draws, cn, c'n'], of two groups and their Jacobians."""
+    first, second = (_centred(w, *group) for group in (one, other))
+    return np.einsum("dc,dcip,dcjp->dij", w.model.prior.numpy(), first, second)
 
 
 def _kron(a: Array, b: Array) -> Array:
@@ -84,18 +98,33 @@ def rem10(t: Trial) -> None:
     operator_proofs.rem10(product, sized, larger)
 
 
-def _loss_step(w: tr.World, mu: int, W: Array, J: Array, rate: float) -> Array:
-    """One step on L_simp of the net J W f through one of the two branches, by autograd.
+class Group(NamedTuple):
+    """A group of units of a level: its latent, its weights [draws, n, c] and Jacobian [draws, p,
+    n]."""
+
+    mu: int
+    W: Array
+    J: Array
+
+
+def _loss_step(w: tr.World, groups: Sequence[Group], rate: float) -> Array:
+    """The first group's weights after a step on L_simp of the net sum_nu J_nu W_nu f_nu, through
+    one of the two branches, by autograd.
 
     The loss is the sum over all pairs of joint states: of one root, less of two.
     """
-    f, J = torch.from_numpy(tr.fed(w, mu)), torch.from_numpy(J)
+    held = [
+        torch.from_numpy(tr.fed(w, mu)) @ torch.from_numpy(W).mT @ torch.from_numpy(J).mT
+        for mu, W, J in groups
+    ]
+    mu, W, J = groups[0]
     prior = w.model.prior
     states = torch.stack([torch.from_numpy(w.chance * (w.z[:, 0] == c)) for c in (0, 1)], 1)
     same = torch.einsum("dcs,dct,dc->dst", states, states, 1 / prior)
     weight = same - torch.einsum("ds,dt->dst", states.sum(1), states.sum(1))
     first = torch.from_numpy(W).requires_grad_()
-    one, two = f @ first.mT @ J.mT, f @ torch.from_numpy(W).mT @ J.mT
+    own = torch.from_numpy(tr.fed(w, mu)) @ first.mT @ torch.from_numpy(J).mT
+    one, two = sum(held[1:], own), sum(held[1:], held[0])
     squares = (weight.sum(2)[..., None] * one**2 + weight.sum(1)[..., None] * two**2).sum() / 2
     loss = squares - torch.einsum("dst,dsp,dtp->", weight, one, two)
     (slope,) = torch.autograd.grad(loss, first)
@@ -106,8 +135,9 @@ def _loss_step(w: tr.World, mu: int, W: Array, J: Array, rate: float) -> Array:
 def eq15(t: Trial) -> None:
     """Growth of a^T w_j in one step, by the enumerated OP and by autograd of L_simp over all pairs.
 
-    Controls: Theorem 6 as typeset, twice the rate, J^T J other than I; for the strict growth a path
-    polarity of zero, and at the root Theorem 6 as typeset.
+    First of the net of one part alone, then with all groups of its level. Controls: Theorem 6 as
+    typeset, twice the rate, J^T J other than I; for the strict growth a path polarity of zero, and
+    at the root Theorem 6 as typeset; cross terms left out.
     """
     count, rate = max(4, min(t.share(3), 8)), 0.5
     common = {"controls": pooled, "draws": 3 * count}
@@ -129,7 +159,7 @@ def eq15(t: Trial) -> None:
             def off(size: Array, after: Array, W: Array = W, a: Array = a) -> Array:
                 return _off_factor(1 + rate * size * (a**2).sum(1), W, after, a)
 
-            for after in (_loss_step(w, mu, W, J, rate), _apply(operator, W, rate)):
+            for after in (_loss_step(w, [Group(mu, W, J)], rate), _apply(operator, W, rate)):
                 measured.add(off(fit, after))
                 factor.add(off(ours, after))
                 factor.breaks("Theorem 6 as typeset", off(typeset, after))
@@ -147,12 +177,127 @@ def eq15(t: Trial) -> None:
                 none = _operator(uninformed, mu, J), W, dampened(uninformed, mu)
                 growth.breaks("path polarity 0", *_least_growth(*none, rate))
     operator_proofs.eq15(measured, factor, growth)
+    _whole_level(t, count, rate)
 
 
-def _off_factor(factor: Array, W: Array, after: Array, a: Array) -> Array:
-    """How far a^T w_j is from `factor` times what it was, [draws]."""
+def _groups(rng: np.random.Generator, w: tr.World, mu: int, apart: bool) -> list[Group]:
+    """mu and then the other groups of its level, of three units each, with random weights and
+    J_nu^T J_nu = I. apart: with J_mu^T J_nu = 0, too."""
+    above = [len(lt.path(w.model.tree, node)) for node in range(len(w.model.tree.parents))]
+    nodes = [mu, *(nu for nu in tr.inner(w) if nu != mu and above[nu] == above[mu])]
+    draws, units = len(w.chance), 3
+    if apart:
+        square = np.linalg.qr(rng.standard_normal((draws, 2 * units + 5, units * len(nodes))))[0]
+        J = np.split(square, len(nodes), axis=2)
+    else:
+        J = [np.linalg.qr(rng.standard_normal((draws, 5, units)))[0] for _ in nodes]
+    shapes = [(draws, units, tr.fed(w, nu).shape[2]) for nu in nodes]
+    return [Group(nu, rng.standard_normal(s), j) for nu, s, j in zip(nodes, shapes, J, strict=True)]
+
+
+def _by_blocks(w: tr.World, groups: Sequence[Group], rate: float) -> Array:
+    """As `_loss_step`, by the enumerated blocks of the whole level's operator."""
+    mu, W, J = groups[0]
+    after = W
+    for nu, V, other in groups:
+        vec = V.swapaxes(1, 2).reshape(len(V), -1)
+        step = np.einsum("dij,dj->di", _block(w, (mu, J), (nu, other)), vec)
+        after = after + rate * step.reshape(len(W), W.shape[2], W.shape[1]).swapaxes(1, 2)
+    return after
+
+
+def _from_others(w: tr.World, groups: Sequence[Group]) -> Array:
+    """What the other groups of the level add to the growth of a^T w_j at rate 1, [draws, n]."""
+    mu, W, J = groups[0]
+    far = lt.path_polarity(w.model.tree, torch.from_numpy(tr.rho(w))).numpy()
+    total = np.zeros(W.shape[:2])
+    for nu, V, other in groups[1:]:
+        shown = np.einsum("dpi,dpj,djc,dc->di", J, other, V, dampened(w, nu))
+        total += far[:, [nu]] * shown
+    size = (1 - tr.rho0(w) ** 2) * far[:, mu] * (dampened(w, mu) ** 2).sum(1)
+    return size[:, None] * total
+
+
+def _whole_level(t: Trial, count: int, rate: float) -> None:
+    """The same with the other groups of the level, which feed the output too."""
+    names = "growth factor, all groups of the level", "strict growth, all groups of the level"
+    factor, mended = (form(names[0], 1e-12, controls=pooled) for form in (t.part, t.corrected))
+    growth, grows = (form(names[1], 1e-9, ">=") for form in (t.part, t.corrected))
+    shares: tuple[list[Array], list[Array]] = ([], [])
+    for parents in tr.SHAPES[:3]:
+        w = tr.world(t.rng, count, parents, 2, 4, 1.5)
+        flat = _uninformed(w)
+        for mu in tr.inner(w)[1:]:
+            for apart in (False, True):
+                groups = _groups(t.rng, w, mu, apart)
+                if len(groups) < 2:
+                    continue
+                a, W = dampened(w, mu), groups[0].W
+                after, again = _loss_step(w, groups, rate), _by_blocks(w, groups, rate)
+                alone = 1 + rate * both_sizes(w, mu)[1] * (a**2).sum(1)
+                cross = rate * _from_others(w, groups)
+                mended.add(_off_factor(alone, W, after, a, cross))
+                still = _growth(W, _by_blocks(flat, groups, rate), a)
+                growth.breaks("path polarity 0", still)
+                grows.breaks("path polarity 0", still)
+                if apart:
+                    mended.add(_off_factor(alone, W, after, a))
+                    grows.add(_growth(W, after, a))
+                    continue
+                factor.add(_off_factor(alone, W, after, a))
+                factor.fails_by(_off_factor(alone, W, again, a))
+                factor.breaks("twice the rate", _off_factor(2 * alone - 1, W, after, a))
+                mended.breaks("cross terms left out", _off_factor(alone, W, after, a))
+                mended.breaks("their sign", _off_factor(alone, W, after, a, -cross))
+                growth.add(found := _growth(W, after, a))
+                growth.fails_by(second := _growth(W, again, a))
+                grows.breaks(r"$J_\mu^\top J_\nu\ne0$", found, by=worst)
+                for share, values in zip(shares, (found, second), strict=True):
+                    share.append(values < 0)
+    shrink, same = (np.concatenate(v).mean() for v in shares)
+    growth.says(shrink=shrink).confirms(shrink=same)
+    moved = _smallest_step()
+    factor.says(moved=moved[0], printed=moved[1]).confirms(moved=_smallest_again())
+    growth.says(moved=moved[0], printed=moved[1]).confirms(moved=_smallest_again())
+
+
+def _growth(W: Array, after: Array, a: Array) -> Array:
+    """The relative growth of a^T w_j in a step, of units where it begins above 0 and a child is
+    selective."""
     before, got = (np.einsum("djc,dc->dj", v, a) for v in (W, after))
-    return absolute(factor[:, None] * before, got)
+    lucky = (before > 0) & (np.abs(a).max(1) > 0.05)[:, None]
+    return got[lucky] / before[lucky] - 1
+
+
+def _smallest_step() -> tuple[float, float]:
+    """What f = relu(w_1 x_1) - relu(w_2 x_2) at w = (1, 3) adds to w_1 at rate 1, fair root and all
+    polarities 1; and what Eq. 15 says."""
+    tree = lt.tree((-1, 0, 0, 1, 2))
+    net = tree_nets.net(tr.keys(np.random.default_rng(0), 1), tree, 1)
+    w = tr.explore(lt.binary(tree, torch.ones(1, 4, dtype=torch.float64), 0.0), net)
+    groups = [
+        Group(mu, np.array([[[v]]]), np.array([[[j]]]))
+        for mu, v, j in ((1, 1.0, 1.0), (2, 3.0, -1.0))
+    ]
+    size = both_sizes(w, 1)[1] * (dampened(w, 1) ** 2).sum(1)
+    return float(_loss_step(w, groups, 1.0).item() - 1), float(size.item())
+
+
+def _smallest_again() -> float:
+    """The first of these by a complex step: both leaves show the root, z = 0 or 1."""
+    z, step = np.array([0.0, 1.0]), 1e-20
+    out = (1 + 1j * step) * z - 3 * z
+    held = z - 3 * z
+    apart = (out[:, None] - held) ** 2 / 2
+    return float(-(np.diag(apart).mean() - apart.mean()).imag / step)
+
+
+def _off_factor(
+    factor: Array, W: Array, after: Array, a: Array, more: Array | float = 0.0
+) -> Array:
+    """How far a^T w_j is from `factor` times what it was and `more`, [draws]."""
+    before, got = (np.einsum("djc,dc->dj", v, a) for v in (W, after))
+    return absolute(factor[:, None] * before + more, got)
 
 
 def _uninformed(w: tr.World) -> tr.World:
