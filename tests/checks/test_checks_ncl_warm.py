@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from clcore import reference
-from clcore.checks.dynamics import contraction, srelu, srelu_gradients, srelu_rounds
+from clcore.checks.dynamics import contraction, srelu, srelu_gradients, srelu_rounds, srelu_starts
 from clcore.ledger import registry
 from clcore.theory.sparse import srelu_dynamics as sd
 
@@ -31,7 +31,7 @@ def test_the_printed_interval_is_not_enough_alone():
 
 def test_a_bias_for_the_start_only():
     """W^o = I with a tiny bias: once W^t's errors are in it, the factor is alpha kappa."""
-    w = srelu.warm(np.random.default_rng(0), 3, 3, 0.3)
+    w = srelu_starts.warm(np.random.default_rng(0), 3, 3, 0.3)
     w = w._replace(online=np.stack([np.eye(3)] * 3), b_online=np.full((3, 3), 1e-9))
     path = srelu.scheme(w, rounds=2)
     factor = srelu_rounds.rest(path[2, 1]) / srelu_rounds.rest(path[1, 0])
@@ -45,7 +45,7 @@ def test_the_factors_of_two_half_rounds():
     A second half-round holds W^o: then b^o stands in the bracket, a diagonal of about one with it.
     """
     rng = np.random.default_rng(1)
-    w, shape = srelu.warm(rng, 3, 3, 0.3), rng.uniform(0.5, 1, (3, 3, 3))
+    w, shape = srelu_starts.warm(rng, 3, 3, 0.3), rng.uniform(0.5, 1, (3, 3, 3))
     errors, b = 0.01**2 * shape, 0.01
     own = np.repeat(1 + np.einsum("rii->ri", errors) - b, 2, -1)
     for tiny, more in ((b, 1.0), (1e-13, w.alpha[:, None])):
@@ -67,7 +67,7 @@ def test_the_family_that_grows_with_d_is_inside_assumption_3():
 def test_the_push_on_a_moved_net():
     """The enumerated gradient of Eq. 13 against complex steps, where nothing is separated."""
     rng = np.random.default_rng(4)
-    w = srelu.warm(rng, 1, 3, 0.3)._replace(b_online=np.full((1, 3), 0.01))
+    w = srelu_starts.warm(rng, 1, 3, 0.3)._replace(b_online=np.full((1, 3), 0.01))
     exact = reference.gradient(lambda net: 2 - 2 * srelu.brute(w, 0, net).sum(-1), w.online[:1])
     at = (w.target[0], w.b_target[0], w.online[0], w.b_online[0], w.alpha[0], w.kappa[0])
     assert -srelu_gradients.push(*at) == pytest.approx(exact[0], abs=1e-14)
@@ -76,7 +76,7 @@ def test_the_push_on_a_moved_net():
 def test_errors_that_both_biases_exceed_stay_below():
     """The corrected reading's sufficient condition, close to its edge, with steps of any length."""
     rng, count = np.random.default_rng(2), 8
-    w = srelu_rounds.wide(rng, count, 3)
+    w = srelu_starts.wide(rng, count, 3)
     nets = np.eye(3) + 0.05 * rng.uniform(-1, 1, (2, count, 3, 3))
     off = np.abs(nets * (1 - np.eye(3))).sum(-1)
     b = 1.001 * (off / np.minimum(np.einsum("nrii->nri", nets), 1)).max(0)
