@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from clcore.checks.one_layer import circle, corollary2, power_iteration
+from clcore.checks.one_layer import circle, corollary2, power_iteration, rough_laws
 from clcore.checks.one_layer.augmented import energy_of, mean_response, rings, turned_response
 from clcore.ledger import LedgerError
 from clcore.theory.one_layer import power_iteration as pi
@@ -150,3 +150,21 @@ def test_rings_are_found_where_they_are():
     r = np.array([[0.3], [1.0], [2.0]])
     assert rings(r * [1, 0, 0]) == pytest.approx(0.0, abs=1e-12)
     assert len(rings(r * [1, 0, 0])) == 1 and len(rings(r * [0, 0, 1])) == 0
+
+
+@pytest.mark.parametrize("tau", [None, 0.5])
+def test_the_roughness_of_laws_in_front_of_a_node_is_the_library_s(tau):
+    """nl/rem9: sums over x_1 against integrals over a disc."""
+    law, radius = rough_laws.Law(0.3, 0.5, 1.0, 0.4, 0.25), 6.0
+    w = torch.tensor([1.0, 0.0], dtype=torch.float64)
+
+    def density(x):
+        across = torch.exp(-(x[..., 1] ** 2) / (2 * law.s2)) / (2 * torch.pi * law.s2) ** 0.5
+        return torch.from_numpy(rough_laws._density(law, x[..., 0].numpy())) * across
+
+    parts = roughness.uniform(density) if tau is None else roughness.gaussian(density, w, tau, 60)
+    at = rough_laws.at_axis(law, tau)
+    A = roughness.covariance(parts, w, radius, 160)
+    assert A.diagonal().tolist() == pytest.approx([at.along, at.across], rel=1e-4)
+    assert float(roughness.roughness(parts, w, radius, 160)) == pytest.approx(at.rho, rel=1e-4)
+    assert rough_laws.leaving(law, tau) == pytest.approx(-at.gap - at.rho, rel=1e-5)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from clcore import ledger
+from clcore.checks.two_layer import token_batchnorm as norms
 from clcore.checks.two_layer import token_runs as tables
 from clcore.checks.two_layer import token_settings as settings
 from clcore.checks.two_layer import tokens as nl_tokens
@@ -223,3 +224,24 @@ def test_real_runs_have_the_columns_that_the_checks_read():
     table = tables.cells(ts.run(configs, steps=2, progress=False).table)
     assert table.P.tolist() == [1, 3] and table.beta.tolist() == [2, 2]
     assert table["count"].tolist() == [2, 2] and table["mean"].notna().all()
+
+
+def test_which_batchnorm_decides_figure_11():
+    """Behind with regular BatchNorm, ahead with the paper's own: the row depends on it, and the
+    parts of zeta = 2 and 5 are of the one that ran there."""
+
+    def behind(*c):
+        return score(*c) - 0.5 * (c[2] == "vanilla")
+
+    made = runs(change=behind)
+    book = ledger.Ledger("any")
+    checks = settings.beside(made, made, nets(), nets(), made)
+    book.run(checks[5:6], draws=1, seed=0)
+    assert ledger.verdict(book.records) == "depends"
+    lost = {r["setting"] for r in book.records if not r["passed"]}
+    assert lost == {settings.REGULAR, settings.REGULAR_SCORE}
+    printed = {r["part"]: r for r in book.records if r["form"] == "printed"}
+    assert len(printed) == 3 and all(r["passed"] for r in printed.values())
+    even = runs(change=lambda *c: score(*c) + 0.03 * c[3] * (c[2] == "mean") * (c[3] == 2))
+    failed = {c.part for c in norms.fig11(tables.of_paper(even)) if not ledger.judge(c)}
+    assert failed == {"it hardly helps at zeta = 2"}

@@ -241,7 +241,7 @@ def runs(steps=50_000, seeds=5, **change):
 
 def tables(made):
     """Runs as `tidy` makes them, and their ends as `living` does."""
-    ends = made[made.step > 0].assign(high_centred_shuffled=0.8)
+    ends = made[made.step > 0].assign(high_centred_shuffled=0.8, alive=1.0)
     return made.drop(columns="high_centred"), ends
 
 

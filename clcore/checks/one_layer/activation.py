@@ -11,13 +11,16 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.one_layer import node_proofs as proofs
-from clcore.ledger import Trial, check, pooled, typical
+from clcore.checks.one_layer.landscape import angles, optima, push
+from clcore.ledger import Part, Trial, check, pooled, typical
 from clcore.losses import kernel_importance as ki
 from clcore.nets import networks
 from clcore.reference import Array, relative, tensors
+from clcore.theory.one_layer import circle_landscape as circle
 from clcore.theory.one_layer import one_layer
 
 SLOPE = 0.05
+TAU = 0.05
 ONE = ("linear", "relu", "leaky_relu")
 MONOMIALS = ("quadratic", "cubic")
 
@@ -160,6 +163,48 @@ def rem2(t: Trial) -> None:
     model = one_layer.categorical(p, torch.eye(d, dtype=torch.float64))
     bends = len(one_layer.search(model, *tensors(unit(rng, 60, d))).w)
     one.breaks("ReLU, categorical model", abs(bends - 1))
+    _following(t, every)
+
+
+THREE = np.array([[-1.5, 2.0], [1.5, 1.5], [0.0, -1.0]])
+"""Points at which InfoNCE has several optima of one linear filter."""
+
+
+def _infonce_optima(x: Array, tau: float, count: int) -> tuple[int, int]:
+    """How many minima Eq. 1 without augmentation, epsilon = 0, has over linear unit filters on the
+    half circle: of its values, and by the sign of its derivative."""
+    angle = (np.arange(count) + 0.5) * np.pi / count
+    w = np.stack([np.cos(angle), np.sin(angle)], -1)
+    u, across = w @ x.T, np.stack([-w[:, 1], w[:, 0]], -1) @ x.T
+    loss, slope = np.zeros(count), np.zeros(count)
+    for i in range(len(x)):
+        others = [j for j in range(len(x)) if j != i]
+        near = np.exp(-((u[:, [i]] - u[:, others]) ** 2) / (2 * tau))
+        apart = (u[:, [i]] - u[:, others]) * (across[:, [i]] - across[:, others])
+        loss += tau * np.log(near.sum(-1))
+        slope -= (near * apart).sum(-1) / near.sum(-1)
+    low = (loss < np.roll(loss, 1)) & (loss <= np.roll(loss, -1))
+    turns = (slope < 0) & (np.roll(slope, -1) >= 0)
+    return int(low.sum()), int(turns.sum())
+
+
+def _following(t: Trial, part: Part) -> None:
+    """What is said of alpha that follows w: pairs +-w that attract a linear node, and optima of a
+    ReLU node, on four clusters in the plane; and Eq. 1 itself on three points."""
+    rng, angle, count = t.stream("alpha follows w"), angles(720), 12
+    found: dict[str, list[float]] = {k: [] for k in ("linear", "again", "one", "relu")}
+    for _ in range(count):
+        x = 1.5 * rng.standard_normal((4, 2))[rng.integers(0, 4, 60)]
+        x = x + 0.3 * rng.standard_normal(x.shape)
+        given = torch.from_numpy(x), 1.0, circle.gaussian_importance(TAU)
+        found["linear"].append(optima(push(x, angle, TAU, slope=1.0))[0] / 2)
+        found["again"].append(len(circle.stable_angles(*given, grid=len(angle))) / 2)
+        found["one"].append(optima(push(x, angle, slope=1.0))[0] / 2)
+        found["relu"].append(optima(push(x, angle, TAU))[0])
+    linear, again, one, relu = (float(np.mean(v)) for v in found.values())
+    three, turns = _infonce_optima(THREE, 0.5, 20_000)
+    part.says(linear=linear, fixed=one, relu=relu, tau=TAU, three=three)
+    part.confirms(within=0.1, linear=again).confirms(fixed=1, three=turns)
 
 
 @check("nl/rem3")

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.checks.two_layer.dynamics import activate, batch
+from clcore.checks.two_layer.dynamics import activate, batch, hidden
 from clcore.checks.two_layer.latent import enumerated, inputs, net_of
+from clcore.checks.two_layer.monomials import DEGREES, climb, gated, spread
 from clcore.checks.two_layer.top import (
     Pair,
     apart,
@@ -54,7 +55,7 @@ def eq164(t: Trial) -> None:
     output.breaks("unbiased deviation", relative(ours * ((size - 1) / size) ** 0.5, torchs))
     _, deviation = two_layer.statistics(f, p)
 
-    def off(g: torch.Tensor) -> Array:
+    def off(g: torch.Tensor, deviation: torch.Tensor = deviation) -> Array:
         C = one_layer.covariance(one_layer.World(points, p), g.flatten(-3)).unflatten(-1, (4, 3))
         blocks = C.unflatten(-3, (4, 3)).diagonal(dim1=-4, dim2=-2)  # i, j, filter
         variance = torch.einsum("bqi,bijq,bqj->bq", w.flatten(1, 2), blocks, w.flatten(1, 2))
@@ -62,6 +63,12 @@ def eq164(t: Trial) -> None:
 
     form.add(off(two_layer.gated(points, w)))
     form.breaks("inputs without gates", off(two_layer.gated(points, w, "linear")))
+    powers = t.part("monomials", 1e-11, controls=typical, draws=len(DEGREES) * t.draws)
+    for kind, degree in DEGREES.items():
+        f = torch.from_numpy(hidden(points.numpy(), W, kind))
+        _, own = two_layer.statistics(f, p)
+        tilde = gated(points, w, kind)
+        powers.add(off(tilde / degree, own)).breaks("constant 1", off(tilde, own))
     _large_batches(t)
 
 
@@ -225,14 +232,26 @@ def lem6(t: Trial) -> None:
         top.add(relative(ours.V, slope)).breaks("no BatchNorm", relative(plain.V, slope))
         filters.add(relative(ours.W, held)).breaks("no BatchNorm", relative(plain.W, held))
         filters.breaks("gradient through sigma", relative(ours.W, whole))
+    powers = t.part("monomials", 1e-10, controls=typical)
+    for kind, degree in DEGREES.items():
+        x, x2, alpha, W, V = batch(t.rng, t.share(len(DEGREES)), 2, 2, 3, n=8)
+        points = np.concatenate([x, x2], 1)
+        sigma = _outputs(W, points, kind, 1.0).std(1, keepdims=True)
+        held = ref.gradient(partial(_loss, alpha, points, kind, sigma, V), W)
+        a, b, b2, w, v = tensors(alpha, x, x2, W, V)
+        world, own = two_layer.of_views(a, b, b2), torch.from_numpy(sigma).unflatten(-1, (2, 2))
+        scaled = gated(world.x, w, kind) / own[..., None]
+        ours = two_layer.push(v.mT @ v, one_layer.covariance(world, scaled.flatten(-3)), w)
+        powers.add(relative(ours / degree, held)).breaks("constant 1", relative(ours, held))
 
 
 # -------------------------------------------------------------------------------- Corollary 3
 
 
-def normalised(pair: Pair) -> tuple[Pair, torch.Tensor]:
-    """The quantities of Corollary 3 in place of Theorem 5's, and sigma, from Lemma 5."""
-    sigma = (pair.d + pair.scale[:, None] * pair.b**2).sqrt()
+def normalised(pair: Pair, sigma: torch.Tensor | None = None) -> tuple[Pair, torch.Tensor]:
+    """The quantities of Corollary 3 in place of Theorem 5's, and sigma, by Lemma 5 if not given."""
+    if sigma is None:
+        sigma = (pair.d + pair.scale[:, None] * pair.b**2).sqrt()
     return (
         pair._replace(
             d=pair.d / sigma**2,
@@ -287,6 +306,23 @@ def cor3(t: Trial) -> None:
         motion.breaks(r"$A_k,\Delta_k$ as without BatchNorm", relative(bare, direct))
         pull = [pull_of(v, bn.b.numpy(), bn.scale.numpy()).min(-1) for v in (s, vectors[..., 0])]
         sign.add(pull[0]).breaks("the bottom eigenvector", pull[1])
+    _monomials(t)
+
+
+def _monomials(t: Trial) -> None:
+    """(3) for h = x^p, against the gradient with sigma held: 1/p of Eq. 178. Control: no 1/p."""
+    part = t.part("monomials", 1e-7, controls=pooled)
+    for kind, degree in DEGREES.items():
+        model, W = net_of(t.rng, t.share(len(DEGREES)), 2, 3, 1)
+        V = spread(model, W, kind)
+        sigma = np.sqrt(np.diagonal(V, axis1=1, axis2=2))
+        s = np.linalg.eigh(V / (sigma[:, :, None] * sigma[:, None]))[1][..., -1]
+        bn = normalised(pair_of(model, W, kind), torch.from_numpy(sigma))[0]
+        top = two_layer.top_of_rank_one(bn.d, bn.b, bn.scale)
+        delta = two_layer.modulation(top, bn.b, bn.scale)
+        ours = closed_form(bn, top, delta, torch.from_numpy(W)[:, :, 0])
+        direct = climb(model, W, s, kind, sigma)
+        part.add(relative(ours / degree, direct)).breaks("constant 1", relative(ours, direct))
 
 
 def _of_torch(f: torch.Tensor) -> torch.Tensor:

@@ -11,6 +11,7 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.two_layer.latent import enumerated, inputs, net_of, settings, table_of
+from clcore.checks.two_layer.monomials import DEGREES, gated
 from clcore.checks.two_layer.several_features import strengths_in_theorem5
 from clcore.ledger import Trial, check, typical
 from clcore.reference import Array, absolute, relative, tensors
@@ -26,6 +27,8 @@ def unit(x: Array) -> Array:
 
 def activate(u: Array, kind: str) -> Array:
     """h(u) for real or complex u: the branch is chosen by the real part."""
+    if kind in DEGREES:
+        return u ** DEGREES[kind]
     below = {"linear": 1.0, "relu": 0.0, "leaky_relu": 0.05}[kind]
     return np.where(np.real(u) > 0, u, below * u)
 
@@ -107,6 +110,20 @@ def lem4(t: Trial) -> None:
         summed = _blocks(S.numpy(), C.numpy(), W)
         blocks.add(relative(flow.W, summed))
         blocks.breaks("|S| for S", relative(two_layer.push(S.abs(), C, w), summed))
+    _monomials(t)
+
+
+def _monomials(t: Trial) -> None:
+    """W for h = x^p: the gradient is 1/p of Eq. 119. Control: constant 1."""
+    part = t.part("monomials", 1e-10, controls=typical)
+    for kind, degree in DEGREES.items():
+        x, x2, alpha, W, V = batch(t.rng, t.share(len(DEGREES)), 2, 2, 3)
+        slope = ref.gradient(partial(of_W, alpha, x, x2, V, kind), W)
+        a, b, b2, w, v = tensors(alpha, x, x2, W, V)
+        world = two_layer.of_views(a, b, b2)
+        C = one_layer.covariance(world, gated(world.x, w, kind).flatten(-3))
+        ours = two_layer.push(v.mT @ v, C, w)
+        part.add(relative(ours / degree, slope)).breaks("constant 1", relative(ours, slope))
 
 
 def of_W(alpha: Array, x: Array, x2: Array, V: Array, kind: str, W: Array) -> Array:

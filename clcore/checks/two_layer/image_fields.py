@@ -105,10 +105,25 @@ def fig12(t: Trial, runs: pd.DataFrame, ends: pd.DataFrame) -> None:
         )
         p = _above(t, "filters look like parts of digits", gain, protocol, runs)
         p.breaks("pixels shuffled", _least(shuffled))
+        _beside_linear(p, ends, protocol)
         more = pairs(ends, "rank", arms, protocol)
         part = "a field's filters are more diverse than linear ones"
         p = _above(t, part, more, protocol, runs)
         p.breaks(EXCHANGED, _mixed(ends, "rank", arms, protocol))
+
+
+def _beside_linear(p: Part, ends: pd.DataFrame, protocol: str) -> None:
+    """Says the best cosines of ReLU and of linear filters, by field, in how many fields linear
+    filters are nearer, and the share of ReLU filters that are dead."""
+    own, linear, living = (
+        grid(ends, measure, arm, protocol).mean()
+        for measure, arm in (("match", "plain"), ("match", "linear"), ("alive", "plain"))
+    )
+    listed = {
+        name: ", ".join(f"{v:.2f}" for v in means)
+        for name, means in (("own", own), ("linear", linear))
+    }
+    p.says(**listed, nearer=(linear > own).sum(), fields=len(own), dead=1 - living.mean())
 
 
 @check("nl/fig13", on="runs")
@@ -127,6 +142,8 @@ def fig13(t: Trial, runs: pd.DataFrame, ends: pd.DataFrame) -> None:
         for measure, part in parts.items():
             p = _above(t, part, pairs(ends, measure, arms, protocol), protocol, runs)
             p.breaks(EXCHANGED, _mixed(ends, measure, arms, protocol))
+            plain, crop = (grid(ends, measure, arm, protocol).to_numpy().mean() for arm in arms)
+            p.says(plain=plain, crop=crop)
             if f"{measure}_shuffled" in ends:
                 shuffled = pairs(ends, f"{measure}_shuffled", arms, protocol)
                 p.breaks("pixels shuffled", _least(shuffled))

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from clcore import random
+from clcore.checks.two_layer import monomials
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
 from clcore.theory.one_layer import one_layer
@@ -52,12 +53,18 @@ class Law(NamedTuple):
 
 def _gated(x: Array, W: Array, kind: str) -> Array:
     """[draws, K*M*d] of one state x [draws, K, d], by a loop over filters."""
-    low = {"linear": 1.0, "relu": 0.0, "leaky_relu": 0.05}[kind]
+    slopes = {
+        "linear": np.ones_like,
+        "relu": lambda u: np.where(u > 0, 1.0, 0.0),
+        "leaky_relu": lambda u: np.where(u > 0, 1.0, 0.05),
+        "quadratic": lambda u: 2 * u,
+        "cubic": lambda u: 3 * u**2,
+    }
     pieces = []
     for k in range(W.shape[1]):
         for m in range(W.shape[2]):
-            on = (x[:, k] * W[:, k, m]).sum(-1) > 0
-            pieces.append(np.where(on, 1.0, low)[:, None] * x[:, k])
+            u = (x[:, k] * W[:, k, m]).sum(-1)
+            pieces.append(slopes[kind](u)[:, None] * x[:, k])
     return np.concatenate(pieces, -1)
 
 
@@ -95,7 +102,8 @@ def inputs(model: field_latent.Model, W: Array, kind: str) -> tuple[one_layer.Wo
 def table_of(model: field_latent.Model, W: Array, kind: str) -> torch.Tensor:
     """Gated inputs of every state, [draws, K, S, M*d]."""
     states = model.values.transpose(-2, -3)
-    return two_layer.gated(states, torch.from_numpy(W), kind).flatten(-2).transpose(-2, -3)
+    of = monomials.gated if kind in monomials.DEGREES else two_layer.gated
+    return of(states, torch.from_numpy(W), kind).flatten(-2).transpose(-2, -3)
 
 
 @check("nl/lem5")

@@ -1,4 +1,4 @@
-"""Figures 4, 5, 9, 10, 11 and Table 1 of nl beside our runs (nl Sec. 5, App. E.2).
+"""Figures 4, 5, 9, 10 and Table 1 of nl beside our runs (nl Sec. 5, App. E.2).
 
 Functions of a table of runs (`token_panels.runs`), recorded or of this build, all of one protocol;
 `two_layer.token_settings` puts protocols and scores side by side. Full size: 16 settings
@@ -98,7 +98,7 @@ def _beyond(runs: pd.DataFrame, column: str, a: dict, b: dict, trained: bool) ->
     return float((spread[0]["mean"] - spread[1]["mean"] > 2 * pooled).mean())
 
 
-def _ahead(p: Part, runs: pd.DataFrame, column: str, a: dict, b: dict) -> None:
+def ahead(p: Part, runs: pd.DataFrame, column: str, a: dict, b: dict) -> None:
     """In what share of cells a is ahead of b. Control: random filters."""
     p.add(_beyond(runs, column, a, b, trained=True))
     p.breaks("random filters", _beyond(runs, column, a, b, trained=False))
@@ -128,7 +128,7 @@ def fig4(t: Trial, runs: pd.DataFrame, column: str = "chi_plus", much: float = M
     p.says(random_low=before.loc[1, 1], random_high=before.loc[1, 10])
     linear_nets = {"activation": "linear"}
     p = part("(b) ReLU beats linear where P > 1 and beta > 1", 0.5, draws=9 * REPEATS)
-    _ahead(p, runs, column, {"activation": "relu"}, linear_nets)
+    ahead(p, runs, column, {"activation": "relu"}, linear_nets)
     ranks = pd.Series([spearmanr(relu.columns, row).statistic for row in relu.to_numpy()])
     p = part("(c) ReLU improves with beta", 0.8, draws=16 * REPEATS)
     p.add(ranks.mean()).breaks("beta reversed", -ranks.mean()).says(ranks=_listed(ranks, 1))
@@ -136,7 +136,7 @@ def fig4(t: Trial, runs: pd.DataFrame, column: str = "chi_plus", much: float = M
     for other in sorted({"leaky_relu", "quadratic"} & set(runs.activation)):
         name = f"(d) {other} beats linear where P > 1 and beta > 1"
         p = part(name, 0.5, draws=9 * REPEATS)
-        _ahead(p, runs, column, {"activation": other}, linear_nets)
+        ahead(p, runs, column, {"activation": other}, linear_nets)
     _losses(t, runs, column, "(e) ")
 
 
@@ -234,23 +234,6 @@ def rem22(t: Trial, runs: pd.DataFrame, nets: pd.DataFrame, column: str = "chi_m
 
 def _mean(runs: pd.DataFrame, column: str, sizes: tuple[int, ...]) -> float:
     return float(cells(runs, column).query("P in @sizes")["mean"].mean())
-
-
-@check("nl/fig11", on="runs")
-def fig11(t: Trial, runs: pd.DataFrame, column: str = "chi_plus", norm: str = "mean") -> None:
-    """BatchNorm against none at zeta = 2, 5, 10. Controls: random filters, exchanged."""
-    part = partial(t.part, relation=">=", evidence=evidence(runs))
-    gains = {}
-    for zeta in (2.0, 5.0, 10.0):
-        sides = [panel(runs, column, activation="relu", norm=n, zeta=zeta) for n in (norm, "none")]
-        gap = sides[0] - sides[1]
-        gains[zeta] = float(gap.loc[gap.index > 1, gap.columns > 1].to_numpy().mean())
-    each = ({"activation": "relu", "norm": n, "zeta": 10.0} for n in (norm, "none"))
-    name = "BatchNorm is ahead at zeta = 10 where P > 1 and beta > 1"
-    _ahead(part(name, 0.5, draws=18 * REPEATS), runs, column, *each)
-    p = part("the gain grows with zeta", draws=96 * REPEATS).add(gains[10.0] - gains[2.0])
-    p.breaks("exchanged", gains[2.0] - gains[10.0])
-    p.says(gains=", ".join(f"zeta = {z:.0f}: {g:.2f}" for z, g in gains.items()))
 
 
 # --------------------------------------------------------------------------------------- Table 1

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from clcore.checks.two_layer import token_batchnorm as norms
 from clcore.checks.two_layer import token_runs as tables
 from clcore.ledger import Check
 from clcore.ledger.readings import beside_print
@@ -22,6 +23,8 @@ PROGRAM = "the released program's rate 2e-2, mean over samples and BatchNorm a v
 BOTH = "the released program's rate 2e-2, mean, BatchNorm a view, and score"
 LESS = BOTH + ', "much less" read as "less"'
 MEAN = "the mean of the cross-entropies at the printed rate (one net a cell, one column)"
+REGULAR = "regular BatchNorm, gradients through mean and deviation"
+REGULAR_SCORE = REGULAR + ", the released program's score"
 
 Checks = list[Callable[[int, int], Iterator[Check]]]
 
@@ -88,6 +91,15 @@ def beside(
         program = tables.rem22(released, other_nets)
         yield from _beside(tables.rem22(runs, nets), {PROGRAM: program})
 
+    def fig11(draws: int, seed: int) -> Iterator[Check]:
+        of, regular = tables.of_paper, {REGULAR: "chi_plus", REGULAR_SCORE: "released_plus"}
+        vanilla = [
+            c
+            for setting, column in regular.items()
+            for c in _set(norms.fig11(of(runs), column, "vanilla"), setting)
+        ]
+        yield from _scored(norms.fig11, "plus", of, runs, released, left_open=vanilla)
+
     def tab1(draws: int, seed: int) -> Iterator[Check]:
         of_mean: Iterable[Check] = ()
         if mean is not None:
@@ -100,7 +112,7 @@ def beside(
         concentrate,
         scored(tables.fig9, "minus"),
         scored(tables.fig10, "plus"),
-        scored(tables.fig11, "plus", tables.of_paper),
+        fig11,
         tab1,
         tables.tab1_printed,
     ]

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from clcore.checks.two_layer.latent import Law, enumerated, net_of, table_of
+from clcore.checks.two_layer.monomials import DEGREES, climb, spread, within
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative, tensors
 from clcore.theory.two_layer import field_latent, two_layer
@@ -76,6 +77,22 @@ def eq134(t: Trial) -> None:
         level.add((top - most) / top)
         less = np.linalg.eigvalsh((D - rank_one).numpy())[:, -1]
         level.breaks("minus the rank-one term", (less - most) / top)
+    _monomial_outputs(t)
+
+
+def _monomial_outputs(t: Trial) -> None:
+    """h = x^p: V[f_1] = p^-2 (D + p_0 p_1 b b^T), E_z V[f_k|z] = p^-2 d_k. Control: no p^-2."""
+    part, excess = t.part("monomials", 1e-10, controls=pooled), []
+    for kind, degree in DEGREES.items():
+        model, W = net_of(t.rng, t.share(len(DEGREES)), 2, 3, 1)
+        pair = pair_of(model, W, kind)
+        form = torch.diag_embed(pair.d)
+        form += pair.scale[:, None, None] * pair.b[:, :, None] * pair.b[:, None]
+        V, given = spread(model, W, kind), within(model, W, kind)
+        part.add(relative(form / degree**2, V), relative(pair.d / degree**2, given))
+        part.breaks("constant 1", relative(form, V), relative(pair.d, given))
+        excess.append(np.linalg.eigvalsh(V)[:, -1] < pair.d.numpy().max(-1))
+    part.says(below=np.mean(np.concatenate(excess)))
 
 
 def apart(v: Array, s: Array) -> Array:
@@ -170,6 +187,29 @@ def thm5(t: Trial) -> None:
         b, scale = pair.b.numpy(), pair.scale.numpy()
         sign.add(pull_of(s, b, scale).min(-1))
         sign.breaks("the bottom eigenvector", pull_of(bottom, b, scale).min(-1))
+    _monomial_velocity(t)
+
+
+def _monomial_velocity(t: Trial) -> None:
+    """h = x^p, against the gradient of 1/2 s^T V[f_1] s, s by numpy: 1/p of Eq. 15, lambda that of
+    D + p_0 p_1 b b^T. Controls: constant 1; lambda of V[f_1] itself."""
+    part = t.part("monomials", 1e-7, controls=pooled)
+    for kind, degree in DEGREES.items():
+        model, W = net_of(t.rng, t.share(len(DEGREES)), 2, 3, 1)
+        pair, w = pair_of(model, W, kind), torch.from_numpy(W)[:, :, 0]
+        values, vectors = np.linalg.eigh(spread(model, W, kind))
+        direct = climb(model, W, vectors[..., -1], kind)
+        top = two_layer.top_of_rank_one(pair.d, pair.b, pair.scale)
+        ours = closed_form(pair, top, two_layer.modulation(top, pair.b, pair.scale), w)
+        part.add(relative(ours / degree, direct))
+        part.breaks("constant 1", relative(ours, direct))
+        gaps = torch.from_numpy(values[:, -1:]) - pair.d
+        s = -pair.b / gaps
+        Z = s.norm(dim=-1)
+        other = two_layer.Top(gaps[:, 0], gaps, s / Z[:, None], Z)
+        delta = two_layer.modulation(other, pair.b, pair.scale)
+        wrong = closed_form(pair, other, delta, w)
+        part.breaks(r"$\lambda$ of $V[f_1]$", relative(wrong / degree, direct))
 
 
 def tangent(w: torch.Tensor, move: torch.Tensor | Array) -> torch.Tensor:
