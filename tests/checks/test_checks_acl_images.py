@@ -147,9 +147,10 @@ def test_other_runs_fail(loss, lead, claim, part):
     assert not ledger.judge(of_claim(claim, runs(LEADS | {loss: lead}))[part])
 
 
-def test_controls_on_recorded_runs_fail_by_far():
+@pytest.mark.parametrize("size", ["cpu", "cpu-100"])
+def test_controls_on_recorded_runs_fail_by_far(size):
     folder = _paths.root() / "data" / "recorded" / "1-minmax-images"
-    table = pd.read_csv(folder / "cifar10-jpeg-cpu.csv")
+    table = pd.read_csv(folder / f"cifar10-jpeg-{size}.csv")
     paired = {"before and after exchanged by chance within each seed", images.EXCHANGED}
     found = [c for c in records(table)[0] if paired & set(c.control)]
     assert len(found) == 4
