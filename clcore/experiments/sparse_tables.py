@@ -82,6 +82,9 @@ OPEN = {
 }
 """Suffix of a panel's name -> the value of a setting that the print leaves open."""
 
+STARTS = ("-loud", "-faint", "-balanced", "-by-columns", "-each-sign")
+"""Those of a warm start."""
+
 OTHERS = {
     "-script": "what the program's entry points train, defaults included",
     "-quiet": "without noise in the data",
