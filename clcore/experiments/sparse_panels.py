@@ -21,7 +21,7 @@ FEW, MANY = 3, 5
 
 def _set(model: str, seeds: int = MANY, prs: Sequence[float] = PRS, **settings: Any) -> dict:
     chosen = {"model": model, "seeds": seeds, "prs": tuple(prs), "protocol": "paper", "pace": 1}
-    return chosen | {"of_each_sign": False, "settings": settings}
+    return chosen | {"signs": 1, "settings": settings}
 
 
 _ROWS: dict[str, dict[str, Any]] = {
@@ -153,10 +153,11 @@ PANELS |= {
     for name in _STARTS
     for suffix, changes in _OPEN_STARTS.items()
 }
-PANELS |= {f"{name}-each-sign": PANELS[name] | {"of_each_sign": True} for name in _STARTS}
+PANELS |= {f"{name}-each-sign": PANELS[name] | {"signs": 2} for name in _STARTS}
 """Table 4 with what its text leaves open: the noise at that deviation, or at the printed log d / d
 as its variance (0.48); every column of M equally often among the rows; columns of W, as the text
-has it, not rows, that begin at columns of M; Pr(sparse) as the probability of each sign."""
+has it, not rows, that begin at columns of M; Pr(sparse) as the probability of each sign: `signs` is
+what a panel's Pr(sparse) is multiplied by to be that of an entry that is not 0."""
 
 # Which of the two changes does it?
 PANELS |= {"simclr-half-noise": _set("Simplified-SimCLR", FEW, (0.1,), keep=0.5)}
@@ -165,7 +166,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
     "tab1": ("simclr", "simsiam"),
     "tab2": ("ncl-linear", "cl-linear", "ncl-basic", "ncl-basic-2l", "cl-basic"),
     "tab3": ("simclr", "simsiam"),
-    "tab4": ("warm-0.14", "warm-0.02", "warm-0.002"),
+    "tab4": _STARTS,
     "fig1": ("one-hot-ncl", "one-hot-cl"),
     "fig2": ("ncl-basic", "cl-basic"),
     "fig3": ("ncl-basic-2l", "cl-basic"),
@@ -291,9 +292,10 @@ def configurations(
     `sparse_training.configuration`. Errors: an unknown panel."""
     chosen = _panel(panel)
     settings = chosen["settings"] | changes
-    signs = 2 if chosen["of_each_sign"] else 1
     return [
-        st.configuration(seed, chosen["model"], signs * pr, chosen["protocol"], **settings)
+        st.configuration(
+            seed, chosen["model"], chosen["signs"] * pr, chosen["protocol"], **settings
+        )
         for pr in (chosen["prs"] if prs is None else prs)
         for seed in (range(chosen["seeds"]) if seeds is None else seeds)
     ]
@@ -355,11 +357,10 @@ def runs(
 def _rows(name: str, configs: list[Config], laws: list[str], table: pd.DataFrame) -> pd.DataFrame:
     """The rows of a panel, of a table with a run for each law."""
     distinct = list(dict.fromkeys(laws))
-    signs = 2 if PANELS[name]["of_each_sign"] else 1
     table = table.assign(epoch=table.epoch * PANELS[name]["pace"], panel=name)
     of_law = dict(list(table.groupby("run")))
     rows = [
-        of_law[distinct.index(law)].assign(pr=c["pr"] / signs)
+        of_law[distinct.index(law)].assign(pr=c["pr"] / PANELS[name]["signs"])
         for law, c in zip(laws, configs, strict=True)
     ]
     return pd.concat(rows)[list(COLUMNS)]

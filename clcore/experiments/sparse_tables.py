@@ -82,8 +82,8 @@ OPEN = {
 }
 """Suffix of a panel's name -> the value of a setting that the print leaves open."""
 
-STARTS = ("-loud", "-faint", "-balanced", "-by-columns", "-each-sign")
-"""Those of a warm start."""
+OPEN_STARTS = ("-loud", "-faint", "-balanced", "-by-columns", "-each-sign")
+"""Those of OPEN that were varied for the warm starts of Table 4."""
 
 OTHERS = {
     "-script": "what the program's entry points train, defaults included",
