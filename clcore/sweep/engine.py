@@ -33,6 +33,8 @@ __all__ = ["Result", "Stopped", "train"]
 
 log = logging.getLogger(__name__)
 
+FEW = 5  # steps: to trace one takes as long as some ten of them do untraced
+
 
 @dataclass(frozen=True)
 class Result:
@@ -241,15 +243,16 @@ class _Loop:
         self._record(part, self.steps, losses(self.problem, part, turn, own))
 
     def _steps(self, part: Chunk, turns: list[Config], drawn: dict[str, Tensor]) -> list[Flat]:
-        """The step of every turn of a period, traced; of equal turns once."""
+        """The step of every turn of a period, traced where that pays; of equal turns once."""
         made: list[Flat] = []
         for place, turn in enumerate(turns):
             if turn in turns[:place]:
                 made.append(made[turns.index(turn)])
                 continue
             step, state, fixed = flat_step(self.problem, part, turn, drawn)
-            step = trace(step, [*state, *fixed])
             how: bool | str = False
+            if self.compile or self.steps > FEW:
+                step = trace(step, [*state, *fixed])
             if self.compile:
                 step, how = compiled(step, [*state, *fixed])
             self.compiled.append(how)

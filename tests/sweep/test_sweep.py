@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from clcore import random as cr
 from clcore.nets.networks import mlp, mlp_init
-from clcore.sweep import train
+from clcore.sweep import engine, train
 from clcore.sweep.configs import group
 from clcore.sweep.lower import trace
 from clcore.sweep.optim import unit_columns, unit_filters, unit_frobenius, unit_norm, unit_rows
@@ -193,6 +193,16 @@ def test_a_schedule_scales_the_learning_rate_of_its_step():
     torch.testing.assert_close(result.params(0)["W1"], once.params(0)["W1"], rtol=1e-13, atol=0)
 
 
+@pytest.mark.parametrize(("steps", "traces"), [(engine.FEW, 0), (engine.FEW + 1, 1)])
+def test_a_few_steps_are_trained_untraced_to_the_same_bits(monkeypatch, steps, traces):
+    made = []
+    monkeypatch.setattr(engine, "trace", lambda *given: made.append(0) or trace(*given))
+    weights = run(configs(2), steps=steps).params(1)["W1"]
+    assert len(made) == traces
+    monkeypatch.setattr(engine, "FEW", steps - 1)
+    assert torch.equal(weights, run(configs(2), steps=steps).params(1)["W1"])
+
+
 def test_data_that_reads_the_step_as_a_number_is_trained_untraced(caplog):
     def by_number(key, step, config):
         x, y = data(key, step, config)
@@ -203,9 +213,9 @@ def test_data_that_reads_the_step_as_a_number_is_trained_untraced(caplog):
         return torch.where(step < 2, x, y), torch.where(step < 2, y, x)
 
     with caplog.at_level(logging.INFO):
-        a = train(configs(2), init, by_number, loss, 5, progress=False)
+        a = train(configs(2), init, by_number, loss, 6, progress=False)
     assert "the step runs untraced" in caplog.text
-    b = train(configs(2), init, by_tensor, loss, 5, progress=False)
+    b = train(configs(2), init, by_tensor, loss, 6, progress=False)
     torch.testing.assert_close(a.params(1)["W1"], b.params(1)["W1"])
 
 
