@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from clcore import ledger
-from clcore.checks.hltm import lucky_gap, lucky_range
-from clcore.checks.hltm.lucky_event import leaves, node_means
+from clcore.checks.hltm.lucky import gap as lucky_gap
+from clcore.checks.hltm.lucky.event import leaves, node_means
+from clcore.checks.hltm.tail import node_range as lucky_range
 from clcore.ledger import registry
 from clcore.theory.trees import gaussian_tail, lucky_nodes
 

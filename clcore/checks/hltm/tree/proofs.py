@@ -8,7 +8,7 @@ from typing import Any
 
 import sympy
 
-from clcore.checks.hltm import tree_symbols as ts
+from clcore.checks.hltm.tree import symbols as ts
 from clcore.ledger import Part, exact
 from clcore.ledger.exact import Shown
 

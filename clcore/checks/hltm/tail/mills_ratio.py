@@ -11,9 +11,9 @@ import numpy as np
 from scipy import special
 
 from clcore import reference as ref
-from clcore.checks.hltm import mills_proofs
-from clcore.checks.hltm.gaussian_tail import scipy_mills
-from clcore.checks.hltm.lucky_range import READINGS, corners
+from clcore.checks.hltm.tail import mills_proofs
+from clcore.checks.hltm.tail.gaussian_tail import scipy_mills
+from clcore.checks.hltm.tail.node_range import READINGS, corners
 from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import Array, tensors
 from clcore.theory.trees import gaussian_tail

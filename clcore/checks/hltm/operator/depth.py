@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from clcore.checks.hltm import tree_reference as tr
-from clcore.checks.hltm.tree_covariance import both_sizes
+from clcore.checks.hltm.operator.covariance import both_sizes
+from clcore.checks.hltm.tree import reference as tr
 from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import Array
 from clcore.theory.trees import latent_tree as lt

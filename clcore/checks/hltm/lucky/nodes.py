@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from scipy import special, stats
 
-from clcore.checks.hltm.gaussian_tail import log_orthant, page_bound
-from clcore.checks.hltm.lucky_event import Children, draw, heavier, hidden, leaves, node_means
-from clcore.checks.hltm.lucky_gap import COPIES, once_more
+from clcore.checks.hltm.lucky.event import Children, draw, heavier, hidden, leaves, node_means
+from clcore.checks.hltm.lucky.gap import COPIES, once_more
+from clcore.checks.hltm.tail.gaussian_tail import log_orthant, page_bound
 from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import Array, tensors
 from clcore.theory.trees import gaussian_tail, lucky_nodes

@@ -7,7 +7,7 @@ leaves out: nodes are then built, as drawn ones hardly come near it.
 import numpy as np
 import torch
 
-from clcore.checks.hltm.lucky_event import (
+from clcore.checks.hltm.lucky.event import (
     Children,
     draw,
     hidden,

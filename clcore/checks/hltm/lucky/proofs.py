@@ -4,8 +4,8 @@ from typing import Any
 
 import sympy
 
-from clcore.checks.hltm.lipschitz_proofs import convex
-from clcore.checks.hltm.mills_proofs import signed
+from clcore.checks.hltm.lucky.lipschitz_proofs import convex
+from clcore.checks.hltm.tail.mills_proofs import signed
 from clcore.ledger import Part, exact
 from clcore.ledger.exact import Shown
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.checks.hltm import tree_proofs
-from clcore.checks.hltm import tree_reference as tr
+from clcore.checks.hltm.tree import proofs as tree_proofs
+from clcore.checks.hltm.tree import reference as tr
 from clcore.ledger import Trial, check, pooled, typical, worst
 from clcore.reference import Array, absolute
 from clcore.theory.trees import latent_tree as lt

@@ -14,7 +14,7 @@ from scipy.stats import binomtest
 
 from clcore import ledger, stats
 from clcore import random as cr
-from clcore.checks.hltm.tree_training import training_by_hand
+from clcore.checks.hltm.runs.training import training_by_hand
 from clcore.experiments.tree_contrast import LATENTS, STEPS_PER_EPOCH
 from clcore.ledger import Check, Trial, check
 from clcore.ledger.trial import generator

@@ -4,9 +4,10 @@ import numpy as np
 import torch
 
 from clcore import random, stats
-from clcore.checks.hltm import lucky_proofs, mills_proofs
-from clcore.checks.hltm.gaussian_tail import page_bound
-from clcore.checks.hltm.lucky_event import Children, heavier
+from clcore.checks.hltm.lucky import proofs as lucky_proofs
+from clcore.checks.hltm.lucky.event import Children, heavier
+from clcore.checks.hltm.tail import mills_proofs
+from clcore.checks.hltm.tail.gaussian_tail import page_bound
 from clcore.ledger import Trial, check, pooled
 from clcore.reference import Array, tensors
 from clcore.theory.trees import latent_tree as lt

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from clcore import reference as ref
-from clcore.checks.hltm import lipschitz_proofs
+from clcore.checks.hltm.lucky import lipschitz_proofs
 from clcore.ledger import Trial, check, pooled, typical, worst
 from clcore.reference import Array
 

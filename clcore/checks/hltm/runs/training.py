@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import torch
 
-from clcore.checks.hltm.tree_measure import group, law, measured
+from clcore.checks.hltm.runs.measure import group, law, measured
 from clcore.experiments import tree_contrast as tc
 from clcore.ledger import Trial, check, pooled
 from clcore.reference import STEP, Array

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.stats import spearmanr
 
 from clcore import stats
-from clcore.checks.hltm.tree_training import operator_by_hand
+from clcore.checks.hltm.runs.training import operator_by_hand
 from clcore.experiments.tree_contrast import NODES
 from clcore.ledger import Check, Trial, check, worst
 from clcore.ledger.trial import generator

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from clcore.checks.hltm import operator_proofs
-from clcore.checks.hltm import tree_reference as tr
-from clcore.checks.hltm.tree_covariance import both_sizes, dampened, outer_square, times
+from clcore.checks.hltm.operator import proofs as operator_proofs
+from clcore.checks.hltm.operator.covariance import both_sizes, dampened, outer_square, times
+from clcore.checks.hltm.tree import reference as tr
 from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import Array, absolute
 from clcore.theory.trees import latent_tree as lt

@@ -13,7 +13,7 @@ import torch
 
 from clcore import random
 from clcore import reference as ref
-from clcore.checks.hltm import lucky_proofs
+from clcore.checks.hltm.lucky import proofs as lucky_proofs
 from clcore.ledger import Trial, check, pooled, typical, worst
 from clcore.reference import Array, tensors
 from clcore.theory.trees import lucky_nodes

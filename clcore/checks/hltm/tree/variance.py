@@ -6,7 +6,7 @@ Nets over latent trees, by enumeration; one unit a latent, then several.
 import numpy as np
 import torch
 
-from clcore.checks.hltm import tree_reference as tr
+from clcore.checks.hltm.tree import reference as tr
 from clcore.ledger import Part, Trial, check, pooled, worst
 from clcore.reference import Array, absolute
 from clcore.theory.trees import latent_tree as lt

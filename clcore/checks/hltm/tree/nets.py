@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from clcore.checks.hltm import tree_proofs
-from clcore.checks.hltm import tree_reference as tr
+from clcore.checks.hltm.tree import proofs as tree_proofs
+from clcore.checks.hltm.tree import reference as tr
 from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import absolute
 from clcore.theory.trees import latent_tree as lt
