@@ -8,7 +8,7 @@ bounds.
 import numpy as np
 import torch
 
-from clcore.checks.one_layer import iteration_proofs as proofs
+from clcore.checks.one_layer.power_iteration import proofs
 from clcore.ledger import Trial, check, pooled, typical, worst
 from clcore.reference import Array, tensors
 from clcore.theory.one_layer import power_iteration as pi

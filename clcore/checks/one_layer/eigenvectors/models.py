@@ -13,9 +13,9 @@ import torch
 from scipy.optimize import brentq
 
 from clcore import reference as ref
-from clcore.checks.one_layer import model_proofs as proofs
-from clcore.checks.one_layer.activation import unit
-from clcore.checks.one_layer.gate_jumps import categorical_quotient
+from clcore.checks.one_layer.eigenvectors import model_proofs as proofs
+from clcore.checks.one_layer.eigenvectors.gate_jumps import categorical_quotient
+from clcore.checks.one_layer.node.activation import unit
 from clcore.ledger import Trial, check, pooled, total, typical
 from clcore.reference import Array, absolute, plane, relative, tensors
 from clcore.theory.one_layer import one_layer

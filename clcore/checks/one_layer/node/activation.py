@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.checks.one_layer import node_proofs as proofs
-from clcore.checks.one_layer.landscape import angles, optima, push
+from clcore.checks.one_layer.landscape.clouds import angles, optima, push
+from clcore.checks.one_layer.node import proofs
 from clcore.ledger import Part, Trial, check, pooled, typical
 from clcore.losses import kernel_importance as ki
 from clcore.nets import networks

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import torch
 
-from clcore.checks.one_layer import gate_jumps as jumps
 from clcore.checks.one_layer import unit_ball
-from clcore.checks.one_layer.model_proofs import eq56 as eq56_proof
-from clcore.checks.one_layer.model_proofs import thm1 as thm1_proof
-from clcore.checks.one_layer.power_iteration import bases, matrix
+from clcore.checks.one_layer.eigenvectors import gate_jumps as jumps
+from clcore.checks.one_layer.eigenvectors.model_proofs import eq56 as eq56_proof
+from clcore.checks.one_layer.eigenvectors.model_proofs import thm1 as thm1_proof
+from clcore.checks.one_layer.power_iteration.steps import bases, matrix
 from clcore.ledger import Part, Trial, check, pooled, typical
 from clcore.reference import Array
 from clcore.theory.one_layer import one_layer

@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 
 from clcore import reference as ref
 from clcore import stats
-from clcore.checks.one_layer.heights import FIGURE8, highest, highest_again
+from clcore.checks.one_layer.landscape.heights import FIGURE8, highest, highest_again
 from clcore.ledger import Trial, check, pooled
 from clcore.reference import Array
 from clcore.theory.one_layer import circle_landscape as circle

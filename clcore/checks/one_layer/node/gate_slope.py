@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from clcore import reference as ref
-from clcore.checks.one_layer.activation import SLOPE, batches, drive, objective, unit
+from clcore.checks.one_layer.node.activation import SLOPE, batches, drive, objective, unit
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.losses import kernel_importance as ki
 from clcore.reference import Array, plane, relative, tensors

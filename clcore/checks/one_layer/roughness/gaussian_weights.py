@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from scipy import integrate, stats
 
-from clcore.checks.one_layer.landscape import GRID, angles, in_errors, optima, push
-from clcore.checks.one_layer.rough_laws import Law, at_axis, front, leaving, rough
+from clcore.checks.one_layer.landscape.clouds import GRID, angles, in_errors, optima, push
+from clcore.checks.one_layer.roughness.laws import Law, at_axis, front, leaving, rough
 from clcore.ledger import Trial, check, pooled
 from clcore.theory.one_layer import circle_landscape as circle
 

@@ -11,7 +11,7 @@ from itertools import product
 import sympy
 from sympy import Matrix
 
-from clcore.checks.one_layer.batch_proofs import Views, contrast
+from clcore.checks.one_layer.importance.batch_proofs import Views, contrast
 from clcore.ledger import Part, exact
 
 N, D = 2, 2

@@ -5,7 +5,8 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.checks.one_layer import batch_proofs, node_proofs
+from clcore.checks.one_layer.importance import batch_proofs
+from clcore.checks.one_layer.node import proofs as node_proofs
 from clcore.ledger import Trial, check, pooled
 from clcore.reference import Array
 

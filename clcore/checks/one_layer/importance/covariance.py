@@ -13,7 +13,7 @@ import torch
 from scipy.special import gammaln
 
 from clcore import reference as ref
-from clcore.checks.one_layer import batch_proofs as proofs
+from clcore.checks.one_layer.importance import batch_proofs as proofs
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.losses import contrast, infonce_pair
 from clcore.losses import kernel_importance as ki

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import torch
 
-from clcore.checks.one_layer import batch_proofs as proofs
+from clcore.checks.one_layer.importance import batch_proofs as proofs
 from clcore.ledger import Trial, check, pooled
 from clcore.reference import Array
 from clcore.theory.one_layer import basins, one_layer

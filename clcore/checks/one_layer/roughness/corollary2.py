@@ -7,7 +7,7 @@ from functools import cache, partial
 import numpy as np
 import torch
 
-from clcore.checks.one_layer.roughness import unit
+from clcore.checks.one_layer.roughness.theorem2 import unit
 from clcore.ledger import Trial, check, pooled
 from clcore.reference import Array
 from clcore.theory.one_layer import roughness as ro

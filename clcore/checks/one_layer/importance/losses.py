@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.checks.one_layer import batch_proofs as proofs
+from clcore.checks.one_layer.importance import batch_proofs as proofs
 from clcore.ledger import Trial, check, typical
 from clcore.losses import contrast
 from clcore.losses import kernel_importance as ki

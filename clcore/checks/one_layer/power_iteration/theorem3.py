@@ -6,9 +6,8 @@ A gamma < 1 is not sampled but proved, by `power_iteration.certificate`; then th
 import numpy as np
 import torch
 
-from clcore.checks.one_layer import iteration_proofs as proofs
-from clcore.checks.one_layer import over_ball
-from clcore.checks.one_layer.power_iteration import (
+from clcore.checks.one_layer.power_iteration import over_ball, proofs
+from clcore.checks.one_layer.power_iteration.steps import (
     ROUNDING,
     draw,
     matrix,

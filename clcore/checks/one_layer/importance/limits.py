@@ -12,7 +12,7 @@ import torch
 
 from clcore import random
 from clcore import reference as ref
-from clcore.checks.one_layer import batch_proofs as proofs
+from clcore.checks.one_layer.importance import batch_proofs as proofs
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.losses import kernel_importance as ki
 from clcore.reference import Array, relative, tensors
