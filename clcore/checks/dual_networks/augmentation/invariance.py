@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.checks.dual_networks import exact_rings, nets, rings
+from clcore.checks.dual_networks import nets
+from clcore.checks.dual_networks.augmentation import exact_rings, rings
 from clcore.ledger import Trial, check, pooled, total, worst
 from clcore.reference import Array, absolute, relative
 from clcore.theory.operator import connection as cn

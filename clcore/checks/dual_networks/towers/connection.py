@@ -10,7 +10,7 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import exact_pairs, nets
-from clcore.checks.dual_networks.towers import both_of_pair
+from clcore.checks.dual_networks.towers.tied import both_of_pair
 from clcore.ledger import Trial, check, pooled, total, typical
 from clcore.reference import Array, relative
 from clcore.theory.operator import connection as cn

@@ -12,9 +12,9 @@ from itertools import product
 import numpy as np
 import torch
 
-from clcore.checks.dual_networks import each_step, exact_worlds
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import TIGHT, Layer, layers
+from clcore.checks.dual_networks.operator import each_step, exact_worlds
 from clcore.ledger import Part, Trial, check, pooled, worst
 from clcore.reference import Array, relative
 from clcore.theory.operator import connection as net

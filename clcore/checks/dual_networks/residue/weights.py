@@ -13,9 +13,10 @@ import torch
 from scipy.special import gammaln
 
 from clcore import reference as ref
-from clcore.checks.dual_networks import exact_weights, exact_worlds
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import Layer, Objective, skew
+from clcore.checks.dual_networks.operator import exact_worlds
+from clcore.checks.dual_networks.residue import exact_weights
 from clcore.ledger import Trial, check, pooled, typical, worst
 from clcore.reference import Array, absolute, relative
 from clcore.theory.operator import connection as cn

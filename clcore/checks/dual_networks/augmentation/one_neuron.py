@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from clcore import reference as ref
-from clcore.checks.dual_networks import nets, rings
+from clcore.checks.dual_networks import nets
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.each_step import LOSSES, TAU, WIDTHS
-from clcore.checks.dual_networks.inside import simple_loss
+from clcore.checks.dual_networks.augmentation import rings
 from clcore.checks.dual_networks.layers import population_objective
+from clcore.checks.dual_networks.operator.each_step import LOSSES, TAU, WIDTHS
+from clcore.checks.dual_networks.operator.inside import simple_loss
 from clcore.ledger import Trial, check, typical, worst
 from clcore.reference import Array
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.inside import training
 from clcore.checks.dual_networks.layers import Layer
+from clcore.checks.dual_networks.operator.inside import training
 from clcore.ledger import Trial, check, pooled
 from clcore.reference import Array, relative
 from clcore.theory.operator import covariance_operator as co

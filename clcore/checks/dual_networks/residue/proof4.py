@@ -13,9 +13,9 @@ import numpy as np
 from scipy import special
 
 from clcore import reference as ref
-from clcore.checks.dual_networks import exact_weights
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.weights import TAUS
+from clcore.checks.dual_networks.residue import exact_weights
+from clcore.checks.dual_networks.residue.weights import TAUS
 from clcore.ledger import Trial, check, pooled, typical, worst
 from clcore.reference import Array, absolute
 

@@ -13,9 +13,9 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.image_training import rem13_by_hand
 from clcore.checks.dual_networks.layers import Layer, views_of
-from clcore.checks.dual_networks.weights import CASES
+from clcore.checks.dual_networks.residue.image_training import rem13_by_hand
+from clcore.checks.dual_networks.residue.weights import CASES
 from clcore.experiments import residue_share
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.losses import anchors

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from clcore.checks.dual_networks import rings
 from clcore.checks.dual_networks import symbols as sy
+from clcore.checks.dual_networks.augmentation import rings
 from clcore.checks.dual_networks.exact_pairs import Proof
 from clcore.ledger import polynomials as poly
 

@@ -11,7 +11,8 @@ from itertools import product
 import numpy as np
 
 from clcore import reference as ref
-from clcore.checks.dual_networks import exact_layers, nets
+from clcore.checks.dual_networks import nets
+from clcore.checks.dual_networks.towers import exact_layers
 from clcore.ledger import Trial, check, pooled, total, typical, worst
 from clcore.reference import Array, relative
 from clcore.theory.operator import connection as cn

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.checks.dual_networks import exact_rings, nets
+from clcore.checks.dual_networks import nets
+from clcore.checks.dual_networks.augmentation import exact_rings
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
 from clcore.theory.operator import connection as cn

@@ -13,8 +13,8 @@ from clcore import reference as ref
 from clcore.checks.dual_networks import nets
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import Layer, Objective, layers
-from clcore.checks.dual_networks.residue import STRENGTHS, Measured
-from clcore.checks.dual_networks.weights import CASES
+from clcore.checks.dual_networks.residue.theorem4 import STRENGTHS, Measured
+from clcore.checks.dual_networks.residue.weights import CASES
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
 from clcore.theory.operator import connection as cn

@@ -6,7 +6,7 @@ import sympy
 from sympy import exp
 
 from clcore.checks.dual_networks.exact_pairs import Proof
-from clcore.checks.dual_networks.losses import MARGIN, SHARES, TAU, TRIPLET, R
+from clcore.checks.dual_networks.residue.losses import MARGIN, SHARES, TAU, TRIPLET, R
 from clcore.ledger import exact
 
 r = sympy.Symbol("r", real=True)

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.checks.dual_networks import exact_worlds
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import TIGHT, layers, skew
+from clcore.checks.dual_networks.operator import exact_worlds
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
 from clcore.theory.operator import connection as net

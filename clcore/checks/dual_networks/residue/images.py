@@ -13,8 +13,8 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from clcore import ledger, stats
-from clcore.checks.dual_networks.image_training import beta_by_hand
-from clcore.checks.dual_networks.residue import rem13_split
+from clcore.checks.dual_networks.residue.image_training import beta_by_hand
+from clcore.checks.dual_networks.residue.theorem4 import rem13_split
 from clcore.experiments import residue_share
 from clcore.ledger import Check, Trial, check, worst
 from clcore.ledger.trial import generator
