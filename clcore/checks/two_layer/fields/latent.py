@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from clcore import random
-from clcore.checks.two_layer import monomials
+from clcore.checks.two_layer.fields import monomials
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
 from clcore.theory.one_layer import one_layer

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from clcore import reference as ref
-from clcore.checks.two_layer.dynamics import batch, of_W, project, unit
+from clcore.checks.two_layer.fields.dynamics import batch, of_W, project, unit
 from clcore.ledger import Part, Trial, check, typical
 from clcore.reference import Array, relative, tensors
 from clcore.theory.two_layer import two_layer

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import pandas as pd
 
-from clcore.checks.two_layer import token_batchnorm as norms
-from clcore.checks.two_layer import token_runs as tables
+from clcore.checks.two_layer.tokens import batchnorm as norms
+from clcore.checks.two_layer.tokens import runs as tables
 from clcore.ledger import Check
 from clcore.ledger.readings import beside_print
 

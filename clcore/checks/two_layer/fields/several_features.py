@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from clcore.checks.two_layer.latent import net_of
+from clcore.checks.two_layer.fields.latent import net_of
 from clcore.ledger import Trial, typical
 from clcore.reference import Array, tensors
 from clcore.theory.two_layer import field_latent, two_layer

@@ -6,8 +6,8 @@ Simulated flows, in the model of Theorem 6 and in two coupled layers.
 import numpy as np
 import torch
 
-from clcore.checks.two_layer.latent import filters, net_of
-from clcore.checks.two_layer.top import closed_form, outputs, pair_of, tangent, velocity
+from clcore.checks.two_layer.fields.latent import filters, net_of
+from clcore.checks.two_layer.modulation.top import closed_form, outputs, pair_of, tangent, velocity
 from clcore.ledger import Trial, check, typical
 from clcore.reference import Array, relative
 from clcore.theory.two_layer import field_latent, modulation, two_layer

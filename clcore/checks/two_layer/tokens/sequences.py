@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 from torch import Tensor
 
 from clcore import random as cr
-from clcore.checks.two_layer.token_training import by_hand
+from clcore.checks.two_layer.tokens.training import by_hand
 from clcore.experiments import token_sequences as ts
 from clcore.ledger import Trial, check, claim, pooled, typical, worst
 from clcore.reference import Array, relative, tensors

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from clcore.checks.two_layer.latent import Law, enumerated, net_of, table_of
-from clcore.checks.two_layer.monomials import DEGREES, climb, spread, within
+from clcore.checks.two_layer.fields.latent import Law, enumerated, net_of, table_of
+from clcore.checks.two_layer.fields.monomials import DEGREES, climb, spread, within
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative, tensors
 from clcore.theory.two_layer import field_latent, two_layer

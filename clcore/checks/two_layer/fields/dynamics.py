@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.checks.two_layer.latent import enumerated, inputs, net_of, settings, table_of
-from clcore.checks.two_layer.monomials import DEGREES, gated
-from clcore.checks.two_layer.several_features import strengths_in_theorem5
+from clcore.checks.two_layer.fields.latent import enumerated, inputs, net_of, settings, table_of
+from clcore.checks.two_layer.fields.monomials import DEGREES, gated
+from clcore.checks.two_layer.fields.several_features import strengths_in_theorem5
 from clcore.ledger import Trial, check, typical
 from clcore.reference import Array, absolute, relative, tensors
 from clcore.theory.one_layer import one_layer

@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 from scipy.integrate import quad
 
-from clcore.checks.two_layer.modulation import on_sphere
+from clcore.checks.two_layer.modulation.basins import on_sphere
 from clcore.ledger import Part, Trial, check, pooled, worst
 from clcore.reference import Array, absolute, tensors
 from clcore.theory.two_layer import modulation

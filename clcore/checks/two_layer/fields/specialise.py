@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from clcore import random
-from clcore.checks.two_layer.dynamics import project, unit
-from clcore.checks.two_layer.linear import _second, _unprojected
+from clcore.checks.two_layer.fields.dynamics import project, unit
+from clcore.checks.two_layer.fields.linear import _second, _unprojected
 from clcore.experiments import token_sequences as ts
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative

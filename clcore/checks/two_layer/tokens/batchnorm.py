@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pandas as pd
 
-from clcore.checks.two_layer.token_runs import MUCH, REPEATS, ahead, evidence, panel
+from clcore.checks.two_layer.tokens.runs import MUCH, REPEATS, ahead, evidence, panel
 from clcore.ledger import Trial, check
 
 ZETAS = (2.0, 5.0, 10.0)
