@@ -1,7 +1,7 @@
 """Inside and between: EV and VE, and what training does to them (ddn Sec. 4.1, 4.2, Corollary 1).
 
-Gradients by complex steps through enumerated losses, as in `dual_networks.population`; paths of
-training by the library, and for Theorem 3's remark by numpy alone.
+Gradients by complex steps through enumerated losses, as in `population`; paths of training by
+the library, and for Theorem 3's remark by numpy alone.
 """
 
 from collections.abc import Iterator

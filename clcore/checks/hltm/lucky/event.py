@@ -13,7 +13,7 @@ import torch
 
 from clcore import random
 from clcore import reference as ref
-from clcore.checks.hltm.lucky import proofs as lucky_proofs
+from clcore.checks.hltm.lucky import proofs
 from clcore.ledger import Trial, check, pooled, typical, worst
 from clcore.reference import Array, tensors
 from clcore.theory.trees import lucky_nodes
@@ -121,7 +121,7 @@ def _moments(t: Trial, count: int) -> None:
         part.add(sigmas(printed), np.max(np.abs(v.mean(0)) / v.std(0)) * np.sqrt(nodes))
         part.breaks("sign off the diagonal", sigmas(printed * np.array([[1, -1], [-1, 1]])))
         part.breaks("weights on +-1/sqrt n", sigmas(printed / 3))
-    lucky_proofs.eq142(part)
+    proofs.eq142(part)
 
 
 def _from_normal(plus: Array, minus: Array) -> float:
@@ -183,7 +183,7 @@ def eq144(t: Trial) -> None:
     standardised.breaks("as typeset", off_target(typeset), by=worst)
     same.add(differs(y, root).mean(-1)).breaks("y_+ >= c", differs(y, c[:, None]).mean())
     same.breaks("as typeset", differs(v * typeset[:, None], root).mean(-1), by=worst)
-    lucky_proofs.eq144(standardised, same)
+    proofs.eq144(standardised, same)
 
 
 @check("ddn/eq147")
@@ -206,7 +206,7 @@ def eq147(t: Trial) -> None:
         plus, minus = means(Children(-np.ones_like(h), np.ones_like(h), kids.rho))
         norms = np.linalg.norm(plus, axis=-1) * np.linalg.norm(minus, axis=-1)
         sign.breaks("leaves coded -1, 1", -((plus * minus).sum(-1) / norms))
-    lucky_proofs.eq147(sign, identity)
+    proofs.eq147(sign, identity)
 
 
 def strong(rng: np.random.Generator, count: int, n: int = 3, q: float = 0.98) -> Children:
@@ -260,7 +260,7 @@ def eq152(t: Trial) -> None:
         activation.add(np.where(lucky, short, -9.0))
         met += int(lucky.sum())
     activation.breaks("nodes that miss the event", short[~lucky], by=pooled).says(met=met)
-    lucky_proofs.eq152(norms, jensen, activation)
+    proofs.eq152(norms, jensen, activation)
     _by_leaves(t, count)
     _by_volume(t, count)
 

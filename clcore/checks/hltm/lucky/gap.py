@@ -1,6 +1,6 @@
 """Checks of the end of ddn Theorem 5's proof (App. C.4, Eq. 164): the gap that a lucky node has.
 
-As `hltm.lucky_event`. Over several equal units a latent the bound needs a factor that the paper
+As `lucky.event`. Over several equal units a latent the bound needs a factor that the paper
 leaves out: nodes are then built, as drawn ones hardly come near it.
 """
 

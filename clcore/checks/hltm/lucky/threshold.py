@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from clcore import random, stats
-from clcore.checks.hltm.lucky import proofs as lucky_proofs
+from clcore.checks.hltm.lucky import proofs
 from clcore.checks.hltm.lucky.event import Children, heavier
 from clcore.checks.hltm.tail import mills_proofs
 from clcore.checks.hltm.tail.gaussian_tail import page_bound
@@ -73,7 +73,7 @@ def thm5b(t: Trial) -> None:
     corrected.add(-up[enough]).breaks("weaker polarities", -up[~enough])
     for part in (printed, corrected):
         part.breaks("s_k lowered", -down[enough])
-    lucky_proofs.thm5b(rising, printed, corrected)
+    proofs.thm5b(rising, printed, corrected)
 
 
 WIDE = (2, 5, 15, 50)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from clcore.checks.hltm.operator import proofs as operator_proofs
+from clcore.checks.hltm.operator import proofs
 from clcore.checks.hltm.operator.covariance import both_sizes, dampened, outer_square, times
 from clcore.checks.hltm.tree import reference as tr
 from clcore.ledger import Trial, check, pooled, worst
@@ -95,7 +95,7 @@ def rem10(t: Trial) -> None:
     )
     larger = t.part("larger with rho_0mu and a", 1e-12, controls=pooled).add(polarity, vector)
     larger.breaks("Theorem 6 as typeset", typeset).breaks("larger |rho_0|", root)
-    operator_proofs.rem10(product, sized, larger)
+    proofs.rem10(product, sized, larger)
 
 
 class Group(NamedTuple):
@@ -176,7 +176,7 @@ def eq15(t: Trial) -> None:
             else:
                 none = _operator(uninformed, mu, J), W, dampened(uninformed, mu)
                 growth.breaks("path polarity 0", *_least_growth(*none, rate))
-    operator_proofs.eq15(measured, factor, growth)
+    proofs.eq15(measured, factor, growth)
     _whole_level(t, count, rate)
 
 

@@ -1,4 +1,4 @@
-"""The operator of one node and one update by it, in symbols: what shows parts of `tree_growth`.
+"""The operator of one node and one update by it, in symbols: what shows parts of `growth`.
 
 A node below the root, with two children.
 """

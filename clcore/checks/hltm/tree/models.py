@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.checks.hltm.tree import proofs as tree_proofs
+from clcore.checks.hltm.tree import proofs
 from clcore.checks.hltm.tree import reference as tr
 from clcore.ledger import Trial, check, pooled, typical, worst
 from clcore.reference import Array, absolute
@@ -116,7 +116,7 @@ def _extremes(t: Trial, count: int) -> None:
         kept.add(_off(posterior, own))
         kept.breaks("as typeset, uniform", _off(posterior, 0.5), by=worst)
         kept.breaks("rho not 0", _off(_posterior(some), own), by=typical)
-    tree_proofs.eq14(sure, kept)
+    proofs.eq14(sure, kept)
 
 
 def _off(posterior: Array, value: Array | float) -> Array:
@@ -202,7 +202,7 @@ def def3(t: Trial) -> None:
                     part.add(error)
         C = lt.deviation(torch.from_numpy(1.1 * generic)).numpy()
         rows_sum.breaks("rows sum to 1.1", np.abs(C.sum(-1)).max(-1))
-    tree_proofs.def3(rows_sum, condition, regular, square)
+    proofs.def3(rows_sum, condition, regular, square)
 
 
 def _chain(
@@ -247,7 +247,7 @@ def lem6(t: Trial) -> None:
             part.breaks("1 / m of the upper node", absolute(1 / states[0] + C, summed))
         else:
             part.breaks("not regular", formula)
-    tree_proofs.lem6(two, more)
+    proofs.lem6(two, more)
 
 
 @check("ddn/lem7")
@@ -285,7 +285,7 @@ def lem7(t: Trial) -> None:
     interval = t.part("polarity in [-1, 1]", 0.0, draws=len(grid))
     interval.add((valid != (np.abs(grid) <= 1)).sum())
     interval.breaks("|rho| <= 1/2", (valid != (np.abs(grid) <= 0.5)).sum())
-    tree_proofs.lem7(forward, count, back, interval)
+    proofs.lem7(forward, count, back, interval)
 
 
 @check("ddn/eq103")
@@ -300,7 +300,7 @@ def eq103(t: Trial) -> None:
     part.breaks("q^T q = 1", absolute(qq / 4 * scale, end))
     wrong = lt.deviation(lt.transition(torch.from_numpy((a + b) / 2))).numpy()
     part.breaks("mean of polarities", absolute(wrong, end))
-    tree_proofs.eq103(part)
+    proofs.eq103(part)
 
 
 @check("ddn/eq177")
@@ -337,4 +337,4 @@ def eq177(t: Trial) -> None:
             sampled.add(_sigmas(same, (1 + ours[:, None]) / 2, SAMPLES))
             if depth == 4:  # where polarities are weaker
                 sampled.breaks("reversed", _sigmas(same, (1 - ours[:, None]) / 2, SAMPLES))
-    tree_proofs.eq177(small, deep, sampled)
+    proofs.eq177(small, deep, sampled)

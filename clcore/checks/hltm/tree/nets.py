@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from clcore.checks.hltm.tree import proofs as tree_proofs
+from clcore.checks.hltm.tree import proofs
 from clcore.checks.hltm.tree import reference as tr
 from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import absolute
@@ -52,7 +52,7 @@ def eq95(t: Trial) -> None:
             if mu:
                 at_root = tr.given(w, 0, w.pre[mu])[:, [0]]
                 summed.breaks("given the root instead", absolute(sums, at_root))
-    tree_proofs.eq95(lifted, summed)
+    proofs.eq95(lifted, summed)
 
 
 @check("ddn/eq136")
@@ -81,7 +81,7 @@ def eq136(t: Trial) -> None:
             gap = np.einsum("djk,dk->dj", weights, a)
             gaps.add(absolute(pre[:, 1] - pre[:, 0], 2 * gap))
             gaps.breaks("no 2", absolute(pre[:, 1] - pre[:, 0], gap))
-    tree_proofs.eq136(means, gaps)
+    proofs.eq136(means, gaps)
 
 
 @check("ddn/rem9")

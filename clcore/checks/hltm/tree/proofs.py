@@ -1,4 +1,4 @@
-"""Latent trees in symbols: what shows the parts of `tree_covariance`, `tree_models`, `tree_nets`.
+"""Latent trees in symbols: what shows the parts of `models`, `nets`, `operator.covariance`.
 
 Left sides are sums over all joint states of a small tree, right ones the printed formulas.
 """

@@ -1,4 +1,4 @@
-"""Latent trees in symbols: expectations as sums over all joint states, for proofs in this room."""
+"""Latent trees in symbols: means as sums over all joint states, for proofs of this chapter."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache

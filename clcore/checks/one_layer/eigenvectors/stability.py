@@ -1,8 +1,8 @@
 """Theorem 1, Corollary 2 and what is said about them: when an LME is stable (nl Sec. 3.2, B.3).
 
 Synthetic families meet the condition of the theorem as tightly as one likes; continuous laws on a
-disc or a ball are integrated by `clcore.theory.one_layer.roughness`; `one_layer.gate_jumps` has
-laws whose A jumps.
+disc or a ball are integrated by `clcore.theory.one_layer.roughness`; `gate_jumps` has laws whose
+A jumps.
 """
 
 import math

@@ -13,7 +13,7 @@ def _outputs(x: Array, angle: Array) -> Array:
 
 
 def highest(x: Array, angle: Array, tau: float | None = None, axes: tuple[int, ...] = ()) -> float:
-    """The greatest 1/2 C_alpha[h] over the angles, summed over pairs, alpha as in `landscape.push`.
+    """The greatest 1/2 C_alpha[h] over the angles, summed over pairs, alpha as in `clouds.push`.
 
     axes: over which alpha gets mean one, (1, 2) or (2,).
     """

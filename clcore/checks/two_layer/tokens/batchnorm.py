@@ -1,6 +1,6 @@
 """Figure 11 of nl, BatchNorm for tokens of unequal norm, beside our runs (App. E.2).
 
-Functions of a table of runs, as `token_runs`. The paragraph and the caption say "BN"; the analysis
+Functions of a table of runs, as `runs`. The paragraph and the caption say "BN"; the analysis
 that they point at (App. D) is of mean-backprop BatchNorm, and the next paragraph calls that another
 one than regular BatchNorm.
 """

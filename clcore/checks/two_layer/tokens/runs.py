@@ -1,7 +1,7 @@
 """Figures 4, 5, 9, 10 and Table 1 of nl beside our runs (nl Sec. 5, App. E.2).
 
 Functions of a table of runs (`token_panels.runs`), recorded or of this build, all of one protocol;
-`two_layer.token_settings` puts protocols and scores side by side. Full size: 16 settings
+`settings` puts protocols and scores side by side. Full size: 16 settings
 (P, beta), 3 seeds, 5000 minibatches; anything less is `partial`. Every grid has a row of random
 filters, the same nets before training.
 """
