@@ -27,7 +27,7 @@ class Place:
 
     @property
     def module(self) -> str:
-        """Its dotted name, such as clcore.checks.two_layer.linear."""
+        """Its dotted name, such as clcore.checks.two_layer.fields.linear."""
         return ".".join(self.file.relative_to(_paths.root()).with_suffix("").parts)
 
     @property

@@ -8,7 +8,7 @@ from chapter_checks import claims_of
 from scipy import stats
 
 from clcore import _paths, ledger, random
-from clcore.checks.dual_networks import images as checks
+from clcore.checks.dual_networks.residue import images as checks
 from clcore.experiments import residue_share
 from clcore.images import augmentations as aug
 from clcore.images import image_sets

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from clcore.checks.hltm import tree_depth
-from clcore.checks.hltm import tree_reference as tr
+from clcore.checks.hltm.operator import depth as tree_depth
+from clcore.checks.hltm.tree import reference as tr
 from clcore.ledger import registry
 from clcore.theory.trees import latent_tree as lt
 from clcore.theory.trees import tree_nets

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from clcore.checks.dual_networks import invariance, worlds
+from clcore.checks.dual_networks import worlds
+from clcore.checks.dual_networks.augmentation import invariance
 from clcore.ledger import registry
 from clcore.theory.operator import connection as cn
 from clcore.theory.operator import translation as tr

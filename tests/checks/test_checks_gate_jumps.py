@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from clcore.checks.one_layer import gate_jumps as jumps
-from clcore.checks.one_layer import stability
+from clcore.checks.one_layer.eigenvectors import gate_jumps as jumps
+from clcore.checks.one_layer.eigenvectors import stability
 from clcore.theory.one_layer import one_layer
 
 pytestmark = pytest.mark.usefixtures("one_thread")

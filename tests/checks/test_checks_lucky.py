@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from clcore import ledger
-from clcore.checks.hltm import lucky_gap, lucky_range
-from clcore.checks.hltm.lucky_event import leaves, node_means
+from clcore.checks.hltm.lucky import gap as lucky_gap
+from clcore.checks.hltm.lucky.event import leaves, node_means
+from clcore.checks.hltm.tail import node_range
 from clcore.ledger import registry
 from clcore.theory.trees import gaussian_tail, lucky_nodes
 
@@ -31,7 +32,7 @@ def test_the_printed_range_of_nodes_differs():
 def test_the_band_of_the_printed_range_is_the_library_s():
     for gamma in (0.04, 0.2, 0.9):
         low, high = gaussian_tail.r_hat_bounds(f64(9.0), f64(gamma))
-        band = lucky_range._band(gamma, lucky_range.READINGS[""])
+        band = node_range._band(gamma, node_range.READINGS[""])
         assert band == pytest.approx((low.item(), high.item()), rel=1e-12)
 
 

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from clcore import reference as ref
-from clcore.checks.one_layer import gate_slope, limits, unit_ball
+from clcore.checks.one_layer import unit_ball
+from clcore.checks.one_layer.importance import limits
+from clcore.checks.one_layer.node import gate_slope
 from clcore.reference import plane
 from clcore.theory.one_layer import one_layer
 

@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from clcore.checks.one_layer import circle, corollary2, power_iteration, rough_laws
-from clcore.checks.one_layer.augmented import energy_of, mean_response, rings, turned_response
+from clcore.checks.one_layer.landscape import circle
+from clcore.checks.one_layer.landscape.augmented import (
+    energy_of,
+    mean_response,
+    rings,
+    turned_response,
+)
+from clcore.checks.one_layer.power_iteration import steps as power_iteration
+from clcore.checks.one_layer.roughness import corollary2
+from clcore.checks.one_layer.roughness import laws as rough_laws
 from clcore.ledger import LedgerError
 from clcore.theory.one_layer import power_iteration as pi
 from clcore.theory.one_layer import roughness

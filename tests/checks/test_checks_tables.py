@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from clcore import _paths, ledger
-from clcore.checks.hltm import identities, operator_norms, tables
+from clcore.checks.hltm.runs import identities, operator_norms, tables
 from clcore.experiments import tree_contrast
 from clcore.ledger import findings
 

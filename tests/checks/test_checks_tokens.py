@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from clcore import ledger
-from clcore.checks.two_layer import token_batchnorm as norms
-from clcore.checks.two_layer import token_runs as tables
-from clcore.checks.two_layer import token_settings as settings
-from clcore.checks.two_layer import tokens as nl_tokens
+from clcore.checks.two_layer.tokens import batchnorm as norms
+from clcore.checks.two_layer.tokens import runs as tables
+from clcore.checks.two_layer.tokens import sequences as nl_tokens
+from clcore.checks.two_layer.tokens import settings
 from clcore.experiments import token_sequences as ts
 
 pytestmark = pytest.mark.usefixtures("one_thread")

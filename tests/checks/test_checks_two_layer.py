@@ -4,15 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from clcore.checks.two_layer import (
-    chances,
-    dynamics,
-    favoured,
-    linear,
-    several_features,
-    sizes,
-)
-from clcore.checks.two_layer import top as nl_two_top
+from clcore.checks.two_layer import sizes
+from clcore.checks.two_layer.fields import dynamics, linear, several_features
+from clcore.checks.two_layer.modulation import chances, favoured
+from clcore.checks.two_layer.modulation import top as nl_two_top
 from clcore.theory.two_layer import field_latent, modulation, two_layer
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from clcore import _paths
-from clcore.checks.dual_networks import images as ddn_images
+from clcore.checks.dual_networks.residue import images as ddn_images
 from clcore.checks.minmax import images
 from clcore.checks.relu_composition import image_filters
 from clcore.images import datasets, image_sets

@@ -34,7 +34,7 @@ class Piece:
 
 
 def page_of(file: Path) -> str:
-    """Address of a module's page in the site, from its root: code/checks/two_layer/linear.html."""
+    """Address of a module's page in the site, from its root: code/checks/minmax/family.html."""
     inside = file.relative_to(_paths.root() / "clcore")
     return (PurePosixPath("code") / inside.with_suffix(".html").as_posix()).as_posix()
 

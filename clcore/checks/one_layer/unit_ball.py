@@ -1,8 +1,9 @@
 """Laws of a ball on the unit ball, in numpy: wedges, half balls, planes (nl Sec. 3.2, App. B.3).
 
-A second computation for `roughness` and `stability`. Lengths are in units of C_0, so that a printed
-ratio with one power of C_0 too many is that of the unit ball over C_0. Nothing of
-`clcore.theory.one_layer.roughness` is in use but the density itself, which is normalised anew.
+A second computation for `roughness.theorem2` and `eigenvectors.stability`. Lengths are in units of
+C_0, so that a printed ratio with one power of C_0 too many is that of the unit ball over C_0.
+Nothing of `clcore.theory.one_layer.roughness` is in use but the density itself, which is normalised
+anew.
 """
 
 import math

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.checks.two_layer.dynamics import activate, batch, hidden
-from clcore.checks.two_layer.latent import enumerated, inputs, net_of
-from clcore.checks.two_layer.monomials import DEGREES, climb, gated, spread
-from clcore.checks.two_layer.top import (
+from clcore.checks.two_layer.fields.dynamics import activate, batch, hidden
+from clcore.checks.two_layer.fields.latent import enumerated, inputs, net_of
+from clcore.checks.two_layer.fields.monomials import DEGREES, climb, gated, spread
+from clcore.checks.two_layer.modulation.top import (
     Pair,
     apart,
     closed_form,

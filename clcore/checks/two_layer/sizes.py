@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from clcore.checks.two_layer.batchnorm import normalised
-from clcore.checks.two_layer.latent import net_of
-from clcore.checks.two_layer.top import Pair, closed_form, outputs, pair_of, pull_of
+from clcore.checks.two_layer.fields.latent import net_of
+from clcore.checks.two_layer.modulation.top import Pair, closed_form, outputs, pair_of, pull_of
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative, tensors
 from clcore.theory.two_layer import field_latent, two_layer

@@ -1,0 +1,230 @@
+"""Checks of ddn Sec. 5.1: what survives augmentation, for one neuron on rings (Examples 2 to 4).
+
+`translation`'s operator and closed forms against the enumerations of `rings`.
+"""
+
+from itertools import product
+
+import numpy as np
+import torch
+
+from clcore import reference as ref
+from clcore.checks.dual_networks import nets
+from clcore.checks.dual_networks.augmentation import exact_rings, rings
+from clcore.ledger import Trial, check, pooled, total, worst
+from clcore.reference import Array, absolute, relative
+from clcore.theory.operator import connection as cn
+from clcore.theory.operator import translation as tr
+
+EXACT = 1e-12
+
+
+def _sizes(draws: int) -> range:
+    return range(4, min(4 + max(draws, 6), 51))
+
+
+@check("ddn/ex2")
+def ex2(t: Trial) -> None:
+    """A linear neuron that sees the whole ring, d = 4..50: mean connection, OP, gradient.
+
+    Controls: positions that are not uniform; a ReLU neuron.
+    """
+    sizes = _sizes(t.draws)
+    means = t.part("mean connection", 1e-15, controls=pooled, draws=len(sizes))
+    nothing = t.part("nothing is learned", 1e-14, controls=pooled, draws=len(sizes))
+    for d in sizes:
+        x, w = rings.ring(d), t.rng.standard_normal((1, d))
+        library = tr.images(d)
+        mean = tr.connections(torch.from_numpy(w), library, cn.LINEAR).mean(-2)[0].numpy()
+        means.add(absolute(library, x), np.abs(mean - 2 / d).max())
+        means.breaks("1 / d", np.abs(mean - 1 / d).min())
+        op = tr.operator(torch.from_numpy(w), library, cn.LINEAR).numpy()
+        p = t.rng.dirichlet(np.ones(d))
+        even, uneven, gated = (
+            np.abs(rings.descent(w, x, *how)).max()
+            for how in (("linear",), ("linear", p), ("relu",))
+        )
+        nothing.add(np.abs(op).max(), even)
+        nothing.breaks("positions not uniform", uneven)
+        nothing.breaks("ReLU neuron", gated)
+    means.proves(**exact_rings.mean_connection())
+    nothing.proves(**exact_rings.nothing(window=False))
+
+
+@check("ddn/ex3")
+def ex3(t: Trial) -> None:
+    """A window of two: counts of patterns, OP = u u^T / (4 d^2) for any vectors x_p, u = 0.
+
+    Controls: the counts of the objects swapped; 1 / (2 d^2); a ReLU neuron.
+    """
+    sizes = _sizes(t.draws)
+    counts = t.part("counts", 0, measured=total, controls=total, draws=len(sizes))
+    form = t.part("Eq. 12, any $x_p$", EXACT, controls=pooled, draws=len(sizes))
+    nothing = t.part("$u=0$", 1e-15, controls=pooled, draws=len(sizes))
+    for d in sizes:
+        seen = rings.counts(d)
+        printed = np.array([[d - 3, 1, 1, 1], [d - 4, 2, 2, 0]])
+        counts.add(seen != printed, tr.pattern_counts(d).numpy() != printed)
+        counts.breaks("objects swapped", seen != printed[::-1])
+        phi = t.rng.standard_normal((4, 5))
+        see = rings.windows(d, False)
+        embedded = torch.from_numpy(phi[(see @ [2, 1]).astype(int)])
+        op = tr.operator(torch.zeros(1, 5, dtype=torch.float64), embedded, cn.LINEAR).numpy()
+        u = phi[3] + phi[0] - phi[1] - phi[2]
+        closed = (u[:, None] * u / (4 * d * d))[None]
+        form.add(relative(op, closed))
+        form.breaks("1 / (2 d^2)", relative(op, 2 * closed))
+        w = t.rng.standard_normal((20, 2))
+        raw = tr.operator(torch.from_numpy(w), tr.window(tr.images(d)), cn.LINEAR)
+        nothing.add(raw.abs(), np.abs(rings.descent(w, see, "linear")))
+        nothing.breaks("ReLU neuron", np.abs(rings.descent(w, see, "relu")).max())
+    counts.proves(**exact_rings.counts())
+    form.proves(**exact_rings.operator())
+    nothing.proves(**exact_rings.nothing(window=True))
+
+
+# ------------------------------------------------------------------------------ the ReLU neuron
+
+
+def library(d: int, bias: bool) -> torch.Tensor:
+    x = tr.window(tr.images(d))
+    return tr.with_bias(x) if bias else x
+
+
+@check("ddn/ex4")
+def ex4(t: Trial) -> None:
+    """A ReLU neuron with a window of two: its connection, its operator, which starts there are.
+
+    Controls: x without the gate; c_p twice as large; a linear neuron; a strict reading of the
+    hypothesis, under which the empty pattern rules out every start without a bias.
+    """
+    x, w = t.rng.standard_normal((2, 20 * t.draws, 2))
+    slope = ref.gradient(lambda u: nets.act("relu", (u * x).sum(-1)), w)
+    gates = ((w * x).sum(-1) > 0)[:, None] * np.ones((1, 2))
+    connection = t.part("connection", EXACT, controls=worst, draws=t.draws)
+    connection.add(absolute(gates * x, slope))
+    connection.breaks("as typeset, without x", absolute(gates, slope))
+    connection.breaks("no gate", relative(x, slope, 1e-3))
+    _single(t)
+    _several(t)
+    often = t.part("how often it learns", 0.25, ">=", draws=t.draws)
+    for bias in (False, True):
+        w = torch.from_numpy(rings.starts(t.rng, 2000, bias)[0])
+        share, linear = (
+            (tr.operator(w, library(8, bias), psi).abs().amax((1, 2)) > 1e-9).double().mean().item()
+            for psi in (cn.RELU, cn.LINEAR)
+        )
+        often.add(share)
+        often.breaks("linear neuron", linear)
+        often.says(**{"bias" if bias else "bare": share})
+    whole = [_learns_on_the_ring(t.rng, d) for d in (4, 8, 16)]
+    often.says(
+        whole=", ".join(f"{v:.2f} at $d={d}$" for v, d in zip(whole, (4, 8, 16), strict=True))
+    )
+
+
+def _learns_on_the_ring(rng: np.random.Generator, d: int) -> float:
+    """Share of Gaussian starts with an operator of a ReLU neuron that sees the whole ring."""
+    size = np.abs(rings.operator(rng.standard_normal((500, d)), rings.ring(d))).max((1, 2))
+    return float((size > 1e-9).mean())
+
+
+def _single(t: Trial) -> None:
+    """Starts that one pattern alone opens."""
+    operator = t.part(r"$OP_1=c_px_px_p^\top$", EXACT, controls=pooled, draws=t.draws)
+    found = {False: set(), True: set()}
+    for d in (4, 5, 8, 16, 30):
+        for p, bias, some in rings.selective(t.rng, t.draws):
+            found[bias].add(p)
+            x_p = rings.vectors(bias)[p]
+            printed = np.broadcast_to(x_p[:, None] * x_p / (4 * d * d), (len(some), *2 * x_p.shape))
+            own, w = rings.operator(some, rings.windows(d, bias)), torch.from_numpy(some)
+            operator.add(relative(own, printed), relative(tr.closed_operator(w, d), own))
+            operator.add(relative(tr.operator(w, library(d, bias)), own))
+            operator.breaks("c_p twice as large", relative(own, 2 * printed))
+            linear = tr.operator(w, library(d, bias), cn.LINEAR)
+            operator.breaks("linear neuron", relative(linear, printed))
+    strict = rings.starts(t.rng, 4000, False)[0] @ rings.vectors(False).T
+    strictly = ((strict > 0).sum(1) == 1) & ((strict < 0).sum(1) == 3)
+    starts = t.part("selective starts, with a bias", 4, ">=", draws=t.draws).add(len(found[True]))
+    starts.breaks("no bias, at most 0", len(found[False]))
+    starts.breaks("no bias, negative", strictly.sum())
+
+
+def _amplified(change: Array, open_: Array) -> Array:
+    """[starts]: whether some open drive grows and none falls."""
+    return (open_ & (change > 1e-12)).any(1) & ~(open_ & (change < -1e-12)).any(1)
+
+
+def _several(t: Trial) -> None:
+    """Starts that two or more patterns open: what a step does to the gap between the objects, which
+    is u_S^T w / d; and to the answers to single patterns, which is said."""
+    rate, d, grown = 0.5, 6, []
+    factor = t.part("more than one pattern", 1e-12, controls=pooled, draws=t.draws)
+    grows = t.part("more than one pattern: the gap grows", 1e-3, ">=", draws=t.draws)
+    for bias, name in ((False, "bare"), (True, "bias")):
+        w, open_ = rings.starts(t.rng, 2000, bias)
+        flat = open_.sum(1) == (4 if bias else 3)  # without a bias 00 has no drive
+        factor.says(**{f"{name}_flat": flat.mean()})
+        many = np.flatnonzero((open_.sum(1) >= 2) & ~flat)[: 20 * t.draws]
+        w, open_ = w[many], open_[many]
+        x, X = rings.vectors(bias), rings.windows(d, bias)
+        step, linear = (rate * rings.descent(w, X, psi) for psi in ("relu", "linear"))
+        u = open_ @ (np.array([1.0, -1.0, -1.0, 1.0])[:, None] * x)
+        after, before, still = ((u * v).sum(-1) for v in (w + step, w, w + linear))
+        means = np.maximum(np.einsum("bk,ovk->bov", w, X), 0).mean(-1)
+        factor.add(np.abs(d * (means[:, 0] - means[:, 1]) - before))
+        expected = (1 + rate * (u**2).sum(-1) / (4 * d * d)) * before
+        factor.add(np.abs(after - expected), absolute(tr.axis(torch.from_numpy(open_), bias), u))
+        some = np.abs(before) > 0.1
+        factor.breaks("linear neuron", np.abs(still - expected)[some])
+        grows.add((after / before - 1)[some])
+        grows.breaks("linear neuron", (still / before - 1)[some])
+        grown.append(_amplified(step @ x.T, open_))
+        factor.says(**{f"{name}_single": grown[-1].mean()})
+
+
+STEPS = 800  # of updates, enough for each start to open another pattern
+
+
+@check("ddn/eq13")
+def eq13(t: Trial) -> None:
+    """One update from selective starts, numpy's gradient and the library's; then 100 updates.
+
+    While the same single pattern is open, x_p^T w is multiplied by 1 + alpha |x_p|^2 / (4 d^2).
+    Once another pattern opens, growth may stop: a note says for how many starts it does. Controls:
+    c_p without the 4; a linear neuron, which stays.
+    """
+    factor = t.part("factor", 1e-9, controls=pooled, draws=t.draws)
+    growth = t.part("growth", 1e-6, ">=", draws=t.draws)
+    for d, rate in product((4, 8, 16), (0.1, 1.0)):
+        for p, bias, w in rings.selective(t.rng, min(t.draws, 40)):
+            x_p, X = rings.vectors(bias)[p], rings.windows(d, bias)
+            ratio, off = (1 + rate * (x_p @ x_p) / (c * d * d) for c in (4, 1))
+            once = (w + rate * rings.descent(w, X, "relu")) @ x_p / (w @ x_p)
+            factor.add(np.abs(once / ratio - 1))
+            factor.breaks("c_p = 1/d^2", np.abs(once / off - 1))
+            path = tr.path(torch.from_numpy(w), library(d, bias), rate, 100)
+            alone = tr.selected(path)[:-1].numpy().sum(-1) == 1
+            drive = path.numpy() @ x_p
+            steps = (drive[1:] / drive[:-1])[np.logical_and.accumulate(alone)]
+            factor.add(np.abs(steps / ratio - 1))
+            growth.add(steps - 1)
+            linear = tr.path(torch.from_numpy(w), library(d, bias), rate, 1, cn.LINEAR).numpy()
+            growth.breaks("linear neuron", (linear[1] @ x_p) / (linear[0] @ x_p) - 1)
+    count, share = stopped(t.rng, min(t.draws, 20))
+    growth.says(count=count, share=share)
+
+
+def stopped(rng: np.random.Generator, count: int) -> tuple[int, float]:
+    """(selective starts, the share of them that meet an update that does not raise x_p^T w)."""
+    found = []
+    for bias in (False, True):
+        chosen = [(p, w) for p, also, w in rings.selective(rng, count) if also == bias]
+        w = np.concatenate([some for _, some in chosen])
+        x_p = np.concatenate([[rings.vectors(bias)[p]] * len(some) for p, some in chosen])
+        path = tr.path(torch.from_numpy(w), library(4, bias), 1.0, STEPS).numpy()
+        drive = (path * x_p).sum(-1)
+        found.append((drive[1:] <= drive[:-1] * (1 + 1e-9)).any(0))
+    share = np.concatenate(found)
+    return len(share), float(share.mean())

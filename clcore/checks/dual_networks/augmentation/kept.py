@@ -1,0 +1,127 @@
+"""Checks of ddn Sec. 5: what augmentation keeps, for any net and for a linear neuron.
+
+The covariance over samples against that over what augmentation keeps (Assumption 1), and Gaussian
+matrices on a nuisance subspace (Sec. 5.1, Example 1).
+"""
+
+from itertools import pairwise, product
+
+import numpy as np
+import torch
+
+from clcore import reference as ref
+from clcore.checks.dual_networks import nets
+from clcore.checks.dual_networks.augmentation import exact_rings
+from clcore.ledger import Trial, check, pooled, typical
+from clcore.reference import Array, relative
+from clcore.theory.operator import connection as cn
+from clcore.theory.operator import translation as tr
+
+EXACT = 1e-12
+
+
+@check("ddn/rem6")
+def rem6(t: Trial) -> None:
+    """V over x of the view average is V over z_0, at every layer of a 3-layer net.
+
+    4 objects, 5 positions; x by x with numpy's connections against z_0 by z_0 with the library's.
+    Views redraw z' given z_0, from the data's law of it or from another one. Controls: views that
+    move z' to a neighbour's; no average over views; views that redraw z_0 in 3 of 10 cases; z_0
+    taken as uniform.
+    """
+    draws, shape, widths = min(t.draws, 60), (4, 5), (6, 5, 4, 3)
+    prior = t.rng.dirichlet(np.full(4, 3.0), draws)
+    given = t.rng.dirichlet(np.full(5, 3.0), (draws, 4))
+    x = t.rng.standard_normal((draws, *shape, 6))
+    weights = [t.rng.standard_normal((draws, b, a)) for a, b in pairwise(widths)]
+    net = cn.trace(ref.tensors(*weights), *ref.tensors(x.reshape(draws, 20, 6)))
+    joint, off_by = prior[:, :, None] * given, []
+    other = t.rng.dirichlet(np.full(5, 3.0), (draws, 4))
+    part = t.part("the operator over $z_0$", EXACT, controls=pooled, draws=draws)
+    for layer in (1, 2, 3):
+        K = cn.connection(net, layer).numpy().reshape(draws, *shape, -1, 3)
+        own = [[nets.kron(weights, x[:, a, b], layer, "relu") for b in range(5)] for a in range(4)]
+        beside = [[(own[a][b - 1] + own[a][(b + 1) % 5]) / 2 for b in range(5)] for a in range(4)]
+        moved = _spread(beside, joint)
+        for law in (given, other):
+            means = [sum(law[:, a, b, None, None] * own[a][b] for b in range(5)) for a in range(4)]
+            blend = sum(prior[:, a, None, None] * means[a] for a in range(4))
+            mixed = [0.7 * m + 0.3 * blend for m in means]
+            expected = _spread([[m] * 5 for m in means], joint)  # all x of an object have its views
+            bar = np.einsum("dab,dabwk->dawk", law, K)
+            off = bar - np.einsum("da,dawk->dwk", prior, bar)[:, None]
+            ours = np.einsum("da,dawk,davk->dwv", prior, off, off)
+            flat = off - off.mean(1, keepdims=True)
+            even = np.einsum("dawk,davk->dwv", flat, flat) / 4
+            part.add(relative(ours, expected))
+            off_by.append(relative(ours, moved))
+            part.breaks("views that move z' to a neighbour", off_by[-1], by=typical)
+            part.breaks("no average over views", relative(_spread(own, joint), expected))
+            changed = _spread([[m] * 5 for m in mixed], joint)
+            part.breaks("views change z_0", relative(changed, expected))
+            part.breaks("uniform z_0", relative(even, expected))
+    part.says(beside=np.median(np.concatenate(off_by)))
+    part.proves(**exact_rings.redrawn())
+
+
+def _spread(K: list[list[Array]], p: Array) -> Array:
+    """V[K] with probabilities p [draws, a, b] by E[K K^T] - E[K] E[K]^T, entry by entry."""
+    places = list(product(range(p.shape[1]), range(p.shape[2])))
+    mean = sum(p[:, a, b, None, None] * K[a][b] for a, b in places)
+    square = sum(p[:, a, b, None, None] * K[a][b] @ K[a][b].swapaxes(1, 2) for a, b in places)
+    return square - mean @ mean.swapaxes(1, 2)
+
+
+@check("ddn/ex1")
+def ex1(t: Trial) -> None:
+    """Gaussian matrices on a nuisance subspace of R^10 (4 + 6): the mean of views, OP, the growth.
+
+    The mean of sampled views is within 6 standard errors of Q^s x, entry by entry. Controls:
+    x itself; the nuisance part instead. For OP some views are taken with their mirror images in
+    the nuisance subspace, which the Gaussian gives equal chances, so that their mean is exact.
+    OP's flow ends in the top eigenvector of Q^s V Q^s.
+    """
+    worlds, views = min(t.draws, 8), 4000
+    mean_view, op, direction, kept = (
+        t.part(name, bound, controls=pooled, draws=worlds)
+        for name, bound in (
+            (r"$\bar K_1(x)=Q^sx$", 1.0),
+            ("OP", EXACT),
+            ("direction", 1e-9),
+            ("nuisance part is kept", EXACT),
+        )
+    )
+    for key in t.keys(worlds):
+        basis = np.linalg.qr(t.rng.standard_normal((10, 10)))[0]
+        keep, drop = basis[:, :4], basis[:, 4:]
+        x = t.rng.standard_normal((12, 10)) * np.exp(t.rng.standard_normal(10) / 2)
+        sample = tr.scramble(key, *ref.tensors(x, drop), views).numpy() @ basis
+        mean, error = sample.mean(0), (sample.std(0) / np.sqrt(views))[:, 4:]
+        off = mean - x @ basis
+        mean_view.add(np.abs(mean[:, 4:] / error).max() / 6)
+        mean_view.add(np.abs(off[:, :4]).max() / 1e-12)  # the part that must be kept
+        mean_view.breaks("x itself", np.abs(off[:, 4:] / error).max() / 6)
+        mean_view.breaks("the nuisance part", np.abs(mean[:, :4]).max() / 1e-12)
+        drawn = sample[:3] @ basis.T
+        mirrored = drawn - 2 * drawn @ drop @ drop.T
+        images = torch.from_numpy(np.concatenate([drawn, mirrored])).transpose(0, 1)
+        w = t.rng.standard_normal(10)
+        V, Q = np.cov(x.T, bias=True), keep @ keep.T
+        ours, lone = (
+            tr.operator(torch.from_numpy(w), v, cn.LINEAR).numpy()
+            for v in (images, images.flatten(0, 1)[:, None])  # every view a sample of its own
+        )
+        expected = (Q @ V @ Q)[None]
+        op.add(relative(ours[None], expected))
+        op.breaks("no projection", relative(V[None], expected))
+        op.breaks("views not averaged", relative(lone[None], expected))
+        values, vectors = np.linalg.eigh(Q @ V @ Q)
+        steps = int(30 * values[-1] / (values[-1] - values[-2]))
+        update = np.eye(10) + ours / values[-1]
+        end = np.linalg.matrix_power(update / 2, steps) @ w  # half of it, against overflow
+        end /= np.linalg.norm(end)
+        direction.add(1 - np.abs(end @ vectors[:, -1]))
+        direction.breaks("top eigenvector of V", 1 - np.abs(end @ np.linalg.eigh(V)[1][:, -1]))
+        grown = np.linalg.matrix_power(update, 10) @ w
+        kept.add(np.abs(drop.T @ (grown - w)).max() / np.linalg.norm(grown))
+        kept.breaks("V for OP", np.abs(drop.T @ (V @ w)).max())

@@ -1,0 +1,382 @@
+"""Inside and between: EV and VE, and what training does to them (ddn Sec. 4.1, 4.2, Corollary 1).
+
+Gradients by complex steps through enumerated losses, as in `population`; paths of training by
+the library, and for Theorem 3's remark by numpy alone.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+
+import numpy as np
+import torch
+
+from clcore.checks.dual_networks import worlds as dw
+from clcore.checks.dual_networks.layers import TIGHT, Layer, layers
+from clcore.checks.dual_networks.operator import each_step, exact_worlds
+from clcore.ledger import Part, Trial, check, pooled, worst
+from clcore.reference import Array, relative
+from clcore.theory.operator import connection as net
+from clcore.theory.operator import covariance_operator as co
+from clcore.theory.operator import descent
+
+# ------------------------------------------------------------------------------ inside and between
+
+BETAS = (-0.5, 0.0, 0.2, 1.0)
+
+
+@check("ddn/cor1")
+def cor1(t: Trial) -> None:
+    """(-beta EV + VE) vec(W_l) against complex steps of E[(1 + beta) r_+ - r_-], all layers.
+
+    Controls: EV and VE exchanged, beta's sign, both towers (again exactly twice, a part).
+    """
+    count = t.share(3)
+    one = t.part("one tower", TIGHT, controls=pooled, draws=3 * count)
+    two = t.part("both tied towers", TIGHT, controls=pooled, draws=3 * count)
+    for at in layers(t.rng, count, (1, 2, 3)):
+        for beta in BETAS:
+            low, high = at.between, at.within
+            g, ours = at.descent(dw.simple(beta)), at.times(low - beta * high)
+            one.add(relative(ours, g, 1e-6))
+            if beta:
+                one.breaks("EV and VE exchanged", relative(at.times(high - beta * low), g, 1e-6))
+                one.breaks("sign of beta", relative(at.times(low + beta * high), g, 1e-6))
+            if beta == 1.0:
+                both = at.descent(dw.simple(beta), tied=True)
+                one.breaks("both towers", relative(ours, both, 1e-6))
+                two.add(relative(both, 2 * g, 1e-6))
+                two.breaks("once", relative(ours, both, 1e-6))
+    for part, proof in zip((one, two), exact_worlds.corollary1(), strict=True):
+        part.proves(**proof)
+
+
+@check("ddn/eq86")
+def eq86(t: Trial) -> None:
+    """EV_l vec(W_l) against complex steps of the enumerated E[r_+]. Controls: VE, both towers.
+
+    Through both towers it is exactly twice (a part), for the two views are exchangeable.
+    """
+    count = t.share(4)
+    one = t.part("one tower", TIGHT, controls=pooled, draws=4 * count)
+    two = t.part("both tied towers", TIGHT, controls=pooled, draws=4 * count)
+    for at in layers(t.rng, count):
+
+        def near_only(near: Array, far: Array, world: co.World = at.world) -> Array:
+            return dw.mean_loss(lambda a, b: a, near, far, world)
+
+        g, both = (-at.descent(near_only, tied) for tied in (False, True))
+        ours = at.times(at.within)
+        one.add(relative(ours, g, 1e-6))
+        one.breaks("VE", relative(at.times(at.between), g, 1e-6))
+        one.breaks("both towers", relative(ours, both, 1e-6))
+        two.add(relative(2 * ours, both, 1e-6))
+        two.breaks("once", relative(ours, both, 1e-6))
+    for part, proof in zip((one, two), exact_worlds.positives(), strict=True):
+        part.proves(**proof)
+
+
+@check("ddn/rem5")
+def rem5(t: Trial) -> None:
+    """Least eigenvalue of -beta EV_l + VE_l over the largest, for beta < 0, many nets and worlds.
+
+    Sec. 7 says it of more general losses: cosines of updates with weights under InfoNCE or the
+    triplet loss and beta r_+, as in rem16. Controls: beta = 0.2 and 1, where it may be negative;
+    theta left in; beta = 2.
+    """
+    count = t.share(3)
+    psd = t.part("", 1e-10, controls=pooled, draws=9 * count)
+    for at in layers(t.rng, count, (1, 2, 3), co.KINDS):
+        for beta in (-1.0, -0.5, -0.1, 0.2, 1.0):
+            values = torch.linalg.eigvalsh(at.between - beta * at.within)
+            size = values.abs().amax(-1)
+            ratio = -(values[:, 0] / size.clamp(min=1e-300))
+            psd.add(ratio) if beta < 0 else psd.breaks(f"beta = {beta:g}", ratio)
+    psd.proves(**exact_worlds.extended_psd())
+    _other_losses(t)
+
+
+def _other_losses(t: Trial) -> None:
+    """The losses of Theorem 4 with beta r_+, beta < 0: their updates but for theta, and with it."""
+    count, tau, below = t.share(2), 0.5, []
+    part = t.part(
+        "soft triplet and InfoNCE with beta r_+, but for the residue",
+        *(each_step.NEVER, ">="),
+        draws=8 * count,
+    )
+    widths, exact = dw.DEPTHS[2], 0.0
+    for strength, base in product((0.6, 1.5), (dw.infonce(tau), dw.triplet(tau))):
+        world = dw.world(t.rng, count, widths[0], "additive", strength)
+        net = dw.weights(t.rng, count, widths)
+        for at, beta in product((Layer(world, net, n) for n in (1, 2)), (-0.2, 2.0)):
+
+            def loss(a: Array, b: Array, base: dw.Case = base, beta: float = beta) -> Array:
+                return base.page(a, b) + beta * a
+
+            def mean(near: Array, far: Array, loss=loss, world: co.World = world) -> Array:
+                return dw.mean_loss(loss, near, far, world)
+
+            move, xi = at.descent(mean), each_step.weight(at, base)
+            rest = move - at.times(at.residue(base, xi))
+            if beta > 0:
+                part.breaks("beta = 2", each_step.cosine(rest, at), by=worst)
+                continue
+            ours = at.times(at.weighted(xi) - beta * at.within)
+            exact = max(exact, relative(ours, rest, 1e-6).max())
+            part.add(each_step.cosine(rest, at))
+            whole = each_step.cosine(move, at)
+            part.breaks("theta left in", whole, by=worst)
+            below.append(whole < 0)
+    part.says(exact=exact, below=np.concatenate(below).mean())
+    part.says(one=each_step.smallest(False, -0.2), both=each_step.smallest(True, -0.2))
+    part.says(far=each_step.smallest(False, -0.5, 2.0))
+    x = torch.tensor([[0.1], [-0.1]], dtype=torch.float64)
+    found = (_one_weight(x, *case) for case in ((1, 1, -0.2), (2, 1, -0.2), (1, 2, -0.5)))
+    one, both, far = found
+    part.confirms(one=one, both=both, far=far)
+
+
+def _one_weight(x: torch.Tensor, towers: int, off: float, beta: float) -> float:
+    """`each_step.smallest` by autograd and loops."""
+    w = torch.ones((), dtype=torch.float64, requires_grad=True)
+    other, loss = (w if towers == 2 else w.detach()), 0.0
+    for s, i, j, k, m in product(*5 * [(0, 1)]):
+        a, b, c = (x[u, 0] + off * (1 - 2 * v) for u, v in ((s, i), (s, j), (k, m)))
+        near, far = (w * a - other * b) ** 2 / 2, (w * a - other * c) ** 2 / 2
+        loss = loss + (torch.logaddexp(-near, -far) + near + beta * near) / 32
+    (slope,) = torch.autograd.grad(loss, w)
+    return -slope.item()
+
+
+# ---------------------------------------------------------------------------------------- training
+
+
+def simple_loss(world: co.World, beta: float = 0.0):
+    """E[(1 + beta) r_+ - r_-] as one sum over pairs of views, for complex arguments."""
+    _, p, _, q = dw.parts(world)
+    both = (p[..., None] * q).reshape(len(p), -1)
+    same = np.repeat(np.repeat(np.eye(p.shape[1]), q.shape[2], 0), q.shape[2], 1)
+    chance = q.reshape(len(p), -1)
+    mass = (1 + beta) * same * both[:, :, None] * chance[:, None] - both[:, :, None] * both[:, None]
+
+    def objective(near: Array, far: Array) -> Array:
+        a, b = (v.reshape(*v.shape[:-3], -1, v.shape[-1]) for v in (near, far))
+        return (mass * dw.half(a[..., :, None, :], b[..., None, :, :])).sum((-1, -2))
+
+    return objective
+
+
+@dataclass(frozen=True)
+class Step:
+    """A layer before a step of training, its operator's eigenvalues [draws, w] and eigenvectors,
+    and its weights after the step, whose rate is 0.02 over the largest eigenvalue."""
+
+    at: Layer
+    values: Array
+    vectors: Array
+    rate: Array
+    after: Array
+
+    def negative(self, beta: float = 0.0) -> Array:
+        """Minus the least eigenvalue of VE - beta EV over the largest, [draws]."""
+        if not beta:
+            return -self.values[:, 0] / self.values[:, -1]
+        values = np.linalg.eigvalsh(self.at.between.numpy() - beta * self.at.within.numpy())
+        return -values[:, 0] / np.abs(values).max(-1)
+
+
+def training(rng: np.random.Generator, count: int, steps: int) -> Iterator[list[Step]]:
+    """Three layers under L_simp in numpy, at each of `steps` + 1 steps."""
+    widths = dw.DEPTHS[3]
+    world, net = dw.world(rng, count, widths[0]), dw.weights(rng, count, widths)
+    objective = simple_loss(world)
+    for _ in range(steps + 1):
+        now = []
+        for number, w in enumerate(net, 1):
+            at = Layer(world, net, number)
+            values, vectors = np.linalg.eigh(at.between.numpy())
+            rate = 0.02 / values[:, -1]
+            after = w - rate[:, None, None] * dw.gradient(objective, net, number, at.x)
+            now.append(Step(at, values, vectors, rate, after))
+        yield now
+        net = [step.after for step in now]
+
+
+def _mean_spread(at: Layer) -> Array:
+    """The variance over samples of the mean outputs of views, [draws]."""
+    _, p, _, q = dw.parts(at.world)
+    mean = (q[..., None] * dw.output(at.net, at.x)).sum(2)
+    centred = mean - (p[..., None] * mean).sum(1, keepdims=True)
+    return (p[..., None] * centred**2).sum((1, 2))
+
+
+@check("ddn/rem2")
+def rem2(t: Trial) -> None:
+    """200 steps of a three-layer net under L_simp, gradients by complex steps.
+
+    The operator stays PSD, eigenmode i grows by 1 + rate * lambda_i, |W_l| never falls; nets whose
+    connections vary and whose mean outputs do not. Controls: the operator of beta = 1, both towers,
+    all views for their means, ascent of the loss, output weights of opposite signs.
+    """
+    psd = t.part("PSD at every step", 1e-12, controls=pooled)
+    modes = t.part("growth of each mode", 1e-11, controls=pooled)
+    norm = t.part("growth of the norm", 1e-10, controls=pooled)
+    never = t.part("weights never shrink", -1.0, controls=pooled)
+    for now in training(t.rng, min(t.draws, 6), 200):
+        spread = _mean_spread(now[0].at)
+        for step in now:
+            at, w = step.at, dw.vec(step.at.net[step.at.number - 1])
+            psd.add(step.negative())
+            psd.breaks("beta = 1", step.negative(1.0))
+            size = np.linalg.norm(w, axis=-1)[:, None]
+            before, after = (
+                np.einsum("bji,bj->bi", step.vectors, v) for v in (w, dw.vec(step.after))
+            )
+            grown = (1 + step.rate[:, None] * step.values) * before
+            modes.add(np.abs(after - grown) / size)
+            doubled = np.abs(2 * (after - before) - (grown - before)).max(-1)
+            modes.breaks("both towers", doubled / size[:, 0])
+            op, whole = at.between.numpy(), (at.between + at.within).numpy()
+            gain, wrong = (np.einsum("bi,bij,bj->b", w, A, w) / spread - 1 for A in (op, whole))
+            norm.add(np.abs(gain))
+            norm.breaks("all views", np.abs(wrong))
+            start = (before**2).sum(-1)
+            never.add(-(after**2).sum(-1) / start)
+            never.breaks("shrinks", -((2 * before - after) ** 2).sum(-1) / start)
+    _alike(t)
+
+
+def _alike(t: Trial) -> None:
+    """Pairs of hidden units that answer x and -x, of which both are samples: what moves, and the
+    operator on the weights. The first draw is f = relu(x) + relu(-x) on x = 1 and -1."""
+    part = t.part("no growth where mean outputs do not vary", 1e-12, controls=pooled)
+    least = np.inf
+    for d in (1, 3):
+        x, w, v = t.rng.standard_normal((3, t.draws, 1, d))
+        v = v[..., :1]
+        x[0] = w[0] = v[0] = 1
+        samples = torch.from_numpy(np.concatenate([x, -x], 1))
+        half = torch.full((t.draws, 2), 0.5, dtype=torch.float64)
+        world = co.World(samples, half, samples[:, :, None], torch.ones_like(half)[..., None])
+        for sign in (1, -1):
+            net = [np.concatenate([w, -w], 1), np.concatenate([v, sign * v], 2)]
+            for at in (Layer(world, net, number) for number in (1, 2)):
+                size = torch.linalg.matrix_norm(at.between).numpy()
+                moves = at.descent(dw.simple()), at.times(at.between)
+                errors = [np.linalg.norm(m, axis=-1) / size for m in moves]
+                if sign > 0:
+                    part.add(*errors)
+                    least = min(least, size[0])
+                else:
+                    part.breaks("output weights of opposite signs", *errors)
+    part.says(size=least)
+
+
+def _residues(weights: tuple, world: co.World, case: dw.Case) -> Array:
+    """|theta| of every layer, plain outputs, [L, draws]."""
+    seen = net.trace(weights, world.points)
+    pull = co.pulls(case.ours, world.shaped(seen.output, 1), world)
+    plain = net.trace(weights, world.samples).output
+    xi = case.library_weight(co.half_distances(plain, plain))
+    connections = [world.shaped(net.connection(seen, k + 1), 2) for k in range(len(weights))]
+    found = [torch.linalg.matrix_norm(co.residue(K, pull, xi, world)) for K in connections]
+    return torch.stack(found).numpy()
+
+
+SEEDS = 24  # nets a setting
+SETTINGS = ((False, 0.5), (False, 2.0), (True, 0.5), (True, 2.0))
+"""Normalised outputs or not, and the temperature; the first is what counts as printed."""
+STEPS = 60
+
+
+def _over_the_operator(t: Trial) -> dict[tuple[bool, float], Part]:
+    """A part for each setting of what the remark leaves open."""
+    return {
+        (normalised, tau): t.part(
+            "theta over the operator, shrinks",
+            1.0,
+            setting=""
+            if (normalised, tau) == SETTINGS[0]
+            else f"{'normalised' if normalised else 'plain'} outputs, temperature {tau:g}",
+            evidence="protocol",
+            sort="trained",
+            draws=2 * SEEDS,
+        )
+        for normalised, tau in SETTINGS
+    }
+
+
+@check("ddn/rem15")
+def rem15(t: Trial) -> None:
+    """theta, also over the weighted covariance, and the views' spread, before and after training.
+
+    Two losses, with and without output normalisation, two temperatures, both towers as in practice,
+    one schedule. The remark is an expectation that does not say against what theta
+    shrinks, nor of which net: both are measured, over settings that it leaves open. Control: as
+    many steps on the loss of -r_+, which pushes views apart (but samples more, if outputs are not
+    normalised). L_simp for the residue that is never there.
+    """
+    least = t.part("theta is not zero", 1e-3, ">=", draws=4 * SEEDS)
+    part = partial(t.part, bound=1.0, evidence="protocol", sort="trained")
+    share = part("views' spread over samples' spread, shrinks", draws=4 * SEEDS)
+    itself = part("theta itself, plain outputs, shrinks", draws=2 * SEEDS)
+    over = _over_the_operator(t)
+    for name, (normalised, tau) in product(("InfoNCE", "triplet"), SETTINGS):
+        case, rate = (dw.infonce(tau), 0.6 * tau) if name == "InfoNCE" else (dw.triplet(tau), 0.6)
+        layers = [0.7 * w for w in dw.weights(t.rng, SEEDS, (6, 8, 6, 3))]
+        world = dw.world(t.rng, SEEDS, 6, "additive", 0.3, samples=5)
+        start = dw.torch_layers(layers)
+        ends = [_path(start, world, case, rate, normalised, STEPS, sign) for sign in (1, -1)]
+        nets = [start, *(path.weights for path in ends)]
+        # of the loss itself, and at the weights as they are
+        seen = [_path(weights, world, case, rate, normalised, 0) for weights in nets]
+        theta = [path.residue[0].numpy() for path in seen]
+        _follow(over[normalised, tau], theta)
+        if tau == SETTINGS[0][1]:
+            least.add(np.nanmedian(theta[0]))
+            least.breaks("L_simp", _never(Layer(world, layers, 2)))
+            spread = [(path.spread[0, ..., 0] / path.spread[0, ..., 1]).numpy() for path in seen]
+            if normalised:
+                _follow(share, spread, "views pushed apart, normalised outputs")
+            else:
+                share.add(np.nanmedian(spread[1] / spread[0]))
+                _follow(itself, [_residues(weights, world, case) for weights in nets])
+
+
+def _path(
+    weights: tuple,
+    world: co.World,
+    case: dw.Case,
+    rate: float,
+    normalised: bool,
+    length: int,
+    sign: int = 1,
+):
+    """`length` steps on the loss of sign * r_+; nothing recorded but its end."""
+    return descent.train(
+        weights,
+        world,
+        lambda near, far: case.ours(sign * near, far),
+        case.library_weight,
+        rate,
+        length,
+        length + 1,
+        normalised,
+        tied=True,
+    )
+
+
+def _follow(part: Part, sizes: list[Array], what: str = "views pushed apart") -> None:
+    """Medians of end over start, of sizes at the start, after training, after the control's."""
+    first, trained, broken = sizes
+    part.add(np.nanmedian(trained / first))
+    part.breaks(what, np.nanmedian(broken / first))
+
+
+def _never(at: Layer) -> float:
+    """The residue of L_simp over its operator, the largest of all draws."""
+    S = at.world.chances.shape[-1]
+    none = at.residue(dw.simple(), torch.ones(SEEDS, S, S, dtype=torch.float64))
+    size = torch.linalg.matrix_norm(at.between)
+    return float((torch.linalg.matrix_norm(none) / size).max())

@@ -1,0 +1,131 @@
+"""Tangent kernel and covariance operator side by side (ddn Sec. 4.1)."""
+
+import numpy as np
+
+from clcore.checks.dual_networks import worlds as dw
+from clcore.checks.dual_networks.layers import Layer
+from clcore.checks.dual_networks.operator.inside import training
+from clcore.ledger import Trial, check, pooled
+from clcore.reference import Array, relative
+from clcore.theory.operator import covariance_operator as co
+
+
+def _tangent(rng: np.random.Generator, x: Array, width: int) -> Array:
+    """Gradients of f by all weights, [draws, N, parameters], of a net d-width-1, normal weights."""
+    count, _, d = x.shape
+    w, a = rng.standard_normal((count, width, d)), rng.standard_normal((count, 1, width))
+    u = x @ w.swapaxes(-1, -2)
+    first = (a * (u > 0))[..., None] * x[..., None, :]
+    return np.concatenate([first.reshape(*x.shape[:2], -1), u * (u > 0)], -1) / np.sqrt(width)
+
+
+def _deficit(J: Array) -> Array:
+    """N less the numerical rank of the kernel J J^T, [draws]."""
+    s = np.linalg.svd(J, compute_uv=False)
+    return J.shape[1] - (s > 1e-9 * s[:, :1]).sum(-1)
+
+
+def _kernel_change(rng: np.random.Generator, width: int, count: int, lazy: bool) -> Array:
+    """Relative change of a kernel of ten samples over 60 steps of regression, [count].
+
+    lazy: f = a relu(W x) / sqrt(width); otherwise the mean-field scale 1 / width, in its own time.
+    """
+    x = rng.standard_normal((count, 10, 4)) / 2
+    y, w = rng.standard_normal((count, 10)), rng.standard_normal((count, width, 4))
+    a = rng.standard_normal((count, width))
+    scale = width**-0.5 if lazy else 1 / width
+    rate = 0.05 if lazy else 0.05 * width
+
+    def kernel(w: Array, a: Array) -> Array:
+        u = x @ w.swapaxes(-1, -2)
+        gate, h = (u > 0) * a[:, None], u * (u > 0)
+        inner = x @ x.swapaxes(-1, -2)
+        return inner * (gate @ gate.swapaxes(-1, -2)) + h @ h.swapaxes(-1, -2)
+
+    first = kernel(w, a)
+    for _ in range(60):
+        u = x @ w.swapaxes(-1, -2)
+        h = u * (u > 0)
+        error = scale * (h @ a[..., None])[..., 0] - y
+        back = ((u > 0) * a[:, None] * error[..., None]).swapaxes(-1, -2) @ x
+        w, a = w - rate * scale * back, a - rate * scale * (error[:, None] @ h)[:, 0]
+    gap = np.linalg.norm(kernel(w, a) - first, axis=(1, 2))
+    return gap / np.linalg.norm(first, axis=(1, 2))
+
+
+def _rank(t: Trial, count: int) -> None:
+    """N less the rank of the kernel of 20 samples in R^5, without biases, as printed, and with."""
+    x = t.rng.standard_normal((count, 20, 5))
+    parallel, opposite, twice = x.copy(), x.copy(), x.copy()
+    parallel[:, 1] = 2 * parallel[:, 0]
+    opposite[:, 10:] = -opposite[:, :10]
+    twice[:, 1] = twice[:, 0]
+
+    def deficit(v: Array, bias: bool, width: int = 120) -> Array:
+        v = np.concatenate([v, np.ones_like(v[..., :1])], -1) if bias else v
+        return _deficit(_tangent(t.rng, v, width))
+
+    bare = t.part("full rank", 0.0, draws=3 * count)
+    bare.breaks("no biases, x and 2x", deficit(parallel, False))
+    bare.breaks("no biases, opposite pairs", deficit(opposite, False))
+    bare.add(deficit(x, False))
+    bare.breaks("a sample twice", deficit(twice, False))
+    bare.breaks("width 2", deficit(x, False, 2))
+    full = t.part("full rank, with biases", 0.0, draws=3 * count)
+    full.add(*(deficit(v, True) for v in (x, parallel, opposite)))
+    full.breaks("a sample twice", deficit(twice, True))
+    full.breaks("width 2", deficit(x, True, 2))
+
+
+WIDTHS = (64, 256, 1024)
+
+
+@check("ddn/rem4")
+def rem4(t: Trial) -> None:
+    """Tangent kernel and covariance operator side by side: rank, size, movement, augmentation.
+
+    Controls: narrow nets, no biases, the kernel's own size, mean-field scaling, the kernel under
+    new views. That wide nets lead to a convex landscape is not measured.
+    """
+    count = min(t.draws, 20)
+    _rank(t, count)
+    size = t.part("size", 0)
+    for samples in (10, 50, 200):
+        world = dw.world(t.rng, 1, 4, samples=samples, views=2)
+        op = Layer(world, dw.weights(t.rng, 1, (4, 5, 2)), 1).between
+        J = _tangent(t.rng, t.rng.standard_normal((1, samples, 4)), 5)
+        size.add(abs(op.shape[-1] - 20))
+        size.breaks("kernel", abs((J @ J.swapaxes(-1, -2)).shape[-1] - 20))
+    _movement(t)
+    world, weights = dw.world(t.rng, count, 4), dw.weights(t.rng, count, (4, 5, 2))
+    views = world.samples.unsqueeze(-2) + 0.5 * (world.views - world.samples.unsqueeze(-2))
+    other = co.World(world.samples, world.chances, views, world.view_chances)
+    changes = t.part("augmentation", 0.05, ">=", measured=pooled, controls=pooled)
+    changes.add(relative(*(Layer(w, weights, 1).between for w in (world, other))))
+    changes.breaks("kernel", relative(*(_gram(weights, dw.parts(w)[0]) for w in (world, other))))
+    some = min(t.draws, 8)
+    wide = t.part("kernel of wide nets", -0.3, draws=some * len(WIDTHS))
+    for lazy in (True, False):
+        rates = [np.median(_kernel_change(t.rng, m, some, lazy)) for m in WIDTHS]
+        slope = np.polyfit(np.log(WIDTHS), np.log(rates), 1)[0]
+        wide.add(slope) if lazy else wide.breaks("mean-field scaling", slope)
+
+
+def _movement(t: Trial) -> None:
+    """Three layers under L_simp."""
+    steps = 50
+    psd = t.part("PSD while it moves", 1e-12, controls=pooled, draws=3 * (steps + 1))
+    ops = []
+    for now in training(t.rng, min(t.draws, 4), steps):
+        psd.add(*(step.negative() for step in now))
+        psd.breaks("beta = 1", *(step.negative(1.0) for step in now))
+        ops.append([s.at.between.numpy() / s.values[:, -1, None, None] for s in now])
+    moved = [np.linalg.norm(a - b, axis=(1, 2)) for a, b in zip(ops[0], ops[-1], strict=True)]
+    psd.says(moved=np.median(np.concatenate(moved)))
+
+
+def _gram(layers: list[Array], x: Array) -> Array:
+    """J J^T, [draws, S, S], of the first output of two layers."""
+    each = [dw.connection(layers, k, x)[:, :, 0, :, 0] for k in (1, 2)]
+    J = np.concatenate(each, -1)
+    return J @ J.swapaxes(-1, -2)

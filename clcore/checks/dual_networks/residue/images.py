@@ -1,0 +1,397 @@
+"""Tables 2 and 3 of ddn, what Sec. 7 says of them, and the residue in a net on images.
+
+Three kinds of evidence. The printed cells, as mean, std and n = 5: their differences with Welch
+intervals, taken as the differences of independent samples. Our runs (`pretraining.grid`), paired
+over seeds: the same start and the same order of images and views. And the residue itself, in the
+gradient of a small net (`residue_share.along`). Accuracies are in points (per cent).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binomtest
+
+from clcore import ledger, stats
+from clcore.checks.dual_networks.residue.image_training import beta_by_hand
+from clcore.checks.dual_networks.residue.theorem4 import rem13_split
+from clcore.experiments import residue_share
+from clcore.ledger import Check, Trial, check, worst
+from clcore.ledger.trial import generator
+
+RUNS, EPOCHS = 5, (100, 300, 500)
+SHARE = 0.9  # of cells, as in the book's other tables
+MARGIN = 1.0  # points: "comparable", "similar" (the ledger's; the paper gives no number)
+DOMINANT = 0.5  # the residue at most half of the operator's part: then they are within 30 degrees
+SETS = {"cifar10": "CIFAR-10", "stl10": "STL-10"}
+IMAGES = {"cifar10": 50_000, "stl10": 105_000}
+ROWS = {
+    "nce": "nce",
+    "nce_exact": "exact",
+    "nce_exact_noise": "exact-noise",
+    "beta=-0.5": "beta-0.5",
+    "beta=+0.2": "beta+0.2",
+}
+LOSSES = tuple(ROWS.values())
+BETWEEN = ("nce-pairwise", "exact-shared")
+PAIRWISE, SHARED = ("exact", "nce-pairwise"), ("exact-shared", "nce")
+"""BETWEEN: losses that the paper did not train. The pairs differ in one thing, weights that are
+taken at the un-augmented images: those of one negative (Eq. 6), those that all share (Eq. 80)."""
+Sides = Mapping[str, pd.DataFrame]
+EXCHANGED = "losses exchanged by chance within each seed"
+TABLES = {"ddn/tab2": LOSSES[:3], "ddn/tab3": LOSSES[3:]}
+
+# ------------------------------------------------------------------------------ the printed cells
+
+
+def printed(*claims: str) -> pd.DataFrame:
+    """Cells as printed, of both tables if none is named.
+
+    dataset, loss_name (as in `image_losses.LOSSES`), epoch, paper, paper_std.
+    """
+    rows = [
+        (data, ROWS[loss], int(epochs[1:]), *cell)
+        for claim in claims or TABLES
+        for data in SETS
+        for loss, cells in ledger.claim(claim)["numbers"][data].items()
+        for epochs, cell in cells.items()
+    ]
+    return pd.DataFrame(rows, columns=["dataset", "loss_name", "epoch", "paper", "paper_std"])
+
+
+def welch(first: str, second: str) -> pd.DataFrame:
+    """Printed means of one loss less those of another, a row a column of the tables.
+
+    dataset, epoch, difference, error (combined standard error of n = 5 and 5), t, p and the 95 per
+    cent interval low, high, with Welch's degrees of freedom.
+    """
+    table = printed().set_index(["loss_name", "dataset", "epoch"])
+    a, b = table.loc[first], table.loc[second].reindex(table.loc[first].index)
+    found = stats.welch_of(a.paper, a.paper_std, RUNS, b.paper, b.paper_std, RUNS)
+    return found.frame(a.index).reset_index()
+
+
+def reach(gaps: pd.DataFrame) -> np.ndarray:
+    """The point of each interval that is farthest from 0."""
+    return np.maximum(gaps.low.abs(), gaps.high.abs()).to_numpy()
+
+
+def listed(gaps: pd.DataFrame) -> str:
+    """CIFAR-10: -0.36 (p = 0.007), ..., for notes."""
+    words = []
+    for data, part in gaps.groupby("dataset", sort=False):
+        cells = (f"{r.difference:+.2f} (p = {r.p:.2g})" for r in part.itertuples())
+        words.append(f"{SETS[data]}: {', '.join(cells)}")
+    return "; ".join(words)
+
+
+def _comparable_printed(t: Trial) -> None:
+    gaps = welch("exact", "nce")
+    part = t.part("exact is comparable, printed cells", MARGIN, controls=worst).add(reach(gaps))
+    part.breaks("beta = -0.5 in place of exact", reach(welch("beta-0.5", "nce")))
+    part.breaks("beta = +0.2 in place of exact", reach(welch("beta+0.2", "nce")))
+    below = int((gaps.difference < 0).sum())
+    chance = binomtest(below, len(gaps)).pvalue
+    part.says(cells=listed(gaps), below=below, chance=chance, mean=gaps.difference.mean())
+
+
+def _least_mean(gaps: pd.DataFrame, sign: int = 1) -> float:
+    """Lower end of the 95 per cent interval of the mean difference over data sets and epochs.
+
+    Cells of one data set are checkpoints of the same runs: their errors are taken as one and the
+    same, those of different data sets as independent; degrees of freedom of five runs and five.
+    """
+    each = gaps.groupby("dataset").agg({"difference": "mean", "error": "mean"})
+    error = float(np.sqrt((each.error**2).sum()) / len(each))
+    return float(sign * each.difference.mean() - stats.critical(2 * RUNS - 2) * error)
+
+
+def _noise_printed(t: Trial) -> None:
+    gaps = welch("exact-noise", "exact")
+    stl = gaps[gaps.dataset == "stl10"]
+    part = t.part("noise improves, printed cells", 0.0, ">=", draws=len(gaps))
+    part.add(_least_mean(gaps))
+    part.breaks("rows exchanged", _least_mean(gaps, -1))
+    part.breaks("STL-10 alone", _least_mean(stl))
+    part.says(mean=gaps.difference.mean(), cells=listed(gaps))
+    part.says(below=int((stl.difference < 0).sum()), stl=stl.difference.mean(), p=stl.p.min())
+
+
+def _order_printed(t: Trial) -> None:
+    """beta = -0.5 > L_nce > beta = +0.2 after 100 epochs, on both data sets."""
+    steps = [welch("beta-0.5", "nce"), welch("nce", "beta+0.2")]
+    early = pd.concat([gaps[gaps.epoch == EPOCHS[0]] for gaps in steps])
+    part = t.part("order after 100 epochs, printed cells", 0.0, ">=").add(early.low)
+    part.breaks("order reversed", -early.high)
+    part.says(cells=listed(early))
+
+
+def _beta_printed(t: Trial) -> None:
+    lead, below = welch("beta-0.5", "nce"), welch("beta+0.2", "nce")
+    early, late = (lead[lead.epoch == epoch] for epoch in (EPOCHS[0], EPOCHS[-1]))
+    ahead = t.part("(1) beta < 0 is ahead after 100 epochs, printed cells", 0.0, ">=")
+    ahead.add(early.low)
+    ahead.breaks("rows exchanged", -early.high)
+    ahead.says(cells=listed(early))
+    similar = t.part("(1) and similar after 500, printed cells", MARGIN, controls=worst)
+    similar.add(reach(late))
+    similar.breaks("after 100 epochs", reach(early))
+    first, second = late.difference.abs().div(late.error)
+    similar.says(cells=listed(late), first=first, second=second, lead=late.high.iloc[0])
+    worse = t.part("(2) beta > 0 is worse, printed cells", 0.0, controls=worst).add(below.high)
+    worse.breaks("rows exchanged", -below.low)
+    worse.breaks("beta = -0.5 in its place", lead.high)
+    worse.says(cells=listed(below))
+
+
+# --------------------------------------------------------------------------------------- our runs
+
+
+def evidence(runs: pd.DataFrame) -> str:
+    """Whether runs are at the paper's protocol: its published images, all of them, ResNet-18, five
+    seeds, 500 epochs."""
+    full = (
+        runs.dataset.isin(list(SETS)).all()
+        and (runs.width == 64).all()
+        and (runs.images >= runs.dataset.map(IMAGES)).all()
+        and runs.groupby(["dataset", "loss_name"]).seed.nunique().min() >= RUNS
+        and runs.epoch.max() >= EPOCHS[-1]
+    )
+    return "protocol" if full else "partial"
+
+
+def early_epoch(runs: pd.DataFrame) -> int:
+    """The recorded epoch nearest to a fifth of the training: the paper's 100 of 500."""
+    epochs = np.unique(runs.epoch[runs.epoch > 0])
+    return int(epochs[np.abs(epochs - runs.epoch.max() * EPOCHS[0] / EPOCHS[-1]).argmin()])
+
+
+def paired(runs: pd.DataFrame, first: str, second: str, epoch: int) -> pd.Series:
+    """Points of one loss less another's at one epoch, paired over seeds: difference, low, high,
+    pairs, p and t (`stats.paired`). Runs that diverged are left out, with their partner.
+
+    Errors: no runs of a loss at this epoch; fewer than two pairs.
+    """
+    kept = runs[(runs.epoch == epoch) & ~runs.diverged]
+    missing = [loss for loss in (first, second) if loss not in set(kept.loss_name)]
+    if missing:
+        raise ValueError(f"expected runs of {', '.join(missing)} at epoch {epoch}, got none")
+    points = kept.assign(points=100 * kept.linear)
+    wide = points.pivot(index="seed", columns="loss_name", values="points")
+    both = wide[[first, second]].dropna()
+    found = stats.paired(both[first], both[second])
+    row = {"difference": found.difference, "low": found.low, "high": found.high}
+    row |= {"pairs": len(both), "p": found.p, "t": found.t_of_interval}
+    return pd.Series(row, dtype=float)
+
+
+def said(row: pd.Series) -> str:
+    """A paired difference in words; what its interval allows to say."""
+    verdict = "no difference seen" if row.low <= 0 <= row.high else "a difference"
+    return (
+        f"{row.difference:+.2f} points, 95 per cent interval {row.low:+.2f} to {row.high:+.2f}, "
+        f"{row.pairs:.0f} pairs: {verdict}"
+    )
+
+
+def _farthest(row: pd.Series) -> float:
+    return float(max(abs(row.low), abs(row.high)))
+
+
+def _within(
+    t: Trial, name: str, label: str, runs: pd.DataFrame, arms: tuple[str, str], **more: str
+) -> None:
+    """The paired interval at the end is within the margin. Control: the second loss before
+    training."""
+    epoch = int(runs.epoch.max())
+    row = paired(runs, *arms, epoch)
+    before = runs[(runs.loss_name == arms[1]) & (runs.epoch == 0)].assign(epoch=epoch)
+    untrained = paired(pd.concat([runs[runs.loss_name == arms[0]], before]), *arms, epoch)
+    more = {"words": f"runs: {name}", "evidence": evidence(runs)} | more
+    part = t.part(f"{name}, {label}", MARGIN, draws=int(row.pairs), **more).add(_farthest(row))
+    part.breaks(f"{arms[1]} before training", _farthest(untrained))
+    first = runs[runs.loss_name == arms[0]].groupby("epoch").linear.mean() * 100
+    part.says(epoch=epoch, gap=said(row), start=first.get(0, np.nan), end=first[epoch])
+
+
+def _above(
+    t: Trial,
+    name: str,
+    label: str,
+    runs: pd.DataFrame,
+    steps: Sequence[tuple[str, str]],
+    epoch: int,
+) -> None:
+    """First above second, beyond the paired interval, for each of the steps. Control: losses
+    exchanged by chance within each seed."""
+    rows = [paired(runs, *step, epoch) for step in steps]
+    names = list(dict.fromkeys(name for step in steps for name in step))
+
+    def least(table: pd.DataFrame) -> float:
+        return float(min(paired(table, *step, epoch).t for step in steps))
+
+    pairs = int(min(row.pairs for row in rows))
+    part = t.part(
+        f"{name}, {label}",
+        float(stats.critical(pairs - 1)),
+        ">=",
+        words=f"runs: {name}",
+        draws=pairs,
+        evidence=evidence(runs),
+    )
+    part.add(*(row.t for row in rows))
+    rng, table = generator("relabelled", 0), runs[runs.epoch == epoch]
+    part.breaks(EXCHANGED, stats.exchanged_labels(table, "loss_name", names, least, rng))
+    part.says(epoch=epoch, **{f"gap{k}": said(row) for k, row in enumerate(rows, 1)})
+
+
+def cells(claim: str, runs: pd.DataFrame) -> pd.DataFrame:
+    """Printed cells for which there are runs on the published images, with our mean, std (n - 1),
+    number of seeds, and whether they agree by the ledger's rule. Points."""
+    kept = runs[~runs.diverged & runs.dataset.isin(list(SETS))]
+    by = ["dataset", "loss_name", "epoch"]
+    ours = (100 * kept.linear).groupby([kept[c] for c in by]).agg(["mean", "std", "count"])
+    table = printed(claim).merge(ours.reset_index(), on=by)
+    return table.assign(agrees=_agree(table, table))
+
+
+def _agree(table: pd.DataFrame, ours: pd.DataFrame) -> list[bool]:
+    columns = (ours["mean"], ours["std"], ours["count"], table.paper, table.paper_std)
+    return [
+        ledger.agreement(mean, std, n, paper, spread, RUNS, 0.01)
+        for mean, std, n, paper, spread in zip(*columns, strict=True)
+    ]
+
+
+def _cells(t: Trial, runs: pd.DataFrame) -> None:
+    """Share of cells that agree; nothing where no run is of a printed cell. Control: our results
+    of the next column, 100 for 300, 300 for 500, 500 for 100 epochs."""
+    table, of = cells(t.claim, runs), len(printed(t.claim))
+    if set(table.epoch) < set(EPOCHS):
+        return
+    by = ["dataset", "loss_name", "epoch"]
+    following = dict(zip(EPOCHS, (*EPOCHS[1:], EPOCHS[0]), strict=True))
+    other = stats.other_cells(table, by, epoch=table.epoch.map(following))
+    known = evidence(runs) if len(table) == of else "partial"
+    part = t.part("cells", SHARE, ">=", draws=int(table["count"].sum()), evidence=known)
+    part.add(table.agrees.mean())
+    part.breaks("epochs exchanged", np.mean(_agree(table, other)))
+    part.says(agree=table.agrees.sum(), cells=len(table), printed=of)
+
+
+# ----------------------------------------------------------------------------------- the residue
+
+
+def tidy(shares: residue_share.Shares, **columns: float) -> pd.DataFrame:
+    """One row a recorded step, run and layer: step, seed, layer, ratio, overlap, cosine, reversed,
+    loss, spread, and the given columns."""
+    steps, runs, layers = shares.ratio.shape
+    at = np.indices((steps, runs, layers)).reshape(3, -1)
+    table = pd.DataFrame({"step": np.array(shares.steps)[at[0]], "seed": at[1], "layer": at[2] + 1})
+    for name in ("ratio", "overlap", "cosine", "reversed"):
+        table[name] = getattr(shares, name).flatten().numpy()
+    for name in ("loss", "spread"):
+        table[name] = getattr(shares, name).numpy()[at[0], at[1]]
+    return table.assign(**columns)
+
+
+def medians(shares: pd.DataFrame) -> pd.DataFrame:
+    """Medians over runs, one row a setting (tied, scale of the crops), step and layer."""
+    names = ["ratio", "overlap", "cosine", "reversed", "loss", "spread"]
+    return shares.groupby(["tied", "scale", "step", "layer"])[names].median().reset_index()
+
+
+def _dominance(t: Trial, shares: pd.DataFrame) -> None:
+    table = medians(shares)
+    name, runs = "direct test: the operator dominates", shares.seed.nunique()
+    part = t.part(name, DOMINANT, controls=worst, draws=runs, evidence="partial")
+    part.add(table.ratio)
+    part.breaks("operator's sign turned", table.reversed)
+    last = table.step.max()
+    start, end = (table[table.step == step].groupby("scale").ratio.max() for step in (0, last))
+    each = (
+        f"{start[scale]:.2f} to {end[scale]:.2f} (crops of area {scale:g} to 1)"
+        for scale in start.index
+    )
+    cosine = table[table.step == last].groupby("scale").cosine.min().min()
+    part.says(ratios=", ".join(each), cosine=cosine)
+
+
+# ------------------------------------------------------------------------------------- the checks
+
+
+def having(sides: Sides, *losses: str) -> Sides:
+    """The tables in which all of these losses were trained."""
+    return {label: runs for label, runs in sides.items() if set(losses) <= set(runs.loss_name)}
+
+
+@check("ddn/tab2", on="runs")
+def tab2(t: Trial, sides: Sides) -> None:
+    """Cells where there are runs of them; exact against L_nce. Controls: epochs exchanged,
+    before training."""
+    _cells(t, pd.concat(sides.values()))
+    for label, runs in having(sides, "exact", "nce").items():
+        _within(t, "exact is comparable", label, runs, ("exact", "nce"))
+
+
+@check("ddn/tab3", on="runs")
+def tab3(t: Trial, sides: Sides) -> None:
+    """Cells; the order after a fifth of the training, printed and ours. Controls: epochs exchanged,
+    order reversed, losses exchanged within each seed."""
+    _order_printed(t)
+    _cells(t, pd.concat(sides.values()))
+    order = [("beta-0.5", "nce"), ("nce", "beta+0.2")]
+    for label, runs in having(sides, "beta-0.5", "nce", "beta+0.2").items():
+        name = "order after a fifth of the training"
+        _above(t, name, label, runs, order, early_epoch(runs))
+
+
+@check("ddn/rem13", on="runs")
+def rem13(t: Trial, sides: Sides, shares: pd.DataFrame) -> None:
+    """Exact against L_nce and noise against none, printed cells and runs; runs in which nothing but
+    the residue is left out; the residue's size along training. Controls: other rows, rows
+    exchanged, STL-10, before training, losses exchanged within each seed, parts of the operator
+    left out, its sign turned."""
+    _comparable_printed(t)
+    _noise_printed(t)
+    for label, runs in having(sides, "exact", "nce").items():
+        _within(t, "exact is comparable", label, runs, ("exact", "nce"))
+    for arms, weights in ((PAIRWISE, "of one negative"), (SHARED, "shared")):
+        name = f"only the residue left out, weights {weights}"
+        for label, runs in having(sides, *arms).items():
+            _within(t, name, label, runs, arms, evidence="partial")  # no experiment of the paper's
+    noise = ("exact-noise", "exact")
+    for label, runs in having(sides, *noise).items():
+        _above(t, "noise improves", label, runs, [noise], int(runs.epoch.max()))
+    _dominance(t, shares)
+
+
+@check("ddn/rem14", on="runs")
+def rem14(t: Trial, sides: Sides) -> None:
+    """beta < 0 ahead early and similar at the end, beta > 0 behind, printed cells and runs.
+    Controls: rows exchanged, another column or row, before training, losses exchanged within each
+    seed."""
+    _beta_printed(t)
+    lead, worse = ("beta-0.5", "nce"), ("nce", "beta+0.2")
+    for label, runs in having(sides, *lead, *worse).items():
+        name = "(1) beta < 0 is ahead after a fifth of the training"
+        _above(t, name, label, runs, [lead], early_epoch(runs))
+        _within(t, "(1) and similar at the end", label, runs, lead)
+        _above(t, "(2) beta > 0 is worse", label, runs, [worse], int(runs.epoch.max()))
+
+
+def beside(sides: Sides, shares: pd.DataFrame) -> list[Callable[[int, int], Iterator[Check]]]:
+    """The checks as `Ledger.run` takes them.
+
+    sides: by what to call them, tables of `pretraining.grid`, each of one data set, with columns
+    dataset, width and images added; a claim is held against those that have its losses. shares:
+    `tidy` tables with columns tied and scale.
+    """
+    return [
+        lambda draws, seed: tab2(sides),
+        lambda draws, seed: rem13(sides, shares),
+        rem13_split,
+        lambda draws, seed: tab3(sides),
+        lambda draws, seed: rem14(sides),
+        beta_by_hand,
+    ]

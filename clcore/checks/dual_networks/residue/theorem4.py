@@ -1,0 +1,382 @@
+"""Theorem 4 of ddn: the weighted covariance operator, its residue, and the bound of Eq. 79.
+
+theta is computed from its definition by loops over samples and views, and by the library as the
+exact operator less the weighted covariance. Bounds meet random worlds and worlds that hill climbing
+has made bad.
+"""
+
+from functools import partial
+from itertools import product
+
+import numpy as np
+import torch
+
+from clcore import reference as ref
+from clcore.checks.dual_networks import worlds as dw
+from clcore.checks.dual_networks.layers import Layer, views_of
+from clcore.checks.dual_networks.residue.image_training import rem13_by_hand
+from clcore.checks.dual_networks.residue.weights import CASES
+from clcore.experiments import residue_share
+from clcore.ledger import Trial, check, pooled, typical
+from clcore.losses import anchors
+from clcore.reference import Array, relative
+from clcore.theory.operator import connection as cn
+from clcore.theory.operator import covariance_operator as co
+
+STRENGTHS = 2.0 ** -np.arange(-1, 13, 4)
+
+
+def theta_by_loops(at: Layer, case: dw.Case) -> Array:
+    """E[(F - xi) K_1 (K_+ - K_-)^T], [draws, w, w], from the definitions."""
+    _, p, x, q = dw.parts(at.world)
+    f, K = dw.output(at.net, x), dw.connection(at.net, at.number, x)
+    xi = at.xi(case)
+    S, V = q.shape[1:]
+    total = np.zeros((len(p), *2 * (K.shape[-2],)))
+    for s, i, j, t, m in product(range(S), range(V), range(V), range(S), range(V)):
+        plus, minus = dw.half(f[:, s, i], f[:, s, j]), dw.half(f[:, s, i], f[:, t, m])
+        F = -ref.slope(lambda v, a=plus: case.page(a, v), minus)
+        chance = p[:, s] * q[:, s, i] * q[:, s, j] * p[:, t] * q[:, t, m]
+        outer = K[:, s, i] @ (K[:, s, j] - K[:, t, m]).swapaxes(-1, -2)
+        total += (chance * (F - xi[:, s, t]))[:, None, None] * outer
+    return total
+
+
+class Measured:
+    """theta of one world, net and loss, and what Theorem 4 and Eq. 79 bound it by; [draws] each."""
+
+    def __init__(self, layers: list[Array], world: co.World, case: dw.Case, slope: float, layer=1):
+        K, self.given = views_of(layers, world, layer), (layers, world, case, slope)
+        _, p, x, q = dw.parts(world)
+        f, f0 = dw.output(layers, x), dw.output(layers, dw.parts(world)[0])[:, :, 0]
+        xi = case.weight(dw.half(f0[:, :, None], f0[:, None]))
+        pull = co.pulls(case.ours, torch.from_numpy(f), world)
+        theta = co.residue(K, pull, torch.from_numpy(xi), world)
+        flat = K.flatten(1, 2)
+        self.theta = torch.linalg.matrix_norm(theta, 2).numpy()
+        self.whole = torch.linalg.matrix_norm(co.operator(flat, flat, pull), 2).numpy()
+        self.size = torch.linalg.matrix_norm(K, 2).flatten(1).max(1).values.numpy()
+        self.unit = slope * self.size**2
+        mean = (q[..., None] * f).sum(2)
+        variance = (q * ((f - mean[:, :, None]) ** 2).sum(-1)).sum(-1)
+        far = np.sqrt(((f0[:, :, None] - f0[:, None]) ** 2).sum(-1))
+        self.sigma, self.offset = np.sqrt(variance), np.sqrt(((f0 - mean) ** 2).sum(-1))
+        both = p[:, :, None] * p[:, None]
+        pair = partial(np.einsum, "bst,bst,bs->b", both, far)
+        self.cross, self.cross_offset = pair(self.sigma), pair(self.offset)
+        self.spread, self.square = (p * variance).sum(-1), (p * self.offset**2).sum(-1)
+
+    @property
+    def excess(self) -> Array:
+        """|theta| less what rounding may leave of it."""
+        return np.maximum(self.theta - 1e-13 * self.unit * self.size, 0)
+
+    def order(self, offset: bool) -> Array:
+        """E[sqrt(r) sigma] + E[sigma^2], and the same of c_0."""
+        total = self.cross / np.sqrt(2) + self.spread
+        return total + (self.cross_offset / np.sqrt(2) + self.square if offset else 0.0)
+
+    def bound(self, last: float = 2.0, offset: float = 1.0) -> Array:
+        """Eq. 79 with `last` times E[c_0^2] added (0 as printed); offset=0 drops c_0 altogether."""
+        first = 2 * (self.cross + offset * self.cross_offset)
+        return 2 * self.unit * (first + 3 * self.spread + last * self.square)
+
+
+def once_more(net: list[Array], world: co.World, case: dw.Case, slope: float) -> Array:
+    """|theta| of layer 1 over the printed order of Theorem 4, in units of M_K^2 times the slope,
+    and over the printed bound of Eq. 79, [2, draws]; what rounding may leave of it is no excess.
+
+    By sums over x_1, x_+ and x_-; K_1 and F by complex steps, variances by pairs of views.
+    """
+    x0, p, x, q = dw.parts(world)
+    f, f0, K = dw.output(net, x), dw.output(net, x0)[:, :, 0], dw.connection(net, 1, x)
+    views, r = (dw.half(v[..., :, None, :], v[..., None, :, :]) for v in (f, f0))
+    minus = dw.half(f[:, :, :, None, None], f[:, None, None])[:, :, :, None]
+    ends = np.broadcast_arrays(views[..., None, None], minus), (0 * r, r)
+    F, xi = (-ref.slope(partial(case.page, a), b) for a, b in ends)
+    gap = F - xi[:, :, None, None, :, None]
+    pull = np.einsum("bs,bsi,bsj,bt,btm,bsijtm->bsijtm", p, q, q, p, q, gap)
+    theta = sum(
+        sign * np.einsum(f"bsijtm,bsiwk,{other}vk->bwv", pull, K, K, optimize=True)
+        for sign, other in ((1, "bsj"), (-1, "btm"))
+    )
+    size = np.linalg.norm(K, 2, (-2, -1)).max((1, 2))
+    excess = np.maximum(np.linalg.norm(theta, 2, (1, 2)) / slope / size**2 - 1e-13 * size, 0)
+    sigma = np.sqrt(variance := np.einsum("bsi,bsj,bsij->bs", q, q, views))
+    offset = np.linalg.norm(f0 - np.einsum("bsi,bsik->bsk", q, f), axis=-1)
+    pairs = partial(np.einsum, "bs,bt,bst,bs->b", p, p, np.sqrt(r))
+    spread = (p * variance).sum(-1)
+    bound = 4 * np.sqrt(2) * (pairs(sigma) + pairs(offset)) + 6 * spread
+    return excess / np.maximum([pairs(sigma) + spread, bound], [[1e-300], [1e-9]])
+
+
+def biased(rng: np.random.Generator, count: int, d: int, spread: float) -> co.World:
+    """Views x + shift(x) + a little: a nearly deterministic augmentation that moves its sample."""
+    world = dw.world(rng, count, d, "additive", spread)
+    shift = torch.from_numpy(rng.standard_normal((count, 3, 1, d)))
+    return co.World(world.samples, world.chances, world.views + shift, world.view_chances)
+
+
+def alike(rng: np.random.Generator, count: int, d: int, kind: str, strength: float) -> co.World:
+    """Samples drawn like their views (z' redrawn): three groups of three points, every point a
+    sample, and the points of its group its views. Then E[c_0^2] = E[sigma_aug^2]."""
+    base = dw.world(rng, count, d, kind, strength)
+    each = partial(torch.repeat_interleave, repeats=base.view_chances.shape[-1], dim=1)
+    chances = (base.chances[..., None] * base.view_chances).flatten(1)
+    return co.World(base.views.flatten(1, 2), chances, each(base.views), each(base.view_chances))
+
+
+def _slope_of(name: str, tau: float) -> float:
+    return 1 / tau**2 if name == "InfoNCE" else 1 / tau
+
+
+@check("ddn/thm4")
+def thm4(t: Trial) -> None:
+    """-gradient = (V^xi/2 + theta) vec(W_l), theta by loops; then theta against the printed order,
+    for any augmentation, for unbiased views, and for samples drawn like their views.
+
+    Ratios are in units of M_K^2 times the slope of F, in which Eq. 79 without c_0 has constant 6.
+    Controls: parts of the operator left out; the whole operator in place of the residue.
+    """
+    count = ref.share(min(t.draws, 120), 6)
+    operator, none, library = (
+        t.part(name, bound, controls=pooled, draws=6 * count)
+        for name, bound in (
+            ("operator", 1e-10),
+            ("L_simp has no residue", 1e-12),
+            ("clcore's residue", 1e-11),
+        )
+    )
+    for depth, name, tau in (
+        (1, "InfoNCE", 0.5),
+        (2, "InfoNCE", 1.0),
+        (3, "InfoNCE", 0.5),
+        (1, "triplet", 1.0),
+        (2, "triplet", 0.5),
+        (4, "triplet", 1.0),
+    ):
+        widths, case = dw.DEPTHS[depth], CASES[name](tau)
+        world, weights = dw.world(t.rng, count, widths[0]), dw.weights(t.rng, count, widths)
+        for at in (Layer(world, weights, number) for number in sorted({1, depth})):
+            g, xi = at.descent(case), torch.from_numpy(at.xi(case))
+            main, theta = at.weighted(xi).numpy(), theta_by_loops(at, case)
+            operator.add(relative(at.times(main + theta), g, 1e-6))
+            operator.breaks("no residue", relative(at.times(main), g, 1e-6))
+            operator.breaks("no 1/2", relative(at.times(2 * main + theta), g, 1e-6))
+            scale = sum(np.abs(A).max((1, 2), keepdims=True) for A in (main, theta))
+            library.add(relative(at.residue(case, xi).numpy() / scale, theta / scale, 1.0))
+            size = np.abs(at.between.numpy()).max((1, 2), keepdims=True)
+            simple = at.residue(dw.simple(), torch.ones_like(xi)).numpy()
+            none.add(relative(simple / size, 0 * size, 1.0))
+            for part in (none, library):
+                part.breaks(name, relative(theta / scale, 0 * scale, 1.0))
+    _orders(t, ref.share(min(t.draws, 100), 4))
+
+
+def _strengths(rng: np.random.Generator, count: int, d: int) -> tuple[dict, list]:
+    """(worlds of each kind of augmentation at falling strengths, with a biased one; worlds whose
+    samples are drawn like their views)."""
+    worlds, same = {"biased": [biased(rng, count, d, 1e-8)]}, []
+    draw = int(rng.integers(2**40))
+    for kind in co.KINDS:  # the same draws at every strength
+        worlds[kind] = [
+            dw.world(np.random.default_rng(draw), count, d, kind, strength)
+            for strength in STRENGTHS
+        ]
+        same += [alike(rng, count, d, kind, strength) for strength in STRENGTHS[:2]]
+    return worlds, same
+
+
+def _orders(t: Trial, count: int) -> None:
+    """theta over the printed order, and over the order with c_0; its exponent in the strength."""
+    unbiased, drawn_alike, printed = (
+        t.part(f"residue, {name}", 6.0, controls=pooled)
+        for name in ("unbiased views", "samples drawn like their views", "any augmentation")
+    )
+    mended = t.corrected("residue, any augmentation", 6.0, controls=pooled)
+    drawn: list[float] = []
+    rates: dict[str, list[Array]] = {"mask": [], "additive": []}
+    for (name, make), tau, depth in product(CASES.items(), (0.2, 1.0), (1, 3)):
+        widths, slope = dw.DEPTHS[depth], _slope_of(name, tau)
+        weights = dw.weights(t.rng, count, widths)
+        worlds, same = _strengths(t.rng, count, widths[0])
+        measured = partial(Measured, weights, case=make(tau), slope=slope)
+        for m in map(measured, same):
+            drawn_alike.add(m.theta / m.unit / m.order(False))
+        for kind, series in worlds.items():
+            kept = [measured(world) for world in series]
+            printed.fails_by(*(once_more(*m.given)[0] for m in kept), within=1e-7)
+            for m in kept:
+                printed.add(m.excess / m.unit / m.order(False))
+                if kind != "biased":
+                    drawn.append((m.excess / m.unit / m.order(False)).max())
+                mended.add(m.excess / m.unit / m.order(True))
+                if kind == "additive" and depth == 1:
+                    unbiased.add(m.excess / m.unit / m.order(False))
+            if kind != "biased" and tau >= 1:
+                whole = kept[-1].whole / kept[-1].unit / kept[-1].order(True)
+                for part in (unbiased, drawn_alike, printed, mended):
+                    part.breaks("the whole operator", whole)
+            if kind in rates:
+                late = [np.log(m.theta) for m in kept[-2:]]
+                rates[kind].append((late[0] - late[1]) / np.log(STRENGTHS[-2] / STRENGTHS[-1]))
+    printed.says(random=max(drawn))
+    slow, fast = (np.concatenate(rates[kind]) for kind in ("mask", "additive"))
+    rate = t.part("rate", 0.1, draws=len(slow)).add(abs(np.median(slow) - 1))
+    rate.breaks("centred noise", abs(np.median(fast) - 1))
+    rate.says(noise=np.median(fast))
+
+
+# -------------------------------------------------------------------------------------- the bound
+
+
+def _climb(rng: np.random.Generator, count: int, make, slope: float, printed: bool) -> Measured:
+    """Worlds of two samples with two views that hill climbing has made bad for Eq. 79."""
+
+    def measured(v: list[Array]) -> Measured:
+        even = torch.full((count, 2), 0.5, dtype=torch.float64)
+        quarter = torch.full((count, 2, 2), 0.5, dtype=torch.float64)
+        world = co.World(*ref.tensors(v[0]), even, *ref.tensors(v[1]), quarter)
+        return Measured(v[2:], world, make, slope)
+
+    def ratio(m: Measured) -> Array:
+        floor = 1e-6 * m.unit
+        return m.theta / (m.bound(0.0 if printed else 2.0) + floor)
+
+    x = rng.standard_normal((count, 2, 2))
+    views = x[:, :, None] + rng.standard_normal((count, 2, 1, 2))
+    views = views + 0.3 * rng.standard_normal((count, 2, 2, 2))
+    point = [x, views, *dw.weights(rng, count, (2, 2))]
+    best = measured(point)
+    for step in np.geomspace(1.0, 0.1, 12):
+        near = [a + step * rng.standard_normal(a.shape) for a in point]
+        trial = measured(near)
+        better = ratio(trial) > ratio(best)
+        point = [
+            np.where(better.reshape(-1, *(1,) * (a.ndim - 1)), b, a)
+            for a, b in zip(point, near, strict=True)
+        ]
+        best = measured(point)
+    return best
+
+
+def _measured(t: Trial, count: int, name: str, tau: float) -> tuple[list[Measured], ...]:
+    """(random worlds, biased and climbed ones; weak augmentation; samples drawn like their views;
+    the counterexample) at one temperature."""
+    slope, case = _slope_of(name, tau), CASES[name](tau)
+    measured = partial(Measured, case=case, slope=slope)
+    kinds = tuple(zip((1, 2, 3), co.KINDS, strict=True))
+    kept, weak, same = [], [], []
+    for depth, kind in kinds:
+        weights, d = dw.weights(t.rng, count, dw.DEPTHS[depth]), dw.DEPTHS[depth][0]
+        size = float(t.rng.uniform(0.05, 1.0))
+        kept.append(measured(weights, dw.world(t.rng, count, d, kind, size)))
+        kept.append(measured(weights, biased(t.rng, count, d, 1e-4)))
+        weak.append(measured(weights, dw.world(t.rng, count, d, kind, 1e-5)))
+    if tau in (0.2, 1.0):
+        kept += [_climb(t.rng, count, case, slope, printed) for printed in (True, False)]
+    for depth, kind in kinds:
+        weights, d = dw.weights(t.rng, count, dw.DEPTHS[depth]), dw.DEPTHS[depth][0]
+        same.append(measured(weights, alike(t.rng, count, d, kind, 1.0)))
+    return kept, weak, same, [_same_samples(t.rng, count, case, slope)]
+
+
+@check("ddn/eq79")
+def eq79(t: Trial) -> None:
+    """|theta| (spectral norm) against the printed bound: random worlds, biased ones, climbed ones.
+
+    Both losses, five temperatures. Controls: c_0 left out altogether, the whole operator. Also
+    identity augmentation, and the bound's looseness as tau -> 0.
+    """
+    count = ref.share(min(t.draws, 120), 6)
+    for name in CASES:
+        like_views = t.part(f"{name}, samples drawn like their views", 1.0, controls=pooled)
+        printed = t.part(name, 1.0, controls=pooled)
+        mended = t.corrected(name, 1.0, controls=pooled)
+        for tau in (0.1, 0.2, 0.5, 1.0, 5.0):
+            kept, weak, same, counterexample = _measured(t, count, name, tau)
+            like_views.add(*(m.theta / m.bound(0.0) for m in same))
+            for m in (*kept, *counterexample):
+                printed.add(m.excess / np.maximum(m.bound(0.0), 1e-9 * m.unit))
+                mended.add(m.excess / m.bound())
+            printed.fails_by(
+                *(once_more(*m.given)[1] for m in (*kept, *counterexample)), within=1e-7
+            )
+            if tau >= 1:
+                bare = [m.theta / (m.bound(0.0, 0.0) + 1e-9 * m.unit) for m in counterexample]
+                for part in (like_views, printed, mended):
+                    part.breaks("no c_0 at all", *bare)
+                    part.breaks("the whole operator", *(m.whole / m.bound() for m in weak))
+    _limits(t, count)
+
+
+def _same_samples(rng: np.random.Generator, count: int, case: dw.Case, slope: float) -> Measured:
+    """The counterexample with a net of its own: samples in the kernel of W, views off it."""
+    w = np.zeros((count, 1, 2))
+    w[..., 0] = rng.uniform(0.5, 1.0, (count, 1))
+    x = np.zeros((count, 2, 2))
+    x[:, :, 1] = np.array([1, -1])
+    views = x[:, :, None].repeat(2, 2)
+    views[:, :, :, 0] = np.array([1, -1])[:, None] * rng.uniform(0.2, 1.0, (count, 1, 1))
+    even, half = np.full((count, 2), 0.5), np.full((count, 2, 2), 0.5)
+    return Measured([w], co.World(*ref.tensors(x, even, views, half)), case, slope)
+
+
+def _limits(t: Trial, count: int) -> None:
+    """Without augmentation, and as tau -> 0."""
+    none = t.part("no augmentation", 1e-7, controls=typical)
+    for tau, (name, make) in product((0.2, 1.0), CASES.items()):
+        weights = dw.weights(t.rng, count, dw.DEPTHS[3])
+        off, on = (
+            Measured(
+                weights,
+                dw.world(t.rng, count, 4, strength=strength),
+                make(tau),
+                _slope_of(name, tau),
+            )
+            for strength in (0.0, 0.05)
+        )
+        none.add((off.theta + off.bound()) / off.unit / off.size)
+        none.breaks("a little augmentation", (on.theta + on.bound()) / on.unit / on.size)
+    loose = t.part("triplet, tau to 0", 50.0, ">=", controls=typical)
+    for tau in (1e-3, 1.0):
+        weights = dw.weights(t.rng, count, dw.DEPTHS[2])
+        world = dw.world(t.rng, count, 4, strength=0.5)
+        m = Measured(weights, world, dw.triplet(1.0), 1 / tau)
+        ratio = m.bound() / (2 * m.size**2)
+        loose.add(ratio) if tau < 1 else loose.breaks("tau = 1", ratio)
+
+
+# ------------------------------------------------------------------------- as Sec. 7 measures it
+
+
+@check("ddn/rem13")
+def rem13_split(t: Trial) -> None:
+    """The parts of the gradient by autograd, against operators times vec(W_l), and along descent.
+
+    Controls: half of the weighted covariance, and none of it; those of `rem13_by_hand`.
+    """
+    count, tau = min(t.draws, 12), 0.5
+    name = "direct test: how it is measured"
+    split = t.part(name, 1e-8, controls=typical, draws=2 * count)
+    for strength in (0.2, 0.6):
+        world = dw.world(t.rng, count, 4, "additive", strength)
+        weights = dw.torch_layers(dw.weights(t.rng, count, (4, 6, 5, 3)))
+        _, theta = residue_share.split_gradient(weights, world, tau)
+        seen = cn.trace(weights, world.points)
+        far = cn.unit(cn.trace(weights, world.samples).output)
+        xi = co.weighted_pulls(co.infonce_weight(co.half_distances(far, far), tau), world)
+        f = world.shaped(cn.unit(seen.output), 1)
+        pull = co.pulls(partial(anchors.infonce, tau=tau), f, world)
+        for layer, part in enumerate(theta, 1):
+            right = cn.normalised_connection(seen, layer)
+            left = right @ cn.projector(seen.output)
+            w = cn.vec(weights[layer - 1])[..., None]
+            whole, half, none = (
+                relative(cn.vec(part), (co.operator(left, right, v) @ w)[..., 0], 1e-6)
+                for v in (pull - xi, pull - xi / 2, pull)
+            )
+            split.add(whole)
+            split.breaks("half of the operator", half)
+            split.breaks("without the operator", none)
+    rem13_by_hand(t)

@@ -1,0 +1,316 @@
+"""Pair weights of the covariance operator (ddn Eqs. 6, 7 and 80).
+
+The loss with detached weights, which has no residue; and several negatives, where the normaliser
+couples them.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+
+import numpy as np
+import torch
+from scipy.special import gammaln
+
+from clcore import reference as ref
+from clcore.checks.dual_networks import worlds as dw
+from clcore.checks.dual_networks.layers import Layer, Objective, skew
+from clcore.checks.dual_networks.operator import exact_worlds
+from clcore.checks.dual_networks.residue import exact_weights
+from clcore.ledger import Trial, check, pooled, typical, worst
+from clcore.reference import Array, absolute, relative
+from clcore.theory.operator import connection as cn
+from clcore.theory.operator import covariance_operator as co
+
+TAUS = (0.1, 0.5, 1.0, 5.0)
+CASES = {"InfoNCE": dw.infonce, "triplet": dw.triplet}
+
+
+# -------------------------------------------------------------------------------- the weight itself
+
+
+@check("ddn/eq6")
+def eq6(t: Trial) -> None:
+    """-dL/dr_- at r_+ = 0 by autograd of the losses against Eq. 6, and the library's xi.
+
+    Controls: margin left out, no 1/tau.
+    """
+    n, margin = 200 * t.draws, t.rng.uniform(0.1, 2.0)
+    r = 5 * t.rng.random(n)
+    page = t.part("Eq. 6", 1e-12, draws=n)
+    library = t.defines("clcore's xi", 1e-12, draws=n)
+    eq62 = t.part("Eq. 62", 1e-12, draws=n)
+    small = t.part("small r weighs more", 0.0, draws=n)
+    for tau, name in product(TAUS, ("simple", "triplet", "InfoNCE")):
+        case = {
+            "simple": dw.simple(),
+            "triplet": dw.triplet(tau, margin),
+            "InfoNCE": dw.infonce(tau),
+        }[name]
+        negative = torch.from_numpy(r)[:, None].requires_grad_()
+        total = case.ours(torch.zeros(n, dtype=torch.float64), negative).sum()
+        slope = -torch.autograd.grad(total, negative)[0][:, 0]
+        page.add(absolute(slope, case.weight(r)))
+        library.add(absolute(case.library_weight(torch.from_numpy(r)), slope))
+        if name == "triplet":
+            other = np.exp(-r / tau) / (np.exp(-margin / tau) + np.exp(-r / tau))
+            eq62.add(absolute(slope, other))
+            bare = absolute(slope, dw.triplet(tau, 0.0).weight(r)).max()
+            for part in (page, library, eq62):
+                part.breaks("no margin", bare)
+        if name == "InfoNCE" and tau != 1.0:
+            scaled = absolute(slope, tau * case.weight(r)).max()
+            for part in (page, library):
+                part.breaks("no 1/tau", scaled)
+        if name != "simple":
+            ordered = case.weight(np.sort(r)[:: max(n // 100, 1)])
+            rise = np.diff(ordered) * (ordered[1:] > 1e-15)
+            small.add(rise)
+            small.breaks("in -r", -rise, by=worst)
+    page.proves(**exact_weights.eq6())
+    eq62.proves(**exact_weights.eq62())
+    small.proves(**exact_weights.falls())
+    _sharp(t, r, margin)
+
+
+def _sharp(t: Trial, r: Array, margin: float) -> None:
+    """xi of the triplet loss at tau = 1e-3 against its limit away from r_0; it is 1/2 at r_0.
+
+    Controls: tau = 1/2; r_0 itself.
+    """
+    r = r[np.abs(r - margin) > 0.05]
+    limit = (r <= margin).astype(float)
+    steep, kink = (
+        co.triplet_weight(torch.from_numpy(v), 1e-3, margin).numpy()
+        for v in (r, np.array([margin]))
+    )
+    part = t.part(r"limit $\tau\to0$", 1e-12).add(np.abs(steep - limit))
+    part.breaks("tau = 1/2", np.abs(dw.triplet(0.5, margin).weight(r) - limit), by=worst)
+    part.breaks("at r_0", np.abs(kink - 1))
+    part.proves(**exact_weights.sharp())
+
+
+# ------------------------------------------------------------------------- the loss without residue
+
+
+def _sum_of(at: Layer, case: dw.Case, negatives: int, moving: str = "") -> Objective:
+    """Eq. 7's population loss by loops; `moving`: '' (as printed), 'samples' (no StopGrad), 'views'
+    (xi of the augmented points, held)."""
+    held = at.xi(case)
+    _, p, x, q = dw.parts(at.world)
+    S, V = q.shape[1:]
+    out = dw.output(at.net, x)
+
+    def objective(near: Array, far: Array) -> Array:
+        total = 0.0
+        for s, i, j in product(range(S), range(V), range(V)):
+            positive = dw.half(near[..., s, i, :], far[..., s, j, :])
+            first = p[:, s] * q[:, s, i] * q[:, s, j]
+            for others in product(product(range(S), range(V)), repeat=negatives):
+                chance, value = first, 0.0
+                for t, m in others:
+                    chance = chance * p[:, t] * q[:, t, m]
+                    xi = held[:, s, t]
+                    if moving == "views":
+                        xi = case.weight(dw.half(out[:, s, i], out[:, t, m]))
+                    if moving == "samples":
+                        xi = case.weight(dw.half(near[..., s, i, :], near[..., t, i, :]))
+                    value = value + xi * (positive - dw.half(near[..., s, i, :], far[..., t, m, :]))
+                total = total + chance * value
+        return total
+
+    return objective
+
+
+def _by_autograd(at: Layer, case: dw.Case, tied: bool) -> Array:
+    """-dL^exact/dvec(W_l), [draws, w], where xi is computed from the same weights and not detached
+    here."""
+
+    def loss(w: torch.Tensor) -> torch.Tensor:
+        net = [*layers[: at.number - 1], w, *layers[at.number :]]
+        near = at.world.shaped(cn.trace(net, at.world.points).output, 1)
+        plain = cn.trace(net, at.world.samples).output
+        xi = case.library_weight(co.half_distances(plain, plain))
+        return co.weighted_loss(near, near if tied else near.detach(), xi, at.world).sum()
+
+    layers = dw.torch_layers(at.net)
+    return -dw.vec(torch.func.grad(loss)(layers[at.number - 1]).numpy())
+
+
+@check("ddn/eq7")
+def eq7(t: Trial) -> None:
+    """Complex steps of E[L^exact] by loops against -V^xi/2 vec(W_l): no residue, large views.
+
+    One negative, and two, whose operator is twice that of Eq. 57; and the same by autograd of the
+    library's loss, which is given a weight that moves with the net. Controls: xi of the augmented
+    points, xi not detached, no residue for the loss itself.
+    """
+    count = ref.share(min(t.draws, 60), 4)
+    single, several, towers = (
+        t.part(name, 1e-8, controls=pooled, draws=4 * count)
+        for name in ("H = 1", "several negatives", "both tied towers")
+    )
+    held = t.defines("clcore's loss holds xi", 1e-8, controls=pooled, draws=4 * count)
+    for depth, (name, make) in product((1, 3), CASES.items()):
+        case, widths = make(0.5), dw.DEPTHS[depth]
+        world = dw.world(t.rng, count, widths[0], "additive", 0.8, samples=3, views=2)
+        weights = dw.weights(t.rng, count, widths)
+        for at in (Layer(world, weights, number) for number in sorted({1, depth})):
+            ours = at.times(at.weighted(torch.from_numpy(at.xi(case))))
+            one, two = (at.descent(_sum_of(at, case, 1), tied) for tied in (False, True))
+            single.add(relative(ours, one, 1e-6))
+            towers.add(relative(two, 2 * one, 1e-6))
+            g = at.descent(_sum_of(at, case, 2))
+            several.add(relative(2 * ours, g, 1e-6))
+            several.breaks("the operator once", relative(ours, g, 1e-6), by=typical)
+            for moving, what in (("views", "xi of the views"), ("samples", "no StopGrad")):
+                error = relative(ours, at.descent(_sum_of(at, case, 1, moving)), 1e-6)
+                for part in (single, several):
+                    part.breaks(what, error)
+            slopes = [_by_autograd(at, case, tied) for tied in (False, True)]
+            held.add(relative(slopes[0], one, 1e-6), relative(slopes[1], 2 * one, 1e-6))
+            moved = at.descent(_sum_of(at, case, 1, "samples"))
+            held.breaks("no StopGrad", relative(moved, one, 1e-6))
+            one, two = (at.descent(case, tied) for tied in (False, True))
+            single.breaks(f"the {name} loss itself", relative(ours, one, 1e-6))
+            towers.breaks("InfoNCE, triplet", relative(two, 2 * one, 1e-6))
+    r, xi = 3 * t.rng.random((t.draws, 6)), t.rng.random((t.draws, 5))
+
+    def loss(v: Array, positives: float = 1.0) -> Array:
+        return (xi * (positives * v[..., :1] - v[..., 1:])).sum(-1)
+
+    zero = t.part("slopes sum to zero", 1e-13, controls=typical)
+    zero.add(np.abs(ref.gradient(loss, r).sum(-1)))
+    once = ref.gradient(partial(loss, positives=0.2), r).sum(-1)
+    zero.breaks("r_+ once only", np.abs(once))
+    zero.proves(**exact_worlds.held_slopes())
+    for part, proof in zip((single, several, towers), exact_worlds.held_weights(), strict=True):
+        part.proves(**proof)
+
+
+# -------------------------------------------------------------------------------- several negatives
+
+
+@check("ddn/eq80")
+def eq80(t: Trial) -> None:
+    """Complex-step dL/dr_k- and its value at the samples, H > 1, against the only expressions that
+    Eqs. 44, 60, 61 and 63 allow.
+
+    Then: the operator of two negatives is not symmetric; with Z nearly constant it nearly is the
+    weighted covariance. Controls: as typeset, and slip by slip; H = 1; points at random, no weight.
+    """
+    slopes, xis = (t.part(name, 1e-12, controls=pooled) for name in ("slope", "xi"))
+    for tau, negatives in product((0.2, 0.5, 2.0), (2, 8)):
+        r = t.rng.uniform(0, 2, (t.draws, negatives + 1))
+        x = t.rng.standard_normal((t.draws, negatives + 1, 3))
+        f = np.tanh(x @ t.rng.standard_normal((t.draws, 3, 2)))
+        at = dw.half(f[:, :1], f)
+
+        def loss(v: Array, tau: float = tau) -> Array:
+            e = np.exp(-v / tau)
+            return -np.log(e[..., 0] / e.sum(-1))
+
+        slope, start = (ref.gradient(loss, v)[:, 1:] for v in (r, at))
+        share = _over_all(np.exp(-r / tau))
+        slopes.add(absolute(slope, -share / tau))
+        slopes.breaks("as typeset", absolute(slope, share), by=worst)
+        slopes.breaks("no 1/tau", absolute(slope, -share))
+        slopes.breaks("no sign", absolute(slope, share / tau))
+        right = _over_all(np.exp(-at / tau)) / tau
+        raw = _over_all(np.exp(-2 * dw.half(x[:, :1], x) / tau))
+        twice = _over_all(np.exp(-at / tau) ** 2)  # |f - f'|^2 for r
+        xis.add(absolute(-start, right))
+        xis.breaks("as typeset", absolute(start, raw), by=worst)
+        xis.breaks("no 1/tau in xi", absolute(-start, tau * right))
+        xis.breaks("inputs for outputs", absolute(-start, raw / tau))
+        xis.breaks("xi, of outputs", absolute(start, twice))
+        xis.breaks("xi, only the half", absolute(-tau * start, twice))
+    _coupled(t, min(t.draws, 20))
+
+
+def _over_all(e: Array) -> Array:
+    """The negatives' shares, [draws, H], of terms [draws, 1 + H]."""
+    return e[:, 1:] / e.sum(-1, keepdims=True)
+
+
+def _coupled(t: Trial, count: int) -> None:
+    """The last two parts of eq80, at the samples themselves."""
+    tau, S = 0.5, 4
+    skewed = t.part("the symmetry trick fails", 1e-3, ">=", draws=count)
+    weights = dw.weights(t.rng, count, dw.DEPTHS[2])
+    world = dw.world(t.rng, count, 4, strength=0.05, samples=S, views=2)
+    at = Layer(world, weights, 1)
+    for H in (2, 3):
+        skewed.add(np.median(skew(at.operator(dw.infonce(tau), H))))
+    single = at.weighted(torch.from_numpy(at.xi(dw.infonce(tau))))
+    skewed.breaks("H = 1, constant weight", skew(single))
+    _homogeneous(t, count, tau)
+
+
+def _homogeneous(t: Trial, count: int, tau: float) -> None:
+    """f = x on five points of an orbit, which all see the same distances; H = 256, and few."""
+    close = t.part("Z nearly constant", 0.05, draws=count)
+    radii = t.rng.uniform((1.0, 0.0), (1.5, 0.7), (count, 2))
+    turn = 2 * np.pi * np.arange(5) / 5
+    ring = [f(k * turn) * radii[:, [k - 1]] for k in (1, 2) for f in (np.cos, np.sin)]
+    x, other = np.stack(ring, -1), t.rng.standard_normal((max(count, 20), 5, 4))
+    gaps = {H: _gap(x, H, tau, _by_integral) for H in (2, 4, 256)}
+    close.add(gaps[256])
+    close.breaks("points at random", _gap(other, 256, tau, _by_integral), by=worst)
+    close.breaks("without the weight", _gap(x, 256, tau, _by_integral, weighted=False))
+    close.says(few=np.median(gaps[2]), four=np.median(gaps[4]), most=gaps[256].max())
+    again = _gap(x, 256, tau, _by_counts)
+    close.confirms(few=np.median(_gap(x, 2, tau, _by_library)), most=again.max())
+
+
+Pull = Callable[[Array, Array, int, float], Array]
+
+
+def _gap(x: Array, H: int, tau: float, pull: Pull, weighted: bool = True) -> Array:
+    """How far the operator of InfoNCE with H negatives, of f = x on points x [draws, S, d] that are
+    as likely, is from the weighted covariance with the mean Z, over the latter's norm."""
+    apart = x[:, :, None] - x[:, None]
+    e = np.exp(-(apart**2).sum(-1) / (2 * tau))
+    Z = 1 + H * e.mean((1, 2), keepdims=True)
+    xi = H * (e if weighted else np.ones_like(e)) / Z / tau
+    main = np.einsum("bst,bsti,bstj->bij", xi, apart, apart) / (2 * e[0].size)
+    op = np.einsum("bst,bsi,bstj->bij", pull(x, e, H, tau), x, apart) / e[0].size
+    return np.linalg.norm(op - main, axis=(1, 2)) / np.linalg.norm(main, axis=(1, 2))
+
+
+def _by_integral(x: Array, e: Array, H: int, tau: float) -> Array:
+    """H E[-dL/dr_-] of a negative at t for the sample s, [draws, s, t], r_+ = 0: E[1 / (c + sum)]
+    over H - 1 others is the integral of exp(-c u) E[exp(-u e)]^(H - 1)."""
+    node, mass = np.polynomial.legendre.leggauss(400)
+    y = (node + 1) / 2
+    u = y / (1 - y) / (1 + H * e.mean())
+    du = mass / 2 / (1 - y) ** 2 / (1 + H * e.mean())
+    one = np.exp(-u[:, None, None, None] * e)
+    whole = np.exp(-u[:, None, None, None]) * one * one.mean(-1, keepdims=True) ** (H - 1)
+    return H * e / tau * np.tensordot(du, whole, 1)
+
+
+def _by_counts(x: Array, e: Array, H: int, tau: float) -> Array:
+    """The same of an orbit of five, whose points see themselves once and two others twice each: by
+    the multinomial law of how many of the H - 1 others are where."""
+    first, second = np.array([(i, j) for i in range(H) for j in range(H - i)]).T
+    rest = H - 1 - first - second
+    log = gammaln(H) - sum(gammaln(n + 1) for n in (first, second, rest))
+    chance = np.exp(log + first * np.log(1 / 5) + (second + rest) * np.log(2 / 5))
+    out = np.empty_like(e)
+    for b, near, far in zip(range(len(e)), e[:, 0, 1], e[:, 0, 2], strict=True):
+        total = first + second * near + rest * far
+        mean = {v: (chance / (1 + v + total)).sum() for v in (1.0, near, far)}
+        for s, k in product(range(5), repeat=2):
+            v = (1.0, near, far, far, near)[(k - s) % 5]
+            out[b, s, k] = H * v / tau * mean[v]
+    return out
+
+
+def _by_library(x: Array, e: Array, H: int, tau: float) -> Array:
+    """The same by the library's enumeration over all negatives, of the one linear layer f = x."""
+    half = torch.full(x.shape[:2], 1 / x.shape[1], dtype=torch.float64)
+    points = torch.from_numpy(x)
+    world = co.World(points, half, points[:, :, None], torch.ones_like(half)[..., None])
+    pull = co.pulls(dw.infonce(tau).ours, points[:, :, None], world, H)
+    return -pull.numpy() * e[0].size  # what stands on the diagonal moves nothing

@@ -1,0 +1,273 @@
+"""Checks of ddn Def. 1 and Theorem 1: the connection of a layer and the gradient of a distance.
+
+The library's connections against Kronecker products of complex-step Jacobians, its gradients
+against complex steps through numpy nets, at every layer of nets of depth 1 to 6. All derivatives
+are the first tower's.
+"""
+
+import numpy as np
+import torch
+
+from clcore import reference as ref
+from clcore.checks.dual_networks import exact_pairs, nets
+from clcore.checks.dual_networks.towers.tied import both_of_pair
+from clcore.ledger import Trial, check, pooled, total, typical
+from clcore.reference import Array, relative
+from clcore.theory.operator import connection as cn
+
+EXACT = 1e-12
+NORMALISED = 1e-10  # where an output may be close to 0 and is divided by its norm
+
+
+@check("ddn/def1")
+def def1(t: Trial) -> None:
+    """K_l of the library against numpy's; its shape; K_l^T vec(W_l) = f_L.
+
+    Controls: the Kronecker factors swapped, a vec that stacks rows, K_l transposed.
+    """
+    kron = t.defines("K_l", EXACT, controls=pooled, draws=t.draws)
+    shape = t.defines("shape", 0, measured=total, controls=total, draws=t.draws)
+    product = r"$K_l^\top\mathrm{vec}(W_l)=f_L$"
+    output = t.part(product, EXACT, controls=pooled, draws=t.draws)
+    for pair in nets.pairs(t.rng, t.draws, ("relu", "leaky")):
+        net = pair.traces[0]
+        for layer, w in enumerate(pair.first, 1):
+            K = nets.one(cn.connection(net, layer))
+            size = (len(w), w[0].size, pair.first[-1].shape[1])
+            shape.add(K.shape != size)
+            shape.breaks("n_L x n_l n_{l-1}", K.swapaxes(1, 2).shape != size)
+            J, f = nets.one(cn.jacobian(net, layer)), nets.one(net.post[layer - 1])
+            expected = nets.kron(pair.first, pair.x1, layer, pair.name)
+            kron.add(relative(K, expected))
+            other = (J.swapaxes(1, 2)[:, :, None] * f[:, None, :, None]).reshape(K.shape)
+            kron.breaks("J^T kron f", relative(other, expected))
+            out, K_T = pair.outputs[0], K.swapaxes(1, 2)
+            output.add(relative(nets.times(K_T, nets.column_stack(w)), out))
+            rows = nets.times(K_T, w.reshape(len(w), -1))
+            output.breaks("vec stacks rows", relative(rows, out))
+    output.proves(**exact_pairs.output_of_connection())
+
+
+def _by_autograd(pair: nets.Pair, normalised: bool = False) -> list[Array]:
+    """dr/dW_{1,l} for all l, by torch through the library's forward pass."""
+    weights = [w.requires_grad_() for w in ref.tensors(*pair.first)]
+    psi = nets.ACTIVATIONS[pair.name]
+    first = cn.trace(weights, *ref.tensors(pair.x1[:, None]), psi)
+    r = cn.distance(first, pair.traces[1], normalised)
+    return [g.numpy() for g in torch.autograd.grad(r.sum(), weights)]
+
+
+def _floor(slopes: list[Array]) -> Array:
+    """[draws]: what errors are relative to at least, where a layer's gradient vanishes."""
+    return 1e-3 * np.max([np.abs(s).reshape(len(s), -1).max(-1) for s in slopes], 0)
+
+
+def _connections(pair: nets.Pair, layer: int) -> tuple[Array, Array]:
+    """(K_l of the first tower, of the second) by the library."""
+    return tuple(nets.one(cn.connection(net, layer)) for net in pair.traces)
+
+
+@check("ddn/thm1")
+def thm1(t: Trial) -> None:
+    """Eq. 1 and its matrix form against complex steps and autograd, two different towers.
+
+    Controls: the bracket's sign, a vec by rows, K_2 in front.
+    """
+    vector = t.part("Eq. 1, ReLU nets", EXACT, controls=pooled, draws=t.draws)
+    matrix = t.part("matrix form", EXACT, controls=pooled, draws=t.draws)
+    for pair in nets.pairs(t.rng, t.draws):
+        one, two = pair.traces
+        auto = _by_autograd(pair)
+        floor = _floor(auto)
+        f1, f2 = pair.outputs
+        for layer in range(1, pair.depth + 1):
+            slope = pair.weight_gradient(layer)
+            expected = nets.column_stack(slope)
+            g = nets.one(cn.distance_gradient(one, two, layer))
+            vector.add(relative(g, expected, floor))
+            vector.add(relative(g, nets.column_stack(auto[layer - 1]), floor))
+            K1, K2 = _connections(pair, layer)
+            vector.breaks("plus in the bracket", relative(nets.times(K1, f1 + f2), expected))
+            vector.breaks("rows stacked", relative(g, slope.reshape(expected.shape), floor))
+            vector.breaks("K_2 in front", relative(nets.times(K2, f1 - f2), expected))
+            J1, J2 = (nets.one(cn.jacobian(net, layer)) for net in (one, two))
+            a, b = (nets.one(net.post[layer - 1]) for net in (one, two))
+            gap = nets.times(J1 @ pair.first[layer - 1], a)
+            gap = gap - nets.times(J2 @ pair.second[layer - 1], b)
+            back = nets.times(J1.swapaxes(1, 2), gap)[:, :, None]
+            matrix.add(relative(back * a[:, None, :], slope, floor))
+            matrix.breaks("f_{2,l-1}^T at the end", relative(back * b[:, None, :], slope, floor))
+    vector.proves(**exact_pairs.theorem1())
+    matrix.proves(**exact_pairs.theorem1_matrix())
+
+
+@check("ddn/thm1-app")
+def thm1_app(t: Trial) -> None:
+    """Theorem 1 as restated for reversible nets (Eq. 32), against complex steps, hidden layers.
+
+    Piecewise linear nets have Q_l = I, as Eq. 31 has it; powers have not, and need V^f in the
+    bracket, where J_l is V^b: how far that is off is said. Controls: powers; the bracket's sign.
+    """
+    part = t.part("nets with $Q_l=I$", EXACT, controls=typical, draws=t.draws)
+    forward = 0.0
+    for pair in nets.pairs(t.rng, t.draws, (*nets.PIECEWISE, *nets.POWERS), (2, 3)):
+        for layer in range(1, pair.depth):
+            expected = nets.column_stack(pair.weight_gradient(layer))
+            floor = _floor([expected])
+            K1, K2 = _connections(pair, layer)
+            w1, w2 = (nets.column_stack(w[layer - 1]) for w in (pair.first, pair.second))
+            gap = nets.times(K1.swapaxes(1, 2), w1) - nets.times(K2.swapaxes(1, 2), w2)
+            error = relative(nets.times(K1, gap), expected, floor)
+            if pair.name in nets.PIECEWISE:
+                part.add(error)
+            else:
+                part.breaks("power activations", error)
+            gaps = []
+            for net, w in zip(pair.traces, (w1, w2), strict=True):
+                V, f = nets.one(cn.transitions(net, layer)[0]), nets.one(net.post[layer - 1])
+                K = np.stack([np.kron(g[:, None], v.T) for g, v in zip(f, V, strict=True)])
+                gaps.append(nets.times(K.swapaxes(1, 2), w))
+            right = relative(nets.times(K1, gaps[0] - gaps[1]), expected, floor)
+            forward = max(forward, right.max())
+            plus = relative(nets.times(K1, gaps[0] + gaps[1]), expected, floor)
+            part.breaks("plus in the bracket", plus)
+    part.says(forward=forward)
+    part.proves(**exact_pairs.theorem1_reversible())
+
+
+@check("ddn/eq40")
+def eq40(t: Trial) -> None:
+    """Tied weights: Eq. 40 against complex steps in the first tower's copy, and the library.
+
+    Controls: the gradient through both towers; the bracket's sign.
+    """
+    first = t.part("", EXACT, controls=pooled, draws=t.draws)
+    for pair in nets.pairs(t.rng, t.draws, tied=True):
+        for layer in range(1, pair.depth + 1):
+            expected = nets.column_stack(pair.weight_gradient(layer))
+            floor = _floor([expected])
+            K1, K2 = _connections(pair, layer)
+            w = nets.column_stack(pair.first[layer - 1])
+            gap, plus = (nets.times((K1 + s * K2).swapaxes(1, 2), w) for s in (-1, 1))
+            library = nets.one(cn.distance_gradient(*pair.traces, layer))
+            first.add(*(relative(g, expected, floor) for g in (nets.times(K1, gap), library)))
+            across = both_of_pair(pair, layer)
+            first.breaks("through both towers", relative(across, expected, floor))
+            first.breaks("plus in the bracket", relative(nets.times(K1, plus), expected, floor))
+    first.proves(**exact_pairs.tied())
+
+
+@check("ddn/eq41")
+def eq41(t: Trial) -> None:
+    """Tied weights, normalised outputs: complex steps and autograd against Eqs. 41, 42.
+
+    Controls: without the projector, with the projector of the other output, K_l for K_l^n in front,
+    the derivative through both towers.
+    """
+    first = t.part("", NORMALISED, controls=pooled, draws=t.draws)
+    for pair in nets.pairs(t.rng, t.draws, tied=True):
+        one, two = pair.traces
+        auto = _by_autograd(pair, True)
+        floor = _floor(auto)
+        P1, P2 = (nets.one(cn.projector(net.output)) for net in (one, two))
+        for layer in range(1, pair.depth + 1):
+            expected = nets.column_stack(pair.weight_gradient(layer, True))
+            g = nets.one(cn.distance_gradient(one, two, layer, True))
+            first.add(relative(g, expected, floor))
+            first.add(relative(g, nets.column_stack(auto[layer - 1]), floor))
+            K1, K2 = (nets.one(cn.normalised_connection(net, layer)) for net in (one, two))
+            gap = nets.times((K1 - K2).swapaxes(1, 2), nets.column_stack(pair.first[layer - 1]))
+            plain = nets.one(cn.connection(one, layer))
+            for what, wrong in (
+                ("no projector", nets.times(K1, gap)),
+                ("projector of the other", nets.times(K1 @ P2, gap)),
+                ("K_l in front", nets.times(plain @ P1, gap)),
+                ("through both towers", both_of_pair(pair, layer, True)),
+            ):
+                first.breaks(what, relative(wrong, expected, floor))
+    first.proves(**exact_pairs.unit_gradient(tied=True))
+
+
+# --------------------------------------------------------------------------- normalised outputs
+
+
+@check("ddn/eq28")
+def eq28(t: Trial) -> None:
+    """r_n is r of a net with one layer more, G = I/|f_L|, Q = I - f f^T a projection.
+
+    Controls: r for r_n; I + f f^T; f_L itself in Q.
+    """
+    value = t.part("$r_n$", 1e-12, controls=pooled, draws=t.draws)
+    projection = t.part("$Q_{L+1}$ is a projection", 1e-12, controls=pooled, draws=t.draws)
+    for pair in nets.pairs(t.rng, t.draws):
+        one, two = pair.traces
+        f, g = pair.outputs
+        n, m = (np.linalg.norm(v, axis=-1, keepdims=True) for v in (f, g))
+        eye = np.eye(f.shape[1])
+        tops = [eye / s[..., None] @ v[..., None] for v, s in ((f, n), (g, m))]
+        extra = ((tops[0] - tops[1]) ** 2).sum((1, 2)) / 2
+        cosine = (f * g).sum(-1) / (n * m)[:, 0]
+        rn = nets.one(cn.distance(one, two, True))
+        value.add(relative(rn, extra), relative(rn, 1 - cosine))
+        value.breaks("r for r_n", relative(nets.half(f, g), extra))
+        Q, u = nets.one(cn.projector(one.output)), f / n
+        outer, raw = u[:, :, None] * u[:, None, :], f[:, :, None] * f[:, None, :]
+        projection.add(relative(Q @ Q, Q), relative(Q, eye - outer))
+        projection.add(ref.absolute(Q, Q.swapaxes(1, 2)))
+        target = np.r_[0.0, np.ones(f.shape[1] - 1)]
+        projection.add(np.abs(np.linalg.eigvalsh(Q) - target).max(-1))
+        for what, P in (("I + f f^T", eye + outer), ("f_L not normalised", eye - raw)):
+            projection.breaks(what, relative(P @ P, P))
+    value.proves(**exact_pairs.unit_distance())
+    for proof in exact_pairs.projection():
+        projection.proves(**proof)
+
+
+@check("ddn/eq29")
+def eq29(t: Trial) -> None:
+    """Complex-step Jacobian of y/|y|, dimensions 2 to 20, against (I - y^ y^^T)/|y|.
+
+    Controls: without 1/|y|; without the projection.
+    """
+    part = t.part("", 1e-12, controls=pooled, draws=t.draws)
+    for d in (2, 3, 5, 10, 20):
+        y = t.rng.standard_normal((t.draws, d)) * np.exp(t.rng.standard_normal((t.draws, 1)))
+        out = ref.stepped(y)
+        out = out / np.sqrt((out**2).sum(-1, keepdims=True))
+        J = np.moveaxis(np.imag(out) / ref.STEP, 0, -1)
+        size = np.linalg.norm(y, axis=-1)[:, None, None]
+        P = cn.projector(*ref.tensors(y)).numpy()
+        part.add(relative(P / size, J), relative(P @ (np.eye(d) / size), J))
+        part.breaks("no 1/|y|", relative(P, J))
+        part.breaks("no projection", relative(np.eye(d) / size, J))
+    part.proves(**exact_pairs.unit_jacobian())
+
+
+@check("ddn/eq30")
+def eq30(t: Trial) -> None:
+    """Eq. 30 against complex steps of r_n at every pre-activation, two different towers.
+
+    Controls: Q dropped; Q of the other tower; V for V^n.
+    """
+    part = t.part("", NORMALISED, controls=pooled, draws=t.draws)
+    for pair in nets.pairs(t.rng, t.draws):
+        sizes = [np.linalg.norm(f, axis=-1)[:, None, None] for f in pair.outputs]
+        floor = 1e-3 * np.abs(pair.pre_gradient(pair.depth, True)).max(-1)
+        Q = [nets.one(cn.projector(net.output)) for net in pair.traces]
+        for layer in range(1, pair.depth + 1):
+            V = [
+                nets.one(cn.transitions(net, layer)[0]) / s
+                for net, s in zip(pair.traces, sizes, strict=True)
+            ]
+            pre = [nets.one(net.pre[layer - 1]) for net in pair.traces]
+            gap = nets.times(V[0], pre[0]) - nets.times(V[1], pre[1])
+            back, goal = V[0].swapaxes(1, 2), pair.pre_gradient(layer, True)
+
+            def error(M: Array, gap: Array = gap, goal: Array = goal, floor=floor) -> Array:
+                return relative(nets.times(M, gap), goal, floor)
+
+            part.add(error(back @ Q[0]))
+            part.breaks("no Q", error(back))
+            part.breaks("Q of the other", error(back @ Q[1]))
+            part.breaks("V for V^n in front", error(back * sizes[0] @ Q[0]))
+    part.proves(**exact_pairs.unit_gradient(tied=False))

@@ -1,0 +1,350 @@
+"""Checks of ddn App. A.1: reversible layers, Lemma 1, residual blocks.
+
+The library's G_l, Q_l, V_l against complex steps through numpy nets. g is dr/df and g~ is dr/dpre,
+r the halved squared distance of a pair of towers, differentiated in the first one.
+"""
+
+from collections.abc import Iterator
+from functools import partial, reduce
+from itertools import product
+
+import numpy as np
+
+from clcore import reference as ref
+from clcore.checks.dual_networks import nets
+from clcore.checks.dual_networks.towers import exact_layers
+from clcore.ledger import Trial, check, pooled, total, typical, worst
+from clcore.reference import Array, relative
+from clcore.theory.operator import connection as cn
+
+EXACT = 1e-11
+DEPTHS = (2, 3, 4, 5)
+KINDS = (*nets.PIECEWISE, "square", "cube")
+OWN = "with the $G_l$, $Q_l$ of Eqs. 16-18"
+
+
+def _kinds(rng: np.random.Generator, draws: int, names: tuple[str, ...]) -> Iterator[nets.Pair]:
+    """Pairs of towers; powers only up to three layers, where values stay of order one."""
+    for name in names:
+        depths = (2, 3) if name in nets.POWERS else DEPTHS
+        yield from nets.pairs(rng, ref.share(draws, len(names)), (name,), depths)
+
+
+def _errors(names: tuple[str, ...], rng: np.random.Generator, draws: int) -> dict[str, list[Array]]:
+    """Def. 2 with the library's G_l, Q_l in every reading, all layers above the first.
+
+    forward: pre_l against G_l times pre_{l-1} or f_{l-1}; backward: dr/dpre_{l-1} against
+    G_l^T Q_l^T times dr/dpre_l or dr/df_l; the last two with a wrong G, Q.
+    """
+    out = {k: [] for k in ("pre", "post", "g~", "g", "no gate", "Q = I")}
+    for pair in _kinds(rng, draws, names):
+        net = pair.traces[0]
+        pre, post = nets.passes(pair.first, pair.x1, pair.name)
+        slopes = [pair.pre_gradient(k) for k in range(pair.depth + 1)]
+        for layer in range(2, pair.depth + 1):
+            G, Q = cn.reversible(net, layer)
+            G, Q = nets.one(G), Q.numpy()
+            back = G.swapaxes(1, 2) @ Q.T
+            floor = 1e-3 * np.abs(pre[layer - 1]).max(-1), 1e-3 * np.abs(slopes[-1]).max(-1)
+            out["pre"].append(relative(nets.times(G, pre[layer - 2]), pre[layer - 1]))
+            out["post"].append(relative(nets.times(G, post[layer - 1]), pre[layer - 1]))
+            w = pair.first[layer - 1]
+            out["no gate"].append(relative(nets.times(w, pre[layer - 2]), pre[layer - 1], floor[0]))
+            goal = slopes[layer - 1]
+            out["g~"].append(relative(nets.times(back, slopes[layer]), goal, floor[1]))
+            plain = nets.times(G.swapaxes(1, 2), slopes[layer])
+            out["Q = I"].append(relative(plain, goal, floor[1]))
+            if layer < pair.depth:  # dr/df_l = W_{l+1}^T dr/dpre_{l+1}
+                g = nets.times(pair.first[layer].swapaxes(1, 2), slopes[layer + 1])
+                out["g"].append(relative(nets.times(back, g), goal, floor[1]))
+    return out
+
+
+@check("ddn/def2")
+def def2(t: Trial) -> None:
+    """Def. 2 with the paper's own G_l and Q_l for linear, ReLU, leaky-ReLU and power layers.
+
+    Both maps between pre-activations, as in Eqs. 24 and 26. As typeset, forward acts on f_{l-1},
+    true for ReLU only because its gates are idempotent, and backward on g_l = dr/df_l: among the
+    controls, with no gate and Q = I for the powers.
+    """
+    errors = _errors(KINDS, t.rng, t.draws)
+    powers = _errors(("square", "cube"), t.rng, t.draws)
+    bare = _errors(("relu", "square", "cube"), t.rng, t.draws)
+    own = "with the $G_l$, $Q_l$ of Eqs. 16-18"
+    forward = t.part(f"forward, {own}", EXACT, controls=pooled, draws=t.draws)
+    forward.add(*errors["pre"])
+    forward.breaks("as typeset, on f_{l-1}", *errors["post"], by=worst)
+    forward.breaks("G = W acting on pre", *bare["no gate"])
+    backward = t.part(f"backward, {own}", EXACT, controls=pooled, draws=t.draws)
+    backward.add(*errors["g~"])
+    backward.breaks("as typeset, on g_l", *errors["g"], by=worst)
+    backward.breaks("powers with Q = I", *powers["Q = I"])
+    forward.proves(**exact_layers.forward())
+    backward.proves(**exact_layers.backward())
+
+
+@check("ddn/eq16")
+def eq16(t: Trial) -> None:
+    """Linear layers: G_l = W_l, Q_l = I, dense and convolutional.
+
+    The library's G and Q carry numpy's pre-activations up and its complex-step gradients down. A
+    convolution is written out position by position, its G as a Toeplitz matrix. Controls: a bias,
+    which the condition excludes; twice the backward map; the flipped kernel.
+    """
+    dense = t.part("dense", EXACT, controls=pooled, draws=t.draws)
+    for pair in nets.pairs(t.rng, t.draws, ("linear",), (2, 3, 4, 5)):
+        for layer in range(1, pair.depth + 1):
+            G, Q = cn.reversible(pair.traces[0], layer)
+            w = pair.first[layer - 1]
+            G = np.broadcast_to(nets.one(G), w.shape)
+            below = nets.passes(pair.first, pair.x1, "linear")[1][layer - 1]
+            up = nets.times(w, below)
+            dense.add(relative(nets.times(G, below), up))
+            bias = t.rng.standard_normal(up.shape)
+            dense.breaks("a bias", relative(nets.times(G, below), up + bias))
+            goal = pair.pre_gradient(layer - 1)
+            down = np.einsum("ij,bj->bi", Q.numpy().T, pair.pre_gradient(layer))
+            back = nets.times(G.swapaxes(1, 2), down)
+            dense.add(relative(back, goal))
+            dense.breaks("Q = 2 I", relative(2 * back, goal))
+    dense.proves(**exact_layers.dense())
+    _convolution(t)
+
+
+def _convolution(t: Trial) -> None:
+    draws, n, k = t.draws, 9, 3
+    kernel, x = t.rng.standard_normal((draws, k)), t.rng.standard_normal((draws, n))
+    goal = t.rng.standard_normal((draws, n - k + 1))
+
+    def convolve(u: Array) -> Array:
+        return np.stack([(kernel * u[..., i : i + k]).sum(-1) for i in range(n - k + 1)], -1)
+
+    def toeplitz(w: Array) -> Array:
+        G = np.zeros((draws, n - k + 1, n))
+        for i in range(n - k + 1):
+            G[:, i, i : i + k] = w
+        return G
+
+    out, slope = convolve(x), ref.gradient(lambda u: nets.half(convolve(u), goal), x)
+
+    def errors(w: Array) -> list[Array]:
+        net = cn.trace(ref.tensors(toeplitz(w)), *ref.tensors(x[:, None]), cn.LINEAR)
+        G = np.broadcast_to(nets.one(cn.reversible(net, 1)[0]), (draws, n - k + 1, n))
+        back = nets.times(G.swapaxes(1, 2), out - goal)
+        return [relative(nets.times(G, x), out), relative(back, slope)]
+
+    part = t.part("convolution", EXACT, controls=pooled, draws=draws).add(*errors(kernel))
+    part.breaks("kernel flipped", *errors(kernel[:, ::-1]))
+    part.proves(**exact_layers.convolution())
+
+
+@check("ddn/eq17")
+def eq17(t: Trial) -> None:
+    """ReLU and leaky-ReLU nets: pre_l = G_l pre_{l-1} and its transpose, G_l = W_l D_{l-1}.
+
+    D is rebuilt from numpy's pre-activations: binary for ReLU, slopes for leaky ReLU. Controls: the
+    gate of the layer above (D_l W_l); no gate.
+    """
+    for name, words, low in (("relu", "ReLU", 0.0), ("leaky", "leaky ReLU", 0.1)):
+        part = t.part(words, EXACT, controls=pooled, draws=t.draws)
+        for pair in nets.pairs(t.rng, t.share(2), (name,), DEPTHS):
+            net, pre = pair.traces[0], nets.passes(pair.first, pair.x1, name)[0]
+            slopes = [pair.pre_gradient(k) for k in range(pair.depth + 1)]
+            floor = 1e-3 * np.abs(slopes[-1]).max(-1)
+            for layer in range(2, pair.depth + 1):
+                w, G = pair.first[layer - 1], nets.one(cn.reversible(net, layer)[0])
+                here, above = (np.where(pre[k] > 0, 1.0, low) for k in (layer - 2, layer - 1))
+                part.add(relative(G, w * here[:, None, :]))
+                part.add(relative(nets.times(G, pre[layer - 2]), pre[layer - 1]))
+                goal, top = slopes[layer - 1], slopes[layer]
+                part.add(relative(nets.times(G.swapaxes(1, 2), top), goal, floor))
+                for what, wrong in (("D_l W_l", w * above[:, :, None]), ("no gate", w)):
+                    back = nets.times(wrong.swapaxes(1, 2), top)
+                    part.breaks(what, relative(back, goal, floor))
+        part.proves(**exact_layers.gated(name))
+
+
+@check("ddn/eq18")
+def eq18(t: Trial) -> None:
+    """psi(u) = u^p for p = 2, 3, and 1.5 on positive pre-activations; G on pre_{l-1}.
+
+    Controls: Q = I; the gate to the power p.
+    """
+    errors = _errors(nets.POWERS, t.rng, t.draws)
+    part = t.part("", EXACT, controls=pooled, draws=t.draws).add(*errors["pre"], *errors["g~"])
+    part.breaks("Q = I", *errors["Q = I"])
+    part.breaks("G = W", *errors["no gate"])
+    part.proves(**exact_layers.power_layer())
+
+
+@check("ddn/lem1")
+def lem1(t: Trial) -> None:
+    """Eq. 22 at every layer of linear, ReLU, leaky-ReLU and power nets, and at the input, where
+    pre_0 = x; the shapes of V_l.
+
+    Controls: V^f for V^b in power nets; a plus; V at x_2 in front.
+    """
+    eq22 = t.part("Eq. 22", EXACT, controls=pooled, draws=t.draws)
+    shapes = t.part("shapes of $V_{l-1}$", 0, draws=t.draws, measured=total, controls=total)
+    bottom = t.part("Eq. 22 at the input", EXACT, controls=pooled, draws=t.draws)
+    for pair in _kinds(t.rng, t.draws, KINDS):
+        one, two = pair.traces
+        floor = 1e-3 * np.abs(pair.pre_gradient(pair.depth)).max(-1)
+        (f1, b1), (f2, _) = (map(nets.one, cn.transitions(net, 0)) for net in (one, two))
+        gap, goal = nets.times(f1, pair.x1) - nets.times(f2, pair.x2), pair.pre_gradient(0)
+        bottom.add(relative(nets.times(b1.swapaxes(1, 2), gap), goal, floor))
+        if pair.name in nets.POWERS:
+            front = relative(nets.times(f1.swapaxes(1, 2), gap), goal, floor)
+            bottom.breaks("V^f in front, powers", front)
+        for layer in range(1, pair.depth + 1):
+            (f1, b1), (f2, b2) = (map(nets.one, cn.transitions(net, layer)) for net in (one, two))
+            pre = [nets.one(net.pre[layer - 1]) for net in (one, two)]
+            a, b = nets.times(f1, pre[0]), nets.times(f2, pre[1])
+            goal = pair.pre_gradient(layer)
+
+            def error(V: Array, gap: Array, goal: Array = goal, floor: Array = floor) -> Array:
+                return relative(nets.times(V.swapaxes(1, 2), gap), goal, floor)
+
+            eq22.add(error(b1, a - b))
+            eq22.breaks("a plus", error(b1, a + b))
+            if layer < pair.depth:
+                eq22.breaks("V^b at x_2", error(b2, a - b))
+                if pair.name in nets.POWERS:
+                    eq22.breaks("V^f in front, powers", error(f1, a - b))
+            (here, below), top = pair.first[layer - 1].shape[1:], pair.first[-1].shape[1]
+            shape = cn.transitions(one, layer - 1)[0].shape[2:]
+            shapes.add(shape != (top, below))
+            shapes.breaks("as typeset, n_l rows", shape != (here, below))
+            shapes.breaks("transposed", shape != (below, top))
+    eq22.proves(**exact_layers.lemma1())
+    shapes.proves(**exact_layers.shapes())
+
+
+@check("ddn/rem7")
+def rem7(t: Trial) -> None:
+    """V_l = J_l in ReLU nets, by numpy products of both orders of W and D; teacher and student.
+
+    With G_l = D_l W_l the product is the Jacobian by f_l, not by pre_l. Controls: no gates; the
+    two orders of each other; the student's V for the teacher.
+    """
+    equal, printed, post, teacher = (
+        t.part(name, EXACT, controls=pooled, draws=t.draws)
+        for name in ("$V^f_l=V^b_l$", "$J_l=V_l$", "$G_l=D_lW_l$", "$x_1=x_2$, teacher weights")
+    )
+    for pair in nets.pairs(t.rng, t.draws, ("relu",), DEPTHS):
+        pre, top = nets.passes(pair.first, pair.x1, "relu")[0], pair.outputs[0]
+        gates = [(p > 0).astype(float) for p in pre[:-1]] + [np.ones_like(pre[-1])]
+        before = after = plain = np.broadcast_to(np.eye(top.shape[1]), (*top.shape, top.shape[1]))
+        for layer in range(pair.depth - 1, 0, -1):
+            w = pair.first[layer]  # of layer + 1
+            before = before @ (w * gates[layer - 1][:, None, :])
+            after, plain = after @ (gates[layer][:, :, None] * w), plain @ w
+            J = nets.jacobian(pair.first[layer:], pre[layer - 1], "relu")
+            floor = np.abs(plain).max((1, 2)) * 1e-3
+            bare, second = (relative(value, J, floor) for value in (plain, after))
+            Vf, Vb = map(nets.one, cn.transitions(pair.traces[0], layer))
+            equal.add(relative(Vf, before), relative(Vb, before))
+            equal.add(relative(nets.times(Vf, pre[layer - 1]), top))
+            equal.breaks("no gates", bare)
+            printed.add(relative(before, J, floor))
+            printed.breaks("as typeset, G_l = D_l W_l", second, by=worst)
+            printed.breaks("G_l = D_l W_l, median", second)
+            printed.breaks("no gates", bare)
+            J_post = nets.jacobian(pair.first[layer + 1 :], pre[layer], "relu") @ w
+            post.add(relative(after, J_post, floor))
+            post.breaks("the product with W_l D_{l-1}", relative(before, J_post, floor), by=typical)
+        same = nets.Pair(pair.first, pair.second, pair.x1, pair.x1, "relu")
+        floor = 1e-3 * np.abs(same.pre_gradient(pair.depth)).max(-1)
+        for layer in range(1, pair.depth):
+            V, star = (nets.one(cn.transitions(net, layer)[0]) for net in same.traces)
+            a, b = (nets.one(net.pre[layer - 1]) for net in same.traces)
+            taught, untaught = (
+                nets.times(V.swapaxes(1, 2), nets.times(V, a) - nets.times(W, b)) for W in (star, V)
+            )
+            goal = same.pre_gradient(layer)
+            teacher.add(relative(taught, goal, floor))
+            teacher.breaks("student's V for the teacher", relative(untaught, goal, floor))
+    equal.proves(**exact_layers.equal_transitions())
+    printed.proves(**exact_layers.jacobians(after=False))
+    post.proves(**exact_layers.jacobians(after=True))
+    teacher.proves(**exact_layers.teacher())
+
+
+# ---------------------------------------------------------------------------- residual blocks
+
+
+def _residual(blocks: list[tuple[Array, Array]], pre: Array, top: Array, after: bool) -> Array:
+    """f_L from a pre-activation: ReLU if `after`, the blocks above, the linear top."""
+    relu = partial(nets.act, "relu")
+    f = relu(pre) if after else pre
+    for inner, outer in blocks:
+        f = f + nets.times(outer, relu(nets.times(inner, f)))
+        f = relu(f) if after else f
+    return nets.times(top, f)
+
+
+def _traces(towers: list[tuple], after: bool) -> list[cn.Trace]:
+    """Towers of residual blocks in the library."""
+    out = []
+    for first, blocks, top, x in towers:
+        layers = [cn.Residual(*ref.tensors(*block)) for block in blocks]
+        weights = [*ref.tensors(first), *layers, *ref.tensors(top)]
+        psi = cn.RELU if after else cn.LINEAR
+        out.append(cn.trace(weights, *ref.tensors(x[:, None]), psi))
+    return out
+
+
+@check("ddn/rem8")
+def rem8(t: Trial) -> None:
+    """Lemma 1 at the outputs of residual blocks, with and without a ReLU after the sum.
+
+    A net is a dense layer, 1 to 3 blocks, a linear top. Controls: the skip left out of G; the gates
+    left out; Theorem 1's form for a matrix inside a block, where K^T vec(W) is not f_L.
+    """
+    part, count = t.part("", EXACT, controls=pooled, draws=t.draws), t.share(6)
+    for depth, after in product((1, 2, 3), (True, False)):
+        d, m = t.rng.integers(4, 8, 2).tolist()
+        towers = [_block_net(t.rng, count, depth, d, m) for _ in range(2)]
+        traces = _traces(towers, after)
+        goal = nets.one(traces[1].output)
+        _, blocks, top, _ = towers[0]
+        delta = nets.one(traces[0].output) - goal
+        floor = 1e-3 * np.abs(delta).max(-1)
+        for layer in range(1, depth + 2):
+            pre = [nets.one(net.pre[layer - 1]) for net in traces]
+            rest = blocks[layer - 1 :]
+
+            def r(u: Array, rest=rest, top=top, after=after, goal=goal) -> Array:
+                return nets.half(_residual(rest, u, top, after), goal)
+
+            slope = ref.gradient(r, pre[0])
+            V = [nets.one(cn.transitions(net, layer)[0]) for net in traces]
+            gap = nets.times(V[0], pre[0]) - nets.times(V[1], pre[1])
+            part.add(relative(nets.times(V[0].swapaxes(1, 2), gap), slope, floor))
+            part.add(relative(gap, delta, floor))
+            if rest:
+                for what, skip in (("no skip", 0), ("no gates", np.eye(d))):
+                    chain = reduce(np.matmul, [top, *(skip + o @ i for i, o in reversed(rest))])
+                    back = nets.times(chain.swapaxes(1, 2), delta)
+                    part.breaks(what, relative(back, slope, floor))
+        part.breaks("Theorem 1 inside a block", _inside(towers, traces, depth))
+    part.proves(**exact_layers.residual())
+
+
+def _block_net(rng: np.random.Generator, count: int, depth: int, d: int, m: int) -> tuple:
+    """(W_1, blocks, W_L, x) of one tower."""
+
+    def normal(*shape: int) -> Array:
+        return rng.standard_normal((count, *shape)) / np.sqrt(shape[-1])
+
+    blocks = [(normal(m, d), normal(d, m)) for _ in range(depth)]
+    return normal(d, 5), blocks, normal(4, d), rng.standard_normal((count, 5))
+
+
+def _inside(towers: list[tuple], traces: list[cn.Trace], depth: int) -> Array:
+    """[draws]: J W h, K^T vec(W) of the last block's outer W, against f_L, the first tower."""
+    inner, outer = towers[0][1][-1]
+    f, J = (nets.one(t) for t in (traces[0].post[depth], cn.jacobian(traces[0], depth + 1)))
+    hidden = nets.act("relu", nets.times(inner, f))
+    return relative(nets.times(J @ outer, hidden), nets.one(traces[0].output))

@@ -1,0 +1,323 @@
+"""Checks of the steps of ddn Theorem 5's proof (App. C.4, Eqs. 139-154): one node's event.
+
+`clcore.theory.trees.lucky_nodes` meets enumeration of children's states in numpy. Children are
+leaves or have three activations, 0, v(0)/q and v(1)/q, so that they vary also when their latent
+variable is known.
+"""
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from clcore import random
+from clcore import reference as ref
+from clcore.checks.hltm.lucky import proofs
+from clcore.ledger import Trial, check, pooled, typical, worst
+from clcore.reference import Array, tensors
+from clcore.theory.trees import lucky_nodes
+
+SIGMAS = 6.0  # standard errors allowed to the largest of a few entries
+
+
+class Children(NamedTuple):
+    """v(0), v(1), polarity [draws, n], and the chance q of being active given the latent."""
+
+    low: Array
+    high: Array
+    rho: Array
+    q: float = 1.0
+
+    @property
+    def s(self) -> Array:
+        return (self.high - self.low) / 2
+
+    @property
+    def h(self) -> Array:
+        return (self.high + self.low) / 2
+
+    @property
+    def a(self) -> Array:
+        return self.rho * self.s
+
+    @property
+    def spread(self) -> Array:
+        """sigma_l^2: the largest variance given the own latent, [draws]."""
+        top = np.maximum(self.low, self.high).max(-1)
+        return top**2 * (1 - self.q) / self.q
+
+
+def heavier(children: Children, sign: int = 1) -> Children:
+    """The same with all polarities turned where needed, so that A+ (sign -1: A-) weighs more."""
+    a = children.a
+    short = sign * (a * np.abs(a)).sum(-1, keepdims=True) < 0
+    return children._replace(rho=np.where(short, -children.rho, children.rho))
+
+
+def leaves(rho: Array) -> Children:
+    """Leaves coded 0 and 1."""
+    return Children(np.zeros_like(rho), np.ones_like(rho), rho)
+
+
+def hidden(rng: np.random.Generator, draws: int, n: int, q: float = 0.8) -> Children:
+    """Children of random means >= 0 and random polarities of both signs, A+ heavier."""
+    low, high = rng.random((2, draws, n))
+    return heavier(Children(low, high, rng.uniform(-1, 1, (draws, n)), q))
+
+
+def means(children: Children) -> tuple[Array, Array]:
+    """E[f_k | z_mu = 1] and E[f_k | z_mu = 0], [draws, n], by summing over z_nu."""
+    up = (1 + children.rho) / 2
+    return (
+        up * children.high + (1 - up) * children.low,
+        (1 - up) * children.high + up * children.low,
+    )
+
+
+def node_means(weights: Array, children: Children) -> Array:
+    """v_j(0), v_j(1), [draws, nodes, 2], by a loop over all joint activations of the children."""
+    q, up = children.q, (1 + children.rho) / 2
+    values = [np.zeros_like(up), children.low / q, children.high / q]
+    total = 0.0
+    kinds = (1, 2) if q == 1 else (0, 1, 2)
+    for state in product(kinds, repeat=up.shape[-1]):
+        f = np.stack([values[kind][:, k] for k, kind in enumerate(state)], -1)
+        active = np.maximum(np.einsum("bjn,bn->bj", weights, f), 0)
+        chance = []
+        for p in (1 - up, up):
+            each = [np.full_like(p, 1 - q), q * (1 - p), q * p]
+            chance.append(np.prod([each[kind][:, k] for k, kind in enumerate(state)], 0))
+        total = total + active[..., None] * np.stack(chance, -1)[:, None, :]
+    return total
+
+
+def draw(rng: np.random.Generator, draws: int, nodes: int, n: int, copies: int = 1) -> torch.Tensor:
+    """Uniform weights of sigma = 1, [draws, nodes, n]; of `copies` equal units above each child's
+    latent, the sums of theirs: then n * copies is |N_ch|, and all else is as with n children."""
+    key = random.key(int(rng.integers(2**40)))
+    w = lucky_nodes.weights(random.fold_in(key, torch.arange(draws)), nodes, n * copies)
+    return w.unflatten(-1, (n, copies)).sum(-1)
+
+
+def _moments(t: Trial, count: int) -> None:
+    """First and second moments of sampled mean pre-activations, in standard errors."""
+    nodes, sigma = 30_000, 1.7
+    part = t.part("moments", SIGMAS, controls=pooled, draws=3 * count).says(nodes=nodes)
+    for n, _ in product((5, 20, 50), range(count)):
+        kids = hidden(t.rng, 1, n)
+        w = draw(t.rng, 1, nodes, n)[0].numpy() * sigma
+        u = np.stack([m[0] for m in means(kids)])
+        v = w @ u.T
+        second = np.einsum("ji,jk->jik", v, v)
+        error = second.std(0) / np.sqrt(nodes)
+        h, a = kids.h[0], kids.a[0]
+        off = h @ h - a @ a
+        printed = np.array([[(h + a) @ (h + a), off], [off, (h - a) @ (h - a)]]) * sigma**2 / n
+
+        def sigmas(wanted: Array, second: Array = second, error: Array = error) -> float:
+            return np.max(np.abs(second.mean(0) - wanted) / error)
+
+        part.add(sigmas(printed), np.max(np.abs(v.mean(0)) / v.std(0)) * np.sqrt(nodes))
+        part.breaks("sign off the diagonal", sigmas(printed * np.array([[1, -1], [-1, 1]])))
+        part.breaks("weights on +-1/sqrt n", sigmas(printed / 3))
+    proofs.eq142(part)
+
+
+def _from_normal(plus: Array, minus: Array) -> float:
+    """n times the largest distance of the characteristic function from a normal's."""
+    grid = np.linspace(-3, 3, 21)
+    t = np.stack(np.meshgrid(grid, grid), -1).reshape(-1, 2)
+    u = np.stack([plus, minus]) / np.sqrt(len(plus))
+    root = np.linalg.inv(np.linalg.cholesky(u @ u.T))
+    ours = np.prod(np.sinc(np.sqrt(3) * t @ root @ u / np.pi), -1)
+    return len(plus) * float(np.max(np.abs(ours - np.exp(-(t**2).sum(-1) / 2))))
+
+
+@check("ddn/eq142")
+def eq142(t: Trial) -> None:
+    """Covariance of sampled mean pre-activations; their characteristic function against a normal's.
+
+    Controls: the off-diagonal's sign; weights on +-1/sqrt n; one child that dominates.
+    """
+    count = min(t.draws, 3)
+    _moments(t, count)
+    part = t.part("nearly normal", 3.0, controls=pooled)
+    for n, _ in product((20, 100, 1000), range(count)):
+        plus, minus = (m[0] for m in means(hidden(t.rng, 1, n)))
+        part.add(_from_normal(plus, minus))
+        if n == 1000:
+            weight = np.where(np.arange(n) == 0, np.sqrt(n), 1)
+            part.breaks("one child dominates", _from_normal(weight * plus, weight * minus))
+
+
+@check("ddn/eq144")
+def eq144(t: Trial) -> None:
+    """The map of Eq. 144 applied to the covariance of Eq. 142 and to sampled nodes.
+
+    Controls: y_- with its sign lost; the level c in place of sqrt c.
+    """
+    n, nodes, one = 20, 2000, np.ones(t.draws)
+    kids = hidden(t.rng, t.draws, n)
+    u = np.stack(means(kids), 1)
+    c = np.resize([0.25, 4.0, 9.0], t.draws)
+    root, norms = np.sqrt(c)[:, None], np.linalg.norm(u, axis=-1)
+    covariance = u @ u.swapaxes(-1, -2) / n
+    gamma = lucky_nodes.correlation(*tensors(kids.h, kids.a)).numpy()
+    target = np.stack([np.stack([one, -gamma], -1), np.stack([-gamma, one], -1)], -2)
+    v = np.einsum("bjn,bin->bji", draw(t.rng, t.draws, nodes, n).numpy(), u)
+    event = (v[..., 0] >= np.sqrt(c / n)[:, None] * norms[:, :1]) & (v[..., 1] < 0)
+    standardised = t.part("standardised", 1e-10, controls=pooled)
+    same = t.part("event", 0.0).says(nodes=nodes)
+
+    def off_target(scale: Array) -> Array:
+        return ref.relative(scale[:, :, None] * covariance * scale[:, None, :], target)
+
+    def differs(y: Array, level: Array) -> Array:
+        return ((y[..., 0] >= level) & (y[..., 1] > 0)) != event
+
+    scale = np.sqrt(n) / norms * np.array([1.0, -1.0])
+    typeset = np.sqrt(n) / root / norms * np.array([1.0, -1.0])
+    y = v * scale[:, None]
+    standardised.add(off_target(scale)).breaks("y_- = +v_-", off_target(np.abs(scale)))
+    standardised.breaks("as typeset", off_target(typeset), by=worst)
+    same.add(differs(y, root).mean(-1)).breaks("y_+ >= c", differs(y, c[:, None]).mean())
+    same.breaks("as typeset", differs(v * typeset[:, None], root).mean(-1), by=worst)
+    proofs.eq144(standardised, same)
+
+
+@check("ddn/eq147")
+def eq147(t: Trial) -> None:
+    """gamma of children with non-negative means, and the identity that shows its sign.
+
+    Controls: leaves coded -1 and 1, for which gamma = -1; the identity with a plus sign.
+    """
+    sign = t.part("sign", 1e-12, controls=pooled)
+    identity = t.part("identity", 1e-10, controls=pooled)
+    for n in (2, 5, 40):
+        kids = hidden(t.rng, t.draws, n)
+        h, a = kids.h, kids.a
+        gamma = lucky_nodes.correlation(*tensors(h, a)).numpy()
+        sign.add(np.maximum(-gamma, gamma - 1))
+        plus, minus = means(kids)
+        inner = (plus * minus).sum(-1)
+        identity.add(ref.relative((h**2).sum(-1) - (a**2).sum(-1), inner))
+        identity.breaks("+ |a|^2", ref.relative((h**2).sum(-1) + (a**2).sum(-1), inner))
+        plus, minus = means(Children(-np.ones_like(h), np.ones_like(h), kids.rho))
+        norms = np.linalg.norm(plus, axis=-1) * np.linalg.norm(minus, axis=-1)
+        sign.breaks("leaves coded -1, 1", -((plus * minus).sum(-1) / norms))
+    proofs.eq147(sign, identity)
+
+
+def strong(rng: np.random.Generator, count: int, n: int = 3, q: float = 0.98) -> Children:
+    """Hidden children whose polarities and selectivities leave Eq. 164's bound above 0 though they
+    vary within their latent (sigma_l > 0)."""
+    low, high = rng.uniform(0, 0.2, (count, n)), rng.uniform(0.8, 1, (count, n))
+    rho = rng.uniform(0.95, 1, (count, n)) * rng.choice([-1, 1], (count, n))
+    rho[:, 0] = -np.abs(rho[:, 0])  # of both signs, or no node is lucky at so high a level
+    rho[:, 1] = np.abs(rho[:, 1])
+    return heavier(Children(low, high, rho, q))
+
+
+def settings(rng: np.random.Generator, count: int) -> list[tuple[Children, float]]:
+    """(children, c): hidden ones, leaves, and both of strong polarity, for which bounds bite."""
+    signs = rng.uniform(0.9, 1, (count, 6)) * rng.choice([-1, 1], (count, 6))
+    return [
+        (hidden(rng, count, 4), 1.0),
+        (heavier(leaves(rng.uniform(-1, 1, (count, 6)))), 2.0),
+        (strong(rng, count), 3.0),
+        (heavier(leaves(signs)), 3.0),
+    ]
+
+
+@check("ddn/eq152")
+def eq152(t: Trial) -> None:
+    """The chain of norms, and v_j^+ of sampled nodes by enumeration: that it is at least the
+    activation of the mean, and at least the bound where the event is met.
+
+    Controls: A- heavier than A+; v_j^-, no ReLU, half of v_j^+; nodes that miss the event; those of
+    `_by_volume`.
+    """
+    norms = t.part("norms", 1e-12, controls=pooled)
+    for n in (2, 6, 30):
+        kids = hidden(t.rng, t.draws, n)
+        norms.add(_beyond_norms(kids))
+        norms.breaks("A- heavier", _beyond_norms(heavier(kids, -1)))
+    jensen = t.part("Jensen", 1e-12, controls=typical)
+    activation, met, count = t.part("activation", 1e-12), 0, min(t.draws, 8)
+    for kids, c in settings(t.rng, count):
+        n = kids.rho.shape[-1]
+        w = draw(t.rng, count, 3000, n)
+        v = node_means(w.numpy(), kids)
+        mean = np.einsum("bjn,bn->bj", w.numpy(), means(kids)[0])
+        active, up = np.maximum(mean, 0), mean > 0
+        jensen.add(active - v[..., 1])
+        jensen.breaks("v_j(0) for v_j(1)", (active - v[..., 0])[up])
+        jensen.breaks("|.| for the ReLU", (np.abs(mean) - v[..., 1])[mean < 0])
+        jensen.breaks("half of v_j(1)", (active - v[..., 1] / 2)[up])
+        lucky = lucky_nodes.lucky(w, *tensors(kids.h, kids.a), c).numpy()
+        short = np.sqrt(c / (2 * n) * (kids.rho**2 * kids.s**2).sum(-1))[:, None] - v[..., 1]
+        activation.add(np.where(lucky, short, -9.0))
+        met += int(lucky.sum())
+    activation.breaks("nodes that miss the event", short[~lucky], by=pooled).says(met=met)
+    proofs.eq152(norms, jensen, activation)
+    _by_leaves(t, count)
+    _by_volume(t, count)
+
+
+def _by_leaves(t: Trial, count: int) -> None:
+    """A node's mean activations from all states of its leaves, and from states that are drawn."""
+    rng, n, nodes, drawn = t.stream("leaves"), 4, 7, 4000
+    kids = leaves(rng.uniform(-0.6, 0.6, (count, n)))
+    w = draw(rng, count, nodes, n)
+    right = node_means(w.numpy(), kids)
+    exact = t.defines("activations by all states", 1e-12, controls=pooled)
+    found = lucky_nodes.activations(w, *lucky_nodes.leaf_states(torch.from_numpy(kids.rho)))
+    exact.add(ref.absolute(found, right))
+    exact.breaks("0 and 1 exchanged", ref.absolute(found, right[..., ::-1]))
+    some = t.defines("activations by drawn states", SIGMAS, controls=pooled)
+    for b, key in enumerate(t.keys(count, "leaves")):
+        states, chance = lucky_nodes.drawn_leaf_states(key, torch.from_numpy(kids.rho[b]), drawn)
+        v = lucky_nodes.activations(w[b], states, chance).numpy()
+        each = np.maximum(w[b].numpy() @ states.numpy().T, 0).reshape(nodes, 2, drawn)
+        exact.add(np.abs(v - each.mean(-1)).max())
+        error = each.std(-1) / drawn**0.5 + 1e-9
+        some.add((np.abs(v - right[b]) / error).max())
+        some.breaks("0 and 1 exchanged", (np.abs(v - right[b, :, ::-1]) / error).max())
+
+
+def _by_volume(t: Trial, count: int) -> None:
+    """The chance of the event for two and three children, by the midpoint rule over all weights but
+    the last, which is between two bounds. Controls: c doubled, the mean at 0 free."""
+    part, rng = t.defines("chance of the event", 1e-5, controls=pooled), t.stream("volume")
+    for n, points in ((2, 20_000), (3, 400)):
+        low, high = 0.2 * rng.random((count, n)), 0.5 + rng.random((count, n))
+        signs = np.where(np.arange(n) % 2, -1, 1)
+        kids, c = Children(low, high, 0.9 * signs * rng.uniform(0.5, 1, (count, n))), 0.4
+        plus, minus = kids.h + kids.a, kids.h - kids.a
+        found = lucky_nodes.lucky_probability(*tensors(kids.h, kids.a), c).numpy()
+        b = np.sqrt(3 / n)
+        axis = b * (2 * (np.arange(points) + 0.5) / points - 1)
+        grid = np.stack(np.meshgrid(*[axis] * (n - 1)), -1).reshape(-1, n - 1)
+
+        def chance(
+            level: float, k: int, last: float = 1.0, b=b, grid=grid, p=plus, m=minus
+        ) -> float:
+            least = np.sqrt(level / p.shape[1]) * np.linalg.norm(p[k]) - grid @ p[k, :-1]
+            most = -grid @ m[k, :-1] / m[k, -1] if last else np.full(len(grid), b)
+            length = np.minimum(most, b) - np.maximum(least / p[k, -1], -b)
+            return float(np.maximum(length, 0).mean() / (2 * b))
+
+        for k in range(count):
+            part.add(abs(found[k] - chance(c, k)))
+            part.breaks("c doubled", abs(found[k] - chance(2 * c, k)))
+            part.breaks("the mean at 0 free", abs(found[k] - chance(c, k, 0.0)))
+
+
+def _beyond_norms(kids: Children) -> Array:
+    """By how much the chain of norms is violated, relative, [draws]."""
+    a = kids.a
+    positive = np.linalg.norm(np.where(a >= 0, a, 0), axis=-1)
+    last = np.sqrt((kids.rho**2 * kids.s**2).sum(-1) / 2)
+    plus = np.linalg.norm(means(kids)[0], axis=-1)
+    return np.maximum(positive / plus, last / positive.clip(1e-9)) - 1

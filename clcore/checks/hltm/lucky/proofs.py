@@ -1,0 +1,168 @@
+"""Lucky nodes in symbols: what shows steps of Theorem 5's proof and its threshold."""
+
+from typing import Any
+
+import sympy
+
+from clcore.checks.hltm.lucky.lipschitz_proofs import convex
+from clcore.checks.hltm.tail.mills_proofs import signed
+from clcore.ledger import Part, exact
+from clcore.ledger.exact import Shown
+
+C = sympy.Symbol("c", positive=True)
+SIGMA = sympy.Symbol("sigma", positive=True)
+N = 2
+"""Children."""
+AT = f"n = {N}"
+
+
+def _square(v: Any) -> Any:
+    return v.dot(v)
+
+
+def _expected(value: Any, w: Any) -> Any:
+    """E[value] over weights uniform on +-sigma sqrt(3/n)."""
+    edge = SIGMA * sympy.sqrt(sympy.Rational(3, len(w)))
+    for x in w:
+        value = sympy.integrate(sympy.expand(value), (x, -edge, edge)) / (2 * edge)
+    return sympy.expand(value)
+
+
+def _covariance(h: Any, a: Any) -> Any:
+    """Of Eq. 142."""
+    off = _square(h) - _square(a)
+    return sympy.Matrix([[_square(h + a), off], [off, _square(h - a)]]) * SIGMA**2 / len(h)
+
+
+def eq142(moments: Part) -> None:
+    """Means and second moments of w^T (h + a) and w^T (h - a), by integrals over the weights."""
+    h, a, w = (exact.vector(name, N) for name in "haw")
+    v = sympy.Matrix([w.dot(h + a), w.dot(h - a)])
+    mean, second = ([_expected(x, w) for x in list(m)] for m in (v, v * v.T))
+    printed = _covariance(h, a)
+    flipped = printed.multiply_elementwise(sympy.Matrix([[1, -1], [-1, 1]]))
+    moments.proves(
+        exact.equal([mean, second], [[0, 0], list(printed)]),
+        breaks={
+            "sign off the diagonal": exact.equal(second, list(flipped)),
+            "weights on +-1/sqrt n": exact.equal(second, list(printed / 3)),
+        },
+        at=AT,
+    )
+
+
+def eq144(standardised: Part, same: Part) -> None:
+    """Eq. 142's covariance after the map; y_+ - sqrt c and y_- are v_+ less its threshold and -v_-,
+    times what is positive."""
+    h, a = exact.vector("h", N), exact.vector("a", N)
+    plus, minus = sympy.sqrt(_square(h + a)), sympy.sqrt(_square(h - a))
+    scale = sympy.sqrt(N) / SIGMA
+    gamma = (_square(h) - _square(a)) / (plus * minus)
+    target = sympy.Matrix([[1, -gamma], [-gamma, 1]])
+
+    def mapped(sign: int) -> Shown:
+        to_y = sympy.diag(scale / plus, sign * scale / minus)
+        return exact.equal(to_y * _covariance(h, a) * to_y, target)
+
+    standardised.proves(mapped(-1), breaks={"y_- = +v_-": mapped(1)}, at=AT)
+    v, norms = exact.vector("v", 2), exact.vector("norm", 2, positive=True)
+    y = scale * v[0] / norms[0], -scale * v[1] / norms[1]
+    level = sympy.sqrt(C) * SIGMA / sympy.sqrt(N) * norms[0]
+    above = [(v[0] - level) * scale / norms[0], -v[1] * scale / norms[1]]
+    same.proves(
+        exact.equal([y[0] - sympy.sqrt(C), y[1]], above),
+        breaks={"y_+ >= c": exact.equal([y[0] - C, y[1]], above)},
+        at=AT,
+    )
+
+
+def eq147(sign: Part, identity: Part) -> None:
+    """|h|^2 - |a|^2 from h = (u_+ + u_-)/2 and a = (u_+ - u_-)/2 >= 0, and by Lagrange's identity
+    at most |u_+| |u_-|."""
+    up = sympy.Matrix(sympy.symbols("u:3", nonnegative=True))
+    down = sympy.Matrix(sympy.symbols("d:3", nonnegative=True))
+    inner = _square((up + down) / 2) - _square((up - down) / 2)
+    squares = sum((up[i] * down[j] - up[j] * down[i]) ** 2 for i in range(3) for j in range(i))
+    sign.proves(
+        exact.nonnegative([inner, _square(up) * _square(down) - inner**2], [up.dot(down), squares]),
+        breaks={"leaves coded -1, 1": signed(inner.subs({down[k]: -up[k] for k in range(3)}))},
+        at="n = 3",
+    )
+    h, a = exact.vector("h", 3), exact.vector("a", 3)
+    means = (h + a).dot(h - a)
+    identity.proves(
+        exact.equal(_square(h) - _square(a), means),
+        breaks={"+ |a|^2": exact.equal(_square(h) + _square(a), means)},
+        at="n = 3",
+    )
+
+
+def eq152(norms: Part, jensen: Part, activation: Part) -> None:
+    """The chain of norms with one child in A_- and A_+ the heavier; E[psi(f)] - psi(E f), where f
+    has two values; and both together."""
+    h = sympy.Matrix(sympy.symbols("h:3", nonnegative=True))
+    b, d, e, q = sympy.symbols("b d e q", nonnegative=True)
+
+    def chain(heavier: bool) -> Shown:
+        """u_+ = h + a >= 0 with a = (sqrt(b^2 + d), e, -b), h_2 = b + q: |u_+|^2, the sum of a_k^2
+        over A_+, half of that over all; or a = (0, 0, -b)."""
+        a = sympy.Matrix([sympy.sqrt(b**2 + d), e, -b] if heavier else [0, 0, -b])
+        middle = sympy.Matrix([h[0], h[1], b + q])
+        positive = a[0] ** 2 + a[1] ** 2
+        values = [_square(middle + a) - positive, positive - _square(a) / 2]
+        first = sum(h[k] ** 2 + 2 * h[k] * a[k] for k in range(2)) + q**2
+        return exact.nonnegative(values, [first, (d + e**2) / 2])
+
+    norms.proves(chain(heavier=True), breaks={"A- heavier": chain(heavier=False)}, at="n = 3")
+    convex(jensen)
+    # f is x with chance p and -z else; E f = level |u_+| + more, level^2 = c sigma^2/n: the event.
+    alpha, beta, level = sympy.symbols("alpha beta level", positive=True)
+    z, more = sympy.symbols("z more", nonnegative=True)
+    a, middle = sympy.Matrix([sympy.sqrt(b**2 + d), -b]), sympy.Matrix([h[0], b + q])
+    root, p = sympy.sqrt(_square(middle + a)), alpha / (alpha + beta)
+    lower = (1 - p) * z
+
+    def beyond(sign: int) -> Shown:
+        """v_+^2 less the square of the last bound."""
+        x = (level * root + sign * more + lower) / p
+        active = p * x + (1 - p) * sympy.Max(-z, 0)
+        norm = h[0] ** 2 + 2 * h[0] * a[0] + q**2 + d / 2
+        over = more + sympy.factor(lower)
+        form = level**2 * norm + over**2 + 2 * level * root * over
+        return exact.nonnegative(active**2 - level**2 * _square(a) / 2, form)
+
+    activation.proves(beyond(1), breaks={"nodes that miss the event": beyond(-1)}, at=AT)
+
+
+def thm5b(rising: Part, printed: Part, corrected: Part) -> None:
+    """Slopes of Eq. 130's bracket, in rho_k^2, c and s_k^2; and two values of it."""
+    s2, rho2 = (sympy.Matrix(sympy.symbols(f"{name}:{N}", nonnegative=True)) for name in ("s", "q"))
+    spread, t = sympy.symbols("spread t", positive=True)
+    terms = sum(s2[k] * ((C + 6) * rho2[k] / 6 - 1) for k in range(N))
+    bracket = 3 * SIGMA**2 * (terms / N - spread)
+    size = 3 * SIGMA**2 / N
+    slopes = [bracket.diff(rho2[0]), bracket.diff(C)]
+    rising.proves(
+        exact.nonnegative(slopes, [size * s2[0] * (C + 6) / 6, size * s2.dot(rho2) / 6]),
+        breaks={"in each s_k": signed(bracket.diff(s2[0]))},
+        at=AT,
+    )
+
+    def at(polarity: Any, s: Any) -> Any:
+        """At c = 9, sigma_w = 1, sigma_l = 0: the first child as it is, the second as said."""
+        numbers = {C: 9, SIGMA: 1, spread: 0, s2[0]: sympy.Rational(1, 4), rho2[0]: 1}
+        return bracket.subs(numbers | {rho2[1]: polarity**2, s2[1]: s**2})
+
+    half, more = sympy.Rational(1, 2), sympy.Rational(11, 20)
+    weak, strong = sympy.Rational(1, 10), sympy.Rational(9, 10)
+    printed.proves(
+        exact.differ(at(weak, more), at(weak, half), ">="),
+        breaks={"rho_k^2 > 6/(c + 6)": exact.differ(at(strong, more), at(strong, half), ">=")},
+        at="rho = (1, 1/10), c = 9, s_2 from 1/2 to 11/20",
+    )
+    slope, edge = bracket.diff(s2[1]), 6 / (C + 6)
+    corrected.proves(
+        exact.nonnegative(slope.subs(rho2[1], edge + t), size * t * (C + 6) / 6),
+        breaks={"weaker polarities": signed(slope.subs(rho2[1], edge - t))},
+        at=AT,
+    )

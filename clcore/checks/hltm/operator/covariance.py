@@ -1,0 +1,214 @@
+"""Latent trees: what survives the augmentation (ddn Sec. 6.1.2, App. C.5).
+
+`clcore.theory.trees.latent_tree` and `clcore.theory.trees.tree_nets` meet the enumeration of all
+joint states in numpy.
+"""
+
+import numpy as np
+import torch
+
+from clcore import reference as ref
+from clcore.checks.hltm.tree import proofs as tree_proofs
+from clcore.checks.hltm.tree import reference as tr
+from clcore.checks.hltm.tree.nets import STATES, categorical
+from clcore.ledger import Trial, check, pooled
+from clcore.reference import Array, absolute
+from clcore.theory.trees import latent_tree as lt
+from clcore.theory.trees import tree_nets
+
+Q = np.array([-1.0, 1.0])
+
+
+def outer_square(a: Array) -> Array:
+    """a a^T, a draw each."""
+    return a[:, :, None] * a[:, None, :]
+
+
+def both_sizes(w: tr.World, mu: int) -> tuple[Array, Array]:
+    """(o_mu as Theorem 6 is typeset, o_mu of Eq. 179), each [draws]."""
+    rho = lt.path_polarity(w.model.tree, torch.from_numpy(tr.rho(w)))[:, mu].numpy()
+    return rho**2 * (1 - rho**2), rho**2 * (1 - tr.rho0(w) ** 2)
+
+
+def dampened(w: tr.World, mu: int) -> Array:
+    """a_mu = [rho_{mu nu(k)} s_k], [draws, c]."""
+    return tree_nets.child_selectivity(w.model, w.groups, mu).numpy()
+
+
+def times(size: Array, matrix: Array) -> Array:
+    """A number times a matrix, a draw each."""
+    return size[:, None, None] * matrix
+
+
+def _irregular(rng: np.random.Generator, count: int) -> list[tr.World]:
+    """Categorical worlds whose transitions are stochastic and nothing more."""
+    out = []
+    for parents, states in zip(tr.SHAPES, STATES, strict=False):
+        tree = lt.tree(parents, states)
+        tables = [
+            torch.from_numpy(ref.normalised(rng.exponential(size=(count, states[i], m))))
+            for i, m in zip(parents[1:], states[1:], strict=True)
+        ]
+        prior = ref.normalised(rng.exponential(size=(count, states[0])))
+        model = lt.categorical(tree, torch.from_numpy(prior), tables, regular=False)
+        out.append(tr.explore(model, tree_nets.net(tr.keys(rng, count), tree, 3)))
+    return out
+
+
+@check("ddn/lem9")
+def lem9(t: Trial) -> None:
+    """The covariance over z_0 and its columns v_0k, categorical trees with ReLU units.
+
+    Controls: a uniform prior, the mean not subtracted; columns where transitions are not regular.
+    """
+    count = min(t.share(6), 6)
+    worlds = [(True, w) for w in categorical(t.rng, count) + tr.worlds(t.rng, count, 3)]
+    total = len(worlds) * count
+    covariance = t.part("Eq. 166", 1e-13, controls=pooled, draws=total + 3 * count)
+    columns = t.part("Eq. 169", 1e-13, controls=pooled, draws=total)
+    for regular, w in worlds + [(False, w) for w in _irregular(t.rng, count)]:
+        prior = w.model.prior
+        flat = torch.full_like(prior, 1 / prior.shape[1])
+        for mu in tr.inner(w):
+            V, exact = tree_nets.root_means(w.model, w.groups, mu), tr.over_root(w, tr.fed(w, mu))
+            covariance.add(absolute(tree_nets.root_covariance(prior, V), exact))
+            covariance.breaks("uniform prior", absolute(tree_nets.root_covariance(flat, V), exact))
+            raw = absolute(V.mT @ torch.diag_embed(prior) @ V, exact)
+            covariance.breaks("mean not subtracted", raw)
+            for child in tr.below(w, mu):
+                C, m = np.eye(prior.shape[1]), w.model.tree.states[child]
+                for node in lt.path(w.model.tree, child)[1:]:
+                    C = C @ (lt.edge(w.model, node).numpy() - 1 / w.model.tree.states[node])
+                v = tr.given(w, child, w.out[child])
+                split = v.sum(1, keepdims=True) / m + C @ v
+                error = absolute(split, tr.given(w, 0, w.out[child]))
+                columns.add(error) if regular else columns.breaks("not regular", error)
+    tree_proofs.lem9(covariance, columns)
+
+
+@check("ddn/eq170")
+def eq170(t: Trial) -> None:
+    """Mean and variance of a categorical variable: both forms of Eq. 170 against sums.
+
+    Controls: the mean of the values unweighted; the raw second moment.
+    """
+    part = t.part("", 1e-14, controls=pooled, draws=9 * t.draws)
+    for m in range(2, 11):
+        p = ref.normalised(t.rng.exponential(size=(t.draws, m)))
+        u = t.rng.standard_normal((t.draws, m))
+        mean = sum(p[:, i] * u[:, i] for i in range(m))
+        exact = sum(p[:, i] * (u[:, i] - mean) ** 2 for i in range(m))
+        P0, one = p[:, :, None] * np.eye(m), np.ones((m, m))
+        c = u - (one @ P0 @ u[..., None])[..., 0]
+        second = P0 - P0 @ one @ P0
+        part.add(absolute(np.einsum("di,dij,dj->d", c, P0, c), exact))
+        part.add(absolute(np.einsum("di,dij,dj->d", u, second, u), exact))
+        ours = tree_nets.root_covariance(*ref.tensors(p, u[..., None]))[:, 0, 0].numpy()
+        part.add(absolute(ours, exact), absolute((P0 @ u[..., None]).sum((1, 2)), mean))
+        off = u - u.mean(1, keepdims=True)
+        flat = np.einsum("di,dij,dj->d", off, P0, off)
+        part.breaks("unweighted mean", absolute(flat, exact))
+        part.breaks("raw moment", absolute((p * u**2).sum(1), exact))
+    tree_proofs.eq170(part)
+
+
+def _root(t: Trial) -> None:
+    """P_0 - P_0 1 1^T P_0 of a binary root."""
+    rho = np.concatenate([[-1, 0, 1], t.rng.uniform(-1, 1, 10 * t.draws)])
+    p = np.stack([1 - rho, 1 + rho], -1) / 2
+    left = p[:, :, None] * np.eye(2) - p[:, :, None] * p[:, None, :]
+    right = (1 - rho**2)[:, None, None] / 4 * np.outer(Q, Q)
+    plain = (1 - np.abs(rho))[:, None, None] / 4 * np.outer(Q, Q)
+    none = torch.zeros(len(rho), 1, dtype=torch.float64)
+    ours = tree_nets.root_covariance(
+        lt.binary(lt.tree((-1, 0)), none, torch.from_numpy(rho)).prior,
+        torch.eye(2, dtype=torch.float64).expand(len(rho), 2, 2),
+    )
+    part = t.part("Eq. 172", 1e-15, controls=pooled, draws=len(rho))
+    part.add(absolute(right, left), absolute(right, ours))
+    part.breaks("1/2", absolute(2 * right, left)).breaks("1 - |rho|", absolute(plain, left))
+    tree_proofs.eq172_root(part)
+
+
+@check("ddn/eq172")
+def eq172(t: Trial) -> None:
+    """A binary root: P_0 - P_0 1 1^T P_0, and C_0nu v_k along q. Controls: 1/2 for 1/4, signs."""
+    _root(t)
+    count = min(t.share(4), 15)
+    covariance, transitions, means = (
+        t.part(name, 1e-13, controls=pooled, draws=4 * count)
+        for name in ("Eq. 173", "Eq. 176", "Eqs. 175, 177")
+    )
+    for w in tr.worlds(t.rng, count, 3):
+        for mu in tr.inner(w):
+            V = np.concatenate([tr.given(w, 0, w.out[i]) for i in tr.below(w, mu)], -1)
+            Vq = np.einsum("c,dcn->dn", Q, V)
+            form = times((1 - tr.rho0(w) ** 2) / 4, outer_square(Vq))
+            exact = tr.over_root(w, tr.fed(w, mu))
+            covariance.add(absolute(form, exact))
+            covariance.breaks("root's polarity left out", absolute(outer_square(Vq) / 4, exact))
+            path = tr.path_rho(w, mu)[:, None]
+            means.add(absolute(2 * path * dampened(w, mu), Vq))
+            means.breaks("no 2", absolute(path * dampened(w, mu), Vq))
+            for child in tr.below(w, mu):
+                v, own = tr.given(w, child, w.out[child]), tr.path_rho(w, child)[:, None]
+                C = lt.path_transition(w.model, child).numpy() - 0.5
+                s = (v[:, 1] - v[:, 0]) / 2
+                along = (own * s)[:, None, :] * Q[None, :, None]
+                transitions.add(absolute(C @ v, along))
+                transitions.breaks("q = [1, -1]", absolute(C @ v, -along))
+                at_root = np.einsum("c,dcn->dn", Q, tr.given(w, 0, w.out[child]))
+                means.add(absolute(at_root, 2 * own * s))
+    tree_proofs.eq172(covariance, transitions, means)
+
+
+@check("ddn/thm6")
+def thm6(t: Trial) -> None:
+    """The covariance over z_0 is o_mu a a^T: its rank and direction, then o_mu, by enumeration.
+
+    Controls: a without polarities; rho_0mu for rho_0 in o_mu, as typeset; twice the size.
+    """
+    count = min(max(t.share(4), 8), 15)
+    shape, size = (
+        t.part(name, 1e-13, controls=pooled, draws=4 * count)
+        for name in ("a multiple of a a^T", "o_mu")
+    )
+    for w in tr.worlds(t.rng, count, 3):
+        for mu in tr.inner(w):
+            exact, outer = tr.over_root(w, tr.fed(w, mu)), outer_square(dampened(w, mu))
+            shape.add(_off_multiple(exact, outer))
+            bare, whole = tr.selective(w, mu)[0], dampened(w, mu)
+            turned = np.ptp(np.sign(bare * whole), -1) > 0  # else polarities are a factor of a
+            off = _off_multiple(exact, outer_square(bare))
+            shape.breaks("polarities left out of a", off[turned])
+            typeset, ours = both_sizes(w, mu)
+            size.add(absolute(times(ours, outer), exact))
+            size.breaks("as typeset, rho_0mu", absolute(times(typeset, outer), exact))
+            size.breaks("twice the size", absolute(times(2 * ours, outer), exact))
+    tree_proofs.thm6(shape, size)
+
+
+def _off_multiple(exact: Array, outer: Array) -> Array:
+    """How far `exact` is from the nearest multiple of `outer`, [draws]."""
+    square = (outer**2).sum((1, 2))
+    fit = (exact * outer).sum((1, 2)) / np.where(square, square, 1)
+    return absolute(times(fit, outer), exact)
+
+
+@check("ddn/eq179")
+def eq179(t: Trial) -> None:
+    """rho_0mu^2 (1 - rho_0^2) a a^T, entry by entry.
+
+    Controls: Theorem 6 as typeset, a uniform root.
+    """
+    count = min(t.share(4), 15)
+    part = t.part("", 1e-13, controls=pooled, draws=4 * count)
+    for w in tr.worlds(t.rng, count, 3):
+        for mu in tr.inner(w):
+            exact, outer = tr.over_root(w, tr.fed(w, mu)), outer_square(dampened(w, mu))
+            typeset, ours = both_sizes(w, mu)
+            part.add(absolute(times(ours, outer), exact))
+            part.breaks("Theorem 6 as typeset", absolute(times(typeset, outer), exact))
+            uniform = tr.path_rho(w, mu) ** 2
+            part.breaks("root taken as uniform", absolute(times(uniform, outer), exact))
+    tree_proofs.eq179(part)

@@ -1,0 +1,201 @@
+"""Latent trees: how little of a deep node reaches the root (ddn Theorem 6 in App. C.5, Eq. 180).
+
+And whether the operators are therefore larger at the top of a net, as Sec. 6.1.2 says.
+"""
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from clcore.checks.hltm.operator.covariance import both_sizes
+from clcore.checks.hltm.tree import reference as tr
+from clcore.ledger import Trial, check, pooled, worst
+from clcore.reference import Array
+from clcore.theory.trees import latent_tree as lt
+from clcore.theory.trees import tree_nets
+
+L = 400
+NETS = ((2, 1.0), (5, 1.0), (5, 2**0.5))
+"""Units a latent and sigma_w: Theorem 5's, and weights of variance 2 / fan-in."""
+
+
+def _far(rho: Array, distance: int, growth: float = 1.0) -> Array:
+    """[draws]: the larger of |rho_0mu| and what is left of the variance and of mixing, at the end
+    of a path with polarities rho [draws, L], `distance` below the root; the activation that shows
+    the node's state is `growth`^distance."""
+    tree = lt.tree(range(-1, rho.shape[1]))
+    model = lt.binary(tree, torch.from_numpy(rho), 0.2)
+    polarity = lt.path_polarity(tree, torch.from_numpy(rho))[:, distance].abs()
+    P = lt.path_transition(model, distance)
+    shown = P[..., 1:] * growth**distance
+    variance = tree_nets.root_covariance(model.prior, shown)[:, 0, 0]
+    return torch.stack([polarity, (P - 0.5).abs().amax((1, 2)), variance]).amax(0).numpy()
+
+
+def _limit(t: Trial, count: int) -> None:
+    """Paths of 400 edges with |rho| <= r; without a bound below 1 it fails (among the controls)."""
+    r, rng = 0.95, t.rng
+    rho = rng.choice([-1, 1], (count, L)) * rng.uniform(0, r, (count, L))
+    rho[0] = r
+    layers, distance = np.arange(1, L + 1), np.arange(L + 1.0)
+    reach = lt.path_polarity(lt.tree(range(-1, L)), torch.from_numpy(rho)).abs().numpy()
+    part = t.part("limit", 1e-8, draws=count).add(_far(rho, L), reach - r**distance)
+    near_one = _far(rng.choice([-1, 1], (count, L)) * (1 - 1 / (layers + 1.0) ** 2), L)
+    part.breaks("a node 3 below the root", _far(rho[:1], 3))
+    part.breaks("polarities tend to 1", near_one)
+    part.breaks("r = 0.94", reach - 0.94**distance, by=worst)
+    part.breaks("|a_mu| grows as r^-d", _far(rho[:1], L, 1 / r))
+    part.breaks("all polarities of size 1", _far(rng.choice([-1.0, 1.0], (count, L)), L))
+    part.says(r=r, half=near_one.min())
+
+
+def level_sizes(key: torch.Tensor, units: int, scale: float) -> tuple[Array, Array]:
+    """o_mu |a_mu|^2 of Eq. 179 and of Theorem 6's o_mu, mean over a level's nodes, [levels, nets].
+
+    Complete trees of depth 3 with a fair root and polarities uniform on [0.7, 1], untrained nets,
+    by their exact laws; from the root down to the last groups above the leaves.
+    """
+    tree = lt.complete(3)
+    rho = lt.polarities(key, tree, 0.7)
+    model = lt.binary(tree, rho)
+    groups = tree_nets.laws(model, tree_nets.net(key, tree, units, scale))
+    path = lt.path_polarity(tree, rho)
+    ours, theirs = [], []
+    for nodes in lt.levels(tree)[:-1]:
+        square = torch.stack(
+            [(tree_nets.child_selectivity(model, groups, mu) ** 2).sum(-1) for mu in nodes]
+        )
+        far = torch.stack([path[..., mu] ** 2 for mu in nodes])
+        ours.append((far * square).mean(0).numpy())
+        theirs.append((far * (1 - far) * square).mean(0).numpy())
+    return np.stack(ours), np.stack(theirs)
+
+
+def _leaf_patterns(model: lt.Model) -> tuple[Array, Array]:
+    """All patterns of the leaves, [P, leaves], and P(x | z_0), [draws, 2, P]."""
+    below, shown = lt.children(model.tree), lt.leaves(model.tree)
+    x = np.array(list(product((0.0, 1.0), repeat=len(shown))))
+
+    def chance(node: int) -> Array:
+        if not below[node]:
+            here = x[:, shown.index(node)]
+            return np.stack([1 - here, here])[None]
+        out: Array | float = 1.0
+        for child in below[node]:
+            out = out * (lt.edge(model, child).numpy() @ chance(child))
+        return out
+
+    return x, chance(0)
+
+
+class Sizes(NamedTuple):
+    """By level, from the root down to the last groups above the leaves: [levels, nets]."""
+
+    operator: Array  # |OP_mu|_F, mean over the level's nodes
+    step: Array  # |dW_mu|_F / |W_mu|_F of an update at rate 1, likewise
+    growth: Array  # <W_l, dW_l> of the whole level
+
+
+def operator_sizes(key: torch.Tensor, units: int, scale: float, low: float = 0.7) -> Sizes:
+    """The operators with the net's own Jacobian, and the updates of L_simp by all groups.
+
+    The nets and trees of `level_sizes`, polarities uniform on [low, 1]; the output is the root
+    group's pre-activation. All patterns of the leaves are enumerated: OP_mu = V_{z_0}[E[f kron
+    J_mu^T | z_0]], and vec(dW_mu) is Cov_{z_0} of that with E[f_L | z_0].
+    """
+    tree = lt.complete(3)
+    model = lt.binary(tree, lt.polarities(key, tree, low))
+    weights, below = tree_nets.net(key, tree, units, scale), lt.children(tree)
+    x, chance = _leaf_patterns(model)
+    f = tree_nets.forward(tree, weights, torch.from_numpy(x).expand(len(key), *x.shape))
+    J = {0: np.broadcast_to(np.eye(units), (len(key), len(x), units, units))}
+
+    def gap(values: Array) -> Array:
+        """Half the difference of the means given both states of the root, which is fair."""
+        mean = np.einsum("dzx,dx...->dz...", chance, values, optimize=True)
+        return (mean[:, 1] - mean[:, 0]) / 2
+
+    levels: tuple[list[Array], ...] = ([], [], [])
+    for nodes in lt.levels(tree)[:-1]:
+        sizes, steps, grown = [], [], []
+        for mu in nodes:
+            fed, own = torch.cat([f[child] for child in below[mu]], -1).numpy(), weights[mu].numpy()
+            K = np.einsum("dxc,dxou->dxcuo", fed, J[mu])
+            apart = gap(K).reshape(len(key), -1, units)
+            if mu == 0:
+                output = gap(np.einsum("duc,dxc->dxu", own, fed))
+            sizes.append(np.linalg.norm(apart @ apart.swapaxes(1, 2), axis=(1, 2)))
+            step = np.einsum("dio,do->di", apart, output)
+            vec = own.swapaxes(1, 2).reshape(len(key), -1)
+            steps.append(np.linalg.norm(step, axis=1) / np.linalg.norm(vec, axis=1))
+            grown.append((vec * step).sum(1))
+            start = 0
+            for child in below[mu]:
+                n = f[child].shape[-1]
+                w = own[:, None, :, start : start + n]
+                J[child] = J[mu] @ w * (f[child].numpy() > 0)[:, :, None]
+                start += n
+        for level, values in zip(levels, (sizes, steps), strict=False):
+            level.append(np.mean(values, 0))
+        levels[2].append(np.sum(grown, 0))
+    return Sizes(*map(np.array, levels))
+
+
+def _top(t: Trial, count: int) -> None:
+    """o_mu level by level at leaves, and the operator's size at the top and at the bottom."""
+    w = tr.world(t.rng, max(count, 6), tr.CATERPILLAR, 2, 1)
+    equal, typeset = [], []
+    for mu, leaf in ((0, 2), (1, 4), (3, 6), (5, 7)):
+        size = tr.over_root(w, w.out[leaf])[:, 0, 0]
+        equal.append(size / (tr.rho(w)[:, leaf - 1] / 2) ** 2)
+        typeset.append(both_sizes(w, mu)[0])
+    falls = t.part(r"$o_\mu$, from the root down", 1e-14, controls=pooled)
+    falls.add(np.diff(equal, axis=0).max(0))
+    falls.breaks("Theorem 6 as typeset", np.diff(typeset, axis=0).max(0))
+    _levels(t)
+
+
+def _levels(t: Trial) -> None:
+    """The operator's size and a group's relative step at the bottom over those at the top; and the
+    same without mixing, all polarities 1."""
+    nets, texts, steps = 400, [], []  # with 60 the last of them falls below 1 at some seeds
+    part, faster = (
+        t.part(name, bound, draws=len(NETS) * nets)
+        for name, bound in (
+            ("size of the operator, bottom over top", 1.0),
+            ("relative step of a group, bottom over top", 0.75),
+        )
+    )
+    still: tuple[list[str], list[str]] = ([], [])
+    for units, scale in NETS:
+        key = tr.keys(t.rng, nets)
+        found, fixed = (operator_sizes(key, units, scale, low) for low in (0.7, 1.0))
+        whole, step = (np.median(s, 1) for s in (found.operator, found.step))
+        bare = np.median(level_sizes(key, units, scale)[0], 1)
+        part.add(whole[-1] / whole[0])
+        part.breaks("J_mu left out, the root's children", bare[1] / bare[0])
+        faster.add(step[-1] / step[0])
+        alike = found.growth[-1] / np.where(found.growth[0] > 0, found.growth[0], np.nan)
+        faster.breaks("growth of a whole level's squared norm", np.nanmedian(alike))
+        first, second = (", ".join(f"{m:.2f}" for m in v) for v in (whole, bare))
+        texts.append(rf"{units} units, $\sigma_w={scale:.3g}$: {first} ({second})")
+        steps.append(f"{step[-1] / step[0]:.2f}")
+        for out, sizes, now in zip(still, (fixed.operator, fixed.step), (whole, step), strict=True):
+            rest = np.median(sizes, 1)
+            out.append(f"{rest[-1] / rest[0]:.2f} for {now[-1] / now[0]:.2f}")
+    part.says(sizes="; ".join(texts), still=", ".join(still[0]))
+    faster.says(steps=", ".join(steps), still=", ".join(still[1]))
+
+
+@check("ddn/thm6b")
+def thm6b(t: Trial) -> None:
+    """Paths of 400 edges: polarity, distance from uniform and covariance at the far end, and
+    |rho_0mu| <= r^d; o_mu and the operator level by level. Controls: a node near the root,
+    polarities that tend to 1 or are 1, a smaller r, a_mu that grows, Theorem 6's o_mu, no Jacobian,
+    the growth of a whole level.
+    """
+    count = min(t.draws, 10)
+    _limit(t, count)
+    _top(t, count)

@@ -1,0 +1,376 @@
+"""Tables 4 and 6 of ddn beside our runs (ddn Sec. 7, App. D.1).
+
+Functions of a table of runs (`tree_contrast.run`), recorded or of this build. The tables are at the
+paper's protocol with 10 trials a cell and 50 epochs; anything less is `partial`.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.stats import binomtest
+
+from clcore import ledger, stats
+from clcore import random as cr
+from clcore.checks.hltm.runs.training import training_by_hand
+from clcore.experiments.tree_contrast import LATENTS, STEPS_PER_EPOCH
+from clcore.ledger import Check, Trial, check
+from clcore.ledger.trial import generator
+from clcore.theory.trees import leaf_patterns, pattern_net, tree_statistics
+
+TRIALS, EPOCHS = 10, 50
+SHARE = 0.9  # of cells; two standard errors leave out about one cell in twenty by chance
+GAIN = 0.05  # of the paper's, from which on ours should show it
+CELL = ["latent", "low", "width", "stage"]
+ORDERS = {"stage": ("initial", "epoch1", "converged"), "low": (0.7, 0.8, 0.9), "width": (2, 10)}
+"""In which order NC should rise."""
+SHUFFLES = 200  # of a control: labels exchanged by chance, the median of what they give
+
+
+def _name(path: str) -> str:
+    return f"zs{path}" if path else "z0"
+
+
+def printed() -> pd.DataFrame:
+    """Table 6 as printed: latent, low, width, stage, paper, paper_std; 90 rows."""
+    rows = [
+        (path, float(low[2:5]), int(width[1:]), stage, *numbers)
+        for path in LATENTS
+        for low, widths in ledger.claim("ddn/tab6")["numbers"][_name(path)].items()
+        for width, stages in widths.items()
+        for stage, numbers in stages.items()
+    ]
+    return pd.DataFrame(rows, columns=[*CELL, "paper", "paper_std"])
+
+
+def measured(runs: pd.DataFrame) -> pd.DataFrame:
+    """One row a run, latent and stage: latent, low, width, stage, seed, nc. Converged: the end."""
+    steps = {0: "initial", STEPS_PER_EPOCH: "epoch1", int(runs.step.max()): "converged"}
+    names = {f"nc_s{path}": path for path in LATENTS}
+    kept = runs[runs.step.isin(steps)].assign(stage=lambda t: t.step.map(steps))
+    tall = kept.melt(["low", "width", "stage", "seed"], list(names), "latent", "nc")
+    return tall.assign(latent=tall.latent.map(names), low=tall.low.round(3))
+
+
+def cells(runs: pd.DataFrame) -> pd.DataFrame:
+    """Table 6 with our mean, std (n - 1), n and whether a cell agrees by the ledger's rule."""
+    ours = measured(runs).groupby(CELL).nc.agg(["mean", "std", "count"]).reset_index()
+    table = printed().merge(ours, on=CELL, how="inner")
+    return table.assign(agrees=_agree(table, table["mean"].to_numpy(), table["std"].to_numpy()))
+
+
+def _agree(table: pd.DataFrame, mean: np.ndarray, std: np.ndarray) -> list[bool]:
+    columns = (mean, std, table["count"], table.paper, table.paper_std)
+    return [
+        ledger.agreement(m, s, n, theirs, spread, TRIALS, 0.01)
+        for m, s, n, theirs, spread in zip(*columns, strict=True)
+    ]
+
+
+def _widths_exchanged(table: pd.DataFrame) -> float:
+    """Share of printed cells that agree with our results at the other width."""
+    ours = stats.other_cells(table, CELL, width=12 - table.width)
+    return float(np.mean(_agree(table, ours["mean"].to_numpy(), ours["std"].to_numpy())))
+
+
+def evidence(runs: pd.DataFrame) -> str:
+    """Whether runs are at the paper's own protocol (10 trials a cell, 50 epochs)."""
+    trials = runs.groupby(["low", "width"]).seed.nunique().min()
+    full = trials >= TRIALS and runs.step.max() >= EPOCHS * STEPS_PER_EPOCH
+    return "protocol" if full else "partial"
+
+
+def _share(t: Trial, runs: pd.DataFrame, released: pd.DataFrame, keep: str) -> None:
+    """Share of cells that agree, under the paper's loss. Control: results of the other width."""
+    table, other = (cells(v).query(keep).reset_index(drop=True) for v in (runs, released))
+    draws = int(table["count"].sum())
+    part = t.part("cells", SHARE, ">=", evidence=evidence(runs), draws=draws)
+    part.add(table.agrees.mean()).breaks("widths exchanged", _widths_exchanged(table))
+    part.says(agree=table.agrees.sum(), cells=len(table))
+    part.says(other_agree=other.agrees.sum(), other_cells=len(other))
+    early = _early(cells(runs)).query(keep).reset_index(drop=True)
+    agree = _agree(early, early["mean"].to_numpy(), early["std"].to_numpy())
+    part.says(early=sum(agree))
+
+
+def _early(table: pd.DataFrame) -> pd.DataFrame:
+    """`cells` with our results after epoch 1 for those at the end."""
+    index = table.set_index(CELL)
+    ours = ["mean", "std", "count"]
+    for latent, low, width, stage in index.index:
+        if stage == "converged":
+            own = (latent, low, width)
+            index.loc[(*own, stage), ours] = index.loc[(*own, "epoch1"), ours].to_numpy()
+    return index.reset_index()
+
+
+def _shuffled(
+    values: np.ndarray,
+    statistic: Callable[[np.ndarray], float],
+    name: str,
+    draws: int = SHUFFLES,
+) -> float:
+    """`stats.exchanged`, with the random numbers of that name."""
+    return stats.exchanged(statistic, values, rng=generator(name, 0), draws=draws)
+
+
+def _errors(values: np.ndarray) -> np.ndarray:
+    """Steps between neighbouring labels in standard errors, paired by run; values: [rows, labels,
+    runs], result [rows, labels - 1]; 0 where nothing moves, at most 1e9 where runs agree."""
+    return stats.paired(values[:, 1:], values[:, :-1]).t.clip(-1e9, 1e9)
+
+
+def _order(t: Trial, runs: pd.DataFrame, column: str, keep: str) -> None:
+    """Whether NC rises along one of `ORDERS`. Control: its labels permuted by chance."""
+    tall = measured(runs).query(keep)
+    others = [c for c in CELL if c != column]
+    labels = [label for label in ORDERS[column] if label in set(tall[column])]
+    wide = tall.pivot(index=[*others, "seed"], columns=column, values="nc")[labels]
+    rows = wide.index.droplevel("seed").unique()
+    values = wide.to_numpy().reshape(len(rows), -1, len(labels)).swapaxes(1, 2)
+    steps = np.diff(values.mean(-1), axis=1)
+    odd = [
+        f"{_name(row[0])} at {row[1]}, {row[2]} from {labels[k]} to {labels[k + 1]}"
+        for row, each in zip(rows, steps < 0, strict=True)
+        for k in np.flatnonzero(each)
+    ]
+    part = t.part(f"rises with {column}", -2.0, ">=", evidence=evidence(runs), draws=len(tall))
+    part.add(_errors(values))
+    part.breaks("labels exchanged by chance", _shuffled(values, lambda v: _errors(v).min(), column))
+    part.says(rise=steps.size - len(odd), steps=steps.size)
+    part.says(but=f"; not {'; '.join(odd)}" if odd else "")
+
+
+def _orders(t: Trial, runs: pd.DataFrame, keep: str = "nc == nc") -> None:
+    """NC along each of `ORDERS`, and less spread at 10 nodes than at 2."""
+    for column in ORDERS:
+        _order(t, runs, column, keep)
+    kept = measured(runs).query(keep)
+    wide = kept.groupby(CELL).nc.std().unstack("width")[list(ORDERS["width"])].to_numpy()
+    part = t.part("std falls with width", 0.0, ">=", evidence=evidence(runs))
+    part.add(wide[:, 0] - wide[:, 1]).says(rows=len(wide))
+    exchanged = _shuffled(wide, lambda v: float((v[:, 0] - v[:, 1]).min()), "std")
+    part.breaks("widths exchanged by chance", exchanged)
+
+
+def _clear(runs: pd.DataFrame, keep: str) -> tuple[list[tuple], np.ndarray]:
+    """The rows in which the paper gains GAIN or more up to the end, and our own values there: a
+    (latent, low, width, stage before) each, and [rows, stages, runs]."""
+    paper = printed().query(keep).pivot(index=CELL[:3], columns="stage", values="paper")
+    tall = measured(runs).pivot(index=[*CELL[:3], "seed"], columns="stage", values="nc")
+    rows = [
+        (*row, stage)
+        for stage in ("initial", "epoch1")
+        if stage in paper
+        for row in paper.index[paper["converged"] - paper[stage] >= GAIN - 1e-9]
+    ]
+    stages = list(ORDERS["stage"])
+    return rows, np.stack([tall.loc[row[:3], stages].to_numpy().T for row in rows])
+
+
+def _pooled(rows: list[tuple], values: np.ndarray, last: str = "converged") -> dict[tuple, float]:
+    """What is gained up to the end in standard errors over polarities and runs, mean over latents;
+    by the stage before and width."""
+    place, found = {stage: k for k, stage in enumerate(ORDERS["stage"])}, {}
+    for stage, width in dict.fromkeys((row[3], row[2]) for row in rows):
+        gains: dict[float, list[np.ndarray]] = {}
+        for row, value in zip(rows, values, strict=True):
+            if (row[3], row[2]) == (stage, width):
+                gains.setdefault(row[1], []).append(value[place[last]] - value[place[stage]])
+        mean = np.concatenate([np.mean(gain, 0) for gain in gains.values()])
+        found[stage, width] = float(stats.paired(mean).t.clip(-1e9, 1e9))
+    return found
+
+
+def _gains(t: Trial, runs: pd.DataFrame, released: pd.DataFrame, keep: str) -> None:
+    """Whether what the paper gains is there: t > 2 in training. Controls: stages exchanged by
+    chance; where the table has it, epoch 1 for the end."""
+    rows, values = _clear(runs, keep)
+    found, other = _pooled(rows, values), _pooled(*_clear(released, keep))
+    part = t.part("gains", 2.0, ">=", evidence=evidence(runs), draws=values.size)
+    part.add(list(found.values()))
+    part.breaks(
+        "stages exchanged by chance",
+        _shuffled(values, lambda v: min(_pooled(rows, v).values()), "gains"),
+    )
+    if any(row[3] == "epoch1" for row in rows):
+        part.breaks("epoch 1 for the end", min(_pooled(rows, values, "epoch1").values()))
+    alone = [_pooled([row], value[None]) for row, value in zip(rows, values, strict=True)]
+    part.says(clear=sum(min(one.values()) > 2 for one in alone), rows=len(rows))
+    part.says(each=_told(found), other=_told(other))
+
+
+def _told(found: dict[tuple, float]) -> str:
+    names = {"initial": "the start", "epoch1": "epoch 1"}
+    return ", ".join(f"{v:.1f} (from {names[s]}, {w} nodes)" for (s, w), v in found.items())
+
+
+@check("ddn/tab6", on="runs")
+def tab6(t: Trial, runs: pd.DataFrame, released: pd.DataFrame) -> None:
+    """All 90 cells by the agreement rule, the orderings, and the root's rows beside Table 4.
+
+    Controls: our results of the other width; labels exchanged by chance; epoch 1 for the end; the
+    rows of z_s0.
+    """
+    _share(t, runs, released, "latent == latent")
+    _gains(t, runs, released, "latent == latent")
+    _orders(t, runs)
+    tables = [ledger.claim(f"ddn/{name}")["numbers"] for name in ("tab4", "tab6")]
+
+    def gap(path: str) -> float:
+        """The largest difference of Table 4 to a latent of Table 6, columns that both have."""
+        return max(
+            abs(a - b)
+            for low in ("U[0.7,1]", "U[0.8,1]", "U[0.9,1]")
+            for width, stages in tables[0][low].items()
+            for stage, cell in stages.items()
+            for a, b in zip(cell, tables[1][_name(path)][low][width][stage], strict=True)
+        )
+
+    part = t.part("z_0 as in Table 4", 0.0, draws=12)
+    part.add(gap("")).breaks("z_s0 for z_0", gap("0"))
+
+
+@check("ddn/tab4", on="runs")
+def tab4(t: Trial, runs: pd.DataFrame, released: pd.DataFrame) -> None:
+    """The root's cells, initial and converged, and the orderings. Controls as in `tab6`."""
+    keep = "latent == '' and stage != 'epoch1'"
+    _share(t, runs, released, keep)
+    _gains(t, runs, released, keep)
+    _orders(t, runs, keep)
+
+
+def _trends(
+    t: Trial, table: pd.DataFrame, name: str, column: str, source: str, runs: str = ""
+) -> None:
+    """The first and the third trend, on a column of `cells`; runs: what is said of single runs."""
+    wide = table.pivot(index=["low", "width", "stage"], columns="latent", values=column)
+    values = wide[["", "101", "0111"]].to_numpy()
+    words = "(1), (2) the lower the better"
+    part = t.part(f"{words}, {name}", 0.02, ">=", words=words, evidence=source, draws=len(wide))
+    part.add(_least_step(values))
+    part.breaks("latents exchanged by chance", _shuffled(values, _least_step, "latents"))
+    rise = (np.diff(values, axis=1) > 0).all(axis=1).sum()
+    part.says(rise=rise, columns=len(wide), runs=runs)
+    for path in ("0", "1"):
+        part.says(**{f"under{path}": (wide[path] < wide[""] - 1e-9).sum()})
+    gain = first_pass(table, column)
+    more = gain[10] - gain[2] > 1e-9  # printed numbers are decimals: equal ones may differ
+    never = ", ".join(_name(path) for path in LATENTS if not more[path].any())
+    words = "(3) faster in epoch 1 at 10 nodes"
+    part = t.part(f"{words}, {name}", 0.02, ">=", words=words, evidence=source, draws=gain.size)
+    part.add(_least_step(gain.to_numpy()))
+    part.breaks("widths exchanged by chance", _shuffled(gain.to_numpy(), _least_step, "widths"))
+    part.says(more=more.sum(), rows=len(more), never=f", never at {never}" if never else "")
+
+
+@check("ddn/rem11", on="runs")
+def rem11(t: Trial, runs: pd.DataFrame) -> None:
+    """The three trends, on the printed numbers and on our runs. Controls: latents or widths
+    exchanged by chance; latents that say little of their leaves."""
+    table, kind = cells(runs), evidence(runs)
+    _trends(t, table, "printed numbers", "paper", "exact")
+    tall = measured(runs)
+    ends = tall.query("stage == 'converged' and width == 2").pivot(
+        index=["low", "seed"], columns="latent", values="nc"
+    )
+    gap = ends["1"] - ends[""]
+    runs_say = f"; run by run at the end, 2 nodes: {(gap < 0).sum()} below, {(gap > 0).sum()} above"
+    _trends(t, table, "our runs", "mean", kind, runs_say)
+    start = tall.query("stage == 'initial'").groupby(CELL).nc.mean()
+    part = t.part("(2) at initialisation", 0.1, ">=", evidence=kind, draws=len(tall))
+    part.add(start).breaks("polarities below a half", _weak())
+    part = t.part("(2) a node that is a leaf", 1e-12, draws=2)
+    part.add(abs(1 - _single(1.0))).breaks("polarity 0.9", abs(1 - _single(0.9)))
+
+
+def _single(rho: float) -> float:
+    """Correlation of a latent with a node that copies its left leaf, by the exact law of both."""
+    params = {
+        "w0": torch.tensor([[[1.0, 0.0]]], dtype=torch.float64),
+        "b0": torch.zeros(1, 1, dtype=torch.float64),
+    }
+    polarity = torch.tensor([rho, 0.5], dtype=torch.float64)
+    return float(tree_statistics.correlations(params, polarity))
+
+
+def first_pass(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    """What NC gains in the first epoch, a row each latent and polarity, a column each width; of
+    `cells`, column "paper" or "mean"."""
+    stage = table.pivot(index=["latent", "low", "width"], columns="stage", values=column)
+    return (stage["epoch1"] - stage["initial"]).unstack("width")[list(ORDERS["width"])]
+
+
+def _least_step(values: np.ndarray) -> float:
+    """The least rise between neighbouring labels, mean over rows; values: [rows, labels]."""
+    return float(np.diff(values, axis=1).mean(0).min())
+
+
+def _weak() -> float:
+    """The root's NC in untrained nets, mean of ten, where polarities are uniform on [0, 1/2]."""
+    found = []
+    for seed in range(TRIALS):
+        params = pattern_net.init(cr.key(seed), 5, 10)
+        rho = leaf_patterns.random_polarity(cr.fold_in(cr.key(seed), 1), 5, 0.0, False) / 2
+        found.append(float(tree_statistics.correlations(params, rho).abs().max()))
+    return float(np.mean(found))
+
+
+def _sign_test(gain: np.ndarray) -> float:
+    gain = np.ravel(gain)
+    return float(binomtest(int((gain > 0).sum()), len(gain), alternative="greater").pvalue)
+
+
+@check("ddn/rem12", on="runs")
+def rem12(t: Trial, runs: pd.DataFrame, shuffled: pd.DataFrame) -> None:
+    """Sign tests, paired by run: NC grows in training, and is larger with more nodes.
+
+    Controls: training on pairs of views of unrelated objects; widths exchanged by chance.
+    """
+
+    def gains(table: pd.DataFrame) -> pd.DataFrame:
+        last = table[table.step == table.step.max()].set_index(["low", "width", "seed"])
+        first = table[table.step == 0].set_index(["low", "width", "seed"])
+        found = last[[f"nc_s{path}" for path in LATENTS]] - first[[f"nc_s{p}" for p in LATENTS]]
+        return found.set_axis(list(LATENTS), axis=1)
+
+    gain, other, kind = gains(runs), gains(shuffled), evidence(runs)
+    for name, paths in (("learning", ["0", "1", "101"]), ("learning, the root", [""])):
+        part = t.part(name, 0.01, evidence=kind, draws=len(gain))
+        part.add(_sign_test(gain[paths].mean(axis=1).to_numpy()))
+        part.breaks("views of unrelated objects", _sign_test(other[paths].mean(axis=1).to_numpy()))
+        part.says(each=_by_width(gain, ["0", "1", "101", "0111"] if len(paths) > 1 else paths))
+    last = measured(runs).query("stage == 'converged'")
+    wide = last.groupby(["low", "seed", "width"]).nc.mean().unstack()[[2, 10]].to_numpy()
+    name = "over-parameterisation"
+    part = t.part(name, 0.01, evidence=kind, draws=len(wide)).add(_sign_test(np.diff(wide)))
+    exchanged = _shuffled(wide, lambda v: _sign_test(np.diff(v)), name)
+    part.breaks("widths exchanged by chance", exchanged)
+
+
+def _by_width(gain: pd.DataFrame, paths: list[str]) -> str:
+    """Gain, and in how many runs it rises, falls and stays, of each latent and width."""
+    told = []
+    for path, (width, rows) in product(paths, gain.groupby("width")):
+        up, down = int((rows[path] > 0).sum()), int((rows[path] < 0).sum())
+        where = f"{_name(path)} at {width} nodes"
+        told.append(f"{where} {rows[path].mean():+.3f} ({up}, {down}, {len(rows) - up - down})")
+    return "; ".join(told)
+
+
+def beside(
+    runs: pd.DataFrame, released: pd.DataFrame, shuffled: pd.DataFrame
+) -> list[Callable[[int, int], Iterator[Check]]]:
+    """The checks of both tables and of what is said about them, as `Ledger.run` takes them.
+
+    runs: under the paper's loss; released: under the released one; shuffled: on unrelated views.
+    """
+    return [
+        lambda draws, seed: tab6(runs, released),
+        lambda draws, seed: tab4(runs, released),
+        training_by_hand,
+        lambda draws, seed: rem11(runs),
+        lambda draws, seed: rem12(runs, shuffled),
+    ]

@@ -1,0 +1,264 @@
+"""Checks of the Mills ratio and of R-hat (ddn App. C.3: Eqs. 120, 124-127, Fig. 11, Eq. 165).
+
+`clcore.theory.trees.gaussian_tail` meets mpmath, quadrature and limits.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import mpmath
+import numpy as np
+from scipy import special
+
+from clcore import reference as ref
+from clcore.checks.hltm.tail import mills_proofs
+from clcore.checks.hltm.tail.gaussian_tail import scipy_mills
+from clcore.checks.hltm.tail.node_range import READINGS, corners
+from clcore.ledger import Trial, check, pooled, worst
+from clcore.reference import Array, tensors
+from clcore.theory.trees import gaussian_tail
+
+
+@check("ddn/eq120")
+def eq120(t: Trial) -> None:
+    """The three forms of r(y) in high precision, and what float64 makes of 1 minus the CDF.
+
+    As typeset, one r is both the Mills ratio and the distribution function. Controls: without
+    sqrt(2 pi); r as either of the two throughout; the erfc form at y >= 10.
+    """
+    y = np.concatenate([[-3.0, 0.0, 8.0], t.rng.uniform(-3, 8, min(t.draws, 30))])
+    x, w = np.polynomial.legendre.leggauss(160)
+    # exp(-y t - t^2/2) is below 1e-17 of its maximum beyond t = max(-y, 0) + 9.
+    length = np.maximum(-y, 0) + 9
+    u = length[:, None] * (x + 1) / 2
+    integral = length / 2 * (np.exp(-y[:, None] * u - u**2 / 2) @ w)
+    with mpmath.workdps(40):
+        bracket = np.array([float(mpmath.ncdf(-v)) for v in y])
+    third = np.sqrt(2 * np.pi) * np.exp(y**2 / 2) * bracket
+    ours = gaussian_tail.mills(*tensors(y)).numpy()
+    forms = t.part("three forms", 1e-10, controls=pooled)
+    forms.add(np.maximum(ref.relative(ours, integral), ref.relative(third, integral)))
+    forms.breaks("without sqrt(2 pi)", ref.relative(third / np.sqrt(2 * np.pi), integral))
+    literal = np.sqrt(2 * np.pi) * np.exp(y**2 / 2) * (1 - ours)
+    for name, value in (
+        ("r the Mills ratio throughout", literal),
+        ("r the distribution function throughout", special.ndtr(y)),
+    ):
+        error = ref.relative(value, integral)
+        forms.breaks(name, error).breaks(f"as typeset, {name}", error, by=worst)
+    far = np.concatenate([[10.0], t.rng.uniform(10, 30, min(t.draws, 30))])
+    exact = gaussian_tail.mills(*tensors(far)).numpy()
+    # Phi is 1 to the last digit of float64.
+    naive = np.sqrt(2 * np.pi) * np.exp(far**2 / 2) * (1 - special.ndtr(far))
+    erfc = np.sqrt(np.pi / 2) * np.exp(far**2 / 2) * special.erfc(far / np.sqrt(2))
+    loss = t.part("loss of digits from y = 10", 0.5, ">=").add(ref.relative(naive, exact))
+    loss.breaks("erfc in place of 1 - Phi", ref.relative(erfc, exact))
+    mills_proofs.eq120(forms, loss)
+
+
+def _precise(t: Trial) -> list[tuple]:
+    """(y, r(y)) of y in [1e-3, 1e3], rising, to 60 digits."""
+    logs = np.sort(np.concatenate([[-3.0, 0.0, 3.0], t.rng.uniform(-3, 3, min(t.draws, 60))]))
+    ys, root = [mpmath.mpf(10.0**v) for v in logs], mpmath.sqrt(mpmath.pi / 2)
+    return [(y, root * mpmath.exp(y**2 / 2) * mpmath.erfc(y / mpmath.sqrt(2))) for y in ys]
+
+
+def _each(pairs: list[tuple], formula: Callable) -> Array:
+    """formula(y, r(y)), in high precision until the end."""
+    return np.array([float(formula(y, r)) for y, r in pairs])
+
+
+@check("ddn/eq124")
+def eq124(t: Trial) -> None:
+    """Both bounds on r(y) and its fall in y, with 60 digits; the distances times their decay.
+
+    Controls: 3 for 4 in the lower bound; 9 for 8 in the upper one; y r(y) in place of r(y).
+    """
+    count, root = min(t.draws, 60) + 3, mpmath.sqrt
+    bounds = t.part("bounds", -0.02, controls=worst, draws=count)
+    falls = t.part("decreasing", -1e-9, controls=worst, draws=count)
+    with mpmath.workdps(60):
+        pairs = _precise(t)
+
+        def below(four: int) -> Array:
+            return _each(pairs, lambda y, r: (2 / (root(y**2 + four) + y) / r - 1) * (1 + y**4))
+
+        def above(eight: int) -> Array:
+            return _each(
+                pairs, lambda y, r: (r * (root(y**2 + eight) + 3 * y) / 4 - 1) * (1 + y**6)
+            )
+
+        bounds.add(below(4), above(8)).breaks("3 for 4", below(3)).breaks("9 for 8", above(9))
+        falls.add(np.array([float(b / a - 1) for (_, a), (_, b) in pairwise(pairs)]))
+        falls.breaks("y r(y)", np.diff(_each(pairs, lambda y, r: y * r)))
+    mills_proofs.eq124(bounds, falls)
+
+
+@check("ddn/eq125")
+def eq125(t: Trial) -> None:
+    """The coarse bounds on r(y) and e(y) with 60 digits, and r(y) ~ 1/y.
+
+    Controls: y/(1/2 + y^2); 1/y lowered to 1/(y + 1/2y); 1/2y above e(y), and 1/r(y) - 2y for e(y);
+    r(y) ~ 1/2y.
+    """
+    r_, e_, limit = (
+        t.part(name, bound, controls=worst, draws=min(t.draws, 60) + 3)
+        for name, bound in (("r", -0.05), ("e", -0.05), ("r ~ 1/y", 1.0))
+    )
+    with mpmath.workdps(60):
+        pairs = _precise(t)
+
+        def each(formula: Callable) -> Array:
+            return _each(pairs, formula)
+
+        r_.add(each(lambda y, r: (y / (1 + y**2) / r - 1) * (1 + y**4)))
+        r_.breaks("y/(1/2 + y^2)", each(lambda y, r: (y / (y**2 + 0.5) / r - 1) * (1 + y**4)))
+        r_.add(each(lambda y, r: (y * r - 1) * (1 + y**2)))
+        r_.breaks("1/(y + 1/2y)", each(lambda y, r: (r * (y + 1 / (2 * y)) - 1) * (1 + y**2)))
+        e_.add(each(lambda y, r: (y * (1 / r - y) - 1) * (1 + y**2)))
+        e_.breaks("e < 1/2y", each(lambda y, r: (2 * y * (1 / r - y) - 1) * (1 + y**2)))
+        e_.add(each(lambda y, r: -(y * (1 / r - y)) / min(y, 1)))
+        e_.breaks("1/r - 2y", each(lambda y, r: -y * (1 / r - 2 * y) / min(y, 1)))
+        limit.add(each(lambda y, r: y**2 * abs(1 - y * r)))
+        limit.breaks("1/2y", each(lambda y, r: y**2 * abs(1 - 2 * y * r)))
+    mills_proofs.eq125(r_, e_, limit)
+
+
+@check("ddn/eq126")
+def eq126(t: Trial) -> None:
+    """R-hat over its asymptote, and that R-hat stays where the asymptote blows up, at gamma = 0.
+
+    Controls: gamma or a factor 1 + gamma dropped; half of it; gamma near 1 for the blow-up.
+    """
+    c = 10 ** t.rng.uniform(1, 6, t.draws)
+    gamma = np.concatenate([[0.99], 1 - 10 ** t.rng.uniform(-4, -0.3, t.draws - 1)])
+    c[0] = 1e3
+    pair = tensors(c, gamma)
+    ratio = (gaussian_tail.r_hat(*pair) / gaussian_tail.asymptote(*pair)).numpy()
+    second = gamma**2 * c / (1 - gamma**2)
+    printed = (1 - gamma**2) / (gamma * c)
+    forms = t.part("two forms of it", 1e-10, controls=pooled)
+    forms.add(ref.relative(gaussian_tail.asymptote(*pair), printed))
+    forms.breaks("without gamma", ref.relative(gaussian_tail.asymptote(*pair), gamma * printed))
+    asymptote = t.part("asymptote", 4.0, controls=pooled).add(np.abs(ratio - 1) * second)
+    asymptote.breaks("(1 - gamma)/(gamma c)", np.abs(ratio * (1 + gamma) - 1) * second)
+    asymptote.breaks("half of it", np.abs(2 * ratio - 1) * second).says(ratio=ratio[0])
+    c, gamma = 10 ** t.rng.uniform(-1, 2, t.draws), np.full(t.draws, 1e-6)
+    pair = tensors(c, gamma)
+    at_zero = gaussian_tail.r_hat(pair[0], 0 * pair[1])
+    finite = ref.relative(gaussian_tail.r_hat(*pair), at_zero)
+    near = t.part("near gamma = 0", 1e4, ">=", draws=t.draws)
+    near.add(gaussian_tail.asymptote(*pair) / at_zero, 1 / np.maximum(finite, 1e-300))
+    usual = tensors(c, np.full(t.draws, 0.99))
+    tame = gaussian_tail.asymptote(*usual) / gaussian_tail.r_hat(*usual)
+    near.breaks("gamma = 0.99", tame.median())
+    mills_proofs.eq126(forms, asymptote, near)
+
+
+@check("ddn/eq127")
+def eq127(t: Trial) -> None:
+    """R-hat and the exact probability along gamma = 1 - 10^-k and c = 10^k, at every k.
+
+    R-hat once more with 50 digits, from its definition (Eqs. 116 to 121). Controls: the smaller
+    product; kappa without 1/(1 - gamma^2); correlation +gamma; kappa without c.
+    """
+    draws, root = t.draws, np.sqrt
+    c = 10 ** t.rng.uniform(-1, 2, draws)
+    path = [tensors(c, np.full(draws, 1 - 10.0**-k)) for k in range(1, 9)]
+    values = _along(path)
+    end = t.part("gamma to 1", 1e-6, controls=pooled).add(values[-1])
+    r = scipy_mills(root(c))
+    end.breaks("kappa = sqrt c", r * scipy_mills(root(c) + 1 / r - root(c)))
+    frozen = _along([tensors(c / 10.0**k, p[1].numpy()) for k, p in enumerate(path)])
+    falls = t.part("falls at every step to gamma = 1", -0.05, controls=worst, draws=draws)
+    falls.add(_rise(values)).breaks("c (1 - gamma) fixed", _rise(frozen))
+    chance = t.part("probability as gamma to 1", np.log(1e-100), controls=pooled)
+    chance.add(gaussian_tail.log_tail(*path[-1]))
+    chance.breaks("correlation +gamma", special.log_ndtr(-root(c)))
+    gamma = np.concatenate([[0.0], t.rng.random(draws - 1)])
+    levels = [tensors(np.full(draws, 10.0**k), gamma) for k in range(9)]
+    outwards = _along(levels)
+    far = t.part("c to infinity", 1e-3, controls=pooled).add(outwards[-1])
+    far.breaks("kappa without c", outwards[0])
+    bounded = _along([(p[0] / (1 + p[0]), p[1]) for p in levels])
+    out = t.part("falls at every step to c = infinity", -0.05, controls=worst, draws=draws)
+    out.add(_rise(outwards)).breaks("kappa of c/(1 + c)", _rise(bounded))
+    found = np.concatenate([v[:5] for v in (*values, *outwards)])
+    few = [pair for p in (*path, *levels) for pair in np.stack([v[:5] for v in p], 1).tolist()]
+    larger, smaller = (np.array([_r_hat(*pair, pick) for pair in few]) for pick in (max, min))
+    between = np.abs(smaller / larger - 1) > 1e-8  # at gamma = 0 the two products are one
+    once_more = t.defines("R-hat once more, with 50 digits", 1e-12, controls=pooled, draws=draws)
+    once_more.add(ref.relative(found, larger))
+    once_more.breaks("the smaller product", ref.relative(found, smaller)[between])
+    mills_proofs.eq127(end, falls, chance, far, out)
+
+
+def _along(pairs: list[tuple]) -> Array:
+    """R-hat of tensors c and gamma, a row each."""
+    return np.stack([gaussian_tail.r_hat(*pair).numpy() for pair in pairs])
+
+
+def _rise(values: Array) -> Array:
+    """The relative changes along the first axis."""
+    return values[1:] / values[:-1] - 1
+
+
+def _r_hat(c: float, gamma: float, pick: Callable) -> float:
+    """Eq. 121 from Eqs. 116 to 119, with 50 digits; `pick` is the max."""
+    with mpmath.workdps(50):
+        one = mpmath.sqrt(mpmath.mpf(c) / (1 - mpmath.mpf(gamma) ** 2))
+        two = gamma * one
+
+        def r(y):
+            if y > 1e3:  # sqrt(pi/2) exp(y^2/2) erfc(y/sqrt 2), by its continued fraction
+                tail = y
+                for k in range(40, 0, -1):
+                    tail = y + k / tail
+                return 1 / tail
+            return (
+                mpmath.sqrt(mpmath.pi / 2) * mpmath.exp(y**2 / 2) * mpmath.erfc(y / mpmath.sqrt(2))
+            )
+
+        def product(x, y):
+            return r(x) * r(y + gamma * (1 / r(x) - x))
+
+        return float(pick(product(one, two), product(two, one)))
+
+
+@check("ddn/fig11")
+def fig11(t: Trial) -> None:
+    """R-hat inside the band of Eq. 124, the band near the asymptote for large gamma, off it near 0;
+    the band once more, from all corners of the bounds on r and e.
+
+    Controls: another gamma's curve; the asymptote at small gamma; bounds on e of half their width.
+    """
+    gamma = np.repeat([0.01, 0.1, 0.2, 0.5, 0.8, 0.9, 0.99], t.share(2))
+    c = t.rng.uniform(0.05, 30, len(gamma))
+    pair = tensors(c, gamma)
+    low, high = (np.log(v.numpy()) for v in gaussian_tail.r_hat_bounds(*pair))
+
+    def beyond(value: Array) -> Array:
+        return np.maximum(low - value, value - high)
+
+    other = np.log(gaussian_tail.r_hat(*tensors(c, gamma / 2)).numpy())
+    line = np.log(gaussian_tail.asymptote(*pair).numpy())
+    inside = t.part("inside the band", 1e-12, controls=pooled)
+    inside.add(beyond(np.log(gaussian_tail.r_hat(*pair).numpy())))
+    inside.breaks("gamma / 2", beyond(other)[gamma > 0.4])
+    inside.breaks("asymptote, gamma <= 0.1", beyond(line)[gamma < 0.15])
+    inside.says(widest=(high - low).max())
+    band, kinds = t.defines("the band", 1e-12, controls=pooled), READINGS[""]
+    ends, narrow = (np.log(corners(c, gamma, kinds, share)) for share in (1.0, 0.5))
+    band.add(*np.abs(np.stack([low, high]) - ends))
+    band.breaks("half of e's width", *np.abs(narrow - ends)[:, gamma > 0.15])
+    c = t.rng.uniform(20, 30, t.draws)
+
+    def distance(g: float) -> Array:
+        pair = tensors(c, np.full(t.draws, g))
+        line = gaussian_tail.asymptote(*pair).log()
+        ends = [v.log() for v in gaussian_tail.r_hat_bounds(*pair)]
+        return np.max([np.abs((end - line).numpy()) for end in ends], 0)
+
+    part = t.part("asymptote", 0.02, controls=pooled)
+    part.add(np.maximum(distance(0.99), distance(0.9) / 5)).breaks("gamma = 0.01", distance(0.01))
+    mills_proofs.fig11(inside, part)

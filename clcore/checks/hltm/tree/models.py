@@ -1,0 +1,340 @@
+"""Latent trees: definition, sampler, transitions along a path (ddn Sec. 6.1, App. C.2).
+
+`clcore.theory.trees.latent_tree` meets the enumeration of all joint states of small trees in numpy.
+"""
+
+from itertools import pairwise, product
+
+import numpy as np
+import torch
+
+from clcore import reference as ref
+from clcore.checks.hltm.tree import proofs
+from clcore.checks.hltm.tree import reference as tr
+from clcore.ledger import Trial, check, pooled, typical, worst
+from clcore.reference import Array, absolute
+from clcore.theory.trees import latent_tree as lt
+
+SIGMAS = 7.0  # of the largest of some ten thousand errors
+SAMPLES = 10_000
+Q = np.array([-1.0, 1.0])
+
+
+def _pairs(chance: Array, z: Array) -> Array:
+    """P(z_a = 1, z_b = 1) of all pairs of nodes, [draws, nodes, nodes]; chance [draws, J]."""
+    return np.einsum("ds,sa,sb->dab", chance, z, z, optimize=True)
+
+
+def _sigmas(found: Array, expected: Array, n: int) -> Array:
+    """[draws]: the largest error of frequencies in standard errors (with a floor)."""
+    error = np.sqrt(np.maximum(expected * (1 - expected), 0) / n) + 1e-4
+    return (np.abs(found - expected) / error).reshape(len(found), -1).max(-1)
+
+
+def _symmetric(rho: Array) -> Array:
+    """Eq. 14 written out: [..., 2, 2]."""
+    out = np.empty((*rho.shape, 2, 2))
+    out[..., 1, 1] = out[..., 0, 0] = (1 + rho) / 2
+    out[..., 1, 0] = out[..., 0, 1] = (1 - rho) / 2
+    return out
+
+
+def _dependence(w: tr.World, condition: bool) -> Array:
+    """[draws]: how far siblings' joint law is from a product, given the parent or not."""
+    found = [np.zeros(len(w.chance))]
+    for mu in tr.inner(w):
+        a, b = tr.below(w, mu)[0], tr.below(w, mu)[-1]
+        if a == b:
+            continue
+        both = w.z[:, [a, b]] * np.ones((len(w.chance), 1, 1))
+        f = np.concatenate([both, both[..., :1] * both[..., 1:]], -1)
+        means = tr.given(w, mu, f) if condition else np.einsum("ds,dsn->dn", w.chance, f)
+        found.append(
+            np.abs(means[..., 2] - means[..., 0] * means[..., 1]).reshape(len(f), -1).max(-1)
+        )
+    return np.max(found, 0)
+
+
+def _transitions(t: Trial, count: int) -> None:
+    """P(1 | 1) and P(0 | 0) of every edge, from the joint states."""
+    part = t.defines("transitions", 1e-13, controls=typical, draws=len(tr.SHAPES) * count)
+    for parents in tr.SHAPES:
+        rho, n = tr.signed(t.rng, count, len(parents) - 1), len(parents)
+        model = lt.binary(lt.tree(parents), torch.from_numpy(rho), 0.3)
+        z, chance = tr.enumerate_states(model)
+        both = _pairs(chance, np.concatenate([z, 1 - z], -1))
+        for node, parent in enumerate(parents[1:], 1):
+            ones, zeros = both[:, parent, node], both[:, parent + n, node + n]
+            found = np.stack(
+                [ones / both[:, parent, parent], zeros / both[:, parent + n, parent + n]], -1
+            )
+            wanted = np.stack([(1 + rho[:, node - 1]) / 2] * 2, -1)
+            part.add(absolute(found, wanted))
+            part.breaks("polarity reversed", absolute(found, 1 - wanted))
+
+
+def _sampled(t: Trial, worlds: list[tr.World], count: int) -> None:
+    """Frequencies of pairs of nodes in samples, and across two views that share the root."""
+    sampler = t.defines("sampler", SIGMAS, controls=typical)
+    augmented = t.defines("augmentation", SIGMAS, controls=typical)
+    for w in worlds:
+        k = tr.keys(t.rng, count)
+        z = lt.sample(k, w.model, SAMPLES)
+        flipped = lt.binary(
+            w.model.tree, torch.from_numpy(-tr.rho(w)), torch.from_numpy(tr.rho0(w))
+        )
+        expected = _pairs(w.chance, w.z)
+        means = tr.given(w, 0, w.z * np.ones((count, 1, 1)))
+        across = np.einsum("dc,dca,dcb->dab", w.model.prior.numpy(), means, means)
+
+        def sigmas(other: torch.Tensor, expected: Array, first: torch.Tensor) -> Array:
+            pair = (v.numpy().astype(float) for v in (first, other))
+            found = np.einsum("dna,dnb->dab", *pair) / SAMPLES
+            return _sigmas(found, expected, SAMPLES)
+
+        wrong = lt.sample(k, flipped, SAMPLES)
+        sampler.add(sigmas(z, expected, z))
+        sampler.breaks("polarity reversed", sigmas(wrong, expected, wrong))
+        augmented.add(sigmas(lt.augment(k + 1, w.model, z), across, z))
+        augmented.breaks("nothing drawn anew", sigmas(z, across, z))
+        augmented.breaks("root drawn anew", sigmas(lt.sample(k + 1, w.model, SAMPLES), across, z))
+
+
+def _extremes(t: Trial, count: int) -> None:
+    """|rho| = 1 leaves nothing to chance; rho = 0 leaves the prior."""
+    sure = t.part("no randomness at rho = +-1", 0.0, controls=pooled)
+    sure.add(_randomness(t.rng, count, 1.0))
+    sure.breaks("|rho| = 0.95", _randomness(t.rng, count, 0.95))
+    kept = t.part("posterior at rho = 0", 1e-12)
+    for parents in tr.SHAPES:
+        tree = lt.tree(parents)
+        rho = tr.signed(t.rng, count, len(parents) - 1)
+        prior = torch.from_numpy(t.rng.uniform(-0.9, 0.9, count))
+        none, some = (lt.binary(tree, torch.from_numpy(v), prior) for v in (0 * rho, rho))
+        own = none.prior[:, 1:].numpy()
+        posterior = _posterior(none)
+        kept.add(_off(posterior, own))
+        kept.breaks("as typeset, uniform", _off(posterior, 0.5), by=worst)
+        kept.breaks("rho not 0", _off(_posterior(some), own), by=typical)
+    proofs.eq14(sure, kept)
+
+
+def _off(posterior: Array, value: Array | float) -> Array:
+    return absolute(posterior, np.broadcast_to(value, posterior.shape))
+
+
+@check("ddn/eq14")
+def eq14(t: Trial) -> None:
+    """Transitions, independence, sampler, augmentation, the two extremes; against enumeration.
+
+    Controls: polarity reversed, siblings not conditioned, views that share more or less than z_0.
+    """
+    count = min(t.share(4), 4)
+    worlds = tr.worlds(t.rng, count, 1)
+    _transitions(t, count)
+    apart = t.defines("siblings independent given the parent", 1e-13, controls=typical)
+    apart.add(*(_dependence(w, True) for w in worlds))
+    apart.breaks("parent not given", *(_dependence(w, False) for w in worlds))
+    _sampled(t, worlds, count)
+    _extremes(t, count)
+
+
+def _posterior(model: lt.Model) -> Array:
+    """P(z_0 = 1 | x), [draws, inputs], by sums over the joint states that show x."""
+    z, chance = tr.enumerate_states(model)
+    shown, found = lt.leaves(model.tree), []
+    for x in product((0, 1), repeat=len(shown)):
+        here = chance * (z[:, shown] == x).all(-1)
+        found.append(here[:, z[:, 0] == 1].sum(-1) / here.sum(-1))
+    return np.stack(found, -1)
+
+
+def _randomness(rng: np.random.Generator, count: int, size: float) -> Array:
+    rho = torch.from_numpy(size * rng.choice([-1.0, 1.0], (count, 5)))
+    P = lt.transition(rho).numpy()
+    return (P * (1 - P)).reshape(count, -1).max(-1)
+
+
+SHAPES = ((2, 3), (3, 2), (3, 3), (4, 2), (2, 5), (4, 4))
+
+
+def _stochastic(rng: np.random.Generator, draws: int, rows: int, columns: int) -> Array:
+    return ref.normalised(rng.exponential(size=(draws, rows, columns)))
+
+
+def _sinkhorn(rng: np.random.Generator, draws: int, rows: int, columns: int) -> Array:
+    """Rows that sum to 1 and columns that sum to rows / columns, by rescaling in turn."""
+    P = rng.uniform(0.2, 1, (draws, rows, columns))
+    for _ in range(200):
+        P = P / P.sum(-2, keepdims=True) * rows / columns
+        P = P / P.sum(-1, keepdims=True)
+    return P
+
+
+@check("ddn/def3")
+def def3(t: Trial) -> None:
+    """C 1 = 0 for every stochastic P; 1^T C = 0 iff columns sum to m_mu / m_nu, square: to 1.
+
+    Positives by Sinkhorn and by the library's generator. Controls: rows scaled; generic P.
+    """
+    rows_sum = t.part("C 1 = 0", 1e-13)
+    condition = t.part("the real condition", 1e-13)
+    regular = t.part("regular for every m", 1e-12, controls=typical)
+    square = t.part("square: doubly stochastic", 1e-12, controls=typical)
+    for rows, columns in SHAPES:
+        generic = _stochastic(t.rng, t.draws, rows, columns)
+        some = _sinkhorn(t.rng, t.draws, rows, columns)
+        ours = lt.regular_transition(tr.keys(t.rng, t.draws), rows, columns).numpy()
+        for table in (generic, some, ours):
+            C = lt.deviation(torch.from_numpy(table)).numpy()
+            rows_sum.add(np.abs(C.sum(-1)).max(-1))
+            sums = np.stack([sum(p[i] for i in range(rows)) for p in table])
+            condition.add(absolute(C.sum(-2), sums - rows / columns))
+            other = columns / rows if rows != columns else 0
+            condition.breaks("m_nu / m_mu", absolute(C.sum(-2), sums - other))
+            parts = [(regular, np.abs(C.sum(-2)).max(-1))]
+            if rows == columns:
+                parts.append((square, np.abs(table.sum(-2) - 1).max(-1)))
+            for part, error in parts:
+                if table is generic:
+                    part.breaks("generic stochastic", error)
+                else:
+                    part.add(error)
+        C = lt.deviation(torch.from_numpy(1.1 * generic)).numpy()
+        rows_sum.breaks("rows sum to 1.1", np.abs(C.sum(-1)).max(-1))
+    proofs.def3(rows_sum, condition, regular, square)
+
+
+def _chain(
+    rng: np.random.Generator, count: int, states: tuple[int, ...], regular: bool
+) -> lt.Model:
+    """A path of nodes with these numbers of states."""
+    tree = lt.tree(range(-1, len(states) - 1), states)
+    if regular:
+        return lt.draw(tr.keys(rng, count), tree)
+    tables = [torch.from_numpy(_stochastic(rng, count, a, b)) for a, b in pairwise(states)]
+    prior = torch.full((count, states[0]), 1 / states[0], dtype=torch.float64)
+    return lt.categorical(tree, prior, tables, regular=False)
+
+
+CHAINS = ((2, 3, 4), (5, 2, 3), (3, 3, 3, 2), (2, 4, 3, 5), (3, 2, 3, 2, 4), (2, 3, 2, 2, 3, 2, 3))
+"""Numbers of states along a path; none ends with as many as it begins with."""
+
+
+@check("ddn/lem6")
+def lem6(t: Trial) -> None:
+    """P along a path is 1 1^T / m plus the product of the C's, against marginalisation.
+
+    Controls: chains that are stochastic but not regular; 1 / m of the upper node.
+    """
+    two, more = (t.part(name, 1e-13, controls=typical) for name in ("Eq. 98", "Eq. 99"))
+    for states, regular in product(CHAINS, (True, False)):
+        part = two if len(states) == 3 else more
+        model = _chain(t.rng, min(t.draws, 60), states, regular)
+        z, chance = tr.enumerate_states(model)
+        rows = []
+        for top in range(states[0]):
+            here = chance * (z[:, 0] == top)
+            rows.append(np.stack([here[:, z[:, -1] == s].sum(-1) for s in range(states[-1])], -1))
+        summed = np.stack(rows, -2) / model.prior.numpy()[:, :, None]
+        C = np.eye(states[0])
+        for node in range(1, len(states)):
+            C = C @ lt.deviation(lt.edge(model, node)).numpy()
+        formula = absolute(1 / states[-1] + C, summed)
+        if regular:
+            ours = lt.path_transition(model, len(states) - 1)
+            part.add(np.maximum(formula, absolute(ours, summed)))
+            part.breaks("1 / m of the upper node", absolute(1 / states[0] + C, summed))
+        else:
+            part.breaks("not regular", formula)
+    proofs.lem6(two, more)
+
+
+@check("ddn/lem7")
+def lem7(t: Trial) -> None:
+    """SB => TR by Eq. 102; TR => SB by the rank of the constraints; |rho| <= 1 iff P in [0, 1].
+
+    Controls: the factor 1/2 dropped, a constraint dropped, generic binary transitions.
+    """
+    rho = t.rng.uniform(-1, 1, (t.draws, 4))
+    rho[:, :2] = [1, -1]
+    C = rho[..., None, None] / 2 * np.outer(Q, Q)
+    P = lt.transition(torch.from_numpy(rho)).numpy()
+    regular = np.maximum(np.abs(C.sum(-1)), np.abs(C.sum(-2))).max((-1, -2))
+    forward = t.part("SB is TR", 1e-15, draws=4 * t.draws)
+    forward.add(absolute(P, 0.5 + C), regular).breaks("no 1/2", absolute(P, 0.5 + 2 * C))
+    # Rows: both rows of C, then both columns, as functions of C's entries.
+    rows = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]])
+    free = [4 - np.linalg.matrix_rank(np.delete(rows, k, 0)) for k in range(4)]
+    two = 4 - np.linalg.matrix_rank(rows[:2])
+    count = t.part("4 constraints, 1 redundant, 1 free", 0.0, draws=5)
+    count.add(abs(4 - np.linalg.matrix_rank(rows) - 1) + max(abs(f - 1) for f in free))
+    count.breaks("without the columns' two", abs(two - 1))
+
+    def asymmetry(P: Array) -> Array:
+        return absolute(P, _symmetric(2 * P[:, 1, 1] - 1))
+
+    back = t.part("binary TR is SB", 1e-12, controls=pooled)
+    found = _sinkhorn(t.rng, t.draws, 2, 2)
+    back.add(asymmetry(found))
+    back.add(asymmetry(lt.regular_transition(tr.keys(t.rng, t.draws), 2, 2).numpy()))
+    back.breaks("generic", asymmetry(_stochastic(t.rng, t.draws, 2, 2)))
+    grid = np.concatenate([[-1, 1], t.rng.uniform(-2, 2, 20 * t.draws)])
+    entries = 0.5 + grid[:, None, None] / 2 * np.outer(Q, Q)
+    valid = ((entries >= 0) & (entries <= 1)).all((-1, -2))
+    interval = t.part("polarity in [-1, 1]", 0.0, draws=len(grid))
+    interval.add((valid != (np.abs(grid) <= 1)).sum())
+    interval.breaks("|rho| <= 1/2", (valid != (np.abs(grid) <= 0.5)).sum())
+    proofs.lem7(forward, count, back, interval)
+
+
+@check("ddn/eq103")
+def eq103(t: Trial) -> None:
+    """C(rho) C(rho') = C(rho rho'), and both members between. Controls: q^T q = 1; means."""
+    a, b = t.rng.uniform(-1, 1, (2, t.draws * 10))
+    low, high = (lt.deviation(lt.transition(torch.from_numpy(v))).numpy() for v in (a, b))
+    end = lt.deviation(lt.transition(torch.from_numpy(a * b))).numpy()
+    qq, scale = np.outer(Q, Q), (a * b)[:, None, None]
+    part = t.part("", 1e-15, controls=pooled, draws=10 * t.draws)
+    part.add(*(absolute(m, end) for m in (low @ high, qq @ qq / 4 * scale, qq / 2 * scale)))
+    part.breaks("q^T q = 1", absolute(qq / 4 * scale, end))
+    wrong = lt.deviation(lt.transition(torch.from_numpy((a + b) / 2))).numpy()
+    part.breaks("mean of polarities", absolute(wrong, end))
+    proofs.eq103(part)
+
+
+@check("ddn/eq177")
+def eq177(t: Trial) -> None:
+    """The polarity to a far node is the product along the path: enumeration, products, samples.
+
+    Controls: sizes without signs, the edge below the root left out, the least polarity.
+    """
+    small = t.part("small trees", 1e-13, controls=typical)
+    for w in tr.worlds(t.rng, min(t.share(4), 15), 1):
+        ours = lt.path_polarity(w.model.tree, torch.from_numpy(tr.rho(w))).numpy()
+        found = np.stack([tr.path_rho(w, node) for node in range(w.z.shape[1])], -1)
+        small.add(absolute(ours, found))
+        small.breaks("signs dropped", absolute(np.abs(ours), found))
+        short = ours[:, [max(i, 0) for i in w.model.tree.parents]]
+        small.breaks("the last edge left out", absolute(short, found))
+    deep = t.part("depth 2 to 8", 1e-13, controls=typical)
+    sampled = t.part("samples", SIGMAS, controls=typical)
+    total = min(t.draws, 6)
+    for depth in (2, 4, 8):
+        tree = lt.complete(depth)
+        rho = tr.signed(t.rng, total, len(tree.parents) - 1, 0.7)
+        model = lt.binary(tree, torch.from_numpy(rho))
+        leaf = len(tree.parents) - 1
+        P = np.eye(2)
+        for node in lt.path(tree, leaf)[1:]:
+            P = P @ _symmetric(rho[:, node - 1])
+        ours = lt.path_polarity(tree, torch.from_numpy(rho))[:, leaf].numpy()
+        deep.add(absolute(ours, 2 * P[:, 1, 1] - 1))
+        deep.breaks("P(1 | 0)", absolute(ours, 2 * P[:, 0, 1] - 1))
+        if depth < 8:
+            z = lt.sample(tr.keys(t.rng, total), model, SAMPLES)
+            same = (z[..., 0] == z[..., leaf]).double().mean(-1).numpy()[:, None]
+            sampled.add(_sigmas(same, (1 + ours[:, None]) / 2, SAMPLES))
+            if depth == 4:  # where polarities are weaker
+                sampled.breaks("reversed", _sigmas(same, (1 - ours[:, None]) / 2, SAMPLES))
+    proofs.eq177(small, deep, sampled)

@@ -1,0 +1,128 @@
+"""Latent trees: messages from the children's units up, and the leaves (ddn App. C.2, C.4).
+
+`clcore.theory.trees.tree_nets` meets the enumeration of all joint states of small trees in numpy.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+import torch
+
+from clcore.checks.hltm.tree import proofs
+from clcore.checks.hltm.tree import reference as tr
+from clcore.ledger import Trial, check, pooled, worst
+from clcore.reference import absolute
+from clcore.theory.trees import latent_tree as lt
+from clcore.theory.trees import tree_nets
+
+STATES = ((2, 3, 4, 2, 3, 2, 2), (3, 2, 2, 4, 2, 3, 2, 2, 2), (4, 3, 2, 2, 2, 2, 2, 2))
+
+
+def categorical(rng: np.random.Generator, count: int) -> list[tr.World]:
+    """TR-HLTM worlds over trees of depth 2 and 3, with two to four states a node."""
+    return [
+        tr.world(rng, count, parents, states, 3)
+        for parents, states in zip(tr.SHAPES, STATES, strict=False)
+    ]
+
+
+@check("ddn/eq95")
+def eq95(t: Trial) -> None:
+    """E[f_k | z_mu] = P v_k and V w_j, categorical trees with ReLU units, by enumeration.
+
+    Controls: columns of P in reverse; means given the root in place of z_mu.
+    """
+    count = min(t.share(3), 8)
+    lifted = t.part("Eqs. 95, 96", 1e-13, controls=pooled, draws=3 * count)
+    summed = t.part("Eq. 97", 1e-13, controls=pooled, draws=3 * count)
+    for w in categorical(t.rng, count):
+        for mu in tr.inner(w):
+            up, _ = tree_nets.children_moments(w.model, w.groups, mu)
+            exact = tr.given(w, mu, tr.fed(w, mu))
+            lifted.add(absolute(up, exact))
+            flipped = []
+            for child in tr.below(w, mu):
+                law, P = w.groups[child], lt.edge(w.model, child).flip(-1)
+                flipped.append(P @ tree_nets.mean(law.chance, law.out))
+            lifted.breaks("columns of P reversed", absolute(torch.cat(flipped, -1), exact))
+            sums = (up @ w.weights[mu].mT).numpy()
+            summed.add(absolute(sums, tr.given(w, mu, w.pre[mu])))
+            active = absolute(sums, tr.given(w, mu, w.out[mu]))
+            summed.breaks("as typeset, f_j", active, by=worst)
+            if mu:
+                at_root = tr.given(w, 0, w.pre[mu])[:, [0]]
+                summed.breaks("given the root instead", absolute(sums, at_root))
+    proofs.eq95(lifted, summed)
+
+
+@check("ddn/eq136")
+def eq136(t: Trial) -> None:
+    """u^+- = v-bar +- a, pre-activation means and their gap, mixed signs, by enumeration.
+
+    Controls: polarities left out, the gap without its 2.
+    """
+    count = min(t.share(4), 15)
+    means, gaps = (
+        t.part(name, 1e-13, controls=pooled, draws=4 * count + 1)
+        for name in ("conditional means", "gap")
+    )
+    # The last one is the complete tree of depth 3.
+    last = tr.world(t.rng, 1, lt.complete(3).parents, 2, 3)
+    for w in [*tr.worlds(t.rng, count, 3), last]:
+        for mu in tr.inner(w):
+            s, middle, rho = tr.selective(w, mu)
+            a, exact = rho * s, tr.given(w, mu, tr.fed(w, mu))
+            u = np.stack([middle - a, middle + a], 1)
+            means.add(absolute(u, exact))
+            means.breaks("no polarity", absolute(np.stack([middle - s, middle + s], 1), exact))
+            means.add(absolute(tree_nets.child_selectivity(w.model, w.groups, mu), a))
+            pre, weights = tr.given(w, mu, w.pre[mu]), w.weights[mu].numpy()
+            means.add(absolute(np.einsum("djk,dck->dcj", weights, u), pre))
+            gap = np.einsum("djk,dk->dj", weights, a)
+            gaps.add(absolute(pre[:, 1] - pre[:, 0], 2 * gap))
+            gaps.breaks("no 2", absolute(pre[:, 1] - pre[:, 0], gap))
+    proofs.eq136(means, gaps)
+
+
+@check("ddn/rem9")
+def rem9(t: Trial) -> None:
+    """Leaves: |s_k| and their variance, by enumeration; |s_j| layer by layer in random nets.
+
+    Controls: hidden units; initial weights so large that selectivity grows.
+    """
+    count = min(t.share(4), 10)
+    size = t.part("leaves, selectivity", 1e-13, controls=pooled, draws=4 * count)
+    noise = t.part("leaves, variance", 1e-15, controls=pooled, draws=4 * count)
+    for w in tr.worlds(t.rng, count, 3):
+        signed = tr.explore(w.model, w.weights, values=np.array([-1.0, 1.0]))
+        for leaf in lt.leaves(w.model.tree):
+            s = _selectivity(w, leaf)
+            size.add(np.abs(s - 0.5), np.abs(_selectivity(signed, leaf) - 1))
+            size.breaks("as typeset, 1", np.abs(s - 1), by=worst)
+            noise.add(np.abs(tr.spread(w, leaf, w.out[leaf])).reshape(count, -1).max(-1))
+        mu = tr.inner(w)[-1]
+        size.breaks("a hidden unit", np.abs(_selectivity(w, mu) - 0.5))
+        noise.breaks("hidden units", tr.spread(w, mu, w.out[mu]).reshape(count, -1).max(-1))
+    seeds = 30 if t.draws < 60 else 100
+    often = t.part("|s_j| often goes down", 0.5, ">=", draws=seeds)
+    often.add(*(_falls(t.rng, seeds, scale) for scale in (3**-0.5, 1.0, 2**0.5)))
+    often.breaks("sigma_w = 4", _falls(t.rng, seeds, 4.0))
+
+
+def _selectivity(w: tr.World, node: int) -> np.ndarray:
+    """|s| of a node's first unit, [draws]."""
+    means = tr.given(w, node, w.out[node])
+    return np.abs(means[:, 1] - means[:, 0])[:, 0] / 2
+
+
+def _falls(rng: np.random.Generator, seeds: int, scale: float) -> float:
+    """The share of neighbouring layers whose mean |s_j| falls towards the root."""
+    tree = lt.complete(3)
+    model = lt.binary(tree, lt.polarities(tr.keys(rng, seeds), tree, 0.7))
+    groups = tree_nets.laws(model, tree_nets.net(tr.keys(rng, seeds), tree, 5, scale))
+    layers = []
+    for nodes in lt.levels(tree):
+        laws = [groups[node] for node in nodes]
+        s = [tree_nets.selectivity(tree_nets.mean(law.chance, law.out)).abs() for law in laws]
+        layers.append(torch.stack([v.mean(-1) for v in s]).mean(0))
+    return float(torch.stack([a < b for a, b in pairwise(layers)]).double().mean())

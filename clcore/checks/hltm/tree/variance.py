@@ -1,0 +1,196 @@
+"""Variances and mean activations given z_mu, and their bounds (ddn App. C.4: Eqs. 155 to 163).
+
+Nets over latent trees, by enumeration; one unit a latent, then several.
+"""
+
+import numpy as np
+import torch
+
+from clcore.checks.hltm.tree import reference as tr
+from clcore.ledger import Part, Trial, check, pooled, worst
+from clcore.reference import Array, absolute
+from clcore.theory.trees import latent_tree as lt
+from clcore.theory.trees import tree_nets
+
+
+def _adversarial(first: int, second: int, rho: float = 0.3) -> tr.World:
+    """A root with two children, each above one leaf; their units, `first` and `second` many, are
+    copies of one another, and one unit above adds the first group and takes away the second, with
+    the largest weights: negative mean (of equal groups), large variance."""
+    tree = lt.tree((-1, 0, 0, 1, 2))
+    rates = torch.tensor([[rho, rho - 0.01, 1.0, 1.0]], dtype=torch.float64)
+    one, two = (torch.ones(1, n, 1, dtype=torch.float64) for n in (first, second))
+    top = torch.cat([one.mT, -two.mT], -1) * (3 / (first + second)) ** 0.5
+    return tr.explore(lt.binary(tree, rates, 0.2), {0: top, 1: one, 2: two})
+
+
+def _worlds(rng: np.random.Generator, count: int, several: bool) -> list[tr.World]:
+    """Nets with one unit a latent, or with several; sigma_w = 1 everywhere."""
+    if not several:
+        return tr.worlds(rng, count, 1)
+    built = [_adversarial(*copies) for copies in ((2, 2), (3, 3), (10, 10), (10, 2), (1, 6))]
+    return built + tr.worlds(rng, count, 3)
+
+
+def _bound(w: tr.World, mu: int) -> tuple[Array, Array]:
+    """The right side of Eq. 158 for sigma_w = 1, [draws], and with every child's term as often as
+    its latent has units."""
+    s, _, rho = tr.selective(w, mu)
+    sizes = [w.out[i].shape[-1] for i in tr.below(w, mu)]
+    inner_ = [tr.spread(w, i, w.out[i]).diagonal(axis1=-2, axis2=-1) for i in tr.below(w, mu)]
+    sigma = np.concatenate([v.max(1) for v in inner_], -1).max(-1)
+    each = sigma[:, None] + s**2 * (1 - rho**2)
+    return 3 * each.mean(-1), 3 * (np.repeat(sizes, sizes) * each).mean(-1)
+
+
+def _by_laws(w: tr.World, mu: int) -> tuple[Array, ...]:
+    """What the printed sides fail by, once more, from the library's laws of groups: V given z_mu of
+    pre-activations and outputs; that of pre-activations without covariances, and with; the right
+    side of Eq. 158; mean pre-activation and mean activation."""
+    law, W = w.groups[mu], w.weights[mu]
+    V = [tree_nets.covariance(law.chance, f).diagonal(dim1=-2, dim2=-1) for f in law[1:]]
+    spread = tree_nets.children_moments(w.model, w.groups, mu)[1]
+    whole = torch.einsum("djk,dckl,djl->dcj", W, spread, W)
+    alone = spread.diagonal(dim1=-2, dim2=-1) @ W.mT**2
+    kids = [w.groups[i] for i in tr.below(w, mu)]
+    s = [tree_nets.selectivity(tree_nets.mean(k.chance, k.out)) for k in kids]
+    kept = torch.cat(s, -1) ** 2 - tree_nets.child_selectivity(w.model, w.groups, mu) ** 2
+    inner = [tree_nets.covariance(k.chance, k.out).diagonal(dim1=-2, dim2=-1) for k in kids]
+    limit = 3 * (torch.cat([v.amax((1, 2))[:, None] for v in inner], -1).amax(-1) + kept.mean(-1))
+    means = (tree_nets.mean(law.chance, f) for f in law[1:])
+    return tuple(x.numpy() for x in (*V, alone, whole, limit, *means))
+
+
+def _own_variance(w: tr.World, mu: int, f: list[Array]) -> Array:
+    """V[f_j | z_mu] of a node's units, [draws, states, units]."""
+    return tr.spread(w, mu, f[mu]).diagonal(axis1=-2, axis2=-1)
+
+
+def _variance_as_sum(w: tr.World, mu: int, alone: Part, by_latent: Part) -> None:
+    """The variance of pre-activations as a sum over units, and as one over latents."""
+    weights, exact = w.weights[mu].numpy(), _own_variance(w, mu, w.pre)
+    each = tr.spread(w, mu, tr.fed(w, mu)).diagonal(axis1=-2, axis2=-1)
+    _, spread = tree_nets.children_moments(w.model, w.groups, mu)
+    summed = np.einsum("djk,dck->dcj", weights**2, each)
+    alone.add(absolute(summed, exact))
+    by_latent.add(absolute(np.einsum("djk,dckl,djl->dcj", weights, spread.numpy(), weights), exact))
+    for part in (alone,) if by_latent is alone else (alone, by_latent):
+        part.breaks("variances doubled", absolute(2 * summed, exact))
+
+
+def _bounded(w: tr.World, mu: int, bound: Part, by_latent: Part | None) -> None:
+    """Variances before and after the ReLU beyond Eq. 158's bound, and beyond the corrected one."""
+    for V in (_own_variance(w, mu, w.pre), _own_variance(w, mu, w.out)):
+        parts = (bound,) if by_latent is None else (bound, by_latent)
+        limits = _bound(w, mu)
+        for part, limit in zip(parts, limits, strict=False):
+            part.add((V - limit[:, None, None]).reshape(len(V), -1).max(-1))
+            sixth = V - limits[0][:, None, None] / 6
+            part.breaks("a sixth of the bound", sixth.reshape(len(V), -1).max(-1))
+
+
+def _of_two_values(w: tr.World, mu: int, part: Part) -> None:
+    """V_{z_nu | z_mu}[v_k(z_nu)] against s_k^2 (1 - rho^2)."""
+    s, _, rho = tr.selective(w, mu)
+    means = []
+    for child in tr.below(w, mu):
+        v = tr.given(w, child, w.out[child])
+        shown = v[:, 0][:, None] + (v[:, 1] - v[:, 0])[:, None] * w.z[None, :, [child]]
+        means.append(tr.spread(w, mu, shown).diagonal(axis1=-2, axis2=-1))
+    exact = np.concatenate(means, -1)
+    part.add(absolute(np.stack([s**2 * (1 - rho**2)] * 2, 1), exact))
+    part.breaks("1 - rho", absolute(np.stack([s**2 * (1 - rho)] * 2, 1), exact))
+
+
+@check("ddn/eq158")
+def eq158(t: Trial) -> None:
+    """Variance of pre-activations given z_mu: the sum, the binomial, both bounds; by enumeration.
+
+    One unit a latent, then several. Controls: sigma_w^2 for 3 sigma_w^2, covariances that count
+    for nothing or twice, the binomial without its square.
+    """
+    count = min(t.share(4), 12)
+    two = t.part("variance of two values", 1e-13, controls=pooled, draws=4 * count)
+    alone = _worlds(t.rng, count, several=False)
+    total = 4 * count
+    summed = t.part("Eq. 155, one unit a latent", 1e-13, controls=pooled, draws=total)
+    bound = t.part("Eqs. 158, 159, one unit a latent", 1e-13, controls=worst, draws=total)
+    for w in alone:
+        for mu in tr.inner(w):
+            _variance_as_sum(w, mu, summed, summed)
+            _bounded(w, mu, bound, None)
+            _of_two_values(w, mu, two)
+    worlds = _worlds(t.rng, count, several=True)
+    total = sum(len(w.chance) for w in worlds)
+    forms = (t.part, t.corrected)
+    summed, by_latent = (
+        form("Eq. 155, several units a latent", 1e-13, controls=pooled, draws=total)
+        for form in forms
+    )
+    bound, wider = (
+        form("Eqs. 158, 159, several units a latent", 1e-13, controls=worst, draws=total)
+        for form in forms
+    )
+    for w in worlds:
+        for mu in tr.inner(w):
+            _variance_as_sum(w, mu, summed, by_latent)
+            _bounded(w, mu, bound, wider)
+            *V, sum_, whole, limit, _, _ = _by_laws(w, mu)
+            summed.fails_by(absolute(sum_, whole))
+            bound.fails_by(*(v.max((1, 2)) - limit for v in V))
+
+
+def _units(worlds: list[tr.World]) -> Array:
+    """Of every unit, given z_mu = 0: mean pre-activation, mean activation, standard deviation, and
+    the roots of both bounds; [5, units]."""
+    rows = []
+    for w in worlds:
+        for mu in tr.inner(w):
+            pre, post = (tr.given(w, mu, f)[:, 0] for f in (w.pre[mu], w.out[mu]))
+            sd = np.sqrt(_own_variance(w, mu, w.pre)[:, 0])
+            limits = [np.sqrt(v)[:, None] * np.ones_like(sd) for v in _bound(w, mu)]
+            rows.append(np.stack([pre, post, sd, *limits]).reshape(5, -1))
+    return np.concatenate(rows, -1)
+
+
+def _units_again(worlds: list[tr.World]) -> Array:
+    """`_units` by the library's laws, without the corrected bound, [4, units]."""
+    rows = []
+    for w in worlds:
+        for mu in tr.inner(w):
+            V, _, _, _, limit, pre, post = _by_laws(w, mu)
+            row = pre[:, 0], post[:, 0], np.sqrt(V[:, 0]), np.sqrt(limit)[:, None]
+            rows.append(np.stack(np.broadcast_arrays(*row)).reshape(4, -1))
+    return np.concatenate(rows, -1)
+
+
+@check("ddn/eq163")
+def eq163(t: Trial) -> None:
+    """Mean activation of units with negative mean pre-activation, against both bounds.
+
+    Controls: units with positive mean, a tenth of the bounds; several units a latent apart.
+    """
+    count = min(t.share(4), 12)
+    steps = t.part("Eqs. 160-162", 1e-13, controls=worst)
+    for several in (False, True):
+        name = f"Eq. 163, {'several units' if several else 'one unit'} a latent"
+        bound = t.part(name, 1e-13, controls=worst)
+        worlds = _worlds(t.rng, count, several)
+        pre, *rest = _units(worlds)
+        post, sd, root, wider = (v[pre < 0] for v in rest)
+        steps.add(post - sd)
+        steps.breaks("positive mean pre-activation", (rest[0] - rest[1])[pre >= 0])
+        steps.breaks("a tenth of sd", post - sd / 10)
+        bound.add(np.maximum(sd, post) - root)
+        bound.breaks("a third of the bound", sd - root / 3)
+        if several:
+            _, own, _, limit, _ = _units([_adversarial(10, 10)])[:, 0]
+            bound.says(over=(post - root).max(), own=own, limit=limit)
+            pre, *again = _units_again(worlds)
+            v, deviation, least = (x[pre < 0] for x in again)
+            bound.fails_by(np.maximum(deviation, v) - least).confirms(over=(v - least).max())
+            chance = (1 - 0.3) / 2 * (1 + 0.29) / 2  # of 1 in the first leaf, 0 in the second
+            limit = (3 / 8 * (2 - 0.3**2 - 0.29**2)) ** 0.5
+            bound.confirms(own=15**0.5 * chance, limit=limit)
+            corrected = t.corrected(name, 1e-13, controls=worst).add(sd - wider)
+            corrected.breaks("a third of the bound", sd - root / 3)

@@ -1,0 +1,390 @@
+"""Locally maximal eigenvectors: two latent models, a threshold, roughness (nl Sec. 3).
+
+Enumeration of all states in numpy, root finding and quadrature meet
+`clcore.theory.one_layer.one_layer`. All here is for uniform alpha, large batches and no
+augmentation, as in nl Sec. 3.1.
+"""
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import torch
+from scipy.optimize import brentq
+
+from clcore import reference as ref
+from clcore.checks.one_layer.eigenvectors import model_proofs as proofs
+from clcore.checks.one_layer.eigenvectors.gate_jumps import categorical_quotient
+from clcore.checks.one_layer.node.activation import unit
+from clcore.ledger import Trial, check, pooled, total, typical
+from clcore.reference import Array, absolute, plane, relative, tensors
+from clcore.theory.one_layer import one_layer
+
+
+def bases(rng: np.random.Generator, draws: int, d: int, m: int | None = None) -> Array:
+    """Random orthonormal columns [draws, d, m]."""
+    return np.linalg.qr(rng.standard_normal((draws, d, d)))[0][..., :m]
+
+
+def _gate(u: Array, at_zero: float = 0.0) -> Array:
+    return np.where(np.abs(u) < 1e-12, at_zero, (u > 0) * 1.0)
+
+
+def _moments(p: Array, x: Array, w: Array, at_zero: float = 0.0, centred: bool = True) -> Array:
+    """V[gated x], [draws, d, d], of laws p [draws, n] on x [draws, n, d], by a loop over points."""
+    mean, square = 0.0, 0.0
+    for k in range(p.shape[-1]):
+        point = x[:, k] * _gate((x[:, k] * w).sum(-1), at_zero)[:, None]
+        mean = mean + p[:, k, None] * point
+        square = square + p[:, k, None, None] * point[:, :, None] * point[:, None, :]
+    return square - centred * mean[:, :, None] * mean[:, None, :]
+
+
+def _states(q: Array) -> tuple[Array, Array]:
+    """(P [draws, 2^M], y [draws, 2^M, M]) of the latent summation model, by a loop."""
+    chances, values = [], []
+    for bits in product((0, 1), repeat=q.shape[-1]):
+        on = np.array(bits)
+        chances.append(np.where(on, q, 1 - q).prod(-1))
+        values.append(np.where(on, np.sqrt((1 - q) / q), -np.sqrt(q / (1 - q))))
+    return np.stack(chances, 1), np.stack(values, 1)
+
+
+def _is_lme(A: Array, w: Array) -> Array:
+    """[draws]: Def. 3 by numpy, on matrices A at w."""
+    values, vectors = np.linalg.eigh(A)
+    scale = np.abs(values).max(-1)
+    along = np.abs((vectors[..., -1] * w).sum(-1)) > 1 - 1e-9
+    return along & (values[:, -1] - values[:, -2] > 1e-8 * scale)
+
+
+def _outer(u: Array) -> Array:
+    return u[..., :, None] * u[..., None, :]
+
+
+# ---------------------------------------------------------------------------------- definitions
+
+
+@check("nl/def3")
+def def3(t: Trial) -> None:
+    """How many decisions of the LME test differ from those of eigenvectors by numpy: patterns of
+    the summation model, principal directions of the linear node, one repeated eigenvalue.
+    Controls: each half of Def. 3 left out.
+    """
+    rng, draws, d = t.rng, t.draws, 4
+    q, U = rng.uniform(0.05, 0.6, (draws, d)), bases(rng, draws, d)
+    p, y = _states(q)
+    x = y @ U.swapaxes(-1, -2)
+    world = one_layer.World(*tensors(x, p))
+    # [patterns, draws]
+    said = np.stack([one_layer.locally_maximal(world, *tensors(w)) for w in np.moveaxis(U, -1, 0)])
+    exact = np.stack([_is_lme(_moments(p, x, w), w) for w in np.moveaxis(U, -1, 0)])
+    x = rng.standard_normal((draws, 20, d))
+    linear = one_layer.samples(*tensors(x))
+    _, vectors = np.linalg.eigh(np.stack([np.cov(v.T, bias=True) for v in x]))
+    wrong = (said != exact).sum()
+    for k in range(d):
+        found = one_layer.locally_maximal(linear, *tensors(vectors[..., k]), "linear").numpy()
+        wrong += (found != (k == d - 1)).sum()
+    simplex = one_layer.samples(torch.eye(d, dtype=torch.float64))
+    w = np.eye(d) - 1 / d
+    w = w / np.linalg.norm(w, axis=-1, keepdims=True)
+    maximal = one_layer.maximality(simplex, *tensors(w), "linear")
+    wrong += int(one_layer.locally_maximal(simplex, *tensors(w), "linear").sum())
+    part = t.defines(draws=2 * draws * d + d).add(wrong)
+    part.breaks("not maximal", (~said).sum())  # an eigenvector all the same
+    tied = (maximal.residual < 1e-12) & (maximal.below < 1e-12)
+    part.breaks("not distinct", int(tied.sum()))
+
+
+def _slope(x: Array, w: Array) -> Array:
+    """The projected gradient of V[h(w^T x)] / 2 over points x [n, d], by complex steps."""
+    u = x @ ref.stepped(w[None])[:, 0].T
+    h = np.where(u.real > 0, u, 0)
+    half = (h**2).mean(0) / 2 - h.mean(0) ** 2 / 2
+    gradient = half.imag / ref.STEP
+    return gradient - (w @ gradient) * w
+
+
+@check("nl/rem6")
+def rem6(t: Trial) -> None:
+    """At LMEs that a search finds, the projected gradient of V[h(w^T x)], by complex steps, is 0.
+
+    Controls: eigenvectors of A(w) at another w, the LMEs of other data.
+    """
+    rng, part = t.rng, t.part("", 1e-10, controls=pooled)
+    for _ in range(min(t.draws, 8)):
+        q, U = rng.uniform(0.1, 0.25, (1, 4)), bases(rng, 1, 4)[0]
+        p, y = _states(q)
+        x = y[0, rng.choice(16, 200, p=p[0])] @ U.T + 0.05 * rng.standard_normal((200, 4))
+        world = one_layer.samples(*tensors(x))
+        starts = tensors(unit(rng, 20, 4))[0]
+        lmes = one_layer.search(world, starts, steps=100).w.numpy()
+        jump = one_layer.top_eigenvector(world, starts[:3]).numpy()
+        away, scale = rng.permuted(x, axis=0), np.trace(np.cov(x.T))
+        part.add(*(np.linalg.norm(_slope(x, w)) / scale for w in lmes))
+        part.breaks("eigenvectors elsewhere", *(np.linalg.norm(_slope(x, w)) / scale for w in jump))
+        part.breaks("other data", *(np.linalg.norm(_slope(away, w)) / scale for w in lmes))
+    proofs.rem6(part)
+
+
+@check("nl/eq43")
+def eq43(t: Trial) -> None:
+    """V[gated x] by loops against the three terms, binary z, eight atoms each.
+
+    Controls: p0 p1 left out, Sigmas exchanged, means of ungated inputs.
+    """
+    rng, draws, n, d = t.rng, t.draws, 8, 4
+    x = rng.standard_normal((draws, 2, n, d)) + rng.standard_normal((draws, 2, 1, d))
+    law = ref.normalised(rng.random((draws, 2, n)))
+    p1 = rng.uniform(0.1, 0.9, draws)
+    w = unit(rng, draws, d)
+    prior = np.stack([1 - p1, p1], 1)
+    joint = (prior[:, :, None] * law).reshape(draws, -1)
+    points = x.reshape(draws, -1, d)
+    exact = _moments(joint, points, w)
+    library = one_layer.operator(one_layer.World(*tensors(points, joint)), *tensors(w))
+    gated = x * ((x * w[:, None, None]).sum(-1) > 0)[..., None]
+    mean = (law[..., None] * gated).sum(2)
+    gap = gated - mean[:, :, None]
+    sigma = np.einsum("bzi,bziq,bzir->bzqr", law, gap, gap)
+    delta = mean[:, 1] - mean[:, 0]
+    plain = (law[..., None] * x).sum(2)
+    weight = (prior[:, 0] * prior[:, 1])[:, None, None]
+    within = (prior[..., None, None] * sigma).sum(1)
+    swapped = (prior[:, ::-1, None, None] * sigma).sum(1)
+    part = t.part("", 1e-12, controls=typical, draws=draws)
+    part.add(relative(weight * _outer(delta) + within, exact), relative(library, exact))
+    part.breaks("no p0 p1", relative(_outer(delta) + within, exact))
+    part.breaks("p0 and p1 exchanged", relative(weight * _outer(delta) + swapped, exact))
+    ungated = weight * _outer(plain[:, 1] - plain[:, 0]) + within
+    part.breaks("Delta not gated", relative(ungated, exact))
+    proofs.eq43(part)
+
+
+# --------------------------------------------------------------------------------- the two models
+
+
+def _categorical(rng: np.random.Generator, draws: int, M: int, d: int) -> tuple[Array, Array]:
+    """(p [draws, M], U [draws, d, M]); patterns are rotated in every second draw."""
+    p = ref.normalised(0.15 + rng.random((draws, M)))
+    U = bases(rng, draws, d, M)
+    U[::2] = np.eye(d)[:, :M]
+    return p, U
+
+
+@check("nl/rem7")
+def rem7(t: Trial) -> None:
+    """Eq. 8 with h'(0) = 0, all other patterns on the edge of the gate. Control: h'(0) = 1, 1/2."""
+    p, U = _categorical(t.rng, t.draws, 4, 4)
+    closed = one_layer.categorical_operator(*tensors(p, U)).numpy()
+    part = t.part("", 1e-12, controls=pooled)
+    for m in range(4):
+        off = {
+            at_zero: absolute(_moments(p, U.swapaxes(-1, -2), U[..., m], at_zero), closed[:, m])
+            for at_zero in (0.0, 0.5, 1.0)
+        }
+        part.add(off[0.0]).breaks("h'(0) = 0.5", off[0.5]).breaks("h'(0) = 1", off[1.0])
+    proofs.rem7(part)
+
+
+@check("nl/ex1")
+def ex1(t: Trial) -> None:
+    """Eq. 8 by enumeration; its pieces; how many u_m fail to be an LME, and where the flow from
+    close to them ends.
+
+    Controls: without (1 - p), h'(0) = 1, a linear node.
+    """
+    rng, count = t.rng, t.share(2)
+    eq8 = t.part("Eq. 8", 1e-13, controls=pooled, draws=9 * count)
+    lme = t.part("every pattern is an LME", draws=9 * count, measured=total, controls=total)
+    attractive = t.part("and attractive", 1e-6, controls=pooled)
+    for M, d in ((5, 5), (4, 7)):
+        p, U = _categorical(rng, count, M, d)
+        closed = one_layer.categorical_operator(*tensors(p, U)).numpy()
+        world = one_layer.categorical(*tensors(p, U))
+        x = U.swapaxes(-1, -2)
+        for m in range(M):
+            w = U[..., m]
+            exact = _moments(p, x, w)
+            eq8.add(absolute(closed[:, m], exact))
+            eq8.add(absolute(one_layer.operator(world, *tensors(w)), exact))
+            eq8.breaks("p for p(1 - p)", absolute(p[:, m, None, None] * _outer(w), exact))
+            lme.add(~one_layer.locally_maximal(world, *tensors(w)).numpy())
+            lme.breaks("h'(0) = 1", ~_is_lme(_moments(p, x, w, 1.0), w))
+        few = min(count, 8)
+        batch = one_layer.World(*(v[:few, None] for v in world[:2]))
+        # Within the basin: other patterns die out while w^T u_j < p_m, roughly.
+        start = x[:few] + rng.uniform(-0.015, 0.015, x[:few].shape)
+
+        def away(kind: str) -> Array:
+            end = one_layer.ascend(batch, *tensors(start), kind, 1.0, 400).numpy()  # noqa: B023
+            return 1 - (end * x[:few]).sum(-1).ravel()  # noqa: B023
+
+        attractive.add(away("relu")).breaks("linear", away("linear"))
+
+
+@check("nl/ex2")
+def ex2(t: Trial) -> None:
+    """Eq. 9 by enumeration of 2^M states; Delta and Sigma; in how many patterns the LME test and q
+    below the threshold disagree.
+
+    Controls: (1 - q) for its square, I not reduced; Sigma_1 = I; threshold 1/2.
+    """
+    rng, draws, M = t.rng, min(t.draws, 200), 5
+    q, U = rng.uniform(0.05, 0.6, (draws, M)), bases(rng, draws, M)
+    p, y = _states(q)
+    x = y @ U.swapaxes(-1, -2)
+    world = one_layer.summation(*tensors(q, U))
+    eq9 = t.part("Eq. 9", 1e-12, controls=pooled, draws=draws * M)
+    pieces = t.part(r"$\Delta$ and $\Sigma$", 1e-11, controls=pooled, draws=draws * M)
+    below = t.part("LME below the threshold", measured=total, controls=total)
+    for m in range(M):
+        w, Q = U[..., m], q[:, m, None, None]
+        exact, outer = _moments(p, x, w), _outer(w)
+        rest = Q * (np.eye(M) - outer)
+        for A in (
+            (1 - Q) ** 2 * outer + rest,
+            one_layer.operator(world, *tensors(w)),
+            one_layer.summation_operator(*tensors(q, U))[:, m],
+        ):
+            eq9.add(absolute(A, exact))
+        eq9.breaks("1 - q for its square", absolute((1 - Q) * outer + rest, exact))
+        eq9.breaks("q I", absolute((1 - Q) ** 2 * outer + Q * np.eye(M), exact))
+        on = y[..., m] > 0
+        high = np.sqrt((1 - q[:, m]) / q[:, m])
+        law = p * on / q[:, m, None]
+        gated = x * on[..., None]
+        mean = (law[..., None] * gated).sum(1)
+        sigma = np.einsum("bi,biq,bir->bqr", law, gated, gated) - _outer(mean)
+        off = (p * ~on)[..., None] * gated
+        pieces.add(absolute(mean, high[:, None] * w), absolute(off, 0 * off))
+        pieces.add(absolute(sigma, np.eye(M) - outer))
+        pieces.breaks("Sigma_1 = I", absolute(sigma, np.broadcast_to(np.eye(M), sigma.shape)))
+        said = one_layer.locally_maximal(world, *tensors(w)).numpy()
+        below.add(said != (q[:, m] < one_layer.SUMMATION_THRESHOLD))
+        below.breaks("threshold 1/2", said != (q[:, m] < 0.5))
+    spare = bases(rng, draws, 6, 3)
+    few, z = _states(q[:, :3])
+    wide = _moments(few, z @ spare.swapaxes(-1, -2), spare[..., 0])
+    Q = q[:, 0, None, None]
+    outer = _outer(spare[..., 0])
+    span = spare @ spare.swapaxes(-1, -2)
+    eq9.add(absolute((1 - Q) ** 2 * outer + Q * (span - outer), wide))
+    eq9.breaks("I for M < d", absolute((1 - Q) ** 2 * outer + Q * (np.eye(6) - outer), wide))
+    proofs.ex2(eq9, pieces, below)
+
+
+def _bisect(up: Callable[[float], bool], low: float = 0.2, high: float = 0.6) -> float:
+    """Where `up` turns from True to False."""
+    for _ in range(45):
+        middle = (low + high) / 2
+        low, high = (middle, high) if up(middle) else (low, middle)
+    return (low + high) / 2
+
+
+@check("nl/num1")
+def num1(t: Trial) -> None:
+    """(3 - sqrt 5)/2 as a root, as the place where the LME test switches, and where the flow turns.
+
+    Controls: second moments for variances, whose threshold is 1/2; the linear node.
+    """
+    rng, M = t.rng, 4
+    root = brentq(lambda q: (1 - q) ** 2 - q, 0, 1, xtol=1e-15)
+    raw = brentq(lambda q: (1 - q) - q, 0, 1, xtol=1e-15)
+    exact = (3 - np.sqrt(5)) / 2
+    found = t.part("root", 1e-14, draws=1)
+    found.add(abs(root - exact), abs(one_layer.SUMMATION_THRESHOLD - exact))
+    found.breaks("second moments", abs(raw - exact))
+    part = t.part("0.382", 1e-12).add(abs(round(root, 3) - 0.382))
+    part.breaks("second moments", abs(round(raw, 3) - 0.382))
+    test, flow = t.part("the LME test", 1e-12), t.part("the flow", 1e-6)
+    for _ in range(min(t.draws, 12)):
+        U, rest = bases(rng, 1, M), rng.uniform(0.1, 0.3, M - 1)
+        w, u = U[0, :, :1].T, U[0, :, 1:2].T
+        v = np.sqrt(1 - 1e-8) * w + 1e-4 * u
+
+        def world(q: float) -> one_layer.World:
+            return one_layer.summation(*tensors(np.array([q, *rest]), U[0]))  # noqa: B023
+
+        def lme(q: float) -> bool:
+            return bool(one_layer.locally_maximal(world(q), *tensors(w[0]), gap=1e-13))  # noqa: B023
+
+        def returns(q: float, kind: str) -> bool:
+            speed = one_layer.flow(world(q), *tensors(v[0]), kind).numpy()  # noqa: B023
+            return bool(speed @ u[0] < -1e-12)  # noqa: B023
+
+        def uncentred(q: float) -> bool:
+            p, y = _states(np.array([[q, *rest]]))  # noqa: B023
+            A = _moments(p, y @ U.swapaxes(-1, -2), w, centred=False)  # noqa: B023
+            return bool(_is_lme(A, w)[0])  # noqa: B023
+
+        test.add(abs(_bisect(lme) - exact))
+        test.breaks("second moments", abs(_bisect(uncentred) - exact))
+        flow.add(abs(_bisect(lambda q: returns(q, "relu")) - exact))
+        flow.breaks("linear", abs(_bisect(lambda q: returns(q, "linear")) - exact))
+    proofs.num1(found, part, test, flow)
+
+
+# -------------------------------------------------------------------------------------- roughness
+
+
+def _quotient(law: plane.Law, angle: float, step: float) -> float:
+    """|(A(v) - A(w)) w| / |v - w| with v turned by `step`."""
+    gap = plane.operator(law, angle + step) - plane.operator(law, angle)
+    w, v = plane.direction(angle), plane.direction(angle + step)
+    return float(np.linalg.norm(gap @ w) / np.linalg.norm(v - w))
+
+
+@check("nl/rem8")
+def rem8(t: Trial) -> None:
+    """rho(w) by Richardson from quotients, against E[h] times an integral along w^T x = 0.
+
+    Mixtures in the plane. Controls: without E[h], with |x| for x^2; a finite sample has rho = 0.
+    """
+    rng, part = t.rng, t.part("roughness", 1e-3, controls=pooled)
+    node, weight = np.polynomial.legendre.leggauss(200)
+    for _ in range(min(t.draws, 12)):
+        law, angle = plane.draw(rng), rng.uniform(-np.pi, np.pi)
+        w, u = plane.direction(angle), plane.direction(angle + np.pi / 2)
+        values = [(_quotient(law, angle, s) + _quotient(law, angle, -s)) / 2 for s in (1e-2, 5e-3)]
+        limit = (4 * values[1] - values[0]) / 3
+        line = law.reach * node
+        p = law.reach * weight * plane.density(law, line[:, None] * u)
+        mean, _ = plane.gated_moments(law, angle)
+        part.add(abs(limit / ((w @ mean) * (line**2 @ p)) - 1))
+        part.breaks("without E[h]", abs(limit / (line**2 @ p) - 1))
+        part.breaks("|x| for x^2", abs(limit / ((w @ mean) * (np.abs(line) @ p)) - 1))
+    A = _of_samples(t)
+    A = A + A.swapaxes(-1, -2)
+    values, vectors = (v.numpy() for v in one_layer.spectrum(*tensors(A)))
+    again = (vectors * values[:, None]) @ vectors.swapaxes(-1, -2)
+    part = t.part("spectrum and gap", 1e-12, controls=typical, draws=t.draws)
+    part.add(absolute(again, A), np.maximum(np.diff(values, axis=-1), 0).max(-1))
+    part.add(absolute(one_layer.gap(*tensors(A)), values[:, 0] - values[:, 1]))
+    turned = (vectors * values[:, None, ::-1]) @ vectors.swapaxes(-1, -2)
+    part.breaks("eigenvalues rising", absolute(turned, A))
+
+
+def _of_samples(t: Trial) -> Array:
+    """The roughness of finite samples: none up to the nearest hyperplane. Returns their A(w)."""
+    rng, draws = t.rng, t.draws
+    x, w = rng.standard_normal((draws, 40, 3)), unit(rng, draws, 3)
+    world = one_layer.samples(*tensors(x))
+    A = one_layer.operator(world, *tensors(w)).numpy()
+    edge = np.abs((x * w[:, None]).sum(-1) / np.linalg.norm(x, axis=-1)).min(-1, keepdims=True)
+    u = unit(rng, draws, 3)
+    u = u - (u * w).sum(-1, keepdims=True) * w
+    u = u / np.linalg.norm(u, axis=-1, keepdims=True)
+
+    def quotient(size: Array) -> Array:
+        v = np.sqrt(1 - size**2) * w + size * u
+        gap = one_layer.operator(world, *tensors(v)).numpy() - A
+        norm = np.linalg.norm(gap @ w[..., None], axis=(1, 2))
+        return norm / np.linalg.norm(v - w, axis=-1)
+
+    part = t.part("finite samples", 1e-9, controls=typical)
+    part.add(quotient(0.5 * np.minimum(edge, 0.1)))
+    part.breaks("beyond the nearest hyperplane", quotient(np.full_like(edge, 0.5)))
+    part.says(factor=categorical_quotient(1e-4) / categorical_quotient(1e-2))
+    return A

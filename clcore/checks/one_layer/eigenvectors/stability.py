@@ -1,0 +1,343 @@
+"""Theorem 1, Corollary 2 and what is said about them: when an LME is stable (nl Sec. 3.2, B.3).
+
+Synthetic families meet the condition of the theorem as tightly as one likes; continuous laws on a
+disc or a ball are integrated by `clcore.theory.one_layer.roughness`; `gate_jumps` has laws whose
+A jumps.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+
+from clcore.checks.one_layer import unit_ball
+from clcore.checks.one_layer.eigenvectors import gate_jumps as jumps
+from clcore.checks.one_layer.eigenvectors.model_proofs import eq56 as eq56_proof
+from clcore.checks.one_layer.eigenvectors.model_proofs import thm1 as thm1_proof
+from clcore.checks.one_layer.power_iteration.steps import bases, matrix
+from clcore.ledger import Part, Trial, check, pooled, typical
+from clcore.reference import Array
+from clcore.theory.one_layer import one_layer
+from clcore.theory.one_layer import power_iteration as pi
+from clcore.theory.one_layer import roughness as ro
+
+ORDER = 20  # nodes an axis; the sums turn with w, so A(w) stays smooth
+
+
+def pushed(A: Array, v: Array) -> Array:
+    """P_v A v for unit v [..., d], the right side of Eq. 7, in numpy."""
+    image = np.einsum("...ij,...j->...i", A, v)
+    return image - v * (v * image).sum(-1, keepdims=True)
+
+
+def across(rng: np.random.Generator, w: Array) -> Array:
+    """Random unit vectors orthogonal to w [..., d]."""
+    u = rng.standard_normal(w.shape)
+    u -= w * (w * u).sum(-1, keepdims=True)
+    return u / np.linalg.norm(u, axis=-1, keepdims=True)
+
+
+@check("nl/eq56")
+def eq56(t: Trial) -> None:
+    """What both expansions leave out is of second order. Controls: the sign of the first-order
+    term; lambda_* left out.
+    """
+    values = -np.sort(-t.rng.standard_normal((t.draws, 5)), -1)
+    Q = bases(t.rng, t.draws, 5)
+    A, w, top = matrix(values, Q), Q[..., 2], values[:, 2]
+    u, eye = across(t.rng, w), np.eye(5)
+
+    def left(e: float) -> Array:
+        """What is left out at a turn of e: P_v, with the other sign; the push, without lambda_*."""
+        v = np.sqrt(1 - e**2) * w + e * u
+        outer = e * (u[:, :, None] * w[:, None] + w[:, :, None] * u[:, None])
+        P, Pv = (eye - x[:, :, None] * x[:, None] for x in (w, v))
+        push = pushed(A, v) - e * np.einsum("bij,bj->bi", P, np.einsum("bij,bj->bi", A, u))
+        shift = e * top[:, None] * u
+        matrices = (np.abs(Pv - P + s * outer).max((1, 2)) for s in (1, -1))
+        return np.stack([*matrices, *(np.abs(push + s * shift).max(1) for s in (1, 0))])
+
+    projection, sign, push, bare = 2 - np.log10(left(1e-2) / left(1e-3))
+    turned = t.part("P_v", 0.05, controls=typical).add(projection).breaks("the other sign", sign)
+    part = t.part("P_v A(w_*) v", 0.05, controls=typical).add(push)
+    part.breaks("lambda_* left out", bare)
+    eq56_proof(turned, part)
+
+
+def tight(
+    rng: np.random.Generator, draws: int, share: Array, power: float | None = None, d: int = 4
+) -> tuple:
+    """Families with an LME at w whose roughness is `share` of the gap, and pushes outward.
+
+    A(v) = A_* + s (phi_2.v) (phi_1 phi_2^T + phi_2 phi_1^T), so (A(v) - A_*) w = s (phi_2.v) phi_2.
+    With a `power` gap |phi_2.v|^power phi_2 phi_2^T is added, 0 at phi_2.v = 0: it leaves the
+    roughness as it is, jumps at w if the power is 0, and is continuous there if it is positive.
+    Returns (A as a function of v in numpy, w, phi_2, gap).
+    """
+    values = -np.sort(-rng.uniform(0.1, 1, (draws, d)), -1)
+    values[:, 0] = values[:, 1] + rng.uniform(0.1, 1, draws)
+    Q = bases(rng, draws, d)
+    w, second, gap = Q[..., 0], Q[..., 1], values[:, 0] - values[:, 1]
+    turn = w[:, :, None] * second[:, None]
+    turn = (share * gap)[:, None, None] * (turn + turn.swapaxes(1, 2))
+    base, more = matrix(values, Q), gap[:, None, None] * second[:, :, None] * second[:, None]
+
+    def A(v: Array) -> Array:
+        along = (second * v).sum(-1)[:, None, None]
+        if power is None:
+            return base + along * turn
+        size = np.abs(along)
+        return base + along * turn + np.where(size > 1e-12, size**power, 0.0) * more
+
+    return A, w, second, gap
+
+
+def laws(rng: np.random.Generator, count: int, d: int) -> list[tuple[Callable, float]]:
+    """Densities on balls of several radii: mixtures of three Gaussians, cut."""
+    out = []
+    for _ in range(count):
+        radius = float(rng.uniform(0.3, 3))
+        means = radius * 0.5 * rng.standard_normal((3, d))
+        out.append(
+            (
+                ro.mixture(torch.tensor(means), radius * rng.uniform(0.25, 0.6), radius, ORDER),
+                radius,
+            )
+        )
+    return out
+
+
+def lmes(parts: ro.Parts, radius: float, starts: torch.Tensor) -> torch.Tensor:
+    """LMEs of a continuous law that power iteration reaches, [k, d]."""
+    w = starts
+    for _ in range(80):
+        w = pi.step(ro.covariance(parts, w, radius, ORDER), w)
+    A = ro.covariance(parts, w, radius, ORDER)
+    at = pi.local(A, w)
+    good = (pi.residual(A, w) < 1e-9 * at.first) & (1 - at.c < 1e-12)
+    return one_layer.distinct(w[good], 1e-5).w if bool(good.any()) else w[:0]
+
+
+def _growth(
+    t: Trial, n: int, share: float, power: float | None = None, again: list[Array] | None = None
+) -> Array:
+    """Growth a step of the distance from the LME of n families. again: gets what
+    `_growth_again` finds."""
+    A, w, second, gap = tight(t.rng, n, np.full(n, share), power)
+    far, side = [], np.where(t.rng.random((n, 1)) < 0.7, second, across(t.rng, w))
+    v = np.sqrt(1 - 1e-8) * w + 1e-4 * side
+    if again is not None:
+        again.append(_growth_again(A(w), w, second, share * gap, gap, v))
+    for _ in range(400):
+        far.append(np.linalg.norm(v - w, axis=-1))
+        v = v + 0.5 * pushed(A(v), v)
+        v /= np.linalg.norm(v, axis=-1, keepdims=True)
+    return (far[-1] / far[0]) ** (1 / len(far)) - 1
+
+
+def _growth_again(base: Array, w: Array, second: Array, turn: Array, gap: Array, v: Array) -> Array:
+    """`_growth` of families that jump, in the eigenbasis of A(w_*), without matrices."""
+    values, Q = np.linalg.eigh(base)
+    Q[..., -1], Q[..., -2] = w, second
+    y, far = np.einsum("bij,bi->bj", Q, v), []
+    for _ in range(400):
+        far.append(np.hypot(1 - y[:, -1], np.linalg.norm(y[:, :-1], axis=-1)))
+        push = values * y
+        push[:, -1] += turn * y[:, -2] ** 2
+        push[:, -2] += (turn * y[:, -1] + gap) * y[:, -2]
+        y = y + 0.5 * (push - y * (y * push).sum(-1, keepdims=True))
+        y /= np.linalg.norm(y, axis=-1, keepdims=True)
+    return (far[-1] / far[0]) ** (1 / len(far)) - 1
+
+
+def _continuous(t: Trial) -> None:
+    """LMEs of continuous laws that meet the condition, in the direction that pulls inward least."""
+    part, missed = t.part("continuous laws", controls=pooled), []
+    for d in (2, 3):
+        for p, radius in laws(t.rng, min(max(t.draws, 20), 30) if d == 2 else 1, d):
+            starts = t.rng.standard_normal((6 if d == 2 else 3, d))
+            starts /= np.linalg.norm(starts, axis=-1, keepdims=True)
+            parts = ro.uniform(p)
+            w = lmes(parts, radius, torch.tensor(starts))
+            A = ro.covariance(parts, w, radius, ORDER)
+            meets = (ro.roughness(parts, w, radius, ORDER) < one_layer.gap(A)).numpy()
+            axes = one_layer.spectrum(A)[1].numpy()
+            some = across(t.rng, np.tile(w.numpy(), (1 if d == 2 else 4, 1, 1)))
+            u = np.concatenate([some, -some])
+            v = np.sqrt(1 - 1e-6) * w.numpy() + 1e-3 * u
+            there = ro.covariance(parts, torch.tensor(v), radius, ORDER).numpy()
+            push = ((pushed(there, v) * u).sum(-1) / (1e-3 * radius**2)).max(0)
+            if meets.any():
+                part.add(push[meets])
+            missed.append(push[~meets])
+            v = np.sqrt(1 - 1e-6) * axes[..., 1] + 1e-3 * axes[..., 0]
+            push = (pushed(A.numpy(), v) * axes[..., 0]).sum(-1) / (1e-3 * radius**2)
+            part.breaks("the second eigenvector of A(w_*)", push)
+    others = np.concatenate(missed)
+    part.says(others=len(others), inward=(others <= 0).sum())
+
+
+def _of_samples(t: Trial) -> None:
+    """LMEs of finite samples, off the hyperplanes of the data."""
+    part = t.part("finite samples", 1e-3, controls=typical)
+    for _ in range(min(t.draws, 3)):
+        q, U = 0.15, bases(t.rng, 1, 4)[0]
+        bits = t.rng.random((400, 4)) < q
+        x = np.where(bits, math.sqrt((1 - q) / q), -math.sqrt(q / (1 - q))) @ U.T
+        for w in U.T:
+            w = jumps.settle(x, w)
+            if w is None:
+                continue
+            room = np.abs(x @ w).min() / np.linalg.norm(x, axis=-1).max()
+            v = w + 0.3 * room * across(t.rng, np.tile(w, (20, 1)))
+            v /= np.linalg.norm(v, axis=-1, keepdims=True)
+            world, back = one_layer.samples(torch.tensor(x)), torch.tensor(v)
+            on, off = (
+                np.linalg.norm(
+                    one_layer.ascend(world, back, rate=rate, steps=500).numpy() - w, axis=-1
+                )
+                / np.linalg.norm(v - w, axis=-1)
+                for rate in (2.0, -2.0)
+            )
+            part.add(on).breaks("the flow reversed", off)
+
+
+@check("nl/thm1")
+def thm1(t: Trial) -> None:
+    """The flow of Eq. 7 returns to the LME: families at 98 per cent of the condition, continuous
+    laws, finite samples. Not where A jumps at the LME, with h'(0) = 0 or 1. Controls: roughness 1.1
+    times the gap; a second eigenvector; a jump.
+
+    Measured is the growth of the distance a step, for continuous laws the push outward.
+    """
+    n = 4 * t.draws
+    near, rougher = _growth(t, n, 0.98), _growth(t, n, 1.1)
+    part = t.part("families near the edge of the condition", controls=typical).add(near)
+    part.breaks("roughness 1.1 times the gap", rougher)
+    _continuous(t)
+    _of_samples(t)
+    groups = jumps.two_groups(t.rng, min(t.draws, 10))
+    meets = np.concatenate([jumps.excess(groups, e)[1] for e in (1e-3, 1e-4)], 1).max(1) < 1
+    leaves, returns = (jumps.growth(g)[meets] for g in (groups, jumps.beside(groups)))
+    again: list[Array] = []
+    jump = _growth(t, n, 0.98, power=0, again=again)
+    name, more = "A that jumps at w_*", {"controls": typical, "draws": n + int(meets.sum())}
+    part = t.part(name, **more).add(leaves, jump)
+    part.breaks("roughness 1.1 times the gap", rougher)
+    again = [jumps.growth_again(groups)[meets], *again]  # not each: w may hover at a kink
+    two = zip(("leave", "jump"), ("pace", "turn"), (leaves, jump), again, strict=True)
+    for share, pace, first, second in two:
+        part.says(**{share: (first > 0).mean(), pace: np.median(first)})
+        part.confirms(**{share: (second > 0).mean(), pace: np.median(second)}, within=1e-4)
+    thm1_proof(part)
+    part = t.corrected(name, **more).add(returns, _growth(t, n, 0.98, power=0.5))
+    part.breaks("roughness 1.1 times the gap", rougher)
+    part.breaks("the second group in the plane", leaves).breaks("a jump", jump)
+    _open_gate(t, n, rougher)
+
+
+def _open_gate(t: Trial, count: int, rougher: Array) -> None:
+    """LMEs where A jumps although h'(0) = 1: two of four points lie in the plane w_*^T x = 0."""
+    points = jumps.leaky_points(t.rng, count)
+    leaves, quotient = jumps.leaky_growth(*points)
+    if quotient.max() > 1e-6:
+        raise ArithmeticError("expected no roughness")
+    returns, _ = jumps.leaky_growth(*jumps.leaky_points(t.rng, count, off=0.05))
+    name = "A that jumps at w_*, the gate open at 0"
+    part = t.part(name, controls=typical).add(leaves)
+    part.fails_by(jumps.leaky_growth_again(*points))
+    part.breaks("roughness 1.1 times the gap", rougher)
+    _four_points(part)
+    part = t.corrected(name, controls=typical).add(returns)
+    part.breaks("roughness 1.1 times the gap", rougher)
+    part.breaks("two points in the plane", leaves)
+
+
+def _four_points(part: Part) -> None:
+    """The numbers of the counterexample; their second computation has the gates by hand."""
+    x = np.array([[1, -1.2], [-10, -12], [0, 0.45], [0, -0.45]])
+    w = np.array([[1, 0], [1, 1e-6]])
+    A = jumps.leaky_operator(np.stack([x, x]), w)
+    world, start = one_layer.samples(torch.tensor(x)), torch.tensor(w[1])
+    x_end, y_end = one_layer.ascend(world, start, "leaky_relu", 50.0, 1000, jumps.SLOPE).tolist()
+    part.says(at=A[0, 1, 1], beside=A[1, 1, 1], x=x_end, y=y_end)
+    low, high = np.var([-1.2, -1.2, 0.45, -0.45]), np.var([-1.2, -1.2, 0.45, -0.045])
+    part.confirms(at=low, beside=high)
+    gated = np.array([[0.1, -0.12], [-1, -1.2], [0, 0.45], [0, -0.045]])  # where the flow ends
+    top = np.abs(np.linalg.eigh(np.cov(gated.T, bias=True))[1][:, -1])
+    part.confirms(x=top[0], y=top[1], within=1e-6)
+
+
+def _excess_of_laws(t: Trial) -> Iterator[tuple[Array, list[float]]]:
+    """The excess over Eq. 65 at the LMEs of continuous laws, for each turn e, over e^2; twice."""
+    for p, radius in laws(t.rng, min(t.draws, 6), 2):
+        starts = t.rng.standard_normal((6, 2))
+        starts /= np.linalg.norm(starts, axis=-1, keepdims=True)
+        parts = ro.uniform(p)
+        centre = lmes(parts, radius, torch.tensor(starts))
+        if not len(centre):
+            continue
+        rough = ro.roughness(parts, centre, radius, ORDER).numpy()
+        room = one_layer.gap(ro.covariance(parts, centre, radius, ORDER)).numpy()
+        for e in (1e-2, 1e-3):
+            u = across(t.rng, centre.numpy())
+            v = np.sqrt(1 - e**2) * centre.numpy() + e * u
+            there = ro.covariance(parts, torch.tensor(v), radius, ORDER).numpy()
+            push = (pushed(there, v) * u).sum(-1) / e
+            law = unit_ball.scaled(p, radius, 2)
+            both = zip(centre.numpy(), u, strict=True)
+            again = [unit_ball.excess(law, *v, e, ORDER) for v in both]
+            yield (push + room - rough) / (e * radius**2), again
+
+
+def _push_again(
+    form: Array, a: Array | float, turn: Array, e: float, jump: Array | float = 0.0
+) -> Array:
+    """u^T P_v A(v) v / e of `tight` in closed form; form = u^T A(w_*) u - lambda_*,
+    a = phi_2^T u."""
+    return (1 - e**2) * (form + jump * a**2) + turn * a**2 * np.sqrt(1 - e**2) * (1 - 2 * e**2)
+
+
+@check("nl/eq65")
+def eq65(t: Trial) -> None:
+    """Both inequalities to first order, divided by epsilon, at 0.01 and 0.001: the excess is
+    O(epsilon), unless A jumps at the LME. Controls: twice the gap; the roughness left out; a jump.
+    """
+    n = 4 * t.draws
+    share = t.rng.uniform(0.2, 0.98, n)
+    A, w, second, gap = tight(t.rng, n, share)
+    base, rho = A(w), share * gap
+    top = np.einsum("bi,bij,bj->b", w, base, w)
+    first = t.part("Eq. 60", 1e-12, controls=typical, draws=n)
+    smooth, smooth_again = [], []
+    for side in (second, across(t.rng, w)):
+        form = np.einsum("bi,bij,bj->b", side, base, side) - top
+        first.add(form + gap)
+        if side is second:
+            first.breaks("twice the gap", form + 2 * gap)
+        for e in (1e-2, 1e-3):
+            v = np.sqrt(1 - e**2) * w + e * side
+            push = (pushed(A(v), v) * side).sum(-1) / e
+            smooth.append((push + gap - rho) / e)
+            smooth_again.append(
+                (_push_again(form, (second * side).sum(-1), rho, e) + gap - rho) / e
+            )
+            if side is second and e == 1e-3:
+                alone = (push + gap) / e
+    laws_found = list(_excess_of_laws(t))
+    continuous, of_laws = ([v[k] for v in laws_found] for k in (0, 1))
+    jump, w, second, gap = tight(t.rng, n, share, power=0)
+    groups, leaps, leaps_again = jumps.two_groups(t.rng, min(t.draws, 10)), [], []
+    for e in (1e-3, 1e-4):
+        v = np.sqrt(1 - e**2) * w + e * second
+        leaps.append((pushed(jump(v), v) * second).sum(-1) / e**2 + (1 - share) * gap / e)
+        leaps.append(jumps.excess(groups, e)[0].ravel())
+        leaps_again.append((_push_again(-gap, 1, share * gap, e, gap) + (1 - share) * gap) / e)
+        leaps_again.append(jumps.excess_again(groups, e).ravel())
+    draws = n + sum(len(excess) for excess in continuous) // 2  # two turns each
+    printed = t.part("Eq. 65", 3.0, controls=typical, draws=draws)
+    mended = t.corrected("Eq. 65", 3.0, controls=typical, draws=draws)
+    for part in (printed.add(*leaps), mended.breaks("A jumps", *leaps)):
+        part.add(*smooth, *continuous).breaks("roughness left out", alone)
+    printed.fails_by(*leaps_again, *smooth_again, *of_laws, within=1e-8)  # differences over e^2

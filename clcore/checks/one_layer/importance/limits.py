@@ -1,0 +1,212 @@
+"""Large batches: what C_alpha tends to if alpha is a kernel (nl Lemma 2, Corollary 1, App. A.1).
+
+Finite worlds, in which all limits are finite sums: loops over samples and views meet
+`clcore.losses.kernel_importance`, and so do drawn batches.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+import torch
+
+from clcore import random
+from clcore import reference as ref
+from clcore.checks.one_layer.importance import batch_proofs as proofs
+from clcore.ledger import Trial, check, pooled, typical
+from clcore.losses import kernel_importance as ki
+from clcore.reference import Array, relative, tensors
+
+KINDS = ("uniform", "Gaussian", "random")
+
+
+class World:
+    """Six samples in R^3, three views each, ReLU-gated views for g; all in numpy."""
+
+    def __init__(self, rng: np.random.Generator, count: int, kind: str, views: int = 3) -> None:
+        n = 6
+        x0 = rng.standard_normal((count, n, 3))
+        x = x0[:, :, None] + 0.8 * rng.standard_normal((count, n, views, 3)) * (views > 1)
+        w = rng.standard_normal((count, 1, 1, 3))
+        self.g = x * ((x * w).sum(-1, keepdims=True) > 0) + 0.3 * x
+        self.p = ref.normalised(0.1 + rng.random((count, n)))
+        self.views = ref.normalised(0.1 + rng.random((count, n, views)))
+        y = np.maximum(x0[..., :1], 0)
+        if kind == "uniform":
+            self.phi, self.K = np.ones((count, n, 1)), np.ones((count, n, n))
+        elif kind == "Gaussian":
+            self.phi = ki.gaussian_features(*tensors(y), 0.8, 80).numpy()
+            self.K = np.exp(-((y - y.swapaxes(-1, -2)) ** 2) / 1.6)
+        else:
+            self.phi = rng.random((count, n, 20)) ** 3
+            self.K = np.einsum("bil,bjl->bij", self.phi, self.phi)
+
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        return tensors(self.phi, self.p, self.views, self.g)
+
+    def inter(self) -> Array:
+        """1/2 sum K P P (g - g')(g - g')^T over samples and views of both, by loops."""
+        total = 0.0
+        n, v = self.g.shape[1:3]
+        for i, a, j, b in product(range(n), range(v), range(n), range(v)):
+            gap = self.g[:, i, a] - self.g[:, j, b]
+            mass = self.K[:, i, j] * self.p[:, i] * self.p[:, j]
+            mass = mass * self.views[:, i, a] * self.views[:, j, b] / 2
+            total = total + mass[:, None, None] * gap[:, :, None] * gap[:, None, :]
+        return total
+
+    def intra(self, tied: bool = False) -> Array:
+        """1/2 sum P (sum_j K_ij p_j) (g - g')(g - g')^T over pairs of views of one sample."""
+        total = np.zeros((len(self.p), 3, 3))
+        n, v = self.g.shape[1:3]
+        for i, a, b in product(range(n), range(v), range(v)):
+            gap = self.g[:, i, a] - self.g[:, i, b]
+            mass = self.p[:, i] * (self.K[:, i] * self.p).sum(-1) * self.views[:, i, a] / 2
+            mass = mass * ((a == b) if tied else self.views[:, i, b])
+            total += mass[:, None, None] * gap[:, :, None] * gap[:, None, :]
+        return total
+
+
+def worlds(t: Trial, views: int = 3) -> Iterator[World]:
+    """Worlds for every kind of importance."""
+    for kind in KINDS:
+        yield World(t.rng, ref.share(min(t.draws, 60), len(KINDS)), kind, views)
+
+
+def _sizes(
+    key: torch.Tensor, world: World, sizes: tuple[int, ...], repeats: int
+) -> Iterator[Array]:
+    """C_alpha of `repeats` batches of each size, [repeats, 3, 3], from the first of the worlds."""
+    _, p, views, g = (v[:1].expand(repeats, *v.shape[1:]) for v in world.tensors())
+    (kernel,) = tensors(world.K[:1])
+    for size in sizes:
+        keys = random.fold_in(random.fold_in(key, size), torch.arange(repeats))
+        batch = ki.draw(keys, p, views, size)
+        yield ki.of_batch(batch, kernel.expand(repeats, -1, -1), g).numpy()
+
+
+@check("nl/lem2")
+def lem2(t: Trial) -> None:
+    """The limit by its features against double sums over samples and views; batches of growing N.
+
+    PSD is of the double sums: the library's limit, a sum of squares, could be nothing else.
+    Controls: the variance of g itself, the same view twice; signed features; the limit V[g].
+    """
+    rng, sizes, repeats = t.rng, (32, 128, 512), 40
+    at = t.part("the limit", 1e-11, controls=pooled)
+    psd = t.part("PSD", 1e-12, controls=pooled)
+    for world in worlds(t):
+        exact, features = world.inter() - world.intra(), world.tensors()
+        at.add(relative(ki.limit(*features), exact))
+        at.breaks("V[g] for V[E[g | x0]]", relative(ki.inter_limit(*features), exact))
+        tied = world.inter() - world.intra(tied=True)
+        at.breaks("views not independent", relative(tied, exact))
+        values = np.linalg.eigvalsh(exact)
+        psd.add(-values[:, 0] / values[:, -1])
+        world.phi = rng.standard_normal((len(exact), 6, 2))
+        world.K = np.einsum("bil,bjl->bij", world.phi, world.phi)
+        values = np.linalg.eigvalsh(world.inter() - world.intra())
+        psd.breaks("features of both signs", -values[:, 0] / np.abs(values).max(-1))
+    slopes: dict[str, list[float]] = {"limit": [], "inter_limit": []}
+    for k, kind in enumerate(KINDS):
+        world = World(rng, 1, kind)
+        key = random.key(int(rng.integers(2**40)) + k)
+        found = list(_sizes(key, world, sizes, repeats))
+        for name, out in slopes.items():
+            target = getattr(ki, name)(*world.tensors()).numpy()
+            rms = [np.sqrt(((c - target) ** 2).mean()) for c in found]
+            out.append(np.polyfit(np.log(sizes), np.log(rms), 1)[0])
+    part = t.part("convergence", 0.2, draws=repeats * len(sizes) * len(KINDS))
+    part.add(abs(np.mean(slopes["limit"]) + 0.5))
+    part.breaks("limit V[g]", abs(np.mean(slopes["inter_limit"]) + 0.5))
+
+
+def _by_level(world: World, power: int) -> Array:
+    """Eq. 31 by a loop over l, with this power of z_l."""
+    total = np.zeros((len(world.p), 3, 3))
+    for k in range(world.phi.shape[-1]):
+        mass = world.phi[..., k] * world.p
+        z = mass.sum(-1)
+        law = mass / np.where(z > 0, z, 1)[:, None]
+        joint = law[:, :, None] * world.views
+        mean = np.einsum("bia,biaq->bq", joint, world.g)
+        square = np.einsum("bia,biaq,biar->bqr", joint, world.g, world.g)
+        total += (z**power)[:, None, None] * (square - mean[:, :, None] * mean[:, None, :])
+    return total
+
+
+@check("nl/eq32")
+def eq32(t: Trial) -> None:
+    """C^inter in the limit: the double sum, Eq. 31 by loops over l, Eq. 32 by the library.
+
+    Controls: z_l for z_l^2 (with alpha = 1 they are the same), the views' variance left out.
+    """
+    part = t.part("", 1e-11, controls=typical, draws=3 * ref.share(min(t.draws, 60), 3))
+    for world in worlds(t):
+        exact, features = world.inter(), world.tensors()
+        part.add(relative(ki.inter_limit(*features), exact), relative(_by_level(world, 2), exact))
+        if world.phi.shape[-1] > 1:
+            part.breaks("z_l for z_l^2", relative(_by_level(world, 1), exact))
+        part.breaks("variance of the mean only", relative(ki.limit(*features), exact))
+    proofs.eq32(part)
+
+
+@check("nl/eq41")
+def eq41(t: Trial) -> None:
+    """Row sums, pairs of views and C^intra in the limit, by loops; then Eq. 32 less Eq. 41.
+
+    Controls: z_l left out, no factor 2, one view twice, sum for difference; where alpha is not 1.
+    """
+    sums = t.part("row sums, Eqs. 33 and 34", 1e-11, controls=pooled)
+    views = t.part("pairs of views, Eqs. 36 to 39", 1e-11, controls=pooled)
+    eq = t.part("Eq. 41", 1e-11, controls=pooled)
+    variance = t.part("law of total variance, Eq. 42", 1e-11, controls=pooled)
+    for world in worlds(t):
+        features = world.tensors()
+        z, _ = ki.adjusted(*features[:2])
+        rows = np.stack([(world.K[:, i] * world.p).sum(-1) for i in range(6)], -1)
+        sums.add(relative(np.einsum("bl,bil->bi", z, world.phi), rows))
+        pairs = np.zeros((len(rows), 6, 3, 3))
+        same = np.zeros_like(pairs)
+        for a, b in product(range(3), repeat=2):
+            gap = world.g[:, :, a] - world.g[:, :, b]
+            mass = world.views[:, :, a] * world.views[:, :, b]
+            pairs += mass[..., None, None] * gap[..., :, None] * gap[..., None, :]
+        mean = (world.views[..., None] * world.g).sum(-2)
+        for a in range(3):
+            gap = world.g[:, :, a] - mean
+            same += world.views[:, :, a, None, None] * gap[..., :, None] * gap[..., None, :]
+        views.add(relative(2 * same, pairs))
+        exact, ours = world.intra(), ki.intra_limit(*features).numpy()
+        eq.add(relative(ours, exact))
+        limit, inter = ki.limit(*features), ki.inter_limit(*features).numpy()
+        variance.add(relative(inter - ours, limit))
+        if world.phi.shape[-1] > 1:
+            sums.breaks("z_l left out", relative(world.phi.sum(-1), rows))
+            views.breaks("no factor 2", relative(same, pairs))
+            eq.breaks("one view twice", relative(world.intra(tied=True), exact))
+            variance.breaks("sum for difference", relative(inter + ours, limit))
+    proofs.eq41(sums, views, eq, variance)
+
+
+@check("nl/cor1")
+def cor1(t: Trial) -> None:
+    """One view a sample: the double sum against sum_l z_l^2 V_{p~_l}[g]; alpha = 1: V[g].
+
+    Controls: the unweighted variance; the second moment.
+    """
+    kernel = t.part("kernel", 1e-11, controls=typical)
+    uniform = t.part("uniform importance", 1e-11, controls=typical)
+    for world in worlds(t, views=1):
+        exact, ours, point = world.inter(), ki.limit(*world.tensors()), world.g[:, :, 0]
+        kernel.add(relative(ours, exact))
+        variance = np.stack(
+            [np.cov(v.T, aweights=m, bias=True) for v, m in zip(point, world.p, strict=True)]
+        )
+        if world.phi.shape[-1] > 1:
+            kernel.breaks("V[g] of the data", relative(variance, exact))
+        else:
+            square = np.einsum("bi,biq,bir->bqr", world.p, point, point)
+            uniform.add(relative(ours, variance))
+            uniform.breaks("not centred", relative(square, variance))
+    proofs.cor1(kernel, uniform)

@@ -1,0 +1,42 @@
+"""The energy of one node on the circle, for depths that are taken relative to it (nl Fig. 8)."""
+
+import numpy as np
+
+from clcore.reference import Array
+
+FIGURE8 = np.pi / 30 * np.array([-24, -15, -12, -5, 0, 6, 12, 18, 24])
+"""The angles of the data of nl Fig. 8."""
+
+
+def _outputs(x: Array, angle: Array) -> Array:
+    return np.maximum(np.stack([np.cos(angle), np.sin(angle)], -1) @ x.T, 0)
+
+
+def highest(x: Array, angle: Array, tau: float | None = None, axes: tuple[int, ...] = ()) -> float:
+    """The greatest 1/2 C_alpha[h] over the angles, summed over pairs, alpha as in `clouds.push`.
+
+    axes: over which alpha gets mean one, (1, 2) or (2,).
+    """
+    h = _outputs(x, angle)
+    square = (h[:, :, None] - h[:, None]) ** 2
+    alpha = np.ones_like(square) if tau is None else np.exp(-square / (2 * tau))
+    if axes:
+        alpha = alpha / alpha.mean(axes, keepdims=True)
+    return float((alpha * square).mean((1, 2)).max()) / 4
+
+
+def highest_again(
+    x: Array, angle: Array, tau: float | None = None, axes: tuple[int, ...] = ()
+) -> float:
+    """`highest` angle by angle: the square is multiplied out, weights are rows and columns."""
+    found = []
+    for h in _outputs(x, angle):
+        kernel = np.exp(-h * h / (2 * tau)) if tau else np.ones_like(h)
+        alpha = np.outer(kernel, kernel) * (np.exp(np.outer(h, h) / tau) if tau else 1.0)
+        if axes == (2,):
+            alpha /= alpha.sum(1)[:, None] / len(h)
+        elif axes:
+            alpha /= alpha.sum() / len(h) ** 2
+        weight = (alpha.sum(0) + alpha.sum(1)) / 2
+        found.append((weight @ (h * h) - h @ alpha @ h) / (2 * len(h) ** 2))
+    return max(found)

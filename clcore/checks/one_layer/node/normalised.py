@@ -1,0 +1,122 @@
+"""Two sentences of nl on normalisation: BatchNorm keeps the norm of a filter (Sec. 3), and a
+Gaussian alpha with normalised rows is InfoNCE's (Sec. 2)."""
+
+import numpy as np
+import torch
+
+from clcore import reference as ref
+from clcore.checks.one_layer.importance import batch_proofs
+from clcore.checks.one_layer.node import proofs as node_proofs
+from clcore.ledger import Trial, check, pooled
+from clcore.reference import Array
+
+WHERE = ("before", "after", "mean-backprop", "none")
+
+
+def _norm(f: torch.Tensor, through: bool = True) -> torch.Tensor:
+    """BatchNorm over the first axis; `through`: gradients pass the deviation."""
+    centred = f - f.mean(0)
+    deviation = f.std(0, correction=0)
+    return centred / (deviation if through else deviation.detach())
+
+
+def _nodes(W: torch.Tensor, x: torch.Tensor, where: str) -> torch.Tensor:
+    """ReLU nodes f [n, K] with BatchNorm before or after the activation, or none."""
+    u = x @ W.T
+    if where == "before":
+        return torch.relu(_norm(u))
+    f = torch.relu(u)
+    return f if where == "none" else _norm(f, where == "after")
+
+
+def _loss(f: torch.Tensor, tau: float = 0.5) -> torch.Tensor:
+    """nl Eq. 1, epsilon = 1, of two views stacked, [2n, K]."""
+    a, b = f.chunk(2)
+    near = torch.exp(-((a - b) ** 2).sum(-1) / (2 * tau))
+    far = torch.exp(-((a[:, None] - a) ** 2).sum(-1) / (2 * tau))
+    others = far.sum(-1) - far.diagonal()
+    return -tau * torch.log(near / (near + others)).sum()
+
+
+@check("nl/rem24")
+def rem24(t: Trial) -> None:
+    """With BatchNorm, before or after the ReLU, w^T dw/dt = 0 for InfoNCE, and w's length does not
+    matter. Controls: no BatchNorm, mean-backprop BatchNorm. And Eq. 5 of such nodes."""
+    flow = t.part("the flow keeps the norms", 1e-10, controls=pooled)
+    length = t.part("norm 1 costs nothing", 1e-10, controls=pooled)
+    draws = min(t.draws, 40)
+    name = "C[f_k] of nodes with BatchNorm after the activation, alpha = 1, no augmentation"
+    constant = t.part(name, 1e-10, draws=20 * draws)
+    for _ in range(draws):
+        x = torch.tensor(t.rng.standard_normal((24, 5)))
+        W = torch.tensor(t.rng.standard_normal((3, 5)))
+        size = torch.tensor(t.rng.uniform(0.5, 2, (3, 1)))
+        along, scaled = {}, {}
+        for where in WHERE:
+            free = W.clone().requires_grad_()
+            value = _loss(_nodes(free, x, where))
+            (slope,) = torch.autograd.grad(value, free)
+            lengths = free.norm(dim=1) * slope.norm(dim=1)
+            along[where] = ((free * slope).sum(1).abs() / lengths).max().item()
+            other = _loss(_nodes(size * W, x, where))
+            scaled[where] = abs((other / value).item() - 1)
+        flow.add(along["before"], along["after"]).breaks("no BatchNorm", along["none"])
+        flow.breaks("mean-backprop BatchNorm (Def. 5)", along["mean-backprop"])
+        length.add(scaled["before"], scaled["after"]).breaks("no BatchNorm", scaled["none"])
+        many = torch.tensor(t.rng.standard_normal((20, 5)))
+        many = many / many.norm(dim=1, keepdim=True)
+        constant.add(np.abs(_nodes(many, x, "after").numpy().var(0) - 1))
+        spread = np.ptp(_nodes(many, x, "none").numpy().var(0))
+        constant.breaks("range without BatchNorm", spread)
+    node_proofs.rem24(flow, length, constant)
+
+
+def _alpha(a: Array, b: Array, tau: float, eps: float) -> Array:
+    """InfoNCE's alpha_ij = -dL/d(d_ij^2) of nl Eq. 1, by automatic differentiation."""
+    n = len(a)
+    apart = torch.tensor(((a[:, None] - a) ** 2).sum(-1) / 2).requires_grad_()
+    near = torch.exp(-torch.tensor(((a - b) ** 2).sum(-1) / 2) / tau)
+    others = (torch.exp(-apart / tau) * (1 - torch.eye(n, dtype=torch.float64))).sum(-1)
+    loss = -tau * torch.log(near / (eps * near + others)).sum()
+    (slope,) = torch.autograd.grad(loss, apart)
+    return -slope.numpy()
+
+
+def _rows(a: Array, tau: float, diagonal: bool) -> Array:
+    """Lemma 1's Gaussian with rows divided by their sums, by loops; with or without j = i."""
+    n = len(a)
+    K = [[np.exp(-sum((p - q) ** 2) / (2 * tau)) for q in a] for p in a]
+    out = np.zeros((n, n))
+    for i in range(n):
+        total = sum(K[i][j] for j in range(n) if diagonal or j != i)
+        for j in range(n):
+            out[i, j] = 0.0 if i == j else K[i][j] / total
+    return out
+
+
+@check("nl/rem25")
+def rem25(t: Trial) -> None:
+    """Row-normalised Gaussian against InfoNCE's alpha, from Eq. 1 by automatic differentiation.
+    Controls: no normalisation, by the whole sum, the other diagonal, augmented views."""
+    draws = min(t.draws, 100)
+    zero, one = (
+        t.part(name, 1e-10, controls=pooled, draws=count)
+        for name, count in (
+            ("epsilon = 0, rows over j other than i", 2 * draws),
+            ("epsilon = 1, rows over all j, no augmentation", draws),
+        )
+    )
+    for _ in range(draws):
+        a, tau = 0.8 * t.rng.standard_normal((6, 3)), float(t.rng.uniform(0.2, 1.5))
+        b = a + 0.5 * t.rng.standard_normal(a.shape)
+        bare, full = _rows(a, tau, False), _rows(a, tau, True)
+        exact0, exact1 = (_alpha(a, a, tau, eps) for eps in (0.0, 1.0))
+        zero.add(ref.relative(bare, exact0), ref.relative(bare, _alpha(a, b, tau, 0.0)))
+        raw = np.exp(-((a[:, None] - a) ** 2).sum(-1) / (2 * tau)) * (1 - np.eye(6))
+        zero.breaks("not normalised", ref.relative(raw, exact0))
+        zero.breaks("normalised by the whole sum", ref.relative(6 * raw / raw.sum(), exact0))
+        zero.breaks("j = i counted", ref.relative(full, exact0))
+        one.add(ref.relative(full, exact1))
+        one.breaks("not counted", ref.relative(bare, exact1))
+        one.breaks("two views", ref.relative(full, _alpha(a, b, tau, 1.0)))
+    batch_proofs.rem25(zero, one)

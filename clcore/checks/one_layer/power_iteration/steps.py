@@ -1,0 +1,287 @@
+"""Power iteration, one step at a time: Eq. 101 and Lemmas 7 to 10 (nl Sec. 3.3, App. G).
+
+Matrices are built from eigenvalues and a basis in numpy, so that correlations are known without a
+decomposition; `clcore.theory.one_layer.power_iteration` decomposes. Tight draws nearly attain the
+bounds.
+"""
+
+import numpy as np
+import torch
+
+from clcore.checks.one_layer.power_iteration import proofs
+from clcore.ledger import Trial, check, pooled, typical, worst
+from clcore.reference import Array, tensors
+from clcore.theory.one_layer import power_iteration as pi
+
+ROUNDING = 1e-12
+
+
+def bases(rng: np.random.Generator, draws: int, d: int) -> Array:
+    return np.linalg.qr(rng.standard_normal((draws, d, d)))[0]
+
+
+def start(rng: np.random.Generator, c: Array, d: int, plane: bool = False) -> Array:
+    """Coordinates [draws, d] of a unit vector in the eigenbasis, the first one c."""
+    rest = rng.standard_normal((len(c), d - 1))
+    if plane:
+        rest[:, 1:] = 0
+    rest *= (np.sqrt(1 - c**2) / np.linalg.norm(rest, axis=-1))[:, None]
+    return np.concatenate([c[:, None], rest], -1)
+
+
+def draw(rng: np.random.Generator, draws: int, kind: str) -> tuple[Array, Array, Array]:
+    """Eigenvalues (falling) [draws, d], coordinates of w, and the basis Q (columns)."""
+    d = int(rng.integers(2, 8))
+    c = rng.uniform(0.02, 1, draws)
+    values = -np.sort(-rng.random((draws, d)), -1) + 1e-3
+    if kind == "tight":
+        c = 1 - 10.0 ** rng.uniform(-5, -2, draws)
+        values[:, 0], values[:, 1] = 1, rng.uniform(0.3, 0.95, draws)
+        values[:, 2:] = values[:, 1:2] * rng.uniform(0.8, 1, (draws, d - 2))
+    if kind == "semidefinite":
+        values[:, d // 2 + 1 :] = 0
+    if kind == "indefinite":
+        values[:, -1] = -rng.uniform(0.5, 1.5, draws) * values[:, 0]
+    return values, start(rng, c, d, kind == "tight"), bases(rng, draws, d)
+
+
+def matrix(values: Array, Q: Array) -> Array:
+    return np.einsum("bij,bj,bkj->bik", Q, values, Q)
+
+
+def mu_of(values: Array, c: Array) -> Array:
+    return (1 + c) / (2 * c**2) * (values[:, 1] / values[:, 0]) ** 2
+
+
+def middle(values: Array, c: Array) -> Array:
+    """The middle of Eq. 188."""
+    top, second = values[:, 0] * c, values[:, 1] * np.sqrt(1 - c**2)
+    return top * c / np.hypot(top, second)
+
+
+def _moved(values: Array, a: Array) -> Array:
+    image = values * a
+    return image / np.linalg.norm(image, axis=-1, keepdims=True)
+
+
+@check("nl/lem7")
+def lem7(t: Trial) -> None:
+    """1 - d <= mu (1 - c), mu by eigh of A; c and d from the coordinates A was built from.
+
+    A semidefinite. Controls: half of mu, and half or a quarter of the square, over draws that
+    nearly attain the bound; A indefinite; lambda_i^2 in Parseval's identity.
+    """
+    bound = t.part("", ROUNDING, controls=pooled)
+    step = t.part("Eq. 184", ROUNDING, controls=pooled)
+    reason = t.part("the reason for Eq. 184", ROUNDING, controls=pooled)
+    last = t.part("Eq. 186", ROUNDING, controls=pooled)
+    for kind in ("generic", "tight", "semidefinite", "indefinite"):
+        for _ in range(5):
+            values, a, Q = draw(t.rng, 3 * t.draws, kind)
+            A, w = matrix(values, Q), np.einsum("bij,bj->bi", Q, a)
+            m = pi.mu(pi.local(*tensors(A, w))).numpy()
+            c, d = a[:, 0], _moved(values, a)[:, 0]
+            square = (values[:, 1] / values[:, 0]) ** 2 * (1 / c**2 - 1)
+            lower = (1 + square) ** -0.5
+            last.add(1 - square / 2 - lower)
+            rest = np.einsum("bji,bj->bi", Q, w)[:, 1:]
+            reason.add(np.abs((rest**2).sum(-1) - (1 - c**2)))
+            stray = np.abs(((values[:, 1:] * rest) ** 2).sum(-1) - (1 - c**2))
+            reason.breaks(r"as typeset: $\lambda_i^2$ in the sum", stray)
+            for part, excess in ((bound, 1 - d - m * (1 - c)), (step, lower - d)):
+                if kind == "indefinite":
+                    part.breaks("A indefinite", excess, by=worst)
+                else:
+                    part.add(excess)
+            if kind == "tight":
+                bound.breaks("half of mu", 1 - d - m / 2 * (1 - c))
+                step.breaks("half of the square", (1 + square / 2) ** -0.5 - d)
+                last.breaks("a quarter of the square", 1 - square / 4 - lower)
+    proofs.lem7(bound, step, reason, last)
+
+
+@check("nl/lem8")
+def lem8(t: Trial) -> None:
+    """|w(t+1) - w(t)| by the library against the bound; and each link of the step before it.
+
+    The first link is nearly attained where lambda_2 is small, the second where c is near 1.
+    Controls: 1 for 2 under the root; c for its square; half of mu.
+    """
+    length = t.part("", ROUNDING, controls=typical)
+    first = t.part("Eq. 187 to the middle of Eq. 188", ROUNDING, controls=typical)
+    second = t.part("last step of Eq. 188", ROUNDING, controls=typical)
+    for kind in ("generic", "tight", "flat"):
+        for _ in range(5):
+            values, a, Q = draw(t.rng, 2 * t.draws, "tight" if kind == "flat" else kind)
+            if kind == "flat":
+                values[:, 1:] *= 1e-3
+            A, w = matrix(values, Q), np.einsum("bij,bj->bi", Q, a)
+            after = pi.step(*tensors(A, w)).numpy()
+            c, m = a[:, 0], mu_of(values, a[:, 0])
+            moved = np.linalg.norm(after - w, axis=-1)
+            length.add(moved - np.sqrt(2 * (1 + m * c) * (1 - c)))
+            between = middle(values, c)
+            first.add(between - (after * w).sum(-1))
+            second.add((1 - m * (1 - c)) * c - between)
+            if kind == "flat":
+                half = moved - np.sqrt((1 + m * c) * (1 - c))
+                length.breaks("1 for 2 under the root", half)
+                bare = between / c - (after * w).sum(-1)
+                first.breaks("c_t for c_t^2 in the numerator", bare)
+            if kind == "tight":
+                second.breaks("half of mu", (1 - m / 2 * (1 - c)) * c - between)
+    proofs.lem8(length, first, second)
+
+
+def _perturbed(A: Array, values: Array, Q: Array, change: Array) -> tuple[Array, Array]:
+    """(phi_1' - phi_1 - Delta phi_1, phi_1' - phi_1) as [draws, d], by numpy."""
+    after = np.linalg.eigh(A + change)[1][..., -1]
+    top = Q[..., 0]
+    after = after * np.sign((after * top).sum(-1, keepdims=True))
+    pull = np.einsum("bij,bik,bk->bj", Q, change, top)[:, 1:]
+    first = np.einsum("bij,bj->bi", Q[..., 1:], pull / (values[:, :1] - values[:, 1:]))
+    return after - top - first, after - top
+
+
+@check("nl/lem9")
+def lem9(t: Trial) -> None:
+    """The remainder is of second order, and below 8 |dA|^2 / gap^2 for changes of any size.
+
+    Controls: the first-order term left out; one constant for all A, that of gap 1.
+    """
+    rng, d, sizes = t.rng, 6, 10.0 ** np.arange(-4.0, 1.5, 0.5)
+    order = t.part("order", 0.1, controls=typical)
+    constant = t.part("a constant", 1.0, controls=typical, draws=9 * t.draws)
+    for gap in (0.05, 0.2, 1.0):
+        values = -np.sort(-rng.standard_normal((3 * t.draws, d)), -1)
+        values[:, 0] = values[:, 1] + gap
+        Q = bases(rng, len(values), d)
+        A, change = matrix(values, Q), rng.standard_normal((len(values), d, d))
+        change = change + change.swapaxes(-1, -2)
+        change /= np.linalg.norm(change, 2, axis=(-2, -1))[:, None, None]
+        pairs = [_perturbed(A, values, Q, s * gap * change) for s in sizes]
+        rest, whole = np.linalg.norm(np.swapaxes(pairs, 0, 1), axis=-1)
+        at = pi.local(*tensors(A, Q[..., 0]))
+        scale = pi.kappa(at.gap).numpy() * (sizes[:, None] * gap) ** 2
+        constant.add(rest / scale)
+        constant.breaks("without the first-order term", whole[0] / scale[0])
+        one = rest / (8 * (sizes[:, None] * gap) ** 2)
+        constant.breaks(r"one $\kappa$ for all A, 8", one, by=worst)
+        order.add(np.abs(np.log10(rest[2] / rest[0]) - 2))
+        order.breaks("without the first-order term", np.abs(np.log10(whole[2] / whole[0]) - 2))
+
+
+def moving_family(
+    rng: np.random.Generator, draws: int, d: int, values: Array, c0: Array, L: Array
+) -> tuple[pi.Family, torch.Tensor, torch.Tensor]:
+    """A(w) = A_0 + sum_k (a_k.w) B_k, two terms, with these eigenvalues at w(0) and constant <= L.
+
+    Returns the family, w(0) and the analytic Lipschitz constant.
+    """
+    Q = bases(rng, draws, d)
+    w = np.einsum("bij,bj->bi", Q, start(rng, c0, d))
+    a = rng.standard_normal((draws, 2, d))
+    B = rng.standard_normal((draws, 2, d, d))
+    B = B + B.swapaxes(-1, -2)
+    a, B = tensors(a, B)
+    B = B * (torch.as_tensor(L) / pi.affine_lipschitz(a, B))[:, None, None, None]
+    A0, w = tensors(matrix(values, Q), w)
+    base = A0 - torch.einsum("bkd,bd,bkij->bij", a, w, B)
+    return pi.affine(base, a, B), w, pi.affine_lipschitz(a, B)
+
+
+def _turning(family: pi.Family, w: torch.Tensor, L: Array) -> tuple[pi.Family, torch.Tensor]:
+    """One term that moves A along the step, across its eigenvectors; and its constant."""
+    A = family(w)
+    direction = pi.step(A, w) - w
+    direction = direction / direction.norm(dim=-1, keepdim=True)
+    vectors = torch.linalg.eigh(A)[1]
+    turn = vectors[..., :, :1] * vectors[..., None, :, 1]
+    turn = (turn + turn.mT) * torch.as_tensor(L)[:, None, None]
+    base = A - (direction * w).sum(-1)[:, None, None] * turn
+    terms = direction[:, None], turn[:, None]
+    return pi.affine(base, *terms), pi.affine_lipschitz(*terms)
+
+
+@check("nl/lem10")
+def lem10(t: Trial) -> None:
+    """Each step of the proof and the bound, along trajectories; d = 2 draws attain Eq. 200.
+
+    Controls: half of L, half of mu under the root, the second term of nu dropped.
+    """
+    rng, more = t.rng, {"controls": typical, "draws": 40 * t.draws}
+    first = t.part("Eq. 200", 1e-7, **more)
+    second = t.part("Eq. 201", 1e-7, **more)
+    bound = t.part("", ROUNDING, **more)
+    for tight in (False, True):
+        d, count = (2, 10 * t.draws) if tight else (5, 3 * t.draws)
+        values = -np.sort(-rng.uniform(0.4, 1, (count, d)), -1)
+        values[:, 0] = values[:, 1] + rng.uniform(0.1, 1, count)
+        L = 10.0 ** rng.uniform(-5, -2, count) * (1 if not tight else 0.1)
+        c0 = 1 - 10.0 ** rng.uniform(-4, -1 if tight else -0.5, count)
+        family, w, lipschitz = moving_family(rng, count, d, values, c0, L)
+        if tight:
+            family, lipschitz = _turning(family, w, L)
+        path = pi.iterate(family, w, 2 if tight else 9)
+        matrices = torch.stack([family(v) for v in path])
+        at = pi.local(matrices, path)
+        usable = at.gap.amin(0)
+        assert bool((at.least > 0).all() & (usable > 0).all())
+        nu = pi.nu(at, lipschitz, pi.kappa(usable)).numpy()
+        M, W, Lip = matrices.numpy(), path.numpy(), lipschitz.numpy()
+        for k, (A, A2, v, v2) in enumerate(zip(M[:-1], M[1:], W[:-1], W[1:], strict=True)):
+            lam, Q = (x[..., ::-1] for x in np.linalg.eigh(A))
+            Q = Q * np.sign(np.einsum("bij,bi->bj", Q, v))[:, None]
+            after = np.linalg.eigh(A2)[1][..., -1]
+            after = after * np.sign((after * Q[..., 0]).sum(-1, keepdims=True))
+            c, dt = (Q[..., 0] * v).sum(-1), (Q[..., 0] * v2).sum(-1)
+            pull = np.einsum("bij,bik,bk->bj", Q, A2 - A, Q[..., 0])[:, 1:]
+            along = np.einsum("bij,bi->bj", Q, v2)[:, 1:]
+            turned = np.abs((pull / (lam[:, :1] - lam[:, 1:]) * along).sum(-1))
+            sine = np.linalg.norm(along, axis=-1)
+            most = Lip / (lam[:, 0] - lam[:, 1]) * np.linalg.norm(v2 - v, axis=-1)
+            m, near = mu_of(lam, c), np.maximum(1 - c, 0)
+            gap = np.abs(dt - (after * v2).sum(-1))
+            scale = np.maximum(1 - c, 1e-12)
+            first.add((turned - most * sine) / scale)
+            second.add(sine - np.sqrt(2 * m * near))
+            bound.add(gap - nu[k] * near)
+            if tight and k == 0:
+                first.breaks("half of L", (turned - most / 2 * sine) / scale)
+                second.breaks("half of mu", sine - np.sqrt(m * near))
+                bare = 2 * pi.kappa(usable).numpy() * Lip**2 * (1 + m * c)
+                bound.breaks("second term of nu dropped", gap - bare * near)
+    proofs.lem10(first, second, bound)
+
+
+@check("nl/eq101")
+def eq101(t: Trial) -> None:
+    """Limits are eigenvectors with positive eigenvalue; constant A gives the classical rate.
+
+    Controls: the starts; the rate of the third eigenvalue.
+    """
+    rng, draws, d = t.rng, t.draws, 5
+    values = np.tile([1.0, 0.4, 0.3, 0.2, 0.1], (draws, 1))
+    family, w, _ = moving_family(
+        rng, draws, d, values, rng.uniform(0.6, 1, draws), np.full(draws, 0.05)
+    )
+    end = pi.iterate(family, w, 200)[-1]
+
+    def error(w: torch.Tensor) -> Array:
+        A, v = family(w).numpy(), w.numpy()
+        image = np.einsum("bij,bj->bi", A, v)
+        size = np.linalg.norm(image, axis=-1, keepdims=True)
+        return np.abs(image / size - v).max(-1)  # zero only if A v = +|A v| v
+
+    fixed = t.part("fixed points", 1e-12, controls=typical)
+    fixed.add(error(end)).breaks("the start", error(w))
+    values[:, 2:] /= 2
+    Q = bases(rng, draws, d)
+    a = start(rng, rng.uniform(0.3, 0.8, draws), d)
+    A, w = tensors(matrix(values, Q), np.einsum("bij,bj->bi", Q, a))
+    path = pi.iterate(lambda _: A, w, 60).numpy()
+    off = np.linalg.norm(np.einsum("bij,tbi->tbj", Q, path)[..., 1:], axis=-1)
+    rate = (off[24] / off[14]) ** 0.1
+    constant = t.part("constant A", 0.01, controls=typical).add(np.abs(rate / 0.4 - 1))
+    constant.breaks("rate of the third eigenvalue", np.abs(rate / 0.15 - 1))
+    proofs.eq101(fixed, constant)

@@ -1,0 +1,122 @@
+"""What nl says of Gaussian alpha after Corollary 2: a small z_0, less roughness, more optima."""
+
+import math
+
+import numpy as np
+import torch
+from scipy import integrate, stats
+
+from clcore.checks.one_layer.landscape.clouds import GRID, angles, in_errors, optima, push
+from clcore.checks.one_layer.roughness.laws import Law, at_axis, front, leaving, rough
+from clcore.ledger import Trial, check, pooled
+from clcore.theory.one_layer import circle_landscape as circle
+
+PLAIN = Law(0.0, 1.0, 2.0, 1.0, 0.5)
+"""x_1 of law N(2, 1), x_2 of law N(0, 1/2)."""
+LOW = 0.05
+LINEAR = "linear nodes, without roughness, gain optima, too"
+
+
+def _z0(m: float, tau: float) -> float:
+    """E exp(-h^2 / 2 tau) of h = relu(x), x of law N(m, 1), by quadrature."""
+
+    def weighted(x: float) -> float:
+        return math.exp(-(max(x, 0.0) ** 2) / (2 * tau)) * stats.norm.pdf(x - m)
+
+    return integrate.quad(weighted, m - 9, m + 9, points=[0.0], limit=200)[0]
+
+
+@check("nl/rem9")
+def rem9(t: Trial) -> None:
+    """z_0 falls faster than exp(-m); rho falls with tau, and faster than the gap; some data have
+    more optima under the Gaussian importance. Controls: a wide kernel, five times.
+
+    Printed: more optima "by lowering roughness bound"; corrected: not by it. LMEs that are rougher
+    than their gap under alpha = 1 only; and linear nodes, which have no roughness. z_0 by
+    quadrature of the law on the line; optima of random planar data by the sign of the flow, by the
+    operator and by the sum over pairs.
+    """
+    taus, means = t.rng.uniform(0.02, 0.3, min(t.draws, 8)), np.arange(3.0, 9.0)
+    falls = {tau: np.diff(np.log([_z0(m, tau) for m in means])) for tau in (*taus, 100.0)}
+    small = t.part("z_0 can be exponentially small", draws=len(taus))
+    small.add(*(falls[tau] + 1 for tau in taus)).breaks("tau = 100", falls[100.0].max() + 1)
+    _roughness(t)
+    _cause(t)
+    _optima(t)
+
+
+def _roughness(t: Trial) -> None:
+    """rho, and rho beside the gap, under the Gaussian importance over those under the uniform, at
+    points that are LMEs under both."""
+    low = t.part("roughness can be much smaller", 0.1, controls=pooled)
+    beside = t.part("and smaller beside the gap", 0.8, controls=pooled)
+    middle = []
+    for _ in range(min(t.draws, 8)):
+        tau = float(t.rng.uniform(0.03, 0.08))
+        law = front(t.rng, tau)
+        plain, kernel, wide = (at_axis(law, v) for v in (None, tau, 100.0))
+        assert min(plain.gap, kernel.gap) > 0
+        for part, own, other in (
+            (low, kernel.rho / plain.rho, wide.rho / plain.rho),
+            (beside, *(r.rho / r.gap / (plain.rho / plain.gap) for r in (kernel, wide))),
+        ):
+            part.add(own).breaks("tau = 100", other)
+        middle.append(at_axis(law, 0.3).rho / plain.rho)
+    low.says(middle=np.median(middle))
+
+
+def _cause(t: Trial) -> None:
+    """LMEs with rho above the gap under alpha = 1 and below it under the Gaussian importance: the
+    rate at which the flow leaves them, over the gap. Controls: under the Gaussian importance; a
+    roughness that drives away."""
+    name, n = "by lowering the roughness", min(t.draws, 8)
+    printed, mended = t.part(name, 0.0, ">=", draws=n), t.corrected(name, -1.0, draws=2 * n)
+    for _ in range(n):
+        law, tau = rough(t.rng)
+        plain, kernel = at_axis(law, None), at_axis(law, tau)
+        assert plain.rho > plain.gap > 0 and kernel.gap > kernel.rho > 0
+        rates = leaving(law, None) / plain.gap, leaving(law, tau) / kernel.gap
+        printed.add(rates[0]).fails_by(-1 - plain.rho / plain.gap, within=1e-4)
+        printed.breaks("Gaussian alpha", rates[1])
+        mended.add(*rates).breaks("a roughness that drives away", plain.rho / plain.gap - 1)
+    found, again = {}, {}
+    for what, tau in (("plain", None), ("kernel", LOW)):
+        at = at_axis(PLAIN, tau)
+        found |= {f"rho_{what}": at.rho, f"gap_{what}": at.gap, f"rate_{what}": leaving(PLAIN, tau)}
+        again[f"rate_{what}"] = -at.gap - at.rho
+    printed.says(**found, tau=LOW).confirms(within=1e-4, **again)
+
+
+def _optima(t: Trial) -> None:
+    """The surplus of stable angles over alpha = 1, in standard errors, of four clusters."""
+    more = t.part("can lead to more optima", 4.0, ">=", draws=5 * min(t.draws, 16))
+    linear = t.part(LINEAR, 4.0, ">=", draws=5 * min(t.draws, 16))
+    pairs = t.part("optima counted by the operator and by pairs")
+    sharp, mild, broad, other = [], [], [], []
+    straight: dict[str, list[int]] = {"follows": [], "broad": []}
+    for k in range(5 * min(t.draws, 16)):
+        centres = 1.5 * t.rng.standard_normal((4, 2))
+        cloud = centres[t.rng.integers(0, 4, 60)] + 0.3 * t.rng.standard_normal((60, 2))
+        x = torch.tensor(cloud)
+        plain = len(circle.stable_angles(x, grid=GRID))
+        for tau, out in ((float(t.rng.choice([0.05, 0.2])), sharp), (1.0, mild), (1e6, broad)):
+            kernel = circle.gaussian_importance(tau)
+            count = len(circle.stable_angles(x, importance=kernel, grid=GRID))
+            out.append(count - plain)
+            if out is not mild:
+                gain = _gain(cloud, tau)
+                straight["follows" if out is sharp else "broad"].append(gain)
+            if k < 6 and out is sharp:
+                pairs.add(abs(optima(push(cloud, angles(), tau))[0] - count))
+                other.append(abs(optima(push(cloud, angles()))[0] - count))
+    more.add(in_errors(sharp)).breaks("tau = 1e6", in_errors(broad))
+    linear.add(in_errors(straight["follows"])).breaks("tau = 1e6", in_errors(straight["broad"]))
+    linear.says(mean=np.mean(straight["follows"]), relu=np.mean(sharp))
+    more.says(mean=np.mean(sharp), fewer=sum(m < 0 for m in sharp), mild=np.mean(mild))
+    pairs.breaks("alpha = 1", np.mean(other))
+
+
+def _gain(cloud: np.ndarray, tau: float) -> int:
+    """By how many optima a linear node's landscape exceeds that of alpha = 1."""
+    counts = (optima(push(cloud, angles(), v, slope=1.0))[0] for v in (tau, None))
+    return next(counts) - next(counts)

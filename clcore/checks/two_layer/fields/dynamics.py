@@ -1,0 +1,348 @@
+"""Two layers with receptive fields: gradients, assumptions (nl Lemma 4, Assumption 2).
+
+Derivatives by complex steps through sums over pairs meet `clcore.theory.two_layer.two_layer`.
+"""
+
+from functools import partial
+from itertools import product
+
+import numpy as np
+import torch
+
+from clcore import reference as ref
+from clcore.checks.two_layer.fields.latent import enumerated, inputs, net_of, settings, table_of
+from clcore.checks.two_layer.fields.monomials import DEGREES, gated
+from clcore.checks.two_layer.fields.several_features import strengths_in_theorem5
+from clcore.ledger import Trial, check, typical
+from clcore.reference import Array, absolute, relative, tensors
+from clcore.theory.one_layer import one_layer
+from clcore.theory.two_layer import field_latent, two_layer
+
+KINDS = ("linear", "relu", "leaky_relu")
+
+
+def unit(x: Array) -> Array:
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def activate(u: Array, kind: str) -> Array:
+    """h(u) for real or complex u: the branch is chosen by the real part."""
+    if kind in DEGREES:
+        return u ** DEGREES[kind]
+    below = {"linear": 1.0, "relu": 0.0, "leaky_relu": 0.05}[kind]
+    return np.where(np.real(u) > 0, u, below * u)
+
+
+def hidden(x: Array, W: Array, kind: str) -> Array:
+    """[..., n, K*M], by a loop over fields and filters."""
+    K, M = W.shape[-3:-1]
+    columns = [
+        activate((x[..., k, :] * W[..., None, k, m, :]).sum(-1), kind)
+        for k in range(K)
+        for m in range(M)
+    ]
+    return np.stack(columns, -1)
+
+
+def batch(rng: np.random.Generator, draws: int, K: int, M: int, d: int, q: int = 3, n: int = 5):
+    """Two views, alpha, W with unit filters, V."""
+    x = rng.standard_normal((draws, n, K, d))
+    x2 = x + 0.5 * rng.standard_normal(x.shape)
+    W = unit(rng.standard_normal((draws, K, M, d)))
+    # A filter that no input passes is turned around.
+    drive = np.einsum("bnkd,bkmd->bnkm", np.concatenate([x, x2], 1), W).max(1)
+    W = np.where((drive <= 0)[..., None], -W, W)
+    V = rng.standard_normal((draws, q, K * M))
+    return x, x2, ref.random_weights(rng, draws, n, n), W, V
+
+
+def objective(alpha: Array, x: Array, x2: Array, W: Array, V: Array, kind: str) -> Array:
+    """1/2 tr C_alpha[V f_1] by loops over pairs, with the 1/(2 N^2) of nl."""
+    f, g = (hidden(v, W, kind) @ np.swapaxes(V, -1, -2) for v in (x, x2))
+    C = ref.covariance(alpha, f, g, f, g)
+    return np.trace(C, axis1=-2, axis2=-1) / (4 * x.shape[-3] ** 2)
+
+
+def project(W: Array, move: Array) -> Array:
+    return move - (W * move).sum(-1, keepdims=True) * W
+
+
+@check("nl/lem4")
+def lem4(t: Trial) -> None:
+    """Both velocities against complex-step gradients of the energy, asymmetric random alpha; and
+    the library's energy.
+
+    Controls: no 1/2, no positive pairs, inputs without their gates, no coupling between filters,
+    twice.
+    """
+    top = t.part("V", 1e-10, controls=typical)
+    filters = t.part("W before the projection", 1e-10, controls=typical)
+    sphere = t.part("W on the spheres", 1e-9, controls=typical)
+    blocks = t.part("Kronecker and Hadamard", 1e-12, controls=typical)
+    energy = t.defines("clcore's energy", 1e-12, controls=typical)
+    for kind in KINDS:
+        x, x2, alpha, W, V = batch(t.rng, t.share(len(KINDS)), 2, 2, 3)
+        slope_W = ref.gradient(partial(of_W, alpha, x, x2, V, kind), W)
+        slope_V = ref.gradient(partial(_of_V, alpha, x, x2, W, kind), V)
+        a, b, b2, w, v = tensors(alpha, x, x2, W, V)
+        world = two_layer.of_views(a, b, b2)
+        flow = two_layer.flow(world, w, v, kind)
+        lone = two_layer.flow(two_layer.of_views(a, b, b), w, v, kind)
+        own = objective(alpha, x, x2, W, V, kind)
+        energy.add(relative(two_layer.energy(world, w, v, kind), own))
+        energy.breaks("no 1/2", relative(2 * own, own))
+        top.add(relative(flow.V, slope_V))
+        top.breaks("without positive pairs", relative(lone.V, slope_V))
+        filters.add(relative(flow.W, slope_W))
+        filters.breaks("without positive pairs", relative(lone.W, slope_W))
+        filters.breaks("energy without 1/2", relative(2 * flow.W, slope_W))
+        tilde = two_layer.gated(world.x, w, kind)
+        C = one_layer.covariance(world, tilde.flatten(-3))
+        S = v.mT @ v
+        alone = two_layer.push(torch.diag_embed(S.diagonal(dim1=-2, dim2=-1)), C, w)
+        filters.breaks("S without its off-diagonal", relative(alone, slope_W))
+        if kind != "linear":
+            raw = one_layer.covariance(world, (tilde * 0 + world.x[..., None, :]).flatten(-3))
+            filters.breaks("inputs without gates", relative(two_layer.push(S, raw, w), slope_W))
+        on_sphere = two_layer.tangent(w, flow.W)
+        sphere.add(relative(on_sphere, _along_sphere(alpha, x, x2, W, V, kind)))
+        sphere.breaks("without the projection", relative(flow.W, on_sphere))
+        summed = _blocks(S.numpy(), C.numpy(), W)
+        blocks.add(relative(flow.W, summed))
+        blocks.breaks("|S| for S", relative(two_layer.push(S.abs(), C, w), summed))
+    _monomials(t)
+
+
+def _monomials(t: Trial) -> None:
+    """W for h = x^p: the gradient is 1/p of Eq. 119. Control: constant 1."""
+    part = t.part("monomials", 1e-10, controls=typical)
+    for kind, degree in DEGREES.items():
+        x, x2, alpha, W, V = batch(t.rng, t.share(len(DEGREES)), 2, 2, 3)
+        slope = ref.gradient(partial(of_W, alpha, x, x2, V, kind), W)
+        a, b, b2, w, v = tensors(alpha, x, x2, W, V)
+        world = two_layer.of_views(a, b, b2)
+        C = one_layer.covariance(world, gated(world.x, w, kind).flatten(-3))
+        ours = two_layer.push(v.mT @ v, C, w)
+        part.add(relative(ours / degree, slope)).breaks("constant 1", relative(ours, slope))
+
+
+def of_W(alpha: Array, x: Array, x2: Array, V: Array, kind: str, W: Array) -> Array:
+    return objective(alpha, x, x2, W, V, kind)
+
+
+def _of_V(alpha: Array, x: Array, x2: Array, W: Array, kind: str, V: Array) -> Array:
+    return objective(alpha, x, x2, W, V, kind)
+
+
+def _along_sphere(alpha: Array, x: Array, x2: Array, W: Array, V: Array, kind: str) -> Array:
+    """Gradient of W -> energy(W / |w_km|); sqrt of the sum of squares takes complex steps."""
+
+    def scaled(w: Array) -> Array:
+        return objective(alpha, x, x2, w / np.sqrt((w * w).sum(-1, keepdims=True)), V, kind)
+
+    return ref.gradient(scaled, W)
+
+
+def _blocks(S: Array, C: Array, W: Array) -> Array:
+    K, M, d = W.shape[-3:]
+    w, out = W.reshape(len(W), K * M, d), np.zeros((len(W), K * M, d))
+    for i in range(K * M):
+        for j in range(K * M):
+            block = C[:, i * d : (i + 1) * d, j * d : (j + 1) * d]
+            out[:, i] += S[:, i, j, None] * (block @ w[:, j, :, None])[..., 0]
+    return out.reshape(W.shape)
+
+
+@check("nl/rem14")
+def rem14(t: Trial) -> None:
+    """V' = V C through matrix exponentials: the direction it takes, and where it settles.
+
+    Printed: every stationary point has the form v s^T; corrected: every stable one. Controls: the
+    start; saddles, v times another eigenvector, left alone; V whose v has another length.
+    """
+    size, q = 5, 3
+    basis = np.linalg.qr(t.rng.standard_normal((t.draws, size, size)))[0]
+    values = np.sort(t.rng.uniform(0.1, 1, (t.draws, size)))
+    values[:, -1] += 0.2
+    C = (basis * values[:, None]) @ np.swapaxes(basis, 1, 2)
+    s = basis[..., -1]
+    start = t.rng.standard_normal((t.draws, q, size))
+    v = unit(t.rng.standard_normal((t.draws, q)))
+    grow = (basis * np.exp(200 * (values - values[:, -1:]))[:, None]) @ np.swapaxes(basis, 1, 2)
+
+    def off_form(V: Array) -> Array:
+        V = V / np.linalg.norm(V, axis=(1, 2), keepdims=True)
+        return np.linalg.norm(V - (V @ s[..., None]) * s[:, None], axis=(1, 2))
+
+    p = t.part("where V goes", 1e-9, controls=typical)
+    p.add(off_form(start @ grow)).breaks("the start", off_form(start))
+    rest = np.einsum("bq,bik->bkqi", v, basis)  # v u^T for every eigenvector u, on |V| = 1
+    push = rest @ C[:, None]
+    push -= (push * rest).sum((-1, -2), keepdims=True) * rest
+    assert np.abs(push).max() < 1e-12  # all are stationary
+    pushed = rest + 1e-6 * t.rng.standard_normal(rest.shape)
+    printed = t.part("necessary for stationary", 1e-6, controls=typical)
+    stable = t.corrected("necessary for stationary", 1e-6, controls=typical)
+    printed.add(*(off_form(rest[:, k]) for k in range(size)))
+    printed.fails_by(*(np.full(t.draws, float(k < size - 1)) for k in range(size)))  # |v u^T| is 1
+    stable.add(*(off_form(pushed[:, k] @ grow) for k in range(size)))
+    for p in (printed, stable):
+        p.breaks("the start", off_form(start))
+    stable.breaks("the saddles left alone", off_form(rest[:, 0]))
+    top = two_layer.top_weights(torch.from_numpy(C)).numpy()
+    V = v[:, :, None] * top[:, None]
+    S = np.einsum("bqi,bqj->bij", V, V)
+    product = s[:, :, None] * s[:, None]
+    p = t.part("S of rank 1", 1e-10, controls=typical)
+    p.add(relative(S, product)).breaks("|v| = 2", relative(4 * S, product))
+
+
+@check("nl/rem15")
+def rem15(t: Trial) -> None:
+    """Assumption 2 on a model with finitely many states, by enumeration.
+
+    Controls: weights that are not uniform, fields that are coupled given z, noise that crosses the
+    gates, variances summed without z_l^2, the law without alpha; those of `strengths_in_theorem5`.
+    """
+    whole = t.part("C_alpha is V", 1e-11, controls=typical)
+    given = t.part("independent given z", 1e-13, controls=typical)
+    augmented = t.part("augmentation", 1e-10, controls=typical)
+    terms = t.part("kernel alpha", 1e-11, controls=typical)
+    part, count = "kernel alpha: analysis carries over", t.share(len(settings()))
+    total = count * len(settings())
+    printed = t.part(part, 1e-11, controls=typical, draws=total)
+    mended = t.corrected(part, 1e-11, controls=typical, draws=total)
+    coupling: dict[str, list[Array]] = {"printed": [], "corrected": []}
+    for C, K, M in settings():
+        model, W = net_of(t.rng, count, C, K, M)
+        law, coupled = (enumerated(model, W, "relu", c) for c in (0.0, 0.4))
+        world, g = inputs(model, W, "relu")
+        n = world.p.shape[-1]
+        skewed = world._replace(alpha=torch.from_numpy(t.rng.random((count, n, n))))
+        whole.add(relative(one_layer.covariance(world, g), law.covariance))
+        whole.breaks("random alpha", relative(one_layer.covariance(skewed, g), law.covariance))
+        given.add(_between_fields(law.given, K))
+        given.breaks("coupled fields", _between_fields(coupled.given, K))
+        augmented.add(_augmented(model, W, 1e-7))
+        augmented.breaks("noise that crosses gates", _augmented(model, W, 1.0))
+        phi = t.rng.random((count, n, 3))
+        kernel = world._replace(alpha=torch.from_numpy(phi @ np.swapaxes(phi, 1, 2)))
+        p, values = world.p.numpy(), g.numpy()
+        parts = [_tilted(p * phi[..., i], values) for i in range(3)]
+        ours = one_layer.covariance(kernel, g)
+        terms.add(relative(ours, sum(z[:, None, None] ** 2 * variance for z, variance in parts)))
+        terms.breaks("without $z_l^2$", relative(ours, sum(variance for _, variance in parts)))
+        own = phi_of_fields(t.rng, model)
+        for p, weights in ((printed, gaussian(model, W)), (mended, own)):
+            for weight in weights:
+                error, bare, apart = carried(model, W, weight)
+                p.add(error).breaks("the law without alpha", bare)
+                coupling[p.form].append(apart)
+        printed.fails_by(*left_out(model, W))
+    mended.breaks("Gaussian alpha", *printed.errors)
+    pair = np.exp(-(np.add.outer([0, 1], [0, 1]) ** 2) / 2)
+    one = pair[1].sum() / pair.sum()
+    printed.says(both=pair[1, 1] / pair.sum(), one=one, square=one**2)
+    total = np.exp(2) + 2 * np.exp(1.5) + 1
+    one = (np.exp(1.5) + 1) / total
+    printed.confirms(both=1 / total, one=one, square=one**2)
+    for p in (printed, mended):
+        p.says(coupling=np.median(np.concatenate(coupling[p.form])))
+    strengths_in_theorem5(t)
+
+
+def _between_fields(given: list[Array], K: int) -> Array:
+    """[draws]: largest covariance of features of different fields given z."""
+    size = given[0].shape[-1] // K
+    field = np.arange(K * size) // size
+    apart = field[:, None] != field[None]
+    return np.max([np.abs(v[:, apart]).max(-1) for v in given], 0)
+
+
+def gaussian(model: field_latent.Model, W: Array, tau: float = 0.5) -> list[Array]:
+    """phi_0, phi_1, phi_2 of nl Lemma 1 for the sum of all outputs, [draws, n] each."""
+    joint = field_latent.joint(model)
+    x = field_latent.features(joint.states, model.values)
+    h = two_layer.hidden(x, torch.from_numpy(W)).sum(-1).numpy() / np.sqrt(tau)
+    return [np.exp(-(h**2) / 2) * h**power for power in range(3)]
+
+
+def phi_of_fields(rng: np.random.Generator, model: field_latent.Model) -> list[Array]:
+    """Three random weights [draws, n] that are products of a factor for every field given z."""
+    joint = field_latent.joint(model)
+    z, states = joint.z.numpy(), joint.states.numpy()
+    out = []
+    for _ in range(3):
+        factors = rng.uniform(0.2, 1, tuple(model.table.shape))
+        out.append(np.prod([factors[:, z, k, s] for k, s in enumerate(states.T)], 0))
+    return out
+
+
+def carried(model: field_latent.Model, W: Array, weight: Array) -> tuple[Array, Array, Array]:
+    """Lemma 5 under the law p phi / z_l: [draws] each.
+
+    The error of its form, with this law's prior and laws of single fields given z, for V of the
+    gated inputs; the error with the law p instead; and the covariance of different fields given z,
+    over the largest entry.
+    """
+    joint = field_latent.joint(model)
+    z, states, mass = joint.z.numpy(), joint.states.numpy(), joint.p.numpy() * weight
+    mass = mass / mass.sum(-1, keepdims=True)
+    draws, C, K, S = model.table.shape
+    table = np.zeros((draws, C, K, S))
+    for c in range(C):
+        for k in range(K):
+            for s in range(S):
+                table[:, c, k, s] = mass[:, (z == c) & (states[:, k] == s)].sum(-1)
+    prior = table[:, :, 0].sum(-1)
+    new = field_latent.Model(*tensors(prior, table / prior[..., None, None]), model.values)
+    features = table_of(model, W, "relu")
+    g = field_latent.features(joint.states, features).flatten(-2).numpy()
+    _, direct = _tilted(mass, g)
+    given = [_tilted(mass[:, z == c], g[:, z == c])[1] for c in range(C)]
+    error, bare = (relative(field_latent.covariance(m, features), direct) for m in (new, model))
+    return error, bare, _between_fields(given, K) / np.abs(given).max((0, -1, -2))
+
+
+def left_out(model: field_latent.Model, W: Array, tau: float = 0.5) -> list[Array]:
+    """What Lemma 5 leaves out under each law of `gaussian`, [draws]: the covariance of different
+    fields given z, over the largest entry of V; summed over a list of the states."""
+    prior, table, values = (v.numpy() for v in model)
+    fields = range(values.shape[1])
+    states = list(product(range(values.shape[2]), repeat=len(fields)))
+    x = np.stack([values[:, fields, s] for s in states], 1)
+    law = np.stack([table[:, :, fields, s].prod(-1) for s in states], 1) * prior[:, None]
+    u = np.einsum("bnkd,bkmd->bnkm", x, W)
+    g = ((u > 0)[..., None] * x[:, :, :, None]).reshape(*x.shape[:2], -1)
+    h = np.maximum(u, 0).sum((2, 3))[..., None] / np.sqrt(tau)
+    field = np.repeat(fields, g.shape[-1] // len(fields))
+    found = []
+    for power in range(3):
+        mass = law * np.exp(-(h**2) / 2) * h**power
+        z, first = mass.sum(1), np.einsum("bnc,bni->bci", mass, g)
+        square = np.einsum("bnc,bni,bnj->bcij", mass, g, g)
+        given = (square - first[..., None] * first[:, :, None] / z[..., None, None]).sum(1)
+        total = first.sum(1)
+        outer = total[:, :, None] * total[:, None] / z.sum(1)[:, None, None]
+        apart = np.abs(given[:, field[:, None] != field]).max(-1)
+        found.append(apart / np.abs(square.sum(1) - outer).max((1, 2)))
+    return found
+
+
+def _tilted(mass: Array, g: Array) -> tuple[Array, Array]:
+    """(z_l, V of g under mass / z_l)."""
+    z = mass.sum(-1)
+    q = (mass / z[:, None])[..., None]
+    gap = g - (q * g).sum(1, keepdims=True)
+    return z, np.einsum("bni,bnj->bij", q * gap, gap)
+
+
+def _augmented(model: field_latent.Model, W: Array, noise: float) -> Array:
+    """[draws]: |V[E_aug g] - V[g(E_aug x)]|, noise +-noise along the diagonal of every field."""
+    w = torch.from_numpy(W)
+    joint = field_latent.joint(model)
+    x = field_latent.features(joint.states, model.values)
+    moved = [two_layer.gated(x + e * noise, w).flatten(-3) for e in (-1, 1)]
+    world = one_layer.World(x, joint.p)
+    mean = one_layer.covariance(world, (moved[0] + moved[1]) / 2)
+    return absolute(mean, one_layer.covariance(world, two_layer.gated(x, w).flatten(-3)))

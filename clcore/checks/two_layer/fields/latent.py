@@ -1,0 +1,174 @@
+"""A latent behind receptive fields (nl Lemma 5, App. C.2).
+
+Enumeration of all joint states in numpy meets `clcore.theory.two_layer.field_latent`.
+"""
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from clcore import random
+from clcore.checks.two_layer.fields import monomials
+from clcore.ledger import Trial, check, pooled, typical
+from clcore.reference import Array, relative
+from clcore.theory.one_layer import one_layer
+from clcore.theory.two_layer import field_latent, two_layer
+
+STATES, INPUTS = 4, 3
+
+
+def settings() -> tuple[tuple[int, int, int], ...]:
+    """(values of z, fields, filters a field)."""
+    return ((2, 3, 1), (3, 2, 2), (4, 3, 1))
+
+
+def net_of(
+    rng: np.random.Generator, draws: int, C: int, K: int, M: int
+) -> tuple[field_latent.Model, Array]:
+    """A random model and unit filters, each with w^T x > 0 in some state."""
+    key = random.fold_in(random.key(int(rng.integers(2**40))), torch.arange(draws))
+    model = field_latent.draw(key, C, K, STATES, INPUTS)
+    return model, filters(rng, model, M)
+
+
+def filters(rng: np.random.Generator, model: field_latent.Model, M: int) -> Array:
+    """Random unit filters, turned around where no state of their field would pass the gate."""
+    values = model.values.numpy()
+    draws, K, _, d = values.shape
+    W = rng.standard_normal((draws, K, M, d))
+    silent = (np.einsum("bksd,bkmd->bkms", values, W).max(-1) <= 0)[..., None]
+    return np.where(silent, -W, W) / np.linalg.norm(W, axis=-1, keepdims=True)
+
+
+class Law(NamedTuple):
+    """Moments of the stacked gated inputs by enumeration: V, and V given each z, [draws, q, q];
+    their means given z, [draws, C, q]."""
+
+    covariance: Array
+    given: list[Array]
+    means: Array
+
+
+def _gated(x: Array, W: Array, kind: str) -> Array:
+    """[draws, K*M*d] of one state x [draws, K, d], by a loop over filters."""
+    slopes = {
+        "linear": np.ones_like,
+        "relu": lambda u: np.where(u > 0, 1.0, 0.0),
+        "leaky_relu": lambda u: np.where(u > 0, 1.0, 0.05),
+        "quadratic": lambda u: 2 * u,
+        "cubic": lambda u: 3 * u**2,
+    }
+    pieces = []
+    for k in range(W.shape[1]):
+        for m in range(W.shape[2]):
+            u = (x[:, k] * W[:, k, m]).sum(-1)
+            pieces.append(slopes[kind](u)[:, None] * x[:, k])
+    return np.concatenate(pieces, -1)
+
+
+def enumerated(model: field_latent.Model, W: Array, kind: str, coupling: float = 0.0) -> Law:
+    """All joint states by a loop. `coupling` favours states in which the first two fields are
+    alike, which breaks their independence given z."""
+    prior, table, values = (v.numpy() for v in model)
+    draws, C, K, S = table.shape
+    size = W.shape[1] * W.shape[2] * W.shape[3]
+    mean, square = np.zeros((draws, C, size)), np.zeros((draws, C, size, size))
+    for joint in product(range(S), repeat=K):
+        x = np.stack([values[:, k, s] for k, s in enumerate(joint)], 1)
+        g = _gated(x, W, kind)
+        outer = g[:, :, None] * g[:, None]
+        for c in range(C):
+            chance = np.prod([table[:, c, k, s] for k, s in enumerate(joint)], 0)
+            if coupling:
+                rest = np.prod([table[:, c, k, s] for k, s in enumerate(joint) if k != 1], 0)
+                chance = (1 - coupling) * chance + coupling * (joint[0] == joint[1]) * rest
+            mean[:, c] += chance[:, None] * g
+            square[:, c] += chance[:, None, None] * outer
+    total = (prior[..., None] * mean).sum(1)
+    second = (prior[..., None, None] * square).sum(1)
+    given = [square[:, c] - mean[:, c, :, None] * mean[:, c, None] for c in range(C)]
+    return Law(second - total[:, :, None] * total[:, None], given, mean)
+
+
+def inputs(model: field_latent.Model, W: Array, kind: str) -> tuple[one_layer.World, torch.Tensor]:
+    """The joint law as a world, and its stacked gated inputs [draws, n, K*M*d]."""
+    joint = field_latent.joint(model)
+    world = one_layer.World(field_latent.features(joint.states, model.values), joint.p)
+    return world, two_layer.gated(world.x, torch.from_numpy(W), kind).flatten(-3)
+
+
+def table_of(model: field_latent.Model, W: Array, kind: str) -> torch.Tensor:
+    """Gated inputs of every state, [draws, K, S, M*d]."""
+    states = model.values.transpose(-2, -3)
+    of = monomials.gated if kind in monomials.DEGREES else two_layer.gated
+    return of(states, torch.from_numpy(W), kind).flatten(-2).transpose(-2, -3)
+
+
+@check("nl/lem5")
+def lem5(t: Trial) -> None:
+    """V of gated inputs in closed form against enumeration, ReLU, two to four latent values.
+
+    Controls: fields coupled given z; p_c (1 - p_c); L_k a vector; one class only; the whole
+    variance.
+    """
+    form = t.part("Eq. 120", 1e-11, controls=pooled)
+    two = t.part("C = 2", 1e-11, controls=typical)
+    rank = t.part("rank", 1e-11, controls=pooled)
+    for C, K, M in settings():
+        model, W = net_of(t.rng, t.share(len(settings())), C, K, M)
+        law, coupled = (enumerated(model, W, "relu", c) for c in (0.0, 0.4))
+        g = table_of(model, W, "relu")
+        ours = field_latent.covariance(model, g).numpy()
+        delta = field_latent.contrasts(model, g).flatten(-2).numpy()
+        p = model.prior.numpy()
+        between = _sum_outer(p * (1 - p) ** 2, delta)
+        within = ours - between
+        wrong = within + _sum_outer(p * (1 - p), delta)
+        diagonal = within * np.eye(within.shape[-1]) + between
+        form.add(relative(ours, law.covariance))
+        form.breaks("fields coupled given z", relative(ours, coupled.covariance))
+        form.breaks("$p_c(1-p_c)$", relative(wrong, law.covariance))
+        form.breaks("as typeset: $L_k$ a vector, the diagonal", relative(diagonal, law.covariance))
+        left = law.covariance - sum(p[:, c, None, None] * law.given[c] for c in range(C))
+        values, whole = np.linalg.eigvalsh(left), np.linalg.eigvalsh(law.covariance)
+        rank.add(np.abs(values[:, :-C]).max(-1) / values[:, -1])
+        rank.breaks("with the variance given z", np.abs(whole[:, :-C]).max(-1) / whole[:, -1])
+        if C == 2:
+            one = (p[:, 0] * p[:, 1])[:, None, None] * delta[:, 0, :, None] * delta[:, 0, None]
+            two.add(relative(one, left))
+            two.breaks("$p_0$ for $p_0p_1$", relative(one / p[:, 1, None, None], left))
+
+
+def _sum_outer(weights: Array, delta: Array) -> Array:
+    return np.einsum("bc,bci,bcj->bij", weights, delta, delta)
+
+
+@check("nl/eq128")
+def eq128(t: Trial) -> None:
+    """The algebra of conditional means, by loops over the values of z.
+
+    Controls: without the factor; not squared; p_0 for p_0 p_1.
+    """
+    gap = t.part("Eq. 128", 1e-11, controls=typical)
+    spread = t.part("Eq. 131", 1e-11, controls=typical)
+    two = t.part("C = 2", 1e-11, controls=typical, draws=3 * t.share(3))
+    for C in (2, 3, 6):
+        model, W = net_of(t.rng, t.share(3), C, 2, 1)
+        g = table_of(model, W, "relu")
+        q = field_latent.means(model, g).flatten(-2).numpy()
+        ours = field_latent.contrasts(model, g).flatten(-2).numpy()
+        p = model.prior.numpy()
+        mean = sum(p[:, c, None] * q[:, c] for c in range(C))
+        left = np.stack([q[:, c] - mean for c in range(C)], 1)
+        gap.add(relative((1 - p)[..., None] * ours, left))
+        gap.breaks("without $1-p_c$", relative(ours, left))
+        V = sum(p[:, c, None, None] * left[:, c, :, None] * left[:, c, None] for c in range(C))
+        spread.add(relative(_sum_outer(p * (1 - p) ** 2, ours), V))
+        spread.breaks("$1-p_c$ not squared", relative(_sum_outer(p * (1 - p), ours), V))
+        if C == 2:
+            weight = (p * (1 - p) ** 2).sum(-1)
+            two.add(np.abs(ours[:, 0] + ours[:, 1]).max(-1) / np.abs(ours[:, 0]).max(-1))
+            two.add(relative(weight, p[:, 0] * p[:, 1]))
+            two.breaks("$p_0$ for $p_0p_1$", relative(weight, p[:, 0]))

@@ -1,0 +1,308 @@
+"""The chance to win of a pattern with a head start (nl App. C.3, remark).
+
+Quadrature and Monte Carlo meet `clcore.theory.two_layer.modulation`.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import torch
+from scipy import stats
+from scipy.integrate import quad
+
+from clcore.checks.two_layer.modulation.basins import on_sphere
+from clcore.ledger import Part, Trial, check, pooled, worst
+from clcore.reference import Array, absolute, tensors
+from clcore.theory.two_layer import modulation
+
+STARTS = 2000
+
+LAWS = {"uniform": stats.uniform(-1, 2), "normal": stats.norm(), "Laplace": stats.laplace()}
+
+
+def integral(law, epsilon: float, d: int) -> float:
+    """Eq. 154 by adaptive quadrature, split where a uniform law has corners."""
+    end = 1.0 if law is LAWS["uniform"] else 40.0
+    corners = [min(max(v - epsilon, 0), end) for v in (-1, 1)]
+    pieces = [
+        quad(lambda y: law.cdf(y + epsilon) ** (d - 1) * law.pdf(y), a, b, epsabs=1e-13)[0]
+        for a, b in pairwise(sorted({0.0, min(3.0, end), end, *corners}))
+    ]
+    return float(sum(pieces))
+
+
+def _head_start(y: Array, b: float, c: float) -> Array:
+    """The start with rate b that blows up together with y > 0 and rate b + c."""
+    return b / np.expm1(b * np.log1p((b + c) / y) / (b + c))
+
+
+def _rates(y: Array, b: float, c: float | Array) -> Array:
+    """b for every pattern, b + c for the first, [n, d]."""
+    rates = np.full(y.shape, b)
+    rates[:, 0] += c
+    return rates
+
+
+def _errors(y: Array, won: Array, own: Array) -> dict[str, float]:
+    """How often "Y_1 > 0 and Y_1 + epsilon is the largest" misses the starts y [n, d] that are
+    `won`: for the best constant of a grid, for Y_1 + epsilon = `own`, and for two broken events."""
+    first, rest = y[:, 0], y[:, 1:].max(-1)
+    positive = first > 0
+    grid = np.arange(0, 1.5, 0.01)
+    fixed = [np.mean((positive & (first + e >= rest)) != won) for e in grid]
+    best = grid[int(np.argmin(fixed))]
+    return {
+        "own": float(np.mean((positive & (own >= rest)) != won)),
+        "the best constant": float(min(fixed)),
+        "no head start": float(fixed[0]),
+        "starts of either sign": float(np.mean((first + best >= rest) != won)),
+    }
+
+
+def _wins(y: Array, rates: Array, projected: bool, steps: int) -> Array:
+    """Starts [n] from which the first pattern wins, by `modulation.simulate`."""
+    pace = 0.4 if projected else 0.2
+    ends = modulation.simulate(*tensors(y, rates), projected, steps, pace)
+    return (modulation.winner(ends, 0.9) == 0).numpy()
+
+
+def _blow_up(y: float, b: float) -> float:
+    """t* by quadrature: dt is dy / ((y + b) y), in the logarithm of y."""
+    return quad(lambda v: 1 / (np.exp(v) + b), np.log(y), 40, epsabs=1e-12, limit=200)[0]
+
+
+def _missed(y: Array, won: Array) -> float:
+    """`_errors`' "the best constant", counted by what head start each start would need."""
+    needs = np.where(y[:, 0] > 0, y[:, 1:].max(-1) - y[:, 0], np.inf)
+    grid = np.arange(0, 1.5, 0.01)
+    right, wrong = (np.searchsorted(np.sort(needs[k]), grid, "right") for k in (won, ~won))
+    return float((won.sum() - right + wrong).min() / len(y))
+
+
+def _blows_up_first(y: Array, rate: Array) -> Array:
+    """Starts [n] whose first component has the least critical time, by its formula."""
+    times = np.where(y > 0, np.log1p(rate / np.where(y > 0, y, 1)) / rate, np.inf)
+    return times[:, 0] < times[:, 1:].min(-1)
+
+
+@check("nl/eq154")
+def eq154(t: Trial) -> None:
+    """The integral against Monte Carlo; the event against winners of the flow, with the projection
+    and without it.
+
+    Printed: one epsilon for all starts; corrected: where one is exact, or one that depends on the
+    start. Controls: d for d - 1; starts of either sign; no head start.
+    """
+    count = 40_000
+    value = t.part("the integral", 6.0).says(starts=count)
+    for law in LAWS.values():
+        for d in (2, 8):
+            y = law.rvs(size=(count, d), random_state=t.rng)
+            for e in (-0.5, 0.0, 0.3):
+                ahead = y[:, 0] + e >= y[:, 1:].max(-1)
+                share, p = ((y[:, 0] > 0) & ahead).mean(), integral(law, e, d)
+                error = np.sqrt(p * (1 - p) / count)
+                value.add(abs(share - p) / error)
+                value.breaks("$F^d$", abs(share - integral(law, e, d + 1)) / error, by=pooled)
+                if d == 2:
+                    value.breaks("starts of either sign", abs(ahead.mean() - p) / error)
+    _event(t)
+    _without_projection(t)
+
+
+def _controls(p: Part, found: dict[str, float]) -> None:
+    for what in ("no head start", "starts of either sign"):
+        p.breaks(what, found[what])
+
+
+def _event(t: Trial) -> None:
+    """With the projection: d = 4, and where a constant is exact: d = 2, or c > 1."""
+    b = 1.2
+
+    def starts(n: int, d: int) -> Array:
+        y = t.rng.uniform(-1, 1, (n, d))
+        return y / np.linalg.norm(y, axis=-1, keepdims=True)
+
+    y = starts(1000, 4)
+    rates = _rates(y, b, 0.5)
+    found = _errors(y, _wins(y, rates, True, 500), y[:, 0])
+    constant = t.part("the event", 0.002, draws=len(y)).add(found["the best constant"])
+    again = on_sphere(y, rates)[:, 0] > 0.9
+    constant.fails_by(_missed(y, again), within=0.002)  # a start or two beside the edge
+    _controls(constant, found)
+    constant.says(share=found["the best constant"])
+    exact = t.corrected("the event", 0.002, draws=1000)
+    plane, many = starts(500, 2), starts(500, 4)
+    for v, low, high in ((plane, 0.1, 1.0), (many, 1.1, 2.5)):
+        c = t.rng.uniform(low, high, len(v))
+        found = _errors(v, _wins(v, _rates(v, b, c), True, 1000), v[:, 0] + np.minimum(c, 1))
+        exact.add(found["own"])
+        _controls(exact, found)
+    won = _wins(plane, _rates(plane, b, 0.8), True, 500)
+    exact.breaks("half of c", _errors(plane, won, plane[:, 0] + 0.4)["own"])
+    named = np.array([[1e-6, 0.1, -np.sqrt(0.99)], [0.6, 0.8, 0.0]])
+    ends = modulation.simulate(*tensors(named, _rates(named, b, 0.3)), True, 1500, 0.4)
+    won = 1 + modulation.winner(ends).numpy()
+    constant.says(first=won[0], second=won[1])
+    other = 1 + on_sphere(named, _rates(named, b, 0.3)).argmax(-1)
+    constant.confirms(first=other[0], second=other[1])
+
+
+def _without_projection(t: Trial) -> None:
+    b, c, own, name = 1.2, 1.0, [1e-4, 0.2], "the event, without the projection"
+    y = t.rng.uniform(-1, 1, (STARTS, 4))
+    rates = _rates(y, b, c)
+    ahead = _head_start(np.where(y[:, 0] > 0, y[:, 0], 1), b, c)
+    found = _errors(y, _wins(y, rates, False, 500), ahead)
+    constant = t.part(name, 0.002, draws=STARTS).add(found["the best constant"])
+    # a run may stop short of its blow-up
+    constant.fails_by(_missed(y, _blows_up_first(y, rates)), within=0.001)
+    times = modulation.critical_time(*tensors(np.array(own), np.array([b + c, b])))
+    constant.says(t1=times[0].item(), t2=times[1].item())
+    constant.confirms(**dict(zip(("t1", "t2"), map(_blow_up, own, (b + c, b)), strict=True)))
+    moving = t.corrected(name, 0.002, draws=STARTS).add(found["own"])
+    for p in (constant, moving):
+        _controls(p, found)
+    moving.breaks("the best constant", found["the best constant"])
+
+
+@check("nl/eq155")
+def eq155(t: Trial) -> None:
+    """All three cases against quadrature of Eq. 154. Controls: terms dropped."""
+    nets = min(t.draws, 20)
+    part = t.part("", 1e-10, controls=pooled, draws=3 * nets)
+    for _ in range(nets):
+        d = int(t.rng.integers(2, 31))
+        for low, high in ((-1, 0), (0, 1), (1, 1.5)):
+            e = float(t.rng.uniform(low, high))
+            p = integral(LAWS["uniform"], e, d)
+            if e > 1:
+                printed, no_half, other = 0.5, 0.25, 1.0
+            else:
+                a, lead = (1 + e) / 2, min(1 + e / 2, 1)
+                no_half = (lead**d - a**d) / d
+                printed, other = no_half + max(e, 0) / 2, no_half * d + max(e, 0) / 2
+            ours = float(modulation.win_probability(torch.tensor(e, dtype=torch.float64), d))
+            part.add(abs(printed - p), abs(ours - p))
+            part.breaks("without 1/d", abs(other - p))
+            if e > 0:
+                part.breaks(r"without $\epsilon_l/2$", abs(no_half - p))
+
+
+def _ahead(e: Array, d: Array) -> Array:
+    """Eq. 154 for uniform laws and e > 0, by Gauss-Legendre: exact for d up to 40."""
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    corner = np.clip(1 - e, 0, 1)[..., None]  # from there on every other start is behind
+    inside = (weights / 2 * ((corner * (1 + nodes) / 2 + 1 + e[..., None]) / 2) ** (d - 1)).sum(-1)
+    return (corner[..., 0] * inside + 1 - corner[..., 0]) / 2
+
+
+def _behind(e: Array, d: Array) -> Array:
+    """Eq. 154 for uniform laws and e < 0, by Gauss-Legendre: from y = -1 - e on some others are
+    behind, and none are at all if e <= -2."""
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    low = np.clip(-1 - e, 0, 1)[..., None]
+    y = low + (1 - low) * (1 + nodes) / 2
+    inside = (weights / 2 * (np.maximum(y + 1 + e[..., None], 0) / 2) ** (d - 1)).sum(-1)
+    return (1 - low[..., 0]) * inside / 2
+
+
+@check("nl/rem19")
+def rem19(t: Trial) -> None:
+    """What the paper reads off Eq. 155, on a grid of epsilon and d, by quadrature-checked values.
+
+    Controls: other bounds, other rates, which fail somewhere on the grid.
+    """
+    dims = range(2, 41)
+    d = np.array(dims)[:, None]
+
+    def P(low: float, high: float, count: int = 60) -> tuple[Array, Array]:
+        e = torch.linspace(low, high, count, dtype=torch.float64)
+        return e.numpy(), np.stack([modulation.win_probability(e, d).numpy() for d in dims])
+
+    _, even = P(0.0, 0.0, 1)
+    none = t.part("no modulation", 1 + 1e-9, controls=worst)
+    none.add(np.abs(d * even - 1) * 2.0**d)
+    none.breaks("1/(d + 1)", np.abs((d + 1) * even - 1) * 2.0**d)
+    e, strong = P(0.02, 1.9)
+    printed = t.part("positive modulation", 1e-12, controls=worst, draws=strong.size)
+    mended = t.corrected("positive modulation", 1e-12, controls=worst, draws=strong.size)
+    printed.add(e / 2 - strong).fails_by(e / 2 - _ahead(e, d[..., None]))
+    mended.add(np.minimum(e, 1) / 2 - strong)
+    for p in (printed, mended):
+        p.breaks(r"$\epsilon_l$ for $\epsilon_l/2$", np.minimum(e, 1) - strong)
+    _, rising = P(-1.9, 1.9)
+    steps = np.diff(rising, axis=-1)
+    grows = t.part("grows with the modulation", -1e-14, ">=", controls=worst, draws=rising.size)
+    grows.add(steps).breaks("weaker modulation", -steps)
+    e, weak = P(-4.0, -0.01, 160)
+    below = t.part("negative modulation", 1e-14, controls=worst, draws=weak.size)
+    above = t.corrected("negative modulation", 1e-14, controls=worst, draws=weak.size)
+    below.add(weak - (1 + e / 2) ** d / d)
+    below.fails_by(_behind(e, d[..., None]) - (1 + e / 2) ** d / d)
+    above.add(weak - np.maximum(1 + e / 2, 0) ** d / d)
+    for p in (below, above):
+        p.breaks(r"$1+\epsilon_l$", weak - np.maximum(1 + e, 0) ** d / d)
+
+
+def _vectors(rng: np.random.Generator, draws: int) -> Iterator[Array]:
+    """Sorted epsilon, falling: normal of several scales, and two wide ones in every draw."""
+    for d in (2, 3, 5):
+        sizes = 10 ** rng.uniform(-1, 0.5, (draws, 1))
+        e = sizes * rng.standard_normal((draws, d))
+        wide = np.arange(d)[None] * np.array([[1.3], [2.4]])
+        yield -np.sort(-np.concatenate([e, wide]), -1)
+
+
+def _chances(e: Array, count: int = 4000) -> Array:
+    """P[E_l] of nl's general case, [n, d], by the midpoint rule."""
+    y = (np.arange(count) + 0.5) / count
+    out = np.empty_like(e)
+    for i in range(e.shape[1]):
+        inside = np.ones((len(e), count))
+        for j in range(e.shape[1]):
+            if j != i:
+                inside *= np.clip((y + (e[:, i] - e[:, j])[:, None] + 1) / 2, 0, 1)
+        out[:, i] = inside.mean(-1) / 2
+    return out
+
+
+@check("nl/eq156")
+def eq156(t: Trial) -> None:
+    """The chance of the pattern with the largest head start, and our quadrature of all chances.
+    Controls: twice the gap; half the head starts."""
+    printed, mended = t.part("", 1e-6, controls=worst), t.corrected("", 1e-6, controls=worst)
+    ours = t.defines("chances of all patterns", 1e-6, controls=pooled)
+    for e in _vectors(t.rng, min(t.draws, 100)):
+        every = _chances(e)
+        p, gap = every[:, 0], e[:, 0] - e[:, 1]
+        ours.add(absolute(modulation.win_probabilities(torch.from_numpy(e)), every))
+        half = modulation.win_probabilities(torch.from_numpy(e / 2))
+        ours.breaks("half the head starts", absolute(half, every))
+        printed.add(gap / 2 - p)
+        exact = modulation.win_probabilities(torch.from_numpy(e.copy())).numpy()
+        printed.fails_by(gap / 2 - exact[:, 0], within=1e-7)  # the midpoint rule
+        mended.add(np.minimum(gap, 1) / 2 - p)
+        for part in (printed, mended):
+            part.breaks("the gap for half of it", np.minimum(gap, 1) - p)
+
+
+@check("nl/eq157")
+def eq157(t: Trial) -> None:
+    """The bound for lower ranks, for all gaps; corrected: a base below 0 is 0. Control: one power
+    more."""
+    printed, mended = t.part("", 1e-6, controls=worst), t.corrected("", 1e-6, controls=worst)
+    for e in _vectors(t.rng, min(t.draws, 100)):
+        p = _chances(e)
+        exact = modulation.win_probabilities(torch.from_numpy(e.copy())).numpy()
+        for r in range(1, e.shape[1]):
+            base = 1 - (e[:, :r] - e[:, r, None]) / 2
+            size, kept = np.arange(2, r + 2), np.maximum(base, 0)
+            bound = (base**size / size).min(-1)
+            printed.add(p[:, r] - bound)
+            printed.fails_by(exact[:, r] - bound, within=1e-6)  # the midpoint rule
+            mended.add(p[:, r] - (kept**size / size).min(-1))
+            more = (kept ** (size + 1) / (size + 1)).min(-1)
+            for part in (printed, mended):
+                part.breaks("one pattern more", p[:, r] - more)

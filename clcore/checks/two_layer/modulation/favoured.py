@@ -1,0 +1,127 @@
+"""Which pattern of a field the top layer favours, and when it wins (nl Sec. 4.2).
+
+Simulated flows, in the model of Theorem 6 and in two coupled layers.
+"""
+
+import numpy as np
+import torch
+
+from clcore.checks.two_layer.fields.latent import filters, net_of
+from clcore.checks.two_layer.modulation.top import closed_form, outputs, pair_of, tangent, velocity
+from clcore.ledger import Trial, check, typical
+from clcore.reference import Array, relative
+from clcore.theory.two_layer import field_latent, modulation, two_layer
+
+STARTS, FEW = 4000, 300
+
+
+@check("nl/rem18")
+def rem18(t: Trial) -> None:
+    """Decoupling, the pull towards Delta_k, and how often it wins.
+
+    (c) in the model of Theorem 6 and in two coupled layers. Controls: Delta of another field
+    (twice); no modulation; fields without a common latent; one other pattern stronger without
+    modulation (twice).
+    """
+    model, W = net_of(t.rng, t.draws, 2, 3, 1)
+    other = W.copy()
+    other[:, 1:] = filters(t.rng, model, 1)[:, 1:]
+    here, there = (pair_of(model, v, "relu") for v in (W, other))
+    top = two_layer.top_of_rank_one(there.d, there.b, there.scale)
+    delta = two_layer.modulation(top, there.b, there.scale)
+    direct = velocity(there.law, other, np.linalg.eigh(outputs(there.law, other))[1][..., -1])
+    w = torch.from_numpy(W)[:, :, 0]
+    mixed = closed_form(here, top, delta, w)  # A_1, Delta_1 as before the others moved
+    swapped = closed_form(here._replace(delta=here.delta.roll(1, 1)), top, delta, w)
+    p = t.part("(a) decoupled", 1e-7, controls=typical).add(relative(mixed[:, 0], direct[:, 0]))
+    p.breaks("Delta of another field", relative(swapped[:, 0], direct[:, 0]))
+    moved = torch.from_numpy(other)[:, :, 0]
+    push = tangent(moved, torch.from_numpy(direct) - closed_form(there, top, 0 * delta, moved))
+
+    def gain(towards: torch.Tensor) -> torch.Tensor:
+        """Growth of each squared cosine with these directions, through `push`."""
+        along = (towards * moved).sum(-1) / towards.norm(dim=-1) ** 2
+        return (towards * push).sum(-1) * along
+
+    p = t.part("(b) towards Delta_k", -1e-12, ">=", controls=typical).add(gain(there.delta))
+    p.breaks("towards Delta of another field", gain(there.delta.roll(1, 1)).amin(-1))
+    _wins(t)
+
+
+def _wins(t: Trial) -> None:
+    """(c): patterns of equal strength; of unequal strength as controls."""
+    p = t.part("(c) wins more often", 4.0, ">=").says(starts=STARTS)
+    for c in (0.0, 0.3, 0.6):
+        lead = _excess(_race(t.rng, c, 0.0, STARTS), STARTS)
+        share = _race(t.rng, c, 0.8, FEW)
+        if c == 0.0:
+            p.breaks("no modulation", lead)
+            continue
+        p.add(lead).breaks("one other pattern stronger", _excess(share, FEW))
+        if c == 0.3:
+            p.says(first=share[0], second=share[1])
+    starts = 1500
+    share = _coupled(t.rng, FEW, FREQUENT)
+    p = t.part("(c) in two coupled layers", 4.0, ">=", draws=starts)
+    p.add(_excess(_coupled(t.rng, starts, _tokens(1.0)), starts))
+    p.breaks("no common latent", _excess(_coupled(t.rng, starts, _tokens(0.0)), starts))
+    p.breaks("one other token more frequent", _excess(share, FEW))
+    p.says(first=share[0], second=share[1])
+
+
+def _excess(share: Array, starts: int) -> float:
+    """By how many standard errors pattern 1 wins more often than the best of the others."""
+    best = share[1:].max()
+    return float((share[0] - best) / np.sqrt((share[0] + best) / starts))
+
+
+def _race(rng: np.random.Generator, c: float, second: float, starts: int) -> Array:
+    """Shares of random unit starts that reach each of four patterns under Theorem 6's flow.
+
+    Rates 1.2; the first with c added, the second with `second`.
+    """
+    y = torch.from_numpy(rng.standard_normal((starts, 4)))
+    b = torch.full_like(y, 1.2)
+    b[:, 0] += c
+    b[:, 1] += second
+    return _shares(modulation.winner(modulation.simulate(y, b, steps=250, pace=0.4)), 4)
+
+
+def _shares(ends: torch.Tensor, count: int) -> Array:
+    return np.array([float((ends == i).double().mean()) for i in range(count)])
+
+
+FREQUENT = np.array([[0.0, 0.35, 0.12, 0.12, 0.41], [0.2, 0.35, 0.12, 0.12, 0.21]])
+"""Chances of four tokens and of nothing given z: the second is frequent, the first tells z."""
+
+
+def _tokens(lean: float) -> Array:
+    """Four tokens and nothing, all with chance 1/5; token 1 has (1 -+ lean)/5 given z, nothing
+    makes up for it."""
+    shift = lean * np.array([1.0, 0, 0, 0, -1])
+    return np.stack([1 - shift, 1 + shift]) / 5
+
+
+def _coupled(rng: np.random.Generator, starts: int, table: Array) -> Array:
+    """Shares of random starts from which the filter of field 1 reaches each of four tokens.
+
+    Three fields, each with one of four orthonormal tokens or nothing, of chances `table` given z.
+    Lemma 4's flow on the spheres, S = s s^T, and a pace of its own for each net, that falls to
+    zero.
+    """
+    d, K, steps = 4, 3, 60
+    chances = torch.from_numpy(table)[:, None].expand(2, K, d + 1)
+    x = torch.eye(d + 1, d, dtype=torch.float64)[:, None].expand(d + 1, K, d)
+    prior = torch.full((2,), 0.5, dtype=torch.float64)
+    model = field_latent.Model(prior, chances, x.transpose(0, 1))
+    W = torch.from_numpy(rng.standard_normal((starts, K, 1, d)))
+    W = W / W.norm(dim=-1, keepdim=True)
+    for step in range(steps):
+        g = two_layer.gated(x, W)[..., 0, :].transpose(1, 2)  # [starts, K, d + 1, d]
+        s = two_layer.top_weights(field_latent.covariance(model, (g * W).sum(-1, keepdim=True)))
+        push = two_layer.push(s[:, :, None] * s[:, None], field_latent.covariance(model, g), W)
+        move = two_layer.tangent(W, push)
+        size = move.norm(dim=-1).amax((1, 2))[:, None, None, None].clamp(min=1e-12)
+        W = W + 0.3 * (1 - step / steps) * move / size
+        W = W / W.norm(dim=-1, keepdim=True)
+    return _shares(modulation.winner(W[:, 0, 0], 0.95), d)

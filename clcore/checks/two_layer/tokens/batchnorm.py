@@ -1,0 +1,52 @@
+"""Figure 11 of nl, BatchNorm for tokens of unequal norm, beside our runs (App. E.2).
+
+Functions of a table of runs, as `runs`. The paragraph and the caption say "BN"; the analysis
+that they point at (App. D) is of mean-backprop BatchNorm, and the next paragraph calls that another
+one than regular BatchNorm.
+"""
+
+from functools import partial
+from itertools import pairwise
+
+import pandas as pd
+
+from clcore.checks.two_layer.tokens.runs import MUCH, REPEATS, ahead, evidence, panel
+from clcore.ledger import Trial, check
+
+ZETAS = (2.0, 5.0, 10.0)
+
+
+def gain(runs: pd.DataFrame, column: str, norm: str, zeta: float) -> float:
+    """Mean over P > 1, beta > 1 of what BatchNorm adds to the score."""
+    with_norm, without = (
+        panel(runs, column, activation="relu", norm=n, zeta=zeta) for n in (norm, "none")
+    )
+    gap = with_norm - without
+    return float(gap.loc[gap.index > 1, gap.columns > 1].to_numpy().mean())
+
+
+def _cells(runs: pd.DataFrame, norm: str) -> set[float]:
+    return set(runs[runs.norm == norm].zeta.round(3))
+
+
+@check("nl/fig11", on="runs")
+def fig11(t: Trial, runs: pd.DataFrame, column: str = "chi_plus", norm: str = "mean") -> None:
+    """BatchNorm against none at zeta = 2, 5, 10; the last two parts where it ran at all three.
+    Controls: random filters, exchanged, zeta = 10 for 2."""
+    part = partial(t.part, evidence=evidence(runs))
+    sides = ({"activation": "relu", "norm": n, "zeta": 10.0} for n in (norm, "none"))
+    most = gain(runs, column, norm, 10.0)
+    name = "BatchNorm is ahead at zeta = 10 where P > 1 and beta > 1"
+    p = part(name, 0.5, ">=", draws=18 * REPEATS)
+    ahead(p, runs, column, *sides)
+    p.says(gain=most)
+    if not set(ZETAS) <= _cells(runs, norm):
+        return
+    gains = [gain(runs, column, norm, zeta) for zeta in ZETAS]
+    p = part("the gain grows with zeta", relation=">=", draws=96 * REPEATS)
+    for low, high in pairwise(gains):
+        p.add(high - low).breaks("exchanged", low - high)
+    p.says(gains=", ".join(f"zeta = {z:.0f}: {g:.2f}" for z, g in zip(ZETAS, gains, strict=True)))
+    p = part("it hardly helps at zeta = 2", draws=36 * REPEATS)
+    p.add(gains[0] - most / MUCH).breaks("zeta = 10", most - most / MUCH)
+    p.says(gain=gains[0], most=most, times=MUCH)

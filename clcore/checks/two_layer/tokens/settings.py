@@ -1,0 +1,118 @@
+"""Figures 4, 5, 9, 10, 11 and Table 1 of nl under every setting that we ran (nl Sec. 5, App. E.2).
+
+The printed form of a part is measured on runs with all that the paper prints: rate 2e-3, momentum,
+weight decay, Eq. 1 as a sum, scored by Eq. 16. The paper prints neither the outputs' norm nor the
+temperature nor the number of outputs; norm 1, 0.1 and 50 are the released program's in all runs.
+How Eq. 16 takes the sign of a linear net's cosine, and which tokens count, is open beside it: the
+program has a score of its own. In rate, loss and BatchNorm the program departs from the print: what
+comes of that stands beside a part and is its correction where it passes and the print does not.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from clcore.checks.two_layer.tokens import batchnorm as norms
+from clcore.checks.two_layer.tokens import runs as tables
+from clcore.ledger import Check
+from clcore.ledger.readings import beside_print
+
+SCORE = "the released program's score (absolute cosines for linear nets, tokens that occur)"
+PROGRAM = "the released program's rate 2e-2, mean over samples and BatchNorm a view"
+BOTH = "the released program's rate 2e-2, mean, BatchNorm a view, and score"
+LESS = BOTH + ', "much less" read as "less"'
+MEAN = "the mean of the cross-entropies at the printed rate (one net a cell, one column)"
+REGULAR = "regular BatchNorm, gradients through mean and deviation"
+REGULAR_SCORE = REGULAR + ", the released program's score"
+
+Checks = list[Callable[[int, int], Iterator[Check]]]
+
+
+def _set(checks: Iterator[Check], setting: str) -> Iterator[Check]:
+    for found in checks:
+        yield replace(found, form="open", setting=setting)
+
+
+def _beside(
+    printed: Iterator[Check], others: dict[str, Iterator[Check]], left_open: Sequence[Check] = ()
+) -> Iterator[Check]:
+    """Parts as printed, and readings against the print, by name."""
+    parts = {name: {c.part: c for c in checks} for name, checks in others.items()}
+    for c in printed:
+        of_part = {n: found[c.part] for n, found in parts.items() if c.part in found}
+        yield from beside_print(c, of_part, [o for o in left_open if o.part == c.part])
+
+
+def _scored(
+    check: Callable,
+    score: str,
+    of: Callable,
+    runs: pd.DataFrame,
+    released: pd.DataFrame,
+    more: dict[str, Iterator[Check]] | None = None,
+    left_open: Iterable[Check] = (),
+) -> Iterator[Check]:
+    """A figure's check of the text's runs by Eq. 16 or 181, and of both kinds by both scores;
+    left_open: of further settings."""
+    other = of(released)
+    program = {PROGRAM: check(other, f"chi_{score}"), BOTH: check(other, f"released_{score}")}
+    scored = [*_set(check(of(runs), f"released_{score}"), SCORE), *left_open]
+    yield from _beside(check(of(runs), f"chi_{score}"), program | (more or {}), scored)
+    yield from scored
+
+
+def beside(
+    runs: pd.DataFrame,
+    released: pd.DataFrame,
+    nets: pd.DataFrame,
+    other_nets: pd.DataFrame,
+    mean: pd.DataFrame | None = None,
+) -> Checks:
+    """The checks of the figures and of Table 1, as `Ledger.run` takes them.
+
+    runs, nets: with all that the paper prints; released, other_nets: as the program trains them;
+    mean: cells of Table 1 with the mean of the cross-entropies at the printed rate.
+    """
+
+    def scored(check: Callable, score: str, of: Callable = tables.bare) -> Callable:
+        return lambda draws, seed: _scored(check, score, of, runs, released)
+
+    def fig4(draws: int, seed: int) -> Iterator[Check]:
+        less = tables.fig4(tables.bare(released), "released_plus", much=1.0)
+        more = {LESS: (c for c in less if c.part == tables.LESS_AFFECTED)}
+        yield from _scored(tables.fig4, "plus", tables.bare, runs, released, more)
+
+    def filters(draws: int, seed: int) -> Iterator[Check]:
+        yield from _beside(tables.fig5(nets), {PROGRAM: tables.fig5(other_nets)})
+
+    def concentrate(draws: int, seed: int) -> Iterator[Check]:
+        # The program's score takes every token that occurs, so that of the control says nothing.
+        program = tables.rem22(released, other_nets)
+        yield from _beside(tables.rem22(runs, nets), {PROGRAM: program})
+
+    def fig11(draws: int, seed: int) -> Iterator[Check]:
+        of, regular = tables.of_paper, {REGULAR: "chi_plus", REGULAR_SCORE: "released_plus"}
+        vanilla = [
+            c
+            for setting, column in regular.items()
+            for c in _set(norms.fig11(of(runs), column, "vanilla"), setting)
+        ]
+        yield from _scored(norms.fig11, "plus", of, runs, released, left_open=vanilla)
+
+    def tab1(draws: int, seed: int) -> Iterator[Check]:
+        of_mean: Iterable[Check] = ()
+        if mean is not None:
+            of_mean = _set(tables.tab1(mean, spread=tables.of_paper(runs)), MEAN)
+        yield from _scored(tables.tab1, "plus", tables.of_paper, runs, released, left_open=of_mean)
+
+    return [
+        fig4,
+        filters,
+        concentrate,
+        scored(tables.fig9, "minus"),
+        scored(tables.fig10, "plus"),
+        fig11,
+        tab1,
+        tables.tab1_printed,
+    ]
