@@ -3,24 +3,83 @@
 Run as a file, as the kernels of the build under test do first, it puts the rooms of clcore that the
 checks call under it; the trainings have tests of their own under it. It notes, too, which files
 such a kernel opens, for a test of the cache's keys.
+
+To check a call takes as long as ten operations on a small tensor, to make a function's checker a
+millisecond. So it is made at the first call, and a call is let through whose arguments are of the
+types and shapes of one that passed: it would be asked the same again.
 """
 
+import dataclasses
+import functools
+import inspect
 import sys
+from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
+import jaxtyping
+import numpy as np
+import torch
 from beartype import BeartypeConf, beartype
-from jaxtyping import install_import_hook
 
 check = beartype(conf=BeartypeConf(is_pep484_tower=True))
-
+jaxtyped = jaxtyping.jaxtyped
 
 CHECKED = ("checks", "images", "ledger", "losses", "nets", "random", "reference", "stats", "theory")
+
+_passed: defaultdict[tuple, set] = defaultdict(set)
+"""What each function has passed with. One inside another is made anew at each call of that one, but
+its code is the same."""
+
+
+def kind(value: Any) -> Any:
+    """All that an annotation of clcore can ask of a value, hashable: types, shapes, and the numbers
+    and words that name sizes or choices. Raises LookupError for a net, whose sizes it may ask."""
+    if isinstance(value, torch.Tensor | np.ndarray):
+        return type(value), tuple(value.shape), value.dtype
+    if value is None or isinstance(value, bool | int | str):
+        return type(value), value
+    if isinstance(value, list | tuple):
+        return type(value), *map(kind, value)
+    if isinstance(value, dict):
+        return type(value), *map(kind, value), *map(kind, value.values())
+    if isinstance(value, torch.nn.Module):
+        raise LookupError
+    if getattr(getattr(value, "__dataclass_params__", None), "frozen", False):
+        fields = (getattr(value, field.name) for field in dataclasses.fields(value))
+        return type(value), *map(kind, fields)
+    return type(value)
+
+
+def once(fn: Any = None, *, typechecker: Any = None) -> Any:
+    """`jaxtyping.jaxtyped`, made at the first call, and asked once about arguments of one kind."""
+    if fn is None:
+        return functools.partial(once, typechecker=typechecker)
+    if not inspect.isfunction(fn):
+        return jaxtyped(fn, typechecker=typechecker)
+    passed, made = _passed[fn.__module__, fn.__qualname__, fn.__code__], functools.cache(jaxtyped)
+
+    @functools.wraps(fn)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            known = kind(args), kind(kwargs)
+        except LookupError:
+            known = None
+        if known in passed or jaxtyping.config.jaxtyping_disable:
+            return fn(*args, **kwargs)
+        out = made(fn, typechecker=typechecker)(*args, **kwargs)
+        if known is not None:
+            passed.add(known)
+        return out
+
+    return called
 
 
 def install(*names: str) -> None:
     """From now on, every import of these, all of clcore if none is named, checks shapes and types
-    at each call."""
-    install_import_hook([*names] or "clcore", "typechecking.check")
+    of every kind of call."""
+    jaxtyping.jaxtyped = once  # which the hook puts before every function
+    jaxtyping.install_import_hook([*names] or "clcore", "typechecking.check")
 
 
 if __name__ == "<run_path>":
