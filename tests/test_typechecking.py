@@ -91,4 +91,4 @@ def test_a_net_has_no_kind():
     assert typechecking.kind([torch.zeros(2), 1.5]) == typechecking.kind([torch.ones(2), 2.5])
     assert typechecking.kind({"a": 1}) != typechecking.kind({"a": 2})
     assert typechecking.kind((1,)) != typechecking.kind((True,))
-    assert typechecking.kind(["a" * 99] * 9) == typechecking.kind(["b" * 98])
+    assert typechecking.kind(["a" * 99] * 9) == typechecking.kind(["b"] * 10)

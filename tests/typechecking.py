@@ -27,8 +27,8 @@ jaxtyped = jaxtyping.jaxtyped
 
 CHECKED = ("checks", "images", "ledger", "losses", "nets", "random", "reference", "stats", "theory")
 
-FEW = 8  # a tuple of more has no annotation entry by entry
-LONG = 40  # a text, and no choice
+FEW = 8  # what holds more is a table or a text, and long to look through
+LONG = 40  # a text that is longer is no choice
 
 _passed: defaultdict[tuple, set] = defaultdict(set)
 """What each function has passed with. One inside another is made anew at each call of that one, but
@@ -36,19 +36,17 @@ its code is the same."""
 
 
 def kind(value: Any) -> Any:
-    """All that an annotation of clcore can ask of a value, hashable: types, shapes, and the numbers
-    and words that name sizes or choices; of what holds many, which kinds it holds. Raises
-    LookupError for a net, whose sizes an annotation may ask."""
+    """All that an annotation of clcore may ask of a value, hashable: types, shapes, the numbers and
+    words that name sizes or choices; of what holds many, its type alone. Raises LookupError for a
+    net, whose sizes an annotation may ask."""
     if isinstance(value, torch.Tensor | np.ndarray):
         return type(value), tuple(value.shape), value.dtype
     if value is None or isinstance(value, bool | int) or (type(value) is str and len(value) < LONG):
         return type(value), value
-    if isinstance(value, tuple) and len(value) <= FEW:
+    if isinstance(value, list | tuple) and len(value) <= FEW:
         return type(value), *map(kind, value)
-    if isinstance(value, list | tuple | set | frozenset):
-        return type(value), frozenset(map(kind, value))
-    if isinstance(value, dict):
-        return type(value), frozenset(map(kind, value)), frozenset(map(kind, value.values()))
+    if isinstance(value, dict) and len(value) <= FEW:
+        return type(value), *map(kind, value), *map(kind, value.values())
     if isinstance(value, torch.nn.Module):
         raise LookupError
     if getattr(getattr(value, "__dataclass_params__", None), "frozen", False):
