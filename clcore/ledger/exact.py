@@ -183,7 +183,9 @@ def _is_somewhere_else(difference: sympy.Expr) -> bool:
     and as their slopes, by far more than 30 digits leave open: then no more has to be tried."""
     symbols = sorted(difference.free_symbols, key=str)
     unknown = {f.func.__name__ for f in difference.atoms(_Unknown, AppliedUndef)}
-    bessel = {name: lambda x, k=k: mpmath.besseli(k, x) for k, name in enumerate(sorted(unknown))}
+    bessel = {  # each of one argument; with more of them, there is no number
+        name: lambda x, *, k=k: mpmath.besseli(k, x) for k, name in enumerate(sorted(unknown))
+    }
     with mpmath.workdps(30):
         at = {x: mpmath.cbrt(p) for x, p in zip(symbols, sympy.sieve, strict=False)}
         try:
