@@ -52,7 +52,6 @@ def _environment(package: str) -> Environment:
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
-        lstrip_blocks=True,
         auto_reload=False,  # else each rendering looks at the time of every file that it uses
     )
     made.filters |= {
