@@ -8,6 +8,7 @@ an enclosure by intervals. A check hands it to `Part.proves`, and the part has i
 Where the symbols stand for entries of matrices, it is shown for that size only: `at` says which.
 """
 
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -107,7 +108,9 @@ def differ(left: Any, right: Any, claimed: str = "==") -> Shown:
     differences = _differences(left, right)
     if any(d.free_symbols for d in differences):
         raise LedgerError("exact.differ: expected numbers, got symbols; put exact numbers in")
-    broken = sum(RELATIONS[claimed](_settled(d), 0) == sympy.false for d in differences)
+    broken = sum(
+        RELATIONS[claimed](sympy.simplify(sympy.expand(d)), 0) == sympy.false for d in differences
+    )
     return Shown("proved", len(differences), int(not broken), refutes=True)
 
 
@@ -153,7 +156,7 @@ def _differences(left: Any, right: Any) -> list[sympy.Expr]:
         theirs *= len(ours)
     if len(ours) != len(theirs) or not ours:
         raise LedgerError(f"exact: expected as many entries, got {len(ours)} and {len(theirs)}")
-    return [a - b for a, b in zip(ours, theirs, strict=True)]
+    return list(map(operator.sub, ours, theirs))
 
 
 def _vanishes(difference: sympy.Expr) -> bool:
@@ -165,8 +168,6 @@ def _vanishes(difference: sympy.Expr) -> bool:
         return True
     if (expanded := sympy.expand(difference)) == 0:
         return True
-    if _is_somewhere_else(expanded):
-        return False
     above, _ = sympy.fraction(sympy.together(expanded))
     return sympy.expand(above) == 0 or sympy.simplify(expanded) == 0
 
@@ -174,38 +175,37 @@ def _vanishes(difference: sympy.Expr) -> bool:
 def _opaque(value: sympy.Expr) -> sympy.Expr:
     """Unknown functions and their derivatives, as they stand, as symbols: what vanishes whatever
     their values are, vanishes, and expanding it is much faster."""
-    kinds = (_Unknown, AppliedUndef)
-    atoms = sorted(value.atoms(*kinds), key=lambda a: (-a.count_ops(), str(a)))
-    return value.xreplace({atom: sympy.Dummy() for atom in atoms})
+    return value.xreplace({atom: sympy.Dummy() for atom in value.atoms(_Unknown, AppliedUndef)})
 
 
 def _is_somewhere_else(difference: sympy.Expr) -> bool:
-    """Whether it is not 0 at some fractions, and for cubic polynomials as its unknown functions, by
-    far more than 30 digits leave open: then no more has to be tried."""
+    """Whether it is not 0 at the cube roots of primes, and for Bessel functions as its unknown ones
+    and as their slopes, by far more than 30 digits leave open: then no more has to be tried."""
     symbols = sorted(difference.free_symbols, key=str)
-    table: dict[str, Any] = {name: getattr(mpmath, name) for name in _ELEMENTARY}
-    names = {f.func.__name__ for f in difference.atoms(_Unknown, AppliedUndef)}
-    for k, name in enumerate(sorted({name.removesuffix("_slope") for name in names})):
-        table[name] = lambda x, k=k: x**3 + (k + 2) * x**2 / 3 + x
-        table[f"{name}_slope"] = lambda x, k=k: 3 * x**2 + 2 * (k + 2) * x / 3 + 1
+    unknown = {f.func.__name__ for f in difference.atoms(_Unknown, AppliedUndef)}
+    bessel = {  # each of one argument; with more of them, there is no number
+        name: lambda x, *, k=k: mpmath.besseli(k, x) for k, name in enumerate(sorted(unknown))
+    }
     with mpmath.workdps(30):
-        at = [mpmath.mpf(7 + 3 * k) / (11 + 2 * k) for k in range(len(symbols))]
+        at = {x: mpmath.cbrt(p) for x, p in zip(symbols, sympy.sieve, strict=False)}
         try:
             try:
-                found = _value(difference, dict(zip(symbols, at, strict=True)), table)
+                found = _value(difference, dict(at), {**_ELEMENTARY, **bessel})
             except NotImplementedError:
-                found = sympy.lambdify(symbols, difference, [table, "mpmath"])(*at)
-        except (
-            NameError,
-            NotImplementedError,
-            TypeError,
-            ZeroDivisionError,
-        ):  # what mpmath does not know
+                found = sympy.lambdify(symbols, difference, [bessel, "mpmath"])(*at.values())
+        except _NO_NUMBER:
             return False
-        return bool(mpmath.isfinite(found)) and abs(found) > mpmath.mpf("1e-15")
+        return abs(found) > mpmath.mpf("1e-15")
 
 
-_ELEMENTARY = ("exp", "log", "sin", "cos", "tanh")  # sympy and mpmath mean the same by these names
+_ELEMENTARY = {
+    f.__name__: getattr(mpmath, f.__name__)  # sympy and mpmath mean the same by these names
+    for f in (sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.tanh)
+}
+_NO_NUMBER = (
+    *(NameError, NotImplementedError, TypeError),  # mpmath does not know a function
+    *(ZeroDivisionError, mpmath.mp.NoConvergence),
+)
 
 
 def _value(of: Any, known: dict[Any, Any], functions: dict[str, Any]) -> Any:
@@ -232,8 +232,3 @@ def _value(of: Any, known: dict[Any, Any], functions: dict[str, Any]) -> Any:
         raise NotImplementedError(f"no value for {of.func}")
     known[of] = found
     return found
-
-
-def _settled(value: sympy.Expr) -> sympy.Expr:
-    expanded = sympy.expand(value)
-    return expanded if expanded.is_Rational else sympy.simplify(expanded)

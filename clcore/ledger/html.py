@@ -41,8 +41,8 @@ def place(row: Mapping) -> str:
 
 def fails(record: dict, control: str) -> str:
     """Of a control that some draws let through, " (fails in 98 % of draws)", else nothing."""
-    share = record["shares"].get(control, 1.0)
-    return f" (fails in {100 * share:.0f} % of draws)" if share < 1 else ""
+    share = record["shares"].get(control, 1)
+    return "" if share == 1 else f" (fails in {100 * share:.0f} % of draws)"
 
 
 @cache
@@ -52,7 +52,6 @@ def _environment(package: str) -> Environment:
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
-        lstrip_blocks=True,
         auto_reload=False,  # else each rendering looks at the time of every file that it uses
     )
     made.filters |= {

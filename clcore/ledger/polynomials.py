@@ -53,7 +53,7 @@ def gradient(value: Any, at: Any) -> Any:
     """Derivatives by the symbols `at`, [*value, *at]."""
     places = product(np.ravel(value), np.ravel(at))
     found = np.empty(np.size(value) * np.size(at), dtype=object)
-    found[:] = [v.ring.zero + v.diff(x) for v, x in places]
+    found[:] = [v.diff(x) for v, x in places]
     return found.reshape(*np.shape(value), *np.shape(at))
 
 

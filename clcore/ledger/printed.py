@@ -11,24 +11,6 @@ class LedgerError(ValueError):
     """A check that the ledger refuses."""
 
 
-_PAPERS = {
-    "type": "object",
-    "minProperties": 1,
-    "propertyNames": {"pattern": "^[a-z]+$"},
-    "additionalProperties": {
-        "type": "object",
-        "required": ["name", "title", "version", "groups"],
-        "additionalProperties": False,
-        "properties": {
-            "name": {"type": "string", "minLength": 1},
-            "title": {"type": "string", "minLength": 1},
-            "version": {"type": "string", "minLength": 1},
-            "groups": {"type": "object", "additionalProperties": {"type": "string"}},
-        },
-    },
-}
-
-
 @cache
 def papers() -> dict[str, dict]:
     """The papers in ledger order: name, title, the version read, and what its groups of claims are
@@ -36,7 +18,9 @@ def papers() -> dict[str, dict]:
 
     Raises LedgerError when data/claims/papers.yaml is damaged.
     """
-    return read_yaml(_paths.root() / "data" / "claims" / "papers.yaml", _PAPERS, LedgerError)
+    folder = _paths.root() / "data" / "claims"
+    schema = json.loads((folder / "papers.schema.json").read_text())
+    return read_yaml(folder / "papers.yaml", schema, LedgerError)
 
 
 @cache

@@ -146,7 +146,7 @@ class Ledger:
 def _alone(check: Check) -> None:
     """Refuse a printed form that fails in a cell: nothing there computes it a second time."""
     exactly = check.form == "printed" and check.evidence == "exact" and check.sort == "sampled"
-    if exactly and math.isfinite(check.measured) and not judge(check):
+    if exactly and not judge(check):
         raise LedgerError(
             f"{check.claim} {check.part!r}: the statement as printed fails ({check.measured:.3g}, "
             f"bound {check.bound:.3g}) by one computation alone; make it a function of "

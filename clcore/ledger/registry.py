@@ -11,8 +11,6 @@ from pathlib import Path
 from clcore import _paths
 from clcore.ledger.printed import LedgerError, claim, claims
 
-KINDS = ("draws", "runs")
-
 
 @dataclass(frozen=True)
 class Place:
@@ -64,7 +62,7 @@ def _place(node: ast.FunctionDef, mark: ast.Call, file: Path) -> Place:
             f"{where}: expected ids written out in @check(...), since they are read from the source"
         ) from None
     on = given.get("on", "draws")
-    if on not in KINDS or not ids:
+    if on not in ("draws", "runs") or not ids:
         raise LedgerError(f"{where}: expected @check('paper/id', on='draws' or 'runs')")
     for i in ids:
         try:

@@ -62,6 +62,77 @@ def test_equal_knows_unknown_functions():
     assert exact.equal(f(X) - f(Y)).failing == 1
 
 
+def test_equal_takes_symbols_on_either_side_and_0_for_any_number_of_entries():
+    assert exact.equal(2, X).failing == 1
+    assert exact.equal([X * (Y + 1) - X * Y - X, 0]) == exact.Shown("proved", 2, 0)
+    assert exact.equal([0, X * Y, Y], 0) == exact.Shown("proved", 3, 2)
+
+
+F, G = exact.function("f"), exact.function("g")
+H = sympy.Function("h")(X, Y)
+"""Of two arguments: no number can be put in for it."""
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((X / 2 + Y / 3) ** 2, X**2 / 4 + X * Y / 3 + Y**2 / 9),
+        (F(F(X)) ** 2 - F(X) ** 2, (F(F(X)) - F(X)) * (F(F(X)) + F(X))),
+        (F((X + 1) ** 2), F(X**2 + 2 * X + 1)),
+        (sympy.sqrt(X - 9) ** 3, sympy.sqrt(X - 9) * (X - 9)),  # of a negative number
+        ((H + 1) ** 2, H**2 + 2 * H + 1),
+        (sympy.sin(H) ** 2 + sympy.cos(H) ** 2, 1),
+        (sympy.Derivative(F(X), X), F.slope(X)),
+        (abs(X) ** 2, X**2),
+    ],
+)
+def test_equal_goes_as_far_as_it_has_to(left, right):
+    assert exact.equal(left, right).failing == 0
+    assert exact.equal(left, right + HALF).failing == 1
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (H, H.subs({X: Y, Y: X}, simultaneous=True)),
+        ((H + 1) ** 2, H**2 + 2 * H),  # is 1
+        (1 / H, 0),  # 1 above a fraction line
+        (sympy.sin(H) ** 2 + sympy.cos(H) ** 2, 0),
+    ],
+)
+def test_what_no_number_refutes_is_not_therefore_shown(left, right):
+    assert exact.equal(left, right).failing == 1
+
+
+def test_fractions_need_a_common_denominator_and_no_more(monkeypatch):
+    monkeypatch.setattr(sympy, "simplify", None)
+    assert exact.equal(X / (X + Y) + Y / (X + Y), 1).failing == 0
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((X / 2 + Y / 3) ** 2, X**2 / 4 + Y**2 / 9),
+        (X**2 / 4 + Y**2 / 9, (X / 2 + Y / 3) ** 2),
+        (F(X) * G(Y), F(Y) * G(X)),
+        (F(X), G(X)),
+        (F.slope(X), F(X)),
+        (sympy.sqrt(X - 9), sympy.sqrt(X - 8)),
+        *((f(X), f(Y)) for f in (sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.tanh)),
+    ],
+)
+def test_what_some_numbers_refute_is_neither_expanded_nor_compiled(monkeypatch, left, right):
+    monkeypatch.setattr(sympy, "expand", None)
+    monkeypatch.setattr(sympy, "lambdify", None)
+    assert exact.equal(left, right).failing == 1
+
+
+def test_functions_that_are_seldom_met_are_refuted_by_numbers_as_well(monkeypatch):
+    monkeypatch.setattr(sympy, "expand", None)
+    assert exact.equal(sympy.pi * F(X), 3 * F(X)).failing == 1
+    assert exact.equal(sympy.Max(X, Y), abs(X)).failing == 1
+
+
 def test_nonnegative_needs_the_identity_and_the_sign():
     value = X**2 + Y**2 - 2 * X * Y
     assert exact.nonnegative(value, (X - Y) ** 2).failing == 0
@@ -86,8 +157,9 @@ def test_differ_is_exact():
     assert exact.differ([1, 2], [1, 3]).failing == 0  # one entry is enough
     assert exact.differ(3, 2, "<=").failing == 0 and exact.differ(2, 2, "<=").failing == 1
     assert exact.differ(sympy.sqrt(2), sympy.Rational(7, 5), "<=").failing == 0
-    with pytest.raises(LedgerError, match="got symbols"):
-        exact.differ(X, 1)
+    for left, right in ((X, 1), ([1, X], [2, 1])):
+        with pytest.raises(LedgerError, match="got symbols"):
+            exact.differ(left, right)
     with pytest.raises(LedgerError, match="expected ==, <=, >=, <, >, got '!='"):
         exact.differ(1, 2, "!=")
 
@@ -96,6 +168,8 @@ def test_intervals_cover_and_enclose():
     boxes = exact.cover(0, 3, 40)
     assert boxes[0].a == 0 and boxes[-1].b == 3
     assert all(a.b == b.a for a, b in pairwise(boxes))
+    assert [box.a for box in exact.cover(-1, 3, 4)] == [-1, 0, 1, 2]
+    assert exact.cover(-1, 3, 4)[-1].b == 3
     assert exact.below_zero(iv.exp(-x) - 1 for x in boxes) == exact.Shown("certified", 40, 0)
     assert exact.below_zero(iv.exp(-x) - iv.mpf(0.5) for x in boxes).failing == 10
     with pytest.raises(LedgerError, match=r"expected mpmath\.iv"):

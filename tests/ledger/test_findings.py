@@ -1,5 +1,6 @@
 """What is known of the claims: every claim has its row, and a damaged row is refused by name."""
 
+import json
 import shutil
 
 import pytest
@@ -45,6 +46,14 @@ def test_a_reply_answers_an_entry_of_the_errata():
 
 def test_every_claim_has_a_finding():
     assert list(findings.known()) and findings.known().keys() == ledger.claims().keys()
+
+
+def test_grades_go_from_the_gravest_to_the_least():
+    """In this order a letter tells of errors, and the ledger page lets a reader choose them."""
+    assert findings.GRADES == ("conclusion", "proof", "hypothesis", "constant", "misprint")
+    schema = json.loads((_paths.root() / "data" / "findings" / "schema.json").read_text())
+    fields = schema["additionalProperties"]["properties"]
+    assert tuple(fields["grade"]["enum"]) == findings.GRADES
 
 
 def test_roots_are_roots():

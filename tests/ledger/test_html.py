@@ -1,6 +1,7 @@
 """HTML from templates: text is shown and never run, formulas reach MathJax whole, and nothing that
 a template shows may be missing."""
 
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -87,6 +88,18 @@ def test_a_row_shows_what_was_measured() -> None:
     failed = shown(Check("acl/thm1", 3, 1, {"b": 2}, counterexample="c"))
     assert '<span class="cl-mark cl-fail">fails</span>' in failed and "3 &gt; 1" in failed
     assert "cl-part" not in failed, "nothing is said of it"
+
+
+def test_a_control_that_some_draws_let_through_says_in_how_many_it_fails() -> None:
+    check = Check("acl/thm1", 0, 1, {"most": 2, "all": 3, "one": 4})
+    seen = Seen(shown(replace(check, shares={"most": 0.976, "all": 1.0})))
+    assert "most: 2 (fails in 98 % of draws) all: 3 one: 4" in " ".join(seen.text.split())
+
+
+def test_html_has_no_empty_line_which_would_end_it_in_markdown() -> None:
+    html = shown(Check("acl/thm1", 0, 1, {"b": 2}), Check("acl/thm2", 0, 1, {"b": 2, "c": 3}))
+    lines = html.strip().splitlines()
+    assert [line for line in lines if not line.strip()] == []
 
 
 @pytest.mark.parametrize(("package", "name"), TEMPLATES, ids=[n for _, n in TEMPLATES])

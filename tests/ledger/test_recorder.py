@@ -97,8 +97,26 @@ def test_a_cell_cannot_say_alone_that_a_statement_fails(book):
     ):
         book.check("acl/thm2", 1.5, 1.0, {"broken": 2.0}, part="a", counterexample="it")
     assert not book.records
-    runs = {"evidence": "partial", "sort": "trained"}
-    assert not book.check("acl/thm2", 1.5, 1.0, {"broken": 2.0}, part="a", **runs).passed
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        CORRECTED,
+        {"evidence": "partial"},
+        {"evidence": "protocol"},
+        {"sort": "trained", "counterexample": "it"},
+        left_open("rate 1"),
+    ],
+)
+def test_a_cell_can_say_that_anything_but_an_exact_printed_form_fails(book, fields):
+    assert not book.check("acl/thm2", 1.5, 1.0, {"broken": 2.0}, **fields).passed
+
+
+def test_a_cell_that_measures_no_number_is_told_so(book):
+    for measured in (np.nan, np.inf):
+        with pytest.raises(LedgerError, match=r"expected finite numbers, got .* for measured"):
+            book.check("acl/thm2", measured, 1.0, {"broken": 2.0}, counterexample="it")
 
 
 def test_the_verdict_shown_is_of_that_claim_alone(book, shown):

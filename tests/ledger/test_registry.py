@@ -3,6 +3,7 @@
 import ast
 
 import pytest
+from made_notebook import notebook
 
 from clcore import ledger
 from clcore.ledger import registry
@@ -24,7 +25,7 @@ def table(t, runs):
 '''
 
 
-def write(folder, name, text):
+def put(folder, name, text):
     (folder / name).write_text(text)
 
 
@@ -36,7 +37,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_marked_functions_are_found_with_their_lines(folder):
-    write(folder, "a.py", ONE)
+    put(folder, "a.py", ONE)
     first, second = registry.scan(folder)
     assert (first.claims, first.on, first.name, first.path) == (
         ("acl/thm1",),
@@ -50,15 +51,15 @@ def test_marked_functions_are_found_with_their_lines(folder):
 
 
 def test_a_claim_checked_twice_names_both_places(folder):
-    write(folder, "a.py", ONE)
-    write(folder, "b.py", ONE.replace("thm1(t)", "again(t)").replace('"acl/tab2a", ', ""))
+    put(folder, "a.py", ONE)
+    put(folder, "b.py", ONE.replace("thm1(t)", "again(t)").replace('"acl/tab2a", ', ""))
     with pytest.raises(ledger.LedgerError, match=r"thm1 .*a.py:2.* and again .*b.py:2"):
         registry.scan(folder)
 
 
 def test_the_same_claim_on_draws_and_on_runs_is_two_checks(folder):
-    write(folder, "a.py", ONE)
-    write(folder, "b.py", '@check("acl/thm1", on="runs")\ndef other(t, runs):\n    pass\n')
+    put(folder, "a.py", ONE)
+    put(folder, "b.py", '@check("acl/thm1", on="runs")\ndef other(t, runs):\n    pass\n')
     assert len(registry.scan(folder)) == 3
 
 
@@ -72,9 +73,70 @@ def test_the_same_claim_on_draws_and_on_runs_is_two_checks(folder):
     ],
 )
 def test_a_decorator_that_cannot_be_read_is_refused(folder, decorator, message):
-    write(folder, "a.py", f"{decorator}\ndef f(t):\n    pass\n")
+    put(folder, "a.py", f"{decorator}\ndef f(t):\n    pass\n")
     with pytest.raises(ledger.LedgerError, match=message):
         registry.scan(folder)
+
+
+@pytest.mark.parametrize("decorator", ["@other('acl/thm2')", "@t.check('acl/thm2')", "@check"])
+def test_any_other_decorator_marks_nothing(folder, decorator):
+    put(folder, "a.py", f"{ONE}\n\n{decorator}\ndef f(t):\n    pass\n")
+    assert [place.name for place in registry.scan(folder)] == ["thm1", "table"]
+
+
+def test_a_function_begins_with_the_first_of_its_decorators(folder):
+    put(folder, "a.py", '@one\n@check("acl/thm1")\n@two("x")\ndef f(t):\n    pass\n')
+    (place,) = registry.scan(folder)
+    assert (place.first, place.last) == (1, 5)
+    assert place.source().startswith('@one\n@check("acl/thm1")\n@two')
+
+
+def test_checks_stand_in_a_folder_of_their_own(write):
+    for name in ("checks/deep/a.py", "ledger/b.py"):
+        write(f"clcore/{name}", ONE)
+    assert {place.path for place in registry.places()} == {"clcore/checks/deep/a.py"}
+    assert [place.path for place in registry.of("acl/thm1")] == ["clcore/checks/deep/a.py"]
+
+
+def test_a_file_without_checks_may_be_half_written(write):
+    write("clcore/checks/a.py", ONE)
+    write("clcore/checks/b.py", "def f(")
+    assert len(registry.places()) == 2
+
+
+def test_a_claim_is_found_while_the_check_of_another_is_half_written(write):
+    write("clcore/checks/a.py", ONE)
+    write("clcore/checks/b.py", '@check("acl/thm2")\ndef f(')
+    assert [place.name for place in registry.of("acl/thm1")] == ["thm1"]
+
+
+def test_the_function_of_a_claim_is_the_one_on_draws(write):
+    runs = '@check("acl/thm1", on="runs")\ndef of_runs(t, low):\n    pass\n'
+    head = "from clcore.ledger import check\n"
+    write("clcore/checks/made_checks.py", head + runs + ONE)
+    assert registry.function("acl/thm1").__name__ == "thm1"
+    with pytest.raises(ledger.LedgerError, match=r"acl/num14 has no function of \(draws, seed\)"):
+        registry.function("acl/num14")
+
+
+def test_cells_of_code_that_write_an_id_out_are_told_with_their_number(write):
+    write(
+        "chapters/1-a.ipynb",
+        notebook(
+            ("markdown", "m", 'About "acl/thm1".'),
+            ("code", "other", 'run("acl/thm11", "acl/thm2")\nacl/thm1'),
+            ("markdown", "n", "More."),
+            ("code", "one", 'x = 1\nrun("acl/thm2", "acl/thm1")'),
+        ),
+    )
+    write("chapters/0-b.ipynb", notebook(("code", "two", '"acl/thm1"'), ("code", "no", "x = 2")))
+    assert registry.cells("acl/thm1") == [
+        registry.Cell("0-b", "two", 1),
+        registry.Cell("1-a", "one", 2),
+    ]
+    assert registry.cells("acl/thm3") == []
+    with pytest.raises(ledger.LedgerError, match="did you mean acl/thm1"):
+        registry.cells("acl/thm11")
 
 
 def test_every_place_of_the_repository_is_what_it_says():

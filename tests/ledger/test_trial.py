@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from clcore import ledger
-from clcore.ledger import LedgerError, Trial, check, fraction, reducers, total, trial, words
+from clcore.ledger import LedgerError, Trial, check, fraction, reducers, total, trial
 
 RNG = np.random.default_rng(0)
 
@@ -128,86 +128,6 @@ def test_checks_on_runs_get_their_tables():
     ]
 
 
-# ---------------------------------------------------------------------------------------- words
-
-TEXTS = {
-    "acl/thm1": {
-        "parts": {
-            "main": {
-                "note": r"Off by {=off:.2f}; $\frac{1}{2}$ and {a} stay.",
-                "counterexample": "x = {=x}",
-                "correction": "with a factor of {=factor:g}",
-                "corrected note": "as it should be",
-                "open": {"tau 0.2": "at {=x}"},
-            }
-        }
-    }
-}
-
-
-@pytest.fixture
-def texts(monkeypatch):
-    monkeypatch.setattr(words.findings, "known", lambda: TEXTS)
-
-
-def test_words_come_from_the_findings_with_numbers_filled_in(texts):
-    t = Trial(["acl/thm1"])
-    printed = t.part("main", 1.0).add(2.0).breaks("b", 3.0).says(off=np.float64(1 / 3), x=2)
-    printed.fails_by(2.0)
-    mended = t.corrected("main", 1.0).add(0.5).breaks("b", 3.0).says(factor=0.25)
-    open_ = t.part("main", 1.0, setting="tau 0.2", evidence="protocol")
-    open_.add(0.5).breaks("b", 3.0).says(x="two")
-    found = [only(p) for p in (printed, mended, open_)]
-    assert found[0].note == r"Off by 0.33; $\frac{1}{2}$ and {a} stay."
-    assert (found[0].counterexample, found[0].correction) == ("x = 2", "")
-    assert (found[1].correction, found[1].note) == ("with a factor of 0.25", "as it should be")
-    assert (found[2].form, found[2].setting, found[2].note) == ("open", "tau 0.2", "at two")
-
-
-def test_another_name_for_the_words(texts):
-    part = Trial(["acl/thm1"]).part("main, runs of today", 1.0, words="main")
-    assert only(part.add(0.0).breaks("b", 2.0).says(off=1, x=1)).note.startswith("Off by 1.00")
-
-
-def test_a_number_that_is_missing_is_named(texts):
-    part = Trial(["acl/thm1"]).part("main", 1.0).add(0.0).breaks("b", 2.0).says(x=1)
-    with pytest.raises(words.WordsError, match=r"acl/thm1 'main'.*no number 'off'.*says x"):
-        only(part)
-    with pytest.raises(words.WordsError, match="Unknown format code"):
-        words.fill("{=a:.2q}", {"a": 1.0}, "here")
-
-
-def test_a_record_gets_the_words_of_today(texts):
-    record = {"claim": "acl/thm1", "words": "main", "form": "printed", "setting": ""}
-    record |= {"said": {"off": 1.0, "x": 3}, "note": "of yesterday", "misprint": "gone"}
-    new = words.worded(record)
-    assert (new["counterexample"], new["misprint"]) == ("x = 3", "")
-    own = record | {"said": None}
-    assert words.worded(own) == own
-
-
-def test_what_readings_give_stays_when_the_words_change(texts):
-    record = {"claim": "acl/thm1", "words": "main", "form": "printed", "setting": ""}
-    record |= {"said": {"off": 1.0, "x": 3}, "readings": "The program: 0.2, which fails."}
-    told = "Measured in other readings: The program: 0.2, which fails."
-    assert words.worded(record)["note"].endswith(f"and {{a}} stay. {told}")
-    assert words.worded(record | {"words": "none"})["note"] == told
-    mended = record | {"form": "corrected", "reading": "the program", "readings": ""}
-    assert words.worded(mended)["correction"] == "the program"
-    assert words.worded(mended)["note"].startswith("Off by 1.00")
-
-
-def test_an_open_setting_has_the_note_of_the_print_unless_it_has_its_own(texts):
-    assert words.of("acl/thm1", "main", "open", "tau 0.2") == {"note": "at {=x}"}
-    assert words.of("acl/thm1", "main", "open", "tau 0.5")["note"].startswith("Off by")
-
-
-def test_words_that_no_check_takes_up_are_named(texts):
-    record = {"claim": "acl/thm1", "words": "other", "said": {}}
-    assert words.unsaid([record]) == ["acl/thm1 'main'"]
-    assert words.unsaid([record, record | {"words": "main"}]) == []
-
-
 def test_a_check_that_takes_no_trial_is_refused():
     with pytest.raises(LedgerError, match=r"acl/thm1.*first parameter is the trial.*old\(draws"):
 
@@ -257,6 +177,19 @@ def test_every_second_computation_keeps_its_own_tolerance():
     assert made(2.0, 3.0).fails_by(2.0).fails_by(3.1, within=0.1).record().measured == 3.0
 
 
+def test_several_second_computations_of_several_numbers():
+    part = made(2.0, 3.0, 4.0).fails_by([2.0, 3.0]).fails_by(4.1, within=0.1)
+    assert part.record().measured == 4.0
+    with pytest.raises(LedgerError, match="it fails by 3, a second computation gives"):
+        made(2.0, 3.0, 4.0).fails_by([2.0, 3.1]).fails_by(4.1, within=0.1).record()
+
+
+@pytest.mark.parametrize("measured", [np.inf, np.nan])
+def test_what_is_no_number_is_refused_as_that_and_not_as_a_failing_form(measured):
+    with pytest.raises(LedgerError, match=r"expected finite numbers, got .* for measured"):
+        ledger.judge(made(measured).record())
+
+
 def test_a_definition_that_fails_is_an_error_of_ours():
     part = Trial(["acl/thm1"]).defines("code", 1.0).breaks("b", 9.0)
     assert part.add(0.5).record().sort == "definition"
@@ -270,6 +203,27 @@ def test_a_number_said_is_confirmed_by_a_second_computation():
         made(0.5).confirms(x=2.1)
     with pytest.raises(LedgerError, match="expected 'y' to be said before it is confirmed; said:"):
         made(0.5).confirms(y=2.0)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "same"),
+    [
+        (2.0, 4.0, True),  # half of 4 apart
+        (-2.0, -4.0, True),
+        (2.0, 4.5, False),
+        (4.5, 2.0, False),  # it is a share of the second
+        (0.5, 0.0, True),  # half of 1: small numbers are compared with 1
+        (0.875, 0.25, False),
+        (-0.25, 0.25, True),
+    ],
+)
+def test_within_is_a_share_of_the_second_number_or_of_1_where_it_is_smaller(ours, theirs, same):
+    part = Trial(["acl/thm1"]).part("main").says(x=ours)
+    if same:
+        part.confirms(x=theirs, within=0.5)
+    else:
+        with pytest.raises(LedgerError, match="x is said to be"):
+            part.confirms(x=theirs, within=0.5)
 
 
 def failing(words, form="printed", **more):
