@@ -84,8 +84,9 @@ def _piece(claims: tuple[str, ...], name: str, lines: list[str], first: int, las
     return Piece(claims, name, first, _highlighted(text, first) if text else Markup(""))
 
 
-def _about(file: Path) -> str:
-    first = (ast.get_docstring(ast.parse(file.read_text())) or "").split("\n\n")[0]
+@cache  # a file is behind many chapters
+def _about(source: str) -> str:
+    first = (ast.get_docstring(ast.parse(source)) or "").split("\n\n")[0]
     return " ".join(first.split())
 
 
@@ -128,7 +129,11 @@ def section(notebook: Path) -> str:
     rooms: dict[str, list[dict]] = {}
     for file in behind(notebook):
         room = file.parent.relative_to(_paths.root()).as_posix()
-        entry = {"name": file.stem, "address": f"../{page_of(file)}", "about": _about(file)}
+        entry = {
+            "name": file.stem,
+            "address": f"../{page_of(file)}",
+            "about": _about(file.read_text()),
+        }
         rooms.setdefault(room, []).append(entry)
     order = sorted(rooms, key=lambda room: ("checks" not in room, room))
     html = render("clcore.book.site", "behind.html", rooms={room: rooms[room] for room in order})
