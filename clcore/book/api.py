@@ -43,6 +43,7 @@ def process(app: Any, what: str, name: str, thing: Any, options: Any, lines: lis
 def setup(app: Any) -> dict[str, bool]:
     """Register with Sphinx."""
     known = autosummary.WELL_KNOWN_ABBREVIATIONS
-    autosummary.WELL_KNOWN_ABBREVIATIONS = (*known, *(a for a in ABBREVIATIONS if a not in known))
+    every: Any = (*known, *(a for a in ABBREVIATIONS if a not in known))
+    autosummary.WELL_KNOWN_ABBREVIATIONS = every
     app.connect("autodoc-process-docstring", process, priority=400)
     return {"parallel_read_safe": True}
