@@ -24,7 +24,7 @@ def test_there_are_three_with_results():
     for part in SECTIONS.values():
         blocks = BLOCK.findall(part)
         assert blocks and all("print(" in code and said for code, said in blocks)
-        assert len(blocks) == part.count("```python")
+        assert len(blocks) == part.count("```python") == part.count("```text")
 
 
 @pytest.mark.parametrize("title", SECTIONS)

@@ -2,9 +2,11 @@
 
 Outputs for the first views of n samples are z, for the second views z2, both `[*b, n, d]`: leading
 dimensions are batches, and all runs under `torch.func.vmap`. Losses of a training loop are
-`InfoNCE` and `ContrastiveLoss`; `infonce` and `family_loss` are the same as functions. InfoNCE
-comes in many normalisations, which `CONVENTIONS` names. Sums are over samples, and distances are
-squared and halved, unless a convention says otherwise.
+`InfoNCE` and `ContrastiveLoss`, modules for one batch `[n, d]`. As functions, for batches of
+batches too, they are `infonce` and `family_loss`, with other defaults: the module has
+how="nt-xent", the function how="acl"; `ContrastiveLoss` is the mean over samples, `family_loss` the
+sum. InfoNCE comes in many normalisations, which `CONVENTIONS` names. Sums are over samples, and
+distances are squared and halved, unless a convention says otherwise.
 """
 
 from clcore._front import attach
@@ -41,6 +43,7 @@ _HOMES = {
         "square_weights",
         "direct_weights",
         "variant_loss",
+        "VARIANTS",
     ),
     "sources": (
         "source_infonce",

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from clcore.losses.pairs import LogDomain, Pair, Scalar, infonce_pair
+from clcore.losses.pairs import LogDomain, Pair, Scalar, infonce_pair, require_pair
 
 
 def off_diagonal(x: Float[Tensor, "*b n n"], fill: float) -> Float[Tensor, "*b n n"]:
@@ -93,7 +93,11 @@ def _log_psi(gaps: Tensor, log: LogDomain) -> Tensor:
 def loss_of_distances(
     inter: Float[Tensor, "*b n n"], intra: Float[Tensor, "*b n"], pair: Pair
 ) -> Float[Tensor, "*b"]:
-    """sum_i phi(sum_{j != i} psi(d_i - d_ij)) of free distances (acl Eq. 1). Errors: shapes."""
+    """sum_i phi(sum_{j != i} psi(d_i - d_ij)) of free distances (acl Eq. 1).
+
+    Errors: shapes, no Pair.
+    """
+    require_pair(pair)
     _require_distances(inter, intra)
     gaps = intra[..., :, None] - inter
     if pair.log is not None:
@@ -104,7 +108,9 @@ def loss_of_distances(
 def family_loss(
     z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"], pair: Pair
 ) -> Float[Tensor, "*b"]:
-    """L_{phi,psi} of acl Eq. 1, the sum over the n samples. Errors: n < 2, shapes that differ.
+    """L_{phi,psi} of acl Eq. 1, the sum over the n samples.
+
+    Errors: n < 2, shapes that differ (ValueError); what is no `Pair`, a name too (TypeError).
 
     Examples:
         >>> z, z2 = torch.eye(3), torch.eye(3)
@@ -134,8 +140,9 @@ def importance_of_distances(
 ) -> Float[Tensor, "*b n n"]:
     """alpha_ij = phi'(sum_k psi(d_i - d_ik)) psi'(d_i - d_ij), acl Eq. 4, of free distances.
 
-    alpha_ii = 0. Errors: shapes, n < 2.
+    alpha_ii = 0. Errors: shapes, n < 2, no Pair.
     """
+    require_pair(pair)
     _require_distances(inter, intra)
     gaps = intra[..., :, None] - inter
     if pair.log is None:
@@ -152,8 +159,9 @@ def pairwise_importance(
 ) -> Float[Tensor, "*b n n"]:
     """Pairwise importance alpha(theta) by formula, acl Eq. 4, with alpha_ii = 0.
 
-    It is a function of z: detach it where the paper holds alpha fixed.
-    Errors: n < 2, shapes that differ.
+    It belongs to the sum over samples, as `family_loss` is, and is a function of z: detach it where
+    the paper holds alpha fixed.
+    Errors: n < 2, shapes that differ (ValueError); what is no `Pair`, a name too (TypeError).
 
     Examples:
         >>> z = torch.tensor([[0.0], [1.0], [3.0]])

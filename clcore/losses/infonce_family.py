@@ -188,6 +188,7 @@ def infonce(
 
     Raises:
         ValueError: tau <= 0, eps < 0, n < 2, views of different shapes, an unknown convention.
+        TypeError: tau or eps that is no number.
 
     Examples:
         >>> z, z2 = torch.eye(3), torch.eye(3)  # three samples, apart at right angles

@@ -1,24 +1,46 @@
 """The losses as modules for a training loop of one's own."""
 
+from typing import Any
+
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from clcore.losses.contrast import family_loss, pairwise_importance
 from clcore.losses.infonce_family import Convention, convention, infonce
-from clcore.losses.pairs import Pair, Scalar, infonce_pair, table1
+from clcore.losses.pairs import Pair, Scalar, infonce_pair, require_pair, table1
+
+
+def _require_outputs(z: Any, z2: Any, function: str) -> None:
+    """Raise unless these are floating-point outputs `[n, d]` of one shape."""
+    for name, given in (("z", z), ("z2", z2)):
+        if not isinstance(given, Tensor) or not given.is_floating_point():
+            got = given.dtype if isinstance(given, Tensor) else f"a {type(given).__name__}"
+            raise TypeError(
+                f"{name}: expected a tensor of floating-point outputs, got {got}; give what the "
+                "net puts out, or convert with .float()"
+            )
+    if z.ndim != 2 or z.shape != z2.shape:
+        raise ValueError(
+            f"expected two views of one shape [n, d], got {list(z.shape)} and {list(z2.shape)}; "
+            f"row i of z2 is the other view of row i of z. Flatten what a sample has more, or use "
+            f"losses.{function} for batches of batches"
+        )
 
 
 class InfoNCE(nn.Module):
     """InfoNCE of two views of a batch, in a convention by name; one number, to be descended.
 
+    `infonce` with one batch, and with another default: how="nt-xent" here, "acl" there.
+
     Attributes:
-        tau: the temperature, which divides similarities.
+        tau: the temperature, which divides similarities; a number, or a tensor of one.
         eps: 1 keeps the positive in the denominator; 0 leaves it out (decoupled).
         how: the `Convention`: similarity, anchors, negatives, scale, sum or mean.
 
     Raises:
-        ValueError: tau <= 0, eps < 0, an unknown convention; on the call, n < 2 samples or views of
-            different shapes.
+        ValueError: tau <= 0, eps < 0, an unknown convention; on the call, n < 2 samples, outputs
+            that are not `[n, d]`, or views of different shapes.
+        TypeError: tau or eps that is no number; on the call, outputs that are not floating-point.
 
     Examples:
         >>> loss = InfoNCE(tau=0.1)
@@ -35,10 +57,17 @@ class InfoNCE(nn.Module):
     ) -> None:
         super().__init__()
         infonce_pair(tau, eps)  # which checks both
+        for name, value in (("tau", tau), ("eps", eps)):
+            if isinstance(value, Tensor) and value.ndim:
+                raise ValueError(
+                    f"expected {name} to be one number, got a tensor of shape {list(value.shape)}; "
+                    "for one value a run, map over runs with torch.func.vmap"
+                )
         self.tau, self.eps, self.how = tau, eps, convention(how)
 
     def forward(self, z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         """The loss of outputs z, z2 for the first and the second views of n samples."""
+        _require_outputs(z, z2, "infonce")
         return infonce(z, z2, self.tau, self.eps, self.how)
 
     def extra_repr(self) -> str:
@@ -49,13 +78,18 @@ class InfoNCE(nn.Module):
 class ContrastiveLoss(nn.Module):
     """A loss of the (phi, psi) family (acl Eq. 1), the mean over samples; to be descended.
 
+    `family_loss`, which is the sum over samples, divided by n.
+
     Attributes:
         pair: the `Pair`, given as such or by its name in acl Table 1, with that table's settings as
             in `table1`: "InfoNCE", "MINE", "Triplet", "Soft Triplet", "N+1 Tuplet", "Lifted
             Structured", "Modified Triplet", "Triplet Contrastive".
 
     Raises:
-        ValueError: an unknown name; on the call, n < 2 samples or views of different shapes.
+        ValueError: an unknown name; on the call, n < 2 samples, outputs that are not `[n, d]`, or
+            views of different shapes.
+        TypeError: neither a `Pair` nor a name, as a maker that was not called; on the call, outputs
+            that are not floating-point.
 
     Examples:
         >>> z = torch.tensor([[0.0], [2.0]])  # a pair at distance 2
@@ -75,14 +109,21 @@ class ContrastiveLoss(nn.Module):
             if pair not in table:
                 raise ValueError(f"pair: expected one of {', '.join(table)}, got {pair!r}")
             pair = table[pair]
+        require_pair(pair)
         self.pair = pair
 
     def forward(self, z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         """The loss of outputs z, z2 for the first and the second views of n samples."""
+        _require_outputs(z, z2, "family_loss")
         return family_loss(z, z2, self.pair) / z.shape[0]
 
     def importance(self, z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Tensor:
-        """Which pairs the gradient pushes apart, and how hard: `pairwise_importance`, detached."""
+        """Which pairs the gradient pushes apart, and how hard: `pairwise_importance`, detached.
+
+        It is of the sum over samples, `[n, n]` with zeros on the diagonal; the gradient of the
+        module, which is the mean, has 1/n of it.
+        """
+        _require_outputs(z, z2, "pairwise_importance")
         return pairwise_importance(z, z2, self.pair).detach()
 
     def extra_repr(self) -> str:

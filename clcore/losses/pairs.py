@@ -8,6 +8,8 @@ losses as their own sources write them are in `sources`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -21,18 +23,25 @@ Function = Callable[[Tensor], Tensor]
 def require_above(
     name: str, value: float | int | Tensor, least: float, mend: str, *, or_equal: bool = False
 ) -> None:
-    """Raise ValueError unless `value` > `least` (>= with `or_equal`).
+    """Raise ValueError unless `value` > `least` (>= with `or_equal`), TypeError for no number.
 
     Tensors pass unseen: inside vmap their values are unknown.
     """
-    if isinstance(value, Tensor) or value > least or (or_equal and value == least):
+    if isinstance(value, Tensor):
+        return
+    if not isinstance(value, float | int | Real):
+        raise TypeError(
+            f"expected {name} to be a number or a tensor of one, got {name}={value!r}; {mend}"
+        )
+    if value > least or (or_equal and value == least):
         return
     relation = ">=" if or_equal else ">"
     raise ValueError(f"expected {name} {relation} {least}, got {name}={value}; {mend}")
 
 
 def require_temperature(tau: Scalar) -> None:
-    """Raise ValueError for a temperature (a number, not a tensor) that is not positive."""
+    """Raise ValueError for a temperature (not a tensor) that is not positive, TypeError for a text
+    and the like."""
     require_above("tau", tau, 0, "a temperature is positive, for example 0.5")
 
 
@@ -79,6 +88,25 @@ class Pair:
     dphi: Function
     dpsi: Function
     log: LogDomain | None = None
+
+
+_MAKERS = (
+    "infonce_pair, mine_pair, triplet_pair, soft_triplet_pair, tuplet_pair, lifted_pair, "
+    "modified_triplet_pair and linear_pair make one, table1() all eight"
+)
+
+
+def require_pair(pair: Any) -> None:
+    """Raise TypeError unless this is a `Pair`."""
+    if isinstance(pair, Pair):
+        return
+    got = f"{pair!r:.80}"
+    if isinstance(pair, str):
+        got += ", a name, which ContrastiveLoss alone takes"
+    elif callable(pair):
+        name = getattr(pair, "__name__", "it")
+        got = f"the function {name}, which is to be called first: {name}()"
+    raise TypeError(f"pair: expected a Pair (phi, psi and their derivatives), got {got}; {_MAKERS}")
 
 
 def softplus(u: Tensor) -> Tensor:

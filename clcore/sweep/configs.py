@@ -1,13 +1,18 @@
 """The configurations of a sweep: checked, grouped by what must agree, turned into vectors."""
 
-from collections.abc import Sequence
+import difflib
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
+from types import CodeType
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from clcore.sweep.optim import DEFAULTS
+
+log = logging.getLogger(__name__)
 
 Config = dict[str, Any]
 
@@ -18,8 +23,7 @@ _UNSUPPORTED = ("nesterov", "dampening", "amsgrad")
 
 def check(configs: Sequence[Config], optimizer: str, static: Sequence[str]) -> None:
     """Raise ValueError unless every configuration can be trained by this optimiser."""
-    if not configs:
-        raise ValueError("configs: expected at least one configuration, got none")
+    _check_list(configs)
     if optimizer not in DEFAULTS:
         raise ValueError(f"optimizer: expected one of {', '.join(DEFAULTS)}, got {optimizer!r}")
     names = set(configs[0])
@@ -39,6 +43,18 @@ def check(configs: Sequence[Config], optimizer: str, static: Sequence[str]) -> N
             raise ValueError(f"static: {name!r} is no key of configs, which have {sorted(names)}")
 
 
+def _check_list(configs: Any) -> None:
+    if not isinstance(configs, Sequence) or isinstance(configs, str):
+        mend = "write [config]" if isinstance(configs, Mapping) else "write list(configs)"
+        got = type(configs).__name__
+        raise ValueError(f"configs: expected a list of dicts, one a run, got a {got}; {mend}")
+    if not configs:
+        raise ValueError("configs: expected at least one configuration, got none")
+    for run, config in enumerate(configs):
+        if not isinstance(config, Mapping):
+            raise ValueError(f"configs: run {run} is a {type(config).__name__}; expected a dict")
+
+
 def _check_name(name: str, optimizer: str) -> None:
     if name in _MEANT:
         raise ValueError(f"configs: {name!r} is not a key of the optimiser; use {_MEANT[name]!r}")
@@ -50,6 +66,42 @@ def _check_name(name: str, optimizer: str) -> None:
                 f"configs: {name!r} belongs to optimizer={other!r}, but this sweep has "
                 f"optimizer={optimizer!r}, which knows lr, {', '.join(DEFAULTS[optimizer])}"
             )
+
+
+_LONG = [n for n in {n: n for own in DEFAULTS.values() for n in own} if len(n) >= 8]
+_NEAR = 0.87
+"""Names of the optimisers that are long enough, and what is near enough, for a slip: a model may
+well have a beta, a step or moments, but hardly a momentumm."""
+
+
+def warn_of_slips(names: Iterable[str], functions: Iterable[Callable | None]) -> None:
+    """Log a warning for a key that is nearly one of the optimiser's and that no function names."""
+    near = {name: difflib.get_close_matches(name, _LONG, 1, _NEAR) for name in names}
+    slips = {name: meant[0] for name, meant in near.items() if meant and name not in _LONG}
+    if not slips:
+        return
+    read = set().union(*map(_texts, functions))
+    for name, meant in slips.items():
+        if name not in read:
+            log.warning(
+                "configs: no function names the key %r, which the optimiser does not know; if %r "
+                "is meant, it is without effect so far",
+                name,
+                meant,
+            )
+
+
+def _texts(function: Any) -> set[str]:
+    """The texts in the code of a function, and of those inside it."""
+    function = getattr(function, "func", function)  # of functools.partial
+    found, left = set(), [getattr(function, "__code__", None)]
+    while left:
+        part = left.pop()
+        if isinstance(part, CodeType):
+            left += part.co_consts
+        elif isinstance(part, str):
+            found.add(part)
+    return found
 
 
 def _check_value(run: int, name: str, value: Any) -> None:

@@ -24,10 +24,10 @@ from tqdm import tqdm
 from clcore._device import usable
 from clcore.sweep.ahead import Ahead
 from clcore.sweep.checkpoint import Keeper, Stopped
-from clcore.sweep.configs import Config, check, group, record_steps
+from clcore.sweep.configs import Config, check, group, record_steps, warn_of_slips
 from clcore.sweep.lower import Flat, compiled, keep_freed_memory, trace
 from clcore.sweep.optim import Params
-from clcore.sweep.step import Chunk, Problem, flat_step, losses, measured, period, start
+from clcore.sweep.step import Chunk, Problem, explained, flat_step, losses, measured, period, start
 
 __all__ = ["Result", "Stopped", "train"]
 
@@ -121,7 +121,8 @@ def train(
     config)` the parameters after each update; `setup(key, config)` tensors drawn once per run
     (a dictionary, a set of generators), which the other functions find in `config`;
     `schedule(step, config)` a factor on the learning rate. They must not branch on the value of
-    a tensor. Floating-point tensors they return are cast to `dtype`.
+    a tensor, and draw from their keys alone (`clcore.random`), never by torch's generator.
+    Floating-point tensors they return are cast to `dtype`.
 
     Three more are for speed, and change results by rounding at most. `gradient(params, batch,
     config)` gives the losses and gradients of all runs at once, written out by hand: every tensor
@@ -145,6 +146,10 @@ def train(
     raise `Stopped`.
 
     Raises ValueError for configurations or settings that cannot be trained, saying what to mend.
+    What the functions raise comes as it is, with a note on what to do where they drew by torch's
+    generator, branched on a number of the configuration, or took a size from one that is not
+    `static`. A key that is nearly `momentum` or `weight_decay`, and that no function names, is
+    warned of.
 
     Examples:
         >>> def init(key, c):
@@ -162,21 +167,23 @@ def train(
     recorded = record_steps(record, steps)
     if chunk is not None and chunk < 1:
         raise ValueError(f"chunk: expected at least 1 run, got {chunk}")
+    functions = (init, data, loss, metrics, project, setup, schedule, gradient, turns, ahead)
+    warn_of_slips(set(configs[0]) - set(static), functions)
     problem = Problem(
         init,
-        data,
-        loss,
-        metrics,
-        project,
+        explained("data", data),
+        explained("loss", loss),
+        explained("metrics", metrics),
+        explained("project", project),
         setup,
-        schedule,
+        explained("schedule", schedule),
         optimizer,
         tuple(static),
         torch.device(usable(device)),
         dtype,
         gradient,
         turns,
-        ahead,
+        explained("ahead", ahead),
     )
     groups = group(configs, static, chunk)
     settings = [list(configs), steps, optimizer, list(static), recorded, chunk, str(dtype)]

@@ -1,5 +1,6 @@
 """One optimiser step of one run, and of many: what `clcore.sweep` traces and repeats."""
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,44 @@ class Problem:
     gradient: Callable[[Params, Any, Config], tuple[Tensor, Params]] | None = None
     turns: Callable[[Config], list[Config]] | None = None
     ahead: Callable[[Tensor, Tensor, Config], dict[str, Tensor]] | None = None
+
+
+_VALUES = (
+    "in {}: the numbers of a configuration arrive as tensors, one value per run; name those that "
+    "set a size or choose a branch in static=(...), or choose with torch.where"
+)
+_RANDOM = (
+    "in {}: torch's own generator is one for all runs; draw with clcore.random from the `key` that "
+    "init, setup and data are given. A torch.nn.Module is made outside of them: init draws its "
+    "weights, torch.func.functional_call applies it (an example is on the page The library on your "
+    "own problem)"
+)
+
+
+def _advice(error: Exception) -> str:
+    """What to do about an error of a function that met with tensors of runs; empty: unknown."""
+    said = str(error)
+    if "random operation" in said:
+        return _RANDOM
+    signs = (".item()", "data-dependent", "BatchedTensor", "data pointer of Tensor")
+    return _VALUES if isinstance(error, TypeError) or any(s in said for s in signs) else ""
+
+
+def explained(name: str, function: Any) -> Any:
+    """The function, or None; what it raises has a note on what to do, where that is known."""
+    if function is None:
+        return function
+
+    @functools.wraps(function)
+    def called(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except Exception as error:
+            if advice := _advice(error):
+                error.add_note(advice.format(name))
+            raise
+
+    return called
 
 
 @dataclass
@@ -77,10 +116,7 @@ def _drawn(
     try:
         made = vmap(lambda key, values: function(key, static | values))(keys, values)
     except Exception as error:
-        error.add_note(
-            f"in {name}: the numbers of a configuration arrive as tensors, one value per run; "
-            "name those that set a size in static=(...)"
-        )
+        error.add_note((_advice(error) or _VALUES).format(name))
         raise
     if not isinstance(made, dict) or not all(isinstance(t, Tensor) for t in made.values()):
         raise ValueError(f"{name}: expected a dict of tensors, got {type(made).__name__}")

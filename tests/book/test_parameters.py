@@ -1,10 +1,12 @@
 """Parameters are checked before a kernel starts and in the first cell, with the valid values."""
 
 import json
+import re
 
 import pytest
 import torch
 
+from clcore import _paths
 from clcore.book import chapter
 from clcore.book.parameters import ParameterError, check_device, declared, declared_in, validate
 
@@ -42,6 +44,14 @@ def test_absent_device_is_told():
     with pytest.raises(ParameterError, match=r"'cuda' was asked for.*sees 0 CUDA.*device=cpu"):
         check_device("cuda")
     assert check_device("auto") == "cpu"
+
+
+def test_the_commands_that_readers_are_given_need_no_gpu():
+    for page in ("README.md", "book/rerun.md"):
+        text = (_paths.root() / page).read_text()
+        devices = re.findall(r"papermill .*-p device (\S+)", text)
+        assert devices == ["auto"], page
+    assert check_device("auto") in ("cpu", "cuda")
 
 
 def test_parameters_cell_holds_literals_only():

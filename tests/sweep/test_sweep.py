@@ -370,12 +370,6 @@ def test_errors_say_what_is_wrong(chosen, settings, text):
         run(chosen, **{"steps": 3, **settings})
 
 
-def test_a_size_that_is_not_static_is_explained():
-    with pytest.raises(Exception) as caught:
-        run(configs(2, width=3), steps=1, init=lambda k, c: mlp_init(k, [D, c["width"], 2]))
-    assert "name those that set a size in static=(...)" in caught.value.__notes__[0]
-
-
 def test_a_device_that_is_not_there_is_named():
     name = f"cuda:{torch.cuda.device_count()}" if torch.cuda.is_available() else "cuda"
     with pytest.raises(ValueError, match=f"device '{name}' was asked for, but PyTorch"):
