@@ -23,13 +23,15 @@ class FindingsError(ValueError):
 
 
 def of_paper(paper: str) -> dict[str, dict]:
-    """The findings of one paper, by id.
+    """The findings of one paper, by id; none where it has no file yet.
 
     Raises FindingsError naming the file, the row and what is wrong: a field that is missing or
     unknown, a row of another paper, one without a row in data/claims.
     """
     folder = _paths.root() / "data" / "findings"
     path = folder / f"{paper}.yaml"
+    if not path.is_file():
+        return {}
     document = read_yaml(path, json.loads((folder / "schema.json").read_text()), FindingsError)
     for claim_id in document:
         if claim_id.split("/")[0] != paper:

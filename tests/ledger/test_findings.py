@@ -52,6 +52,10 @@ def test_the_findings_of_one_paper_are_those_of_all_that_are_its(damaged):
     assert own["acl/thm6"]["id"] == "acl/thm6"
 
 
+def test_a_paper_without_a_file_has_no_findings_yet(damaged):
+    assert findings.of_paper("new") == {}
+
+
 def test_a_claim_without_an_entry_is_named_with_what_to_do(monkeypatch):
     known = dict(findings.known())
     monkeypatch.setattr(findings, "known", lambda: known)

@@ -79,6 +79,7 @@ def test_a_claim_is_told_with_all_its_places():
 def test_a_claim_that_no_chapter_names_has_no_page():
     told = places.where("acl/num14").splitlines()
     assert [line.split()[0] for line in told[-4:]] == ["check", "run", "words", "claim"]
+    assert told[-4] == "check    clcore/checks/made.py:22 (num14, lines 22 to 24, on runs)"
     assert told[-3] == (
         "run in   no chapter: neither a code cell nor metadata name it (step 3 of "
         "book/contributing.md)"
@@ -112,6 +113,7 @@ def test_a_claim_that_a_cell_checks_by_itself_needs_no_other_check(write):
     write("chapters/3-c.ipynb", notebook(("code", "own", 'here.ledger.check("acl/thm1", 0, 1)')))
     told = places.where("acl/thm1").splitlines()
     assert [line.split()[0] for line in told[-4:]] == ["run", "page", "words", "claim"]
+    assert not any("has no check yet" in line for line in told)
     with pytest.raises(LedgerError, match="acl/thm1 is not checked on random draws but in a chap"):
         places.tried("acl/thm1", 7, 0)
 
