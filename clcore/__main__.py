@@ -109,7 +109,7 @@ def where(claim: Annotated[str, typer.Argument(help="such as nl/thm4")]) -> None
 @app.command()
 def check(
     claim: Annotated[str, typer.Argument(help="such as nl/thm4")],
-    draws: Annotated[int, typer.Option(min=1, help="how many random inputs")] = 60,
+    draws: Annotated[int, typer.Option(min=1, help="settings share them, rounded up")] = 60,
     seed: Annotated[int, typer.Option(min=0)] = 0,
 ) -> None:
     """Run the check of one claim: measured, bound, controls, verdict, place."""

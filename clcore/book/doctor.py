@@ -3,24 +3,26 @@
 import importlib.metadata
 import os
 import platform
-import re
 import shutil
 import sys
 
 import psutil
+from packaging.requirements import Requirement
 
 from clcore import _paths
 from clcore.book import browser
 
 
 def pinned() -> dict[str, str]:
-    """Package versions that requirements.txt asks for."""
-    found = {}
-    for line in (_paths.root() / "requirements.txt").read_text().splitlines():
-        match = re.match(r"([A-Za-z0-9._-]+)(?:\[.*\])?==([^\s;]+)", line)
-        if match:
-            found[match[1]] = match[2]
-    return found
+    """Package versions that requirements.txt asks for on this machine, with this Python."""
+    lines = (_paths.root() / "requirements.txt").read_text().splitlines()
+    asked = [Requirement(line) for line in lines if line and line[0] not in "#-"]
+    return {
+        one.name: pin.version
+        for one in asked
+        if one.marker is None or one.marker.evaluate()
+        for pin in one.specifier
+    }
 
 
 def examine() -> int:

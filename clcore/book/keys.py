@@ -13,18 +13,29 @@ from clcore import _imports, _paths, ledger
 from clcore._files import sha256
 from clcore.book import exercises, solutions
 from clcore.ledger import registry
+from clcore.ledger.printed import near
 
 
 def claimed(notebook: Path) -> list[str]:
     """Ids of the claims that a notebook is there to settle, in ledger order.
 
     They stand in its metadata, as groups (paper and ledger chapter) or, where two notebooks share a
-    group, one by one: {"clcore": {"claims": ["acl/minmax", "acl/fig7"]}}.
+    group, one by one: {"clcore": {"claims": ["acl/minmax", "acl/fig7"]}}. Raises LedgerError with
+    near misses for a name that is neither.
     """
     metadata = json.loads(notebook.read_text())["metadata"]
     named = set(metadata.get("clcore", {}).get("claims", []))
-    rows = ledger.claims().items()
-    return [i for i, r in rows if named & {i, f"{r['paper']}/{r['chapter']}"}]
+    rows = ledger.claims()
+    groups = {
+        f"{paper}/{group}" for paper, row in ledger.papers().items() for group in row["groups"]
+    }
+    for name in sorted(named - groups - set(rows)):
+        hint = near(name, [*groups, *rows], "its groups are in data/claims/papers.yaml")
+        raise ledger.LedgerError(
+            f"chapters/{notebook.name}: its metadata name {name!r}, which is neither a group of "
+            f"claims nor a claim; {hint}"
+        )
+    return [i for i, r in rows.items() if named & {i, f"{r['paper']}/{r['chapter']}"}]
 
 
 def _named(source: str) -> set[str]:

@@ -11,6 +11,7 @@ from functools import cache
 
 from clcore import _paths
 from clcore._files import read_yaml
+from clcore.ledger.printed import LedgerError, claim, claims
 
 GRADES = ("conclusion", "proof", "hypothesis", "constant", "misprint")
 """From the error that matters most to the one that matters least; the rules are on the page "How we
@@ -18,35 +19,67 @@ judge"."""
 
 
 class FindingsError(ValueError):
-    """A row of data/findings that is damaged."""
+    """A row of data/findings that is damaged or missing."""
+
+
+def of_paper(paper: str) -> dict[str, dict]:
+    """The findings of one paper, by id; none where it has no file yet.
+
+    Raises FindingsError naming the file, the row and what is wrong: a field that is missing or
+    unknown, a row of another paper, one without a row in data/claims.
+    """
+    folder = _paths.root() / "data" / "findings"
+    path = folder / f"{paper}.yaml"
+    if not path.is_file():
+        return {}
+    document = read_yaml(path, json.loads((folder / "schema.json").read_text()), FindingsError)
+    for claim_id in document:
+        if claim_id.split("/")[0] != paper:
+            raise FindingsError(f"{_paths.shown(path)}: {claim_id} is not of {paper}")
+        try:
+            claim(claim_id)
+        except LedgerError as error:
+            raise FindingsError(
+                f"{_paths.shown(path)}: {error}; a claim that is new gets its row in "
+                f"data/claims/{paper}.yaml first"
+            ) from None
+    return {claim_id: {"id": claim_id, **row} for claim_id, row in document.items()}
 
 
 @cache
 def known() -> dict[str, dict]:
     """Every claim's finding by id: id, verdict, added, and where they apply grade, root, open.
 
-    Raises FindingsError naming the file, the row and what is wrong: a field that is missing or
-    unknown, a row of another paper, a root that is no root.
+    Raises FindingsError for what `of_paper` refuses, and for a root that is no root.
     """
-    folder = _paths.root() / "data" / "findings"
-    schema = json.loads((folder / "schema.json").read_text())
     rows: dict[str, dict] = {}
-    for path in sorted(folder.glob("*.yaml")):
-        document = read_yaml(path, schema, FindingsError)
-        for claim, row in document.items():
-            if claim.split("/")[0] != path.stem:
-                raise FindingsError(f"{_paths.shown(path)}: {claim} is not of {path.stem}")
-            rows[claim] = {"id": claim, **row}
-    for claim, row in rows.items():
-        root = row.get("root", claim)
-        if rows.get(root, {}).get("root") != root and root != claim:
+    for path in sorted((_paths.root() / "data" / "findings").glob("*.yaml")):
+        rows |= of_paper(path.stem)
+    for claim_id, row in rows.items():
+        root = row.get("root", claim_id)
+        if rows.get(root, {}).get("root") != root and root != claim_id:
             raise FindingsError(
-                f"data/findings: the root of {claim} is {root}, which is no root itself; name the "
-                "row where the error starts"
+                f"data/findings: the root of {claim_id} is {root}, which is no root itself; name "
+                "the row where the error starts"
             )
     return rows
 
 
+def no_entry(claim_id: str) -> str:
+    """What is to be done for a claim that has no entry yet."""
+    return (
+        f"no entry yet in data/findings/{claim_id.split('/')[0]}.yaml; add verdict, added, parts "
+        "(step 2 of book/contributing.md)"
+    )
+
+
+def complete() -> None:
+    """Raise FindingsError naming the first claim that has no entry."""
+    for claim_id in claims():
+        if claim_id not in known():
+            raise FindingsError(f"{claim_id}: {no_entry(claim_id)}")
+
+
 def verdicts() -> dict[str, str]:
     """The verdict that is known of every claim."""
-    return {claim: row["verdict"] for claim, row in known().items()}
+    return {claim_id: row["verdict"] for claim_id, row in known().items()}

@@ -3,7 +3,7 @@
 import graphlib
 from functools import cache
 
-from clcore.ledger.printed import LedgerError, claims
+from clcore.ledger.printed import LedgerError, claims, near
 
 
 def _named(row: dict) -> tuple[str, ...]:
@@ -19,9 +19,9 @@ def _sorted() -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
     for claim, others in direct.items():
         for other in others:
             if other not in rows:
+                hint = near(other, rows, "name one that is, or leave it out")
                 raise LedgerError(
-                    f"data/claims: {claim} rests on {other!r}, which is no claim; name one that "
-                    "is, or leave it out"
+                    f"data/claims: {claim} rests on {other!r}, which is no claim; {hint}"
                 )
             if other == claim:
                 raise LedgerError(f"data/claims: {claim} rests on itself; leave it out")
@@ -40,6 +40,12 @@ def _sorted() -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
             "that the paper does not make"
         ) from None
     return direct, order
+
+
+def validate() -> None:
+    """Raise LedgerError when a claim rests on one that does not exist or on itself, when some rest
+    on one another in a circle, or a form is said of a claim that is not rested on."""
+    _sorted()
 
 
 def rests_on(claim: str) -> tuple[str, ...]:

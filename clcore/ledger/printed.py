@@ -1,6 +1,7 @@
 """The claims as printed: what data/claims says of papers and statements, validated."""
 
 import json
+from collections.abc import Iterable
 from functools import cache
 
 from clcore import _paths
@@ -52,11 +53,17 @@ def claims() -> dict[str, dict]:
 
 def claim(claim_id: str) -> dict:
     """One claim's row. Raises LedgerError that names near misses when the id is unknown."""
-    import difflib
-
     rows = claims()
     if claim_id not in rows:
-        near = difflib.get_close_matches(claim_id, rows, n=3)
-        hint = f"did you mean {', '.join(near)}?" if near else "see data/claims/ for the ids"
+        hint = near(claim_id, rows, "see data/claims/ for the ids")
         raise LedgerError(f"expected the id of a claim, got {claim_id!r}; {hint}")
     return rows[claim_id]
+
+
+def near(asked: str, names: Iterable[str], otherwise: str) -> str:
+    """Which of some names may be meant by one that is none of them, as a question; `otherwise`
+    where none is near."""
+    import difflib
+
+    found = difflib.get_close_matches(asked, list(names), n=3)
+    return f"did you mean {', '.join(found)}?" if found else otherwise

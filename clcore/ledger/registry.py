@@ -2,7 +2,7 @@
 
 import ast
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -75,8 +75,15 @@ def _place(node: ast.FunctionDef, mark: ast.Call, file: Path) -> Place:
 
 @cache
 def _marked(file: Path, text: str) -> tuple[Place, ...]:
-    """The checks of one file."""
-    functions = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    """The checks of one file. Raises LedgerError with file and line for what is no Python."""
+    try:
+        tree = ast.parse(text, str(file))
+    except SyntaxError as error:
+        raise LedgerError(
+            f"{_paths.shown(file)}:{error.lineno}: {error.msg}; mend it, since checks are read "
+            "from the source"
+        ) from None
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     return tuple(_place(node, mark, file) for node in functions for mark in _decorators(node))
 
 
@@ -93,17 +100,21 @@ def scan(folder: Path) -> list[Place]:
     of input, with both places.
     """
     found = [place for file, text in _texts(folder) for place in _marked(file, text)]
-    seen: dict[tuple[str, str], Place] = {}
-    for place in found:
-        for i in place.claims:
-            other = seen.setdefault((i, place.on), place)
-            if other is not place:
-                raise LedgerError(
-                    f"{i} is checked twice on {place.on}: by {other.name} "
-                    f"({other.path}:{other.first}) and {place.name} ({place.path}:{place.first}); "
-                    "make them one function, with a part each"
-                )
+    _once((i, place) for place in found for i in place.claims)
     return found
+
+
+def _once(placed: Iterable[tuple[str, Place]]) -> None:
+    """Refuse a claim that two functions check on the same kind of input."""
+    seen: dict[tuple[str, str], Place] = {}
+    for i, place in placed:
+        other = seen.setdefault((i, place.on), place)
+        if other is not place:
+            raise LedgerError(
+                f"{i} is checked twice on {place.on}: by {other.name} "
+                f"({other.path}:{other.first}) and {place.name} ({place.path}:{place.first}); "
+                "make them one function, with a part each"
+            )
 
 
 @cache
@@ -123,10 +134,12 @@ def places() -> tuple[Place, ...]:
 
 def of(claim_id: str) -> tuple[Place, ...]:
     """Where a claim is checked, of the files that have its id. Raises LedgerError with near misses
-    when the id is unknown."""
+    when the id is unknown, and with both places when it is checked twice on one kind of input."""
     claim(claim_id)
     named = [(file, text) for file, text in _own_texts(_paths.root()) if claim_id in text]
-    return tuple(p for file, text in named for p in _marked(file, text) if claim_id in p.claims)
+    found = [p for file, text in named for p in _marked(file, text) if claim_id in p.claims]
+    _once((claim_id, place) for place in found)
+    return tuple(found)
 
 
 def function(claim_id: str) -> Callable:
@@ -149,14 +162,31 @@ class Cell:
     number: int
 
 
+def _notebooks() -> Iterable[tuple[str, dict]]:
+    """The chapters by name: those whose notebooks are there, in _toc.yml or not."""
+    for file in sorted((_paths.root() / "chapters").glob("*.ipynb")):
+        yield file.stem, json.loads(file.read_text())
+
+
+def homes(claim_id: str) -> list[str]:
+    """Chapters whose metadata name a claim, or the group that it is of (`clcore.book.keys`)."""
+    row = claim(claim_id)
+    names = {claim_id, f"{row['paper']}/{row['chapter']}"}
+    return [
+        name
+        for name, notebook in _notebooks()
+        if names & set(notebook.get("metadata", {}).get("clcore", {}).get("claims", []))
+    ]
+
+
 def cells(claim_id: str) -> list[Cell]:
     """Code cells of the chapters in which a claim's id is written out: checks of their own."""
     claim(claim_id)
     found = []
-    for file in sorted((_paths.root() / "chapters").glob("*.ipynb")):
-        code = [c for c in json.loads(file.read_text())["cells"] if c["cell_type"] == "code"]
+    for name, notebook in _notebooks():
+        code = [c for c in notebook["cells"] if c["cell_type"] == "code"]
         found += [
-            Cell(file.stem, cell["id"], number)
+            Cell(name, cell["id"], number)
             for number, cell in enumerate(code, 1)
             if f'"{claim_id}"' in "".join(cell["source"])
         ]

@@ -16,8 +16,9 @@ def rows(results: Iterable[dict]) -> Iterator[dict]:
     misprints, measured, bound, relation, control, draws, seconds, profile, device, anchor, checks.
     The single values are those of the check that decides the verdict; added, grade, root and open
     are those of `clcore.ledger.findings`, grade and root only of rows that are corrected or
-    refuted, or that hold but for a misprint.
+    refuted, or that hold but for a misprint. Raises FindingsError for a claim without one.
     """
+    findings.complete()
     known = findings.known()
     found: dict[str, list[tuple[dict, dict]]] = {}
     for result in results:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from clcore.ledger import findings
+from clcore.ledger.printed import near
 
 FIELDS = ("note", "counterexample", "correction", "misprint")
 _NUMBER = re.compile(r"\{=(\w+)(?::([^{}]*))?\}")
@@ -80,15 +81,21 @@ def worded(record: dict) -> dict:
 
 
 def unsaid(records: Iterable[dict]) -> list[str]:
-    """Words that no check takes up, as "claim 'part'", of the claims that are on trial here."""
+    """Words that no check takes up, as "claim 'part'", of the claims that are on trial here; with
+    the parts there are whose names are near."""
     taken: dict[str, set[str]] = {}
     for record in records:
         if record.get("said") is not None:
             taken.setdefault(record["claim"], set()).add(record["words"])
     known = findings.known()
     return [
-        f"{claim} {part!r}"
+        " ".join([f"{claim} {part!r}", *_meant(part, parts)])
         for claim, parts in taken.items()
         for part in known.get(claim, {}).get("parts", {})
         if part not in parts
     ]
+
+
+def _meant(part: str, parts: Iterable[str]) -> list[str]:
+    hint = near(part, parts, "")
+    return [f"({hint})"] if hint else []

@@ -17,6 +17,8 @@ from clcore.book import build
 from clcore.book.build.cache import _digest, from_cache, gather
 from clcore.book.parameters import ParameterError
 from clcore.images import datasets
+from clcore.ledger import findings
+from clcore.ledger import map as claim_map
 
 BARS = (
     "import sys\nfrom tqdm import tqdm\n"
@@ -275,7 +277,7 @@ def test_a_wrong_address_is_told_before_anything_runs(project, monkeypatch, caps
 
 
 def test_unknown_things_are_refused_before_a_kernel_starts(project):
-    with pytest.raises(build.BuildError, match="chapters of good, other; got 'best'"):
+    with pytest.raises(build.BuildError, match="chapters of good, other; got 'best'; a new one "):
         build.plan("smoke", ["best"], "cpu")
     with pytest.raises(ParameterError, match="profile in smoke, book, paper"):
         build.plan("quick", None, "cpu")
@@ -284,6 +286,49 @@ def test_unknown_things_are_refused_before_a_kernel_starts(project):
     (project / "chapters" / "other.ipynb").unlink()
     with pytest.raises(build.BuildError, match="lists chapters/other"):
         build.plan("smoke", None, "cpu")
+
+
+def test_a_chapter_of_a_group_that_does_not_exist_fails_by_name(project):
+    file = project / "chapters" / "good.ipynb"
+    file.write_text(file.read_text().replace("acl/minmax", "acl/minimax"))
+    good, other = build.plan("smoke", None, "cpu")
+    assert (good.status, other.status) == ("failed", "waiting")
+    for told in ("good.ipynb", "'acl/minimax'", "did you mean acl/minmax"):
+        assert told in good.outcome["error"]
+
+
+def test_what_the_data_lack_is_refused_before_a_kernel_starts(project, monkeypatch, request):
+    known = dict(findings.known())
+    with monkeypatch.context() as patch:
+        patch.setattr(findings, "known", lambda: known)
+        del known["acl/thm1"]
+        with pytest.raises(findings.FindingsError, match="acl/thm1: no entry yet in data/findings"):
+            build.build("smoke")
+    rows = {"acl/thm1": {"stated_with": ["acl/nothing"]}}
+    monkeypatch.setattr(claim_map, "claims", lambda: rows)
+    request.addfinalizer(claim_map.clear)
+    claim_map.clear()
+    with pytest.raises(ledger.LedgerError, match="acl/thm1 rests on 'acl/nothing'"):
+        build.build("smoke")
+    assert not (project / "_build").exists()
+
+
+def test_words_that_no_check_takes_up_are_refused_when_every_chapter_is_there(monkeypatch):
+    """Of a claim whose runs are not all there, a part may not be there either."""
+    known = {claim: {"parts": {"gradeint": {}}} for claim in ("acl/thm1", "acl/thm2", "acl/thm3")}
+    monkeypatch.setattr(findings, "known", lambda: known)
+    said = {"words": "gradient", "said": {}}
+    records = [
+        {"claim": "acl/thm1", **said},
+        {"claim": "acl/thm2", "evidence": "partial", **said},
+        {"claim": "acl/thm3", "blocked": "a GPU", **said},
+    ]
+    run = build.Run("good", Path("good.ipynb"), {}, status="ok", result={"records": records})
+    gone = build.Run("other", Path("other.ipynb"), {}, status="missing")
+    build._refuse_unsaid([run, gone])
+    told = r"parts that no check has: acl/thm1 'gradeint' \(did you mean gradient\?\); give"
+    with pytest.raises(build.BuildError, match=told):
+        build._refuse_unsaid([run])
 
 
 def test_places_do_not_depend_on_where_one_stands(monkeypatch, tmp_path):

@@ -13,7 +13,7 @@ import pytest
 from clcore import _paths, ledger
 from clcore.book import build, keys, parameters, solutions
 from clcore.book.site import launch
-from clcore.ledger import findings
+from clcore.ledger import findings, words
 
 SITE = os.environ.get("CLCORE_SITE")
 NOTEBOOKS = [_paths.root() / "chapters" / f"{name}.ipynb" for name in build.chapters()]
@@ -94,6 +94,14 @@ def test_exactly_the_parts_with_a_correction_fail_as_printed(path, rows):
         assert falls == mended, claim
         assert falls == {p for p in falls | mended if "correction" in texts.get(p, {})}, claim
         assert all(c["passed"] for c in checks if c["form"] == "corrected"), claim
+
+
+def test_every_word_of_the_findings_is_of_a_part_that_was_recorded(rows):
+    """Of a claim whose runs are not all there, a part may not be there either."""
+    whole = [r for r in rows.values() if r["verdict"] not in ("partial", "blocked", "todo")]
+    checks = [c for row in whole for c in row["checks"]]
+    partial = {c["claim"] for c in checks if c["evidence"] == "partial"}
+    assert words.unsaid(c for c in checks if c["claim"] not in partial) == []
 
 
 def test_anchors_lead_to_cells_in_the_site(rows):

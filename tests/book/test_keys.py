@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import opening
@@ -81,6 +82,30 @@ def test_a_notebook_names_its_claims_by_group_or_one_by_one(tmp_path):
     assert len(found) == 25
     assert [i for i in found if ledger.claim(i)["chapter"] != "minmax"] == ["acl/fig7"]
     path.write_text(json.dumps({"metadata": {}}))
+    assert keys.claimed(path) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("acl/minimax", "did you mean acl/minmax, "),
+        ("acl/fig77", "did you mean acl/fig7"),
+        ("nonsense", "its groups are in data/claims/papers.yaml"),
+    ],
+)
+def test_a_name_that_is_neither_a_group_nor_a_claim_is_refused(tmp_path, name, hint):
+    path = tmp_path / "a.ipynb"
+    path.write_text(json.dumps({"metadata": {"clcore": {"claims": ["acl/minmax", name]}}}))
+    told = f"chapters/a.ipynb: its metadata name {name!r}, which is neither a group of claims"
+    with pytest.raises(ledger.LedgerError, match=re.escape(told) + ".*" + re.escape(hint)):
+        keys.claimed(path)
+
+
+def test_a_group_may_have_no_claims_yet(tmp_path, monkeypatch):
+    papers = {"acl": {"groups": {"new": "Something"}}}
+    monkeypatch.setattr(ledger, "papers", lambda: papers)
+    path = tmp_path / "a.ipynb"
+    path.write_text(json.dumps({"metadata": {"clcore": {"claims": ["acl/new"]}}}))
     assert keys.claimed(path) == []
 
 

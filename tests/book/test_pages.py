@@ -381,6 +381,14 @@ def test_a_page_says_what_stands_then_weighs_what_does_not() -> None:
     assert ledger.papers()["acl"]["version"] in text.split("## What stands")[0]
 
 
+def test_rows_that_rest_on_an_erratum_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    above = {"acl/thm1": {"acl/a"}, "acl/lem1": {"acl/a", "acl/b"}, "acl/lem2": set()}
+    monkeypatch.setattr(errata.claim_map, "above", above.__getitem__)
+    told = [">1 row rests on acl/thm1<", ">2 rows rest on acl/lem1<"]
+    text = errata.files([wrong(id=claim, root=claim) for claim in above])["errata/acl.md"]
+    assert re.findall(r">\d+ rows? rests? on [^<]*<", text) == told
+
+
 @pytest.mark.parametrize(("number", "folded"), [(10, False), (11, True)])
 def test_what_stands_is_folded_where_it_is_long(number: int, folded: bool) -> None:
     ids = [c for c in ledger.claims() if c.startswith("acl/")][:number]

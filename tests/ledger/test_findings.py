@@ -1,6 +1,7 @@
 """What is known of the claims: every claim has its row, and a damaged row is refused by name."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -32,6 +33,39 @@ def damaged(tmp_path, monkeypatch):
 
 
 REPLY = {"date": "2026-11-23", "by": "An author", "text": "Agreed."}
+
+
+def test_an_entry_without_a_row_is_refused_with_near_ids_and_what_to_do(damaged):
+    with pytest.raises(FindingsError) as told:
+        damaged("acl/thm11", verdict="holds", added="")
+    for part in (
+        "acl.yaml: expected the id of a claim, got 'acl/thm11'; did you mean acl/thm1",
+        "; a claim that is new gets its row in data/claims/acl.yaml first",
+    ):
+        assert part in str(told.value)
+
+
+def test_the_findings_of_one_paper_are_those_of_all_that_are_its(damaged):
+    known = damaged("acl/thm6")
+    own = findings.of_paper("acl")
+    assert own == {claim: row for claim, row in known.items() if claim.startswith("acl/")}
+    assert own["acl/thm6"]["id"] == "acl/thm6"
+
+
+def test_a_paper_without_a_file_has_no_findings_yet(damaged):
+    assert findings.of_paper("new") == {}
+
+
+def test_a_claim_without_an_entry_is_named_with_what_to_do(monkeypatch):
+    known = dict(findings.known())
+    monkeypatch.setattr(findings, "known", lambda: known)
+    findings.complete()
+    del known["ddn/thm1"]
+    told = "ddn/thm1: no entry yet in data/findings/ddn.yaml; add verdict, added, parts (step 2 of"
+    with pytest.raises(FindingsError, match=re.escape(told)):
+        findings.complete()
+    with pytest.raises(FindingsError, match=re.escape(told)):
+        list(ledger.rows([]))
 
 
 def test_a_reply_is_kept(damaged):

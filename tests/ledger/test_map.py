@@ -57,6 +57,21 @@ def test_an_edge_to_nothing_is_named(small):
         claim_map.rests_on("acl/a")
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [("acl/thm11", "did you mean acl/thm1?"), ("zz", "name one that is, or leave it out")],
+)
+def test_an_edge_to_nothing_is_answered_with_what_is_near(small, asked, told):
+    small(thm1={}, b={"stated_with": [asked]})
+    with pytest.raises(LedgerError, match=re.escape(f"{asked!r}, which is no claim; {told}")):
+        claim_map.validate()
+
+
+def test_a_sound_map_is_accepted(small):
+    small(a={}, b={"stated_with": ["acl/a"]})
+    claim_map.validate()
+
+
 def test_a_claim_does_not_rest_on_itself(small):
     small(a={"stated_with": ["acl/a"]})
     with pytest.raises(LedgerError, match="acl/a rests on itself"):

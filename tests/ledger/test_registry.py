@@ -98,6 +98,40 @@ def test_checks_stand_in_a_folder_of_their_own(write):
     assert [place.path for place in registry.of("acl/thm1")] == ["clcore/checks/deep/a.py"]
 
 
+@pytest.mark.parametrize(
+    ("on", "twice"), [("draws", ("acl/thm1", "acl/thm2")), ("runs", ("acl/thm2", "acl/thm1"))]
+)
+def test_a_claim_asked_for_by_itself_is_refused_when_checked_twice(write, on, twice):
+    """As when all are read; one that is not asked for is no hindrance."""
+    text = f'@check("acl/thm1", on="{on}")\ndef {{}}(t, low=0):\n    pass\n'
+    write("clcore/checks/a.py", text.format("one"))
+    write("clcore/checks/b.py", text.format("two") + '@check("acl/thm2")\ndef three(t): ...\n')
+    told = rf"acl/thm1 is checked twice on {on}: by one .*a.py:1. and two .*b.py:1.; make them one"
+    for ask in (lambda: registry.of("acl/thm1"), lambda: registry.places()):
+        with pytest.raises(ledger.LedgerError, match=told):
+            ask()
+    assert [place.name for place in registry.of("acl/thm2")] == ["three"]
+
+
+def test_a_check_that_is_no_python_is_told_with_file_and_line(write):
+    write("clcore/checks/a.py", '@check("acl/thm1")\ndef one(t):\n    x = (\n')
+    told = r"^clcore/checks/a.py:3: '\(' was never closed; mend it, since checks are read"
+    with pytest.raises(ledger.LedgerError, match=told):
+        registry.of("acl/thm1")
+
+
+def test_homes_are_the_chapters_whose_metadata_name_a_claim_or_its_group(write):
+    code = ("code", "one", '"acl/thm1"')
+    group = f"acl/{ledger.claim('acl/thm1')['chapter']}"
+    for name, named in {"1-a": ["acl/thm1"], "0-b": ["ddn/hltm", group], "2-c": ["acl"]}.items():
+        write(f"chapters/{name}.ipynb", notebook(code, claims=named))
+    write("chapters/3-d.ipynb", notebook(code))
+    assert registry.homes("acl/thm1") == ["0-b", "1-a"]
+    assert registry.homes("nl/thm1") == []
+    with pytest.raises(ledger.LedgerError, match="did you mean acl/thm1"):
+        registry.homes("acl/thm11")
+
+
 def test_a_file_without_checks_may_be_half_written(write):
     write("clcore/checks/a.py", ONE)
     write("clcore/checks/b.py", "def f(")

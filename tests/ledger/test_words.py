@@ -119,4 +119,7 @@ def test_an_open_setting_has_the_note_of_the_print_unless_it_has_its_own(texts):
 def test_words_that_no_check_takes_up_are_named(texts):
     record = {"claim": "acl/thm1", "words": "other", "said": {}}
     assert words.unsaid([record]) == ["acl/thm1 'main'"]
+    assert words.unsaid([record | {"said": None}]) == []
+    near = record | {"words": "mian"}
+    assert words.unsaid([near, record]) == ["acl/thm1 'main' (did you mean mian?)"]
     assert words.unsaid([record, record | {"words": "main"}]) == []

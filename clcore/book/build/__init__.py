@@ -17,7 +17,8 @@ from clcore.book.build.running import execute_all
 from clcore.book.build.shown import failure, page, report, title
 from clcore.book.provenance import commit, encode, repository
 from clcore.book.site import stage
-from clcore.ledger import words
+from clcore.ledger import findings, words
+from clcore.ledger import map as claim_map
 
 
 def build(
@@ -34,6 +35,8 @@ def build(
     jobs = schedule.asked(jobs)
     repository()  # a wrong address is told before anything runs
     runs = plan(profile, only, device)
+    claim_map.validate()
+    findings.complete()
     with lock():
         tidy()
         wanted = [run for run in runs if not only or run.name in only]

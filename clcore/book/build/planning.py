@@ -77,7 +77,8 @@ def plan(profile: str, only: list[str] | None, device: str) -> list[Run]:
     for name in only or []:
         if name not in names:
             raise BuildError(
-                f"expected --only to name chapters of {', '.join(names)}; got {name!r}"
+                f"expected --only to name chapters of {', '.join(names)}; got {name!r}; a new one "
+                "needs its line in _toc.yml first"
             )
     resolved = parameters.check_device(device)
     runs = []
