@@ -172,6 +172,18 @@ def test_opened_statements_fit_a_phone(tab: Tab) -> None:
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+@pytest.mark.parametrize("width", [1500, 1300, 1280, 1000, 390])
+def test_the_ledger_with_an_open_row_fits_the_window(tab: Tab, width: int) -> None:
+    tab.open("book/ledger.html#nl-thm4")
+    fold = tab.page.locator("#nl-thm4 + tr details[open][data-typeset=done]")
+    fold.wait_for(timeout=60_000)
+    tab.resize(width)
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert tab.page.evaluate("scrollX") == 0
+    box = fold.bounding_box()
+    assert box["x"] + box["width"] <= width
+
+
 @pytest.mark.parametrize("tab", [{"java_script_enabled": False}], indirect=True)
 def test_ledger_without_scripts_shows_everything(tab: Tab) -> None:
     tab.page.goto(tab.address + "book/ledger.html?paper=acl")

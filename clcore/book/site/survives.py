@@ -8,8 +8,8 @@ from clcore.ledger import headlines
 INTRO = (
     "Each line is a claim as its readers remember it, with the verdict on the row that decides it, "
     "computed in this build: an error $\\leq$ its bound, wherever it was measured. The choice of "
-    "claims and the words are ours; a statement as printed, its checks and its smallest "
-    "counterexample are one click away."
+    "claims and the words are ours; what the paper states, its checks and its "
+    "smallest counterexample are one click away."
 )
 """Begins every page; and without a formula that it knows of, Sphinx leaves MathJax out."""
 

@@ -193,14 +193,16 @@ def lem10(t: Trial) -> None:
         limits = spectral_ascent(W)
         start, end = (spectral_norm([w.numpy() for w in ws]) for ws in (W, limits))
         bound.add(start)
-        value.add(1 - end).breaks("not climbed", 1 - start)
-        rank1.add(dl.misalignment(limits)).breaks("not climbed", dl.misalignment(W))
+        value.add(1 - end).breaks("the starts, before the ascent", 1 - start)
+        rank1.add(dl.misalignment(limits)).breaks(
+            "the starts, before the ascent", dl.misalignment(W)
+        )
     large = [1.01 * w for w in aligned(t.rng, np.eye(6)[:1], (6, 3, 3))]
     bound.breaks("aligned layers of norm 1.01", spectral_norm(large))
     for depth in (2, 3, 4):
         zero = _vanishing(t.rng, count, depth)
         moved = [w + 1e-2 * t.rng.standard_normal(w.shape) for w in zero]
-        left.add(spectral_norm(moved)).breaks("not perturbed", spectral_norm(zero))
+        left.add(spectral_norm(moved)).breaks("the point itself, not moved", spectral_norm(zero))
 
 
 def spectral_ascent(weights: tuple[Tensor, ...], rows: bool = False) -> tuple[Tensor, ...]:
@@ -358,7 +360,7 @@ def num11(t: Trial) -> None:
         some = (top > 1e-6).numpy()
         add_some(corrected, gap[maximum & some])
         for part in (printed, corrected):
-            part.breaks("not climbed", np.abs(begun / values[0] - 1), by=typical)
+            part.breaks("the starts, before the ascent", np.abs(begun / values[0] - 1), by=typical)
         if not can_trap(values, widths):
             safe.add(share).breaks("no ascent", before)
             continue

@@ -154,7 +154,7 @@ def _error(weights: tuple[Tensor, ...], X: Tensor) -> Array:
 def lem12(t: Trial) -> None:
     """Lemma 10 with rows of norm 1/sqrt(n_l): value 1, aligned-uniform, J = 0 is left.
 
-    Controls: not climbed; not perturbed; rows of the start.
+    Controls: the starts; the point not moved; rows of the start.
     """
     value = t.part("limits have value 1", 1e-8, controls=pooled)
     uniform = t.part("limits are aligned-uniform", 1e-3, controls=pooled)
@@ -165,9 +165,11 @@ def lem12(t: Trial) -> None:
         W = dl.starts(t.keys(count, f"{widths}"), widths, rows=True)
         limits = spectral_ascent(W, rows=True)
         start, end = ([w.numpy() for w in ws] for ws in (W, limits))
-        value.add(1 - spectral_norm(end)).breaks("not climbed", 1 - spectral_norm(start))
-        uniform.add(dl.unevenness(limits)).breaks("not climbed", dl.unevenness(W))
-        rows.add(_row_condition(end)).breaks("not climbed", _row_condition(start))
+        value.add(1 - spectral_norm(end)).breaks(
+            "the starts, before the ascent", 1 - spectral_norm(start)
+        )
+        uniform.add(dl.unevenness(limits)).breaks("the starts, before the ascent", dl.unevenness(W))
+        rows.add(_row_condition(end)).breaks("the starts, before the ascent", _row_condition(start))
     zero = _even(t.rng, _unit(t.rng.standard_normal((count, 4))), (4, 4, 4, 2))
     # Every row of W_2 turned across v_1: the product vanishes, the norms stay.
     side = t.rng.standard_normal((count, 1, 4))
@@ -176,7 +178,7 @@ def lem12(t: Trial) -> None:
     zero[1] = np.broadcast_to(_unit(side) / 2, (count, 4, 4))
     moved = [w + 1e-2 * t.rng.standard_normal(w.shape) for w in zero]
     moved = [w.numpy() for w in dl.normalise(tensors(*moved), rows=True)]
-    left.add(spectral_norm(moved)).breaks("not perturbed", spectral_norm(zero))
+    left.add(spectral_norm(moved)).breaks("the point itself, not moved", spectral_norm(zero))
 
 
 def _row_condition(ws: list[Array]) -> Array:

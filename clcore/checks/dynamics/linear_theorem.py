@@ -72,7 +72,10 @@ def _two_scalars(t: Trial, n: int) -> None:
                     part.add(residual(size, steps, low=low))
             part.breaks("latents 0 and 1", residual(size, steps, binary=True))
             part.breaks("alternating updates", residual(size, steps, alternating=True))
-            part.breaks("both", residual(size, steps, alternating=True, binary=True))
+            part.breaks(
+                "latents 0 and 1, alternating updates",
+                residual(size, steps, alternating=True, binary=True),
+            )
     part.proves(
         ranges.two_scalars(),
         breaks={"latents 0 and 1": ranges.two_scalars(binary=True)},

@@ -99,9 +99,10 @@ def rem14(t: Trial) -> None:
     right = t.corrected("tied to a predictor", 1e-9, controls=typical, draws=len(without))
     remedy.add(without)
     tied.add(without).fails_by([_turns(*row) for row in zip(*w, strict=True)])
-    tied.breaks("with a predictor", head).breaks("the truth", 0.0)
+    tied.breaks("with a predictor: ends at the truth, too", head).breaks("the truth itself", 0.0)
     right.add(without, head)
     linear, scattered = trained(_linear(w)), trained(_random_rows(t.rng, w))
+    tied.says(linear=np.median(linear), scattered=np.median(scattered))
     for part in (remedy, right):
         part.breaks("no bias", linear).breaks("random rows", scattered)
 

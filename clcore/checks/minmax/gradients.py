@@ -227,10 +227,10 @@ def eq23(t: Trial) -> None:
     slope = of_theta(partial(contrast.family_loss, pair=losses.infonce_pair()))
     loss = t.part("loss", 1e-6).add(relative(-slope, c))
     loss.breaks("augmentation term dropped", relative(-slope, loops(0.0)))
-    loss.breaks("sign", relative(slope, c))
+    loss.breaks("the other sign", relative(slope, c))
     loss.proves(  # A is dz/dtheta
         sym.lemma5(scalar=True),
-        breaks={"sign": sym.lemma5(-1, scalar=True)},
+        breaks={"the other sign": sym.lemma5(-1, scalar=True)},
         at=sym.SIZES,
     )
     power = of_theta(partial(contrast.energy, t_alpha))
@@ -283,8 +283,10 @@ def lem5(t: Trial) -> None:
     right = -contrast.contrastive_covariance(*tensors(alpha, z, z2, a, a2)).numpy()
     vectors = t.part("z, A", 1e-7).add(absolute(left, right))
     vectors.breaks("second view dropped", absolute(first, right))
-    vectors.breaks("sign", absolute(left, -right))
-    vectors.proves(sym.lemma5(), breaks={"sign": sym.lemma5(-1)}, at=f"{sym.SIZES}, A in R^2")
+    vectors.breaks("the other sign", absolute(left, -right))
+    vectors.proves(
+        sym.lemma5(), breaks={"the other sign": sym.lemma5(-1)}, at=f"{sym.SIZES}, A in R^2"
+    )
     # Second form, with a 4 x 3 matrix A[i] a sample: sum_i A[i] dL/dz[i] + A[i'] dL/dz[i'].
     m, m2 = t.rng.standard_normal((2, t.draws, n, 4, 3))
     left = (m @ g[..., None] + m2 @ g2[..., None]).sum(1)[..., 0]
@@ -292,10 +294,10 @@ def lem5(t: Trial) -> None:
     far = (m[:, :, None] - m[:, None]) @ (z[:, :, None] - z[:, None])[..., None]
     right = -_both_sums(alpha, beta, near, far)[..., 0]
     matrices = t.part("A, z^T", 1e-7).add(absolute(left, right))
-    matrices.breaks("sign", absolute(left, -right))
+    matrices.breaks("the other sign", absolute(left, -right))
     matrices.proves(  # row by row of A[i]
         sym.lemma5(scalar=True),
-        breaks={"sign": sym.lemma5(-1, scalar=True)},
+        breaks={"the other sign": sym.lemma5(-1, scalar=True)},
         at=sym.SIZES,
     )
     diagonal = alpha + t.rng.random((t.draws, n))[..., None] * np.eye(n)
@@ -338,4 +340,6 @@ def eq88(t: Trial) -> None:
             second.breaks("column sums for beta", relative(columns, g2, 1.0))
     no_back = {"no alpha_ji term": sym.gradients(0, 0)}
     first.proves(sym.gradients(0), breaks=no_back, at=sym.SIZES)
-    second.proves(sym.gradients(1), breaks={"sign": sym.gradients(1, sign=-1)}, at=sym.SIZES)
+    second.proves(
+        sym.gradients(1), breaks={"the other sign": sym.gradients(1, sign=-1)}, at=sym.SIZES
+    )

@@ -76,7 +76,7 @@ def theorem3() -> tuple[Proof, Proof]:
         "at": SMALL,
     }, {
         "shown": poly.equal(two, ours * 2),
-        "breaks": {"once": poly.unlike(two, ours)},
+        "breaks": {"not doubled": poly.unlike(two, ours)},
         "at": SMALL,
     }
 
@@ -95,7 +95,11 @@ def corollary1() -> tuple[Proof, Proof]:
             "sign of beta": poly.unlike(one, (VE + EV * beta) @ world.w),
         },
         "at": SMALL,
-    }, {"shown": poly.equal(two, ours * 2), "breaks": {"once": poly.unlike(two, ours)}, "at": SMALL}
+    }, {
+        "shown": poly.equal(two, ours * 2),
+        "breaks": {"not doubled": poly.unlike(two, ours)},
+        "at": SMALL,
+    }
 
 
 def positives() -> tuple[Proof, Proof]:
@@ -105,9 +109,13 @@ def positives() -> tuple[Proof, Proof]:
     ours = world.within @ world.w
     return {
         "shown": poly.equal(one, ours),
-        "breaks": {"VE": poly.unlike(one, world.between @ world.w)},
+        "breaks": {"VE for EV": poly.unlike(one, world.between @ world.w)},
         "at": SMALL,
-    }, {"shown": poly.equal(two, ours * 2), "breaks": {"once": poly.unlike(two, ours)}, "at": SMALL}
+    }, {
+        "shown": poly.equal(two, ours * 2),
+        "breaks": {"not doubled": poly.unlike(two, ours)},
+        "at": SMALL,
+    }
 
 
 def held_weights() -> tuple[Proof, Proof, Proof]:
@@ -138,7 +146,7 @@ def held_weights() -> tuple[Proof, Proof, Proof]:
         },
         {
             "shown": poly.equal(two, ours * 2),
-            "breaks": {"once": poly.unlike(two, ours)},
+            "breaks": {"not doubled": poly.unlike(two, ours)},
             "at": SMALL,
         },
     )

@@ -47,7 +47,7 @@ def cor1(t: Trial) -> None:
                 both = at.descent(dw.simple(beta), tied=True)
                 one.breaks("both towers", relative(ours, both, 1e-6))
                 two.add(relative(both, 2 * g, 1e-6))
-                two.breaks("once", relative(ours, both, 1e-6))
+                two.breaks("not doubled", relative(ours, both, 1e-6))
     for part, proof in zip((one, two), exact_worlds.corollary1(), strict=True):
         part.proves(**proof)
 
@@ -69,10 +69,10 @@ def eq86(t: Trial) -> None:
         g, both = (-at.descent(near_only, tied) for tied in (False, True))
         ours = at.times(at.within)
         one.add(relative(ours, g, 1e-6))
-        one.breaks("VE", relative(at.times(at.between), g, 1e-6))
+        one.breaks("VE for EV", relative(at.times(at.between), g, 1e-6))
         one.breaks("both towers", relative(ours, both, 1e-6))
         two.add(relative(2 * ours, both, 1e-6))
-        two.breaks("once", relative(ours, both, 1e-6))
+        two.breaks("not doubled", relative(ours, both, 1e-6))
     for part, proof in zip((one, two), exact_worlds.positives(), strict=True):
         part.proves(**proof)
 

@@ -236,7 +236,7 @@ def eq56(t: Trial) -> None:
         apart = mean @ co.view_mean(P, at.world)
         op, bare, split = (co.covariance(a, mean, at.world.chances) for a in (left, mean, apart))
         twice.add(relative(both, 2 * g, 1e-6))
-        twice.breaks("once", relative(at.times(op), both, 1e-6))
+        twice.breaks("not doubled", relative(at.times(op), both, 1e-6))
         gradient.add(relative(at.times(op), g, 1e-6))
         gradient.breaks("both towers", relative(at.times(op), both, 1e-6))
         if at.depth > 1:

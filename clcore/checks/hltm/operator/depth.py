@@ -160,7 +160,7 @@ def _top(t: Trial, count: int) -> None:
 def _levels(t: Trial) -> None:
     """The operator's size and a group's relative step at the bottom over those at the top; and the
     same without mixing, all polarities 1."""
-    nets, texts, steps = 400, [], []  # with 60 the last of them falls below 1 at some seeds
+    nets = 400  # with 60 the last of them falls below 1 at some seeds
     part, faster = (
         t.part(name, bound, draws=len(NETS) * nets)
         for name, bound in (
@@ -168,25 +168,28 @@ def _levels(t: Trial) -> None:
             ("relative step of a group, bottom over top", 0.75),
         )
     )
-    still: tuple[list[str], list[str]] = ([], [])
+    children, ratios, still = [], ([], []), ([], [])
     for units, scale in NETS:
         key = tr.keys(t.rng, nets)
         found, fixed = (operator_sizes(key, units, scale, low) for low in (0.7, 1.0))
         whole, step = (np.median(s, 1) for s in (found.operator, found.step))
+        children.append(whole[1] / whole[0])
         bare = np.median(level_sizes(key, units, scale)[0], 1)
         part.add(whole[-1] / whole[0])
         part.breaks("J_mu left out, the root's children", bare[1] / bare[0])
         faster.add(step[-1] / step[0])
         alike = found.growth[-1] / np.where(found.growth[0] > 0, found.growth[0], np.nan)
         faster.breaks("growth of a whole level's squared norm", np.nanmedian(alike))
-        first, second = (", ".join(f"{m:.2f}" for m in v) for v in (whole, bare))
-        texts.append(rf"{units} units, $\sigma_w={scale:.3g}$: {first} ({second})")
-        steps.append(f"{step[-1] / step[0]:.2f}")
-        for out, sizes, now in zip(still, (fixed.operator, fixed.step), (whole, step), strict=True):
-            rest = np.median(sizes, 1)
-            out.append(f"{rest[-1] / rest[0]:.2f} for {now[-1] / now[0]:.2f}")
-    part.says(sizes="; ".join(texts), still=", ".join(still[0]))
-    faster.says(steps=", ".join(steps), still=", ".join(still[1]))
+        for out, sizes in (
+            (ratios, (found.operator, found.step)),
+            (still, (fixed.operator, fixed.step)),
+        ):
+            for values, size in zip(out, sizes, strict=True):
+                middle = np.median(size, 1)
+                values.append(middle[-1] / middle[0])
+    part.says(near=min(children), far=max(children))
+    for one, now, rest in zip((part, faster), ratios, still, strict=True):
+        one.says(least=min(now), most=max(now), still_least=min(rest), still_most=max(rest))
 
 
 @check("ddn/thm6b")

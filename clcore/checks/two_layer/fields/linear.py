@@ -97,7 +97,7 @@ def thm4(t: Trial) -> None:
         _merged(path, C, s, _critical(t.rng, C, s, K, M))
         value = (s * np.einsum("bij,bj->bi", _outputs(Cx, W2), s)).sum(-1)
         sent = ((weights * W2).sum(2) * _force(Cx, s, W2)).sum((1, 2))
-        learnt.add(relative(sent, value)).breaks("half", relative(sent / 2, value))
+        learnt.add(relative(sent, value)).breaks("half of it", relative(sent / 2, value))
     line.says(second=typical(line.broken[kept], line.relation))
     crossed, turned, apart = _crossing(t.rng, count)
     path.breaks("unit filters, Lemma 4: one turns around", _opposite())

@@ -139,7 +139,7 @@ def eq139(t: Trial) -> None:
         value, s = solved(d, b, scale)
         vector.add(apart(b / (d - value[:, None]), s))
         vector.add(apart(top.s.numpy(), s), relative(top.value, value))
-        vector.breaks("$b_k/d_k$", apart(b / d, s)).breaks("b", apart(b, s))
+        vector.breaks("$b_k/d_k$", apart(b / d, s)).breaks("$b_k$", apart(b, s))
         total = scale * (b**2 / top.gaps.numpy()).sum(-1)
         zero.add(np.abs(1 - total)).breaks("sign", np.abs(1 + total))
         at = np.take_along_axis(b, d.argmax(-1)[:, None], -1)[:, 0]
@@ -266,5 +266,5 @@ def rem17(t: Trial) -> None:
         for value in (delta, direct):
             short.add(relative((1 - part) / (Z**2 * gaps), value))
         short.breaks(r"as typeset: without $1/(Z^2(\lambda-d_k))$", relative(1 - part, delta))
-        short.breaks("plus", relative((1 + part) / (Z**2 * gaps), delta))
+        short.breaks("a plus for the minus", relative((1 + part) / (Z**2 * gaps), delta))
         short.breaks("without $1/Z^2$", relative((1 - part) / gaps, delta))
