@@ -4,8 +4,8 @@ Outputs for the first views of n samples are z, for the second views z2, both `[
 dimensions are batches, and all runs under `torch.func.vmap`. Losses of a training loop are
 `InfoNCE` and `ContrastiveLoss`, modules for one batch `[n, d]`. As functions, for batches of
 batches too, they are `infonce` and `family_loss`, with other defaults: the module has
-how="nt-xent", the function how="acl"; `ContrastiveLoss` is the mean over samples, `family_loss` the
-sum. InfoNCE comes in many normalisations, which `CONVENTIONS` names. Sums are over samples, and
+`how="nt-xent"`, the function `how="acl"`; `ContrastiveLoss` is the mean over samples, `family_loss`
+the sum. InfoNCE comes in many normalisations, which `CONVENTIONS` names. Sums are over samples, and
 distances are squared and halved, unless a convention says otherwise.
 """
 

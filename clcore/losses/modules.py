@@ -30,7 +30,7 @@ def _require_outputs(z: Any, z2: Any, function: str) -> None:
 class InfoNCE(nn.Module):
     """InfoNCE of two views of a batch, in a convention by name; one number, to be descended.
 
-    `infonce` with one batch, and with another default: how="nt-xent" here, "acl" there.
+    `infonce` with one batch, and with another default: `how="nt-xent"` here, `"acl"` there.
 
     Attributes:
         tau: the temperature, which divides similarities; a number, or a tensor of one.
