@@ -110,6 +110,16 @@ def test_crop_is_torch_s_resize_of_the_box(photos, size):
         assert torch.allclose(crop, expected, atol=1e-9)
 
 
+def test_a_crop_of_an_image_that_is_not_square(photos):
+    wide = photos[:, :, 4:20]  # 16 x 32
+    boxes = aug.crop_boxes(random.key(2), len(wide), 16, 32, (0.08, 1.0), (3 / 4, 4 / 3))
+    for image, crop, (top, left, h, w) in zip(
+        wide, aug.crop_resize(wide, boxes, 9), boxes.tolist(), strict=True
+    ):
+        expected = resize(image[:, top : top + h, left : left + w], 9)
+        assert torch.allclose(crop, expected, atol=1e-9)
+
+
 def one_box(areas, aspects, place, height, width, scale, ratio):
     """The rule for one image: ten attempts, then the largest box in the middle."""
     for area, aspect in zip(areas, aspects, strict=True):

@@ -50,6 +50,13 @@ def test_linear_probe_is_logistic_regression(clouds, penalty):
     assert 0.4 < found.accuracy < 0.99
 
 
+def test_a_constant_feature_changes_nothing_in_the_linear_probe(clouds):
+    a, la, b, lb = clouds
+    more = (torch.cat([part, torch.full_like(part[:, :1], 3)], 1) for part in (a, b))
+    (a2, b2), found = more, evaluation.linear_probe(*clouds)
+    assert evaluation.linear_probe(a2, la, b2, lb).accuracy == found.accuracy
+
+
 def test_linear_probe_does_not_depend_on_scale_or_order(clouds):
     a, la, b, lb = clouds
     found = evaluation.linear_probe(a, la, b, lb)

@@ -133,6 +133,8 @@ def test_detectors():
     assert dl.unevenness(aligned(a, c, b)) > 0.05
     other = (good[0], torch.outer(c, c)[None])
     assert abs(dl.misalignment(other).item() - (1 - (b @ c).item() ** 2) ** 0.5) < 1e-12
+    for length in (0.5, 2.0):
+        assert abs(dl.misalignment((length * good[0],)).item() - abs(length - 1)) < 1e-12
     thick = dl.normalise([torch.eye(2, dtype=F)[None]])
     assert abs(dl.misalignment(thick).item() - 0.5**0.5) < 1e-12
 
