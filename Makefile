@@ -17,8 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PIP := -m pip install --disable-pip-version-check --progress-bar off
 # Every file by its hash, wheels alone: a source distribution would fetch what builds it, unlocked.
-# They are compiled afterwards, on all cores; pip would on one.
-LOCKED := $(PIP) --require-hashes --only-binary :all: --no-compile --no-deps -r
+LOCKED := $(PIP) --require-hashes --only-binary :all: --no-deps -r
 
 # PyTorch's build for the CPU is on no index that pip knows by itself. It is taken where it lies in a folder
 # that pip is told of (PIP_FIND_LINKS), or is in .venv already. What only the CUDA build needs comes after it.
@@ -33,7 +32,6 @@ $(VENV)/.ready: requirements.txt pyproject.toml locks/cpu.txt locks/everything.t
 	@if grep -q "^Requires-Dist: nvidia" $(VENV)/lib/python*/site-packages/torch-*.dist-info/METADATA; \
 	then $(RUN) $(LOCKED) locks/cuda.txt; fi
 	$(RUN) $(PIP) --no-deps --no-build-isolation -e .
-	@$(RUN) -m compileall -q -j 0 $(VENV)/lib >/dev/null || true  # some packages bring files of other Pythons
 	@$(RUN) -m pip check --disable-pip-version-check
 	@touch $@
 
