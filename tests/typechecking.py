@@ -6,7 +6,8 @@ such a kernel opens, for a test of the cache's keys.
 
 To check a call takes as long as ten operations on a small tensor, to make a function's checker a
 millisecond. So it is made at the first call, and a call is let through whose arguments are of the
-types and shapes of one that passed: it would be asked the same again.
+types and shapes of one that passed. So what depends on values alone, as a result that has another
+shape for other numbers, is asked at the first such call only.
 """
 
 import dataclasses

@@ -62,6 +62,15 @@ def one_unit_sample() -> Proof:
     }
 
 
+def _doubled(two: Any, ours: Any) -> Proof:
+    """Descent with both towers is twice `ours`, that of one tower."""
+    return {
+        "shown": poly.equal(two, ours * 2),
+        "breaks": {"not doubled": poly.unlike(two, ours)},
+        "at": SMALL,
+    }
+
+
 def theorem3() -> tuple[Proof, Proof]:
     """One tower, and both: V_x[Kbar_l] vec(W_l), and twice that."""
     world, _ = sy.world()
@@ -74,11 +83,7 @@ def theorem3() -> tuple[Proof, Proof]:
             "both towers": poly.unlike(two, ours),
         },
         "at": SMALL,
-    }, {
-        "shown": poly.equal(two, ours * 2),
-        "breaks": {"not doubled": poly.unlike(two, ours)},
-        "at": SMALL,
-    }
+    }, _doubled(two, ours)
 
 
 def corollary1() -> tuple[Proof, Proof]:
@@ -95,11 +100,7 @@ def corollary1() -> tuple[Proof, Proof]:
             "sign of beta": poly.unlike(one, (VE + EV * beta) @ world.w),
         },
         "at": SMALL,
-    }, {
-        "shown": poly.equal(two, ours * 2),
-        "breaks": {"not doubled": poly.unlike(two, ours)},
-        "at": SMALL,
-    }
+    }, _doubled(two, ours)
 
 
 def positives() -> tuple[Proof, Proof]:
@@ -111,11 +112,7 @@ def positives() -> tuple[Proof, Proof]:
         "shown": poly.equal(one, ours),
         "breaks": {"VE for EV": poly.unlike(one, world.between @ world.w)},
         "at": SMALL,
-    }, {
-        "shown": poly.equal(two, ours * 2),
-        "breaks": {"not doubled": poly.unlike(two, ours)},
-        "at": SMALL,
-    }
+    }, _doubled(two, ours)
 
 
 def held_weights() -> tuple[Proof, Proof, Proof]:
@@ -144,11 +141,7 @@ def held_weights() -> tuple[Proof, Proof, Proof]:
             "breaks": {"the operator once": poly.unlike(several, ours)},
             "at": f"two negatives; {SMALL}",
         },
-        {
-            "shown": poly.equal(two, ours * 2),
-            "breaks": {"not doubled": poly.unlike(two, ours)},
-            "at": SMALL,
-        },
+        _doubled(two, ours),
     )
 
 

@@ -171,11 +171,15 @@ def _heavier_below(t: Trial, count: int, trials: int) -> None:
     plus, minus = (1 + kids.rho) / 2, (1 - kids.rho) / 2
     gamma = (plus * minus).sum(-1) / np.sqrt((plus**2).sum(-1) * (minus**2).sum(-1))
     many = np.ceil(np.log(2) * np.exp(-page_bound(np.full(count, 9.0), gamma)))
+    eight = leaves(-np.repeat([[1.0, 0.8]], 4, 1))  # those of the counterexample
+    square = lucky_nodes.square_gap_bound(*tensors(eight.s[0], eight.rho[0]), 9.0).item()
     for form, hits in ((t.part, conclusions(w, kids, v, 9.0).sum(-1)), (t.corrected, turned)):
         part = form("A- heavier", 0.0, ">=", controls=pooled)
         part.add(at_least_one(hits, trials, nodes) - 0.5)
         part.breaks("a single node", at_least_one(turned, trials, 1 + 0 * nodes) - 0.5)
         part.says(hits=hits.sum(), nodes=count * trials, crowd=found or "none", trials=trials)
+        part.says(square=square, length=square**0.5)
+        part.confirms(square=3 * np.mean([1.5, 0.6]) / 4, length=np.sqrt(0.7875))
         again = (far & (gap > 0 if form == t.part else gap < 0)).sum(-1)
         rows = zip(again.tolist(), many.tolist(), strict=True)
         part.fails_by(*(_at_least_one(*row, trials) for row in rows))
