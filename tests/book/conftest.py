@@ -19,7 +19,7 @@ def _at(root):
         patch.setattr(stage, "build", lambda rows, book, chapters: "")
         # What tests before this one, of the same process, have read for another root.
         ledger.claims.cache_clear()
-        keys._versions.cache_clear()
+        keys.versions.cache_clear()
         yield
         ledger.claims.cache_clear()
 

@@ -116,6 +116,41 @@ def test_runs_once_and_then_comes_from_the_cache(built, finished, capsys):
     assert from_cache(build.plan("smoke", None, "cpu")[0])
 
 
+def test_a_whole_build_in_which_nothing_changed_looks_no_closer(finished, monkeypatch, capsys):
+    toc = finished / "_toc.yml"
+    toc.write_text(toc.read_text().replace(', {"file": "chapters/other"}', ""))
+    assert build.build("smoke", only=["good"]) == 0
+    assert not (finished / "_build" / "seal.json").exists(), "it may not have been the whole"
+    assert build.build("smoke") == 0
+    first = capsys.readouterr().out.split("chapter  ")[-1]
+    monkeypatch.setattr(build, "plan", None)
+    assert build.build("smoke") == 0
+    out = capsys.readouterr().out
+    assert "Nothing has changed" in out
+    assert out.split("chapter  ")[-1].splitlines()[:3] == first.splitlines()[:3]
+    for options in ({"only": ["good"]}, {"force": True}):
+        with pytest.raises(TypeError):  # it asks for a plan
+            build.build("smoke", **options)
+    (finished / "book").mkdir()
+    (finished / "book" / "new.md").write_text("# New")
+    with pytest.raises(TypeError):
+        build.build("smoke")
+
+
+def test_a_build_in_which_a_file_was_edited_is_not_sealed(finished, monkeypatch):
+    toc = finished / "_toc.yml"
+    toc.write_text(toc.read_text().replace(', {"file": "chapters/other"}', ""))
+
+    def edit(rows, book, chapters):
+        path = finished / "requirements.txt"
+        path.write_text(path.read_text() + "# edited\n")
+        return ""
+
+    monkeypatch.setattr(build.stage, "build", edit)
+    assert build.build("smoke") == 0
+    assert not (finished / "_build" / "seal.json").exists()
+
+
 @pytest.mark.parametrize("content", ["[1, 2]", "[" * 100_000 + "]" * 100_000, "{odd types}"])
 def test_cache_entry_of_another_kind_is_not_an_error(finished, capsys, content):
     run = build.plan("smoke", None, "cpu")[0]

@@ -111,13 +111,13 @@ def test_a_group_may_have_no_claims_yet(tmp_path, monkeypatch):
 
 def test_what_others_put_on_the_path_is_not_installed(tmp_path, monkeypatch):
     """As setuptools does, which torch imports to compile."""
-    before = keys._versions()
+    before = keys.versions()
     vendored = tmp_path / "wheel-0.0.1.dist-info"
     vendored.mkdir()
     (vendored / "METADATA").write_text("Metadata-Version: 2.1\nName: wheel\nVersion: 0.0.1\n")
     monkeypatch.syspath_prepend(tmp_path)
-    keys._versions.cache_clear()
-    assert keys._versions() == before and before["torch"]
+    keys.versions.cache_clear()
+    assert keys.versions() == before and before["torch"]
 
 
 # Their own count alone, and without words (test_build, test_findings).

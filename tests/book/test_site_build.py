@@ -9,9 +9,11 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import opening
 import pytest
 from sphinx.errors import ExtensionError
 
+from clcore.book.build import seal
 from clcore.book.site import links, pages, source, stage
 
 REPOSITORY = Path(__file__).parents[2]
@@ -60,6 +62,26 @@ def command(root: Path, **environment: str) -> dict:
         "stdout": subprocess.PIPE,
         "stderr": subprocess.STDOUT,
     }
+
+
+def test_the_seal_knows_all_that_a_site_is_made_from(root, monkeypatch):
+    """By what was opened while the pages were laid out; code that runs is among it."""
+    (root / "_build" / "html").mkdir(parents=True, exist_ok=True)
+    monkeypatch.setenv("CLCORE_ROOT", str(root))
+    monkeypatch.setenv("CLCORE_BUILD", str(root / "_build"))
+    call = command(root, CLCORE_BUILD=str(root / "_build"), CLCORE_CHECKPOINTS="site")
+    laid_out = "stage._key = lambda *folder: exit(0)\n"
+    script = call["args"][2].replace("problem =", f"{laid_out}problem =")
+    call["args"][2] = f"import opening\nopening.install()\n{script}"
+    call["env"]["PYTHONPATH"] += f"{os.pathsep}{Path(opening.__file__).parent}"
+    run = subprocess.run(**call)
+    assert run.returncode == 0, run.stdout
+    names = (opening.folder(root / "_build") / "site").read_text().splitlines()
+    read = {path for name in names if (path := root / name).is_file()}
+    laid = {path for path in read if path.is_relative_to(root / "_build")}
+    compiled = {path for path in read if "__pycache__" in path.parts}
+    assert root / "data" / "glossary.yaml" in read and root / "CITATION.cff" in read
+    assert read - laid - compiled <= set(seal.sources())
 
 
 def test_killed_in_the_middle_and_made_again(root):

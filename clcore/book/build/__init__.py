@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from clcore import _paths, ledger
 from clcore._files import write_json
 from clcore.book import parameters, schedule
+from clcore.book.build import seal
 from clcore.book.build.cache import from_cache
 from clcore.book.build.housekeeping import lock, tidy
 from clcore.book.build.planning import BuildError, Run, chapters, plan
@@ -34,6 +35,12 @@ def build(
     """
     jobs = schedule.asked(jobs)
     repository()  # a wrong address is told before anything runs
+    made_from = seal.inputs(profile, parameters.check_device(device))
+    whole = not only and not force
+    if whole and (last := seal.unbroken(made_from)):
+        report(last["book"], last["rows"])
+        print("\nNothing has changed since the last build.", _where(), sep="\n")
+        return 0
     runs = plan(profile, only, device)
     claim_map.validate()
     findings.complete()
@@ -50,15 +57,22 @@ def build(
         book = _book(profile, device, runs)
         write_json(_paths.build_dir() / "ledger.json", encode({"book": book, "rows": rows}))
         problem = stage.build(rows, book, [page(run, rows) for run in runs])
-    report(runs, rows)
+        failed = [run for run in wanted if run.status != "ok"]
+        now = seal.inputs(profile, book["device"])  # a file may have been edited meanwhile
+        if whole and not failed and not problem and now == made_from:
+            seal.put(made_from, [run.entry for run in runs])
+    report(book, rows, {run.name for run in runs if run.status == "ok" and not run.cached})
     if problem:
         print(problem, file=sys.stderr)
     else:
-        print(f"\nThe site: {_paths.build_dir() / 'html' / 'index.html'}")
-    failed = [run for run in wanted if run.status != "ok"]
+        print(f"\n{_where()}")
     for run in failed:
         print(failure(run), file=sys.stderr)
     return 1 if failed or problem else 0
+
+
+def _where() -> str:
+    return f"The site: {_paths.build_dir() / 'html' / 'index.html'}"
 
 
 def _refuse_unsaid(runs: list[Run]) -> None:

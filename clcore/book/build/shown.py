@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from clcore import ledger
@@ -92,23 +93,23 @@ def failure(run: Run) -> str:
     return "\n".join(lines)
 
 
-def report(runs: list[Run], rows: list[dict]) -> None:
-    """Print a line a chapter: verdicts, seconds, memory."""
+def report(book: dict, rows: list[dict], ran: Collection[str] = ()) -> None:
+    """Print a line a chapter: verdicts, seconds, memory. ran: those that were executed just now."""
     from tabulate import tabulate
 
     table = []
-    for run in runs:
+    for chapter in book["chapters"]:
+        name, status = chapter["name"], chapter["status"]
         counts = {v: 0 for v in ledger.VERDICTS}
         for row in rows:
-            if row["notebook"] == run.name:
+            if row["notebook"] == name:
                 counts[row["verdict"]] += 1
         table.append(
             [
-                run.name,
+                name,
                 ", ".join(f"{n} {v}" for v, n in counts.items() if n) or "-",
-                run.outcome.get("seconds", "-"),
-                run.outcome.get("peak_mib", "-"),
-                "cached" if run.cached else {"ok": "run"}.get(run.status, run.status),
+                *("-" if chapter[key] is None else chapter[key] for key in ("seconds", "peak_mib")),
+                "run" if name in ran else {"ok": "cached"}.get(status, status),
             ]
         )
     print("\n" + tabulate(table, ["chapter", "verdicts", "seconds", "peak MiB", ""]))
