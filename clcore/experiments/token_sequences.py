@@ -329,7 +329,13 @@ def _init(key: Tensor, c: Config) -> Params:
     return receptive_field_init(key, c["fields"], c["filters"], c["tokens"], OUTPUTS)
 
 
+def _ahead(key: Tensor, step: Tensor, c: Config) -> dict[str, Tensor]:
+    return {"views": _data(cr.fold_in(key, step), step, c)[None]}
+
+
 def _data(key: Tensor, step: Tensor, c: Config) -> Tensor:
+    if "views" in c:
+        return c["views"]
     return views(key, c["patterns"], c["batch"], c["tokens"])
 
 
@@ -354,6 +360,7 @@ def _metrics(params: Params, c: Config) -> dict[str, Tensor]:
 
 PROBLEM: dict[str, Any] = {
     "init": _init,
+    "ahead": _ahead,
     "data": _data,
     "loss": _loss,
     "setup": _setup,

@@ -101,8 +101,12 @@ def _init(key: Tensor, c: Config) -> dict[str, Tensor]:
     return pattern_net.init(c["net"], c["depth"], c["width"])
 
 
+def _ahead(key: Tensor, step: Tensor, c: Config) -> dict[str, Tensor]:
+    return {"views": _data(cr.fold_in(key, step), step, c)[None]}
+
+
 def _data(key: Tensor, step: Tensor, c: Config) -> Tensor:
-    return views(key, c, BATCH, c["shuffled"])
+    return c["views"] if "views" in c else views(key, c, BATCH, c["shuffled"])
 
 
 def _loss(params: dict[str, Tensor], batch: Tensor, c: Config) -> Tensor:
@@ -111,6 +115,7 @@ def _loss(params: dict[str, Tensor], batch: Tensor, c: Config) -> Tensor:
 
 
 PROBLEM: dict[str, Any] = {
+    "ahead": _ahead,
     "init": _init,
     "data": _data,
     "loss": _loss,

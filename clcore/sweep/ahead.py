@@ -35,9 +35,10 @@ class Ahead:
         keys, values = tree_unflatten(leaves, self.shape)
         static, ahead = self.part.static, self.problem.ahead
         assert ahead is not None
-        drawn = vmap(lambda key, value: vmap(lambda p: ahead(key, p, static | value))(periods))(
-            keys, values
-        )
+        with self.problem.device:
+            drawn = vmap(lambda key, value: vmap(lambda p: ahead(key, p, static | value))(periods))(
+                keys, values
+            )
         self.names = list(drawn)
         # Runs and steps on the first axes, one step after another.
         return [t.flatten(1, 2) for t in drawn.values()]

@@ -201,7 +201,7 @@ def train(
         disable=not progress,
     )
     keep_freed_memory()
-    with bar, torch.device(problem.device), torch.no_grad():
+    with bar, torch.no_grad():
         parts = []
         try:
             for number, runs in enumerate(groups):

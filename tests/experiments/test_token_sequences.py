@@ -288,3 +288,14 @@ def test_errors_of_the_loss():
         ts.loss(z, "mine")
     with pytest.raises(ValueError, match="norm: expected one of"):
         ts.batch_norm(z, z, "batch")
+
+
+@pytest.mark.parametrize("confined", [True, False])
+def test_views_that_are_drawn_ahead_are_those_of_the_step(monkeypatch, confined):
+    configs = [ts.configuration(s, 2, 1, "relu", confined=confined, batch=8) for s in (0, 1)]
+    ahead = ts.run(configs, 20, record=10, progress=False)
+    monkeypatch.delitem(ts.PROBLEM, "ahead")
+    alone = ts.run(configs, 20, record=10, progress=False)
+    assert ahead.table.equals(alone.table)
+    changed = [torch.equal(ahead.params(r)["W"], alone.params(r)["W"]) for r in (0, 1)]
+    assert all(changed) and ahead.table.chi_plus.nunique() > 2

@@ -3,7 +3,9 @@
 import torch
 
 from clcore.sweep import lower, train
+from clcore.sweep.ahead import Ahead
 from clcore.sweep.lower import trace
+from clcore.sweep.step import Problem, flat_step, losses, measured, start
 
 
 def step(x, w):
@@ -68,3 +70,34 @@ def test_turns_and_draws_ahead_are_those_of_every_step(tmp_path):
     written = run(40, gradient=gradient)
     assert written.params(1)["w"].item() == w
     assert written.table.loss.tolist() == plain.table.loss.tolist()
+
+
+def test_new_tensors_of_a_problem_lie_on_its_device_and_a_trace_needs_no_default(monkeypatch):
+    """Functions of a run name no device. A trace names it for each tensor that it makes."""
+    monkeypatch.setattr(lower, "_called_directly", lambda graph, _: graph)  # it compares values
+    meta = torch.device("meta")
+
+    def drawn(key, at, c):
+        return {"x": at + torch.arange(3.0)[None]}
+
+    problem = Problem(
+        lambda key, c: {"w": torch.zeros(3) + c["size"]},
+        lambda key, at, c: c["x"] + torch.ones(3) * c["own"],
+        lambda params, x, c: (params["w"] * x * torch.full((3,), 2.0)).sum(),
+        lambda params, c: {"length": (params["w"] * torch.ones(3)).norm()},
+        None,
+        lambda key, c: {"own": torch.ones(3)},
+        None,
+        *("adam", (), meta, torch.float32),
+        ahead=drawn,
+    )
+    part = start(problem, [0, 1], [{"seed": s, "lr": 0.1, "size": 2.0} for s in (0, 1)])
+    draws = Ahead(problem, part).at(17)
+    run, state, fixed = flat_step(problem, part, {}, draws)
+    made = [*draws.values(), *run(*state, *fixed), losses(problem, part, {}, draws)]
+    made += measured(problem, part).values()
+    assert {tensor.device for tensor in made} == {meta}
+    graph = trace(run, [*state, *fixed])
+    default = [node for node in graph.graph.nodes if node.kwargs.get("device", meta) != meta]
+    assert graph is not run and not default
+    assert {tensor.device for tensor in graph(*state, *fixed)} == {meta}

@@ -262,6 +262,14 @@ def test_training_learns_the_root_and_shuffled_views_do_not():
     assert np.allclose(same.op_s1100, same.op_rescaled_s1100, rtol=1e-4)
 
 
+def test_views_that_are_drawn_ahead_are_those_of_the_step(monkeypatch):
+    configs = [tree_contrast.configuration(s, 0.8, 2, depth=2, shuffled=s == 1) for s in (0, 1)]
+    ahead = tree_contrast.run(configs, 20.5 / tree_contrast.STEPS_PER_EPOCH, latents=("",))
+    monkeypatch.delitem(tree_contrast.PROBLEM, "ahead")
+    alone = tree_contrast.run(configs, 20.5 / tree_contrast.STEPS_PER_EPOCH, latents=("",))
+    assert ahead.table.equals(alone.table) and ahead.table.step.max() == 20
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
