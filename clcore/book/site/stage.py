@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import yaml
@@ -37,12 +38,15 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
             print("site: nothing changed")
             return ""
         print("site: building", flush=True)
-        for address, page in code.pages(_notebooks(book)).items():
-            write_atomic(stage / "book" / "_extra" / address, page.encode())
         whole = all(chapter["status"] == "ok" for chapter in book["chapters"])
-        made = _sphinx(stage, out, base / "site.log", strict=whole)
+        with ThreadPoolExecutor(1) as beside:  # Sphinx is a process of its own
+            sphinx = beside.submit(_sphinx, stage, out, base / "site.log", whole)
+            sources = code.pages(_notebooks(book))
+            made = sphinx.result()
         if isinstance(made, str):
             return made
+        for address, page in sources.items():
+            write_atomic(made / address, page.encode())
         policy.apply(made)
         write_atomic(made / ".key", f"{key} {_pages(made)}".encode())
         shutil.rmtree(old, ignore_errors=True)

@@ -8,6 +8,7 @@ anew.
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 
 from clcore.reference import Array
 
+gauss = cache(np.polynomial.legendre.leggauss)
 Density = Callable[[Array], Array]
 SPOTS = 0.1  # by how much the largest density on another set of points may differ
 
@@ -41,7 +43,7 @@ def axes_of(w: Array, u: Array | None = None) -> Array:
 def nodes(axes: Array, low: float, high: float, order: int = 0) -> tuple[Array, Array]:
     """Points and weights of the unit ball between two angles from the first axis to the second:
     Gauss-Legendre in radius, angle and, in space, the cosine with the third axis."""
-    x, g = np.polynomial.legendre.leggauss(order or (120 if len(axes) == 2 else 32))
+    x, g = gauss(order or (120 if len(axes) == 2 else 32))
     r, phi = (1 + x) / 2, (low + high) / 2 + (high - low) / 2 * x
     y = r[:, None, None] * np.stack([np.cos(phi), np.sin(phi)], -1)
     weight = (g / 2 * r)[:, None] * (high - low) / 2 * g
@@ -66,7 +68,7 @@ def plane(p: Density, axes: Array, order: int = 0) -> tuple[Array, Array]:
     if len(axes) == 3:
         y, weight = nodes(axes[1:], -math.pi, math.pi, order or 60)
     else:
-        x, weight = np.polynomial.legendre.leggauss(order or 120)
+        x, weight = gauss(order or 120)
         y = x[:, None] * axes[1]
     return np.einsum("n,ni,nj->ij", p(y) * weight, y, y), y
 

@@ -2,23 +2,22 @@
 
 import math
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import torch
 
 from clcore.checks.one_layer.roughness.theorem2 import unit
+from clcore.checks.one_layer.unit_ball import gauss
 from clcore.ledger import Trial, check, pooled
 from clcore.reference import Array
 from clcore.theory.one_layer import roughness as ro
-
-_rule = cache(np.polynomial.legendre.leggauss)
 
 
 def halves(f: Callable[[Array], Array], radius: float, w: Array, order: int = 60) -> float:
     """The integral of f: [n, 2] -> [n] over the disc, in Cartesian coordinates along w; the two
     halves w.x < 0 and w.x > 0 apart."""
-    nodes, weights = _rule(order)
+    nodes, weights = gauss(order)
     lift = radius * np.sin(nodes * math.pi / 2)
     thick = weights * radius * math.pi / 2 * np.cos(nodes * math.pi / 2)
     edge = np.sqrt(radius**2 - lift**2)
