@@ -54,6 +54,8 @@ def test_windows_overlap_and_obey_the_assumption():
     assert fields[:, 0, 2].equal(fields[:, 1, 0])
     assert om.violations(fields, fields2) == []
     assert ((x > 0).sum(-1) >= 2).all()
+    size = x[x > 0]
+    assert 0.5 <= size.min() < 0.55 and 1.45 < size.max() <= 1.5
 
 
 def test_violations_are_named():

@@ -77,6 +77,49 @@ def fig8(t: Trial) -> None:
         pieces.add(_missed(scanned(cloud, slope), found))
         other.append(_missed(scanned(cloud, 1.0), found))
     pieces.breaks("linear", np.mean(other))
+    _on_an_axis(t)
+    _level(t)
+
+
+def _on_an_axis(t: Trial) -> None:
+    """Two points on half an axis, others behind them: a cell whose matrix has one entry, where
+    only these two have an open gate."""
+    part = t.part("points on an axis against a grid", 2 * math.pi / 100_000, controls=pooled)
+    rng = t.stream("axis")
+    for k in range(min(max(t.draws, 4), 20)):
+        behind = on_rays(rng.uniform(0.55, 1.45, 4) * math.pi, rng.uniform(0.5, 1.5, 4))
+        cloud = np.concatenate([[[rng.uniform(0.5, 1), 0], [rng.uniform(1.5, 2), 0]], behind])
+        quarter = (0, 1, 3)[k % 3]  # at half a turn the angle has two names
+        cloud = cloud @ np.round(on_rays((quarter + np.arange(2)) * math.pi / 2, np.ones(2)))
+        found = circle.extrema(torch.tensor(cloud)).angle
+        found = found[~found.isnan()].numpy()
+        part.add(_missed(scanned(cloud, 0.0), found))
+        part.breaks("linear", _missed(scanned(cloud, 1.0), found))
+
+
+def _level(t: Trial) -> None:
+    """A triangle with equal sides, far from the origin: where all its gates are open the energy is
+    constant, but for rounding, and has no smooth maximum. Control: the triangle made longer."""
+    part = t.part("smooth maxima where the energy is constant", controls=pooled)
+    rng = t.stream("level")
+
+    def smooth(long: float) -> int:
+        corner = rng.uniform(0, 2 * math.pi) + 2 * math.pi * np.arange(3) / 3
+        cloud = on_rays(corner, np.ones(3)) * [1.0, long] + [0.0, 4.0]
+        peaks = circle.extrema(torch.tensor(cloud)).smooth
+        return int((np.cos(peaks[~peaks.isnan()].numpy() - math.pi / 2) > 0.5).sum())
+
+    for _ in range(min(max(t.draws, 10), 40)):
+        part.add(smooth(1.0)).breaks("a longer triangle", smooth(1.2))
+
+
+def _most_often(part: Part, world: one_layer.World, share: Array) -> None:
+    """Starts at equal angles: how many end at the optimum at which most do, and at the one at which
+    fewest do, against the share of the circle that the largest basin has."""
+    angle = torch.arange(200, dtype=torch.float64) * (2 * math.pi / 200) + 1e-3
+    ends = basins.ends(basins.climb(world, circle.on_circle(angle), steps=400)).count / 200
+    part.add(abs(float(ends[0]) - share.max()))
+    part.breaks("where fewest end", abs(float(ends[-1]) - share.max()))
 
 
 def near_orthogonal(rng: np.random.Generator, d: int, size: float) -> Array:
@@ -275,6 +318,7 @@ def rem12(t: Trial) -> None:
     clouds = min(t.draws, 5)
     linear = t.part("linear: one optimum up to sign", controls=pooled, draws=n * clouds)
     areas = t.part("basins", 1e-3, controls=pooled)
+    often = t.part("most starts end at the optimum of the largest basin", 0.015, controls=pooled)
     for _ in range(clouds):
         turn = 2 * math.pi * (np.arange(7) + rng.uniform(-0.3, 0.3, 7)) / 7
         x = on_rays(turn, rng.uniform(0.5, 1.5, 7)) * [1.0, 0.5]
@@ -291,6 +335,7 @@ def rem12(t: Trial) -> None:
         linear.add(len(basins.ends(end).count) - 1)
         end = basins.climb(world, start, "relu", steps=600)
         linear.breaks("ReLU", len(basins.ends(end).count) - 1)
+        _most_often(often, world, share)
     d, q = 6, 0.2
     world = one_layer.summation(
         torch.full((d,), q, dtype=torch.float64), torch.tensor(_orthogonal(rng, d))
