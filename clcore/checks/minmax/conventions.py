@@ -98,8 +98,9 @@ def _held(t: Trial, both: tuple[Tensor, Tensor]) -> None:
 
             whole = pushes(module(z, z2))
             held, moving = module.importance(z, z2), pairwise_importance(z, z2, module.pair)
-            part.add(relative(-pushes(energy(held, z, z2)) / len(z), whole, 1.0))
+            part.add(relative(-pushes(energy(held, z, z2)) / (2 * len(z)), whole, 1.0))
             if moving.requires_grad and moving.grad_fn is not None:
                 part.breaks(
-                    "weights that follow", relative(-pushes(energy(moving, z, z2)) / len(z), whole)
+                    "weights that follow",
+                    relative(-pushes(energy(moving, z, z2)) / (2 * len(z)), whole),
                 )

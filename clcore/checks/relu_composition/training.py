@@ -14,7 +14,7 @@ from torch import Tensor
 from clcore import random
 from clcore import reference as ref
 from clcore.checks.relu_composition.energy import SETTINGS, models, parts, salient
-from clcore.ledger import Part, Trial, check, fraction, typical
+from clcore.ledger import Part, Trial, check, fraction, pooled, typical
 from clcore.reference import Array, mixture
 from clcore.sweep.optim import unit_norm
 from clcore.theory.relu import binary_latent, relu_two_layer
@@ -145,10 +145,11 @@ def num19(t: Trial) -> None:
 def _again(t: Trial) -> None:
     """The flow, step by step again in numpy, from starts half of whose filters' entries are 0, as
     they stay. Control: what has reached 0 may leave it."""
-    part, rng = t.defines("the flow again", 1e-9, controls=typical), t.stream("again")
+    part, rng = t.defines("the flow again", 1e-9, controls=pooled), t.stream("again")
     count = min(t.draws, 30)
     for fields, modes in CELLS:
-        X = augmentations(models(rng, count, fields, modes))["strong"]
+        X = rng.standard_normal((count, fields * modes, fields * modes))
+        (X,) = ref.tensors(X + X.swapaxes(-1, -2))
         W1, s = random_start(rng, count, fields, modes)
         W1 = unit_norm(W1 * (torch.arange(modes) % 2), (-2, -1))
         found = relu_two_layer.ascend(X, W1, s, rate=1.0, steps=20)

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from clcore.ledger import Trial, check, pooled, typical, worst
+from clcore.ledger import Part, Trial, check, pooled, typical, worst
 from clcore.reference import Array
 from clcore.theory.one_layer import basins, one_layer
 from clcore.theory.one_layer import circle_landscape as circle
@@ -117,7 +117,7 @@ def _most_often(part: Part, world: one_layer.World, share: Array) -> None:
     """Starts at equal angles: how many end at the optimum at which most do, and at the one at which
     fewest do, against the share of the circle that the largest basin has."""
     angle = torch.arange(200, dtype=torch.float64) * (2 * math.pi / 200) + 1e-3
-    ends = basins.ends(basins.climb(world, circle.on_circle(angle), steps=400)).count / 200
+    ends = basins.ends(basins.climb(world, circle.on_circle(angle), steps=1000)).count / 200
     part.add(abs(float(ends[0]) - share.max()))
     part.breaks("where fewest end", abs(float(ends[-1]) - share.max()))
 
@@ -318,7 +318,7 @@ def rem12(t: Trial) -> None:
     clouds = min(t.draws, 5)
     linear = t.part("linear: one optimum up to sign", controls=pooled, draws=n * clouds)
     areas = t.part("basins", 1e-3, controls=pooled)
-    often = t.part("most starts end at the optimum of the largest basin", 0.015, controls=pooled)
+    often = t.part("most starts end at the optimum of the largest basin", 0.02, controls=pooled)
     for _ in range(clouds):
         turn = 2 * math.pi * (np.arange(7) + rng.uniform(-0.3, 0.3, 7)) / 7
         x = on_rays(turn, rng.uniform(0.5, 1.5, 7)) * [1.0, 0.5]
