@@ -84,7 +84,7 @@ def test_shares_are_those_of_what_is_asked_and_crashes_are_told_apart(made):
     assert "Tests kill 6 of the 7 that they execute (86 %), 3 of these by a crash" in said
     assert "Of all 9 that are not equivalent, 8 (89 %) are killed; 1 more are equivalent." in said
     assert (
-        "at commit `0123456789ab`: 7 mutants of 1 modules (a lot of 7, seed 5), 9 draws a check"
+        "at commit `0123456789ab`: 10 mutants of 1 modules (a lot of 7, seed 5), 9 draws a check"
         in said
     )
 
