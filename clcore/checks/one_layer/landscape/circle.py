@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from clcore.ledger import Part, Trial, check, pooled, typical, worst
+from clcore.ledger import Trial, check, pooled, typical, worst
 from clcore.reference import Array
 from clcore.theory.one_layer import basins, one_layer
 from clcore.theory.one_layer import circle_landscape as circle
@@ -113,14 +113,22 @@ def _level(t: Trial) -> None:
         part.add(smooth(1.0)).breaks("a longer triangle", smooth(1.2))
 
 
-def _most_often(part: Part, world: one_layer.World, share: Array) -> None:
-    """Starts at equal angles: how many end at the optimum at which most do, and at the one at which
-    fewest do, against the share of the circle that the largest basin has. The first steps are
-    long, so that some starts near a minimum cross it, and basins narrower than a step are lost."""
-    angle = torch.arange(200, dtype=torch.float64) * (2 * math.pi / 200) + 1e-3
-    ends = basins.ends(basins.climb(world, circle.on_circle(angle), steps=1000)).count / 200
-    part.add(abs(float(ends[0]) - share.max()))
-    part.breaks("where fewest end", abs(float(ends[-1]) - share.max()))
+def _counted(t: Trial) -> None:
+    """Starts that end near four vectors, by chance in any order: which these are and how often each
+    is reached, the most often first. Control: the most often last."""
+    part, rng = t.defines("ends and how often", 1e-12, controls=pooled), t.stream("counted")
+    for _ in range(min(t.draws, 20)):
+        count = rng.permutation([14, 9, 5, 2])
+        places = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+        w = rng.permutation(np.repeat(places, count, 0))
+        found = basins.ends(torch.tensor(w))
+        for falls, order in ((True, np.argsort(-count)), (False, np.argsort(count))):
+            gap = np.abs(found.w.numpy() - places[order]).max()
+            gap = max(gap, np.abs(found.count.numpy() - count[order]).max())
+            if falls:
+                part.add(gap)
+            else:
+                part.breaks("the most often last", gap)
 
 
 def near_orthogonal(rng: np.random.Generator, d: int, size: float) -> Array:
@@ -319,7 +327,6 @@ def rem12(t: Trial) -> None:
     clouds = min(t.draws, 5)
     linear = t.part("linear: one optimum up to sign", controls=pooled, draws=n * clouds)
     areas = t.part("basins", 1e-3, controls=pooled)
-    often = t.part("most starts end at the optimum of the largest basin", 0.1, controls=pooled)
     for _ in range(clouds):
         turn = 2 * math.pi * (np.arange(7) + rng.uniform(-0.3, 0.3, 7)) / 7
         x = on_rays(turn, rng.uniform(0.5, 1.5, 7)) * [1.0, 0.5]
@@ -336,7 +343,6 @@ def rem12(t: Trial) -> None:
         linear.add(len(basins.ends(end).count) - 1)
         end = basins.climb(world, start, "relu", steps=600)
         linear.breaks("ReLU", len(basins.ends(end).count) - 1)
-        _most_often(often, world, share)
     d, q = 6, 0.2
     world = one_layer.summation(
         torch.full((d,), q, dtype=torch.float64), torch.tensor(_orthogonal(rng, d))
@@ -347,3 +353,4 @@ def rem12(t: Trial) -> None:
     sizes = [len(basins.ends(end[:K], 0.05).count) for K in (1, 2, 4, 16, 64, 256)]
     nodes = t.part("nodes collect optima", 3, ">=", draws=256).add(sizes[3])
     nodes.breaks("one node", sizes[0]).says(sizes=", ".join(map(str, sizes)))
+    _counted(t)
