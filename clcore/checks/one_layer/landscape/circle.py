@@ -84,7 +84,7 @@ def fig8(t: Trial) -> None:
 def _on_an_axis(t: Trial) -> None:
     """Two points on half an axis, others behind them: a cell whose matrix has one entry, where
     only these two have an open gate."""
-    part = t.part("points on an axis against a grid", 2 * math.pi / 100_000, controls=pooled)
+    part = t.defines("points on an axis against a grid", 2 * math.pi / 100_000, controls=pooled)
     rng = t.stream("axis")
     for k in range(min(max(t.draws, 4), 20)):
         behind = on_rays(rng.uniform(0.55, 1.45, 4) * math.pi, rng.uniform(0.5, 1.5, 4))
@@ -100,7 +100,7 @@ def _on_an_axis(t: Trial) -> None:
 def _level(t: Trial) -> None:
     """A triangle with equal sides, far from the origin: where all its gates are open the energy is
     constant, but for rounding, and has no smooth maximum. Control: the triangle made longer."""
-    part = t.part("smooth maxima where the energy is constant", controls=pooled)
+    part = t.defines("smooth maxima where the energy is constant", controls=pooled)
     rng = t.stream("level")
 
     def smooth(long: float) -> int:

@@ -159,7 +159,8 @@ def _first_to_blow_up(t: Trial) -> None:
 def _nobody(t: Trial) -> None:
     """On the sphere, no component positive: all end equal, where y_l + b is the same for all, and
     nobody wins. Control: the first component turned."""
-    p, rng = t.part("no positive component: nobody wins", 1e-6, controls=typical), t.stream("none")
+    rng = t.stream("none")
+    p = t.defines("no positive component: nobody wins", 1e-6, controls=typical)
     for d in (2, 4):
         y = -np.abs(rng.standard_normal((min(t.draws, 50), d)))
         for sign in (1, -1):
