@@ -33,6 +33,12 @@ def test_share_of_empty_samples():
     assert abs(float((x == 0).all(-1).double().mean()) - 0.25) < 0.01
 
 
+def test_whether_a_sample_is_empty_says_nothing_of_its_mode():
+    x, _ = om.draw(KEY, 20_000, 2, empty=0.5, cover=False)
+    shares = (x > 0).double().mean(0)
+    assert ((shares - 0.25).abs() < 0.02).all()
+
+
 def test_too_few_samples_to_cover_the_modes(unchecked_shapes):
     with pytest.raises(ValueError, match="expected n >= 6 samples to cover 6 modes, got 4"):
         om.draw(KEY, 4, 6)
