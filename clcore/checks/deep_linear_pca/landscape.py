@@ -275,8 +275,7 @@ def def3(t: Trial) -> None:
     part.breaks("a layer of rank 2", found(good[0], thick, good[2]))
     alone = t.defines("the detector alone", 1e-7, controls=typical)
     alone.add(dl.misalignment(tensors(*good)))
-    for what, factor in (("a layer half as long", 0.5), ("a layer twice as long", 2.0)):
-        alone.breaks(what, dl.misalignment(tensors(good[0], factor * good[1], good[2])))
+    alone.breaks("a layer half as long", dl.misalignment(tensors(good[0], good[1] / 2, good[2])))
 
 
 @check("acl/eq40")
