@@ -53,7 +53,8 @@ def name_of(row: dict[str, Any]) -> Name:
 
 def recorded(name: str) -> dict[str, Any]:
     """A record: provenance, and `mutants`, rows with path, where, line, kind, old, new, nth, and on
-    each side what became of it, {"asked", "outcome", "by", "why", "moved"}.
+    each side what became of it, {"asked", "outcome", "by", "why", "moved"}. ran: of a mutant that
+    checks crash over and none judges, how many of those asked got through all the same.
 
     Raises MutantsError when it is not there or damaged.
     """
@@ -75,6 +76,15 @@ def sides(row: dict[str, Any]) -> list[str]:
 def killed(row: dict[str, Any]) -> bool:
     """Whether any side noticed."""
     return any(row[side]["outcome"] in KILLED for side in sides(row))
+
+
+def valueless(row: dict[str, Any]) -> bool:
+    """Whether a mutant gives no value that anybody could judge: every check that executes it ends
+    in an error, and so does the first unit test that fails, if any is asked. Where one check gets
+    through, or the tests pass or judge, it gives one."""
+    checks = row.get("checks", {})
+    stopped = checks.get("outcome") == "crash" and checks.get("ran") == 0
+    return stopped and row["tests"]["outcome"] in ("crash", "unasked")
 
 
 def survivors(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

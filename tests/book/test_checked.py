@@ -24,11 +24,14 @@ def mutant(checks, tests, module="losses/pairs", line=7, **more):
 
 ROWS = [
     mutant("judgement", "judgement"),
-    mutant("crash", "survived", line=8),
+    mutant("crash", "crash", line=8) | {"checks": side("crash", ran=1)},
     mutant("hang", "unasked", line=9),
     mutant("survived", "crash", line=10) | {"checks": side("survived", moved=["a.b"])},
     mutant("survived", "survived", "theory/relu/x", line=11),
     mutant("unasked", "judgement", "theory/relu/x", line=12),
+    mutant("crash", "crash", line=14) | {"checks": side("crash", ran=0)},
+    mutant("crash", "unasked", line=15) | {"checks": side("crash", ran=0)},
+    mutant("crash", "judgement", line=16) | {"checks": side("crash", ran=0)},
     mutant("survived", "survived", "theory/relu/x", line=13, old="a * b", new="b * a"),
 ]
 JUDGED = [mutant(None, "judgement", "ledger/verdicts"), mutant(None, "survived", "ledger/verdicts")]
@@ -63,23 +66,45 @@ def lines(html):
 
 def test_outcomes_are_counted_by_module_and_side(made):
     found = lines(made["_generated/mutants-score.md"])
-    # mutants; checks: asked, judgement, crash, hang; tests: the same; killed by none
+    # mutants; checks: asked, judgement, crash, hang, no value; tests: asked to hang; killed by none
     assert found == {
-        "all": [6, 5, 1, 1, 1, 5, 2, 1, 0, 1],
-        "losses/pairs": [4, 4, 1, 1, 1, 3, 1, 1, 0, 0],
-        "theory/relu/x": [2, 1, 0, 0, 0, 2, 1, 0, 0, 1],
+        "all": [9, 8, 1, 4, 1, 2, 7, 3, 3, 0, 1],
+        "losses/pairs": [7, 7, 1, 4, 1, 2, 5, 2, 3, 0, 0],
+        "theory/relu/x": [2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 1],
     }
 
 
 def test_shares_are_those_of_what_is_asked_and_crashes_are_told_apart(made):
     said = text(made["_generated/mutants-score.md"])
-    assert "Checks kill 3 of the 5 that they execute (60 %), 2 of these by a crash" in said
-    assert "Tests kill 3 of the 5 that they execute (60 %), 1 of these by a crash" in said
-    assert "Of all 6 that are not equivalent, 5 (83 %) are killed; 1 more are equivalent." in said
+    assert "Checks kill 6 of the 8 that they execute (75 %), 5 of these by a crash" in said
     assert (
-        "at commit `0123456789ab`: 7 mutants of 1 modules (a lot of 7, seed 5), 9 draws a check"
+        "By judgement they kill 1, 17 % of what they kill. 2 of the mutants give no value." in said
+    )
+    assert "Of the 6 that give one, the checks kill 4 (67 %); of these kills, 25 % are" in said
+    assert "Tests kill 6 of the 7 that they execute (86 %), 3 of these by a crash" in said
+    assert "Of all 9 that are not equivalent, 8 (89 %) are killed; 1 more are equivalent." in said
+    assert (
+        "at commit `0123456789ab`: 10 mutants of 1 modules (a lot of 7, seed 5), 9 draws a check"
         in said
     )
+
+
+@pytest.mark.parametrize(
+    ("checks", "tests", "none"),
+    [
+        (side("crash", ran=0), "crash", True),
+        (side("crash", ran=0), "unasked", True),
+        (side("crash", ran=0), "judgement", False),
+        (side("crash", ran=0), "survived", False),
+        (side("crash", ran=0), "hang", False),
+        (side("crash", ran=1), "crash", False),
+        (side("crash"), "crash", False),
+        (side("survived"), "crash", False),
+        (side("judgement"), "crash", False),
+    ],
+)
+def test_a_mutant_gives_no_value_where_nobody_gets_through(checks, tests, none):
+    assert mutants.valueless(mutant("crash", tests) | {"checks": checks}) is none
 
 
 def test_survivors_have_place_kind_and_both_texts(made):

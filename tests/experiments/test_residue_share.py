@@ -134,6 +134,15 @@ def test_a_world_of_images(images):
     assert 0 < near < far
 
 
+def test_a_world_of_colour_images_is_scaled_channel_by_channel_at_once(images):
+    colours = torch.cat([images, images.flip(-1), 1 - images], 1)
+    world = rs.image_world(KEYS, colours, 4, 2, CROP)
+    assert world.views.shape == (RUNS, 4, 2, 3 * 64)
+    flat = colours.flatten(1).double()
+    scaled = (flat - flat.mean(0)) / (flat - flat.mean(0)).square().mean().sqrt()
+    assert float(torch.cdist(world.samples[0], scaled).min(1).values.max()) < 1e-6
+
+
 def test_bad_input(images):
     with pytest.raises(
         ValueError, match="expected at most 50 samples, as there are images, got 51"

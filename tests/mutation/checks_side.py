@@ -14,6 +14,9 @@ SEED = 0
 FLOOR = 10.0
 """Seconds of a processor that every check has, besides four times what it took."""
 
+ENDS = ("judgement", "hang")
+"""Outcomes after which nobody else is asked. A crash says little: another check may judge."""
+
 
 def of_repository(draws: int) -> list[Unit]:
     """Every check on draws. Those on runs need tables that a chapter trains, and are no part of
@@ -94,10 +97,11 @@ def measure(unit: Unit, tell: forking.Tell) -> None:
 
 
 def attack(job: tuple[Path, str, list[Measured], tuple[int, int]], tell: forking.Tell) -> None:
-    """In a child: run checks against a mutant until one kills it.
+    """In a child: run checks against a mutant until one judges it.
 
-    Tells {"at"} before each, then {"by", "how", "why"} or {"survived": how many were asked,
-    "moved": those in which a number changed}.
+    Tells {"at"} before each, {"crashed", "why"} of one that does not get through, and in the end
+    {"by", "how", "why"}, where none judges that of the first crash, or {"survived": how many were
+    asked}; with "moved": those that got through and in which a number changed.
     """
     import sys
 
@@ -110,7 +114,8 @@ def attack(job: tuple[Path, str, list[Measured], tuple[int, int]], tell: forking
     if module in sys.modules:
         swapped.forget("clcore")
     swapped.swap(path, source)
-    moved = []
+    moved: list[str] = []
+    crash: dict[str, str] = {}
     for one in against:
         tell({"at": one.unit.name})
         forking.allow(FLOOR + 4 * one.seconds)
@@ -118,14 +123,15 @@ def attack(job: tuple[Path, str, list[Measured], tuple[int, int]], tell: forking
             now = found(one.unit.about)
         except Exception as error:
             why = f"{type(error).__name__}: {error}".split("\n")[0][:200]
-            tell({"by": one.unit.name, "how": "crash", "why": why})
-            return
+            tell({"crashed": one.unit.name, "why": why})
+            crash = crash or {"by": one.unit.name, "how": "crash", "why": why}
+            continue
         if why := _differs(now, one.found):
-            tell({"by": one.unit.name, "how": "judgement", "why": why})
+            tell({"by": one.unit.name, "how": "judgement", "why": why, "moved": moved})
             return
         if not _same(now["numbers"], one.found["numbers"]):
             moved.append(one.unit.name)
-    tell({"survived": len(against), "moved": moved})
+    tell((crash or {"survived": len(against)}) | {"moved": moved})
 
 
 def _differs(now: dict, before: dict) -> str:

@@ -138,20 +138,24 @@ def _asked(
     every = [job for of_mutant in jobs for job in of_mutant.values()]
     new = [left for job in every if (left := _left(job, results)).against]
     _say(f"{len(chosen)} mutants, {len(every)} answers, {len(new)} of them to be had")
-    for count, child in enumerate(forking.each(new, _attack, workers), 1):
-        outcome = _outcome(child)
-        results.add(outcome)
-        m, by = child.job.mutant, outcome.get("by", "")
-        at = f"{count}/{len(new)} {child.job.side} {m.path}:{m.line} {m.old!r} -> {m.new!r}"
-        _say(f"{at}: {outcome['outcome']} {by}")
+    while new:
+        for count, child in enumerate(forking.each(new, _attack, workers), 1):
+            outcome = _outcome(child)
+            results.add(outcome)
+            m, by = child.job.mutant, outcome.get("by", "")
+            at = f"{count}/{len(new)} {child.job.side} {m.path}:{m.line} {m.old!r} -> {m.new!r}"
+            _say(f"{at}: {outcome['outcome']} {by}")
+        # Where a child came to its end before all were asked, the others are asked in the next.
+        new = [left for job in new if (left := _left(job, results)).against]
     return [{side: _became(job, results) for side, job in of.items()} for of in jobs]
 
 
 def _left(job: Job, results: Results) -> Job:
-    """The job without those whose answer is known; without any where one has killed the mutant."""
-    if results.kill(job.name, job.keys):
+    """The job without those whose answer is known; without any where that of one is the last
+    word."""
+    if results.kill(job.name, job.keys, SIDES[job.side].ENDS):
         return replace(job, against=[])
-    known = results.survived(job.name)
+    known = results.ran(job.name) | results.crashed(job.name).keys()
     return replace(job, against=[one for key, one in job.keys.items() if key not in known])
 
 
@@ -159,9 +163,15 @@ def _became(job: Job, results: Results) -> dict[str, Any]:
     asked = {"asked": len(job.against)}
     if not job.against:
         return asked | {"outcome": "unasked"}
-    if kill := results.kill(job.name, job.keys):
+    ends, ran = SIDES[job.side].ENDS, results.ran(job.name)
+    if kill := results.kill(job.name, job.keys, ends):
         return asked | {name: kill[name] for name in ("outcome", "by", "why")}
-    return asked | {"outcome": "survived", "moved": results.moved(job.name, job.keys)}
+    asked["moved"] = results.moved(job.name, job.keys)
+    crashed = [how for key, how in results.crashed(job.name).items() if key in job.keys]
+    if crashed:
+        through = sum(key in ran for key in job.keys)
+        return asked | {"outcome": "crash", **crashed[0], "ran": through}
+    return asked | {"outcome": "survived"}
 
 
 def _job(mutant: Mutant, source: str, side: str, measured: list[Measured]) -> Job:
@@ -185,20 +195,29 @@ def _attack(job: Job, tell: forking.Tell) -> None:
 
 
 def _outcome(child: forking.Child) -> dict[str, Any]:
-    """judgement, crash, hang or survived; by which check or test, and why."""
+    """judgement, crash, hang or survived; by which check or test, and why; where a crash is not the
+    last word, who crashed and who got through."""
     job, last = child.job, child.told[-1] if child.told else {}
+    names = {one.unit.name: key for key, one in job.keys.items()}
+    moved = {names[name]: name for name in last.get("moved", ())}
     told = {"mutant": job.name, "asked": list(job.keys)}
     if "survived" in last:
-        moved = {key: one.unit.name for key, one in job.keys.items()}
-        moved = {k: name for k, name in moved.items() if name in last.get("moved", ())}
         return told | {"outcome": "survived", "moved": moved}
     by = last.get("by") or next((t["at"] for t in reversed(child.told) if "at" in t), "")
     how = last.get("how") or ("hang" if child.ended == "hang" else "crash")
     why = last.get("why", last.get("error", child.ended))
     # A test is of the file that its name begins with; before any has begun, the first is to blame.
-    names = {one.unit.name: key for key, one in job.keys.items()}
     killer = names.get(by.split("::")[0], next(iter(job.keys)))
-    return told | {"outcome": how, "by": by, "why": why, "killer": killer}
+    told |= {"outcome": how, "by": by, "why": why, "killer": killer}
+    if "crash" in SIDES[job.side].ENDS:
+        return told
+    over = [t for t in child.told if "crashed" in t]
+    crashed = {names[t["crashed"]]: {"by": t["crashed"], "why": t["why"]} for t in over}
+    if how == "crash":
+        crashed.setdefault(killer, {"by": by, "why": why})  # the child itself came to its end
+    begun = [names[t["at"]] for t in child.told if "at" in t]
+    ran = [key for key in begun if key not in crashed and key != killer]
+    return told | {"crashed": crashed, "ran": ran, "moved": moved}
 
 
 def _report(rows: list[dict], about: dict, name: str, keep: bool) -> int:

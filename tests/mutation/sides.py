@@ -1,6 +1,8 @@
 """The two sides on real code: a check of the ledger, and a file of tests. `test_sides` runs these
 tests, in a process of their own."""
 
+from dataclasses import replace
+
 import checks_side
 import forking
 import pytest
@@ -76,6 +78,18 @@ def test_unmutated_a_check_survives_and_nothing_moves(check):
 def test_a_check_kills_by_judgement_or_by_a_crash(check, old, new, how, why):
     told = attack(checks_side, check, TAIL, planted(TAIL, old, new)[0])
     assert told["by"] == check.unit.name and told["how"] == how and why in told["why"]
+
+
+def test_after_a_crash_the_next_check_is_asked(check):
+    other = replace(check, unit=replace(check.unit, name="other", about={}))
+    for old, new, outcome in (
+        ("left = mills(one)", "left = 2 * mills(one)", ("judgement", check.unit.name)),
+        ("left = mills(one)", "left = mills(one) * 1", ("crash", "other")),
+    ):
+        job = (TAIL, planted(TAIL, old, new)[0], [other, check], (1, 1))
+        told = child(checks_side.attack, job).told
+        assert told[1] == {"crashed": "other", "why": "KeyError: 'module'"}
+        assert (told[-1]["how"], told[-1]["by"]) == outcome
 
 
 def test_a_number_that_moves_is_no_kill_but_is_told(check):

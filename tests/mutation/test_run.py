@@ -42,6 +42,8 @@ def unasked(x):
 class Side:
     """One check of the made module, `x * y` and counting down; it says what it was asked."""
 
+    ENDS = ("judgement", "hang")
+
     def __init__(self, root):
         self.root, self.path = root, root / "clcore" / "made.py"
         self.log = root / "asked.txt"

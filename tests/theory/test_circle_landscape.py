@@ -25,6 +25,21 @@ def test_figure_8_has_nine_kinks_and_no_smooth_maximum():
     assert int(circle.extrema(x, 1.0).count()) == 2
 
 
+def test_where_the_energy_is_constant_there_is_no_maximum():
+    """A triangle of equal sides, far away: with all gates open its covariance is that of a ball."""
+    for turn in torch.linspace(0, 2, 20, dtype=F):
+        corner = turn + 2 * math.pi / 3 * torch.arange(3, dtype=F)
+        x = circle.on_circle(corner) + torch.tensor([0.0, 4.0], dtype=F)
+        peaks = circle.extrema(x).smooth
+        peaks = peaks[~peaks.isnan()]
+        assert ((peaks - math.pi / 2).cos() < 0.5).all()
+
+
+def test_a_maximum_on_an_axis_is_found():
+    x = torch.tensor([[1.0, 0.0], [2.0, 0.0], [-1.0, 0.2], [-1.0, -0.3]], dtype=F)
+    assert (circle.extrema(x).smooth.abs() < 1e-12).any()
+
+
 def test_against_a_grid_and_in_batches():
     torch.manual_seed(1)
     x = torch.randn(6, 5, 2, dtype=F)

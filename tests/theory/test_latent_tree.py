@@ -79,6 +79,12 @@ def test_regular_transitions_and_their_paths():
     torch.testing.assert_close(full.amin((1, 2)), torch.zeros(50, dtype=torch.float64))
 
 
+def test_the_root_knows_nothing_of_the_transitions():
+    model = lt.draw(keys(4000), lt.tree((-1, 0), (2, 2)))
+    both = torch.stack([lt.edge(model, 1)[:, 0, 0], model.prior[:, 0]])
+    assert abs(float(torch.corrcoef(both)[0, 1])) < 0.06
+
+
 def test_polarities_and_their_products():
     tree = lt.tree(ODD)
     rho = lt.polarities(keys(5), tree, -0.5)

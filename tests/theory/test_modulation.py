@@ -60,6 +60,14 @@ def test_without_modulation_the_largest_positive_start_wins():
     assert torch.allclose(ends.norm(dim=-1), torch.ones(len(y), dtype=torch.float64))
 
 
+def test_where_no_component_is_positive_all_end_equal():
+    """At u = -1 / sqrt(d) the flow along the sphere rests; across it, off the sphere, it does not:
+    the length has to be kept."""
+    y = -starts(4, 20).abs()
+    ends = modulation.simulate(y, torch.full_like(y, 0.3))
+    assert torch.allclose(ends, torch.full_like(ends, -0.5), atol=1e-6)
+
+
 def test_in_the_plane_the_head_start_is_c():
     """On the circle y_1 + c = y_2 is a rest point between the two basins."""
     y = starts(2)

@@ -171,6 +171,7 @@ def test_distinct_counts():
     found = one_layer.distinct(w[[0, 1, 0, 2, 1, 0]])
     assert torch.equal(found.w, w) and found.count.tolist() == [3, 2, 1]
     assert one_layer.distinct(w[:0]).count.shape == (0,)
+    assert one_layer.distinct(w[[0, 1, 0]], 0.0).count.tolist() == [2, 1]  # equal ones are one
 
 
 @pytest.mark.usefixtures("unchecked_shapes")

@@ -33,6 +33,12 @@ def test_share_of_empty_samples():
     assert abs(float((x == 0).all(-1).double().mean()) - 0.25) < 0.01
 
 
+def test_whether_a_sample_is_empty_says_nothing_of_its_mode():
+    x, _ = om.draw(KEY, 20_000, 2, empty=0.5, cover=False)
+    shares = (x > 0).double().mean(0)
+    assert ((shares - 0.25).abs() < 0.02).all()
+
+
 def test_too_few_samples_to_cover_the_modes(unchecked_shapes):
     with pytest.raises(ValueError, match="expected n >= 6 samples to cover 6 modes, got 4"):
         om.draw(KEY, 4, 6)
@@ -54,6 +60,8 @@ def test_windows_overlap_and_obey_the_assumption():
     assert fields[:, 0, 2].equal(fields[:, 1, 0])
     assert om.violations(fields, fields2) == []
     assert ((x > 0).sum(-1) >= 2).all()
+    size = x[x > 0]
+    assert 0.5 <= size.min() < 0.55 and 1.45 < size.max() <= 1.5
 
 
 def test_violations_are_named():

@@ -136,6 +136,18 @@ def test_a_cold_loss_keeps_two_entries():
     assert r2.one_hot(warm)
 
 
+def test_a_step_has_the_same_length_in_other_units():
+    """Lengths in thousandths and the loss in units to match: the flow is the same."""
+    x, x2 = om.draw(KEYS, 12, 3)
+    w = r2.unit_norm(random.normal(random.fold_in(KEYS, 4), (3,), F64).abs(), -1)
+    found = [
+        r2.loss_driven_limit(s * x, s * x2, w, losses.infonce_pair(0.5 * s**2, 0.0), steps=5)[0]
+        for s in (1.0, 1e-3)
+    ]
+    torch.testing.assert_close(*found)
+    assert (found[0] - w).abs().max() > 1e-3
+
+
 def test_one_hot_has_one_entry():
     w = torch.tensor([[1.0, 0.0, 0.0], [0.8, 0.6, 0.0], [0.0, 0.0, 0.9]], dtype=F64)
     assert r2.one_hot(w).tolist() == [True, False, False]

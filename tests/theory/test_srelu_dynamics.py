@@ -183,6 +183,17 @@ def test_rows_without_a_direction_are_an_error():
             sd.alternate(bad, 0 * arguments[0], *arguments[1:])
 
 
+def test_a_coordinate_that_no_row_uses_is_none():
+    still = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]]], dtype=F)
+    b = torch.zeros(1, 2, dtype=F)
+
+    def flat(other, b_other):
+        return lambda W, b: 0 * W
+
+    path = sd.alternate(still, still, b, b, flat, probabilities(1.0), 1, 1)
+    assert torch.equal(path[-1, 0], still)
+
+
 # ----------------------------------------------------------------------- Lemma 1's update
 
 

@@ -63,7 +63,9 @@ def module(row: Row) -> str:
 
 def score(rows: list[Row], sides: tuple[str, ...]) -> dict[str, Any]:
     """What became of mutants: `n` that are not equivalent, of each side how many it was `asked`
-    about and the outcomes, how many no side killed."""
+    about and the outcomes, how many no side killed. Of the checks also `valueless`, how many give
+    no value, and of those that give one, how many were asked about (`judgeable`) and killed
+    (`stopped`)."""
     listed = mutants.equivalents()
     real = [row for row in rows if mutants.name_of(row) not in listed]
     told: dict[str, Any] = {"n": len(real), "equivalent": len(rows) - len(real)}
@@ -71,6 +73,10 @@ def score(rows: list[Row], sides: tuple[str, ...]) -> dict[str, Any]:
         count = Counter(row[side]["outcome"] for row in real)
         killed = sum(count[outcome] for outcome in mutants.KILLED)
         told[side] = {"asked": len(real) - count["unasked"], "killed": killed, **count}
+    if "checks" in told:
+        nothing = sum(map(mutants.valueless, real))
+        asked, killed = (told["checks"][name] - nothing for name in ("asked", "killed"))
+        told["checks"] |= {"valueless": nothing, "judgeable": asked, "stopped": killed}
     told["left"] = sum(not mutants.killed(row) for row in real)
     return told
 

@@ -81,8 +81,43 @@ def cor1(t: Trial) -> None:
                     projected.breaks("not projected", (after - combined).numpy())
                 total[part.name] += count
     tall.says(neuron=max(neuron)).confirms(neuron=max(second))
+    _searched(t)
     for part in (square, tall, projected):
         part.draws = total[part.name]
+
+
+def _searched(t: Trial) -> None:
+    """The best combinations by another search: from a grid of angles, each of whose five highest
+    tops is narrowed by the golden section. Control: the grid alone."""
+    part = t.defines("the best combination", 1e-8, controls=pooled)
+    for p, d, m in ((3, 3, 4), (6, 3, 5)):
+        start, M = world(t.keys(min(t.draws, 5), f"searched {p} {d} {m}"), p, d, m)
+        found = stacked(ln.best_combination(start, M)).numpy().T
+        runs = zip(*(x.numpy() for x in (*start, M)), strict=True)
+        for run, values in zip(runs, found, strict=True):
+            for k, value in enumerate(values):
+                narrowed, grid = _highest(run, k)
+                part.add(abs(value - narrowed)).breaks("the grid alone", abs(value - grid))
+
+
+def _highest(run: tuple[Array, Array, Array], k: int, grid: int = 2000) -> tuple[float, float]:
+    """The k-th metric of the best combination of two nets: narrowed, and on the grid."""
+    one, two, M = run
+
+    def metric(angle: Array) -> Array:
+        a = np.asarray(angle)[..., None, None]
+        return _metrics(np.cos(a) * one + np.sin(a) * two, M)[k]
+
+    step = np.pi / grid
+    values = metric(step * np.arange(grid))
+    tops = np.flatnonzero((values >= np.roll(values, 1)) & (values >= np.roll(values, -1)))
+    middle = step * tops[np.argsort(-values[tops])[:5]]
+    low, high, golden = middle - step, middle + step, (5**0.5 - 1) / 2
+    for _ in range(60):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        rises = metric(left) < metric(right)
+        low, high = np.where(rises, left, low), np.where(rises, high, right)
+    return float(metric((low + high) / 2).max()), float(values.max())
 
 
 def _metrics(W: Array, M: Array) -> Array:

@@ -1,10 +1,13 @@
 """InfoNCE of a batch in every convention of the papers, by a loop over anchors."""
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from clcore import reference as ref
 from clcore.ledger import Trial, pooled
 from clcore.losses import modules
+from clcore.losses.contrast import energy, pairwise_importance
 from clcore.losses.infonce_family import infonce
 from clcore.reference import Array, relative, tensors
 
@@ -78,3 +81,26 @@ def conventions(t: Trial) -> None:
         part.add(relative(value[None], ref.family_loss(inter, intra, phi, psi) / 5, 1.0))
         weights = module.importance(both[0][0], both[1][0]).numpy()
         part.add(relative(weights[None], ref.importance(inter, intra, phi, psi), 1.0))
+    _held(t, both)
+
+
+def _held(t: Trial, both: tuple[Tensor, Tensor]) -> None:
+    """The weights that a module gives are held: the gradient of the energy with them, as they are,
+    is the module's. Control: weights that follow the outputs."""
+    part = t.defines("a module's weights are held", 1e-11, controls=pooled)
+    for name in (row[0] for row in ref.table1()):
+        module = modules.ContrastiveLoss(name)
+        for pair in zip(*both, strict=True):
+            z, z2 = (v.detach().requires_grad_() for v in pair)
+
+            def pushes(value: Tensor, z: Tensor = z) -> Array:
+                return torch.autograd.grad(value, z)[0].numpy()[None]
+
+            whole = pushes(module(z, z2))
+            held, moving = module.importance(z, z2), pairwise_importance(z, z2, module.pair)
+            part.add(relative(-pushes(energy(held, z, z2)) / (2 * len(z)), whole, 1.0))
+            if moving.requires_grad and moving.grad_fn is not None:
+                part.breaks(
+                    "weights that follow",
+                    relative(-pushes(energy(moving, z, z2)) / (2 * len(z)), whole),
+                )

@@ -155,10 +155,39 @@ def _step(t: Trial) -> None:
         moved = np.maximum(moved, 0) if clip else moved
         return moved / np.linalg.norm(moved, axis=-1, keepdims=True)
 
+    _follows_again(t)
     own = step(True, True)
     part.add(relative(relu_two_layer.sticky_step(*tensors(X, w), rate), own))
     part.breaks("no mask", relative(step(False, True), own))
     part.breaks("no clip", relative(step(True, False), own))
+
+
+def _follows_again(t: Trial) -> None:
+    """The library's flow whose weights follow w, again in numpy. Control: weights of the start."""
+    part = t.defines("clcore's flow where the weights follow", 1e-9, controls=typical)
+    rng, tau, rate, steps = t.stream("follows"), 0.3, 0.1, 25
+    x, x2 = mixture.field(rng, min(t.draws, 20), 10, 3)
+    first = mixture.starts(rng, len(x), 3)
+    functions = ref.table1(tau, 0.0)[0][1:]
+
+    def matrix(w: Array) -> Array:
+        z, z2 = (v @ w[..., None] for v in (x, x2))
+        return mixture.covariance(ref.importance(*ref.distances(z, z2), *functions), x, x2)
+
+    def ends(follows: bool) -> Array:
+        w = first
+        for _ in range(steps):
+            X = matrix(w if follows else first)
+            push = np.einsum("bij,bj->bi", X, w) * (w > 0)
+            pace = rate / np.sqrt((X**2).sum((-1, -2)))[:, None]
+            w = np.maximum(w + pace * (push - (w * push).sum(-1, keepdims=True) * w), 0)
+            w = w / np.sqrt((w**2).sum(-1, keepdims=True))
+        return w
+
+    pair = losses.infonce_pair(tau, 0.0)
+    found, _ = relu_two_layer.loss_driven_limit(*tensors(x, x2, first), pair, rate, steps)
+    part.add(relative(found, ends(True)))
+    part.breaks("weights of the start", relative(found, ends(False)))
 
 
 @check("acl/thm5")

@@ -82,10 +82,15 @@ def _beta_rows(x: Array, tau: float) -> dict[str, Callable]:
     return {name: _nce(beta, tau) for name, beta in (betas | released).items()}
 
 
+PAPER = 0.5
+"""The temperature of the runs on images, as the paper has it."""
+
+
 def _losses(t: Trial, rows: Callable[[Array, float], dict[str, Callable]]) -> None:
     """Losses and their gradients in the first views, which are the un-augmented images as well, so
     that a gradient through the weights would show."""
     part = t.defines("losses and gradients", 1e-10, controls=pooled)
+    own = t.defines("the paper's temperature", 1e-10, controls=pooled)
     rng = t.stream("losses")
     for k in range(min(t.draws, 10)):
         tau = (0.5, 0.2, 1.0)[k % 3]
@@ -102,6 +107,10 @@ def _losses(t: Trial, rows: Callable[[Array, float], dict[str, Callable]]) -> No
             part.breaks("views of other images", np.abs(ours - wrong).max())
             wrong = _by_hand(z, z2, other[name])
             part.breaks("half the temperature", np.abs(ours - wrong).max())
+            if tau == PAPER:
+                default = image_losses.loss(name, near, far, x).item()
+                own.add(abs(default - _by_hand(z, z2, each)[-1]))
+                own.breaks("half of it", abs(default - wrong[-1]))
 
 
 def _by_hand(z: Array, z2: Array, each: Callable) -> Array:

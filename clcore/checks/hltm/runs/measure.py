@@ -9,7 +9,7 @@ import numpy as np
 
 from clcore import random as cr
 from clcore.experiments import tree_contrast
-from clcore.ledger import Trial, typical
+from clcore.ledger import Part, Trial, typical
 from clcore.reference import Array
 from clcore.theory.trees import leaf_patterns, pattern_net
 
@@ -99,3 +99,25 @@ def measured(t: Trial) -> None:
                 for what, other in others.items():
                     wrong = np.abs(other - np.abs(own).max(1)).reshape(NETS, 2).max(1)
                     part.breaks(what, wrong)
+    for claim in t.claims:
+        _constant(t.defines("NC where a node is constant", 1e-12, controls=typical, claim=claim))
+
+
+def _constant(part: Part) -> None:
+    """A node without weights knows nothing: NC is that of the others. Control: it counts as 1."""
+    for depth, paths, signed in CASES[:2]:
+        measure = tree_contrast.metrics(paths, (), 0)
+        for path in paths:
+            d, k, errors = len(path), int(path or "0", 2), []
+            for seed in range(NETS):
+                key = cr.key(seed)
+                rho = leaf_patterns.random_polarity(cr.fold_in(key, 1), depth, 0.3, signs=True)
+                net = {n: v.clone() for n, v in pattern_net.init(key, depth, 3).items()}
+                net[f"w{d}"][k, 0] = 0.0
+                found = float(measure(net, {"polarity": rho, "signed": signed})[f"nc_s{path}"])
+                others = {n: v.numpy() for n, v in net.items()}
+                others |= {f"{n}{d}": others[f"{n}{d}"][:, 1:] for n in "wb"}
+                best = np.abs(correlations(others, rho.numpy(), path, signed)).max()
+                errors.append([abs(found - best), 1 - best])
+            right, wrong = np.array(errors).T
+            part.add(right).breaks("a constant node counts as 1", wrong)

@@ -77,6 +77,58 @@ def fig8(t: Trial) -> None:
         pieces.add(_missed(scanned(cloud, slope), found))
         other.append(_missed(scanned(cloud, 1.0), found))
     pieces.breaks("linear", np.mean(other))
+    _on_an_axis(t)
+    _level(t)
+
+
+def _on_an_axis(t: Trial) -> None:
+    """Two points on half an axis, others behind them: a cell whose matrix has one entry, where
+    only these two have an open gate."""
+    part = t.defines("points on an axis against a grid", 2 * math.pi / 100_000, controls=pooled)
+    rng = t.stream("axis")
+    for k in range(min(max(t.draws, 4), 20)):
+        behind = on_rays(rng.uniform(0.55, 1.45, 4) * math.pi, rng.uniform(0.5, 1.5, 4))
+        cloud = np.concatenate([[[rng.uniform(0.5, 1), 0], [rng.uniform(1.5, 2), 0]], behind])
+        quarter = (0, 1, 3)[k % 3]  # at half a turn the angle has two names
+        cloud = cloud @ np.round(on_rays((quarter + np.arange(2)) * math.pi / 2, np.ones(2)))
+        found = circle.extrema(torch.tensor(cloud)).angle
+        found = found[~found.isnan()].numpy()
+        part.add(_missed(scanned(cloud, 0.0), found))
+        part.breaks("linear", _missed(scanned(cloud, 1.0), found))
+
+
+def _level(t: Trial) -> None:
+    """A triangle with equal sides, far from the origin: where all its gates are open the energy is
+    constant, but for rounding, and has no smooth maximum. Control: the triangle made longer."""
+    part = t.defines("smooth maxima where the energy is constant", controls=pooled)
+    rng = t.stream("level")
+
+    def smooth(long: float) -> int:
+        corner = rng.uniform(0, 2 * math.pi) + 2 * math.pi * np.arange(3) / 3
+        cloud = on_rays(corner, np.ones(3)) * [1.0, long] + [0.0, 4.0]
+        peaks = circle.extrema(torch.tensor(cloud)).smooth
+        return int((np.cos(peaks[~peaks.isnan()].numpy() - math.pi / 2) > 0.5).sum())
+
+    for _ in range(min(max(t.draws, 10), 40)):
+        part.add(smooth(1.0)).breaks("a longer triangle", smooth(1.2))
+
+
+def _counted(t: Trial) -> None:
+    """Starts that end near four vectors, by chance in any order: which these are and how often each
+    is reached, the most often first. Control: the most often last."""
+    part, rng = t.defines("ends and how often", 1e-12, controls=pooled), t.stream("counted")
+    for _ in range(min(t.draws, 20)):
+        count = rng.permutation([14, 9, 5, 2])
+        places = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+        w = rng.permutation(np.repeat(places, count, 0))
+        found = basins.ends(torch.tensor(w))
+        for falls, order in ((True, np.argsort(-count)), (False, np.argsort(count))):
+            gap = np.abs(found.w.numpy() - places[order]).max()
+            gap = max(gap, np.abs(found.count.numpy() - count[order]).max())
+            if falls:
+                part.add(gap)
+            else:
+                part.breaks("the most often last", gap)
 
 
 def near_orthogonal(rng: np.random.Generator, d: int, size: float) -> Array:
@@ -301,3 +353,4 @@ def rem12(t: Trial) -> None:
     sizes = [len(basins.ends(end[:K], 0.05).count) for K in (1, 2, 4, 16, 64, 256)]
     nodes = t.part("nodes collect optima", 3, ">=", draws=256).add(sizes[3])
     nodes.breaks("one node", sizes[0]).says(sizes=", ".join(map(str, sizes)))
+    _counted(t)

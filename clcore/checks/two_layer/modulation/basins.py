@@ -153,6 +153,23 @@ def _first_to_blow_up(t: Trial) -> None:
     p = t.corrected(part, draws=len(y))
     p.add(((first == 0) & (sphere != 0)).sum() + (even != same).sum())
     p.breaks("c < 0", ((less == 0) & (weaker != 0)).sum())
+    _nobody(t)
+
+
+def _nobody(t: Trial) -> None:
+    """On the sphere, no component positive: all end equal, where y_l + b is the same for all, and
+    nobody wins. Control: the first component turned."""
+    rng = t.stream("none")
+    p = t.defines("no positive component: nobody wins", 1e-6, controls=typical)
+    for d in (2, 4):
+        y = -np.abs(rng.standard_normal((min(t.draws, 50), d)))
+        for sign in (1, -1):
+            ends = modulation.simulate(*tensors(y * np.where(np.arange(d), 1, sign), 0 * y + 0.3))
+            gap = np.abs(ends.numpy() + d**-0.5).max(-1)
+            if sign == 1:
+                p.add(gap)
+            else:
+                p.breaks("one component positive", gap)
 
 
 def _soonest(y: Array, b: Array) -> Array:
