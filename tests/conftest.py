@@ -23,17 +23,14 @@ torch.manual_seed(0)  # for what modules draw when they are read
 
 # Begun first, as they take longest: else one of them runs alone at the end. Longest first.
 LONGEST = (
-    *("test_dask", "test_book_pages", "test_chapter_pages", "test_ledger_page"),
-    *("test_build", "test_sweep", "test_sweep_runs", "test_build_stopped"),
-    *(
-        "test_sparse_training",
-        "test_sparse_runs",
-        "test_pretraining_many",
-        "test_checks_acl_images",
-    ),
-    *("test_exercises", "test_golden", "test_pdf", "test_cards"),
-    *("test_sliders", "test_image_fields", "test_chapters", "test_site_build"),
-    *("test_trainer", "test_sparse_panels", "test_cli"),
+    *("test_book_pages", "test_chapter_pages", "test_build", "test_site_build"),
+    *("test_dask", "test_grid", "test_build_stopped", "test_sparse_runs", "test_slurm"),
+    *("test_ledger_page", "test_keys", "test_sweep_runs", "test_pdf", "test_pretraining_many"),
+    *("test_golden_files", "test_checks_acl_images", "test_sweep", "test_checks_operator"),
+    *("test_policy_in_pages", "test_checks_tables", "test_course", "test_sides", "test_tables"),
+    *("test_checks_ddn_images", "test_checks_tokens", "test_pretraining", "test_sparse_panels"),
+    *("test_cards", "test_chapters", "test_sparse_training", "test_token_sequences"),
+    *("test_trainer", "test_augmentations", "test_sparse_map", "test_sliders"),
 )
 
 
