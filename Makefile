@@ -85,11 +85,10 @@ lint: setup
 	@$(RUN) -m ty check --python $(VENV)
 	@$(VENV)/bin/lint-imports --no-cache
 
-# Processes take whole files, those that take longest first, so that tests which share a fixture stay
-# together and in order. Tests of code often wait, for a worker or a kernel: three processes of them keep
-# two cores busy. ARGS go to pytest: ARGS="-n 8", ARGS="-n 0 -x -k ledger"; with them, one
+# Two processes take whole files, those that take longest first, so that tests which share a fixture
+# stay together and in order. ARGS go to pytest: ARGS="-n 8", ARGS="-n 0 -x -k ledger"; with them, one
 # of the two halves below may have nothing to do.
-PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest --dist loadfile --no-loadscope-reorder
+PYTEST := OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 NONE := $(if $(ARGS),|| [ $$? = 5 ])
 
 # The halves run side by side: where the one leaves a core idle, as at the end of a build, the other
@@ -98,13 +97,13 @@ test: setup
 	@$(MAKE) --no-print-directory --jobs 2 test-code test-site
 
 test-code: lint
-	@$(PYTEST) -n 3 -m "not site" $(ARGS) $(NONE)
+	@$(PYTEST) -m "not site" $(ARGS) $(NONE)
 
 # These tests look at a site made from the chapters in their smoke profile. The checks run once, in
 # that build, under the checker of signatures that the tests have; the tests read what they found.
 test-site: setup
 	@CLCORE_STARTUP=tests/typechecking.py $(SMOKE)
-	@CLCORE_SITE=_build/smoke/html $(PYTEST) -n 2 -m site $(ARGS) $(NONE)
+	@CLCORE_SITE=_build/smoke/html $(PYTEST) -m site $(ARGS) $(NONE)
 
 # Builds that are killed and damaged at random come to the same as one that is not: ARGS="--rounds 20 --seed 1".
 soak: setup
