@@ -330,6 +330,7 @@ def _init(key: Tensor, c: Config) -> Params:
 
 
 def _ahead(key: Tensor, step: Tensor, c: Config) -> dict[str, Tensor]:
+    """The views of a step, which do not hang on what was learned before it."""
     return {"views": _data(cr.fold_in(key, step), step, c)[None]}
 
 

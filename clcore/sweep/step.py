@@ -94,7 +94,7 @@ def _on_device(function: Callable) -> Callable:
     """With the device of the problem, its first argument, as that of new tensors.
 
     Only where functions of the problem are called: the trace of a step names the device of all that
-    it makes, and to look out for more would take a fourth of a small step's time.
+    it makes, and to look out for more would take a fifth of a small step's time.
     """
 
     @functools.wraps(function)

@@ -77,9 +77,9 @@ def test_outcomes_are_counted_by_module_and_side(made):
 
 def test_shares_are_those_of_what_is_asked_and_crashes_are_told_apart(made):
     said = text(made["_generated/mutants-score.md"])
-    assert "Checks, of all 8 6 (75 %) 1 (17 % of these)" in said
-    assert "Checks, of those that give a value 6 4 (67 %) 1 (25 % of these)" in said
-    assert "Tests, of all 7 6 (86 %) 3 (50 % of these)" in said
+    assert "Checks, about all 8 6 (75 %) 1 (17 % of these)" in said
+    assert "Checks, about those that give a value 6 4 (67 %) 1 (25 % of these)" in said
+    assert "Tests, about all 7 6 (86 %) 3 (50 % of these)" in said
     assert "Of all 9 that are not equivalent, 8 (89 %) are killed; 1 more are equivalent." in said
     assert (
         "at commit `0123456789ab`: 10 mutants of 1 modules (a lot of 7, seed 5), 9 draws a check"

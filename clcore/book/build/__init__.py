@@ -58,9 +58,10 @@ def build(
         write_json(_paths.build_dir() / "ledger.json", encode({"book": book, "rows": rows}))
         problem = stage.build(rows, book, [page(run, rows) for run in runs])
         failed = [run for run in wanted if run.status != "ok"]
-        now = seal.inputs(profile, book["device"])  # a file may have been edited meanwhile
-        if whole and not failed and not problem and now == made_from:
-            seal.put(made_from, [run.entry for run in runs])
+        if whole and not failed and not problem:
+            now = seal.inputs(profile, book["device"])
+            if now == made_from:  # else a file was edited meanwhile
+                seal.put(made_from, [run.entry for run in runs])
     report(book, rows, {run.name for run in runs if run.status == "ok" and not run.cached})
     if problem:
         print(problem, file=sys.stderr)

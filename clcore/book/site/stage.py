@@ -40,7 +40,7 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
         print("site: building", flush=True)
         whole = all(chapter["status"] == "ok" for chapter in book["chapters"])
         with ThreadPoolExecutor(1) as beside:  # Sphinx is a process of its own
-            sphinx = beside.submit(_sphinx, stage, out, base / "site.log", whole)
+            sphinx = beside.submit(_sphinx, stage, out, base / "site.log", strict=whole)
             sources = code.pages(_notebooks(book))
             made = sphinx.result()
         if isinstance(made, str):
