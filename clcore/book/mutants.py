@@ -1,7 +1,8 @@
 """The record of mutants: formulas of clcore that were changed, and whether a check noticed.
 
-`tests/mutation` makes it. data/mutants has the record of the mathematics and that of the judge, and
-equivalents.yaml, changes that no test could tell, each with the reason, as a person has found it.
+`tests/mutation` makes it. data/mutants has the record of the mathematics and that of the judge;
+lots of the mathematics as they were before anybody had read their survivors; and equivalents.yaml,
+changes that no test could tell, each with the reason, as a person has found it.
 """
 
 import json
@@ -13,7 +14,7 @@ from clcore import _paths
 from clcore._files import read_record, read_yaml, write_json
 from clcore.book import provenance
 
-MATHEMATICS, JUDGE = "mathematics", "judge"
+MATHEMATICS, JUDGE, UNREAD = "mathematics", "judge", "unread"
 OUTCOMES = ("judgement", "crash", "hang", "survived", "unasked")
 KILLED = OUTCOMES[:3]
 
@@ -60,6 +61,24 @@ def recorded(name: str) -> dict[str, Any]:
     """
     path = _paths.root() / "data" / "mutants" / f"{name}.json"
     return read_record(path, _schema("record"), MutantsError, "run `make mutants ARGS=--record`")
+
+
+def unread() -> list[dict[str, Any]]:
+    """The records of lots that nobody had read, by seed.
+
+    Raises MutantsError when one is damaged.
+    """
+    found = (_paths.root() / "data" / "mutants").glob(f"{UNREAD}-*.json")
+    return sorted((recorded(path.stem) for path in found), key=lambda lot: lot["seed"])
+
+
+def read() -> set[Name]:
+    """Every mutant of the mathematics that is in a record: survivors of these have been read.
+
+    Raises MutantsError when one is damaged.
+    """
+    lots = [recorded(MATHEMATICS), *unread()]
+    return {name_of(row) for lot in lots for row in lot["mutants"]}
 
 
 def keep(name: str, rows: list[dict[str, Any]], about: dict[str, Any]) -> None:

@@ -39,7 +39,7 @@ EQUIVALENT = {("clcore/theory/relu/x.py", "f", "a * b", "b * a", 1): "It is <sym
 
 ABOUT = {"made": "2026-11-25", "commit": "0123456789ab", "python": "3.11.7", "torch": "2.13"}
 ABOUT |= {"numpy": "2.4", "seed": 5, "sample": 7, "draws": 9, "modules": ["clcore/losses/pairs.py"]}
-
+LOTS = [ABOUT | {"seed": 2, "mutants": ROWS}, ABOUT | {"seed": 3, "mutants": ROWS[:1]}]
 
 SEEDS = {"made": "2026-11-25", "commit": "0123456789ab", "python": "3.11.7", "torch": "2.13"}
 SEEDS |= {"numpy": "2.4", "checks": 300, "seeds": 8, "draws": 7, "apart": []}
@@ -50,6 +50,7 @@ def made(monkeypatch):
     monkeypatch.setattr(seeds, "recorded", lambda: SEEDS)
     found = {"mathematics": ROWS, "judge": JUDGED}
     monkeypatch.setattr(mutants, "recorded", lambda name: ABOUT | {"mutants": found[name]})
+    monkeypatch.setattr(mutants, "unread", lambda: LOTS)
     monkeypatch.setattr(mutants, "equivalents", lambda: EQUIVALENT)
     return checked.files()
 
@@ -114,6 +115,16 @@ def test_survivors_have_place_kind_and_both_texts(made):
     assert "losses/pairs:10 f" in text(rest) and "Seen by the unit tests alone (1)" in rest
 
 
+def test_lots_that_nobody_had_read_are_told_by_themselves(made):
+    first, *rest = text(made["_generated/mutants-unread.md"]).split("seed 3")
+    shares = "8 of 9 (89 %) 6 of 8 (75 %) 4 of 6 (67 %) 1 of 4 (25 %)"
+    assert f"seed 2 2026-11-25 , 0123456789ab 9 and 1 equivalent {shares}" in first
+    assert "1 1 of 1 (100 %)" in rest[0]
+    assert "Not noticed by checks then, of seed 2 (2)" in rest[0] and len(rest) == 1
+    left = rest[0].split("of seed 2")[-1]
+    assert "losses/pairs:10 f" in left and "theory/relu/x:11 f" in left and "x:13" not in left
+
+
 def test_equivalents_have_their_reasons(made):
     page = made["_generated/mutants-equivalent.md"]
     assert "It is &lt;symmetric&gt;." in page and text(page).count("theory/relu/x:13") == 1
@@ -127,8 +138,10 @@ def test_the_judge_is_told_of_its_own_tests_alone(made):
 
 def test_nothing_is_said_of_nobody(monkeypatch):
     monkeypatch.setattr(mutants, "recorded", lambda name: ABOUT | {"mutants": ROWS[:1]})
+    monkeypatch.setattr(mutants, "unread", list)
     monkeypatch.setattr(mutants, "equivalents", dict)
     made = checked.files()
+    assert made["_generated/mutants-unread.md"] == "None is recorded."
     assert made["_generated/mutants-survivors.md"].startswith("None survives.")
     assert made["_generated/mutants-equivalent.md"] == "None of those drawn."
 
@@ -152,6 +165,20 @@ def test_what_is_kept_is_read_again(folder):
     mutants.keep("mathematics", ROWS, {k: ABOUT[k] for k in ("seed", "sample", "draws", "modules")})
     found = mutants.recorded("mathematics")
     assert found["mutants"] == ROWS and found["draws"] == 9 and found["commit"]
+
+
+def test_lots_that_nobody_had_read_are_found_by_their_names(folder):
+    about = {k: ABOUT[k] for k in ("sample", "draws", "modules")}
+    for name, seed, rows in (
+        ("mathematics", 1, ROWS[:1]),
+        ("unread-10", 10, ROWS[4:5]),
+        ("unread-9", 9, ROWS[-1:]),
+        ("judge", 0, ROWS[2:3]),
+    ):
+        mutants.keep(name, rows, about | {"seed": seed})
+    assert [lot["seed"] for lot in mutants.unread()] == [9, 10]
+    every = {mutants.name_of(row) for row in (ROWS[0], ROWS[4], ROWS[-1])}
+    assert mutants.read() == every and len(every) == 3
 
 
 @pytest.mark.parametrize(
@@ -203,8 +230,9 @@ def test_entries_are_told_apart_by_their_number(folder):
 
 
 def test_the_record_of_today_is_whole():
-    for name, sides in (("mathematics", ["checks", "tests"]), ("judge", ["tests"])):
-        found = mutants.recorded(name)
+    both = ["checks", "tests"]
+    of_both = [mutants.recorded("mathematics"), *mutants.unread()]
+    for found, sides in [(mutants.recorded("judge"), ["tests"]), *((lot, both) for lot in of_both)]:
         assert all(mutants.sides(row) == sides for row in found["mutants"])
         assert {row["path"] for row in found["mutants"]} <= set(found["modules"])
         assert not [

@@ -3,11 +3,14 @@
     make mutants
     make mutants ARGS="--modules losses --modules theory/trees --sample 40 --seed 3"
     make mutants ARGS="--modules ledger --sample 0"          the judge, against tests/ledger
+    make mutants ARGS="--seed 9 --sample 150 --unread"       a lot that nobody has read
 
 Every mutant is one change in one module (`changes.py`). It is compiled in a forked child in place
 of the module; no file is touched. Asked are the ledger's checks that execute the changed statement
 (`checks_side.py`), and the unit tests that do (`tests_side.py`). Stopped at any time, the same
 command goes on where it was. `--record` writes data/mutants, from which the book has its page.
+Survivors of what is recorded are read and mended, so that it scores better than a new lot would;
+`--unread` draws one, of mutants that are in no record, and records it as it is.
 """
 
 import sys
@@ -30,10 +33,13 @@ def main(
     draws: Annotated[int, typer.Option(help="of every check", min=1)] = 7,
     workers: Annotated[int, typer.Option(help="children at a time", min=1)] = 1,
     record: Annotated[bool, typer.Option(help="write data/mutants for the book")] = False,
+    unread: Annotated[
+        bool, typer.Option(help="record it as a lot that nobody has read; once a seed")
+    ] = False,
 ) -> None:
     """Draw mutants, ask checks and tests, list those that none of them kills."""
     try:
-        code = run.command(modules, sample, seed, draws, workers, record)
+        code = run.command(modules, sample, seed, draws, workers, record, unread)
     except ValueError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:

@@ -47,10 +47,17 @@ class Job:
 
 
 def command(
-    modules: list[str] | None, sample: int, seed: int, draws: int, workers: int, keep: bool
+    modules: list[str] | None,
+    sample: int,
+    seed: int,
+    draws: int,
+    workers: int,
+    keep: bool = False,
+    unread: bool = False,
 ) -> int:
-    """Draw, ask, say; the exit code. Raises ValueError for an unknown module, and for a list of
-    equivalents that does not fit."""
+    """Draw, ask, say; the exit code. keep: as the record that the book shows. unread: as a lot that
+    nobody has read, of mutants that are in no record. Raises ValueError for an unknown module, for
+    a list of equivalents that does not fit, and for a lot that has been read."""
     root, base = _paths.root(), _paths.build_dir() / "mutants"
     paths = sampling.files(root, modules or sampling.MATHEMATICS)
     names = [path.relative_to(root).as_posix() for path in paths]
@@ -58,14 +65,32 @@ def command(
     if judge and not all(map(sampling.judges, names)):
         raise ValueError("expected modules of the ledger, or of the rest of clcore, got both")
     refuse_stale(root)
-    chosen = list(sampling.sample(root, paths, sample, seed))
+    if unread:
+        refuse_read(seed, whole=not modules, keep=keep)
+    chosen = list(sampling.sample(root, paths, sample, seed, record.read() if unread else ()))
     with _scratch(base):
         found = _asked(chosen, _sides(judge, draws), workers, base)
     rows = [
         described(mutant) | outcomes for (mutant, _), outcomes in zip(chosen, found, strict=True)
     ]
     about = {"seed": seed, "sample": sample, "draws": draws, "modules": names}
-    return _report(rows, about, record.JUDGE if judge else record.MATHEMATICS, keep)
+    name = record.JUDGE if judge else record.MATHEMATICS
+    name = f"{record.UNREAD}-{seed}" if unread else name
+    return _report(rows, about, name, keep or unread)
+
+
+def refuse_read(seed: int, whole: bool, keep: bool) -> None:
+    """Raises ValueError for what cannot be recorded as a lot that nobody has read."""
+    if keep:
+        raise ValueError("expected --record or --unread, got both: a lot is recorded once")
+    if not whole:
+        raise ValueError("expected a lot of the whole mathematics with --unread, got --modules")
+    seeds = [lot["seed"] for lot in (record.recorded(record.MATHEMATICS), *record.unread())]
+    if seed in seeds:
+        raise ValueError(
+            f"expected the --seed of a lot that nobody has read, got {seed}; recorded are "
+            f"{', '.join(map(str, sorted(seeds)))}: try {max(seeds) + 1}"
+        )
 
 
 def refuse_stale(root: Path) -> None:

@@ -1,7 +1,7 @@
 """Which mutants: of which modules, and which of theirs."""
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 
@@ -74,9 +74,15 @@ def drawn(root: Path, path: Path, seed: int) -> Iterator[tuple[Mutant, str]]:
                 continue
 
 
-def sample(root: Path, paths: list[Path], size: int, seed: int) -> Iterator[tuple[Mutant, str]]:
-    """`size` mutants (0: all there are), one of each module in turn."""
-    left = {path: drawn(root, path, seed) for path in paths}
+def sample(
+    root: Path, paths: list[Path], size: int, seed: int, without: Collection[tuple] = ()
+) -> Iterator[tuple[Mutant, str]]:
+    """`size` mutants (0: all there are), one of each module in turn. without: names of those that
+    are passed over."""
+    left = {
+        path: (one for one in drawn(root, path, seed) if one[0].name not in without)
+        for path in paths
+    }
     count = 0
     while left and (not size or count < size):
         for path in list(left):

@@ -108,7 +108,7 @@ def side(tmp_path, monkeypatch):
 
 
 def start(workers=1):
-    return run.command(["made.py"], 0, 0, 7, workers, False)
+    return run.command(["made.py"], 0, 0, 7, workers)
 
 
 def content(root):
@@ -227,7 +227,31 @@ def test_an_entry_that_is_no_mutant_any_more_is_refused(side, monkeypatch, stale
 
 def test_the_judge_and_the_rest_are_apart(monkeypatch):
     with pytest.raises(ValueError, match="of the ledger, or of the rest of clcore, got both"):
-        run.command(["ledger/verdicts.py", "losses/anchors.py"], 1, 0, 7, 1, False)
+        run.command(["ledger/verdicts.py", "losses/anchors.py"], 1, 0, 7, 1)
+
+
+def test_a_lot_is_unread_once_and_has_nothing_of_what_was_read(side, capsys, monkeypatch):
+    kept = {}
+    monkeypatch.setattr(run.sampling, "MATHEMATICS", ["made.py"])
+    monkeypatch.setattr(record, "keep", lambda name, rows, about: kept.update({name: rows}))
+    lots = [
+        {"seed": 7, "mutants": [dict(zip(("path", "where", "old", "new"), NAME[:4], strict=True))]}
+    ]
+    monkeypatch.setattr(record, "recorded", lambda name: {"seed": 1, "mutants": []})
+    monkeypatch.setattr(record, "unread", lambda: lots)
+    run.command(None, 0, 8, 7, 1, unread=True)
+    every = {m.name for m in run.sampling.of_file(side.root, side.path)}
+    assert list(kept) == ["unread-8"]
+    assert {record.name_of(row) for row in kept["unread-8"]} == every - {NAME} < every
+    asked = side.asked()
+    for seed in (1, 7):
+        with pytest.raises(ValueError, match=f"got {seed}; recorded are 1, 7: try 8"):
+            run.command(None, 0, seed, 7, 1, unread=True)
+    with pytest.raises(ValueError, match="got --modules"):
+        run.command(["made.py"], 0, 8, 7, 1, unread=True)
+    with pytest.raises(ValueError, match="--record or --unread, got both"):
+        run.command(None, 0, 8, 7, 1, keep=True, unread=True)
+    assert side.asked() == asked
 
 
 def test_the_list_of_today_fits_the_code_of_today():

@@ -14,18 +14,20 @@ Row = dict[str, Any]
 
 
 def files() -> dict[str, str]:
-    """Name below book/ -> Markdown: scores, survivors and equivalents of the mathematics, and the
-    judge's own; and what other seeds give.
+    """Name below book/ -> Markdown: scores, survivors and equivalents of the mathematics, lots of
+    it that nobody had read, and the judge's own; and what other seeds give.
 
     Raises `clcore.book.mutants.MutantsError` when data/mutants is damaged, `SeedsError` when
     data/seeds.json is.
     """
     found, judge = (mutants.recorded(n) for n in (mutants.MATHEMATICS, mutants.JUDGE))
-    rows, judged = found["mutants"], judge["mutants"]
+    rows, judged, unread = found["mutants"], judge["mutants"], mutants.unread()
+    every = [*rows, *judged, *(row for lot in unread for row in lot["mutants"])]
     return {
         "_generated/mutants-score.md": f"{_made(found)}\n\n{_scores(rows, MATHEMATICS)}",
         "_generated/mutants-survivors.md": _survivors(rows),
-        "_generated/mutants-equivalent.md": _equivalent([*rows, *judged]),
+        "_generated/mutants-unread.md": _unread(unread),
+        "_generated/mutants-equivalent.md": _equivalent(every),
         "_generated/seeds.md": _seeds(seeds.recorded()),
         "_generated/mutants-judge.md": (
             f"{_made(judge)}\n\n{_scores(judged, ('tests',))}\n\n{_listed(_left(judged))}"
@@ -91,8 +93,12 @@ def _scores(rows: list[Row], sides: tuple[str, ...]) -> str:
     return raw(fragments.render("mutants_score.html", lines=lines, every=every, sides=sides))
 
 
+def _place(row: Row) -> tuple[str, int]:
+    return row["path"], row["line"]
+
+
 def _left(rows: list[Row]) -> list[Row]:
-    return sorted(mutants.survivors(rows), key=lambda row: (row["path"], row["line"]))
+    return sorted(mutants.survivors(rows), key=_place)
 
 
 def _survivors(rows: list[Row]) -> str:
@@ -100,7 +106,7 @@ def _survivors(rows: list[Row]) -> str:
     by_tests = [
         row for row in rows if row["checks"]["outcome"] == "survived" and mutants.killed(row)
     ]
-    by_tests.sort(key=lambda row: (row["path"], row["line"]))
+    by_tests.sort(key=_place)
     moved = sum(bool(row["checks"].get("moved")) for row in by_tests)
     return (
         f"{_listed(_left(rows))}\n\nAnother {len(by_tests)} are executed by a check, leave every "
@@ -119,11 +125,26 @@ def _folded(title: str, rows: list[Row]) -> str:
     return raw(fragments.render("mutants_list.html", rows=rows, title=title, module=module))
 
 
+def _unread(lots: list[dict[str, Any]]) -> str:
+    """A table, a line a lot; and of each, what the checks did not notice then."""
+    if not lots:
+        return "None is recorded."
+    told = [(lot, score(lot["mutants"], MATHEMATICS)) for lot in lots]
+    every = [raw(fragments.render("mutants_unread.html", lots=told))]
+    for lot in lots:
+        left = [row for row in lot["mutants"] if row["checks"]["outcome"] == "survived"]
+        left = [row for row in left if mutants.name_of(row) not in mutants.equivalents()]
+        left.sort(key=_place)
+        if left:
+            every.append(_folded(f"Not noticed by checks then, of seed {lot['seed']}", left))
+    return "\n\n".join(every)
+
+
 def _equivalent(rows: list[Row]) -> str:
     """The reviewed list: of what was drawn, every change that no test could tell, and why."""
     listed = mutants.equivalents()
-    drawn = [row for row in rows if mutants.name_of(row) in listed]
-    drawn.sort(key=lambda row: (row["path"], row["line"]))
+    drawn = list({name: row for row in rows if (name := mutants.name_of(row)) in listed}.values())
+    drawn.sort(key=_place)
     told = [row | {"reason": listed[mutants.name_of(row)]} for row in drawn]
     if not told:
         return "None of those drawn."
