@@ -15,7 +15,8 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: book test test-code test-site paper smoke serve pdf course publish lab lock setup lint soak mutants seeds clean
 .DEFAULT_GOAL := book
 
-PIP := -m pip install --disable-pip-version-check --progress-bar off
+# Python compiles what is imported when it first is: half of this time would go to files that never are.
+PIP := -m pip install --disable-pip-version-check --progress-bar off --no-compile
 # Every file by its hash, wheels alone: a source distribution would fetch what builds it, unlocked.
 LOCKED := $(PIP) --require-hashes --only-binary :all: --no-deps -r
 
