@@ -34,12 +34,28 @@ LONGEST = (
 )
 
 
+SITE = ("test_chapters", "test_course", "test_keys", "test_licences", "test_pdf")
+"""Files that look at the built site, besides those in tests/browser."""
+
+
+def _at_site(path: Path) -> bool:
+    return path.parent.name == "browser" or path.stem in SITE
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Asked for what looks at the site, nothing else is imported, which takes long."""
+    a_test = collection_path.match("test_*.py")
+    return (config.option.markexpr == "site" and a_test and not _at_site(collection_path)) or None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what looks at the built site, and put the files that take longest first."""
     for item in items:
         if "site" in getattr(item, "fixturenames", ()):
             item.add_marker("site")
+        if item.get_closest_marker("site") and not _at_site(item.path):
+            raise pytest.UsageError(f"{item.nodeid} looks at the site: name its file in {__file__}")
     place = {name: i for i, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(place)))
 

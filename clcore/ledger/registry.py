@@ -136,7 +136,12 @@ def of(claim_id: str) -> tuple[Place, ...]:
     """Where a claim is checked, of the files that have its id. Raises LedgerError with near misses
     when the id is unknown, and with both places when it is checked twice on one kind of input."""
     claim(claim_id)
-    named = [(file, text) for file, text in _own_texts(_paths.root()) if claim_id in text]
+    return _of(_paths.root(), claim_id)
+
+
+@cache
+def _of(root: Path, claim_id: str) -> tuple[Place, ...]:
+    named = [(file, text) for file, text in _own_texts(root) if claim_id in text]
     found = [p for file, text in named for p in _marked(file, text) if claim_id in p.claims]
     _once((claim_id, place) for place in found)
     return tuple(found)
