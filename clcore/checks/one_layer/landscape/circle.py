@@ -321,12 +321,13 @@ def rem12(t: Trial) -> None:
     """Different starts, different optima: nodes collect optima as K grows, and stop at all of them;
     linear nodes find one. Basins are the arcs between minima.
 
-    Controls: ReLU nodes for linear ones; equal shares; one node.
+    Controls: ReLU nodes for linear ones; equal shares; one node; starts in place of ends.
     """
     rng, n = t.rng, 100
     clouds = min(t.draws, 5)
     linear = t.part("linear: one optimum up to sign", controls=pooled, draws=n * clouds)
     areas = t.part("basins", 1e-3, controls=pooled)
+    ascents = []
     for _ in range(clouds):
         turn = 2 * math.pi * (np.arange(7) + rng.uniform(-0.3, 0.3, 7)) / 7
         x = on_rays(turn, rng.uniform(0.5, 1.5, 7)) * [1.0, 0.5]
@@ -339,9 +340,11 @@ def rem12(t: Trial) -> None:
         start = circle.on_circle(torch.tensor(rng.uniform(-math.pi, math.pi, n)))
         world = one_layer.samples(torch.tensor(x))
         end = basins.climb(world, start, "linear", steps=600)
+        ascents.append((x, start.numpy(), end.numpy(), "linear"))
         end = end * (end @ end[0]).sign()[:, None]  # up to sign
         linear.add(len(basins.ends(end).count) - 1)
         end = basins.climb(world, start, "relu", steps=600)
+        ascents.append((x, start.numpy(), end.numpy(), "relu"))
         linear.breaks("ReLU", len(basins.ends(end).count) - 1)
     d, q = 6, 0.2
     world = one_layer.summation(
@@ -354,3 +357,21 @@ def rem12(t: Trial) -> None:
     nodes = t.part("nodes collect optima", 3, ">=", draws=256).add(sizes[3])
     nodes.breaks("one node", sizes[0]).says(sizes=", ".join(map(str, sizes)))
     _counted(t)
+    _tops(t, ascents)
+
+
+def _tops(t: Trial, ascents: list[tuple[Array, Array, Array, str]]) -> None:
+    """From where random starts end, the energy falls to both sides. Control: the starts."""
+    part = t.defines("ends are maxima", 0.0, controls=pooled)
+
+    def rise(x: Array, w: Array, kind: str) -> Array:
+        def energy(angle: float) -> Array:
+            c, s = np.cos(angle), np.sin(angle)
+            u = w @ np.array([[c, s], [-s, c]]) @ x.T
+            return (u if kind == "linear" else np.maximum(u, 0)).var(-1)
+
+        return np.maximum(energy(0.01), energy(-0.01)) - energy(0.0)
+
+    for x, start, end, kind in ascents:
+        part.add(rise(x, end, kind))
+        part.breaks("starts", rise(x, start, kind))
