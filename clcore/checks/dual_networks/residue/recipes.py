@@ -11,18 +11,11 @@ import torch
 
 from clcore.images.augmentations import RECIPES, Recipe, crop_boxes, crop_resize, draw
 from clcore.ledger import Trial
-from clcore.reference import Array, absolute
+from clcore.reference import Array, absolute, uneven
 
 N = 4000
 FIRMLY = 5.0  # standard errors
-EVEN = 2.5  # sqrt(n) times the largest gap of two distribution functions: once in 100,000
-
-
-def _uneven(x: Array, low: float, high: float) -> float:
-    """sqrt(n) times the largest gap between the distribution of x and the uniform one."""
-    at = (np.sort(x) - low) / (high - low)
-    step = np.arange(len(x) + 1) / len(x)
-    return float(np.sqrt(len(x)) * max((step[1:] - at).max(), (at - step[:-1]).max()))
+EVEN = 2.5  # of `uneven`
 
 
 def drawn(t: Trial) -> None:
@@ -39,8 +32,8 @@ def drawn(t: Trial) -> None:
         ranges = [(max(0.0, 1 - k), 1 + k) for k in s[:3]] + [(-s[3], s[3]), recipe.sigma]
         values = [*of["factors"], of["sigma"]]
         for x, (low, high) in zip(values, ranges, strict=True):
-            strengths.add(_uneven(x, low, high), max(0.0, low - x.min(), x.max() - high) * N)
-            strengths.breaks("half the range", _uneven(x, low, (low + high) / 2))
+            strengths.add(uneven(x, low, high), max(0.0, low - x.min(), x.max() - high) * N)
+            strengths.breaks("half the range", uneven(x, low, (low + high) / 2))
         wanted = {
             "flip": recipe.flip,
             "jitter": recipe.jitter_chance,
@@ -61,7 +54,7 @@ def drawn(t: Trial) -> None:
             apart.add(np.sqrt(N) * abs(np.corrcoef(place, other)[0, 1]))
         apart.breaks("one key", np.sqrt(N) * np.corrcoef(values[0], values[0] > 1)[0, 1])
     strong = draw(t.keys(1, "strong")[0], N, 8, 8, Recipe(8, jitter=(1.5, 0.0, 0.0, 0.0)))
-    strengths.add(_uneven(strong["factors"][0].double().numpy(), 0.0, 2.5))
+    strengths.add(uneven(strong["factors"][0].double().numpy(), 0.0, 2.5))
     _boxes(t)
 
 
@@ -81,9 +74,9 @@ def _boxes(t: Trial) -> None:
         ((top + 0.5) / (H - h + 1), 0.0, 1.0),
         ((left + 0.5) / (W - w + 1), 0.0, 1.0),
     ):
-        even.add(_uneven(x, low, high))
-        even.breaks("half the range", _uneven(x, low, (low + high) / 2))
-    even.breaks("height over width", _uneven(np.log(h / w), *np.log(ratio)))
+        even.add(uneven(x, low, high))
+        even.breaks("half the range", uneven(x, low, (low + high) / 2))
+    even.breaks("height over width", uneven(np.log(h / w), *np.log(ratio)))
     for (H, W), ratio, box in (
         ((20, 30), (3.0, 4.0), (5, 0, 10, 30)),
         ((30, 20), (0.25, 0.4), (0, 4, 30, 12)),
