@@ -266,7 +266,8 @@ def _drawn(t: Trial) -> None:
     states.add((z >= tree.states).sum((1, 2)) + (z < 0).sum((1, 2)))
     states.breaks("states of the root", (z[..., :1] >= 2).sum((1, 2)))
     # Single precision takes probabilities whose sum ends below 1 by rounding.
-    short = lt.categorical(lt.tree((-1, 0)), torch.tensor([0.5, 0.5 - 8e-6]), [torch.eye(2)])
+    low = torch.tensor([0.5, 0.5 - 8e-6])
+    short = lt.categorical(lt.tree((-1, 0)), low, [torch.stack([low, low])], regular=False)
     states.add(float((lt.sample(t.keys(1, "rounding")[0], short, 10**6) > 1).sum()))
     prior = model.prior.numpy()[..., None]
     for node in range(1, len(tree.parents)):
@@ -278,13 +279,19 @@ def _drawn(t: Trial) -> None:
         pairs.add(_sigmas(found, prior * (1 / m + C), SAMPLES))
         if node < 3:
             pairs.breaks("apart from the root", _sigmas(found, prior / m + 0 * C, SAMPLES))
-    model = lt.draw(t.keys(400, "roots"), lt.tree((-1, 0), (3, 3)))
+    model = lt.draw(t.keys(2000, "roots"), lt.tree((-1, 0), (3, 3)))
     apart = t.defines("root drawn apart", 5.0)
     table, prior = model.table.numpy()[:, 0], model.prior.numpy()
     for a, b, c in product(range(3), repeat=3):
-        apart.add(20 * abs(np.corrcoef(prior[:, a], table[:, b, c])[0, 1]))
+        apart.add(2000**0.5 * abs(np.corrcoef(prior[:, a], table[:, b, c])[0, 1]))
     own = table[:, 0]  # as a law of the root
-    apart.breaks("the edge's first row", 20 * abs(np.corrcoef(own[:, 0], table[:, 0, 0])[0, 1]))
+    apart.breaks(
+        "the edge's first row", 2000**0.5 * abs(np.corrcoef(own[:, 0], table[:, 0, 0])[0, 1])
+    )
+    # Where a law of three states is even on its simplex, P(z_0 > s) = (1 - s)^2.
+    even = t.defines("root's law even on the simplex", 2.5)
+    even.add(*(ref.uneven((1 - v) ** 2, 0, 1) for v in prior.T))
+    even.breaks("each as likely in between", ref.uneven(prior[:, 0], 0, 1))
 
 
 @check("ddn/lem7")

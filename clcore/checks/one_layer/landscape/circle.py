@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from clcore.ledger import Trial, check, pooled, typical, worst
-from clcore.reference import Array
+from clcore.reference import Array, absolute
 from clcore.theory.one_layer import basins, one_layer
 from clcore.theory.one_layer import circle_landscape as circle
 from clcore.theory.one_layer import power_iteration as pi
@@ -129,6 +129,11 @@ def _counted(t: Trial) -> None:
                 part.add(gap)
             else:
                 part.breaks("the most often last", gap)
+    same = t.defines("ends that are the same", 0.0)
+    count = basins.ends(torch.eye(3)[[0, 1, 0, 2, 0, 1]], 0.0).count.numpy()
+    same.add(absolute(count[None], [[3, 2, 1]])).breaks(
+        "each by itself", absolute(count[None], [[1] * 3])
+    )
 
 
 def near_orthogonal(rng: np.random.Generator, d: int, size: float) -> Array:
@@ -375,3 +380,15 @@ def _tops(t: Trial, ascents: list[tuple[Array, Array, Array, str]]) -> None:
     for x, start, end, kind in ascents:
         part.add(rise(x, end, kind))
         part.breaks("starts", rise(x, start, kind))
+    _where_nothing_opens(t)
+
+
+def _where_nothing_opens(t: Trial) -> None:
+    """Where no input opens the gate, the energy is flat and a start stays. Control: linear."""
+    part = t.defines("no gate open: it stays", 1e-15)
+    x, w = t.stream("nothing opens").uniform(0.5, 1.5, (2, 6, 2))
+    start = torch.tensor(-w / np.linalg.norm(w, axis=-1, keepdims=True))
+    for kind in ("relu", "linear"):
+        end = basins.climb(one_layer.samples(torch.tensor(x)), start, kind, steps=50)
+        off = absolute(end, start)
+        part.add(off) if kind == "relu" else part.breaks("linear", off)
