@@ -11,7 +11,7 @@ from clcore.reference import Array, uneven
 from clcore.theory.relu import orthogonal_mixture
 
 N = 8000
-EVEN = 2.5  # of `uneven`
+EVEN = 3.0  # of `uneven`
 FIRMLY = 5.0  # standard errors
 
 

@@ -15,7 +15,7 @@ from clcore.reference import Array, absolute, uneven
 
 N = 4000
 FIRMLY = 5.0  # standard errors
-EVEN = 2.5  # of `uneven`
+EVEN = 3.0  # of `uneven`
 
 
 def drawn(t: Trial) -> None:

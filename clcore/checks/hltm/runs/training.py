@@ -5,7 +5,7 @@ Jacobians by complex steps: what `tree_contrast` and `tree_statistics` do on tab
 """
 
 from collections.abc import Mapping
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ import torch
 from clcore.checks.hltm.runs.measure import group, law, measured
 from clcore.experiments import tree_contrast as tc
 from clcore.ledger import Trial, check, pooled
-from clcore.reference import STEP, Array
+from clcore.reference import STEP, Array, uneven
 from clcore.theory.trees import leaf_patterns, pattern_net
 
 Net = Mapping[str, Array]
@@ -148,6 +148,24 @@ def _step(t: Trial) -> None:
             part.breaks(what, np.abs(other - ours))
 
 
+def _starts(t: Trial) -> None:
+    """Weights and biases at the start, even within 1 / sqrt(fan-in), those of one kind and depth
+    apart from all others. Controls: half the range, one kind twice."""
+    even, apart = (
+        t.defines(f"starts: {name}", bound) for name, bound in (("even", 3.0), ("apart", 5.0))
+    )
+    nets = [pattern_net.init(key, 3, 24) for key in t.keys(8, "starts")]
+    values = {n: torch.stack([net[n] for net in nets]).flatten().numpy() for n in nets[0]}
+    for name, x in values.items():
+        bound = (2 if name[1:] == "2" else 2 * 24) ** -0.5
+        even.add(uneven(x, -bound, bound))
+        even.breaks("half the range", uneven(x, -bound, 0))
+    for a, b in combinations(values.values(), 2):
+        n = min(len(a), len(b))
+        apart.add(np.sqrt(n) * abs(np.corrcoef(a[:n], b[:n])[0, 1]))
+    apart.breaks("one of them twice", np.sqrt(n) * abs(np.corrcoef(a, a)[0, 1]))
+
+
 @check("ddn/tab6", "ddn/tab4")
 def training_by_hand(t: Trial) -> None:
     """NC, the views, the loss of a batch and its gradient, from the words of the protocol.
@@ -158,6 +176,7 @@ def training_by_hand(t: Trial) -> None:
     measured(t)
     _views(t)
     _step(t)
+    _starts(t)
 
 
 # ------------------------------------------------------------------------------------- operators

@@ -289,7 +289,7 @@ def _drawn(t: Trial) -> None:
         "the edge's first row", 2000**0.5 * abs(np.corrcoef(own[:, 0], table[:, 0, 0])[0, 1])
     )
     # Where a law of three states is even on its simplex, P(z_0 > s) = (1 - s)^2.
-    even = t.defines("root's law even on the simplex", 2.5)
+    even = t.defines("root's law even on the simplex", 3.0)
     even.add(*(ref.uneven((1 - v) ** 2, 0, 1) for v in prior.T))
     even.breaks("each as likely in between", ref.uneven(prior[:, 0], 0, 1))
 

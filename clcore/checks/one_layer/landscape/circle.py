@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import torch
 
+from clcore.checks.one_layer.landscape import climbs
 from clcore.ledger import Trial, check, pooled, typical, worst
 from clcore.reference import Array, absolute
 from clcore.theory.one_layer import basins, one_layer
@@ -54,6 +55,9 @@ def fig8(t: Trial) -> None:
     n_relu, n_linear = int(relu.count()), int(linear.count())
     part = t.part("ReLU: at least 8 maxima", 8, ">=", **protocol).add(n_relu)
     part.breaks("linear", n_linear).says(count=n_relu, kinks=int((~relu.kinks.isnan()).sum()))
+    at = relu.angle[~relu.angle.isnan()].numpy()
+    edges = np.abs(on_rays(at, np.ones(len(at))) @ x.T).min(1) < 1e-9  # of some point's gate
+    part.confirms(kinks=int(edges.sum()))
     part = t.part("linear: two maxima", **protocol).add(abs(n_linear - 2))
     part.breaks("ReLU", abs(n_relu - 2))
     vectors = np.linalg.eigh(np.cov(x.T, bias=True))[1]
@@ -362,33 +366,4 @@ def rem12(t: Trial) -> None:
     nodes = t.part("nodes collect optima", 3, ">=", draws=256).add(sizes[3])
     nodes.breaks("one node", sizes[0]).says(sizes=", ".join(map(str, sizes)))
     _counted(t)
-    _tops(t, ascents)
-
-
-def _tops(t: Trial, ascents: list[tuple[Array, Array, Array, str]]) -> None:
-    """From where random starts end, the energy falls to both sides. Control: the starts."""
-    part = t.defines("ends are maxima", 0.0, controls=pooled)
-
-    def rise(x: Array, w: Array, kind: str) -> Array:
-        def energy(angle: float) -> Array:
-            c, s = np.cos(angle), np.sin(angle)
-            u = w @ np.array([[c, s], [-s, c]]) @ x.T
-            return (u if kind == "linear" else np.maximum(u, 0)).var(-1)
-
-        return np.maximum(energy(0.01), energy(-0.01)) - energy(0.0)
-
-    for x, start, end, kind in ascents:
-        part.add(rise(x, end, kind))
-        part.breaks("starts", rise(x, start, kind))
-    _where_nothing_opens(t)
-
-
-def _where_nothing_opens(t: Trial) -> None:
-    """Where no input opens the gate, the energy is flat and a start stays. Control: linear."""
-    part = t.defines("no gate open: it stays", 1e-15)
-    x, w = t.stream("nothing opens").uniform(0.5, 1.5, (2, 6, 2))
-    start = torch.tensor(-w / np.linalg.norm(w, axis=-1, keepdims=True))
-    for kind in ("relu", "linear"):
-        end = basins.climb(one_layer.samples(torch.tensor(x)), start, kind, steps=50)
-        off = absolute(end, start)
-        part.add(off) if kind == "relu" else part.breaks("linear", off)
+    climbs.tops(t, ascents)
