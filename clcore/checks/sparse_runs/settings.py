@@ -71,6 +71,7 @@ def def3(t: Trial) -> None:
     part.breaks("the program's", begun["released"][0])
     n = 2000 * min(max(t.draws, 10), 100)
     _latents(t, n)
+    _features(t)
     _noise(t, n)
     by_hand(t)
 
@@ -90,6 +91,32 @@ def _latents(t: Trial, n: int) -> None:
     part = t.part("latents", 5.0, draws=n).add(off(z["iid"]))
     part.breaks("all-zero samples allowed", off(z["iid-zeros"]))
     part.breaks("the program's", off(z["fixed"])).says(nominal=nominal)
+
+
+def _features(t: Trial) -> None:
+    """How many features a sample shows, and which, against the law that each kind of latent names,
+    in standard errors. Controls: another share of features."""
+    part, n, d, beta = t.defines("how many features a sample shows", 6.0), 20_000, 6, 0.3
+    binomial = np.array([math.comb(d, k) * beta**k * (1 - beta) ** (d - k) for k in range(d + 1)])
+    given = binomial * (np.arange(d + 1) > 0) / (1 - binomial[0])
+    exactly = np.eye(d + 1)
+    laws = {
+        "iid": (given, 0.5),
+        "iid-zeros": (binomial, 0.5),
+        "binary": (binomial, 0.0),
+        "one-hot": (exactly[1], 0.0),
+        "fixed": (exactly[2], 0.5),  # ceil(0.9) of -1, ceil(1.8) in all
+    }
+    for key, (kind, (law, minus)) in zip(t.keys(len(laws), "features"), laws.items(), strict=True):
+        z = sc.latents(key, n, d, beta, kind).numpy()
+        counts = np.bincount((z != 0).sum(1), minlength=d + 1) / n
+        mean = (law * np.arange(d + 1)).sum() / d
+        part.add(np.abs(counts - law) / np.sqrt(law * (1 - law) / n + 1e-9))
+        error = np.sqrt(mean * (1 - mean) / n)
+        for sign, share in ((1, 1 - minus), (-1, minus)):
+            part.add(np.abs((z == sign).mean(0) - share * mean) / error)
+        wrong = np.abs(counts - np.roll(law, 1)) / np.sqrt(law * (1 - law) / n + 1e-9)
+        part.breaks("a feature more", wrong.max())
 
 
 def _noise(t: Trial, n: int) -> None:

@@ -203,6 +203,14 @@ def def3(t: Trial) -> None:
         C = lt.deviation(torch.from_numpy(1.1 * generic)).numpy()
         rows_sum.breaks("rows sum to 1.1", np.abs(C.sum(-1)).max(-1))
     proofs.def3(rows_sum, condition, regular, square)
+    least = t.defines("least entry of a weaker transition", 1e-12, controls=typical)
+    for strength, (rows, columns) in product((0.0, 0.4, 1.0), SHAPES):
+        keys = t.keys(min(t.draws, 20), f"{strength} {rows} {columns}")
+        table = lt.regular_transition(keys, rows, columns, strength).numpy()
+        low, sums = table.min((1, 2)), table.sum(1)
+        least.add(np.abs(low - (1 - strength) / columns), absolute(sums, 0 * sums + rows / columns))
+        if strength:
+            least.breaks("half as strong", np.abs(low - (1 - strength / 2) / columns))
 
 
 def _chain(
