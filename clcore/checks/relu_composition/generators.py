@@ -4,11 +4,13 @@ Distribution functions against those that are meant, in the scale of Kolmogorov'
 frequencies in standard errors.
 """
 
+from itertools import combinations, product
+
 import numpy as np
 
 from clcore.ledger import Trial
 from clcore.reference import Array, uneven
-from clcore.theory.relu import orthogonal_mixture
+from clcore.theory.relu import binary_latent, orthogonal_mixture
 
 N = 8000
 EVEN = 3.0  # of `uneven`
@@ -79,3 +81,28 @@ def rows_of_pixels(t: Trial) -> None:
         chances.breaks("a period more", _often(period == field + gap, 1 / 4))
     chances.add(float(((period < field) | (period >= field + 3) | (first >= field)).sum()))
     chances.add(np.sqrt(N) * abs(np.corrcoef(period, first)[0, 1]))
+
+
+def models(t: Trial) -> None:
+    """Binary latent models: laws of states even on their simplex, amplitudes, chances of y, and the
+    mode that a field shows twice. Controls: half the range, one for both."""
+    even = t.defines("random models", EVEN)
+    apart = t.defines("random models, drawn apart", FIRMLY)
+    model = binary_latent.draw(t.keys(N, "models"), 2, 3)
+    law, size = model.table.numpy(), model.values.numpy().max(-1)
+    # Where five chances are even on their simplex, P(one > s) = (1 - s)^4.
+    for c, k in product(range(2), range(2)):
+        even.add(uneven((1 - law[:, c, k, 0]) ** 4, 0, 1))
+    even.breaks("each as likely in between", uneven(law[:, 0, 0, 0], 0, 1))
+    p1, sizes = model.p1.numpy(), [size[:, 0, 0], size[:, 1, 0], size[:, 0, 3]]
+    for values, low, high in ((p1, 0.05, 0.95), *((v, 0.5, 1.5) for v in sizes)):
+        even.add(uneven(values, low, high))
+        even.breaks("half the range", uneven(values, low, (low + high) / 2))
+    again = model.values.numpy()[:, :, 3].argmax(-1)
+    for k in range(3):
+        apart.add(_often(again[:, 0] == k, 1 / 3), _often(again[:, 1] == k, 1 / 3))
+        apart.breaks("a mode more", _often(again[:, 0] == k, 1 / 4))
+    every = [p1, *sizes, *again.T, *law[:, :, :, 0].reshape(N, -1).T]
+    for a, b in combinations(every, 2):
+        apart.add(np.sqrt(N) * abs(np.corrcoef(a, b)[0, 1]))
+    apart.breaks("one for both", np.sqrt(N) * abs(np.corrcoef(p1, p1)[0, 1]))

@@ -130,3 +130,9 @@ def _noise(t: Trial, n: int) -> None:
     part = t.part("noise of variance log d / d", 5.0, draws=n).add(error("variance"))
     part.breaks("std", error("std")).breaks("released", error("released"))
     part.says(ratio=50 * stated, latents=1 / (1 - 0.9**10))
+    part = t.defines("readings of sigma_0", 1e-15)
+    for d in (2, 10, 50):
+        log = np.log(d)
+        meant = {"std": log / d, "variance": np.sqrt(log / d), "released": np.sqrt(log) / d}
+        part.add(*(abs(sc.noise_std(d, k) - v) for k, v in meant.items()), sc.noise_std(d, "none"))
+        part.breaks("another reading", abs(sc.noise_std(d, "std") - meant["released"]))

@@ -48,3 +48,8 @@ def recorded(t: Trial) -> None:
     for ours, alone in zip(far.between + far.within, found.between + found.within, strict=True):
         lost.add(ours[:, 0].isfinite().sum(), absolute(ours[:, 1:], alone[:, 1:]))
         lost.breaks("as if it had not", alone[:, 0].isfinite().sum())
+    one = torch.ones(draws, 5, 1, dtype=torch.float64)
+    one[0, 0] = 1e200  # a single unit: of the operator above it, a row and a column are too large
+    above = path((one * start[0], start[1]))
+    for ours in (above.between[1], above.within[1]):
+        lost.add(ours[0, 0].isfinite().sum(), (~ours[0, 1:].isfinite()).sum())

@@ -91,6 +91,13 @@ def _views(t: Trial) -> None:
         signs.add(np.abs(told).max() * len(single) ** 0.5)
         apart = tc.views(key, c, 2000, shuffled=True).numpy()
         signs.breaks("each view a root of its own", _off(apart, rho, depth))
+    spelled = t.defines("leaves that patterns spell", 0.0)
+    for key, depth in zip(t.keys(3, "spelled"), (2, 4, 5), strict=True):
+        c = tc.configuration(0, 0.7, 2, depth)
+        patterns = tc.views(key, c | tc.PROBLEM["setup"](key, c), 50)
+        found = leaf_patterns.leaves(patterns, depth).numpy()
+        spelled.add(np.abs(found - _leaves(patterns.numpy(), depth)).max(1))
+        spelled.breaks("from right to left", np.abs(found - found[:, ::-1]).max())
 
 
 # ------------------------------------------------------------------------------------------ loss
