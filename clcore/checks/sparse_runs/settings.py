@@ -117,6 +117,14 @@ def _features(t: Trial) -> None:
             part.add(np.abs((z == sign).mean(0) - share * mean) / error)
         wrong = np.abs(counts - np.roll(law, 1)) / np.sqrt(law * (1 - law) / n + 1e-9)
         part.breaks("a feature more", wrong.max())
+    program = t.defines("signs of the program's samples", 0.0)
+    for d, tenths in ((10, 1), (10, 3), (6, 6), (4, 10)):
+        z = sc.latents(t.keys(1, "fixed")[0], 50, d, tenths / 10, "fixed").numpy()
+        minus, both = (-(-d * tenths // k) for k in (20, 10))  # rounded up
+        meant = minus, min(max(both, minus + 1), d) - minus
+        found = [(z == sign).sum(1) for sign in (-1, 1)]
+        program.add(*(np.abs(n - m) for n, m in zip(found, meant, strict=True)))
+        program.breaks("one more of -1", np.abs(found[0] - meant[0] - 1))
 
 
 def _noise(t: Trial, n: int) -> None:

@@ -48,6 +48,11 @@ def recorded(t: Trial) -> None:
     for ours, alone in zip(far.between + far.within, found.between + found.within, strict=True):
         lost.add(ours[:, 0].isfinite().sum(), absolute(ours[:, 1:], alone[:, 1:]))
         lost.breaks("as if it had not", alone[:, 0].isfinite().sum())
+    steps = t.defines("steps that are recorded", 0.0)
+    for every, asked in ((1, [0, 1, 2, 3]), (2, [0, 2, 3]), (4, [0, 3])):
+        way = descent.train(start, world, case.ours, case.library_weight, 0.3, 3, every)
+        steps.add(float(way.steps != asked), abs(len(way.residue) - len(asked)))
+        steps.breaks("without the last", float(way.steps != asked[:-1]))
     one = torch.ones(draws, 5, 1, dtype=torch.float64)
     one[0, 0] = 1e200  # a single unit: of the operator above it, a row and a column are too large
     above = path((one * start[0], start[1]))

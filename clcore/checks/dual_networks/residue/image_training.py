@@ -183,6 +183,11 @@ def _along(t: Trial) -> None:
     draws, tau, rate, rng = min(t.draws, 5), 0.5, 0.3, t.stream("along")
     world = dw.world(rng, draws, 4, "additive", 0.4, samples=3, views=2)
     start = dw.weights(rng, draws, (4, 6, 5, 3))
+    steps = t.defines("direct test: steps that are recorded", 0.0)
+    for every, asked in ((1, [0, 1]), (2, [0, 1]), (3, [0, 1])):
+        way = residue_share.along(dw.torch_layers(start), world, tau, rate, 1, every)
+        steps.add(float(way.steps != asked), abs(len(way.loss) - len(asked)))
+        steps.breaks("without the last", float(way.steps != asked[:-1]))
     for tied in (False, True):
         layers = list(start)
         found = residue_share.along(dw.torch_layers(start), world, tau, rate, 3, 2, tied=tied)
