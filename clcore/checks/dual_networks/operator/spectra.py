@@ -54,7 +54,8 @@ def recorded(t: Trial) -> None:
         steps.add(float(way.steps != asked), abs(len(way.residue) - len(asked)))
         steps.breaks("without the last", float(way.steps != asked[:-1]))
     one = torch.ones(draws, 5, 1, dtype=torch.float64)
-    one[0, 0] = 1e200  # a single unit: of the operator above it, a row and a column are too large
+    active = (world.points[0] @ start[0][0].mT).clamp(min=0).sum(0).argmax()
+    one[0, active] = 1e200  # of the operator above this unit only some entries are too large
     above = path((one * start[0], start[1]))
     for ours in (above.between[1], above.within[1]):
         lost.add(ours[0, 0].isfinite().sum(), (~ours[0, 1:].isfinite()).sum())
