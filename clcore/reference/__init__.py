@@ -34,6 +34,7 @@ from clcore.reference.plain import (
     stepped,
     table1,
     tensors,
+    uneven,
     views,
 )
 
@@ -71,5 +72,6 @@ __all__ = [
     "stepped",
     "table1",
     "tensors",
+    "uneven",
     "views",
 ]

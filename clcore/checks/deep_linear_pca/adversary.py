@@ -121,3 +121,43 @@ def rem2(t: Trial) -> None:
     moves = t.part("spectrum moves continuously", 0.6, draws=few)
     moves.add(*(shrunk(tau) for tau in TEMPERATURES))
     moves.breaks("no entropy: the nearest sample only", shrunk(0.0))
+    _step_by_step(t)
+
+
+def _step_by_step(t: Trial) -> None:
+    """Three steps of the max player against the min player, in numpy. Controls: alpha held, a step
+    less."""
+    part = t.defines("steps against the min player", 1e-11)
+    rng, rate, taus = t.stream("step by step"), 0.5, (0.3, 1.0, np.inf)
+    x, x2 = ref.views(rng, len(taus), 6, 4)
+    start = [rng.standard_normal((len(taus), *size)) for size in ((3, 4), (2, 3))]
+    start = [w / np.sqrt((w**2).sum((1, 2), keepdims=True)) for w in start]
+    tau = np.array(taus)[:, None, None]
+    last, X = dl.adversarial_ascent(tensors(*start), *tensors(x, x2, np.array(taus)), rate, 3)
+    found = [*(w.numpy() for w in last), X.numpy()]
+
+    def by_hand(steps: int, held: bool = False) -> list[Array]:
+        (low, high), alpha, pace = start, None, None
+        for step in range(steps + 1):
+            if alpha is None or not held:
+                z = x @ (high @ low).swapaxes(1, 2)
+                alpha = ref.softmax(ref.distances(z, z)[0], tau)
+            X = ref.covariance(alpha, x, x2, x, x2)
+            if pace is None:
+                pace = rate / np.linalg.norm(X, 2, (1, 2))[:, None, None]
+            if step == steps:
+                return [low, high, X]
+            back = high.swapaxes(1, 2) @ high @ low @ X
+            top = high @ low @ X @ low.swapaxes(1, 2)
+            low, high = (
+                w / np.sqrt((w**2).sum((1, 2), keepdims=True))
+                for w in (low + pace * back, high + pace * top)
+            )
+        raise AssertionError
+
+    for ours, theirs, fixed, less in zip(
+        found, by_hand(3), by_hand(3, True), by_hand(2), strict=True
+    ):
+        part.add(ref.relative(ours, theirs))
+        part.breaks("alpha held", ref.relative(ours, fixed)[:2])
+        part.breaks("a step less", ref.relative(ours, less)[:2])

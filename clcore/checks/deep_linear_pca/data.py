@@ -11,7 +11,7 @@ from clcore import random as cr
 from clcore.checks.deep_linear_pca.landscape import _error, add_some
 from clcore.ledger import Trial, check
 from clcore.losses import contrast
-from clcore.reference import Array, tensors
+from clcore.reference import Array, absolute, tensors
 from clcore.theory import deep_linear as dl
 
 DATA = ("heavy-tailed", "discrete", "correlated", "outliers")
@@ -85,3 +85,27 @@ def rem3(t: Trial) -> None:
     certified = sum(map(len, holds.errors))
     holds.says(certified=certified, climbed=climbed, exceptions=len(exceptions))
     holds.says(widths=", ".join(map(_dashed, WIDTHS)), narrow=_dashed(NARROW))
+    _company(t)
+
+
+def _company(t: Trial) -> None:
+    """Ascents of many runs, a few at a time, against each run by itself; none falls. Controls: the
+    run before, half as many steps."""
+    part = t.defines("a run sees no other", 1e-10)
+    rise = t.defines("no ascent falls", -1e-6)
+    rng, keys = t.stream("company"), t.keys(7, "company")
+    X = rng.standard_normal((7, 4, 4))
+    X, W = torch.from_numpy(X + X.swapaxes(1, 2)), dl.starts(keys, (4, 3, 2))
+    together = dl.ascend(W, X, steps=30, tolerance=1e-12, chunk=3)
+    alone = [
+        dl.ascend([w[k : k + 1] for w in W], X[k : k + 1], steps=30, tolerance=1e-12).energy.item()
+        for k in range(7)
+    ]
+    part.add(absolute(together.energy, np.array(alone)))
+    part.breaks("the run before", absolute(together.energy, np.roll(alone, 1)))
+    products = [w.numpy() for w in together.weights]
+    end = products[1] @ products[0]
+    part.add(absolute(together.energy, np.einsum("rij,rjk,rik->r", end, X.numpy(), end)))
+    start = dl.energy(W, X)
+    rise.add((start - together.energy).numpy())
+    rise.breaks("the other way round", (together.energy - start).numpy())

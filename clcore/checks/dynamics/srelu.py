@@ -15,7 +15,7 @@ from clcore.checks.dynamics import srelu_regions
 from clcore.checks.dynamics import srelu_symbols as sym
 from clcore.checks.dynamics.srelu_starts import Warm, beyond, warm, wide
 from clcore.ledger import Trial, check, exact, pooled, total, typical
-from clcore.reference import Array, tensors
+from clcore.reference import Array, absolute, tensors
 from clcore.theory.sparse import sparse_coding as sc
 from clcore.theory.sparse import srelu_dynamics as sd
 
@@ -303,6 +303,22 @@ def def7(t: Trial) -> None:
 
     part = t.defines("", 1e-14, controls=typical)
     part.add(gap(True)).breaks("not normalised", gap(False))
+    _each_row(t)
+
+
+def _each_row(t: Trial) -> None:
+    """Nets that nothing pulls: every row over its norm, though no row uses the last coordinate."""
+    part = t.defines("each row over its norm", 1e-14)
+    nets = t.stream("rows").standard_normal((2, t.draws, 3, 4)) * [1, 1, 1, 0]
+    online, target = torch.from_numpy(nets)
+    none = torch.zeros(t.draws, 3, dtype=torch.float64)
+
+    path = sd.alternate(
+        online, target, none, none, lambda *held: lambda W, b: 0 * W, none[:, 0] + 1, 1, 2
+    ).numpy()
+    rows, columns = (nets / np.sqrt((nets**2).sum(k, keepdims=True) + 1e-300) for k in (-1, -2))
+    part.add(*(absolute(path[-1, k], rows[k]) for k in (0, 1)), absolute(path[1, 1], nets[1]))
+    part.breaks("columns", *(absolute(path[-1, k], columns[k]) for k in (0, 1)))
 
 
 @check("ncl/rem3")

@@ -245,7 +245,7 @@ def _softmax_loss(h1: Array, h2: Array, negatives: Array, tau: float, own: float
 def eq8(t: Trial) -> None:
     """Eq. 8 against a double loop and complex-step slopes; log(1 + |B|) at W = 0; x' != x.
 
-    Controls: tau divides, the positive left out of the denominator.
+    Controls: tau divides, the positive left out of the denominator, a sample that is never drawn.
     """
     value = t.defines("value, and log(1 + B) at 0", ROUNDING, controls=pooled)
     slope = t.defines("slope", 1e-10)
@@ -282,3 +282,22 @@ def eq8(t: Trial) -> None:
         slope.breaks("the positive only on top", ref.relative(without, wanted))
     anywhere = repeats(t.rng.integers(0, n, (200, n, B)))
     others.breaks("negatives drawn from all samples", anywhere)
+    _as_often(t, n, B)
+
+
+def _as_often(t: Trial, n: int, size: int) -> None:
+    """How often each is among an anchor's negatives, in standard errors: all others alike."""
+    part = t.defines("every other sample as often", 6.0)
+    keys = t.keys(300, "how often")
+    chance = size / (n - 1) * ~np.eye(n, dtype=bool)
+    error = np.sqrt(len(keys) * chance.max() * (1 - chance.max()))
+
+    def apart(drawn: list[Array]) -> Array:
+        found = sum(np.eye(n)[index].sum(1) for index in drawn)
+        return np.abs(found - len(keys) * chance) / error
+
+    part.add(apart([vl.other_samples(key, n, size).numpy() for key in keys]).max())
+    rng = t.stream("the last sample never drawn")
+    short = [np.stack([rng.permutation(n - 2)[:size] for _ in range(n)]) for _ in keys]
+    short = [index + (index >= np.arange(n)[:, None]) for index in short]
+    part.breaks("the last sample never drawn", apart(short).max())

@@ -82,6 +82,21 @@ def conventions(t: Trial) -> None:
         weights = module.importance(both[0][0], both[1][0]).numpy()
         part.add(relative(weights[None], ref.importance(inter, intra, phi, psi), 1.0))
     _held(t, both)
+    _refused(t, both)
+
+
+def _refused(t: Trial, both: tuple[Tensor, Tensor]) -> None:
+    """A module takes outputs of a net, no labels in their place and no lists. Control: outputs."""
+    part = t.defines("a module refuses what is no output", 0.0)
+    outputs = [v[0] for v in both]
+    cases = [("", [v.round().long() for v in outputs]), ("", [v.tolist() for v in outputs])]
+    for module in (modules.InfoNCE(), modules.ContrastiveLoss("MINE")):
+        for name, views in (*cases, ("outputs", outputs)):
+            try:
+                taken = 1.0 + 0 * float(module(*views))
+            except TypeError:
+                taken = 0.0
+            part.breaks(name, taken) if name else part.add(taken)
 
 
 def _held(t: Trial, both: tuple[Tensor, Tensor]) -> None:

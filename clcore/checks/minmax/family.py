@@ -162,6 +162,13 @@ def num1(t: Trial) -> None:
         alpha.add(uneven(pair), moved(pair))
         alpha.breaks("psi = exp", uneven(bent)).breaks("phi = x^2", uneven(squared))
         alpha.breaks("psi = exp, other batch", moved(bent))
+    slopes = t.defines("alpha by the pair's own slopes", 1e-14)
+    z, z2 = tensors(*ref.views(t.stream("slopes"), count, 4, 3))
+    for a, b in ((0.5, 3.0), (2.0, 0.7)):
+        weights = contrast.pairwise_importance(z, z2, losses.linear_pair(a, b)).numpy()
+        for product, name in ((a * b, ""), (a / b, "a / b"), (a, "a alone")):
+            error = relative(weights, product * ~np.eye(4, dtype=bool) + 0 * weights)
+            slopes.breaks(name, error) if name else slopes.add(error)
     alpha.proves(sym.constant(1), breaks={"phi = x^2": sym.constant(2)}, at="N = 3")
     loss.proves(
         sym.difference(1), breaks={"positive distances dropped": sym.difference(0)}, at="N = 3"

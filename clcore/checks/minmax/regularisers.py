@@ -96,6 +96,28 @@ def def6(t: Trial) -> None:
             if kind == "entropy":
                 whole = ref.off(ref.normalised(np.exp(-costs / (2 * tau))))
                 part.breaks("diagonal included", absolute(whole, generic))
+    _slopes(t, costs)
+
+
+def _slopes(t: Trial, costs: Array) -> None:
+    """How minimisers follow their costs: with alpha^(-gamma) = (c + mu) / (2 tau) in every row,
+    mu moves so that the row keeps its sum. Control: mu held."""
+    part = t.defines("slopes of minimisers", 1e-9)
+    along = t.stream("slopes").standard_normal(costs.shape) * ~np.eye(costs.shape[-1], dtype=bool)
+    for tau in (0.1, 0.5):
+        cases = [(1.0, minplayer.entropy_weights)]
+        cases += [(g, partial(minplayer.inverse_weights, gamma=g)) for g in ref.GAMMAS]
+        for gamma, closed in cases:
+            value, slope = torch.func.jvp(
+                lambda c, f=closed, tau=tau: f(c, tau), tensors(costs), tensors(along)
+            )
+            weight = value.numpy() ** gamma  # -dalpha / alpha = weight (dc + dmu) / (2 tau gamma)
+            share = value.numpy() * weight / (2 * tau * gamma)
+            if gamma == 1.0:
+                share = value.numpy() / (2 * tau)
+            mean = (share * along).sum(-1, keepdims=True) / share.sum(-1, keepdims=True)
+            part.add(relative(slope, share * (mean - along)))
+            part.breaks("mu held", relative(slope, -share * along))
 
 
 @check("acl/num5")

@@ -1,8 +1,10 @@
-"""Table 1 of acl once more, in numpy and by complex steps: sources whose row fails, and how the
-library's phi and psi stand to the page's.
+"""Table 1 of acl once more, in numpy and by complex steps: the losses of its sources, written out,
+and how the library's phi and psi stand to the page's.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import product
 
 import numpy as np
 import torch
@@ -10,7 +12,7 @@ import torch
 from clcore import losses
 from clcore import reference as ref
 from clcore.ledger import Trial
-from clcore.reference import Array, relative
+from clcore.reference import Array, relative, tensors
 
 Functions = tuple[ref.Function, ref.Function]
 
@@ -60,25 +62,104 @@ def mine(z: Array, z2: Array) -> Array:
     return intra.sum(-1) / n + np.log(sum(others) / len(others))
 
 
-def lifted(z: Array, z2: Array, margin: float = 1.0) -> Array:
+def lifted(
+    z: Array,
+    z2: Array,
+    margin: float = 1.0,
+    squared: bool = False,
+    both: bool = True,
+    second_views: bool = True,
+) -> Array:
     """Lifted structured, times twice the number of positive pairs: unsquared distances, negatives
     of both members, of both views."""
 
     def distance(a: Array, b: Array) -> Array:
-        return np.sqrt(((a - b) ** 2).sum(-1))
+        square = ((a - b) ** 2).sum(-1)
+        return square / 2 if squared else np.sqrt(square)
 
     n, total = z.shape[-2], 0.0
     for i in range(n):
         own = z[..., i, :], z2[..., i, :]
         others = [
             np.exp(margin - distance(a, view[..., j, :]))
-            for a in own
-            for view in (z, z2)
+            for a, same in zip(own if both else own[:1], (z, z2), strict=False)
+            for view in ((z, z2) if second_views else (same,))
             for j in range(n)
             if j != i
         ]
         total = total + ref.rectified(np.log(sum(others)) + distance(*own)) ** 2
     return total
+
+
+def _on_triplets(z: Array, z2: Array, f: Callable, g: Callable) -> Array:
+    """Sum over anchors i of g(values over j != i of f(near, far)), both half squared distances."""
+    inter, intra = ref.distances(z, z2)
+    n = inter.shape[-1]
+    return sum(
+        g(np.stack([f(intra[..., i], inter[..., i, j]) for j in range(n) if j != i], -1))
+        for i in range(n)
+    )
+
+
+def _on_products(z: Array, z2: Array, g: Callable) -> Array:
+    """Sum over anchors i of g(z_i . z_j - z_i . z_i', over j != i)."""
+    n = z.shape[-2]
+    gaps = [
+        [(z[..., i, :] * (z[..., j, :] - z2[..., i, :])).sum(-1) for j in range(n) if j != i]
+        for i in range(n)
+    ]
+    return sum(g(np.stack(row, -1)) for row in gaps)
+
+
+def same_values(t: Trial, views: tuple, tau: float, margin: float, c: float) -> None:
+    """The sources' losses in numpy, their constants and factors too, which the rows leave free.
+
+    Controls: sums for means, in a logarithm or outside of it.
+    """
+    part = t.defines("clcore's losses of the sources", 1e-12)
+    n = views[0].shape[-2]
+    unit = [v / np.linalg.norm(v, axis=-1, keepdims=True) for v in views]
+
+    def by_hand(g: Callable, f: Callable = np.subtract, views: list | tuple = views) -> Array:
+        return _on_triplets(*views, f, g)
+
+    def summed(x: Array) -> Array:
+        return x.sum(-1)
+
+    def with_margin(near: Array, far: Array) -> Array:
+        return tau * np.log(1 + np.exp((near - far + margin) / tau))
+
+    def anchored(x: Array, mean: bool = True) -> Array:
+        return np.log(np.exp(x).mean(-1) if mean else np.exp(x).sum(-1))
+
+    batch = {
+        losses.source_mine: mine(*views),
+        losses.source_mine_per_sample: by_hand(anchored),
+        partial(losses.source_infonce, tau=tau): by_hand(
+            lambda x: np.log(1 + np.exp(x / tau).sum(-1))
+        ),
+        partial(losses.source_triplet, margin=margin): by_hand(
+            summed, lambda near, far: ref.rectified(2 * near - 2 * far + margin)
+        ),
+        partial(losses.source_soft_triplet, tau=tau, margin=margin): by_hand(summed, with_margin),
+        partial(losses.source_modified_triplet, c=c): by_hand(
+            lambda x: summed(1 / (1 + np.exp(-c * x))), views=unit
+        ),
+        losses.source_tuplet: _on_products(*views, lambda x: np.log(1 + np.exp(x).sum(-1))),
+        losses.source_linear: _on_products(*views, lambda x: x.mean(-1)),
+        partial(losses.source_simclr, tau=tau): simclr(*unit, tau),
+    }
+    for squared, both, second in product((False, True), repeat=3):
+        changes = {"margin": margin, "squared": squared, "both": both, "second_views": second}
+        batch[partial(losses.source_lifted, **changes)] = lifted(*views, **changes)
+    for source, values in batch.items():
+        part.add(relative(source(*tensors(*views)), values, 1.0))
+    per_anchor = losses.source_mine_per_sample(*tensors(*views))
+    part.breaks(
+        "a sum in each logarithm", relative(by_hand(lambda x: anchored(x, False)), per_anchor)
+    )
+    linear = losses.source_linear(*tensors(*views))
+    part.breaks("a sum over negatives", relative((n - 1) * linear.numpy(), linear))
 
 
 def same_functions(t: Trial, pairs: list[losses.Pair], page: Mapping[str, Functions]) -> None:

@@ -267,7 +267,7 @@ def _shapes(t: Trial, rows: list[ref.Row], margin: float) -> None:
 @check("acl/tab1")
 def tab1(t: Trial) -> None:
     """Each row of Table 1 against the loss of its own source, in value and gradient; its shapes;
-    and that the library's phi and psi are the page's.
+    and that the library's losses, phi and psi are what they are on paper.
 
     Controls: a change undone, constants not converted, another row.
     """
@@ -287,3 +287,4 @@ def tab1(t: Trial) -> None:
         row(t, views, pairs)
     _shapes(t, ref.table1(TAU, 1.0, MARGIN, C), MARGIN)
     sources.same_functions(t, list(pairs.values()), _page())
+    sources.same_values(t, views, TAU, 0.7 * MARGIN, C)

@@ -12,7 +12,7 @@ import torch
 
 from clcore import random
 from clcore import reference as ref
-from clcore.checks.relu_composition import exact_mixtures
+from clcore.checks.relu_composition import exact_mixtures, generators
 from clcore.checks.relu_composition.energy import SETTINGS, models
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.losses import contrast
@@ -230,6 +230,7 @@ def lem4(t: Trial) -> None:
         part.breaks("no p0 p1", absolute(outer + within, variance))
         part.breaks("no D_V", absolute(ours - within, variance))
     part.proves(**exact_mixtures.latent_variance())
+    generators.models(t)
 
 
 @check("acl/eq17")

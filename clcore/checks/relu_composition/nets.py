@@ -11,6 +11,7 @@ import torch
 
 from clcore import losses, random
 from clcore import reference as ref
+from clcore.checks.relu_composition import generators
 from clcore.ledger import Part, Trial, check, fraction, pooled, total, typical
 from clcore.losses import contrast
 from clcore.reference import Array, absolute, mixture, relative, tensors
@@ -97,6 +98,7 @@ def def5(t: Trial) -> None:
     part.breaks("signed", np.logical_and(*_refused(-x, -x2)))
     part.breaks("a factor per mode", np.logical_and(*_refused(both, uneven)))
     _validators(t, x, x2)
+    generators.fields(t)
 
     w1, w2 = t.rng.standard_normal((draws, 3, 4)), t.rng.standard_normal((draws, 2, 3))
     turn = np.linalg.qr(t.rng.standard_normal((draws, 3, 4, 4)))[0]
@@ -265,6 +267,7 @@ def lem3(t: Trial) -> None:
             elif (least >= 0).any():
                 inside.add(gain[least >= 0])
     _only_negative(inside)
+    generators.rows_of_pixels(t)
 
 
 def _signs_gain(w1: Array, w2: Array, views: tuple[Array, Array], alpha: Array) -> tuple:

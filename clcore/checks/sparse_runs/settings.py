@@ -71,6 +71,7 @@ def def3(t: Trial) -> None:
     part.breaks("the program's", begun["released"][0])
     n = 2000 * min(max(t.draws, 10), 100)
     _latents(t, n)
+    _features(t)
     _noise(t, n)
     by_hand(t)
 
@@ -92,6 +93,40 @@ def _latents(t: Trial, n: int) -> None:
     part.breaks("the program's", off(z["fixed"])).says(nominal=nominal)
 
 
+def _features(t: Trial) -> None:
+    """How many features a sample shows, and which, against the law that each kind of latent names,
+    in standard errors. Controls: another share of features."""
+    part, n, d, beta = t.defines("how many features a sample shows", 6.0), 20_000, 6, 0.3
+    binomial = np.array([math.comb(d, k) * beta**k * (1 - beta) ** (d - k) for k in range(d + 1)])
+    given = binomial * (np.arange(d + 1) > 0) / (1 - binomial[0])
+    exactly = np.eye(d + 1)
+    laws = {
+        "iid": (given, 0.5),
+        "iid-zeros": (binomial, 0.5),
+        "binary": (binomial, 0.0),
+        "one-hot": (exactly[1], 0.0),
+        "fixed": (exactly[2], 0.5),  # ceil(0.9) of -1, ceil(1.8) in all
+    }
+    for key, (kind, (law, minus)) in zip(t.keys(len(laws), "features"), laws.items(), strict=True):
+        z = sc.latents(key, n, d, beta, kind).numpy()
+        counts = np.bincount((z != 0).sum(1), minlength=d + 1) / n
+        mean = (law * np.arange(d + 1)).sum() / d
+        part.add(np.abs(counts - law) / np.sqrt(law * (1 - law) / n + 1e-9))
+        error = np.sqrt(mean * (1 - mean) / n)
+        for sign, share in ((1, 1 - minus), (-1, minus)):
+            part.add(np.abs((z == sign).mean(0) - share * mean) / error)
+        wrong = np.abs(counts - np.roll(law, 1)) / np.sqrt(law * (1 - law) / n + 1e-9)
+        part.breaks("a feature more", wrong.max())
+    program = t.defines("signs of the program's samples", 0.0)
+    for d, tenths in ((10, 1), (10, 3), (6, 6), (4, 10)):
+        z = sc.latents(t.keys(1, "fixed")[0], 50, d, tenths / 10, "fixed").numpy()
+        minus, both = (-(-d * tenths // k) for k in (20, 10))  # rounded up
+        meant = minus, min(max(both, minus + 1), d) - minus
+        found = [(z == sign).sum(1) for sign in (-1, 1)]
+        program.add(*(np.abs(n - m) for n, m in zip(found, meant, strict=True)))
+        program.breaks("one more of -1", np.abs(found[0] - meant[0] - 1))
+
+
 def _noise(t: Trial, n: int) -> None:
     """Its variance against log d / d, in standard errors."""
     stated, draws = np.log(10) / 10, cr.normal(t.keys(1, "noise")[0], (n, 10))
@@ -103,3 +138,9 @@ def _noise(t: Trial, n: int) -> None:
     part = t.part("noise of variance log d / d", 5.0, draws=n).add(error("variance"))
     part.breaks("std", error("std")).breaks("released", error("released"))
     part.says(ratio=50 * stated, latents=1 / (1 - 0.9**10))
+    part = t.defines("readings of sigma_0", 1e-15)
+    for d in (2, 10, 50):
+        log = np.log(d)
+        meant = {"std": log / d, "variance": np.sqrt(log / d), "released": np.sqrt(log) / d}
+        part.add(*(abs(sc.noise_std(d, k) - v) for k, v in meant.items()), sc.noise_std(d, "none"))
+        part.breaks("another reading", abs(sc.noise_std(d, "std") - meant["released"]))

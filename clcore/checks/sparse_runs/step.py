@@ -6,6 +6,7 @@ parameters take a complex step.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 
 from clcore import random as cr
+from clcore.experiments import sparse_models as sm
 from clcore.experiments import sparse_training as st
 from clcore.ledger import Trial, pooled
 from clcore.reference import STEP, Array
@@ -182,6 +184,18 @@ def _gradients(t: Trial) -> None:
             part.breaks("twice the bias", np.abs(bias - ours))
 
 
+def _held(t: Trial) -> None:
+    """A teacher, and SimSiam's targets, get no gradient. Control: the other argument."""
+    part = t.defines("teachers get no gradient", 0.0)
+    rng = t.stream("teachers")
+    for loss in (sm.non_contrastive, partial(sm.non_contrastive, unit=False), sm.sim_siam):
+        shape = (2, 8, 6) if loss is sm.sim_siam else (8, 6)
+        both = [torch.from_numpy(rng.standard_normal(shape)).requires_grad_() for _ in range(2)]
+        found = torch.autograd.grad(loss(*both), both, materialize_grads=True)
+        learner, teacher = (float(g.abs().max()) for g in found)
+        part.add(teacher).breaks("the learner", learner)
+
+
 # --------------------------------------------------------------------------------------- measures
 
 
@@ -224,3 +238,4 @@ def by_hand(t: Trial) -> None:
     _data(t)
     _gradients(t)
     _measures(t)
+    _held(t)

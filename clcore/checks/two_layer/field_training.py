@@ -96,6 +96,17 @@ def measures_by_hand(t: Trial) -> None:
                 other = _measures(W[k - 1, :, ::-1], patches[:, k])[name]
                 part.breaks("the next field's, mirrored", abs(ours - other) / abs(other))
     _living(t)
+    _recorded(t)
+
+
+def _recorded(t: Trial) -> None:
+    """Which steps of small nets are in their tables: the first, the last, and those asked for."""
+    part = t.defines("steps of a table", 0.0)
+    pixels, seen = torch.from_numpy(_images(t, "train", 24)), torch.zeros(1, 4, 16)
+    for asked in (None, [1], [1, 2]):
+        found = fields.nets(pixels, seen + 1, ["plain"], [t.seed], 1, 4, asked)["plain"].table
+        part.add(float({*found.step} != {0, 4, *(asked or ())}))
+        part.breaks("others", float({*found.step} != {0, 3, *(asked or ())}))
 
 
 def _living(t: Trial) -> None:

@@ -14,7 +14,7 @@ import torch
 
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import TIGHT, Layer, layers
-from clcore.checks.dual_networks.operator import each_step, exact_worlds
+from clcore.checks.dual_networks.operator import each_step, exact_worlds, spectra
 from clcore.ledger import Part, Trial, check, pooled, worst
 from clcore.reference import Array, relative
 from clcore.theory.operator import connection as net
@@ -342,6 +342,7 @@ def rem15(t: Trial) -> None:
             else:
                 share.add(np.nanmedian(spread[1] / spread[0]))
                 _follow(itself, [_residues(weights, world, case) for weights in nets])
+    spectra.recorded(t)
 
 
 def _path(

@@ -13,6 +13,7 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
+from clcore.checks.dual_networks.residue import recipes
 from clcore.experiments import image_losses, residue_share
 from clcore.images.augmentations import Recipe
 from clcore.ledger import Trial, check, pooled, typical
@@ -168,10 +169,13 @@ def _shares(layers: list[Array], world: dw.co.World, tau: float, tied: bool) -> 
 
 def rem13_by_hand(t: Trial) -> None:
     """Its losses, shares of the residue along three steps of descent, and the worlds of images.
-    Controls: half the temperature, towers tied or not, one step later, other images."""
+    Controls: half the temperature, towers tied or not, one step later, other images; those of
+    `recipes`."""
     _losses(t, _exact_rows)
     _along(t)
     _worlds(t)
+    _coloured(t)
+    recipes.drawn(t)
 
 
 def _along(t: Trial) -> None:
@@ -179,6 +183,11 @@ def _along(t: Trial) -> None:
     draws, tau, rate, rng = min(t.draws, 5), 0.5, 0.3, t.stream("along")
     world = dw.world(rng, draws, 4, "additive", 0.4, samples=3, views=2)
     start = dw.weights(rng, draws, (4, 6, 5, 3))
+    steps = t.defines("direct test: steps that are recorded", 0.0)
+    for every, asked in ((1, [0, 1]), (2, [0, 1]), (3, [0, 1])):
+        way = residue_share.along(dw.torch_layers(start), world, tau, rate, 1, every)
+        steps.add(float(way.steps != asked), abs(len(way.loss) - len(asked)))
+        steps.breaks("without the last", float(way.steps != asked[:-1]))
     for tied in (False, True):
         layers = list(start)
         found = residue_share.along(dw.torch_layers(start), world, tau, rate, 3, 2, tied=tied)
@@ -223,3 +232,19 @@ def _worlds(t: Trial) -> None:
         part.add(absolute(found.view_chances, np.full((count, 3, 2), 1 / 2)))
         part.breaks("scaled by itself", absolute(points, x.reshape(6, -1)[which]))
         part.breaks("views of another sample", absolute(found.views, np.roll(seen, 1, 1)))
+
+
+def _coloured(t: Trial) -> None:
+    """A world of colour images: all channels of an image are one sample. Control: one channel."""
+    part = t.defines("direct test: worlds of colour images", 1e-6)
+    x = t.stream("colours").random((6, 3, 4, 4)) + np.arange(3)[:, None, None]
+    still = Recipe(4, (1.0, 1.0), (1.0, 1.0), 0.0, (0.0, 0.0, 0.0, 0.0), 0.0, 0.0)
+    keys = t.keys(min(t.draws, 5), "colours")
+    found = residue_share.image_world(keys, torch.from_numpy(x), 4, 2, still)
+    apart = x - x.mean(0)
+    every, points = (apart / apart.std()).reshape(6, -1), found.samples.numpy()
+    which = ((points[:, :, None, :16] - every[:, :16]) ** 2).sum(-1).argmin(-1)
+    part.add(absolute(points, every[which]))
+    part.add(absolute(found.views, every[which][:, :, None].repeat(2, 2)))
+    one = (apart / apart.std((0, 2, 3))[:, None, None]).reshape(6, -1)
+    part.breaks("scaled channel by channel", absolute(points, one[which]))

@@ -94,6 +94,11 @@ def eq2(t: Trial) -> None:
             losses.add(absolute(anchors.soft_triplet(*both, tau, margin), expected))
             swapped = _tri(negatives[:, 0], positive[:, None], tau, margin)
             losses.breaks(doubled, absolute(swapped, expected))
+    weighted = t.defines("the simple loss, r_+ weighted", 1e-13)
+    for beta in (-0.5, 0.2, 1.0):  # of Corollary 1
+        ours = anchors.simple(*both, beta)
+        weighted.add(absolute(ours, positive + beta * positive - negatives[:, 0]))
+        weighted.breaks("beta's sign", absolute(ours, positive - beta * positive - negatives[:, 0]))
     _simclr(t)
 
 

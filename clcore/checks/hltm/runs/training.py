@@ -5,7 +5,7 @@ Jacobians by complex steps: what `tree_contrast` and `tree_statistics` do on tab
 """
 
 from collections.abc import Mapping
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ import torch
 from clcore.checks.hltm.runs.measure import group, law, measured
 from clcore.experiments import tree_contrast as tc
 from clcore.ledger import Trial, check, pooled
-from clcore.reference import STEP, Array
+from clcore.reference import STEP, Array, uneven
 from clcore.theory.trees import leaf_patterns, pattern_net
 
 Net = Mapping[str, Array]
@@ -91,6 +91,13 @@ def _views(t: Trial) -> None:
         signs.add(np.abs(told).max() * len(single) ** 0.5)
         apart = tc.views(key, c, 2000, shuffled=True).numpy()
         signs.breaks("each view a root of its own", _off(apart, rho, depth))
+    spelled = t.defines("leaves that patterns spell", 0.0)
+    for key, depth in zip(t.keys(3, "spelled"), (2, 4, 5), strict=True):
+        c = tc.configuration(0, 0.7, 2, depth)
+        patterns = tc.views(key, c | tc.PROBLEM["setup"](key, c), 50)
+        found = leaf_patterns.leaves(patterns, depth).numpy()
+        spelled.add(np.abs(found - _leaves(patterns.numpy(), depth)).max(1))
+        spelled.breaks("from right to left", np.abs(found - found[:, ::-1]).max())
 
 
 # ------------------------------------------------------------------------------------------ loss
@@ -148,6 +155,24 @@ def _step(t: Trial) -> None:
             part.breaks(what, np.abs(other - ours))
 
 
+def _starts(t: Trial) -> None:
+    """Weights and biases at the start, even within 1 / sqrt(fan-in), those of one kind and depth
+    apart from all others. Controls: half the range, one kind twice."""
+    even, apart = (
+        t.defines(f"starts: {name}", bound) for name, bound in (("even", 3.0), ("apart", 5.0))
+    )
+    nets = [pattern_net.init(key, 3, 24) for key in t.keys(8, "starts")]
+    values = {n: torch.stack([net[n] for net in nets]).flatten().numpy() for n in nets[0]}
+    for name, x in values.items():
+        bound = (2 if name[1:] == "2" else 2 * 24) ** -0.5
+        even.add(uneven(x, -bound, bound))
+        even.breaks("half the range", uneven(x, -bound, 0))
+    for a, b in combinations(values.values(), 2):
+        n = min(len(a), len(b))
+        apart.add(np.sqrt(n) * abs(np.corrcoef(a[:n], b[:n])[0, 1]))
+    apart.breaks("one of them twice", np.sqrt(n) * abs(np.corrcoef(a, a)[0, 1]))
+
+
 @check("ddn/tab6", "ddn/tab4")
 def training_by_hand(t: Trial) -> None:
     """NC, the views, the loss of a batch and its gradient, from the words of the protocol.
@@ -158,6 +183,7 @@ def training_by_hand(t: Trial) -> None:
     measured(t)
     _views(t)
     _step(t)
+    _starts(t)
 
 
 # ------------------------------------------------------------------------------------- operators

@@ -203,6 +203,14 @@ def def3(t: Trial) -> None:
         C = lt.deviation(torch.from_numpy(1.1 * generic)).numpy()
         rows_sum.breaks("rows sum to 1.1", np.abs(C.sum(-1)).max(-1))
     proofs.def3(rows_sum, condition, regular, square)
+    least = t.defines("least entry of a weaker transition", 1e-12, controls=typical)
+    for strength, (rows, columns) in product((0.0, 0.4, 1.0), SHAPES):
+        keys = t.keys(min(t.draws, 20), f"{strength} {rows} {columns}")
+        table = lt.regular_transition(keys, rows, columns, strength).numpy()
+        low, sums = table.min((1, 2)), table.sum(1)
+        least.add(np.abs(low - (1 - strength) / columns), absolute(sums, 0 * sums + rows / columns))
+        if strength:
+            least.breaks("half as strong", np.abs(low - (1 - strength / 2) / columns))
 
 
 def _chain(
@@ -248,6 +256,50 @@ def lem6(t: Trial) -> None:
         else:
             part.breaks("not regular", formula)
     proofs.lem6(two, more)
+    _drawn(t)
+
+
+def _drawn(t: Trial) -> None:
+    """Samples of random trees of unequal nodes: how often a node and the root show each pair of
+    states; and that the root's law is drawn apart from the edges.
+
+    Controls: nodes that know nothing of the root; a root drawn with the first edge's numbers.
+    """
+    count = min(t.draws, 6)
+    tree = lt.tree((-1, 0, 0, 1, 1, 2), (3, 2, 4, 3, 2, 5))
+    model = lt.draw(t.keys(count, "trees"), tree)
+    z = lt.sample(t.keys(count, "samples"), model, SAMPLES).numpy()
+    pairs = t.defines("samples", SIGMAS, controls=typical)
+    states = t.defines("only states that there are", 0.0)
+    states.add((z >= tree.states).sum((1, 2)) + (z < 0).sum((1, 2)))
+    states.breaks("states of the root", (z[..., :1] >= 2).sum((1, 2)))
+    # Single precision takes probabilities whose sum ends below 1 by rounding.
+    low = torch.tensor([0.5, 0.5 - 8e-6])
+    short = lt.categorical(lt.tree((-1, 0)), low, [torch.stack([low, low])], regular=False)
+    states.add(float((lt.sample(t.keys(1, "rounding")[0], short, 10**6) > 1).sum()))
+    prior = model.prior.numpy()[..., None]
+    for node in range(1, len(tree.parents)):
+        m, own = tree.states[node], np.eye(tree.states[node])[z[..., node]]
+        found = np.einsum("dna,dnb->dab", np.eye(3)[z[..., 0]], own) / SAMPLES
+        C = np.eye(3)
+        for step in lt.path(tree, node)[1:]:
+            C = C @ lt.deviation(lt.edge(model, step)).numpy()
+        pairs.add(_sigmas(found, prior * (1 / m + C), SAMPLES))
+        if node < 3:
+            pairs.breaks("apart from the root", _sigmas(found, prior / m + 0 * C, SAMPLES))
+    model = lt.draw(t.keys(2000, "roots"), lt.tree((-1, 0), (3, 3)))
+    apart = t.defines("root drawn apart", 5.0)
+    table, prior = model.table.numpy()[:, 0], model.prior.numpy()
+    for a, b, c in product(range(3), repeat=3):
+        apart.add(2000**0.5 * abs(np.corrcoef(prior[:, a], table[:, b, c])[0, 1]))
+    own = table[:, 0]  # as a law of the root
+    apart.breaks(
+        "the edge's first row", 2000**0.5 * abs(np.corrcoef(own[:, 0], table[:, 0, 0])[0, 1])
+    )
+    # Where a law of three states is even on its simplex, P(z_0 > s) = (1 - s)^2.
+    even = t.defines("root's law even on the simplex", 3.0)
+    even.add(*(ref.uneven((1 - v) ** 2, 0, 1) for v in prior.T))
+    even.breaks("each as likely in between", ref.uneven(prior[:, 0], 0, 1))
 
 
 @check("ddn/lem7")

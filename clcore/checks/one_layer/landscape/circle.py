@@ -10,8 +10,9 @@ from functools import partial
 import numpy as np
 import torch
 
+from clcore.checks.one_layer.landscape import climbs
 from clcore.ledger import Trial, check, pooled, typical, worst
-from clcore.reference import Array
+from clcore.reference import Array, absolute
 from clcore.theory.one_layer import basins, one_layer
 from clcore.theory.one_layer import circle_landscape as circle
 from clcore.theory.one_layer import power_iteration as pi
@@ -54,6 +55,9 @@ def fig8(t: Trial) -> None:
     n_relu, n_linear = int(relu.count()), int(linear.count())
     part = t.part("ReLU: at least 8 maxima", 8, ">=", **protocol).add(n_relu)
     part.breaks("linear", n_linear).says(count=n_relu, kinks=int((~relu.kinks.isnan()).sum()))
+    at = relu.angle[~relu.angle.isnan()].numpy()
+    edges = np.abs(on_rays(at, np.ones(len(at))) @ x.T).min(1) < 1e-9  # of some point's gate
+    part.confirms(kinks=int(edges.sum()))
     part = t.part("linear: two maxima", **protocol).add(abs(n_linear - 2))
     part.breaks("ReLU", abs(n_relu - 2))
     vectors = np.linalg.eigh(np.cov(x.T, bias=True))[1]
@@ -129,6 +133,11 @@ def _counted(t: Trial) -> None:
                 part.add(gap)
             else:
                 part.breaks("the most often last", gap)
+    same = t.defines("ends that are the same", 0.0)
+    count = basins.ends(torch.eye(3)[[0, 1, 0, 2, 0, 1]], 0.0).count.numpy()
+    same.add(absolute(count[None], [[3, 2, 1]])).breaks(
+        "each by itself", absolute(count[None], [[1] * 3])
+    )
 
 
 def near_orthogonal(rng: np.random.Generator, d: int, size: float) -> Array:
@@ -321,12 +330,13 @@ def rem12(t: Trial) -> None:
     """Different starts, different optima: nodes collect optima as K grows, and stop at all of them;
     linear nodes find one. Basins are the arcs between minima.
 
-    Controls: ReLU nodes for linear ones; equal shares; one node.
+    Controls: ReLU nodes for linear ones; equal shares; one node; starts in place of ends.
     """
     rng, n = t.rng, 100
     clouds = min(t.draws, 5)
     linear = t.part("linear: one optimum up to sign", controls=pooled, draws=n * clouds)
     areas = t.part("basins", 1e-3, controls=pooled)
+    ascents = []
     for _ in range(clouds):
         turn = 2 * math.pi * (np.arange(7) + rng.uniform(-0.3, 0.3, 7)) / 7
         x = on_rays(turn, rng.uniform(0.5, 1.5, 7)) * [1.0, 0.5]
@@ -339,9 +349,11 @@ def rem12(t: Trial) -> None:
         start = circle.on_circle(torch.tensor(rng.uniform(-math.pi, math.pi, n)))
         world = one_layer.samples(torch.tensor(x))
         end = basins.climb(world, start, "linear", steps=600)
+        ascents.append((x, start.numpy(), end.numpy(), "linear"))
         end = end * (end @ end[0]).sign()[:, None]  # up to sign
         linear.add(len(basins.ends(end).count) - 1)
         end = basins.climb(world, start, "relu", steps=600)
+        ascents.append((x, start.numpy(), end.numpy(), "relu"))
         linear.breaks("ReLU", len(basins.ends(end).count) - 1)
     d, q = 6, 0.2
     world = one_layer.summation(
@@ -354,3 +366,4 @@ def rem12(t: Trial) -> None:
     nodes = t.part("nodes collect optima", 3, ">=", draws=256).add(sizes[3])
     nodes.breaks("one node", sizes[0]).says(sizes=", ".join(map(str, sizes)))
     _counted(t)
+    climbs.tops(t, ascents)

@@ -164,6 +164,31 @@ def rem2(t: Trial) -> None:
     bends = len(one_layer.search(model, *tensors(unit(rng, 60, d))).w)
     one.breaks("ReLU, categorical model", abs(bends - 1))
     _following(t, every)
+    _searched(t)
+
+
+def _searched(t: Trial) -> None:
+    """On the categorical model with equal chances a start goes to the pattern that it meets most:
+    each is found once, with the starts that lead to it. Vectors that are the same are one.
+
+    Controls: the patterns that starts meet least, a vector that is there once.
+    """
+    part, d, rng = t.defines("what a search finds", 0.0), 4, t.stream("a search")
+    once = t.defines("the same, found once", 0.0)
+    model = one_layer.categorical(*tensors(np.full(d, 1 / d), np.eye(d)))
+    for _ in range(min(t.draws, 5)):
+        starts = unit(rng, 60, d)
+        found = one_layer.search(model, *tensors(starts))
+        which, counts = found.w.numpy().argmax(1), found.count.numpy()
+        met, least = (np.bincount(k, minlength=d) for k in (starts.argmax(1), starts.argmin(1)))
+        met -= np.bincount(starts.argmax(1)[starts.max(1) <= 0], minlength=d)
+        part.add(np.abs(np.bincount(which, counts, d) - met).max(), abs(len(which) - d))
+        part.breaks("met least", np.abs(np.bincount(which, counts, d) - least).max())
+        order = rng.permutation([0, 0, 1, 2, 2, 2])
+        again = one_layer.distinct(torch.eye(3)[order], 0.0)
+        times = np.bincount(again.w.numpy().argmax(1), again.count.numpy(), 3)
+        once.add(abs(len(again.w) - 3), np.abs(times - [2, 1, 3]).max())
+        once.breaks("each once", np.abs(times - 1).max())
 
 
 THREE = np.array([[-1.5, 2.0], [1.5, 1.5], [0.0, -1.0]])

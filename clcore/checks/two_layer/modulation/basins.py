@@ -235,6 +235,10 @@ def eq150(t: Trial) -> None:
     )
     p = t.part("falls with y(0)", 1 - 1e-6).add(later / ours)
     p.breaks("a smaller start", sooner / ours)
+    never = t.part("no time where y(0) <= 0", 0.0)
+    for sign in (0, -1, 1):
+        finite = modulation.critical_time(*tensors(sign * y0, b)).isfinite().double().numpy()
+        never.breaks("y(0) > 0", finite) if sign > 0 else never.add(finite)
 
 
 @check("nl/eq151")
