@@ -318,6 +318,8 @@ def _by_volume(t: Trial, count: int) -> None:
             part.add(abs(found[k] - chance(c, k)))
             part.breaks("c doubled", abs(found[k] - chance(2 * c, k)))
             part.breaks("the mean at 0 free", abs(found[k] - chance(c, k, 0.0)))
+            single = lucky_nodes.lucky_probability(*tensors(kids.h[k], kids.a[k]), c)
+            part.add(abs(single.item() - chance(c, k)))
 
 
 def _beyond_norms(kids: Children) -> Array:
