@@ -304,24 +304,6 @@ def def7(t: Trial) -> None:
     part = t.defines("", 1e-14, controls=typical)
     part.add(gap(True)).breaks("not normalised", gap(False))
     _each_row(t)
-    _at_kinks(t)
-
-
-def _at_kinks(t: Trial) -> None:
-    """Where |u| is b itself, the slope is the one of ReLU at 0, which is 0: descent takes what
-    differentiation of the loss gives. Control: biases a little lower."""
-    part = t.defines("slopes where |u| is b", 1e-12, controls=typical)
-    rng = t.stream("kinks")
-    W, other = rng.choice([-1.0, -0.5, 0.5, 1.0], (2, t.draws, 3, 3))
-    b, b2 = rng.choice([0.5, 1.0], (2, t.draws, 3))  # sums of a few halves, to the bit
-    alpha, kappa = tensors(*rng.uniform(0.3, 0.9, (2, t.draws)))
-    seen = sd.views(*sd.latents(kappa, 3), alpha)
-    online = torch.from_numpy(W).requires_grad_()
-    value = sd.loss(online, *tensors(other, b, b2), seen).sum()
-    (right,) = torch.autograd.grad(value, online)
-    field = sd.exact_slope(seen)(*tensors(other, b2))
-    part.add(absolute(field(*tensors(W, b)), right))
-    part.breaks("lower biases", absolute(field(*tensors(W, b - 1e-9)), right))
 
 
 def _each_row(t: Trial) -> None:
