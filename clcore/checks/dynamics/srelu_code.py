@@ -3,10 +3,11 @@ biases separate (Assumption 3). At nets in any region, not only where the simpli
 """
 
 import numpy as np
+import torch
 
 from clcore.checks.dynamics.srelu import by_cases, law, signed, subsets
 from clcore.ledger import Trial, fraction, typical
-from clcore.reference import Array, relative, tensors
+from clcore.reference import Array, absolute, relative, tensors
 from clcore.theory.sparse import srelu_dynamics as sd
 
 SMALL = 3  # latents
@@ -46,13 +47,14 @@ def ends(
 
 
 def in_numpy(t: Trial) -> None:
-    """Both parts, in the name of the claim that runs on them.
+    """All parts, in the name of the claim that runs on them.
 
     Controls: a gate that is open everywhere, or at half of the bias; a bias only above the
     crosstalk, or only below what is left.
     """
     _gradient(t)
     _regions(t)
+    _at_kinks(t)
 
 
 def _gradient(t: Trial) -> None:
@@ -73,6 +75,23 @@ def _gradient(t: Trial) -> None:
     part.add(relative(ours, own(1.0)))
     part.breaks("gate open", relative(own(0.0), own(1.0)))
     part.breaks("gate at half the bias", relative(own(0.5), own(1.0)))
+
+
+def _at_kinks(t: Trial) -> None:
+    """Where |u| is b itself, the slope is the one of ReLU at 0, which is 0: descent takes what
+    differentiation of the loss gives. Control: biases a little lower."""
+    part = t.defines("slopes where |u| is b", 1e-12, controls=typical)
+    rng = t.stream("kinks")
+    W, other = rng.choice([-1.0, -0.5, 0.5, 1.0], (2, t.draws, 3, 3))
+    b, b2 = rng.choice([0.5, 1.0], (2, t.draws, 3))  # sums of a few halves, to the bit
+    alpha, kappa = tensors(*rng.uniform(0.3, 0.9, (2, t.draws)))
+    seen = sd.views(*sd.latents(kappa, 3), alpha)
+    online = torch.from_numpy(W).requires_grad_()
+    value = sd.loss(online, *tensors(other, b, b2), seen).sum()
+    (right,) = torch.autograd.grad(value, online)
+    field = sd.exact_slope(seen)(*tensors(other, b2))
+    part.add(absolute(field(*tensors(W, b)), right))
+    part.breaks("lower biases", absolute(field(*tensors(W, b - 1e-9)), right))
 
 
 def _regions(t: Trial) -> None:

@@ -207,3 +207,19 @@ def def2(t: Trial) -> None:
         )
         norms.add(off, off_positive).breaks("unit rows", off_rows)
         signs.add(-positive.min((-2, -1))).breaks("members of U", -U.min((-2, -1)))
+    _with_zeros(t)
+
+
+def _with_zeros(t: Trial) -> None:
+    """A column has a direction unless all of it is zero, and is refused only then. Control: zero
+    columns."""
+    part = t.defines("columns with some zeros are taken", 0.0, draws=t.draws)
+    for W in t.stream("zeros").standard_normal((t.draws, 4, 3)):
+        W[0, 0] = W[1, 1] = W[2, 1] = W[1:, 2] = 0
+        zero = W * [1, 0, 1]
+        for columns, name in ((W, ""), (zero, "a zero column")):
+            try:
+                refused = float(not ml.unit_columns(torch.from_numpy(columns)).isfinite().all())
+            except ValueError:
+                refused = 1.0
+            part.breaks(name, refused) if name else part.add(refused)

@@ -97,6 +97,35 @@ def def6(t: Trial) -> None:
                 whole = ref.off(ref.normalised(np.exp(-costs / (2 * tau))))
                 part.breaks("diagonal included", absolute(whole, generic))
     _slopes(t, costs)
+    _masses(t, costs)
+
+
+def _masses(t: Trial, costs: Array) -> None:
+    """Rows that share out any mass: each sums to its own, and all pairs that get some cost the same
+    at the margin, c - r'(alpha); one that gets none, more. Control: the shares of mass 1."""
+    total, margin = (t.defines(f"any mass: {name}", 1e-8) for name in ("sums", "margins"))
+    draws, n, tau = *costs.shape[:2], 0.5
+    each = t.stream("masses").uniform(0.3, 3, (draws, n))
+    solvers = {"entropy": minplayer.entropy_weights, "square": minplayer.square_weights}
+    for g in ref.GAMMAS:
+        solvers[f"inverse, gamma = {g:g}"] = partial(minplayer.inverse_weights, gamma=g)
+    for name, closed in solvers.items():
+        slope = ref.REGULARISERS[name][1]
+
+        def uneven(a: Array, slope: Callable = slope) -> Array:
+            price = ref.off(costs) - slope(np.where(a > 0, a, 1e-300), tau)
+            least = price.min(-1, keepdims=True)
+            scale = 1 + np.abs(least)
+            return (np.where(a > 0, price - least, 0) / scale).max((-1, -2))
+
+        one = ref.off(closed(*tensors(costs), tau).numpy())
+        for mass in (each, 0.4 + 0 * each):
+            given = torch.from_numpy(mass) if mass is each else 0.4
+            ours = ref.off(closed(*tensors(costs), tau, mass=given).numpy())
+            total.add(absolute(ours.sum(-1), mass)).breaks("of mass 1", absolute(one.sum(-1), mass))
+            margin.add(uneven(ours))
+            if name not in ("entropy", "square"):  # shares may be those of mass 1
+                margin.breaks("shares of mass 1", uneven(mass[..., None] * one))
 
 
 def _slopes(t: Trial, costs: Array) -> None:

@@ -318,6 +318,20 @@ def _by_volume(t: Trial, count: int) -> None:
             part.add(abs(found[k] - chance(c, k)))
             part.breaks("c doubled", abs(found[k] - chance(2 * c, k)))
             part.breaks("the mean at 0 free", abs(found[k] - chance(c, k, 0.0)))
+    _few_children(t)
+
+
+def _few_children(t: Trial) -> None:
+    """Eight children at most have that chance in closed form here, of as many nodes as there are.
+    Control: nine."""
+    part = t.defines("few children of many nodes", 0.0)
+    for nodes, n, name in ((1, 2, ""), (9, 2, ""), (12, 3, ""), (3, 9, "nine children")):
+        h, a = np.ones((nodes, n)), np.linspace(-0.5, 0.5, n) * np.ones((nodes, 1))
+        try:
+            refused = float(not lucky_nodes.lucky_probability(*tensors(h, a), 0.4).isfinite().all())
+        except ValueError:
+            refused = 1.0
+        part.breaks(name, refused) if name else part.add(refused)
 
 
 def _beyond_norms(kids: Children) -> Array:

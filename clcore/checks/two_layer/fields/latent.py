@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.special import ndtr
 
 from clcore import random
 from clcore.checks.two_layer.fields import monomials
 from clcore.ledger import Trial, check, pooled, typical
-from clcore.reference import Array, relative
+from clcore.reference import Array, relative, uneven
 from clcore.theory.one_layer import one_layer
 from clcore.theory.two_layer import field_latent, two_layer
 
@@ -139,6 +140,22 @@ def lem5(t: Trial) -> None:
             one = (p[:, 0] * p[:, 1])[:, None, None] * delta[:, 0, :, None] * delta[:, 0, None]
             two.add(relative(one, left))
             two.breaks("$p_0$ for $p_0p_1$", relative(one / p[:, 1, None, None], left))
+    _models(t)
+
+
+def _models(t: Trial) -> None:
+    """What the random models are: chances of a state even on their simplex, normal inputs, and of z
+    two numbers of [0.1, 1] over their sum. Control: of [0, 1]."""
+    part = t.defines("random models", 3.0)
+    model = field_latent.draw(t.keys(8000, "models"), 2, 2, 3, 2)
+    prior, table, values = (v.numpy() for v in model)
+    odds = prior.min(-1) / prior.max(-1)
+    # Of two even numbers of [0.1, 1], P(smaller / larger < r) = (r - 0.1)^2 / (0.81 r).
+    part.add(uneven((odds - 0.1) ** 2 / (0.81 * odds), 0, 1))
+    part.breaks("of [0, 1]", uneven(odds, 0, 1))
+    for c, k in product(range(2), range(2)):
+        part.add(uneven((1 - table[:, c, k, 0]) ** 2, 0, 1), uneven(ndtr(values[:, c, k, 1]), 0, 1))
+    part.breaks("each chance as likely", uneven(table[:, 0, 0, 0], 0, 1))
 
 
 def _sum_outer(weights: Array, delta: Array) -> Array:
