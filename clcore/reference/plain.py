@@ -167,7 +167,7 @@ def importance(inter: Array, intra: Array, phi: Function, psi: Function) -> Arra
     return slope(phi, xi) * slope(psi, gaps) * mask
 
 
-def softmax(inter: Array, tau: float) -> Array:
+def softmax(inter: Array, tau: float | Array) -> Array:
     """Eq. 6, [..., n, n]: exp(-d_ij / tau) over its row's sum, j = i left out; naive."""
     return normalised(np.exp(-inter / tau) * ~np.eye(inter.shape[-1], dtype=bool))
 

@@ -135,9 +135,8 @@ def _counted(t: Trial) -> None:
                 part.breaks("the most often last", gap)
     same = t.defines("ends that are the same", 0.0)
     count = basins.ends(torch.eye(3)[[0, 1, 0, 2, 0, 1]], 0.0).count.numpy()
-    same.add(absolute(count[None], [[3, 2, 1]])).breaks(
-        "each by itself", absolute(count[None], [[1] * 3])
-    )
+    same.add(absolute(count[None], np.array([[3, 2, 1]])))
+    same.breaks("each by itself", absolute(count[None], np.ones((1, 3))))
 
 
 def near_orthogonal(rng: np.random.Generator, d: int, size: float) -> Array:
