@@ -16,8 +16,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def test_residue_of_trained_nets_is_measured_not_claimed():
     records = list(registry.function("ddn/rem15")(6, 11))
-    assert [r.evidence for r in records] == ["exact", *["protocol"] * 6]
-    least, share, size, plain, _, _, warm = (r.measured for r in records)
+    said = [r for r in records if r.sort != "definition"]
+    assert [r.evidence for r in said] == ["exact", *["protocol"] * 6]
+    least, share, size, plain, _, _, warm = (r.measured for r in said)
     assert least > 1e-3 and share < 1
     book = ledger.Ledger("any")
     book.run([lambda draws, seed: records], 6, 11)
