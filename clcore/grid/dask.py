@@ -148,13 +148,16 @@ def _submit(client: Any, task: Task, fit: set[str], more: dict[str, Any]) -> Any
 
 def _ended(future: Any) -> Outcome | None:
     """How a task ended; None when it was lost with its scheduler."""
-    from distributed import KilledWorker
+    from distributed import CancelledError, KilledWorker
 
-    if future.status == "finished":
-        return future.result()
-    if future.status == "error":
+    try:
+        if future.status == "finished":
+            return future.result()
+        if future.status != "error":
+            return None
         error = future.exception()
-        if isinstance(error, KilledWorker):
-            return Outcome("killed", error=f"workers died over it: {error!s:.200}")
-        return Outcome("failed", error=f"{type(error).__name__}: {error}")
-    return None
+    except CancelledError:  # the scheduler went between the two questions
+        return None
+    if isinstance(error, KilledWorker):
+        return Outcome("killed", error=f"workers died over it: {error!s:.200}")
+    return Outcome("failed", error=f"{type(error).__name__}: {error}")

@@ -9,13 +9,14 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 from grid_runs import runs, sweep
 
 from clcore import _paths
-from clcore.grid import Grid, Unreachable, launcher
+from clcore.grid import Grid, Unreachable, dask, launcher
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 OTHER_TORCH = "import torch\ntorch.__version__ = '1.0.0'\n"
@@ -146,6 +147,16 @@ def test_a_scheduler_that_is_started_again_goes_on(cluster):
     pd.testing.assert_frame_equal(found, sweep(runs(4)).table, check_exact=True)
     counts = Counter(cluster.notes())
     assert set(counts) == {*range(4)} and sum(counts.values()) <= 5
+
+
+@pytest.mark.parametrize("status", ["finished", "error"])
+def test_a_scheduler_that_goes_between_two_questions_has_lost_the_task(status):
+    from distributed import CancelledError
+
+    def gone():
+        raise CancelledError("scheduler-connection-lost")
+
+    assert dask._ended(SimpleNamespace(status=status, result=gone, exception=gone)) is None
 
 
 def test_who_does_not_answer_and_who_cannot_work_is_named(cluster, monkeypatch):
