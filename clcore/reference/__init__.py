@@ -16,6 +16,7 @@ from clcore.reference.plain import (
     gradient,
     importance,
     infonce,
+    kolmogorov,
     minimiser,
     net,
     net_parameters,
@@ -34,7 +35,6 @@ from clcore.reference.plain import (
     stepped,
     table1,
     tensors,
-    uneven,
     views,
 )
 
@@ -54,6 +54,7 @@ __all__ = [
     "gradient",
     "importance",
     "infonce",
+    "kolmogorov",
     "minimiser",
     "net",
     "net_parameters",
@@ -72,6 +73,5 @@ __all__ = [
     "stepped",
     "table1",
     "tensors",
-    "uneven",
     "views",
 ]

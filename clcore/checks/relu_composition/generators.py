@@ -9,11 +9,11 @@ from itertools import combinations, product
 import numpy as np
 
 from clcore.ledger import Trial
-from clcore.reference import Array, uneven
+from clcore.reference import Array, kolmogorov
 from clcore.theory.relu import binary_latent, orthogonal_mixture
 
 N = 8000
-EVEN = 3.0  # of `uneven`
+EVEN = 3.0  # of `kolmogorov`
 FIRMLY = 5.0  # standard errors
 
 
@@ -34,8 +34,8 @@ def fields(t: Trial) -> None:
     mode, size = x.argmax(-1), x.max(-1)
     factor = x2.max(-1)[shown] / size[shown]
     for values, low, high in ((size[shown], 0.5, 1.5), (factor, 0.6, 1.4)):
-        even.add(uneven(values, low, high))
-        even.breaks("half the range", uneven(values, low, (low + high) / 2))
+        even.add(kolmogorov(values, low, high))
+        even.breaks("half the range", kolmogorov(values, low, (low + high) / 2))
     chances.add(_often(~shown[modes:], 0.1), float((mode[:modes] != np.arange(modes)).sum()))
     for k in range(modes):
         chances.add(_often(mode[shown] == k, 1 / modes))
@@ -54,7 +54,7 @@ def fields(t: Trial) -> None:
         apart.add(np.sqrt(N) * abs(np.corrcoef(values.T)[0, 1]))
     one = orthogonal_mixture.draw_fields(t.keys(1, "own")[0], N, 2, modes)
     same = one[1].numpy().max(-1)[both] / one[0].numpy().max(-1)[both]
-    even.add(uneven(same[:, 0], 0.6, 1.4), np.abs(same[:, 0] - same[:, 1]).max())
+    even.add(kolmogorov(same[:, 0], 0.6, 1.4), np.abs(same[:, 0] - same[:, 1]).max())
 
 
 def rows_of_pixels(t: Trial) -> None:
@@ -71,8 +71,8 @@ def rows_of_pixels(t: Trial) -> None:
     period = (on & (np.arange(length) > first[:, None])).argmax(1) - first
     factor = np.array([v2[k] / v[k] for v, v2, k in zip(x, x2, first, strict=True)])
     for values, low, high in ((x[np.arange(N), first], 0.5, 1.5), (factor, 0.6, 1.4)):
-        even.add(uneven(values, low, high))
-        even.breaks("half the range", uneven(values, low, (low + high) / 2))
+        even.add(kolmogorov(values, low, high))
+        even.breaks("half the range", kolmogorov(values, low, (low + high) / 2))
     even.add(1e9 * np.abs(x2 - factor[:, None] * x).max())
     second = x[np.arange(N), first + period]
     chances.add(np.sqrt(N) * abs(np.corrcoef(x[np.arange(N), first], second)[0, 1]))
@@ -92,12 +92,12 @@ def models(t: Trial) -> None:
     law, size = model.table.numpy(), model.values.numpy().max(-1)
     # Where five chances are even on their simplex, P(one > s) = (1 - s)^4.
     for c, k in product(range(2), range(2)):
-        even.add(uneven((1 - law[:, c, k, 0]) ** 4, 0, 1))
-    even.breaks("each as likely in between", uneven(law[:, 0, 0, 0], 0, 1))
+        even.add(kolmogorov((1 - law[:, c, k, 0]) ** 4, 0, 1))
+    even.breaks("each as likely in between", kolmogorov(law[:, 0, 0, 0], 0, 1))
     p1, sizes = model.p1.numpy(), [size[:, 0, 0], size[:, 1, 0], size[:, 0, 3]]
     for values, low, high in ((p1, 0.05, 0.95), *((v, 0.5, 1.5) for v in sizes)):
-        even.add(uneven(values, low, high))
-        even.breaks("half the range", uneven(values, low, (low + high) / 2))
+        even.add(kolmogorov(values, low, high))
+        even.breaks("half the range", kolmogorov(values, low, (low + high) / 2))
     again = model.values.numpy()[:, :, 3].argmax(-1)
     for k in range(3):
         apart.add(_often(again[:, 0] == k, 1 / 3), _often(again[:, 1] == k, 1 / 3))

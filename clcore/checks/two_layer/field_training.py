@@ -106,7 +106,7 @@ def _recorded(t: Trial) -> None:
     for asked in (None, [1], [1, 2]):
         found = fields.nets(pixels, seen + 1, ["plain"], [t.seed], 1, 4, asked)["plain"].table
         part.add(float({*found.step} != {0, 4, *(asked or ())}))
-        part.breaks("others", float({*found.step} != {0, 3, *(asked or ())}))
+        part.breaks("the last but one", float({*found.step} != {0, 3, *(asked or ())}))
 
 
 def _living(t: Trial) -> None:

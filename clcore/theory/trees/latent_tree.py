@@ -216,7 +216,7 @@ def regular_transition(
 
 
 def draw(key: Int[Tensor, "*b"], tree: Tree, strength: float = 1.0) -> Model:
-    """A random TR-HLTM, float64: regular transitions, a prior that is even on its simplex."""
+    """A random TR-HLTM, float64: regular transitions, a prior that is uniform on its simplex."""
     keys = random.split(key, len(tree.parents) + 1)
     weights = -random.uniform(keys[..., 0], (tree.states[0],), 1e-6, 1.0, torch.float64).log()
     tables = []

@@ -35,8 +35,8 @@ class Joint(NamedTuple):
 
 
 def draw(key: Int[Tensor, "*b"], classes: int, fields: int, states: int, d: int) -> Model:
-    """A random model in float64: Dirichlet(1) tables, normal inputs, every p_c > 0.1 / C, as
-    even numbers of [0.1, 1] over their sum. Errors: fewer than two classes.
+    """A random model in float64: Dirichlet(1) tables, normal inputs, every p_c > 0.1 / C:
+    uniform numbers of [0.1, 1] over their sum. Errors: fewer than two classes.
     """
     if classes < 2:
         raise ValueError(f"expected at least two values of the latent, got {classes}")

@@ -11,11 +11,11 @@ import torch
 
 from clcore.images.augmentations import RECIPES, Recipe, crop_boxes, crop_resize, draw
 from clcore.ledger import Trial
-from clcore.reference import Array, absolute, uneven
+from clcore.reference import Array, absolute, kolmogorov
 
 N = 4000
 FIRMLY = 5.0  # standard errors
-EVEN = 3.0  # of `uneven`
+EVEN = 3.0  # of `kolmogorov`
 
 
 def drawn(t: Trial) -> None:
@@ -32,8 +32,8 @@ def drawn(t: Trial) -> None:
         ranges = [(max(0.0, 1 - k), 1 + k) for k in s[:3]] + [(-s[3], s[3]), recipe.sigma]
         values = [*of["factors"], of["sigma"]]
         for x, (low, high) in zip(values, ranges, strict=True):
-            strengths.add(uneven(x, low, high), max(0.0, low - x.min(), x.max() - high) * N)
-            strengths.breaks("half the range", uneven(x, low, (low + high) / 2))
+            strengths.add(kolmogorov(x, low, high), max(0.0, low - x.min(), x.max() - high) * N)
+            strengths.breaks("half the range", kolmogorov(x, low, (low + high) / 2))
         wanted = {
             "flip": recipe.flip,
             "jitter": recipe.jitter_chance,
@@ -54,12 +54,12 @@ def drawn(t: Trial) -> None:
             apart.add(np.sqrt(N) * abs(np.corrcoef(place, other)[0, 1]))
         apart.breaks("one key", np.sqrt(N) * np.corrcoef(values[0], values[0] > 1)[0, 1])
     strong = draw(t.keys(1, "strong")[0], N, 8, 8, Recipe(8, jitter=(1.5, 0.0, 0.0, 0.0)))
-    strengths.add(uneven(strong["factors"][0].double().numpy(), 0.0, 2.5))
+    strengths.add(kolmogorov(strong["factors"][0].double().numpy(), 0.0, 2.5))
     _boxes(t)
 
 
 def _boxes(t: Trial) -> None:
-    """Boxes: area and the logarithm of width over height even, in even places; where none fits, the
+    """Boxes: area, the logarithm of width over height and place uniform; where none fits, the
     largest in the middle of an allowed ratio. Of images that are not square, too, cut by hand."""
     even = t.defines("direct test: boxes of views", EVEN)
     middle = t.defines("direct test: the largest box", 0.0)
@@ -74,9 +74,9 @@ def _boxes(t: Trial) -> None:
         ((top + 0.5) / (H - h + 1), 0.0, 1.0),
         ((left + 0.5) / (W - w + 1), 0.0, 1.0),
     ):
-        even.add(uneven(x, low, high))
-        even.breaks("half the range", uneven(x, low, (low + high) / 2))
-    even.breaks("height over width", uneven(np.log(h / w), *np.log(ratio)))
+        even.add(kolmogorov(x, low, high))
+        even.breaks("half the range", kolmogorov(x, low, (low + high) / 2))
+    even.breaks("height over width", kolmogorov(np.log(h / w), *np.log(ratio)))
     for (H, W), ratio, box in (
         ((20, 30), (3.0, 4.0), (5, 0, 10, 30)),
         ((30, 20), (0.25, 0.4), (0, 4, 30, 12)),

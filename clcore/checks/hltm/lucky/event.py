@@ -149,12 +149,12 @@ def eq142(t: Trial) -> None:
         if n == 1000:
             weight = np.where(np.arange(n) == 0, np.sqrt(n), 1)
             part.breaks("one child dominates", _from_normal(weight * plus, weight * minus))
-    even = t.defines("weights, even within sigma sqrt(3 / n)", 3.0)
+    even = t.defines("weights, uniform within sigma sqrt(3 / n)", 3.0)
     for sigma, n in ((1.0, 5), (0.5, 12)):
         drawn = lucky_nodes.weights(t.keys(1, "weights")[0], 500, n, sigma).flatten().numpy()
         edge = sigma * np.sqrt(3 / n)
-        even.add(ref.uneven(drawn, -edge, edge))
-        even.breaks("twice as wide", ref.uneven(drawn, -2 * edge, 2 * edge))
+        even.add(ref.kolmogorov(drawn, -edge, edge))
+        even.breaks("twice as wide", ref.kolmogorov(drawn, -2 * edge, 2 * edge))
 
 
 @check("ddn/eq144")

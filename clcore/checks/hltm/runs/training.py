@@ -13,7 +13,7 @@ import torch
 from clcore.checks.hltm.runs.measure import group, law, measured
 from clcore.experiments import tree_contrast as tc
 from clcore.ledger import Trial, check, pooled
-from clcore.reference import STEP, Array, uneven
+from clcore.reference import STEP, Array, kolmogorov
 from clcore.theory.trees import leaf_patterns, pattern_net
 
 Net = Mapping[str, Array]
@@ -156,17 +156,17 @@ def _step(t: Trial) -> None:
 
 
 def _starts(t: Trial) -> None:
-    """Weights and biases at the start, even within 1 / sqrt(fan-in), those of one kind and depth
+    """Weights and biases at the start, uniform within 1 / sqrt(fan-in), those of one kind and depth
     apart from all others. Controls: half the range, one kind twice."""
     even, apart = (
-        t.defines(f"starts: {name}", bound) for name, bound in (("even", 3.0), ("apart", 5.0))
+        t.defines(f"starts: {name}", bound) for name, bound in (("uniform", 3.0), ("apart", 5.0))
     )
     nets = [pattern_net.init(key, 3, 24) for key in t.keys(8, "starts")]
     values = {n: torch.stack([net[n] for net in nets]).flatten().numpy() for n in nets[0]}
     for name, x in values.items():
         bound = (2 if name[1:] == "2" else 2 * 24) ** -0.5
-        even.add(uneven(x, -bound, bound))
-        even.breaks("half the range", uneven(x, -bound, 0))
+        even.add(kolmogorov(x, -bound, bound))
+        even.breaks("half the range", kolmogorov(x, -bound, 0))
     for a, b in combinations(values.values(), 2):
         n = min(len(a), len(b))
         apart.add(np.sqrt(n) * abs(np.corrcoef(a[:n], b[:n])[0, 1]))

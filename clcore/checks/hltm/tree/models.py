@@ -296,10 +296,10 @@ def _drawn(t: Trial) -> None:
     apart.breaks(
         "the edge's first row", 2000**0.5 * abs(np.corrcoef(own[:, 0], table[:, 0, 0])[0, 1])
     )
-    # Where a law of three states is even on its simplex, P(z_0 > s) = (1 - s)^2.
-    even = t.defines("root's law even on the simplex", 3.0)
-    even.add(*(ref.uneven((1 - v) ** 2, 0, 1) for v in prior.T))
-    even.breaks("each as likely in between", ref.uneven(prior[:, 0], 0, 1))
+    # Where a law of three states is uniform on its simplex, P(z_0 > s) = (1 - s)^2.
+    even = t.defines("root's law uniform on the simplex", 3.0)
+    even.add(*(ref.kolmogorov((1 - v) ** 2, 0, 1) for v in prior.T))
+    even.breaks("each as likely in between", ref.kolmogorov(prior[:, 0], 0, 1))
 
 
 @check("ddn/lem7")

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from clcore import random
 from clcore.checks.two_layer.fields import monomials
 from clcore.ledger import Trial, check, pooled, typical
-from clcore.reference import Array, relative, uneven
+from clcore.reference import Array, kolmogorov, relative
 from clcore.theory.one_layer import one_layer
 from clcore.theory.two_layer import field_latent, two_layer
 
@@ -144,18 +144,21 @@ def lem5(t: Trial) -> None:
 
 
 def _models(t: Trial) -> None:
-    """What the random models are: chances of a state even on their simplex, normal inputs, and of z
-    two numbers of [0.1, 1] over their sum. Control: of [0, 1]."""
+    """What the random models are: chances of a state uniform on their simplex, normal inputs, and
+    of z two numbers of [0.1, 1] over their sum. Control: of [0, 1]."""
     part = t.defines("random models", 3.0)
     model = field_latent.draw(t.keys(8000, "models"), 2, 2, 3, 2)
     prior, table, values = (v.numpy() for v in model)
     odds = prior.min(-1) / prior.max(-1)
-    # Of two even numbers of [0.1, 1], P(smaller / larger < r) = (r - 0.1)^2 / (0.81 r).
-    part.add(uneven((odds - 0.1) ** 2 / (0.81 * odds), 0, 1))
-    part.breaks("of [0, 1]", uneven(odds, 0, 1))
+    # Of two uniform numbers of [0.1, 1], P(smaller / larger < r) = (r - 0.1)^2 / (0.81 r).
+    part.add(kolmogorov((odds - 0.1) ** 2 / (0.81 * odds), 0, 1))
+    part.breaks("of [0, 1]", kolmogorov(odds, 0, 1))
     for c, k in product(range(2), range(2)):
-        part.add(uneven((1 - table[:, c, k, 0]) ** 2, 0, 1), uneven(ndtr(values[:, c, k, 1]), 0, 1))
-    part.breaks("each chance as likely", uneven(table[:, 0, 0, 0], 0, 1))
+        part.add(
+            kolmogorov((1 - table[:, c, k, 0]) ** 2, 0, 1),
+            kolmogorov(ndtr(values[:, c, k, 1]), 0, 1),
+        )
+    part.breaks("each chance as likely", kolmogorov(table[:, 0, 0, 0], 0, 1))
 
 
 def _sum_outer(weights: Array, delta: Array) -> Array:
