@@ -1,17 +1,20 @@
 """The record of mutants: formulas of clcore that were changed, and whether a check noticed.
 
 `tests/mutation` makes it. data/mutants has the record of the mathematics and that of the judge;
-lots of the mathematics as they were before anybody had read their survivors; and equivalents.yaml,
-changes that no test could tell, each with the reason, as a person has found it.
+lots of the mathematics as they were before anybody had read their survivors; practised.json, the
+names of those whose survivors were read without a record; and equivalents.yaml, changes that no
+test could tell, each with the reason, as a person has found it.
 """
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from clcore import _paths
-from clcore._files import read_record, read_yaml, write_json
+from clcore._files import read_record, read_yaml, write_atomic, write_json
 from clcore.book import provenance
 
 MATHEMATICS, JUDGE, UNREAD = "mathematics", "judge", "unread"
@@ -72,13 +75,46 @@ def unread() -> list[dict[str, Any]]:
     return sorted((recorded(path.stem) for path in found), key=lambda lot: lot["seed"])
 
 
-def read() -> set[Name]:
-    """Every mutant of the mathematics that is in a record: survivors of these have been read.
+def practised() -> set[Name]:
+    """The mutants of the lots that were asked about for practice.
+
+    Raises MutantsError when the list is damaged.
+    """
+    path = _practised()
+    remedy = "take it from the repository's history"
+    listed = read_record(path, _schema("practised"), MutantsError, remedy) if path.exists() else []
+    return {tuple(name) for name in listed}
+
+
+def practise(names: Iterable[Name]) -> None:
+    """Add mutants to that list.
+
+    Raises MutantsError when it is damaged.
+    """
+    listed = ",\n".join(json.dumps(name) for name in sorted(practised().union(names)))
+    write_atomic(_practised(), f"[\n{listed}\n]\n".encode())
+
+
+def _practised() -> Path:
+    return _paths.root() / "data" / "mutants" / "practised.json"
+
+
+def in_records() -> set[Name]:
+    """Every mutant of the mathematics that is in a record.
 
     Raises MutantsError when one is damaged.
     """
     lots = [recorded(MATHEMATICS), *unread()]
     return {name_of(row) for lot in lots for row in lot["mutants"]}
+
+
+def read() -> set[Name]:
+    """Every mutant of the mathematics that is in a record, was practised on or is listed as
+    equivalent: survivors of these have been read.
+
+    Raises MutantsError when one is damaged.
+    """
+    return in_records() | practised() | equivalents().keys()
 
 
 def keep(name: str, rows: list[dict[str, Any]], about: dict[str, Any]) -> None:

@@ -37,6 +37,8 @@ ROWS = [
 JUDGED = [mutant(None, "judgement", "ledger/verdicts"), mutant(None, "survived", "ledger/verdicts")]
 EQUIVALENT = {("clcore/theory/relu/x.py", "f", "a * b", "b * a", 1): "It is <symmetric>."}
 
+PRACTISED = {mutants.name_of(ROWS[0]), ("clcore/a.py", "f", "a", "b", 1)}
+
 ABOUT = {"made": "2026-11-25", "commit": "0123456789ab", "python": "3.11.7", "torch": "2.13"}
 ABOUT |= {"numpy": "2.4", "seed": 5, "sample": 7, "draws": 9, "modules": ["clcore/losses/pairs.py"]}
 LOTS = [ABOUT | {"seed": 2, "mutants": ROWS}, ABOUT | {"seed": 3, "mutants": ROWS[:1]}]
@@ -52,6 +54,7 @@ def made(monkeypatch):
     monkeypatch.setattr(mutants, "recorded", lambda name: ABOUT | {"mutants": found[name]})
     monkeypatch.setattr(mutants, "unread", lambda: LOTS)
     monkeypatch.setattr(mutants, "equivalents", lambda: EQUIVALENT)
+    monkeypatch.setattr(mutants, "practised", lambda: PRACTISED)
     return checked.files()
 
 
@@ -121,6 +124,7 @@ def test_lots_that_nobody_had_read_are_told_by_themselves(made):
     assert f"seed 2 2026-11-25 0123456 9 and 1 equivalent {shares}" in first
     assert "1 1 1 of 1 (100 %)" in rest[0]
     assert "Not noticed by checks then, of seed 2 (2)" in rest[0] and len(rest) == 1
+    assert rest[0].endswith("mended on 1 mutants that are in no record.")
     left = rest[0].split("of seed 2")[-1]
     assert "losses/pairs:10 f" in left and "theory/relu/x:11 f" in left and "x:13" not in left
 
@@ -178,7 +182,25 @@ def test_lots_that_nobody_had_read_are_found_by_their_names(folder):
         mutants.keep(name, rows, about | {"seed": seed})
     assert [lot["seed"] for lot in mutants.unread()] == [9, 10]
     every = {mutants.name_of(row) for row in (ROWS[0], ROWS[4], ROWS[-1])}
-    assert mutants.read() == every and len(every) == 3
+    (folder / "equivalents.yaml").write_text("[]")
+    assert mutants.in_records() == mutants.read() == every and len(every) == 3
+    (folder / "equivalents.yaml").write_text(ENTRY)
+    mutants.equivalents.cache_clear()
+    symmetric = ("clcore/a.py", "f", "a * b", "b * a", 1)
+    assert mutants.in_records() == every and mutants.read() == every | {symmetric}
+
+
+def test_names_of_practice_are_added_and_read_again(folder):
+    (folder / "equivalents.yaml").write_text("[]")
+    assert mutants.practised() == set()
+    one, two = ("clcore/b.py", "", "é", "x", 2), ("clcore/a.py", "f", "a * b", "a / b", 1)
+    mutants.practise([one])
+    mutants.practise([two, one])
+    assert mutants.practised() == {one, two}
+    assert len((folder / "practised.json").read_text().splitlines()) == 4
+    (folder / "practised.json").write_text('[["clcore/a.py", "f", "a", "b", "1"]]')
+    with pytest.raises(mutants.MutantsError, match=r"practised.json, at 0/4: '1' is not of type"):
+        mutants.practised()
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,16 @@
     make mutants ARGS="--modules losses --modules theory/trees --sample 40 --seed 3"
     make mutants ARGS="--modules ledger --sample 0"          the judge, against tests/ledger
     make mutants ARGS="--seed 9 --sample 150 --unread"       a lot that nobody has read
+    make mutants ARGS="--seed 8 --sample 500 --practice"     one to read and to mend
 
 Every mutant is one change in one module (`changes.py`). It is compiled in a forked child in place
 of the module; no file is touched. Asked are the ledger's checks that execute the changed statement
 (`checks_side.py`), and the unit tests that do (`tests_side.py`). Stopped at any time, the same
 command goes on where it was. `--record` writes data/mutants, from which the book has its page.
 Survivors of what is recorded are read and mended, so that it scores better than a new lot would;
-`--unread` draws one, of mutants that are in no record, and records it as it is.
+`--unread` draws one, of mutants whose survivors nobody has read, and records it as it is.
+`--practice` asks the checks alone, which is quicker, about mutants that are in no record, and keeps
+their names, so that none of them is in a lot of `--unread` later.
 """
 
 import sys
@@ -36,10 +39,13 @@ def main(
     unread: Annotated[
         bool, typer.Option(help="record it as a lot that nobody has read; once a seed")
     ] = False,
+    practice: Annotated[
+        bool, typer.Option(help="ask the checks alone, and keep it out of lots of --unread")
+    ] = False,
 ) -> None:
     """Draw mutants, ask checks and tests, list those that none of them kills."""
     try:
-        code = run.command(modules, sample, seed, draws, workers, record, unread)
+        code = run.command(modules, sample, seed, draws, workers, record, unread, practice)
     except ValueError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:

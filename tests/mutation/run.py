@@ -54,10 +54,18 @@ def command(
     workers: int,
     keep: bool = False,
     unread: bool = False,
+    practice: bool = False,
 ) -> int:
     """Draw, ask, say; the exit code. keep: as the record that the book shows. unread: as a lot that
-    nobody has read, of mutants that are in no record. Raises ValueError for an unknown module, for
-    a list of equivalents that does not fit, and for a lot that has been read."""
+    nobody has read, of mutants whose survivors nobody has. practice: the checks alone, about
+    mutants that are in no record; they will be in no lot that nobody has read. Raises ValueError
+    for an unknown module, for a list of equivalents that does not fit, and for a lot that has been
+    read."""
+    if keep + unread + practice > 1:
+        raise ValueError(
+            "expected one of --record, --unread and --practice, got more: a lot is "
+            "recorded, recorded unread, or read"
+        )
     root, base = _paths.root(), _paths.build_dir() / "mutants"
     paths = sampling.files(root, modules or sampling.MATHEMATICS)
     names = [path.relative_to(root).as_posix() for path in paths]
@@ -65,11 +73,19 @@ def command(
     if judge and not all(map(sampling.judges, names)):
         raise ValueError("expected modules of the ledger, or of the rest of clcore, got both")
     refuse_stale(root)
+    if judge and practice:
+        raise ValueError("expected modules of the mathematics with --practice, got the ledger's")
     if unread:
-        refuse_read(seed, whole=not modules, keep=keep)
-    chosen = list(sampling.sample(root, paths, sample, seed, record.read() if unread else ()))
+        refuse_read(seed, whole=not modules)
+    without = record.read() if unread else record.in_records() if practice else ()
+    chosen = list(sampling.sample(root, paths, sample, seed, without))
+    if practice:  # now, for survivors are said as they come
+        record.practise(mutant.name for mutant, _ in chosen)
+    sides = _sides(judge, draws)
+    if practice:
+        sides = {"checks": sides["checks"]}
     with _scratch(base):
-        found = _asked(chosen, _sides(judge, draws), workers, base)
+        found = _asked(chosen, sides, workers, base)
     rows = [
         described(mutant) | outcomes for (mutant, _), outcomes in zip(chosen, found, strict=True)
     ]
@@ -79,10 +95,8 @@ def command(
     return _report(rows, about, name, keep or unread)
 
 
-def refuse_read(seed: int, whole: bool, keep: bool) -> None:
+def refuse_read(seed: int, whole: bool) -> None:
     """Raises ValueError for what cannot be recorded as a lot that nobody has read."""
-    if keep:
-        raise ValueError("expected --record or --unread, got both: a lot is recorded once")
     if not whole:
         raise ValueError("expected a lot of the whole mathematics with --unread, got --modules")
     seeds = [lot["seed"] for lot in (record.recorded(record.MATHEMATICS), *record.unread())]

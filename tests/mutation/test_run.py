@@ -249,9 +249,50 @@ def test_a_lot_is_unread_once_and_has_nothing_of_what_was_read(side, capsys, mon
             run.command(None, 0, seed, 7, 1, unread=True)
     with pytest.raises(ValueError, match="got --modules"):
         run.command(["made.py"], 0, 8, 7, 1, unread=True)
-    with pytest.raises(ValueError, match="--record or --unread, got both"):
-        run.command(None, 0, 8, 7, 1, keep=True, unread=True)
     assert side.asked() == asked
+
+
+@pytest.mark.parametrize("more", [("keep", "unread"), ("keep", "practice"), ("unread", "practice")])
+def test_a_lot_is_recorded_or_unread_or_read(side, more):
+    with pytest.raises(ValueError, match="one of --record, --unread and --practice"):
+        run.command(None, 0, 8, 7, 1, **dict.fromkeys(more, True))
+    assert side.asked() == []
+
+
+def test_the_judge_is_not_practised_on():
+    with pytest.raises(ValueError, match="of the mathematics with --practice"):
+        run.command(["ledger"], 1, 8, 7, 1, practice=True)
+
+
+def test_what_is_practised_on_is_kept_before_it_is_asked_and_is_in_no_unread_lot(
+    side, capsys, monkeypatch
+):
+    kept, practised, sides = {}, set(), []
+    asked = run._asked
+
+    def ask(chosen, of, *rest):
+        assert {mutant.name for mutant, _ in chosen} <= practised
+        sides.append(set(of))
+        return asked(chosen, of, *rest)
+
+    monkeypatch.setattr(run, "_asked", ask)
+    monkeypatch.setattr(run, "_sides", lambda judge, draws: side.units() | {"tests": []})
+    monkeypatch.setattr(run.sampling, "MATHEMATICS", ["made.py"])
+    monkeypatch.setattr(record, "keep", lambda name, rows, about: kept.update({name: rows}))
+    monkeypatch.setattr(record, "practise", practised.update)
+    monkeypatch.setattr(record, "practised", lambda: practised)
+    first = [dict(zip(("path", "where", "old", "new"), NAME[:4], strict=True))]
+    monkeypatch.setattr(record, "recorded", lambda name: {"seed": 1, "mutants": first})
+    monkeypatch.setattr(record, "unread", list)
+    for _ in range(2):  # stopped and begun again, it is the same lot
+        run.command(None, 3, 8, 7, 1, practice=True)
+        assert len(practised) == 3 and NAME not in practised and not kept
+    monkeypatch.setattr(run, "_asked", asked)
+    monkeypatch.setattr(run, "_sides", lambda judge, draws: side.units())
+    run.command(None, 0, 8, 7, 1, unread=True)
+    every = {m.name for m in run.sampling.of_file(side.root, side.path)}
+    assert sides == [{"checks"}] * 2
+    assert {record.name_of(row) for row in kept["unread-8"]} == every - practised - {NAME}
 
 
 def test_the_list_of_today_fits_the_code_of_today():

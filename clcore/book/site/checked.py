@@ -137,6 +137,8 @@ def _unread(lots: list[dict[str, Any]]) -> str:
         left.sort(key=_place)
         if left:
             every.append(_folded(f"Not noticed by checks then, of seed {lot['seed']}", left))
+    if practised := len(mutants.practised() - mutants.in_records()):
+        every.append(f"Checks were also mended on {practised} mutants that are in no record.")
     return "\n\n".join(every)
 
 
