@@ -23,6 +23,10 @@ _THRESHOLDS |= {("released", False): (1, 1), ("released", True): (0, 2)}
 z is W x, after BatchNorm if there is one."""
 
 
+BOTH = 2
+"""The turn in which both networks learn from one batch, each from the other as it was."""
+
+
 def _kept_where(slope: Tensor, positive: Tensor) -> Tensor:
     """`slope` where the other is above 0, else 0; faster than a mask of booleans."""
     return torch.ops.aten.threshold_backward(slope, positive, 0)
@@ -127,6 +131,10 @@ def _cosine(u: Tensor, v: Tensor, factor: float) -> tuple[Tensor, Tensor]:
 
 def _non_contrastive(params: Params, views: Tensor, c: Config) -> tuple[Tensor, Params]:
     activation, turn = (c["protocol"] if c["relu"] else None), c["turn"]
+    if turn == BOTH:  # the online network sees the first view
+        own = c | {"mask": "dependent"}
+        one, other = (_non_contrastive(params, views, own | {"turn": at}) for at in (0, 1))
+        return one[0] + other[0], {n: g + other[1][n] for n, g in one[1].items()}
     nets = {n: t for n, t in params.items() if n not in ("P", "q")}
     # Independent views are exchangeable, and the learner takes the first: networks in its order.
     at = 0

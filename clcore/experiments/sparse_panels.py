@@ -6,6 +6,7 @@ which panels a figure needs. Captions that can be read in two ways have a panel 
 """
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -146,18 +147,30 @@ _OPEN_STARTS: dict[str, dict[str, Any]] = {
     "-loud": {"noise": "variance"},
     "-balanced": {"warm_kind": "balanced"},
     "-by-columns": {"warm_kind": "columns"},
+    "-target-first": {"updates": "target first"},
+    "-together": {"updates": "together"},
+    "-each-sign": {},
 }
+_TOGETHER = (
+    ("-loud", "-balanced"),
+    ("-loud", "-each-sign"),
+    ("-balanced", "-each-sign"),
+    ("-loud", "-balanced", "-each-sign"),
+    ("-loud", "-balanced", "-each-sign", "-together"),
+)
 _STARTS = ("warm-0.14", "warm-0.02", "warm-0.002")
-PANELS |= {
-    f"{name}{suffix}": PANELS[name] | {"settings": PANELS[name]["settings"] | changes}
-    for name in _STARTS
-    for suffix, changes in _OPEN_STARTS.items()
-}
-PANELS |= {f"{name}-each-sign": PANELS[name] | {"signs": 2} for name in _STARTS}
+for _name, _suffixes in product(_STARTS, [*((one,) for one in _OPEN_STARTS), *_TOGETHER]):
+    _changes = {k: v for one in _suffixes for k, v in _OPEN_STARTS[one].items()}
+    PANELS[_name + "".join(_suffixes)] = PANELS[_name] | {
+        "settings": PANELS[_name]["settings"] | _changes,
+        "signs": 2 if "-each-sign" in _suffixes else 1,
+    }
 """Table 4 with what its text leaves open: the noise at that deviation, or at the printed log d / d
 as its variance (0.48); every column of M equally often among the rows; columns of W, as the text
-has it, not rows, that begin at columns of M; Pr(sparse) as the probability of each sign: `signs` is
-what a panel's Pr(sparse) is multiplied by to be that of an entry that is not 0."""
+has it, not rows, that begin at columns of M; the target network before the online one in every
+epoch, or both in every minibatch; Pr(sparse) as the probability of each sign: `signs` is what a
+panel's Pr(sparse) is multiplied by to be that of an entry that is not 0. Of those that alone bring
+our cells nearer to the print, all that fit together as well."""
 
 # Which of the two changes does it?
 PANELS |= {"simclr-half-noise": _set("Simplified-SimCLR", FEW, (0.1,), keep=0.5)}

@@ -35,6 +35,7 @@ from torch import Tensor
 from clcore import random as cr
 from clcore.experiments import sparse_gradients
 from clcore.experiments import sparse_models as sm
+from clcore.experiments.sparse_gradients import BOTH
 from clcore.grid import Request
 from clcore.sweep import Result, train
 from clcore.sweep.configs import Config
@@ -73,6 +74,9 @@ MODELS: dict[str, dict] = {
 }
 """Names of ncl Table 1 and 2; "srelu" has no BatchNorm (Fig. 1, 8, 9), "pred" a predictor."""
 
+UPDATES = {"by turns": (0, 1), "target first": (1, 0), "together": (BOTH,)}
+"""Which network learns, minibatch by minibatch: 0 the online one, 1 the target, or BOTH."""
+
 STATIC = ("n", "p", "d", "m", "batch", "layers", "per_epoch", "keep", "temperature")
 
 
@@ -84,6 +88,14 @@ def _check_sizes(n: int, p: int, d: int, m: int, batch: int) -> None:
         raise ValueError(f"d: expected d <= p (orthonormal columns), got d={d}, p={p}")
     if not 2 <= batch <= n:
         raise ValueError(f"batch: expected 2 <= batch <= n={n} samples, got {batch}")
+
+
+def _check_networks(loss: str, unit: bool, updates: str, model: str) -> None:
+    if updates not in UPDATES:
+        raise ValueError(f"updates: expected one of {', '.join(UPDATES)}, got {updates!r}")
+    for name, given in {"unit": not unit, "updates": updates != "by turns"}.items():
+        if given and loss != "non-contrastive":
+            raise ValueError(f"{name}: is for non-contrastive losses alone, {model} is {loss}")
 
 
 def _warm_start(warm: float | None, kind: str, m: int, p: int, d: int) -> Config:
@@ -114,6 +126,7 @@ def configuration(
     latent: str | None = None,
     noise: str | float | None = None,
     warm_kind: str = "rows",
+    updates: str = "by turns",
     m: int = M,
     p: int = P,
     d: int = D,
@@ -127,10 +140,10 @@ def configuration(
     pr: ncl's Pr(sparse), beta; keep: Bernoulli parameter of the masks (1 - masking probability);
     warm: std of the noise of a warm start, None is a random start; normalise: "rows" or "columns"
     after every update; unit: whether the loss sees directions (Eq. 4) or the outputs themselves,
-    non-contrastive models only; latent, noise, mask, warm_kind: readings, noise also a standard
-    deviation; n, lr, latent, noise are the protocol's unless given. Errors: unknown names, sizes
-    that do not fit, a mask that keeps nothing, a batch larger than the data, a temperature below
-    0.025.
+    non-contrastive models only; updates: one of UPDATES, of two networks; latent, noise, mask,
+    warm_kind: readings, noise also a standard deviation; n, lr, latent, noise are the protocol's
+    unless given. Errors: unknown names, sizes that do not fit, a mask that keeps nothing, a batch
+    larger than the data, a temperature below 0.025.
     """
     if model not in MODELS:
         raise ValueError(f"model: expected one of {', '.join(MODELS)}, got {model!r}")
@@ -155,20 +168,19 @@ def configuration(
     if not temperature >= 0.025:
         raise ValueError(f"temperature: expected at least 0.025 (float32), got {temperature}")
     loss = kind["loss"]
-    if not unit and loss != "non-contrastive":
-        raise ValueError(f"unit: only non-contrastive losses have it False, {model} is {loss}")
+    _check_networks(loss, unit, updates, model)
     if loss == "contrastive" and protocol == "released":
         loss = "nt-xent"
     drops = loss in ("contrastive", "nt-xent")
     per_epoch = n // batch if drops else -(-n // batch)
-    if loss == "non-contrastive" and per_epoch == 1:
+    if loss == "non-contrastive" and per_epoch == 1 and updates != "together":
         raise ValueError(
             f"batch: one batch an epoch (n={n}, batch={batch}) would never train the target; "
             "take batch < n"
         )
     model_settings = {name: kind[name] for name in ("bn", "relu", "head", "layers")}
     names = {"model": model, "protocol": protocol, "loss_kind": loss, "normalise": normalise}
-    readings = {"mask": mask, "latent": latent, "unit": bool(unit)}
+    readings = {"mask": mask, "latent": latent, "unit": bool(unit), "updates": updates}
     sizes = {"m": m, "p": p, "d": d, "n": n, "batch": batch, "per_epoch": per_epoch}
     numbers = {"pr": pr, "keep": keep, "sigma": sigma, "temperature": temperature}
     rate = chosen["lr"] if lr is None else lr
@@ -245,11 +257,11 @@ def _has_projector(c: Config) -> bool:
 
 
 def turns(c: Config) -> list[Config]:
-    """Of every step of an epoch, which network learns, 0 the online one, and how many samples the
-    batch has: settings by which a step is more than its configuration."""
-    nets = _networks(c)
+    """Of every step of an epoch, which network learns, 0 the online one or BOTH, and how many
+    samples the batch has: settings by which a step is more than its configuration."""
+    order = UPDATES[c["updates"]] if _networks(c) == 2 else (0,)
     rows = [min(c["batch"], c["n"] - at * c["batch"]) for at in range(c["per_epoch"])]
-    return [{"turn": at % nets, "rows": size} for at, size in enumerate(rows)]
+    return [{"turn": order[at % len(order)], "rows": size} for at, size in enumerate(rows)]
 
 
 def _order(epoch: Tensor, c: Config) -> Tensor:
@@ -291,6 +303,10 @@ def _loss(params: Params, views: Tensor, c: Config) -> Tensor:
     encoder = {n: t for n, t in params.items() if n not in ("P", "q", "R", "r", "gainR", "shiftR")}
     if c["loss_kind"] == "non-contrastive":
         turn = c["turn"]
+        if turn == BOTH:  # of one batch, of which the online network sees the first view
+            own = c | {"mask": "dependent"}
+            one, other = (_loss(params, views, own | {"turn": at}) for at in (0, 1))
+            return one + other
         learner = {n: t[turn] for n, t in encoder.items()}
         teacher = {n: t[1 - turn].detach() for n, t in encoder.items()}
         # Independent views are exchangeable; of others the online network always sees the first.

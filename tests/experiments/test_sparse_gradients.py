@@ -12,6 +12,8 @@ from clcore.sweep.step import Problem, start
 pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = {"m": 6, "p": 5, "d": 3, "n": 10, "batch": 4}
 CHANGES = [{}, {"mask": "dependent"}, {"unit": False}, {"keep": 0.1}]
+CHANGES += [{"updates": "together"}, {"updates": "together", "mask": "dependent"}]
+OF_TWO = ("unit", "updates")
 
 
 def begun(configs):
@@ -39,7 +41,7 @@ def begun(configs):
 def test_written_out_is_what_autograd_finds(model, protocol):
     seen = 0
     for change in CHANGES:
-        if "unit" in change and st.MODELS[model]["loss"] != "non-contrastive":
+        if change.keys() & set(OF_TWO) and st.MODELS[model]["loss"] != "non-contrastive":
             continue
         configs = [st.configuration(s, model, 0.4, protocol, **(SMALL | change)) for s in range(3)]
         part, params = begun(configs)

@@ -91,8 +91,15 @@ def by_hand(config, steps):
     for t in range(steps):
         x, y = batch(c, key, t)
         optimizer.zero_grad()
-        if len(nets) == 2:
-            learner, teacher = nets if t % config["per_epoch"] % 2 == 0 else nets[::-1]
+        if config["updates"] == "together":
+            out = [(top(net(w)), net(w).detach()) for net, w in zip(nets, (x, y), strict=True)]
+            if config["unit"]:
+                out = [[F.normalize(w, dim=1) for w in both] for both in out]
+            (u, still), (v, rest) = out
+            loss = ((u - rest) ** 2).sum(1).mean() + ((v - still) ** 2).sum(1).mean()
+        elif len(nets) == 2:
+            first = config["updates"] == "target first"
+            learner, teacher = nets[:: -1 if (t % config["per_epoch"] % 2 == 0) == first else 1]
             if config["mask"] == "dependent" and learner is nets[1]:
                 x, y = y, x  # the two views have not the same law: the online net keeps the first
             u, v = top(learner(x)), teacher(y).detach()
@@ -130,6 +137,9 @@ VARIANTS = [
     ("NCL-linear", "paper", {"unit": False}),
     ("CL-basic", "paper", {"mask": "dependent"}),
     ("NCL-pred", "paper", {"mask": "dependent"}),
+    ("NCL-basic", "paper", {"updates": "target first"}),
+    ("NCL-pred", "paper", {"updates": "together"}),
+    ("NCL-basic", "paper", {"updates": "together", "mask": "dependent"}),
 ]
 
 
