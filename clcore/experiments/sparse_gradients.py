@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from clcore.experiments.sparse_models import EPS, inverse_norm
+from clcore.experiments.sparse_models import BOTH, EPS, inverse_norm
 from clcore.losses import infonce_large
 from clcore.sweep.configs import Config
 from clcore.sweep.optim import Params
@@ -21,10 +21,6 @@ _THRESHOLDS = {("paper", False): (-1, -1), ("paper", True): (-1, -1)}
 _THRESHOLDS |= {("released", False): (1, 1), ("released", True): (0, 2)}
 """(protocol, BatchNorm) -> k, l of ReLU(z + k b) - ReLU(-z + l b), which both symmetric ReLUs are;
 z is W x, after BatchNorm if there is one."""
-
-
-BOTH = 2
-"""The turn in which both networks learn from one batch, each from the other as it was."""
 
 
 def _kept_where(slope: Tensor, positive: Tensor) -> Tensor:

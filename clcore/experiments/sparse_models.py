@@ -12,12 +12,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from clcore.losses import infonce_large
+from clcore.sweep.configs import Config
 from clcore.sweep.optim import Params
 from clcore.theory.sparse.sparse_coding import released_symmetric_relu, symmetric_relu
 
 EPS = 1e-5
 LEAST = 1e-24
 """Squared norm below which an output has no direction; torch's normalize takes the same floor."""
+
+BOTH = 2
+"""The turn in which both networks learn from one batch, each from the other as it was."""
 
 ACTIVATIONS = {"paper": symmetric_relu, "released": released_symmetric_relu}
 
@@ -125,3 +129,41 @@ def nt_xent(
     """NT-Xent: 2N anchors, each with its other view against that and 2N - 2 negatives. Errors:
     temperature < 0.025."""
     return infonce_large.all_views(directions(a), directions(b), temperature)
+
+
+# ------------------------------------------------------------------------------ a run's own loss
+
+
+def loss_of(params: Params, views: Float[Tensor, "two N p"], c: Config) -> Float[Tensor, ""]:
+    """The loss of one run of `sparse_training` with configuration c and the step's `turn`: ncl
+    Eq. 4-6, 8. Encoder tensors have the networks on their first axis. Where BOTH learn, the sum of
+    their two losses."""
+    activation = c["protocol"] if c["relu"] else None
+    encoder = {n: t for n, t in params.items() if n not in ("P", "q", "R", "r", "gainR", "shiftR")}
+    if c["loss_kind"] == "non-contrastive":
+        turn = c["turn"]
+        if turn == BOTH:  # of one batch, of which the online network sees the first view
+            own = c | {"mask": "dependent"}
+            one, other = (loss_of(params, views, own | {"turn": at}) for at in (0, 1))
+            return one + other
+        learner = {n: t[turn] for n, t in encoder.items()}
+        teacher = {n: t[1 - turn].detach() for n, t in encoder.items()}
+        # Independent views are exchangeable; of others the online network always sees the first.
+        mine, theirs = views.flip(0) if turn and c["mask"] == "dependent" else views
+        u, v = encode(learner, mine, activation), encode(teacher, theirs, activation)
+        u = head(u, params["P"], params["q"]) if c["head"] else u
+        return non_contrastive(u, v, c["unit"])
+    h = encode({n: t[0] for n, t in encoder.items()}, views, activation)
+    if c["loss_kind"] == "simsiam":
+        return _sim_siam(params, h, activation)
+    if c["head"]:
+        h = head(h, params["P"], params["q"])
+    loss = nt_xent if c["loss_kind"] == "nt-xent" else contrastive
+    return loss(h[0], h[1], c["temperature"])
+
+
+def _sim_siam(params: Params, h: Tensor, activation: str | None) -> Tensor:
+    if "R" in params:
+        names = {"R": "W", "r": "b", "gainR": "gain", "shiftR": "shift"}
+        h = encode({names[n]: params[n] for n in names}, h, activation)
+    return sim_siam(head(h, params["P"], params["q"]), h)

@@ -77,13 +77,22 @@ OPEN = {
     "-balanced": "every column of M equally often among the rows of the start",
     "-by-columns": "columns of the encoder, not rows, begin at columns of M",
     "-each-sign": "Pr(sparse) as the probability of each sign",
+    "-target-first": "the target network before the online one in every epoch",
+    "-together": "both networks in every minibatch",
+    "-loud-balanced": "noise 0.48, and every column of M equally often",
+    "-loud-each-sign": "noise 0.48, and Pr(sparse) as the probability of each sign",
+    "-balanced-each-sign": "every column of M equally often, and Pr(sparse) of each sign",
+    "-loud-balanced-each-sign": "noise 0.48, every column equally often, Pr(sparse) of each sign",
+    "-loud-balanced-each-sign-together": "these three, and both networks in every minibatch",
     "-faint-t0.2": "noise 0.05, temperature 0.2, the rate in proportion to it",
     "-faint-t0.5": "noise 0.05, temperature 0.5, the rate in proportion to it",
 }
 """Suffix of a panel's name -> the value of a setting that the print leaves open."""
 
-OPEN_STARTS = ("-loud", "-faint", "-balanced", "-by-columns", "-each-sign")
-"""Those of OPEN that were varied for the warm starts of Table 4."""
+OPEN_STARTS = ("-loud", "-faint", "-balanced", "-by-columns", "-each-sign", "-target-first")
+OPEN_STARTS = (*OPEN_STARTS, "-together", "-loud-balanced-each-sign-together")
+"""Those of OPEN that were varied for the warm starts of Table 4, one alone, and of two or more the
+last."""
 
 OTHERS = {
     "-script": "what the program's entry points train, defaults included",

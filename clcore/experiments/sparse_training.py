@@ -33,9 +33,8 @@ import torch
 from torch import Tensor
 
 from clcore import random as cr
-from clcore.experiments import sparse_gradients
-from clcore.experiments import sparse_models as sm
-from clcore.experiments.sparse_gradients import BOTH
+from clcore.experiments import sparse_gradients, sparse_models
+from clcore.experiments.sparse_models import BOTH
 from clcore.grid import Request
 from clcore.sweep import Result, train
 from clcore.sweep.configs import Config
@@ -295,39 +294,7 @@ def _data(key: Tensor, step: Tensor, c: Config) -> Tensor:
     return sc.views_of_words(x, words, c["batch"], c["mask"])
 
 
-# ---------------------------------------------------------------------------------- loss, metrics
-
-
-def _loss(params: Params, views: Tensor, c: Config) -> Tensor:
-    activation = c["protocol"] if c["relu"] else None
-    encoder = {n: t for n, t in params.items() if n not in ("P", "q", "R", "r", "gainR", "shiftR")}
-    if c["loss_kind"] == "non-contrastive":
-        turn = c["turn"]
-        if turn == BOTH:  # of one batch, of which the online network sees the first view
-            own = c | {"mask": "dependent"}
-            one, other = (_loss(params, views, own | {"turn": at}) for at in (0, 1))
-            return one + other
-        learner = {n: t[turn] for n, t in encoder.items()}
-        teacher = {n: t[1 - turn].detach() for n, t in encoder.items()}
-        # Independent views are exchangeable; of others the online network always sees the first.
-        mine, theirs = views.flip(0) if turn and c["mask"] == "dependent" else views
-        u, v = sm.encode(learner, mine, activation), sm.encode(teacher, theirs, activation)
-        u = sm.head(u, params["P"], params["q"]) if c["head"] else u
-        return sm.non_contrastive(u, v, c["unit"])
-    h = sm.encode({n: t[0] for n, t in encoder.items()}, views, activation)
-    if c["loss_kind"] == "simsiam":
-        return _sim_siam(params, h, activation)
-    if c["head"]:
-        h = sm.head(h, params["P"], params["q"])
-    loss = sm.nt_xent if c["loss_kind"] == "nt-xent" else sm.contrastive
-    return loss(h[0], h[1], c["temperature"])
-
-
-def _sim_siam(params: Params, h: Tensor, activation: str | None) -> Tensor:
-    if "R" in params:
-        names = {"R": "W", "r": "b", "gainR": "gain", "shiftR": "shift"}
-        h = sm.encode({names[n]: params[n] for n in names}, h, activation)
-    return sm.sim_siam(sm.head(h, params["P"], params["q"]), h)
+# ---------------------------------------------------------------------------------------- metrics
 
 
 def metrics(params: Params, c: Config) -> dict[str, Tensor]:
@@ -353,7 +320,7 @@ def _project(params: Params, c: Config) -> Params:
 PROBLEM: dict[str, Any] = {
     "init": _init,
     "data": _data,
-    "loss": _loss,
+    "loss": sparse_models.loss_of,
     "gradient": sparse_gradients.gradient,
     "turns": turns,
     "ahead": _ahead,

@@ -6,6 +6,7 @@ from torch.func import grad_and_value, vmap
 
 from clcore import random as cr
 from clcore.experiments import sparse_gradients as sg
+from clcore.experiments import sparse_models as sm
 from clcore.experiments import sparse_training as st
 from clcore.sweep.step import Problem, start
 
@@ -52,7 +53,7 @@ def test_written_out_is_what_autograd_finds(model, protocol):
                 lambda key, own, step=step, c=c: st._data(cr.fold_in(key, step), step, c | own)
             )(keys, values)
             defined, losses = vmap(
-                lambda p, x, own, c=c: grad_and_value(lambda p: st._loss(p, x, c | own))(p)
+                lambda p, x, own, c=c: grad_and_value(lambda p: sm.loss_of(p, x, c | own))(p)
             )(params, views, values)
             before = views.clone()
             found, slopes = sg.gradient(params, views, c | values)

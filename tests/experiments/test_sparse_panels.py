@@ -51,8 +51,11 @@ def test_readings_change_one_thing():
         ("warm-0.02-balanced", "start"),
         ("warm-0.002-by-columns", "start"),
         ("warm-0.14-each-sign", "pr"),
+        ("warm-0.02-target-first", "updates"),
+        ("warm-0.002-together", "updates"),
     ):
         base = panel.removesuffix("-by-columns").removesuffix("-each-sign")
+        base = base.removesuffix("-target-first")
         base = panel.rsplit("-", 1)[0] if base == panel else base
         few = sp.PANELS[panel]
         bases = sp.configurations(base, seeds=range(few["seeds"]), prs=few["prs"])
@@ -61,6 +64,25 @@ def test_readings_change_one_thing():
     for name in ("simclr", "simsiam"):
         a, b = sp.configurations(f"{name}-half")[0], sp.configurations(name)[0]
         assert {k: a[k] for k in a if a[k] != b[k]} == {"keep": 0.5, "sigma": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("suffix", "changed"),
+    [
+        ("-loud-balanced", {"sigma", "start"}),
+        ("-loud-each-sign", {"sigma", "pr"}),
+        ("-balanced-each-sign", {"start", "pr"}),
+        ("-loud-balanced-each-sign", {"sigma", "start", "pr"}),
+        ("-loud-balanced-each-sign-together", {"sigma", "start", "pr", "updates"}),
+    ],
+)
+def test_open_settings_of_a_start_are_also_changed_together(suffix, changed):
+    for start in ("warm-0.14", "warm-0.02", "warm-0.002"):
+        pairs = zip(sp.configurations(start + suffix), sp.configurations(start), strict=True)
+        assert all({k for k in a if a[k] != b[k]} == changed for a, b in pairs)
+        first = sp.configurations(start + suffix)[0]
+        assert first["pr"] == (0.2 if "pr" in changed else 0.1)
+        assert first["sigma"] == pytest.approx(0.4799 if "sigma" in changed else 0.2303, abs=1e-4)
 
 
 def test_of_panels_at_fainter_noise_only_temperature_and_rate_are_others():

@@ -277,6 +277,8 @@ def test_nothing_is_nan_where_masks_drop_whole_samples():
         ({"latent": "dense"}, "latent: expected one of iid"),
         ({"noise": "loud"}, "noise: expected one of std"),
         ({"noise": -0.1}, "noise: expected a reading or a standard deviation >= 0, got -0.1"),
+        ({"updates": "at once"}, "updates: expected one of by turns, .* got 'at once'"),
+        ({"model": "CL-basic", "updates": "together"}, "updates: is for non-contrastive losses"),
         ({"mask": "both"}, "mask: expected one of independent"),
     ],
 )
