@@ -117,6 +117,26 @@ def lem1(t: Trial) -> None:
     for _ in range(100):
         opposite = once(opposite, np.zeros(1), np.array([0.5]))[0]
     part.breaks("opposite start", np.abs(opposite - target(np.zeros(1), 3)).max(-1))
+    _every_step(t)
+
+
+def _every_step(t: Trial) -> None:
+    """The module's path along any direction, step by step, and its gamma. Controls: a step late,
+    gamma of steps that are longer."""
+    part, factor = t.defines("every step", 1e-13), t.defines("gamma along any direction", 1e-14)
+    rng = t.stream("every step")
+    for d in DIMENSIONS:
+        g, c = rng.standard_normal((t.draws, d)), rng.uniform(0.1, 0.6, (6, t.draws))
+        path = [rng.standard_normal((t.draws, d))]  # |v| other than 1 at the start
+        for size in c:
+            moved = path[-1] + size[:, None] * g
+            path.append(moved / np.sqrt((moved**2).sum(-1, keepdims=True)))
+        ours = pu.iterate(*tensors(path[0], g, c)).numpy()
+        part.add(*np.abs(ours - path).max(-1))
+        part.breaks("a step late", np.abs(ours[1:] - path[:-1]).max(-1)[0])
+        right = (1 + sum((g * c[0][:, None]).T ** 2)) ** -0.5
+        found, longer = (pu.contraction(*tensors(g, k * c[0])).numpy() for k in (1, 2))
+        factor.add(np.abs(found - right)).breaks("steps twice as long", np.abs(longer - right))
 
 
 @check("ncl/eq25")

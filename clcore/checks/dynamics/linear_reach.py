@@ -82,6 +82,7 @@ def cor1(t: Trial) -> None:
                 total[part.name] += count
     tall.says(neuron=max(neuron)).confirms(neuron=max(second))
     _searched(t)
+    _any_length(t)
     for part in (square, tall, projected):
         part.draws = total[part.name]
 
@@ -118,6 +119,34 @@ def _highest(run: tuple[Array, Array, Array], k: int, grid: int = 2000) -> tuple
         rises = metric(left) < metric(right)
         low, high = np.where(rises, left, low), np.where(rises, high, right)
     return float(metric((low + high) / 2).max()), float(values.max())
+
+
+def _any_length(t: Trial) -> None:
+    """Columns of M count by their directions: combinations of both nets, and of each neuron's two
+    rows, whose best cosine is the one of the angle to their plane. Control: columns as they are."""
+    same = t.defines("columns of any length", 1e-8, controls=pooled)
+    plane = t.defines("the best of a neuron", 1e-12, controls=pooled)
+    part = t.defines("what lies in the span", 1e-12, controls=pooled)
+    rng = t.stream("lengths")
+    for p, d, m in ((3, 3, 4), (6, 3, 5)):
+        start, M = world(t.keys(min(t.draws, 5), f"lengths {p} {d} {m}"), p, d, m)
+        longer = M * torch.from_numpy(rng.uniform(0.3, 3, (len(M), 1, d)))
+        found = stacked(ln.best_combination(start, longer)).numpy().T
+        best, ends = ln.reach(start, longer), stacked(ln.best_per_neuron(start, longer)).numpy().T
+        for k, (one, two, D) in enumerate(zip(*(x.numpy() for x in (*start, M)), strict=True)):
+            same.add(*(abs(found[k, j] - _highest((one, two, D), j)[0]) for j in range(3)))
+            off = [abs(found[k, j] - _highest((one, two, longer[k].numpy()), j)[0]) for j in (0, 2)]
+            same.breaks("columns as they are", *off)
+            rows = np.linalg.svd(np.stack([one, two], 1), full_matrices=False)[2]  # m 2 p
+            seen, long = (np.sqrt(((rows @ A) ** 2).sum(1)) for A in (D, longer[k].numpy()))
+            top = seen.max(0)
+            plane.add(np.abs(best[k].numpy() - seen))
+            plane.add(np.abs(ends[k] - [top.min(), np.median(top), top.max()]))
+            plane.breaks("columns as they are", np.abs(best[k].numpy() - long))
+            inside = D @ np.linalg.lstsq(D, one.T, rcond=None)[0]
+            part.add(np.abs(ln.on_dictionary(start.online, M)[k].numpy() - inside.T))
+            if p > d:
+                part.breaks("all of it", np.abs(one - inside.T))
 
 
 def _metrics(W: Array, M: Array) -> Array:
@@ -206,6 +235,23 @@ def def8(t: Trial) -> None:
         halves.breaks("both gradients at the start", relative(found, early))
         halves.breaks("L(W^o, W^t) for both", relative(found, same))
     _turns_of_the_runs(t, n)
+    _apart_from_the_start(t)
+
+
+def _apart_from_the_start(t: Trial) -> None:
+    """Of starts that are being differentiated themselves, no half is: the loss is given the other
+    network without a gradient, and what comes out has none. Control: the network that moves."""
+    part, rng = t.defines("apart from the start", 0.0), t.stream("apart")
+    start = ln.Pair(*(w.requires_grad_() for w in tensors(*rng.standard_normal((2, 3, 4)))))
+    given: list[tuple[bool, bool]] = []
+
+    def loss(own: Tensor, other: Tensor) -> Tensor:
+        given.append((own.requires_grad, other.requires_grad))
+        return (own * other).sum() + (own**2).sum()
+
+    after = ln.alternate(loss, start, 0.1)
+    part.add(*(float(w.requires_grad) for w in after), *(float(other) for _, other in given))
+    part.breaks("the network that moves", *(float(own) for own, _ in given))
 
 
 def _turns_of_the_runs(t: Trial, n: int) -> None:

@@ -147,6 +147,30 @@ def eq3(t: Trial) -> None:
             return np.abs((found - expected) / np.sqrt(expected * (1 - expected) / n)).max()
 
         sampler.add(off(alpha**2)).breaks("one mask for both", off(alpha))
+    _bit_by_bit(t)
+
+
+def _bit_by_bit(t: Trial) -> None:
+    """Masks of both kinds, and views under the words that hold their bits, read bit by bit, the
+    lowest first; also where almost all bits are 0. Control: every bit a place further."""
+    part, (n, p) = t.defines("masks bit by bit", 0.0, controls=pooled), (8, 9)
+    x = torch.from_numpy(t.stream("bits").standard_normal((n, p)))
+    settings = list(product(("independent", "dependent"), (0.5, 0.375, 2.0**-10, 1.0)))
+    for key, (kind, keep) in zip(t.keys(len(settings), "bits"), settings, strict=True):
+        sides = 2 if kind == "independent" else 1
+        words = sc.mask_words(key, n, p, keep, kind)
+        bits = np.array([int(word) >> k & 1 for word in words for k in range(64)])
+        part.add(abs(len(words) - -(-sides * n * p // 64)))
+        found = [sc.masks(key, n, p, keep, kind).double()]
+        found += [sc.views_of_words(v, words, n, kind).double() / v for v in (x, x.float(), x[:5])]
+        for late, ours in product((0, 1), found):
+            D = np.roll(bits, late)[: sides * n * p].reshape(sides, n, p)[:, : ours.shape[1]]
+            D = np.concatenate([2 * D, 2 - 2 * D]) if sides == 1 else D
+            off = np.abs(ours.numpy() - D).max()
+            if not late:
+                part.add(off)
+            elif 0.1 < keep < 1:
+                part.breaks("a place further", off)
 
 
 def _proves_independent(masks: Part) -> None:

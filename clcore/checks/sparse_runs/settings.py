@@ -1,14 +1,18 @@
 """The settings of ncl's experiments, Sec. 4.2, and its warm start: what needs no trained run."""
 
 import math
+from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import ndtr
 
 from clcore import random as cr
 from clcore.checks.sparse_runs.step import by_hand
 from clcore.experiments import sparse_training as st
 from clcore.ledger import Trial, check
+from clcore.reference import kolmogorov
 from clcore.theory.sparse import sparse_coding as sc
 
 
@@ -74,6 +78,130 @@ def def3(t: Trial) -> None:
     _features(t)
     _noise(t, n)
     by_hand(t)
+    _as_asked(t)
+    _refused(t)
+    _every_start(t)
+
+
+def _as_asked(t: Trial) -> None:
+    """Settings of every model as its name and its protocol have them, and as they are asked for.
+    Control: the other protocol's."""
+    part = t.defines("settings of every model", 0.0)
+    data = {
+        "paper": {"n": 1000, "lr": 0.025, "latent": "iid", "sigma": math.log(10) / 10},
+        "released": {"n": 3000, "lr": 0.005, "latent": "fixed", "sigma": math.log(10) ** 0.5 / 10},
+    }
+    plain = {"batch": 512, "m": 50, "p": 50, "d": 10, "pr": 0.3, "keep": 0.5, "temperature": 0.05}
+    plain |= {"mask": "independent", "unit": True, "normalise": "none"}
+    plain |= {"warm": -1.0, "start": "random", "seed": 3}
+    for (name, model), protocol in product(_models().items(), data):
+        c = st.configuration(3, name, 0.3, protocol)
+        drops = model["loss_kind"] in ("contrastive", "nt-xent")
+        batches = {"paper": 1, "released": 5}[protocol] + (not drops)
+        wanted = plain | data[protocol] | model | {"protocol": protocol, "per_epoch": batches}
+        if name[:2] == "CL" and protocol == "released":
+            wanted["loss_kind"] = "nt-xent"
+        part.add(float(c != wanted), abs(st.steps(c, 7) - 7 * batches))
+        other = st.configuration(3, name, 0.3, "paper" if protocol == "released" else "released")
+        part.breaks("the other protocol's", float(other != wanted))
+    part.add(float(set(_models()) != set(st.MODELS)))
+    asked = {"mask": "dependent", "latent": "binary", "normalise": "rows", "unit": False}
+    asked |= {"keep": 0.25, "m": 7, "p": 6, "d": 4, "n": 20, "batch": 8, "lr": 0.5}
+    asked |= {"temperature": 0.7, "warm": 0.0}
+    for noise, sigma in ((0.7, 0.7), (0.0, 0.0), ("variance", (math.log(4) / 4) ** 0.5)):
+        c = st.configuration(
+            5, "NCL-pred", 0.2, "released", noise=noise, warm_kind="balanced", **asked
+        )
+        wanted = _models()["NCL-pred"] | asked | {"sigma": sigma, "start": "balanced"}
+        wanted |= {"seed": 5, "pr": 0.2, "protocol": "released", "per_epoch": 3}
+        part.add(float(c != wanted))
+
+
+def _refused(t: Trial) -> None:
+    """Names that are unknown and numbers out of their range; ends of the ranges are taken. Control:
+    those."""
+    part = t.defines("settings that are refused", 0.0)
+    small = {"m": 6, "p": 6, "d": 4, "n": 20, "batch": 8}
+    wrong = [{name: "another"} for name in ("model", "protocol", "latent", "mask", "noise")]
+    wrong += [{"warm_kind": "another"}, {"normalise": "another"}]
+    wrong += [{"noise": v} for v in (-0.1, math.inf)] + [{"pr": v} for v in (0.0, 1.1)]
+    wrong += [{"warm": v} for v in (-0.1, math.inf)] + [{"keep": v} for v in (0.0, 2.0**-17, 1.1)]
+    wrong += [{"d": 7}, {"m": 0}, {"m": 2.5}, {"batch": 1}, {"batch": 21}, {"temperature": 0.02}]
+    wrong += [{"batch": 20}, {"unit": False, "model": "CL-basic"}]
+    wrong += [{"warm": 0.1, "m": 3}, {"warm": 0.1, "m": 7, "warm_kind": "columns"}]
+    right = [{"batch": 20, "model": "CL-basic"}, {"batch": 2}, {"batch": 19}, {"unit": False}]
+    right += [{"pr": 1.0}, {"keep": 1.0}, {"keep": 2.0**-16}, {"temperature": 0.025}, {"d": 6}]
+    right += [{"warm": 0.0, "m": 4}, {"noise": 0.0}, {"m": 1, "p": 1, "d": 1}]
+    right += [
+        {"warm": 0.1, "m": 3, "warm_kind": "replacement"},
+        {"warm": 0.1, "warm_kind": "columns"},
+    ]
+
+    def taken(changes: dict[str, Any]) -> float:
+        try:
+            st.configuration(0, **({"model": "NCL-basic"} | small | changes))
+        except ValueError:
+            return 0.0
+        return 1.0
+
+    part.add(*map(taken, wrong), *(1 - taken(some) for some in right))
+    part.breaks("ends of the ranges", *map(taken, right))
+
+
+def _models() -> dict[str, dict[str, Any]]:
+    """What the names of ncl's models say."""
+    losses = {"NCL": "non-contrastive", "CL": "contrastive"}
+    losses |= {"Simplified-SimCLR": "nt-xent", "Simplified-SimSiam": "simsiam"}
+    names = [f"NCL-{n}" for n in ("linear", "srelu", "basic", "basic-2L", "srelu-2L", "pred")]
+    names += ["NCL-srelu-pred", "CL-linear", "CL-srelu", "CL-basic", *list(losses)[2:]]
+    return {
+        name: {
+            "model": name,
+            "loss_kind": losses.get(name) or losses[name.split("-")[0]],
+            "bn": "linear" not in name and "srelu" not in name,
+            "relu": "linear" not in name,
+            "layers": 2 if "2L" in name else 1,
+            "head": "pred" in name or "Sim" in name,
+        }
+        for name in names
+    }
+
+
+def _every_start(t: Trial) -> None:
+    """All parameters before training, against the law of their protocol in Kolmogorov's scale, and
+    one against the other in standard errors. Controls: the law of other sizes, one key for two."""
+    fixed, law = t.defines("gains, shifts and biases", 0.0), t.defines("laws of the starts", 3.0)
+    apart = t.defines("starts drawn apart", 6.0)
+    sizes = {"m": 200, "p": 30, "d": 5, "n": 20, "batch": 8}
+    models = ("NCL-basic-2L", "NCL-pred", "Simplified-SimSiam", "CL-srelu")
+    settings = list(product(models, st.PROTOCOLS))
+    for key, (model, protocol) in zip(t.keys(len(settings), "every"), settings, strict=True):
+        c = st.configuration(0, model, 0.1, protocol, **sizes)
+        params = {n: w.double().numpy() for n, w in st.PROBLEM["init"](key, c).items()}
+        drawn = []
+        for name, value in params.items():
+            if (
+                name[:4] == "gain"
+                or name[:5] == "shift"
+                or (name[0] in "bq" and protocol == "paper")
+            ):
+                fixed.add(np.abs(value - (name[:4] == "gain")).max())
+                fixed.breaks("1 for 0, 0 for 1", np.abs(value - (name[:4] != "gain")).max())
+                continue
+            fan_in = 30 if name in ("W", "b") else 200
+            if name[0] == "W" or protocol == "paper":
+                of = {"W2": 200 * 5}.get(name, 30 * 5)
+                even, wrong = (ndtr(value * np.sqrt(k)) for k in (of, 3 * of))
+            else:
+                even, wrong = ((1 + value * np.sqrt(k)) / 2 for k in (fan_in, fan_in / 9))
+                fixed.add(max(0.0, np.abs(even - 0.5).max() - 0.5 - 1e-6))
+            law.add(kolmogorov(even.ravel(), 0, 1))
+            law.breaks("other sizes", kolmogorov(wrong.ravel(), 0, 1))
+            drawn += [v.ravel() for v in (value if name[0] in "Wb" else [value])]
+        for a, b in combinations(drawn, 2):
+            count = min(len(a), len(b))
+            apart.add(abs(np.corrcoef(a[:count], b[:count])[0, 1]) * np.sqrt(count))
+        apart.breaks("one key", np.sqrt(len(drawn[0])) * np.corrcoef(drawn[0], drawn[0])[0, 1])
 
 
 def _latents(t: Trial, n: int) -> None:

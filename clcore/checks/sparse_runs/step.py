@@ -196,6 +196,26 @@ def _held(t: Trial) -> None:
         part.add(teacher).breaks("the learner", learner)
 
 
+def _one_of_two(t: Trial) -> None:
+    """BatchNorm is of a layer, and of a view: encoders of two layers with one in the first, in the
+    second, or in both. Controls: the layers exchanged, one statistic for both views."""
+    part, rng = t.defines("BatchNorm of a layer", 1e-12), t.stream("one of two")
+    x = rng.standard_normal((2, 5, 4)) * np.array([1, 3])[:, None, None]
+    for kind, names in product(("paper", "released"), (("",), ("2",), ("", "2"))):
+        net = {f"{n}{k}": rng.standard_normal(4) for n in ("b", "gain", "shift") for k in ("", "2")}
+        net |= {f"W{k}": rng.standard_normal((4, 4)) for k in ("", "2")}
+        net = {n: v for n, v in net.items() if n[0] in "Wb" or n.strip("gainshft") in names}
+        swapped = {(n[:-1] if n[-1] == "2" else n + "2"): v for n, v in net.items()}
+        found = sm.encode(
+            {n: torch.from_numpy(v) for n, v in net.items()}, torch.from_numpy(x), kind
+        )
+        for ours, view in zip(found.numpy(), x, strict=True):
+            part.add(np.abs(ours - _encoded(net, view, kind)).max())
+            part.breaks("layers exchanged", np.abs(ours - _encoded(swapped, view, kind)).max())
+        whole = _encoded(net, np.concatenate(x), kind).reshape(found.shape)
+        part.breaks("one statistic", np.abs(found.numpy() - whole).max())
+
+
 # --------------------------------------------------------------------------------------- measures
 
 
@@ -239,3 +259,4 @@ def by_hand(t: Trial) -> None:
     _gradients(t)
     _measures(t)
     _held(t)
+    _one_of_two(t)
