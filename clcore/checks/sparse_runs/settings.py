@@ -1,6 +1,7 @@
 """The settings of ncl's experiments, Sec. 4.2, and its warm start: what needs no trained run."""
 
 import math
+from functools import partial
 from itertools import combinations, product
 from typing import Any
 
@@ -12,7 +13,7 @@ from clcore import random as cr
 from clcore.checks.sparse_runs.step import by_hand
 from clcore.experiments import sparse_training as st
 from clcore.ledger import Trial, check
-from clcore.reference import kolmogorov
+from clcore.reference import kolmogorov, tensors
 from clcore.theory.sparse import sparse_coding as sc
 
 
@@ -41,6 +42,44 @@ def num2(t: Trial) -> None:
     part = t.part("a point near the optimum", 0.5, ">=", draws=len(keys)).add(rows)
     part.breaks("random encoders", random).breaks("as typeset, columns of W", columns)
     part.says(rows=rows, columns=columns, random=random)
+    _warm(t)
+
+
+def _warm(t: Trial) -> None:
+    """Every kind of warm start: which columns of M are taken, how often and in which order, and the
+    noise. Controls: weights for their columns, one column more, the same order, one key for two."""
+    noise, law = t.defines("noise of a warm start", 3.0), t.defines("columns taken, chances", 6.0)
+    counts, M = t.defines("columns taken, counts", 0.0), np.eye(12, 5)
+    settings = {"rows": 5, "rows, drawn": 8, "replacement": 5, "balanced": 7, "columns": 12}
+    several, d, sigma, (given,) = 600, 5, 0.03, tensors(M)
+    for name, m in settings.items():
+        kind = name.split(",")[0]
+        keys = t.keys(several, f"warm {name}")
+        start = partial(sc.warm_start, M=given, m=m, sigma=sigma, kind=kind)
+        rows = torch.func.vmap(start)(keys).numpy()
+        rows = rows.swapaxes(1, 2) if kind == "columns" else rows
+        which = (rows @ M).argmax(-1)  # [several, m]
+        rest = (rows - M.T[which]) / sigma
+        noise.add(kolmogorov(ndtr(rest).ravel(), 0, 1))
+        noise.breaks("weights themselves", kolmogorov(ndtr(rows / sigma).ravel(), 0, 1))
+        if name != "rows":  # in units of two standard errors
+            along = np.corrcoef(rest[:, 0, 0], which[:, 0])[0, 1]
+            noise.add(abs(along) * several**0.5 / 2)
+        often = np.eye(d)[which].sum(1)  # [several, d]
+        if name == "rows":
+            counts.add(np.abs(which - np.arange(d)).max())
+            counts.breaks("another order", np.abs(which - np.arange(d)[::-1]).max())
+            continue
+        if kind == "balanced":
+            counts.add(np.abs(np.sort(often, -1) - [1, 1, 1, 2, 2]).max())
+            counts.breaks("one column more", np.abs(np.sort(often, -1) - [1, 1, 1, 1, 3]).max())
+        error = (several * 0.2 * 0.8) ** 0.5
+        places = np.eye(d)[which].sum(0)  # [m, d]
+        law.add(np.abs(places - several / d) / error)
+        law.breaks("one order for all", np.abs(several * np.eye(d)[which[0]] - several / d) / error)
+        if kind != "balanced":
+            pairs = (which[:, 1:] == which[:, :-1]).mean(0) - 0.2
+            law.add(np.abs(pairs) / (0.16 / several) ** 0.5)
 
 
 def _starts(protocol: str, key: torch.Tensor) -> tuple[float, int]:

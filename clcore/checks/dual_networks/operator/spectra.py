@@ -107,7 +107,7 @@ def _descended(t: Trial) -> None:
     other number of towers, layers exchanged, spreads exchanged."""
     moved, share = t.defines("steps of descent", 1e-10), t.defines("theta on the way", 1e-9)
     spread, rng = t.defines("spreads on the way", 1e-10), t.stream("descent")
-    case, draws, rate = dw.infonce(2.0), 3, 0.2  # at a small temperature xi vanishes
+    case, draws, rate = dw.infonce(2.0), 2, 0.2  # at a small temperature xi vanishes
     for normalised, tied in product((False, True), repeat=2):
         world = dw.world(rng, draws, 4, "additive", 0.4, samples=2, views=2)
         start = [0.7 * w for w in dw.weights(rng, draws, (4, 4, 3))]
