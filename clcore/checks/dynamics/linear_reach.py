@@ -251,6 +251,9 @@ def _apart_from_the_start(t: Trial) -> None:
 
     after = ln.alternate(loss, start, 0.1)
     part.add(*(float(w.requires_grad) for w in after), *(float(other) for _, other in given))
+    plain = ln.Pair(*tensors(*rng.standard_normal((2, 3, 4))))
+    ln.alternate(loss, plain, 0.1)
+    part.add(*(float(w.requires_grad) for w in plain))
     part.breaks("the network that moves", *(float(own) for own, _ in given))
 
 

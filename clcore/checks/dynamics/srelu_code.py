@@ -2,6 +2,8 @@
 biases separate (Assumption 3). At nets in any region, not only where the simplified loss is exact.
 """
 
+from itertools import product
+
 import numpy as np
 import torch
 
@@ -55,6 +57,9 @@ def in_numpy(t: Trial) -> None:
     _gradient(t)
     _regions(t)
     _at_kinks(t)
+    _edges(t)
+    _by_turns(t)
+    _noisy(t)
 
 
 def _gradient(t: Trial) -> None:
@@ -92,6 +97,84 @@ def _at_kinks(t: Trial) -> None:
     field = sd.exact_slope(seen)(*tensors(other, b2))
     part.add(absolute(field(*tensors(W, b)), right))
     part.breaks("lower biases", absolute(field(*tensors(W, b - 1e-9)), right))
+
+
+def _edges(t: Trial) -> None:
+    """A bias at either end of what Assumption 3 allows does not separate, one just inside does: W
+    of quarters and halves, sums to the bit, with noise and without. Control: just inside."""
+    part, rng = t.defines("ends of the biases", 0.0), t.stream("ends")
+    for noise in (0.0, 0.125):
+        W = np.eye(SMALL) + rng.choice([-0.125, 0.0, 0.125], (t.draws, SMALL, SMALL)) * ~np.eye(
+            SMALL, dtype=bool
+        )
+        low = np.array([[sum(abs(np.delete(w[i], i))) for i in range(SMALL)] for w in W])
+        low = low + noise * np.array([[sum(abs(row)) for row in w] for w in W])
+        part.add(
+            *(
+                absolute(end, right)
+                for end, right in zip(
+                    sd.bias_range(*tensors(W), noise), (low, 1 - low), strict=True
+                )
+            )
+        )
+        for end, inside in ((low, 1e-9), (1 - low, -1e-9)):
+            at, within = (sd.separated(*tensors(W, end + k), noise).numpy() for k in (0, inside))
+            part.add(at.any(-1) * 1.0, (~within).any(-1) * 1.0)
+            part.breaks("just inside", within.all(-1) * 1.0)
+
+
+def _by_turns(t: Trial) -> None:
+    """Every half-round of descent by loops over draws, rows normalised or not. Control: the other
+    net as it was at the start."""
+    part, rng, count = t.defines("half-rounds", 1e-10), t.stream("half-rounds"), min(t.draws, 3)
+    nets = 0.6 * rng.standard_normal((2, count, SMALL, SMALL))
+    b = rng.uniform(0.05, 0.3, (2, count, SMALL))
+    alpha, kappa, eta = rng.uniform(0.4, 0.9, (3, count))
+    slope = sd.exact_slope(sd.views(*sd.latents(*tensors(kappa), SMALL), *tensors(alpha)))
+    for normalise in (True, False):
+        ours = sd.alternate(*tensors(*nets, *b), slope, *tensors(eta), 2, 3, normalise).numpy()
+        part.add(abs(len(ours) - 5.0))
+        for k in range(count):
+            now, stale = ([nets[0, k], nets[1, k]] for _ in range(2))
+            for half, found in enumerate(ours[1:5, :, k]):
+                i = half % 2
+                for held, path in ((now[1 - i], now), (nets[1 - i, k], stale)):
+                    for _ in range(3):
+                        pushed = push(held, b[1 - i, k], path[i], b[i, k], alpha[k], kappa[k])
+                        path[i] = path[i] + eta[k] * pushed
+                        if normalise:
+                            path[i] = path[i] / np.linalg.norm(path[i], axis=-1, keepdims=True)
+                part.add(np.abs(found - now).max())
+            part.breaks("the other net at the start", np.abs(ours[-1, :, k] - stale).max())
+
+
+def _noisy(t: Trial) -> None:
+    """Latents with noise and their chances one by one, and the factor of a half-round. Controls:
+    noise that is alike in all entries, no noise."""
+    part, factor = t.defines("latents with noise", 1e-14), t.defines("factor with noise", 1e-14)
+    rng, (values, weights) = t.stream("noise"), (np.array([-0.5, 0.25, 2.0]), [0.2, 0.5, 0.3])
+    for kappa, alpha, b in rng.uniform(0.2, 0.8, (min(t.draws, 5), 3)):
+        z, mass = sd.latents(*tensors(np.array([kappa])), 2)
+        x, chance = sd.noisy(z, mass, *tensors(values, np.array(weights)))
+        wanted = {
+            tuple(np.add(s, values[list(v)]).tolist()): float(
+                np.prod([1 - kappa if k == 0 else kappa / 2 for k in s])
+                * weights[v[0]]
+                * weights[v[1]]
+            )
+            for s in product((-1, 0, 1), repeat=2)
+            for v in product(range(3), repeat=2)
+        }
+        found = dict(zip(map(tuple, x.tolist()), chance[0].tolist(), strict=True))
+        part.add(abs(len(x) - 81.0), float(set(found) != set(wanted)))
+        part.add(*(abs(found.get(point, 0.0) - v) for point, v in wanted.items()))
+        part.breaks("alike in all entries", max(wanted[p] for p in wanted if p[0] != p[1]))
+        ours, bare = (
+            float(sd.rate(*tensors(*map(np.asarray, (alpha, kappa, b))), v)) for v in (0.3, 0.0)
+        )
+        right = alpha * alpha * (kappa + 0.3) / (1.3 - b)
+        factor.add(abs(ours - right), abs(bare - alpha * alpha * kappa / (1 - b)))
+        factor.breaks("no noise", abs(bare - right))
 
 
 def _regions(t: Trial) -> None:

@@ -61,6 +61,41 @@ def eq1(t: Trial) -> None:
             if p == d and kind == "binary":
                 turned = np.abs((mean - (M.T @ inside @ M + noise)) / error).max()
                 samples.breaks("rows of M for its columns", turned)
+    _every_latent(t)
+
+
+def _every_latent(t: Trial) -> None:
+    """Latents and their chances one by one, also given that they are not 0, and one-hots; through a
+    matrix. Control: chances of another beta."""
+    part, rng = t.defines("latents one by one", ROUNDING), t.stream("one by one")
+    for d, signed, nonzero in product((1, 2, 3), (False, True), (False, True)):
+        beta, (M,) = float(rng.uniform(0.1, 0.9)), tensors(rng.standard_normal((d + 1, d)))
+        chance = {0: 1 - beta, 1: beta / (1 + signed), -1: beta / 2}
+        wanted = {
+            z: float(np.prod([chance[v] for v in z]))
+            for z in product((-1, 0, 1) if signed else (0, 1), repeat=d)
+            if any(z) or not nonzero
+        }
+        signs = (1, -1) if signed else (1,)
+        ones = {tuple((s * row).tolist()): 1.0 for row in np.eye(d, dtype=int) for s in signs}
+        law = ml.sparse(d, beta, signed, nonzero)
+        part.add(_off(law, wanted, M), _off(ml.one_hot(d, signed), ones, M))
+        if d > 1:
+            part.breaks("another beta", _off(ml.sparse(d, beta / 2, signed, nonzero), wanted, M))
+
+
+def _off(law: ml.Law, wanted: dict[tuple[int, ...], float], M: torch.Tensor) -> float:
+    """How far a law and its image under M are from points with chances in these proportions."""
+    points = [tuple(map(int, z)) for z in law.point.tolist()]
+    if sorted(points) != sorted(wanted):
+        return 1.0
+    image, whole = law.through(M), sum(wanted.values())
+    right = np.array([wanted[z] / whole for z in points])
+    by_hand = np.array(
+        [sum(v * column for v, column in zip(z, M.numpy().T, strict=True)) for z in points]
+    )
+    chances = [np.abs(v.probability.numpy() - right).max() for v in (law, image)]
+    return float(max(*chances, np.abs(image.point.numpy() - by_hand).max()))
 
 
 @check("ncl/eq2")

@@ -13,6 +13,7 @@ import torch
 
 from clcore.checks.landscape import symbols as sy
 from clcore.checks.landscape.contrastive_landscape import limit_formula
+from clcore.checks.landscape.descents import by_loops
 from clcore.checks.landscape.theorem1 import ONE_ROW_TWICE, descended, members, unit
 from clcore.ledger import Part, Trial, check, exact, pooled, worst
 from clcore.reference import Array, tensors
@@ -109,7 +110,6 @@ def eq16(t: Trial) -> None:
         value.add(abs(slow - float(ml.one_hot_surrogate(*tensors(W), alpha, tau))))
         other = abs(slow - float(ml.one_hot_surrogate(*tensors(W), 1 - alpha, tau)))
         value.breaks("1 - alpha", other)
-    _any_height(t)
     rises(t)
     lower = t.part("the least value is that of permutations", 1e-12)
     gaps = t.part("minimisers are permutations", 1e-3)
@@ -129,6 +129,8 @@ def eq16(t: Trial) -> None:
     gaps.breaks("i.i.d. negatives, tau = 5", ml.permutation_gap(lowest))
     gaps.breaks("two columns on one row", ml.permutation_gap(ONE_ROW_TWICE))
     _proves_minimisers(value, lower, gaps)
+    _any_height(t)
+    by_loops(t)
 
 
 def _any_height(t: Trial) -> None:

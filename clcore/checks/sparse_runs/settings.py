@@ -120,6 +120,7 @@ def def3(t: Trial) -> None:
     _as_asked(t)
     _refused(t)
     _every_start(t)
+    _single(t, n)
 
 
 def _as_asked(t: Trial) -> None:
@@ -292,6 +293,19 @@ def _features(t: Trial) -> None:
         found = [(z == sign).sum(1) for sign in (-1, 1)]
         program.add(*(np.abs(n - m) for n, m in zip(found, meant, strict=True)))
         program.breaks("one more of -1", np.abs(found[0] - meant[0] - 1))
+
+
+def _single(t: Trial, n: int) -> None:
+    """One-hots with a sign, and latents whose entries all show. Control: no sign."""
+    part, d = t.defines("signed one-hots", 6.0), 5
+    z = sc.latents(t.keys(1, "signed")[0], n, d, 0.3, "signed-one-hot").numpy()
+    often = np.stack([(z == s).mean(0) for s in (1, -1)])  # each with a chance of 1/10
+    error = np.sqrt(0.1 * 0.9 / n)
+    part.add(np.abs(often - 0.1) / error, 100.0 * np.abs((z != 0).sum(1) - 1).max())
+    bare = sc.latents(t.keys(1, "signed")[0], n, d, 0.3, "one-hot").numpy()
+    part.breaks("no sign", np.abs((bare == 1).mean(0) - 0.1) / error)
+    full = sc.latents(t.keys(1, "full")[0], n, d, 1.0, "iid").numpy()
+    part.add(100.0 * (full == 0).sum(), np.abs((full == 1).mean(0) - 0.5) / np.sqrt(0.25 / n))
 
 
 def _noise(t: Trial, n: int) -> None:

@@ -16,6 +16,7 @@ from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import TIGHT, layers, skew
 from clcore.checks.dual_networks.operator import exact_worlds
+from clcore.checks.dual_networks.operator.drawn_worlds import drawn
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
 from clcore.theory.operator import connection as net
@@ -133,6 +134,7 @@ def thm3(t: Trial) -> None:
             two.breaks("InfoNCE", relative(both, 2 * g, 1e-8))
     for part, proof in zip((one, two), exact_worlds.theorem3(), strict=True):
         part.proves(**proof)
+    drawn(t)
 
 
 def _moments(K: Array, p: Array, q: Array) -> tuple[Array, Array, Array]:
