@@ -1,13 +1,16 @@
 """InfoNCE of a batch in every convention of the papers, by a loop over anchors."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from clcore import reference as ref
+from clcore.experiments.image_losses import near_weights
 from clcore.ledger import Trial, pooled
-from clcore.losses import modules
-from clcore.losses.contrast import energy, pairwise_importance
+from clcore.losses import anchors, contrast, minplayer, modules
+from clcore.losses.contrast import energy, inter_distances, pairwise_importance
 from clcore.losses.infonce_family import infonce
 from clcore.reference import Array, relative, tensors
 
@@ -83,6 +86,44 @@ def conventions(t: Trial) -> None:
         part.add(relative(weights[None], ref.importance(inter, intra, phi, psi), 1.0))
     _held(t, both)
     _refused(t, both)
+    _limits(t, *both)
+
+
+def _limits(t: Trial, z: Tensor, z2: Tensor) -> None:
+    """Settings outside their range are refused, those on a closed end of it are taken. Controls:
+    the same inside and outside."""
+    part = t.defines("ranges of settings", 0.0)
+    costs, inter = minplayer.cost(z, z2), inter_distances(z)
+    open_ends: list[tuple[Callable[[float], Tensor], float]] = [
+        (lambda tau: infonce(z, z2, tau), 0.0),
+        (lambda tau: minplayer.entropy_weights(costs, tau), 0.0),
+        (lambda tau: minplayer.square_weights(costs, tau), 0.0),
+        (lambda tau: minplayer.inverse_weights(costs, tau), 0.0),
+        (lambda gamma: minplayer.inverse_weights(costs, 0.5, gamma), 1.0),
+        (lambda mass: minplayer.entropy_weights(costs, 0.5, mass), 0.0),
+        (lambda tau: near_weights(inter[0], tau), 0.0),
+        (lambda gamma: near_weights(inter[0], 0.5, gamma), 0.0),
+        (lambda tau: anchors.soft_triplet(inter[..., 0], inter[..., 1:2], tau, 0.5), 0.0),
+    ]
+    closed_ends: list[tuple[Callable[[float], Tensor], float]] = [
+        (lambda p: minplayer.direct_weights(inter, p), 1.0),
+        (lambda eps: contrast.infonce(z, z2, 0.5, eps), 0.0),
+        (lambda margin: anchors.soft_triplet(inter[..., 0], inter[..., 1:2], 0.5, margin), 0.0),
+    ]
+
+    def taken(call: Callable[[float], Tensor], value: float) -> float:
+        try:
+            call(value)
+        except ValueError:
+            return 0.0
+        return 1.0
+
+    for call, end in open_ends:
+        part.add(taken(call, end), taken(call, end - 0.2), 1 - taken(call, end + 0.2))
+        part.breaks("inside", taken(call, end + 0.2)).breaks("outside", 1 - taken(call, end))
+    for call, end in closed_ends:
+        part.add(taken(call, end - 0.2), 1 - taken(call, end), 1 - taken(call, end + 0.2))
+        part.breaks("inside", taken(call, end)).breaks("outside", 1 - taken(call, end - 0.2))
 
 
 def _refused(t: Trial, both: tuple[Tensor, Tensor]) -> None:

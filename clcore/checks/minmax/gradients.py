@@ -137,6 +137,23 @@ def eq5(t: Trial) -> None:
         breaks={"C[a, b], b another variable": exact.equal(mixed, mixed.T)},
         at=sym.SIZES,
     )
+    _far(t)
+
+
+def _far(t: Trial) -> None:
+    """Far from the origin, which pairs do not see, no digits are lost. Control: the same products
+    of a and b, of either or of both, as they are."""
+    part, rng, n = t.defines("far from the origin", 1e-12), t.stream("far"), 6
+    alpha = ref.random_weights(rng, t.draws, n, n)
+    views = [np.round(v * 2**20) / 2**20 for d in (3, 4) for v in ref.views(rng, t.draws, n, d)]
+    loops = ref.covariance(alpha, *views)
+    for shifts in ((2.0**30, 0.0), (0.0, 2.0**30), (2.0**30, -(2.0**28))):
+        a, a2, b, b2 = moved = [v + shifts[k // 2] for k, v in enumerate(views)]
+        part.add(relative(contrast.contrastive_covariance(*tensors(alpha, *moved)), loops))
+        degree = alpha.sum(1)[..., None] + alpha.sum(2)[..., None]
+        within = (a - a2).swapaxes(1, 2) @ (alpha.sum(2)[..., None] * (b - b2))
+        bare = a.swapaxes(1, 2) @ (degree * b - (alpha + alpha.swapaxes(1, 2)) @ b) - within
+        part.breaks("as they are", relative(bare, loops))
 
 
 @check("acl/thm1")

@@ -93,6 +93,31 @@ def _boxes(t: Trial) -> None:
     by_hand = [_cut(v, b) for v, b in zip(x, boxes.numpy(), strict=True)]
     cut.add(absolute(ours, np.array(by_hand)))
     cut.breaks("the next image's", absolute(ours, np.roll(by_hand, 1, 0)))
+    _that_fits(t)
+
+
+def _that_fits(t: Trial) -> None:
+    """Of a square image, shares a of its area above 1/2 and ratios between 1/2 and 2: a draw fits
+    with chance -log2 a, so that the first of ten that fits has density proportional to it, and a
+    ratio between a and 1/a; where none of ten fits, the whole image. Controls: the law of a draw
+    that need not fit, one attempt."""
+    part = t.defines("direct test: the first box that fits", EVEN)
+    side, log2 = 9000, np.log(2)
+    key = t.keys(1, "the first that fits")[0]
+    boxes = crop_boxes(key, N, side, side, (0.5, 1.0), (0.5, 2.0)).double().numpy()
+    h, w = boxes[:, 2:].T
+    whole = (h == side) & (w == side)
+    h, w = h[~whole] / side, w[~whole] / side
+    a, low = h * w, 0.5 + 0.5 * log2
+    part.add(kolmogorov((a - a * np.log(a) - low) / (1 - low), 0.0, 1.0))
+    part.breaks("area uniform", kolmogorov(a, 0.5, 1.0))
+    part.add(kolmogorov(np.log(w / h) / -np.log(a), -1.0, 1.0))
+    part.breaks("ratio uniform", kolmogorov(np.log(w / h), -log2, log2))
+    misses = 1 - (1 - log2) / log2
+    for name, attempts in (("", 10), ("one attempt", 1)):
+        chance = misses**attempts
+        off = abs(whole.mean() - chance) / np.sqrt(chance * (1 - chance) / N) * EVEN / FIRMLY
+        part.breaks(name, off) if name else part.add(off)
 
 
 def _cut(x: Array, box: Array, size: int = 4) -> Array:

@@ -180,6 +180,24 @@ def def1(t: Trial) -> None:
     part.breaks("features of both signs", defect(signed @ signed.swapaxes(-1, -2)))
     part.breaks("distances for a kernel", defect(inter))
     proofs.def1(part)
+    _gaussian(t)
+
+
+def _gaussian(t: Trial) -> None:
+    """The Gaussian alpha by loops over pairs, any sign of y. Controls: tau inverted, no 1/2."""
+    part, rng, n = t.defines("the Gaussian by hand", 1e-13, controls=pooled), t.stream("by hand"), 5
+    for d, tau in ((1, 0.3), (2, 1.0), (4, 2.5)):
+        y = rng.standard_normal((t.draws, n, d))
+        ours = ki.gaussian(*tensors(y), tau).numpy()
+
+        def by_hand(scale: float, y: Array = y) -> Array:
+            rows = [[((y[:, i] - y[:, j]) ** 2).sum(-1) for j in range(n)] for i in range(n)]
+            return np.exp(-np.moveaxis(np.array(rows), -1, 0) / scale)
+
+        part.add(absolute(ours, by_hand(2 * tau)))
+        part.breaks("no 1/2", absolute(ours, by_hand(tau)))
+        if tau != 1:
+            part.breaks("tau inverted", absolute(ours, by_hand(2 / tau)))
 
 
 def _mass(level: Array, tau: float) -> Array:
