@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from clcore import random as cr
+from clcore.checks.deep_linear_pca import instruments
 from clcore.checks.deep_linear_pca.landscape import _error, add_some
 from clcore.ledger import Trial, check
 from clcore.losses import contrast
@@ -86,6 +87,7 @@ def rem3(t: Trial) -> None:
     holds.says(certified=certified, climbed=climbed, exceptions=len(exceptions))
     holds.says(widths=", ".join(map(_dashed, WIDTHS)), narrow=_dashed(NARROW))
     _company(t)
+    instruments.by_hand(t)
 
 
 def _company(t: Trial) -> None:

@@ -1,0 +1,213 @@
+"""What tells limits of an ascent apart (acl Sec. 4.3), once more in numpy: residuals, curvature,
+how far from aligned weights are, and which of them are trapped."""
+
+from itertools import pairwise, product
+
+import numpy as np
+
+from clcore.checks.deep_linear_pca.landscape import rise
+from clcore.ledger import Trial, pooled
+from clcore.reference import Array, relative, tensors
+from clcore.theory import deep_linear as dl
+
+Weights = list[Array]
+
+
+def by_hand(t: Trial) -> None:
+    """All of it. Controls: constraints left out or exchanged, a part of a distance left out, traps
+    with a way out."""
+    _residuals(t)
+    _curvature(t)
+    _distances(t)
+    _traps(t)
+
+
+def _even(w: Array, rows: bool) -> tuple[int, ...]:
+    return (-1,) if rows else (-2, -1)
+
+
+def _scaled(ws: Weights, rows: bool) -> Weights:
+    """To the constraint set: layers of norm 1; rows: all but the last of rows of norm n^(-1/2)."""
+    out = []
+    for k, w in enumerate(ws):
+        own = rows and k < len(ws) - 1
+        size = np.sqrt((w**2).sum(_even(w, own), keepdims=True))
+        out.append(w / size / (np.sqrt(w.shape[-2]) if own else 1))
+    return out
+
+
+def _symmetric(rng: np.random.Generator, draws: int, d: int) -> Array:
+    X = rng.standard_normal((draws, d, d))
+    return X + X.swapaxes(1, 2)
+
+
+def _normal(rng: np.random.Generator, draws: int, widths: tuple[int, ...]) -> Weights:
+    return [rng.standard_normal((draws, high, low)) for low, high in pairwise(widths)]
+
+
+def _energy(ws: Weights, X: Array) -> Array:
+    z = X
+    for w in ws:
+        z = w @ z @ w.swapaxes(-1, -2)
+    return np.trace(z, axis1=-2, axis2=-1)
+
+
+def _pushes(ws: Weights, X: Array) -> Weights:
+    """Half the gradient of E by each layer, from the slope of E along every one of its entries."""
+    out = []
+    for k, w in enumerate(ws):
+        slope = np.empty_like(w)
+        for place in np.ndindex(w.shape[1:]):
+            moved = w.astype(complex)
+            moved[(slice(None), *place)] += 1e-30j
+            slope[(slice(None), *place)] = _energy([*ws[:k], moved, *ws[k + 1 :]], X).imag / 2e-30
+        out.append(slope)
+    return out
+
+
+def _residuals(t: Trial) -> None:
+    part = t.defines("residuals of limits", 1e-9, controls=pooled)
+    stops = t.defines("where an ascent stops", 0.0, controls=pooled)
+    rng, draws = t.stream("residuals"), min(t.draws, 12)
+    for rows, widths in product((False, True), ((4, 3, 2), (3, 4, 3, 2))):
+        ws, X = _scaled(_normal(rng, draws, widths), rows), _symmetric(rng, draws, widths[0])
+        limits = dl.ascend(tensors(*ws), *tensors(X), steps=12, tolerance=0.02, rows=rows)
+        ends = [w.numpy() for w in limits.weights]
+        steep = np.linalg.norm(X, 2, (1, 2))
+
+        def size(rows: bool, ends: Weights = ends, X: Array = X) -> Array:
+            out = []
+            for k, (w, g) in enumerate(zip(ends, _pushes(ends, X), strict=True)):
+                dims = _even(w, rows and k < len(ends) - 1)
+                along = (g * w).sum(dims, keepdims=True) / (w * w).sum(dims, keepdims=True)
+                out.append(np.sqrt(((g - along * w) ** 2).sum((1, 2))))
+            return np.max(out, 0)
+
+        ours = limits.residual.numpy()
+        part.add(np.abs(ours - size(rows) / steep))
+        part.breaks("the other constraint", np.abs(ours - size(not rows) / steep))
+        part.breaks("not over the size of X", np.abs(ours - size(rows)))
+        early = limits.steps.numpy() < 12
+        stops.add((ours > 0.02) & early, limits.steps.numpy() > 12)
+        stops.breaks("at the start", dl.ascend(tensors(*ws), *tensors(X), steps=0).residual > 0.02)
+
+
+def _curvature(t: Trial) -> None:
+    """Against second differences of E on the constraint set, in numpy."""
+    part, rng = t.defines("curvature by differences", 1e-5, controls=pooled), t.stream("curvature")
+    draws, step = min(t.draws, 4), 1e-4
+    for rows, widths in product((False, True), ((3, 2, 2), (2, 2, 1, 2))):
+        ws, X = _scaled(_normal(rng, draws, widths), rows), _symmetric(rng, draws, widths[0])
+        flat = np.concatenate([w.reshape(draws, -1) for w in ws], 1)
+        ends = np.cumsum([w[0].size for w in ws])[:-1]
+
+        def value(at: Array, how: bool | None, ws: Weights = ws, ends: Array = ends) -> Array:
+            parts = np.split(at, ends, -1)
+            layers = [
+                p.reshape(*p.shape[:-1], *w.shape[1:]) for p, w in zip(parts, ws, strict=True)
+            ]
+            return _energy(layers if how is None else _scaled(layers, how), X)  # noqa: B023
+
+        def spectrum(how: bool | None, flat: Array = flat) -> Array:
+            p = flat.shape[1]
+            moves = step * np.eye(p)
+            H = np.empty((draws, p, p))
+            for i, j in product(range(p), repeat=2):
+                up, down = moves[i] + moves[j], moves[i] - moves[j]
+                ends = [value(flat + s * v, how) for v in (up, down) for s in (1, -1)]
+                H[:, i, j] = (ends[0] + ends[1] - ends[2] - ends[3]) / (4 * step**2)
+            return np.linalg.eigvalsh(H)
+
+        ours = dl.curvature(tensors(*ws), *tensors(X), rows=rows)
+        part.add(relative(ours, spectrum(rows)))
+        part.breaks("the other constraint", relative(ours, spectrum(not rows)))
+        part.breaks("no constraint", relative(ours, spectrum(None)))
+
+
+def _near_aligned(
+    rng: np.random.Generator, draws: int, widths: tuple[int, ...], off: tuple[float, float, float]
+) -> Weights:
+    """Layers of singular values 1 + off[0] and off[1], their vectors turned by off[2] against those
+    of the layer before; even and of random signs where off[2] is 0."""
+    vectors = []
+    for n in widths:
+        even = rng.choice([-1.0, 1.0], (draws, n, 1)) / np.sqrt(n)
+        both = np.concatenate([even, rng.standard_normal((draws, n, 1))], 2)
+        vectors.append(np.linalg.qr(both)[0])
+    out = []
+    for right, left in pairwise(vectors):
+        turn = np.array([[np.cos(off[2]), -np.sin(off[2])], [np.sin(off[2]), np.cos(off[2])]])
+        sign = rng.choice([-1.0, 1.0], (draws, 1, 1))
+        values = np.diag([1 + off[0], off[1]])
+        out.append(sign * left @ values @ (right @ turn).swapaxes(1, 2))
+    return out
+
+
+def _distances(t: Trial) -> None:
+    """Of weights made near aligned ones: what is largest of three is known."""
+    names = ("misalignment", "unevenness")
+    aligned, even = (t.defines(f"{name} by hand", 1e-8, controls=pooled) for name in names)
+    rng, widths = t.stream("distances"), (4, 3, 5, 2)
+    for off in ((0.3, 0.1, 0.2), (-0.3, 0.1, 0.2), (0.1, 0.4, 0.2), (0.1, 0.05, 0.5), (0, 0, 0)):
+        ws = _near_aligned(rng, t.draws, widths, off)
+        parts = [abs(off[0]), off[1], np.sin(off[2])]
+        ours = dl.misalignment(tensors(*ws)).numpy()
+        aligned.add(np.abs(ours - max(parts)))
+        for name, left_out in zip(("|s_1 - 1|", "s_2", "the angle"), range(3), strict=True):
+            rest = max(p for k, p in enumerate(parts) if k != left_out)
+            if parts[left_out] > rest:
+                aligned.breaks(f"{name} left out", np.abs(ours - rest))
+        even.add(np.abs(dl.unevenness(tensors(*ws)).numpy() - max(parts)))
+    for high, low in ((3, 4), (5, 2)):
+        left = rng.standard_normal((t.draws, high, 1)) + 2.0
+        left /= np.linalg.norm(left, axis=1, keepdims=True)
+        right, last = (rng.standard_normal((t.draws, 1, n)) for n in (low, 2))
+        right, last = (v / np.linalg.norm(v, axis=2, keepdims=True) for v in (right, last))
+        ws = [left @ right, last.swapaxes(1, 2) @ left.swapaxes(1, 2)]
+        away = np.abs(np.abs(left[..., 0]) - high**-0.5)
+        ours = dl.unevenness(tensors(*ws)).numpy()
+        even.add(np.abs(ours - away.max(1)))
+        even.breaks("the mean entry", np.abs(ours - away.mean(1)))
+
+
+def _across(v: Array) -> Array:
+    """[draws, n, n]: what is left of a vector without its part along the unit vectors v."""
+    return np.eye(v.shape[1]) - v[:, :, None] * v[:, None, :]
+
+
+def _unit(rng: np.random.Generator, draws: int, n: int) -> Array:
+    v = rng.standard_normal((draws, n))
+    return v / np.linalg.norm(v, axis=1, keepdims=True)
+
+
+def _cancelled(ws: Weights, layer: int, v: Array) -> Weights:
+    """W_{layer+1} with v for the only direction of its outputs, W_{layer+2} without it."""
+    low, high = ws[layer], ws[layer + 1]
+    first = v[:, :, None] * (low * v[:, :, None]).sum(1, keepdims=True)
+    return [*ws[:layer], first, high @ _across(v), *ws[layer + 2 :]]
+
+
+def _traps(t: Trial) -> None:
+    """Nets of four layers that cancel above layer 1, or above layer 2, and covariances there that
+    are negative definite or not, by construction; what is trapped does not rise."""
+    found = t.defines("traps by construction", 0.0)
+    stays = t.defines("what is trapped does not rise", 1e-8, controls=pooled)
+    rng, draws, widths = t.stream("traps"), min(t.draws, 20), (4, 3, 2, 3, 2)
+    turn, _ = np.linalg.qr(_symmetric(rng, draws, 4))
+    down = -turn @ np.diag([0.5, 0.8, 1.3, 2.0]) @ turn.swapaxes(1, 2)
+    free = [np.linalg.svd(w, full_matrices=False) for w in _normal(rng, draws, widths)]
+    free = [left @ right for left, _, right in free]
+    one, two = (_cancelled(free, k, _unit(rng, draws, widths[k + 1])) for k in (1, 2))
+    # One positive direction of C[f_1], which W_2 does not see.
+    mixed = np.repeat(np.diag([9.0, -1.0, -1.0, -1.0])[None], draws, 0)
+    low = np.linalg.eigh(free[0] @ mixed @ free[0].swapaxes(1, 2))[1][..., :2]
+    blind = [two[0], low.swapaxes(1, 2), *two[2:]]
+    cases = ((one, down), (two, down), (blind, mixed), (one, -down), (two, -down), (free, down))
+    for k, (weights, X) in enumerate(cases):
+        trapped, weights = k < 3, _scaled(weights, False)
+        said = dl.trapped(tensors(*weights), *tensors(X)).numpy()
+        found.add(said != trapped).breaks("the other way round", said == trapped)
+        if trapped:
+            stays.add(rise(rng, weights, X))
+        elif k < 5:
+            stays.breaks("covariances that are not negative", rise(rng, weights, X))
