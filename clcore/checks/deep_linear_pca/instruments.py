@@ -5,17 +5,18 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from clcore.checks.deep_linear_pca.landscape import rise
+from clcore.checks.deep_linear_pca.landscape import rise, trap
 from clcore.ledger import Trial, pooled
-from clcore.reference import Array, relative, tensors
+from clcore.reference import Array, absolute, kolmogorov, relative, tensors
 from clcore.theory import deep_linear as dl
 
 Weights = list[Array]
 
 
 def by_hand(t: Trial) -> None:
-    """All of it. Controls: constraints left out or exchanged, a part of a distance left out, traps
-    with a way out."""
+    """All of it, and spectra that X is made of. Controls: constraints left out or exchanged, a part
+    of a distance left out, traps with a way out, axes for eigenvectors."""
+    _spectra(t)
     _residuals(t)
     _curvature(t)
     _distances(t)
@@ -63,6 +64,26 @@ def _pushes(ws: Weights, X: Array) -> Weights:
             slope[(slice(None), *place)] = _energy([*ws[:k], moved, *ws[k + 1 :]], X).imag / 2e-30
         out.append(slope)
     return out
+
+
+def _spectra(t: Trial) -> None:
+    """X has the eigenvalues that are asked for; its eigenvectors are uniform on the sphere, whose
+    projections on a line are uniform in three dimensions (Archimedes)."""
+    values = t.defines("eigenvalues of X", 1e-12, controls=pooled)
+    even = t.defines("eigenvectors of X", 3.0)  # of `kolmogorov`
+    rng, draws = t.stream("spectra"), min(t.draws, 50)
+    asked = np.sort(rng.standard_normal((draws, 5)))[:, ::-1].copy()
+    X = dl.with_spectrum(t.keys(draws, "spectra"), *tensors(asked)).numpy()
+    values.add(absolute(np.linalg.eigvalsh(X)[:, ::-1], asked), absolute(X, X.swapaxes(1, 2)))
+    values.breaks("all the first", absolute(np.linalg.eigvalsh(X)[:, ::-1], asked[:, [0] * 5]))
+    for place in range(3):
+        one = np.repeat(np.eye(3)[place : place + 1], 2000, 0)
+        X = dl.with_spectrum(t.keys(2000, f"eigenvector {place}"), *tensors(one)).numpy()
+        for along in ([1, 0, 0], [0, 1, 0], [0, 0, 1], [0.6, 0.8, 0], [0, 0.6, -0.8]):
+            seen = np.sqrt(np.einsum("i,bij,j->b", along, X, along).clip(0))
+            even.add(kolmogorov(seen, 0.0, 1.0))
+        even.breaks("uniform squares", kolmogorov(seen**2, 0.0, 1.0))
+        even.breaks("axes", kolmogorov(one[:, 0], 0.0, 1.0))
 
 
 def _residuals(t: Trial) -> None:
@@ -211,3 +232,6 @@ def _traps(t: Trial) -> None:
             stays.add(rise(rng, weights, X))
         elif k < 5:
             stays.breaks("covariances that are not negative", rise(rng, weights, X))
+    for n in (1, 2):
+        exactly, X = trap(n)
+        found.add(~dl.trapped(tensors(*exactly), *tensors(X), 0.0).numpy())

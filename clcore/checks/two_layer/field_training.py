@@ -112,6 +112,7 @@ def _recorded(t: Trial) -> None:
 def _living(t: Trial) -> None:
     """Tables of small nets: living filters, curves, and the pictures that are kept."""
     part = t.defines("tables of runs", 1e-4, controls=pooled)
+    losses = t.defines("losses at the end", 0.0, controls=pooled)
     pixels = torch.from_numpy(_images(t, "train", 24))
     patches = _cut(_images(t, "patches", 5) / 255 - 0.5)
     seen = torch.from_numpy(patches).float()
@@ -136,6 +137,8 @@ def _living(t: Trial) -> None:
             mixed = _mixed(flat.reshape(-1, 16)).reshape(-1, 4, 4)
             expected["high_centred_shuffled"] = np.mean([_high(w) for w in mixed])
             part.add(*(abs(getattr(r, name) - v) / abs(v) for name, v in expected.items()))
+            losses.add(abs(r.loss - float(runs.loss[runs.step == 2].iloc[0])))
+            losses.breaks("before training", abs(r.loss - float(runs.loss[runs.step == 0].iloc[0])))
             at = curves[(curves.protocol == r.protocol) & (curves.field == r.field)]
             last, first = (at[at.step == step].iloc[0] for step in (2, 0))
             part.add(*(abs(last[name] - v) / abs(v) for name, v in of.items()))
@@ -249,3 +252,25 @@ def batch_by_hand(t: Trial) -> None:
         part.add(off(linear, sums))
         part.breaks("sum for mean, mean for sum", off(linear, not sums))
         part.breaks("linear for ReLU, ReLU for linear", off(not linear, sums))
+    _sizes(t, make, len(pixels))
+
+
+def _sizes(t: Trial, make: Mapping, images: int) -> None:
+    """Nets of beta times ten filters a field, below a top layer of fifty outputs; a batch as large
+    as there are images is made, a larger one refused. Control: one beta for another."""
+    part, key = t.defines("sizes of nets", 0.0), t.keys(1, "sizes")[0]
+    for beta in (1, 2, 3):
+        c = fields.configuration(t.seed, beta)
+        found = [tuple(p.shape) for p in make["init"](key, c).values()]
+        for times in (beta, beta + 1):
+            off = float(found != [(4, 10 * times, 16), (50, 40 * times)])
+            part.add(off) if times == beta else part.breaks("of another beta", off)
+    for batch in (images, images + 1):
+        try:
+            make["setup"](key, fields.configuration(0, batch=batch))
+            taken = 1.0
+        except ValueError:
+            taken = 0.0
+        part.add(taken != float(batch == images))
+        if batch > images:
+            part.breaks("a larger batch taken", 1 - taken)
