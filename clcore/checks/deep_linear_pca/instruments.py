@@ -17,7 +17,7 @@ def by_hand(t: Trial) -> None:
     """All of it, and spectra that X is made of. Controls: constraints left out or exchanged, a part
     of a distance left out, traps with a way out, axes for eigenvectors."""
     _spectra(t)
-    _residuals(t)
+    _ascents(t)
     _curvature(t)
     _distances(t)
     _traps(t)
@@ -86,31 +86,59 @@ def _spectra(t: Trial) -> None:
         even.breaks("axes", kolmogorov(one[:, 0], 0.0, 1.0))
 
 
-def _residuals(t: Trial) -> None:
-    part = t.defines("residuals of limits", 1e-9, controls=pooled)
-    stops = t.defines("where an ascent stops", 0.0, controls=pooled)
-    rng, draws = t.stream("residuals"), min(t.draws, 12)
-    for rows, widths in product((False, True), ((4, 3, 2), (3, 4, 3, 2))):
+def _tangent(ws: Weights, X: Array, rows: bool) -> tuple[Weights, Array]:
+    """Half the gradient of E within the constraint set, and the norm of its longest layer."""
+    out = []
+    for k, (w, g) in enumerate(zip(ws, _pushes(ws, X), strict=True)):
+        dims = _even(w, rows and k < len(ws) - 1)
+        out.append(g - (g * w).sum(dims, keepdims=True) / (w * w).sum(dims, keepdims=True) * w)
+    return out, np.max([np.sqrt((m**2).sum((1, 2))) for m in out], 0)
+
+
+def _climbed(
+    ws: Weights, X: Array, rows: bool, steps: int, tolerance: float, grows: float = 1.5
+) -> tuple[Weights, Array, Array]:
+    """Where runs end, in how many steps, and the residual there."""
+    steep = np.linalg.norm(X, 2, (1, 2))
+    pace, taken, live = 0.5 / steep, np.zeros(len(X), int), np.ones(len(X), bool)
+    for step in range(steps + 1):
+        moves, size = _tangent(ws, X, rows)
+        live &= size > tolerance * steep
+        if step == steps:
+            break
+        taken += live
+        there = _scaled([w + pace[:, None, None] * m for w, m in zip(ws, moves, strict=True)], rows)
+        rises = live & (_energy(there, X) >= _energy(ws, X))
+        ws = [np.where(rises[:, None, None], new, w) for new, w in zip(there, ws, strict=True)]
+        pace *= np.where(rises, grows, 0.4)
+    return ws, taken, size / steep
+
+
+def _ascents(t: Trial) -> None:
+    """Steps of ascents, X of any size, once more; a few runs end early."""
+    part = t.defines("an ascent by hand", 1e-8, controls=pooled)
+    residuals = t.defines("residuals of limits", 1e-8, controls=pooled)
+    ends = t.defines("where an ascent ends", 0.0, controls=pooled)
+    rng, draws = t.stream("ascents"), min(t.draws, 12)
+    cases = product((False, True), (((4, 3, 2), 2.0**40), ((3, 4, 3, 2), 2.0**-40), ((3, 2), 1.0)))
+    for rows, (widths, scale) in cases:
         ws, X = _scaled(_normal(rng, draws, widths), rows), _symmetric(rng, draws, widths[0])
-        limits = dl.ascend(tensors(*ws), *tensors(X), steps=12, tolerance=0.02, rows=rows)
-        ends = [w.numpy() for w in limits.weights]
+        limits = dl.ascend(tensors(*ws), *tensors(scale * X), steps=14, tolerance=0.1, rows=rows)
+        ours = [w.numpy() for w in limits.weights]
+        hand, taken, size = _climbed(ws, X, rows, 14, 0.1)
+        other = _climbed(ws, X, rows, 14, 0.1, 1.4)[0]
+        for w, by_hand, slower in zip(ours, hand, other, strict=True):
+            part.add(absolute(w, by_hand))
+            part.breaks("pace grows by 0.4", absolute(w, slower)[taken > 2])
+        part.add(np.abs(limits.energy.numpy() / scale - _energy(ours, X)))
+        ends.add(limits.steps.numpy() != taken)
+        ends.breaks("counted from one", limits.steps.numpy() != taken + 1)
+        residuals.add(np.abs(limits.residual.numpy() - size))
         steep = np.linalg.norm(X, 2, (1, 2))
-
-        def size(rows: bool, ends: Weights = ends, X: Array = X) -> Array:
-            out = []
-            for k, (w, g) in enumerate(zip(ends, _pushes(ends, X), strict=True)):
-                dims = _even(w, rows and k < len(ends) - 1)
-                along = (g * w).sum(dims, keepdims=True) / (w * w).sum(dims, keepdims=True)
-                out.append(np.sqrt(((g - along * w) ** 2).sum((1, 2))))
-            return np.max(out, 0)
-
-        ours = limits.residual.numpy()
-        part.add(np.abs(ours - size(rows) / steep))
-        part.breaks("the other constraint", np.abs(ours - size(not rows) / steep))
-        part.breaks("not over the size of X", np.abs(ours - size(rows)))
-        early = limits.steps.numpy() < 12
-        stops.add((ours > 0.02) & early, limits.steps.numpy() > 12)
-        stops.breaks("at the start", dl.ascend(tensors(*ws), *tensors(X), steps=0).residual > 0.02)
+        residuals.breaks("not over the size of X", np.abs(limits.residual.numpy() - steep * size))
+        if len(ws) > 1:  # the last layer has but one constraint
+            exchanged = _tangent(ours, X, not rows)[1] / steep
+            residuals.breaks("the other constraint", np.abs(limits.residual.numpy() - exchanged))
 
 
 def _curvature(t: Trial) -> None:
