@@ -21,6 +21,36 @@ def by_hand(t: Trial) -> None:
     _curvature(t)
     _distances(t)
     _traps(t)
+    _top(t)
+
+
+def _top(t: Trial) -> None:
+    """The largest eigenvalue of W_{>1}^T W_{>1}, of as many as layer 1 has nodes, and whether it is
+    distinct. Controls: the singular value, the other way round."""
+    part = t.defines("the largest eigenvalue by hand", 1e-12, controls=pooled)
+    alone = t.defines("whether it is distinct", 0.0, controls=pooled)
+    rng, draws = t.stream("top"), min(t.draws, 20)
+    for widths, rank in (
+        ((4, 3, 2), 2),
+        ((4, 3, 5, 2), 2),
+        ((4, 3, 1), 1),
+        ((4, 2, 3), 0),
+        ((4, 3, 1), 0),
+        ((4, 1, 2), 0),
+        ((4, 2, 3), 9),
+    ):
+        ws = _normal(rng, draws, widths)
+        if rank == 9:  # two equal ones
+            ws[1] = np.linalg.qr(ws[1])[0]
+        elif not rank:
+            ws[-1] = 0 * ws[-1]
+        value, distinct = (found.numpy() for found in dl.distinct_top(tensors(*ws)))
+        high = ws[-1] @ ws[1] if len(ws) > 2 else ws[1]
+        part.add(np.abs(value - np.linalg.norm(high, 2, (1, 2)) ** 2))
+        wanted = widths[1] == 1 or rank in (1, 2)
+        alone.add(distinct != wanted).breaks("the other way round", distinct == wanted)
+        if rank in (1, 2):
+            part.breaks("its root", np.abs(value - np.linalg.norm(high, 2, (1, 2))))
 
 
 def _even(w: Array, rows: bool) -> tuple[int, ...]:

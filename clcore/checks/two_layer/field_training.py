@@ -7,6 +7,7 @@ import cmath
 from collections.abc import Mapping
 
 import numpy as np
+import pandas as pd
 import torch
 
 from clcore import reference as ref
@@ -97,6 +98,34 @@ def measures_by_hand(t: Trial) -> None:
                 part.breaks("the next field's, mirrored", abs(ours - other) / abs(other))
     _living(t)
     _recorded(t)
+    _kept(t)
+
+
+def _kept(t: Trial) -> None:
+    """Pictures of the first of two seeds, a few in a line; which losses are those of guessing, the
+    logarithm of eight images. Controls: the other seed, all in a line, a protocol's for both."""
+    pictures, guesses = t.defines("pictures that are kept", 0.0), t.defines("nets that guess", 0.0)
+    pixels, seen = torch.from_numpy(_images(t, "train", 24)), torch.zeros(1, 4, 16)
+    both, *each = (
+        fields.tiles(fields.nets(pixels, seen + 1, ["plain"], seeds, 1, 1)["plain"], "plain", 4)
+        for seeds in ([t.seed, t.seed + 1], [t.seed], [t.seed + 1])
+    )
+    pictures.add(float(len(both) != 32 or not both.equals(each[0])))
+    pictures.breaks("of the second", float(not both.equals(each[1])))
+    rows = both[both.protocol == "paper"]
+    few, whole = (tuple(fields.montage(rows, n).shape) for n in (3, 4))
+    pictures.add(float(few != (20, 15)), float(whole != (20, 20)))
+    pictures.breaks("all in a line", float(whole != (20, 15)))
+    scales = {"paper": 0.8, "released": 1.0}
+    table = pd.DataFrame(
+        [(name, k * scales[name] * np.log(8)) for name in scales for k in (0.985, 0.995, 1.0)],
+        columns=["protocol", "loss"],
+    )
+    found = fields.collapsed(table).to_numpy()
+    guesses.add(found != [False, True, True] * 2)
+    for name, scale in scales.items():
+        same = found == (table.loss > 0.99 * scale * np.log(8)).to_numpy()
+        guesses.breaks(f"all as {name}", float(not same.all()))
 
 
 def _recorded(t: Trial) -> None:
