@@ -13,7 +13,7 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.residue import recipes
+from clcore.checks.dual_networks.residue import colours, recipes
 from clcore.experiments import image_losses, residue_share
 from clcore.images.augmentations import Recipe
 from clcore.ledger import Trial, check, pooled, typical
@@ -176,6 +176,7 @@ def rem13_by_hand(t: Trial) -> None:
     _worlds(t)
     _coloured(t)
     recipes.drawn(t)
+    colours.by_hand(t)
 
 
 def _along(t: Trial) -> None:
