@@ -13,7 +13,7 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.residue import colours, recipes
+from clcore.checks.dual_networks.residue import accuracies, colours, recipes
 from clcore.experiments import image_losses, residue_share
 from clcore.images.augmentations import Recipe
 from clcore.ledger import Trial, check, pooled, typical
@@ -170,13 +170,14 @@ def _shares(layers: list[Array], world: dw.co.World, tau: float, tied: bool) -> 
 def rem13_by_hand(t: Trial) -> None:
     """Its losses, shares of the residue along three steps of descent, and the worlds of images.
     Controls: half the temperature, towers tied or not, one step later, other images; those of
-    `recipes`."""
+    `recipes`, `colours` and `accuracies`."""
     _losses(t, _exact_rows)
     _along(t)
     _worlds(t)
     _coloured(t)
     recipes.drawn(t)
     colours.by_hand(t)
+    accuracies.by_hand(t)
 
 
 def _along(t: Trial) -> None:
