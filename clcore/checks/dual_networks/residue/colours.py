@@ -124,9 +124,8 @@ def _blurred(t: Trial) -> None:
 
         part.add(absolute(ours, hand(1.0)))
         part.breaks("1.5 sigma", absolute(ours, hand(1.5))[chosen])
-        part.breaks(
-            "all of them", absolute(ours[~chosen], [_soft(v, 1.0, kernel) for v in x[~chosen]])
-        )
+        every = np.array([_soft(v, 1.0, kernel) for v in x])
+        part.breaks("all of them", absolute(ours, every)[~chosen])
 
 
 def _whole(t: Trial) -> None:
