@@ -214,8 +214,9 @@ def _along(t: Trial) -> None:
     layers = dw.torch_layers(start)
     residue_share.along(layers, world, tau, rate, 2, 1)
     residue_share.split_gradient(layers, world, tau)
-    alone.add(*(absolute(w, v) for w, v in zip(layers, given, strict=True)))
     alone.add(*(float(w.requires_grad) for w in layers))
+    layers = [w.detach() for w in layers]
+    alone.add(*(absolute(w, v) for w, v in zip(layers, given, strict=True)))
     alone.breaks(
         "descended from", *(absolute(w, 1.01 * v) for w, v in zip(layers, given, strict=True))
     )
