@@ -133,7 +133,7 @@ def _as_asked(t: Trial) -> None:
     }
     plain = {"batch": 512, "m": 50, "p": 50, "d": 10, "pr": 0.3, "keep": 0.5, "temperature": 0.05}
     plain |= {"mask": "independent", "unit": True, "normalise": "none"}
-    plain |= {"warm": -1.0, "start": "random", "seed": 3}
+    plain |= {"warm": -1.0, "start": "random", "seed": 3, "updates": "by turns"}
     for (name, model), protocol in product(_models().items(), data):
         c = st.configuration(3, name, 0.3, protocol)
         drops = model["loss_kind"] in ("contrastive", "nt-xent")
@@ -147,7 +147,7 @@ def _as_asked(t: Trial) -> None:
     part.add(float(set(_models()) != set(st.MODELS)))
     asked = {"mask": "dependent", "latent": "binary", "normalise": "rows", "unit": False}
     asked |= {"keep": 0.25, "m": 7, "p": 6, "d": 4, "n": 20, "batch": 8, "lr": 0.5}
-    asked |= {"temperature": 0.7, "warm": 0.0}
+    asked |= {"temperature": 0.7, "warm": 0.0, "updates": "together"}
     for noise, sigma in ((0.7, 0.7), (0.0, 0.0), ("variance", (math.log(4) / 4) ** 0.5)):
         c = st.configuration(
             5, "NCL-pred", 0.2, "released", noise=noise, warm_kind="balanced", **asked
@@ -163,14 +163,16 @@ def _refused(t: Trial) -> None:
     part = t.defines("settings that are refused", 0.0)
     small = {"m": 6, "p": 6, "d": 4, "n": 20, "batch": 8}
     wrong = [{name: "another"} for name in ("model", "protocol", "latent", "mask", "noise")]
-    wrong += [{"warm_kind": "another"}, {"normalise": "another"}]
+    wrong += [{name: "another"} for name in ("warm_kind", "normalise", "updates")]
     wrong += [{"noise": v} for v in (-0.1, math.inf)] + [{"pr": v} for v in (0.0, 1.1)]
     wrong += [{"warm": v} for v in (-0.1, math.inf)] + [{"keep": v} for v in (0.0, 2.0**-17, 1.1)]
     wrong += [{"d": 7}, {"m": 0}, {"m": 2.5}, {"batch": 1}, {"batch": 21}, {"temperature": 0.02}]
     wrong += [{"batch": 20}, {"unit": False, "model": "CL-basic"}]
+    wrong += [{"updates": "together", "model": "CL-basic"}]
     wrong += [{"warm": 0.1, "m": 3}, {"warm": 0.1, "m": 7, "warm_kind": "columns"}]
     right = [{"batch": 20, "model": "CL-basic"}, {"batch": 2}, {"batch": 19}, {"unit": False}]
     right += [{"pr": 1.0}, {"keep": 1.0}, {"keep": 2.0**-16}, {"temperature": 0.025}, {"d": 6}]
+    right += [{"batch": 20, "updates": "together"}, {"updates": "target first"}]
     right += [{"warm": 0.0, "m": 4}, {"noise": 0.0}, {"m": 1, "p": 1, "d": 1}]
     right += [
         {"warm": 0.1, "m": 3, "warm_kind": "replacement"},

@@ -184,6 +184,39 @@ def _gradients(t: Trial) -> None:
             part.breaks("twice the bias", np.abs(bias - ours))
 
 
+def _together(t: Trial) -> None:
+    """Which network learns in which minibatch; and where both do, each from the other as it was, the
+    loss is the sum of theirs. Control: the online network's alone."""
+    part = t.defines("both networks in a minibatch", 1e-8, controls=pooled)
+    rng = t.stream("together")
+    models = [m for m, kind in st.MODELS.items() if kind["loss"] == "non-contrastive"]
+    for at, (key, model) in enumerate(zip(t.keys(len(models), "together"), models, strict=True)):
+        mask = ("independent", "dependent")[at % 2]
+        c = _run(key, model, "paper", mask=mask, updates="together")
+        step = st.PROBLEM["turns"](c)[0]
+        views = st.PROBLEM["data"](key, torch.tensor(0), c | step).double()
+        params = {
+            n: w.double() + 0.2 * torch.from_numpy(rng.standard_normal(w.shape))
+            for n, w in st.PROBLEM["init"](key, c).items()
+        }
+        to = {n: rng.standard_normal(w.shape) for n, w in params.items()}
+        moved = {n: w.numpy() + 1j * STEP * to[n] for n, w in params.items()}
+        own, kind = c | {"mask": "dependent"}, c["protocol"] if c["relu"] else None
+        # The online network has the first view, the target the second.
+        each = [_non_contrastive(moved, views.numpy(), own | {"turn": i}, kind) for i in (0, 1)]
+        right, alone = (np.array([v.real, v.imag / STEP]) for v in (sum(each), each[0]))
+        stacked = {n: w[None] for n, w in params.items()}
+        values, written = st.PROBLEM["gradient"](stacked, views[None], c | step)
+        along = sum((written[n][0].numpy() * v).sum() for n, v in to.items())
+        value = st.PROBLEM["loss"](params, views, c | step).item()
+        part.add(np.abs(right - [values.item(), along]), abs(right[0] - value))
+        part.breaks("the online network's alone", np.abs(alone - [values.item(), along]))
+    orders = {"by turns": [0, 1, 0], "target first": [1, 0, 1], "together": [2, 2, 2]}
+    for updates, wanted in orders.items():
+        c = st.configuration(0, "NCL-basic", n=11, batch=4, m=5, p=5, d=3, updates=updates)
+        part.add(float([one["turn"] for one in st.turns(c)] != wanted))
+
+
 def _held(t: Trial) -> None:
     """A teacher, and SimSiam's targets, get no gradient. Control: the other argument."""
     part = t.defines("teachers get no gradient", 0.0)
@@ -257,6 +290,7 @@ def by_hand(t: Trial) -> None:
     """Minibatches, losses and gradients of all models, and what is measured."""
     _data(t)
     _gradients(t)
+    _together(t)
     _measures(t)
     _held(t)
     _one_of_two(t)
