@@ -185,8 +185,8 @@ def _gradients(t: Trial) -> None:
 
 
 def _together(t: Trial) -> None:
-    """Which network learns in which minibatch; and where both do, each from the other as it was, the
-    loss is the sum of theirs. Control: the online network's alone."""
+    """Which network learns in which minibatch; and where both do, each from the other as it was,
+    the loss is the sum of theirs. Control: the online network's alone."""
     part = t.defines("both networks in a minibatch", 1e-8, controls=pooled)
     rng = t.stream("together")
     models = [m for m, kind in st.MODELS.items() if kind["loss"] == "non-contrastive"]
