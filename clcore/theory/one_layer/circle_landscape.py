@@ -209,4 +209,4 @@ def stable_angles(
     angle = 2 * math.pi * (torch.arange(grid, dtype=points.dtype) + 0.5) / grid - math.pi
     push = tangent(points, angle, slope, importance)
     after = push.roll(-1)
-    return angle[(push > 0) & (after < 0)] + math.pi / grid
+    return angle[(push > 0) & (after <= 0)] + math.pi / grid

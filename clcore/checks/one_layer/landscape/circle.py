@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from clcore.checks.one_layer.landscape import climbs
+from clcore.checks.one_layer.landscape.arcs import weighted_arcs, weighted_basins
 from clcore.ledger import Trial, check, pooled, typical, worst
 from clcore.reference import Array, absolute
 from clcore.theory.one_layer import basins, one_layer
@@ -83,6 +84,7 @@ def fig8(t: Trial) -> None:
     pieces.breaks("linear", np.mean(other))
     _on_an_axis(t)
     _level(t)
+    weighted_arcs(t)
 
 
 def _on_an_axis(t: Trial) -> None:
@@ -366,3 +368,4 @@ def rem12(t: Trial) -> None:
     nodes.breaks("one node", sizes[0]).says(sizes=", ".join(map(str, sizes)))
     _counted(t)
     climbs.tops(t, ascents)
+    weighted_basins(t)

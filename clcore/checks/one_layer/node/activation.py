@@ -11,7 +11,7 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.one_layer.landscape.clouds import angles, optima, push
-from clcore.checks.one_layer.node import proofs
+from clcore.checks.one_layer.node import masses, proofs
 from clcore.ledger import Part, Trial, check, pooled, typical
 from clcore.losses import kernel_importance as ki
 from clcore.nets import networks
@@ -331,6 +331,7 @@ def lem3(t: Trial) -> None:
         if degree > 1:
             powers.breaks("constant 1", relative(ours, along / 2))
     proofs.lem3(later, powers, older)
+    masses.moves(t)
 
 
 @check("nl/rem4")

@@ -127,6 +127,49 @@ def proved(t: Trial, name: str = "a proved gamma bounds omega over B_gamma") -> 
     return part
 
 
+def least(t: Trial) -> None:
+    """A proved gamma is the least of its grid that bounds omega at the worst corner: c turned by
+    the reach of B_gamma and by the eigenvector's turn, eigenvalues moved. In five dimensions, all
+    eigenvalues and L in one unit. Controls: corners that count too little."""
+    part, rng, grid = t.defines("the least gamma", 1e-9, controls=pooled), t.stream("least"), 1499
+    for kind in ("definite", "indefinite", "turning", "far"):
+        at = starts(rng, max(30, t.draws), kind)
+        size, Q = rng.uniform(0.2, 5), np.linalg.qr(rng.standard_normal((5, 5)))[0]
+        low = np.minimum(at.s, 0)[:, None] - rng.uniform(0, 0.5, (len(at.s), 3))
+        values = size * np.concatenate([np.ones((len(at.s), 1)), at.s[:, None], low], -1)
+        w = at.c[:, None] * Q[:, 0] + np.sqrt(1 - at.c**2)[:, None] * Q[:, 2]
+        seen = pi.local(torch.from_numpy((Q * values[:, None]) @ Q.T), torch.from_numpy(w))
+        ours = pi.certificate(seen, torch.from_numpy(size * at.L), grid).numpy()
+        part.add(_differs(ours, _corner(at, grid)))
+        if kind == "turning":
+            part.breaks("as if A stood still", _differs(ours, _corner(at, grid, (1, 0, 0))))
+            still = _corner(at, grid, (1, 1, 0))
+            there = ~np.isnan(still)
+            part.breaks("as if the eigenvector stood still", _differs(ours[there], still[there]))
+
+
+def _differs(gamma: Array, other: Array) -> Array:
+    """By how much; by 2 where only one of them is none."""
+    none = np.isnan(gamma), np.isnan(other)
+    apart = np.abs(np.where(none[0], 0, gamma) - np.where(none[1], 0, other))
+    return np.where(none[0] == none[1], apart, 2.0)
+
+
+def _corner(at: Start, grid: int, counts: tuple[int, int, int] = (1, 1, 1)) -> Array:
+    """The least gamma of a grid for the largest angle to phi_1 and the eigenvalues that B_gamma
+    allows; NaN where there is none. counts: w's reach, eigenvalues, the eigenvector's turn."""
+    gamma = np.arange(1, grid + 1)[:, None] / (grid + 1)
+    reach = at.reach(gamma)
+    moved = counts[1] * 2 * at.L * np.sin(reach / 2)
+    gap = 1 - at.s - 2 * moved
+    turn = np.where(gap > 0, moved / np.maximum(1 - at.s - moved, 1e-9), 1.0)
+    angle = np.arccos(at.c) + counts[0] * reach + counts[2] * np.arcsin(np.minimum(turn, 1))
+    c, floor = np.cos(np.minimum(angle, 1.57)), np.maximum(gap, 1e-9)
+    omega = _omega(c, np.maximum(1 - moved, 1e-9), np.abs(at.s) + moved, at.L, floor, floor)
+    enough = (gap > 0) & (angle < np.pi / 2) & (omega <= gamma)
+    return np.where(enough.any(0), gamma[enough.argmax(0), 0], np.nan)
+
+
 ENCLOSED = Start(*np.array([(0.87, 0.025, 0.04), (0.95, 0.1, 0.02), (0.93, -0.1, 0.02)]).T)
 BOXES = 60
 

@@ -233,6 +233,7 @@ def thm3(t: Trial) -> None:
         ends.says(share=run["share"])
     ends.breaks("A itself, not shifted", own["residual"][-1])
     over_ball.proved(t)
+    over_ball.least(t)
 
 
 @check("nl/rem11")

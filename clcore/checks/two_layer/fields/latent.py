@@ -159,6 +159,22 @@ def _models(t: Trial) -> None:
             kolmogorov(ndtr(values[:, c, k, 1]), 0, 1),
         )
     part.breaks("each chance as likely", kolmogorov(table[:, 0, 0, 0], 0, 1))
+    _independent(t, prior, table, values)
+
+
+def _independent(t: Trial, *of_models: Array) -> None:
+    """That prior, table and inputs of random models [n, ...] are drawn apart: correlations of every
+    two of their numbers and squares, in standard errors. Control: models that are drawn together.
+    """
+    part = t.defines("random models, drawn apart", 6.0)
+    flat = [v.reshape(len(v), -1) for v in of_models]
+    both = [np.concatenate([v, (v - v.mean(0)) ** 2], -1) for v in flat]
+    unit = [(v - v.mean(0)) / v.std(0) for v in both]
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        size = np.sqrt(len(unit[a]))
+        part.add(np.abs(unit[a].T @ unit[b]).max() / size)
+        joint = unit[b] + unit[a][:, :1]
+        part.breaks("together", np.abs(unit[a].T @ joint).max() / size)
 
 
 def _sum_outer(weights: Array, delta: Array) -> Array:
