@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
+from clcore.checks.two_layer.fields import masses
 from clcore.checks.two_layer.fields.dynamics import activate, batch, hidden
 from clcore.checks.two_layer.fields.latent import enumerated, inputs, net_of
 from clcore.checks.two_layer.fields.monomials import DEGREES, climb, gated, spread
@@ -243,6 +244,7 @@ def lem6(t: Trial) -> None:
         scaled = gated(world.x, w, kind) / own[..., None]
         ours = two_layer.push(v.mT @ v, one_layer.covariance(world, scaled.flatten(-3)), w)
         powers.add(relative(ours / degree, held)).breaks("constant 1", relative(ours, held))
+    masses.normalised(t)
 
 
 # -------------------------------------------------------------------------------- Corollary 3

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
+from clcore.checks.two_layer.fields import masses
 from clcore.checks.two_layer.fields.latent import enumerated, inputs, net_of, settings, table_of
 from clcore.checks.two_layer.fields.monomials import DEGREES, gated
 from clcore.checks.two_layer.fields.several_features import strengths_in_theorem5
@@ -111,6 +112,7 @@ def lem4(t: Trial) -> None:
         blocks.add(relative(flow.W, summed))
         blocks.breaks("|S| for S", relative(two_layer.push(S.abs(), C, w), summed))
     _monomials(t)
+    masses.moves(t)
 
 
 def _monomials(t: Trial) -> None:
