@@ -91,6 +91,15 @@ def test_basins_share_the_circle_and_the_flow_agrees():
     assert len(circle.stable_angles(x, grid=3600)) == 9
 
 
+def test_a_stable_angle_that_is_one_of_the_grid_is_found():
+    """At 0, the middle of an odd grid, the flow of a linear node is exactly 0."""
+    x = torch.tensor([[2.0, 0], [-2, 0], [0, 1], [0, -1]], dtype=F)
+    middle = circle.tangent(x, torch.zeros(1, dtype=F), 1.0)
+    assert middle.item() == 0
+    found = circle.stable_angles(x, 1.0, grid=21)
+    assert len(found) == 2 and (2 * found).sin().abs().max() < 2 * math.pi / 20
+
+
 def test_climbing_on_leads_no_further():
     """In four dimensions ridges of kinks are long: too few steps end half-way along them."""
     generator = torch.Generator().manual_seed(0)

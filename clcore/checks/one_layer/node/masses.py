@@ -99,6 +99,8 @@ def maximal(t: Trial) -> None:
         of = one_layer.World(*tensors(x, p, alpha))
         ours = one_layer.top_eigenvector(of, *tensors(w), kind, SLOPE)
         turned.add(absolute(ours, phi)).breaks("turned away", absolute(ours, -phi))
+    closed = one_layer.World(*tensors(np.abs(x), p))  # no gate is open, A(w) = 0, all are tied
+    decided.add(one_layer.locally_maximal(closed, *tensors(-np.abs(w)), gap=0.0).numpy())
 
 
 def _numbers(numbers: Part, decided: Part, points: tuple, w: Array, kind: str) -> None:
