@@ -117,7 +117,7 @@ def _of_one(t: Trial) -> None:
 
 def weighted_basins(t: Trial) -> None:
     """Basins of weighted pairs: the maxima, which are kinks, and the arcs between minima, against
-    a grid. Controls: minima for maxima, the others are kinks, the next one's arc."""
+    a grid. Controls: minima for maxima, the others are kinks, one side of the arc."""
     rng, slope = t.stream("arcs"), 0.2
     top, sorts, share = (
         t.defines(name, bound, controls=pooled)
@@ -136,9 +136,13 @@ def weighted_basins(t: Trial) -> None:
         )
         tops, low = (grid[b, _peaks(sign * E[b])] for sign in (1, -1))
         top.add(missed(angle, tops)).breaks("minima", missed(angle, low))
-        near = edges(cloud, angle) < 1e-9
-        sorts.add((kink != near).sum()).breaks("the others", (kink == near).sum())
+        for turn in (0.0, *(1e-3 - math.pi - angle[kink])):  # a kink is the first of all angles
+            turned = cloud @ on(turn + np.array([0, math.pi / 2]))
+            angle, kink, _ = circle.basins(*tensors(turned), slope, *tensors(alpha[b]))
+            same = kink.numpy() == (edges(turned, angle.numpy()) < 1e-9)
+            sorts.add((~same).sum()).breaks("the others", same.sum())
         after = np.searchsorted(low, tops)
         rest = np.remainder(low[after - 1] - low[after % len(low)], 2 * math.pi) / (2 * math.pi)
         share.add(np.abs(part - (1 - rest)).max())
-        share.breaks("the next one's", np.abs(np.roll(part, 1) - (1 - rest)).max())
+        right = np.remainder(low[after % len(low)] - tops, 2 * math.pi) / (2 * math.pi)
+        share.breaks("one side of it", np.abs(right - (1 - rest)).max())

@@ -132,8 +132,9 @@ def least(t: Trial) -> None:
     the reach of B_gamma and by the eigenvector's turn, eigenvalues moved. In five dimensions, all
     eigenvalues and L in one unit. Controls: corners that count too little."""
     part, rng, grid = t.defines("the least gamma", 1e-9, controls=pooled), t.stream("least"), 1499
-    for kind in ("definite", "indefinite", "turning", "far"):
+    for kind in ("definite", "indefinite", "turning", "far", "at phi_1"):
         at = starts(rng, max(30, t.draws), kind)
+        at = Start(np.ones_like(at.c), at.s, at.L) if kind == "at phi_1" else at
         size, Q = rng.uniform(0.2, 5), np.linalg.qr(rng.standard_normal((5, 5)))[0]
         low = np.minimum(at.s, 0)[:, None] - rng.uniform(0, 0.5, (len(at.s), 3))
         values = size * np.concatenate([np.ones((len(at.s), 1)), at.s[:, None], low], -1)

@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 
 from clcore import reference as ref
 from clcore.ledger import Trial, check, typical, worst
-from clcore.reference import Array, relative, tensors
+from clcore.reference import Array, absolute, relative, tensors
 from clcore.theory.two_layer import modulation
 
 STARTS = 600
@@ -195,6 +195,19 @@ def _nobody(t: Trial) -> None:
                 p.add(gap)
             else:
                 p.breaks("one component positive", gap)
+    long = t.defines("off the sphere, long after the blow-up", 1e-6, controls=typical)
+    y = np.array([[0.5, -0.3, -0.1], [-0.2, 0.4, -0.6]])
+    for steps, pace in ((5, 0.1), (800, 2.0)):
+        ends = modulation.simulate(*tensors(y, 0 * y + 0.8), False, steps, pace).numpy()
+        gap = absolute(ends, np.eye(3)[:2])
+        long.add(gap) if steps == 800 else long.breaks("five steps", gap)
+    who, eye, up = t.defines("who has won", 0.0), np.eye(4), np.arange(4)
+    for share in (1.0, 0.8, -1.0):
+        y = share * eye + np.sqrt(1 - share**2) * np.roll(eye, 1, 1)
+        for purity in (0.79, 0.81, 1.0):
+            won = modulation.winner(*tensors(y), purity).numpy()
+            who.add(won != np.where(share >= purity, up, -1))
+            who.breaks("the others", won != np.where(share >= purity, -1, up))
 
 
 def _soonest(y: Array, b: Array) -> Array:
