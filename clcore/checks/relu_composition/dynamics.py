@@ -156,6 +156,7 @@ def _step(t: Trial) -> None:
         return moved / np.linalg.norm(moved, axis=-1, keepdims=True)
 
     _follows_again(t)
+    _fixed_again(t)
     own = step(True, True)
     part.add(relative(relu_two_layer.sticky_step(*tensors(X, w), rate), own))
     part.breaks("no mask", relative(step(False, True), own))
@@ -163,31 +164,75 @@ def _step(t: Trial) -> None:
 
 
 def _follows_again(t: Trial) -> None:
-    """The library's flow whose weights follow w, again in numpy. Control: weights of the start."""
+    """The library's flow whose weights follow w, again in numpy; of views a tenth as large, where
+    X is below 1, and of views that are 0, where w stays. Controls: weights of the start; steps of
+    `rate` where X is below 1."""
     part = t.defines("clcore's flow where the weights follow", 1e-9, controls=typical)
+    small = t.defines("clcore's flow where the weights follow, X small or 0", 1e-9)
     rng, tau, rate, steps = t.stream("follows"), 0.3, 0.1, 25
     x, x2 = mixture.field(rng, min(t.draws, 20), 10, 3)
     first = mixture.starts(rng, len(x), 3)
     functions = ref.table1(tau, 0.0)[0][1:]
 
-    def matrix(w: Array) -> Array:
-        z, z2 = (v @ w[..., None] for v in (x, x2))
-        return mixture.covariance(ref.importance(*ref.distances(z, z2), *functions), x, x2)
+    def matrix(w: Array, scale: float) -> Array:
+        z, z2 = (scale * v @ w[..., None] for v in (x, x2))
+        alpha = ref.importance(*ref.distances(z, z2), *functions)
+        return mixture.covariance(alpha, scale * x, scale * x2)
 
-    def ends(follows: bool) -> Array:
+    def ends(follows: bool, scale: float = 1.0, least: float = 0.0) -> Array:
         w = first
         for _ in range(steps):
-            X = matrix(w if follows else first)
-            push = np.einsum("bij,bj->bi", X, w) * (w > 0)
-            pace = rate / np.sqrt((X**2).sum((-1, -2)))[:, None]
-            w = np.maximum(w + pace * (push - (w * push).sum(-1, keepdims=True) * w), 0)
-            w = w / np.sqrt((w**2).sum(-1, keepdims=True))
+            X = matrix(w if follows else first, scale)
+            w = _moved(X, w, rate / _size(X, least))
         return w
 
     pair = losses.infonce_pair(tau, 0.0)
-    found, _ = relu_two_layer.loss_driven_limit(*tensors(x, x2, first), pair, rate, steps)
-    part.add(relative(found, ends(True)))
-    part.breaks("weights of the start", relative(found, ends(False)))
+
+    def found(scale: float = 1.0) -> Array:
+        views = tensors(scale * x, scale * x2, first)
+        return relu_two_layer.loss_driven_limit(*views, pair, rate, steps)[0].numpy()
+
+    part.add(relative(found(), ends(True)))
+    part.breaks("weights of the start", relative(found(), ends(False)))
+    small.add(relative(found(0.1), ends(True, 0.1)), relative(found(0.0), first))
+    small.breaks("steps of `rate`", relative(ends(True, 0.1, 1.0), ends(True, 0.1)))
+
+
+def _size(X: Array, least: float = 0.0) -> Array:
+    """|X|, 1 where it is 0, [draws, 1]."""
+    size = np.sqrt((X**2).sum((-1, -2)))[:, None]
+    return np.maximum(np.where(size > 0, size, 1.0), least)
+
+
+def _moved(X: Array, w: Array, pace: Array) -> Array:
+    """One sticky step along the unit sphere."""
+    push = np.einsum("bij,bj->bi", X, w) * (w > 0)
+    w = np.maximum(w + pace * (push - (w * push).sum(-1, keepdims=True) * w), 0)
+    return w / np.sqrt((w**2).sum(-1, keepdims=True))
+
+
+def _fixed_again(t: Trial) -> None:
+    """The library's flow of a fixed X, again in numpy, for X small and large, with any multiple of
+    the identity added, which moves nothing, alone or not. Controls: |X| with it, steps of `rate`
+    where X is below 1."""
+    part = t.defines("clcore's flow of a fixed matrix", 1e-9, controls=typical)
+    rng, rate, steps, modes = t.stream("fixed"), 0.2, 12, 4
+    count = min(t.draws, 40)
+    X = rng.standard_normal((count, modes, modes))
+    X = X + X.swapaxes(-1, -2)
+    level = X - np.trace(X, axis1=-2, axis2=-1)[:, None, None] / modes * np.eye(modes)
+    first, shift = mixture.starts(rng, count, modes), rng.uniform(3, 6, (count, 1, 1))
+    for scale in (0.0, 0.01, 1.0, 100.0):
+        moved = scale * (X + shift * np.eye(modes)) if scale else shift * np.eye(modes)
+        again, short = first, first
+        for _ in range(steps):
+            again = _moved(scale * level, again, rate / _size(scale * level))
+            wrong = scale * level if scale < 1 else moved
+            short = _moved(wrong, short, rate / _size(wrong, float(scale < 1)))
+        part.add(relative(ends_of(moved, first, rate=rate, steps=steps), again))
+        if scale:
+            name = "steps of `rate`" if scale < 1 else "the multiple counts"
+            part.breaks(name, relative(short, again))
 
 
 @check("acl/thm5")

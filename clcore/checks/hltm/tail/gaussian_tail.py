@@ -87,6 +87,43 @@ def lem8(t: Trial) -> None:
     exact.add(np.abs(_over(gaussian_tail.log_tail(*pair).numpy(), tail)))
     half = log_orthant(np.sqrt(c), np.zeros_like(c), gamma / 2)
     exact.breaks("half of gamma", np.abs(_over(half, tail))[usual])
+    _by_owen(t)
+    taken = t.defines("c > 0 and 0 <= gamma < 1 are taken, nothing else", 0.0)
+    for pair in ((0.0, 0.5), (-1.0, 0.5), (1.0, -1e-9), (1.0, 1.0), (1.0, 1.5)):
+        taken.add(1 - _refused(*pair))
+        taken.add(1 - _refused((1.0, pair[0]), (0.5, pair[1])))
+    for pair in ((1e-9, 0.5), (1.0, 0.0), (1.0, 1 - 1e-9)):
+        taken.add(_refused(*pair)).breaks("inside", 1 - _refused(*pair))
+
+
+def _refused(c: float | tuple, gamma: float | tuple) -> float:
+    """Whether kappa_1 and kappa_2 of one pair or of some are refused."""
+    try:
+        gaussian_tail.kappas(*tensors(np.array(c), np.array(gamma)))
+    except ValueError:
+        return 1.0
+    return 0.0
+
+
+def _by_owen(t: Trial) -> None:
+    """The library's tail to twelve digits where scipy has it in closed form: Phi(-sqrt(c))/2 at
+    gamma = 0, and less Owen's T elsewhere. Control: half of gamma."""
+    part = t.defines("clcore's tail by Owen's function", 1e-12, controls=pooled)
+    rng = t.stream("Owen")
+    for most, greatest in ((100.0, 0.0), (4.0, 0.8)):
+        c = np.concatenate([[1e-3, most], np.geomspace(1e-3, most, 20), rng.uniform(0, most, 20)])
+        c, gamma = np.maximum(c, 1e-3), greatest * rng.random(len(c))
+        h, ours = np.sqrt(c), gaussian_tail.log_tail(*tensors(c, gamma)).numpy()
+
+        def tail(gamma: Array, h: Array = h) -> Array:
+            """log P(y_1 >= h, z >= s y_1), s the slope of the line y_- = 0; both standard."""
+            cut = special.owens_t(h, gamma / np.sqrt(1 - gamma**2))
+            whole = special.log_ndtr(-h) - np.log(2)
+            return whole + np.log1p(-cut / np.exp(whole))
+
+        part.add(np.abs(ours - tail(gamma)))
+        if greatest:
+            part.breaks("half of gamma", np.abs(ours - tail(gamma / 2)))
 
 
 ONE = np.ones(1)
