@@ -161,6 +161,23 @@ def _step(t: Trial) -> None:
     part.add(relative(relu_two_layer.sticky_step(*tensors(X, w), rate), own))
     part.breaks("no mask", relative(step(False, True), own))
     part.breaks("no clip", relative(step(True, False), own))
+    _unit_vectors(t)
+
+
+def _unit_vectors(t: Trial) -> None:
+    """Which unit vectors count as some e_m, up to a tolerance. Control: those that do not."""
+    part = t.defines("what counts as one e_m", 0.0)
+    for modes, tol in ((2, 1e-6), (3, 1e-6), (5, 1e-3)):
+        e = np.concatenate([np.eye(modes), -np.eye(modes)])
+        for far in (0.0, 0.5, 2.0, 1.0 / tol):
+            w = e + far * tol * np.roll(e, 1, -1)
+            unit = w / np.linalg.norm(w, axis=-1, keepdims=True)
+            found = relu_two_layer.one_hot(torch.from_numpy(unit), tol).numpy()
+            part.add(np.abs(found - float(far < 1)))
+            if far > 1:
+                part.breaks("with a second entry", 1.0 - found)
+        short = relu_two_layer.one_hot(torch.from_numpy((1 - 2 * tol) * e), tol).numpy()
+        part.add(short.astype(float))
 
 
 def _follows_again(t: Trial) -> None:

@@ -55,6 +55,34 @@ def fields(t: Trial) -> None:
     one = orthogonal_mixture.draw_fields(t.keys(1, "own")[0], N, 2, modes)
     same = one[1].numpy().max(-1)[both] / one[0].numpy().max(-1)[both]
     even.add(kolmogorov(same[:, 0], 0.6, 1.4), np.abs(same[:, 0] - same[:, 1]).max())
+    _sample_by_sample(t)
+
+
+def _sample_by_sample(t: Trial) -> None:
+    """Of many small batches each sample: the first show a mode each, where all are to be covered,
+    and every other one is as free as without cover. Controls: two modes more; a sample that always
+    shows one; half the range."""
+    chances = t.defines("sample by sample: how often a mode, or none", FIRMLY)
+    ranges = t.defines("sample by sample: amplitudes and factors", EVEN)
+    modes, n, count, empty = 3, 6, 2000, 0.35
+    how = {"amplitudes": (2.0, 3.0), "gamma": (0.3, 0.8), "empty": empty}
+    for cover in (True, False):
+        keys = t.keys(count, f"small batches {cover}")
+        views = orthogonal_mixture.draw(keys, n, modes, cover=cover, **how)
+        x, x2 = (v.numpy() for v in views)
+        shown, mode = x.any(-1), x.argmax(-1)
+        first = modes if cover else 0
+        chances.add(float((mode[:, :first] != np.arange(first)).sum() + (~shown[:, :first]).sum()))
+        for k in range(first, n):
+            here = shown[:, k]
+            chances.add(_often(~here, empty))
+            chances.breaks("always one", _often(~here & False, empty))
+            chances.add(*(_often(mode[here, k] == m, 1 / modes) for m in range(modes)))
+            chances.breaks("two modes more", _often(mode[here, k] == 0, 1 / (modes + 2)))
+        size, factor = x.max(-1)[shown], x2.max(-1)[shown] / x.max(-1)[shown]
+        for values, (low, high) in ((size, how["amplitudes"]), (factor, how["gamma"])):
+            ranges.add(kolmogorov(values, low, high))
+            ranges.breaks("half the range", kolmogorov(values, low, (low + high) / 2))
 
 
 def rows_of_pixels(t: Trial) -> None:
@@ -81,6 +109,12 @@ def rows_of_pixels(t: Trial) -> None:
         chances.breaks("a period more", _often(period == field + gap, 1 / 4))
     chances.add(float(((period < field) | (period >= field + 3) | (first >= field)).sum()))
     chances.add(np.sqrt(N) * abs(np.corrcoef(period, first)[0, 1]))
+    apart = t.defines("rows of pixels: drawn apart, number by number", FIRMLY)
+    shown = on.ravel()[:N]  # amplitudes in the order of pixels, the others in that of rows
+    for values in (period, first, factor):
+        found = np.corrcoef(values[shown], x.ravel()[:N][shown])[0, 1]
+        apart.add(np.sqrt(shown.sum()) * abs(found))
+    apart.breaks("one for both", np.sqrt(shown.sum()) * abs(np.corrcoef(factor, factor)[0, 1]))
 
 
 def models(t: Trial) -> None:

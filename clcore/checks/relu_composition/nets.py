@@ -5,6 +5,7 @@ numpy.
 """
 
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import torch
@@ -77,6 +78,24 @@ def _validators(t: Trial, x: Array, x2: Array) -> None:
         if broken:
             blind = [[name for name in own if name not in broken] for _, own in found]
             part.breaks(f"blind to {how}", [left != broken for left in blind])
+    _tolerance(t)
+
+
+def _tolerance(t: Trial) -> None:
+    """A second view is off by more than a billionth of the first's size, or, of small ones, by more
+    than a billionth. Control: ten times as far off, or a tenth."""
+    part = t.defines("how far a second view may be off", measured=fraction, controls=fraction)
+    for size, sign in product((1e-3, 1.0, 1e6), (1, -1)):
+        for off in (0.1, 10.0):
+            x = sign * size * np.eye(3)[None, :, None]
+            x2 = 0.7 * x + 1e-9 * (1 + size) * off * np.eye(3)[[1, 2, 0]][None, :, None]
+            expected = ["nonnegative"] * (sign < 0) + ["augmentation"] * (off > 1)
+            (found,) = (
+                orthogonal_mixture.violations(a, b) for a, b in zip(*tensors(x, x2), strict=True)
+            )
+            part.add([found != expected])
+            other = ["nonnegative"] * (sign < 0) + ["augmentation"] * (off < 1)
+            part.breaks("ten times as far off, or a tenth", [found != other])
 
 
 @check("acl/def5")

@@ -98,6 +98,23 @@ def _views(t: Trial) -> None:
         found = leaf_patterns.leaves(patterns, depth).numpy()
         spelled.add(np.abs(found - _leaves(patterns.numpy(), depth)).max(1))
         spelled.breaks("from right to left", np.abs(found - found[:, ::-1]).max())
+    _blocks_apart(t)
+
+
+def _blocks_apart(t: Trial) -> None:
+    """Signs of two views where blocks know next to nothing of one another, and a block's leaves a
+    good deal of its latent, so that numbers drawn for two of them at once show. Control: all blocks
+    drawn with the first one's."""
+    part = t.defines("signs of two views, blocks nearly apart", 6.5, draws=3 * 8000)
+    rng = t.stream("blocks apart")
+    for key, depth in zip(t.keys(3, "blocks apart"), (4, 5, 5), strict=True):
+        top = 2 ** (pattern_net.block_depth(depth) + 1) - 2
+        low, high = np.repeat([[0.0, 0.5], [0.1, 0.8]], [top, 2 ** (depth + 1) - 2 - top], 1)
+        rho = rng.uniform(low, high)
+        tables = leaf_patterns.sampler(torch.from_numpy(rho))
+        patterns = tc.views(key, tables, 8000).numpy()
+        part.add(_off(patterns, rho, depth))
+        part.breaks("all blocks the first", _off(patterns[[0] * len(patterns)], rho, depth))
 
 
 # ------------------------------------------------------------------------------------------ loss
@@ -171,6 +188,12 @@ def _starts(t: Trial) -> None:
         n = min(len(a), len(b))
         apart.add(np.sqrt(n) * abs(np.corrcoef(a[:n], b[:n])[0, 1]))
     apart.breaks("one of them twice", np.sqrt(n) * abs(np.corrcoef(a, a)[0, 1]))
+    first = t.defines("starts: first values of a kind and depth apart from others'", 5.0)
+    nets = [pattern_net.init(key, 3, 4) for key in t.keys(40, "first values")]
+    rows = [torch.stack([net[n].flatten()[:4] for net in nets]).flatten().numpy() for n in nets[0]]
+    for a, b in combinations(rows, 2):
+        first.add(np.sqrt(len(a)) * abs(np.corrcoef(a, b)[0, 1]))
+    first.breaks("one of them twice", np.sqrt(len(a)) * abs(np.corrcoef(a, a)[0, 1]))
 
 
 @check("ddn/tab6", "ddn/tab4")
