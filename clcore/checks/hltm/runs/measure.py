@@ -101,10 +101,14 @@ def measured(t: Trial) -> None:
                     part.breaks(what, wrong)
     for claim in t.claims:
         _constant(t.defines("NC where a node is constant", 1e-12, controls=typical, claim=claim))
+        part = t.defines("NC of small and of large groups", 1e-12, controls=typical, claim=claim)
+        for scale in (1e-9, 1e9):
+            _constant(part, scale)
 
 
-def _constant(part: Part) -> None:
-    """A node without weights knows nothing: NC is that of the others. Control: it counts as 1."""
+def _constant(part: Part, scale: float = 1.0) -> None:
+    """A node without weights knows nothing: NC is that of the others, whatever the scale of the
+    group's pre-activations. Control: it counts as 1."""
     for depth, paths, signed in CASES[:2]:
         measure = tree_contrast.metrics(paths, (), 0)
         for path in paths:
@@ -114,6 +118,7 @@ def _constant(part: Part) -> None:
                 rho = leaf_patterns.random_polarity(cr.fold_in(key, 1), depth, 0.3, signs=True)
                 net = {n: v.clone() for n, v in pattern_net.init(key, depth, 3).items()}
                 net[f"w{d}"][k, 0] = 0.0
+                net |= {f"{n}{d}": scale * net[f"{n}{d}"] for n in "wb"}
                 found = float(measure(net, {"polarity": rho, "signed": signed})[f"nc_s{path}"])
                 others = {n: v.numpy() for n, v in net.items()}
                 others |= {f"{n}{d}": others[f"{n}{d}"][:, 1:] for n in "wb"}

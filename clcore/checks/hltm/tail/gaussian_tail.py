@@ -89,20 +89,21 @@ def lem8(t: Trial) -> None:
     exact.breaks("half of gamma", np.abs(_over(half, tail))[usual])
     _by_owen(t)
     taken = t.defines("c > 0 and 0 <= gamma < 1 are taken, nothing else", 0.0)
-    for pair in ((0.0, 0.5), (-1.0, 0.5), (1.0, -1e-9), (1.0, 1.0), (1.0, 1.5)):
-        taken.add(1 - _refused(*pair))
-        taken.add(1 - _refused((1.0, pair[0]), (0.5, pair[1])))
+    for c, gamma in ((0.0, 0.5), (-1.0, 0.5), (1.0, -1e-9), (1.0, 1.0), (1.0, 1.5)):
+        wrong = f"got {c if c <= 0 else gamma:g}"
+        taken.add(wrong not in _refused(c, gamma))
+        taken.add(wrong not in _refused((1.0, c, 2.0), (0.0, gamma, 0.5)))
     for pair in ((1e-9, 0.5), (1.0, 0.0), (1.0, 1 - 1e-9)):
-        taken.add(_refused(*pair)).breaks("inside", 1 - _refused(*pair))
+        taken.add(bool(_refused(*pair))).breaks("inside", not _refused(*pair))
 
 
-def _refused(c: float | tuple, gamma: float | tuple) -> float:
-    """Whether kappa_1 and kappa_2 of one pair or of some are refused."""
+def _refused(c: float | tuple, gamma: float | tuple) -> str:
+    """As what kappa_1 and kappa_2 of one pair, or of some, are refused; nothing if they are not."""
     try:
         gaussian_tail.kappas(*tensors(np.array(c), np.array(gamma)))
-    except ValueError:
-        return 1.0
-    return 0.0
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _by_owen(t: Trial) -> None:

@@ -80,6 +80,59 @@ def num2(t: Trial) -> None:
     part = t.part("training as printed", draws=16).says(steps=ts.STEPS)
     part.add(mismatches("paper")).breaks("the released program's", mismatches("released"))
     by_hand(t)
+    _sizes(t)
+    _generators(t)
+
+
+def _sizes(t: Trial) -> None:
+    """A batch has two samples at least, as every sample needs another's, and of all else there is
+    one at least. Control: one less."""
+    part = t.defines("sizes that a run may have", 0.0)
+    for name, least in (("beta", 1), ("fields", 1), ("tokens", 1), ("generators", 1), ("batch", 2)):
+        for value in (least, least + 1):
+            part.add(_too_small(name, value))
+        part.add(1 - _too_small(name, least - 1))
+        part.breaks("one less", _too_small(name, least - 1))
+
+
+def _too_small(name: str, value: int) -> float:
+    """Whether a run is refused for one of its sizes."""
+    try:
+        ts.configuration(0, 1, **({"beta": 1, "fixed": 0} | {name: value}))
+    except ValueError as error:
+        return float(name in str(error))
+    return 0.0
+
+
+def _generators(t: Trial) -> None:
+    """Many generators of other sizes, two in seven fields fixed: which fields are, which tokens a
+    set has, and which of these a generator takes. Controls: as many fixed as are not; a set's first
+    token twice as often."""
+    fixed_of, fields, tokens, P, count = 2, 7, 9, 4, 6000
+    sizes = t.defines("generators of other sizes: fixed fields and sets", 0.0)
+    even = t.defines("generators of other sizes: how often", 5.0)
+    how = {"fields": fields, "tokens": tokens, "count": count, "fixed": fixed_of}
+    for key in t.keys(3, "generators"):
+        patterns, inside = (v.numpy() for v in ts.generators(key, P, **how))
+        fixed = patterns >= 0
+        sizes.add(np.abs(fixed.sum(1) - fixed_of), np.abs(inside.sum(1) - P))
+        sizes.add(_outside(patterns, inside), float(patterns.shape != (count, fields)))
+        sizes.breaks("the others fixed", np.abs((~fixed).sum(1) - fixed_of))
+        even.add(*(_often(fixed[:, k], fixed_of / fields) for k in range(fields)))
+        even.breaks("the others fixed", _often(~fixed[:, 0], fixed_of / fields))
+        for k in range(fields):
+            taken = patterns[fixed[:, k], k]
+            even.add(*(_often(taken == a, 1 / P) for a in np.flatnonzero(inside[k])))
+            first = np.flatnonzero(inside[k])[0]
+            even.breaks("one twice as often", _often(taken == first, 2 / (P + 1)))
+    how |= {"count": 1, "fields": 600}
+    _, inside = (v.numpy() for v in ts.generators(t.keys(1, "sets")[0], P, **how))
+    even.add(*(_often(inside[:, a], P / tokens) for a in range(tokens)))
+
+
+def _often(found: Array, chance: float) -> float:
+    """How far a frequency is from its chance, in standard errors."""
+    return abs(float(found.mean()) - chance) / np.sqrt(chance * (1 - chance) / found.size)
 
 
 def mismatches(protocol: str) -> int:
