@@ -192,6 +192,20 @@ def _levels(t: Trial) -> None:
         one.says(least=min(now), most=max(now), still_least=min(rest), still_most=max(rest))
 
 
+def _short(t: Trial) -> None:
+    """Paths of one to three edges: the products of the polarities so far. Control: one edge less."""
+    part = t.defines("short paths", 1e-15)
+    for edges in (1, 2, 3):
+        rho = t.stream(f"{edges} edges").uniform(-0.9, 0.9, (8, edges))
+        try:
+            found = lt.path_polarity(lt.tree(range(-1, edges)), torch.from_numpy(rho)).numpy()
+        except IndexError:
+            found = np.full((8, edges + 1), np.inf)
+        expected = np.concatenate([np.ones((8, 1)), np.cumprod(rho, 1)], 1)
+        part.add(np.abs(found - expected).max(1))
+        part.breaks("an edge less", np.abs(expected[:, 1:] - expected[:, :-1]).max(1))
+
+
 @check("ddn/thm6b")
 def thm6b(t: Trial) -> None:
     """Paths of 400 edges: polarity, distance from uniform and covariance at the far end, and
@@ -202,3 +216,4 @@ def thm6b(t: Trial) -> None:
     count = min(t.draws, 10)
     _limit(t, count)
     _top(t, count)
+    _short(t)
