@@ -250,6 +250,7 @@ def _fixed_again(t: Trial) -> None:
         if scale:
             name = "steps of `rate`" if scale < 1 else "the multiple counts"
             part.breaks(name, relative(short, again))
+    part.add(np.abs(ends_of(X, 0 * first, steps=2)).max(-1))  # what has no direction stays 0
 
 
 @check("acl/thm5")

@@ -231,6 +231,26 @@ def lem4(t: Trial) -> None:
         part.breaks("no D_V", absolute(ours - within, variance))
     part.proves(**exact_mixtures.latent_variance())
     generators.models(t)
+    _augmentations(t)
+
+
+def _augmentations(t: Trial) -> None:
+    """Theorem 6's two D_aug of random models, against the enumeration, with an eta a feature and a
+    strength a model. Controls: eta left out, a strength of one."""
+    part = t.defines("D_aug of Theorem 6", 1e-12, controls=typical)
+    rng = t.stream("D_aug")
+    model = models(rng, min(t.draws, 10), 3, 2)
+    variance, delta = _moments(model)
+    weight = (model.p1 * (1 - model.p1)).numpy()[:, None]
+    weak = np.diagonal(variance, axis1=-2, axis2=-1) - weight * delta**2
+    eta, strength = rng.uniform(0.1, 1, delta.shape), rng.uniform(0.2, 0.7, len(delta))
+    t_strength, t_eta = tensors(strength, eta)
+    found = binary_latent.strong_augmentation(model, t_strength, t_eta).numpy()
+    strong = weak + strength[:, None] * (delta**2 + eta)
+    part.add(absolute(binary_latent.weak_augmentation(model).numpy(), weak))
+    part.add(absolute(found, strong))
+    part.breaks("no eta", absolute(weak + strength[:, None] * delta**2, strong))
+    part.breaks("strength one", absolute(weak + delta**2 + eta, strong))
 
 
 @check("acl/eq17")

@@ -193,7 +193,7 @@ def _levels(t: Trial) -> None:
 
 
 def _short(t: Trial) -> None:
-    """Paths of one to three edges: the products of the polarities so far. Control: one edge less."""
+    """Paths of one to three edges: the products of the polarities so far. Control: an edge less."""
     part = t.defines("short paths", 1e-15)
     for edges in (1, 2, 3):
         rho = t.stream(f"{edges} edges").uniform(-0.9, 0.9, (8, edges))
