@@ -194,11 +194,11 @@ def eq144(t: Trial) -> None:
     for sigma in (0.5, 2.0):
         w = lucky_nodes.weights(t.keys(t.draws, f"{sigma}"), nodes, n, sigma)
         v = np.einsum("bjn,bin->bji", w.numpy(), u)
-        for level in (0.25, 4.0):
+        for level in (0.25, 1.0):
             found = lucky_nodes.lucky(w, *tensors(kids.h, kids.a), level, sigma).numpy()
             far, low = v[..., 0] / (norms[:, :1] / np.sqrt(n)), v[..., 1] < 0
-            scaled.add((((far >= sigma * np.sqrt(level)) & low) != found).sum(1))
-            scaled.breaks("sigma of 1", (((far >= np.sqrt(level)) & low) != found).sum(1))
+            scaled.add((((far >= sigma * np.sqrt(level)) & low) != found).sum())
+            scaled.breaks("sigma of 1", (((far >= np.sqrt(level)) & low) != found).sum())
 
 
 @check("ddn/eq147")
