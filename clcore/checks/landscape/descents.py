@@ -38,7 +38,7 @@ def _run(W: Array, A: Array, B: Array, steps: int, rate: float, undo: bool = Tru
 
 
 def _steps(t: Trial) -> None:
-    part, rng = t.defines("descent run by run", 1e-6, controls=pooled), t.stream("run by run")
+    part, rng = t.defines("descent run by run", 1e-10, controls=pooled), t.stream("run by run")
     A, B = rng.uniform(0.5, 2, (2, 1, 4, 3)), rng.standard_normal((1, 4, 3))
     A, starts = A[0, 0], rng.standard_normal((min(t.draws, 10), 4, 3))
     slope, to = tensors(A, B[0])

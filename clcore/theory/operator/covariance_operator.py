@@ -91,7 +91,8 @@ def random_world(
     shape = (samples, views, d)
     if kind == "mask":
         hit = random.bernoulli(noise, 0.5, shape)
-        moved = x.unsqueeze(-2) * torch.where(hit, 1 - strength, 1.0)
+        whole = x.unsqueeze(-2)
+        moved = torch.where(hit, (1 - strength) * whole, whole)
     else:
         step = random.normal(noise, shape, torch.float64)
         if kind == "additive":

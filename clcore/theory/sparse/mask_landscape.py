@@ -329,5 +329,5 @@ def descend(
         better = (new_value <= value)[:, None, None]
         W, slope = torch.where(better, tried, W), torch.where(better, new_slope, slope)
         value = torch.minimum(new_value, value)
-        rates = rates * torch.where(better, 1.2, 0.5)
+        rates = torch.where(better, 1.2 * rates, 0.5 * rates)
     return W

@@ -27,7 +27,7 @@ def drawn(t: Trial) -> None:
     the strength, twice the ratio of chances, one number for two."""
     laws, views = t.defines("laws of random worlds", 3.0), t.defines("views by hand", 1e-12)
     apart = t.defines("worlds drawn apart", 6.0)
-    for kind, strength in (("additive", 0.4), ("mask", 0.25), ("scale", 0.5)):
+    for kind, strength in (("additive", 0.4), ("mask", 0.3), ("scale", 0.5)):
         world = co.random_world(t.keys(N, f"worlds {kind}"), 2, 3, 2, kind, strength)
         x, p, v, q = dw.parts(world)  # x: [N, 2, 1, 2]
         views.add(np.abs(p.sum(-1) - 1).max(), np.abs(q.sum(-1) - 1).max())
