@@ -1,6 +1,5 @@
 """The generated pages: right counts, escaped text, an anchor for every claim, honest errata."""
 
-import html
 import re
 from pathlib import Path
 from pkgutil import resolve_name
@@ -15,7 +14,6 @@ from clcore.book.build import planning, shown
 from clcore.book.site import errata, fragments, markdown, pages
 from clcore.experiments import golden
 from clcore.ledger import VERDICTS, rows
-from clcore.ledger.findings import GRADES
 from clcore.ledger.html import SHOWN
 
 
@@ -97,7 +95,8 @@ def test_text_from_claims_is_escaped() -> None:
     slips = [{"part": nasty, "misprint": nasty}]
     every = row("refuted", misprints=slips, needs=[nasty], checks=checks, **fields)
     every |= {"grade": "proof", "root": "acl/thm1"}
-    for page in (claim_page(every).split("<body>")[1], whole(every)):
+    of_errata = "\n".join(errata.files([every]).values())
+    for page in (claim_page(every).split("<body>")[1], of_errata):
         assert "<script" not in page and page.count("&lt;script&gt;") >= 8
     assert 'data-chapter="&lt;script&gt;alert(&#34;1' in fragments.ledger_row(every)
     assert "<script" not in fragments.filters([every])
@@ -141,76 +140,6 @@ def test_the_front_page_says_how_much_is_open() -> None:
     assert "The other 2 have not been checked yet." in text
     text = pages.counts([todo()])
     assert "**0 of 1** claims have a verdict.\n" in text
-
-
-def whole(*rows: dict) -> str:
-    """All pages of errata, one after another."""
-    return "\n".join(errata.files(list(rows)).values())
-
-
-def test_errata_show_both_forms_with_their_measurements() -> None:
-    text = whole(row(), wrong(), todo())
-    assert "Of the 2 claims checked so far, 1 need no correction." in text
-    assert (
-        "The other 1 come from 1 errors. Most of these errors and misprints, 1 of 1, are cond"
-        in text
-    )
-    assert "## Constants and indices\n\n### acl/thm1" in text
-    for piece in (
-        r"\(N=2\) gives \(\frac14\)",
-        r"\(\frac{2}{\tau}\), not \(&lt;1\)",
-        r"\(a&lt;b\)",
-        "0.25 &gt; 1e-10",
-        "2e-14 ≤ 1e-10",
-        "1/2 dropped: 0.5",
-        'href="../../chapters/1-a.html#claim-acl-thm1"',
-        'href="../ledger.html#acl-thm1"',
-        '<li id="acl-thm1"><a href="errata/acl.html#acl-thm1">',
-    ):
-        assert piece in text
-
-
-def test_errata_of_a_refuted_claim_say_that_nothing_mends_it() -> None:
-    text = whole(wrong("refuted"))
-    assert "No correction has been found." in text and "cl-refuted" in text
-
-
-def test_errata_say_plainly_when_there_are_none() -> None:
-    text = whole(row(), row("blocked"), todo())
-    assert "There is nothing to correct: of the 1 claims checked so far, none" in text
-    assert "\n### " not in text and text.count("Nothing is to be corrected") == 4
-
-
-def test_errata_put_a_consequence_below_its_root() -> None:
-    after = wrong(id="acl/eq71", root="acl/thm6", where="Eq. 71", grade="constant")
-    root = wrong(id="acl/thm6", root="acl/thm6", where="Theorem 6", grade="conclusion")
-    text = whole(after, row(), root)
-    assert "The other 2 come from 1 errors. " in text
-    assert "Most of" not in text
-    assert text.count("\n### ") == 1 and "## Conclusions\n\n### acl/thm6" in text
-    assert text.index("### acl/thm6") < text.index('<details id="acl-eq71">')
-    lines = r'row">(\w+)</th>.*?((?:<td class="cl-num">[^<]*</td>\s*)+)</tr>'
-    numbers = re.findall(lines, text, re.DOTALL)
-    cells = {name: re.findall(r"<td[^>]*>(.*?)</td>", html) for name, html in numbers}
-    assert cells["conclusion"] == ["1", "0", "0", "0", "1"]
-    assert cells["constant"] == ["0 (1)", "0", "0", "0", "0 (1)"]
-
-
-def test_a_misprint_is_no_error_of_what_it_belongs_to() -> None:
-    slips = [{"part": "", "misprint": "$a<b$ for $b<a$"}]
-    slipped = row(grade="misprint", root="acl/thm1", misprints=slips)
-    text = whole(slipped, row(id="acl/eq1"))
-    assert "2 need no correction (of these, 1 have a misprint)" in text
-    assert "## Misprints" in text and r"\(a&lt;b\) for \(b&lt;a\)" in text
-    assert "\n###" not in text and "Counterexample" not in text
-    assert 'data-grade="misprint"' in fragments.ledger_row(slipped)
-
-
-def test_every_grade_has_its_rule_on_the_page() -> None:
-    text = (_paths.root() / "book" / "judging.md").read_text()
-    assert set(errata.SECTIONS) == set(errata.MEANING) == set(GRADES)
-    for grade in GRADES:
-        assert f"**{grade}**" in text
 
 
 def test_write_pages_writes_every_page_for_every_claim(tmp_path: Path) -> None:
@@ -325,81 +254,3 @@ def test_names_on_the_notation_page_exist() -> None:
 def test_a_title_stands_once_in_its_paper():
     titles = [(r["paper"], r["title"]) for r in ledger.claims().values()]
     assert len(titles) == len(set(titles))
-
-
-def test_an_erratum_has_its_certificate_and_only_its_own():
-    text = whole(wrong(id="nl/thm1", paper="nl", root="nl/thm1"))
-    script = (_paths.root() / "data" / "certificates" / "nl-thm1.py").read_text()
-    block = text.split('<details class="cl-certificate">')[1].split("</details>")[0]
-    assert 'href="../../certificates/nl-thm1.py"' in block
-    shown = html.unescape(re.sub(r"<[^>]+>", "", block))
-    assert script in shown
-    assert (_paths.root() / "data" / "certificates" / "nl-thm1.txt").read_text() in shown
-    assert "cl-certificate" not in whole(wrong())
-
-
-REPLY = {"date": "2026-11-23", "by": "A. <b>", "text": "Agreed: $a<b$."}
-SAID = (
-    '<blockquote class="cl-reply mathjax_process">\n<p>Agreed: \\(a&lt;b\\).</p>\n'
-    '<footer>Reply by A. &lt;b&gt;, <time datetime="2026-11-23">2026-11-23</time></footer>'
-)
-
-
-@pytest.fixture
-def answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries of acl with a date and a reply."""
-    known = dict(errata.findings.known())
-    for claim in ("acl/thm1", "acl/thm6"):
-        known[claim] = known[claim] | {"since": "2026-11-21", "reply": REPLY}
-    monkeypatch.setattr(errata.findings, "known", lambda: known)
-
-
-@pytest.mark.usefixtures("answered")
-def test_an_entry_has_its_date_and_the_reply_to_it() -> None:
-    after = wrong(id="acl/thm6", root="acl/thm1", where="Theorem 6")
-    text = errata.files([wrong(), after])["errata/acl.md"]
-    assert text.count(SAID) == text.count("First listed 2026-11-21 · ") == 2
-    assert text.index(SAID) < text.index('<details id="acl-thm6">') < text.rindex(SAID)
-    slips = [{"part": "", "misprint": "$a$ for $b$"}]
-    slipped = row(grade="misprint", root="acl/thm1", misprints=slips)
-    assert SAID in errata.files([slipped])["errata/acl.md"]
-
-
-def test_an_entry_without_a_reply_says_nothing_of_one() -> None:
-    text = whole(wrong(), row(id="acl/thm6"))
-    assert "Reply by" not in text and "First listed" not in text
-
-
-def test_a_page_says_what_stands_then_weighs_what_does_not() -> None:
-    grades = ("constant", "hypothesis", "proof", "conclusion")
-    some = [wrong(id=f"acl/lem{n}", root=f"acl/lem{n}", grade=g) for n, g in enumerate(grades, 1)]
-    slips = [{"part": "", "misprint": "$a$ for $b$"}]
-    slipped = row(id="acl/lem5", grade="misprint", root="acl/lem5", misprints=slips)
-    text = errata.files([slipped, *some, row()])["errata/acl.md"]
-    heads = [errata.SECTIONS[grade] for grade in GRADES]
-    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["What stands", *heads]
-    assert ledger.papers()["acl"]["version"] in text.split("## What stands")[0]
-
-
-def test_rows_that_rest_on_an_erratum_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    above = {"acl/thm1": {"acl/a"}, "acl/lem1": {"acl/a", "acl/b"}, "acl/lem2": set()}
-    monkeypatch.setattr(errata.claim_map, "above", above.__getitem__)
-    told = [">1 row rests on acl/thm1<", ">2 rows rest on acl/lem1<"]
-    text = errata.files([wrong(id=claim, root=claim) for claim in above])["errata/acl.md"]
-    assert re.findall(r">\d+ rows? rests? on [^<]*<", text) == told
-
-
-@pytest.mark.parametrize(("number", "folded"), [(10, False), (11, True)])
-def test_what_stands_is_folded_where_it_is_long(number: int, folded: bool) -> None:
-    ids = [c for c in ledger.claims() if c.startswith("acl/")][:number]
-    text = errata.files([row(id=claim) for claim in ids])["errata/acl.md"]
-    stands = text.split("## What stands")[1]
-    assert f"corollaries that stand as printed: {number}" in stands
-    assert ("<details>" in stands) is folded
-    assert stands.count('<li><a href="../../claims/acl-') == number
-
-
-def test_every_entry_has_its_line_on_the_front_page() -> None:
-    front = errata.files([wrong(), wrong(id="nl/thm1", paper="nl", root="nl/thm1")])["errata.md"]
-    for paper, place in (("acl", "acl-thm1"), ("nl", "nl-thm1")):
-        assert f'<li id="{place}"><a href="errata/{paper}.html#{place}">' in front
