@@ -154,10 +154,12 @@ def configuration(
 def problem(pixels: UInt8[Tensor, "n h w"], patches: Float[Tensor, "P K d"]) -> dict[str, Any]:
     """The functions of one run, as `sweep.train` takes them, on these images.
 
-    A run goes through the images in an order of its own, the same in every pass. Errors: fewer
-    images than a batch.
+    A run goes through the images in an order of its own, the same in every pass. Errors: images
+    that are not square, fewer than a batch.
     """
     count, side = pixels.shape[0], pixels.shape[-1]
+    if pixels.shape[-2] != side:
+        raise ValueError(f"pixels: expected square images, got {tuple(pixels.shape[-2:])}")
 
     def setup(key: Tensor, c: Config) -> dict[str, Tensor]:
         if c["batch"] > count:

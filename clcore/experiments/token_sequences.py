@@ -177,7 +177,8 @@ def loss(
     "released", "mean": their mean. Quadratic, "paper": sum over i and j != i of
     alpha (d_i^2 - d_ij^2) with alpha = 1/N, so that a sample's weights have about the sum they have
     in InfoNCE; "released", "mean": -(1 + 1/N) mean of positives + mean of the N x N similarities,
-    positives on the diagonal, over tau. Errors: unknown kind or protocol, tau < 0.025.
+    positives on the diagonal, over tau. At the least tau, in single precision, a batch of 6000 or
+    more may overflow. Errors: unknown kind or protocol, tau < 0.025.
     """
     _one_of("kind", kind, LOSSES)
     _one_of("protocol", protocol, tuple(READINGS))

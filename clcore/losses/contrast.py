@@ -44,7 +44,8 @@ def require_views(z: Tensor, z2: Tensor) -> None:
 
 
 def _require_distances(inter: Tensor, intra: Tensor) -> None:
-    if inter.ndim < 2 or inter.shape[-1] < 2 or inter.shape[:-1] != intra.shape:
+    square = inter.ndim > 1 and inter.shape[-1] == inter.shape[-2] > 1
+    if not square or inter.shape[:-1] != intra.shape:
         raise ValueError(
             f"expected distances of shapes [*b, n, n] and [*b, n] with n >= 2, got "
             f"{list(inter.shape)} and {list(intra.shape)}; see inter_distances and intra_distances"

@@ -51,7 +51,7 @@ def _rows(costs: Tensor, mass: Mass) -> tuple[Tensor, Tensor]:
         raise ValueError(
             f"expected one mass a row, shape [*b, {costs.shape[-1]}], got {list(mass.shape)}"
         )
-    least = off_diagonal(costs, torch.inf).amin(-1, keepdim=True).detach()
+    least = off_diagonal(costs, torch.inf).amin(-1, keepdim=True)
     return off_diagonal(costs - least, 0.0), mass[..., None]
 
 

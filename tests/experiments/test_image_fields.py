@@ -42,6 +42,12 @@ def test_images_that_have_no_quarters(shape):
         fields.quarters(torch.rand(shape))
 
 
+def test_images_that_are_not_square_are_not_cropped(digits):
+    wide = digits[0].new_zeros(20, 6, 8)
+    with pytest.raises(ValueError, match=r"pixels: expected square images, got \(6, 8\)"):
+        fields.problem(wide, digits[1])
+
+
 # -------------------------------------------------------------------------------------- measures
 
 

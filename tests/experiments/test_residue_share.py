@@ -134,6 +134,11 @@ def test_a_world_of_images(images):
     assert 0 < near < far
 
 
+def test_a_world_of_single_pixels(images):
+    world = rs.image_world(KEYS, images[:, :, :1, :1], 6, 3, aug.Recipe(1))
+    assert world.samples.shape == (RUNS, 6, 1) and world.views.shape == (RUNS, 6, 3, 1)
+
+
 def test_a_world_of_colour_images_is_scaled_channel_by_channel_at_once(images):
     colours = torch.cat([images, images.flip(-1), 1 - images], 1)
     world = rs.image_world(KEYS, colours, 4, 2, CROP)

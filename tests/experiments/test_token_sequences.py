@@ -280,6 +280,11 @@ def test_errors(change, message):
     assert str(error.value).startswith(message)
 
 
+def test_one_sample_has_no_negatives_and_no_slope():
+    z, _ = unit_outputs()
+    assert not torch.func.grad(ts.loss)(z[:, :1]).any()
+
+
 def test_errors_of_the_loss():
     z, _ = unit_outputs()
     with pytest.raises(ValueError, match=r"tau: expected at least 0.025"):

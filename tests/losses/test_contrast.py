@@ -339,5 +339,7 @@ def test_errors_say_what_came_and_how_to_mend_it(unchecked_shapes):
         contrast.energy(torch.ones(3, 3), z, z2)
     with pytest.raises(ValueError, match=r"distances of shapes .* got \[4, 4\] and \[3\]; see"):
         contrast.loss_of_distances(torch.ones(4, 4), torch.ones(3), TABLE[0])
+    with pytest.raises(ValueError, match=r"distances of shapes .* got \[3, 4\] and \[3\]; see"):
+        contrast.loss_of_distances(torch.ones(3, 4), torch.ones(3), TABLE[0])
     with pytest.raises(ValueError, match="expected tau > 0"):
         losses.soft_triplet_pair(tau=0.0)

@@ -190,6 +190,19 @@ def test_gradients_of_the_solvers():
         assert torch.autograd.gradcheck(lambda x, m, s=solver, t=tau: s(x, t, mass=m), (c, mass))
 
 
+def test_slopes_at_large_masses():
+    """They weigh a shift of a row's costs by its mass, and a row's least cost is such a shift."""
+    c, v = costs_of(5, 3)[0], costs_of(5, 4)[0]
+
+    def value(c):
+        return (minplayer.inverse_weights(c, 0.5, 2.0, mass=1e6) * v).sum()
+
+    ours, h = (torch.func.grad(value)(c) * v).sum(), 1e-6
+    assert ours.item() == pytest.approx(
+        ((value(c + h * v) - value(c - h * v)) / (2 * h)).item(), 1e-4
+    )
+
+
 def test_nan_stays_nan():
     """A run that diverges beside others must not bring them down."""
     c = costs_of(5, 3)

@@ -72,6 +72,14 @@ def test_samples_have_the_model_s_moments(model):
         assert torch.allclose(x[row].flatten(1).T.cov(), bl.covariance(model)[row], atol=0.02)
 
 
+def test_a_draw_beyond_the_sum_of_a_law_is_its_last_value(model):
+    short = model._replace(table=0.5 * model.table)
+    _, x = bl.sample(KEYS, short, 2000)
+    last = torch.full((3, 1, model.table.shape[-2]), model.table.shape[-1] - 1)
+    every = (x == bl.inputs(short, last)).flatten(2).all(-1).double().mean(-1)
+    assert (every > 0.5 ** model.table.shape[-2] - 0.05).all()
+
+
 def test_a_model_s_samples_do_not_depend_on_its_batch(model):
     alone = bl.Model(*(v[1] for v in model))
     assert bl.sample(KEYS, model, 20)[1][1].equal(bl.sample(KEYS[1], alone, 20)[1])

@@ -79,6 +79,9 @@ def test_bound_holds_and_is_tight_and_the_printed_one_does_not():
     assert 0 < (exact - tail.log_bound(c, gamma)).item() < 0.01
     assert (tail.log_bound(c, gamma, printed=True) - exact).item() == pytest.approx(1.5, abs=0.01)
     zero = f64(0.0)
+    slope = torch.func.grad(lambda g: tail.log_bound(c, g).sum())
+    near = (tail.log_bound(c, f64(1e-5)) - tail.log_bound(c, zero)).item() / 1e-5
+    assert slope(zero).item() == pytest.approx(near, abs=1e-3)
     assert tail.log_bound(c, zero).item() == tail.log_bound(c, zero, printed=True).item()
     product = tail.mills(f64(3.0)) * tail.mills(f64(0.0))
     assert tail.r_hat(c, zero).item() == pytest.approx(product.item())

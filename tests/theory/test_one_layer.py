@@ -68,6 +68,9 @@ def test_views_equal_the_contrastive_covariance():
     x, x2 = normal(6, 3), normal(6, 3, seed=1)
     alpha = normal(6, 6, seed=2).exp()
     ours = one_layer.covariance(one_layer.of_views(alpha, x, x2), torch.cat([x, x2]))
+    column = one_layer.of_views(alpha, x[:, :1], x2[:, :1])
+    first = one_layer.covariance(column, torch.cat([x, x2])[:, :1])
+    assert torch.allclose(first, ours[:1, :1], rtol=1e-12, atol=1e-14)
     theirs = contrast.contrastive_covariance(alpha, x, x2, x, x2) / (2 * 6**2)
     gaps = x - x2
     diagonal = gaps.T @ (alpha.diagonal()[:, None] * gaps) / (2 * 6**2)

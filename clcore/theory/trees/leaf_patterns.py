@@ -65,10 +65,10 @@ def block_law(polarity: Float[Tensor, "*b edges"]) -> Float[Tensor, "*b two stat
 
 
 def alias_table(law: Float[Tensor, "*b n"]) -> Int[Tensor, "*b n"]:
-    """Walker's alias tables of laws on n = 2^k values: threshold + 2^24 alias.
+    """Walker's alias tables of laws on n = 2^k values: threshold + 2^25 alias.
 
     To draw: take an entry at random; stay if 24 random bits lie below its threshold, else go to
-    its alias. Probabilities are met to 2^-24 / n. All laws are worked on at once, an entry a round.
+    its alias. Probabilities are met to 2^-25. All laws are worked on at once, an entry a round.
     """
     n = law.shape[-1]
     if n & (n - 1) or n > 256:
