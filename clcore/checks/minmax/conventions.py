@@ -84,9 +84,19 @@ def conventions(t: Trial) -> None:
         part.add(relative(value[None], ref.family_loss(inter, intra, phi, psi) / 5, 1.0))
         weights = module.importance(both[0][0], both[1][0]).numpy()
         part.add(relative(weights[None], ref.importance(inter, intra, phi, psi), 1.0))
+    _costs(t, *both)
     _held(t, both)
     _refused(t, both)
     _limits(t, *both)
+
+
+def _costs(t: Trial, z: Tensor, z2: Tensor) -> None:
+    """The price of a pair's weight, 2 (d_ij - d_i), by a loop over pairs. Control: d_i added."""
+    part = t.defines("costs of pairs", 1e-12)
+    inter, intra = ref.distances(z.numpy(), z2.numpy())
+    found = minplayer.cost(z, z2).numpy()
+    part.add(relative(found, ref.costs(inter, intra), 1.0))
+    part.breaks("d_i added", relative(found, ref.costs(inter, -intra), 1.0))
 
 
 def _limits(t: Trial, z: Tensor, z2: Tensor) -> None:
