@@ -83,7 +83,8 @@ OPEN = {
     "-loud-each-sign": "noise 0.48, and Pr(sparse) as the probability of each sign",
     "-balanced-each-sign": "every column of M equally often, and Pr(sparse) of each sign",
     "-loud-balanced-each-sign": "noise 0.48, every column equally often, Pr(sparse) of each sign",
-    "-loud-balanced-each-sign-together": "these three, and both networks in every minibatch",
+    "-loud-balanced-each-sign-together": "noise 0.48, every column equally often, each sign, "
+    "both networks in every minibatch",
     "-faint-t0.2": "noise 0.05, temperature 0.2, the rate in proportion to it",
     "-faint-t0.5": "noise 0.05, temperature 0.5, the rate in proportion to it",
 }
