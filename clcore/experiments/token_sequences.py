@@ -177,8 +177,7 @@ def loss(
     "released", "mean": their mean. Quadratic, "paper": sum over i and j != i of
     alpha (d_i^2 - d_ij^2) with alpha = 1/N, so that a sample's weights have about the sum they have
     in InfoNCE; "released", "mean": -(1 + 1/N) mean of positives + mean of the N x N similarities,
-    positives on the diagonal, over tau. At the least tau, in single precision, a batch of 6000 or
-    more may overflow. Errors: unknown kind or protocol, tau < 0.025.
+    positives on the diagonal, over tau. Errors: unknown kind or protocol, tau < 0.025.
     """
     _one_of("kind", kind, LOSSES)
     _one_of("protocol", protocol, tuple(READINGS))
@@ -199,7 +198,7 @@ def loss(
         everything = (others + positive.sum()) / n**2
         return (everything - (1 + 1 / n) * positive.mean()) / tau
     own = torch.zeros(n, n, dtype=z.dtype, device=z.device).fill_diagonal_(-torch.inf)
-    # Against the positive, the sum over negatives needs no maximum: exponents are below 2 / tau.
+    # Exponents are below 2 / tau: up to 6000 samples in single precision, no maximum is needed.
     gaps = (a / tau) @ a.T - (positive / tau)[:, None] + own
     entropy = cross_entropy_of_gaps(gaps, bounded=True)
     return tau * entropy.sum() if protocol == "paper" else entropy.mean()
