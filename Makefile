@@ -113,7 +113,8 @@ soak: setup
 # How the checks are checked: formulas of clcore are changed one at a time, and the checks and the tests
 # asked whether they notice. No part of `make test`, for it takes hours; stopped, it goes on where it was.
 # ARGS="--modules losses --sample 40 --seed 3"; ARGS="--modules ledger --sample 0" asks about the judge;
-# ARGS="--seed 9 --sample 150 --unread" is a lot that nobody has read; --practice instead, one to mend.
+# ARGS="--seed 9 --sample 150 --unread" is a lot that nobody has read; with --practice instead of
+# --unread, it is one to improve checks by.
 mutants: setup
 	@OMP_NUM_THREADS=1 $(RUN) tests/mutation $(ARGS)
 

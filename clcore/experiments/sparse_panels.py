@@ -151,16 +151,16 @@ _OPEN_STARTS: dict[str, dict[str, Any]] = {
     "-together": {"updates": "together"},
     "-each-sign": {},
 }
-_TOGETHER = ("-loud-balanced", "-loud-each-sign", "-balanced-each-sign", "-loud-balanced-each-sign")
-_TOGETHER = (*_TOGETHER, "-loud-balanced-each-sign-together")
+_SEVERAL = ("-loud-balanced", "-loud-each-sign", "-balanced-each-sign", "-loud-balanced-each-sign")
+_SEVERAL += ("-loud-balanced-each-sign-together",)
 _STARTS = ("warm-0.14", "warm-0.02", "warm-0.002")
-for _name, _suffix in product(_STARTS, (*_OPEN_STARTS, *_TOGETHER)):
+for _name, _suffix in product(_STARTS, (*_OPEN_STARTS, *_SEVERAL)):
     _changes = {
         k: v for one in _OPEN_STARTS if one in _suffix for k, v in _OPEN_STARTS[one].items()
     }
     _settings = PANELS[_name]["settings"] | _changes
-    _signs = {"settings": _settings, "signs": 2 if "-each-sign" in _suffix else 1}
-    PANELS[_name + _suffix] = PANELS[_name] | _signs
+    _own = {"settings": _settings, "signs": 2 if "-each-sign" in _suffix else 1}
+    PANELS[_name + _suffix] = PANELS[_name] | _own
 """Table 4 with what its text leaves open: the noise at that deviation, or at the printed log d / d
 as its variance (0.48); every column of M equally often among the rows; columns of W, as the text
 has it, not rows, that begin at columns of M; the target network before the online one in every

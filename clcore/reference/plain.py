@@ -221,6 +221,11 @@ def relative(a: Array | torch.Tensor, b: Array | torch.Tensor, floor: float | Ar
     return (np.abs(a - b).max(axes) if axes else np.abs(a - b)) / scale
 
 
+def frequency(found: Array, chance: float) -> float:
+    """How far the frequency of what is true is from its chance, in standard errors."""
+    return abs(float(found.mean()) - chance) / np.sqrt(chance * (1 - chance) / found.size)
+
+
 def kolmogorov(x: Array, low: float, high: float) -> float:
     """Kolmogorov's statistic of n numbers for the uniform law of [low, high], times sqrt(n): where
     it is theirs, above 3 with a chance of 3e-8."""

@@ -138,7 +138,8 @@ def _unread(lots: list[dict[str, Any]]) -> str:
         if left:
             every.append(_folded(f"Not noticed by checks then, of seed {lot['seed']}", left))
     if practised := len(mutants.practised() - mutants.in_records()):
-        every.append(f"Checks were also mended on {practised} mutants that are in no record.")
+        drawn = f"Mutants drawn for practice that are in no record: {practised}."
+        every.append(f"{drawn} Checks were improved by reading their survivors.")
     return "\n\n".join(every)
 
 

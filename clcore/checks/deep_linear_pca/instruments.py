@@ -159,7 +159,7 @@ def _ascents(t: Trial) -> None:
         other = _climbed(ws, X, rows, 14, 0.1, 1.4)[0]
         for w, by_hand, slower in zip(ours, hand, other, strict=True):
             part.add(absolute(w, by_hand))
-            part.breaks("pace grows by 0.4", absolute(w, slower)[taken > 2])
+            part.breaks("pace times 1.4, not 1.5", absolute(w, slower)[taken > 2])
         part.add(np.abs(limits.energy.numpy() / scale - _energy(ours, X)))
         ends.add(limits.steps.numpy() != taken)
         ends.breaks("counted from one", limits.steps.numpy() != taken + 1)

@@ -239,8 +239,9 @@ def def8(t: Trial) -> None:
 
 
 def _apart_from_the_start(t: Trial) -> None:
-    """Of starts that are being differentiated themselves, no half is: the loss is given the other
-    network without a gradient, and what comes out has none. Control: the network that moves."""
+    """Where the start itself requires gradients, a half-round does not differentiate through it:
+    the loss gets the other network without one, and the result requires none. Control: the network
+    that moves."""
     part, rng = t.defines("apart from the start", 0.0), t.stream("apart")
     start = ln.Pair(*(w.requires_grad_() for w in tensors(*rng.standard_normal((2, 3, 4)))))
     given: list[tuple[bool, bool]] = []

@@ -100,8 +100,9 @@ def _at_kinks(t: Trial) -> None:
 
 
 def _edges(t: Trial) -> None:
-    """A bias at either end of what Assumption 3 allows does not separate, one just inside does: W
-    of quarters and halves, sums to the bit, with noise and without. Control: just inside."""
+    """A bias at either end of what Assumption 3 allows does not separate, one just inside does.
+    Entries of W and the noise are multiples of 1/8, so that sums are exact. Control: just
+    inside."""
     part, rng = t.defines("ends of the biases", 0.0), t.stream("ends")
     for noise in (0.0, 0.125):
         W = np.eye(SMALL) + rng.choice([-0.125, 0.0, 0.125], (t.draws, SMALL, SMALL)) * ~np.eye(
@@ -168,7 +169,15 @@ def _noisy(t: Trial) -> None:
         found = dict(zip(map(tuple, x.tolist()), chance[0].tolist(), strict=True))
         part.add(abs(len(x) - 81.0), float(set(found) != set(wanted)))
         part.add(*(abs(found.get(point, 0.0) - v) for point, v in wanted.items()))
-        part.breaks("alike in all entries", max(wanted[p] for p in wanted if p[0] != p[1]))
+        alike = {
+            tuple(np.add(s, value).tolist()): float(
+                np.prod([1 - kappa if k == 0 else kappa / 2 for k in s]) * weight
+            )
+            for s in product((-1, 0, 1), repeat=2)
+            for value, weight in zip(values, weights, strict=True)
+        }
+        other = max(abs(v - alike.get(point, 0.0)) for point, v in found.items())
+        part.breaks("alike in all entries", other)
         ours, bare = (
             float(sd.rate(*tensors(*map(np.asarray, (alpha, kappa, b))), v)) for v in (0.3, 0.0)
         )

@@ -39,9 +39,9 @@ def _run(W: Array, A: Array, B: Array, steps: int, rate: float, undo: bool = Tru
 
 def _steps(t: Trial) -> None:
     part, rng = t.defines("descent run by run", 1e-10, controls=pooled), t.stream("run by run")
-    A, B = rng.uniform(0.5, 2, (2, 1, 4, 3)), rng.standard_normal((1, 4, 3))
-    A, starts = A[0, 0], rng.standard_normal((min(t.draws, 10), 4, 3))
-    slope, to = tensors(A, B[0])
+    A, B = rng.uniform(0.5, 2, (4, 3)), rng.standard_normal((4, 3))
+    starts = rng.standard_normal((min(t.draws, 10), 4, 3))
+    slope, to = tensors(A, B)
 
     def loss(W: Tensor) -> Tensor:
         return (slope * (W - to) ** 2).sum((-1, -2))
@@ -49,9 +49,9 @@ def _steps(t: Trial) -> None:
     for steps, rate in ((1, 0.01), (4, 1.0), (6, 0.3)):
         ours = ml.descend(loss, *tensors(starts), steps, rate).numpy()
         for found, W in zip(ours, starts, strict=True):
-            part.add(np.abs(found - _run(W, A, B[0], steps, rate)).max())
+            part.add(np.abs(found - _run(W, A, B, steps, rate)).max())
             if rate == 1:
-                far = _run(W, A, B[0], steps, rate, undo=False)
+                far = _run(W, A, B, steps, rate, undo=False)
                 part.breaks("no step undone", np.abs(found - far).max())
 
 

@@ -212,7 +212,7 @@ def _follows_again(t: Trial) -> None:
     part.add(relative(found(), ends(True)))
     part.breaks("weights of the start", relative(found(), ends(False)))
     small.add(relative(found(0.1), ends(True, 0.1)), relative(found(0.0), first))
-    small.breaks("steps of `rate`", relative(ends(True, 0.1, 1.0), ends(True, 0.1)))
+    small.breaks("|X| at least 1", relative(found(0.1), ends(True, 0.1, 1.0)))
 
 
 def _size(X: Array, least: float = 0.0) -> Array:
@@ -230,8 +230,8 @@ def _moved(X: Array, w: Array, pace: Array) -> Array:
 
 def _fixed_again(t: Trial) -> None:
     """The library's flow of a fixed X, again in numpy, for X small and large, with any multiple of
-    the identity added, which moves nothing, alone or not. Controls: |X| with it, steps of `rate`
-    where X is below 1."""
+    the identity added, which moves nothing, alone or not. Controls: |X| with it, |X| taken to
+    be at least 1."""
     part = t.defines("clcore's flow of a fixed matrix", 1e-9, controls=typical)
     rng, rate, steps, modes = t.stream("fixed"), 0.2, 12, 4
     count = min(t.draws, 40)
@@ -246,10 +246,11 @@ def _fixed_again(t: Trial) -> None:
             again = _moved(scale * level, again, rate / _size(scale * level))
             wrong = scale * level if scale < 1 else moved
             short = _moved(wrong, short, rate / _size(wrong, float(scale < 1)))
-        part.add(relative(ends_of(moved, first, rate=rate, steps=steps), again))
+        ours = ends_of(moved, first, rate=rate, steps=steps)
+        part.add(relative(ours, again))
         if scale:
-            name = "steps of `rate`" if scale < 1 else "the multiple counts"
-            part.breaks(name, relative(short, again))
+            name = "|X| at least 1" if scale < 1 else "the multiple counts"
+            part.breaks(name, relative(ours, short))
     part.add(np.abs(ends_of(X, 0 * first, steps=2)).max(-1))  # what has no direction stays 0
 
 

@@ -9,17 +9,12 @@ from itertools import combinations, product
 import numpy as np
 
 from clcore.ledger import Trial
-from clcore.reference import Array, kolmogorov
+from clcore.reference import frequency, kolmogorov
 from clcore.theory.relu import binary_latent, orthogonal_mixture
 
 N = 8000
 EVEN = 3.0  # of `kolmogorov`
 FIRMLY = 5.0  # standard errors
-
-
-def _often(found: Array, chance: float) -> float:
-    """How far a frequency is from its chance, in standard errors."""
-    return abs(float(found.mean()) - chance) / np.sqrt(chance * (1 - chance) / found.size)
 
 
 def fields(t: Trial) -> None:
@@ -36,10 +31,10 @@ def fields(t: Trial) -> None:
     for values, low, high in ((size[shown], 0.5, 1.5), (factor, 0.6, 1.4)):
         even.add(kolmogorov(values, low, high))
         even.breaks("half the range", kolmogorov(values, low, (low + high) / 2))
-    chances.add(_often(~shown[modes:], 0.1), float((mode[:modes] != np.arange(modes)).sum()))
+    chances.add(frequency(~shown[modes:], 0.1), float((mode[:modes] != np.arange(modes)).sum()))
     for k in range(modes):
-        chances.add(_often(mode[shown] == k, 1 / modes))
-        chances.breaks("a mode more", _often(mode[shown] == k, 1 / (modes + 1)))
+        chances.add(frequency(mode[shown] == k, 1 / modes))
+        chances.breaks("a mode more", frequency(mode[shown] == k, 1 / (modes + 1)))
         of_mode = (mode == k)[shown]
         for values in (size[shown], factor):
             apart.add(np.sqrt(N) * abs(np.corrcoef(of_mode, values)[0, 1]))
@@ -75,10 +70,10 @@ def _sample_by_sample(t: Trial) -> None:
         chances.add(float((mode[:, :first] != np.arange(first)).sum() + (~shown[:, :first]).sum()))
         for k in range(first, n):
             here = shown[:, k]
-            chances.add(_often(~here, empty))
-            chances.breaks("always one", _often(~here & False, empty))
-            chances.add(*(_often(mode[here, k] == m, 1 / modes) for m in range(modes)))
-            chances.breaks("two modes more", _often(mode[here, k] == 0, 1 / (modes + 2)))
+            chances.add(frequency(~here, empty))
+            chances.breaks("always one", frequency(~here & False, empty))
+            chances.add(*(frequency(mode[here, k] == m, 1 / modes) for m in range(modes)))
+            chances.breaks("two modes more", frequency(mode[here, k] == 0, 1 / (modes + 2)))
         size, factor = x.max(-1)[shown], x2.max(-1)[shown] / x.max(-1)[shown]
         for values, (low, high) in ((size, how["amplitudes"]), (factor, how["gamma"])):
             ranges.add(kolmogorov(values, low, high))
@@ -105,8 +100,8 @@ def rows_of_pixels(t: Trial) -> None:
     second = x[np.arange(N), first + period]
     chances.add(np.sqrt(N) * abs(np.corrcoef(x[np.arange(N), first], second)[0, 1]))
     for gap in range(3):
-        chances.add(_often(period == field + gap, 1 / 3), _often(first == gap, 1 / field))
-        chances.breaks("a period more", _often(period == field + gap, 1 / 4))
+        chances.add(frequency(period == field + gap, 1 / 3), frequency(first == gap, 1 / field))
+        chances.breaks("a period more", frequency(period == field + gap, 1 / 4))
     chances.add(float(((period < field) | (period >= field + 3) | (first >= field)).sum()))
     chances.add(np.sqrt(N) * abs(np.corrcoef(period, first)[0, 1]))
     apart = t.defines("rows of pixels: drawn apart, number by number", FIRMLY)
@@ -118,13 +113,13 @@ def rows_of_pixels(t: Trial) -> None:
 
 
 def models(t: Trial) -> None:
-    """Binary latent models: laws of states even on their simplex, amplitudes, chances of y, and the
-    mode that a field shows twice. Controls: half the range, one for both."""
+    """Binary latent models: laws of states uniform on their simplex, amplitudes, chances of y, and
+    the mode that a field shows twice. Controls: half the range, one for both."""
     even = t.defines("random models", EVEN)
     apart = t.defines("random models, drawn apart", FIRMLY)
     model = binary_latent.draw(t.keys(N, "models"), 2, 3)
     law, size = model.table.numpy(), model.values.numpy().max(-1)
-    # Where five chances are even on their simplex, P(one > s) = (1 - s)^4.
+    # Where five chances are uniform on their simplex, P(one > s) = (1 - s)^4.
     for c, k in product(range(2), range(2)):
         even.add(kolmogorov((1 - law[:, c, k, 0]) ** 4, 0, 1))
     even.breaks("each as likely in between", kolmogorov(law[:, 0, 0, 0], 0, 1))
@@ -134,8 +129,8 @@ def models(t: Trial) -> None:
         even.breaks("half the range", kolmogorov(values, low, (low + high) / 2))
     again = model.values.numpy()[:, :, 3].argmax(-1)
     for k in range(3):
-        apart.add(_often(again[:, 0] == k, 1 / 3), _often(again[:, 1] == k, 1 / 3))
-        apart.breaks("a mode more", _often(again[:, 0] == k, 1 / 4))
+        apart.add(frequency(again[:, 0] == k, 1 / 3), frequency(again[:, 1] == k, 1 / 3))
+        apart.breaks("a mode more", frequency(again[:, 0] == k, 1 / 4))
     every = [p1, *sizes, *again.T, *law[:, :, :, 0].reshape(N, -1).T]
     for a, b in combinations(every, 2):
         apart.add(np.sqrt(N) * abs(np.corrcoef(a, b)[0, 1]))

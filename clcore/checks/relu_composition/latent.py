@@ -249,8 +249,8 @@ def _augmentations(t: Trial) -> None:
     strong = weak + strength[:, None] * (delta**2 + eta)
     part.add(absolute(binary_latent.weak_augmentation(model).numpy(), weak))
     part.add(absolute(found, strong))
-    part.breaks("no eta", absolute(weak + strength[:, None] * delta**2, strong))
-    part.breaks("strength one", absolute(weak + delta**2 + eta, strong))
+    part.breaks("no eta", absolute(found, weak + strength[:, None] * delta**2))
+    part.breaks("strength one", absolute(found, weak + delta**2 + eta))
 
 
 @check("acl/eq17")

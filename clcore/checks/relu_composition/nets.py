@@ -82,8 +82,8 @@ def _validators(t: Trial, x: Array, x2: Array) -> None:
 
 
 def _tolerance(t: Trial) -> None:
-    """A second view is off by more than a billionth of one and the first's size. Control: those
-    that are not taken for those that are."""
+    """A second view counts as no multiple of the first where it is off by more than
+    1e-9 (1 + the first's size). Control: the two cases exchanged."""
     part = t.defines("how far a second view may be off", measured=fraction, controls=fraction)
     for size, sign in product((1e-3, 1.0, 1e6), (1, -1)):
         for off in (0.8, 1.25):

@@ -47,7 +47,8 @@ def num2(t: Trial) -> None:
 
 def _warm(t: Trial) -> None:
     """Every kind of warm start: which columns of M are taken, how often and in which order, and the
-    noise. Controls: weights for their columns, one column more, the same order, one key for two."""
+    noise. Controls: weights themselves for the noise, one column more, another order, one order for
+    all starts."""
     noise, law = t.defines("noise of a warm start", 3.0), t.defines("columns taken, chances", 6.0)
     counts, M = t.defines("columns taken, counts", 0.0), np.eye(12, 5)
     settings = {"rows": 5, "rows, drawn": 8, "replacement": 5, "balanced": 7, "columns": 12}

@@ -91,11 +91,11 @@ def _grey(t: Trial) -> None:
     ours = aug.grayscale(torch.from_numpy(x), which).numpy()
     part.add(absolute(ours, np.where(chosen[:, None, None, None], grey, x)))
     flat = x.mean(1, keepdims=True) + 0 * x
-    part.breaks("the mean of channels", absolute(ours, flat))
+    part.breaks("the mean of channels", absolute(ours, flat)[chosen])
     mirrored = np.array([[row[::-1] for row in v.reshape(-1, SIDE)] for v in x]).reshape(x.shape)
     ours = aug.flip(torch.from_numpy(x), which).numpy()
     part.add(absolute(ours, np.where(chosen[:, None, None, None], mirrored, x)))
-    part.breaks("upside down", absolute(ours, x[:, :, ::-1]))
+    part.breaks("upside down", absolute(ours, x[:, :, ::-1])[chosen])
 
 
 def _soft(x: Array, sigma: float, kernel: int) -> Array:

@@ -210,16 +210,16 @@ def _along(t: Trial) -> None:
             if step in found.steps:
                 later = _shares(layers, world, tau, tied)[0]
                 part.breaks("a step later", relative(kept[0][k], later[0]))
-    alone, given = t.defines("direct test: weights given are left alone", 0.0), list(start)
-    layers = dw.torch_layers(start)
+    alone = t.defines("direct test: weights given are left alone", 0.0)
+    layers, given = dw.torch_layers(start), [w.copy() for w in start]  # layers share their memory
     residue_share.along(layers, world, tau, rate, 2, 1)
     residue_share.split_gradient(layers, world, tau)
     alone.add(*(float(w.requires_grad) for w in layers))
     layers = [w.detach() for w in layers]
     alone.add(*(absolute(w, v) for w, v in zip(layers, given, strict=True)))
-    alone.breaks(
-        "descended from", *(absolute(w, 1.01 * v) for w, v in zip(layers, given, strict=True))
-    )
+    slopes = _shares(given, world, tau, False)[1]
+    stepped = [v - rate * g for v, g in zip(given, slopes, strict=True)]
+    alone.breaks("a step down", *(absolute(w, v) for w, v in zip(layers, stepped, strict=True)))
 
 
 def _worlds(t: Trial) -> None:

@@ -35,10 +35,10 @@ def listed(angle: torch.Tensor) -> Array:
 
 
 def missed(found: Array, there: Array) -> float:
-    """The largest distance between two rising lists of angles; 9 if their lengths differ."""
+    """The largest distance between two lists of angles, sorted; 9 if their lengths differ."""
     if len(found) != len(there):
         return 9.0
-    return float(np.abs(np.sin((found - there) / 2)).max(initial=0) * 2)
+    return float(np.abs(np.sin((np.sort(found) - np.sort(there)) / 2)).max(initial=0) * 2)
 
 
 def edges(x: Array, angle: Array) -> Array:

@@ -12,6 +12,7 @@ import torch
 from clcore import reference as ref
 from clcore.checks.one_layer.landscape.clouds import angles, optima, push
 from clcore.checks.one_layer.node import masses, proofs
+from clcore.checks.one_layer.node.masses import unit
 from clcore.ledger import Part, Trial, check, pooled, typical
 from clcore.losses import kernel_importance as ki
 from clcore.nets import networks
@@ -32,11 +33,6 @@ H: dict[str, Callable[[Array], Array]] = {
     "quadratic": lambda u: u**2,
     "cubic": lambda u: u**3,
 }
-
-
-def unit(rng: np.random.Generator, *shape: int) -> Array:
-    w = rng.standard_normal(shape)
-    return w / np.linalg.norm(w, axis=-1, keepdims=True)
 
 
 def drive(x: Array, w: Array) -> Array:

@@ -130,7 +130,8 @@ def proved(t: Trial, name: str = "a proved gamma bounds omega over B_gamma") -> 
 def least(t: Trial) -> None:
     """A proved gamma is the least of its grid that bounds omega at the worst corner: c turned by
     the reach of B_gamma and by the eigenvector's turn, eigenvalues moved. In five dimensions, all
-    eigenvalues and L in one unit. Controls: corners that count too little."""
+    eigenvalues and L scaled by one factor. Controls: corners that leave out how A, or its
+    eigenvector, changes."""
     part, rng, grid = t.defines("the least gamma", 1e-9, controls=pooled), t.stream("least"), 1499
     for kind in ("definite", "indefinite", "turning", "far", "at phi_1"):
         at = starts(rng, max(30, t.draws), kind)

@@ -154,6 +154,7 @@ def _first_to_blow_up(t: Trial) -> None:
     p.add(((first == 0) & (sphere != 0)).sum() + (even != same).sum())
     p.breaks("c < 0", ((less == 0) & (weaker != 0)).sum())
     _nobody(t)
+    _winners(t)
     _paths(t)
 
 
@@ -195,6 +196,11 @@ def _nobody(t: Trial) -> None:
                 p.add(gap)
             else:
                 p.breaks("one component positive", gap)
+
+
+def _winners(t: Trial) -> None:
+    """Runs off the sphere go on after the blow-up and end at one e_l; who has won is read up to a
+    purity. Controls: five steps, the others."""
     long = t.defines("off the sphere, long after the blow-up", 1e-6, controls=typical)
     y = np.array([[0.5, -0.3, -0.1], [-0.2, 0.4, -0.6]])
     for steps, pace in ((5, 0.1), (800, 2.0)):

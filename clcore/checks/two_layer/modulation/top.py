@@ -153,8 +153,8 @@ def eq139(t: Trial) -> None:
 
 
 def _terms(t: Trial) -> None:
-    """Eq. 139 as it is printed, the sign and Z with it, lambda by numpy. Controls: lambda - d_k for
-    d_k - lambda; Z not rooted."""
+    """Eq. 139 as printed, with its sign and Z; lambda from numpy. Controls: the other sign of s, Z
+    not rooted, lambda + d_k for lambda - d_k."""
     names = ("s, with its sign", "Z", "distances from lambda")
     parts = [t.defines(name, 1e-9, controls=pooled) for name in names]
     for d, b, scale in secular(t.stream("terms"), t.share(9)):

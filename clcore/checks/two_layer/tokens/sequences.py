@@ -14,7 +14,7 @@ from clcore import random as cr
 from clcore.checks.two_layer.tokens.training import by_hand
 from clcore.experiments import token_sequences as ts
 from clcore.ledger import Trial, check, claim, pooled, typical, worst
-from clcore.reference import Array, relative, tensors
+from clcore.reference import Array, frequency, relative, tensors
 
 FIELDS, TOKENS, GENERATORS, FIXED = 10, 20, 40, 5
 SAMPLES = 1000
@@ -106,8 +106,8 @@ def _too_small(name: str, value: int) -> float:
 
 def _generators(t: Trial) -> None:
     """Many generators of other sizes, two in seven fields fixed: which fields are, which tokens a
-    set has, and which of these a generator takes. Controls: as many fixed as are not; a set's first
-    token twice as often."""
+    set has, and which of these a generator takes. Controls: free fields for fixed ones; a set's
+    first token twice as often."""
     fixed_of, fields, tokens, P, count = 2, 7, 9, 4, 6000
     sizes = t.defines("generators of other sizes: fixed fields and sets", 0.0)
     even = t.defines("generators of other sizes: how often", 5.0)
@@ -118,21 +118,16 @@ def _generators(t: Trial) -> None:
         sizes.add(np.abs(fixed.sum(1) - fixed_of), np.abs(inside.sum(1) - P))
         sizes.add(_outside(patterns, inside), float(patterns.shape != (count, fields)))
         sizes.breaks("the others fixed", np.abs((~fixed).sum(1) - fixed_of))
-        even.add(*(_often(fixed[:, k], fixed_of / fields) for k in range(fields)))
-        even.breaks("the others fixed", _often(~fixed[:, 0], fixed_of / fields))
+        even.add(*(frequency(fixed[:, k], fixed_of / fields) for k in range(fields)))
+        even.breaks("the others fixed", frequency(~fixed[:, 0], fixed_of / fields))
         for k in range(fields):
             taken = patterns[fixed[:, k], k]
-            even.add(*(_often(taken == a, 1 / P) for a in np.flatnonzero(inside[k])))
+            even.add(*(frequency(taken == a, 1 / P) for a in np.flatnonzero(inside[k])))
             first = np.flatnonzero(inside[k])[0]
-            even.breaks("one twice as often", _often(taken == first, 2 / (P + 1)))
+            even.breaks("one twice as often", frequency(taken == first, 2 / (P + 1)))
     how |= {"count": 1, "fields": 600}
     _, inside = (v.numpy() for v in ts.generators(t.keys(1, "sets")[0], P, **how))
-    even.add(*(_often(inside[:, a], P / tokens) for a in range(tokens)))
-
-
-def _often(found: Array, chance: float) -> float:
-    """How far a frequency is from its chance, in standard errors."""
-    return abs(float(found.mean()) - chance) / np.sqrt(chance * (1 - chance) / found.size)
+    even.add(*(frequency(inside[:, a], P / tokens) for a in range(tokens)))
 
 
 def mismatches(protocol: str) -> int:
