@@ -163,9 +163,9 @@ for _name, _suffix in product(_STARTS, (*_OPEN_STARTS, *_SEVERAL)):
     PANELS[_name + _suffix] = PANELS[_name] | _own
 """Table 4 with what its text leaves open: the noise at that deviation, or at the printed log d / d
 as its variance (0.48); every column of M equally often among the rows; columns of W, as the text
-has it, not rows, that begin at columns of M; the target network before the online one in every
-epoch, or both in every minibatch; Pr(sparse) as the probability of each sign: `signs` is what a
-panel's Pr(sparse) is multiplied by to be that of an entry that is not 0. Some of them together."""
+has it, not rows, that begin at columns of M; the target network before the online one; Pr(sparse)
+as the probability of each sign: `signs` is what Pr(sparse) is multiplied by to be that of an entry
+that is not 0. Some of them together. "-together" is against the print, whose networks alternate."""
 
 # Which of the two changes does it?
 PANELS |= {"simclr-half-noise": _set("Simplified-SimCLR", FEW, (0.1,), keep=0.5)}

@@ -78,21 +78,18 @@ OPEN = {
     "-by-columns": "columns of the encoder, not rows, begin at columns of M",
     "-each-sign": "Pr(sparse) as the probability of each sign",
     "-target-first": "the target network before the online one in every epoch",
-    "-together": "both networks in every minibatch",
     "-loud-balanced": "noise 0.48, and every column of M equally often",
     "-loud-each-sign": "noise 0.48, and Pr(sparse) as the probability of each sign",
     "-balanced-each-sign": "every column of M equally often, and Pr(sparse) of each sign",
     "-loud-balanced-each-sign": "noise 0.48, every column equally often, Pr(sparse) of each sign",
-    "-loud-balanced-each-sign-together": "noise 0.48, every column equally often, each sign, "
-    "both networks in every minibatch",
     "-faint-t0.2": "noise 0.05, temperature 0.2, the rate in proportion to it",
     "-faint-t0.5": "noise 0.05, temperature 0.5, the rate in proportion to it",
 }
 """Suffix of a panel's name -> the value of a setting that the print leaves open."""
 
 OPEN_STARTS = ("-loud", "-faint", "-balanced", "-by-columns", "-each-sign", "-target-first")
-OPEN_STARTS += ("-together", "-loud-balanced", "-loud-each-sign", "-balanced-each-sign")
-OPEN_STARTS += ("-loud-balanced-each-sign", "-loud-balanced-each-sign-together")
+OPEN_STARTS += ("-loud-balanced", "-loud-each-sign", "-balanced-each-sign")
+OPEN_STARTS += ("-loud-balanced-each-sign",)
 """Those of OPEN that were varied for the warm starts of Table 4, alone and some together."""
 
 OTHERS = {
@@ -100,10 +97,16 @@ OTHERS = {
     "-quiet": "without noise in the data",
     "-half": "masks that keep a half, and no noise in the data",
     "-released": "the released program's protocol",
+    "-loud-balanced-each-sign-together": "noise 0.48, every column equally often, each sign, "
+    "and both networks in every minibatch",
+    "-together": "both networks in every minibatch, not by turns",
     "-bn-quiet": "BatchNorm in the encoder, and no noise in the data",
     "-bn-released": "the released program's protocol, with BatchNorm in the encoder",
 }
 """Suffix of a panel's name -> how it differs from the print."""
+
+AGAINST_STARTS = ("-quiet", "-released", "-together", "-loud-balanced-each-sign-together")
+"""Those of OTHERS that the warm starts of Table 4 were run at."""
 
 SUFFIXES = (*OPEN, *OTHERS)
 

@@ -51,6 +51,7 @@ def _rows(costs: Tensor, mass: Mass) -> tuple[Tensor, Tensor]:
         raise ValueError(
             f"expected one mass a row, shape [*b, {costs.shape[-1]}], got {list(mass.shape)}"
         )
+    # Not detached: what rounding leaves of a slope along a shift counts at large masses.
     least = off_diagonal(costs, torch.inf).amin(-1, keepdim=True)
     return off_diagonal(costs - least, 0.0), mass[..., None]
 

@@ -26,7 +26,7 @@ def cells():
 def score(panel, pr, metric):
     """What the paper says of a panel at its end."""
     base = panel
-    for suffix in ("-quiet", "-half", "-released", "-masked"):
+    for suffix in ("-half", "-masked", *reversed(rt.AGAINST_STARTS)):
         base = base.removesuffix(suffix)
     if (base, pr, metric) in cells():
         return cells()[base, pr, metric]

@@ -53,7 +53,8 @@ def _top(t: Trial) -> None:
             part.breaks("its root", np.abs(value - np.linalg.norm(high, 2, (1, 2))))
 
 
-def _even(w: Array, rows: bool) -> tuple[int, ...]:
+def _axes(rows: bool) -> tuple[int, ...]:
+    """Of what has norm one: a row or a layer."""
     return (-1,) if rows else (-2, -1)
 
 
@@ -62,7 +63,7 @@ def _scaled(ws: Weights, rows: bool) -> Weights:
     out = []
     for k, w in enumerate(ws):
         own = rows and k < len(ws) - 1
-        size = np.sqrt((w**2).sum(_even(w, own), keepdims=True))
+        size = np.sqrt((w**2).sum(_axes(own), keepdims=True))
         out.append(w / size / (np.sqrt(w.shape[-2]) if own else 1))
     return out
 
@@ -120,7 +121,7 @@ def _tangent(ws: Weights, X: Array, rows: bool) -> tuple[Weights, Array]:
     """Half the gradient of E within the constraint set, and the norm of its longest layer."""
     out = []
     for k, (w, g) in enumerate(zip(ws, _pushes(ws, X), strict=True)):
-        dims = _even(w, rows and k < len(ws) - 1)
+        dims = _axes(rows and k < len(ws) - 1)
         out.append(g - (g * w).sum(dims, keepdims=True) / (w * w).sum(dims, keepdims=True) * w)
     return out, np.max([np.sqrt((m**2).sum((1, 2))) for m in out], 0)
 

@@ -182,8 +182,8 @@ def _unit_vectors(t: Trial) -> None:
 
 def _follows_again(t: Trial) -> None:
     """The library's flow whose weights follow w, again in numpy; of views a tenth as large, where
-    X is below 1, and of views that are 0, where w stays. Controls: weights of the start; steps of
-    `rate` where X is below 1."""
+    X is below 1, and of views that are 0, where w stays. Controls: weights of the start; |X| taken
+    to be at least 1."""
     part = t.defines("clcore's flow where the weights follow", 1e-9, controls=typical)
     small = t.defines("clcore's flow where the weights follow, X small or 0", 1e-9)
     rng, tau, rate, steps = t.stream("follows"), 0.3, 0.1, 25
