@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy as np
 
+from clcore.images import folders
 from clcore.images.datasets import DataError
+from clcore.images.picture import image
 
 Block = tuple[slice | np.ndarray, np.ndarray, np.ndarray]
 
 BLOCK = 1000
-SUFFIXES = (".jpg", ".jpeg", ".png")
-FORMATS = ("JPEG", "PNG")  # Pillow reads others with programs of their own
+MEMORY = 2**28
+"""Bytes of pixels at which a block of images ends, if it has fewer than BLOCK."""
 UNLABELLED = -1
 
 
@@ -160,103 +162,62 @@ def _stl10(folder: Path, split: str, entry: dict[str, Any]) -> Iterator[Block]:
 # ----------------------------------------------------------------------------------- image folders
 
 
-def image(content: bytes, where: str, shape: Iterable[int] | None = None) -> np.ndarray:
-    """One JPEG or PNG as `c h w`: grey for a shape of one channel, else red, green, blue.
-
-    Errors: an empty or unreadable file, another size than `shape`.
-    """
-    from PIL import Image
-
-    if not content:
-        raise DataError(f"{where} is empty (0 bytes); remove it or put the image there again")
-    expected = None if shape is None else tuple(shape)
-    try:
-        with Image.open(io.BytesIO(content), formats=FORMATS) as found:
-            gray = expected is not None and expected[0] == 1
-            pixels = np.asarray(found.convert("L" if gray else "RGB"))
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise DataError(
-            f"{where} is no readable image ({error}); remove it or put the image there again"
-        ) from error
-    pixels = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
-    if expected is not None and pixels.shape != expected:
-        raise DataError(
-            f"{where}: expected {expected[2]} x {expected[1]} pixels like the others, got "
-            f"{pixels.shape[2]} x {pixels.shape[1]}; scale all images to one size first"
-        )
-    return pixels
-
-
-def _in_class(name: str, split: str) -> bool:
-    """Whether a name is `<split>/<class>/<file>`, an image of this split."""
-    parts = PurePosixPath(name).parts
-    return len(parts) == 3 and parts[0] == split and parts[2].lower().endswith(SUFFIXES)
-
-
-def listing(folder: Path, split: str) -> list[str]:
-    """Names `<split>/<class>/<file>` of an image folder, sorted. Errors: none there."""
-    paths = sorted(p for p in (folder / split).glob("*/*") if p.suffix.lower() in SUFFIXES)
-    if not paths:
-        raise DataError(
-            f"{folder}: expected images as {split}/<class>/<name>.jpg or .png, found none; put "
-            "them there, or name the folder that holds them"
-        )
-    for path in paths:
-        if not path.is_file():  # a pipe or a device might never end
-            raise DataError(
-                f"{path} is no file (a folder, a pipe, a device, or a link to nothing); remove it "
-                "or put the image there again"
-            )
-    return [p.relative_to(folder).as_posix() for p in paths]
-
-
-def class_names(names: list[str]) -> list[str]:
-    """The classes of names `<split>/<class>/<file>`, sorted."""
-    return sorted({PurePosixPath(name).parts[1] for name in names})
-
-
 def _pack(
-    files: Iterable[tuple[str, bytes]],
+    files: Iterable[tuple[str, str, bytes]],
     names: list[str],
     classes: list[str],
-    shape: Iterable[int] | None,
-    where: Path,
+    shape: Iterable[int],
 ) -> Iterator[Block]:
-    """Decode files into the places that their names have in the sorted list."""
+    """Decode files (name, where, content) into the places that their names have in the sorted list.
+
+    Errors: DataError for the files that are no images of one size, a line each.
+    """
     places, number = {n: i for i, n in enumerate(names)}, {c: i for i, c in enumerate(classes)}
-    at, pixels, labels = [], [], []
-    for name, content in files:
-        pixels.append(image(content, f"{where} ({name})", shape))
-        shape = pixels[-1].shape
+    at, pixels, labels, problems = [], [], [], []
+    for name, where, content in files:
+        try:
+            found = image(content, where, shape)
+        except DataError as error:
+            problems.append(str(error))
+            if len(problems) > folders.MOST:  # all the others may be alike
+                break
+            continue
+        shape = found.shape
+        pixels.append(found)
         at.append(places[name])
-        labels.append(number[PurePosixPath(name).parts[1]])
-        if len(at) == BLOCK:
+        labels.append(number[folders.class_of(name)])
+        if len(at) == BLOCK or len(at) * found.nbytes >= MEMORY:
             yield np.array(at), np.stack(pixels), np.array(labels)
             at, pixels, labels = [], [], []
+    folders.refuse(problems)
     if at:
         yield np.array(at), np.stack(pixels), np.array(labels)
 
 
 def folder_blocks(
-    folder: Path, names: list[str], classes: list[str], shape: Iterable[int]
+    folder: Path, names: list[str], classes: list[str], gray: bool
 ) -> Iterator[Block]:
-    """The images of a folder, in the order of `names`."""
-    files = ((name, (folder / name).read_bytes()) for name in names)
-    return _pack(files, names, classes, shape, folder)
+    """The images of a folder, in the order of `names`; grey, or red, green, blue."""
+    files = ((n, folders.shown(folder / n), (folder / n).read_bytes()) for n in names)
+    return _pack(files, names, classes, (1,) if gray else (3,))
 
 
 def _folder(folder: Path, split: str, entry: dict[str, Any]) -> Iterator[Block]:
     """An image folder in an archive."""
     archive, classes = folder / entry["files"][0]["name"], entry["classes"]
-    names = sorted(name for name, _ in members(archive) if _in_class(name, split))
-    strange = set(class_names(names)) - set(classes)
+    names = sorted(name for name, _ in members(archive) if folders.in_class(name, split))
+    strange = set(folders.class_names(names)) - set(classes)
     if strange:
         raise DataError(
             f"{archive}: expected the classes {', '.join(classes)}, got "
             f"{', '.join(sorted(strange))}"
         )
-    files = ((name, file.read()) for name, file in members(archive) if _in_class(name, split))
-    yield from _pack(files, names, classes, entry["shape"], archive)
+    files = (
+        (name, f"{archive} ({name})", file.read())
+        for name, file in members(archive)
+        if folders.in_class(name, split)
+    )
+    yield from _pack(files, names, classes, entry["shape"])
 
 
 DECODERS: dict[str, Callable[[Path, str, dict[str, Any]], Iterator[Block]]] = {

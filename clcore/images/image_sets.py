@@ -5,12 +5,16 @@ files; the folder appears there whole or not at all. Afterwards the published fi
 again.
 """
 
+import errno
 import hashlib
 import logging
+import math
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +24,17 @@ from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from clcore import _paths, random
-from clcore._files import explain_full, sha256
-from clcore.images import datasets, decode
+from clcore._files import DiskFull, explain_full, sha256
+from clcore.images import datasets, decode, folders
 from clcore.images.datasets import DataError
 from clcore.sweep.configs import out_of_memory
 
 log = logging.getLogger(__name__)
 
 VERSION = b"2"  # of what lies in _build/decoded: to be raised when a decoder changes
+FOLDERS = b"2"  # the same, of image folders alone
 RESIDENT = 4 * 2**30
+DARK = 16  # greys that 12 bits of 16, or the labels of a mask, do not reach
 
 
 @dataclass(frozen=True)
@@ -88,12 +94,19 @@ def load(name: str, split: str = "train") -> ImageSet:
 
 
 def folder(path: Path | str, split: str = "train", gray: bool = False) -> ImageSet:
-    """A folder of images of one size, `<split>/<class>/<name>.jpg` or `.png`.
+    """A folder of images of one size, `<split>/<class>/<name>.jpg`, `.png` or another of
+    `picture.SUFFIXES`; in colour (c = 3), or in grey (c = 1).
 
     The classes of every split are those of `train`, so that a label means the same in all; where
-    there is no `train`, the split's own. Nothing vouches for the content: results carry the
-    folder's name as their label. Raises DataError when there are no images, or one is empty,
-    unreadable, of another size, or of a class that `train` does not have.
+    there is no `train`, the split's own. Their names are compared and given in Unicode's normal
+    form C. Photographs are turned as their EXIF orientation says, unlike in torchvision; of 16 bits
+    the upper 8 are kept. Hidden files are passed over, and other files that are no images with a
+    warning. Nothing vouches for the content: results carry the folder's name as their label.
+
+    Raises DataError, a line a problem, when there are no images; for an image that is empty,
+    unreadable, of another size, without a class or of a class that `train` does not have, whose
+    pixels leave open what is seen (`picture.image`); for a class that is empty, has folders inside,
+    or is there in two Unicode forms. Raises DiskFull when the disk cannot hold the pixels.
 
     Examples:
         >>> import tempfile
@@ -107,27 +120,36 @@ def folder(path: Path | str, split: str = "train", gray: bool = False) -> ImageS
         >>> images.pixels.shape, images.classes
         ((1, 3, 8, 8), ('cats',))
     """
-    path = Path(path).resolve()
-    names = decode.listing(path, split)
-    own = decode.class_names(names)
-    classes = (
-        decode.class_names(decode.listing(path, "train")) if (path / "train").is_dir() else own
-    )
+    path = Path(path).expanduser().resolve()
+    names = folders.listing(path, split)
+    own = folders.class_names(names)
+    classes = own
+    if split != "train" and (path / "train").is_dir():
+        classes = folders.class_names(folders.listing(path, "train"))
     if strange := sorted(set(own) - set(classes)):
         raise DataError(
-            f"{path / split}: expected the classes of train ({', '.join(classes)}), got also "
-            f"{', '.join(strange)}; rename them, or put images of them into train, too"
+            f"{folders.shown(path / split)}: expected the classes of train "
+            f"({folders.few(classes)}), got also {folders.few(map(repr, strange))}; rename them, "
+            "or put images of them into train, too"
         )
-    content = (p for n in names for p in (n.encode(), sha256((path / n).read_bytes()).encode()))
+    content = (p for n in names for p in (os.fsencode(n), sha256((path / n).read_bytes()).encode()))
     # The classes count too: they decide the labels.
-    place = _place(path.name, split, [str(gray).encode(), repr(classes).encode(), *content])
+    place = _place(
+        path.name, split, [FOLDERS, str(gray).encode(), repr(classes).encode(), *content]
+    )
     if not place.exists():
-        first = decode.image((path / names[0]).read_bytes(), str(path / names[0]))
-        shape = (1, *first.shape[1:]) if gray else first.shape
-        blocks = decode.folder_blocks(path, names, classes, shape)
-        _store(place, blocks, len(names), shape, str(path))
-    label = f"image folder {path.name} (unofficial)"
-    return _opened(place, path.name, split, label, classes, False)
+        blocks = decode.folder_blocks(path, names, classes, gray)
+        first = next(blocks)  # all are of the shape of its images
+        _store(place, chain([first], blocks), len(names), first[1].shape[1:], folders.shown(path))
+    label = f"image folder {folders.shown(path.name)} (unofficial)"
+    found = _opened(place, path.name, split, label, classes, False)
+    if (brightest := found.pixels.max()) < DARK:
+        log.warning(
+            "%s, %s: the brightest of all pixels is %d of 255; if they are masks, or 12 bits in "
+            "files of 16, scale them first",
+            *(label, split, brightest),
+        )
+    return found
 
 
 def _joined(parts: list[ImageSet], split: str) -> ImageSet:
@@ -163,8 +185,9 @@ def _require(name: str) -> None:
 
 
 def _place(name: str, split: str, parts: Iterable[bytes]) -> Path:
-    key = sha256(VERSION, split.encode(), *parts)[:16]
-    return _paths.build_dir() / "decoded" / f"{name}-{split}-{key}"
+    key = sha256(VERSION, os.fsencode(split), *parts)[:16]
+    # A folder's name may be as long as a file system lets it be.
+    return _paths.build_dir() / "decoded" / f"{name[:30]}-{split[:30]}-{key}"
 
 
 def _store(
@@ -173,6 +196,13 @@ def _store(
     """Write pixels.npy and labels.npy into a folder that then takes its name in one step."""
     shape = tuple(shape)
     place.parent.mkdir(parents=True, exist_ok=True)
+    size, free = count * math.prod(shape), shutil.disk_usage(place.parent).free
+    if size > free:  # a map of a file that the disk does not hold ends the process
+        raise DiskFull(
+            errno.ENOSPC,
+            f"{what}: its pixels take {size / 1e9:.1f} GB, and {place.parent} has {free / 1e9:.1f} "
+            "free; scale the images down, free some space, or set CLCORE_BUILD to another disk",
+        )
     temporary = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
     try:
         pixels = np.lib.format.open_memmap(

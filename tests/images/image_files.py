@@ -65,3 +65,11 @@ def folder_members(n=3):
 def decoded(tmp_path):
     found = tmp_path / "build" / "decoded"
     return sorted(p.name for p in found.iterdir()) if found.exists() else []
+
+
+def put(top, *names, content=None):
+    """Files below a folder, of eight pixels a side where nothing else is given."""
+    for name in names:
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(jpeg(draw(1, 8, 8, 3)[0][0]) if content is None else content)

@@ -96,8 +96,8 @@ CASES = {
         r"train/a/9\.png\) is no readable image",
     ),
     "image of another format": (
-        lambda: bad_folder("train/a/9.png", jpeg(draw(1, 8, 8, 3)[0][0], "GIF")),
-        r"train/a/9\.png\) is no readable image",
+        lambda: bad_folder("train/a/9.png", jpeg(draw(1, 8, 8, 3)[0][0], "ICO")),
+        r"train/a/9\.png\) is no readable image \(damaged, or none of JPEG, PNG, ",
     ),
     "other size": (
         lambda: bad_folder("train/a/9.png", jpeg(draw(1, 8, 9, 3)[0][0])),

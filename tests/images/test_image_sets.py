@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 import torch
-from image_files import cifar, decoded, draw, folder_members, jpeg, mnist_files, tar
+from image_files import cifar, decoded, draw, folder_members, jpeg, mnist_files, put, tar
 
 from clcore import random
 from clcore.images import datasets, decode, image_sets
@@ -114,23 +114,17 @@ def test_any_folder(place, tmp_path, gray):
 
 def test_classes_of_a_folder_are_those_of_its_training_images(place, tmp_path):
     place("idx", {}, [1, 1, 1], {})
-
-    def put(*names):
-        for name in names:
-            path = tmp_path / "mine" / name / "0.png"
-            path.parent.mkdir(parents=True)
-            path.write_bytes(jpeg(draw(1, 8, 8, 3)[0][0]))
-
-    put("test/a", "test/b", "test/d")
-    assert image_sets.folder(tmp_path / "mine", "test").labels.tolist() == [0, 1, 2]
-    put("train/a", "train/b", "train/c", "train/d")
-    train, test = (image_sets.folder(tmp_path / "mine", split) for split in ("train", "test"))
+    mine = tmp_path / "mine"
+    put(mine, "test/a/0.png", "test/b/0.png", "test/d/0.png")
+    assert image_sets.folder(mine, "test").labels.tolist() == [0, 1, 2]
+    put(mine, *(f"train/{c}/0.png" for c in "abcd"))
+    train, test = (image_sets.folder(mine, split) for split in ("train", "test"))
     assert train.classes == test.classes == ("a", "b", "c", "d")
     assert test.labels.tolist() == [0, 1, 3]  # not as it was decoded before
-    put("test/zebra")
-    told = r"mine/test: expected the classes of train \(a, b, c, d\), got also zebra; rename"
+    put(mine, "test/zebra/0.png")
+    told = r"mine/test: expected the classes of train \(a, b, c, d\), got also 'zebra'; rename"
     with pytest.raises(DataError, match=told):
-        image_sets.folder(tmp_path / "mine", "test")
+        image_sets.folder(mine, "test")
 
 
 def test_embedded():
