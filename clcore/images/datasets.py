@@ -7,14 +7,21 @@ is found like a downloaded one. Nothing is unpickled, and nothing is used unveri
 import functools
 import gzip
 import hashlib
+import time
 import zlib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from clcore import _paths
 from clcore._files import explain_full
+
+PATIENCE, LEAST = 20.0, 5_000
+"""A mirror that sends less than LEAST bytes a second, a modem's rate, for PATIENCE seconds is left
+for the next."""
 
 
 class DataError(ValueError):
@@ -137,8 +144,8 @@ def where(name: str) -> str:
 def fetch(name: str) -> Path:
     """Download what is missing or damaged from the first mirror that answers; return the folder.
 
-    A download that broke off is carried on. Raises DataError naming file, checksum, place and
-    every mirror's answer when none has it.
+    A download that broke off is carried on, by the next mirror where one is too slow. Raises
+    DataError naming file, checksum, place and every mirror's answer when none has it.
     """
     import pooch
 
@@ -156,6 +163,8 @@ def fetch(name: str) -> Path:
         answers = []
         download = functools.partial(_download, where / f"{file['name']}.part", file)
         for mirror in entry["mirrors"]:
+            if answers:
+                print(f"{answers[-1].strip()}\ntrying {mirror}")
             try:
                 pooch.retrieve(
                     mirror + file["name"],
@@ -178,6 +187,28 @@ def fetch(name: str) -> Path:
                 f"\nGet it by other means and put it into {where}; it is verified where it lies."
             )
     return where
+
+
+def _arriving(body: Any) -> Iterator[bytes]:
+    """Blocks of a download as they come. Raises OSError for a mirror that is too slow, or silent
+    for longer than its socket waits."""
+    import urllib3
+
+    since, sent = time.monotonic(), 0
+    try:
+        while block := body.read1(1 << 16, decode_content=True):
+            yield block
+            sent += len(block)
+            waited = time.monotonic() - since
+            if waited > PATIENCE:
+                if sent < LEAST * waited:
+                    raise OSError(
+                        f"too slow: {sent} bytes in {waited:.0f} s, expected at least {LEAST} a "
+                        "second; the same command later carries on where it stopped"
+                    )
+                since, sent = time.monotonic(), 0
+    except urllib3.exceptions.HTTPError as error:
+        raise OSError(f"the connection failed ({error})") from error
 
 
 def _download(part: Path, file: dict, url: str, output: str, _: object) -> None:
@@ -212,7 +243,7 @@ def _download(part: Path, file: dict, url: str, output: str, _: object) -> None:
         )
         with bar, part.open("ab" if resumed else "wb") as out:
             have = first
-            for block in answer.iter_content(1 << 16):
+            for block in _arriving(answer.raw):
                 have += len(block)
                 if have > file["size"]:  # it announced less, or nothing
                     break

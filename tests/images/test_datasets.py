@@ -11,8 +11,10 @@ import random
 import re
 import subprocess
 import threading
+import time
 
 import pytest
+import urllib3
 
 from clcore.images import datasets
 from clcore.images.datasets import DataError
@@ -39,7 +41,8 @@ def mirror(tmp_path, monkeypatch):
             pass
 
         def do_GET(self):
-            """Files, from where the client has them; `broken/` sends half and hangs up."""
+            """Files, from where the client has them; `broken/` sends half and hangs up, `slow/`
+            sends a hundred bytes a second."""
             asked.append((self.path, self.headers.get("Range")))
             path = served / self.path.split("/")[-1]
             if self.path.startswith("/gone") or not path.exists():
@@ -60,6 +63,12 @@ def mirror(tmp_path, monkeypatch):
             self.send_response(206 if first else 200)
             self.send_header("Content-Length", str(len(content) - first))
             self.end_headers()
+            if self.path.startswith("/slow"):
+                with contextlib.suppress(OSError):
+                    for byte in content[first:]:
+                        self.wfile.write(bytes([byte]))
+                        time.sleep(0.01)
+                return
             half = len(content) // 2 if self.path.startswith("/broken") else len(content)
             self.wfile.write(content[first:half])
 
@@ -173,6 +182,60 @@ def test_download_that_broke_off_is_carried_on(mirror, capfd):
     shown = capfd.readouterr()
     assert f"small: 1 file(s), {size / 1e6:.1f} MB" in shown.out
     assert "100%" in shown.err
+
+
+def test_a_slow_mirror_is_left_for_the_next_which_carries_on(mirror, monkeypatch, capsys):
+    monkeypatch.setattr(datasets, "PATIENCE", 0.3)
+    base = mirror.entry["mirrors"][1]
+    mirror.entry["mirrors"] = [base + "slow/", base]
+    datasets.fetch("small")
+    assert datasets.verify("small") == []
+    (first, none), (second, rest) = mirror.asked
+    assert (first, none, second) == ("/slow/a.gz", None, "/a.gz")
+    assert 0 < int(rest.removeprefix("bytes=").removesuffix("-")) < 1000
+    told = rf"{base}slow/: too slow: \d+ bytes in \d+ s, expected at least 5000 a second; .*later"
+    assert re.search(
+        rf"{told} carries on where it stopped\ntrying {base}\n", capsys.readouterr().out
+    )
+
+
+def test_all_mirrors_are_slow(mirror, monkeypatch):
+    monkeypatch.setattr(datasets, "PATIENCE", 0.3)
+    mirror.entry["mirrors"] = [mirror.entry["mirrors"][1] + "slow/"] * 2
+    with pytest.raises(DataError, match=r"no mirror gave a\.gz .*:\n.*too slow.*\n.*too slow"):
+        datasets.fetch("small")
+    assert len(mirror.asked) == 2 and (datasets.folder("small") / "a.gz.part").exists()
+
+
+def test_a_mirror_that_falls_silent_is_left():
+    """The rate counts where bytes come; where none do, the socket's own wait ends."""
+
+    class Silent:
+        def read1(self, *_, **__):
+            raise urllib3.exceptions.ReadTimeoutError(None, "/", "Read timed out.")
+
+    with pytest.raises(OSError, match=r"the connection failed \(.*Read timed out"):
+        next(datasets._arriving(Silent()))
+
+
+@pytest.mark.parametrize("rate", [4_000, 6_000])
+def test_the_rate_counts_over_every_stretch_of_time(monkeypatch, rate):
+    """A mirror that begins fast and then slows down, by a clock of our own."""
+    now = [0.0]
+    monkeypatch.setattr(datasets.time, "monotonic", lambda: now[0])
+
+    class Body:
+        def read1(self, size, decode_content):
+            now[0] += 1
+            return bytes(60_000 if now[0] <= 21 else rate if now[0] < 100 else 0)
+
+    blocks = datasets._arriving(Body())
+    if rate > datasets.LEAST:
+        assert sum(map(len, blocks)) == 21 * 60_000 + 78 * rate
+        return
+    with pytest.raises(OSError, match=r"too slow: 84000 bytes in 21 s"):
+        list(blocks)
+    assert now[0] == 42
 
 
 def test_rest_of_another_file_is_not_believed(mirror):
