@@ -38,9 +38,9 @@ def few(names: Iterable[str]) -> str:
 
 
 def refuse(problems: list[str]) -> None:
-    """Raise a DataError of a line a problem, if there is one; the first of them if many."""
+    """Raise a DataError of a line a problem, the first ones of many. Nothing where there is none."""
     if problems:
-        more = [f"... and {len(problems) - MOST} more"] if len(problems) > MOST else []
+        more = ["... and more"] if len(problems) > MOST else []
         raise DataError("\n".join(problems[:MOST] + more))
 
 
