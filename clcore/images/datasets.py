@@ -110,6 +110,11 @@ def present() -> list[str]:
     ]
 
 
+def here(name: str) -> bool:
+    """Whether a data set can be loaded without a download: all its files lie in their folder."""
+    return all((folder(name) / file["name"]).is_file() for file in registry()[name]["files"])
+
+
 def overview() -> str:
     """A table of all data sets."""
     from tabulate import tabulate

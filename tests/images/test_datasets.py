@@ -110,6 +110,19 @@ def test_fetch_uses_the_mirror_that_answers(mirror):
     assert re.search(r"Small +0\.3 MB +here +none", datasets.overview())
 
 
+def test_a_data_set_is_here_with_all_its_files(mirror):
+    other = mirror.entry["files"][0] | {"name": "b.gz"}
+    (mirror / "b.gz").write_bytes((mirror / "a.gz").read_bytes())
+    mirror.entry["files"] = [*mirror.entry["files"], other]
+    assert not datasets.here("small")
+    folder = datasets.fetch("small")
+    assert datasets.here("small")
+    (folder / "b.gz").unlink()
+    assert not datasets.here("small") and datasets.present() == ["small"]
+    mirror.entry["files"] = []
+    assert datasets.here("small")  # it comes with a package
+
+
 def test_file_packed_again_is_the_same_data(mirror):
     folder = datasets.folder("small")
     folder.mkdir(parents=True)
