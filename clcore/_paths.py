@@ -18,13 +18,24 @@ def root() -> Path:
     return here
 
 
-def folder(variable: str, default: str) -> Path:
-    """The folder that an environment variable names, else the default below the root.
+def base() -> Path:
+    """Where folders are that are not given in full: in the repository; for a clcore installed
+    without its clone, in the user's folder for caches."""
+    try:
+        return root()
+    except FileNotFoundError:
+        if os.environ.get("CLCORE_ROOT"):
+            raise
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "clcore"
 
-    A relative one is below the root, too: kernels, tools and shells stand in different folders,
+
+def folder(variable: str, default: str) -> Path:
+    """The folder that an environment variable names, else the default below `base()`.
+
+    A relative one is below that, too: kernels, tools and shells stand in different folders,
     and must mean the same one.
     """
-    return (root() / (os.environ.get(variable) or default)).resolve()
+    return (base() / (os.environ.get(variable) or default)).resolve()
 
 
 def build_dir() -> Path:
@@ -38,8 +49,8 @@ def data_dir() -> Path:
 
 
 def shown(path: Path) -> str:
-    """A path as it is shown to the reader: relative to the root where it lies below it."""
+    """A path as it is shown to the reader: relative to `base()` where it lies below it."""
     try:
-        return str(path.resolve().relative_to(root().resolve()))
+        return str(path.resolve().relative_to(base().resolve()))
     except ValueError:
         return str(path)

@@ -2,7 +2,10 @@
 
 import ast
 import importlib.metadata as metadata
+import os
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -76,3 +79,48 @@ def test_what_is_declared_is_pinned():
 def test_the_version_is_one():
     cited = yaml.safe_load((_paths.root() / "CITATION.cff").read_text())["version"]
     assert PROJECT["version"] == cited == clcore.__version__
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """`run(code)` prints from the package as a wheel brings it, without its clone."""
+    top, root = tmp_path_factory.mktemp("installed"), _paths.root()
+    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
+        shutil.copy(root / name, top)
+    (top / "data").mkdir()
+    shutil.copy(root / "data" / "datasets.yaml", top / "data")
+    shutil.copytree(root / "clcore", top / "clcore", ignore=shutil.ignore_patterns("__pycache__"))
+    build = [sys.executable, "setup.py", "-q", "build_py", "--build-lib", "lib"]
+    subprocess.run(build, cwd=top, check=True, capture_output=True)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("CLCORE")}
+    kept |= {"PYTHONPATH": str(top / "lib"), "XDG_CACHE_HOME": str(top / "cached")}
+
+    def run(code: str, **more: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-c", code]
+        return subprocess.run(
+            command, cwd=top / "lib", env=kept | more, capture_output=True, text=True
+        )
+
+    run.top = top
+    return run
+
+
+def test_image_sets_load_without_a_clone(installed):
+    told = installed(
+        "import clcore; from clcore import _paths, images; from clcore.images import datasets\n"
+        "print(clcore.__file__, len(images.load('digits')), *datasets.registry(), sep='\\n')\n"
+        "print(_paths.data_dir(), _paths.build_dir(), sep='\\n')"
+    )
+    assert told.returncode == 0, told.stderr
+    sets = yaml.safe_load((_paths.root() / "data" / "datasets.yaml").read_text(encoding="utf-8"))
+    cached = installed.top / "cached" / "clcore"
+    package = installed.top / "lib" / "clcore" / "__init__.py"
+    expected = [package, 1438, *sets, cached / "data" / "cache", cached / "_build"]
+    assert told.stdout.split() == [str(one) for one in expected]
+
+
+def test_a_clone_that_is_named_and_not_there_is_told(installed):
+    told = installed("from clcore import images; images.load('mnist')", CLCORE_ROOT="/nowhere")
+    assert "expected the repository (with data/claims) at /nowhere" in told.stderr
+    told = installed("from clcore.ledger import claims; claims()")
+    assert "install clcore from a clone" in told.stderr

@@ -30,8 +30,13 @@ class DataError(ValueError):
 
 @cache
 def registry() -> dict[str, dict]:
-    """data/datasets.yaml, whose head says what an entry has."""
-    return yaml.safe_load((_paths.root() / "data" / "datasets.yaml").read_text())
+    """data/datasets.yaml, whose head says what an entry has; without a clone, the copy of it that
+    is installed with the package."""
+    try:
+        place = _paths.root() / "data"
+    except FileNotFoundError:
+        place = Path(__file__).parent
+    return yaml.safe_load((place / "datasets.yaml").read_text(encoding="utf-8"))
 
 
 def called(dataset: str) -> str:

@@ -38,7 +38,7 @@ def few(names: Iterable[str]) -> str:
 
 
 def refuse(problems: list[str]) -> None:
-    """Raise a DataError of a line a problem, the first ones of many. Nothing where there is none."""
+    """Raise a DataError of a line a problem, the first ones of many; none for no problem."""
     if problems:
         more = ["... and more"] if len(problems) > MOST else []
         raise DataError("\n".join(problems[:MOST] + more))

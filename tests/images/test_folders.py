@@ -10,6 +10,7 @@ from image_files import decoded, draw, jpeg, put, tar
 from clcore._files import DiskFull
 from clcore.images import decode, folders, image_sets
 from clcore.images.datasets import DataError
+from clcore.images.picture import image
 
 CLASSES = ("train/cats/0.png", "train/dogs/0.png")
 NFC, NFD = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
@@ -68,7 +69,7 @@ def test_other_files_are_told(top, caplog):
     put(top, "train/cats/a.txt", "train/dogs/B.TXT", "train/dogs/README", "train/labels.csv")
     assert len(image_sets.folder(top)) == 2
     said = "mine/train: left out, as no images by their endings: 2 .txt, 1 without ending, 1 .csv"
-    assert said in caplog.text
+    assert said in caplog.text and caplog.text.count("left out") == 1
 
 
 # ------------------------------------------------------------------------------------------- read
@@ -81,10 +82,11 @@ def test_endings_of_either_case_and_names_with_blanks(top):
         "train/cats/2.JpEg",
         "train/dogs/a b (1).PNG",
         "train/sea lion/0.png",
+        "train/sea/0.png",
     )
     found = image_sets.folder(top)
-    assert found.classes == ("cats", "dogs", "sea lion")
-    assert found.labels.tolist() == [0, 0, 0, 1, 1, 2]
+    assert found.classes == ("cats", "dogs", "sea", "sea lion")
+    assert found.labels.tolist() == [0, 0, 0, 1, 1, 2, 3]
 
 
 @pytest.mark.parametrize("kind", ["webp", "tiff", "tif", "bmp", "gif", "ppm", "jfif"])
@@ -103,11 +105,18 @@ def test_images_and_classes_that_are_links(top, tmp_path):
     assert found.labels.tolist() == [0, 0, 1, 2]
 
 
+def put_bytes(top, name):
+    try:
+        put(top, os.fsdecode(name))
+    except OSError:
+        pytest.skip("this file system has names of UTF-8 only")
+
+
 def test_a_file_name_that_is_no_utf8(top):
-    name = os.fsdecode(b"train/cats/caf\xe9.png")
-    put(top, name)
+    name = b"train/cats/caf\xe9.png"
+    put_bytes(top, name)
     assert image_sets.folder(top).labels.tolist() == [0, 0, 1]
-    put(top, name, content=b"x")
+    put(top, os.fsdecode(name), content=b"x")
     said = told(top, r"train/cats/caf\\xe9\.png is no readable image")
     said.encode()  # can be printed
 
@@ -157,6 +166,8 @@ def test_the_order_does_not_depend_on_the_form(top):
 
 def test_two_folders_of_one_class(top):
     put(top, f"train/{NFC}/0.png", f"train/{NFD}/0.png")
+    if len(list((top / "train").iterdir())) == 3:
+        pytest.skip("this file system keeps one of the two names")
     told(top, r"train: 'cafe\\u0301' and 'caf\\xe9' are one class, .*NFC and NFD\); put their")
 
 
@@ -166,7 +177,7 @@ def test_a_class_that_differs_by_a_blank_can_be_told_apart(top):
 
 
 def test_a_class_whose_name_is_no_utf8(top):
-    put(top, os.fsdecode(b"train/caf\xe9/0.png"))
+    put_bytes(top, b"train/caf\xe9/0.png")
     told(top, r"train/caf\\xe9: expected a name in UTF-8; rename the folder$").encode()
 
 
@@ -198,9 +209,12 @@ def test_links_to_nothing(top):
     (top / "train" / "owls").symlink_to(top / "unmounted")
     (top / "train" / "cats" / "1.png").symlink_to(top / "gone.png")
     (top / "train" / "cats" / "2.png").symlink_to("2.png")
+    (top / "train" / "mice").mkdir()
+    (top / "train" / "mice" / "0.png").symlink_to(top / "gone.png")
     said = told(top, r"train/owls is a link to nothing; remove or mend it")
+    assert len(said.splitlines()) == 4
     assert "1.png is no file (a folder, a pipe, a device, or a link to nothing)" in said
-    assert "2.png is no file" in said
+    assert "cats/2.png is no file" in said and "mice/0.png is no file" in said
 
 
 @pytest.mark.parametrize("split", ["", ".", "..", "train/", "train/cats", "/"])
@@ -227,6 +241,14 @@ def test_all_that_is_wrong_is_told_at_once_up_to_ten(top):
     lines = told(top, r"\.png").splitlines()
     assert len(lines) == 11 and lines[-1] == "... and more"
     assert decoded(top.parent) == []
+
+
+def test_after_more_than_ten_problems_no_more_files_are_read(top, monkeypatch):
+    put(top, *(f"train/dogs/x{i}.png" for i in range(30)), content=b"x")
+    asked = []
+    monkeypatch.setattr(decode, "image", lambda *given: asked.append(1) or image(*given))
+    told(top, "no readable image")
+    assert len(asked) == 2 + 11
 
 
 def test_no_image_is_readable(top):
