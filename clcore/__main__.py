@@ -6,7 +6,10 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from clcore._extras import extra
+
+with extra("book"):
+    import typer
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 data_app = typer.Typer(

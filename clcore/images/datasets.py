@@ -14,9 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from clcore import _paths
+from clcore._extras import extra
 from clcore._files import explain_full
 
 PATIENCE, LEAST = 20.0, 5_000
@@ -36,6 +35,8 @@ def registry() -> dict[str, dict]:
         place = _paths.root() / "data"
     except FileNotFoundError:
         place = Path(__file__).parent
+    with extra("images"):
+        import yaml
     return yaml.safe_load((place / "datasets.yaml").read_text(encoding="utf-8"))
 
 
@@ -122,7 +123,8 @@ def here(name: str) -> bool:
 
 def overview() -> str:
     """A table of all data sets."""
-    from tabulate import tabulate
+    with extra("images"):
+        from tabulate import tabulate
 
     rows = []
     for name, entry in registry().items():
@@ -157,7 +159,8 @@ def fetch(name: str) -> Path:
     A download that broke off is carried on, by the next mirror where one is too slow. Raises
     DataError naming file, checksum, place and every mirror's answer when none has it.
     """
-    import pooch
+    with extra("images"):
+        import pooch
 
     where, entry = folder(name), registry()[name]
     todo = [file for file in entry["files"] if _problem(name, file)]
@@ -226,8 +229,9 @@ def _download(part: Path, file: dict, url: str, output: str, _: object) -> None:
 
     A server that answers with the rest only is asked for the rest only.
     """
-    import requests
-    from tqdm import tqdm
+    with extra("images"):
+        import requests
+        from tqdm import tqdm
 
     have = part.stat().st_size if part.exists() else 0
     if have >= file["size"]:  # whole and refused, or of another file: begin again

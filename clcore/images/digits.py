@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from clcore import random
+from clcore._extras import extra
 
 
 def digits(
@@ -21,7 +22,8 @@ def digits(
         >>> images.shape, labels[:4]
         (torch.Size([1797, 8, 8]), tensor([0, 1, 2, 3]))
     """
-    from sklearn.datasets import load_digits
+    with extra("images"):
+        from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
     images = torch.as_tensor(images / 16, dtype=dtype, device=device).reshape(-1, 8, 8)

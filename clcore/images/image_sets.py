@@ -24,6 +24,7 @@ from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from clcore import _paths, random
+from clcore._extras import extra
 from clcore._files import DiskFull, explain_full, sha256
 from clcore.images import datasets, decode, folders
 from clcore.images.datasets import DataError, here
@@ -269,7 +270,8 @@ def _embedded(name: str, split: str) -> ImageSet:
         pixels = (found * 255).round().to(torch.uint8)[:, None].numpy()
         labels, classes = labels.numpy(), tuple("0123456789")
     else:
-        from sklearn.datasets import load_sample_images
+        with extra("images"):
+            from sklearn.datasets import load_sample_images
 
         tiles = [
             photo[: 13 * 32].reshape(13, 32, 20, 32, 3).transpose(0, 2, 4, 1, 3)

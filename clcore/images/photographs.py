@@ -5,6 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from clcore import random
+from clcore._extras import extra
 
 Scalar = float | Tensor
 
@@ -17,7 +18,9 @@ def load(device: torch.device | str = "cpu") -> Float[Tensor, "2 3 427 640"]:
         torch.Size([2, 3, 427, 640])
     """
     import numpy as np
-    from sklearn.datasets import load_sample_images
+
+    with extra("images"):
+        from sklearn.datasets import load_sample_images
 
     pixels = np.stack(load_sample_images().images)
     return torch.as_tensor(pixels, device=device).permute(0, 3, 1, 2).float() / 127.5 - 1

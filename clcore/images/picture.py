@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from clcore._extras import extra
 from clcore.images.datasets import DataError
 
 FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "PPM")  # others need programs of their own
@@ -32,7 +33,8 @@ def image(content: bytes, where: str, shape: Iterable[int] | None = None) -> np.
     FORMATS, has another size than `shape`, more pixels than Pillow allows, several frames,
     transparent pixels, or numbers that have no black and white (32 bits, signed, floating).
     """
-    from PIL import Image, UnidentifiedImageError
+    with extra("images"):
+        from PIL import Image, UnidentifiedImageError
 
     again = "remove it or put the image there again"
     if not content:
