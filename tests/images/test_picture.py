@@ -189,6 +189,7 @@ def test_16_bits_are_turned_too():
     assert np.array_equal(found[0], RAMP >> 8)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's
 @pytest.mark.parametrize("exif", [b"Exif\0\0II*\0\xff\xff\xff\x7f", b"Exif\0\0junk", b"\xff" * 40])
 def test_exif_that_cannot_be_read_turns_nothing(exif):
     plain = read(saved(COLOURS, "JPEG"))
