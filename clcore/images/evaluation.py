@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 from scipy.optimize import minimize
 from torch import Tensor, nn
 
 from clcore.images.image_sets import ImageSet
+from clcore.images.probes import classes_of, scale_of
+from clcore.sweep.optim import directions
 
 log = logging.getLogger(__name__)
 
@@ -78,9 +80,9 @@ class Probe:
 
 def linear_probe(
     train: Float[Tensor, "n d"],
-    train_labels: Int[Tensor, "n"],
+    train_labels: Integer[Tensor, "n"],
     test: Float[Tensor, "m d"],
-    test_labels: Int[Tensor, "m"],
+    test_labels: Integer[Tensor, "m"],
     penalty: float = PENALTY,
     steps: int = STEPS,
 ) -> Probe:
@@ -90,7 +92,8 @@ def linear_probe(
     the squared norm of the weights (not the intercepts) is strictly convex in the weights: there is
     one solution, and no rate or number of epochs to choose. In float64 on the features' device, in
     blocks of BLOCK / classes images. Without convergence in `steps` steps it warns and says so.
-    Errors: penalty <= 0; features that are not finite; no test part.
+    Labels are class numbers of any integer type, with gaps or without. Errors: penalty <= 0;
+    features that are not finite; no test part; labels that are negative or not one a sample.
 
     Examples:
         >>> labels = torch.tensor([0, 1] * 10)
@@ -101,11 +104,12 @@ def linear_probe(
     if penalty <= 0:
         raise ValueError(f"penalty: expected a number above 0, got {penalty}; it makes the optimum")
     _require_numbers(train, test)
-    mean, scale = train.double().mean(0), train.double().std(0).clamp(min=1e-12)
+    occur, place = classes_of(train, train_labels, test, test_labels)
+    mean, scale = train.double().mean(0), scale_of(train.double())[0]
     a, b = ((part.double() - mean).div_(scale) for part in (train, test))
-    classes, d = int(train_labels.max()) + 1, a.shape[-1]
+    classes, d = len(occur), a.shape[-1]
     rows = max(1, BLOCK // classes)
-    blocks = list(zip(a.split(rows), train_labels.split(rows), strict=True))
+    blocks = list(zip(a.split(rows), place.split(rows), strict=True))
 
     def split(flat: np.ndarray) -> tuple[Tensor, Tensor]:
         both = torch.from_numpy(flat).to(a.device).reshape(classes, d + 1)
@@ -138,20 +142,22 @@ def linear_probe(
         log.warning("linear probe: not converged after %d steps (%s)", found.nit, found.message)
     weight, intercept = split(found.x)
     guess = torch.cat([(x @ weight.T + intercept).argmax(-1) for x in b.split(rows)])
-    return Probe(float((guess == test_labels).double().mean()), converged, int(found.nit))
+    right = (occur[guess] == test_labels.long()).double().mean()
+    return Probe(float(right), converged, int(found.nit))
 
 
 def knn(
     train: Float[Tensor, "n d"],
-    train_labels: Int[Tensor, "n"],
+    train_labels: Integer[Tensor, "n"],
     test: Float[Tensor, "m d"],
-    test_labels: Int[Tensor, "m"],
+    test_labels: Integer[Tensor, "m"],
     k: int = NEIGHBOURS,
     batch: int = 1000,
 ) -> float:
     """Top-1 accuracy in [0, 1] of the k nearest training features by cosine, whose votes weigh
-    exp(cosine / 0.07) (Wu et al., 2018). Errors: k below 1 or above the number of features;
-    features that are not finite; no test part.
+    exp(cosine / 0.07) (Wu et al., 2018). Labels as in `linear_probe`. Errors: k below 1 or above
+    the number of features; features that are not finite; no test part; labels that are negative or
+    not one a sample.
 
     Examples:
         >>> labels = torch.tensor([0, 1] * 10)
@@ -162,11 +168,15 @@ def knn(
     _require_numbers(train, test)
     if not 1 <= k <= len(train):
         raise ValueError(f"k: expected 1 to {len(train)} neighbours, as there are, got {k}")
-    train, test = F.normalize(train, dim=-1), F.normalize(test, dim=-1)
-    classes, right = int(train_labels.max()) + 1, 0
-    for some, truth in zip(test.split(batch), test_labels.split(batch), strict=True):
+    classes, place = classes_of(train, train_labels, test, test_labels)
+    train, test = (  # of half precision, squares would overflow
+        directions(part if part.dtype == torch.float64 else part.float()) for part in (train, test)
+    )
+    right = 0
+    for some, truth in zip(test.split(batch), test_labels.long().split(batch), strict=True):
         near, at = (some @ train.T).topk(k, dim=-1)
         weight = ((near - near[:, :1]) / SHARPNESS).exp()
-        votes = F.one_hot(train_labels[at], classes).to(train.dtype)
-        right += int(((weight[..., None] * votes).sum(1).argmax(-1) == truth).sum())
+        votes = F.one_hot(place[at], len(classes)).to(train.dtype)
+        guess = classes[(weight[..., None] * votes).sum(1).argmax(-1)]
+        right += int((guess == truth).sum())
     return right / len(test)

@@ -1,20 +1,53 @@
 """What frozen features are worth: linear evaluation, and comparisons that are paired over seeds."""
 
-from typing import TYPE_CHECKING
-
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
-if TYPE_CHECKING:
-    pass
+
+def classes_of(
+    train: Float[Tensor, "*b n d"],
+    train_labels: Integer[Tensor, "n"],
+    test: Float[Tensor, "*b m d"],
+    test_labels: Integer[Tensor, "m"],
+) -> tuple[Int[Tensor, " c"], Integer[Tensor, "n"]]:
+    """The class numbers that training has, in order, and where in them each training label stands.
+
+    Class numbers may have gaps and any integer type; one that training lacks is never guessed.
+    Errors: labels that are no integers, negative, or not one a sample.
+    """
+    for name, features, labels in (("train", train, train_labels), ("test", test, test_labels)):
+        if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+            raise TypeError(
+                f"{name}_labels: expected class numbers as integers, got {labels.dtype}; convert "
+                "with .long()"
+            )
+        if labels.shape != features.shape[-2:-1]:
+            raise ValueError(
+                f"{name}_labels: expected one label a sample, shape {list(features.shape[-2:-1])}, "
+                f"got {list(labels.shape)}"
+            )
+        wrong = labels.long() < 0  # as uint16 has no comparison
+        if bool(wrong.any()):
+            raise ValueError(
+                f"{name}_labels: expected class numbers from 0 on, got {int(labels[wrong][0])} and "
+                f"{int(wrong.sum()) - 1} more below; leave samples without a label out"
+            )
+    return train_labels.long().unique(return_inverse=True)
+
+
+def scale_of(train: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b 1 d"]:
+    """Standard deviations of features, 1 where a feature is constant but for rounding: what it is
+    elsewhere must not count a trillion times."""
+    scale, size = train.std(-2, keepdim=True), train.abs().amax(-2, keepdim=True)
+    return torch.where(scale > 1e-12 * size, scale, 1.0)
 
 
 def ridge_probe(
     train: Float[Tensor, "*b n d"],
-    train_labels: Int[Tensor, "n"],
+    train_labels: Integer[Tensor, "n"],
     test: Float[Tensor, "*b m d"],
-    test_labels: Int[Tensor, "m"],
+    test_labels: Integer[Tensor, "m"],
     penalty: float = 1e-3,
 ) -> Float[Tensor, "*b"]:
     """Test accuracy in [0, 1] of a linear classifier on frozen features, solved in closed form.
@@ -22,7 +55,8 @@ def ridge_probe(
     Ridge regression on the one-hot labels: features standardised by the training part's mean and
     standard deviation, `penalty` relative to the number of training samples, an unpenalised
     intercept, the class with the largest output. In float64; NaN for runs whose features are not
-    finite. Errors: penalty <= 0, no test part.
+    finite. Labels are class numbers of any integer type, with gaps or without. Errors: penalty <=
+    0, no test part, labels that are negative or not one a sample.
 
     Examples:
         >>> labels = torch.tensor([0, 1] * 10)
@@ -34,16 +68,15 @@ def ridge_probe(
         raise ValueError(f"expected penalty > 0, got {penalty}; it keeps the system solvable")
     if not test_labels.numel():
         raise ValueError("expected some features to test on, got none")
+    classes, place = classes_of(train, train_labels, test, test_labels)
     train, test = train.double(), test.double()
-    mean = train.mean(-2, keepdim=True)
-    scale = train.std(-2, keepdim=True).clamp(min=1e-12)
+    mean, scale = train.mean(-2, keepdim=True), scale_of(train)
     train, test = (train - mean) / scale, (test - mean) / scale
-    classes = int(train_labels.max()) + 1
-    target = torch.nn.functional.one_hot(train_labels, classes).double()
+    target = torch.nn.functional.one_hot(place, len(classes)).double()
     prior = target.mean(0)
     n, d = train.shape[-2:]
     gram = train.transpose(-1, -2) @ train / n + penalty * torch.eye(d, device=train.device)
     weights = torch.linalg.solve(gram, train.transpose(-1, -2) @ (target - prior) / n)
-    right = ((test @ weights + prior).argmax(-1) == test_labels).double().mean(-1)
+    right = (classes[(test @ weights + prior).argmax(-1)] == test_labels.long()).double().mean(-1)
     finite = (weights.sum((-2, -1)) + test.sum((-2, -1))).isfinite()
     return torch.where(finite, right, torch.nan)

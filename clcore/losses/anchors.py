@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from clcore.losses.floating import at_least_single
 from clcore.losses.infonce_family import log_share
 from clcore.losses.pairs import Scalar, require_above, require_temperature
 
@@ -22,6 +23,7 @@ def _single(negatives: Tensor) -> Tensor:
     return negatives[..., 0]
 
 
+@at_least_single
 def simple(
     positive: Float[Tensor, "*b"], negatives: Float[Tensor, "*b h"], beta: float = 0.0
 ) -> Float[Tensor, "*b"]:
@@ -29,6 +31,7 @@ def simple(
     return (1 + beta) * positive - _single(negatives)
 
 
+@at_least_single
 def soft_triplet(
     positive: Float[Tensor, "*b"], negatives: Float[Tensor, "*b h"], tau: float, margin: float = 0.0
 ) -> Float[Tensor, "*b"]:
@@ -36,15 +39,15 @@ def soft_triplet(
 
     Errors: tau <= 0; margin < 0; several negatives.
     """
-    require_temperature(tau)
+    tau = require_temperature(tau)
     require_above("margin", margin, 0, "a margin asks for distance", or_equal=True)
     u = (positive - _single(negatives) + margin) / tau
     return tau * torch.logaddexp(u, torch.zeros_like(u))
 
 
+@at_least_single
 def infonce(
     positive: Float[Tensor, "*b"], negatives: Float[Tensor, "*b h"], tau: Scalar
 ) -> Float[Tensor, "*b"]:
     """-log of the positive's share of exp(-r / tau) (ddn Eq. 2), stable. Errors: tau <= 0."""
-    require_temperature(tau)
-    return -log_share(positive, negatives, -tau)
+    return -log_share(positive, negatives, -require_temperature(tau))

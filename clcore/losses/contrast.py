@@ -12,11 +12,21 @@ Distances are squared and halved. They come from the Gram matrix of the centred 
 absolute error is a few machine epsilons times the squared spread of the batch.
 """
 
+import warnings
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from clcore.losses.pairs import LogDomain, Pair, Scalar, infonce_pair, require_pair
+from clcore.losses.floating import at_least_single, known
+from clcore.losses.pairs import (
+    LogDomain,
+    Pair,
+    Scalar,
+    infonce_pair,
+    require_pair,
+    require_temperature,
+)
 
 
 def off_diagonal(x: Float[Tensor, "*b n n"], fill: float) -> Float[Tensor, "*b n n"]:
@@ -55,6 +65,7 @@ def _require_distances(inter: Tensor, intra: Tensor) -> None:
 # -------------------------------------------------------------------------------------- distances
 
 
+@at_least_single
 def inter_distances(z: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n n"]:
     """d_ij = |z[i] - z[j]|^2 / 2 (acl Sec. 3); the diagonal is 0. Errors: n < 2.
 
@@ -71,6 +82,7 @@ def inter_distances(z: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n n"]:
     return off_diagonal((half[..., :, None] + half[..., None, :] - gram).clamp(min=0), 0.0)
 
 
+@at_least_single
 def intra_distances(
     z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]
 ) -> Float[Tensor, "*b n"]:
@@ -88,9 +100,10 @@ def intra_distances(
 
 
 def _log_psi(gaps: Tensor, log: LogDomain) -> Tensor:
-    return off_diagonal(gaps / log.tau + log.shift, -torch.inf)
+    return off_diagonal(gaps / require_temperature(log.tau) + log.shift, -torch.inf)
 
 
+@at_least_single
 def loss_of_distances(
     inter: Float[Tensor, "*b n n"], intra: Float[Tensor, "*b n"], pair: Pair
 ) -> Float[Tensor, "*b"]:
@@ -136,6 +149,7 @@ def infonce(
     return family_loss(z, z2, infonce_pair(tau, eps))
 
 
+@at_least_single
 def importance_of_distances(
     inter: Float[Tensor, "*b n n"], intra: Float[Tensor, "*b n"], pair: Pair
 ) -> Float[Tensor, "*b n n"]:
@@ -161,7 +175,7 @@ def pairwise_importance(
     """Pairwise importance alpha(theta) by formula, acl Eq. 4, with alpha_ii = 0.
 
     It belongs to the sum over samples, as `family_loss` is, and is a function of z: detach it where
-    the paper holds alpha fixed.
+    the paper holds alpha fixed. Warns where the weights of all pairs underflow.
     Errors: n < 2, shapes that differ (ValueError); what is no `Pair`, a name too (TypeError).
 
     Examples:
@@ -171,7 +185,23 @@ def pairwise_importance(
                 [2.6539e-01, 0.0000e+00, 1.3213e-02],
                 [1.2118e-04, 1.7984e-02, 0.0000e+00]])
     """
-    return importance_of_distances(inter_distances(z), intra_distances(z, z2), pair)
+    alpha = importance_of_distances(inter_distances(z), intra_distances(z, z2), pair)
+    # A hinge may give all pairs the weight 0 and mean it; other exponentials never do.
+    if pair.log is not None and known((pair.log.dphi(alpha.new_tensor(-1.0)) > 0).all()):
+        warn_of_underflow(alpha, pair.log.tau)
+    return alpha
+
+
+def warn_of_underflow(alpha: Float[Tensor, "*b r c"], tau: Scalar) -> None:
+    """Warn where no row of weights sums to more than rounding, so that nothing is pushed apart."""
+    most = alpha.detach().sum(-1).amax()
+    if known(most < torch.finfo(alpha.dtype).eps):
+        warnings.warn(
+            f"the pairs' weights underflow: no sample's sum to more than {most.item():.0e}. At the "
+            f"temperature {float(tau):g} every negative is too far from its anchor to count: "
+            "normalise the outputs, or raise tau to the size of the distances",
+            stacklevel=3,
+        )
 
 
 def importance_by_autograd(
@@ -208,6 +238,7 @@ def _require_weights(alpha: Tensor, z: Tensor) -> None:
         )
 
 
+@at_least_single
 def contrastive_covariance(
     alpha: Float[Tensor, "*b n n"],
     a: Float[Tensor, "*b n p"],
@@ -242,6 +273,7 @@ def contrastive_covariance(
     return a.transpose(-1, -2) @ pairs - within
 
 
+@at_least_single
 def energy(
     alpha: Float[Tensor, "*b n n"], z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]
 ) -> Float[Tensor, "*b"]:

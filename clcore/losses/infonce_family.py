@@ -45,12 +45,26 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from clcore.losses.contrast import inter_distances, intra_distances, require_views
-from clcore.losses.pairs import Scalar, infonce_pair, require_temperature
+from clcore.losses.contrast import (
+    inter_distances,
+    intra_distances,
+    require_views,
+    warn_of_underflow,
+)
+from clcore.losses.floating import at_least_single
+from clcore.losses.pairs import (
+    LogDomain,
+    Scalar,
+    infonce_pair,
+    one_temperature,
+    require_temperature,
+)
+from clcore.sweep.optim import directions
 
 # --------------------------------------------------------------------------------- of one anchor
 
 
+@at_least_single
 def log_share(
     positive: Float[Tensor, "*b"], negatives: Float[Tensor, "*b h"], tau: Scalar
 ) -> Float[Tensor, "*b"]:
@@ -70,10 +84,10 @@ def cross_entropy(
         >>> cross_entropy(torch.tensor(2.0), torch.tensor([2.0, 2.0, 2.0])).exp()  # 1 of 4
         tensor(4.)
     """
-    require_temperature(tau)
-    return -log_share(positive, negatives, tau)
+    return -log_share(positive, negatives, require_temperature(tau))
 
 
+@at_least_single
 def cross_entropy_of_gaps(
     gaps: Float[Tensor, "*b h"], bounded: bool = False
 ) -> Float[Tensor, "*b"]:
@@ -173,22 +187,48 @@ def _left_out(n: int, how: Convention, device: torch.device) -> Bool[Tensor, "r 
     return first if how.anchors == "first" else torch.cat([first, torch.cat([other, own], -1)])
 
 
+def _log_domain(tau: Scalar, eps: Scalar) -> LogDomain:
+    log = infonce_pair(tau, eps).log
+    assert log is not None  # InfoNCE's pair has its logarithms
+    return log
+
+
+def _gaps(z: Tensor, z2: Tensor, tau: Scalar, how: Convention) -> Tensor:
+    """(s_k - s) / tau, a row an anchor and a column a view; -inf where that is no negative."""
+    require_views(z, z2)
+    if how.similarity == "cosine":
+        z, z2 = directions(z), directions(z2)
+    near = -intra_distances(z, z2) if how.similarity == "distance" else (z * z2).sum(-1)
+    alone = how.anchors == "first" and how.negatives == "same"
+    views = z if alone else torch.cat([z, z2], -2)
+    similarity = -inter_distances(views) if how.similarity == "distance" else views @ views.mT
+    if how.anchors == "both":
+        near = torch.cat([near, near], -1)
+    rows = similarity[..., : near.shape[-1], :]
+    gaps = (rows - near[..., None]) / require_temperature(tau)
+    return gaps.masked_fill(_left_out(z.shape[-2], how, z.device), -torch.inf)
+
+
+@at_least_single
 def infonce(
     z: Float[Tensor, "*b n d"],
     z2: Float[Tensor, "*b n d"],
-    tau: Scalar = 0.5,
+    tau: Scalar | None = None,
     eps: Scalar = 1.0,
     how: str | Convention = "acl",
+    *,
+    temperature: Scalar | None = None,
 ) -> Float[Tensor, "*b"]:
     """InfoNCE of a batch of two views, in any convention of the table above.
 
     z, z2: outputs for the first and the second views of n samples; leading dimensions are batches.
-    eps: 1 keeps the positive in the denominator, 0 leaves it out. how: a name in `CONVENTIONS`, or
-    a `Convention`. Exact at any size of the similarities; a row of zeros has cosine 0 with all.
+    tau: the temperature, 0.5 if none is given; `temperature` is another name for it. eps: 1 keeps
+    the positive in the denominator, 0 leaves it out. how: a name in `CONVENTIONS`, or a
+    `Convention`. Exact at any size of the similarities; a row of zeros has cosine 0 with all.
 
     Raises:
         ValueError: tau <= 0, eps < 0, n < 2, views of different shapes, an unknown convention.
-        TypeError: tau or eps that is no number.
+        TypeError: tau or eps that is no number; tau and temperature both.
 
     Examples:
         >>> z, z2 = torch.eye(3), torch.eye(3)  # three samples, apart at right angles
@@ -197,24 +237,28 @@ def infonce(
         >>> infonce(z, z2, tau=1.0) / infonce(z, z2, tau=1.0, how="acl-mean")
         tensor(3.)
     """
-    how = convention(how)
-    require_views(z, z2)
-    pair = infonce_pair(tau, eps)
-    if how.similarity == "cosine":
-        z, z2 = F.normalize(z, dim=-1), F.normalize(z2, dim=-1)
-    near = -intra_distances(z, z2) if how.similarity == "distance" else (z * z2).sum(-1)
-    alone = how.anchors == "first" and how.negatives == "same"
-    views = z if alone else torch.cat([z, z2], -2)
-    similarity = -inter_distances(views) if how.similarity == "distance" else views @ views.mT
-    if how.anchors == "both":
-        near = torch.cat([near, near], -1)
-    rows = similarity[..., : near.shape[-1], :]
-    gaps = ((rows - near[..., None]) / tau).masked_fill(
-        _left_out(z.shape[-2], how, z.device), -torch.inf
-    )
-    assert pair.log is not None  # InfoNCE's pair has its logarithms
-    values = pair.log.phi(gaps.logsumexp(-1))  # times tau, as the pair has it
+    how, tau = convention(how), one_temperature(tau, temperature)
+    log = _log_domain(tau, eps)
+    values = log.phi(_gaps(z, z2, tau, how).logsumexp(-1))  # times tau, as the pair has it
     total = values.mean(-1) if how.reduction == "mean" else values.sum(-1)
     if how.reduction == "sum" and how.anchors == "both":
         total = total / 2
     return total if how.scaled else total / tau
+
+
+@at_least_single
+def infonce_importance(
+    z: Float[Tensor, "*b n d"],
+    z2: Float[Tensor, "*b n d"],
+    tau: Scalar,
+    eps: Scalar,
+    how: Convention,
+) -> Float[Tensor, "*b anchors views"]:
+    """exp(gap_k) / (eps + sum_j exp(gap_j)), the slope of one anchor's tau l in s_k, with gap_k =
+    (s_k - s) / tau; 0 where a view is no negative of the anchor. Warns where all of them underflow.
+    """
+    log, gaps = _log_domain(tau, eps), _gaps(z, z2, tau, how)
+    mass = log.dphi(gaps.logsumexp(-1, keepdim=True)) / tau
+    alpha = mass * gaps.softmax(-1)
+    warn_of_underflow(alpha, tau)
+    return alpha

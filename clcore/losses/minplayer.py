@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from clcore.losses.contrast import energy, infonce, inter_distances, intra_distances, off_diagonal
+from clcore.losses.floating import at_least_single
 from clcore.losses.pairs import Scalar, require_above, require_temperature
 
 Mass = float | int | Float[Tensor, "*b n"]
@@ -56,6 +57,7 @@ def _rows(costs: Tensor, mass: Mass) -> tuple[Tensor, Tensor]:
     return off_diagonal(costs - least, 0.0), mass[..., None]
 
 
+@at_least_single
 def entropy_weights(
     costs: Float[Tensor, "*b n n"], tau: Scalar = 0.5, mass: Mass = 1.0
 ) -> Float[Tensor, "*b n n"]:
@@ -71,11 +73,12 @@ def entropy_weights(
                 [9.5257e-01, 0.0000e+00, 4.7426e-02],
                 [6.6929e-03, 9.9331e-01, 0.0000e+00]])
     """
-    require_temperature(tau)
+    tau = require_temperature(tau)
     costs, mass = _rows(costs, mass)
     return mass * torch.softmax(off_diagonal(-costs / (2 * tau), -torch.inf), -1)
 
 
+@at_least_single
 def inverse_weights(
     costs: Float[Tensor, "*b n n"], tau: Scalar = 0.5, gamma: Scalar = 2.0, mass: Mass = 1.0
 ) -> Float[Tensor, "*b n n"]:
@@ -92,7 +95,7 @@ def inverse_weights(
                 [0.5880, 0.0000, 0.4120],
                 [0.3655, 0.6345, 0.0000]])
     """
-    require_temperature(tau)
+    tau = require_temperature(tau)
     require_above("gamma", gamma, 1, "gamma = 1 is the entropy, see entropy_weights")
     costs, mass = _rows(costs, mass)
     scaled = off_diagonal(costs * mass**gamma / (2 * tau), torch.inf)
@@ -112,6 +115,7 @@ def inverse_weights(
     return mass * weights
 
 
+@at_least_single
 def square_weights(
     costs: Float[Tensor, "*b n n"], tau: Scalar = 5.0, mass: Mass = 1.0
 ) -> Float[Tensor, "*b n n"]:
@@ -126,7 +130,7 @@ def square_weights(
                 [0.8000, 0.0000, 0.2000],
                 [0.0000, 1.0000, 0.0000]])
     """
-    require_temperature(tau)
+    tau = require_temperature(tau)
     costs, mass = _rows(costs, mass)
     points = off_diagonal(-costs / tau, -torch.inf)
     ordered = points.sort(-1, descending=True).values
@@ -137,6 +141,7 @@ def square_weights(
     return torch.relu(points - levels.gather(-1, (used - 1).clamp(min=0)))
 
 
+@at_least_single
 def direct_weights(
     inter: Float[Tensor, "*b n n"], p: Scalar = 2.0, tau: Scalar = 0.5
 ) -> Float[Tensor, "*b n n"]:

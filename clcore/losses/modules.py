@@ -6,8 +6,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from clcore.losses.contrast import family_loss, pairwise_importance
-from clcore.losses.infonce_family import Convention, convention, infonce
-from clcore.losses.pairs import Pair, Scalar, infonce_pair, require_pair, table1
+from clcore.losses.infonce_family import Convention, convention, infonce, infonce_importance
+from clcore.losses.pairs import Pair, Scalar, infonce_pair, one_temperature, require_pair, table1
 
 
 def _require_outputs(z: Any, z2: Any, function: str) -> None:
@@ -30,17 +30,20 @@ def _require_outputs(z: Any, z2: Any, function: str) -> None:
 class InfoNCE(nn.Module):
     """InfoNCE of two views of a batch, in a convention by name; one number, to be descended.
 
-    `infonce` with one batch, and with another default: `how="nt-xent"` here, `"acl"` there.
+    `infonce` with one batch, and with another default: `how="nt-xent"` here, `"acl"` there. Of
+    half-precision outputs, or under autocast, it is computed in float32, which the value then has.
 
     Attributes:
-        tau: the temperature, which divides similarities; a number, or a tensor of one.
+        tau: the temperature, which divides similarities; a number, or a tensor of one, as a
+            parameter that is learned. 0.5 if none is given; `temperature` is another name for it.
         eps: 1 keeps the positive in the denominator; 0 leaves it out (decoupled).
         how: the `Convention`: similarity, anchors, negatives, scale, sum or mean.
 
     Raises:
         ValueError: tau <= 0, eps < 0, an unknown convention; on the call, n < 2 samples, outputs
             that are not `[n, d]`, or views of different shapes.
-        TypeError: tau or eps that is no number; on the call, outputs that are not floating-point.
+        TypeError: tau or eps that is no number; tau and temperature both; on the call, outputs that
+            are not floating-point.
 
     Examples:
         >>> loss = InfoNCE(tau=0.1)
@@ -53,9 +56,15 @@ class InfoNCE(nn.Module):
     """
 
     def __init__(
-        self, tau: Scalar = 0.5, eps: Scalar = 1.0, how: str | Convention = "nt-xent"
+        self,
+        tau: Scalar | None = None,
+        eps: Scalar = 1.0,
+        how: str | Convention = "nt-xent",
+        *,
+        temperature: Scalar | None = None,
     ) -> None:
         super().__init__()
+        tau = one_temperature(tau, temperature)
         infonce_pair(tau, eps)  # which checks both
         for name, value in (("tau", tau), ("eps", eps)):
             if isinstance(value, Tensor) and value.ndim:
@@ -69,6 +78,20 @@ class InfoNCE(nn.Module):
         """The loss of outputs z, z2 for the first and the second views of n samples."""
         _require_outputs(z, z2, "infonce")
         return infonce(z, z2, self.tau, self.eps, self.how)
+
+    def importance(self, z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Tensor:
+        """Which views the gradient pushes from an anchor, and how hard; detached.
+
+        Rows are anchors: the n first views, and where both are anchors ("nt-xent"), the n second
+        views below. Columns are views, in the same order; the second ones are left out where
+        neither anchors nor negatives are among them ("acl": n x n, as `pairwise_importance` has
+        it). An entry is the share in the denominator, exp(s_k / tau) / (eps exp(s / tau) + sum_j
+        exp(s_j / tau)), and 0 for what is no negative of the anchor; a row's sum, at most 1, is the
+        pull on the anchor's other view. The value's slope in s_k is this, over tau but where tau
+        multiplies the value, over n in a mean, and halved where both views are anchors.
+        """
+        _require_outputs(z, z2, "infonce")
+        return infonce_importance(z, z2, self.tau, self.eps, self.how).detach()
 
     def extra_repr(self) -> str:
         """What is printed of it: temperature, eps and convention."""

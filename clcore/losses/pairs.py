@@ -8,12 +8,15 @@ losses as their own sources write them are in `sources`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from clcore.losses.floating import known
 
 # A number, or a 0-d tensor: one value a run inside torch.func.vmap.
 Scalar = float | int | Float[Tensor, ""]
@@ -25,9 +28,14 @@ def require_above(
 ) -> None:
     """Raise ValueError unless `value` > `least` (>= with `or_equal`), TypeError for no number.
 
-    Tensors pass unseen: inside vmap their values are unknown.
+    A tensor is asked where its value is `known`; one of NaN passes, as NaN of a loss shows.
     """
+    relation = ">=" if or_equal else ">"
     if isinstance(value, Tensor):
+        if known((value < least if or_equal else value <= least).any()):
+            raise ValueError(
+                f"expected {name} {relation} {least}, got {name}={value.tolist()}; {mend}"
+            )
         return
     if not isinstance(value, float | int | Real):
         raise TypeError(
@@ -35,14 +43,29 @@ def require_above(
         )
     if value > least or (or_equal and value == least):
         return
-    relation = ">=" if or_equal else ">"
     raise ValueError(f"expected {name} {relation} {least}, got {name}={value}; {mend}")
 
 
-def require_temperature(tau: Scalar) -> None:
-    """Raise ValueError for a temperature (not a tensor) that is not positive, TypeError for a text
-    and the like."""
-    require_above("tau", tau, 0, "a temperature is positive, for example 0.5")
+def require_temperature(tau: Scalar) -> Scalar:
+    """The temperature itself, but NaN for a tensor that is not positive where that is not `known`.
+    Raises ValueError for one that is not positive, TypeError for a text and the like."""
+    mend = "a temperature is positive, for example 0.5"
+    if not isinstance(tau, Tensor):
+        require_above("tau", tau, 0, mend)
+        return tau
+    require_above("tau", tau, 0, f"{mend}; one that is learned stays so as the exp of a parameter")
+    return torch.where(tau > 0, tau, torch.nan)
+
+
+def one_temperature(tau: Scalar | None, temperature: Scalar | None) -> Scalar:
+    """`tau`, which may be given as `temperature`; 0.5 without either. Raises TypeError for both."""
+    if tau is not None and temperature is not None:
+        raise TypeError(
+            f"expected tau or temperature, which is another name for it, got both: tau={tau} and "
+            f"temperature={temperature}; leave one out"
+        )
+    given = temperature if tau is None else tau
+    return 0.5 if given is None else given
 
 
 @dataclass(frozen=True)
@@ -67,7 +90,9 @@ class LogDomain:
 class Pair:
     """One row of acl Table 1: phi, psi, their derivatives, and where psi is exponential `log`.
 
-    `log` is None where psi is no exponential; Theorem 2 of acl does not cover those rows.
+    `log` is None where psi is no exponential; Theorem 2 of acl does not cover those rows. The eight
+    rows can be pickled and copied, so a loss is saved with its net; one of your own can be where
+    its functions have names at the top of a module.
 
     Examples:
         >>> hinge = Pair(
@@ -114,11 +139,54 @@ def softplus(u: Tensor) -> Tensor:
     return torch.logaddexp(u, torch.zeros_like(u))
 
 
-def _exponential(name: str, phi: Function, dphi: Function, log: LogDomain) -> Pair:
-    def psi(x: Tensor) -> Tensor:
-        return torch.exp(x / log.tau + log.shift)
+# ------------------------------------------------------ phi and psi, by name: lambdas do not pickle
 
-    return Pair(name, phi, psi, dphi, lambda x: psi(x) / log.tau, log)
+
+def _exp(x: Tensor, tau: Scalar, shift: Scalar) -> Tensor:
+    return torch.exp(x / tau + shift)
+
+
+def _exp_slope(x: Tensor, tau: Scalar, shift: Scalar) -> Tensor:
+    return _exp(x, tau, shift) / tau
+
+
+def _exponential(name: str, phi: Function, dphi: Function, log: LogDomain) -> Pair:
+    psi, dpsi = (partial(f, tau=log.tau, shift=log.shift) for f in (_exp, _exp_slope))
+    return Pair(name, phi, psi, dphi, dpsi, log)
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
+
+
+def _times(x: Tensor, factor: Scalar) -> Tensor:
+    return factor * x
+
+
+def _constant(x: Tensor, value: Scalar) -> Tensor:
+    return torch.full_like(x, 1) * value
+
+
+def _log_eps(u: Tensor, eps: Scalar) -> Tensor:
+    if not isinstance(eps, Tensor):  # filled there: a copy would make the device wait
+        return torch.full((), eps, dtype=u.dtype, device=u.device).log()  # log 0 is meant
+    return eps.to(u).log()
+
+
+def _nce_phi(x: Tensor, tau: Scalar, eps: Scalar) -> Tensor:
+    return tau * torch.log(eps + x)
+
+
+def _nce_dphi(x: Tensor, tau: Scalar, eps: Scalar) -> Tensor:
+    return tau / (eps + x)
+
+
+def _nce_log_phi(u: Tensor, tau: Scalar, eps: Scalar) -> Tensor:
+    return tau * torch.logaddexp(u, _log_eps(u, eps))
+
+
+def _nce_log_dphi(u: Tensor, tau: Scalar, eps: Scalar) -> Tensor:
+    return tau * torch.sigmoid(u - _log_eps(u, eps))
 
 
 def infonce_pair(tau: Scalar = 0.5, eps: Scalar = 1.0) -> Pair:
@@ -133,23 +201,10 @@ def infonce_pair(tau: Scalar = 0.5, eps: Scalar = 1.0) -> Pair:
     require_above(
         "eps", eps, 0, "1 keeps the positive in the denominator, 0 does not", or_equal=True
     )
-
-    def log_eps(u: Tensor) -> Tensor:
-        if not isinstance(eps, Tensor):  # filled there: a copy would make the device wait
-            return torch.full((), eps, dtype=u.dtype, device=u.device).log()  # log 0 is meant
-        return eps.to(u).log()
-
-    return _exponential(
-        "InfoNCE",
-        lambda x: tau * torch.log(eps + x),
-        lambda x: tau / (eps + x),
-        LogDomain(
-            tau,
-            0.0,
-            lambda u: tau * torch.logaddexp(u, log_eps(u)),
-            lambda u: tau * torch.sigmoid(u - log_eps(u)),
-        ),
+    phi, dphi, log_phi, log_dphi = (
+        partial(f, tau=tau, eps=eps) for f in (_nce_phi, _nce_dphi, _nce_log_phi, _nce_log_dphi)
     )
+    return _exponential("InfoNCE", phi, dphi, LogDomain(tau, 0.0, log_phi, log_dphi))
 
 
 def mine_pair() -> Pair:
@@ -159,8 +214,16 @@ def mine_pair() -> Pair:
         >>> mine_pair().phi(torch.tensor(1.0)), mine_pair().psi(torch.tensor(0.0))
         (tensor(0.), tensor(1.))
     """
-    log = LogDomain(1.0, 0.0, lambda u: u, torch.ones_like)
+    log = LogDomain(1.0, 0.0, _same, torch.ones_like)
     return _exponential("MINE", torch.log, torch.reciprocal, log)
+
+
+def _hinge(x: Tensor, margin: Scalar) -> Tensor:
+    return torch.relu(x + margin)
+
+
+def _hinge_slope(x: Tensor, margin: Scalar) -> Tensor:
+    return (x + margin > 0).to(x.dtype)
 
 
 def triplet_pair(margin: Scalar = 1.0) -> Pair:
@@ -170,13 +233,24 @@ def triplet_pair(margin: Scalar = 1.0) -> Pair:
         >>> triplet_pair(margin=1.0).psi(torch.tensor([-2.0, 0.5]))  # [x + margin]_+
         tensor([0.0000, 1.5000])
     """
-    return Pair(
-        "Triplet",
-        lambda x: x,
-        lambda x: torch.relu(x + margin),
-        torch.ones_like,
-        lambda x: (x + margin > 0).to(x.dtype),
-    )
+    psi, dpsi = (partial(f, margin=margin) for f in (_hinge, _hinge_slope))
+    return Pair("Triplet", _same, psi, torch.ones_like, dpsi)
+
+
+def _soft_phi(x: Tensor, tau: Scalar) -> Tensor:
+    return tau * torch.log1p(x)
+
+
+def _soft_dphi(x: Tensor, tau: Scalar) -> Tensor:
+    return tau / (1 + x)
+
+
+def _soft_log_phi(u: Tensor, tau: Scalar) -> Tensor:
+    return tau * softplus(u)
+
+
+def _soft_log_dphi(u: Tensor, tau: Scalar) -> Tensor:
+    return tau * torch.sigmoid(u)
 
 
 def soft_triplet_pair(tau: Scalar = 0.5, margin: Scalar = 1.0) -> Pair:
@@ -187,12 +261,10 @@ def soft_triplet_pair(tau: Scalar = 0.5, margin: Scalar = 1.0) -> Pair:
         tensor(1.)
     """
     require_temperature(tau)
-    return _exponential(
-        "Soft Triplet",
-        lambda x: tau * torch.log1p(x),
-        lambda x: tau / (1 + x),
-        LogDomain(tau, margin, lambda u: tau * softplus(u), lambda u: tau * torch.sigmoid(u)),
+    phi, dphi, log_phi, log_dphi = (
+        partial(f, tau=tau) for f in (_soft_phi, _soft_dphi, _soft_log_phi, _soft_log_dphi)
     )
+    return _exponential("Soft Triplet", phi, dphi, LogDomain(tau, margin, log_phi, log_dphi))
 
 
 def tuplet_pair() -> Pair:
@@ -203,7 +275,23 @@ def tuplet_pair() -> Pair:
         tensor(0.6931)
     """
     log = LogDomain(1.0, 0.0, softplus, torch.sigmoid)
-    return _exponential("N+1 Tuplet", torch.log1p, lambda x: 1 / (1 + x), log)
+    return _exponential("N+1 Tuplet", torch.log1p, partial(_soft_dphi, tau=1), log)
+
+
+def _lifted_phi(x: Tensor) -> Tensor:
+    return torch.relu(torch.log(x)) ** 2
+
+
+def _lifted_dphi(x: Tensor) -> Tensor:
+    return 2 * torch.relu(torch.log(x)) / x
+
+
+def _lifted_log_phi(u: Tensor) -> Tensor:
+    return torch.relu(u) ** 2
+
+
+def _lifted_log_dphi(u: Tensor) -> Tensor:
+    return 2 * torch.relu(u)
 
 
 def lifted_pair(margin: Scalar = 1.0) -> Pair:
@@ -213,12 +301,16 @@ def lifted_pair(margin: Scalar = 1.0) -> Pair:
         >>> lifted_pair().phi(torch.tensor([0.5, 1.0, 10.0]))  # 0 below 1, then log^2
         tensor([0.0000, 0.0000, 5.3019])
     """
-    return _exponential(
-        "Lifted Structured",
-        lambda x: torch.relu(torch.log(x)) ** 2,
-        lambda x: 2 * torch.relu(torch.log(x)) / x,
-        LogDomain(1.0, margin, lambda u: torch.relu(u) ** 2, lambda u: 2 * torch.relu(u)),
-    )
+    log = LogDomain(1.0, margin, _lifted_log_phi, _lifted_log_dphi)
+    return _exponential("Lifted Structured", _lifted_phi, _lifted_dphi, log)
+
+
+def _sigmoid(x: Tensor, c: Scalar) -> Tensor:
+    return torch.sigmoid(c * x)
+
+
+def _sigmoid_slope(x: Tensor, c: Scalar) -> Tensor:
+    return c * torch.sigmoid(c * x) * torch.sigmoid(-c * x)
 
 
 def modified_triplet_pair(c: Scalar = 2.0) -> Pair:
@@ -228,13 +320,8 @@ def modified_triplet_pair(c: Scalar = 2.0) -> Pair:
         >>> modified_triplet_pair(c=2.0).psi(torch.tensor(0.0))
         tensor(0.5000)
     """
-
-    def dpsi(x: Tensor) -> Tensor:
-        return c * torch.sigmoid(c * x) * torch.sigmoid(-c * x)
-
-    return Pair(
-        "Modified Triplet", lambda x: x, lambda x: torch.sigmoid(c * x), torch.ones_like, dpsi
-    )
+    psi, dpsi = partial(_sigmoid, c=c), partial(_sigmoid_slope, c=c)
+    return Pair("Modified Triplet", _same, psi, torch.ones_like, dpsi)
 
 
 def linear_pair(a: Scalar = 1.0, b: Scalar = 1.0) -> Pair:
@@ -244,13 +331,9 @@ def linear_pair(a: Scalar = 1.0, b: Scalar = 1.0) -> Pair:
         >>> linear_pair(a=2.0, b=3.0).dphi(torch.tensor(7.0))
         tensor(2.)
     """
-    return Pair(
-        "Triplet Contrastive",
-        lambda x: a * x,
-        lambda x: b * x,
-        lambda x: torch.full_like(x, 1) * a,
-        lambda x: torch.full_like(x, 1) * b,
-    )
+    phi, psi = partial(_times, factor=a), partial(_times, factor=b)
+    dphi, dpsi = partial(_constant, value=a), partial(_constant, value=b)
+    return Pair("Triplet Contrastive", phi, psi, dphi, dpsi)
 
 
 def table1(

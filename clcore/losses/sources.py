@@ -9,12 +9,14 @@ over leading dims.
 import math
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from clcore.losses.contrast import require_views
+from clcore.losses.floating import at_least_single
 from clcore.losses.infonce_family import log_share
 from clcore.losses.pairs import Scalar, require_temperature, softplus
+from clcore.sweep.optim import directions
 
 
 def negatives(z: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n m d"]:
@@ -27,11 +29,13 @@ def negatives(z: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n m d"]:
 def _halves(
     z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]
 ) -> tuple[Float[Tensor, "*b n 1"], Float[Tensor, "*b n m"]]:
-    """Squared half distances to the positive and to the negatives."""
+    """Squared half distances to the positive and to the negatives. Errors: n < 2, shapes."""
+    require_views(z, z2)
     positive = ((z - z2) ** 2).sum(-1, keepdim=True) / 2
     return positive, ((z[..., :, None, :] - negatives(z)) ** 2).sum(-1) / 2
 
 
+@at_least_single
 def source_infonce(
     z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"], tau: Scalar = 0.5
 ) -> Float[Tensor, "*b"]:
@@ -42,11 +46,12 @@ def source_infonce(
         >>> source_infonce(z, z2, tau=1.0)  # 3 log(1 + 2 exp(-1))
         tensor(1.6543)
     """
-    require_temperature(tau)
+    tau = require_temperature(tau)
     positive, negative = _halves(z, z2)
     return -log_share(positive[..., 0], negative, -tau).sum(-1)
 
 
+@at_least_single
 def source_simclr(
     z: Float[Tensor, "*b n d"],
     z2: Float[Tensor, "*b n d"],
@@ -64,8 +69,9 @@ def source_simclr(
         >>> source_simclr(z, z2, tau=1.0)  # 3 log(1 + 4 exp(-1))
         tensor(2.7145)
     """
-    require_temperature(tau)
-    z, z2 = F.normalize(z, dim=-1), F.normalize(z2, dim=-1)
+    tau = require_temperature(tau)
+    require_views(z, z2)
+    z, z2 = directions(z), directions(z2)
 
     def total(anchors: Tensor, positives: Tensor) -> Tensor:
         positive = (anchors * positives).sum(-1)
@@ -77,6 +83,7 @@ def source_simclr(
     return (total(z, z2) + total(z2, z)) / 2 if second_views else total(z, z2)
 
 
+@at_least_single
 def source_mine(z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b"]:
     """MINE (Belghazi et al., 2018): minus the Donsker-Varadhan bound, ONE log for the batch.
 
@@ -90,6 +97,7 @@ def source_mine(z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]) -> Floa
     return positive.mean((-1, -2)) + torch.logsumexp(-negative.flatten(-2), -1) - math.log(pairs)
 
 
+@at_least_single
 def source_mine_per_sample(
     z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]
 ) -> Float[Tensor, "*b"]:
@@ -105,6 +113,7 @@ def source_mine_per_sample(
     return (positive[..., 0] + inner).sum(-1)
 
 
+@at_least_single
 def source_triplet(
     z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"], margin: Scalar = 2.0
 ) -> Float[Tensor, "*b"]:
@@ -119,6 +128,7 @@ def source_triplet(
     return torch.relu(2 * positive - 2 * negative + margin).sum((-1, -2))
 
 
+@at_least_single
 def source_soft_triplet(
     z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"], tau: Scalar = 0.5, margin: Scalar = 0.5
 ) -> Float[Tensor, "*b"]:
@@ -129,11 +139,12 @@ def source_soft_triplet(
         >>> source_soft_triplet(z, z2, tau=0.5, margin=1.0)  # 6 times 0.5 log 2
         tensor(2.0794)
     """
-    require_temperature(tau)
+    tau = require_temperature(tau)
     positive, negative = _halves(z, z2)
     return (tau * softplus((positive - negative + margin) / tau)).sum((-1, -2))
 
 
+@at_least_single
 def source_tuplet(z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b"]:
     """(N+1)-tuplet (Sohn, 2016) on inner products: log(1 + sum_j exp(z_i.z_j - z_i.z_i')).
 
@@ -142,11 +153,13 @@ def source_tuplet(z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]) -> Fl
         >>> source_tuplet(z, z2)  # 3 log(1 + 2 exp(-1))
         tensor(1.6543)
     """
+    require_views(z, z2)
     positive = (z * z2).sum(-1, keepdim=True)
     gaps = (z[..., :, None, :] * negatives(z)).sum(-1) - positive
     return softplus(torch.logsumexp(gaps, -1)).sum(-1)
 
 
+@at_least_single
 def source_lifted(
     z: Float[Tensor, "*b n d"],
     z2: Float[Tensor, "*b n d"],
@@ -168,8 +181,13 @@ def source_lifted(
         tensor(1.4414)
     """
 
+    require_views(z, z2)
+
     def distance(square: Tensor) -> Tensor:
-        return square / 2 if squared else square.sqrt()
+        if squared:
+            return square / 2
+        apart = square > 0  # of equal points the root has no slope; it counts as 0
+        return torch.where(apart, square, 1.0).sqrt() * apart
 
     def to_negatives(anchors: Tensor, *views: Tensor) -> Tensor:
         others = torch.cat([negatives(v) for v in views], -2)
@@ -183,6 +201,7 @@ def source_lifted(
     return (torch.relu(torch.logsumexp(margin - others, -1) + near) ** 2).sum(-1)
 
 
+@at_least_single
 def source_modified_triplet(
     z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"], c: Scalar = 2.0
 ) -> Float[Tensor, "*b"]:
@@ -195,11 +214,13 @@ def source_modified_triplet(
         >>> source_modified_triplet(z, z2, c=2.0)  # 6 sigmoid(-2)
         tensor(0.7152)
     """
-    z, z2 = F.normalize(z, dim=-1), F.normalize(z2, dim=-1)
+    require_views(z, z2)
+    z, z2 = directions(z), directions(z2)
     positive, negative = _halves(z, z2)  # of unit vectors: 1 - cosine
     return torch.sigmoid(c * (positive - negative)).sum((-1, -2))
 
 
+@at_least_single
 def source_linear(z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b"]:
     """Triplet contrastive loss (Ji et al., 2021, Eq. 2): inner products, no regulariser.
 
@@ -208,6 +229,7 @@ def source_linear(z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]) -> Fl
         >>> source_linear(z, z2)
         tensor(-3.)
     """
+    require_views(z, z2)
     positive = (z * z2).sum(-1, keepdim=True)
     negative = (z[..., :, None, :] * negatives(z)).sum(-1)
     return (negative - positive).mean(-1).sum(-1)

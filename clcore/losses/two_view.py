@@ -11,9 +11,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from clcore import random as cr
+from clcore.losses.floating import at_least_single
 from clcore.losses.infonce_family import cross_entropy
 from clcore.losses.pairs import require_temperature
-from clcore.sweep.optim import unit_norm
+from clcore.sweep.optim import directions
 
 
 def encode(
@@ -44,14 +45,16 @@ def _same(u: Tensor, target: Tensor) -> None:
         )
 
 
+@at_least_single
 def normalised_distance(
     u: Float[Tensor, "*b n m"], target: Float[Tensor, "..."]
 ) -> Float[Tensor, "*b"]:
     """E |u / |u| - SG(t / |t|)|^2 = 2 - 2 E cosine (ncl Eq. 4; Eq. 5 with u = `predict`)."""
     _same(u, target)
-    return inner_product(unit_norm(u, -1), unit_norm(target, -1))
+    return inner_product(directions(u), directions(target))
 
 
+@at_least_single
 def inner_product(u: Float[Tensor, "*b n m"], target: Float[Tensor, "..."]) -> Float[Tensor, "*b"]:
     """2 - 2 E <u, SG(t)> without normalisation (ncl Eq. 6; Eq. 7 with u = `predict`)."""
     _same(u, target)
@@ -72,6 +75,7 @@ def other_samples(key: Int[Tensor, ""], n: int, size: int) -> Int[Tensor, "n siz
     return drawn + (drawn >= torch.arange(n, device=drawn.device)[:, None])
 
 
+@at_least_single
 def contrastive(
     anchor: Float[Tensor, "*b n m"],
     positive: Float[Tensor, "*b n m"],
@@ -83,7 +87,7 @@ def contrastive(
     Similarities are inner products of the representations as given; tau multiplies them.
     Errors: tau <= 0, no negatives.
     """
-    require_temperature(tau)
+    tau = require_temperature(tau)
     _same(anchor, positive)
     if negatives.shape[-2] == 0:
         raise ValueError("negatives: expected at least one a sample, got none")

@@ -6,6 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from clcore import random
+from clcore.sweep.optim import directions
 
 Params = dict[str, Tensor]
 
@@ -69,4 +70,4 @@ def outputs(params: Params, images: Float[Tensor, "n 8 8"]) -> Float[Tensor, "n 
         >>> outputs(init_small_conv(random.key(0)), torch.rand(2, 8, 8)).shape
         torch.Size([2, 32])
     """
-    return F.normalize(features(params, images) @ params["head"] + params["head_bias"], dim=-1)
+    return directions(features(params, images) @ params["head"] + params["head_bias"])

@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from clcore.sweep.optim import directions
+
 STEMS = ("standard", "small")
 BLOCKS = (2, 2, 2, 2)
 
@@ -98,7 +100,7 @@ class Projector(nn.Sequential):
 
     def forward(self, input: Float[Tensor, "n d"]) -> Float[Tensor, "n {self[3].out_features}"]:
         """Rows of norm 1."""
-        return F.normalize(super().forward(input).to(self[3].weight.dtype), dim=-1)
+        return directions(super().forward(input).to(self[3].weight.dtype))
 
 
 def first_convolutions(net: ResNet) -> dict[str, Float[Tensor, "out in h w"]]:

@@ -92,6 +92,21 @@ def unit_norm(
     return w / torch.where(norm > 0, norm, 1.0)
 
 
+def directions(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+    """Outputs scaled to norm 1, of a size that is safe to differentiate.
+
+    As `torch.nn.functional.normalize`, but at the floor of that one, a norm of 1e-12, where its
+    slope is 1e12: an output of no greater norm has no direction, and is returned as it is.
+
+    Examples:
+        >>> directions(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+        tensor([[0.6000, 0.8000],
+                [0.0000, 0.0000]])
+    """
+    norm = torch.linalg.vector_norm(z, dim=-1, keepdim=True)
+    return z / torch.where(norm > 1e-12, norm, 1.0)
+
+
 def unit_rows(w: Float[Tensor, "... rows d"]) -> Float[Tensor, "... rows d"]:
     """Every row to norm 1; for weights `K M d` of receptive fields that is every filter.
 
