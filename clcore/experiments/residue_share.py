@@ -67,6 +67,7 @@ def outputs(
     return net.unit(f) if normalised else f
 
 
+@torch.enable_grad()
 def split_gradient(
     weights: Sequence[Float[Tensor, "*b _ _"]],
     world: co.World,
@@ -119,6 +120,7 @@ class Shares:
         return (4 + 4 * self.overlap + self.ratio**2).sqrt()
 
 
+@torch.enable_grad()
 def along(
     weights: Sequence[Float[Tensor, "*b _ _"]],
     world: co.World,

@@ -119,6 +119,7 @@ def loss_of_distances(
     return pair.phi(off_diagonal(pair.psi(gaps), 0.0).sum(-1)).sum(-1)
 
 
+@at_least_single
 def family_loss(
     z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"], pair: Pair
 ) -> Float[Tensor, "*b"]:
@@ -169,6 +170,7 @@ def importance_of_distances(
     return mass * torch.softmax(logs, -1)
 
 
+@at_least_single
 def pairwise_importance(
     z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"], pair: Pair
 ) -> Float[Tensor, "*b n n"]:
@@ -200,7 +202,7 @@ def warn_of_underflow(alpha: Float[Tensor, "*b r c"], tau: Scalar) -> None:
             f"the pairs' weights underflow: no sample's sum to more than {most.item():.0e}. At the "
             f"temperature {float(tau):g} every negative is too far from its anchor to count: "
             "normalise the outputs, or raise tau to the size of the distances",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -25,6 +25,7 @@ Mass = float | int | Float[Tensor, "*b n"]
 _NEWTON_STEPS = 16  # 12 reach machine precision on every cost tried (tests/test_minplayer.py)
 
 
+@at_least_single
 def cost(z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n n"]:
     """c_ij = 2 (d_ij - d_i), the price of alpha_ij in the energy (acl Eq. 29). Errors: shapes.
 
@@ -188,6 +189,7 @@ def variant_settings(variant: str, overrides: Mapping[str, Scalar]) -> dict[str,
     return {**own, **overrides}
 
 
+@at_least_single
 def variant_importance(
     z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"], variant: str, **settings: Scalar
 ) -> Float[Tensor, "*b n n"]:
@@ -210,6 +212,7 @@ def variant_importance(
     )
 
 
+@at_least_single
 def variant_loss(
     z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"], variant: str, **settings: Scalar
 ) -> Float[Tensor, "*b"]:

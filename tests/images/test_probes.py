@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from clcore.images import probes
+from clcore.images import evaluation, probes
 
 torch.manual_seed(0)
 X, Y = torch.randn(2, 90, 6, dtype=torch.float64), torch.arange(90) % 4
@@ -46,3 +46,71 @@ def test_probe_of_a_diverged_run_is_no_number():
 def test_probe_ignores_scale_and_shift():
     moved = probes.ridge_probe(X * 100 - 7, Y, TEST * 100 - 7, LABELS)
     assert torch.equal(moved, probes.ridge_probe(X, Y, TEST, LABELS))
+
+
+PROBES = {
+    "ridge": lambda *parts: float(probes.ridge_probe(*parts)),
+    "linear": lambda *parts: evaluation.linear_probe(*parts).accuracy,
+    "knn": lambda *parts: evaluation.knn(*parts, k=5),
+}
+each = pytest.mark.parametrize("probe", PROBES.values(), ids=PROBES)
+A, B = X[0] + 1.5 * torch.eye(4, 6)[Y], TEST[0] + 1.5 * torch.eye(4, 6)[LABELS]
+
+
+@each
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.uint16])
+def test_labels_of_any_integer_type(probe, dtype):
+    expected = probe(A, Y, B, LABELS)
+    assert 0.5 < expected < 1
+    assert probe(A, Y.to(dtype), B, LABELS.to(dtype)) == expected
+
+
+@each
+def test_class_numbers_may_have_gaps(probe):
+    """With a table of all numbers up to the largest, these would take terabytes; a class of the
+    test part that training lacks is never right."""
+    numbers = torch.tensor([3, 70, 10**6, 2**40])
+    expected = probe(A, Y, B, LABELS)
+    assert probe(A, numbers[Y], B, numbers[LABELS]) == expected
+    unknown = torch.where(LABELS == 2, 5, numbers[LABELS])
+    assert probe(A, numbers[Y], B, unknown) < expected
+
+
+def test_a_class_that_does_not_occur_has_no_part_in_the_optimum():
+    """Its intercept would fall for ever, and so would the loss."""
+    found = evaluation.linear_probe(A, Y, B, LABELS)
+    gaps = evaluation.linear_probe(A, 10 * Y, B, 10 * LABELS)
+    assert gaps == found and gaps.converged
+
+
+@each
+def test_labels_that_are_none_are_refused(probe, unchecked_shapes):
+    hole = Y.clone()
+    hole[[3, 7]] = -1
+    with pytest.raises(ValueError, match=r"train_labels: .* from 0 on, got -1 and 1 more below"):
+        probe(A, hole, B, LABELS)
+    with pytest.raises(ValueError, match=r"test_labels: .* leave samples without a label out"):
+        probe(A, Y, B, LABELS - 4)
+    with pytest.raises(ValueError, match=r"test_labels: .* shape \[50\], got \[49\]"):
+        probe(A, Y, B, LABELS[1:])
+    for wrong in (Y.double(), Y > 1):
+        with pytest.raises(TypeError, match=r"train_labels: expected .* integers, got torch\."):
+            probe(A, wrong, B, LABELS)
+
+
+@pytest.mark.parametrize("name", ["ridge", "linear"])
+def test_a_feature_that_is_constant_in_training_does_not_outweigh_the_others(name):
+    """0.1 ninety times over has a standard deviation of 1e-17."""
+    rest = torch.linspace(-1, 1, 50)[:, None]
+    a, b = torch.cat([A, torch.full((90, 1), 0.1)], 1), torch.cat([B, rest], 1)
+    assert PROBES[name](a, Y, b, LABELS) == PROBES[name](A, Y, B, LABELS)
+    assert PROBES[name](1e-20 * A, Y, 1e-20 * B, LABELS) == PROBES[name](A, Y, B, LABELS)
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16], ids=str)
+def test_neighbours_in_half_precision(half):
+    """Of rows of zeros and of rows whose squares overflow, too."""
+    a, b = (200 * part.to(half) for part in (A, B))
+    a[0], b[0] = 0, 0
+    expected = evaluation.knn(a.float(), Y, b.float(), LABELS, k=5)
+    assert evaluation.knn(a, Y, b, LABELS, k=5) == expected > 0.5

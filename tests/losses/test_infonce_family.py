@@ -272,3 +272,69 @@ def test_errors_say_what_was_expected():
     for how in CONVENTIONS:
         with pytest.raises(ValueError, match="n >= 2 samples"):
             infonce(z[:1], z2[:1], how=how)
+
+
+# ------------------------------------------------------------------------------------- importance
+
+
+def shares(z, z2, tau: float, eps: float, how: Convention) -> torch.Tensor:
+    """exp(s_k / tau) over the denominator, one anchor and one view after another; rows and columns
+    are the first views and then the second."""
+    views, n = torch.cat([z, z2]), len(z)
+    if how.similarity == "cosine":
+        views = views / views.norm(dim=-1, keepdim=True)
+
+    def similarity(i, j) -> float:
+        if how.similarity == "distance":
+            return -((views[i] - views[j]) ** 2).sum().item() / 2
+        return (views[i] @ views[j]).item()
+
+    found = torch.zeros(2 * n, 2 * n, dtype=torch.float64)
+    for i in range(2 * n if how.anchors == "both" else n):
+        sides = {"same": [i // n], "other": [1 - i // n], "all": [0, 1]}[how.negatives]
+        among = [v * n + j for v in sides for j in range(n) if j != i % n]
+        positive = math.exp(similarity(i, (i + n) % (2 * n)) / tau)
+        parts = {k: math.exp(similarity(i, k) / tau) for k in among}
+        for k, part in parts.items():
+            found[i, k] = part / (eps * positive + sum(parts.values()))
+    return found
+
+
+@pytest.mark.parametrize("how", [*CONVENTIONS.values(), OWN], ids=[*CONVENTIONS, "own"])
+def test_importance_is_the_share_of_each_negative(how):
+    z, z2 = views(5, 3)
+    for tau, eps in ((0.6, 1.0), (1.3, 0.4), (0.2, 0.0)):
+        found = InfoNCE(tau, eps, how).importance(z.requires_grad_(), z2)
+        expected = shares(z.detach(), z2, tau, eps, how)
+        rows, columns = found.shape
+        assert rows == (10 if how.anchors == "both" else 5) and not found.requires_grad
+        assert columns == (5 if (how.anchors, how.negatives) == ("first", "same") else 10)
+        torch.testing.assert_close(found, expected[:rows, :columns], rtol=1e-11, atol=1e-14)
+        assert not expected[rows:].any() and not expected[:, columns:].any()
+
+
+def test_importance_in_acl_is_the_pairwise_importance():
+    z, z2 = views(6, 3)
+    found = InfoNCE(0.4, 0.3, "acl").importance(z, z2)
+    torch.testing.assert_close(found, contrast.pairwise_importance(z, z2, infonce_pair(0.4, 0.3)))
+
+
+@pytest.mark.parametrize("anchors", ["first", "both"])
+@pytest.mark.parametrize("negatives", ["same", "other", "all"])
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_importance_is_the_gradient_with_the_factor_that_its_page_gives(
+    anchors, negatives, scaled, reduction
+):
+    """On inner products: an anchor is pulled to its other view as hard as it is pushed from all."""
+    how, tau, n = Convention("inner", anchors, negatives, scaled, reduction), 0.7, 5
+    both = torch.cat(views(n, 3)).requires_grad_()
+    (slope,) = torch.autograd.grad(infonce(both[:n], both[n:], tau, how=how), both)
+    alpha = torch.zeros(2 * n, 2 * n, dtype=torch.float64)
+    found = InfoNCE(tau, how=how).importance(both[:n], both[n:])
+    alpha[: found.shape[0], : found.shape[1]] = found
+    factor = (1 if scaled else 1 / tau) / (n if reduction == "mean" else 1)
+    factor /= 2 if anchors == "both" else 1
+    other = torch.eye(2 * n, dtype=torch.float64).roll(n, 0)
+    pull = alpha - alpha.sum(1, keepdim=True) * other
+    torch.testing.assert_close(slope, factor * (pull + pull.T) @ both.detach())

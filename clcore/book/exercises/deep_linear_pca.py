@@ -89,7 +89,7 @@ def decay(answer: Any) -> float:
         values = torch.rand(4, generator=made, dtype=_F64).sort(descending=True).values + 0.1
         given = rates(values)
         try:
-            given = [float(rate) for rate in given]
+            given = [scalar(rate) for rate in given]
         except TypeError:
             raise ExerciseError(f"expected two rates, got {type(given).__name__}") from None
         given = value(given, (2,))

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from clcore import _paths
-from clcore.book.exercises.judge import ExerciseError, exercise, function, value
+from clcore.book.exercises.judge import ExerciseError, exercise, function, scalar, value
 from clcore.theory.sparse import linear_noncontrastive as ln
 from clcore.theory.sparse import proportional_update as pu
 from clcore.theory.sparse import srelu_dynamics as srelu
@@ -31,7 +31,7 @@ def taking_turns(answer: Any) -> float:
                 one = lam * one + c * two
                 two = lam * two + c * one
             ends.append(one)
-        gaps.append(abs(float(ratio(lam, c)) * ends[1] / ends[0] - 1))
+        gaps.append(abs(scalar(ratio(lam, c)) * ends[1] / ends[0] - 1))
     return max(gaps)
 
 
@@ -59,7 +59,7 @@ def threshold(answer: Any) -> float:
     over all latents and masks."""
     bias, gaps = function(answer), []
     for alpha, kappa in ((0.9, 0.3), (0.8, 0.4)):
-        b = float(bias(alpha, kappa))
+        b = scalar(bias(alpha, kappa))
         if not 0 < b < 1:
             raise ExerciseError(f"expected a bias between 0 and 1, got {b:.3g}")
         shake = torch.tensor([[1.0, -0.7], [0.4, 1.0]], dtype=torch.float64) * 1e-4
@@ -92,7 +92,7 @@ def near_the_limit(answer: Any) -> float:
         v[0, 0] = 1.0
         path = pu.iterate(v, g, torch.full((45, 1), c, dtype=torch.float64))
         apart = (path[:, 0, 1] - a * path[:, 0, 0]).abs()
-        gaps.append(abs(float(factor(a, c, d)) - float(apart[45] / apart[44])))
+        gaps.append(abs(scalar(factor(a, c, d)) - float(apart[45] / apart[44])))
     return max(gaps)
 
 
@@ -124,5 +124,5 @@ def by_chance(answer: Any) -> float:
     for d in range(2, 7):
         choices = list(itertools.product(range(d), repeat=d))
         truth = sum(len(set(choice)) == d for choice in choices) / len(choices)
-        gaps.append(abs(float(chance(d)) / truth - 1))
+        gaps.append(abs(scalar(chance(d)) / truth - 1))
     return max(gaps)

@@ -9,7 +9,7 @@ import torch
 from scipy.optimize import linprog
 
 from clcore import _paths, random
-from clcore.book.exercises.judge import exercise, function, value
+from clcore.book.exercises.judge import exercise, function, scalar, value
 from clcore.theory.trees import latent_tree as lt
 from clcore.theory.trees import lucky_nodes, tree_nets
 
@@ -39,7 +39,7 @@ def what_survives(answer: Any) -> float:
     measured = (kept * outer).sum((1, 2)) / (outer**2).sum((1, 2))
     path = rho[:, 0] * rho[:, 2]
     return max(
-        abs(float(size(float(p), float(r))) - float(m))
+        abs(scalar(size(float(p), float(r))) - float(m))
         for p, r, m in zip(path, roots, measured, strict=True)
     )
 
@@ -79,7 +79,7 @@ def wrong_exponent(answer: Any) -> float:
     for c, gamma in ((9.0, 0.2), (9.0, 0.8), (2.0, 0.5), (4.0, 0.05)):
         at = torch.tensor([c, gamma], dtype=torch.float64)
         printed, right = (float(lucky_nodes.nodes_asked(*at, 0.5, p)) for p in (True, False))
-        gaps.append(abs(float(ratio(c, gamma)) * printed / right - 1))
+        gaps.append(abs(scalar(ratio(c, gamma)) * printed / right - 1))
     return max(gaps)
 
 
@@ -96,7 +96,7 @@ def too_few(answer: Any) -> float:
         ones = np.repeat([1.0, 0.0], n // 2)
         edge = (3 / n) ** 0.5
         best = linprog(-ones, A_ub=[1 - ones], b_ub=[0.0], bounds=[(-edge, edge)] * n)
-        gaps.append(abs(float(level(n)) * ones.sum() / n / best.fun**2 - 1))
+        gaps.append(abs(scalar(level(n)) * ones.sum() / n / best.fun**2 - 1))
     return max(gaps)
 
 
@@ -114,7 +114,7 @@ def how_deep(answer: Any) -> float:
         edges, down = 0, step
         while down[0, 0] >= 0.75:
             edges, down = edges + 1, down @ step
-        gaps.append(abs(float(deepest(rho)) - edges))
+        gaps.append(abs(scalar(deepest(rho)) - edges))
     return max(gaps)
 
 

@@ -93,11 +93,15 @@ def check(name: str, answer: Any = None, quiet: bool = False) -> None:
     function. quiet: say nothing of a right answer, as graders want. Raises ExerciseError for an
     unknown exercise.
     """
+    import torch
+
     found = known(name)
     if answer is None or answer is ...:
         raise NotYet(f"{name} asks for {found.asks}." + _hint(name))
     try:
-        gap = float(found.measure(answer))
+        # Judges differentiate, whatever the notebook has switched off.
+        with torch.inference_mode(False), torch.enable_grad():
+            gap = float(found.measure(answer))
     except ExerciseError as error:
         raise NotYet(f"{name} asks for {found.asks}; {error}." + _hint(name)) from error
     except Exception as error:
@@ -118,17 +122,41 @@ def _hint(name: str) -> str:
 
 
 def value(answer: Any, shape: tuple[int, ...] = ()) -> "torch.Tensor":
-    """An answer as a float64 tensor of this shape. Raises ExerciseError for anything else."""
+    """An answer as a float64 tensor of this shape, from numbers of any library, with more or fewer
+    axes of length 1. Raises ExerciseError for anything else."""
+    given = _numbers(answer)
+    if [n for n in given.shape if n != 1] != [n for n in shape if n != 1]:
+        want = f"the shape {shape}" if shape else "one number"
+        raise ExerciseError(f"expected {want}, got the shape {tuple(given.shape)}")
+    return given.reshape(shape)
+
+
+def scalar(answer: Any) -> float:
+    """An answer, or what a function that is one returns, as a number. Errors: as `value`."""
+    return float(value(answer))
+
+
+def _numbers(answer: Any) -> "torch.Tensor":
+    import numpy as np
     import torch
 
     try:
-        given = torch.as_tensor(answer, dtype=torch.float64)
+        if isinstance(answer, list | tuple):
+            return torch.stack([_numbers(part) for part in answer])
+        if not isinstance(answer, torch.Tensor):
+            array = np.asarray(answer)
+            if array.dtype.kind in "US":
+                raise TypeError  # numpy would read a text as a number
+            answer = torch.from_numpy(array.astype(complex if array.dtype.kind == "c" else float))
+        if answer.is_complex() and not bool(answer.imag.any()):  # as roots of a polynomial come
+            answer = answer.real
+        if not answer.is_complex():
+            return answer.detach().to("cpu", torch.float64, copy=True)
+    except ExerciseError:
+        raise
     except (TypeError, ValueError, RuntimeError):
         raise ExerciseError(f"expected numbers, got {type(answer).__name__}") from None
-    if tuple(given.shape) != shape:
-        want = f"the shape {shape}" if shape else "one number"
-        raise ExerciseError(f"expected {want}, got the shape {tuple(given.shape)}")
-    return given.detach()
+    raise ExerciseError("expected real numbers, got complex ones")
 
 
 def function(answer: Any) -> Callable:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from clcore.book.exercises.judge import ExerciseError, exercise, function, value
+from clcore.book.exercises.judge import ExerciseError, exercise, function, scalar, value
 from clcore.theory.sparse import mask_landscape as ml
 from clcore.theory.sparse import sparse_coding as sc
 
@@ -54,7 +54,7 @@ def one_is_enough(answer: Any) -> float:
         for kept in itertools.product((0, 1), repeat=2 + count):
             weight = math.prod(alpha if k else 1 - alpha for k in kept)
             truth += weight * (kept[0] and kept[1] and any(kept[2:]))
-        gaps.append(abs(float(chance(alpha, count)) - truth))
+        gaps.append(abs(scalar(chance(alpha, count)) - truth))
     return max(gaps)
 
 
@@ -168,5 +168,5 @@ def share(answer: Any) -> float:
         loss = ml.one_hot_non_contrastive(W / W.norm(dim=1, keepdim=True), 0.5)
         least = ml.one_hot_non_contrastive(torch.eye(d, dtype=torch.float64), 0.5)
         truth = float((loss < least + 1e-9).double().mean())
-        gaps.append(abs(float(part(d)) / truth - 1))
+        gaps.append(abs(scalar(part(d)) / truth - 1))
     return max(gaps)

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from clcore.book.exercises.judge import ExerciseError, exercise, function, value
+from clcore.book.exercises.judge import ExerciseError, exercise, function, scalar, value
 
 
 def _numbers(answer: Any) -> list[float]:
@@ -30,7 +30,7 @@ def plus_minus(answer: Any) -> float:
         error = runs.std(1) / 5**0.5
         truth = (runs[0].mean() - runs[1].mean()) / (runs.var(1) / 5).sum().sqrt()
         given = [float(x) for x in (runs[0].mean(), error[0], runs[1].mean(), error[1])]
-        gaps.append(abs(float(told(*given)) / float(truth) - 1))
+        gaps.append(abs(scalar(told(*given)) / float(truth) - 1))
     return max(gaps)
 
 
@@ -50,7 +50,7 @@ def seeds(answer: Any) -> float:
     count, gaps = function(answer), []
     normal = torch.distributions.Normal(0.0, 1.0)
     for s, delta, rho in ((0.3, 0.1, 0.5), (1.0, 0.5, 0.3), (0.5, 0.2, 0.8)):
-        n = float(count(s, delta, rho))
+        n = scalar(count(s, delta, rho))
         if not n > 0:
             raise ExerciseError(f"expected a positive number of seeds, got {n:.3g}")
         error = math.sqrt(2 * (1 - rho) * s**2 / n)
@@ -133,7 +133,7 @@ def false_negatives(answer: Any) -> float:
     for n in (2, 3, 4, 5):
         labels = torch.cartesian_prod(*[torch.arange(10)] * n)  # (10^n, n), equally likely
         truth = (labels[:, 1:] == labels[:, :1]).sum(1).double().mean()
-        gaps.append(abs(float(count(n)) / float(truth) - 1))
+        gaps.append(abs(scalar(count(n)) / float(truth) - 1))
     return max(gaps)
 
 
@@ -145,9 +145,7 @@ def false_negatives(answer: Any) -> float:
 )
 def pairing(answer: Any) -> float:
     """0 where the paired t exceeds 2.78 (5 per cent, 4 degrees) and Welch's is below 1; else 1."""
-    if not isinstance(answer, list | tuple | torch.Tensor) or len(answer) != 2:
-        raise ExerciseError("expected a pair of five accuracies each")
-    first, second = (value(part, (5,)) for part in answer)
+    first, second = value(answer, (2, 5))
     apart = first - second
     paired = apart.mean() / (apart.std() / 5**0.5 + 1e-12)
     welch = apart.mean() / ((first.var() + second.var()) / 5).sqrt().clamp(min=1e-12)

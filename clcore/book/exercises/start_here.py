@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from clcore.book.exercises.judge import exercise, function, value
+from clcore.book.exercises.judge import exercise, function, scalar, value
 
 
 @exercise("ex-start-1", "the loss of a guess, a number", bound=1e-6, wrong=(0.0, 8.0))
@@ -32,12 +32,12 @@ def collapsed(answer: Any) -> float:
     """Worst gap at a collapsed batch, at balanced ones, and how near 0 it comes at spread ones."""
     measure = function(answer)
     one = _points(1, 5, 0)
-    gaps = [abs(float(measure(one.expand(40, 5))))]
+    gaps = [abs(scalar(measure(one.expand(40, 5))))]
     for seed in range(3):
         z = _points(20, 4, seed)
-        gaps.append(abs(float(measure(torch.cat([z, -z]))) - 1))
+        gaps.append(abs(scalar(measure(torch.cat([z, -z]))) - 1))
         nearly = torch.nn.functional.normalize(_points(1, 4, seed) + 0.3 * z, dim=1)
-        gaps.append(float(not 1e-4 < float(measure(nearly)) < 1))
+        gaps.append(float(not 1e-4 < scalar(measure(nearly)) < 1))
     return max(gaps)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from scipy import integrate
 
-from clcore.book.exercises.judge import ExerciseError, exercise, function, value
+from clcore.book.exercises.judge import ExerciseError, exercise, function, scalar, value
 from clcore.theory.one_layer import one_layer
 from clcore.theory.two_layer import modulation, two_layer
 
@@ -135,5 +135,5 @@ def what_is_left(answer: Any) -> float:
         w.grad = torch.zeros_like(w)
         for _ in range(steps):
             sgd.step()
-        gaps.append(abs(float(left(eta, decay, momentum, steps)) / float(w.detach()) - 1))
+        gaps.append(abs(scalar(left(eta, decay, momentum, steps)) / float(w.detach()) - 1))
     return max(gaps)

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from clcore.book.exercises.judge import ExerciseError, exercise, function, value
+from clcore.book.exercises.judge import ExerciseError, exercise, function, scalar, value
 
 
 @exercise(
@@ -135,5 +135,5 @@ def effective(answer: Any) -> float:
         unit = torch.nn.functional.normalize(w)
         shares = torch.linalg.eigvalsh(unit @ unit.T).clamp(min=1e-300) / 5
         truth = torch.distributions.Categorical(probs=shares).entropy().exp()
-        gaps.append(abs(float(count(w)) / float(truth) - 1))
+        gaps.append(abs(scalar(count(w)) / float(truth) - 1))
     return max(gaps)

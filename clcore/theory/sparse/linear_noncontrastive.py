@@ -174,6 +174,7 @@ def trajectory(
     return Pair(torch.stack([w.online for w in path]), torch.stack([w.target for w in path]))
 
 
+@torch.enable_grad()
 def alternate(loss: Loss, start: Pair, rate: float) -> Pair:
     """One round of ncl's training (Sec. 4.1): loss(online, target) moves the online network only,
     then loss(target, online) the target only. `loss` has a scalar value."""

@@ -315,6 +315,7 @@ def descend(
     W = unit_columns(W)
     rates = torch.full((len(W), 1, 1), rate, dtype=W.dtype)
 
+    @torch.enable_grad()
     def value_and_slope(W: Tensor) -> tuple[Tensor, Tensor]:
         free = W.detach().requires_grad_()
         value = loss(free)
