@@ -7,6 +7,12 @@ batches too, they are `infonce` and `family_loss`, with other defaults: the modu
 `how="nt-xent"`, the function `how="acl"`; `ContrastiveLoss` is the mean over samples, `family_loss`
 the sum. InfoNCE comes in many normalisations, which `CONVENTIONS` names. Sums are over samples, and
 distances are squared and halved, unless a convention says otherwise.
+
+Losses of float16 and bfloat16 outputs, and losses under autocast, are computed in float32 and have
+that type; gradients have the type of the outputs. An output of norm 0 has no direction: its cosine
+is 0 with all, and its gradient is that of the unnormalised output. A temperature that is learned
+must stay positive: a loss on a CPU raises ValueError where it is not, and is NaN inside
+`torch.func.vmap`, under a compiler and on an accelerator.
 """
 
 from clcore._front import attach
