@@ -37,13 +37,14 @@ tau simclr-first = n tau nl-released. No constant leads from "same" to "all" or 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from clcore.losses.contrast import (
     inter_distances,
@@ -51,7 +52,8 @@ from clcore.losses.contrast import (
     require_views,
     warn_of_underflow,
 )
-from clcore.losses.floating import at_least_single
+from clcore.losses.floating import at_least_single, known
+from clcore.losses.infonce_large import COLDEST, in_tiles
 from clcore.losses.pairs import (
     LogDomain,
     Scalar,
@@ -102,6 +104,8 @@ def cross_entropy_of_gaps(
 
 
 # ------------------------------------------------------------------------------------ of a batch
+
+LARGE = 1024  # samples, from which on the matrix of similarities is not kept
 
 _CHOICES = {
     "similarity": ("distance", "inner", "cosine"),
@@ -209,6 +213,30 @@ def _gaps(z: Tensor, z2: Tensor, tau: Scalar, how: Convention) -> Tensor:
     return gaps.masked_fill(_left_out(z.shape[-2], how, z.device), -torch.inf)
 
 
+def _anchors(z: Tensor, z2: Tensor, tau: Scalar, eps: Scalar, how: Convention) -> Tensor:
+    """tau l of every anchor."""
+    log = _log_domain(tau, eps)
+    if _in_tiles(z, z2, tau, eps, how):
+        require_views(z, z2)
+        v = directions(torch.cat([z, z2])) / tau**0.5
+        inner = replace(how, similarity="inner")
+        return tau * in_tiles(v, eps, lambda v: _anchors(*v.chunk(2), 1.0, eps, inner))
+    return log.phi(_gaps(z, z2, tau, how).logsumexp(-1))  # times tau, as the pair has it
+
+
+def _in_tiles(z: Tensor, z2: Tensor, tau: Scalar, eps: Scalar, how: Convention) -> bool:
+    """Whether a batch is large, and of a kind that `in_tiles` takes."""
+    large = z.ndim == 2 and len(z) >= LARGE
+    if not large or (how.similarity, how.anchors, how.negatives) != ("cosine", "both", "all"):
+        return False
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return False
+    if any(forward_ad.unpack_dual(view).tangent is not None for view in (z, z2)):
+        return False
+    warm = known((tau >= COLDEST).all()) if isinstance(tau, Tensor) else tau >= COLDEST
+    return warm and not isinstance(eps, Tensor)
+
+
 @at_least_single
 def infonce(
     z: Float[Tensor, "*b n d"],
@@ -238,8 +266,7 @@ def infonce(
         tensor(3.)
     """
     how, tau = convention(how), one_temperature(tau, temperature)
-    log = _log_domain(tau, eps)
-    values = log.phi(_gaps(z, z2, tau, how).logsumexp(-1))  # times tau, as the pair has it
+    values = _anchors(z, z2, tau, eps, how)
     total = values.mean(-1) if how.reduction == "mean" else values.sum(-1)
     if how.reduction == "sum" and how.anchors == "both":
         total = total / 2

@@ -3,18 +3,26 @@
 At 1024 samples the matrix of exponentials is the cost of a step: it is made once, in place, and
 value and gradient are read off it. First derivatives only. Negatives and means as "ncl" and
 "nt-xent" of `infonce_family`; that tau is the temperature here. `other_columns` and `all_columns`
-have the samples in columns, where the products are fastest, and many runs at once.
+have the samples in columns, where the products are fastest, and many runs at once. `in_tiles` is
+for one batch that is larger still, and has second derivatives from elsewhere.
 """
 
 import math
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from clcore.losses.floating import at_least_single
+
+COLDEST = 0.025  # from which on exponentials of cosines and their sums fit in float32
+ROWS = 512  # of a tile: 16 MiB at 4096 samples
+
 
 def _require_range(temperature: float) -> None:
-    if not temperature >= 0.025:
+    if not temperature >= COLDEST:
         raise ValueError(
             f"temperature: expected at least 0.025 (exponentials in float32), got {temperature}"
         )
@@ -95,3 +103,65 @@ def all_views(
     with torch.no_grad():
         value, gradient = all_columns(z.detach(), temperature)
     return _with_gradient(value, z, gradient)
+
+
+# -------------------------------------------------------------------------------------- in tiles
+
+
+def _tiles(v: Tensor, eps: float) -> Iterator[tuple[int, int, Tensor]]:
+    """Exponentials of products of rows, in tiles of rows `first` to `last` by columns from `first`
+    on: the matrix is symmetric. 0 for a row with itself, eps times for the two views of a sample.
+    """
+    half = len(v) // 2
+    for first in range(0, len(v), ROWS):
+        rows = v[first : first + ROWS]
+        tile = ((rows / math.log(2)) @ v[first:].mT).exp2_()
+        tile.diagonal().zero_()
+        if eps != 1:
+            tile.diagonal(half).mul_(eps)
+            tile.diagonal(-half).mul_(eps)  # in a tile that has both views
+        yield first, first + len(rows), tile
+
+
+@at_least_single  # whoever goes back under autocast gets the gradient, too
+def _slope(v: Tensor, total: Tensor, eps: float, weights: Tensor) -> Tensor:
+    """The slope in v of the anchors' values, weighted by w: the sum over j of v_j times
+    E_ij (w_i / sum i + w_j / sum j), less what pulls the two views of a sample together."""
+    share = weights / total
+    slope = -(weights + weights.roll(len(v) // 2)).unsqueeze(-1) * v.roll(len(v) // 2, 0)
+    for first, last, tile in _tiles(v, eps):
+        tile.mul_(share[first:last, None] + share[first:])
+        slope[first:last] += tile @ v[first:]
+        slope[last:] += tile[:, last - first :].mT @ v[first:last]
+    return slope
+
+
+class _InTiles(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, v: Tensor, eps: float, plain: Callable[[Tensor], Tensor]) -> Tensor:
+        total = torch.zeros_like(v[:, 0])
+        for first, last, tile in _tiles(v, eps):
+            total[first:last] += tile.sum(-1)
+            total[last:] += tile[:, last - first :].sum(-2)
+        ctx.eps, ctx.plain = eps, plain
+        ctx.save_for_backward(v, total)
+        return total.log() - (v * v.roll(len(v) // 2, 0)).sum(-1)
+
+    @staticmethod
+    def backward(ctx: Any, *weights: Tensor) -> tuple[Tensor, None, None]:
+        v, total = ctx.saved_tensors
+        if not torch.is_grad_enabled():
+            return _slope(v, total, ctx.eps, *weights), None, None
+        return torch.autograd.grad(ctx.plain(v), v, weights, create_graph=True)[0], None, None
+
+
+def in_tiles(
+    v: Float[Tensor, "m d"], eps: float, plain: Callable[[Tensor], Tensor]
+) -> Float[Tensor, " m"]:
+    """The anchors' log(eps + sum_k exp(s_k - s)) without the m x m matrix in memory, s = v_i . v_j.
+
+    v: the first views of m / 2 samples and the second, of squared norm at most 1 / COLDEST.
+    plain: the same function, of v, by operations that autograd differentiates, which second
+    derivatives come from. Not for `torch.func` and forward mode.
+    """
+    return _InTiles.apply(v, eps, plain)
