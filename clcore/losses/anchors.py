@@ -33,7 +33,10 @@ def simple(
 
 @at_least_single
 def soft_triplet(
-    positive: Float[Tensor, "*b"], negatives: Float[Tensor, "*b h"], tau: float, margin: float = 0.0
+    positive: Float[Tensor, "*b"],
+    negatives: Float[Tensor, "*b h"],
+    tau: Scalar,
+    margin: float = 0.0,
 ) -> Float[Tensor, "*b"]:
     """tau log(1 + exp((r_+ - r_- + margin) / tau)), one negative; never overflows.
 

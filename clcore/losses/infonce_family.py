@@ -216,7 +216,7 @@ def _gaps(z: Tensor, z2: Tensor, tau: Scalar, how: Convention) -> Tensor:
 def _anchors(z: Tensor, z2: Tensor, tau: Scalar, eps: Scalar, how: Convention) -> Tensor:
     """tau l of every anchor."""
     log = _log_domain(tau, eps)
-    if _in_tiles(z, z2, tau, eps, how):
+    if not isinstance(eps, Tensor) and _in_tiles(z, z2, tau, how):
         require_views(z, z2)
         v = directions(torch.cat([z, z2])) / tau**0.5
         inner = replace(how, similarity="inner")
@@ -224,7 +224,7 @@ def _anchors(z: Tensor, z2: Tensor, tau: Scalar, eps: Scalar, how: Convention) -
     return log.phi(_gaps(z, z2, tau, how).logsumexp(-1))  # times tau, as the pair has it
 
 
-def _in_tiles(z: Tensor, z2: Tensor, tau: Scalar, eps: Scalar, how: Convention) -> bool:
+def _in_tiles(z: Tensor, z2: Tensor, tau: Scalar, how: Convention) -> bool:
     """Whether a batch is large, and of a kind that `in_tiles` takes."""
     large = z.ndim == 2 and len(z) >= LARGE
     if not large or (how.similarity, how.anchors, how.negatives) != ("cosine", "both", "all"):
@@ -233,8 +233,7 @@ def _in_tiles(z: Tensor, z2: Tensor, tau: Scalar, eps: Scalar, how: Convention) 
         return False
     if any(forward_ad.unpack_dual(view).tangent is not None for view in (z, z2)):
         return False
-    warm = known((tau >= COLDEST).all()) if isinstance(tau, Tensor) else tau >= COLDEST
-    return warm and not isinstance(eps, Tensor)
+    return known((tau >= COLDEST).all()) if isinstance(tau, Tensor) else tau >= COLDEST
 
 
 @at_least_single

@@ -13,7 +13,7 @@ from torch import Tensor
 from clcore import random as cr
 from clcore.losses.floating import at_least_single
 from clcore.losses.infonce_family import cross_entropy
-from clcore.losses.pairs import require_temperature
+from clcore.losses.pairs import Scalar, require_temperature
 from clcore.sweep.optim import directions
 
 
@@ -80,7 +80,7 @@ def contrastive(
     anchor: Float[Tensor, "*b n m"],
     positive: Float[Tensor, "*b n m"],
     negatives: Float[Tensor, "*b n k m"],
-    tau: float,
+    tau: Scalar,
 ) -> Float[Tensor, "*b"]:
     """-E log exp(tau S+) / (exp(tau S+) + sum over the k negatives of exp(tau S-)) (ncl Eq. 8).
 

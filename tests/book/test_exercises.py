@@ -46,8 +46,9 @@ def test_every_solution_ends_with_its_check(path):
 def test_wrong_answers_are_refused(name):
     found = exercises.known(name)
     for answer in (None, ..., *found.wrong, object(), "no"):
-        with pytest.raises(exercises.NotYet, match=name):
+        with pytest.raises(exercises.NotYet, match=name) as caught:
             exercises.check(name, answer)
+        assert "NameError" not in str(caught.value)  # which would refuse right ones, too
 
 
 def test_an_unknown_exercise_is_named_with_near_ones():
@@ -126,6 +127,7 @@ def test_a_number_is_taken_in_every_kind(kind):
 def test_what_a_function_returns_is_taken_in_every_kind(kind):
     """In judges that ask for numbers one by one, in rows and in pairs."""
     exercises.check("ex-start-2", lambda z: kind(1 - float(z.mean(0).norm())), quiet=True)
+    exercises.check("ex-linear-3", lambda v: [kind(float(v[0] - v[1])), kind(float(v[0]))], True)
     assert judge.scalar(kind(0.25)) == 0.25
     assert judge.value([kind(0.5), kind(2.0)], (2,)).tolist() == [0.5, 2.0]
 

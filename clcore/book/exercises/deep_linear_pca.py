@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from clcore import random
-from clcore.book.exercises.judge import ExerciseError, exercise, function, value
+from clcore.book.exercises.judge import ExerciseError, exercise, function, scalar, value
 from clcore.theory import deep_linear
 
 _F64 = torch.float64
