@@ -1,5 +1,5 @@
-"""The command line: python -m clcore build | claims | where | check | compare | course | doctor |
-data | golden | launch | letter | pdf | pretrain | publish | serve."""
+"""The command line: python -m clcore build | claims | where | check | clean | compare | course |
+data | doctor | golden | launch | letter | pdf | pretrain | publish | serve."""
 
 import json
 import sys
@@ -10,6 +10,8 @@ from clcore._extras import extra
 
 with extra("book"):
     import typer
+
+from clcore import _folders, _paths
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 data_app = typer.Typer(
@@ -142,10 +144,9 @@ def course(
     otter: Annotated[bool, typer.Option("--otter", help="assignments for Otter, too")] = False,
 ) -> None:
     """Slides, notebooks for students and instructors, a handout and plans, from the last build."""
-    from clcore import _paths
     from clcore.book import course as kit
 
-    print("\n".join(kit.make(out or _paths.build_dir() / "course", only, otter)))
+    print("\n".join(kit.make(_paths.home(out) if out else None, only, otter)))
 
 
 @app.command()
@@ -190,14 +191,14 @@ def pdf(
     decks: Annotated[bool, typer.Option("--decks", help="the slides of `course` instead")] = False,
 ) -> None:
     """The last build's site on paper, by Chromium; or the slides of the last course."""
-    from clcore import _paths
     from clcore.book import pdf as paper
 
     if decks:
         made = paper.decks(_paths.build_dir() / "course" / "slides")
         print("\n".join(_paths.shown(file) for file in made))
         return
-    print(f"the book is in {paper.write(out or _paths.build_dir() / 'book.pdf', folds, only)}")
+    place = _paths.home(out) if out else _folders.build() / "book.pdf"
+    print(f"the book is in {paper.write(place, folds, only)}")
 
 
 @app.command()
@@ -205,11 +206,28 @@ def publish(
     remote: Annotated[str, typer.Option(help="of this repository")] = "origin",
     branch: Annotated[str, typer.Option(help="that the hosting serves")] = "gh-pages",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="commit, but do not push")] = False,
+    replace: Annotated[
+        str | None,
+        typer.Option(help="the branch once more, where what it holds is no site of ours"),
+    ] = None,
+    unfinished: Annotated[
+        bool,
+        typer.Option("--unfinished", help="a site of the profile smoke, or with chapters missing"),
+    ] = False,
 ) -> None:
     """Put the last build's site on a branch, for static hosting."""
     from clcore.book.publish import publish as put
 
-    print(put(remote, branch, dry_run))
+    print(put(remote, branch, dry_run, replace, unfinished))
+
+
+@app.command()
+def clean() -> None:
+    """Delete what builds have made; what is not theirs stays, and is named."""
+    left = _folders.clean()
+    for path in left:
+        print(f"left, for it is not ours: {_paths.shown(path)}", file=sys.stderr)
+    raise typer.Exit(1 if left else 0)
 
 
 @app.command()
@@ -218,17 +236,11 @@ def launch(
     repository: Annotated[str, typer.Option(help="the repository's address")],
 ) -> None:
     """The chapters as notebooks that install what they need; Binder makes its own so."""
-    from clcore import _paths
-    from clcore._files import write_atomic
     from clcore.book import build
-    from clcore.book.provenance import address as checked
-    from clcore.book.provenance import commit
     from clcore.book.site import launch as elsewhere
 
     notebooks = [_paths.root() / "chapters" / f"{name}.ipynb" for name in build.chapters()]
-    for address, text in elsewhere.files(notebooks, checked(repository), commit()).items():
-        write_atomic(out / Path(address).name, text.encode())
-    print(f"{len(notebooks)} notebooks in {out}")
+    print(elsewhere.write(notebooks, _paths.home(out), repository))
 
 
 @app.command()
@@ -259,7 +271,7 @@ def pretrain(
     from clcore.experiments import pretraining
 
     device = check_device(device)
-    file = pretraining.command(data, out, set_ or [], record, train, test, device)
+    file = pretraining.command(data, _paths.home(out), set_ or [], record, train, test, device)
     if file is not None:
         print(f"the table is in {file}")
 

@@ -3,13 +3,16 @@
 import os
 from pathlib import Path
 
+ROOMS = ("binder", "book", "chapters", "clcore", "data", "locks")
+"""Folders of the project that a build reads; besides, every file beside them."""
+
 
 def root() -> Path:
     """The repository root: $CLCORE_ROOT if set, else the folder that holds this package.
 
     Raises FileNotFoundError when there is no data/claims (clcore installed without its clone).
     """
-    here = Path(os.environ.get("CLCORE_ROOT") or Path(__file__).parents[1]).resolve()
+    here = given("CLCORE_ROOT", Path(__file__).parents[1]).resolve()
     if not (here / "data" / "claims").is_dir():
         raise FileNotFoundError(
             f"expected the repository (with data/claims) at {here}, found none; install clcore "
@@ -35,7 +38,24 @@ def folder(variable: str, default: str) -> Path:
     A relative one is below that, too: kernels, tools and shells stand in different folders,
     and must mean the same one.
     """
-    return (base() / (os.environ.get(variable) or default)).resolve()
+    return (base() / given(variable, default)).resolve()
+
+
+def given(variable: str, default: Path | str) -> Path:
+    """The path that an environment variable gives, else the default, as it is."""
+    return home(os.environ.get(variable) or default, f"{variable}: ")
+
+
+def home(path: Path | str, what: str = "") -> Path:
+    """A path with `~` at its beginning as the home folder: where no shell has read it, as in a file
+    of variables or in --out=~/here, it still is there. Raises ValueError where there is no home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise ValueError(
+            f"{what}expected a path, got {str(path)!r}, and this user has no home folder here; "
+            "give the whole path"
+        ) from None
 
 
 def build_dir() -> Path:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from clcore import _paths
+from clcore import _folders, _paths
 from clcore.book import keys
 from clcore.book.parameters import ParameterError, check_device, declared_in, validate
 from clcore.book.provenance import PROVENANCE_MIME, commit, encode
@@ -67,7 +67,7 @@ class Chapter:
         in the one that a build would set, which `close` removes.
         """
         given = os.environ.get("CLCORE_CHECKPOINTS")
-        folder = _paths.root() / given if given else self.checkpoints
+        folder = _paths.folder("CLCORE_CHECKPOINTS", "") if given else self.checkpoints
         return folder / f"{name}.pt" if folder else None
 
     def grid(self, jobs: int = 1) -> "Grid":
@@ -88,7 +88,7 @@ class Chapter:
             name = os.environ.get("CLCORE_SCHEDULER") or here
         folder = self.checkpoint("grid")
         if self.profile == "paper" or name != "serial":
-            folder = _paths.build_dir() / "grid" / self.name
+            folder = _folders.begin(_folders.build() / "grid") / self.name
         elif folder:
             folder = folder.with_suffix("")
         return Grid(folder, launcher(name), self.device)
@@ -123,7 +123,7 @@ class Chapter:
         return self._set_aside(name, table) if self.profile == "paper" else None
 
     def _set_aside(self, name: str, table: "pd.DataFrame") -> Path:
-        base = _paths.build_dir() / "unrecorded" / self.name / name
+        base = _folders.begin(_folders.build() / "unrecorded") / self.name / name
         self._write(base, table)
         return base.with_suffix(".csv")
 
@@ -243,6 +243,7 @@ def start(name: str, namespace: dict[str, Any]) -> Chapter:
     folder = None
     if parameters["profile"] == "paper" and not os.environ.get("CLCORE_CHECKPOINTS"):
         notebook = _paths.root() / "chapters" / f"{name}.ipynb"
+        _folders.room("checkpoints")
         folder = keys.checkpoints(notebook, parameters | {"device": str(device)})
     here = Chapter(name, parameters, device, ledger, folder)
     _started[:] = [here]

@@ -5,13 +5,14 @@ import math
 import os
 import platform
 import re
-import subprocess
 from importlib.metadata import version
 from typing import Any
 
-from clcore import _paths
+from clcore import _git
 
 PROVENANCE_MIME = "application/vnd.clcore.provenance+json"
+UNKNOWN = "unknown"
+"""A commit that nobody can tell: for words, never for git."""
 
 
 def encode(value: Any) -> Any:
@@ -51,18 +52,12 @@ def repository() -> str | None:
 
 
 def commit() -> str:
-    """The commit of the code, marked when the working tree differs from it."""
+    """The commit of the code, with -dirty where the working tree differs from it; `UNKNOWN` where
+    git cannot tell, for a reason that `clcore._git.commit` gives."""
     try:
-        run = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
-            cwd=_paths.root(),
-            capture_output=True,
-            text=True,
-            timeout=20,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    return run.stdout.strip() or "unknown"
+        return _git.commit()
+    except _git.GitError:
+        return UNKNOWN
 
 
 def made() -> dict[str, str]:

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from clcore import _paths, random
+from clcore import _folders, random
 from clcore._extras import extra
 from clcore._files import DiskFull, explain_full, sha256
 from clcore.images import datasets, decode, folders
@@ -182,7 +182,7 @@ def _require(name: str) -> None:
 def _place(name: str, split: str, parts: Iterable[bytes]) -> Path:
     key = sha256(VERSION, os.fsencode(split), *parts)[:16]
     # A folder's name may be as long as a file system lets it be.
-    return _paths.build_dir() / "decoded" / f"{name[:30]}-{split[:30]}-{key}"
+    return _folders.room("decoded") / f"{name[:30]}-{split[:30]}-{key}"
 
 
 def _store(

@@ -1,7 +1,6 @@
 """One run: mutants are drawn, those that are known are skipped, the others are asked about."""
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from alter import Mutant
 from results import Results
 from units import Measured, Unit
 
-from clcore import _paths
+from clcore import _folders, _paths
 from clcore._files import sha256
 from clcore.book import mutants as record
 
@@ -66,7 +65,7 @@ def command(
             "expected one of --record, --unread and --practice, got more: a lot is "
             "recorded, recorded unread, or read"
         )
-    root, base = _paths.root(), _paths.build_dir() / "mutants"
+    root, base = _paths.root(), _folders.build() / "mutants"
     paths = sampling.files(root, modules or sampling.MATHEMATICS)
     names = [path.relative_to(root).as_posix() for path in paths]
     judge = any(map(sampling.judges, names))
@@ -132,17 +131,18 @@ def described(mutant: Mutant) -> dict[str, Any]:
 def _scratch(base: Path) -> Iterator[None]:
     """Children that are killed leave temporary files, below a folder that goes in the end; that of
     a run which was killed itself goes with the next."""
-    base.mkdir(parents=True, exist_ok=True)
+    _folders.begin(base)
     for left in base.glob("scratch-*"):
         pid = left.name.split("-")[1]
         if not (pid.isdecimal() and psutil.pid_exists(int(pid))):
-            shutil.rmtree(left, ignore_errors=True)
+            _folders.remove(left)
     before = tempfile.tempdir
-    tempfile.tempdir = tempfile.mkdtemp(prefix=f"scratch-{os.getpid()}-", dir=base)
+    scratch = Path(tempfile.mkdtemp(prefix=f"scratch-{os.getpid()}-", dir=base))
+    tempfile.tempdir = str(_folders.mark(scratch))
     try:
         yield
     finally:
-        shutil.rmtree(tempfile.tempdir, ignore_errors=True)
+        _folders.remove(scratch)
         tempfile.tempdir = before
 
 

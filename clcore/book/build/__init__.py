@@ -7,7 +7,7 @@ cache/<chapter>-<key>/ (executed.ipynb, run.json), ledger.json, html/.
 import sys
 from datetime import UTC, datetime
 
-from clcore import _paths, ledger
+from clcore import _git, _paths, ledger
 from clcore._files import write_json
 from clcore.book import parameters, schedule
 from clcore.book.build import seal
@@ -46,6 +46,7 @@ def build(
     findings.complete()
     with lock():
         tidy()
+        _tell_unknown()
         wanted = [run for run in runs if not only or run.name in only]
         for run in runs:
             if run.status == "failed" or (not (force and run in wanted) and from_cache(run)):
@@ -74,6 +75,14 @@ def build(
 
 def _where() -> str:
     return f"The site: {_paths.build_dir() / 'html' / 'index.html'}"
+
+
+def _tell_unknown() -> None:
+    """Why the pages cannot say of which commit they are."""
+    try:
+        _git.commit()
+    except _git.GitError as error:
+        print(f"the commit of this build is unknown: {error}", flush=True)
 
 
 def _refuse_unsaid(runs: list[Run]) -> None:

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from clcore import ledger
+from clcore import _folders, ledger
 from clcore._files import read_json, sha256, write_atomic, write_json
 from clcore.book.build.planning import Run
 from clcore.book.provenance import PROVENANCE_MIME
@@ -18,7 +18,10 @@ KEEP = 3  # cache entries kept for each chapter and profile
 
 def from_cache(run: Run) -> bool:
     """Take a chapter's finished run from the cache; a damaged entry is named and left unused."""
-    if not run.entry.is_dir():
+    if not run.entry.is_dir() or run.entry.is_symlink():
+        if os.path.lexists(run.entry):
+            print(f"{run.name}: no folder at its place in the cache, running the chapter again")
+            _clear(run)
         return False
     try:
         outcome = read_json(run.entry / "run.json", "it is made again")
@@ -28,7 +31,7 @@ def from_cache(run: Run) -> bool:
         run.result = gather(run, json.loads(executed))
     except _DAMAGED as error:
         print(f"{run.name}: damaged cache entry, running the chapter again ({error})")
-        shutil.rmtree(run.entry)
+        _clear(run)
         return False
     except OSError as error:  # it may be whole: leave it where it is
         print(f"{run.name}: cannot read its cache entry, running the chapter again ({error})")
@@ -40,9 +43,8 @@ def from_cache(run: Run) -> bool:
 
 def keep(run: Run, executed: bytes) -> None:
     """Put a finished run into the cache as one folder, and drop the oldest of its kind."""
-    cache = run.entry.parent
-    cache.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(dir=cache, prefix=".new-"))
+    cache = _folders.room("cache")
+    fresh = _folders.mark(Path(tempfile.mkdtemp(dir=cache, prefix=".new-")))
     try:
         write_atomic(fresh / "executed.ipynb", executed)
         write_json(fresh / "run.json", run.outcome | {"sha256": _digest(executed, run.outcome)})
@@ -50,12 +52,22 @@ def keep(run: Run, executed: bytes) -> None:
         if run.entry.exists():
             run.entry.replace(aside)
         fresh.replace(run.entry)
-        shutil.rmtree(aside, ignore_errors=True)
+        _folders.remove(aside)
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-    same = cache.glob(f"{run.name}-{run.parameters['profile']}-*")
+        _folders.remove(fresh)
+    kind = f"{run.name}-{run.parameters['profile']}-"
+    same = [p for p in _folders.known("cache") if p.name.rpartition("-")[0] + "-" == kind]
     for old in sorted(same, key=lambda p: p.stat().st_mtime, reverse=True)[KEEP:]:
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _clear(run: Run) -> None:
+    """Remove what stands in the place of a chapter's entry. Its name is a digest, in a folder of
+    ours: it is the entry, damaged, be it a file, a pipe or a link by now."""
+    if run.entry.is_dir() and not run.entry.is_symlink():
+        shutil.rmtree(run.entry)
+    else:
+        run.entry.unlink(missing_ok=True)
 
 
 def _digest(executed: bytes, outcome: dict) -> str:

@@ -8,18 +8,19 @@ import time
 from collections.abc import Generator
 from pathlib import Path
 
-from clcore import _paths
+from clcore import _folders, _paths
 from clcore._files import explain_full
 from clcore.book.build.planning import BuildError
+from clcore.book.site import stage
 
 
 @contextlib.contextmanager
 def lock() -> Generator[None, None, None]:
     """Two builds in one folder would overwrite one another: the second is told so."""
     folder = _paths.build_dir()
-    _not_a_folder(folder / "lock")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        _folders.build()
+        _not_a_folder(folder / "lock")
         handle = (folder / "lock").open("a+")  # closed below, with the lock
     except OSError as error:
         raise explain_full(error, folder) from error
@@ -40,27 +41,33 @@ def lock() -> Generator[None, None, None]:
 
 def tidy() -> None:
     """Remove what a build that was killed has left: unfinished work, cache entries and files; what
-    was half decoded a day ago; checkpoints that nothing has touched for a month, which is told."""
-    shutil.rmtree(_paths.build_dir() / "work", ignore_errors=True)
-    for path in (_paths.build_dir() / "cache").glob(".*-*"):
-        shutil.rmtree(path, ignore_errors=True)
-    for name in ("ledger.json", "site.log"):
-        _not_a_folder(_paths.build_dir() / name)
-    for path in _paths.build_dir().glob(".*.json.*"):
-        path.unlink(missing_ok=True)
-    for path in (_paths.build_dir() / "decoded").glob(".*"):  # younger: another process's
-        if _older(path, days=1):
+    was half decoded a day ago; checkpoints that nothing has touched for a month, which is told.
+
+    Raises NotOurs where a folder of somebody's stands in the place of one of ours.
+    """
+    base = _folders.build()
+    rooms = {name: _folders.room(name) for name in ("cache", "checkpoints", "decoded")}
+    for path in (*_folders.begin(base / "work").iterdir(), *rooms["cache"].glob(".*-*")):
+        _folders.remove(path)
+    for name in ("ledger.json", "seal.json", "site.log"):
+        _not_a_folder(base / name)
+    for path in base.glob(".*"):
+        if _folders.LEFT.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+    for path in _folders.known("decoded"):
+        if path.name.startswith(".") and _older(path, days=1):  # younger: another process's
             shutil.rmtree(path, ignore_errors=True)
-    for path in (_paths.build_dir() / "checkpoints").glob("*"):
+    for path in _folders.known("checkpoints"):
         if _older(path, days=30):
             shutil.rmtree(path, ignore_errors=True)
             print(f"checkpoints/{path.name}: removed, nothing has touched it for 30 days")
+    stage.check(base)
 
 
 def _not_a_folder(file: Path) -> None:
-    """A folder in the place of a file of ours cannot be written over."""
-    if file.is_dir() and not file.is_symlink():
-        shutil.rmtree(file)
+    """A folder in the place of a file of ours cannot be written over; it goes if it is empty."""
+    if file.is_dir() and not file.is_symlink() and not _folders.remove(file):
+        raise _folders.NotOurs(f"expected a file at {file}, there is a folder; move it away")
 
 
 def _older(path: Path, days: float) -> bool:

@@ -9,7 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from clcore import _paths
+from clcore import _folders, _paths
 from clcore._files import explain_full, read_json, write_json
 from clcore.book import schedule
 from clcore.book.build.cache import gather, keep
@@ -83,7 +83,8 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
     ipython = work / "ipython"
     try:
         kept = checkpoints(run)
-        ipython.mkdir(parents=True, exist_ok=True)
+        _folders.begin(work)
+        ipython.mkdir(exist_ok=True)
         job = {
             "notebook": str(run.notebook),
             "output": str(work / "executed.ipynb"),
@@ -96,7 +97,7 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
         write_json(work / "job.json", job)
         environment = _environment(kept, str(ipython))
         if first := os.environ.get("CLCORE_STARTUP"):
-            _begins_with(Path(first).resolve(strict=True), ipython)
+            _begins_with(_paths.home(first).resolve(strict=True), ipython)
         if threads := schedule.threads(jobs):
             environment["OMP_NUM_THREADS"] = str(threads)
         with (work / "log").open("wb") as log:
@@ -131,7 +132,7 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
         run.fail(explain_full(error, work) if isinstance(error, OSError) else error)
         run.result = {}
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        _folders.remove(work)
         progress.ends(run)
 
 

@@ -18,9 +18,6 @@ from clcore._files import sha256, write_json
 from clcore.book import keys
 from clcore.book.provenance import commit, repository
 
-ROOMS = ("binder", "book", "chapters", "clcore", "data", "locks")
-"""Folders of the project that a build reads; besides, every file beside them."""
-
 
 def inputs(profile: str, device: str) -> str:
     """Digest of the project's files, of what is installed, and of what the build was asked for.
@@ -61,7 +58,7 @@ def sources() -> Iterator[Path]:
     """The files of the project that count."""
     root, made, data = _paths.root(), _paths.build_dir(), _paths.data_dir()
     yield from (path for path in root.iterdir() if path.is_file())
-    for room in ROOMS:
+    for room in _paths.ROOMS:
         for folder, inner, names in os.walk(root / room):
             at = Path(folder)
             inner[:] = [n for n in inner if n != "__pycache__" and at / n not in (made, data)]

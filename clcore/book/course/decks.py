@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from clcore import _paths
+from clcore import _folders, _paths
 from clcore._files import read_json, write_atomic
 from clcore.book.course.sessions import CourseError, Session, Step, figures
 from clcore.book.site import policy
@@ -43,9 +43,10 @@ def write(sessions: list[Session], out: Path) -> Path:
             raise CourseError(f"the slides could not be made:\n{run.stderr.strip()[-3000:]}")
         shutil.rmtree(made / ".doctrees", ignore_errors=True)
         policy.apply(made)
-        shutil.rmtree(out, ignore_errors=True)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(made, out)
+        _folders.own(out)
+        _folders.remove(out)
+        shutil.copytree(_folders.mark(made), out)
+        _folders.readable(out)
     return out
 
 

@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from clcore import _folders
+from clcore._files import write_atomic
+from clcore.book.provenance import UNKNOWN, address, commit
 from clcore.book.site.fragments import render
 
 FOLDER = "launch"
@@ -14,9 +17,11 @@ BRANCH = "gh-pages"
 
 
 def notebook(path: Path, repository: str, commit: str) -> str:
-    """A chapter whose first cell installs the book at this commit where it is not installed, and
-    whose profile is smoke unless somebody says otherwise."""
-    book = json.loads(path.read_text())
+    """A chapter whose first cell installs the book at this commit where it is not installed, the
+    newest where the commit is `UNKNOWN`, and whose profile is smoke unless somebody says otherwise.
+    """
+    book = json.loads(path.read_text(encoding="utf-8"))
+    commit = "" if commit == UNKNOWN else commit.removesuffix("-dirty")
     code = render("launch_cell.txt", repository=repository, commit=commit)
     first = {
         "cell_type": "code",
@@ -35,13 +40,28 @@ def notebook(path: Path, repository: str, commit: str) -> str:
 
 def files(notebooks: list[Path], repository: str, commit: str) -> dict[str, str]:
     """Address in the site -> notebook, of every chapter."""
-    at = commit.removesuffix("-dirty")
-    return {f"{FOLDER}/{p.name}": notebook(p, repository, at) for p in notebooks}
+    return {f"{FOLDER}/{p.name}": notebook(p, repository, commit) for p in notebooks}
+
+
+def write(notebooks: list[Path], out: Path, repository: str) -> str:
+    """Write chapters so into a folder; what was written, in words. repository: as for
+    `provenance.address`. Raises NotOurs for a folder of somebody's."""
+    at, told = commit(), ""
+    if at == UNKNOWN:
+        told = "; git cannot tell of which commit, so they install the newest"
+    elif at.endswith("-dirty"):
+        told = f"; they install {at.removesuffix('-dirty')}, without what is changed here"
+    made = files(notebooks, address(repository), at)
+    _folders.own(out)
+    for name, text in made.items():
+        write_atomic(out / Path(name).name, text.encode())
+    return f"{len(notebooks)} notebooks in {out}{told}"
 
 
 def _to_launch(app: Any, page: str, template: str, context: dict, doctree: Any) -> None:
     """The theme's buttons open the committed chapter; ours open what `notebook` made of it."""
-    commit = app.config.cl_commit.removesuffix("-dirty")
+    of = app.config.cl_commit
+    at = app.config.cl_branch if of == UNKNOWN else of.removesuffix("-dirty")
     name = page.rpartition("/")[2]
     for group in context.get("header_buttons", []):
         if group.get("label") != "launch-buttons":
@@ -52,7 +72,7 @@ def _to_launch(app: Any, page: str, template: str, context: dict, doctree: Any) 
                 button["url"] = f"{stem}/{BRANCH}/{FOLDER}/{quote(name)}.ipynb"
             elif button["text"] == "Binder":
                 urlpath = quote(f"lab/tree/{FOLDER}/{name}.ipynb", safe="")
-                button["url"] = f"{stem}/{commit}?urlpath={urlpath}"
+                button["url"] = f"{stem}/{at}?urlpath={urlpath}"
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -4,9 +4,13 @@ import errno
 import functools
 import http.server
 import json
+from pathlib import Path
 from typing import Any
 
 from clcore import _paths
+
+STATE = "site.json"
+"""In which a site says of which build it is: the ledger beside it may be of a later one."""
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
@@ -40,6 +44,16 @@ def serve(port: int) -> None:
             server.serve_forever()
         except KeyboardInterrupt:
             print()
+
+
+def state(html: Path) -> dict | None:
+    """What a site says of itself: the `book` of its build (`clcore.book.build`). None of one that
+    says nothing, being older than this. Raises ValueError for a file that is damaged."""
+    from clcore._files import read_json
+
+    if not (html / STATE).exists():
+        return None
+    return read_json(html / STATE, "run `make book` to make the site again")
 
 
 def rows_file() -> dict:

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import yaml
 
-from clcore import _paths
-from clcore._files import explain_full, sha256, write_atomic
-from clcore.book.site import claims, code, launch, letters, links, pages, policy
+from clcore import _folders, _paths
+from clcore._files import explain_full, sha256, write_atomic, write_json
+from clcore.book.site import claims, code, launch, letters, links, pages, policy, serve
+
+STAMP = ".key"
+"""Of a site: what it was made from, and all that was made."""
 
 
 def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> str:
@@ -20,19 +23,22 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
 
     chapters: (file name, content) of each page below chapters/. Returns "" or what went wrong.
     """
-    base = _paths.build_dir()
+    base = _folders.build()
     html, old = base / "html", base / "html.old"
+    check(base)
     for left in (*base.glob("stage-*"), *base.glob("jb-*")):
-        shutil.rmtree(left, ignore_errors=True)
+        _folders.remove(left)
     if old.exists() and not html.exists():  # killed between the two renames below
         old.replace(html)
     # Named after this process: Sphinx may live on for a while when a build is killed, and must not
     # write into the folders of the next one.
     stage, out = base / f"stage-{os.getpid()}", base / f"jb-{os.getpid()}"
     try:
+        for folder in (stage, out):
+            _folders.own(folder)
         _stage(stage, rows, book, chapters)
         key = _key(stage)
-        stamp = html / ".key"
+        stamp = html / STAMP
         # The pages themselves count: one may have been deleted, or written over by another tool.
         if stamp.is_file() and stamp.read_text(errors="replace") == f"{key} {_pages(html)}":
             print("site: nothing changed")
@@ -44,22 +50,40 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
             sources = code.pages(_notebooks(book))
             made = sphinx.result()
         if isinstance(made, str):
-            return made
+            return f"{made}\n{_still(html)}"
         for address, page in sources.items():
             write_atomic(made / address, page.encode())
         policy.apply(made)
-        write_atomic(made / ".key", f"{key} {_pages(made)}".encode())
-        shutil.rmtree(old, ignore_errors=True)
+        _folders.mark(made)
+        write_atomic(made / STAMP, f"{key} {_pages(made)}".encode())
+        _folders.readable(made)
+        _folders.remove(old)
         if html.exists():
             html.replace(old)
         made.replace(html)
-        shutil.rmtree(old, ignore_errors=True)
+        _folders.remove(old)
     except OSError as error:
         return str(explain_full(error, base))
     finally:
-        shutil.rmtree(stage, ignore_errors=True)
-        shutil.rmtree(out, ignore_errors=True)
+        _folders.remove(stage)
+        _folders.remove(out)
     return ""
+
+
+def check(base: Path) -> None:
+    """Raises NotOurs where somebody's folder stands in the place of the site, in a build folder."""
+    for name in ("html", "html.old"):  # a site that is older than the marks has its stamp
+        if (base / name).exists():
+            _folders.own(base / name, ".*" if (base / name / STAMP).exists() else "")
+
+
+def _still(html: Path) -> str:
+    """What is where a new site could not be made."""
+    if not (html / "index.html").exists():
+        return "There is no site yet."
+    said = serve.state(html)
+    of = f", of commit {said['commit']}, built on {said['built']}" if said else ""
+    return f"The site of before stays{of}."
 
 
 def _stage(stage: Path, rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> None:
@@ -70,12 +94,13 @@ def _stage(stage: Path, rows: list[dict], book: dict, chapters: list[tuple[str, 
     kept = root / "data" / "certificates"
     shutil.copytree(kept, stage / "book" / "_extra" / "certificates", ignore=scripts)
     shutil.copy(root / "_toc.yml", stage)
-    config = yaml.safe_load((root / "_config.yml").read_text())
+    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
     if book["repository"]:
         config = pages.with_repository(config, book["repository"])
         made = launch.files(_notebooks(book), book["repository"], book["commit"])
         for address, text in made.items():
             write_atomic(stage / "book" / "_extra" / address, text.encode())
+    write_json(stage / "book" / "_extra" / serve.STATE, book)
     config = pages.with_foot(config, book)
     write_atomic(stage / "_config.yml", yaml.safe_dump(config, sort_keys=False).encode())
     for name, content in chapters:
@@ -103,7 +128,7 @@ def _key(stage: Path) -> str:
 
 def _pages(html: Path) -> str:
     """Digest of a site as it was made: every file but the stamp, which holds this digest."""
-    return sha256(*_contents(html, without=".key"))
+    return sha256(*_contents(html, without=STAMP))
 
 
 def _contents(folder: Path, without: str = "") -> Iterator[bytes]:
