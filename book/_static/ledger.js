@@ -5,8 +5,16 @@
   const NAMES = ["paper", "chapter", "kind", "verdict", "grade", "rung"];
   // A claim's id: then only what it rests on is shown, or only what rests on it.
   const REACHED = { below: "rests on", above: "is used by" };
-  const STATE = [...NAMES, "q", ...Object.keys(REACHED)];
+  const STATE = [...NAMES, "words", ...Object.keys(REACHED)];
   const pageOf = (key) => `../claims/${key}.html`;
+
+  // Addresses of old say "q", which the theme's search takes for its own: it looks after this.
+  const old = new URLSearchParams(location.search);
+  if (document.querySelector(".cl-filters") && old.has("q")) {
+    if (!old.has("words")) old.set("words", old.get("q"));
+    old.delete("q");
+    history.replaceState(null, "", `${location.pathname}?${old}${location.hash}`);
+  }
 
   // What the address points to; "" where it is no UTF-8.
   function place() {
@@ -53,7 +61,7 @@
     }
 
     function apply() {
-      const query = form.elements.q.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const query = form.elements.words.value.toLowerCase().split(/\s+/).filter(Boolean);
       if (query.length) fetchWords();
       const asked = Object.keys(REACHED).filter((n) => near.below.has(form.elements[n].value));
       const reached = asked.map((n) => reach(n, form.elements[n].value));

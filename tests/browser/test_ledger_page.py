@@ -54,9 +54,12 @@ def test_an_address_that_is_no_text_points_nowhere(tab: Tab, name: str) -> None:
     assert tab.problems == []
 
 
-def test_ledger_finds_words_of_a_statement(tab: Tab) -> None:
-    tab.open("book/ledger.html?q=sticky+weight")
+@pytest.mark.parametrize("name", ["words", "q"])
+def test_ledger_finds_words_of_a_statement(tab: Tab, name: str) -> None:
+    """By the address of today, and by that of old, whose name the theme's search reads, too."""
+    tab.open(f"book/ledger.html?{name}=sticky+weight")
     tab.page.locator(".cl-filters[data-searched]").wait_for()
+    assert tab.page.url.endswith("?words=sticky+weight")
     found = _shown(tab, "id")
     words = tab.page.evaluate("fetch('../claims/words.json').then((answer) => answer.json())")
     assert set(words) == set(ledger.claims())
@@ -65,6 +68,7 @@ def test_ledger_finds_words_of_a_statement(tab: Tab) -> None:
     assert found == wanted
     in_statement = {i for i, r in ledger.claims().items() if "sticky" in r["statement"].lower()}
     assert in_statement & set(found)
+    assert tab.problems == []
 
 
 def test_ledger_ignores_a_value_that_does_not_exist(tab: Tab) -> None:

@@ -22,7 +22,7 @@ _BAR = re.compile(r"\d+%\|.*\| *\d+/\d+ \[")
 
 def title(notebook: Path) -> str:
     """The first heading of a notebook."""
-    for cell in json.loads(notebook.read_text())["cells"]:
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
         for line in "".join(cell["source"]).splitlines():
             if line.startswith("# "):
                 return line[2:].strip()
@@ -50,11 +50,14 @@ def _as_shown(notebook: dict, behind: dict, rows: list[dict]) -> dict:
     """The notebook with today's words in its tables of checks and captions on its other tables,
     without the data that only the build reads, which Sphinx would warn of, without what papermill
     notes (the second cell of parameters, which stand in the provenance; where its files lay on this
+    machine), without what went to stderr (the pages leave it out, and it names folders of this
     machine), and with a last cell."""
     verdicts = {row["id"]: row["verdict"] for row in rows}
     for cell in notebook["cells"]:
         if "outputs" in cell:
-            cell["outputs"] = [o for o in cell["outputs"] if not _is_progress(o)]
+            cell["outputs"] = [
+                o for o in cell["outputs"] if o.get("name") != "stderr" and not _is_progress(o)
+            ]
         for output in cell.get("outputs", []):
             if records := output.get("data", {}).get(ledger.RECORDS_MIME):
                 now = [words.worded(numbers(record)) for record in records]
