@@ -36,7 +36,11 @@ $(VENV)/.ready: requirements.txt pyproject.toml locks/cpu.txt locks/everything.t
 	@$(RUN) -m pip check --disable-pip-version-check
 	@touch $@
 
-setup: $(VENV)/.ready
+# Two that begin at once would install into one folder: the second waits. Where nothing is to be done,
+# nobody is waited for.
+setup:
+	@$(MAKE) --no-print-directory --question $(VENV)/.ready 2>/dev/null || \
+	$(PYTHON) locks/alone.py .venv.lock $(MAKE) --no-print-directory $(VENV)/.ready
 
 book: setup
 	@$(BUILD) --profile book $(ARGS)
@@ -123,5 +127,7 @@ mutants: setup
 seeds: setup
 	@OMP_NUM_THREADS=1 $(RUN) tests/seeds.py $(ARGS)
 
+# What builds have made, wherever CLCORE_BUILD says. What is not theirs stays, and is named.
 clean:
-	rm -rf _build
+	@test -x $(RUN) || { echo "make clean needs $(VENV): run make setup first" >&2; exit 1; }
+	@$(RUN) -m clcore clean

@@ -9,13 +9,13 @@ import sys
 import psutil
 from packaging.requirements import Requirement
 
-from clcore import _paths
+from clcore import _git, _paths
 from clcore.book import browser
 
 
 def pinned() -> dict[str, str]:
     """Package versions that requirements.txt asks for on this machine, with this Python."""
-    lines = (_paths.root() / "requirements.txt").read_text().splitlines()
+    lines = (_paths.root() / "requirements.txt").read_text(encoding="utf-8").splitlines()
     asked = [Requirement(line) for line in lines if line and line[0] not in "#-"]
     return {
         one.name: pin.version
@@ -60,8 +60,10 @@ def examine() -> int:
             "no Chromium: the browser tests are skipped, `make pdf` cannot print; on Debian "
             "`apt-get install chromium`"
         )
-    if not shutil.which("git"):
-        notes.append("no git: provenance cannot name the commit")
+    try:
+        _git.commit()
+    except _git.GitError as error:
+        notes.append(f"provenance cannot name the commit: {error}")
     for line in problems:
         print(f"missing    {line}")
     for line in notes:

@@ -12,7 +12,6 @@ one thread (OMP_NUM_THREADS=1), so that the same numbers come out again.
 import argparse
 import io
 import logging
-import subprocess
 import sys
 from pathlib import Path
 
@@ -28,6 +27,7 @@ import drive_nl  # noqa: E402
 import stand_ins  # noqa: E402
 
 from clcore._files import read_json, write_atomic, write_json  # noqa: E402
+from clcore._git import GitError, git  # noqa: E402
 from clcore.experiments import golden  # noqa: E402
 
 PROGRAMS = {
@@ -44,16 +44,16 @@ FOLDERS = {"ncl": [""], "luckmatters": ["ssl/real-dataset", "ssl/hltm"]}
 DRIVERS = {"ncl": (drive_ncl,), "luckmatters": (drive_nl, drive_ddn)}
 
 
-def _git(checkout: Path, *words: str) -> str:
-    found = subprocess.run(["git", "-C", str(checkout), *words], capture_output=True, text=True)
-    if found.returncode:
-        raise ValueError(f"{checkout} is no usable checkout: git says {found.stderr.strip()!r}")
-    return found.stdout.strip()
+def _said(checkout: Path, *words: str) -> str:
+    try:
+        return git(checkout, *words).strip()
+    except (GitError, OSError) as error:
+        raise ValueError(f"{checkout} is no usable checkout: {error}") from error
 
 
 def check_commit(checkout: Path, program: str) -> None:
     """Raise ValueError unless the checkout is at the recorded commit of that program."""
-    got, expected = _git(checkout, "rev-parse", "HEAD"), PROGRAMS[program]["commit"]
+    got, expected = _said(checkout, "rev-parse", "HEAD"), PROGRAMS[program]["commit"]
     if got != expected:
         raise ValueError(
             f"{checkout}: expected commit {expected} of {PROGRAMS[program]['repository']}, got "
@@ -69,8 +69,8 @@ def check_files(checkout: Path) -> list[str]:
         if file and Path(file).resolve().is_relative_to(root):
             used.add(str(Path(file).resolve().relative_to(root)))
     for name in sorted(used):
-        expected = _git(root, "rev-parse", f"HEAD:{name}")
-        got = _git(root, "hash-object", name)
+        expected = _said(root, "rev-parse", f"HEAD:{name}")
+        got = _said(root, "hash-object", name)
         if got != expected:
             raise ValueError(
                 f"{checkout}/{name}: expected the committed file (blob {expected}), got {got}; "
