@@ -41,7 +41,8 @@ def own(folder: Path, names: str = MARK) -> Path:
     if folder.exists() and not folder.is_dir():
         raise NotOurs(f"expected a folder at {folder}, there is a file; move it away")
     folder.mkdir(parents=True, exist_ok=True)
-    if not marked(folder) and (strange := _strange(folder, names)):
+    strange = _strange(folder, names)
+    if strange and not marked(folder):  # looked for last: another may have begun it meanwhile
         raise NotOurs(
             f"expected a folder that clcore made, or an empty one, at {folder}: it holds "
             f"{_told(strange)}, and no {MARK}, the mark of ours. Nothing was touched; name another "

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import re
 import shutil
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ import nbformat
 import pytest
 from small_project import CHECK, PARAMETERS, last, make_project, notebook
 
-from clcore import _paths, ledger
+from clcore import _folders, _paths, ledger
 from clcore.book import build
-from clcore.book.build.cache import _digest, from_cache, gather
+from clcore.book.build.cache import _digest, from_cache, gather, keep
 from clcore.book.parameters import ParameterError
+from clcore.grid import seats
 from clcore.images import datasets
 from clcore.ledger import findings
 from clcore.ledger import map as claim_map
@@ -167,10 +169,41 @@ def test_cache_entry_of_another_kind_is_not_an_error(finished, capsys, content):
 
 
 def test_a_folder_in_a_files_place_is_no_hindrance(finished):
-    for name in ("ledger.json", "lock", "site.log"):
-        (finished / "_build" / name / "x").mkdir(parents=True)
+    for name in ("ledger.json", "lock", "site.log", "seal.json"):
+        (finished / "_build" / name).mkdir(parents=True)
     assert build.build("smoke", only=["good"]) == 0
     assert last(finished)["rows"]
+
+
+@pytest.mark.parametrize("kind", ["empty", "file", "pipe", "link"])
+def test_something_else_in_the_place_of_a_cache_entry_is_cleared_away(finished, capsys, kind):
+    run = build.plan("smoke", None, "cpu")[0]
+    elsewhere = run.entry.replace(finished / "elsewhere")
+    if kind == "pipe":
+        os.mkfifo(run.entry)
+    elif kind == "link":
+        run.entry.symlink_to(elsewhere)
+    else:
+        run.entry.write_text("" if kind == "empty" else "x")
+    assert not from_cache(run) and run.status == "waiting"
+    assert "good: no folder at its place in the cache" in capsys.readouterr().out
+    assert not os.path.lexists(run.entry) and (elsewhere / "run.json").is_file()
+    run.outcome = {"status": "ok"}
+    keep(run, (elsewhere / "executed.ipynb").read_bytes())
+    assert from_cache(run) and _folders.marked(run.entry)
+
+
+def test_the_oldest_entries_of_a_chapter_go_and_what_has_another_name_stays(finished):
+    run = build.plan("smoke", None, "cpu")[0]
+    executed = (run.entry / "executed.ipynb").read_bytes()
+    cache, run.outcome = run.entry.parent, {"status": "ok"}
+    old = [f"good-smoke-{n:020x}" for n in range(4)]
+    kept = [f"good-book-{0:020x}", f"good-smoke-x-smoke-{0:020x}"]
+    for age, name in enumerate([*kept, *old]):
+        (cache / name).mkdir()
+        os.utime(cache / name, (age, age))
+    keep(run, executed)
+    assert {p.name for p in cache.iterdir()} == {*kept, *old[-2:], run.entry.name, _folders.MARK}
 
 
 def test_a_changed_digit_of_what_a_run_took_is_found(finished, capsys):
@@ -374,6 +407,21 @@ def test_places_do_not_depend_on_where_one_stands(monkeypatch, tmp_path):
         monkeypatch.setenv("CLCORE_DATA", "sets")
         assert _paths.build_dir() == _paths.root() / "made" / "here"
         assert datasets.folder("mnist") == _paths.root() / "sets" / "mnist"
+
+
+def test_a_home_folder_is_one_where_no_shell_has_read_the_variable(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, found in (("BUILD", _paths.build_dir), ("DATA", _paths.data_dir)):
+        monkeypatch.setenv(f"CLCORE_{name}", "~/here")
+        assert found() == tmp_path / "here"
+    monkeypatch.setenv("CLCORE_SEATS", "~/seats")
+    assert seats.folder() == tmp_path / "seats"
+    (tmp_path / "clone").symlink_to(_paths.root())
+    monkeypatch.setenv("CLCORE_ROOT", "~/clone")
+    assert (_paths.root() / "data" / "claims").is_dir()
+    monkeypatch.setenv("CLCORE_BUILD", "~nobody-of-this-name/x")
+    with pytest.raises(ValueError, match=r"CLCORE_BUILD: .*'~nobody-of-this-name/x'.*whole path"):
+        _paths.build_dir()
 
 
 def test_the_environment_does_not_change_what_a_chapter_shows(project, monkeypatch, tmp_path):

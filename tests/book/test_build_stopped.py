@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from small_project import BEGIN, CHECK, CLOSE, REPOSITORY, last, notebook
 
+from clcore import _folders
 from clcore.book import build
 from clcore.book.build.housekeeping import tidy
 
@@ -80,9 +81,9 @@ def test_killed_build_carries_on_and_a_second_one_waits(project, tmp_path):
     verdicts = {r["id"]: r["verdict"] for r in last(project)["rows"]}
     assert verdicts["acl/thm1"] == "holds", "the second run did not find the first's checkpoint"
     assert verdicts["acl/thm2"] == "holds", "a chapter alone looks for it elsewhere"
-    assert not list((project / "_build" / "checkpoints").glob("*")), "kept after it was of use"
+    assert not list((project / "_build" / "checkpoints").glob("*-*")), "kept after it was of use"
     assert not (project / "_build" / "work").exists() or not any(
-        (project / "_build" / "work").iterdir()
+        (project / "_build" / "work").glob("*-*")
     )
     litter = [path.name for path in places.iterdir() if path.name.startswith(("clcore-", "tmp"))]
     assert not litter, "the kernel's key among it"
@@ -91,9 +92,15 @@ def test_killed_build_carries_on_and_a_second_one_waits(project, tmp_path):
 def test_what_a_kill_left_is_removed_and_what_others_do_is_not(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("CLCORE_BUILD", str(tmp_path))
     day, month = 86400, 31 * 86400
-    old = {".ledger.json.x1": 0, "decoded/.a.x1/b": 2 * day, "checkpoints/a-paper-1/c.pt": month}
-    young = {"ledger.json": month, "decoded/.b.x2/b": 0, "decoded/c/b": month}
-    young |= {"checkpoints/b-paper-2/c.pt": day}
+    key, decoded = f"{1:020x}", f"digits-train-{1:016x}"
+    old = {".ledger.json.12345678": 0, f"decoded/.{decoded}.12345678/b": 2 * day}
+    old |= {f"checkpoints/a-paper-{key}/c.pt": month}
+    young = {
+        "ledger.json": month,
+        f"decoded/.{decoded}.abcdefgh/b": 0,
+        f"decoded/{decoded}/b": month,
+    }
+    young |= {f"checkpoints/b-paper-{key}/c.pt": day, _folders.MARK: month}
     for name, age in (old | young).items():
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -101,11 +108,12 @@ def test_what_a_kill_left_is_removed_and_what_others_do_is_not(tmp_path, monkeyp
         for path in (file, file.parent) if file.parent != tmp_path else (file,):
             os.utime(path, (time.time() - age,) * 2)
     # A long training writes into its folder, whose own time stays.
-    os.utime(tmp_path / "checkpoints" / "b-paper-2", (0, 0))
+    os.utime(tmp_path / "checkpoints" / f"b-paper-{key}", (0, 0))
     tidy()
     left = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
-    assert left == set(young)
-    assert "checkpoints/a-paper-1: removed" in capsys.readouterr().out
+    marks = {f"{name}/{_folders.MARK}" for name in ("cache", "checkpoints", "decoded", "work")}
+    assert left == set(young) | marks
+    assert f"checkpoints/a-paper-{key}: removed" in capsys.readouterr().out
 
 
 def test_a_kernel_that_does_not_start_is_told_as_that(project, tmp_path):

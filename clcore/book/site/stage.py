@@ -26,8 +26,7 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
     base = _folders.build()
     html, old = base / "html", base / "html.old"
     check(base)
-    for left in (*base.glob("stage-*"), *base.glob("jb-*")):
-        _folders.remove(left)
+    sweep(base)
     if old.exists() and not html.exists():  # killed between the two renames below
         old.replace(html)
     # Named after this process: Sphinx may live on for a while when a build is killed, and must not
@@ -75,6 +74,12 @@ def check(base: Path) -> None:
     for name in ("html", "html.old"):  # a site that is older than the marks has its stamp
         if (base / name).exists():
             _folders.own(base / name, ".*" if (base / name / STAMP).exists() else "")
+
+
+def sweep(base: Path) -> None:
+    """Remove what a build that was killed has left of its work on the site."""
+    for left in (*base.glob("stage-*"), *base.glob("jb-*")):
+        _folders.remove(left)
 
 
 def _still(html: Path) -> str:
