@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from clcore import _paths
+from clcore import _folders, _paths
 from clcore.book import course, exercises
 from clcore.book.course import decks, notebooks
 from clcore.book.course.kit import pages
@@ -149,6 +149,30 @@ def test_every_statement_on_a_slide_has_its_verdict_and_a_deck_its_profile(tmp_p
     deck = decks._deck(session, rows, tmp_path, "smoke")
     assert deck.count('class="deck-statement') == deck.count('class="deck-holds"') == 2
     assert "profile `smoke`" in deck.split("## A step")[0]
+
+
+def test_a_site_of_another_build_than_the_ledger_is_not_mixed_with_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLCORE_BUILD", str(tmp_path))
+    (tmp_path / "html").mkdir()
+    (tmp_path / "html" / "index.html").write_text("a site")
+    (tmp_path / "ledger.json").write_text(json.dumps({"book": {"commit": "new"}, "rows": []}))
+    for said in (None, {"commit": "old"}):
+        if said:
+            (tmp_path / "html" / "site.json").write_text(json.dumps(said))
+        with pytest.raises(course.CourseError, match=r"not of the build whose ledger.*make book"):
+            course.make(tmp_path / "kit")
+    assert not (tmp_path / "kit").exists()
+    # Of one build, the folder of somebody's is what is in the way.
+    (tmp_path / "html" / "site.json").write_text(json.dumps({"commit": "new"}))
+    keynote = tmp_path / "talks" / "slides" / "keynote.txt"
+    keynote.parent.mkdir(parents=True)
+    keynote.write_text("mine")
+    with pytest.raises(_folders.NotOurs, match="talks: it holds slides, and no"):
+        course.make(tmp_path / "talks")
+    _folders.mark(tmp_path / "talks")
+    with pytest.raises(_folders.NotOurs, match="slides: it holds keynote.txt, and no"):
+        course.make(tmp_path / "talks")
+    assert [p.name for p in keynote.parent.iterdir()] == ["keynote.txt"]
 
 
 def test_without_a_build_there_is_nothing_to_show(tmp_path, monkeypatch):

@@ -1,9 +1,12 @@
 """The site on a branch, chapters that run elsewhere, and Jupyter Book by hand."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -11,22 +14,43 @@ import yaml
 from check_jsonschema import main as check_jsonschema
 from click.testing import CliRunner
 
-from clcore import _paths
+from clcore import _folders, _paths
 from clcore.book import publish
 from clcore.book.site import launch
 
+NOBODY = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+BOOK = {"commit": "abc", "profile": "book", "built": "2026-01-01", "chapters": []}
+
 
 def git(folder, *words):
-    run = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True)
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    run = subprocess.run(
+        ["git", *who, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | NOBODY,
+    )
     return run.stdout
+
+
+def site(root, text, **book):
+    """A built site that tells its state."""
+    made = root / "_build" / "html"
+    made.mkdir(parents=True, exist_ok=True)
+    (made / "index.html").write_text(text)
+    (made / "site.json").write_text(json.dumps(BOOK | book))
 
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """A repository with a bare remote, a built site and its ledger."""
+    """A repository with a bare remote, whose default branch it is on, and a built site."""
     root, bare = tmp_path / "book", tmp_path / "bare.git"
+    for name, value in NOBODY.items():
+        monkeypatch.setenv(name, value)
     root.mkdir()
-    git(tmp_path, "init", "-q", "--bare", str(bare))
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", str(bare))
     git(root, "init", "-q", "-b", "main")
     git(root, "config", "user.name", "a")
     git(root, "config", "user.email", "a@example.org")
@@ -34,25 +58,31 @@ def repository(tmp_path, monkeypatch):
     (root / "data" / "claims" / "x").write_text("x")
     git(root, "add", ".")
     git(root, "commit", "-qm", "first")
-    git(root, "remote", "add", "origin", str(bare))
-    site = root / "_build" / "html"
-    site.mkdir(parents=True)
-    (site / "index.html").write_text("one")
-    book = {"commit": "abc", "profile": "book", "built": "2026-01-01"}
-    (root / "_build" / "ledger.json").write_text(json.dumps({"book": book, "rows": []}))
+    git(root, "remote", "add", "origin", f"file://{bare}")
+    git(root, "push", "-q", "origin", "main")
+    site(root, "one")
     monkeypatch.setenv("CLCORE_ROOT", str(root))
     monkeypatch.setenv("CLCORE_BUILD", str(root / "_build"))
     return root
 
 
-def test_a_site_is_pushed_and_the_next_one_follows_it(repository):
-    bare = repository.parent / "bare.git"
+@pytest.fixture
+def bare(repository):
+    return repository.parent / "bare.git"
+
+
+def branches(folder):
+    return git(folder, "for-each-ref", "--format=%(refname:short)", "refs/heads").split()
+
+
+def test_a_site_is_pushed_and_the_next_one_follows_it(repository, bare):
     assert publish.publish() == (
         "Site of abc, profile book, 2026-01-01: branch gh-pages, pushed to origin"
     )
     assert git(bare, "show", "gh-pages:index.html") == "one"
-    assert git(bare, "ls-tree", "--name-only", "gh-pages").split() == [".nojekyll", "index.html"]
-    (repository / "_build" / "html" / "index.html").write_text("two")
+    names = [".nojekyll", "index.html", "site.json"]
+    assert git(bare, "ls-tree", "--name-only", "gh-pages").split() == names
+    site(repository, "two")
     publish.publish()
     assert git(bare, "show", "gh-pages:index.html") == "two"
     assert git(bare, "rev-list", "--count", "gh-pages").strip() == "2"
@@ -60,18 +90,179 @@ def test_a_site_is_pushed_and_the_next_one_follows_it(repository):
     assert git(repository, "branch", "--show-current").strip() == "main"
 
 
-def test_a_dry_run_pushes_nothing(repository):
+def test_fresh_checkouts_of_one_commit_of_one_branch_publish_in_turn(repository, bare, monkeypatch):
+    """As a workflow checks out: of the branch of the site, such a clone has nothing."""
+    for turn in range(3):
+        clone = repository.parent / f"ci-{turn}"
+        git(repository, "clone", "-q", "--depth=1", "--single-branch", f"file://{bare}", str(clone))
+        git(clone, "config", "user.name", "a")
+        git(clone, "config", "user.email", "a@example.org")
+        site(clone, f"turn {turn}")
+        monkeypatch.setenv("CLCORE_ROOT", str(clone))
+        monkeypatch.setenv("CLCORE_BUILD", str(clone / "_build"))
+        publish.publish()
+        assert git(bare, "show", "gh-pages:index.html") == f"turn {turn}"
+    assert git(bare, "rev-list", "--count", "gh-pages").strip() == "3"
+    (repository / "_build" / "html" / "index.html").write_text("from a clone that is behind")
+    monkeypatch.setenv("CLCORE_ROOT", str(repository))
+    monkeypatch.setenv("CLCORE_BUILD", str(repository / "_build"))
+    publish.publish()
+    assert git(bare, "rev-list", "--count", "gh-pages").strip() == "4"
+    assert git(repository, "rev-parse", "--is-shallow-repository").strip() == "false"
+
+
+def test_a_dry_run_pushes_nothing(repository, bare):
     assert publish.publish(dry_run=True).endswith("here, not pushed")
     assert git(repository, "show", "gh-pages:index.html") == "one"
-    assert git(repository.parent / "bare.git", "branch") == ""
+    assert branches(bare) == ["main"]
+    git(repository, "remote", "remove", "origin")
+    assert publish.publish(dry_run=True).endswith("here, not pushed")
+
+
+def test_the_branch_that_is_checked_out_and_the_default_one_are_never_replaced(repository, bare):
+    head = git(bare, "rev-parse", "main")
+    with pytest.raises(publish.PublishError, match="got 'main', which is checked out here"):
+        publish.publish(branch="main", replace="main")
+    git(repository, "checkout", "-q", "-b", "dev")
+    with pytest.raises(publish.PublishError, match="got 'main', the default branch of origin"):
+        publish.publish(branch="main", replace="main")
+    git(repository, "worktree", "add", "-q", str(repository.parent / "tree"), "-b", "pages")
+    with pytest.raises(publish.PublishError, match="got 'pages', which is checked out"):
+        publish.publish(branch="pages")
+    assert git(bare, "rev-parse", "main") == head and branches(bare) == ["main"]
+    assert git(repository, "rev-parse", "main") == head
+
+
+def test_a_remote_of_the_site_alone_has_it_on_its_default_branch(repository):
+    pages = repository.parent / "pages.git"
+    git(repository, "init", "-q", "--bare", "-b", "gh-pages", str(pages))
+    git(repository, "remote", "add", "pages", str(pages))
+    for _ in range(2):
+        publish.publish("pages")
+    assert git(pages, "rev-list", "--count", "gh-pages").strip() == "2"
+
+
+def test_a_branch_that_holds_no_site_is_replaced_when_it_is_named_twice(repository, bare):
+    git(repository, "push", "-q", "origin", "main:docs")
+    head = git(bare, "rev-parse", "docs")
+    told = r"docs of origin to end in a site of ours.* first'.*`--replace docs`"
+    for replace in (None, "gh-pages"):
+        with pytest.raises(publish.PublishError, match=told):
+            publish.publish(branch="docs", replace=replace)
+    assert git(bare, "rev-parse", "docs") == head and branches(repository) == ["main"]
+    publish.publish(branch="docs", replace="docs")
+    assert git(bare, "show", "docs:index.html") == "one"
+    assert git(bare, "rev-parse", "docs~1") == head, "what was there stays in the history"
+    publish.publish(branch="docs")
+
+
+def test_what_somebody_put_upon_the_site_is_not_replaced(repository, bare):
+    publish.publish()
+    clone = repository.parent / "clone"
+    git(repository, "clone", "-q", "-b", "gh-pages", f"file://{bare}", str(clone))
+    (clone / "CNAME").write_text("book.example.org\n")
+    git(clone, "add", ".")
+    git(clone, "commit", "-qm", "Create CNAME")
+    git(clone, "push", "-q", "origin", "gh-pages")
+    with pytest.raises(publish.PublishError, match="Create CNAME"):
+        publish.publish()
+    publish.publish(replace="gh-pages")
+    assert git(bare, "show", "gh-pages:CNAME").strip() == "book.example.org"
+    publish.publish()
+    assert git(bare, "show", "gh-pages:CNAME").strip() == "book.example.org"
+
+
+def test_a_branch_of_the_same_name_here_is_not_lost(repository, bare):
+    publish.publish()
+    git(repository, "branch", "-f", "gh-pages", "main")
+    with pytest.raises(publish.PublishError, match="gh-pages here to end in a site of ours"):
+        publish.publish()
+    assert git(repository, "rev-parse", "gh-pages") == git(repository, "rev-parse", "main")
+    git(repository, "branch", "-q", "-D", "gh-pages")
+    publish.publish()
+
+
+def test_sites_that_older_versions_published_are_ours(repository, bare):
+    git(repository, "checkout", "-q", "--orphan", "gh-pages")
+    git(repository, "commit", "-qm", "Site of 0123abc-dirty, profile book, 2026-01-01")
+    git(repository, "push", "-q", "origin", "gh-pages")
+    git(repository, "checkout", "-q", "main")
+    publish.publish()
+    assert git(bare, "rev-list", "--count", "gh-pages").strip() == "2"
+
+
+def test_the_site_tells_its_state_not_the_ledger_beside_it(repository):
+    """Of a build whose pages failed, the ledger is there, and the site of before."""
+    ledger = repository / "_build" / "ledger.json"
+    ledger.write_text(json.dumps({"book": BOOK | {"commit": "later"}, "rows": []}))
+    site(repository, "one", commit="earlier-dirty")
+    assert publish.publish(dry_run=True).startswith("Site of earlier-dirty, profile book")
+    (repository / "_build" / "html" / "site.json").unlink()
+    assert publish.publish(dry_run=True).startswith("Site of an unknown commit, profile book")
+    ledger.write_text(json.dumps({"book": BOOK | {"profile": "smoke"}, "rows": []}))
+    with pytest.raises(publish.PublishError, match="not finished"):
+        publish.publish(dry_run=True)
+    (repository / "_build" / "html" / "site.json").write_text('{"commit"')
+    with pytest.raises(ValueError, match=r"site.json is damaged.*make book"):
+        publish.publish(dry_run=True)
+
+
+def test_a_site_that_is_not_finished_is_published_when_that_is_meant(repository, bare):
+    rows = [{"name": name, "status": status} for name, status in (("a", "ok"), ("b", "failed"))]
+    for told, book in (
+        ("did not run well: b", {"chapters": rows}),
+        ("smoke", {"profile": "smoke"}),
+    ):
+        site(repository, "one", **book)
+        with pytest.raises(publish.PublishError, match=rf"not finished: .*({told}).*--unfinished"):
+            publish.publish()
+        assert branches(bare) == ["main"]
+    site(repository, "one", profile="smoke", chapters=rows)
+    said = publish.publish(unfinished=True)
+    assert said.startswith("Site of abc, profile smoke, 2026-01-01, without b: ")
+
+
+def test_another_repository_is_neither_asked_nor_written(repository, bare, tmp_path, monkeypatch):
+    other = tmp_path / "other"
+    git(tmp_path, "clone", "-q", f"file://{bare}", str(other))
+    with monkeypatch.context() as patch:
+        patch.setenv("GIT_DIR", str(other / ".git"))
+        patch.setenv("GIT_WORK_TREE", str(other))
+        publish.publish()
+    assert branches(other) == ["main"] and branches(repository) == ["gh-pages", "main"]
+    inner = other / "book"
+    inner.mkdir()
+    (repository / "data").rename(inner / "data")
+    (repository / "_build").rename(inner / "_build")
+    monkeypatch.setenv("CLCORE_ROOT", str(inner))
+    monkeypatch.setenv("CLCORE_BUILD", str(inner / "_build"))
+    with pytest.raises(publish.PublishError, match="no git repository, but lies inside the one"):
+        publish.publish()
+    assert branches(other) == ["main"]
+
+
+def test_whose_commit_it_is(repository, bare, monkeypatch):
+    for key in ("user.name", "user.email"):
+        git(repository, "config", "--unset", key)
+    git(repository, "config", "user.useConfigOnly", "true")
+    with pytest.raises(publish.PublishError, match=r"whose commit it is .*config user\.name NAME"):
+        publish.publish()
+    assert branches(repository) == ["main"]
+    monkeypatch.setenv("GIT_COMMITTER_NAME", "A Name")
+    monkeypatch.setenv("GIT_COMMITTER_EMAIL", "n@example.org")
+    publish.publish()
+    assert git(bare, "log", "-1", "--format=%cn %ce", "gh-pages").strip() == "A Name n@example.org"
 
 
 def test_what_is_refused(repository):
     with pytest.raises(publish.PublishError, match=r"got 'other'; there is origin"):
         publish.publish("other")
+    with pytest.raises(publish.PublishError, match=r"the name of a branch, got 'a\.\.b'"):
+        publish.publish(branch="a..b")
     git(repository, "remote", "set-url", "origin", str(repository / "nowhere"))
     with pytest.raises(publish.PublishError, match="could not be put on gh-pages of origin"):
         publish.publish()
+    assert branches(repository) == ["main"]
     (repository / "_build" / "html" / "index.html").unlink()
     with pytest.raises(publish.PublishError, match="run `make book`"):
         publish.publish()
@@ -81,8 +272,11 @@ def test_the_workflow_is_one():
     path = _paths.root() / ".github" / "workflows" / "publish.yml"
     command = ["--builtin-schema", "vendor.github-workflows", str(path)]
     assert CliRunner().invoke(check_jsonschema, command).exit_code == 0
-    steps = [s.get("run", "") for s in yaml.safe_load(path.read_text())["jobs"]["site"]["steps"]]
-    assert "make book" in steps and "make publish" in steps
+    steps = yaml.safe_load(path.read_text())["jobs"]["site"]["steps"]
+    runs = [step.get("run", "") for step in steps]
+    assert "make book" in runs and "make publish" in runs
+    used = [step["uses"] for step in steps if "uses" in step]
+    assert used and all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", name) for name in used), "no tag"
 
 
 def test_a_notebook_that_runs_elsewhere_installs_and_is_small(tmp_path):
@@ -97,6 +291,36 @@ def test_a_notebook_that_runs_elsewhere_installs_and_is_small(tmp_path):
     ].replace("\\", "")
     compile(first, "first", "exec")
     assert len(book.cells) == len(nbformat.read(path, 4).cells) + 1
+
+
+def test_without_a_commit_the_newest_is_installed_and_that_is_told(tmp_path, monkeypatch):
+    path = _paths.root() / "chapters" / "0-start-here.ipynb"
+    monkeypatch.setattr(launch, "commit", lambda: "unknown")
+    said = launch.write([path], tmp_path / "out", "https://github.com/owner/name")
+    assert "git cannot tell" in said and "install the newest" in said
+    first = nbformat.read(tmp_path / "out" / path.name, 4).cells[0].source
+    assert "checkout" not in first and "unknown" not in first and "clone" in first
+    compile(first, "first", "exec")
+    monkeypatch.setattr(launch, "commit", lambda: "abc-dirty")
+    said = launch.write([path], tmp_path / "out", "https://github.com/owner/name")
+    assert said.endswith("they install abc, without what is changed here")
+
+
+def test_notebooks_of_somebodys_are_not_written_over(tmp_path):
+    path = _paths.root() / "chapters" / "0-start-here.ipynb"
+    (tmp_path / path.name).write_text("mine")
+    with pytest.raises(_folders.NotOurs, match=f"it holds {path.name}"):
+        launch.write([path], tmp_path, "https://github.com/owner/name")
+    assert (tmp_path / path.name).read_text() == "mine"
+
+
+@pytest.mark.parametrize(("commit", "at"), [("abc-dirty", "abc"), ("unknown", "trunk")])
+def test_the_button_of_binder_names_a_commit_or_else_the_branch(commit, at):
+    config = SimpleNamespace(cl_commit=commit, cl_branch="trunk")
+    button = {"text": "Binder", "url": "https://mybinder.org/v2/gh/o/n/trunk?urlpath=x"}
+    context = {"header_buttons": [{"label": "launch-buttons", "buttons": [button]}]}
+    launch._to_launch(SimpleNamespace(config=config), "chapters/a", "", context, None)
+    assert button["url"].startswith(f"https://mybinder.org/v2/gh/o/n/{at}?urlpath=lab")
 
 
 def test_jupyter_book_by_hand_says_what_to_do_and_leaves_the_site_alone(tmp_path):

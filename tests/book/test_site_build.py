@@ -13,8 +13,9 @@ import opening
 import pytest
 from sphinx.errors import ExtensionError
 
+from clcore import _folders
 from clcore.book.build import seal
-from clcore.book.site import links, pages, source, stage
+from clcore.book.site import links, pages, serve, source, stage
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -113,9 +114,23 @@ def test_a_page_that_is_written_over_is_made_again(root):
     ledger = root / "_build" / "html" / "book" / "ledger.html"
     whole = ledger.read_bytes()
     ledger.write_text("written by another tool")
-    again = subprocess.run(**command(root))
+    again = subprocess.run(**command(root), umask=0o077)
     assert again.returncode == 0, again.stdout
     assert len(ledger.read_bytes()) == len(whole)
+    made = [root / "_build" / "html", *(root / "_build" / "html").rglob("*")]
+    modes = {(path.is_dir(), path.stat().st_mode & 0o777) for path in made}
+    assert modes == {(True, 0o755), (False, 0o644)}, "whatever the umask, a server can read it"
+    assert _folders.marked(root / "_build" / "html")
+
+
+def test_a_folder_of_somebodys_in_the_place_of_the_site_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLCORE_BUILD", str(tmp_path))
+    mine = _folders.own(tmp_path) / "html" / "index.html"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    with pytest.raises(_folders.NotOurs, match=r"html: it holds index.html"):
+        stage.build([], {"chapters": []}, [])
+    assert mine.read_text() == "mine"
 
 
 def test_the_stamp_knows_every_page_and_not_itself(tmp_path):
@@ -158,6 +173,9 @@ def test_warning_is_an_error_and_the_old_site_stays(root):
     assert "the site was not built" in run.stdout
     assert "nowhere" in run.stdout
     assert (root / "_build" / "html" / "book" / "index.html").read_bytes() == before
+    said = serve.state(root / "_build" / "html")
+    assert said["profile"] == "smoke" and [c["status"] for c in said["chapters"]] == ["missing"]
+    assert f"The site of before stays, of commit {said['commit']}" in run.stdout
 
 
 def test_repository_links_only_with_an_address(root):
