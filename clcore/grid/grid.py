@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from clcore._device import usable
 from clcore._files import write_json
-from clcore.grid.address import address, name_of, needs, resolve
+from clcore.grid.address import address, name_of, needs
 from clcore.grid.launchers import Launcher, Serial
 from clcore.grid.store import Store, Stored
 from clcore.grid.work import LENT, Outcome, Task
@@ -249,8 +249,8 @@ def _tell(failed: list[tuple[Task, Outcome]], store: Store, total: int) -> None:
         "\n".join(
             [
                 f"{count} of {total} runs failed; the others are kept in {store.folder}, and the "
-                "same call computes what is missing. `clcore.grid.repeat(FILE)` runs a failed "
-                "stack again, here, by its settings:",
+                "same call computes what is missing. `clcore.grid.repeat(FILE, FUNCTION)` runs "
+                "a failed stack again, here, by its settings:",
                 *lines[:10],
                 *more,
             ]
@@ -259,10 +259,14 @@ def _tell(failed: list[tuple[Task, Outcome]], store: Store, total: int) -> None:
     )
 
 
-def repeat(file: Path | str, **options: Any) -> Any:
+def repeat(file: Path | str, function: Callable, **options: Any) -> Any:
     """Run a stack that failed again, in this process, by the file that `GridFailed` names.
 
+    function: the one that the grid ran; a file that somebody else could write picks none by itself.
     options: more arguments, such as those that were shared. Returns what the function returns.
+    Raises ValueError for another function than that of the file.
     """
-    given = json.loads(Path(file).read_text())
-    return resolve(given["function"])(given["configs"], **given["options"], **options)
+    given = json.loads(Path(file).read_text(encoding="utf-8"))
+    if (name := name_of(function)) != given["function"]:
+        raise ValueError(f"{file}: expected its function, {given['function']}, got {name}")
+    return function(given["configs"], **given["options"], **options)

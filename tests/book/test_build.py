@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import os
 import re
 import shutil
 from dataclasses import dataclass
@@ -13,12 +12,11 @@ import nbformat
 import pytest
 from small_project import CHECK, PARAMETERS, last, make_project, notebook
 
-from clcore import _folders, _paths, ledger
+from clcore import ledger
 from clcore.book import build
-from clcore.book.build.cache import _digest, from_cache, gather, keep
+from clcore.book.build import shown
+from clcore.book.build.cache import _digest, from_cache, gather
 from clcore.book.parameters import ParameterError
-from clcore.grid import seats
-from clcore.images import datasets
 from clcore.ledger import findings
 from clcore.ledger import map as claim_map
 
@@ -175,35 +173,13 @@ def test_a_folder_in_a_files_place_is_no_hindrance(finished):
     assert last(finished)["rows"]
 
 
-@pytest.mark.parametrize("kind", ["empty", "file", "pipe", "link"])
-def test_something_else_in_the_place_of_a_cache_entry_is_cleared_away(finished, capsys, kind):
-    run = build.plan("smoke", None, "cpu")[0]
-    elsewhere = run.entry.replace(finished / "elsewhere")
-    if kind == "pipe":
-        os.mkfifo(run.entry)
-    elif kind == "link":
-        run.entry.symlink_to(elsewhere)
-    else:
-        run.entry.write_text("" if kind == "empty" else "x")
-    assert not from_cache(run) and run.status == "waiting"
-    assert "good: no folder at its place in the cache" in capsys.readouterr().out
-    assert not os.path.lexists(run.entry) and (elsewhere / "run.json").is_file()
-    run.outcome = {"status": "ok"}
-    keep(run, (elsewhere / "executed.ipynb").read_bytes())
-    assert from_cache(run) and _folders.marked(run.entry)
-
-
-def test_the_oldest_entries_of_a_chapter_go_and_what_has_another_name_stays(finished):
-    run = build.plan("smoke", None, "cpu")[0]
-    executed = (run.entry / "executed.ipynb").read_bytes()
-    cache, run.outcome = run.entry.parent, {"status": "ok"}
-    old = [f"good-smoke-{n:020x}" for n in range(4)]
-    kept = [f"good-book-{0:020x}", f"good-smoke-x-smoke-{0:020x}"]
-    for age, name in enumerate([*kept, *old]):
-        (cache / name).mkdir()
-        os.utime(cache / name, (age, age))
-    keep(run, executed)
-    assert {p.name for p in cache.iterdir()} == {*kept, *old[-2:], run.entry.name, _folders.MARK}
+def test_what_a_chapter_said_to_stderr_is_no_part_of_its_page():
+    """It names folders of the machine, and the pages leave it out."""
+    said = [("stdout", "a result"), ("stderr", "/folder/of/kernel.py:1: UserWarning")]
+    outputs = [nbformat.v4.new_output("stream", name=name, text=text) for name, text in said]
+    cell = nbformat.v4.new_code_cell("f()", outputs=outputs)
+    page = shown._as_shown(nbformat.v4.new_notebook(cells=[cell]), {}, [])
+    assert [output["text"] for output in page["cells"][0]["outputs"]] == ["a result"]
 
 
 def test_a_changed_digit_of_what_a_run_took_is_found(finished, capsys):
@@ -397,31 +373,6 @@ def test_words_that_no_check_takes_up_are_refused_when_every_chapter_is_there(mo
     told = r"parts that no check has: acl/thm1 'gradeint' \(did you mean gradient\?\); give"
     with pytest.raises(build.BuildError, match=told):
         build._refuse_unsaid([run])
-
-
-def test_places_do_not_depend_on_where_one_stands(monkeypatch, tmp_path):
-    """A relative folder is one below the root, in a shell there and in a kernel in chapters/."""
-    for folder in (tmp_path, _paths.root(), _paths.root() / "chapters"):
-        monkeypatch.chdir(folder)
-        monkeypatch.setenv("CLCORE_BUILD", "made/here")
-        monkeypatch.setenv("CLCORE_DATA", "sets")
-        assert _paths.build_dir() == _paths.root() / "made" / "here"
-        assert datasets.folder("mnist") == _paths.root() / "sets" / "mnist"
-
-
-def test_a_home_folder_is_one_where_no_shell_has_read_the_variable(monkeypatch, tmp_path):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name, found in (("BUILD", _paths.build_dir), ("DATA", _paths.data_dir)):
-        monkeypatch.setenv(f"CLCORE_{name}", "~/here")
-        assert found() == tmp_path / "here"
-    monkeypatch.setenv("CLCORE_SEATS", "~/seats")
-    assert seats.folder() == tmp_path / "seats"
-    (tmp_path / "clone").symlink_to(_paths.root())
-    monkeypatch.setenv("CLCORE_ROOT", "~/clone")
-    assert (_paths.root() / "data" / "claims").is_dir()
-    monkeypatch.setenv("CLCORE_BUILD", "~nobody-of-this-name/x")
-    with pytest.raises(ValueError, match=r"CLCORE_BUILD: .*'~nobody-of-this-name/x'.*whole path"):
-        _paths.build_dir()
 
 
 def test_the_environment_does_not_change_what_a_chapter_shows(project, monkeypatch, tmp_path):

@@ -170,7 +170,7 @@ def test_a_site_of_another_build_than_the_ledger_is_not_mixed_with_it(tmp_path, 
     with pytest.raises(_folders.NotOurs, match="talks: it holds slides, and no"):
         course.make(tmp_path / "talks")
     _folders.mark(tmp_path / "talks")
-    with pytest.raises(_folders.NotOurs, match="slides: it holds keynote.txt, and no"):
+    with pytest.raises(_folders.NotOurs, match=r"slides: it holds keynote\.txt, and no"):
         course.make(tmp_path / "talks")
     assert [p.name for p in keynote.parent.iterdir()] == ["keynote.txt"]
 

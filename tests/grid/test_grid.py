@@ -168,7 +168,9 @@ def test_a_run_that_fails_stops_no_other_and_is_named(grid, notes):
     (file,) = failed.value.files
     assert "Traceback" in words or "fragile" in json.loads(file.read_text())["error"]
     with pytest.raises(RuntimeError, match="seed 3 cannot be trained"):
-        repeat(file)
+        repeat(file, fragile)
+    with pytest.raises(ValueError, match="expected its function, grid_runs:fragile, got grid_runs"):
+        repeat(file, sweep)
     notes()
     with pytest.raises(GridFailed, match="1 of 5"):
         grid.run(fragile, runs(5), **options)

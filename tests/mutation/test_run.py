@@ -13,7 +13,7 @@ import swapped
 import units
 from results import Results
 
-from clcore import _paths
+from clcore import _folders, _paths
 from clcore._files import sha256
 from clcore.book import mutants as record
 
@@ -121,7 +121,11 @@ def content(root):
 @pytest.mark.parametrize("workers", [1, 3])
 def test_what_is_planted_is_found_and_nothing_is_touched(side, capsys, workers):
     before = content(side.root)
-    (side.root / "build" / "mutants" / f"scratch-{2**30}-x").mkdir(parents=True)  # of a dead run
+    base = _folders.begin(_folders.build() / "mutants")
+    for name in (f"scratch-{2**30}-x", "scratch-pad"):
+        (base / name).mkdir()
+        (base / name / "file").touch()
+    _folders.mark(base / f"scratch-{2**30}-x")  # of a dead run
     assert start(workers) == 0
     said = capsys.readouterr().out
     assert "'x * y' -> 'x / y': judgement made" in said and "'n > 0' -> 'n >= 0': judgement" in said
@@ -134,7 +138,7 @@ def test_what_is_planted_is_found_and_nothing_is_touched(side, capsys, workers):
     # x / y, x, y, n >= 0 judge; n < 0 and n > 1 end too early; unasked is asked of nobody
     assert "hang, " in said and ", 1 unasked" in said
     assert content(side.root) == before
-    assert not list((side.root / "build" / "mutants").glob("scratch-*"))
+    assert [path.name for path in base.glob("scratch-*")] == ["scratch-pad"], "it is nobody's run"
 
 
 def test_a_second_run_asks_nothing_and_says_the_same(side, capsys):
