@@ -6,10 +6,12 @@ from typing import Any
 
 import yaml
 
-from clcore import _paths
+from clcore import _folders, _paths
 from clcore._files import write_atomic
 from clcore.book import browser
 
+CREATOR = "clcore"
+"""In the metadata of a printed book: by it one is known that may be written over."""
 FOLDS = ("open", "closed", "solutions")
 """What becomes of what is folded on the pages: all of it is printed, none, or solutions alone."""
 
@@ -36,7 +38,7 @@ _PREPARE = """
 
 def pages() -> list[str]:
     """Addresses of the chapters in the site, in the order of the book, after the front page."""
-    toc = yaml.safe_load((_paths.root() / "_toc.yml").read_text())
+    toc = yaml.safe_load((_paths.root() / "_toc.yml").read_text(encoding="utf-8"))
     files = [entry["file"] for part in toc["parts"] for entry in part["chapters"]]
     wanted = ("chapters/", "book/notation", "book/glossary", "book/judging")
     return [toc["root"], *(file for file in files if file.startswith(wanted))]
@@ -45,11 +47,12 @@ def pages() -> list[str]:
 def write(out: Path, folds: str = "closed", only: list[str] | None = None) -> Path:
     """Print the book, or some of its pages, to one file. The site has to be there.
 
-    folds: one of `FOLDS`. Raises ValueError for another, or for a page that is not in the book,
-    FileNotFoundError without a site or a Chromium.
+    folds: one of `FOLDS`. Raises ValueError for another, for a page that is not in the book, for a
+    file of somebody's in the place of `out`; FileNotFoundError without a site or a Chromium.
     """
     from pypdf import PdfReader, PdfWriter
 
+    _refuse_another(out)
     if folds not in FOLDS:
         raise ValueError(f"expected folds in {', '.join(FOLDS)}; got {folds!r}")
     chosen = [page for page in pages() if not only or page.rpartition("/")[2] in only]
@@ -64,10 +67,29 @@ def write(out: Path, folds: str = "closed", only: list[str] | None = None) -> Pa
         first = len(book.pages)
         book.append(PdfReader(io.BytesIO(printed)), import_outline=False)
         book.add_outline_item(title=title, page_number=first)
+    book.add_metadata({"/Creator": CREATOR})
     made = io.BytesIO()
     book.write(made)
     write_atomic(out, made.getvalue())
     return out
+
+
+def _refuse_another(out: Path) -> None:
+    """Raises NotOurs for a file that is no book of ours; in the build folder is nothing else."""
+    from pypdf import PdfReader
+    from pypdf.errors import PyPdfError
+
+    if not out.exists() or out.parent == _paths.build_dir():
+        return
+    try:
+        said = PdfReader(out).metadata
+    except (OSError, PyPdfError):
+        said = None
+    if said is None or said.creator != CREATOR:
+        raise _folders.NotOurs(
+            f"expected no file at {out}, or a book that clcore printed there; what is there is "
+            "another one. Nothing was changed; name another file, or move this one away"
+        )
 
 
 def decks(folder: Path) -> list[Path]:

@@ -3,8 +3,9 @@
 import io
 
 import pytest
-from pypdf import PdfReader
+from pypdf import PdfReader, PdfWriter
 
+from clcore import _folders
 from clcore.book import browser, course, pdf
 
 
@@ -24,6 +25,7 @@ def test_folded_parts_are_printed_by_choice(built, tmp_path):
     for folds in pdf.FOLDS:
         made[folds] = printed(pdf.write(tmp_path / f"{folds}.pdf", folds, ["0-start-here"]))
     text = {folds: "".join(p.extract_text() for p in book.pages) for folds, book in made.items()}
+    assert made["open"].metadata.creator == pdf.CREATOR, "by which it may be written over"
     assert [entry.title for entry in made["closed"].outline] == [
         "0 Start here: contrastive learning in twenty minutes"
     ]
@@ -56,6 +58,25 @@ def test_what_is_refused(built, tmp_path):
         pdf.write(tmp_path / "x.pdf", "all")
     with pytest.raises(ValueError, match=r"expected pages of index, .*0-start-here"):
         pdf.write(tmp_path / "x.pdf", only=["none"])
+
+
+@pytest.mark.parametrize("creator", [None, "another program", pdf.CREATOR])
+def test_a_file_of_somebodys_is_not_written_over(tmp_path, monkeypatch, creator):
+    monkeypatch.setenv("CLCORE_BUILD", str(tmp_path / "none"))
+    book, out = PdfWriter(), tmp_path / "thesis.pdf"
+    book.add_blank_page(100, 100)
+    if creator:
+        book.add_metadata({"/Creator": creator})
+    book.write(out)
+    if creator == pdf.CREATOR:
+        with pytest.raises(FileNotFoundError, match="no site"):
+            pdf.write(out)
+        out = tmp_path / "thesis.txt"
+        out.write_text("mine")
+    before = out.read_bytes()
+    with pytest.raises(_folders.NotOurs, match=rf"expected no file at {out}, or a book"):
+        pdf.write(out)
+    assert out.read_bytes() == before
 
 
 def test_without_a_site_or_a_browser(tmp_path, site, monkeypatch):

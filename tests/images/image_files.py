@@ -64,7 +64,7 @@ def folder_members(n=3):
 
 def decoded(tmp_path):
     found = tmp_path / "build" / "decoded"
-    return sorted(p.name for p in found.iterdir()) if found.exists() else []
+    return sorted(p.name for p in found.glob("*-*"))
 
 
 def put(top, *names, content=None):
