@@ -90,7 +90,13 @@ def test_claims_json_keeps_its_schema_and_a_wrong_field_is_refused() -> None:
 def test_a_citation_names_the_row_the_verdict_and_the_sources() -> None:
     text = claims.citation(wrong(), SUMMARY)
     assert text.startswith("@misc{clcore-acl-thm1,\n  title = {acl/thm1: Descending is ascending},")
-    assert "note = {corrected; built 2000-01-02 from 0123456789ab}" in text
+    assert "note = {corrected; built 2000-01-02 from 0123456789abcdef}" in text
+    for commit, told in (
+        ("0123456789ab-dirty", "0123456789ab-dirty"),
+        ("unknown", "an unknown commit"),
+    ):
+        of = claims.citation(wrong(), SUMMARY | {"commit": commit})
+        assert f"built 2000-01-02 from {told}}}" in of
     assert text.count("{") == text.count("}")
     assert text in json.loads(made(wrong())["claims.json"])["claims"][0]["citation"]
 
