@@ -134,3 +134,14 @@ def test_the_set_up_links_the_book_without_a_look_at_the_index_and_stamps_last()
     (editable,) = [line for line in recipe.splitlines() if " -e " in line]
     assert {"--no-deps", "--no-build-isolation"} <= set(editable.split())
     assert recipe.splitlines()[-1].strip() == "@touch $@"
+
+
+def test_of_two_set_ups_that_begin_at_once_one_waits(tmp_path):
+    log, lock = tmp_path / "log", tmp_path / "lock"
+    alone = [sys.executable, str(ROOT / "locks" / "alone.py"), str(lock), "sh", "-c"]
+    work = f"echo begins >> {log}; sleep 0.3; echo ends >> {log}"
+    runs = [subprocess.Popen([*alone, work], stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [run.communicate()[1].count("waiting for it") for run in runs].count(1) >= 1
+    assert log.read_text().split() == ["begins", "ends"] * 3
+    assert subprocess.run([*alone, "exit 3"]).returncode == 3
+    assert "locks/alone.py .venv.lock $(MAKE)" in MAKEFILE.split("\nsetup:")[1].split("\n\n")[0]
