@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from clcore import _imports, _paths, ledger
-from clcore._files import sha256
+from clcore._files import read_notebook, sha256
 from clcore.book import exercises, solutions
 from clcore.ledger import registry
 from clcore.ledger.printed import near
@@ -22,7 +22,7 @@ def claimed(notebook: Path) -> list[str]:
     group, one by one: {"clcore": {"claims": ["acl/minmax", "acl/fig7"]}}. Raises LedgerError with
     near misses for a name that is neither.
     """
-    metadata = json.loads(notebook.read_text())["metadata"]
+    metadata = read_notebook(notebook)["metadata"]
     named = set(metadata.get("clcore", {}).get("claims", []))
     rows = ledger.claims()
     groups = {
@@ -54,7 +54,7 @@ def closure(sources: list[str]) -> list[Path]:
 
 def sources(notebook: Path, solved: bool = False) -> list[str]:
     """The code of a notebook, cell by cell, without magics; solved: that of the solutions, too."""
-    cells = json.loads(notebook.read_text())["cells"]
+    cells = read_notebook(notebook)["cells"]
     code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
     return [_without_magics(s) for s in (*code, *(solutions.code(cells) if solved else ()))]
 

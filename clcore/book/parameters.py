@@ -5,11 +5,11 @@ The same check runs before a kernel starts (the build) and in a notebook's first
 """
 
 import ast
-import json
 from pathlib import Path
 from typing import Any
 
 from clcore import _device
+from clcore._files import read_notebook
 
 PROFILES = ("smoke", "book", "paper")
 
@@ -43,9 +43,9 @@ def declared(notebook: Path) -> dict[str, Any]:
     Raises ParameterError when the file is no notebook or has no such cell.
     """
     try:
-        cells = json.loads(notebook.read_text())["cells"]
-    except (ValueError, KeyError) as error:
-        raise ParameterError(f"{notebook} is not a notebook ({error!r})") from None
+        cells = read_notebook(notebook)["cells"]
+    except ValueError as error:
+        raise ParameterError(str(error)) from None
     for cell in cells:
         if "parameters" in cell.get("metadata", {}).get("tags", []):
             return declared_in("".join(cell["source"]))

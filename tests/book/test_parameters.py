@@ -62,7 +62,8 @@ def test_parameters_cell_holds_literals_only():
 
 def test_notebook_without_parameters_cell(tmp_path):
     path = tmp_path / "n.ipynb"
-    path.write_text(json.dumps({"cells": [{"cell_type": "code", "metadata": {}, "source": "x=1"}]}))
+    cell = {"cell_type": "code", "metadata": {}, "source": "x=1"}
+    path.write_text(json.dumps({"cells": [cell], "metadata": {}}))
     with pytest.raises(ParameterError, match=r"n\.ipynb has no parameters cell; tag"):
         declared(path)
     path.write_text("not json")

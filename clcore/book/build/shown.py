@@ -6,6 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from clcore import ledger
+from clcore._files import read_notebook
 from clcore.book.build import captions
 from clcore.book.build.cache import numbers
 from clcore.book.build.planning import Run
@@ -22,7 +23,7 @@ _BAR = re.compile(r"\d+%\|.*\| *\d+/\d+ \[")
 
 def title(notebook: Path) -> str:
     """The first heading of a notebook."""
-    for cell in json.loads(notebook.read_text())["cells"]:
+    for cell in read_notebook(notebook)["cells"]:
         for line in "".join(cell["source"]).splitlines():
             if line.startswith("# "):
                 return line[2:].strip()

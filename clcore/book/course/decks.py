@@ -1,7 +1,6 @@
 """Slides of every session, made by sphinx-revealjs from what the last build found."""
 
 import base64
-import json
 import shutil
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from clcore import _paths
-from clcore._files import read_json, write_atomic
+from clcore._files import read_json, read_notebook, write_atomic
 from clcore.book.course.sessions import CourseError, Session, Step, figures
 from clcore.book.site import policy
 from clcore.ledger.html import place, render
@@ -70,7 +69,7 @@ def _figure(name: str, session: Session, source: Path) -> dict[str, str]:
         if name not in figures(notebook):
             continue
         made = figures(notebook)[name]
-        cells = json.loads(notebook.read_text())["cells"]
+        cells = read_notebook(notebook)["cells"]
         if made.startswith(".."):
             drawing = (notebook.parent / made).resolve()
             target = source / "_static" / drawing.name

@@ -12,6 +12,7 @@ import yaml
 from markupsafe import Markup
 
 from clcore import __version__, _paths, ledger
+from clcore._files import read_yaml
 from clcore.book.provenance import encode
 from clcore.book.site import code
 from clcore.book.site.fragments import render
@@ -42,9 +43,19 @@ def citation(row: dict, book: dict) -> str:
     return str(render("citation.bib", row=row, key=row_id(row["id"]), book=book, **_cff())).strip()
 
 
+_CITATION = {
+    "type": "object",
+    "required": ["title", "authors"],
+    "properties": {
+        "title": {"type": "string"},
+        "authors": {"items": {"required": ["name"], "properties": {"name": {"type": "string"}}}},
+    },
+}
+
+
 @cache
 def _cff() -> dict[str, str]:
-    known = yaml.safe_load((_paths.root() / "CITATION.cff").read_text())
+    known = read_yaml(_paths.root() / "CITATION.cff", _CITATION, ValueError)
     return {
         "book_title": known["title"],
         "authors": " and ".join(f"{{{author['name']}}}" for author in known["authors"]),

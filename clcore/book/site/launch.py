@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from clcore._files import read_notebook
 from clcore.book.site.fragments import render
 
 FOLDER = "launch"
@@ -16,7 +17,7 @@ BRANCH = "gh-pages"
 def notebook(path: Path, repository: str, commit: str) -> str:
     """A chapter whose first cell installs the book at this commit where it is not installed, and
     whose profile is smoke unless somebody says otherwise."""
-    book = json.loads(path.read_text())
+    book = read_notebook(path)
     code = render("launch_cell.txt", repository=repository, commit=commit)
     first = {
         "cell_type": "code",

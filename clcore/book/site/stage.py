@@ -11,8 +11,20 @@ from pathlib import Path
 import yaml
 
 from clcore import _paths
-from clcore._files import explain_full, sha256, write_atomic
+from clcore._files import explain_full, read_yaml, sha256, write_atomic
 from clcore.book.site import claims, code, launch, letters, links, pages, policy
+
+_CONFIG = {
+    "type": "object",
+    "required": ["sphinx"],
+    "properties": {
+        "sphinx": {
+            "type": "object",
+            "required": ["config"],
+            "properties": {"config": {"type": "object", "required": ["mathjax3_config"]}},
+        },
+    },
+}
 
 
 def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> str:
@@ -70,7 +82,7 @@ def _stage(stage: Path, rows: list[dict], book: dict, chapters: list[tuple[str, 
     kept = root / "data" / "certificates"
     shutil.copytree(kept, stage / "book" / "_extra" / "certificates", ignore=scripts)
     shutil.copy(root / "_toc.yml", stage)
-    config = yaml.safe_load((root / "_config.yml").read_text())
+    config = read_yaml(root / "_config.yml", _CONFIG, ValueError)
     if book["repository"]:
         config = pages.with_repository(config, book["repository"])
         made = launch.files(_notebooks(book), book["repository"], book["commit"])
