@@ -29,7 +29,9 @@ def _requirement(line: str) -> Requirement:
     try:
         return Requirement(line)
     except InvalidRequirement as error:
-        raise ValueError(f"requirements.txt: {line!r} is no requirement ({str(error).splitlines()[0]})") from None
+        raise ValueError(
+            f"requirements.txt: {line!r} is no requirement ({str(error).splitlines()[0]})"
+        ) from None
 
 
 def examine() -> int:

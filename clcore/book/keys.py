@@ -71,7 +71,7 @@ def inputs(notebook: Path, parameters: dict[str, Any]) -> list[Path]:
     # The smoke profile runs the solutions.
     code = sources(notebook, parameters.get("profile") == "smoke")
     files = closure(code)
-    text = "\n".join([*code, *(path.read_text() for path in files)])
+    text = "\n".join([*code, *(path.read_text(encoding="utf-8") for path in files)])
     found = [*files]
     made = [] if parameters.get("profile") == "paper" else sorted((data / "recorded").glob("*"))
     for folder in made:

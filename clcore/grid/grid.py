@@ -264,5 +264,5 @@ def repeat(file: Path | str, **options: Any) -> Any:
 
     options: more arguments, such as those that were shared. Returns what the function returns.
     """
-    given = json.loads(Path(file).read_text())
+    given = json.loads(Path(file).read_text(encoding="utf-8"))
     return resolve(given["function"])(given["configs"], **given["options"], **options)

@@ -35,7 +35,7 @@ class Place:
 
     def source(self) -> str:
         """The lines of the function, with what marks it."""
-        lines = self.file.read_text().splitlines()
+        lines = self.file.read_text(encoding="utf-8").splitlines()
         return "\n".join(lines[self.first - 1 : self.last]) + "\n"
 
     def function(self) -> Callable:
@@ -89,7 +89,7 @@ def _marked(file: Path, text: str) -> tuple[Place, ...]:
 
 def _texts(folder: Path) -> tuple[tuple[Path, str], ...]:
     """The files below a folder that have checks. To parse one takes long, to look into it not."""
-    every = ((file, file.read_text()) for file in sorted(folder.rglob("*.py")))
+    every = ((file, file.read_text(encoding="utf-8")) for file in sorted(folder.rglob("*.py")))
     return tuple((file, text) for file, text in every if "@check(" in text)
 
 

@@ -273,7 +273,10 @@ def test_real_registry_is_complete():
         (lambda text: text + "mnist: {}\n", "the key 'mnist' is there twice"),
         (lambda text: text.replace("md5: f68b3c", "md5_: f68b3c"), "at mnist/files/0: .*md5"),
         (lambda text: text.replace("md5: f68b3c", "md5: xyz"), "at mnist/files/0/md5: "),
-        (lambda text: text.replace("kind: idx\n  shape:", "kind: idx\n  form:"), "at mnist: .*form"),
+        (
+            lambda text: text.replace("kind: idx\n  shape:", "kind: idx\n  form:"),
+            "at mnist: .*form",
+        ),
         (lambda text: "", "at top: None is not of type 'object'"),
     ],
 )

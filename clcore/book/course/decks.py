@@ -10,6 +10,7 @@ from typing import Any
 
 from clcore import _paths
 from clcore._files import read_json, read_notebook, write_atomic
+from clcore.book import surroundings
 from clcore.book.course.sessions import CourseError, Session, Step, figures
 from clcore.book.site import policy
 from clcore.ledger.html import place, render
@@ -37,7 +38,13 @@ def write(sessions: list[Session], out: Path) -> Path:
         index = render(_HERE, "decks.md.txt", sessions=sessions, book=last["book"])
         write_atomic(source / "index.md", index.encode())
         command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "revealjs"]
-        run = subprocess.run([*command, str(source), str(made)], capture_output=True, text=True)
+        run = subprocess.run(
+            [*command, str(source), str(made)],
+            env=surroundings.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+        )
         if run.returncode:
             raise CourseError(f"the slides could not be made:\n{run.stderr.strip()[-3000:]}")
         shutil.rmtree(made / ".doctrees", ignore_errors=True)

@@ -57,7 +57,7 @@ def ids(notebook: Path) -> list[str]:
 def hints(exercise: str) -> tuple[str, ...]:
     """The hints of an exercise; none where the notebooks are not at hand."""
     for notebook in sorted((_paths.root() / "chapters").glob("*.ipynb")):
-        if f":label: {exercise}\\n" in notebook.read_text():
+        if f":label: {exercise}\\n" in notebook.read_text(encoding="utf-8"):
             found = texts(notebook).get(exercise)
             return found.hints if found else ()
     return ()

@@ -103,7 +103,7 @@ def files(rows: list[dict], book: dict, mathjax: dict) -> dict[str, str]:
     made["claims/words.json"] = json.dumps(words, ensure_ascii=False)
     made["claims.json"] = json.dumps(everything, ensure_ascii=False, indent=1)
     schema = _paths.root() / "data" / "claims" / "record.schema.json"
-    made["claims.schema.json"] = schema.read_text()
+    made["claims.schema.json"] = schema.read_text(encoding="utf-8")
     return made
 
 
