@@ -10,7 +10,8 @@ from typing import Any
 
 from clcore import _imports, _paths, ledger
 from clcore._files import read_notebook, sha256
-from clcore.book import exercises, solutions
+from clcore.book import exercises, solutions, surroundings
+from clcore.images import datasets
 from clcore.ledger import registry
 from clcore.ledger.printed import near
 
@@ -78,19 +79,40 @@ def inputs(notebook: Path, parameters: dict[str, Any]) -> list[Path]:
         named = re.search(rf"[\"']{re.escape(folder.name)}[\"']", text)
         if named or folder.name == notebook.stem:
             found += sorted(p for p in folder.iterdir() if p.suffix in (".csv", ".json"))
-    if any(path.name == "datasets.py" for path in files):
+    if _uses_data_sets(files):
         found.append(data / "datasets.yaml")
+    found += surroundings.beside(notebook, code)
     if any(path.name == "explore.py" for path in files):  # its sliders come with their script
         found.append(_paths.root() / "book" / "_static" / "explore.js")
     return found
 
 
+def _uses_data_sets(files: list[Path]) -> bool:
+    return any(path.name == "datasets.py" for path in files)
+
+
+def found_here(notebook: Path, parameters: dict[str, Any]) -> list[str]:
+    """What a chapter may ask of the machine: those data sets that it, or what it needs, names and
+    that are here. Which of them it takes may depend on that."""
+    code = sources(notebook, parameters.get("profile") == "smoke")
+    files = closure(code)
+    if not _uses_data_sets(files):
+        return []
+    text = "\n".join(
+        [repr(parameters), *code, *(path.read_text(encoding="utf-8") for path in files)]
+    )
+    named = [n for n in datasets.registry() if re.search(rf"[\"']{re.escape(n)}[\"']", text)]
+    return [name for name in named if datasets.here(name)]
+
+
 def chapter_key(notebook: Path, parameters: dict[str, Any]) -> str:
-    """Digest of notebook, parameters, the clcore files it needs, its data and locked versions."""
+    """Digest of notebook, parameters, the clcore files it needs, what lies beside it, its data and
+    which sets of them are here, and locked versions."""
     root = _paths.root()
     parts = [notebook.read_bytes(), json.dumps(parameters, sort_keys=True).encode()]
     for path in inputs(notebook, parameters):
         parts += [str(path.relative_to(root)).encode(), path.read_bytes()]
+    parts.append(json.dumps(found_here(notebook, parameters)).encode())
     claims = [ledger.claim(i) for i in claimed(notebook)]
     parts.append(json.dumps(claims, sort_keys=True, default=str).encode())
     parts.append((root / "requirements.txt").read_bytes())

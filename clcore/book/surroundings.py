@@ -1,4 +1,5 @@
-"""What a process of ours that computes or draws gets from the shell that started it.
+"""What reaches a process of ours that computes or draws: from the shell that started it, and from
+the folders around it.
 
 Whatever could change a result, a figure or a page is left out, since no key knows it: other modules
 (PYTHONPATH, a user's site-packages), settings in a home folder, warnings switched off, widths of
@@ -8,8 +9,10 @@ tables. A list of what is let in, not of what is kept out: the next such variabl
 import os
 import subprocess
 import sys
+from importlib.machinery import all_suffixes
+from pathlib import Path
 
-from clcore import _paths
+from clcore import _imports, _paths
 
 _KEPT = {
     *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP", "TZ", "LD_LIBRARY_PATH"),
@@ -53,3 +56,53 @@ def find_fonts() -> None:
         return
     command = [sys.executable, "-c", "import matplotlib.font_manager"]
     subprocess.run(command, env=environment(), capture_output=True)
+
+
+def beside(notebook: Path, code: list[str]) -> list[Path]:
+    """Files of the project, besides clcore, that may reach a kernel: what Python can import from the
+    root or the notebook's folder, whoever imports it, since there it may stand before an installed
+    package; matplotlib's settings beside the notebook, and files there that the code names.
+
+    code: the chapter's Python.
+    """
+    root, folder = _paths.root(), notebook.parent
+    asked = {name.split(".")[0] for source in code for name in _imports.imported(source)}
+    found = {path for room in (root, folder) for path in _importable(room, asked)}
+    text = "\n".join(code)
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if path != notebook and (name == "matplotlibrc" or name in text) and path.is_file():
+            found.add(path)
+    return sorted(found)
+
+
+def _importable(room: Path, asked: set[str]) -> list[Path]:
+    """Modules in a folder, and all in its packages; in folders that are none, if they are asked
+    for."""
+    found = []
+    for path in room.iterdir():
+        if path.name in ("clcore", "__pycache__") or path.name.startswith("."):
+            continue
+        if path.is_dir():
+            if (path / "__init__.py").exists() or path.name in asked:
+                found += [one for one in path.rglob("*") if _is_module(one)]
+        elif _is_module(path):
+            found.append(path)
+    return found
+
+
+def _is_module(path: Path) -> bool:
+    return path.name.endswith(tuple(all_suffixes())) and "__pycache__" not in path.parts
+
+
+def packages() -> list[Path]:
+    """Modules in the root and its folders: all that a chapter might import, whatever it asks for.
+    Not those of the build, of data sets, or of another environment."""
+    root, apart = _paths.root(), (_paths.build_dir(), _paths.data_dir())
+    inner = {
+        path.name
+        for path in root.iterdir()
+        if path.is_dir() and not any(made.is_relative_to(path) for made in apart)
+        if not (path / "pyvenv.cfg").exists()
+    }
+    return _importable(root, inner)

@@ -126,6 +126,11 @@ def verify(name: str) -> list[str]:
     return [p for entry in registry()[name]["files"] if (p := _problem(name, entry))]
 
 
+def here(name: str) -> bool:
+    """Whether a data set can be loaded without a download: all its files lie in their folder."""
+    return all((folder(name) / file["name"]).is_file() for file in registry()[name]["files"])
+
+
 def present() -> list[str]:
     """Names of the data sets of which at least one file is here."""
     return [

@@ -22,7 +22,7 @@ from torch import Tensor
 from clcore import _paths, random
 from clcore._files import explain_full, sha256
 from clcore.images import datasets, decode
-from clcore.images.datasets import DataError
+from clcore.images.datasets import DataError, here
 from clcore.sweep.configs import out_of_memory
 
 log = logging.getLogger(__name__)
@@ -134,12 +134,6 @@ def _joined(parts: list[ImageSet], split: str) -> ImageSet:
     pixels = np.concatenate([part.pixels for part in parts])
     labels = np.concatenate([part.labels for part in parts])
     return replace(parts[0], split=split, pixels=pixels, labels=labels)
-
-
-def here(name: str) -> bool:
-    """Whether a data set can be loaded without a download: all its files lie in their folder."""
-    folder = datasets.folder(name)
-    return all((folder / file["name"]).is_file() for file in datasets.registry()[name]["files"])
 
 
 def _require(name: str) -> None:
