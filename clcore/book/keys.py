@@ -5,13 +5,13 @@ import platform
 import re
 import sysconfig
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from clcore import _imports, _paths, ledger
 from clcore._files import read_notebook, sha256
 from clcore.book import exercises, solutions, surroundings
-from clcore.images import datasets
 from clcore.ledger import registry
 from clcore.ledger.printed import near
 
@@ -98,6 +98,8 @@ def found_here(notebook: Path, parameters: dict[str, Any]) -> list[str]:
     files = closure(code)
     if not _uses_data_sets(files):
         return []
+    # By its name: with an import here, of which every chapter has need, each would use data sets.
+    datasets = import_module("clcore.images.datasets")
     text = "\n".join(
         [repr(parameters), *code, *(path.read_text(encoding="utf-8") for path in files)]
     )

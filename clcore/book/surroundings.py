@@ -59,9 +59,10 @@ def find_fonts() -> None:
 
 
 def beside(notebook: Path, code: list[str]) -> list[Path]:
-    """Files of the project, besides clcore, that may reach a kernel: what Python can import from the
-    root or the notebook's folder, whoever imports it, since there it may stand before an installed
-    package; matplotlib's settings beside the notebook, and files there that the code names.
+    """Files of the project, besides clcore, that may reach a kernel: what Python can import from
+    the root or the notebook's folder, whoever imports it, since there it may stand before an
+    installed package; matplotlib's settings beside the notebook, and files there that the code
+    names.
 
     code: the chapter's Python.
     """

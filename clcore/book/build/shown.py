@@ -18,6 +18,7 @@ from clcore.ledger.html import check_table
 
 # What a figure with sliders runs in a notebook; a page of the site has its own.
 _NOTEBOOKS = re.compile(r"<script data-notebook>.*?</script>\s*", re.DOTALL)
+_WIDE = 1000  # letters; no bar is so long, and to look for one in 400,000 takes minutes
 _BAR = re.compile(r"\d+%\|.*\| *\d+/\d+ \[")
 
 
@@ -75,7 +76,7 @@ def _is_progress(output: dict) -> bool:
     """Whether an output is nothing but bars of tqdm."""
     lines = "".join(output.get("text", "")).replace("\r", "\n").splitlines()
     said = [line for line in lines if line.strip()]
-    return bool(said) and all(_BAR.search(line) for line in said)
+    return bool(said) and all(len(line) < _WIDE and _BAR.search(line) for line in said)
 
 
 def _tags(cell: dict) -> list[str]:

@@ -48,7 +48,7 @@ def write(sessions: list[Session], out: Path) -> Path:
         if run.returncode:
             raise CourseError(f"the slides could not be made:\n{run.stderr.strip()[-3000:]}")
         shutil.rmtree(made / ".doctrees", ignore_errors=True)
-        policy.apply(made)
+        policy.apply(made, slides=True)
         shutil.rmtree(out, ignore_errors=True)
         out.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(made, out)
