@@ -6,6 +6,7 @@ is in no file and has no hash: it does not run.
 """
 
 import base64
+import contextlib
 import hashlib
 import json
 import re
@@ -22,11 +23,16 @@ _NOTES = "_static/revealjs/plugin/notes/notes.js"
 _SPEAKER = re.compile(r"<script>((?:\\.|[^\"\\])*?)<\\/script>", re.DOTALL)
 
 
+class _HeadEnds(Exception):
+    """What was looked for stands before."""
+
+
 class _Page(HTMLParser):
     """Where the charset of a page ends, and its inline scripts, as a browser reads them: what looks
-    like a tag in a text, an attribute or a comment is none."""
+    like a tag in a text, an attribute or a comment is none. whole: with those of the body, which
+    takes a hundred times as long."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page: str, whole: bool = False) -> None:
         super().__init__(convert_charrefs=True)
         self.charset: int | None = None
         self.head: list[str] = []
@@ -34,13 +40,15 @@ class _Page(HTMLParser):
         self.behind: list[str] = []  # the last script of reveal, which stands behind all content
         self._in_head, self._script = True, None
         self._starts = [0, *accumulate(map(len, page.splitlines(keepends=True)))]
-        self.feed(page)
-        self.close()
+        self._whole = whole
+        with contextlib.suppress(_HeadEnds):
+            self.feed(page)
+            self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
         if tag == "body":
-            self._in_head = False
+            self._leave_head()
         if tag == "meta" and "charset" in given and self._in_head and self.charset is None:
             line, column = self.getpos()
             self.charset = self._starts[line - 1] + column + len(self.get_starttag_text() or "")
@@ -60,7 +68,13 @@ class _Page(HTMLParser):
             for kept in [self.head] if self._in_head else [self.body, self.behind]:
                 kept.append(self._script)
             self._script = None
-        self._in_head = self._in_head and tag != "head"
+        if tag == "head":
+            self._leave_head()
+
+    def _leave_head(self) -> None:
+        self._in_head = False
+        if not self._whole:
+            raise _HeadEnds
 
 
 def apply(folder: Path, slides: bool = False) -> None:
@@ -88,9 +102,9 @@ def policy(page: str, name: str, more: Sequence[str] = (), slides: bool = False)
     name: its address in the site. more: scripts that it may write into its windows. slides: whether
     it is a deck of slides, whose makers write scripts behind the last one.
     """
-    parts = _Page(page)
-    # Of the search page all: it has no content.
-    own = parts.head + (parts.body if name == "search.html" else parts.behind if slides else [])
+    search = name == "search.html"  # all of its scripts: it has no content
+    parts = _Page(page, whole=search or slides)
+    own = parts.head + (parts.body if search else parts.behind if slides else [])
     scripts = dict.fromkeys(_hash(code) for code in (*own, *more))
     scripts |= dict.fromkeys(["'unsafe-hashes'", *map(_hash, _HANDLERS)])
     return "; ".join(
