@@ -377,20 +377,29 @@ def test_places_do_not_depend_on_where_one_stands(monkeypatch, tmp_path):
 
 
 def test_the_environment_does_not_change_what_a_chapter_shows(project, monkeypatch, tmp_path):
-    """Another back end of matplotlib, another kernel of this name, no asserts, relative folders."""
+    """Another back end of matplotlib, another kernel of this name, no asserts, relative folders;
+    modules and settings of the reader's."""
     spec = tmp_path / "kernels" / "python3" / "kernel.json"
     spec.parent.mkdir(parents=True)
     spec.write_text('{"argv": ["false"], "display_name": "another", "language": "python"}')
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
     monkeypatch.setenv("MPLBACKEND", "Agg")
     monkeypatch.setenv("PYTHONOPTIMIZE", "2")
+    settings = tmp_path / "home" / ".config" / "matplotlib" / "matplotlibrc"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("figure.dpi: 33\n")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "tabulate.py").write_text("raise ValueError('of the reader')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "modules"))
     monkeypatch.setenv("CLCORE_DATA", "sets")
     monkeypatch.setenv("CLCORE_BUILD", "made")
     figure = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"
     places = (
-        "from clcore import _paths\n"
-        f"found = (str(_paths.build_dir()), str(_paths.data_dir()), __debug__)\n"
-        f"if found != {(str(project / 'made'), str(project / 'sets'), True)}:\n"
+        "import matplotlib as mpl, tabulate\nfrom clcore import _paths\n"
+        f"found = (str(_paths.build_dir()), str(_paths.data_dir()), __debug__, "
+        "mpl.rcParamsDefault['figure.dpi'], mpl.rcParams['axes.facecolor'])\n"
+        f"if found != {(str(project / 'made'), str(project / 'sets'), True, 100.0, 'white')}:\n"
         "    raise ValueError(found)"
     )
     notebook(project / "chapters" / "good.ipynb", figure, places, CHECK)
