@@ -121,8 +121,8 @@ def _run(notebook: Path, output: Path, job: dict, temporary: str) -> None:
                     if "outputs" in cell:
                         cell.outputs = put_together(cell.outputs)
                         for out in cell.outputs:
-                            if out.output_type == "stream":
-                                out.text = without_places(out.text, temporary)
+                            if out["output_type"] == "stream":
+                                out["text"] = without_places(out["text"], temporary)
 
     papermill_engines.register("once", WrittenOnce)
     papermill.execute_notebook(

@@ -6,6 +6,7 @@ names of those whose survivors were read without a record; and equivalents.yaml,
 test could tell, each with the reason, as a person has found it.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
