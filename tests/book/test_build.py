@@ -24,6 +24,17 @@ BARS = (
     "import sys\nfrom tqdm import tqdm\n"
     "for _ in tqdm(range(300), file=sys.stdout, mininterval=0): pass"
 )
+# A busy machine: the kernel says that a cell is done 6 s after its reply; papermill waits for 4.
+LATE = """import time
+from IPython import get_ipython
+kernel = get_ipython().kernel
+publish = kernel._publish_status
+def late(status, *more, **named):
+    if status == "idle":
+        kernel._publish_status = publish
+        time.sleep(6)
+    return publish(status, *more, **named)
+kernel._publish_status = late"""
 RUN = ("good", "unsolved", "killed", "memory", "unclosed", "edited")
 UNPLANNED = ("unset", "unparsed", "unseeded")
 
@@ -61,7 +72,7 @@ def built(tmp_path_factory, at):
     root = tmp_path_factory.mktemp("built")
     make_project(root, *RUN, *UNPLANNED)
     chapters = {name: root / "chapters" / f"{name}.ipynb" for name in RUN + UNPLANNED}
-    notebook(chapters["good"], BARS, CHECK, solution="from clcore.book import compare")
+    notebook(chapters["good"], BARS, LATE, CHECK, solution="from clcore.book import compare")
     unsolved = "from clcore.book import compare\nraise KeyError('unsolved')"
     notebook(chapters["unsolved"], frame=False, solution=unsolved)
     killed = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
