@@ -9,7 +9,7 @@ import pytest
 from nbclient.client import _RGX_CARRIAGERETURN
 
 from clcore import _paths
-from clcore.book.outputs import put_together, without_places
+from clcore.book.execute import put_together, without_places
 
 
 def stream(text: str, name: str = "stdout") -> dict:
