@@ -11,7 +11,7 @@ from clcore._extras import extra
 with extra("book"):
     import typer
 
-from clcore import _folders, _paths
+from clcore import _folders, _paths, _streams
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 data_app = typer.Typer(
@@ -76,7 +76,7 @@ def claims(
         and all(row["id"] in reached for reached in kept)
     ]
     if as_json:
-        json.dump(rows, sys.stdout, indent=1, ensure_ascii=False)
+        json.dump(rows, sys.stdout, indent=1)  # ASCII, whatever the terminal has
         print()
         return
     if last["book"] is None:
@@ -319,15 +319,24 @@ def data_verify(name: Annotated[str | None, typer.Argument()] = None) -> None:
 
 def main() -> int:
     """Run a command; an error that explains itself is shown without a traceback."""
+    _streams.prepare()
     try:
         # Without its stand-alone mode, the status that a command exits with is returned.
-        return app(standalone_mode=False) or 0
+        status = app(standalone_mode=False) or 0
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # whoever read, as `head`, has enough
+        _streams.abandon()
+        return 1
     except (KeyboardInterrupt, typer.Abort):
         print("\nInterrupted. What was finished is kept: run the same command again to carry on.")
         return 130
     except Exception as error:
         if callable(show := getattr(error, "show", None)):  # a usage error of the command line
             show()
+            return 2
+        if isinstance(error, ModuleNotFoundError) and error.name in ("fcntl", "resource"):
+            print("error: Windows has no file locks of this kind; use WSL", file=sys.stderr)
             return 2
         if isinstance(error, ValueError | OSError | RuntimeError):
             print(f"error: {error}", file=sys.stderr)

@@ -15,6 +15,10 @@ from clcore import _paths
 
 MOST = 1_000_000
 """Values of a YAML file with all aliases written out."""
+RESTORE = "restore it from the repository"
+"""What to do about a file of ours that no command makes."""
+DEEPEST = 100
+"""Levels of a YAML file."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -71,7 +75,7 @@ def read_json(path: Path, remedy: str) -> Any:
         return json.loads(Path(path).read_bytes())
     except FileNotFoundError:
         raise ValueError(f"{path} is not there; {remedy}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is damaged or cut short ({error}); {remedy}") from None
 
 
@@ -81,14 +85,48 @@ def read_yaml(path: Path, schema: dict, error: type[Exception]) -> Any:
     import yaml
 
     try:
+        text = path.read_bytes().decode("utf-8-sig")
         # The loader in C, where it is, is much faster.
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(path.read_text(encoding="utf-8"))
+        kind = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        _shallow(text, kind)
+        loader = _naming(kind)(text)
         root = loader.get_single_node()
         _size(root, (), {})
         document = None if root is None else loader.construct_document(root)
     except (yaml.YAMLError, UnicodeDecodeError) as problem:
-        raise error(f"{_paths.shown(path)} is not valid YAML: {problem}") from None
+        told = " ".join(str(problem).replace('in "<unicode string>", ', "at ").split())
+        raise error(f"{_paths.shown(path)} is not valid YAML: {told}") from None
     return _valid(document, path, schema, error)
+
+
+_CELL = {
+    "type": "object",
+    "required": ["cell_type", "metadata", "source"],
+    "properties": {
+        "metadata": {"type": "object"},
+        "source": {"type": ["string", "array"], "items": {"type": "string"}},
+    },
+}
+_NOTEBOOK = {
+    "type": "object",
+    "required": ["cells", "metadata"],
+    "properties": {
+        "metadata": {"type": "object"},
+        "cells": {"type": "array", "items": _CELL},
+    },
+}
+
+
+def read_notebook(path: Path) -> dict[str, Any]:
+    """Read a notebook of ours, as JSON. Raises ValueError naming the file when it is none."""
+    shown = _paths.shown(path)
+    try:
+        document = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ValueError(f"{shown} is not there; {RESTORE}") from None
+    except (ValueError, RecursionError) as problem:
+        raise ValueError(f"{shown} is not a notebook ({problem})") from None
+    return _valid(document, path, _NOTEBOOK, ValueError)
 
 
 def read_record(path: Path, schema: dict, error: type[Exception], remedy: str) -> Any:
@@ -106,6 +144,34 @@ def _valid(document: Any, path: Path, schema: dict, error: type[Exception]) -> A
         where = "/".join(str(part) for part in problem.absolute_path)
         raise error(f"{_paths.shown(path)}, at {where or 'top'}: {problem.message}")
     return document
+
+
+def _shallow(text: str, loader: type) -> None:
+    """Refuse deep nesting, which no file of ours has, before it is read by recursion: that of the
+    loader in C ends the whole process."""
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(text, loader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise _refused(f"nested more than {DEEPEST} deep", event)
+
+
+@cache
+def _naming(loader: Any) -> Any:
+    """A loader that says where a value stands that cannot be made, such as a 31st of June."""
+    import yaml
+
+    class Naming(loader):
+        def construct_object(self, node: Any, deep: bool = False) -> Any:
+            try:
+                return super().construct_object(node, deep)
+            except (ValueError, OverflowError) as problem:
+                raise yaml.MarkedYAMLError(None, None, str(problem), node.start_mark) from None
+
+    return Naming
 
 
 def _refused(why: str, where: Any) -> Exception:

@@ -66,7 +66,7 @@ def _needed(root: Path, name: str) -> tuple[list[Path], set[str]]:
         return [], set()
     parts = module.split(".")
     around = [root.joinpath(*parts[:i], "__init__.py") for i in range(1, len(parts))]
-    homes = _front(file.read_text()) if file.name == "__init__.py" else {}
+    homes = _front(file.read_text(encoding="utf-8")) if file.name == "__init__.py" else {}
     wanted = homes if asked == "*" else {n: home for n, home in homes.items() if n == asked}
     return [file, *around], {f"{module}.{home or n}" for n, home in wanted.items()}
 
@@ -94,5 +94,5 @@ def closure(
             if path not in seen:
                 seen |= {path, *path.parent.glob("templates/*.html")}
                 package = ".".join(path.relative_to(root).parent.parts)
-                todo |= imported(path.read_text(), package) - done
+                todo |= imported(path.read_text(encoding="utf-8"), package) - done
     return sorted(seen)

@@ -32,7 +32,8 @@ def entries(listed: str, *leave_out: str) -> dict[str, str]:
 def write(name: str, about: str, found: dict[str, str]) -> None:
     """Write one lock."""
     head = f"# Made by `make lock`, never by hand. {about}\n"
-    (ROOT / "locks" / name).write_text(head + "\n".join(found.values()) + "\n")
+    text = head + "\n".join(found.values()) + "\n"
+    (ROOT / "locks" / name).write_text(text, encoding="utf-8")
 
 
 def main() -> None:

@@ -120,3 +120,49 @@ def test_a_pattern_ends_where_the_text_does(tmp_path, value):
 
 def test_digest_counts_borders():
     assert _files.sha256(b"ab", b"c") != _files.sha256(b"a", b"bc")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"[" * 200_000 + b"]" * 200_000, "nested more than 100 deep at line 1"),
+        (b"".join(b" " * i + b"-\n" for i in range(2000)), "nested more than 100 deep at line 101"),
+        (b"on: 2026-02-30\n", "day is out of range for month at line 1, column 5"),
+        (b"x: !!int one\n", "invalid literal.* at line 1"),
+        (b"x: " + b"9" * 5000, "Exceeds the limit.* at line 1"),
+        (b"a:\n\t- 1\n", "cannot start any token at line 2"),
+    ],
+)
+def test_yaml_that_cannot_be_read_is_named_with_its_line(tmp_path, content, told):
+    path = tmp_path / "a.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"a\.yaml is not valid YAML: .*{told}"):
+        _files.read_yaml(path, {}, ValueError)
+
+
+def test_deep_json_is_damaged(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("[" * 100_000 + "]" * 100_000)
+    with pytest.raises(ValueError, match=r"a\.json is damaged"):
+        _files.read_json(path, "run it again")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("", r"a\.ipynb is not a notebook"),
+        ('{"cells": [], "metad', r"a\.ipynb is not a notebook"),
+        ("[" * 100_000 + "]" * 100_000, r"a\.ipynb is not a notebook"),
+        ("[]", r"a\.ipynb, at top: .*not of type 'object'"),
+        ('{"cells": [1], "metadata": {}}', r"a\.ipynb, at cells/0: .*not of type 'object'"),
+        (
+            '{"cells": [{"cell_type": "code", "metadata": {}, "source": 3}], "metadata": {}}',
+            r"a\.ipynb, at cells/0/source: ",
+        ),
+    ],
+)
+def test_a_damaged_notebook_is_named(tmp_path, content, told):
+    path = tmp_path / "a.ipynb"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=told):
+        _files.read_notebook(path)

@@ -25,7 +25,7 @@ def base(tmp_path, monkeypatch):
 
 def put(path: Path, text: str = "mine") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     return path
 
 

@@ -33,7 +33,7 @@ def declared(*extras: str) -> set[str]:
 def imports(path: Path) -> set[str]:
     """Top-level names of what a file imports, wherever in it."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -3,14 +3,12 @@
 import logging
 import os
 import platform
-import resource
 import shutil
 import sys
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +16,7 @@ import torch
 
 from clcore import _folders, _paths
 from clcore.book import keys
-from clcore.book.parameters import ParameterError, check_device, declared_in, validate
+from clcore.book.parameters import ParameterError, check_device, of_cells, validate
 from clcore.book.provenance import PROVENANCE_MIME, commit, encode
 from clcore.ledger import RECORDS_MIME, Ledger
 from clcore.ledger.html import render
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LABELS = {"peak_mib": "peak memory (MiB)", "peak_device_mib": "peak device memory (MiB)"}
-_SHELL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython"}
 
 
 @dataclass
@@ -211,32 +208,22 @@ def profile() -> str | None:
 
 
 def start(name: str, namespace: dict[str, Any]) -> Chapter:
-    """Begin a chapter: check its parameters (all of `namespace` that a reader or papermill set).
+    """Begin a chapter: check its parameters, which its parameters cell assigns, and which a reader
+    or papermill may have set to other values.
 
-    To be called with `globals()` from the first cell after the parameters cell. Raises
-    ParameterError for an unknown profile, parameter or device, with the valid ones.
+    To be called with `globals()` from a cell after the parameters cell; again as often as one
+    likes. Raises ParameterError for an unknown profile, a device that is not here, a value of
+    another type, and a parameter of papermill's that the chapter does not have, with the valid
+    ones.
     """
-    cells = [source for source in namespace.get("In", []) if source.strip()]
-    while cells and "profile" not in declared_in(cells[0]):
-        cells.pop(0)  # a cell before the parameters, as one that installs the book
-    declared = declared_in(cells[0]) if cells else {}
-    given = {
-        k: v
-        for k, v in namespace.items()
-        if not k.startswith("_")
-        and k not in _SHELL_NAMES
-        and not isinstance(v, ModuleType)
-        and not callable(v)
-    }
-    # Cells run so far: the parameters cell, papermill's injected one if any, and this one. Later,
-    # when a reader runs this cell again, the other names are those of the chapter's own cells.
-    if len(cells) > 3:
-        given = {name: value for name, value in given.items() if name in declared}
-    if not {"profile", "device", "seed"} <= set(declared):
+    declared, injected = of_cells(namespace.get("In", ()))
+    if not declared:
         raise ParameterError(
             f"expected the first code cell of {name} to assign profile, device and seed; run the "
             "parameters cell first"
         )
+    # No other name is a parameter: readers try things out, and graders and hosts leave names, too.
+    given = {k: namespace[k] for k in (*declared, *injected) if k in namespace}
     parameters = validate(given, declared, name)
     device = torch.device(check_device(parameters["device"]))
     ledger = Ledger(name, show=lambda h, t, r: _display(h, t, RECORDS_MIME, r))
@@ -289,6 +276,12 @@ def _display(html: str, text: str, mime: str, data: Any) -> None:
 
 
 def _peak_mib() -> float:
+    try:
+        import resource
+    except ImportError:  # Windows
+        import psutil
+
+        return psutil.Process().memory_info().peak_wset / 2**20
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
@@ -297,7 +290,7 @@ def _machine(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     try:
-        with Path("/proc/cpuinfo").open() as info:
+        with Path("/proc/cpuinfo").open(encoding="utf-8") as info:
             model = next(line.split(":")[1].strip() for line in info if "model name" in line)
     except (OSError, StopIteration):
         model = platform.processor() or platform.machine()

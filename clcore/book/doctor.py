@@ -7,7 +7,7 @@ import shutil
 import sys
 
 import psutil
-from packaging.requirements import Requirement
+from packaging.requirements import InvalidRequirement, Requirement
 
 from clcore import _git, _paths
 from clcore.book import browser
@@ -16,13 +16,22 @@ from clcore.book import browser
 def pinned() -> dict[str, str]:
     """Package versions that requirements.txt asks for on this machine, with this Python."""
     lines = (_paths.root() / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    asked = [Requirement(line) for line in lines if line and line[0] not in "#-"]
+    asked = [_requirement(line) for line in lines if line and line[0] not in "#-"]
     return {
         one.name: pin.version
         for one in asked
         if one.marker is None or one.marker.evaluate()
         for pin in one.specifier
     }
+
+
+def _requirement(line: str) -> Requirement:
+    try:
+        return Requirement(line)
+    except InvalidRequirement as error:
+        raise ValueError(
+            f"requirements.txt: {line!r} is no requirement ({str(error).splitlines()[0]})"
+        ) from None
 
 
 def examine() -> int:

@@ -102,7 +102,11 @@ def _script() -> str:
     """What makes the sliders move in a notebook, where the clone is here; the build knows it by its
     attribute."""
     path = _paths.root() / "book" / "_static" / "explore.js"
-    return f"<script data-notebook>\n{path.read_text()}</script>\n" if path.is_file() else ""
+    return (
+        f"<script data-notebook>\n{path.read_text(encoding='utf-8')}</script>\n"
+        if path.is_file()
+        else ""
+    )
 
 
 def _beside(i: int) -> range:

@@ -5,12 +5,13 @@ import platform
 import re
 import sysconfig
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from clcore import _imports, _paths, ledger
-from clcore._files import sha256
-from clcore.book import exercises, solutions
+from clcore._files import read_notebook, sha256
+from clcore.book import exercises, solutions, surroundings
 from clcore.ledger import registry
 from clcore.ledger.printed import near
 
@@ -22,7 +23,7 @@ def claimed(notebook: Path) -> list[str]:
     group, one by one: {"clcore": {"claims": ["acl/minmax", "acl/fig7"]}}. Raises LedgerError with
     near misses for a name that is neither.
     """
-    metadata = json.loads(notebook.read_text())["metadata"]
+    metadata = read_notebook(notebook)["metadata"]
     named = set(metadata.get("clcore", {}).get("claims", []))
     rows = ledger.claims()
     groups = {
@@ -54,7 +55,7 @@ def closure(sources: list[str]) -> list[Path]:
 
 def sources(notebook: Path, solved: bool = False) -> list[str]:
     """The code of a notebook, cell by cell, without magics; solved: that of the solutions, too."""
-    cells = json.loads(notebook.read_text())["cells"]
+    cells = read_notebook(notebook)["cells"]
     code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
     return [_without_magics(s) for s in (*code, *(solutions.code(cells) if solved else ()))]
 
@@ -71,26 +72,49 @@ def inputs(notebook: Path, parameters: dict[str, Any]) -> list[Path]:
     # The smoke profile runs the solutions.
     code = sources(notebook, parameters.get("profile") == "smoke")
     files = closure(code)
-    text = "\n".join([*code, *(path.read_text() for path in files)])
+    text = "\n".join([*code, *(path.read_text(encoding="utf-8") for path in files)])
     found = [*files]
     made = [] if parameters.get("profile") == "paper" else sorted((data / "recorded").glob("*"))
     for folder in made:
         named = re.search(rf"[\"']{re.escape(folder.name)}[\"']", text)
         if named or folder.name == notebook.stem:
             found += sorted(p for p in folder.iterdir() if p.suffix in (".csv", ".json"))
-    if any(path.name == "datasets.py" for path in files):
+    if _uses_data_sets(files):
         found.append(data / "datasets.yaml")
+    found += surroundings.beside(notebook, code)
     if any(path.name == "explore.py" for path in files):  # its sliders come with their script
         found.append(_paths.root() / "book" / "_static" / "explore.js")
     return found
 
 
+def _uses_data_sets(files: list[Path]) -> bool:
+    return any(path.name == "datasets.py" for path in files)
+
+
+def found_here(notebook: Path, parameters: dict[str, Any]) -> list[str]:
+    """What a chapter may ask of the machine: those data sets that it, or what it needs, names and
+    that are here. Which of them it takes may depend on that."""
+    code = sources(notebook, parameters.get("profile") == "smoke")
+    files = closure(code)
+    if not _uses_data_sets(files):
+        return []
+    # By its name: with an import here, of which every chapter has need, each would use data sets.
+    datasets = import_module("clcore.images.datasets")
+    text = "\n".join(
+        [repr(parameters), *code, *(path.read_text(encoding="utf-8") for path in files)]
+    )
+    named = [n for n in datasets.registry() if re.search(rf"[\"']{re.escape(n)}[\"']", text)]
+    return [name for name in named if datasets.here(name)]
+
+
 def chapter_key(notebook: Path, parameters: dict[str, Any]) -> str:
-    """Digest of notebook, parameters, the clcore files it needs, its data and locked versions."""
+    """Digest of notebook, parameters, the clcore files it needs, what lies beside it, its data and
+    which sets of them are here, and locked versions."""
     root = _paths.root()
     parts = [notebook.read_bytes(), json.dumps(parameters, sort_keys=True).encode()]
     for path in inputs(notebook, parameters):
         parts += [str(path.relative_to(root)).encode(), path.read_bytes()]
+    parts.append(json.dumps(found_here(notebook, parameters)).encode())
     claims = [ledger.claim(i) for i in claimed(notebook)]
     parts.append(json.dumps(claims, sort_keys=True, default=str).encode())
     parts.append((root / "requirements.txt").read_bytes())

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from clcore import _paths
-from clcore._files import read_record, read_yaml, write_atomic, write_json
+from clcore._files import RESTORE, read_json, read_record, read_yaml, write_atomic, write_json
 from clcore.book import provenance
 
 MATHEMATICS, JUDGE, UNREAD = "mathematics", "judge", "unread"
@@ -31,7 +31,7 @@ class MutantsError(ValueError):
 
 def _schema(name: str) -> dict:
     path = _paths.root() / "data" / "mutants" / "schema.json"
-    return json.loads(path.read_text())[name]
+    return read_json(path, RESTORE)[name]
 
 
 @cache

@@ -5,13 +5,18 @@ The same check runs before a kernel starts (the build) and in a notebook's first
 """
 
 import ast
-import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from clcore import _device
+from clcore._files import read_notebook
 
 PROFILES = ("smoke", "book", "paper")
+COMMON = {"profile", "device", "seed"}
+"""Parameters of every chapter."""
+_INJECTED = "# Parameters\n"
+"""How the cell begins that papermill puts behind the parameters cell."""
 
 
 class ParameterError(ValueError):
@@ -37,15 +42,41 @@ def declared_in(source: str) -> dict[str, Any]:
     return found
 
 
+def of_cells(cells: Iterable[str]) -> tuple[dict[str, Any], set[str]]:
+    """Parameters and defaults of the parameters cell among the cells that a kernel has run, and the
+    names that papermill set in a cell of its own; ({}, ...) where no such cell was run.
+
+    The parameters cell is known by what every chapter has: it assigns profile, device and seed.
+    """
+    setting = [cell for cell in cells if _assigned(cell) >= COMMON]
+    # papermill's may assign all three, too, and comes after it.
+    own = setting[:1] + [cell for cell in setting[1:] if not cell.startswith(_INJECTED)]
+    injected = {name for cell in cells if cell.startswith(_INJECTED) for name in _assigned(cell)}
+    return declared_in(own[-1]) if own else {}, injected
+
+
+def _assigned(source: str) -> set[str]:
+    """Names that a cell assigns; none where it is no Python."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return set()
+    found = set()
+    for node in body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
 def declared(notebook: Path) -> dict[str, Any]:
     """Parameters of a notebook file: those of its cell tagged `parameters`.
 
     Raises ParameterError when the file is no notebook or has no such cell.
     """
     try:
-        cells = json.loads(notebook.read_text())["cells"]
-    except (ValueError, KeyError) as error:
-        raise ParameterError(f"{notebook} is not a notebook ({error!r})") from None
+        cells = read_notebook(notebook)["cells"]
+    except ValueError as error:
+        raise ParameterError(str(error)) from None
     for cell in cells:
         if "parameters" in cell.get("metadata", {}).get("tags", []):
             return declared_in("".join(cell["source"]))

@@ -4,11 +4,9 @@ import io
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from clcore import _folders, _paths
 from clcore._files import write_atomic
-from clcore.book import browser
+from clcore.book import browser, contents
 
 CREATOR = "clcore"
 """In the metadata of a printed book: by it one is known that may be written over."""
@@ -38,10 +36,9 @@ _PREPARE = """
 
 def pages() -> list[str]:
     """Addresses of the chapters in the site, in the order of the book, after the front page."""
-    toc = yaml.safe_load((_paths.root() / "_toc.yml").read_text(encoding="utf-8"))
-    files = [entry["file"] for part in toc["parts"] for entry in part["chapters"]]
     wanted = ("chapters/", "book/notation", "book/glossary", "book/judging")
-    return [toc["root"], *(file for file in files if file.startswith(wanted))]
+    front, *files = contents.pages()
+    return [front, *(file for file in files if file.startswith(wanted))]
 
 
 def write(out: Path, folds: str = "closed", only: list[str] | None = None) -> Path:

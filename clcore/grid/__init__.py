@@ -5,6 +5,14 @@ address, written by whoever computed it. A launcher (this process, processes bes
 cluster, Slurm) computes what is missing, in any order and in stacks of any size.
 """
 
+try:
+    import fcntl as _locks  # noqa: F401 - asked here, once for all modules of the package
+except ModuleNotFoundError:
+    raise ImportError(
+        "clcore.grid locks files by fcntl, which Windows does not have; use WSL (Windows Subsystem "
+        "for Linux) for grids and builds"
+    ) from None
+
 from clcore._front import attach
 
 _HOMES = {

@@ -46,7 +46,7 @@ def needs(name: str) -> dict[str, str]:
     module = import_module(name.partition(":")[0])
     own = Path(inspect.getsourcefile(module) or "")
     root = Path(clcore.__file__).parents[1]
-    files = _imports.closure([own.read_text()], root)
+    files = _imports.closure([own.read_text(encoding="utf-8")], root)
     parts = [own.read_bytes()]
     for path in files:
         parts += [str(path.relative_to(root)).encode(), path.read_bytes()]

@@ -16,7 +16,7 @@ from typing import Any
 
 from clcore import _paths
 from clcore._extras import extra
-from clcore._files import explain_full
+from clcore._files import explain_full, read_yaml
 
 PATIENCE, LEAST = 20.0, 5_000
 """A mirror that sends less than LEAST bytes a second, a modem's rate, for PATIENCE seconds is left
@@ -27,17 +27,49 @@ class DataError(ValueError):
     """A data set that is unknown, absent or not as published."""
 
 
+_TEXT = {"type": "string"}
+_MD5 = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+_FILE = {
+    "type": "object",
+    "required": ["name", "size", "md5"],
+    "additionalProperties": False,
+    "properties": {
+        "name": _TEXT,
+        "size": {"type": "integer", "minimum": 1},
+        "md5": _MD5,
+        "content_md5": _MD5,
+    },
+}
+_SIZE = {"type": "integer", "minimum": 1}
+_SET = {
+    "type": "object",
+    "required": ["title", "source", "licence", "kind", "files"],
+    "additionalProperties": False,
+    "properties": {
+        **{name: _TEXT for name in ("title", "source", "licence", "kind", "copy_of", "label")},
+        "shape": {"type": "array", "items": _SIZE, "minItems": 3, "maxItems": 3},
+        "classes": {"type": "array", "items": _TEXT},
+        "splits": {"type": "object", "additionalProperties": _SIZE},
+        "mirrors": {"type": "array", "items": _TEXT},
+        "files": {"type": "array", "items": _FILE},
+    },
+    # What has files has to be decoded.
+    "if": {"properties": {"files": {"minItems": 1}}},
+    "then": {"required": ["shape", "classes", "splits", "mirrors"]},
+}
+_SCHEMA = {"type": "object", "additionalProperties": _SET}
+
+
 @cache
 def registry() -> dict[str, dict]:
     """data/datasets.yaml, whose head says what an entry has; without a clone, the copy of it that
-    is installed with the package."""
+    is installed with the package. Raises DataError where it is damaged, naming the place."""
     try:
         place = _paths.root() / "data"
     except FileNotFoundError:
         place = Path(__file__).parent
     with extra("images"):
-        import yaml
-    return yaml.safe_load((place / "datasets.yaml").read_text(encoding="utf-8"))
+        return read_yaml(place / "datasets.yaml", _SCHEMA, DataError)
 
 
 def called(dataset: str) -> str:

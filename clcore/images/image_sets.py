@@ -225,7 +225,7 @@ def _store(
             )
         pixels.flush()
         np.save(temporary / "labels.npy", labels)
-        (temporary / "sha256").write_text(_checksums(temporary))
+        (temporary / "sha256").write_text(_checksums(temporary), encoding="utf-8")
         try:
             temporary.replace(place)
         except OSError:
@@ -252,7 +252,7 @@ def _opened(
     try:
         pixels = np.load(place / "pixels.npy", mmap_mode="r", allow_pickle=False)
         labels = np.load(place / "labels.npy", allow_pickle=False)
-        if _checksums(place) != (place / "sha256").read_text():
+        if _checksums(place) != (place / "sha256").read_text(encoding="utf-8"):
             raise ValueError("its checksums are not those of what was decoded")
     except (OSError, ValueError) as error:
         raise DataError(

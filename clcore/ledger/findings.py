@@ -6,11 +6,10 @@ changes unnoticed. Grade, root and added conditions are judgements of ours, by t
 "How we judge", and are shown as such.
 """
 
-import json
 from functools import cache
 
 from clcore import _paths
-from clcore._files import read_yaml
+from clcore._files import RESTORE, read_json, read_yaml
 from clcore.ledger.printed import LedgerError, claim, claims
 
 GRADES = ("conclusion", "proof", "hypothesis", "constant", "misprint")
@@ -32,7 +31,7 @@ def of_paper(paper: str) -> dict[str, dict]:
     path = folder / f"{paper}.yaml"
     if not path.is_file():
         return {}
-    document = read_yaml(path, json.loads((folder / "schema.json").read_text()), FindingsError)
+    document = read_yaml(path, read_json(folder / "schema.json", RESTORE), FindingsError)
     for claim_id in document:
         if claim_id.split("/")[0] != paper:
             raise FindingsError(f"{_paths.shown(path)}: {claim_id} is not of {paper}")

@@ -4,12 +4,11 @@ A sentence in data/headlines says what was found; it names the verdicts for whic
 and where a build computes another, the sentence is not shown.
 """
 
-import json
 from functools import cache
 from typing import Any
 
 from clcore import _paths
-from clcore._files import read_yaml
+from clcore._files import RESTORE, read_json, read_yaml
 from clcore.ledger.printed import claims, papers
 
 
@@ -26,7 +25,7 @@ def known() -> dict[str, dict[str, Any]]:
     exist or is of another paper.
     """
     folder = _paths.root() / "data" / "headlines"
-    schema = json.loads((folder / "schema.json").read_text())
+    schema = read_json(folder / "schema.json", RESTORE)
     found = {}
     for paper in papers():
         path = folder / f"{paper}.yaml"

@@ -1,11 +1,10 @@
 """The claims as printed: what data/claims says of papers and statements, validated."""
 
-import json
 from collections.abc import Iterable
 from functools import cache
 
 from clcore import _paths
-from clcore._files import read_yaml
+from clcore._files import RESTORE, read_json, read_yaml
 
 
 class LedgerError(ValueError):
@@ -20,7 +19,7 @@ def papers() -> dict[str, dict]:
     Raises LedgerError when data/claims/papers.yaml is damaged.
     """
     folder = _paths.root() / "data" / "claims"
-    schema = json.loads((folder / "papers.schema.json").read_text())
+    schema = read_json(folder / "papers.schema.json", RESTORE)
     return read_yaml(folder / "papers.yaml", schema, LedgerError)
 
 
@@ -31,7 +30,7 @@ def claims() -> dict[str, dict]:
     Raises LedgerError naming the file, the row and what is wrong with it.
     """
     folder = _paths.root() / "data" / "claims"
-    schema = json.loads((folder / "schema.json").read_text())
+    schema = read_json(folder / "schema.json", RESTORE)
     rows: dict[str, dict] = {}
     for paper, known in papers().items():
         path = folder / f"{paper}.yaml"

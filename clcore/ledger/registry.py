@@ -1,7 +1,6 @@
 """Where the check of a claim is, read from the source: nothing is imported to find it."""
 
 import ast
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -9,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from clcore import _paths
+from clcore._files import read_notebook
 from clcore.ledger.printed import LedgerError, claim, claims
 
 
@@ -35,7 +35,7 @@ class Place:
 
     def source(self) -> str:
         """The lines of the function, with what marks it."""
-        lines = self.file.read_text().splitlines()
+        lines = self.file.read_text(encoding="utf-8").splitlines()
         return "\n".join(lines[self.first - 1 : self.last]) + "\n"
 
     def function(self) -> Callable:
@@ -89,7 +89,7 @@ def _marked(file: Path, text: str) -> tuple[Place, ...]:
 
 def _texts(folder: Path) -> tuple[tuple[Path, str], ...]:
     """The files below a folder that have checks. To parse one takes long, to look into it not."""
-    every = ((file, file.read_text()) for file in sorted(folder.rglob("*.py")))
+    every = ((file, file.read_text(encoding="utf-8")) for file in sorted(folder.rglob("*.py")))
     return tuple((file, text) for file, text in every if "@check(" in text)
 
 
@@ -170,7 +170,7 @@ class Cell:
 def _notebooks() -> Iterable[tuple[str, dict]]:
     """The chapters by name: those whose notebooks are there, in _toc.yml or not."""
     for file in sorted((_paths.root() / "chapters").glob("*.ipynb")):
-        yield file.stem, json.loads(file.read_text())
+        yield file.stem, read_notebook(file)
 
 
 def homes(claim_id: str) -> list[str]:

@@ -24,6 +24,17 @@ BARS = (
     "import sys\nfrom tqdm import tqdm\n"
     "for _ in tqdm(range(300), file=sys.stdout, mininterval=0): pass"
 )
+# A busy machine: the kernel says that a cell is done 6 s after its reply; papermill waits for 4.
+LATE = """import time
+from IPython import get_ipython
+kernel = get_ipython().kernel
+publish = kernel._publish_status
+def late(status, *more, **named):
+    if status == "idle":
+        kernel._publish_status = publish
+        time.sleep(6)
+    return publish(status, *more, **named)
+kernel._publish_status = late"""
 RUN = ("good", "unsolved", "killed", "memory", "unclosed", "edited")
 UNPLANNED = ("unset", "unparsed", "unseeded")
 
@@ -61,7 +72,7 @@ def built(tmp_path_factory, at):
     root = tmp_path_factory.mktemp("built")
     make_project(root, *RUN, *UNPLANNED)
     chapters = {name: root / "chapters" / f"{name}.ipynb" for name in RUN + UNPLANNED}
-    notebook(chapters["good"], BARS, CHECK, solution="from clcore.book import compare")
+    notebook(chapters["good"], BARS, LATE, CHECK, solution="from clcore.book import compare")
     unsolved = "from clcore.book import compare\nraise KeyError('unsolved')"
     notebook(chapters["unsolved"], frame=False, solution=unsolved)
     killed = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
@@ -376,20 +387,29 @@ def test_words_that_no_check_takes_up_are_refused_when_every_chapter_is_there(mo
 
 
 def test_the_environment_does_not_change_what_a_chapter_shows(project, monkeypatch, tmp_path):
-    """Another back end of matplotlib, another kernel of this name, no asserts, relative folders."""
+    """Another back end of matplotlib, another kernel of this name, no asserts, relative folders;
+    modules and settings of the reader's."""
     spec = tmp_path / "kernels" / "python3" / "kernel.json"
     spec.parent.mkdir(parents=True)
     spec.write_text('{"argv": ["false"], "display_name": "another", "language": "python"}')
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
     monkeypatch.setenv("MPLBACKEND", "Agg")
     monkeypatch.setenv("PYTHONOPTIMIZE", "2")
+    settings = tmp_path / "home" / ".config" / "matplotlib" / "matplotlibrc"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("figure.dpi: 33\n")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "tabulate.py").write_text("raise ValueError('of the reader')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "modules"))
     monkeypatch.setenv("CLCORE_DATA", "sets")
     monkeypatch.setenv("CLCORE_BUILD", "made")
     figure = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"
     places = (
-        "from clcore import _paths\n"
-        f"found = (str(_paths.build_dir()), str(_paths.data_dir()), __debug__)\n"
-        f"if found != {(str(project / 'made'), str(project / 'sets'), True)}:\n"
+        "import matplotlib as mpl, tabulate\nfrom clcore import _paths\n"
+        f"found = (str(_paths.build_dir()), str(_paths.data_dir()), __debug__, "
+        "mpl.rcParamsDefault['figure.dpi'], mpl.rcParams['axes.facecolor'])\n"
+        f"if found != {(str(project / 'made'), str(project / 'sets'), True, 100.0, 'white')}:\n"
         "    raise ValueError(found)"
     )
     notebook(project / "chapters" / "good.ipynb", figure, places, CHECK)

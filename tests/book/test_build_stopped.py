@@ -15,10 +15,24 @@ from clcore import _folders
 from clcore.book import build
 from clcore.book.build.housekeeping import tidy
 
+LONG = 240
+"""Seconds after which something that is waited for will not come: on no machine in use."""
+
 
 def start_build(
-    only: str = "['good']", profile: str = "smoke", **environment: str
+    only: str = "['good']",
+    profile: str = "smoke",
+    stderr: bool = True,
+    **environment: str,
 ) -> subprocess.Popen:
+    """stderr: whether it has one, which some supervisors do not give."""
+
+    def prepare() -> None:
+        # A shell starts background jobs with Ctrl-C ignored, and children inherit that.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if not stderr:
+            os.close(2)
+
     script = (
         "from clcore.book import build; build.stage.build = lambda *a: ''\n"
         f"raise SystemExit(build.build({profile!r}, only={only}, jobs=2))"
@@ -30,12 +44,11 @@ def start_build(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # A shell starts background jobs with Ctrl-C ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=prepare,
     )
 
 
-def wait_for(path: Path, seconds: float = 60) -> None:
+def wait_for(path: Path, seconds: float = LONG) -> None:
     end = time.monotonic() + seconds
     while not path.exists():
         assert time.monotonic() < end, f"{path} did not come"
@@ -71,12 +84,12 @@ def test_killed_build_carries_on_and_a_second_one_waits(project, tmp_path):
     first.send_signal(signal.SIGKILL)
     first.wait()
     kernel = int(mark.read_text())
-    end = time.monotonic() + 20
+    end = time.monotonic() + LONG
     while Path(f"/proc/{kernel}").exists() and time.monotonic() < end:
         time.sleep(0.1)
     assert not Path(f"/proc/{kernel}").exists(), "the kernel outlived its build"
-    again = start_build(profile="paper", TMPDIR=str(places))
-    said, _ = again.communicate(timeout=200)
+    again = start_build(profile="paper", stderr=False, TMPDIR=str(places))
+    said, _ = again.communicate(timeout=LONG)
     assert again.returncode == 0, said
     verdicts = {r["id"]: r["verdict"] for r in last(project)["rows"]}
     assert verdicts["acl/thm1"] == "holds", "the second run did not find the first's checkpoint"
@@ -119,7 +132,7 @@ def test_what_a_kill_left_is_removed_and_what_others_do_is_not(tmp_path, monkeyp
 def test_a_kernel_that_does_not_start_is_told_as_that(project, tmp_path):
     (tmp_path / "ipykernel_launcher.py").write_text("raise OSError('too many open files')")
     run = start_build(PYTHONPATH=f"{REPOSITORY}:{tmp_path}")
-    said, _ = run.communicate(timeout=120)
+    said, _ = run.communicate(timeout=LONG)
     assert run.returncode not in (0, None)
     assert "died before its first cell" in said and "for memory" not in said
     assert "too many open files" in said, "what the kernel said itself"
@@ -141,7 +154,7 @@ def test_a_runner_whose_build_is_gone_already_ends(project, tmp_path):
     }
     (tmp_path / "job.json").write_text(json.dumps(job))
     command = [sys.executable, "-m", "clcore.book.execute", str(tmp_path / "job.json")]
-    assert subprocess.run(command, cwd=REPOSITORY, timeout=30).returncode == 1
+    assert subprocess.run(command, cwd=REPOSITORY, timeout=LONG).returncode == 1
     assert not mark.exists()
 
 
@@ -158,7 +171,7 @@ def test_interrupt_ends_everything(project, tmp_path):
     for mark in marks:
         wait_for(mark)
     run.send_signal(signal.SIGINT)
-    said, _ = run.communicate(timeout=20)
+    said, _ = run.communicate(timeout=LONG)
     assert run.returncode not in (0, None)
     assert " after " not in said, "what was ended is told as if it had failed"
     for mark in marks:
@@ -186,11 +199,11 @@ def test_full_disk_is_told_and_nothing_is_lost(project, small_disk):
     cells = ("print(4_000 * (99 * 'x' + '\\n'))", BEGIN.format(name="good"), CHECK, CLOSE)
     notebook(project / "chapters" / "good.ipynb", *cells, frame=False)
     run = start_build(CLCORE_BUILD=str(small_disk))
-    said = run.communicate(timeout=120)[0]
+    said = run.communicate(timeout=LONG)[0]
     assert run.returncode not in (0, -9), said
     assert "no space left (or quota reached) while writing" in said
     subprocess.run(["mount", "-o", "remount,size=50m", str(small_disk)], check=True)
     again = start_build(CLCORE_BUILD=str(small_disk))
-    said = again.communicate(timeout=120)[0]
+    said = again.communicate(timeout=LONG)[0]
     assert again.returncode == 0, said
     assert "acl/thm1" in (small_disk / "ledger.json").read_text()

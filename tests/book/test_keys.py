@@ -77,11 +77,13 @@ def test_who_has_all_of_clcore_in_hand_depends_on_all_rooms():
 
 def test_a_notebook_names_its_claims_by_group_or_one_by_one(tmp_path):
     path = tmp_path / "a.ipynb"
-    path.write_text(json.dumps({"metadata": {"clcore": {"claims": ["acl/minmax", "acl/fig7"]}}}))
+    path.write_text(
+        json.dumps({"cells": [], "metadata": {"clcore": {"claims": ["acl/minmax", "acl/fig7"]}}})
+    )
     found = keys.claimed(path)
     assert len(found) == 25
     assert [i for i in found if ledger.claim(i)["chapter"] != "minmax"] == ["acl/fig7"]
-    path.write_text(json.dumps({"metadata": {}}))
+    path.write_text(json.dumps({"cells": [], "metadata": {}}))
     assert keys.claimed(path) == []
 
 
@@ -95,7 +97,9 @@ def test_a_notebook_names_its_claims_by_group_or_one_by_one(tmp_path):
 )
 def test_a_name_that_is_neither_a_group_nor_a_claim_is_refused(tmp_path, name, hint):
     path = tmp_path / "a.ipynb"
-    path.write_text(json.dumps({"metadata": {"clcore": {"claims": ["acl/minmax", name]}}}))
+    path.write_text(
+        json.dumps({"cells": [], "metadata": {"clcore": {"claims": ["acl/minmax", name]}}})
+    )
     told = f"chapters/a.ipynb: its metadata name {name!r}, which is neither a group of claims"
     with pytest.raises(ledger.LedgerError, match=re.escape(told) + ".*" + re.escape(hint)):
         keys.claimed(path)
@@ -105,7 +109,7 @@ def test_a_group_may_have_no_claims_yet(tmp_path, monkeypatch):
     papers = {"acl": {"groups": {"new": "Something"}}}
     monkeypatch.setattr(ledger, "papers", lambda: papers)
     path = tmp_path / "a.ipynb"
-    path.write_text(json.dumps({"metadata": {"clcore": {"claims": ["acl/new"]}}}))
+    path.write_text(json.dumps({"cells": [], "metadata": {"clcore": {"claims": ["acl/new"]}}}))
     assert keys.claimed(path) == []
 
 

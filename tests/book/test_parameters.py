@@ -62,7 +62,8 @@ def test_parameters_cell_holds_literals_only():
 
 def test_notebook_without_parameters_cell(tmp_path):
     path = tmp_path / "n.ipynb"
-    path.write_text(json.dumps({"cells": [{"cell_type": "code", "metadata": {}, "source": "x=1"}]}))
+    cell = {"cell_type": "code", "metadata": {}, "source": "x=1"}
+    path.write_text(json.dumps({"cells": [cell], "metadata": {}}))
     with pytest.raises(ParameterError, match=r"n\.ipynb has no parameters cell; tag"):
         declared(path)
     path.write_text("not json")
@@ -118,22 +119,63 @@ def test_the_paper_profile_keeps_checkpoints(tmp_path, monkeypatch):
 
 
 def test_first_cell_refuses_what_papermill_would_only_log():
-    with pytest.raises(ParameterError, match="no parameter 'sed'"):
-        chapter.start("1-minmax", namespace(sed=3))
+    def started(injected: str, **values):
+        given = namespace(**values)
+        given["In"] = [*given["In"], f"# Parameters\n{injected}\n"]
+        return chapter.start("1-minmax", given)
+
+    with pytest.raises(ParameterError, match="no parameter 'sed'; it takes device, profile, seed"):
+        started("sed = 3", sed=3)
     with pytest.raises(ParameterError, match="got 'full'"):
-        chapter.start("1-minmax", namespace(profile="full"))
+        started('profile = "full"', profile="full")
+    both = 'profile = "book"\ndevice = "cpu"\nseed = 3'
+    assert started(both, profile="book", seed=3).seed == 3
+    with pytest.raises(ParameterError, match="no parameter 'sed'"):
+        started(f"{both}\nsed = 3", sed=3)
 
 
-def test_first_cell_may_be_run_again_later():
-    """In Jupyter a reader runs it again when the chapter has defined much else."""
-    later = namespace(draws=20, table=[1], profile="book")
-    later["In"] = [*later["In"], "here = chapter.start(...)", "draws = 20", "table = [1]"]
-    assert chapter.start("1-minmax", later).profile == "book"
+OWN = """rng = r.Random(1)
+name, x = "Ann", 3"""
+GRADER = """# Initialize Otter
+import otter
+grader = otter.Notebook("1-minmax.ipynb")"""
+
+
+@pytest.mark.parametrize(
+    ("before", "between"),
+    [
+        ([], []),
+        ([OWN], []),
+        ([], [OWN]),
+        ([GRADER, "!pip install x\n%%", "seed = 5"], ["sed = 7"]),
+        ([], ["here = chapter.start(...)", "draws = 20", "table = [1]"]),
+    ],
+)
+def test_parameters_are_what_their_cell_assigns(before, between):
+    """A reader's, a grader's and a host's names are none, before or after; again and again."""
+    others = {"rng": object(), "name": "Ann", "x": 3, "grader": object(), "command": ["pip"]}
+    given = namespace(**others, sed=7, here=object(), draws=20, table=[1])
+    given["In"] = ["", *before, *given["In"], *between]
+    for _ in range(3):
+        here = chapter.start("1-minmax", given)
+        assert here.parameters == {"profile": "smoke", "device": "cpu", "seed": 0}
+        given["In"] = [*given["In"], "here = chapter.start('1-minmax', globals())"]
+    given["seed"] = 4  # in a cell of the reader's own
+    assert chapter.start("1-minmax", given).seed == 4
+
+
+def test_the_parameters_cell_may_be_edited_and_run_again():
+    given = namespace(profile="book", width=2)
+    given["In"] = [*given["In"], "here = 1", given["In"][1] + "\nwidth = 1"]
+    assert chapter.start("1-minmax", given).parameters["width"] == 2
+    given["In"].append(given["In"][1] + "\nwidth = len('ab')")
+    with pytest.raises(ParameterError, match=r"sets width to .len\("):
+        chapter.start("1-minmax", given)
 
 
 def test_first_cell_wants_the_parameters_cell():
     with pytest.raises(ParameterError, match="run the parameters cell first"):
-        chapter.start("1-minmax", {"In": ["", "import torch"]})
+        chapter.start("1-minmax", {"In": ["", "import torch", "profile = 1", "here = start()"]})
 
 
 def test_json_without_nan():

@@ -28,10 +28,36 @@ def test_scripts_of_the_head_are_named_and_those_of_the_content_are_not():
 
 def test_the_search_page_and_slides_have_scripts_of_their_makers_in_the_body():
     assert named("other()") in policy.policy(PAGE % "", "search.html")
-    slides = '<script src="_static/revealjs/dist/reveal.js"></script><script>begin()</script>'
-    said = policy.policy(PAGE % slides, "deck.html", ["speaker()"])
+    assert named("other()") not in policy.policy(PAGE % "", "chapters/search.html")
+    reveal = '<script src="_static/revealjs/dist/reveal.js"></script>'
+    page = PAGE % f"{reveal}<script>between()</script>{reveal}<script>begin()</script>"
+    said = policy.policy(page, "deck.html", ["speaker()"], slides=True)
     assert named("begin()") in said and named("speaker()") in said
-    assert named("other()") not in said
+    assert named("other()") not in said and named("between()") not in said
+    assert "frame-src 'self'" in said
+    book = policy.policy(page, "deck.html")  # the same tags in the content of a page of the book
+    assert named("begin()") not in book and "frame-src 'none'" in book
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<p title='</head>'><script>evil()</script></p>",
+        "<!-- <head> --><script>evil()</script>",
+        "</body></html><head><script>evil()</script></head>",
+        "<textarea><script>evil()</script></textarea><script>evil()</script>",
+        "<SCRIPT >evil()</SCRIPT >",
+    ],
+)
+def test_what_looks_like_the_theme_in_a_content_is_not_named(content):
+    assert named("evil()") not in policy.policy(PAGE % content, "page.html")
+
+
+def test_a_script_of_the_head_is_whole_whatever_it_says():
+    code = 'a = "</he" + "ad>"; b = "<meta charset=x> <!-- </head> <body>"'
+    page = f'<html><head><title>&lt;meta charset=y&gt;</title><meta charset="utf-8"><script>{code}'
+    said = policy.policy(f"{page}</script></head><body></body></html>", "page.html")
+    assert named(code) in said
 
 
 def test_it_is_written_behind_the_charset_of_every_page(tmp_path):

@@ -289,7 +289,16 @@ def test_a_notebook_that_runs_elsewhere_installs_and_is_small(tmp_path):
     assert '"checkout", "--quiet", "abc"' in first and 'profile = "smoke"' in made[
         "launch/0-start-here.ipynb"
     ].replace("\\", "")
-    compile(first, "first", "exec")
+    import importlib.util
+    import subprocess as processes
+
+    given: dict = {}
+    with pytest.MonkeyPatch.context() as patch:  # as on Colab: it is to leave nothing of its own
+        patch.setattr(importlib.util, "find_spec", lambda name: None)
+        patch.setattr(processes, "run", lambda command, check: None)
+        patch.setattr(sys, "path", [*sys.path])
+        exec(compile(first, "first", "exec"), given)
+    assert set(given) == {"__builtins__", "importlib", "subprocess", "sys"}
     assert len(book.cells) == len(nbformat.read(path, 4).cells) + 1
 
 

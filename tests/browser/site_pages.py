@@ -33,7 +33,7 @@ class Links(HTMLParser):
 @cache
 def parsed(path: Path) -> Links:
     parser = Links()
-    parser.feed(path.read_text())
+    parser.feed(path.read_text(encoding="utf-8"))
     return parser
 
 

@@ -341,3 +341,30 @@ def test_real_registry_is_complete():
             assert len(entry["shape"]) == 3
             assert len(entry["classes"]) == 10
             assert entry["splits"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda text: text + "mnist: {}\n", "the key 'mnist' is there twice"),
+        (lambda text: text.replace("md5: f68b3c", "md5_: f68b3c"), "at mnist/files/0: .*md5"),
+        (lambda text: text.replace("md5: f68b3c", "md5: xyz"), "at mnist/files/0/md5: "),
+        (
+            lambda text: text.replace("kind: idx\n  shape:", "kind: idx\n  form:"),
+            "at mnist: .*form",
+        ),
+        (lambda text: "", "at top: None is not of type 'object'"),
+    ],
+)
+def test_a_damaged_registry_is_named(tmp_path, monkeypatch, change, told):
+    text = (datasets._paths.root() / "data" / "datasets.yaml").read_text()
+    assert change(text) != text
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "datasets.yaml").write_text(change(text))
+    monkeypatch.setattr(datasets._paths, "root", lambda: tmp_path)
+    datasets.registry.cache_clear()
+    try:
+        with pytest.raises(DataError, match=rf"datasets\.yaml.*{told}"):
+            datasets.registry()
+    finally:
+        datasets.registry.cache_clear()

@@ -50,7 +50,7 @@ def files(root: Path, names: Iterable[str]) -> list[Path]:
 def of_file(root: Path, path: Path) -> list[Mutant]:
     """Every mutant of a module."""
     name = path.relative_to(root).as_posix()
-    return list(mutants(name, path.read_text(), judges(name)))
+    return list(mutants(name, path.read_text(encoding="utf-8"), judges(name)))
 
 
 def drawn(root: Path, path: Path, seed: int) -> Iterator[tuple[Mutant, str]]:
@@ -65,7 +65,7 @@ def drawn(root: Path, path: Path, seed: int) -> Iterator[tuple[Mutant, str]]:
     lot.shuffle(columns)
     for column in columns:
         lot.shuffle(column)
-    original = path.read_text()
+    original = path.read_text(encoding="utf-8")
     for turn in zip_longest(*columns):
         for mutant in filter(None, turn):
             try:

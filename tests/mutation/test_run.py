@@ -348,7 +348,7 @@ def test_no_child_outlives_who_asked():
 
 def _children():
     me = os.getpid()
-    return set(Path(f"/proc/{me}/task/{me}/children").read_text().split())
+    return set(Path(f"/proc/{me}/task/{me}/children").read_text(encoding="utf-8").split())
 
 
 def test_a_child_that_takes_too_much_memory_is_refused_it():

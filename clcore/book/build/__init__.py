@@ -13,9 +13,10 @@ from clcore.book import parameters, schedule
 from clcore.book.build import seal
 from clcore.book.build.cache import from_cache
 from clcore.book.build.housekeeping import lock, tidy
-from clcore.book.build.planning import BuildError, Run, chapters, plan
+from clcore.book.build.planning import BuildError, Run, plan
 from clcore.book.build.running import execute_all
 from clcore.book.build.shown import failure, page, report, title
+from clcore.book.contents import chapters
 from clcore.book.provenance import commit, encode, repository
 from clcore.book.site import stage
 from clcore.ledger import findings, words

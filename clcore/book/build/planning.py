@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from clcore import _paths
 from clcore.book import keys, parameters
+from clcore.book.contents import chapters
 
 
 class BuildError(RuntimeError):
@@ -40,26 +39,6 @@ class Run:
         """Its folder in the cache."""
         profile = self.parameters["profile"]
         return _paths.build_dir() / "cache" / f"{self.name}-{profile}-{self.key}"
-
-
-def chapters() -> list[str]:
-    """Names of the notebooks in _toc.yml, in order."""
-    toc = yaml.safe_load((_paths.root() / "_toc.yml").read_text())
-    found: list[str] = []
-
-    def walk(node: Any) -> None:
-        if isinstance(node, dict):
-            name = str(node.get("file", ""))
-            if name.startswith("chapters/"):
-                found.append(name.removeprefix("chapters/").removesuffix(".ipynb"))
-            for value in node.values():
-                walk(value)
-        elif isinstance(node, list):
-            for value in node:
-                walk(value)
-
-    walk(toc)
-    return found
 
 
 def plan(profile: str, only: list[str] | None, device: str) -> list[Run]:

@@ -1,5 +1,6 @@
 """Chapters in processes of their own, several at a time."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,17 +12,12 @@ from pathlib import Path
 
 from clcore import _folders, _paths
 from clcore._files import explain_full, read_json, write_json
-from clcore.book import schedule
+from clcore.book import schedule, surroundings
 from clcore.book.build.cache import gather, keep
 from clcore.book.build.planning import Run, checkpoints, key
 
-# Another kernel, other settings of matplotlib, Python without its asserts or with other warnings,
-# tables and bars of another width.
-_CHANGING = {
-    *("JUPYTER_PATH", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_CONFIG_PATH"),
-    *("MATPLOTLIBRC", "MPLCONFIGDIR", "PYTHONOPTIMIZE", "PYTHONWARNINGS", "PYTHONSTARTUP"),
-    *("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR"),
-}
+CAUSE = 200
+"""Letters of what is told of an error while others run."""
 
 
 class _Progress:
@@ -39,10 +35,7 @@ class _Progress:
         with self._lock:
             self._ended += 1
             count = f" ({self._ended} of {self._total})" if self._total > 1 else ""
-        error = run.outcome.get("error", "").strip().splitlines()
-        why = (
-            f": {error[-1]}" if error and run.status != "ok" else ""
-        )  # the whole is told at the end
+        why = "" if run.status == "ok" else f": {_cause(run.outcome)}"  # the whole at the end
         self._print(
             f"{run.name}: {run.status} after {run.outcome.get('seconds', '?')} s{count}{why}"
         )
@@ -50,7 +43,17 @@ class _Progress:
     def _print(self, line: str) -> None:
         with self._lock:
             if not self.stopping.is_set():  # what was ended has not failed
-                print(line, flush=True)
+                with contextlib.suppress(OSError, ValueError):  # nobody reads: the work goes on
+                    print(line, flush=True)
+
+
+def _cause(outcome: dict) -> str:
+    """An error, its cell and its cause in a line. Errors of others have rulers and previews in
+    their later lines: of these as much as stays short."""
+    lines = (line.strip() for line in outcome.get("error", "").splitlines())
+    told = " ".join(line for line in lines if any(map(str.isalnum, line)))
+    told = told if len(told) <= CAUSE else f"{told[: CAUSE - 4]} ..."
+    return f"in cell {outcome['cell']}: {told}" if outcome.get("cell") else told
 
 
 def execute_all(waiting: list[Run], jobs: int | str) -> None:
@@ -62,6 +65,7 @@ def execute_all(waiting: list[Run], jobs: int | str) -> None:
     order = schedule.longest_first(list(by_name), profile)
     jobs = schedule.side_by_side(jobs, device, order, profile)
     progress = _Progress(len(order))
+    surroundings.find_fonts()
     if jobs > 1:
         print(f"{len(order)} chapters to run, {jobs} at a time", flush=True)
     with ThreadPoolExecutor(max_workers=jobs) as pool:
@@ -91,11 +95,15 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
             "outcome": str(work / "run.json"),
             "parameters": run.parameters,
             "solutions": run.parameters["profile"] == "smoke",
-            "progress": jobs == 1 and sys.stderr.isatty(),
+            "progress": jobs == 1 and bool(sys.stderr and sys.stderr.isatty()),
             "parent": os.getpid(),
         }
         write_json(work / "job.json", job)
-        environment = _environment(kept, str(ipython))
+        environment = surroundings.environment(
+            CLCORE_CHECKPOINTS=str(kept),
+            IPYTHONDIR=str(ipython),  # neither the reader's start-up files nor their history
+            MPLBACKEND="module://matplotlib_inline.backend_inline",
+        )
         if first := os.environ.get("CLCORE_STARTUP"):
             _begins_with(_paths.home(first).resolve(strict=True), ipython)
         if threads := schedule.threads(jobs):
@@ -104,6 +112,7 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
             run.process = subprocess.Popen(
                 [sys.executable, "-m", "clcore.book.execute", str(work / "job.json")],
                 env=environment,
+                stdin=subprocess.DEVNULL,
                 stderr=None if job["progress"] else log,
                 stdout=log,
             )
@@ -136,34 +145,17 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
         progress.ends(run)
 
 
-def _environment(checkpoints: Path, ipython: str) -> dict[str, str]:
-    """The variables of a chapter's process: those of this one, without what would change what the
-    chapter shows, since no such variable is in its key."""
-    kept = {name: value for name, value in os.environ.items() if name not in _CHANGING}
-    return kept | {
-        "CLCORE_BUILD": str(_paths.build_dir()),
-        "CLCORE_CHECKPOINTS": str(checkpoints),
-        "CLCORE_DATA": str(_paths.data_dir()),
-        "CLCORE_ROOT": str(_paths.root()),  # a relative one is another folder in the kernel
-        "IPYTHONDIR": ipython,  # neither the reader's start-up files nor their history
-        "JUPYTER_PREFER_ENV_PATH": "1",
-        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
-        "PYTHONPATH": os.pathsep.join(
-            filter(None, [str(_paths.root()), os.environ.get("PYTHONPATH")])
-        ),
-        "PYTHONUTF8": "1",
-    }
-
-
 def _begins_with(file: Path, ipython: Path) -> None:
     """Let every kernel of a build run a file of Python first: the tests check signatures so."""
     folder = ipython / "profile_default" / "startup"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "00-first.py").write_text(f"import runpy\nrunpy.run_path({str(file)!r})\n")
+    (folder / "00-first.py").write_text(
+        f"import runpy\nrunpy.run_path({str(file)!r})\n", encoding="utf-8"
+    )
 
 
 def _tail(log: Path) -> str:
-    return log.read_text(errors="replace")[-2000:]
+    return log.read_text(encoding="utf-8", errors="replace")[-2000:]
 
 
 def _vanished(status: int, log: Path) -> dict:
@@ -175,8 +167,9 @@ def _vanished(status: int, log: Path) -> dict:
             + "; run the build again, with a smaller profile or fewer --jobs if it recurs"
         )
         return {"status": "dead", "error": error, "traceback": tail}
+    last = next((line for line in reversed(tail.splitlines()) if line.strip()), "it said nothing")
     return {
         "status": "failed",
-        "error": f"the runner stopped with status {status}",
+        "error": f"the runner stopped with status {status}: {last}",
         "traceback": tail,
     }

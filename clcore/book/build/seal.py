@@ -15,19 +15,22 @@ from typing import Any
 
 from clcore import _paths
 from clcore._files import sha256, write_json
-from clcore.book import keys
+from clcore.book import keys, surroundings
 from clcore.book.provenance import commit, repository
 
 
 def inputs(profile: str, device: str) -> str:
     """Digest of the project's files, of what is installed, and of what the build was asked for.
 
-    Data sets are apart: they have checksums, and are looked at when they are used. device: one that
-    is there, `parameters.check_device`.
+    Data sets are apart, but for which are here: they have checksums, and are looked at when they
+    are used. device: one that is there, `parameters.check_device`.
     """
     asked = [profile, device, commit(), repository() or "", platform.python_version()]
     installed = [f"{name} {version}" for name, version in sorted(keys.versions().items())]
-    return sha256(*(text.encode() for text in (*asked, *installed)), *_contents(sources()))
+    data = _paths.data_dir()
+    sets = sorted(str(path.relative_to(data)) for path in data.glob("*/*") if path.is_file())
+    told = (*asked, *installed, json.dumps(sets))
+    return sha256(*(text.encode() for text in told), *_contents(sources()))
 
 
 def unbroken(made_from: str) -> dict[str, Any] | None:
@@ -63,6 +66,7 @@ def sources() -> Iterator[Path]:
             at = Path(folder)
             inner[:] = [n for n in inner if n != "__pycache__" and at / n not in (made, data)]
             yield from (at / name for name in names)
+    yield from surroundings.packages()
 
 
 def _file() -> Path:

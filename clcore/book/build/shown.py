@@ -6,6 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from clcore import ledger
+from clcore._files import read_notebook
 from clcore.book.build import captions
 from clcore.book.build.cache import numbers
 from clcore.book.build.planning import Run
@@ -17,12 +18,13 @@ from clcore.ledger.html import check_table
 
 # What a figure with sliders runs in a notebook; a page of the site has its own.
 _NOTEBOOKS = re.compile(r"<script data-notebook>.*?</script>\s*", re.DOTALL)
+_WIDE = 1000  # letters; no bar is so long, and to look for one in 400,000 takes minutes
 _BAR = re.compile(r"\d+%\|.*\| *\d+/\d+ \[")
 
 
 def title(notebook: Path) -> str:
     """The first heading of a notebook."""
-    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+    for cell in read_notebook(notebook)["cells"]:
         for line in "".join(cell["source"]).splitlines():
             if line.startswith("# "):
                 return line[2:].strip()
@@ -77,7 +79,7 @@ def _is_progress(output: dict) -> bool:
     """Whether an output is nothing but bars of tqdm."""
     lines = "".join(output.get("text", "")).replace("\r", "\n").splitlines()
     said = [line for line in lines if line.strip()]
-    return bool(said) and all(_BAR.search(line) for line in said)
+    return bool(said) and all(len(line) < _WIDE and _BAR.search(line) for line in said)
 
 
 def _tags(cell: dict) -> list[str]:

@@ -1,7 +1,6 @@
 """Slides of every session, made by sphinx-revealjs from what the last build found."""
 
 import base64
-import json
 import shutil
 import subprocess
 import sys
@@ -10,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from clcore import _folders, _paths
-from clcore._files import read_json, write_atomic
+from clcore._files import read_json, read_notebook, write_atomic
+from clcore.book import surroundings
 from clcore.book.course.sessions import CourseError, Session, Step, figures
 from clcore.book.site import policy
 from clcore.ledger.html import place, render
@@ -38,11 +38,17 @@ def write(sessions: list[Session], out: Path) -> Path:
         index = render(_HERE, "decks.md.txt", sessions=sessions, book=last["book"])
         write_atomic(source / "index.md", index.encode())
         command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "revealjs"]
-        run = subprocess.run([*command, str(source), str(made)], capture_output=True, text=True)
+        run = subprocess.run(
+            [*command, str(source), str(made)],
+            env=surroundings.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+        )
         if run.returncode:
             raise CourseError(f"the slides could not be made:\n{run.stderr.strip()[-3000:]}")
         shutil.rmtree(made / ".doctrees", ignore_errors=True)
-        policy.apply(made)
+        policy.apply(made, slides=True)
         _folders.own(out)
         _folders.remove(out)
         shutil.copytree(_folders.mark(made), out)
@@ -71,7 +77,7 @@ def _figure(name: str, session: Session, source: Path) -> dict[str, str]:
         if name not in figures(notebook):
             continue
         made = figures(notebook)[name]
-        cells = json.loads(notebook.read_text())["cells"]
+        cells = read_notebook(notebook)["cells"]
         if made.startswith(".."):
             drawing = (notebook.parent / made).resolve()
             target = source / "_static" / drawing.name

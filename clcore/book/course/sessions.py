@@ -1,12 +1,11 @@
 """What is taught when: data/course.yaml, validated, with the exercises that fit into the weeks."""
 
-import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from clcore import _paths, ledger
-from clcore._files import read_yaml
+from clcore._files import read_notebook, read_yaml
 from clcore.book import exercises
 
 
@@ -127,7 +126,7 @@ def figures(notebook: Path) -> dict[str, str]:
     """Name -> what makes it, of the figures of a notebook: the id of a code cell, or the path of a
     drawing, as it stands in the notebook."""
     found = {}
-    for cell in json.loads(notebook.read_text())["cells"]:
+    for cell in read_notebook(notebook)["cells"]:
         if figure := cell["metadata"].get("mystnb", {}).get("figure"):
             found[figure["name"]] = cell["id"]
         lines = "".join(cell["source"]).splitlines()

@@ -65,7 +65,7 @@ def _modules() -> dict[str, Path]:
     """Id of an exercise -> the file that judges it, by reading the files, not by importing them."""
     own = {"__init__", "judge", "text"}
     files = [file for file in sorted(_FOLDER.glob("*.py")) if file.stem not in own]
-    return {name: file for file in files for name in _ID.findall(file.read_text())}
+    return {name: file for file in files for name in _ID.findall(file.read_text(encoding="utf-8"))}
 
 
 def module_of(name: str) -> str | None:

@@ -1,11 +1,11 @@
 """What a chapter's notebook says of its exercises: title, level, minutes, hints."""
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from clcore import _paths
+from clcore._files import read_notebook
 
 _EXERCISE = re.compile(
     r"^(?P<fence>`{3,})\{exercise\} *(?P<title>[^\n]*)\n:label: (?P<id>ex-[\w-]+)\n"
@@ -45,7 +45,7 @@ def texts(notebook: Path) -> dict[str, Text]:
 
 
 def _markdown(notebook: Path) -> str:
-    cells = json.loads(notebook.read_text())["cells"]
+    cells = read_notebook(notebook)["cells"]
     return "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
 
 
@@ -57,7 +57,7 @@ def ids(notebook: Path) -> list[str]:
 def hints(exercise: str) -> tuple[str, ...]:
     """The hints of an exercise; none where the notebooks are not at hand."""
     for notebook in sorted((_paths.root() / "chapters").glob("*.ipynb")):
-        if f":label: {exercise}\\n" in notebook.read_text():
+        if f":label: {exercise}\\n" in notebook.read_text(encoding="utf-8"):
             found = texts(notebook).get(exercise)
             return found.hints if found else ()
     return ()

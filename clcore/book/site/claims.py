@@ -12,6 +12,7 @@ import yaml
 from markupsafe import Markup
 
 from clcore import __version__, _paths, ledger
+from clcore._files import read_yaml
 from clcore.book.provenance import encode
 from clcore.book.site import code
 from clcore.book.site.fragments import render
@@ -42,9 +43,19 @@ def citation(row: dict, book: dict) -> str:
     return str(render("citation.bib", row=row, key=row_id(row["id"]), book=book, **_cff())).strip()
 
 
+_CITATION = {
+    "type": "object",
+    "required": ["title", "authors"],
+    "properties": {
+        "title": {"type": "string"},
+        "authors": {"items": {"required": ["name"], "properties": {"name": {"type": "string"}}}},
+    },
+}
+
+
 @cache
 def _cff() -> dict[str, str]:
-    known = yaml.safe_load((_paths.root() / "CITATION.cff").read_text())
+    known = read_yaml(_paths.root() / "CITATION.cff", _CITATION, ValueError)
     return {
         "book_title": known["title"],
         "authors": " and ".join(f"{{{author['name']}}}" for author in known["authors"]),
@@ -92,7 +103,7 @@ def files(rows: list[dict], book: dict, mathjax: dict) -> dict[str, str]:
     made["claims/words.json"] = json.dumps(words, ensure_ascii=False)
     made["claims.json"] = json.dumps(everything, ensure_ascii=False, indent=1)
     schema = _paths.root() / "data" / "claims" / "record.schema.json"
-    made["claims.schema.json"] = schema.read_text()
+    made["claims.schema.json"] = schema.read_text(encoding="utf-8")
     return made
 
 

@@ -53,8 +53,12 @@ def certificate(claim_id: str) -> dict[str, Markup | str] | None:
     file = _paths.root() / "data" / "certificates" / f"{row_id(claim_id)}.py"
     if not file.exists():
         return None
-    shown = Markup(highlight(file.read_text(), PythonLexer(), HtmlFormatter()))
-    return {"name": file.name, "code": shown, "prints": file.with_suffix(".txt").read_text()}
+    shown = Markup(highlight(file.read_text(encoding="utf-8"), PythonLexer(), HtmlFormatter()))
+    return {
+        "name": file.name,
+        "code": shown,
+        "prints": file.with_suffix(".txt").read_text(encoding="utf-8"),
+    }
 
 
 def _highlighted(code: str, first: int) -> Markup:
@@ -65,7 +69,7 @@ def _highlighted(code: str, first: int) -> Markup:
 
 
 def _pieces(file: Path) -> list[Piece]:
-    lines = file.read_text().splitlines()
+    lines = file.read_text(encoding="utf-8").splitlines()
     found, at = [], 1
     for place in sorted((p for p in registry.places() if p.file == file), key=lambda p: p.first):
         if place.first > at:
@@ -132,7 +136,7 @@ def section(notebook: Path) -> str:
         entry = {
             "name": file.stem,
             "address": f"../{page_of(file)}",
-            "about": _about(file.read_text()),
+            "about": _about(file.read_text(encoding="utf-8")),
         }
         rooms.setdefault(room, []).append(entry)
     order = sorted(rooms, key=lambda room: ("checks" not in room, room))

@@ -135,7 +135,7 @@ def _layout(nodes: list[str], links: Edges) -> dict:
         dot = f"digraph{{graph[{space}] node[shape=box fixedsize=true {size}] {body}}}"
         try:
             done = subprocess.run(
-                [program, "-Tjson0"], input=dot, capture_output=True, text=True, check=True
+                [program, "-Tjson0"], input=dot, capture_output=True, encoding="utf-8", check=True
             )
         except FileNotFoundError:
             raise DrawingError(

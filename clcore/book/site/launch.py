@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from clcore import _folders
-from clcore._files import write_atomic
+from clcore._files import read_notebook, write_atomic
 from clcore.book.provenance import UNKNOWN, address, commit
 from clcore.book.site.fragments import render
 
@@ -20,7 +20,7 @@ def notebook(path: Path, repository: str, commit: str) -> str:
     """A chapter whose first cell installs the book at this commit where it is not installed, the
     newest where the commit is `UNKNOWN`, and whose profile is smoke unless somebody says otherwise.
     """
-    book = json.loads(path.read_text(encoding="utf-8"))
+    book = read_notebook(path)
     commit = "" if commit == UNKNOWN else commit.removesuffix("-dirty")
     code = render("launch_cell.txt", repository=repository, commit=commit)
     first = {

@@ -69,7 +69,7 @@ def licences(package: str) -> tuple[list[str], str]:
 def installed() -> dict[str, str]:
     """Package -> version of what requirements.txt pins and is installed here: some lines are for
     another Python or system."""
-    text = (_paths.root() / "requirements.txt").read_text()
+    text = (_paths.root() / "requirements.txt").read_text(encoding="utf-8")
     found = {}
     for name, marker in re.findall(r"^([\w.-]+)==[^;\s]+(.*)$", text, re.MULTILINE):
         try:

@@ -6,42 +6,106 @@ is in no file and has no hash: it does not run.
 """
 
 import base64
+import contextlib
 import hashlib
 import json
 import re
 from collections.abc import Sequence
+from html.parser import HTMLParser
+from itertools import accumulate
 from pathlib import Path
 
 _OURS = "'self' file:"  # from a disk some browsers see a host of its own in every page
 _HANDLERS = ("window.print()", "toggleFullScreen()")
 """Of the theme's buttons."""
-_SCRIPT = re.compile(r"<script(?![^>]*\bsrc=)([^>]*)>(.*?)</script>", re.DOTALL | re.IGNORECASE)
-_CHARSET = re.compile(r"<meta charset=[^>]*>", re.IGNORECASE)
-_SLIDES = '<script src="_static/revealjs/'
+_REVEAL = "_static/revealjs/"
 _NOTES = "_static/revealjs/plugin/notes/notes.js"
 _SPEAKER = re.compile(r"<script>((?:\\.|[^\"\\])*?)<\\/script>", re.DOTALL)
 
 
-def apply(folder: Path) -> None:
-    """Write the policy into every page below a folder. Raises ValueError for a page without a head
-    that says its charset, behind which the policy stands."""
+class _HeadEnds(Exception):
+    """What was looked for stands before."""
+
+
+class _Page(HTMLParser):
+    """Where the charset of a page ends, and its inline scripts, as a browser reads them: what looks
+    like a tag in a text, an attribute or a comment is none. whole: with those of the body, which
+    takes a hundred times as long."""
+
+    def __init__(self, page: str, whole: bool = False) -> None:
+        super().__init__(convert_charrefs=True)
+        self.charset: int | None = None
+        self.head: list[str] = []
+        self.body: list[str] = []
+        self.behind: list[str] = []  # the last script of reveal, which stands behind all content
+        self._in_head, self._script = True, None
+        self._starts = [0, *accumulate(map(len, page.splitlines(keepends=True)))]
+        self._whole = whole
+        with contextlib.suppress(_HeadEnds):
+            self.feed(page)
+            self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "body":
+            self._leave_head()
+        if tag == "meta" and "charset" in given and self._in_head and self.charset is None:
+            line, column = self.getpos()
+            self.charset = self._starts[line - 1] + column + len(self.get_starttag_text() or "")
+        if tag == "script":
+            source = given.get("src")
+            if source is None and "json" not in (given.get("type") or ""):
+                self._script = ""
+            if (source or "").startswith(_REVEAL) and not self._in_head:
+                self.behind.clear()
+
+    def handle_data(self, data: str) -> None:
+        if self._script is not None:
+            self._script += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "script" and self._script is not None:
+            for kept in [self.head] if self._in_head else [self.body, self.behind]:
+                kept.append(self._script)
+            self._script = None
+        if tag == "head":
+            self._leave_head()
+
+    def _leave_head(self) -> None:
+        self._in_head = False
+        if not self._whole:
+            raise _HeadEnds
+
+
+def apply(folder: Path, slides: bool = False) -> None:
+    """Write the policy into every page below a folder. slides: those of a course, not of the book.
+    Raises ValueError for a page without a head that says its charset, behind which the policy
+    stands."""
     notes = folder / _NOTES
     more = [_of_the_speaker(notes.read_text(encoding="utf-8"))] if notes.exists() else []
     for page in sorted(folder.rglob("*.html")):
-        if "_static" in page.relative_to(folder).parts:
+        name = page.relative_to(folder)
+        if "_static" in name.parts:
             continue  # pieces of the theme, which no page shows
         text = page.read_bytes().decode()
-        head = _CHARSET.search(text)
-        if not head:
-            raise ValueError(f"{page.relative_to(folder)}: expected <meta charset=...>, found none")
-        said = policy(text, page.name, more)
+        at = _Page(text).charset
+        if at is None:
+            raise ValueError(f"{name}: expected <meta charset=...>, found none")
+        said = policy(text, name.as_posix(), more, slides)
         meta = f'<meta http-equiv="Content-Security-Policy" content="{said}">'
-        page.write_bytes((text[: head.end()] + meta + text[head.end() :]).encode())
+        page.write_bytes((text[:at] + meta + text[at:]).encode())
 
 
-def policy(page: str, name: str, more: Sequence[str] = ()) -> str:
-    """The policy of one page, from its HTML. more: scripts that it may write into its windows."""
-    scripts = dict.fromkeys(_hash(code) for code in (*_of_the_theme(page, name), *more))
+def policy(page: str, name: str, more: Sequence[str] = (), slides: bool = False) -> str:
+    """The policy of one page, from its HTML.
+
+    name: its address in the site. more: scripts that it may write into its windows. slides: whether
+    it is a deck of slides, whose makers write scripts behind the last one.
+    """
+    search = name == "search.html"  # all of its scripts: it has no content
+    parts = _Page(page, whole=search or slides)
+    own = parts.head + (parts.body if search else parts.behind if slides else [])
+    scripts = dict.fromkeys(_hash(code) for code in (*own, *more))
     scripts |= dict.fromkeys(["'unsafe-hashes'", *map(_hash, _HANDLERS)])
     return "; ".join(
         (
@@ -51,20 +115,11 @@ def policy(page: str, name: str, more: Sequence[str] = ()) -> str:
             f"img-src {_OURS} data:",
             f"font-src {_OURS}",
             f"connect-src {_OURS}",
-            f"frame-src {_OURS}" if _SLIDES in page else "frame-src 'none'",  # a speaker's view
+            f"frame-src {_OURS}" if slides else "frame-src 'none'",  # a speaker's view
             f"form-action {_OURS}",
             "base-uri 'none'",
         )
     )
-
-
-def _of_the_theme(page: str, name: str) -> list[str]:
-    """The inline scripts of a page that did not come with its content: those of its head; on the
-    search page, which has no content, all; on slides those behind the last slide."""
-    head, _, body = page.partition("</head>")
-    behind = body[body.rfind(_SLIDES) :] if _SLIDES in body else ""
-    own = page if name == "search.html" else head + behind
-    return [code for kind, code in _SCRIPT.findall(own) if "json" not in kind]
 
 
 def _of_the_speaker(plugin: str) -> str:

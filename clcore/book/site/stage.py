@@ -11,11 +11,27 @@ from pathlib import Path
 import yaml
 
 from clcore import _folders, _paths
-from clcore._files import explain_full, sha256, write_atomic, write_json
+from clcore._files import explain_full, read_yaml, sha256, write_atomic, write_json
+from clcore.book import surroundings
 from clcore.book.site import claims, code, launch, letters, links, pages, policy, serve
 
 STAMP = ".key"
 """Of a site: what it was made from, and all that was made."""
+
+_JUPYTER_BOOK = (
+    "import sys; from jupyter_book.cli.main import main; sys.argv[0] = 'jupyter-book'; main()"
+)
+_CONFIG = {
+    "type": "object",
+    "required": ["sphinx"],
+    "properties": {
+        "sphinx": {
+            "type": "object",
+            "required": ["config"],
+            "properties": {"config": {"type": "object", "required": ["mathjax3_config"]}},
+        },
+    },
+}
 
 
 def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> str:
@@ -39,7 +55,10 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
         key = _key(stage)
         stamp = html / STAMP
         # The pages themselves count: one may have been deleted, or written over by another tool.
-        if stamp.is_file() and stamp.read_text(errors="replace") == f"{key} {_pages(html)}":
+        if (
+            stamp.is_file()
+            and stamp.read_text(encoding="utf-8", errors="replace") == f"{key} {_pages(html)}"
+        ):
             print("site: nothing changed")
             return ""
         print("site: building", flush=True)
@@ -99,7 +118,7 @@ def _stage(stage: Path, rows: list[dict], book: dict, chapters: list[tuple[str, 
     kept = root / "data" / "certificates"
     shutil.copytree(kept, stage / "book" / "_extra" / "certificates", ignore=scripts)
     shutil.copy(root / "_toc.yml", stage)
-    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    config = read_yaml(root / "_config.yml", _CONFIG, ValueError)
     if book["repository"]:
         config = pages.with_repository(config, book["repository"])
         made = launch.files(_notebooks(book), book["repository"], book["commit"])
@@ -150,12 +169,17 @@ def _sphinx(stage: Path, out: Path, log_file: Path, strict: bool) -> Path | str:
     strict: warnings are errors (off only when a chapter failed, whose labels others refer to).
     Returns the folder with the pages, or the warnings and errors.
     """
-    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(stage)]
+    # By this Python, and not by the program of that name: the first line of that one says where the
+    # environment was made, which may have been copied since.
+    command = [sys.executable, "-c", _JUPYTER_BOOK, "build", str(stage)]
     command += ["--path-output", str(out), "--keep-going", "-n"] + (["-W"] if strict else [])
-    environment = os.environ | {"PYTHONWARNINGS": "ignore", "NO_COLOR": "1"}
+    environment = surroundings.environment(PYTHONWARNINGS="ignore", NO_COLOR="1")
     with log_file.open("wb") as log:
-        status = subprocess.run(command, env=environment, stdout=log, stderr=log).returncode
-    lines = log_file.read_text(errors="replace").splitlines()
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+    status = done.returncode
+    lines = log_file.read_text(encoding="utf-8", errors="replace").splitlines()
     if status:
         bad = [line for line in lines if "WARNING" in line or "ERROR" in line or "Error" in line]
         shown = "\n".join(bad[:40] or lines[-40:])
