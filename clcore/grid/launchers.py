@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
-import joblib
 import torch
 
 from clcore.grid.seats import folder, free
@@ -66,6 +65,13 @@ def launcher(name: str) -> Launcher:
     raise ValueError(f"scheduler: expected one of {', '.join(LAUNCHERS)}; got {name!r}")
 
 
+def cores() -> int:
+    """The cores that this process may use, as container limits and affinity have it."""
+    import joblib
+
+    return joblib.cpu_count()
+
+
 class Serial:
     """One task after another in this process, with as many threads as it has."""
 
@@ -108,17 +114,23 @@ class Local:
     def _jobs(self, task: Task) -> int:
         if self.jobs is None and task.device == "cuda":
             return torch.cuda.device_count()
-        return self.jobs or joblib.cpu_count()
+        return self.jobs or cores()
 
     def _together(self, tasks: list[Task], jobs: int) -> Iterator[tuple[Task, Outcome]]:
         """The tasks that ended; fewer than all when a process was killed."""
         from joblib.externals.loky import BrokenProcessPool, as_completed, get_reusable_executor
 
         one = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+        # A process costs memory and a start: no more of them than there are tasks.
         pool = get_reusable_executor(
-            jobs, timeout=60, reuse=False, env=one, initializer=_watch, initargs=(os.getpid(),)
+            min(jobs, len(tasks)),
+            timeout=60,
+            reuse=False,
+            env=one,
+            initializer=_watch,
+            initargs=(os.getpid(),),
         )
-        seats = max(jobs, joblib.cpu_count())
+        seats = max(jobs, cores())
         if not free("cpu", seats):
             log.warning(
                 "other grids hold all %d seats of this machine (%s): this one waits for them; with "
