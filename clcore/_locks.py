@@ -24,11 +24,17 @@ def opened(path: Path, mode: int = 0o644) -> IO[str]:
     Errors: PermissionError for what is no plain file, such as a pipe, which would wait for ever.
     """
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
-    handle = os.fdopen(os.open(path, flags, mode), "r+")
-    if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
-        handle.close()
-        raise PermissionError(f"expected a plain file at {path}, got something else; remove it")
-    return handle
+
+    def plain(place: str, _: int) -> int:
+        number = os.open(place, flags, mode)
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            os.close(number)
+            raise PermissionError(
+                f"expected a plain file at {place}, got something else; remove it"
+            )
+        return number
+
+    return open(path, "r+", encoding="utf-8", opener=plain)
 
 
 def take(handle: IO[str]) -> bool:

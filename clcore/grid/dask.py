@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
-from clcore.grid.waiting import MINUTE
+from clcore.grid.waiting import MINUTE, Teller
 from clcore.grid.work import Outcome, Task, Unreachable
-from clcore.grid.workers import ANSWER, Workers
+from clcore.grid.workers import ASK, Workers
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class Dask:
             raise ModuleNotFoundError(
                 f"{error}; a Dask cluster needs `pip install 'clcore[cluster]'`", name=error.name
             ) from None
-        began = time.monotonic()
+        began, teller = time.monotonic(), Teller()
         while True:
             left = wait - (time.monotonic() - began)
             try:
@@ -98,7 +98,8 @@ class Dask:
             except (OSError, TimeoutError, ValueError) as error:
                 waited = time.monotonic() - began
                 if waited < wait and isinstance(error, OSError):
-                    log.warning("no scheduler at %s yet, after %.0f s", self.address, waited)
+                    teller.tell("no scheduler answers at %s yet", self.address)
+                    time.sleep(PAUSE)
                     continue
                 raise Unreachable(
                     f"no Dask scheduler answered at {self.address} within {wait:g} s "
@@ -164,7 +165,7 @@ def _stuck(client: Any, pending: dict[Any, tuple[Task, dict]], workers: Workers)
     held: set[str] = set()
     if workers.silent:
         silent = [*workers.silent]
-        told = client.sync(client.scheduler.processing, workers=silent, callback_timeout=ANSWER)
+        told = client.sync(client.scheduler.processing, workers=silent, callback_timeout=ASK)
         held = {key for keys in told.values() for key in keys}
     return [
         future

@@ -7,14 +7,18 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from clcore.grid.waiting import Teller
 from clcore.grid.work import Task, Unreachable, different
 
 log = logging.getLogger(__name__)
 
 EVERY, SILENT = 5.0, 60.0
 """Seconds between two looks at the workers, and without a sign after which one gets no task."""
-FEW, ANSWER = 10.0, 60.0
-"""Seconds for which a worker's answer is waited for while another one could begin, and at all."""
+FEW, MANY = 10.0, 300.0
+"""Seconds for which a worker's answer is waited for while another one could begin, and at all: to
+answer it imports PyTorch, which takes minutes on a busy machine."""
+ASK = 60.0
+"""Seconds for which the scheduler's answer is waited for."""
 
 _PROBE = (
     "__import__('sys').path.extend([p for p in {path!r} if p not in __import__('sys').path]) or "
@@ -50,7 +54,7 @@ class Workers:
 
     def first(self) -> None:
         """Wait until some can work. Raises Unreachable if there are none, or none can."""
-        began = time.monotonic()
+        began, teller = time.monotonic(), Teller()
         while True:
             self.look(0.5)
             waited = time.monotonic() - began
@@ -59,8 +63,9 @@ class Workers:
                     f"the scheduler at {self.address} has no workers; start some with `dask worker "
                     f"{self.address} --nthreads 1`. What was finished is kept"
                 )
-            if not self.asked or waited > (FEW if self.fit else ANSWER):
+            if not self.asked or waited > (FEW if self.fit else MANY):
                 break
+            teller.tell("workers of %s have not answered yet: %s", self.address, [*self.asked])
         if self.fit:
             return
         told = [f"{worker}: {why}" for worker, why in sorted(self.unfit.items())]
@@ -75,7 +80,7 @@ class Workers:
     def look(self, wait: float = 0.0) -> None:
         """See who is there and who has answered, within `wait` seconds. Raises TimeoutError if the
         scheduler does not answer."""
-        self.there = self.client.sync(self._look, wait, callback_timeout=ANSWER)
+        self.there = self.client.sync(self._look, wait, callback_timeout=ASK)
         self.looked = time.monotonic()
         for worker, info in self.there.items():
             sign = info.get("last_seen")

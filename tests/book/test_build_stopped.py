@@ -14,6 +14,9 @@ from small_project import BEGIN, CHECK, CLOSE, REPOSITORY, last, notebook
 from clcore.book import build
 from clcore.book.build.housekeeping import tidy
 
+LONGEST = 600
+"""Seconds for what takes some on an idle machine."""
+
 
 def start_build(
     only: str = "['good']", profile: str = "smoke", **environment: str
@@ -34,7 +37,7 @@ def start_build(
     )
 
 
-def wait_for(path: Path, seconds: float = 60) -> None:
+def wait_for(path: Path, seconds: float = LONGEST) -> None:
     end = time.monotonic() + seconds
     while not path.exists():
         assert time.monotonic() < end, f"{path} did not come"
@@ -51,7 +54,7 @@ def test_killed_build_carries_on_and_a_second_one_waits(project, tmp_path):
         "resumed = state.exists()\n"
         "state.parent.mkdir(parents=True, exist_ok=True)\nstate.write_text('half way')\n"
         f"Path({str(mark)!r}).write_text(str(os.getpid()))\n"
-        "time.sleep(0 if resumed else 300)\n"
+        "time.sleep(0 if resumed else 3000)\n"
         "here.ledger.check('acl/thm1', float(not resumed), 0.5, {'broken': 1.0})"
     )
     alone = (
@@ -70,12 +73,12 @@ def test_killed_build_carries_on_and_a_second_one_waits(project, tmp_path):
     first.send_signal(signal.SIGKILL)
     first.wait()
     kernel = int(mark.read_text())
-    end = time.monotonic() + 20
+    end = time.monotonic() + LONGEST
     while Path(f"/proc/{kernel}").exists() and time.monotonic() < end:
         time.sleep(0.1)
     assert not Path(f"/proc/{kernel}").exists(), "the kernel outlived its build"
     again = start_build(profile="paper", TMPDIR=str(places))
-    said, _ = again.communicate(timeout=200)
+    said, _ = again.communicate(timeout=LONGEST)
     assert again.returncode == 0, said
     verdicts = {r["id"]: r["verdict"] for r in last(project)["rows"]}
     assert verdicts["acl/thm1"] == "holds", "the second run did not find the first's checkpoint"
@@ -111,7 +114,7 @@ def test_what_a_kill_left_is_removed_and_what_others_do_is_not(tmp_path, monkeyp
 def test_a_kernel_that_does_not_start_is_told_as_that(project, tmp_path):
     (tmp_path / "ipykernel_launcher.py").write_text("raise OSError('too many open files')")
     run = start_build(PYTHONPATH=f"{REPOSITORY}:{tmp_path}")
-    said, _ = run.communicate(timeout=120)
+    said, _ = run.communicate(timeout=LONGEST)
     assert run.returncode not in (0, None)
     assert "died before its first cell" in said and "for memory" not in said
     assert "too many open files" in said, "what the kernel said itself"
@@ -121,7 +124,7 @@ def test_a_runner_whose_build_is_gone_already_ends(project, tmp_path):
     """Killed before the runner has looked who its parent is."""
     mark = tmp_path / "begun"
     chapter = project / "chapters" / "good.ipynb"
-    notebook(chapter, f"open({str(mark)!r}, 'w')\nimport time\ntime.sleep(300)", frame=False)
+    notebook(chapter, f"open({str(mark)!r}, 'w')\nimport time\ntime.sleep(3000)", frame=False)
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     job = {
@@ -133,7 +136,7 @@ def test_a_runner_whose_build_is_gone_already_ends(project, tmp_path):
     }
     (tmp_path / "job.json").write_text(json.dumps(job))
     command = [sys.executable, "-m", "clcore.book.execute", str(tmp_path / "job.json")]
-    assert subprocess.run(command, cwd=REPOSITORY, timeout=30).returncode == 1
+    assert subprocess.run(command, cwd=REPOSITORY, timeout=LONGEST).returncode == 1
     assert not mark.exists()
 
 
@@ -143,14 +146,14 @@ def test_interrupt_ends_everything(project, tmp_path):
     for mark in marks:
         cell = (
             "import os, time\nfrom pathlib import Path\n"
-            f"Path({str(mark)!r}).write_text(str(os.getpid()))\ntime.sleep(300)"
+            f"Path({str(mark)!r}).write_text(str(os.getpid()))\ntime.sleep(3000)"
         )
         notebook(project / "chapters" / f"{mark.name}.ipynb", cell, frame=False)
     run = start_build(only="None")
     for mark in marks:
         wait_for(mark)
     run.send_signal(signal.SIGINT)
-    said, _ = run.communicate(timeout=20)
+    said, _ = run.communicate(timeout=LONGEST)
     assert run.returncode not in (0, None)
     assert " after " not in said, "what was ended is told as if it had failed"
     for mark in marks:
@@ -178,11 +181,11 @@ def test_full_disk_is_told_and_nothing_is_lost(project, small_disk):
     cells = ("print(4_000 * (99 * 'x' + '\\n'))", BEGIN.format(name="good"), CHECK, CLOSE)
     notebook(project / "chapters" / "good.ipynb", *cells, frame=False)
     run = start_build(CLCORE_BUILD=str(small_disk))
-    said = run.communicate(timeout=120)[0]
+    said = run.communicate(timeout=LONGEST)[0]
     assert run.returncode not in (0, -9), said
     assert "no space left (or quota reached) while writing" in said
     subprocess.run(["mount", "-o", "remount,size=50m", str(small_disk)], check=True)
     again = start_build(CLCORE_BUILD=str(small_disk))
-    said = again.communicate(timeout=120)[0]
+    said = again.communicate(timeout=LONGEST)[0]
     assert again.returncode == 0, said
     assert "acl/thm1" in (small_disk / "ledger.json").read_text()
