@@ -114,9 +114,10 @@ class Slurm:
                 for one in self._over([*jobs]):
                     over.setdefault(one, asked)
             for name, outcome in _told(place):
-                one, task = names[name]
-                left[one].discard(name)
-                yield task, outcome
+                if name in names:
+                    one, task = names.pop(name)
+                    left[one].discard(name)
+                    yield task, outcome
             for one in [one for one in jobs if not left[one]]:
                 del jobs[one]
             for one, since in [*over.items()]:

@@ -123,6 +123,7 @@ class Workers:
         return there
 
     def _heard(self, worker: str, asked: asyncio.Future) -> None:
+        self.signs[worker] = None, time.monotonic()  # an answer is a sign
         try:
             own = asked.result().get(worker)
         except (Exception, asyncio.CancelledError) as error:
