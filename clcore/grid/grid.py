@@ -45,8 +45,9 @@ class Request:
     a parameter, `checkpoint`; returns a `sweep.Result` or a table with a column `run`. It stands in
     a module. configs: one a run, as of `sweep.train`; static, chunk: which runs are one tensor, as
     there; options: what decides all runs' results, too; free: what does not; shared: larger
-    arguments, of which `inputs` say what decides results (digests); tensors: whether parameters
-    and setup are kept.
+    arguments, arrays, tensors and objects that hold them, of which `inputs` say what decides
+    results (digests); tensors: whether parameters and setup are kept. NumPy's scalars among
+    settings and options are the numbers that they hold.
     """
 
     function: Callable

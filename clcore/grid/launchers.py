@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
-from clcore.grid.seats import folder, free
+from clcore.grid.seats import cores, folder, free
 from clcore.grid.store import Store
 from clcore.grid.work import Outcome, Task, begun, work
 
@@ -63,13 +63,6 @@ def launcher(name: str) -> Launcher:
 
         return Slurm("slurm" if kind == "slurm" else "local", parameters(rest))
     raise ValueError(f"scheduler: expected one of {', '.join(LAUNCHERS)}; got {name!r}")
-
-
-def cores() -> int:
-    """The cores that this process may use, as container limits and affinity have it."""
-    import joblib
-
-    return joblib.cpu_count()
 
 
 class Serial:

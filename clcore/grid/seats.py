@@ -14,6 +14,13 @@ from clcore import _locks, _paths
 from clcore.grid.waiting import Teller
 
 
+def cores() -> int:
+    """The cores that this process may use, as container limits and affinity have it."""
+    import joblib
+
+    return joblib.cpu_count()
+
+
 def private(place: Path) -> Path:
     """A folder that this user alone can write to, made if it is not there.
 

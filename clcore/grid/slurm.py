@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from clcore._files import write_json
-from clcore.grid.seats import private
+from clcore.grid.seats import cores, private
 from clcore.grid.store import Store
 from clcore.grid.waiting import PATIENCE
 from clcore.grid.work import Outcome, Task, begun, work
@@ -87,11 +87,7 @@ class Slurm:
         if tasks[0].device.startswith("cuda"):
             settings["gpus_per_node"] = 1
         executor.update_parameters(**settings | self.given)
-        seats = 0
-        if self.cluster == "local":
-            from clcore.grid.launchers import cores
-
-            seats = cores()
+        seats = cores() if self.cluster == "local" else 0
         count = min(len(tasks), seats or _most())
         parts = [tasks[number::count] for number in range(count)]
         with executor.batch():
