@@ -115,7 +115,7 @@ def commands(tmp_path, monkeypatch):
     state = tmp_path / "sacct"
     state.write_text("")
     bodies = {
-        "sbatch": f"grep -o 'array=.*' \"$1\" >> {log}; echo Submitted batch job 7",
+        "sbatch": f"grep -o 'array=0-[0-9]*' \"$1\" >> {log}; echo Submitted batch job 7",
         "srun": "",
         "sacct": f"echo sacct >> {log}; echo 'JobID|State|NodeList'; cat {state}",
         "scancel": f"echo scancel $* >> {log}",
