@@ -139,7 +139,8 @@ class Dask:
                 for future in [future for future in pending if future.status != "pending"]:
                     task, _ = pending.pop(future)
                     outcome = _ended(future)
-                    if outcome is None:  # lost with its scheduler
+                    if outcome is None:  # lost, with its worker or scheduler
+                        todo.append(task)
                         continue
                     if outcome.state == "versions":  # a worker that changed since it was asked
                         log.warning("%s refused a task: %s", outcome.where, outcome.error)
@@ -175,16 +176,17 @@ def _stuck(client: Any, pending: dict[Any, tuple[Task, dict]], workers: Workers)
 
 
 def _ended(future: Any) -> Outcome | None:
-    """How a task ended; None when it was lost with its scheduler."""
+    """How a task ended; None when that was lost with its scheduler, or with the worker that had it,
+    where no other one may do the task again."""
     from distributed import CancelledError, KilledWorker
 
     try:
         if future.status == "finished":
-            return future.result()
+            return future.result(timeout=ASK)
         if future.status != "error":
             return None
-        error = future.exception()
-    except CancelledError:  # the scheduler went between the two questions
+        error = future.exception(timeout=ASK)
+    except (CancelledError, TimeoutError):  # gone between the two questions
         return None
     if isinstance(error, KilledWorker):
         return Outcome("killed", error=f"workers died over it: {error!s:.200}")

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from distributed import CancelledError
 from grid_runs import runs, sweep
 
 from clcore import _paths
@@ -161,11 +162,11 @@ def test_a_scheduler_that_is_started_again_goes_on(cluster):
 
 
 @pytest.mark.parametrize("status", ["finished", "error"])
-def test_a_scheduler_that_goes_between_two_questions_has_lost_the_task(status):
-    from distributed import CancelledError
+@pytest.mark.parametrize("lost", [CancelledError, TimeoutError])
+def test_who_goes_between_two_questions_has_lost_the_task(status, lost):
 
-    def gone():
-        raise CancelledError("scheduler-connection-lost")
+    def gone(timeout):
+        raise lost("gone")
 
     assert dask._ended(SimpleNamespace(status=status, result=gone, exception=gone)) is None
 
