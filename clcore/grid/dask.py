@@ -39,8 +39,8 @@ class Dask:
     """Workers of a cluster that somebody started, with one thread or more; a task at a time each.
 
     A worker that dies or freezes, a scheduler that is started again: tasks that were lost are sent
-    again. A worker with another version of the code, torch, numpy or Python gets none. A few tasks
-    a worker are with the scheduler, the others wait here.
+    again. A worker with another version of the code, torch, numpy or Python gets none. The scheduler
+    has about as many tasks as are worked at, the others wait here.
     """
 
     def __init__(self, address: str) -> None:
@@ -133,7 +133,8 @@ class Dask:
                         return
                     for future in _stuck(client, pending, workers):
                         todo.appendleft(pending.pop(future)[0])
-                while todo and len(pending) < 2 * (1 + sum(workers.fit.values())):
+                # One more than are worked at: what waits here goes to whoever answers later, too.
+                while todo and len(pending) <= sum(workers.fit.values()):
                     task = todo.popleft()
                     pending[_submit(client, task, workers.fit)] = task, workers.fit
                 for future in [future for future in pending if future.status != "pending"]:
