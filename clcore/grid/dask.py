@@ -39,8 +39,8 @@ class Dask:
     """Workers of a cluster that somebody started, with one thread or more; a task at a time each.
 
     A worker that dies or freezes, a scheduler that is started again: tasks that were lost are sent
-    again. A worker with another version of the code, torch, numpy or Python gets none. The scheduler
-    has about as many tasks as are worked at, the others wait here.
+    again. A worker with another version of the code, torch, numpy or Python gets none. The
+    scheduler has about as many tasks as are worked at, the others wait here.
     """
 
     def __init__(self, address: str) -> None:
