@@ -10,7 +10,7 @@ import psutil
 from packaging.requirements import Requirement
 
 from clcore import _paths
-from clcore.book import browser
+from clcore.book import browser, pyodide
 
 
 def pinned() -> dict[str, str]:
@@ -59,6 +59,11 @@ def examine() -> int:
         notes.append(
             "no Chromium: the browser tests are skipped, `make pdf` cannot print; on Debian "
             "`apt-get install chromium`"
+        )
+    if pyodide.here() is None:
+        notes.append(
+            'no Python for the browser: pages come without "Run it here"; with npm on the path '
+            "(on Debian `apt-get install npm`), `python -m clcore.book.pyodide` fetches it"
         )
     if not shutil.which("git"):
         notes.append("no git: provenance cannot name the commit")

@@ -15,7 +15,7 @@ from typing import Any
 
 from clcore import _paths
 from clcore._files import sha256, write_json
-from clcore.book import keys
+from clcore.book import keys, pyodide
 from clcore.book.provenance import commit, repository
 
 ROOMS = ("binder", "book", "chapters", "clcore", "data", "locks")
@@ -29,6 +29,7 @@ def inputs(profile: str, device: str) -> str:
     is there, `parameters.check_device`.
     """
     asked = [profile, device, commit(), repository() or "", platform.python_version()]
+    asked.append(str(pyodide.here()))
     installed = [f"{name} {version}" for name, version in sorted(keys.versions().items())]
     return sha256(*(text.encode() for text in (*asked, *installed)), *_contents(sources()))
 

@@ -18,6 +18,7 @@ _HANDLERS = ("window.print()", "toggleFullScreen()")
 _SCRIPT = re.compile(r"<script(?![^>]*\bsrc=)([^>]*)>(.*?)</script>", re.DOTALL | re.IGNORECASE)
 _CHARSET = re.compile(r"<meta charset=[^>]*>", re.IGNORECASE)
 _SLIDES = '<script src="_static/revealjs/'
+_RUNS, _SHOWS_THEM = 'class="cl-run-start"', 'class="cl-ledger"'
 _NOTES = "_static/revealjs/plugin/notes/notes.js"
 _SPEAKER = re.compile(r"<script>((?:\\.|[^\"\\])*?)<\\/script>", re.DOTALL)
 
@@ -46,7 +47,7 @@ def policy(page: str, name: str, more: Sequence[str] = ()) -> str:
     return "; ".join(
         (
             "default-src 'none'",
-            f"script-src {_OURS} {' '.join(scripts)}",
+            f"script-src {_OURS} {' '.join((*scripts, *_wasm(page)))}",
             f"style-src {_OURS} 'unsafe-inline'",  # MathJax writes its own
             f"img-src {_OURS} data:",
             f"font-src {_OURS}",
@@ -56,6 +57,12 @@ def policy(page: str, name: str, more: Sequence[str] = ()) -> str:
             "base-uri 'none'",
         )
     )
+
+
+def _wasm(page: str) -> list[str]:
+    """Compiled code of the site's own files, where a reader may run programs; a browser asks for it
+    where a worker has its page's policy. The ledger shows such pages inside its rows."""
+    return ["'wasm-unsafe-eval'"] if _RUNS in page or _SHOWS_THEM in page else []
 
 
 def _of_the_theme(page: str, name: str) -> list[str]:

@@ -12,6 +12,7 @@ import yaml
 
 from clcore import _paths
 from clcore._files import explain_full, sha256, write_atomic
+from clcore.book import pyodide
 from clcore.book.site import claims, code, launch, letters, links, pages, policy
 
 
@@ -69,6 +70,8 @@ def _stage(stage: Path, rows: list[dict], book: dict, chapters: list[tuple[str, 
     scripts = shutil.ignore_patterns("*.txt")
     kept = root / "data" / "certificates"
     shutil.copytree(kept, stage / "book" / "_extra" / "certificates", ignore=scripts)
+    if pyodide.here():
+        shutil.copytree(pyodide.folder(), stage / "book" / "_static" / "python")
     shutil.copy(root / "_toc.yml", stage)
     config = yaml.safe_load((root / "_config.yml").read_text())
     if book["repository"]:
