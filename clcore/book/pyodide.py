@@ -1,4 +1,5 @@
-"""Python for the reader's browser: Pyodide, fetched from npm and checked, and SymPy compiled for it.
+"""Python for the reader's browser: Pyodide, fetched from npm and checked, and SymPy compiled.
+
 
 It lies beside the installed packages, so that it is fetched once for a set-up, and the build copies
 it into the site. Where there is no npm, the site is made without it.
