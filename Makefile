@@ -34,6 +34,7 @@ $(VENV)/.ready: requirements.txt pyproject.toml locks/cpu.txt locks/everything.t
 	then $(RUN) $(LOCKED) locks/cuda.txt; fi
 	$(RUN) $(PIP) --no-deps --no-build-isolation -e .
 	@$(RUN) -m pip check --disable-pip-version-check
+	@$(RUN) -m clcore.book.programs.pyodide
 	@touch $@
 
 # Two that begin at once would install into one folder: the second waits. Where nothing is to be done,

@@ -11,6 +11,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from clcore import _git, _paths
 from clcore.book import browser
+from clcore.book.programs import pyodide
 
 
 def pinned() -> dict[str, str]:
@@ -73,6 +74,11 @@ def examine() -> int:
         _git.commit()
     except _git.GitError as error:
         notes.append(f"provenance cannot name the commit: {error}")
+    if pyodide.here() is None:
+        notes.append(
+            'no Python for the browser: pages come without "Run it here"; with npm on the path (on '
+            "Debian `apt-get install npm`), `python -m clcore.book.programs.pyodide` fetches it"
+        )
     for line in problems:
         print(f"missing    {line}")
     for line in notes:

@@ -1,15 +1,15 @@
 # Eq. 148, App. C.3: with the projection of Eq. 15 the least critical time is not the only winner
-import numpy as np
+from math import cos, log1p, pi, sin
 
-angle = np.append(np.arctan2(0.8, 0.6), (np.arange(200) + 0.5) * np.pi / 400)
-for c in (0.0, 0.5):  # b_1 = 1.7 with modulation of u_1
-    b, y = np.array([1.2 + c, 1.2]), np.stack([np.cos(angle), np.sin(angle)], 1)
-    times = np.log1p(b / y) / b  # t* of Eq. 150
-    for _ in range(5000):
-        y = y + 0.01 * (y + b) * y  # Eq. 146, then back to the sphere
-        y /= np.linalg.norm(y, axis=1, keepdims=True)
-    least, wins = times[:, 0] < times[:, 1], y[:, 0] > y[:, 1]
-    assert wins[least].all() and (201 > wins.sum() > least.sum() if c else (wins == least).all())
-print("printed: the least t* wins; t* =", *times[0].round(3), "at (0.6, 0.8), but w goes to u_1")
-print(f"corrected: of 201 starts u_1 wins the {least.sum()} with t_1* least, {wins.sum()} in all")
-assert times[0, 0] > times[0, 1] + 0.02 and y[0, 0] > 0.999
+starts = [(0.6, 0.8), *((cos(k * pi / 400), sin(k * pi / 400)) for k in range(1, 200, 2))]
+for b, d in ((1.2, 1.2), (1.7, 1.2)):  # b_1, b_2: without modulation, and with that of u_1
+    times = [(log1p(b / x) / b, log1p(d / y) / d) for x, y in starts]  # t* of Eq. 150
+    least, wins = [t < s for t, s in times], []
+    for x, y in starts:
+        while 0.01 < x < 0.99:  # Eq. 146 in steps of 1/100, then back to the sphere
+            x, y = x + (x + b) * x / 100, y + (y + d) * y / 100
+            x, y = x / (x * x + y * y) ** 0.5, y / (x * x + y * y) ** 0.5
+        wins.append(x > y)
+    assert wins == least if b == d else wins[0] and sum(least) < sum(wins) < 101
+print("printed: the least t*; at (0.6, 0.8)", *(round(t, 3) for t in times[0]), "but u_1 wins")
+print(f"corrected: of 101 starts u_1 wins the {sum(least)} with t_1* least, {sum(wins)} in all")

@@ -1,15 +1,15 @@
 # Fig. 1, text after Theorem 3: A jumps on the sphere, so that Eq. 11 needs L inside B_gamma only
-import numpy as np
+from cmath import cos, exp, phase
 
-x = np.array([[2, 2], [2, -0.5], [-0.5, 2], [-0.5, -0.5]]) @ [[1, 0], [0.02, 0.9996**0.5]]
-p, A, steps = np.array([1, 4, 4, 16]) / 25, [], np.array([-1e-3, 1e-3, -1e-6, 1e-6])
-for angle in (0, *(np.arctan2(x[1, 0], -x[1, 1]) + steps)):  # u_1; both sides of w^T x = 0
-    gated = x * (x @ [np.cos(angle), np.sin(angle)] > 0)[:, None]  # d = M = 2, q = 1/5
-    A.append(gated.T * p @ gated - np.outer(p @ gated, p @ gated))
-L = [np.linalg.norm(A[k] - A[k + 1], 2) / (2 * steps[k]) for k in (1, 3)]
-(low, top), ((_, c0), _) = np.linalg.eigh(A[0])
-near, R = min(abs(x[:, 0]) / np.hypot(*x.T)), np.sqrt(2.4 - 2.4 * abs(c0)) / (1 - np.sqrt(0.2))
-mu, most = ((1 + c) / (2 * c * c) * (low / top) ** 2 for c in (abs(c0), abs(c0) - R))  # gamma = 0.2
+A, x = [], [a + (0.02 + 0.9996**0.5 * 1j) * b for a in (2, -0.5) for b in (2, -0.5)]  # d = 2
+for w in (1, *(1j * x[1] * exp(1j * s) for s in (-1e-3, 1e-3, -1e-6, 1e-6))):  # u_1, and where
+    on = [(p / 25, z) for p, z in zip((1, 4, 4, 16), x) if (z / w).real > 0]  # w^T x = 0
+    m, trace = sum(p * z for p, z in on), sum(p * abs(z * z) for p, z in on)
+    A.append((trace - abs(m * m), sum(p * z * z for p, z in on) - m * m))
+L = [sum(abs(u - v) for u, v in zip(A[k], A[k + 1])) / 4 / s for k, s in ((1, 1e-3), (3, 1e-6))]
+(T, Q), near = A[0], min(abs(z.real / z) for z in x)  # A: trace T, A_11 - A_22 + 2i A_12 = Q
+R = (2.4 - 2.4 * (c := abs(cos(phase(Q) / 2)))) ** 0.5 / (1 - 0.2**0.5)  # gamma = 0.2
+mu, most = ((1 + v) / (2 * v * v) * ((T - abs(Q)) / (T + abs(Q))) ** 2 for v in (c, c - R))
 print(f"printed: L on the sphere is at least {L[0]:.0f}, {L[1]:.0f}, ...; no omega <= gamma < 1")
 print(f"corrected: A is constant in B_gamma, radius {R:.3f}: omega <= {most:.3f} < gamma = 0.2")
-assert 2 * L[0] / top * mu > 1 and L[1] > 900 * L[0] and most < 0.2 and near > R
+assert 4 * L[0] / (T + abs(Q)) * mu > 1 and L[1] > 900 * L[0] and most < 0.2 and near > R

@@ -14,7 +14,7 @@ from clcore.ledger import claims, findings
 
 FOLDER = _paths.root() / "data" / "certificates"
 FILES = sorted(FOLDER.glob("*.py"))
-LIBRARIES = {"fractions", "itertools", "math", "mpmath", "numpy", "sympy"}
+LIBRARIES = {"cmath", "fractions", "itertools", "math", "mpmath", "random", "statistics", "sympy"}
 
 
 def claim_of(path) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from clcore import _paths
 from clcore._files import sha256, write_json
 from clcore.book import keys, surroundings
+from clcore.book.programs import pyodide
 from clcore.book.provenance import commit, repository
 
 
@@ -26,6 +27,7 @@ def inputs(profile: str, device: str) -> str:
     are used. device: one that is there, `parameters.check_device`.
     """
     asked = [profile, device, commit(), repository() or "", platform.python_version()]
+    asked.append(str(pyodide.here()))
     installed = [f"{name} {version}" for name, version in sorted(keys.versions().items())]
     data = _paths.data_dir()
     sets = sorted(str(path.relative_to(data)) for path in data.glob("*/*") if path.is_file())

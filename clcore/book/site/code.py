@@ -16,6 +16,7 @@ from pygments.lexers.python import PythonLexer
 from clcore import _paths
 from clcore._files import sha256
 from clcore.book import keys
+from clcore.book.programs import pyodide
 from clcore.book.site.markdown import raw
 from clcore.ledger import registry
 from clcore.ledger.html import render, row_id
@@ -47,17 +48,20 @@ def links(claim_id: str) -> list[tuple[str, str]]:
     ]
 
 
-def certificate(claim_id: str) -> dict[str, Markup | str] | None:
-    """The script of data/certificates that shows a claim's error by itself: its name, its code and
-    what it prints; None where there is none."""
+def certificate(claim_id: str) -> dict[str, Markup | str | bool] | None:
+    """The script of data/certificates that shows a claim's error by itself: its name, its source,
+    as highlighted code, what it prints, and whether the site can run it; None where there is none.
+    """
     file = _paths.root() / "data" / "certificates" / f"{row_id(claim_id)}.py"
     if not file.exists():
         return None
-    shown = Markup(highlight(file.read_text(encoding="utf-8"), PythonLexer(), HtmlFormatter()))
+    source = file.read_text(encoding="utf-8")
     return {
         "name": file.name,
-        "code": shown,
+        "source": source,
+        "code": Markup(highlight(source, PythonLexer(), HtmlFormatter())),
         "prints": file.with_suffix(".txt").read_text(encoding="utf-8"),
+        "runs": pyodide.here() is not None,
     }
 
 

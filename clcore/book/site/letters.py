@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any
 
 from clcore import _paths, ledger
+from clcore.book.programs import pyodide
 from clcore.book.site import errata, fragments
 from clcore.book.site.markdown import raw
 from clcore.ledger import findings
@@ -51,6 +52,7 @@ def _contents(paper: str, rows: list[dict]) -> dict[str, Any]:
         "statements": [row for row in good if row["kind"] in fragments.STATEMENTS],
         "sections": sections,
         "slips": slips,
+        "runs": pyodide.here() is not None,
         "open": [row for row in own if row["verdict"] in UNSETTLED],
     }
 

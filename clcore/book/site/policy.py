@@ -19,6 +19,8 @@ _OURS = "'self' file:"  # from a disk some browsers see a host of its own in eve
 _HANDLERS = ("window.print()", "toggleFullScreen()")
 """Of the theme's buttons."""
 _REVEAL = "_static/revealjs/"
+_RUNS = ("claims/", "book/errata/", "book/ledger.html")
+"""How the addresses of pages begin on which a reader runs programs."""
 _NOTES = "_static/revealjs/plugin/notes/notes.js"
 _SPEAKER = re.compile(r"<script>((?:\\.|[^\"\\])*?)<\\/script>", re.DOTALL)
 
@@ -107,10 +109,12 @@ def policy(page: str, name: str, more: Sequence[str] = (), slides: bool = False)
     own = parts.head + (parts.body if search else parts.behind if slides else [])
     scripts = dict.fromkeys(_hash(code) for code in (*own, *more))
     scripts |= dict.fromkeys(["'unsafe-hashes'", *map(_hash, _HANDLERS)])
+    # Of the site's own files; asked for where a worker has the policy of its page.
+    wasm = ["'wasm-unsafe-eval'"] if name.startswith(_RUNS) else []
     return "; ".join(
         (
             "default-src 'none'",
-            f"script-src {_OURS} {' '.join(scripts)}",
+            f"script-src {_OURS} {' '.join((*scripts, *wasm))}",
             f"style-src {_OURS} 'unsafe-inline'",  # MathJax writes its own
             f"img-src {_OURS} data:",
             f"font-src {_OURS}",

@@ -13,6 +13,7 @@ import yaml
 from clcore import _folders, _paths
 from clcore._files import explain_full, read_yaml, sha256, write_atomic, write_json
 from clcore.book import surroundings
+from clcore.book.programs import pyodide
 from clcore.book.site import claims, code, launch, letters, links, pages, policy, serve
 
 STAMP = ".key"
@@ -117,6 +118,8 @@ def _stage(stage: Path, rows: list[dict], book: dict, chapters: list[tuple[str, 
     scripts = shutil.ignore_patterns("*.txt")
     kept = root / "data" / "certificates"
     shutil.copytree(kept, stage / "book" / "_extra" / "certificates", ignore=scripts)
+    if pyodide.here():
+        shutil.copytree(pyodide.folder(), stage / "book" / "_static" / "python")
     shutil.copy(root / "_toc.yml", stage)
     config = read_yaml(root / "_config.yml", _CONFIG, ValueError)
     if book["repository"]:
