@@ -25,8 +25,6 @@ def python(site: Path) -> None:
     if not (site / "_static" / "python" / "files.json").exists():
         if os.environ.get("CI") == "true" and shutil.which("npm"):
             pytest.fail("the site has no Python for the browser; `make setup` fetches it")
-                "the site has no Python for the browser; python -m clcore.book.programs.pyodide"
-            )
         pytest.skip("no Python for the browser")
 
 
