@@ -80,7 +80,9 @@ def fetch() -> Path:
 
 
 def _pin() -> dict[str, str]:
-    return read_json(_paths.root() / "locks" / "pyodide.json", "take it from the repository")
+    # Of these sources, whatever project they build.
+    place = Path(__file__).parents[3] / "locks" / "pyodide.json"
+    return read_json(place, "take it from the repository")
 
 
 def _compiler() -> Path:
