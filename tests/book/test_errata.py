@@ -4,10 +4,10 @@ import html
 import re
 
 import pytest
-from made_rows import row, todo, wrong
+from made_rows import claim_page, row, todo, wrong
 
 from clcore import _paths, ledger
-from clcore.book.site import errata, fragments
+from clcore.book.site import errata, fragments, letters
 from clcore.ledger.findings import GRADES
 
 
@@ -122,6 +122,28 @@ def test_an_entry_has_its_date_and_the_reply_to_it() -> None:
 def test_an_entry_without_a_reply_says_nothing_of_one() -> None:
     text = whole(wrong(), row(id="acl/thm6"))
     assert "Reply by" not in text and "First listed" not in text
+
+
+@pytest.fixture
+def taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """acl/thm1 has something withdrawn, and nothing else has."""
+    known = {claim: row | {"withdrawn": None} for claim, row in errata.findings.known().items()}
+    known["acl/thm1"]["withdrawn"] = {"date": "2026-11-26", "text": "We said $a<b$; it is not."}
+    monkeypatch.setattr(errata.findings, "known", lambda: known)
+
+
+@pytest.mark.usefixtures("taken_back")
+def test_what_we_take_back_is_told_with_its_day() -> None:
+    rows = [row(), wrong(id="acl/thm6", root="acl/thm6")]
+    told = '<time datetime="2026-11-26">2026-11-26</time>: We said \\(a&lt;b\\); it is not.'
+    page = errata.files(rows)["errata/acl.md"]
+    assert page.index("## Constants and indices") < page.index("## Withdrawn") < page.index(told)
+    assert "We took back 1 of our own: each" in errata.files(rows)["errata.md"]
+    assert told in letters.files(rows)["letters/acl.md"]
+    assert "acl Theorem 1, 2026-11-26:\n    We said $a<b$; it is not." in letters.text("acl", rows)
+    assert "<b>Withdrawn by us, 2026-11-26:</b> We said" in claim_page(row())
+    others = [wrong(id="acl/thm6", root="acl/thm6")]
+    assert "ithdrawn" not in whole(*others) + letters.text("acl", others) + claim_page(others[0])
 
 
 def test_a_page_says_what_stands_then_weighs_what_does_not() -> None:

@@ -15,8 +15,8 @@ from clcore import __version__, _paths, ledger
 from clcore.book.provenance import encode
 from clcore.book.site import code
 from clcore.book.site.fragments import render
+from clcore.ledger import findings, rungs
 from clcore.ledger import map as claim_map
-from clcore.ledger import rungs
 from clcore.ledger.html import row_id
 
 PRINTED = ("id", "paper", "title", "where", "kind", "statement", "conditions", "chapter", "needs")
@@ -110,6 +110,7 @@ def _page(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
         code=code.links(claim),
         certificate=code.certificate(claim),
         citation=citation(row, book),
+        withdrawn=findings.known()[claim].get("withdrawn"),
         numbers=yaml.safe_dump(numbers, sort_keys=False, allow_unicode=True) if numbers else "",
         **near,
     )

@@ -65,6 +65,12 @@ def leading(wrong: list[dict], grade: str) -> list[dict]:
     ]
 
 
+def withdrawn(rows: list[dict]) -> list[tuple[dict, dict]]:
+    """Rows of which we take something back, with its date and what is said of it."""
+    known = findings.known()
+    return [(row, ours) for row in rows if (ours := known[row["id"]].get("withdrawn"))]
+
+
 def front(rows: list[dict]) -> str:
     """The page book/errata: the rules, the counts, and a line an entry."""
     wrong, slips = split(rows)
@@ -112,6 +118,8 @@ def _summary(rows: list[dict], wrong: list[dict], slips: list[dict]) -> str:
             f"In {copied} of them, as their notes say, the error may be one of the text copy that "
             "was read and not of the paper."
         )
+    if back := withdrawn(rows):
+        words += f" We took back {len(back)} of our own: each paper's page ends with them."
     return f"{words}\n\n{raw(_table(wrong, slips))}"
 
 
@@ -179,6 +187,8 @@ def paper_page(paper: str, rows: list[dict]) -> str:
     if slips:
         table = fragments.render("misprints.html", rows=slips, known=about)
         text += f"## {SECTIONS['misprint']}\n\n{raw(table)}\n"
+    if ours := withdrawn(rows):
+        text += f"## Withdrawn\n\n{raw(fragments.render('withdrawn.html', withdrawn=ours))}\n"
     if not wrong and not slips:
         text += "Nothing is to be corrected in what was checked so far.\n"
     return text

@@ -51,6 +51,7 @@ def _contents(paper: str, rows: list[dict]) -> dict[str, Any]:
         "statements": [row for row in good if row["kind"] in fragments.STATEMENTS],
         "sections": sections,
         "slips": slips,
+        "withdrawn": errata.withdrawn(own),
         "open": [row for row in own if row["verdict"] in UNSETTLED],
     }
 
