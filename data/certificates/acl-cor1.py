@@ -9,7 +9,6 @@ for said, phi in (("printed: phi(x) = x", u), ("corrected: phi(x) = tau log x", 
     alpha = xi * diff(phi, u).subs(u, xi) / tau  # one weight a row, so A has this alpha alone
     V = 2 * (2 * alpha * w**2 / 2 + 2 * tau * alpha * log(alpha))  # E_alpha - R_H
     ratio = simplify(expand_log(diff(V, w) / diff(2 * phi.subs(u, xi), w), force=True))
-    print(
-        f"{said}: dV/dw over dL/dw is {ratio}, so descending L {'lowers' if ratio > 0 else 'raises'} V"
-    )
+    verb = "lowers" if ratio > 0 else "raises"
+    print(f"{said}: dV/dw over dL/dw is {ratio}, so descending L {verb} V")
     assert (ratio > 0) == (phi == u) and ratio in (log(4), -2)
