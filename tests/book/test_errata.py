@@ -4,7 +4,7 @@ import html
 import re
 
 import pytest
-from made_rows import claim_page, row, todo, wrong
+from made_rows import check, claim_page, row, todo, wrong
 
 from clcore import _paths, ledger
 from clcore.book.site import errata, fragments, letters
@@ -20,7 +20,7 @@ def test_errata_show_both_forms_with_their_measurements() -> None:
     text = whole(row(), wrong(), todo())
     assert "Of the 2 claims checked so far, 1 need no correction: 1 hold as printed. " in text
     assert (
-        "1 are false as printed and come from 1 errors. Most of these errors and misprints, 1 of 1, are cond"
+        "1 are false as printed and come from 1 errors. Most of these errors and misprints, 1 of "
         in text
     )
     assert "## Constants and indices\n\n### acl/thm1" in text
@@ -122,6 +122,44 @@ def test_an_entry_has_its_date_and_the_reply_to_it() -> None:
 def test_an_entry_without_a_reply_says_nothing_of_one() -> None:
     text = whole(wrong(), row(id="acl/thm6"))
     assert "Reply by" not in text and "First listed" not in text
+
+
+def test_a_number_that_cannot_be_is_listed_whatever_decides_its_row() -> None:
+    cannot = check(passed=False, counterexample="$.18\\pm.3$ of five numbers in $[0,1]$")
+    table = row("differs", id="acl/tab2a", checks=[check(), cannot])
+    page = errata.files([row(), table])["errata/acl.md"]
+    listed = page.split("## Impossible numbers")[1]
+    assert r"acl-tab2a.html" in listed and r"\(.18\pm.3\) of five numbers" in listed
+    assert "Cannot be as printed:\n    $.18\\pm.3$ of five" in letters.text("acl", [table])
+    assert r"Cannot be as printed: \(.18\pm.3\)" in letters.files([table])["letters/acl.md"]
+    assert "Impossible" not in whole(row("differs"), row(), wrong(id="acl/eq2"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([row(), row()], "2 hold as printed"),
+        (
+            [row(care=["edge"])],
+            "1 hold, read with care (1 with an edge left out that nobody means)",
+        ),
+        (
+            [row(), row(care=["misprint", "condition"]), row("reproduced"), row("differs")],
+            "1 hold as printed, 1 hold, read with care (1 with a misprint mended, 1 with a "
+            "condition or convention of ours) and 1 is reproduced",
+        ),
+        ([wrong()], "0 hold as printed"),
+    ],
+)
+def test_what_holds_is_counted_as_printed_or_with_care(rows: list[dict], said: str) -> None:
+    assert fragments.held(rows) == said
+
+
+def test_a_row_read_with_care_says_so() -> None:
+    careful = row(care=["condition"])
+    assert "read with care" in fragments.ledger_row(careful)
+    assert ">read with care</a>" in claim_page(careful)
+    assert "read with care" not in fragments.ledger_row(row()) + claim_page(row())
 
 
 @pytest.fixture

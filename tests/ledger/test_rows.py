@@ -59,6 +59,20 @@ def test_a_claim_without_records_is_there_and_empty():
     assert (found["open"], found["misprints"], found["care"]) == ("", [], [])
 
 
+def test_a_row_that_holds_says_why_it_is_read_with_care(monkeypatch):
+    own = {"verdict": "holds", "added": "", "parts": {"a": {"edge": "ties"}}}
+    known = findings.known() | {"acl/thm1": {"id": "acl/thm1"} | own}
+    monkeypatch.setattr(findings, "known", lambda: known)
+    assert row(chapter(record()))["care"] == ["edge"]
+    known["acl/thm1"] |= {
+        "added": "Convention: $x>0$.",
+        "without it": "Undefined: 1/x.",
+        "parts": {},
+    }
+    found = row(chapter(record()))
+    assert found["care"] == ["condition"] and found["added"].endswith("$x>0$. Undefined: 1/x.")
+
+
 def test_the_records_of_all_chapters_count():
     first = chapter(record(part="a"), name="1-minmax")
     second = chapter(record(part="b", passed=False), name="2-deep-linear-pca", profile="smoke")

@@ -90,7 +90,8 @@ def held(rows: list[dict]) -> str:
         if (n := sum(reason in care for care in careful))
     ]
     again = sum(row["verdict"] == "reproduced" for row in rows)
-    words = [f"{len(good) - len(careful)} hold as printed"]
+    plain = len(good) - len(careful)
+    words = [f"{plain} hold as printed"] if plain or not careful else []
     words += [f"{len(careful)} hold, read with care ({', '.join(reasons)})"] if careful else []
     words += [f"{again} {'is' if again == 1 else 'are'} reproduced"] if again else []
     return ", ".join(words[:-1]) + (" and " if words[1:] else "") + words[-1]
