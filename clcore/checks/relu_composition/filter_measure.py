@@ -171,9 +171,8 @@ def num21(t: Trial) -> None:
     printed.fails_by(_by_loops(free) / _by_loops(_unit(spot)))
     equal.add(_tv(_unit(edges)) / _tv(_unit(spot)))
     for part in (printed, equal):
-        part.breaks(
-            "edge detectors of a quarter of the norm", _tv(_unit(edges) / 4) / _tv(_unit(spot))
-        )
+        small = _tv(_unit(edges) / 8) / _tv(_unit(spot))
+        part.breaks("edge detectors of an eighth of the norm", small)
     found = [_tv(_unit(w)).mean() for w in (steps, noise, edges)]
     equal.says(steps=found[0] / _tv(_unit(spot)).item(), noise=found[1] / found[2])
 
