@@ -6,7 +6,7 @@ import re
 import pytest
 
 from clcore import _paths
-from clcore.book import mutants, seeds
+from clcore.book import fuzz, mutants, seeds
 from clcore.book.site import checked
 
 OLD, NEW = "x < y & z", "x <= y & z"
@@ -44,12 +44,15 @@ ABOUT |= {"numpy": "2.4", "seed": 5, "sample": 7, "draws": 9, "modules": ["clcor
 LOTS = [ABOUT | {"seed": 2, "mutants": ROWS}, ABOUT | {"seed": 3, "mutants": ROWS[:1]}]
 
 SEEDS = {"made": "2026-11-25", "commit": "0123456789ab", "python": "3.11.7", "torch": "2.13"}
+FUZZ = SEEDS | {"numpy": "2.4", "papers": ["acl", "nl"], "inputs": 100, "counts": [7, 100, 250]}
+FUZZ |= {"failed": []}
 SEEDS |= {"numpy": "2.4", "checks": 300, "seeds": 8, "draws": 7, "apart": []}
 
 
 @pytest.fixture
 def made(monkeypatch):
     monkeypatch.setattr(seeds, "recorded", lambda: SEEDS)
+    monkeypatch.setattr(fuzz, "recorded", lambda: FUZZ)
     found = {"mathematics": ROWS, "judge": JUDGED}
     monkeypatch.setattr(mutants, "recorded", lambda name: ABOUT | {"mutants": found[name]})
     monkeypatch.setattr(mutants, "unread", lambda: LOTS)
@@ -271,6 +274,28 @@ def test_other_seeds_are_counted_and_named(monkeypatch, made):
     monkeypatch.setattr(seeds, "recorded", lambda: SEEDS | {"apart": [row]})
     page = checked.files()["_generated/seeds.md"]
     assert "1 of these 2400" in page and "x &lt;y&gt; fails" in page and "seed 3" in page
+
+
+def test_corrected_forms_are_counted_and_what_fails_is_named(monkeypatch, made):
+    page = made["_generated/fuzz.md"]
+    assert "3 corrected forms of acl, nl, 2 of them at 100 inputs or more" in page
+    assert "the least at 7. None failed." in page
+    row = {"form": "nl/a 'x<y'", "seed": 3, "said": "2, bound 1"}
+    monkeypatch.setattr(fuzz, "recorded", lambda: FUZZ | {"failed": [row]})
+    page = checked.files()["_generated/fuzz.md"]
+    assert "1 times a form failed" in page and "x&lt;y" in page and "seed 3: 2, bound 1" in page
+
+
+def test_a_damaged_record_of_fuzzing_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(_paths, "root", lambda: tmp_path)
+    with pytest.raises(fuzz.FuzzError, match="make fuzz"):
+        fuzz.recorded()
+    fuzz.keep(["acl"], 9, [12, 7], [{"form": "a", "seed": 1, "said": "b"}])
+    assert fuzz.recorded()["counts"] == [7, 12]
+    path = tmp_path / "data" / "fuzz.json"
+    path.write_text(path.read_text().replace('"inputs": 9', '"inputs": "many"'))
+    with pytest.raises(fuzz.FuzzError, match="at inputs: 'many' is not of type 'integer'"):
+        fuzz.recorded()
 
 
 def test_a_damaged_record_of_seeds_is_refused(monkeypatch, tmp_path):

@@ -16,12 +16,12 @@ from clcore._files import read_yaml
 from clcore.book.provenance import encode
 from clcore.book.site import code
 from clcore.book.site.fragments import render
+from clcore.ledger import findings, rungs
 from clcore.ledger import map as claim_map
-from clcore.ledger import rungs
 from clcore.ledger.html import row_id
 
 PRINTED = ("id", "paper", "title", "where", "kind", "statement", "conditions", "chapter", "needs")
-FOUND = ("verdict", "rung", "grade", "root", "added", "open", "misprints", "blocked")
+FOUND = ("verdict", "rung", "grade", "root", "added", "care", "open", "misprints", "blocked")
 RUN = ("notebook", "profile", "device", "seconds")
 CHECK = (
     *("part", "form", "setting", "evidence", "relation", "measured", "bound", "draws", "passed"),
@@ -121,6 +121,7 @@ def _page(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
         code=code.links(claim),
         certificate=code.certificate(claim),
         citation=citation(row, book),
+        withdrawn=findings.known()[claim].get("withdrawn"),
         numbers=yaml.safe_dump(numbers, sort_keys=False, allow_unicode=True) if numbers else "",
         **near,
     )
