@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from clcore.checks.two_layer.batchnorm import normalised
-from clcore.checks.two_layer.fields.latent import net_of
+from clcore.checks.two_layer.fields.latent import Law, enumerated, net_of
 from clcore.checks.two_layer.modulation.top import Pair, closed_form, outputs, pair_of, pull_of
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative, tensors
@@ -108,44 +108,81 @@ def _coefficients_rise(t: Trial, draws: int, pair: Pair, top: two_layer.Top) -> 
 
 @check("nl/rem21")
 def rem21(t: Trial) -> None:
-    """sigma_k^2 and d_k behind BatchNorm by enumeration; fields of random size.
+    """BatchNorm makes the variances of receptive fields more uniform (App. D).
 
-    Printed: lambda - d_k almost constant; corrected: more uniform. Controls: terms dropped; no
-    BatchNorm; sigma of another field.
+    Given   fields as in Corollary 3, one ReLU filter each, two classes; r_k is the correlation of
+            f_k with z, r_k^2 = p_0 p_1 b_k^2 / V[f_k], b_k = w_k . Delta_k.
+    Claim   sigma_k^2 = V[f_k] and d_k^bn = 1 - r_k^2, so that the fields' sizes do not matter.
+            Corrected: where the d_k differ by more than 1 / min d_k^bn, the d_k^bn differ less; and
+            lambda^bn - d_k^bn differ by at most the factor by which the r_k do.
+    Fails   "more uniform" where the d_k are alike, "almost constant" where the r_k are not.
     """
-    draws = max(t.draws, 60)  # the last part compares medians
+    draws = max(t.draws, 60)  # one part compares medians
     model, W = net_of(t.rng, draws, 2, 4, 1)
-    pair = pair_of(model, W, "relu")
-    bn, sigma = normalised(pair)
-    variance = np.diagonal(outputs(pair.law, W), axis1=1, axis2=2)
-    p = t.part("sigma^2", 1e-11, controls=typical).add(relative(sigma**2, variance))
-    p.breaks("d_k alone", relative(pair.d, variance))
-    ratio = pair.scale[:, None] * pair.b**2 / pair.d
-    direct = pair.d.numpy() / variance
-    p = t.part("d_k behind BatchNorm", 1e-8, controls=typical)
-    p.add(relative(1 / (1 + ratio), direct))
-    p.breaks("1 - for 1 / (1 +", relative(1 - ratio, direct))
-    factors = 10 ** t.rng.uniform(-1, 1, (draws, 4))
-    moved = pair_of(_stretched(model, factors), W, "relu")
-    after, own = normalised(moved)
-    p = t.part("size of the inputs", 1e-10, controls=typical).add(relative(after.d, bn.d))
-    p.breaks("without BatchNorm", relative(moved.d, pair.d))
-    another = torch.from_numpy(np.roll(own, 1, -1))
-    wrong = moved._replace(d=moved.d / another**2, b=moved.b / another)
+    alike, law = pair_of(model, W, "relu"), enumerated(model, W, "relu")
+    sized = pair_of(_stretched(model, 10 ** t.rng.uniform(-1, 1, (draws, 4))), W, "relu")
+    bn, sigma = normalised(alike)
+    bn_sized, sigma_sized = normalised(sized)
+    variance = np.diagonal(outputs(law, W), axis1=1, axis2=2)
+    within = _within(model, law, W)
 
-    def spread(q: Pair) -> Array:
-        gaps = two_layer.top_of_rank_one(q.d, q.b, q.scale).gaps.numpy()
-        return np.log(gaps.max(-1) / gaps.min(-1))
+    # sigma_k^2 and d_k^bn.
+    part = t.part("sigma^2", 1e-11, controls=typical).add(relative(sigma**2, variance))
+    part.breaks("d_k alone", relative(alike.d, variance))
+    ratio = alike.scale[:, None] * alike.b**2 / alike.d
+    part = t.part("d_k behind BatchNorm", 1e-8, controls=typical)
+    part.add(relative(1 / (1 + ratio), within / variance))
+    part.breaks("1 - for 1 / (1 +", relative(1 - ratio, within / variance))
 
-    even, bare, other = spread(after), np.median(spread(moved)), np.median(spread(wrong))
+    # The same fields at other sizes.
+    part = t.part("size of the inputs", 1e-10, controls=typical)
+    part.add(relative(bn_sized.d, bn.d)).breaks("without BatchNorm", relative(sized.d, alike.d))
+
+    # d_k^bn is more uniform than d_k: not if these are alike, but if they differ enough.
+    levelled = alike._replace(d=alike.d / alike.d, b=alike.b / alike.d.sqrt())
+    printed = t.part("more uniform than d_k", 1e-9, controls=typical)
+    printed.add(_spread(normalised(levelled)[0].d) - _spread(levelled.d))
+    printed.fails_by(_spread(within / variance)).says(share=(_spread(bn.d) > _spread(alike.d)).mean())
+    mended = t.corrected("more uniform than d_k", 1e-9, controls=typical)
+    enough = _spread(sized.d) >= -bn_sized.d.log().amin(-1).numpy()
+    mended.add((_spread(bn_sized.d) - _spread(sized.d))[enough])
+    foreign = sized._replace(d=sized.d / torch.from_numpy(np.roll(sigma_sized, 1, -1)) ** 2)
+    for part in (printed, mended):
+        part.breaks("sigma of another field", (_spread(foreign.d) - _spread(sized.d))[enough])
+
+    # lambda^bn - d_k^bn is almost constant: to the factor by which the r_k differ.
+    even = _spread(_gaps(bn_sized))
     constant = t.part("almost constant", np.log(ALMOST), draws=draws).add(np.median(even))
+    bare = np.median(_spread(_gaps(sized)))
     constant.breaks("without BatchNorm", bare)
-    correlation = outputs(pair.law, W) / np.sqrt(variance[:, :, None] * variance[:, None])
-    gaps = np.linalg.eigvalsh(correlation)[:, -1:] - direct
-    again = np.log(gaps.max(-1) / gaps.min(-1))
+    correlation = outputs(law, W) / np.sqrt(variance[:, :, None] * variance[:, None])
+    again = _spread(np.linalg.eigvalsh(correlation)[:, -1:] - within / variance)
     constant.fails_by(np.median(again), within=1e-6)
     quantiles = (np.exp(np.quantile(v, [0.5, 0.9])) for v in (even, again))
     own, confirmed = (dict(zip(("median", "tenth"), q, strict=True)) for q in quantiles)
     constant.says(**own, almost=ALMOST, bare=np.exp(bare)).confirms(within=1e-6, **confirmed)
-    p = t.corrected("almost constant", 0.5, draws=draws).add(np.median(even) / bare)
-    p.breaks("sigma of another field", other / bare)
+    bound = t.corrected("almost constant", 1e-9, controls=pooled)
+    bound.add(even - _spread(bn.b.abs()))  # r_k^2 is p_0 p_1 (b_k^bn)^2
+    two = bn._replace(d=bn.d[:, :2], b=bn.b[:, :2])  # two fields attain it
+    apart = _spread(two.b.abs())
+    bound.add(_spread(_gaps(two)) - apart)
+    bound.breaks("half of the factor", (_spread(_gaps(two)) - apart / 2)[apart > 0.1])
+
+
+def _within(model: field_latent.Model, law: Law, W: Array) -> Array:
+    """d_k = E_z V[f_k | z], [draws, K], from the enumerated covariances given z; M = 1."""
+    draws, K, _, d = W.shape
+    given = np.einsum("cbij,bc->bij", np.stack(law.given), model.prior.numpy())
+    blocks = given.reshape(draws, K, d, K, d)
+    return np.einsum("bki,bkikj,bkj->bk", W[:, :, 0], blocks, W[:, :, 0])
+
+
+def _gaps(pair: Pair) -> torch.Tensor:
+    """lambda - d_k, [draws, K]."""
+    return two_layer.top_of_rank_one(pair.d, pair.b, pair.scale).gaps
+
+
+def _spread(values: torch.Tensor | Array) -> Array:
+    """[draws]: the logarithm of the largest over the least."""
+    values = np.asarray(values)
+    return np.log(values.max(-1) / values.min(-1))

@@ -213,11 +213,13 @@ def _outside(run: dict) -> Array:
 
 @check("nl/thm3")
 def thm3(t: Trial) -> None:
-    """Starts with a proved gamma: the iteration ends in B_gamma at a critical point of Eq. 7; and
-    that a proved gamma is one.
+    """Power iteration from an approximate eigenvector converges to a critical point (Theorem 3).
 
-    Indefinite A: with the shifted matrix before Eq. 104, as the proof has it. Controls: the starts;
-    A not shifted.
+    Given   c_0 != 0, A Lipschitz on the sphere, and a gamma < 1 with omega <= gamma in all of
+            B_gamma: proved by `power_iteration.certificate`, not sampled.
+    Claim   the iteration w <- A(w) w / |A(w) w| ends in B_gamma at a critical point of Eq. 7.
+            Corrected: for positive semidefinite A(w), or with A-hat(w) of App. B.4 iterated.
+    Fails   where A(w) has a negative eigenvalue larger in size than the second one.
     """
 
     def miss(run: dict) -> tuple[Array, Array, Array]:
@@ -227,11 +229,19 @@ def thm3(t: Trial) -> None:
     definite = _runs(t)
     own = _runs(t, " indefinite", low=-1.05)
     hat = _runs(t, " indefinite", low=-1.05, hat=True)
-    for name, run in (("A positive definite", definite), ("A indefinite", hat)):
-        ends = t.part(name, 1e-10, controls=typical, draws=len(run["gamma"]))
-        ends.add(*miss(run)).breaks("the starts", definite["residual"][0])
-        ends.says(share=run["share"])
-    ends.breaks("A itself, not shifted", own["residual"][-1])
+    starts = definite["residual"][0]
+
+    # A positive definite, over the sphere.
+    ends = t.part("A positive definite", 1e-10, controls=typical, draws=len(definite["gamma"]))
+    ends.add(*miss(definite)).breaks("the starts", starts).says(share=definite["share"])
+
+    # A indefinite: iterated as printed, and A-hat in its place.
+    printed = t.part("A indefinite", 1e-10, controls=typical, draws=len(own["gamma"]))
+    printed.add(own["residual"][-1]).proves(**proofs.indefinite("residual"))
+    mended = t.corrected("A indefinite", 1e-10, controls=typical, draws=len(hat["gamma"]))
+    mended.add(*miss(hat)).breaks("A itself, not shifted", own["residual"][-1])
+    for part in (printed, mended):
+        part.breaks("the starts", starts)
     over_ball.proved(t)
     over_ball.least(t)
 
@@ -286,15 +296,22 @@ def _items(run: dict) -> dict[str, tuple[list[Array], float, str, Array]]:
 
 @check("nl/lem11")
 def lem11(t: Trial) -> None:
-    """All five items along certified runs of definite A.
+    """Power iteration converges within a ball around its start (Lemma 11).
 
-    Controls: the reverse order; the first iterate; a radius of a tenth; indefinite A.
+    Given   c_0 > 0 and a proved gamma < 1 with omega <= gamma in all of B_gamma.
+    Claim   c_t rises to 1, w(t) converges, to a top eigenvector of A there, and neither w(t) nor the
+            limit leaves the ball of radius R. Corrected: for positive semidefinite A(w).
+    Fails   for indefinite A(w), as A = diag(1, 0, -1): c_t stays, w(t) swings.
     """
     definite = _runs(t)
     of_any = _items(_runs(t, " indefinite", low=-1.05))
     for name, (errors, bound, what, broken) in _items(definite).items():
-        item = t.part(name, bound, controls=typical, draws=len(definite["gamma"]))
-        item.add(*errors).breaks(what, broken).breaks("A indefinite", *of_any[name][0], by=worst)
+        printed = t.part(name, bound, controls=typical)
+        printed.add(*of_any[name][0]).proves(**proofs.indefinite(name))
+        item = t.corrected(name, bound, controls=typical, draws=len(definite["gamma"]))
+        item.add(*errors).breaks("A indefinite", *of_any[name][0], by=worst)
+        for part in (printed, item):
+            part.breaks(what, broken)
 
 
 @check("nl/eq216")
