@@ -299,8 +299,8 @@ def lem11(t: Trial) -> None:
     """Power iteration converges within a ball around its start (Lemma 11).
 
     Given   c_0 > 0 and a proved gamma < 1 with omega <= gamma in all of B_gamma.
-    Claim   c_t rises to 1, w(t) converges, to a top eigenvector of A there, and neither w(t) nor the
-            limit leaves the ball of radius R. Corrected: for positive semidefinite A(w).
+    Claim   c_t rises to 1, w(t) converges, to a top eigenvector of A there, and neither w(t) nor
+            the limit leaves the ball of radius R. Corrected: for positive semidefinite A(w).
     Fails   for indefinite A(w), as A = diag(1, 0, -1): c_t stays, w(t) swings.
     """
     definite = _runs(t)
