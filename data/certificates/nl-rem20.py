@@ -1,9 +1,9 @@
 # App. D: delta_k (printed beta_k) falls with d_k, through 1/(lambda - d_k)
-from sympy import Matrix, Rational, diag
+from sympy import Matrix, Rational, diag, re
 
 p, d, found = Rational(1, 4), (1, Rational(1, 9), Rational(1, 100)), []  # p_0 p_1; d_k
 for what, b in (("printed, b_k as the sizes:", (1, 1 / 3, 1 / 10)), ("corrected:", (1, 1, 1))):
-    top = max(v.n() for v in (diag(*d) + p * Matrix(b) * Matrix(b).T).eigenvals())  # Eq. 134
+    top = max(re(v.n()) for v in (diag(*d) + p * Matrix(b) * Matrix(b).T).eigenvals())  # Eq. 134
     gap = [top - d[k] for k in range(3)]
     x = [b[k] ** 2 / gap[k] for k in range(3)]
     Z2 = sum(x[k] / gap[k] for k in range(3))
