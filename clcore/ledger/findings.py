@@ -7,6 +7,7 @@ changes unnoticed. Grade, root and added conditions are judgements of ours, by t
 """
 
 import json
+import re
 from functools import cache
 
 from clcore import _paths
@@ -16,6 +17,10 @@ from clcore.ledger.printed import LedgerError, claim, claims
 GRADES = ("conclusion", "proof", "hypothesis", "constant", "misprint")
 """From the error that matters most to the one that matters least; the rules are on the page "How we
 judge"."""
+
+
+FAILING = re.compile(r"\b[Ff]ails\b")
+"""The word by which a note names a regime in which its part fails."""
 
 
 class FindingsError(ValueError):
@@ -63,6 +68,28 @@ def known() -> dict[str, dict]:
                 "the row where the error starts"
             )
     return rows
+
+
+def unexcused(claim_id: str, row: dict) -> list[str]:
+    """What of a finding records a failure, and neither corrects it nor says why it is none.
+
+    A part whose note says where it fails has a counterexample, or `excluded by`, the printed words
+    that exclude the regime, or `edge`. A row that holds with a condition of ours says, `without
+    it`, what is known where the condition is not met.
+    """
+    answers = ("counterexample", "excluded by", "edge")
+    found = [
+        f"{claim_id} {name!r}: its note says where it fails; expected `excluded by` (the printed "
+        "words that exclude this, and their place), `edge`, or a counterexample and a correction"
+        for name, part in row.get("parts", {}).items()
+        if FAILING.search(part.get("note", "")) and not any(name in part for name in answers)
+    ]
+    if row["verdict"] == "holds" and row["added"] and "without it" not in row:
+        found.append(
+            f"{claim_id}: it holds with a condition of ours; expected `without it`, what is known "
+            "where the condition is not met"
+        )
+    return found
 
 
 def no_entry(claim_id: str) -> str:

@@ -53,7 +53,7 @@ def _editorial(found: str, records: list[dict], finding: dict) -> dict:
     slips = [{"part": r["part"], "misprint": r["misprint"]} for r in records if r.get("misprint")]
     false = found in ("corrected", "refuted")
     return {
-        "added": finding["added"],
+        "added": " ".join(filter(None, (finding["added"].strip(), finding.get("without it")))),
         "grade": finding.get("grade") if false else "misprint" if slips else None,
         "root": finding.get("root") if false else finding["id"] if slips else None,
         "open": finding.get("open", "") if found in ("depends", "differs") else "",

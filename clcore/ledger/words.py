@@ -35,7 +35,18 @@ def of(claim: str, part: str, form: str = "printed", setting: str = "") -> dict[
         found = {"note": entry.get("open", {}).get(setting, entry.get("note"))}
     else:
         found = {name: entry.get(name) for name in ("note", "counterexample", "misprint")}
+        found["note"] = _with_reason(entry)
     return {name: text for name, text in found.items() if text}
+
+
+def _with_reason(entry: dict[str, str]) -> str:
+    """A note, and why the regime in which it says the part fails makes nothing false."""
+    note = entry.get("note", "").strip()
+    if words := entry.get("excluded by"):
+        note += f" Excluded by {words.strip().rstrip('.')}."
+    if edge := entry.get("edge"):
+        note += f" An edge that nobody means: {edge.strip().rstrip('.')}."
+    return note
 
 
 def fill(text: str, said: dict[str, Any], where: str) -> str:

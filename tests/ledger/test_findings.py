@@ -78,6 +78,35 @@ def test_a_reply_answers_an_entry_of_the_errata():
         assert "reply" not in row or "grade" in row or slips, row["id"]
 
 
+ANSWERED: tuple[str, ...] = ()
+"""Papers whose notes on failing regimes have been answered, one by one."""
+
+
+@pytest.mark.parametrize("paper", ANSWERED)
+def test_a_failing_regime_is_corrected_or_excluded_by_printed_words(paper):
+    found = [told for row in findings.of_paper(paper).items() for told in findings.unexcused(*row)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"parts": {"a": {"note": "Fails where $x<0$."}}}, "nl/a 'a': its note says where it"),
+        ({"parts": {"a": {"note": "True. It fails at ties."}}}, "nl/a 'a': its note says where"),
+        ({"added": "$x>0$."}, "nl/a: it holds with a condition of ours; expected `without it`"),
+        ({"verdict": "corrected", "added": "$x>0$."}, ""),
+        ({"added": "$x>0$.", "without it": "Undefined: the quotient."}, ""),
+        ({"parts": {"a": {"note": "Fails.", "excluded by": "“x”, Eq. 1"}}}, ""),
+        ({"parts": {"a": {"note": "Fails.", "edge": "ties"}}}, ""),
+        ({"parts": {"a": {"note": "Fails.", "counterexample": "0"}}}, ""),
+        ({"parts": {"a": {"note": "Nothing can fail."}}}, ""),
+    ],
+)
+def test_a_failing_regime_without_an_answer_is_named(row, told):
+    found = findings.unexcused("nl/a", {"verdict": "holds", "added": ""} | row)
+    assert [part.startswith(told) for part in found] == ([True] if told else [])
+
+
 def test_every_claim_has_a_finding():
     assert list(findings.known()) and findings.known().keys() == ledger.claims().keys()
 
@@ -117,6 +146,9 @@ def test_roots_are_roots():
         ("acl/thm1", {"withdrawn": {"text": "A"}}, "withdrawn: 'date' is a required"),
         ("acl/thm1", {"withdrawn": {"date": "2026-11-26"}}, "withdrawn: 'text' is a required"),
         ("acl/thm1", {"withdrawn": {"date": "today", "text": "A"}}, "'today' does not match"),
+        ("acl/thm1", {"without it": "Unknown."}, "without it: 'Unknown.' does not match"),
+        ("acl/thm1", {"parts": {"a": {"excluded by": "Sec. 5"}}}, "'Sec. 5' does not match"),
+        ("acl/thm1", {"parts": {"a": {"edge": ""}}}, "parts/a/edge: ''"),
         ("acl/thm1", {"added": None}, "'added' is a required property"),
         ("acl/thm1", {"added": 3}, "3 is not of type 'string'"),
         ("acl/thm1", {"grade": "proof"}, "False schema"),

@@ -39,6 +39,18 @@ def test_words_come_from_the_findings_with_numbers_filled_in(texts):
     assert (found[2].form, found[2].setting, found[2].note) == ("open", "tau 0.2", "at two")
 
 
+def test_a_note_ends_with_why_a_failing_regime_makes_nothing_false(monkeypatch):
+    part = {"note": "Fails where $x<0$.", "excluded by": "“nonnegative weights”, Sec. 5.1."}
+    monkeypatch.setattr(words.findings, "known", lambda: {"acl/thm1": {"parts": {"a": part}}})
+    assert words.of("acl/thm1", "a") == {
+        "note": "Fails where $x<0$. Excluded by “nonnegative weights”, Sec. 5.1."
+    }
+    del part["excluded by"]
+    part["edge"] = "the one point 0"
+    told = "Fails where $x<0$. An edge that nobody means: the one point 0."
+    assert words.of("acl/thm1", "a") == {"note": told}
+
+
 def test_another_name_for_the_words(texts):
     part = Trial(["acl/thm1"]).part("main, runs of today", 1.0, words="main")
     assert part.add(0.0).breaks("b", 2.0).says(off=1, x=1).record().note.startswith("Off by 1.00")

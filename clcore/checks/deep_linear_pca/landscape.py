@@ -24,9 +24,6 @@ SPECTRA: dict[str, tuple[float, ...]] = {
     "mostly negative": (1.0, -0.3, -0.6, -0.9, -1.2, -1.5),
     "repeated top": (1.0, 1.0, 0.5, 0.2, -0.3, -0.6),
 }
-# L >= 3, W_{>1} of two columns: at a trap its top eigenvalue is repeated, and Theorem 3 silent.
-TRAPS = ("mostly negative", (6, 2, 4, 2))
-WORST = ("mostly negative", (6, 1, 2, 1))  # most traps: about half of the starts
 WIDTHS = (
     (6, 4),
     (6, 2, 2),
@@ -72,7 +69,7 @@ def aligned(rng: np.random.Generator, v0: Array, widths: tuple[int, ...]) -> lis
     return [b[:, :, None] * a[:, None, :] for a, b in pairwise(vs)]
 
 
-def _energy(weights: list[Array], X: Array) -> Array:
+def energy_of(weights: list[Array], X: Array) -> Array:
     W = product(weights)
     return np.einsum("...ij,...jk,...ik->...", W, X, W)
 
@@ -92,7 +89,7 @@ def rise(rng: np.random.Generator, weights: list[Array], X: Array) -> Array:
             whole = high @ ws[k] @ low @ X
             pushes.append(np.swapaxes(high, -1, -2) @ whole @ np.swapaxes(low, -1, -2))
         ws = _spheres([w + rate * push for w, push in zip(ws, pushes, strict=True)])
-    return _energy(ws, X) - _energy(weights, X)
+    return energy_of(ws, X) - energy_of(weights, X)
 
 
 def _spheres(ws: list[Array]) -> list[Array]:
@@ -113,7 +110,7 @@ def _error(limits: tuple[Tensor, ...], X: Tensor) -> Array:
 def gap_by_gram(ws: list[Array], X: Array, even: bool = False) -> Array:
     """[runs]: the same in numpy, from eigenvectors of W_l^T W_l; `even`: what Corollary 3 says."""
     lam, vectors = np.linalg.eigh(X)
-    gaps, lefts, firsts = [np.abs(_energy(ws, X) / lam[:, -1] - 1)], [], []
+    gaps, lefts, firsts = [np.abs(energy_of(ws, X) / lam[:, -1] - 1)], [], []
     for w in ws:
         squares, right = np.linalg.eigh(np.swapaxes(w, -1, -2) @ w)
         firsts.append(right[..., -1:])
@@ -302,7 +299,7 @@ def eq40(t: Trial) -> None:
 
 def _multipliers(ws: list[Array], X: Array) -> Array:
     """[draws]: the largest entry of W_{>l}^T W_{>l} W_l F_{l-1} - E W_l, l = 1..L, in numpy."""
-    E, gaps = _energy(ws, X)[:, None, None], []
+    E, gaps = energy_of(ws, X)[:, None, None], []
     for k, w in enumerate(ws):
         high = product(ws[k + 1 :]) if k + 1 < len(ws) else np.eye(w.shape[-2])
         low = product(ws[:k]) if k else np.eye(w.shape[-1])
@@ -316,85 +313,4 @@ def _below_top(ws: list[Array], X: Array) -> Array:
     high = product(ws[1:])
     M = np.swapaxes(high, -1, -2) @ high
     tops = [np.linalg.eigvalsh(np.kron(x, m))[-1] for x, m in zip(X, M, strict=True)]
-    return np.array(tops) - _energy(ws, X)
-
-
-def _caught(keys: Tensor, widths: tuple[int, ...], X: Tensor) -> float:
-    """The share of starts that the flow itself takes to E = 0, for widths (d, 1, n, 1).
-
-    With q = w^T X w, w = W_1, and g = W_3 W_2 it is w' = g^2 (X - q) w and g' = 2 q g (1 - g^2). In
-    the time s, ds = g^2 dt, w runs along exp(sX) w(0) and 1 - g^2 is its first value over
-    |exp(sX) w(0)|^4: g reaches 0 where that comes down to 1 - g(0)^2.
-    """
-    w, *upper = (v.numpy() for v in dl.starts(cr.fold_in(keys, 2), widths))
-    lam, vectors = np.linalg.eigh(X.numpy())
-    parts, s = (w @ vectors)[:, 0] ** 2, np.linspace(0, 60, 6001)
-    least = np.min([(np.exp(2 * lam * u) * parts).sum(-1) for u in s], 0)
-    return float((least**2 <= 1 - product(upper)[:, 0, 0] ** 2).mean())
-
-
-@check("acl/num11")
-def num11(t: Trial) -> None:
-    """'Almost all' as Sec. 4.3 has it, those of Theorem 3; and the share of random starts that end
-    at E = lambda_max, cell by cell.
-
-    The share is less than 1 where a trap exists: L >= 3 and as many negative eigenvalues as a layer
-    has nodes. Controls: no ascent; local maxima with W_{>1} = 0; cells with traps.
-    """
-    many, few = max(min(t.draws, 1000), 200), min(t.draws, 1000)
-    # Two shares are reported: 20 starts would not tell them.
-    starts = dict.fromkeys(every(SPECTRA, WIDTHS), few) | {TRAPS: many, WORST: many}
-    printed, corrected = (begin("those of Theorem 3", 1e-6) for begin in (t.part, t.corrected))
-    safe = t.part("share of starts, where there is no trap", 0.99, ">=")
-    safe.draws = sum(n for cell, n in starts.items() if not can_trap(SPECTRA[cell[0]], cell[1]))
-    for (name, widths), count in starts.items():
-        values = SPECTRA[name]
-        keys = t.keys(count, f"{name} {widths}")
-        limits, X = climb(keys, values, widths)
-        E = _energy([w.numpy() for w in limits.weights], X.numpy())
-        begun = dl.energy(dl.starts(cr.fold_in(keys, 2), widths), X).numpy()
-        share, before = ((np.abs(e / values[0] - 1) < 1e-4).mean() for e in (E, begun))
-        top, distinct = dl.distinct_top(limits.weights)
-        flat = dl.curvature(limits.weights, X)[:, -1] < 1e-6
-        maximum = ((limits.residual < 1e-7) & flat & distinct).numpy()
-        gap = (limits.energy / values[0] - 1).abs().numpy()
-        add_some(printed, gap[maximum])
-        printed.fails_by(np.abs(E[maximum] / values[0] - 1))
-        some = (top > 1e-6).numpy()
-        add_some(corrected, gap[maximum & some])
-        for part in (printed, corrected):
-            part.breaks("the starts, before the ascent", np.abs(begun / values[0] - 1), by=typical)
-        if not can_trap(values, widths):
-            safe.add(share).breaks("no ascent", before)
-            continue
-        if len(lost := gap[maximum & ~some]):
-            corrected.breaks("local maxima with $W_{>1}=0$", lost)
-        if (name, widths) in (WORST, TRAPS):
-            safe.breaks("cells with traps", share)
-        if (name, widths) == WORST:
-            printed.says(worst=float(share), many=many)
-            printed.confirms(0.02, worst=1 - _caught(keys, widths, X))
-        elif (name, widths) == TRAPS:
-            # No closed form of the share at these widths: the same ends, their energies alone.
-            held = dl.trapped(limits.weights, X, 1e-4).double().mean()
-            steep = sum(v < 0 for v in values)
-            printed.says(reached=float(share), held=float(held), steep=steep)
-            printed.confirms(0.03, held=(np.abs(E) < 1e-7).mean())  # a run may be on its way
-    hand, X1 = trap(1)
-    printed.add((dl.energy(tensors(*hand), *tensors(X1)) - 1).abs())
-    printed.fails_by(np.abs(_energy(hand, X1) - np.linalg.eigvalsh(X1)[:, -1]))
-    _one_component(t)
-
-
-def _one_component(t: Trial) -> None:
-    pca = t.part("the PCA objective of Eq. 8", 1e-5)
-    for widths in ((6, 4, 1), (6, 4, 3)):
-        keys = t.keys(min(t.draws, 100), f"pca {widths}")
-        limits, X = climb(keys, SPECTRA["PSD"], widths)
-        values = np.linalg.eigvalsh(X.numpy())[:, ::-1]
-        E = limits.energy.numpy()
-        pca.add(np.abs(E / values[:, 0] - 1))
-        pca.breaks("the second eigenvalue", np.abs(E / values[:, 1] - 1))
-        if widths[-1] > 1:
-            summed = values[:, : widths[-1]].sum(-1)
-            pca.breaks("three components", np.abs(E / summed - 1))
+    return np.array(tops) - energy_of(ws, X)

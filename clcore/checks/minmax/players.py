@@ -231,54 +231,80 @@ class _Game:
         up, down = (self.value(self.start + s * step, phi) for s in (1, -1))
         return np.moveaxis((up - down) / (2 * h), 0, -1)
 
-    def loss_slope(self, phi: Callable) -> Array:
-        """The gradient of L at the start, by autograd."""
+    def sums(self, theta: torch.Tensor) -> torch.Tensor:
+        """xi, [runs, n]."""
+        z, z2 = self.outputs(theta)
+        off = ~torch.eye(z.shape[-2], dtype=torch.bool)
+        d = (z[..., None, :] - z[..., None, :, :]).square().sum(-1) / 2
+        gaps = (z - z2).square().sum(-1, keepdim=True) / 2 - d
+        return torch.where(off, torch.exp(gaps / _TAU), 0.0).sum(-1)
+
+    def climbs(self, phi: Callable, torch_phi: Callable, sign: float = 1.0) -> tuple[Array, Array]:
+        """Cosines of the gradient of V and minus that of L, [runs]: V by `value`, and in closed
+        form by autograd."""
+        slope = torch.func.grad(lambda u: torch_phi(u).sum())
 
         def loss(theta: torch.Tensor) -> torch.Tensor:
-            z, z2 = self.outputs(theta)
-            n = z.shape[-2]
-            off = ~torch.eye(n, dtype=torch.bool)
-            d = (z[..., None, :] - z[..., None, :, :]).square().sum(-1) / 2
-            gaps = (z - z2).square().sum(-1, keepdim=True) / 2 - d
-            return phi(torch.where(off, torch.exp(gaps / _TAU), 0.0).sum(-1)).sum()
+            return sign * torch_phi(self.sums(theta)).sum()
 
-        return torch.func.grad(loss)(torch.from_numpy(self.start)).numpy()
+        def closed(theta: torch.Tensor) -> torch.Tensor:
+            xi = self.sums(theta)
+            return (2 * xi * slope(xi) * torch.log(slope(xi) / _TAU)).sum()
+
+        start = torch.from_numpy(self.start)
+        down, up = (torch.func.grad(f)(start).numpy() for f in (loss, closed))
+
+        def cosine(a: Array) -> Array:
+            sizes = np.linalg.norm(a, axis=-1) * np.linalg.norm(down, axis=-1)
+            return -(a * down).sum(-1) / sizes
+
+        return cosine(self.value_slope(phi)), cosine(up)
+
+
+VALUE = "the max-min value"
 
 
 @check("acl/cor1")
 def cor1(t: Trial) -> None:
-    """P_g with step eta follows gradient descent on L with step 2 eta, iterate by iterate, any phi.
+    """Contrastive learning as a max-min game between θ and α (Corollary 1, Eq. 7).
 
-    Descent: autograd of L. P_g: alpha from the Newton solver, ascent by hand-written backprop.
-    Controls: descent with eta and 4 eta, alpha never refreshed, gradient through alpha.
+    Given   psi = exp(x/tau), any phi of Eq. 1.
+    Claim   Minimising L is coordinate-wise optimisation of max_theta V, V = min_A E - R_H: (1) its
+            steps are those of P_g, with A that of theta_t; (2) so they raise V.
+    Fails   (1) for other steps, and for weights that are not renewed; (2) where the row sums
+            xi phi'(xi)/tau of A move with theta: for phi = x, V = 2 log(1/tau) L falls with L.
     """
     _procedure(t)
-    _max_min_value(t)
 
-
-def _max_min_value(t: Trial) -> None:
-    """The value min_A E - R has the gradient -2 dL/dtheta where the row sums do not move with
-    theta. Controls: functions phi with which they do."""
+    # (2) One less the cosine of dV and -dL: 0 if descending L climbs V. V by the Newton solver, and
+    # in closed form, 2 sum_i xi phi' log(phi'/tau).
     rng, runs = t.stream("value"), min(t.draws, 20)
     x, x2 = ref.views(rng, runs, 6, 4)
     game = _Game(x, x + (x2 - x) / 4, ref.net_parameters(rng, runs, _WIDTHS))
-    still = t.part("the max-min value, where row sums stand still", 1e-5, controls=typical)
+    value = t.part(VALUE, 1e-7, draws=4 * runs)
+    still = t.corrected(VALUE, 1e-7, controls=typical)
+    value.breaks("ascent on L", 1 - game.climbs(*_PHIS["$\\phi=3\\log x$"], sign=-1.0)[0])
+    for name, (phi, torch_phi) in _PHIS.items():
+        solved, closed = game.climbs(phi, torch_phi)
+        value.add(1 - solved).fails_by(1 - closed, within=1e-5)
+        if name in _STILL:
+            still.add(1 - solved)
+        else:
+            still.breaks(name, 1 - solved)
+    infonce, linear = (
+        game.climbs(*_PHIS[name])[1] for name in ("InfoNCE, epsilon = 1", "$\\phi=x$")
+    )
+    value.says(infonce=infonce.min(), along=np.median(linear), tau=_TAU)
 
-    def gap(phi: Callable, torch_phi: Callable) -> tuple[Array, Array]:
-        """[runs]: |dV + 2 dL| over |2 dL|, and the cosine of dV and -dL."""
-        ours, theirs = game.value_slope(phi), -2 * game.loss_slope(torch_phi)
-        sizes = np.linalg.norm(ours, axis=-1), np.linalg.norm(theirs, axis=-1)
-        off = np.linalg.norm(ours - theirs, axis=-1) / sizes[1]
-        return off, (ours * theirs).sum(-1) / (sizes[0] * sizes[1])
 
-    for power in (_TAU, 3.0):  # InfoNCE at epsilon = 0, and a multiple of its phi
-        still.add(gap(lambda x, p=power: p * np.log(x), lambda x, p=power: p * torch.log(x))[0])
-    moved = gap(lambda x: _TAU * np.log(1 + x), lambda x: _TAU * torch.log1p(x))[0]
-    still.breaks("InfoNCE, epsilon = 1", moved)
-    linear, along = gap(lambda x: x, lambda x: x)
-    still.breaks(r"$\phi=x$", linear)
-    still.breaks(r"$\phi=x^2$", gap(lambda x: x**2, torch.square)[0])
-    still.says(moved=np.median(moved), along=np.median(along), tau=_TAU)
+_PHIS: dict[str, tuple[Callable, Callable]] = {
+    "InfoNCE, epsilon = 0": (lambda x: _TAU * np.log(x), lambda x: _TAU * torch.log(x)),
+    "$\\phi=3\\log x$": (lambda x: 3 * np.log(x), lambda x: 3 * torch.log(x)),
+    "InfoNCE, epsilon = 1": (lambda x: _TAU * np.log(1 + x), lambda x: _TAU * torch.log1p(x)),
+    "$\\phi=x$": (lambda x: x, lambda x: x),
+}
+_STILL = ("InfoNCE, epsilon = 0", "$\\phi=3\\log x$")
+"""Functions phi in numpy and torch; those whose xi phi'(xi) is constant."""
 
 
 def _procedure(t: Trial) -> None:

@@ -9,6 +9,7 @@ import torch
 
 from clcore import losses
 from clcore import reference as ref
+from clcore.checks.relu_composition.signed_weights import starts_of_either_sign
 from clcore.ledger import Trial, check, fraction, pooled, typical
 from clcore.losses import contrast
 from clcore.reference import Array, mixture, relative, tensors
@@ -256,12 +257,15 @@ def _fixed_again(t: Trial) -> None:
 
 @check("acl/thm5")
 def thm5(t: Trial) -> None:
-    """w1 -> e_m under Lemma 14's hypotheses, which the proof cites, from almost every start.
+    """A single ReLU node converges to one feature (Theorem 5, Sec. 5.2).
 
-    Cells outside them, which Assumption 1 allows, end elsewhere. alpha is fixed, as in the paper's
-    sections on the max player; the note says what becomes of it where alpha is InfoNCE's own.
-    Controls: the linear flow; the cells.
+    Given   Assumption 1, |w_1| = 1, fixed alpha; of Lemma 14, which the proof cites, alpha_ij > 0
+            and every mode shown.
+    Claim   w_1 -> e_m for some m; from almost every w_1(0) >= 0, and from one of either sign.
+    Fails   from w_1(0) with negative entries whose energy stays negative: the output dies. Not
+            where E(w_1(0)) > 0. Outside Lemma 14's hypotheses, and for the linear net.
     """
+    starts_of_either_sign(t)
     count = 4 * t.share(len(SIZES))
     few, total = min(count, 20), len(SIZES) * count
     part = t.part("fixed weights", 0.0, measured=fraction, controls=fraction, draws=total)
@@ -314,27 +318,21 @@ def _follows(rng: np.random.Generator, count: int) -> dict[float, float]:
 
 @check("acl/num13")
 def num13(t: Trial) -> None:
-    """Every e_m is a local maximum among w >= 0, to which Sec. 5.1 restricts the weights.
+    """Every single feature is a local optimum of one ReLU node (Sec. 5.2, last paragraph).
 
-    Under Lemma 14's hypotheses, as Theorem 5; Assumption 1 allows other batches. Where X_mm > 0
-    also among all w; a negative entry gains where X_mm < 0. Controls: the other batches; positive
-    correlations.
+    Given   Theorem 5's setting: Assumption 1, |w_1| = 1, Lemma 14's alpha_ij > 0 and every mode.
+    Claim   w_1 = e_m is a local maximum of the energy for every m.
+    Fails   where X_mm < 0, for a negative entry, read as 0, then gains. Among w_1 >= 0, and among
+            all w_1 where X_mm > 0, it holds. Outside Lemma 14's hypotheses neither does.
     """
-    sizes, size, strong = (2, 3, 5, 8), 1e-4, {"gamma": (0.3, 3.5)}
+    sizes, strong = (2, 3, 5, 8), {"gamma": (0.3, 3.5)}
     count = t.share(len(sizes))
-    part = t.part("local maxima", 1e-12, controls=pooled, draws=count * len(sizes))
-    signed = t.part("among all w, where X_mm > 0", 1e-12, controls=pooled)
+    positive = t.part("local maxima among w >= 0", 1e-12, controls=pooled)
+    signed = t.part("local maxima among all w", 1e-12, controls=pooled)
+    where = t.corrected("local maxima among all w", 1e-12, controls=pooled)
     outside: dict[str, list[Array]] = {}
-
-    def climb(x: Array, m: int, noise: Array) -> Array:
-        """[draws]: the most that a step of length 1e-4 from e_m gains, relative to |X|."""
-        w = np.eye(x.shape[-1])[m] + size * noise
-        w = w / np.linalg.norm(w, axis=-1, keepdims=True)
-        gain = mixture.energy(x, np.maximum(w, 0)) - x[:, m, m]
-        return gain.max(0) / np.linalg.norm(x, axis=(-2, -1))
-
     for modes in sizes:
-        x, *_ = random_field(t.rng, count, modes, **strong)
+        x, alpha, *views = random_field(t.rng, count, modes, **strong)
         few, *_ = random_field(t.rng, count, modes, missing=1, **strong)
         _, _, one, one2 = random_field(t.rng, count, modes, **strong)
         # Weight on pairs that show the same mode only, as with triplets beyond the margin.
@@ -342,29 +340,57 @@ def num13(t: Trial) -> None:
         cells = {"a mode not shown": few, "no weight between modes": _fixed(one, one2, same)}
         gains: dict[str, list[Array]] = {name: [] for name in cells}
         for m in range(modes):
-            noise = t.rng.standard_normal((200, count, modes))
+            noise = t.rng.standard_normal((50, count, modes))
             noise /= np.linalg.norm(noise, axis=-1, keepdims=True)
             axes = np.broadcast_to(np.eye(modes)[:, None], (modes, count, modes))
             noise = np.concatenate([noise, axes])
-            plus, up = np.abs(noise), x[:, m, m] > 0
-            near = np.eye(modes)[m] + 0.01 * size * plus[0]
-            near /= np.linalg.norm(near, axis=-1, keepdims=True)
-            back = np.abs(ends_of(x, near) - np.eye(modes)[m]).max(-1)
-            part.add(climb(x, m, plus), back)
-            part.breaks("correlations made positive", climb(np.abs(x), m, plus))
-            signed.add(*_some(climb(x, m, noise)[up]))
-            signed.breaks("X_mm < 0", *_some(climb(x, m, -plus)[~up]))
+            plus = np.abs(noise)
+
+            # Among w >= 0: no step gains, and the flow returns to e_m.
+            back = np.abs(ends_of(x, _near(m, 0.01 * plus[0])) - np.eye(modes)[m]).max(-1)
+            positive.add(_gain(x, m, plus), back)
+            positive.breaks("correlations made positive", _gain(np.abs(x), m, plus))
             for name, matrix in cells.items():
-                gains[name].append(climb(matrix, m, plus))
+                gains[name].append(_gain(matrix, m, plus))
+
+            # Among all w: by X_alpha of the entries that are positive, and by the net's outputs.
+            every, up = np.concatenate([noise, -plus]), x[:, m, m] > 0
+            gain = _gain(x, m, every)
+            signed.add(gain).fails_by(_gain_of_outputs(x, m, every, alpha, *views), within=1e-13)
+            signed.breaks("X_mm < 0", *_some(gain[~up]))
+            where.add(*_some(gain[up])).breaks("X_mm < 0", *_some(gain[~up]))
         for name, found in gains.items():
             # from the e_m that is left most easily
             outside.setdefault(name, []).append(np.max(found, 0))
     for name, found in outside.items():
-        part.breaks(name, *found)
+        positive.breaks(name, *found)
     up = _shares({name: [g > 1e-12 for g in found] for name, found in outside.items()})
-    part.says(cells=_listed(up))
+    positive.says(cells=_listed(up))
     against = [g > 1e-12 for g in signed.broken["X_mm < 0"]]
     signed.says(negative=fraction(against, "<="))
+
+
+def _near(m: int, noise: Array) -> Array:
+    """Unit vectors at 1e-4 times `noise` from e_m."""
+    w = np.eye(noise.shape[-1])[m] + 1e-4 * noise
+    return w / np.linalg.norm(w, axis=-1, keepdims=True)
+
+
+def _gain(x: Array, m: int, noise: Array) -> Array:
+    """[draws]: the most that a step of length 1e-4 from e_m gains, relative to |X|."""
+    gain = mixture.energy(x, np.maximum(_near(m, noise), 0)) - x[:, m, m]
+    return gain.max(0) / np.linalg.norm(x, axis=(-2, -1))
+
+
+def _gain_of_outputs(x: Array, m: int, noise: Array, alpha: Array, *views: Array) -> Array:
+    """The same by the energy of the ReLU net's outputs; of x only |X|."""
+
+    def energy(w: Array) -> Array:
+        z = (np.maximum(np.einsum("...bm,bnm->...bn", w, v), 0)[..., None] for v in views)
+        return (alpha * ref.costs(*ref.distances(*z))).sum((-1, -2))
+
+    gain = energy(_near(m, noise)) - energy(_near(m, 0 * noise[:1]))
+    return gain.max(0) / np.linalg.norm(x, axis=(-2, -1))
 
 
 def _some(values: Array) -> list[Array]:

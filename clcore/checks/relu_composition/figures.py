@@ -3,16 +3,22 @@
 import numpy as np
 
 from clcore.checks.relu_composition.dynamics import ends_of, random_field
+from clcore.checks.relu_composition.signed_weights import starts_of_either_sign
 from clcore.ledger import Trial, check, pooled
 from clcore.reference import mixture
 
 
 @check("acl/fig5")
 def fig5(t: Trial) -> None:
-    """Linear: the maximal eigenvector. ReLU: a single positive entry, under Lemma 14's hypotheses.
+    """Where one hidden node converges, linear and ReLU (Figure 5, Sec. 5.2).
 
-    Controls: the flows exchanged; batches that leave two modes out, as in Theorem 5.
+    Given   Theorem 5's setting, to which the caption refers, with Lemma 14's hypotheses.
+    Claim   Linear: w_1 goes to the maximal eigenvector of X_alpha. ReLU: to a vector with only one
+            positive entry.
+    Fails   where Theorem 5 does, from starts with negative entries; with the flows exchanged; in
+            batches that leave two modes out.
     """
+    starts_of_either_sign(t)
     linear = t.part("linear", 1e-6, controls=pooled)
     node = t.part("ReLU", 1e-6, controls=pooled)
     sizes = (3, 5, 8)

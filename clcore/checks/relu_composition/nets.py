@@ -13,7 +13,7 @@ import torch
 from clcore import losses, random
 from clcore import reference as ref
 from clcore.checks.relu_composition import generators
-from clcore.ledger import Part, Trial, check, fraction, pooled, total, typical
+from clcore.ledger import Trial, check, fraction, pooled, total, typical
 from clcore.losses import contrast
 from clcore.reference import Array, absolute, mixture, relative, tensors
 from clcore.theory.relu import orthogonal_mixture, relu_two_layer
@@ -234,89 +234,6 @@ def lem13(t: Trial) -> None:
     for name, how in (("one negative weight", (one, x)), ("one negative input", (w1, low))):
         for part, found in zip(parts, compare(*how), strict=True):
             part.breaks(name, found)
-
-
-@check("acl/lem3")
-def lem3(t: Trial) -> None:
-    """Clipping filters at 0 changes no output; with W1 >= 0 the energy is the linear net's. What
-    clipping does in Theta, where norms are 1.
-
-    Disjoint fields and overlapping ones. Controls: two active modes (for clipping), signed data,
-    signed filters; augmentation that makes energies negative.
-    """
-    settings = [(1, 2), (2, 3), (4, 4), ("windows", 3)]
-    count, n = t.share(len(settings)), 14
-    clipping = t.part("clipping", 1e-14, controls=pooled, draws=count * len(settings))
-    energy = t.part("energy", 1e-10, controls=pooled, draws=count * len(settings))
-    inside = t.part("only nonnegative filters, in Theta", 1e-12, controls=pooled)
-    for kind, modes in settings:
-        if kind == "windows":  # 3 of 7 pixels, stride 2: neighbouring fields share a pixel
-            keys = random.fold_in(random.key(int(t.rng.integers(2**40))), torch.arange(count))
-            line = orthogonal_mixture.draw_line(keys, n, 7, modes)
-            x, x2 = (orthogonal_mixture.windows(v, modes, 2).numpy() for v in line)
-        else:
-            x, x2 = mixture.fields(t.rng, count, n, kind, modes)
-        fields = x.shape[2]
-        w1 = t.rng.standard_normal((count, fields, modes))
-        w2 = t.rng.standard_normal((count, 2, fields))
-
-        def clipped(x: Array, w1: Array = w1, w2: Array = w2) -> Array:
-            signed = relu_two_layer.output(*tensors(w1, w2, x))
-            return absolute(mixture.output(np.maximum(w1, 0), w2, x), signed)
-
-        clipping.add(clipped(x)).breaks("two active modes", clipped(mixture.two_hot(t.rng, x)))
-        sign = t.rng.choice([-1.0, 1.0], x.shape)
-        clipping.breaks("signed data", clipped(x * sign))
-        alpha = mixture.weights(t.rng, count, n)
-
-        def trace_error(x: Array, x2: Array, w1: Array, w2: Array = w2, a: Array = alpha) -> Array:
-            z, z2 = (relu_two_layer.output(*tensors(w1, w2, v)) for v in (x, x2))
-            flat = [v.reshape(*v.shape[:2], -1) for v in (x, x2)]
-            linear = mixture.trace(w1, w2, mixture.covariance(a, *flat))
-            return relative(contrast.energy(torch.from_numpy(a), z, z2), linear)
-
-        energy.add(trace_error(x, x2, np.abs(w1)))
-        energy.breaks("signed data", trace_error(x * sign, x2 * sign, np.abs(w1)))
-        if fields > 1:
-            energy.breaks("signed filters", trace_error(x, x2, w1))
-        for views, strong in (((x, x2), False), ((x, 4 * x), True)):
-            gain, least = _signs_gain(w1, w2, views, alpha)
-            if strong:
-                inside.breaks("$x'=4x$", gain)
-            elif (least >= 0).any():
-                inside.add(gain[least >= 0])
-    _only_negative(inside)
-    generators.rows_of_pixels(t)
-
-
-def _signs_gain(w1: Array, w2: Array, views: tuple[Array, Array], alpha: Array) -> tuple:
-    """(what signed filters of norm 1 have more than the same clipped and brought back to norm 1,
-    relative to the squares of the inputs; the energy of the latter), where any entry is left."""
-    kept = np.maximum(w1, 0)
-    some = (kept > 0).any((1, 2))
-    both = []
-    for w in (w1, kept):
-        w = w[some] / np.sqrt((w[some] ** 2).sum((1, 2), keepdims=True))
-        top = w2[some] / np.sqrt((w2[some] ** 2).sum((1, 2), keepdims=True))
-        z, z2 = (relu_two_layer.output(*tensors(w, top, v[some])) for v in views)
-        both.append(contrast.energy(torch.from_numpy(alpha[some]), z, z2).numpy())
-    size = alpha[some].sum((1, 2)) * (views[0][some] ** 2).sum((1, 2, 3))
-    return (both[0] - both[1]) / size, both[1]
-
-
-def _only_negative(part: Part) -> None:
-    """Two modes, x' = 3x, alpha = 1: every entry of X_alpha is -2. The best w >= 0, and -e_1."""
-    x, alpha = np.eye(2), 1 - np.eye(2)
-    angle = np.linspace(0, np.pi / 2, 181)
-    w = np.stack([np.cos(angle), np.sin(angle)], -1)
-
-    def energies(w: Array) -> Array:
-        z = [np.maximum(w @ v.T, 0)[..., None] for v in (x, 3 * x)]
-        inter, intra = ref.distances(*z)
-        return (alpha * ref.costs(inter, intra)).sum((-1, -2))
-
-    part.says(best=energies(w).max(), signed=energies(np.array([[-1.0, 0.0]])).item())
-    part.confirms(best=-2 * (w.sum(-1) ** 2).min(), signed=0.0)
 
 
 def _open_at_zero(u: torch.Tensor) -> torch.Tensor:

@@ -55,7 +55,7 @@ def thm6(t: Trial) -> None:
     at K = 2. Controls: the other half's D_aug; ties, where Delta is special.
     """
     _weak(t)
-    _strong(t)
+    strong_half(t)
 
 
 def _weak(t: Trial) -> None:
@@ -72,7 +72,8 @@ def _weak(t: Trial) -> None:
     half.proves(**exact_mixtures.weak_half())
 
 
-def _strong(t: Trial) -> None:
+def strong_half(t: Trial) -> None:
+    """The strong half as printed, with p0 p1, and against m* alone; for acl/num20, too."""
     etas = (0.0, 0.01, 0.2)
     count = t.share(len(etas) * len(SETTINGS))
     printed = t.part("strong", 0.0, **OF_MODELS)

@@ -1,11 +1,10 @@
-"""Where training goes, and from theta_Omega (acl Sec. 5, Sec. 5.2 end, Sec. 5.3).
+"""Where training goes (acl Sec. 5, Sec. 5.2 end, Sec. 5.3).
 
 Theorem 6 compares the energies of two points. Here the joint flow of both layers, with sticky
 weights, runs on random latent models; how fast it moves at the two points is taken in numpy.
 """
 
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,8 +13,9 @@ from torch import Tensor
 from clcore import random
 from clcore import reference as ref
 from clcore.checks.relu_composition.energy import SETTINGS, models, parts, salient
-from clcore.ledger import Part, Trial, check, fraction, pooled, typical
-from clcore.reference import Array, mixture
+from clcore.checks.relu_composition.theorem6 import strong_half
+from clcore.ledger import Trial, check, fraction, pooled, typical
+from clcore.reference import Array
 from clcore.sweep.optim import unit_norm
 from clcore.theory.relu import binary_latent, relu_two_layer
 
@@ -25,11 +25,6 @@ ACTIVE = 0.01
 STEPS = 3000
 MOST = 0.5
 CROWD = 40
-COMPOSES = "the flow from theta_Omega ends at a composition of more energy"
-ETAS = (0.0, 0.01, 0.2)
-"""Of Theorem 6's eta I, those of its own check."""
-FROM = 1500
-"""Steps from theta_Omega."""
 SMALL = 0.02
 """Of the eta at which E(theta_Omega) is 0."""
 
@@ -213,29 +208,23 @@ def reach(model: binary_latent.Model) -> Array:
     return scale * (a * others).sum(-1) / a.sum(-1)
 
 
-_Cell = tuple[binary_latent.Model, Array, dict[str, Array]]
-"""Model, Delta, and X_alpha of both augmentations at eta = 0."""
-
-
 @check("acl/num20")
 def num20(t: Trial) -> None:
-    """From theta_Omega the flow ends where several fields take part, with more energy. theta_m
-    stands still; theta_Omega does where its |Delta| agree.
+    """Fixed points of high energy compose features under strong augmentation (Sec. 5, end).
 
-    Strong as Theorem 6 prints it, for any eta, most ends are no such; with p0 p1 and an eta that
-    leaves E(theta_Omega) above 0, all are. Controls: two features of two fields, weighted two to
-    one; unequal salient features; the weak augmentation, no p0 p1, too large an eta.
+    Given   Theorem 6's setting and its strong augmentation, which the sentence sums up.
+    Claim   (1) theta_Omega has more energy than every theta_m. (2) Of the two, theta_m is a fixed
+            point, theta_Omega where its features are equal; the paper calls neither one.
+    Fails   (1) where Theorem 6 does, without the p0 p1 on diag^2(Delta); (2) at two features of two
+            fields, weighted two to one, and where the salient features are unequal.
     """
+    strong_half(t)
     settings = [s for s in SETTINGS if s[0] <= 5]
     count = t.share(len(settings))
-    few = min(count, 20)
-    shares = {"measured": fraction, "controls": fraction}
-    ends, right = t.part(COMPOSES, **shares), t.corrected(COMPOSES, **shares)
     total = {"draws": 2 * count * len(settings)}
     feature = t.part("one feature", 1e-12, controls=typical, **total)
     level = t.part("theta_Omega where its features are equal", 1e-12, controls=typical, **total)
     lengths: dict[str, list[Array]] = {"weak": [], "strong": []}
-    cells: list[_Cell] = []
     for fields, modes in settings:
         model = models(t.rng, count, fields, modes)
         delta = parts(model)[0]
@@ -257,86 +246,5 @@ def num20(t: Trial) -> None:
         for X in matrices.values():
             feature.add(residual(W1, W2[:, 0], X))
             feature.breaks("two features, two to one", residual(two1, two2, X))
-        cells.append((model, delta[:few], {name: X[:few] for name, X in matrices.items()}))
-    _from_theta_omega(t, ends, right, cells)
     moved = {name: np.median(np.concatenate(v, -1), -1) for name, v in lengths.items()}
     level.says(weak=moved["weak"][0], low=moved["strong"][0], high=moved["strong"][1])
-
-
-def _from_theta_omega(t: Trial, ends: Part, right: Part, cells: list[_Cell]) -> None:
-    """What the flow makes of theta_Omega, with a push inside its own K entries."""
-    zero = t.part("the eta at which E(theta_Omega) is 0", 1e-12, controls=typical)
-    rng, idle, in_numpy = t.stream("eta"), [], []
-    kept: dict[float, list[Array]] = {eta: [] for eta in ETAS}
-    for model, delta, matrices in cells:
-        few = len(delta)
-        weak, strong, squares = matrices["weak"], matrices["strong"], delta.reshape(few, -1) ** 2
-        for part in (ends, right):
-            part.breaks("weak augmentation", ~_ends(weak, delta).composes)
-        for eta in ETAS:
-            X = _less(weak, squares + eta)
-            found, again = _ends(X, delta), _ends_in_numpy(X, delta)
-            ends.add(~found.composes).fails_by(~again.composes)
-            right.breaks("terms not times p0 p1", ~found.composes)
-            idle.append(found.idle)
-            in_numpy.append(again.idle)
-            kept[eta].append(~_ends(_less(strong, 0 * squares + eta), delta).composes)
-        most = reach(model)[:few, None]
-        for level in (0 * most, 0.9 * rng.random((few, 1)) * most):
-            right.add(~_ends(_less(strong, level), delta).composes)
-        right.breaks("three times that eta", ~_ends(_less(strong, 3 * most), delta).composes)
-        W1, W2 = (v.numpy() for v in relu_two_layer.compositional(ref.tensors(delta)[0]))
-        at, twice = (np.abs(mixture.trace(W1, W2, _less(strong, c * most))) for c in (1, 2))
-        zero.add(at / most[:, 0]).breaks("twice that eta", twice / most[:, 0])
-    ends.says(idle=fraction(idle, "<=")).confirms(idle=fraction(in_numpy, "<="))
-    lost = (f"{fraction(found, '<='):.0%} at $\\eta={eta:g}$" for eta, found in kept.items())
-    right.says(lost=", ".join(lost))
-    _by_hand(ends)
-
-
-def _by_hand(ends: Part) -> None:
-    """K = 2, d = 1, Delta = (1, 1), p0 p1 = 1/4, eta = 0: E of theta_Omega, of theta_m, and the
-    most of all (w, s), on a grid of angles."""
-    X = np.ones((2, 2)) / 4 - np.eye(2)
-    w, s = np.linspace(0, np.pi / 2, 91), np.linspace(0, 2 * np.pi, 361)
-    v = np.stack([np.outer(np.cos(w), np.cos(s)), np.outer(np.sin(w), np.sin(s))], -1)
-    joined = np.array([0.5, 0.5])
-    top = ((v @ X) * v).sum(-1).max().round(9) + 0.0
-    ends.says(joined=joined @ X @ joined, single=X[0, 0], top=top)
-    low, high = np.linalg.eigvalsh(X)  # both negative, and v = 0 is reached: the most is 0
-    ends.confirms(joined=high / 2, single=(low + high) / 2, top=max(high, 0.0))
-
-
-class _Found(NamedTuple):
-    """Of ends of the flow from theta_Omega, [draws]."""
-
-    composes: Array  # several fields, with more energy than every theta_m, and than it began with
-    idle: Array  # no field in use
-
-
-def _ends(X: Array, delta: Array) -> _Found:
-    W1, W2 = relu_two_layer.compositional(ref.tensors(delta)[0])
-    (t_X,) = ref.tensors(X)
-    end = relu_two_layer.ascend(t_X, W1, W2[:, 0], rate=1.0, steps=FROM)
-    single = np.diagonal(X, axis1=-2, axis2=-1).max(-1)
-    E = relu_two_layer.trace_energy(end[0], end[1][:, None], t_X).numpy()
-    start = relu_two_layer.trace_energy(W1, W2, t_X).numpy()
-    used = fields_used(*end)
-    return _Found((used > 1) & (single < E) & (start < E), used == 0)
-
-
-def _ends_in_numpy(X: Array, delta: Array) -> _Found:
-    count, fields, modes = delta.shape
-    chosen = np.abs(delta).argmax(-1)
-    w = np.eye(modes)[chosen] / np.sqrt(fields)
-    s = np.take_along_axis(delta, chosen[..., None], -1)[..., 0]
-    s = s / np.sqrt((s**2).sum(-1, keepdims=True))
-
-    def energy(w: Array, s: Array) -> Array:
-        v = (s[..., None] * w).reshape(count, -1)
-        return np.einsum("bp,bpq,bq->b", v, X, v)
-
-    end = _climbed(X, w, s, FROM)
-    used = (end[1] ** 2 * (end[0] ** 2).sum(-1) > ACTIVE**2).sum(-1)
-    bar = np.maximum(np.einsum("bpp->bp", X).max(-1), energy(w, s))
-    return _Found((used > 1) & (energy(*end) > bar), used == 0)
