@@ -11,7 +11,7 @@ import torch
 from clcore import reference as ref
 from clcore.checks.hltm.tree import proofs
 from clcore.checks.hltm.tree import reference as tr
-from clcore.ledger import Trial, check, pooled, typical, worst
+from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, absolute
 from clcore.theory.trees import latent_tree as lt
 
