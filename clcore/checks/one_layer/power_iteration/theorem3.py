@@ -81,10 +81,12 @@ def _affine(t: Trial) -> None:
 
 @check("nl/def4")
 def def4(t: Trial) -> None:
-    """Both forms of mu, omega = mu + nu as printed in Eq. 10; its size at and near an LME.
+    """Irregularity of a point under power iteration (Definition 4, Eq. 10).
 
-    Controls: (1 + c) left out; 1 for 2 before L / gap; a start far from the LME; a small gap; the
-    paper's own example with a gap that is not large.
+    Given   c = c(w), lambda_1 and the gap of A(w), its Lipschitz constant L, kappa of Lemma 9.
+    Claim   mu has two forms, omega = mu + nu >= 0, and near any LME omega is much less than 1.
+            Corrected: near an LME with a large gap, L and kappa small.
+    Fails   of the size at LMEs whose gap is not large, and far from LMEs.
     """
     rng, draws = t.rng, t.draws
     values, a, Q = draw(rng, draws, "generic")
@@ -109,9 +111,14 @@ def def4(t: Trial) -> None:
         return pi.omega(here, torch.tensor(L), pi.kappa(here.gap)).numpy()
 
     near = 1 - 1e-6 * rng.random(draws)
-    small = t.part("small near an LME", 0.1, controls=typical)
+    name = "small near an LME"
+    printed, small = (form(name, 0.1, controls=typical) for form in (t.part, t.corrected))
+    ratios = rng.uniform(0.5, 0.95, draws)  # any LME, A constant: omega is mu
+    printed.add(sizes(ratios, np.zeros(draws), near))
+    printed.fails_by((1 + near) / (2 * near**2) * ratios**2)
     far = sizes(np.full(draws, 0.2), np.full(draws, 0.01), np.full(draws, 0.2))
-    small.breaks("c = 0.2", far)
+    for part in (printed, small):
+        part.breaks("c = 0.2", far)
     small.breaks(
         "a small gap", sizes(rng.uniform(0.5, 0.95, draws), rng.uniform(0, 0.5, draws), near)
     )
@@ -121,7 +128,7 @@ def def4(t: Trial) -> None:
         pi.local(one_layer.operator(world, pattern), pattern), *tensors(np.zeros(1), np.zeros(1))
     )
     small.breaks("the summation model at q = 0.3", own.numpy())
-    small.says(own=own.item()).confirms(own=(0.3 / 0.7**2) ** 2)
+    printed.says(own=own.item()).confirms(own=(0.3 / 0.7**2) ** 2)
     small.add(sizes(rng.uniform(0, 0.2, draws), rng.uniform(0, 0.015, draws), near))
     proofs.def4(forms, sign, small)
 
