@@ -32,6 +32,7 @@ def row(verdict: str = "holds", **changed: object) -> dict:
     out |= {"seconds": 1.5, "profile": "book", "device": "cpu", "blocked": None}
     out |= {"anchor": "chapters/1-a.html#claim-acl-thm1", "checks": [check()]}
     out |= {"added": "", "grade": None, "root": None, "open": "", "misprints": []}
+    out |= {"care": []}
     out |= {"rung": "sampled"}
     return out | changed
 

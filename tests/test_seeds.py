@@ -1,7 +1,9 @@
-"""What `make seeds` says of a check whose verdict hangs on the seed."""
+"""What `make seeds` says of a check whose verdict hangs on the seed, and `make fuzz` of a
+correction that fails at one."""
 
 import sys
 
+import fuzz
 import pytest
 import seeds
 from typer.testing import CliRunner
@@ -53,3 +55,35 @@ def test_a_check_says_what_the_ledger_does(seed):
     assert found["acl/eq2"] == "corrected" and "refused" not in found
     assert found["acl/eq2 'SimCLR' (printed)"] == "fails"
     assert "torch" in sys.modules
+
+
+def test_a_correction_is_tried_until_it_has_had_its_inputs(monkeypatch, tmp_path):
+    """The printed form always fails; the corrected one at seed 3 only."""
+    (tmp_path / "checks_of_a_form.py").write_text(
+        "from clcore.ledger import check\n\n"
+        "@check('acl/eq2')\n"
+        "def eq2(t):\n"
+        "    said = dict.fromkeys(('simclr1', 'simclr2', 'simclr3', 'eq1', 'eq2', 'eq3'), 0)\n"
+        "    part = t.part('SimCLR', 0.5).add(1.0).fails_by(1.0)\n"
+        "    part.breaks('more', 2.0).says(**said)\n"
+        "    form = t.corrected('SimCLR', 0.5).add([float(t.seed == 3)] * t.draws)\n"
+        "    form.breaks('more', 2.0)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    form = "acl/eq2 'SimCLR'"
+    found = fuzz.tried("checks_of_a_form", "eq2", inputs=10, draws=4, seconds=60.0)
+    assert found == {form: {"inputs": 12, "failed": {3: "1, bound 0.5"}}}
+    place = registry.Place(("acl/eq2",), "draws", "eq2", tmp_path / "checks_of_a_form.py", 3, 5)
+    monkeypatch.setattr(registry.Place, "module", "checks_of_a_form")
+    monkeypatch.setattr(registry, "places", lambda: [place])
+    kept = []
+    monkeypatch.setattr(fuzz.record, "keep", lambda *of: kept.append(of))
+    app = fuzz.typer.Typer()
+    app.command()(fuzz.main)
+    how = ["--draws", "4", "--workers", "1", "--record", "--inputs"]
+    told = CliRunner().invoke(app, [*how, "8"])
+    assert told.exit_code == 0 and "1 corrected forms, 1 at 8 inputs or more" in told.output
+    told = CliRunner().invoke(app, [*how, "10"])
+    assert told.exit_code == 1 and f"{form}, seed 3: 1, bound 0.5" in told.output
+    assert kept[1] == (["acl"], 10, [12], [{"form": form, "seed": 3, "said": "1, bound 0.5"}])
+    assert CliRunner().invoke(app, ["--papers", "ncl"]).exit_code == 1

@@ -7,16 +7,24 @@ from clcore.ledger.outcomes import anchor
 from clcore.ledger.printed import claims
 from clcore.ledger.verdicts import verdict
 
+CARE = {
+    "misprint": "a misprint mended",
+    "condition": "a condition or convention of ours",
+    "edge": "an edge left out that nobody means",
+}
+"""Why a row that holds is read with care, in one word and in several."""
+
 
 def rows(results: Iterable[dict]) -> Iterator[dict]:
     """Every claim with its verdict, from the records of chapters.
 
     Yields dicts with the claim's own fields ("" for a title that is not written yet) and: notebook,
-    verdict, rung, grade, root, added, open,
+    verdict, rung, grade, root, added, care, open,
     misprints, measured, bound, relation, control, draws, seconds, profile, device, anchor, checks.
     The single values are those of the check that decides the verdict; added, grade, root and open
     are those of `clcore.ledger.findings`, grade and root only of rows that are corrected or
-    refuted, or that hold but for a misprint. Raises FindingsError for a claim without one.
+    refuted, or that hold but for a misprint. care: of a row that holds why it does not by the
+    letter alone, words of `CARE`. Raises FindingsError for a claim without one.
     """
     findings.complete()
     known = findings.known()
@@ -58,7 +66,15 @@ def _editorial(found: str, records: list[dict], finding: dict) -> dict:
         "root": finding.get("root") if false else finding["id"] if slips else None,
         "open": finding.get("open", "") if found in ("depends", "differs") else "",
         "misprints": slips,
+        "care": _care(slips, finding) if found == "holds" else [],
     }
+
+
+def _care(slips: list[dict], finding: dict) -> list[str]:
+    """Why a row that holds does not do so by the letter alone, in the words of `CARE`."""
+    edge = any("edge" in part for part in finding.get("parts", {}).values())
+    reasons = {"misprint": slips, "condition": finding["added"], "edge": edge}
+    return [reason for reason in CARE if reasons[reason]]
 
 
 def _deciding(records: list[dict]) -> dict | None:

@@ -1,5 +1,7 @@
 """The verdict on a claim, computed from its records."""
 
+from collections.abc import Iterable
+
 from clcore.ledger.printed import LedgerError
 
 VERDICTS = (
@@ -16,8 +18,13 @@ VERDICTS = (
 
 
 # From the verdict that a reader must hear of first to the one that says least.
-_ORDER = ("refuted", "differs", "depends", "corrected", "blocked", "partial")
+_ORDER = ("refuted", "differs", "depends", "corrected", "blocked", "partial", "todo")
 _ORDER = (*_ORDER, "reproduced", "holds")
+
+
+def heard_first(found: Iterable[str]) -> str:
+    """Of several verdicts the one that a reader must hear of first: the worst."""
+    return min(found, key=_ORDER.index)
 
 
 def _part_verdict(records: list[dict]) -> str:
@@ -66,4 +73,4 @@ def verdict(records: list[dict]) -> str:
         else:
             parts.setdefault(record["part"], []).append(record)
     found |= {_part_verdict(part) for part in parts.values()}
-    return next(v for v in _ORDER if v in found)
+    return heard_first(found)

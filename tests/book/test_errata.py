@@ -4,7 +4,7 @@ import html
 import re
 
 import pytest
-from made_rows import claim_page, row, todo, wrong
+from made_rows import check, claim_page, row, todo, wrong
 
 from clcore import _paths, ledger
 from clcore.book.site import errata, fragments, letters
@@ -18,9 +18,9 @@ def whole(*rows: dict) -> str:
 
 def test_errata_show_both_forms_with_their_measurements() -> None:
     text = whole(row(), wrong(), todo())
-    assert "Of the 2 claims checked so far, 1 need no correction." in text
+    assert "Of the 2 claims checked so far, 1 need no correction: 1 hold as printed. " in text
     assert (
-        "The other 1 come from 1 errors. Most of these errors and misprints, 1 of 1, are cond"
+        "1 are false as printed and come from 1 errors. Most of these errors and misprints, 1 of "
         in text
     )
     assert "## Constants and indices\n\n### acl/thm1" in text
@@ -53,7 +53,7 @@ def test_errata_put_a_consequence_below_its_root() -> None:
     after = wrong(id="acl/eq71", root="acl/thm6", where="Eq. 71", grade="constant")
     root = wrong(id="acl/thm6", root="acl/thm6", where="Theorem 6", grade="conclusion")
     text = whole(after, row(), root)
-    assert "The other 2 come from 1 errors. " in text
+    assert "2 are false as printed and come from 1 errors. " in text
     assert "Most of" not in text
     assert text.count("\n### ") == 1 and "## Conclusions\n\n### acl/thm6" in text
     assert text.index("### acl/thm6") < text.index('<details id="acl-eq71">')
@@ -66,9 +66,9 @@ def test_errata_put_a_consequence_below_its_root() -> None:
 
 def test_a_misprint_is_no_error_of_what_it_belongs_to() -> None:
     slips = [{"part": "", "misprint": "$a<b$ for $b<a$"}]
-    slipped = row(grade="misprint", root="acl/thm1", misprints=slips)
+    slipped = row(grade="misprint", root="acl/thm1", misprints=slips, care=["misprint"])
     text = whole(slipped, row(id="acl/eq1"))
-    assert "2 need no correction (of these, 1 have a misprint)" in text
+    assert "2 need no correction: 1 hold as printed and 1 hold, read with care (1 with a m" in text
     assert "## Misprints" in text and r"\(a&lt;b\) for \(b&lt;a\)" in text
     assert "\n###" not in text and "Counterexample" not in text
     assert 'data-grade="misprint"' in fragments.ledger_row(slipped)
@@ -124,6 +124,44 @@ def test_an_entry_without_a_reply_says_nothing_of_one() -> None:
     assert "Reply by" not in text and "First listed" not in text
 
 
+def test_a_number_that_cannot_be_is_listed_whatever_decides_its_row() -> None:
+    cannot = check(passed=False, counterexample="$.18\\pm.3$ of five numbers in $[0,1]$")
+    table = row("differs", id="acl/tab2a", checks=[check(), cannot])
+    page = errata.files([row(), table])["errata/acl.md"]
+    listed = page.split("## Impossible numbers")[1]
+    assert r"acl-tab2a.html" in listed and r"\(.18\pm.3\) of five numbers" in listed
+    assert "Cannot be as printed:\n    $.18\\pm.3$ of five" in letters.text("acl", [table])
+    assert r"Cannot be as printed: \(.18\pm.3\)" in letters.files([table])["letters/acl.md"]
+    assert "Impossible" not in whole(row("differs"), row(), wrong(id="acl/eq2"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([row(), row()], "2 hold as printed"),
+        (
+            [row(care=["edge"])],
+            "1 hold, read with care (1 with an edge left out that nobody means)",
+        ),
+        (
+            [row(), row(care=["misprint", "condition"]), row("reproduced"), row("differs")],
+            "1 hold as printed, 1 hold, read with care (1 with a misprint mended, 1 with a "
+            "condition or convention of ours) and 1 is reproduced",
+        ),
+        ([wrong()], "0 hold as printed"),
+    ],
+)
+def test_what_holds_is_counted_as_printed_or_with_care(rows: list[dict], said: str) -> None:
+    assert fragments.held(rows) == said
+
+
+def test_a_row_read_with_care_says_so() -> None:
+    careful = row(care=["condition"])
+    assert "read with care" in fragments.ledger_row(careful)
+    assert ">read with care</a>" in claim_page(careful)
+    assert "read with care" not in fragments.ledger_row(row()) + claim_page(row())
+
+
 @pytest.fixture
 def taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """acl/thm1 has something withdrawn, and nothing else has."""
@@ -170,7 +208,7 @@ def test_what_stands_is_folded_where_it_is_long(number: int, folded: bool) -> No
     ids = [c for c in ledger.claims() if c.startswith("acl/")][:number]
     text = errata.files([row(id=claim) for claim in ids])["errata/acl.md"]
     stands = text.split("## What stands")[1]
-    assert f"corollaries that stand as printed: {number}" in stands
+    assert f"corollaries that stand: {number}" in stands
     assert ("<details>" in stands) is folded
     assert stands.count('<li><a href="../../claims/acl-') == number
 

@@ -5,7 +5,7 @@ from made_rows import check, row, wrong
 
 from clcore import ledger
 from clcore.book.site import letters, survives
-from clcore.ledger import findings, headlines
+from clcore.ledger import findings, headlines, tex
 
 KNOWN = headlines.known()
 EVERY = [(paper, entry) for paper, known in KNOWN.items() for entry in known["claims"]]
@@ -47,6 +47,22 @@ def test_a_headline_shows_its_rows_and_the_way_to_the_counterexample():
     assert KNOWN["ncl"]["in_short"] in made["_generated/survives.md"]
 
 
+def test_no_badge_is_better_than_the_worst_of_its_rows():
+    """Computed for every headline that there is, at the verdicts that are known."""
+    known = findings.verdicts()
+    worst = ("refuted", "differs", "depends", "corrected", "blocked", "partial", "todo")
+    for paper, entry in EVERY:
+        ids = list(entry["rows"])
+        rows = [row(known[claim], id=claim, paper=paper) for claim in ids]
+        page = survives.files(rows)["survives.md"]
+        badges = {f"cl-{known[claim]}" for claim in ids}
+        first = next((v for v in worst if f"cl-{v}" in badges), None)
+        line = next(
+            li for li in page.split("<li")[1:] if f">{tex.typeset(entry['says'])}</a>" in li
+        )
+        assert first is None or f'"cl-verdict cl-{first}"' in line, entry["says"]
+
+
 def test_a_sentence_is_withheld_where_a_build_finds_another_verdict():
     entry = headline()
     page = survives.files([row("differs")])["survives/acl.md"]
@@ -58,7 +74,7 @@ LETTER = [
     wrong(id="nl/thm1", paper="nl", root="nl/thm1", grade="hypothesis", title="Stable"),
     wrong(id="nl/thm2", paper="nl", root="nl/thm1", where="Theorem 2", title="After it"),
     row(id="nl/thm3", paper="nl", grade="misprint", root="nl/thm3", where="Theorem 3")
-    | {"misprints": [{"part": "", "misprint": "$a$ for $b$"}]},
+    | {"misprints": [{"part": "", "misprint": "$a$ for $b$"}], "care": ["misprint"]},
     row("depends", id="nl/fig4", paper="nl", where="Figure 4", title="Curves", kind="figure"),
 ]
 
@@ -67,7 +83,9 @@ def test_a_letter_tells_every_root_with_the_command_that_repeats_it():
     text = letters.text("nl", LETTER)
     title = ledger.papers()["nl"]["title"]
     assert text.startswith(f'To the authors of\n"{title}"\n')
-    assert "4 rows" in text and "1 hold and 0 are reproduced" in " ".join(text.split())
+    assert "4 rows" in text and "Of these 1 hold, read with care (1 with a misp" in " ".join(
+        text.split()
+    )
     assert "* nl Theorem 1: Stable" in text
     assert r"$N=2$ gives $\frac14$" in text and r"$\frac{2}{\tau}$, not $<1$" in text
     assert "Carried on to: nl Theorem 2" in text and "* nl Theorem 2" not in text

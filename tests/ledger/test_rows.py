@@ -34,7 +34,7 @@ BLOCKED = {"claim": "acl/thm1", "blocked": "a GPU"}
 
 FIELDS = (
     *("id", "paper", "where", "kind", "statement", "conditions", "chapter", "needs", "title"),
-    *("notebook", "verdict", "rung", "grade", "root", "added", "open", "misprints"),
+    *("notebook", "verdict", "rung", "grade", "root", "added", "open", "misprints", "care"),
     *("measured", "bound", "relation", "control", "draws"),
     *("seconds", "profile", "device", "anchor", "blocked", "checks"),
 )
@@ -54,9 +54,23 @@ def test_a_row_has_every_field_of_its_claim_and_of_what_was_found():
 def test_a_claim_without_records_is_there_and_empty():
     found = row(chapter(record()), claim="acl/thm2")
     assert set(found) == set(FIELDS) and found["verdict"] == "todo" and found["checks"] == []
-    empty = ("notebook", "rung", "grade", "root", *FIELDS[17:-1])
+    empty = ("notebook", "rung", "grade", "root", *FIELDS[18:-1])
     assert {found[name] for name in empty} == {None}
-    assert (found["open"], found["misprints"]) == ("", [])
+    assert (found["open"], found["misprints"], found["care"]) == ("", [], [])
+
+
+def test_a_row_that_holds_says_why_it_is_read_with_care(monkeypatch):
+    own = {"verdict": "holds", "added": "", "parts": {"a": {"edge": "ties"}}}
+    known = findings.known() | {"acl/thm1": {"id": "acl/thm1"} | own}
+    monkeypatch.setattr(findings, "known", lambda: known)
+    assert row(chapter(record()))["care"] == ["edge"]
+    known["acl/thm1"] |= {
+        "added": "Convention: $x>0$.",
+        "without it": "Undefined: 1/x.",
+        "parts": {},
+    }
+    found = row(chapter(record()))
+    assert found["care"] == ["condition"] and found["added"].endswith("$x>0$. Undefined: 1/x.")
 
 
 def test_the_records_of_all_chapters_count():

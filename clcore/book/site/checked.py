@@ -4,7 +4,7 @@ of other seeds."""
 from collections import Counter
 from typing import Any
 
-from clcore.book import mutants, seeds
+from clcore.book import fuzz, mutants, seeds
 from clcore.book.site import fragments
 from clcore.book.site.markdown import raw
 
@@ -15,10 +15,11 @@ Row = dict[str, Any]
 
 def files() -> dict[str, str]:
     """Name below book/ -> Markdown: scores, survivors and equivalents of the mathematics, lots of
-    it that nobody had read, and the judge's own; and what other seeds give.
+    it that nobody had read, and the judge's own; what other seeds give, and corrected forms at many
+    inputs.
 
     Raises `clcore.book.mutants.MutantsError` when data/mutants is damaged, `SeedsError` when
-    data/seeds.json is.
+    data/seeds.json is, `FuzzError` when data/fuzz.json is.
     """
     found, judge = (mutants.recorded(n) for n in (mutants.MATHEMATICS, mutants.JUDGE))
     rows, judged, unread = found["mutants"], judge["mutants"], mutants.unread()
@@ -29,6 +30,7 @@ def files() -> dict[str, str]:
         "_generated/mutants-unread.md": _unread(unread),
         "_generated/mutants-equivalent.md": _equivalent(every),
         "_generated/seeds.md": _seeds(seeds.recorded()),
+        "_generated/fuzz.md": _fuzz(fuzz.recorded()),
         "_generated/mutants-judge.md": (
             f"{_made(judge)}\n\n{_scores(judged, ('tests',))}\n\n{_listed(_left(judged))}"
         ),
@@ -46,6 +48,20 @@ def _seeds(found: dict[str, Any]) -> str:
     if not apart:
         return f"{said}Every verdict, and whether each part passes, is there what it is at seed 0."
     return said + raw(fragments.render("seeds.html", rows=apart, runs=found))
+
+
+def _fuzz(found: dict[str, Any]) -> str:
+    """How many corrected forms, at how many inputs, and which failed."""
+    counts, asked = found["counts"], found["inputs"]
+    many = sum(n >= asked for n in counts)
+    said = (
+        f"Recorded on {found['made']} at commit `{found['commit']}`: {len(counts)} corrected forms "
+        f"of {', '.join(found['papers'])}, {many} of them at {asked} inputs or more, the others at "
+        f"as many as they got in their time, the least at {counts[0]}. "
+    )
+    if not found["failed"]:
+        return f"{said}None failed."
+    return said + raw(fragments.render("fuzz.html", rows=found["failed"]))
 
 
 def _made(found: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ from clcore.ledger import map as claim_map
 from clcore.ledger.html import row_id
 
 PRINTED = ("id", "paper", "title", "where", "kind", "statement", "conditions", "chapter", "needs")
-FOUND = ("verdict", "rung", "grade", "root", "added", "open", "misprints", "blocked")
+FOUND = ("verdict", "rung", "grade", "root", "added", "care", "open", "misprints", "blocked")
 RUN = ("notebook", "profile", "device", "seconds")
 CHECK = (
     *("part", "form", "setting", "evidence", "relation", "measured", "bound", "draws", "passed"),

@@ -32,6 +32,8 @@ MEANING = {
 }
 
 
+UNSETTLED = ("depends", "differs", "partial", "blocked")
+"""Verdicts of rows that no run here settles."""
 LIGHT = ("hypothesis", "constant", "misprint")
 """Grades that leave the conclusion and the steps of the proof as they are, but for a condition."""
 
@@ -52,6 +54,11 @@ def split(rows: list[dict]) -> tuple[list[dict], list[dict]]:
     """Rows that do not stand as printed, and those that do but for a misprint."""
     wrong = [row for row in rows if row["verdict"] in ("corrected", "refuted")]
     return wrong, [row for row in rows if row["grade"] == "misprint" and row not in wrong]
+
+
+def impossible(row: dict) -> list[dict]:
+    """Checks of a row that show something printed to be impossible, whatever decides the row."""
+    return [check for check in row["checks"] if check["counterexample"] and not check["passed"]]
 
 
 def leading(wrong: list[dict], grade: str) -> list[dict]:
@@ -86,11 +93,13 @@ def front(rows: list[dict]) -> str:
 
 By the rules on the page [How we judge](judging.md), each entry has a grade and a root, the place
 where the error starts; its consequences are folded below it. A statement is listed when its
-measured error is $>$ its bound at inputs that meet the printed conditions; the smallest change that
-makes it true was measured in the same way, against the same bound, and every measurement has a
-control that fails. Slips that leave one possible meaning are in a table by themselves: what they
-belong to holds. A run that gives another number than the paper's is no erratum: those are in the
-ledger, "depends" and "differs"."""
+measured error is $>$ its bound at some inputs that meet the printed conditions, also where it holds
+at all others; the smallest change that makes it true was measured in the same way, against the same
+bound, and every measurement has a control that fails. Where a row that holds notes a regime in
+which it fails, the note ends with the printed words that exclude this regime. Slips that leave one
+possible meaning are in a table by themselves: what they belong to holds, read with care. A run that
+gives another number than the paper's is no erratum: those are in the ledger, "depends" and
+"differs"; a number among them that cannot be is at the end of its paper's page."""
 
 
 def _summary(rows: list[dict], wrong: list[dict], slips: list[dict]) -> str:
@@ -100,17 +109,20 @@ def _summary(rows: list[dict], wrong: list[dict], slips: list[dict]) -> str:
             f"There is nothing to correct: of the {checked} claims checked so far, none turned out "
             "false as printed."
         )
-    words = f"Of the {checked} claims checked so far, {checked - len(wrong)} need no correction"
-    words += f" (of these, {len(slips)} have a misprint). " if slips else ". "
+    good = sum(row["verdict"] in ("holds", "reproduced") for row in rows)
+    words = f"Of the {checked} claims checked so far, {good} need no correction"
+    words += f": {fragments.held(rows)}. " if good else ". "
     if wrong:
         own = [row for row in (*wrong, *slips) if row["root"] == row["id"]]
         light = sum(row["grade"] in LIGHT for row in own)
-        words += f"The other {len(wrong)} come from {len(_roots(wrong))} errors. "
+        words += f"{len(wrong)} are false as printed and come from {len(_roots(wrong))} errors. "
         if 2 * light > len(own):
             words += (
                 f"Most of these errors and misprints, {light} of {len(own)}, are conditions to "
                 "add, constants and misprints. "
             )
+    if unsettled := sum(row["verdict"] in ("depends", "differs", "partial") for row in rows):
+        words += f"{unsettled} runs are not settled (depends, differs, partial): see the ledger. "
     texts = ("counterexample", "correction", "note")
     copied = sum(any(COPY in check[n] for check in row["checks"] for n in texts) for row in wrong)
     if copied:
@@ -162,6 +174,7 @@ def paper_page(paper: str, rows: list[dict]) -> str:
         "errata_stands.html",
         paper=paper,
         count=Counter(row["verdict"] for row in good),
+        held=fragments.held(rows),
         rows=len(rows),
         statements=[row for row in good if row["kind"] in fragments.STATEMENTS],
     )
@@ -187,6 +200,9 @@ def paper_page(paper: str, rows: list[dict]) -> str:
     if slips:
         table = fragments.render("misprints.html", rows=slips, known=about)
         text += f"## {SECTIONS['misprint']}\n\n{raw(table)}\n"
+    if cannot := [(row, bad) for row in rows if row not in wrong and (bad := impossible(row))]:
+        table = fragments.render("impossible.html", rows=cannot)
+        text += f"## Impossible numbers\n\n{raw(table)}\n"
     if ours := withdrawn(rows):
         text += f"## Withdrawn\n\n{raw(fragments.render('withdrawn.html', withdrawn=ours))}\n"
     if not wrong and not slips:

@@ -12,6 +12,7 @@ from clcore.ledger import map as claim_map
 from clcore.ledger.findings import GRADES
 from clcore.ledger.html import SHOWN
 from clcore.ledger.rungs import RUNGS
+from clcore.ledger.table import CARE
 
 COLUMNS = ("Claim", "Where", "Kind", "Verdict", "Measured", "Control")
 
@@ -77,6 +78,23 @@ def totals_table(rows: list[dict], ledger: str) -> Markup:
         for verdict in (*VERDICTS, None)
     ]
     return render("totals.html", papers=list(papers()), rows=lines)
+
+
+def held(rows: list[dict]) -> str:
+    """How many rows hold as printed, hold if read with care, and are reproduced, in words."""
+    good = [row for row in rows if row["verdict"] == "holds"]
+    careful = [row["care"] for row in good if row["care"]]
+    reasons = [
+        f"{n} with {said}"
+        for reason, said in CARE.items()
+        if (n := sum(reason in care for care in careful))
+    ]
+    again = sum(row["verdict"] == "reproduced" for row in rows)
+    plain = len(good) - len(careful)
+    words = [f"{plain} hold as printed"] if plain or not careful else []
+    words += [f"{len(careful)} hold, read with care ({', '.join(reasons)})"] if careful else []
+    words += [f"{again} {'is' if again == 1 else 'are'} reproduced"] if again else []
+    return ", ".join(words[:-1]) + (" and " if words[1:] else "") + words[-1]
 
 
 def bar(rows: list[dict]) -> Markup:

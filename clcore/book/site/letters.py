@@ -1,7 +1,6 @@
 """A letter to the authors of each paper: what stands, errata by weight with the command that
 repeats each, what could not be settled, how to answer. As a page of the book, and as a text."""
 
-from collections import Counter
 from typing import Any
 
 from clcore import _paths, ledger
@@ -10,8 +9,6 @@ from clcore.book.site.markdown import raw
 from clcore.ledger import findings
 from clcore.ledger.findings import GRADES
 from clcore.ledger.html import row_id
-
-UNSETTLED = ("depends", "differs", "partial", "blocked")
 
 
 def files(rows: list[dict]) -> dict[str, str]:
@@ -46,13 +43,15 @@ def _contents(paper: str, rows: list[dict]) -> dict[str, Any]:
     return {
         "paper": paper,
         "known": ledger.papers()[paper],
-        "count": Counter(row["verdict"] for row in own),
+        "held": fragments.held(own),
         "rows": len(own),
         "statements": [row for row in good if row["kind"] in fragments.STATEMENTS],
         "sections": sections,
         "slips": slips,
         "withdrawn": errata.withdrawn(own),
-        "open": [row for row in own if row["verdict"] in UNSETTLED],
+        "open": [
+            (row, errata.impossible(row)) for row in own if row["verdict"] in errata.UNSETTLED
+        ],
     }
 
 

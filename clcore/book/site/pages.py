@@ -104,6 +104,7 @@ def counts(rows: list[dict]) -> str:
     done = len(rows) - count["todo"]
     found = ", ".join(f"{count[v]} {SHOWN[v]}" for v in VERDICTS[:-1] if count[v])
     found = f": {found}" if found else ""
+    found += f". Of those that stand, {fragments.held(rows)}" if found else ""
     rest = f"The other {count['todo']} have not been checked yet." if count["todo"] else ""
     return f"""In this build **{done} of {len(rows)}** claims have a verdict{found}.
 {rest}

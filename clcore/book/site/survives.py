@@ -4,11 +4,12 @@ from clcore import ledger
 from clcore.book.site import fragments
 from clcore.book.site.markdown import raw
 from clcore.ledger import headlines
+from clcore.ledger.verdicts import heard_first
 
 INTRO = (
-    "Each line is a claim as its readers remember it, with the verdict on the row that decides it, "
-    "computed in this build: an error $\\leq$ its bound, wherever it was measured. The choice of "
-    "claims and the words are ours; what the paper states, its checks and its "
+    "Each line is a claim as its readers remember it, with the worst verdict of the rows that "
+    "decide it, computed in this build: an error $\\leq$ its bound, wherever it was measured. The "
+    "choice of claims and the words are ours; what the paper states, its checks and its "
     "smallest counterexample are one click away."
 )
 """Begins every page; and without a formula that it knows of, Sphinx leaves MathJax out."""
@@ -26,13 +27,16 @@ def files(rows: list[dict]) -> dict[str, str]:
 
 
 def _entries(known: dict, found: dict[str, dict]) -> dict:
-    """A paper's headlines with their rows, and whether what is said still fits."""
+    """A paper's headlines with their rows, the first of those with the worst verdict, which the
+    badge is, and whether what is said still fits."""
     out = []
     for entry in known["claims"]:
         about = [found[claim] for claim in entry["rows"] if claim in found]
         fits = all(row["verdict"] == entry["rows"][row["id"]] for row in about)
         if about:
-            out.append(entry | {"about": about, "fits": fits})
+            worst = heard_first(row["verdict"] for row in about)
+            lead = next(row for row in about if row["verdict"] == worst)
+            out.append(entry | {"about": about, "lead": lead, "fits": fits})
     return known | {"claims": out}
 
 

@@ -50,7 +50,9 @@ def _unit(W: Array) -> Array:
     return W / np.linalg.norm(W, axis=-1, keepdims=True)
 
 
-def _shorter(t: Trial, M: Array, P: Array, z: Array, recovers: Part, span: Part) -> None:
+def _shorter(
+    t: Trial, M: Array, P: Array, z: Array, recovers: Part, rows: Part, span: Part
+) -> None:
     """Encoders of unit rows that satisfy Eq. 9 with a c other than 1: at p = d on one-hot latents,
     at p > d with a part across the span of M."""
     (p, d), c = M.shape, float(t.rng.uniform(0.2, 0.8))
@@ -64,6 +66,7 @@ def _shorter(t: Trial, M: Array, P: Array, z: Array, recovers: Part, span: Part)
     h = _encode(W, z @ M.T)
     fitted = (h * (z @ P.T)).sum() / (z**2).sum()
     recovers.add(np.abs(h - fitted * z @ P.T).max())
+    rows.add(abs(fitted - 1)).fails_by(1 - c).breaks("rows of norm 1/4", abs(fitted / 4 - 1))
     span.breaks("p > d, |c - 1| of rows with a part across", abs(fitted - 1))
     off = abs(np.linalg.norm(W @ M, axis=-1).mean() - 1)
     span.breaks("p > d, |W M| of rows with a part across", off)
@@ -103,14 +106,17 @@ def _proves_metric(truths: Part) -> None:
 
 @check("ncl/eq9")
 def eq9(t: Trial) -> None:
-    """W = P M^T recovers z; relabelling changes nothing; unit rows in the span of M have c = 1, as
-    all rows are if p = d.
+    """Ground-truth recovery up to a constant and a permutation (Eq. 9, Sec. 5).
 
-    Controls: W in U_>, signed latents, latents permuted without M; for unit rows at p > d with a
-    part across M, and one-hot latents (which satisfy Eq. 9 with c < 1 and unit rows at p = d, too).
+    Given   orthonormal columns of M, latents in {0, 1}^d.
+    Claim   (1) W = P M^T recovers z; (2) relabelling latents and columns together changes nothing;
+            (3) where W has unit rows and Eq. 9 holds, c = 1.
+    Fails   (1) for W in U_> and signed latents; (2) for latents alone; (3) at p > d for rows with a
+            part across the columns of M. Not for rows in their span, as all are if p = d; there
+            with one-hot latents.
     """
     recovers, same = t.part("W = P M^T", 1e-12), t.part("relabelling", 1e-12)
-    span = t.part("unit rows", 1e-12)
+    rows, span = t.part("unit rows", 1e-12), t.corrected("unit rows", 1e-12)
     for _, (p, d) in product(range(min(t.draws, 60)), SIZES):
         M, P = _dictionary(t.rng, p, d), permutation(t.rng, d)
         while P.trace() == d:
@@ -129,7 +135,7 @@ def eq9(t: Trial) -> None:
         same.breaks("latents relabelled, M not", np.abs(z @ P.T @ M.T - x).max())
         W = _unit(P @ M.T * t.rng.uniform(0.1, 3, (d, 1)))
         span.add(np.abs(_encode(W, x) - z @ P.T).max())
-        _shorter(t, M, P, z, recovers, span)
+        _shorter(t, M, P, z, recovers, rows, span)
     _proves_recovery(recovers, same, span)
 
 

@@ -111,6 +111,22 @@ def _on_products(z: Array, z2: Array, g: Callable) -> Array:
     return sum(g(np.stack(row, -1)) for row in gaps)
 
 
+def tuplet(z: Array, z2: Array) -> Array:
+    """N+1 tuplet, of inner products."""
+    return _on_products(z, z2, lambda x: np.log(1 + np.exp(x).sum(-1)))
+
+
+def linear(z: Array, z2: Array) -> Array:
+    """Triplet contrastive, of inner products, its mean over negatives, without the regulariser."""
+    return _on_products(z, z2, lambda x: x.mean(-1))
+
+
+def modified_triplet(z: Array, z2: Array, c: float) -> Array:
+    """Modified triplet, of cosine distances."""
+    unit = (v / np.sqrt((v**2).sum(-1, keepdims=True)) for v in (z, z2))
+    return _on_triplets(*unit, np.subtract, lambda x: (1 / (1 + np.exp(-c * x))).sum(-1))
+
+
 def same_values(t: Trial, views: tuple, tau: float, margin: float, c: float) -> None:
     """The sources' losses in numpy, their constants and factors too, which the rows leave free.
 
@@ -120,7 +136,7 @@ def same_values(t: Trial, views: tuple, tau: float, margin: float, c: float) -> 
     n = views[0].shape[-2]
     unit = [v / np.linalg.norm(v, axis=-1, keepdims=True) for v in views]
 
-    def by_hand(g: Callable, f: Callable = np.subtract, views: list | tuple = views) -> Array:
+    def by_hand(g: Callable, f: Callable = np.subtract) -> Array:
         return _on_triplets(*views, f, g)
 
     def summed(x: Array) -> Array:
@@ -142,11 +158,9 @@ def same_values(t: Trial, views: tuple, tau: float, margin: float, c: float) -> 
             summed, lambda near, far: ref.rectified(2 * near - 2 * far + margin)
         ),
         partial(losses.source_soft_triplet, tau=tau, margin=margin): by_hand(summed, with_margin),
-        partial(losses.source_modified_triplet, c=c): by_hand(
-            lambda x: summed(1 / (1 + np.exp(-c * x))), views=unit
-        ),
-        losses.source_tuplet: _on_products(*views, lambda x: np.log(1 + np.exp(x).sum(-1))),
-        losses.source_linear: _on_products(*views, lambda x: x.mean(-1)),
+        partial(losses.source_modified_triplet, c=c): modified_triplet(*views, c),
+        losses.source_tuplet: tuplet(*views),
+        losses.source_linear: linear(*views),
         partial(losses.source_simclr, tau=tau): simclr(*unit, tau),
     }
     for squared, both, second in product((False, True), repeat=3):
@@ -158,8 +172,8 @@ def same_values(t: Trial, views: tuple, tau: float, margin: float, c: float) -> 
     part.breaks(
         "a sum in each logarithm", relative(by_hand(lambda x: anchored(x, False)), per_anchor)
     )
-    linear = losses.source_linear(*tensors(*views))
-    part.breaks("a sum over negatives", relative((n - 1) * linear.numpy(), linear))
+    meant = losses.source_linear(*tensors(*views))
+    part.breaks("a sum over negatives", relative((n - 1) * meant.numpy(), meant))
 
 
 def same_functions(t: Trial, pairs: list[losses.Pair], page: Mapping[str, Functions]) -> None:
