@@ -119,6 +119,18 @@ def test_batchnorm_leaves_any_ratio_of_gaps():
     assert (top - (1 - r**2)).tolist() == pytest.approx([1.08, 0.36])
 
 
+def test_batchnorm_can_make_equal_variances_unequal():
+    """nl/rem21: two fields with d = (1, 1); what BatchNorm does to lambda - d_k, by numpy."""
+    d, b = np.array([1.0, 1.0]), np.array([3.0, 0.3])
+    spread = []
+    for size in (1.0, (d + b**2 / 4) ** 0.5):
+        top = np.linalg.eigvalsh(np.diag(d / size**2) + np.outer(b / size, b / size) / 4)[-1]
+        gaps = top - d / size**2
+        spread.append(gaps.max() / gaps.min())
+    r = (b**2 / (4 + b**2)) ** 0.5
+    assert spread == pytest.approx([1, r[0] / r[1]]) and spread[1] > 5.6
+
+
 def test_a_head_start_depends_on_the_start():
     """nl/eq154, no projection: a small start loses to half of any constant; the corrected one blows
     up as late."""

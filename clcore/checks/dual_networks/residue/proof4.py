@@ -35,14 +35,16 @@ def curve(tau: float, kind: str = "InfoNCE", margin: float = 0.0) -> Callable[[A
 
 @check("ddn/eq71")
 def eq71(t: Trial) -> None:
-    """0 < F < 1/tau, |F (1/tau - F)| < 1/tau^2, and dF by complex steps.
+    """InfoNCE's slope by the negative distance and its derivatives (Eqs. 70, 71).
 
-    Controls: the triplet's F, bounds with one tau less, the signs as typeset, no 1/tau in the
-    derivative.
+    Given   L_nce with H = 1, F = -dL/dr_-.
+    Claim   0 < F < 1/tau, dF/dr_+ = -F (1/tau - F), dF/dr_- = F (1/tau - F), both less than 1/tau^2
+            in size. Corrected: with the two signs exchanged.
+    Fails   with the printed signs, everywhere; with one power of tau less.
     """
     within = t.part("range of F", 0.0)
     bound = t.part("bound", 1.0)
-    derivatives = t.part("derivatives", 1e-12)
+    printed, mended = (form("derivatives", 1e-12) for form in (t.part, t.corrected))
     for tau in TAUS:
         r = t.rng.uniform(0, 10 * tau, (50 * t.draws, 2))
 
@@ -50,6 +52,7 @@ def eq71(t: Trial) -> None:
             a, b = np.exp(-v[..., 0] / tau), np.exp(-v[..., 1] / tau)
             return b / (a + b) / tau
 
+        # F, and the size of its derivatives.
         value, slope = F(r), ref.gradient(F, r)
         rise, other = value * (1 / tau - value), value * (1 - value)
         within.add(np.maximum(-value, value - 1 / tau) * tau)
@@ -58,15 +61,21 @@ def eq71(t: Trial) -> None:
             within.breaks("F < 1", (value - 1).max())
         if tau < 0.25:
             bound.breaks("1/tau for 1/tau^2", (np.abs(rise) * tau).max())
+
+        # The derivatives themselves, by complex steps.
         right, wrong = (np.stack([v, -v], -1) for v in (rise, other))
-        derivatives.add(absolute(slope * tau**2, right * tau**2))
-        derivatives.breaks("as typeset", absolute(slope * tau**2, -right * tau**2), by=worst)
+        printed.add(absolute(slope * tau**2, -right * tau**2))
+        far = (r[:, 0] - r[:, 1]) / tau
+        printed.fails_by(2 * special.expit(far) * special.expit(-far))
+        mended.add(absolute(slope * tau**2, right * tau**2))
+        mended.breaks("signs as printed", absolute(slope * tau**2, -right * tau**2), by=worst)
         if tau != 1:
-            gap = absolute(slope * tau**2, wrong * tau**2).max()
-            derivatives.breaks("1 - F for 1/tau - F", gap)
+            for part in (printed, mended):
+                gap = absolute(slope * tau**2, wrong * tau**2).max()
+                part.breaks("1 - F for 1/tau - F", gap)
     for part, proof in zip((within, bound), exact_weights.range_of_slope(), strict=True):
         part.proves(**proof)
-    derivatives.proves(**exact_weights.slopes_of_slope())
+    mended.proves(**exact_weights.slopes_of_slope())
 
 
 def _root(g: Callable[[Array], Array], count: int) -> Array:

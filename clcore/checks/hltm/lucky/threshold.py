@@ -44,9 +44,12 @@ def _growth(t: Trial) -> None:
 
 @check("ddn/thm5b")
 def thm5b(t: Trial) -> None:
-    """Growth of Eq. 128 in c, and in which arguments the threshold of Eq. 130 increases.
+    """Lucky nodes at initialisation: sketch with a threshold phi (Theorem 5, Sec. 6.1.1).
 
-    Controls: the exponent c/(2 (1 - gamma^2)); polarity lowered; s_k lowered; weak polarities.
+    Given   the threshold of Eq. 130, the only one that the paper gives, where it is above 0.
+    Claim   |N_mu| of Eq. 128 grows as c exp(c/2); phi increases in every rho_mu nu^2, in c, and in
+            every s_k. Corrected: in s_k with equal polarities, or where rho_k^2 >= 6/(c + 6).
+    Fails   in an s_k whose polarity is weaker than others.
     """
     _growth(t)
     n, size = 5, max(t.draws, 20)  # a third of them have a threshold above 0
@@ -60,7 +63,7 @@ def thm5b(t: Trial) -> None:
     least = np.minimum(_thresholds(s, stronger, c), _thresholds(s, rho, c + 0.1))
     rising.add(-(least - base)).breaks("polarity lowered", base - _thresholds(s, lower, c))
 
-    def gains(d: float) -> Array:
+    def gains(d: float, rho: Array = rho, base: Array = base) -> Array:
         moved = [_thresholds(np.sqrt(s**2 * (1 + d * e)), rho, c) - base for e in np.eye(n)]
         return np.stack(moved, -1)
 
@@ -71,6 +74,9 @@ def thm5b(t: Trial) -> None:
     )
     printed.add(-up[base > 0]).says(share=(up[base > 0] < 0).any(-1).mean())
     corrected.add(-up[enough]).breaks("weaker polarities", -up[~enough])
+    equal = np.broadcast_to(rho[:, :1], rho.shape)
+    level = _thresholds(s, equal, c)
+    corrected.add(-gains(0.1, equal, level)[level > 0])
     for part in (printed, corrected):
         part.breaks("s_k lowered", -down[enough])
     proofs.thm5b(rising, printed, corrected)

@@ -164,28 +164,37 @@ def eq172(t: Trial) -> None:
 
 @check("ddn/thm6")
 def thm6(t: Trial) -> None:
-    """The covariance over z_0 is o_mu a a^T: its rank and direction, then o_mu, by enumeration.
+    """Activation covariance over the root has rank one (Theorem 6).
 
-    Controls: a without polarities; rho_0mu for rho_0 in o_mu, as typeset; twice the size.
+    Given   SB-HLTM; V over z_0 of the children's mean activations, by enumeration of all states.
+    Claim   it is o_mu a_mu a_mu^T, o_mu = rho_0mu^2 (1 - rho_0mu^2). Corrected: 1 - rho_0^2, rho_0
+            the polarity of the root.
+    Fails   in size with the printed o_mu; in direction without the polarities in a_mu.
     """
     count = min(max(t.share(4), 8), 15)
-    shape, size = (
-        t.part(name, 1e-13, controls=pooled, draws=4 * count)
-        for name in ("a multiple of a a^T", "o_mu")
-    )
+    part = {"controls": pooled, "draws": 4 * count}
+    shape = t.part("a multiple of a a^T", 1e-13, **part)
+    printed, mended = (form("o_mu", 1e-13, **part) for form in (t.part, t.corrected))
     for w in tr.worlds(t.rng, count, 3):
         for mu in tr.inner(w):
             exact, outer = tr.over_root(w, tr.fed(w, mu)), outer_square(dampened(w, mu))
+
+            # Its direction.
             shape.add(_off_multiple(exact, outer))
             bare, whole = tr.selective(w, mu)[0], dampened(w, mu)
             turned = np.ptp(np.sign(bare * whole), -1) > 0  # else polarities are a factor of a
             off = _off_multiple(exact, outer_square(bare))
             shape.breaks("polarities left out of a", off[turned])
+
+            # Its size, with rho_0mu and with rho_0.
             typeset, ours = both_sizes(w, mu)
-            size.add(absolute(times(ours, outer), exact))
-            size.breaks("as typeset, rho_0mu", absolute(times(typeset, outer), exact))
-            size.breaks("twice the size", absolute(times(2 * ours, outer), exact))
-    tree_proofs.thm6(shape, size)
+            printed.add(absolute(times(typeset, outer), exact))
+            printed.fails_by(absolute(times(typeset - ours, outer), 0 * exact))
+            mended.add(absolute(times(ours, outer), exact))
+            mended.breaks("rho_0mu for rho_0", absolute(times(typeset, outer), exact))
+            for form in (printed, mended):
+                form.breaks("twice the size", absolute(times(2 * ours, outer), exact))
+    tree_proofs.thm6(shape, mended)
 
 
 def _off_multiple(exact: Array, outer: Array) -> Array:

@@ -67,16 +67,17 @@ def _norm_of_operator(rng: np.random.Generator, count: int) -> tuple[Array, ...]
 
 @check("ddn/rem10")
 def rem10(t: Trial) -> None:
-    """OP_mu with constant J_mu, as a variance over z_0 of all joint states; its norm.
+    """Operator at constant Jacobian: activation covariance times J^T J (Sec. 6.1.2, Theorem 6).
 
-    Controls: the Kronecker product in the other order, twice the size, Theorem 6 as typeset, the
-    root's polarity.
+    Given   SB-HLTM, J_mu constant; OP_mu as a variance over z_0 of all joint states.
+    Claim   OP_mu = o_mu a_mu a_mu^T (x) J^T J, and it is larger with |rho_0mu| and |a_mu|.
+            Corrected: with the o_mu that Theorem 6 has when corrected.
+    Fails   with the printed o_mu, which is 0 at a uniform root and does not grow with |rho_0mu|.
     """
     count = min(t.share(4), 6)
-    product, sized = (
-        t.part(name, 1e-12, controls=pooled, draws=4 * count)
-        for name in ("Kronecker product", "o_mu")
-    )
+    some = {"controls": pooled, "draws": 4 * count}
+    product = t.part("Kronecker product", 1e-12, **some)
+    printed, mended = (form("o_mu", 1e-12, **some) for form in (t.part, t.corrected))
     for w in tr.worlds(t.rng, count, 3):
         for mu in tr.inner(w):
             J = t.rng.standard_normal((count, 4, 2))
@@ -84,18 +85,26 @@ def rem10(t: Trial) -> None:
             activity = tr.over_root(w, tr.fed(w, mu))
             product.add(absolute(_kron(activity, JJ), exact))
             product.breaks("other order", absolute(_kron(JJ, activity), exact))
+
+            # Its size.
             outer, (typeset, ours) = outer_square(dampened(w, mu)), both_sizes(w, mu)
-            other, right, double = (
-                absolute(_kron(times(size, outer), JJ), exact) for size in (typeset, ours, 2 * ours)
+            wrong, right, double, apart = (
+                _kron(times(size, outer), JJ) for size in (typeset, ours, 2 * ours, typeset - ours)
             )
-            sized.add(right).breaks("Theorem 6 as typeset", other)
-            sized.breaks("twice the size", double)
+            printed.add(absolute(wrong, exact)).fails_by(absolute(apart, 0 * exact))
+            mended.add(absolute(right, exact)).breaks(
+                "Theorem 6 as printed", absolute(wrong, exact)
+            )
+            for part in (printed, mended):
+                part.breaks("twice the size", absolute(double, exact))
+
+    # The norm as |rho_0mu| and |a_mu| grow.
     polarity, vector, root, typeset = (
         -np.diff(rows, axis=0).min(0) for rows in _norm_of_operator(t.rng, count)
     )
     larger = t.part("larger with rho_0mu and a", 1e-12, controls=pooled).add(polarity, vector)
-    larger.breaks("Theorem 6 as typeset", typeset).breaks("larger |rho_0|", root)
-    proofs.rem10(product, sized, larger)
+    larger.breaks("Theorem 6 as printed", typeset).breaks("larger |rho_0|", root)
+    proofs.rem10(product, mended, larger)
 
 
 class Group(NamedTuple):
@@ -135,14 +144,14 @@ def _loss_step(w: tr.World, groups: Sequence[Group], rate: float) -> Array:
 def eq15(t: Trial) -> None:
     """Growth of a^T w_j in one step, by the enumerated OP and by autograd of L_simp over all pairs.
 
-    First of the net of one part alone, then with all groups of its level. Controls: Theorem 6 as
-    typeset, twice the rate, J^T J other than I; for the strict growth a path polarity of zero, and
-    at the root Theorem 6 as typeset; cross terms left out.
+    First of the net of one part alone, with the o_mu of Theorem 6 as printed and corrected, then
+    with all groups of its level. Controls: twice the rate, J^T J other than I; for the strict
+    growth a path polarity of zero, and at the root Theorem 6 as printed; cross terms left out.
     """
     count, rate = max(4, min(t.share(3), 8)), 0.5
     common = {"controls": pooled, "draws": 3 * count}
     measured = t.part("growth factor, measured o_mu", 1e-12, **common)
-    factor = t.part("growth factor", 1e-12, **common)
+    printed, factor = (form("growth factor", 1e-12, **common) for form in (t.part, t.corrected))
     growth = t.part("strict growth", 1e-9, ">=", draws=3 * count)
     for parents in tr.SHAPES[:3]:
         w = tr.world(t.rng, count, parents, 2, 4, 1.5)
@@ -155,24 +164,26 @@ def eq15(t: Trial) -> None:
             fit = np.einsum("dc,dck,dk->d", a, activity, a) / np.where(square, square, 1) ** 2
             typeset, ours = both_sizes(w, mu)
             operator = _operator(w, mu, J)
+            before = np.einsum("djc,dc->dj", W, a)
+            apart = (rate * (typeset - ours) * (a**2).sum(1))[:, None] * before
 
             def off(size: Array, after: Array, W: Array = W, a: Array = a) -> Array:
                 return _off_factor(1 + rate * size * (a**2).sum(1), W, after, a)
 
             for after in (_loss_step(w, [Group(mu, W, J)], rate), _apply(operator, W, rate)):
                 measured.add(off(fit, after))
-                factor.add(off(ours, after))
-                factor.breaks("Theorem 6 as typeset", off(typeset, after))
-                for part in (measured, factor):
+                printed.add(off(typeset, after)).fails_by(absolute(apart, 0 * apart))
+                factor.add(off(ours, after)).breaks("Theorem 6 as printed", off(typeset, after))
+                for part in (measured, printed, factor):
                     part.breaks("twice the rate", off(2 * ours, after))
             stretched = off(ours, _apply(_operator(w, mu, 1.5 * J), W, rate))
-            for part in (measured, factor):
+            for part in (measured, printed, factor):
                 part.breaks("J^T J = 2.25 I", stretched)
             growth.add(*_least_growth(operator, W, a, rate))
             if mu == 0:
                 form = _kron(times(typeset, outer_square(a)), J.mT @ J)
                 none = _least_growth(form, W, a, rate)
-                growth.breaks("Theorem 6 as typeset, at the root", *none)
+                growth.breaks("Theorem 6 as printed, at the root", *none)
             else:
                 none = _operator(uninformed, mu, J), W, dampened(uninformed, mu)
                 growth.breaks("path polarity 0", *_least_growth(*none, rate))

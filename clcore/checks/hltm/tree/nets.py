@@ -86,21 +86,27 @@ def eq136(t: Trial) -> None:
 
 @check("ddn/rem9")
 def rem9(t: Trial) -> None:
-    """Leaves: |s_k| and their variance, by enumeration; |s_j| layer by layer in random nets.
+    """Leaves are selective and exact; above them |s_j| often drops (after Theorem 5, App. C.4).
 
-    Controls: hidden units; initial weights so large that selectivity grows.
+    Given   leaves z in {0, 1}, s_k = (v_k(1) - v_k(0)) / 2, by enumeration; random nets above.
+    Claim   leaves have |s_k| = 1 and no variance; |s_j| often falls from layer to layer.
+            Corrected: |s_k| = 1/2.
+    Fails   with |s_k| = 1; for hidden units; for weights so large that selectivity grows.
     """
     count = min(t.share(4), 10)
-    size = t.part("leaves, selectivity", 1e-13, controls=pooled, draws=4 * count)
+    name = "leaves, selectivity"
+    printed, size = (form(name, 1e-13, controls=pooled) for form in (t.part, t.corrected))
     noise = t.part("leaves, variance", 1e-15, controls=pooled, draws=4 * count)
     for w in tr.worlds(t.rng, count, 3):
         signed = tr.explore(w.model, w.weights, values=np.array([-1.0, 1.0]))
         for leaf in lt.leaves(w.model.tree):
             s = _selectivity(w, leaf)
+            printed.add(np.abs(s - 1)).fails_by(np.full(count, 0.5))  # s = (1 - 0) / 2
             size.add(np.abs(s - 0.5), np.abs(_selectivity(signed, leaf) - 1))
-            size.breaks("as typeset, 1", np.abs(s - 1), by=worst)
+            size.breaks("1 for 1/2", np.abs(s - 1))
             noise.add(np.abs(tr.spread(w, leaf, w.out[leaf])).reshape(count, -1).max(-1))
         mu = tr.inner(w)[-1]
+        printed.breaks("a hidden unit", np.abs(_selectivity(w, mu) - 1))
         size.breaks("a hidden unit", np.abs(_selectivity(w, mu) - 0.5))
         noise.breaks("hidden units", tr.spread(w, mu, w.out[mu]).reshape(count, -1).max(-1))
     seeds = 30 if t.draws < 60 else 100

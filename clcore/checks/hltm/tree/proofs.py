@@ -136,7 +136,7 @@ def thm6(shape: Part, size: Part) -> None:
 
     shape.proves(parallel(far.a), breaks={"polarities left out of a": parallel(ts.GAPS)}, at=DEEP)
     typeset, ours = (o * far.a * far.a.T for o in ts.sizes(far.path))
-    others = {"as typeset, rho_0mu": typeset, "twice the size": 2 * ours}
+    others = {"rho_0mu for rho_0": typeset, "twice the size": 2 * ours}
     size.proves(
         exact.equal(C, ours),
         breaks={what: exact.equal(C, other) for what, other in others.items()},

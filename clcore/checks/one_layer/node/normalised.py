@@ -7,7 +7,7 @@ import torch
 from clcore import reference as ref
 from clcore.checks.one_layer.importance import batch_proofs
 from clcore.checks.one_layer.node import proofs as node_proofs
-from clcore.ledger import Trial, check, pooled
+from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array
 
 WHERE = ("before", "after", "mean-backprop", "none")
@@ -40,17 +40,27 @@ def _loss(f: torch.Tensor, tau: float = 0.5) -> torch.Tensor:
 
 @check("nl/rem24")
 def rem24(t: Trial) -> None:
-    """With BatchNorm, before or after the ReLU, w^T dw/dt = 0 for InfoNCE, and w's length does not
-    matter. Controls: no BatchNorm, mean-backprop BatchNorm. And Eq. 5 of such nodes."""
+    """BatchNorm at every node keeps the filters at unit norm (Sec. 3, before Eq. 5).
+
+    Given   ReLU nodes with BatchNorm before or after the activation, no epsilon under the root.
+    Claim   the flow of InfoNCE keeps every |w_k|, and norm 1 costs nothing; "in this case" the
+            filters decouple into Eq. 5. Corrected: they do for nodes of w_k / |w_k|.
+    Fails   of the flow without BatchNorm and with mean-backprop BatchNorm; of Eq. 5 with BatchNorm:
+            after the activation C_alpha[f_k] = 1 for every w (alpha = 1, no augmentation), so that
+            nothing is climbed; before it another function is.
+    """
     flow = t.part("the flow keeps the norms", 1e-10, controls=pooled)
     length = t.part("norm 1 costs nothing", 1e-10, controls=pooled)
-    draws = min(t.draws, 40)
-    name = "C[f_k] of nodes with BatchNorm after the activation, alpha = 1, no augmentation"
-    constant = t.part(name, 1e-10, draws=20 * draws)
+    name, draws = "Eq. 5 is what such nodes maximise", min(t.draws, 40)
+    printed, mended = (form(name, 1e-10, controls=typical) for form in (t.part, t.corrected))
+    constant = t.part("behind BatchNorm C[f_k] = 1, alpha = 1, no augmentation", 1e-10)
+    climbed: dict[str, list[Array]] = {"after": [], "before": []}
     for _ in range(draws):
         x = torch.tensor(t.rng.standard_normal((24, 5)))
         W = torch.tensor(t.rng.standard_normal((3, 5)))
         size = torch.tensor(t.rng.uniform(0.5, 2, (3, 1)))
+
+        # w^T dw/dt = 0, and the loss at filters of other lengths.
         along, scaled = {}, {}
         for where in WHERE:
             free = W.clone().requires_grad_()
@@ -63,12 +73,39 @@ def rem24(t: Trial) -> None:
         flow.add(along["before"], along["after"]).breaks("no BatchNorm", along["none"])
         flow.breaks("mean-backprop BatchNorm (Def. 5)", along["mean-backprop"])
         length.add(scaled["before"], scaled["after"]).breaks("no BatchNorm", scaled["none"])
-        many = torch.tensor(t.rng.standard_normal((20, 5)))
-        many = many / many.norm(dim=1, keepdim=True)
-        constant.add(np.abs(_nodes(many, x, "after").numpy().var(0) - 1))
-        spread = np.ptp(_nodes(many, x, "none").numpy().var(0))
-        constant.breaks("range without BatchNorm", spread)
+
+        # What the nodes climb, alpha = 1, no augmentation: |w| times the slope of C[f_k] / 2 is
+        # P A(w) w of Eq. 7 for nodes of w / |w|.
+        for where in ("after", "before"):
+            climbed[where].append(ref.relative(_slope(W, x, where), _eq7(W, x)))
+        printed.add(climbed["after"][-1]).fails_by(np.ones(3))  # C[f_k] is 1, its slope 0
+        mended.add(ref.relative(_slope(W, x, "none"), _eq7(W, x)))
+        constant.add(np.abs(_nodes(W, x, "after").numpy().var(0) - 1))
+        constant.breaks("range without BatchNorm", np.ptp(_nodes(W, x, "none").numpy().var(0)))
+    for part in (printed, mended):
+        part.breaks("BatchNorm before the activation", *climbed["before"])
+    mended.breaks("BatchNorm after the activation", *climbed["after"])
     node_proofs.rem24(flow, length, constant)
+
+
+def _slope(W: torch.Tensor, x: torch.Tensor, where: str) -> Array:
+    """|w_k| times the gradient of C[f_k] / 2, alpha = 1, no augmentation; without BatchNorm
+    (`where` "none"), of nodes of w_k / |w_k|."""
+    raw = W.clone().requires_grad_()
+    lengths = raw.norm(dim=1, keepdim=True)
+    f = _nodes(raw / lengths if where == "none" else raw, x, where)
+    (slope,) = torch.autograd.grad(f.var(0, correction=0).sum() / 2, raw)
+    return (lengths.detach() * slope).numpy()
+
+
+def _eq7(W: torch.Tensor, x: torch.Tensor) -> Array:
+    """P A(w) w of Eq. 7 at w_k / |w_k|, A the covariance of gated inputs, by numpy."""
+    found = []
+    for w in W.numpy():
+        w = w / np.linalg.norm(w)
+        A = np.cov((x.numpy() * (x.numpy() @ w > 0)[:, None]).T, bias=True)
+        found.append(A @ w - (w @ A @ w) * w)
+    return np.array(found)
 
 
 def _alpha(a: Array, b: Array, tau: float, eps: float) -> Array:

@@ -4,11 +4,14 @@ In the eigenbasis of A, which is positive semidefinite: d = 3, lambda_2 and lamb
 are r_3 + g and r_3; a unit vector with c > 0 is (1, p, q) over its length, so that c is 1 over it.
 """
 
+from typing import Any
+
 import sympy
 from mpmath import iv
 from sympy import Matrix, Rational
 
 from clcore.ledger import Part, exact
+from clcore.ledger.exact import Shown
 
 AT = "d = 3"
 ONE = sympy.Integer(1)
@@ -65,6 +68,34 @@ def lem7(bound: Part, step: Part, reason: Part, last: Part) -> None:
     last.proves(exact.nonnegative(1 / y - 1 + SQUARE / 2, _above(y)), breaks=broken)
     broken = {"(1 + c) left out": exact.equal(SQUARE / 2, MU * (1 - C) / (1 + C))}
     last.proves(exact.equal(SQUARE / 2, MU * (1 - C)), breaks=broken)
+
+
+def indefinite(what: str) -> dict[str, Any]:
+    """`Part.proves` of a constant A = diag(1, 0, -1), L = 0, from w(0) = (3, 0, 1) / sqrt 10: there
+    mu = omega = 0 <= gamma = 1/100, and w(t) = (3, 0, (-1)^t) / sqrt 10 for ever. Control: the
+    least eigenvalue 0, for which w(1) = e_1."""
+    start, gamma = Matrix([3, 0, 1]) / sympy.sqrt(10), Rational(1, 100)
+    radius = sympy.sqrt(2 * (1 + gamma) * (1 - start[0])) / (1 - sympy.sqrt(gamma))
+
+    def wrong(least: int) -> Shown:
+        A, path = sympy.diag(1, 0, least), [start]
+        for _ in range(4):
+            image = A * path[-1]
+            path.append(image / image.norm())
+        last = path[-1]
+        away = max((w - start).norm() for w in path)
+        left, right, relation = {
+            "residual": (A * last - last * last.dot(A * last), sympy.zeros(3, 1), "=="),
+            "c_t rises to 1": (last[0], ONE, "=="),
+            "converges": (last, path[-2], "=="),
+            "limit is a top eigenvector": (last, Matrix([1, 0, 0]), "=="),
+            "trajectory within the radius": (away, radius, "<="),
+            "limit within the radius": (away, radius, "<="),
+            "one step": (1 - path[1][0], ONE * 0, "<="),
+        }[what]
+        return exact.differ(left, right, relation)
+
+    return {"shown": wrong(-1), "breaks": {"A positive semidefinite": wrong(0)}, "at": AT}
 
 
 def lem8(length: Part, first: Part, second: Part) -> None:

@@ -66,13 +66,21 @@ def _moved(values: Array, a: Array) -> Array:
 
 @check("nl/lem7")
 def lem7(t: Trial) -> None:
-    """1 - d <= mu (1 - c), mu by eigh of A; c and d from the coordinates A was built from.
+    """One step of power iteration raises the correlation with the top eigenvector (Lemma 7).
 
-    A semidefinite. Controls: half of mu, and half or a quarter of the square, over draws that
-    nearly attain the bound; A indefinite; lambda_i^2 in Parseval's identity.
+    Given   c_t > 0 and lambda_1(t) > 0; w(t + 1) = A w(t) / |A w(t)|.
+    Claim   1 - d_t <= mu_t (1 - c_t), by Eqs. 184 to 186. Corrected: where |lambda_i| <= lambda_2
+            for i > 1, as for positive semidefinite A.
+    Fails   for indefinite A with a large negative eigenvalue. In the reason for Eq. 184 the sum has
+            no lambda_i^2.
+
+    mu by eigh of A; c and d from the coordinates that A was built from. Tight draws nearly attain
+    the bounds.
     """
-    bound = t.part("", ROUNDING, controls=pooled)
-    step = t.part("Eq. 184", ROUNDING, controls=pooled)
+    names = ("", "Eq. 184")
+    printed, mended = (
+        [form(name, ROUNDING, controls=pooled) for name in names] for form in (t.part, t.corrected)
+    )
     reason = t.part("the reason for Eq. 184", ROUNDING, controls=pooled)
     last = t.part("Eq. 186", ROUNDING, controls=pooled)
     for kind in ("generic", "tight", "semidefinite", "indefinite"):
@@ -83,21 +91,29 @@ def lem7(t: Trial) -> None:
             c, d = a[:, 0], _moved(values, a)[:, 0]
             square = (values[:, 1] / values[:, 0]) ** 2 * (1 / c**2 - 1)
             lower = (1 + square) ** -0.5
-            last.add(1 - square / 2 - lower)
+
+            # The lemma and Eq. 184; they need that no other eigenvalue is larger than the second.
+            excess = (1 - d - m * (1 - c), lower - d)
+            less = (1 - d - m / 2 * (1 - c), (1 + square / 2) ** -0.5 - d)
+            for whole, part, over, half in zip(printed, mended, excess, less, strict=True):
+                (whole if kind == "indefinite" else part).add(over)
+                if kind == "indefinite":
+                    part.breaks("A indefinite", over, by=worst)
+                if kind == "tight":
+                    for one in (whole, part):
+                        one.breaks("half of mu", half)
+
+            # Parseval's identity, and 1 / sqrt(1 + s) >= 1 - s / 2.
             rest = np.einsum("bji,bj->bi", Q, w)[:, 1:]
             reason.add(np.abs((rest**2).sum(-1) - (1 - c**2)))
             stray = np.abs(((values[:, 1:] * rest) ** 2).sum(-1) - (1 - c**2))
             reason.breaks(r"as typeset: $\lambda_i^2$ in the sum", stray)
-            for part, excess in ((bound, 1 - d - m * (1 - c)), (step, lower - d)):
-                if kind == "indefinite":
-                    part.breaks("A indefinite", excess, by=worst)
-                else:
-                    part.add(excess)
+            last.add(1 - square / 2 - lower)
             if kind == "tight":
-                bound.breaks("half of mu", 1 - d - m / 2 * (1 - c))
-                step.breaks("half of the square", (1 + square / 2) ** -0.5 - d)
                 last.breaks("a quarter of the square", 1 - square / 4 - lower)
-    proofs.lem7(bound, step, reason, last)
+    for whole in printed:
+        whole.proves(**proofs.indefinite("one step"))
+    proofs.lem7(*mended, reason, last)
 
 
 @check("nl/lem8")

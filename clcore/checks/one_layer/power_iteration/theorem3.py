@@ -81,10 +81,12 @@ def _affine(t: Trial) -> None:
 
 @check("nl/def4")
 def def4(t: Trial) -> None:
-    """Both forms of mu, omega = mu + nu as printed in Eq. 10; its size at and near an LME.
+    """Irregularity of a point under power iteration (Definition 4, Eq. 10).
 
-    Controls: (1 + c) left out; 1 for 2 before L / gap; a start far from the LME; a small gap; the
-    paper's own example with a gap that is not large.
+    Given   c = c(w), lambda_1 and the gap of A(w), its Lipschitz constant L, kappa of Lemma 9.
+    Claim   mu has two forms, omega = mu + nu >= 0, and near any LME omega is much less than 1.
+            Corrected: near an LME with a large gap, L and kappa small.
+    Fails   of the size at LMEs whose gap is not large, and far from LMEs.
     """
     rng, draws = t.rng, t.draws
     values, a, Q = draw(rng, draws, "generic")
@@ -109,9 +111,14 @@ def def4(t: Trial) -> None:
         return pi.omega(here, torch.tensor(L), pi.kappa(here.gap)).numpy()
 
     near = 1 - 1e-6 * rng.random(draws)
-    small = t.part("small near an LME", 0.1, controls=typical)
+    name = "small near an LME"
+    printed, small = (form(name, 0.1, controls=typical) for form in (t.part, t.corrected))
+    ratios = rng.uniform(0.5, 0.95, draws)  # any LME, A constant: omega is mu
+    printed.add(sizes(ratios, np.zeros(draws), near))
+    printed.fails_by((1 + near) / (2 * near**2) * ratios**2)
     far = sizes(np.full(draws, 0.2), np.full(draws, 0.01), np.full(draws, 0.2))
-    small.breaks("c = 0.2", far)
+    for part in (printed, small):
+        part.breaks("c = 0.2", far)
     small.breaks(
         "a small gap", sizes(rng.uniform(0.5, 0.95, draws), rng.uniform(0, 0.5, draws), near)
     )
@@ -121,7 +128,7 @@ def def4(t: Trial) -> None:
         pi.local(one_layer.operator(world, pattern), pattern), *tensors(np.zeros(1), np.zeros(1))
     )
     small.breaks("the summation model at q = 0.3", own.numpy())
-    small.says(own=own.item()).confirms(own=(0.3 / 0.7**2) ** 2)
+    printed.says(own=own.item()).confirms(own=(0.3 / 0.7**2) ** 2)
     small.add(sizes(rng.uniform(0, 0.2, draws), rng.uniform(0, 0.015, draws), near))
     proofs.def4(forms, sign, small)
 
@@ -213,11 +220,13 @@ def _outside(run: dict) -> Array:
 
 @check("nl/thm3")
 def thm3(t: Trial) -> None:
-    """Starts with a proved gamma: the iteration ends in B_gamma at a critical point of Eq. 7; and
-    that a proved gamma is one.
+    """Power iteration from an approximate eigenvector converges to a critical point (Theorem 3).
 
-    Indefinite A: with the shifted matrix before Eq. 104, as the proof has it. Controls: the starts;
-    A not shifted.
+    Given   c_0 != 0, A Lipschitz on the sphere, and a gamma < 1 with omega <= gamma in all of
+            B_gamma: proved by `power_iteration.certificate`, not sampled.
+    Claim   the iteration w <- A(w) w / |A(w) w| ends in B_gamma at a critical point of Eq. 7.
+            Corrected: for positive semidefinite A(w), or with A-hat(w) of App. B.4 iterated.
+    Fails   where A(w) has a negative eigenvalue larger in size than the second one.
     """
 
     def miss(run: dict) -> tuple[Array, Array, Array]:
@@ -227,11 +236,19 @@ def thm3(t: Trial) -> None:
     definite = _runs(t)
     own = _runs(t, " indefinite", low=-1.05)
     hat = _runs(t, " indefinite", low=-1.05, hat=True)
-    for name, run in (("A positive definite", definite), ("A indefinite", hat)):
-        ends = t.part(name, 1e-10, controls=typical, draws=len(run["gamma"]))
-        ends.add(*miss(run)).breaks("the starts", definite["residual"][0])
-        ends.says(share=run["share"])
-    ends.breaks("A itself, not shifted", own["residual"][-1])
+    starts = definite["residual"][0]
+
+    # A positive definite, over the sphere.
+    ends = t.part("A positive definite", 1e-10, controls=typical, draws=len(definite["gamma"]))
+    ends.add(*miss(definite)).breaks("the starts", starts).says(share=definite["share"])
+
+    # A indefinite: iterated as printed, and A-hat in its place.
+    printed = t.part("A indefinite", 1e-10, controls=typical, draws=len(own["gamma"]))
+    printed.add(own["residual"][-1]).proves(**proofs.indefinite("residual"))
+    mended = t.corrected("A indefinite", 1e-10, controls=typical, draws=len(hat["gamma"]))
+    mended.add(*miss(hat)).breaks("A itself, not shifted", own["residual"][-1])
+    for part in (printed, mended):
+        part.breaks("the starts", starts)
     over_ball.proved(t)
     over_ball.least(t)
 
@@ -286,15 +303,22 @@ def _items(run: dict) -> dict[str, tuple[list[Array], float, str, Array]]:
 
 @check("nl/lem11")
 def lem11(t: Trial) -> None:
-    """All five items along certified runs of definite A.
+    """Power iteration converges within a ball around its start (Lemma 11).
 
-    Controls: the reverse order; the first iterate; a radius of a tenth; indefinite A.
+    Given   c_0 > 0 and a proved gamma < 1 with omega <= gamma in all of B_gamma.
+    Claim   c_t rises to 1, w(t) converges, to a top eigenvector of A there, and neither w(t) nor
+            the limit leaves the ball of radius R. Corrected: for positive semidefinite A(w).
+    Fails   for indefinite A(w), as A = diag(1, 0, -1): c_t stays, w(t) swings.
     """
     definite = _runs(t)
     of_any = _items(_runs(t, " indefinite", low=-1.05))
     for name, (errors, bound, what, broken) in _items(definite).items():
-        item = t.part(name, bound, controls=typical, draws=len(definite["gamma"]))
-        item.add(*errors).breaks(what, broken).breaks("A indefinite", *of_any[name][0], by=worst)
+        printed = t.part(name, bound, controls=typical)
+        printed.add(*of_any[name][0]).proves(**proofs.indefinite(name))
+        item = t.corrected(name, bound, controls=typical, draws=len(definite["gamma"]))
+        item.add(*errors).breaks("A indefinite", *of_any[name][0], by=worst)
+        for part in (printed, item):
+            part.breaks(what, broken)
 
 
 @check("nl/eq216")

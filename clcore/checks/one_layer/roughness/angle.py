@@ -65,5 +65,5 @@ def eq83(t: Trial) -> None:
     part = t.part("Eq. 83", 1e-9, controls=typical, draws=n)
     part.add(root / (far / (1 - free)) - 1, relative(root, far / x))
     part.breaks("1 + epsilon at the edge", (root / (far / (2 - x)))[away] - 1)
-    part.breaks('"=" with epsilon free', relative(root, far / (1 - free))[small])
+    part.breaks('as typeset, "=" with epsilon free', relative(root, far / (1 - free))[small])
     _proofs(arcsin, arccos, part)
