@@ -75,9 +75,9 @@ class Chapter:
 
         The parameter `scheduler`, else $CLCORE_SCHEDULER, names a launcher
         (`clcore.grid.launchers.LAUNCHERS`); "auto" is this process, or, in the `paper` profile,
-        every core of this machine; `jobs` above 1 are so many processes on a CPU. Results are kept below
-        grid/ of the build folder where they outlive a chapter (`paper`, or another launcher), else
-        with its checkpoints.
+        every core of this machine; `jobs` above 1 are so many processes, on a CPU. Results are
+        kept below grid/ of the build folder where they outlive a chapter (`paper`, or another
+        launcher), else with its checkpoints.
         """
         from clcore.grid import Grid, launcher
 
