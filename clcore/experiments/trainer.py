@@ -239,8 +239,9 @@ class Trainer:
         if self.settings.channels_last:
             x = x.contiguous(memory_format=torch.channels_last)
         # Every weight is cast once a pass: its copy is kept for nobody, nor by a CUDA graph.
-        mixed = torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False)
-        with mixed if self.settings.mixed else nullcontext():
+        mixed = {"dtype": torch.bfloat16, "cache_enabled": False}
+        cast = torch.autocast(self.device.type, **mixed) if self.settings.mixed else nullcontext()
+        with cast:
             return forward(x)
 
     def drawn(self, step: Step, shape: Sequence[int]) -> aug.Params:
