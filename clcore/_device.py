@@ -25,7 +25,7 @@ def usable(name: Any) -> str:
         return "cpu"
     import torch
 
-    why = _refused()
+    why = refused()
     if name == "auto":
         if why:
             log.warning("everything runs on the CPU: %s", why)
@@ -45,7 +45,7 @@ def usable(name: Any) -> str:
 
 
 @cache
-def _refused() -> str:
+def refused() -> str:
     """Why PyTorch cannot use the GPU that is here, such as a driver that is too old for it, in the
     words of PyTorch, which says it once; empty where there is none, or it can."""
     import torch

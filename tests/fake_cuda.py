@@ -26,8 +26,8 @@ from clcore.experiments import image_fields as fields
 from clcore.experiments import sparse_training as st
 from clcore.experiments import token_panels as tp
 from clcore.experiments import token_sequences as ts
-from clcore.experiments import tree_contrast as tc
 from clcore.experiments import trainer
+from clcore.experiments import tree_contrast as tc
 from clcore.experiments.image_losses import LOSSES
 from clcore.experiments.pretraining import steps
 from clcore.experiments.trainer import Settings, Trainer
@@ -164,11 +164,10 @@ def tokens():
     given += [{"kind": kind, "protocol": p} for kind in ts.LOSSES for p in ts.RATES]
     given += [{"protocol": p} for p in ts.READINGS if p not in ts.RATES]
     given += [{"norm": norm, "zeta": 2.0} for norm in ts.NORMALISATIONS]
+    configs = {f"tokens {some}": ts.configuration(0, 3, 2, batch=8, **some) for some in given}
     return {
-        f"tokens {some}": lambda c=ts.configuration(0, 3, 2, batch=8, **some): ts.run(
-            [c], 9, device=CUDA, progress=False
-        )
-        for some in given
+        name: lambda c=config: ts.run([c], 9, device=CUDA, progress=False)
+        for name, config in configs.items()
     }
 
 
