@@ -127,12 +127,9 @@ def test_only_whole_batches_are_begun_and_kept(plan, monkeypatch):
 
     monkeypatch.setattr(pretraining, "together", together)
     plan.rehearse = False
-    data = lambda plan: (
-        SimpleNamespace(name="x", label="x", classes="ab"),
-        None,
-        {"epochs": 100, "images": 3},
-    )  # noqa: E501, E731
-    monkeypatch.setattr(tables, "_data", data)
+    images = SimpleNamespace(name="x", label="x", classes="ab")
+    own = {"epochs": 100, "images": 3}
+    monkeypatch.setattr(tables, "_data", lambda plan: (images, None, own))
     tables.tables(plan)
     table = pd.read_csv(plan.out / "1-minmax-images.csv")
     assert sorted(table.seed.unique()) == [0, 1] and len(table) == 2 * 6 * 2
