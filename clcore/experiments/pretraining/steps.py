@@ -94,6 +94,8 @@ class Ahead:
         """Wait until net and total are those of the last step."""
         if self.stream is not None:
             self.stream.synchronize()
+            # What is asked of the device from here on, such as a total of zero, is before a step.
+            self.stream.wait_stream(torch.cuda.current_stream(self.trainer.device))
 
     def _draw(self, step: int, epoch: int) -> None:
         """Fill the tensors that steps read, from this step to at most the end of its epoch."""
