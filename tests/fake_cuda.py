@@ -227,8 +227,7 @@ def pretraining():
         pixels = torch.zeros(16, 3, side, side, dtype=torch.uint8, device=CUDA)
         total = torch.zeros((), dtype=torch.float64, device=CUDA)
         taken = steps.Ahead(own, pixels, total, 2)
-        for number in range(2):
-            taken.take(number, 0, 2)
+        taken.take(0, 0, 2)
         _lie_there([taken.total, taken.place, taken.number, *taken.drawn.values()])
 
     small = {"batch": 8, "width": 4, "hidden": 8, "out": 8}

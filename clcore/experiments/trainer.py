@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -239,9 +239,9 @@ class Trainer:
         if self.settings.channels_last:
             x = x.contiguous(memory_format=torch.channels_last)
         # Every weight is cast once a pass: its copy is kept for nobody, nor by a CUDA graph.
-        mixed = {"dtype": torch.bfloat16, "cache_enabled": False}
-        cast = torch.autocast(self.device.type, **mixed) if self.settings.mixed else nullcontext()
-        with cast:
+        if not self.settings.mixed:
+            return forward(x)
+        with torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False):
             return forward(x)
 
     def drawn(self, step: Step, shape: Sequence[int]) -> aug.Params:

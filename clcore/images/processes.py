@@ -105,7 +105,8 @@ def parallel(net: Any) -> DistributedDataParallel:
     names = inspect.signature(DistributedDataParallel).parameters
     # The older name of the option, which this release of PyTorch may have alone.
     name = "forward_sync_buffers" if "forward_sync_buffers" in names else "broadcast_buffers"
-    return DistributedDataParallel(net, **{name: False})
+    options: dict[str, Any] = {name: False}
+    return DistributedDataParallel(net, **options)
 
 
 def shared(net: nn.Module, device: torch.device) -> nn.Module:

@@ -29,8 +29,8 @@ from clcore.book.gpu.tables import tables
 from clcore.book.provenance import made
 
 
-class TimeUp(Exception):
-    """A step's time is over."""
+class TimeUp(BaseException):
+    """A step's time is over: no error of what is running, which must not take it for one."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ def machine(device: str) -> dict[str, Any]:
     """The device by its name, and the versions that decide what it computes."""
     import torch
 
-    about = {"device": device, "card": "none", "cores": schedule.usable_cores()}
+    about: dict[str, Any] = {"device": device, "card": "none", "cores": schedule.usable_cores()}
     if device != "cpu":
         properties = torch.cuda.get_device_properties(device)
         about |= {
@@ -167,9 +167,12 @@ def _decoding(plan: Plan, only: list[str] | None) -> Generator[None, None, None]
     code = "from clcore.images import image_sets as s; [s.load('cifar10-jpeg', p) for p in "
     code += "('train', 'test')]"
     path = os.pathsep.join(filter(None, [str(_paths.root()), os.environ.get("PYTHONPATH")]))
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    environment = os.environ | {"PYTHONPATH": path}
-    process = subprocess.Popen([sys.executable, "-c", code], env=environment, **quiet)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": path},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         yield
     finally:

@@ -104,7 +104,7 @@ def _data(plan: "Plan") -> tuple[ImageSet, ImageSet, dict[str, Any]]:
     own: dict[str, Any] = {"epochs": EPOCHS, "recipe": aug.RECIPES["cifar10"]}
     own |= pretraining.faster("auto", plan.device) | {"compile": plan.compile}
     if plan.rehearse:
-        own |= TINY | {"epochs": 2, "recipe": aug.Recipe(8, jitter=(0.4, 0.4, 0.0, 0.0))}
+        own |= TINY | {"epochs": 1, "recipe": aug.Recipe(8, jitter=(0.4, 0.4, 0.0, 0.0))}
     return image_sets.load(name), image_sets.load(name, "test"), own
 
 

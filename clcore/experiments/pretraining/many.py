@@ -101,14 +101,14 @@ def stack(
     settings = [_settings(config) for config in configs]
     for first in range(0, len(settings), lanes):
         some = settings[first : first + lanes]
-        folder = None if checkpoints is None else Path(checkpoints)
+        paths = [Path(checkpoints) / checkpoint_name(s) for s in some] if checkpoints else None
         try:
             table = together(
                 train,
                 test,
                 some,
                 device=device,
-                checkpoints=folder and [folder / checkpoint_name(s) for s in some],
+                checkpoints=paths,
                 record=record,
                 stop_after=None if until is None else until - time.time(),
                 progress=progress,
