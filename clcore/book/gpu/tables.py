@@ -58,6 +58,12 @@ def batches() -> Iterator[Batch]:
         yield Batch("4-dual-networks-images", losses, seed, (0, EPOCHS // 5, EPOCHS))
 
 
+def shared(device: str, compile: bool = False) -> dict[str, Any]:
+    """Settings of all runs on this device."""
+    fast = pretraining.faster("auto", device) | {"compile": compile}
+    return {"epochs": EPOCHS, "recipe": aug.RECIPES["cifar10"]} | fast
+
+
 def tables(plan: "Plan") -> None:
     """As many batches as the time allows; after each, the table and its provenance are written:
     <chapter>.csv and .json, to go to data/recorded/<chapter>/cifar10-jpeg-full-100."""
@@ -99,10 +105,9 @@ def tables(plan: "Plan") -> None:
 
 
 def _data(plan: "Plan") -> tuple[ImageSet, ImageSet, dict[str, Any]]:
-    """Both splits, and the settings that all runs share."""
+    """Both splits and the settings."""
     name = "digits" if plan.rehearse else DATASET
-    own: dict[str, Any] = {"epochs": EPOCHS, "recipe": aug.RECIPES["cifar10"]}
-    own |= pretraining.faster("auto", plan.device) | {"compile": plan.compile}
+    own = shared(plan.device, plan.compile)
     if plan.rehearse:
         own |= TINY | {"epochs": 1, "recipe": aug.Recipe(8, jitter=(0.4, 0.4, 0.0, 0.0))}
     return image_sets.load(name), image_sets.load(name, "test"), own
