@@ -94,7 +94,7 @@ def tables(plan: "Plan") -> None:
             break
         seconds = time.monotonic() - start
         longest = max(longest, seconds)
-        pace = seconds / len(batch.losses) / own["epochs"]
+        pace = table.seconds.max() / len(batch.losses) / own["epochs"]
         parts.setdefault(batch.chapter, []).append(_as_recorded(table, train, own))
         _write(plan, batch, pd.concat(parts[batch.chapter]), own, start - began + seconds)
         best = 100 * table[table.epoch == table.epoch.max()].linear.mean()
