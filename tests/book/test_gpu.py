@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tarfile
 import time
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -18,6 +17,7 @@ from clcore.book import gpu
 from clcore.book.gpu import cuda_tests, tables
 from clcore.checks.minmax import printed_cells
 from clcore.experiments import pretraining
+from clcore.images import image_sets
 
 
 def test_rehearsed_on_a_cpu(tmp_path):
@@ -127,10 +127,10 @@ def test_only_whole_batches_are_begun_and_kept(plan, monkeypatch):
 
     monkeypatch.setattr(pretraining, "together", together)
     plan.rehearse = False
-    images = SimpleNamespace(name="x", label="x", classes="ab")
+    images = image_sets.load("digits")
     own = {"epochs": 100, "images": 3}
     monkeypatch.setattr(tables, "_data", lambda plan: (images, None, own))
-    tables.tables(plan)
+    tables.run(plan)
     table = pd.read_csv(plan.out / "1-minmax-images.csv")
     assert sorted(table.seed.unique()) == [0, 1] and len(table) == 2 * 6 * 2
     assert [row["fine"] for row in plan.rows] == [True, True, False]

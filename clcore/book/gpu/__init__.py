@@ -23,9 +23,7 @@ from clcore import _paths
 from clcore._device import NoDevice, usable
 from clcore._files import write_json
 from clcore.book import schedule
-from clcore.book.gpu.chapters import chapters
-from clcore.book.gpu.cuda_tests import cuda_tests
-from clcore.book.gpu.tables import tables
+from clcore.book.gpu import chapters, cuda_tests, tables
 from clcore.book.provenance import made
 
 
@@ -59,9 +57,9 @@ class Plan:
 
 
 STEPS: dict[str, tuple[float, Callable[[Plan], None]]] = {
-    "tests": (0.25, cuda_tests),
-    "chapters": (0.6, chapters),
-    "tables": (1.0, tables),
+    "tests": (0.25, cuda_tests.run),
+    "chapters": (0.6, chapters.run),
+    "tables": (1.0, tables.run),
 }
 """Each step by its name, with its share of the time that is left when it begins."""
 

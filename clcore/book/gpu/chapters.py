@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clcore.book.gpu import Plan
 
 
-def chapters(plan: "Plan") -> None:
+def run(plan: "Plan") -> None:
     """Every chapter in the profile `book`; chapters.tar.xz has the executed notebooks, ledger.json
     and outcomes.json, and is written anew as chapters end."""
     profile, began = "smoke" if plan.rehearse else "book", time.monotonic()

@@ -27,7 +27,7 @@ TESTS = (
 _LINE = re.compile(r"\b(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b.*\d+%\]|\d+%\] +(\w+)")
 
 
-def cuda_tests(plan: "Plan") -> None:
+def run(plan: "Plan") -> None:
     """TESTS; every test has its line in tests.txt as it ends."""
     log, began = plan.out / "tests.txt", time.monotonic()
     command = [sys.executable, "-m", "pytest", *TESTS, "-vv", "-ra"]

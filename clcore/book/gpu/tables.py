@@ -64,7 +64,7 @@ def shared(device: str, compile: bool = False) -> dict[str, Any]:
     return {"epochs": EPOCHS, "recipe": aug.RECIPES["cifar10"]} | fast
 
 
-def tables(plan: "Plan") -> None:
+def run(plan: "Plan") -> None:
     """As many batches as the time allows; after each, the table and its provenance are written:
     <chapter>.csv and .json, to go to data/recorded/<chapter>/cifar10-jpeg-full-100."""
     began = time.monotonic()
