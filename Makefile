@@ -12,7 +12,7 @@ ARGS ?=
 # compiles clcore again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: book test test-code test-site paper smoke serve pdf course publish lab lock setup lint soak mutants seeds fuzz clean
+.PHONY: book test test-code test-site paper smoke serve gpu pdf course publish lab lock setup lint soak mutants seeds fuzz clean
 .DEFAULT_GOAL := book
 
 # Python compiles what is imported when it first is: half of this time would go to files that never are.
@@ -51,6 +51,10 @@ paper: setup
 
 smoke: setup
 	@$(SMOKE) $(ARGS)
+
+# What needs a CUDA device, within a limit of time: ARGS="--minutes 10 --out found".
+gpu: setup
+	@$(RUN) -m clcore gpu $(ARGS)
 
 serve: setup
 	@$(RUN) -m clcore serve $(ARGS)

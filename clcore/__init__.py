@@ -11,10 +11,13 @@
 `ledger`, `experiments`, `reference`, `checks` and `book` stand on these.
 """
 
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 from clcore._front import attach
 
-__version__ = version("clcore")
+try:
+    __version__ = version("clcore")
+except PackageNotFoundError:  # a clone on the path, on a machine where nothing is installed
+    __version__ = "unknown"
 _HOMES = {"": ("images", "losses", "nets", "random", "stats", "sweep", "theory")}
 __all__, __getattr__, __dir__ = attach(__name__, _HOMES)

@@ -1,5 +1,5 @@
 """The command line: python -m clcore build | claims | where | check | clean | compare | course |
-data | doctor | golden | launch | letter | pdf | pretrain | publish | serve."""
+data | doctor | golden | gpu | launch | letter | pdf | pretrain | publish | serve."""
 
 import json
 import sys
@@ -165,6 +165,24 @@ def golden(
     from clcore.experiments import golden_replay
 
     raise typer.Exit(0 if golden_replay.command(write) else 1)
+
+
+@app.command()
+def gpu(
+    out: Annotated[Path, typer.Option(help="a folder for what is found")] = Path("_build/gpu"),
+    device: Annotated[str, typer.Option(help="cuda or cuda:N; cpu to rehearse")] = "cuda",
+    minutes: Annotated[float, typer.Option(help="for all steps together")] = 60.0,
+    only: Annotated[
+        list[str] | None, typer.Option(help="tests, chapters or tables; may be repeated")
+    ] = None,
+    jobs: Annotated[str, typer.Option(help="chapters at a time, or auto")] = "auto",
+    rehearse: Annotated[bool, typer.Option("--rehearse", help="tiny sizes")] = False,
+    compile: Annotated[bool, typer.Option("--compile", help="compile the image runs")] = False,
+) -> None:
+    """All that needs a CUDA device, within a limit of time: tests, chapters, image tables."""
+    from clcore.book import gpu as steps
+
+    raise typer.Exit(steps.command(out, device, minutes, only, jobs, rehearse, compile))
 
 
 @app.command()

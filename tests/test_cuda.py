@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
 
 from clcore import _paths
 from clcore import random as cr
@@ -18,6 +17,7 @@ from clcore.experiments import sparse_panels as sp
 from clcore.experiments import token_panels as tp
 from clcore.experiments.image_losses import LOSSES
 from clcore.experiments.pretraining import Settings, checkpoint_name, curve, filters, grid, run
+from clcore.experiments.pretraining import steps as pretraining_steps
 from clcore.experiments.trainer import Trainer
 from clcore.grid import Grid
 from clcore.images import augmentations as aug
@@ -78,6 +78,43 @@ def test_resumed_has_the_curve_of_the_whole(digits, tmp_path, optimizer):
     assert all(w.device == CPU for w in weights.values())
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"loss": "exact-noise"},
+        {"optimizer": "sgd", "schedule": "released", "noise": "weights", "eta": 0.01},
+        {"loss": "inverse", "mixed": True, "channels_last": True},
+    ],
+    ids=str,
+)
+def test_a_graph_trains_as_steps_one_by_one(digits, change):
+    """Draws, batches, rates and noise are those of each step, though every replay is the same."""
+    settings = dataclasses.replace(TINY, **change)
+    few = dataclasses.replace(digits[0], pixels=digits[0].pixels[:96], labels=digits[0].labels[:96])
+    graph, plain = (Trainer(settings, 1, CUDA) for _ in range(2))
+    totals = [torch.zeros((), dtype=torch.float64, device=CUDA) for _ in range(2)]
+    pixels = image_sets.resident(few, CUDA)
+    taken = (
+        pretraining_steps.Ahead(graph, pixels, totals[0], 3),
+        pretraining_steps.OneByOne(plain, few, totals[1], 0),
+    )
+    found = []
+    for step in range(12):  # four epochs
+        for way in taken:
+            way.take(step, step // 3, 3)
+            way.settle()
+        found.append([float(total) for total in totals])
+    assert taken[0].graph is not None, "nothing was recorded"
+    losses = np.diff(np.array(found), axis=0)
+    assert np.isfinite(losses).all() and np.ptp(losses[:, 1]) > 1e-3
+    assert np.allclose(losses[:, 0], losses[:, 1], rtol=0.05, atol=0.05)
+    close = {
+        n: torch.allclose(p, dict(plain.net.named_parameters())[n], atol=0.02)
+        for n, p in graph.net.named_parameters()
+    }
+    assert all(close.values()), close
+
+
 def test_runs_side_by_side(digits, tmp_path):
     settings = [dataclasses.replace(TINY, loss=loss) for loss in ("infonce", "nce")]
     options = {"device": "cuda", "progress": False}
@@ -129,7 +166,7 @@ def test_nccl_with_one_process(digits):
         (total**2).sum().backward()
         assert torch.equal(total, x) and torch.equal(x.grad, 2 * x)
         alone, shared = (Trainer(TINY, 1, CUDA) for _ in range(2))
-        shared.forward = DistributedDataParallel(shared.forward, forward_sync_buffers=False)
+        shared.forward = processes.parallel(shared.forward)
         found, expected = (step_losses(own, digits[0]) for own in (shared, alone))
         assert found == pytest.approx(expected, rel=0.01)
     finally:

@@ -72,16 +72,16 @@ class Chapter:
 
         The parameter `scheduler`, else $CLCORE_SCHEDULER, names a launcher
         (`clcore.grid.launchers.LAUNCHERS`); "auto" is this process, or, in the `paper` profile,
-        every core of this machine; `jobs` above 1 are so many processes. Results are kept below
-        grid/ of the build folder where they outlive a chapter (`paper`, or another launcher), else
-        with its checkpoints.
+        every core of this machine; `jobs` above 1 are so many processes, on a CPU. Results are
+        kept below grid/ of the build folder where they outlive a chapter (`paper`, or another
+        launcher), else with its checkpoints.
         """
         from clcore.grid import Grid, launcher
 
         name = self.parameters.get("scheduler", "auto")
         if name == "auto":
             here = "local" if self.profile == "paper" else "serial"
-            here = f"local:{jobs}" if jobs > 1 else here
+            here = f"local:{jobs}" if jobs > 1 and self.device.type == "cpu" else here
             name = os.environ.get("CLCORE_SCHEDULER") or here
         folder = self.checkpoint("grid")
         if self.profile == "paper" or name != "serial":

@@ -9,7 +9,7 @@ import sys
 import psutil
 from packaging.requirements import InvalidRequirement, Requirement
 
-from clcore import _git, _paths
+from clcore import _device, _git, _paths
 from clcore.book import browser
 from clcore.book.programs import pyodide
 
@@ -35,11 +35,32 @@ def _requirement(line: str) -> Requirement:
         ) from None
 
 
+_OWN = ("torch", "numpy")
+"""Packages that a machine with a GPU often has of its own, and that its results name."""
+
+
+def _gpus() -> tuple[list[str], list[str]]:
+    """Names of the CUDA devices, and notes on what they cannot do."""
+    import torch
+
+    if not torch.cuda.is_available():
+        why = _device.refused()
+        return [], [f"the GPU here is of no use: {why}; a newer driver would do"] if why else []
+    devices = range(torch.cuda.device_count())
+    names = [torch.cuda.get_device_name(i) for i in devices]
+    weak = [i for i in devices if not _device.bfloat16(f"cuda:{i}")]
+    notes = [
+        f"cuda:{i} has no bfloat16 (compute capability below 8): image chapters take float32"
+        for i in weak
+    ]
+    return names, notes
+
+
 def examine() -> int:
     """Print the findings; return 1 when something that the build needs is missing or differs."""
     import torch
 
-    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    gpus, notes = _gpus()
     disk = shutil.disk_usage(_paths.root())
     memory = psutil.virtual_memory()
     print(f"python     {platform.python_version()} ({sys.executable})")
@@ -48,7 +69,7 @@ def examine() -> int:
     print(f"device     {', '.join(gpus) or 'no CUDA device: everything runs on the CPU'}")
     print(f"memory     {memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free")
     print(f"disk       {disk.free / 2**30:.1f} GiB free at {_paths.root()}")
-    problems, notes = [], []
+    problems = []
     for name, version in pinned().items():
         try:
             here = importlib.metadata.version(name)
@@ -56,7 +77,10 @@ def examine() -> int:
             problems.append(f"{name} is missing; `make setup` installs it")
             continue
         if here.split("+")[0] != version.split("+")[0]:
-            problems.append(f"{name} is {here}, pinned is {version}; `make setup` installs that")
+            words = f"{name} is {here}, pinned is {version}; `make setup` installs that"
+            # Such a machine may have what it has, without a network to bring another: the book runs
+            # on it, and what it finds names the versions.
+            (notes if gpus and name in _OWN else problems).append(words)
     if disk.free < 2 * 2**30:
         problems.append(
             "less than 2 GiB of disk are free; a build with its caches needs about 1 GiB"

@@ -1,23 +1,25 @@
 """Net, views and update of contrastive pretraining on images: acl Sec. 6, ddn Sec. 7."""
 
 import math
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.parallel import DistributedDataParallel
 
 from clcore import random as cr
+from clcore._device import require_bfloat16
 from clcore.experiments.image_losses import loss, require_loss
 from clcore.images import augmentations as aug
 from clcore.images import processes
 from clcore.nets.resnet import Projector, ResNet
 from clcore.sweep.lower import tried
+
+Step = int | Int[Tensor, ""]
 
 FULL_RATE = 10  # epochs before the released program's schedule begins
 
@@ -32,8 +34,9 @@ class Settings:
     momentum: of SGD, or Adam's first beta. schedule: "constant", or "released", which falls as a
     cosine over as many epochs as there are batches, after the tenth. recipe: of
     augmentations.RECIPES, or one of your own. images: how many of the training images, None for
-    all. mixed: bfloat16 where it is safe. channels_last, compile: the same numbers up to rounding,
-    faster on GPUs; where nothing can be compiled, a warning says why.
+    all. mixed: bfloat16 where it is safe. channels_last, compile (of augmentation, net and loss):
+    the same numbers up to rounding, faster on GPUs; where nothing can be compiled, a warning says
+    why.
     """
 
     loss: str = "infonce"
@@ -103,20 +106,30 @@ def network(settings: Settings, channels: int) -> nn.Sequential:
     return net
 
 
+def drawn(
+    key: Int[Tensor, ""],
+    shape: Sequence[int],
+    recipe: aug.Recipe,
+    share: slice = slice(None),
+) -> aug.Params:
+    """Parameters of two views of images of shape `n c h w`; of a `share` of them only, if given,
+    and then those that this share would have among all."""
+    n, height, width = shape[0], *shape[-2:]
+    params = aug.draw(key, 2 * n, height, width, recipe)
+    if share != slice(None):
+        at = torch.arange(2 * n, device=key.device).reshape(2, n)[:, share].flatten()
+        params = {k: p.index_select(-1 if k == "factors" else 0, at) for k, p in params.items()}
+    return params
+
+
 def views(
     key: Int[Tensor, ""],
     x: Float[Tensor, "n c h w"],
     recipe: aug.Recipe,
     share: slice = slice(None),
 ) -> Float[Tensor, "m c {recipe.size} {recipe.size}"]:
-    """Two random views of the images, one after the other; of a `share` of the images only, if
-    given, and then those that this share would have among all."""
-    n = len(x)
-    params = aug.draw(key, 2 * n, *x.shape[-2:], recipe)
-    if share != slice(None):
-        at = torch.arange(2 * n, device=x.device).reshape(2, n)[:, share].flatten()
-        params = {k: p.index_select(-1 if k == "factors" else 0, at) for k, p in params.items()}
-    return aug.apply(x[share].repeat(2, 1, 1, 1), params, recipe)
+    """Two random views of the images, or of a `share` of them, one after the other."""
+    return aug.apply(x[share].repeat(2, 1, 1, 1), drawn(key, x.shape, recipe, share), recipe)
 
 
 @contextmanager
@@ -141,7 +154,8 @@ NARROW = 16
 class Trainer:
     """Net, optimiser and the step from a batch of pixels to new weights.
 
-    Raises ValueError for a narrow net with channels_last on the CPU (`NARROW`).
+    Raises ValueError for a narrow net with channels_last on the CPU (`NARROW`), and for `mixed` on
+    a GPU without bfloat16.
     """
 
     def __init__(self, settings: Settings, channels: int, device: torch.device) -> None:
@@ -150,6 +164,8 @@ class Trainer:
                 f"channels_last on the CPU: expected a width of at least {NARROW}, got "
                 f"{settings.width}; leave channels_last off (fast: no) or widen the net"
             )
+        if settings.mixed:
+            require_bfloat16(device)
         self.settings, self.device = settings, device
         self.rank, self.world = processes.join()
         self.keys = cr.split(cr.key(settings.seed, device), 3)  # order, views, noise
@@ -157,41 +173,46 @@ class Trainer:
         # torch's stubs leave memory_format out.
         net = network(settings, channels).to(device, memory_format=layout)  # ty: ignore[no-matching-overload]
         self.net = processes.shared(net, device)
-        self.forward = self.net
+        self.forward, self._augment, self._value = self.net, aug.apply, self._of_outputs
         if settings.compile:
-            self.forward = tried(lambda: self._compiled(channels), self.net)[0]
+            plain = self.forward, self._augment, self._value
+            self.forward, self._augment, self._value = tried(
+                lambda: self._compiled(channels), plain
+            )[0]
         if self.world > 1:
-            self.forward = DistributedDataParallel(self.forward, forward_sync_buffers=False)
+            self.forward = processes.parallel(self.forward)
         self.optimizer = self._optimizer()
 
-    def _compiled(self, channels: int) -> Callable[[Tensor], Tensor]:
-        """The net through torch.compile, tried on a batch of views there and back: a graph for
-        these, and later one for plain images, both of fixed size."""
-        fast = torch.compile(self.net, dynamic=False)
-        settings = self.settings
-        side = settings.augmentation.size
-        shape = (2 * (settings.batch // self.world), channels, side, side)
+    def _compiled(self, channels: int) -> tuple[Callable, Callable, Callable]:
+        """Net, augmentation and loss through torch.compile, tried on a batch of views there and
+        back: a graph for these, and later one for plain images, all of fixed size."""
+        parts = self.net, self._augment, self._value
+        net, augment, value = (torch.compile(part, dynamic=False) for part in parts)
+        n, recipe = self.settings.batch // self.world, self.settings.augmentation
+        shape = (n, channels, recipe.size, recipe.size)
+        params = drawn(cr.key(0, self.device), shape, recipe)
         statistics = [(b, b.clone()) for b in self.net.buffers()]
         try:
-            z = self._outputs(fast, torch.zeros(shape, device=self.device))
-            torch.autograd.grad(z.sum(), list(self.net.parameters()))
+            x = augment(torch.zeros(2 * n, *shape[1:], device=self.device), params, recipe)
+            z, z2 = (t.repeat(self.world, 1) for t in self._outputs(net, x).chunk(2))
+            plain = z.detach() if require_loss(self.settings.loss).unaugmented else None
+            torch.autograd.grad(value(z, z2, plain), list(self.net.parameters()))
         finally:
             with torch.no_grad():
                 for now, before in statistics:
                     now.copy_(before)
-        return fast
+        return net, augment, value
 
     def _optimizer(self) -> torch.optim.Optimizer:
-        s, fused = self.settings, self.device.type == "cuda"
+        s, on_cuda = self.settings, self.device.type == "cuda"
         parameters = self.net.parameters()
+        # Rate and step of a CUDA graph are read where they lie, on the device.
+        rate = torch.full((), s.lr, device=self.device) if on_cuda else s.lr
+        options: dict[str, Any] = {"weight_decay": s.weight_decay, "fused": on_cuda}
         if s.optimizer == "adam":
             betas = (s.momentum, 0.999)
-            return torch.optim.Adam(
-                parameters, s.lr, betas, weight_decay=s.weight_decay, fused=fused
-            )
-        return torch.optim.SGD(
-            parameters, s.lr, s.momentum, weight_decay=s.weight_decay, fused=fused
-        )
+            return torch.optim.Adam(parameters, rate, betas, capturable=on_cuda, **options)
+        return torch.optim.SGD(parameters, rate, s.momentum, **options)
 
     @property
     def backbone(self) -> ResNet:
@@ -217,32 +238,60 @@ class Trainer:
     def _outputs(self, forward: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         if self.settings.channels_last:
             x = x.contiguous(memory_format=torch.channels_last)
-        mixed = self.settings.mixed
-        with torch.autocast(self.device.type, torch.bfloat16) if mixed else nullcontext():
+        # Every weight is cast once a pass: its copy is kept for nobody, nor by a CUDA graph.
+        if not self.settings.mixed:
+            return forward(x)
+        with torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False):
             return forward(x)
 
-    def loss(self, pixels: UInt8[Tensor, "n c h w"], step: int) -> Float[Tensor, ""]:
-        """The loss of a whole batch, over the outputs of all processes."""
+    def drawn(self, step: Step, shape: Sequence[int]) -> aug.Params:
+        """What one step's views of a batch of shape `n c h w` draw; this process's share of it."""
+        key = cr.fold_in(self.keys[1], step)
+        return drawn(key, shape, self.settings.augmentation, self.share(shape[0]))
+
+    def loss(
+        self, pixels: UInt8[Tensor, "n c h w"], step: Step, params: aug.Params | None = None
+    ) -> Float[Tensor, ""]:
+        """The loss of a whole batch, over the outputs of all processes; params: `drawn` before."""
         s, share = self.settings, self.share(len(pixels))
         x = pixels.float() / 255
-        key = cr.fold_in(self.keys[1], step)
-        z = self.outputs(views(key, x, s.augmentation, share))
+        params = self.drawn(step, x.shape) if params is None else params
+        z = self.outputs(self._augment(x[share].repeat(2, 1, 1, 1), params, s.augmentation))
         z, z2 = (processes.gathered(part) for part in z.chunk(2))
         plain = None
         if require_loss(s.loss).unaugmented:
             with torch.no_grad(), _statistics_kept(self.net):
                 plain = processes.gathered(self.outputs(x[share]))
-        return loss(s.loss, z, z2, plain, **({} if s.tau is None else {"tau": s.tau}))
+        return self._value(z, z2, plain)
+
+    def _of_outputs(self, z: Tensor, z2: Tensor, plain: Tensor | None) -> Tensor:
+        tau = self.settings.tau
+        return loss(self.settings.loss, z, z2, plain, **({} if tau is None else {"tau": tau}))
 
     def step(self, pixels: UInt8[Tensor, "n c h w"], step: int, epoch: int, each: int) -> Tensor:
         """One update, number `step`, in epoch `epoch` (both from 0) of `each` steps; the loss."""
+        self.begin(step, epoch, each)
+        return self.update(pixels, step)
+
+    def begin(self, step: int, epoch: int, each: int) -> None:
+        """What precedes an update and changes once an epoch only: mode, rate, noise on weights."""
         self.net.train()
+        rate = self.settings.lr * self._rate(epoch, each)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.lr * self._rate(epoch, each)
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
         if self.settings.noise == "weights" and step % each == 0:
             self._perturb_weights(step)
+
+    def update(
+        self, pixels: UInt8[Tensor, "n c h w"], step: Step, params: aug.Params | None = None
+    ) -> Tensor:
+        """The update itself; the loss. With `step` and `params` on the device it is the same
+        operations every time and waits for none of them, so that a CUDA graph can hold it."""
         self.optimizer.zero_grad(set_to_none=True)
-        value = self.loss(pixels, step)
+        value = self.loss(pixels, step, params)
         value.backward()
         if self.settings.noise == "gradient":
             self._perturb_gradients(step)
@@ -254,7 +303,7 @@ class Trainer:
             return 1.0
         return (1 + math.cos(math.pi * max(0, epoch - FULL_RATE) / each)) / 2
 
-    def _xavier(self, step: int) -> Iterator[tuple[nn.Parameter, Tensor]]:
+    def _xavier(self, step: Step) -> Iterator[tuple[nn.Parameter, Tensor]]:
         """Every weight of two or more dimensions, and Xavier (uniform) noise of its shape."""
         weights = [p for p in self.net.parameters() if p.ndim >= 2]
         keys = cr.split(cr.fold_in(self.keys[2], step), len(weights))
@@ -263,7 +312,7 @@ class Trainer:
             yield p, cr.uniform(key, p.shape, -bound, bound)
 
     @torch.no_grad()
-    def _perturb_gradients(self, step: int) -> None:
+    def _perturb_gradients(self, step: Step) -> None:
         if eta := self.settings.noise_size:
             for p, noise in self._xavier(step):
                 assert p.grad is not None  # every weight takes part in the loss

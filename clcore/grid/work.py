@@ -125,7 +125,7 @@ def work(task: Task, threads: int | None = 1) -> Outcome:
             return ended("disk", str(error))
         except Exception as error:  # a task that fails stops no other
             if out_of_memory(error):
-                return ended("memory", f"{type(error).__name__}: {error!s:.200}")
+                return ended("memory", f"{type(error).__name__}: {error!s:.800}")
             short = "".join(traceback.format_exception(error)[-3:])
             return ended("failed", f"{type(error).__name__}: {error}\n{short}")
         return ended("done")

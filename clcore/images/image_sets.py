@@ -330,8 +330,13 @@ def batches(
     return _cut(images, size, key.to(device), torch.device(device), start, resident)
 
 
-def _resident(images: ImageSet, device: torch.device) -> Tensor | None:
-    """All pixels on the device; None, with a warning, where its memory does not hold them."""
+def resident(
+    images: ImageSet, device: torch.device, most: int = RESIDENT
+) -> UInt8[Tensor, "n c h w"] | None:
+    """All pixels on the device; None where they are more than `most` bytes and, with a warning,
+    where its memory does not hold them."""
+    if images.pixels.nbytes > most:
+        return None
     try:
         return on_device(images, device)[0]
     except (MemoryError, RuntimeError) as error:
@@ -342,15 +347,20 @@ def _resident(images: ImageSet, device: torch.device) -> Tensor | None:
     return None
 
 
+def order_of(key: Int[Tensor, ""], number: int, n: int) -> Int[Tensor, "{n}"]:
+    """The order of n images in a pass, of which the first is number 0."""
+    return random.permutation(random.fold_in(key, number), n)
+
+
 def _cut(
-    images: ImageSet, size: int, key: Tensor, device: torch.device, start: int, resident: int
+    images: ImageSet, size: int, key: Tensor, device: torch.device, start: int, most: int
 ) -> Iterator[Any]:
-    pixels = _resident(images, device) if images.pixels.nbytes <= resident else None
+    pixels = resident(images, device, most)
     labels = torch.tensor(images.labels, device=device)
     each = len(images) // size
     for t in range(start, 2**62):
         if t == start or t % each == 0:
-            order = random.permutation(random.fold_in(key, t // each), len(images))
+            order = order_of(key, t // each, len(images))
         at = order[t % each * size :][:size]
         if pixels is not None:
             yield pixels[at], labels[at]

@@ -2,6 +2,7 @@
 
 Where there is one process, all functions are the identity."""
 
+import inspect
 import os
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parallel import DistributedDataParallel
 
 from clcore._device import usable
 
@@ -95,6 +97,16 @@ class SharedBatchNorm(_BatchNorm):
         self.running_mean.lerp_(mean, self.momentum)
         self.running_var.lerp_(variance, self.momentum)
         self.num_batches_tracked += 1
+
+
+def parallel(net: Any) -> DistributedDataParallel:
+    """The net with the mean of all processes' gradients. Its buffers are not sent around: those
+    of BatchNorm over all processes (`shared`) are equal."""
+    names = inspect.signature(DistributedDataParallel).parameters
+    # The older name of the option, which this release of PyTorch may have alone.
+    name = "forward_sync_buffers" if "forward_sync_buffers" in names else "broadcast_buffers"
+    options: dict[str, Any] = {name: False}
+    return DistributedDataParallel(net, **options)
 
 
 def shared(net: nn.Module, device: torch.device) -> nn.Module:

@@ -17,6 +17,7 @@ from clcore.book import build
 from clcore.book.build import shown
 from clcore.book.build.cache import _digest, from_cache, gather
 from clcore.book.parameters import ParameterError
+from clcore.book.site import stage
 from clcore.ledger import findings
 from clcore.ledger import map as claim_map
 
@@ -157,7 +158,7 @@ def test_a_build_in_which_a_file_was_edited_is_not_sealed(finished, monkeypatch)
         path.write_text(path.read_text() + "# edited\n")
         return ""
 
-    monkeypatch.setattr(build.stage, "build", edit)
+    monkeypatch.setattr(stage, "build", edit)
     assert build.build("smoke") == 0
     assert not (finished / "_build" / "seal.json").exists()
 

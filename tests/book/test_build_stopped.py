@@ -34,7 +34,8 @@ def start_build(
             os.close(2)
 
     script = (
-        "from clcore.book import build; build.stage.build = lambda *a: ''\n"
+        "from clcore.book import build\nfrom clcore.book.site import stage\n"
+        "stage.build = lambda *a: ''\n"
         f"raise SystemExit(build.build({profile!r}, only={only}, jobs=2))"
     )
     return subprocess.Popen(

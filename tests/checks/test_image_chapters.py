@@ -12,9 +12,11 @@ import pytest
 import torch
 
 from clcore import _paths
+from clcore.book.gpu import tables
 from clcore.checks.dual_networks.residue import images as ddn_images
 from clcore.checks.minmax import images
 from clcore.checks.relu_composition import image_filters
+from clcore.experiments.pretraining import Settings
 from clcore.images import datasets, image_sets
 
 NAMES = ("1-minmax-images", "3-relu-composition-images", "4-dual-networks-images")
@@ -100,3 +102,17 @@ def test_a_hundred_epochs_on_a_cpu_are_for_two_losses(monkeypatch):
 def test_fast_settings_are_those_of_the_runs(name, monkeypatch):
     assert "mixed" not in run_data(name, monkeypatch, dataset="cifar10")["own"]
     assert run_data(name, monkeypatch, dataset="cifar10", fast="yes")["own"]["mixed"]
+
+
+@pytest.mark.parametrize("name", NAMES[::2])
+def test_a_hundred_epochs_at_full_size_are_the_runs_of_a_gpu(name, monkeypatch):
+    """What `python -m clcore gpu` trains is what the chapter would, and its record fits."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    given = {"dataset": "cifar10-jpeg", "size": "full-100", "fast": "yes"}
+    space = run_data(name, monkeypatch, **given)
+    first = next(batch for batch in tables.batches() if batch.chapter == name)
+    arms = space.get("arms") or {loss: {"loss": loss} for loss in space["losses"]}
+    made = [Settings(seed=0, **arm, **space["own"]) for arm in arms.values()]
+    assert sorted(first.settings(**tables.shared("cuda")), key=str) == sorted(made, key=str)
+    assert list(first.record) == list(space["record"]) and len(space["seeds"]) == 5
+    assert "cifar10-jpeg-full-100" in cells(name)["recorded"]

@@ -55,7 +55,10 @@ def test_faster_settings_are_for_gpus_and_change_nothing_else(monkeypatch):
     assert pretraining.faster("auto", "cuda:1") == pretraining.faster("yes", "cpu") == on
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
     assert pretraining.faster("auto", "cuda") == {}, "bfloat16 is emulated there"
-    assert pretraining.faster("yes", "cuda") == on
+    with pytest.raises(
+        ValueError, match=r"expected a GPU with bfloat16 .* got cuda of 7\.5; leave"
+    ):
+        pretraining.faster("yes", "cuda")
     fast = dataclasses.replace(TINY, **on)
     assert pretraining.checkpoint_name(fast) != pretraining.checkpoint_name(TINY)
     with pytest.raises(ValueError, match="fast: expected one of auto, yes, no, got 'on'"):

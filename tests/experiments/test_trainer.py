@@ -125,8 +125,8 @@ def test_without_a_compiler_it_trains_uncompiled(unchecked_shapes, digits, monke
             raise RuntimeError("no compiler found\nand a long story")
 
     def broken(net, **options):
-        def call(x):
-            z = net(x)
+        def call(*given):
+            z = net(*given)
             return Broken.apply(z if at == "on the way back" else Broken.backward(None, z))
 
         return call if at != "at once" else Broken.backward(None, None)

@@ -18,7 +18,6 @@ from clcore.book.build.running import execute_all
 from clcore.book.build.shown import failure, page, report, title
 from clcore.book.contents import chapters
 from clcore.book.provenance import commit, encode, repository
-from clcore.book.site import stage
 from clcore.ledger import findings, words
 from clcore.ledger import map as claim_map
 
@@ -34,6 +33,8 @@ def build(
 
     jobs: chapters at a time, or "auto" (see `schedule.side_by_side`); the longest first.
     """
+    from clcore.book.site import stage  # which needs Sphinx; chapters are executed without
+
     jobs = schedule.asked(jobs)
     repository()  # a wrong address is told before anything runs
     made_from = seal.inputs(profile, parameters.check_device(device))
@@ -54,10 +55,10 @@ def build(
                 continue
             run.status = "waiting" if run in wanted else "missing"
         execute_all([run for run in wanted if run.status == "waiting"], jobs)
-        rows = list(ledger.rows(run.result for run in runs if run.result))
+        found = ledger_of(profile, device, runs)
+        book, rows = found["book"], found["rows"]
         _refuse_unsaid(runs)
-        book = _book(profile, device, runs)
-        write_json(_paths.build_dir() / "ledger.json", encode({"book": book, "rows": rows}))
+        write_json(_paths.build_dir() / "ledger.json", encode(found))
         problem = stage.build(rows, book, [page(run, rows) for run in runs])
         failed = [run for run in wanted if run.status != "ok"]
         if whole and not failed and not problem:
@@ -72,6 +73,12 @@ def build(
     for run in failed:
         print(failure(run), file=sys.stderr)
     return 1 if failed or problem else 0
+
+
+def ledger_of(profile: str, device: str, runs: list[Run]) -> dict:
+    """What ledger.json holds: `book`, of this build, and `rows`, of the claims."""
+    rows = list(ledger.rows(run.result for run in runs if run.result))
+    return {"book": _book(profile, device, runs), "rows": rows}
 
 
 def _where() -> str:
@@ -125,4 +132,4 @@ def _book(profile: str, device: str, runs: list[Run]) -> dict:
     }
 
 
-__all__ = ["BuildError", "build", "chapters", "plan"]
+__all__ = ["BuildError", "build", "chapters", "ledger_of", "plan"]

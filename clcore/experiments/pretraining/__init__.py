@@ -13,7 +13,7 @@ on the CPU, the same to the bit as one that was not.
 from clcore.experiments.pretraining.by_hand import command, parsed
 from clcore.experiments.pretraining.checkpoint import checkpoint_name, curve, filters
 from clcore.experiments.pretraining.many import faster, grid
-from clcore.experiments.pretraining.single import OutOfMemory, run
+from clcore.experiments.pretraining.single import OutOfMemory, run, together
 from clcore.experiments.trainer import Settings
 from clcore.sweep.checkpoint import Stopped
 
@@ -29,4 +29,5 @@ __all__ = [
     "grid",
     "parsed",
     "run",
+    "together",
 ]

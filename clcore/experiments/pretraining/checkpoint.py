@@ -101,7 +101,9 @@ def restore(path: Path | None, mark: dict[str, Any], trainer: Trainer) -> State:
             "a checkpoint of its own"
         )
     trainer.net.load_state_dict(saved["net"])
-    trainer.optimizer.load_state_dict(saved["optimizer"])
+    # What the optimiser does follows from the settings and the device, which may be another.
+    own = trainer.optimizer.state_dict()["param_groups"]
+    trainer.optimizer.load_state_dict(saved["optimizer"] | {"param_groups": own})
     return State(**saved["state"])
 
 

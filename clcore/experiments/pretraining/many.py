@@ -9,8 +9,9 @@ from typing import Any
 import pandas as pd
 import torch
 
+from clcore._device import bfloat16, require_bfloat16
 from clcore.experiments.pretraining.checkpoint import checkpoint_name, mark_of
-from clcore.experiments.pretraining.single import run
+from clcore.experiments.pretraining.single import together
 from clcore.experiments.trainer import Settings
 from clcore.grid import Grid, Request, launchers
 from clcore.grid.launchers import Launcher
@@ -23,12 +24,14 @@ def faster(choice: str, device: torch.device | str) -> dict[str, bool]:
     """Settings that a GPU is faster with (`mixed`, `channels_last`), or none.
 
     choice: "yes", "no", or "auto", which is yes on CUDA devices with bfloat16 of their own (compute
-    capability 8 or more). Errors: another word.
+    capability 8 or more). Errors: another word; "yes" for a CUDA device without.
     """
     if choice not in ("auto", "yes", "no"):
         raise ValueError(f"fast: expected one of auto, yes, no, got {choice!r}")
     if choice == "auto" and torch.device(device).type == "cuda":
-        choice = "yes" if torch.cuda.get_device_capability(device) >= (8, 0) else "no"
+        choice = "yes" if bfloat16(device) else "no"
+    if choice == "yes":
+        require_bfloat16(device)
     return {"mixed": True, "channels_last": True} if choice == "yes" else {}
 
 
@@ -45,12 +48,15 @@ def grid(
     progress: bool = True,
     launcher: Launcher | None = None,
 ) -> pd.DataFrame:
-    """`run` for each of the settings, `jobs` at a time in processes of their own, or by another
-    launcher; one table, with the settings' position as column `run`.
+    """`run` for each of the settings, `jobs` at a time; one table, with the settings' position as
+    column `run`.
+
+    On the CPU each has a process of its own, or goes to another launcher. On a GPU, which a task
+    has to itself, a task is `jobs` runs of one loss, `together` in one process.
 
     Each keeps its own file in the folder `checkpoints` (`checkpoint_name`), so that the same call
-    goes on with whatever is unfinished; what is finished has its rows under results/ there. On
-    "cuda" every task has a GPU to itself. `stop_after` seconds, counted once for all, raise
+    goes on with whatever is unfinished; what is finished has its rows under results/ there.
+    `stop_after` seconds, counted once for all, raise
     `Stopped`. Errors: as `run`; no settings, or the same ones twice; those of a grid.
     """
     names = [checkpoint_name(s) for s in settings]
@@ -58,20 +64,22 @@ def grid(
         raise ValueError(f"settings: expected different runs, at least one, got {names}")
     folder = None if checkpoints is None else Path(checkpoints)
     mark = mark_of(train, test, settings[0])
-    own = launcher or (launchers.Local(jobs) if jobs > 1 else launchers.Serial())
+    lanes = jobs if torch.device(device).type == "cuda" else 1
+    local = launchers.Local(jobs) if jobs > 1 and lanes == 1 else launchers.Serial()
     request = Request(
         stack,
         [asdict(s) for s in settings],
-        chunk=1,
+        chunk=lanes,
         options={"record": None if record is None else list(record)},
         free={
             "checkpoints": folder and str(folder.resolve()),
             "until": None if stop_after is None else time.time() + stop_after,
+            "lanes": lanes,
         },
         shared={"train": train, "test": test},
         inputs={name: mark[name] for name in ("data", "test", "channels", "processes")},
     )
-    tasks = Grid(folder and folder / "results", own, device, progress)
+    tasks = Grid(folder and folder / "results", launcher or local, device, progress)
     return tasks.gather([request])[0].table
 
 
@@ -82,34 +90,36 @@ def stack(
     record: Sequence[int] | None,
     checkpoints: str | None,
     until: float | None,
+    lanes: int = 1,
     device: str = "cpu",
     progress: bool = False,
     chunk: int = 1,
 ) -> pd.DataFrame:
-    """`run` for settings as dicts, one after another. Raises Stopped when the time is over, after
-    each had its turn; whatever each has reached is in its checkpoint."""
-    tables, stopped = [], 0
-    for number, config in enumerate(configs):
-        s = _settings(config)
-        path = None if checkpoints is None else Path(checkpoints) / checkpoint_name(s)
-        left = None if until is None else until - time.time()
+    """Runs for settings as dicts, `lanes` of them `together`. Raises Stopped when the time is over,
+    after each had its turn; whatever each has reached is in its checkpoint."""
+    tables, finished = [], 0
+    settings = [_settings(config) for config in configs]
+    for first in range(0, len(settings), lanes):
+        some = settings[first : first + lanes]
+        paths = [Path(checkpoints) / checkpoint_name(s) for s in some] if checkpoints else None
         try:
-            table = run(
+            table = together(
                 train,
                 test,
-                s,
+                some,
                 device=device,
-                checkpoint=path,
+                checkpoints=paths,
                 record=record,
-                stop_after=left,
+                stop_after=None if until is None else until - time.time(),
                 progress=progress,
             )
-            tables.append(table.assign(run=number))
         except Stopped:
-            stopped += 1
-    if stopped:
+            continue
+        tables.append(table.assign(run=first + table.run))
+        finished += len(some)
+    if finished < len(settings):
         raise Stopped(
-            f"{len(tables)} of {len(configs)} runs are finished; with checkpoints, the same call "
+            f"{finished} of {len(settings)} runs are finished; with checkpoints, the same call "
             "goes on"
         )
     return pd.concat(tables, ignore_index=True)
