@@ -251,7 +251,7 @@ def test_who_waits_for_workers_says_so_once_a_minute(monkeypatch, caplog):
     assert passed == [60, 60, 30] and caplog.text.count("has no workers after") == 3
 
 
-def test_an_encrypted_address_without_certificates_is_explained():
+def test_an_encrypted_address_without_certificates_is_explained(unchecked_shapes):
     with pytest.raises(Unreachable, match=r"tls://.* cannot be reached: .*certificates"):
         next(launcher("tls://127.0.0.1:1").launch([SimpleNamespace(name="a")]))
 
