@@ -165,7 +165,8 @@ def num21(t: Trial) -> None:
     noise, spot = t.rng.normal(size=edges.shape), _spot()[None, None]
 
     # (1) Variation over that of the spot, at norms of their own and at norm 1.
-    free = _unit(edges) * 4 ** t.rng.uniform(-1, 1, (count, 1, 1, 1))
+    norms = 16 ** t.rng.permutation(np.linspace(-1, 1, count))
+    free = _unit(edges) * norms[:, None, None, None]
     printed, equal = (begin(SHARP, 1.02, ">=", controls=typical) for begin in (t.part, t.corrected))
     printed.add(_tv(free) / _tv(_unit(spot)))
     printed.fails_by(_by_loops(free) / _by_loops(_unit(spot)))
