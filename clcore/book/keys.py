@@ -100,8 +100,10 @@ def found_here(notebook: Path, parameters: dict[str, Any]) -> list[str]:
         return []
     # By its name: with an import here, of which every chapter has need, each would use data sets.
     datasets = import_module("clcore.images.datasets")
+    # The library names every set that it can read; who needs it takes none by that.
+    theirs = [path for path in files if path.parent.name != "images"]
     text = "\n".join(
-        [repr(parameters), *code, *(path.read_text(encoding="utf-8") for path in files)]
+        [repr(parameters), *code, *(path.read_text(encoding="utf-8") for path in theirs)]
     )
     named = [n for n in datasets.registry() if re.search(rf"[\"']{re.escape(n)}[\"']", text)]
     return [name for name in named if datasets.here(name)]
