@@ -42,9 +42,11 @@ def ordered(pieces: Mapping[Name, Piece], uses: Mapping[Name, set[Name]]) -> lis
     return sorted(at.values(), key=lambda name: (modules.index(name.module), first(name)[1]))
 
 
-def named(pieces: Mapping[Name, Piece], uses: Mapping[Name, set[Name]], taken: set[str]) -> dict[Name, str]:
-    """The name of each definition in the text: its own, or with its module's before it where that is
-    taken, by an import, another definition, or a variable beside which it is used."""
+def named(
+    pieces: Mapping[Name, Piece], uses: Mapping[Name, set[Name]], taken: set[str]
+) -> dict[Name, str]:
+    """The name of each definition in the text: its own, or with its module's before it where that
+    is taken, by an import, another definition, or a variable beside which it is used."""
     given: dict[Name, str] = {}
     have: set[str] = set(taken)
     beside: dict[Name, set[str]] = defaultdict(set)
@@ -69,7 +71,8 @@ def renamed(name: Name, piece: Piece, meant: Mapping[str, Name], given: Mapping[
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             dotted = f"{node.value.id}.{node.attr}"
-            if (use := meant.get(dotted)) in given:
+            use = meant.get(dotted)
+            if use is not None and use in given:
                 if node.value.id in piece.own:
                     raise Clash(f"{node.value.id} in {name.name}")
                 edits.append((*slices.span(piece.text, node), given[use]))
@@ -79,11 +82,14 @@ def renamed(name: Name, piece: Piece, meant: Mapping[str, Name], given: Mapping[
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node not in attributes:
             use = own.get(node.id)
-            if use in given and given[use] != node.id:
+            if use is not None and given.get(use, node.id) != node.id:
                 if node.id in piece.own:
                     raise Clash(f"{node.id} in {name.name}")
                 edits.append((*slices.span(piece.text, node), given[use]))
-    if isinstance(head := tree.body[0], (ast.FunctionDef, ast.ClassDef)) and given[name] != head.name:
+    if (
+        isinstance(head := tree.body[0], (ast.FunctionDef, ast.ClassDef))
+        and given[name] != head.name
+    ):
         start = piece.text.index(head.name, piece.text.index(" ", slices.span(piece.text, head)[0]))
         edits.append((start, start + len(head.name), given[name]))
     return slices.edited(piece.text, edits)
@@ -102,7 +108,9 @@ def imports(used: Mapping[str, Name]) -> str:
     lines |= {line: line.split()[1] for line in whole}
     theirs = [line for line, module in lines.items() if module.split(".")[0] in _STANDARD]
     ours = sorted(lines.keys() - theirs, key=_place)
-    return "\n\n".join("\n".join(part) for part in (sorted(theirs, key=_place), ours) if part) + "\n"
+    return (
+        "\n\n".join("\n".join(part) for part in (sorted(theirs, key=_place), ours) if part) + "\n"
+    )
 
 
 def _place(line: str) -> tuple[bool, str]:
@@ -113,6 +121,8 @@ def joined(texts: list[str]) -> str:
     """Definitions one below the other; those of one line without a gap."""
     whole = texts[0]
     for before, text in pairwise(texts):
-        short = all(t.count("\n") == 1 and not t.startswith(("def", "class")) for t in (before, text))
+        short = all(
+            t.count("\n") == 1 and not t.startswith(("def", "class")) for t in (before, text)
+        )
         whole += text if short and text != texts[-1] else "\n\n" + text
     return whole

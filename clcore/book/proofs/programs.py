@@ -95,9 +95,15 @@ def _asks(of: Name) -> bool:
     node = names.module(of.module).defined.get(of.name)
     if not isinstance(node, ast.FunctionDef):
         return False
-    called = [n.value.func for n in ast.walk(node) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Call)]
+    called = [
+        n.value.func
+        for n in ast.walk(node)
+        if isinstance(n, ast.Expr) and isinstance(n.value, ast.Call)
+    ]
     return slices.proves(node) or any(
-        _proving(of.module, ast.unparse(f)) for f in called if isinstance(f, (ast.Name, ast.Attribute))
+        _proving(of.module, ast.unparse(f))
+        for f in called
+        if isinstance(f, (ast.Name, ast.Attribute))
     )
 
 

@@ -1,5 +1,5 @@
-"""What of a function belongs to its proofs: the statements that lead to `Part.proves`, without those
-that need draws."""
+"""What of a function belongs to its proofs: the statements that lead to `Part.proves`, without
+those that need draws."""
 
 import ast
 import re
@@ -29,7 +29,18 @@ class Piece:
     left: int = 0
 
 
+Placed = ast.expr | ast.stmt | ast.arg | ast.keyword
+"""What of a tree has a place in the text."""
+
+
 # ----------------------------------------------------------------------------- text by its tree
+
+
+def only(text: str) -> ast.FunctionDef:
+    """The function that a text is."""
+    (function,) = ast.parse(text).body
+    assert isinstance(function, ast.FunctionDef)
+    return function
 
 
 def _at(lines: list[str], line: int, column: int) -> int:
@@ -38,12 +49,11 @@ def _at(lines: list[str], line: int, column: int) -> int:
     return sum(len(text) for text in lines[: line - 1]) + len(inside)
 
 
-def span(text: str, node: ast.AST) -> tuple[int, int]:
+def span(text: str, node: Placed) -> tuple[int, int]:
     """First and last place of a node's text."""
     lines = text.splitlines(keepends=True)
-    first = min([node, *getattr(node, "decorator_list", [])], key=lambda n: n.lineno)
-    start = _at(lines, first.lineno, first.col_offset - (first is not node))  # the @, too
-    return start, _at(lines, node.end_lineno, node.end_col_offset)
+    end = _at(lines, node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+    return _at(lines, node.lineno, node.col_offset), end
 
 
 def edited(text: str, edits: list[tuple[int, int, str]]) -> str:
@@ -53,7 +63,7 @@ def edited(text: str, edits: list[tuple[int, int, str]]) -> str:
     return text
 
 
-def source(text: str, node: ast.AST) -> str:
+def source(text: str, node: Placed) -> str:
     """A node's text."""
     start, end = span(text, node)
     return text[start:end]
@@ -125,15 +135,15 @@ def without_draws(text: str, trial: str, proving: Callable[[str], bool]) -> str:
         text = edited(text, edits)
     if not _tried(text, trial):
         return text
-    while edit := _split(text, ast.parse(text)):
+    while edit := _split(text, only(text)):
         text = edited(text, [edit])
     return _alone(text, trial, proving)
 
 
 def _tried(text: str, trial: str) -> bool:
     """Whether a function has the trial as its first parameter."""
-    (function,) = ast.parse(text).body
-    return isinstance(function, ast.FunctionDef) and [a.arg for a in function.args.args][:1] == [trial]
+    function = only(text)
+    return [a.arg for a in function.args.args][:1] == [trial]
 
 
 def _sampled(text: str, tree: ast.Module, trial: str) -> list[tuple[int, int, str]]:
@@ -143,17 +153,17 @@ def _sampled(text: str, tree: ast.Module, trial: str) -> list[tuple[int, int, st
     todo: list[ast.AST] = [tree]
     while todo:
         node = todo.pop()
-        new = _left(text, node, parts, trial)
-        if new is None:
-            todo += ast.iter_child_nodes(node)
-        else:
+        new = _left(text, node, parts, trial) if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and new is not None:
             edits.append((*span(text, node), new))
+        else:
+            todo += ast.iter_child_nodes(node)
     return edits
 
 
-def _left(text: str, node: ast.AST, parts: set[str], trial: str) -> str | None:
-    """What is left of an expression; None where it is no call about draws."""
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+def _left(text: str, node: ast.Call, parts: set[str], trial: str) -> str | None:
+    """What is left of a call; None where it is not about draws."""
+    if not isinstance(node.func, ast.Attribute):
         return None
     method, value = node.func.attr, node.func.value
     if method in MAKERS and isinstance(value, ast.Name) and value.id == trial:
@@ -164,8 +174,7 @@ def _left(text: str, node: ast.AST, parts: set[str], trial: str) -> str | None:
     return source(text, value) if method in SAMPLED and (named or made) else None
 
 
-def _split(text: str, tree: ast.Module) -> tuple[int, int, str] | None:
-    (function,) = tree.body
+def _split(text: str, function: ast.FunctionDef) -> tuple[int, int, str] | None:
     for node in function.body:
         match node:
             case ast.Assign(targets=[ast.Tuple(elts=aims)], value=ast.Tuple(elts=values)):
@@ -180,12 +189,11 @@ def _split(text: str, tree: ast.Module) -> tuple[int, int, str] | None:
 
 def _alone(text: str, trial: str, proving: Callable[[str], bool]) -> str:
     """The trial is no parameter, and no argument of what asks for proofs."""
-    tree = ast.parse(text)
-    (function,) = tree.body
-    lists = [(function.args.args, function.args.kwonlyargs)]
+    function = only(text)
+    lists: list[tuple[list, list]] = [(function.args.args, function.args.kwonlyargs)]
     lists += [
         (call.args, call.keywords)
-        for call in ast.walk(tree)
+        for call in ast.walk(function)
         if isinstance(call, ast.Call)
         and isinstance(call.func, (ast.Name, ast.Attribute))
         and proving(ast.unparse(call.func))
@@ -256,8 +264,7 @@ def share(text: str, clean: Callable[[str], bool], proving: Callable[[str], bool
     asks for proofs of the parts that it is given.
     """
     whole = without_draws(text, "t", proving)
-    (function,) = ast.parse(whole).body
-    assert isinstance(function, ast.FunctionDef)
+    function = only(whole)
     told = ast.get_docstring(function) and not _tried(text, "t")  # else it may tell of draws
     bound = names.local(function)
     steps = [_step(node, bound, proving) for node in function.body]
@@ -267,9 +274,12 @@ def share(text: str, clean: Callable[[str], bool], proving: Callable[[str], bool
     for at, step in enumerate(steps):
         if step.seed:
             needed = _needed(steps, at, bound - given)
+            ends = _returns(step.node)
             if all(_stands(steps[k], bound, clean) for k in needed):
                 kept |= needed
-                proofs += 1
+                proofs += not ends
+            elif ends:
+                return None
             else:
                 left += 1
     if not proofs:
@@ -286,8 +296,14 @@ def _step(node: ast.stmt, bound: frozenset[str], proving: Callable[[str], bool])
     asks = proves(node) and not isinstance(node, ast.FunctionDef)
     if called and isinstance(f := node.value.func, (ast.Name, ast.Attribute)):
         asks = asks or proving(ast.unparse(f))
-    seed = asks or isinstance(node, ast.Return)
+    seed = asks or _returns(node)
     return _Step(node, known.loads, known.stores, _changed(node), known.own, seed)
+
+
+def _returns(node: ast.stmt) -> bool:
+    """Whether a function may end in it."""
+    inside = not isinstance(node, ast.FunctionDef) and ast.walk(node)
+    return any(isinstance(n, ast.Return) for n in inside or ())
 
 
 def _needed(steps: list[_Step], seed: int, local: frozenset[str]) -> set[int]:

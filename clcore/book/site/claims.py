@@ -12,6 +12,7 @@ import yaml
 from markupsafe import Markup
 
 from clcore import __version__, _paths, ledger
+from clcore.book.proofs import programs
 from clcore.book.provenance import encode
 from clcore.book.site import code
 from clcore.book.site.fragments import render
@@ -82,6 +83,9 @@ def files(rows: list[dict], book: dict, mathjax: dict) -> dict[str, str]:
         page = _page(row, verdicts, book)
         made[page_of(row["id"])] = page
         words[row["id"]] = _words(page)
+        if proof := _proof(row):
+            made[f"proofs/{proof['name']}"] = proof["source"]
+            made[f"proofs/{proof['module']}"] = programs.kernel()
     everything = {
         "$schema": "claims.schema.json",
         "version": __version__,
@@ -109,14 +113,22 @@ def _page(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
         paper=ledger.papers()[row["paper"]],
         code=code.links(claim),
         certificate=code.certificate(claim),
+        proof=_proof(row),
         citation=citation(row, book),
         numbers=yaml.safe_dump(numbers, sort_keys=False, allow_unicode=True) if numbers else "",
         **near,
     )
 
 
+def _proof(row: dict) -> dict[str, Any] | None:
+    return code.proof(row["id"]) if any(check["proofs"] for check in row["checks"]) else None
+
+
 def _words(page: Markup) -> str:
-    """What a reader would search for: the text below the page's header, in small letters."""
+    """What a reader would search for: the text below the page's header and above programs, in small
+    letters."""
     start = page.index("<h1>")
-    text = Markup(page[start : page.index("<summary>Cite this row", start)]).striptags()
+    ends = ('<details id="proof">', "<summary>Cite this row")
+    end = min(at for mark in ends if (at := page.find(mark, start)) >= 0)
+    text = Markup(page[start:end]).striptags()
     return text.lower()
