@@ -1,4 +1,4 @@
-"""Proofs of the checks as programs: what is taken over, that each stands by itself and is recorded."""
+"""Proofs of the checks as programs: what is taken over, that each runs alone and is recorded."""
 
 import ast
 import json
@@ -183,7 +183,7 @@ def test_a_stale_or_damaged_record_is_not_shown(tmp_path, monkeypatch) -> None:
     bad.write_text(json.dumps(KEPT)[:-5])
     monkeypatch.setattr(recorded, "file", lambda: bad)
     recorded.known.cache_clear()
-    with pytest.raises(ValueError, match="clcore.book.proofs"):
+    with pytest.raises(ValueError, match=r"python -m clcore\.book\.proofs"):
         recorded.known()
     recorded.known.cache_clear()
 

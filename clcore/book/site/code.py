@@ -61,7 +61,8 @@ def certificate(claim_id: str) -> dict[str, Any] | None:
         return None
     source, prints = file.read_text(), file.with_suffix(".txt").read_text()
     said = {"name": file.name, "source": source, "prints": prints}
-    return said | {"folder": "certificates", "button": "Run it here"} | _shown(source)
+    said |= {"folder": "certificates", "button": "Run it here", "module": ""}
+    return said | _shown(source)
 
 
 def proof(claim_id: str) -> dict[str, Any] | None:
