@@ -73,7 +73,7 @@ def test_a_few_proofs_print_there_what_they_print_here(tab: Tab, site: Path) -> 
 def test_a_reader_proves_it_and_sees_what_a_changed_sign_does(tab: Tab) -> None:
     tab.open(f"{PAGE}#proof")
     page, box = tab.page, tab.page.locator("#proof")
-    expect(box.locator("summary")).to_contain_text("Prove it here, in about 1 s")
+    expect(box.locator("summary")).to_contain_text("Prove it here, in a second or less")
     box.get_by_role("button", name="Prove it here").click()
     status = box.locator(".cl-run-status")
     expect(status).to_contain_text("as recorded", timeout=MINUTES)

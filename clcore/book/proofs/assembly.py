@@ -43,25 +43,30 @@ def ordered(pieces: Mapping[Name, Piece], uses: Mapping[Name, set[Name]]) -> lis
 
 
 def named(
-    pieces: Mapping[Name, Piece], uses: Mapping[Name, set[Name]], taken: set[str]
+    pieces: Mapping[Name, Piece],
+    uses: Mapping[Name, set[Name]],
+    taken: set[str],
+    given: Mapping[Name, str],
 ) -> dict[Name, str]:
     """The name of each definition in the text: its own, or with its module's before it where that
-    is taken, by an import, another definition, or a variable beside which it is used."""
-    given: dict[Name, str] = {}
+    is taken, by an import, another definition, or a variable beside which it is used.
+
+    taken: names that none of them may have. given: those that have one already. Raises Clash."""
+    known = dict(given)
     have: set[str] = set(taken)
     beside: dict[Name, set[str]] = defaultdict(set)
     for name, piece in pieces.items():
         for use in uses[name]:
             beside[use] |= piece.own if use.module != name.module else set()
-    for name in pieces:
+    for name in (n for n in pieces if n not in given):
         short = name.module.split(".")[-1]
         tried = (name.name, f"{short}_{name.name.lstrip('_')}")
         free = [t for t in tried if t not in have and t not in beside[name]]
         if not free:
             raise Clash(f"{name.name} of {name.module}")
-        given[name] = free[0]
+        known[name] = free[0]
         have.add(free[0])
-    return given
+    return known
 
 
 def renamed(name: Name, piece: Piece, meant: Mapping[str, Name], given: Mapping[Name, str]) -> str:

@@ -166,13 +166,13 @@ def _text(claim_id: str, place: registry.Place, start: Name) -> str:
         for name, use in found.items()
         if _given(use)
     }
-    given = assembly.named(have, uses, {*outside, "Part", "prove"}) | {start: "prove"}
+    given = assembly.named(have, uses, {*outside, "Part", "prove"}, {start: "prove"})
     texts = [
         assembly.renamed(of, have[of], meant[of], given) for of in assembly.ordered(have, uses)
     ]
     head = _head(claim_id, place.path)
     shown = slices.plain(inspect.getsource(part.Part))
-    return assembly.joined([head + assembly.imports(outside), shown, *texts, "prove()\n"])
+    return assembly.joined([f"{head}\n{assembly.imports(outside)}", shown, *texts, "prove()\n"])
 
 
 def _head(claim_id: str, path: str) -> str:

@@ -300,10 +300,12 @@ def _step(node: ast.stmt, bound: frozenset[str], proving: Callable[[str], bool])
     return _Step(node, known.loads, known.stores, _changed(node), known.own, seed)
 
 
-def _returns(node: ast.stmt) -> bool:
+def _returns(node: ast.AST) -> bool:
     """Whether a function may end in it."""
-    inside = not isinstance(node, ast.FunctionDef) and ast.walk(node)
-    return any(isinstance(n, ast.Return) for n in inside or ())
+    if isinstance(node, ast.Return):
+        return True
+    inner = [] if isinstance(node, ast.FunctionDef) else list(ast.iter_child_nodes(node))
+    return any(_returns(n) for n in inner if not isinstance(n, ast.expr))
 
 
 def _needed(steps: list[_Step], seed: int, local: frozenset[str]) -> set[int]:

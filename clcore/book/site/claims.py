@@ -80,10 +80,11 @@ def files(rows: list[dict], book: dict, mathjax: dict) -> dict[str, str]:
     made: dict[str, str] = {}
     words: dict[str, str] = {}
     for row in rows:
-        page = _page(row, verdicts, book)
+        proof = _proof(row)
+        page = _page(row, verdicts, book, proof)
         made[page_of(row["id"])] = page
         words[row["id"]] = _words(page)
-        if proof := _proof(row):
+        if proof:
             made[f"proofs/{proof['name']}"] = proof["source"]
             made[f"proofs/{proof['module']}"] = programs.kernel()
     everything = {
@@ -100,7 +101,7 @@ def files(rows: list[dict], book: dict, mathjax: dict) -> dict[str, str]:
     return made
 
 
-def _page(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
+def _page(row: dict, verdicts: dict[str, str], book: dict, proof: dict | None) -> Markup:
     claim = row["id"]
     numbers = ledger.claims()[claim]["numbers"]
     near = {"rests_on": claim_map.rests_on(claim), "used_by": claim_map.used_by(claim)}
@@ -113,7 +114,7 @@ def _page(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
         paper=ledger.papers()[row["paper"]],
         code=code.links(claim),
         certificate=code.certificate(claim),
-        proof=_proof(row),
+        proof=proof,
         citation=citation(row, book),
         numbers=yaml.safe_dump(numbers, sort_keys=False, allow_unicode=True) if numbers else "",
         **near,

@@ -61,7 +61,7 @@ def certificate(claim_id: str) -> dict[str, Any] | None:
         return None
     source, prints = file.read_text(), file.with_suffix(".txt").read_text()
     said = {"name": file.name, "source": source, "prints": prints}
-    said |= {"folder": "certificates", "button": "Run it here", "module": ""}
+    said |= {"folder": "certificates", "button": "Run it here", "module": "", "takes": ""}
     return said | _shown(source)
 
 
@@ -75,7 +75,9 @@ def proof(claim_id: str) -> dict[str, Any] | None:
     program, seconds = found["program"], found["seconds"]
     said = {"name": f"{row_id(claim_id)}.py", "source": program.text, "prints": found["prints"]}
     said |= {"folder": "proofs", "button": "Prove it here", "module": "exact.py"}
-    said |= {"takes": f"{max(1, round(seconds * SLOWER))} s", "left": program.left}
+    wait = round(seconds * SLOWER)
+    said |= {"takes": f"about {wait} s" if wait > 1 else "a second or less"}
+    said |= {"seconds": seconds, "slower": SLOWER, "left": program.left}
     return said | _shown(program.text)
 
 
