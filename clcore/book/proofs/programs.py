@@ -167,9 +167,8 @@ def _text(claim_id: str, place: registry.Place, start: Name) -> str:
         if _given(use)
     }
     given = assembly.named(have, uses, {*outside, "Part", "prove"}, {start: "prove"})
-    texts = [
-        assembly.renamed(of, have[of], meant[of], given) for of in assembly.ordered(have, uses)
-    ]
+    order = [of for of in assembly.ordered(have, uses) if of != start]
+    texts = [assembly.renamed(of, have[of], meant[of], given) for of in (*order, start)]
     head = _head(claim_id, place.path)
     shown = slices.plain(inspect.getsource(part.Part))
     return assembly.joined([f"{head}\n{assembly.imports(outside)}", shown, *texts, "prove()\n"])
