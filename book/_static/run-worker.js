@@ -7,6 +7,7 @@ let files = null;
 let python = null;
 let symbols = false;
 let printed = 0;
+const modules = new Set();
 
 const post = (kind, more = {}) => self.postMessage({ kind, ...more });
 
@@ -92,8 +93,20 @@ function told(raised, name) {
   return ["Traceback (most recent call last):", ...lines.slice(own)].join("\n");
 }
 
-async function run({ code, name }) {
-  await start(/\b(sympy|mpmath)\b/.test(code));
+/** A module of the site that a program imports. */
+async function provide(address) {
+  const answer = await fetch(address);
+  if (!answer.ok) throw new Error(`${address} could not be loaded (status ${answer.status})`);
+  const name = address.split("/").pop();
+  python.FS.mkdirTree("/modules");
+  python.FS.writeFile(`/modules/${name}`, await answer.text());
+  python.runPython("import sys; '/modules' in sys.path or sys.path.append('/modules')");
+  modules.add(address);
+}
+
+async function run({ code, name, module }) {
+  await start(Boolean(module) || /\b(sympy|mpmath)\b/.test(code));
+  if (module && !modules.has(module)) await provide(module);
   post("running");
   const scope = python.globals.get("dict")();
   scope.set("__name__", "__main__");
@@ -111,5 +124,7 @@ async function run({ code, name }) {
   post("done", { error, seconds: (performance.now() - begun) / 1000 });
 }
 
-self.onmessage = (event) =>
-  run(event.data).catch((error) => post("failed", { error: error.message }));
+let last = Promise.resolve(); // one run after the other
+self.onmessage = (event) => {
+  last = last.then(() => run(event.data)).catch((error) => post("failed", { error: error.message }));
+};

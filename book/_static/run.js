@@ -41,7 +41,7 @@
       this.output.setAttribute("role", "region");
       this.output.setAttribute("aria-label", `What ${this.name} prints here`);
       this.source.hidden = false;
-      this.source.rows = this.original.trimEnd().split("\n").length + 1;
+      this.source.rows = Math.min(this.original.trimEnd().split("\n").length + 1, 40);
       const bar = made("div", { className: "cl-run-bar" }, this.again, this.stop, this.reset);
       box.querySelector(START).remove();
       box.querySelector(".cl-run-shown").hidden = true;
@@ -88,7 +88,8 @@
         worker.onmessage = ({ data }) => running?.heard(data);
         worker.onerror = (event) => running?.end(event.message || "Python could not be started in this browser.", "bad");
       }
-      worker.postMessage({ code: this.source.value, name: this.name });
+      const module = this.box.dataset.module && new URL(this.box.dataset.module, location.href).href;
+      worker.postMessage({ code: this.source.value, name: this.name, module });
     }
 
     heard(data) {

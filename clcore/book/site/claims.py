@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from clcore import __version__, _paths, ledger
 from clcore._files import read_yaml
+from clcore.book.proofs import programs
 from clcore.book.provenance import encode
 from clcore.book.site import code
 from clcore.book.site.fragments import render
@@ -90,9 +91,13 @@ def files(rows: list[dict], book: dict, mathjax: dict) -> dict[str, str]:
     made: dict[str, str] = {}
     words: dict[str, str] = {}
     for row in rows:
-        page = _page(row, verdicts, book)
+        proof = _proof(row)
+        page = _page(row, verdicts, book, proof)
         made[page_of(row["id"])] = page
         words[row["id"]] = _words(page)
+        if proof:
+            made[f"proofs/{proof['name']}"] = proof["source"]
+            made[f"proofs/{proof['module']}"] = programs.kernel()
     everything = {
         "$schema": "claims.schema.json",
         "version": __version__,
@@ -107,7 +112,7 @@ def files(rows: list[dict], book: dict, mathjax: dict) -> dict[str, str]:
     return made
 
 
-def _page(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
+def _page(row: dict, verdicts: dict[str, str], book: dict, proof: dict | None) -> Markup:
     claim = row["id"]
     numbers = ledger.claims()[claim]["numbers"]
     near = {"rests_on": claim_map.rests_on(claim), "used_by": claim_map.used_by(claim)}
@@ -120,6 +125,7 @@ def _page(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
         paper=ledger.papers()[row["paper"]],
         code=code.links(claim),
         certificate=code.certificate(claim),
+        proof=proof,
         citation=citation(row, book),
         withdrawn=findings.known()[claim].get("withdrawn"),
         numbers=yaml.safe_dump(numbers, sort_keys=False, allow_unicode=True) if numbers else "",
@@ -127,8 +133,15 @@ def _page(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
     )
 
 
+def _proof(row: dict) -> dict[str, Any] | None:
+    return code.proof(row["id"]) if any(check["proofs"] for check in row["checks"]) else None
+
+
 def _words(page: Markup) -> str:
-    """What a reader would search for: the text below the page's header, in small letters."""
+    """What a reader would search for: the text below the page's header and above programs, in small
+    letters."""
     start = page.index("<h1>")
-    text = Markup(page[start : page.index("<summary>Cite this row", start)]).striptags()
+    ends = ('<details id="proof">', "<summary>Cite this row")
+    end = min(at for mark in ends if (at := page.find(mark, start)) >= 0)
+    text = Markup(page[start:end]).striptags()
     return text.lower()

@@ -1,0 +1,1 @@
+"""The proofs of the checks as programs that stand by themselves."""

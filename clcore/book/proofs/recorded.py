@@ -1,0 +1,109 @@
+"""What the programs print and how long they take, recorded in data/proofs.json.
+
+`python -m clcore.book.proofs` records it again, after a check, `exact` or SymPy has changed.
+"""
+
+import importlib.metadata
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from clcore import _paths
+from clcore._files import read_json, sha256, write_atomic
+from clcore.book.proofs import names, programs
+from clcore.book.proofs.assembly import Clash
+from clcore.ledger import claims
+
+LIMIT = 20
+"""CPU seconds of CPython that a program may take."""
+
+
+def file() -> Path:
+    """Where it is recorded."""
+    return _paths.root() / "data" / "proofs.json"
+
+
+def digest(text: str) -> str:
+    """What decides what a program prints: its text, `exact` and the versions of the libraries."""
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("mpmath", "sympy")]
+    return sha256(*(part.encode() for part in (text, programs.kernel(), *versions)))
+
+
+def run(texts: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Run programs by themselves, in one process that can import neither torch nor numpy.
+
+    Returns for each what it prints, its seconds and its error, "" if it ends well. Raises
+    RuntimeError where the process itself fails.
+    """
+    asked = {
+        "kernel": programs.kernel(),
+        "programs": dict(texts),
+        "allowed": sorted(names.OUTSIDE),
+        "limit": LIMIT,
+    }
+    script = Path(__file__).with_name("alone.py")
+    command = [sys.executable, "-I", str(script)]
+    done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{script.name}: {done.stderr.strip().splitlines()[-1]}")
+    return json.loads(done.stdout)
+
+
+def shown(prints: str) -> bool:
+    """Whether all is shown, and nothing broken is."""
+    return "NOT SHOWN" not in prints and "SHOWN AS WELL" not in prints
+
+
+@cache
+def known() -> dict[str, dict[str, Any]]:
+    """By claim: digest, prints, seconds. Raises ValueError where data/proofs.json is damaged."""
+    return read_json(file(), "run `python -m clcore.book.proofs` to make it again")
+
+
+def of(claim_id: str) -> dict[str, Any] | None:
+    """What is recorded of a claim's program, with the program; None where there is none, or where
+    it has changed since."""
+    said = known().get(claim_id)
+    made = programs.program(claim_id) if said else None
+    if said is None or made is None or digest(made.text) != said["digest"]:
+        return None
+    return {"program": made, "prints": said["prints"], "seconds": said["seconds"]}
+
+
+def record(of_claims: Iterable[str]) -> Counter[str]:
+    """Run the programs of these claims and record them. Returns how many claims have one, and how
+    many have none, by reason."""
+    count: Counter[str] = Counter()
+    made: dict[str, programs.Program] = {}
+    for claim in of_claims:
+        try:
+            found = programs.program(claim)
+        except Clash as clash:
+            count[f"names that cannot stand in one text ({clash})"] += 1
+            continue
+        if found is not None:
+            made[claim] = found
+        elif programs.proved(claim):
+            count["needs draws, NumPy or PyTorch"] += 1
+    table = {}
+    for claim, ran in run({claim: one.text for claim, one in made.items()}).items():
+        if ran["error"] or not shown(ran["prints"]):
+            count[f"fails by itself ({claim}: {ran['error'] or 'not everything is shown'})"] += 1
+            continue
+        count["recorded"] += 1
+        seconds = round(ran["seconds"], 2)
+        said = {"digest": digest(made[claim].text), "seconds": seconds, "prints": ran["prints"]}
+        table[claim] = said
+    write_atomic(file(), (json.dumps(table, indent=1, ensure_ascii=False) + "\n").encode())
+    return count
+
+
+def main() -> None:
+    """Record the programs of all claims."""
+    for what, number in record(claims()).items():
+        print(f"{number}: {what}")
