@@ -15,7 +15,7 @@ from clcore.ledger.html import row_id
 pytestmark = [pytest.mark.site, pytest.mark.browser]
 
 PAGE = "claims/acl-eq27.html"
-KINDS = ("acl/lem5", "ddn/thm6", "nl/def4", "nl/thm1", "nl/rem24", "ncl/eq20", "ncl/thm2-mom")
+KINDS = ("acl/lem5", "ddn/eq126", "nl/num1", "nl/thm1", "nl/rem24", "ncl/eq20", "ncl/thm2-mom")
 """Identities, intervals, a counterexample; short and long."""
 KEPT = recorded.known()
 SIXTY = list(dict.fromkeys([*KINDS, *sorted(KEPT, key=lambda claim: KEPT[claim]["seconds"])]))[:60]
