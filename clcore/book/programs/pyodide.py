@@ -42,7 +42,10 @@ def here() -> dict[str, Any] | None:
         said = json.loads((folder() / "files.json").read_bytes())
     except (OSError, ValueError):
         return None
-    whole = isinstance(said, dict) and said.get("made_from") == _made_from()
+    try:
+        whole = isinstance(said, dict) and said.get("made_from") == _made_from()
+    except importlib.metadata.PackageNotFoundError:  # SymPy or mpmath, which doctor tells
+        return None
     sizes = said.get("files", {}) if whole else {}
     for name, size in sizes.items():
         file = folder() / name
