@@ -10,6 +10,7 @@ import time
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from clcore import _folders
 from clcore._files import write_atomic
 from clcore.book import schedule
 from clcore.book.build import ledger_of, planning
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 def run(plan: "Plan") -> None:
     """Every chapter in the profile `book`; chapters.tar.xz has the executed notebooks, ledger.json
     and outcomes.json, and is written anew as chapters end."""
+    _folders.build()
     profile, began = "smoke" if plan.rehearse else "book", time.monotonic()
     runs = planning.plan(profile, None, plan.device)
     if plan.rehearse:
