@@ -58,7 +58,7 @@ def fetch() -> Path:
     """Fetch, check and compile what is not here yet; returns its folder.
 
     Raises PyodideError without npm and node, without a network, or where what came has another hash
-    than the one in locks/pyodide.json; nothing is left half-made.
+    than the one in pyodide.json; nothing is left half-made.
     """
     if here():
         return folder()
@@ -83,9 +83,7 @@ def fetch() -> Path:
 
 
 def _pin() -> dict[str, str]:
-    # Of these sources, whatever project they build.
-    place = Path(__file__).parents[3] / "locks" / "pyodide.json"
-    return read_json(place, "take it from the repository")
+    return read_json(Path(__file__).with_suffix(".json"), "take it from the repository")
 
 
 def _compiler() -> Path:
@@ -120,7 +118,7 @@ def _packed(into: Path) -> Path:
     found = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
     if f"sha512-{found}" != pin["integrity"]:
         raise PyodideError(
-            f"{asked}: expected the hash {pin['integrity']} of locks/pyodide.json, got "
+            f"{asked}: expected the hash {pin['integrity']} of pyodide.json, got "
             f"sha512-{found}; another registry than npm's may have another file"
         )
     return archive
