@@ -1,18 +1,18 @@
 """Proofs that a reader runs on the pages of claims, in a real browser."""
 
-import os
-import shutil
 from pathlib import Path
 
+import programs
 import pytest
 from browsing import Tab
 from playwright.sync_api import expect
+from programs import MINUTES
 from site_pages import LOOKS, accessible
 
 from clcore.book.proofs import recorded
 from clcore.ledger.html import row_id
 
-pytestmark = [pytest.mark.site, pytest.mark.browser]
+pytestmark = [pytest.mark.site, pytest.mark.browser, pytest.mark.usefixtures("python")]
 
 PAGE = "claims/acl-eq27.html"
 KINDS = ("acl/lem5", "ddn/eq126", "nl/num1", "nl/thm1", "nl/rem24", "ncl/eq20", "ncl/thm2-mom")
@@ -20,41 +20,6 @@ KINDS = ("acl/lem5", "ddn/eq126", "nl/num1", "nl/thm1", "nl/rem24", "ncl/eq20", 
 KEPT = recorded.known()
 SIXTY = list(dict.fromkeys([*KINDS, *sorted(KEPT, key=lambda claim: KEPT[claim]["seconds"])]))[:60]
 """Those and the shortest."""
-MINUTES = 10 * 60 * 1000
-
-
-@pytest.fixture(autouse=True)
-def python(site: Path) -> None:
-    """The site has Python for its pages; where npm is, it must."""
-    if not (site / "_static" / "python" / "files.json").exists():
-        if os.environ.get("CI") == "true" and shutil.which("npm"):
-            pytest.fail("the site has no Python for the browser; `make setup` fetches it")
-        pytest.skip("no Python for the browser")
-
-
-RUN_ALL = """
-([programs, module]) => new Promise((go, stop) => {
-  const worker = new Worker('../_static/run-worker.js', {type: 'module'});
-  const found = [];
-  let text = '';
-  worker.onerror = (event) => stop(event.message);
-  worker.onmessage = ({data}) => {
-    if (data.kind === 'text') text += data.text;
-    if (data.kind === 'failed') stop(data.error);
-    if (data.kind !== 'done') return;
-    found.push([text, data.error]);
-    text = '';
-    if (found.length === programs.length) go(found);
-    else next();
-  };
-  const address = new URL(module, location.href).href;
-  const next = () => {
-    const [name, code] = programs[found.length];
-    worker.postMessage({name, code, module: address});
-  };
-  next();
-})
-"""
 
 
 def test_at_least_sixty_claims_offer_their_proof(site: Path) -> None:
@@ -66,10 +31,9 @@ def test_at_least_sixty_claims_offer_their_proof(site: Path) -> None:
 
 def test_sixty_proofs_print_there_what_they_print_here(tab: Tab, site: Path) -> None:
     tab.open(PAGE)
-    tab.page.set_default_timeout(MINUTES)
     files = [site / "proofs" / f"{row_id(claim)}.py" for claim in SIXTY]
     texts = [(file.name, file.read_text()) for file in files]
-    found = tab.page.evaluate(RUN_ALL, [texts, "../proofs/exact.py"])
+    found = programs.run(tab, texts, "../proofs/exact.py")
     assert found == [[KEPT[claim]["prints"], ""] for claim in SIXTY]
     assert tab.problems == []
 

@@ -1,31 +1,20 @@
 """Programs that a reader runs on the pages, in a real browser, and what can go wrong."""
 
-import os
-import shutil
 from pathlib import Path
 
+import programs
 import pytest
 from browsing import Tab
 from playwright.sync_api import Page, expect
+from programs import MINUTES
 from site_pages import LOOKS, accessible
 
 from clcore import _paths
 
-pytestmark = [pytest.mark.site, pytest.mark.browser]
+pytestmark = [pytest.mark.site, pytest.mark.browser, pytest.mark.usefixtures("python")]
 
 PAGE = "claims/nl-eq163.html#program"
 CERTIFICATES = sorted((_paths.root() / "data" / "certificates").glob("*.py"))
-MINUTES = 10 * 60 * 1000
-"""Far more than it takes: Python starts in some seconds, on a busy machine in a minute."""
-
-
-@pytest.fixture(autouse=True)
-def python(site: Path) -> None:
-    """The site has Python for its pages; where npm is, it must."""
-    if not (site / "_static" / "python" / "files.json").exists():
-        if os.environ.get("CI") == "true" and shutil.which("npm"):
-            pytest.fail("the site has no Python for the browser; `make setup` fetches it")
-        pytest.skip("no Python for the browser")
 
 
 def status(page: Page, words: str) -> None:
@@ -48,29 +37,9 @@ def again(page: Page, program: str) -> None:
     page.get_by_role("button", name="Run", exact=True).click()
 
 
-RUN_ALL = """
-(programs) => new Promise((go, stop) => {
-  const worker = new Worker('../_static/run-worker.js', {type: 'module'});
-  const found = [];
-  let text = '';
-  worker.onerror = (event) => stop(event.message);
-  worker.onmessage = ({data}) => {
-    if (data.kind === 'text') text += data.text;
-    if (data.kind === 'failed') stop(data.error);
-    if (data.kind !== 'done') return;
-    found.push([text, data.error]);
-    text = '';
-    if (found.length === programs.length) go(found);
-  };
-  for (const [name, code] of programs) worker.postMessage({name, code});
-})
-"""
-
-
 def test_every_certificate_prints_there_what_it_prints_here(tab: Tab) -> None:
     tab.open(PAGE)
-    tab.page.set_default_timeout(MINUTES)
-    found = tab.page.evaluate(RUN_ALL, [(p.name, p.read_text()) for p in CERTIFICATES])
+    found = programs.run(tab, [(p.name, p.read_text()) for p in CERTIFICATES])
     kept = {p.name: [p.with_suffix(".txt").read_text(), ""] for p in CERTIFICATES}
     assert {p.name: out for p, out in zip(CERTIFICATES, found, strict=True)} == kept
     assert tab.problems == []

@@ -52,7 +52,8 @@ def run(plan: "Plan") -> None:
                 os.killpg(process.pid, signal.SIGKILL)
             counts = counted(log)
             told = ", ".join(f"{n} {word.lower()}" for word, n in counts.items())
-            told = told or f"no test ran: {log.read_text(errors='replace').strip()[-200:]}"
+            tail = log.read_text(encoding="utf-8", errors="replace").strip()[-200:]
+            told = told or f"no test ran: {tail}"
             fine = finished and not counts["FAILED"] + counts["ERROR"]
             fine = fine and bool(counts["PASSED"] or (plan.rehearse and counts["SKIPPED"]))
             words = told if finished else f"did not end: {told}"

@@ -142,7 +142,7 @@ def module(name: str) -> Module:
     path = file(name)
     if path is None:
         raise LookupError(f"expected a module of clcore, got {name}")
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     defined: dict[str, ast.stmt] = {}
     imported: dict[str, Name] = {}
     bound: Counter[str] = Counter()
