@@ -13,11 +13,10 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from clcore._front import attach
+from lazy_loader import attach_stub
 
 try:
     __version__ = version("clcore")
 except PackageNotFoundError:  # a clone on the path, on a machine where nothing is installed
     __version__ = "unknown"
-_HOMES = {"": ("images", "losses", "nets", "random", "stats", "sweep", "theory")}
-__all__, __getattr__, __dir__ = attach(__name__, _HOMES)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -45,12 +45,9 @@ def _file(root: Path, module: str) -> Path | None:
 @cache
 def _front(source: str) -> dict[str, str]:
     """Public name -> module of the package that defines it ("" for a module), of a package's front:
-    the table that its `__init__` gives to `clcore._front.attach`."""
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES":
-            table = ast.literal_eval(node.value)
-            return {name: module for module, names in table.items() for name in names}
-    return {}
+    what its stub `__init__.pyi` imports, which lazy_loader gives out when it is asked."""
+    imports = (node for node in ast.parse(source).body if isinstance(node, ast.ImportFrom))
+    return {alias.name: node.module or "" for node in imports for alias in node.names}
 
 
 def _needed(root: Path, name: str) -> tuple[list[Path], set[str]]:
@@ -66,9 +63,11 @@ def _needed(root: Path, name: str) -> tuple[list[Path], set[str]]:
         return [], set()
     parts = module.split(".")
     around = [root.joinpath(*parts[:i], "__init__.py") for i in range(1, len(parts))]
-    homes = _front(file.read_text(encoding="utf-8")) if file.name == "__init__.py" else {}
+    stubs = [p for p in (f.with_suffix(".pyi") for f in (file, *around)) if p.is_file()]
+    own = file.with_suffix(".pyi")
+    homes = _front(own.read_text(encoding="utf-8")) if own in stubs else {}
     wanted = homes if asked == "*" else {n: home for n, home in homes.items() if n == asked}
-    return [file, *around], {f"{module}.{home or n}" for n, home in wanted.items()}
+    return [file, *around, *stubs], {f"{module}.{home or n}" for n, home in wanted.items()}
 
 
 def closure(
@@ -94,5 +93,6 @@ def closure(
             if path not in seen:
                 seen |= {path, *path.parent.glob("templates/*.html")}
                 package = ".".join(path.relative_to(root).parent.parts)
-                todo |= imported(path.read_text(encoding="utf-8"), package) - done
+                if path.suffix == ".py":
+                    todo |= imported(path.read_text(encoding="utf-8"), package) - done
     return sorted(seen)

@@ -13,12 +13,6 @@ except ModuleNotFoundError:
         "for Linux) for grids and builds"
     ) from None
 
-from clcore._front import attach
+from lazy_loader import attach_stub
 
-_HOMES = {
-    "grid": ("Grid", "Request", "GridFailed", "repeat"),
-    "store": ("GridBusy",),
-    "launchers": ("launcher",),
-    "work": ("Unreachable",),
-}
-__all__, __getattr__, __dir__ = attach(__name__, _HOMES)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -26,7 +26,6 @@ from clcore.sweep import Result, Stopped
 from clcore.sweep.configs import Config, group
 
 log = logging.getLogger(__name__)
-_KEPT = ("params", "setup")
 
 
 class GridFailed(RuntimeError):
@@ -220,13 +219,20 @@ def _joined(request: Request, parts: Sequence[Stored | None]) -> Result:
         if name not in table:  # a setting: as it is given now, not as a file spells it
             table[name] = [request.configs[run][name] for run in table["run"]]
     stacked = [
-        ([run], *({n: t[None] for n, t in p.tensors.get(k, {}).items()} for k in _KEPT))
+        ([run], _stack_of_one(p.tensors, "params"), _stack_of_one(p.tensors, "setup"))
         for run, p in enumerate(known)
         if request.tensors
     ]
     diverged = {run: p.diverged for run, p in enumerate(known) if p.diverged is not None}
     seconds = sum(part.seconds for part in known)
     return Result(table[["run", *columns]], stacked, diverged, seconds, False, float("nan"))
+
+
+def _stack_of_one(
+    tensors: dict[str, dict[str, torch.Tensor]], kind: str
+) -> dict[str, torch.Tensor]:
+    """What a run kept of a kind, each tensor [*s] as [1, *s]."""
+    return {name: tensor[None] for name, tensor in tensors.get(kind, {}).items()}
 
 
 def _tell(failed: list[tuple[Task, Outcome]], store: Store, total: int) -> None:

@@ -5,14 +5,6 @@ device; `linear_probe`, `knn` and `ridge_probe` measure frozen features. The mod
 `photographs` hold images that need no download.
 """
 
-from clcore._front import attach
+from lazy_loader import attach_stub
 
-_HOMES = {
-    "image_sets": ("ImageSet", "load", "folder", "batches", "on_device"),
-    "augmentations": ("Recipe", "RECIPES", "view"),
-    "evaluation": ("Probe", "linear_probe", "knn"),
-    "probes": ("ridge_probe",),
-    "filter_variation": ("total_variation",),
-    "": ("digits", "photographs"),
-}
-__all__, __getattr__, __dir__ = attach(__name__, _HOMES)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -15,53 +15,6 @@ must stay positive: a loss on a CPU raises ValueError where it is not, and is Na
 `torch.func.vmap`, under a compiler and on an accelerator.
 """
 
-from clcore._front import attach
+from lazy_loader import attach_stub
 
-_HOMES = {
-    "modules": ("InfoNCE", "ContrastiveLoss"),
-    "infonce_family": ("infonce", "CONVENTIONS", "Convention", "cross_entropy"),
-    "pairs": (
-        "Pair",
-        "LogDomain",
-        "infonce_pair",
-        "mine_pair",
-        "triplet_pair",
-        "soft_triplet_pair",
-        "tuplet_pair",
-        "lifted_pair",
-        "modified_triplet_pair",
-        "linear_pair",
-        "table1",
-    ),
-    "contrast": (
-        "family_loss",
-        "inter_distances",
-        "intra_distances",
-        "pairwise_importance",
-        "row_mass",
-        "contrastive_covariance",
-        "energy",
-    ),
-    "minplayer": (
-        "cost",
-        "entropy_weights",
-        "inverse_weights",
-        "square_weights",
-        "direct_weights",
-        "variant_loss",
-        "VARIANTS",
-    ),
-    "sources": (
-        "source_infonce",
-        "source_simclr",
-        "source_mine",
-        "source_mine_per_sample",
-        "source_triplet",
-        "source_soft_triplet",
-        "source_tuplet",
-        "source_lifted",
-        "source_modified_triplet",
-        "source_linear",
-    ),
-}
-__all__, __getattr__, __dir__ = attach(__name__, _HOMES)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -5,11 +5,6 @@ Small ones are functions of a dict of weights, which `clcore.sweep` can stack ov
 module `encoders`. `ResNet` and `Projector` are modules of torch.
 """
 
-from clcore._front import attach
+from lazy_loader import attach_stub
 
-_HOMES = {
-    "networks": ("activate", "mlp_init", "mlp", "receptive_field_init", "receptive_field", "embed"),
-    "resnet": ("ResNet", "Projector"),
-    "": ("encoders",),
-}
-__all__, __getattr__, __dir__ = attach(__name__, _HOMES)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

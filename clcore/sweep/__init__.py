@@ -5,11 +5,6 @@
 norm 1 after a step.
 """
 
-from clcore._front import attach
+from lazy_loader import attach_stub
 
-_HOMES = {
-    "engine": ("train", "Result"),
-    "checkpoint": ("Stopped",),
-    "optim": ("unit_norm", "unit_rows", "unit_columns", "unit_filters", "unit_frobenius"),
-}
-__all__, __getattr__, __dir__ = attach(__name__, _HOMES)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

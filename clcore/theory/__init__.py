@@ -6,9 +6,6 @@ masked sparse codes. What they compute is exact (finite sums, closed forms) unle
 otherwise.
 """
 
-from clcore._front import attach
+from lazy_loader import attach_stub
 
-_HOMES = {
-    "": ("deep_linear", "one_layer", "operator", "relu", "sparse", "trees", "two_layer"),
-}
-__all__, __getattr__, __dir__ = attach(__name__, _HOMES)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -43,7 +43,7 @@ def test_imports_are_resolved(source, package, found):
 
 PAIRS = {"losses/pairs.py", "losses/floating.py"}
 FAMILY = PAIRS | {"losses/contrast.py", "losses/infonce_family.py", "losses/infonce_large.py"}
-FAMILY |= {"sweep/__init__.py", "sweep/optim.py"}
+FAMILY |= {"sweep/__init__.py", "sweep/__init__.pyi", "sweep/optim.py"}
 ROOM = FAMILY | {"losses/modules.py", "losses/minplayer.py", "losses/sources.py"}
 
 
@@ -63,9 +63,9 @@ ROOM = FAMILY | {"losses/modules.py", "losses/minplayer.py", "losses/sources.py"
     ],
 )
 def test_a_front_is_followed_to_the_file_that_defines_a_name(source, found):
-    around = {"__init__.py", "_front.py"}
+    around = {"__init__.py", "__init__.pyi"}
     if "losses" in source:
-        around |= {"losses/__init__.py"}
+        around |= {"losses/__init__.py", "losses/__init__.pyi"}
     names = {str(p.relative_to(_paths.root() / "clcore")) for p in keys.closure([source])}
     assert names == (set() if found is None else around | found)
 

@@ -268,14 +268,16 @@ def test_what_is_refused(repository):
         publish.publish()
 
 
-def test_the_workflow_is_one():
-    path = _paths.root() / ".github" / "workflows" / "publish.yml"
+@pytest.mark.parametrize(
+    ("name", "commands"), [("publish", {"make book", "make publish"}), ("ci", {"bash .ci/run"})]
+)
+def test_a_workflow_is_one(name, commands):
+    path = _paths.root() / ".github" / "workflows" / f"{name}.yml"
     command = ["--builtin-schema", "vendor.github-workflows", str(path)]
     assert CliRunner().invoke(check_jsonschema, command).exit_code == 0
-    steps = yaml.safe_load(path.read_text())["jobs"]["site"]["steps"]
-    runs = [step.get("run", "") for step in steps]
-    assert "make book" in runs and "make publish" in runs
-    used = [step["uses"] for step in steps if "uses" in step]
+    (job,) = yaml.safe_load(path.read_text())["jobs"].values()
+    assert commands <= {step.get("run") for step in job["steps"]}
+    used = [step["uses"] for step in job["steps"] if "uses" in step]
     assert used and all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", name) for name in used), "no tag"
 
 

@@ -11,7 +11,6 @@ from clcore.theory.trees import latent_tree as lt
 from clcore.theory.trees import tree_nets
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-# (claim, part) that fail as printed and hold as corrected.
 
 
 def test_other_draws_are_other_numbers():

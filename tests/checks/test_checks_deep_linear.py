@@ -11,7 +11,6 @@ from clcore.losses import contrast
 from clcore.theory import deep_linear
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-# (claim, part) that fail as printed and hold as corrected.
 
 
 def test_a_batch_for_the_trap_of_theorem_3():

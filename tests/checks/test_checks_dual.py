@@ -13,7 +13,6 @@ from clcore.theory.operator import connection as cn
 from clcore.theory.operator import translation as tr
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-# (claim, part) that fail as printed and hold as corrected.
 
 
 def test_other_draws_are_other_numbers():

@@ -16,7 +16,6 @@ from clcore.theory.sparse import mask_landscape as ml
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-# (claim, part) that fail as printed and hold as corrected.
 
 
 def test_descents_in_the_setting_of_theorem_1():

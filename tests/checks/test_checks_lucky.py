@@ -14,7 +14,6 @@ from clcore.ledger import registry
 from clcore.theory.trees import gaussian_tail, lucky_nodes
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-# (claim, part) that fail as printed and hold as corrected.
 
 
 def f64(*values):

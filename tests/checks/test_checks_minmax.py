@@ -1,11 +1,10 @@
-"""Every check of the min-max chapter: what holds, what fails as printed, that controls fail."""
+"""Checks of the min-max chapter draw what their seed says."""
 
 import pytest
 
 from clcore.ledger import registry
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-# (claim, part) that fail as printed and hold as corrected.
 
 
 def test_other_draws_are_other_numbers():

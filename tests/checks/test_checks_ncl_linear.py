@@ -10,7 +10,6 @@ from clcore.theory.sparse import linear_noncontrastive as ln
 
 STEPS = ("grad0", "mom", "grad", "step", "sum", "sub", "exp", "c1", "mono", "lam0", "laminf")
 pytestmark = pytest.mark.usefixtures("one_thread")
-# (claim, part) that fail as printed and hold as corrected.
 
 
 def test_other_draws_are_other_numbers():

@@ -10,7 +10,6 @@ from clcore.ledger import registry
 from clcore.theory.sparse import srelu_dynamics as sd
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-# (claim, part) that fail as printed and hold as corrected.
 
 
 def test_other_draws_are_other_numbers():

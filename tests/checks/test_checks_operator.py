@@ -11,7 +11,6 @@ from clcore.losses import anchors
 from clcore.theory.operator import covariance_operator as co
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-# (claim, part) that fail as printed and hold as corrected.
 
 
 def test_residue_of_trained_nets_is_measured_not_claimed():

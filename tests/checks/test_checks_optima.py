@@ -21,7 +21,6 @@ from clcore.theory.one_layer import power_iteration as pi
 from clcore.theory.one_layer import roughness
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-# (claim, part) that fail as printed and hold as corrected.
 
 
 def test_counterexample_to_the_bound_on_the_roughness():

@@ -13,7 +13,6 @@ from clcore.losses import contrast
 from clcore.theory.relu import relu_two_layer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-# (claim, part) that fail as printed and hold as corrected.
 
 
 def test_other_draws_are_other_numbers():

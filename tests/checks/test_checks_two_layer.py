@@ -11,7 +11,6 @@ from clcore.checks.two_layer.modulation import top as nl_two_top
 from clcore.theory.two_layer import field_latent, modulation, two_layer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-# (claim, part) that fail as printed and hold as corrected.
 
 
 def double(*values) -> torch.Tensor:
@@ -50,8 +49,8 @@ def test_the_first_to_blow_up_can_lose_on_the_sphere():
 
 
 def test_opposite_unit_filters_are_an_isolated_maximum():
-    """nl/thm4 (2) with unit filters: C = diag(2, 1), filters e_1 and -e_1, S = s s^T at its "
-    "optimum."""
+    """nl/thm4 (2) with unit filters: C = diag(2, 1), filters e_1 and -e_1, S = s s^T at its
+    optimum."""
     C = torch.diag(double(2, 1))
 
     def value(*angles: float) -> float:

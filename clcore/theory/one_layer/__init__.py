@@ -1,6 +1,5 @@
 """One nonlinear layer: A(w), its fixed points and basins (nl Sec. 3)."""
 
-from clcore._front import attach
+from lazy_loader import attach_stub
 
-_HOMES = {"": ("basins", "circle_landscape", "one_layer", "power_iteration", "roughness")}
-__all__, __getattr__, __dir__ = attach(__name__, _HOMES)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,6 +1,5 @@
 """The covariance operator of dual deep networks (ddn Secs. 3 to 5)."""
 
-from clcore._front import attach
+from lazy_loader import attach_stub
 
-_HOMES = {"": ("connection", "covariance_operator", "descent", "translation")}
-__all__, __getattr__, __dir__ = attach(__name__, _HOMES)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

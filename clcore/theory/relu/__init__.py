@@ -1,6 +1,5 @@
 """Two-layer ReLU nets and the data they compose (acl Sec. 5)."""
 
-from clcore._front import attach
+from lazy_loader import attach_stub
 
-_HOMES = {"": ("binary_latent", "orthogonal_mixture", "relu_two_layer")}
-__all__, __getattr__, __dir__ = attach(__name__, _HOMES)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,14 +1,5 @@
 """Masked sparse codes: landscapes and dynamics (ncl Secs. 4, 5, App. C, D)."""
 
-from clcore._front import attach
+from lazy_loader import attach_stub
 
-_HOMES = {
-    "": (
-        "linear_noncontrastive",
-        "mask_landscape",
-        "proportional_update",
-        "sparse_coding",
-        "srelu_dynamics",
-    )
-}
-__all__, __getattr__, __dir__ = attach(__name__, _HOMES)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

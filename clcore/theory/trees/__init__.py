@@ -1,16 +1,5 @@
 """Latent trees, nets of their shape, and lucky nodes (ddn Secs. 6, 7)."""
 
-from clcore._front import attach
+from lazy_loader import attach_stub
 
-_HOMES = {
-    "": (
-        "gaussian_tail",
-        "latent_tree",
-        "leaf_patterns",
-        "lucky_nodes",
-        "pattern_net",
-        "tree_nets",
-        "tree_statistics",
-    )
-}
-__all__, __getattr__, __dir__ = attach(__name__, _HOMES)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,6 +1,5 @@
 """Two layers with disjoint receptive fields (nl Sec. 4)."""
 
-from clcore._front import attach
+from lazy_loader import attach_stub
 
-_HOMES = {"": ("field_latent", "modulation", "two_layer")}
-__all__, __getattr__, __dir__ = attach(__name__, _HOMES)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

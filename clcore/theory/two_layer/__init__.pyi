@@ -1,0 +1,1 @@
+from . import field_latent as field_latent, modulation as modulation, two_layer as two_layer
