@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,13 +15,12 @@ import pandas as pd
 import pytest
 from distributed import CancelledError
 from grid_runs import runs, sweep
+from waits import LONGEST, eventually
 
 from clcore import _paths
 from clcore.grid import Grid, Unreachable, dask, launcher, workers
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-LONGEST = 600
-"""Seconds for what takes some on an idle machine."""
 OTHER_TORCH = "import torch\ntorch.__version__ = '1.0.0'\n"
 NO_CLCORE = "import sys\nsys.modules['clcore'] = None\n"
 
@@ -44,6 +42,7 @@ class Cluster:
             "PYTHONPATH": str(_paths.root()),
             "OMP_NUM_THREADS": "1",
             "GRID_NOTES": str(self.folder / "notes"),
+            "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": f"{LONGEST} s",
         }
         with (self.folder / "log").open("ab") as log:
             process = subprocess.Popen(
@@ -71,12 +70,13 @@ class Cluster:
         )
 
     def workers(self, count: int) -> None:
-        """Wait for so many."""
+        """Wait for so many; for none, until the scheduler knows of none."""
         from distributed import Client
 
         with Client(self.address, timeout=LONGEST, set_as_default=False) as client:
             if count:
                 client.wait_for_workers(count, timeout=LONGEST)
+            eventually(lambda: count or not client.scheduler_info()["workers"])
 
     def notes(self) -> list[int]:
         file = self.folder / "notes" / "notes"
@@ -84,17 +84,20 @@ class Cluster:
 
     def reached(self, count: int) -> None:
         """Wait until so many runs were begun."""
-        end = time.monotonic() + LONGEST
-        while len(self.notes()) < count:
-            assert time.monotonic() < end, (self.folder / "log").read_text()[-3000:]
-            time.sleep(0.05)
+        try:
+            eventually(lambda: len(self.notes()) >= count)
+        except TimeoutError:
+            pytest.fail((self.folder / "log").read_text()[-3000:])
 
 
 @pytest.fixture
 def cluster(tmp_path, monkeypatch):
+    """A cluster whose machine may be busy: nobody who is only slow is given up."""
     monkeypatch.setenv("CLCORE_SCHEDULER_WAIT", str(LONGEST))
-    monkeypatch.setattr(workers, "SILENT", 1e9)  # a busy machine is silent, too
-    monkeypatch.setattr(workers, "MANY", LONGEST)
+    monkeypatch.setattr(workers, "SILENT", 1e9)
+    for module, names in ((workers, ("FEW", "MANY", "ASK")), (dask, ("ASK",))):
+        for name in names:
+            monkeypatch.setattr(module, name, LONGEST)
     made = Cluster(tmp_path)
     yield made
     for process in made.started:
@@ -215,6 +218,7 @@ def test_a_worker_that_freezes_over_a_task_loses_it_to_another(cluster, monkeypa
         ended = begun(cluster, 4, 2.0)
         cluster.reached(1)
         both[0].send_signal(signal.SIGSTOP)
+        monkeypatch.setattr(workers, "FEW", 10.0)
         monkeypatch.setattr(workers, "SILENT", 10.0)
         found = ended()
     pd.testing.assert_frame_equal(found, sweep(runs(4)).table, check_exact=True)
@@ -228,7 +232,7 @@ def test_when_no_worker_is_left_it_is_said_and_ends(cluster, monkeypatch, caplog
     with caplog.at_level(logging.WARNING):
         ended = begun(cluster, 6, 2.0)
         cluster.reached(1)
-        monkeypatch.setattr(dask.Dask, "_wait_for_workers", lambda *_: None)
+        monkeypatch.setattr(dask.Dask, "_wait_for_workers", lambda *_: cluster.workers(0))
         for worker in both:
             worker.kill()
         with pytest.raises(Unreachable, match=r"has no workers; .* What was finished is kept"):

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 from grid_runs import fragile, runs, sweep, table
+from waits import LONGEST, eventually
 
 from clcore import _paths
 from clcore.grid import Grid, GridFailed, Request, launcher, slurm
@@ -19,7 +20,6 @@ from clcore.grid.store import Store
 from clcore.grid.work import begun
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-LONGEST = 600
 
 
 def test_jobs_give_what_one_call_does_and_a_killed_one_is_named(tmp_path, monkeypatch):
@@ -92,13 +92,6 @@ def alive(number):
         return "zombie" not in Path(f"/proc/{number}/status").read_text(encoding="utf-8")
     except OSError:
         return False
-
-
-def eventually(true):
-    end = time.monotonic() + LONGEST
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 # ------------------------------------------------------------------------ Slurm's commands, played
