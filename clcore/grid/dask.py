@@ -5,18 +5,20 @@ import logging
 import os
 import pickle
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 from clcore.grid.waiting import MINUTE, Teller
-from clcore.grid.work import Outcome, Task, Unreachable
+from clcore.grid.work import Outcome, Task, Unreachable, begun
 from clcore.grid.workers import ASK, Workers
 
 log = logging.getLogger(__name__)
 
 WAIT = 60.0
 """Seconds to wait for a scheduler or for workers, unless $CLCORE_SCHEDULER_WAIT says otherwise."""
+DEATHS = 3
+"""Times that the workers which had a task die before it is called killed."""
 PAUSE = 0.02
 """Seconds between two looks at the tasks."""
 
@@ -39,8 +41,9 @@ class Dask:
     """Workers of a cluster that somebody started, with one thread or more; a task at a time each.
 
     A worker that dies or freezes, a scheduler that is started again: tasks that were lost are sent
-    again. A worker with another version of the code, torch, numpy or Python gets none. The
-    scheduler has about as many tasks as are worked at, the others wait here.
+    again, unless workers die over one again and again. A worker with another version of the code,
+    torch, numpy or Python gets none. The scheduler has about as many tasks as are worked at, the
+    others wait here.
     """
 
     def __init__(self, address: str) -> None:
@@ -48,11 +51,11 @@ class Dask:
 
     def launch(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Outcome]]:
         """Each task with how it ended, as they end. Raises Unreachable."""
-        waiting = {task.name: task for task in tasks}
+        waiting, deaths = {task.name: task for task in tasks}, Counter[str]()
         while waiting:
             with self._client() as client:
                 try:
-                    for task, outcome in self._sent(client, [*waiting.values()]):
+                    for task, outcome in self._sent(client, [*waiting.values()], deaths):
                         del waiting[task.name]
                         yield task, outcome
                 except Unreachable:
@@ -118,9 +121,11 @@ class Dask:
                 *(self.address, time.monotonic() - began),
             )
 
-    def _sent(self, client: Any, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
+    def _sent(
+        self, client: Any, tasks: list[Task], deaths: Counter[str]
+    ) -> Iterator[tuple[Task, Outcome]]:
         """The tasks that ended; fewer than all when the scheduler was lost, or all workers that
-        they may run on."""
+        they may run on. deaths: counted here, by the tasks' names."""
         todo, pending = deque(tasks), dict[Any, tuple[Task, dict[str, int]]]()
         workers = Workers(client, self.address, tasks)
         try:
@@ -128,11 +133,19 @@ class Dask:
             while (todo or pending) and client.status == "running":
                 if workers.due():
                     workers.look()
+                    for future in _stuck(client, pending, workers):
+                        task, given = pending.pop(future)
+                        deaths[task.name] += _died(task, given, workers)
+                        if deaths[task.name] < DEATHS:
+                            todo.appendleft(task)
+                        else:
+                            yield (
+                                task,
+                                Outcome("killed", error=f"workers died over it {DEATHS} times"),
+                            )
                     if not workers.fit:
                         log.warning("no worker of %s is left that can work", self.address)
                         return
-                    for future in _stuck(client, pending, workers):
-                        todo.appendleft(pending.pop(future)[0])
                 # One more than are worked at: what waits here goes to whoever answers later, too.
                 while todo and len(pending) <= sum(workers.fit.values()):
                     task = todo.popleft()
@@ -174,6 +187,17 @@ def _stuck(client: Any, pending: dict[Any, tuple[Task, dict]], workers: Workers)
         for future, (_, given) in pending.items()
         if future.key in held or not workers.fit.keys() & given.keys()
     ]
+
+
+def _died(task: Task, given: dict[str, int], workers: Workers) -> bool:
+    """Whether a task's workers are gone, one of them over the task: it has left its mark.
+
+    A worker that comes back, started again by its nanny, has another address.
+    """
+    if given.keys() & workers.there.keys() or not begun(task).exists():
+        return False
+    begun(task).unlink(missing_ok=True)
+    return True
 
 
 def _ended(future: Any) -> Outcome | None:

@@ -1,5 +1,6 @@
 """A grid on a real Dask cluster: workers and the scheduler die, and the table is the same."""
 
+import contextlib
 import logging
 import os
 import signal
@@ -10,6 +11,7 @@ import threading
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -18,7 +20,7 @@ from grid_runs import runs, sweep
 from waits import LONGEST, eventually
 
 from clcore import _paths
-from clcore.grid import Grid, Unreachable, dask, launcher, workers
+from clcore.grid import Grid, Unreachable, dask, launcher, work, workers
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 OTHER_TORCH = "import torch\ntorch.__version__ = '1.0.0'\n"
@@ -238,6 +240,56 @@ def test_when_no_worker_is_left_it_is_said_and_ends(cluster, monkeypatch, caplog
         with pytest.raises(Unreachable, match=r"has no workers; .* What was finished is kept"):
             ended()
     assert "is left that can work" in caplog.text
+
+
+class Restarted:
+    """A client and its `Workers`: the one worker dies or freezes, and another takes its place."""
+
+    status, silent = "running", ()
+
+    def __init__(self, frozen):
+        self.lost, self.frozen = 0, frozen
+
+    @property
+    def fit(self):
+        return {f"w{self.lost}": 1}
+
+    @property
+    def there(self):
+        return {f"w{n}": {} for n in range(0 if self.frozen else self.lost, self.lost + 1)}
+
+    def due(self):
+        return True
+
+    def look(self):
+        """Nothing is to be asked: `first` and `close`, too."""
+
+    first = close = look
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_task_that_workers_die_over_is_named_and_no_other(
+    tmp_path, monkeypatch, unchecked_shapes, frozen
+):
+    """Each time its nanny starts a worker under a new address, which the scheduler cannot know."""
+    at = Restarted(frozen)
+    light, heavy = (SimpleNamespace(name=n, device="cpu", folder=str(tmp_path)) for n in "ab")
+    work.begun(heavy).parent.mkdir()
+
+    def submit(client, task, fit):
+        lost = task is heavy and at.lost < 5
+        if lost:
+            work.begun(heavy).touch()
+            at.lost += 1
+        status = "pending" if lost else "finished"
+        return Mock(status=status, result=lambda timeout: work.Outcome("done"))
+
+    monkeypatch.setattr(dask, "_submit", submit)
+    monkeypatch.setattr(dask, "Workers", lambda *_: at)
+    monkeypatch.setattr(dask.Dask, "_client", lambda self: contextlib.nullcontext(at))
+    found = {t.name: o.state for t, o in dask.Dask("tcp://host:1").launch([light, heavy])}
+    assert found == {"a": "done", "b": "done" if frozen else "killed"}
+    assert at.lost == (5 if frozen else 3) and work.begun(heavy).exists() == frozen
 
 
 def test_who_waits_for_workers_says_so_once_a_minute(monkeypatch, caplog):
