@@ -3,12 +3,15 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import matplotlib
 import pytest
+from matplotlib import font_manager
 from small_project import CHECK, notebook
 
 from clcore import _paths
-from clcore.book import build, surroundings
+from clcore.book import build, plots, surroundings
 from clcore.images import datasets
 
 PRINT = """
@@ -92,6 +95,16 @@ def test_a_key_knows_what_lies_around_its_notebook(project, file, concerned):
         after = keys()
         assert {name for name in after if after[name] != before[name]} == concerned
         before = after
+
+
+def test_figures_are_in_a_font_that_comes_with_matplotlib(monkeypatch):
+    manager = font_manager.fontManager
+    arial = font_manager.FontEntry(fname=manager.findfont("DejaVu Serif"), name="Arial")
+    monkeypatch.setattr(manager, "ttflist", [arial, *manager.ttflist])
+    with matplotlib.rc_context():
+        plots.use_style()
+        found = Path(manager.findfont(font_manager.FontProperties(family=["sans-serif"])))
+    assert found == Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
 
 
 def test_a_key_knows_which_data_sets_are_here(project, monkeypatch):
