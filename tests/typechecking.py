@@ -50,7 +50,7 @@ def kind(value: Any) -> Any:
         return type(value), *map(kind, value), *map(kind, value.values())
     if isinstance(value, torch.nn.Module):
         raise LookupError
-    if getattr(getattr(value, "__dataclass_params__", None), "frozen", False):
+    if getattr(getattr(type(value), "__dataclass_params__", None), "frozen", False):
         fields = (getattr(value, field.name) for field in dataclasses.fields(value))
         return type(value), *map(kind, fields)
     return type(value)

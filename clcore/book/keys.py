@@ -111,7 +111,7 @@ def found_here(notebook: Path, parameters: dict[str, Any]) -> list[str]:
 
 def chapter_key(notebook: Path, parameters: dict[str, Any]) -> str:
     """Digest of notebook, parameters, the clcore files it needs, what lies beside it, its data and
-    which sets of them are here, and locked versions."""
+    which sets of them are here, what its kernel runs first, and locked versions."""
     root = _paths.root()
     parts = [notebook.read_bytes(), json.dumps(parameters, sort_keys=True).encode()]
     for path in inputs(notebook, parameters):
@@ -122,6 +122,8 @@ def chapter_key(notebook: Path, parameters: dict[str, Any]) -> str:
     parts.append((root / "requirements.txt").read_bytes())
     installed = [platform.python_version(), sorted(versions().items())]
     parts.append(json.dumps(installed).encode())
+    if first := surroundings.startup():
+        parts.append(first.read_bytes())
     return sha256(*parts)[:20]
 
 

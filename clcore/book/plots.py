@@ -15,6 +15,7 @@ def use_style() -> None:
             "axes.spines.right": False,
             "axes.spines.top": False,
             "axes.titlesize": "medium",
+            "font.sans-serif": ["DejaVu Sans"],  # matplotlib brings it; seaborn asks for Arial
             "legend.frameon": False,
             "savefig.facecolor": "white",
         }

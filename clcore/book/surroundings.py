@@ -49,6 +49,13 @@ def environment(**more: str) -> dict[str, str]:
     }
 
 
+def startup() -> Path | None:
+    """The file of Python that every kernel runs first, $CLCORE_STARTUP: the tests check signatures
+    so. What chapters print under it is kept apart. Errors: FileNotFoundError."""
+    given = os.environ.get("CLCORE_STARTUP")
+    return _paths.home(given).resolve(strict=True) if given else None
+
+
 def find_fonts() -> None:
     """Let matplotlib look for fonts once, before any kernel does: where that takes long it says so,
     and the chapter would show it."""

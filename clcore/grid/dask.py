@@ -5,17 +5,26 @@ import logging
 import os
 import pickle
 import time
+from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
-from clcore.grid.work import Outcome, Task, Unreachable, different
+from clcore.grid.waiting import MINUTE, Teller
+from clcore.grid.work import Outcome, Task, Unreachable, begun
+from clcore.grid.workers import ASK, Workers
 
 log = logging.getLogger(__name__)
 
 WAIT = 60.0
 """Seconds to wait for a scheduler or for workers, unless $CLCORE_SCHEDULER_WAIT says otherwise."""
-PAUSE, EVERY = 0.05, 5.0
-"""Seconds between two looks at the tasks, and at the workers that they may run on."""
+DEATHS = 3
+"""Times that the workers which had a task die before it is called killed."""
+PAUSE = 0.02
+"""Seconds between two looks at the tasks."""
+
+_WORK = "__import__('clcore.grid.work', fromlist=['sent']).sent({!r})"
+"""What workers evaluate: a text, since the scheduler reads what is sent and may lack this package,
+as a worker may."""
 
 
 def _wait() -> float:
@@ -28,17 +37,13 @@ def _wait() -> float:
         ) from None
 
 
-_PROBE = "__import__('clcore.grid.address', fromlist=['needs']).needs({!r})"
-_WORK = "__import__('clcore.grid.work', fromlist=['sent']).sent({!r})"
-"""What workers evaluate: what they have, and a task. Both are texts, since a scheduler reads what
-is sent and may lack this package, as a worker may."""
-
-
 class Dask:
     """Workers of a cluster that somebody started, with one thread or more; a task at a time each.
 
-    A worker that dies, a scheduler that is started again: tasks that were lost are sent again. A
-    worker with another version of the code, torch, numpy or Python gets none.
+    A worker that dies or freezes, a scheduler that is started again: tasks that were lost are sent
+    again, unless workers die over one again and again. A worker with another version of the code,
+    torch, numpy or Python gets none. The scheduler has about as many tasks as are worked at, the
+    others wait here.
     """
 
     def __init__(self, address: str) -> None:
@@ -46,117 +51,167 @@ class Dask:
 
     def launch(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Outcome]]:
         """Each task with how it ended, as they end. Raises Unreachable."""
-        waiting = {task.name: task for task in tasks}
+        waiting, deaths = {task.name: task for task in tasks}, Counter[str]()
         while waiting:
             with self._client() as client:
                 try:
-                    for task, outcome in self._sent(client, [*waiting.values()]):
+                    for task, outcome in self._sent(client, [*waiting.values()], deaths):
                         del waiting[task.name]
                         yield task, outcome
                 except Unreachable:
                     raise
-                except OSError as error:  # the scheduler went while it was asked something
-                    log.warning("the connection to %s was lost (%s)", self.address, error)
+                except OSError as error:  # the scheduler went, or froze, while it was asked
+                    log.warning("the connection to %s was lost (%r)", self.address, error)
             if waiting:
                 log.warning("%s: %d tasks were lost and are sent again", self.address, len(waiting))
 
     @contextlib.contextmanager
     def _client(self) -> Generator[Any, None, None]:
-        from distributed import Client
-
-        began, wait = time.monotonic(), _wait()
+        wait = _wait()
+        client = self._connected(wait)
         try:
-            client = Client(self.address, timeout=wait, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise Unreachable(
-                f"no Dask scheduler answered at {self.address} within {wait:g} s "
-                f"({time.monotonic() - began:.0f} s waited: {error!s:.100}); start one with `dask "
-                "scheduler`, or mend the address. What was finished is kept"
-            ) from None
-        try:
-            with contextlib.suppress(TimeoutError):
-                client.wait_for_workers(1, timeout=wait)
+            self._wait_for_workers(client, wait)
             yield client
         finally:
             with contextlib.suppress(Exception):  # the scheduler may be gone
                 client.close(timeout=5)
 
-    def _sent(self, client: Any, tasks: list[Task]) -> Iterator[tuple[Task, Outcome]]:
-        """The tasks that ended; fewer than all when the scheduler was lost, or all workers that
-        they may run on."""
-        fit = self._fit(client, tasks)
-        more = {"resources": {"GPU": 1}} if tasks[0].device.startswith("cuda") else {}
-        pending = {_submit(client, task, fit, more): task for task in tasks}
-        looked = time.monotonic()
-        while pending:
-            if client.status != "running":
+    def _connected(self, wait: float) -> Any:
+        try:
+            from distributed import Client
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f"{error}; a Dask cluster needs `pip install 'clcore[cluster]'`", name=error.name
+            ) from None
+        began, teller = time.monotonic(), Teller()
+        while True:
+            left = wait - (time.monotonic() - began)
+            try:
+                return Client(
+                    self.address, timeout=max(0.1, min(left, MINUTE)), set_as_default=False
+                )
+            except TypeError as error:  # tls:// without certificates
+                raise Unreachable(
+                    f"{self.address} cannot be reached: {error}. Name the certificates in Dask's "
+                    "configuration (distributed.comm.tls, or DASK_DISTRIBUTED__COMM__TLS__CA_FILE "
+                    "and the like)"
+                ) from None
+            except ImportError as error:
+                raise Unreachable(f"{self.address} cannot be reached: {error}") from None
+            except (OSError, TimeoutError, ValueError) as error:
+                waited = time.monotonic() - began
+                if waited < wait and isinstance(error, OSError):
+                    teller.tell("no scheduler answers at %s yet", self.address)
+                    time.sleep(PAUSE)
+                    continue
+                raise Unreachable(
+                    f"no Dask scheduler answered at {self.address} within {wait:g} s "
+                    f"({waited:.0f} s waited: {error!s:.100}); start one with `dask scheduler`, or "
+                    "mend the address. What was finished is kept"
+                ) from None
+
+    def _wait_for_workers(self, client: Any, wait: float) -> None:
+        began = time.monotonic()
+        while (left := wait - (time.monotonic() - began)) > 0:
+            with contextlib.suppress(TimeoutError):
+                client.wait_for_workers(1, timeout=min(left, MINUTE))
                 return
-            if fit and time.monotonic() - looked > EVERY:
-                looked = time.monotonic()
-                if not fit & client.scheduler_info(n_workers=-1)["workers"].keys():
-                    return
-            for future in [future for future in pending if future.status != "pending"]:
-                task = pending.pop(future)
-                outcome = _ended(future)
-                if outcome is None:  # lost with its scheduler
-                    continue
-                if outcome.state == "versions":  # a worker that came later
-                    log.warning("%s refused a task: %s", outcome.where, outcome.error)
-                    fit = self._fit(client, [task])
-                    pending[_submit(client, task, fit, more)] = task
-                    continue
-                yield task, outcome
-            time.sleep(PAUSE)
-
-    def _fit(self, client: Any, tasks: list[Task]) -> set[str]:
-        """The workers that the tasks may run on; none if every worker has what they need.
-
-        Raises Unreachable if there are no workers, or none has it.
-        """
-        wanted = {task.function: task.needs for task in tasks}
-        unfit: dict[str, str] = {}
-        every: set[str] = set()
-        for function, asked in wanted.items():
-            probe = _PROBE.format(function)
-            for worker, own in client.run(eval, probe, on_error="return").items():
-                every.add(worker)
-                if not isinstance(own, dict):
-                    unfit[worker] = f"{type(own).__name__}: {own}"
-                elif other := different(asked, own):
-                    unfit[worker] = other
-        if not every:
-            raise Unreachable(
-                f"the scheduler at {self.address} has no workers after {_wait():g} s; start some "
-                f"with `dask worker {self.address} --nthreads 1`. What was finished is kept"
+            log.warning(
+                "the scheduler at %s has no workers after %.0f s",
+                *(self.address, time.monotonic() - began),
             )
-        told = "; ".join(f"{worker}: {why}" for worker, why in sorted(unfit.items()))
-        if not every - unfit.keys():
-            raise Unreachable(
-                f"no worker of {self.address} can do the work: {told}. Install the same clcore, "
-                "torch, numpy and Python there"
-            )
-        if not unfit:
-            return set()
-        log.warning("workers that get no task: %s", told)
-        return every - unfit.keys()
+
+    def _sent(
+        self, client: Any, tasks: list[Task], deaths: Counter[str]
+    ) -> Iterator[tuple[Task, Outcome]]:
+        """The tasks that ended; fewer than all when the scheduler was lost, or all workers that
+        they may run on. deaths: counted here, by the tasks' names."""
+        todo, pending = deque(tasks), dict[Any, tuple[Task, dict[str, int]]]()
+        workers = Workers(client, self.address, tasks)
+        try:
+            workers.first()
+            while (todo or pending) and client.status == "running":
+                if workers.due():
+                    workers.look()
+                    for future in _stuck(client, pending, workers):
+                        task, given = pending.pop(future)
+                        deaths[task.name] += _died(task, given, workers)
+                        if deaths[task.name] < DEATHS:
+                            todo.appendleft(task)
+                        else:
+                            yield (
+                                task,
+                                Outcome("killed", error=f"workers died over it {DEATHS} times"),
+                            )
+                    if not workers.fit:
+                        log.warning("no worker of %s is left that can work", self.address)
+                        return
+                # One more than are worked at: what waits here goes to whoever answers later, too.
+                while todo and len(pending) <= sum(workers.fit.values()):
+                    task = todo.popleft()
+                    pending[_submit(client, task, workers.fit)] = task, workers.fit
+                for future in [future for future in pending if future.status != "pending"]:
+                    task, _ = pending.pop(future)
+                    outcome = _ended(future)
+                    if outcome is None:  # lost, with its worker or scheduler
+                        todo.append(task)
+                        continue
+                    if outcome.state == "versions":  # a worker that changed since it was asked
+                        log.warning("%s refused a task: %s", outcome.where, outcome.error)
+                        workers.again()
+                        workers.first()
+                        todo.append(task)
+                        continue
+                    yield task, outcome
+                time.sleep(PAUSE)
+        finally:
+            workers.close()
 
 
-def _submit(client: Any, task: Task, fit: set[str], more: dict[str, Any]) -> Any:
-    where = {"workers": sorted(fit)} if fit else {}
-    return client.submit(eval, _WORK.format(pickle.dumps(task)), pure=False, **where, **more)
+def _submit(client: Any, task: Task, fit: dict[str, int]) -> Any:
+    more = {"resources": {"GPU": 1}} if task.device.startswith("cuda") else {}
+    text = _WORK.format(pickle.dumps(task))
+    return client.submit(eval, text, pure=False, workers=sorted(fit), **more)
+
+
+def _stuck(client: Any, pending: dict[Any, tuple[Task, dict]], workers: Workers) -> list[Any]:
+    """The tasks that others must do: those with workers that fell silent, and those for workers of
+    which none is left."""
+    held: set[str] = set()
+    if workers.silent:
+        silent = [*workers.silent]
+        told = client.sync(client.scheduler.processing, workers=silent, callback_timeout=ASK)
+        held = {key for keys in told.values() for key in keys}
+    return [
+        future
+        for future, (_, given) in pending.items()
+        if future.key in held or not workers.fit.keys() & given.keys()
+    ]
+
+
+def _died(task: Task, given: dict[str, int], workers: Workers) -> bool:
+    """Whether a task's workers are gone, one of them over the task: it has left its mark.
+
+    A worker that comes back, started again by its nanny, has another address.
+    """
+    if given.keys() & workers.there.keys() or not begun(task).exists():
+        return False
+    begun(task).unlink(missing_ok=True)
+    return True
 
 
 def _ended(future: Any) -> Outcome | None:
-    """How a task ended; None when it was lost with its scheduler."""
+    """How a task ended; None when that was lost with its scheduler, or with the worker that had it,
+    where no other one may do the task again."""
     from distributed import CancelledError, KilledWorker
 
     try:
         if future.status == "finished":
-            return future.result()
+            return future.result(timeout=ASK)
         if future.status != "error":
             return None
-        error = future.exception()
-    except CancelledError:  # the scheduler went between the two questions
+        error = future.exception(timeout=ASK)
+    except (CancelledError, TimeoutError):  # gone between the two questions
         return None
     if isinstance(error, KilledWorker):
         return Outcome("killed", error=f"workers died over it: {error!s:.200}")

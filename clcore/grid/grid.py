@@ -1,6 +1,5 @@
 """A grid: which runs are asked for, which are there, and who computes the others."""
 
-import json
 import logging
 import sys
 import tempfile
@@ -11,17 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import joblib
 import pandas as pd
 import torch
 from tqdm import tqdm
 
 from clcore._device import usable
-from clcore._files import write_json
-from clcore.grid.address import address, name_of, needs
+from clcore._files import read_json, write_json
+from clcore.grid import lent, own_code
+from clcore.grid.address import address, canonical, name_of, needs, plain
 from clcore.grid.launchers import Launcher, Serial
 from clcore.grid.store import Store, Stored
-from clcore.grid.work import LENT, Outcome, Task
+from clcore.grid.work import Outcome, Task
 from clcore.sweep import Result, Stopped
 from clcore.sweep.configs import Config, group
 
@@ -44,8 +43,9 @@ class Request:
     a parameter, `checkpoint`; returns a `sweep.Result` or a table with a column `run`. It stands in
     a module. configs: one a run, as of `sweep.train`; static, chunk: which runs are one tensor, as
     there; options: what decides all runs' results, too; free: what does not; shared: larger
-    arguments, of which `inputs` say what decides results (digests); tensors: whether parameters
-    and setup are kept.
+    arguments, arrays, tensors and objects that hold them, of which `inputs` say what decides
+    results (digests); tensors: whether parameters and setup are kept. NumPy's scalars among
+    settings and options are the numbers that they hold.
     """
 
     function: Callable
@@ -84,37 +84,51 @@ class Grid:
         """
         requests = list(requests)
         with ExitStack() as stack:
-            stack.callback(LENT.clear)
+            stack.callback(lent.HERE.clear)
             folder = self.folder
             if folder is None:
                 if isinstance(self.launcher, Serial):
                     return [_here(r, usable(self.device), self.progress) for r in requests]
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="clcore-")))
-            store = Store(folder)
-            stack.enter_context(store.locked())
-            return self._gather(requests, store)
+            return self._gather(requests, Store(folder))
 
     def _gather(self, requests: list[Request], store: Store) -> list[Result]:
         kind = torch.device(usable(self.device)).type
         keys = [_keys(r, kind) for r in requests]
         found = {key: store.read(key) for key in dict.fromkeys(k for ks in keys for k in ks)}
-        for key, stored in found.items():
-            if stored is None:  # damaged, or not there
-                store.file(key).unlink(missing_ok=True)
-        missing = {key for key, stored in found.items() if stored is None}
-        if missing:
-            mark = uuid.uuid4().hex
-            write_json(store.folder / "grid.json", {"mark": mark})
-            tasks = [
-                task
-                for r, ks in zip(requests, keys, strict=True)
-                for task in self._tasks(r, ks, missing, store, mark)
-            ]
-            self._launch(tasks, store, len(found))
-            found |= {key: store.read(key) for key in missing}
-            if lost := [key for key in missing if found[key] is None]:
-                raise GridFailed(f"{len(lost)} results vanished from {store.folder}", [])
+        if None in found.values():  # to read what is finished needs no lock, and writes nothing
+            with store.locked():
+                self._complete(requests, keys, found, store)
         return [_joined(r, [found[k] for k in ks]) for r, ks in zip(requests, keys, strict=True)]
+
+    def _complete(
+        self,
+        requests: list[Request],
+        keys: list[list[str]],
+        found: dict[str, Stored | None],
+        store: Store,
+    ) -> None:
+        """Compute what `found` lacks."""
+        missing = [key for key, stored in found.items() if stored is None]
+        # Another launcher may have computed some meanwhile.
+        found |= {key: store.read(key, tell=False) for key in missing}
+        missing = [key for key in missing if found[key] is None]
+        for key in missing:  # damaged, or not there
+            store.file(key).unlink(missing_ok=True)
+        mark, todo = store.mark(make=True) or "", {*missing}
+        tasks = [
+            task
+            for r, ks in zip(requests, keys, strict=True)
+            for task in self._tasks(r, ks, todo, store, mark)
+        ]
+        self._launch(tasks, store, len(found))
+        found |= store.late(missing)
+        if lost := [key for key in missing if found[key] is None]:
+            raise GridFailed(
+                f"{len(lost)} results vanished: their runs are done, and {store.folder} does not "
+                "show them a minute later",
+                [],
+            )
 
     def _tasks(
         self, r: Request, keys: list[str], missing: set[str], store: Store, mark: str
@@ -126,16 +140,18 @@ class Grid:
             return []
         missing -= fresh.keys()
         name, shared = name_of(r.function), self._lent(r, store) if r.shared else None
+        path = own_code.path()
         parts = group([r.configs[run] for run in runs], r.static, r.chunk)
         return [
             Task(
                 name,
-                [r.configs[runs[i]] for i in part],
+                [plain(r.configs[runs[i]]) for i in part],
                 [keys[runs[i]] for i in part],
-                dict(r.options),
+                plain(r.options),
                 dict(r.free),
                 shared,
                 needs(name),
+                path,
                 str(store.folder),
                 mark,
                 str(self.device),
@@ -145,16 +161,13 @@ class Grid:
             for part in parts
         ]
 
-    def _lent(self, r: Request, store: Store) -> str:
-        """The name of the file of a request's larger arguments; workers elsewhere read it."""
-        path = store.folder / f"shared-{joblib.hash(dict(r.shared))[:16]}.joblib"
-        if isinstance(self.launcher, Serial):
-            LENT[path] = dict(r.shared)
-        elif not path.exists():
-            beside = path.with_suffix(".part")
-            joblib.dump(dict(r.shared), beside)
-            beside.replace(path)
-        return path.name
+    def _lent(self, r: Request, store: Store) -> bytes:
+        """A request's larger arguments, as tasks name them."""
+        if not isinstance(self.launcher, Serial):
+            return lent.write(store.folder, dict(r.shared))
+        here = uuid.uuid4().bytes
+        lent.HERE[here] = dict(r.shared)
+        return here
 
     def _launch(self, tasks: list[Task], store: Store, total: int) -> None:
         todo = sum(len(task.keys) for task in tasks)
@@ -168,10 +181,13 @@ class Grid:
             mininterval=1.0,
             disable=not self.progress,
         )
-        with bar:
+        with bar, ExitStack() as stack:
             while tasks:
                 again: list[Task] = []
-                for task, outcome in self.launcher.launch(tasks):
+                ended = self.launcher.launch(tasks)
+                # Whatever interrupts this, a launcher that handed work away calls it back.
+                stack.callback(getattr(ended, "close", lambda: None))
+                for task, outcome in ended:
                     if outcome.state == "memory" and len(task.keys) > 1:
                         half = len(task.keys) // 2
                         runs = range(len(task.keys))
@@ -243,7 +259,8 @@ def _tell(failed: list[tuple[Task, Outcome]], store: Store, total: int) -> None:
     lines, files = [], []
     for task, outcome in failed:
         file = store.folder / "failed" / f"{task.name}.json"
-        settings = {"function": task.function, "options": task.options, "configs": task.configs}
+        settings = {"function": task.function}
+        settings |= canonical({"options": task.options, "configs": task.configs})
         write_json(file, settings | {"error": outcome.error, "where": outcome.where})
         files.append(file)
         seeds = ", ".join(str(c.get("seed", "?")) for c in task.configs)
@@ -270,9 +287,11 @@ def repeat(file: Path | str, function: Callable, **options: Any) -> Any:
 
     function: the one that the grid ran; a file that somebody else could write picks none by itself.
     options: more arguments, such as those that were shared. Returns what the function returns.
-    Raises ValueError for another function than that of the file.
+    Raises ValueError for a file that is none of a grid, or of another function.
     """
-    given = json.loads(Path(file).read_text(encoding="utf-8"))
+    given = read_json(Path(file), "give a file that GridFailed names")
+    if not isinstance(given, dict) or not {"function", "options", "configs"} <= given.keys():
+        raise ValueError(f"{file}: expected a file that GridFailed names, got something else")
     if (name := name_of(function)) != given["function"]:
         raise ValueError(f"{file}: expected its function, {given['function']}, got {name}")
     return function(given["configs"], **given["options"], **options)

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
-import joblib
 import torch
 
-from clcore.grid.seats import folder, free
+from clcore.grid.seats import cores, folder, free
 from clcore.grid.store import Store
 from clcore.grid.work import Outcome, Task, begun, work
 
@@ -108,17 +107,23 @@ class Local:
     def _jobs(self, task: Task) -> int:
         if self.jobs is None and task.device == "cuda":
             return torch.cuda.device_count()
-        return self.jobs or joblib.cpu_count()
+        return self.jobs or cores()
 
     def _together(self, tasks: list[Task], jobs: int) -> Iterator[tuple[Task, Outcome]]:
         """The tasks that ended; fewer than all when a process was killed."""
         from joblib.externals.loky import BrokenProcessPool, as_completed, get_reusable_executor
 
         one = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+        # A process costs memory and a start: no more of them than there are tasks.
         pool = get_reusable_executor(
-            jobs, timeout=60, reuse=False, env=one, initializer=_watch, initargs=(os.getpid(),)
+            min(jobs, len(tasks)),
+            timeout=60,
+            reuse=False,
+            env=one,
+            initializer=_watch,
+            initargs=(os.getpid(),),
         )
-        seats = max(jobs, joblib.cpu_count())
+        seats = max(jobs, cores())
         if not free("cpu", seats):
             log.warning(
                 "other grids hold all %d seats of this machine (%s): this one waits for them; with "

@@ -1,15 +1,16 @@
 """The folder of a grid: a file a run, written whole or not at all, and one launcher at a time."""
 
 import contextlib
-import fcntl
+import errno
 import hashlib
 import io
 import json
 import logging
 import os
 import platform
+import uuid
 import zipfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from clcore._files import explain_full, write_atomic
+from clcore import _locks
+from clcore._files import explain_full, write_atomic, write_json
+from clcore.grid.waiting import patiently
 
 log = logging.getLogger(__name__)
 
@@ -83,9 +86,9 @@ class Store:
             for part in beside:
                 part.unlink(missing_ok=True)
 
-    def read(self, key: str) -> Stored | None:
-        """The result of an address; None, with a warning that names the file, if what is there is
-        cut short, damaged or of another address, and None if nothing is there."""
+    def read(self, key: str, tell: bool = True) -> Stored | None:
+        """The result of an address; None, with a warning that names the file if `tell`, if what is
+        there is cut short, damaged or of another address, and None if nothing is there."""
         path = self.file(key)
         try:
             return _unpacked(path, key)
@@ -93,27 +96,70 @@ class Store:
             return None
         except Exception as error:  # whatever a damaged file raises, the answer is the same
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            log.warning("%s is damaged (%.120s); its run is computed again", path, reason)
+            if tell:
+                log.warning("%s is damaged (%.120s); its run is computed again", path, reason)
             return None
+
+    def late(self, keys: Iterable[str]) -> dict[str, Stored | None]:
+        """The results of addresses whose runs are done: a shared disk may show them late. None for
+        those that a minute did not show."""
+        found: dict[str, Stored | None] = {}
+        asked = [*keys]
+
+        def all_of_them() -> bool | None:
+            for key in asked:
+                if key not in found:
+                    with contextlib.suppress(Exception):  # whatever half a file raises
+                        found[key] = _unpacked(self.file(key), key)
+            return len(found) == len(asked) or None
+
+        patiently(all_of_them, self.folder)
+        return {key: found[key] if key in found else self.read(key) for key in asked}
+
+    def mark(self, make: bool = False) -> str | None:
+        """What tells a worker that it sees this folder, and no other one of that name.
+
+        Written once: a disk that shows old contents for a while then shows the same.
+        """
+        path = self.folder / "grid.json"
+        try:
+            return str(json.loads(path.read_bytes())["mark"])
+        except (OSError, ValueError, KeyError, TypeError):
+            if not make:
+                return None
+        made = uuid.uuid4().hex
+        write_json(path, {"mark": made})
+        return self.mark() or made
 
     @contextlib.contextmanager
     def locked(self) -> Generator[None, None, None]:
-        """Two launchers would compute the same: the second raises GridBusy."""
+        """Two launchers would compute the same: the second raises GridBusy.
+
+        On a disk that has no locks of files a warning says so. Errors: PermissionError for a folder
+        that cannot be written.
+        """
         path = self.folder / "lock"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            handle = path.open("a+")
+            handle = _locks.opened(path)
         except OSError as error:
+            if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise PermissionError(
+                    f"expected results in {self.folder} or a folder to write them to, got neither "
+                    f"({error.strerror}); take another folder, or the same requests"
+                ) from error
             raise explain_full(error, path) from error
         with handle:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                handle.seek(0)
+                free = _locks.take(handle)
+            except _locks.NoLocks as error:
+                log.warning("%s; start one launcher at a time in %s", error, self.folder)
+                free = True
+            if not free:
                 raise GridBusy(
                     f"another launcher works in {self.folder} ({handle.read().strip()}); wait for "
                     "it, or stop it and run the same command again: what it finished is kept"
-                ) from None
+                )
             handle.truncate(0)
             handle.write(f"process {os.getpid()} on {platform.node()}")
             handle.flush()

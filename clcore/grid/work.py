@@ -1,32 +1,34 @@
 """What a worker does with a task, a stack of runs of one function; a run has a file of its own."""
 
 import contextlib
-import fcntl
 import hashlib
 import inspect
-import json
+import logging
 import os
 import pickle
 import platform
+import sys
 import threading
 import time
 import traceback
 from collections.abc import Generator
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-import joblib
 import pandas as pd
 import torch
 
+from clcore import _locks
 from clcore._files import DiskFull
-from clcore.grid import seats
+from clcore.grid import lent, seats
 from clcore.grid.address import needs, resolve
 from clcore.grid.store import Store, Stored
+from clcore.grid.waiting import patiently
 from clcore.sweep import Result, Stopped
 from clcore.sweep.configs import Config, out_of_memory
+
+log = logging.getLogger(__name__)
 
 
 class Unreachable(ConnectionError):
@@ -38,9 +40,10 @@ class Task:
     """Runs that are trained as one tensor.
 
     function: "module:name"; options: what the runs share and their addresses count; free: what is
-    handed to the function, too, and changes no result; shared: the name of a file of the folder
-    with larger arguments; needs: `address.needs` of who asks; mark: of the folder, that a worker
-    sees the same one; seats: tasks of this machine at a time, 0 for as many as are sent.
+    handed to the function, too, and changes no result; shared: larger arguments, as of `lent`;
+    needs: `address.needs` of who asks; path: where who asks finds its own modules; mark: of the
+    folder, that a worker sees the same one; seats: tasks of this machine at a time, 0 for as many
+    as are sent.
     """
 
     function: str
@@ -48,8 +51,9 @@ class Task:
     keys: list[str]
     options: dict[str, Any]
     free: dict[str, Any]
-    shared: str | None
+    shared: bytes | None
     needs: dict[str, str]
+    path: list[str]
     folder: str
     mark: str
     device: str
@@ -82,6 +86,9 @@ class Outcome:
     error: str = ""
 
 
+LOCK_WAIT = 30.0
+"""Seconds for which a worker waits for another one that is at the same task."""
+
 _ONE = threading.Lock()
 """A worker with several threads does one task at a time: torch's default device and number of
 threads belong to the process."""
@@ -104,6 +111,7 @@ def work(task: Task, threads: int | None = 1) -> Outcome:
 
     with _ONE:
         try:
+            sys.path.extend(place for place in task.path if place not in sys.path)
             if wrong := _unfit(task):
                 return ended(*wrong)
             store = Store(task.folder)
@@ -130,19 +138,26 @@ def sent(task: bytes) -> Outcome:
 
 def _unfit(task: Task) -> tuple[str, str] | None:
     """Why this worker must not do the task."""
+    folder = Path(task.folder)
     if other := different(task.needs, needs(task.function)):
         return "versions", other
-    seen = Path(task.folder) / "grid.json"
-    try:
-        mark = json.loads(seen.read_bytes())["mark"]
-    except (OSError, ValueError, KeyError):
-        mark = None
-    if mark == task.mark:
+    # Once a mark was waited for, the other tasks of this process do not wait for it, too.
+    same = _seen(task) or (task.mark not in _MISSED and patiently(lambda: _seen(task), folder))
+    if same:
         return None
+    _MISSED.add(task.mark)
     return "failed", (
-        f"this worker does not see the grid's folder {task.folder}; results are kept in files, so "
-        "that folder must be one that all machines share"
+        f"this worker does not see the grid's folder {folder}; results are kept in files, so that "
+        "folder must be one that all machines share"
     )
+
+
+_MISSED: set[str] = set()
+
+
+def _seen(task: Task) -> bool | None:
+    """Whether this process sees the folder of who asks; None if not, or not yet."""
+    return Store(task.folder).mark() == task.mark or None
 
 
 def different(asked: dict[str, str], own: dict[str, str]) -> str:
@@ -181,12 +196,13 @@ def _threads(count: int | None) -> Generator[None, None, None]:
 def _marked(task: Task, where: str) -> Generator[None, None, None]:
     """Leaves its mark where the process is killed, and only there.
 
-    Waits for whoever is at the same task, such as a worker that was given up for lost.
+    Waits for whoever is at the same task, such as a worker that was given up for lost; but not for
+    ever, since that one may be frozen. Two that do the same write the same.
     """
     path = begun(task)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with _locks.opened(path) as handle:
+        _wait_for(handle, path)
         if not path.exists():  # the other one ended, and took the file with it
             path.touch()
         handle.truncate(0)
@@ -198,28 +214,34 @@ def _marked(task: Task, where: str) -> Generator[None, None, None]:
             path.unlink(missing_ok=True)
 
 
+def _wait_for(handle: IO[str], path: Path) -> None:
+    end = time.monotonic() + LOCK_WAIT
+    try:
+        while not _locks.take(handle):
+            if time.monotonic() > end:
+                log.warning(
+                    "%s has held its task for %.0f s since this worker was given it, too; computed "
+                    "here as well",
+                    *(path.read_text(encoding="utf-8").strip() or path, LOCK_WAIT),
+                )
+                return
+            time.sleep(0.1)
+    except _locks.NoLocks:  # the launcher has said so
+        return
+
+
 def _left(task: Task, store: Store) -> Task | None:
     """The runs that have no result yet."""
     left = [r for r, key in enumerate(task.keys) if not store.has(key)]
     return task.only(left) if left else None
 
 
-LENT: dict[Path, dict[str, Any]] = {}
-"""Larger arguments of tasks that the process which has them does itself, by their file."""
-
-
-@cache
-def _read(path: Path) -> dict[str, Any]:
-    """Larger arguments, which a process reads once and does not copy."""
-    return joblib.load(path, mmap_mode="r")
-
-
 def _compute(task: Task, store: Store, device: str) -> None:
     function = resolve(task.function)
     options = task.options | task.free
     if task.shared:
-        path = Path(task.folder) / task.shared
-        options = options | (LENT[path] if path in LENT else _read(path))
+        own = lent.HERE.get(task.shared)
+        options = options | (own or lent.read(Path(task.folder), task.shared))
     saved = None
     if "checkpoint" in inspect.signature(function).parameters:
         saved = Path(task.folder) / "begun" / f"{task.name}.pt"

@@ -15,7 +15,7 @@ from clcore import _folders
 from clcore.book import build
 from clcore.book.build.housekeeping import tidy
 
-LONG = 240
+LONG = 600
 """Seconds after which something that is waited for will not come: on no machine in use."""
 
 
@@ -66,7 +66,7 @@ def test_killed_build_carries_on_and_a_second_one_waits(project, tmp_path):
         "resumed = state.exists()\n"
         "state.parent.mkdir(parents=True, exist_ok=True)\nstate.write_text('half way')\n"
         f"Path({str(mark)!r}).write_text(str(os.getpid()))\n"
-        "time.sleep(0 if resumed else 300)\n"
+        "time.sleep(0 if resumed else 3000)\n"
         "here.ledger.check('acl/thm1', float(not resumed), 0.5, {'broken': 1.0})"
     )
     alone = (
@@ -144,7 +144,7 @@ def test_a_runner_whose_build_is_gone_already_ends(project, tmp_path):
     """Killed before the runner has looked who its parent is."""
     mark = tmp_path / "begun"
     chapter = project / "chapters" / "good.ipynb"
-    notebook(chapter, f"open({str(mark)!r}, 'w')\nimport time\ntime.sleep(300)", frame=False)
+    notebook(chapter, f"open({str(mark)!r}, 'w')\nimport time\ntime.sleep(3000)", frame=False)
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     job = {
@@ -166,7 +166,7 @@ def test_interrupt_ends_everything(project, tmp_path):
     for mark in marks:
         cell = (
             "import os, time\nfrom pathlib import Path\n"
-            f"Path({str(mark)!r}).write_text(str(os.getpid()))\ntime.sleep(300)"
+            f"Path({str(mark)!r}).write_text(str(os.getpid()))\ntime.sleep(3000)"
         )
         notebook(project / "chapters" / f"{mark.name}.ipynb", cell, frame=False)
     run = start_build(only="None")

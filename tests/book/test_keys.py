@@ -7,6 +7,7 @@ from pathlib import Path
 
 import opening
 import pytest
+import typechecking
 from small_project import CHECK, notebook
 
 from clcore import _imports, _paths, ledger
@@ -174,6 +175,7 @@ def test_a_key_knows_all_that_its_chapter_reads(monkeypatch):
     if not site:
         pytest.skip("no build under test (CLCORE_SITE)")
     made = Path(site).resolve().parent
+    monkeypatch.setenv("CLCORE_STARTUP", typechecking.__file__)  # as `make test` builds it
     runs = build.plan("smoke", None, "cpu")
     noted = [r for r in runs if (opening.folder(made) / checkpoints(r).name).exists()]
     if not noted:

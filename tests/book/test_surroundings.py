@@ -3,12 +3,16 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import matplotlib
 import pytest
+from matplotlib import font_manager
 from small_project import CHECK, notebook
 
 from clcore import _paths
-from clcore.book import build, surroundings
+from clcore.book import build, plots, surroundings
+from clcore.book.build import seal
 from clcore.images import datasets
 
 PRINT = """
@@ -92,6 +96,28 @@ def test_a_key_knows_what_lies_around_its_notebook(project, file, concerned):
         after = keys()
         assert {name for name in after if after[name] != before[name]} == concerned
         before = after
+
+
+def test_a_key_and_the_seal_know_what_kernels_run_first(project, monkeypatch, tmp_path):
+    first = tmp_path / "first.py"
+    seen = [(keys(), seal.inputs("book", "cpu"))]
+    monkeypatch.setenv("CLCORE_STARTUP", str(first))
+    for content in ("import math", "import cmath"):
+        first.write_text(content, encoding="utf-8")
+        seen.append((keys(), seal.inputs("book", "cpu")))
+    for name in ("good", "other"):
+        assert len({found[name] for found, _ in seen}) == 3
+    assert len({sealed for _, sealed in seen}) == 3
+
+
+def test_figures_are_in_a_font_that_comes_with_matplotlib(monkeypatch):
+    manager = font_manager.fontManager
+    arial = font_manager.FontEntry(fname=manager.findfont("DejaVu Serif"), name="Arial")
+    monkeypatch.setattr(manager, "ttflist", [arial, *manager.ttflist])
+    with matplotlib.rc_context():
+        plots.use_style()
+        found = Path(manager.findfont(font_manager.FontProperties(family=["sans-serif"])))
+    assert found == Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
 
 
 def test_a_key_knows_which_data_sets_are_here(project, monkeypatch):

@@ -1,14 +1,13 @@
 """One build at a time in a folder, and nothing left of one that was killed."""
 
 import contextlib
-import fcntl
 import os
 import shutil
 import time
 from collections.abc import Generator
 from pathlib import Path
 
-from clcore import _folders, _paths
+from clcore import _folders, _locks, _paths
 from clcore._files import explain_full
 from clcore.book.build.planning import BuildError
 from clcore.book.site import stage
@@ -21,18 +20,22 @@ def lock() -> Generator[None, None, None]:
     try:
         _folders.build()
         _not_a_folder(folder / "lock")
-        handle = (folder / "lock").open("a+")  # closed below, with the lock
+        handle = _locks.opened(folder / "lock")  # closed below, with the lock
     except OSError as error:
         raise explain_full(error, folder) from error
     with handle:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            handle.seek(0)
+            free = _locks.take(handle)
+        except OSError as error:
+            raise BuildError(
+                f"{error}; a build needs a lock, so that no second one overwrites it: set "
+                "CLCORE_BUILD to a folder on another disk"
+            ) from None
+        if not free:
             raise BuildError(
                 f"another build is running in {folder} (process {handle.read().strip()}); wait for "
                 "it, or stop it and run the same command again"
-            ) from None
+            )
         handle.truncate(0)
         handle.write(str(os.getpid()))
         handle.flush()

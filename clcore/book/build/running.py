@@ -104,8 +104,8 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
             IPYTHONDIR=str(ipython),  # neither the reader's start-up files nor their history
             MPLBACKEND="module://matplotlib_inline.backend_inline",
         )
-        if first := os.environ.get("CLCORE_STARTUP"):
-            _begins_with(_paths.home(first).resolve(strict=True), ipython)
+        if first := surroundings.startup():
+            _begins_with(first, ipython)
         if threads := schedule.threads(jobs):
             environment["OMP_NUM_THREADS"] = str(threads)
         with (work / "log").open("wb") as log:
@@ -146,7 +146,7 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
 
 
 def _begins_with(file: Path, ipython: Path) -> None:
-    """Let every kernel of a build run a file of Python first: the tests check signatures so."""
+    """Let every kernel of a build run a file of Python first."""
     folder = ipython / "profile_default" / "startup"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "00-first.py").write_text(

@@ -31,6 +31,8 @@ def inputs(profile: str, device: str) -> str:
     installed = [f"{name} {version}" for name, version in sorted(keys.versions().items())]
     data = _paths.data_dir()
     sets = sorted(str(path.relative_to(data)) for path in data.glob("*/*") if path.is_file())
+    first = surroundings.startup()
+    asked.append(sha256(first.read_bytes()) if first else "")
     told = (*asked, *installed, json.dumps(sets))
     return sha256(*(text.encode() for text in told), *_contents(sources()))
 
