@@ -52,7 +52,8 @@ def of_paper(paper: str) -> dict[str, dict]:
 
 @cache
 def known() -> dict[str, dict]:
-    """Every claim's finding by id: id, verdict, added, and where they apply grade, root, open.
+    """Every claim's finding by id: id, verdict, in_short, added, and where they apply grade, root,
+    open. in_short: the answer in words, at most 200 characters.
 
     Raises FindingsError for what `of_paper` refuses, and for a root that is no root.
     """
