@@ -38,6 +38,7 @@ COMMANDS = {
         "xi",
     ),
     *("Sigma", "Lambda", "Omega", "omega", "varepsilon", "zeta", "chi", "odot", "otimes", "propto"),
+    *("prod", "dots", "cdots", "perp", "circ"),
 }
 """Commands of simple inline mathematics."""
 
