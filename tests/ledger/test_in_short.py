@@ -38,7 +38,7 @@ COMMANDS = {
         "xi",
     ),
     *("Sigma", "Lambda", "Omega", "omega", "varepsilon", "zeta", "chi", "odot", "otimes", "propto"),
-    *("prod", "dots", "cdots", "perp", "circ"),
+    *("prod", "dots", "cdots", "perp", "circ", "ln"),
 }
 """Commands of simple inline mathematics."""
 
