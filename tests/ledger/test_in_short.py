@@ -12,7 +12,7 @@ ANSWERS = {claim: row["in_short"] for claim, row in findings.known().items() if 
 REFUSED = {
     "an id": r"\b(acl|ncl|nl|ddn)/",
     "a name of a field or file": r"[a-z0-9]_[a-z]{2}|\.(py|yaml)\b|`",
-    "a word of our own": r"\b(rows? of (the|our) ledger|draws?|rungs?|legs?|(a|the|this) root)\b",
+    "a word of our own": r"\b(rows? of (the|our) ledger|(\d+|every|all|random) draws?|rungs?|legs?)\b",
     "a number left open": r"\{=",
     "e-notation": r"\d[eE][+-]?\d",
     "what fits any claim": r"^(True|False|Reproduced)( as printed)?\.$|[Tt]he (claim|statement) ",
