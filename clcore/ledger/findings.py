@@ -95,8 +95,8 @@ def unexcused(claim_id: str, row: dict) -> list[str]:
 def no_entry(claim_id: str) -> str:
     """What is to be done for a claim that has no entry yet."""
     return (
-        f"no entry yet in data/findings/{claim_id.split('/')[0]}.yaml; add verdict, added, parts "
-        "(step 2 of book/contributing.md)"
+        f"no entry yet in data/findings/{claim_id.split('/')[0]}.yaml; add verdict, in_short, "
+        "added, parts (step 2 of book/contributing.md)"
     )
 
 

@@ -61,7 +61,7 @@ def _editorial(found: str, records: list[dict], finding: dict) -> dict:
     slips = [{"part": r["part"], "misprint": r["misprint"]} for r in records if r.get("misprint")]
     false = found in ("corrected", "refuted")
     return {
-        "in_short": finding.get("in_short", ""),
+        "in_short": finding["in_short"],
         "added": " ".join(filter(None, (finding["added"].strip(), finding.get("without it")))),
         "grade": finding.get("grade") if false else "misprint" if slips else None,
         "root": finding.get("root") if false else finding["id"] if slips else None,

@@ -7,12 +7,12 @@ import pytest
 
 from clcore.ledger import findings
 
-ANSWERS = {claim: row["in_short"] for claim, row in findings.known().items() if "in_short" in row}
+ANSWERS = {claim: row["in_short"] for claim, row in findings.known().items()}
 
 REFUSED = {
     "an id": r"\b(acl|ncl|nl|ddn)/",
     "a name of a field or file": r"[a-z0-9]_[a-z]{2}|\.(py|yaml)\b|`",
-    "a word of our own": r"\b(rows? of (the|our) ledger|(\d+|every|all|random) draws?|rungs?|legs?)\b",
+    "a word of our own": r"\b(rows? of (the|our) ledger|(\d+|all|random) draws?|rungs?)\b",
     "a number left open": r"\{=",
     "e-notation": r"\d[eE][+-]?\d",
     "what fits any claim": r"^(True|False|Reproduced)( as printed)?\.$|[Tt]he (claim|statement) ",
@@ -63,7 +63,7 @@ def test_no_answer_makes_a_reader_stumble():
         ("True of every $\\tau>0$: the loss falls.", []),
         ("True, as acl/thm5 has it.", ["an id"]),
         ("True where p_tail is 1.", ["a name of a field or file"]),
-        ("True in every draw.", ["a word of our own"]),
+        ("True in 60 draws.", ["a word of our own"]),
         ("It falls to {=low:.2f}.", ["a number left open", "LaTeX outside dollars"]),
         ("The gap is 3e-14.", ["e-notation"]),
         ("The claim holds.", ["what fits any claim"]),

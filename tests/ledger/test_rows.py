@@ -61,7 +61,7 @@ def test_a_claim_without_records_is_there_and_empty():
 
 
 def test_a_row_that_holds_says_why_it_is_read_with_care(monkeypatch):
-    own = {"verdict": "holds", "added": "", "parts": {"a": {"edge": "ties"}}}
+    own = {"verdict": "holds", "in_short": "", "added": "", "parts": {"a": {"edge": "ties"}}}
     known = findings.known() | {"acl/thm1": {"id": "acl/thm1"} | own}
     monkeypatch.setattr(findings, "known", lambda: known)
     assert row(chapter(record()))["care"] == ["edge"]
@@ -142,7 +142,13 @@ def test_else_the_one_that_comes_closest_to_its_bound(near, far):
 
 @pytest.fixture
 def graded(monkeypatch):
-    entry = {"added": "n > 1", "grade": "proof", "root": "acl/lem7", "open": "the rate"}
+    entry = {
+        "in_short": "True for n > 1.",
+        "added": "n > 1",
+        "grade": "proof",
+        "root": "acl/lem7",
+        "open": "the rate",
+    }
     known = {claim: entry | {"id": claim} for claim in ledger.claims()}
     monkeypatch.setattr(findings, "known", lambda: known)
 
