@@ -31,7 +31,14 @@ def row(verdict: str = "holds", **changed: object) -> dict:
     out |= {"bound": 1e-10, "relation": "<=", "control": {"1/2 dropped": 0.5}, "draws": 7}
     out |= {"seconds": 1.5, "profile": "book", "device": "cpu", "blocked": None}
     out |= {"anchor": "chapters/1-a.html#claim-acl-thm1", "checks": [check()]}
-    out |= {"added": "", "grade": None, "root": None, "open": "", "misprints": []}
+    out |= {
+        "in_short": "True for every $N$.",
+        "added": "",
+        "grade": None,
+        "root": None,
+        "open": "",
+        "misprints": [],
+    }
     out |= {"care": []}
     out |= {"rung": "sampled"}
     return out | changed

@@ -52,7 +52,8 @@ def of_paper(paper: str) -> dict[str, dict]:
 
 @cache
 def known() -> dict[str, dict]:
-    """Every claim's finding by id: id, verdict, added, and where they apply grade, root, open.
+    """Every claim's finding by id: id, verdict, in_short, added, and where they apply grade, root,
+    open. in_short: the answer in words, at most 200 characters.
 
     Raises FindingsError for what `of_paper` refuses, and for a root that is no root.
     """
@@ -94,8 +95,8 @@ def unexcused(claim_id: str, row: dict) -> list[str]:
 def no_entry(claim_id: str) -> str:
     """What is to be done for a claim that has no entry yet."""
     return (
-        f"no entry yet in data/findings/{claim_id.split('/')[0]}.yaml; add verdict, added, parts "
-        "(step 2 of book/contributing.md)"
+        f"no entry yet in data/findings/{claim_id.split('/')[0]}.yaml; add verdict, in_short, "
+        "added, parts (step 2 of book/contributing.md)"
     )
 
 

@@ -19,8 +19,8 @@ def rows(results: Iterable[dict]) -> Iterator[dict]:
     """Every claim with its verdict, from the records of chapters.
 
     Yields dicts with the claim's own fields ("" for a title that is not written yet) and: notebook,
-    verdict, rung, grade, root, added, care, open,
-    misprints, measured, bound, relation, control, draws, seconds, profile, device, anchor, checks.
+    verdict, in_short, rung, grade, root, added, care, open, misprints, measured, bound, relation,
+    control, draws, seconds, profile, device, anchor, checks.
     The single values are those of the check that decides the verdict; added, grade, root and open
     are those of `clcore.ledger.findings`, grade and root only of rows that are corrected or
     refuted, or that hold but for a misprint. care: of a row that holds why it does not by the
@@ -61,6 +61,7 @@ def _editorial(found: str, records: list[dict], finding: dict) -> dict:
     slips = [{"part": r["part"], "misprint": r["misprint"]} for r in records if r.get("misprint")]
     false = found in ("corrected", "refuted")
     return {
+        "in_short": finding["in_short"],
         "added": " ".join(filter(None, (finding["added"].strip(), finding.get("without it")))),
         "grade": finding.get("grade") if false else "misprint" if slips else None,
         "root": finding.get("root") if false else finding["id"] if slips else None,

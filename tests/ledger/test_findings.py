@@ -32,12 +32,13 @@ def damaged(tmp_path, monkeypatch):
     findings.known.cache_clear()
 
 
+SHORT = "True of every network that is tried."
 REPLY = {"date": "2026-11-23", "by": "An author", "text": "Agreed."}
 
 
 def test_an_entry_without_a_row_is_refused_with_near_ids_and_what_to_do(damaged):
     with pytest.raises(FindingsError) as told:
-        damaged("acl/thm11", verdict="holds", added="")
+        damaged("acl/thm11", verdict="holds", in_short=SHORT, added="")
     for part in (
         "acl.yaml: expected the id of a claim, got 'acl/thm11'; did you mean acl/thm1",
         "; a claim that is new gets its row in data/claims/acl.yaml first",
@@ -61,7 +62,7 @@ def test_a_claim_without_an_entry_is_named_with_what_to_do(monkeypatch):
     monkeypatch.setattr(findings, "known", lambda: known)
     findings.complete()
     del known["ddn/thm1"]
-    told = "ddn/thm1: no entry yet in data/findings/ddn.yaml; add verdict, added, parts (step 2 of"
+    told = "ddn/thm1: no entry yet in data/findings/ddn.yaml; add verdict, in_short, added, parts"
     with pytest.raises(FindingsError, match=re.escape(told)):
         findings.complete()
     with pytest.raises(FindingsError, match=re.escape(told)):
@@ -154,7 +155,11 @@ def test_roots_are_roots():
         ("acl/thm1", {"grade": "proof"}, "False schema"),
         ("acl/thm1", {"verdict": "differs"}, "'open' is a required property"),
         ("acl/thm1", {"verdict": "true"}, "'true' is not one of"),
-        ("ddn/thm1", {"verdict": "holds", "added": ""}, "is not of acl"),
+        ("ddn/thm1", {"verdict": "holds", "in_short": SHORT, "added": ""}, "is not of acl"),
+        ("acl/thm1", {"in_short": None}, "'in_short' is a required property"),
+        ("acl/thm1", {"in_short": SHORT * 10}, "in_short: .* is too long"),
+        ("acl/thm1", {"in_short": "True."}, "in_short: 'True.' is too short"),
+        ("acl/thm1", {"in_short": SHORT.rstrip(".")}, "in_short: .* does not match"),
     ],
 )
 def test_a_damaged_row_is_named(damaged, claim, fields, message):

@@ -134,8 +134,9 @@ def entries(write, monkeypatch):
     findings.known.cache_clear()
 
 
+SHORT = "True of every network that is tried."
 NO_ENTRY = (
-    "no entry yet in data/findings/acl.yaml; add verdict, added, parts (step 2 of "
+    "no entry yet in data/findings/acl.yaml; add verdict, in_short, added, parts (step 2 of "
     "book/contributing.md)"
 )
 
@@ -149,18 +150,24 @@ def test_a_check_whose_claim_has_no_entry_yet_says_what_it_found(entries, one_th
 
 
 def test_words_for_a_part_that_the_check_has_not_are_told(entries, one_thread):
-    entries("acl/thm2", {"verdict": "holds", "added": "", "parts": {"gradeint": {"note": "x"}}})
+    entries(
+        "acl/thm2",
+        {"verdict": "holds", "in_short": SHORT, "added": "", "parts": {"gradeint": {"note": "x"}}},
+    )
     told = places.tried("acl/thm2", 7, 4).splitlines()
     assert "refused  words for a part that no check has: acl/thm2 'gradeint'" in told
 
 
 def test_words_may_be_for_a_part_on_runs(entries, one_thread):
-    entries("acl/tab2a", {"verdict": "partial", "added": "", "parts": {"low": {"note": "x"}}})
+    entries(
+        "acl/tab2a",
+        {"verdict": "partial", "in_short": SHORT, "added": "", "parts": {"low": {"note": "x"}}},
+    )
     assert "refused" not in places.tried("acl/tab2a", 7, 4)
 
 
 def test_an_entry_without_a_row_is_refused(entries):
-    entries("acl/thm99", {"verdict": "holds", "added": ""})
+    entries("acl/thm99", {"verdict": "holds", "in_short": SHORT, "added": ""})
     for ask in (places.where, lambda name: places.tried(name, 7, 0)):
         with pytest.raises(findings.FindingsError, match=r"acl\.yaml: .*'acl/thm99'"):
             ask("acl/thm2")

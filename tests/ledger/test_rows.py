@@ -35,6 +35,7 @@ BLOCKED = {"claim": "acl/thm1", "blocked": "a GPU"}
 FIELDS = (
     *("id", "paper", "where", "kind", "statement", "conditions", "chapter", "needs", "title"),
     *("notebook", "verdict", "rung", "grade", "root", "added", "open", "misprints", "care"),
+    "in_short",
     *("measured", "bound", "relation", "control", "draws"),
     *("seconds", "profile", "device", "anchor", "blocked", "checks"),
 )
@@ -54,13 +55,13 @@ def test_a_row_has_every_field_of_its_claim_and_of_what_was_found():
 def test_a_claim_without_records_is_there_and_empty():
     found = row(chapter(record()), claim="acl/thm2")
     assert set(found) == set(FIELDS) and found["verdict"] == "todo" and found["checks"] == []
-    empty = ("notebook", "rung", "grade", "root", *FIELDS[18:-1])
+    empty = ("notebook", "rung", "grade", "root", *FIELDS[FIELDS.index("measured") : -1])
     assert {found[name] for name in empty} == {None}
     assert (found["open"], found["misprints"], found["care"]) == ("", [], [])
 
 
 def test_a_row_that_holds_says_why_it_is_read_with_care(monkeypatch):
-    own = {"verdict": "holds", "added": "", "parts": {"a": {"edge": "ties"}}}
+    own = {"verdict": "holds", "in_short": "", "added": "", "parts": {"a": {"edge": "ties"}}}
     known = findings.known() | {"acl/thm1": {"id": "acl/thm1"} | own}
     monkeypatch.setattr(findings, "known", lambda: known)
     assert row(chapter(record()))["care"] == ["edge"]
@@ -141,7 +142,13 @@ def test_else_the_one_that_comes_closest_to_its_bound(near, far):
 
 @pytest.fixture
 def graded(monkeypatch):
-    entry = {"added": "n > 1", "grade": "proof", "root": "acl/lem7", "open": "the rate"}
+    entry = {
+        "in_short": "True for n > 1.",
+        "added": "n > 1",
+        "grade": "proof",
+        "root": "acl/lem7",
+        "open": "the rate",
+    }
     known = {claim: entry | {"id": claim} for claim in ledger.claims()}
     monkeypatch.setattr(findings, "known", lambda: known)
 
