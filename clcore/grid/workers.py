@@ -30,8 +30,8 @@ _PROBE = (
 class Workers:
     """Those of one cluster, for the tasks of one launch.
 
-    A worker is asked once what it has; one that does not answer, being frozen or not there any
-    more, holds nobody up, and gets tasks as soon as it answers.
+    A worker is asked once what it has, and again if the connection broke; one that does not answer,
+    being frozen or not there any more, holds nobody up, and gets tasks as soon as it answers.
     """
 
     def __init__(self, client: Any, address: str, tasks: Sequence[Task]) -> None:
@@ -41,6 +41,7 @@ class Workers:
         self.there: dict[str, dict[str, Any]] = {}
         self.unfit: dict[str, str] = {}
         self.asked: dict[str, asyncio.Future] = {}
+        self.cut: set[str] = set()
         self.able: set[str] = set()
         self.signs: dict[str, tuple[Any, float]] = {}
         self.silent: set[str] = set()
@@ -63,13 +64,16 @@ class Workers:
                     f"the scheduler at {self.address} has no workers; start some with `dask worker "
                     f"{self.address} --nthreads 1`. What was finished is kept"
                 )
-            if not self.asked or waited > (FEW if self.fit else MANY):
+            if not (self.asked or self.cut) or waited > (FEW if self.fit else MANY):
                 break
+            if self.cut:  # its end may not be known yet, nor who takes its place
+                time.sleep(0.5)
             teller.tell("workers of %s have not answered yet: %s", self.address, [*self.asked])
         if self.fit:
             return
         told = [f"{worker}: {why}" for worker, why in sorted(self.unfit.items())]
-        told += [f"{worker}: no answer in {waited:.0f} s" for worker in sorted(self.asked)]
+        asked = sorted(self.asked.keys() | self.cut)
+        told += [f"{worker}: no answer in {waited:.0f} s" for worker in asked]
         told += [f"{w}: no sign for {SILENT:.0f} s" for w in sorted(self.silent & self.able)]
         raise Unreachable(f"no worker of {self.address} can do the work: {'; '.join(told)}")
 
@@ -88,7 +92,7 @@ class Workers:
                 self.signs[worker] = sign, self.looked
         before = self.silent
         self.silent = {w for w in self.there if self.looked - self.signs[w][1] > SILENT}
-        for worker in sorted(self.silent - before):
+        for worker in sorted(self.silent - before - self.asked.keys()):  # who is asked imports
             log.warning("%s gave no sign for %.0f s and gets no task until it does", worker, SILENT)
 
     def again(self) -> None:
@@ -107,6 +111,7 @@ class Workers:
 
     async def _look(self, wait: float) -> dict[str, dict[str, Any]]:
         there = (await self.client.scheduler.identity(n_workers=-1))["workers"]
+        self.cut.clear()
         for worker in there.keys() - self.asked.keys() - self.able - self.unfit.keys():
             if self.gpu and not there[worker].get("resources", {}).get("GPU"):
                 self._refuse(worker, "it offers no GPU; start it with --resources GPU=1")
@@ -128,6 +133,9 @@ class Workers:
             own = asked.result().get(worker)
         except (Exception, asyncio.CancelledError) as error:
             own = error
+        if type(own).__name__ == "CommClosedError":
+            self.cut.add(worker)
+            return
         if not isinstance(own, list):
             self._refuse(worker, _lacks(own))
             return

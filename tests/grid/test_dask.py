@@ -1,5 +1,6 @@
 """A grid on a real Dask cluster: workers and the scheduler die, and the table is the same."""
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -16,6 +17,7 @@ from unittest.mock import Mock
 import pandas as pd
 import pytest
 from distributed import CancelledError
+from distributed.comm import CommClosedError
 from grid_runs import runs, sweep
 from waits import LONGEST, eventually
 
@@ -310,6 +312,25 @@ def test_who_waits_for_workers_says_so_once_a_minute(monkeypatch, caplog):
 def test_an_encrypted_address_without_certificates_is_explained(unchecked_shapes):
     with pytest.raises(Unreachable, match=r"tls://.* cannot be reached: .*certificates"):
         next(launcher("tls://127.0.0.1:1").launch([SimpleNamespace(name="a")]))
+
+
+def test_a_worker_whose_connection_broke_is_asked_again(unchecked_shapes):
+    task = SimpleNamespace(function="a:b", needs={"torch": "1"}, path=[], device="cpu")
+    asked = []
+
+    def run(function, text, workers, on_error):
+        asked.extend(workers)
+        found = [{"torch": "1"}] if len(asked) > 1 else CommClosedError("in a broadcast")
+        return asyncio.sleep(0, {"w": found})
+
+    identity = Mock(side_effect=lambda n_workers: asyncio.sleep(0, {"workers": {"w": {}}}))
+    client = SimpleNamespace(scheduler=SimpleNamespace(identity=identity), run=run)
+    client.sync = lambda function, *given, callback_timeout: asyncio.run(function(*given))
+    found = workers.Workers(client, "tcp://host:1", [task])
+    found.look(LONGEST)
+    assert found.cut == {"w"} and not (found.able or found.unfit)
+    found.look(LONGEST)
+    assert found.able == {"w"} and asked == ["w", "w"] and not found.cut
 
 
 @pytest.mark.parametrize(
