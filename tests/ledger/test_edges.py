@@ -29,7 +29,8 @@ def test_a_check_that_names_no_control_is_refused_as_one_without():
 def test_the_fields_of_a_row_have_one_order_so_that_two_builds_can_be_compared():
     assert tuple(row(record())) == (
         *("id", "paper", "where", "kind", "statement", "conditions", "chapter", "needs"),
-        *("verdict", "rung", "title", "added", "grade", "root", "open", "misprints", "care"),
+        *("verdict", "rung", "title", "in_short", "added", "grade", "root", "open", "misprints"),
+        "care",
         *("notebook", "measured", "bound", "relation", "control", "draws", "seconds", "profile"),
         *("device", "anchor", "blocked", "checks"),
     )
