@@ -46,13 +46,15 @@
   }
   const SMALL = new Set("a an and are by do does for how i if in is it of on or that the this to true what when where which why with can my we paper".split(" "));
 
-  const WEIGHTS = { place: 14, title: 10, where: 7, also: 6, says: 4, paper: 4, text: 1.5 };
+  const WEIGHTS = { place: 14, title: 10, where: 7, also: 6, says: 4, paper: 4, page: 4, text: 1.5 };
   // Where a claim is printed is asked for by a place; what only mentions that place is not meant.
-  const OF_PLACES = { claim: ["place", "where"], page: ["place", "title", "text"] };
+  const OF_PLACES = { claim: ["place", "where"], page: ["title", "page", "text"] };
 
   function prepare(entry) {
     const fields = {};
     for (const name of Object.keys(WEIGHTS)) fields[name] = canonical(entry[name] ?? "");
+    if (entry.kind === "section") [fields.page, fields.place] = [fields.place, canonical("")];
+    else fields.page = canonical("");
     fields.spot = canonical((entry.place ?? "").split(", ").slice(1).join(", ")); // without the paper
     return { entry, fields };
   }

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from markupsafe import Markup, escape
 
-_CODE = re.compile(r"`([\w./ -]+)`")
+_CODE = re.compile(r"`([^`\n]+)`")
 _MATH = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$", re.DOTALL)
 
 
@@ -18,17 +18,20 @@ def typeset(text: str) -> Markup:
     text = text.strip()
     if "$" not in text:
         code = Markup('<code class="cl-tex">{}</code>')
-        return code.format(text) if "\\" in text else _coded(written(text))
+        return code.format(text) if "\\" in text else _coded(text)
 
     def one(match: re.Match) -> str:
         said = written(match[1] or match[2], formula=True)
         return rf"\[{said}\]" if match[1] else rf"\({said}\)"
 
-    return _coded(written(_MATH.sub(one, text)))
+    return _coded(_MATH.sub(one, text))
 
 
 def _coded(text: str) -> Markup:
-    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
+    pieces = _CODE.split(str(escape(text)))  # what is code stands at the odd places
+    return Markup(
+        "".join(f"<code>{p}</code>" if n % 2 else written(p) for n, p in enumerate(pieces))
+    )
 
 
 POWERED = re.compile(

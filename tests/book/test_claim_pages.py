@@ -98,7 +98,9 @@ def test_a_chapter_explains_a_claim_at_the_box_of_its_statement():
 
 def test_terms_and_claims_are_linked_once_and_never_inside_formulas():
     linked = Linker("..", own="acl/thm1")
-    html = linked("By Eq. 1, Eq. 1 and Theorem 1: the temperature $Eq. 2$ `Eq. 2`, Eq. 999, Eq. 2")
+    html = linked(
+        "By Eq. 1, Eq. 1 and Theorem 1: the temperature $Eq. 2$ `Eq. 2`, Eq. 999, Eq. (2)"
+    )
     assert html.count('href="../claims/acl-eq1.html"') == 1
     assert "acl-thm1" not in html and "999</a>" not in html
     assert r"\(Eq. 2\)" in html and "<code>Eq. 2</code>" in html

@@ -8,7 +8,7 @@ PAGE = '<head><title>1e-5</title></head><article class="bd-article">{}</article>
 TABLE = "<table><caption>Ends of runs</caption><tr><th>a</th><td>{}</td></tr></table>"
 
 
-@pytest.mark.parametrize("bad", ["NaN", "nan", "None", "&lt;NA&gt;", "inf", "2e-05", "see `x`"])
+@pytest.mark.parametrize("bad", ["NaN", "nan", "None", "&lt;NA&gt;", "2e-05", "see `x`"])
 def test_a_cell_is_named_with_its_table(bad):
     (told,) = legible.faults(PAGE.format(TABLE.format(bad)))
     assert told.startswith("table 'Ends of runs', cell '")

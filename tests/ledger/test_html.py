@@ -131,7 +131,7 @@ def test_a_missing_field_of_a_record_is_an_error() -> None:
         ("plain", "plain"),
         ("$a$ and $$b$$", r"\(a\) and \[b\]"),
         (r"\frac{a}{b} < c", r'<code class="cl-tex">\frac{a}{b} &lt; c</code>'),
-        ("in `rows <2`, `x.y` & $a$", r"in `rows &lt;2`, <code>x.y</code> &amp; \(a\)"),
+        ("in `rows <2`, `x.y` & $a$", r"in <code>rows &lt;2</code>, <code>x.y</code> &amp; \(a\)"),
         ("$a\n+b$", "\\(a\n+b\\)"),
         (r"$a<b \& c$ & <b>", r"\(a&lt;b \&amp; c\) &amp; &lt;b&gt;"),
         (r"\{0\} {", r'<code class="cl-tex">\{0\} {</code>'),

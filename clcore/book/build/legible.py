@@ -13,11 +13,12 @@ _ARTICLE = re.compile(r'<article class="bd-article[^"]*">(.*)</article>', re.DOT
 # Programs, what they print, formulas and drawings are as they are.
 _APART = re.compile(
     r"<(pre|code|script|style|textarea|svg|math)\b.*?</\1>|\\\(.*?\\\)|\\\[.*?\\\]"
-    r'|<(span|div) class="math.*?</\2>|<!--.*?-->|<a class="headerlink.*?</a>',
+    r'|<(span|div) class="math.*?</\2>|<!--.*?-->|<a class="headerlink.*?</a>'
+    r'|<dt class="sig.*?</dt>',
     re.DOTALL,
 )
 _BLOCK = re.compile(r"<(/?)(td|th|p|li|dd|dt|h[1-6]|caption|figcaption|summary|div|table)\b[^>]*>")
-_NOTHING = ("nan", "NaN", "None", "NaT", "<NA>", "inf", "-inf")
+_NOTHING = ("nan", "NaN", "None", "NaT", "<NA>")
 _SHOWN = 12
 """Faults of a site that are told; of more their number."""
 

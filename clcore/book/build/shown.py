@@ -15,6 +15,7 @@ from clcore.book.site import code, drawing
 from clcore.book.site.markdown import fenced
 from clcore.ledger import words
 from clcore.ledger.html import check_table
+from clcore.ledger.tex import written
 
 # What a figure with sliders runs in a notebook; a page of the site has its own.
 _NOTEBOOKS = re.compile(r"<script data-notebook>.*?</script>\s*", re.DOTALL)
@@ -66,6 +67,9 @@ def _as_shown(notebook: dict, behind: dict, rows: list[dict]) -> dict:
                 output["data"]["text/html"] = check_table(now, verdicts)
             elif html := output.get("data", {}).get("text/html"):
                 output["data"]["text/html"] = legible.cells(_NOTEBOOKS.sub("", "".join(html)))
+            if "scrapbook" in output.get("metadata", {}):  # a number in a sentence
+                data = output["data"]
+                data |= {k: written("".join(said)) for k, said in data.items() if "text" in k}
             for mime in (ledger.RECORDS_MIME, PROVENANCE_MIME):
                 output.get("data", {}).pop(mime, None)
         captions.add(cell)

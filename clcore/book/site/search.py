@@ -103,7 +103,9 @@ def of_page(page: str, doctree: nodes.document) -> list[dict[str, str]]:
     found: list[dict[str, str]] = []
     titles = [node.astext() for node in doctree.findall(nodes.title)]
     for section in doctree.findall(nodes.section):
-        title = next((c.astext() for c in section.children if isinstance(c, nodes.title)), "")
+        title = _title(section)
+        if not title or title in ledger.claims():  # a box; an entry of the errata, found as a claim
+            continue
         own = [_prose(child) for child in section.children if not _apart(child)]
         text = " ".join(" ".join(own).split())
         first = section.parent is doctree or isinstance(section.parent, nodes.document)
@@ -122,8 +124,15 @@ def of_page(page: str, doctree: nodes.document) -> list[dict[str, str]]:
     return found
 
 
+def _title(node: nodes.Node) -> str:
+    """The title of a section. A box, which sphinx-proof makes a section, too, has none."""
+    if not isinstance(node, nodes.section):
+        return ""
+    return next((c.astext() for c in node.children if isinstance(c, nodes.title)), "")
+
+
 def _apart(node: nodes.Node) -> bool:
-    return isinstance(node, (nodes.section, nodes.title, nodes.raw))
+    return bool(_title(node)) or isinstance(node, (nodes.title, nodes.raw))
 
 
 def _prose(node: nodes.Node) -> str:

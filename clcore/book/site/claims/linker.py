@@ -18,7 +18,9 @@ KINDS = {
 
 # In formulas, code, links and tags nothing is linked.
 _APART = re.compile(r"(\\\(.*?\\\)|\\\[.*?\\\]|<code.*?</code>|<a .*?</a>|<[^>]*>)", re.DOTALL)
-_NAMED = re.compile(rf"\b(?P<kind>{'|'.join(KINDS)})\.?\s(?P<number>\d+)\b(?!\.\d)")
+_NAMED = re.compile(
+    rf"\b(?P<kind>{'|'.join(KINDS)})\.?\s(?:\((?P<inner>\d+)\)|(?P<bare>\d+)\b(?!\.\d))"
+)
 
 
 class Linker:
@@ -42,7 +44,7 @@ class Linker:
         return f'<a class="cl-term" href="{address}">{said}</a>'
 
     def _claim(self, named: re.Match) -> str:
-        claim = f"{self._paper}/{KINDS[named['kind']]}{named['number']}"
+        claim = f"{self._paper}/{KINDS[named['kind']]}{named['inner'] or named['bare']}"
         if claim in self._seen or claim not in ledger.claims():
             return named[0]
         self._seen.add(claim)
