@@ -62,7 +62,7 @@ def wrong(verdict: str = "corrected", **changed: object) -> dict:
 
 def made(*rows: dict) -> dict[str, str]:
     """Everything that the site gets for these claims: address -> text."""
-    return claims.files(list(rows), SUMMARY, {"tex": {}})
+    return claims.bodies(list(rows), SUMMARY) | claims.files(list(rows), SUMMARY)
 
 
 def claim_page(row: dict) -> str:

@@ -47,29 +47,36 @@
       return found;
     }
 
-    // All that is said of the claims is asked for with the first word that is looked for.
-    let searched;
-    function fetchWords() {
-      searched ??= fetch("../claims/words.json")
-        .then((answer) => answer.json())
-        .then((all) => claims.forEach((c) => words.set(c, `${words.get(c)} ${all[c.dataset.id]}`)))
+    // The claims that the words find, by the search of the whole site; null until they are known,
+    // and where its index cannot be had: then the words of the rows themselves count.
+    let sought = { query: "", ids: null };
+    function seek(query) {
+      if (sought.query === query) return sought.ids;
+      const asked = { query, ids: null };
+      sought = asked;
+      window
+        .clFind(query)
+        .then((found) => (asked.ids = new Set(found.map((entry) => entry.id))))
         .catch(() => {})
         .finally(() => {
-          form.dataset.searched = "all";
+          if (sought !== asked) return;
+          form.dataset.searched = query;
           apply();
         });
+      return null;
     }
 
     function apply() {
-      const query = form.elements.words.value.toLowerCase().split(/\s+/).filter(Boolean);
-      if (query.length) fetchWords();
+      const query = form.elements.words.value.trim();
+      const ids = query ? seek(query) : null;
+      const plain = query.toLowerCase().replace(/["“”„]/g, "").split(/\s+/);
       const asked = Object.keys(REACHED).filter((n) => near.below.has(form.elements[n].value));
       const reached = asked.map((n) => reach(n, form.elements[n].value));
       let shown = 0;
       for (const claim of claims) {
         const fits =
           NAMES.every((n) => !form.elements[n].value || claim.dataset[n] === form.elements[n].value) &&
-          query.every((word) => words.get(claim).includes(word)) &&
+          (ids ? ids.has(claim.dataset.id) : plain.every((w) => words.get(claim).includes(w))) &&
           reached.every((set) => set.has(claim.dataset.id));
         claim.hidden = !fits;
         shown += fits;
@@ -171,7 +178,7 @@
       const answer = await fetch(pageOf(key));
       if (!answer.ok) throw new Error(answer.statusText);
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      told.replaceWith(page.querySelector("article"));
+      told.replaceWith(page.querySelector(".cl-opened"));
     } catch {
       const link = document.createElement("a");
       link.href = pageOf(key);

@@ -3,8 +3,8 @@
 A package has its templates in its folder templates/. Besides Jinja's own filters they have:
 `typeset` (text with LaTeX), `number` (three digits), `outcome`, `comparison` and `fails` (of a
 record), `evidence` (its rung in words), `sure` (that of a row), `shown` (a verdict in words),
-`row_id` (a claim's place on the ledger page), `claim` (the row of an id) and `place` (of such a
-row: where the paper prints it first).
+`several` (that of many), `row_id` (a claim's place on the ledger page), `claim` (the row of an id)
+and `place` (of such a row: where the paper prints it first).
 """
 
 import re
@@ -17,9 +17,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from clcore.ledger.outcomes import comparison, number, outcome
-from clcore.ledger.printed import claim
+from clcore.ledger.printed import claim, papers
 from clcore.ledger.rungs import evidence, told
-from clcore.ledger.tex import typeset
+from clcore.ledger.tex import typeset, written
 from clcore.ledger.verdicts import VERDICTS
 
 SHOWN = {verdict: verdict for verdict in VERDICTS} | {"todo": "not yet checked"}
@@ -35,8 +35,16 @@ _FIRST = re.compile(r"[,;=]| and (?:the|next|following) | \((?!\d|PI\))")
 
 
 def place(row: Mapping) -> str:
-    """Paper and the first place where it prints a claim, of the claim's row: acl Theorem 3."""
-    return f"{row['paper']} {_FIRST.split(row['where'])[0].strip()}"
+    """Paper and the first place where it prints a claim, of its row: Tian 2022, Theorem 3."""
+    return f"{papers()[row['paper']]['cite']}, {_FIRST.split(row['where'])[0].strip()}"
+
+
+_SEVERAL = {"holds": "hold", "differs": "differ", "depends": "depend"}
+
+
+def several(verdict: str, count: int) -> str:
+    """A verdict in words, of so many claims."""
+    return _SEVERAL.get(verdict, SHOWN[verdict]) if count != 1 else SHOWN[verdict]
 
 
 def fails(record: dict, control: str) -> str:
@@ -56,16 +64,18 @@ def _environment(package: str) -> Environment:
     )
     made.filters |= {
         "claim": claim,
-        "comparison": comparison,
+        "comparison": lambda record: written(comparison(record)),
         "evidence": evidence,
         "fails": fails,
-        "number": number,
+        "number": lambda value: written(number(value)),
         "outcome": outcome,
         "place": place,
         "row_id": row_id,
+        "several": several,
         "shown": SHOWN.__getitem__,
         "sure": told,
         "typeset": typeset,
+        "written": written,
     }
     return made
 
@@ -79,9 +89,6 @@ def render(package: str, template: str, **values: Any) -> Markup:
     return Markup(_environment(package).get_template(template).render(values))
 
 
-_SEVERAL = {"holds": "hold", "differs": "differ", "depends": "depend"}
-
-
 def check_table(records: list[dict], verdicts: Mapping[str, str]) -> str:
     """The table of new records that a chapter shows below a cell, folded to a line that counts the
     verdicts: what was measured against which bound, and the controls. A claim's first row has the
@@ -92,7 +99,7 @@ def check_table(records: list[dict], verdicts: Mapping[str, str]) -> str:
     first = {r["claim"]: place for place, r in reversed(list(enumerate(records)))}
     count = Counter(verdicts[claim] for claim in first)
     found = [
-        {"verdict": v, "count": n, "word": _SEVERAL.get(SHOWN[v], SHOWN[v]) if n > 1 else SHOWN[v]}
+        {"verdict": v, "count": n, "word": several(v, n)}
         for v, n in sorted(count.items(), key=lambda item: VERDICTS.index(item[0]))
     ]
     return str(render("clcore.ledger", "check.html", records=records, first=first, found=found))

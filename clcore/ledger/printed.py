@@ -13,8 +13,8 @@ class LedgerError(ValueError):
 
 @cache
 def papers() -> dict[str, dict]:
-    """The papers in ledger order: name, title, the version read, and what its groups of claims are
-    about.
+    """The papers in ledger order: how they are cited, authors with the year, name, title, the
+    version read, and what its groups of claims are about.
 
     Raises LedgerError when data/claims/papers.yaml is damaged.
     """

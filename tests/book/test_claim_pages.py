@@ -1,4 +1,4 @@
-"""The page of a claim, the words that the ledger searches, and the claims for machines."""
+"""The page of a claim, its frame, and the claims for machines."""
 
 import json
 import re
@@ -10,8 +10,12 @@ from markupsafe import escape
 
 from clcore import ledger
 from clcore.book.site import claims, code, fragments
+from clcore.book.site.claims import frame, pages
+from clcore.book.site.claims.linker import Linker
+from clcore.book.site.claims.printed import tables
 from clcore.ledger import findings
 from clcore.ledger import map as claim_map
+from clcore.ledger.rungs import RUNGS
 
 
 def test_a_blocked_row_says_what_is_missing() -> None:
@@ -22,20 +26,107 @@ def test_a_blocked_row_says_what_is_missing() -> None:
 def test_a_row_names_what_was_added_and_what_is_left_open() -> None:
     html = claim_page(row("depends", added="$A\\succeq0$", open="the temperature"))
     assert r"<b>Added by us</b> \(A\succeq0\)" in html
-    assert "<b>Left open by the print</b> the temperature" in html
+    term = '<a class="cl-term" href="../book/glossary.html#term-temperature">temperature</a>'
+    assert f"<b>Left open by the print</b> the {term}" in html
     readings = [check(note="0.3"), check(form="open", setting="at 0.2", part="order", note="0.9")]
     html = claim_page(row("depends", open="the temperature", checks=readings))
-    assert "<b>Note:</b> 0.3" in html and "<b>Note (order; at 0.2):</b> 0.9" in html
+    assert "<summary>Notes (2)</summary>" in html
+    assert "<p>0.3</p>" in html and "<p><b>order; at 0.2.</b> 0.9</p>" in html
     html = claim_page(wrong(id="acl/eq71", root="acl/thm6"))
-    assert 'Follows from <a href="../claims/acl-thm6.html">acl/thm6</a>' in html
+    assert 'Follows from <a href="../claims/acl-thm6.html">Tian 2022, Theorem 6</a>' in html
 
 
-def test_the_printed_numbers_stand_below_the_statement():
+def test_a_printed_table_is_a_table_and_a_lone_number_is_left_to_the_statement():
     html = claim_page(row(id="ncl/tab2"))
     assert "<summary>Numbers as printed</summary>" in html
-    assert "- model: NCL-linear" in html and "mean: 0.12" in html
-    bare = next(c for c, r in ledger.claims().items() if not r["numbers"])
-    assert "Numbers as printed" not in claim_page(row(id=bare))
+    assert '<th scope="row">NCL-linear</th>' in html and "<td>0.12 ± 0.03</td>" in html
+    assert "symmetric ReLU</th>" in html and "pr_sparse" not in html and "mean:" not in html
+    lone = next(c for c, r in ledger.claims().items() if r["numbers"] and not tables(r["numbers"]))
+    assert "Numbers as printed" not in claim_page(row(id=lone))
+
+
+def test_cells_say_yes_no_and_what_is_not_printed():
+    rows = {
+        "a": {"bn": True, "n": None, "std": [1, 2]},
+        "b": {"bn": False, "x": {"mean": 1, "std": 2}},
+    }
+    (made,) = tables({"rows": rows, "lone": 3})
+    assert made["columns"] == ["", "BatchNorm", "runs", "standard deviation", "x"]
+    assert made["rows"] == [["a", "yes", "not printed", "1, 2", ""], ["b", "no", "", "", "1 ± 2"]]
+
+
+def test_the_answer_comes_first_with_grade_certainty_and_chapter():
+    html = claim_page(wrong())
+    first = html.index('class="cl-answer"')
+    assert html.index("<h1>") < first < html.index('class="cl-explained"') < html.index("Claimed")
+    assert "Grade constant</a>: a factor, an exponent" in html
+    assert "Tested on random inputs</a>" in html
+    assert '<a href="../chapters/1-a.html#claim-acl-thm1">One &amp; all</a>' in html
+    assert "Explained in" not in claim_page(todo())
+
+
+def test_a_sentence_is_shown_for_the_verdict_for_which_it_was_written(monkeypatch):
+    known = findings.known()["acl/thm1"] | {"verdict": "holds", "in_short": "True of $x$."}
+    monkeypatch.setattr(findings, "known", lambda: {"acl/thm1": known})
+    assert pages.answer(row()) == "True of $x$."
+    assert pages.answer(wrong()) == pages.ANSWERS["corrected"]
+    known["in_short"] = ""
+    assert pages.answer(row()) == pages.ANSWERS["holds"]
+    assert pages.answer(row(care=["misprint"])).startswith("True if read with care")
+    assert set(pages.ANSWERS) == set(ledger.VERDICTS)
+    assert set(pages.CERTAINTY) == set(RUNGS)
+
+
+def test_certainty_names_small_sizes_where_a_proof_is_of_some():
+    proved = [check(proofs=[{"rung": "proved", "at": "n = 3"}])]
+    assert pages.certainty(row(rung="proved", checks=proved)).endswith(", for small sizes")
+    assert pages.certainty(row(rung="sampled", checks=proved)) == pages.CERTAINTY["sampled"]
+    assert pages.certainty(todo()) == ""
+
+
+def test_a_chapter_explains_a_claim_at_the_box_of_its_statement():
+    book = SUMMARY | {"chapters": [{"name": "2-deep-linear-pca", "title": "2 Deep linear nets"}]}
+    found = pages.explained(row(id="acl/thm3", notebook="2-deep-linear-pca"), book)
+    assert found == {
+        "address": "chapters/2-deep-linear-pca.html#thm-acl-3",
+        "name": "chapter 2",
+        "title": "Deep linear nets",
+    }
+    found = pages.explained(row(id="acl/eq1", notebook="2-deep-linear-pca"), book)
+    assert found["address"] == row()["anchor"], "no box: the cell that checks it"
+
+
+def test_terms_and_claims_are_linked_once_and_never_inside_formulas():
+    linked = Linker("..", own="acl/thm1")
+    html = linked(
+        "By Eq. 1, Eq. 1 and Theorem 1: the temperature $Eq. 2$ `Eq. 2`, Eq. 999, Eq. (2)"
+    )
+    assert html.count('href="../claims/acl-eq1.html"') == 1
+    assert "acl-thm1" not in html and "999</a>" not in html
+    assert r"\(Eq. 2\)" in html and "<code>Eq. 2</code>" in html
+    assert html.count("acl-eq2.html") == 1 and html.count("term-temperature") == 1
+    assert "term-temperature" not in linked("the temperature"), "once a page"
+
+
+def test_a_body_goes_into_the_frame_and_a_frame_without_its_place_is_refused(tmp_path):
+    site, bodies = tmp_path / "site", tmp_path / "bodies"
+    (site / "claims").mkdir(parents=True)
+    bodies.mkdir()
+    (bodies / "acl-thm1.html").write_text(
+        "<title>T &amp; U</title>\n<h1>x</h1>\n", encoding="utf-8"
+    )
+    empty = site / "claims" / "frame.html"
+    empty.write_text(f"{frame.TITLE} {frame.FRAME}.html <p>{frame.BODY}</p>", encoding="utf-8")
+    frame.wrap(bodies, site)
+    made = (site / "claims" / "acl-thm1.html").read_text(encoding="utf-8")
+    assert made == "T &amp; U claims/acl-thm1.html <p><h1>x</h1>\n</p>" and not empty.exists()
+    empty.write_text(frame.TITLE, encoding="utf-8")
+    with pytest.raises(frame.FrameError, match="expected the mark"):
+        frame.wrap(bodies, site)
+    empty.write_text(frame.TITLE + frame.BODY, encoding="utf-8")
+    (bodies / "acl-thm1.html").write_text("<h1>x</h1>", encoding="utf-8")
+    with pytest.raises(frame.FrameError, match="expected <title>"):
+        frame.wrap(bodies, site)
 
 
 def test_a_row_says_what_it_rests_on_and_is_used_by():
@@ -65,7 +156,7 @@ def test_a_row_that_rests_on_a_corrected_one_says_which_form_it_uses():
     assert {(claim, other) for claim, uses in using.items() for other in uses} == needed
     claim, uses = next(iter(using.items()))
     html = claim_page(row(id=claim))
-    assert html.count("<b>Used of ") == len(uses)
+    assert html.count("in this form:") == len(uses)
 
 
 def test_claims_json_keeps_its_schema_and_a_wrong_field_is_refused() -> None:
@@ -99,14 +190,6 @@ def test_a_citation_names_the_row_the_verdict_and_the_sources() -> None:
         assert f"built 2000-01-02 from {told}}}" in of
     assert text.count("{") == text.count("}")
     assert text in json.loads(made(wrong())["claims.json"])["claims"][0]["citation"]
-
-
-def test_the_words_of_a_claim_are_all_that_its_page_says() -> None:
-    said = row(statement="The <i>Energy</i> of $W$", checks=[check(note="A Sticky weight")])
-    words = json.loads(made(said)["claims/words.json"])["acl/thm1"]
-    for text in ("the <i>energy</i> of \\(w\\)", "a sticky weight", "descending is ascending"):
-        assert text in words
-    assert "@misc" not in words
 
 
 def test_a_claim_with_a_certificate_shows_it_and_links_its_file() -> None:

@@ -103,7 +103,7 @@ def test_what_a_card_says(tmp_path):
     found = json.loads((tmp_path / links.CARDS).read_text())
     (key, card), *words = found.items()
     assert key == "acl-thm3" and dict(words) == terms.cards()
-    assert card["place"] == "acl Theorem 3" and card["title"] == row["title"]
+    assert card["place"] == "Tian 2022, Theorem 3" and card["title"] == row["title"]
     assert card["verdict"] == "not yet checked"
 
 
@@ -120,5 +120,5 @@ def test_a_statement_is_cut_between_formulas():
 
 def test_every_claim_has_a_place():
     places = {place(row) for row in ledger.claims().values()}
-    assert place(ledger.claim("nl/eq101")) == "nl Eq. (PI)"
+    assert place(ledger.claim("nl/eq101")) == "Tian 2023, Eq. (PI)"
     assert all(len(p) < 80 and p.count("(") == p.count(")") for p in places)

@@ -10,7 +10,7 @@ from made_rows import check, claim_page, made, row
 
 from clcore.book.proofs import names, programs, recorded, slices
 from clcore.book.site import claims as pages
-from clcore.book.site import code
+from clcore.book.site import code, search
 from clcore.ledger import claims
 from clcore.ledger.html import row_id
 
@@ -187,7 +187,7 @@ def test_a_stale_or_damaged_record_is_not_shown(tmp_path, monkeypatch) -> None:
     recorded.known.cache_clear()
 
 
-def test_the_page_of_a_claim_offers_it_and_its_words_leave_it_out() -> None:
+def test_the_page_of_a_claim_offers_it_and_the_search_leaves_it_out() -> None:
     claim = "acl/eq27"
     proof = {"rung": "proved", "entries": 2, "refutes": False, "at": "N = 3", "control": {}}
     rows = [row(id=claim, checks=[check(claim=claim, proofs=[proof])])]
@@ -198,7 +198,7 @@ def test_the_page_of_a_claim_offers_it_and_its_words_leave_it_out() -> None:
     assert f'href="../proofs/{row_id(claim)}.py"' in html and 'href="../proofs/exact.py"' in html
     assert pages_made[f"proofs/{row_id(claim)}.py"] == programs.program(claim).text
     assert "clcore" not in ast.unparse(ast.parse(pages_made["proofs/exact.py"]))
-    assert "def prove" not in json.loads(pages_made["claims/words.json"])[claim]
+    assert "def prove" not in str(search.of_claim(rows[0]))
     assert 'id="proof"' not in claim_page(row(id=claim))
 
 

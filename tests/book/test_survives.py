@@ -38,13 +38,13 @@ def test_a_headline_shows_its_rows_and_the_way_to_the_counterexample():
     page = made["survives/acl.md"]
     assert about["says"] in page and about["found"] in page
     assert page.count("<section") == 1, "a headline without its rows is left out"
-    assert '<a href="../../claims/acl-thm3.html">acl Theorem 3</a>: Rank one' in page
+    assert '<a href="../../claims/acl-thm3.html">Tian 2022, Theorem 3</a>: Rank one' in page
     assert '<span class="cl-rung">(proved)</span>' in page
     assert 'href="../errata/acl.html#acl-thm3"' in page
     overview = made["survives.md"]
     lead = f'<a href="../claims/acl-num11.html">{about["says"]}</a>'
     assert lead in overview and "claims/acl-thm3.html" not in overview
-    assert KNOWN["ncl"]["in_short"] in made["_generated/survives.md"]
+    assert KNOWN["ncl"]["in_short"] in made["_generated/papers.md"]
 
 
 def test_no_badge_is_better_than_the_worst_of_its_rows():
@@ -86,13 +86,13 @@ def test_a_letter_tells_every_root_with_the_command_that_repeats_it():
     assert "4 rows" in text and "Of these 1 hold, read with care (1 with a misp" in " ".join(
         text.split()
     )
-    assert "* nl Theorem 1: Stable" in text
+    assert "* Tian 2023, Theorem 1: Stable" in text
     assert r"$N=2$ gives $\frac14$" in text and r"$\frac{2}{\tau}$, not $<1$" in text
-    assert "Carried on to: nl Theorem 2" in text and "* nl Theorem 2" not in text
+    assert "Carried on to: Tian 2023, Theorem 2" in text and "* Tian 2023, Theorem 2" not in text
     assert "Again: python -m clcore check nl/thm1" in text
     assert "data/certificates/nl-thm1.py" in text
-    assert "* nl Theorem 3: $a$ for $b$" in text
-    assert "* nl Figure 4: Curves (depends)" in text
+    assert "* Tian 2023, Theorem 3: $a$ for $b$" in text
+    assert "* Tian 2023, Figure 4: Curves (depends)" in text
     assert "&" not in text.replace("\\&", "") and max(map(len, text.splitlines())) <= 100
     html = letters.files(LETTER)["letters/nl.md"]
     assert r"\(\frac{2}{\tau}\), not \(&lt;1\)" in html

@@ -35,7 +35,7 @@ def test_focus_shows_the_card_and_escape_hides_it(tab: Tab) -> None:
     card.wait_for(state="visible")
     tab.page.wait_for_selector(f"{CARD} mjx-container")
     text = card.inner_text()
-    assert "acl Theorem 3" in text and "Verdict: " in text
+    assert "Tian 2022, Theorem 3" in text and "Verdict: " in text
     assert link.get_attribute("aria-describedby") == CARD[1:]
     wide = tab.page.viewport_size["width"]
     box = card.bounding_box()
@@ -50,7 +50,7 @@ def test_focus_shows_the_card_and_escape_hides_it(tab: Tab) -> None:
     focus(tab, link)
     card.wait_for(state="visible")
     tab.page.keyboard.press("Shift+Tab")
-    assert "acl Theorem 3" not in card.inner_text(), "the card left with the focus"
+    assert "Tian 2022, Theorem 3" not in card.inner_text(), "the card left with the focus"
 
 
 def test_the_pointer_shows_the_card_and_may_go_into_it(tab: Tab) -> None:
@@ -83,5 +83,5 @@ def test_an_id_in_a_chapters_prose_and_its_table(tab: Tab) -> None:
     assert prose.inner_text().startswith("ddn/towers")
     assert prose.get_attribute("href") == "../book/ledger.html#ddn-towers"
     row = tab.page.locator(".cl-check tr:has(a[data-claim=ddn-thm3]) .cl-title").first
-    assert row.text_content().startswith("ddn Theorem 3: ")  # folded
+    assert row.text_content().startswith("Tian et al. 2020, Theorem 3: ")  # folded
     assert tab.page.locator("pre a[data-claim]").count() == 0

@@ -82,8 +82,8 @@ def test_a_claim_is_linked_to_by_its_first_row() -> None:
 def test_a_row_shows_what_was_measured() -> None:
     control = {"one": 2, "two": 1e30}
     seen = Seen(shown(Check("acl/thm1", 0.25, 1, control, part="p", note="n", draws=7)))
-    words = f"acl/thm1 acl Theorem 1: {ledger.claim('acl/thm1')['title']} "
-    words += "p · n passes 0.25 ≤ 1 one: 2 two: 1e+30 sampled, 7 draws"
+    words = f"acl/thm1 Tian 2022, Theorem 1: {ledger.claim('acl/thm1')['title']} "
+    words += "p · n passes 0.25 ≤ 1 one: 2 two: 10³⁰ sampled, 7 draws"
     assert " ".join(seen.text.split()).endswith(words)
     failed = shown(Check("acl/thm1", 3, 1, {"b": 2}, counterexample="c"))
     assert '<span class="cl-mark cl-fail">fails</span>' in failed and "3 &gt; 1" in failed
@@ -131,7 +131,7 @@ def test_a_missing_field_of_a_record_is_an_error() -> None:
         ("plain", "plain"),
         ("$a$ and $$b$$", r"\(a\) and \[b\]"),
         (r"\frac{a}{b} < c", r'<code class="cl-tex">\frac{a}{b} &lt; c</code>'),
-        ("in `rows <2`, `x.y` & $a$", r"in `rows &lt;2`, <code>x.y</code> &amp; \(a\)"),
+        ("in `rows <2`, `x.y` & $a$", r"in <code>rows &lt;2</code>, <code>x.y</code> &amp; \(a\)"),
         ("$a\n+b$", "\\(a\n+b\\)"),
         (r"$a<b \& c$ & <b>", r"\(a&lt;b \&amp; c\) &amp; &lt;b&gt;"),
         (r"\{0\} {", r'<code class="cl-tex">\{0\} {</code>'),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from clcore import ledger
 from clcore._files import read_notebook
-from clcore.book.build import captions
+from clcore.book.build import captions, legible
 from clcore.book.build.cache import numbers
 from clcore.book.build.planning import Run
 from clcore.book.provenance import PROVENANCE_MIME
@@ -15,6 +15,7 @@ from clcore.book.site import code, drawing
 from clcore.book.site.markdown import fenced
 from clcore.ledger import words
 from clcore.ledger.html import check_table
+from clcore.ledger.tex import written
 
 # What a figure with sliders runs in a notebook; a page of the site has its own.
 _NOTEBOOKS = re.compile(r"<script data-notebook>.*?</script>\s*", re.DOTALL)
@@ -50,10 +51,10 @@ def page(run: Run, rows: list[dict]) -> tuple[str, bytes]:
 
 def _as_shown(notebook: dict, behind: dict, rows: list[dict]) -> dict:
     """The notebook with today's words in its tables of checks and captions on its other tables,
-    without the data that only the build reads, which Sphinx would warn of, without what papermill
-    notes (the second cell of parameters, which stand in the provenance; where its files lay on this
-    machine), without what went to stderr (the pages leave it out, and it names folders of this
-    machine), and with a last cell."""
+    whose numbers are written as people write them, without the data that only the build reads,
+    which Sphinx would warn of, without what papermill notes (the second cell of parameters, which
+    stand in the provenance; where its files lay on this machine), without what went to stderr (the
+    pages leave it out, and it names folders of this machine), and with a last cell."""
     verdicts = {row["id"]: row["verdict"] for row in rows}
     for cell in notebook["cells"]:
         if "outputs" in cell:
@@ -65,7 +66,10 @@ def _as_shown(notebook: dict, behind: dict, rows: list[dict]) -> dict:
                 now = [words.worded(numbers(record)) for record in records]
                 output["data"]["text/html"] = check_table(now, verdicts)
             elif html := output.get("data", {}).get("text/html"):
-                output["data"]["text/html"] = _NOTEBOOKS.sub("", "".join(html))
+                output["data"]["text/html"] = legible.cells(_NOTEBOOKS.sub("", "".join(html)))
+            if "scrapbook" in output.get("metadata", {}):  # a number in a sentence
+                data = output["data"]
+                data |= {k: written("".join(said)) for k, said in data.items() if "text" in k}
             for mime in (ledger.RECORDS_MIME, PROVENANCE_MIME):
                 output.get("data", {}).pop(mime, None)
         captions.add(cell)

@@ -118,8 +118,8 @@ def _leads(follows: Mapping[str, Iterable[str]], start: str, end: str) -> bool:
 
 
 def label(row: Mapping) -> str:
-    """Paper and place as a box has room for: acl Theorem 3."""
-    return textwrap.shorten(place(row), 24, placeholder=" …")
+    """The place in the paper as a box has room for: Theorem 3."""
+    return textwrap.shorten(place(row).partition(", ")[2], 24, placeholder=" …")
 
 
 def _layout(nodes: list[str], links: Edges) -> dict:

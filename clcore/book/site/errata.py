@@ -82,7 +82,11 @@ def front(rows: list[dict]) -> str:
     """The page book/errata: the rules, the counts, and a line an entry."""
     wrong, slips = split(rows)
     papers = [
-        (paper, known["name"], [row for row in (*wrong, *slips) if row["paper"] == paper])
+        (
+            paper,
+            f"{known['cite']}: {known['name']}",
+            [row for row in (*wrong, *slips) if row["paper"] == paper],
+        )
         for paper, known in ledger.papers().items()
     ]
     return f"""# Errata
@@ -154,7 +158,8 @@ def _table(wrong: list[dict], slips: list[dict]) -> Markup:
         (grade, MEANING[grade], [cell(grade, papers) for papers in (*([n] for n in names), names)])
         for grade in GRADES
     ]
-    return fragments.render("errata_totals.html", papers=names, rows=lines)
+    cited = [of["cite"] for of in ledger.papers().values()]
+    return fragments.render("errata_totals.html", papers=cited, rows=lines)
 
 
 RULE = (
@@ -168,7 +173,7 @@ def paper_page(paper: str, rows: list[dict]) -> str:
     """The page book/errata/<paper>. rows: all of this paper."""
     wrong, slips = split(rows)
     known = ledger.papers()[paper]
-    text = f"# {paper}: errata\n\n{known['name']}. {known['version']} {RULE}\n\n"
+    text = f"# {known['cite']}: errata\n\n{known['name']}. {known['version']} {RULE}\n\n"
     good = [row for row in rows if row["verdict"] in ("holds", "reproduced")]
     stands = fragments.render(
         "errata_stands.html",

@@ -23,6 +23,11 @@ render = partial(html.render, "clcore.book.site")
 """A template of this folder, filled: see `clcore.ledger.html.render`."""
 
 
+def page_of(claim_id: str) -> str:
+    """Address of a claim's page in the site, from its root: claims/acl-thm3.html."""
+    return f"claims/{html.row_id(claim_id)}.html"
+
+
 def nearest_control(row: dict) -> dict | None:
     """The control that came closest to passing: its name, value and how many others there are."""
     if not row["control"]:
@@ -50,7 +55,7 @@ def filters(rows: list[dict]) -> Markup:
         return {row[name]: row[name].replace("-", " ") for row in rows}
 
     choices = (
-        ("paper", "Paper", {k: f"{k}: {v['name']}" for k, v in papers().items()}),
+        ("paper", "Paper", {k: f"{v['cite']}: {v['name']}" for k, v in papers().items()}),
         ("chapter", "Chapter", seen("chapter")),
         ("kind", "Kind", seen("kind")),
         ("verdict", "Verdict", SHOWN),
@@ -63,6 +68,7 @@ def filters(rows: list[dict]) -> Markup:
 def totals_table(rows: list[dict], ledger: str) -> Markup:
     """Claims per verdict and paper; each number links to those rows of the page `ledger`."""
     count = Counter((row["paper"], row["verdict"]) for row in rows)
+    cited = {paper: of["cite"] for paper, of in papers().items()}
 
     def cell(paper: str | None, verdict: str | None) -> dict:
         n = sum(v for k, v in count.items() if paper in (None, k[0]) and verdict in (None, k[1]))
@@ -70,14 +76,14 @@ def totals_table(rows: list[dict], ledger: str) -> Markup:
         return {
             "n": n,
             "link": f"{ledger}?{query}#claims" if query else f"{ledger}#claims",
-            "label": f"{n}: {paper or 'all papers'}, {SHOWN.get(verdict, 'all verdicts')}",
+            "label": f"{n}: {cited.get(paper, 'all papers')}, {SHOWN.get(verdict, 'all verdicts')}",
         }
 
     lines = [
         (verdict, [cell(paper, verdict) for paper in (*papers(), None)])
         for verdict in (*VERDICTS, None)
     ]
-    return render("totals.html", papers=list(papers()), rows=lines)
+    return render("totals.html", papers=list(cited.values()), rows=lines)
 
 
 def held(rows: list[dict]) -> str:
@@ -98,6 +104,11 @@ def held(rows: list[dict]) -> str:
 
 
 def bar(rows: list[dict]) -> Markup:
-    """The shares of the verdicts as one bar. Says nothing that the table does not."""
+    """The shares of the verdicts as one bar. Says nothing that the words beside it do not."""
+    return render("bar.html", shares=shares(rows))
+
+
+def shares(rows: list[dict]) -> dict[str, int]:
+    """Verdict -> how many rows have it, in the order of the verdicts, of those that occur."""
     count = Counter(row["verdict"] for row in rows)
-    return render("bar.html", shares={v: count[v] for v in VERDICTS if count[v]})
+    return {verdict: count[verdict] for verdict in VERDICTS if count[verdict]}

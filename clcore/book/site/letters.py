@@ -29,7 +29,8 @@ def text(paper: str, rows: list[dict]) -> str:
 
 def _page(paper: str, rows: list[dict]) -> str:
     html = fragments.render("letter.html", **_contents(paper, rows))
-    return f"# {paper}: a letter to the authors\n\n{errata.RULE}\n\n{raw(html)}"
+    title = f"{ledger.papers()[paper]['cite']}: a letter to the authors"
+    return f"# {title}\n\n{errata.RULE}\n\n{raw(html)}"
 
 
 def _contents(paper: str, rows: list[dict]) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def _built(summary: dict) -> str:
 
 
 def counts(rows: list[dict]) -> str:
-    """For the front page: how many claims have which verdict, in words, as a bar and a table."""
+    """For the front page: how many claims have which verdict, in words and as a table."""
     count = Counter(row["verdict"] for row in rows)
     done = len(rows) - count["todo"]
     found = ", ".join(f"{count[v]} {SHOWN[v]}" for v in VERDICTS[:-1] if count[v])
@@ -109,7 +109,7 @@ def counts(rows: list[dict]) -> str:
     return f"""In this build **{done} of {len(rows)}** claims have a verdict{found}.
 {rest}
 
-{raw(fragments.bar(rows) + fragments.totals_table(rows, "ledger.html"))}"""
+{raw(fragments.totals_table(rows, "ledger.html"))}"""
 
 
 def chapter_map(rows: list[dict], summary: dict) -> str:
@@ -123,6 +123,7 @@ def chapter_map(rows: list[dict], summary: dict) -> str:
         groups.append(
             {
                 "paper": paper,
+                "cite": papers()[paper]["cite"],
                 "chapter": chapter,
                 "about": about,
                 "notebooks": {name: titles.get(name, name) for name in names},

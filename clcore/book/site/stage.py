@@ -13,8 +13,9 @@ import yaml
 from clcore import _folders, _paths
 from clcore._files import explain_full, read_yaml, sha256, write_atomic, write_json
 from clcore.book import surroundings
+from clcore.book.build import legible
 from clcore.book.programs import pyodide
-from clcore.book.site import claims, code, launch, letters, links, pages, policy, serve
+from clcore.book.site import claims, code, launch, letters, links, pages, policy, search, serve
 
 STAMP = ".key"
 """Of a site: what it was made from, and all that was made."""
@@ -70,6 +71,11 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
             made = sphinx.result()
         if isinstance(made, str):
             return f"{made}\n{_still(html)}"
+        claims.wrap(stage / claims.FOLDER, made)
+        try:
+            legible.refuse(made)
+        except legible.LegibleError as error:
+            return f"{error}\n{_still(html)}"
         for address, page in sources.items():
             write_atomic(made / address, page.encode())
         policy.apply(made)
@@ -133,11 +139,13 @@ def _stage(stage: Path, rows: list[dict], book: dict, chapters: list[tuple[str, 
     for name, content in chapters:
         write_atomic(stage / "chapters" / name, content)
     pages.write_pages(rows, stage, book)
-    mathjax = config["sphinx"]["config"]["mathjax3_config"]
-    extra = claims.files(rows, book, mathjax) | letters.texts(rows)
+    for address, text in claims.bodies(rows, book).items():
+        write_atomic(stage / address, text.encode())
+    extra = claims.files(rows, book) | letters.texts(rows)
     for address, text in extra.items():
         write_atomic(stage / "book" / "_extra" / address, text.encode())
     links.write_cards(rows, stage)
+    search.write_claims(rows, stage)
     write_atomic(stage / "code.key", code.digest(_notebooks(book)).encode())
 
 
@@ -148,7 +156,7 @@ def _notebooks(book: dict) -> list[Path]:
 def _key(stage: Path) -> str:
     """Digest of everything that the site is made from."""
     root = _paths.root()
-    makers = sorted((root / "clcore" / "book" / "site").glob("*.py"))
+    makers = sorted((root / "clcore" / "book" / "site").rglob("*.py"))
     files = [root / "requirements.txt", *makers]
     return sha256(*(file.read_bytes() for file in files), *_contents(stage))
 

@@ -1,10 +1,10 @@
 """Statements under the papers' own numbers, with their verdicts. A Sphinx extension over
 sphinx-proof, whose directives and role it takes over.
 
-The label of a statement names its claim: `thm-acl-3` is acl/thm3, so that its box is headed "acl
-Theorem 3", with the verdict of this build, and `{prf:ref}` says the same. A statement of another
-label is ours, and goes by its title. Figures and exercises are counted by chapter: Fig. 1.2.3 is
-the third of chapter 1.2.
+The label of a statement names its claim: `thm-acl-3` is acl/thm3, so that its box is headed "Tian
+2022, Theorem 3", with the verdict of this build, and `{prf:ref}` says the same. A statement of
+another label is ours, and goes by its title. Figures and exercises are counted by chapter: Fig.
+1.2.3 is the third of chapter 1.2.
 """
 
 import re
@@ -35,7 +35,10 @@ def named(label: str) -> tuple[str, str | None]:
     if not found:
         return "", None
     claim = f"{found['paper']}/{found['kind']}{found['number']}"
-    number = f"{found['paper']} {_KINDS[found['kind']]} {found['number']}"
+    paper = ledger.papers().get(found["paper"])
+    if paper is None:
+        return "", None
+    number = f"{paper['cite']}, {_KINDS[found['kind']]} {found['number']}"
     return number, claim if claim in ledger.claims() else None
 
 

@@ -1,4 +1,4 @@
-"""What survives: a page a paper, one page for all, and how the front page begins."""
+"""What survives: a page for each paper, one page for all, and the front page's cards."""
 
 from clcore import ledger
 from clcore.book.site import fragments
@@ -16,14 +16,14 @@ INTRO = (
 
 
 def files(rows: list[dict]) -> dict[str, str]:
-    """Name below book/ -> Markdown: survives.md, survives/<paper>.md, and the front page's lines.
+    """Name below book/ -> Markdown: survives.md, survives/<paper>.md, and the front page's cards.
 
     rows: claims with their verdicts (`clcore.ledger.rows`); a headline without any is left out.
     """
     found = {row["id"]: row for row in rows}
     entries = {paper: _entries(known, found) for paper, known in headlines.known().items()}
     made = {f"survives/{paper}.md": _page(paper, of) for paper, of in entries.items()}
-    return made | {"survives.md": _overview(entries), "_generated/survives.md": _front(entries)}
+    return made | {"survives.md": _overview(entries), "_generated/papers.md": _front(entries, rows)}
 
 
 def _entries(known: dict, found: dict[str, dict]) -> dict:
@@ -41,20 +41,28 @@ def _entries(known: dict, found: dict[str, dict]) -> dict:
 
 
 def _page(paper: str, known: dict) -> str:
-    name = ledger.papers()[paper]["name"]
+    of = ledger.papers()[paper]
     html = fragments.render("survives_paper.html", paper=paper, claims=known["claims"])
-    return f"# {paper}: what survives\n\n**{name}.** {known['in_short']}\n\n{INTRO}\n\n{raw(html)}"
+    text = f"# {of['cite']}: what survives\n\n**{of['name']}.** {known['in_short']}\n\n"
+    return f"{text}{INTRO}\n\n{raw(html)}"
 
 
 def _overview(entries: dict[str, dict]) -> str:
     text = f"# What survives\n\n{INTRO}\n\n"
     for paper, known in entries.items():
         html = fragments.render("survives.html", paper=paper, claims=known["claims"])
-        title = f"[{paper}: {ledger.papers()[paper]['name']}](survives/{paper}.md)"
+        of = ledger.papers()[paper]
+        title = f"[{of['cite']}: {of['name']}](survives/{paper}.md)"
         text += f"## {title}\n\n{known['in_short']}\n\n{raw(html)}\n"
     return text
 
 
-def _front(entries: dict[str, dict]) -> str:
-    names = {paper: known["name"] for paper, known in ledger.papers().items()}
-    return raw(fragments.render("survives_front.html", names=names, papers=entries))
+def _front(entries: dict[str, dict], rows: list[dict]) -> str:
+    """A card for each paper: what it is, the verdicts of its claims, one plain sentence."""
+    cards = {}
+    for paper, known in ledger.papers().items():
+        own = [row for row in rows if row["paper"] == paper]
+        bar, shares = fragments.bar(own), fragments.shares(own)
+        card = {"rows": len(own), "bar": bar, "shares": shares}
+        cards[paper] = known | card | {"in_short": entries[paper]["in_short"]}
+    return raw(fragments.render("papers.html", papers=cards))

@@ -3,6 +3,7 @@ with a card. A Sphinx extension, and what the build writes for it. The words are
 """
 
 import re
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -102,6 +103,24 @@ def _pattern() -> tuple[re.Pattern, dict[str, str]]:
     }
     words = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
     return re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE), forms
+
+
+def first_uses(text: str, seen: set[str], link: Callable[[str, str], str]) -> str:
+    """Text in which the first use of each term is what `link` makes of it.
+
+    seen: terms that were used before; those that are used here are added. link: of a term and the
+    form in which it stands.
+    """
+    pattern, forms = _pattern()
+
+    def one(found: re.Match) -> str:
+        term = forms[found[0].lower()]
+        if term in seen:
+            return found[0]
+        seen.add(term)
+        return link(term, found[0])
+
+    return pattern.sub(one, text)
 
 
 def link_terms(document: nodes.document, glossary: str) -> None:

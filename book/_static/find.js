@@ -1,0 +1,117 @@
+// Looks words up in the index of the site (clcore/book/site/search.py), for the page of the search
+// and for the ledger. The index comes as a script, which works from a disk, too.
+(() => {
+  "use strict";
+  const own = document.currentScript.src;
+
+  // "Theorem 3", "thm. 3", "thm3" and "(theorem 3)" are one word; so are "Eqs. 5" and "equation 5".
+  const KINDS = {
+    theorem: "theorem", thm: "theorem", lemma: "lemma", lem: "lemma", corollary: "corollary", cor: "corollary",
+    definition: "definition", def: "definition", remark: "remark", rem: "remark", table: "table", tab: "table",
+    figure: "figure", fig: "figure", equation: "equation", eq: "equation", section: "section", sec: "section",
+    chapter: "chapter", exercise: "exercise", assumption: "assumption", proposition: "proposition",
+    appendix: "appendix", app: "appendix",
+  };
+  const NAMED = new RegExp(`\\b(${Object.keys(KINDS).join("|")})s?\\.?\\s*(\\d+(?:\\.\\d+)*)\\b`, "g");
+  const PLACED = /^[a-z]+\d+(\.\d+)*$/;
+
+  // Words of a text, each between blanks.
+  function canonical(text) {
+    const lower = text.toLowerCase().normalize("NFC").replace(/[’']s\b/g, "").replace(/[-‐‑–]/g, " ");
+    const named = lower.replace(NAMED, (_, kind, number) => ` ${KINDS[kind]}${number} `);
+    return ` ${(named.match(/[\p{L}\p{N}]+(?:\.\p{N}+)*/gu) ?? []).map(stem).join(" ")} `;
+  }
+
+  // British and American, one and many.
+  function stem(word) {
+    if (word.length < 5 || /\d/.test(word)) return word;
+    return word
+      .replace(/iz(e|ed|es|ing|ation|ations)$/, "is$1")
+      .replace(/(ss|us|is)$/, "$1")
+      .replace(/ies$/, "y")
+      .replace(/([^sui])s$/, "$1");
+  }
+
+  // What a query asks for: words, and what stands in quotes as it stands.
+  function asked(query) {
+    const phrases = [];
+    const rest = query.replace(/["“”„]([^"“”„]*)["“”„]/g, (_, phrase) => {
+      phrases.push(canonical(phrase));
+      return " ";
+    });
+    const words = canonical(rest.replace(/["“”„]/g, " ")).trim().split(" ").filter(Boolean);
+    const whole = canonical(query);
+    const few = words.filter((word) => !SMALL.has(word));
+    return { phrases: phrases.filter((p) => p.trim()), words: few.length ? few : words, whole };
+  }
+  const SMALL = new Set("a an and are by do does for how i if in is it of on or that the this to true what when where which why with can my we paper".split(" "));
+
+  const WEIGHTS = { place: 14, title: 10, where: 7, also: 6, says: 4, paper: 4, page: 4, text: 1.5 };
+  // Where a claim is printed is asked for by a place; what only mentions that place is not meant.
+  const OF_PLACES = { claim: ["place", "where"], page: ["title", "page", "text"] };
+
+  function prepare(entry) {
+    const fields = {};
+    for (const name of Object.keys(WEIGHTS)) fields[name] = canonical(entry[name] ?? "");
+    if (entry.kind === "section") [fields.page, fields.place] = [fields.place, canonical("")];
+    else fields.page = canonical("");
+    fields.spot = canonical((entry.place ?? "").split(", ").slice(1).join(", ")); // without the paper
+    return { entry, fields };
+  }
+
+  function weigh({ entry, fields }, { phrases, words, whole }) {
+    let sum = 0;
+    for (const word of words) {
+      const places = PLACED.test(word) ? (OF_PLACES[entry.kind] ?? OF_PLACES.page) : Object.keys(WEIGHTS);
+      let best = 0;
+      for (const name of places) {
+        if (fields[name].includes(` ${word} `)) best = Math.max(best, WEIGHTS[name]);
+        else if (word.length > 2 && !/\d/.test(word) && fields[name].includes(` ${word}`)) {
+          best = Math.max(best, 0.6 * WEIGHTS[name]);
+        }
+      }
+      if (!best) return 0;
+      sum += best + (fields.spot === ` ${word} ` ? 10 : 0); // Theorem 3, not a remark on it
+    }
+    for (const phrase of phrases) {
+      const single = PLACED.test(phrase.trim());
+      const places = single ? (OF_PLACES[entry.kind] ?? OF_PLACES.page) : Object.keys(WEIGHTS);
+      const held = places.filter((name) => fields[name].includes(phrase));
+      if (!held.length) return 0;
+      sum += Math.max(...held.map((name) => WEIGHTS[name])) + (fields.spot === phrase ? 10 : 0);
+    }
+    if (!sum) return 0;
+    if (fields.title === whole) sum += 30;
+    for (const name of ["place", "title", "also", "says"]) {
+      if (fields[name].includes(whole)) sum += WEIGHTS[name];
+    }
+    return sum * ({ claim: 1.15, term: 1.05, page: 1.1 }[entry.kind] ?? 1);
+  }
+
+  let waiting;
+  // The index, asked for with the first word that is looked for.
+  function load() {
+    waiting ??= new Promise((go, stop) => {
+      const script = document.createElement("script");
+      script.src = new URL("search-index.js", own).href;
+      script.onload = () => go(window.clIndex.map(prepare));
+      script.onerror = () => stop(new Error("the index of the search could not be loaded"));
+      document.head.append(script);
+    });
+    return waiting;
+  }
+
+  // Entries of the index that have all that a query asks for, the best first.
+  async function find(query) {
+    const all = await load();
+    const wanted = asked(query);
+    if (!wanted.words.length && !wanted.phrases.length) return [];
+    return all
+      .map((one, at) => ({ entry: one.entry, weight: weigh(one, wanted), at }))
+      .filter(({ weight }) => weight > 0)
+      .sort((a, b) => b.weight - a.weight || a.at - b.at)
+      .map(({ entry }) => entry);
+  }
+
+  window.clFind = find;
+})();

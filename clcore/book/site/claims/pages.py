@@ -1,0 +1,149 @@
+"""What the page of a claim says, in the order in which a reader asks: is it true and how sure is
+that, where is it explained, what is claimed, what is wrong with it, what was measured of it."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+from markupsafe import Markup
+
+from clcore import _paths, ledger
+from clcore._files import read_notebook
+from clcore.book.site import code, statements
+from clcore.book.site.claims.linker import Linker
+from clcore.book.site.claims.machines import citation, proof
+from clcore.book.site.claims.printed import tables
+from clcore.book.site.errata import MEANING
+from clcore.book.site.fragments import page_of, render
+from clcore.ledger import findings
+from clcore.ledger import map as claim_map
+
+ANSWERS = {
+    "holds": "True as printed.",
+    "corrected": "False as printed; true after a correction.",
+    "refuted": "False as printed, and no correction is known.",
+    "reproduced": "Reproduced with the paper's own sizes and number of seeds.",
+    "depends": "Depends on a setting that the paper does not report.",
+    "differs": "Not reproduced under any reading of the paper that we tried.",
+    "partial": "Only run at a smaller size than the paper's, which settles nothing.",
+    "blocked": "Could not be run here.",
+    "todo": "Not checked yet.",
+}
+"""The answer of a verdict, where nobody has written one for the claim."""
+
+CERTAINTY = {
+    "proved": "Proved by computer algebra",
+    "certified": "Certified by interval arithmetic",
+    "sampled": "Tested on random inputs",
+    "trained": "Tested by training",
+    "definition": "A definition: there is nothing to prove",
+}
+NEEDS = {
+    "gpu": "a GPU",
+    "cifar10": "the data set CIFAR-10",
+    "stl10": "the data set STL-10",
+    "mnist": "the data set MNIST",
+    "imagenet": "the data set ImageNet",
+}
+_LABEL = re.compile(r"^:label: ([\w-]+)\s*$", re.MULTILINE)
+_NUMBER = re.compile(r"\d+(\.\d+)?(?= )")
+
+
+def answer(row: dict) -> str:
+    """The answer in a sentence: what a person wrote for this verdict, else the verdict in words.
+
+    row: of the ledger. A sentence written for another verdict than this build's is not shown.
+    """
+    known = findings.known()[row["id"]]
+    if known["verdict"] == row["verdict"] and known.get("in_short"):
+        return known["in_short"]
+    if row["care"]:
+        return "True if read with care: see below what was mended or added."
+    return ANSWERS[row["verdict"]]
+
+
+def certainty(row: dict) -> str:
+    """How sure that is, in words; "" for a row that nothing has checked."""
+    if not row["rung"]:
+        return ""
+    sized = any(proof["at"] for check in row["checks"] for proof in check["proofs"])
+    small = sized and row["rung"] in ("proved", "certified")
+    return CERTAINTY[row["rung"]] + (", for small sizes" if small else "")
+
+
+def explained(row: dict, book: dict) -> dict[str, str] | None:
+    """Where a chapter explains a claim: address from the site's root, and "chapter 5.1" with its
+    title; None where no chapter of this build has it. The box of the statement comes before the
+    cell that checks it."""
+    titles = {chapter["name"]: chapter["title"] for chapter in book["chapters"]}
+    name = row["notebook"]
+    if name not in titles:
+        return None
+    title = titles[name]
+    number = _NUMBER.match(title)
+    label = _labels(_paths.root() / "chapters" / f"{name}.ipynb").get(row["id"])
+    address = f"chapters/{name}.html#{label}" if label else row["anchor"]
+    said = f"chapter {number[0]}" if number else title
+    return {
+        "address": address,
+        "name": said,
+        "title": title[number.end() :].strip() if number else "",
+    }
+
+
+@cache
+def _labels(notebook: Path) -> dict[str, str]:
+    """Claim -> label of the box that states it in a chapter."""
+    if not notebook.is_file():
+        return {}
+    text = "\n".join("".join(c["source"]) for c in read_notebook(notebook)["cells"])
+    found = ((statements.named(label)[1], label) for label in _LABEL.findall(text))
+    return {claim: label for claim, label in found if claim}
+
+
+def bodies(rows: list[dict], book: dict) -> dict[str, str]:
+    """Address from the site's root -> text: of every claim the body of its page, which
+    `frame.wrap` puts into the book's frame.
+
+    rows: every claim with its verdict (`ledger.rows`). book: the build's summary.
+    """
+    verdicts = {row["id"]: row["verdict"] for row in rows}
+    return {page_of(row["id"]): str(_body(row, verdicts, book)) for row in rows}
+
+
+def _body(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
+    claim, printed = row["id"], ledger.claims()[row["id"]]
+    return render(
+        "claim.html",
+        row=row,
+        answer=answer(row),
+        certainty=certainty(row),
+        grade=MEANING.get(row["grade"] or "", ""),
+        explained=explained(row, book),
+        linked=Linker("..", own=claim),
+        errors=_said(row, ("counterexample", "correction")),
+        notes=_said(row, ("note",)),
+        needs=[NEEDS.get(name, name) for name in row["needs"]],
+        verdicts=verdicts,
+        claims=ledger.claims(),
+        uses=printed.get("uses", {}),
+        rests_on=claim_map.rests_on(claim),
+        used_by=claim_map.used_by(claim),
+        paper=ledger.papers()[row["paper"]],
+        code=code.links(claim),
+        certificate=code.certificate(claim),
+        proof=proof(row),
+        citation=citation(row, book),
+        withdrawn=findings.known()[claim].get("withdrawn"),
+        tables=tables(printed["numbers"]),
+    )
+
+
+def _said(row: dict, names: tuple[str, ...]) -> list[dict[str, str]]:
+    """What the checks say under these names, part by part: name, of (part and setting), text."""
+    return [
+        {"name": name, "of": "; ".join(filter(None, (c["part"], c["setting"]))), "text": c[name]}
+        for c in row["checks"]
+        for name in names
+        if c[name]
+    ]

@@ -1,0 +1,197 @@
+"""What the search finds: every claim, every section of every page, every word of the glossary. A
+Sphinx extension, and what the build writes for it. find.js looks things up in the index.
+
+It stands in place of Sphinx's own search, which knows no claims, takes "3" for a word and shows
+formulas as they are typed.
+"""
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+
+from clcore import _paths, ledger
+from clcore._files import read_json, read_yaml, write_atomic, write_json
+from clcore.book.site import claims, terms
+from clcore.book.site.fragments import page_of
+from clcore.ledger.html import place
+
+CLAIMS = "search.json"
+"""In the staging folder: the claims' part of the index."""
+INDEX = "_static/search-index.js"
+
+_SYNONYMS = {
+    "type": "object",
+    "additionalProperties": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+}
+_GREEK = {
+    **{"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "zeta": "ζ"},
+    **{"eta": "η", "theta": "θ", "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ"},
+    **{"pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ", "chi": "χ", "psi": "ψ"},
+    **{"omega": "ω", "Delta": "Δ", "Theta": "Θ", "Lambda": "Λ", "Sigma": "Σ", "Omega": "Ω"},
+    **{"le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "ne": "≠", "neq": "≠", "to": "→", "ell": "ℓ"},
+    **{"times": "×", "cdot": "·", "pm": "±", "infty": "∞", "in": "∈", "sum": "∑", "top": "ᵀ"},
+    **{"partial": "∂", "nabla": "∇", "perp": "⊥", "approx": "≈", "sim": "∼", "sqrt": "√"},
+}
+_NAMES = ("log", "exp", "max", "min", "lim", "sup", "arg", "ln", "det", "Pr")
+_FORMULA = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$", re.DOTALL)
+_COMMAND = re.compile(r"\\([a-zA-Z]+)\s*")
+_FRACTION = re.compile(r"\\[dt]?frac\s*(?:\{([^{}]*)\}|(\w))\s*(?:\{([^{}]*)\}|(\w))")
+
+
+def plain(text: str) -> str:
+    """Text with $LaTeX$ as a line of plain letters; a formula that these cannot show is "…"."""
+    return " ".join(_FORMULA.sub(lambda f: _letters(f[1] or f[2]), text).replace("`", "").split())
+
+
+def _letters(formula: str) -> str:
+    said = _FRACTION.sub(lambda f: f"{f[1] or f[2]}/{f[3] or f[4]}", formula)
+
+    def letter(command: re.Match) -> str:
+        name = command[1]
+        return _GREEK.get(name) or (f"{name} " if name in _NAMES else command[0])
+
+    said = re.sub(r"\\[,;:! ]|[{}]", "", _COMMAND.sub(letter, said)).replace("^", "")
+    return "…" if "\\" in said else said.replace("_", "")
+
+
+@cache
+def synonyms() -> dict[str, list[str]]:
+    """What a reader may type -> what stands in the texts. Raises ValueError for a damaged file."""
+    return read_yaml(_paths.root() / "data" / "synonyms.yaml", _SYNONYMS, ValueError)
+
+
+def also(text: str) -> str:
+    """The words by which a reader may look for a text that does not have them."""
+    lower = text.lower()
+    return "; ".join(s for s, forms in synonyms().items() if any(f.lower() in lower for f in forms))
+
+
+def of_claim(row: dict) -> dict[str, str]:
+    """A claim's entry of the index. row: of the ledger."""
+    said = [row[name] for name in ("statement", "conditions", "added", "open")]
+    said += [c[n] for c in row["checks"] for n in ("note", "counterexample", "correction")]
+    text = plain(" ".join(said))
+    paper = ledger.papers()[row["paper"]]
+    answer = plain(claims.answer(row))
+    return {
+        "kind": "claim",
+        "id": row["id"],
+        "address": page_of(row["id"]),
+        "place": place(row),
+        "where": f"{paper['cite']} {row['id']} {row['where']}",
+        "paper": f"{paper['name']} {paper['title']} {paper['authors']} {row['paper']}",
+        "title": plain(row["title"]),
+        "verdict": row["verdict"],
+        "says": answer,
+        "text": text,
+        "also": also(f"{row['title']} {answer} {text}"),
+    }
+
+
+def write_claims(rows: list[dict], stage: Path) -> None:
+    """Write the claims' part of the index into the staging folder."""
+    write_json(Path(stage) / CLAIMS, [of_claim(row) for row in rows])
+
+
+def of_page(page: str, doctree: nodes.document) -> list[dict[str, str]]:
+    """An entry for each section of a page, of its own text without formulas, code and tables of
+    results; one for each term of a glossary."""
+    found: list[dict[str, str]] = []
+    titles = [node.astext() for node in doctree.findall(nodes.title)]
+    for section in doctree.findall(nodes.section):
+        title = _title(section)
+        if not title or title in ledger.claims():  # a box; an entry of the errata, found as a claim
+            continue
+        own = [_prose(child) for child in section.children if not _apart(child)]
+        text = " ".join(" ".join(own).split())
+        first = section.parent is doctree or isinstance(section.parent, nodes.document)
+        anchor = "" if first else f"#{section['ids'][0]}"
+        found.append(
+            {
+                "kind": "page" if first else "section",
+                "address": f"{page}.html{anchor}",
+                "place": titles[0] if titles and not first else "",
+                "title": title,
+                "says": text[:200].rpartition(" ")[0] if len(text) > 200 else text,
+                "text": text,
+                "also": also(f"{title} {text[:400]}"),
+            }
+        )
+    return found
+
+
+def _title(node: nodes.Node) -> str:
+    """The title of a section. A box, which sphinx-proof makes a section, too, has none."""
+    if not isinstance(node, nodes.section):
+        return ""
+    return next((c.astext() for c in node.children if isinstance(c, nodes.title)), "")
+
+
+def _apart(node: nodes.Node) -> bool:
+    return bool(_title(node)) or isinstance(node, (nodes.title, nodes.raw))
+
+
+def _prose(node: nodes.Node) -> str:
+    """The running text of a node."""
+    if isinstance(node, (nodes.math, nodes.math_block)):
+        return "…"
+    if isinstance(node, (nodes.raw, nodes.literal_block, nodes.comment, nodes.image)):
+        return ""
+    if isinstance(node, nodes.Text):
+        return node.astext()
+    if not isinstance(node, nodes.Element):
+        return ""
+    joint = "" if isinstance(node, nodes.TextElement) else " "
+    return joint.join(_prose(child) for child in node.children)
+
+
+def of_glossary() -> list[dict[str, str]]:
+    """An entry for each term of the glossary."""
+    return [
+        {
+            "kind": "term",
+            "address": f"{terms.PAGE}.html#{terms.key(term)}",
+            "place": "Glossary",
+            "title": term,
+            "says": plain(entry["says"]),
+            "text": " ".join(entry["forms"]),
+            "also": also(term),
+        }
+        for section in terms.known().values()
+        for term, entry in section.items()
+    ]
+
+
+class _Pages:
+    """What has been seen of the pages while they are written."""
+
+    def __init__(self) -> None:
+        self.found: list[dict[str, str]] = []
+
+    def see(self, app: Any, page: str, template: str, context: dict, doctree: Any) -> None:
+        if doctree is not None and page != terms.PAGE:
+            self.found += of_page(page, doctree)
+
+    def finish(self, app: Any) -> Any:
+        known = read_json(Path(app.srcdir) / CLAIMS, "`python -m clcore build` writes it")
+        entries = [*known, *of_glossary(), *self.found]
+        text = json.dumps(entries, ensure_ascii=False)
+        write_atomic(Path(app.outdir) / INDEX, f"window.clIndex = {text};\n".encode())
+        yield "search", {"title": "Search"}, "search.html"
+
+
+def _no_other(app: Any) -> None:
+    app.builder.search = False
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Register with Sphinx, whose own search is left out."""
+    pages = _Pages()
+    app.connect("builder-inited", _no_other)
+    app.connect("html-page-context", pages.see)
+    app.connect("html-collect-pages", pages.finish)
+    return {"parallel_read_safe": True, "parallel_write_safe": False}  # the pages are seen by one

@@ -1,0 +1,76 @@
+"""Errands: what a reader types, and the page that is wanted, among the first three."""
+
+import pytest
+from browsing import Tab
+
+pytestmark = [pytest.mark.site, pytest.mark.browser]
+
+ERRANDS = {
+    "Theorem 3": "claims/acl-thm3.html",
+    '"Theorem 3"': "claims/ddn-thm3.html",
+    "acl Theorem 3": "claims/acl-thm3.html",
+    "is Theorem 5 of the dual-networks paper true": "claims/ddn-thm5.html",
+    "Tian 2023 lemma 4": "claims/nl-lem4.html",
+    "Pokle Theorem 1": "claims/ncl-thm1.html",
+    "nl/thm4": "claims/nl-thm4.html",
+    "Table 2 CIFAR-10": "claims/acl-tab2a.html",
+    "lottery ticket": "claims/ddn-thm5.html",
+    "stop-gradient": "claims/ncl-eq4.html",
+    "collapse": "claims/ncl-rem10.html",
+    "sticky weights": "claims/acl-thm4.html",
+    "temperature": "book/glossary.html#term-temperature",
+    "infinitely many bad optima": "claims/ncl-thm1.html",
+    "errata": "book/errata.html",
+    "notation": "book/notation.html",
+    "how we judge": "book/judging.html",
+    "for teachers": "book/teaching.html",
+    "re-run on a GPU": "book/rerun.html",
+    "contrastive learning in twenty minutes": "chapters/0-start-here.html",
+}
+
+
+def _found(tab: Tab, query: str) -> list[str]:
+    tab.page.goto(f"{tab.address}search.html")
+    field = tab.page.locator("main input[type=search]:visible")
+    field.fill(query)
+    field.press("Enter")
+    tab.page.wait_for_url("**/search.html?q=*")
+    tab.page.locator("#search-count:not(:empty)").wait_for()
+    links = "[...document.querySelectorAll('#search-results li > a')]"
+    return tab.page.evaluate(f"{links}.map((e) => e.href)")
+
+
+@pytest.mark.parametrize("query", ERRANDS)
+def test_an_errand_ends_among_the_first_three(tab: Tab, query: str) -> None:
+    found = [link.removeprefix(tab.address) for link in _found(tab, query)]
+    assert any(link.startswith(ERRANDS[query]) for link in found[:3]), found[:6]
+    text = tab.page.locator("#search-results").inner_text()
+    assert "$" not in text and "\\" not in text, "raw LaTeX"
+    assert tab.problems == []
+
+
+def test_what_is_nowhere_is_said_to_be(tab: Tab) -> None:
+    assert _found(tab, "zyxwvut") == []
+    assert "Nothing found for zyxwvut" in tab.page.locator("#search-count").inner_text()
+
+
+def test_the_search_of_every_page_leads_here(tab: Tab) -> None:
+    tab.open("claims/acl-thm1.html")
+    tab.page.keyboard.press("Control+k")
+    tab.page.keyboard.type("sticky weights")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_url("**/search.html?q=sticky+weights")
+    tab.page.locator("#search-results li").first.wait_for()
+    assert tab.problems == []
+
+
+def test_the_ledgers_box_finds_what_the_search_finds(tab: Tab) -> None:
+    for query in ("lottery ticket", '"Theorem 3"'):
+        tab.open("book/ledger.html")
+        tab.page.locator(".cl-filters").get_by_label("Words").fill(query)
+        tab.page.locator(".cl-filters[data-searched]").wait_for()
+        shown = "[...document.querySelectorAll('.cl-claim')].filter((e) => e.checkVisibility())"
+        rows = set(tab.page.evaluate(f"{shown}.map((e) => e.dataset.id)"))
+        found = tab.page.evaluate("(q) => clFind(q)", query)
+        assert rows == {entry["id"] for entry in found if entry["kind"] == "claim"} != set()
+    assert {"acl/thm3", "ddn/thm3", "nl/thm3", "ncl/thm3"} <= rows and len(rows) < 40
