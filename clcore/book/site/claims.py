@@ -128,6 +128,7 @@ def _page(row: dict, verdicts: dict[str, str], book: dict, proof: dict | None) -
         proof=proof,
         citation=citation(row, book),
         withdrawn=findings.known()[claim].get("withdrawn"),
+        steps=findings.steps(claim),
         numbers=yaml.safe_dump(numbers, sort_keys=False, allow_unicode=True) if numbers else "",
         **near,
     )
