@@ -7,7 +7,9 @@ changes unnoticed. Grade, root and added conditions are judgements of ours, by t
 """
 
 import re
+from collections.abc import Iterable
 from functools import cache
+from typing import NamedTuple
 
 from clcore import _paths
 from clcore._files import RESTORE, read_json, read_yaml
@@ -90,6 +92,41 @@ def unexcused(claim_id: str, row: dict) -> list[str]:
             "where the condition is not met"
         )
     return found
+
+
+class Step(NamedTuple):
+    """A step of a printed proof. by: what executes it, as (row, part), with "" for all of a row.
+    read: of a step that nothing executes, why it was only read."""
+
+    step: str
+    by: tuple[tuple[str, str], ...] = ()
+    read: str = ""
+
+
+def steps(claim_id: str) -> tuple[Step, ...]:
+    """The steps of a theorem's printed proof, in order; none of a claim that has no entry of them.
+
+    Raises FindingsError for a step that names a row which does not exist.
+    """
+    return tuple(_step(claim_id, **step) for step in known()[claim_id].get("steps", ()))
+
+
+def _step(claim_id: str, step: str, by: Iterable[str] = (), read: str = "") -> Step:
+    rows = tuple(name.partition(": ")[::2] for name in by)
+    for row, _ in rows:
+        try:
+            claim(row)
+        except LedgerError as error:
+            raise FindingsError(
+                f"data/findings: a step of the proof of {claim_id}, {step!r}: {error}"
+            ) from None
+    return Step(step, rows, read)
+
+
+def stepped(claim_id: str) -> set[str]:
+    """The parts of a claim that execute a step of some proof, by name."""
+    taken = (by for other in known() for step in steps(other) for by in step.by)
+    return {part for row, part in taken if row == claim_id and part}
 
 
 def no_entry(claim_id: str) -> str:

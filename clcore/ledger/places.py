@@ -108,7 +108,8 @@ def tried(claim_id: str, draws: int, seed: int) -> str:
             "         of the parts on draws alone; others are judged on runs, in a chapter"
         )
     else:
-        lines += [f"refused  words for a part that no check has: {u}" for u in words.unsaid(own)]
+        none = "refused  data/findings names a part that no check has"
+        lines += [f"{none}: {u}" for u in words.unsaid(own)]
     if any(r["draws"] > draws for r in own):
         lines.append(
             f"draws    {draws} asked for; the settings of a part share them, rounded up, and each "

@@ -92,19 +92,28 @@ def worded(record: dict) -> dict:
 
 
 def unsaid(records: Iterable[dict]) -> list[str]:
-    """Words that no check takes up, as "claim 'part'", of the claims that are on trial here; with
-    the parts there are whose names are near."""
+    """What data/findings says of parts that no check has, as "claim 'part'", of the claims that are
+    on trial here: words that none takes up, and parts that are said to execute a step of a proof;
+    with the parts there are whose names are near."""
     taken: dict[str, set[str]] = {}
+    named: dict[str, set[str]] = {}
     for record in records:
         if record.get("said") is not None:
             taken.setdefault(record["claim"], set()).add(record["words"])
+            named.setdefault(record["claim"], set()).add(record["part"])
     known = findings.known()
-    return [
-        " ".join([f"{claim} {part!r}", *_meant(part, parts)])
+    left = [
+        (claim, part, parts)
         for claim, parts in taken.items()
         for part in known.get(claim, {}).get("parts", {})
         if part not in parts
     ]
+    left += [
+        (claim, part, parts)
+        for claim, parts in named.items()
+        for part in sorted(findings.stepped(claim) - parts)
+    ]
+    return [" ".join([f"{claim} {part!r}", *_meant(part, parts)]) for claim, part, parts in left]
 
 
 def _meant(part: str, parts: Iterable[str]) -> list[str]:

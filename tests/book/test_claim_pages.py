@@ -159,6 +159,16 @@ def test_a_row_that_rests_on_a_corrected_one_says_which_form_it_uses():
     assert html.count("in this form:") == len(uses)
 
 
+def test_a_theorem_shows_its_proof_step_by_step():
+    html = claim_page(row(id="acl/thm4"))
+    assert "The printed proof, step by step: 2 executed, 1 only read</summary>" in html
+    assert "Only read. Compared are the trajectories" in html
+    html = claim_page(row(id="acl/thm3"))
+    assert "step by step: 10 executed</summary>" in html
+    assert '<a href="../claims/acl-eq40.html">acl/eq40</a>, Eq. 43' in html
+    assert 'id="steps"' not in claim_page(row(id="acl/eq40"))
+
+
 def test_claims_json_keeps_its_schema_and_a_wrong_field_is_refused() -> None:
     slipped = row(misprints=[{"part": "", "misprint": "$a$ for $b$"}], grade="misprint")
     rows = [row("depends", open="the temperature"), wrong(), todo(blocked="a GPU"), slipped]

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 import clcore.checks
 from clcore import _paths
+from clcore.ledger import findings
 
 
 @pytest.fixture
@@ -31,3 +33,23 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     for name in set(sys.modules) - before:
         if name.startswith("clcore.checks."):
             del sys.modules[name]
+
+
+@pytest.fixture
+def damaged(tmp_path, monkeypatch):
+    """A function that changes one field (None takes it away) and reads the findings again."""
+    for name in ("claims", "findings"):
+        shutil.copytree(_paths.root() / "data" / name, tmp_path / "data" / name)
+    path = tmp_path / "data" / "findings" / "acl.yaml"
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    monkeypatch.setenv("CLCORE_ROOT", str(tmp_path))
+    findings.known.cache_clear()
+
+    def read(claim, **fields):
+        row = document.setdefault(claim, {}) | fields
+        document[claim] = {k: v for k, v in row.items() if v is not None}
+        path.write_text(yaml.safe_dump(document), encoding="utf-8")
+        return findings.known()
+
+    yield read
+    findings.known.cache_clear()

@@ -2,35 +2,12 @@
 
 import json
 import re
-import shutil
 
 import pytest
-import yaml
 
 from clcore import _paths, ledger
 from clcore.ledger import findings
 from clcore.ledger.findings import FindingsError
-
-
-@pytest.fixture
-def damaged(tmp_path, monkeypatch):
-    """A function that changes one field (None takes it away) and reads the findings again."""
-    for name in ("claims", "findings"):
-        shutil.copytree(_paths.root() / "data" / name, tmp_path / "data" / name)
-    path = tmp_path / "data" / "findings" / "acl.yaml"
-    document = yaml.safe_load(path.read_text())
-    monkeypatch.setenv("CLCORE_ROOT", str(tmp_path))
-    findings.known.cache_clear()
-
-    def read(claim, **fields):
-        row = document.setdefault(claim, {}) | fields
-        document[claim] = {k: v for k, v in row.items() if v is not None}
-        path.write_text(yaml.safe_dump(document))
-        return findings.known()
-
-    yield read
-    findings.known.cache_clear()
-
 
 SHORT = "True of every network that is tried."
 REPLY = {"date": "2026-11-23", "by": "An author", "text": "Agreed."}

@@ -155,7 +155,7 @@ def test_words_for_a_part_that_the_check_has_not_are_told(entries, one_thread):
         {"verdict": "holds", "in_short": SHORT, "added": "", "parts": {"gradeint": {"note": "x"}}},
     )
     told = places.tried("acl/thm2", 7, 4).splitlines()
-    assert "refused  words for a part that no check has: acl/thm2 'gradeint'" in told
+    assert "refused  data/findings names a part that no check has: acl/thm2 'gradeint'" in told
 
 
 def test_words_may_be_for_a_part_on_runs(entries, one_thread):

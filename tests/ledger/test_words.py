@@ -129,7 +129,7 @@ def test_an_open_setting_has_the_note_of_the_print_unless_it_has_its_own(texts):
 
 
 def test_words_that_no_check_takes_up_are_named(texts):
-    record = {"claim": "acl/thm1", "words": "other", "said": {}}
+    record = {"claim": "acl/thm1", "part": "other", "words": "other", "said": {}}
     assert words.unsaid([record]) == ["acl/thm1 'main'"]
     assert words.unsaid([record | {"said": None}]) == []
     near = record | {"words": "mian"}

@@ -103,8 +103,9 @@ def _refuse_unsaid(runs: list[Run]) -> None:
     left = words.unsaid(r for r in records if r["claim"] not in partial)
     if left:
         raise BuildError(
-            f"data/findings has words for parts that no check has: {', '.join(left)}; give the "
-            "part that name (or `words=` that name), or take the words out"
+            f"data/findings has words or steps of proofs for parts that no check has: "
+            f"{', '.join(left)}; give the part that name (words: or `words=` that name), or take "
+            "them out"
         )
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from clcore import random as cr
+from clcore.checks.deep_linear_pca import between_lemmas
 from clcore.checks.deep_linear_pca.flow import product
 from clcore.ledger import Part, Trial, check, exact, pooled, typical
 from clcore.reference import Array, tensors
@@ -200,6 +201,7 @@ def lem10(t: Trial) -> None:
         zero = _vanishing(t.rng, count, depth)
         moved = [w + 1e-2 * t.rng.standard_normal(w.shape) for w in zero]
         left.add(spectral_norm(moved)).breaks("the point itself, not moved", spectral_norm(zero))
+    between_lemmas.spectral_norm_steps(t)
 
 
 def spectral_ascent(weights: tuple[Tensor, ...], rows: bool = False) -> tuple[Tensor, ...]:
@@ -295,6 +297,7 @@ def eq40(t: Trial) -> None:
         one.breaks("a random point", _multipliers(start, X))
         add_some(largest, _below_top(ends, X)[(limits.residual < 1e-7).numpy()])
         largest.breaks("saddles", _below_top(saddle, X))
+    between_lemmas.critical_points(t)
 
 
 def _multipliers(ws: list[Array], X: Array) -> Array:

@@ -59,3 +59,16 @@ def eq44(t: Trial) -> None:
             return relative(np.einsum("bij,bjk,bik->b", W, X, W), right)
 
         energy.add(error(-1)).breaks("along the second eigenvector", error(-2))
+    _from_zero(t, count)
+
+
+def _from_zero(t: Trial, count: int) -> None:
+    """W_{>1} = 0, which has a distinct top eigenvalue where n_1 = 1: a push leaves it."""
+    part = t.part("a push from $W_{>1}=0$, $n_1=1$", 1e-7, ">=", controls=typical)
+    rng, u = t.stream("from zero"), np.ones((count, 1))
+    upper = [rng.standard_normal((count, n, m)) for m, n in ((1, 4), (4, 3), (3, 2))]
+    upper[0][:, 2:] = 0  # reaches the first two nodes
+    upper[1][:, :, :2] = 0  # and the next layer hears the last two
+    upper = _unit(upper)
+    moved = _unit([w + SIZE * rng.standard_normal((PUSHES, *w.shape)) for w in upper])
+    part.add(_read(moved, u).max(0)).breaks("not pushed", _read(upper, u))

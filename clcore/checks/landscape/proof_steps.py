@@ -16,7 +16,7 @@ from clcore.checks.landscape.contrastive_landscape import all_permutations
 from clcore.checks.landscape.surrogate import rises
 from clcore.checks.landscape.theorem1 import ONE_ROW_TWICE, members, unit
 from clcore.ledger import Part, Trial, check, exact, pooled, typical, worst
-from clcore.reference import tensors
+from clcore.reference import Array, tensors
 from clcore.sweep import optim
 from clcore.theory.sparse import mask_landscape as ml
 
@@ -129,6 +129,13 @@ def _counted(keep: sympy.Expr) -> sympy.Expr:
     return 2 * (both * sympy.log(1 + sympy.exp(-sy.TAU)) + (1 - both) * sympy.log(2))
 
 
+def _nearly_permutations(d: int) -> Array:
+    """[2, d, d]: the identity with a column turned round, and with one column twice."""
+    turned, twice = np.eye(d), np.eye(d)
+    turned[0, 0], twice[:, 0] = -1, twice[:, 1]
+    return np.stack([turned, twice])
+
+
 @check("ncl/eq20-eq")
 def eq20_eq(t: Trial) -> None:
     """The gap of Eq. 20 at all permutations, with D_1,ii D_2,ii in g, as Eq. 18 has it.
@@ -139,7 +146,9 @@ def eq20_eq(t: Trial) -> None:
     form, unique, least = t.part("equality", 1e-12), t.part("no other W", 1e-9, ">="), []
     for d, (alpha, tau) in product(SIZES, SETTINGS):
         P = ml.one_hot_surrogate(all_permutations(d), alpha, tau).numpy()
-        W = np.concatenate([members(t.rng, n, d), unit(0.1 + t.rng.random((n, d, d)))])
+        W = np.concatenate(
+            [members(t.rng, n, d), unit(0.1 + t.rng.random((n, d, d))), _nearly_permutations(d)]
+        )
         value = ml.one_hot_surrogate(*tensors(W), alpha, tau).numpy()
         right, traces = (_bound(d, alpha, tau, k) for k in (False, True))
         form.add(np.abs(P - right)).breaks("other W", value - right)

@@ -171,6 +171,10 @@ def num5(t: Trial) -> None:
     second.breaks("not normalised", absolute(powered.sum(-1), ones))
     undivided = minplayer.direct_weights(t_inter, 2.0, 1.0)
     second.breaks("d^2 not divided by tau", relative(undivided, normalised))
+    between = t.part("p = 1.5", 1e-12, draws=t.draws)
+    powered = ref.normalised(np.exp(-(inter**1.5) / tau) * ~np.eye(8, dtype=bool))
+    between.add(relative(direct[1.5], powered))
+    between.breaks("p = 2", relative(direct[2.0], powered))
 
 
 @check("acl/num6")

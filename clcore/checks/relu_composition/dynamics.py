@@ -9,6 +9,7 @@ import torch
 
 from clcore import losses
 from clcore import reference as ref
+from clcore.checks.relu_composition.linear_flow import leaves_the_orthant
 from clcore.checks.relu_composition.signed_weights import starts_of_either_sign
 from clcore.ledger import Trial, check, fraction, pooled, typical
 from clcore.losses import contrast
@@ -88,6 +89,7 @@ def eq53(t: Trial) -> None:
         wrong = (w > 0) * np.einsum("bml,bl->bm", flipped, w)
         part.breaks("augmentation added", relative(ours, wrong))
     _active_set(t)
+    leaves_the_orthant(t)
 
 
 def _active_set(t: Trial) -> None:

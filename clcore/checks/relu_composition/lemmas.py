@@ -11,7 +11,8 @@ from clcore.reference import Array, mixture, tensors
 SIZES = (2, 3, 5, 8)
 
 
-def _clcore(x: Array, x2: Array, alpha: Array) -> Array:
+def clcore_covariance(x: Array, x2: Array, alpha: Array) -> Array:
+    """X_alpha of batches of views, [draws, M, M], by clcore."""
     return contrast.contrastive_covariance(*tensors(alpha, x, x2, x, x2)).numpy()
 
 
@@ -26,10 +27,10 @@ def _perron(x: Array) -> Array:
     return u / np.linalg.norm(u, axis=-1, keepdims=True)
 
 
-def _between(x: Array) -> Array:
-    """[draws, n, n]: whether two samples show different modes."""
+def no_weight_between(x: Array) -> Array:
+    """[draws, n, n]: 0 for samples that show different modes, else 1."""
     active = (x > 0).any(-1)
-    return active[:, :, None] & active[:, None] & ~(x @ x.swapaxes(-1, -2) > 0)
+    return ~(active[:, :, None] & active[:, None]) | (x @ x.swapaxes(-1, -2) > 0)
 
 
 def _both_signs(v: Array) -> Array:
@@ -53,7 +54,7 @@ def lem14(t: Trial) -> None:
         n = max(10, 2 * modes)
         x, x2 = mixture.field(t.rng, count, n, modes)
         alpha = mixture.weights(t.rng, count, n)
-        matrix = _clcore(x, x2, alpha)
+        matrix = clcore_covariance(x, x2, alpha)
         values, vectors = np.linalg.eigh(matrix)
         top, u = vectors[..., -1], _perron(matrix)
         signs.add(_both_signs(top))
@@ -61,15 +62,15 @@ def lem14(t: Trial) -> None:
         least.add((values[:, 1] - values[:, 0]) / np.abs(values).max(-1))
         across.add(np.abs((u * top).sum(-1)), 1 - np.abs((u * vectors[..., 0]).sum(-1)))
         across.breaks("all ones for u", np.abs(top.sum(-1)) / np.sqrt(modes))
-        lonely = np.linalg.eigh(_clcore(x, x2, alpha * ~_between(x)))[1][..., -1]
+        lonely = np.linalg.eigh(clcore_covariance(x, x2, alpha * no_weight_between(x)))[1][..., -1]
         signs.breaks("no weight between modes", _both_signs(lonely))
         pairs = mixture.two_hot(t.rng, x)
         if modes > 2:
-            low = np.linalg.eigh(_clcore(pairs, pairs, alpha))[1][..., 0]
+            low = np.linalg.eigh(clcore_covariance(pairs, pairs, alpha))[1][..., 0]
             least.breaks("two active modes", np.abs(low).min(-1) * ((low > 0).all(-1)))
         else:
             one, one2 = mixture.field(t.rng, count, n, 2, missing=1)
-            end = mixture.top(_clcore(one, one2, alpha))
+            end = mixture.top(clcore_covariance(one, one2, alpha))
             signs.breaks("one mode not shown", _both_signs(end))
 
 
@@ -102,19 +103,22 @@ def lem15(t: Trial) -> None:
         def largest(matrix: Array, scale: Array = scale) -> Array:
             return ref.off(matrix).max((-1, -2)) * scale
 
-        negative.add(largest(_clcore(x, x2, alpha)))
+        negative.add(largest(clcore_covariance(x, x2, alpha)))
         augmentation.add(_within(x, x2))
         pairs = mixture.two_hot(t.rng, x)
         moved = pairs * t.rng.uniform(0.5, 1.5, pairs.shape)
         augmentation.breaks("two active modes", _within(pairs, moved))
         less, less2 = mixture.field(t.rng, count, n, modes, missing=1)
         for part in (negative, some_zero):
-            part.breaks("no weight between modes", largest(_clcore(x, x2, alpha * ~_between(x))))
-            part.breaks("a mode not shown", largest(_clcore(less, less2, alpha)))
+            part.breaks(
+                "no weight between modes",
+                largest(clcore_covariance(x, x2, alpha * no_weight_between(x))),
+            )
+            part.breaks("a mode not shown", largest(clcore_covariance(less, less2, alpha)))
         # Some zeros, but one pair of samples left for every two modes, in one direction only.
         kept = alpha * (t.rng.random(alpha.shape) > 0.8)
         kept[:, :modes, :modes] = alpha[:, :modes, :modes] * np.triu(np.ones((modes, modes)), 1)
-        matrix = _clcore(x, x2, kept)
+        matrix = clcore_covariance(x, x2, kept)
         some_zero.add(largest(matrix))
 
         def gap(weight: Array, matrix=matrix, x=x, scale=scale) -> Array:

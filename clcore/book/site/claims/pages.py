@@ -125,6 +125,7 @@ def _body(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
         notes=_said(row, ("note",)),
         needs=[NEEDS.get(name, name) for name in row["needs"]],
         verdicts=verdicts,
+        steps=findings.steps(claim),
         claims=ledger.claims(),
         uses=printed.get("uses", {}),
         rests_on=claim_map.rests_on(claim),

@@ -17,7 +17,7 @@ from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.residue import exact_weights
 from clcore.checks.dual_networks.residue.weights import TAUS
 from clcore.ledger import Trial, check, pooled, typical, worst
-from clcore.reference import Array, absolute
+from clcore.reference import Array, absolute, relative
 
 
 def curve(tau: float, kind: str = "InfoNCE", margin: float = 0.0) -> Callable[[Array], Array]:
@@ -325,3 +325,39 @@ def eq78(t: Trial) -> None:
         without = ((left - tiny) / np.maximum(far * sides + ta + tb, tiny)).max()
         for part in (printed, mended):
             part.breaks("no c_0", without, by=worst)
+
+
+# ------------------------------------------------------------------------------ the last step
+
+
+def summed(t: Trial) -> None:
+    """What Eq. 79 does with Eqs. 74 and 78: no product of three operators exceeds 2 M_K^2, which
+    some attain; the two bounds add up to the braces over pairs of samples."""
+    rng, n = t.stream("summed"), 5 * t.draws
+    product_ = t.part("2 M_K^2", 1 + 1e-12, controls=typical)
+    K, half = rng.standard_normal((3, n, 4, 2)), n // 2
+    read = rng.standard_normal((half, 1, 2))  # K_1 and K_+ read one direction, K_- is -K_+
+    K[:2, :half] = rng.standard_normal((2, half, 4, 1)) * read
+    K[2, :half] = -K[1, :half]
+    size = np.linalg.norm(K, 2, (-2, -1))
+    K /= size[..., None, None]  # M_K = 1
+    term = np.linalg.norm(K[0] @ (K[1] - K[2]).swapaxes(-1, -2), 2, (-2, -1))
+    product_.add(term / 2).breaks("M_K^2 alone", term[:half])
+
+    sums = t.part("Eqs. 74 and 78 summed", 1e-12, controls=typical)
+    p, f = rng.random((n, 4)), rng.standard_normal((n, 4, 3))
+    p /= p.sum(-1, keepdims=True)
+    sigma, c0 = rng.random((2, n, 4))
+    far = np.linalg.norm(f[:, :, None] - f[:, None], axis=-1)
+
+    def of_pairs(values: Array) -> Array:
+        return np.einsum("bs,bt,bst->b", p, p, values)
+
+    one, other = (sigma + c0)[:, :, None], (sigma + c0)[:, None]
+    eq74, variance = (sigma**2)[:, :, None] + 0 * far, (sigma**2)[:, :, None] + (sigma**2)[:, None]
+    left = of_pairs(eq74) + of_pairs(far * (one + other) + variance)
+
+    def braces(own: float) -> Array:
+        return 2 * of_pairs(far * one) + own * (p * sigma**2).sum(-1)
+
+    sums.add(relative(left, braces(3.0))).breaks("2 for 3", relative(left, braces(2.0)))

@@ -15,6 +15,7 @@ from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import Layer, views_of
 from clcore.checks.dual_networks.residue.image_training import rem13_by_hand
+from clcore.checks.dual_networks.residue.proof4 import summed
 from clcore.checks.dual_networks.residue.weights import CASES
 from clcore.experiments import residue_share
 from clcore.ledger import Trial, check, pooled, typical
@@ -308,6 +309,7 @@ def eq79(t: Trial) -> None:
                     part.breaks("no c_0 at all", *bare)
                     part.breaks("the whole operator", *(m.whole / m.bound() for m in weak))
     _limits(t, count)
+    summed(t)
 
 
 def _same_samples(rng: np.random.Generator, count: int, case: dw.Case, slope: float) -> Measured:

@@ -13,6 +13,8 @@ import torch
 
 from clcore.checks.one_layer import unit_ball
 from clcore.checks.one_layer.eigenvectors import gate_jumps as jumps
+from clcore.checks.one_layer.eigenvectors import proof1
+from clcore.checks.one_layer.eigenvectors.families import across, pushed, tight
 from clcore.checks.one_layer.eigenvectors.model_proofs import eq56 as eq56_proof
 from clcore.checks.one_layer.eigenvectors.model_proofs import thm1 as thm1_proof
 from clcore.checks.one_layer.power_iteration.steps import bases, matrix
@@ -23,19 +25,6 @@ from clcore.theory.one_layer import power_iteration as pi
 from clcore.theory.one_layer import roughness as ro
 
 ORDER = 20  # nodes an axis; the sums turn with w, so A(w) stays smooth
-
-
-def pushed(A: Array, v: Array) -> Array:
-    """P_v A v for unit v [..., d], the right side of Eq. 7, in numpy."""
-    image = np.einsum("...ij,...j->...i", A, v)
-    return image - v * (v * image).sum(-1, keepdims=True)
-
-
-def across(rng: np.random.Generator, w: Array) -> Array:
-    """Random unit vectors orthogonal to w [..., d]."""
-    u = rng.standard_normal(w.shape)
-    u -= w * (w * u).sum(-1, keepdims=True)
-    return u / np.linalg.norm(u, axis=-1, keepdims=True)
 
 
 @check("nl/eq56")
@@ -63,34 +52,6 @@ def eq56(t: Trial) -> None:
     part = t.part("P_v A(w_*) v", 0.05, controls=typical).add(push)
     part.breaks("lambda_* left out", bare)
     eq56_proof(turned, part)
-
-
-def tight(
-    rng: np.random.Generator, draws: int, share: Array, power: float | None = None, d: int = 4
-) -> tuple:
-    """Families with an LME at w whose roughness is `share` of the gap, and pushes outward.
-
-    A(v) = A_* + s (phi_2.v) (phi_1 phi_2^T + phi_2 phi_1^T), so (A(v) - A_*) w = s (phi_2.v) phi_2.
-    With a `power` gap |phi_2.v|^power phi_2 phi_2^T is added, 0 at phi_2.v = 0: it leaves the
-    roughness as it is, jumps at w if the power is 0, and is continuous there if it is positive.
-    Returns (A as a function of v in numpy, w, phi_2, gap).
-    """
-    values = -np.sort(-rng.uniform(0.1, 1, (draws, d)), -1)
-    values[:, 0] = values[:, 1] + rng.uniform(0.1, 1, draws)
-    Q = bases(rng, draws, d)
-    w, second, gap = Q[..., 0], Q[..., 1], values[:, 0] - values[:, 1]
-    turn = w[:, :, None] * second[:, None]
-    turn = (share * gap)[:, None, None] * (turn + turn.swapaxes(1, 2))
-    base, more = matrix(values, Q), gap[:, None, None] * second[:, :, None] * second[:, None]
-
-    def A(v: Array) -> Array:
-        along = (second * v).sum(-1)[:, None, None]
-        if power is None:
-            return base + along * turn
-        size = np.abs(along)
-        return base + along * turn + np.where(size > 1e-12, size**power, 0.0) * more
-
-    return A, w, second, gap
 
 
 def laws(rng: np.random.Generator, count: int, d: int) -> list[tuple[Callable, float]]:
@@ -341,3 +302,5 @@ def eq65(t: Trial) -> None:
     for part in (printed.add(*leaps), mended.breaks("A jumps", *leaps)):
         part.add(*smooth, *continuous).breaks("roughness left out", alone)
     printed.fails_by(*leaps_again, *smooth_again, *of_laws, within=1e-8)  # differences over e^2
+    proof1.split(t)
+    proof1.moved_twice(t)

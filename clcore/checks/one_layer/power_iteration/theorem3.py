@@ -343,3 +343,7 @@ def eq216(t: Trial) -> None:
     change.add(moved - bound, bound - front * gamma ** (step[:-1] / 2))
     change.breaks("a tenth", (moved - bound / 10)[0])
     proofs.eq216(rise, far, change)
+    nu = pi.nu(at, run["L"], pi.kappa(at.gap.amin(0))).numpy()
+    one = t.part("Eqs. 213, 214", ROUNDING, controls=typical, draws=n)
+    one.add((1 - c[1:]) - ((m + nu) * (1 - c))[:-1])
+    one.breaks("a tenth of mu + nu", (1 - c[1] - (m + nu)[0] / 10 * (1 - c[0])))

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from clcore.checks.one_layer import unit_ball
-from clcore.checks.one_layer.eigenvectors.stability import across
+from clcore.checks.one_layer.eigenvectors.families import across
 from clcore.ledger import Part, Trial, check, pooled, worst
 from clcore.reference import Array
 from clcore.theory.one_layer import roughness as ro
