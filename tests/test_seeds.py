@@ -71,8 +71,14 @@ def test_a_correction_is_tried_until_it_has_had_its_inputs(monkeypatch, tmp_path
     )
     monkeypatch.syspath_prepend(tmp_path)
     form = "acl/eq2 'SimCLR'"
+    monkeypatch.setattr(fuzz, "LITTLE", 0)
     found = fuzz.tried("checks_of_a_form", "eq2", inputs=10, draws=4, seconds=60.0)
-    assert found == {form: {"inputs": 12, "failed": {3: "1, bound 0.5"}}}
+    said = "1, bound 0.5, 4 draws"
+    assert found == {form: {"inputs": 12, "failed": {3: said}}}
+    monkeypatch.setattr(fuzz, "LITTLE", 1)
+    found = fuzz.tried("checks_of_a_form", "eq2", inputs=13, draws=4, seconds=60.0)
+    assert found[form] == {"inputs": 4 + 8 + 16, "failed": {3: "1, bound 0.5, 16 draws"}}
+    monkeypatch.setattr(fuzz, "LITTLE", 0)
     place = registry.Place(("acl/eq2",), "draws", "eq2", tmp_path / "checks_of_a_form.py", 3, 5)
     monkeypatch.setattr(registry.Place, "module", "checks_of_a_form")
     monkeypatch.setattr(registry, "places", lambda: [place])
@@ -84,6 +90,6 @@ def test_a_correction_is_tried_until_it_has_had_its_inputs(monkeypatch, tmp_path
     told = CliRunner().invoke(app, [*how, "8"])
     assert told.exit_code == 0 and "1 corrected forms, 1 at 8 inputs or more" in told.output
     told = CliRunner().invoke(app, [*how, "10"])
-    assert told.exit_code == 1 and f"{form}, seed 3: 1, bound 0.5" in told.output
-    assert kept[1] == (["acl"], 10, [12], [{"form": form, "seed": 3, "said": "1, bound 0.5"}])
+    assert told.exit_code == 1 and f"{form}, seed 3: {said}" in told.output
+    assert kept[1] == (["acl"], 10, [12], [{"form": form, "seed": 3, "said": said}])
     assert CliRunner().invoke(app, ["--papers", "ncl"]).exit_code == 1

@@ -6,40 +6,32 @@ from clcore import _paths
 from clcore._files import read_record, write_json
 from clcore.book import provenance
 
-SCHEMA = {
-    "type": "object",
-    "required": [
-        "made",
-        "commit",
-        "python",
-        "torch",
-        "numpy",
-        "papers",
-        "inputs",
-        "counts",
-        "failed",
-    ],
-    "additionalProperties": False,
-    "properties": {
-        **{name: {"type": "string"} for name in ("made", "commit", "python", "torch", "numpy")},
-        "papers": {"type": "array", "minItems": 1, "items": {"type": "string"}},
-        "inputs": {"type": "integer", "minimum": 1},
-        "counts": {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}},
-        "failed": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["form", "seed", "said"],
-                "additionalProperties": False,
-                "properties": {
-                    "form": {"type": "string"},
-                    "seed": {"type": "integer", "minimum": 1},
-                    "said": {"type": "string"},
-                },
-            },
-        },
-    },
+_TEXTS = ("made", "commit", "python", "torch", "numpy")
+_FAILED = {
+    "form": {"type": "string"},
+    "seed": {"type": "integer", "minimum": 1},
+    "said": {"type": "string"},
 }
+_LOT = {name: {"type": "string"} for name in _TEXTS} | {
+    "papers": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+    "inputs": {"type": "integer", "minimum": 1},
+    "counts": {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}},
+    "failed": {"type": "array", "items": {"$ref": "#/$defs/failed"}},
+}
+
+
+def _whole(properties: dict[str, Any]) -> dict[str, Any]:
+    """A JSON object with all of these and nothing else."""
+    return {
+        "type": "object",
+        "required": [*properties],
+        "additionalProperties": False,
+        "properties": properties,
+    }
+
+
+SCHEMA = _whole({"lots": {"type": "array", "minItems": 1, "items": _whole(_LOT)}})
+SCHEMA |= {"$defs": {"failed": _whole(_FAILED)}}
 
 
 class FuzzError(ValueError):
@@ -47,10 +39,15 @@ class FuzzError(ValueError):
 
 
 def keep(papers: list[str], inputs: int, counts: list[int], failed: list[dict[str, Any]]) -> None:
-    """Write the record: how many inputs each corrected form of these papers had, of `inputs` that
-    were asked for, and the rows form, seed, said of those that failed."""
+    """Add a lot to the record, in place of those that have one of its papers: how many inputs each
+    corrected form of these papers had, of `inputs` that were asked for, and the rows form, seed,
+    said of those that failed."""
+    path = _paths.root() / "data" / "fuzz.json"
     about = {"papers": papers, "inputs": inputs, "counts": sorted(counts), "failed": failed}
-    write_json(_paths.root() / "data" / "fuzz.json", provenance.made() | about)
+    lot = provenance.made() | about
+    lots = recorded()["lots"] if path.exists() else []
+    others = [own for own in lots if not set(own["papers"]) & set(papers)]
+    write_json(path, {"lots": sorted([*others, lot], key=lambda own: own["papers"])})
 
 
 def recorded() -> dict[str, Any]:

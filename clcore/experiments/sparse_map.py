@@ -55,6 +55,16 @@ FAINT: dict[str, tuple[float, str]] = {
 }
 """The same at the noise of 0.05."""
 
+LOUD: dict[str, tuple[float, str]] = {
+    "-loud": (st.TEMPERATURE, "printed"),
+    "-loud-t0.2": (0.2, "scaled"),
+    "-loud-t0.5": (0.5, "scaled"),
+}
+"""The same at the noise of 0.48, log d / d as a variance (Sec. 4.2)."""
+
+LOUD_PANELS = {f"ncl-basic-{SIGMAS[4]:g}": "ncl-basic"}
+"""Recorded panels at that noise -> the panel that they are."""
+
 CONTRASTIVE = {
     ("CL-basic", "iid", "keep 0.5"): "cl-basic",
     ("CL-basic", "iid", "keep 0.1"): "cl-basic-masked",
@@ -217,7 +227,8 @@ def _configuration(
 def as_panels(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """The map at noise 0.23 as panels of runs, named as in READINGS; beside them, under the
     same names, the runs of the losses without a temperature that stand beside them. And the map at
-    noise 0.05, named as in FAINT, where `runs` has no such panels at full size.
+    noise 0.05, named as in FAINT, where `runs` has no such panels at full size; and at 0.48, named
+    as in LOUD, each with the nets without a temperature at that noise.
 
     table: of `runs` here; runs: recorded runs, of which those in BESIDE are taken.
     """
@@ -234,6 +245,12 @@ def as_panels(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
         here = _at(own, *cell)
         here = here.assign(panel=here.panel + suffix)
         parts.append(here[~here.panel.isin(runs.panel)])
+    own = _named(table, SIGMAS[4], CONTRASTIVE)
+    same = runs[runs.panel.isin(LOUD_PANELS)]
+    beside = [_named(table, SIGMAS[4], WITHOUT), same.assign(panel=same.panel.map(LOUD_PANELS))]
+    for suffix, cell in LOUD.items():
+        both = pd.concat([_at(own, *cell), *beside])
+        parts.append(both.assign(panel=both.panel + suffix))
     parts = [part for part in parts if len(part)]
     return pd.concat(parts).reindex(columns=list(runs.columns)) if parts else runs[:0]
 

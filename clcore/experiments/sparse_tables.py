@@ -74,6 +74,8 @@ OPEN = {
     "-bn-t0.5": "BatchNorm in the encoder, temperature 0.5, the rate in proportion to it",
     "-faint": "noise 0.05, a factor of 0.22 in its order log d / d",
     "-loud": "noise 0.48, the printed log d / d as its variance",
+    "-loud-t0.2": "noise 0.48, temperature 0.2, the rate in proportion to it",
+    "-loud-t0.5": "noise 0.48, temperature 0.5, the rate in proportion to it",
     "-balanced": "every column of M equally often among the rows of the start",
     "-by-columns": "columns of the encoder, not rows, begin at columns of M",
     "-each-sign": "Pr(sparse) as the probability of each sign",

@@ -343,3 +343,10 @@ def test_cells_that_are_not_there_are_left_out(made):
     assert set(table.panel) == {"cl-basic", "ncl-basic"} and len(table) == 18 and table.agrees.all()
     with pytest.raises(ValueError, match="expected runs of panel 'fig7', got none"):
         rt.means(part, "fig7")
+
+
+def test_a_reading_without_simclr_tells_of_the_other_contrastive_nets(made):
+    loud = made[made.panel == "cl-basic"].assign(panel="cl-basic-loud", minimum=0.3)
+    found = records(pd.concat([made, loud]), "rem5")
+    there = [(r.part, r.passed) for r in found if r.setting == rt.OPEN["-loud"]]
+    assert there == [("CL-basic", False)]

@@ -117,6 +117,26 @@ def test_the_map_at_fainter_noise_stands_in_where_no_panel_was_trained():
     assert set(sparse_map.FAINT) < set(rt.OPEN)
 
 
+def test_the_map_at_louder_noise_has_recorded_nets_without_a_temperature_beside_it():
+    without = made().query("temperature == 0.05 and masks == 'Eq. 2'").assign(model="NCL-basic")
+    loud = made().sigma == sparse_map.SIGMAS[4]
+    table = pd.concat([made().assign(minimum=np.where(loud, 0.7, 9.0)), without])
+    runs = pd.DataFrame({"panel": ["ncl-basic", "ncl-basic-0.48"], "pr": 0.1, "seed": 0})
+    runs = runs.assign(epoch=8000.0, minimum=[9.0, 0.4], norm=[9.0, 2.0])
+    assert sparse_panels.configurations("ncl-basic-0.48")[0]["sigma"] == sparse_map.SIGMAS[4]
+    found = sparse_map.as_panels(table, runs)
+    assert set(sparse_map.LOUD) < set(rt.OPEN)
+    for suffix, (temperature, rate) in sparse_map.LOUD.items():
+        assert rate == ("printed" if temperature == st.TEMPERATURE else "scaled")
+        here = rt.reading(found, suffix)
+        masks = {"cl-basic-masked": 2, "cl-basic-dependent": 2, "ncl-basic-dependent": 2}
+        assert here.panel.value_counts().to_dict() == {"cl-basic": 2, "ncl-basic": 1} | masks
+        assert here[here.panel == "cl-basic"].minimum.tolist() == [0.7, 0.7]
+        assert here[here.panel == "ncl-basic"][["minimum", "norm"]].to_numpy().tolist() == [
+            [0.4, 2.0]
+        ]
+
+
 def test_scripts_have_the_programs_settings_at_another_pace():
     for panel, chosen in sparse_panels.PANELS.items():
         if "-script" not in panel:

@@ -52,16 +52,22 @@ def _seeds(found: dict[str, Any]) -> str:
 
 def _fuzz(found: dict[str, Any]) -> str:
     """How many corrected forms, at how many inputs, and which failed."""
-    counts, asked = found["counts"], found["inputs"]
+    failed = [row for lot in found["lots"] for row in lot["failed"]]
+    said = " ".join(_lot(lot) for lot in found["lots"])
+    if not failed:
+        return f"{said} None failed."
+    return f"{said} " + raw(fragments.render("fuzz.html", rows=failed))
+
+
+def _lot(lot: dict[str, Any]) -> str:
+    counts, asked = lot["counts"], lot["inputs"]
     many = sum(n >= asked for n in counts)
-    said = (
-        f"Recorded on {found['made']} at commit `{found['commit']}`: {len(counts)} corrected forms "
-        f"of {', '.join(found['papers'])}, {many} of them at {asked} inputs or more, the others at "
-        f"as many as they got in their time, the least at {counts[0]}. "
+    return (
+        f"Recorded on {lot['made']} at commit `{lot['commit']}`: {len(counts)} corrected forms "
+        f"of {', '.join(lot['papers'])}, {many} of them at {asked} inputs or more, the others at "
+        f"as many as they got in their time: half of all at {counts[len(counts) // 2]} or more, "
+        f"the least at {counts[0]}."
     )
-    if not found["failed"]:
-        return f"{said}None failed."
-    return said + raw(fragments.render("fuzz.html", rows=found["failed"]))
 
 
 def _made(found: dict[str, Any]) -> str:
