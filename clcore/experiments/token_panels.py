@@ -104,13 +104,15 @@ def filters(
     steps: int = ts.STEPS,
     activations: Sequence[str] = ("relu", "linear"),
     grid: Grid | None = None,
+    lr: float | None = None,
 ) -> Result:
     """Nets of nl Fig. 5, P = 3 and beta = 5, with their filters (`params`, `setup` of a run).
 
-    tokens: 20 as in the text, 8 as in the figure's caption. grid: as of `runs`.
+    tokens: 20 as in the text, 8 as in the figure's caption. grid: as of `runs`. lr: the protocol's
+    unless given.
     """
     configs = [
-        ts.configuration(seed, 3, 5, a, protocol=protocol, tokens=tokens)
+        ts.configuration(seed, 3, 5, a, protocol=protocol, tokens=tokens, lr=lr)
         for a in activations
         for seed in repeats
     ]

@@ -3,7 +3,17 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from clcore.ledger import Check, judge
+from clcore.ledger import Check, LedgerError, judge
+
+
+def tells(check: Check) -> bool:
+    """Whether the control fails, as it must: a setting with too few runs, or where nothing is
+    learned, may not tell the two apart, and is then left out."""
+    try:
+        judge(check)
+    except LedgerError:
+        return False
+    return True
 
 
 def beside_print(

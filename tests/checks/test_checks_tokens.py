@@ -207,6 +207,27 @@ def test_a_filter_on_a_noise_token_fails_the_sentence_and_not_figure_5():
     }
 
 
+def test_rate_and_reduction_are_told_apart_in_the_nets_of_figure_5():
+    """The reduction is open, the rate is against the print; neither has parts on other runs, nor
+    one whose control cannot fail: where no token is found, none of noise is."""
+    none = nets().assign(all_found=0.0, any_found=0.0, other_found=0.0)
+    corners = {"mean": none, "fast": nets(other=0.2)}
+    book = ledger.Ledger("any")
+    checks = settings.beside(runs(), runs(), nets(), nets(), corners=corners)
+    book.run(checks[1:3], draws=1, seed=0)
+    left_open = [r for r in book.records if r["form"] == "open"]
+    assert {r["setting"] for r in left_open} == {settings.MEAN_NETS}
+    passed = {(r["claim"][3:], r["part"].rpartition(",")[0]): r["passed"] for r in left_open}
+    assert passed == {
+        ("fig5", "ReLU finds all three tokens"): False,
+        ("rem22", "ReLU finds all three tokens and no other"): False,
+    }
+    said = {r["part"]: r["note"] for r in book.records if r["form"] == "printed"}
+    fast = settings.FAST[0].upper() + settings.FAST[1:]
+    assert f"{fast}: 0.2, which fails." in said["ReLU finds no other token, 20 tokens"]
+    assert fast not in said["chi_+ - chi_- of ReLU nets"]
+
+
 def test_a_missing_panel_says_so():
     with pytest.raises(ValueError, match=r"expected runs with .*quadratic.* got none"):
         list(tables.fig10(runs().query("kind == 'infonce' and panel == 'any'")))

@@ -67,6 +67,8 @@ def test_filters_of_figure_5_come_with_what_they_found():
     row = table[(table.seed == 1) & (table.activation == "linear") & (table.step == 1)].iloc[0]
     expected = [torch.tensor(x).double().mean().item() for x in (every, some, other)]
     assert row[list(ts.FOUND)].tolist() == pytest.approx(expected)
+    for lr, own in ((None, 2e-3), (2e-2, 2e-2)):
+        assert tp.filters("paper", [0], 8, 1, lr=lr).table.lr.unique() == pytest.approx([own])
 
 
 def test_a_montage_has_the_tokens_of_the_set_first():

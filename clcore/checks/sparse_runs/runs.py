@@ -24,8 +24,8 @@ from clcore.checks.sparse_runs.settings import def3 as def3
 from clcore.checks.sparse_runs.settings import num2 as num2
 from clcore.experiments import sparse_tables as rt
 from clcore.experiments.sparse_tables import SHARE
-from clcore.ledger import Check, LedgerError, Part, Trial, check, judge
-from clcore.ledger.readings import beside_print
+from clcore.ledger import Check, Part, Trial, check
+from clcore.ledger.readings import beside_print, tells
 
 SIMPLIFIED = {"simclr": "simsiam", "simsiam": "simclr"}
 LOSSES = {"cl-linear": "ncl-linear", "ncl-linear": "cl-linear"} | {
@@ -283,7 +283,7 @@ def _readings(
             if c.part in found and _numbers(found[c.part]) not in told:
                 told.append(_numbers(found[c.part]))
                 opened.append(replace(found[c.part], form="open", setting=setting))
-        opened = [] if c.evidence == "exact" else [one for one in opened if _tells(one)]
+        opened = [] if c.evidence == "exact" else [one for one in opened if tells(one)]
         opened += [one for one in own if one.part == c.part]
         of_part = {n: found[c.part] for n, found in others.items() if c.part in found}
         yield from beside_print(c, of_part, opened)
@@ -296,16 +296,6 @@ def _numbers(check: Check) -> tuple:
     return check.measured, tuple(check.control.values()), check.note
 
 
-def _tells(check: Check) -> bool:
-    """Whether the control fails, as it must: a setting with too few runs may not tell the two
-    apart, and is then left out."""
-    try:
-        judge(check)
-    except LedgerError:
-        return False
-    return True
-
-
 def _with_settings(
     check: Callable[[pd.DataFrame], Iterator[Check]], runs: pd.DataFrame, panels: Panels
 ) -> Iterator[Check]:
@@ -313,7 +303,7 @@ def _with_settings(
     the printed reading."""
     found = list(check(runs))
     printed = [c for c in found if c.form != "open"]
-    own = [c for c in found if c.form == "open" and _tells(c)]
+    own = [c for c in found if c.form == "open" and tells(c)]
     yield from _readings(check, printed, own, panels)
 
 

@@ -35,6 +35,8 @@ VARIANTS = {
 }
 """Columns of Table 1 and the BatchNorm of `token_sequences` each one is."""
 PLAIN = {"kind": "infonce", "norm": "none", "zeta": 1.0}
+OF_NETS = "ReLU finds "
+"""How the parts begin that are measured on nets of Fig. 5."""
 NAMES = {"chi_plus": "scored by Eq. 16", "released_plus": "by the program's score"}
 
 
@@ -228,7 +230,7 @@ def rem22(t: Trial, runs: pd.DataFrame, nets: pd.DataFrame, column: str = "chi_m
     plus = column.replace("minus", "plus")
     gap = _mean(every, plus, sizes) - _mean(every, column, sizes)
     p.breaks("generators with every token", gap)
-    _found(t, nets, "ReLU finds all three tokens and no other", _both)
+    _found(t, nets, OF_NETS + "all three tokens and no other", _both)
     _noise_free(t, nets)
 
 
@@ -330,7 +332,7 @@ def fig5(t: Trial, nets: pd.DataFrame) -> None:
     def every(nets: pd.DataFrame) -> float:
         return float(nets.all_found.mean())
 
-    for part, relu in _found(t, nets, "ReLU finds all three tokens", every):
+    for part, relu in _found(t, nets, OF_NETS + "all three tokens", every):
         part.says(nets=len(relu), least=relu.all_found.min())
 
 
@@ -361,7 +363,7 @@ def _size(nets: pd.DataFrame) -> str:
 
 def _noise_free(t: Trial, nets: pd.DataFrame) -> None:
     """Fields in which a token outside R_k has a filter. Control: tokens of R_k."""
-    trained, name = nets[(nets.step > 0) & (nets.activation == "relu")], "ReLU finds no other token"
+    trained, name = nets[(nets.step > 0) & (nets.activation == "relu")], OF_NETS + "no other token"
     for tokens, rows in trained.groupby("tokens"):
         part = f"{name}, {tokens} tokens"
         p = t.part(part, evidence=_size(rows), draws=len(rows), words=name)

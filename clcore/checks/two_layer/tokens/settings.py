@@ -8,21 +8,24 @@ program has a score of its own. In rate, loss and BatchNorm the program departs 
 comes of that stands beside a part and is its correction where it passes and the print does not.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 
 from clcore.checks.two_layer.tokens import batchnorm as norms
 from clcore.checks.two_layer.tokens import runs as tables
 from clcore.ledger import Check
-from clcore.ledger.readings import beside_print
+from clcore.ledger.readings import beside_print, tells
 
 SCORE = "the released program's score (absolute cosines for linear nets, tokens that occur)"
 PROGRAM = "the released program's rate 2e-2, mean over samples and BatchNorm a view"
 BOTH = "the released program's rate 2e-2, mean, BatchNorm a view, and score"
 LESS = BOTH + ', "much less" read as "less"'
 MEAN = "the mean of the cross-entropies at the printed rate (one net a cell, one column)"
+MEAN_NETS = "the mean of the cross-entropies at the printed rate"
+FAST = "the released program's rate 2e-2 with Eq. 1 as a sum"
 REGULAR = "regular BatchNorm, gradients through mean and deviation"
 REGULAR_SCORE = REGULAR + ", the released program's score"
 
@@ -32,6 +35,11 @@ Checks = list[Callable[[int, int], Iterator[Check]]]
 def _set(checks: Iterator[Check], setting: str) -> Iterator[Check]:
     for found in checks:
         yield replace(found, form="open", setting=setting)
+
+
+def _of_nets(checks: Iterator[Check]) -> Iterator[Check]:
+    """The parts that are measured on nets of Fig. 5, where their control can fail."""
+    return (c for c in checks if c.part.startswith(tables.OF_NETS) and tells(c))
 
 
 def _beside(
@@ -68,12 +76,16 @@ def beside(
     nets: pd.DataFrame,
     other_nets: pd.DataFrame,
     mean: pd.DataFrame | None = None,
+    corners: Mapping[str, pd.DataFrame] | None = None,
 ) -> Checks:
     """The checks of the figures and of Table 1, as `Ledger.run` takes them.
 
     runs, nets: with all that the paper prints; released, other_nets: as the program trains them;
-    mean: cells of Table 1 with the mean of the cross-entropies at the printed rate.
+    mean: cells of Table 1 with the mean of the cross-entropies at the printed rate; corners: nets
+    of Fig. 5 where rate and reduction are not those of one protocol, "mean" at the printed rate,
+    "fast", a sum, at the program's.
     """
+    corners = corners or {}
 
     def scored(check: Callable, score: str, of: Callable = tables.bare) -> Callable:
         return lambda draws, seed: _scored(check, score, of, runs, released)
@@ -83,13 +95,23 @@ def beside(
         more = {LESS: (c for c in less if c.part == tables.LESS_AFFECTED)}
         yield from _scored(tables.fig4, "plus", tables.bare, runs, released, more)
 
+    def cornered(check: Callable, program: Iterator[Check]) -> Iterator[Check]:
+        """A check of the nets of Fig. 5, and its parts on nets in the corners."""
+        others = {PROGRAM: program}
+        if "fast" in corners:
+            others[FAST] = _of_nets(check(corners["fast"]))
+        left_open: list[Check] = []
+        if "mean" in corners:
+            left_open = [*_set(_of_nets(check(corners["mean"])), MEAN_NETS)]
+        yield from _beside(check(nets), others, left_open)
+        yield from left_open
+
     def filters(draws: int, seed: int) -> Iterator[Check]:
-        yield from _beside(tables.fig5(nets), {PROGRAM: tables.fig5(other_nets)})
+        yield from cornered(tables.fig5, tables.fig5(other_nets))
 
     def concentrate(draws: int, seed: int) -> Iterator[Check]:
         # The program's score takes every token that occurs, so that of the control says nothing.
-        program = tables.rem22(released, other_nets)
-        yield from _beside(tables.rem22(runs, nets), {PROGRAM: program})
+        yield from cornered(partial(tables.rem22, runs), tables.rem22(released, other_nets))
 
     def fig11(draws: int, seed: int) -> Iterator[Check]:
         of, regular = tables.of_paper, {REGULAR: "chi_plus", REGULAR_SCORE: "released_plus"}
