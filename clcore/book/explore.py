@@ -21,6 +21,7 @@ from clcore import _paths
 from clcore.book import chapter
 from clcore.ledger.html import render
 from clcore.ledger.outcomes import number
+from clcore.ledger.tex import written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +67,7 @@ def frames(
     drawn = [_beside(i) if two else range(size) for size, i in zip(sizes, at, strict=True)]
     for places in itertools.product(*map(range, sizes)):
         values = [every[i] for every, i in zip(sliders.values(), places, strict=True)]
-        said = says(*values)
+        said = written(says(*values))
         if any(i not in some for i, some in zip(places, drawn, strict=True)):
             continue
         picture = _picture(draw, dict(zip(sliders, values, strict=True)))
