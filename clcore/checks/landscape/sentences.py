@@ -10,6 +10,7 @@ import numpy as np
 import sympy
 import torch
 from scipy.stats import norm
+from torch import Tensor
 
 from clcore.checks.landscape import symbols as sy
 from clcore.checks.landscape.theorem1 import unit
