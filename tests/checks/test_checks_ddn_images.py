@@ -8,6 +8,7 @@ from chapter_checks import claims_of
 from scipy import stats
 
 from clcore import _paths, ledger, random
+from clcore.checks.dual_networks.residue import direct_test
 from clcore.checks.dual_networks.residue import images as checks
 from clcore.experiments import residue_share
 from clcore.images import augmentations as aug
@@ -50,7 +51,9 @@ def shares():
         random.normal(random.fold_in(random.key(1), a), (3, b, a), torch.float64) * (2 / a) ** 0.5
         for a, b in ((64, 16), (16, 8))
     ]
-    return checks.tidy(residue_share.along(weights, world, 0.5, 0.3, 20, 10), scale=0.5, tied=False)
+    return direct_test.tidy(
+        residue_share.along(weights, world, 0.5, 0.3, 20, 10), scale=0.5, tied=False
+    )
 
 
 def on_runs(table, shares):
@@ -237,4 +240,4 @@ def test_tidy_keeps_every_number_in_its_place(shares):
     assert one.loss[(0, 0, 1)] > one.loss[(20, 0, 1)]
     row = one.loc[(10, 1, 2)]
     assert row.reversed**2 == pytest.approx(4 + 4 * row.overlap + row.ratio**2)
-    assert checks.medians(shares).ratio.max() < shares.ratio.max()
+    assert direct_test.medians(shares).ratio.max() < shares.ratio.max()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from clcore.checks.landscape import contrastive_landscape as contrastive
-from clcore.checks.landscape import recovery, surrogate, theorem1
+from clcore.checks.landscape import informal_theorem, recovery, sentences, surrogate
 from clcore.ledger import judge, registry
 from clcore.theory.sparse import mask_landscape as ml
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def test_descents_in_the_setting_of_theorem_1():
     """All minimisers of NCL are bad; fewer than half of the runs of CL end at a permutation."""
     for seed in range(2):
-        ncl, cl = contrastive.rem13(6, seed)
+        ncl, cl = sentences.rem13(6, seed)
         assert judge(ncl) and ncl.measured > 0.9 and ncl.evidence == cl.evidence == "partial"
         assert 0.1 < cl.measured < 0.5 and not judge(cl)
 
@@ -90,7 +90,7 @@ def test_where_the_bound_on_the_surrogate_is_exact(d, alpha, tau):
 
 
 def test_witnesses_are_positive_and_two_rows_a_column():
-    W = theorem1.witnesses(np.random.default_rng(0), 50, 5)
+    W = informal_theorem.witnesses(np.random.default_rng(0), 50, 5)
     assert W.min() >= 0 and np.allclose((W**2).sum(-2), 1)
     assert (np.sort(W, -2)[:, -2] / W.max(-2)).min() > 0.3
     assert (np.sort(W, -2)[:, -3] < 0.06).all()

@@ -11,7 +11,7 @@ from clcore import ledger
 from clcore.checks.two_layer.tokens import batchnorm as norms
 from clcore.checks.two_layer.tokens import runs as tables
 from clcore.checks.two_layer.tokens import sequences as nl_tokens
-from clcore.checks.two_layer.tokens import settings
+from clcore.checks.two_layer.tokens import settings, table1
 from clcore.experiments import token_sequences as ts
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -157,7 +157,7 @@ def test_other_runs_fail(what, part):
 
 
 def test_the_printed_table_is_the_paper_s():
-    table = tables.printed().set_index(["beta", "P", "norm"])
+    table = table1.printed().set_index(["beta", "P", "norm"])
     assert len(table) == 64
     assert table.loc[(1, 3, "variance")].tolist() == [-0.03, 0.01]
     assert table.loc[(10, 5, "neither")].tolist() == [0.98, 0.02]
@@ -167,20 +167,20 @@ def test_the_printed_table_is_the_paper_s():
 
 def test_table_1_agrees_with_itself_and_not_with_other_columns():
     rows = []
-    for r in tables.printed().itertuples():
+    for r in table1.printed().itertuples():
         for s in range(3):
             value = r.paper + (s - 1) * r.paper_std
             fixed = {"activation": "relu", "kind": "infonce", "zeta": 10.0, "step": 5000}
             sizes = {"P": float(r.P), "filters": r.P * r.beta, "seed": s, "norm": r.norm}
             rows.append(fixed | sizes | {"chi_plus": value, "released_plus": value})
     made = pd.DataFrame(rows)
-    first = {c.part: c for c in [*tables.tab1(made), *tables.tab1_printed(1, 0)]}
+    first = {c.part: c for c in [*table1.tab1(made), *table1.tab1_printed(1, 0)]}
     assert first["cells"].measured == 1 and first["cells"].control["variants exchanged"] < 0.6
     gain = first["better without the variance's gradient"].measured
     assert gain == pytest.approx(
         first["better without the variance's gradient, printed numbers"].measured
     )
-    table = tables.table1(made)
+    table = table1.beside_ours(made)
     assert table["mean"].to_numpy() == pytest.approx(table.paper)
     assert table["std"].to_numpy() == pytest.approx(table.paper_std)
 

@@ -93,10 +93,18 @@ def _deeper(t: Trial) -> None:
 
 @check("acl/rem2")
 def rem2(t: Trial) -> None:
-    """alpha fixed: rank one. alpha of Eq. 6 refreshed: more at low tau, and X_alpha flattens.
+    """Fixed α gives rank one, an adversarial α may give a higher rank (Sec. 4.3, remark after
+    Theorem 3).
 
-    Each is the other's control. Its spectrum moves continuously with the net; control: a min
-    player without entropy, whose alpha jumps.
+    Given   widths 8-8-4, Gaussian data; alpha uniform and fixed, or that of Eq. 6 renewed at every
+            step, tau in {1, 0.3, 0.1, 0.03}.
+    Claim   Fixed alpha: rank one (s_2/s_1 -> 0), in deeper nets at every certified maximum with E
+            > 0. Adversarial alpha: s_2/s_1 > 0.1 at some temperature, the least eigenvalue of
+            X_alpha rises, and its spectrum moves continuously with the net (half the step, at most
+            0.6 of the move).
+    Fails   each for the other's alpha; rank one at maxima with E = 0 and for one layer with a
+            repeated top eigenvalue; the rise at temperature 100; continuity for a min player
+            without entropy.
     """
     count, few = min(t.draws, 8), min(t.draws, 4)
     taus = (float("inf"), *TEMPERATURES, 100.0)

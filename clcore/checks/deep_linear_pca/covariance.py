@@ -31,9 +31,15 @@ def _coloured(rng: np.random.Generator, draws: int, values: Array) -> Array:
 
 @check("acl/cor2")
 def cor2(t: Trial) -> None:
-    """E = tr(W X W^T) for any linear net; under W W^T = I its maximum is the PCA value.
+    """Deep linear contrastive learning reparameterises PCA (Corollary 2, Eq. 8).
 
-    Controls: tanh at the output, other weights for the second view; W of Frobenius norm sqrt(k).
+    Given   random views, any alpha; W a product of layers, and one of residual layers I + W_l; for
+            the maximum an indefinite X_alpha with known eigenvalues.
+    Claim   E_alpha = tr(W X_alpha W^T), X_alpha = C_alpha[x]: the trace of the double loop over
+            outputs against products of weights. Under W W^T = I its maximum, by ascent with QR, is
+            the sum of the n_L largest eigenvalues, negative or not.
+    Fails   for tanh at the output, for other weights in the second view; where W has only the
+            Frobenius norm of such a W, the largest eigenvalue counts n_L times.
     """
     n, d = 8, 5
     identity = t.part("identity", 1e-10, controls=pooled, draws=t.draws)
@@ -62,9 +68,12 @@ def cor2(t: Trial) -> None:
 
 @check("acl/eq9")
 def eq9(t: Trial) -> None:
-    """Classical PCA: the maximum is the sum of the largest eigenvalues of the covariance.
+    """Classical PCA as a constrained trace maximisation (Eq. 9).
 
-    The data's second moments are known by construction. Control: moments about 0, not the mean.
+    Given   data with a known covariance in 8 dimensions, mean not 0.
+    Claim   max tr(W V[x] W^T) subject to W W^T = I, by ascent with QR, is the sum of the k largest
+            eigenvalues that the data were made with, k = 1..4.
+    Fails   for moments about 0 in place of the mean.
     """
     rng, values = t.rng, np.linspace(2.0, 0.25, 8)
     count, n = min(t.draws, 200), 40
@@ -98,9 +107,15 @@ def _closed(x: Array, x2: Array) -> Array:
 
 @check("acl/num7")
 def num7(t: Trial) -> None:
-    """alpha = 1/(2N(N-1)) without augmentation: X is the unbiased sample covariance, hence -> V.
+    """Uniform α without augmentation recovers the data covariance (Sec. 4, after Eq. 9).
 
-    Controls: (1/2)N(N-1), the covariance with 1/N; augmentation noise that does not vanish.
+    Given   alpha_ij = 1/(2N(N - 1)); x' = x (at finite N also with noise); Gaussian, uniform and
+            one-hot data of known covariance V.
+    Claim   At every N X_alpha is the sample covariance with N - 1, less half the mean of (x
+            - x')(x - x')^T; without augmentation it tends to V: the log-log slope of |X_alpha
+            - V|_F over N = 10^2..10^5 is -1/2, within 0.1.
+    Fails   for the reading (1/2)N(N - 1), for the covariance with 1/N; for augmentation noise that
+            does not vanish.
     """
     n, count, d = 12, 60, 3
     x = np.stack([_sample(t.rng, "gaussian", n) for _ in range(count)])
@@ -170,10 +185,14 @@ def _residual(X: Array, between: Array, within: Array) -> float:
 
 @check("acl/rem1")
 def rem1(t: Trial) -> None:
-    """Supervised pairs, uniform alpha: X is exactly S_B; the LDA subspace where S_W is isotropic.
+    """Supervised contrastive learning and Fisher's linear discriminant (Sec. 4, after Eq. 9).
 
-    A population of C classes with m points each, enumerated: samples are all (class, x, x').
-    Controls: positives from any class; InfoNCE's alpha; an anisotropic S_W.
+    Given   three classes of eight points each, enumerated with all pairs of views: positives of
+            the same label, negatives of other labels, uniform alpha (the paper gives no formula).
+    Claim   X_alpha = S_B, the numerator of Fisher's ratio; and its leading eigenvectors span the
+            subspace of linear discriminant analysis where S_W is isotropic.
+    Fails   for positives from any class; for InfoNCE's alpha, of which the best a S_B - b S_W
+            leaves a part; the subspace for an anisotropic S_W, which has to be whitened first.
     """
     sines: list[float] = []
     rng, classes, m, d = t.rng, 3, 8, 4
@@ -221,7 +240,14 @@ def rem1(t: Trial) -> None:
 
 @check("acl/num8")
 def num8(t: Trial) -> None:
-    """X is symmetric; PSD without augmentation, not in general with it. Control: the other case."""
+    """With augmentation the contrastive covariance need not be PSD (Sec. 4, before 4.1).
+
+    Given   random data and alpha > 0; second views with noise of size 0, 0.5, 1, 2.
+    Claim   X_alpha is symmetric, and with augmentation not PSD: its least eigenvalue is negative
+            in every draw at noise 2.
+    Fails   symmetry for C_alpha[x, y] of two variables; a negative eigenvalue without
+            augmentation.
+    """
     n, d = 8, 4
     x, alpha = t.rng.standard_normal((t.draws, n, d)), ref.random_weights(t.rng, t.draws, n, n)
     noise = t.rng.standard_normal(x.shape)

@@ -53,11 +53,16 @@ def _dashed(widths: tuple[int, ...]) -> str:
 
 @check("acl/rem3")
 def rem3(t: Trial) -> None:
-    """Theorem 3 on X from hard data: heavy tails, discrete, correlated, outliers; InfoNCE's alpha.
+    """Deep linear PCA without statistical assumptions, for InfoNCE (Sec. 4.3).
 
-    alpha is taken at a random theta and frozen. With one node in layer 1 the theorem itself has an
-    exception, which is left out and looked at. Controls: the same starts before the ascent; the
-    local maxima with E = 0.
+    Given   X_alpha of heavy-tailed, discrete, correlated data and of data with outliers, alpha of
+            InfoNCE at a random theta, then frozen; lambda_max(X) > 0; L = 2..5.
+    Claim   Theorem 3 asks nothing of data, augmentation and alpha: at every certified local
+            maximum with a distinct and positive top eigenvalue (its corrected form) it holds.
+    Fails   before the ascent; at local maxima with E = 0, which occur with one node in layer 1.
+
+    Beyond the row: the library's ascent and the instruments that certify its ends, once more in
+    numpy.
     """
     count, climbed, trapped = min(t.share(2), 100), 0, []
     holds = t.part("", 1e-6)

@@ -48,7 +48,13 @@ def symmetric(rng: np.random.Generator, draws: int, d: int) -> Array:
 
 @check("acl/eq10")
 def eq10(t: Trial) -> None:
-    """Layer by layer is the product; dz/df_l = W_{>l} by complex steps. Control: W_{>=l}, order."""
+    """The deep linear network DeepLin (Eq. 10).
+
+    Given   random layers of width 4, L = 1..6.
+    Claim   z = W_L ... W_1 x: layer by layer against the product; dz/df_l = W_{>l} by complex
+            steps. Both proved at L = 3, widths 2.
+    Fails   for layers in reverse order; for W_{>l+1} in place of W_{>l}.
+    """
     count = t.share(len(DEPTHS))
     forward = t.part("product", 1e-10, controls=typical)
     jacobian = t.part("Jacobian", 1e-10, controls=typical, draws=count * len(DEPTHS))
@@ -93,10 +99,15 @@ def _stepped_distances(weights: list[Array], x: Array, x2: Array) -> tuple[Array
 
 @check("acl/lem1")
 def lem1(t: Trial) -> None:
-    """-dL/dW_l = W_{>l}^T W_{>l} W_l C_alpha[f_{l-1}], L by loops and complex steps, depths 1..6.
+    """Training dynamics of each layer of a deep linear network (Lemma 1, Eq. 11).
 
-    Controls: twice that (the gradient of E), the covariance one layer up, no augmentation term.
-    Eq. 38 of the proof lacks a minus sign, which Eq. 22 above it has: a misprint.
+    Given   linear nets of depth 1..6 and random widths, no normalisation; four losses of Table 1
+            on random views, N = 6.
+    Claim   -dL/dW_l = W_{>l}^T W_{>l} W_l C_alpha[f_{l-1}], L by loops and complex steps; it is
+            half the gradient of E_alpha. So is the middle expression of Eq. 38, with the minus
+            sign that Eq. 22 has and Eq. 38 lacks.
+    Fails   for the factor 2, without the augmentation term; for the gradient of E itself; Eq. 38
+            as typeset, and without the second views.
     """
     names = ("InfoNCE", "Soft Triplet", "N+1 Tuplet", "Modified Triplet")
     table = [row for row in ref.table1() if row[0] in names]
@@ -168,9 +179,13 @@ def _size(mats: list[Array]) -> Array:
 
 @check("acl/num9")
 def num9(t: Trial) -> None:
-    """W_l W_l^T - W_{l+1}^T W_{l+1} is conserved by Eq. 11, with alpha fixed or following theta.
+    """Neighbouring layers of a deep linear network stay balanced (Sec. 4.1, after Lemma 1).
 
-    Controls: one layer twice as fast; the norm-constrained flow, which shrinks it at rate 2E.
+    Given   the flow of Eq. 11, L = 2..6: from random weights and X; then along Runge-Kutta paths
+            where alpha follows theta (Eq. 6).
+    Claim   d/dt (W_l W_l^T - W_{l+1}^T W_{l+1}) = 0. Under the constraint |W_l|_F = 1 the
+            difference D obeys D' = -2 E D instead (also checked).
+    Fails   if one layer moves twice as fast; under the norm constraint, taken as conserved.
     """
     depths = range(2, 7)
     count = t.share(len(depths))
@@ -240,11 +255,14 @@ def _balance(ws: Layers) -> torch.Tensor:
 
 @check("acl/num10")
 def num10(t: Trial) -> None:
-    """Where lambda_max(X) > 0 random starts run to infinity; exactly those with E > 0 at some time.
-    An open set of starts does not.
+    """Without constraints the weight norms go to infinity (Sec. 4.2).
 
-    Euler steps of 5% in rescaled time, the same paths. Controls: norm constraint, E factor 1, a
-    negative definite X; the starts of that set.
+    Given   Eq. 37 for L = 1, 2, 3 from random starts, X_alpha PSD, indefinite or negative
+            definite, fixed; Euler steps of 5 per cent in rescaled time, which keeps the paths.
+    Claim   d/dt |W_l|_F^2 = 2 E_alpha, and the norms go to infinity: every layer passes 10^3.
+    Fails   the rate with E for 2 E. The norms as printed: X = diag(1, -1), W_1 = (0, 2), W_2 = 0.1
+            and all starts near by stay bounded. Corrected: they grow exactly if E > 0 at some
+            time. Controls: |W_l|_F = 1, a negative definite X, and those bounded starts.
     """
     kinds = ("PSD", "indefinite", "negative definite")
     count = -(-min(t.draws, 300) // 9)

@@ -57,9 +57,15 @@ def times(J: Array, x: Array) -> Array:
 
 @check("acl/lem7")
 def lem7(t: Trial) -> None:
-    """Forward and backward rule apart: J x is 0, not y; backward holds with |P_1^perp x|.
+    """Forward and backward rule of ℓ2 normalisation and LayerNorm (Lemma 7, Eq. 103).
 
-    Controls: each other normaliser, P_1^perp for P_{x,1}^perp.
+    Given   random x in R^n, n = 3..20, mean not 0.
+    Claim   y = J(x) x and dy/dx = J^T(x) with J = P_{x,1}^perp/|P_1^perp x| (LayerNorm) or
+            P_x^perp/|x| (l2), J symmetric: Jacobians by complex steps.
+    Fails   the forward rule as printed: J(x) x = 0, not y. Corrected: y = P_1^perp x over its
+            norm, or x/|x|, and J x = 0. The backward rule holds for the denominator |P_1^perp x|,
+            not |x| as typeset. Controls: the other normalisers, P_1^perp for P_{x,1}^perp, I for
+            P_x^perp.
     """
     sizes = (3, 4, 6, 9, 14, 20)
     count = t.share(len(sizes))
@@ -102,9 +108,12 @@ def lem7(t: Trial) -> None:
 
 @check("acl/def1")
 def def1(t: Trial) -> None:
-    """h(x) = h'(x) x for linear, ReLU, leaky ReLU; a constant p for x^p. f_l = D_l W_l f_{l-1}.
+    """Reversible (homogeneous) activations (Definition 1).
 
-    Controls: tanh; x^2 + x, which no constant repairs; D of another layer's input.
+    Given   random inputs; nets of three layers.
+    Claim   h(x) = h'(x) x for linear, ReLU and leaky ReLU; h' x/h is one constant for x^2, x^3,
+            x^5; f_l = D_l W_l f_{l-1} with D_l = diag h', binary for ReLU. h' by complex steps.
+    Fails   for tanh; for x^2 + x, which no constant repairs; for D_l of another sample.
     """
     x = t.rng.standard_normal((t.draws, 40))
 
@@ -137,9 +146,16 @@ def def1(t: Trial) -> None:
 
 @check("acl/def2")
 def def2(t: Trial) -> None:
-    """Reversible: f_out = J f_in and g_in = J^T g_out. True of linear, ReLU, leaky; not of norms.
+    """Reversible layers, normalisation layers included (Definition 2).
 
-    The rules together give <f_out, g_out> = <f_in, g_in> for any J, which norms break.
+    Given   random inputs of linear, ReLU, leaky ReLU, l2 and LayerNorm layers; Jacobians by
+            complex steps.
+    Claim   A layer is reversible: f_out = J f_in and g_in = J^T g_out. True of the first three.
+            Both rules together give <f_out, g_out> = <f_in, g_in> for any J, which is what is
+            measured of the normalisations.
+    Fails   for l2 and LayerNorm as printed: the right side is 0. Corrected: they obey the backward
+            rule with their Jacobian, and J f_in = 0. Controls: tanh; J f_in = f_out of the
+            normalisations.
     """
     x, w = t.rng.standard_normal((t.draws, 6)), t.rng.standard_normal((t.draws, 6, 6))
     maps = REVERSIBLE | {"linear": lambda v: np.einsum("bij,...bj->...bi", w, v)}

@@ -131,10 +131,17 @@ def gap_by_gram(ws: list[Array], X: Array, even: bool = False) -> Array:
 
 @check("acl/thm3")
 def thm3(t: Trial) -> None:
-    """Every certified local maximum with a distinct top eigenvalue of W_{>1}^T W_{>1} is as said.
+    """Local maxima of deep linear contrastive learning are rank-1 PCA (Theorem 3).
 
-    Fails where that eigenvalue is 0, distinct because n_1 = 1. Controls: aligned on the second
-    eigenvector (a saddle); local maxima whose top eigenvalue is not distinct.
+    Given   the deep linear net on |W_l|_F = 1, fixed X with lambda_max > 0 of four spectra, L
+            = 1..5; ascent from random starts. Its ends count as local maxima with a distinct top
+            eigenvalue of W_{>1}^T W_{>1} if gradient and curvature say so.
+    Claim   (i) W_l = v_l v_{l-1}^T with unit vectors, v_0 a top eigenvector of X; (ii) E
+            = lambda_max: the largest error of these. Random pushes and 150 steps of ascent in
+            numpy raise none.
+    Fails   as printed where that eigenvalue is distinct and 0, with n_1 = 1 and L >= 3: there E
+            = 0. Corrected: distinct and positive. Controls: aligned on the second eigenvector (a
+            saddle), and local maxima whose eigenvalue is not distinct.
     """
     printed, corrected = (begin("local maxima", 1e-6) for begin in (t.part, t.corrected))
     lifted = t.part("limits are local maxima", 1e-8)
@@ -177,9 +184,14 @@ def spectral_norm(weights: list[Array]) -> Array:
 
 @check("acl/lem10")
 def lem10(t: Trial) -> None:
-    """max |W_L ... W_1|_2 on the spheres: bound, limits, J = 0 is no maximum.
+    """Spectral norm of a product of unit-norm layers has only global maxima (Lemma 10).
 
-    Ascent of the spectral norm as power iteration does it: E with X = v v^T, v the right vector.
+    Given   random weights of unit Frobenius norm a layer, L = 1..5, and ascent of J = |W_L ...
+            W_1|_2 from them; points with J = 0 made by hand, several partial products vanishing.
+    Claim   J <= 1; all ends of the ascent have J = 1 and are aligned-rank-1; J = 0 is no maximum:
+            a random move of 0.01 leaves it.
+    Fails   the bound for norms of 1.01; the rest for the starts, before the ascent, and for J = 0
+            not moved.
     """
     bound = t.part("bound", 1 + 1e-12)
     value = t.part("limits have value 1", 1e-8, controls=pooled)
@@ -227,7 +239,13 @@ def _vanishing(rng: np.random.Generator, count: int, depth: int) -> list[Array]:
 
 @check("acl/lem9")
 def lem9(t: Trial) -> None:
-    """A of rank 1 and |A|_F = 1 is u v^T with unit vectors. Control: rank 2 of the same norm."""
+    """A rank-1 matrix of unit norm is an outer product of unit vectors (Lemma 9).
+
+    Given   random A of rank 1 and |A|_F = 1.
+    Claim   A = u v^T with unit u, v, taken from A's largest row without a decomposition; proved
+            for 3 by 2.
+    Fails   for rank 2 of the same norm.
+    """
 
     def gap(rank: int) -> Array:
         a = t.rng.standard_normal((t.draws, 5, rank)) @ t.rng.standard_normal((t.draws, rank, 4))
@@ -254,9 +272,11 @@ def _outer(a: sympy.Matrix) -> exact.Shown:
 
 @check("acl/def3")
 def def3(t: Trial) -> None:
-    """The detector accepts aligned-rank-1 weights, whose product has norm 1.
+    """Aligned-rank-1 solutions (Definition 3).
 
-    Controls: rank 1 but not aligned; aligned but one layer of rank 2.
+    Given   weights W_l = v_l v_{l-1}^T made from random unit vectors.
+    Claim   The library's detector accepts them, and their product has spectral norm 1.
+    Fails   for rank-1 weights that are not aligned, for a layer of rank 2, for one half as long.
     """
     widths = (5, 4, 3, 2)
     v0 = t.rng.standard_normal((t.draws, 5))
@@ -279,9 +299,13 @@ def def3(t: Trial) -> None:
 
 @check("acl/eq40")
 def eq40(t: Trial) -> None:
-    """At critical points every layer's multiplier is E; at local maxima it tops X kron M.
+    """Critical points of the deep linear energy as an eigenvalue problem (Eqs. 40-43).
 
-    Kronecker products in numpy. Controls: a random point; saddles on the second eigenvector.
+    Given   critical points of Eq. 12: ends of ascents, and saddles aligned on the second
+            eigenvector.
+    Claim   W_{>l}^T W_{>l} W_l F_{l-1} = lambda W_l with one lambda = E for all layers; at local
+            maxima it is the largest eigenvalue of X kron W_{>1}^T W_{>1}, in numpy.
+    Fails   at a random point; the last at saddles, which lie below it.
     """
     one = t.part("one multiplier", 1e-6, controls=typical)
     largest = t.part("largest at local maxima", 1e-6)

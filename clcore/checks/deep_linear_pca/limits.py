@@ -54,10 +54,14 @@ def _unconstrained(weights: dl.Layers, X: Tensor) -> dl.Layers:
 
 @check("acl/fig3")
 def fig3(t: Trial) -> None:
-    """L = 5, fixed alpha, norms kept at 1: E -> lambda_max, s_1 -> 1, s_2 -> 0 in every layer.
+    """Energy and singular values of a five-layer linear net in training (Figure 3).
 
-    Controls: before the first step; the second eigenvalue for lambda_max; Eq. 37 alone, without the
-    constraint.
+    Given   L = 5 of width 10, X_alpha of random data and alpha (ours), fixed; norms kept at 1
+            (Eq. 13), 20 seeds or more.
+    Claim   E -> lambda_max, and in every layer s_1 -> 1, s_2 -> 0: the largest relative error of
+            E, 1 - s_1 and s_2/10 is at most 10^-3 after 4000 steps.
+    Fails   at the start, for the second eigenvalue, and for Eq. 37 without the constraint, which
+            alone the caption names.
     """
     weights, X = fig3_setting(t.keys(max(20, min(t.draws, 100))))
     values = torch.linalg.eigvalsh(X)
@@ -137,9 +141,11 @@ def _unit(v: Array) -> Array:
 
 @check("acl/def4")
 def def4(t: Trial) -> None:
-    """The detector accepts aligned-uniform weights, whose rows have norm 1/sqrt(n_l).
+    """Aligned-uniform solutions (Definition 4).
 
-    Control: aligned-rank-1 with uneven v_l.
+    Given   weights made from unit vectors v_l of entries +-1/sqrt(n_l), v_0 and v_L any.
+    Claim   The library's detector accepts them; the rows of W_l, l < L, have norm 1/sqrt(n_l).
+    Fails   for aligned-rank-1 weights with uneven v_l.
     """
     widths = (5, 4, 3, 2)
     v0 = _unit(t.rng.standard_normal((t.draws, 5)))
@@ -154,9 +160,13 @@ def def4(t: Trial) -> None:
 
 @check("acl/cor3")
 def cor3(t: Trial) -> None:
-    """With rows of norm 1/sqrt(n_l): limits with a distinct top eigenvalue are aligned-uniform.
+    """With per-filter normalisation the PCA solutions become uniform (Corollary 3).
 
-    Fails where Theorem 3 fails. Controls: no row constraint; the same local maxima by hand.
+    Given   as Theorem 3, with rows of norm 1/sqrt(n_l) below the last layer.
+    Claim   Certified local maxima with a distinct top eigenvalue have E = lambda_max and are
+            aligned-uniform: entries of v_l are +-1/sqrt(n_l).
+    Fails   as printed where Theorem 3 fails (that eigenvalue 0, n_1 = 1). Corrected: distinct and
+            positive. Control: ends of the ascent without the row constraint.
     """
     printed = t.part("local maxima", 1e-6, controls=typical)
     corrected = t.corrected("local maxima", 1e-6, controls=typical)
@@ -191,9 +201,13 @@ def _error(weights: tuple[Tensor, ...], X: Tensor) -> Array:
 
 @check("acl/lem12")
 def lem12(t: Trial) -> None:
-    """Lemma 10 with rows of norm 1/sqrt(n_l): value 1, aligned-uniform, J = 0 is left.
+    """Local maxima of the product norm under BatchNorm regularisation (Lemma 12, Eqs. 122-124).
 
-    Controls: the starts; the point not moved; rows of the start.
+    Given   rows of norm 1/sqrt(n_l), |W_L|_F = 1, L = 2..5; ascent of |W_L ... W_1|_2; a point
+            with J = 0 made by hand.
+    Claim   All ends have value 1 and are aligned-uniform, rows of W_l are multiples of v'
+            (Eq. 124), and J = 0 is left by a random move of 0.01.
+    Fails   for the starts, before the ascent, and for J = 0 not moved.
     """
     value = t.part("limits have value 1", 1e-8, controls=pooled)
     uniform = t.part("limits are aligned-uniform", 1e-3, controls=pooled)
@@ -242,10 +256,18 @@ def freedom(weights: dl.Layers, X: Tensor, rows: bool) -> Tensor:
 
 @check("acl/rem4")
 def rem4(t: Trial) -> None:
-    """BatchNorm's constraint: rows conserved, fewer free dimensions, radius 1/sqrt(n_l), steps;
-    what its constraint alone leaves out.
+    """BatchNorm constrains local maxima and helps optimisation (Remarks after Theorem 3 and
+    Corollary 3).
 
-    Controls: other normalisations; the Frobenius constraint; radius 1.
+    Given   BatchNorm of every hidden node, or the row constraint in its place; widths 6-4-3-2 and
+            6-3-3-3-3.
+    Claim   Fan-in norms are conserved, so that they may be fixed without loss of generality; the
+            maximisers form a set of fewer dimensions; with rows of norm 1/sqrt(n_l) the value is
+            lambda_max; ascent takes fewer steps (our reading of better behaved).
+    Fails   the generality as printed: under BatchNorm the energy of one node does not depend on
+            the direction of w; corrected for w/|w| without BatchNorm. Fewer steps where X has
+            mostly negative eigenvalues; corrected for PSD X. Controls: other normalisations, no
+            row constraint, rows of norm 1.
     """
     conserved_rows(t, "fan-in norms conserved", t.rng)
     _one_node(t)

@@ -79,9 +79,14 @@ def _net(rng: np.random.Generator, count: int, widths: tuple[int, ...]) -> list[
 
 @check("acl/lem2")
 def lem2(t: Trial) -> None:
-    """<W_l, dLoss/dW_l> = 0 for all layers below an l2 or LayerNorm layer.
+    """ℓ2 normalisation and LayerNorm conserve the weight norms below (Lemma 2).
 
-    Controls: layers above it, biases, tanh, eps = 0.1, no normalisation.
+    Given   linear, ReLU and leaky ReLU nets of four layers without biases, an l2 or LayerNorm
+            layer after the third or fourth; a smooth random loss.
+    Claim   <W_l, dLoss/dW_l> = 0 for every layer below, so |W_l|_F is conserved: by autograd at
+            random weights, and along Runge-Kutta paths of the gradient flow (linear nets).
+    Fails   for layers above the normalisation, with biases, with tanh, with eps = 0.1 in
+            LayerNorm, and without the normalisation.
     """
     widths, count = (5, 24, 24, 24, 4), t.share(6)
     conserved = t.part("conserved", 1e-10, controls=pooled, draws=6 * count)
@@ -144,9 +149,11 @@ def _norm_path(t: Trial, count: int) -> None:
 
 @check("acl/lem8")
 def lem8(t: Trial) -> None:
-    """One to four reversible layers, of mixed kinds, between W_l and the normalisation; J f = 0.
+    """Weight norms are conserved below a normalisation and reversible layers (Lemma 8).
 
-    Controls: one tanh among them; the projection that leaves out x.
+    Given   one to four layers of mixed reversible kinds between W_l and an l2 or LayerNorm layer.
+    Claim   <W_l, dLoss/dW_l> = 0; the key step J f = 0, J of Lemma 7.
+    Fails   for a tanh among the layers; for P_1^perp in place of P_{x,1}^perp.
     """
     count = t.share(8)
     conserved = t.part("conserved", 1e-9, controls=pooled, draws=8 * count)
@@ -188,9 +195,14 @@ def conserved_rows(t: Trial, name: str, rng: np.random.Generator) -> None:
 
 @check("acl/lem11")
 def lem11(t: Trial) -> None:
-    """A row's norm is conserved under BatchNorm of its node; the rules of Eq. 119 apart.
+    """BatchNorm conserves the norm of each filter (Lemma 11, Eqs. 119-121).
 
-    Controls: the same rows under l2 or LayerNorm, tanh before BatchNorm.
+    Given   linear, ReLU and leaky ReLU nets with BatchNorm of the hidden nodes over a batch of 32.
+    Claim   <w_k, dLoss/dw_k> = 0 for the fan-in weights of each node; and Eq. 119, f^n = J f, g
+            = J^T g^n with J symmetric.
+    Fails   the rows under l2 or LayerNorm, and with tanh before BatchNorm. Eq. 119's forward half
+            as printed: J f = 0. Corrected: J f = 0 is what Eq. 121 needs. The backward half fails
+            with |f| for |P_1^perp f|.
     """
     conserved_rows(t, "conserved", t.rng)
     count = t.share(3)

@@ -80,10 +80,16 @@ def _three_points(printed: Part) -> None:
 
 @check("acl/eq12")
 def eq12(t: Trial) -> None:
-    """E = tr(W X W^T) on Theta; norms of 1 only fix a scale; normalised outputs differ.
+    """The max player's problem at unit Frobenius norms (Eqs. 12-13).
 
-    Left sides by loops. Controls: X of other data; the scale without squares; nets along the
-    second eigenvector; the maximiser under the layers of Lemma 2.
+    Given   two-layer linear nets at random weights of unit norms, fixed random alpha.
+    Claim   E = tr(W X W^T) on |W_l|_F = 1, energies by loops over pairs; and the constraint loses
+            no generality, in view of Lemma 2.
+    Fails   for X of other data. The generality as printed: under an l2 or LayerNorm output the
+            maximiser of Eq. 12 gives away energy against the best of twenty random nets.
+            Corrected: at norms c_l the energy before the normalisation is prod c_l^2 times Eq. 12,
+            and nothing is lost with weights W_l/|W_l|_F. Controls: nets along the second
+            eigenvector, c_l for c_l^2, outputs after the normalisation.
     """
     count, n, d = min(t.draws, 100), 12, 3
     views = x, x2 = ref.views(t.rng, count, n, d)

@@ -32,10 +32,14 @@ def _gain(rng: np.random.Generator, ws: list[Array], u: Array) -> Array:
 
 @check("acl/eq44")
 def eq44(t: Trial) -> None:
-    """Not aligned: a small push of W_2, ..., W_L raises |W_{>1} u| for the same u, and the energy.
+    """A product of spectral norm below one can be moved to raise the energy (Eqs. 44-48).
 
-    Energies by products of weights, against lambda_max |W_{>1} u|^2. Controls: aligned-rank-1 upper
-    layers; W_1 along the second eigenvector.
+    Given   random upper layers W_2..W_L of unit norms, not aligned; u the top right singular
+            vector of W_{>1}; random X.
+    Claim   Some of 100 random pushes of 0.001 raises |W_{>1} u| for the same u, and with W_1 = u
+            v_0^T the energy is lambda_max |W'_{>1} u|^2, by products of weights.
+    Fails   for aligned-rank-1 upper layers, which nothing raises; for W_1 along the second
+            eigenvector.
     """
     count = min(t.share(len(WIDTHS)), 100)
     raises = t.part("a push that raises", 1e-7, ">=").says(pushes=PUSHES, size=SIZE)

@@ -1,13 +1,12 @@
-"""Checks of ncl Lemma 1 and its proof (App. D): an update along one direction, normalised."""
+"""Checks of ncl Lemma 1's proof (App. D): an update along one direction, normalised."""
 
 from typing import NamedTuple
 
 import numpy as np
 import sympy
 
-from clcore.ledger import Trial, check, exact, pooled, strict, typical, worst
-from clcore.reference import Array, tensors
-from clcore.theory.sparse import proportional_update as pu
+from clcore.ledger import Trial, check, exact, pooled, typical, worst
+from clcore.reference import Array
 
 
 class Start(NamedTuple):
@@ -93,55 +92,14 @@ def square(v: list[sympy.Expr]) -> sympy.Expr:
     return sum(x**2 for x in v)
 
 
-@check("ncl/lem1")
-def lem1(t: Trial) -> None:
-    """The limit, from random and nearly orthogonal starts; the module against the lemma's loop.
-
-    Controls: steps of the other sign; a in place of a^2 in the limit; a start opposite to it.
-    """
-    part = t.part("", 1e-12, controls=pooled, draws=t.draws * len(DIMENSIONS))
-    for d in DIMENSIONS:
-        s = starts(t.rng, t.draws, d, 250)
-        v, back = s.v, s.v
-        for c in s.steps:
-            v, back = once(v, s.a, c)[0], once(back, s.a, -c)[0]
-        end = target(s.a, d)
-        g = pu.direction(*tensors(s.a), d)
-        ours = pu.iterate(*tensors(s.v), g, *tensors(s.steps))[-1].numpy()
-        for gap in (v - end, ours - v, pu.limit(g).numpy() - end):
-            part.add(np.abs(gap).max(-1))
-        part.breaks("steps of the other sign", np.abs(back - end).max(-1))
-        false = end * np.sqrt((1 + (d - 1) * s.a**2) / (1 + (d - 1) * np.abs(s.a)))[:, None]
-        part.breaks("no square in the limit", np.abs(v - false).max(-1))
-    opposite = np.array([[-1.0, 0.0, 0.0]])  # a = 0: exact in floating point
-    for _ in range(100):
-        opposite = once(opposite, np.zeros(1), np.array([0.5]))[0]
-    part.breaks("opposite start", np.abs(opposite - target(np.zeros(1), 3)).max(-1))
-    _every_step(t)
-
-
-def _every_step(t: Trial) -> None:
-    """The module's path along any direction, step by step, and its gamma. Controls: a step late,
-    gamma of steps that are longer."""
-    part, factor = t.defines("every step", 1e-13), t.defines("gamma along any direction", 1e-14)
-    rng = t.stream("every step")
-    for d in DIMENSIONS:
-        g, c = rng.standard_normal((t.draws, d)), rng.uniform(0.1, 0.6, (6, t.draws))
-        path = [rng.standard_normal((t.draws, d))]  # |v| other than 1 at the start
-        for size in c:
-            moved = path[-1] + size[:, None] * g
-            path.append(moved / np.sqrt((moved**2).sum(-1, keepdims=True)))
-        ours = pu.iterate(*tensors(path[0], g, c)).numpy()
-        part.add(*np.abs(ours - path).max(-1))
-        part.breaks("a step late", np.abs(ours[1:] - path[:-1]).max(-1)[0])
-        right = (1 + sum((g * c[0][:, None]).T ** 2)) ** -0.5
-        found, longer = (pu.contraction(*tensors(g, k * c[0])).numpy() for k in (1, 2))
-        factor.add(np.abs(found - right)).breaks("steps twice as long", np.abs(longer - right))
-
-
 @check("ncl/eq25")
 def eq25(t: Trial) -> None:
-    """Steps at which the invariant fails, over whole runs. Control: negative at the start."""
+    """Normalised updates keep a positive component along their direction (Eq. 25).
+
+    Given   as Lemma 1, whole runs.
+    Claim   v_1 + a sum v_i stays above 0 in every step.
+    Fails   for a start at which it is negative, and for a step of -a.
+    """
     failures, negative = 0, 0
     for d in DIMENSIONS:
         s = starts(t.rng, t.draws, d, 40)
@@ -163,10 +121,13 @@ def _stays(x: Symbols) -> exact.Shown:
 
 @check("ncl/eq25-step")
 def eq25_step(t: Trial) -> None:
-    """Each link of the induction step, both sides over one norm; the second with the first
-    coordinate's c, which the line above it has.
+    """Induction step for the positive component along the direction (App. D, before Eq. 25).
 
-    Controls: no denominator; the letters of the numerator; a start that Eq. 25 excludes.
+    Given   as Lemma 1, one step; N the norm before scaling.
+    Claim   Each link of the induction step: the equalities, the second with 1 + (d-1)a^2 as the
+            line above has it, and the inequalities, with the lost 1 and without.
+    Fails   without the denominator, the second link as typeset, without the 1; the inequalities
+            where Eq. 25 fails.
     """
     count = t.draws * len(DIMENSIONS)
     first = t.part("first link", 1e-12, controls=typical, draws=count)
@@ -220,10 +181,12 @@ def eq25_step(t: Trial) -> None:
 
 @check("ncl/eq26")
 def eq26(t: Trial) -> None:
-    """The contraction by gamma, step by step; apart, the coordinates that have arrived, where both
-    sides vanish.
+    """Normalised updates contract towards their direction by a constant factor (Eq. 26).
 
-    Controls: gamma with 2 for its 1; gamma for steps two or three times as long.
+    Given   as Lemma 1, step by step; coordinates with v_i = a v_1 apart.
+    Claim   |v_i - a v_1| shrinks by more than gamma = 1/sqrt(1 + (1 + (d-1)a^2)c^2); where it is
+            0, both sides stay 0.
+    Fails   for 2 + (d-1)a^2, gamma of steps twice as long, the strict sign at v_i = a v_1.
     """
     part = t.part(
         "v_i different from a v_1", 1 + 1e-9, controls=pooled, draws=t.draws * len(DIMENSIONS)
@@ -292,9 +255,12 @@ def arrived(rng: np.random.Generator, draws: int) -> tuple[Array, Array]:
 
 @check("ncl/eq26-id")
 def eq26_id(t: Trial) -> None:
-    """The one-step identity, for a step of any length or (d = 3) the least; the inequality after.
+    """Contraction of one normalised update, exactly (App. D, behind Eq. 26).
 
-    Controls: v not of norm one; a start that Eq. 25 excludes.
+    Given   as Lemma 1, one step of any length or the least.
+    Claim   |v_i - a v_1| is divided by sqrt(1 + 2c(v_1 + a sum v_i) + (1 + (d-1)a^2)c^2), and so
+            at least by the root without the middle term.
+    Fails   for v of another norm, and the inequality where Eq. 25 fails.
     """
     count = t.draws * len(DIMENSIONS)
     identity = t.part("identity", 1e-14, controls=pooled, draws=count)
@@ -341,50 +307,3 @@ def eq26_id(t: Trial) -> None:
         },
         at="d = 3",
     )
-
-
-@check("ncl/lem1-lim")
-def lem1_lim(t: Trial) -> None:
-    """The geometric envelope over whole runs; the solution of the limit's two equations that meets
-    Eq. 25, which the proof has shown before.
-
-    Controls: an envelope with twice the least step; a of the other sign; the solution that Eq. 25
-    excludes.
-    """
-    part = t.part("envelope", 1e-13, controls=pooled, draws=t.draws * len(DIMENSIONS))
-    for d in DIMENSIONS:
-        s = starts(t.rng, t.draws, d, 60)
-        v, begun = s.v, gaps(s.v, s.a)
-        for step, c in enumerate(s.steps, 1):
-            v = once(v, s.a, c)[0]
-            part.add((gaps(v, s.a) - gamma(s.a, s.c, d)[:, None] ** step * begun).max(-1))
-            if step == 1:
-                fast = gamma(s.a, 2 * s.c, d)[:, None]
-                part.breaks("twice the step", (gaps(v, s.a) - fast * begun).max(-1)[::3])
-
-    count = min(t.draws, 50)
-    part = t.part("solution of the two equations", 1e-9, controls=pooled, draws=8 * count)
-    for d in (2, 5):
-        a = t.rng.standard_normal(count)
-        for _ in range(4):
-            v = _solution(t.rng.standard_normal((count, d)), a)
-            away = np.abs(v - target(a, d)).max(-1)
-            part.add(away[along(v, a) > 0])
-            part.breaks("a of the other sign", np.abs(v - target(-a, d)).max(-1))
-            if (away > 1e-3).any():
-                negative = "the solution with a negative sum"
-                part.breaks(negative, away[away > 1e-3], by=strict)
-
-
-def _solution(v: Array, a: Array) -> Array:
-    """A solution of |v| = 1, v_i = a v_1 from each start [draws, d], by Gauss-Newton."""
-    d = v.shape[-1]
-    for _ in range(200):
-        residual = np.concatenate(
-            [(v**2).sum(-1, keepdims=True) - 1, v[:, 1:] - a[:, None] * v[:, :1]], -1
-        )
-        slope = np.zeros((len(v), d, d))
-        slope[:, 0], slope[:, 1:, 0] = 2 * v, -a[:, None]
-        slope[:, 1:, 1:] = np.eye(d - 1)
-        v = v - np.linalg.solve(slope, residual[..., None])[..., 0]
-    return v

@@ -48,12 +48,14 @@ def stacked(scores: dict[str, Tensor]) -> Tensor:
 
 @check("ncl/cor1")
 def cor1(t: Trial) -> None:
-    """The three metrics along exact trajectories, over the best a W_0^o + b W_0^t found by search;
-    per neuron the bound by projections. Two noise levels, all signed latents.
+    """Linear networks get no better max-cosines than combinations of their start (Corollary 1).
 
-    Holds for p = d. For p > d it fails, and by far; it holds for the starts projected on the
-    dictionary. Controls: the better of the two starts, without combining them; for the projected
-    form, combinations that are not projected."""
+    Given   exact trajectories from random starts, signed latents, two noise levels, p = d and p
+            > d; the best a W_0^o + b W_0^t by search.
+    Claim   Minimum, median and maximum max-cosine of both networks never exceed the combination's.
+    Fails   for p > d, by far. Corrected: combinations of the starts projected on the dictionary.
+            Controls: the better start alone, not projected.
+    """
     # One net that combining makes better refutes a control.
     square, tall = (t.part(name, 1e-8, controls=worst) for name in ("p = d", "p > d"))
     projected = t.corrected("p > d", 1e-8, controls=worst)
@@ -196,8 +198,14 @@ def normalised_distance(
 
 @check("ncl/def8")
 def def8(t: Trial) -> None:
-    """One round of `alternate` on Eq. 4 against two steps by complex steps in numpy; what each
-    half leaves alone. Controls: both gradients at the start; one loss for both halves."""
+    """Alternating updates of the online and the target network (Sec. 4.1, after Eq. 4).
+
+    Given   random positive networks and masked views, Eq. 4; a linear encoder under the losses and
+            batches of the trained runs.
+    Claim   A round is two half-steps, each network against the other where it then is: complex
+            steps in numpy; the other network keeps every bit and gets no gradient.
+    Fails   for both gradients at the start, one loss for both, the target first.
+    """
     n, rate = min(t.draws, 30), 0.5
     halves = t.defines("two half-steps", 1e-12, controls=pooled)
     other = t.defines("the other network", 0.0, draws=n)

@@ -94,8 +94,13 @@ def column(values: Array) -> Array:
 
 @check("ncl/thm2-sum")
 def thm2_sum(t: Trial) -> None:
-    """W^o M + W^t M of 50 exact steps against the recursion and the product, at every t.
-    Controls: lambda - c; alternating updates."""
+    """Sum of online and target weights is multiplied by λ + c in every step (App. C.1).
+
+    Given   random schedules of eta and lambda, 50 exact steps.
+    Claim   W^o M + W^t M is multiplied by lambda_t + c_t in every step, and is the product of
+            these factors times its start.
+    Fails   for lambda - c, and for alternating updates.
+    """
     n = min(t.draws, 100)
     A, B, c, lam = run(t.rng, n, (8, 5, 6), 50)
     A2, B2, c2, lam2 = run(t.rng, n, (8, 5, 6), 50, alternating=True)
@@ -118,8 +123,12 @@ def thm2_sum(t: Trial) -> None:
 
 @check("ncl/thm2-sub")
 def thm2_sub(t: Trial) -> None:
-    """Both printed forms at every t of 50 exact steps. Controls: the product one factor longer;
-    the inner term without lambda_t - c_t."""
+    """Recursion of the online weights alone (App. C.1).
+
+    Given   as the sum, every t.
+    Claim   W^o_t+1 M follows the one-step and the two-step form as printed.
+    Fails   for the product up to t, and for the inner term without lambda_t - c_t.
+    """
     n = min(t.draws, 100)
     A, B, c_, lam = run(t.rng, n, (8, 5, 6), 50)
     S0, plus, c, minus = A[0] + B[0], prefix(lam + c_), column(c_), column(lam - c_)
@@ -164,10 +173,14 @@ def terms(c: Array, lam: Array, first: int) -> Array:
 
 @check("ncl/thm2-exp")
 def thm2_exp(t: Trial) -> None:
-    """The full expansion with its index ranges by the letter against exact dynamics, T = 1..50.
+    """Linear networks after t steps in closed form: the scalars C₁ and C₂ (App. C.1).
 
-    As printed the second product starts at j; from j + 1 it holds. Controls: that, and a first
-    product up to j."""
+    Given   as the sum, T = 1, 2, 7, 50.
+    Claim   W^o_T M is the expansion with its index ranges by the letter; W^o M - W^t M is C_1
+            times its start.
+    Fails   by c_0(lambda_0 - c_0) for c_0 at T = 1. Corrected: the second product from j + 1.
+            Controls: a first product up to j, the square of C_1.
+    """
     n = min(t.draws, 60)
     printed = t.part("expansion", 1e-11, controls=typical, draws=4 * n)
     right = t.corrected("expansion", 1e-11, controls=typical, draws=4 * n)
@@ -220,9 +233,13 @@ def _prove_expansion(printed: Part, right: Part, single: Part) -> None:
 
 @check("ncl/thm2-mono")
 def thm2_mono(t: Trial) -> None:
-    """Complex-step derivatives of every printed term by every lambda_i, in units of the term, for
-    lambda_i > c_i; at the edge where some lambda_i = c_i as they are, and there not negative; of
-    C_2. Controls: a lambda below its c; the terms with the product from j + 1; C_2 at t = 1."""
+    """Terms of the scalar C₂ increase with every weight-decay factor (App. C.1).
+
+    Given   random schedules with c_i < lambda_i < 1; some lambda_i = c_i.
+    Claim   Every printed term rises with every lambda_i, at the edge it does not fall, and C_2
+            rises for t >= 2: complex steps.
+    Fails   for a lambda below its c, terms with the product from j + 1, C_2 at t = 1.
+    """
     n, T = min(t.draws, 60), 6
     c = t.rng.uniform(0.01, 0.3, (n, T))
     lam = c + (1 - c) * t.rng.uniform(0.01, 0.99, (n, T))
@@ -274,9 +291,13 @@ def thm2_mono(t: Trial) -> None:
 
 @check("ncl/thm2-lam0")
 def thm2_lam0(t: Trial) -> None:
-    """C_2,T fitted to the exact dynamics when the last decay is c_{T-1}, T = 1, 2, 7.
+    """A last weight-decay factor λ = c makes the scalar C₂ vanish (App. C.1).
 
-    It is not zero, C_1 is. Control: the last decay 2 c_{T-1}."""
+    Given   schedules whose last decay is c_{T-1}, T = 1, 2, 7; C_1 and C_2 fitted to exact steps.
+    Claim   C_2 = 0.
+    Fails   at T = 1: C_2 = c_0. Corrected: C_1 = 0 and C_2 = c_{T-1} prod (lambda_i + c_i).
+            Control: the last decay 2 c_{T-1}.
+    """
     n = min(t.draws, 60)
     printed = t.part("the value", 1e-12, controls=typical, draws=3 * n)
     right = t.corrected("the value", 1e-9, controls=typical, draws=3 * n)
@@ -327,11 +348,14 @@ def last_decay(rng: np.random.Generator, n: int, steps: int, factor: float) -> t
 
 @check("ncl/thm2-laminf")
 def thm2_laminf(t: Trial) -> None:
-    """lambda = 1 - c/2: C_2 from the exact dynamics of 1 x 1 networks against the printed lower
-    bound at every t, its three forms, its growth; a schedule that keeps C_2 between bounds.
+    """Weight-decay factors λ = 1 − c/2 let the scalar C₂ grow to infinity (App. C.1).
 
-    Controls: the bound with c_0 twice; lambda = 1 - c, which does not grow; 1 - c/2, which does;
-    1 - 3c/2, under which C_2 vanishes."""
+    Given   c_0 in [0.001, 0.5], lambda = 1 - c_0/2, a thousand steps of 1 x 1 networks.
+    Claim   C_2 is at least the printed bound, its three forms agree, it goes to infinity; under
+            lambda = 1 - c_0 it stays between bounds.
+    Fails   for twice the bound, a factor more, lambda = 1 - c, 1 - c/2 and 1 - 3c/2 in each
+            other's place.
+    """
     T, cs = 1000, np.array([0.001, 0.03, 0.1, 0.5])
     c = np.repeat(cs[:, None], T, -1)
     steady, grown = scalars(c, 1 - c)[1][:, 1:], scalars(c, 1 - c / 2)[1][:, 1:]

@@ -91,8 +91,14 @@ def moment(M: Array, p_z: Array, sigma: Array, binary: bool = False) -> Array:
 
 @check("ncl/eq12")
 def eq12(t: Trial) -> None:
-    """The library's closed form against all latents, noise values and pairs of masks; the ReLU
-    loss where nothing is negative. Controls: one mask for both views; alpha once; mixed signs."""
+    """Non-contrastive loss of dual linear networks (Eq. 12).
+
+    Given   small networks, p = 4, d = 2, all latents, noise values and pairs of masks; weights
+            >= 0 and z in {0, 1}^d for the ReLU.
+    Claim   The loss is 2 - 2 alpha^2 tr(W^o E[x x^T] W^tT); the ReLU's loss is the same where
+            nothing is negative.
+    Fails   for one mask for both views, alpha for its square, weights of both signs.
+    """
     n = min(t.draws, 60)
     M, Wo, Wt, p_z, sigma, alpha = small(t.rng, n)
     x, weight = law(M, p_z, sigma)
@@ -149,8 +155,12 @@ def slopes(Wo: Array, Wt: Array, x: Array, weight: Array, alpha: Array, **more: 
 
 @check("ncl/thm2-grad0")
 def thm2_grad0(t: Trial) -> None:
-    """dL/dW^o for random finite laws of x against -2 E[(W^t D_2 x)(D_1 x)^T] by pairs of masks
-    and against -2 alpha^2 W^t E[x x^T]. Controls: D_1 = D_2; alpha once."""
+    """Gradient of the linear non-contrastive loss, by the data's second moment (App. C.1).
+
+    Given   random finite laws of x, all pairs of masks.
+    Claim   dL/dW^o = -2 E[(W^t D_2 x)(D_1 x)^T] = -2 alpha^2 W^t E[x x^T]: complex steps.
+    Fails   for one mask for both views, and for alpha in place of its square.
+    """
     n = min(t.draws, 60)
     _, Wo, Wt, _, _, alpha = small(t.rng, n)
     x, weight = t.rng.standard_normal((n, 5, 4)), t.rng.dirichlet(np.ones(5), n)
@@ -185,8 +195,12 @@ def thm2_grad0(t: Trial) -> None:
 
 @check("ncl/thm2-mom")
 def thm2_mom(t: Trial) -> None:
-    """E[z z^T] over all 3^4 latents, the noise by Gauss-Hermite quadrature. Controls: latents 0
-    and 1; noise that follows z; its standard deviation in place of the variance."""
+    """Second moments of signed sparse latents and of the noise (App. C.1).
+
+    Given   signed latents with p_z in (0, 0.5), enumerated; Gaussian noise by quadrature.
+    Claim   E[z z^T] = 2 p_z I, the cross terms are 0, E[eps eps^T] = sigma_0^2 I.
+    Fails   for latents 0 and 1, the standard deviation for the variance, noise that follows z.
+    """
     n = min(t.draws, 60)
     p_z = t.rng.uniform(0.02, 0.48, n)
 
@@ -260,8 +274,13 @@ def thm2_mom(t: Trial) -> None:
 
 @check("ncl/thm2-grad")
 def thm2_grad(t: Trial) -> None:
-    """-2 alpha^2 (2 p_z W^t M M^T + sigma_0^2 W^t) against complex steps on the enumerated loss.
-    Controls: p_z for 2 p_z; no noise term; latents 0 and 1."""
+    """Gradient of the linear non-contrastive loss for sparse coding data (App. C.1).
+
+    Given   networks and data as in Eq. 12, signed latents.
+    Claim   dL/dW^o = -2 alpha^2 (2 p_z W^t M M^T + sigma_0^2 W^t), and the same for W^t: complex
+            steps.
+    Fails   for p_z in place of 2 p_z, without noise, for latents 0 and 1.
+    """
     n = min(t.draws, 60)
     M, Wo, Wt, p_z, sigma, alpha = small(t.rng, n)
 
@@ -295,8 +314,13 @@ def thm2_grad(t: Trial) -> None:
 
 @check("ncl/thm2-step")
 def thm2_step(t: Trial) -> None:
-    """One step on the enumerated loss by complex steps, p = 4 > d = 2. Controls: columns of M that
-    are not orthonormal; for the target, a gradient taken after the online network has moved."""
+    """One step of gradient descent with weight decay on WM (App. C.1).
+
+    Given   as the gradient, p = 4 > d = 2, weight decay; both gradients at step t.
+    Claim   W^o_t+1 M = lambda W^o_t M + c W^t_t M, c = 2 eta alpha^2 (2 p_z + sigma_0^2), and the
+            same for the target.
+    Fails   for columns of M that are not orthonormal, and after the online step.
+    """
     n = min(t.draws, 60)
     M, Wo, Wt, p_z, sigma, alpha = small(t.rng, n)
     eta, lam = t.rng.uniform(0.05, 0.3, (n, 1, 1)), t.rng.uniform(0.5, 0.99, (n, 1, 1))

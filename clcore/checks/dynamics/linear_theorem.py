@@ -44,8 +44,16 @@ def inside(own: Array) -> Array:
 
 @check("ncl/thm2")
 def thm2(t: Trial) -> None:
-    """Two scalars for both networks, with the signed latents of Sec. 4.2 and of the proof. C_1 in
-    (0, 1) for rates small against lambda, as App. C.1 has them. C_2 > 0."""
+    """Linear non-contrastive training combines the initial weights by two scalars (Theorem 2).
+
+    Given   exact steps of random networks, signed latents, c_t < lambda_t.
+    Claim   Both networks are C_1 times their start plus C_2 times the sum of starts, on M; C_1 in
+            (0, 1), C_2 > 0.
+    Fails   for latents 0 and 1, alternating updates, a rate over the limit, eta = 0.01 whatever
+            lambda, ascent.
+
+    Beyond the row: the module's coupling, moments, loss, dynamics and scalars against loops.
+    """
     n = min(t.draws, 100)
     _two_scalars(t, n)
     _own_scalar(t, max(n, 60))
@@ -158,11 +166,14 @@ def _own_scalar(t: Trial, n: int) -> None:
 
 @check("ncl/thm2-c1")
 def thm2_c1(t: Trial) -> None:
-    """The ranges of c_t on a grid and, against lambda_t, in one exact step; those of C_1 in the
-    dynamics of 1 x 1 networks.
+    """Ranges of the step coefficient c and of the scalar C₁ (App. C.1).
 
-    Rates are small against the noise and against lambda. Controls: eta = 1; rates that are small
-    numbers only; a rate over the limit; decays of 2; one lambda below c, and one equal to it."""
+    Given   rates small against noise and lambda: a grid, exact steps, 1 x 1 networks.
+    Claim   c in (0, 1), c <= lambda; C_1 in (-1, 1) for lambda in (0, 1), in (0, 1) for c
+            < lambda.
+    Fails   for eta = 1, rates that are small numbers only, a rate over the limit, decays of 2, a
+            lambda equal to c or below.
+    """
     n = min(t.draws, 100)
     grid = np.meshgrid(
         [1e-4, 0.01, 0.999], [0.01, 0.5, 0.999], [1e-3, 0.25, 0.499], [0, 0.5, 2, 10], indexing="ij"

@@ -15,9 +15,11 @@ from clcore.theory.sparse import srelu_dynamics as sd
 
 @check("ncl/thm3-grad")
 def thm3_grad(t: Trial) -> None:
-    """Both gradients against complex steps through the enumerated Eq. 13; d = 3.
+    """Gradients of the symmetric-ReLU loss near the warm start (App. C.3).
 
-    Controls: alpha kappa for alpha^2 kappa off the diagonal; no bias; the other net's gradient.
+    Given   warm starts, d = 3, the enumerated Eq. 13.
+    Claim   Both printed gradients are those of complex steps.
+    Fails   for alpha kappa off the diagonal, no bias, the other net.
     """
     count = min(t.draws, 15)
     w = warm(t.rng, count, 3, 0.3)
@@ -87,11 +89,14 @@ def powers(nets: list, alpha: float, kappa: float) -> tuple[float, float]:
 
 @check("ncl/thm3-gradas")
 def thm3_gradas(t: Trial) -> None:
-    """The asymptotic gradients as d grows, and the warm start along exact trajectories.
+    """Size of the gradients near the warm start, which updates preserve (App. C.3).
 
-    |Delta_ij| = d^-7/4, b = d^-1/2: separated from d = 4 on, else the measure is NaN. Controls: a
-    bias that stays, errors of order 1/d, crosstalk above b; a step up the loss, no normalisation,
-    biases above 1 - alpha^2 kappa.
+    Given   |Delta_ij| = d^-7/4, b = d^-1/2, d = 4, 5, 6 exactly and up to 128 by the formulas;
+            exact trajectories with b < 1 - alpha^2 kappa.
+    Claim   Deviations from -2 alpha^2 kappa and from o(1/d) vanish as powers of d; errors never
+            grow along the loop: the start stays warm.
+    Fails   for a bias that stays, errors of order 1/d, crosstalk above b; up the loss, not
+            normalised, biases above 1 - alpha^2 kappa.
     """
     alpha, kappa = t.rng.uniform(0.3, 0.95), t.rng.uniform(0.1, 0.9)
 

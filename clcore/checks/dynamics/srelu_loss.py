@@ -25,10 +25,12 @@ def realisations(rng: np.random.Generator, d: int, size: float) -> tuple[Array, 
 
 @check("ncl/thm3-region")
 def thm3_region(t: Trial) -> None:
-    """The three cases over all latents, masks and bounded noise, d = 4.
+    """Mask and latent set the sign region of a pre-activation (App. C.3).
 
-    b up to 0.4, and anywhere in the displayed interval below 1 + Delta_ii - |c_b|. Controls: b at
-    the top of that interval with Delta_ii < 0; b below |c_b|.
+    Given   warm starts, all latents and masks, bounded noise, d = 4; b up to 0.4, and anywhere in
+            the interval below 1 + Delta_ii - |c_b|.
+    Claim   The pre-activation is above b, below -b or between as D_ii z_i is 1, -1 or 0.
+    Fails   for b near 1 - |c_b| with Delta_ii < 0, and for b below |c_b|.
     """
     d, size, count = 4, 0.02, min(t.draws, 60)
     part, cut = t.part("", 0.0, controls=pooled), []
@@ -72,9 +74,11 @@ def thm3_region(t: Trial) -> None:
 
 @check("ncl/thm3-srelu")
 def thm3_srelu(t: Trial) -> None:
-    """Eq. 14 of the pre-activation against the simplified expression with its noise part.
+    """Symmetric ReLU in closed form near the warm start (App. C.3).
 
-    Controls: the mask D_ii left out; the bias with the same sign in both branches.
+    Given   as the regions, b in them.
+    Claim   Eq. 14 of the pre-activation is the simplified expression with its noise part.
+    Fails   without the mask D_ii, and for a bias of one sign.
     """
     d, size, count = 4, 0.01, min(t.draws, 60)
     w = warm(t.rng, count, d, 0.3, size)
@@ -150,10 +154,12 @@ def order(change: Array) -> Array:
 
 @check("ncl/thm3-noise")
 def thm3_noise(t: Trial) -> None:
-    """What noise adds to a summand: its order, its constant; d = 2.
+    """Noise enters the loss at second order only (App. C.3).
 
-    Noise of three values, and Gaussian on 40 quadrature nodes a coordinate. Controls: noise that
-    goes with the latent; the constant without the masks' alpha^2.
+    Given   warm starts, d = 2; noise of three values, and Gaussian by quadrature.
+    Claim   Noise adds alpha^2 kappa sigma^2 [(1 + Delta^o_ii)(1 + Delta^t_ii) + alpha^2 sum
+            Delta^o_ij Delta^t_ij] to a summand: second order, no first.
+    Fails   for noise along z, without alpha^2, without off-diagonals.
     """
     count = min(t.draws, 10)
     w = warm(t.rng, count, 2, 0.1, 0.2)
@@ -181,9 +187,12 @@ def thm3_noise(t: Trial) -> None:
 
 @check("ncl/thm3-summand")
 def thm3_summand(t: Trial) -> None:
-    """A row's expectation, summed over latents and both masks, against the formula; d = 3.
+    """Expected product of one neuron's online and target activations (App. C.3).
 
-    Controls: alpha for alpha^2 inside the bracket, kappa left out of it, alpha^3 in front.
+    Given   warm starts, d = 3, all latents and masks.
+    Claim   A row's expectation is alpha^2 kappa [(1 + Delta^o_ii - b^o)(1 + Delta^t_ii - b^t)
+            + alpha^2 kappa sum Delta^o_ij Delta^t_ij].
+    Fails   for alpha or alpha^2 inside the bracket, and for alpha^3 in front.
     """
     count = min(t.draws, 30)
     w = warm(t.rng, count, 3, 0.3)
@@ -217,10 +226,11 @@ def thm3_summand(t: Trial) -> None:
 
 @check("ncl/thm3-loss")
 def thm3_loss(t: Trial) -> None:
-    """The simplified loss against Eq. 13 by enumeration, d = 3, with the bracket of the line above.
+    """Symmetric-ReLU loss in closed form near the warm start (App. C.3).
 
-    Controls: the second sum left out; under -2 alpha^2 kappa without the factor of its own; the
-    display by its letters.
+    Given   as the summand.
+    Claim   Eq. 13 is the simplified loss with the bracket of the line above.
+    Fails   without the second sum, with one alpha^2 kappa, as typeset without the bracket.
     """
     count = min(t.draws, 30)
     w = warm(t.rng, count, 3, 0.3)

@@ -106,9 +106,13 @@ def one_plus_o(t: Trial, half: int) -> None:
 
 @check("ncl/thm3-ratio")
 def thm3_ratio(t: Trial) -> None:
-    """Off-diagonal over diagonal where a half-round ends, for unequal errors, d = 3, 4.
+    """Where the inner loop ends: errors multiplied by α²κ (App. C.3).
 
-    Controls: alpha for alpha^2, the bias left out; rows not normalised; Lemma 1 with one a.
+    Given   warm starts, d = 3, 4, exact loss; biases above what either net's errors ask for.
+    Claim   A half-round ends at W_ij/W_ii = alpha^2 kappa Delta_ij/(1 + Delta_ii - b): (1 + o(1))
+            alpha^2 kappa as b -> 0; the bound; Lemma 1 along the row's gradient.
+    Fails   for alpha, no bias, rows not normalised, one a for all, no kappa, biases for the starts
+            alone.
     """
     count = min(t.draws, 20)
     ends = t.part("end of a half-round", 1e-9, controls=typical)
@@ -151,10 +155,12 @@ def unbiased(w: Warm) -> Warm:
 
 @check("ncl/thm3-contr")
 def thm3_contr(t: Trial) -> None:
-    """How off-diagonals shrink over half-rounds, d = 3, 4.
+    """Off-diagonal errors decay geometrically over the outer rounds (App. C.3).
 
-    Controls: no bias (the nets are linear then, their errors stay), the rate without 1 - b; a bias
-    that Assumption 3 allows, but for its o(1).
+    Given   warm starts, d = 3, 4, kappa up to 0.9, 28 rounds on the exact loss.
+    Claim   Off-diagonals shrink by alpha^2 kappa/(1 - b) < 1 a half-round, (1 + o(1)) alpha^2
+            kappa as b -> 0; the limit is the identity.
+    Fails   for no bias, the rate without 1 - b, b = 0.8, biases for the starts alone.
     """
     count = min(t.draws, 20)
     rate = t.part("rate", 1e-3, controls=typical)
@@ -282,10 +288,12 @@ def _bounded_noise(t: Trial) -> None:
 
 @check("ncl/thm3")
 def thm3(t: Trial) -> None:
-    """The loop ends at the identity: exact loss in d = 3, 4, with noise in d = 3; samples, d = 20.
+    """Row-normalised ReLU networks with a warm start converge to the ground truth (Theorem 3).
 
-    Also where only the starts meet Assumption 3. Controls: no bias, random rows, the loop without
-    normalisation.
+    Given   warm starts, b < 1 - alpha^2 kappa, rows of norm 1: exact loss at d = 3, 4; bounded
+            noise; biases for the starts only; samples with Gaussian noise at d = 20.
+    Claim   The loop ends at the identity.
+    Fails   for no bias, random rows, no normalisation, biases above 1 - alpha^2 kappa.
     """
     _without_noise(t)
     _slight_biases(t)

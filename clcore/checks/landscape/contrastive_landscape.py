@@ -96,10 +96,15 @@ def _drawn(t: Trial, d: int) -> Tensor:
 
 @check("ncl/thm1b")
 def thm1b(t: Trial) -> None:
-    """Permutations share the least value, by enumeration; nothing lower; no other W reaches it.
+    """Minimisers of the contrastive loss are the permutation matrices (Theorem 1(b)).
 
-    Random W, W near permutations, ends of descents. Controls: normalised representations, signed
-    latents, m = d + 1 rows; with i.i.d. negatives tau above log((d - alpha) / (1 - alpha)).
+    Given   one-hot latents, M = I, tau > 0, many negatives x' != x, d = 2, 3, 4: random W, W near
+            permutations, ends of descents; i.i.d. negatives too.
+    Claim   Permutations share the least value and only they have it; the excess of any W is at
+            least tau alpha^2/d sum_i [1 - |r_i|^2 + mean <r_i, r_j>]; for i.i.d. negatives the
+            same if e^tau <= (d - alpha)/(1 - alpha).
+    Fails   for i.i.d. negatives at a larger tau; ties with normalised representations, signed
+            latents, d + 1 rows; twice the bound; two columns on one row.
     """
     cells = list(product(SIZES, *SETTINGS)) if t.draws > 20 else FEW
     n, runs = min(t.draws, 100), max(24, min(t.draws, 40))
@@ -185,9 +190,12 @@ def limit_formula(W: Array, alpha: float, tau: float, B: int, negatives: str, pe
 
 @check("ncl/thm1b-lln")
 def thm1b_lln(t: Trial) -> None:
-    """Eq. 8 at B i.i.d. negatives, exactly, against the formula: the difference falls as 1 / B.
+    """Law of large numbers for the negatives of the contrastive loss (App. A.1, before Eq. 15).
 
-    Ratio of the differences at 4B and B. Control: the expectation taken over the anchor as well.
+    Given   positive W, batches of B and 4B i.i.d. negatives, both readings, Eq. 8 exactly.
+    Claim   The difference from the formula falls as 1/B; without log B its limit is the closed
+            form.
+    Fails   for one expectation over all anchors, the other reading, 1 - alpha.
     """
     ratio = t.part("four times the batch", 0.5, controls=pooled)
     cases = ((2, "others", 250), (2, "data", 30), (3, "others", 30))
@@ -248,11 +256,14 @@ def _one_of_each(W: Array, alpha: float, tau: float, own: bool = False) -> float
 
 @check("ncl/eq15")
 def eq15(t: Trial) -> None:
-    """Eq. 15 against the large-B limit, both readings. Corrected: the mean inside the log.
+    """Contrastive loss of one-hot data with many negatives, in closed form (Eq. 15).
 
-    Printed: the spread over W of the difference, so that no constant counts. Control: the other
-    reading's pool. A part of its own: Eq. 16 is d times Eq. 8 at the batch of all other points,
-    each once; control there: every point, the anchor's included.
+    Given   members of U_>= and permutations, d = 2, 3, 4, many negatives, both readings.
+    Claim   The right side differs from the limit by a constant over W; Eq. 16 over d is Eq. 8 at
+            the batch of all other points, each once.
+    Fails   as printed, by another amount at I than at equal columns. Corrected: the mean over
+            D_2^j inside the logarithm. Controls: the other reading's pool, the anchor's point as
+            well.
     """
     n, cells = min(t.draws, 40), list(product((2, 3, 4), (0.3, 0.5), (1.0, 5.0)))
     forms = [
@@ -343,43 +354,3 @@ def _proves_limit(printed: Part, corrected: Part, once: Part) -> None:
         for k, own in ((powers(R, sy.TAU), False), (powers(W[0], sy.TAU), True))
     )
     once.proves(batch, breaks={"the anchor's point as well": with_own}, at=sy.AT)
-
-
-@check("ncl/rem13")
-def rem13(t: Trial) -> None:
-    """Where projected gradient descent ends in the setting of Theorem 1, d = 10, from 200 random
-    starts: NCL at minimisers that are short of the truth, CL at permutations? Shares,
-    against a half. Controls: permutations for the first, starts for the second. The rule of descent
-    is ours, hence partial. See `sparse_runs.remarks.rem13` for trained nets."""
-    d, alpha, tau, runs = 10, 0.5, 2.0, 200
-    (start,) = tensors(t.rng.standard_normal((runs, d, d)))
-    eye = torch.eye(d, dtype=torch.float64)
-    bad, found = (
-        t.part(
-            f"Theorem 1's setting: {what}",
-            0.5,
-            ">=",
-            evidence="partial",
-            sort="trained",
-            draws=runs,
-        )
-        for what in ("NCL ends at bad minima", "CL ends at permutations")
-    )
-
-    def share_bad(W: Tensor) -> float:
-        """Optimal within 1e-6, with a column of the truth that no row matches to 0.9."""
-        least = ml.one_hot_non_contrastive(eye, alpha)
-        scores = (W / W.norm(dim=-1, keepdim=True)).abs().amax(-2).amin(-1)
-        low = ml.one_hot_non_contrastive(W, alpha) < least + 1e-6
-        return float((low & (scores < 0.9)).double().mean())
-
-    def share_true(W: Tensor) -> float:
-        return float((ml.permutation_gap(W) < 0.01).double().mean())
-
-    ncl = ml.descend(partial(ml.one_hot_non_contrastive, keep=alpha), start, 200)
-    bad.add(share_bad(ncl)).breaks("permutations", share_bad(eye[None]))
-    loss = partial(ml.one_hot_contrastive, keep=alpha, tau=tau)
-    cl = ml.descend(loss, start, 200)
-    found.add(share_true(cl)).breaks("the starts, not trained", share_true(ml.unit_columns(start)))
-    rise = loss(cl[ml.permutation_gap(cl) >= 0.01]) - loss(eye)
-    found.says(rise=rise.median().item(), positive=share_true(ml.descend(loss, start.abs(), 200)))

@@ -29,9 +29,13 @@ def _moments(d: int, beta: float, signed: bool) -> Array:
 
 @check("ncl/eq1")
 def eq1(t: Trial) -> None:
-    """E[x x^T] of enumerated latents and of drawn samples against the closed form; M^T M = I.
+    """Sparse coding data: x = Mz + ε with an orthonormal dictionary (Eq. 1).
 
-    Controls: latents of the other kind, noise of variance log d / d for log^2 d / d^2, M^T z.
+    Given   latents with i.i.d. coordinates, binary and signed, enumerated and drawn; dictionaries
+            of orthonormal columns.
+    Claim   E[x x^T] = M E[z z^T] M^T + sigma_0^2 I with E[z z^T] in closed form, sigma_0
+            = log d/d; M^T M = I; the library's laws of latents, also given z != 0, one by one.
+    Fails   for latents of the other kind, another beta, variance log d/d, M^T z, M M^T.
     """
     latents = t.defines("latents", ROUNDING)
     for d, signed in product((2, 4, 6), (False, True)):
@@ -100,7 +104,13 @@ def _off(law: ml.Law, wanted: dict[tuple[int, ...], float], M: torch.Tensor) -> 
 
 @check("ncl/eq2")
 def eq2(t: Trial) -> None:
-    """Dependent masks: disjoint, a_1 + a_2 = 2x exactly; means 2 alpha x and 2 (1 - alpha) x."""
+    """Dependent masking: complementary views 2Dx and 2(I − D)x (Eq. 2).
+
+    Given   one mask D of Bernoulli(alpha) entries, a_1 = 2Dx, a_2 = 2(I - D)x; random x.
+    Claim   The views are disjoint and a_1 + a_2 = 2x, exactly; their means over all masks are 2
+            alpha x and 2 (1 - alpha) x.
+    Fails   for independent masks, and for 1 - alpha in place of alpha.
+    """
     apart = t.part("disjoint, and together 2x")
     means = t.part("means of the views", ROUNDING, controls=pooled)
     for key in t.keys(min(t.draws, 60)):
@@ -151,9 +161,11 @@ def _proves_dependent(apart: Part, means: Part) -> None:
 
 @check("ncl/eq3")
 def eq3(t: Trial) -> None:
-    """E[D] = alpha I and E[D_1 A D_2] = alpha^2 A by a loop over all pairs of masks; the sampler.
+    """Augmentation by two independent random masks (Eq. 3).
 
-    Controls: one mask for both views, 1 - alpha for alpha.
+    Given   two independent masks, all pairs enumerated; the library's sampler, bit by bit too.
+    Claim   E[D] = alpha I and E[D_1 A D_2] = alpha^2 A for any A; drawn masks have these chances.
+    Fails   for one mask for both views, 1 - alpha, bits read a place further.
     """
     p, masks = 4, t.part("all masks", ROUNDING)
     for _ in range(min(t.draws, 20)):
@@ -234,7 +246,12 @@ def _layer(W: Array, x: Array, b: Array) -> Array:
 
 @check("ncl/def1")
 def def1(t: Trial) -> None:
-    """Encoder and prediction head against a loop over neurons. Controls: bias after it, no ReLU."""
+    """One-layer ReLU encoders, online and target networks, linear predictor (Sec. 4.1).
+
+    Given   random weights and biases.
+    Claim   The library's encoder is ReLU(W x + b) and its head W^p h + b^p: loops over neurons.
+    Fails   for the bias after the ReLU, no ReLU, W^p transposed.
+    """
     m, encoder, head = 8, t.defines("encoder", ROUNDING), t.defines("head", ROUNDING)
     for _ in range(min(t.draws, 60)):
         W, Wp = t.rng.standard_normal((2, m, m))
@@ -254,7 +271,13 @@ def def1(t: Trial) -> None:
 
 @check("ncl/def2")
 def def2(t: Trial) -> None:
-    """Members of U and U_>=: column norms and signs. Controls: rows normalised, signs kept."""
+    """Matrices with unit columns, orthogonal and non-negative ones (Sec. 4; App. A.1).
+
+    Given   random members of U and U_>= as the library draws them.
+    Claim   Columns have norm 1, entries of U_>= are not negative; a column is refused only if all
+            of it is zero.
+    Fails   for unit rows, members of U, a zero column.
+    """
     norms = t.defines("unit columns", 1e-14, controls=typical, draws=4 * t.draws)
     signs = t.defines("non-negative", controls=pooled)
     for m, p in ((2, 2), (5, 5), (20, 20), (7, 4)):

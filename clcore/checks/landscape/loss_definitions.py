@@ -69,9 +69,12 @@ def _proves_cosine(part: Part, scaled: Sequence[sympy.Expr | int] = (1, 1)) -> N
 
 @check("ncl/eq4")
 def eq4(t: Trial) -> None:
-    """Eq. 4 as printed, as 2 - 2 mean cosine, and by complex-step slopes; scale is free, SG stops.
+    """Non-contrastive loss of normalised outputs with stop gradient (Eq. 4).
 
-    Controls: without normalisation, without the stop gradient.
+    Given   random W^o, W^t; masked views with outputs that are not zero.
+    Claim   The loss is 2 - 2 mean cosine and free of the scales of W^o, W^t; the library's slopes
+            are those of complex steps, and 0 for W^t, behind SG.
+    Fails   without the norms, and for the slope of W^t that SG stops.
     """
     value = t.part("value", ROUNDING, controls=pooled)
     _proves_cosine(value, sympy.symbols("s t", positive=True))
@@ -100,10 +103,13 @@ def eq4(t: Trial) -> None:
 
 @check("ncl/eq5")
 def eq5(t: Trial) -> None:
-    """The value with the head on W^o, as the definition of g and Eq. 7 have it, and which networks
-    it trains. By the letters W^o appears nowhere.
+    """Normalised non-contrastive loss with a linear predictor (Eq. 5).
 
-    Controls: outputs not normalised; the letters as they are; W^t behind its stop gradient.
+    Given   as Eq. 4, with a random head W^p.
+    Claim   With the head on W^o, as the definition of g and Eq. 7 have it, the loss is free of the
+            scale of W^p and trains the online network.
+    Fails   as typeset, with W^t in both branches, where the online network is not trained; without
+            the norms; for W^t behind SG.
     """
     value = t.part("value", ROUNDING, controls=pooled)
     _proves_cosine(value, (2, 1))
@@ -159,9 +165,11 @@ def _worlds(rng: np.random.Generator) -> Iterator[tuple[ml.Law, float]]:
 
 @check("ncl/eq6")
 def eq6(t: Trial) -> None:
-    """Eq. 6 against a loop over all pairs of masks; the squared distance only at unit norms.
+    """Unnormalised non-contrastive loss, used in the theory (Eq. 6).
 
-    Controls: the two views share a mask, outputs that are not of unit norm.
+    Given   random W^o, W^t, all latents and pairs of masks enumerated; unit outputs.
+    Claim   The library's loss is the loop's; for unit outputs it is E|u - v|^2.
+    Fails   for one mask for both views; the squared distance for outputs as they are.
     """
     value = t.defines("all masks", ROUNDING, controls=pooled)
     unit = t.part("squared distance of unit outputs", ROUNDING, controls=pooled)
@@ -200,7 +208,13 @@ def _all_masks(t: Trial, part: Part) -> None:
 
 @check("ncl/eq7")
 def eq7(t: Trial) -> None:
-    """Eq. 7 against the loop, at W^p = I Eq. 6, slopes by complex steps. Controls: other W^p."""
+    """Unnormalised non-contrastive loss with a linear predictor (Eq. 7).
+
+    Given   as Eq. 6, with a random head W^p.
+    Claim   The loss is the loop's, and at W^p = I that of Eq. 6; slopes by complex steps, 0 for
+            W^t.
+    Fails   for W^p transposed, W^p = I, the slope of W^t that SG stops.
+    """
     value = t.defines("all masks", ROUNDING, controls=pooled)
     slopes = t.defines("slopes and stop gradient", 1e-10, controls=pooled)
     for _ in range(min(t.draws, 4)):
@@ -243,9 +257,13 @@ def _softmax_loss(h1: Array, h2: Array, negatives: Array, tau: float, own: float
 
 @check("ncl/eq8")
 def eq8(t: Trial) -> None:
-    """Eq. 8 against a double loop and complex-step slopes; log(1 + |B|) at W = 0; x' != x.
+    """Contrastive loss of masked views against a batch of negatives (Eq. 8).
 
-    Controls: tau divides, the positive left out of the denominator, a sample that is never drawn.
+    Given   random W, tau, masked samples, four negatives for each of seven anchors.
+    Claim   The library's loss is the double loop's, its slope that of complex steps; log(1 + |B|)
+            at W = 0; negatives are other samples, all as often.
+    Fails   if tau divides, without the positive in the denominator, for negatives from all
+            samples, a sample that is never drawn.
     """
     value = t.defines("value, and log(1 + B) at 0", ROUNDING, controls=pooled)
     slope = t.defines("slope", 1e-10)

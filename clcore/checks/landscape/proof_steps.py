@@ -1,11 +1,10 @@
-"""Checks of the proof of ncl Theorem 1(b): Eqs. 19 to 21, orthogonality, permutations.
+"""Checks of the proof of ncl Theorem 1(b): Eqs. 19 to 21, orthogonality.
 
 One function a claim, named after it. Setting as in `landscape.contrastive_landscape`.
 """
 
 from functools import cache
-from itertools import combinations, product
-from math import factorial
+from itertools import product
 
 import numpy as np
 import sympy
@@ -14,10 +13,9 @@ import torch
 from clcore.checks.landscape import symbols as sy
 from clcore.checks.landscape.contrastive_landscape import all_permutations
 from clcore.checks.landscape.surrogate import rises
-from clcore.checks.landscape.theorem1 import ONE_ROW_TWICE, members, unit
+from clcore.checks.landscape.theorem1 import members, unit
 from clcore.ledger import Part, Trial, check, exact, pooled, typical, worst
 from clcore.reference import Array, tensors
-from clcore.sweep import optim
 from clcore.theory.sparse import mask_landscape as ml
 
 SIZES = (2, 3, 4)
@@ -26,7 +24,12 @@ SETTINGS = tuple(product((0.3, 0.5, 1.0), (0.1, 1.0, 5.0)))  # (alpha, tau)
 
 @check("ncl/eq19")
 def eq19(t: Trial) -> None:
-    """The least similarity of two masked views over random W and masks. Control: no ReLU."""
+    """Similarity of ReLU outputs is never negative (Eq. 19).
+
+    Given   random W of any columns, random masks.
+    Claim   The similarity of any two masked views after the ReLU is at least 0.
+    Fails   without the ReLU.
+    """
     least = t.part()
     for d in (2, 4, 8):
         # of two atoms seven draws in ten have nothing below 0 without the ReLU
@@ -69,10 +72,15 @@ def _bound(
 
 @check("ncl/eq20")
 def eq20(t: Trial) -> None:
-    """Eq. 20 with the g that Eq. 18 gives, by loops over masks, at random W, E over D_1, D_2.
+    """Lower bound on the surrogate contrastive loss (Eq. 20).
 
-    The right side falls as g grows, so that only a smaller g can fail: controls are its square
-    root, and columns of norm 2d; in the formula the letters as typeset, traces and D_2 twice.
+    Given   random members of U and permutations, all masks, d = 2, 3, 4; g with the entries ii
+            that Eq. 18 gives.
+    Claim   The surrogate is at least the right side, whose closed form is the loop over masks.
+    Fails   for columns of norm 2d, the root of g, the closed form with traces or D_2 twice, as
+            typeset.
+
+    The right side falls as g grows, so that only a smaller g can fail.
     """
     n, slack = min(t.draws, 100), []
     bound = t.part("bound", 1e-12)
@@ -138,9 +146,11 @@ def _nearly_permutations(d: int) -> Array:
 
 @check("ncl/eq20-eq")
 def eq20_eq(t: Trial) -> None:
-    """The gap of Eq. 20 at all permutations, with D_1,ii D_2,ii in g, as Eq. 18 has it.
+    """Permutation matrices alone attain the lower bound on the surrogate loss (Equality in Eq. 20).
 
-    Controls: random members of U, whose gap is not zero; g as typeset, with traces.
+    Given   as Eq. 20.
+    Claim   Permutations attain the bound, and no other W.
+    Fails   for other W; with g as typeset, with traces.
     """
     n = min(t.draws, 100)
     form, unique, least = t.part("equality", 1e-12), t.part("no other W", 1e-9, ">="), []
@@ -191,10 +201,13 @@ def _proves_equality(form: Part, unique: Part) -> None:
 
 @check("ncl/eq21")
 def eq21(t: Trial) -> None:
-    """Norm lost to the negative entries of a column, through W and masks; both losses of a
-    permutation with a column turned round; the surrogate at any W.
+    """Minimisers of the contrastive loss have no negative entries (Eq. 21).
 
-    Controls: a mask that drops i; nothing lost; another permutation.
+    Given   random members of U, a mask that keeps i; permutations with a column negated.
+    Claim   |ReLU(W D e_i)|^2 = 1 - sum of squares of its negative entries; both losses rise with
+            the column negated, and the surrogate of any W by a bound that is 0 only without
+            negative entries.
+    Fails   for a mask that drops i, nothing lost, another permutation, 1.01 times the bound.
     """
     norm = t.part("norm", 1e-14)
     for d in (2, 5, 8):
@@ -255,9 +268,12 @@ def _turned(sign: int) -> exact.Shown:
 
 @check("ncl/thm1b-orth")
 def thm1b_orth(t: Trial) -> None:
-    """Eq. 19's quantity is <W_i, W_j> when both masks keep; any overlap costs, the more the more.
+    """Minimisers of the contrastive loss have orthogonal columns (App. A.1).
 
-    Controls: a mask that drops; the non-contrastive loss, which no overlap changes.
+    Given   members of U_>=; columns of overlap 0 to 0.5.
+    Claim   Where both masks keep, Eq. 19's quantity is <W_i, W_j>; any overlap raises both losses,
+            the more the more.
+    Fails   for a mask that drops, without negatives, 1.01 times the bound.
     """
     keep = t.part("both masks keep", 1e-14, controls=typical)
     for d in (3, 5):
@@ -310,75 +326,3 @@ def _proves_slopes(steps: Part) -> None:
         breaks={"of the values": exact.nonnegative(losses, forms)},
         at=sy.AT,
     )
-
-
-def _families(m: int, d: int) -> int:
-    """How many ways d columns on m rows can have supports that are disjoint and not empty."""
-    supports = range(1, 2**m)
-
-    def extend(used: int, left: int) -> int:
-        if not left:
-            return 1
-        return sum(extend(used | s, left - 1) for s in supports if not used & s)
-
-    return extend(0, d)
-
-
-def _overlaps(W: sympy.MatrixBase) -> exact.Shown:
-    """<W_i, W_j> as a sum of products of entries in one row, each at least 0."""
-    pairs = list(combinations(range(W.cols), 2))
-    forms = [sum(W[k, i] * W[k, j] for k in range(W.rows)) for i, j in pairs]
-    return exact.nonnegative([W[:, i].dot(W[:, j]) for i, j in pairs], forms)
-
-
-def _off_permutations(W: sympy.MatrixBase) -> exact.Shown:
-    """sum_{i != j} <W_i, W_j>^2 is at least sum_ki w_ki^2 (|row k|^2 - w_ki^2). If W is orthogonal
-    its rows have norm 1 and the left is 0, so that every w_ki is 0 or, for W >= 0, 1."""
-    columns, rows = range(W.cols), range(W.rows)
-    pairs = [(i, j) for i, j in product(columns, repeat=2) if i != j]
-    left = sum(W[:, i].dot(W[:, j]) ** 2 for i, j in pairs)
-    spread = sum(x**2 * (sy.square(W[k, :]) - x**2) for k in rows for x in W[k, :])
-    form = sum(
-        W[k, i] * W[k, j] * W[n, i] * W[n, j]
-        for i, j in pairs
-        for k, n in product(rows, repeat=2)
-        if k != n
-    )
-    return exact.nonnegative(left - spread, form)
-
-
-@check("ncl/thm1b-perm")
-def thm1b_perm(t: Trial) -> None:
-    """Supports of non-negative orthonormal columns, counted; limits of alternating projections.
-
-    Non-negative columns are orthogonal if and only if their supports are disjoint. Controls: one
-    row more; orthonormal without the sign.
-    """
-    supports = t.part("supports")
-    supports.add(*(abs(_families(d, d) - factorial(d)) for d in (1, 2, 3, 4, 5)))
-    wide = (abs(_families(d + 1, d) - factorial(d + 1)) for d in (2, 3, 4))
-    supports.breaks("one row more", *wide)
-    # An overlap of columns W >= 0 is 0 only where their supports are disjoint.
-    supports.proves(
-        _overlaps(sy.nonnegative("w", 3, 3)),
-        breaks={"signs free": _overlaps(exact.matrix("w", 3, 3))},
-        at="d = 3",
-    )
-    d, runs = 5, max(20, min(t.draws, 200))
-    (W,) = tensors(t.rng.random((runs, d, d)))
-    for _ in range(400):
-        U, _, V = torch.linalg.svd(W)
-        W = (U @ V).clamp(min=0)
-    W = optim.unit_columns(W)
-    residual = (W.mT @ W - torch.eye(d, dtype=W.dtype)).abs().amax((-2, -1))
-    limits = t.part("alternating projections", 1e-6)
-    limits.proves(
-        _off_permutations(sy.nonnegative("w", 3, 3)),
-        breaks={"orthogonal, signs free": _off_permutations(exact.matrix("w", 3, 3))},
-        at="d = 3",
-    )
-    limits.add(ml.permutation_gap(W[residual < 1e-10]))
-    free = (U @ V)[: int((residual < 1e-10).sum())]
-    turned = free @ torch.linalg.qr(*tensors(t.rng.standard_normal((len(free), d, d)))).Q
-    limits.breaks("orthogonal, signs free", ml.permutation_gap(turned))
-    limits.breaks("two columns on one row", ml.permutation_gap(ONE_ROW_TWICE))

@@ -186,8 +186,12 @@ def margin(W: Array, M: Array) -> float:
 
 @check("ncl/eq10")
 def eq10(t: Trial) -> None:
-    """The separation at P M^T, and near it; members of U_> and -P M^T have none. Ratio outside /
-    inside."""
+    """Success criterion: each neuron aligned with few dictionary columns (Eq. 10).
+
+    Given   orthonormal dictionaries, p = 50, d = 10; encoders P M^T, and near it.
+    Claim   The largest product outside N_i is at most 0.02 of the least inside.
+    Fails   for entries of W M of one size, and for -P M^T.
+    """
     part, (p, d) = t.defines(bound=0.02), SIZES[0]
     for _ in range(min(t.draws, 60)):
         M, P = _dictionary(t.rng, p, d), permutation(t.rng, d)
@@ -208,11 +212,13 @@ def _by_loops(W: Array, M: Array) -> Array:
 
 @check("ncl/eq11")
 def eq11(t: Trial) -> None:
-    """The metric against loops and at P M^T; its three summaries; one value a column of M; and what
-    a large Minimum says of W.
+    """Max-cosine metrics (maximum, median, minimum) of dictionary recovery (Eq. 11).
 
-    Controls: no norm, no |.|; by the letters, one value a neuron; below 1 / sqrt 2 one row for two
-    columns; rows compared with their signs.
+    Given   random W and M; W = P M^T with any scales and signs of rows.
+    Claim   The library's metric is the loop's, one value a column of M, and 1 at P M^T; if Minimum
+            > 0.71, distinct rows are best, at m = d sqrt(2 - 2 Minimum) away in the worst row.
+    Fails   without norms, without |.|, for j in [m] as typeset, the mean for the median, a row
+            between two columns, rows with their signs.
     """
     value, columns = t.defines("value", 1e-13), t.defines("range of j")
     truths = t.part("1 at P M^T of any row scale and sign", 1e-12)
@@ -292,9 +298,11 @@ def _not_outputs(part: Part) -> None:
 
 @check("ncl/rem2")
 def rem2(t: Trial) -> None:
-    """SReLU_0 is the identity, SReLU_b is Eq. 14; with SReLU_0 Theorem 1's loss is flat on U.
+    """Symmetric ReLU without bias is the identity (Remark 2).
 
-    Controls: the plain ReLU; a bias of 0.1.
+    Given   random x; members of U at d = 4, one-hot latents, all masks.
+    Claim   SReLU_0 is the identity, SReLU_b Eq. 14; with SReLU_0 Theorem 1's loss is flat on U.
+    Fails   for the plain ReLU, for a bias of 0.1 or none.
     """
     x = t.rng.standard_normal((min(t.draws, 100), 1000))
     zero, biased = (sc.symmetric_relu(*tensors(x), b).numpy() for b in (0.0, 0.1))

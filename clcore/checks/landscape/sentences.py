@@ -3,12 +3,14 @@
 One function a claim, named after it. Losses are exact: all latents and masks.
 """
 
+from functools import partial
 from itertools import product
 
 import numpy as np
 import sympy
 import torch
 from scipy.stats import norm
+from torch import Tensor
 
 from clcore.checks.landscape import symbols as sy
 from clcore.checks.landscape.theorem1 import unit
@@ -43,11 +45,16 @@ def least_rank(W: Array, keep: float = 0.5) -> Array:
 
 @check("ncl/rem15")
 def rem15(t: Trial) -> None:
-    """Random minimisers of Theorem 1's loss are collapsed neither to a point nor in dimension.
+    """Bad optima are collapsed neither completely nor in dimension (Sec. 1).
 
-    Controls: equal columns, which are minimisers too; the minimisers under i.i.d. latents. Beside
-    it: the outputs' effective rank, as of trained encoders, (sum of eigenvalues)^2 over the sum of
-    squares; by singular values of W, and by the trace of the second moment and of its square.
+    Given   members of U_>= by its uniform measure, one-hot latents, d = 3, 5, 10.
+    Claim   They are minimisers, outputs of different latents differ, and the outputs' second
+            moment has full rank.
+    Fails   for equal columns, which are minimisers too, and under i.i.d. latents, where these are
+            lower.
+
+    Beside it: the outputs' effective rank, as of trained encoders, (sum of eigenvalues)^2 over the
+    sum of squares; by singular values of W, and by traces of the second moment.
     """
     n, off = min(t.draws, 100), []
     minimal = t.part("minimisers", 1e-12)
@@ -114,10 +121,12 @@ def _share_bad(W: Array) -> float:
 
 @check("ncl/rem18")
 def rem18(t: Trial) -> None:
-    """The share of Theorem 1's minimisers that are bad: no row matches some column to 0.9.
+    """Most global minima of the non-contrastive loss are bad but not collapsed (Abstract).
 
-    By the uniform measure of U_>=. Controls: minimisers near a permutation; equal columns, for
-    those that are not collapsed. And how much of U they are: 2^(-d^2), by drawing U at d = 2.
+    Given   members of U_>= by its uniform measure, d = 3, 5, 10; members of U at d = 2.
+    Claim   At least half of the minimisers have full rank and a column that no row matches to 0.9;
+            minimisers are 2^(-d^2) of U.
+    Fails   for minimisers near a permutation, and for 2^-d.
     """
     n = 500 * max(t.draws, 4)
     minima = t.part("of the minima", 0.5, ">=", draws=3 * min(n, 20_000))
@@ -147,10 +156,12 @@ def _missed(W: Array, b: float, x: Array, z: Array) -> float:
 
 @check("ncl/rem17")
 def rem17(t: Trial) -> None:
-    """Which z a ReLU layer with a bias gives back: the support of ReLU(M^T x - b) is that of z.
+    """A one-layer ReLU encoder can recover the support of the latents (Sec. 2).
 
-    Shares of samples with another support. Without noise for every b in [0, 1), with noise in the
-    span of less than 1/2 at b = 1/2. Controls: a random encoder, b > 1; larger noise.
+    Given   latents in {0, 1}^d, random dictionaries, b in [0, 1) without noise; b = 1/2 with noise
+            below 1/2 in the span of M, any across it.
+    Claim   The support of ReLU(P M^T x - b) is that of P z in every sample.
+    Fails   for a random encoder, b = 1.01, noise of 0.6.
     """
     runs, n = min(t.draws, 20), 200
     exact, bounded = (t.part(name, draws=2 * runs * n) for name in ("no noise", "bounded noise"))
@@ -173,3 +184,49 @@ def rem17(t: Trial) -> None:
             return _missed(M.T, 0.5, (z + noise) @ M.T + across, z)
 
         bounded.add(under(0.49)).breaks("noise of 0.6", under(0.6))
+
+
+@check("ncl/rem13")
+def rem13(t: Trial) -> None:
+    """Training does not avoid the bad minima of non-contrastive losses (Abstract; Sec. 5; Sec. 6).
+
+    Given   Theorem 1's setting, d = 10; projected gradient descent by our rule, hence partial,
+            from 200 random starts.
+    Claim   Most ends of NCL are minimisers with a column that no row matches to 0.9; most ends of
+            CL are permutations.
+    Fails   for permutations as NCL's ends, and for the starts, not trained.
+
+    Trained nets: `sparse_runs.remarks.rem13`.
+    """
+    d, alpha, tau, runs = 10, 0.5, 2.0, 200
+    (start,) = tensors(t.rng.standard_normal((runs, d, d)))
+    eye = torch.eye(d, dtype=torch.float64)
+    bad, found = (
+        t.part(
+            f"Theorem 1's setting: {what}",
+            0.5,
+            ">=",
+            evidence="partial",
+            sort="trained",
+            draws=runs,
+        )
+        for what in ("NCL ends at bad minima", "CL ends at permutations")
+    )
+
+    def share_bad(W: Tensor) -> float:
+        """Optimal within 1e-6, with a column of the truth that no row matches to 0.9."""
+        least = ml.one_hot_non_contrastive(eye, alpha)
+        scores = (W / W.norm(dim=-1, keepdim=True)).abs().amax(-2).amin(-1)
+        low = ml.one_hot_non_contrastive(W, alpha) < least + 1e-6
+        return float((low & (scores < 0.9)).double().mean())
+
+    def share_true(W: Tensor) -> float:
+        return float((ml.permutation_gap(W) < 0.01).double().mean())
+
+    ncl = ml.descend(partial(ml.one_hot_non_contrastive, keep=alpha), start, 200)
+    bad.add(share_bad(ncl)).breaks("permutations", share_bad(eye[None]))
+    loss = partial(ml.one_hot_contrastive, keep=alpha, tau=tau)
+    cl = ml.descend(loss, start, 200)
+    found.add(share_true(cl)).breaks("the starts, not trained", share_true(ml.unit_columns(start)))
+    rise = loss(cl[ml.permutation_gap(cl) >= 0.01]) - loss(eye)
+    found.says(rise=rise.median().item(), positive=share_true(ml.descend(loss, start.abs(), 200)))

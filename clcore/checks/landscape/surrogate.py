@@ -98,9 +98,15 @@ def _surrogate_by_loops(W: Array, alpha: float, tau: float, ratio: bool = False)
 
 @check("ncl/eq16")
 def eq16(t: Trial) -> None:
-    """Eq. 16 by loops over all masks; its minimisers, and those of the limit with x' != x.
+    """Surrogate contrastive loss with the same minimisers (Eq. 16).
 
-    Control: the limit with i.i.d. negatives at tau = 5, whose minimisers are others.
+    Given   members of U, one-hot latents, all masks; ends of descents on both losses, negatives x'
+            != x.
+    Claim   The surrogate by loops over masks is the closed form; its excess over permutations is
+            at least a bound that is zero only there, so that its minimisers are those of L_CL:
+            permutations.
+    Fails   for 1 - alpha, 1.01 times the bound, i.i.d. negatives at tau = 5, two columns on one
+            row.
     """
     value = t.part("value, all masks", 1e-12, controls=pooled)
     for _ in range(min(t.draws, 4)):
@@ -185,7 +191,12 @@ def _proves_minimisers(value: Part, lower: Part, gaps: Part) -> None:
 
 @check("ncl/thm1b-AB")
 def thm1b_AB(t: Trial) -> None:
-    """The softmax term and B_i, all masks, d = 2. Controls: j = i in A-, the ratio turned round."""
+    """Positive and negative parts of the surrogate contrastive loss (App. A.1, after Eq. 16).
+
+    Given   random W and all masks, d = 2; random similarities, d = 3, 5.
+    Claim   The log terms of Eq. 16 are log(1/(1 + A-/A+)).
+    Fails   with j = i kept in A-, and with the ratio turned round.
+    """
     part = t.part(bound=1e-12)
     for _ in range(min(t.draws, 3)):
         alpha, tau, W = float(t.rng.uniform(0.2, 0.9)), 1.5, members(t.rng, 1, 2)[0]

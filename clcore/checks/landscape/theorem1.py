@@ -1,8 +1,7 @@
-"""Checks of ncl Theorem 1(a) and of the informal theorem: the non-contrastive landscape.
+"""Checks of ncl Theorem 1(a) and of every step of its proof: the non-contrastive landscape.
 
-One-hot latents, M = I, no noise, W with
-unit columns. `loops` sums over anchors and all masks in plain numpy; `mask_landscape` has the same
-by closed form, and by batched enumeration.
+One-hot latents, M = I, no noise, W with unit columns. `loops` sums over anchors and all masks in
+plain numpy; `mask_landscape` has the same by closed form, and by batched enumeration.
 """
 
 from collections.abc import Callable
@@ -12,11 +11,9 @@ from itertools import product
 import numpy as np
 import sympy
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from clcore.checks.landscape import symbols as sy
-from clcore.checks.landscape.recovery import misfit
 from clcore.ledger import Part, Trial, check, exact, pooled, typical
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import mask_landscape as ml
@@ -65,14 +62,6 @@ def descended(t: Trial, what: str, runs: int, d: int, loss, steps: int = 120) ->
     """Where projected gradient descent takes random members of U."""
     start = t.stream(what).standard_normal((runs, d, d))
     return ml.descend(loss, *tensors(start), steps)
-
-
-def distance(W: Array) -> float:
-    """min over permutations P of |W - P|_F."""
-    rows, columns = linear_sum_assignment(-W)
-    P = np.zeros_like(W)
-    P[rows, columns] = 1
-    return float(np.linalg.norm(W - P))
 
 
 def _chain(t: Trial) -> None:
@@ -135,23 +124,35 @@ def _proves_chain(first: Part, bound: Part, attained: Part) -> None:
 
 @check("ncl/thm1a-ineq")
 def thm1a_ineq(t: Trial) -> None:
-    """Random W and masks; the equality for W >= 0 fails at every W with a negative entry."""
+    """Alignment of two masked views of a basis vector is at most 1 (App. A.1, inequality (1)).
+
+    Given   random members of U and U_>=, random masks of both views.
+    Claim   <ReLU(W D_1 e_j), ReLU(W D_2 e_j)> = D_1,jj D_2,jj |ReLU(W_j)|^2 <= D_1,jj D_2,jj, with
+            equality for W >= 0.
+    Fails   for D_1 alone, longer columns, the equality with a negative entry.
+    """
     _chain(t)
 
 
 @check("ncl/eq17")
 def eq17(t: Trial) -> None:
-    """The same chain with the masks of the contrastive loss, drawn anew."""
+    """Similarity of a positive pair is at most the product of its mask entries (Eqs. 17-18).
+
+    Given   as inequality (1), the contrastive loss's masks drawn anew.
+    Claim   The same chain.
+    Fails   in the same ways.
+    """
     _chain(t)
 
 
 @check("ncl/thm1a-sum")
 def thm1a_sum(t: Trial) -> None:
-    """L is 1/d times the printed sum; the sum belongs behind the argmax, as the proof ends with.
+    """Non-contrastive loss of one-hot data as a sum over basis vectors (App. A.1, first display).
 
-    A maximiser of summand j alone has column j non-negative and the others with any sign. Measured
-    is whether an intersection of such sets consists of minimisers over U: unit columns and the
-    least loss. Controls: no 1/d; a maximiser of one summand; by the letters, sums of argmaxes.
+    Given   members of U and U_>=, one-hot latents, d = 2, 3.
+    Claim   L is 1/d times the printed sum; what maximises every summand has unit columns and the
+            least loss: the sum belongs behind the argmax, as the proof ends with.
+    Fails   without 1/d, for a maximiser of one summand, for a sum of argmaxes as typeset.
     """
     n = min(t.draws, 100)
     scale = t.part("first equality", 1e-12)
@@ -202,9 +203,11 @@ def thm1a_sum(t: Trial) -> None:
 
 @check("ncl/thm1a-max")
 def thm1a_max(t: Trial) -> None:
-    """d alpha^2 bounds the sum, by loops over masks; W >= 0 attains it; then L = 2 - 2 alpha^2.
+    """Total alignment is at most dα², attained by every non-negative W (App. A.1).
 
-    Controls: d alpha for d alpha^2, signed W, longer columns.
+    Given   as the sum, d = 2, 3, 4, loops over masks.
+    Claim   The sum is at most d alpha^2, attained by every W >= 0; there L = 2 - 2 alpha^2.
+    Fails   for longer columns, d alpha, a negative entry, without the weight 1/d.
     """
     n = min(t.draws, 100)
     bound = t.part("bound", 1e-13)
@@ -257,10 +260,13 @@ def _proves_maximum(bound: Part, attained: Part, value: Part) -> None:
 
 @check("ncl/thm1a")
 def thm1a(t: Trial) -> None:
-    """Every member of U_>= has the loss 2 - 2 alpha^2, by enumeration; no W of U has a lower one.
+    """Every non-negative W with unit columns minimises the non-contrastive loss (Theorem 1(a)).
 
-    Random members and the ends of descents. Controls: a negative entry, columns of norm 1.1. With
-    signed one-hot latents all of U has the same loss.
+    Given   one-hot latents, M = I, masks and latents enumerated, d = 2..5: random members of U_>=
+            and U, ends of descents.
+    Claim   All of U_>= has the loss 2 - 2 alpha^2 and nothing in U a lower one; for signed
+            one-hots all of U has the same loss.
+    Fails   for a negative entry, and for columns of norm 1.1.
     """
     n, runs = min(t.draws, 200), min(t.draws, 60)
     settings = len(SIZES) * len(ALPHAS)
@@ -308,80 +314,3 @@ def _proves_minima(equal: Part, lower: Part, both: Part) -> None:
         for length in (sympy.S.One, sympy.Integer(2))
     )
     both.proves(flat, breaks={"columns of norm 2": longer}, at=sy.AT)
-
-
-def witnesses(rng: np.random.Generator, n: int, d: int) -> Array:
-    """Members of U_> that are neither collapsed nor near a permutation, [n, d, d]."""
-    t, eye = rng.uniform(0.6, 0.75, (n, 1, 1)), np.eye(d)
-    return unit(eye + t * np.roll(eye, 1, 0) + 0.05 * rng.random((n, d, d)))
-
-
-def _min_max_cosine(W: Array) -> Array:
-    """[n]: Minimum max-cosine (Eq. 11) of W >= 0 at M = I."""
-    return (W / np.linalg.norm(W, axis=-1, keepdims=True)).max(-2).min(-1)
-
-
-def _lowest_ends(t: Trial, what: str, d: int, loss) -> list[float]:
-    """Distances from the permutations of the ends of descents that are as low as I."""
-    W = descended(t, what, max(40, min(t.draws, 100)), d, loss)
-    value = loss(W)
-    lowest = W[value < loss(torch.eye(d, dtype=W.dtype)) + 1e-9]
-    return [distance(w) for w in lowest.numpy()]
-
-
-@check("ncl/thm1")
-def thm1(t: Trial) -> None:
-    """A continuum of minimisers that are not collapsed and far from all permutations, by weights,
-    by Eq. 11 and by Eq. 9; contrastive ends are not far.
-
-    The family: two neighbouring rows a column, and a little of all others. Controls: permutations;
-    columns around the uniform direction, which are nearly collapsed; the ends of non-contrastive
-    descents; the i.i.d. latents of Eq. 1, for which neither half is true.
-    """
-    n = min(t.draws, 200)
-    minimal = t.part("minimisers", 1e-12)
-    far = t.part("far from the truth", 0.5, ">=")
-    cosine = t.part("far by Eq. 11", 0.9)
-    outputs = t.part("far by Eq. 9", 0.3, ">=")
-    rank = t.part("not collapsed", 0.1, ">=", controls=typical)
-    contrastive = t.part("contrastive minimisers", 1e-3)
-    for d in (3, 5, 10):
-        W = witnesses(t.rng, n, d)
-        far.add(np.array([distance(w) for w in W]))
-        cosine.add(_min_max_cosine(W))
-        outputs.add(np.array([misfit(np.maximum(w.T, 0), np.eye(d)) for w in W]))
-        rank.add(np.linalg.svd(W, compute_uv=False)[:, -1])
-        around = unit(1 + t.rng.uniform(0.2, 1, (n, 1, 1)) * t.rng.random((n, d, d)))
-        rank.breaks(
-            "columns around the uniform direction", np.linalg.svd(around, compute_uv=False)[:, -1]
-        )
-        minimal.add((ml.one_hot_non_contrastive(*tensors(W), 0.5) - 1.5).abs())
-        signs = np.where(np.eye(d), -1, 1)
-        minimal.breaks(
-            "a negative diagonal",
-            (ml.one_hot_non_contrastive(*tensors(signs * W), 0.5) - 1.5).abs(),
-        )
-    truth = np.eye(3)[[1, 2, 0]]
-    for part, value in (
-        (far, distance(truth)),
-        (cosine, _min_max_cosine(truth[None])),
-        (outputs, misfit(truth.T, np.eye(3))),
-    ):
-        part.breaks("permutations", value)
-    near = unit(np.eye(3) + 0.05 * t.rng.random((n, 3, 3)))
-    cosine.breaks("near a permutation", _min_max_cosine(near))
-    outputs.breaks("near a permutation", np.array([misfit(w.T, np.eye(3)) for w in near]))
-    others = []
-    for d in (3, 5):
-        loss = partial(ml.one_hot_contrastive, keep=0.5, tau=1.0)
-        contrastive.add(np.array(_lowest_ends(t, f"contrastive {d}", d, loss)))
-        others += _lowest_ends(t, f"not {d}", d, partial(ml.one_hot_non_contrastive, keep=0.5))
-    contrastive.breaks("non-contrastive ends", np.array(others), by=typical)
-    iid = ml.sparse(3, 0.3)
-    first = unit(1 + t.rng.random((n, 3, 3)))
-    some, equal = tensors(first, np.repeat(first[..., :1], 3, -1))
-    excess = ml.non_contrastive(some, some, iid, 0.5) - ml.non_contrastive(equal, equal, iid, 0.5)
-    minimal.breaks("i.i.d. latents, against equal columns", excess)
-    pair = partial(ml.contrastive, law=ml.sparse(2, 0.3), keep=0.5, tau=5.0)
-    W = descended(t, "iid", 12, 2, pair, 40)
-    contrastive.breaks("i.i.d. latents, tau = 5", distance(W[pair(W).argmin()].numpy()))

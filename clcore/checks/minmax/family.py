@@ -19,9 +19,13 @@ from clcore.reference import Array, relative, tensors
 
 @check("acl/eq1")
 def eq1(t: Trial) -> None:
-    """Eq. 1 in torch equals loops over i and j, for all rows of Table 1 and N = 2..12.
+    """A general family of contrastive losses (Eq. 1).
 
-    Controls: distances not halved, distances not squared, the pair j = i kept.
+    Given   random views z, z' of batches of N = 2..12 samples in n_L = 1..5 dimensions; the eight
+            pairs (phi, psi) of Table 1.
+    Claim   L = sum_i phi(sum_{j != i} psi(d_i - d_ij)), d_ij = |z[i] - z[j]|^2/2 among first
+            views, d_i = |z[i] - z[i']|^2/2: the loss of `clcore.losses` is a loop over i and j.
+    Fails   for distances that are not halved or not squared, and with the pair j = i in the sum.
     """
     sizes = ((2, 1), (3, 5), (5, 2), (8, 3), (12, 4))
     count = t.share(len(sizes))
@@ -40,10 +44,19 @@ def eq1(t: Trial) -> None:
 
 @check("acl/eq2")
 def eq2(t: Trial) -> None:
-    """InfoNCE is the (phi, psi) pair of Eq. 2; SimCLR, restricted, is its eps = 1 and not eps = 0.
+    """Generalised InfoNCE as a member of the family, and the ε of SimCLR (Eq. 2).
 
-    And every convention of the papers by loops. Controls: eps not multiplied by exp(-d_i/tau), tau
-    dropped in front, tau doubled; other eps; SimCLR unrestricted; another convention's pairs.
+    Given   random views of 8 samples, tau in {0.1, 0.5, 1}, eps in {0, 0.3, 1}; for SimCLR outputs
+            of unit norm, tau = 1/2.
+    Claim   phi = tau log(eps + x), psi = exp(x/tau) in Eq. 1 is -tau sum_i log[exp(-d_i/tau) /
+            (eps exp(-d_i/tau) + sum_{j != i} exp(-d_ij/tau))], written out by loops; and eps = 0
+            is the loss of SimCLR.
+    Fails   the formula: for eps without the factor exp(-d_i/tau), without tau in front, for 2 tau.
+            SimCLR: NT-Xent, over all 2N views, is Eq. 2 at no eps, in value and gradient up to a
+            constant and a factor. Corrected: with first views as the only anchors and negatives it
+            is tau^-1 times Eq. 2 at eps = 1; not at eps = 0 or 1/2, and not over all views.
+
+    That the library has every convention of InfoNCE in the papers is held against loops, too.
     """
     z, z2 = ref.views(t.rng, t.draws, 8, 4)
     inter, intra = ref.distances(z, z2)
@@ -95,9 +108,15 @@ def _simclr(t: Trial, views: Views) -> None:
 
 @check("acl/eq33")
 def eq33(t: Trial) -> None:
-    """General InfoNCE: both printed forms of alpha, and -dL_nce/dd_ij, agree.
+    """Pairwise importance of InfoNCE for any ε (Eq. 33).
 
-    Controls: phi' = 1/(x + eps), eps not multiplied by exp(-d_i/tau), the sign of the gap.
+    Given   random views of 8 samples; phi = tau log(eps + x), psi = exp(x/tau), tau in {0.2, 0.5,
+            1}, eps in {0.01, 0.3, 1, 5}.
+    Claim   alpha_ij = exp((d_i - d_ij)/tau) / (eps + sum_j exp((d_i - d_ij)/tau)) = exp(-d_ij/tau)
+            / (eps exp(-d_i/tau) + sum_j exp(-d_ij/tau)): both forms, and the library's weights,
+            are -dL_nce/dd_ij by complex steps; proved at N = 3.
+    Fails   for eps without exp(-d_i/tau), for d_ij - d_i in place of d_i - d_ij, for phi' without
+            tau; the proof with 2 eps.
     """
     z, z2 = ref.views(t.rng, t.draws, 8, 3)
     inter, intra = ref.distances(z, z2)
@@ -129,9 +148,13 @@ def eq33(t: Trial) -> None:
 
 @check("acl/num1")
 def num1(t: Trial) -> None:
-    """Linear phi and psi: L is a difference of distances, alpha is constant.
+    """Linear φ and ψ give a constant pairwise importance (Sec. 3.2).
 
-    Controls: phi = x^2, psi = exp; the positive distances dropped.
+    Given   phi(x) = a x, psi(x) = b x with a, b in (0.5, 1.5); random views, N = 2..10.
+    Claim   L = a b (sum_{i != j} d_i - d_ij), a difference of distances, and alpha_ij = a b for
+            all i != j, in this batch and in any other. Both proved at N = 3.
+    Fails   L without the positive distances d_i; alpha for psi = exp (not constant, and another in
+            another batch) and for phi = x^2.
     """
     sizes = (2, 3, 6, 10)
     count = t.share(len(sizes))
@@ -177,9 +200,16 @@ def num1(t: Trial) -> None:
 
 @check("acl/num4")
 def num4(t: Trial) -> None:
-    """Five of the eight psi are exponentials, and a shift in the exponent does Theorem 2 no harm.
+    """An exponential ψ, as in most known losses, makes α an independent variable (Sec. 3.2, before
+    Theorem 2).
 
-    Controls: the same count for psi linear; psi = sigmoid; the row sum computed without the shift.
+    Given   the eight psi of Table 1; random batches of 6 at small distances, for the logarithm of
+            Lifted Structured.
+    Claim   (1) most psi are exponentials: log psi has a constant slope in at least 5 of the 8
+            rows. (2) For the two with a shift in the exponent, Soft Triplet and Lifted Structured,
+            the weights of Eq. 4 are still Theorem 2's minimiser, by a Newton solver.
+    Fails   (1) counted for linear psi. (2) with row sums that leave the shift out, and for psi
+            = sigmoid, which is none of the exponentials.
     """
     grid, rows = np.linspace(0.1, 3, 50), ref.table1()
     logs = [ref.slope(lambda x, p=psi: np.log(p(x)), grid) for _, _, psi in rows]

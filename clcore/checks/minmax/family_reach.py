@@ -69,9 +69,16 @@ def _asymmetry(weights: Weights, inter: Array, intra: Array) -> Array:
 
 @check("acl/num22")
 def num22(t: Trial) -> None:
-    """Pairs (phi, psi) of Table 1 give different alpha; what marks them, and who lacks the marks.
+    """Choosing φ and ψ amounts to choosing α for one energy (Sec. 3.2, after Corollary 1).
 
-    Controls: two names of one pair; the inverse, square and direct weights of Sec. 6.1.
+    Given   the pairs (phi, psi) of Table 1 at tau = 1/2, random batches of 6; weights of Sec. 6.1.
+    Claim   Other functions, other weights: alpha of any two rows of Table 1 differ by 1e-3 or more
+            (median). Every smooth pair has two marks: alpha stays when all distances of a row move
+            together, and a ratio of two weights of a row does not depend on a third distance.
+            Weights of any loss of the distances: the Jacobian d alpha_ij / d d_ik is symmetric.
+    Fails   for two names of one pair (InfoNCE at eps = tau = 1 is N+1 Tuplet); the marks for
+            inverse, square and direct weights, which belong to no (phi, psi); the symmetry for
+            direct weights with p = 2, which belong to no loss at all.
     """
     count = min(t.draws, 100)
     wide = ref.distances(*ref.views(t.rng, count, 6, 3))

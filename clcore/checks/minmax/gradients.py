@@ -31,9 +31,15 @@ OWN = losses.Pair(
 
 @check("acl/eq4")
 def eq4(t: Trial) -> None:
-    """alpha_ij of Eq. 4 is -dL/dd_ij, its row sum is dL/dd_i, and it is not negative.
+    """Pairwise importance α of a contrastive loss (Eq. 4).
 
-    Controls: phi' dropped, d_ij - d_i in place of d_i - d_ij, the pair j = i kept in the sum.
+    Given   distances d_ij, d_i drawn freely from [0, 4], N = 6; the rows of Table 1 and one pair
+            that is not exponential.
+    Claim   alpha_ij = phi'(sum_j psi(d_i - d_ij)) psi'(d_i - d_ij) is -dL/dd_ij by complex steps,
+            beta_i = sum_{j != i} alpha_ij is dL/dd_i, and alpha >= 0. Proved at N = 3, the sign
+            for any slopes phi', psi' > 0.
+    Fails   without phi', for d_ij - d_i in place of d_i - d_ij, with j = i in the sum; for column
+            sums in place of beta; alpha >= 0 for a decreasing psi.
     """
     inter, intra = 4 * t.rng.random((t.draws, 6, 6)), 4 * t.rng.random((t.draws, 6))
     off, at = ~np.eye(6, dtype=bool), tensors(inter, intra)
@@ -94,9 +100,15 @@ def _slopes(t: Trial) -> None:
 
 @check("acl/eq5")
 def eq5(t: Trial) -> None:
-    """C_alpha[a, b] as matrix products equals the double loop; it is bilinear, C[a, a] symmetric.
+    """Contrastive covariance and the energy of a representation (Eq. 5).
 
-    Controls: the second term added, alpha transposed, 1/2 in front; a nonlinear map of a.
+    Given   any weights alpha >= 0, not symmetric, N = 7; a, b of 3 and 4 dimensions.
+    Claim   C_alpha[a, b] = sum_{i != j} alpha_ij (a[i] - a[j])(b[i] - b[j])^T - sum_i beta_i (a[i]
+            - a[i'])(b[i] - b[i'])^T: the library's matrix products are the double loop, far from
+            the origin, too. It is bilinear, C[W a, b] = W C[a, b], and C[a, a] is symmetric though
+            alpha is not; both proved at N = 3.
+    Fails   for the second term added, alpha transposed, 1/2 in front; for tanh(W a) in place of W
+            a; symmetry for C[a, b] of two variables.
     """
     alpha = ref.random_weights(t.rng, t.draws, 7, 7)
     a, a2 = ref.views(t.rng, t.draws, 7, 3)
@@ -158,10 +170,15 @@ def _far(t: Trial) -> None:
 
 @check("acl/thm1")
 def thm1(t: Trial) -> None:
-    """dL/dtheta = -1/2 dE_alpha/dtheta with alpha held at alpha(theta), through random nets.
+    """Descending the loss is ascending an energy (Theorem 1).
 
-    Left: complex steps in theta through numpy. Right: autograd of the energy, alpha from Eq. 4 in
-    numpy. Controls: alpha off by 1%, gradient through alpha, factor 1, alpha of other parameters.
+    Given   z(x; theta): linear, tanh and ReLU nets of 2 and 3 layers at random parameters, N
+            = 4..8; all rows of Table 1, tau in {0.1, 0.5, 2}.
+    Claim   dL/dtheta = -1/2 dE_alpha/dtheta at alpha = alpha(theta) held fixed. Left: complex
+            steps in theta through the loss in numpy. Right: autograd of the energy, alpha from
+            Eq. 4 in numpy. Proved at N = 3 for any differentiable z, phi and psi.
+    Fails   for alpha off by 1 per cent or of other pairs, with the gradient through alpha, with
+            the factor 1 in place of 1/2.
     """
     nets = [("linear", (4, 5, 3)), ("tanh", (4, 5, 4, 3)), ("relu", (5, 6, 4))]
     count = t.share(len(nets) * len(TAUS))
@@ -208,10 +225,15 @@ def _through_net(t: Trial, half: Part, count: int, n: int, tau: float, net: part
 
 @check("acl/eq23")
 def eq23(t: Trial) -> None:
-    """-dL/dtheta = C_alpha[dz/dtheta, z^T], dE_alpha/dtheta is twice that, scalars commute.
+    """Gradients of the loss and of the energy as contrastive covariances (Eqs. 22-26).
 
-    Per-sample Jacobians by complex steps put into Eq. 5 by loops, against autograd of L and E.
-    Controls: the augmentation term dropped, factor 1, vectors in place of scalars.
+    Given   tanh nets at random parameters, N = 6; InfoNCE's weights; for scalars any alpha.
+    Claim   -dL/dtheta = C_alpha[dz/dtheta, z^T] and, alpha held, dE_alpha/dtheta = 2
+            C_alpha[dz/dtheta, z^T]: Jacobians of each sample by complex steps, put into loops of
+            Eq. 5, against autograd of L and of E. For scalars C_alpha[x, y] = C_alpha[y, x].
+            Proved at N = 3.
+    Fails   without the term of the second views, with the other sign; with the factor 1 for 2; for
+            vectors, which do not commute without a transpose.
     """
     n, widths = 6, (4, 4, 3)
     net = partial(ref.net, name="tanh", widths=widths)
@@ -283,10 +305,14 @@ def _both_sums(weights: Array, beta: Array, near: Array, far: Array) -> Array:
 
 @check("acl/lem5")
 def lem5(t: Trial) -> None:
-    """sum_i dL/dz[i] A[i]^T + dL/dz[i'] A[i']^T = -C_alpha[z, A], and its mirror image.
+    """Gradient formula of the loss for any per-sample variable (Lemma 5).
 
-    A runs over vectors (first form) and matrices (second form). alpha_ii is arbitrary.
-    Controls: the second-view term dropped, the sign, alpha_ii counted in beta.
+    Given   random views z, z', N = 7; any variable A of each view: vectors in the first form,
+            matrices 4 x 3 in the second; weights alpha of InfoNCE; any alpha_ii.
+    Claim   sum_i dL/dz[i] A^T[i] + dL/dz[i'] A^T[i'] = -C_alpha[z, A], and sum_i A[i] dL/dz[i]
+            + A[i'] dL/dz[i'] = -C_alpha[A, z^T]; dL/dz by complex steps. alpha_ii, if left out of
+            beta, changes nothing. Proved at N = 3.
+    Fails   without the second views' term, with the other sign, and with alpha_ii counted in beta.
     """
     n = 7
     z, z2 = ref.views(t.rng, t.draws, n, 3)
@@ -330,9 +356,13 @@ def lem5(t: Trial) -> None:
 
 @check("acl/eq88")
 def eq88(t: Trial) -> None:
-    """The gradient of L in z[i] and z[i'] in closed form, for all rows of Table 1.
+    """Gradient of the loss in the outputs of either view (Eqs. 88-89).
 
-    Controls: z[i] in place of z[i'], the alpha_ji term dropped, alpha not transposed there.
+    Given   random views, N = 6; all rows of Table 1.
+    Claim   dL/dz[i] = sum_j alpha_ij (z[j] - z[i']) + sum_j alpha_ji (z[j] - z[i]) and dL/dz[i']
+            = beta_i (z[i'] - z[i]), against complex steps of L in every entry; proved at N = 3.
+    Fails   for z[i] in place of z[i'], without the alpha_ji term, with alpha_ij in its place; for
+            column sums in place of beta_i, and in the proof for the other sign.
     """
     z, z2 = ref.views(t.rng, t.draws, 6, 3)
     distances = ref.distances(z, z2)

@@ -183,10 +183,19 @@ def agree(beside: pd.DataFrame) -> pd.Series:
 
 @check("acl/tab2a", "acl/tab2b", on="runs")
 def table2(t: Trial, runs: pd.DataFrame) -> None:
-    """One block of Table 2. Highlighted cells are the best two of their columns (control: the two
-    rows after them). On runs at the protocol: the share of cells that agree (control: the losses in
-    the opposite order). On smaller ones: the order of the six losses (control: exchanged within
-    each seed)."""
+    """Six contrastive formulations on CIFAR-10, linear evaluation; Six contrastive formulations on
+    STL-10, linear evaluation (Table 2).
+
+    Protocol   ResNet18, linear evaluation, tau = 1/2, 5 seeds, 100, 300 and 500 epochs; the runs
+               are of one data set, and smaller unless they say protocol.
+    Question   Are the highlighted cells the two best of their columns, as printed? At the
+               protocol: do nine cells in ten agree (two standard errors and half a digit)? On
+               smaller runs: are the six losses in the printed order of 100 epochs (Spearman's rho
+               >= 0.828)?
+    Refuted    by a highlighted cell that is not among the two best, by fewer cells, by a lower
+               rho. Controls: third and fourth of each column; losses in the opposite order; losses
+               exchanged by chance within each seed.
+    """
     name = "stl10" if runs.dataset.iloc[0] == "stl10" else "cifar10"
     claim, block = CLAIMS[name], printed().query("dataset == @name")
     rank = block.groupby("epoch")["mean"].rank(ascending=False)
@@ -234,9 +243,17 @@ def table2(t: Trial, runs: pd.DataFrame) -> None:
 
 @check("acl/num14", on="runs")
 def num14(t: Trial, sides: Sides) -> None:
-    """Gradient through the weights, against InfoNCE. In all six printed cells it is lower (control:
-    the entropy row), by less than a point (control: the square row). On runs: the paired
-    difference."""
+    """Back-propagating through α is slightly worse (Sec. 6.1, finding (1)).
+
+    Protocol   the rows InfoNCE and back-propagation of Table 2: six printed cells, 5 seeds each;
+               runs with matched seeds.
+    Question   Is back-propagating through alpha worse in every printed cell (one-sided Welch test
+               at 2.5 per cent), by less than a point? On runs: is the paired difference at the
+               last epoch below 0, beyond its 95 per cent interval?
+    Refuted    by one cell that is not lower or a point lower; on runs by an interval that holds 0.
+               Controls: the entropy row and the square row in its place; losses exchanged by
+               chance within each seed.
+    """
     found = against("backprop")
     # Of a control that some cells let through: the cell that is farthest from what is asked.
     lower = t.part("printed cells: lower than InfoNCE", LEVEL / 2, controls=worst)
@@ -253,11 +270,17 @@ def num14(t: Trial, sides: Sides) -> None:
 
 @check("acl/num15", on="runs")
 def num15(t: Trial, sides: Sides) -> None:
-    """Regularisers but the square one, which the paper itself excepts, against InfoNCE: cells that
-    are more than half a point lower with p <= 0.05 (controls: the square one, the gradient through
-    the weights in their place). On runs the same rule for all three (control:
-    guessing), and whether each regulariser improves on the untrained net (control: before and after
-    exchanged by chance within each seed)."""
+    """Other regularisers perform like InfoNCE or better (Sec. 6.1, findings (2)-(3)).
+
+    Protocol   the rows of the entropy, inverse (gamma = 2) and square regularisers of Table 2
+               beside InfoNCE: printed cells, and runs with matched seeds.
+    Question   Is each comparable to InfoNCE or better: no cell more than half a point lower at p
+               <= 0.05? Of the printed cells the square row, which the paper excepts, is left out;
+               on runs it counts. On runs also: does each improve on the untrained net?
+    Refuted    by one cell that is behind, or a regulariser that learns nothing. Controls: back-
+               propagation and the square row in their place; guessing; before and after exchanged
+               by chance within each seed.
+    """
     table = {name: against(name) for name in REGULARISERS}
     useful = ("entropy", "inverse")
     part = t.part(
@@ -329,9 +352,16 @@ def _guessing(runs: pd.DataFrame) -> pd.DataFrame:
 
 @check("acl/num16", on="runs")
 def num16(t: Trial, sides: Sides) -> None:
-    """Weights set directly from distances: best of all printed rows in every column (control: the
-    entropy row), above InfoNCE by Welch's test (control: entropy). On runs: the paired
-    difference."""
+    """Setting α directly from distances works without a minimisation (Sec. 6.1, finding (4)).
+
+    Protocol   the row of direct weights (p = 2, tau = 1/2) of Table 2 beside the others: printed
+               cells, and runs with matched seeds.
+    Question   Is it the best row of every printed column, and above InfoNCE in each cell
+               (one-sided Welch test at 2.5 per cent)? On runs: is the paired difference above 0,
+               beyond its 95 per cent interval?
+    Refuted    by one column that another row leads, or an interval that holds 0. Controls: the
+               entropy row and InfoNCE in its place; losses exchanged by chance within each seed.
+    """
     wide = printed().pivot(index=["dataset", "epoch"], columns="loss", values="mean")
 
     def lead(loss: str) -> pd.Series:

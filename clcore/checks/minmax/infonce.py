@@ -15,9 +15,14 @@ from clcore.reference import Array, absolute, relative, tensors
 
 @check("acl/eq27")
 def eq27(t: Trial) -> None:
-    """E_alpha = sum alpha_ij (|z_i - z_j|^2 - |z_i - z_i'|^2) = 2 sum alpha_ij (d_ij - d_i).
+    """The energy as a sum of distance differences, linear in α (Eqs. 27-29).
 
-    Hence it is linear in alpha. Controls: factor 1, the second term added, E - R_H in place of E.
+    Given   random views, N = 9; any weights alpha, not symmetric.
+    Claim   E_alpha = tr C_alpha[z, z] = sum_{i != j} alpha_ij (|z[i] - z[j]|^2 - |z[i] - z[i']|^2)
+            = 2 sum alpha_ij (d_ij - d_i): the trace of the double loop, the scalar sum, the
+            library's energy. Hence E is linear in alpha. Both proved at N = 3.
+    Fails   for the factor 1 in place of 2, with d_i added, and for E - R_H (in the proof: alpha
+            squared), which is not linear.
     """
     n = 9
     z, z2 = ref.views(t.rng, t.draws, n, 4)
@@ -56,9 +61,15 @@ def eq27(t: Trial) -> None:
 
 @check("acl/eq6")
 def eq6(t: Trial) -> None:
-    """InfoNCE with eps = 0: alpha is a softmax of -d_ij/tau, rows sum to 1, d_i plays no part.
+    """InfoNCE with ε = 0 weights pairs by a softmax over distances (Eq. 6).
 
-    Controls: tau doubled, eps = 1, linear psi.
+    Given   phi = tau log x, psi = exp(x/tau) (eps = 0), tau in {0.05, 0.1, 0.5, 2}; random views,
+            N = 8.
+    Claim   alpha_ij = exp(-d_ij/tau) / sum_j exp(-d_ij/tau): the softmax against Eq. 4 with slopes
+            by complex steps. Rows sum to 1, other second views change nothing, and in a row a
+            closer pair weighs more. All four proved at N = 3.
+    Fails   for 2 tau; at eps = 1, where rows sum to less and d_i counts; for linear psi no pair
+            comes before another.
     """
     z, z2 = ref.views(t.rng, t.draws, 8, 3)
     tz, moved_views = tensors(z, z2), tensors(z, z + 0.5 * t.rng.standard_normal(z.shape))
@@ -101,9 +112,13 @@ def eq6(t: Trial) -> None:
 
 @check("acl/num2")
 def num2(t: Trial) -> None:
-    """InfoNCE's row sums are xi/(xi + eps): separated samples are discounted, unless eps = 0.
+    """InfoNCE discounts samples that are already well separated (Sec. 3.2, after Theorem 2).
 
-    Controls: eps doubled; eps = 0 on the same path of a sample that moves away.
+    Given   InfoNCE, tau in {0.2, 0.5, 1}, eps in {0, 0.3, 1}; random views, N = 8; then one sample
+            that leaves the others by factors 1, 2, 4, 8 while its views close up.
+    Claim   sum_{j != i} alpha_ij = xi_i/(xi_i + eps), and at eps = 1 each step of that sample
+            lowers its row sum: what is well separated already weighs little. Both proved at N = 3.
+    Fails   for 2 eps; at eps = 0, where every row sums to 1 wherever the sample is.
     """
     z, z2 = ref.views(t.rng, t.draws, 8, 3)
     inter, intra = ref.distances(z, z2)

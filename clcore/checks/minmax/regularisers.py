@@ -20,10 +20,14 @@ from clcore.reference import Array, absolute, relative, tensors
 
 @check("acl/num3")
 def num3(t: Trial) -> None:
-    """The min player's optimum is unique, because R is strongly concave.
+    """The min player has a unique optimum (Sec. 4).
 
-    50 random starts a problem, all regularisers of Sec. 6.1; curvature of R at random points.
-    Controls: R = 0 with tied costs, R concave but flat below 1/7, R convex.
+    Given   the regularisers of Sec. 6.1 (tau = 1/2; gamma of `reference.GAMMAS`) and costs of
+            random batches, N = 8.
+    Claim   The min player's optimum is unique: 50 random starts of a solver end at one point. R is
+            strongly concave: -R'' is at least 2 tau, 2 tau gamma, tau for r_H, r_gamma, r_s.
+    Fails   for R = 0 with tied costs, which has many minimisers; for an r that is concave but flat
+            below 1/7, and for -r_s.
     """
     n, tau = 8, 0.5
     count = min(t.draws, 20)
@@ -59,9 +63,16 @@ def num3(t: Trial) -> None:
 
 @check("acl/def6")
 def def6(t: Trial) -> None:
-    """The three regularisers of Sec. 6.1 are concave; their minimisers against generic solvers.
+    """Entropy, inverse and square regularisers of the min player (Sec. 6.1).
 
-    Controls: the constants 2 and 1/2 of r read otherwise, the diagonal not excluded.
+    Given   r_H = -2 tau a log a, r_gamma = 2 tau a^(1 - gamma)/(1 - gamma), r_s = -tau a^2/2;
+            weights >= 0 with row sums 1; costs 2 (d_ij - d_i) of random batches, N = 8.
+    Claim   All are concave (second differences on (0, 1]), and the library's minimisers of c.a
+            - R(a), in closed form or by bisection, are those of generic solvers that know costs
+            and r alone.
+    Fails   for a convex r; for r without its constant 2 or 1/2; with the diagonal among the pairs.
+
+    Beyond the row: minimisers for other row sums, and their slopes in the costs.
     """
     grid = np.linspace(0.01, 1, 400)
     concave = t.part("concave", -1e-9)
@@ -151,9 +162,12 @@ def _slopes(t: Trial, costs: Array) -> None:
 
 @check("acl/num5")
 def num5(t: Trial) -> None:
-    """Direct weights: p = 1 is Eq. 6; rows sum to 1; p = 2 is something else.
+    """Pairwise importance set directly from powers of the distances (Sec. 6.1).
 
-    Controls: p = 2, p = 1.5; weights not normalised.
+    Given   random views, N = 8, tau = 1/2.
+    Claim   alpha_ij = exp(-d_ij^p/tau) / sum_j exp(-d_ij^p/tau): at p = 1 it is Eq. 6; at p = 2
+            the library's weights are the formula, and rows sum to 1.
+    Fails   Eq. 6 for p = 1.5 and 2; p = 2 without normalisation, or with d^2 not divided by tau.
     """
     tau = 0.5
     z, z2 = ref.views(t.rng, t.draws, 8, 3)
@@ -179,10 +193,15 @@ def num5(t: Trial) -> None:
 
 @check("acl/num6")
 def num6(t: Trial) -> None:
-    """r' grows without bound at 0 for r_H and r_gamma, not for r_s, whose optimum has exact zeros.
+    """Strong performance goes with an infinite regulariser slope at zero (Sec. 6.1).
 
-    The analytic half of the statement; the accuracies are a matter for the image chapter.
-    Controls: r_s.
+    Given   r_H, r_gamma and r_s at tau = 1/2; for the weights 64 unit vectors, the paper's
+            constants.
+    Claim   The analytic half: r'(a) has no bound as a -> 0 for r_H and r_gamma (each tenth of a
+            adds 2 tau log 10 or more), and so no weight of their optimum is 0.
+    Fails   for r_s: a bounded slope, and optimal weights of exactly 0.
+
+    That performance goes with the slope is for the runs of acl/tab2a.
     """
     tau, n, count = 0.5, 64, min(t.draws, 20)
     weights = 10.0 ** -np.arange(3, 100)
@@ -207,9 +226,17 @@ def num6(t: Trial) -> None:
 
 @check("acl/num18")
 def num18(t: Trial) -> None:
-    """The min player weighs hard PAIRS: order by distance, sharper as tau falls, not a_i b_j.
+    """Contrastive losses put more weight on hard negative pairs (Sec. 3.2, after Corollary 1).
 
-    Controls: linear psi, tau rising, weights a_i b_j of hard samples.
+    Given   InfoNCE at eps = 0, tau in {1, 0.5, 0.1}; random batches, N = 16.
+    Claim   The min player puts more weight on hard pairs: its minimiser, by a Newton solver,
+            orders each row by distance, closest first, without an exception, and is the loss's
+            alpha; the nearest pair's share grows as tau falls; log alpha_ij is no a_i + b_j, so
+            that pairs count and not samples alone.
+    Fails   for linear psi, whose weights are equal; for tau rising, or psi = x/tau; for weights
+            a_i b_j of hard samples; for the weights of another temperature. Not across rows: each
+            sums to 1, and of two pairs of different anchors the closer one may weigh less (a
+            number is said).
     """
     n, taus = 16, (1.0, 0.5, 0.1)
     z, z2 = ref.views(t.rng, t.draws, n, 3)

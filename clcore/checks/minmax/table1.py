@@ -276,10 +276,21 @@ def _shapes(t: Trial, rows: list[ref.Row], margin: float) -> None:
 
 @check("acl/tab1")
 def tab1(t: Trial) -> None:
-    """Each row of Table 1 against the loss of its own source, in value and gradient; its shapes;
-    and that the library's losses, phi and psi are what they are on paper.
+    """Eight known contrastive losses as members of the family (Table 1).
 
-    Controls: a change undone, constants not converted, another row.
+    Given   random views of 8 samples in 4 dimensions; tau = 1/2, margin 1, c = 2. Each row's loss
+            is coded from the paper that the row cites.
+    Claim   Each row is that loss, in value and in the gradient in z and z', up to a constant and a
+            positive factor (fitted where the source leaves it). Three rows are InfoNCE at other
+            eps and tau. phi and psi are monotone and differentiable, on a grid.
+    Fails   MINE (one logarithm for the batch), N+1 Tuplet, Modified Triplet and Triplet
+            Contrastive (inner products or cosines), Lifted Structured (unsquared distances,
+            negatives of both members and views). Corrected: a logarithm for each anchor; outputs
+            of unit norm; these three changes. Controls: one of the changes undone, constants not
+            converted, another row; a reversed function, |x|, and the kink of Triplet, where its
+            psi has no derivative.
+
+    The library's losses of the sources, and its phi and psi, are held against numpy as well.
     """
     views = ref.views(t.rng, t.draws, 8, 4)
     pairs = {pair.name: pair for pair in losses.table1(TAU, 1.0, MARGIN, C)}

@@ -118,10 +118,14 @@ def added(e: Energies) -> Array:
 
 @check("acl/eq70")
 def eq70(t: Trial) -> None:
-    """Weak augmentation: the energies of both solutions in closed form.
+    """Energies of both solutions under weak augmentation (Eq. 70).
 
-    Left sides: exact variance of the ReLU net's outputs over all joint states, less what the
-    augmentation takes. Controls: 1/K left out, every feature's Delta^2 summed, no p0 p1.
+    Given   Theorem 6's weak case, D_aug = diag(D_V); random models, K = 1..8, all joint states
+            enumerated.
+    Claim   E(theta_Omega) = (p0 p1/K) sum_k Delta_{m*_k}^2 and E(theta_m*) = p0 p1 Delta_m*^2.
+            Left: the exact variance of the ReLU net's outputs, less what the augmentation takes.
+            Proved as well.
+    Fails   without 1/K, with every feature's Delta^2, without p0 p1.
     """
     settings = ((1, 3), (2, 3), (3, 3), (4, 2), (5, 2), (8, 1))
     count = t.share(len(settings))
@@ -158,9 +162,15 @@ def eq70(t: Trial) -> None:
 
 @check("acl/eq71")
 def eq71(t: Trial) -> None:
-    """Strong augmentation: Eqs. 71 and 72 as printed, and with D_aug's added terms times p0 p1.
+    """Energies of both solutions under strong augmentation (Eqs. 71-76).
 
-    Controls: 1/K left out, eta left out; the chain at one field.
+    Given   Theorem 6's strong case, D_aug = diag(D_V) + diag^2(Delta) + eta I, eta in {0, 0.01,
+            0.2}; random models, K = 2..12.
+    Claim   E(theta_Omega) (Eq. 71) and E(theta_m) (Eq. 72): s^T W1 X W1^T s with X assembled in
+            numpy, against the printed right sides; and the chain of equalities and inequalities
+            from one to the other (Eqs. 73-76).
+    Fails   Eqs. 71 and 72 as printed. Corrected: D_aug = diag(D_V) + p0 p1 (diag^2(Delta) + eta
+            I). Controls: 1/K or eta changed; the chain with the sum over all k, k'.
     """
     count = t.share(3 * len(SETTINGS))
     with_draws = {"controls": pooled, "draws": t.draws}
@@ -251,9 +261,16 @@ def _critical_by_hand(w1: Array, w2: Array, x: Array) -> float:
 
 @check("acl/eq64")
 def eq64(t: Trial) -> None:
-    """Eqs. 64-67 agree, Eq. 67 as the double sum that is meant. Rank of W2, an aside.
+    """Energy of the two-layer net as a quadratic form, W₂ of rank one (Eqs. 64-67).
 
-    Controls: the sum over k alone, as typeset; a critical point of rank 2.
+    Given   random W_1 >= 0, W_2 = s^T, X_alpha of Eq. 17's form, K = 1..6 disjoint fields; for the
+            rank, ends of W_2's ascent and critical points made by hand.
+    Claim   tr(W2 W1 X W1^T W2^T) = s^T W1 X W1^T s = [s_k w_1k]^T X [s_k w_1k] = the double sum
+            over fields k and l of s_k w_1k^T X_kl w_1l s_l (Eq. 67 as meant). A critical W_2 has
+            rank 1.
+    Fails   Eq. 67 as typeset, the sum over k alone. Rank 1 where the eigenvalue of W1 X W1^T is
+            double: critical points of rank 2 exist. Corrected: a simple eigenvalue. Control: a
+            random W_2.
     """
     settings = ((1, 3), (2, 3), (3, 3), (4, 2), (6, 2))
     count = t.share(len(settings))

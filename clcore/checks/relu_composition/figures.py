@@ -12,9 +12,10 @@ from clcore.reference import mixture
 def fig5(t: Trial) -> None:
     """Where one hidden node converges, linear and ReLU (Figure 5, Sec. 5.2).
 
-    Given   Theorem 5's setting, to which the caption refers, with Lemma 14's hypotheses.
-    Claim   Linear: w_1 goes to the maximal eigenvector of X_alpha. ReLU: to a vector with only one
-            positive entry.
+    Given   Theorem 5's setting, to which the caption refers, with Lemma 14's hypotheses; M = 3, 5,
+            8.
+    Claim   Linear: w_1 goes to the maximal eigenvector of X_alpha (one less the cosine). ReLU: to
+            a vector with only one positive entry (one less the largest).
     Fails   where Theorem 5 does, from starts with negative entries; with the flows exchanged; in
             batches that leave two modes out.
     """
@@ -43,9 +44,13 @@ def fig5(t: Trial) -> None:
 
 @check("acl/fig4")
 def fig4(t: Trial) -> None:
-    """The linear net's PCA solution is infeasible for the ReLU net, and not optimal.
+    """The PCA solution may be infeasible or non-optimal for ReLU (Figure 4(b)).
 
-    Controls: two active modes with positive correlations, where PCA is nonnegative.
+    Given   Assumption 1, random X_alpha, M = 2..8; both flows from the same starts >= 0.
+    Claim   The PCA vector is infeasible for the ReLU net (entries of both signs), the two flows
+            end at least 0.1 rad apart, and it is not optimal: passed through the ReLU it has less
+            energy than the best e_m.
+    Fails   with all correlations made positive, where the PCA vector is nonnegative.
     """
     infeasible = t.part("infeasible", 1e-5, ">=", controls=pooled)
     differ = t.part("limits differ", 0.1, ">=", controls=pooled)

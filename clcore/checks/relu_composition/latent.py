@@ -100,9 +100,17 @@ def _joined(model: binary_latent.Model, variance: Array) -> Array:
 
 @check("acl/eq14")
 def eq14(t: Trial) -> None:
-    """Uniform alpha gives the variance; the augmentation's part is diagonal within a field only.
+    """Non-overlapping fields: covariance less a diagonal augmentation term (Eq. 14).
 
-    Controls: another normalisation; one factor shared by all fields; factors of another mean.
+    Given   disjoint fields under Assumption 1; uniform alpha = 1/(2N(N - 1)); 10000 samples of
+            random models, factors of augmentation of mean 1.
+    Claim   sum alpha (x[i] - x[j])(x[i] - x[j])^T is the unbiased sample covariance at every N, so
+            V[x] in the limit; D_aug is diagonal, and >= 0: its entries are E[(1 - gamma)^2
+            x_m^2]/2.
+    Fails   the variance for alpha = 1/(2N^2). D_aug across fields if one gamma serves all fields,
+            which the print leaves open; corrected: a factor for every field, independent, of mean
+            1. Controls: two active modes, gamma of mean 2, the diagonal without its 1/2 or
+            negative.
     """
     n = 30
     x, _ = mixture.fields(t.rng, t.draws, n, 2, 3)
@@ -162,9 +170,13 @@ def _augmentation(t: Trial) -> None:
 
 @check("acl/eq15")
 def eq15(t: Trial) -> None:
-    """Fields are independent given y; Delta by enumeration and from samples.
+    """Binary latent variable of co-occurring features, feature difference Δ (Eqs. 15-16).
 
-    Controls: fields coupled given y; y exchanged, means not divided by P(y).
+    Given   random binary latent models of 2 and 3 disjoint fields, all joint states enumerated.
+    Claim   Fields are independent given y: no conditional covariance between them. Delta
+            = E[x|y=1] - E[x|y=0]: closed form against enumeration, and 10000 samples of the
+            library within 7 standard errors.
+    Fails   for fields coupled given y; for y exchanged, and means not divided by P(y).
     """
     settings = ((2, 2), (2, 3), (3, 2))
     count = t.share(len(settings))
@@ -212,9 +224,15 @@ def _dependence(model: binary_latent.Model, modes: int, coupling: float = 0.0) -
 
 @check("acl/lem4")
 def lem4(t: Trial) -> None:
-    """V[x] = p0 p1 Delta Delta^T + D_V, against the enumeration of all joint states.
+    """Covariance of the latent model: rank one between fields (Lemma 4).
 
-    Controls: fields coupled given y, p0 p1 left out, D_V left out.
+    Given   random binary latent models: fields independent given y, K = 2..4, all joint states
+            enumerated.
+    Claim   V[x] = p0 p1 Delta Delta^T + D_V, D_V = diag_k(E_y V[x_k|y]): the library's closed form
+            against enumeration; proved as well. With Eq. 14, X_alpha is that less D_aug.
+    Fails   for fields coupled given y, without p0 p1, without D_V.
+
+    Beyond the row: the two D_aug of Theorem 6 and the generator of models.
     """
     settings = ((2, 2), (2, 4), (3, 2), (3, 3), (4, 2))
     count = t.share(len(settings))
@@ -255,9 +273,15 @@ def _augmentations(t: Trial) -> None:
 
 @check("acl/eq17")
 def eq17(t: Trial) -> None:
-    """X_alpha = p0 p1 Delta Delta^T + D_V - D_aug, against C_alpha of large samples.
+    """Closed form of the contrastive covariance under the latent model (Eq. 17).
 
-    Every field has its own factor, as Eq. 14 needs. Controls: one factor for all, p0 p1 left out.
+    Given   Eqs. 14-16, uniform alpha; 10000 samples of random models, a factor of augmentation for
+            every field, as Eq. 14 needs.
+    Claim   X_alpha = p0 p1 Delta Delta^T + D_V - D_aug: closed form against C_alpha of the sample,
+            within 7 standard errors. That moments stand for C_alpha is shown at 40 samples by the
+            loop over pairs.
+    Fails   without p0 p1, with one factor for all fields; the moments with 1/N in place of 1/(N
+            - 1).
     """
     settings = ((2, 2), (3, 3), (4, 2))
     count = min(t.draws, 8)
@@ -293,9 +317,13 @@ def eq17(t: Trial) -> None:
 
 @check("acl/eq68")
 def eq68(t: Trial) -> None:
-    """theta_Omega and theta_m lie in Theta, with the entries they should have, and s is optimal.
+    """Salient features, one-hot and compositional solutions (Eqs. 68-69).
 
-    Controls: no 1/sqrt(K), all s_k alike.
+    Given   random Delta, K >= 2 disjoint fields.
+    Claim   theta_Omega and theta_m have |W_1|_F = |W_2|_F = 1 and W_1 >= 0 with K entries (each
+            field's largest |Delta_m|) and one; s of theta_Omega is the top eigenvector of W_1
+            Delta Delta^T W_1^T.
+    Fails   without 1/sqrt K; for the first feature of every field; for s_k all alike.
     """
     settings = [s for s in SETTINGS if s[0] > 1]
     count = t.share(len(settings))

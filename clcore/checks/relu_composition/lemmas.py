@@ -40,10 +40,14 @@ def _both_signs(v: Array) -> Array:
 
 @check("acl/lem14")
 def lem14(t: Trial) -> None:
-    """The maximal eigenvector has entries of both signs; the minimal one has not, and is simple.
+    """The maximal eigenvector of one receptive field has a negative entry (Lemma 14).
 
-    Eigenvectors by LAPACK, and the Perron vector by repeated squaring. Controls: a mode that is not
-    shown, no weight between modes, two active modes.
+    Given   Assumption 1, M = 2..8, every mode shown, alpha_ij > 0.
+    Claim   The maximal eigenvector of X_alpha has entries of both signs. The minimal one has one
+            sign throughout and a simple eigenvalue; it is the Perron vector of beta I - X, by
+            repeated squaring, and orthogonal to the maximal one, by LAPACK.
+    Fails   both signs: without weight between modes, and for a mode not shown; the minimal one
+            with two active modes; orthogonality for the vector of ones.
     """
     count = max(12, t.share(len(SIZES)))  # one control fails in eight draws of ten
     total = {"draws": count * len(SIZES), "controls": pooled}
@@ -82,11 +86,14 @@ def _within(x: Array, x2: Array) -> Array:
 
 @check("acl/lem15")
 def lem15(t: Trial) -> None:
-    """Off the diagonal X_alpha is negative for alpha > 0, as the proof and Lemma 14 have it.
+    """Off-diagonal contrastive covariance of one-hot data is negative (Lemma 15).
 
-    Weights of 0 between two modes, which Eq. 4 allows, leave a 0 there. clcore's covariance against
-    -sum (alpha_ij + alpha_ji) x_im x_jl over the samples of two modes.
-    Controls: two active modes, a mode not shown, no weight between modes.
+    Given   Assumption 1, every mode shown, alpha_ij > 0 (as the proof and Lemma 14 have it); then
+            with some weights 0, but a pair with weight for any two modes.
+    Claim   Off the diagonal X_alpha is negative, [X]_ml = -sum (alpha_ij + alpha_ji) x_m[i] x_l[j]
+            over samples of m and l, and the augmentation adds 0 there. All proved.
+    Fails   with a mode not shown, with no weight between modes (Eq. 4 allows it); the
+            augmentation's 0 with two active modes; the value for alpha_ij alone.
     """
     count = t.share(len(SIZES))
     total = {"draws": count * len(SIZES), "controls": pooled}
@@ -134,10 +141,13 @@ def lem15(t: Trial) -> None:
 
 @check("acl/lem16")
 def lem16(t: Trial) -> None:
-    """How negative a vector orthogonal to a positive one must be, as Eq. 129 gives it.
+    """Bound on the least entry of a vector orthogonal to a positive one (Lemma 16).
 
-    Eq. 128 lacks the brackets around d - k: a misprint. Controls: the letters as they are, k for
-    d - k, the bound doubled, u not orthogonal to v.
+    Given   v > 0 and u orthogonal to it, d = 2..8; k the number of entries u_j >= 0.
+    Claim   min_j u_j <= -(1/(d - k)) (min v/|v|_inf) |u|_inf (Eq. 128), and the line before it
+            (Eq. 129): the share of draws that break them is 0.
+    Fails   Eq. 128 as typeset, without the brackets around d - k (a misprint); for twice the
+            bound, for k in place of d - k, and for u that is not orthogonal to v.
     """
     inequality = t.part("Eq. 128", 0.0, measured=fraction, controls=fraction)
     line = t.part("Eq. 129", 0.0, measured=fraction, controls=fraction)

@@ -21,13 +21,15 @@ STRONG, WEAK = (0.2, 3.0), (0.6, 1.4)
 
 @check("acl/lem3")
 def lem3(t: Trial) -> None:
-    """Nonnegative filters suffice for ReLU, with the linear energy formula (Lemma 3, Sec. 5.1).
+    """Nonnegative filters suffice for ReLU, with the linear energy formula (Lemma 3).
 
     Given   Assumption 1; disjoint fields, and overlapping ones; for the last part norms of 1.
-    Claim   (1) max(W1, 0) for W1 changes no output; (2) for W1 >= 0 the energy is the linear net's;
-            (3) so only nonnegative W1 need be considered.
-    Fails   (1) with two active modes or signed data, (2) with signed filters, (3) on norm 1 where
-            the nonnegative filters have a negative energy, as under strong augmentation.
+    Claim   (1) max(W_1, 0) for W_1 changes no output; (2) for W_1 >= 0 the ReLU net's energy is
+            tr(W2 W1 X_alpha W1^T W2^T); (3) so only nonnegative W_1 need be considered: signed
+            filters of norm 1 gain nothing over the same, clipped and of norm 1 again.
+    Fails   (1) with two active modes or signed data, (2) with signed data or signed filters, (3)
+            on norm 1 where the clipped filters have a negative energy, as under strong
+            augmentation. Corrected: where their energy is not negative.
     """
     settings = [(1, 2), (2, 3), (4, 4), ("windows", 3)]
     count, n = t.share(len(settings)), 14

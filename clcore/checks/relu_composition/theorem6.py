@@ -49,10 +49,16 @@ def below(e: Energies) -> Array:
 
 @check("acl/thm6")
 def thm6(t: Trial) -> None:
-    """Which solution has more energy: Theorem 6, both halves, K >= 2.
+    """Strong augmentation favours feature composition, weak one feature (Theorem 6).
 
-    The strong half as printed and with p0 p1 on diag^2(Delta); against m* alone as printed, proved
-    at K = 2. Controls: the other half's D_aug; ties, where Delta is special.
+    Given   disjoint fields, K = 2..12, random binary latent models, X_alpha of Eq. 17; weak D_aug
+            = diag(D_V), strong diag(D_V) + diag^2(Delta) + eta I, eta in {0, 0.01, 0.2}.
+    Claim   Weak: E(theta_Omega) < E(theta_m*). Strong: E(theta_Omega) > E(theta_m) for every
+            feature m, m* included. The share of models that break it is 0; weak, and strong
+            against m*, also proved.
+    Fails   strong as printed, for features that are not the largest. Corrected: p0 p1 on
+            diag^2(Delta). Against m* it holds as printed. Controls: the other half's D_aug; equal
+            salient features (weak); all of Delta in one field at eta = 0 (strong).
     """
     _weak(t)
     strong_half(t)
@@ -108,9 +114,16 @@ def strong_half(t: Trial) -> None:
 
 @check("acl/rem5")
 def rem5(t: Trial) -> None:
-    """The remark after Theorem 6: eta may vary over features, if not too much.
+    """Strong augmentation of unequal strength still favours composition (Remarks after Theorem 6,
+    Eqs. 77-82).
 
-    Controls: p0 p1 left out, an eta that breaks the bound where it hurts.
+    Given   the strong D_aug with a vector eta >= 0, min eta > |eta|_inf/K; random models, K
+            = 2..12.
+    Claim   E(theta_Omega) > E(theta_m) for all m; E(theta_Omega) is Eq. 78; and the chain of
+            bounds of Eqs. 80-82 down to E(theta_m).
+    Fails   the conclusion and Eqs. 78, 79 as printed. Corrected: p0 p1 on diag^2(Delta) for the
+            conclusion, on both added terms for the equations. Controls: p0 p1 left out, eta
+            ignored, an eta that breaks the bound where it hurts.
     """
     count = max(4, t.share(len(SETTINGS)))
     total = {"draws": count * len(SETTINGS)}

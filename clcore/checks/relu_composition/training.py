@@ -75,12 +75,20 @@ def _used_in_numpy(X: Array, W1: Tensor, s: Tensor) -> Array:
 
 @check("acl/num19")
 def num19(t: Trial) -> None:
-    """Ends of the joint flow from random starts: one field under weak augmentation, several under
-    strong, and the one of larger energy. `draws` counts models of all cells.
+    """Whether feature composition is learned depends on augmentation (Abstract, Sec. 5.2, Sec.
+    5.3).
 
-    As printed (the strong D_aug without p0 p1) most ends are no compositions. With it they are, at
-    eta = 0 and little more. Controls: the other augmentation; a larger eta; energies of other
-    models.
+    Given   the setting of Theorem 6 with K = 2, 3, 4 fields; the joint flow of both layers with
+            sticky weights for 3000 steps from random starts, on random models.
+    Claim   Weak augmentation: most ends use one field. Strong: most use several. And a run ends in
+            a composition just if theta_Omega has more energy than every theta_m, in three runs of
+            four.
+    Fails   strong as printed, where most ends are no compositions. Corrected: with p0 p1 on
+            diag^2(Delta), at eta = 0 and little more. The energies with K = 8 fields; corrected:
+            for K <= 4 at eta = 0. Controls: the other augmentation, an eta at which E(theta_Omega)
+            = 0, energies of other models.
+
+    Beyond the row: the library's flow, step by step in numpy.
     """
     count = max(20, -(-min(t.draws, 300) // len(CELLS)))
     shares = {"measured": fraction, "controls": fraction}
@@ -213,13 +221,16 @@ def reach(model: binary_latent.Model) -> Array:
 
 @check("acl/num20")
 def num20(t: Trial) -> None:
-    """Fixed points of high energy compose features under strong augmentation (Sec. 5, end).
+    """Fixed points of high energy compose features under strong augmentation (Sec. 5,
+    introduction).
 
-    Given   Theorem 6's setting and its strong augmentation, which the sentence sums up.
+    Given   Theorem 6's setting and its strong augmentation, which the sentence sums up; random
+            models, K <= 5 for the fixed points.
     Claim   (1) theta_Omega has more energy than every theta_m. (2) Of the two, theta_m is a fixed
-            point, theta_Omega where its features are equal; the paper calls neither one.
-    Fails   (1) where Theorem 6 does, without the p0 p1 on diag^2(Delta); (2) at two features of two
-            fields, weighted two to one, and where the salient features are unequal.
+            point of the flow, theta_Omega where its features are equal; the paper calls neither
+            one. Measured is the length of the flow along the unit spheres, over |X|.
+    Fails   (1) where Theorem 6 does, without the p0 p1 on diag^2(Delta); (2) at two features of
+            two fields, weighted two to one, and where the salient features are unequal.
     """
     strong_half(t)
     settings = [s for s in SETTINGS if s[0] <= 5]

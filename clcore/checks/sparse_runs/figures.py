@@ -81,7 +81,14 @@ def other(runs: pd.DataFrame, panels: tuple[str, ...]) -> str:
 
 @check("ncl/fig1", on="runs")
 def fig1(t: Trial, runs: pd.DataFrame) -> None:
-    """CL above NCL on one-hot latents, by 0.2 (low and high in the text); NCL's loss falls."""
+    """Contrastive and non-contrastive training with one-hot latents (Figure 1).
+
+    Protocol   one-hot latents, linear encoders; Minimum max-cosine at the last epoch.
+    Question   Does CL end above NCL, by a one-sided Welch test and by 0.2 (low and high in the
+               text)? Does NCL's loss fall?
+    Refuted    by a p-value above 0.05, a smaller gap. Controls: every other run exchanged; start
+               and end exchanged.
+    """
     pair = ("one-hot-cl", "one-hot-ncl")
     ends_above(t, runs, *pair, "CL ends above NCL")
     gap, mixed = rt.leads(runs, *pair)
@@ -93,7 +100,13 @@ def fig1(t: Trial, runs: pd.DataFrame) -> None:
 
 @check("ncl/fig2", on="runs")
 def fig2(t: Trial, runs: pd.DataFrame) -> None:
-    """CL above NCL at every Pr(sparse), with BatchNorm; CL's is high."""
+    """Contrastive and non-contrastive training with k-sparse latents (Figure 2).
+
+    Protocol   k-sparse latents, BatchNorm and symmetric ReLU, every Pr(sparse).
+    Question   Does CL-basic end above NCL-basic (Welch), and NCL-basic below 0.75?
+    Refuted    by one Pr(sparse) at which it does not. Controls: every other run exchanged; warm
+               starts with c = 2.
+    """
     readings = other(runs, ("cl-basic-masked", "ncl-basic-masked"))
     ends_above(t, runs, "cl-basic", "ncl-basic", "CL ends above NCL", readings)
     stays_low(t, runs, "ncl-basic", "NCL ends low")
@@ -106,13 +119,25 @@ def _deeper(t: Trial, runs: pd.DataFrame) -> None:
 
 @check("ncl/fig3", on="runs")
 def fig3(t: Trial, runs: pd.DataFrame) -> None:
-    """A two-layer encoder does not help. Eq. 11 on its first layer."""
+    """Non-contrastive training of a two-layer encoder fails (Figure 3).
+
+    Protocol   NCL with a two-layer encoder, Eq. 11 on its first layer, beside CL-basic; every
+               Pr(sparse).
+    Question   Does it end below CL-basic (Welch), and below 0.8?
+    Refuted    by one Pr(sparse) at which it does not. Controls: every other run exchanged; warm
+               starts with c = 2.
+    """
     _deeper(t, runs)
 
 
 @check("ncl/fig10", on="runs")
 def fig10(t: Trial, runs: pd.DataFrame) -> None:
-    """As Fig. 3."""
+    """Max-cosine and loss curves of a two-layer non-contrastive encoder (Figure 10).
+
+    Protocol   as Figure 3.
+    Question   The same.
+    Refuted    in the same ways.
+    """
     _deeper(t, runs)
 
 
@@ -142,13 +167,29 @@ def _falls(t: Trial, runs: pd.DataFrame) -> None:
 
 @check("ncl/fig4", on="runs")
 def fig4(t: Trial, runs: pd.DataFrame) -> None:
-    """Without predictor the Minimum max-cosine falls from a warm start."""
+    """Non-contrastive training from a warm start without a predictor fails (Figure 4).
+
+    Protocol   NCL from a warm start, c = 1, no predictor.
+    Question   Does it end below 0.75, and below its start: single runs by a paired test at the
+               last epoch?
+    Refuted    by an end above, by a p-value above 0.05. Controls: warm starts with c = 2; start
+               and end exchanged in every other run.
+
+    Left open are the test (the figure draws the mean of the runs; control: the net with a
+    predictor, which rises) and the epoch.
+    """
     _falls(t, runs)
 
 
 @check("ncl/fig11", on="runs")
 def fig11(t: Trial, runs: pd.DataFrame) -> None:
-    """As Fig. 4. Its caption, in App. B, names no c; Sec. 5.2.2 has c = 1 and announces others."""
+    """Warm-started non-contrastive training without a predictor, several sparsities (Figure 11).
+
+    Protocol   as Figure 4. Its caption, in App. B, names no c; Sec. 5.2.2 has c = 1 and announces
+               others: c = 2 is open.
+    Question   The same.
+    Refuted    in the same ways.
+    """
     _falls(t, runs)
     if rt.has(runs, "warm-0.02"):
         moves(t, runs, "warm-0.02", FALLS, -1, setting="c = 2 (the caption names none)")
@@ -156,19 +197,36 @@ def fig11(t: Trial, runs: pd.DataFrame) -> None:
 
 @check("ncl/fig5", on="runs")
 def fig5(t: Trial, runs: pd.DataFrame) -> None:
-    """With a linear predictor it rises from a warm start."""
+    """Non-contrastive training from a warm start with a linear predictor works (Figure 5).
+
+    Protocol   NCL from a warm start, c = 1, with a linear predictor.
+    Question   Does the Minimum max-cosine end above its start, by a paired test at every
+               Pr(sparse)?
+    Refuted    by a p-value above 0.05. Control: start and end exchanged in every other run.
+    """
     moves(t, runs, "pred-warm", "it rises from a warm start")
 
 
 @check("ncl/fig12", on="runs")
 def fig12(t: Trial, runs: pd.DataFrame) -> None:
-    """As Fig. 5."""
+    """Max-cosine and loss curves from a warm start with a linear predictor (Figure 12).
+
+    Protocol   as Figure 5.
+    Question   The same.
+    Refuted    in the same way.
+    """
     moves(t, runs, "pred-warm", "it rises from a warm start")
 
 
 @check("ncl/fig6", on="runs")
 def fig6(t: Trial, runs: pd.DataFrame) -> None:
-    """With a predictor but from a random start it stays low."""
+    """Non-contrastive training with a predictor fails without a warm start (Figure 6).
+
+    Protocol   NCL with a linear predictor from a random start, beside the warm one.
+    Question   Does it end below the warm start (Welch), and below 0.75?
+    Refuted    by one Pr(sparse) at which it does not. Controls: every other run exchanged; warm
+               starts with c = 2.
+    """
     ends_above(t, runs, "pred-warm", "pred-random", "ends below the warm start")
     stays_low(t, runs, "pred-random", "ends low")
 
@@ -185,7 +243,13 @@ is at 0.99, not at 0.62."""
 
 @check("ncl/fig7", on="runs")
 def fig7(t: Trial, runs: pd.DataFrame) -> None:
-    """Warm start and normalised rows: it rises without a predictor."""
+    """Row-normalised non-contrastive training from a warm start, no predictor (Figure 7).
+
+    Protocol   NCL from a warm start, rows normalised, no predictor; other readings of the caption
+               as `FIG7`.
+    Question   Does the Minimum max-cosine end above its start, by a paired test?
+    Refuted    by a p-value above 0.05. Control: start and end exchanged in every other run.
+    """
     moves(t, runs, "fig7", "it rises without a predictor")
     for panel, setting in FIG7.items():
         if rt.has(runs, panel):
@@ -198,13 +262,23 @@ def _square(t: Trial, runs: pd.DataFrame, others: str = "") -> None:
 
 @check("ncl/fig8", on="runs")
 def fig8(t: Trial, runs: pd.DataFrame) -> None:
-    """CL above NCL without BatchNorm; sizes as printed. Note: m = 50 (its title)."""
+    """Max-cosine and loss curves with k-sparse latents, overparametrised network (Figure 8).
+
+    Protocol   without BatchNorm, sizes as printed, m = 10; the title's m = 50 is in the note.
+    Question   Does CL end above NCL (Welch), at every Pr(sparse)?
+    Refuted    by a p-value above 0.05. Control: every other run exchanged.
+    """
     _square(t, runs, other(runs, ("srelu-cl-50", "srelu-ncl-50")))
 
 
 @check("ncl/fig9", on="runs")
 def fig9(t: Trial, runs: pd.DataFrame) -> None:
-    """As Fig. 8."""
+    """Max-cosine and loss curves with k-sparse latents, ten neurons (Figure 9).
+
+    Protocol   as Figure 8.
+    Question   The same.
+    Refuted    in the same way.
+    """
     _square(t, runs)
 
 
@@ -215,19 +289,34 @@ def _normalised(t: Trial, runs: pd.DataFrame, panel: str, free: str) -> None:
 
 @check("ncl/fig13", on="runs")
 def fig13(t: Trial, runs: pd.DataFrame) -> None:
-    """Normalised rows, m = 10."""
+    """Warm start and normalised rows: all curves with ten neurons (Figure 13).
+
+    Protocol   NCL from a warm start, rows normalised, m = 10, no predictor.
+    Question   Does the Minimum max-cosine end above its start, by a paired test?
+    Refuted    by a p-value above 0.05. Control: start and end exchanged in every other run.
+    """
     _normalised(t, runs, "fig13", "fig13")
 
 
 @check("ncl/fig14", on="runs")
 def fig14(t: Trial, runs: pd.DataFrame) -> None:
-    """Normalised rows, p = d = m = 20."""
+    """Warm start and normalised rows: all curves for p = d = m = 20 (Figure 14).
+
+    Protocol   as Figure 13, p = d = m = 20.
+    Question   The same.
+    Refuted    in the same way.
+    """
     _normalised(t, runs, "fig14", "fig14")
 
 
 @check("ncl/fig15", on="runs")
 def fig15(t: Trial, runs: pd.DataFrame) -> None:
-    """Normalised columns, p = d = m = 20."""
+    """Warm start and normalised columns: all curves for p = d = m = 20 (Figure 15).
+
+    Protocol   as Figure 14, columns normalised.
+    Question   The same.
+    Refuted    in the same way.
+    """
     _normalised(t, runs, "fig15", "fig14")
 
 
@@ -237,10 +326,17 @@ FIG16 = {"fig16": "", "fig16-srelu": "without BatchNorm", "fig16-drop": "masks k
 
 @check("ncl/fig16", on="runs")
 def fig16(t: Trial, runs: pd.DataFrame) -> None:
-    """Normalised columns from c = 2, where the start is at 0.99 already: that it works can only
-    mean that it ends at 0.8 or more, and no more than 0.02 below the weights that the first
-    normalisation leaves (it takes 0.03 by itself). Both numbers are ours. The caption names no
-    BatchNorm."""
+    """Warm start and normalised columns: all curves for p = m = 50, d = 10 (Figure 16).
+
+    Protocol   NCL from a warm start with c = 2, at 0.99 already, columns normalised; the caption
+               names no BatchNorm.
+    Question   Does it end at 0.8 or more, and no more than 0.02 below the weights that the first
+               normalisation leaves?
+    Refuted    by a lower end. Control: random encoders at the end.
+
+    That it works can only mean this: the first normalisation takes 0.03 by itself. Both numbers
+    are ours.
+    """
     random = rt.means(runs, "pred-random", last=False)["mean"]
     for panel, setting in FIG16.items():
         if setting and not rt.has(runs, panel):
@@ -259,7 +355,12 @@ def fig16(t: Trial, runs: pd.DataFrame) -> None:
 
 @check("ncl/fig17", on="runs")
 def fig17(t: Trial, runs: pd.DataFrame) -> None:
-    """Simplified SimCLR learns good representations at low sparsity, Pr(sparse) = 0.1 and 0.2."""
+    """Simplified-SimCLR learns good representations from a random start (Figure 17).
+
+    Protocol   Simplified SimCLR from a random start, Pr(sparse) = 0.1 and 0.2.
+    Question   Does the mean Minimum max-cosine end at 0.8 or more?
+    Refuted    by a lower end. Control: untrained encoders.
+    """
     found, start = (
         rt.means(runs, "simclr", last=last)["mean"].reindex([0.1, 0.2]) for last in (True, False)
     )
@@ -271,7 +372,12 @@ def fig17(t: Trial, runs: pd.DataFrame) -> None:
 
 @check("ncl/fig18", on="runs")
 def fig18(t: Trial, runs: pd.DataFrame) -> None:
-    """Simplified SimSiam fails."""
+    """Simplified-SimSiam fails to learn good representations from a random start (Figure 18).
+
+    Protocol   Simplified SimSiam from a random start, every Pr(sparse).
+    Question   Does the mean Minimum max-cosine end at 0.6 or less?
+    Refuted    by a higher end. Control: warm starts with c = 2.
+    """
     stays_low(t, runs, "simsiam", "it ends low", 0.6)
 
 

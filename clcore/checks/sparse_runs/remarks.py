@@ -20,8 +20,13 @@ def _lowest_printed(model: str) -> float:
 
 @check("ncl/rem5", on="runs")
 def rem5(t: Trial, runs: pd.DataFrame) -> None:
-    """Contrastive runs end as high as the lowest value that ncl itself prints for the model and
-    calls recovery, less the 0.05 that its own spread allows. Control: before training."""
+    """Contrastive training recovers the latents, robustly across settings (Sec. 2.2).
+
+    Protocol   SimCLR, CL-basic and CL-linear from random starts.
+    Question   Do they end as high as the lowest value that ncl prints for the model and calls
+               recovery, less the 0.05 that its own spread allows?
+    Refuted    by a lower end. Control: before training.
+    """
     # Not every reading has all of them, and a check ends where runs do: what there is comes first.
     for panel in sorted(CONTRASTIVE, key=lambda panel: not rt.has(runs, panel)):
         model = CONTRASTIVE[panel]
@@ -34,16 +39,27 @@ def rem5(t: Trial, runs: pd.DataFrame) -> None:
 
 @check("ncl/rem1", on="runs")
 def rem1(t: Trial, runs: pd.DataFrame) -> None:
-    """The counterpart in experiment of Wen and Li's theorem: CL-basic learns from a random start.
-    Their process is another, hence partial."""
+    """Contrastive training learns a good representation without a warm start (Remark 1).
+
+    Protocol   CL-basic from a random start; Wen and Li's process is another, hence partial.
+    Question   Does the Minimum max-cosine end above its start, by a paired test?
+    Refuted    by a p-value above 0.05. Control: start and end exchanged in every other run.
+    """
     moves(t, runs, "cl-basic", "CL-basic rises from a random start", evidence="partial")
 
 
 @check("ncl/rem6", on="runs")
 def rem6(t: Trial, runs: pd.DataFrame) -> None:
-    """Poor minima without a predictor, near the truth with one, optional from a warm start with
-    normalised weights. Sec. 2.2 leaves the start of the second to Sec. 5.2.2, which has it warm,
-    and the sizes of the third open."""
+    """Non-contrastive training needs a predictor or a normalised warm start (Sec. 2.2).
+
+    Protocol   NCL with and without predictor, random and warm starts, normalised rows and columns.
+               Sec. 2.2 leaves the start of the second to Sec. 5.2.2, which has it warm, and the
+               sizes of the third open.
+    Question   Without predictor, does it end below 0.75? With one, above? With normalised weights
+               from a warm start, does it rise (paired)?
+    Refuted    by one panel that does not. Controls: warm starts with c = 2, untrained encoders,
+               start and end exchanged in every other run.
+    """
     stays_low(t, runs, "ncl-basic", "no predictor, random start: ends low")
     stays_low(t, runs, "warm-0.14", "no predictor, warm start: ends low")
     for panel, setting in (("pred-warm", ""), ("pred-random", "a random start")):
@@ -66,14 +82,26 @@ def rem6(t: Trial, runs: pd.DataFrame) -> None:
 
 @check("ncl/rem7", on="runs")
 def rem7(t: Trial, runs: pd.DataFrame) -> None:
-    """The predictor helps from a warm start and only from there."""
+    """A predictor is essential, but not enough without a warm start (Sec. 5.2.2).
+
+    Protocol   NCL from a warm start with and without predictor, from a random one with it.
+    Question   Does the predictor end above none, and the warm start above the random one (Welch)?
+    Refuted    by a p-value above 0.05. Control: every other run exchanged.
+    """
     ends_above(t, runs, "pred-warm", "warm-0.14", "with a predictor above without")
     ends_above(t, runs, "pred-warm", "pred-random", "warm above random start")
 
 
 @check("ncl/rem8", on="runs")
 def rem8(t: Trial, runs: pd.DataFrame) -> None:
-    """SimCLR above SimSiam: by the printed gaps, and in our runs."""
+    """Simplified-SimCLR recovers the support, Simplified-SimSiam does not (Sec. 5.2.2).
+
+    Protocol   Simplified SimCLR and SimSiam; Table 1 as printed.
+    Question   Are the printed gaps in Minimum max-cosine those stated, and does SimCLR end above
+               SimSiam (Welch)?
+    Refuted    by other gaps, a p-value above 0.05. Controls: another order of Pr(sparse), every
+               other run exchanged.
+    """
     table = rt.printed("ncl/tab1").query("metric == 'minimum'")
     wide = table.pivot(index="pr", columns="model", values="paper")
     gaps = (wide["Simplified-SimCLR"] - wide["Simplified-SimSiam"]).to_numpy()
@@ -85,8 +113,12 @@ def rem8(t: Trial, runs: pd.DataFrame) -> None:
 
 @check("ncl/rem9", on="runs")
 def rem9(t: Trial, runs: pd.DataFrame) -> None:
-    """CL above NCL of the same architecture in three metrics at three Pr(sparse). Controls: the
-    losses exchanged, in our runs in every other one."""
+    """High max-cosines for contrastive encoders, low for non-contrastive ones (App. A.2.1).
+
+    Protocol   linear and basic models, three metrics at three Pr(sparse); Table 2 as printed.
+    Question   Is CL above NCL of the same architecture in all of them?
+    Refuted    by one that is not. Controls: the losses exchanged, in our runs in every other one.
+    """
     table = rt.printed("ncl/tab2")
     wide = table.pivot(index=["metric", "pr"], columns="model", values="paper")
     gaps = [wide[f"CL-{k}"] - wide[f"NCL-{k}"] for k in ("linear", "basic")]
@@ -106,12 +138,16 @@ def rem9(t: Trial, runs: pd.DataFrame) -> None:
 
 @check("ncl/rem10", on="runs")
 def rem10(t: Trial, runs: pd.DataFrame) -> None:
-    """NCL-linear's weights are driven to 0: norm at the end over norm at the start at most 0.1.
-    Control: start and end exchanged. The text calls the loss that it trains Eq. 6, outputs as they
-    are; Sec. 4.2 has unit outputs in all experiments, Eq. 4, which is open beside it.
+    """Weights of the linear non-contrastive encoder collapse to zero (App. A.2.1).
+
+    Protocol   NCL-linear; the text calls its loss Eq. 6, outputs as they are. Sec. 4.2 has unit
+               outputs in all experiments, Eq. 4, which is open beside it.
+    Question   Is the norm of W at the end at most 0.1 of that at the start?
+    Refuted    by a run in which it is more. Control: start and end exchanged.
 
     On directions (Eq. 4) without bias the gradient is orthogonal to W, and no step of SGD can make
-    the norm smaller; outputs that are not normalised shrink under independent masks."""
+    the norm smaller; outputs that are not normalised shrink under independent masks.
+    """
     for panel, setting in (("ncl-linear-plain", ""), ("ncl-linear", "unit outputs, Eq. 4")):
         start, end = (
             rt.at(runs, panel, last).set_index(["pr", "seed"]).norm for last in (False, True)
@@ -125,7 +161,13 @@ def rem10(t: Trial, runs: pd.DataFrame) -> None:
 
 @check("ncl/rem11", on="runs")
 def rem11(t: Trial, runs: pd.DataFrame) -> None:
-    """A second layer does not bring NCL-basic to CL-basic: printed and ours."""
+    """Two-layer non-contrastive encoder stays below the one-layer contrastive one (App. A.2.1).
+
+    Protocol   NCL-basic-2L and CL-basic; Table 2 as printed.
+    Question   Is CL-basic above, by 0.02 in print and by Welch's test in our runs?
+    Refuted    by a smaller gap, a p-value above 0.05. Controls: models exchanged, every other run
+               exchanged.
+    """
     numbers = ledger.claim(t.claim)["numbers"]
     gap = np.subtract(numbers["min_CL_basic"], numbers["min_NCL_basic_2L"])
     part = t.part("printed numbers", 0.02, ">=").add(gap).says(gaps=rt.listed(gap))
@@ -152,10 +194,16 @@ STEP = "the last step alone, 0.002 above 0.02, by the same test"
 
 @check("ncl/rem12", on="runs")
 def rem12(t: Trial, runs: pd.DataFrame) -> None:
-    """Either warmer start ends above sigma = 0.14, in print and in our runs: in all three metrics
-    by the means, in the Minimum by a test of ours at each Pr(sparse). Open is what helping means:
-    the test, or the means that the table has; and whether each step must help. Control for the
-    printed cells: the levels exchanged."""
+    """A warmer start helps at every sparsity (App. B.1.4).
+
+    Protocol   warm starts at sigma = 0.14, 0.02, 0.002; Table 4 as printed.
+    Question   Does either warmer start end above 0.14, in print and by the means in all three
+               metrics, in the Minimum by a test at each Pr(sparse)?
+    Refuted    by a level that does not. Controls: the levels exchanged, every other run exchanged.
+
+    Open is what helping means: the test, or the means that the table has; and whether each step
+    must help.
+    """
     table = rt.printed("ncl/tab4")
     wide, std = (
         table.pivot(index=["metric", "pr"], columns="sigma", values=name)
@@ -193,9 +241,14 @@ def rem12(t: Trial, runs: pd.DataFrame) -> None:
 
 @check("ncl/rem13", on="runs")
 def rem13(t: Trial, runs: pd.DataFrame) -> None:
-    """Training of NCL-basic from a random start ends at bad points, that are not collapsed; CL's
-    does not: shares of runs, against a half ("preponderance"). Controls: warm starts for the first,
-    rows that are all parallel for the second, untrained encoders for the third."""
+    """Training does not avoid the bad minima of non-contrastive losses (Abstract; Sec. 5; Sec. 6).
+
+    Protocol   NCL-basic and CL-basic from random starts; shares of runs, against a half
+               ("preponderance").
+    Question   Does NCL end at bad points that are not collapsed, and does CL recover?
+    Refuted    by less than half of the runs. Controls: warm starts with c = 2, parallel rows,
+               untrained encoders.
+    """
 
     def recovered(rows: pd.DataFrame) -> float:
         return (rows.minimum >= RECOVERED).mean()

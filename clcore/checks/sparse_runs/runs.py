@@ -69,14 +69,29 @@ def _cells(
 
 @check("ncl/tab1", on="runs")
 def tab1(t: Trial, runs: pd.DataFrame) -> None:
-    """18 cells, and SimCLR above SimSiam in Minimum max-cosine."""
+    """Max-cosines of Simplified-SimCLR and Simplified-SimSiam, three sparsities (Table 1).
+
+    Protocol   Simplified SimCLR and SimSiam, 18 cells; other readings of the masks are in the
+               note.
+    Question   Do nine cells of ten agree, and does SimCLR end above SimSiam (Welch)?
+    Refuted    by fewer cells, a p-value above 0.05. Controls: models exchanged, encoders before
+               training, every other run exchanged.
+    """
     _cells(t, runs, SIMPLIFIED)
     ends_above(t, runs, "simclr", "simsiam", "SimCLR ends above SimSiam")
 
 
 @check("ncl/tab2", on="runs")
 def tab2(t: Trial, runs: pd.DataFrame) -> None:
-    """45 cells; the orders that the text reads off; and whether the printed cells are possible."""
+    """Max-cosines of contrastive and non-contrastive encoders, three sparsities (Table 2).
+
+    Protocol   linear, basic and two-layer models, 45 cells.
+    Question   Do nine cells of ten agree? Are the orders that the text reads off ours (Welch)? Has
+               every printed cell five numbers in [0, 1] of its mean and std?
+    Refuted    by fewer cells, another order, a std that none have. Corrected: that std ten times
+               smaller. Controls: models exchanged, encoders before training, stds ten times as
+               large.
+    """
     _cells(t, runs, LOSSES)
     for high, low in (
         ("cl-linear", "ncl-linear"),
@@ -120,7 +135,13 @@ def _possible(t: Trial) -> None:
 
 @check("ncl/tab3", on="runs")
 def tab3(t: Trial, runs: pd.DataFrame) -> None:
-    """All 18 cells are those of Table 1. Control: Table 1's own rows, the models exchanged."""
+    """Max-cosines of Simplified-SimCLR and Simplified-SimSiam, printed again (Table 3).
+
+    Protocol   as Table 1.
+    Question   Are all 18 cells those of Table 1, and do nine of ten agree with our runs?
+    Refuted    by another cell, fewer that agree. Controls: models exchanged, encoders before
+               training.
+    """
     one, three = (rt.printed(f"ncl/{name}")[["paper", "paper_std"]] for name in ("tab1", "tab3"))
     half = len(one) // 2
     exchanged = np.concatenate([one.to_numpy()[half:], one.to_numpy()[:half]])
@@ -132,7 +153,13 @@ def tab3(t: Trial, runs: pd.DataFrame) -> None:
 
 @check("ncl/tab4", on="runs")
 def tab4(t: Trial, runs: pd.DataFrame) -> None:
-    """27 cells. The note says where the Minimum max-cosines began."""
+    """Max-cosines of non-contrastive nets from three levels of warm start (Table 4).
+
+    Protocol   NCL-basic from three warm starts, 27 cells, at the last epoch; half of the epochs is
+               open. The note says where the Minimum max-cosines began.
+    Question   Do nine cells of ten agree?
+    Refuted    by fewer. Controls: starts exchanged, encoders before training.
+    """
     found = _cells(t, runs, STARTS, ("warm-0.14", "warm-0.02", "warm-0.002"))
     half, setting = runs[runs.epoch <= rt.EPOCHS / 2], "read after half of the epochs"
     if half.epoch.max() == rt.EPOCHS / 2:
@@ -161,9 +188,13 @@ def _lead(runs: pd.DataFrame, panels: tuple[str, ...], metric: str, mixed: bool)
 
 @check("ncl/num1", on="runs")
 def num1(t: Trial, runs: pd.DataFrame) -> None:
-    """Masks of Eq. 3 outperform those of Eq. 2: mean over models and Pr(sparse) of the difference
-    in max-cosine, over its standard error. Control: masks exchanged in every other run. The paper
-    names no metric: the Minimum is its own first (Eq. 11), Median and Maximum are left open."""
+    """Independent masks do better than dependent masks (Sec. 4.2).
+
+    Protocol   NCL-basic and CL-basic with masks of Eq. 3 and of Eq. 2. The paper names no metric:
+               the Minimum is its own first (Eq. 11), Median and Maximum are left open.
+    Question   Is the mean lead of Eq. 3, over models and Pr(sparse), two standard errors or more?
+    Refuted    by a smaller lead. Control: masks exchanged in every other run.
+    """
     models = ("ncl-basic", "cl-basic")
     panels = (*models, *(f"{model}-dependent" for model in models))
     for metric in ("minimum", "median", "maximum"):
@@ -199,14 +230,24 @@ def _close(
 
 @check("ncl/num3", on="runs")
 def num3(t: Trial, runs: pd.DataFrame) -> None:
-    """Minimum max-cosine with predictor, from about 0.7 to 0.87."""
+    """Minimum max-cosine rises from 0.7 to 0.87 with a linear predictor (Sec. 5.2.2).
+
+    Protocol   Figure 5's runs, mean over all; the caption gives no Pr(sparse).
+    Question   Is the Minimum max-cosine within 0.05 of 0.7 at the start and of 0.87 at the end?
+    Refuted    by another start or end. Control: random encoders, which stay.
+    """
     _close(t, runs, "pred-warm", (0.7, 0.87))
 
 
 @check("ncl/num4", on="runs")
 def num4(t: Trial, runs: pd.DataFrame) -> None:
-    """Minimum max-cosine with normalised rows, from about 0.62 to 0.85. The caption's c = 2 is a
-    noise of 0.02 an entry, and starts near 1."""
+    """Minimum max-cosine rises from 0.62 to 0.85 with normalised rows (Sec. 5.2.2).
+
+    Protocol   Figure 7's runs, mean over all; other readings of the caption as `FIG7`, for its c
+               = 2 is a noise of 0.02 an entry and starts near 1.
+    Question   Is the Minimum max-cosine within 0.05 of 0.62 at the start and of 0.85 at the end?
+    Refuted    by another start or end. Control: random encoders, which stay.
+    """
     _close(t, runs, "fig7", (0.62, 0.85), other(runs, ("fig7", "warm-rows")))
     for panel, setting in FIG7.items():
         if rt.has(runs, panel):
@@ -215,10 +256,14 @@ def num4(t: Trial, runs: pd.DataFrame) -> None:
 
 @check("ncl/num5", on="runs")
 def num5(t: Trial, runs: pd.DataFrame) -> None:
-    """Table 1's "Bernoulli(0.1)" as the probability of keeping: nearer to the printed cells than as
-    that of masking, which is what Figs. 17, 18 say, in more of them than a fair coin would give one
-    time in twenty (13 of 18). Over the seeds that all four panels have. Control: the readings
-    exchanged in every other cell."""
+    """Masking probabilities other than the default 0.5 (Captions of Table 1, Figs. 17, 18).
+
+    Protocol   SimCLR and SimSiam with masks that keep 0.1, and that mask 0.1 as Figs. 17, 18 say;
+               over the seeds that all four panels have.
+    Question   Is the first nearer to the printed cells of Table 1 in more of them than a fair coin
+               would give one time in twenty (13 of 18)?
+    Refuted    by fewer. Control: the readings exchanged in every other cell.
+    """
     panels = ("simclr", "simsiam", "simclr-drop", "simsiam-drop")
     seeds = set.intersection(*(set(rt.at(runs, panel).seed) for panel in panels))
     runs = runs[runs.panel.isin(panels) & runs.seed.isin(seeds) | ~runs.panel.isin(panels)]

@@ -19,9 +19,16 @@ from clcore.theory.sparse import sparse_coding as sc
 
 @check("ncl/num2")
 def num2(t: Trial) -> None:
-    """sigma = 50^(-1/2), and which warm start is one: mean Minimum max-cosine of fresh starts at
-    c = 1 against 0.5, half-way between random encoders (0.25) and what the text reports (0.7).
-    Controls: another power of p, random encoders."""
+    """Warm start: columns of M with noise σ = 0.141 at c = 1, p = 50 (Sec. 5.2.2; App. B.1.4).
+
+    Given   fresh warm starts of every kind, p = m = 50, d = 10, c = 1.
+    Claim   sigma = 50^(-1/2) = 0.141; rows of W near columns of M begin at a mean Minimum
+            max-cosine of 0.5 or more: half-way between random encoders (0.25) and what the text
+            reports (0.7).
+    Fails   for p^(-c), random encoders, columns of W as typeset.
+
+    Beyond the row: which columns each kind takes, and its noise.
+    """
     part = t.part("sigma", 5e-4).add(abs(sc.warm_std(50, 1) - 0.141))
     part.breaks("p^(-c)", abs(50**-1.0 - 0.141))
     keys = t.keys(max(t.draws, 20))
@@ -98,8 +105,15 @@ def _starts(protocol: str, key: torch.Tensor) -> tuple[float, int]:
 
 @check("ncl/def3")
 def def3(t: Trial) -> None:
-    """The settings of the protocol "paper", its starts, the law of its data, and a step of every
-    model by hand. Controls: the program's; of the steps, bits, biases and views exchanged."""
+    """Default settings of the experiments (Sec. 4.2).
+
+    Given   the settings of the protocol "paper", its starts, and samples of its data.
+    Claim   They are the printed ones; first weights are N(0, 1/(pd)), latents have no empty sample
+            and both signs alike, the noise has variance log d/d or that standard deviation; a step
+            of every model is that by hand.
+    Fails   for the program's settings, starts and latents, all-zero samples, another reading of
+            the noise; bits, biases and views exchanged.
+    """
     stated = {"n": 1000, "lr": 0.025, "batch": 512, "keep": 0.5, "m": 50, "p": 50, "d": 10}
     readings = [math.log(10) / 10, (math.log(10) / 10) ** 0.5]  # of sigma_0: Sec. 4.1, Sec. 4.2
     begun = {protocol: _starts(protocol, t.keys(1, "starts")[0]) for protocol in st.PROTOCOLS}

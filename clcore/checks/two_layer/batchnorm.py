@@ -40,9 +40,14 @@ def _masses(points: torch.Tensor) -> torch.Tensor:
 
 @check("nl/eq164")
 def eq164(t: Trial) -> None:
-    """Statistics and output against torch's BatchNorm in training, and their limits.
+    """BatchNorm statistics over all 2N views (Eqs. 164-165).
 
-    Controls: the unbiased deviation; V of inputs without gates; twice the variance.
+    Given   random batches of 2N views, ReLU filters; samples of the latent model for large N.
+    Claim   f^bn = (f - mu)/sigma with mu, sigma over all 2N views: the library against torch's
+            BatchNorm in training; sigma_k^2 = w^T V[gated x] w (p^-2 times that for h = x^p); at
+            20000 samples mu and sigma^2 are within 7 standard errors of E[f] and V[f].
+    Fails   for the unbiased deviation, inputs without gates, constant 1 for monomials, twice the
+            variance.
     """
     output = t.part("Eqs. 164, 165", 1e-12, controls=typical)
     form = t.part("sigma^2 is w^T V w", 1e-11, controls=typical)
@@ -124,10 +129,12 @@ def _own(jacobian: torch.Tensor) -> torch.Tensor:
 
 @check("nl/def5")
 def def5(t: Trial) -> None:
-    """Gradient through the mean only: same output, Eq. 170 without its last term (autograd); and
-    the library's output with a gradient through neither.
+    """Mean-backprop BatchNorm: gradients through the mean only (Definition 5).
 
-    Controls: gradient through the deviation too, through the mean; another output.
+    Given   a ReLU layer with BatchNorm, gradients by autograd.
+    Claim   Mean-backprop BatchNorm has the forward pass of BatchNorm and the gradient of Eq. 170
+            without its last term: through mu alone.
+    Fails   for an output that is not centred, and with the gradient through sigma too.
     """
     points, w, p, f, tilde, first, last, _, _ = _parts(t.draws, t.rng)
     ours, torchs = two_layer.batch_norm(f, p), _of_torch(f)
@@ -149,9 +156,14 @@ def def5(t: Trial) -> None:
 
 @check("nl/eq170")
 def eq170(t: Trial) -> None:
-    """The full Jacobian by autograd, and what is constant over the batch.
+    """Derivative of a BatchNorm node; the mean drops out of the covariance (Eqs. 170-171).
 
-    Controls: a sign; no last term; things that vary over the batch; gradient through sigma.
+    Given   batches of 2N views, any alpha; Jacobians by autograd.
+    Claim   df^bn/dw = (df/dw - dmu/dw)/sigma - f^bn/sigma dsigma/dw; dmu/dw is the batch's mean of
+            gated inputs; covariances with constants of the batch are 0, so whether gradients pass
+            the mean makes no difference to the energy.
+    Fails   for a plus before the last term, or without it; the mean of one view; gated inputs
+            themselves; the gradient through sigma.
     """
     points, w, p, f, tilde, first, last, alpha, V = _parts(t.draws, t.rng)
 
@@ -211,9 +223,13 @@ def _loss_of_V(alpha: Array, points: Array, kind: str, sigma: Array, W: Array, V
 
 @check("nl/lem6")
 def lem6(t: Trial) -> None:
-    """Both velocities against complex-step gradients with sigma held fixed, random alpha.
+    """Two-layer dynamics with mean-backprop BatchNorm (Lemma 6, Eqs. 166-174).
 
-    Controls: sigma not held; no BatchNorm.
+    Given   ReLU and leaky ReLU layers with BatchNorm, sigma held (Definition 5), any alpha; h
+            = x^p with 1/p.
+    Claim   dV/dt = V C_alpha[f^bn], dw/dt = [(S kron 1 1^T) o C_alpha[x~^bn]] w, not projected:
+            the library's flow against complex steps of the energy.
+    Fails   without BatchNorm, with the gradient through sigma, for constant 1 for monomials.
     """
     kinds = ("relu", "leaky_relu")
     top = t.part("V", 1e-10, controls=typical)
@@ -275,9 +291,15 @@ def _scaled(model: field_latent.Model, W: Array, deviation: Array):
 
 @check("nl/cor3")
 def cor3(t: Trial) -> None:
-    """Lemma 6's velocity with enumerated covariances and numpy's s against the closed forms.
+    """Two-class dynamics with global modulation and BatchNorm (Corollary 3, Eqs. 175-179).
 
-    Controls: d_k without sigma^-2; no modulation; minus the rank-one term.
+    Given   Assumption 2, C = 2, M = 1, 2..4 fields, mean-backprop BatchNorm; covariances
+            enumerated, s by numpy.
+    Claim   (1) lambda^bn >= max_k d_k^bn; (2) s^bn is b_k^bn/(lambda^bn - d_k^bn), normalised; (3)
+            Lemma 6's velocity is [(s_k^bn)^2 A_k^bn + delta_k^bn Delta_k^bn Delta_k^bnT] w_k,
+            delta_k^bn >= 0; 1/p of it for h = x^p.
+    Fails   for minus the rank-one term, for d_k, Delta_k and A_k as without BatchNorm, delta = 0,
+            the bottom eigenvector, constant 1.
     """
     above = t.part("(1) top eigenvalue", -1e-12, ">=", controls=pooled)
     eigenvector = t.part("(2) its eigenvector", 1e-7, controls=pooled)

@@ -80,8 +80,16 @@ def _measures(W: Array, patches: Array) -> dict[str, float]:
 
 @check("nl/fig13")
 def measures_by_hand(t: Trial) -> None:
-    """All that is measured of filters, then the same of the living ones of nets after two steps.
-    Controls: pixels in another order, filters of the next field."""
+    """MNIST filters with augmentation are smoother (Figure 13).
+
+    Given   random filters and patches; small nets after two steps.
+    Claim   What is measured of filters, of the living ones, and what is kept as tables and
+            pictures, is what its words say: against numpy.
+    Fails   for the next field's filters, mirrored pixels, values before training, other seeds and
+            steps.
+
+    What the filters look like is judged on runs.
+    """
     part = t.defines("measures of filters", 1e-10, controls=pooled)
     rng = t.stream("filters")
     order = _mixed(np.arange(16)).tolist()
@@ -237,9 +245,16 @@ def _loss(params: Mapping[str, Array], views: Array, linear: bool, sums: bool) -
 
 @check("nl/fig12")
 def batch_by_hand(t: Trial) -> None:
-    """Minibatches, their loss and its gradient along a random direction, of every arm under both
-    protocols. Controls: the mean for the sum and the sum for the mean, another activation, another
-    image's box."""
+    """MNIST filters of four receptive fields without augmentation (Figure 12).
+
+    Given   small nets of every arm under both protocols, random images.
+    Claim   Minibatches, crops, the loss of a batch and its gradient along a random direction are
+            those of the protocol: numpy and complex steps.
+    Fails   for the batch before, another image's box, sum and mean exchanged, linear and ReLU
+            exchanged.
+
+    What the filters look like is judged on runs.
+    """
     inputs = t.defines("minibatches", 1e-6, controls=pooled)
     part = t.defines("loss and gradient of a batch", 1e-9, controls=pooled)
     pixels, rng = _images(t, "train", 11), t.stream("along")

@@ -93,10 +93,17 @@ def _above(
 
 @check("nl/fig12", on="runs")
 def fig12(t: Trial, runs: pd.DataFrame, ends: pd.DataFrame) -> None:
-    """Without augmentation: living filters are nearer to a patch that the net has not seen, by
-    their best cosine, than the random filters at the start (control: the trained ones with their
-    pixels shuffled), and more diverse than linear ones, by effective rank (control: arms exchanged
-    by chance within each seed)."""
+    """MNIST filters of four receptive fields without augmentation (Figure 12).
+
+    Protocol   two layers on the four quarters of MNIST's digits, ReLU and linear filters, no
+               augmentation; five seeds, the text's protocol and the released program's; filters
+               alive at the end, paired over seeds.
+    Question   In every field, is the best cosine with a patch that the net has not seen above that
+               of random filters, and is the effective rank above that of linear ones, by the 95
+               per cent interval over seeds?
+    Refuted    by a field inside the interval. Controls: the trained filters with their pixels
+               shuffled; arms exchanged by chance within each seed.
+    """
     start, arms = runs[runs.step == 0], ("plain", "linear")
     for protocol in fields.ts.RATES:
         random = grid(start, "match", "plain", protocol)
@@ -128,10 +135,18 @@ def _beside_linear(p: Part, ends: pd.DataFrame, protocol: str) -> None:
 
 @check("nl/fig13", on="runs")
 def fig13(t: Trial, runs: pd.DataFrame, ends: pd.DataFrame) -> None:
-    """With random resized crops living filters are smoother: less total variation at norm 1, and
-    less energy at high frequencies, in each field. Controls: arms exchanged by chance within each
-    seed, the same filters with their pixels shuffled. Shuffled filters keep their mean, the
-    frequency 0, which crops change too: that control is for what is left without the mean."""
+    """MNIST filters with augmentation are smoother (Figure 13).
+
+    Protocol   as Figure 12, ReLU filters with and without random resized crops.
+    Question   In every field, have filters trained with crops less total variation at norm 1 and
+               less energy at high frequencies, with their mean and without it, by the 95 per cent
+               interval over seeds?
+    Refuted    by a field inside the interval. Controls: arms exchanged by chance within each seed;
+               pixels shuffled.
+
+    Shuffled filters keep their mean, the frequency 0, which crops change too: that control is for
+    what is left without the mean.
+    """
     parts = {
         "tv": "less total variation",
         "high": "weaker high frequencies",
@@ -167,10 +182,15 @@ def _simulated(counts: np.ndarray, batch: int, draws: int, rng: np.random.Genera
 
 @check("nl/num4", on="runs")
 def num4(t: Trial, classes: pd.DataFrame, x: Tensor, draws: int, seed: int) -> None:
-    """The protocol's numbers. classes: images of each digit, `used` and in the `file`; x: images.
+    """MNIST with four receptive fields: data and training protocol (App. E.3).
 
-    Fields against slices; chances of a false negative, closed form against draws of batches.
-    Controls: fields exchanged, the whole file, another batch, every image in a class of its own.
+    Protocol   the data set and the library's fields; `classes` counts the images of each digit,
+               `used` and in the `file`; 400 batches a draw, 24000 at most.
+    Question   Do four disjoint quarters make up the image, are 50,000 images used, 10,000 set
+               aside? Is the chance that an image has a false negative in its batch the closed form
+               (four standard errors), growing with the batch?
+    Refuted    by other fields or counts, another chance. Controls: two fields exchanged, the whole
+               file, a batch of half the size, a class of its own for every image.
     """
     half, cut = x.shape[-1] // 2, fields.quarters(x)
     slices = [x[:, :half, :half], x[:, :half, half:], x[:, half:, :half], x[:, half:, half:]]

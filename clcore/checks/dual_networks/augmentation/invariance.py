@@ -25,9 +25,14 @@ def _sizes(draws: int) -> range:
 
 @check("ddn/ex2")
 def ex2(t: Trial) -> None:
-    """A linear neuron that sees the whole ring, d = 4..50: mean connection, OP, gradient.
+    """A linear neuron cannot detect localised objects on a ring (Sec. 5.1, example 2, Eq. 11).
 
-    Controls: positions that are not uniform; a ReLU neuron.
+    Given   the two objects 11 and 101 at uniform positions on a ring of d = 4..50; views redraw
+            the position; one linear neuron that sees the whole ring, K_1(x) = x, under L_simp.
+    Claim   Kbar_1(z_0) = (2/d) 1 for both objects, so OP_1 = 0 and nothing is learned: the
+            library's operator, and the gradient of the enumerated loss at random w.
+    Fails   the mean for 1/d; nothing learned for positions that are not uniform, and for a ReLU
+            neuron.
     """
     sizes = _sizes(t.draws)
     means = t.part("mean connection", 1e-15, controls=pooled, draws=len(sizes))
@@ -53,9 +58,14 @@ def ex2(t: Trial) -> None:
 
 @check("ddn/ex3")
 def ex3(t: Trial) -> None:
-    """A window of two: counts of patterns, OP = u u^T / (4 d^2) for any vectors x_p, u = 0.
+    """A local receptive field alone does not help a linear neuron (Sec. 5.1, example 3, Eq. 12).
 
-    Controls: the counts of the objects swapped; 1 / (2 d^2); a ReLU neuron.
+    Given   the model of example 2, d >= 4, a linear neuron behind a window of two.
+    Claim   The patterns 00, 01, 10, 11 occur (d - 3, 1, 1, 1) times in object 11 and (d - 4, 2, 2,
+            0) times in 101; OP_1 = u u^T/(4 d^2), u = x_11 + x_00 - x_01 - x_10, for any vectors
+            x_p; of raw pixels u = 0, so OP_1 = 0. Counts by the windows, OP by the library; all
+            proved.
+    Fails   for the objects swapped, for 1/(2 d^2); u = 0 for a ReLU neuron.
     """
     sizes = _sizes(t.draws)
     counts = t.part("counts", 0, measured=total, controls=total, draws=len(sizes))
@@ -206,11 +216,15 @@ STEPS = 800  # of updates, enough for each start to open another pattern
 
 @check("ddn/eq13")
 def eq13(t: Trial) -> None:
-    """One update from selective starts, numpy's gradient and the library's; then 100 updates.
+    """An update multiplies the response to the selected pattern (Eq. 13).
 
-    While the same single pattern is open, x_p^T w is multiplied by 1 + alpha |x_p|^2 / (4 d^2).
-    Once another pattern opens, growth may stop: a note says for how many starts it does. Controls:
-    c_p without the 4; a linear neuron, which stays.
+    Given   example 4: starts that one pattern p alone opens, without and with a bias; d in {4, 8,
+            16}, alpha in {0.1, 1}.
+    Claim   An update multiplies x_p^T w by 1 + alpha c_p |x_p|^2, c_p = 1/(4 d^2), and so it
+            grows: one step by numpy's gradient of the enumerated loss, up to 100 by the library
+            while p alone is open.
+    Fails   for c_p = 1/d^2; growth for a linear neuron. Once another pattern opens, growth may
+            stop (for how many starts is said).
     """
     factor = t.part("factor", 1e-9, controls=pooled, draws=t.draws)
     growth = t.part("growth", 1e-6, ">=", draws=t.draws)

@@ -23,12 +23,14 @@ EXACT = 1e-12
 
 @check("ddn/rem6")
 def rem6(t: Trial) -> None:
-    """V over x of the view average is V over z_0, at every layer of a 3-layer net.
+    """If augmentation preserves z₀, the operator is a covariance over z₀ (Assumption 1, Sec. 5).
 
-    4 objects, 5 positions; x by x with numpy's connections against z_0 by z_0 with the library's.
-    Views redraw z' given z_0, from the data's law of it or from another one. Controls: views that
-    move z' to a neighbour's; no average over views; views that redraw z_0 in 3 of 10 cases; z_0
-    taken as uniform.
+    Given   x = x(z_0, z') of 4 objects and 5 positions with random laws, a 3-layer ReLU net; views
+            draw z' anew given z_0, from the data's law of it or from another one.
+    Claim   V_x[E_view K_l] = V_z0[Kbar_l(z_0)] at every layer: x by x in numpy against z_0 by z_0
+            with the library's connections.
+    Fails   for views that move z' to a neighbouring value, without the average over views, for
+            views that change z_0, and for uniform z_0.
     """
     draws, shape, widths = min(t.draws, 60), (4, 5), (6, 5, 4, 3)
     prior = t.rng.dirichlet(np.full(4, 3.0), draws)
@@ -75,12 +77,17 @@ def _spread(K: list[list[Array]], p: Array) -> Array:
 
 @check("ddn/ex1")
 def ex1(t: Trial) -> None:
-    """Gaussian matrices on a nuisance subspace of R^10 (4 + 6): the mean of views, OP, the growth.
+    """A linear neuron reduces dimension where augmentation preserves (Sec. 5.1, example 1).
 
-    The mean of sampled views is within 6 standard errors of Q^s x, entry by entry. Controls:
-    x itself; the nuisance part instead. For OP some views are taken with their mirror images in
-    the nuisance subspace, which the Gaussian gives equal chances, so that their mean is exact.
-    OP's flow ends in the top eigenvector of Q^s V Q^s.
+    Given   a linear neuron on R^10 = semantic (4) + nuisance (6) subspace; a view multiplies the
+            nuisance part by a Gaussian matrix of mean 0, and keeps the rest.
+    Claim   Kbar_1(x) = Q^s x, of 4000 views within 6 standard errors; OP = Q^s V[x] Q^s, of views
+            with their mirror images exactly; its flow ends in the top eigenvector of that, and the
+            nuisance part of w stays as it is.
+    Fails   for x itself or its nuisance part in place of Q^s x; for V[x] in place of OP, without
+            the projection, and for views that are not averaged.
+
+    Beyond the row: the law of the library's sampled views.
     """
     worlds, views = min(t.draws, 8), 4000
     mean_view, op, direction, kept = (

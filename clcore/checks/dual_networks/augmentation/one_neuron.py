@@ -87,10 +87,15 @@ def _cases(t: Trial, count: int) -> Iterator[tuple]:
 
 @check("ddn/rem18")
 def rem18(t: Trial) -> None:
-    """Examples 1 to 4 under InfoNCE and the soft triplet loss: Theorem 4's weighted operator. Of
-    the whole update, residue included, it is said where it is that of the simple loss.
+    """InfoNCE and triplet losses work by similar principles (Sec. 5, after Assumption 1).
 
-    Controls: a ReLU for the linear neuron and back.
+    Given   examples 1 to 4 under InfoNCE and the soft triplet loss, answers from 0.001 to 3
+            sqrt(tau); what is similar is not said in the paper.
+    Claim   With Theorem 4's weighted operator in place of Theorem 3's: that of a linear neuron
+            vanishes (examples 2, 3), that of a selective ReLU neuron amplifies its pattern
+            (example 4).
+    Fails   with ReLU and linear exchanged. With the residue left in, whole updates are those of
+            L_simp where outputs are small against sqrt(tau), and not beyond (numbers are said).
     """
     count = min(t.share(6), 5)
     vanishes = t.part("the weighted operator of a linear neuron vanishes", 1e-14)
@@ -139,9 +144,13 @@ def _turn() -> float:
 
 @check("ddn/rem19")
 def rem19(t: Trial) -> None:
-    """A ReLU behind a window of two, against a linear neuron there; and a ReLU on the whole ring.
+    """A local receptive field and a nonlinearity rescue the neuron (Sec. 5.1, after example 2).
 
-    Control: the linear neuron.
+    Given   the model of example 2, d in {4, 8, 16}, L_simp; windows of two, weights of two signs.
+    Claim   A local field with a ReLU rescues the neuron: the largest eigenvalue of its operator is
+            positive.
+    Fails   for a linear neuron behind the same window. A ReLU on the whole ring learns, too; in
+            what share of starts is said, and the paper does not deny it.
     """
     window, whole, learnt, count = t.part("", 1e-3, ">="), [], [], min(t.draws, 20)
     for d in (4, 8, 16):
@@ -183,10 +192,13 @@ def _gap(w: Array, x: Array) -> Array:
 
 @check("ddn/rem21")
 def rem21(t: Trial) -> None:
-    """Training on r_+ - r_- with plain outputs: one linear layer, then two with a ReLU.
+    """Weight components grow exponentially without output normalisation (Sec. 4, after Eq. 2).
 
-    One layer: components along eigenvectors of the operator against (1 + rate lambda)^t. Deep: the
-    growth of log |W_l|^2 a step never falls. Controls: growth by t rate lambda; InfoNCE.
+    Given   L_simp on plain outputs, large batch limit: a finite world, gradients by complex steps.
+    Claim   One linear layer: after 120 steps the component along each eigenvector of the operator
+            is (1 + alpha lambda)^120 times its start. Two layers with a ReLU: the growth of log
+            |W_l|^2 a step never falls.
+    Fails   for growth by t alpha lambda; for InfoNCE, where the growth slows down.
     """
     count, steps = min(t.draws, 4), 120
     world = dw.world(t.rng, count, 4, "additive", 0.4)

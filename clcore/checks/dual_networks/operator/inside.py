@@ -6,7 +6,6 @@ the library, and for Theorem 3's remark by numpy alone.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -14,12 +13,10 @@ import torch
 
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import TIGHT, Layer, layers
-from clcore.checks.dual_networks.operator import each_step, exact_worlds, spectra
-from clcore.ledger import Part, Trial, check, pooled, worst
+from clcore.checks.dual_networks.operator import each_step, exact_worlds
+from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import Array, relative
-from clcore.theory.operator import connection as net
 from clcore.theory.operator import covariance_operator as co
-from clcore.theory.operator import descent
 
 # ------------------------------------------------------------------------------ inside and between
 
@@ -28,9 +25,14 @@ BETAS = (-0.5, 0.0, 0.2, 1.0)
 
 @check("ddn/cor1")
 def cor1(t: Trial) -> None:
-    """(-beta EV + VE) vec(W_l) against complex steps of E[(1 + beta) r_+ - r_-], all layers.
+    """Weight β on positive pairs: operators within and across samples (Corollary 1, Eqs. 8-10).
 
-    Controls: EV and VE exchanged, beta's sign, both towers (again exactly twice, a part).
+    Given   finite worlds, ReLU nets of 1..3 layers, tied weights; L = (1 + beta) r_+ - r_-, beta
+            in {-0.5, 0, 0.2, 1}.
+    Claim   -dL/dW_l by the first tower's weights is (-beta EV_l + VE_l) vec(W_l), EV the variance
+            of views within samples, VE that of view means: against complex steps of the enumerated
+            loss. Through both towers it is exactly twice that. Both proved.
+    Fails   for EV and VE exchanged, the sign of beta, one tower's operator for both.
     """
     count = t.share(3)
     one = t.part("one tower", TIGHT, controls=pooled, draws=3 * count)
@@ -54,9 +56,12 @@ def cor1(t: Trial) -> None:
 
 @check("ddn/eq86")
 def eq86(t: Trial) -> None:
-    """EV_l vec(W_l) against complex steps of the enumerated E[r_+]. Controls: VE, both towers.
+    """Mean gradient of the positive distance: covariance of views (Eqs. 84-86).
 
-    Through both towers it is exactly twice (a part), for the two views are exchangeable.
+    Given   finite worlds, ReLU nets of 1..4 layers; x_1, x_+ independent views of one sample.
+    Claim   E[dr_+/dW_l] by the first tower's weights is EV_l vec(W_l): complex steps of the
+            enumerated E[r_+]. Through both towers exactly twice that. Both proved.
+    Fails   for VE in place of EV, and one tower's for both.
     """
     count = t.share(4)
     one = t.part("one tower", TIGHT, controls=pooled, draws=4 * count)
@@ -79,12 +84,14 @@ def eq86(t: Trial) -> None:
 
 @check("ddn/rem5")
 def rem5(t: Trial) -> None:
-    """For beta < 0 the operator stays PSD (Secs. 4.2, 7).
+    """For β < 0 the operator stays positive semi-definite (Secs. 4.2, 7).
 
-    Given   L_simp^beta, and other losses with beta r_+, large batch limit, plain outputs.
-    Claim   -beta EV_l + VE_l is PSD for beta < 0, and so is the operator of the other losses, so
-            that updates have a positive cosine with the weights. Corrected: but for the residue.
-    Fails   for beta > 0; under InfoNCE and the triplet loss with theta left in.
+    Given   L_simp^beta, and InfoNCE and the soft triplet loss with beta r_+ added; large batch
+            limit, plain outputs.
+    Claim   For beta < 0 -beta EV_l + VE_l is PSD, and so is the operator of the other losses, so
+            that updates have a positive cosine with the weights.
+    Fails   for beta > 0; for InfoNCE and the triplet loss with Theorem 4's residue theta left in.
+            Corrected: for these, but for theta.
     """
     count = t.share(3)
     psd = t.part("", 1e-10, controls=pooled, draws=9 * count)
@@ -215,11 +222,15 @@ def _mean_spread(at: Layer) -> Array:
 
 @check("ddn/rem2")
 def rem2(t: Trial) -> None:
-    """200 steps of a three-layer net under L_simp, gradients by complex steps.
+    """The covariance operator is PSD and amplifies leading eigenmodes (Sec. 4, after Theorem 3).
 
-    The operator stays PSD, eigenmode i grows by 1 + rate * lambda_i, |W_l| never falls; nets whose
-    connections vary and whose mean outputs do not. Controls: the operator of beta = 1, both towers,
-    all views for their means, ascent of the loss, output weights of opposite signs.
+    Given   a three-layer ReLU net, 200 steps under L_simp, gradients by complex steps of the
+            enumerated loss; nets whose connections vary and whose mean outputs do not.
+    Claim   The operator is PSD at every step; the component of the weights along eigenvector i is
+            multiplied by 1 + alpha lambda_i; vec(W_l)^T OP_l vec(W_l) is the variance of mean
+            outputs, so |W_l| never falls; where mean outputs do not vary nothing grows.
+    Fails   for the operator of beta = 1, for both towers' gradient, for all views in place of
+            their means, for ascent, for output weights of opposite signs.
     """
     psd = t.part("PSD at every step", 1e-12, controls=pooled)
     modes = t.part("growth of each mode", 1e-11, controls=pooled)
@@ -273,113 +284,3 @@ def _alike(t: Trial) -> None:
                 else:
                     part.breaks("output weights of opposite signs", *errors)
     part.says(size=least)
-
-
-def _residues(weights: tuple, world: co.World, case: dw.Case) -> Array:
-    """|theta| of every layer, plain outputs, [L, draws]."""
-    seen = net.trace(weights, world.points)
-    pull = co.pulls(case.ours, world.shaped(seen.output, 1), world)
-    plain = net.trace(weights, world.samples).output
-    xi = case.library_weight(co.half_distances(plain, plain))
-    connections = [world.shaped(net.connection(seen, k + 1), 2) for k in range(len(weights))]
-    found = [torch.linalg.matrix_norm(co.residue(K, pull, xi, world)) for K in connections]
-    return torch.stack(found).numpy()
-
-
-SEEDS = 24  # nets a setting
-SETTINGS = ((False, 0.5), (False, 2.0), (True, 0.5), (True, 2.0))
-"""Normalised outputs or not, and the temperature; the first is what counts as printed."""
-STEPS = 60
-
-
-def _over_the_operator(t: Trial) -> dict[tuple[bool, float], Part]:
-    """A part for each setting of what the remark leaves open."""
-    return {
-        (normalised, tau): t.part(
-            "theta over the operator, shrinks",
-            1.0,
-            setting=""
-            if (normalised, tau) == SETTINGS[0]
-            else f"{'normalised' if normalised else 'plain'} outputs, temperature {tau:g}",
-            evidence="protocol",
-            sort="trained",
-            draws=2 * SEEDS,
-        )
-        for normalised, tau in SETTINGS
-    }
-
-
-@check("ddn/rem15")
-def rem15(t: Trial) -> None:
-    """theta, also over the weighted covariance, and the views' spread, before and after training.
-
-    Two losses, with and without output normalisation, two temperatures, both towers as in practice,
-    one schedule. The remark is an expectation that does not say against what theta
-    shrinks, nor of which net: both are measured, over settings that it leaves open. Control: as
-    many steps on the loss of -r_+, which pushes views apart (but samples more, if outputs are not
-    normalised). L_simp for the residue that is never there.
-    """
-    least = t.part("theta is not zero", 1e-3, ">=", draws=4 * SEEDS)
-    part = partial(t.part, bound=1.0, evidence="protocol", sort="trained")
-    share = part("views' spread over samples' spread, shrinks", draws=4 * SEEDS)
-    itself = part("theta itself, plain outputs, shrinks", draws=2 * SEEDS)
-    over = _over_the_operator(t)
-    for name, (normalised, tau) in product(("InfoNCE", "triplet"), SETTINGS):
-        case, rate = (dw.infonce(tau), 0.6 * tau) if name == "InfoNCE" else (dw.triplet(tau), 0.6)
-        layers = [0.7 * w for w in dw.weights(t.rng, SEEDS, (6, 8, 6, 3))]
-        world = dw.world(t.rng, SEEDS, 6, "additive", 0.3, samples=5)
-        start = dw.torch_layers(layers)
-        ends = [_path(start, world, case, rate, normalised, STEPS, sign) for sign in (1, -1)]
-        nets = [start, *(path.weights for path in ends)]
-        # of the loss itself, and at the weights as they are
-        seen = [_path(weights, world, case, rate, normalised, 0) for weights in nets]
-        theta = [path.residue[0].numpy() for path in seen]
-        _follow(over[normalised, tau], theta)
-        if tau == SETTINGS[0][1]:
-            least.add(np.nanmedian(theta[0]))
-            least.breaks("L_simp", _never(Layer(world, layers, 2)))
-            spread = [(path.spread[0, ..., 0] / path.spread[0, ..., 1]).numpy() for path in seen]
-            if normalised:
-                _follow(share, spread, "views pushed apart, normalised outputs")
-            else:
-                share.add(np.nanmedian(spread[1] / spread[0]))
-                _follow(itself, [_residues(weights, world, case) for weights in nets])
-    spectra.recorded(t)
-
-
-def _path(
-    weights: tuple,
-    world: co.World,
-    case: dw.Case,
-    rate: float,
-    normalised: bool,
-    length: int,
-    sign: int = 1,
-):
-    """`length` steps on the loss of sign * r_+; nothing recorded but its end."""
-    return descent.train(
-        weights,
-        world,
-        lambda near, far: case.ours(sign * near, far),
-        case.library_weight,
-        rate,
-        length,
-        length + 1,
-        normalised,
-        tied=True,
-    )
-
-
-def _follow(part: Part, sizes: list[Array], what: str = "views pushed apart") -> None:
-    """Medians of end over start, of sizes at the start, after training, after the control's."""
-    first, trained, broken = sizes
-    part.add(np.nanmedian(trained / first))
-    part.breaks(what, np.nanmedian(broken / first))
-
-
-def _never(at: Layer) -> float:
-    """The residue of L_simp over its operator, the largest of all draws."""
-    S = at.world.chances.shape[-1]
-    none = at.residue(dw.simple(), torch.ones(SEEDS, S, S, dtype=torch.float64))
-    size = torch.linalg.matrix_norm(at.between)
-    return float((torch.linalg.matrix_norm(none) / size).max())

@@ -1,16 +1,13 @@
-"""The covariance operator of finite worlds (ddn Sec. 4, App. B.2, B.3).
+"""The covariance operator of finite worlds (ddn Sec. 4, App. B.3).
 
 Operators of `clcore.theory.operator.covariance_operator` meet complex-step gradients of losses
 enumerated by loops. All statements are about the first tower's gradient (Theorem 1); thm3 says what
 both towers give.
 """
 
-from collections.abc import Callable
-from functools import partial
 from itertools import product
 
 import numpy as np
-import torch
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
@@ -19,106 +16,20 @@ from clcore.checks.dual_networks.operator import exact_worlds
 from clcore.checks.dual_networks.operator.drawn_worlds import drawn
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
-from clcore.theory.operator import connection as net
 from clcore.theory.operator import covariance_operator as co
-
-# -------------------------------------------------------------------------------- one sample's pull
-
-
-def _tuple(rng: np.random.Generator, count: int, depth: int, negatives: int) -> tuple:
-    """(weights, x [count, 1, 2 + negatives, d]): anchor, its other view, negatives."""
-    widths = dw.DEPTHS[depth]
-    weights = dw.weights(rng, count, widths)
-    x = rng.standard_normal((count, 1, 2 + negatives, widths[0]))
-    x[:, :, 1] = x[:, :, 0] + 0.7 * x[:, :, 1]
-    return weights, x
-
-
-def _infonce(tau: float, near: Array, far: Array) -> Array:
-    """InfoNCE of anchor near[0] with positive far[1] and negatives far[2:], naive exponentials."""
-    r = dw.half(near[..., 0, :1, :], far[..., 0, 1:, :])
-    e = np.exp(-r / tau)
-    return -np.log(e[..., 0] / e.sum(-1))
-
-
-def _single(case: dw.Case, near: Array, far: Array) -> Array:
-    """A loss of one negative, of the same anchor."""
-    return case.page(*(dw.half(near[..., 0, 0, :], far[..., 0, k, :]) for k in (1, 2)))
-
-
-def _slopes(case: dw.Case | None, r: Array, tau: float) -> Array:
-    """dL/dr_{k-}, [draws, H], at distances r of the positive and of the negatives."""
-    if case is None:
-        return -np.exp(-r[:, 1:] / tau) / np.exp(-r / tau).sum(-1, keepdims=True) / tau
-    return ref.slope(partial(case.page, r[:, :1]), r[:, 1:])
-
-
-def _norm(a: Array) -> Array:
-    """[draws]: root of the sum of squares of all other entries."""
-    return np.sqrt((a**2).reshape(len(a), -1).sum(-1))
-
-
-def _one_sample(t: Trial, unit: bool) -> None:
-    """Lemma 2 (or Eq. 51) against complex steps: over the factors' norms, for a softmax slope near
-    0 is known absolutely only."""
-    count, tau = t.share(6), 0.7
-    settings = [(d, 1, c) for d in (1, 2, 4) for c in (dw.simple(), dw.triplet(tau))]
-    settings += [(d, h, None) for d in (2, 3) for h in (1, 3, 8)]
-    pull = t.part("", TIGHT, controls=pooled, draws=count * len(settings))
-    for depth, negatives, case in settings:
-        weights, x = _tuple(t.rng, count, depth, negatives)
-        seen = net.trace(dw.torch_layers(weights), torch.from_numpy(x[:, 0]))
-        f = (net.unit(seen.output) if unit else seen.output).numpy()
-        slope = _slopes(case, dw.half(f[:, :1], f[:, 1:]), tau)
-        objective = partial(_single, case) if case else partial(_infonce, tau)
-
-        def extended(near: Array, far: Array, base: Callable = objective) -> Array:
-            return base(near, far) + 0.5 * dw.half(near[..., 0, 0, :], far[..., 0, 1, :])
-
-        for layer, W in enumerate(weights, 1):
-            K = (net.normalised_connection if unit else net.connection)(seen, layer).numpy()
-            gaps = np.einsum("bh,bhwk->bkw", slope, K[:, 1:2] - K[:, 2:])
-            left = K[:, 0] @ net.projector(seen.output)[:, 0].numpy() if unit else K[:, 0]
-            steps = partial(dw.gradient, layers=weights, layer=layer, x=x, unit=unit)
-            g, both = (dw.vec(steps(objective, tied=tied)) for tied in (False, True))
-            ours = dw.times(left @ gaps, weights, layer)
-            size = _norm(left) * _norm(K[:, 1:2] - K[:, 2:]) * _norm(W)
-            pull.add(_norm(ours - g) / size)
-            pull.breaks("beta = 1/2", _norm(ours - dw.vec(steps(extended))) / size)
-            pull.breaks("both towers", _norm(ours - both) / size)
-            pull.breaks("any multiple of both towers", dw.off_line(ours, both))
-            if unit:
-                bare = dw.times(K[:, 0] @ gaps, weights, layer)
-                pull.breaks("no projector", _norm(bare - g) / size)
-    shown = exact_worlds.one_unit_sample if unit else exact_worlds.one_sample
-    pull.proves(**shown())
-
-
-@check("ddn/lem2")
-def lem2(t: Trial) -> None:
-    """One sample's gradient, H = 1, 3, 8, three losses, all layers, against complex steps.
-
-    Controls: a loss with slopes that do not sum to zero; the gradient through both towers, and its
-    nearest multiple.
-    """
-    _one_sample(t, unit=False)
-
-
-@check("ddn/eq51")
-def eq51(t: Trial) -> None:
-    """The same with normalised outputs. Controls: as lem2, and no projector."""
-    _one_sample(t, unit=True)
-
-
-# ---------------------------------------------------------------------------------------- Theorem 3
 
 
 @check("ddn/thm3")
 def thm3(t: Trial) -> None:
-    """V_x[Kbar_l] vec(W_l) against minus the complex-step gradient of the enumerated E[L_simp].
+    """Simple contrastive loss: a covariance operator moves every layer (Theorem 3, Eq. 3).
 
-    Every layer of ReLU nets of depth 1 to 4, three kinds of augmentation. Controls: views not
-    averaged; the gradient through both tied towers, which is exactly twice (a part of its own).
+    Given   L_simp, large batch limit (finite worlds, enumerated, x' = x among the negatives), tied
+            weights, plain outputs; ReLU nets of 1..4 layers, several kinds of augmentation.
+    Claim   -dL/dW_l by the first tower's weights is V_x[Kbar_l(x)] vec(W_l), Kbar_l the mean of
+            K_l over views: against complex steps, every layer. Through both towers exactly twice
+            that. Both proved.
+    Fails   where views are not averaged, for one tower's operator against both; twice: under
+            InfoNCE.
     """
     count = t.share(12)
     one = t.part("one tower", TIGHT, controls=pooled, draws=12 * count)
@@ -154,10 +65,15 @@ def _moments(K: Array, p: Array, q: Array) -> tuple[Array, Array, Array]:
 
 @check("ddn/eq54")
 def eq54(t: Trial) -> None:
-    """E[K K_+^T] and E[K K_-^T] by loops against products of averages; then Eqs. 53-55.
+    """Population gradient of the simple contrastive loss (Eqs. 53-55).
 
-    K here is a complex-step Jacobian. Controls: the other view from any sample, negatives never
-    from the same sample, no means. Means over finite batches approach the limit as 1/sqrt(n).
+    Given   L_simp in finite worlds, ReLU nets of 1..3 layers; views independent given their
+            sample, the negative from an independent one.
+    Claim   E[K K_+^T] = E_x[Kbar Kbar^T] and E[K K_-^T] = E[Kbar] E[Kbar]^T, by loops over pairs
+            of views against products of means; their difference on vec(W_l) is minus the gradient,
+            and is V_x[Kbar_l]. Means over batches of n approach it as n^(-1/2).
+    Fails   for a second view of any sample, for negatives never of the same sample, without the
+            view average, for the second moment; the rate for positives of another sample.
     """
     count = t.share(3)
     positive, negative, gradient, variance = (
@@ -222,10 +138,14 @@ def _slope(
 
 @check("ddn/eq56")
 def eq56(t: Trial) -> None:
-    """-Cov_x[avg(K^n P), avg(K^n)] vec(W_l) against complex steps of E[r_n+ - r_n-].
+    """With normalised outputs the operator is not symmetric (Eq. 56).
 
-    Controls: no projector, projector and connection averaged apart, both towers. Parts: both give
-    twice one tower's gradient; it is not symmetric.
+    Given   L_simp of normalised distances in finite worlds, ReLU nets of 1..4 layers.
+    Claim   The gradient by the first tower's weights is -Cov_x[mean(K^n P^perp), mean(K^n)]
+            vec(W_l), against complex steps; that operator is not symmetric; both towers give
+            exactly twice.
+    Fails   for one tower's operator against both, without the projector, for projector and
+            connection averaged apart; symmetric without the normalisation.
     """
     count = t.share(4)
     gradient = t.part("gradient", 1e-11, controls=pooled, draws=4 * count)
@@ -269,9 +189,14 @@ def _weighted_by_loops(a: Array, b: Array, mass: Array, centre: Array) -> Array:
 
 @check("ddn/eq4")
 def eq4(t: Trial) -> None:
-    """Cov^xi against loops; xi = 1 against numpy's covariance; V^xi is PSD for xi >= 0.
+    """Weighted covariance of random matrices (Eq. 4).
 
-    Controls: means that carry the weight, no means taken off, weights of both signs.
+    Given   random matrices X, Y on ten points with random chances and weights xi.
+    Claim   Cov^xi[X, Y] = E[xi (X - E X)(Y - E Y)^T] with unweighted means: the library against
+            loops. xi = 1 is the ordinary covariance, against numpy's; V^xi is PSD for xi >= 0. The
+            last two proved.
+    Fails   for weighted means, without means, for the unbiased covariance; PSD for weights of both
+            signs.
     """
     a, p = _distribution(t.rng, t.draws)
     b, xi = t.rng.standard_normal((t.draws, 10, 5, 3)), t.rng.random((t.draws, 10))
@@ -301,9 +226,12 @@ def eq4(t: Trial) -> None:
 
 @check("ddn/rem3")
 def rem3(t: Trial) -> None:
-    """V_{x,x''}[Kbar(x) - Kbar(x'')] / 2 = V_x[Kbar(x)]: a loop over pairs against the variance.
+    """With constant weights the pairwise operator is the plain one (Sec. 4, after Theorem 4).
 
-    Controls: no 1/2; pairs of two different samples only.
+    Given   random matrices Kbar on ten points with random chances; x, x' independent.
+    Claim   V_{x,x'}[Kbar(x) - Kbar(x')]/2 = V_x[Kbar(x)]: a loop over pairs against the library's
+            variance; proved.
+    Fails   without 1/2, and for pairs of two different samples only.
     """
     K, p = _distribution(t.rng, t.draws)
     pairs = np.zeros((t.draws, 12, 12))
@@ -338,9 +266,14 @@ def _pair_terms(K: Array, q: Array, u: Array) -> tuple[Array, Array]:
 
 @check("ddn/eq67")
 def eq67(t: Trial) -> None:
-    """Eq. 65 by loops over views; g(x, x'') + g(x'', x) pair by pair; their mean is Eqs. 68, 69.
+    """Exchanging the samples makes the gradient a weighted covariance (Eqs. 64-69).
 
-    Controls: a weight that depends on the order of the pair; Kbar not averaged over views.
+    Given   random connections of four samples with three views, a symmetric weight xi.
+    Claim   g(x, x') + g(x', x) = -xi (Kbar(x) - Kbar(x'))(Kbar(x) - Kbar(x'))^T vec(W_l), g by
+            loops over views; the mean over pairs is -V^xi[Kbar(x) - Kbar(x')]/2 vec(W_l). Both
+            proved.
+    Fails   for a weight that depends on the order of the pair, for one view in all three places,
+            without 1/2.
     """
     S, V, w, k = 4, 3, 6, 2
     K, u = t.rng.standard_normal((t.draws, S, V, w, k)), t.rng.standard_normal((t.draws, w))

@@ -86,13 +86,16 @@ WIDTHS = (64, 256, 1024)
 
 @check("ddn/rem4")
 def rem4(t: Trial) -> None:
-    """Difference from neural tangent kernels (Sec. 4.1).
+    """The covariance operator against the neural tangent kernel (Sec. 4.1).
 
-    Given   two-layer ReLU nets, wide for the kernel, of any width for the operator.
-    Claim   the kernel has full rank if samples are distinct, hardly moves in wide nets and knows
+    Given   two-layer ReLU nets, wide for the kernel, of any width for the operator; three layers
+            for the operator's movement.
+    Claim   The kernel has full rank if samples are distinct, hardly moves in wide nets and knows
             nothing of augmentation; the operator's size does not grow with the samples, it stays
-            PSD while it moves, and it depends on the views. Corrected: full rank with biases.
-    Fails   of the rank for parallel samples and no biases, and in narrow nets.
+            PSD while it moves, and it depends on the views.
+    Fails   the rank for parallel samples where nets have no biases, as those of Sec. 3; corrected:
+            with biases. Controls: a sample twice, width 2, the kernel in the operator's place and
+            back, beta = 1, mean-field scaling.
 
     That wide nets lead to a convex landscape is not measured.
     """

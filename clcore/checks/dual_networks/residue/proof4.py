@@ -112,9 +112,14 @@ def _mean_value(F: Callable, path: Callable, ends: tuple, eps: Array) -> Callabl
 
 @check("ddn/eq72")
 def eq72(t: Trial) -> None:
-    """A point with the identity exists: on the segment of distances, and on that of inputs.
+    """First-order expansion of ε in the two distances (Eq. 72).
 
-    The search uses complex-step derivatives; its residual is shown. Control: epsilon's sign.
+    Given   F = -dL_nce/dr_-, H = 1; random ReLU nets, points before and after a move of the
+            inputs.
+    Claim   At some point between, -epsilon is dF/dr_+ (r_+ - r_+^0) + dF/dr_- (r_- - r_-^0): a
+            root search on the segment of distances, and on that of inputs, with derivatives by
+            complex steps.
+    Fails   for the sign of epsilon.
     """
     n = 5 * min(t.draws, 100)
     of_distances, of_inputs = (
@@ -146,10 +151,13 @@ def eq72(t: Trial) -> None:
 
 @check("ddn/eq59")
 def eq59(t: Trial) -> None:
-    """|epsilon| at random and extreme distances against 1 and 2/tau, H = 1 and 5; its order.
+    """The loss's slope at views: that at samples plus a bounded ε (Eq. 59).
 
-    Controls: slopes without the normaliser; 1/tau in the triplet's slope; the slope itself, which
-    does not shrink with the views' offset.
+    Given   random and extreme distances at views and at samples (r_+ = 0 there), H = 1 and 5.
+    Claim   |epsilon| <= 1 for L_tri and <= 2/tau for L_nce; for L_nce epsilon is at most linear in
+            the offset of the views, measured over offsets from 2^-10 to 2^-20.
+    Fails   for slopes without the normaliser, for 1/tau kept in the triplet's slope, for F itself,
+            which does not shrink with the offset.
     """
     triplet, infonce = t.part("triplet", 1.0), t.part("InfoNCE", 1.0)
     n = 100 * t.draws
@@ -233,9 +241,13 @@ def _quotient(F: Callable, D: Array, D0: Array) -> Array:
 
 @check("ddn/eq74")
 def eq74(t: Trial) -> None:
-    """Half the mean squared distance of two views is the trace; the inequality, with its own slope.
+    """The positive distance's part of the residue: variance of views (Eqs. 73-74).
 
-    Controls: no 1/2; the bound with 1/tau.
+    Given   finite sets of views with random chances, generic, close or one only; x_1, x_+
+            independent views; L_nce.
+    Claim   E|dF/dr_+ (r_+ - r_+^0)| <= tr V_aug[f|x]/tau^2, with F's own slope at the intermediate
+            point; on the way half the mean squared distance of two views is that trace.
+    Fails   the identity without 1/2; the bound with 1/tau in place of 1/tau^2.
     """
     identity = t.part("identity", 1e-10, controls=pooled)
     inequality = t.part("inequality", 1.0)
@@ -257,7 +269,13 @@ def eq74(t: Trial) -> None:
 
 @check("ddn/eq77")
 def eq77(t: Trial) -> None:
-    """Eqs. 75 and 77 at random vectors. Controls: a sign, no 1/2 on the square, no square."""
+    """Change of a negative distance from samples to their views (Eqs. 75-77).
+
+    Given   random vectors a, b and offsets in five dimensions.
+    Claim   |a + da - (b + db)|^2 - |a - b|^2 = 2 (da - db)^T (a - b) + |da - db|^2, and half of it
+            is r_- - r_-^0; both proved.
+    Fails   without the square, without its 1/2, for the sum of the offsets.
+    """
     a, b, da, db = t.rng.standard_normal((4, 20 * t.draws, 5))
     gap, cross = da - db, ((da - db) * (a - b)).sum(-1)
     square = (gap**2).sum(-1)
@@ -299,10 +317,14 @@ def _once_more(
 
 @check("ddn/eq78")
 def eq78(t: Trial) -> None:
-    """E|dF/dr_- (r_- - r_-^0)| with the slope of Eq. 72 against the printed bound, pair by pair.
+    """Bound on the negative distance's part of the residue (Eq. 78).
 
-    Worlds: generic, one view only, f(x) near f(x''). Controls: no c_0 at all; offsets far beyond
-    the distance of the samples, for the part in which they are not.
+    Given   L_nce, H = 1, finite sets of views: generic, one view only, f(x) near f(x'').
+    Claim   E|dF/dr_- (r_- - r_-^0)|, with the slope of Eq. 72's point, is at most {|f(x) - f(x'')|
+            (sigma + sigma'' + c_0 + c_0'') + sigma^2 + sigma''^2}/tau^2, pair by pair.
+    Fails   where views are further from their sample than the braces allow (any offset, as
+            printed). Corrected: c_0(x)^2 + c_0(x'')^2 added; as printed it holds while that is at
+            most three times the braces. Control: no c_0 at all.
     """
     slack = t.part("offsets within the slack", 1.0)
     printed, mended = t.part("any offset", 1.0), t.corrected("any offset", 1.0)

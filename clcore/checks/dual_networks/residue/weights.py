@@ -31,9 +31,13 @@ CASES = {"InfoNCE": dw.infonce, "triplet": dw.triplet}
 
 @check("ddn/eq6")
 def eq6(t: Trial) -> None:
-    """-dL/dr_- at r_+ = 0 by autograd of the losses against Eq. 6, and the library's xi.
+    """Pairwise weights of the losses, larger for close pairs of samples (Eq. 6, Eqs. 61-63).
 
-    Controls: margin left out, no 1/tau.
+    Given   random r in [0, 5], r_+ = 0, H = 1, tau in {0.1, 0.5, 1, 5}, a random margin r_0.
+    Claim   -dL/dr_- by autograd of the losses is xi(r) of Eq. 6, and for the triplet loss that of
+            Eq. 62; xi falls with r; for L_tri it tends to 1(r <= r_0) as tau -> 0. All proved.
+    Fails   without the margin, without 1/tau; for xi in -r; the limit for tau = 1/2, and at r
+            = r_0, where xi = 1/2.
     """
     n, margin = 200 * t.draws, t.rng.uniform(0.1, 2.0)
     r = 5 * t.rng.random(n)
@@ -139,11 +143,14 @@ def _by_autograd(at: Layer, case: dw.Case, tied: bool) -> Array:
 
 @check("ddn/eq7")
 def eq7(t: Trial) -> None:
-    """Complex steps of E[L^exact] by loops against -V^xi/2 vec(W_l): no residue, large views.
+    """A loss with held weights has the same operator and no residue (Eq. 7).
 
-    One negative, and two, whose operator is twice that of Eq. 57; and the same by autograd of the
-    library's loss, which is given a weight that moves with the net. Controls: xi of the augmented
-    points, xi not detached, no residue for the loss itself.
+    Given   finite worlds with large views, nets of 1 and 3 layers; xi of InfoNCE or the triplet
+            loss, taken at the samples and held; the first tower's gradient.
+    Claim   The gradient of L^exact = sum_k xi (r_+ - r_k-) is -V^xi[Kbar(x) - Kbar(x')]/2
+            vec(W_l), without residue; with two negatives twice that; both towers give twice one's;
+            slopes sum to 0. The loss by loops and complex steps, and the library's by autograd.
+    Fails   for xi of the views, without StopGrad, for the losses themselves, for r_+ counted once.
     """
     count = ref.share(min(t.draws, 60), 4)
     single, several, towers = (
@@ -193,11 +200,15 @@ def eq7(t: Trial) -> None:
 
 @check("ddn/eq80")
 def eq80(t: Trial) -> None:
-    """Complex-step dL/dr_k- and its value at the samples, H > 1, against the only expressions that
-    Eqs. 44, 60, 61 and 63 allow.
+    """InfoNCE with many negatives: coupled weights, no exact symmetry (Eq. 80).
 
-    Then: the operator of two negatives is not symmetric; with Z nearly constant it nearly is the
-    weighted covariance. Controls: as typeset, and slip by slip; H = 1; points at random, no weight.
+    Given   L_nce with H > 1 at random distances; for the operator a two-layer net; for a nearly
+            constant Z points that all see the same distances, H = 256.
+    Claim   dL/dr_k- = -e^(-r_k-/tau)/(tau Z), and xi_k is minus that at the samples: the only
+            reading that Eqs. 44, 60, 61 and 63 allow, against complex steps. The operator is then
+            not symmetric; with Z nearly constant it nearly is the weighted covariance.
+    Fails   as typeset (sign, 1/tau, 1/2, inputs for outputs), slip by slip; symmetric for H = 1;
+            the last for points at random, and without the weight.
     """
     slopes, xis = (t.part(name, 1e-12, controls=pooled) for name in ("slope", "xi"))
     for tau, negatives in product((0.2, 0.5, 2.0), (2, 8)):

@@ -21,9 +21,13 @@ NORMALISED = 1e-10  # where an output may be close to 0 and is divided by its no
 
 @check("ddn/def1")
 def def1(t: Trial) -> None:
-    """K_l of the library against numpy's; its shape; K_l^T vec(W_l) = f_L.
+    """Connection of a layer: features times the Jacobian to the output (Definition 1, Eq. 37).
 
-    Controls: the Kronecker factors swapped, a vec that stacks rows, K_l transposed.
+    Given   random ReLU and leaky ReLU nets of 1..6 layers without biases, linear top.
+    Claim   K_l(x) = f_{l-1} kron J_l^T, of shape n_l n_{l-1} x n_L: the library's against
+            Kronecker products of complex-step Jacobians. K_l^T vec(W_l) = f_L with vec by columns;
+            proved.
+    Fails   for the factors of the product swapped, K_l transposed, vec by rows.
     """
     kron = t.defines("K_l", EXACT, controls=pooled, draws=t.draws)
     shape = t.defines("shape", 0, measured=total, controls=total, draws=t.draws)
@@ -69,9 +73,15 @@ def _connections(pair: nets.Pair, layer: int) -> tuple[Array, Array]:
 
 @check("ddn/thm1")
 def thm1(t: Trial) -> None:
-    """Eq. 1 and its matrix form against complex steps and autograd, two different towers.
+    """Gradient of the squared distance of two deep ReLU networks (Theorem 1, Eq. 1).
 
-    Controls: the bracket's sign, a vec by rows, K_2 in front.
+    Given   two towers of 1..6 layers with ReLU and different weights, one input each; r = |f_1
+            - f_2|^2/2, derivatives by the first tower's weights.
+    Claim   vec(dr/dW_1l) = K_1l [K_1l^T vec(W_1l) - K_2l^T vec(W_2l)], and its matrix form J_1l^T
+            [J_1l W_1l f_1,l-1 - J_2l W_2l f_2,l-1] f_1,l-1^T: against complex steps and autograd.
+            Both proved.
+    Fails   for a plus in the bracket, for vec by rows, for K_2 in front; the matrix form with
+            f_2,l-1^T at the end.
     """
     vector = t.part("Eq. 1, ReLU nets", EXACT, controls=pooled, draws=t.draws)
     matrix = t.part("matrix form", EXACT, controls=pooled, draws=t.draws)
@@ -147,9 +157,12 @@ def thm1_app(t: Trial) -> None:
 
 @check("ddn/eq40")
 def eq40(t: Trial) -> None:
-    """Tied weights: Eq. 40 against complex steps in the first tower's copy, and the library.
+    """Gradient of the squared distance at tied weights (Eq. 40).
 
-    Controls: the gradient through both towers; the bracket's sign.
+    Given   tied weights, ReLU nets of 1..6 layers; derivatives by the first tower's copy alone.
+    Claim   vec(dr/dW_l) = K_l(x_1) [K_l(x_1) - K_l(x_2)]^T vec(W_l), against complex steps, and
+            the library's gradient; proved.
+    Fails   for the gradient through both towers, and for a plus in the bracket.
     """
     first = t.part("", EXACT, controls=pooled, draws=t.draws)
     for pair in nets.pairs(t.rng, t.draws, tied=True):
@@ -169,10 +182,13 @@ def eq40(t: Trial) -> None:
 
 @check("ddn/eq41")
 def eq41(t: Trial) -> None:
-    """Tied weights, normalised outputs: complex steps and autograd against Eqs. 41, 42.
+    """Gradient of the normalised distance at tied weights (Eqs. 41-42).
 
-    Controls: without the projector, with the projector of the other output, K_l for K_l^n in front,
-    the derivative through both towers.
+    Given   as Eq. 40, with normalised outputs.
+    Claim   vec(dr_n/dW_l) = K_l^n(x_1) P^perp [K_l^n(x_1) - K_l^n(x_2)]^T vec(W_l), against
+            complex steps and autograd; proved.
+    Fails   without the projector, for that of the other output, with K_l in front, through both
+            towers.
     """
     first = t.part("", NORMALISED, controls=pooled, draws=t.draws)
     for pair in nets.pairs(t.rng, t.draws, tied=True):
@@ -203,9 +219,12 @@ def eq41(t: Trial) -> None:
 
 @check("ddn/eq28")
 def eq28(t: Trial) -> None:
-    """r_n is r of a net with one layer more, G = I/|f_L|, Q = I - f f^T a projection.
+    """Output normalisation as one more reversible layer (Eq. 28).
 
-    Controls: r for r_n; I + f f^T; f_L itself in Q.
+    Given   random pairs of ReLU nets, f_L != 0.
+    Claim   r_n is r of a net with one layer more, f/|f|, and 1 - cosine; G = I/|f_L| and Q = I - f
+            f^T is a projection of rank n_L - 1. Proved.
+    Fails   for r in place of r_n, for I + f f^T, for f_L that is not normalised in Q.
     """
     value = t.part("$r_n$", 1e-12, controls=pooled, draws=t.draws)
     projection = t.part("$Q_{L+1}$ is a projection", 1e-12, controls=pooled, draws=t.draws)
@@ -235,9 +254,11 @@ def eq28(t: Trial) -> None:
 
 @check("ddn/eq29")
 def eq29(t: Trial) -> None:
-    """Complex-step Jacobian of y/|y|, dimensions 2 to 20, against (I - y^ y^^T)/|y|.
+    """Jacobian of l2 normalisation: a projection over the norm (Eq. 29).
 
-    Controls: without 1/|y|; without the projection.
+    Given   random y of 2..20 dimensions.
+    Claim   d(y/|y|)/dy = (I - y^ y^^T)/|y|, y^ = y/|y|, against complex steps; proved.
+    Fails   without 1/|y|, and without the projection.
     """
     part = t.part("", 1e-12, controls=pooled, draws=t.draws)
     for d in (2, 3, 5, 10, 20):
@@ -255,9 +276,12 @@ def eq29(t: Trial) -> None:
 
 @check("ddn/eq30")
 def eq30(t: Trial) -> None:
-    """Eq. 30 against complex steps of r_n at every pre-activation, two different towers.
+    """Recursive gradient of the distance between normalised outputs (Eq. 30).
 
-    Controls: Q dropped; Q of the other tower; V for V^n.
+    Given   two towers of different weights, ReLU nets of 1..6 layers, normalised outputs.
+    Claim   dr_n/dpre_l(x_1) = V_l^nT(x_1) Q_{L+1}(x_1) [V_l^n(x_1) pre_l(x_1) - V_l^n(x_2)
+            pre_l(x_2)], V^n = V/|f_L|: against complex steps at every layer; proved.
+    Fails   without Q, with Q of the other tower, with V in place of V^n.
     """
     part = t.part("", NORMALISED, controls=pooled, draws=t.draws)
     for pair in nets.pairs(t.rng, t.draws):

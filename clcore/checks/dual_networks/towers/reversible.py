@@ -62,11 +62,15 @@ def _errors(names: tuple[str, ...], rng: np.random.Generator, draws: int) -> dic
 
 @check("ddn/def2")
 def def2(t: Trial) -> None:
-    """Def. 2 with the paper's own G_l and Q_l for linear, ReLU, leaky-ReLU and power layers.
+    """Reversible layers: the backward map transposes the forward map (Definition 2).
 
-    Both maps between pre-activations, as in Eqs. 24 and 26. As typeset, forward acts on f_{l-1},
-    true for ReLU only because its gates are idempotent, and backward on g_l = dr/df_l: among the
-    controls, with no gate and Q = I for the powers.
+    Given   random linear, ReLU, leaky ReLU and power nets (u^2, u^3), with the G_l and Q_l of
+            Eqs. 16-18.
+    Claim   Forward pre_l = G_l pre_{l-1} and backward dr/dpre_{l-1} = G_l^T Q_l^T dr/dpre_l, in
+            the sense in which the proof of Lemma 1 uses it (Eqs. 24, 26); gradients by complex
+            steps. Proved.
+    Fails   as typeset, on f_{l-1} and on dr/df_l, for powers; for G = W, and for powers with Q
+            = I.
     """
     errors = _errors(KINDS, t.rng, t.draws)
     powers = _errors(("square", "cube"), t.rng, t.draws)
@@ -86,11 +90,13 @@ def def2(t: Trial) -> None:
 
 @check("ddn/eq16")
 def eq16(t: Trial) -> None:
-    """Linear layers: G_l = W_l, Q_l = I, dense and convolutional.
+    """Linear layers, dense and convolutional, are reversible (Eq. 16).
 
-    The library's G and Q carry numpy's pre-activations up and its complex-step gradients down. A
-    convolution is written out position by position, its G as a Toeplitz matrix. Controls: a bias,
-    which the condition excludes; twice the backward map; the flipped kernel.
+    Given   dense linear layers in nets of 2..5, and a one-dimensional convolution written out
+            position by position; no bias.
+    Claim   G_l = W_l (for the convolution a Toeplitz matrix) and Q_l = I carry values up and
+            complex-step gradients down. Proved.
+    Fails   with a bias, for Q = 2 I, for the kernel flipped.
     """
     dense = t.part("dense", EXACT, controls=pooled, draws=t.draws)
     for pair in nets.pairs(t.rng, t.draws, ("linear",), (2, 3, 4, 5)):
@@ -141,10 +147,13 @@ def _convolution(t: Trial) -> None:
 
 @check("ddn/eq17")
 def eq17(t: Trial) -> None:
-    """ReLU and leaky-ReLU nets: pre_l = G_l pre_{l-1} and its transpose, G_l = W_l D_{l-1}.
+    """ReLU and leaky ReLU networks are reversible (Eq. 17).
 
-    D is rebuilt from numpy's pre-activations: binary for ReLU, slopes for leaky ReLU. Controls: the
-    gate of the layer above (D_l W_l); no gate.
+    Given   random ReLU and leaky ReLU nets of 2..5 layers.
+    Claim   G_l = W_l D_{l-1}, Q_l = I: D rebuilt from numpy's pre-activations, binary for ReLU and
+            slopes for leaky ReLU; pre_l = G_l pre_{l-1}, and its transpose carries complex-step
+            gradients down. Proved.
+    Fails   for the gate of the layer above (D_l W_l), and without a gate.
     """
     for name, words, low in (("relu", "ReLU", 0.0), ("leaky", "leaky ReLU", 0.1)):
         part = t.part(words, EXACT, controls=pooled, draws=t.draws)
@@ -167,9 +176,12 @@ def eq17(t: Trial) -> None:
 
 @check("ddn/eq18")
 def eq18(t: Trial) -> None:
-    """psi(u) = u^p for p = 2, 3, and 1.5 on positive pre-activations; G on pre_{l-1}.
+    """Power activations are reversible, with Q = pI (Eq. 18).
 
-    Controls: Q = I; the gate to the power p.
+    Given   psi(u) = u^p, p = 2 and 3 of any sign, 1.5 on positive pre-activations.
+    Claim   G_l = W_l diag^(p-1)(pre_{l-1}) and Q_l = p I carry pre-activations up and complex-step
+            gradients down. Proved.
+    Fails   for Q = I, and for G = W.
     """
     errors = _errors(nets.POWERS, t.rng, t.draws)
     part = t.part("", EXACT, controls=pooled, draws=t.draws).add(*errors["pre"], *errors["g~"])
@@ -180,10 +192,15 @@ def eq18(t: Trial) -> None:
 
 @check("ddn/lem1")
 def lem1(t: Trial) -> None:
-    """Eq. 22 at every layer of linear, ReLU, leaky-ReLU and power nets, and at the input, where
-    pre_0 = x; the shapes of V_l.
+    """Recursive gradient of the squared distance in reversible networks (Lemma 1, Eqs. 19-22).
 
-    Controls: V^f for V^b in power nets; a plus; V at x_2 in front.
+    Given   two towers of linear, ReLU, leaky ReLU and power nets with different weights, 2..5
+            layers.
+    Claim   dr/dpre_l(x_1) = V_l^bT(x_1) [V_l^f(x_1) pre_l(x_1) - V_l^f(x_2) pre_l(x_2)] at every
+            layer, and at the input with pre_0 = x: against complex steps. V_{l-1} has n_L rows (a
+            misprint has n_l). Proved.
+    Fails   for a plus, for V^b at x_2, for V^f in front in power nets; the shapes as typeset or
+            transposed.
     """
     eq22 = t.part("Eq. 22", EXACT, controls=pooled, draws=t.draws)
     shapes = t.part("shapes of $V_{l-1}$", 0, draws=t.draws, measured=total, controls=total)
@@ -223,10 +240,14 @@ def lem1(t: Trial) -> None:
 
 @check("ddn/rem7")
 def rem7(t: Trial) -> None:
-    """V_l = J_l in ReLU nets, by numpy products of both orders of W and D; teacher and student.
+    """In ReLU networks the transition matrices are the Jacobian (App. A.1; Eq. 31).
 
-    With G_l = D_l W_l the product is the Jacobian by f_l, not by pre_l. Controls: no gates; the
-    two orders of each other; the student's V for the teacher.
+    Given   ReLU nets of 2..5 layers, linear top; then x_1 = x_2 with a teacher's weights.
+    Claim   V_l^f = V_l^b =: V_l, V_l pre_l = f_L, and V_l = df_L/dpre_l with G_l = W_l D_{l-1},
+            products in numpy; Lemma 1 of teacher and student follows. With G_l = D_l W_l, as
+            printed here, the product is df_L/df_l. All proved.
+    Fails   without gates, for one order of W and D in place of the other, for the student's V on
+            the teacher.
     """
     equal, printed, post, teacher = (
         t.part(name, EXACT, controls=pooled, draws=t.draws)
@@ -297,10 +318,14 @@ def _traces(towers: list[tuple], after: bool) -> list[cn.Trace]:
 
 @check("ddn/rem8")
 def rem8(t: Trial) -> None:
-    """Lemma 1 at the outputs of residual blocks, with and without a ReLU after the sum.
+    """Residual blocks with ReLU have the same reversible structure (App. A.1).
 
-    A net is a dense layer, 1 to 3 blocks, a linear top. Controls: the skip left out of G; the gates
-    left out; Theorem 1's form for a matrix inside a block, where K^T vec(W) is not f_L.
+    Given   nets of a dense layer, 1..3 residual ReLU blocks and a linear top, with and without a
+            ReLU after the sum; no batch norm.
+    Claim   Lemma 1 holds at the outputs of blocks: the library's V_l against complex steps, and
+            V_l pre_l = f_L; proved.
+    Fails   without the skip in G, without the gates; for Theorem 1's form inside a block, where
+            K^T vec(W) is not f_L.
     """
     part, count = t.part("", EXACT, controls=pooled, draws=t.draws), t.share(6)
     for depth, after in product((1, 2, 3), (True, False)):

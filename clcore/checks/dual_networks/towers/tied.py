@@ -154,11 +154,19 @@ def _order(t: Trial, count: int) -> None:
 
 @check("ddn/towers")
 def towers(t: Trial) -> None:
-    """Sec. 3 analyses dr/dW_1 alone, without loss of generality; tied weights move in both towers.
+    """Analysing the gradient by one tower's weights is enough (Sec. 3, before Definition 1).
 
-    Complex steps through one tower and through both, against the library's operators. Controls: one
-    tower's part alone, the bracket's sign, losses that are not linear in distances, a residue that
-    doubles as the operator does, the whole operator in place of the residue.
+    Given   pairs of ReLU nets; tied weights; populations of finite worlds with several losses;
+            gradients by complex steps through one tower and through both.
+    Claim   To analyse dr/dW_1 is enough: the second tower's gradient is Eq. 1 with the towers
+            exchanged; of one pair the shared matrix gets [K(x_1) - K(x_2)][K(x_1) - K(x_2)]^T
+            vec(W); of populations exactly twice one tower's under L_simp and L_simp^beta and for
+            held weights; under InfoNCE and the triplet loss twice the operator of Theorem 4, with
+            another residue of the same order.
+    Fails   where one tower's part is read as the gradient of the shared matrix of one pair; under
+            InfoNCE and the triplet loss for exactly twice, and for theta once or doubled.
+            Controls: the bracket's sign, the first tower's gradient for the second's, the whole
+            operator for the residue.
     """
     _pairs(t)
     _populations(t)

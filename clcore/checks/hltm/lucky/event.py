@@ -136,9 +136,15 @@ def _from_normal(plus: Array, minus: Array) -> float:
 
 @check("ddn/eq142")
 def eq142(t: Trial) -> None:
-    """Covariance of sampled mean pre-activations; their characteristic function against a normal's.
+    """Mean pre-activations over random weights are nearly Gaussian (Eqs. 139-142).
 
-    Controls: the off-diagonal's sign; weights on +-1/sqrt n; one child that dominates.
+    Given   uniform weights on +-sigma_w sqrt(3/n), n = 5..1000 children of random means >= 0 and
+            polarities of both signs.
+    Claim   The mean pre-activations (v~+, v~-) have mean 0 and the printed covariance sigma_w^2/n
+            [[|h + a|^2, |h|^2 - |a|^2], [., |h - a|^2]]: sampled moments within 6 standard errors;
+            and they are nearly normal: the distance of characteristic functions falls as 1/n.
+    Fails   for the sign off the diagonal, for weights on +-1/sqrt n; nearly normal where one child
+            outweighs all others.
     """
     count = min(t.draws, 3)
     _moments(t, count)
@@ -159,9 +165,14 @@ def eq142(t: Trial) -> None:
 
 @check("ddn/eq144")
 def eq144(t: Trial) -> None:
-    """The map of Eq. 144 applied to the covariance of Eq. 142 and to sampled nodes.
+    """The lucky event in standardised Gaussian variables (Eqs. 143-146).
 
-    Controls: y_- with its sign lost; the level c in place of sqrt c.
+    Given   the covariance of Eq. 142, 20 children; sampled nodes; c in {0.25, 4, 9}.
+    Claim   y_+ = v~+ sqrt n/(sigma_w |h + a|) and y_- = -v~- sqrt n/(sigma_w |h - a|) have
+            variance 1 and correlation -gamma, and v~+ >= sqrt(c/n) sigma_w |u+| with v~- < 0 is y
+            >= (sqrt c, 0), node by node.
+    Fails   as typeset, with sqrt c among the factors; for y_- without its sign; for the level c in
+            place of sqrt c.
     """
     n, nodes, one = 20, 2000, np.ones(t.draws)
     kids = hidden(t.rng, t.draws, n)
@@ -203,9 +214,12 @@ def eq144(t: Trial) -> None:
 
 @check("ddn/eq147")
 def eq147(t: Trial) -> None:
-    """gamma of children with non-negative means, and the identity that shows its sign.
+    """The correlation γ is not negative for ReLU children (Eq. 147).
 
-    Controls: leaves coded -1 and 1, for which gamma = -1; the identity with a plus sign.
+    Given   children with non-negative means given z_mu, polarities of both signs, n = 2, 5, 40.
+    Claim   0 <= gamma <= 1, since |h|^2 - |a|^2 = (h + a)^T (h - a) >= 0: gamma by the library,
+            the identity with means summed over z_nu.
+    Fails   for leaves coded -1 and 1, where gamma = -1; for the identity with a plus sign.
     """
     sign = t.part("sign", 1e-12, controls=pooled)
     identity = t.part("identity", 1e-10, controls=pooled)
@@ -247,11 +261,17 @@ def settings(rng: np.random.Generator, count: int) -> list[tuple[Children, float
 
 @check("ddn/eq152")
 def eq152(t: Trial) -> None:
-    """The chain of norms, and v_j^+ of sampled nodes by enumeration: that it is at least the
-    activation of the mean, and at least the bound where the event is met.
+    """Lower bound on a lucky node's activation when its latent is on (Eqs. 151-154).
 
-    Controls: A- heavier than A+; v_j^-, no ReLU, half of v_j^+; nodes that miss the event; those of
-    `_by_volume`.
+    Given   random h >= |a|, A+ (the a_k >= 0) the heavier; children with three activations,
+            leaves, and strong polarities; nodes with sampled weights.
+    Claim   |u+|^2 >= sum over A+ of a_k^2 >= sum_k rho^2 s_k^2/2; v_j(1) >= psi(v~+) by Jensen,
+            for every node; and v_j(1) >= sigma_w sqrt(c/(2n) sum rho^2 s^2) for those that meet
+            the event. v_j by enumeration.
+    Fails   for A- the heavier; for v_j(0) or half of v_j(1), |.| in place of the ReLU; for nodes
+            that miss the event.
+
+    Beyond the row: the library's activations, and its chance of the event for few children.
     """
     norms = t.part("norms", 1e-12, controls=pooled)
     for n in (2, 6, 30):

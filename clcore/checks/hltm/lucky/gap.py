@@ -162,9 +162,16 @@ def _example(printed: Part) -> None:
 
 @check("ddn/eq164")
 def eq164(t: Trial) -> None:
-    """The algebra of Eqs. 154 and 163, nodes that meet the event, and 4 |vbar s|.
+    """Gap between a lucky node's squared activations (Eq. 164).
 
-    One unit a latent, then several. Controls: 3 c for c; nodes that miss the event; 2 |vbar s|.
+    Given   the event of Eq. 143, A+ the heavier; nodes with one unit a latent, then 2, 5, 10 and
+            2400 equal units a latent; v_j by enumeration.
+    Claim   (v_j(1))^2 - (v_j(0))^2 >= 3 sigma_w^2 [sum_k s_k^2 ((c + 6) rho^2/6 - 1)/n
+            - sigma_l^2]: it is the square of Eq. 154's bound less that of Eq. 163's, and nodes
+            that meet the event meet it; its size is 4 |vbar_j s_j|.
+    Fails   with several units a latent (built nodes; drawn ones hardly come near). Corrected: each
+            child's term of Eq. 163 as often as its latent has units. Controls: 3 c for c, that
+            factor left out, nodes that miss the event, 2 |vbar_j s_j|.
     """
     _algebra(t)
     met = t.part("nodes that meet the event", 1e-12, controls=pooled)

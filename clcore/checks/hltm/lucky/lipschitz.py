@@ -65,7 +65,13 @@ def _functions(rng: np.random.Generator, draws: int) -> list[tuple[Function, Arr
 
 @check("ddn/lem3")
 def lem3(t: Trial) -> None:
-    """V[phi] / (L^2 V[x]) <= 1, with equality for affine phi. Controls: L for L^2, a jump."""
+    """Variance squashing: a Lipschitz function of a random variable (Lemma 3).
+
+    Given   finite random variables: generic, heavy-tailed, near a kink, two atoms; phi piecewise
+            linear, ReLU, leaky ReLU, tanh, affine, of known Lipschitz constant L.
+    Claim   V[phi(x)] <= L^2 V[x], with equality for affine phi.
+    Fails   for L in place of L^2, for phi with a jump; equality for the ReLU.
+    """
     bound = t.part("bound", 1 + 1e-9)
     tight = t.part("tight", 1e-9, controls=pooled)
     for x, p in _variables(t.rng, t.draws):
@@ -83,7 +89,13 @@ def lem3(t: Trial) -> None:
 
 @check("ddn/eq88")
 def eq88(t: Trial) -> None:
-    """Each member of the chain as a sum over pairs, against 2 V. Controls: y = x, not centred."""
+    """Squared difference of independent copies is twice the variance (Eq. 88).
+
+    Given   x, y independent draws of a finite variable, phi as in Lemma 3; sums over pairs.
+    Claim   E|phi(x) - phi(y)|^2 = E|(phi(x) - mu) - (phi(y) - mu)|^2 = the third member = 2
+            V[phi]: each against 2 V.
+    Fails   the second member as typeset, with 1/2 (a misprint); for y = x, and without centring.
+    """
     others = t.part("first, third, last member", 1e-8, controls=pooled)
     second = t.part("second member", 1e-8, controls=pooled)
     for x, p in _variables(t.rng, min(t.draws, 60)):
@@ -147,9 +159,12 @@ def _curves(low: Array, high: Array) -> dict[str, tuple[Function, Array, Array, 
 
 @check("ddn/lem4")
 def lem4(t: Trial) -> None:
-    """E[phi] - phi(E) between V inf phi'' / 2 and V sup phi'' / 2, inf and sup on the atoms' hull.
+    """Sharpened Jensen's inequality for twice differentiable functions (Lemma 4, Eq. 90).
 
-    Controls: 1 for 1/2; phi'' at the mean for its bounds. Quadratics: equality.
+    Given   random discrete x in [-2, 2], phi of four kinds, inf and sup of phi'' over the hull of
+            the atoms.
+    Claim   V inf phi''/2 <= E[phi(x)] - phi(E x) <= V sup phi''/2, with equality for quadratics.
+    Fails   for 1 in place of 1/2, and for phi'' at the mean in place of its bounds.
     """
     bounds, room = t.part("bounds", 1e-13), []
     quadratic = t.part("quadratics: equality", 1e-13, controls=pooled)
@@ -174,9 +189,14 @@ def lem4(t: Trial) -> None:
 
 @check("ddn/lem5")
 def lem5(t: Trial) -> None:
-    """0 <= E[psi] - psi(E) <= sd, with the pointwise step of Eqs. 92-93; over the sd of x.
+    """Sharpened Jensen's inequality for ReLU (Lemma 5, Eqs. 91-93).
 
-    Controls: the bound 0.49 sd; a concave function; a bound without the square root.
+    Given   finite variables, heavy-tailed and two-atom ones among them, shifted around the kink;
+            psi the ReLU.
+    Claim   0 <= E[psi(x)] - psi(E x) <= sd(x), with the pointwise step psi(x) - psi(mu) <= |x
+            - mu|.
+    Fails   at least 0: for a concave function; the bound for 0.49 sd (two equal atoms reach 1/2)
+            and for V in place of sd; the step for slope 1.5.
     """
     below = t.part("at least 0", 1e-9, controls=worst)
     above = t.part("at most the standard deviation", 1e-9, controls=worst)
@@ -200,10 +220,13 @@ def lem5(t: Trial) -> None:
 
 @check("ddn/eq94")
 def eq94(t: Trial) -> None:
-    """Mean absolute deviation, Cauchy-Schwarz and the standard deviation, member by member.
+    """Mean absolute deviation is at most the standard deviation (Eq. 94).
 
-    Any mass of p in the first inequality. Controls: the factor of the mass left out; the squared
-    mean root for the root of the mean square; mass 2 in the last member. Two equal atoms: tight.
+    Given   finite variables, mass 1 and 2; two equal atoms are tight.
+    Claim   int |x - mu| p <= (int |x - mu|^2 p)^(1/2) (int p)^(1/2), and for mass 1 the right side
+            is the standard deviation.
+    Fails   without the factor of the mass, for the squared mean root in place of the root of the
+            mean square, for mass 2 in the last member.
     """
     variables = _variables(t.rng, t.draws)
     inequality = t.part("Cauchy-Schwarz", 1 + 1e-9, controls=worst, draws=t.draws * len(variables))

@@ -188,11 +188,17 @@ def _heavier_below(t: Trial, count: int, trials: int) -> None:
 
 @check("ddn/thm5")
 def thm5(t: Trial) -> None:
-    """The probability of both conclusions at the printed number of nodes, against 1 - eta.
+    """Lucky nodes at initialisation: how many, how selective (Theorem 5 in App. C.4, Eqs. 128-130).
 
-    By Gaussian weights over all cases, and by drawn weights with v_j by enumeration, or for 50
-    children over drawn states. Controls: a single node; v_j(0) and v_j(1) exchanged; two children
-    and c > 3 n; a direction that the hypothesis excludes.
+    Given   SB-HLTM, uniform weights, A+ the heavier, |N_mu| nodes as Eq. 128 asks; Gaussian
+            weights over all cases, then drawn ones over 5, 8 and 50 children of seven kinds, and
+            over several equal units a latent; eta in {0.5, 0.05, 0.01}.
+    Claim   With probability 1 - eta some node has a gap 2 w^T a > 0 and |s_j| at least the bound
+            of Eq. 130: a 99.99 per cent lower bound of the chance that one of |N_mu| nodes meets
+            both, less 1 - eta.
+    Fails   where A- is the heavier, which the proof excludes without loss of generality.
+            Corrected: a gap of the sign of sum_A+ a^2 - sum_A- a^2. Controls: a single node,
+            v_j(0) and v_j(1) exchanged, two leaves with c = 13, a opposite to h.
     """
     count, trials = min(t.draws, 3), 4000
     _gaussian(t)
@@ -221,9 +227,15 @@ def _own_in_numpy() -> dict[str, float]:
 
 @check("ddn/eq149")
 def eq149(t: Trial) -> None:
-    """Eqs. 149 and 150 at the printed number of nodes, with the exact Gaussian probability.
+    """How many nodes make a lucky one likely (Eqs. 148-150).
 
-    Controls: without 2 pi; half of the nodes; the second inequality turned round.
+    Given   c in [0.3, 30], gamma in [0, 0.95], eta in {0.5, 0.05, 0.01}; the exact Gaussian
+            probability P by quadrature.
+    Claim   |N_mu| of Eq. 128 is at least log(1/eta)/P, that is at least log(1/eta)/-log(1 - P),
+            and so 1 - (1 - P)^|N_mu| >= 1 - eta.
+    Fails   the first inequality and Eq. 150 as printed, as ddn/eq113. Corrected: c/(1 - gamma^2)
+            for c in the exponent. Controls: without 2 pi, half of the nodes, the second inequality
+            turned round.
     """
     size = 30 + t.draws
     c, gamma = t.rng.uniform(0.3, 30, size), t.rng.uniform(0, 0.95, size)

@@ -44,12 +44,14 @@ def _growth(t: Trial) -> None:
 
 @check("ddn/thm5b")
 def thm5b(t: Trial) -> None:
-    """Lucky nodes at initialisation: sketch with a threshold phi (Theorem 5, Sec. 6.1.1).
+    """Lucky nodes at initialisation: sketch with a threshold φ (Sec. 6.1.1).
 
     Given   the threshold of Eq. 130, the only one that the paper gives, where it is above 0.
     Claim   |N_mu| of Eq. 128 grows as c exp(c/2); phi increases in every rho_mu nu^2, in c, and in
-            every s_k. Corrected: in s_k with equal polarities, or where rho_k^2 >= 6/(c + 6).
-    Fails   in an s_k whose polarity is weaker than others.
+            every s_k.
+    Fails   in an s_k whose polarity is weaker than others. Corrected: in s_k with equal
+            polarities, or where rho_k^2 >= 6/(c + 6). Controls: c/(1 - gamma^2) in the exponent,
+            polarities or s_k lowered.
     """
     _growth(t)
     n, size = 5, max(t.draws, 20)  # a third of them have a threshold above 0
@@ -87,10 +89,13 @@ WIDE = (2, 5, 15, 50)
 
 @check("ddn/rem20")
 def rem20(t: Trial) -> None:
-    """The best |s_j| of a group before training against its number of units, by exact laws.
+    """More over-parameterisation boosts a lucky node's selectivity (Sec. 6.1.1, after Theorem 5).
 
-    The group of a latent with four leaves, alone and with all groups widened. Control: the mean
-    over units.
+    Given   240 random trees of depth 3, exact laws before training; the group of a latent with 2,
+            5, 15 and 50 units, alone and with all groups widened.
+    Claim   The best |s_j| of the group rises with its number of units: every step by two standard
+            errors or more.
+    Fails   for the mean over units, which does not rise.
     """
     count = 240  # trees, whatever the draws: a step is measured in standard errors
     tree = lt.complete(3)
@@ -148,11 +153,14 @@ def _gap_of_the_nodes(w: Array, kids: Children, factor: float) -> tuple[Array, A
 
 @check("ddn/num1")
 def num1(t: Trial) -> None:
-    """Eq. 130's bracket at c = 9, its sign at 63.3 %, and the gaps of nodes that meet the event.
+    """A polarity of 63.3% is enough for an activation gap at c = 9 (Remark after Theorem 5, App.
+    C.4).
 
-    Children with sigma_l = 0 and polarities of at least 63.3 %, of both signs; the gap of a node is
-    measured over all their states. Controls: 63.2 %; nodes as they are drawn; less selective
-    children.
+    Given   sigma_l = 0, c = 9, polarities of 63.3 per cent or more, of both signs; gaps over all
+            states of 14 children.
+    Claim   Eq. 130's bracket is positive at 63.3 per cent; nodes that meet the event have
+            (v_j(1))^2 - (v_j(0))^2 at least the bound; their gap grows with s_k.
+    Fails   at 63.2 per cent; for nodes as they are drawn; for less selective children.
     """
     rng = t.rng
     s = tensors(rng.uniform(0.1, 1, (t.draws, 6)))[0]

@@ -57,9 +57,14 @@ def _irregular(rng: np.random.Generator, count: int) -> list[tr.World]:
 
 @check("ddn/lem9")
 def lem9(t: Trial) -> None:
-    """The covariance over z_0 and its columns v_0k, categorical trees with ReLU units.
+    """Covariance of mean activations over the root of a TR-HLTM (Lemma 9, Eq. 166).
 
-    Controls: a uniform prior, the mean not subtracted; columns where transitions are not regular.
+    Given   categorical trees with ReLU units and binary ones, any prior of the root; all joint
+            states enumerated.
+    Claim   V_z0[E[f|z_0]] = V_0^T (P_0 - P_0 1 1^T P_0) V_0, also where transitions are not
+            regular; the columns are v_0k = 1 1^T v_k/m_nu + C_0nu v_k (Eq. 169).
+    Fails   for a uniform prior, without the mean subtracted; the columns where transitions are not
+            regular.
     """
     count = min(t.share(6), 6)
     worlds = [(True, w) for w in categorical(t.rng, count) + tr.worlds(t.rng, count, 3)]
@@ -88,9 +93,12 @@ def lem9(t: Trial) -> None:
 
 @check("ddn/eq170")
 def eq170(t: Trial) -> None:
-    """Mean and variance of a categorical variable: both forms of Eq. 170 against sums.
+    """Mean and variance of a categorical variable as matrix products (Eq. 170).
 
-    Controls: the mean of the values unweighted; the raw second moment.
+    Given   random laws of 2..10 states, random values u.
+    Claim   Mean 1^T P_0 u and variance (u - 1 1^T P_0 u)^T P_0 (u - 1 1^T P_0 u) = u^T (P_0 - P_0
+            1 1^T P_0) u, against sums.
+    Fails   for the unweighted mean, and for the raw second moment.
     """
     part = t.part("", 1e-14, controls=pooled, draws=9 * t.draws)
     for m in range(2, 11):
@@ -132,7 +140,14 @@ def _root(t: Trial) -> None:
 
 @check("ddn/eq172")
 def eq172(t: Trial) -> None:
-    """A binary root: P_0 - P_0 1 1^T P_0, and C_0nu v_k along q. Controls: 1/2 for 1/4, signs."""
+    """Covariance over a binary root by polarities and selectivity (Eqs. 172-177).
+
+    Given   a binary root of any polarity, SB-HLTM trees with ReLU units, enumerated; q = (-1, 1).
+    Claim   P_0 - P_0 1 1^T P_0 = (1 - rho_0^2) q q^T/4, so the covariance is (1 - rho_0^2)/4 V_0^T
+            q q^T V_0; C_0nu v_k = rho_0nu s_k q; q^T v_0k = 2 rho_0nu s_k = 2 rho_0mu a_mu[k].
+    Fails   for 1/2 in place of 1/4, for 1 - |rho|, without the root's polarity, for -q, without
+            the 2.
+    """
     _root(t)
     count = min(t.share(4), 15)
     covariance, transitions, means = (
@@ -206,9 +221,12 @@ def _off_multiple(exact: Array, outer: Array) -> Array:
 
 @check("ddn/eq179")
 def eq179(t: Trial) -> None:
-    """rho_0mu^2 (1 - rho_0^2) a a^T, entry by entry.
+    """Activation covariance over the root, with the root's polarity (Eqs. 178-179).
 
-    Controls: Theorem 6 as typeset, a uniform root.
+    Given   SB-HLTM trees with ReLU units, enumerated; roots of any polarity.
+    Claim   V_z0[E[f|z_0]] = rho_0mu^2 (1 - rho_0^2) a_mu a_mu^T, entry by entry.
+    Fails   for Theorem 6 as typeset, 1 - rho_0mu^2 in place of 1 - rho_0^2, and for a root taken
+            as uniform.
     """
     count = min(t.share(4), 15)
     part = t.part("", 1e-13, controls=pooled, draws=4 * count)

@@ -204,10 +204,18 @@ def _short(t: Trial) -> None:
 
 @check("ddn/thm6b")
 def thm6b(t: Trial) -> None:
-    """Paths of 400 edges: polarity, distance from uniform and covariance at the far end, and
-    |rho_0mu| <= r^d; o_mu and the operator level by level. Controls: a node near the root,
-    polarities that tend to 1 or are 1, a smaller r, a_mu that grows, Theorem 6's o_mu, no Jacobian,
-    the growth of a whole level.
+    """Very deep trees mix: polarity and covariance vanish (Theorem 6 in App. C.5, Eq. 180; Sec.
+    6.1.2).
+
+    Given   paths of 400 edges with |rho| <= 0.95; for the operators nets over random trees, with
+            their own Jacobians, exact.
+    Claim   |rho_0mu| <= r^d tends to 0, P_0mu to uniform and the covariance to 0; o_mu falls from
+            the root down; the operator is smaller at the bottom than at the top, and training is
+            faster at the top.
+    Fails   the limit for a node near the root, polarities that tend to 1 or are 1, r = 0.94. o_mu
+            as Theorem 6 is typeset. Faster, where a whole level's squared norm is meant, which
+            grows alike everywhere; corrected: for the step of one group. Controls: no Jacobian,
+            top over bottom.
     """
     count = min(t.draws, 10)
     _limit(t, count)

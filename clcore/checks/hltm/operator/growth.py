@@ -67,12 +67,13 @@ def _norm_of_operator(rng: np.random.Generator, count: int) -> tuple[Array, ...]
 
 @check("ddn/rem10")
 def rem10(t: Trial) -> None:
-    """Operator at constant Jacobian: activation covariance times J^T J (Sec. 6.1.2, Theorem 6).
+    """Operator at constant Jacobian: activation covariance times JᵀJ (Sec. 6.1.2).
 
     Given   SB-HLTM, J_mu constant; OP_mu as a variance over z_0 of all joint states.
-    Claim   OP_mu = o_mu a_mu a_mu^T (x) J^T J, and it is larger with |rho_0mu| and |a_mu|.
-            Corrected: with the o_mu that Theorem 6 has when corrected.
+    Claim   OP_mu = o_mu a_mu a_mu^T kron J^T J, and it is larger with |rho_0mu| and |a_mu|.
     Fails   with the printed o_mu, which is 0 at a uniform root and does not grow with |rho_0mu|.
+            Corrected: o_mu = rho_0mu^2 (1 - rho_0^2). Controls: the factors in the other order,
+            twice the size, a larger |rho_0|.
     """
     count = min(t.share(4), 6)
     some = {"controls": pooled, "draws": 4 * count}
@@ -142,11 +143,16 @@ def _loss_step(w: tr.World, groups: Sequence[Group], rate: float) -> Array:
 
 @check("ddn/eq15")
 def eq15(t: Trial) -> None:
-    """Growth of a^T w_j in one step, by the enumerated OP and by autograd of L_simp over all pairs.
+    """An update widens a lucky node's pre-activation gap (Eq. 15).
 
-    First of the net of one part alone, with the o_mu of Theorem 6 as printed and corrected, then
-    with all groups of its level. Controls: twice the rate, J^T J other than I; for the strict
-    growth a path polarity of zero, and at the root Theorem 6 as printed; cross terms left out.
+    Given   SB-HLTM trees, J_mu with orthonormal columns, L_simp; one update by autograd over all
+            pairs of joint states, and by the enumerated operator.
+    Claim   a^T w_j(t + 1) = (1 + alpha o_mu |a|^2) a^T w_j(t), so that the gap of a lucky node
+            grows: of the net of one part alone, and with all groups of its level.
+    Fails   with the o_mu of Theorem 6 as printed; corrected: rho_0mu^2 (1 - rho_0^2). With the
+            other groups of the level, whose cross terms can shrink the gap; corrected: J_mu^T J_nu
+            = 0, or with those terms added. Controls: twice the rate, J^T J = 2.25 I, a path
+            polarity of 0.
     """
     count, rate = max(4, min(t.share(3), 8)), 0.5
     common = {"controls": pooled, "draws": 3 * count}

@@ -109,13 +109,30 @@ def _figure(t: Trial, nodes: tuple[str, ...], curves: pd.DataFrame, shuffled: pd
 
 @check("ddn/fig13", on="runs")
 def fig13(t: Trial, curves: pd.DataFrame, shuffled: pd.DataFrame) -> None:
-    """The first two nodes' operators; curves: `operator_summary`, shuffled: on unrelated views."""
+    """Norm of the covariance operator in training, children of the root (Figure 13).
+
+    Protocol   App. D.1: norm of the operator of z_s0 and z_s1 in training, medians of 30 trials
+               over depths, polarities and widths; the paper has neither of these nor epochs, nor
+               says which operator.
+    Question   By each reading (Definition 1's Jacobian or the normalised output's, weights as they
+               are or rescaled): is the norm at the end 5 per cent above the start in every
+               configuration, or at least at its height, and does it rise in rank (Spearman, p
+               <= 0.01)?
+    Refuted    by one configuration that does not grow. Controls: training on views of unrelated
+               objects; steps exchanged by chance.
+    """
     _figure(t, NODES[:2], curves, shuffled)
 
 
 @check("ddn/fig14", on="runs")
 def fig14(t: Trial, curves: pd.DataFrame, shuffled: pd.DataFrame) -> None:
-    """The other nodes' operators; arguments as in `fig13`."""
+    """Norm of the covariance operator in training, lower latents (Figure 14).
+
+    Protocol   as Figure 13, for the lower latents z_s010 and z_s1100.
+    Question   The same; with weights rescaled to their first norms, growth that remains is not
+               theirs.
+    Refuted    by one configuration that does not grow. Controls: as Figure 13.
+    """
     _figure(t, NODES[2:], curves, shuffled)
 
 

@@ -198,10 +198,17 @@ def _starts(t: Trial) -> None:
 
 @check("ddn/tab6", "ddn/tab4")
 def training_by_hand(t: Trial) -> None:
-    """NC, the views, the loss of a batch and its gradient, from the words of the protocol.
+    """Correlation of five latents with their best nodes, in training; Correlation of the topmost
+    latent with its best node (Tables 4, 6).
 
-    Controls: other measures of a group; views that share no root; roles of the views exchanged,
-    leaves in another order, twice the biases.
+    Given   small nets over trees; the words of the protocol.
+    Claim   What the runs of both tables train and measure is that: NC of a group, the law of a
+            view and of two, the loss of a batch and its gradient (the paper's and the released
+            one), and random starts, each against numpy and enumeration.
+    Fails   for other measures of a group, views that share no root, roles of the views exchanged,
+            leaves in another order, twice the biases.
+
+    What the runs show is judged on runs.
     """
     measured(t)
     _views(t)
@@ -255,9 +262,18 @@ def _rescaled(net: Net, like: Net) -> Net:
 
 @check("ddn/fig13", "ddn/fig14")
 def operator_by_hand(t: Trial) -> None:
-    """Every reading of the operator, on a net as it is and rescaled, from loops over its views and
-    Jacobians by complex steps. Controls: outputs normalised, or the slope of their norm left out;
-    both halves the same views; the net as it is for the rescaled one."""
+    """Norm of the covariance operator in training, children of the root; Norm of the covariance
+    operator in training, lower latents (Figures 13, 14).
+
+    Given   small nets as they are and rescaled to their first norms, leaves of two codes; the
+            nodes of both figures.
+    Claim   The norms that are recorded are those of the operator in each reading: loops over
+            views, Jacobians by complex steps.
+    Fails   for both halves the same views, without the slope of the output's norm, with outputs
+            normalised where they are not, for the net as it is in place of the rescaled one.
+
+    What the norms do in training is judged on runs.
+    """
     nets, samples, depth = min(t.draws, 6), 24, 3
     for claim, paths in zip(t.claims, (("0", "1"), ("01", "10", "11")), strict=True):
         part = t.defines("the operators' norms", 1e-10, controls=pooled, claim=claim)

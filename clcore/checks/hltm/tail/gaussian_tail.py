@@ -58,10 +58,15 @@ def _quadratic_form(h: Array, k: Array, gamma: Array) -> Array:
 
 @check("ddn/lem8")
 def lem8(t: Trial) -> None:
-    """The printed lower bound against quadrature, and with c/(1 - gamma^2) in the exponent; and the
-    library's tail.
+    """Lower bound on a tail of two correlated Gaussians (Lemma 8, Eqs. 111-112).
 
-    Controls: the factor sqrt(1 - gamma^2) dropped; 2 pi dropped; gamma = 0 in R-hat; half of gamma.
+    Given   c in [0.1, 100], gamma in [0, 1), near 0 and 1 too; the probability by quadrature.
+    Claim   P(y_+ >= sqrt c, y_- >= 0) >= exp(-c/2) (1 - gamma^2)^(1/2) R^(c, gamma)/(2 pi), R^ of
+            Eq. 121, for correlation -gamma.
+    Fails   as printed, at every gamma > 0 for c >= 1. Corrected: exp(-c/(2 (1 - gamma^2))).
+            Controls: without (1 - gamma^2)^(1/2), without 1/(2 pi), R^ at gamma = 0.
+
+    Beyond the row: the library's tail, also by Owen's function, and what it refuses.
     """
     c, gamma = settings(t.rng, t.draws)
     tail = log_orthant(np.sqrt(c), np.zeros_like(c), gamma)
@@ -148,9 +153,13 @@ def page_bound(c: Array, gamma: Array, printed: bool = True) -> Array:
 
 @check("ddn/eq113")
 def eq113(t: Trial) -> None:
-    """The precision matrix, the quadratic form and the determinant, against numpy's solvers.
+    """Precision matrix, quadratic form, determinant of the Gaussian pair (Eq. 113).
 
-    Controls: the sign of gamma; without 1/(1 - gamma^2); the determinant of Sigma_y instead.
+    Given   gamma in [0.1, 0.95], c in [0.1, 100], y_0 = (sqrt c, 0).
+    Claim   Sigma_y^-1 = [[1, gamma], [gamma, 1]]/(1 - gamma^2), y_0^T M y_0 = c, det^(1/2) M = (1
+            - gamma^2)^(-1/2): each against numpy's solvers.
+    Fails   the quadratic form as printed; corrected: c/(1 - gamma^2). Controls: -gamma, without
+            1/(1 - gamma^2), the determinant of Sigma_y.
     """
     c, gamma = 10 ** t.rng.uniform(-1, 2, t.draws), t.rng.uniform(0.1, 0.95, t.draws)
     one, less = np.ones(t.draws), 1 - gamma**2
@@ -197,9 +206,14 @@ def _steck(h: Array, k: Array, gamma: Array, sign: float = 1.0) -> Array:
 
 @check("ddn/eq115")
 def eq115(t: Trial) -> None:
-    """R(y_0, M_y) from quadrature against the printed bound, at [sqrt c, 0] and at any y_0 >= 0.
+    """Lower bound on the Mills ratio of two Gaussians (Steck 1979) (Eqs. 114-119).
 
-    Controls: sqrt(1 - gamma^2) for 1 - gamma^2; Steck's rho = +gamma in the arguments.
+    Given   gamma < 0.995, y_0 = (sqrt c, 0) as used, and any y_0 >= 0; the probability by
+            quadrature.
+    Claim   R(y_0, M) >= (1 - gamma^2) max[r(k1) r(k2 + gamma e(k1)), r(k2) r(k1 + gamma e(k2))], r
+            the Mills ratio.
+    Fails   for sqrt(1 - gamma^2) in place of 1 - gamma^2, and for correlation +gamma in the
+            arguments.
     """
     _, gamma = settings(t.rng, t.draws)
     h = t.rng.uniform(0.3, 4, len(gamma))
@@ -218,11 +232,14 @@ def eq115(t: Trial) -> None:
 
 @check("ddn/eq121")
 def eq121(t: Trial) -> None:
-    """R-hat from its definition in numpy; Eq. 122 with the quadratic form computed; and whether
-    Eq. 123 is the same number.
+    """The factor R̂ and the Gaussian tail bound that it gives (Eqs. 121-123).
 
-    Controls: the smaller product, which is the first at every gamma > 0; one factor of it; the
-    factor 1 - gamma^2 dropped; c (1 - gamma^2) in the exponent.
+    Given   the settings of Lemma 8; the quadratic form by a linear solver.
+    Claim   R^ of the library is the larger product of Eq. 121; the probability is at least
+            Eq. 122; and Eq. 123 is the same number.
+    Fails   the step from 122 to 123 as printed; corrected: exp(-c/(2 (1 - gamma^2))) in Eq. 123.
+            Controls: the smaller product, one factor, without 1 - gamma^2, c (1 - gamma^2) in the
+            exponent.
     """
     c, gamma = settings(t.rng, t.draws)
     h = np.sqrt(c)

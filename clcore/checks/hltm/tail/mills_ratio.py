@@ -21,10 +21,14 @@ from clcore.theory.trees import gaussian_tail
 
 @check("ddn/eq120")
 def eq120(t: Trial) -> None:
-    """The three forms of r(y) in high precision, and what float64 makes of 1 minus the CDF.
+    """Mills ratio as an integral and through the normal CDF (Eq. 120).
 
-    As typeset, one r is both the Mills ratio and the distribution function. Controls: without
-    sqrt(2 pi); r as either of the two throughout; the erfc form at y >= 10.
+    Given   y in [-3, 8]; for the loss of digits y in [10, 30].
+    Claim   r(y) = int_0^inf exp(-yt - t^2/2) dt, the library's by erfcx and sqrt(2 pi) exp(y^2/2)
+            (1 - Phi(y)) agree: quadrature and 40 digits. In float64 the last form loses half of
+            its value or more from y = 10.
+    Fails   as typeset, where one r is both the Mills ratio and Phi: for either throughout; without
+            sqrt(2 pi); the loss for erfc in place of 1 - Phi.
     """
     y = np.concatenate([[-3.0, 0.0, 8.0], t.rng.uniform(-3, 8, min(t.draws, 30))])
     x, w = np.polynomial.legendre.leggauss(160)
@@ -70,9 +74,12 @@ def _each(pairs: list[tuple], formula: Callable) -> Array:
 
 @check("ddn/eq124")
 def eq124(t: Trial) -> None:
-    """Both bounds on r(y) and its fall in y, with 60 digits; the distances times their decay.
+    """Bounds on the Mills ratio with square roots (Soranzo and Epure) (Eq. 124).
 
-    Controls: 3 for 4 in the lower bound; 9 for 8 in the upper one; y r(y) in place of r(y).
+    Given   y in [0.001, 1000], 60 digits.
+    Claim   r falls, and 2/(sqrt(y^2 + 4) + y) < r(y) < 4/(sqrt(y^2 + 8) + 3y): relative distances
+            times their decay, strictly.
+    Fails   for 3 in place of 4, 9 in place of 8; falling for y r(y).
     """
     count, root = min(t.draws, 60) + 3, mpmath.sqrt
     bounds = t.part("bounds", -0.02, controls=worst, draws=count)
@@ -96,10 +103,11 @@ def eq124(t: Trial) -> None:
 
 @check("ddn/eq125")
 def eq125(t: Trial) -> None:
-    """The coarse bounds on r(y) and e(y) with 60 digits, and r(y) ~ 1/y.
+    """Coarser bounds on the Mills ratio and its excess e(y) (Eq. 125).
 
-    Controls: y/(1/2 + y^2); 1/y lowered to 1/(y + 1/2y); 1/2y above e(y), and 1/r(y) - 2y for e(y);
-    r(y) ~ 1/2y.
+    Given   y in [0.001, 1000], 60 digits; e(y) = 1/r(y) - y.
+    Claim   y/(1 + y^2) < r(y) < 1/y, 0 < e(y) < 1/y, and y^2 |1 - y r(y)| <= 1, so r ~ 1/y.
+    Fails   for y/(1/2 + y^2), 1/(y + 1/(2y)), e < 1/(2y), 1/r - 2y, r ~ 1/(2y).
     """
     r_, e_, limit = (
         t.part(name, bound, controls=worst, draws=min(t.draws, 60) + 3)
@@ -126,9 +134,12 @@ def eq125(t: Trial) -> None:
 
 @check("ddn/eq126")
 def eq126(t: Trial) -> None:
-    """R-hat over its asymptote, and that R-hat stays where the asymptote blows up, at gamma = 0.
+    """Asymptote of the factor R̂ for γ near 1 and large c (Eq. 126).
 
-    Controls: gamma or a factor 1 + gamma dropped; half of it; gamma near 1 for the blow-up.
+    Given   gamma in [0.5, 1), c in [10, 10^6]; then gamma = 10^-6 and 0.
+    Claim   R^ ~ 1/(k1 k2) = (1 - gamma^2)/(gamma c): k2^2 |ratio - 1| stays bounded; near gamma
+            = 0 R^ hardly changes, and the asymptote blows up.
+    Fails   without gamma, without a factor 1 + gamma, for half of it; the blow-up at gamma = 0.99.
     """
     c = 10 ** t.rng.uniform(1, 6, t.draws)
     gamma = np.concatenate([[0.99], 1 - 10 ** t.rng.uniform(-4, -0.3, t.draws - 1)])
@@ -157,10 +168,13 @@ def eq126(t: Trial) -> None:
 
 @check("ddn/eq127")
 def eq127(t: Trial) -> None:
-    """R-hat and the exact probability along gamma = 1 - 10^-k and c = 10^k, at every k.
+    """The factor R̂ vanishes as γ tends to 1 or c to infinity (Eq. 127).
 
-    R-hat once more with 50 digits, from its definition (Eqs. 116 to 121). Controls: the smaller
-    product; kappa without 1/(1 - gamma^2); correlation +gamma; kappa without c.
+    Given   gamma = 1 - 10^-k at fixed c, and c = 10^k at fixed gamma (0 too), k <= 8.
+    Claim   R^ falls at every step, to 10^-6 and 10^-3; the exact probability tends to 0 as gamma
+            -> 1.
+    Fails   for kappa without its growth (sqrt c, no c, c/(1 + c)), for c (1 - gamma) fixed, for
+            correlation +gamma.
     """
     draws, root = t.draws, np.sqrt
     c = 10 ** t.rng.uniform(-1, 2, draws)
@@ -227,10 +241,13 @@ def _r_hat(c: float, gamma: float, pick: Callable) -> float:
 
 @check("ddn/fig11")
 def fig11(t: Trial) -> None:
-    """R-hat inside the band of Eq. 124, the band near the asymptote for large gamma, off it near 0;
-    the band once more, from all corners of the bounds on r and e.
+    """The factor R̂ between its bounds, and its asymptote, over c and γ (Figure 11).
 
-    Controls: another gamma's curve; the asymptote at small gamma; bounds on e of half their width.
+    Given   gamma in {0.01, ..., 0.99}, c in (0, 30]; the band of R^ through the bounds of Eq. 124.
+    Claim   log 1/R^ lies inside the band; the band is near the asymptote (1 - gamma^2)/(gamma c)
+            for gamma 0.9 and 0.99 at c >= 20.
+    Fails   for the curve of gamma/2; the asymptote is outside the band for gamma <= 0.1, and far
+            off at 0.01.
     """
     gamma = np.repeat([0.01, 0.1, 0.2, 0.5, 0.8, 0.9, 0.99], t.share(2))
     c = t.rng.uniform(0.05, 30, len(gamma))

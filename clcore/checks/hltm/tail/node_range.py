@@ -62,10 +62,13 @@ def corners(c: Array, gamma: Array, kinds: tuple[str, str, str], share: float = 
 
 @check("ddn/num2")
 def num2(t: Trial) -> None:
-    """The range of |N_mu| at c = 9, gamma = 0.2: the ratio of its ends, which eta does not enter.
+    """Between 1099 and 1467 nodes at c = 9, γ = 0.2 (Eq. 165).
 
-    Over the ways to go "through Eq. 124"; each band once more, from all corners of its bounds.
-    Controls: gamma = 0.9, where the band is narrower; bounds on e of half their width.
+    Given   c = 9, gamma = 0.2, sigma_l = 0; eta is not stated; several ways to go through Eq. 124,
+            each a setting of its own.
+    Claim   The ratio of the ends of |N_mu|, in which eta cancels, is 1467/1099, to the printed
+            digits.
+    Fails   by every way that was tried. Control: gamma = 0.9, where the band is narrower.
     """
     printed, scale = 1467 / 1099, 2 * np.pi * np.exp(4.5) / np.sqrt(1 - 0.2**2)
     first = READINGS["the first product of the maximum"]

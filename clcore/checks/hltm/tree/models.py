@@ -11,24 +11,12 @@ import torch
 from clcore import reference as ref
 from clcore.checks.hltm.tree import proofs
 from clcore.checks.hltm.tree import reference as tr
+from clcore.checks.hltm.tree.samples import SAMPLES, SIGMAS, pairs, random_trees, standard_errors
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, absolute
 from clcore.theory.trees import latent_tree as lt
 
-SIGMAS = 7.0  # of the largest of some ten thousand errors
-SAMPLES = 10_000
 Q = np.array([-1.0, 1.0])
-
-
-def _pairs(chance: Array, z: Array) -> Array:
-    """P(z_a = 1, z_b = 1) of all pairs of nodes, [draws, nodes, nodes]; chance [draws, J]."""
-    return np.einsum("ds,sa,sb->dab", chance, z, z, optimize=True)
-
-
-def _sigmas(found: Array, expected: Array, n: int) -> Array:
-    """[draws]: the largest error of frequencies in standard errors (with a floor)."""
-    error = np.sqrt(np.maximum(expected * (1 - expected), 0) / n) + 1e-4
-    return (np.abs(found - expected) / error).reshape(len(found), -1).max(-1)
 
 
 def _symmetric(rho: Array) -> Array:
@@ -62,7 +50,7 @@ def _transitions(t: Trial, count: int) -> None:
         rho, n = tr.signed(t.rng, count, len(parents) - 1), len(parents)
         model = lt.binary(lt.tree(parents), torch.from_numpy(rho), 0.3)
         z, chance = tr.enumerate_states(model)
-        both = _pairs(chance, np.concatenate([z, 1 - z], -1))
+        both = pairs(chance, np.concatenate([z, 1 - z], -1))
         for node, parent in enumerate(parents[1:], 1):
             ones, zeros = both[:, parent, node], both[:, parent + n, node + n]
             found = np.stack(
@@ -83,14 +71,14 @@ def _sampled(t: Trial, worlds: list[tr.World], count: int) -> None:
         flipped = lt.binary(
             w.model.tree, torch.from_numpy(-tr.rho(w)), torch.from_numpy(tr.rho0(w))
         )
-        expected = _pairs(w.chance, w.z)
+        expected = pairs(w.chance, w.z)
         means = tr.given(w, 0, w.z * np.ones((count, 1, 1)))
         across = np.einsum("dc,dca,dcb->dab", w.model.prior.numpy(), means, means)
 
         def sigmas(other: torch.Tensor, expected: Array, first: torch.Tensor) -> Array:
             pair = (v.numpy().astype(float) for v in (first, other))
             found = np.einsum("dna,dnb->dab", *pair) / SAMPLES
-            return _sigmas(found, expected, SAMPLES)
+            return standard_errors(found, expected, SAMPLES)
 
         wrong = lt.sample(k, flipped, SAMPLES)
         sampler.add(sigmas(z, expected, z))
@@ -127,9 +115,15 @@ def _off(posterior: Array, value: Array | float) -> Array:
 
 @check("ddn/eq14")
 def eq14(t: Trial) -> None:
-    """Transitions, independence, sampler, augmentation, the two extremes; against enumeration.
+    """Symmetric binary hierarchical latent tree model (SB-HLTM) (Eq. 14).
 
-    Controls: polarity reversed, siblings not conditioned, views that share more or less than z_0.
+    Given   random SB-HLTM trees, all joint states enumerated, roots of any polarity.
+    Claim   P(1|1) = P(0|0) = (1 + rho)/2 on every edge, siblings are independent given the parent;
+            the library's samples and views (all drawn anew but the root) have these frequencies;
+            rho = +-1 leaves no randomness; at rho = 0 the posterior of z_0 can only be uniform.
+    Fails   the posterior, where the root is not uniform; corrected: it is the prior. Controls:
+            polarity reversed, the parent not given, nothing or the root drawn anew, |rho| = 0.95,
+            rho not 0.
     """
     count = min(t.share(4), 4)
     worlds = tr.worlds(t.rng, count, 1)
@@ -175,9 +169,13 @@ def _sinkhorn(rng: np.random.Generator, draws: int, rows: int, columns: int) -> 
 
 @check("ddn/def3")
 def def3(t: Trial) -> None:
-    """C 1 = 0 for every stochastic P; 1^T C = 0 iff columns sum to m_mu / m_nu, square: to 1.
+    """Transition-regularised latent tree model (TR-HLTM) (Definition 3).
 
-    Positives by Sinkhorn and by the library's generator. Controls: rows scaled; generic P.
+    Given   random stochastic matrices of several shapes, regular ones by Sinkhorn and by the
+            library.
+    Claim   C = P - 1 1^T/m_nu has C 1 = 0 for every stochastic P, and 1^T C = 0 just where columns
+            sum to m_mu/m_nu; square ones are then doubly stochastic; regular ones exist for all m.
+    Fails   for rows that sum to 1.1, for m_nu/m_mu, for generic stochastic P.
     """
     rows_sum = t.part("C 1 = 0", 1e-13)
     condition = t.part("the real condition", 1e-13)
@@ -233,9 +231,14 @@ CHAINS = ((2, 3, 4), (5, 2, 3), (3, 3, 3, 2), (2, 4, 3, 5), (3, 2, 3, 2, 4), (2,
 
 @check("ddn/lem6")
 def lem6(t: Trial) -> None:
-    """P along a path is 1 1^T / m plus the product of the C's, against marginalisation.
+    """Transitions along a path of a TR-HLTM multiply (Lemma 6, Eqs. 98-99).
 
-    Controls: chains that are stochastic but not regular; 1 / m of the upper node.
+    Given   chains of three to seven nodes with 2..5 states, transitions as Definition 3.
+    Claim   P along the path is 1 1^T/m_alpha plus the product of the C's: against marginalisation
+            of all joint states, for one step (Eq. 98) and more (Eq. 99).
+    Fails   for transitions that are stochastic but not regular, and for 1/m of the upper node.
+
+    Beyond the row: samples of random trees.
     """
     two, more = (t.part(name, 1e-13, controls=typical) for name in ("Eq. 98", "Eq. 99"))
     for states, regular in product(CHAINS, (True, False)):
@@ -258,57 +261,19 @@ def lem6(t: Trial) -> None:
         else:
             part.breaks("not regular", formula)
     proofs.lem6(two, more)
-    _drawn(t)
-
-
-def _drawn(t: Trial) -> None:
-    """Samples of random trees of unequal nodes: how often a node and the root show each pair of
-    states; and that the root's law is drawn apart from the edges.
-
-    Controls: nodes that know nothing of the root; a root drawn with the first edge's numbers.
-    """
-    count = min(t.draws, 6)
-    tree = lt.tree((-1, 0, 0, 1, 1, 2), (3, 2, 4, 3, 2, 5))
-    model = lt.draw(t.keys(count, "trees"), tree)
-    z = lt.sample(t.keys(count, "samples"), model, SAMPLES).numpy()
-    pairs = t.defines("samples", SIGMAS, controls=typical)
-    states = t.defines("only states that there are", 0.0)
-    states.add((z >= tree.states).sum((1, 2)) + (z < 0).sum((1, 2)))
-    states.breaks("states of the root", (z[..., :1] >= 2).sum((1, 2)))
-    # Single precision takes probabilities whose sum ends below 1 by rounding.
-    low = torch.tensor([0.5, 0.5 - 8e-6])
-    short = lt.categorical(lt.tree((-1, 0)), low, [torch.stack([low, low])], regular=False)
-    states.add(float((lt.sample(t.keys(1, "rounding")[0], short, 10**6) > 1).sum()))
-    prior = model.prior.numpy()[..., None]
-    for node in range(1, len(tree.parents)):
-        m, own = tree.states[node], np.eye(tree.states[node])[z[..., node]]
-        found = np.einsum("dna,dnb->dab", np.eye(3)[z[..., 0]], own) / SAMPLES
-        C = np.eye(3)
-        for step in lt.path(tree, node)[1:]:
-            C = C @ lt.deviation(lt.edge(model, step)).numpy()
-        pairs.add(_sigmas(found, prior * (1 / m + C), SAMPLES))
-        if node < 3:
-            pairs.breaks("apart from the root", _sigmas(found, prior / m + 0 * C, SAMPLES))
-    model = lt.draw(t.keys(2000, "roots"), lt.tree((-1, 0), (3, 3)))
-    apart = t.defines("root drawn apart", 5.0)
-    table, prior = model.table.numpy()[:, 0], model.prior.numpy()
-    for a, b, c in product(range(3), repeat=3):
-        apart.add(2000**0.5 * abs(np.corrcoef(prior[:, a], table[:, b, c])[0, 1]))
-    own = table[:, 0]  # as a law of the root
-    apart.breaks(
-        "the edge's first row", 2000**0.5 * abs(np.corrcoef(own[:, 0], table[:, 0, 0])[0, 1])
-    )
-    # Where a law of three states is uniform on its simplex, P(z_0 > s) = (1 - s)^2.
-    even = t.defines("root's law uniform on the simplex", 3.0)
-    even.add(*(ref.kolmogorov((1 - v) ** 2, 0, 1) for v in prior.T))
-    even.breaks("each as likely in between", ref.kolmogorov(prior[:, 0], 0, 1))
+    random_trees(t)
 
 
 @check("ddn/lem7")
 def lem7(t: Trial) -> None:
-    """SB => TR by Eq. 102; TR => SB by the rank of the constraints; |rho| <= 1 iff P in [0, 1].
+    """A TR-HLTM with binary latents is an SB-HLTM (Lemma 7, Eq. 102).
 
-    Controls: the factor 1/2 dropped, a constraint dropped, generic binary transitions.
+    Given   binary transitions of any polarity, +-1 among them; binary regular ones by Sinkhorn and
+            by the library.
+    Claim   Eq. 14 is 1 1^T/2 + C with C = rho q q^T/2, which is regular; of the four linear
+            constraints one is redundant and one parameter is free; a binary regular P is symmetric
+            as Eq. 14; entries are in [0, 1] just for |rho| <= 1.
+    Fails   without 1/2, without the columns' constraints, for generic P, for |rho| <= 1/2.
     """
     rho = t.rng.uniform(-1, 1, (t.draws, 4))
     rho[:, :2] = [1, -1]
@@ -344,7 +309,12 @@ def lem7(t: Trial) -> None:
 
 @check("ddn/eq103")
 def eq103(t: Trial) -> None:
-    """C(rho) C(rho') = C(rho rho'), and both members between. Controls: q^T q = 1; means."""
+    """Binary transitions are closed under multiplication (Eq. 103).
+
+    Given   random pairs of polarities in [-1, 1].
+    Claim   C(rho) C(rho') = q q^T q q^T rho rho'/4 = q q^T rho rho'/2 = C(rho rho').
+    Fails   for q^T q = 1, and for the mean of the polarities.
+    """
     a, b = t.rng.uniform(-1, 1, (2, t.draws * 10))
     low, high = (lt.deviation(lt.transition(torch.from_numpy(v))).numpy() for v in (a, b))
     end = lt.deviation(lt.transition(torch.from_numpy(a * b))).numpy()
@@ -359,9 +329,13 @@ def eq103(t: Trial) -> None:
 
 @check("ddn/eq177")
 def eq177(t: Trial) -> None:
-    """The polarity to a far node is the product along the path: enumeration, products, samples.
+    """Polarity between distant latents is the product along the path (Eqs. 177, 180).
 
-    Controls: sizes without signs, the edge below the root left out, the least polarity.
+    Given   random SB-HLTM trees of depth 2 to 8, polarities of both signs.
+    Claim   rho_0mu, 2 P(z_mu = 1|z_0 = 1) - 1, is the product of the polarities along the path: by
+            enumeration in small trees, by products of transition matrices in deep ones, and in
+            samples within 7 standard errors.
+    Fails   without signs, without an edge, for the least polarity of the path.
     """
     small = t.part("small trees", 1e-13, controls=typical)
     for w in tr.worlds(t.rng, min(t.share(4), 15), 1):
@@ -388,7 +362,7 @@ def eq177(t: Trial) -> None:
         if depth < 8:
             z = lt.sample(tr.keys(t.rng, total), model, SAMPLES)
             same = (z[..., 0] == z[..., leaf]).double().mean(-1).numpy()[:, None]
-            sampled.add(_sigmas(same, (1 + ours[:, None]) / 2, SAMPLES))
+            sampled.add(standard_errors(same, (1 + ours[:, None]) / 2, SAMPLES))
             if depth == 4:  # where polarities are weaker
-                sampled.breaks("reversed", _sigmas(same, (1 - ours[:, None]) / 2, SAMPLES))
+                sampled.breaks("reversed", standard_errors(same, (1 - ours[:, None]) / 2, SAMPLES))
     proofs.eq177(small, deep, sampled)

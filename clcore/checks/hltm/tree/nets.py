@@ -28,9 +28,12 @@ def categorical(rng: np.random.Generator, count: int) -> list[tr.World]:
 
 @check("ddn/eq95")
 def eq95(t: Trial) -> None:
-    """E[f_k | z_mu] = P v_k and V w_j, categorical trees with ReLU units, by enumeration.
+    """Mean activations given a latent, through transition matrices (Eqs. 95-97).
 
-    Controls: columns of P in reverse; means given the root in place of z_mu.
+    Given   categorical trees (2..4 states) with random ReLU units, all joint states enumerated.
+    Claim   E[f_k|z_mu] = P_mu nu v_k, and V w_j = E[pre-activation of j|z_mu].
+    Fails   Eq. 97 as typeset, with f_j after the ReLU (a misprint); for columns of P in reverse,
+            for means given the root.
     """
     count = min(t.share(3), 8)
     lifted = t.part("Eqs. 95, 96", 1e-13, controls=pooled, draws=3 * count)
@@ -57,9 +60,11 @@ def eq95(t: Trial) -> None:
 
 @check("ddn/eq136")
 def eq136(t: Trial) -> None:
-    """u^+- = v-bar +- a, pre-activation means and their gap, mixed signs, by enumeration.
+    """Children's means given a latent, and the pre-activation gap (Eqs. 131-138).
 
-    Controls: polarities left out, the gap without its 2.
+    Given   SB-HLTM trees with random ReLU units, polarities of both signs, enumerated.
+    Claim   u+- = vbar +- a_mu, mean pre-activations w_j^T u+-, and their gap 2 w_j^T a_mu.
+    Fails   without polarities; the gap without its 2.
     """
     count = min(t.share(4), 15)
     means, gaps = (
@@ -86,12 +91,14 @@ def eq136(t: Trial) -> None:
 
 @check("ddn/rem9")
 def rem9(t: Trial) -> None:
-    """Leaves are selective and exact; above them |s_j| often drops (after Theorem 5, App. C.4).
+    """Leaves are selective; selectivity often drops higher up (Remark after Eq. 165).
 
-    Given   leaves z in {0, 1}, s_k = (v_k(1) - v_k(0)) / 2, by enumeration; random nets above.
-    Claim   leaves have |s_k| = 1 and no variance; |s_j| often falls from layer to layer.
-            Corrected: |s_k| = 1/2.
-    Fails   with |s_k| = 1; for hidden units; for weights so large that selectivity grows.
+    Given   leaves z in {0, 1}, s_k = (v_k(1) - v_k(0))/2, by enumeration; random nets above, L
+            = 3, three sizes of weights.
+    Claim   Leaves have |s_k| = 1 and no variance; |s_j| often falls from layer to layer: in half
+            of neighbouring layers and nets or more.
+    Fails   |s_k| = 1 as printed; corrected: 1/2. Controls: hidden units; weights so large (sigma_w
+            = 4) that selectivity grows.
     """
     count = min(t.share(4), 10)
     name = "leaves, selectivity"

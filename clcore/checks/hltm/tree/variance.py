@@ -104,10 +104,16 @@ def _of_two_values(w: tr.World, mu: int, part: Part) -> None:
 
 @check("ddn/eq158")
 def eq158(t: Trial) -> None:
-    """Variance of pre-activations given z_mu: the sum, the binomial, both bounds; by enumeration.
+    """Bound on the conditional variance of a pre-activation (Eqs. 155-159).
 
-    One unit a latent, then several. Controls: sigma_w^2 for 3 sigma_w^2, covariances that count
-    for nothing or twice, the binomial without its square.
+    Given   SB-HLTM trees with ReLU nets, uniform weights, sigma_w = 1, enumerated; one unit a
+            latent, then several.
+    Claim   V[pre_j|z_mu] = sum_k w_jk^2 V[f_k|z_mu]; the variance of v_k(z_nu) given z_mu is s_k^2
+            (1 - rho^2); so V[pre_j|z_mu], and V[f_j|z_mu], are at most 3 sigma_w^2 (sigma_l^2
+            + sum_k s_k^2 (1 - rho^2)/n).
+    Fails   with several units a latent. Corrected: sums over latents, with their units'
+            covariances; each child's term as often as its latent has units. Controls: 1 - rho,
+            covariances counted for nothing or twice, sigma_w^2 for 3 sigma_w^2.
     """
     count = min(t.share(4), 12)
     two = t.part("variance of two values", 1e-13, controls=pooled, draws=4 * count)
@@ -166,9 +172,13 @@ def _units_again(worlds: list[tr.World]) -> Array:
 
 @check("ddn/eq163")
 def eq163(t: Trial) -> None:
-    """Mean activation of units with negative mean pre-activation, against both bounds.
+    """Upper bound on a lucky node's activation when its latent is off (Eqs. 160-163).
 
-    Controls: units with positive mean, a tenth of the bounds; several units a latent apart.
+    Given   as Eq. 158; nodes whose mean pre-activation given z_mu = 0 is negative.
+    Claim   v_j(0) <= sd(pre_j|z_mu = 0) (Eqs. 160-162) <= sigma_w sqrt(3 sigma_l^2 + 3 sum_k s_k^2
+            (1 - rho^2)/n) (Eq. 163), v_j by enumeration.
+    Fails   Eq. 163 with several units a latent; corrected: each child's term as often as its
+            latent has units. Controls: a positive mean, a tenth of sd, a third of the bound.
     """
     count = min(t.share(4), 12)
     steps = t.part("Eqs. 160-162", 1e-13, controls=worst)

@@ -1,6 +1,6 @@
-"""Locally maximal eigenvectors: two latent models, a threshold, roughness (nl Sec. 3).
+"""Locally maximal eigenvectors: two latent models, a threshold (nl Sec. 3).
 
-Enumeration of all states in numpy, root finding and quadrature meet
+Enumeration of all states in numpy, and root finding meet
 `clcore.theory.one_layer.one_layer`. All here is for uniform alpha, large batches and no
 augmentation, as in nl Sec. 3.1.
 """
@@ -14,11 +14,10 @@ from scipy.optimize import brentq
 
 from clcore import reference as ref
 from clcore.checks.one_layer.eigenvectors import model_proofs as proofs
-from clcore.checks.one_layer.eigenvectors.gate_jumps import categorical_quotient
 from clcore.checks.one_layer.node import masses
 from clcore.checks.one_layer.node.activation import unit
 from clcore.ledger import Trial, check, pooled, total, typical
-from clcore.reference import Array, absolute, plane, relative, tensors
+from clcore.reference import Array, absolute, relative, tensors
 from clcore.theory.one_layer import one_layer
 
 
@@ -68,9 +67,13 @@ def _outer(u: Array) -> Array:
 
 @check("nl/def3")
 def def3(t: Trial) -> None:
-    """How many decisions of the LME test differ from those of eigenvectors by numpy: patterns of
-    the summation model, principal directions of the linear node, one repeated eigenvalue.
-    Controls: each half of Def. 3 left out.
+    """Locally maximal eigenvector (LME) (Definition 3).
+
+    Given   patterns of the summation model, principal directions of a linear node, a repeated
+            eigenvalue.
+    Claim   w is an LME if A(w) w = lambda w with lambda the distinct largest eigenvalue of A(w):
+            the library's decisions are those of numpy's eigenvectors, all of them.
+    Fails   for each half of the definition left out: not maximal, not distinct.
     """
     rng, draws, d = t.rng, t.draws, 4
     q, U = rng.uniform(0.05, 0.6, (draws, d)), bases(rng, draws, d)
@@ -110,9 +113,11 @@ def _slope(x: Array, w: Array) -> Array:
 
 @check("nl/rem6")
 def rem6(t: Trial) -> None:
-    """At LMEs that a search finds, the projected gradient of V[h(w^T x)], by complex steps, is 0.
+    """Every locally maximal eigenvector is a critical point of training (After Definition 3).
 
-    Controls: eigenvectors of A(w) at another w, the LMEs of other data.
+    Given   LMEs that the library's search finds in 200 noisy samples of the summation model.
+    Claim   The projected gradient of V[h(w^T x)] is 0 there, by complex steps.
+    Fails   at eigenvectors of A(w) for another w, and at the LMEs of other data.
     """
     rng, part = t.rng, t.part("", 1e-10, controls=pooled)
     for _ in range(min(t.draws, 8)):
@@ -132,9 +137,12 @@ def rem6(t: Trial) -> None:
 
 @check("nl/eq43")
 def eq43(t: Trial) -> None:
-    """V[gated x] by loops against the three terms, binary z, eight atoms each.
+    """Variance of the gated input split by a binary latent (Eq. 43).
 
-    Controls: p0 p1 left out, Sigmas exchanged, means of ungated inputs.
+    Given   a binary z with two laws of eight atoms, any gate w.
+    Claim   V[gated x] = p0 p1 Delta Delta^T + p0 Sigma_0 + p1 Sigma_1, of gated inputs: loops, the
+            formula, the library.
+    Fails   without p0 p1, for p0 and p1 exchanged, for a Delta of ungated inputs.
     """
     rng, draws, n, d = t.rng, t.draws, 8, 4
     x = rng.standard_normal((draws, 2, n, d)) + rng.standard_normal((draws, 2, 1, d))
@@ -177,7 +185,12 @@ def _categorical(rng: np.random.Generator, draws: int, M: int, d: int) -> tuple[
 
 @check("nl/rem7")
 def rem7(t: Trial) -> None:
-    """Eq. 8 with h'(0) = 0, all other patterns on the edge of the gate. Control: h'(0) = 1, 1/2."""
+    """ReLU gate is closed at zero in the two example models (App. B.1).
+
+    Given   the categorical model at w = u_m, where all other patterns lie on the edge of the gate.
+    Claim   Eq. 8 needs h'(0) = 0: enumeration against the closed form.
+    Fails   for h'(0) = 1/2 and 1.
+    """
     p, U = _categorical(t.rng, t.draws, 4, 4)
     closed = one_layer.categorical_operator(*tensors(p, U)).numpy()
     part = t.part("", 1e-12, controls=pooled)
@@ -192,10 +205,13 @@ def rem7(t: Trial) -> None:
 
 @check("nl/ex1")
 def ex1(t: Trial) -> None:
-    """Eq. 8 by enumeration; its pieces; how many u_m fail to be an LME, and where the flow from
-    close to them ends.
+    """Latent categorical model: every pattern is a locally maximal eigenvector (Eq. 8, Sec. 3.1).
 
-    Controls: without (1 - p), h'(0) = 1, a linear node.
+    Given   the categorical model, orthonormal patterns, random chances p; alpha = 1, ReLU, h'(0)
+            = 0.
+    Claim   A(u_m) = p_m (1 - p_m) u_m u_m^T, by enumeration, so every u_m is an LME; the flow
+            returns to it from close by (ours).
+    Fails   for p in place of p (1 - p); with h'(0) = 1; the flow of a linear node.
     """
     rng, count = t.rng, t.share(2)
     eq8 = t.part("Eq. 8", 1e-13, controls=pooled, draws=9 * count)
@@ -228,10 +244,14 @@ def ex1(t: Trial) -> None:
 
 @check("nl/ex2")
 def ex2(t: Trial) -> None:
-    """Eq. 9 by enumeration of 2^M states; Delta and Sigma; in how many patterns the LME test and q
-    below the threshold disagree.
+    """Latent summation model: rare patterns are locally maximal eigenvectors (Eq. 9, Sec. 3.1).
 
-    Controls: (1 - q) for its square, I not reduced; Sigma_1 = I; threshold 1/2.
+    Given   the summation model, random q_m in (0.05, 0.6), U a basis (M = d = 5), and M = 3 < d
+            = 6.
+    Claim   A(u_m) = (1 - q)^2 u u^T + q (I - u u^T), I being U U^T for M < d, by enumeration of
+            2^M states; Delta, Sigma_0 and Sigma_1 as printed; u_m is an LME just for q_m < (3
+            - sqrt 5)/2.
+    Fails   for 1 - q in place of its square, for q I, for Sigma_1 = I, for the threshold 1/2.
     """
     rng, draws, M = t.rng, min(t.draws, 200), 5
     q, U = rng.uniform(0.05, 0.6, (draws, M)), bases(rng, draws, M)
@@ -287,9 +307,12 @@ def _bisect(up: Callable[[float], bool], low: float = 0.2, high: float = 0.6) ->
 
 @check("nl/num1")
 def num1(t: Trial) -> None:
-    """(3 - sqrt 5)/2 as a root, as the place where the LME test switches, and where the flow turns.
+    """Threshold of the latent summation model, about 0.382 (Below Eq. 9).
 
-    Controls: second moments for variances, whose threshold is 1/2; the linear node.
+    Given   the summation model, M = 4, one q varied.
+    Claim   The root of (1 - q)^2 = q is (3 - sqrt 5)/2, about 0.382; the LME test switches there,
+            and so does the sign with which the flow pulls near u_m, both by bisection.
+    Fails   for second moments in place of variances (1/2), and for a linear node.
     """
     rng, M = t.rng, 4
     root = brentq(lambda q: (1 - q) ** 2 - q, 0, 1, xtol=1e-15)
@@ -329,64 +352,3 @@ def num1(t: Trial) -> None:
 
 
 # -------------------------------------------------------------------------------------- roughness
-
-
-def _quotient(law: plane.Law, angle: float, step: float) -> float:
-    """|(A(v) - A(w)) w| / |v - w| with v turned by `step`."""
-    gap = plane.operator(law, angle + step) - plane.operator(law, angle)
-    w, v = plane.direction(angle), plane.direction(angle + step)
-    return float(np.linalg.norm(gap @ w) / np.linalg.norm(v - w))
-
-
-@check("nl/rem8")
-def rem8(t: Trial) -> None:
-    """rho(w) by Richardson from quotients, against E[h] times an integral along w^T x = 0.
-
-    Mixtures in the plane. Controls: without E[h], with |x| for x^2; a finite sample has rho = 0.
-    """
-    rng, part = t.rng, t.part("roughness", 1e-3, controls=pooled)
-    node, weight = np.polynomial.legendre.leggauss(200)
-    for _ in range(min(t.draws, 12)):
-        law, angle = plane.draw(rng), rng.uniform(-np.pi, np.pi)
-        w, u = plane.direction(angle), plane.direction(angle + np.pi / 2)
-        values = [(_quotient(law, angle, s) + _quotient(law, angle, -s)) / 2 for s in (1e-2, 5e-3)]
-        limit = (4 * values[1] - values[0]) / 3
-        line = law.reach * node
-        p = law.reach * weight * plane.density(law, line[:, None] * u)
-        mean, _ = plane.gated_moments(law, angle)
-        part.add(abs(limit / ((w @ mean) * (line**2 @ p)) - 1))
-        part.breaks("without E[h]", abs(limit / (line**2 @ p) - 1))
-        part.breaks("|x| for x^2", abs(limit / ((w @ mean) * (np.abs(line) @ p)) - 1))
-    A = _of_samples(t)
-    A = A + A.swapaxes(-1, -2)
-    values, vectors = (v.numpy() for v in one_layer.spectrum(*tensors(A)))
-    again = (vectors * values[:, None]) @ vectors.swapaxes(-1, -2)
-    part = t.part("spectrum and gap", 1e-12, controls=typical, draws=t.draws)
-    part.add(absolute(again, A), np.maximum(np.diff(values, axis=-1), 0).max(-1))
-    part.add(absolute(one_layer.gap(*tensors(A)), values[:, 0] - values[:, 1]))
-    turned = (vectors * values[:, None, ::-1]) @ vectors.swapaxes(-1, -2)
-    part.breaks("eigenvalues rising", absolute(turned, A))
-
-
-def _of_samples(t: Trial) -> Array:
-    """The roughness of finite samples: none up to the nearest hyperplane. Returns their A(w)."""
-    rng, draws = t.rng, t.draws
-    x, w = rng.standard_normal((draws, 40, 3)), unit(rng, draws, 3)
-    world = one_layer.samples(*tensors(x))
-    A = one_layer.operator(world, *tensors(w)).numpy()
-    edge = np.abs((x * w[:, None]).sum(-1) / np.linalg.norm(x, axis=-1)).min(-1, keepdims=True)
-    u = unit(rng, draws, 3)
-    u = u - (u * w).sum(-1, keepdims=True) * w
-    u = u / np.linalg.norm(u, axis=-1, keepdims=True)
-
-    def quotient(size: Array) -> Array:
-        v = np.sqrt(1 - size**2) * w + size * u
-        gap = one_layer.operator(world, *tensors(v)).numpy() - A
-        norm = np.linalg.norm(gap @ w[..., None], axis=(1, 2))
-        return norm / np.linalg.norm(v - w, axis=-1)
-
-    part = t.part("finite samples", 1e-9, controls=typical)
-    part.add(quotient(0.5 * np.minimum(edge, 0.1)))
-    part.breaks("beyond the nearest hyperplane", quotient(np.full_like(edge, 0.5)))
-    part.says(factor=categorical_quotient(1e-4) / categorical_quotient(1e-2))
-    return A

@@ -29,8 +29,12 @@ ORDER = 20  # nodes an axis; the sums turn with w, so A(w) stays smooth
 
 @check("nl/eq56")
 def eq56(t: Trial) -> None:
-    """What both expansions leave out is of second order. Controls: the sign of the first-order
-    term; lambda_* left out.
+    """First-order expansion of the dynamics around an eigenvector (Eqs. 51-56).
+
+    Given   random symmetric A, d = 5, an eigenvector w_*, v = sqrt(1 - e^2) w_* + e u.
+    Claim   P_v = P_w - e (u w^T + w u^T) + O(e^2), and P_v A(w_*) v = P_w (A - lambda_*) e u
+            + O(e^2): what is left out has slope 2.
+    Fails   for the other sign of the first term, and without lambda_*.
     """
     values = -np.sort(-t.rng.standard_normal((t.draws, 5)), -1)
     Q = bases(t.rng, t.draws, 5)
@@ -166,11 +170,15 @@ def _of_samples(t: Trial) -> None:
 
 @check("nl/thm1")
 def thm1(t: Trial) -> None:
-    """The flow of Eq. 7 returns to the LME: families at 98 per cent of the condition, continuous
-    laws, finite samples. Not where A jumps at the LME, with h'(0) = 0 or 1. Controls: roughness 1.1
-    times the gap; a second eigenvector; a jump.
+    """A locally maximal eigenvector with gap above roughness is stable (Theorem 1).
 
-    Measured is the growth of the distance a step, for continuous laws the push outward.
+    Given   LMEs with gap > rho: families with rho at 0.98 of the gap, continuous laws in two and
+            three dimensions, finite samples (rho = 0 off the hyperplanes); and worlds whose A
+            jumps at the LME, with h'(0) = 0 or 1.
+    Claim   w_* attracts the flow of Eq. 7: the distance shrinks at every step (for continuous
+            laws: the push inward, in the worst direction).
+    Fails   where A jumps at w_*, although rho = 0 there. Corrected: A continuous at w_*. Controls:
+            rho 1.1 times the gap, a second eigenvector, the flow reversed.
     """
     n = 4 * t.draws
     near, rougher = _growth(t, n, 0.98), _growth(t, n, 1.1)
@@ -262,8 +270,14 @@ def _push_again(
 
 @check("nl/eq65")
 def eq65(t: Trial) -> None:
-    """Both inequalities to first order, divided by epsilon, at 0.01 and 0.001: the excess is
-    O(epsilon), unless A jumps at the LME. Controls: twice the gap; the roughness left out; a jump.
+    """Inward drift near a locally maximal eigenvector: gap minus roughness (Eqs. 59-65).
+
+    Given   families with any rho below the gap, continuous laws, and worlds whose A jumps; turns e
+            = 0.01 and 0.001.
+    Claim   u^T P (A(w_*) - lambda_*) u <= -gap (Eq. 60), and u^T P_v A(v) v <= -(gap - rho) e
+            + O(e^2): the excess over e^2 stays bounded.
+    Fails   Eq. 65 where A jumps at w_*. Corrected: A Lipschitz there. Controls: twice the gap, rho
+            left out.
     """
     n = 4 * t.draws
     share = t.rng.uniform(0.2, 0.98, n)

@@ -36,9 +36,11 @@ def _nl_energy(alpha: Array, z: Array, z2: Array) -> Array:
 
 @check("nl/eq1")
 def eq1(t: Trial) -> None:
-    """InfoNCE, through log-sum-exp against the printed double loop; eps 0, 1/2, 1.
+    """InfoNCE loss of a batch of view pairs (Eq. 1).
 
-    Controls: distances not halved, another temperature, negatives from the second views.
+    Given   random views of 8 samples, tau in {0.1, 0.5, 1}, eps in {0, 1/2, 1}.
+    Claim   The library's InfoNCE, through log-sum-exp, is the printed double loop.
+    Fails   for distances that are not halved, 1.1 tau, negatives from the second views.
     """
     part, rows = t.defines("", 1e-11, controls=pooled), np.arange(8)
     for tau, eps in product((0.1, 0.5, 1.0), (0.0, 0.5, 1.0)):
@@ -59,8 +61,12 @@ def eq1(t: Trial) -> None:
 
 @check("nl/eq2")
 def eq2(t: Trial) -> None:
-    """Ascent direction of the energy: autograd through a detached alpha, complex steps through
-    the double sum at fixed alpha, on a ReLU net. Controls: alpha not held, no 1/2.
+    """Training as gradient ascent on an energy with fixed pairwise weights (Eq. 2).
+
+    Given   a small ReLU net on random views, InfoNCE's alpha at eps = 0.
+    Claim   The ascent direction is the gradient of E = tr C_alpha/2 at alpha held: autograd
+            through a detached alpha against complex steps of the double sum.
+    Fails   for alpha that is not held; without the 1/2 of Eq. 7, as Sec. 2 typesets E.
     """
     n, tau = 8, 0.5
     x, x2 = ref.views(t.rng, t.draws, n, WIDTHS[0])
@@ -88,9 +94,13 @@ def eq2(t: Trial) -> None:
 
 @check("nl/eq3")
 def eq3(t: Trial) -> None:
-    """Eq. 3, i = j included, by the double loop; and alpha = 1 without augmentation.
+    """Contrastive covariance with the prefactor 1/(2N²) (Eq. 3).
 
-    Controls: no 1/2, 1/N(N-1), the other sign of the second term, i = j left out.
+    Given   any alpha, random views, N = 9.
+    Claim   C_alpha = sum over all i, j of alpha_ij (...)/(2N^2), i = j included: the library
+            against the double loop; for alpha = 1 without augmentation it is the biased sample
+            covariance.
+    Fails   for 1/N^2, the second term added, i = j left out; for 1/(N - 1).
     """
     draws, n = t.draws, 9
     a, a2 = ref.views(t.rng, draws, n, 3)
@@ -117,9 +127,12 @@ def eq3(t: Trial) -> None:
 
 @check("nl/eq25")
 def eq25(t: Trial) -> None:
-    """C = C^inter - C^intra by loops over j != i, against Eq. 3 over j != i.
+    """Contrastive covariance as inter-sample minus intra-sample part (Eqs. 23-26).
 
-    alpha uniform, Gaussian and random, N = 5 and 12. Controls: a plus; Eq. 3 with its i = j.
+    Given   alpha uniform, Gaussian or random, N = 5 and 12; Eq. 3 as a sum over j != i.
+    Claim   C_alpha = C^inter - C^intra, both by loops.
+    Fails   for a plus; with i = j kept and alpha_ii != 0; with the later version's shorthand,
+            C^intra[a] = C^inter[a, a], a misprint.
     """
     finite = t.part("Eq. 25 at finite N", 1e-12, controls=typical)
     later = t.part("shorthand of the later version", 1e-12, controls=typical)
@@ -157,9 +170,11 @@ def eq25(t: Trial) -> None:
 
 @check("nl/def1")
 def def1(t: Trial) -> None:
-    """alpha = phi phi^T with phi >= 0 is symmetric, PSD and nonnegative; so is the Gaussian.
+    """Kernel structure of the pairwise importance α (Definition 1).
 
-    Controls: InfoNCE's rows (asymmetric), signed features (negative), distances (not PSD).
+    Given   random features phi >= 0, alpha = 1, the Gaussian.
+    Claim   alpha = phi phi^T is symmetric, PSD and nonnegative.
+    Fails   for InfoNCE's normalised rows, features of both signs, distances in place of a kernel.
     """
     rng, draws, n = t.rng, t.draws, 8
 
@@ -213,10 +228,12 @@ def _mass(level: Array, tau: float) -> Array:
 
 @check("nl/def2")
 def def2(t: Trial) -> None:
-    """x ~ N(0, 1), features of ReLU(x): laws by Gauss-Legendre against closed forms of z_l.
+    """Data density adjusted by a feature of the kernel (Definition 2).
 
-    sum z_l^2 is the mean of K, an orthant probability. Controls: features not squared,
-    normaliser left out.
+    Given   x ~ N(0, 1), the features of the Gaussian kernel of ReLU(x), random tau.
+    Claim   p~_l = phi_l p/z_l are laws; z_l are their closed forms, by quadrature; sum_l z_l^2 is
+            the mean of the kernel, an orthant probability.
+    Fails   without z_l, for positive x alone, for z_l that are not squared.
     """
     orders = 80
     node, weight = np.polynomial.legendre.leggauss(200)
@@ -266,10 +283,13 @@ def _tail(y: Array, tau: float, orders: int) -> Array:
 
 @check("nl/lem1")
 def lem1(t: Trial) -> None:
-    """Explicit features, all d^k ordered products, against the Gaussian; the tail by its series.
+    """Gaussian pairwise importance has kernel structure (Lemma 1).
 
-    g a ReLU layer or clipped inputs, d = 1, 2, 3. Controls: no 1/sqrt k!, the order reversed,
-    another temperature; v above g, minus whose least feature is measured.
+    Given   g a ReLU layer or clipped inputs, d = 1, 2, 3, v below g, tau in {1/2, 2}.
+    Claim   exp(-|g - g'|^2/(2 tau)) = phi^T phi' with the printed features, all d^k ordered
+            products, the tail by its series; and phi >= 0.
+    Fails   without 1/sqrt(k!), at another temperature, for the order of Eq. 20 reversed;
+            nonnegative for v above some g.
     """
     rng, n, count = t.rng, 5, min(t.share(6), 8)
     kernel = t.part("kernel", 1e-11, controls=typical)

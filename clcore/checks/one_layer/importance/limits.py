@@ -87,10 +87,13 @@ def _sizes(
 
 @check("nl/lem2")
 def lem2(t: Trial) -> None:
-    """The limit by its features against double sums over samples and views; batches of growing N.
+    """Contrastive covariance becomes a sum of variances for large batches (Lemma 2, Eq. 4).
 
-    PSD is of the double sums: the library's limit, a sum of squares, could be nothing else.
-    Controls: the variance of g itself, the same view twice; signed features; the limit V[g].
+    Given   finite worlds: six points, three views, alpha a kernel (uniform, Gaussian, random
+            features); batches of N = 32..512 drawn from them.
+    Claim   C_alpha[g] tends to sum_l z_l^2 V_{p~_l}[E[g|x_0]], and is PSD: double sums over
+            samples and views against the library; errors of batches fall as N^(-1/2).
+    Fails   for V[g] in place of V[E[g|x_0]], for the same view twice, for features of both signs.
     """
     rng, sizes, repeats = t.rng, (32, 128, 512), 40
     at = t.part("the limit", 1e-11, controls=pooled)
@@ -137,9 +140,12 @@ def _by_level(world: World, power: int) -> Array:
 
 @check("nl/eq32")
 def eq32(t: Trial) -> None:
-    """C^inter in the limit: the double sum, Eq. 31 by loops over l, Eq. 32 by the library.
+    """Large-batch limit of the inter-sample part (Eqs. 26-32).
 
-    Controls: z_l for z_l^2 (with alpha = 1 they are the same), the views' variance left out.
+    Given   the finite worlds of Lemma 2.
+    Claim   C^inter tends to sum_l z_l^2 V_{p~_l}[g], x drawn through x_0: the double sum, Eq. 31
+            by loops over l, the library.
+    Fails   for z_l in place of its square, and for the variance of the view means only.
     """
     part = t.part("", 1e-11, controls=typical, draws=3 * ref.share(min(t.draws, 60), 3))
     for world in worlds(t):
@@ -153,9 +159,13 @@ def eq32(t: Trial) -> None:
 
 @check("nl/eq41")
 def eq41(t: Trial) -> None:
-    """Row sums, pairs of views and C^intra in the limit, by loops; then Eq. 32 less Eq. 41.
+    """Large-batch limit of the intra-sample part (Eqs. 33-41).
 
-    Controls: z_l left out, no factor 2, one view twice, sum for difference; where alpha is not 1.
+    Given   the finite worlds of Lemma 2; views independent given x_0.
+    Claim   Row sums of alpha tend to sum_l z_l phi_l; pairs of views give twice V[g|x_0]; C^intra
+            tends to sum_l z_l^2 E_{p~_l} V[g|x_0]; Eq. 32 less Eq. 41 is Lemma 2.
+    Fails   without z_l, without the factor 2, for one view twice, for the sum in place of the
+            difference.
     """
     sums = t.part("row sums, Eqs. 33 and 34", 1e-11, controls=pooled)
     views = t.part("pairs of views, Eqs. 36 to 39", 1e-11, controls=pooled)
@@ -191,9 +201,11 @@ def eq41(t: Trial) -> None:
 
 @check("nl/cor1")
 def cor1(t: Trial) -> None:
-    """One view a sample: the double sum against sum_l z_l^2 V_{p~_l}[g]; alpha = 1: V[g].
+    """Contrastive covariance of large batches without augmentation (Corollary 1).
 
-    Controls: the unweighted variance; the second moment.
+    Given   the finite worlds of Lemma 2 with one view a sample.
+    Claim   C_alpha[g] tends to sum_l z_l^2 V_{p~_l}[g]; for alpha = 1 to V[g], against numpy's.
+    Fails   for the unweighted variance, and for the second moment.
     """
     kernel = t.part("kernel", 1e-11, controls=typical)
     uniform = t.part("uniform importance", 1e-11, controls=typical)

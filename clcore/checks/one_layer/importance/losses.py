@@ -13,9 +13,14 @@ from clcore.reference import Array, relative, tensors
 
 @check("nl/rem1")
 def rem1(t: Trial) -> None:
-    """Descent on the loss, by complex steps through loops, goes where ascent on the energy at held
-    alpha does, by autograd. Controls: another temperature in alpha, eps = 1 in the loss, i = j
-    kept in Eq. 3.
+    """Quadratic loss and InfoNCE as choices of the pairwise importance α (Sec. 2, after Eq. 3).
+
+    Given   random views of 7 samples; InfoNCE at eps = 0 with its softmax alpha; the quadratic
+            loss sum (d_i^2 - d_ij^2) with alpha constant; i = j left out of Eq. 3.
+    Claim   The gradient of the loss, by complex steps, is -2N^2 times that of E at alpha held, by
+            autograd: one constant for all coordinates.
+    Fails   for 1.3 tau in alpha, eps = 1 in the loss, i = j kept in Eq. 3, alpha that is not
+            constant.
     """
     n, count = 7, t.share(2)
     infonce = t.part("InfoNCE", 1e-10, controls=typical)

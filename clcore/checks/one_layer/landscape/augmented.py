@@ -48,8 +48,12 @@ def _features(g: Array, tau: float, kind: str) -> tuple[Array, Array]:
 
 @check("nl/eq105")
 def eq105(t: Trial) -> None:
-    """The expectation of Eq. 3 over augmentations, by enumeration of all pairs of views, against
-    sum_l z_l^2 V_l[b]. Controls: V of h and not of b; z_l for its square.
+    """Energy of a single filter under data augmentation (Eq. 105).
+
+    Given   finite worlds of five points with three views each; alpha uniform or Gaussian.
+    Claim   C_alpha[h(w^T x)] tends to sum_l z_l^2 V_{p~_l}[b], b = E[h(w^T x)|x_0]: all pairs of
+            views against the right side.
+    Fails   for V[h] in place of V[b], and z_l in place of its square.
     """
     rng, n, k, d = t.rng, 5, 3, 3
     part = t.part("", 1e-8, controls=pooled, draws=t.draws)
@@ -82,10 +86,14 @@ def eq105(t: Trial) -> None:
 
 @check("nl/eq108")
 def eq108(t: Trial) -> None:
-    """b and the energy along orbits, d = 2, 4, 6, for t uniform in a parameter of the group.
+    """Energy is invariant when a group of augmentations rotates the filter (Eqs. 106-108).
 
-    Controls: angles of an interval (no group), angles 2 pi t^2 (t uniform, the rotation not); a
-    rotation outside the group.
+    Given   rotations of one parameter in d = 2, 4, 6, R(t) uniform on the group; random x_0, alpha
+            held.
+    Claim   b(R w|x_0) = b(w|x_0), and the energy is constant along orbits: means over 20000
+            angles.
+    Fails   for angles of an interval, which are no group; for rotations by 2 pi t^2; for a
+            rotation outside the group.
     """
     response = t.part("b", 1e-6, controls=pooled)
     energy = t.part("energy", 1e-6, controls=pooled)
@@ -166,10 +174,14 @@ def bend(x0: Array, w: Array, t: Array, step: float = 0.2) -> float:
 
 @check("nl/rem13")
 def rem13(t: Trial) -> None:
-    """Rotations about the third axis: data sets with a local maximum at a w that moves, and how the
-    energy bends along the orbit of such a w.
+    """Augmentation removes local optima that it does not leave invariant (App. B.5, after Eq. 108).
 
-    Control: no augmentation.
+    Given   rotations about the third axis in d = 3, Gaussian data and data in the rotated plane;
+            the augmented energy in closed form along the meridian.
+    Claim   No local maximum is at a w that moves under the group: the number of data sets that
+            have one is 0.
+    Fails   as printed: rings of such maxima occur. Corrected: they are not isolated, for the
+            energy does not bend along the orbit. Control: no augmentation.
     """
     clouds = [t.rng.standard_normal((12, 3)) for _ in range(t.draws)]
     flat = [t.rng.random((6, 1)) * [1.0, 0.0, 0.0] for _ in range(min(t.draws, 6))]

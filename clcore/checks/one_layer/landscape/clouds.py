@@ -80,8 +80,14 @@ def _mirrored(rng: np.random.Generator) -> Array:
 
 @check("nl/fig1c")
 def fig1c(t: Trial) -> None:
-    """Critical points that are no optima under alpha = 1 and are under a Gaussian alpha. Controls:
-    a wide kernel; the same points under alpha = 1."""
+    """A suitable α turns critical points of a nonlinear layer into local optima (Figure 1, caption
+    (c)).
+
+    Given   points symmetric about an axis, on which w is critical for every alpha of the outputs.
+    Claim   Some such points are unstable under alpha = 1 and stable under a Gaussian alpha: the
+            rate of the flow by sums over pairs, against the operator; the flow runs into them.
+    Fails   for a wide kernel, and for alpha = 1 at the same points; critical: at an angle of 0.3.
+    """
     cases, wide = [], 0
     for _ in range(max(300, 20 * t.draws)):
         x = _mirrored(t.rng)
@@ -160,14 +166,15 @@ def _depth_again(speed: torch.Tensor) -> float:
 
 @check("nl/rem23")
 def rem23(t: Trial) -> None:
-    """Non-uniform alpha creates more and deeper local optima than uniform alpha (Sec. 5.1).
+    """Non-uniform α creates more and deeper local optima than uniform α (Sec. 5.1).
 
-    Given   ReLU nodes on points in the plane, Gaussian alpha that follows w against alpha = 1.
-            The paper defines no depth; ours is the climb to an optimum from the nearer rim of its
+    Given   ReLU nodes on points in the plane, Gaussian alpha that follows w against alpha = 1. The
+            paper defines no depth; ours is the climb to an optimum from the nearer rim of its
             basin, mean over optima; deeper is a tenth or more, at each of three scales of alpha.
-    Claim   more optima; deeper ones on the points and the scale of Fig. 8, where each curve has the
-            highest value 1.
-    Fails   on random points; and in absolute units, where they are shallower.
+    Claim   More optima; deeper ones on the points and the scale of Fig. 8, where each curve has
+            the highest value 1.
+    Fails   for a wide kernel; deeper on random points, and in absolute units, where they are
+            shallower.
     """
     clouds = _clouds(t.rng, 24)  # with half as many, one seed in ten misses the bound of 4
     angle, n = angles(), len(TAUS) * len(clouds)

@@ -70,10 +70,12 @@ def _mixed(alpha: Array, x: Array, x2: Array, W: Array, kind: str, full: bool) -
 
 @check("nl/eq5")
 def eq5(t: Trial) -> None:
-    """tr C[h(W x)] against the sum of scalars; mixed second derivatives; maxima on a grid; and the
-    library's energy of a node, which has the 1/2.
+    """One-layer objective decouples over filters of unit norm (Eq. 5).
 
-    Controls: all entries of the matrix in place of its trace; no 1/2.
+    Given   f = h(W x), W of three unit filters, alpha fixed; linear, ReLU, leaky ReLU.
+    Claim   tr C_alpha[f] = sum_k C_alpha[f_k]; mixed derivatives of two filters vanish; the
+            maximum over pairs of filters is twice that of one, on a grid.
+    Fails   for the sum of all entries in place of the trace.
     """
     K, count = 3, t.share(len(ONE))
     trace = t.part("trace", 1e-11, controls=pooled)
@@ -110,12 +112,13 @@ def eq5(t: Trial) -> None:
 
 @check("nl/rem2")
 def rem2(t: Trial) -> None:
-    """The linear flow against the top eigenvector of loops over pairs, from random starts; and how
-    many of the fixed points attract.
+    """A linear layer learns only the first principal direction (Sec. 3, after Eq. 5).
 
-    Whitened normal, binary and skewed inputs; alpha random. Controls: ReLU on the same data, starts
-    at the other eigenvectors, whitened inputs of one variance under uniform alpha, where all starts
-    stay; all fixed points, and ReLU on the categorical model.
+    Given   a linear node, alpha fixed; whitened normal, binary and skewed inputs, random starts.
+    Claim   Every start ends at +-phi_1 of C_alpha[x], and only that pair attracts.
+    Fails   for ReLU, for starts at other eigenvectors, for a tied largest eigenvalue; saddles
+            counted too, ReLU on the categorical model. Where alpha follows w there may be more
+            (said).
     """
     rng, d, n, starts = t.rng, 4, 30, 8
     shape = (ref.share(min(t.draws, 30), 3), n, d)
@@ -230,7 +233,12 @@ def _following(t: Trial, part: Part) -> None:
 
 @check("nl/rem3")
 def rem3(t: Trial) -> None:
-    """h'(x) x / h(x), h' by complex steps, is one constant. Controls: tanh, sigmoid, ELU."""
+    """Homogeneous activations: h(x) = h'(x) x (Assumption 1).
+
+    Given   random inputs; h' by complex steps and by the library.
+    Claim   h'(x) x = h(x) for linear, ReLU, leaky ReLU, and p h(x) for h = x^p, p = 2, 3.
+    Fails   for tanh, sigmoid and ELU, whose ratio is no constant.
+    """
     x = t.rng.standard_normal((t.draws, 100))
 
     def ratio(h: Callable[[Array], Array]) -> Array:
@@ -264,9 +272,13 @@ def rem3(t: Trial) -> None:
 
 @check("nl/eq6")
 def eq6(t: Trial) -> None:
-    """C[h(w^T x)] by loops against w^T A(w) w by the library; h(w^T x) = w^T gated x.
+    """Gated input makes the objective a quadratic form wᵀA(w)w (Eq. 6).
 
-    Controls: no gate, the gate of another w; for monomials the degree left out.
+    Given   random batches, any alpha; linear, ReLU, leaky ReLU, and x^2, x^3 with their constant
+            p.
+    Claim   h(w^T x) = w^T (gated x), and C_alpha[h(w^T x)] = w^T A(w) w (p^2 times for monomials):
+            loops against the library.
+    Fails   without the gate, for the gate of another w, without the degree.
     """
     draws = t.draws
     one = t.part("degree one", 1e-10, controls=typical, draws=3 * draws)
@@ -296,9 +308,12 @@ def eq6(t: Trial) -> None:
 
 @check("nl/lem3")
 def lem3(t: Trial) -> None:
-    """Complex steps through the loops, projected, against P A(w) w, for every activation.
+    """Training dynamics of a one-layer homogeneous network (Lemma 3, Eq. 7).
 
-    Controls: not projected, no gate, the other version's factor, degree left out.
+    Given   random batches, alpha held, |w| = 1; linear, ReLU, leaky ReLU, x^2, x^3.
+    Claim   P_w A(w) w is the projected gradient of C_alpha[h(w^T x)]/2, by complex steps through
+            loops: constant 1; 1/p for monomials; 2 for the one-layer version, which has no 1/2.
+    Fails   without the 1/2, without the gate, unprojected, for constant 1 in the other versions.
     """
     draws = t.draws
     later = t.part("later version", 1e-10, controls=typical, draws=3 * draws)
@@ -332,9 +347,12 @@ def lem3(t: Trial) -> None:
 
 @check("nl/rem4")
 def rem4(t: Trial) -> None:
-    """Bilinear; vectors pass inside; scalars exchange. By loops on one side, asymmetric alpha.
+    """Contrastive covariance is bilinear for fixed α (App. B.2).
 
-    Controls: an affine map, another vector, the matrix case without a transpose.
+    Given   random asymmetric alpha of both signs; loops on one side, the library on the other.
+    Claim   C_alpha[x, y] is bilinear; a^T C_alpha[x, y] b = C_alpha[a^T x, b^T y]; scalars
+            exchange.
+    Fails   for both slots at once, another vector, matrices without a transpose.
     """
     rng, draws, n = t.rng, t.draws, 7
     alpha = 2 * rng.standard_normal((draws, n, n)) * ~np.eye(n, dtype=bool)

@@ -43,9 +43,14 @@ def misread(scalar: Array, dA: Array) -> Array:
 
 @check("nl/rem5")
 def rem5(t: Trial) -> None:
-    """dA and w^T (dA) w by complex steps of A for smooth h against Eqs. 48, 49 and 50; then with
-    jumping gates, over densities in the plane. Controls: a term of Eq. 49 alone, half of Eq. 50;
-    x^2, and A between another vector.
+    """Differentiating the gate adds nothing for ReLU and LeakyReLU (App. B.2, Eqs. 48-50).
+
+    Given   smooth h (softplus, cubic, sine) on random batches; jumping gates over mixtures in the
+            plane.
+    Claim   dA = C[h'' (dw^T x) x, h' x] + C[h' x, h'' (dw^T x) x], and w^T (dA) w is Eq. 50's term
+            twice: complex steps of A. For ReLU and leaky ReLU w^T (dA) w = 0.
+    Fails   for one term of Eq. 49, x left out (a misprint), Eq. 50 without its 2; A at a datum in
+            place of w; for x^2, and between another vector.
     """
     _stray_x(t)
     whole = t.part("Eqs. 48, 49", 1e-11, controls=pooled)

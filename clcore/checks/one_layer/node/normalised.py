@@ -133,8 +133,14 @@ def _rows(a: Array, tau: float, diagonal: bool) -> Array:
 
 @check("nl/rem25")
 def rem25(t: Trial) -> None:
-    """Row-normalised Gaussian against InfoNCE's alpha, from Eq. 1 by automatic differentiation.
-    Controls: no normalisation, by the whole sum, the other diagonal, augmented views."""
+    """Normalised Gaussian α gives InfoNCE (Sec. 2; Sec. 3.2).
+
+    Given   random views; InfoNCE's alpha = -dL/dd_ij^2 by autograd of Eq. 1, eps = 0 and 1.
+    Claim   It is the Gaussian of the outputs with rows divided by their sums: over j != i at eps
+            = 0, over all j at eps = 1 without augmentation.
+    Fails   for rows that are not normalised, normalised by the whole sum, or by the other sum; eps
+            = 1 with augmented views.
+    """
     draws = min(t.draws, 100)
     zero, one = (
         t.part(name, 1e-10, controls=pooled, draws=count)

@@ -118,10 +118,12 @@ def lem7(t: Trial) -> None:
 
 @check("nl/lem8")
 def lem8(t: Trial) -> None:
-    """|w(t+1) - w(t)| by the library against the bound; and each link of the step before it.
+    """Length of one step of power iteration (Lemma 8, Eqs. 187-189).
 
-    The first link is nearly attained where lambda_2 is small, the second where c is near 1.
-    Controls: 1 for 2 under the root; c for its square; half of mu.
+    Given   random PD A, unit w with c > 0; generic, tight and nearly rank-one ones.
+    Claim   |w(t + 1) - w(t)| <= sqrt(2 (1 + mu c)(1 - c)), and each link of w(t + 1)^T w(t) >= [1
+            - mu (1 - c)] c.
+    Fails   for 1 in place of 2 under the root, c in place of its square, half of mu.
     """
     length = t.part("", ROUNDING, controls=typical)
     first = t.part("Eq. 187 to the middle of Eq. 188", ROUNDING, controls=typical)
@@ -161,9 +163,12 @@ def _perturbed(A: Array, values: Array, Q: Array, change: Array) -> tuple[Array,
 
 @check("nl/lem9")
 def lem9(t: Trial) -> None:
-    """The remainder is of second order, and below 8 |dA|^2 / gap^2 for changes of any size.
+    """Perturbation of the top eigenvector to first order (Lemma 9, Eqs. 190-191).
 
-    Controls: the first-order term left out; one constant for all A, that of gap 1.
+    Given   random symmetric A with gaps 0.05, 0.2, 1; changes of 0.0001 to 10 gaps.
+    Claim   phi_1' less its first-order expansion is of second order (slope 2), and at most kappa
+            |dA|^2 with kappa = 8/gap^2.
+    Fails   without the first-order term; for one kappa for all A.
     """
     rng, d, sizes = t.rng, 6, 10.0 ** np.arange(-4.0, 1.5, 0.5)
     order = t.part("order", 0.1, controls=typical)
@@ -221,9 +226,12 @@ def _turning(family: pi.Family, w: torch.Tensor, L: Array) -> tuple[pi.Family, t
 
 @check("nl/lem10")
 def lem10(t: Trial) -> None:
-    """Each step of the proof and the bound, along trajectories; d = 2 draws attain Eq. 200.
+    """Turn of the top eigenvector during one step of power iteration (Lemma 10, Eqs. 192-203).
 
-    Controls: half of L, half of mu under the root, the second term of nu dropped.
+    Given   PD families of known Lipschitz constant L, trajectories of power iteration; d = 2 draws
+            that attain Eq. 200.
+    Claim   Eqs. 200 and 201 at every step, and |d_t - c_{t+1}| <= nu_t (1 - c_t), kappa = 8/gap^2.
+    Fails   for half of L, half of mu under the root, nu without its second term.
     """
     rng, more = t.rng, {"controls": typical, "draws": 40 * t.draws}
     first = t.part("Eq. 200", 1e-7, **more)
@@ -272,9 +280,12 @@ def lem10(t: Trial) -> None:
 
 @check("nl/eq101")
 def eq101(t: Trial) -> None:
-    """Limits are eigenvectors with positive eigenvalue; constant A gives the classical rate.
+    """Power iteration with a weight-dependent matrix (Eq. 101).
 
-    Controls: the starts; the rate of the third eigenvalue.
+    Given   moving families A(w), and constant PD A.
+    Claim   Limits of w <- A(w) w/|A(w) w| are eigenvectors with positive eigenvalue; for constant
+            A errors fall as (lambda_2/lambda_1)^t, within 1 per cent.
+    Fails   for the start; for the rate of the third eigenvalue.
     """
     rng, draws, d = t.rng, t.draws, 5
     values = np.tile([1.0, 0.4, 0.3, 0.2, 0.1], (draws, 1))

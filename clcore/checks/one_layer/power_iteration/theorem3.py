@@ -25,8 +25,12 @@ STEPS = 200
 
 @check("nl/rem10")
 def rem10(t: Trial) -> None:
-    """The analytic Lipschitz constant dominates sampled quotients, and one term attains it; |c|,
-    |d| <= 1. Controls: half of the constant; w of norm 1.5.
+    """Lipschitz constant of A(w) and correlations along power iteration (Sec. 3.3).
+
+    Given   affine families A(w), random unit w.
+    Claim   The analytic Lipschitz constant is above all sampled quotients, and one term attains
+            it; |c_t| and |d_t| are at most 1.
+    Fails   for half of the constant, and w of norm 1.5.
     """
     rng, draws = t.rng, t.draws
     values = np.tile([2.0, 1.5, 1.2, 1.1, 1.0], (draws, 1))
@@ -81,12 +85,12 @@ def _affine(t: Trial) -> None:
 
 @check("nl/def4")
 def def4(t: Trial) -> None:
-    """Irregularity of a point under power iteration (Definition 4, Eq. 10).
+    """Irregularity of A(w) near a fixed point of power iteration (Definition 4, Eq. 10).
 
     Given   c = c(w), lambda_1 and the gap of A(w), its Lipschitz constant L, kappa of Lemma 9.
     Claim   mu has two forms, omega = mu + nu >= 0, and near any LME omega is much less than 1.
-            Corrected: near an LME with a large gap, L and kappa small.
-    Fails   of the size at LMEs whose gap is not large, and far from LMEs.
+    Fails   the size at LMEs whose gap is not large. Corrected: near an LME with a large gap, L and
+            kappa small. Controls: 1 + c left out, 1 for 2 before L/gap, minus nu, c = 0.2.
     """
     rng, draws = t.rng, t.draws
     values, a, Q = draw(rng, draws, "generic")
@@ -135,8 +139,13 @@ def def4(t: Trial) -> None:
 
 @check("nl/eq103")
 def eq103(t: Trial) -> None:
-    """The share of pairs on which the two forms of B_gamma disagree is 0. Control: 1 + sqrt(gamma)
-    in the radius."""
+    """Ball around the start of power iteration as a bound on the cosine (Eq. 103).
+
+    Given   random unit w, w(0), gamma < 0.98, c_0.
+    Claim   |w - w(0)| <= sqrt(2 (1 + gamma)(1 - c_0))/(1 - sqrt gamma) just if w^T w(0) >= (c_0
+            - c_gamma)/(1 - c_gamma): the share of pairs on which they disagree is 0.
+    Fails   for 1 + sqrt gamma in the radius.
+    """
     rng, n = t.rng, 100 * t.draws
     gamma, c0 = rng.uniform(0, 0.98, n), rng.uniform(0.02, 1, n)
     edge = pi.ball(*tensors(c0, gamma)).numpy()
@@ -160,8 +169,11 @@ def eq103(t: Trial) -> None:
 
 @check("nl/eq104")
 def eq104(t: Trial) -> None:
-    """The shift keeps eigenvectors, c_0 and P A w, and makes A definite. Control: w not unit,
-    so that P_w w does not vanish; A itself.
+    """Shifting A(w) to be positive definite keeps the critical points (Eq. 104).
+
+    Given   random indefinite A, unit w.
+    Claim   A - lambda_min I + eps I is PD, keeps c_0, and P_w of it times w is P_w A w.
+    Fails   for w of norm 1.1, for A itself, for the second eigenvector.
     """
     values, a, Q = draw(t.rng, t.draws, "indefinite")
     A, w = matrix(values, Q), np.einsum("bij,bj->bi", Q, a)
@@ -255,10 +267,13 @@ def thm3(t: Trial) -> None:
 
 @check("nl/rem11")
 def rem11(t: Trial) -> None:
-    """Along certified runs w(t) stays in B_gamma and mu_t + nu_t <= gamma, which bounds omega in
-    all of B_gamma; small L, kappa and c_0 near 1 suffice.
+    """Irregularity stays bounded along the trajectory of power iteration (Remark after Theorem 3's
+    proof).
 
-    Controls: a ball and a gamma of a tenth; L as large as the gap.
+    Given   runs on random PD families for which a gamma < 1 is proved.
+    Claim   w(t) stays in B_gamma, and mu_t + nu_t <= gamma along the way; small L and kappa with
+            c_0 near 1 suffice for such a gamma.
+    Fails   for a tenth of gamma, a hundredth of the cap, L as large as the gap.
     """
     run = _runs(t)
     at, gamma = run["at"], run["gamma"]
@@ -323,7 +338,13 @@ def lem11(t: Trial) -> None:
 
 @check("nl/eq216")
 def eq216(t: Trial) -> None:
-    """The three rates at every t. Controls: gamma squared, a tenth of the other bounds."""
+    """Geometric rates of power iteration with bounded irregularity (Eqs. 206-220).
+
+    Given   the runs of the remark above, 200 steps.
+    Claim   1 - c_t <= gamma^t (1 - c_0), |w(t) - w(0)| <= front sum gamma^(t/2), |dw(t)| <= sqrt(2
+            (1 + mu c)(1 - c_t)) <= front gamma^(t/2), front = sqrt(2 (1 + gamma)(1 - c_0)).
+    Fails   for gamma squared, and a tenth of the other bounds.
+    """
     run = _runs(t)
     n, path, at = len(run["gamma"]), run["path"], run["at"]
     c, gamma = at.c.numpy(), run["gamma"].numpy()

@@ -41,11 +41,12 @@ def _proofs(arcsin: Part, arccos: Part, edge: Part) -> None:
 
 @check("nl/eq83")
 def eq83(t: Trial) -> None:
-    """Both inequalities for angles up to 1.5; the last step as "=" at the edge
-    w.w_* = 1 - epsilon, and as "<=" with epsilon free.
+    """Angle between unit vectors bounded by their distance (Eqs. 81-83).
 
-    Controls: 0.9 of the right side at small angles; 1 + epsilon for 1 - epsilon; "=" with epsilon
-    free.
+    Given   angles up to 1.5 between unit vectors; epsilon at the edge, and free.
+    Claim   arcsin sqrt(1 - x^2) <= sqrt(1 - x^2)/x; arccos w^T w_* <= |w - w_*|/(1 - eps), the
+            last step as an equation for eps = 1 - w^T w_* and as <= otherwise.
+    Fails   for 0.9 of a right side, 1 + eps, and "=" with eps free, as typeset.
     """
     rng, n = t.rng, 100 * t.draws
     angle = 10.0 ** rng.uniform(-3, math.log10(1.5), n)

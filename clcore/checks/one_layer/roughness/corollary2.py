@@ -57,10 +57,15 @@ def _by_features(
 
 @check("nl/cor2")
 def cor2(t: Trial) -> None:
-    """r under the Gaussian importance, summed over 40 features, against z_0 r under the uniform
-    one, z_0 by a Cartesian quadrature in numpy; both against the maximum of the density on a fine
-    grid; another map of the same kernel. Controls: z_0 squared; the mean for the maximum; 1 / z_0;
-    points off the plane; another w inside the importance (twice).
+    """Gaussian α lowers the roughness bound of uniform α by the factor z₀ (Corollary 2).
+
+    Given   mixtures on discs, ReLU, Gaussian alpha with w = w_* inside, tau in {0.02, 0.1, 0.5,
+            2}.
+    Claim   r(w_*, alpha_g) = z_0 r(w_*, alpha_u), z_0 <= 1: 40 features against a Cartesian
+            quadrature; also by another map of the same kernel; on the plane features are (1, 0, 0,
+            ...).
+    Fails   for z_0 squared, another w inside alpha, the mean for the maximum, 1/z_0, points off
+            the plane.
     """
     r = t.part("r", 1e-6, controls=pooled)
     maps = t.part("another map of the same kernel", 1e-6, controls=pooled)

@@ -100,9 +100,13 @@ def compare(parts: tuple[Part, Part], ratio: Callable[[int], float]) -> None:
 
 @check("nl/thm2")
 def thm2(t: Trial) -> None:
-    """rho over the bound at every radius, rho from differences of A; and rho from the plane.
+    """Local roughness of ReLU bounded by the data density on the gating plane (Theorem 2).
 
-    The printed power 3 of C_0 fails at small radii. Controls: powers 4 and 1; half of rho.
+    Given   ReLU, laws on balls of radius 0.05 to 4 in two and three dimensions, alpha uniform or
+            Gaussian.
+    Claim   rho(w_*) <= C_0^3 vol(C_0) r(w_*, alpha)/pi: their ratio, rho from differences of A;
+            rho is an integral over the plane w_*^T x = 0.
+    Fails   as printed, at small radii. Corrected: C_0^2. Controls: powers 4 and 1, half of rho.
     """
     printed, corrected = powers(t)
     plane = t.part("rho is an integral over the plane", 1e-3, controls=pooled)
@@ -192,9 +196,13 @@ def gated(p: Callable, radius: float, w: Array) -> tuple[Array, Array]:
 
 @check("nl/eq79")
 def eq79(t: Trial) -> None:
-    """Each link on wedges of 0.01 to 0.5. Eq. 78 and Eq. 80 need C_0^2.
+    """Second moment over the wedge between two gating planes (Eqs. 70-80).
 
-    Controls: half of the reach; the wedges swapped; a quarter of C_0^2; powers of C_0 beside.
+    Given   the laws of Theorem 2, wedges of angle 0.01 to 0.5 between two planes.
+    Claim   |w_*^T x| <= C_0 |w - w_*| on the wedge, the split of E - E_*, and the chain from
+            Eq. 76 to the "=" before Eq. 78 and to Eq. 80, link by link.
+    Fails   the "=" before Eq. 78, and Eq. 80, as printed. Corrected: C_0^2. Controls: half of the
+            reach, wedges swapped, a tenth, other powers.
     """
     reach = t.part("Eqs. 75, 79", 1e-9, controls=pooled)
     split = t.part("Eq. 73", 1e-3, controls=pooled)
@@ -246,9 +254,13 @@ def _slope(big: float, small: float) -> float:
 
 @check("nl/eq84")
 def eq84(t: Trial) -> None:
-    """(E - E_*) w_* is of second order; the bound fails at small C_0, and holds with C_0^2.
+    """Change of the gated second moment is of second order (Eq. 84).
 
-    Controls: the vector u in place of w_*, which has a first-order term; other powers.
+    Given   tilted densities on balls, angles 0.01 and 0.001.
+    Claim   (E - E_*) w_* is of second order (slope 2), and at most C_0^3 vol(C_0)/pi |w - w_*|^2
+            max p~/(1 - eps).
+    Fails   the bound as printed, at small C_0. Corrected: C_0^2. Controls: u in place of w_*,
+            other powers.
     """
     found = list(examples(t.rng, t.draws))
     order = t.part("second order", 0.05, controls=pooled)
@@ -274,9 +286,13 @@ def eq84(t: Trial) -> None:
 
 @check("nl/eq90")
 def eq90(t: Trial) -> None:
-    """Every link of the chain by itself. Only Eq. 89, and with it 90, needs C_0^2.
+    """Change of the gated mean is the first-order term of the roughness (Eqs. 85-90).
 
-    Controls: a term of Eq. 85 transposed; a tenth of each right side; other powers.
+    Given   the laws of Theorem 2, angles 0.1 and 0.01.
+    Claim   Eq. 85's split; only one term is of first order; Eqs. 87 and 88, each link; Eq. 89, and
+            the whole chain of Eq. 90.
+    Fails   Eq. 89, and with it Eq. 90, as printed. Corrected: C_0^2. Eq. 87 as typeset, with w in
+            the mean (a misprint). Controls: a term transposed, a tenth, other powers.
     """
     found = list(examples(t.rng, t.draws))
     split = t.part("Eq. 85", 1e-9, controls=pooled)
@@ -325,9 +341,12 @@ def eq90(t: Trial) -> None:
 
 @check("nl/eq92")
 def eq92(t: Trial) -> None:
-    """|(A(w) - A(w_*)) w_*| over the first-order right side, uniform and Gaussian importance.
+    """Change of A(w) bounded by the data density on the wedge (Eqs. 91-93).
 
-    Controls: other powers of C_0.
+    Given   the laws of Theorem 2, alpha uniform and Gaussian, angle 0.001.
+    Claim   |(A(w) - A(w_*)) w_*| is at most the first-order right side, C_0^3 vol(C_0)/pi sum_l
+            z_l^2 max p~_l |w - w_*|/(1 - eps).
+    Fails   as printed, at small C_0. Corrected: C_0^2. Controls: other powers.
     """
     bound, angle = powers(t), 1e-3
     for p, radius, w, u in examples(t.rng, t.draws):

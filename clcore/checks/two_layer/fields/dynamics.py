@@ -70,11 +70,15 @@ def project(W: Array, move: Array) -> Array:
 
 @check("nl/lem4")
 def lem4(t: Trial) -> None:
-    """Both velocities against complex-step gradients of the energy, asymmetric random alpha; and
-    the library's energy.
+    """Training dynamics of a two-layer network with receptive fields (Lemma 4, Eq. 12).
 
-    Controls: no 1/2, no positive pairs, inputs without their gates, no coupling between filters,
-    twice.
+    Given   two layers with disjoint receptive fields, random asymmetric alpha held; linear, ReLU,
+            leaky ReLU, and h = x^p with its 1/p.
+    Claim   dV/dt = V C_alpha[f_1] and dw/dt = P_w [(S kron 1 1^T) o C_alpha[x~]] w: complex steps
+            of the energy, before the projection (Eq. 119) and on the spheres; Kronecker and
+            Hadamard are the sum over blocks.
+    Fails   without positive pairs, 1/2, gates, S's off-diagonal or the projection; for |S|;
+            constant 1 for monomials.
     """
     top = t.part("V", 1e-10, controls=typical)
     filters = t.part("W before the projection", 1e-10, controls=typical)
@@ -157,10 +161,14 @@ def _blocks(S: Array, C: Array, W: Array) -> Array:
 
 @check("nl/rem14")
 def rem14(t: Trial) -> None:
-    """V' = V C through matrix exponentials: the direction it takes, and where it settles.
+    """Stationary top layer is rank one, along the top eigenvector (Sec. 4, after Lemma 4).
 
-    Printed: every stationary point has the form v s^T; corrected: every stable one. Controls: the
-    start; saddles, v times another eigenvector, left alone; V whose v has another length.
+    Given   C = C_alpha[f_1] with a distinct largest eigenvalue and top eigenvector s; V' = V C by
+            matrix exponentials, the norm of V held at 1.
+    Claim   V goes to the form v s^T, and that form is necessary for a stationary point; S = s s^T
+            is then of rank 1.
+    Fails   necessary: v u^T is stationary for every eigenvector u. Corrected: for a stable one.
+            Controls: the start, saddles left alone, |v| = 2.
     """
     size, q = 5, 3
     basis = np.linalg.qr(t.rng.standard_normal((t.draws, size, size)))[0]
@@ -201,10 +209,17 @@ def rem14(t: Trial) -> None:
 
 @check("nl/rem15")
 def rem15(t: Trial) -> None:
-    """Assumption 2 on a model with finitely many states, by enumeration.
+    """Assumptions for two layers: uniform α, fast top layer, independence given z (Assumption 2,
+    Eq. 13).
 
-    Controls: weights that are not uniform, fields that are coupled given z, noise that crosses the
-    gates, variances summed without z_l^2, the law without alpha; those of `strengths_in_theorem5`.
+    Given   models with finitely many states, all enumerated; fields independent given z.
+    Claim   (a) C_alpha[g] = V[g] at uniform alpha; (c) no covariance between fields given z;
+            augmentation that keeps the gates changes nothing; for kernel alpha the analysis
+            carries over, several variances combined by Lemma 1, and so does Theorem 5.
+    Fails   carries over: for Gaussian alpha of the sum of all f_1, which couples the fields given
+            z, and single strengths delta_k can be negative. Corrected: features that are products
+            over the fields. Controls: random alpha, coupled fields, noise that crosses gates, no
+            z_l^2, the law without alpha.
     """
     whole = t.part("C_alpha is V", 1e-11, controls=typical)
     given = t.part("independent given z", 1e-13, controls=typical)

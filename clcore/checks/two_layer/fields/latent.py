@@ -109,10 +109,15 @@ def table_of(model: field_latent.Model, W: Array, kind: str) -> torch.Tensor:
 
 @check("nl/lem5")
 def lem5(t: Trial) -> None:
-    """V of gated inputs in closed form against enumeration, ReLU, two to four latent values.
+    """Gated covariance given a global latent: block-diagonal plus low rank (Lemma 5, Eqs. 120-133).
 
-    Controls: fields coupled given z; p_c (1 - p_c); L_k a vector; one class only; the whole
-    variance.
+    Given   Assumption 2, ReLU, two to four values of z, all states enumerated.
+    Claim   V[x~] = diag_k[L_k] + sum_c p_c (1 - p_c)^2 Delta(c) Delta(c)^T, L_k = E_z V[x~_k|z];
+            for C = 2 the second term is p_0 p_1 Delta Delta^T; V_z E[x~|z] has rank at most C.
+    Fails   for fields coupled given z, for p_c (1 - p_c), for L_k a vector as typeset, p_0 for p_0
+            p_1; rank with the variance given z.
+
+    Beyond the row: the library's random models.
     """
     form = t.part("Eq. 120", 1e-11, controls=pooled)
     two = t.part("C = 2", 1e-11, controls=typical)
@@ -183,9 +188,13 @@ def _sum_outer(weights: Array, delta: Array) -> Array:
 
 @check("nl/eq128")
 def eq128(t: Trial) -> None:
-    """The algebra of conditional means, by loops over the values of z.
+    """Variance of class means as a sum of rank-one terms (Eqs. 126-131).
 
-    Controls: without the factor; not squared; p_0 for p_0 p_1.
+    Given   random latent models, C = 2, 3, 6.
+    Claim   E[x~|z = c] - E[x~] = (1 - p_c)(q_c - q_-c); V_z E[x~|z] = sum_c p_c (1 - p_c)^2 (q_c
+            - q_-c)(q_c - q_-c)^T; for C = 2 Delta(0) = -Delta(1) and sum_c p_c (1 - p_c)^2 = p_0
+            p_1: loops over z.
+    Fails   without 1 - p_c, for it not squared, for p_0.
     """
     gap = t.part("Eq. 128", 1e-11, controls=typical)
     spread = t.part("Eq. 131", 1e-11, controls=typical)

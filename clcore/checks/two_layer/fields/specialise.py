@@ -87,8 +87,15 @@ def _token_world(rng: np.random.Generator) -> one_layer.World:
 
 @check("nl/rem16")
 def rem16(t: Trial) -> None:
-    """Rank of the velocities and of trained filters in every field, linear against ReLU; and the
-    same on token sequences."""
+    """Linear activation never learns diverse features, however many filters (Sec. 4.1).
+
+    Given   linear and ReLU filters of one receptive field, many to a field; random models and
+            token sequences, V at its optimum.
+    Claim   Linear filters of a field have parallel gradients, and after training are parallel:
+            second over first singular value 0, by the library, by automatic differentiation and by
+            numpy.
+    Fails   for ReLU filters.
+    """
     first = t.part("gradients", 1e-10, controls=pooled)
     slopes = t.part("gradients, by automatic differentiation", 1e-10, controls=typical)
     last = t.part("after training", 1e-6, controls=pooled)

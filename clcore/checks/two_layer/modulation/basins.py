@@ -34,10 +34,13 @@ def _time(y0: Array, b: Array) -> Array:
 
 @check("nl/thm6")
 def thm6(t: Trial) -> None:
-    """Basins of u_1 with and without c, shared starts: the flow on the sphere, integrated, and the
-    one without projection, by critical times (`eq148` integrates it).
+    """Global modulation enlarges the attractive basin of a pattern (Theorem 6).
 
-    Controls: c < 0.
+    Given   A(w) = sum_l g(u_l^T w) u_l u_l^T, g(x) = x + b, b = 1.2, d = 2 and 5; random starts
+            shared by all c.
+    Claim   With c > 0 added for u_1 no start of its basin is lost and some are gained: the flow on
+            the sphere, integrated, and the one without projection, by critical times.
+    Fails   for c < 0.
     """
     for projected, name in ((True, "with the projection"), (False, "without it")):
         none_lost = t.part(f"{name}: none lost", draws=2 * STARTS)
@@ -65,9 +68,12 @@ def _wins(y: torch.Tensor, b: float, c: float, projected: bool) -> torch.Tensor:
 
 @check("nl/eq147")
 def eq147(t: Trial) -> None:
-    """The closed form against adaptive integration, starts on both sides of 0.
+    """Closed form of a component's growth without normalisation (Eqs. 144-147).
 
-    Controls: e^(-bt); b off by a tenth.
+    Given   y' = (y + b) y, starts on both sides of 0, b in [0.3, 4].
+    Claim   y(t)/(y(t) + b) = y(0)/(y(0) + b) exp(bt), and its solution for y: adaptive
+            integration.
+    Fails   for exp(-bt), and for 1.1 b.
     """
     count = min(t.draws, 30)
     b = t.rng.uniform(0.3, 4, count)
@@ -92,9 +98,17 @@ def _integrated(y0: float, b: float, end: float) -> float:
 
 @check("nl/eq148")
 def eq148(t: Trial) -> None:
-    """Ratios, the component that takes over, and whether the first to blow up wins.
+    """The component with the earliest critical time wins (Eq. 148).
 
-    Controls: components by themselves; the largest start wins; c < 0.
+    Given   random starts and rates b; the flow without projection and the one on the sphere
+            (Eq. 15).
+    Claim   Ratios of components need no Z; the component with the least critical time t*
+            dominates, and wins: w -> u_l for l = argmin t*.
+    Fails   for the flow with the projection. Corrected: there argmin t* wins for equal b, and u_l
+            wins whenever its t* is the least. Controls: components for ratios, the smallest or the
+            largest start, c < 0.
+
+    Beyond the row: the library's flows on the way, and what it counts as a winner.
     """
     y0 = t.rng.uniform(0.1, 1, (t.draws, 4))
     b = t.rng.uniform(1.1, 2, (t.draws, 4))
@@ -238,7 +252,13 @@ def on_sphere(y: Array, b: Array, end: float = 80.0, near: float = 1e-6) -> Arra
 
 @check("nl/fig7")
 def fig7(t: Trial) -> None:
-    """The one-dimensional flow: its two rest points, where it goes, when it blows up."""
+    """Scalar dynamics with a stable point and finite-time blow-up (Figure 7).
+
+    Given   y' = (y + b) y, b > 0.
+    Claim   Slopes at the rest points: b at 0 (unstable), -b at -b (stable); negative starts go to
+            -b; positive ones blow up at t* = log(1 + b/y(0))/b, by quadrature of dy/y'.
+    Fails   for the points exchanged, starts on the other side, t* without its 1 +.
+    """
     b = np.concatenate([[0.5, 1.0, 3.0], t.rng.uniform(0.3, 4, t.draws)])
     slopes = []
     for point in (0 * b, -b):
@@ -269,7 +289,13 @@ def fig7(t: Trial) -> None:
 
 @check("nl/eq150")
 def eq150(t: Trial) -> None:
-    """Critical times against quadrature; they fall with y(0). Controls: other logarithms."""
+    """Critical time at which a component blows up (Eqs. 149-150).
+
+    Given   random y(0) > 0, b > 0.
+    Claim   t* = log(1 + b/y(0))/b solves y(0)/(y(0) + b) exp(b t*) = 1: against quadrature; it
+            falls as y(0) grows, and there is none for y(0) <= 0.
+    Fails   without 1/b, for y(0)/b in the logarithm, for a smaller start.
+    """
     y0, b = _pairs(t.rng, t.draws)
     ours = modulation.critical_time(*tensors(y0, b)).numpy()
     found = _time(y0, b)
@@ -291,7 +317,13 @@ def eq150(t: Trial) -> None:
 
 @check("nl/eq151")
 def eq151(t: Trial) -> None:
-    """The slope of t* in b by complex steps; its sign; the trade at equal times."""
+    """A larger eigenvalue offset lowers the critical time (Eq. 151).
+
+    Given   random y(0) > 0, b > 0, small b too.
+    Claim   dt*/db is the printed form, by complex steps, and negative; at equal t* a larger b goes
+            with a smaller y(0).
+    Fails   for 1/b in place of 1/b^2, without the factor 1/b, for a smaller b.
+    """
     y0, b = _pairs(t.rng, t.draws)
     slope = ref.slope(lambda v: np.log(1 + v / y0) / v, b)
     ours = modulation.critical_slope(*tensors(y0, b)).numpy()

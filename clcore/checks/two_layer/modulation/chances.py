@@ -88,11 +88,15 @@ def _blows_up_first(y: Array, rate: Array) -> Array:
 
 @check("nl/eq154")
 def eq154(t: Trial) -> None:
-    """The integral against Monte Carlo; the event against winners of the flow, with the projection
-    and without it.
+    """Probability that a random start leads to a modulated pattern (Eqs. 152-154).
 
-    Printed: one epsilon for all starts; corrected: where one is exact, or one that depends on the
-    start. Controls: d for d - 1; starts of either sign; no head start.
+    Given   independent starts Y_l of uniform, normal and Laplace laws; one head start eps_l; flows
+            with b = 1.2 and c.
+    Claim   P[E_l] = int_0^inf F^(d-1)(y + eps_l) dF(y), against 40000 starts; and E_l is w -> u_l
+            for some constant eps_l.
+    Fails   the event, with the projection (d = 4) and without it, at the best constant. Corrected:
+            with it for d = 2 or c >= 1, eps = min(c, 1); without it for an eps that depends on the
+            start. Controls: F^d, starts of either sign, half of c, no head start.
     """
     count = 40_000
     value = t.part("the integral", 6.0).says(starts=count)
@@ -169,7 +173,12 @@ def _without_projection(t: Trial) -> None:
 
 @check("nl/eq155")
 def eq155(t: Trial) -> None:
-    """All three cases against quadrature of Eq. 154. Controls: terms dropped."""
+    """Probability to learn a modulated pattern for uniform starts (Eq. 155).
+
+    Given   Y uniform on [-1, 1], d = 2..30, eps in (-1, 0), (0, 1), (1, 1.5).
+    Claim   The three printed cases are the integral of Eq. 154, by quadrature, and the library's.
+    Fails   without 1/d, and without eps/2.
+    """
     nets = min(t.draws, 20)
     part = t.part("", 1e-10, controls=pooled, draws=3 * nets)
     for _ in range(nets):
@@ -210,9 +219,13 @@ def _behind(e: Array, d: Array) -> Array:
 
 @check("nl/rem19")
 def rem19(t: Trial) -> None:
-    """What the paper reads off Eq. 155, on a grid of epsilon and d, by quadrature-checked values.
+    """Learning probability with no, positive and negative modulation (Bullets after Eq. 155).
 
-    Controls: other bounds, other rates, which fail somewhere on the grid.
+    Given   d = 2..40, eps in [-4, 1.9].
+    Claim   P[E_l] ~ 1/d at eps = 0; P >= eps/2 for eps > 0, growing with it; P <= (1 + eps/2)^d/d
+            for eps < 0.
+    Fails   for eps > 1 and eps < -2. Corrected: min(eps, 1)/2, and max(1 + eps/2, 0). Controls:
+            1/(d + 1), eps for eps/2, a weaker modulation, 1 + eps.
     """
     dims = range(2, 41)
     d = np.array(dims)[:, None]
@@ -270,8 +283,13 @@ def _chances(e: Array, count: int = 4000) -> Array:
 
 @check("nl/eq156")
 def eq156(t: Trial) -> None:
-    """The chance of the pattern with the largest head start, and our quadrature of all chances.
-    Controls: twice the gap; half the head starts."""
+    """Lower bound on the learning probability of the most favoured pattern (Eq. 156).
+
+    Given   random head starts of all patterns, Y uniform on [-1, 1]; chances by quadrature.
+    Claim   The pattern with the largest head start wins with chance at least half of its gap to
+            the second.
+    Fails   for gaps beyond 1. Corrected: half of min(gap, 1). Controls: the gap for half of it.
+    """
     printed, mended = t.part("", 1e-6, controls=worst), t.corrected("", 1e-6, controls=worst)
     ours = t.defines("chances of all patterns", 1e-6, controls=pooled)
     for e in _vectors(t.rng, min(t.draws, 100)):
@@ -290,8 +308,12 @@ def eq156(t: Trial) -> None:
 
 @check("nl/eq157")
 def eq157(t: Trial) -> None:
-    """The bound for lower ranks, for all gaps; corrected: a base below 0 is 0. Control: one power
-    more."""
+    """Upper bound on the learning probability of a less favoured pattern (Eq. 157).
+
+    Given   as Eq. 156, ranks r >= 2.
+    Claim   P[E_c(r)] <= min over r' < r of (1 - (eps_c(r') - eps_c(r))/2)^(r'+1)/(r' + 1).
+    Fails   for gaps beyond 2. Corrected: a base below 0 is 0. Control: one power more.
+    """
     printed, mended = t.part("", 1e-6, controls=worst), t.corrected("", 1e-6, controls=worst)
     for e in _vectors(t.rng, min(t.draws, 100)):
         p = _chances(e)

@@ -17,11 +17,15 @@ STARTS, FEW = 4000, 300
 
 @check("nl/rem18")
 def rem18(t: Trial) -> None:
-    """Decoupling, the pull towards Delta_k, and how often it wins.
+    """Global modulation favours the pattern that separates the classes (Sec. 4.2).
 
-    (c) in the model of Theorem 6 and in two coupled layers. Controls: Delta of another field
-    (twice); no modulation; fields without a common latent; one other pattern stronger without
-    modulation (twice).
+    Given   Assumption 2, C = 2, M = 1; for (c) races in the model of Theorem 6, and in two coupled
+            ReLU layers with equally frequent tokens.
+    Claim   (a) other filters act on w_k through scalars only: A_k and Delta_k stay as they move;
+            (b) what they add turns w_k towards Delta_k; (c) random starts go to Delta_k more often
+            than to any other pattern, by four standard errors.
+    Fails   for Delta of another field, without modulation, for fields without a common latent, and
+            where another pattern is stronger.
     """
     model, W = net_of(t.rng, t.draws, 2, 3, 1)
     other = W.copy()

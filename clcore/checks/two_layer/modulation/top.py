@@ -60,7 +60,13 @@ def velocity(law: Law, W: Array, s: Array) -> Array:
 
 @check("nl/eq134")
 def eq134(t: Trial) -> None:
-    """V[f_1] = D + p_0 p_1 b b^T, by enumeration; its top eigenvalue. Controls: terms dropped."""
+    """First-layer covariance for two classes is diagonal plus rank one (Eqs. 134-138).
+
+    Given   Assumption 2, C = 2, M = 1, linear and ReLU filters, enumerated; h = x^p with p^-2.
+    Claim   V[f_1] = D + p_0 p_1 b b^T, d_k = E_z V[f_k|z], b_k = w_k^T Delta_k; its largest
+            eigenvalue is at least max_k d_k.
+    Fails   for D alone, fields coupled given z, minus the rank-one term, constant 1 for monomials.
+    """
     form = t.part("Eq. 138", 1e-11, controls=pooled)
     level = t.part("top eigenvalue", -1e-12, ">=", controls=pooled)
     for kind in ("linear", "relu"):
@@ -127,9 +133,12 @@ def solved(d: Array, b: Array, scale: Array, rank: int = -1) -> tuple[Array, Arr
 
 @check("nl/eq139")
 def eq139(t: Trial) -> None:
-    """The top eigenvector of diagonal plus rank one, against numpy's; where it is defined.
+    """Top eigenvector of diagonal plus rank one (Bunch–Nielsen–Sorensen) (Eq. 139).
 
-    Controls: b_k / d_k, b alone; b = 0 at the largest d.
+    Given   random d, b, p_0 p_1, tied d too, b_k* != 0 at the largest d.
+    Claim   s_k = b_k/(Z (d_k - lambda)) is the top eigenvector, lambda the root of 1 + p_0 p_1 sum
+            b_k^2/(d_k - lambda) = 0: against numpy's; lambda > d_k*.
+    Fails   for b_k/d_k, for b alone, the sign in the secular equation, b = 0 at the largest d.
     """
     vector = t.part("s", 1e-7, controls=pooled, draws=9 * t.draws)
     zero = t.part("secular equation", 1e-10, controls=typical)
@@ -171,9 +180,15 @@ def _terms(t: Trial) -> None:
 
 @check("nl/thm5")
 def thm5(t: Trial) -> None:
-    """Lemma 4's velocity with numpy's top eigenvector and enumerated covariances, against Eq. 15.
+    """Two-layer dynamics with two classes: local covariance plus global modulation (Theorem 5, Eq.
+    15).
 
-    Controls: no modulation; delta_k as the last sentence of the proof has it; fields coupled.
+    Given   Assumption 2, C = 2, M = 1; linear, ReLU, leaky ReLU; covariances enumerated, s by
+            numpy; h = x^p with 1/p.
+    Claim   Lemma 4's velocity is (s_k^2 A_k + delta_k Delta_k Delta_k^T) w_k, with P_w and
+            without, delta_k of Eq. 143 and not negative.
+    Fails   for delta_k = 0, delta_k of the proof's last sentence, fields coupled given z, the
+            bottom eigenvector; constant 1, lambda of V[f_1] itself for monomials.
     """
     cases = (("linear", 2), ("relu", 3), ("relu", 4), ("leaky_relu", 3))
     sphere = t.part("with the projection", 1e-7, controls=pooled)
@@ -244,9 +259,12 @@ def closed_form(pair: Pair, top: two_layer.Top, delta: torch.Tensor, w: torch.Te
 
 @check("nl/eq143")
 def eq143(t: Trial) -> None:
-    """delta_k against the sum over other fields that it stands for, s by numpy.
+    """Strength of the global modulation of a receptive field (Eqs. 142-143).
 
-    Controls: its own field in the sum; without 1/Z^2; the bottom eigenvector for s.
+    Given   the settings of Eq. 139, s by numpy.
+    Claim   delta_k = p_0 p_1/(Z^2 (lambda - d_k)) sum_{k' != k} b_k'^2/(lambda - d_k') is the pull
+            of the other fields that it stands for, and not negative.
+    Fails   for its own field in the sum, without 1/Z^2, for the bottom eigenvector.
     """
     formula = t.part("Eq. 143", 1e-6, controls=pooled)
     sign = t.part("not negative", 0.0, ">=", controls=typical)
@@ -266,10 +284,13 @@ def eq143(t: Trial) -> None:
 
 @check("nl/rem17")
 def rem17(t: Trial) -> None:
-    """The short form of delta_k at the end of the proof, with the prefactor that Eq. 143 has right
-    above it, against Eq. 143 and against s itself.
+    """Short form of the strength of the global modulation (Last sentence of Theorem 5's proof).
 
-    Controls: the prefactor left out, as typeset, or half of it; another sign; a missing p_0 p_1.
+    Given   the settings of Eq. 139.
+    Claim   p_0 p_1 sum_k b_k^2/(lambda - d_k) = 1, and delta_k is 1 less its own term of that sum,
+            with the prefactor that Eq. 143 has right above.
+    Fails   without that prefactor, as typeset (a misprint), or with half of it; another sign;
+            without p_0 p_1.
     """
     premise = t.part("the sum is 1", 1e-9, controls=pooled)
     short = t.part("short form", 1e-8, controls=pooled)

@@ -41,9 +41,18 @@ def _uniformity(tokens: Array) -> float:
 
 @check("nl/num2")
 def num2(t: Trial) -> None:
-    """The data as the set-up describes them, and the net sample by sample. Controls: another
-    field's set, tokens at fixed positions, unrelated views, overlapping receptive fields; of the
-    loss another activation or protocol, of what is recorded another field."""
+    """Synthetic token sequences and the training protocol (Sec. 5; Figure 3).
+
+    Given   the library's generators and views, P from 1 up; the settings of the runs.
+    Claim   40 generators of length 10 with five fixed fields, P candidates a field, fixed tokens
+            among them; both views of a sample fit one generator; wildcards are uniform; two layers
+            on disjoint fields with orthonormal embeddings; the training settings are the printed
+            ones.
+    Fails   for four fixed positions, another field's set, views of two samples, fixed positions as
+            wildcards, fields exchanged, the released program's settings.
+
+    Beyond the row: losses, records and sizes of a run, by hand.
+    """
     draws = min(t.draws, 40)
     shapes = t.part("40 generators of length 10, 5 fixed fields, P tokens a set", controls=pooled)
     candidates = t.part(
@@ -211,7 +220,14 @@ def _matching(W: Array, tokens: Array) -> float:
 
 @check("nl/eq16")
 def eq16(t: Trial) -> None:
-    """Eq. 16 against loops; its range and both ends of it. Controls: without the filters' norms."""
+    """Matching score of filters with the candidate tokens of a receptive field (Eq. 16).
+
+    Given   random filters of any norm, sets of 1..6 of 8 tokens.
+    Claim   chi_+ is the mean over fields and tokens of the set of the best cosine: the library
+            against loops; it lies in [-1, 1], both ends attained, and is 1 where the filters hold
+            all tokens.
+    Fails   without the filters' norms; for one filter a field.
+    """
     draws, broken = min(t.draws, 200), "without the filters' norms"
     value = t.part("value", 1e-13, controls=pooled)
     span = t.part("range", 1e-12, draws=51 * draws)
@@ -233,8 +249,12 @@ def eq16(t: Trial) -> None:
 
 @check("nl/eq181")
 def eq181(t: Trial) -> None:
-    """Eq. 181 with 1/(d - P), the mean over the tokens it sums, against loops and in range.
-    Controls: the score of the tokens inside, the prefactor 1/P as typeset."""
+    """Irrelevant-matching score, for tokens outside the candidate set (Eq. 181).
+
+    Given   as Eq. 16, tokens outside the set.
+    Claim   chi_- is the mean over the d - P tokens outside: the library against loops; at most 1.
+    Fails   with the prefactor 1/P, as typeset (a misprint), and for the tokens inside.
+    """
     value = t.part("value", 1e-12, controls=pooled, draws=min(t.draws, 200))
     for W, inside, norms in _filters(t, min(t.draws, 200)):
         found = _matching(W, ~inside)
@@ -311,8 +331,15 @@ def _expected(W: Array, V: Array, tokens: Array, kind: str, before: bool) -> tup
 
 @check("nl/num3")
 def num3(t: Trial) -> None:
-    """The four variants: one forward pass, four gradients, each against its closed form, BatchNorm
-    after and before the activation. Controls: no BatchNorm, another variant's closed form."""
+    """Four BatchNorm variants: gradients through mean, variance, both or none (App. E.2).
+
+    Given   small nets, BatchNorm after and before the activation.
+    Claim   The four variants have one forward pass and four gradients, each its closed form; under
+            Eq. 1 of raw outputs, after the activation, the switch of the mean does nothing: two
+            pairs coincide.
+    Fails   without BatchNorm, for another variant's closed form, for outputs of norm 1, with and
+            without the deviation.
+    """
     kinds = [k for k in ts.NORMALISATIONS if k != "none"]
     for before in (False, True):
         place = "before" if before else "after"

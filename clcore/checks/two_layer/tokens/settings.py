@@ -16,6 +16,7 @@ import pandas as pd
 
 from clcore.checks.two_layer.tokens import batchnorm as norms
 from clcore.checks.two_layer.tokens import runs as tables
+from clcore.checks.two_layer.tokens import table1
 from clcore.ledger import Check
 from clcore.ledger.readings import beside_print, tells
 
@@ -125,8 +126,8 @@ def beside(
     def tab1(draws: int, seed: int) -> Iterator[Check]:
         of_mean: Iterable[Check] = ()
         if mean is not None:
-            of_mean = _set(tables.tab1(mean, spread=tables.of_paper(runs)), MEAN)
-        yield from _scored(tables.tab1, "plus", tables.of_paper, runs, released, left_open=of_mean)
+            of_mean = _set(table1.tab1(mean, spread=tables.of_paper(runs)), MEAN)
+        yield from _scored(table1.tab1, "plus", tables.of_paper, runs, released, left_open=of_mean)
 
     return [
         fig4,
@@ -136,5 +137,5 @@ def beside(
         scored(tables.fig10, "plus"),
         fig11,
         tab1,
-        tables.tab1_printed,
+        table1.tab1_printed,
     ]

@@ -1,0 +1,113 @@
+"""One sample's gradient under losses whose slopes sum to zero (ddn Lemma 2, Eq. 51, App. B.2).
+
+Connections of the library meet complex steps through numpy nets; the gradient is the first tower's.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+
+from clcore import reference as ref
+from clcore.checks.dual_networks import worlds as dw
+from clcore.checks.dual_networks.layers import TIGHT
+from clcore.checks.dual_networks.operator import exact_worlds
+from clcore.ledger import Trial, check, pooled
+from clcore.reference import Array
+from clcore.theory.operator import connection as net
+
+
+def _tuple(rng: np.random.Generator, count: int, depth: int, negatives: int) -> tuple:
+    """(weights, x [count, 1, 2 + negatives, d]): anchor, its other view, negatives."""
+    widths = dw.DEPTHS[depth]
+    weights = dw.weights(rng, count, widths)
+    x = rng.standard_normal((count, 1, 2 + negatives, widths[0]))
+    x[:, :, 1] = x[:, :, 0] + 0.7 * x[:, :, 1]
+    return weights, x
+
+
+def _infonce(tau: float, near: Array, far: Array) -> Array:
+    """InfoNCE of anchor near[0] with positive far[1] and negatives far[2:], naive exponentials."""
+    r = dw.half(near[..., 0, :1, :], far[..., 0, 1:, :])
+    e = np.exp(-r / tau)
+    return -np.log(e[..., 0] / e.sum(-1))
+
+
+def _single(case: dw.Case, near: Array, far: Array) -> Array:
+    """A loss of one negative, of the same anchor."""
+    return case.page(*(dw.half(near[..., 0, 0, :], far[..., 0, k, :]) for k in (1, 2)))
+
+
+def _slopes(case: dw.Case | None, r: Array, tau: float) -> Array:
+    """dL/dr_{k-}, [draws, H], at distances r of the positive and of the negatives."""
+    if case is None:
+        return -np.exp(-r[:, 1:] / tau) / np.exp(-r / tau).sum(-1, keepdims=True) / tau
+    return ref.slope(partial(case.page, r[:, :1]), r[:, 1:])
+
+
+def _norm(a: Array) -> Array:
+    """[draws]: root of the sum of squares of all other entries."""
+    return np.sqrt((a**2).reshape(len(a), -1).sum(-1))
+
+
+def _one_sample(t: Trial, unit: bool) -> None:
+    """Lemma 2 (or Eq. 51) against complex steps: over the factors' norms, for a softmax slope near
+    0 is known absolutely only."""
+    count, tau = t.share(6), 0.7
+    settings = [(d, 1, c) for d in (1, 2, 4) for c in (dw.simple(), dw.triplet(tau))]
+    settings += [(d, h, None) for d in (2, 3) for h in (1, 3, 8)]
+    pull = t.part("", TIGHT, controls=pooled, draws=count * len(settings))
+    for depth, negatives, case in settings:
+        weights, x = _tuple(t.rng, count, depth, negatives)
+        seen = net.trace(dw.torch_layers(weights), torch.from_numpy(x[:, 0]))
+        f = (net.unit(seen.output) if unit else seen.output).numpy()
+        slope = _slopes(case, dw.half(f[:, :1], f[:, 1:]), tau)
+        objective = partial(_single, case) if case else partial(_infonce, tau)
+
+        def extended(near: Array, far: Array, base: Callable = objective) -> Array:
+            return base(near, far) + 0.5 * dw.half(near[..., 0, 0, :], far[..., 0, 1, :])
+
+        for layer, W in enumerate(weights, 1):
+            K = (net.normalised_connection if unit else net.connection)(seen, layer).numpy()
+            gaps = np.einsum("bh,bhwk->bkw", slope, K[:, 1:2] - K[:, 2:])
+            left = K[:, 0] @ net.projector(seen.output)[:, 0].numpy() if unit else K[:, 0]
+            steps = partial(dw.gradient, layers=weights, layer=layer, x=x, unit=unit)
+            g, both = (dw.vec(steps(objective, tied=tied)) for tied in (False, True))
+            ours = dw.times(left @ gaps, weights, layer)
+            size = _norm(left) * _norm(K[:, 1:2] - K[:, 2:]) * _norm(W)
+            pull.add(_norm(ours - g) / size)
+            pull.breaks("beta = 1/2", _norm(ours - dw.vec(steps(extended))) / size)
+            pull.breaks("both towers", _norm(ours - both) / size)
+            pull.breaks("any multiple of both towers", dw.off_line(ours, both))
+            if unit:
+                bare = dw.times(K[:, 0] @ gaps, weights, layer)
+                pull.breaks("no projector", _norm(bare - g) / size)
+    shown = exact_worlds.one_unit_sample if unit else exact_worlds.one_sample
+    pull.proves(**shown())
+
+
+@check("ddn/lem2")
+def lem2(t: Trial) -> None:
+    """Gradient of one sample under losses whose slopes sum to zero (Lemma 2, Eq. 46).
+
+    Given   one sample x_1, x_+, x_1-..x_H-, H = 1, 3, 8, ReLU nets of 1..4 layers, L_simp, L_tri,
+            L_nce; the gradient by the first tower's weights.
+    Claim   vec(g_Wl) = K_l(x_1) sum_k dL/dr_k- (K_l(x_+) - K_l(x_k-))^T vec(W_l), against complex
+            steps, relative to the norms of the factors; proved.
+    Fails   for a loss whose slopes do not sum to 0 (beta = 1/2); for the gradient through both
+            towers and any multiple of it.
+    """
+    _one_sample(t, unit=False)
+
+
+@check("ddn/eq51")
+def eq51(t: Trial) -> None:
+    """Gradient of one sample with normalised outputs (Eq. 51).
+
+    Given   as Lemma 2, losses of normalised outputs.
+    Claim   vec(g_Wl) = K_l^n(x_1) P^perp sum_k dL/dr_k- (K_l^n(x_+) - K_l^n(x_k-))^T vec(W_l),
+            against complex steps; proved.
+    Fails   without the projector P^perp; and as Lemma 2.
+    """
+    _one_sample(t, unit=True)

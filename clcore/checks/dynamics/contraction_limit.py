@@ -1,0 +1,116 @@
+"""Checks of the limit in ncl Lemma 1 (App. D): where an update along one direction ends."""
+
+import numpy as np
+
+from clcore.checks.dynamics.contraction import (
+    DIMENSIONS,
+    along,
+    gamma,
+    gaps,
+    once,
+    starts,
+    target,
+)
+from clcore.ledger import Trial, check, pooled, strict
+from clcore.reference import Array, tensors
+from clcore.theory.sparse import proportional_update as pu
+
+
+@check("ncl/lem1")
+def lem1(t: Trial) -> None:
+    """Convergence of a proportional update with normalisation (Lemma 1).
+
+    Given   d = 2..50, a of both signs and 0, steps above a least one, |v| = 1 with v_1 + a sum v_i
+            > 0; a third of the starts nearly at right angles.
+    Claim   The update ends at (1, a, ..., a)/sqrt(1 + (d-1)a^2): the lemma's loop and the module;
+            its path and gamma along any direction.
+    Fails   for steps of the other sign, without the square in the limit, for the opposite start; a
+            step late, steps twice as long.
+    """
+    part = t.part("", 1e-12, controls=pooled, draws=t.draws * len(DIMENSIONS))
+    for d in DIMENSIONS:
+        s = starts(t.rng, t.draws, d, 250)
+        v, back = s.v, s.v
+        for c in s.steps:
+            v, back = once(v, s.a, c)[0], once(back, s.a, -c)[0]
+        end = target(s.a, d)
+        g = pu.direction(*tensors(s.a), d)
+        ours = pu.iterate(*tensors(s.v), g, *tensors(s.steps))[-1].numpy()
+        for gap in (v - end, ours - v, pu.limit(g).numpy() - end):
+            part.add(np.abs(gap).max(-1))
+        part.breaks("steps of the other sign", np.abs(back - end).max(-1))
+        false = end * np.sqrt((1 + (d - 1) * s.a**2) / (1 + (d - 1) * np.abs(s.a)))[:, None]
+        part.breaks("no square in the limit", np.abs(v - false).max(-1))
+    opposite = np.array([[-1.0, 0.0, 0.0]])  # a = 0: exact in floating point
+    for _ in range(100):
+        opposite = once(opposite, np.zeros(1), np.array([0.5]))[0]
+    part.breaks("opposite start", np.abs(opposite - target(np.zeros(1), 3)).max(-1))
+    _every_step(t)
+
+
+def _every_step(t: Trial) -> None:
+    """The module's path along any direction, step by step, and its gamma. Controls: a step late,
+    gamma of steps that are longer."""
+    part, factor = t.defines("every step", 1e-13), t.defines("gamma along any direction", 1e-14)
+    rng = t.stream("every step")
+    for d in DIMENSIONS:
+        g, c = rng.standard_normal((t.draws, d)), rng.uniform(0.1, 0.6, (6, t.draws))
+        path = [rng.standard_normal((t.draws, d))]  # |v| other than 1 at the start
+        for size in c:
+            moved = path[-1] + size[:, None] * g
+            path.append(moved / np.sqrt((moved**2).sum(-1, keepdims=True)))
+        ours = pu.iterate(*tensors(path[0], g, c)).numpy()
+        part.add(*np.abs(ours - path).max(-1))
+        part.breaks("a step late", np.abs(ours[1:] - path[:-1]).max(-1)[0])
+        right = (1 + sum((g * c[0][:, None]).T ** 2)) ** -0.5
+        found, longer = (pu.contraction(*tensors(g, k * c[0])).numpy() for k in (1, 2))
+        factor.add(np.abs(found - right)).breaks("steps twice as long", np.abs(longer - right))
+
+
+@check("ncl/lem1-lim")
+def lem1_lim(t: Trial) -> None:
+    """Limit of normalised updates as the unique solution of two equations (App. D).
+
+    Given   as Lemma 1, 60 steps; the limit's two equations from random starts.
+    Claim   |v_i - a v_1| <= gamma^t |v_i(0) - a v_1(0)|; |v| = 1, v_i = a v_1 and Eq. 25 leave the
+            lemma's point alone.
+    Fails   for an envelope with twice the least step, a of the other sign, the solution with a
+            negative sum.
+    """
+    part = t.part("envelope", 1e-13, controls=pooled, draws=t.draws * len(DIMENSIONS))
+    for d in DIMENSIONS:
+        s = starts(t.rng, t.draws, d, 60)
+        v, begun = s.v, gaps(s.v, s.a)
+        for step, c in enumerate(s.steps, 1):
+            v = once(v, s.a, c)[0]
+            part.add((gaps(v, s.a) - gamma(s.a, s.c, d)[:, None] ** step * begun).max(-1))
+            if step == 1:
+                fast = gamma(s.a, 2 * s.c, d)[:, None]
+                part.breaks("twice the step", (gaps(v, s.a) - fast * begun).max(-1)[::3])
+
+    count = min(t.draws, 50)
+    part = t.part("solution of the two equations", 1e-9, controls=pooled, draws=8 * count)
+    for d in (2, 5):
+        a = t.rng.standard_normal(count)
+        for _ in range(4):
+            v = _solution(t.rng.standard_normal((count, d)), a)
+            away = np.abs(v - target(a, d)).max(-1)
+            part.add(away[along(v, a) > 0])
+            part.breaks("a of the other sign", np.abs(v - target(-a, d)).max(-1))
+            if (away > 1e-3).any():
+                negative = "the solution with a negative sum"
+                part.breaks(negative, away[away > 1e-3], by=strict)
+
+
+def _solution(v: Array, a: Array) -> Array:
+    """A solution of |v| = 1, v_i = a v_1 from each start [draws, d], by Gauss-Newton."""
+    d = v.shape[-1]
+    for _ in range(200):
+        residual = np.concatenate(
+            [(v**2).sum(-1, keepdims=True) - 1, v[:, 1:] - a[:, None] * v[:, :1]], -1
+        )
+        slope = np.zeros((len(v), d, d))
+        slope[:, 0], slope[:, 1:, 0] = 2 * v, -a[:, None]
+        slope[:, 1:, 1:] = np.eye(d - 1)
+        v = v - np.linalg.solve(slope, residual[..., None])[..., 0]
+    return v
