@@ -146,7 +146,7 @@ def def1(t: Trial) -> None:
 
 @check("acl/def2")
 def def2(t: Trial) -> None:
-    """Reversible layers, normalisation layers included (Definition 2).
+    """Reversible layers, including normalisation layers (Definition 2).
 
     Given   random inputs of linear, ReLU, leaky ReLU, l2 and LayerNorm layers; Jacobians by
             complex steps.

@@ -155,7 +155,7 @@ def slopes(Wo: Array, Wt: Array, x: Array, weight: Array, alpha: Array, **more: 
 
 @check("ncl/thm2-grad0")
 def thm2_grad0(t: Trial) -> None:
-    """Gradient of the linear non-contrastive loss, by the data's second moment (App. C.1).
+    """Gradient of the linear non-contrastive loss from the data's second moment (App. C.1).
 
     Given   random finite laws of x, all pairs of masks.
     Claim   dL/dW^o = -2 E[(W^t D_2 x)(D_1 x)^T] = -2 alpha^2 W^t E[x x^T]: complex steps.

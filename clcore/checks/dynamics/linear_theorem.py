@@ -44,7 +44,7 @@ def inside(own: Array) -> Array:
 
 @check("ncl/thm2")
 def thm2(t: Trial) -> None:
-    """Linear non-contrastive training combines the initial weights by two scalars (Theorem 2).
+    """Linear non-contrastive training mixes the initial weights with two scalars (Theorem 2).
 
     Given   exact steps of random networks, signed latents, c_t < lambda_t.
     Claim   Both networks are C_1 times their start plus C_2 times the sum of starts, on M; C_1 in

@@ -45,7 +45,7 @@ def _excess(rng: np.random.Generator, c: Array, alpha: Array, tau: float) -> Arr
 
 @check("acl/thm2")
 def thm2(t: Trial) -> None:
-    """The pairwise importance minimises energy less entropy (Theorem 2).
+    """The pairwise importance minimises energy minus entropy (Theorem 2).
 
     Given   psi = exp(x/tau), tau in {0.2, 0.5, 1}; phi in {tau log(1/2 + x), log(1 + x), x^2,
             sqrt x}; random views, N = 6.

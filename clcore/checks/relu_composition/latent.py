@@ -100,7 +100,7 @@ def _joined(model: binary_latent.Model, variance: Array) -> Array:
 
 @check("acl/eq14")
 def eq14(t: Trial) -> None:
-    """Non-overlapping fields: covariance less a diagonal augmentation term (Eq. 14).
+    """Non-overlapping fields: covariance minus a diagonal augmentation term (Eq. 14).
 
     Given   disjoint fields under Assumption 1; uniform alpha = 1/(2N(N - 1)); 10000 samples of
             random models, factors of augmentation of mean 1.

@@ -77,7 +77,7 @@ def _spread(K: list[list[Array]], p: Array) -> Array:
 
 @check("ddn/ex1")
 def ex1(t: Trial) -> None:
-    """A linear neuron reduces dimension where augmentation preserves (Sec. 5.1, example 1).
+    """A linear neuron learns only the subspace that augmentation preserves (Sec. 5.1, example 1).
 
     Given   a linear neuron on R^10 = semantic (4) + nuisance (6) subspace; a view multiplies the
             nuisance part by a Gaussian matrix of mean 0, and keeps the rest.

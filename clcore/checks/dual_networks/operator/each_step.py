@@ -67,7 +67,7 @@ def _indefinite(at: Layer, tied: bool) -> Array:
 
 @check("ddn/rem16")
 def rem16(t: Trial) -> None:
-    """Each layer is updated by a covariance operator, PSD but for a residue (abstract, Secs. 1, 4).
+    """Each layer is updated by a covariance operator, PSD up to a residue (abstract, Secs. 1, 4).
 
     Given   plain outputs; the large batch limit, or one batch of 2000; one tower, or both.
     Claim   under the simple loss, the soft triplet loss and InfoNCE a PSD operator gives every

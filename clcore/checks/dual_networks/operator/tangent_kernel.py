@@ -86,7 +86,7 @@ WIDTHS = (64, 256, 1024)
 
 @check("ddn/rem4")
 def rem4(t: Trial) -> None:
-    """The covariance operator against the neural tangent kernel (Sec. 4.1).
+    """The covariance operator compared with the neural tangent kernel (Sec. 4.1).
 
     Given   two-layer ReLU nets, wide for the kernel, of any width for the operator; three layers
             for the operator's movement.

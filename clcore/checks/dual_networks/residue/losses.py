@@ -232,7 +232,7 @@ def _losses() -> Iterator[tuple[float, int, Loss, Callable]]:
 
 @check("ddn/thm2")
 def thm2(t: Trial) -> None:
-    """The slopes of a contrastive loss by all distances sum to zero (Theorem 2).
+    """The derivatives of a contrastive loss in all distances sum to zero (Theorem 2).
 
     Given   L_simp, L_tri (H = 1) and L_nce (H = 1, 4, 32) at random distances; tau in {0.1, 0.5,
             2}.
@@ -285,7 +285,7 @@ def _slopes_exactly(signs: Part, sums: Part) -> None:
 
 @check("ddn/eq43")
 def eq43(t: Trial) -> None:
-    """Derivatives of InfoNCE by the positive and the negative distances (Eqs. 43-45).
+    """Derivatives of InfoNCE in the positive and the negative distances (Eqs. 43-45).
 
     Given   L_nce at random distances, H = 1 and 8, tau in {0.1, 0.5, 2}.
     Claim   dL/dr_+ = (1 - e^(-r_+/tau)/Z)/tau > 0, dL/dr_k- = -e^(-r_k-/tau)/(tau Z) < 0, Z the

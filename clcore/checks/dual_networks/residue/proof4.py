@@ -35,7 +35,7 @@ def curve(tau: float, kind: str = "InfoNCE", margin: float = 0.0) -> Callable[[A
 
 @check("ddn/eq71")
 def eq71(t: Trial) -> None:
-    """InfoNCE's slope by the negative distance and its derivatives (Eqs. 70, 71).
+    """InfoNCE's slope in the negative distance and its derivatives (Eqs. 70, 71).
 
     Given   L_nce with H = 1, F = -dL/dr_-.
     Claim   0 < F < 1/tau, dF/dr_+ = -F (1/tau - F), dF/dr_- = F (1/tau - F), both less than 1/tau^2
@@ -151,7 +151,7 @@ def eq72(t: Trial) -> None:
 
 @check("ddn/eq59")
 def eq59(t: Trial) -> None:
-    """The loss's slope at views: that at samples plus a bounded ε (Eq. 59).
+    """Slope of the loss at views: the slope at samples plus a bounded ε (Eq. 59).
 
     Given   random and extreme distances at views and at samples (r_+ = 0 there), H = 1 and 5.
     Claim   |epsilon| <= 1 for L_tri and <= 2/tau for L_nce; for L_nce epsilon is at most linear in

@@ -143,7 +143,7 @@ def _by_autograd(at: Layer, case: dw.Case, tied: bool) -> Array:
 
 @check("ddn/eq7")
 def eq7(t: Trial) -> None:
-    """A loss with held weights has the same operator and no residue (Eq. 7).
+    """A loss with frozen weights has the same operator and no residue (Eq. 7).
 
     Given   finite worlds with large views, nets of 1 and 3 layers; xi of InfoNCE or the triplet
             loss, taken at the samples and held; the first tower's gradient.

@@ -154,7 +154,7 @@ def _order(t: Trial, count: int) -> None:
 
 @check("ddn/towers")
 def towers(t: Trial) -> None:
-    """Analysing the gradient by one tower's weights is enough (Sec. 3, before Definition 1).
+    """Analysing the gradient with respect to one tower's weights is enough (before Definition 1).
 
     Given   pairs of ReLU nets; tied weights; populations of finite worlds with several losses;
             gradients by complex steps through one tower and through both.

@@ -227,7 +227,7 @@ def _own_in_numpy() -> dict[str, float]:
 
 @check("ddn/eq149")
 def eq149(t: Trial) -> None:
-    """How many nodes make a lucky one likely (Eqs. 148-150).
+    """How many nodes make a lucky node likely (Eqs. 148-150).
 
     Given   c in [0.3, 30], gamma in [0, 0.95], eta in {0.5, 0.05, 0.01}; the exact Gaussian
             probability P by quadrature.

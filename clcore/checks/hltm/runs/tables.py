@@ -280,7 +280,7 @@ def _trends(
 
 @check("ddn/rem11", on="runs")
 def rem11(t: Trial, runs: pd.DataFrame) -> None:
-    """Over-parameterisation and lower layers raise the correlation (App. D.1, trends (1)-(3)).
+    """Correlation is higher with over-parameterisation and in lower layers (App. D.1, trends 1-3).
 
     Protocol   the printed numbers of Table 6, and our runs of it.
     Question   (1), (2): is z_s0111 above z_s101 and that above z_0, by 0.02 a step, in the mean

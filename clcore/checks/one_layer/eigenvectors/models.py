@@ -185,7 +185,7 @@ def _categorical(rng: np.random.Generator, draws: int, M: int, d: int) -> tuple[
 
 @check("nl/rem7")
 def rem7(t: Trial) -> None:
-    """ReLU gate is closed at zero in the two example models (App. B.1).
+    """The ReLU gate is closed at zero in the two example models (App. B.1).
 
     Given   the categorical model at w = u_m, where all other patterns lie on the edge of the gate.
     Claim   Eq. 8 needs h'(0) = 0: enumeration against the closed form.

@@ -173,7 +173,7 @@ def _without_projection(t: Trial) -> None:
 
 @check("nl/eq155")
 def eq155(t: Trial) -> None:
-    """Probability to learn a modulated pattern for uniform starts (Eq. 155).
+    """Probability of learning a modulated pattern for uniform starts (Eq. 155).
 
     Given   Y uniform on [-1, 1], d = 2..30, eps in (-1, 0), (0, 1), (1, 1.5).
     Claim   The three printed cases are the integral of Eq. 154, by quadrature, and the library's.
