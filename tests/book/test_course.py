@@ -1,5 +1,6 @@
 """The course kit: what is taught when, notebooks with and without solutions, slides."""
 
+import ast
 import dataclasses
 import importlib
 import json
@@ -109,6 +110,28 @@ def test_marks_for_otter_enclose_solution_and_test():
     assert "name: ex_start_1" in "\n".join(c.source for c in book.cells)
     with pytest.raises(ValueError, match="a kind of student, instructor, otter; got 'none'"):
         notebooks.assignment(Path("x"), "none")
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_each_question_for_otter_has_a_name_of_its_own(path):
+    """Otter's last cell runs the tests of all questions, after all answers."""
+    cells = {c.id: c.source for c in notebooks.assignment(path, "otter").cells}
+    tests = {name.removesuffix("-test"): s for name, s in cells.items() if name.endswith("-test")}
+    asked = {name: ast.unparse(ast.parse(s).body[0].value.args[1]) for name, s in tests.items()}
+    assert len({*asked.values()}) == len(asked) and "answer" not in asked.values()
+    for name, answer in asked.items():
+        assert re.search(rf"`{answer}\b", cells[name]), "the question says it"
+        others = [cells[f"{other}-answer"] for other in asked if other != name]
+        assert _bound(cells[f"{name}-answer"], answer)
+        assert not any(_bound(code, answer) or _bound(code, "answer") for code in others)
+
+
+def _bound(code, name):
+    return any(
+        (isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store))
+        or (isinstance(node, ast.FunctionDef) and node.name == name)
+        for node in ast.walk(ast.parse(code))
+    )
 
 
 def test_the_page_for_teachers_has_every_session():

@@ -15,6 +15,8 @@ _BLOCK = re.compile(
 _LABEL = re.compile(r":label: (ex-[\w-]+)")
 _OPTION = re.compile(r"^:[\w-]+:.*\n", re.MULTILINE)
 _CODE = re.compile(r"^```python\n(.*?)^```$\n?", re.DOTALL | re.MULTILINE)
+_ANSWER = re.compile(r"\banswer\b")
+_SPAN = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 KINDS = ("student", "instructor", "otter")
 
 
@@ -22,7 +24,8 @@ def assignment(path: Path, kind: str) -> nbformat.NotebookNode:
     """A chapter's notebook with its exercises as cells.
 
     kind: "student" (each exercise has an empty answer and its check), "instructor" (the solutions
-    in their place) or "otter" (an instructor's notebook with the marks of `otter assign`).
+    in their place) or "otter" (an instructor's notebook with the marks of `otter assign`, and a
+    name of its own for each answer).
     """
     if kind not in KINDS:
         raise ValueError(f"expected a kind of {', '.join(KINDS)}; got {kind!r}")
@@ -81,8 +84,12 @@ def _cells(
         return [told, empty]
     if kind == "instructor":
         return [told, words, full]
+    # Otter runs all tests at the end, too: what a later question defines must not replace it.
+    answer = f"answer_{name.removeprefix('ex-').replace('-', '_')}"
     own = "\n".join(line for line in code.splitlines() if not line.startswith("exercises.check("))
-    quiet = check.replace("answer)", "answer, quiet=True)")
+    own = _ANSWER.sub(answer, own)
+    told.source = _SPAN.sub(lambda span: _ANSWER.sub(answer, span[0]), told.source)
+    quiet = f'exercises.check("{name}", {answer}, quiet=True)'
     start, end = "# BEGIN SOLUTION\n", "\n# END SOLUTION"
     return [
         _raw(f"{name}-q", f"# BEGIN QUESTION\nname: {name.replace('-', '_')}\npoints: 1"),
