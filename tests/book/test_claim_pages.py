@@ -6,14 +6,14 @@ import re
 import jsonschema
 import pytest
 from made_rows import SUMMARY, check, claim_page, made, row, todo, wrong
-from markupsafe import escape
+from markupsafe import Markup, escape
 
 from clcore import ledger
 from clcore.book.site import claims, code, fragments
 from clcore.book.site.claims import frame, pages
 from clcore.book.site.claims.linker import Linker
 from clcore.book.site.claims.printed import tables
-from clcore.ledger import findings
+from clcore.ledger import findings, registry
 from clcore.ledger import map as claim_map
 from clcore.ledger.rungs import RUNGS
 
@@ -53,6 +53,17 @@ def test_cells_say_yes_no_and_what_is_not_printed():
     (made,) = tables({"rows": rows, "lone": 3})
     assert made["columns"] == ["", "BatchNorm", "runs", "standard deviation", "x"]
     assert made["rows"] == [["a", "yes", "not printed", "1, 2", ""], ["b", "no", "", "", "1 ± 2"]]
+
+
+def test_the_page_says_what_was_given_claimed_and_broken_with_the_lines_that_did_it():
+    html = claim_page(row(id="nl/thm4"))
+    for name, words in (("Given", "linear h"), ("Claim", "s_km b_k(W)"), ("Fails", "ReLU filters")):
+        assert words in html.partition(f"<dt>{name}</dt><dd>")[2].partition("</dd>")[0]
+    shown = html.partition('aria-label="The check">')[2].partition("</div>")[0]
+    (place,) = registry.of("nl/thm4")
+    assert Markup(shown).striptags() == " ".join(place.source().split())
+    assert html.index("<dt>Given</dt>") > html.index('class="cl-answer"')
+    assert "<dt>Refuted</dt>" in claim_page(row(id="ncl/rem5"))
 
 
 def test_the_answer_comes_first_with_grade_certainty_and_chapter():
@@ -166,7 +177,7 @@ def test_a_theorem_shows_its_proof_step_by_step():
     assert "Only read. Compared are the trajectories" in html
     html = claim_page(row(id="acl/thm3"))
     assert "step by step: 10 executed</summary>" in html
-    assert '<a href="../claims/acl-eq40.html">acl/eq40</a>, Eq. 43' in html
+    assert '<a href="../claims/acl-eq40.html">Tian 2022, Eqs. 40-43</a>, Eq. 43' in html
     assert 'id="steps"' not in claim_page(row(id="acl/eq40"))
 
 

@@ -20,7 +20,7 @@ from clcore.book import keys
 from clcore.book.programs import pyodide
 from clcore.book.proofs import recorded
 from clcore.book.site.markdown import raw
-from clcore.ledger import registry
+from clcore.ledger import registry, statements
 from clcore.ledger.html import render, row_id
 
 STYLES = {"light": "a11y-high-contrast-light", "dark": "a11y-high-contrast-dark"}
@@ -51,6 +51,26 @@ def links(claim_id: str) -> list[tuple[str, str]]:
         (f"{page_of(p.file)}#{row_id(claim_id)}", f"{p.path}: {p.name}")
         for p in registry.of(claim_id)
     ]
+
+
+def tested(claim_id: str) -> list[dict[str, Any]]:
+    """What each check of a claim says that it tests, and the check itself: address of its page from
+    the site's root; blocks, name -> text; note; lines, how many; code, highlighted. Raises
+    LedgerError for a check that does not say it."""
+    found = []
+    for place in registry.of(claim_id):
+        said = statements.of(place)
+        source = place.source()
+        found.append(
+            {
+                "address": f"{page_of(place.file)}#{row_id(claim_id)}",
+                "blocks": said.blocks,
+                "note": said.note,
+                "lines": source.count("\n"),
+                "code": _shown(source)["code"],
+            }
+        )
+    return found
 
 
 def certificate(claim_id: str) -> dict[str, Any] | None:

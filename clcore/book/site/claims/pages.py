@@ -131,7 +131,7 @@ def _body(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
         rests_on=claim_map.rests_on(claim),
         used_by=claim_map.used_by(claim),
         paper=ledger.papers()[row["paper"]],
-        code=code.links(claim),
+        tested=code.tested(claim),
         certificate=code.certificate(claim),
         proof=proof(row),
         citation=citation(row, book),
