@@ -373,7 +373,7 @@ def test_words_that_no_check_takes_up_are_refused_when_every_chapter_is_there(mo
     """Of a claim whose runs are not all there, a part may not be there either."""
     known = {claim: {"parts": {"gradeint": {}}} for claim in ("acl/thm1", "acl/thm2", "acl/thm3")}
     monkeypatch.setattr(findings, "known", lambda: known)
-    said = {"words": "gradient", "said": {}}
+    said = {"part": "gradient", "words": "gradient", "said": {}}
     records = [
         {"claim": "acl/thm1", **said},
         {"claim": "acl/thm2", "evidence": "partial", **said},

@@ -156,7 +156,7 @@ def test_slides_work_without_a_network_and_have_their_notes(site, tmp_path, monk
     for step in session.steps:
         assert f"<h2>{step.title}</h2>" in deck and f"{step.minutes} minutes. " in deck
     assert not re.search(r'(?:src|href)="https?://', deck)
-    assert "acl Eq. 4" in deck and "control:" in deck
+    assert "Tian 2022, Eq. 4" in deck and "control:" in deck
     made = {p.parent.name for p in (tmp_path / "kit").glob("*/*.ipynb")}
     assert made == {"student", "instructor", "otter"}
     if (tmp_path / "kit" / "notation.pdf").exists():

@@ -151,6 +151,7 @@ def violations(tab: Tab) -> list[tuple[str, str]]:
     from axe_playwright_python.sync_playwright import Axe
 
     page, found = tab.page, []
+    page.mouse.move(0, 0)  # else it rests on what stands there at another width
     page.evaluate(FEWER)
     page.evaluate(Axe().axe_script)
     for scheme, (width, _) in SIZES.items():

@@ -164,7 +164,6 @@ def test_a_claim_has_a_page_of_its_own(tab: Tab, claim: str) -> None:
     assert tab.page.locator("article mjx-container").count() >= 3
     tab.page.locator("summary", has_text="Cite this row").click()
     assert tab.page.get_by_text(f"@misc{{clcore-{claim},").is_visible()
-    tab.page.mouse.move(0, 0)  # else it rests on what stands there at another width
     accessible(tab, page)
 
 
