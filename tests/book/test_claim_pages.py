@@ -9,6 +9,7 @@ from made_rows import SUMMARY, check, claim_page, made, row, todo, wrong
 from markupsafe import Markup, escape
 
 from clcore import ledger
+from clcore.book.build import legible
 from clcore.book.site import claims, code, fragments
 from clcore.book.site.claims import frame, pages
 from clcore.book.site.claims.linker import Linker
@@ -64,6 +65,12 @@ def test_the_page_says_what_was_given_claimed_and_broken_with_the_lines_that_did
     assert Markup(shown).striptags() == " ".join(place.source().split())
     assert html.index("<dt>Given</dt>") > html.index('class="cl-answer"')
     assert "<dt>Refuted</dt>" in claim_page(row(id="ncl/rem5"))
+
+
+def test_what_a_check_says_of_itself_is_for_people_on_every_page():
+    for claim in ledger.claims():
+        page = f'<article class="bd-article">{claim_page(row(id=claim))}</article>'
+        assert legible.faults(page) == [], claim
 
 
 def test_the_answer_comes_first_with_grade_certainty_and_chapter():
