@@ -120,6 +120,9 @@ def chromium() -> Iterator:
     """A running Chromium."""
     if browser.program() is None:
         _absent("no Chromium on the path; on Debian: apt-get install chromium")
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=60_000)  # the default, 5 s, is too little on a busy machine
     with browser.chromium() as running:
         yield running
 
