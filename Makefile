@@ -12,7 +12,7 @@ ARGS ?=
 # compiles clcore again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: book test test-code test-site paper smoke serve gpu pdf course publish lab lock setup lint soak mutants seeds fuzz clean
+.PHONY: book test test-all test-code test-site paper smoke serve gpu pdf course grade publish lab lock setup lint soak mutants seeds fuzz clean
 .DEFAULT_GOAL := book
 
 # Python compiles what is imported when it first is: half of this time would go to files that never are.
@@ -66,6 +66,11 @@ pdf: setup
 course: setup
 	@$(RUN) -m clcore course $(ARGS)
 
+# Notebooks that were handed in, to a table of points: make grade FOLDER=submissions.
+grade: setup
+	@test -n "$(FOLDER)" || { echo "make grade needs the folder: make grade FOLDER=submissions" >&2; exit 1; }
+	@$(RUN) -m clcore grade "$(FOLDER)" $(ARGS)
+
 publish: setup
 	@$(RUN) -m clcore publish $(ARGS)
 
@@ -118,6 +123,18 @@ test-site: setup
 # Builds that are killed and damaged at random come to the same as one that is not: ARGS="--rounds 20 --seed 1".
 soak: setup
 	@$(RUN) tests/soak.py $(ARGS)
+
+# And the tests of other people's programs, which no landing waits for: Otter, in an environment of its
+# own beside the book's packages.
+OTTER := .venv-otter
+$(OTTER)/.ready: locks/otter.txt
+	$(PYTHON) -m venv $(OTTER)
+	@$(RUN) -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' > $$($(OTTER)/bin/python -c 'import site; print(site.getsitepackages()[0])')/book.pth
+	$(OTTER)/bin/python $(PIP) -r $<
+	@touch $@
+
+test-all: test $(OTTER)/.ready
+	@OMP_NUM_THREADS=1 CLCORE_OTTER=$(OTTER)/bin/otter $(RUN) -m pytest -m otter $(ARGS)
 
 # How the checks are checked: formulas of clcore are changed one at a time, and the checks and the tests
 # asked whether they notice. No part of `make test`, for it takes hours; stopped, it goes on where it was.
