@@ -28,7 +28,15 @@ log = logging.getLogger(__name__)
 
 
 class GridBusy(RuntimeError):
-    """Another launcher computes in this folder."""
+    """Another launcher computes in this folder.
+
+    Examples:
+        >>> try:
+        ...     raise GridBusy("process 41 computes here")
+        ... except GridBusy as busy:
+        ...     print(busy)
+        process 41 computes here
+    """
 
 
 class _Damaged(ValueError):
@@ -184,7 +192,7 @@ def _packed(key: str, found: Stored) -> bytes:
     head = {"key": key, "diverged": found.diverged, "seconds": found.seconds, "texts": texts}
     arrays["head"] = np.frombuffer(json.dumps(head | order).encode(), np.uint8)
     buffer = io.BytesIO()
-    np.savez(buffer, digest=_digest(arrays), allow_pickle=False, **arrays)
+    np.savez(buffer, digest=_digest(arrays), **arrays)  # plain arrays: no pickles to forbid
     return buffer.getvalue()
 
 
