@@ -177,7 +177,7 @@ class Store:
 def _packed(key: str, found: Stored) -> bytes:
     """A result as an npz file, with a digest of all of it. (The checksums of the zip format cover a
     member's content, not its name.)"""
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, Any] = {}
     texts: dict[str, list] = {}
     for name in found.table:
         column = found.table[name]
