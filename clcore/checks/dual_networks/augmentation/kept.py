@@ -4,17 +4,16 @@ The covariance over samples against that over what augmentation keeps (Assumptio
 matrices on a nuisance subspace (Sec. 5.1, Example 1).
 """
 
-from itertools import combinations, pairwise, product
+from itertools import pairwise, product
 
 import numpy as np
 import torch
-from scipy.special import ndtr
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import nets
 from clcore.checks.dual_networks.augmentation import exact_rings
 from clcore.ledger import Trial, check, pooled, typical
-from clcore.reference import Array, kolmogorov, relative
+from clcore.reference import Array, relative
 from clcore.theory.operator import connection as cn
 from clcore.theory.operator import translation as tr
 
@@ -86,8 +85,6 @@ def ex1(t: Trial) -> None:
             nuisance part of w stays as it is.
     Fails   for x itself or its nuisance part in place of Q^s x; for V[x] in place of OP, without
             the projection, and for views that are not averaged.
-
-    Beyond the row: the law of the library's sampled views.
     """
     worlds, views = min(t.draws, 8), 4000
     mean_view, op, direction, kept = (
@@ -133,25 +130,3 @@ def ex1(t: Trial) -> None:
         grown = np.linalg.matrix_power(update, 10) @ w
         kept.add(np.abs(drop.T @ (grown - w)).max() / np.linalg.norm(grown))
         kept.breaks("V for OP", np.abs(drop.T @ (V @ w)).max())
-    _matrices(t)
-
-
-def _matrices(t: Trial) -> None:
-    """The law of sampled views: in the nuisance subspace normal with the mean square of x there, in
-    every direction and apart from view to view and sample to sample. Controls: a matrix of variance
-    1, one matrix for two."""
-    law, apart = t.defines("law of scrambled views", 3.0), t.defines("matrices drawn apart", 6.0)
-    rng, views = t.stream("scrambled"), 3000
-    for key, m in zip(t.keys(2, "scrambled"), (2, 3), strict=True):
-        basis = np.linalg.qr(rng.standard_normal((5, m)))[0]
-        x = rng.standard_normal((3, 5))
-        seen = tr.scramble(key, *ref.tensors(x, basis), views).numpy() @ basis  # view, sample, m
-        z = seen / np.sqrt(((x @ basis) ** 2).mean(-1))[:, None]
-        law.add(*(kolmogorov(ndtr(v).ravel(), 0, 1) for v in z.swapaxes(0, 1)))
-        law.breaks("variance 1", kolmogorov(ndtr(z / m**0.5).ravel(), 0, 1))
-        every = [*z.reshape(views, -1).T, np.roll(z[:, 0, 0], 1), np.roll(z[:, 1, 1], 1)]
-        for a, b in combinations(every[:-2], 2):
-            apart.add(views**0.5 * abs(np.corrcoef(a, b)[0, 1]))
-        for a, late in product(every[:-2], every[-2:]):
-            apart.add(views**0.5 * abs(np.corrcoef(a, late)[0, 1]))
-        apart.breaks("one matrix for two", views**0.5 * np.corrcoef(every[0], every[0])[0, 1])
