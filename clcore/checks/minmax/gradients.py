@@ -42,32 +42,34 @@ def eq4(t: Trial) -> None:
             sums in place of beta; alpha >= 0 for a decreasing psi.
     """
     inter, intra = 4 * t.rng.random((t.draws, 6, 6)), 4 * t.rng.random((t.draws, 6))
-    off, at = ~np.eye(6, dtype=bool), tensors(inter, intra)
+    off, at, gaps = ~np.eye(6, dtype=bool), tensors(inter, intra), intra[..., None] - inter
     alpha = t.part("alpha", 1e-8, draws=t.draws)
     beta = t.part("beta", 1e-8, draws=t.draws)
     sign = t.part("sign", 0.0, ">=", draws=t.draws)
-    every = [*losses.table1(), OWN]
-    own = ("", np.log1p, OWN.psi)
-    for (_, phi, psi), pair in zip([*ref.table1(), own], every, strict=True):
+    rows = [*ref.table1(), ("", np.log1p, OWN.psi)]
+    for (_, phi, psi), pair in zip(rows, [*losses.table1(), OWN], strict=True):
         loss = partial(ref.family_loss, phi=phi, psi=psi)
         ours = contrast.importance_of_distances(*at, pair)
+
+        # alpha_ij is -dL/dd_ij, by its formula and by autograd.
         by_inter = -ref.gradient(partial(loss, intra=intra), inter) * off
-        by_intra = ref.gradient(partial(loss, inter), intra)
         alpha.add(relative(ours, by_inter, 1.0))
         alpha.add(relative(contrast.importance_by_autograd(*at, pair)[0], by_inter, 1.0))
-        beta.add(relative(contrast.row_mass(ours), by_intra, 1.0))
-        sign.add(ours)
         if pair.name == "InfoNCE":
-            gaps = intra[..., None] - inter
-            full = psi(gaps).sum(-1, keepdims=True)
-            flipped = (psi(-gaps) * off).sum(-1, keepdims=True)
-            turned = ref.slope(phi, flipped) * ref.slope(psi, -gaps) * off
-            kept = ref.slope(phi, full) * ref.slope(psi, gaps) * off
+            turned, kept = _alpha(-gaps, phi, psi), _alpha(gaps, phi, psi, diagonal=True)
             alpha.breaks("phi' dropped", relative(ref.slope(psi, gaps) * off, by_inter, 1.0))
             alpha.breaks("sign of the gap", relative(turned, by_inter, 1.0))
             alpha.breaks("j = i kept", relative(kept, by_inter, 1.0))
+
+        # beta_i is dL/dd_i.
+        by_intra = ref.gradient(partial(loss, inter), intra)
+        beta.add(relative(contrast.row_mass(ours), by_intra, 1.0))
+        if pair.name == "InfoNCE":
             columns = contrast.row_mass(ours.transpose(-1, -2))
             beta.breaks("column sums", relative(columns, by_intra, 1.0))
+
+        # alpha >= 0, as psi rises.
+        sign.add(ours)
     decreasing = losses.Pair(
         "", lambda x: x, lambda x: -x, torch.ones_like, lambda x: -torch.ones_like(x)
     )
@@ -80,6 +82,13 @@ def eq4(t: Trial) -> None:
         exact.nonnegative(outer * inner, outer * inner),
         breaks={"a decreasing psi": exact.nonnegative(-outer * inner, -outer * inner)},
     )
+
+
+def _alpha(gaps: Array, phi: ref.Function, psi: ref.Function, diagonal: bool = False) -> Array:
+    """phi'(sum_j psi) psi' at gaps [draws, n, n]; diagonal: with j = i in the sum."""
+    off = ~np.eye(gaps.shape[-1], dtype=bool)
+    xi = (psi(gaps) * (diagonal | off)).sum(-1, keepdims=True)
+    return ref.slope(phi, xi) * ref.slope(psi, gaps) * off
 
 
 @check("acl/eq5")

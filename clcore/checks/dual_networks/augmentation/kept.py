@@ -100,18 +100,22 @@ def ex1(t: Trial) -> None:
         basis = np.linalg.qr(t.rng.standard_normal((10, 10)))[0]
         keep, drop = basis[:, :4], basis[:, 4:]
         x = t.rng.standard_normal((12, 10)) * np.exp(t.rng.standard_normal(10) / 2)
+        w = t.rng.standard_normal(10)
+        V, Q = np.cov(x.T, bias=True), keep @ keep.T
+
+        # Kbar_1(x) = Q^s x: the mean view, in coordinates of both subspaces.
         sample = tr.scramble(key, *ref.tensors(x, drop), views).numpy() @ basis
         mean, error = sample.mean(0), (sample.std(0) / np.sqrt(views))[:, 4:]
         off = mean - x @ basis
         mean_view.add(np.abs(mean[:, 4:] / error).max() / 6)
-        mean_view.add(np.abs(off[:, :4]).max() / 1e-12)  # the part that must be kept
+        mean_view.add(np.abs(off[:, :4]).max() / EXACT)  # the part that must be kept
         mean_view.breaks("x itself", np.abs(off[:, 4:] / error).max() / 6)
-        mean_view.breaks("the nuisance part", np.abs(mean[:, :4]).max() / 1e-12)
+        mean_view.breaks("the nuisance part", np.abs(mean[:, :4]).max() / EXACT)
+
+        # OP = Q^s V[x] Q^s, of views with their mirror images.
         drawn = sample[:3] @ basis.T
         mirrored = drawn - 2 * drawn @ drop @ drop.T
         images = torch.from_numpy(np.concatenate([drawn, mirrored])).transpose(0, 1)
-        w = t.rng.standard_normal(10)
-        V, Q = np.cov(x.T, bias=True), keep @ keep.T
         ours, lone = (
             tr.operator(torch.from_numpy(w), v, cn.LINEAR).numpy()
             for v in (images, images.flatten(0, 1)[:, None])  # every view a sample of its own
@@ -120,6 +124,8 @@ def ex1(t: Trial) -> None:
         op.add(relative(ours[None], expected))
         op.breaks("no projection", relative(V[None], expected))
         op.breaks("views not averaged", relative(lone[None], expected))
+
+        # Its flow ends in the top eigenvector of that.
         values, vectors = np.linalg.eigh(Q @ V @ Q)
         steps = int(30 * values[-1] / (values[-1] - values[-2]))
         update = np.eye(10) + ours / values[-1]
@@ -127,6 +133,8 @@ def ex1(t: Trial) -> None:
         end /= np.linalg.norm(end)
         direction.add(1 - np.abs(end @ vectors[:, -1]))
         direction.breaks("top eigenvector of V", 1 - np.abs(end @ np.linalg.eigh(V)[1][:, -1]))
+
+        # The nuisance part of w stays as it is.
         grown = np.linalg.matrix_power(update, 10) @ w
         kept.add(np.abs(drop.T @ (grown - w)).max() / np.linalg.norm(grown))
         kept.breaks("V for OP", np.abs(drop.T @ (V @ w)).max())

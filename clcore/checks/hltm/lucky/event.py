@@ -147,14 +147,18 @@ def eq142(t: Trial) -> None:
             outweighs all others.
     """
     count = min(t.draws, 3)
+
+    # (v~+, v~-) has mean 0 and the printed covariance.
     _moments(t, count)
-    part = t.part("nearly normal", 3.0, controls=pooled)
+
+    # n times the distance from a normal's characteristic function has a bound.
+    normal = t.part("nearly normal", 3.0, controls=pooled)
     for n, _ in product((20, 100, 1000), range(count)):
         plus, minus = (m[0] for m in means(hidden(t.rng, 1, n)))
-        part.add(_from_normal(plus, minus))
+        normal.add(_from_normal(plus, minus))
         if n == 1000:
             weight = np.where(np.arange(n) == 0, np.sqrt(n), 1)
-            part.breaks("one child dominates", _from_normal(weight * plus, weight * minus))
+            normal.breaks("one child dominates", _from_normal(weight * plus, weight * minus))
 
 
 @check("ddn/eq144")
