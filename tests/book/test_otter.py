@@ -13,7 +13,7 @@ from clcore.book.course import environment, notebooks
 
 OTTER = os.environ.get("CLCORE_OTTER", "")
 pytestmark = [
-    pytest.mark.otter,
+    pytest.mark.slow,
     pytest.mark.skipif(not OTTER, reason="needs Otter: make test-all, or CLCORE_OTTER=.../otter"),
 ]
 
