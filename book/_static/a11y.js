@@ -69,6 +69,10 @@
   }
 
   function repair() {
+    // Where there is room, the lines of a part stand open beside its numbers.
+    if (matchMedia("(min-width: 75rem)").matches) {
+      for (const fold of document.querySelectorAll(".cl-claim-page .cl-part-code")) fold.open = true;
+    }
     addEventListener("hashchange", unfold);
     unfold();
     const sidebar = document.getElementById("pst-primary-sidebar");
