@@ -227,8 +227,8 @@ def _configuration(
 def as_panels(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """The map at noise 0.23 as panels of runs, named as in READINGS; beside them, under the
     same names, the runs of the losses without a temperature that stand beside them. And the map at
-    noise 0.05, named as in FAINT, where `runs` has no such panels at full size; and at 0.48, named
-    as in LOUD, each with the nets without a temperature at that noise.
+    noise 0.05, named as in FAINT, and at 0.48, named as in LOUD, where `runs` has no such panels at
+    full size; at 0.48 each with the nets without a temperature at that noise.
 
     table: of `runs` here; runs: recorded runs, of which those in BESIDE are taken.
     """
@@ -250,7 +250,10 @@ def as_panels(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     beside = [_named(table, SIGMAS[4], WITHOUT), same.assign(panel=same.panel.map(LOUD_PANELS))]
     for suffix, cell in LOUD.items():
         both = pd.concat([_at(own, *cell), *beside])
-        parts.append(both.assign(panel=both.panel + suffix))
+        whole = (both.panel + suffix).isin(runs.panel) | (
+            (both.panel + "-loud").isin(runs.panel) & ~both.panel.isin(CONTRASTIVE.values())
+        )
+        parts.append(both[~whole].assign(panel=lambda t, end=suffix: t.panel + end))
     parts = [part for part in parts if len(part)]
     return pd.concat(parts).reindex(columns=list(runs.columns)) if parts else runs[:0]
 

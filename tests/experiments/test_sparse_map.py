@@ -137,6 +137,19 @@ def test_the_map_at_louder_noise_has_recorded_nets_without_a_temperature_beside_
         ]
 
 
+def test_panels_at_louder_noise_at_full_size_replace_those_of_the_map():
+    names = ["cl-basic-loud", "ncl-basic-loud", "ncl-basic-0.48"]
+    runs = pd.DataFrame({"panel": names, "pr": 0.1, "seed": 0}).assign(epoch=8000.0, minimum=0.3)
+    found = sparse_map.as_panels(made(), runs)
+    counts = {s: rt.reading(found, s).panel.value_counts().to_dict() for s in sparse_map.LOUD}
+    masks = {"cl-basic-masked": 2, "cl-basic-dependent": 2}
+    assert counts == {
+        "-loud": masks,
+        "-loud-t0.2": {"cl-basic": 2} | masks,
+        "-loud-t0.5": {"cl-basic": 2} | masks,
+    }
+
+
 def test_scripts_have_the_programs_settings_at_another_pace():
     for panel, chosen in sparse_panels.PANELS.items():
         if "-script" not in panel:

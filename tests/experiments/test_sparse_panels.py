@@ -103,12 +103,35 @@ def test_of_panels_at_fainter_noise_only_temperature_and_rate_are_others():
 
 def test_losses_without_a_temperature_stand_beside_those_with_one():
     table = pd.DataFrame({"panel": ["simsiam-faint", "simclr-faint-t0.5", "simsiam"], "seed": 0})
-    found = sp.faint_beside(table)
+    found = sp.beside(table)
     assert sorted(found.panel) == ["simsiam-faint-t0.2", "simsiam-faint-t0.5"]
     both = pd.concat([table, found])
     assert sorted(rt.reading(both, "-faint-t0.5").panel) == ["simclr", "simsiam"]
     assert rt.reading(both, "-faint").panel.tolist() == ["simsiam"]
     assert rt.reading(both, "-t0.5").empty
+
+
+def test_of_panels_at_louder_noise_only_temperature_and_rate_are_others():
+    for panel, chosen in sp.PANELS.items():
+        base, loud, end = panel.partition("-loud")
+        if not loud or base.startswith("warm"):
+            continue
+        bases = sp.configurations(base, range(chosen["seeds"]), chosen["prs"])
+        assert chosen["seeds"] == sp.PANELS[base]["seeds"], panel
+        for a, b in zip(sp.configurations(panel), bases, strict=True):
+            changes = {k: a[k] for k in a if a[k] != b[k]}
+            temperature = float(end.removeprefix("-t") or b["temperature"])
+            wanted = {"sigma": math.log(10) ** 0.5 / 10**0.5}
+            if end:
+                wanted |= {"temperature": temperature, "lr": b["lr"] * temperature / 0.05}
+            assert changes == pytest.approx(wanted), panel
+
+
+def test_further_runs_of_a_warm_start_are_the_same_but_for_their_seeds():
+    for panel in ("warm-0.14", "warm-0.02", "warm-0.002"):
+        first, more = (sp.configurations(name) for name in (panel, panel + sp.MORE))
+        assert [c["seed"] for c in more] == [*range(5, 20)] * 3
+        assert all(c | {"seed": 0} == first[5 * (at // 15)] for at, c in enumerate(more))
 
 
 def test_every_panel_of_the_print_is_trained_as_the_program_does():
