@@ -67,9 +67,10 @@ def build() -> Path:
 
 
 def build_of(folder: Path) -> Path:
-    """A folder as one of a build. _build below the root is the project's own; elsewhere one that is
-    older than the marks is known by the lock, in which every build leaves its process's number."""
-    if folder == (_paths.root() / "_build").resolve() or _locked_before(folder / "lock"):
+    """A folder as one of a build. _build below `_paths.base()` is the project's own; elsewhere one
+    that is older than the marks is known by the lock, in which every build leaves its process's
+    number."""
+    if folder == (_paths.base() / "_build").resolve() or _locked_before(folder / "lock"):
         return own(folder, ".*")
     return own(folder)
 
