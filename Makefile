@@ -13,7 +13,7 @@ ARGS ?=
 # compiles clcore again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: book test oldest test-code test-site paper smoke serve gpu pdf course publish lab lock setup lint soak mutants seeds fuzz clean
+.PHONY: book check test test-all oldest test-code test-site paper smoke serve gpu pdf course publish lab lock setup lint soak mutants seeds fuzz clean
 .DEFAULT_GOAL := book
 
 # Python compiles what is imported when it first is: half of this time would go to files that never are.
@@ -126,13 +126,23 @@ test: setup
 	@$(MAKE) --no-print-directory --jobs 2 test-code test-site
 
 test-code: lint
-	@$(PYTEST) -m "not site" $(ARGS) $(NONE)
+	@$(PYTEST) -m "not site and not slow" $(ARGS) $(NONE)
+
+# Everything: `make test`, and what it leaves out, on the site that it made. axe looks at all pages, and
+# tests run that depend on few files, of which none has changed since the main branch.
+test-all: test
+	@CLCORE_SITE=_build/smoke/html $(PYTEST) -m slow $(ARGS) $(NONE)
+
+# For one check that is edited: make check CLAIM=nl/thm4. Style of its file, verdict, tests.
+check: setup
+	@test -n "$(CLAIM)" || { echo "make check needs a claim: make check CLAIM=nl/thm4" >&2; exit 1; }
+	@$(RUN) tests/one_check.py "$(CLAIM)"
 
 # These tests look at a site made from the chapters in their smoke profile. The checks run once, in
 # that build, under the checker of signatures that the tests have; the tests read what they found.
 test-site: setup
 	@CLCORE_STARTUP=tests/typechecking.py $(SMOKE)
-	@CLCORE_SITE=_build/smoke/html $(PYTEST) -m site $(ARGS) $(NONE)
+	@CLCORE_SITE=_build/smoke/html $(PYTEST) -m "site and not slow" $(ARGS) $(NONE)
 
 # Builds that are killed and damaged at random come to the same as one that is not: ARGS="--rounds 20 --seed 1".
 soak: setup

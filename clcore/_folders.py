@@ -19,6 +19,7 @@ ROOMS = {
     "cache": rf"{_KEYED}|\.(new|old)-\w{{8}}",
     "checkpoints": _KEYED,
     "decoded": r"\.?.+-[0-9a-f]{16}(\.\w{8})?",
+    "executed": r"\.?[\w-]+\.(ipynb|md)(\.\w{8})?",
     "course": r"student|instructor|otter|slides|plans\.md|notation\.pdf",
 }
 """Folders of a build in which things are deleted by name, and the names (a regular expression) of
