@@ -106,7 +106,7 @@ lock: $(LOCKER)/.ready
 $(OLDEST)/.ready: pyproject.toml $(LOCKER)/.ready
 	$(PYTHON) -m venv $(OLDEST)
 	$(LOCKER)/bin/python -m uv pip install --python $(OLDEST) --resolution lowest-direct \
-	-e . "pytest>=8" "beartype>=0.19" "scikit-learn>=1.4" "hypothesis>=6.100"
+	-e . "scikit-learn>=1.4" $$(grep -E "^(pytest|beartype|hypothesis)==" requirements.txt)
 	@touch $@
 
 oldest: $(OLDEST)/.ready
