@@ -106,7 +106,7 @@ lock: $(LOCKER)/.ready
 $(OLDEST)/.ready: pyproject.toml $(LOCKER)/.ready
 	$(PYTHON) -m venv $(OLDEST)
 	$(LOCKER)/bin/python -m uv pip install --python $(OLDEST) --resolution lowest-direct \
-	-e . "pytest>=8" "beartype>=0.19" "scikit-learn>=1.4" "hypothesis>=6.100"
+	-e . "scikit-learn>=1.4" $$(grep -E "^(pytest|beartype|hypothesis)==" requirements.txt)
 	@touch $@
 
 oldest: $(OLDEST)/.ready
@@ -162,10 +162,9 @@ soak: setup
 	@$(RUN) tests/soak.py $(ARGS)
 
 # How the checks are checked: formulas of clcore are changed one at a time, and the checks and the tests
-# asked whether they notice. No part of `make test`, for it takes hours; stopped, it goes on where it was.
-# ARGS="--modules losses --sample 40 --seed 3"; ARGS="--modules ledger --sample 0" asks about the judge;
-# ARGS="--seed 9 --sample 150 --unread" is a lot that nobody has read; with --practice instead of
-# --unread, it is one to improve checks by.
+# asked whether anybody notices. No part of `make test`, for it takes hours; an interrupted run resumes.
+# ARGS="--modules losses --sample 40 --seed 3"; ARGS="--seed 9 --sample 150 --record" adds a held-out lot
+# to the page, with --practice instead of --record one to improve checks and tests by.
 mutants: setup
 	@OMP_NUM_THREADS=1 $(RUN) tests/mutation $(ARGS)
 
