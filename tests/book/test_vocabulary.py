@@ -13,7 +13,7 @@ TICS = {
     r"\b(comes?|came|coming) out\b": "is reproduced; the result is",
     r"\bh(angs?|ung) on\b": "depends on",
     r"\b(one|1|end|start|largest|most|sum) less (the |of |a |start|smallest|end)": "minus",
-    r"\b(dot|run|runs|net|nets|seeds?|point|row|steps?|epochs?|draws?|samples?|file|page|ms) an? "
+    r"\b(dot|run|runs|net|nets|seeds?|point|row|steps?|epochs?|draws?|samples?|file|ms) an? "
     r"(seed|run|row|cell|setting|step|epoch|layer|sample|node|panel|chapter|paper|second)\b": "per",
     r"\bis (told|said) of\b": "is listed for; is stated for",
     r"\bnone the (less|worse)\b": "still",
