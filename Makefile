@@ -1,6 +1,7 @@
 # make book: set up, execute every chapter, build the site. make test: set up, run what CI runs.
 PYTHON ?= python3
 VENV := .venv
+OLDEST := .venv-oldest
 LAB := .venv-lab
 LOCKER := .venv-lock
 RUN := $(VENV)/bin/python
@@ -12,13 +13,19 @@ ARGS ?=
 # compiles clcore again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: book test test-code test-site paper smoke serve gpu pdf course publish lab lock setup lint soak mutants seeds fuzz clean
+.PHONY: book check test test-all oldest test-code test-site paper smoke serve gpu pdf course publish lab lock setup lint soak mutants seeds fuzz clean
 .DEFAULT_GOAL := book
 
 # Python compiles what is imported when it first is: half of this time would go to files that never are.
 PIP := -m pip install --disable-pip-version-check --progress-bar off --no-compile
 # Every file by its hash, wheels alone: a source distribution would fetch what builds it, unlocked.
 LOCKED := $(PIP) --require-hashes --only-binary :all: --no-deps -r
+
+# Of a Python that came later than the locks, some packages have no file there, which pip tells as a
+# version that it cannot find.
+UNLOCKED = v=$$($(RUN) -c 'import platform; print(platform.python_version())'); \
+	printf '%s\n' "" "The set-up stopped, under Python $$v. If pip found no version of a package above, locks/ has no file of it" \
+	"for this Python: take another, such as 3.11 to 3.13, with: rm -r $(VENV); make PYTHON=python3.11" >&2
 
 # PyTorch's build for the CPU is on no index that pip knows by itself. It is taken where it lies in a folder
 # that pip is told of (PIP_FIND_LINKS), or is in .venv already. What only the CUDA build needs comes after it.
@@ -29,7 +36,7 @@ $(VENV)/.ready: requirements.txt pyproject.toml locks/cpu.txt locks/everything.t
 	$(PYTHON) -m venv $(VENV)
 	@$(RUN) $(LOCKED) locks/cpu.txt --no-index --quiet 2>/dev/null || \
 	echo "PyTorch: no build for the CPU of locks/cpu.txt where pip looks for files; taking the index's"
-	$(RUN) $(LOCKED) locks/everything.txt
+	@$(RUN) $(LOCKED) locks/everything.txt || { $(UNLOCKED); exit 1; }
 	@if grep -q "^Requires-Dist: nvidia" $(VENV)/lib/python*/site-packages/torch-*.dist-info/METADATA; \
 	then $(RUN) $(LOCKED) locks/cuda.txt; fi
 	$(RUN) $(PIP) --no-deps --no-build-isolation -e .
@@ -89,6 +96,18 @@ $(LOCKER)/.ready: locks/uv.txt
 lock: $(LOCKER)/.ready
 	@$(LOCKER)/bin/python locks/make.py
 
+# The library under the oldest releases that pyproject.toml allows, PyTorch's CUDA build among them: its
+# tests, but those of image sets. No part of `make test`, for it downloads 3 GB.
+$(OLDEST)/.ready: pyproject.toml $(LOCKER)/.ready
+	$(PYTHON) -m venv $(OLDEST)
+	$(LOCKER)/bin/python -m uv pip install --python $(OLDEST) --resolution lowest-direct \
+	-e . "pytest>=8" "beartype>=0.19" "scikit-learn>=1.4" "hypothesis>=6.100"
+	@touch $@
+
+oldest: $(OLDEST)/.ready
+	$(OLDEST)/bin/python -m pytest tests/losses tests/sweep tests/nets tests/test_random.py tests/test_stats.py \
+	tests/grid/test_grid.py tests/test_library_page.py $(ARGS)
+
 # Style, types, and the floors of clcore: arrows point down only. The rules are in pyproject.toml.
 lint: setup
 	@$(RUN) -m ruff check . && $(RUN) -m ruff format --check .
@@ -107,13 +126,23 @@ test: setup
 	@$(MAKE) --no-print-directory --jobs 2 test-code test-site
 
 test-code: lint
-	@$(PYTEST) -m "not site" $(ARGS) $(NONE)
+	@$(PYTEST) -m "not site and not slow" $(ARGS) $(NONE)
+
+# Everything: `make test`, and what it leaves out, on the site that it made. axe looks at all pages, and
+# tests run that depend on few files, of which none has changed since the main branch.
+test-all: test
+	@CLCORE_SITE=_build/smoke/html $(PYTEST) -m slow $(ARGS) $(NONE)
+
+# For one check that is edited: make check CLAIM=nl/thm4. Style of its file, verdict, tests.
+check: setup
+	@test -n "$(CLAIM)" || { echo "make check needs a claim: make check CLAIM=nl/thm4" >&2; exit 1; }
+	@$(RUN) tests/one_check.py "$(CLAIM)"
 
 # These tests look at a site made from the chapters in their smoke profile. The checks run once, in
 # that build, under the checker of signatures that the tests have; the tests read what they found.
 test-site: setup
 	@CLCORE_STARTUP=tests/typechecking.py $(SMOKE)
-	@CLCORE_SITE=_build/smoke/html $(PYTEST) -m site $(ARGS) $(NONE)
+	@CLCORE_SITE=_build/smoke/html $(PYTEST) -m "site and not slow" $(ARGS) $(NONE)
 
 # Builds that are killed and damaged at random come to the same as one that is not: ARGS="--rounds 20 --seed 1".
 soak: setup

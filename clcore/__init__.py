@@ -2,6 +2,7 @@
 
 - `losses`: contrastive losses, pairwise importance, contrastive covariance, the min player.
 - `sweep`: many training runs as one tensor.
+- `grid`: runs that outgrow one process, kept by address.
 - `nets`: small networks as functions of their weights, and ResNet-18.
 - `images`: data sets, augmentations on the device, what frozen features are worth.
 - `theory`: the objects of the papers' theorems, with exact moments.

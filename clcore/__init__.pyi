@@ -1,4 +1,5 @@
 from . import (
+    grid as grid,
     images as images,
     losses as losses,
     nets as nets,

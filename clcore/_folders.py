@@ -19,6 +19,7 @@ ROOMS = {
     "cache": rf"{_KEYED}|\.(new|old)-\w{{8}}",
     "checkpoints": _KEYED,
     "decoded": r"\.?.+-[0-9a-f]{16}(\.\w{8})?",
+    "executed": r"\.?[\w-]+\.(ipynb|md)(\.\w{8})?",
     "course": r"student|instructor|otter|slides|plans\.md|notation\.pdf",
 }
 """Folders of a build in which things are deleted by name, and the names (a regular expression) of
@@ -66,9 +67,10 @@ def build() -> Path:
 
 
 def build_of(folder: Path) -> Path:
-    """A folder as one of a build. _build below the root is the project's own; elsewhere one that is
-    older than the marks is known by the lock, in which every build leaves its process's number."""
-    if folder == (_paths.root() / "_build").resolve() or _locked_before(folder / "lock"):
+    """A folder as one of a build. _build below `_paths.base()` is the project's own; elsewhere one
+    that is older than the marks is known by the lock, in which every build leaves its process's
+    number."""
+    if folder == (_paths.base() / "_build").resolve() or _locked_before(folder / "lock"):
         return own(folder, ".*")
     return own(folder)
 

@@ -17,6 +17,7 @@ for name in [name for name in os.environ if name.startswith("GIT_")]:
 # Every test checks the shapes and types in the signatures of clcore: hence before its import.
 typechecking.install()
 
+import changed  # noqa: E402
 from browsing import Tab, site_folder  # noqa: E402
 
 from clcore.book import browser  # noqa: E402
@@ -42,6 +43,10 @@ SITE = ("test_chapters", "test_course", "test_keys", "test_licences", "test_pdf"
 """Files that look at the built site, besides those in tests/browser."""
 
 
+FOLLOWING = ("test_dask", "test_slurm", "test_alter", "test_crashes", "test_run", "test_sides")
+"""Files of tests that take long and depend on few files: slow where none of these has changed."""
+
+
 def _at_site(path: Path) -> bool:
     return path.parent.name == "browser" or path.stem in SITE
 
@@ -49,17 +54,20 @@ def _at_site(path: Path) -> bool:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Asked for what looks at the site, nothing else is imported, which takes long."""
     a_test = collection_path.match("test_*.py")
-    return (config.option.markexpr == "site" and a_test and not _at_site(collection_path)) or None
+    of_site = config.option.markexpr.startswith("site")
+    return (of_site and a_test and not _at_site(collection_path)) or None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what looks at the built site, and put the files that take longest first."""
+    """Mark what looks at the built site, and what can wait; put files that take longest first."""
     for item in items:
         if "site" in getattr(item, "fixturenames", ()):
             item.add_marker("site")
         if item.get_closest_marker("site") and not _at_site(item.path):
             raise pytest.UsageError(f"{item.nodeid} looks at the site: name its file in {__file__}")
+        if item.path.stem in FOLLOWING and not changed.touches(item.path):
+            item.add_marker("slow")
     place = {name: i for i, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(place)))
 

@@ -73,7 +73,7 @@ def _zeros(loss):
 
 def _momentum(optimizer, params, hyper):
     """As `optim.slots`, which reads a value once a sweep to see whether it needs them."""
-    kinds = ("mean", "square") if optimizer == "adam" else ("momentum",)
+    kinds = ("mean", "square") if optimizer.startswith("adam") else ("momentum",)
     return {f"{kind} {name}": torch.zeros_like(p) for name, p in params.items() for kind in kinds}
 
 

@@ -1,12 +1,14 @@
 """What is said where the packages of an extra are absent."""
 
 import runpy
+import statistics
 import sys
 
 import pytest
 
 from clcore import images
 from clcore._extras import extra
+from clcore.grid import Grid, launcher
 from clcore.images import datasets, picture
 
 USES = {
@@ -28,6 +30,24 @@ def test_a_package_that_is_absent_is_told_with_the_line_that_brings_it(monkeypat
     told = rf'^{package}\S* is not installed; `pip install "clcore\[images\]"` brings it$'
     with pytest.raises(ModuleNotFoundError, match=told):
         use()
+
+
+@pytest.mark.parametrize(
+    ("package", "name"),
+    [
+        ("joblib", "local:2"),
+        ("distributed", "tcp://127.0.0.1:9"),
+        ("submitit", "slurm"),
+        ("submitit", "submitit"),
+    ],
+)
+def test_a_launcher_whose_package_is_absent(monkeypatch, tmp_path, package, name):
+    grid = Grid(tmp_path, launcher(name), progress=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setitem(sys.modules, f"{package}.externals.loky", None)
+    told = rf'^{package}\S* is not installed; `pip install "clcore\[cluster\]"` brings it$'
+    with pytest.raises(ModuleNotFoundError, match=told):
+        grid.run(statistics.fmean, [{"seed": 0}])
 
 
 def test_the_command_line_without_typer(monkeypatch):

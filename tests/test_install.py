@@ -119,6 +119,35 @@ def test_image_sets_load_without_a_clone(installed):
     assert told.stdout.split() == [str(one) for one in expected]
 
 
+def test_a_grid_keeps_and_finds_its_runs_without_a_clone(installed):
+    (installed.top / "lib" / "squares.py").write_text(
+        "import pandas as pd\n"
+        "def squares(configs, device, progress):\n"
+        "    values = [c['x'] ** 2 for c in configs]\n"
+        "    return pd.DataFrame({'run': range(len(configs)), 'square': values})\n"
+    )
+    code = (
+        "from pathlib import Path\n"
+        "from squares import squares\n"
+        "from clcore import grid\n"
+        "if __name__ == '__main__':\n"
+        "    asked = grid.Grid(Path('found'), grid.launcher('local:1'), progress=False)\n"
+        "    print(asked.run(squares, [{'x': 2}, {'x': 3}]).table.square.tolist())\n"
+        "    print(len([*Path('found').glob('*.npz')]))"
+    )
+    (installed.top / "lib" / "asked.py").write_text(code)
+    for _ in range(2):
+        told = installed("import runpy; runpy.run_path('asked.py', run_name='__main__')")
+        assert told.returncode == 0, told.stderr
+        assert told.stdout.split("\n")[:2] == ["[4, 9]", "2"]
+
+
+def test_a_data_set_that_is_not_here_is_told_without_a_clone(installed):
+    told = installed("from clcore import images; images.load('cifar10')")
+    cached = installed.top / "cached" / "clcore" / "data" / "cache" / "cifar10"
+    assert f"cifar10: {cached}" in told.stderr and "data fetch cifar10" in told.stderr
+
+
 def test_a_clone_that_is_named_and_not_there_is_told(installed):
     told = installed("from clcore import images; images.load('mnist')", CLCORE_ROOT="/nowhere")
     assert "expected the repository (with data/claims) at /nowhere" in told.stderr

@@ -18,6 +18,7 @@ from clcore import _paths
 
 ROOT = _paths.root()
 MAKEFILE = (ROOT / "Makefile").read_text()
+LOCKS = ("cpu", "everything", "cuda")
 NAMED = [
     {"sys_platform": system, "platform_machine": machine, "python_version": version}
     | {"python_full_version": f"{version}.9", "implementation_name": "cpython"}
@@ -128,7 +129,7 @@ def test_the_set_up_refuses_a_file_that_is_not_the_locked_one(wheel, tmp_path, d
 
 def test_the_set_up_links_the_book_without_a_look_at_the_index_and_stamps_last():
     recipe = MAKEFILE.split("$(VENV)/.ready: ")[1].split("\n\n")[0]
-    for lock in ("cpu", "everything", "cuda"):
+    for lock in LOCKS:
         assert f"$(LOCKED) locks/{lock}.txt" in recipe
         assert f"locks/{lock}.txt" in recipe.splitlines()[0], "a new lock is a new set-up"
     (editable,) = [line for line in recipe.splitlines() if " -e " in line]
@@ -145,3 +146,28 @@ def test_of_two_set_ups_that_begin_at_once_one_waits(tmp_path):
     assert log.read_text().split() == ["begins", "ends"] * 3
     assert subprocess.run([*alone, "exit 3"]).returncode == 3
     assert "locks/alone.py .venv.lock $(MAKE)" in MAKEFILE.split("\nsetup:")[1].split("\n\n")[0]
+
+
+LATER = """#!/bin/sh
+case "$*" in
+  *venv*) mkdir -p .venv/bin && cp "$0" .venv/bin/python;;
+  *everything.txt*) echo "ERROR: No matching distribution found for numpy==2" >&2; exit 1;;
+  *cpu.txt*) exit 1;;
+  *python_version*) echo 3.99.0;;
+esac
+"""
+
+
+def test_a_python_that_came_after_the_locks_is_told_what_to_do(tmp_path):
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    (tmp_path / "locks").mkdir()
+    for name in ("requirements.txt", "pyproject.toml", *(f"locks/{n}.txt" for n in LOCKS)):
+        (tmp_path / name).write_text("")
+    (tmp_path / "later").write_text(LATER)
+    (tmp_path / "later").chmod(0o755)
+    made = subprocess.run(
+        ["make", "PYTHON=./later", ".venv/.ready"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert made.returncode != 0 and not (tmp_path / ".venv" / ".ready").exists()
+    last = made.stderr[made.stderr.index("No matching distribution") :]
+    assert "under Python 3.99.0" in last and "rm -r .venv; make PYTHON=python3.11" in last

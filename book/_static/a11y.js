@@ -53,6 +53,22 @@
     }
   }
 
+  // A formula that is not set yet has no size and no words: it gets about the size that it will have,
+  // so that little moves when it is set, and its TeX as its name.
+  async function hold() {
+    await window.MathJax?.startup?.promise;
+    for (const formula of window.MathJax?.startup?.document?.math ?? []) {
+      const marker = formula.lazyMarker;
+      if (!marker?.isConnected) continue;
+      marker.removeAttribute("aria-hidden");
+      marker.setAttribute("role", "img");
+      marker.setAttribute("aria-label", formula.math.trim());
+      marker.className = formula.display ? "cl-unset cl-unset-display" : "cl-unset";
+      const letters = formula.math.replace(/\\[a-zA-Z]+|[{}^_\s]/g, (part) => (part[0] === "\\" ? "x" : ""));
+      if (!formula.display) marker.style.width = `${Math.min(0.5 * letters.length, 12)}em`;
+    }
+  }
+
   // A link into a folded part opens it; not every browser does so by itself.
   function unfold() {
     let place = "";
@@ -69,6 +85,7 @@
   }
 
   function repair() {
+    hold();
     addEventListener("hashchange", unfold);
     unfold();
     const sidebar = document.getElementById("pst-primary-sidebar");

@@ -33,6 +33,13 @@
       });
     }
     figure.querySelector(".cl-sliders").hidden = false;
+    // The other frames are files: fetched when the figure comes near, so that a slider does not wait.
+    const near = new IntersectionObserver((seen) => {
+      if (!seen.some((e) => e.isIntersecting)) return;
+      near.disconnect();
+      for (const frame of frames) new Image().src = frame.source;
+    }, { rootMargin: "400px" });
+    if (!frames[0].source.startsWith("data:")) near.observe(figure);
     addEventListener("beforeprint", () => show(first, false));
     addEventListener("afterprint", () => show(chosen(), false));
   }

@@ -14,7 +14,7 @@ FOLDS = ("open", "closed", "solutions")
 """What becomes of what is folded on the pages: all of it is printed, none, or solutions alone."""
 
 _PREPARE = """
-(folds) => {
+async (folds) => {
   // A fold fades in when it is opened: printed at that moment, its place would be white.
   const still = document.createElement('style');
   still.textContent = '* { animation: none !important; transition: none !important; }';
@@ -29,6 +29,9 @@ _PREPARE = """
     fold.classList.toggle('toggle-hidden', !open);
     if (!open && fold.closest('.solution')) fold.closest('.solution').style.display = 'none';
   }
+  // What a reader gets as it comes into view, paper gets at once.
+  await window.MathJax?.startup?.document?.lazyTypesetAll?.();
+  for (const image of document.images) image.loading = 'eager';
   return Promise.all([...document.images].map((i) => i.decode().catch(() => null)));
 }
 """

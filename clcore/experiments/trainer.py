@@ -16,6 +16,7 @@ from clcore._device import require_bfloat16
 from clcore.experiments.image_losses import loss, require_loss
 from clcore.images import augmentations as aug
 from clcore.images import processes
+from clcore.losses import gather
 from clcore.nets.resnet import Projector, ResNet
 from clcore.sweep.lower import tried
 
@@ -257,11 +258,11 @@ class Trainer:
         x = pixels.float() / 255
         params = self.drawn(step, x.shape) if params is None else params
         z = self.outputs(self._augment(x[share].repeat(2, 1, 1, 1), params, s.augmentation))
-        z, z2 = (processes.gathered(part) for part in z.chunk(2))
+        z, z2 = (gather(part) for part in z.chunk(2))
         plain = None
         if require_loss(s.loss).unaugmented:
             with torch.no_grad(), _statistics_kept(self.net):
-                plain = processes.gathered(self.outputs(x[share]))
+                plain = gather(self.outputs(x[share]))
         return self._value(z, z2, plain)
 
     def _of_outputs(self, z: Tensor, z2: Tensor, plain: Tensor | None) -> Tensor:

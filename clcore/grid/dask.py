@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
+from clcore._extras import extra
 from clcore.grid.waiting import MINUTE, Teller
 from clcore.grid.work import Outcome, Task, Unreachable, begun
 from clcore.grid.workers import ASK, Workers
@@ -77,12 +78,8 @@ class Dask:
                 client.close(timeout=5)
 
     def _connected(self, wait: float) -> Any:
-        try:
+        with extra("cluster"):
             from distributed import Client
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                f"{error}; a Dask cluster needs `pip install 'clcore[cluster]'`", name=error.name
-            ) from None
         began, teller = time.monotonic(), Teller()
         while True:
             left = wait - (time.monotonic() - began)

@@ -28,7 +28,15 @@ log = logging.getLogger(__name__)
 
 
 class GridFailed(RuntimeError):
-    """Runs that failed; what did not is kept. `files`: their settings, for `repeat`."""
+    """Runs that failed; what did not is kept. `files`: their settings, for `repeat`.
+
+    Examples:
+        >>> try:
+        ...     raise GridFailed("1 of 8 runs failed", [])
+        ... except GridFailed as failed:
+        ...     print(failed, failed.files)
+        1 of 8 runs failed []
+    """
 
     def __init__(self, words: str, files: Sequence[Path]) -> None:
         super().__init__(words)
@@ -46,6 +54,15 @@ class Request:
     arguments, arrays, tensors and objects that hold them, of which `inputs` say what decides
     results (digests); tensors: whether parameters and setup are kept. NumPy's scalars among
     settings and options are the numbers that they hold.
+
+    Examples:
+        >>> import pandas as pd
+        >>> def powers(configs, device, progress, exponent):
+        ...     values = [c["x"] ** exponent for c in configs]
+        ...     return pd.DataFrame({"run": range(len(configs)), "power": values})
+        >>> asked = Request(powers, [{"x": 2}, {"x": 3}], options={"exponent": 3})
+        >>> [result.table.power.tolist() for result in Grid(progress=False).gather([asked])]
+        [[8, 27]]
     """
 
     function: Callable
@@ -64,7 +81,17 @@ class Grid:
     """Where results are kept and who computes them.
 
     folder: of the results, which all workers must see; None computes in this process and keeps
-    nothing. device: "cpu", "cuda" (a task a GPU) or "cuda:N".
+    nothing. launcher: who computes, by name from `launcher`; this process if none is given.
+    device: "cpu", "cuda" (a task a GPU) or "cuda:N".
+
+    Examples:
+        >>> import pandas as pd
+        >>> def squares(configs, device, progress):
+        ...     values = [c["x"] ** 2 for c in configs]
+        ...     return pd.DataFrame({"run": range(len(configs)), "square": values})
+        >>> grid = Grid(progress=False)  # Grid(Path("found"), launcher("local:4")) keeps results
+        >>> grid.run(squares, [{"x": 2}, {"x": 3}]).table.square.tolist()
+        [4, 9]
     """
 
     folder: Path | None = None
@@ -288,6 +315,15 @@ def repeat(file: Path | str, function: Callable, **options: Any) -> Any:
     function: the one that the grid ran; a file that somebody else could write picks none by itself.
     options: more arguments, such as those that were shared. Returns what the function returns.
     Raises ValueError for a file that is none of a grid, or of another function.
+
+    Examples:
+        >>> import json, tempfile
+        >>> from pathlib import Path
+        >>> file = Path(tempfile.mkdtemp(), "failed.json")
+        >>> failed = {"function": "builtins:len", "options": {}, "configs": [{"x": 2}, {"x": 3}]}
+        >>> _ = file.write_text(json.dumps(failed))
+        >>> repeat(file, len)  # of a function that counts what it is given
+        2
     """
     given = read_json(Path(file), "give a file that GridFailed names")
     if not isinstance(given, dict) or not {"function", "options", "configs"} <= given.keys():

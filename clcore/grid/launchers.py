@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
+from clcore._extras import extra
 from clcore.grid.seats import cores, folder, free
 from clcore.grid.store import Store
 from clcore.grid.work import Outcome, Task, begun, work
@@ -111,7 +112,12 @@ class Local:
 
     def _together(self, tasks: list[Task], jobs: int) -> Iterator[tuple[Task, Outcome]]:
         """The tasks that ended; fewer than all when a process was killed."""
-        from joblib.externals.loky import BrokenProcessPool, as_completed, get_reusable_executor
+        with extra("cluster"):
+            from joblib.externals.loky import (
+                BrokenProcessPool,
+                as_completed,
+                get_reusable_executor,
+            )
 
         one = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         # A process costs memory and a start: no more of them than there are tasks.

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import IO
 
 from clcore import _locks, _paths
+from clcore._extras import extra
 from clcore.grid.waiting import Teller
 
 
 def cores() -> int:
     """The cores that this process may use, as container limits and affinity have it."""
-    import joblib
+    with extra("cluster"):
+        import joblib
 
     return joblib.cpu_count()
 

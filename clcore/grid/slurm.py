@@ -14,13 +14,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from clcore._extras import extra
 from clcore._files import write_json
 from clcore.grid.seats import cores, private
 from clcore.grid.store import Store
 from clcore.grid.waiting import PATIENCE
 from clcore.grid.work import Outcome, Task, begun, work
+
+with extra("cluster"):
+    import yaml
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +80,8 @@ class Slurm:
             shutil.rmtree(place, ignore_errors=True)
 
     def _submitted(self, tasks: list[Task], place: Path) -> dict[Any, list[Task]]:
-        import submitit
+        with extra("cluster"):
+            import submitit
 
         # submitit's files are pickles: nobody else may write there.
         own = private(place.parents[1] / f"jobs-{os.getuid()}")

@@ -28,7 +28,15 @@ log = logging.getLogger(__name__)
 
 
 class GridBusy(RuntimeError):
-    """Another launcher computes in this folder."""
+    """Another launcher computes in this folder.
+
+    Examples:
+        >>> try:
+        ...     raise GridBusy("process 41 computes here")
+        ... except GridBusy as busy:
+        ...     print(busy)
+        process 41 computes here
+    """
 
 
 class _Damaged(ValueError):
@@ -169,7 +177,7 @@ class Store:
 def _packed(key: str, found: Stored) -> bytes:
     """A result as an npz file, with a digest of all of it. (The checksums of the zip format cover a
     member's content, not its name.)"""
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, Any] = {}
     texts: dict[str, list] = {}
     for name in found.table:
         column = found.table[name]
@@ -184,7 +192,7 @@ def _packed(key: str, found: Stored) -> bytes:
     head = {"key": key, "diverged": found.diverged, "seconds": found.seconds, "texts": texts}
     arrays["head"] = np.frombuffer(json.dumps(head | order).encode(), np.uint8)
     buffer = io.BytesIO()
-    np.savez(buffer, digest=_digest(arrays), allow_pickle=False, **arrays)
+    np.savez(buffer, digest=_digest(arrays), **arrays)  # plain arrays: no pickles to forbid
     return buffer.getvalue()
 
 

@@ -32,7 +32,15 @@ log = logging.getLogger(__name__)
 
 
 class Unreachable(ConnectionError):
-    """No scheduler answers at an address, or none of its workers can do the work."""
+    """No scheduler answers at an address, or none of its workers can do the work.
+
+    Examples:
+        >>> try:
+        ...     raise Unreachable("no scheduler at tcp://host:8786")
+        ... except ConnectionError as error:
+        ...     print(error)
+        no scheduler at tcp://host:8786
+    """
 
 
 @dataclass(frozen=True)

@@ -49,15 +49,6 @@ class _Sum(torch.autograd.Function):
         return _Sum.forward(ctx, *grads)
 
 
-def gathered(x: Tensor) -> Tensor:
-    """The rows of all processes in order of rank, with gradient: a sum of rows among zeros."""
-    rank, world = join()
-    if world == 1:
-        return x
-    own = torch.zeros_like(x)
-    return _Sum.apply(torch.cat([x if r == rank else own for r in range(world)]))
-
-
 def agreed(flag: bool, device: torch.device) -> bool:
     """Whether the flag is up in any process."""
     if join()[1] == 1:

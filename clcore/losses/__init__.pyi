@@ -1,10 +1,12 @@
-from .modules import InfoNCE as InfoNCE, ContrastiveLoss as ContrastiveLoss
+from .modules import InfoNCE as InfoNCE, ContrastiveLoss as ContrastiveLoss, SupCon as SupCon
 from .infonce_family import (
     infonce as infonce,
     CONVENTIONS as CONVENTIONS,
     Convention as Convention,
     cross_entropy as cross_entropy,
 )
+from .labelled import supcon as supcon
+from .processes import gather as gather
 from .pairs import (
     Pair as Pair,
     LogDomain as LogDomain,

@@ -62,6 +62,20 @@ def _require_distances(inter: Tensor, intra: Tensor) -> None:
         )
 
 
+def require_reduction(reduction: str) -> str:
+    """A reduction itself. Raises ValueError for an unknown one."""
+    if reduction not in ("sum", "mean", "none"):
+        raise ValueError(f"reduction: expected one of sum, mean, none, got {reduction!r}")
+    return reduction
+
+
+def reduced(values: Float[Tensor, "*b n"], reduction: str) -> Tensor:
+    """The samples' values summed, averaged, or as they are. Errors: an unknown reduction."""
+    if require_reduction(reduction) == "none":
+        return values
+    return values.sum(-1) if reduction == "sum" else values.mean(-1)
+
+
 # -------------------------------------------------------------------------------------- distances
 
 
@@ -105,34 +119,39 @@ def _log_psi(gaps: Tensor, log: LogDomain) -> Tensor:
 
 @at_least_single
 def loss_of_distances(
-    inter: Float[Tensor, "*b n n"], intra: Float[Tensor, "*b n"], pair: Pair
-) -> Float[Tensor, "*b"]:
+    inter: Float[Tensor, "*b n n"],
+    intra: Float[Tensor, "*b n"],
+    pair: Pair,
+    reduction: str = "sum",
+) -> Float[Tensor, "*b"] | Float[Tensor, "*b n"]:
     """sum_i phi(sum_{j != i} psi(d_i - d_ij)) of free distances (acl Eq. 1).
 
-    Errors: shapes, no Pair.
+    reduction: over i, as of `family_loss`. Errors: shapes, no Pair, an unknown reduction.
     """
     require_pair(pair)
     _require_distances(inter, intra)
     gaps = intra[..., :, None] - inter
     if pair.log is not None:
-        return pair.log.phi(torch.logsumexp(_log_psi(gaps, pair.log), -1)).sum(-1)
-    return pair.phi(off_diagonal(pair.psi(gaps), 0.0).sum(-1)).sum(-1)
+        return reduced(pair.log.phi(torch.logsumexp(_log_psi(gaps, pair.log), -1)), reduction)
+    return reduced(pair.phi(off_diagonal(pair.psi(gaps), 0.0).sum(-1)), reduction)
 
 
 @at_least_single
 def family_loss(
-    z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"], pair: Pair
-) -> Float[Tensor, "*b"]:
+    z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"], pair: Pair, reduction: str = "sum"
+) -> Float[Tensor, "*b"] | Float[Tensor, "*b n"]:
     """L_{phi,psi} of acl Eq. 1, the sum over the n samples.
 
-    Errors: n < 2, shapes that differ (ValueError); what is no `Pair`, a name too (TypeError).
+    reduction: "sum" or "mean" over samples, or "none", a value for each.
+    Errors: n < 2, shapes that differ, an unknown reduction (ValueError); what is no `Pair`, a name
+    too (TypeError).
 
     Examples:
         >>> z, z2 = torch.eye(3), torch.eye(3)
         >>> family_loss(z, z2, mine_pair())  # 3 log(2 exp(-1))
         tensor(-0.9206)
     """
-    return loss_of_distances(inter_distances(z), intra_distances(z, z2), pair)
+    return loss_of_distances(inter_distances(z), intra_distances(z, z2), pair, reduction)
 
 
 def infonce(

@@ -49,6 +49,7 @@ from torch.autograd import forward_ad
 from clcore.losses.contrast import (
     inter_distances,
     intra_distances,
+    reduced,
     require_views,
     warn_of_underflow,
 )
@@ -111,7 +112,7 @@ _CHOICES = {
     "similarity": ("distance", "inner", "cosine"),
     "anchors": ("first", "both"),
     "negatives": ("same", "other", "all"),
-    "reduction": ("sum", "mean"),
+    "reduction": ("sum", "mean", "none"),
 }
 
 
@@ -125,7 +126,7 @@ class Convention:
         negatives: views of other samples, of the anchor's side ("same"), the other side ("other")
             or both ("all").
         scaled: whether tau multiplies the value.
-        reduction: "sum" or "mean", over the n samples.
+        reduction: "sum" or "mean" over the n samples, or "none", a value for each.
 
     Raises:
         ValueError: a word that is not one of these.
@@ -168,15 +169,16 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
 """The versions by name, as in the table above."""
 
 
-def convention(chosen: str | Convention) -> Convention:
-    """A convention by name, or as it is. Errors: an unknown name."""
-    if isinstance(chosen, Convention):
-        return chosen
-    if chosen not in CONVENTIONS:
-        raise ValueError(
-            f"convention: expected one of {', '.join(CONVENTIONS)} or a Convention, got {chosen!r}"
-        )
-    return CONVENTIONS[chosen]
+def convention(chosen: str | Convention, reduction: str | None = None) -> Convention:
+    """A convention by name or as it is, with another reduction if given. Errors: unknown ones."""
+    if not isinstance(chosen, Convention):
+        if chosen not in CONVENTIONS:
+            raise ValueError(
+                f"convention: expected one of {', '.join(CONVENTIONS)} or a Convention, got "
+                f"{chosen!r}"
+            )
+        chosen = CONVENTIONS[chosen]
+    return chosen if reduction is None else replace(chosen, reduction=reduction)
 
 
 def _left_out(n: int, how: Convention, device: torch.device) -> Bool[Tensor, "r c"]:
@@ -245,16 +247,19 @@ def infonce(
     how: str | Convention = "acl",
     *,
     temperature: Scalar | None = None,
-) -> Float[Tensor, "*b"]:
+    reduction: str | None = None,
+) -> Float[Tensor, "*b"] | Float[Tensor, "*b n"]:
     """InfoNCE of a batch of two views, in any convention of the table above.
 
     z, z2: outputs for the first and the second views of n samples; leading dimensions are batches.
     tau: the temperature, 0.5 if none is given; `temperature` is another name for it. eps: 1 keeps
     the positive in the denominator, 0 leaves it out. how: a name in `CONVENTIONS`, or a
-    `Convention`. Exact at any size of the similarities; a row of zeros has cosine 0 with all.
+    `Convention`. reduction: "sum" or "mean" over samples, or "none", a value for each, in place of
+    the convention's. Exact at any size of the similarities; a row of zeros has cosine 0 with all.
 
     Raises:
-        ValueError: tau <= 0, eps < 0, n < 2, views of different shapes, an unknown convention.
+        ValueError: tau <= 0, eps < 0, n < 2, views of different shapes, an unknown convention or
+            reduction.
         TypeError: tau or eps that is no number; tau and temperature both.
 
     Examples:
@@ -264,9 +269,11 @@ def infonce(
         >>> infonce(z, z2, tau=1.0) / infonce(z, z2, tau=1.0, how="acl-mean")
         tensor(3.)
     """
-    how, tau = convention(how), one_temperature(tau, temperature)
+    how, tau = convention(how, reduction), one_temperature(tau, temperature)
     values = _anchors(z, z2, tau, eps, how)
-    total = values.mean(-1) if how.reduction == "mean" else values.sum(-1)
+    if how.reduction == "none" and how.anchors == "both":
+        values = values.unflatten(-1, (2, -1)).mean(-2)
+    total = reduced(values, how.reduction)
     if how.reduction == "sum" and how.anchors == "both":
         total = total / 2
     return total if how.scaled else total / tau

@@ -2,12 +2,23 @@
 
 from typing import Any
 
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from clcore.losses.contrast import family_loss, pairwise_importance
+from clcore.losses.contrast import family_loss, pairwise_importance, require_reduction
 from clcore.losses.infonce_family import Convention, convention, infonce, infonce_importance
-from clcore.losses.pairs import Pair, Scalar, infonce_pair, one_temperature, require_pair, table1
+from clcore.losses.labelled import supcon, supcon_importance
+from clcore.losses.pairs import (
+    Pair,
+    Scalar,
+    infonce_pair,
+    one_temperature,
+    require_pair,
+    require_temperature,
+    table1,
+)
+
+Loss = Float[Tensor, ""] | Float[Tensor, " n"]
 
 
 def _require_outputs(z: Any, z2: Any, function: str) -> None:
@@ -27,6 +38,14 @@ def _require_outputs(z: Any, z2: Any, function: str) -> None:
         )
 
 
+def _require_one(name: str, value: Scalar) -> None:
+    if isinstance(value, Tensor) and value.ndim:
+        raise ValueError(
+            f"expected {name} to be one number, got a tensor of shape {list(value.shape)}; "
+            "for one value a run, map over runs with torch.func.vmap"
+        )
+
+
 class InfoNCE(nn.Module):
     """InfoNCE of two views of a batch, in a convention by name; one number, to be descended.
 
@@ -37,11 +56,12 @@ class InfoNCE(nn.Module):
         tau: the temperature, which divides similarities; a number, or a tensor of one, as a
             parameter that is learned. 0.5 if none is given; `temperature` is another name for it.
         eps: 1 keeps the positive in the denominator; 0 leaves it out (decoupled).
-        how: the `Convention`: similarity, anchors, negatives, scale, sum or mean.
+        how: the `Convention`: similarity, anchors, negatives, scale, sum or mean. `reduction`, if
+            given, takes the place of the last: "none" gives n values, one for each sample.
 
     Raises:
-        ValueError: tau <= 0, eps < 0, an unknown convention; on the call, n < 2 samples, outputs
-            that are not `[n, d]`, or views of different shapes.
+        ValueError: tau <= 0, eps < 0, an unknown convention or reduction; on the call, n < 2
+            samples, outputs that are not `[n, d]`, or views of different shapes.
         TypeError: tau or eps that is no number; tau and temperature both; on the call, outputs that
             are not floating-point.
 
@@ -62,19 +82,16 @@ class InfoNCE(nn.Module):
         how: str | Convention = "nt-xent",
         *,
         temperature: Scalar | None = None,
+        reduction: str | None = None,
     ) -> None:
         super().__init__()
         tau = one_temperature(tau, temperature)
         infonce_pair(tau, eps)  # which checks both
-        for name, value in (("tau", tau), ("eps", eps)):
-            if isinstance(value, Tensor) and value.ndim:
-                raise ValueError(
-                    f"expected {name} to be one number, got a tensor of shape {list(value.shape)}; "
-                    "for one value a run, map over runs with torch.func.vmap"
-                )
-        self.tau, self.eps, self.how = tau, eps, convention(how)
+        _require_one("tau", tau)
+        _require_one("eps", eps)
+        self.tau, self.eps, self.how = tau, eps, convention(how, reduction)
 
-    def forward(self, z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    def forward(self, z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Loss:
         """The loss of outputs z, z2 for the first and the second views of n samples."""
         _require_outputs(z, z2, "infonce")
         return infonce(z, z2, self.tau, self.eps, self.how)
@@ -101,16 +118,17 @@ class InfoNCE(nn.Module):
 class ContrastiveLoss(nn.Module):
     """A loss of the (phi, psi) family (acl Eq. 1), the mean over samples; to be descended.
 
-    `family_loss`, which is the sum over samples, divided by n.
+    `family_loss` with another default: that is the sum over samples.
 
     Attributes:
         pair: the `Pair`, given as such or by its name in acl Table 1, with that table's settings as
             in `table1`: "InfoNCE", "MINE", "Triplet", "Soft Triplet", "N+1 Tuplet", "Lifted
             Structured", "Modified Triplet", "Triplet Contrastive".
+        reduction: "mean" or "sum" over samples, or "none", n values, one for each sample.
 
     Raises:
-        ValueError: an unknown name; on the call, n < 2 samples, outputs that are not `[n, d]`, or
-            views of different shapes.
+        ValueError: an unknown name or reduction; on the call, n < 2 samples, outputs that are not
+            `[n, d]`, or views of different shapes.
         TypeError: neither a `Pair` nor a name, as a maker that was not called; on the call, outputs
             that are not floating-point.
 
@@ -125,7 +143,7 @@ class ContrastiveLoss(nn.Module):
                 [1., 0.]])
     """
 
-    def __init__(self, pair: Pair | str) -> None:
+    def __init__(self, pair: Pair | str, *, reduction: str = "mean") -> None:
         super().__init__()
         if isinstance(pair, str):
             table = {row.name: row for row in table1()}
@@ -133,18 +151,18 @@ class ContrastiveLoss(nn.Module):
                 raise ValueError(f"pair: expected one of {', '.join(table)}, got {pair!r}")
             pair = table[pair]
         require_pair(pair)
-        self.pair = pair
+        self.pair, self.reduction = pair, require_reduction(reduction)
 
-    def forward(self, z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    def forward(self, z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Loss:
         """The loss of outputs z, z2 for the first and the second views of n samples."""
         _require_outputs(z, z2, "family_loss")
-        return family_loss(z, z2, self.pair) / z.shape[0]
+        return family_loss(z, z2, self.pair, self.reduction)
 
     def importance(self, z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Tensor:
         """Which pairs the gradient pushes apart, and how hard: `pairwise_importance`, detached.
 
-        It is of the sum over samples, `[n, n]` with zeros on the diagonal; the gradient of the
-        module, which is the mean, has 1/n of it.
+        It is of the sum over samples, `[n, n]` with zeros on the diagonal; the gradient of a mean
+        has 1/n of it.
         """
         _require_outputs(z, z2, "pairwise_importance")
         return pairwise_importance(z, z2, self.pair).detach()
@@ -152,3 +170,64 @@ class ContrastiveLoss(nn.Module):
     def extra_repr(self) -> str:
         """What is printed of it: the name of the pair."""
         return self.pair.name
+
+
+class SupCon(nn.Module):
+    """The supervised contrastive loss of Khosla et al. 2020 (arXiv:2004.11362, Eq. 2, L_out).
+
+    `supcon` with one batch: views of one label are positives. Where no two samples have one label,
+    it is `InfoNCE(tau)`.
+
+    Attributes:
+        tau: the temperature, a number or a tensor of one, such as a parameter that is learned. 0.5
+            if none is given (the paper has 0.1); `temperature` is another name for it.
+        reduction: "mean" or "sum" over samples, or "none", n values, one for each sample.
+
+    Raises:
+        ValueError: tau <= 0, an unknown reduction; on the call, n < 2 samples, outputs that are not
+            `[n, d]`, views of different shapes, labels that are not `[n]`.
+        TypeError: tau that is no number; tau and temperature both; on the call, outputs that are
+            not floating-point, labels that are no integers.
+
+    Examples:
+        >>> z, labels = torch.randn(6, 3), torch.tensor([0, 0, 1, 1, 2, 2])
+        >>> loss = SupCon(tau=0.1)
+        >>> loss(z, z, labels).shape, loss.importance(z, z, labels).shape
+        (torch.Size([]), torch.Size([12, 12]))
+    """
+
+    def __init__(
+        self,
+        tau: Scalar | None = None,
+        *,
+        temperature: Scalar | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__()
+        tau = one_temperature(tau, temperature)
+        require_temperature(tau)
+        _require_one("tau", tau)
+        self.tau, self.reduction = tau, require_reduction(reduction)
+
+    def forward(
+        self, z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], labels: Shaped[Tensor, " n"]
+    ) -> Loss:
+        """The loss of outputs z, z2 for the first and the second views of n samples."""
+        _require_outputs(z, z2, "supcon")
+        return supcon(z, z2, labels, self.tau, reduction=self.reduction)
+
+    def importance(
+        self, z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], labels: Shaped[Tensor, " n"]
+    ) -> Tensor:
+        """Which views the gradient pushes from an anchor, and which it pulls (below 0); detached.
+
+        Rows are anchors and columns views, the n first and then the n second. An entry is
+        exp(s_k / tau) over the sum of these, less 1/|P| for each of the anchor's positives; a row's
+        sum is 0. The mean's slope in s_k is this, over 2 n tau.
+        """
+        _require_outputs(z, z2, "supcon")
+        return supcon_importance(z, z2, labels, self.tau).detach()
+
+    def extra_repr(self) -> str:
+        """What is printed of it: temperature and reduction."""
+        return f"tau={self.tau}, reduction={self.reduction!r}"

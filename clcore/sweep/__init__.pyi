@@ -1,5 +1,6 @@
 from .engine import train as train, Result as Result
 from .checkpoint import Stopped as Stopped
+from .schedules import cosine as cosine
 from .optim import (
     unit_norm as unit_norm,
     unit_rows as unit_rows,

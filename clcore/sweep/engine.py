@@ -122,9 +122,9 @@ def train(
     `detach` stops gradients; `metrics(params, config)` scalars to record; `project(params,
     config)` the parameters after each update; `setup(key, config)` tensors drawn once per run
     (a dictionary, a set of generators), which the other functions find in `config`;
-    `schedule(step, config)` a factor on the learning rate. They must not branch on the value of
-    a tensor, and draw from their keys alone (`clcore.random`), never by torch's generator.
-    Floating-point tensors they return are cast to `dtype`.
+    `schedule(step, config)` a factor on the learning rate, such as `cosine`. They must not branch
+    on the value of a tensor, and draw from their keys alone (`clcore.random`), never by torch's
+    generator. Floating-point tensors they return are cast to `dtype`.
 
     Three more are for speed, and change results by rounding at most. `gradient(params, batch,
     config)` gives the losses and gradients of all runs at once, written out by hand: every tensor
@@ -135,7 +135,8 @@ def train(
     key of the whole run: tensors with the steps on the first axis; `data` finds its step's.
 
     A configuration holds `seed` and `lr`, optionally `momentum` and `weight_decay` (sgd) or
-    `betas`, `eps` and `weight_decay` (adam), and keys of the model. Numbers reach the functions
+    `betas`, `eps` and `weight_decay` (adam, adamw), with torch's defaults, and keys of the model.
+    Numbers reach the functions
     as scalar tensors; texts, bools, None and the keys named in `static` (sizes) as they are, and
     runs are trained together where these agree, at most `chunk` at a time. Runs with equal seeds
     have equal streams. Recorded are the steps 0 and `steps` and those that `record` lists, or

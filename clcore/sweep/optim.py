@@ -1,8 +1,9 @@
 """Update rules and projections, written for one run; `clcore.sweep` maps them over runs.
 
 The rules follow `torch.optim.SGD` (momentum without dampening, weight decay added to the
-gradient) and `torch.optim.Adam`. Hyper-parameters are float64 scalars, one per run: 1 - beta2^t
-formed in float32 would be wrong in its fourth digit at the first step.
+gradient), `torch.optim.Adam` and `torch.optim.AdamW` (weight decay of the weights themselves).
+Hyper-parameters are float64 scalars, one per run: 1 - beta2^t formed in float32 would be wrong in
+its fourth digit at the first step.
 """
 
 import math
@@ -21,12 +22,13 @@ Update = Callable[[Params, Params, Params, Hyper, Tensor], tuple[Params, Params]
 DEFAULTS: dict[str, dict[str, float | tuple[float, float]]] = {
     "sgd": {"momentum": 0.0, "weight_decay": 0.0},
     "adam": {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0},
+    "adamw": {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01},
 }
 
 
 def slots(optimizer: str, params: Params, hyper: Hyper) -> Params:
     """The optimiser's own tensors at the start, all zero; none for SGD without momentum."""
-    if optimizer == "adam":
+    if optimizer in ("adam", "adamw"):
         kinds = ("mean", "square")
     else:
         kinds = ("momentum",) if bool((hyper["momentum"] != 0).any()) else ()
@@ -69,12 +71,23 @@ def adam(
     return new, kept
 
 
+def adamw(
+    params: Params, grads: Params, slots: Params, hyper: Hyper, step: Int[Tensor, ""]
+) -> tuple[Params, Params]:
+    """One step of AdamW: p *= 1 - lr * weight_decay, then Adam's on the gradient alone."""
+    if "weight_decay" in hyper:
+        kept = 1 - hyper["lr"] * hyper["weight_decay"]
+        params = {name: p * kept.to(p.dtype) for name, p in params.items()}
+        hyper = {name: value for name, value in hyper.items() if name != "weight_decay"}
+    return adam(params, grads, slots, hyper, step)
+
+
 def _decayed(g: Tensor, p: Tensor, hyper: Hyper) -> Tensor:
     """The gradient with weight decay; no run decays when the entry is absent."""
     return g + hyper["weight_decay"].to(p.dtype) * p if "weight_decay" in hyper else g
 
 
-UPDATES: dict[str, Update] = {"sgd": sgd, "adam": adam}
+UPDATES: dict[str, Update] = {"sgd": sgd, "adam": adam, "adamw": adamw}
 
 
 def unit_norm(
@@ -160,7 +173,7 @@ def hyper_parameters(
     """
     rows: list[dict[str, Any]] = [{**DEFAULTS[optimizer], **config} for config in configs]
     values = {name: [row[name] for row in rows] for name in ("lr", *DEFAULTS[optimizer])}
-    if optimizer == "adam":
+    if "betas" in values:
         values["beta1"], values["beta2"] = map(list, zip(*values.pop("betas"), strict=True))
     for name, column in values.items():
         below_one = name in ("momentum", "beta1", "beta2")

@@ -15,7 +15,7 @@ from check_jsonschema import main as check_jsonschema
 from click.testing import CliRunner
 
 from clcore import _folders, _paths
-from clcore.book import publish
+from clcore.book import chapter, publish
 from clcore.book.site import launch
 
 NOBODY = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
@@ -301,6 +301,10 @@ def test_a_notebook_that_runs_elsewhere_installs_and_is_small(tmp_path):
         patch.setattr(sys, "path", [*sys.path])
         exec(compile(first, "first", "exec"), given)
     assert set(given) == {"__builtins__", "importlib", "subprocess", "sys"}
+    parameters = next(c.source for c in book.cells if "parameters" in c.metadata.get("tags", []))
+    exec(parameters, given)  # the next cell, and the one after it, which begins the chapter
+    here = chapter.start("0-start-here", given | {"In": ["", first, parameters]})
+    assert here.parameters == {"profile": "smoke", "device": "auto", "seed": 0}
     assert len(book.cells) == len(nbformat.read(path, 4).cells) + 1
 
 
@@ -332,6 +336,22 @@ def test_the_button_of_binder_names_a_commit_or_else_the_branch(commit, at):
     context = {"header_buttons": [{"label": "launch-buttons", "buttons": [button]}]}
     launch._to_launch(SimpleNamespace(config=config), "chapters/a", "", context, None)
     assert button["url"].startswith(f"https://mybinder.org/v2/gh/o/n/{at}?urlpath=lab")
+
+
+def test_binder_takes_the_build_for_the_cpu_at_the_pinned_version(tmp_path):
+    """binder/postBuild with programs that write down how they are called."""
+    root, log = _paths.root(), tmp_path / "log"
+    for name in ("pip", "python"):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\necho "{name} $*" >> {log}\n')
+        program.chmod(0o755)
+    path = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    script = ["bash", str(root / "binder" / "postBuild")]
+    subprocess.run(script, cwd=root, env=os.environ | path, check=True, capture_output=True)
+    first, book, launched = log.read_text().splitlines()
+    pin = re.search(r"^torch==.*$", (root / "requirements.txt").read_text(), re.M)[0]
+    assert first.startswith("pip install") and first.endswith(f"/cpu {pin}")
+    assert "-e .[book]" in book and "-m clcore launch" in launched
 
 
 def test_jupyter_book_by_hand_says_what_to_do_and_leaves_the_site_alone(tmp_path):

@@ -2,21 +2,31 @@
 
 import pytest
 from browsing import Tab
-from site_pages import PAGES, PHONE, accessible, opened, violations
+from site_pages import AXE, PAGES, PHONE, accessible, opened, violations
 
 pytestmark = [pytest.mark.site, pytest.mark.browser]
 
 
+CODE = "code/checks/landscape/theorem1.html"
+
+
 @PHONE
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(name for name in PAGES if not name.startswith("chapters/")),
-        "code/checks/landscape/theorem1.html",
-    ],
-)
+@pytest.mark.parametrize("name", [*(n for n in PAGES if not n.startswith("chapters/")), CODE])
 def test_page(tab: Tab, name: str) -> None:
     opened(tab, name)
+    if name in AXE:
+        accessible(tab, name)
+
+
+def test_axe_looks_at_pages_that_are_there() -> None:
+    assert not AXE - {*PAGES, CODE}
+
+
+@pytest.mark.slow
+@PHONE
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in AXE])
+def test_axe_is_content_with_all_other_pages(tab: Tab, name: str) -> None:
+    tab.open(name)
     accessible(tab, name)
 
 

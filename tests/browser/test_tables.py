@@ -62,7 +62,24 @@ def test_a_page_is_printed_with_all_its_formulas(tab: Tab) -> None:
     assert tab.page.locator("mjx-container mjx-math").count() > 100
 
 
-def test_chapters_have_all_formulas_at_once(tab: Tab) -> None:
+def test_formulas_that_are_not_set_yet_have_words_and_a_size(tab: Tab) -> None:
     tab.open("chapters/1-minmax.html")
-    assert tab.page.locator("mjx-container").count() > 100
-    assert tab.page.locator("mjx-lazy").count() == 0
+    waiting = tab.page.locator("mjx-lazy")
+    assert waiting.count() > 50
+    told = "(all) => all.filter((e) => e.role !== 'img' || !e.ariaLabel || e.ariaHidden === 'true')"
+    assert waiting.evaluate_all(f"{told}.length") == 0
+    sized = "(all) => all.filter((e) => e.checkVisibility() && !e.getBoundingClientRect().height)"
+    assert waiting.evaluate_all(f"{sized}.length") == 0
+
+
+def test_a_link_into_a_chapter_leads_there_while_formulas_above_wait(tab: Tab) -> None:
+    """A place in the middle, of a page some thirty screens long, comes to the top and stays."""
+    tab.open("chapters/1-minmax.html")
+    found = "(all) => all.map((e) => e.id)"
+    places = tab.page.locator(".bd-article section[id]").evaluate_all(found)
+    place = places[len(places) // 2]
+    tab.page.goto("about:blank")
+    tab.open(f"chapters/1-minmax.html#{place}")
+    assert tab.page.locator("mjx-lazy").count() > 50
+    top = f"document.getElementById({place!r}).getBoundingClientRect().top"
+    tab.page.wait_for_function(f"{top} >= 0 && {top} < 200")

@@ -302,6 +302,14 @@ def test_all_are_finite_in_float32_at_the_extremes():
             assert value.dtype == torch.float32
 
 
+def test_the_temperature_is_the_paper_s_where_none_is_given():
+    for name in LOSSES:
+        tau = 5.0 if name == "square" else 0.5
+        assert LOSSES[name].settings["tau"] == tau
+        assert loss(name, Z, Z2, X).equal(loss(name, Z, Z2, X, tau=tau))
+        assert not torch.allclose(loss(name, Z, Z2, X), loss(name, Z, Z2, X, tau=tau / 2))
+
+
 def test_images_in_another_order_change_nothing():
     order = torch.from_numpy(np.random.default_rng(0).permutation(N))
     for name in LOSSES:

@@ -41,6 +41,7 @@ def test_view_is_its_operations_one_image_at_a_time(photos):
     settings = RECIPES["stl10"]
     params = aug.draw(random.key(3), len(photos), 32, 32, settings)
     found = aug.apply(photos, params, settings)
+    assert found.equal(aug.view(random.key(3), photos, settings))
     for i, image in enumerate(photos):
         top, left, h, w = params["box"][i].tolist()
         x = resize(image[:, top : top + h, left : left + w], 96)
@@ -254,6 +255,22 @@ def test_every_order_is_done_one_after_another(photos):
     found = aug.colour_jitter(x, each, orders)
     for order, mine in zip(orders.tolist(), found, strict=True):
         assert torch.allclose(mine, jitter(x[0], factors, order), atol=1e-9)
+
+
+def test_jitter_of_grey_images(photos):
+    """No hue to turn; every other factor counts, in its order."""
+    x = photos[:4, :1]
+    factors = torch.tensor([[1.6, 0.5], [0.4, 1.8], [0.3, 1.7], [0.2, -0.4]], dtype=torch.float64)
+    orders = torch.tensor([[0, 1, 2, 3], [1, 3, 0, 2]])
+    found = aug.colour_jitter(x, factors.repeat(1, 2), orders.repeat(2, 1))
+    for i, mine in enumerate(found):
+        expected = x[i]
+        for kind in orders[i % 2].tolist():
+            f = float(factors[kind, i % 2])
+            other = {aug.BRIGHTNESS: 0 * expected, aug.CONTRAST: expected.mean()}
+            if kind in other:  # saturation mixes a grey image with itself
+                expected = (f * expected + (1 - f) * other[kind]).clamp(0, 1)
+        assert torch.allclose(mine, expected, atol=1e-12)
 
 
 def test_gray_and_flip_choose_images(photos):

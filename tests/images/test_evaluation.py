@@ -36,6 +36,8 @@ def test_features_are_of_whole_images_in_evaluation_mode(one_thread):
         direct = net(torch.from_numpy(images.pixels / np.float32(255)))
     assert torch.allclose(found, direct, atol=1e-5) and not found.requires_grad
     assert found.shape == (len(images), 32)
+    again = evaluation.features(net, images)  # in evaluation already, and left there
+    assert not net.training and torch.allclose(again, direct, atol=1e-5)
 
 
 @pytest.mark.parametrize("penalty", [1e-3, 0.1])
@@ -101,7 +103,7 @@ def test_separable_classes_are_found_in_float32():
     assert evaluation.knn(x, labels, x, labels, k=5) == 1.0
 
 
-@pytest.mark.parametrize("k", [1, 7])
+@pytest.mark.parametrize("k", [1, 7, evaluation.NEIGHBOURS])
 def test_knn_by_loops(clouds, k):
     a, la, b, lb = clouds
     right = 0
@@ -113,6 +115,7 @@ def test_knn_by_loops(clouds, k):
             votes[la[j]] += math.exp(cosines[j] / 0.07)
         right += votes.index(max(votes)) == int(truth)
     assert evaluation.knn(a, la, b, lb, k=k, batch=33) == right / len(b)
+    assert evaluation.knn(a, la, b, lb, **({"k": k} if k < 20 else {})) == right / len(b)
     assert 0.4 < right / len(b) < 0.99
 
 
@@ -140,7 +143,11 @@ def test_labels_out_of_range(wrong):
     message = rf"labels of 0 to 9 for 10 classes, got {wrong} for image 5 and 1 more such"
     with pytest.raises(ValueError, match=message):
         evaluation.require_labels(images)
+    with pytest.raises(ValueError, match=rf"labels of -1 to 9 for 10 classes, got {wrong}"):
+        evaluation.require_labels(images, unlabelled=True)
     labels[[5, 8]] = -1
     evaluation.require_labels(images, unlabelled=True)
     with pytest.raises(ValueError, match="labels of 0 to 9"):
         evaluation.require_labels(images)
+    labels[[5, 8]] = 0, 9
+    evaluation.require_labels(images)

@@ -60,3 +60,8 @@ def test_colour_is_what_differs_between_channels():
         mean = sum(filt) / len(filt)
         loops += float(sum((c - mean).square().sum() for c in filt) / filt.square().sum())
     assert float(mixed["colour"]) == pytest.approx(loops / len(W))
+    mean = W.mean(1, keepdim=True)
+    whole = (total_variation(W) / W.flatten(1).norm(dim=1)).mean()
+    grey = (total_variation(mean) / mean.flatten(1).norm(dim=1)).mean()
+    assert float(mixed["whole"]) == pytest.approx(float(whole))
+    assert float(mixed["grey"]) == pytest.approx(float(grey))

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from beartype import beartype
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from jaxtyping import TypeCheckError, jaxtyped
 
 from clcore import losses
+from clcore import reference as ref
 from clcore.losses import contrast, sources
 
 TABLE = losses.table1(tau=0.7, eps=0.4, margin=0.6, c=1.5)
@@ -98,6 +100,10 @@ def test_pairs_outside_the_table():
         lambda x: x.sigmoid() * (-x).sigmoid(),
     )
     z, z2 = views(4, 3)
+    for a, b in ((2.0, 3.0), (0.5, 3.0)):
+        constant = a * b * (1 - torch.eye(4, dtype=torch.float64))
+        alpha = contrast.pairwise_importance(z, z2, losses.linear_pair(a, b))
+        assert torch.allclose(alpha, constant, rtol=1e-14)
     for pair in (curved, losses.linear_pair(2.0, 3.0)):
         expected = loop_loss(z.tolist(), z2.tolist(), pair)
         assert contrast.family_loss(z, z2, pair).item() == pytest.approx(expected, rel=1e-12)
@@ -202,6 +208,17 @@ def test_covariance_and_energy_equal_loops():
     assert torch.allclose(own.trace(), power, rtol=1e-12)
     assert torch.allclose(own, own.T, rtol=1e-12)
     assert torch.allclose(contrast.nl_energy(alpha, z, z2), power / (4 * n**2), rtol=1e-12)
+
+
+@pytest.mark.parametrize("shift", [(2.0**30, 0.0), (0.0, 2.0**30), (2.0**30, -(2.0**28))])
+def test_a_covariance_far_from_the_origin_loses_no_digits(shift):
+    """Pairs do not see where the origin is; the views have 20 binary digits, so sums are exact."""
+    rng = np.random.default_rng(0)
+    alpha = rng.uniform(0.1, 1, (3, 6, 6))
+    views = [np.round(v * 2**20) / 2**20 for d in (3, 4) for v in ref.views(rng, 3, 6, d)]
+    moved = [v + shift[k // 2] for k, v in enumerate(views)]
+    ours = contrast.contrastive_covariance(*ref.tensors(alpha, *moved))
+    np.testing.assert_allclose(ours, ref.covariance(alpha, *views), rtol=1e-11)
 
 
 @pytest.mark.parametrize("pair", TABLE, ids=IDS)

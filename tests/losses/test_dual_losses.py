@@ -26,9 +26,9 @@ def test_members_of_the_family(tau):
     ours = anchors.soft_triplet(POSITIVE, one, tau, 0.3)
     assert torch.allclose(ours, family(losses.soft_triplet_pair(tau, 0.3 / tau), one))
     assert anchors.simple(POSITIVE, one).equal(POSITIVE - one[:, 0])
-    assert torch.allclose(
-        anchors.simple(POSITIVE, one, 0.5), 1.5 * POSITIVE - one[:, 0], rtol=1e-15
-    )
+    for beta in (-0.5, 0.2, 0.5, 1.0):
+        ours = anchors.simple(POSITIVE, one, beta)
+        assert torch.allclose(ours, (1 + beta) * POSITIVE - one[:, 0], rtol=1e-14)
 
 
 def test_no_overflow():

@@ -100,6 +100,14 @@ def test_inverse_against_a_scalar_root():
             assert row.numpy() == pytest.approx(expected, rel=1e-8)
 
 
+def test_the_cost_of_a_pair_by_a_loop():
+    z, z2 = views(4, 3)
+    half = lambda a, b: float((a - b).square().sum()) / 2  # noqa: E731
+    expected = [[2 * (half(a, b) - half(a, p)) for b in z] for a, p in zip(z, z2, strict=True)]
+    found = off(minplayer.cost(z, z2))
+    assert torch.allclose(found, off(torch.tensor(expected, dtype=torch.float64)), rtol=1e-12)
+
+
 def test_square_of_a_known_row():
     c = torch.tensor([[0.0, 1.0, 2.0, 9.0]]).expand(4, 4).double()
     # Row 3: costs 0, 1, 2 at tau = 2 project (0, -1/2, -1) on the simplex: (3/4, 1/4, 0).

@@ -15,6 +15,8 @@ from clcore.sweep.configs import group
 from clcore.sweep.lower import trace
 from clcore.sweep.optim import unit_columns, unit_filters, unit_frobenius, unit_norm, unit_rows
 
+OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+
 
 def torch_loop(config, steps, optimizer):
     """The plain way: one run, autograd and torch.optim."""
@@ -42,11 +44,14 @@ def torch_loop(config, steps, optimizer):
         ("sgd", {}),
         ("sgd", {"momentum": 0.9, "weight_decay": 0.02}),
         ("adam", {"weight_decay": 0.02, "betas": (0.8, 0.95), "eps": 1e-5}),
+        ("adamw", {}),
+        ("adamw", {"weight_decay": 0.5, "betas": (0.8, 0.95), "eps": 1e-5}),
+        ("adamw", {"weight_decay": 0.0}),
     ],
 )
 def test_a_sweep_equals_a_plain_loop_with_torch_optim(name, hyper):
     chosen = configs(3, **hyper)
-    if name == "adam":
+    if name != "sgd":
         chosen = [{**c, "lr": c["lr"] / 10} for c in chosen]
     else:  # momentum and decay differ between the runs too
         chosen = [
@@ -54,8 +59,7 @@ def test_a_sweep_equals_a_plain_loop_with_torch_optim(name, hyper):
         ]
     result = run(chosen, steps=60, optimizer=name, record=1)
     for r, config in enumerate(chosen):
-        optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[name]
-        expected, seen = torch_loop(config, 60, optimizer)
+        expected, seen = torch_loop(config, 60, OPTIMIZERS[name])
         for n, w in expected.items():
             torch.testing.assert_close(result.params(r)[n], w.detach(), rtol=1e-10, atol=1e-10)
         mine = result.table.query("run == @r")
@@ -344,7 +348,7 @@ BASE = {"seed": 0, "lr": 0.1, "tau": 0.5}
             "betas of run 0: expected a tuple of two",
         ),
         ([{**BASE, "x": [1]}], {}, "'x' of run 0 is a list; expected a number, str, bool or None"),
-        ([BASE], {"optimizer": "lion"}, "optimizer: expected one of sgd, adam, got 'lion'"),
+        ([BASE], {"optimizer": "lion"}, "optimizer: expected one of sgd, adam, adamw, got 'lion'"),
         ([BASE], {"static": ("width",)}, "static: 'width' is no key of configs"),
         ([BASE], {"steps": 0}, "steps: expected at least 1, got 0"),
         ([BASE], {"record": 0}, "record: expected a number of steps >= 1, got 0"),

@@ -107,6 +107,11 @@ def test_augmentations_of_theorem_6(model):
     assert torch.allclose(X.diagonal(dim1=-2, dim2=-1), p * delta**2)
     strong = bl.strong_augmentation(model, 0.25, 0.1)
     assert torch.allclose(strong - weak, 0.25 * (delta**2 + 0.1))
+    eta, strength = 0.1 + delta.abs(), torch.tensor([0.2, 0.5, 0.7], dtype=torch.float64)
+    own = bl.strong_augmentation(model, strength, eta)  # one a model, one a feature
+    assert torch.allclose(own - weak, strength[:, None] * (delta**2 + eta))
+    variance = bl.covariance(model).diagonal(dim1=-2, dim2=-1)
+    assert torch.allclose(weak, variance - p * delta**2, atol=1e-14)
     each = bl.strong_augmentation(model, model.p1 * (1 - model.p1))
     X = bl.contrastive(model, each).diagonal(dim1=-2, dim2=-1)
     assert X.abs().max() < 1e-14

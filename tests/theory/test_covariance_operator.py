@@ -132,6 +132,22 @@ def test_detached_weights_leave_no_residue():
     close(co.weighted_loss(near, far, xi, w), (both * (own - other)).flatten(1).sum(1))
 
 
+@pytest.mark.parametrize("tied", [False, True])
+def test_the_weighted_loss_holds_weights_that_follow_the_net(tied):
+    w, W = world(), layers(grad=True)
+    f = w.shaped(net.trace(W, w.points).output, 1)
+    plain = net.trace(W, w.samples).output
+    xi, far = co.infonce_weight(co.half_distances(plain, plain), 0.5), f if tied else f.detach()
+    assert xi.requires_grad
+    slopes = torch.autograd.grad(co.weighted_loss(f, far, xi, w).sum(), W, retain_graph=True)
+    held = torch.autograd.grad(co.weighted_loss(f, far, xi.detach(), w).sum(), W, retain_graph=True)
+    for slope, expected in zip(slopes, held, strict=True):
+        assert slope.equal(expected)
+    K = connections([v.detach() for v in W], w, 2)
+    op = co.pair_operator(co.view_mean(K, w), xi.detach(), w) * (1 + tied)
+    close((op @ net.vec(W[1])[..., None])[..., 0], -net.vec(slopes[1]))
+
+
 @pytest.mark.parametrize("tau", [0.3, 2.0])
 def test_weights_are_slopes_of_the_losses_at_the_samples(tau):
     r = torch.linspace(0, 4, 9, dtype=torch.float64)[:, None].requires_grad_()

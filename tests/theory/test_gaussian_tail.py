@@ -1,11 +1,14 @@
 """The tail of a correlated Gaussian pair against mpmath, scipy and limits."""
 
+from itertools import product
+
 import mpmath
 import numpy as np
 import pytest
 import torch
 from scipy import special, stats
 
+from clcore.checks.hltm.tail import node_range
 from clcore.theory.trees import gaussian_tail as tail
 
 GRID = [(c, g) for c in (1e-3, 0.5, 4.0, 30.0) for g in (0.0, 1e-6, 0.3, 0.9, 0.9999)]
@@ -66,6 +69,19 @@ def test_tail_by_scipy():
     assert tail.log_tail(c, gamma).exp().tolist() == pytest.approx(owen, rel=1e-9)
 
 
+@pytest.mark.parametrize(("most", "greatest"), [(100.0, 0.0), (4.0, 0.8)])
+def test_tail_by_owen_to_twelve_digits(most, greatest):
+    """Where its closed form loses none: Phi(-sqrt(c))/2 at gamma = 0, less Owen's T elsewhere."""
+    rng = np.random.default_rng(0)
+    c = np.concatenate([np.geomspace(1e-3, most, 20), rng.uniform(1e-3, most, 20)])
+    gamma, h = greatest * rng.random(len(c)), np.sqrt(c)
+    cut = special.owens_t(h, gamma / np.sqrt(1 - gamma**2))
+    whole = special.log_ndtr(-h) - np.log(2)
+    expected = whole + np.log1p(-cut / np.exp(whole))
+    ours = tail.log_tail(torch.from_numpy(c), torch.from_numpy(gamma)).numpy()
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-12)
+
+
 def test_tail_far_out_follows_its_exponent():
     c, gamma = f64(1e4, 1e4), f64(0.5, 1 - 1e-8)
     form = c / ((1 - gamma) * (1 + gamma))
@@ -98,6 +114,59 @@ def test_band_of_r_hat():
     assert ratio[2].item() == pytest.approx(1, abs=0.05) and ratio[0].item() > 10
 
 
+@pytest.mark.parametrize("gamma", [0.0, 1e-6, 0.3, 0.9, 1 - 1e-8])
+@pytest.mark.parametrize("c", [1e-2, 1.0, 30.0, 1e8])
+def test_r_hat_with_50_digits(c, gamma):
+    """ddn Eq. 121 from Eqs. 116 to 119; a smaller second product is not taken for it."""
+    with mpmath.workdps(50):
+        one = mpmath.sqrt(mpmath.mpf(c) / (1 - mpmath.mpf(gamma) ** 2))
+        two = gamma * one
+
+        def r(y):
+            if y < 1e3:
+                return mills(y)
+            last = y  # by its continued fraction
+            for k in range(40, 0, -1):
+                last = y + k / last
+            return 1 / last
+
+        products = [r(x) * r(y + gamma * (1 / r(x) - x)) for x, y in ((one, two), (two, one))]
+    assert tail.r_hat(f64(c), f64(gamma)).item() == pytest.approx(float(max(products)), rel=1e-12)
+
+
+def corners(c, gamma, below, above, product_of):
+    """(below, above) R-hat: the least and the largest of what bounds on r and e leave open, over
+    all corners, whichever bound belongs where; as `node_range.READINGS`."""
+    one = np.sqrt(c / (1 - gamma**2))
+    ends = []
+    for x, y in ((one, gamma * one), (gamma * one, one)):
+        r = [2 / (np.sqrt(x**2 + 4) + x), 4 / (np.sqrt(x**2 + 8) + 3 * x)]
+        low = {"e124": 1 / r[1] - x, "zero": 0 * x}[below]
+        high = {"e124": 1 / r[0] - x, "e125": 1 / x}[above]
+        found = []
+        for outer, z in product(r, (y + gamma * low, y + gamma * high)):
+            found += [
+                outer * 2 / (np.sqrt(z**2 + 4) + z),
+                outer * 4 / (np.sqrt(z**2 + 8) + 3 * z),
+            ]
+        ends.append(np.stack([np.min(found, 0), np.max(found, 0)]))
+    return {"larger": np.maximum(*ends), "first": ends[0], "second": ends[1]}[product_of]
+
+
+def test_band_of_r_hat_by_all_corners():
+    rng = np.random.default_rng(1)
+    c, gamma = rng.uniform(0.05, 30, 60), rng.uniform(0.01, 0.99, 60)
+    ours = tail.r_hat_bounds(torch.from_numpy(c), torch.from_numpy(gamma))
+    np.testing.assert_allclose(np.stack(ours), corners(c, gamma, "e124", "e124", "larger"), 1e-12)
+
+
+@pytest.mark.parametrize("reading", node_range.READINGS)
+def test_bands_of_every_reading_by_all_corners(reading):
+    kinds, gamma = node_range.READINGS[reading], np.array([0.04, 0.2, 0.9])
+    found = np.transpose([node_range._band(g, kinds) for g in gamma])
+    np.testing.assert_allclose(found, corners(np.full(3, 9.0), gamma, *kinds), 1e-12)
+
+
 def test_refuses_what_has_no_tail(unchecked_shapes):
     with pytest.raises(ValueError, match=r"expected 0 <= gamma < 1, got 1; at 1 the event"):
         tail.log_tail(f64(1.0), f64(1.0))
@@ -105,3 +174,12 @@ def test_refuses_what_has_no_tail(unchecked_shapes):
         tail.r_hat(f64(1.0), f64(float("nan")))
     with pytest.raises(ValueError, match=r"expected c > 0, got 0; y_\+ has to exceed"):
         tail.r_hat(f64(0.0), f64(0.5))
+    for c, gamma in ((-1.0, 0.5), (1.0, -1e-9), (1.0, 1.5)):
+        wrong = f"got {c if c <= 0 else gamma:g}"
+        for pair in ((f64(c), f64(gamma)), (f64(1.0, c, 2.0), f64(0.0, gamma, 0.5))):
+            with pytest.raises(ValueError, match=wrong):
+                tail.kappas(*pair)
+    for c, gamma in ((1e-9, 0.5), (1.0, 0.0), (1.0, 1 - 1e-9)):
+        one, two = tail.kappas(f64(c), f64(gamma))
+        assert one.item() == pytest.approx((c / (1 - gamma**2)) ** 0.5, rel=1e-6)
+        assert two.item() == pytest.approx(gamma * one.item(), rel=1e-15)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from clcore import random
+from clcore.reference import kolmogorov
 from clcore.theory.trees import latent_tree as lt
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -79,10 +80,24 @@ def test_regular_transitions_and_their_paths():
     torch.testing.assert_close(full.amin((1, 2)), torch.zeros(50, dtype=torch.float64))
 
 
-def test_the_root_knows_nothing_of_the_transitions():
-    model = lt.draw(keys(4000), lt.tree((-1, 0), (2, 2)))
-    both = torch.stack([lt.edge(model, 1)[:, 0, 0], model.prior[:, 0]])
-    assert abs(float(torch.corrcoef(both)[0, 1])) < 0.06
+@pytest.mark.parametrize("strength", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize(("rows", "columns"), [(2, 3), (3, 2), (3, 3), (2, 5)])
+def test_least_entry_of_a_weaker_transition(strength, rows, columns):
+    P = lt.regular_transition(keys(20), rows, columns, strength)
+    least = torch.full((20,), (1 - strength) / columns, dtype=torch.float64)
+    torch.testing.assert_close(P.amin((1, 2)), least, rtol=0, atol=1e-12)
+    level = torch.full((20, columns), rows / columns, dtype=torch.float64)
+    torch.testing.assert_close(P.sum(1), level, rtol=0, atol=1e-12)
+
+
+def test_the_root_knows_nothing_of_the_transitions_and_its_law_is_uniform():
+    """On the simplex of three states: then P(p > s) = (1 - s)^2."""
+    model = lt.draw(keys(2000), lt.tree((-1, 0), (3, 3)))
+    prior, table = model.prior.numpy(), lt.edge(model, 1).numpy()
+    for a, b, c in product(range(3), repeat=3):
+        assert 2000**0.5 * abs(np.corrcoef(prior[:, a], table[:, b, c])[0, 1]) < 5
+    for state in prior.T:
+        assert kolmogorov((1 - state) ** 2, 0, 1) < 3
 
 
 def test_polarities_and_their_products():
@@ -92,6 +107,14 @@ def test_polarities_and_their_products():
     far = lt.path_polarity(tree, rho)
     assert (far[:, 0] == 1).all()
     torch.testing.assert_close(far[:, 7], rho[:, 0] * rho[:, 2] * rho[:, 6])
+
+
+@pytest.mark.parametrize("edges", [1, 2, 3])
+def test_polarities_along_short_paths(edges):
+    rho = lt.polarities(keys(8), lt.tree(range(-1, edges)), -0.9)
+    far = lt.path_polarity(lt.tree(range(-1, edges)), rho)
+    expected = torch.cat([torch.ones_like(rho[:, :1]), rho.cumprod(1)], 1)
+    torch.testing.assert_close(far, expected, rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +149,22 @@ def test_given_the_root_and_augmentation():
     z = lt.sample(keys(3), sure, 50)
     assert (lt.augment(keys(3, 1), sure, z) == z).all()
     assert (z[..., 1] == 1 - z[..., 0]).all() and (z[..., 3] == z[..., 0]).all()
+
+
+def test_views_of_a_tree_share_the_root_alone():
+    """How often two nodes, one of each view, are both 1, for all pairs and both signs of rho."""
+    tree, n = lt.tree((-1, 0, 0, 1, 1)), 20_000
+    rho = torch.tensor([[0.8, -0.6, -0.9, 0.5]], dtype=torch.float64)
+    model = lt.binary(tree, rho, 0.3)
+    z = lt.sample(keys(1), model, n)
+    seen = lt.augment(keys(1, 1), model, z)
+    far = lt.path_polarity(tree, rho)[0]
+    ones = (1 + torch.stack([-far, far])) / 2  # P(z_k = 1 | root)
+    ones[:, 0] = torch.tensor([0.0, 1.0])
+    expected = torch.einsum("r,ra,rb->ab", model.prior[0], ones, ones)
+    found = torch.einsum("na,nb->ab", z[0].double(), seen[0].double()) / n
+    error = (expected * (1 - expected) / n).sqrt()
+    assert ((found - expected).abs() < 6 * error).all()
 
 
 def test_views_are_independent_given_the_root():

@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from clcore import random
+from clcore.checks.hltm.lucky import event
+from clcore.reference import kolmogorov, tensors
 from clcore.theory.trees import gaussian_tail, lucky_nodes
 
 KEY = random.key(7)
@@ -33,6 +35,23 @@ def test_weights_have_the_variance_and_range_of_the_theorem():
     assert alone.equal(lucky_nodes.weights(random.fold_in(KEY, 1), 10, 4))
 
 
+@pytest.mark.parametrize(("sigma", "n"), [(1.0, 5), (0.5, 12)])
+def test_weights_are_uniform(sigma, n):
+    edge = sigma * math.sqrt(3 / n)
+    assert kolmogorov(lucky_nodes.weights(KEY, 500, n, sigma).flatten().numpy(), -edge, edge) < 3
+
+
+@pytest.mark.parametrize("gamma", [0.2, 0.6, 0.95])
+def test_number_of_nodes_by_its_formula(gamma):
+    """ddn Eq. 128, as printed and with the exponent of the bound that holds."""
+    c = f64(1.0, 9.0, 40.0)
+    for printed, square in ((True, c), (False, c / (1 - gamma**2))):
+        bound = (1 - gamma**2) ** 0.5 * gaussian_tail.r_hat(c, f64(gamma)) * (-square / 2).exp()
+        expected = math.log(1 / 0.3) * 2 * math.pi / bound
+        found = lucky_nodes.nodes_asked(c, f64(gamma), 0.3, printed)
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=0)
+
+
 def test_number_of_nodes():
     c, gamma = f64(4.0), f64(0.0)
     r = gaussian_tail.mills(f64(2.0)) * gaussian_tail.mills(f64(0.0))
@@ -49,6 +68,51 @@ def test_event_by_hand():
     lucky = lucky_nodes.lucky(torch.stack(w), h, a, c=1.0)  # level sqrt(1/2)
     assert lucky.tolist() == [True, False, False]
     assert not lucky_nodes.lucky(torch.stack(w), h, a, c=1.0, sigma=2.0).any()
+
+
+@pytest.mark.parametrize("sigma", [0.5, 2.0])
+@pytest.mark.parametrize("c", [0.25, 1.0])
+def test_event_node_by_node(c, sigma):
+    rng, n = np.random.default_rng(2), 6
+    kids = event.leaves(rng.choice([-1, 1], (3, n)) * rng.uniform(0.7, 1, (3, n)))
+    plus, minus = event.means(kids)
+    w = lucky_nodes.weights(random.fold_in(KEY, torch.arange(3)), 500, n, sigma).numpy()
+    level = math.sqrt(c / n) * sigma * np.linalg.norm(plus, axis=1)
+    above = np.einsum("bjn,bn->bj", w, plus) >= level[:, None]
+    expected = above & (np.einsum("bjn,bn->bj", w, minus) < 0)
+    found = lucky_nodes.lucky(torch.from_numpy(w), *tensors(kids.h, kids.a), c, sigma).numpy()
+    assert 0 < expected.mean() < 0.5 and (found == expected).all()
+
+
+def volume(plus, minus, c, points):
+    """The chance of the event, by the midpoint rule over all weights but the last, which is between
+    two bounds."""
+    n, b = len(plus), np.sqrt(3 / len(plus))
+    axis = b * (2 * (np.arange(points) + 0.5) / points - 1)
+    grid = np.stack(np.meshgrid(*[axis] * (n - 1)), -1).reshape(-1, n - 1)
+    least = np.sqrt(c / n) * np.linalg.norm(plus) - grid @ plus[:-1]
+    most = -grid @ minus[:-1] / minus[-1]
+    length = np.minimum(most, b) - np.maximum(least / plus[-1], -b)
+    return np.maximum(length, 0).mean() / (2 * b)
+
+
+@pytest.mark.parametrize(("n", "points"), [(2, 20_000), (3, 400)])
+@pytest.mark.parametrize("seed", range(3))
+def test_chance_of_the_event_by_its_volume(n, points, seed):
+    rng, c = np.random.default_rng(seed), 0.4
+    low, high = 0.2 * rng.random((1, n)), 0.5 + rng.random((1, n))
+    rho = 0.9 * np.where(np.arange(n) % 2, -1, 1) * rng.uniform(0.5, 1, (1, n))
+    kids = event.Children(low, high, rho)
+    found = lucky_nodes.lucky_probability(*tensors(kids.h, kids.a), c).item()
+    plus, minus = (kids.h + kids.a)[0], (kids.h - kids.a)[0]
+    assert found == pytest.approx(volume(plus, minus, c, points), abs=1e-5)
+
+
+@pytest.mark.parametrize(("nodes", "n"), [(1, 2), (9, 2), (12, 3)])
+def test_few_children_of_as_many_nodes_as_there_are(nodes, n):
+    h, a = torch.ones(nodes, n).double(), torch.linspace(-0.5, 0.5, n).double().expand(nodes, n)
+    found = lucky_nodes.lucky_probability(h, a, 0.4)
+    assert found.shape == (nodes,) and ((found > 0) & (found < 1)).all()
 
 
 @pytest.mark.parametrize("n, c", [(2, 0.5), (3, 0.5), (5, 2.0), (8, 2.0)])
@@ -103,6 +167,22 @@ def test_drawn_states_approach_the_enumerated_ones():
     assert states.unique().tolist() == [0, 1]
     exact = lucky_nodes.activations(w, *lucky_nodes.leaf_states(rho))
     assert torch.allclose(lucky_nodes.activations(w, states, chance), exact, rtol=0.03)
+
+
+def test_activations_of_drawn_states_are_means_over_them():
+    """And within 6 standard errors of those by a loop over all states."""
+    kids = event.leaves(np.random.default_rng(4).uniform(-0.6, 0.6, (3, 4)))
+    w, drawn = event.draw(np.random.default_rng(5), 3, 7, 4), 4000
+    exact = event.node_means(w.numpy(), kids)
+    states = lucky_nodes.leaf_states(torch.from_numpy(kids.rho))
+    np.testing.assert_allclose(lucky_nodes.activations(w, *states), exact, atol=1e-12)
+    for b in range(3):
+        rho = torch.from_numpy(kids.rho[b])
+        seen, chance = lucky_nodes.drawn_leaf_states(random.fold_in(KEY, b), rho, drawn)
+        v = lucky_nodes.activations(w[b], seen, chance).numpy()
+        each = np.maximum(w[b].numpy() @ seen.numpy().T, 0).reshape(7, 2, drawn)
+        np.testing.assert_allclose(v, each.mean(-1), atol=1e-12)
+        assert (np.abs(v - exact[b]) < 6 * (each.std(-1) / drawn**0.5 + 1e-9)).all()
 
 
 def test_bound_on_the_squares():

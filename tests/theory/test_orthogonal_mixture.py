@@ -73,3 +73,41 @@ def test_violations_are_named():
     assert om.violations(both, 2 * both) == ["one-hot"]
     tilted = both * torch.tensor([1.0, 1.1, 1.0], dtype=torch.float64)
     assert om.violations(both, tilted) == ["one-hot", "augmentation"]
+
+
+BROKEN = {
+    "nothing": ((0.0, 0.0), (0.0, 0.0), []),
+    "a negative leak": ((0.0, -0.1), (0.0, -0.1), ["nonnegative"]),
+    "a second mode": ((0.0, 0.1), (0.0, 0.1), ["one-hot"]),
+    "a second mode, by a factor of its own": ((0, 0.1), (0, 0.2), ["one-hot", "augmentation"]),
+    "a view erased": ((0.0, 0.0), (-1.0, 0.0), ["augmentation"]),
+    "a view turned": ((0.0, 0.0), (-2.0, 0.0), ["augmentation"]),
+    "a leak in one view": ((0.0, 0.0), (0.0, 0.1), ["augmentation"]),
+    "a negative leak in one view": ((0.0, 0.0), (0.0, -0.1), ["augmentation"]),
+    "a view of nothing": ((-1.0, 0.0), (0.0, 0.0), ["augmentation"]),
+}
+"""What is added, of its own size, to modes 0 and 1 of a field that shows mode 0, in each view."""
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_one_field_of_one_sample_that_is_broken(how):
+    *changes, broken = BROKEN[how]
+    views = []
+    for view, (own, other) in zip(om.draw_fields(KEY, 30, 3, 4), changes, strict=True):
+        changed, size = view.clone(), view[0, 0, 0]
+        changed[0, 0, 0] += own * size
+        changed[0, 0, 1] += other * size
+        views.append(changed)
+    assert om.violations(*views) == broken
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e6])
+def test_how_far_a_second_view_may_be_off(size, sign):
+    """1e-9 (1 + the first's size)."""
+    x = sign * size * torch.eye(3, dtype=torch.float64)[:, None]
+    for off in (0.8, 1.25):
+        leak = torch.eye(3, dtype=torch.float64)[[1, 2, 0]][:, None]
+        x2 = 0.7 * x + 1e-9 * (1 + size) * off * leak
+        expected = ["nonnegative"] * (sign < 0) + ["augmentation"] * (off > 1)
+        assert om.violations(x, x2) == expected

@@ -1,9 +1,14 @@
 """Two objects on a ring and a neuron, against loops over positions and by hand."""
 
+from itertools import combinations
+
+import numpy as np
 import pytest
 import torch
+from scipy.special import ndtr
 
 from clcore import random
+from clcore.reference import kolmogorov
 from clcore.theory.operator import connection as cn
 from clcore.theory.operator import translation as tr
 
@@ -97,3 +102,20 @@ def test_errors_say_what_to_do(unchecked_shapes):
             f(3)
     with pytest.raises(ValueError, match="expected 2 weights, or 3 with a bias, got 4"):
         tr.selected(torch.zeros(4, dtype=F64))
+
+
+@pytest.mark.parametrize("m", [2, 3])
+def test_scrambled_views_are_normal_in_the_nuisance_subspace(m):
+    """With the mean square of x there in every direction, apart from view to view and sample to
+    sample."""
+    rng, views = np.random.default_rng(m), 3000
+    basis = np.linalg.qr(rng.standard_normal((5, m)))[0]
+    x = rng.standard_normal((3, 5))
+    seen = tr.scramble(random.key(m), torch.tensor(x), torch.tensor(basis), views).numpy() @ basis
+    z = seen / np.sqrt(((x @ basis) ** 2).mean(-1))[:, None]  # view, sample, direction
+    for sample in range(3):
+        assert kolmogorov(ndtr(z[:, sample]).ravel(), 0, 1) < 3
+    every = list(z.reshape(views, -1).T)
+    late = [np.roll(z[:, 0, 0], 1), np.roll(z[:, 1, 1], 1)]
+    for a, b in [*combinations(every, 2), *((a, b) for a in every for b in late)]:
+        assert views**0.5 * abs(np.corrcoef(a, b)[0, 1]) < 6

@@ -94,7 +94,7 @@ def _figure(name: str, session: Session, source: Path) -> dict[str, str]:
 
 def _picture(chapter: str, cell: str) -> bytes:
     """The picture that a cell of a chapter left in the last build."""
-    page = _paths.build_dir() / "html" / "_sources" / "chapters" / f"{chapter}.ipynb"
+    page = _paths.build_dir() / "executed" / f"{chapter}.ipynb"
     executed = read_json(page, "run `make book` to make the site again")
     for one in executed["cells"]:
         if one.get("id") == cell:

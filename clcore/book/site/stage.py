@@ -15,7 +15,18 @@ from clcore._files import explain_full, read_yaml, sha256, write_atomic, write_j
 from clcore.book import surroundings
 from clcore.book.build import legible
 from clcore.book.programs import pyodide
-from clcore.book.site import claims, code, launch, letters, links, pages, policy, search, serve
+from clcore.book.site import (
+    claims,
+    code,
+    launch,
+    lean,
+    letters,
+    links,
+    pages,
+    policy,
+    search,
+    serve,
+)
 
 STAMP = ".key"
 """Of a site: what it was made from, and all that was made."""
@@ -71,7 +82,6 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
             made = sphinx.result()
         if isinstance(made, str):
             return f"{made}\n{_still(html)}"
-        _lighten(made)
         claims.wrap(stage / claims.FOLDER, made)
         try:
             legible.refuse(made)
@@ -79,10 +89,13 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
             return f"{error}\n{_still(html)}"
         for address, page in sources.items():
             write_atomic(made / address, page.encode())
+        lean.apply(made)
         policy.apply(made)
         _folders.mark(made)
         write_atomic(made / STAMP, f"{key} {_pages(made)}".encode())
         _folders.readable(made)
+        for name, content in chapters:
+            write_atomic(_folders.room("executed") / name, content)  # for slides
         _folders.remove(old)
         if html.exists():
             html.replace(old)
@@ -94,13 +107,6 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
         _folders.remove(stage)
         _folders.remove(out)
     return ""
-
-
-def _lighten(made: Path) -> None:
-    """Remove MathJax in the forms that no page loads, 13 MB of them."""
-    for bundle in (made / "_static" / "mathjax").glob("[mt]*-*.js"):
-        if bundle.name != "tex-chtml.js":
-            bundle.unlink()
 
 
 def check(base: Path) -> None:

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from clcore import random as cr
-from clcore.checks.deep_linear_pca import instruments
 from clcore.checks.deep_linear_pca.landscape import _error, add_some
 from clcore.ledger import Trial, check
 from clcore.losses import contrast
-from clcore.reference import Array, absolute, tensors
+from clcore.reference import Array, tensors
 from clcore.theory import deep_linear as dl
 
 DATA = ("heavy-tailed", "discrete", "correlated", "outliers")
@@ -60,9 +59,6 @@ def rem3(t: Trial) -> None:
     Claim   Theorem 3 asks nothing of data, augmentation and alpha: at every certified local
             maximum with a distinct and positive top eigenvalue (its corrected form) it holds.
     Fails   before the ascent; at local maxima with E = 0, which occur with one node in layer 1.
-
-    Beyond the row: the library's ascent and the instruments that certify its ends, once more in
-    numpy.
     """
     count, climbed, trapped = min(t.share(2), 100), 0, []
     holds = t.part("", 1e-6)
@@ -91,28 +87,3 @@ def rem3(t: Trial) -> None:
     certified = sum(map(len, holds.errors))
     holds.says(certified=certified, climbed=climbed, exceptions=len(exceptions))
     holds.says(widths=", ".join(map(_dashed, WIDTHS)), narrow=_dashed(NARROW))
-    _company(t)
-    instruments.by_hand(t)
-
-
-def _company(t: Trial) -> None:
-    """Ascents of many runs, a few at a time, against each run by itself; none falls. Controls: the
-    run before, half as many steps."""
-    part = t.defines("a run sees no other", 1e-10)
-    rise = t.defines("no ascent falls", -1e-6)
-    rng, keys = t.stream("company"), t.keys(7, "company")
-    X = rng.standard_normal((7, 4, 4))
-    X, W = torch.from_numpy(X + X.swapaxes(1, 2)), dl.starts(keys, (4, 3, 2))
-    together = dl.ascend(W, X, steps=30, tolerance=1e-12, chunk=3)
-    alone = [
-        dl.ascend([w[k : k + 1] for w in W], X[k : k + 1], steps=30, tolerance=1e-12).energy.item()
-        for k in range(7)
-    ]
-    part.add(absolute(together.energy, np.array(alone)))
-    part.breaks("the run before", absolute(together.energy, np.roll(alone, 1)))
-    products = [w.numpy() for w in together.weights]
-    end = products[1] @ products[0]
-    part.add(absolute(together.energy, np.einsum("rij,rjk,rik->r", end, X.numpy(), end)))
-    start = dl.energy(W, X)
-    rise.add((start - together.energy).numpy())
-    rise.breaks("the other way round", (together.energy - start).numpy())

@@ -23,7 +23,7 @@ from clcore.checks.deep_linear_pca.landscape import (
 from clcore.checks.deep_linear_pca.norms import conserved_rows
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.losses import contrast
-from clcore.reference import Array, absolute, tensors
+from clcore.reference import Array, tensors
 from clcore.theory import deep_linear as dl
 
 
@@ -81,45 +81,6 @@ def fig3(t: Trial) -> None:
     free = _unconstrained(weights, X)
     loose = torch.stack([(1 - torch.linalg.svdvals(w)[:, 0]).abs() for w in free]).amax(0)
     limit.breaks("Eq. 37 without the constraint", loose)
-    _path(t)
-
-
-def _path(t: Trial) -> None:
-    """The first steps in numpy, a layer of one node among them. Controls: energies of a step later,
-    every step."""
-    part = t.defines("a path by hand", 1e-10, controls=pooled)
-    times = t.defines("steps of a path", 0.0)
-    rng, count, rate = t.stream("path"), min(t.draws, 20), 0.7
-    for widths, steps, every in (((4, 3, 2, 3), 5, 2), ((3, 1, 2), 4, 3), ((3, 2), 3, 1)):
-        ws = [rng.standard_normal((count, high, low)) for low, high in pairwise(widths)]
-        ws = [w / np.sqrt((w**2).sum((1, 2), keepdims=True)) for w in ws]
-        X = rng.standard_normal((count, widths[0], widths[0]))
-        X = X + X.swapaxes(1, 2)
-        path = dl.singular_path(tensors(*ws), *tensors(X), rate, steps, every)
-        pace, by_hand = rate / np.linalg.norm(X, 2, (1, 2))[:, None, None], []
-        for _ in range(steps + 2):
-            s = [np.linalg.svd(w, compute_uv=False) for w in ws]
-            whole = product_of(ws)
-            E = np.trace(whole @ X @ whole.swapaxes(1, 2), axis1=1, axis2=2)
-            first = np.stack([v[:, 0] for v in s], 1)
-            second = np.stack([np.sort(np.pad(v, ((0, 0), (0, 1))), 1)[:, -2] for v in s], 1)
-            by_hand.append({"energy": E, "first": first, "second": second})
-            moves = []
-            for k, w in enumerate(ws):
-                high = product_of(ws[k + 1 :]) if k + 1 < len(ws) else np.eye(w.shape[1])
-                low = product_of(ws[:k]) if k else np.eye(w.shape[2])
-                moves.append(high.swapaxes(-1, -2) @ whole @ X @ low.swapaxes(-1, -2))
-            ws = [w + pace * m for w, m in zip(ws, moves, strict=True)]
-            ws = [w / np.sqrt((w**2).sum((1, 2), keepdims=True)) for w in ws]
-        kept = list(range(0, steps + 1, every))
-        for name, ours in path.items():
-            times.add(float(len(ours) != len(kept)))
-            if every > 1:
-                times.breaks("every step", float(len(ours) != steps + 1))
-            for found, step in zip(ours, kept, strict=False):
-                part.add(absolute(found, by_hand[step][name]))
-                if name == "energy":
-                    part.breaks("a step later", absolute(found, by_hand[step + 1][name]))
 
 
 # ------------------------------------------------------------------------------- per-filter norms

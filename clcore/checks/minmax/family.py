@@ -10,7 +10,6 @@ from clcore import losses
 from clcore import reference as ref
 from clcore.checks.minmax import sources
 from clcore.checks.minmax import symbols as sym
-from clcore.checks.minmax.conventions import conventions
 from clcore.checks.minmax.table1 import TOLERANCE, Views, same_loss, value_at
 from clcore.ledger import Trial, check, pooled
 from clcore.losses import contrast
@@ -28,12 +27,13 @@ def eq1(t: Trial) -> None:
     Fails   for distances that are not halved or not squared, and with the pair j = i in the sum.
     """
     sizes = ((2, 1), (3, 5), (5, 2), (8, 3), (12, 4))
-    count = t.share(len(sizes))
-    equal = t.defines("", 1e-12, controls=pooled, draws=count * len(sizes))
-    for n, d in sizes:
-        z, z2 = ref.views(t.rng, count, n, d)
+    draws = t.share(len(sizes))
+    equal = t.defines("", 1e-12, controls=pooled, draws=draws * len(sizes))
+    for samples, outputs in sizes:
+        z, z2 = ref.views(t.rng, draws, samples, outputs)
         inter, intra = ref.distances(z, z2)
         for (_, phi, psi), pair in zip(ref.table1(), losses.table1(), strict=True):
+            # The library's loss is a loop over i and j.
             error = partial(relative, contrast.family_loss(*tensors(z, z2), pair), floor=1.0)
             loops = partial(ref.family_loss, phi=phi, psi=psi)
             equal.add(error(loops(inter, intra)))
@@ -55,11 +55,11 @@ def eq2(t: Trial) -> None:
             SimCLR: NT-Xent, over all 2N views, is Eq. 2 at no eps, in value and gradient up to a
             constant and a factor. Corrected: with first views as the only anchors and negatives it
             is tau^-1 times Eq. 2 at eps = 1; not at eps = 0 or 1/2, and not over all views.
-
-    That the library has every convention of InfoNCE in the papers is held against loops, too.
     """
     z, z2 = ref.views(t.rng, t.draws, 8, 4)
     inter, intra = ref.distances(z, z2)
+
+    # The library's loss is the formula, written out by loops.
     formula = t.part("formula", 1e-11, draws=t.draws)
     for tau in (0.1, 0.5, 1.0):
         for eps in (0.0, 0.3, 1.0):
@@ -71,8 +71,8 @@ def eq2(t: Trial) -> None:
             if tau != 1:
                 formula.breaks("no tau in front", error(literal / tau))
             formula.breaks("tau doubled", error(ref.infonce(inter, intra, 2 * tau, eps)))
+
     _simclr(t, ref.views(t.rng, t.draws, 8, 4))
-    conventions(t)
 
 
 def _simclr(t: Trial, views: Views) -> None:
@@ -157,45 +157,48 @@ def num1(t: Trial) -> None:
             another batch) and for phi = x^2.
     """
     sizes = (2, 3, 6, 10)
-    count = t.share(len(sizes))
+    draws = t.share(len(sizes))
     loss = t.part("loss", 1e-12)
-    alpha = t.part("alpha", 1e-12, draws=count * len(sizes))
-    bent = losses.Pair("", lambda x: x, torch.exp, torch.ones_like, torch.exp)
+    alpha = t.part("alpha", 1e-12, draws=draws * len(sizes))
+    exponential = losses.Pair("", lambda x: x, torch.exp, torch.ones_like, torch.exp)
     squared = losses.Pair("", torch.square, lambda x: x, lambda x: 2 * x, torch.ones_like)
     for n in sizes:
-        z, z2 = ref.views(t.rng, count, n, 3)
+        z, z2 = ref.views(t.rng, draws, n, 3)
         a, b = (float(v) for v in t.rng.random(2) + 0.5)
+        linear = losses.linear_pair(a, b)
         inter, intra = ref.distances(z, z2)
-        gap = (n - 1) * intra.sum(-1) - inter.sum((-1, -2))
-        pair, tz = losses.linear_pair(a, b), tensors(z, z2)
-        ours = contrast.family_loss(*tz, pair)
-        loss.add(relative(ours, a * b * gap, 1.0))
-        dropped = relative(ours, -a * b * inter.sum((-1, -2)), 1.0)
-        loss.breaks("positive distances dropped", dropped)
+
+        # L = a b (sum over pairs of d_i - d_ij).
+        ours = contrast.family_loss(*tensors(z, z2), linear)
+        positive, negative = (n - 1) * intra.sum(-1), inter.sum((-1, -2))
+        loss.add(relative(ours, a * b * (positive - negative), 1.0))
+        loss.breaks("positive distances dropped", relative(ours, -a * b * negative, 1.0))
+
+        # alpha_ij = a b for all i != j, here by autograd; and in another batch, by its formula.
         constant = np.broadcast_to(a * b * ~np.eye(n, dtype=bool), inter.shape)
-        at, fresh = tensors(inter, intra), tensors(*ref.views(t.rng, count, n, 3))
-
-        def uneven(pair: losses.Pair, at=at, constant=constant) -> Array:
-            return relative(contrast.importance_by_autograd(*at, pair)[0], constant)
-
-        def moved(pair: losses.Pair, tz=tz, fresh=fresh) -> Array:
-            one, other = (contrast.pairwise_importance(*v, pair) for v in (tz, fresh))
-            return relative(other, one)
-
-        alpha.add(uneven(pair), moved(pair))
-        alpha.breaks("psi = exp", uneven(bent)).breaks("phi = x^2", uneven(squared))
-        alpha.breaks("psi = exp, other batch", moved(bent))
-    slopes = t.defines("alpha by the pair's own slopes", 1e-14)
-    z, z2 = tensors(*ref.views(t.stream("slopes"), count, 4, 3))
-    for a, b in ((0.5, 3.0), (2.0, 0.7)):
-        weights = contrast.pairwise_importance(z, z2, losses.linear_pair(a, b)).numpy()
-        for product, name in ((a * b, ""), (a / b, "a / b"), (a, "a alone")):
-            error = relative(weights, product * ~np.eye(4, dtype=bool) + 0 * weights)
-            slopes.breaks(name, error) if name else slopes.add(error)
+        uneven = partial(_uneven, tensors(inter, intra), constant)
+        moved = partial(_moved, tensors(z, z2), tensors(*ref.views(t.rng, draws, n, 3)))
+        alpha.add(uneven(linear), moved(linear))
+        alpha.breaks("psi = exp", uneven(exponential)).breaks("phi = x^2", uneven(squared))
+        alpha.breaks("psi = exp, other batch", moved(exponential))
     alpha.proves(sym.constant(1), breaks={"phi = x^2": sym.constant(2)}, at="N = 3")
     loss.proves(
         sym.difference(1), breaks={"positive distances dropped": sym.difference(0)}, at="N = 3"
     )
+
+
+Tensors = tuple[torch.Tensor, ...]
+
+
+def _uneven(distances: Tensors, constant: Array, pair: losses.Pair) -> Array:
+    """How far alpha at these distances is from a constant, [draws]."""
+    return relative(contrast.importance_by_autograd(*distances, pair)[0], constant)
+
+
+def _moved(views: Tensors, others: Tensors, pair: losses.Pair) -> Array:
+    """How far alpha of one batch is from that of another, [draws]."""
+    one, other = (contrast.pairwise_importance(*v, pair) for v in (views, others))
+    return relative(other, one)
 
 
 @check("acl/num4")

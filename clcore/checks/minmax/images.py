@@ -29,7 +29,6 @@ from clcore.checks.minmax.printed_cells import (
     printed,
     span,
 )
-from clcore.checks.minmax.six_losses import six_losses
 from clcore.images.datasets import called
 from clcore.ledger import Check, Trial, check, worst
 from clcore.ledger.trial import generator
@@ -391,4 +390,4 @@ def beside(sides: Sides) -> list[Callable[[int, int], Iterator[Check]]]:
     """The checks, as `Ledger.run` takes them, on at most one table of each block of Table 2."""
     blocks = [lambda d, s, runs=runs: table2(runs) for runs in sides.values()]
     rows = [lambda d, s, check=check: check(sides) for check in (num14, num15, num16)]
-    return [*blocks, *rows, six_losses]
+    return [*blocks, *rows]

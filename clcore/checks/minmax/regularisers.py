@@ -71,93 +71,46 @@ def def6(t: Trial) -> None:
             - R(a), in closed form or by bisection, are those of generic solvers that know costs
             and r alone.
     Fails   for a convex r; for r without its constant 2 or 1/2; with the diagonal among the pairs.
-
-    Beyond the row: minimisers for other row sums, and their slopes in the costs.
     """
+    # r is concave: second differences on (0, 1].
     grid = np.linspace(0.01, 1, 400)
     concave = t.part("concave", -1e-9)
     for tau in (0.1, 0.5, 5.0):
         concave.add(*(np.diff(r(grid, tau), 2).max() for r, _, _ in ref.REGULARISERS.values()))
     concave.breaks("a convex r", np.diff(grid**2, 2))
-    n, draws = 8, min(t.draws, 200)  # the generic solvers are slow
-    z, z2 = ref.views(t.rng, draws, n, 3)
+
+    # The library's minimisers are those of generic solvers.
+    samples, draws = 8, min(t.draws, 200)  # the generic solvers are slow
+    z, z2 = ref.views(t.rng, draws, samples, 3)
     costs = ref.costs(*ref.distances(z, z2))
     c, (t_costs,) = ref.off(costs), tensors(costs)
-    start = ref.normalised(t.rng.dirichlet(np.ones(n - 1), (draws, n)) + 1e-3)
-    settings: dict[str, list] = {
-        "entropy": [("entropy", tau, minplayer.entropy_weights) for tau in (0.1, 0.5)],
-        "inverse": [
-            (f"inverse, gamma = {g:g}", tau, partial(minplayer.inverse_weights, gamma=g))
-            for g in ref.GAMMAS
-            for tau in (0.1, 0.5)
-        ],
-        "square": [("square", tau, minplayer.square_weights) for tau in (0.5, 5.0)],
-    }
-    for kind, cases in settings.items():
+    start = ref.normalised(t.rng.dirichlet(np.ones(samples - 1), (draws, samples)) + 1e-3)
+    for kind, cases in MINIMISERS.items():
         part = t.part(kind, 1e-6, controls=typical, draws=draws)
         for name, tau, closed in cases:
             ours = ref.off(closed(t_costs, tau).numpy())
             generic = ref.minimiser(name, c, tau, start, steps=100)
             part.add(absolute(ours, generic))
             for k in range(min(draws, 2)):
-                row = ref.slsqp(name, c[k, 0], 1.0, tau, np.ones(n - 1))
+                row = ref.slsqp(name, c[k, 0], 1.0, tau, np.ones(samples - 1))
                 part.add(absolute(ours[k, :1], row[None]))
             scaled = closed(t_costs, 2 * tau if kind == "square" else tau / 2)
             part.breaks("r without its factor", absolute(ref.off(scaled.numpy()), generic))
             if kind == "entropy":
                 whole = ref.off(ref.normalised(np.exp(-costs / (2 * tau))))
                 part.breaks("diagonal included", absolute(whole, generic))
-    _slopes(t, costs)
-    _masses(t, costs)
 
 
-def _masses(t: Trial, costs: Array) -> None:
-    """Rows that share out any mass: each sums to its own, and all pairs that get some cost the same
-    at the margin, c - r'(alpha); one that gets none, more. Control: the shares of mass 1."""
-    total, margin = (t.defines(f"any mass: {name}", 1e-8) for name in ("sums", "margins"))
-    draws, n, tau = *costs.shape[:2], 0.5
-    each = t.stream("masses").uniform(0.3, 3, (draws, n))
-    solvers = {"entropy": minplayer.entropy_weights, "square": minplayer.square_weights}
-    for g in ref.GAMMAS:
-        solvers[f"inverse, gamma = {g:g}"] = partial(minplayer.inverse_weights, gamma=g)
-    for name, closed in solvers.items():
-        slope = ref.REGULARISERS[name][1]
-
-        def uneven(a: Array, slope: Callable = slope) -> Array:
-            price = ref.off(costs) - slope(np.where(a > 0, a, 1e-300), tau)
-            least = price.min(-1, keepdims=True)
-            scale = 1 + np.abs(least)
-            return (np.where(a > 0, price - least, 0) / scale).max((-1, -2))
-
-        one = ref.off(closed(*tensors(costs), tau).numpy())
-        for mass in (each, 0.4 + 0 * each):
-            given = torch.from_numpy(mass) if mass is each else 0.4
-            ours = ref.off(closed(*tensors(costs), tau, mass=given).numpy())
-            total.add(absolute(ours.sum(-1), mass)).breaks("of mass 1", absolute(one.sum(-1), mass))
-            margin.add(uneven(ours))
-            if name not in ("entropy", "square"):  # shares may be those of mass 1
-                margin.breaks("shares of mass 1", uneven(mass[..., None] * one))
-
-
-def _slopes(t: Trial, costs: Array) -> None:
-    """How minimisers follow their costs: with alpha^(-gamma) = (c + mu) / (2 tau) in every row,
-    mu moves so that the row keeps its sum. Control: mu held."""
-    part = t.defines("slopes of minimisers", 1e-9)
-    along = t.stream("slopes").standard_normal(costs.shape) * ~np.eye(costs.shape[-1], dtype=bool)
-    for tau in (0.1, 0.5):
-        cases = [(1.0, minplayer.entropy_weights)]
-        cases += [(g, partial(minplayer.inverse_weights, gamma=g)) for g in ref.GAMMAS]
-        for gamma, closed in cases:
-            value, slope = torch.func.jvp(
-                lambda c, f=closed, tau=tau: f(c, tau), tensors(costs), tensors(along)
-            )
-            weight = value.numpy() ** gamma  # -dalpha / alpha = weight (dc + dmu) / (2 tau gamma)
-            share = value.numpy() * weight / (2 * tau * gamma)
-            if gamma == 1.0:
-                share = value.numpy() / (2 * tau)
-            mean = (share * along).sum(-1, keepdims=True) / share.sum(-1, keepdims=True)
-            part.add(relative(slope, share * (mean - along)))
-            part.breaks("mu held", relative(slope, -share * along))
+MINIMISERS: dict[str, list] = {
+    "entropy": [("entropy", tau, minplayer.entropy_weights) for tau in (0.1, 0.5)],
+    "inverse": [
+        (f"inverse, gamma = {gamma:g}", tau, partial(minplayer.inverse_weights, gamma=gamma))
+        for gamma in ref.GAMMAS
+        for tau in (0.1, 0.5)
+    ],
+    "square": [("square", tau, minplayer.square_weights) for tau in (0.5, 5.0)],
+}
+"""(name in `ref.REGULARISERS`, tau, weights of the library), by kind."""
 
 
 @check("acl/num5")

@@ -1,18 +1,14 @@
-"""Table 1 of acl once more, in numpy and by complex steps: the losses of its sources, written out,
-and how the library's phi and psi stand to the page's.
+"""Table 1 of acl once more, in numpy and by complex steps: the losses of its sources, written out.
+
+That `clcore.losses` has these losses is tested in tests/losses/test_sources_by_hand.py.
 """
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from itertools import product
+from collections.abc import Callable
 
 import numpy as np
-import torch
 
-from clcore import losses
 from clcore import reference as ref
-from clcore.ledger import Trial
-from clcore.reference import Array, relative, tensors
+from clcore.reference import Array, relative
 
 Functions = tuple[ref.Function, ref.Function]
 
@@ -125,78 +121,3 @@ def modified_triplet(z: Array, z2: Array, c: float) -> Array:
     """Modified triplet, of cosine distances."""
     unit = (v / np.sqrt((v**2).sum(-1, keepdims=True)) for v in (z, z2))
     return _on_triplets(*unit, np.subtract, lambda x: (1 / (1 + np.exp(-c * x))).sum(-1))
-
-
-def same_values(t: Trial, views: tuple, tau: float, margin: float, c: float) -> None:
-    """The sources' losses in numpy, their constants and factors too, which the rows leave free.
-
-    Controls: sums for means, in a logarithm or outside of it.
-    """
-    part = t.defines("clcore's losses of the sources", 1e-12)
-    n = views[0].shape[-2]
-    unit = [v / np.linalg.norm(v, axis=-1, keepdims=True) for v in views]
-
-    def by_hand(g: Callable, f: Callable = np.subtract) -> Array:
-        return _on_triplets(*views, f, g)
-
-    def summed(x: Array) -> Array:
-        return x.sum(-1)
-
-    def with_margin(near: Array, far: Array) -> Array:
-        return tau * np.log(1 + np.exp((near - far + margin) / tau))
-
-    def anchored(x: Array, mean: bool = True) -> Array:
-        return np.log(np.exp(x).mean(-1) if mean else np.exp(x).sum(-1))
-
-    batch = {
-        losses.source_mine: mine(*views),
-        losses.source_mine_per_sample: by_hand(anchored),
-        partial(losses.source_infonce, tau=tau): by_hand(
-            lambda x: np.log(1 + np.exp(x / tau).sum(-1))
-        ),
-        partial(losses.source_triplet, margin=margin): by_hand(
-            summed, lambda near, far: ref.rectified(2 * near - 2 * far + margin)
-        ),
-        partial(losses.source_soft_triplet, tau=tau, margin=margin): by_hand(summed, with_margin),
-        partial(losses.source_modified_triplet, c=c): modified_triplet(*views, c),
-        losses.source_tuplet: tuplet(*views),
-        losses.source_linear: linear(*views),
-        partial(losses.source_simclr, tau=tau): simclr(*unit, tau),
-    }
-    for squared, both, second in product((False, True), repeat=3):
-        changes = {"margin": margin, "squared": squared, "both": both, "second_views": second}
-        batch[partial(losses.source_lifted, **changes)] = lifted(*views, **changes)
-    for source, values in batch.items():
-        part.add(relative(source(*tensors(*views)), values, 1.0))
-    per_anchor = losses.source_mine_per_sample(*tensors(*views))
-    part.breaks(
-        "a sum in each logarithm", relative(by_hand(lambda x: anchored(x, False)), per_anchor)
-    )
-    meant = losses.source_linear(*tensors(*views))
-    part.breaks("a sum over negatives", relative((n - 1) * meant.numpy(), meant))
-
-
-def same_functions(t: Trial, pairs: list[losses.Pair], page: Mapping[str, Functions]) -> None:
-    """phi, psi, their slopes, and both in terms of log sum psi, on a grid. Controls: the kink of
-    [.]_+ moved to 0; phi' left out of a slope in log x."""
-    part = t.defines("clcore's phi and psi", 1e-12, draws=1)
-    x, u = np.linspace(-3, 3, 201) + 1e-3, np.linspace(-4, 4, 201) + 1e-3
-    at_x, at_u = torch.from_numpy(x), torch.from_numpy(u)
-
-    def apart(ours: torch.Tensor, theirs: Array) -> Array:
-        return np.abs(ours.numpy() - theirs) / np.maximum(1.0, np.abs(theirs))
-
-    for pair in pairs:
-        phi, psi = page[pair.name]
-        grow = np.exp(u)
-        in_log = ref.slope(lambda v, phi=phi: phi(np.exp(v)), u)
-        part.add(apart(pair.phi(at_u.exp()), phi(grow)), apart(pair.psi(at_x), psi(x)))
-        part.add(apart(pair.dphi(at_u.exp()), ref.slope(phi, grow)))
-        part.add(apart(pair.dpsi(at_x), ref.slope(psi, x)))
-        if pair.log is not None:
-            part.add(apart(pair.log.phi(at_u), phi(grow)), apart(pair.log.dphi(at_u), in_log))
-            part.add(apart((at_x / pair.log.tau + pair.log.shift).exp(), psi(x)))
-            missed = np.abs(in_log - ref.slope(phi, grow)).max()
-            part.breaks(f"{pair.name}, slope in x for that in log x", missed)
-    hinge = np.abs(ref.rectified(x) - page["Triplet"][1](x)).max()
-    part.breaks("the margin of Triplet left out", hinge)

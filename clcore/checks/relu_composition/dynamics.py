@@ -11,7 +11,6 @@ from clcore import losses
 from clcore import reference as ref
 from clcore.checks.relu_composition.linear_flow import leaves_the_orthant
 from clcore.checks.relu_composition.signed_weights import starts_of_either_sign
-from clcore.checks.relu_composition.sticky_flow import steps_by_hand
 from clcore.ledger import Trial, check, fraction, pooled
 from clcore.losses import contrast
 from clcore.reference import Array, mixture, relative, tensors
@@ -158,8 +157,6 @@ def thm5(t: Trial) -> None:
             Corrected: where E(w_1(0)) > 0. Controls: the linear net; outside Lemma 14's hypotheses
             (modes not shown, no weight on any pair), and from the minimal eigenvector. Shares at a
             cold alpha that follows w_1 are said, not tested.
-
-    Beyond the row: the library's step and flows, once more in numpy.
     """
     starts_of_either_sign(t)
     count = 4 * t.share(len(SIZES))
@@ -196,7 +193,6 @@ def thm5(t: Trial) -> None:
         cells=_listed(_shares(cells)),
         cold=", ".join(f"{v:.0%} end at one $e_m$ at $\\tau={tau:g}$" for tau, v in cold.items()),
     )
-    steps_by_hand(t)
 
 
 def _follows(rng: np.random.Generator, count: int) -> dict[float, float]:

@@ -4,9 +4,8 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.images.filter_variation import colour_parts, total_variation
+from clcore.images.filter_variation import total_variation
 from clcore.ledger import Trial, check, typical, worst
-from clcore.nets.resnet import ResNet, first_convolutions
 
 
 def _by_loops(w: np.ndarray, kind: str = "length") -> np.ndarray:
@@ -72,38 +71,39 @@ def eq18(t: Trial) -> None:
     """Total variation of a spatial filter (Eq. 18).
 
     Given   random filters of 3 x 7 x 7 and 64 x 3 x 3; edge detectors (odd Gabor filters) and bare
-            steps; a ResNet18.
+            steps.
     Claim   TV(w) = sum over channels and pixels of |grad w|_2, forward differences: the library
             against loops. It is 0 for constant filters, grows in proportion to |c|, is larger for
-            an edge detector than for its blurred copy and for a spot of equal norm; the layers are
-            the stem and the first convolution of each block.
+            an edge detector than for its blurred copy and for a spot of equal norm.
     Fails   for sums of sides, channels inside the root, squares; for a slope of a hundredth, a TV
-            that ignores the scale, bare steps in place of edge detectors, second convolutions.
+            that ignores the scale, bare steps in place of edge detectors.
     """
     count = min(t.draws, 30)
     filters = [t.rng.normal(size=(count, 3, 7, 7)), t.rng.normal(size=(count, 64, 3, 3))]
-    part = t.part("sum over channels and pixels of the gradient's length", 1e-12)
+    # The library's sum is that of loops.
+    length = t.part("sum over channels and pixels of the gradient's length", 1e-12)
     for w in filters:
-        part.add(ref.relative(_tv(w), _by_loops(w)))
+        length.add(ref.relative(_tv(w), _by_loops(w)))
         for kind in ("sum of sides", "channels inside the root", "squares"):
-            part.breaks(kind, ref.relative(_tv(w), _by_loops(w, kind)))
+            length.breaks(kind, ref.relative(_tv(w), _by_loops(w, kind)))
     stem, inner = (_tv(w, "central") / _tv(w) for w in filters)
-    part.says(stem=stem.mean(), inner=inner.mean(), stem_std=stem.std(), inner_std=inner.std())
+    length.says(stem=stem.mean(), inner=inner.mean(), stem_std=stem.std(), inner_std=inner.std())
 
+    # TV = 0 for a constant filter.
     flat = t.rng.normal(size=(count, 3, 1, 1)) * np.ones((7, 7))
-    part = t.part("nothing for a constant filter", 0.0, draws=count)
-    part.add(*(_tv(flat, scheme) for scheme in ("forward", "central")))
-    part.breaks("a slope of a hundredth", _tv(flat + 0.01 * np.arange(7)))
+    constant = t.part("nothing for a constant filter", 0.0, draws=count)
+    constant.add(*(_tv(flat, scheme) for scheme in ("forward", "central")))
+    constant.breaks("a slope of a hundredth", _tv(flat + 0.01 * np.arange(7)))
 
+    # TV(c w) = |c| TV(w).
     scale = t.rng.uniform(-3, 3, count)[:, None, None, None]
-    part = t.part("grows in proportion to the filter", 1e-12, controls=typical)
+    grows = t.part("grows in proportion to the filter", 1e-12, controls=typical)
     for w in filters:
-        part.add(ref.relative(_tv(scale * w), np.abs(scale[:, 0, 0, 0]) * _tv(w)))
+        grows.add(ref.relative(_tv(scale * w), np.abs(scale[:, 0, 0, 0]) * _tv(w)))
         same = ref.relative(_tv(scale * w), _tv(w))
-        part.breaks("no change, as the output of a BatchNorm behind it", same)
+        grows.breaks("no change, as the output of a BatchNorm behind it", same)
+
     _sharper(t, 200)  # a quarter of the steps is sharper than its copy, and the median is not
-    _layers(t)
-    _colours(t, count)
 
 
 def _sharper(t: Trial, count: int) -> None:
@@ -121,40 +121,6 @@ def _sharper(t: Trial, count: int) -> None:
     part.add(edge, spot).breaks("steps in place of edge detectors", step)
     part.says(least=edge.min(), most=edge.max(), step=step.mean())
     part.says(spot_least=spot.min(), spot_most=spot.max())
-
-
-def _layers(t: Trial) -> None:
-    """Which convolutions of a ResNet the measure is taken at."""
-    net = ResNet("standard", 4)
-    kernels = [m for m in net.modules() if isinstance(m, torch.nn.Conv2d) and m.kernel_size[0] > 1]
-    layers = list(first_convolutions(net).values())
-
-    def others(expected: list[torch.nn.Conv2d]) -> int:
-        return sum(not torch.equal(a, b.weight) for a, b in zip(layers, expected, strict=True))
-
-    part = t.part("layers: the stem and the first convolution of each block", draws=9)
-    # Of the kernels wider than one pixel the first is the stem's; then two a block, in order.
-    part.add(abs(len(layers) - 9) + others([kernels[0], *kernels[1::2]]))
-    part.breaks("second convolutions of the blocks", others(kernels[::2]))
-
-
-def _colours(t: Trial, count: int) -> None:
-    """Grey and coloured parts of filters at norm 1, filter by filter."""
-    part = t.defines("grey and colour", 1e-12)
-    w = t.stream("colours").normal(size=(count, 3, 5, 5)) + 0.5
-    grey = np.array([[sum(channels) / 3] for channels in w])
-    norm = np.sqrt((w**2).sum((1, 2, 3)))
-    left = np.array([sum(((c - g[0]) ** 2).sum() for c in v) for v, g in zip(w, grey, strict=True)])
-    unit = grey / np.sqrt((grey**2).sum((1, 2, 3)))[:, None, None, None]
-    found = colour_parts(torch.from_numpy(w))
-    for name, value in (
-        ("whole", (_by_loops(w) / norm).mean()),
-        ("grey", _by_loops(unit).mean()),
-        ("colour", (left / norm**2).mean()),
-    ):
-        part.add(abs(float(found[name]) - value))
-    part.breaks("filters not brought to norm 1", abs(float(found["whole"]) - _by_loops(w).mean()))
-    part.breaks("the grey part's", abs(float(found["whole"]) - _by_loops(unit).mean()))
 
 
 SHARP = "an edge detector has more than a spot"

@@ -12,7 +12,7 @@ import torch
 
 from clcore import random
 from clcore import reference as ref
-from clcore.checks.relu_composition import exact_mixtures, generators
+from clcore.checks.relu_composition import exact_mixtures
 from clcore.checks.relu_composition.energy import SETTINGS, models
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.losses import contrast
@@ -174,38 +174,33 @@ def eq15(t: Trial) -> None:
 
     Given   random binary latent models of 2 and 3 disjoint fields, all joint states enumerated.
     Claim   Fields are independent given y: no conditional covariance between them. Delta
-            = E[x|y=1] - E[x|y=0]: closed form against enumeration, and 10000 samples of the
-            library within 7 standard errors.
+            = E[x|y=1] - E[x|y=0]: closed form against enumeration.
     Fails   for fields coupled given y; for y exchanged, and means not divided by P(y).
     """
     settings = ((2, 2), (2, 3), (3, 2))
-    count = t.share(len(settings))
+    draws = t.share(len(settings))
     independent = t.part("independence given y", 1e-12, controls=pooled)
     exact = t.part("Delta", 1e-12, controls=pooled)
-    sampler = t.part("sampler", SIGMAS, controls=pooled)
     for fields, modes in settings:
-        model = models(t.rng, count, fields, modes)
+        model = models(t.rng, draws, fields, modes)
+
+        # Given y, fields have no covariance.
         independent.add(_dependence(model, modes))
         independent.breaks("fields coupled", _dependence(model, modes, coupling=0.3))
-        _, delta = _moments(model)
-        ours = binary_latent.difference(model).numpy().reshape(count, -1)
-        exact.add(absolute(ours, delta)).breaks("y exchanged", absolute(-ours, delta))
-        chance, states = binary_latent.joint(model)
-        x = binary_latent.inputs(model, states.expand(count, -1, -1)).numpy()
-        weighted = np.einsum("bcj,bjkd->bckd", chance.numpy(), x).reshape(count, 2, -1)
-        exact.breaks("not divided by P(y)", absolute(weighted[:, 1] - weighted[:, 0], delta))
 
-        few = min(count, 8)
-        small = binary_latent.Model(*(v[:few] for v in model))
-        keys = random.fold_in(random.key(int(t.rng.integers(2**40))), torch.arange(few))
-        y, x = binary_latent.sample(keys, small, SAMPLES)
-        y, flat = y.numpy().astype(bool), _flat(x)
-        for row in range(few):
-            one, zero = flat[row][y[row]], flat[row][~y[row]]
-            error = np.sqrt(one.var(0) / len(one) + zero.var(0) / len(zero)) + 3e-3
-            gap = one.mean(0) - zero.mean(0)
-            sampler.add((np.abs(gap - delta[row]) / error).max())
-            sampler.breaks("y exchanged", (np.abs(gap + delta[row]) / error).max())
+        # Delta = E[x|y=1] - E[x|y=0].
+        ours = binary_latent.difference(model).numpy().reshape(draws, -1)
+        _, delta = _moments(model)
+        exact.add(absolute(ours, delta)).breaks("y exchanged", absolute(-ours, delta))
+        exact.breaks("not divided by P(y)", absolute(_undivided(model), delta))
+
+
+def _undivided(model: binary_latent.Model) -> Array:
+    """E[x 1(y=1)] - E[x 1(y=0)] by the library's joint states, [draws, K M]."""
+    chance, states = binary_latent.joint(model)
+    x = binary_latent.inputs(model, states.expand(len(chance), -1, -1)).numpy()
+    weighted = np.einsum("bcj,bjkd->bckd", chance.numpy(), x).reshape(len(x), 2, -1)
+    return weighted[:, 1] - weighted[:, 0]
 
 
 def _dependence(model: binary_latent.Model, modes: int, coupling: float = 0.0) -> Array:
@@ -231,44 +226,23 @@ def lem4(t: Trial) -> None:
     Claim   V[x] = p0 p1 Delta Delta^T + D_V, D_V = diag_k(E_y V[x_k|y]): the library's closed form
             against enumeration; proved as well. With Eq. 14, X_alpha is that less D_aug.
     Fails   for fields coupled given y, without p0 p1, without D_V.
-
-    Beyond the row: the two D_aug of Theorem 6 and the generator of models.
     """
     settings = ((2, 2), (2, 4), (3, 2), (3, 3), (4, 2))
-    count = t.share(len(settings))
-    part = t.part("", 1e-12, controls=pooled)
+    draws = t.share(len(settings))
+    variance = t.part("", 1e-12, controls=pooled)
     for fields, modes in settings:
-        model = models(t.rng, count, fields, modes)
-        ours = binary_latent.covariance(model).numpy()
-        variance, delta = _moments(model)
+        # V[x] = p0 p1 Delta Delta^T + D_V, by the closed form and by enumeration.
+        model = models(t.rng, draws, fields, modes)
+        closed, within = (
+            f(model).numpy() for f in (binary_latent.covariance, binary_latent.within)
+        )
+        enumerated, delta = _moments(model)
         outer = delta[:, :, None] * delta[:, None, :]
-        within = binary_latent.within(model).numpy()
-        part.add(absolute(ours, variance))
-        part.breaks("fields coupled", absolute(ours, _moments(model, 0.3)[0]))
-        part.breaks("no p0 p1", absolute(outer + within, variance))
-        part.breaks("no D_V", absolute(ours - within, variance))
-    part.proves(**exact_mixtures.latent_variance())
-    generators.models(t)
-    _augmentations(t)
-
-
-def _augmentations(t: Trial) -> None:
-    """Theorem 6's two D_aug of random models, against the enumeration, with an eta a feature and a
-    strength a model. Controls: eta left out, a strength of one."""
-    part = t.defines("D_aug of Theorem 6", 1e-12, controls=typical)
-    rng = t.stream("D_aug")
-    model = models(rng, min(t.draws, 10), 3, 2)
-    variance, delta = _moments(model)
-    weight = (model.p1 * (1 - model.p1)).numpy()[:, None]
-    weak = np.diagonal(variance, axis1=-2, axis2=-1) - weight * delta**2
-    eta, strength = rng.uniform(0.1, 1, delta.shape), rng.uniform(0.2, 0.7, len(delta))
-    t_strength, t_eta = tensors(strength, eta)
-    found = binary_latent.strong_augmentation(model, t_strength, t_eta).numpy()
-    strong = weak + strength[:, None] * (delta**2 + eta)
-    part.add(absolute(binary_latent.weak_augmentation(model).numpy(), weak))
-    part.add(absolute(found, strong))
-    part.breaks("no eta", absolute(found, weak + strength[:, None] * delta**2))
-    part.breaks("strength one", absolute(found, weak + delta**2 + eta))
+        variance.add(absolute(closed, enumerated))
+        variance.breaks("fields coupled", absolute(closed, _moments(model, 0.3)[0]))
+        variance.breaks("no p0 p1", absolute(outer + within, enumerated))
+        variance.breaks("no D_V", absolute(closed - within, enumerated))
+    variance.proves(**exact_mixtures.latent_variance())
 
 
 @check("acl/eq17")

@@ -9,7 +9,6 @@ import torch
 
 from clcore import random
 from clcore import reference as ref
-from clcore.checks.relu_composition import generators
 from clcore.ledger import Part, Trial, check, fraction, pooled
 from clcore.losses import contrast
 from clcore.reference import Array, absolute, mixture, relative, tensors
@@ -76,7 +75,6 @@ def lem3(t: Trial) -> None:
             only.add(gain).fails_by(again).breaks("E < 0 where clipped", gain[rest < 0])
             where.add(gain[rest >= 0]).breaks("E < 0 where clipped", gain[rest < 0])
     _only_negative(only)
-    generators.rows_of_pixels(t)
 
 
 ONLY = "only nonnegative filters, in Theta"

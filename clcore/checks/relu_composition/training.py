@@ -14,7 +14,7 @@ from clcore import random
 from clcore import reference as ref
 from clcore.checks.relu_composition.energy import SETTINGS, models, parts, salient
 from clcore.checks.relu_composition.theorem6 import strong_half
-from clcore.ledger import Part, Trial, check, fraction, pooled, typical
+from clcore.ledger import Part, Trial, check, fraction, typical
 from clcore.reference import Array
 from clcore.sweep.optim import unit_norm
 from clcore.theory.relu import binary_latent, relu_two_layer
@@ -51,16 +51,14 @@ def random_start(rng: np.random.Generator, count: int, fields: int, modes: int) 
     return unit_norm(W1, (-2, -1)), unit_norm(s, -1)
 
 
-def _climbed(
-    X: Array, W1: Array, s: Array, steps: int = STEPS, free: bool = False
-) -> tuple[Array, Array]:
+def _climbed(X: Array, W1: Array, s: Array) -> tuple[Array, Array]:
     """(W1, s) in the end of the ascent, in numpy; by steps of the same length as in torch, so that
-    run for run it must be the same end. free: an entry at 0 may leave it."""
+    run for run it must be the same end."""
     w, top = W1, s
     pace = 1 / np.sqrt((X**2).sum((-1, -2)))[:, None]
-    for _ in range(steps):
+    for _ in range(STEPS):
         push = np.einsum("bpq,bq->bp", X, (top[..., None] * w).reshape(len(X), -1)).reshape(w.shape)
-        open_, level = free | (w > 0), top + pace * (w * push).sum(-1)
+        open_, level = w > 0, top + pace * (w * push).sum(-1)
         up = w + (pace * top)[..., None] * push * open_
         w = np.maximum(up, 0) / np.sqrt((np.maximum(up, 0) ** 2).sum((-1, -2), keepdims=True))
         top = level / np.sqrt((level**2).sum(-1, keepdims=True))
@@ -87,8 +85,6 @@ def num19(t: Trial) -> None:
             diag^2(Delta), at eta = 0 and little more. The energies with K = 8 fields; corrected:
             for K <= 4 at eta = 0. Controls: the other augmentation, an eta at which E(theta_Omega)
             = 0, energies of other models.
-
-    Beyond the row: the library's flow, step by step in numpy.
     """
     count = max(20, -(-min(t.draws, 300) // len(CELLS)))
     shares = {"measured": fraction, "controls": fraction}
@@ -141,28 +137,7 @@ def num19(t: Trial) -> None:
     composed = fraction(right.broken["eta at which E(theta_Omega) is 0"], ">=")
     right.says(small=SMALL, composed=composed, idle=fraction(idle, ">="))
     right.confirms(idle=fraction(numpy_idle, ">="))
-    _again(t)
     _crowd(t.rng, told)
-
-
-def _again(t: Trial) -> None:
-    """The flow, step by step again in numpy, from starts half of whose filters' entries are 0, as
-    they stay. Control: what has reached 0 may leave it."""
-    part, rng = t.defines("the flow again", 1e-9, controls=pooled), t.stream("again")
-    count = min(t.draws, 30)
-    for fields, modes in CELLS:
-        X = rng.standard_normal((count, fields * modes, fields * modes))
-        (X,) = ref.tensors(X + X.swapaxes(-1, -2))
-        W1, s = random_start(rng, count, fields, modes)
-        W1 = unit_norm(W1 * (torch.arange(modes) % 2), (-2, -1))
-        found = relu_two_layer.ascend(X, W1, s, rate=1.0, steps=20)
-        for free in (False, True):
-            again = _climbed(X.numpy(), W1.numpy(), s.numpy(), 20, free)
-            gaps = [ref.absolute(a, b) for a, b in zip(found, again, strict=True)]
-            if free:
-                part.breaks("what reaches 0 leaves it", gaps[0])
-            else:
-                part.add(*gaps)
 
 
 def _crowd(rng: np.random.Generator, told: Part) -> None:

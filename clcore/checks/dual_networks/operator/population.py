@@ -13,7 +13,6 @@ from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import TIGHT, layers, skew
 from clcore.checks.dual_networks.operator import exact_worlds
-from clcore.checks.dual_networks.operator.drawn_worlds import drawn
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
 from clcore.theory.operator import covariance_operator as co
@@ -36,16 +35,19 @@ def thm3(t: Trial) -> None:
     two = t.part("both tied towers", TIGHT, controls=pooled, draws=12 * count)
     for at in layers(t.rng, count, kinds=co.KINDS):
         g, both = (at.descent(dw.simple(), tied) for tied in (False, True))
+
+        # -dL/dvec(W_l) by one tower is V_x[Kbar_l] vec(W_l).
         one.add(relative(at.times(at.between), g, 1e-8))
         one.breaks("views not averaged", relative(at.times(at.between + at.within), g))
         one.breaks("both towers", relative(at.times(at.between), both, 1e-8))
+
+        # By both it is twice that by one.
         two.add(relative(both, 2 * g, 1e-8))
         if at.number == at.depth:
-            g, both = (at.descent(dw.infonce(0.5), tied) for tied in (False, True))
-            two.breaks("InfoNCE", relative(both, 2 * g, 1e-8))
+            of_one, of_both = (at.descent(dw.infonce(0.5), tied) for tied in (False, True))
+            two.breaks("InfoNCE", relative(of_both, 2 * of_one, 1e-8))
     for part, proof in zip((one, two), exact_worlds.theorem3(), strict=True):
         part.proves(**proof)
-    drawn(t)
 
 
 def _moments(K: Array, p: Array, q: Array) -> tuple[Array, Array, Array]:

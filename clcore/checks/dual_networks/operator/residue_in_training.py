@@ -8,7 +8,6 @@ import torch
 
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import Layer
-from clcore.checks.dual_networks.operator import spectra
 from clcore.ledger import Part, Trial, check
 from clcore.reference import Array
 from clcore.theory.operator import connection as net
@@ -87,7 +86,6 @@ def rem15(t: Trial) -> None:
             else:
                 share.add(np.nanmedian(spread[1] / spread[0]))
                 _follow(itself, [_residues(weights, world, case) for weights in nets])
-    spectra.recorded(t)
 
 
 def _path(

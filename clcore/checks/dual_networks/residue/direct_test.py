@@ -4,13 +4,13 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+import torch
 
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.residue.image_training import rem13_by_hand
 from clcore.experiments import residue_share
 from clcore.ledger import Trial, check, typical, worst
 from clcore.losses import anchors
-from clcore.reference import relative
+from clcore.reference import Array, relative
 from clcore.theory.operator import connection as cn
 from clcore.theory.operator import covariance_operator as co
 
@@ -61,30 +61,45 @@ def rem13_split(t: Trial) -> None:
             by autograd is the residue's operator on vec(W_l).
     Fails   for half of the weighted covariance, and none of it.
 
-    Whether the operator dominates is judged on runs; losses, shares along descent and the worlds
-    of images are held against loops here, too.
+    Whether the operator dominates is judged on runs.
     """
-    count, tau = min(t.draws, 12), 0.5
+    nets, tau = min(t.draws, 12), 0.5
     name = "direct test: how it is measured"
-    split = t.part(name, 1e-8, controls=typical, draws=2 * count)
+    split = t.part(name, 1e-8, controls=typical, draws=2 * nets)
     for strength in (0.2, 0.6):
-        world = dw.world(t.rng, count, 4, "additive", strength)
-        weights = dw.torch_layers(dw.weights(t.rng, count, (4, 6, 5, 3)))
-        _, theta = residue_share.split_gradient(weights, world, tau)
-        seen = cn.trace(weights, world.points)
-        far = cn.unit(cn.trace(weights, world.samples).output)
-        xi = co.weighted_pulls(co.infonce_weight(co.half_distances(far, far), tau), world)
-        f = world.shaped(cn.unit(seen.output), 1)
-        pull = co.pulls(partial(anchors.infonce, tau=tau), f, world)
-        for layer, part in enumerate(theta, 1):
-            right = cn.normalised_connection(seen, layer)
-            left = right @ cn.projector(seen.output)
-            w = cn.vec(weights[layer - 1])[..., None]
-            whole, half, none = (
-                relative(cn.vec(part), (co.operator(left, right, v) @ w)[..., 0], 1e-6)
-                for v in (pull - xi, pull - xi / 2, pull)
-            )
-            split.add(whole)
-            split.breaks("half of the operator", half)
-            split.breaks("without the operator", none)
-    rem13_by_hand(t)
+        world = dw.world(t.rng, nets, 4, "additive", strength)
+        weights = dw.torch_layers(dw.weights(t.rng, nets, (4, 6, 5, 3)))
+        operator, whole = _pulls(weights, world, tau)
+
+        # theta vec(W_l) is what autograd leaves of the gradient beside the operator's part.
+        _, by_autograd = residue_share.split_gradient(weights, world, tau)
+        for layer, theta in enumerate(by_autograd, 1):
+            error = partial(_off, theta, weights, world, layer)
+            split.add(error(whole - operator))
+            split.breaks("half of the operator", error(whole - operator / 2))
+            split.breaks("without the operator", error(whole))
+
+
+Layers = tuple[torch.Tensor, ...]
+
+
+def _pulls(weights: Layers, world: co.World, tau: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Slopes by distances of views of normalised outputs, [draws, S V, S V]: those of V^xi, with xi
+    at the un-augmented samples, and those of InfoNCE."""
+    plain = cn.unit(cn.trace(weights, world.samples).output)
+    xi = co.infonce_weight(co.half_distances(plain, plain), tau)
+    f = world.shaped(cn.unit(cn.trace(weights, world.points).output), 1)
+    operator = co.weighted_pulls(xi, world)
+    return operator, co.pulls(partial(anchors.infonce, tau=tau), f, world)
+
+
+def _off(
+    theta: torch.Tensor, weights: Layers, world: co.World, layer: int, pull: torch.Tensor
+) -> Array:
+    """How far vec(theta) is from the operator with these slopes on vec(W_l), [draws]; normalised
+    outputs."""
+    seen = cn.trace(weights, world.points)
+    right = cn.normalised_connection(seen, layer)
+    op = co.operator(right @ cn.projector(seen.output), right, pull)
+    by_operator = (op @ cn.vec(weights[layer - 1])[..., None])[..., 0]
+    return relative(cn.vec(theta), by_operator, 1e-6)

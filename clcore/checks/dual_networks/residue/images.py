@@ -14,7 +14,6 @@ from scipy.stats import binomtest
 
 from clcore import ledger, stats
 from clcore.checks.dual_networks.residue.direct_test import dominance, rem13_split
-from clcore.checks.dual_networks.residue.image_training import beta_by_hand
 from clcore.ledger import Check, Trial, check, worst
 from clcore.ledger.trial import generator
 
@@ -383,5 +382,4 @@ def beside(sides: Sides, shares: pd.DataFrame) -> list[Callable[[int, int], Iter
         rem13_split,
         lambda draws, seed: tab3(sides),
         lambda draws, seed: rem14(sides),
-        beta_by_hand,
     ]

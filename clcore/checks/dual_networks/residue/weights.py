@@ -5,7 +5,6 @@ couples them.
 """
 
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -19,7 +18,6 @@ from clcore.checks.dual_networks.operator import exact_worlds
 from clcore.checks.dual_networks.residue import exact_weights
 from clcore.ledger import Trial, check, pooled, typical, worst
 from clcore.reference import Array, absolute, relative
-from clcore.theory.operator import connection as cn
 from clcore.theory.operator import covariance_operator as co
 
 TAUS = (0.1, 0.5, 1.0, 5.0)
@@ -42,39 +40,41 @@ def eq6(t: Trial) -> None:
     n, margin = 200 * t.draws, t.rng.uniform(0.1, 2.0)
     r = 5 * t.rng.random(n)
     page = t.part("Eq. 6", 1e-12, draws=n)
-    library = t.defines("clcore's xi", 1e-12, draws=n)
     eq62 = t.part("Eq. 62", 1e-12, draws=n)
     small = t.part("small r weighs more", 0.0, draws=n)
-    for tau, name in product(TAUS, ("simple", "triplet", "InfoNCE")):
-        case = {
-            "simple": dw.simple(),
-            "triplet": dw.triplet(tau, margin),
-            "InfoNCE": dw.infonce(tau),
-        }[name]
-        negative = torch.from_numpy(r)[:, None].requires_grad_()
-        total = case.ours(torch.zeros(n, dtype=torch.float64), negative).sum()
-        slope = -torch.autograd.grad(total, negative)[0][:, 0]
-        page.add(absolute(slope, case.weight(r)))
-        library.add(absolute(case.library_weight(torch.from_numpy(r)), slope))
-        if name == "triplet":
-            other = np.exp(-r / tau) / (np.exp(-margin / tau) + np.exp(-r / tau))
-            eq62.add(absolute(slope, other))
-            bare = absolute(slope, dw.triplet(tau, 0.0).weight(r)).max()
-            for part in (page, library, eq62):
-                part.breaks("no margin", bare)
-        if name == "InfoNCE" and tau != 1.0:
-            scaled = absolute(slope, tau * case.weight(r)).max()
-            for part in (page, library):
-                part.breaks("no 1/tau", scaled)
-        if name != "simple":
+    for tau in TAUS:
+        infonce, triplet = dw.infonce(tau), dw.triplet(tau, margin)
+
+        # xi(r) is -dL/dr_-, by autograd.
+        slope = {case: _slope_at(case, r) for case in (dw.simple(), triplet, infonce)}
+        for case in slope:
+            page.add(absolute(slope[case], case.weight(r)))
+        bare = dw.triplet(tau, 0.0).weight(r)
+        page.breaks("no margin", absolute(slope[triplet], bare).max())
+        if tau != 1.0:
+            page.breaks("no 1/tau", absolute(slope[infonce], tau * infonce.weight(r)).max())
+
+        # For the triplet loss it is Eq. 62 as well.
+        near, far = np.exp(-margin / tau), np.exp(-r / tau)
+        eq62.add(absolute(slope[triplet], far / (near + far)))
+        eq62.breaks("no margin", absolute(slope[triplet], bare).max())
+
+        # It falls with r, where it is not 0 but for rounding.
+        for case in (triplet, infonce):
             ordered = case.weight(np.sort(r)[:: max(n // 100, 1)])
             rise = np.diff(ordered) * (ordered[1:] > 1e-15)
-            small.add(rise)
-            small.breaks("in -r", -rise, by=worst)
+            small.add(rise).breaks("in -r", -rise, by=worst)
     page.proves(**exact_weights.eq6())
     eq62.proves(**exact_weights.eq62())
     small.proves(**exact_weights.falls())
     _sharp(t, r, margin)
+
+
+def _slope_at(case: dw.Case, r: Array) -> torch.Tensor:
+    """-dL/dr_- of the library's loss at r_+ = 0, by autograd, as long as r."""
+    negative = torch.from_numpy(r)[:, None].requires_grad_()
+    total = case.ours(torch.zeros(len(r), dtype=torch.float64), negative).sum()
+    return -torch.autograd.grad(total, negative)[0][:, 0]
 
 
 def _sharp(t: Trial, r: Array, margin: float) -> None:
@@ -126,21 +126,6 @@ def _sum_of(at: Layer, case: dw.Case, negatives: int, moving: str = "") -> Objec
     return objective
 
 
-def _by_autograd(at: Layer, case: dw.Case, tied: bool) -> Array:
-    """-dL^exact/dvec(W_l), [draws, w], where xi is computed from the same weights and not detached
-    here."""
-
-    def loss(w: torch.Tensor) -> torch.Tensor:
-        net = [*layers[: at.number - 1], w, *layers[at.number :]]
-        near = at.world.shaped(cn.trace(net, at.world.points).output, 1)
-        plain = cn.trace(net, at.world.samples).output
-        xi = case.library_weight(co.half_distances(plain, plain))
-        return co.weighted_loss(near, near if tied else near.detach(), xi, at.world).sum()
-
-    layers = dw.torch_layers(at.net)
-    return -dw.vec(torch.func.grad(loss)(layers[at.number - 1]).numpy())
-
-
 @check("ddn/eq7")
 def eq7(t: Trial) -> None:
     """A loss with frozen weights has the same operator and no residue (Eq. 7).
@@ -149,50 +134,53 @@ def eq7(t: Trial) -> None:
             loss, taken at the samples and held; the first tower's gradient.
     Claim   The gradient of L^exact = sum_k xi (r_+ - r_k-) is -V^xi[Kbar(x) - Kbar(x')]/2
             vec(W_l), without residue; with two negatives twice that; both towers give twice one's;
-            slopes sum to 0. The loss by loops and complex steps, and the library's by autograd.
+            slopes sum to 0. The loss by loops and complex steps.
     Fails   for xi of the views, without StopGrad, for the losses themselves, for r_+ counted once.
     """
-    count = ref.share(min(t.draws, 60), 4)
+    draws = ref.share(min(t.draws, 60), 4)
     single, several, towers = (
-        t.part(name, 1e-8, controls=pooled, draws=4 * count)
+        t.part(name, 1e-8, controls=pooled, draws=4 * draws)
         for name in ("H = 1", "several negatives", "both tied towers")
     )
-    held = t.defines("clcore's loss holds xi", 1e-8, controls=pooled, draws=4 * count)
     for depth, (name, make) in product((1, 3), CASES.items()):
         case, widths = make(0.5), dw.DEPTHS[depth]
-        world = dw.world(t.rng, count, widths[0], "additive", 0.8, samples=3, views=2)
-        weights = dw.weights(t.rng, count, widths)
+        world = dw.world(t.rng, draws, widths[0], "additive", 0.8, samples=3, views=2)
+        weights = dw.weights(t.rng, draws, widths)
         for at in (Layer(world, weights, number) for number in sorted({1, depth})):
-            ours = at.times(at.weighted(torch.from_numpy(at.xi(case))))
+            claimed = at.times(at.weighted(torch.from_numpy(at.xi(case))))
             one, two = (at.descent(_sum_of(at, case, 1), tied) for tied in (False, True))
-            single.add(relative(ours, one, 1e-6))
+            of_two_negatives = at.descent(_sum_of(at, case, 2))
+            moving = [at.descent(_sum_of(at, case, 1, what)) for what in ("views", "samples")]
+            loss, loss_of_both = (at.descent(case, tied) for tied in (False, True))
+
+            # With one negative the gradient of L^exact is the operator's.
+            single.add(relative(claimed, one, 1e-6))
+            single.breaks("xi of the views", relative(claimed, moving[0], 1e-6))
+            single.breaks("no StopGrad", relative(claimed, moving[1], 1e-6))
+            single.breaks(f"the {name} loss itself", relative(claimed, loss, 1e-6))
+
+            # With two it is twice that.
+            several.add(relative(2 * claimed, of_two_negatives, 1e-6))
+            once = relative(claimed, of_two_negatives, 1e-6)
+            several.breaks("the operator once", once, by=typical)
+            several.breaks("xi of the views", relative(claimed, moving[0], 1e-6))
+            several.breaks("no StopGrad", relative(claimed, moving[1], 1e-6))
+
+            # Both tied towers give twice one's.
             towers.add(relative(two, 2 * one, 1e-6))
-            g = at.descent(_sum_of(at, case, 2))
-            several.add(relative(2 * ours, g, 1e-6))
-            several.breaks("the operator once", relative(ours, g, 1e-6), by=typical)
-            for moving, what in (("views", "xi of the views"), ("samples", "no StopGrad")):
-                error = relative(ours, at.descent(_sum_of(at, case, 1, moving)), 1e-6)
-                for part in (single, several):
-                    part.breaks(what, error)
-            slopes = [_by_autograd(at, case, tied) for tied in (False, True)]
-            held.add(relative(slopes[0], one, 1e-6), relative(slopes[1], 2 * one, 1e-6))
-            moved = at.descent(_sum_of(at, case, 1, "samples"))
-            held.breaks("no StopGrad", relative(moved, one, 1e-6))
-            one, two = (at.descent(case, tied) for tied in (False, True))
-            single.breaks(f"the {name} loss itself", relative(ours, one, 1e-6))
-            towers.breaks("InfoNCE, triplet", relative(two, 2 * one, 1e-6))
-    r, xi = 3 * t.rng.random((t.draws, 6)), t.rng.random((t.draws, 5))
-
-    def loss(v: Array, positives: float = 1.0) -> Array:
-        return (xi * (positives * v[..., :1] - v[..., 1:])).sum(-1)
-
-    zero = t.part("slopes sum to zero", 1e-13, controls=typical)
-    zero.add(np.abs(ref.gradient(loss, r).sum(-1)))
-    once = ref.gradient(partial(loss, positives=0.2), r).sum(-1)
-    zero.breaks("r_+ once only", np.abs(once))
-    zero.proves(**exact_worlds.held_slopes())
+            towers.breaks("InfoNCE, triplet", relative(loss_of_both, 2 * loss, 1e-6))
     for part, proof in zip((single, several, towers), exact_worlds.held_weights(), strict=True):
         part.proves(**proof)
+
+    # Slopes by all distances sum to 0: r_+ stands in every term.
+    r, xi = 3 * t.rng.random((t.draws, 6)), t.rng.random((t.draws, 5))
+
+    def slopes(positives: float) -> Array:
+        return ref.gradient(lambda v: (xi * (positives * v[..., :1] - v[..., 1:])).sum(-1), r)
+
+    zero = t.part("slopes sum to zero", 1e-13, controls=typical)
+    zero.add(np.abs(slopes(1.0).sum(-1))).breaks("r_+ once only", np.abs(slopes(0.2).sum(-1)))
+    zero.proves(**exact_worlds.held_slopes())
 
 
 # -------------------------------------------------------------------------------- several negatives

@@ -37,18 +37,22 @@ def def1(t: Trial) -> None:
         net = pair.traces[0]
         for layer, w in enumerate(pair.first, 1):
             K = nets.one(cn.connection(net, layer))
-            size = (len(w), w[0].size, pair.first[-1].shape[1])
-            shape.add(K.shape != size)
-            shape.breaks("n_L x n_l n_{l-1}", K.swapaxes(1, 2).shape != size)
+            K_T = K.swapaxes(1, 2)
+
+            # K_l = f_{l-1} kron J_l^T.
             J, f = nets.one(cn.jacobian(net, layer)), nets.one(net.post[layer - 1])
             expected = nets.kron(pair.first, pair.x1, layer, pair.name)
-            kron.add(relative(K, expected))
-            other = (J.swapaxes(1, 2)[:, :, None] * f[:, None, :, None]).reshape(K.shape)
-            kron.breaks("J^T kron f", relative(other, expected))
-            out, K_T = pair.outputs[0], K.swapaxes(1, 2)
-            output.add(relative(nets.times(K_T, nets.column_stack(w)), out))
-            rows = nets.times(K_T, w.reshape(len(w), -1))
-            output.breaks("vec stacks rows", relative(rows, out))
+            swapped = (J.swapaxes(1, 2)[:, :, None] * f[:, None, :, None]).reshape(K.shape)
+            kron.add(relative(K, expected)).breaks("J^T kron f", relative(swapped, expected))
+
+            # It is n_l n_{l-1} x n_L.
+            size = (len(w), w[0].size, pair.first[-1].shape[1])
+            shape.add(K.shape != size).breaks("n_L x n_l n_{l-1}", K_T.shape != size)
+
+            # K_l^T vec(W_l) = f_L.
+            by_columns, by_rows = nets.column_stack(w), w.reshape(len(w), -1)
+            output.add(relative(nets.times(K_T, by_columns), pair.outputs[0]))
+            output.breaks("vec stacks rows", relative(nets.times(K_T, by_rows), pair.outputs[0]))
     output.proves(**exact_pairs.output_of_connection())
 
 

@@ -147,20 +147,18 @@ def eq142(t: Trial) -> None:
             outweighs all others.
     """
     count = min(t.draws, 3)
+
+    # (v~+, v~-) has mean 0 and the printed covariance.
     _moments(t, count)
-    part = t.part("nearly normal", 3.0, controls=pooled)
+
+    # n times the distance from a normal's characteristic function has a bound.
+    normal = t.part("nearly normal", 3.0, controls=pooled)
     for n, _ in product((20, 100, 1000), range(count)):
         plus, minus = (m[0] for m in means(hidden(t.rng, 1, n)))
-        part.add(_from_normal(plus, minus))
+        normal.add(_from_normal(plus, minus))
         if n == 1000:
             weight = np.where(np.arange(n) == 0, np.sqrt(n), 1)
-            part.breaks("one child dominates", _from_normal(weight * plus, weight * minus))
-    even = t.defines("weights, uniform within sigma sqrt(3 / n)", 3.0)
-    for sigma, n in ((1.0, 5), (0.5, 12)):
-        drawn = lucky_nodes.weights(t.keys(1, "weights")[0], 500, n, sigma).flatten().numpy()
-        edge = sigma * np.sqrt(3 / n)
-        even.add(ref.kolmogorov(drawn, -edge, edge))
-        even.breaks("twice as wide", ref.kolmogorov(drawn, -2 * edge, 2 * edge))
+            normal.breaks("one child dominates", _from_normal(weight * plus, weight * minus))
 
 
 @check("ddn/eq144")
@@ -174,42 +172,40 @@ def eq144(t: Trial) -> None:
     Fails   as typeset, with sqrt c among the factors; for y_- without its sign; for the level c in
             place of sqrt c.
     """
-    n, nodes, one = 20, 2000, np.ones(t.draws)
+    n, nodes = 20, 2000
     kids = hidden(t.rng, t.draws, n)
-    u = np.stack(means(kids), 1)
+    u = np.stack(means(kids), 1)  # h + a and h - a, [draws, 2, n]
+    length = np.linalg.norm(u, axis=-1)
+    v = np.einsum("bjn,bin->bji", draw(t.rng, t.draws, nodes, n).numpy(), u)  # v~+ and v~-
     c = np.resize([0.25, 4.0, 9.0], t.draws)
-    root, norms = np.sqrt(c)[:, None], np.linalg.norm(u, axis=-1)
-    covariance = u @ u.swapaxes(-1, -2) / n
-    gamma = lucky_nodes.correlation(*tensors(kids.h, kids.a)).numpy()
+    root = np.sqrt(c)[:, None]
+    scale = np.sqrt(n) / length * np.array([1.0, -1.0])
+    typeset = np.sqrt(n) / root / length * np.array([1.0, -1.0])
+
+    # y_+ and y_- have variance 1 and correlation -gamma.
+    gamma, one = lucky_nodes.correlation(*tensors(kids.h, kids.a)).numpy(), np.ones(t.draws)
     target = np.stack([np.stack([one, -gamma], -1), np.stack([-gamma, one], -1)], -2)
-    v = np.einsum("bjn,bin->bji", draw(t.rng, t.draws, nodes, n).numpy(), u)
-    event = (v[..., 0] >= np.sqrt(c / n)[:, None] * norms[:, :1]) & (v[..., 1] < 0)
-    standardised = t.part("standardised", 1e-10, controls=pooled)
-    same = t.part("event", 0.0).says(nodes=nodes)
+    covariance = u @ u.swapaxes(-1, -2) / n
 
     def off_target(scale: Array) -> Array:
         return ref.relative(scale[:, :, None] * covariance * scale[:, None, :], target)
 
-    def differs(y: Array, level: Array) -> Array:
-        return ((y[..., 0] >= level) & (y[..., 1] > 0)) != event
-
-    scale = np.sqrt(n) / norms * np.array([1.0, -1.0])
-    typeset = np.sqrt(n) / root / norms * np.array([1.0, -1.0])
-    y = v * scale[:, None]
+    standardised = t.part("standardised", 1e-10, controls=pooled)
     standardised.add(off_target(scale)).breaks("y_- = +v_-", off_target(np.abs(scale)))
     standardised.breaks("as typeset", off_target(typeset), by=worst)
-    same.add(differs(y, root).mean(-1)).breaks("y_+ >= c", differs(y, c[:, None]).mean())
-    same.breaks("as typeset", differs(v * typeset[:, None], root).mean(-1), by=worst)
+
+    # v~+ >= sqrt(c/n) |u+| with v~- < 0 is y >= (sqrt c, 0), node by node.
+    event = (v[..., 0] >= np.sqrt(c / n)[:, None] * length[:, :1]) & (v[..., 1] < 0)
+
+    def differs(scale: Array, level: Array) -> Array:
+        y = v * scale[:, None]
+        return ((y[..., 0] >= level) & (y[..., 1] > 0)) != event
+
+    same = t.part("event", 0.0).says(nodes=nodes)
+    same.add(differs(scale, root).mean(-1)).breaks("y_+ >= c", differs(scale, c[:, None]).mean())
+    same.breaks("as typeset", differs(typeset, root).mean(-1), by=worst)
+
     proofs.eq144(standardised, same)
-    scaled = t.defines("the event by weights of other sizes", 0.0)
-    for sigma in (0.5, 2.0):
-        w = lucky_nodes.weights(t.keys(t.draws, f"{sigma}"), nodes, n, sigma)
-        v = np.einsum("bjn,bin->bji", w.numpy(), u)
-        for level in (0.25, 1.0):
-            found = lucky_nodes.lucky(w, *tensors(kids.h, kids.a), level, sigma).numpy()
-            far, low = v[..., 0] / (norms[:, :1] / np.sqrt(n)), v[..., 1] < 0
-            scaled.add((((far >= sigma * np.sqrt(level)) & low) != found).sum())
-            scaled.breaks("sigma of 1", (((far >= np.sqrt(level)) & low) != found).sum())
 
 
 @check("ddn/eq147")
@@ -226,16 +222,23 @@ def eq147(t: Trial) -> None:
     for n in (2, 5, 40):
         kids = hidden(t.rng, t.draws, n)
         h, a = kids.h, kids.a
+
+        # 0 <= gamma <= 1.
         gamma = lucky_nodes.correlation(*tensors(h, a)).numpy()
-        sign.add(np.maximum(-gamma, gamma - 1))
+        signed = means(Children(-np.ones_like(h), np.ones_like(h), kids.rho))
+        sign.add(np.maximum(-gamma, gamma - 1)).breaks("leaves coded -1, 1", -_cosine(*signed))
+
+        # |h|^2 - |a|^2 is the product of both means, which are summed over z_nu.
         plus, minus = means(kids)
-        inner = (plus * minus).sum(-1)
-        identity.add(ref.relative((h**2).sum(-1) - (a**2).sum(-1), inner))
-        identity.breaks("+ |a|^2", ref.relative((h**2).sum(-1) + (a**2).sum(-1), inner))
-        plus, minus = means(Children(-np.ones_like(h), np.ones_like(h), kids.rho))
-        norms = np.linalg.norm(plus, axis=-1) * np.linalg.norm(minus, axis=-1)
-        sign.breaks("leaves coded -1, 1", -((plus * minus).sum(-1) / norms))
+        inner, square_h, square_a = (plus * minus).sum(-1), (h**2).sum(-1), (a**2).sum(-1)
+        identity.add(ref.relative(square_h - square_a, inner))
+        identity.breaks("+ |a|^2", ref.relative(square_h + square_a, inner))
     proofs.eq147(sign, identity)
+
+
+def _cosine(a: Array, b: Array) -> Array:
+    """Of vectors [draws, n]."""
+    return (a * b).sum(-1) / (np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1))
 
 
 def strong(rng: np.random.Generator, count: int, n: int = 3, q: float = 0.98) -> Children:
@@ -270,97 +273,35 @@ def eq152(t: Trial) -> None:
             the event. v_j by enumeration.
     Fails   for A- the heavier; for v_j(0) or half of v_j(1), |.| in place of the ReLU; for nodes
             that miss the event.
-
-    Beyond the row: the library's activations, and its chance of the event for few children.
     """
+    # |u+|^2 >= sum over A+ of a_k^2 >= sum_k rho^2 s_k^2/2.
     norms = t.part("norms", 1e-12, controls=pooled)
     for n in (2, 6, 30):
         kids = hidden(t.rng, t.draws, n)
-        norms.add(_beyond_norms(kids))
-        norms.breaks("A- heavier", _beyond_norms(heavier(kids, -1)))
+        norms.add(_beyond_norms(kids)).breaks("A- heavier", _beyond_norms(heavier(kids, -1)))
+
     jensen = t.part("Jensen", 1e-12, controls=typical)
     activation, met, count = t.part("activation", 1e-12), 0, min(t.draws, 8)
     for kids, c in settings(t.rng, count):
         n = kids.rho.shape[-1]
         w = draw(t.rng, count, 3000, n)
         v = node_means(w.numpy(), kids)
+
+        # v_j(1) >= psi(v~+), for every node.
         mean = np.einsum("bjn,bn->bj", w.numpy(), means(kids)[0])
         active, up = np.maximum(mean, 0), mean > 0
         jensen.add(active - v[..., 1])
         jensen.breaks("v_j(0) for v_j(1)", (active - v[..., 0])[up])
         jensen.breaks("|.| for the ReLU", (np.abs(mean) - v[..., 1])[mean < 0])
         jensen.breaks("half of v_j(1)", (active - v[..., 1] / 2)[up])
+
+        # v_j(1) >= sqrt(c/(2n) sum rho^2 s^2), for those that meet the event.
         lucky = lucky_nodes.lucky(w, *tensors(kids.h, kids.a), c).numpy()
         short = np.sqrt(c / (2 * n) * (kids.rho**2 * kids.s**2).sum(-1))[:, None] - v[..., 1]
         activation.add(np.where(lucky, short, -9.0))
         met += int(lucky.sum())
     activation.breaks("nodes that miss the event", short[~lucky], by=pooled).says(met=met)
     proofs.eq152(norms, jensen, activation)
-    _by_leaves(t, count)
-    _by_volume(t, count)
-
-
-def _by_leaves(t: Trial, count: int) -> None:
-    """A node's mean activations from all states of its leaves, and from states that are drawn."""
-    rng, n, nodes, drawn = t.stream("leaves"), 4, 7, 4000
-    kids = leaves(rng.uniform(-0.6, 0.6, (count, n)))
-    w = draw(rng, count, nodes, n)
-    right = node_means(w.numpy(), kids)
-    exact = t.defines("activations by all states", 1e-12, controls=pooled)
-    found = lucky_nodes.activations(w, *lucky_nodes.leaf_states(torch.from_numpy(kids.rho)))
-    exact.add(ref.absolute(found, right))
-    exact.breaks("0 and 1 exchanged", ref.absolute(found, right[..., ::-1]))
-    some = t.defines("activations by drawn states", SIGMAS, controls=pooled)
-    for b, key in enumerate(t.keys(count, "leaves")):
-        states, chance = lucky_nodes.drawn_leaf_states(key, torch.from_numpy(kids.rho[b]), drawn)
-        v = lucky_nodes.activations(w[b], states, chance).numpy()
-        each = np.maximum(w[b].numpy() @ states.numpy().T, 0).reshape(nodes, 2, drawn)
-        exact.add(np.abs(v - each.mean(-1)).max())
-        error = each.std(-1) / drawn**0.5 + 1e-9
-        some.add((np.abs(v - right[b]) / error).max())
-        some.breaks("0 and 1 exchanged", (np.abs(v - right[b, :, ::-1]) / error).max())
-
-
-def _by_volume(t: Trial, count: int) -> None:
-    """The chance of the event for two and three children, by the midpoint rule over all weights but
-    the last, which is between two bounds. Controls: c doubled, the mean at 0 free."""
-    part, rng = t.defines("chance of the event", 1e-5, controls=pooled), t.stream("volume")
-    for n, points in ((2, 20_000), (3, 400)):
-        low, high = 0.2 * rng.random((count, n)), 0.5 + rng.random((count, n))
-        signs = np.where(np.arange(n) % 2, -1, 1)
-        kids, c = Children(low, high, 0.9 * signs * rng.uniform(0.5, 1, (count, n))), 0.4
-        plus, minus = kids.h + kids.a, kids.h - kids.a
-        found = lucky_nodes.lucky_probability(*tensors(kids.h, kids.a), c).numpy()
-        b = np.sqrt(3 / n)
-        axis = b * (2 * (np.arange(points) + 0.5) / points - 1)
-        grid = np.stack(np.meshgrid(*[axis] * (n - 1)), -1).reshape(-1, n - 1)
-
-        def chance(
-            level: float, k: int, last: float = 1.0, b=b, grid=grid, p=plus, m=minus
-        ) -> float:
-            least = np.sqrt(level / p.shape[1]) * np.linalg.norm(p[k]) - grid @ p[k, :-1]
-            most = -grid @ m[k, :-1] / m[k, -1] if last else np.full(len(grid), b)
-            length = np.minimum(most, b) - np.maximum(least / p[k, -1], -b)
-            return float(np.maximum(length, 0).mean() / (2 * b))
-
-        for k in range(count):
-            part.add(abs(found[k] - chance(c, k)))
-            part.breaks("c doubled", abs(found[k] - chance(2 * c, k)))
-            part.breaks("the mean at 0 free", abs(found[k] - chance(c, k, 0.0)))
-    _few_children(t)
-
-
-def _few_children(t: Trial) -> None:
-    """Eight children at most have that chance in closed form here, of as many nodes as there are.
-    Control: nine."""
-    part = t.defines("few children of many nodes", 0.0)
-    for nodes, n, name in ((1, 2, ""), (9, 2, ""), (12, 3, ""), (3, 9, "nine children")):
-        h, a = np.ones((nodes, n)), np.linspace(-0.5, 0.5, n) * np.ones((nodes, 1))
-        try:
-            refused = float(not lucky_nodes.lucky_probability(*tensors(h, a), 0.4).isfinite().all())
-        except ValueError:
-            refused = 1.0
-        part.breaks(name, refused) if name else part.add(refused)
 
 
 def _beyond_norms(kids: Children) -> Array:

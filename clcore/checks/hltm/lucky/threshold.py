@@ -7,7 +7,6 @@ from clcore import random, stats
 from clcore.checks.hltm.lucky import proofs
 from clcore.checks.hltm.lucky.event import Children, heavier
 from clcore.checks.hltm.tail import mills_proofs
-from clcore.checks.hltm.tail.gaussian_tail import page_bound
 from clcore.ledger import Trial, check, pooled
 from clcore.reference import Array, tensors
 from clcore.theory.trees import latent_tree as lt
@@ -35,11 +34,6 @@ def _growth(t: Trial) -> None:
     part = t.part("growth", 1e-9, controls=pooled).add(beyond(True))
     part.breaks("exponent c/(2 (1 - gamma^2))", beyond(False).max(-1))
     mills_proofs.growth(part)
-    asked = t.defines("|N_mu| of Eq. 128", 1e-9, controls=pooled)
-    for printed in (True, False):
-        ours = np.log(lucky_nodes.nodes_asked(*pair, 0.3, printed).numpy())
-        asked.add(np.abs(ours - np.log(np.log(1 / 0.3)) + page_bound(c, gamma, printed)))
-        asked.breaks("1 - eta for eta", np.abs(np.log(np.log(1 / 0.7) / np.log(1 / 0.3))))
 
 
 @check("ddn/thm5b")

@@ -191,17 +191,6 @@ def _levels(t: Trial) -> None:
         one.says(least=min(now), most=max(now), still_least=min(rest), still_most=max(rest))
 
 
-def _short(t: Trial) -> None:
-    """Paths of one to three edges: the products of the polarities so far. Control: an edge less."""
-    part = t.defines("short paths", 1e-15)
-    for edges in (1, 2, 3):
-        rho = t.stream(f"{edges} edges").uniform(-0.9, 0.9, (8, edges))
-        found = lt.path_polarity(lt.tree(range(-1, edges)), torch.from_numpy(rho)).numpy()
-        expected = np.concatenate([np.ones((8, 1)), np.cumprod(rho, 1)], 1)
-        part.add(np.abs(found - expected).max(1))
-        part.breaks("an edge less", np.abs(found[:, 1:] - expected[:, :-1]).max(1))
-
-
 @check("ddn/thm6b")
 def thm6b(t: Trial) -> None:
     """Very deep trees mix: polarity and covariance vanish (Theorem 6 in App. C.5, Eq. 180; Sec.
@@ -220,4 +209,3 @@ def thm6b(t: Trial) -> None:
     count = min(t.draws, 10)
     _limit(t, count)
     _top(t, count)
-    _short(t)

@@ -12,7 +12,6 @@ import pandas as pd
 from scipy.stats import spearmanr
 
 from clcore import stats
-from clcore.checks.hltm.runs.training import operator_by_hand
 from clcore.experiments.tree_contrast import NODES
 from clcore.ledger import Check, Trial, check, worst
 from clcore.ledger.trial import generator
@@ -147,5 +146,4 @@ def figures(
     return [
         lambda draws, seed: fig13(curves, shuffled),
         lambda draws, seed: fig14(curves, shuffled),
-        operator_by_hand,
     ]

@@ -14,7 +14,6 @@ from scipy.stats import binomtest
 
 from clcore import ledger, stats
 from clcore import random as cr
-from clcore.checks.hltm.runs.training import training_by_hand
 from clcore.experiments.tree_contrast import LATENTS, STEPS_PER_EPOCH
 from clcore.ledger import Check, Trial, check
 from clcore.ledger.trial import generator
@@ -394,7 +393,6 @@ def beside(
     return [
         lambda draws, seed: tab6(runs, released),
         lambda draws, seed: tab4(runs, released),
-        training_by_hand,
         lambda draws, seed: rem11(runs),
         lambda draws, seed: rem12(runs, shuffled),
     ]

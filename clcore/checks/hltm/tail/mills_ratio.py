@@ -13,7 +13,6 @@ from scipy import special
 from clcore import reference as ref
 from clcore.checks.hltm.tail import mills_proofs
 from clcore.checks.hltm.tail.gaussian_tail import scipy_mills
-from clcore.checks.hltm.tail.node_range import READINGS, corners
 from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import Array, tensors
 from clcore.theory.trees import gaussian_tail
@@ -197,13 +196,6 @@ def eq127(t: Trial) -> None:
     bounded = _along([(p[0] / (1 + p[0]), p[1]) for p in levels])
     out = t.part("falls at every step to c = infinity", -0.05, controls=worst, draws=draws)
     out.add(_rise(outwards)).breaks("kappa of c/(1 + c)", _rise(bounded))
-    found = np.concatenate([v[:5] for v in (*values, *outwards)])
-    few = [pair for p in (*path, *levels) for pair in np.stack([v[:5] for v in p], 1).tolist()]
-    larger, smaller = (np.array([_r_hat(*pair, pick) for pair in few]) for pick in (max, min))
-    between = np.abs(smaller / larger - 1) > 1e-8  # at gamma = 0 the two products are one
-    once_more = t.defines("R-hat once more, with 50 digits", 1e-12, controls=pooled, draws=draws)
-    once_more.add(ref.relative(found, larger))
-    once_more.breaks("the smaller product", ref.relative(found, smaller)[between])
     mills_proofs.eq127(end, falls, chance, far, out)
 
 
@@ -215,28 +207,6 @@ def _along(pairs: list[tuple]) -> Array:
 def _rise(values: Array) -> Array:
     """The relative changes along the first axis."""
     return values[1:] / values[:-1] - 1
-
-
-def _r_hat(c: float, gamma: float, pick: Callable) -> float:
-    """Eq. 121 from Eqs. 116 to 119, with 50 digits; `pick` is the max."""
-    with mpmath.workdps(50):
-        one = mpmath.sqrt(mpmath.mpf(c) / (1 - mpmath.mpf(gamma) ** 2))
-        two = gamma * one
-
-        def r(y):
-            if y > 1e3:  # sqrt(pi/2) exp(y^2/2) erfc(y/sqrt 2), by its continued fraction
-                tail = y
-                for k in range(40, 0, -1):
-                    tail = y + k / tail
-                return 1 / tail
-            return (
-                mpmath.sqrt(mpmath.pi / 2) * mpmath.exp(y**2 / 2) * mpmath.erfc(y / mpmath.sqrt(2))
-            )
-
-        def product(x, y):
-            return r(x) * r(y + gamma * (1 / r(x) - x))
-
-        return float(pick(product(one, two), product(two, one)))
 
 
 @check("ddn/fig11")
@@ -264,10 +234,6 @@ def fig11(t: Trial) -> None:
     inside.breaks("gamma / 2", beyond(other)[gamma > 0.4])
     inside.breaks("asymptote, gamma <= 0.1", beyond(line)[gamma < 0.15])
     inside.says(widest=(high - low).max())
-    band, kinds = t.defines("the band", 1e-12, controls=pooled), READINGS[""]
-    ends, narrow = (np.log(corners(c, gamma, kinds, share)) for share in (1.0, 0.5))
-    band.add(*np.abs(np.stack([low, high]) - ends))
-    band.breaks("half of e's width", *np.abs(narrow - ends)[:, gamma > 0.15])
     c = t.rng.uniform(20, 30, t.draws)
 
     def distance(g: float) -> Array:

@@ -1,11 +1,8 @@
 """The range of |N_mu| that ddn reads off Theorem 5 (Eq. 165), by every way to get there."""
 
-from itertools import product
-
 import numpy as np
 
 from clcore.ledger import Trial, check
-from clcore.reference import Array, relative
 
 READINGS = {
     "": ("e124", "e124", "larger"),
@@ -37,29 +34,6 @@ def _band(gamma: float, reading: tuple[str, str, str], c: float = 9.0) -> tuple[
     return float(ends[0]), float(ends[1])
 
 
-def corners(c: Array, gamma: Array, kinds: tuple[str, str, str], share: float = 1.0) -> Array:
-    """(below, above) R-hat, [2, draws]: the least and the largest of what bounds on r and e leave
-    open, over all corners, whichever bound belongs where. share: of the width of the bounds on e
-    that is kept, about their middle."""
-    one = np.sqrt(c / (1 - gamma**2))
-    ends = []
-    for x, y in ((one, gamma * one), (gamma * one, one)):
-        r = [2 / (np.sqrt(x**2 + 4) + x), 4 / (np.sqrt(x**2 + 8) + 3 * x)]
-        low = {"e124": 1 / r[1] - x, "zero": 0 * x}[kinds[0]]
-        high = {"e124": 1 / r[0] - x, "e125": 1 / x}[kinds[1]]
-        middle, half = (low + high) / 2, share * (high - low) / 2
-        found = []
-        for outer, e in product(r, (middle - half, middle + half)):
-            z = y + gamma * e
-            found += [
-                outer * 2 / (np.sqrt(z**2 + 4) + z),
-                outer * 4 / (np.sqrt(z**2 + 8) + 3 * z),
-            ]
-        ends.append(np.stack([np.min(found, 0), np.max(found, 0)]))
-    chosen = {"larger": np.maximum(*ends), "first": ends[0], "second": ends[1]}
-    return chosen[kinds[2]]
-
-
 @check("ddn/num2")
 def num2(t: Trial) -> None:
     """Between 1099 and 1467 nodes at c = 9, γ = 0.2 (Eq. 165).
@@ -80,12 +54,6 @@ def num2(t: Trial) -> None:
         part.says(low=low, high=high, ratio=high / low, printed=printed)
         part.says(first_eta=np.exp(-1099 / low), last_eta=np.exp(-1467 / high))
         part.says(squared=_ratio(0.04, reading), product=_ratio(0.04, first))
-    ends = t.defines("ends of the bands", 1e-12)
-    for reading in READINGS.values():
-        at = np.array([9.0, 9.0, 9.0]), np.array([0.04, 0.2, 0.9])
-        found = np.transpose([_band(gamma, reading) for gamma in at[1]])
-        ends.add(relative(found, corners(*at, reading)))
-        ends.breaks("half of e's width", relative(found, corners(*at, reading, share=0.5)))
 
 
 def _ratio(gamma: float, reading: tuple[str, str, str]) -> float:

@@ -11,7 +11,7 @@ import torch
 from clcore import reference as ref
 from clcore.checks.hltm.tree import proofs
 from clcore.checks.hltm.tree import reference as tr
-from clcore.checks.hltm.tree.samples import SAMPLES, SIGMAS, pairs, random_trees, standard_errors
+from clcore.checks.hltm.tree.samples import SAMPLES, SIGMAS, pairs, standard_errors
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, absolute
 from clcore.theory.trees import latent_tree as lt
@@ -61,33 +61,6 @@ def _transitions(t: Trial, count: int) -> None:
             part.breaks("polarity reversed", absolute(found, 1 - wanted))
 
 
-def _sampled(t: Trial, worlds: list[tr.World], count: int) -> None:
-    """Frequencies of pairs of nodes in samples, and across two views that share the root."""
-    sampler = t.defines("sampler", SIGMAS, controls=typical)
-    augmented = t.defines("augmentation", SIGMAS, controls=typical)
-    for w in worlds:
-        k = tr.keys(t.rng, count)
-        z = lt.sample(k, w.model, SAMPLES)
-        flipped = lt.binary(
-            w.model.tree, torch.from_numpy(-tr.rho(w)), torch.from_numpy(tr.rho0(w))
-        )
-        expected = pairs(w.chance, w.z)
-        means = tr.given(w, 0, w.z * np.ones((count, 1, 1)))
-        across = np.einsum("dc,dca,dcb->dab", w.model.prior.numpy(), means, means)
-
-        def sigmas(other: torch.Tensor, expected: Array, first: torch.Tensor) -> Array:
-            pair = (v.numpy().astype(float) for v in (first, other))
-            found = np.einsum("dna,dnb->dab", *pair) / SAMPLES
-            return standard_errors(found, expected, SAMPLES)
-
-        wrong = lt.sample(k, flipped, SAMPLES)
-        sampler.add(sigmas(z, expected, z))
-        sampler.breaks("polarity reversed", sigmas(wrong, expected, wrong))
-        augmented.add(sigmas(lt.augment(k + 1, w.model, z), across, z))
-        augmented.breaks("nothing drawn anew", sigmas(z, across, z))
-        augmented.breaks("root drawn anew", sigmas(lt.sample(k + 1, w.model, SAMPLES), across, z))
-
-
 def _extremes(t: Trial, count: int) -> None:
     """|rho| = 1 leaves nothing to chance; rho = 0 leaves the prior, which need not be uniform."""
     sure = t.part("no randomness at rho = +-1", 0.0, controls=pooled)
@@ -119,20 +92,23 @@ def eq14(t: Trial) -> None:
 
     Given   random SB-HLTM trees, all joint states enumerated, roots of any polarity.
     Claim   P(1|1) = P(0|0) = (1 + rho)/2 on every edge, siblings are independent given the parent;
-            the library's samples and views (all drawn anew but the root) have these frequencies;
             rho = +-1 leaves no randomness; at rho = 0 the posterior of z_0 can only be uniform.
     Fails   the posterior, where the root is not uniform; corrected: it is the prior. Controls:
-            polarity reversed, the parent not given, nothing or the root drawn anew, |rho| = 0.95,
-            rho not 0.
+            polarity reversed, the parent not given, |rho| = 0.95, rho not 0.
     """
-    count = min(t.share(4), 4)
-    worlds = tr.worlds(t.rng, count, 1)
-    _transitions(t, count)
+    draws = min(t.share(4), 4)
+    worlds = tr.worlds(t.rng, draws, 1)
+
+    # P(1|1) = P(0|0) = (1 + rho)/2 on every edge.
+    _transitions(t, draws)
+
+    # Siblings are independent given the parent.
     apart = t.defines("siblings independent given the parent", 1e-13, controls=typical)
     apart.add(*(_dependence(w, True) for w in worlds))
     apart.breaks("parent not given", *(_dependence(w, False) for w in worlds))
-    _sampled(t, worlds, count)
-    _extremes(t, count)
+
+    # What the polarities +-1 and 0 leave.
+    _extremes(t, draws)
 
 
 def _posterior(model: lt.Model) -> Array:
@@ -183,34 +159,48 @@ def def3(t: Trial) -> None:
     square = t.part("square: doubly stochastic", 1e-12, controls=typical)
     for rows, columns in SHAPES:
         generic = _stochastic(t.rng, t.draws, rows, columns)
-        some = _sinkhorn(t.rng, t.draws, rows, columns)
+        by_sinkhorn = _sinkhorn(t.rng, t.draws, rows, columns)
         ours = lt.regular_transition(tr.keys(t.rng, t.draws), rows, columns).numpy()
-        for table in (generic, some, ours):
-            C = lt.deviation(torch.from_numpy(table)).numpy()
-            rows_sum.add(np.abs(C.sum(-1)).max(-1))
-            sums = np.stack([sum(p[i] for i in range(rows)) for p in table])
-            condition.add(absolute(C.sum(-2), sums - rows / columns))
-            other = columns / rows if rows != columns else 0
-            condition.breaks("m_nu / m_mu", absolute(C.sum(-2), sums - other))
-            parts = [(regular, np.abs(C.sum(-2)).max(-1))]
-            if rows == columns:
-                parts.append((square, np.abs(table.sum(-2) - 1).max(-1)))
-            for part, error in parts:
-                if table is generic:
-                    part.breaks("generic stochastic", error)
-                else:
-                    part.add(error)
-        C = lt.deviation(torch.from_numpy(1.1 * generic)).numpy()
-        rows_sum.breaks("rows sum to 1.1", np.abs(C.sum(-1)).max(-1))
+
+        # C 1 = 0 for every stochastic P.
+        for P in (generic, by_sinkhorn, ours):
+            rows_sum.add(_row_sums(P))
+        rows_sum.breaks("rows sum to 1.1", _row_sums(1.1 * generic))
+
+        # 1^T C = 1^T P - m_mu/m_nu.
+        other = columns / rows if rows != columns else 0
+        for P in (generic, by_sinkhorn, ours):
+            found, sums = (
+                _deviation(P).sum(-2),
+                np.stack([sum(p[i] for i in range(rows)) for p in P]),
+            )
+            condition.add(absolute(found, sums - rows / columns))
+            condition.breaks("m_nu / m_mu", absolute(found, sums - other))
+
+        # Regular ones, 1^T C = 0, exist for all m.
+        regular.add(*(_column_sums(P) for P in (by_sinkhorn, ours)))
+        regular.breaks("generic stochastic", _column_sums(generic))
+
+        # Square ones are then doubly stochastic.
+        if rows == columns:
+            square.add(*(np.abs(P.sum(-2) - 1).max(-1) for P in (by_sinkhorn, ours)))
+            square.breaks("generic stochastic", np.abs(generic.sum(-2) - 1).max(-1))
     proofs.def3(rows_sum, condition, regular, square)
-    least = t.defines("least entry of a weaker transition", 1e-12, controls=typical)
-    for strength, (rows, columns) in product((0.0, 0.4, 1.0), SHAPES):
-        keys = t.keys(min(t.draws, 20), f"{strength} {rows} {columns}")
-        table = lt.regular_transition(keys, rows, columns, strength).numpy()
-        low, sums = table.min((1, 2)), table.sum(1)
-        least.add(np.abs(low - (1 - strength) / columns), absolute(sums, 0 * sums + rows / columns))
-        if strength:
-            least.breaks("half as strong", np.abs(low - (1 - strength / 2) / columns))
+
+
+def _deviation(P: Array) -> Array:
+    """C = P - 1 1^T/m_nu, [draws, m_mu, m_nu]."""
+    return lt.deviation(torch.from_numpy(P)).numpy()
+
+
+def _row_sums(P: Array) -> Array:
+    """The largest entry of C 1, [draws]."""
+    return np.abs(_deviation(P).sum(-1)).max(-1)
+
+
+def _column_sums(P: Array) -> Array:
+    """The largest entry of 1^T C, [draws]."""
+    return np.abs(_deviation(P).sum(-2)).max(-1)
 
 
 def _chain(
@@ -237,31 +227,36 @@ def lem6(t: Trial) -> None:
     Claim   P along the path is 1 1^T/m_alpha plus the product of the C's: against marginalisation
             of all joint states, for one step (Eq. 98) and more (Eq. 99).
     Fails   for transitions that are stochastic but not regular, and for 1/m of the upper node.
-
-    Beyond the row: samples of random trees.
     """
     two, more = (t.part(name, 1e-13, controls=typical) for name in ("Eq. 98", "Eq. 99"))
     for states, regular in product(CHAINS, (True, False)):
-        part = two if len(states) == 3 else more
-        model = _chain(t.rng, min(t.draws, 60), states, regular)
-        z, chance = tr.enumerate_states(model)
-        rows = []
-        for top in range(states[0]):
-            here = chance * (z[:, 0] == top)
-            rows.append(np.stack([here[:, z[:, -1] == s].sum(-1) for s in range(states[-1])], -1))
-        summed = np.stack(rows, -2) / model.prior.numpy()[:, :, None]
+        model, last = _chain(t.rng, min(t.draws, 60), states, regular), len(states) - 1
+
+        # P along the path, by the formula and by all joint states.
+        summed = _summed(model)
         C = np.eye(states[0])
         for node in range(1, len(states)):
             C = C @ lt.deviation(lt.edge(model, node)).numpy()
         formula = absolute(1 / states[-1] + C, summed)
+        part = two if len(states) == 3 else more
         if regular:
-            ours = lt.path_transition(model, len(states) - 1)
-            part.add(np.maximum(formula, absolute(ours, summed)))
+            by_library = absolute(lt.path_transition(model, last), summed)
+            part.add(np.maximum(formula, by_library))
             part.breaks("1 / m of the upper node", absolute(1 / states[0] + C, summed))
         else:
             part.breaks("not regular", formula)
     proofs.lem6(two, more)
-    random_trees(t)
+
+
+def _summed(model: lt.Model) -> Array:
+    """P(last node | root) by sums over all joint states, [draws, m_0, m_last]."""
+    z, chance = tr.enumerate_states(model)
+    rows = []
+    for top in range(model.tree.states[0]):
+        here = chance * (z[:, 0] == top)
+        ends = [here[:, z[:, -1] == state].sum(-1) for state in range(model.tree.states[-1])]
+        rows.append(np.stack(ends, -1))
+    return np.stack(rows, -2) / model.prior.numpy()[:, :, None]
 
 
 @check("ddn/lem7")

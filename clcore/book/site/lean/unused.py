@@ -1,0 +1,50 @@
+"""Files of a site that no page loads."""
+
+import json
+from pathlib import Path
+
+MATHJAX = ("tex-chtml.js", "output", "input", "ui")
+"""What pages load of MathJax: one bundle, the fonts, extensions of TeX, `ui/lazy` and `ui/safe`."""
+_UNUSED = (
+    "_static/**/*.map",
+    "_static/vendor/fontawesome/webfonts/*.ttf",
+    "_static/locales",
+    "_static/mathjax/output/svg*",
+    "_static/mathjax/output/chtml.js",
+    "_static/mathjax/output/chtml/fonts/tex.js",
+    "_static/mathjax/input/*.js",
+    "_static/mathjax/input/mml",
+    "_static/mathjax/input/tex/extensions/all-packages.js",
+    "_static/mathjax/ui/menu.js",
+)
+
+
+def remove(site: Path) -> None:
+    """Remove what no page loads, and the outputs of the notebooks that a reader may download: to
+    run them is what they are for."""
+    mathjax = site / "_static" / "mathjax"
+    found = [file for file in mathjax.glob("*") if file.name not in MATHJAX]
+    for pattern in _UNUSED:
+        found += site.glob(pattern)
+    for path in found:
+        _remove(path)
+    for notebook in (site / "_sources").rglob("*.ipynb"):
+        _without_outputs(notebook)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        for inside in path.iterdir():
+            _remove(inside)
+        path.rmdir()
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _without_outputs(notebook: Path) -> None:
+    content = json.loads(notebook.read_bytes())
+    for cell in content["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+    made = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    notebook.write_bytes(made.encode())

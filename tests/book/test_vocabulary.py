@@ -1,0 +1,82 @@
+"""Turns of phrase that readers had to decode, found by pattern in everything that a page shows."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from clcore import _paths
+
+TICS = {
+    r"\b(comes?|came|coming) out\b": "is reproduced; the result is",
+    r"\bh(angs?|ung) on\b": "depends on",
+    r"\b(one|1|end|start|largest|most|sum) less (the |of |a |start|smallest|end)": "minus",
+    r"\b(dot|run|runs|net|nets|seeds?|point|row|steps?|epochs?|draws?|samples?|file|page|ms) an? "
+    r"(seed|run|row|cell|setting|step|epoch|layer|sample|node|panel|chapter|paper|second)\b": "per",
+    r"\bis (told|said) of\b": "is listed for; is stated for",
+    r"\bnone the (less|worse)\b": "still",
+    r"\bit matters to who\b": "it matters to anyone who",
+    r"\b\d(\.\d+)?e-?\d+\b": "a number as people write it, 0.52 or $10^{-10}$",
+}
+"""Pattern -> what to write instead."""
+
+EXCEPTIONS = {
+    "rerun.md": r"\d+e-?\d+",
+    "library.md": r"\d+e-?\d+",
+}
+"""Text -> a pattern of what it may have: settings and output of programs."""
+
+
+def strings(value: object) -> Iterator[str]:
+    """All texts in what a YAML file holds."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from strings(each)
+    elif isinstance(value, str):
+        yield value
+
+
+def prose(text: str) -> str:
+    """Without code, formulas, directives' options and links' addresses."""
+    text = re.sub(r"(?ms)^(`{3,}|~{3,})(python|console|text|bash|mermaid).*?^\1", " ", text)
+    text = re.sub(r"(?s)\$\$.*?\$\$|\$[^$]*\$|`[^`]*`|\]\([^)]*\)|\{=[^}]*\}", " ", text)
+    return " ".join(text.split())
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """(where, prose) of pages, chapters and the ledger's words."""
+    root = _paths.root()
+    for file in sorted((root / "book").glob("*.md")):
+        yield file.name, prose(file.read_text(encoding="utf-8"))
+    for file in sorted((root / "chapters").glob("*.ipynb")):
+        for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]:
+            if cell["cell_type"] == "markdown":
+                yield f"{file.stem}, cell {cell['id']}", prose("".join(cell["source"]))
+    data = root / "data"
+    ours = (*data.glob("findings/*.yaml"), *data.glob("headlines/*.yaml"))
+    for file in (*sorted(ours), data / "glossary.yaml", data / "course.yaml"):
+        for text in strings(yaml.safe_load(file.read_text(encoding="utf-8"))):
+            yield f"{file.parent.name}/{file.name}", prose(text)
+
+
+@pytest.mark.parametrize("tic", TICS, ids=[*TICS.values()])
+def test_pages_are_free_of(tic):
+    found = []
+    for where, text in texts():
+        for match in re.finditer(tic, text, re.IGNORECASE):
+            allowed = EXCEPTIONS.get(where.split(",")[0])
+            if allowed is None or not re.fullmatch(allowed, match[0]):
+                around = text[max(match.start() - 40, 0) : match.end() + 30]
+                found.append(f"{where}: ...{around}... (better: {TICS[tic]})")
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "tic", ["all of it comes out", "it hangs on the ten", "one less the cosine", "ten nets a cell"]
+)
+def test_a_tic_is_found(tic):
+    assert any(re.search(pattern, tic) for pattern in TICS)
