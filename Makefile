@@ -13,7 +13,7 @@ ARGS ?=
 # compiles clcore again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: book check test test-all oldest test-code test-site paper smoke serve gpu pdf course publish lab lock setup lint soak mutants seeds fuzz clean
+.PHONY: book check test test-all oldest test-code test-site paper smoke serve gpu pdf course grade publish lab lock setup lint soak mutants seeds fuzz clean
 .DEFAULT_GOAL := book
 
 # Python compiles what is imported when it first is: half of this time would go to files that never are.
@@ -73,6 +73,11 @@ pdf: setup
 course: setup
 	@$(RUN) -m clcore course $(ARGS)
 
+# Notebooks that were handed in, to a table of points: make grade FOLDER=submissions.
+grade: setup
+	@test -n "$(FOLDER)" || { echo "make grade needs the folder: make grade FOLDER=submissions" >&2; exit 1; }
+	@$(RUN) -m clcore grade "$(FOLDER)" $(ARGS)
+
 publish: setup
 	@$(RUN) -m clcore publish $(ARGS)
 
@@ -101,7 +106,7 @@ lock: $(LOCKER)/.ready
 $(OLDEST)/.ready: pyproject.toml $(LOCKER)/.ready
 	$(PYTHON) -m venv $(OLDEST)
 	$(LOCKER)/bin/python -m uv pip install --python $(OLDEST) --resolution lowest-direct \
-	-e . "pytest>=8" "beartype>=0.19" "scikit-learn>=1.4" "hypothesis>=6.100"
+	-e . "scikit-learn>=1.4" $$(grep -E "^(pytest|beartype|hypothesis)==" requirements.txt)
 	@touch $@
 
 oldest: $(OLDEST)/.ready
@@ -128,10 +133,18 @@ test: setup
 test-code: lint
 	@$(PYTEST) -m "not site and not slow" $(ARGS) $(NONE)
 
+# Otter, which make test-all grades with, has an environment of its own beside the book's packages.
+OTTER := .venv-otter
+$(OTTER)/.ready: locks/otter.txt
+	$(PYTHON) -m venv $(OTTER)
+	@$(RUN) -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' > $$($(OTTER)/bin/python -c 'import site; print(site.getsitepackages()[0])')/book.pth
+	$(OTTER)/bin/python $(PIP) -r $<
+	@touch $@
+
 # Everything: `make test`, and what it leaves out, on the site that it made. axe looks at all pages, and
 # tests run that depend on few files, of which none has changed since the main branch.
-test-all: test
-	@CLCORE_SITE=_build/smoke/html $(PYTEST) -m slow $(ARGS) $(NONE)
+test-all: test $(OTTER)/.ready
+	@CLCORE_SITE=_build/smoke/html CLCORE_OTTER=$(OTTER)/bin/otter $(PYTEST) -m slow $(ARGS) $(NONE)
 
 # For one check that is edited: make check CLAIM=nl/thm4. Style of its file, verdict, tests.
 check: setup
@@ -149,10 +162,9 @@ soak: setup
 	@$(RUN) tests/soak.py $(ARGS)
 
 # How the checks are checked: formulas of clcore are changed one at a time, and the checks and the tests
-# asked whether they notice. No part of `make test`, for it takes hours; stopped, it goes on where it was.
-# ARGS="--modules losses --sample 40 --seed 3"; ARGS="--modules ledger --sample 0" asks about the judge;
-# ARGS="--seed 9 --sample 150 --unread" is a lot that nobody has read; with --practice instead of
-# --unread, it is one to improve checks by.
+# asked whether anybody notices. No part of `make test`, for it takes hours; an interrupted run resumes.
+# ARGS="--modules losses --sample 40 --seed 3"; ARGS="--seed 9 --sample 150 --record" adds a held-out lot
+# to the page, with --practice instead of --record one to improve checks and tests by.
 mutants: setup
 	@OMP_NUM_THREADS=1 $(RUN) tests/mutation $(ARGS)
 

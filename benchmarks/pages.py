@@ -57,6 +57,7 @@ def measured(chromium: Any, address: str, slower: int = 1) -> dict[str, float]:
     page.add_init_script(_WATCH)
     page.goto(address)
     page.wait_for_load_state("networkidle")
+    page.evaluate("window.MathJax?.startup?.promise")
     page.wait_for_function(_QUIET)
     found = page.evaluate(_FOUND) | {"bytes": sum(sizes), "requests": len(sizes)}
     context.close()

@@ -1,5 +1,5 @@
 """The command line: python -m clcore build | claims | where | check | clean | compare | course |
-data | doctor | golden | gpu | launch | letter | pdf | pretrain | publish | serve."""
+data | doctor | golden | gpu | grade | launch | letter | pdf | pretrain | publish | serve."""
 
 import json
 import sys
@@ -142,11 +142,40 @@ def course(
     only: Annotated[list[str] | None, typer.Option(help="a session; may be repeated")] = None,
     out: Annotated[Path | None, typer.Option(help="a folder, by default _build/course")] = None,
     otter: Annotated[bool, typer.Option("--otter", help="assignments for Otter, too")] = False,
+    key: Annotated[Path | None, typer.Option(help="a file with a key of yours, see grade")] = None,
 ) -> None:
     """Slides, notebooks for students and instructors, a handout and plans, from the last build."""
     from clcore.book import course as kit
 
-    print("\n".join(kit.make(_paths.home(out) if out else None, only, otter)))
+    secret = kit.read_key(_paths.home(key)) if key else ""
+    print("\n".join(kit.make(_paths.home(out) if out else None, only, otter, secret)))
+
+
+@app.command()
+def grade(
+    folder: Annotated[Path, typer.Argument(help="with the notebooks that were handed in")],
+    out: Annotated[Path | None, typer.Option(help="the table, by default grades.csv there")] = None,
+    key: Annotated[Path | None, typer.Option(help="the file that `course` was given")] = None,
+    minutes: Annotated[float, typer.Option(help="for a notebook")] = 10,
+    seconds: Annotated[float, typer.Option(help="for one of its cells")] = 120,
+    memory: Annotated[int, typer.Option(help="for a notebook, in MiB (Linux)")] = 4096,
+    jobs: Annotated[int, typer.Option(help="notebooks at a time")] = 1,
+) -> None:
+    """Run and judge the notebooks of a course, one row each: points, minutes, messages.
+
+    Every notebook runs in a process of its own, but as you: grade work of people you do not trust
+    in a container or as another user. A key, any line of text in a file, gives the exercises that
+    ask for a number other constants; make the notebooks with it and grade with it.
+    """
+    from clcore.book.course import read_key
+    from clcore.book.grading.folder import grade_folder
+    from clcore.book.grading.mark import Limits
+
+    folder = _paths.home(folder)
+    table = _paths.home(out) if out else folder / "grades.csv"
+    secret = read_key(_paths.home(key)) if key else ""
+    grade_folder(folder, table, Limits(minutes, seconds, memory), secret, max(1, jobs))
+    print(f"the table is in {table}")
 
 
 @app.command()

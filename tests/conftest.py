@@ -43,7 +43,7 @@ SITE = ("test_chapters", "test_course", "test_keys", "test_licences", "test_pdf"
 """Files that look at the built site, besides those in tests/browser."""
 
 
-FOLLOWING = ("test_dask", "test_slurm", "test_alter", "test_crashes", "test_run", "test_sides")
+FOLLOWING = ("test_dask", "test_slurm", "test_alter", "test_run", "test_sides")
 """Files of tests that take long and depend on few files: slow where none of these has changed."""
 
 

@@ -85,6 +85,10 @@
   }
 
   function repair() {
+    // Where there is room, the lines of a part stand open beside its numbers.
+    if (matchMedia("(min-width: 75rem)").matches) {
+      for (const fold of document.querySelectorAll(".cl-claim-page .cl-part-code")) fold.open = true;
+    }
     hold();
     addEventListener("hashchange", unfold);
     unfold();

@@ -1,37 +1,73 @@
-"""The record of mutants: formulas of clcore that were changed, and whether a check noticed.
+"""Mutants, formulas of clcore changed in one place: who noticed, and which make no difference.
 
-`tests/mutation` makes it. data/mutants has the record of the mathematics and that of the judge;
-lots of the mathematics as they were before anybody had read their survivors; practised.json, the
-names of those whose survivors were read without a record; and equivalents.yaml, changes that no
-test could tell, each with the reason, as a person has found it.
+`tests/mutation` asks. data/mutants/lots.yaml has what came out, a row per lot; equivalents.yaml the
+changes that no test could tell, each with the reason, as a person has found it. Both name a change
+by the text of its statement, so that an edit elsewhere in the file leaves it what it is.
 """
 
-import json
-from collections import Counter
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from clcore import _paths
-from clcore._files import RESTORE, read_json, read_record, read_yaml, write_atomic, write_json
+from clcore._files import read_yaml, write_atomic
 from clcore.book import provenance
 
-MATHEMATICS, JUDGE, UNREAD = "mathematics", "judge", "unread"
-OUTCOMES = ("judgement", "crash", "hang", "survived", "unasked")
-KILLED = OUTCOMES[:3]
+JUDGE = "ledger"
+"""The one room that is asked about by its own tests alone: it computes the verdicts."""
 
-Name = tuple[str, str, str, str, int]
-"""File, function, old text, new text, which of several."""
+Name = tuple[str, str, str, str, str, int]
+"""File, function, text of the statement, old text, new text, which of several such."""
+
+_TEXT = {"type": "string", "minLength": 1}
+_CHANGE = {
+    "path": {"type": "string", "pattern": "^clcore/.*\\.py$"},
+    "where": {"type": "string"},
+    "old": _TEXT,
+    "new": _TEXT,
+}
+
+
+def _rows(required: dict[str, Any], optional: dict[str, Any]) -> dict[str, Any]:
+    row = {"type": "object", "required": list(required), "additionalProperties": False}
+    return {"type": "array", "items": row | {"properties": required | optional}}
+
+
+EQUIVALENTS = _rows(
+    _CHANGE | {"statement": _TEXT, "why": {"type": "string", "minLength": 10}},
+    {"nth": {"type": "integer", "minimum": 2}},
+)
+LOTS = _rows(
+    {name: _TEXT for name in ("made", "commit")}
+    | {"modules": {"type": "array", "minItems": 1, "items": _TEXT}}
+    | {
+        name: {"type": "integer", "minimum": 0}
+        for name in ("seed", "draws", "mutants", "equivalent", "checks", "tests", "crashes")
+    }
+    | {"unasked": {"type": "integer", "minimum": 0}, "survivors": _rows(_CHANGE, {})},
+    {"note": _TEXT},
+)
+_ABOUT = {
+    "equivalents": "Changes that no test could tell, each with the reason, as a person found it.\n"
+    '# An entry that fits no statement any more is reported; ARGS="--drop" takes those out.\n',
+    "lots": "A row per lot: of how many mutants, how many the checks killed, how many of the rest\n"
+    "# the tests killed, how many of both by a crash, and what nobody killed.\n",
+}
 
 
 class MutantsError(ValueError):
     """A file of data/mutants that is damaged."""
 
 
-def _schema(name: str) -> dict:
-    path = _paths.root() / "data" / "mutants" / "schema.json"
-    return read_json(path, RESTORE)[name]
+def _path(name: str) -> Path:
+    return _paths.root() / "data" / "mutants" / f"{name}.yaml"
+
+
+def _write(name: str, rows: list[dict[str, Any]]) -> None:
+    text = yaml.safe_dump(rows, sort_keys=False, allow_unicode=True, width=98)
+    write_atomic(_path(name), f"# {_ABOUT[name]}{text}".encode())
 
 
 @cache
@@ -40,117 +76,62 @@ def equivalents() -> dict[Name, str]:
 
     Raises MutantsError naming the entry that is damaged, or there twice.
     """
-    path = _paths.root() / "data" / "mutants" / "equivalents.yaml"
     found: dict[Name, str] = {}
-    for entry in read_yaml(path, _schema("equivalents"), MutantsError):
+    for entry in read_yaml(_path("equivalents"), EQUIVALENTS, MutantsError):
         name = name_of(entry)
         if name in found:
-            raise MutantsError(f"{_paths.shown(path)}: {name[2]!r} of {name[0]} is there twice")
+            raise MutantsError(
+                f"{_paths.shown(_path('equivalents'))}: expected each change once, got "
+                f"{name[3]!r} -> {name[4]!r} of {name[0]} twice; take one out"
+            )
         found[name] = entry["why"]
     return found
 
 
 def name_of(row: dict[str, Any]) -> Name:
     """What a mutant is called where lines move."""
-    return row["path"], row["where"], row["old"], row["new"], row.get("nth", 1)
+    return (*(row[k] for k in ("path", "where", "statement", "old", "new")), row.get("nth", 1))
 
 
-def recorded(name: str) -> dict[str, Any]:
-    """A record: provenance, and `mutants`, rows with path, where, line, kind, old, new, nth, and on
-    each side what became of it, {"asked", "outcome", "by", "why", "moved"}. ran: of a mutant that
-    checks crash over and none judges, how many of those asked got through all the same.
+def drop(names: set[Name]) -> None:
+    """Take entries out of the list of equivalents. Raises MutantsError when it is damaged."""
+    listed = read_yaml(_path("equivalents"), EQUIVALENTS, MutantsError)
+    _write("equivalents", [entry for entry in listed if name_of(entry) not in names])
+    equivalents.cache_clear()
 
-    Raises MutantsError when it is not there or damaged.
+
+def lots() -> list[dict[str, Any]]:
+    """The recorded lots, oldest first. Of each: made, commit, seed, draws, modules; how many
+    `mutants` that are not equivalent, how many `equivalent`; how many killed by `checks`, by
+    `tests` where no check did, by a crash (`crashes`, of either), executed by nobody (`unasked`);
+    and the `survivors`: path, where, old, new.
+
+    Raises MutantsError when the file is damaged.
     """
-    path = _paths.root() / "data" / "mutants" / f"{name}.json"
-    return read_record(path, _schema("record"), MutantsError, "run `make mutants ARGS=--record`")
+    return read_yaml(_path("lots"), LOTS, MutantsError)
 
 
-def unread() -> list[dict[str, Any]]:
-    """The records of lots that nobody had read, by seed.
+def judges(path: str) -> bool:
+    """Whether a file or folder, by its path below clcore/, is the judge's own."""
+    return path.split("/")[0] == JUDGE
 
-    Raises MutantsError when one is damaged.
+
+def keep(lot: dict[str, Any]) -> None:
+    """Add a lot to the record; one of the judge takes the place of the one before.
+
+    Raises MutantsError when the file is damaged.
     """
-    found = (_paths.root() / "data" / "mutants").glob(f"{UNREAD}-*.json")
-    return sorted((recorded(path.stem) for path in found), key=lambda lot: lot["seed"])
+    judge = any(map(judges, lot["modules"]))
+    known = [one for one in lots() if not (judge and any(map(judges, one["modules"])))]
+    made = provenance.made()
+    _write("lots", [*known, {name: made[name] for name in ("made", "commit")} | lot])
 
 
-def practised() -> set[Name]:
-    """The mutants of the lots that were asked about for practice.
-
-    Raises MutantsError when the list is damaged.
-    """
-    path = _practised()
-    remedy = "take it from the repository's history"
-    listed = read_record(path, _schema("practised"), MutantsError, remedy) if path.exists() else []
-    return {tuple(name) for name in listed}
-
-
-def practise(names: Iterable[Name]) -> None:
-    """Add mutants to that list.
-
-    Raises MutantsError when it is damaged.
-    """
-    listed = ",\n".join(json.dumps(name) for name in sorted(practised().union(names)))
-    write_atomic(_practised(), f"[\n{listed}\n]\n".encode())
-
-
-def _practised() -> Path:
-    return _paths.root() / "data" / "mutants" / "practised.json"
-
-
-def in_records() -> set[Name]:
-    """Every mutant of the mathematics that is in a record.
-
-    Raises MutantsError when one is damaged.
-    """
-    lots = [recorded(MATHEMATICS), *unread()]
-    return {name_of(row) for lot in lots for row in lot["mutants"]}
-
-
-def read() -> set[Name]:
-    """Every mutant of the mathematics that is in a record, was practised on or is listed as
-    equivalent: survivors of these have been read.
-
-    Raises MutantsError when one is damaged.
-    """
-    return in_records() | practised() | equivalents().keys()
-
-
-def keep(name: str, rows: list[dict[str, Any]], about: dict[str, Any]) -> None:
-    """Write a record, with where it comes from."""
-    path = _paths.root() / "data" / "mutants" / f"{name}.json"
-    write_json(path, provenance.made() | about | {"mutants": rows})
-
-
-def sides(row: dict[str, Any]) -> list[str]:
-    """Who was asked about a mutant: "checks", "tests"."""
-    return [side for side in ("checks", "tests") if side in row]
-
-
-def killed(row: dict[str, Any]) -> bool:
-    """Whether any side noticed."""
-    return any(row[side]["outcome"] in KILLED for side in sides(row))
-
-
-def valueless(row: dict[str, Any]) -> bool:
-    """Whether a mutant gives no value that anybody could judge: every check that executes it ends
-    in an error, and so does the first unit test that fails, if any is asked. Where one check gets
-    through, or the tests pass or judge, it gives one."""
-    checks = row.get("checks", {})
-    stopped = checks.get("outcome") == "crash" and checks.get("ran") == 0
-    return stopped and row["tests"]["outcome"] in ("crash", "unasked")
-
-
-def survivors(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Mutants that no side noticed and that are not listed as equivalent."""
-    return [row for row in rows if not killed(row) and name_of(row) not in equivalents()]
-
-
-def count(rows: list[dict[str, Any]], side: str) -> dict[str, int]:
-    """How many mutants had which outcome on one side; equivalent ones apart."""
-    listed = equivalents()
-    found = Counter(
-        "equivalent" if name_of(row) in listed else row[side]["outcome"] for row in rows
-    )
-    return {outcome: found[outcome] for outcome in (*OUTCOMES, "equivalent") if found[outcome]}
+def refuse_recorded(seed: int) -> None:
+    """Raises MutantsError for the seed of a recorded lot, whose survivors have been read."""
+    seeds = sorted(lot["seed"] for lot in lots() if not any(map(judges, lot["modules"])))
+    if seed in seeds:
+        raise MutantsError(
+            f"expected the --seed of a lot that is not recorded, got {seed}; recorded are "
+            f"{', '.join(map(str, seeds))}: try {seeds[-1] + 1}"
+        )

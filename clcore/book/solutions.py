@@ -6,12 +6,14 @@ from pathlib import Path
 import nbformat
 
 TAG = "solution"
+_QUESTION = re.compile(r"^(?P<fence>`{3,})\{exercise\}.*?^(?P=fence)$", re.DOTALL | re.MULTILINE)
 
 
 def code(cells: list[dict]) -> list[str]:
-    """The Python in the solutions of a notebook's cells, in order."""
+    """The Python in the solutions of a notebook's cells, in order; not that below a question, which
+    is the check of an answer that a reader has yet to find."""
     text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
-    return re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return re.findall(r"^```python\n(.*?)^```", _QUESTION.sub("", text), re.DOTALL | re.MULTILINE)
 
 
 def with_cells(notebook: Path, copy: Path) -> Path:

@@ -12,8 +12,8 @@ import pytest
 
 from clcore import _paths, ledger
 from clcore.book import build, keys, parameters, solutions
-from clcore.book.site import launch
-from clcore.ledger import findings, words
+from clcore.book.site import code, launch
+from clcore.ledger import findings, registry, words
 
 SITE = os.environ.get("CLCORE_SITE")
 NOTEBOOKS = [_paths.root() / "chapters" / f"{name}.ipynb" for name in build.chapters()]
@@ -156,3 +156,10 @@ def test_wrong_parameter_stops_at_once(tmp_path):
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode != 0
     assert "has no parameter 'sed'; it takes device, profile, seed" in run.stderr
+
+
+def test_every_part_of_a_row_has_its_lines_of_a_check_or_a_cell_of_a_chapter(rows):
+    parts = {(claim, check["part"]) for claim, row in rows.items() for check in row["checks"]}
+    bare = [of for of in parts if not code.of_part(*of) and not registry.cells(of[0])]
+    told = 'begin the part by its name as a text, t.part("..."), in the check or its helper'
+    assert bare == [], told

@@ -31,8 +31,9 @@ def test_a_row_names_what_was_added_and_what_is_left_open() -> None:
     assert f"<b>Left open by the print</b> the {term}" in html
     readings = [check(note="0.3"), check(form="open", setting="at 0.2", part="order", note="0.9")]
     html = claim_page(row("depends", open="the temperature", checks=readings))
-    assert "<summary>Notes (2)</summary>" in html
-    assert "<p>0.3</p>" in html and "<p><b>order; at 0.2.</b> 0.9</p>" in html
+    whole, order = re.findall(r'<p class="cl-part-name">(.*?)</p>.*?<p>(.*?)</p>', html, re.DOTALL)
+    assert whole == ("whole statement", "0.3") and order == ("order", "0.9")
+    assert "passes with at 0.2" in html
     html = claim_page(wrong(id="acl/eq71", root="acl/thm6"))
     assert 'Follows from <a href="../claims/acl-thm6.html">Tian 2022, Theorem 6</a>' in html
 
@@ -226,3 +227,25 @@ def test_a_claim_with_a_certificate_shows_it_and_links_its_file() -> None:
     assert 'href="../certificates/nl-thm1.py"' in html
     assert escape(code.certificate("nl/thm1")["prints"]) in html
     assert "../certificates/" not in claim_page(wrong())
+
+
+def test_a_part_has_its_lines_beside_its_numbers_and_shows_each_once():
+    parts = ("Eq. 14", "(1) co-linear", "Eq. 14")
+    checks = [check(claim="nl/thm4", part=part) for part in parts]
+    checks[-1] |= {"form": "corrected"}
+    html = claim_page(row(id="nl/thm4", checks=checks))
+    first, second = html.partition('<ul class="cl-parts">')[2].split('<li class="cl-part">')[1:]
+    assert first.count("<dt>Outcome</dt>") == 2 and second.count("<dt>Outcome</dt>") == 1
+    told = Markup(first.partition("<details")[2]).striptags()
+    assert "Eq. 14: s_km b_k" in told or 't.part("Eq. 14"' in told
+    assert "as of <i>Eq. 14</i>" in second and "_second(velocity)" in Markup(second).striptags()
+    address = re.search(r'href="\.\./(code/[^"#]+)#L-(\d+)"', first)
+    place = registry.of("nl/thm4")[0]
+    assert address[1] == code.page_of(place.file)
+    page = code.module_page(place.file, [])
+    assert f'id="L-{address[2]}"' in page and ">b_k linear in W</a>" in page
+
+
+def test_a_part_of_a_chapters_cell_says_so():
+    html = claim_page(row(id="acl/thm1", checks=[check(part="autograd on both sides")]))
+    assert "Made by a cell of its chapter." in html and "cl-part-code" not in html

@@ -13,8 +13,9 @@ from nbclient import NotebookClient
 
 from clcore import _folders, _paths
 from clcore.book import course, exercises
-from clcore.book.course import decks, notebooks
+from clcore.book.course import decks, notebooks, plain
 from clcore.book.course.kit import pages
+from clcore.book.grading.mark import variable
 
 sessions = importlib.import_module("clcore.book.course.sessions")  # a function hides it
 
@@ -81,25 +82,53 @@ def test_students_get_no_solution_and_instructors_every_one(path):
     assert list(answers) == [f"{name}-answer" for name in ids]
     for name in ids:
         assert answers[f"{name}-answer"] == (
-            f'answer = ...  # yours\nexercises.check("{name}", answer)'
+            f'{variable(name)} = ...  # yours\nexercises.check("{name}", {variable(name)})'
         )
     text = "\n".join(c.source for c in student.cells)
     assert "{solution}" not in text and "**Solution.**" not in text and "{exercise}" not in text
     solved = {c.id: c.source for c in full.cells if c.id.endswith("-answer")}
     for name in ids:
-        assert f'exercises.check("{name}", answer)' in solved[f"{name}-answer"]
+        assert f'exercises.check("{name}", {variable(name)})' in solved[f"{name}-answer"]
 
 
-def test_every_student_notebook_fails_at_every_exercise_on_one_run():
-    """What a student has not answered is not right: in one kernel, all empty answers."""
+def test_run_all_goes_through_with_empty_answers_and_counts_them():
+    """In one kernel, all empty answers, each chapter with its count at the end."""
     cells = [nbformat.v4.new_code_cell("from clcore.book import exercises")]
     for path in CHAPTERS:
         book = notebooks.assignment(path, "student")
-        cells += [c for c in book.cells if c.id.endswith("-answer")]
+        cells += [c for c in book.cells if c.id.endswith("-answer") or c.id == "score"]
     book = nbformat.v4.new_notebook(cells=cells)
-    NotebookClient(book, allow_errors=True, resources={"metadata": {"path": "."}}).execute()
-    failed = [[o.get("ename") for o in cell.outputs] for cell in book.cells[1:]]
-    assert len(failed) > 10 and all(names == ["NotYet"] for names in failed)
+    NotebookClient(book, resources={"metadata": {"path": "."}}).execute()
+    told = ["".join(o.get("text", "") for o in cell.outputs) for cell in book.cells[1:]]
+    counts = [text for text in told if " of " in text.splitlines()[0] and "Without" in text]
+    assert len(counts) == len(CHAPTERS)
+    assert all(re.match(r"0 of \d+ right\.\nWithout an answer: Exercise ", c) for c in counts)
+    assert sum(": no answer yet; it asks for " in text for text in told) > 10
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.stem)
+def test_a_students_notebook_is_plain_markdown_with_its_pictures(path):
+    of = plain.page(path)
+    book = notebooks.assignment(path, "student", of=of)
+    text = "\n".join(c.source for c in book.cells if c.cell_type == "markdown")
+    assert not re.search(r"^[`:]{3,}\{|\{[\w:]+\}`|^:[a-z-]+:|\.\./book|^\([\w-]+\)=$", text, re.M)
+    shown = re.findall(r"!\[[^\]]*\]\(pictures/([^)]+)\)", text)
+    assert sorted(set(shown)) == sorted(of.pictures)
+    assert all(picture.exists() for picture in of.pictures.values())
+
+
+def test_directives_and_roles_become_words():
+    of = plain.Page(_paths.root() / "chapters" / "1-minmax.ipynb", {"seen": "three"})
+    source = (
+        "(here)=\n````{prf:theorem} A name\n:label: thm-acl-2\nText $x$.\n\n$$\ny\n$$\n````\n"
+        "By {prf:ref}`thm-acl-2` of {cite:t}`tian2022deep` and {cite:p}`tian2022deep`: "
+        "{glue:text}`seen`, {numref}`fig-players`, [errata](../book/errata.md)."
+    )
+    assert of.plain(source) == (
+        "> **Tian 2022, Theorem 2 (A name).** Text $x$.\n>\n> $$\n> y\n> $$\n"
+        "By Tian 2022, Theorem 2 of Tian (2022) and (Tian 2022): three, "
+        f"Figure 1.1.{list(sessions.figures(of.notebook)).index('fig-players') + 1}, errata."
+    )
 
 
 def test_marks_for_otter_enclose_solution_and_test():
@@ -138,7 +167,8 @@ def test_the_page_for_teachers_has_every_session():
     text = pages()["_generated/sessions.md"]
     for session in course.sessions().values():
         assert f"{session.minutes} minutes, with [](../../chapters/{session.chapters[0]})" in text
-    assert pages()["_generated/plans.md"].count("\n| 10 |") == 1
+    plans = pages()["_generated/plans.md"]
+    assert plans.count("\n| 10 |") == 1 and "Exercise 0.1 (" in plans and "ex-" not in plans
 
 
 def test_a_session_that_is_not_there(tmp_path):

@@ -102,11 +102,12 @@ def test_sim_siam_is_symmetric_and_stops_the_gradient_at_z():
 # --------------------------------------------------------------------------------------- encoders
 
 
-def net(suffixes=("",), bn=True, m=4, p=5):
+def net(suffixes=("",), bn=("", "2"), m=4, p=5):
+    """Layers by their suffixes, those in `bn` with a BatchNorm."""
     found, width = {}, p
     for i, s in enumerate(suffixes):
         found |= {"W" + s: normal(10 + i, m, width), "b" + s: 0.3 * normal(20 + i, m)}
-        if bn:
+        if s in bn:
             found |= {"gain" + s: 1 + 0.2 * normal(30 + i, m), "shift" + s: normal(40 + i, m)}
         width = m
     return found
@@ -127,7 +128,7 @@ def plain(params, x, activation, suffix=""):
 
 
 @pytest.mark.parametrize("activation", [None, "paper", "released"])
-@pytest.mark.parametrize("bn", [True, False])
+@pytest.mark.parametrize("bn", [("", "2"), ("2",), ()])
 @pytest.mark.parametrize("suffixes", [("",), ("", "2")])
 def test_encoders_are_the_loops(activation, bn, suffixes):
     params, x = net(suffixes, bn), normal(6, 2, 7, 5)

@@ -1,5 +1,6 @@
 """Updates against plain torch modules, and what a run must not see."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -191,6 +192,32 @@ def test_an_epoch_sees_every_sample_once_or_drops_the_rest():
         assert not torch.equal(first, batch(c, key, batches)[0])
 
 
+def bits(words, count):
+    """The first bits of words of 64, the lowest first."""
+    return [float(bit) for w in words for bit in reversed(format(int(w) % 2**64, "064b"))][:count]
+
+
+@pytest.mark.parametrize("keep", [0.5, 0.375])
+@pytest.mark.parametrize("mask", ["independent", "dependent"])
+@pytest.mark.parametrize("model", ["NCL-basic", "CL-basic"])
+def test_masks_of_a_minibatch_are_read_bit_by_bit(model, mask, keep):
+    config = st.configuration(0, model, 0.4, mask=mask, keep=keep, **SMALL)
+    c, _, key = begun(config)
+    turns, epoch, seen = st.turns(c), 3, []
+    ahead = st._ahead(key, torch.tensor(epoch), c)
+    for at, turn in enumerate(turns):
+        own = {name: value[at] for name, value in ahead.items()}
+        step, rows = torch.tensor(epoch * len(turns) + at), own["samples"][: turn["rows"]]
+        found = st._data(cr.fold_in(key, step), step, c | turn | own)
+        sides = 1 if mask == "dependent" else 2
+        drawn = torch.tensor(bits(own["words"], sides * 4 * 5)).reshape(sides, 4, 5)
+        drawn = torch.cat([2 * drawn, 2 - 2 * drawn]) if sides == 1 else drawn
+        assert torch.equal(found, drawn[:, : len(rows)].to(c["x"]) * c["x"][rows])
+        assert torch.equal(found, st._data(cr.fold_in(key, step), step, c | turn))
+        seen += rows.tolist()
+    assert len(set(seen)) == len(seen) == (10 if model == "NCL-basic" else 8)
+
+
 def test_a_run_does_not_depend_on_its_batch():
     for model in ("NCL-basic", "CL-basic"):
         configs = [st.configuration(s, model, pr, **SMALL) for s in (0, 1) for pr in (0.2, 0.5)]
@@ -247,6 +274,29 @@ def test_metrics_of_known_encoders():
     assert all(v == 0 for v in st.metrics(params, c).values())
     params["W"][0] = normal(50, 6, 1) @ normal(51, 1, 6)
     assert st.metrics(params, c)["rank"].item() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("kind", ["rows", "columns"])
+@pytest.mark.parametrize("model", ["NCL-basic-2L", "CL-basic"])
+def test_metrics_and_normalisation_are_numpy_s(model, kind):
+    more = {"m": 5, "normalise": kind, "warm": 0.1, "warm_kind": kind}
+    c, params, _ = begun(st.configuration(0, model, 0.4, **(SMALL | more)))
+    found = st.metrics(params, c)
+    W, M = params["W"][0].numpy(), c["dictionary"].numpy()
+    layers = {"": W} | ({"product_": params["W2"][0].numpy() @ W} if "W2" in params else {})
+    for name, w in layers.items():
+        best = sorted(
+            max(abs(row @ atom) / np.sqrt((row @ row) * (atom @ atom)) for row in w) for atom in M.T
+        )
+        for which, value in zip(("minimum", "median", "maximum"), best, strict=True):
+            assert found[name + which].item() == pytest.approx(value, abs=1e-12)
+    values = np.linalg.svd(W, compute_uv=False) ** 2
+    assert found["norm"].item() == pytest.approx(np.sqrt(values.sum()))
+    assert found["rank"].item() == pytest.approx(values.sum() ** 2 / (values**2).sum())
+    raw, axis = params["W"].numpy(), {"rows": -1, "columns": -2}[kind]
+    assert st._project(params, c)["W"].numpy() == pytest.approx(
+        raw / np.sqrt((raw**2).sum(axis, keepdims=True)), abs=1e-12
+    )
 
 
 def test_nothing_is_nan_where_masks_drop_whole_samples():

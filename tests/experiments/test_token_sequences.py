@@ -11,6 +11,7 @@ from clcore import random as cr
 from clcore.experiments import token_sequences as ts
 from clcore.losses import contrast
 from clcore.nets.networks import receptive_field_init
+from clcore.reference import frequency
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 K, T, M, N, G = 4, 6, 3, 9, 7
@@ -39,6 +40,21 @@ def test_generators_take_their_tokens_from_the_field_s_set():
     # Every field and every token of its set about equally often.
     share = torch.stack([(found == a).float().mean(0) for a in range(20)], 1)
     assert torch.allclose(share, in_set * 0.5 / 3, atol=0.07)
+
+
+def test_generators_of_other_sizes_and_how_often():
+    """Frequencies in standard errors; two in seven fields fixed, four of nine tokens in a set."""
+    fixed_of, K_, T_, P, count = 2, 7, 9, 4, 6000
+    chosen, inside = ts.generators(cr.key(8), P, fields=K_, tokens=T_, count=count, fixed=fixed_of)
+    fixed = (chosen >= 0).numpy()
+    assert chosen.shape == (count, K_) and (fixed.sum(1) == fixed_of).all()
+    for k in range(K_):
+        assert frequency(fixed[:, k], fixed_of / K_) < 5
+        taken = chosen[:, k].numpy()[fixed[:, k]]
+        assert set(taken.tolist()) == set(inside[k].nonzero().flatten().tolist())
+        assert all(frequency(taken == a, 1 / P) < 5 for a in inside[k].nonzero().flatten().tolist())
+    _, inside = ts.generators(cr.key(9), P, fields=600, tokens=T_, count=1, fixed=fixed_of)
+    assert all(frequency(inside[:, a].numpy(), P / T_) < 5 for a in range(T_))
 
 
 def test_sets_of_tokens_are_uniform_and_differ_between_fields():
@@ -219,6 +235,68 @@ def test_the_program_s_score_by_loops(linear):
         if each:
             means.append(np.mean(each))
     assert abs(float(ts.released_matching(W, present, linear)) - np.mean(means)) < 1e-14
+
+
+def scores(W, inside, seen, linear):
+    """What a run records of its filters [K, M, T], by loops; inside: R_k, seen: tokens that occur
+    in a generator."""
+    fields, tokens = inside.shape
+    out = dict.fromkeys(ts.FOUND, 0.0)
+    means = {name: [] for name in ("chi_plus", "chi_minus", "released_plus", "released_minus")}
+    for k, filters in enumerate(W):
+        floor = max(abs(filters).max() / 1000, 1e-6)
+        norms = [np.sqrt(w @ w) for w in filters]
+        pairs = list(zip(filters, norms, strict=True))
+        best = [max(w[a] / s for w, s in pairs) for a in range(tokens)]
+        program = [
+            max((abs(w[a]) if linear else w[a]) / (s + floor) for w, s in pairs)
+            for a in range(tokens)
+        ]
+        for name, mask, values in (
+            ("chi_plus", inside[k], best),
+            ("chi_minus", ~inside[k], best),
+            ("released_plus", seen[k], program),
+            ("released_minus", ~seen[k], program),
+        ):
+            if mask.any():
+                means[name].append(np.mean([v for v, m in zip(values, mask, strict=True) if m]))
+        hits = [v > 0.9 for v in best]
+        out["all_found"] += all(h for h, m in zip(hits, inside[k], strict=True) if m) / fields
+        out["any_found"] += any(h for h, m in zip(hits, inside[k], strict=True) if m) / fields
+        out["other_found"] += any(h for h, m in zip(hits, inside[k], strict=True) if not m) / fields
+    return out | {name: float(np.mean(values)) for name, values in means.items()}
+
+
+@pytest.mark.parametrize("confined", [True, False])
+@pytest.mark.parametrize("activation", ["linear", "relu"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_what_a_run_records_by_loops(seed, activation, confined):
+    sizes = {"fields": 3, "tokens": 5, "generators": 9, "fixed": 2, "batch": 6}
+    c = ts.configuration(0, 2, 5, activation, confined=confined, **sizes)
+    c["P"] = torch.tensor(c["P"])
+    c |= ts.PROBLEM["setup"](cr.key(seed), c)
+    inside, chosen = c["in_set"].numpy(), c["patterns"].numpy()
+    seen = np.array([[(chosen[:, k] == a).any() for a in range(5)] for k in range(3)])
+    assert (c["present"].numpy() == seen).all()
+    assert not (confined and (seen & ~inside).any())
+    # Filters are near a token or its opposite, so that some tokens are found and some are not.
+    rng = np.random.default_rng(seed)
+    W = rng.choice([-1.0, 1.0, 1.0], (3, 6, 1)) * np.eye(5)[rng.integers(0, 5, (3, 6))]
+    W = W + 0.15 * rng.standard_normal(W.shape)
+    found = ts._metrics({"W": torch.from_numpy(W)}, c)
+    right = scores(W, inside, seen, activation == "linear")
+    assert {name: float(found[name]) for name in right} == pytest.approx(right, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("beta", 1), ("fields", 1), ("tokens", 1), ("generators", 1), ("batch", 2)]
+)
+def test_the_least_sizes_of_a_run(name, least):
+    """A batch has two samples at least, as every sample needs another's."""
+    for value in (least, least + 1):
+        assert ts.configuration(0, 1, **({"beta": 1, "fixed": 0} | {name: value}))
+    with pytest.raises(ValueError, match=name):
+        ts.configuration(0, 1, **({"beta": 1, "fixed": 0} | {name: least - 1}))
 
 
 # --------------------------------------------------------------------------------------- the runs

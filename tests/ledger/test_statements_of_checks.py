@@ -3,7 +3,8 @@
 import pytest
 
 from clcore import ledger
-from clcore.ledger import registry, statements
+from clcore.ledger import registry
+from clcore.ledger.written import statements
 
 THM = """Filters are co-linear (Theorem 4, Eq. 14).
 
@@ -51,7 +52,7 @@ def test_several_claims_have_their_titles_in_order_and_a_place_is_free():
         ("14).", "14)", "a full stop"),
         ("Given   linear", "For     linear", "missing: Given;"),
         ("dw/dt = s b.", "", "missing: Claim;"),
-        ("Fails", "fails", "missing: Fails; see clcore/ledger/statements.py"),
+        ("Fails", "fails", "missing: Fails; see clcore/ledger/written/statements.py"),
         ("Given   linear h, V fixed,", "Claim   x.\nGiven   y", "got others beside them"),
         ("Fails   for", "Claim   again\nFails   for", "got others beside them"),
         ("Given   linear", "We say so.\nGiven   linear", "got others beside them"),

@@ -45,6 +45,17 @@ def test_gaussian_features_give_the_gaussian(tau):
     assert torch.allclose(short, direct * torch.exp(-inner) * (1 + inner), rtol=1e-12)
 
 
+@pytest.mark.parametrize(("d", "tau"), [(1, 0.3), (2, 1.0), (4, 2.5)])
+def test_the_gaussian_by_loops_over_pairs(d, tau):
+    y = torch.randn(3, 5, d, dtype=torch.float64)
+    found = ki.gaussian(y, tau)
+    for b in range(3):
+        for i in range(5):
+            for j in range(5):
+                square = sum((y[b, i, k] - y[b, j, k]) ** 2 for k in range(d))
+                assert found[b, i, j].item() == pytest.approx(float(torch.exp(-square / (2 * tau))))
+
+
 def test_adjusted_laws():
     phi, p, _, _ = world()
     phi[:, 2] = 0

@@ -1,19 +1,18 @@
-"""How the checks are checked: a formula of clcore is changed, and the checks are asked.
+"""How the checks are checked: a formula of clcore is changed, and checks and tests are asked.
 
     make mutants
     make mutants ARGS="--modules losses --modules theory/trees --sample 40 --seed 3"
-    make mutants ARGS="--modules ledger --sample 0"          the judge, against tests/ledger
-    make mutants ARGS="--seed 9 --sample 150 --unread"       a lot that nobody has read
-    make mutants ARGS="--seed 8 --sample 500 --practice"     one to read and to mend
+    make mutants ARGS="--modules ledger --sample 0 --record"     the judge, against tests/ledger
+    make mutants ARGS="--seed 9 --sample 150 --record"           a held-out lot, for the book's page
+    make mutants ARGS="--seed 9 --sample 150 --practice"         one to read and to mend
+    make mutants ARGS=--drop                                     entries that fit no statement
 
 Every mutant is one change in one module (`changes.py`). It is compiled in a forked child in place
 of the module; no file is touched. Asked are the ledger's checks that execute the changed statement
-(`checks_side.py`), and the unit tests that do (`tests_side.py`). Stopped at any time, the same
-command goes on where it was. `--record` writes data/mutants, from which the book has its page.
-Survivors of what is recorded are read and mended, so that it scores better than a new lot would;
-`--unread` draws one, of mutants whose survivors nobody has read, and records it as it is.
-`--practice` asks the checks alone, which is quicker, about mutants that are in no record, and keeps
-their names, so that none of them is in a lot of `--unread` later.
+(`checks_side.py`) and, of what these leave, the unit tests of its folder that do (`tests_side.py`).
+What nobody kills is a survivor. Stopped at any time, the same command resumes. Every mutant belongs
+for good to one of two halves: `--record` draws from the one, `--practice` from the other, so that
+reading the survivors of practice helps no lot that is recorded.
 """
 
 import sys
@@ -35,21 +34,20 @@ def main(
     seed: Annotated[int, typer.Option(help="of the lot")] = 0,
     draws: Annotated[int, typer.Option(help="of every check", min=1)] = 7,
     workers: Annotated[int, typer.Option(help="children at a time", min=1)] = 1,
-    record: Annotated[bool, typer.Option(help="write data/mutants for the book")] = False,
-    unread: Annotated[
-        bool, typer.Option(help="record it as a lot that nobody has read; once a seed")
-    ] = False,
-    practice: Annotated[
-        bool, typer.Option(help="ask the checks alone, and keep it out of lots of --unread")
-    ] = False,
+    record: Annotated[bool, typer.Option(help="held-out mutants; keep the counts")] = False,
+    practice: Annotated[bool, typer.Option(help="the other mutants, to read and mend")] = False,
+    drop: Annotated[bool, typer.Option(help="only clean the list of equivalents")] = False,
 ) -> None:
-    """Draw mutants, ask checks and tests, list those that none of them kills."""
+    """Draw mutants, ask checks and tests, list those that nobody kills."""
     try:
-        code = run.command(modules, sample, seed, draws, workers, record, unread, practice)
+        if drop:
+            run.drop_stale()
+            return
+        code = run.command(modules, sample, seed, draws, workers, record, practice)
     except ValueError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
-        sys.exit("stopped; the same command goes on from here")
+        sys.exit("stopped; the same command resumes here")
     raise typer.Exit(code)
 
 

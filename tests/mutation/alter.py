@@ -21,14 +21,15 @@ class Unmade(ValueError):
 @dataclass(frozen=True)
 class Mutant:
     """One change. where: the function that it is in, "" outside of one. first, last: the lines of
-    its statement (of a block, of its head). nth: which of several such changes there. tree, node,
-    put: the whole, what is changed in it, what it becomes."""
+    its statement (of a block, of its head); statement: its text. nth: which of several such changes
+    there. tree, node, put: the whole, what is changed in it, what it becomes."""
 
     path: str
     where: str
     line: int
     first: int
     last: int
+    statement: str
     kind: str
     old: str
     new: str
@@ -38,9 +39,10 @@ class Mutant:
     put: ast.AST = field(repr=False, compare=False)
 
     @property
-    def name(self) -> tuple[str, str, str, str, int]:
-        """What it is called where lines move: file, function, old text, new text, which of them."""
-        return self.path, self.where, self.old, self.new, self.nth
+    def name(self) -> tuple[str, str, str, str, str, int]:
+        """What it is called where lines move: file, function, text of the statement, old text, new
+        text, which of them."""
+        return self.path, self.where, self.statement, self.old, self.new, self.nth
 
     def source(self, original: str) -> str:
         """The module's source with this change, and none other. Raises Unmade."""
@@ -99,6 +101,15 @@ class _Walk:
                 self.inside(child, where, statement)
 
 
+def _text(statement: ast.stmt) -> str:
+    """The text of a statement; of a block, of its head."""
+    head = copy.copy(statement)
+    for name in ("body", "orelse", "finalbody", "handlers"):
+        if hasattr(head, name):
+            setattr(head, name, [])
+    return ast.unparse(head).strip()
+
+
 def _head(statement: ast.stmt) -> tuple[int, int]:
     body = getattr(statement, "body", None)
     last = body[0].lineno - 1 if body else statement.end_lineno
@@ -138,9 +149,11 @@ def mutants(path: str, source: str, judge: bool = False) -> Iterator[Mutant]:
         if old == told or place in seen:
             continue
         seen.add(place)
-        count[where, old, told] += 1
-        nth, (first, last) = count[where, old, told], _head(statement)
-        yield Mutant(path, where, node.lineno, first, last, kind, old, told, nth, tree, node, new)
+        (first, last), text = _head(statement), _text(statement)
+        count[where, text, old, told] += 1
+        nth = count[where, text, old, told]
+        about = (path, where, node.lineno, first, last, text, kind, old, told, nth)
+        yield Mutant(*about, tree, node, new)
 
 
 def _dump(source: str) -> str | None:

@@ -14,9 +14,6 @@ SEED = 0
 FLOOR = 10.0
 """Seconds of a processor that every check has, besides four times what it took."""
 
-ENDS = ("judgement", "hang")
-"""Outcomes after which nobody else is asked. A crash says little: another check may judge."""
-
 
 def of_repository(draws: int) -> list[Unit]:
     """Every check on draws. Those on runs need tables that a chapter trains, and are no part of
@@ -56,7 +53,7 @@ def warm() -> None:
 
 
 def found(about: dict[str, Any]) -> dict[str, Any]:
-    """What the ledger accepts of a check: {"records", "verdicts", "numbers"}, or {"refused"}."""
+    """What the ledger accepts of a check: {"records", "verdicts"}, or {"refused"}."""
     import torch
 
     from clcore.ledger import Ledger, LedgerError, verdict
@@ -74,13 +71,7 @@ def found(about: dict[str, Any]) -> dict[str, Any]:
     return {
         "records": [[r[name] for name in names] for r in book.records],
         "verdicts": verdicts,
-        "numbers": [_numbers(r) for r in book.records],
     }
-
-
-def _numbers(record: dict) -> list[float]:
-    said = [v for v in (record["said"] or {}).values() if isinstance(v, int | float)]
-    return [record["measured"], *record["control"].values(), *said]
 
 
 def measure(unit: Unit, tell: forking.Tell) -> None:
@@ -97,11 +88,10 @@ def measure(unit: Unit, tell: forking.Tell) -> None:
 
 
 def attack(job: tuple[Path, str, list[Measured], tuple[int, int]], tell: forking.Tell) -> None:
-    """In a child: run checks against a mutant until one judges it.
+    """In a child: run checks against a mutant until one notices.
 
-    Tells {"at"} before each, {"crashed", "why"} of one that does not get through, and in the end
-    {"by", "how", "why"}, where none judges that of the first crash, or {"survived": how many were
-    asked}; with "moved": those that got through and in which a number changed.
+    Tells {"at"} before each, and in the end {"by", "how", "why"} or {"survived": how many were
+    asked}.
     """
     import sys
 
@@ -114,24 +104,17 @@ def attack(job: tuple[Path, str, list[Measured], tuple[int, int]], tell: forking
     if module in sys.modules:
         swapped.forget("clcore")
     swapped.swap(path, source)
-    moved: list[str] = []
-    crash: dict[str, str] = {}
     for one in against:
         tell({"at": one.unit.name})
         forking.allow(FLOOR + 4 * one.seconds)
         try:
-            now = found(one.unit.about)
+            how, why = "judgement", _differs(found(one.unit.about), one.found)
         except Exception as error:
-            why = f"{type(error).__name__}: {error}".split("\n")[0][:200]
-            tell({"crashed": one.unit.name, "why": why})
-            crash = crash or {"by": one.unit.name, "how": "crash", "why": why}
-            continue
-        if why := _differs(now, one.found):
-            tell({"by": one.unit.name, "how": "judgement", "why": why, "moved": moved})
+            how, why = "crash", f"{type(error).__name__}: {error}".split("\n")[0][:200]
+        if why:
+            tell({"by": one.unit.name, "how": how, "why": why})
             return
-        if not _same(now["numbers"], one.found["numbers"]):
-            moved.append(one.unit.name)
-    tell((crash or {"survived": len(against)}) | {"moved": moved})
+    tell({"survived": len(against)})
 
 
 def _differs(now: dict, before: dict) -> str:
@@ -144,9 +127,3 @@ def _differs(now: dict, before: dict) -> str:
     if now["records"] != before["records"]:
         return "the ledger accepts other records"
     return ""
-
-
-def _same(now: list[list[float]], before: list[list[float]]) -> bool:
-    """Whether the numbers of two runs are the same but for rounding."""
-    pairs = [(a, b) for x, y in zip(now, before, strict=True) for a, b in zip(x, y, strict=False)]
-    return all(abs(a - b) <= 1e-6 * max(abs(a), abs(b)) or abs(a - b) < 1e-8 for a, b in pairs)

@@ -1,8 +1,8 @@
-"""Results as lines of JSON, one a mutant and side, of which none is lost when the run is stopped.
+"""Results as lines of JSON, one per answer, of which none is lost when the run is stopped.
 
 A check or a file of tests goes by its key, which changes with anything that it depends on. So a
-mutant stays killed as long as what killed it is what it was, and what it survived, or what crashed
-over it, is not asked again; what is new is.
+mutant stays killed as long as what killed it is what it was, and what it survived is not asked
+again; what is new is.
 """
 
 import fcntl
@@ -29,9 +29,8 @@ class Results:
 
     def add(self, told: dict[str, Any]) -> None:
         """Keep an outcome, {"mutant", "asked": keys, "outcome"}, of one that is killed "killer",
-        the key of what killed it, and of one that had to be asked on about "crashed", key -> {"by",
-        "why"}, and "ran", the keys of those that got through: one write of one line, on a line of
-        its own, whatever another run has left behind."""
+        the key of what killed it: one write of one line, on a line of its own, whatever another run
+        has left behind."""
         line = b"\n" + json.dumps(told).encode() + b"\n"
         target = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
@@ -42,34 +41,14 @@ class Results:
             os.close(target)
         self.lines.setdefault(told["mutant"], []).append(told)
 
-    def kill(
-        self, mutant: str, keys: Collection[str], ends: Collection[str]
-    ) -> dict[str, Any] | None:
-        """How a mutant was killed by one of these, if it was. ends: the outcomes that are the last
-        word; a crash is none where others are asked after it."""
+    def kill(self, mutant: str, keys: Collection[str]) -> dict[str, Any] | None:
+        """How a mutant was killed by one of these, if it was."""
         for told in self.lines.get(mutant, ()):
-            if told["outcome"] in ends and told["killer"] in keys:
+            if told["outcome"] != "survived" and told["killer"] in keys:
                 return told
         return None
 
-    def crashed(self, mutant: str) -> dict[str, dict[str, str]]:
-        """Which did not get through, by key, and why not. A line that does not say who was asked
-        after a crash says nothing about that: all are asked again."""
-        out: dict[str, dict[str, str]] = {}
-        for told in self.lines.get(mutant, ()):
-            for key, how in told.get("crashed", {}).items():
-                out.setdefault(key, how)
-        return out
-
-    def ran(self, mutant: str) -> set[str]:
-        """The keys of all that got through and noticed nothing."""
-        out: set[str] = set()
-        for told in self.lines.get(mutant, ()):
-            out |= set(told["asked"] if told["outcome"] == "survived" else told.get("ran", ()))
-        return out
-
-    def moved(self, mutant: str, keys: Collection[str]) -> list[str]:
-        """In which of these a number changed though no verdict did: their names."""
+    def survived(self, mutant: str) -> set[str]:
+        """The keys of all that noticed nothing."""
         lines = self.lines.get(mutant, ())
-        every = {k: name for told in lines for k, name in told.get("moved", {}).items()}
-        return sorted(name for key, name in every.items() if key in keys)
+        return {k for told in lines if told["outcome"] == "survived" for k in told["asked"]}

@@ -4,7 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from clcore._files import sha256
 from clcore.book import mutants as record
 
 SIDES = {"checks": checks_side, "tests": tests_side}
+"""Who is asked, in this order: the tests about what no check kills."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Of the mutant and the side, for the results."""
+        """Of the mutant, for the results."""
         return sha256(*(t.encode() for t in (self.side, self.mutant.path, self.source)))
 
     @property
@@ -52,79 +53,47 @@ def command(
     draws: int,
     workers: int,
     keep: bool = False,
-    unread: bool = False,
     practice: bool = False,
 ) -> int:
-    """Draw, ask, say; the exit code. keep: as the record that the book shows. unread: as a lot that
-    nobody has read, of mutants whose survivors nobody has. practice: the checks alone, about
-    mutants that are in no record; they will be in no lot that nobody has read. Raises ValueError
-    for an unknown module, for a list of equivalents that does not fit, and for a lot that has been
-    read."""
-    if keep + unread + practice > 1:
-        raise ValueError(
-            "expected one of --record, --unread and --practice, got more: a lot is "
-            "recorded, recorded unread, or read"
-        )
+    """Draw, ask, say; the exit code. keep: draw from the held-out half and record the counts.
+    practice: draw from the other half. Raises ValueError for an unknown module, for both at once,
+    and for the seed of a lot that is recorded."""
+    if keep and practice:
+        raise ValueError("expected --record or --practice, got both: a lot is held out, or read")
     root, base = _paths.root(), _folders.build() / "mutants"
+    names = modules or ["mathematics"]
     paths = sampling.files(root, modules or sampling.MATHEMATICS)
-    names = [path.relative_to(root).as_posix() for path in paths]
-    judge = any(map(sampling.judges, names))
-    if judge and not all(map(sampling.judges, names)):
+    judge = any(map(record.judges, names))
+    if judge and not all(map(record.judges, names)):
         raise ValueError("expected modules of the ledger, or of the rest of clcore, got both")
-    refuse_stale(root)
-    if judge and practice:
-        raise ValueError("expected modules of the mathematics with --practice, got the ledger's")
-    if unread:
-        refuse_read(seed, whole=not modules)
-    without = record.read() if unread else record.in_records() if practice else ()
-    chosen = list(sampling.sample(root, paths, sample, seed, without))
-    if practice:  # now, for survivors are said as they come
-        record.practise(mutant.name for mutant, _ in chosen)
-    sides = _sides(judge, draws)
-    if practice:
-        sides = {"checks": sides["checks"]}
+    if keep and not judge:
+        record.refuse_recorded(seed)
+    for name in sorted(stale(root)):
+        _say(f'fits no statement, ignored (ARGS="--drop" takes it out): {name}')
+    half = None if judge else "held out" if keep else "practice" if practice else None
+    chosen = list(sampling.sample(root, paths, sample, seed, half))
     with _scratch(base):
-        found = _asked(chosen, sides, workers, base)
-    rows = [
-        described(mutant) | outcomes for (mutant, _), outcomes in zip(chosen, found, strict=True)
-    ]
-    about = {"seed": seed, "sample": sample, "draws": draws, "modules": names}
-    name = record.JUDGE if judge else record.MATHEMATICS
-    name = f"{record.UNREAD}-{seed}" if unread else name
-    return _report(rows, about, name, keep or unread)
+        found = _asked(chosen, _sides(judge, draws), workers, base)
+    lot = {"seed": seed, "draws": draws, "modules": names}
+    return _report([mutant for mutant, _ in chosen], found, lot, keep)
 
 
-def refuse_read(seed: int, whole: bool) -> None:
-    """Raises ValueError for what cannot be recorded as a lot that nobody has read."""
-    if not whole:
-        raise ValueError("expected a lot of the whole mathematics with --unread, got --modules")
-    seeds = [lot["seed"] for lot in (record.recorded(record.MATHEMATICS), *record.unread())]
-    if seed in seeds:
-        raise ValueError(
-            f"expected the --seed of a lot that nobody has read, got {seed}; recorded are "
-            f"{', '.join(map(str, sorted(seeds)))}: try {max(seeds) + 1}"
-        )
-
-
-def refuse_stale(root: Path) -> None:
-    """Raises ValueError for an entry of the list of equivalents that is no mutant of today."""
+def stale(root: Path) -> set[record.Name]:
+    """Entries of the list of equivalents that are no mutant of today."""
     listed = record.equivalents()
-    for path in dict.fromkeys(name[0] for name in listed):
-        there = sampling.of_file(root, root / path) if (root / path).is_file() else []
-        names = {mutant.name for mutant in there}
-        for name in listed:
-            if name[0] == path and name not in names:
-                raise ValueError(
-                    f"data/mutants/equivalents.yaml: {path} has no change of {name[2]!r} into "
-                    f"{name[3]!r} in {name[1] or 'the module'} (number {name[4]}); the code has "
-                    "changed: take the entry out, or say of what is there now that it is equivalent"
-                )
+    there: set[record.Name] = set()
+    for path in {name[0] for name in listed}:
+        if (root / path).is_file():
+            there |= {mutant.name for mutant in sampling.of_file(root, root / path)}
+    return set(listed) - there
 
 
-def described(mutant: Mutant) -> dict[str, Any]:
-    """A mutant for the record: what it is, not the tree."""
-    names = ("path", "where", "line", "kind", "old", "new", "nth")
-    return {name: getattr(mutant, name) for name in names}
+def drop_stale() -> None:
+    """Take these out of the list, and say which."""
+    names = stale(_paths.root())
+    for name in sorted(names):
+        _say(f"taken out: {name}")
+    record.drop(names)
 
 
 @contextmanager
@@ -149,68 +118,56 @@ def _scratch(base: Path) -> Iterator[None]:
 def _sides(judge: bool, draws: int) -> dict[str, list[Unit]]:
     """Who may be asked: about the judge, its own tests; about the rest, checks and unit tests."""
     if judge:
-        return {"tests": tests_side.of_repository((sampling.JUDGE,))}
+        return {"tests": tests_side.of_repository((record.JUDGE,))}
     return {"checks": checks_side.of_repository(draws), "tests": tests_side.of_repository()}
 
 
 def _asked(
     chosen: list[tuple[Mutant, str]], sides: dict[str, list[Unit]], workers: int, base: Path
-) -> list[dict[str, dict]]:
-    """What became of every mutant, side by side."""
-    paths = {mutant.path: _paths.root() / mutant.path for mutant, _ in chosen}
-    measured = {}
-    for side, every in sides.items():
-        SIDES[side].warm()
-        asked = [
-            unit
-            for unit in every
-            if any(unit.asks(name) and path in unit.needs for name, path in paths.items())
-        ]
-        work = SIDES[side].measure
-        found = units.measure(asked, work, base / "measured", workers, _say)
-        measured[side] = sorted(found, key=lambda one: one.seconds)
-    jobs = [
-        {side: _job(mutant, source, side, found) for side, found in measured.items()}
-        for mutant, source in chosen
-    ]
+) -> list[dict[str, Any]]:
+    """What became of every mutant: "side", that killed it or was the last to survive, ""  where
+    nobody executes it; and "outcome", judgement, crash, hang or survived."""
     results = Results(base / "results.jsonl")
-    every = [job for of_mutant in jobs for job in of_mutant.values()]
-    new = [left for job in every if (left := _left(job, results)).against]
-    _say(f"{len(chosen)} mutants, {len(every)} answers, {len(new)} of them to be had")
-    while new:
-        for count, child in enumerate(forking.each(new, _attack, workers), 1):
-            outcome = _outcome(child)
-            results.add(outcome)
-            m, by = child.job.mutant, outcome.get("by", "")
-            at = f"{count}/{len(new)} {child.job.side} {m.path}:{m.line} {m.old!r} -> {m.new!r}"
-            _say(f"{at}: {outcome['outcome']} {by}")
-        # Where a child came to its end before all were asked, the others are asked in the next.
-        new = [left for job in new if (left := _left(job, results)).against]
-    return [{side: _became(job, results) for side, job in of.items()} for of in jobs]
+    found: list[dict[str, Any]] = [{"side": "", "outcome": "survived"} for _ in chosen]
+    for side, every in sides.items():
+        left = [n for n, told in enumerate(found) if told["outcome"] == "survived"]
+        paths = {chosen[n][0].path for n in left}
+        measured = _measured(side, every, paths, workers, base)
+        jobs = {n: _job(*chosen[n], side, measured) for n in left}
+        _ask([job for job in jobs.values() if job.against], workers, results)
+        for n, job in jobs.items():
+            if job.against:
+                told = results.kill(job.name, job.keys) or {"outcome": "survived"}
+                found[n] = {"side": side, "outcome": told["outcome"]}
+    return found
 
 
-def _left(job: Job, results: Results) -> Job:
-    """The job without those whose answer is known; without any where that of one is the last
-    word."""
-    if results.kill(job.name, job.keys, SIDES[job.side].ENDS):
-        return replace(job, against=[])
-    known = results.ran(job.name) | results.crashed(job.name).keys()
-    return replace(job, against=[one for key, one in job.keys.items() if key not in known])
+def _measured(
+    side: str, every: list[Unit], paths: set[str], workers: int, base: Path
+) -> list[Measured]:
+    """Those of a side that may execute one of these files, the quickest first."""
+    SIDES[side].warm()
+    needs = {name: _paths.root() / name for name in paths}
+    asked = [u for u in every if any(u.asks(n) and at in u.needs for n, at in needs.items())]
+    found = units.measure(asked, SIDES[side].measure, base / "measured", workers, _say)
+    return sorted(found, key=lambda one: one.seconds)
 
 
-def _became(job: Job, results: Results) -> dict[str, Any]:
-    asked = {"asked": len(job.against)}
-    if not job.against:
-        return asked | {"outcome": "unasked"}
-    ends, ran = SIDES[job.side].ENDS, results.ran(job.name)
-    if kill := results.kill(job.name, job.keys, ends):
-        return asked | {name: kill[name] for name in ("outcome", "by", "why")}
-    asked["moved"] = results.moved(job.name, job.keys)
-    crashed = [how for key, how in results.crashed(job.name).items() if key in job.keys]
-    if crashed:
-        through = sum(key in ran for key in job.keys)
-        return asked | {"outcome": "crash", **crashed[0], "ran": through}
-    return asked | {"outcome": "survived"}
+def _ask(jobs: list[Job], workers: int, results: Results) -> None:
+    """Have every answer that is not known."""
+    new = []
+    for job in jobs:
+        if not results.kill(job.name, job.keys):
+            known = results.survived(job.name)
+            left = [one for key, one in job.keys.items() if key not in known]
+            new += [Job(job.mutant, job.source, job.side, left)] if left else []
+    _say(f"{len(jobs)} mutants before the {jobs[0].side if jobs else 'next'}, {len(new)} to ask")
+    for count, child in enumerate(forking.each(new, _attack, workers), 1):
+        outcome = _outcome(child)
+        results.add(outcome)
+        m, by = child.job.mutant, outcome.get("by", "")
+        at = f"{count}/{len(new)} {child.job.side} {m.path}:{m.line} {m.old!r} -> {m.new!r}"
+        _say(f"{at}: {outcome['outcome']} {by}")
 
 
 def _job(mutant: Mutant, source: str, side: str, measured: list[Measured]) -> Job:
@@ -234,47 +191,60 @@ def _attack(job: Job, tell: forking.Tell) -> None:
 
 
 def _outcome(child: forking.Child) -> dict[str, Any]:
-    """judgement, crash, hang or survived; by which check or test, and why; where a crash is not the
-    last word, who crashed and who got through."""
+    """judgement, crash, hang or survived; by which check or test, and why."""
     job, last = child.job, child.told[-1] if child.told else {}
     names = {one.unit.name: key for key, one in job.keys.items()}
-    moved = {names[name]: name for name in last.get("moved", ())}
     told = {"mutant": job.name, "asked": list(job.keys)}
     if "survived" in last:
-        return told | {"outcome": "survived", "moved": moved}
+        return told | {"outcome": "survived"}
     by = last.get("by") or next((t["at"] for t in reversed(child.told) if "at" in t), "")
     how = last.get("how") or ("hang" if child.ended == "hang" else "crash")
     why = last.get("why", last.get("error", child.ended))
     # A test is of the file that its name begins with; before any has begun, the first is to blame.
     killer = names.get(by.split("::")[0], next(iter(job.keys)))
-    told |= {"outcome": how, "by": by, "why": why, "killer": killer}
-    if "crash" in SIDES[job.side].ENDS:
-        return told
-    over = [t for t in child.told if "crashed" in t]
-    crashed = {names[t["crashed"]]: {"by": t["crashed"], "why": t["why"]} for t in over}
-    if how == "crash":
-        crashed.setdefault(killer, {"by": by, "why": why})  # the child itself came to its end
-    begun = [names[t["at"]] for t in child.told if "at" in t]
-    ran = [key for key in begun if key not in crashed and key != killer]
-    return told | {"crashed": crashed, "ran": ran, "moved": moved}
+    return told | {"outcome": how, "by": by, "why": why, "killer": killer}
 
 
-def _report(rows: list[dict], about: dict, name: str, keep: bool) -> int:
+def _report(drawn: list[Mutant], found: list[dict], lot: dict[str, Any], keep: bool) -> int:
     """Say what came out, and keep it where asked; 1 where a mutant that is listed as equivalent is
     killed, which it then is not."""
     listed = record.equivalents()
-    killed = [row for row in rows if record.name_of(row) in listed and record.killed(row)]
-    for row in record.survivors(rows):
-        _say(f"survives: {row['path']}:{row['line']} in {row['where'] or 'the module'}")
-        _say(f"    - {row['old']}\n    + {row['new']}")
-    for side in rows[0] if rows else ():
-        if side in SIDES:
-            _say(f"{side}: " + ", ".join(f"{n} {w}" for w, n in record.count(rows, side).items()))
-    for row in killed:
-        _say(f"listed as equivalent, but killed: {row['path']}:{row['line']} {row['old']!r}")
+    wrong = [
+        mutant
+        for mutant, told in zip(drawn, found, strict=True)
+        if mutant.name in listed and told["outcome"] != "survived"
+    ]
+    lot |= counted(drawn, found)
+    for mutant in wrong:
+        _say(f"listed as equivalent, but killed: {mutant.path}:{mutant.line} {mutant.old!r}")
+    _say(", ".join(f"{lot[name]} {name}" for name in COUNTS))
     if keep:
-        record.keep(name, rows, about)
-    return 1 if killed else 0
+        record.keep(lot)
+    return 1 if wrong else 0
+
+
+COUNTS = ("mutants", "equivalent", "checks", "tests", "crashes", "unasked")
+
+
+def counted(drawn: list[Mutant], found: list[dict]) -> dict[str, Any]:
+    """The counts of a lot and its survivors, as `clcore.book.mutants.lots`; survivors are said."""
+    listed = record.equivalents()
+    real = [(m, told) for m, told in zip(drawn, found, strict=True) if m.name not in listed]
+    killed = [told for _, told in real if told["outcome"] != "survived"]
+    left = [(m, told) for m, told in real if told["outcome"] == "survived"]
+    for m, _ in left:
+        _say(f"survives: {m.path}:{m.line} in {m.where or 'the module'}")
+        _say(f"    {m.statement}\n    - {m.old}\n    + {m.new}")
+    names = ("path", "where", "old", "new")
+    return {
+        "mutants": len(real),
+        "equivalent": len(drawn) - len(real),
+        "checks": sum(told["side"] == "checks" for told in killed),
+        "tests": sum(told["side"] == "tests" for told in killed),
+        "crashes": sum(told["outcome"] == "crash" for told in killed),
+        "unasked": sum(not told["side"] for _, told in left),
+        "survivors": [{name: getattr(m, name) for name in names} for m, _ in left],
+    }
 
 
 def _say(text: str) -> None:

@@ -1,11 +1,14 @@
 """Which mutants: of which modules, and which of theirs."""
 
 import random
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 
 from alter import Mutant, Unmade, mutants
+
+from clcore._files import sha256
+from clcore.book import mutants as record
 
 MATHEMATICS = (
     "losses",
@@ -26,12 +29,7 @@ MATHEMATICS = (
 )
 """The formulas of clcore; what is left of images and experiments reads, writes and draws."""
 
-JUDGE = "ledger"
-
-
-def judges(path: str) -> bool:
-    """Whether a file, by its path below the root, is the ledger's own."""
-    return path.startswith(f"clcore/{JUDGE}/")
+HALVES = ("held out", "practice")
 
 
 def files(root: Path, names: Iterable[str]) -> list[Path]:
@@ -50,7 +48,13 @@ def files(root: Path, names: Iterable[str]) -> list[Path]:
 def of_file(root: Path, path: Path) -> list[Mutant]:
     """Every mutant of a module."""
     name = path.relative_to(root).as_posix()
-    return list(mutants(name, path.read_text(encoding="utf-8"), judges(name)))
+    judge = record.judges(name.removeprefix("clcore/"))
+    return list(mutants(name, path.read_text(encoding="utf-8"), judge))
+
+
+def half(mutant: Mutant) -> str:
+    """The half of all mutants that one belongs to for good, whatever else is edited."""
+    return HALVES[int(sha256(repr(mutant.name).encode()), 16) % 2]
 
 
 def drawn(root: Path, path: Path, seed: int) -> Iterator[tuple[Mutant, str]]:
@@ -75,12 +79,11 @@ def drawn(root: Path, path: Path, seed: int) -> Iterator[tuple[Mutant, str]]:
 
 
 def sample(
-    root: Path, paths: list[Path], size: int, seed: int, without: Collection[tuple] = ()
+    root: Path, paths: list[Path], size: int, seed: int, only: str | None = None
 ) -> Iterator[tuple[Mutant, str]]:
-    """`size` mutants (0: all there are), one of each module in turn. without: names of those that
-    are passed over."""
+    """`size` mutants (0: all there are), one of each module in turn. only: one of HALVES."""
     left = {
-        path: (one for one in drawn(root, path, seed) if one[0].name not in without)
+        path: (one for one in drawn(root, path, seed) if only in (None, half(one[0])))
         for path in paths
     }
     count = 0

@@ -65,7 +65,7 @@ def test_a_check_is_measured_with_the_lines_that_it_executes(check):
 
 
 def test_unmutated_a_check_survives_and_nothing_moves(check):
-    assert attack(checks_side, check, TAIL, TAIL.read_text()) == {"survived": 1, "moved": []}
+    assert attack(checks_side, check, TAIL, TAIL.read_text()) == {"survived": 1}
 
 
 @pytest.mark.parametrize(
@@ -80,23 +80,12 @@ def test_a_check_kills_by_judgement_or_by_a_crash(check, old, new, how, why):
     assert told["by"] == check.unit.name and told["how"] == how and why in told["why"]
 
 
-def test_after_a_crash_the_next_check_is_asked(check):
+def test_the_first_that_notices_is_the_answer(check):
     other = replace(check, unit=replace(check.unit, name="other", about={}))
-    for old, new, outcome in (
-        ("left = mills(one)", "left = 2 * mills(one)", ("judgement", check.unit.name)),
-        ("left = mills(one)", "left = mills(one) * 1", ("crash", "other")),
-    ):
-        job = (TAIL, planted(TAIL, old, new)[0], [other, check], (1, 1))
+    for order, by in (([other, check], "other"), ([check, other], check.unit.name)):
+        job = (TAIL, planted(TAIL, "left = mills(one)", "left = 2 * mills(one)")[0], order, (1, 1))
         told = child(checks_side.attack, job).told
-        assert told[1] == {"crashed": "other", "why": "KeyError: 'module'"}
-        assert (told[-1]["how"], told[-1]["by"]) == outcome
-
-
-def test_a_number_that_moves_is_no_kill_but_is_told(check):
-    found = {**check.found, "numbers": [[2 * n for n in row] for row in check.found["numbers"]]}
-    other = units.Measured(check.unit, check.lines, check.seconds, found)
-    told = attack(checks_side, other, TAIL, TAIL.read_text())
-    assert told == {"survived": 1, "moved": [check.unit.name]}
+        assert [t.get("by") for t in told] == [None, by] and told[0] == {"at": by}
 
 
 def test_a_check_that_hangs_is_ended(check, monkeypatch):

@@ -114,14 +114,25 @@ def test_a_change_keeps_every_other_byte_and_what_binds_it():
 
 
 def test_same_changes_in_one_function_are_numbered():
-    source = "def f(x, y):\n    a = x + y\n    return a * (x + y)\n"
+    source = "def f(x, y):\n    a = x + y\n    a = x + y\n    return a * (x + y) * (x + y)\n"
     found = [m for m in alter.mutants("m.py", source) if m.new == "x - y"]
-    assert [(m.nth, m.line) for m in found] == [(1, 2), (2, 3)]
-    assert len({m.name for m in found}) == 2
+    assert [(m.nth, m.line) for m in found] == [(1, 2), (2, 3), (1, 4), (2, 4)]
+    assert len({m.name for m in found}) == 4
     assert [m.source(source).splitlines()[m.line - 1].strip() for m in found] == [
         "a = x - y",
-        "return a * (x - y)",
+        "a = x - y",
+        "return a * (x - y) * (x + y)",
+        "return a * (x + y) * (x - y)",
     ]
+
+
+def test_a_mutant_is_named_by_its_statement_and_a_block_by_its_head():
+    source = "def f(x):\n    while (x\n           > 0):\n        x -= 1\n    return x\n"
+    found = {m.old: m.name for m in alter.mutants("m.py", source) if m.new in ("x < 0", "pass")}
+    assert found == {
+        "x > 0": ("m.py", "f", "while x > 0:", "x > 0", "x < 0", 1),
+        "x -= 1": ("m.py", "f", "x -= 1", "x -= 1", "pass", 1),
+    }
 
 
 @pytest.mark.parametrize("name", ["losses/anchors.py", "ledger/verdicts.py"])
@@ -149,8 +160,9 @@ def test_a_sample_is_the_same_for_a_seed_and_takes_modules_in_turn():
     assert [name[0] for name in first] == 2 * [p.relative_to(ROOT).as_posix() for p in paths]
     every = drawn(0, 1)
     assert len(every) == len(set(every)) > 300
-    others = sampling.sample(ROOT, paths, 5, 1, without=set(first[:5]))
-    assert [m.name for m, _ in others] == first[5:]
+    halves = [{m.name for m, _ in sampling.sample(ROOT, paths, 0, 1, h)} for h in sampling.HALVES]
+    assert halves[0] | halves[1] == set(every) and not halves[0] & halves[1]
+    assert 0.4 < len(halves[0]) / len(every) < 0.6
 
 
 def test_a_statement_is_drawn_once_before_any_is_drawn_twice():

@@ -13,7 +13,7 @@ import swapped
 import units
 from results import Results
 
-from clcore import _folders, _paths
+from clcore import _folders
 from clcore._files import sha256
 from clcore.book import mutants as record
 
@@ -41,8 +41,6 @@ def unasked(x):
 
 class Side:
     """One check of the made module, `x * y` and counting down; it says what it was asked."""
-
-    ENDS = ("judgement", "hang")
 
     def __init__(self, root):
         self.root, self.path = root, root / "clcore" / "made.py"
@@ -132,11 +130,10 @@ def test_what_is_planted_is_found_and_nothing_is_touched(side, capsys, workers):
     assert "'n -= 1' -> 'n += 1': hang made" in said and "'n -= 1' -> 'pass': hang made" in said
     lines = said.splitlines()
     at = lines.index("survives: clcore/made.py:9 in unseen")
-    assert lines[at + 1 : at + 3] == ["    - abs(x)", "    + x"]
+    assert lines[at + 1 : at + 4] == ["    return abs(x)", "    - abs(x)", "    + x"]
     at = lines.index("survives: clcore/made.py:19 in unasked")
-    assert lines[at + 1 : at + 3] == ["    - -x", "    + x"]
-    # x / y, x, y, n >= 0 judge; n < 0 and n > 1 end too early; unasked is asked of nobody
-    assert "hang, " in said and ", 1 unasked" in said
+    assert lines[at + 2 : at + 4] == ["    - -x", "    + x"]
+    assert lines[-1].endswith("0 tests, 0 crashes, 1 unasked")
     assert content(side.root) == before
     assert [path.name for path in base.glob("scratch-*")] == ["scratch-pad"], "it is nobody's run"
 
@@ -196,7 +193,22 @@ def test_a_check_that_fails_by_itself_is_left_out_and_said(side, capsys, monkeyp
     assert side.asked() == []
 
 
-NAME = ("clcore/made.py", "unseen", "abs(x)", "x", 1)
+NAME = ("clcore/made.py", "unseen", "return abs(x)", "abs(x)", "x", 1)
+
+
+def test_the_tests_are_asked_about_what_no_check_kills(side, capsys, monkeypatch):
+    tests = Side(side.root)
+    tests.log = side.root / "tests.txt"
+    monkeypatch.setattr(tests, "check", lambda: side.module().unseen(-2.0) == 2)
+    monkeypatch.setattr(run, "SIDES", {"checks": side, "tests": tests})
+    unit = units.Unit("made", "of the tests", None, frozenset([side.path]))
+    monkeypatch.setattr(run, "_sides", lambda judge, draws: side.units() | {"tests": [unit]})
+    start()
+    said = capsys.readouterr().out
+    assert "in unseen" not in said and "in unasked" in said and ", 1 tests, 0 crashes" in said
+    (killed,) = (m for m in run.sampling.of_file(side.root, side.path) if m.name == NAME)
+    source = killed.source(MADE)
+    assert sha256(source.encode()) in tests.asked() and len(tests.asked()) == 1
 
 
 def test_an_equivalent_is_no_survivor(side, capsys, monkeypatch):
@@ -207,100 +219,67 @@ def test_an_equivalent_is_no_survivor(side, capsys, monkeypatch):
 
 
 def test_an_equivalent_that_is_killed_is_an_error(side, capsys, monkeypatch):
-    killed = ("clcore/made.py", "product", "x * y", "x / y", 1)
+    killed = ("clcore/made.py", "product", "return x * y", "x * y", "x / y", 1)
     monkeypatch.setattr(record, "equivalents", lambda: {killed: "symmetric"})
     assert start() == 1
     assert "listed as equivalent, but killed: clcore/made.py:5 'x * y'" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "stale",
-    [
-        (*NAME[:2], "abs(y)", "y", 1),
-        (*NAME[:4], 2),
+def test_an_entry_that_fits_no_statement_is_said_ignored_and_dropped(side, capsys, monkeypatch):
+    gone = [
+        (*NAME[:2], "return abs(y)", *NAME[3:]),
+        (*NAME[:5], 2),
         ("clcore/made.py", "gone", *NAME[2:]),
         ("clcore/gone.py", *NAME[1:]),
-    ],
-)
-def test_an_entry_that_is_no_mutant_any_more_is_refused(side, monkeypatch, stale):
-    monkeypatch.setattr(record, "equivalents", lambda: {stale: "it was one"})
-    with pytest.raises(ValueError, match=r"equivalents.yaml: clcore/.*has no change of.*take the"):
-        start()
-    assert side.asked() == []
+    ]
+    listed = dict.fromkeys([NAME, *gone], "it is one")
+    monkeypatch.setattr(record, "equivalents", lambda: listed)
+    assert run.stale(side.root) == set(gone)
+    assert start() == 0
+    said = capsys.readouterr().out
+    assert said.count("fits no statement, ignored") == 4 and "1 equivalent" in said
+    dropped = []
+    monkeypatch.setattr(record, "drop", dropped.append)
+    run.drop_stale()
+    assert dropped == [set(gone)] and capsys.readouterr().out.count("taken out") == 4
 
 
-def test_the_judge_and_the_rest_are_apart(monkeypatch):
+def test_an_edit_elsewhere_in_a_function_leaves_a_change_its_name(side):
+    before = {m.name for m in run.sampling.of_file(side.root, side.path)}
+    moved = MADE.replace("    return abs(x)", "    y = x * abs(x)\n    return abs(x)")
+    side.path.write_text(moved, encoding="utf-8")
+    after = {m.name for m in run.sampling.of_file(side.root, side.path)}
+    assert NAME in before < after
+
+
+def test_the_judge_and_the_rest_are_apart():
     with pytest.raises(ValueError, match="of the ledger, or of the rest of clcore, got both"):
         run.command(["ledger/verdicts.py", "losses/anchors.py"], 1, 0, 7, 1)
 
 
-def test_a_lot_is_unread_once_and_has_nothing_of_what_was_read(side, capsys, monkeypatch):
-    kept = {}
-    monkeypatch.setattr(run.sampling, "MATHEMATICS", ["made.py"])
-    monkeypatch.setattr(record, "keep", lambda name, rows, about: kept.update({name: rows}))
-    lots = [
-        {"seed": 7, "mutants": [dict(zip(("path", "where", "old", "new"), NAME[:4], strict=True))]}
-    ]
-    monkeypatch.setattr(record, "recorded", lambda name: {"seed": 1, "mutants": []})
-    monkeypatch.setattr(record, "unread", lambda: lots)
-    run.command(None, 0, 8, 7, 1, unread=True)
-    every = {m.name for m in run.sampling.of_file(side.root, side.path)}
-    assert list(kept) == ["unread-8"]
-    assert {record.name_of(row) for row in kept["unread-8"]} == every - {NAME} < every
-    asked = side.asked()
-    for seed in (1, 7):
-        with pytest.raises(ValueError, match=f"got {seed}; recorded are 1, 7: try 8"):
-            run.command(None, 0, seed, 7, 1, unread=True)
-    with pytest.raises(ValueError, match="got --modules"):
-        run.command(["made.py"], 0, 8, 7, 1, unread=True)
-    assert side.asked() == asked
-
-
-@pytest.mark.parametrize("more", [("keep", "unread"), ("keep", "practice"), ("unread", "practice")])
-def test_a_lot_is_recorded_or_unread_or_read(side, more):
-    with pytest.raises(ValueError, match="one of --record, --unread and --practice"):
-        run.command(None, 0, 8, 7, 1, **dict.fromkeys(more, True))
-    assert side.asked() == []
-
-
-def test_the_judge_is_not_practised_on():
-    with pytest.raises(ValueError, match="of the mathematics with --practice"):
-        run.command(["ledger"], 1, 8, 7, 1, practice=True)
-
-
-def test_what_is_practised_on_is_kept_before_it_is_asked_and_is_in_no_unread_lot(
-    side, capsys, monkeypatch
-):
-    kept, practised, sides = {}, set(), []
+def test_a_lot_that_is_recorded_has_nothing_of_what_is_practised_on(side, capsys, monkeypatch):
+    kept, drawn = [], []
     asked = run._asked
-
-    def ask(chosen, of, *rest):
-        assert {mutant.name for mutant, _ in chosen} <= practised
-        sides.append(set(of))
-        return asked(chosen, of, *rest)
-
-    monkeypatch.setattr(run, "_asked", ask)
-    monkeypatch.setattr(run, "_sides", lambda judge, draws: side.units() | {"tests": []})
     monkeypatch.setattr(run.sampling, "MATHEMATICS", ["made.py"])
-    monkeypatch.setattr(record, "keep", lambda name, rows, about: kept.update({name: rows}))
-    monkeypatch.setattr(record, "practise", practised.update)
-    monkeypatch.setattr(record, "practised", lambda: practised)
-    first = [dict(zip(("path", "where", "old", "new"), NAME[:4], strict=True))]
-    monkeypatch.setattr(record, "recorded", lambda name: {"seed": 1, "mutants": first})
-    monkeypatch.setattr(record, "unread", list)
-    for _ in range(2):  # stopped and begun again, it is the same lot
-        run.command(None, 3, 8, 7, 1, practice=True)
-        assert len(practised) == 3 and NAME not in practised and not kept
-    monkeypatch.setattr(run, "_asked", asked)
-    monkeypatch.setattr(run, "_sides", lambda judge, draws: side.units())
-    run.command(None, 0, 8, 7, 1, unread=True)
+    monkeypatch.setattr(record, "keep", kept.append)
+    monkeypatch.setattr(record, "lots", lambda: [{"seed": 7, "modules": ["mathematics"]}])
+    monkeypatch.setattr(
+        run, "_asked", lambda chosen, *rest: drawn.append(chosen) or asked(chosen, *rest)
+    )
+    run.command(None, 0, 8, 7, 1, keep=True)
+    run.command(None, 0, 8, 7, 1, practice=True)
+    held, practised = ({m.name for m, _ in chosen} for chosen in drawn)
     every = {m.name for m in run.sampling.of_file(side.root, side.path)}
-    assert sides == [{"checks"}] * 2
-    assert {record.name_of(row) for row in kept["unread-8"]} == every - practised - {NAME}
-
-
-def test_the_list_of_today_fits_the_code_of_today():
-    run.refuse_stale(_paths.root())
+    assert held and practised and held | practised == every and not held & practised
+    (lot,) = kept
+    assert lot["mutants"] == len(held) == lot["checks"] + len(lot["survivors"])
+    assert (lot["seed"], lot["modules"]) == (8, ["mathematics"])
+    told = side.asked()
+    with pytest.raises(ValueError, match="got 7; recorded are 7: try 8"):
+        run.command(None, 0, 7, 7, 1, keep=True)
+    with pytest.raises(ValueError, match="--record or --practice, got both"):
+        run.command(None, 0, 9, 7, 1, keep=True, practice=True)
+    assert side.asked() == told
 
 
 # ------------------------------------------------------------------------------ children

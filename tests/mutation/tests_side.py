@@ -13,9 +13,6 @@ ROOMS = ("losses", "theory", "images", "experiments")
 """Folders below tests/, each with the unit tests of that folder of clcore. That of the checks is no
 such folder: its tests would ask the checks."""
 
-ENDS = ("judgement", "crash", "hang")
-"""Outcomes after which nobody else is asked: the first test that fails is the answer."""
-
 # A forked child has no use for the watchdog of faulthandler: its lock may be held for ever.
 PYTEST = ["-q", "-x", "--tb=no", "--no-header"]
 PYTEST += [

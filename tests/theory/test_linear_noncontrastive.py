@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 
@@ -126,12 +127,56 @@ def test_coefficients_of_two_steps():
     assert shared.tolist() == pytest.approx([0, 0.1, 0.1 * 0.5 + 0.2 * 1.0])
 
 
+def test_coupling_moment_loss_and_scalars_by_loops():
+    rng, n, steps = np.random.default_rng(0), 5, 4
+    keys = cr.split(cr.key(9), n)
+    M = torch.stack([sc.dictionary(key, 5, 3, F) for key in keys])
+    W = rng.standard_normal((2, n, 4, 5))
+    eta, lam = rng.uniform(0.1, 0.5, (n, steps)), rng.uniform(0.3, 0.9, (n, steps))
+    keep, beta, noise = rng.uniform(0.2, 0.8, (3, n))
+    latent = rng.standard_normal((3, 3))
+    latent = latent @ latent.T
+    c = ln.coupling(*map(torch.from_numpy, (eta, keep, beta, noise)))
+    moment = ln.second_moment(M, torch.from_numpy(latent), torch.from_numpy(noise))
+    pair = ln.Pair(*torch.from_numpy(W))
+    values = ln.loss(pair, moment, torch.from_numpy(keep))
+    own, shared = ln.coefficients(c, torch.from_numpy(lam))
+    for k in range(n):
+        right = M[k].numpy() @ latent @ M[k].numpy().T + np.diag([noise[k] ** 2] * 5)
+        assert moment[k].numpy() == pytest.approx(right, abs=1e-13)
+        overlap = sum(W[0, k, i] @ right @ W[1, k, i] for i in range(4))
+        assert float(values[k]) == pytest.approx(2 - 2 * keep[k] ** 2 * overlap, abs=1e-12)
+        first, both = 1.0, 0.0  # W^o = first A + both (A + B), W^t = first B + both (A + B)
+        for s in range(steps):
+            assert float(own[k, s]) == pytest.approx(first, abs=1e-13)
+            assert float(shared[k, s]) == pytest.approx(both, abs=1e-13)
+            step = 2 * eta[k, s] * keep[k] ** 2 * (beta[k] + noise[k] ** 2)
+            assert float(c[k, s]) == pytest.approx(step, abs=1e-14)
+            both = lam[k, s] * both + step * (first + both)
+            first = (lam[k, s] - step) * first
+        assert float(own[k, -1]) == pytest.approx(first, abs=1e-13)
+        assert float(shared[k, -1]) == pytest.approx(both, abs=1e-13)
+
+
 def test_alternate_takes_the_new_online_network():
     start = ln.Pair(*torch.tensor([[[1.0]], [[2.0]]], dtype=F))
     after = ln.alternate(lambda a, b: (a * b * b).sum(), start, 0.25)
     # 1 - 2^2 / 4 = 0 moves first, so that the target feels no force.
     assert [float(w) for w in after] == [0.0, 2.0]
     assert float(start.online) == 1.0 and not after.target.requires_grad
+
+
+def test_alternate_does_not_differentiate_through_the_start():
+    W = cr.normal(cr.key(4), (2, 3, 4), F).requires_grad_()
+    given = []
+
+    def loss(own, other):
+        given.append((own.requires_grad, other.requires_grad))
+        return (own * other).sum() + (own**2).sum()
+
+    for start in (ln.Pair(*W), ln.Pair(*W.detach())):
+        assert not any(w.requires_grad for w in ln.alternate(loss, start, 0.1))
+    assert given == [(True, False)] * 4
 
 
 def test_projection():
@@ -169,6 +214,49 @@ def test_best_combination_is_the_best():
         assert float(found["maximum"]) == pytest.approx(float(neuron["maximum"]), abs=1e-12)
         assert all(float(found[k]) <= float(neuron[k]) + 1e-9 for k in found)
         assert float(neuron["median"]) > float(found["median"]) + 1e-3
+
+
+def highest(one, two, M, name, grid=2000):
+    """A metric of the best combination of two nets: the five highest tops of a grid of angles, each
+    narrowed by the golden section."""
+    pick = {"minimum": np.min, "median": np.median, "maximum": np.max}[name]
+    length = np.linalg.norm(M, axis=0)
+
+    def metric(angle):
+        a = np.asarray(angle)[..., None, None]
+        W = np.cos(a) * one + np.sin(a) * two
+        best = np.abs(W @ M / np.linalg.norm(W, axis=-1, keepdims=True) / length).max(-2)
+        return pick(best, -1)
+
+    step = np.pi / grid
+    values = metric(step * np.arange(grid))
+    tops = np.flatnonzero((values >= np.roll(values, 1)) & (values >= np.roll(values, -1)))
+    middle = step * tops[np.argsort(-values[tops])[:5]]
+    low, high, golden = middle - step, middle + step, (5**0.5 - 1) / 2
+    for _ in range(60):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        rises = metric(left) < metric(right)
+        low, high = np.where(rises, left, low), np.where(rises, high, right)
+    return float(metric((low + high) / 2).max())
+
+
+@pytest.mark.parametrize(("p", "d", "m"), [(3, 3, 4), (6, 3, 5)])
+def test_best_combinations_by_another_search_whatever_the_columns_lengths(p, d, m):
+    (start, M), lengths = world(p, d, m, seed=3), torch.tensor([0.3, 1.0, 2.7], dtype=F)
+    for columns in (M, M * lengths):
+        found = ln.best_combination(start, columns)
+        for name, value in found.items():
+            right = highest(*(x.numpy() for x in (*start, M)), name)
+            assert float(value) == pytest.approx(right, abs=1e-8)
+        rows = np.linalg.svd(torch.stack([*start], 1).numpy(), full_matrices=False)[2]  # m 2 p
+        seen = np.sqrt(((rows @ M.numpy()) ** 2).sum(1))
+        assert ln.reach(start, columns).numpy() == pytest.approx(seen, abs=1e-12)
+        best = sc.summary(torch.from_numpy(seen.max(0)))
+        assert ln.best_per_neuron(start, columns) == {
+            name: pytest.approx(float(value), abs=1e-12) for name, value in best.items()
+        }
+    inside = M.numpy() @ np.linalg.lstsq(M.numpy(), start.online.numpy().T, rcond=None)[0]
+    assert ln.on_dictionary(start.online, M).numpy() == pytest.approx(inside.T, abs=1e-12)
 
 
 def test_reach_is_the_angle_to_a_plane():

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 from scipy.integrate import quad, solve_ivp
@@ -78,6 +79,50 @@ def test_in_the_plane_the_head_start_is_c():
     assert (slow <= won).all() and slow.sum() < won.sum()
 
 
+@pytest.mark.parametrize(("d", "steps"), [(2, 1), (3, 10), (5, 30)])
+def test_positions_on_the_way_on_the_sphere(d, steps):
+    """Steps of pace / 2, as the largest rate is 2 and |z| = 1, against adaptive integration."""
+    rng, count, pace = np.random.default_rng(d), 20, 0.1
+    z, b = rng.standard_normal((count, d)), rng.uniform(0.3, 2, (count, d))
+    z, b = z / np.linalg.norm(z, axis=-1, keepdims=True), 2 * b / b.max(-1, keepdims=True)
+
+    def move(_, flat):
+        at = flat.reshape(z.shape)
+        push = b * at + at**2
+        return (push - at * (at * push).sum(-1, keepdims=True)).ravel()
+
+    path = solve_ivp(move, (0, steps * pace / 2), z.ravel(), "DOP853", rtol=1e-10, atol=1e-10)
+    ours = modulation.simulate(*map(torch.from_numpy, (3 * z, b)), True, steps, pace)
+    assert ours.numpy() == pytest.approx(path.y[:, -1].reshape(z.shape), abs=1e-5)
+
+
+@pytest.mark.parametrize("d", [2, 4])
+def test_position_after_a_step_without_the_projection(d):
+    rng, pace = np.random.default_rng(d), 0.1
+    y, b = (
+        torch.from_numpy(rng.uniform(low, high, (20, d))) for low, high in ((-0.5, 1), (0.3, 2))
+    )
+    step = pace / (y.abs().amax(-1) + b.amax(-1))
+    there = modulation.solution(y, b, step[:, None].expand_as(y))
+    ours = modulation.simulate(y, b, False, 1, pace)
+    assert torch.allclose(ours, there / there.norm(dim=-1, keepdim=True), atol=1e-6)
+
+
+def test_off_the_sphere_a_run_ends_at_its_winner():
+    y = double([0.5, -0.3, -0.1], [-0.2, 0.4, -0.6])
+    ends = modulation.simulate(y, torch.full_like(y, 0.8), False, 800, 2.0)
+    assert torch.allclose(ends, torch.eye(3, dtype=torch.float64)[:2], atol=1e-6)
+
+
+@pytest.mark.parametrize("purity", [0.79, 0.81, 1.0])
+@pytest.mark.parametrize("share", [1.0, 0.8, -1.0])
+def test_who_has_won_is_read_up_to_a_purity(share, purity):
+    eye = torch.eye(4, dtype=torch.float64)
+    y = share * eye + (1 - share**2) ** 0.5 * eye.roll(1, 1)
+    won = torch.arange(4) if share >= purity else torch.full((4,), -1)
+    assert torch.equal(modulation.winner(y, purity), won)
+
+
 def test_components_alone_agree_with_critical_times():
     y = starts(4)
     b = rates(y, 0.7)
@@ -107,6 +152,19 @@ def test_chances_of_one_head_start(d):
     several = torch.zeros(len(e), d, dtype=torch.float64)
     several[:, 1] = e
     assert torch.allclose(modulation.win_probabilities(several)[:, 1], ours, atol=1e-13)
+
+
+@pytest.mark.parametrize("d", [2, 3, 5])
+def test_chances_of_several_head_starts(d):
+    """P[E_l] = E_y prod_j P[y_j < y + e_l - e_j] over y in [0, 1], by the midpoint rule."""
+    rng, count = np.random.default_rng(d), 4000
+    y = (np.arange(count) + 0.5) / count
+    for e in (1.3 * np.arange(d), 2.4 * np.arange(d), *rng.standard_normal((4, d))):
+        right = []
+        for i in range(d):
+            below = [np.clip((y + e[i] - e[j] + 1) / 2, 0, 1) for j in range(d) if j != i]
+            right.append(np.prod(below, 0).mean() / 2)
+        assert modulation.win_probabilities(double(*e)).tolist() == pytest.approx(right, abs=1e-6)
 
 
 def test_somebody_wins_unless_the_best_start_is_negative():

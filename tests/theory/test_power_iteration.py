@@ -65,6 +65,22 @@ def test_affine_family_and_its_constant():
     assert float(change) == pytest.approx(6.0 * 2)  # attained
 
 
+def test_affine_families_by_loops_and_the_constant_of_terms_that_are_alike():
+    torch.manual_seed(1)
+    runs, terms, d = 4, 3, 5
+    base, w = torch.randn(runs, d, d, dtype=F), torch.randn(runs, d, dtype=F)
+    a, B = torch.randn(runs, terms, d, dtype=F), torch.randn(runs, terms, d, d, dtype=F)
+    found = pi.affine(base, a, B)(w)
+    times = torch.tensor([1.0, 2.0, 0.5], dtype=F)
+    alike = a[:, :1].expand(runs, terms, d), B[:, :1] * times[:, None, None]
+    constant = pi.affine_lipschitz(*alike)
+    for r in range(runs):
+        moved = base[r] + sum((a[r, k] @ w[r]) * B[r, k] for k in range(terms))
+        assert torch.allclose(found[r], moved, atol=1e-12)
+        one = a[r, 0].norm() * torch.linalg.matrix_norm(B[r, 0], 2)
+        assert float(constant[r]) == pytest.approx(3.5 * float(one))
+
+
 def test_certificate_bounds_omega_on_samples():
     """gamma is at least omega at many points of B_gamma, and falls with L."""
     torch.manual_seed(0)

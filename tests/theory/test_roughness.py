@@ -46,6 +46,17 @@ def test_jacobian_is_the_derivative_and_negative(d):
         assert torch.allclose((plus - minus) @ w / (2 * e), M @ u, atol=1e-4)
 
 
+@pytest.mark.parametrize("d", [2, 3, 5])
+def test_a_frame_begins_with_w_on_an_axis_near_one_and_anywhere(d):
+    near = torch.tensor([0.0, 1e-9, 1e-3, 1.0], dtype=F)[:, None] * torch.randn(4, d, dtype=F)
+    eye = torch.eye(d, dtype=F)
+    w = torch.cat([sign * eye[k] + near for k in (0, d - 1) for sign in (1, -1)])
+    w = w / w.norm(dim=-1, keepdim=True)
+    axes = ro.frame(w)
+    assert torch.allclose(axes @ axes.mT, eye.expand(len(w), d, d), atol=1e-13)
+    assert torch.allclose(axes[:, 0], w, atol=1e-13)
+
+
 def test_volume_bound_and_refusal():
     assert [ro.volume(d, 2.0) for d in (1, 2, 3)] == pytest.approx(
         [4, 4 * math.pi, 32 * math.pi / 3]

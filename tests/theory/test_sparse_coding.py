@@ -6,9 +6,11 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from scipy.special import ndtr
 from torch.func import grad, vmap
 
 from clcore import random as cr
+from clcore.reference import kolmogorov
 from clcore.theory.sparse import sparse_coding as sc
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -65,6 +67,15 @@ def test_the_program_s_counts_are_the_same_at_one_and_two_tenths():
     beta = torch.tensor([0.1, 0.2, 0.3])  # float32: 10 * 0.3 is above 3
     assert vmap(lambda b: sc.fixed_counts(10, b)[1])(beta).tolist() == [2, 2, 3]
     assert [int(v) for v in sc.fixed_counts(1, 1.0)] == [1, 1]
+    for d, beta, minus, plus in ((10, 0.1, 1, 1), (10, 0.3, 2, 1), (6, 0.6, 2, 2), (4, 1.0, 2, 2)):
+        z = sc.latents(cr.key(4), 50, d, beta, "fixed")
+        assert ((z == -1).sum(1) == minus).all() and ((z == 1).sum(1) == plus).all()
+
+
+def test_at_probability_one_no_entry_is_zero():
+    z = sc.latents(cr.key(5), 4000, 5, 1.0)
+    assert (z != 0).all()
+    assert ((z == 1).double().mean(0) - 0.5).abs().max() < 5 * math.sqrt(0.25 / 4000)
 
 
 def test_a_fixed_number_of_ones_is_the_same_at_a_tenth_and_a_fifth():
@@ -86,12 +97,14 @@ def test_samples_are_the_mixture_plus_noise_of_the_stated_size():
     x = sc.samples(cr.key(5), M, z, 0.3)
     noise = x - torch.stack([sum(z[i, j] * M[:, j] for j in range(2)) for i in range(5000)])
     assert abs(noise.std() - 0.3) < 0.01 and noise.mean().abs() < 0.01
-    assert [round(sc.noise_std(10, k), 4) for k in sc.READINGS["noise"]] == [
-        round(math.log(10) / 10, 4),
-        round(math.sqrt(math.log(10) / 10), 4),
-        round(math.sqrt(math.log(10)) / 10, 4),
-        0.0,
-    ]
+
+
+@pytest.mark.parametrize("d", [2, 10, 50])
+def test_readings_of_the_noise(d):
+    log = math.log(d)
+    stated = {"std": log / d, "variance": math.sqrt(log / d), "released": math.sqrt(log) / d}
+    found = {kind: sc.noise_std(d, kind) for kind in sc.READINGS["noise"]}
+    assert found == pytest.approx(stated | {"none": 0.0}, abs=1e-15)
 
 
 @pytest.mark.parametrize("keep", [0.5, 0.25, 0.75, 0.1, 0.9, 1.0, 2.0**-16])
@@ -139,6 +152,22 @@ def test_views_of_words_are_the_views_of_masks(dtype, kind, n, p, rows, keep):
         found = sc.views_of_words(x, one, n, kind)
         assert found.dtype == dtype and torch.equal(found, sc.views(x, D))
         assert torch.equal(one, sc.mask_words(key, n, p, keep, kind))
+
+
+@pytest.mark.parametrize("keep", [0.5, 0.375, 2.0**-10, 1.0])
+@pytest.mark.parametrize("kind", ["independent", "dependent"])
+def test_masks_are_the_bits_of_their_words_the_lowest_first(kind, keep):
+    (n, p), sides = (8, 9), 2 if kind == "independent" else 1
+    words = sc.mask_words(cr.key(21), n, p, keep, kind)
+    assert len(words) == -(-sides * n * p // 64)
+    bits = torch.tensor([int(word) >> k & 1 for word in words for k in range(64)])
+    D = bits[: sides * n * p].reshape(sides, n, p).double()
+    D = torch.cat([2 * D, 2 - 2 * D]) if sides == 1 else D
+    assert torch.equal(sc.masks(cr.key(21), n, p, keep, kind).double(), D)
+    x = 0.5 + cr.uniform(cr.key(22), (n, p), dtype=torch.float64)
+    for view in (x, x.float(), x[:5]):
+        found = sc.views_of_words(view, words, n, kind)
+        assert torch.equal(found, D[:, : len(view)].to(view.dtype) * view)
 
 
 @pytest.mark.parametrize("b", [0.4, 0.0, -0.4])
@@ -212,6 +241,37 @@ def test_starts():
     assert abs((shaken - sc.warm_start(cr.key(13), M, 400, 0.0, "balanced")).std() - 0.2) < 0.01
     assert abs(sc.random_start(cr.key(14), 300, 20, 5).std() - 0.1) < 0.003
     assert sc.warm_std(50, 1) == pytest.approx(0.1414, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "m"),
+    [("rows", 5), ("rows", 8), ("replacement", 5), ("balanced", 7), ("columns", 12)],
+)
+def test_warm_starts_have_their_law(kind, m):
+    """Which columns of M are taken, how often and in which order; and Gaussian noise beside them.
+
+    5 columns, 600 starts: frequencies in standard errors; Kolmogorov's statistic times the root of
+    the sample is above 3 with a chance of 3e-8.
+    """
+    starts, d, sigma, M = 600, 5, 0.03, torch.eye(12, 5, dtype=torch.float64)
+    keys = cr.split(cr.key(20 + m), starts)
+    rows = vmap(lambda key: sc.warm_start(key, M, m, sigma, kind))(keys)
+    rows = (rows.mT if kind == "columns" else rows).numpy()
+    which = (rows @ M.numpy()).argmax(-1)  # [starts, m]
+    rest = (rows - M.T.numpy()[which]) / sigma
+    assert kolmogorov(ndtr(rest).ravel(), 0, 1) < 3
+    if (kind, m) == ("rows", d):
+        assert (which == np.arange(d)).all()  # every column once, in order
+        return
+    assert abs(np.corrcoef(rest[:, 0, 0], which[:, 0])[0, 1]) < 6 / math.sqrt(starts)
+    if kind == "balanced":
+        often = np.eye(d)[which].sum(1)
+        assert (np.sort(often, -1) == [1, 1, 1, 2, 2]).all()
+    else:
+        repeats = (which[:, 1:] == which[:, :-1]).mean(0)
+        assert np.abs(repeats - 0.2).max() < 6 * math.sqrt(0.16 / starts)
+    places = np.eye(d)[which].sum(0)  # [m, d]: every column as often at every place
+    assert np.abs(places - starts / d).max() < 6 * math.sqrt(starts * 0.16)
 
 
 @pytest.mark.parametrize(

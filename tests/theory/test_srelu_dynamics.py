@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -228,6 +229,21 @@ def test_iterate_reaches_the_limit_from_every_start_but_the_opposite():
     path = pu.iterate(v, g, torch.full((200, 1), 0.3, dtype=F))
     assert path.shape == (201, 1, 4)
     assert torch.allclose(path[-1], pu.limit(g), atol=1e-14)
+
+
+@pytest.mark.parametrize("d", [2, 5, 50])
+def test_updates_along_any_direction_step_by_step(d):
+    rng, runs = np.random.default_rng(d), 6
+    g, c = rng.standard_normal((runs, d)), rng.uniform(0.1, 0.6, (6, runs))
+    path = [rng.standard_normal((runs, d))]  # |v| other than 1 at the start
+    for size in c:
+        moved = path[-1] + size[:, None] * g
+        path.append(moved / np.sqrt((moved**2).sum(-1, keepdims=True)))
+    found = pu.iterate(*map(torch.from_numpy, (path[0], g, c)))
+    assert found.numpy() == pytest.approx(np.array(path), abs=1e-13)
+    gamma = pu.contraction(*map(torch.from_numpy, (g, c[0])))
+    right = [(1 + sum((entry * c[0, k]) ** 2 for entry in g[k])) ** -0.5 for k in range(runs)]
+    assert gamma.numpy() == pytest.approx(np.array(right), abs=1e-14)
 
 
 @pytest.mark.usefixtures("unchecked_shapes")

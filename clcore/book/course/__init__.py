@@ -4,7 +4,7 @@ What is taught when is data/course.yaml; statements, checks, figures and exercis
 the last build.
 """
 
-from clcore.book.course.kit import make, pages
+from clcore.book.course.kit import make, pages, read_key
 from clcore.book.course.sessions import CourseError, Session, Step, plans, sessions
 
-__all__ = ["CourseError", "Session", "Step", "make", "pages", "plans", "sessions"]
+__all__ = ["CourseError", "Session", "Step", "make", "pages", "plans", "read_key", "sessions"]

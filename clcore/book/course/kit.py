@@ -6,19 +6,26 @@ import nbformat
 
 from clcore import _folders, _paths
 from clcore._files import write_atomic
-from clcore.book.course import decks, handout, notebooks
-from clcore.book.course.sessions import CourseError, plans, sessions
+from clcore.book.course import decks, environment, handout, notebooks
+from clcore.book.course.plain import PICTURES, page
+from clcore.book.course.sessions import CourseError, Session, plans, sessions
 from clcore.book.site import serve
 from clcore.ledger.html import render
 
 
-def make(out: Path | None = None, only: list[str] | None = None, otter: bool = False) -> list[str]:
+def make(
+    out: Path | None = None,
+    only: list[str] | None = None,
+    otter: bool = False,
+    key: str = "",
+) -> list[str]:
     """Write the course into a folder, by default course/ of the build, and say what lies where, a
     line each.
 
-    only: ids of sessions. otter: the assignments with Otter's marks besides. Raises CourseError for
-    a session that is not there, without a build, or where the site is not of the build whose ledger
-    is there, and NotOurs for a folder of somebody's.
+    only: ids of sessions. otter: the assignments with Otter's marks besides. key: a lecturer's, for
+    other numbers in the questions (`exercises.variants`). Raises CourseError for a session that is
+    not there, without a build, or where the site is not of the build whose ledger is there, and
+    NotOurs for a folder of somebody's.
     """
     known = sessions()
     if lost := [key for key in only or () if key not in known]:
@@ -31,17 +38,44 @@ def make(out: Path | None = None, only: list[str] | None = None, otter: bool = F
     chosen = [session for key, session in known.items() if not only or key in only]
     said = []
     for kind in (*notebooks.KINDS[:2], *(["otter"] if otter else [])):
-        _folders.begin(out / kind)
-        for session in chosen:
-            for path in session.notebooks:
-                book = notebooks.assignment(path, kind)
-                write_atomic(out / kind / path.name, nbformat.writes(book).encode())
+        _notebooks(out / kind, kind, chosen, key)
         said.append(f"{kind} notebooks: {_paths.shown(out / kind)}")
     said.append(f"slides: {_paths.shown(decks.write(chosen, out / 'slides'))}/index.html")
     said.append(f"plans: {_paths.shown(_plans(out / 'plans.md'))}")
     sheet = handout.write(out / "notation.pdf")
     said.append(f"handout: {_paths.shown(sheet)}" if sheet else handout.MISSING)
     return said
+
+
+def read_key(path: Path) -> str:
+    """The key in a file: its text, without the space around it. Raises CourseError for none."""
+    try:
+        key = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CourseError(
+            f"expected a file with a key, a line of text, at {path}: {error}"
+        ) from None
+    if not key:
+        raise CourseError(f"expected a key, a line of text, in {path}; the file is empty")
+    return key
+
+
+def _notebooks(folder: Path, kind: str, chosen: list[Session], key: str) -> None:
+    """Write the notebooks of a kind, with all that they need beside them."""
+    _folders.begin(folder)
+    needs = environment.requirements()
+    files = {"environment.yml": environment.conda(needs)} if kind == "otter" else {}
+    if kind == "student":
+        files["README.md"] = str(render("clcore.book.course", "student.md.txt", needs=needs))
+    for path in (path for session in chosen for path in session.notebooks):
+        of = page(path)
+        config = environment.otter(key) if kind == "otter" else ""
+        book = notebooks.assignment(path, kind, key, config, of)
+        write_atomic(folder / path.name, nbformat.writes(book).encode())
+        for name, picture in of.pictures.items():
+            write_atomic(folder / PICTURES / name, picture.read_bytes())
+    for name, text in files.items():
+        write_atomic(folder / name, text.encode())
 
 
 def _last_build() -> None:

@@ -2,10 +2,14 @@
 the marks that Otter reads."""
 
 import re
-from copy import deepcopy
 from pathlib import Path
 
 import nbformat
+
+from clcore.book import exercises
+from clcore.book.course.plain import Page, page
+from clcore.book.exercises import variants
+from clcore.book.grading.mark import variable
 
 _BLOCK = re.compile(
     r"^(?P<fence>`{3,})\{(?P<kind>exercise|solution)\} *(?P<head>[^\n]*)\n"
@@ -15,28 +19,42 @@ _BLOCK = re.compile(
 _LABEL = re.compile(r":label: (ex-[\w-]+)")
 _OPTION = re.compile(r"^:[\w-]+:.*\n", re.MULTILINE)
 _CODE = re.compile(r"^```python\n(.*?)^```$\n?", re.DOTALL | re.MULTILINE)
+_CHECK = re.compile(r"^exercises\.check\(.*\n?", re.MULTILINE)
 _ANSWER = re.compile(r"\banswer\b")
 _SPAN = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 KINDS = ("student", "instructor", "otter")
 
 
-def assignment(path: Path, kind: str) -> nbformat.NotebookNode:
-    """A chapter's notebook with its exercises as cells.
+def assignment(
+    path: Path, kind: str, key: str = "", config: str = "", of: Page | None = None
+) -> nbformat.NotebookNode:
+    """A chapter's notebook with its exercises as cells, in plain Markdown.
 
-    kind: "student" (each exercise has an empty answer and its check), "instructor" (the solutions
-    in their place) or "otter" (an instructor's notebook with the marks of `otter assign`, and a
-    name of its own for each answer).
+    kind: "student" (each exercise has an empty answer, under a name of its own, and its check),
+    "instructor" (the solutions in their place) or "otter" (an instructor's notebook with the marks
+    of `otter assign`, which reads `config`). key: a lecturer's, for other numbers in the questions
+    (`exercises.variants`); such a question has no check, whose numbers would be the printed ones.
+    of: the page, which is told of the pictures.
     """
     if kind not in KINDS:
         raise ValueError(f"expected a kind of {', '.join(KINDS)}; got {kind!r}")
-    book = deepcopy(nbformat.read(path, 4))
+    of = of or page(path)
+    book = nbformat.read(path, 4)
     cells = []
     for cell in book.cells:
         parts = _parts(cell.source) if cell.cell_type == "markdown" else None
-        cells += _answered(parts, kind) if parts else [cell]
-    book.cells = cells
+        if parts:
+            cells += _answered(parts, kind, key, of)
+            continue
+        if cell.cell_type == "markdown":
+            cell.source = of.plain(cell.source)
+        cells.append(cell)
     if kind == "otter":
-        book.cells = [_raw("otter-config", "# ASSIGNMENT CONFIG\ngenerate: true"), *cells]
+        cells = [_raw("otter-config", f"# ASSIGNMENT CONFIG\n{config}".rstrip()), *cells]
+    else:
+        score = f'exercises.score("{path.stem}")'
+        cells.append(nbformat.v4.new_code_cell(score, id="score"))
+    book.cells = cells
     nbformat.validate(book)
     return book
 
@@ -57,45 +75,53 @@ def _parts(source: str) -> list[tuple[str, str, str, str]]:
     return found
 
 
-def _answered(parts: list[tuple[str, str, str, str]], kind: str) -> list[nbformat.NotebookNode]:
+def _answered(
+    parts: list[tuple[str, str, str, str]], kind: str, key: str, of: Page
+) -> list[nbformat.NotebookNode]:
     made: list[nbformat.NotebookNode] = []
     first = next(name for sort, name, _, _ in parts if sort != "text")
     solutions = {name: text for sort, name, _, text in parts if sort == "solution"}
     for at, (sort, name, title, text) in enumerate(parts):
         if sort == "text":
-            made.append(nbformat.v4.new_markdown_cell(text, id=f"text-{at}-{first}"))
+            made.append(nbformat.v4.new_markdown_cell(of.plain(text), id=f"text-{at}-{first}"))
         elif sort == "exercise":
-            told = nbformat.v4.new_markdown_cell(f"### {title}\n\n{_plain(text)}", id=name)
-            code = "\n".join(_CODE.findall(solutions.get(name, ""))).strip()
-            made += _cells(name, told, code, solutions.get(name, ""), kind)
+            made += _cells(name, title, text, solutions.get(name, ""), kind, key, of)
     return made
 
 
 def _cells(
-    name: str, told: nbformat.NotebookNode, code: str, solution: str, kind: str
+    name: str, title: str, question: str, solution: str, kind: str, key: str, of: Page
 ) -> list[nbformat.NotebookNode]:
-    check = f'exercises.check("{name}", answer)'
-    empty = nbformat.v4.new_code_cell(f"answer = ...  # yours\n{check}", id=f"{name}-answer")
-    words = nbformat.v4.new_markdown_cell(
-        f"**Solution.** {_CODE.sub('', solution).strip()}", id=f"{name}-solution"
-    )
-    full = nbformat.v4.new_code_cell(code or check, id=f"{name}-answer")
+    # A name for each: Otter and the grader judge at the end, in whatever order cells were run.
+    answer = variable(name)
+    varied = variants.varied(name, key)
+    asked = _named(_without_check(variants.rewritten(name, question, key)), answer)
+    heading = f"### {exercises.title(name)}: {title}"
+    told = nbformat.v4.new_markdown_cell(f"{heading}\n\n{of.plain(asked)}", id=name)
+    check = f'exercises.check("{name}", {answer})'
     if kind == "student":
-        return [told, empty]
+        empty = f"{answer} = ...  # yours\n" + ("# Judged when handed in." if varied else check)
+        return [told, nbformat.v4.new_code_cell(empty, id=f"{name}-answer")]
+    code = _ANSWER.sub(answer, _CHECK.sub("", "\n".join(_CODE.findall(solution)))).strip()
+    if varied:
+        found = exercises.known(name)
+        truth = found.truth(**variants.constants(found, key)) if found.truth else ...
+        code = f"{answer} = {truth!r}  # with the numbers of your key"
     if kind == "instructor":
-        return [told, words, full]
-    # Otter runs all tests at the end, too: what a later question defines must not replace it.
-    answer = f"answer_{name.removeprefix('ex-').replace('-', '_')}"
-    own = "\n".join(line for line in code.splitlines() if not line.startswith("exercises.check("))
-    own = _ANSWER.sub(answer, own)
-    told.source = _SPAN.sub(lambda span: _ANSWER.sub(answer, span[0]), told.source)
+        words = of.plain(_named(_CODE.sub("", solution).strip(), answer))
+        full = code if varied else f"{code}\n{check}"
+        return [
+            told,
+            nbformat.v4.new_markdown_cell(f"**Solution.** {words}", id=f"{name}-solution"),
+            nbformat.v4.new_code_cell(full, id=f"{name}-answer"),
+        ]
     quiet = f'exercises.check("{name}", {answer}, quiet=True)'
-    start, end = "# BEGIN SOLUTION\n", "\n# END SOLUTION"
+    begin, end = "# BEGIN SOLUTION\n", "\n# END SOLUTION"
     return [
         _raw(f"{name}-q", f"# BEGIN QUESTION\nname: {name.replace('-', '_')}\npoints: 1"),
         told,
         _raw(f"{name}-s", "# BEGIN SOLUTION"),
-        nbformat.v4.new_code_cell(f"{start}{own}{end}", id=f"{name}-answer"),
+        nbformat.v4.new_code_cell(f"{begin}{code}{end}", id=f"{name}-answer"),
         _raw(f"{name}-e", "# END SOLUTION"),
         _raw(f"{name}-t", "# BEGIN TESTS"),
         nbformat.v4.new_code_cell(quiet, id=f"{name}-test"),
@@ -104,12 +130,15 @@ def _cells(
     ]
 
 
+def _without_check(question: str) -> str:
+    """A question without its call of the check, which stands in the cell below it."""
+    return _CODE.sub(lambda block: "" if _CHECK.search(block[1]) else block[0], question)
+
+
+def _named(text: str, answer: str) -> str:
+    """Text whose code calls the answer by its own name."""
+    return _SPAN.sub(lambda span: _ANSWER.sub(answer, span[0]), text)
+
+
 def _raw(name: str, text: str) -> nbformat.NotebookNode:
     return nbformat.v4.new_raw_cell(text, id=name)
-
-
-def _plain(text: str) -> str:
-    """A hint as it folds in Jupyter, which knows no dropdown."""
-    hint = re.compile(r"^`{3,}\{dropdown\} Hint[^\n]*\n(.*?)^`{3,}$", re.DOTALL | re.MULTILINE)
-    folded = r"<details><summary>Hint</summary>\n\n\1\n</details>"
-    return hint.sub(folded, text)

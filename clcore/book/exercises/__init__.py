@@ -9,22 +9,32 @@ from clcore.book.exercises.judge import (
     Exercise,
     ExerciseError,
     NotYet,
+    Verdict,
     check,
     exercise,
     known,
     module_of,
+    numeric,
+    score,
+    verdict,
 )
-from clcore.book.exercises.text import Text, ids, texts
+from clcore.book.exercises.text import Text, chapter_number, ids, texts, title
 
 __all__ = [
     "Exercise",
     "ExerciseError",
     "NotYet",
     "Text",
+    "Verdict",
+    "chapter_number",
     "check",
     "exercise",
     "ids",
     "known",
     "module_of",
+    "numeric",
+    "score",
     "texts",
+    "title",
+    "verdict",
 ]

@@ -10,7 +10,7 @@ from scipy import integrate
 from scipy import stats as distributions
 
 from clcore import random, stats
-from clcore.book.exercises.judge import exercise, function, value
+from clcore.book.exercises.judge import exercise, function, numeric, value
 from clcore.experiments import residue_share
 from clcore.losses import anchors
 from clcore.theory.operator import covariance_operator as co
@@ -81,21 +81,18 @@ def _power(n: int, difference: float, deviation: float) -> float:
     return float(integrate.quad(seen, 0, freedom + 12 * math.sqrt(2 * freedom))[0])
 
 
-@exercise(
+@numeric(
     "ex-ddn-images-3",
     "a number of runs",
-    bound=1.0,
+    within=0.05,
     wrong=(5, 11, 16, 44),
+    varies={"true": ("If 0.13", (0.09, 0.1, 0.11, 0.15, 0.16))},
 )
-def runs(answer: Any) -> float:
-    """Distance from the least number with power 0.8; one run more or less is let pass."""
-    return abs(float(value(answer)) - _fewest())
-
-
 @cache
-def _fewest() -> int:
+def runs(true: float = 0.13) -> int:
+    """The least number with power 0.8; one run more or less of 22 is let pass."""
     deviation, n = math.hypot(0.16, 0.14) / math.sqrt(2), 2
-    while _power(n, 0.13, deviation) < 0.8:
+    while _power(n, true, deviation) < 0.8:
         n += 1
     return n
 

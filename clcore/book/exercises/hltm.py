@@ -9,7 +9,7 @@ import torch
 from scipy.optimize import linprog
 
 from clcore import _paths, random
-from clcore.book.exercises.judge import exercise, function, scalar, value
+from clcore.book.exercises.judge import exercise, function, numeric, scalar
 from clcore.theory.trees import latent_tree as lt
 from clcore.theory.trees import lucky_nodes, tree_nets
 
@@ -44,14 +44,14 @@ def what_survives(answer: Any) -> float:
     )
 
 
-@exercise(
+@numeric(
     "ex-tree-2",
-    "the smallest number of equal units a latent at which the bound fails, a number",
-    bound=0,
+    "the smallest number of equal units a latent at which the bound fails, a whole number",
+    within=0,
     wrong=(8, 3, 10),
 )
-def copies(answer: Any) -> float:
-    """Gap to the first n at which the mean over all states of two fair coins exceeds the bound."""
+def copies() -> int:
+    """The first n at which the mean over all states of two fair coins exceeds the bound."""
     for n in range(1, 50):
         weight = (3 / (2 * n)) ** 0.5
         coins = itertools.product((0, 1), repeat=2)
@@ -60,7 +60,7 @@ def copies(answer: Any) -> float:
         bound = (3 * np.mean([selectivity**2] * (2 * n))) ** 0.5
         if mean > bound + 1e-9:
             break
-    return float((value(answer) - n).abs())
+    return n
 
 
 @exercise(
@@ -118,18 +118,17 @@ def how_deep(answer: Any) -> float:
     return max(gaps)
 
 
-@exercise(
+@numeric(
     "ex-hltm-bet",
     "the share of bets won over all groups and runs, a number",
-    bound=1e-6,
     wrong=(0.1, 0.5, 1.0),
 )
-def bets(answer: Any) -> float:
-    """Gap to the share in the recorded runs."""
+def bets() -> float:
+    """The share in the recorded runs."""
     path = _paths.root() / "data" / "recorded" / "4-hltm" / "lucky.csv"
     runs = pd.read_csv(path).sort_values(["latent", "low", "seed", "node"])
     first, last = (
         runs[stage].abs().to_numpy().reshape(-1, runs.node.nunique())
         for stage in ("initial", "converged")
     )
-    return float((value(answer) - np.mean(first.argmax(1) == last.argmax(1))).abs())
+    return float(np.mean(first.argmax(1) == last.argmax(1)))

@@ -5,18 +5,19 @@ import importlib
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clcore.book.exercises.text import hints
+from clcore import _paths
+from clcore.book.exercises.text import hints, ids, title
 from clcore.ledger.outcomes import number
 
 if TYPE_CHECKING:
     import torch
 
 _FOLDER = Path(__file__).parent
-_ID = re.compile(r'@exercise\(\s*"(ex-[\w-]+)"')
+_ID = re.compile(r'@(?:exercise|numeric)\(\s*"(ex-[\w-]+)"')
 
 
 class ExerciseError(ValueError):
@@ -33,16 +34,33 @@ class NotYet(AssertionError):
 @dataclass(frozen=True)
 class Exercise:
     """How one exercise is judged. asks: what the answer has to be, in words. bound: how far from
-    right it may be. wrong: answers that must be refused. measure: answer -> how far from right."""
+    right it may be. wrong: answers that must be refused. measure: answer -> how far from right.
+
+    Of one that asks for a number: truth gives it, and varies names the constants that a lecturer's
+    key may change: parameter of `truth` -> how the page prints it, and the values it may take.
+    """
 
     id: str
     asks: str
     bound: float
     wrong: tuple[Any, ...]
-    measure: Callable[[Any], float]
+    measure: Callable[..., float]
+    truth: Callable[..., float] | None = None
+    varies: dict[str, tuple[str, tuple]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a judge says of an answer. told: with the exercise's name. empty: nothing came."""
+
+    id: str
+    right: bool
+    told: str
+    empty: bool = False
 
 
 _KNOWN: dict[str, Exercise] = {}
+_SEEN: dict[str, Verdict] = {}
 
 
 def exercise(name: str, asks: str, *, bound: float, wrong: tuple) -> Callable:
@@ -53,17 +71,41 @@ def exercise(name: str, asks: str, *, bound: float, wrong: tuple) -> Callable:
     """
 
     def register(measure: Callable[[Any], float]) -> Callable[[Any], float]:
-        if not wrong:
-            raise ExerciseError(f"{name}: expected wrong answers that it refuses, got none")
+        _refuses(name, wrong)
         _KNOWN[name] = Exercise(name, asks, float(bound), tuple(wrong), measure)
         return measure
 
     return register
 
 
+def numeric(
+    name: str, asks: str, *, wrong: tuple, within: float = 0.01, varies: dict | None = None
+) -> Callable:
+    """Register `truth() -> float` as the answer to an exercise that asks for a number.
+
+    within: how far an answer may be off, relative to the truth; one per cent, so that what a
+    solution prints with three digits is right. varies: as for `Exercise`.
+    """
+
+    def register(truth: Callable[..., float]) -> Callable[..., float]:
+        def measure(answer: Any, **constants: Any) -> float:
+            return abs(scalar(answer) / truth(**constants) - 1)
+
+        _refuses(name, wrong)
+        _KNOWN[name] = Exercise(name, asks, within, tuple(wrong), measure, truth, varies or {})
+        return truth
+
+    return register
+
+
+def _refuses(name: str, wrong: tuple) -> None:
+    if not wrong:
+        raise ExerciseError(f"{name}: expected wrong answers that it refuses, got none")
+
+
 def _modules() -> dict[str, Path]:
     """Id of an exercise -> the file that judges it, by reading the files, not by importing them."""
-    own = {"__init__", "judge", "text"}
+    own = {"__init__", "judge", "mistakes", "text", "variants"}
     files = [file for file in sorted(_FOLDER.glob("*.py")) if file.stem not in own]
     return {name: file for file in files for name in _ID.findall(file.read_text(encoding="utf-8"))}
 
@@ -86,34 +128,80 @@ def known(name: str) -> Exercise:
     return _KNOWN[name]
 
 
-def check(name: str, answer: Any = None, quiet: bool = False) -> None:
-    """Judge an answer: says that it is right, or raises NotYet with a hint.
+def verdict(name: str, answer: Any = None, key: str = "") -> Verdict:
+    """Judge an answer, and say in words what is wrong with it.
 
-    name: as on the page, "ex-minmax-2". answer: what the exercise asks for, a number, an array or a
-    function. quiet: say nothing of a right answer, as graders want. Raises ExerciseError for an
-    unknown exercise.
+    key: a lecturer's, for the constants that `variants.constants` draws from it. Raises
+    ExerciseError for an unknown exercise.
     """
     import torch
 
-    found = known(name)
+    from clcore.book.exercises import mistakes, variants
+
+    found, named = known(name), title(name)
     if answer is None or answer is ...:
-        raise NotYet(f"{name} asks for {found.asks}." + _hint(name))
+        return Verdict(name, False, f"{named}: no answer yet; it asks for {found.asks}.", True)
+    given = variants.constants(found, key)
     try:
         # Judges differentiate, whatever the notebook has switched off.
         with torch.inference_mode(False), torch.enable_grad():
-            gap = float(found.measure(answer))
+            gap = float(found.measure(answer, **given))
+            if gap <= found.bound:
+                return Verdict(name, True, f"{named}: right.")
+            usual = mistakes.usual(lambda other: found.measure(other, **given), found.bound, answer)
     except ExerciseError as error:
-        raise NotYet(f"{name} asks for {found.asks}; {error}." + _hint(name)) from error
+        return Verdict(name, False, f"{named} asks for {found.asks}; {error}.")
     except Exception as error:
         told = f"{type(error).__name__}: {error}"
-        raise NotYet(
-            f"{name} asks for {found.asks}; what came could not be judged ({told})." + _hint(name)
-        ) from error
-    if not gap <= found.bound:
-        off = "is not a number" if math.isnan(gap) else f"is off by {number(gap)}"
-        raise NotYet(f"The answer to {name} {off} (allowed: {number(found.bound)})." + _hint(name))
-    if not quiet:
-        print(f"{name}: right (off by {number(gap)}, allowed {number(found.bound)}).")
+        words = f"{named} asks for {found.asks}; what came could not be judged ({told})."
+        return Verdict(name, False, words)
+    return Verdict(name, False, f"{named}: {usual or _off(gap, found)}.")
+
+
+def _off(gap: float, found: Exercise) -> str:
+    if math.isnan(gap):
+        return "the answer is not a number"
+    if found.bound == 0:
+        return f"not right; it asks for {found.asks}"
+    if found.truth:
+        return f"off by {_percent(gap)} per cent (allowed: {_percent(found.bound)})"
+    return f"off by {number(gap)} (allowed: {number(found.bound)})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}"
+
+
+def check(name: str, answer: Any = None, quiet: bool = False) -> None:
+    """Judge an answer: says that it is right, or raises NotYet with a hint.
+
+    name: "ex-minmax-2", as the question's check has it. answer: what the exercise asks for, a
+    number, an array or a function; of an empty one (... or None) it says so, and is counted by
+    `score`. quiet: say nothing of a right answer and raise for an empty one, as graders want.
+    Raises ExerciseError for an unknown exercise.
+    """
+    found = _SEEN[name] = verdict(name, answer)
+    if found.empty and not quiet:
+        print(found.told)
+    elif not found.right:
+        raise NotYet(found.told + _hint(name))
+    elif not quiet:
+        print(found.told)
+
+
+def score(chapter: str) -> None:
+    """Print how many of a chapter's exercises are right, not right yet and empty, by the last call
+    of `check` for each."""
+    notebook = _paths.root() / "chapters" / f"{chapter}.ipynb"
+    names = ids(notebook)
+    seen = [_SEEN.get(name) for name in names]
+    right = sum(one is not None and one.right for one in seen)
+    open_ = [title(n) for n, one in zip(names, seen, strict=True) if one is None or one.empty]
+    wrong = [title(v.id) for v in seen if v and not v.right and not v.empty]
+    print(f"{right} of {len(names)} right.")
+    for words, some in (("Not right yet", wrong), ("Without an answer", open_)):
+        if some:
+            print(f"{words}: {', '.join(some)}.")
 
 
 def _hint(name: str) -> str:
@@ -124,7 +212,7 @@ def _hint(name: str) -> str:
 def value(answer: Any, shape: tuple[int, ...] = ()) -> "torch.Tensor":
     """An answer as a float64 tensor of this shape, from numbers of any library, with more or fewer
     axes of length 1. Raises ExerciseError for anything else."""
-    given = _numbers(answer)
+    given = numbers(answer)
     if [n for n in given.shape if n != 1] != [n for n in shape if n != 1]:
         want = f"the shape {shape}" if shape else "one number"
         raise ExerciseError(f"expected {want}, got the shape {tuple(given.shape)}")
@@ -136,13 +224,14 @@ def scalar(answer: Any) -> float:
     return float(value(answer))
 
 
-def _numbers(answer: Any) -> "torch.Tensor":
+def numbers(answer: Any) -> "torch.Tensor":
+    """An answer as a float64 tensor of its own shape. Raises ExerciseError for anything else."""
     import numpy as np
     import torch
 
     try:
         if isinstance(answer, list | tuple):
-            return torch.stack([_numbers(part) for part in answer])
+            return torch.stack([numbers(part) for part in answer])
         if not isinstance(answer, torch.Tensor):
             array = np.asarray(answer)
             if array.dtype.kind in "US":

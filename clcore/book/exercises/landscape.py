@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from clcore.book.exercises.judge import ExerciseError, exercise, function, scalar, value
+from clcore.book.exercises.judge import ExerciseError, exercise, function, numeric, scalar, value
 from clcore.theory.sparse import mask_landscape as ml
 from clcore.theory.sparse import sparse_coding as sc
 
@@ -73,18 +73,18 @@ def signs(answer: Any) -> float:
     return float((ml.contrastive(W, law, 0.5, 2.0) - ml.contrastive(_EYE, law, 0.5, 2.0)).abs())
 
 
-@exercise(
+@numeric(
     "ex-landscape-4",
     "the Minimum max-cosine, a number",
-    bound=1e-3,
     wrong=(1.0, 0.3837, 0.1472),
+    varies={"d": ("$d=10$", (3, 4, 24, 32, 40))},
 )
-def from_practice(answer: Any) -> float:
-    """Gap to the cosine at the squared length that a fine grid finds to be best."""
+def from_practice(d: int = 10) -> float:
+    """The cosine at the squared length that a fine grid finds to be best."""
     s = torch.linspace(0, 1, 200_001, dtype=torch.float64)
-    inside = 1 - 0.5 + 0.5 / 10 * (torch.exp(20 * s) + 9)
+    inside = 1 - 0.5 + 0.5 / d * (torch.exp(20 * s) + d - 1)
     loss = -20 * 0.25 * s + 0.5 * inside.log()
-    return abs(float(value(answer)) - math.sqrt(1 - float(s[loss.argmin()])))
+    return math.sqrt(1 - float(s[loss.argmin()]))
 
 
 @exercise(

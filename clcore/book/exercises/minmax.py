@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from clcore.book.exercises.judge import ExerciseError, exercise, function, value
+from clcore.book.exercises.judge import ExerciseError, exercise, function, numeric, value
 
 
 def _distances(z: torch.Tensor, z2: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -40,17 +40,17 @@ def _slope(z: torch.Tensor, z2: torch.Tensor, *more: Any) -> torch.Tensor:
     return found
 
 
-@exercise(
-    "ex-minmax-1",
-    "the distance at which the weight is a half, a number",
-    bound=1e-6,
-    wrong=(0.0, 0.5, 2.0),
+@numeric(
+    "ex-minmax-1", "the distance at which the weight is a half, a number", wrong=(0.0, 0.5, 2.0)
 )
-def half(answer: Any) -> float:
-    """How far from a half the weight is there, at three temperatures."""
-    d = value(answer)
-    scores = [torch.stack([-d, torch.tensor(-1.0).double()]) / tau for tau in (0.01, 0.1, 1.0)]
-    return max(float((torch.softmax(score, 0)[0] - 0.5).abs()) for score in scores)
+def half() -> float:
+    """The distance at which the softmax of two negatives is even, the other one at 1; bisection."""
+    low, high = 0.0, 3.0
+    for _ in range(50):
+        d = (low + high) / 2
+        weight = torch.softmax(torch.tensor([-d, -1.0], dtype=torch.float64) / 0.01, 0)[0]
+        low, high = (d, high) if weight > 0.5 else (low, d)
+    return low
 
 
 @exercise(

@@ -5,15 +5,19 @@ from typing import Any
 
 import torch
 
-from clcore.book.exercises.judge import exercise, function, scalar, value
+from clcore.book.exercises.judge import exercise, function, numeric, scalar, value
 
 
-@exercise("ex-start-1", "the loss of a guess, a number", bound=1e-6, wrong=(0.0, 8.0))
-def guessing(answer: Any) -> float:
-    """Gap to the cross-entropy of 256 equal scores."""
-    scores = torch.zeros(1, 256, dtype=torch.float64)
-    truth = torch.nn.functional.cross_entropy(scores, torch.tensor([3]))
-    return float((value(answer) - truth).abs())
+@numeric(
+    "ex-start-1",
+    "the loss of a guess, a number",
+    wrong=(0.0, 8.0),
+    varies={"N": ("$N=256$", (48, 96, 160, 320, 640, 1000))},
+)
+def guessing(N: int = 256) -> float:
+    """The cross-entropy of N equal scores."""
+    scores = torch.zeros(1, N, dtype=torch.float64)
+    return float(torch.nn.functional.cross_entropy(scores, torch.tensor([3])))
 
 
 def _points(n: int, d: int, seed: int) -> torch.Tensor:
@@ -64,11 +68,19 @@ def pulls(answer: Any) -> float:
     return max(gaps)
 
 
-@exercise("ex-start-4", "a temperature, a number", bound=1e-4, wrong=(0.8, 0.8 / math.log2(10)))
-def kinder(answer: Any) -> float:
-    """How far the two pushes are from the ratio ten, by autograd, relative to it."""
-    tau = value(answer)
-    similarity = torch.tensor([0.3, 0.9, 0.1], dtype=torch.float64, requires_grad=True)
-    loss = torch.nn.functional.cross_entropy(similarity[None] / tau, torch.tensor([0]))
-    (slope,) = torch.autograd.grad(loss, similarity)
-    return float((slope[1] / slope[2] / 10 - 1).abs())
+@numeric(
+    "ex-start-4",
+    "a temperature, a number",
+    wrong=(0.8, 0.8 / math.log2(10)),
+    varies={"near": ("similarities 0.9", (0.4, 0.5, 0.6, 0.7, 0.8))},
+)
+def kinder(near: float = 0.9) -> float:
+    """The temperature at which the ratio of the two pushes, by autograd, is ten, by bisection."""
+    low, high = 0.01, 10.0
+    for _ in range(50):
+        tau = (low + high) / 2
+        similarity = torch.tensor([0.3, near, 0.1], dtype=torch.float64, requires_grad=True)
+        loss = torch.nn.functional.cross_entropy(similarity[None] / tau, torch.tensor([0]))
+        (slope,) = torch.autograd.grad(loss, similarity)
+        low, high = (tau, high) if slope[1] > 10 * slope[2] else (low, tau)
+    return low

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from clcore import _paths
@@ -13,6 +14,7 @@ _EXERCISE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _EFFORT = re.compile(r"\*Level (?P<level>[123]), (?P<minutes>\d+) minutes\.\*")
+_CHAPTER = re.compile(r"^# (\d+(?:\.\d+)*)\b", re.MULTILINE)
 _HINT = re.compile(
     r"^(?P<fence>`{3,})\{dropdown\} Hint[^\n]*\n(?P<hint>.*?)^(?P=fence)$", re.DOTALL | re.MULTILINE
 )
@@ -27,6 +29,11 @@ class Text:
     level: int
     minutes: int
     hints: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """As `title` has it."""
+        return title(self.id)
 
 
 def texts(notebook: Path) -> dict[str, Text]:
@@ -52,6 +59,33 @@ def _markdown(notebook: Path) -> str:
 def ids(notebook: Path) -> list[str]:
     """Ids of all exercises of a notebook, in the order of the page."""
     return [one["id"] for one in _EXERCISE.finditer(_markdown(notebook))]
+
+
+@cache
+def _numbers() -> dict[str, str]:
+    """Id -> number of an exercise, as the site counts: chapter, then place; none where the
+    notebooks are not at hand."""
+    try:
+        notebooks = sorted((_paths.root() / "chapters").glob("*.ipynb"))
+    except FileNotFoundError:
+        return {}
+    found = {}
+    for notebook in notebooks:
+        before = chapter_number(notebook)
+        found |= {name: f"{before}.{at}" for at, name in enumerate(ids(notebook), 1)}
+    return found
+
+
+def chapter_number(notebook: Path) -> str:
+    """The number in a chapter's title: 1.1."""
+    found = _CHAPTER.search(_markdown(notebook))
+    return found[1] if found else notebook.stem
+
+
+def title(exercise: str) -> str:
+    """The name of an exercise on every page and in every message: "Exercise 6.1.8"."""
+    number = _numbers().get(exercise)
+    return f"Exercise {number}" if number else exercise
 
 
 def hints(exercise: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from clcore.book.exercises.judge import ExerciseError, exercise, function, scalar, value
+from clcore.book.exercises.judge import ExerciseError, exercise, function, numeric, scalar, value
 
 
 @exercise(
@@ -28,18 +28,13 @@ def noise(answer: Any) -> float:
     return max(gaps)
 
 
-@exercise(
-    "ex-image-2",
-    "the smallest batch size, a whole number",
-    bound=0,
-    wrong=(22, 24, 128),
-)
-def false_negatives(answer: Any) -> float:
-    """Distance to the first batch in which the chance, multiplied up, reaches nine tenths."""
+@numeric("ex-image-2", "the smallest batch size, a whole number", within=0, wrong=(22, 24, 128))
+def false_negatives() -> int:
+    """The first batch in which the chance, multiplied up, reaches nine tenths."""
     missed, size = 1.0, 1
     while 1 - missed < 0.9:
         missed, size = missed * 0.9, size + 1
-    return abs(float(value(answer)) - size)
+    return size
 
 
 @exercise(

@@ -4,7 +4,8 @@ check of a claim has the claim's id as its anchor."""
 import ast
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,8 +21,9 @@ from clcore.book import keys
 from clcore.book.programs import pyodide
 from clcore.book.proofs import recorded
 from clcore.book.site.markdown import raw
-from clcore.ledger import registry, statements
+from clcore.ledger import LedgerError, registry
 from clcore.ledger.html import render, row_id
+from clcore.ledger.written import paragraphs, statements
 
 STYLES = {"light": "a11y-high-contrast-light", "dark": "a11y-high-contrast-dark"}
 SLOWER = 2.5
@@ -31,12 +33,14 @@ were measured, ten proofs that take half a second and more, in V8."""
 
 @dataclass(frozen=True)
 class Piece:
-    """Some lines of a module: a check with its claims, or what stands between checks."""
+    """Some lines of a module: a check with its claims and its parts, (name, line), or what stands
+    between checks."""
 
     claims: tuple[str, ...]
     name: str
     first: int
     code: Markup
+    parts: tuple[tuple[str, int], ...] = ()
 
 
 def page_of(file: Path) -> str:
@@ -73,6 +77,25 @@ def tested(claim_id: str) -> list[dict[str, Any]]:
     return found
 
 
+def of_part(claim_id: str, part: str) -> list[dict[str, Any]]:
+    """The lines that make and feed a part of a claim: address from the site's root, name of their
+    function, first and last, and code, highlighted. Empty where no check makes it but a cell of a
+    chapter does; a test refuses it where neither does."""
+    for place in registry.of(claim_id):
+        with suppress(LedgerError):
+            return [
+                {
+                    "address": f"{page_of(one.file)}#L-{one.first}",
+                    "function": one.function,
+                    "first": one.first,
+                    "last": one.last,
+                    "code": _coloured(one.text),
+                }
+                for one in paragraphs.of_part(place, part)
+            ]
+    return []
+
+
 def certificate(claim_id: str) -> dict[str, Any] | None:
     """The script of data/certificates that shows a claim's error by itself: its name, its source,
     as highlighted code, what it prints, and whether the site can run it; None where there is none.
@@ -104,8 +127,12 @@ def proof(claim_id: str) -> dict[str, Any] | None:
 
 
 def _shown(source: str) -> dict[str, Any]:
-    code = Markup(highlight(source, PythonLexer(), HtmlFormatter()))
-    return {"code": code, "runs": pyodide.here() is not None}
+    return {"code": _coloured(source), "runs": pyodide.here() is not None}
+
+
+@cache
+def _coloured(source: str) -> Markup:
+    return Markup(highlight(source, PythonLexer(), HtmlFormatter()))
 
 
 def _highlighted(code: str, first: int) -> Markup:
@@ -121,7 +148,8 @@ def _pieces(file: Path) -> list[Piece]:
     for place in sorted((p for p in registry.places() if p.file == file), key=lambda p: p.first):
         if place.first > at:
             found.append(_piece((), "", lines, at, place.first - 1))
-        found.append(_piece(place.claims, place.name, lines, place.first, place.last))
+        piece = _piece(place.claims, place.name, lines, place.first, place.last)
+        found.append(replace(piece, parts=tuple(paragraphs.named_parts(place))))
         at = place.last + 1
     if at <= len(lines):
         found.append(_piece((), "", lines, at, len(lines)))
@@ -206,7 +234,7 @@ def digest(notebooks: Iterable[Path]) -> str:
     """What the pages are made from, so that they are made again only when that changes."""
     here = Path(__file__)
     templates = [here.parent / "templates" / name for name in ("code.html", "standalone.html")]
-    parts = [file.read_bytes() for file in (here, *templates)]
+    parts = [file.read_bytes() for file in (here, Path(paragraphs.__file__), *templates)]
     for file, chapters in _used(notebooks).items():
         parts += [page_of(file).encode(), " ".join(chapters).encode(), file.read_bytes()]
     return sha256(*parts)

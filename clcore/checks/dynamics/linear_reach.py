@@ -4,13 +4,14 @@ The corollary speaks of W, Theorem 2 of W M. For p = d that is the same; for p >
 part off the dictionary, which the dynamics shrinks and no combination of the start does.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from clcore import random as cr
 from clcore import reference as ref
-from clcore.experiments import sparse_training as st
 from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import Array, relative, tensors
 from clcore.theory.sparse import linear_noncontrastive as ln
@@ -83,72 +84,8 @@ def cor1(t: Trial) -> None:
                     projected.breaks("not projected", (after - combined).numpy())
                 total[part.name] += count
     tall.says(neuron=max(neuron)).confirms(neuron=max(second))
-    _searched(t)
-    _any_length(t)
     for part in (square, tall, projected):
         part.draws = total[part.name]
-
-
-def _searched(t: Trial) -> None:
-    """The best combinations by another search: from a grid of angles, each of whose five highest
-    tops is narrowed by the golden section. Control: the grid alone."""
-    part = t.defines("the best combination", 1e-8, controls=pooled)
-    for p, d, m in ((3, 3, 4), (6, 3, 5)):
-        start, M = world(t.keys(min(t.draws, 5), f"searched {p} {d} {m}"), p, d, m)
-        found = stacked(ln.best_combination(start, M)).numpy().T
-        runs = zip(*(x.numpy() for x in (*start, M)), strict=True)
-        for run, values in zip(runs, found, strict=True):
-            for k, value in enumerate(values):
-                narrowed, grid = _highest(run, k)
-                part.add(abs(value - narrowed)).breaks("the grid alone", abs(value - grid))
-
-
-def _highest(run: tuple[Array, Array, Array], k: int, grid: int = 2000) -> tuple[float, float]:
-    """The k-th metric of the best combination of two nets: narrowed, and on the grid."""
-    one, two, M = run
-
-    def metric(angle: Array) -> Array:
-        a = np.asarray(angle)[..., None, None]
-        return _metrics(np.cos(a) * one + np.sin(a) * two, M)[k]
-
-    step = np.pi / grid
-    values = metric(step * np.arange(grid))
-    tops = np.flatnonzero((values >= np.roll(values, 1)) & (values >= np.roll(values, -1)))
-    middle = step * tops[np.argsort(-values[tops])[:5]]
-    low, high, golden = middle - step, middle + step, (5**0.5 - 1) / 2
-    for _ in range(60):
-        left, right = high - golden * (high - low), low + golden * (high - low)
-        rises = metric(left) < metric(right)
-        low, high = np.where(rises, left, low), np.where(rises, high, right)
-    return float(metric((low + high) / 2).max()), float(values.max())
-
-
-def _any_length(t: Trial) -> None:
-    """Columns of M count by their directions: combinations of both nets, and of each neuron's two
-    rows, whose best cosine is the one of the angle to their plane. Control: columns as they are."""
-    same = t.defines("columns of any length", 1e-8, controls=pooled)
-    plane = t.defines("the best of a neuron", 1e-12, controls=pooled)
-    part = t.defines("what lies in the span", 1e-12, controls=pooled)
-    rng = t.stream("lengths")
-    for p, d, m in ((3, 3, 4), (6, 3, 5)):
-        start, M = world(t.keys(min(t.draws, 5), f"lengths {p} {d} {m}"), p, d, m)
-        longer = M * torch.from_numpy(rng.uniform(0.3, 3, (len(M), 1, d)))
-        found = stacked(ln.best_combination(start, longer)).numpy().T
-        best, ends = ln.reach(start, longer), stacked(ln.best_per_neuron(start, longer)).numpy().T
-        for k, (one, two, D) in enumerate(zip(*(x.numpy() for x in (*start, M)), strict=True)):
-            same.add(*(abs(found[k, j] - _highest((one, two, D), j)[0]) for j in range(3)))
-            off = [abs(found[k, j] - _highest((one, two, longer[k].numpy()), j)[0]) for j in (0, 2)]
-            same.breaks("columns as they are", *off)
-            rows = np.linalg.svd(np.stack([one, two], 1), full_matrices=False)[2]  # m 2 p
-            seen, long = (np.sqrt(((rows @ A) ** 2).sum(1)) for A in (D, longer[k].numpy()))
-            top = seen.max(0)
-            plane.add(np.abs(best[k].numpy() - seen))
-            plane.add(np.abs(ends[k] - [top.min(), np.median(top), top.max()]))
-            plane.breaks("columns as they are", np.abs(best[k].numpy() - long))
-            inside = D @ np.linalg.lstsq(D, one.T, rcond=None)[0]
-            part.add(np.abs(ln.on_dictionary(start.online, M)[k].numpy() - inside.T))
-            if p > d:
-                part.breaks("all of it", np.abs(one - inside.T))
 
 
 def _metrics(W: Array, M: Array) -> Array:
@@ -184,116 +121,79 @@ def gap_to_start(after: Tensor, start: ln.Pair, M: Tensor) -> Array:
     return (after - torch.maximum(*both)).numpy()
 
 
-def normalised_distance(
-    first: Array, second: Array, views: Array, act: str | None = "relu"
-) -> Array:
-    """Eq. 4 for ReLU encoders, or linear ones, [...]: W [..., m, p], views [2, n, p]."""
-    outputs = []
-    for W, view in ((first, views[0]), (second, views[1])):
-        u = view @ np.swapaxes(W, -1, -2)
-        u = np.where(np.real(u) > 0, u, 0) if act == "relu" else u
-        outputs.append(u / np.sqrt((u**2).sum(-1, keepdims=True)))
-    return ((outputs[0] - outputs[1]) ** 2).sum(-1).mean(-1)
-
-
 @check("ncl/def8")
 def def8(t: Trial) -> None:
     """Alternating updates of the online and the target network (Sec. 4.1, after Eq. 4).
 
-    Given   random positive networks and masked views, Eq. 4; a linear encoder under the losses and
-            batches of the trained runs.
+    Given   random positive networks and masked views, Eq. 4.
     Claim   A round is two half-steps, each network against the other where it then is: complex
             steps in numpy; the other network keeps every bit and gets no gradient.
-    Fails   for both gradients at the start, one loss for both, the target first.
+    Fails   for both gradients at the start, one loss for both.
     """
-    n, rate = min(t.draws, 30), 0.5
+    rounds, rate = min(t.draws, 30), 0.5
     halves = t.defines("two half-steps", 1e-12, controls=pooled)
-    other = t.defines("the other network", 0.0, draws=n)
-    for _ in range(n):
-        Wo, Wt = t.rng.uniform(0.2, 1, (2, 4, 6)) + 0.2 * t.rng.standard_normal((2, 4, 6))
-        x = t.rng.uniform(0.2, 1, (1, 8, 6)) * (t.rng.random((2, 8, 6)) < 0.8)
-        x[..., 0] = 1.0  # so that no view is zero
-        views, seen = torch.from_numpy(x), []
+    other = t.defines("the other network", 0.0, draws=rounds)
+    for _ in range(rounds):
+        Wo, Wt, views = _networks_and_views(t.rng)
+        start = ln.Pair(*tensors(Wo, Wt))
+        seen: list[tuple[Tensor, Tensor]] = []
+        after = ln.alternate(_eq4(torch.from_numpy(views), seen), start, rate)
 
-        def eq4(first: Tensor, second: Tensor, views: Tensor = views, seen: list = seen) -> Tensor:
-            seen.append((first.detach(), second, float(second.requires_grad)))
-            a, b = (torch.relu(v @ w.mT) for v, w in zip(views, (first, second), strict=True))
-            a, b = (torch.nn.functional.normalize(u, dim=-1) for u in (a, b))
-            return ((a - b) ** 2).sum(-1).mean()
+        # The online network takes a step against the target, the target against its end.
+        online = Wo - rate * _slope(Wo, Wt, views)
+        found = np.stack([w.numpy() for w in after])[None]
+        halves.add(relative(found, np.stack([online, Wt - rate * _slope(Wt, online, views)])[None]))
+        early = Wt - rate * _slope(Wt, Wo, views)
+        halves.breaks(
+            "both gradients at the start", relative(found, np.stack([online, early])[None])
+        )
+        one_loss = Wt - rate * _slope(Wt, online, views, own_first=False)
+        halves.breaks("L(W^o, W^t) for both", relative(found, np.stack([online, one_loss])[None]))
 
-        def moved(own: Array, other: Array, x: Array = x) -> Array:
-            slope = ref.gradient(lambda W: normalised_distance(W, other, x), own[None])[0]
-            return own - rate * slope
-
-        pair = ln.Pair(*tensors(Wo, Wt))
-        after = ln.alternate(eq4, pair, rate)
-        (first, fixed, _), (second, reached, _) = seen
-        steady = ((first, pair.online), (fixed, pair.target), (second, pair.target))
-        for a, b in (*steady, (reached, after.online)):
-            other.add(float((a - b).abs().max()))
-        other.add(*(call[2] for call in seen))  # stop gradient
-        for a, b in zip(pair, after, strict=True):
-            moving = float((a - b).abs().max())
+        # Beside a half-step the other network stays where it is, and gets no gradient.
+        (first, held), (second, reached) = seen
+        met = ((first, start.online), (held, start.target))
+        met += ((second, start.target), (reached, after.online))
+        other.add(*(float((a - b).abs().max()) for a, b in met))
+        other.add(*(float(fixed.requires_grad) for _, fixed in seen))
+        for before, moved in zip(start, after, strict=True):
+            moving = float((before - moved).abs().max())
             other.breaks("the network whose turn it is", moving)
-        online, found = moved(Wo, Wt), np.stack([w.numpy() for w in after])[None]
-        once = ref.gradient(lambda W, o=online, x=x: normalised_distance(o, W, x), Wt[None])[0]
-        halves.add(relative(found, np.stack([online, moved(Wt, online)])[None]))
-        early = np.stack([online, moved(Wt, Wo)])[None]
-        same = np.stack([online, Wt - rate * once])[None]
-        halves.breaks("both gradients at the start", relative(found, early))
-        halves.breaks("L(W^o, W^t) for both", relative(found, same))
-    _turns_of_the_runs(t, n)
-    _apart_from_the_start(t)
 
 
-def _apart_from_the_start(t: Trial) -> None:
-    """Where the start itself requires gradients, a half-round does not differentiate through it:
-    the loss gets the other network without one, and the result requires none. Control: the network
-    that moves."""
-    part, rng = t.defines("apart from the start", 0.0), t.stream("apart")
-    start = ln.Pair(*(w.requires_grad_() for w in tensors(*rng.standard_normal((2, 3, 4)))))
-    given: list[tuple[bool, bool]] = []
+def _networks_and_views(rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """Two positive networks [4, 6], and masked views [2, 8, 6] of which none is zero."""
+    Wo, Wt = rng.uniform(0.2, 1, (2, 4, 6)) + 0.2 * rng.standard_normal((2, 4, 6))
+    views = rng.uniform(0.2, 1, (1, 8, 6)) * (rng.random((2, 8, 6)) < 0.8)
+    views[..., 0] = 1.0
+    return Wo, Wt, views
+
+
+def _eq4(views: Tensor, seen: list[tuple[Tensor, Tensor]]) -> Callable[[Tensor, Tensor], Tensor]:
+    """Eq. 4 of ReLU encoders in torch; `seen` gets the networks that it is called with."""
 
     def loss(own: Tensor, other: Tensor) -> Tensor:
-        given.append((own.requires_grad, other.requires_grad))
-        return (own * other).sum() + (own**2).sum()
+        seen.append((own.detach(), other))
+        a, b = (torch.relu(view @ W.mT) for view, W in zip(views, (own, other), strict=True))
+        a, b = (torch.nn.functional.normalize(u, dim=-1) for u in (a, b))
+        return ((a - b) ** 2).sum(-1).mean()
 
-    after = ln.alternate(loss, start, 0.1)
-    part.add(*(float(w.requires_grad) for w in after), *(float(other) for _, other in given))
-    plain = ln.Pair(*tensors(*rng.standard_normal((2, 3, 4))))
-    ln.alternate(loss, plain, 0.1)
-    part.add(*(float(w.requires_grad) for w in plain))
-    part.breaks("the network that moves", *(float(own) for own, _ in given))
+    return loss
 
 
-def _turns_of_the_runs(t: Trial, n: int) -> None:
-    """Two updates with the loss and the batches of `sparse_training`, a linear encoder, against
-    complex steps in numpy; [online, target] by turns. Controls: both from the start; the target
-    first."""
-    size = {"p": 8, "d": 3, "m": 4, "n": 12, "batch": 6, "keep": 0.9}
-    part = t.defines("the trained runs", 1e-11, controls=pooled)
-    for run in range(n):
-        config = st.configuration(run, "NCL-linear", 0.3, lr=0.5, **size)
-        keys = cr.split(t.keys(n, "trained runs")[run], 4)
-        c = config | st.PROBLEM["setup"](keys[0], config)
-        W, views = st.PROBLEM["init"](keys[1], c)["W"].to(F), []
-        start, bias = W.numpy(), torch.zeros(2, 4, dtype=F)
-        for step in (0, 1):
-            own = c | st.turns(config)[step]
-            batch = st.PROBLEM["data"](keys[2 + step], torch.tensor(step), own).to(F)
-            views.append(batch.numpy())
-            free = W.clone().requires_grad_()
-            value = st.PROBLEM["loss"]({"W": free, "b": bias}, batch, own)
-            W = (free - 0.5 * torch.autograd.grad(value, free)[0]).detach()
+def _slope(moved: Array, held: Array, views: Array, own_first: bool = True) -> Array:
+    """The gradient of Eq. 4 with respect to the network that moves, by complex steps; it sees the
+    first view, or the second."""
 
-        def moved(own: Array, other: Array, x: Array) -> Array:
-            slope = ref.gradient(lambda V: normalised_distance(V, other, x, act=None), own[None])
-            return own - 0.5 * slope[0]
+    def loss(W: Array) -> Array:
+        pair = (W, held) if own_first else (held, W)
+        outputs = [np.where(np.real(u) > 0, u, 0) for u in map(_through, pair, views)]
+        a, b = (u / np.sqrt((u**2).sum(-1, keepdims=True)) for u in outputs)
+        return ((a - b) ** 2).sum(-1).mean(-1)
 
-        def gap(online: Array, target: Array, found: Tensor = W) -> Array:
-            return relative(found.numpy()[None], np.stack([online, target])[None])
+    return ref.gradient(loss, moved[None])[0]
 
-        online, target = moved(*start, views[0]), moved(*start[::-1], views[0])
-        part.add(gap(online, moved(start[1], online, views[1])))
-        part.breaks("both gradients at the start", gap(online, moved(*start[::-1], views[1])))
-        part.breaks("the target first", gap(moved(start[0], target, views[1]), target))
+
+def _through(W: Array, view: Array) -> Array:
+    """Pre-activations [..., n, m] of networks [..., m, p] on a view [n, p]."""
+    return view @ np.swapaxes(W, -1, -2)

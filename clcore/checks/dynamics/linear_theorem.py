@@ -51,8 +51,6 @@ def thm2(t: Trial) -> None:
             (0, 1), C_2 > 0.
     Fails   for latents 0 and 1, alternating updates, a rate over the limit, eta = 0.01 whatever
             lambda, ascent.
-
-    Beyond the row: the module's coupling, moments, loss, dynamics and scalars against loops.
     """
     n = min(t.draws, 100)
     _two_scalars(t, n)
@@ -62,51 +60,6 @@ def thm2(t: Trial) -> None:
     part.add(scalars(c, lam)[1][:, 1:])
     part.breaks("ascent", scalars(c, lam, -1.0)[1][:, 1:], by=worst)
     part.proves(ranges.shared_above(), breaks={"ascent": ranges.shared_above(-1)}, at="t = 1, 2, 3")
-    _by_loops(t)
-
-
-def _by_loops(t: Trial) -> None:
-    """The module's coupling, moments, loss, dynamics and scalars at every t from 0, against loops
-    over draws. Controls: keep for its square, both updates at once, a step late."""
-    couplings, moments = t.defines("coupling", 1e-14), t.defines("moments and loss", 1e-13)
-    paths, closed = t.defines("dynamics by turns", 1e-13), t.defines("scalars at every t", 1e-13)
-    rng, n, steps = t.stream("loops"), min(t.draws, 10), 4
-    M, W = dictionaries(rng, n, 5, 3), rng.standard_normal((2, n, 4, 5))
-    eta, lam = rng.uniform(0.1, 0.5, (n, steps)), rng.uniform(0.3, 0.9, (n, steps))
-    keep, beta, noise = rng.uniform(0.2, 0.8, (3, n))
-    latent = rng.standard_normal((3, 3))
-    latent = latent @ latent.T / (latent**2).sum()
-    c = ln.coupling(*tensors(eta, keep, beta, noise)).numpy()
-    xx = ln.second_moment(*tensors(M, latent, noise)).numpy()
-    values = ln.loss(ln.Pair(*tensors(*W)), *tensors(xx, keep)).numpy()
-    inputs = tensors(xx, keep, eta, lam)
-    turns, both = (
-        ln.trajectory(ln.Pair(*tensors(*W)), *inputs, alternating=by_turns)
-        for by_turns in (True, False)
-    )
-    scalars_ = ln.coefficients(*tensors(c, lam))
-    for k in range(n):
-        inside = beta[k] + noise[k] ** 2
-        couplings.add(*(abs(c[k, s] - 2 * eta[k, s] * keep[k] ** 2 * inside) for s in range(steps)))
-        couplings.breaks("keep for its square", np.abs(c[k] - 2 * eta[k] * keep[k] * inside).max())
-        moment_ = M[k] @ latent @ M[k].T + np.diag([noise[k] ** 2] * 5)
-        overlap = sum(W[0, k, i] @ moment_ @ W[1, k, i] for i in range(4))
-        moments.add(np.abs(xx[k] - moment_), abs(values[k] - 2 + 2 * keep[k] ** 2 * overlap))
-        moments.breaks("keep for its square", abs(values[k] - 2 + 2 * keep[k] * overlap))
-        online, target, own, shared = W[0, k], W[1, k], 1.0, 0.0
-        for s in range(steps + 1):
-            paths.add(np.abs(turns.online[s, k].numpy() - online))
-            paths.add(np.abs(turns.target[s, k].numpy() - target))
-            closed.add(abs(scalars_.own[k, s] - own), abs(scalars_.shared[k, s] - shared))
-            if s == steps:
-                break
-            closed.breaks("a step late", abs(scalars_.own[k, s + 1] - own))
-            push, decay = 2 * eta[k, s] * keep[k] ** 2 * moment_, lam[k, s]
-            online = decay * online + target @ push
-            target = decay * target + online @ push
-            paths.breaks("both at once", np.abs(both.target[s + 1, k].numpy() - target).max())
-            # W^o = own A + shared (A + B), W^t = own B + shared (A + B)
-            own, shared = (decay - c[k, s]) * own, decay * shared + c[k, s] * (own + shared)
 
 
 def _two_scalars(t: Trial, n: int) -> None:

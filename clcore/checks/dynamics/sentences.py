@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from clcore.checks.dynamics.srelu import from_identity
-from clcore.checks.dynamics.srelu_code import ends
+from clcore.checks.dynamics.srelu_push import ends
 from clcore.checks.dynamics.srelu_starts import Warm, warm
 from clcore.ledger import Trial, check, strict, typical, worst
 from clcore.reference import Array

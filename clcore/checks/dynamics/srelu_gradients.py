@@ -6,7 +6,7 @@ import sympy
 from clcore import reference as ref
 from clcore.checks.dynamics import srelu_symbols as sym
 from clcore.checks.dynamics.srelu import brute
-from clcore.checks.dynamics.srelu_code import in_numpy, push
+from clcore.checks.dynamics.srelu_push import push
 from clcore.checks.dynamics.srelu_starts import Warm, beyond, warm, wide
 from clcore.ledger import Trial, check, exact, typical, worst
 from clcore.reference import Array, tensors
@@ -126,7 +126,6 @@ def thm3_gradas(t: Trial) -> None:
     stays.breaks("not normalised", grown(w, 1.0, False))
     high = grown(beyond(t.rng, count, 4))
     stays.breaks("b above 1 - alpha^2 kappa", high).says(high=np.median(high))
-    in_numpy(t)
 
 
 def grown(w: Warm, sign: float = 1.0, normalise: bool = True) -> Array:

@@ -9,8 +9,8 @@ import torch
 from clcore import random as cr
 from clcore import reference as ref
 from clcore.checks.dynamics.srelu import from_identity, scheme
-from clcore.checks.dynamics.srelu_code import ends, in_numpy
 from clcore.checks.dynamics.srelu_loss import THREE
+from clcore.checks.dynamics.srelu_push import ends
 from clcore.checks.dynamics.srelu_starts import Warm, beyond, warm, wide
 from clcore.ledger import Part, Trial, check, typical
 from clcore.reference import Array, tensors
@@ -139,7 +139,6 @@ def thm3_ratio(t: Trial) -> None:
         one = torch.where(torch.eye(d) == 1, push, mean)
         general.breaks("one a for all", ref.absolute(pu.limit(one), end))
     one_plus_o(t, half=1)
-    in_numpy(t)
 
 
 def sizes(path: Array) -> Array:
@@ -192,7 +191,6 @@ def thm3_contr(t: Trial) -> None:
     grown = sizes(scheme(few._replace(b_online=b, b_target=b, **level), rounds=3))
     less.breaks("b = 0.8", (grown[2:] / grown[1:-1]).min((0, -1)))
     one_plus_o(t, half=2)
-    in_numpy(t)
 
 
 def _trained(key: torch.Tensor, bias: float, rounds: int = 3, d: int = 20, n: int = 4096) -> float:
@@ -302,4 +300,3 @@ def thm3(t: Trial) -> None:
     keys = t.keys(2 if t.draws < 20 else 3, "trained on samples")
     trained.add(*(_trained(key, 0.35) for key in keys))
     trained.breaks("no bias", _trained(keys[0], 0.0))
-    in_numpy(t)

@@ -261,9 +261,9 @@ def eq8(t: Trial) -> None:
 
     Given   random W, tau, masked samples, four negatives for each of seven anchors.
     Claim   The library's loss is the double loop's, its slope that of complex steps; log(1 + |B|)
-            at W = 0; negatives are other samples, all as often.
+            at W = 0; negatives are other samples.
     Fails   if tau divides, without the positive in the denominator, for negatives from all
-            samples, a sample that is never drawn.
+            samples.
     """
     value = t.defines("value, and log(1 + B) at 0", ROUNDING, controls=pooled)
     slope = t.defines("slope", 1e-10)
@@ -300,22 +300,3 @@ def eq8(t: Trial) -> None:
         slope.breaks("the positive only on top", ref.relative(without, wanted))
     anywhere = repeats(t.rng.integers(0, n, (200, n, B)))
     others.breaks("negatives drawn from all samples", anywhere)
-    _as_often(t, n, B)
-
-
-def _as_often(t: Trial, n: int, size: int) -> None:
-    """How often each is among an anchor's negatives, in standard errors: all others alike."""
-    part = t.defines("every other sample as often", 6.0)
-    keys = t.keys(300, "how often")
-    chance = size / (n - 1) * ~np.eye(n, dtype=bool)
-    error = np.sqrt(len(keys) * chance.max() * (1 - chance.max()))
-
-    def apart(drawn: list[Array]) -> Array:
-        found = sum(np.eye(n)[index].sum(1) for index in drawn)
-        return np.abs(found - len(keys) * chance) / error
-
-    part.add(apart([vl.other_samples(key, n, size).numpy() for key in keys]).max())
-    rng = t.stream("the last sample never drawn")
-    short = [np.stack([rng.permutation(n - 2)[:size] for _ in range(n)]) for _ in keys]
-    short = [index + (index >= np.arange(n)[:, None]) for index in short]
-    part.breaks("the last sample never drawn", apart(short).max())

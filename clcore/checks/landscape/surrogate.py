@@ -12,9 +12,7 @@ import sympy
 import torch
 
 from clcore.checks.landscape import symbols as sy
-from clcore.checks.landscape.contrastive_landscape import limit_formula
-from clcore.checks.landscape.descents import by_loops
-from clcore.checks.landscape.theorem1 import ONE_ROW_TWICE, descended, members, unit
+from clcore.checks.landscape.theorem1 import ONE_ROW_TWICE, descended, members
 from clcore.ledger import Part, Trial, check, exact, pooled, worst
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import mask_landscape as ml
@@ -135,30 +133,6 @@ def eq16(t: Trial) -> None:
     gaps.breaks("i.i.d. negatives, tau = 5", ml.permutation_gap(lowest))
     gaps.breaks("two columns on one row", ml.permutation_gap(ONE_ROW_TWICE))
     _proves_minimisers(value, lower, gaps)
-    _any_height(t)
-    by_loops(t)
-
-
-def _any_height(t: Trial) -> None:
-    """Eq. 16, and Eqs. 6 and 8 in closed form for one-hots, of encoders with more or fewer rows
-    than columns. Control: 1 - alpha."""
-    part, rng = t.defines("encoders of any height", 1e-7, controls=pooled), t.stream("height")
-    for m, d in ((1, 2), (3, 2), (5, 2), (2, 3), (4, 3)):
-        alpha, tau, W = float(rng.uniform(0.6, 0.9)), 1.5, unit(rng.standard_normal((m, d)))
-        (ours,) = tensors(W)
-        gram = np.array([[np.maximum(a, 0) @ np.maximum(b, 0) for b in W.T] for a in W.T])
-        for keep in (alpha, 1 - alpha):
-            errors = [ml.one_hot_non_contrastive(ours, alpha) - 2 + 2 * keep**2 * gram.trace() / d]
-            for kind in ml.NEGATIVES:
-                limit = limit_formula(W, keep, tau, 10**9, kind) - np.log(1e9)
-                errors.append(ml.one_hot_contrastive(ours, alpha, tau, kind) - limit)
-            if m == 1 and d == 2:
-                slow = _surrogate_by_loops(W, keep, tau)
-                errors.append(ml.one_hot_surrogate(ours, alpha, tau) - slow)
-            if keep == alpha:
-                part.add(*(abs(e.item()) for e in errors))
-            else:
-                part.breaks("1 - alpha", *(abs(e.item()) for e in errors))
 
 
 def _proves_minimisers(value: Part, lower: Part, gaps: Part) -> None:

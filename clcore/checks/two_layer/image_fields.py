@@ -17,7 +17,6 @@ from torch import Tensor
 
 from clcore import reference as ref
 from clcore import stats
-from clcore.checks.two_layer.field_training import batch_by_hand, measures_by_hand
 from clcore.experiments import image_fields as fields
 from clcore.ledger import Check, Part, Trial, check, pooled
 from clcore.ledger.trial import generator
@@ -225,6 +224,4 @@ def beside(
         lambda draws, seed: num4(classes, x, draws, seed),
         lambda draws, seed: fig12(runs, ends),
         lambda draws, seed: fig13(runs, ends),
-        batch_by_hand,
-        measures_by_hand,
     ]

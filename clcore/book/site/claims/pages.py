@@ -122,7 +122,7 @@ def _body(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
         explained=explained(row, book),
         linked=Linker("..", own=claim),
         errors=_said(row, ("counterexample", "correction")),
-        notes=_said(row, ("note",)),
+        parts=_parts(row),
         needs=[NEEDS.get(name, name) for name in row["needs"]],
         verdicts=verdicts,
         steps=findings.steps(claim),
@@ -138,6 +138,20 @@ def _body(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
         withdrawn=findings.known()[claim].get("withdrawn"),
         tables=tables(printed["numbers"]),
     )
+
+
+def _parts(row: dict) -> list[dict]:
+    """The parts of a claim, as they were begun: name, checks (of each form), and the lines that
+    make them, each with the part in which it is shown: the first that has it."""
+    found: dict[str, dict] = {}
+    for check in row["checks"]:
+        found.setdefault(check["part"], {"name": check["part"], "checks": []})
+        found[check["part"]]["checks"].append(check)
+    shown: dict[str, str] = {}
+    for name, part in found.items():
+        lines = code.of_part(row["id"], name)
+        part["lines"] = [one | {"in": shown.setdefault(one["address"], name)} for one in lines]
+    return list(found.values())
 
 
 def _said(row: dict, names: tuple[str, ...]) -> list[dict[str, str]]:

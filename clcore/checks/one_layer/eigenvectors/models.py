@@ -14,7 +14,6 @@ from scipy.optimize import brentq
 
 from clcore import reference as ref
 from clcore.checks.one_layer.eigenvectors import model_proofs as proofs
-from clcore.checks.one_layer.node import masses
 from clcore.checks.one_layer.node.activation import unit
 from clcore.ledger import Trial, check, pooled, total, typical
 from clcore.reference import Array, absolute, relative, tensors
@@ -99,7 +98,6 @@ def def3(t: Trial) -> None:
     part.breaks("not maximal", (~said).sum())  # an eigenvector all the same
     tied = (maximal.residual < 1e-12) & (maximal.below < 1e-12)
     part.breaks("not distinct", int(tied.sum()))
-    masses.maximal(t)
 
 
 def _slope(x: Array, w: Array) -> Array:

@@ -195,24 +195,6 @@ def def1(t: Trial) -> None:
     part.breaks("features of both signs", defect(signed @ signed.swapaxes(-1, -2)))
     part.breaks("distances for a kernel", defect(inter))
     proofs.def1(part)
-    _gaussian(t)
-
-
-def _gaussian(t: Trial) -> None:
-    """The Gaussian alpha by loops over pairs, any sign of y. Controls: tau inverted, no 1/2."""
-    part, rng, n = t.defines("the Gaussian by hand", 1e-13, controls=pooled), t.stream("by hand"), 5
-    for d, tau in ((1, 0.3), (2, 1.0), (4, 2.5)):
-        y = rng.standard_normal((t.draws, n, d))
-        ours = ki.gaussian(*tensors(y), tau).numpy()
-
-        def by_hand(scale: float, y: Array = y) -> Array:
-            rows = [[((y[:, i] - y[:, j]) ** 2).sum(-1) for j in range(n)] for i in range(n)]
-            return np.exp(-np.moveaxis(np.array(rows), -1, 0) / scale)
-
-        part.add(absolute(ours, by_hand(2 * tau)))
-        part.breaks("no 1/2", absolute(ours, by_hand(tau)))
-        if tau != 1:
-            part.breaks("tau inverted", absolute(ours, by_hand(2 / tau)))
 
 
 def _mass(level: Array, tau: float) -> Array:
@@ -259,17 +241,6 @@ def def2(t: Trial) -> None:
     proofs.def2(squares)
 
 
-def _listed(y: Array, tau: float, orders: int) -> Array:
-    """The features of Eqs. 20 and 22 of y [draws, n, d], all d^k ordered products of each order."""
-    shell = np.exp(-(y**2).sum(-1) / (2 * tau))
-    columns = [
-        shell * np.prod([y[..., i] / tau**0.5 for i in chosen], 0) / factorial(k) ** 0.5
-        for k in range(orders + 1)
-        for chosen in product(range(y.shape[-1]), repeat=k)
-    ]
-    return np.stack(np.broadcast_arrays(*columns), -1)
-
-
 def _tail(y: Array, tau: float, orders: int) -> Array:
     """What the features beyond `orders` add to the kernel, [draws, n, n], by its series."""
     inner = np.einsum("bid,bjd->bij", y, y) / tau
@@ -288,12 +259,10 @@ def lem1(t: Trial) -> None:
     Given   g a ReLU layer or clipped inputs, d = 1, 2, 3, v below g, tau in {1/2, 2}.
     Claim   exp(-|g - g'|^2/(2 tau)) = phi^T phi' with the printed features, all d^k ordered
             products, the tail by its series; and phi >= 0.
-    Fails   without 1/sqrt(k!), at another temperature, for the order of Eq. 20 reversed;
-            nonnegative for v above some g.
+    Fails   without 1/sqrt(k!), at another temperature; nonnegative for v above some g.
     """
     rng, n, count = t.rng, 5, min(t.share(6), 8)
     kernel = t.part("kernel", 1e-11, controls=typical)
-    listed = t.defines("Eqs. 20 and 22 as listed", 1e-13, controls=typical)
     least = t.part("nonnegative", controls=typical)
     for (d, orders), tau in product(((1, 12), (2, 7), (3, 5)), (0.5, 2.0)):
         x = rng.standard_normal((count, n, 3))
@@ -304,7 +273,6 @@ def lem1(t: Trial) -> None:
         high = g - g.mean(1, keepdims=True)
         least.add(-phi.min((1, 2)))
         least.breaks("v above some g", -np.where(high < 0, high, 0).min((1, 2)))
-        listed.add(absolute(phi, _listed(y, tau, orders)))
         tail = _tail(y, tau, orders)
         alpha = np.exp(-((y[:, :, None] - y[:, None]) ** 2).sum(-1) / (2 * tau))
         ours = phi @ phi.swapaxes(-1, -2) + tail
@@ -313,5 +281,4 @@ def lem1(t: Trial) -> None:
         bare = phi * np.array([factorial(k) ** 0.5 for k in order])
         kernel.breaks("no 1/sqrt(k!)", absolute(bare @ bare.swapaxes(-1, -2) + tail, alpha))
         kernel.breaks("tau doubled", absolute(np.sqrt(alpha), ours))
-    listed.breaks("order of Eq. 20 reversed", absolute(phi, phi[..., ::-1]))
     proofs.lem1(kernel, least)

@@ -11,8 +11,7 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.one_layer.landscape.clouds import angles, optima, push
-from clcore.checks.one_layer.node import masses, proofs
-from clcore.checks.one_layer.node.masses import unit
+from clcore.checks.one_layer.node import proofs
 from clcore.ledger import Part, Trial, check, pooled, typical
 from clcore.losses import kernel_importance as ki
 from clcore.nets import networks
@@ -33,6 +32,12 @@ H: dict[str, Callable[[Array], Array]] = {
     "quadratic": lambda u: u**2,
     "cubic": lambda u: u**3,
 }
+
+
+def unit(rng: np.random.Generator, *shape: int) -> Array:
+    """Uniform on the sphere, [*shape]."""
+    w = rng.standard_normal(shape)
+    return w / np.linalg.norm(w, axis=-1, keepdims=True)
 
 
 def drive(x: Array, w: Array) -> Array:
@@ -81,7 +86,6 @@ def eq5(t: Trial) -> None:
     trace = t.part("trace", 1e-11, controls=pooled)
     apart = t.part("nodes do not interact", 1e-13, controls=pooled)
     top = t.part("maximum of the sum", 1e-12, controls=pooled)
-    energy = t.defines("clcore's energy", 1e-11, controls=pooled)
     angle = np.linspace(-np.pi, np.pi, 25)[:-1] + 0.01
     grid = np.stack([np.cos(angle), np.sin(angle)], -1)
     both = grid[np.stack(np.triu_indices(len(grid)), -1)]
@@ -93,12 +97,6 @@ def eq5(t: Trial) -> None:
         each = sum(objective(alpha, x, x2, W[:, k], kind) for k in range(K))
         trace.add(relative(np.trace(matrix, axis1=1, axis2=2), each))
         trace.breaks("all entries", relative(matrix.sum((1, 2)), each))
-        world, own = (
-            one_layer.of_views(*tensors(alpha, x, x2)),
-            objective(alpha, x, x2, W[:, 0], kind),
-        )
-        ours = one_layer.energy(world, torch.from_numpy(W[:, 0]), kind, SLOPE)
-        energy.add(relative(ours, own / 2)).breaks("no 1/2", relative(own, own / 2))
         apart.add(_mixed(alpha, x, x2, W, kind, False))
         apart.breaks("all entries", _mixed(alpha, x, x2, W, kind, True))
         g, g2 = (H[kind](np.einsum("bni,pki->pbnk", v, both)) for v in (x, x2))
@@ -163,31 +161,6 @@ def rem2(t: Trial) -> None:
     bends = len(one_layer.search(model, *tensors(unit(rng, 60, d))).w)
     one.breaks("ReLU, categorical model", abs(bends - 1))
     _following(t, every)
-    _searched(t)
-
-
-def _searched(t: Trial) -> None:
-    """On the categorical model with equal chances a start goes to the pattern that it meets most:
-    each is found once, with the starts that lead to it. Vectors that are the same are one.
-
-    Controls: the patterns that starts meet least, a vector that is there once.
-    """
-    part, d, rng = t.defines("what a search finds", 0.0), 4, t.stream("a search")
-    once = t.defines("the same, found once", 0.0)
-    model = one_layer.categorical(*tensors(np.full(d, 1 / d), np.eye(d)))
-    for _ in range(min(t.draws, 5)):
-        starts = unit(rng, 60, d)
-        found = one_layer.search(model, *tensors(starts))
-        which, counts = found.w.numpy().argmax(1), found.count.numpy()
-        met, least = (np.bincount(k, minlength=d) for k in (starts.argmax(1), starts.argmin(1)))
-        met -= np.bincount(starts.argmax(1)[starts.max(1) <= 0], minlength=d)
-        part.add(np.abs(np.bincount(which, counts, d) - met).max(), abs(len(which) - d))
-        part.breaks("met least", np.abs(np.bincount(which, counts, d) - least).max())
-        order = rng.permutation([0, 0, 1, 2, 2, 2])
-        again = one_layer.distinct(torch.eye(3)[order], 0.0)
-        times = np.bincount(again.w.numpy().argmax(1), again.count.numpy(), 3)
-        once.add(abs(len(again.w) - 3), np.abs(times - [2, 1, 3]).max())
-        once.breaks("each once", np.abs(times - 1).max())
 
 
 THREE = np.array([[-1.5, 2.0], [1.5, 1.5], [0.0, -1.0]])
@@ -342,7 +315,6 @@ def lem3(t: Trial) -> None:
         if degree > 1:
             powers.breaks("constant 1", relative(ours, along / 2))
     proofs.lem3(later, powers, older)
-    masses.moves(t)
 
 
 @check("nl/rem4")

@@ -60,27 +60,6 @@ def rem10(t: Trial) -> None:
     unit_range = t.part("c and d", ROUNDING, controls=typical, draws=draws)
     unit_range.add(inner - 1).breaks("norm 1.5", np.median(norm) - 1)
     proofs.rem10(unit_range)
-    _affine(t)
-
-
-def _affine(t: Trial) -> None:
-    """The affine family by a loop over its terms, and its constant where all terms are multiples of
-    one: what they sum to. Controls: the terms taken away, their mean."""
-    family, whole = (
-        t.defines(name, ROUNDING, controls=typical)
-        for name in ("the affine family", "L of terms that are alike")
-    )
-    rng, k = t.stream("affine"), 3
-    base, w, a = (rng.standard_normal((t.draws, *size)) for size in ((5, 5), (5,), (k, 5)))
-    B = rng.standard_normal((t.draws, k, 5, 5))
-    ours = pi.affine(*tensors(base, a, B))(*tensors(w))
-    terms = sum((a[:, i] * w).sum(-1)[:, None, None] * B[:, i] for i in range(k))
-    family.add(relative(ours, base + terms)).breaks("away", relative(ours, base - terms))
-    times = np.array([1.0, 2.0, 0.5])
-    alike = a[:, :1] * np.ones((k, 1)), B[:, :1] * times[:, None, None]
-    L = pi.affine_lipschitz(*tensors(*alike)).numpy()
-    one = np.linalg.norm(a[:, 0], axis=-1) * np.linalg.norm(B[:, 0], 2, (1, 2))
-    whole.add(relative(L, one * times.sum())).breaks("the mean", relative(L, one * times.mean()))
 
 
 @check("nl/def4")

@@ -140,20 +140,6 @@ def thm2(t: Trial) -> None:
         spots = ro.plane(ro.frame(torch.tensor(w)), 1.0, 60)[0].numpy()
         own = unit_ball.over_bound(law, unit_ball.axes_of(w), spots) / radius
         printed.fails_by(own, within=2e-4)
-    _frames(t)
-
-
-def _frames(t: Trial) -> None:
-    """w with a basis of the plane across it, for w on an axis, near one and anywhere. Control: the
-    axes themselves."""
-    part, rng = t.defines("frames of w", 1e-12, controls=pooled), t.stream("frames")
-    for d in (2, 3, 5):
-        near = np.array([0.0, 1e-9, 1e-3, 1.0])[:, None] * rng.standard_normal((4, d))
-        w = np.concatenate([sign * np.eye(d)[k] + near for k in (0, d - 1) for sign in (1, -1)])
-        w = w / np.linalg.norm(w, axis=-1, keepdims=True)
-        axes = ro.frame(torch.tensor(w)).numpy()
-        part.add(np.abs(axes @ axes.swapaxes(-1, -2) - np.eye(d)), np.abs(axes[:, 0] - w))
-        part.breaks("the axes", np.abs(np.eye(d)[0] - w))
 
 
 def wedge(p: Callable, radius: float, w: Array, u: Array, low: float, high: float) -> dict:

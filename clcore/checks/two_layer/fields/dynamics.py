@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.checks.two_layer.fields import masses
 from clcore.checks.two_layer.fields.latent import enumerated, inputs, net_of, settings, table_of
 from clcore.checks.two_layer.fields.monomials import DEGREES, gated
 from clcore.checks.two_layer.fields.several_features import strengths_in_theorem5
@@ -84,7 +83,6 @@ def lem4(t: Trial) -> None:
     filters = t.part("W before the projection", 1e-10, controls=typical)
     sphere = t.part("W on the spheres", 1e-9, controls=typical)
     blocks = t.part("Kronecker and Hadamard", 1e-12, controls=typical)
-    energy = t.defines("clcore's energy", 1e-12, controls=typical)
     for kind in KINDS:
         x, x2, alpha, W, V = batch(t.rng, t.share(len(KINDS)), 2, 2, 3)
         slope_W = ref.gradient(partial(of_W, alpha, x, x2, V, kind), W)
@@ -93,9 +91,6 @@ def lem4(t: Trial) -> None:
         world = two_layer.of_views(a, b, b2)
         flow = two_layer.flow(world, w, v, kind)
         lone = two_layer.flow(two_layer.of_views(a, b, b), w, v, kind)
-        own = objective(alpha, x, x2, W, V, kind)
-        energy.add(relative(two_layer.energy(world, w, v, kind), own))
-        energy.breaks("no 1/2", relative(2 * own, own))
         top.add(relative(flow.V, slope_V))
         top.breaks("without positive pairs", relative(lone.V, slope_V))
         filters.add(relative(flow.W, slope_W))
@@ -116,7 +111,6 @@ def lem4(t: Trial) -> None:
         blocks.add(relative(flow.W, summed))
         blocks.breaks("|S| for S", relative(two_layer.push(S.abs(), C, w), summed))
     _monomials(t)
-    masses.moves(t)
 
 
 def _monomials(t: Trial) -> None:

@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.special import ndtr
 
 from clcore import random
 from clcore.checks.two_layer.fields import monomials
 from clcore.ledger import Trial, check, pooled, typical
-from clcore.reference import Array, kolmogorov, relative
+from clcore.reference import Array, relative
 from clcore.theory.one_layer import one_layer
 from clcore.theory.two_layer import field_latent, two_layer
 
@@ -116,8 +115,6 @@ def lem5(t: Trial) -> None:
             for C = 2 the second term is p_0 p_1 Delta Delta^T; V_z E[x~|z] has rank at most C.
     Fails   for fields coupled given z, for p_c (1 - p_c), for L_k a vector as typeset, p_0 for p_0
             p_1; rank with the variance given z.
-
-    Beyond the row: the library's random models.
     """
     form = t.part("Eq. 120", 1e-11, controls=pooled)
     two = t.part("C = 2", 1e-11, controls=typical)
@@ -145,41 +142,6 @@ def lem5(t: Trial) -> None:
             one = (p[:, 0] * p[:, 1])[:, None, None] * delta[:, 0, :, None] * delta[:, 0, None]
             two.add(relative(one, left))
             two.breaks("$p_0$ for $p_0p_1$", relative(one / p[:, 1, None, None], left))
-    _models(t)
-
-
-def _models(t: Trial) -> None:
-    """What the random models are: chances of a state uniform on their simplex, normal inputs, and
-    of z two numbers of [0.1, 1] over their sum. Control: of [0, 1]."""
-    part = t.defines("random models", 3.0)
-    model = field_latent.draw(t.keys(8000, "models"), 2, 2, 3, 2)
-    prior, table, values = (v.numpy() for v in model)
-    odds = prior.min(-1) / prior.max(-1)
-    # Of two uniform numbers of [0.1, 1], P(smaller / larger < r) = (r - 0.1)^2 / (0.81 r).
-    part.add(kolmogorov((odds - 0.1) ** 2 / (0.81 * odds), 0, 1))
-    part.breaks("of [0, 1]", kolmogorov(odds, 0, 1))
-    for c, k in product(range(2), range(2)):
-        part.add(
-            kolmogorov((1 - table[:, c, k, 0]) ** 2, 0, 1),
-            kolmogorov(ndtr(values[:, c, k, 1]), 0, 1),
-        )
-    part.breaks("each chance as likely", kolmogorov(table[:, 0, 0, 0], 0, 1))
-    _independent(t, prior, table, values)
-
-
-def _independent(t: Trial, *of_models: Array) -> None:
-    """That prior, table and inputs of random models [n, ...] are drawn apart: correlations of every
-    two of their numbers and squares, in standard errors. Control: models that are drawn together.
-    """
-    part = t.defines("random models, drawn apart", 6.0)
-    flat = [v.reshape(len(v), -1) for v in of_models]
-    both = [np.concatenate([v, (v - v.mean(0)) ** 2], -1) for v in flat]
-    unit = [(v - v.mean(0)) / v.std(0) for v in both]
-    for a, b in ((0, 1), (0, 2), (1, 2)):
-        size = np.sqrt(len(unit[a]))
-        part.add(np.abs(unit[a].T @ unit[b]).max() / size)
-        joint = unit[b] + unit[a][:, :1]
-        part.breaks("together", np.abs(unit[a].T @ joint).max() / size)
 
 
 def _sum_outer(weights: Array, delta: Array) -> Array:

@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 
 from clcore import reference as ref
 from clcore.ledger import Trial, check, typical, worst
-from clcore.reference import Array, absolute, relative, tensors
+from clcore.reference import Array, relative, tensors
 from clcore.theory.two_layer import modulation
 
 STARTS = 600
@@ -107,8 +107,6 @@ def eq148(t: Trial) -> None:
     Fails   for the flow with the projection. Corrected: there argmin t* wins for equal b, and u_l
             wins whenever its t* is the least. Controls: components for ratios, the smallest or the
             largest start, c < 0.
-
-    Beyond the row: the library's flows on the way, and what it counts as a winner.
     """
     y0 = t.rng.uniform(0.1, 1, (t.draws, 4))
     b = t.rng.uniform(1.1, 2, (t.draws, 4))
@@ -167,67 +165,6 @@ def _first_to_blow_up(t: Trial) -> None:
     p = t.corrected(part, draws=len(y))
     p.add(((first == 0) & (sphere != 0)).sum() + (even != same).sum())
     p.breaks("c < 0", ((less == 0) & (weaker != 0)).sum())
-    _nobody(t)
-    _winners(t)
-    _paths(t)
-
-
-def _paths(t: Trial) -> None:
-    """Where the integrated flow is after a short time, not only at its end: on the sphere against
-    an adaptive integration, a single step off it by Eq. 147. Controls: half and twice the time."""
-    rng, count, pace = t.stream("paths"), min(t.draws, 50), 0.1
-    p = t.defines("positions on the way, on the sphere", 1e-5, controls=typical)
-    for d, steps in ((2, 1), (3, 10), (5, 30)):
-        y, b = rng.standard_normal((count, d)), rng.uniform(0.3, 2, (count, d))
-        y, b = y / np.linalg.norm(y, axis=-1, keepdims=True), 2 * b / b.max(-1, keepdims=True)
-        ours = modulation.simulate(*tensors(3 * y, b), True, steps, pace)
-        for share, name in ((1.0, ""), (0.5, "half the time"), (2.0, "twice the time")):
-            there = on_sphere(y, b, share * steps * pace / 2, 1e-10)
-            error = np.abs(ours.numpy() - there).max(-1)
-            p.breaks(name, error) if name else p.add(error)
-    p = t.defines("positions after a step, without the projection", 1e-6, controls=typical)
-    for d in (2, 4):
-        y, b = rng.uniform(-0.5, 1, (count, d)), rng.uniform(0.3, 2, (count, d))
-        ours = modulation.simulate(*tensors(y, b), False, 1, pace)
-        step = pace / (np.abs(y).max(-1) + b.max(-1))[:, None]
-        for share, name in ((1.0, ""), (0.5, "half the time"), (2.0, "twice the time")):
-            there = modulation.solution(*tensors(y, b, share * step * np.ones_like(y))).numpy()
-            error = np.abs(ours.numpy() - there / np.linalg.norm(there, axis=-1, keepdims=True))
-            p.breaks(name, error.max(-1)) if name else p.add(error.max(-1))
-
-
-def _nobody(t: Trial) -> None:
-    """On the sphere, no component positive: all end equal, where y_l + b is the same for all, and
-    nobody wins. Control: the first component turned."""
-    rng = t.stream("none")
-    p = t.defines("no positive component: nobody wins", 1e-6, controls=typical)
-    for d in (2, 4):
-        y = -np.abs(rng.standard_normal((min(t.draws, 50), d)))
-        for sign in (1, -1):
-            ends = modulation.simulate(*tensors(y * np.where(np.arange(d), 1, sign), 0 * y + 0.3))
-            gap = np.abs(ends.numpy() + d**-0.5).max(-1)
-            if sign == 1:
-                p.add(gap)
-            else:
-                p.breaks("one component positive", gap)
-
-
-def _winners(t: Trial) -> None:
-    """Runs off the sphere go on after the blow-up and end at one e_l; who has won is read up to a
-    purity. Controls: five steps, the others."""
-    long = t.defines("off the sphere, long after the blow-up", 1e-6, controls=typical)
-    y = np.array([[0.5, -0.3, -0.1], [-0.2, 0.4, -0.6]])
-    for steps, pace in ((5, 0.1), (800, 2.0)):
-        ends = modulation.simulate(*tensors(y, 0 * y + 0.8), False, steps, pace).numpy()
-        gap = absolute(ends, np.eye(3)[:2])
-        long.add(gap) if steps == 800 else long.breaks("five steps", gap)
-    who, eye, up = t.defines("who has won", 0.0), np.eye(4), np.arange(4)
-    for share in (1.0, 0.8, -1.0):
-        y = share * eye + np.sqrt(1 - share**2) * np.roll(eye, 1, 1)
-        for purity in (0.79, 0.81, 1.0):
-            won = modulation.winner(*tensors(y), purity).numpy()
-            who.add(won != np.where(share >= purity, up, -1))
-            who.breaks("the others", won != np.where(share >= purity, -1, up))
 
 
 def _soonest(y: Array, b: Array) -> Array:

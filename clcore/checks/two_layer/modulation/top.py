@@ -13,7 +13,7 @@ import torch
 from clcore.checks.two_layer.fields.latent import Law, enumerated, net_of, table_of
 from clcore.checks.two_layer.fields.monomials import DEGREES, climb, spread, within
 from clcore.ledger import Trial, check, pooled, typical
-from clcore.reference import Array, absolute, relative, tensors
+from clcore.reference import Array, relative, tensors
 from clcore.theory.two_layer import field_latent, two_layer
 
 
@@ -158,24 +158,6 @@ def eq139(t: Trial) -> None:
         level, _ = solved(tall, none, scale)
         excess = (level - tall[:, 0]) / (scale * (b**2).sum(-1))
         defined.breaks("$b=0$ at the largest d", excess)
-    _terms(t)
-
-
-def _terms(t: Trial) -> None:
-    """Eq. 139 as printed, with its sign and Z; lambda from numpy. Controls: the other sign of s, Z
-    not rooted, lambda + d_k for lambda - d_k."""
-    names = ("s, with its sign", "Z", "distances from lambda")
-    parts = [t.defines(name, 1e-9, controls=pooled) for name in names]
-    for d, b, scale in secular(t.stream("terms"), t.share(9)):
-        top = two_layer.top_of_rank_one(*tensors(d, b, scale))
-        gaps = solved(d, b, scale)[0][:, None] - d
-        Z = np.sqrt((b**2 / gaps**2).sum(-1))
-        s = -b / (Z[:, None] * gaps)
-        parts[0].add(absolute(top.s, s)).breaks("the other sign", absolute(top.s, -s))
-        parts[1].add(relative(top.Z, Z)).breaks("not rooted", relative(top.Z, Z**2))
-        parts[2].add(relative(top.gaps, gaps)).breaks(
-            "lambda + d_k", relative(top.gaps, gaps + 2 * d)
-        )
 
 
 @check("nl/thm5")

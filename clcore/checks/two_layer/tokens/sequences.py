@@ -11,10 +11,9 @@ from scipy.stats import chisquare
 from torch import Tensor
 
 from clcore import random as cr
-from clcore.checks.two_layer.tokens.training import by_hand
 from clcore.experiments import token_sequences as ts
 from clcore.ledger import Trial, check, claim, pooled, typical, worst
-from clcore.reference import Array, frequency, relative, tensors
+from clcore.reference import Array, relative, tensors
 
 FIELDS, TOKENS, GENERATORS, FIXED = 10, 20, 40, 5
 SAMPLES = 1000
@@ -50,8 +49,6 @@ def num2(t: Trial) -> None:
             ones.
     Fails   for four fixed positions, another field's set, views of two samples, fixed positions as
             wildcards, fields exchanged, the released program's settings.
-
-    Beyond the row: losses, records and sizes of a run, by hand.
     """
     draws = min(t.draws, 40)
     shapes = t.part("40 generators of length 10, 5 fixed fields, P tokens a set", controls=pooled)
@@ -88,55 +85,6 @@ def num2(t: Trial) -> None:
     _net(t)
     part = t.part("training as printed", draws=16).says(steps=ts.STEPS)
     part.add(mismatches("paper")).breaks("the released program's", mismatches("released"))
-    by_hand(t)
-    _sizes(t)
-    _generators(t)
-
-
-def _sizes(t: Trial) -> None:
-    """A batch has two samples at least, as every sample needs another's, and of all else there is
-    one at least. Control: one less."""
-    part = t.defines("sizes that a run may have", 0.0)
-    for name, least in (("beta", 1), ("fields", 1), ("tokens", 1), ("generators", 1), ("batch", 2)):
-        for value in (least, least + 1):
-            part.add(_too_small(name, value))
-        part.add(1 - _too_small(name, least - 1))
-        part.breaks("one less", _too_small(name, least - 1))
-
-
-def _too_small(name: str, value: int) -> float:
-    """Whether a run is refused for one of its sizes."""
-    try:
-        ts.configuration(0, 1, **({"beta": 1, "fixed": 0} | {name: value}))
-    except ValueError as error:
-        return float(name in str(error))
-    return 0.0
-
-
-def _generators(t: Trial) -> None:
-    """Many generators of other sizes, two in seven fields fixed: which fields are, which tokens a
-    set has, and which of these a generator takes. Controls: free fields for fixed ones; a set's
-    first token twice as often."""
-    fixed_of, fields, tokens, P, count = 2, 7, 9, 4, 6000
-    sizes = t.defines("generators of other sizes: fixed fields and sets", 0.0)
-    even = t.defines("generators of other sizes: how often", 5.0)
-    how = {"fields": fields, "tokens": tokens, "count": count, "fixed": fixed_of}
-    for key in t.keys(3, "generators"):
-        patterns, inside = (v.numpy() for v in ts.generators(key, P, **how))
-        fixed = patterns >= 0
-        sizes.add(np.abs(fixed.sum(1) - fixed_of), np.abs(inside.sum(1) - P))
-        sizes.add(_outside(patterns, inside), float(patterns.shape != (count, fields)))
-        sizes.breaks("the others fixed", np.abs((~fixed).sum(1) - fixed_of))
-        even.add(*(frequency(fixed[:, k], fixed_of / fields) for k in range(fields)))
-        even.breaks("the others fixed", frequency(~fixed[:, 0], fixed_of / fields))
-        for k in range(fields):
-            taken = patterns[fixed[:, k], k]
-            even.add(*(frequency(taken == a, 1 / P) for a in np.flatnonzero(inside[k])))
-            first = np.flatnonzero(inside[k])[0]
-            even.breaks("one twice as often", frequency(taken == first, 2 / (P + 1)))
-    how |= {"count": 1, "fields": 600}
-    _, inside = (v.numpy() for v in ts.generators(t.keys(1, "sets")[0], P, **how))
-    even.add(*(frequency(inside[:, a], P / tokens) for a in range(tokens)))
 
 
 def mismatches(protocol: str) -> int:

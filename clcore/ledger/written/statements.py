@@ -69,7 +69,8 @@ def _blocks(body: str, names: tuple[str, ...]) -> dict[str, str]:
         told = f"missing: {', '.join(missing)}" if missing else "got others beside them"
         raise LedgerError(
             f"expected the blocks {', '.join(names)} below the title, once each and in this order, "
-            f"with no blank line between them; {told}; see clcore/ledger/statements.py for the form"
+            f"with no blank line between them; {told}; see "
+            "clcore/ledger/written/statements.py for the form"
         )
     return dict(found)
 

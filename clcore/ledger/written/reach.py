@@ -1,0 +1,97 @@
+"""The functions of clcore/checks that make up a check: its own, and the helpers that it reaches."""
+
+import ast
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from clcore import _paths
+from clcore.ledger.registry import Place
+
+CHECKS = "clcore.checks"
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function at the top of a module of checks. node: its syntax tree; of a class, the class."""
+
+    file: Path
+    node: ast.FunctionDef | ast.ClassDef
+
+    @property
+    def lines(self) -> int:
+        """How many lines it has, decorators and docstring included."""
+        return (self.node.end_lineno or self.node.lineno) - self.first + 1
+
+    @property
+    def first(self) -> int:
+        """Its first line, that of a decorator if it has one."""
+        return min([d.lineno for d in self.node.decorator_list] + [self.node.lineno])
+
+
+@dataclass(frozen=True)
+class _Module:
+    functions: dict[str, ast.FunctionDef | ast.ClassDef]
+    names: dict[str, tuple[str, str]]
+    """Name in this module -> module of checks, and the name there ("": the module itself)."""
+
+
+@cache
+def _read(file: Path) -> _Module:
+    tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
+    found = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    names: dict[str, tuple[str, str]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(CHECKS):
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                of = (inner, "") if _file(inner).is_file() else (str(node.module), alias.name)
+                names[alias.asname or alias.name] = of
+    return _Module(found, names)
+
+
+def _file(module: str) -> Path:
+    return _paths.root() / Path(*module.split(".")).with_suffix(".py")
+
+
+def named(function: Function, node: ast.expr) -> Function | None:
+    """The function of clcore/checks that an expression in another one names, if it does."""
+    module = _read(function.file)
+    if isinstance(node, ast.Name):
+        if node.id in module.functions:
+            return Function(function.file, module.functions[node.id])
+        target, name = module.names.get(node.id, ("", ""))
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        target, inside = module.names.get(node.value.id, ("", ""))
+        name = "" if inside else node.attr
+    else:
+        return None
+    if not target or not name or not _file(target).is_file():
+        return None
+    other = _read(_file(target)).functions.get(name)
+    return Function(_file(target), other) if other else None
+
+
+def own(place: Place) -> Function:
+    """The function of a check itself."""
+    node = _read(place.file).functions[place.name]
+    return Function(place.file, node)
+
+
+@cache
+def reached(place: Place) -> tuple[Function, ...]:
+    """A check's function, then every helper in clcore/checks that it names, directly or through
+    others, in the order in which a reader comes upon them."""
+    found = [own(place)]
+    for function in found:
+        for other in _named_in(function):
+            if other not in found:
+                found.append(other)
+    return tuple(found)
+
+
+@cache
+def _named_in(function: Function) -> tuple[Function, ...]:
+    nodes = [n for n in ast.walk(function.node) if isinstance(n, ast.Name | ast.Attribute)]
+    nodes.sort(key=lambda n: (n.lineno, n.col_offset))
+    return tuple(filter(None, (named(function, node) for node in nodes)))

@@ -1,0 +1,149 @@
+"""The lines of a check that make and feed a part, and the functions that a reader needs."""
+
+import ast
+
+import pytest
+
+from clcore.ledger import LedgerError, registry
+from clcore.ledger.written import paragraphs, reach
+
+MADE = '''from clcore.checks.made import other
+from clcore.checks.made.other import bent as curved
+from clcore.ledger import Trial, check
+
+
+@check("acl/thm1")
+def thm1(t: Trial) -> None:
+    """A title.
+
+    Given   "first" is no text of the code.
+    """
+    count = t.share(2)
+
+    # The first part.
+    first = t.part("first", 1e-10)
+    first.add(_helper(count))
+    second, third = t.part("second").add(1), t.corrected("third")
+    forms = {name: t.part(name) for name in ("a", "b")}
+
+    second.breaks("first", curved(2))
+    # A comment begins a paragraph,
+    # of two lines.
+    other.feeds(t, third)
+    forms["a"].add(1)
+
+    for n in range(3):
+        t.part(f"size {n}")
+
+    whole = t.part(bound=0.1)
+
+    whole.add(3)
+
+
+def _helper(count):
+    return count
+
+
+def _unused(t):
+    t.part("unused")
+'''
+
+OTHER = '''def bent(x):
+    return x
+
+
+def feeds(t, part):
+    """Feed a part."""
+
+    part.add(1)
+    fourth = t.part("fourth")
+
+    fourth.add(2)
+'''
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    folder = tmp_path / "clcore" / "checks" / "made"
+    folder.mkdir(parents=True)
+    (tmp_path / "data" / "claims").mkdir(parents=True)
+    (folder / "one.py").write_text(MADE, encoding="utf-8")
+    (folder / "other.py").write_text(OTHER, encoding="utf-8")
+    (found,) = registry.scan(folder)
+    monkeypatch.setenv("CLCORE_ROOT", str(tmp_path))
+    return found
+
+
+def shown(place, name):
+    return [
+        (one.function, one.text.rstrip("\n").splitlines())
+        for one in paragraphs.of_part(place, name)
+    ]
+
+
+def test_a_reader_needs_the_check_and_the_helpers_that_it_reaches(place):
+    functions = reach.reached(place)
+    assert [f.node.name for f in functions] == ["thm1", "_helper", "bent", "feeds"]
+    assert [f.lines for f in functions][1:] == [2, 2, 7]
+    assert functions[0].first == place.first and functions[0].lines == place.last - place.first + 1
+
+
+MAKES = [
+    "# The first part.",
+    'first = t.part("first", 1e-10)',
+    "first.add(_helper(count))",
+    'second, third = t.part("second").add(1), t.corrected("third")',
+    'forms = {name: t.part(name) for name in ("a", "b")}',
+]
+COMMENTED = [
+    "# A comment begins a paragraph,",
+    "# of two lines.",
+    "other.feeds(t, third)",
+    'forms["a"].add(1)',
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("first", [("thm1", MAKES)]),
+        ("second", [("thm1", MAKES), ("thm1", ['second.breaks("first", curved(2))'])]),
+        ("third", [("thm1", MAKES), ("thm1", COMMENTED), ("feeds", OTHER.splitlines()[4:])]),
+        ("a", [("thm1", MAKES), ("thm1", COMMENTED)]),
+        ("b", [("thm1", MAKES)]),
+        ("size 2", [("thm1", ["for n in range(3):", '    t.part(f"size {n}")'])]),
+        ("", [("thm1", ["whole = t.part(bound=0.1)"]), ("thm1", ["whole.add(3)"])]),
+        (
+            "fourth",
+            [("feeds", ["part.add(1)", 'fourth = t.part("fourth")']), ("feeds", ["fourth.add(2)"])],
+        ),
+    ],
+)
+def test_a_part_has_the_paragraphs_with_its_name_or_its_variable(place, name, expected):
+    assert shown(place, name) == expected
+
+
+def test_a_name_that_is_computed_is_made_where_parts_are_begun_by_one(place):
+    assert shown(place, "nowhere")[0] == ("thm1", MAKES)
+
+
+def test_a_part_that_no_line_makes_is_refused_with_the_remedy(place, monkeypatch):
+    node = ast.parse("def thm1(t):\n    t.part('first')\n").body[0]
+    only = (reach.Function(place.file, node),)
+    monkeypatch.setattr(paragraphs, "reached", lambda place: only)
+    with pytest.raises(LedgerError, match=r"one.py:6 thm1: expected a paragraph for the part 'gon"):
+        paragraphs.of_part(place, "gone")
+
+
+def test_the_parts_of_a_check_are_named_by_line(place):
+    lines = MADE.splitlines()
+    found = paragraphs.named_parts(place)
+    assert [name for name, _ in found] == ["first", "second", "third", ""]
+    assert all(f'"{name}"' in lines[line - 1] for name, line in found[:-1])
+
+
+def test_every_part_of_today_that_is_begun_by_a_text_has_its_lines():
+    for place in registry.places():
+        for name, line in paragraphs.named_parts(place):
+            found = paragraphs.of_part(place, name)
+            assert any(one.first <= line <= one.last for one in found), (place.path, name)
