@@ -37,7 +37,7 @@ def require_above(
                 f"expected {name} {relation} {least}, got {name}={value.tolist()}; {mend}"
             )
         return
-    if not isinstance(value, float | int | Real):
+    if not isinstance(value, (float, int, Real)):  # no union: PyTorch 2.4 compiles none
         raise TypeError(
             f"expected {name} to be a number or a tensor of one, got {name}={value!r}; {mend}"
         )

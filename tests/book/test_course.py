@@ -13,7 +13,7 @@ from nbclient import NotebookClient
 
 from clcore import _folders, _paths
 from clcore.book import course, exercises
-from clcore.book.course import decks, notebooks, plain
+from clcore.book.course import decks, kit, notebooks, plain
 from clcore.book.course.kit import pages
 from clcore.book.grading.mark import variable
 
@@ -96,7 +96,8 @@ def test_run_all_goes_through_with_empty_answers_and_counts_them():
     cells = [nbformat.v4.new_code_cell("from clcore.book import exercises")]
     for path in CHAPTERS:
         book = notebooks.assignment(path, "student")
-        cells += [c for c in book.cells if c.id.endswith("-answer") or c.id == "score"]
+        book.cells[-1].id = f"score-{path.stem}"
+        cells += [c for c in book.cells if c.id.endswith("-answer") or c.id.startswith("score-")]
     book = nbformat.v4.new_notebook(cells=cells)
     NotebookClient(book, resources={"metadata": {"path": "."}}).execute()
     told = ["".join(o.get("text", "") for o in cell.outputs) for cell in book.cells[1:]]
@@ -178,8 +179,9 @@ def test_a_session_that_is_not_there(tmp_path):
 
 def test_slides_work_without_a_network_and_have_their_notes(site, tmp_path, monkeypatch):
     monkeypatch.setenv("CLCORE_BUILD", str(site.parent))
+    monkeypatch.delenv("CLCORE_REPOSITORY_URL", raising=False)
     said = course.make(tmp_path / "kit", ["start"], otter=True)
-    assert len(said) == 6
+    assert len(said) == 7 and "CLCORE_REPOSITORY_URL" in said[3]
     deck = (tmp_path / "kit" / "slides" / "start.html").read_text()
     session = course.sessions()["start"]
     assert deck.count('<aside class="notes">') >= len(session.steps)
@@ -232,3 +234,16 @@ def test_without_a_build_there_is_nothing_to_show(tmp_path, monkeypatch):
     monkeypatch.setenv("CLCORE_BUILD", str(tmp_path))
     with pytest.raises(course.CourseError, match="run `make book`"):
         course.make(tmp_path / "kit")
+
+
+def test_students_get_a_folder_that_needs_no_clone(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLCORE_BUILD", str(tmp_path / "none"))
+    monkeypatch.setenv("CLCORE_REPOSITORY_URL", "https://example.org/a/book")
+    folder = _folders.begin(tmp_path / "student")
+    kit._notebooks(folder, "student", [course.sessions()["start"]], "")
+    told = (folder / "README.md").read_text(encoding="utf-8")
+    assert len(re.findall(r"^\d+\. ", told, re.M)) == 10
+    assert re.search(r"-e git\+https://example\.org/a/book\S*#egg=clcore\[book\]", told)
+    book = nbformat.read(folder / "0-start-here.ipynb", 4)
+    for name in re.findall(r"\]\((pictures/[^)]+)\)", "\n".join(c.source for c in book.cells)):
+        assert (folder / name).stat().st_size > 0

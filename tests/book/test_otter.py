@@ -37,7 +37,9 @@ def dist(tmp_path_factory):
     nbformat.write(
         notebooks.assignment(path, "otter", config=environment.otter()), folder / path.name
     )
-    needs = environment.conda(environment.requirements())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLCORE_REPOSITORY_URL", "https://example.org/a/book")
+        needs = environment.conda(environment.requirements())
     (folder / "environment.yml").write_text(needs, encoding="utf-8")
     otter(folder, "assign", path.name, "dist")
     return folder / "dist"
@@ -48,7 +50,12 @@ def test_the_autograder_names_what_it_needs(dist):
 
     (made,) = (dist / "autograder").glob("*.zip")
     needs = zipfile.ZipFile(made).read("environment.yml").decode()
-    assert "torch==" in needs and "clcore" in needs and "otter-grader" in needs
+    assert (
+        "torch==" in needs
+        and "git+https://example.org/a/book@" in needs
+        and "clcore" in needs
+        and "otter-grader" in needs
+    )
 
 
 SOLVED = {

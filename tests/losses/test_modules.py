@@ -66,11 +66,11 @@ def test_what_is_refused_stands_in_no_transform_s_way(module):
 
 COMPILED = """
 import torch
-from clcore.losses import ContrastiveLoss, InfoNCE
-z, z2 = torch.eye(4, 3), torch.ones(4, 3)
-for module in (InfoNCE(), ContrastiveLoss("MINE")):
+from clcore.losses import ContrastiveLoss, InfoNCE, SupCon
+z, z2, labels = torch.eye(4, 3), torch.ones(4, 3), torch.tensor([0, 1, 0, 2])
+for module, more in ((InfoNCE(), ()), (ContrastiveLoss("MINE"), ()), (SupCon(), (labels,))):
     whole = torch.compile(module, backend="eager", fullgraph=True)
-    torch.testing.assert_close(whole(z, z2), module(z, z2))
+    torch.testing.assert_close(whole(z, z2, *more), module(z, z2, *more))
 """
 
 

@@ -9,6 +9,7 @@ from clcore._files import write_atomic
 from clcore.book.course import decks, environment, handout, notebooks
 from clcore.book.course.plain import PICTURES, page
 from clcore.book.course.sessions import CourseError, Session, plans, sessions
+from clcore.book.provenance import repository
 from clcore.book.site import serve
 from clcore.ledger.html import render
 
@@ -40,6 +41,11 @@ def make(
     for kind in (*notebooks.KINDS[:2], *(["otter"] if otter else [])):
         _notebooks(out / kind, kind, chosen, key)
         said.append(f"{kind} notebooks: {_paths.shown(out / kind)}")
+    if repository() is None:
+        said.append(
+            "the notebooks install the book from this folder, for CLCORE_REPOSITORY_URL is not "
+            "set; set it to the address of the repository for students and graders elsewhere"
+        )
     said.append(f"slides: {_paths.shown(decks.write(chosen, out / 'slides'))}/index.html")
     said.append(f"plans: {_paths.shown(_plans(out / 'plans.md'))}")
     sheet = handout.write(out / "notation.pdf")

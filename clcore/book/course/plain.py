@@ -91,7 +91,7 @@ class Page:
 
 def page(notebook: Path) -> Page:
     """A chapter with the values that the last build has for its text; "…" where there is none."""
-    made = _paths.build_dir() / "html" / "_sources" / "chapters" / notebook.name
+    made = _paths.build_dir() / "executed" / notebook.name
     if not made.exists():
         return Page(notebook)
     executed = read_json(made, "run `make book` to make the site again")

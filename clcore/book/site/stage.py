@@ -95,7 +95,7 @@ def build(rows: list[dict], book: dict, chapters: list[tuple[str, bytes]]) -> st
         write_atomic(made / STAMP, f"{key} {_pages(made)}".encode())
         _folders.readable(made)
         for name, content in chapters:
-            write_atomic(_folders.room("executed") / name, content)  # for slides
+            write_atomic(_folders.room("executed") / name, content)  # for the course kit
         _folders.remove(old)
         if html.exists():
             html.replace(old)
