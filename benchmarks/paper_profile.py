@@ -1,6 +1,6 @@
 """How long do the trainings of the synthetic chapters take in the profile `paper`?
 
-    python benchmarks/paper_profile.py [--only 6-landscape] [--check one-hot-ncl] [--json PATH]
+    python benchmarks/paper_profile.py [--only 6-training] [--check one-hot-ncl] [--json PATH]
 
 The chapters' own functions say which runs there are, how they are stacked and for how many steps;
 of every kind of stack (its settings but seeds and numbers, its size) a short stretch is timed on
@@ -129,11 +129,11 @@ def parts():
         for name in token_panels.panels(protocol):
             part = gathered(token_panels.runs, name, protocol, range(10))
             yield "5-two-layer", f"{name}, {protocol}", part
-    for chapter in ("6-landscape", "6-dynamics"):
-        for panel in sp.of_chapter(chapter):
+    for chapter, record in (("6-training", "6-landscape"), ("6-warm-starts", "6-dynamics")):
+        for panel in sp.of_record(record):
             yield chapter, panel, gathered(sp.runs, panel)
-    yield "6-landscape", "map", gathered(sparse_map.everything)
-    yield "6-dynamics", "decides", gathered(sparse_factors.decide, range(10))
+    yield "6-training", "map", gathered(sparse_map.everything)
+    yield "6-warm-starts", "decides", gathered(sparse_factors.decide, range(10))
 
 
 def stacks(configs, options):

@@ -90,8 +90,10 @@ class Chapter:
             folder = folder.with_suffix("")
         return Grid(folder, launcher(name), self.device)
 
-    def record(self, name: str, table: "pd.DataFrame") -> None:
+    def record(self, name: str, table: "pd.DataFrame", of: str | None = None) -> None:
         """In the `paper` profile, keep a result with its provenance under data/recorded/.
+
+        of: the folder there, if it is not the one of this chapter's name.
 
         Only with seed 0, so that trying another seed does not replace what is committed; and a
         present record that is larger, by its rows or by its last epoch or step, stays, with a
@@ -103,7 +105,7 @@ class Chapter:
         if self.seed != 0:
             self._set_aside(name, table)
             return
-        base = _paths.root() / "data" / "recorded" / self.name / name
+        base = _paths.root() / "data" / "recorded" / (of or self.name) / name
         if more := _more(base.with_suffix(".csv"), table):
             log.warning(
                 "%s stays, for it has %s; this run's table is in %s, to be put there by hand",
@@ -134,7 +136,7 @@ class Chapter:
     def recorded(self, name: str, of: str | None = None) -> "tuple[pd.DataFrame, dict] | None":
         """A recorded full-size result and its provenance, or None when there is none yet.
 
-        of: the chapter that recorded it, if another one.
+        of: the folder under data/recorded/, if it is not the one of this chapter's name.
         """
         import pandas as pd
 

@@ -2,7 +2,10 @@
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
 import seaborn as sns
+from matplotlib.font_manager import FontProperties
+from matplotlib.lines import Line2D
 
 
 def use_style() -> None:
@@ -31,3 +34,52 @@ def panels(columns: int, width: float = 8.0, height: float = 3.2) -> tuple[plt.F
 def below(gap: float) -> dict:
     """Legend arguments that put it below its axes, `gap` of their height away."""
     return {"loc": "upper center", "bbox_to_anchor": (0.5, -gap), "fontsize": "small"}
+
+
+def label_ends(*axes: plt.Axes) -> None:
+    """Name the labelled lines of axes at their right ends, in their colours, in place of a legend.
+
+    Names that would overlap are moved apart, up or down. To be called when limits and scales are
+    set.
+    """
+    for axis in axes:
+        lines, names = [], []
+        for line in axis.get_lines():
+            name = str(line.get_label())
+            if not name.startswith("_"):  # matplotlib's own names of lines without one
+                lines.append(line)
+                names.append(name)
+        size = mpl.rcParams["xtick.labelsize"]
+        points = FontProperties(size=size).get_size_in_points()
+        dots = axis.get_window_extent().height
+        ends = [axis.transLimits.transform(_on_scale(axis, line))[1] for line in lines]
+        gap = 1.25 * points * axis.figure.dpi / 72 / dots
+        for line, name, place in zip(lines, names, _apart(ends, gap), strict=True):
+            axis.annotate(
+                name,
+                (1, place),
+                xycoords="axes fraction",
+                xytext=(4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=size,
+                color=line.get_color(),
+            )
+
+
+def _on_scale(axis: plt.Axes, line: Line2D) -> np.ndarray:
+    """The last point of a line on the axes' scales, which may be logarithmic."""
+    return axis.transScale.transform(np.asarray(line.get_xydata())[-1])
+
+
+def _apart(ends: list[float], gap: float) -> list[float]:
+    """Heights in order of `ends`, at least `gap` apart and at most 1."""
+    order = np.argsort(ends, kind="stable")
+    places = np.clip(np.array(ends, dtype=float)[order], 0, 1)
+    for k in range(1, len(places)):
+        places[k] = max(places[k], places[k - 1] + gap)
+    for k in range(len(places) - 1, -1, -1):
+        places[k] = min(places[k], 1 if k == len(places) - 1 else places[k + 1] - gap)
+    found = np.empty(len(places))
+    found[order] = places
+    return found.tolist()

@@ -23,8 +23,10 @@ MEASURED = {
     "5-one-layer": 34,
     "5-two-layer": 32,
     "5-two-layer-images": 11,
-    "6-landscape": 41,
-    "6-dynamics": 72,
+    "6-landscape": 20,
+    "6-training": 30,
+    "6-dynamics": 30,
+    "6-warm-starts": 30,
 }
 MIB = 1024  # for a chapter that this machine has not run yet; in smoke none needed more
 

@@ -102,6 +102,30 @@ def grid(
     return figure
 
 
+def readings(
+    runs: pd.DataFrame,
+    labels: Mapping[str, str],
+    chosen: Sequence[str],
+    pr: float = 0.1,
+    dashed: Mapping[str, str] = MappingProxyType({}),
+) -> plt.Figure:
+    """Curves of the same panels at one Pr(sparse): an axis a reading (READINGS), two in a row, with
+    room for names at the lines' ends. What `chosen` names first stands top left."""
+    rows = -(-len(chosen) // 2)
+    size = (9.2, 0.4 + 2.6 * rows)
+    figure, axes = plt.subplots(rows, 2, figsize=size, sharex=True, sharey=True, squeeze=False)
+    for axis, suffix in zip(axes.flat, chosen, strict=True):
+        named = {p + suffix: name for p, name in labels.items()}
+        of = {p + suffix: other + suffix for p, other in dashed.items()}
+        curves(axis, runs, named, pr, dashed=of)
+        axis.set(title=READINGS[suffix], ylim=(0, 1.02))
+    for axis in axes[-1]:
+        axis.set_xlabel("epochs + 1")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("Minimum max-cosine")
+    return figure
+
+
 def measures(
     runs: pd.DataFrame,
     labels: Mapping[str, str],
@@ -227,9 +251,8 @@ def settings_map(axis: plt.Axes, table: pd.DataFrame, score: str = "minimum") ->
 
 
 MASKS = {
-    "keep 0.5": "Eq. 3, a half kept\n(text: all experiments)",
-    "keep 0.1": "Eq. 3, a tenth kept\n(caption of Table 1)",
-    "Eq. 2": "Eq. 2, no coordinate in both views\n(program's scripts)",
+    "keep 0.5": "Eq. 3, a half kept (text)",
+    "Eq. 2": "Eq. 2, nothing shared (program)",
 }
 NOISES = {
     0.0: "none",
@@ -238,43 +261,48 @@ NOISES = {
     0.2303: "0.23, Sec. 4.1",
     0.48: "0.48, Sec. 4.2",
 }
-RATES = {"printed": "rate 0.025", "scaled": "rate 0.5 × temperature"}
+WAYS = {"temperature": ((2.4, 1.86), (1.05, 1.86)), "noise": ((0.88, 3.4), (0.88, 2.05))}
+"""Arrows of `temperature_map` from the first choice, in cells: where they end and begin, beside the
+numbers."""
 
 
 def temperature_map(table: pd.DataFrame, without: pd.DataFrame) -> plt.Figure:
-    """Mean Minimum max-cosine of CL-basic at the end of `sparse_map.runs`: masks across, rates
-    down; in each, noise against temperature.
+    """Mean Minimum max-cosine of CL-basic at the end of `sparse_map.runs`, the rate in proportion
+    to the temperature: masks across; in each, noise against temperature.
 
     without: NCL-basic, which has no temperature, with columns sigma, masks, minimum: the column at
-    the right. The frame marks what the print says (Sec. 4.1) at the program's temperature. Masks
-    that the table lacks are left out, settings that it lacks are blank.
+    the right. The frame marks what the print says (Sec. 4.1) at the program's temperature, arrows
+    the ways out of it; the dashed frame is the same with the other masks. Masks that the table
+    lacks are left out, settings that it lacks are blank.
     """
     ends = table[table.epoch == table.epoch.max()]
-    both = ends[ends.temperature == 0.05].assign(rate="scaled")  # there the two rates are one
-    ends = pd.concat([ends, both])
+    # At the program's temperature the printed rate is the one in proportion.
+    ends = ends[(ends.rate == "scaled") | (ends.temperature == 0.05)]
     beside = without.groupby(["masks", "sigma"]).minimum.mean()
     shown = {masks: name for masks, name in MASKS.items() if masks in set(table.masks)}
-    size = (1.5 + 3.2 * len(shown), 7.2)
-    figure, axes = plt.subplots(2, len(shown), figsize=size, sharey=True, squeeze=False)
-    for row, (rate, rate_name) in zip(axes, RATES.items(), strict=True):
-        for axis, (masks, name) in zip(row, shown.items(), strict=True):
-            here = ends[(ends.rate == rate) & (ends.masks == masks)]
-            wide = here.pivot_table(index="sigma", columns="temperature", values="minimum")
-            wide = wide.reindex(index=list(NOISES)[::-1], columns=[0.05, 0.1, 0.2, 0.5, 1.0])
-            wide["NCL"] = [beside.get((masks, sigma), np.nan) for sigma in wide.index]
-            sns.heatmap(
-                wide, ax=axis, annot=True, fmt=".2f", vmin=0.2, vmax=1, cmap="cividis",
-                cbar=False, annot_kws={"fontsize": "small"},
-            )  # fmt: skip
-            axis.axvline(5, color="w", lw=5)
-            if masks == "keep 0.5":
-                axis.add_patch(plt.Rectangle((0, 1), 1, 1, fill=False, ec="tab:red", lw=2.5))
-            axis.set(xlabel="", ylabel="", title=f"{name}\n{rate_name}")
-            axis.title.set_fontsize("small")
-            axis.set_yticklabels([NOISES[sigma] for sigma in wide.index], rotation=0)
-            axis.set_xticklabels([*(f"{t:g}" for t in wide.columns[:-1]), "NCL"], rotation=0)
-    for axis in axes[1]:
-        axis.set_xlabel("CL-basic: temperature; NCL-basic")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("standard deviation of the noise")
+    size = (1.4 + 3.6 * len(shown), 3.9)
+    figure, axes = plt.subplots(1, len(shown), figsize=size, sharey=True, squeeze=False)
+    for axis, (masks, name) in zip(axes[0], shown.items(), strict=True):
+        here = ends[ends.masks == masks]
+        wide = here.pivot_table(index="sigma", columns="temperature", values="minimum")
+        wide = wide.reindex(index=list(NOISES)[::-1], columns=[0.05, 0.1, 0.2, 0.5, 1.0])
+        wide["NCL"] = [beside.get((masks, sigma), np.nan) for sigma in wide.index]
+        words = wide.map(lambda value: "" if np.isnan(value) else f"{value:.2f}".lstrip("0"))
+        sns.heatmap(
+            wide, ax=axis, annot=words, fmt="", vmin=0.2, vmax=1, cmap="cividis", cbar=False,
+            annot_kws={"fontsize": "medium"},
+        )  # fmt: skip
+        axis.axvline(5, color="w", lw=5)
+        first = masks == "keep 0.5"
+        line = "-" if first else "--"
+        frame = plt.Rectangle((0, 1), 1, 1, fill=False, ec="tab:red", lw=2.5, ls=line)
+        axis.add_patch(frame)
+        for end, start in WAYS.values() if first else ():
+            arrow = {"arrowstyle": "-|>", "color": "tab:red", "lw": 2}
+            axis.annotate("", end, start, arrowprops=arrow)
+        axis.set(xlabel="temperature; NCL-basic", ylabel="", title=name)
+        axis.title.set_fontsize("small")
+        axis.set_yticklabels([NOISES[sigma] for sigma in wide.index], rotation=0)
+        axis.set_xticklabels([*(f"{t:g}" for t in wide.columns[:-1]), "NCL"], rotation=0)
+    axes[0, 0].set_ylabel("noise")
     return figure

@@ -20,7 +20,8 @@ from clcore.sweep.configs import Config
 from clcore.theory.sparse.sparse_coding import fixed_counts
 
 _LANDSCAPE = ("cl-", "ncl-", "one-hot-", "srelu-")
-"""Panels that 6-landscape trains (Table 2, Figs. 1, 2, 8-10); all others are 6-dynamics'."""
+"""Panels of data/recorded/6-landscape (Table 2, Figs. 1, 2, 8-10), which 6-training trains; all
+others are in data/recorded/6-dynamics, and 6-warm-starts trains them."""
 
 RECORDED = ("panel", "pr", "seed", "epoch", "loss", "minimum", "median", "maximum", "norm", "rank")
 RECORDED = (*RECORDED, "diverged")
@@ -33,11 +34,12 @@ COLUMNS = (
 )
 
 
-def of_chapter(chapter: str) -> list[str]:
-    """The panels that "6-landscape" or "6-dynamics" trains. Errors: another chapter."""
-    if chapter not in ("6-landscape", "6-dynamics"):
-        raise ValueError(f"chapter: expected 6-landscape or 6-dynamics, got {chapter!r}")
-    first = chapter == "6-landscape"
+def of_record(folder: str) -> list[str]:
+    """The panels whose runs are recorded in a folder of data/recorded/, "6-landscape" or
+    "6-dynamics". Errors: another folder."""
+    if folder not in ("6-landscape", "6-dynamics"):
+        raise ValueError(f"folder: expected 6-landscape or 6-dynamics, got {folder!r}")
+    first = folder == "6-landscape"
     return [name for name in PANELS if name.startswith(_LANDSCAPE) == first]
 
 

@@ -41,6 +41,14 @@ def test_another_chapters_record_can_be_read(here):
     assert found.share.tolist() == pytest.approx([2 / 3, 2.0]) and provenance["chapter"] == "x"
 
 
+def test_a_chapter_may_record_in_a_folder_of_another_name(here, tmp_path):
+    here("paper").record("shares", table(2.0), of="y")
+    assert (tmp_path / "data" / "recorded" / "y" / "shares.csv").is_file()
+    assert here("book").recorded("shares") is None
+    found, provenance = here("book").recorded("shares", of="y")
+    assert found.share.tolist() == pytest.approx([2 / 3, 2.0]) and provenance["chapter"] == "x"
+
+
 @pytest.mark.parametrize("on", ["kind", ["kind", "n"], "gap", ["n", "gap"]])
 def test_rows_find_their_recorded_ones(here, on):
     here("paper").record("shares", table(2.0).iloc[::-1])

@@ -92,6 +92,43 @@ def test_a_grid_has_a_row_a_reading():
     plt.close(alone)
 
 
+def test_readings_are_two_in_a_row_at_one_pr():
+    runs = made({("cl-basic", 0.1): (0.6, 0.8), ("cl-basic", 0.3): (0.1,)})
+    quiet = made({("cl-basic-quiet", 0.1): (0.9, 0.9)})
+    figure = display.readings(pd.concat([runs, quiet]), {"cl-basic": "CL"}, ("-quiet", ""))
+    left, right = figure.axes
+    assert [axis.get_title() for axis in (left, right)] == ["without noise", "first choice"]
+    assert left.get_lines()[0].get_ydata()[-1] == pytest.approx(0.9)
+    assert right.get_lines()[0].get_ydata()[-1] == pytest.approx(0.7)
+    assert right.get_lines()[0].get_label() == "CL"
+    plt.close(figure)
+
+
+def test_the_map_has_the_rate_in_proportion_and_the_three_ways_out():
+    rows = [
+        {"masks": m, "rate": r, "temperature": t, "sigma": s, "epoch": 8000, "minimum": value}
+        for m, r, t, s, value in (
+            ("keep 0.5", "printed", 0.05, 0.2303, 0.3412),  # at 0.05 the rates are one
+            ("keep 0.5", "printed", 0.2, 0.2303, 0.5),
+            ("keep 0.5", "scaled", 0.2, 0.2303, 0.91),
+            ("Eq. 2", "scaled", 1.0, 0.0, 0.8),
+            ("keep 0.1", "scaled", 1.0, 0.0, 0.7),  # not drawn
+        )
+    ]
+    without = pd.DataFrame({"masks": ["Eq. 2"], "sigma": [0.48], "minimum": [0.25]})
+    figure = display.temperature_map(pd.DataFrame(rows), without)
+    text, program = figure.axes
+    numbers = [[t.get_text() for t in axis.texts if t.get_text()] for axis in (text, program)]
+    assert numbers == [[".34", ".91"], [".25", ".80"]]
+    solid, dashed = (axis.patches[-1] for axis in (text, program))
+    assert [p.get_linestyle() for p in (solid, dashed)] == ["-", "--"]
+    assert [(p.get_x(), p.get_y()) for p in (solid, dashed)] == [(0, 1), (0, 1)]
+    assert text.get_yticklabels()[1].get_text() == "0.23, Sec. 4.1"
+    arrows = [t for t in text.texts if getattr(t, "arrow_patch", None)]
+    assert [t.xy for t in arrows] == [(2.4, 1.86), (0.88, 3.4)]
+    plt.close(figure)
+
+
 def test_every_reading_has_a_name():
     of_cells = {name for name in rt.OTHERS if name.endswith("-together")}  # no curves are drawn
     drawn = set(rt.OTHERS) - of_cells
@@ -162,10 +199,10 @@ def test_a_map_has_a_cell_a_setting():
     plt.close(figure)
 
 
-def test_every_panel_belongs_to_one_chapter():
-    sides = [sp.of_chapter(c) for c in ("6-landscape", "6-dynamics")]
+def test_every_panel_belongs_to_one_record():
+    sides = [sp.of_record(c) for c in ("6-landscape", "6-dynamics")]
     assert sorted(sides[0] + sides[1]) == sorted(sp.PANELS)
     for claim, place in (("tab2", 0), ("fig1", 0), ("fig9", 0), ("tab4", 1), ("fig13", 1)):
         assert set(sp.FIGURES[claim]) <= set(sides[place])
-    with pytest.raises(ValueError, match="chapter: expected 6-landscape or 6-dynamics, got '6'"):
-        sp.of_chapter("6")
+    with pytest.raises(ValueError, match="folder: expected 6-landscape or 6-dynamics, got '6'"):
+        sp.of_record("6")

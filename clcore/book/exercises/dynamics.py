@@ -1,4 +1,4 @@
-"""Exercises of chapter 6.2: two networks that chase each other, warm starts, thresholds."""
+"""Exercises of chapters 6.3 and 6.4: two networks that chase each other, thresholds, chance."""
 
 import itertools
 import math
