@@ -184,9 +184,12 @@ as the probability of each sign: `signs` is what Pr(sparse) is multiplied by to 
 that is not 0. Some of them together. "-together" is against the print, whose networks alternate."""
 
 MORE = "-more"
-PANELS |= {f"{name}{MORE}": PANELS[name] | {"first": MANY, "seeds": 15} for name in _STARTS}
-"""Fifteen further runs of each warm start: five do not settle whether a curve falls (Figs. 4, 11)
-or whether a warmer start helps (App. B.1.4)."""
+PANELS |= {
+    f"{name}{MORE}{noise}": PANELS[name + noise] | {"first": MANY, "seeds": 15}
+    for name, noise in (*product(_STARTS, ("",)), (_STARTS[0], "-loud"), (_STARTS[0], "-faint"))
+}
+"""Fifteen further runs of each warm start, of the least warm one at three noises: five do not
+settle whether a curve falls (Figs. 4, 11) or whether a warmer start helps (App. B.1.4)."""
 
 # Which of the two changes does it?
 PANELS |= {"simclr-half-noise": _set("Simplified-SimCLR", FEW, (0.1,), keep=0.5)}

@@ -15,7 +15,7 @@ import pandas as pd
 
 from clcore import ledger, stats
 from clcore import random as cr
-from clcore.experiments.sparse_panels import PANELS, configurations
+from clcore.experiments.sparse_panels import MORE, PANELS, configurations
 from clcore.experiments.sparse_training import EPOCHS, metrics
 from clcore.theory.sparse import sparse_coding as sc
 
@@ -62,6 +62,15 @@ def planted(kind: str, draws: int = 20) -> pd.DataFrame:
 def has(runs: pd.DataFrame, *panels: str) -> bool:
     """Whether there is a run of every one of these panels."""
     return set(panels) <= set(runs.panel)
+
+
+def settled(runs: pd.DataFrame, *panels: str) -> pd.DataFrame:
+    """The runs, with the further ones (MORE) of these panels under the panels' own names, where all
+    of them have some: for a question that the paper's number of runs leaves to chance."""
+    if not has(runs, *(panel + MORE for panel in panels)):
+        return runs
+    names = {panel + MORE: panel for panel in panels}
+    return runs.assign(panel=runs.panel.replace(names))
 
 
 OPEN = {

@@ -128,8 +128,10 @@ def test_of_panels_at_louder_noise_only_temperature_and_rate_are_others():
 
 
 def test_further_runs_of_a_warm_start_are_the_same_but_for_their_seeds():
-    for panel in ("warm-0.14", "warm-0.02", "warm-0.002"):
-        first, more = (sp.configurations(name) for name in (panel, panel + sp.MORE))
+    panels = [name for name in sp.PANELS if sp.MORE in name]
+    assert len(panels) == 5
+    for panel in panels:
+        first, more = (sp.configurations(name) for name in (panel.replace(sp.MORE, ""), panel))
         assert [c["seed"] for c in more] == [*range(5, 20)] * 3
         assert all(c | {"seed": 0} == first[5 * (at // 15)] for at, c in enumerate(more))
 
