@@ -67,10 +67,10 @@ def has(runs: pd.DataFrame, *panels: str) -> bool:
 def settled(runs: pd.DataFrame, *panels: str) -> pd.DataFrame:
     """The runs, with the further ones (MORE) of these panels under the panels' own names, where all
     of them have some: for a question that the paper's number of runs leaves to chance."""
-    if not has(runs, *(panel + MORE for panel in panels)):
+    names = {name: name.replace(MORE, "") for name in runs.panel.unique() if MORE in name}
+    if not set(panels) <= set(names.values()):
         return runs
-    names = {panel + MORE: panel for panel in panels}
-    return runs.assign(panel=runs.panel.replace(names))
+    return runs.assign(panel=runs.panel.replace({k: v for k, v in names.items() if v in panels}))
 
 
 OPEN = {

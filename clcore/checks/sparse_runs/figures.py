@@ -143,6 +143,13 @@ def fig10(t: Trial, runs: pd.DataFrame) -> None:
 
 FALLS = "it falls from a warm start"
 AS_DRAWN = "the mean of the runs, as the figure draws it, without a test"
+LOUD_DRAWN = "noise 0.48 and Pr(sparse) = 0.1, the mean of the runs, without a test"
+
+
+def _change(runs: pd.DataFrame, panel: str) -> pd.Series:
+    """Mean at the end minus mean at the start, per Pr(sparse)."""
+    ends, starts = (rt.means(runs, panel, last=last)["mean"] for last in (True, False))
+    return ends - starts
 
 
 def _falls(t: Trial, runs: pd.DataFrame) -> None:
@@ -155,11 +162,7 @@ def _falls(t: Trial, runs: pd.DataFrame) -> None:
     stays_low(t, runs, panel, "it ends low")
     moves(t, runs, panel, FALLS, -1, other(runs, ("warm-0.02", "warm-0.002")))
 
-    def change(panel: str) -> pd.Series:
-        ends, starts = (rt.means(runs, panel, last=last)["mean"] for last in (True, False))
-        return ends - starts
-
-    fall, control = change(panel), {"with a predictor": change("pred-warm").max()}
+    fall, control = _change(runs, panel), {"with a predictor": _change(runs, "pred-warm").max()}
     mean = on_runs(t, runs, (panel,), FALLS, 0.0, "<=", (fall.max(), control), setting=AS_DRAWN)
     mean.says(change=rt.listed(fall, 3))
     half = runs[(runs.panel == panel) & (runs.epoch <= rt.EPOCHS / 2)]
@@ -181,6 +184,13 @@ def fig4(t: Trial, runs: pd.DataFrame) -> None:
     predictor, which rises) and the epoch.
     """
     _falls(t, runs)
+    loud = "warm-0.14-loud"
+    if rt.has(runs, loud):  # the caption names neither the noise nor Pr(sparse)
+        both = rt.settled(runs, loud)
+        fall, control = _change(both, loud), {"with a predictor": _change(runs, "pred-warm").max()}
+        measured = fall[0.1], control
+        part = on_runs(t, both, (loud,), FALLS, 0.0, "<=", measured, setting=LOUD_DRAWN)
+        part.says(change=rt.listed(fall, 3), p=rt.rises(both, loud, -1)[0])
 
 
 @check("ncl/fig11", on="runs")
