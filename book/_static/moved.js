@@ -18,7 +18,7 @@
   };
 
   function follow() {
-    const id = decodeURIComponent(location.hash.slice(1));
+    const id = location.hash.slice(1);
     const pages = MOVED[location.pathname.split("/").pop()];
     if (!id || !pages || document.getElementById(id)) return;
     const page = Object.keys(pages).find((name) => pages[name].includes(id));

@@ -219,7 +219,8 @@ def opened(tab: Tab, name: str) -> None:
     bare = "[...document.querySelectorAll('.bd-article img')].filter((e) => !e.alt.trim())"
     assert page.evaluate(f"{bare}.map((e) => e.src)") == []
     plain = "[...document.querySelectorAll('.bd-article .cell_output img')]"
-    plain += ".filter((e) => !e.closest('figure')?.querySelector('figcaption'))"
+    # A plot that a reader has to unfold is described in the prose beside it, and has no number.
+    plain += ".filter((e) => !e.closest('figure, details')?.querySelector('figcaption, summary'))"
     assert page.evaluate(f"{plain}.map((e) => e.src)") == [], "a figure has no caption"
     assert page.viewport_size["width"] == 390
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
