@@ -90,7 +90,7 @@ The book and its library are under the MIT licence; the papers belong to their a
 what others made: first what the pages of this site and the slides carry with them, then every
 package that the book is made with, at the version of this build, by its own metadata. Pages load
 these style sheets and scripts joined into files named `all-`, and draw Font Awesome's icons as SVG;
-else nothing of it is changed, and but for the first table nothing is passed on. A test refuses a licence that
-nobody has looked at.
+else nothing of it is changed, and but for the first table nothing is passed on. A test refuses a
+licence that nobody has looked at.
 
 {raw(tables)}"""
