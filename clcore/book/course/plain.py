@@ -20,6 +20,7 @@ _FENCE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _OPTION = re.compile(r"^:(?P<name>[\w-]+):(?P<value>.*)\n?", re.MULTILINE)
+_OWN = re.compile(r"(?::[\w-]+:.*\n)*")  # options stand first
 _ROLE = re.compile(r"\{(?P<kind>glue:text|prf:ref|numref|cite:[tp]|ref)\}`(?P<of>[^`]+)`")
 _TARGET = re.compile(r"^\([\w-]+\)=\n?", re.MULTILINE)
 _LINK = re.compile(r"(?<!!)\[(?P<words>[^\]]*)\]\((?P<to>[^)\s]+)\)")
@@ -49,8 +50,10 @@ class Page:
 
     def _directive(self, found: re.Match) -> str:
         kind, head = found["kind"], found["head"].strip()
-        options = {o["name"]: o["value"].strip() for o in _OPTION.finditer(found["body"])}
-        body = _OPTION.sub("", found["body"]).strip()
+        own = next(_OWN.finditer(found["body"]))[0]
+        body = found["body"].removeprefix(own)
+        options = {o["name"]: o["value"].strip() for o in _OPTION.finditer(own)}
+        body = _FENCE.sub(self._directive, body.strip() + "\n").strip()  # a theorem in a fold
         if kind == "figure":
             return self._figure(head, options, body)
         if kind == "dropdown":
