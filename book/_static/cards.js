@@ -53,6 +53,7 @@
       if (!told || !formulas) return;
       await math;
       if (!told.isConnected) return;
+      window.MathJax.startup.document.options.lazyAlwaysTypeset = [card]; // not as it comes into view
       await window.MathJax.typesetPromise([told]);
       if (asked === link) put();
     }

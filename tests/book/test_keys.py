@@ -45,7 +45,8 @@ def test_imports_are_resolved(source, package, found):
 PAIRS = {"losses/pairs.py", "losses/floating.py"}
 FAMILY = PAIRS | {"losses/contrast.py", "losses/infonce_family.py", "losses/infonce_large.py"}
 FAMILY |= {"sweep/__init__.py", "sweep/__init__.pyi", "sweep/optim.py"}
-ROOM = FAMILY | {"losses/modules.py", "losses/minplayer.py", "losses/sources.py"}
+MODULES = FAMILY | {"losses/modules.py", "losses/labelled.py"}
+ROOM = MODULES | {"losses/minplayer.py", "losses/processes.py", "losses/sources.py"}
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ ROOM = FAMILY | {"losses/modules.py", "losses/minplayer.py", "losses/sources.py"
         ("from clcore.losses.pairs import infonce_pair", PAIRS),
         ("from clcore.losses import pairs", PAIRS),
         ("from clcore.losses import infonce as loss", FAMILY),
-        ("from clcore.losses import InfoNCE", FAMILY | {"losses/modules.py"}),
+        ("from clcore.losses import InfoNCE", MODULES),
         ("from clcore import losses", ROOM),
         ("from clcore.losses import *", ROOM),
         ("import clcore.losses as losses", ROOM),

@@ -91,7 +91,8 @@ def test_of_panels_at_fainter_noise_only_temperature_and_rate_are_others():
         base, faint, end = panel.partition("-faint")
         if not faint:
             continue
-        bases = sp.configurations(base, range(chosen["seeds"]), chosen["prs"])
+        seeds = range(chosen["first"], chosen["first"] + chosen["seeds"])
+        bases = sp.configurations(base, seeds, chosen["prs"])
         for a, b in zip(sp.configurations(panel), bases, strict=True):
             changes = {k: a[k] for k in a if a[k] != b[k]}
             temperature = float(end.removeprefix("-t") or b["temperature"])

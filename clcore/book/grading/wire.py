@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 import numpy as np
-import torch
 
 LONGEST = 2**28
 """Bytes of the longest message: 256 MiB."""
@@ -56,7 +55,7 @@ def pack(value: Any, functions: list[Callable] | None = None, deep: int = 0) -> 
         return {"int": str(value)}
     if isinstance(value, float):
         return {"float": float(value).hex()}
-    if callable(value) and functions is not None and not isinstance(value, torch.Tensor):
+    if callable(value) and functions is not None:
         functions.append(value)
         return {"function": len(functions) - 1}
     return _numbers(value)
@@ -64,6 +63,8 @@ def pack(value: Any, functions: list[Callable] | None = None, deep: int = 0) -> 
 
 def _numbers(value: Any) -> dict[str, Any]:
     """Numbers of any library, as a tensor."""
+    import torch  # which a build that grades nothing does without
+
     if not isinstance(value, torch.Tensor):
         try:
             array = np.asarray(value)
@@ -108,6 +109,8 @@ def _unpack(given: Any, call: Callable[[int], Callable] | None) -> Any:
         case {"function": int(place)} if call:
             return call(place)
         case {"tensor": str(data), "dtype": str(kind), "shape": list(shape)}:
+            import torch
+
             dtype = getattr(torch, kind)
             if not isinstance(dtype, torch.dtype):
                 raise TypeError(kind)
