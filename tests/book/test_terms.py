@@ -45,6 +45,13 @@ def test_headings_links_code_and_formulas_are_left_alone():
     assert linked(nodes.section("", inside[0], nodes.paragraph("", "", *inside[1:]))) == []
 
 
+def test_what_opens_a_fold_has_no_link():
+    opens = nodes.TextElement("", "Every view", classes=["sd-summary-title", "sd-card-header"])
+    fold = nodes.container("", opens, nodes.paragraph("", "A view."))
+    assert linked(fold) == [("view", "g.html#term-view")]
+    assert not [*opens.findall(nodes.reference)]
+
+
 def test_every_term_has_a_card_and_a_line_on_the_page():
     cards, page = terms.cards(), terms.page()
     every = [term for section in terms.known().values() for term in section]

@@ -146,9 +146,12 @@ def link_terms(document: nodes.document, glossary: str) -> None:
 
 
 def _apart(node: nodes.Node) -> bool:
-    """Whether a text is no running text: in a heading, a link, code, a formula, a table's head."""
+    """Whether a text is no running text: in a heading, a link, code, a formula, a table's head, or
+    what opens a fold, in which a link would be a control in a control."""
     while node.parent is not None:
         node = node.parent
+        if "sd-summary-title" in node.get("classes", ()):
+            return True
         if isinstance(node, (*_APART, nodes.math, nodes.math_block, nodes.thead, nodes.caption)):
             return True
     return False
