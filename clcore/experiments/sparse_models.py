@@ -23,6 +23,7 @@ LEAST = 1e-24
 BOTH = 2
 """The turn in which both networks learn from one batch, each from the other as it was."""
 
+
 def _plain_relu(u: Tensor, b: Tensor) -> Tensor:
     return torch.relu(u)  # u has its bias already
 

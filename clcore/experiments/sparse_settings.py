@@ -158,10 +158,15 @@ PANELS |= {f"{name}-loud": _at_noise(name, "variance") for name in NO_TEMPERATUR
 """At the noise that Sec. 4.2 prints, log d / d as its variance (0.48), and at FAINT, at the
 program's temperature and at others. Losses without a temperature have one panel each."""
 
-PLAIN = ("simclr", "simsiam", "simclr-faint-t0.5", "simsiam-faint")
 PANELS |= {
-    f"{name}-relu": PANELS[name] | {"settings": PANELS[name]["settings"] | {"plain": True}}
-    for name in PLAIN
+    f"{name}-relu{suffix}": own | {"settings": own["settings"] | {"plain": True}}
+    for name, suffix in (
+        ("simclr", ""),
+        ("simsiam", ""),
+        ("simclr", "-faint-t0.5"),
+        ("simsiam", "-faint"),
+    )
+    for own in (PANELS[name + suffix],)
 }
 """With the ReLU that Sec. 5.2.2 names behind SimCLR's encoder and SimSiam's; the symmetric one is
 Sec. 4.2's, for all."""
