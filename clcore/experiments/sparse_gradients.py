@@ -10,17 +10,23 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from clcore.experiments.sparse_models import BOTH, EPS, inverse_norm
+from clcore.experiments.sparse_models import BOTH, EPS, activation_of, inverse_norm
 from clcore.losses import infonce_large
 from clcore.sweep.configs import Config
 from clcore.sweep.optim import Params
 
 Kept = dict[str, Tensor]
 
-_THRESHOLDS = {("paper", False): (-1, -1), ("paper", True): (-1, -1)}
-_THRESHOLDS |= {("released", False): (1, 1), ("released", True): (0, 2)}
-"""(protocol, BatchNorm) -> k, l of ReLU(z + k b) - ReLU(-z + l b), which both symmetric ReLUs are;
-z is W x, after BatchNorm if there is one."""
+_THRESHOLDS: dict[tuple[str, bool], tuple[int, int | None]] = {
+    ("paper", False): (-1, -1),
+    ("paper", True): (-1, -1),
+    ("released", False): (1, 1),
+    ("released", True): (0, 2),
+    ("plain", False): (1, None),
+    ("plain", True): (0, None),
+}
+"""(activation, BatchNorm) -> k, l of ReLU(z + k b) - ReLU(-z + l b), which both symmetric ReLUs
+are; z is W x, after BatchNorm if there is one. The plain ReLU is the first term alone."""
 
 
 def _kept_where(slope: Tensor, positive: Tensor) -> Tensor:
@@ -45,11 +51,17 @@ def _layer(net: Params, x: Tensor, suffix: str, activation: str | None) -> tuple
         return (u.add_(b) if shift is None else torch.addcmul(shift, u, scale)), kept
     k, low = _THRESHOLDS[activation, norm]
     if shift is None:
-        over, under = torch.add(u, b, alpha=k), torch.sub(low * b, u)
+        over = torch.add(u, b, alpha=k)
     else:
         over = torch.addcmul(torch.add(shift, b, alpha=k), u, scale)
+    kept["over"] = over.relu_()
+    if low is None:
+        return over, kept
+    if shift is None:
+        under = torch.sub(low * b, u)
+    else:
         under = torch.addcmul(torch.sub(low * b, shift), u, -scale)
-    kept |= {"over": over.relu_(), "under": under.relu_()}
+    kept["under"] = under.relu_()
     return over - under, kept
 
 
@@ -64,10 +76,15 @@ def _layer_back(
         grads["b"] = torch.zeros_like(both) if norm else both
     else:
         k, low = _THRESHOLDS[activation, norm]
-        above, below = (_kept_where(slope, kept[n]) for n in ("over", "under"))
-        one, other = above.sum(-1), below.sum(-1)
-        grads["b"], both = torch.sub(k * one, other, alpha=low), one + other
-        slope = above.add_(below)
+        above = _kept_where(slope, kept["over"])
+        both = above.sum(-1)
+        grads["b"] = k * both
+        if low is not None:
+            below = _kept_where(slope, kept["under"])
+            other = below.sum(-1)
+            grads["b"], both = torch.sub(grads["b"], other, alpha=low), both + other
+            above = above.add_(below)
+        slope = above
     if norm:
         u, n = kept["u"], slope.shape[-1]
         along = (slope * u).sum(-1, keepdim=True)
@@ -126,7 +143,7 @@ def _cosine(u: Tensor, v: Tensor, factor: float) -> tuple[Tensor, Tensor]:
 
 
 def _non_contrastive(params: Params, views: Tensor, c: Config) -> tuple[Tensor, Params]:
-    activation, turn = (c["protocol"] if c["relu"] else None), c["turn"]
+    activation, turn = activation_of(c), c["turn"]
     if turn == BOTH:  # the online network sees the first view
         own = c | {"mask": "dependent"}
         one, other = (_non_contrastive(params, views, own | {"turn": at}) for at in (0, 1))
@@ -160,7 +177,7 @@ def _non_contrastive(params: Params, views: Tensor, c: Config) -> tuple[Tensor, 
 
 
 def _sim_siam(params: Params, views: Tensor, c: Config) -> tuple[Tensor, Params]:
-    activation = c["protocol"] if c["relu"] else None
+    activation = activation_of(c)
     z, kept = _encode(params, views, activation)
     between: Params = {}
     if "R" in params:  # the projector is a layer, and shared by both views
@@ -178,7 +195,7 @@ def _sim_siam(params: Params, views: Tensor, c: Config) -> tuple[Tensor, Params]
 
 
 def _contrastive(params: Params, views: Tensor, c: Config) -> tuple[Tensor, Params]:
-    activation = c["protocol"] if c["relu"] else None
+    activation = activation_of(c)
     hidden, kept = _encode(params, views, activation)
     h = _head(params, hidden) if c["head"] else hidden
     inverse = inverse_norm((h * h).sum(-2, keepdim=True))

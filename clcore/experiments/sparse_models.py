@@ -23,7 +23,19 @@ LEAST = 1e-24
 BOTH = 2
 """The turn in which both networks learn from one batch, each from the other as it was."""
 
-ACTIVATIONS = {"paper": symmetric_relu, "released": released_symmetric_relu}
+
+def _plain_relu(u: Tensor, b: Tensor) -> Tensor:
+    return torch.relu(u)  # u has its bias already
+
+
+ACTIVATIONS = {"paper": symmetric_relu, "released": released_symmetric_relu, "plain": _plain_relu}
+
+
+def activation_of(c: Config) -> str | None:
+    """The name in ACTIVATIONS of a configuration's activation; None of a linear encoder."""
+    if not c["relu"]:
+        return None
+    return "plain" if c["plain"] else c["protocol"]
 
 
 # --------------------------------------------------------------------------------------- encoders
@@ -65,7 +77,8 @@ def encode(
     activation: str | None = "paper",
 ) -> Float[Tensor, "*two N m"]:
     """W x + b with BatchNorm if there is a gain and a symmetric ReLU: "paper" is Eq. 14 on W x,
-    "released" the program's on W x + b, None is linear. A second layer does the same again."""
+    "released" the program's on W x + b; "plain" is ReLU(W x + b), None is linear. A second layer
+    does the same again."""
     h = _layer(net, x, "", activation)
     return _layer(net, h, "2", activation) if "W2" in net else h
 
@@ -138,7 +151,7 @@ def loss_of(params: Params, views: Float[Tensor, "two N p"], c: Config) -> Float
     """The loss of one run of `sparse_training` with configuration c and the step's `turn`: ncl
     Eq. 4-6, 8. Encoder tensors have the networks on their first axis. Where BOTH learn, the sum of
     their two losses."""
-    activation = c["protocol"] if c["relu"] else None
+    activation = activation_of(c)
     encoder = {n: t for n, t in params.items() if n not in ("P", "q", "R", "r", "gainR", "shiftR")}
     if c["loss_kind"] == "non-contrastive":
         turn = c["turn"]

@@ -158,6 +158,19 @@ PANELS |= {f"{name}-loud": _at_noise(name, "variance") for name in NO_TEMPERATUR
 """At the noise that Sec. 4.2 prints, log d / d as its variance (0.48), and at FAINT, at the
 program's temperature and at others. Losses without a temperature have one panel each."""
 
+PANELS |= {
+    f"{name}-relu{suffix}": own | {"settings": own["settings"] | {"plain": True}}
+    for name, suffix in (
+        ("simclr", ""),
+        ("simsiam", ""),
+        ("simclr", "-faint-t0.5"),
+        ("simsiam", "-faint"),
+    )
+    for own in (PANELS[name + suffix],)
+}
+"""With the ReLU that Sec. 5.2.2 names behind SimCLR's encoder and SimSiam's; the symmetric one is
+Sec. 4.2's, for all."""
+
 _OPEN_STARTS: dict[str, dict[str, Any]] = {
     "-faint": {"noise": FAINT},
     "-loud": {"noise": "variance"},

@@ -95,6 +95,8 @@ OPEN = {
     "-loud-balanced-each-sign": "noise 0.48, every column equally often, Pr(sparse) of each sign",
     "-faint-t0.2": "noise 0.05, temperature 0.2, the rate in proportion to it",
     "-faint-t0.5": "noise 0.05, temperature 0.5, the rate in proportion to it",
+    "-relu": "the plain ReLU behind the encoder",
+    "-relu-faint-t0.5": "the plain ReLU, noise 0.05, temperature 0.5, the rate in proportion to it",
 }
 """Suffix of a panel's name -> the value of a setting that the print leaves open."""
 

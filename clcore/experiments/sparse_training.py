@@ -121,6 +121,7 @@ def configuration(
     warm: float | None = None,
     normalise: str = "none",
     unit: bool = True,
+    plain: bool = False,
     mask: str = "independent",
     latent: str | None = None,
     noise: str | float | None = None,
@@ -139,7 +140,8 @@ def configuration(
     pr: ncl's Pr(sparse), beta; keep: Bernoulli parameter of the masks (1 - masking probability);
     warm: std of the noise of a warm start, None is a random start; normalise: "rows" or "columns"
     after every update; unit: whether the loss sees directions (Eq. 4) or the outputs themselves,
-    non-contrastive models only; updates: one of UPDATES, of two networks; latent, noise, mask,
+    non-contrastive models only; plain: the ReLU of Sec. 5.2.2 in place of
+    Sec. 4.2's symmetric one; updates: one of UPDATES, of two networks; latent, noise, mask,
     warm_kind: readings, noise also a standard deviation; n, lr, latent, noise are the protocol's
     unless given. Errors: unknown names, sizes that do not fit, a mask that keeps nothing, a batch
     larger than the data, a temperature below 0.025.
@@ -177,7 +179,10 @@ def configuration(
             f"batch: one batch an epoch (n={n}, batch={batch}) would never train the target; "
             "take batch < n"
         )
+    if plain and not kind["relu"]:
+        raise ValueError(f"plain: is for models with an activation, {model} has none")
     model_settings = {name: kind[name] for name in ("bn", "relu", "head", "layers")}
+    model_settings["plain"] = bool(plain)
     names = {"model": model, "protocol": protocol, "loss_kind": loss, "normalise": normalise}
     readings = {"mask": mask, "latent": latent, "unit": bool(unit), "updates": updates}
     sizes = {"m": m, "p": p, "d": d, "n": n, "batch": batch, "per_epoch": per_epoch}

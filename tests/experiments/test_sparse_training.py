@@ -324,6 +324,7 @@ def test_nothing_is_nan_where_masks_drop_whole_samples():
         ({"normalise": "all"}, "normalise: expected none, rows or columns, got 'all'"),
         ({"temperature": 0.0}, "temperature: expected at least 0.025"),
         ({"model": "CL-basic", "unit": False}, "CL-basic is contrastive"),
+        ({"model": "NCL-linear", "plain": True}, "plain: .* NCL-linear has none"),
         ({"latent": "dense"}, "latent: expected one of iid"),
         ({"noise": "loud"}, "noise: expected one of std"),
         ({"noise": -0.1}, "noise: expected a reading or a standard deviation >= 0, got -0.1"),
