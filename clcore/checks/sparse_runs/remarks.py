@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from clcore import ledger
-from clcore.checks.sparse_runs.figures import ends_above, moves, on_runs, other, stays_low
+from clcore.checks.sparse_runs.figures import Runs, ends_above, moves, on_runs, other, stays_low
 from clcore.experiments import sparse_tables as rt
 from clcore.experiments.sparse_tables import RECOVERED
 from clcore.ledger import Trial, check
@@ -19,7 +19,7 @@ def _lowest_printed(model: str) -> float:
 
 
 @check("ncl/rem5", on="runs")
-def rem5(t: Trial, runs: pd.DataFrame) -> None:
+def rem5(t: Trial, runs: Runs) -> None:
     """Contrastive training recovers the latents, robustly across settings (Sec. 2.2).
 
     Protocol   SimCLR, CL-basic and CL-linear from random starts.
@@ -38,7 +38,7 @@ def rem5(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/rem1", on="runs")
-def rem1(t: Trial, runs: pd.DataFrame) -> None:
+def rem1(t: Trial, runs: Runs) -> None:
     """Contrastive training learns a good representation without a warm start (Remark 1).
 
     Protocol   CL-basic from a random start; Wen and Li's process is another, hence partial.
@@ -49,7 +49,7 @@ def rem1(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/rem6", on="runs")
-def rem6(t: Trial, runs: pd.DataFrame) -> None:
+def rem6(t: Trial, runs: Runs) -> None:
     """Non-contrastive training needs a predictor or a normalised warm start (Sec. 2.2).
 
     Protocol   NCL with and without predictor, random and warm starts, normalised rows and columns.
@@ -81,7 +81,7 @@ def rem6(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/rem7", on="runs")
-def rem7(t: Trial, runs: pd.DataFrame) -> None:
+def rem7(t: Trial, runs: Runs) -> None:
     """A predictor is essential, but not enough without a warm start (Sec. 5.2.2).
 
     Protocol   NCL from a warm start with and without predictor, from a random one with it.
@@ -93,7 +93,7 @@ def rem7(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/rem8", on="runs")
-def rem8(t: Trial, runs: pd.DataFrame) -> None:
+def rem8(t: Trial, runs: Runs) -> None:
     """Simplified-SimCLR recovers the support, Simplified-SimSiam does not (Sec. 5.2.2).
 
     Protocol   Simplified SimCLR and SimSiam; Table 1 as printed.
@@ -112,7 +112,7 @@ def rem8(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/rem9", on="runs")
-def rem9(t: Trial, runs: pd.DataFrame) -> None:
+def rem9(t: Trial, runs: Runs) -> None:
     """High max-cosines for contrastive encoders, low for non-contrastive ones (App. A.2.1).
 
     Protocol   linear and basic models, three metrics at three Pr(sparse); Table 2 as printed.
@@ -137,7 +137,7 @@ def rem9(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/rem10", on="runs")
-def rem10(t: Trial, runs: pd.DataFrame) -> None:
+def rem10(t: Trial, runs: Runs) -> None:
     """Weights of the linear non-contrastive encoder collapse to zero (App. A.2.1).
 
     Protocol   NCL-linear; the text calls its loss Eq. 6, outputs as they are. Sec. 4.2 has unit
@@ -160,7 +160,7 @@ def rem10(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/rem11", on="runs")
-def rem11(t: Trial, runs: pd.DataFrame) -> None:
+def rem11(t: Trial, runs: Runs) -> None:
     """Two-layer non-contrastive encoder stays below the one-layer contrastive one (App. A.2.1).
 
     Protocol   NCL-basic-2L and CL-basic; Table 2 as printed.
@@ -193,7 +193,7 @@ STEP = "the last step alone, 0.002 above 0.02, by the same test"
 
 
 @check("ncl/rem12", on="runs")
-def rem12(t: Trial, runs: pd.DataFrame) -> None:
+def rem12(t: Trial, runs: Runs) -> None:
     """A warmer start helps at every sparsity (App. B.1.4).
 
     Protocol   warm starts at sigma = 0.14, 0.02, 0.002, twenty runs of each, where the table has
@@ -242,7 +242,7 @@ def rem12(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/rem13", on="runs")
-def rem13(t: Trial, runs: pd.DataFrame) -> None:
+def rem13(t: Trial, runs: Runs) -> None:
     """Training does not avoid the bad minima of non-contrastive losses (Abstract; Sec. 5; Sec. 6).
 
     Protocol   NCL-basic and CL-basic from random starts; shares of runs, against a half
