@@ -1,5 +1,7 @@
 """ncl's remarks on what training finds, beside our runs (Sec. 2.2, 5.2.2, App. A.2.1, B.1.4)."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 
@@ -205,28 +207,24 @@ def rem12(t: Trial, runs: Runs) -> None:
     Open is what helping means: the test, or the means that the table has; and whether each step
     must help.
     """
+    # In print: either warmer start above the coldest; the note has the steps that go back.
     table = rt.printed("ncl/tab4")
-    wide, std = (
-        table.pivot(index=["metric", "pr"], columns="sigma", values=name)
-        for name in ("paper", "paper_std")
-    )
+    pivot = partial(table.pivot, index=["metric", "pr"], columns="sigma")
+    wide, std = pivot(values="paper"), pivot(values="paper_std")
     gaps = [wide[level] - wide[WARM] for level in WARMER]
     part = t.part("printed numbers", 1e-9, ">=", sort="sampled").add(*gaps)
     part.fails_by(*(_read_off(WARM, level) for level in WARMER))
     part.breaks("exchanged", min((-gap).min() for gap in gaps))
     step = wide[WARMER[1]] - wide[WARMER[0]]
     n = ledger.claim("ncl/tab4")["numbers"]["n"]
-    falls = step / ((std[WARMER[0]] ** 2 + std[WARMER[1]] ** 2) / n) ** 0.5
-    back = [(metric, pr, step[metric, pr], falls[metric, pr]) for metric, pr in step.index]
-    part.says(
-        gaps=sum(len(gap) for gap in gaps),
-        cells=len(step),
-        back="; ".join(
-            f"{metric} at {pr} by {-by:.2f}, {-z:.1f} standard errors"
-            for metric, pr, by, z in back
-            if by < 0
-        ),
-    )
+    errors = step / ((std[WARMER[0]] ** 2 + std[WARMER[1]] ** 2) / n) ** 0.5
+    back = [
+        f"{metric} at {pr} by {-step[metric, pr]:.2f}, {-errors[metric, pr]:.1f} standard errors"
+        for metric, pr in step.index[step < 0]
+    ]
+    part.says(gaps=sum(map(len, gaps)), cells=len(step), back="; ".join(back))
+
+    # Our runs, each level above the coldest: by a test, and by the means of all three metrics.
     runs = rt.settled(runs, *(f"warm-{level}" for level in (WARM, *WARMER)))
     for level in WARMER:
         pair, name = (f"warm-{level}", f"warm-{WARM}"), f"our runs, {level} above {WARM}"
@@ -237,6 +235,8 @@ def rem12(t: Trial, runs: Runs) -> None:
         more = {"setting": AS_PRINTED, "words": "our runs: order"}
         means = on_runs(t, runs, pair, name, 1e-9, ">=", measured, **more)
         means.says(gaps=len(ours), most=ours.max())
+
+    # The step from the middle level to the warmest.
     pair = (f"warm-{WARMER[1]}", f"warm-{WARMER[0]}")
     ends_above(t, runs, *pair, name, setting=STEP, words="our runs: order")
 
@@ -262,13 +262,17 @@ def rem13(t: Trial, runs: Runs) -> None:
         return ((rows["rank"] > 2) & (rows.norm > 0.1)).mean()
 
     ncl, cl = rt.at(runs, "ncl-basic"), rt.at(runs, "cl-basic")
-    untrained = rt.at(runs, "cl-basic", last=False)
+
+    # Most runs of NCL end far from the truth, and are not collapsed.
     measured = bad(ncl), {"warm starts with c = 2": bad(rt.planted("warm"))}
     part = on_runs(t, runs, ("ncl-basic",), "NCL ends at bad points", 0.5, ">=", measured)
     part.says(found=rt.listed(rt.means(runs, "ncl-basic")["mean"]))
     measured = wide(ncl), {"parallel rows": wide(rt.planted("parallel"))}
     part = on_runs(t, runs, ("ncl-basic",), "not collapsed", 0.5, ">=", measured)
     part.says(rank=ncl["rank"].min())
+
+    # Most runs of CL end at it.
+    untrained = rt.at(runs, "cl-basic", last=False)
     measured = recovered(cl), {"untrained": recovered(untrained)}
     part = on_runs(t, runs, ("cl-basic",), "CL recovers", 0.5, ">=", measured)
     part.says(others=other(runs, ("cl-basic", "cl-basic-masked")))
