@@ -80,7 +80,7 @@ def test_errors_that_both_biases_exceed_stay_below():
     off = np.abs(nets * (1 - np.eye(3))).sum(-1)
     b = 1.001 * (off / np.minimum(np.einsum("nrii->nri", nets), 1)).max(0)
     w = w._replace(online=nets[0], target=nets[1], b_online=b, b_target=b)
-    online, target, b_online, b_target, alpha, kappa = w.torch()
+    online, target, b_online, b_target, alpha, kappa = reference.tensors(*w)
     slope = sd.exact_slope(sd.views(*sd.latents(kappa, 3), alpha))
     path = sd.alternate(online, target, b_online, b_target, slope, 0.2 / alpha**2 / kappa, 4, 6)
     assert bool(sd.separated(path, b_online.expand(path.shape[:-1])).all())

@@ -24,8 +24,7 @@ def test_other_draws_are_other_numbers():
 def two_equal_fields(feature, eta):
     """E(theta_Omega), E(theta_2) as Theorem 6 prints D_aug: p0 = p1 = 1/2, D_V = 0."""
     delta = np.array([[[1.0, feature], [1.0, feature]]])
-    level = delta.reshape(1, 4) ** 2 + eta
-    e = energies(delta, np.array([0.25]), np.zeros((1, 4, 4)), level, np.full((1, 4), eta))
+    e = energies((delta, np.array([0.25]), np.zeros((1, 4, 4))), own=1.0, eta=eta)
     return float(e.whole[0]), float(e.single[0, 0, 1])
 
 

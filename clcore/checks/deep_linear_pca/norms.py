@@ -3,7 +3,7 @@
 Gradients by autograd of nets written here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product as every
 
 import numpy as np
@@ -38,13 +38,11 @@ NORMS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+Weights = list[Tensor]
+
+
 def _loss_gradient(
-    weights: list[Tensor],
-    x: Tensor,
-    acts: list[str],
-    norm: str,
-    at: int,
-    bias: tuple[Tensor, ...] = (),
+    weights: Weights, x: Tensor, acts: list[str], norm: str, at: int, bias: Sequence[Tensor] = ()
 ) -> tuple[Tensor, ...]:
     """dLoss/dW_l of a smooth random loss of the outputs; `norm` acts on layer `at` (1..L)."""
     theta = [w.clone().requires_grad_() for w in weights]
@@ -61,7 +59,7 @@ def _loss_gradient(
     return torch.autograd.grad(loss, theta)
 
 
-def _inner(weights: list[Tensor], slopes: tuple[Tensor, ...], rows: bool = False) -> list[Array]:
+def _inner(weights: Weights, slopes: tuple[Tensor, ...], rows: bool = False) -> list[Array]:
     """A layer: |<W_l, dLoss/dW_l>| over the gradient's norm, or the worst row's, [draws]."""
     out = []
     for w, g in zip(weights, slopes, strict=True):
@@ -161,18 +159,20 @@ def lem8(t: Trial) -> None:
         depth = between + 1
         weights = _net(t.rng, count, (5, *(24 for _ in range(depth)), 3))
         (x,) = tensors(t.rng.standard_normal((count, 12, 5)))
-        acts = [*t.rng.choice(REVERSIBLE, depth - 1), "linear", "linear"]
-        slopes = _loss_gradient(weights, x, acts, norm, depth)
-        conserved.add(*_inner(weights, slopes)[:depth])
-        acts[0] = "tanh"
-        bent = _inner(weights, _loss_gradient(weights, x, acts, norm, depth))[0]
-        conserved.breaks("a tanh among them", bent)
+        first, *others = [*t.rng.choice(REVERSIBLE, depth - 1), "linear", "linear"]
+        found, bent = (
+            _inner(weights, _loss_gradient(weights, x, [act, *others], norm, depth))
+            for act in (first, "tanh")
+        )
+        conserved.add(*found[:depth]).breaks("a tanh among them", bent[0])
+
+    # The key step, J of Lemma 7 with and without the mean.
     kills = t.part("J f = 0", 1e-12, controls=typical, draws=8 * count)
     for n in range(3, 9):
         f = t.rng.standard_normal((count, n))
         kills.add(*(np.abs(times(lemma7(f, ones), f)).max(-1) for ones in (False, True)))
-        kept = np.abs(f @ (np.eye(n) - 1 / n)).max(-1)
-        kills.breaks(r"$P_1^\perp$ in place of $P_{x,1}^\perp$", kept)
+        centred = np.abs(f @ (np.eye(n) - 1 / n)).max(-1)
+        kills.breaks(r"$P_1^\perp$ in place of $P_{x,1}^\perp$", centred)
 
 
 def conserved_rows(t: Trial, name: str, rng: np.random.Generator) -> None:
@@ -205,6 +205,8 @@ def lem11(t: Trial) -> None:
             with |f| for |P_1^perp f|.
     """
     conserved_rows(t, "conserved", t.rng)
+
+    # Eq. 119, backward: J of Lemma 7 is the Jacobian of what BatchNorm does.
     count = t.share(3)
     more = {"controls": typical, "draws": 3 * count}
     f = t.rng.standard_normal((count, 32))  # one node over the batch
@@ -213,6 +215,8 @@ def lem11(t: Trial) -> None:
     backward.add(relative(jacobian(MAPS["centred norm"], f), J))
     raw = relative(jacobian(MAPS["as printed"], f + 0.7), lemma7(f + 0.7, True))
     backward.breaks(r"$\|f\|$ below", raw)
+
+    # Forward, J f is not the output, but 0.
     Jf = times(J, f)
     printed = t.part("Eq. 119, forward", 1e-10, **more).add(absolute(Jf, image))
     printed.breaks("with std for the norm", absolute(Jf, np.sqrt(32) * image))

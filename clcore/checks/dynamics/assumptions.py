@@ -140,7 +140,7 @@ def def7(t: Trial) -> None:
     Fails   without the normalisation, and for columns.
     """
     w = warm(t.rng, t.draws, 3, 0.3)
-    online, target, b_online, b_target, alpha, kappa = w.torch()
+    online, target, b_online, b_target, alpha, kappa = tensors(*w)
     slope = sd.exact_slope(sd.views(*sd.latents(kappa, 3), alpha))
 
     def gap(normalise: bool) -> Array:
@@ -179,7 +179,7 @@ def rem3(t: Trial) -> None:
     """
     d, count = 3, min(t.draws, 20)
     w = warm(t.rng, count, d, 0.3)
-    formula = sd.summands(*w.torch()).numpy()
+    formula = sd.summands(*tensors(*w)).numpy()
     z, D = signed(d), subsets(d)
     pair = t.part("the pair the formula needs", 1e-12, controls=pooled)
     for r in range(count):

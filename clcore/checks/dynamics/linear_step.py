@@ -44,33 +44,29 @@ def law(M: Array, p_z: Array, sigma: Array, binary: bool = False) -> tuple[Array
     return x.reshape(n, -1, p), np.repeat(weight / (2 * p), 2 * p, -1)
 
 
+Law = tuple[Array, Array]
+"""Values of x, [n, X, p], and their probabilities, [n, X]."""
+Act = Callable[[Array], Array]
+
+
 def enumerated(
-    online: Array,
-    target: Array,
-    x: Array,
-    weight: Array,
-    alpha: Array,
-    act: Callable[[Array], Array] = lambda u: u,
-    same: bool = False,
+    online: Array, target: Array, of: Law, alpha: Array, act: Act = np.positive, same: bool = False
 ) -> Array:
     """Eq. 12, [..., n], over all samples and all pairs of masks; weights [..., n, m, p]. `act`:
     what follows the linear layer. `same` wrongly takes D_2 = D_1."""
+    x, weight = of
     p = x.shape[-1]
     masks = np.array(list(product((0.0, 1.0), repeat=p)))
     kept = masks.sum(-1)
     share = alpha[:, None] ** kept * (1 - alpha[:, None]) ** (p - kept)
     seen = (x[:, :, None] * masks).reshape(len(x), -1, p)
-
-    def out(W: Array) -> Array:
-        u = act(seen @ np.swapaxes(W, -1, -2))
-        return u.reshape(*u.shape[:-2], x.shape[1], len(masks), -1)
-
-    first, second = out(online), out(target)
+    outputs = (act(seen @ np.swapaxes(W, -1, -2)) for W in (online, target))
+    first, second = (u.reshape(*u.shape[:-2], x.shape[1], len(masks), -1) for u in outputs)
     if same:
         overlap = np.einsum("...nxkm,...nxkm,nk,nx->...n", first, second, share, weight)
     else:
-        first = np.einsum("...nxkm,nk->...nxm", first, share)  # D_1 and D_2 are independent
-        second = np.einsum("...nxkm,nk->...nxm", second, share)
+        # D_1 and D_2 are independent.
+        first, second = (np.einsum("...nxkm,nk->...nxm", u, share) for u in (first, second))
         overlap = np.einsum("...nxm,...nxm,nx->...n", first, second, weight)
     return 2 - 2 * overlap
 
@@ -101,39 +97,38 @@ def eq12(t: Trial) -> None:
     """
     n = min(t.draws, 60)
     M, Wo, Wt, p_z, sigma, alpha = small(t.rng, n)
-    x, weight = law(M, p_z, sigma)
-    values = enumerated(Wo, Wt, x, weight, alpha)
+    data = law(M, p_z, sigma)
+
+    # Eq. 12 over all samples and masks, against its closed form.
+    values = enumerated(Wo, Wt, data, alpha)
     pair = ln.Pair(*tensors(Wo, Wt))
     moments = torch.stack(
         [ln.second_moment(*tensors(a), ln.latent_moment(2, 2 * b), c) for a, b, c in
          zip(M, p_z, sigma, strict=True)]
     )  # fmt: skip
     closed = ln.loss(pair, moments, *tensors(alpha)).numpy()
-    part = t.part("closed form", 1e-12, controls=typical)
-    part.add(relative(closed, values))
-    one_mask = enumerated(Wo, Wt, x, weight, alpha, same=True)
+    part = t.part("closed form", 1e-12, controls=typical).add(relative(closed, values))
+    one_mask = enumerated(Wo, Wt, data, alpha, same=True)
     part.breaks("one mask for both views", relative(closed, one_mask))
     once = ln.loss(pair, moments, *tensors(np.sqrt(alpha))).numpy()
     part.breaks("alpha for its square", relative(once, values))
     net = sym.small()
-    enumerated_loss, own = sym.loss(net.online, net.target, sym.data(net.M)), sym.ALPHA**2
+    of_masks = sym.loss(net.online, net.target, sym.data(net.M))
     moment_of_x = 2 * sym.P_Z * net.M * net.M.T + sym.SIGMA**2 * sympy.eye(2)
-
-    def closed_form(share: object) -> object:
-        return 2 - 2 * share * (net.online * moment_of_x * net.target.T)[0]
-
+    overlap = (net.online * moment_of_x * net.target.T)[0]
     part.proves(
-        exact.equal(enumerated_loss, closed_form(own)),
-        breaks={"alpha once": exact.equal(enumerated_loss, closed_form(sym.ALPHA))},
+        exact.equal(of_masks, 2 - 2 * sym.ALPHA**2 * overlap),
+        breaks={"alpha once": exact.equal(of_masks, 2 - 2 * sym.ALPHA * overlap)},
         at="m = 1, p = 2, d = 1",
     )
 
+    # Where nothing is negative the ReLU changes nothing.
     z, weight = latents(4, p_z, binary=True)
-    x = np.broadcast_to(z, (n, *z.shape))
+    binary = np.broadcast_to(z, (n, *z.shape)), weight
 
     def beside_linear(first: Array, second: Array) -> Array:
-        relu = enumerated(first, second, x, weight, alpha, partial(np.maximum, 0))
-        return relative(relu, enumerated(first, second, x, weight, alpha))
+        relu = enumerated(first, second, binary, alpha, partial(np.maximum, 0))
+        return relative(relu, enumerated(first, second, binary, alpha))
 
     part = t.part("identity region of the ReLU", 1e-12, controls=typical)
     part.add(beside_linear(np.abs(Wo), np.abs(Wt)))
@@ -148,9 +143,9 @@ def eq12(t: Trial) -> None:
     part.proves(beside(above), breaks={"weights of both signs": beside(signed)}, at="m = 1, p = 2")
 
 
-def slopes(Wo: Array, Wt: Array, x: Array, weight: Array, alpha: Array, **more: bool) -> Array:
+def slopes(Wo: Array, Wt: Array, of: Law, alpha: Array, **more: bool) -> Array:
     """dL/dW^o, [n, m, p], of the enumerated loss by complex steps."""
-    return ref.gradient(lambda W: enumerated(W, Wt, x, weight, alpha, **more), Wo)
+    return ref.gradient(lambda W: enumerated(W, Wt, of, alpha, **more), Wo)
 
 
 @check("ncl/thm2-grad0")
@@ -164,7 +159,7 @@ def thm2_grad0(t: Trial) -> None:
     n = min(t.draws, 60)
     _, Wo, Wt, _, _, alpha = small(t.rng, n)
     x, weight = t.rng.standard_normal((n, 5, 4)), t.rng.dirichlet(np.ones(5), n)
-    slope = slopes(Wo, Wt, x, weight, alpha)
+    slope = slopes(Wo, Wt, (x, weight), alpha)
     outer = np.zeros_like(slope)
     for first in product((0.0, 1.0), repeat=4):
         for second in product((0.0, 1.0), repeat=4):
@@ -177,7 +172,7 @@ def thm2_grad0(t: Trial) -> None:
     closed = ln.gradient(*tensors(Wt, xx, alpha)).numpy()
     part = t.part("", 1e-12, controls=typical, draws=n)
     part.add(relative(outer, slope), relative(closed, slope))
-    one_mask = slopes(Wo, Wt, x, weight, alpha, same=True)
+    one_mask = slopes(Wo, Wt, (x, weight), alpha, same=True)
     part.breaks("one mask for both views", relative(closed, one_mask))
     part.breaks("alpha for its square", relative(-2 * alpha[:, None, None] * (Wt @ xx), slope))
     net, two = sym.small(), sym.samples()
@@ -289,14 +284,14 @@ def thm2_grad(t: Trial) -> None:
         value = share[:, None, None] * along + level[:, None, None] ** 2 * Wt
         return -2 * alpha[:, None, None] ** 2 * value
 
-    slope = slopes(Wo, Wt, *law(M, p_z, sigma), alpha)
-    swapped = ref.gradient(lambda W: enumerated(Wt, W, *law(M, p_z, sigma), alpha), Wo)
+    slope = slopes(Wo, Wt, law(M, p_z, sigma), alpha)
+    swapped = ref.gradient(lambda W: enumerated(Wt, W, law(M, p_z, sigma), alpha), Wo)
     right = printed(2 * p_z, sigma)
     part = t.part("", 1e-12, controls=typical, draws=n)
     part.add(relative(right, slope), relative(right, swapped))
     part.breaks("p_z for 2 p_z", relative(printed(p_z, sigma), slope))
     part.breaks("no noise", relative(printed(2 * p_z, 0 * sigma), slope))
-    mixed = slopes(Wo, Wt, *law(M, p_z, sigma, binary=True), alpha)
+    mixed = slopes(Wo, Wt, law(M, p_z, sigma, binary=True), alpha)
     part.breaks("latents 0 and 1", relative(right, mixed))
     net, M1 = sym.small(), exact.vector("m", 2)
 
@@ -327,16 +322,17 @@ def thm2_step(t: Trial) -> None:
     c = (2 * eta[:, 0, 0] * alpha**2 * (2 * p_z + sigma**2))[:, None, None]
 
     def moved(own: Array, other: Array, D: Array) -> Array:
-        return lam * own - eta * slopes(own, other, *law(D, p_z, sigma), alpha)
+        return lam * own - eta * slopes(own, other, law(D, p_z, sigma), alpha)
 
     tilted = M @ (np.eye(2) + 0.3 * t.rng.standard_normal((n, 2, 2)))
-    part = t.part("online", 1e-12, controls=typical)
-    part.add(relative(moved(Wo, Wt, M) @ M, lam * Wo @ M + c * Wt @ M))
+
+    # Both networks move by the gradients at step t. The online one first.
+    online = relative(moved(Wo, Wt, M) @ M, lam * Wo @ M + c * Wt @ M)
+    part = t.part("online", 1e-12, controls=typical).add(online)
     skew = lam * Wo @ tilted + c * Wt @ tilted
     part.breaks("M not orthonormal", relative(moved(Wo, Wt, tilted) @ tilted, skew))
-    target = lam * Wt @ M + c * Wo @ M
-    net, free = sym.small(), exact.vector("m", 2)
-    unit, sizes = dict(zip(free, net.M, strict=True)), "m = 1, p = 2, d = 1"
+    (Vo, Vt, M1), free = sym.small(), exact.vector("m", 2)
+    unit, sizes = dict(zip(free, M1, strict=True)), "m = 1, p = 2, d = 1"
     rate = 2 * sym.ETA * sym.ALPHA**2 * (2 * sym.P_Z + sym.SIGMA**2)
 
     def step(own: sympy.Matrix, other: sympy.Matrix) -> sympy.Matrix:
@@ -349,14 +345,15 @@ def thm2_step(t: Trial) -> None:
     def as_printed(own: sympy.Matrix, other: sympy.Matrix, seen: sympy.Matrix) -> exact.Shown:
         return exact.equal(step(own, seen).subs(unit), recursion(own, other).subs(unit))
 
-    Vo, Vt = net.online, net.target
     part.proves(
         as_printed(Vo, Vt, Vt),
         breaks={"M of any norm": exact.equal(step(Vo, Vt), recursion(Vo, Vt))},
         at=sizes,
     )
-    part = t.part("target", 1e-12, controls=typical)
-    part.add(relative(moved(Wt, Wo, M) @ M, target))
+
+    # The target likewise, W^o being that of step t.
+    target = lam * Wt @ M + c * Wo @ M
+    part = t.part("target", 1e-12, controls=typical).add(relative(moved(Wt, Wo, M) @ M, target))
     part.breaks("after the online step", relative(moved(Wt, moved(Wo, Wt, M), M) @ M, target))
     part.proves(
         as_printed(Vt, Vo, Vo),

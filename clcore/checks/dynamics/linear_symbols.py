@@ -53,11 +53,7 @@ def data(M: Matrix, binary: bool = False) -> Law:
     covariance: enough for what is quadratic in x."""
     p = M.rows
     steps = [s * SIGMA * sympy.sqrt(p) * sympy.eye(p)[:, k] for k in range(p) for s in (1, -1)]
-    return [
-        (M * z + step, weight / len(steps))
-        for z, weight in latents(M.cols, binary)
-        for step in steps
-    ]
+    return [(M * z + step, q / len(steps)) for z, q in latents(M.cols, binary) for step in steps]
 
 
 def loss(
@@ -71,18 +67,16 @@ def loss(
         for kept in product((0, 1), repeat=p)
     ]
 
-    def seen(W: Matrix, x: Matrix) -> list[Matrix]:
-        return [share * (W * D * x).applyfunc(act) for D, share in masks]
-
-    def views(x: Matrix) -> Any:
-        first, second = seen(online, x), seen(target, x)
+    zero, overlap = sympy.zeros(online.rows, 1), 0
+    for x, weight in law:
+        first, second = (
+            [share * (W * D * x).applyfunc(act) for D, share in masks] for W in (online, target)
+        )
         if same:
             pairs = zip(first, second, masks, strict=True)
-            return sum(u.dot(v) / share for u, v, (_, share) in pairs)
-        zero = sympy.zeros(online.rows, 1)
-        return sum(first, zero).dot(sum(second, zero))
-
-    overlap = sum(weight * views(x) for x, weight in law)
+            overlap += weight * sum(u.dot(v) / share for u, v, (_, share) in pairs)
+        else:
+            overlap += weight * sum(first, zero).dot(sum(second, zero))
     return 2 - 2 * overlap
 
 

@@ -13,7 +13,7 @@ from clcore.checks.dynamics.srelu import from_identity
 from clcore.checks.dynamics.srelu_push import ends
 from clcore.checks.dynamics.srelu_starts import Warm, warm
 from clcore.ledger import Trial, check, strict, typical, worst
-from clcore.reference import Array
+from clcore.reference import Array, tensors
 from clcore.theory.sparse import srelu_dynamics as sd
 
 # --------------------------------------------------------------------- what training can remedy
@@ -39,7 +39,7 @@ def trained_nets(
     `head`: behind the net that moves a predictor, trained with it, its rows scaled, as in Eq. 7;
     `decay`: what the weights are multiplied by in each step, a tenth as long as `rate` if not 1.
     """
-    online, target, b_online, b_target, alpha, kappa = w.torch()
+    online, target, b_online, b_target, alpha, kappa = tensors(*w)
     seen = sd.views(*sd.latents(kappa, online.shape[-1]), alpha)
     nets, biases = [online, target], (b_online, b_target)
     P = torch.eye(online.shape[-1], dtype=online.dtype).repeat(len(online), 1, 1)

@@ -167,7 +167,7 @@ def eq23(t: Trial) -> None:
 
 def scheme(w: Warm, seen: sd.Views | None = None, rounds: int = 24, variance: float = 0.0) -> Array:
     """Theorem 3's loop on the exact loss, [t, two, draws, d, d], in steps of about 5."""
-    online, target, b_online, b_target, alpha, kappa = w.torch()
+    online, target, b_online, b_target, alpha, kappa = tensors(*w)
     if seen is None:
         seen = sd.views(*sd.latents(kappa, w.online.shape[-1]), alpha)
     eta = 5 / (2 * alpha**2 * (kappa + variance))

@@ -23,7 +23,7 @@ def thm3_grad(t: Trial) -> None:
     """
     count = min(t.draws, 15)
     w = warm(t.rng, count, 3, 0.3)
-    online, target, b_online, b_target, alpha, kappa = w.torch()
+    online, target, b_online, b_target, alpha, kappa = tensors(*w)
     ours = sd.simplified_slope(alpha, kappa)(target, b_target)(online, b_online).numpy()
     slopes = np.concatenate(
         [
@@ -134,7 +134,7 @@ def grown(w: Warm, sign: float = 1.0, normalise: bool = True) -> Array:
     With the least diagonal m <= 1 at the start and the largest |W_ij| of both nets there, r / m is
     allowed to |W_ij|, three times its square to |1 - W_ii|. 10 where a region changes.
     """
-    online, target, b_online, b_target, alpha, kappa = w.torch()
+    online, target, b_online, b_target, alpha, kappa = tensors(*w)
     slope = sd.exact_slope(sd.views(*sd.latents(kappa, 4), alpha))
     eta = sign / (2 * alpha**2 * kappa)
     path = sd.alternate(online, target, b_online, b_target, slope, eta, 12, 1, normalise).numpy()

@@ -121,7 +121,7 @@ def _simplified(sign: int) -> exact.Shown:
 
 def _summands(w: Warm, x: Array, mass: Array) -> Array:
     """Exact E[SReLU SReLU] of each row, [draws, d], for the law (x, mass)."""
-    online, target, b_online, b_target, alpha, _ = w.torch()
+    online, target, b_online, b_target, alpha, _ = tensors(*w)
     x, mass = tensors(x, mass)
     seen = sd.views(x, mass, alpha)
     each = sd.outputs(online, b_online, seen) * sd.outputs(target, b_target, seen)
@@ -134,7 +134,7 @@ def _added(w: Warm, values: Array, weights: Array) -> tuple[Array, Array]:
     [sizes, draws, d] each, for noise entries size * values.
     """
     z, mass = sd.latents(torch.from_numpy(w.kappa), w.online.shape[-1])
-    clean, free, along = sd.summands(*w.torch()).numpy(), [], []
+    clean, free, along = sd.summands(*tensors(*w)).numpy(), [], []
     for size in SIZES:
         x = sd.noisy(z, mass, *tensors(size * values, weights))
         free.append(_summands(w, *(t.numpy() for t in x)) - clean)
@@ -207,7 +207,7 @@ def thm3_summand(t: Trial) -> None:
 
     part = t.part("", 1e-14, controls=typical, draws=count)
     part.add(
-        gap(alpha**2 * kappa, alpha**2 * kappa), np.abs(sd.summands(*w.torch()).numpy() - brutes)
+        gap(alpha**2 * kappa, alpha**2 * kappa), np.abs(sd.summands(*tensors(*w)).numpy() - brutes)
     )
     part.breaks("alpha inside", gap(alpha**2 * kappa, alpha * kappa))
     part.breaks("no kappa inside", gap(alpha**2 * kappa, alpha**2))
@@ -235,7 +235,7 @@ def thm3_loss(t: Trial) -> None:
     count = min(t.draws, 30)
     w = warm(t.rng, count, 3, 0.3)
     losses = np.array([2 - 2 * brute(w, r).sum() for r in range(count)])
-    simple = sd.simplified_loss(*w.torch()).numpy()
+    simple = sd.simplified_loss(*tensors(*w)).numpy()
     own = (np.einsum("rii->ri", w.online) - w.b_online) * (
         np.einsum("rii->ri", w.target) - w.b_target
     )

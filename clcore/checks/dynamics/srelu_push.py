@@ -2,6 +2,8 @@
 where it takes a network. In any region, not only where the simplified loss is exact.
 """
 
+from math import inf
+
 import numpy as np
 
 from clcore.checks.dynamics.srelu import by_cases, law, signed, subsets
@@ -21,19 +23,13 @@ def push(held: Array, b_held: Array, moved: Array, b: Array, alpha: float, kappa
 
 
 def ends(
-    held: Array,
-    b_held: Array,
-    moved: Array,
-    b: Array,
-    alpha: float,
-    kappa: float,
-    rate: float = np.inf,
+    held: Array, b_held: Array, moved: Array, b: Array, alpha: float, kappa: float, eta: float = inf
 ) -> Array:
-    """Where a half-round takes `moved`, [d, d], by steps of `rate`, or by steps without end: W is
+    """Where a half-round takes `moved`, [d, d], by steps of eta, or by steps without end: W is
     its own push, row by row over its norm. While no gate changes, one such step gets there; where
     gates change, other steps may end elsewhere."""
-    for _ in range(6 if np.isinf(rate) else 40):
-        W = moved / rate + push(held, b_held, moved, b, alpha, kappa)
+    for _ in range(6 if eta == inf else 40):
+        W = moved / eta + push(held, b_held, moved, b, alpha, kappa)
         W /= np.linalg.norm(W, axis=-1, keepdims=True)
         if np.array_equal(W, moved):
             break

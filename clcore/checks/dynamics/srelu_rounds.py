@@ -27,12 +27,12 @@ def rest(nets: Array) -> Array:
 
 def half_round(w: Warm, steps: int = 40, normalise: bool = True) -> Array:
     """Where W^o goes under the exact loss while W^t is held, [draws, d, d]."""
-    online, target, b_online, b_target, alpha, kappa = w.torch()
-    field = sd.exact_slope(sd.views(*sd.latents(kappa, w.online.shape[-1]), alpha))
-    field = field(target, b_target)
+    online, target, b_online, b_target, alpha, kappa = tensors(*w)
+    seen = sd.views(*sd.latents(kappa, w.online.shape[-1]), alpha)
+    slope = sd.exact_slope(seen)(target, b_target)
     eta = (2.5 / (alpha**2 * kappa))[:, None, None]
     for _ in range(steps):
-        online = online - eta * field(online, b_online)
+        online = online - eta * slope(online, b_online)
         if normalise:
             online = online / online.norm(dim=-1, keepdim=True)
     return online.numpy()
@@ -84,8 +84,8 @@ def one_plus_o(t: Trial, half: int) -> None:
     """Whether half-round 1 or 2 multiplies by (1 + o(1)) alpha^2 kappa, each bias above what the
     errors of every iterate ask for: here above both nets' errors at the start.
 
-    Controls: alpha for alpha^2, no kappa; biases for the starts alone, each above its own net's
-    errors there, where the factor over alpha^2 kappa tends to 1 / alpha.
+    Biases for the starts alone, a control, are above each net's own errors there: then the factor
+    over alpha^2 kappa tends to 1 / alpha.
     """
     draws = min(t.draws, 8)
     w = warm(t.rng, draws, 3, 0.3)
@@ -100,8 +100,11 @@ def one_plus_o(t: Trial, half: int) -> None:
     part.breaks("no kappa", power_of_b(kept * kappa))
     part.breaks("biases for the starts alone: b^o = b^4", power_of_b(late))
     again = np.stack([factors_again(w, b**2 * shape, b, half) for b in SMALL])
-    for say, found in ((part.says, late), (part.confirms, again)):
-        say(**{f"shown{k}": np.median(v) for k, v in enumerate(found * alpha, 1)})
+
+    def shown(found: Array) -> dict[str, float]:
+        return {f"shown{k}": np.median(v) for k, v in enumerate(found * alpha, 1)}
+
+    part.says(**shown(late)).confirms(**shown(again))
 
 
 @check("ncl/thm3-ratio")
@@ -115,24 +118,29 @@ def thm3_ratio(t: Trial) -> None:
             alone.
     """
     count = min(t.draws, 20)
-    ends = t.part("end of a half-round", 1e-9, controls=typical)
+    factor = t.part("end of a half-round", 1e-9, controls=typical)
     bound = t.part("the bound", 1 + 1e-9, controls=typical)
     general = t.part("by Lemma 1", 1e-12, controls=typical)
     for d in (3, 4):
         w = warm(t.rng, count, d, 0.3)
-        end, open_end = half_round(w), half_round(w, 5, normalise=False)
+        end = half_round(w)
+
+        # Where W^o goes: each entry over its row's own, against the printed ratio.
         held = np.einsum("rii->ri", w.target) - w.b_target
         scale = (w.alpha**2 * w.kappa)[:, None, None]
         found, expected = over_diagonal(end), rest(scale * w.target / held[..., None])
-        ends.add(np.abs(found / expected - 1))
+        factor.add(np.abs(found / expected - 1))
         thin = np.abs(found / expected * w.alpha[:, None] - 1)
-        ends.breaks("alpha for alpha^2", thin.max(-1))
-        ends.breaks("no bias", np.abs(found / rest(scale * w.target) - 1).max(-1))
+        factor.breaks("alpha for alpha^2", thin.max(-1))
+        factor.breaks("no bias", np.abs(found / rest(scale * w.target) - 1).max(-1))
+
+        # The entries themselves are no larger, as a row's own is at most 1.
         bound.add(np.abs(rest(end)) / np.abs(expected))
-        loose = np.abs(rest(open_end)) / np.abs(expected)
-        bound.breaks("rows not normalised", loose.max(-1))
+        loose = half_round(w, 5, normalise=False)
+        bound.breaks("rows not normalised", (np.abs(rest(loose)) / np.abs(expected)).max(-1))
+
         # Lemma 1's update along any direction: what the gradient of a row is.
-        online, target, b_online, b_target, alpha, kappa = w.torch()
+        online, target, b_online, b_target, alpha, kappa = tensors(*w)
         push = -sd.simplified_slope(alpha, kappa)(target, b_target)(online, b_online)
         general.add(ref.absolute(pu.limit(push), end))
         mean = sd.off_diagonal(push).abs().sum(-1, keepdim=True) / (d - 1)
@@ -174,11 +182,11 @@ def thm3_contr(t: Trial) -> None:
         scale = (w.alpha**2 * w.kappa)[:, None]
         # Diagonals are one up to the squares of errors; far smaller errors are rounding.
         use = (size[:-1] < 0.01) & (size[1:] > 1e-10)
-        off, bare = (
-            np.where(use, np.abs(r / scale - 1), 0.0).max((0, -1))
-            for r in (ratio * (1 - held), ratio)
-        )
-        rate.add(off).breaks("no bias in the rate", bare)
+
+        def off(ratio: Array, scale=scale, use=use) -> Array:
+            return np.where(use, np.abs(ratio / scale - 1), 0.0).max((0, -1))
+
+        rate.add(off(ratio * (1 - held))).breaks("no bias in the rate", off(ratio))
         less.add(ratio[:6].max((0, -1)))
         limit.add(from_identity(path[-1]))
         straight = scheme(unbiased(w), rounds=3)
@@ -237,7 +245,7 @@ def _without_noise(t: Trial) -> None:
     rows = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
     cold = w._replace(online=rows[0], target=rows[1])
     part.breaks("random rows", from_identity(scheme(cold)[-1]))
-    online, target, b_online, b_target, alpha, kappa = w.torch()
+    online, target, b_online, b_target, alpha, kappa = tensors(*w)
     slope = sd.exact_slope(sd.views(*sd.latents(kappa, 3), alpha))
     eta = 5 / (2 * alpha**2 * kappa)
     wild = sd.alternate(online, target, b_online, b_target, slope, eta, 4, 4, normalise=False)
@@ -272,7 +280,7 @@ def _bounded_noise(t: Trial) -> None:
     """Noise of three values, which the proof drops, in d = 3; and the rate with it."""
     size = 0.05
     w = warm(t.rng, min(t.draws, 6), 3, 0.1, size * 3**0.5)
-    *_, alpha, kappa = w.torch()
+    *_, alpha, kappa = tensors(*w)
     law = sd.noisy(*sd.latents(kappa, 3), *tensors(size * THREE[0], THREE[1]))
     seen = sd.views(*law, alpha)
     path = scheme(w, seen, rounds=20)

@@ -3,9 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
-from clcore.reference import Array, tensors
+from clcore.reference import Array
 
 
 class Warm(NamedTuple):
@@ -17,9 +16,6 @@ class Warm(NamedTuple):
     b_target: Array
     alpha: Array  # [draws]
     kappa: Array
-
-    def torch(self) -> tuple[torch.Tensor, ...]:
-        return tensors(*self)
 
 
 def warm(rng: np.random.Generator, draws: int, d: int, delta: float, noise: float = 0.0) -> Warm:

@@ -47,22 +47,16 @@ def _slopes(loss, *weights: Array) -> list[Array]:
     ]
 
 
-def _distance(u: sympy.MatrixBase, v: sympy.MatrixBase, normalised: bool = True) -> sympy.Expr:
-    """|u / |u| - v / |v||^2, or without the norms |u - v|^2."""
-    if not normalised:
-        return sy.square(u - v)
-    return sy.square(u / sympy.sqrt(sy.square(u)) - v / sympy.sqrt(sy.square(v)))
-
-
 def _proves_cosine(part: Part, scaled: Sequence[sympy.Expr | int] = (1, 1)) -> None:
     """The distance of two outputs over their norms is 2 - 2 cosine, at positive multiples `scaled`
     of them as well; without the norms it is not."""
     u, v = exact.vector("u", 3), exact.vector("v", 3)
     cosine = u.dot(v) / sympy.sqrt(sy.square(u)) / sympy.sqrt(sy.square(v))
-    found = [_distance(u, v), _distance(scaled[0] * u, scaled[1] * v)]
+    outputs = ((u, v), (scaled[0] * u, scaled[1] * v))
+    units = [[x / sympy.sqrt(sy.square(x)) for x in pair] for pair in outputs]
     part.proves(
-        exact.equal(found, [2 - 2 * cosine] * 2),
-        breaks={"not normalised": exact.equal(_distance(u, v, False), 2 - 2 * cosine)},
+        exact.equal([sy.square(a - b) for a, b in units], [2 - 2 * cosine] * 2),
+        breaks={"not normalised": exact.equal(sy.square(u - v), 2 - 2 * cosine)},
         at="m = 3",
     )
 
@@ -89,11 +83,13 @@ def eq4(t: Trial) -> None:
         def by_hand(wo, wt, a1=a1, a2=a2, unit=_unit):
             return ((unit(_layer(a1, wo)) - unit(_layer(a2, wt))) ** 2).sum(-1).mean(-1)
 
-        found = float(loss(*tensors(Wo, Wt)))
-        scaled = float(loss(*tensors(3.0 * Wo, 0.2 * Wt)))
+        # The value, by hand in two ways; scales of the weights change nothing.
+        found, scaled = (float(loss(*tensors(a * Wo, b * Wt))) for a, b in ((1, 1), (3.0, 0.2)))
         cosines = 2 - 2 * (_unit(_layer(a1, Wo)) * _unit(_layer(a2, Wt))).sum(-1).mean()
         value.add(np.abs(found - np.array([by_hand(Wo, Wt), cosines, scaled])).max())
         value.breaks("not normalised", abs(found - by_hand(Wo, Wt, unit=lambda v: v)))
+
+        # The slope of W^o; that of W^t is stopped.
         online, target = _slopes(loss, Wo, Wt)
         wanted = ref.gradient(lambda w, f=by_hand, Wt=Wt: f(w, Wt), Wo[None])
         slopes.add(np.maximum(ref.relative(online[None], wanted), np.abs(target).max()))
@@ -119,14 +115,14 @@ def eq5(t: Trial) -> None:
         Wp = t.rng.standard_normal((5, 5))
         x1, x2 = tensors(a1, a2)
 
-        def as_printed(wo, wt, wp, x1=x1, x2=x2):
-            head = vl.predict(wp, vl.encode(wt, x1))
-            return vl.normalised_distance(head, vl.encode(wt, x2))
-
         def mended(wo, wt, wp, x1=x1, x2=x2):
             head = vl.predict(wp, vl.encode(wo, x1))
             return vl.normalised_distance(head, vl.encode(wt, x2))
 
+        def as_printed(wo, wt, wp, loss=mended):
+            return loss(wt, wt, wp)
+
+        # The value by hand, and that W^p may be twice as large.
         g, h = _layer(a1, Wo) @ Wp.T, _layer(a2, Wt)
         found, twice = (float(mended(*tensors(Wo, Wt, c * Wp))) for c in (1.0, 2.0))
         by_hand = ((_unit(g) - _unit(h)) ** 2).sum(-1).mean()
@@ -134,6 +130,8 @@ def eq5(t: Trial) -> None:
         value.breaks("not normalised", abs(found - ((g - h) ** 2).sum(-1).mean()))
         letters = abs(found - float(as_printed(*tensors(Wo, Wt, Wp))))
         value.breaks("as typeset, W^t in both branches", letters)
+
+        # The slope of W^o is not 0, that of W^t is.
         online, target, _ = (np.abs(s).max() for s in _slopes(mended, Wo, Wt, Wp))
         trains.add(online).breaks("the target network, behind SG", target)
         letters = np.abs(_slopes(as_printed, Wo, Wt, Wp)[0]).max()
@@ -184,6 +182,8 @@ def eq6(t: Trial) -> None:
             u, v = (ml.represent(*tensors(w), law.point, mask.point).numpy() for w in (Wo, Wt))
             same = np.einsum("kqm,kqm,k,q->", u, v, law.probability, mask.probability)
             value.breaks("one mask for both", abs(found - (2 - 2 * same)))
+
+            # Without unit outputs the squared distance is something else.
             unit.breaks("outputs as they are", abs(distance - (2 - 2 * inner)))
         a1, a2, Wo, Wt = _batch(t.rng)
         u, v = _unit(_layer(a1, Wo)), _unit(_layer(a2, Wt))

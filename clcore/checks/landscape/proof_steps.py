@@ -137,13 +137,6 @@ def _counted(keep: sympy.Expr) -> sympy.Expr:
     return 2 * (both * sympy.log(1 + sympy.exp(-sy.TAU)) + (1 - both) * sympy.log(2))
 
 
-def _nearly_permutations(d: int) -> Array:
-    """[2, d, d]: the identity with a column turned round, and with one column twice."""
-    turned, twice = np.eye(d), np.eye(d)
-    turned[0, 0], twice[:, 0] = -1, twice[:, 1]
-    return np.stack([turned, twice])
-
-
 @check("ncl/eq20-eq")
 def eq20_eq(t: Trial) -> None:
     """Permutation matrices alone attain the lower bound on the surrogate loss (Equality in Eq. 20).
@@ -156,9 +149,9 @@ def eq20_eq(t: Trial) -> None:
     form, unique, least = t.part("equality", 1e-12), t.part("no other W", 1e-9, ">="), []
     for d, (alpha, tau) in product(SIZES, SETTINGS):
         P = ml.one_hot_surrogate(all_permutations(d), alpha, tau).numpy()
-        W = np.concatenate(
-            [members(t.rng, n, d), unit(0.1 + t.rng.random((n, d, d))), _nearly_permutations(d)]
-        )
+        turned, twice = np.diag([-1.0] + [1.0] * (d - 1)), np.eye(d)[:, [1, *range(1, d)]]
+        W = [members(t.rng, n, d), unit(0.1 + t.rng.random((n, d, d))), [turned, twice]]
+        W = np.concatenate(W)
         value = ml.one_hot_surrogate(*tensors(W), alpha, tau).numpy()
         right, traces = (_bound(d, alpha, tau, k) for k in (False, True))
         form.add(np.abs(P - right)).breaks("other W", value - right)
@@ -275,20 +268,25 @@ def thm1b_orth(t: Trial) -> None:
             the more the more.
     Fails   for a mask that drops, without negatives, 1.01 times the bound.
     """
+    # The similarity of the views of e_1 and e_2, under masks of which the first keeps its column.
     keep = t.part("both masks keep", 1e-14, controls=typical)
     for d in (3, 5):
         W = members(t.rng, min(t.draws, 60), d, True)
-        D = (t.rng.random((2, len(W), d)) < 0.5).astype(float)
-        D[0, :, 0] = D[1, :, 1] = 1
-        u, v = (np.maximum((W * D[k][:, None])[..., k], 0) for k in (0, 1))
-        inner = (W[..., 0] * W[..., 1]).sum(-1)
-        keep.add(np.abs((u * v).sum(-1) - inner))
-        D[1, :, 1] = 0
-        v = np.maximum((W * D[1][:, None])[..., 1], 0)
-        dropped = np.abs((u * v).sum(-1) - inner)
-        keep.breaks("a mask that drops", dropped[dropped > 0])
+        masks = (t.rng.random((2, len(W), d)) < 0.5).astype(float)
+        masks[0, :, 0] = 1
+
+        def off_inner(second: float, W=W, masks=masks) -> Array:
+            """|similarity - <W_1, W_2>|, [draws]; `second`: the second mask's entry of its own."""
+            masks[1, :, 1] = second
+            first, other = (np.maximum((W * masks[k][:, None])[..., k], 0) for k in (0, 1))
+            return np.abs((first * other).sum(-1) - (W[..., 0] * W[..., 1]).sum(-1))
+
+        dropped = off_inner(0)
+        keep.add(off_inner(1)).breaks("a mask that drops", dropped[dropped > 0])
     keep.proves(_both_keep(1), breaks={"a mask that drops": _both_keep(0)}, at=sy.AT)
     rises(t, positive=True)
+
+    # Losses of the identity with its second column leaned towards the first, by the overlap.
     steps = t.part("losses rise with the overlap", 1e-6, ">=")
     overlap = torch.tensor([0.0, 0.01, 0.1, 0.3, 0.5], dtype=torch.float64)
     for d, (alpha, tau) in product((3, 4), SETTINGS):

@@ -35,9 +35,7 @@ SIGNED = sympy.Matrix([-POSITIVE[0, 0], *POSITIVE[1:]]).reshape(2, 2)
 """W with one entry at most 0: what proofs for W >= 0 break."""
 
 
-@cache
-def _rectified(x: sympy.Expr) -> sympy.Expr:
-    return sympy.Max(x, 0).rewrite(sympy.Abs)
+_rectified = cache(lambda x: sympy.Max(x, 0).rewrite(sympy.Abs))
 
 
 def relu(v: sympy.MatrixBase) -> sympy.MatrixBase:
@@ -63,13 +61,7 @@ def chance(*diagonals: Mask, keep: sympy.Expr = ALPHA) -> sympy.Expr:
 
 def view(W: sympy.MatrixBase, D: Mask, i: int, act: Act = relu) -> sympy.MatrixBase:
     """act(W D e_i)."""
-    return _view(sympy.ImmutableMatrix(W), D, i, act)
-
-
-@cache
-def _view(W: sympy.ImmutableMatrix, D: Mask, i: int, act: Act) -> sympy.MatrixBase:
-    e = sympy.eye(W.cols)[:, i]
-    return act(W * sympy.diag(*D) * e)
+    return act(W[:, i] * D[i])
 
 
 def similarity(
@@ -151,9 +143,7 @@ def similarities(rectified: bool = True) -> exact.Shown:
     return exact.equal([similarity(W, *case, act) for case in cases], wanted)
 
 
-@cache
-def _factored(weight: sympy.Expr) -> sympy.Expr:
-    return sympy.factor(weight)
+_factored = cache(sympy.factor)
 
 
 def weighted(

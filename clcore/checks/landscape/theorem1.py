@@ -73,21 +73,26 @@ def _chain(t: Trial) -> None:
     attained = t.part("equality for W >= 0", 1e-14, controls=pooled, draws=total)
     for d, positive in product((2, 4, 7), (True, False)):
         W = members(t.rng, n, d, positive)
-        R = np.maximum(W, 0)
         D1, D2 = (t.rng.random((2, n, 20, d)) < 0.6).astype(float)
         for j in range(d):
-            both = D1[..., j] * D2[..., j]
-            masked = [np.maximum((W[:, None] * D[..., None, :])[..., j], 0) for D in (D1, D2)]
-            left = (masked[0] * masked[1]).sum(-1)
-            squares = (R[..., j] ** 2).sum(-1)[:, None]
-            first.add(np.abs(left - both * squares))
-            first.breaks("D_1 alone", np.abs(left - D1[..., j] * squares).max())
-            bound.add(left - both)
+            views = [np.maximum((W[:, None] * D[..., None, :])[..., j], 0) for D in (D1, D2)]
+            similarity, both_keep = (views[0] * views[1]).sum(-1), D1[..., j] * D2[..., j]
+
+            # It is D_1,jj D_2,jj |ReLU(W_j)|^2,
+            squares = (np.maximum(W[..., j], 0) ** 2).sum(-1)[:, None]
+            first.add(np.abs(similarity - both_keep * squares))
+            first.breaks("D_1 alone", np.abs(similarity - D1[..., j] * squares).max())
+
+            # at most D_1,jj D_2,jj,
+            bound.add(similarity - both_keep)
             if positive:
-                attained.add(np.abs(left - both))
-                bound.breaks("columns of norm 1.14", (1.3 * left - both).max())
+                bound.breaks("columns of norm 1.14", (1.3 * similarity - both_keep).max())
+
+            # and that without negative entries, which `members` puts into column 0 alone.
+            if positive:
+                attained.add(np.abs(similarity - both_keep))
             elif j == 0:
-                attained.breaks("a negative entry", (both - left).max(-1))
+                attained.breaks("a negative entry", (both_keep - similarity).max(-1))
     _proves_chain(first, bound, attained)
 
 

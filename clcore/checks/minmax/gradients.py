@@ -238,6 +238,7 @@ def eq23(t: Trial) -> None:
     def of_theta(f: Callable) -> Array:
         return torch.func.grad(lambda p: f(net(p, tx), net(p, tx2)).sum())(t_theta).numpy()
 
+    # -dL/dtheta is C_alpha[dz/dtheta, z^T].
     c = loops(1.0)
     slope = of_theta(partial(contrast.family_loss, pair=losses.infonce_pair()))
     loss = t.part("loss", 1e-6).add(relative(-slope, c))
@@ -248,10 +249,14 @@ def eq23(t: Trial) -> None:
         breaks={"the other sign": sym.lemma5(-1, scalar=True)},
         at=sym.SIZES,
     )
+
+    # dE_alpha/dtheta is twice that.
     power = of_theta(partial(contrast.energy, t_alpha))
     energy = t.part("energy", 1e-6).add(relative(power, 2 * c))
     energy.breaks("factor 1", relative(power, c))
     energy.proves(sym.energy_slope(2), breaks={"factor 1": sym.energy_slope(1)}, at=sym.SIZES)
+
+    # Of scalars, C_alpha[x, y] is C_alpha[y, x].
     weights = ref.random_weights(t.rng, t.draws, n, n)
     one, two = ref.covariance(weights, z, z2, x, x2), ref.covariance(weights, x, x2, z, z2)
     commute = t.part("scalars commute", 1e-12)
@@ -296,7 +301,8 @@ def lem5(t: Trial) -> None:
     _, phi, psi = ref.table1()[0]
     g, g2 = _loss_gradients(z, z2, phi, psi)
     alpha = ref.importance(*ref.distances(z, z2), phi, psi)
-    beta = alpha.sum(-1)
+
+    # First form: sum_i dL/dz[i] A^T[i] + dL/dz[i'] A^T[i'], A[i] a vector.
     first = g.swapaxes(-1, -2) @ a
     left = first + g2.swapaxes(-1, -2) @ a2
     right = -contrast.contrastive_covariance(*tensors(alpha, z, z2, a, a2)).numpy()
@@ -306,12 +312,13 @@ def lem5(t: Trial) -> None:
     vectors.proves(
         sym.lemma5(), breaks={"the other sign": sym.lemma5(-1)}, at=f"{sym.SIZES}, A in R^2"
     )
-    # Second form, with a 4 x 3 matrix A[i] a sample: sum_i A[i] dL/dz[i] + A[i'] dL/dz[i'].
+
+    # Second form: sum_i A[i] dL/dz[i] + A[i'] dL/dz[i'], A[i] a 4 x 3 matrix.
     m, m2 = t.rng.standard_normal((2, t.draws, n, 4, 3))
     left = (m @ g[..., None] + m2 @ g2[..., None]).sum(1)[..., 0]
     near = (m - m2) @ (z - z2)[..., None]
     far = (m[:, :, None] - m[:, None]) @ (z[:, :, None] - z[:, None])[..., None]
-    right = -_both_sums(alpha, beta, near, far)[..., 0]
+    right = -_both_sums(alpha, alpha.sum(-1), near, far)[..., 0]
     matrices = t.part("A, z^T", 1e-7).add(absolute(left, right))
     matrices.breaks("the other sign", absolute(left, -right))
     matrices.proves(  # row by row of A[i]
@@ -319,12 +326,13 @@ def lem5(t: Trial) -> None:
         breaks={"the other sign": sym.lemma5(-1, scalar=True)},
         at=sym.SIZES,
     )
+
+    # An alpha_ii that beta leaves out changes nothing.
     diagonal = alpha + t.rng.random((t.draws, n))[..., None] * np.eye(n)
     near = (z - z2)[..., None] * (a - a2)[..., None, :]
     far = (z[:, :, None] - z[:, None])[..., None] * (a[:, :, None] - a[:, None])[..., None, :]
-    plain = _both_sums(alpha, beta, near, far)
-    free = t.part("any alpha_ii", 1e-7)
-    free.add(absolute(_both_sums(diagonal, beta, near, far), plain))
+    plain, left_out = (_both_sums(w, alpha.sum(-1), near, far) for w in (alpha, diagonal))
+    free = t.part("any alpha_ii", 1e-7).add(absolute(left_out, plain))
     counted = _both_sums(diagonal, diagonal.sum(-1), near, far)
     free.breaks("alpha_ii in beta", absolute(counted, plain))
     free.proves(sym.diagonal(False), breaks={"alpha_ii in beta": sym.diagonal(True)}, at=sym.SIZES)

@@ -43,10 +43,9 @@ Sides = Mapping[str, pd.DataFrame]
 
 def evidence(runs: pd.DataFrame) -> str:
     """Whether runs are at the paper's size: its data, all of it, its net, 500 epochs, 5 seeds."""
-    name = runs.dataset.iloc[0]
     full = (
         runs.dataset.nunique() == 1
-        and runs.images.min() >= TRAIN.get(name, np.inf)
+        and runs.images.min() >= TRAIN.get(runs.dataset.iloc[0], np.inf)
         and runs.width.min() >= WIDTH
         and runs.epoch.max() >= EPOCHS[-1]
         and runs.seed.nunique() >= SEEDS
@@ -56,50 +55,40 @@ def evidence(runs: pd.DataFrame) -> str:
 
 def kept(runs: pd.DataFrame) -> pd.DataFrame:
     """Runs without the diverged ones, all epochs of them, with `accuracy` in points."""
-    lost = runs[runs.diverged.astype(bool)][["loss_name", "seed"]].drop_duplicates()
-    if lost.empty:  # as nearly always, and exchanges of labels ask for it many times
-        found = runs.reset_index(drop=True)
-    else:
-        marked = runs.merge(lost, how="left", indicator=True)
-        found = marked[marked._merge == "left_only"].drop(columns="_merge")
-    return found.assign(accuracy=100 * found.linear)
+    lost = runs.diverged.astype(bool).groupby([runs.loss_name, runs.seed]).transform("any")
+    return runs[~lost].reset_index(drop=True).assign(accuracy=lambda found: 100 * found.linear)
+
+
+COMPARED = ["difference", "low", "high", "pairs", "p", "t"]
 
 
 def gaps(runs: pd.DataFrame) -> pd.DataFrame:
-    """Every loss minus InfoNCE at every recorded epoch, paired over seeds.
-
-    Columns: epoch, loss, difference, low, high (95 per cent interval), pairs, t, p.
-    """
+    """Every loss minus InfoNCE at every recorded epoch: epoch, loss, and what `_paired` gives."""
     rows = []
     for epoch, part in kept(runs).groupby("epoch"):
         for loss in sorted(set(part.loss_name) - {"infonce"}):
             both = part[part.loss_name.isin(["infonce", loss])]
-            test = paired_tests(both, "loss_name", "accuracy")
-            sign = 1 if test["first"][0] == loss else -1
-            ends = sorted((sign * test.low[0], sign * test.high[0]))
-            rows.append((epoch, loss, sign * test.difference[0], *ends, test.pairs[0], test.p[0]))
-    found = pd.DataFrame(rows, columns=["epoch", "loss", "difference", "low", "high", "pairs", "p"])
-    return found.assign(t=_t(found))
+            rows.append((epoch, loss, *_paired(both, "loss_name", loss)))
+    return pd.DataFrame(rows, columns=["epoch", "loss", *COMPARED])
 
 
 def gains(runs: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy at the end minus that before training, paired over seeds, as `gaps`."""
-    table = kept(runs)
-    last = table[table.epoch == table.epoch.max()]
-    first = table[table.epoch == 0]
-    both = pd.concat([last.assign(when="after"), first.assign(when="before")])
-    rows = []
-    for loss in table.loss_name.unique():
-        test = paired_tests(both[both.loss_name == loss], "when", "accuracy").iloc[0]
-        rows.append((loss, test.difference, test.low, test.high, test.pairs))
-    found = pd.DataFrame(rows, columns=["loss", "difference", "low", "high", "pairs"])
-    return found.assign(t=_t(found))
+    """Accuracy at the end minus that before training: loss, and what `_paired` gives."""
+    table, last = kept(runs), runs.epoch.max()
+    both = table[table.epoch.isin([0, last])].groupby("loss_name")
+    rows = [(loss, *_paired(part, "epoch", last)) for loss, part in both]
+    return pd.DataFrame(rows, columns=["loss", *COMPARED])
 
 
-def _t(found: pd.DataFrame) -> pd.Series:
-    """Mean over standard error, from the interval; 0 where nothing differs at all."""
-    error = (found.high - found.low) / 2 / stats.t.ppf(1 - LEVEL / 2, found.pairs - 1)
-    return (found.difference / error.where(error > 0, np.inf)).astype(float)
+def _paired(both: pd.DataFrame, column: str, first: Any) -> tuple[Any, ...]:
+    """COMPARED of accuracies of two labels, `first` minus the other one, paired over seeds: low and
+    high end the 95 per cent interval; t is the mean over its standard error, 0 without a spread."""
+    test = paired_tests(both, column, "accuracy").iloc[0]
+    sign = 1 if test["first"] == first else -1
+    low, high = sorted((sign * test.low, sign * test.high))
+    error = (high - low) / 2 / stats.t.ppf(1 - LEVEL / 2, test.pairs - 1)
+    difference = sign * test.difference
+    return difference, low, high, test.pairs, test.p, difference / error if error > 0 else 0.0
 
 
 def _said(row: Any) -> str:
@@ -135,14 +124,9 @@ def _directed(t: Trial, name: str, label: str, runs: pd.DataFrame, loss: str, si
         return found[found.loss == loss].iloc[0]
 
     last = of(_end(runs))
-    part = t.part(
-        f"{name}, {label}",
-        stats.t.ppf(1 - LEVEL / 2, last.pairs - 1),
-        ">=",
-        evidence=evidence(runs),
-        draws=int(last.pairs),
-        words=name,
-    )
+    beyond = stats.t.ppf(1 - LEVEL / 2, last.pairs - 1)
+    seen = {"evidence": evidence(runs), "draws": int(last.pairs), "words": name}
+    part = t.part(f"{name}, {label}", beyond, ">=", **seen)
     part.add(sign * last.t)
     part.breaks(EXCHANGED, _exchanged(_end(runs), "infonce", loss, by=lambda r: sign * of(r).t))
     part.says(said=_said(last), about=about(runs))
@@ -172,9 +156,9 @@ def cells(runs: pd.DataFrame) -> pd.DataFrame:
     return theirs.merge(ours.rename(columns={"loss_name": "loss"}))
 
 
-def agree(beside: pd.DataFrame) -> pd.Series:
+def agree(found: pd.DataFrame) -> pd.Series:
     """Which rows of `cells` agree (ledger.agreement)."""
-    return beside.apply(
+    return found.apply(
         lambda r: ledger.agreement(r.ours, r.spread, r.seeds, r["mean"], r["std"], r.n, UNIT),
         axis=1,
     )
@@ -197,47 +181,37 @@ def table2(t: Trial, runs: pd.DataFrame) -> None:
     """
     name = "stl10" if runs.dataset.iloc[0] == "stl10" else "cifar10"
     claim, block = CLAIMS[name], printed().query("dataset == @name")
+
+    # The printed cells alone: rank 1 is the best of a column.
     rank = block.groupby("epoch")["mean"].rank(ascending=False)
-    part = t.part(
-        "printed cells: highlighted ones are the best two of their column",
-        claim=claim,
-        draws=len(block),
-    )
-    part.add((block.highlighted != (rank <= 2)).sum())
-    part.breaks("third and fourth of each column", (block.highlighted != rank.between(3, 4)).sum())
+    asked = {"claim": claim, "draws": len(block)}
+    best = t.part("printed cells: highlighted ones are the best two of their column", **asked)
+    best.add((block.highlighted != (rank <= 2)).sum())
+    best.breaks("third and fourth of each column", (block.highlighted != rank.between(3, 4)).sum())
+
+    # Runs at the protocol, cell by cell.
     if evidence(runs) == "protocol":
-        beside = cells(runs)
-        turned = beside.groupby("epoch")["mean"].transform(lambda column: column.to_numpy()[::-1])
-        part = t.part(
-            "runs: share of cells that agree",
-            0.9,
-            ">=",
-            claim=claim,
-            evidence="protocol",
-            draws=len(beside),
-        )
-        part.add(agree(beside).mean())
-        part.breaks("losses in the opposite order", agree(beside.assign(mean=turned)).mean())
-        part.says(about=about(runs))
+        ours = cells(runs)
+        turned = ours.groupby("epoch")["mean"].transform(lambda column: column.to_numpy()[::-1])
+        full = {"claim": claim, "evidence": "protocol", "draws": len(ours)}
+        share = t.part("runs: share of cells that agree", 0.9, ">=", **full)
+        share.add(agree(ours).mean()).says(about=about(runs))
+        share.breaks("losses in the opposite order", agree(ours.assign(mean=turned)).mean())
         return
+
+    # Smaller runs, by the order of the losses at their end.
     end = _end(kept(runs))
     column = block[block.epoch == EPOCHS[0]].set_index("loss")["mean"]
 
     def means(rows: pd.DataFrame) -> pd.Series:
         return rows.groupby("loss_name").accuracy.mean()[[*ROWS]]
 
-    part = t.part(
-        "runs: order of the six losses",
-        0.828,
-        ">=",
-        claim=claim,
-        evidence="partial",
-        draws=end.seed.nunique(),
-    )
-    part.add(_rho(means(end), column))
-    part.breaks(EXCHANGED, _exchanged(end, *ROWS, by=lambda rows: _rho(means(rows), column)))
-    order = " > ".join(means(end).sort_values(ascending=False).index)
-    part.says(order=order, about=about(runs))
+    smaller = {"claim": claim, "evidence": "partial", "draws": end.seed.nunique()}
+    order = t.part("runs: order of the six losses", 0.828, ">=", **smaller)
+    order.add(_rho(means(end), column))
+    order.breaks(EXCHANGED, _exchanged(end, *ROWS, by=lambda rows: _rho(means(rows), column)))
+    ranking = " > ".join(means(end).sort_values(ascending=False).index)
+    order.says(order=ranking, about=about(runs))
 
 
 @check("acl/num14", on="runs")
@@ -280,21 +254,17 @@ def num15(t: Trial, sides: Sides) -> None:
                propagation and the square row in their place; guessing; before and after exchanged
                by chance within each seed.
     """
-    table = {name: against(name) for name in REGULARISERS}
-    useful = ("entropy", "inverse")
-    part = t.part(
-        "printed cells: comparable to InfoNCE or better", draws=sum(len(table[n]) for n in useful)
-    )
+    # Printed cells, each beside InfoNCE's; the note tells which runs say otherwise.
+    table = {name: against(name) for name in (*REGULARISERS, "backprop")}
+    useful, square = ("entropy", "inverse"), table["square"]
+    cells_asked = sum(len(table[name]) for name in useful)
+    part = t.part("printed cells: comparable to InfoNCE or better", draws=cells_asked)
     part.add(sum(len(behind(table[name])) for name in useful))
-    for name, other in (
-        ("gradient through the weights", against("backprop")),
-        ("square regulariser", table["square"]),
-    ):
-        part.breaks(f"{name} in their place", len(behind(other)))
-    lowest = behind(table["square"]).sort_values("difference").iloc[0]
-    last = table["square"].query("dataset == 'cifar10' and epoch == 500").iloc[0]
+    part.breaks("gradient through the weights in their place", len(behind(table["backprop"])))
+    part.breaks("square regulariser in their place", len(behind(square)))
+    last = square.query("dataset == 'cifar10' and epoch == 500").iloc[0]
     part.says(entropy=span(table["entropy"]), inverse=span(table["inverse"]))
-    part.says(last=last.difference, p=last.p, lowest=lowest.difference)
+    part.says(last=last.difference, p=last.p, lowest=behind(square).difference.min())
     part.says(contrary="".join(_contrary(runs) for runs in sides.values()))
     for label, runs in sides.items():
         _regularisers(t, label, runs)
@@ -312,38 +282,32 @@ def _contrary(runs: pd.DataFrame) -> str:
 
 def _regularisers(t: Trial, label: str, runs: pd.DataFrame) -> None:
     """The parts of num15 on runs."""
+    at = {"evidence": evidence(runs)}
+
+    # At the end no regulariser is behind InfoNCE.
     end = _end(gaps(runs))
     chosen = end[end.loss.isin(REGULARISERS)]
-    part = t.part(
-        f"runs: comparable to InfoNCE or better, {label}",
-        evidence=evidence(runs),
-        draws=int(chosen.pairs.min()),
-        words="runs: comparable to InfoNCE or better",
-    )
-    part.add(len(behind(chosen))).breaks("guessing in their place", len(behind(_guessing(runs))))
-    part.says(said="; ".join(f"{r.loss} {_said(r)}" for r in chosen.itertuples()))
-    part.says(about=about(runs))
+    seen = {"draws": int(chosen.pairs.min()), "words": "runs: comparable to InfoNCE or better"}
+    comparable = t.part(f"runs: comparable to InfoNCE or better, {label}", **at, **seen)
+    comparable.add(len(behind(chosen)))
+    comparable.breaks("guessing in their place", len(behind(_guessing(runs))))
+    said = "; ".join(f"{r.loss} {_said(r)}" for r in chosen.itertuples())
+    comparable.says(said=said, about=about(runs))
 
+    # Each has gained by training, beyond its 95 per cent interval.
     of = runs[runs.loss_name.isin(REGULARISERS)]
     learned = gains(of)
-    part = t.part(
-        f"runs: each works, {label}",
-        stats.t.ppf(1 - LEVEL / 2, learned.pairs.min() - 1),
-        ">=",
-        evidence=evidence(runs),
-        draws=int(learned.pairs.min()),
-        words="runs: each works",
-    )
-    part.add(learned.t)
+    beyond = stats.t.ppf(1 - LEVEL / 2, learned.pairs.min() - 1)
+    seen = {"draws": int(learned.pairs.min()), "words": "runs: each works"}
+    works = t.part(f"runs: each works, {label}", beyond, ">=", **at, **seen).add(learned.t)
     mixed = _exchanged(of, 0, of.epoch.max(), by=lambda rows: gains(rows).t.min(), column="epoch")
-    part.breaks("before and after exchanged by chance within each seed", mixed)
-    part.says(span=span(learned))
+    works.breaks("before and after exchanged by chance within each seed", mixed)
+    works.says(span=span(learned))
 
 
 def _guessing(runs: pd.DataFrame) -> pd.DataFrame:
     """A net that guesses, minus InfoNCE at the end, over seeds."""
-    table = kept(runs)
-    last = table[(table.epoch == table.epoch.max()) & (table.loss_name == "infonce")]
+    last = _end(kept(runs)).query("loss_name == 'infonce'")
     rest = 100 / last.classes - last.accuracy
     p = stats.ttest_1samp(rest, 0).pvalue if rest.std() > 0 else 0.0
     return pd.DataFrame({"difference": [rest.mean()], "p": [p]})

@@ -5,6 +5,7 @@ Its closed forms in `clcore.losses` meet generic solvers that know only costs an
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -165,18 +166,22 @@ def _application(t: Trial) -> None:
         application.breaks("phi not doubled", error(2 * tau, 1))
 
 
-def _torch_phis(tau: float) -> list[tuple[Callable, Callable]]:
-    """(phi, phi') of `ref.phis` in torch, in its order."""
-    return [
-        (lambda x: tau * torch.log(0.5 + x), lambda x: tau / (0.5 + x)),
-        (torch.log1p, lambda x: 1 / (1 + x)),
-        (torch.square, lambda x: 2 * x),
-        (torch.sqrt, lambda x: 0.5 / torch.sqrt(x)),
-    ]
-
-
-_RATES = (0.01, 0.01, 1e-3, 0.01)  # of P_g, for each of them; x^2 is steep
 _WIDTHS, _TAU = (4, 5, 3), 0.5
+_RATED: tuple[tuple[Callable, Callable, float], ...] = (
+    (lambda x: _TAU * torch.log(0.5 + x), lambda x: _TAU / (0.5 + x), 0.01),
+    (torch.log1p, lambda x: 1 / (1 + x), 0.01),
+    (torch.square, lambda x: 2 * x, 1e-3),
+    (torch.sqrt, lambda x: 0.5 / torch.sqrt(x), 0.01),
+)
+"""phi and phi' of `ref.phis` in torch, in its order, and P_g's rate eta for each; x^2 is steep."""
+_PHIS: dict[str, tuple[Callable, Callable]] = {
+    "InfoNCE, epsilon = 0": (lambda x: _TAU * np.log(x), lambda x: _TAU * torch.log(x)),
+    "$\\phi=3\\log x$": (lambda x: 3 * np.log(x), lambda x: 3 * torch.log(x)),
+    "InfoNCE, epsilon = 1": (lambda x: _TAU * np.log(1 + x), lambda x: _TAU * torch.log1p(x)),
+    "$\\phi=x$": (lambda x: x, lambda x: x),
+}
+_STILL = ("InfoNCE, epsilon = 0", "$\\phi=3\\log x$")
+"""Functions phi in numpy and torch; those whose xi phi'(xi) is constant."""
 
 
 @dataclass(frozen=True)
@@ -236,12 +241,6 @@ class _Game:
         alpha = ref.newton("entropy", c, xi * ref.slope(phi, xi) / _TAU, _TAU)
         return _objective(c, alpha, _TAU).sum(-1)
 
-    def value_slope(self, phi: Callable, h: float = 1e-4) -> Array:
-        """The gradient of `value` at the start, A moving with theta; central differences."""
-        step = h * np.eye(self.start.shape[1])[:, None]
-        up, down = (self.value(self.start + s * step, phi) for s in (1, -1))
-        return np.moveaxis((up - down) / (2 * h), 0, -1)
-
     def sums(self, theta: torch.Tensor) -> torch.Tensor:
         """xi, [runs, n]."""
         z, z2 = self.outputs(theta)
@@ -251,8 +250,8 @@ class _Game:
         return torch.where(off, torch.exp(gaps / _TAU), 0.0).sum(-1)
 
     def climbs(self, phi: Callable, torch_phi: Callable, sign: float = 1.0) -> tuple[Array, Array]:
-        """Cosines of the gradient of V and minus that of L, [runs]: V by `value`, and in closed
-        form by autograd."""
+        """Cosines of the gradient of V and minus that of L, [runs]: V by `value`, A moving with
+        theta, in central differences; and in closed form by autograd."""
         slope = torch.func.grad(lambda u: torch_phi(u).sum())
 
         def loss(theta: torch.Tensor) -> torch.Tensor:
@@ -269,10 +268,10 @@ class _Game:
             sizes = np.linalg.norm(a, axis=-1) * np.linalg.norm(down, axis=-1)
             return -(a * down).sum(-1) / sizes
 
-        return cosine(self.value_slope(phi)), cosine(up)
-
-
-VALUE = "the max-min value"
+        h = 1e-4
+        step = h * np.eye(self.start.shape[1])[:, None]
+        above, under = (self.value(self.start + s * step, phi) for s in (1, -1))
+        return cosine(np.moveaxis((above - under) / (2 * h), 0, -1)), cosine(up)
 
 
 @check("acl/cor1")
@@ -288,56 +287,21 @@ def cor1(t: Trial) -> None:
             = x, V = 2 log(1/tau) L falls with L. Corrected: for constant xi phi'(xi), as InfoNCE
             at eps = 0.
     """
-    _procedure(t)
-
-    # (2) One less the cosine of dV and -dL: 0 if descending L climbs V. V by the Newton solver, and
-    # in closed form, 2 sum_i xi phi' log(phi'/tau).
-    rng, runs = t.stream("value"), min(t.draws, 20)
-    x, x2 = ref.views(rng, runs, 6, 4)
-    game = _Game(x, x + (x2 - x) / 4, ref.net_parameters(rng, runs, _WIDTHS))
-    value = t.part(VALUE, 1e-7, draws=4 * runs)
-    still = t.corrected(VALUE, 1e-7, controls=typical)
-    value.breaks("ascent on L", 1 - game.climbs(*_PHIS["$\\phi=3\\log x$"], sign=-1.0)[0])
-    for name, (phi, torch_phi) in _PHIS.items():
-        solved, closed = game.climbs(phi, torch_phi)
-        value.add(1 - solved).fails_by(1 - closed, within=1e-5)
-        if name in _STILL:
-            still.add(1 - solved)
-        else:
-            still.breaks(name, 1 - solved)
-    infonce, linear = (
-        game.climbs(*_PHIS[name])[1] for name in ("InfoNCE, epsilon = 1", "$\\phi=x$")
-    )
-    value.says(infonce=infonce.min(), along=np.median(linear), tau=_TAU)
-
-
-_PHIS: dict[str, tuple[Callable, Callable]] = {
-    "InfoNCE, epsilon = 0": (lambda x: _TAU * np.log(x), lambda x: _TAU * torch.log(x)),
-    "$\\phi=3\\log x$": (lambda x: 3 * np.log(x), lambda x: 3 * torch.log(x)),
-    "InfoNCE, epsilon = 1": (lambda x: _TAU * np.log(1 + x), lambda x: _TAU * torch.log1p(x)),
-    "$\\phi=x$": (lambda x: x, lambda x: x),
-}
-_STILL = ("InfoNCE, epsilon = 0", "$\\phi=3\\log x$")
-"""Functions phi in numpy and torch; those whose xi phi'(xi) is constant."""
-
-
-def _procedure(t: Trial) -> None:
+    # (1) Descent on L with step 2 eta follows P_g with step eta.
     runs, steps, short = min(t.draws, 4), 60, 20
     x, x2 = ref.views(t.rng, runs, 8, 4)
     x2 = x + (x2 - x) / 4  # keeps xi moderate, and with it the slope of phi = x^2
     game = _Game(x, x2, ref.net_parameters(t.rng, runs, _WIDTHS))
     follows = t.part("", 1e-6, draws=runs).says(steps=steps)
     psis = {"psi": lambda x: torch.exp(x / _TAU), "dpsi": lambda x: torch.exp(x / _TAU) / _TAU}
-    for phi, (torch_phi, dphi), eta in zip(ref.phis(_TAU), _torch_phis(_TAU), _RATES, strict=True):
+    for phi, (torch_phi, dphi, eta) in zip(ref.phis(_TAU), _RATED, strict=True):
         pair = losses.Pair("", phi=torch_phi, dphi=dphi, **psis)
-
-        def loss(z: torch.Tensor, z2: torch.Tensor, pair=pair) -> torch.Tensor:
-            return contrast.family_loss(z, z2, pair)
 
         def through_alpha(z: torch.Tensor, z2: torch.Tensor, pair=pair) -> torch.Tensor:
             return -contrast.energy(contrast.pairwise_importance(z, z2, pair), z, z2) / 2
 
         ours = game.play(phi, eta, steps)
+        loss = partial(contrast.family_loss, pair=pair)
         half, exact, double = game.descend(loss, [eta, 2 * eta, 4 * eta], steps)
         follows.add(absolute(ours, exact))
         follows.breaks("descent with eta", absolute(ours, half))
@@ -346,3 +310,22 @@ def _procedure(t: Trial) -> None:
         follows.breaks("alpha never refreshed", absolute(frozen, exact[:, :short]))
         (wrong,) = game.descend(through_alpha, [2 * eta], short)
         follows.breaks("through alpha", absolute(ours[:, :short], wrong))
+
+    # (2) One less the cosine of dV and -dL: 0 if descending L climbs V. V by the Newton solver, and
+    # in closed form, 2 sum_i xi phi' log(phi'/tau).
+    rng, runs = t.stream("value"), min(t.draws, 20)
+    x, x2 = ref.views(rng, runs, 6, 4)
+    game = _Game(x, x + (x2 - x) / 4, ref.net_parameters(rng, runs, _WIDTHS))
+    value = t.part("the max-min value", 1e-7, draws=4 * runs)
+    still = t.corrected("the max-min value", 1e-7, controls=typical)
+    value.breaks("ascent on L", 1 - game.climbs(*_PHIS["$\\phi=3\\log x$"], sign=-1.0)[0])
+    for name, (phi, torch_phi) in _PHIS.items():
+        solved, closed = game.climbs(phi, torch_phi)
+        value.add(1 - solved).fails_by(1 - closed, within=1e-5)
+        if name in _STILL:
+            still.add(1 - solved)
+        else:
+            still.breaks(name, 1 - solved)
+    infonce = game.climbs(*_PHIS["InfoNCE, epsilon = 1"])[1]
+    linear = game.climbs(*_PHIS["$\\phi=x$"])[1]
+    value.says(infonce=infonce.min(), along=np.median(linear), tau=_TAU)

@@ -1,6 +1,8 @@
 """The printed cells of acl Table 2: six losses on CIFAR-10 and STL-10, accuracies in points of a
 hundred."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 
@@ -36,12 +38,9 @@ LEVEL = 0.05
 def printed() -> pd.DataFrame:
     """Table 2, one row a cell: dataset, loss, epoch, mean, std (in points), n, highlighted."""
     rows = []
-    for dataset, claim in CLAIMS.items():
-        numbers = ledger.claim(claim)["numbers"]
-        for loss, row in ROWS.items():
-            for epoch in EPOCHS:
-                cell = {"highlighted": False, **numbers[row][f"e{epoch}"]}
-                rows.append({"dataset": dataset, "loss": loss, "epoch": epoch, **cell})
+    for (dataset, claim), (loss, row), epoch in product(CLAIMS.items(), ROWS.items(), EPOCHS):
+        cell = {"dataset": dataset, "loss": loss, "epoch": epoch, "highlighted": False}
+        rows.append(cell | ledger.claim(claim)["numbers"][row][f"e{epoch}"])
     return pd.DataFrame(rows)
 
 
@@ -53,13 +52,11 @@ def against(loss: str, other: str = "infonce", standard_error: bool = False) -> 
     exclude.
     """
     cells = printed()
-    first, second = (cells[cells.loss == name].reset_index(drop=True) for name in (loss, other))
-    parts = []
-    for row in (first, second):
-        mean, std, n = (row[name].to_numpy() for name in ("mean", "std", "n"))
-        parts += [mean, std * np.sqrt(n) if standard_error else std, n]
-    found = welch_tests(*parts)
-    return pd.concat([first[["dataset", "epoch"]], found], axis=1)
+    if standard_error:
+        cells = cells.assign(std=cells["std"] * np.sqrt(cells.n))
+    sides = [cells[cells.loss == name].reset_index(drop=True) for name in (loss, other)]
+    found = welch_tests(*(row[name].to_numpy() for row in sides for name in ("mean", "std", "n")))
+    return pd.concat([sides[0][["dataset", "epoch"]], found], axis=1)
 
 
 def behind(found: pd.DataFrame) -> pd.DataFrame:

@@ -51,10 +51,7 @@ class Batch:
 
     def weights(self) -> Matrix:
         """alpha, with zeros on the diagonal."""
-        made = sympy.zeros(self.n, self.n)
-        for i, j in self.pairs:
-            made[i, j] = self.alpha(i, j)
-        return made
+        return Matrix(self.n, self.n, lambda i, j: self.alpha(int(i), int(j)) if i != j else 0)
 
 
 def _square(v: Matrix) -> Any:
@@ -133,31 +130,21 @@ def theorem1(factor: Any) -> exact.Shown:
 @cache
 def lemma5(sign: int = 1, scalar: bool = False) -> exact.Shown:
     """Lemma 5 for a vector A in the plane a sample, or for a row A (its second form)."""
-    batch, views = Batch(outputs()), outputs(name="a")
-    width = views[0][0].rows
-    total = sympy.zeros(1, 1) if scalar else sympy.zeros(2, width)
-    for of, z in zip(views, (batch.z, batch.z2), strict=True):
-        for i in range(batch.n):
-            slope = gradient(batch.loss(), z[i])
-            total += of[i].T * slope if scalar else slope * of[i].T
-    z = (batch.z, batch.z2)
-    first, second = (views, z) if scalar else (z, views)
-    right = covariance(weights(), first, second)
+    z, a = outputs(), outputs(name="a")
+    batch, left = Batch(z), sympy.zeros(2, 2)
+    for of_z, of_a in zip([*z[0], *z[1]], [*a[0], *a[1]], strict=True):
+        left += gradient(batch.loss(), of_z) * of_a.T
+    right = covariance(weights(), *((a, z) if scalar else (z, a))).xreplace(held(batch))
     if scalar:
-        right = sympy.Matrix([right.trace()])
-    return exact.equal(total, -sign * right.xreplace(held(batch)))
+        left, right = left.trace(), right.trace()
+    return exact.equal(left, -sign * right)
 
 
 def energy_slope(factor: int) -> exact.Shown:
     """Whether dE_alpha along a change of the outputs, alpha held, is factor C_alpha[change, z]."""
     z, change, alpha = outputs(), outputs(name="a"), weights()
-    value = energy(alpha, z)
-    total = sum(
-        sympy.diff(value, entry) * step
-        for views, steps in zip(z, change, strict=True)
-        for v, s in zip(views, steps, strict=True)
-        for entry, step in zip(v, s, strict=True)
-    )
+    steps = zip([*z[0], *z[1]], [*change[0], *change[1]], strict=True)
+    total = sum(gradient(energy(alpha, z), at).dot(step) for at, step in steps)
     return exact.equal(total, factor * covariance(alpha, change, z).trace())
 
 

@@ -35,8 +35,12 @@ def models(rng: np.random.Generator, draws: int, fields: int, modes: int) -> bin
     return binary_latent.draw(keys, fields, modes)
 
 
-def parts(model: binary_latent.Model) -> tuple[Array, Array, Array]:
-    """(Delta [draws, K, d], p0 p1 [draws], D_V [draws, Kd, Kd]) by loops."""
+Parts = tuple[Array, Array, Array]
+"""Delta [draws, K, d], p0 p1 [draws] and D_V [draws, Kd, Kd]."""
+
+
+def parts(model: binary_latent.Model) -> Parts:
+    """What X_alpha is made of, by loops."""
     p1, table, values = (v.numpy() for v in model)
     draws, fields, _, modes = values.shape
     within = np.zeros((draws, fields * modes, fields * modes))
@@ -53,40 +57,36 @@ def parts(model: binary_latent.Model) -> tuple[Array, Array, Array]:
 
 
 def energies(
-    delta: Array, scale: Array, within: Array, augmentation: Array, eta: Array
+    made_of: Parts, own: Array | float, eta: Array | float, delta: Array | None = None
 ) -> Energies:
-    """Both solutions' energies s^T W1 X W1^T s under D_aug = diag(augmentation [draws, Kd])."""
+    """Both solutions' energies s^T W1 X W1^T s under D_aug = diag(D_V) + own diag^2(Delta)
+    + diag(eta); `delta` overrides the Delta that X_alpha is made of."""
+    drawn, scale, within = made_of
+    delta = drawn if delta is None else delta
     flat = delta.reshape(len(delta), -1)
+    eta = np.broadcast_to(eta, flat.shape)
+    augmentation = np.diagonal(within, axis1=-2, axis2=-1) + own * flat**2 + eta
     outer = scale[:, None, None] * flat[:, :, None] * flat[:, None, :]
     x = outer + within - augmentation[:, :, None] * np.eye(flat.shape[-1])
-    w1, w2 = (v.numpy() for v in relu_two_layer.compositional(torch.from_numpy(delta)))
+    (t_delta,) = ref.tensors(delta)
+    w1, w2 = (v.numpy() for v in relu_two_layer.compositional(t_delta))
     single = np.zeros(delta.shape)
-    for k in range(delta.shape[1]):
-        for m in range(delta.shape[2]):
-            pair = relu_two_layer.relay(torch.from_numpy(delta), k, m)
-            single[:, k, m] = mixture.trace(*(v.numpy() for v in pair), x)
+    for k, m in np.ndindex(delta.shape[1:]):
+        feature = (v.numpy() for v in relu_two_layer.relay(t_delta, k, m))
+        single[:, k, m] = mixture.trace(*feature, x)
     return Energies(mixture.trace(w1, w2, x), single, delta, scale, eta)
 
 
 def weak(model: binary_latent.Model, delta: Array | None = None) -> Energies:
-    """D_aug = diag(D_V); `delta` overrides the model's own Delta."""
-    own, scale, within = parts(model)
-    delta = own if delta is None else delta
-    level = np.diagonal(within, axis1=-2, axis2=-1)
-    return energies(delta, scale, within, level, np.zeros_like(level))
+    """Those under D_aug = diag(D_V)."""
+    return energies(parts(model), 0.0, 0.0, delta)
 
 
 def strong(
     model: binary_latent.Model, eta: Array | float, corrected: bool, delta: Array | None = None
 ) -> Energies:
-    """D_aug = diag(D_V) + diag^2(Delta) + diag(eta); `corrected`: diag^2(Delta) times p0 p1."""
-    own, scale, within = parts(model)
-    delta = own if delta is None else delta
-    level = np.diagonal(within, axis1=-2, axis2=-1)
-    flat = delta.reshape(len(delta), -1)
-    eta = np.broadcast_to(eta, flat.shape)
-    factor = scale[:, None] if corrected else 1.0
-    return energies(delta, scale, within, level + factor * flat**2 + eta, eta)
+    """Those under D_aug = diag(D_V) + diag^2(Delta) + diag(eta); corrected: p0 p1 diag^2(Delta)."""
+    return energies(parts(model), prior(model) if corrected else 1.0, eta, delta)
 
 
 def prior(model: binary_latent.Model) -> Array:

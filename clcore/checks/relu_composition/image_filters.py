@@ -10,6 +10,7 @@ say how far a run is from the paper's.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -212,11 +213,10 @@ def correlations(points: pd.DataFrame, resamples: int, rng: np.random.Generator)
     at = rng.integers(0, len(points), (resamples, len(points)))
     right = points.linear.to_numpy()
     rows = []
-    for layer in layers(points):
-        for measure in MEASURES:
-            values = points[f"{measure}_{layer}"].to_numpy()
-            low, high = np.quantile(spearman(values[at], right[at]), [0.025, 0.975])
-            rows.append((layer, measure, float(spearman(values, right)), low, high))
+    for layer, measure in product(layers(points), MEASURES):
+        values = points[f"{measure}_{layer}"].to_numpy()
+        low, high = np.quantile(spearman(values[at], right[at]), [0.025, 0.975])
+        rows.append((layer, measure, float(spearman(values, right)), low, high))
     return pd.DataFrame(rows, columns=["layer", "measure", "rho", "low", "high"])
 
 
@@ -231,19 +231,14 @@ def num17(t: Trial, runs: pd.DataFrame, draws: int, seed: int) -> None:
     Refuted    by fewer layers. Control: accuracies of other settings.
     """
     rng = generator("acl/num17", seed)
-    points, resamples = settings(runs), 20 * min(max(draws, 10), 100)
-    found = correlations(points, resamples, rng)
+    points, majority = settings(runs), len(layers(runs)) // 2 + 1
+    found = correlations(points, 20 * min(max(draws, 10), 100), rng)
     mixed = [
         _positive(correlations(points.assign(linear=rng.permutation(points.linear)), 200, rng))
         for _ in range(20)
     ]
-    part = t.part(
-        "total variation is correlated with accuracy",
-        len(layers(runs)) // 2 + 1,
-        ">=",
-        draws=len(points),
-        evidence=evidence(runs),
-    )
+    seen = {"draws": len(points), "evidence": evidence(runs)}
+    part = t.part("total variation is correlated with accuracy", majority, ">=", **seen)
     part.add(_positive(found)).breaks("accuracies of other settings", np.mean(mixed))
     names = {"tv": "as it is", "unit": "at norm 1", "norm": "the norm alone"}
     said = ", ".join(f"{name} in {_positive(found, m)}" for m, name in names.items())

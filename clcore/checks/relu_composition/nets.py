@@ -45,8 +45,8 @@ def def5(t: Trial) -> None:
             active mode, a sign, a factor per mode, a view erased.
     Claim   The generator obeys Assumption 1 (nonnegative, one-hot, x' = gamma x with gamma > 0):
             neither of two validators, the library's and one in numpy, refuses its batches. By
-            rotation the modes are e_m: turning a
-            field's patterns and its weights changes no output.
+            rotation the modes are e_m: turning a field's patterns and its weights changes no
+            output.
     Fails   for data with two active modes, signed data, a factor per mode; for weights that are
             not turned along.
     """

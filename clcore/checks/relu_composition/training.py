@@ -38,8 +38,9 @@ def augmentations(model: binary_latent.Model) -> dict[str, Tensor]:
     return {name: binary_latent.contrastive(model, level(t)) for name, t in strengths.items()}
 
 
-def fields_used(W1: Tensor, s: Tensor) -> Array:
-    """[draws]: how many fields take part."""
+def fields_used(X: Tensor, W1: Tensor, s: Tensor) -> Array:
+    """[draws]: how many fields take part where the ascent of E from (W1, s) ends."""
+    W1, s = relu_two_layer.ascend(X, W1, s, rate=1.0, steps=STEPS)
     return ((s[..., None] * W1).norm(dim=-1) > ACTIVE).sum(-1).numpy()
 
 
@@ -51,10 +52,10 @@ def random_start(rng: np.random.Generator, count: int, fields: int, modes: int) 
     return unit_norm(W1, (-2, -1)), unit_norm(s, -1)
 
 
-def _climbed(X: Array, W1: Array, s: Array) -> tuple[Array, Array]:
-    """(W1, s) in the end of the ascent, in numpy; by steps of the same length as in torch, so that
-    run for run it must be the same end."""
-    w, top = W1, s
+def used_in_numpy(X: Array, W1: Tensor, s: Tensor) -> Array:
+    """`fields_used` by an ascent in numpy, in steps of the same length as in torch, so that run for
+    run it must end at the same point."""
+    w, top = W1.numpy(), s.numpy()
     pace = 1 / np.sqrt((X**2).sum((-1, -2)))[:, None]
     for _ in range(STEPS):
         push = np.einsum("bpq,bq->bp", X, (top[..., None] * w).reshape(len(X), -1)).reshape(w.shape)
@@ -62,12 +63,6 @@ def _climbed(X: Array, W1: Array, s: Array) -> tuple[Array, Array]:
         up = w + (pace * top)[..., None] * push * open_
         w = np.maximum(up, 0) / np.sqrt((np.maximum(up, 0) ** 2).sum((-1, -2), keepdims=True))
         top = level / np.sqrt((level**2).sum(-1, keepdims=True))
-    return w, top
-
-
-def _used_in_numpy(X: Array, W1: Tensor, s: Tensor) -> Array:
-    """[draws]: how many fields take part in the end."""
-    w, top = _climbed(X, W1.numpy(), s.numpy())
     return (top**2 * (w**2).sum(-1) > ACTIVE**2).sum(-1)
 
 
@@ -96,41 +91,39 @@ def num19(t: Trial) -> None:
     none, numpy_none, idle, numpy_idle, by_cell = [], [], [], [], []
     for fields, modes in CELLS:
         model = models(t.rng, count, fields, modes)
-        whole = relu_two_layer.compositional(binary_latent.difference(model))
         start = random_start(t.rng, count, fields, modes)
-        ends, higher = {}, []
-        for name, X in augmentations(model).items():
-            used = fields_used(*relu_two_layer.ascend(X, *start, rate=1.0, steps=STEPS))
-            ends[name] = used > 1
-            if name == "strong":
-                none.append(used == 0)
-            single = X.diagonal(dim1=-2, dim2=-1).amax(-1)  # the best theta_m
-            higher.append((relu_two_layer.trace_energy(*whole, X) > single).numpy())
-        one.add(ends["weak"]).breaks("strong augmentation, p0 p1", ends["strong, p0 p1"])
+        levels = augmentations(model)
+        used = {name: fields_used(X, *start) for name, X in levels.items()}
+        composed = {name: found > 1 for name, found in used.items()}
+        by_cell.append(f"K = {fields}: " + ", ".join(f"{e.mean():.0%}" for e in composed.values()))
+
+        # Weak: one field.
+        one.add(composed["weak"]).breaks("strong augmentation, p0 p1", composed["strong, p0 p1"])
+
+        # Strong: several, as printed; X_alpha once more, assembled and followed in numpy.
+        several.add(composed["strong"]).breaks("weak augmentation", composed["weak"])
         delta = parts(model)[0]
         in_numpy, flat = _matrices(model, delta), delta.reshape(count, -1)
-        printed = _less(in_numpy["weak"], flat**2)
-        used = _used_in_numpy(printed, *start)
-        numpy_none.append(used == 0)
-        several.fails_by(used > 1)
-        several.add(ends["strong"]).breaks("weak augmentation", ends["weak"])
-        right.add(ends["strong, p0 p1"]).breaks("weak augmentation", ends["weak"])
-        right.breaks("terms not times p0 p1", ends["strong"])
-        # eta I on top: little of it, and as much as brings E(theta_Omega) to 0.
-        little, much = (
-            _less(in_numpy["strong"], share * reach(model)[:, None]) for share in (SMALL, 1.0)
-        )
-        few, many = (
-            fields_used(*relu_two_layer.ascend(torch.from_numpy(X), *start, 1.0, STEPS))
-            for X in (little, much)
-        )
+        again = used_in_numpy(_less(in_numpy["weak"], flat**2), *start)
+        several.fails_by(again > 1)
+        none.append(used["strong"] == 0)
+        numpy_none.append(again == 0)
+
+        # With p0 p1; eta I on top: little of it, and as much as brings E(theta_Omega) to 0.
+        right.add(composed["strong, p0 p1"]).breaks("weak augmentation", composed["weak"])
+        right.breaks("terms not times p0 p1", composed["strong"])
+        most = reach(model)[:, None]
+        little, much = (_less(in_numpy["strong"], share * most) for share in (SMALL, 1.0))
+        few, many = (fields_used(torch.from_numpy(X), *start) for X in (little, much))
         right.add(few > 1).breaks("eta at which E(theta_Omega) is 0", many > 1)
         idle.append(many == 0)
-        numpy_idle.append(_used_in_numpy(much, *start) == 0)
-        composed, above = np.concatenate([*ends.values()]), np.concatenate(higher)
-        tells.add(composed == above)
-        tells.breaks("energies of other models", composed == t.rng.permutation(above))
-        by_cell.append(f"K = {fields}: " + ", ".join(f"{e.mean():.0%}" for e in ends.values()))
+        numpy_idle.append(used_in_numpy(much, *start) == 0)
+
+        # The energies tell which, for K <= 4.
+        ends = np.concatenate([*composed.values()])
+        above = np.concatenate([_whole_is_above(model, X) for X in levels.values()])
+        tells.add(ends == above)
+        tells.breaks("energies of other models", ends == t.rng.permutation(above))
     one.says(steps=STEPS, cells=", ".join(by_cell))
     several.says(first=several.errors[0].mean(), none=fraction(none, ">="))
     several.confirms(none=fraction(numpy_none, ">="))
@@ -145,13 +138,17 @@ def _crowd(rng: np.random.Generator, told: Part) -> None:
     theta_Omega has more energy than every theta_m. Control: energies of other models."""
     model = models(rng, CROWD, 8, 3)
     X, start = augmentations(model)["strong"], random_start(rng, CROWD, 8, 3)
-    composed = fields_used(*relu_two_layer.ascend(X, *start, rate=1.0, steps=STEPS)) > 1
+    composed, above = fields_used(X, *start) > 1, _whole_is_above(model, X)
+    told.add(composed == above).fails_by((used_in_numpy(X.numpy(), *start) > 1) == above)
+    told.breaks("energies of other models", composed == rng.permutation(above))
+    told.says(crowd=composed.mean(), above=above.mean(), runs=CROWD)
+
+
+def _whole_is_above(model: binary_latent.Model, X: Tensor) -> Array:
+    """[draws]: whether theta_Omega has more energy than every theta_m."""
     whole = relu_two_layer.compositional(binary_latent.difference(model))
-    above = relu_two_layer.trace_energy(*whole, X) > X.diagonal(dim1=-2, dim2=-1).amax(-1)
-    told.add(composed == above.numpy())
-    told.fails_by((_used_in_numpy(X.numpy(), *start) > 1) == above.numpy())
-    told.breaks("energies of other models", composed == rng.permutation(above.numpy()))
-    told.says(crowd=composed.mean(), above=float(above.double().mean()), runs=CROWD)
+    best_feature = X.diagonal(dim1=-2, dim2=-1).amax(-1)
+    return (relu_two_layer.trace_energy(*whole, X) > best_feature).numpy()
 
 
 def velocity(W1: Array, s: Array, X: Array) -> tuple[Array, Array]:

@@ -12,10 +12,13 @@ from clcore.experiments import sparse_tables as rt
 from clcore.experiments.sparse_tables import RECOVERED, SIGNIFICANT
 from clcore.ledger import Part, Trial, check
 
+Runs = pd.DataFrame
+"""A table of runs, as `experiments.sparse_tables` reads it."""
+
 
 def on_runs(
     t: Trial,
-    runs: pd.DataFrame,
+    runs: Runs,
     panels: tuple[str, ...],
     name: str,
     bound: float,
@@ -32,7 +35,7 @@ def on_runs(
 
 
 def ends_above(
-    t: Trial, runs: pd.DataFrame, high: str, low: str, name: str, others: str = "", **more: Any
+    t: Trial, runs: Runs, high: str, low: str, name: str, others: str = "", **more: Any
 ) -> None:
     """Panel `high` ends above panel `low`."""
     measured = rt.ahead(runs, high, low)
@@ -42,13 +45,7 @@ def ends_above(
 
 
 def moves(
-    t: Trial,
-    runs: pd.DataFrame,
-    panel: str,
-    name: str,
-    sign: int = 1,
-    others: str = "",
-    **more: Any,
+    t: Trial, runs: Runs, panel: str, name: str, sign: int = 1, others: str = "", **more: Any
 ) -> None:
     """A panel ends above (sign -1: below) where it began."""
     measured = rt.rises(runs, panel, sign)
@@ -58,9 +55,7 @@ def moves(
     part.says(start=start, end=end, low=path.min(), epoch=path.idxmin(), others=others)
 
 
-def stays_low(
-    t: Trial, runs: pd.DataFrame, panel: str, name: str, bound: float = RECOVERED
-) -> None:
+def stays_low(t: Trial, runs: Runs, panel: str, name: str, bound: float = RECOVERED) -> None:
     """A panel ends below a bound at every Pr(sparse)."""
     found = rt.means(runs, panel)["mean"]
     control = {"warm starts with c = 2": float(rt.planted("warm").minimum.mean())}
@@ -68,7 +63,7 @@ def stays_low(
     part.says(found=rt.listed(found))
 
 
-def other(runs: pd.DataFrame, panels: tuple[str, ...]) -> str:
+def other(runs: Runs, panels: tuple[str, ...]) -> str:
     """Where other readings of a caption began and ended, for a note."""
     found = [
         f"{p}: {rt.listed(rt.means(runs, p, last=False)['mean'])} to "
@@ -80,7 +75,7 @@ def other(runs: pd.DataFrame, panels: tuple[str, ...]) -> str:
 
 
 @check("ncl/fig1", on="runs")
-def fig1(t: Trial, runs: pd.DataFrame) -> None:
+def fig1(t: Trial, runs: Runs) -> None:
     """Contrastive and non-contrastive training with one-hot latents (Figure 1).
 
     Protocol   one-hot latents, linear encoders; Minimum max-cosine at the last epoch.
@@ -99,7 +94,7 @@ def fig1(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/fig2", on="runs")
-def fig2(t: Trial, runs: pd.DataFrame) -> None:
+def fig2(t: Trial, runs: Runs) -> None:
     """Contrastive and non-contrastive training with k-sparse latents (Figure 2).
 
     Protocol   k-sparse latents, BatchNorm and symmetric ReLU, every Pr(sparse).
@@ -112,13 +107,13 @@ def fig2(t: Trial, runs: pd.DataFrame) -> None:
     stays_low(t, runs, "ncl-basic", "NCL ends low")
 
 
-def _deeper(t: Trial, runs: pd.DataFrame) -> None:
+def _deeper(t: Trial, runs: Runs) -> None:
     ends_above(t, runs, "cl-basic", "ncl-basic-2l", "two layers end below CL-basic")
     stays_low(t, runs, "ncl-basic-2l", "two layers end low", 0.8)
 
 
 @check("ncl/fig3", on="runs")
-def fig3(t: Trial, runs: pd.DataFrame) -> None:
+def fig3(t: Trial, runs: Runs) -> None:
     """Non-contrastive training of a two-layer encoder fails (Figure 3).
 
     Protocol   NCL with a two-layer encoder, Eq. 11 on its first layer, beside CL-basic; every
@@ -131,7 +126,7 @@ def fig3(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/fig10", on="runs")
-def fig10(t: Trial, runs: pd.DataFrame) -> None:
+def fig10(t: Trial, runs: Runs) -> None:
     """Max-cosine and loss curves of a two-layer non-contrastive encoder (Figure 10).
 
     Protocol   as Figure 3.
@@ -146,13 +141,13 @@ AS_DRAWN = "the mean of the runs, as the figure draws it, without a test"
 LOUD_DRAWN = "noise 0.48, every column of M equally often, the mean of the runs, without a test"
 
 
-def _change(runs: pd.DataFrame, panel: str) -> pd.Series:
+def _change(runs: Runs, panel: str) -> pd.Series:
     """Mean at the end minus mean at the start, per Pr(sparse)."""
     ends, starts = (rt.means(runs, panel, last=last)["mean"] for last in (True, False))
     return ends - starts
 
 
-def _falls(t: Trial, runs: pd.DataFrame) -> None:
+def _falls(t: Trial, runs: Runs) -> None:
     """It does not work: it ends low, and falls. The fall is asked of single runs, by a test, at the
     last epoch; what of it is ours is open: the test (the figure draws the mean of the runs), and
     the epoch. Control of the mean: the net with a predictor, which rises. Twenty runs, where the
@@ -171,7 +166,7 @@ def _falls(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/fig4", on="runs")
-def fig4(t: Trial, runs: pd.DataFrame) -> None:
+def fig4(t: Trial, runs: Runs) -> None:
     """Non-contrastive training from a warm start without a predictor fails (Figure 4).
 
     Protocol   NCL from a warm start, c = 1, no predictor; twenty runs, where the figure has five.
@@ -193,7 +188,7 @@ def fig4(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/fig11", on="runs")
-def fig11(t: Trial, runs: pd.DataFrame) -> None:
+def fig11(t: Trial, runs: Runs) -> None:
     """Warm-started non-contrastive training without a predictor, several sparsities (Figure 11).
 
     Protocol   as Figure 4. Its caption, in App. B, names no c; Sec. 5.2.2 has c = 1 and announces
@@ -207,7 +202,7 @@ def fig11(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/fig5", on="runs")
-def fig5(t: Trial, runs: pd.DataFrame) -> None:
+def fig5(t: Trial, runs: Runs) -> None:
     """Non-contrastive training from a warm start with a linear predictor works (Figure 5).
 
     Protocol   NCL from a warm start, c = 1, with a linear predictor.
@@ -219,7 +214,7 @@ def fig5(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/fig12", on="runs")
-def fig12(t: Trial, runs: pd.DataFrame) -> None:
+def fig12(t: Trial, runs: Runs) -> None:
     """Max-cosine and loss curves from a warm start with a linear predictor (Figure 12).
 
     Protocol   as Figure 5.
@@ -230,7 +225,7 @@ def fig12(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/fig6", on="runs")
-def fig6(t: Trial, runs: pd.DataFrame) -> None:
+def fig6(t: Trial, runs: Runs) -> None:
     """Non-contrastive training with a predictor fails without a warm start (Figure 6).
 
     Protocol   NCL with a linear predictor from a random start, beside the warm one.
@@ -253,7 +248,7 @@ is at 0.99, not at 0.62."""
 
 
 @check("ncl/fig7", on="runs")
-def fig7(t: Trial, runs: pd.DataFrame) -> None:
+def fig7(t: Trial, runs: Runs) -> None:
     """Row-normalised non-contrastive training from a warm start, no predictor (Figure 7).
 
     Protocol   NCL from a warm start, rows normalised, no predictor; other readings of the caption
@@ -267,12 +262,12 @@ def fig7(t: Trial, runs: pd.DataFrame) -> None:
             moves(t, runs, panel, "it rises without a predictor", setting=setting)
 
 
-def _square(t: Trial, runs: pd.DataFrame, others: str = "") -> None:
+def _square(t: Trial, runs: Runs, others: str = "") -> None:
     ends_above(t, runs, "srelu-cl-10", "srelu-ncl-10", "CL ends above NCL, m = 10", others)
 
 
 @check("ncl/fig8", on="runs")
-def fig8(t: Trial, runs: pd.DataFrame) -> None:
+def fig8(t: Trial, runs: Runs) -> None:
     """Max-cosine and loss curves with k-sparse latents, overparametrised network (Figure 8).
 
     Protocol   without BatchNorm, sizes as printed, m = 10; the title's m = 50 is in the note.
@@ -283,7 +278,7 @@ def fig8(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/fig9", on="runs")
-def fig9(t: Trial, runs: pd.DataFrame) -> None:
+def fig9(t: Trial, runs: Runs) -> None:
     """Max-cosine and loss curves with k-sparse latents, ten neurons (Figure 9).
 
     Protocol   as Figure 8.
@@ -293,13 +288,13 @@ def fig9(t: Trial, runs: pd.DataFrame) -> None:
     _square(t, runs)
 
 
-def _normalised(t: Trial, runs: pd.DataFrame, panel: str, free: str) -> None:
+def _normalised(t: Trial, runs: Runs, panel: str, free: str) -> None:
     readings = other(runs, (f"{panel}-srelu", f"{panel}-pred", f"{free}-free"))
     moves(t, runs, panel, "it rises without a predictor", 1, readings)
 
 
 @check("ncl/fig13", on="runs")
-def fig13(t: Trial, runs: pd.DataFrame) -> None:
+def fig13(t: Trial, runs: Runs) -> None:
     """Warm start and normalised rows: all curves with ten neurons (Figure 13).
 
     Protocol   NCL from a warm start, rows normalised, m = 10, no predictor.
@@ -310,7 +305,7 @@ def fig13(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/fig14", on="runs")
-def fig14(t: Trial, runs: pd.DataFrame) -> None:
+def fig14(t: Trial, runs: Runs) -> None:
     """Warm start and normalised rows: all curves for p = d = m = 20 (Figure 14).
 
     Protocol   as Figure 13, p = d = m = 20.
@@ -321,7 +316,7 @@ def fig14(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/fig15", on="runs")
-def fig15(t: Trial, runs: pd.DataFrame) -> None:
+def fig15(t: Trial, runs: Runs) -> None:
     """Warm start and normalised columns: all curves for p = d = m = 20 (Figure 15).
 
     Protocol   as Figure 14, columns normalised.
@@ -336,7 +331,7 @@ FIG16 = {"fig16": "", "fig16-srelu": "without BatchNorm", "fig16-drop": "masks k
 
 
 @check("ncl/fig16", on="runs")
-def fig16(t: Trial, runs: pd.DataFrame) -> None:
+def fig16(t: Trial, runs: Runs) -> None:
     """Warm start and normalised columns: all curves for p = m = 50, d = 10 (Figure 16).
 
     Protocol   NCL from a warm start with c = 2, at 0.99 already, columns normalised; the caption
@@ -365,7 +360,7 @@ def fig16(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/fig17", on="runs")
-def fig17(t: Trial, runs: pd.DataFrame) -> None:
+def fig17(t: Trial, runs: Runs) -> None:
     """Simplified-SimCLR learns good representations from a random start (Figure 17).
 
     Protocol   Simplified SimCLR from a random start, Pr(sparse) = 0.1 and 0.2.
@@ -382,7 +377,7 @@ def fig17(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/fig18", on="runs")
-def fig18(t: Trial, runs: pd.DataFrame) -> None:
+def fig18(t: Trial, runs: Runs) -> None:
     """Simplified-SimSiam fails to learn good representations from a random start (Figure 18).
 
     Protocol   Simplified SimSiam from a random start, every Pr(sparse).

@@ -1,10 +1,12 @@
 """ncl's remarks on what training finds, beside our runs (Sec. 2.2, 5.2.2, App. A.2.1, B.1.4)."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 
 from clcore import ledger
-from clcore.checks.sparse_runs.figures import ends_above, moves, on_runs, other, stays_low
+from clcore.checks.sparse_runs.figures import Runs, ends_above, moves, on_runs, other, stays_low
 from clcore.experiments import sparse_tables as rt
 from clcore.experiments.sparse_tables import RECOVERED
 from clcore.ledger import Trial, check
@@ -19,7 +21,7 @@ def _lowest_printed(model: str) -> float:
 
 
 @check("ncl/rem5", on="runs")
-def rem5(t: Trial, runs: pd.DataFrame) -> None:
+def rem5(t: Trial, runs: Runs) -> None:
     """Contrastive training recovers the latents, robustly across settings (Sec. 2.2).
 
     Protocol   SimCLR, CL-basic and CL-linear from random starts.
@@ -38,7 +40,7 @@ def rem5(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/rem1", on="runs")
-def rem1(t: Trial, runs: pd.DataFrame) -> None:
+def rem1(t: Trial, runs: Runs) -> None:
     """Contrastive training learns a good representation without a warm start (Remark 1).
 
     Protocol   CL-basic from a random start; Wen and Li's process is another, hence partial.
@@ -49,7 +51,7 @@ def rem1(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/rem6", on="runs")
-def rem6(t: Trial, runs: pd.DataFrame) -> None:
+def rem6(t: Trial, runs: Runs) -> None:
     """Non-contrastive training needs a predictor or a normalised warm start (Sec. 2.2).
 
     Protocol   NCL with and without predictor, random and warm starts, normalised rows and columns.
@@ -81,7 +83,7 @@ def rem6(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/rem7", on="runs")
-def rem7(t: Trial, runs: pd.DataFrame) -> None:
+def rem7(t: Trial, runs: Runs) -> None:
     """A predictor is essential, but not enough without a warm start (Sec. 5.2.2).
 
     Protocol   NCL from a warm start with and without predictor, from a random one with it.
@@ -93,7 +95,7 @@ def rem7(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/rem8", on="runs")
-def rem8(t: Trial, runs: pd.DataFrame) -> None:
+def rem8(t: Trial, runs: Runs) -> None:
     """Simplified-SimCLR recovers the support, Simplified-SimSiam does not (Sec. 5.2.2).
 
     Protocol   Simplified SimCLR and SimSiam; Table 1 as printed.
@@ -112,7 +114,7 @@ def rem8(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/rem9", on="runs")
-def rem9(t: Trial, runs: pd.DataFrame) -> None:
+def rem9(t: Trial, runs: Runs) -> None:
     """High max-cosines for contrastive encoders, low for non-contrastive ones (App. A.2.1).
 
     Protocol   linear and basic models, three metrics at three Pr(sparse); Table 2 as printed.
@@ -137,7 +139,7 @@ def rem9(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/rem10", on="runs")
-def rem10(t: Trial, runs: pd.DataFrame) -> None:
+def rem10(t: Trial, runs: Runs) -> None:
     """Weights of the linear non-contrastive encoder collapse to zero (App. A.2.1).
 
     Protocol   NCL-linear; the text calls its loss Eq. 6, outputs as they are. Sec. 4.2 has unit
@@ -160,7 +162,7 @@ def rem10(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/rem11", on="runs")
-def rem11(t: Trial, runs: pd.DataFrame) -> None:
+def rem11(t: Trial, runs: Runs) -> None:
     """Two-layer non-contrastive encoder stays below the one-layer contrastive one (App. A.2.1).
 
     Protocol   NCL-basic-2L and CL-basic; Table 2 as printed.
@@ -193,7 +195,7 @@ STEP = "the last step alone, 0.002 above 0.02, by the same test"
 
 
 @check("ncl/rem12", on="runs")
-def rem12(t: Trial, runs: pd.DataFrame) -> None:
+def rem12(t: Trial, runs: Runs) -> None:
     """A warmer start helps at every sparsity (App. B.1.4).
 
     Protocol   warm starts at sigma = 0.14, 0.02, 0.002, twenty runs of each, where the table has
@@ -205,28 +207,24 @@ def rem12(t: Trial, runs: pd.DataFrame) -> None:
     Open is what helping means: the test, or the means that the table has; and whether each step
     must help.
     """
+    # In print: either warmer start above the coldest; the note has the steps that go back.
     table = rt.printed("ncl/tab4")
-    wide, std = (
-        table.pivot(index=["metric", "pr"], columns="sigma", values=name)
-        for name in ("paper", "paper_std")
-    )
+    pivot = partial(table.pivot, index=["metric", "pr"], columns="sigma")
+    wide, std = pivot(values="paper"), pivot(values="paper_std")
     gaps = [wide[level] - wide[WARM] for level in WARMER]
     part = t.part("printed numbers", 1e-9, ">=", sort="sampled").add(*gaps)
     part.fails_by(*(_read_off(WARM, level) for level in WARMER))
     part.breaks("exchanged", min((-gap).min() for gap in gaps))
     step = wide[WARMER[1]] - wide[WARMER[0]]
     n = ledger.claim("ncl/tab4")["numbers"]["n"]
-    falls = step / ((std[WARMER[0]] ** 2 + std[WARMER[1]] ** 2) / n) ** 0.5
-    back = [(metric, pr, step[metric, pr], falls[metric, pr]) for metric, pr in step.index]
-    part.says(
-        gaps=sum(len(gap) for gap in gaps),
-        cells=len(step),
-        back="; ".join(
-            f"{metric} at {pr} by {-by:.2f}, {-z:.1f} standard errors"
-            for metric, pr, by, z in back
-            if by < 0
-        ),
-    )
+    errors = step / ((std[WARMER[0]] ** 2 + std[WARMER[1]] ** 2) / n) ** 0.5
+    back = [
+        f"{metric} at {pr} by {-step[metric, pr]:.2f}, {-errors[metric, pr]:.1f} standard errors"
+        for metric, pr in step.index[step < 0]
+    ]
+    part.says(gaps=sum(map(len, gaps)), cells=len(step), back="; ".join(back))
+
+    # Our runs, each level above the coldest: by a test, and by the means of all three metrics.
     runs = rt.settled(runs, *(f"warm-{level}" for level in (WARM, *WARMER)))
     for level in WARMER:
         pair, name = (f"warm-{level}", f"warm-{WARM}"), f"our runs, {level} above {WARM}"
@@ -237,12 +235,14 @@ def rem12(t: Trial, runs: pd.DataFrame) -> None:
         more = {"setting": AS_PRINTED, "words": "our runs: order"}
         means = on_runs(t, runs, pair, name, 1e-9, ">=", measured, **more)
         means.says(gaps=len(ours), most=ours.max())
+
+    # The step from the middle level to the warmest.
     pair = (f"warm-{WARMER[1]}", f"warm-{WARMER[0]}")
     ends_above(t, runs, *pair, name, setting=STEP, words="our runs: order")
 
 
 @check("ncl/rem13", on="runs")
-def rem13(t: Trial, runs: pd.DataFrame) -> None:
+def rem13(t: Trial, runs: Runs) -> None:
     """Training does not avoid the bad minima of non-contrastive losses (Abstract; Sec. 5; Sec. 6).
 
     Protocol   NCL-basic and CL-basic from random starts; shares of runs, against a half
@@ -262,13 +262,17 @@ def rem13(t: Trial, runs: pd.DataFrame) -> None:
         return ((rows["rank"] > 2) & (rows.norm > 0.1)).mean()
 
     ncl, cl = rt.at(runs, "ncl-basic"), rt.at(runs, "cl-basic")
-    untrained = rt.at(runs, "cl-basic", last=False)
+
+    # Most runs of NCL end far from the truth, and are not collapsed.
     measured = bad(ncl), {"warm starts with c = 2": bad(rt.planted("warm"))}
     part = on_runs(t, runs, ("ncl-basic",), "NCL ends at bad points", 0.5, ">=", measured)
     part.says(found=rt.listed(rt.means(runs, "ncl-basic")["mean"]))
     measured = wide(ncl), {"parallel rows": wide(rt.planted("parallel"))}
     part = on_runs(t, runs, ("ncl-basic",), "not collapsed", 0.5, ">=", measured)
     part.says(rank=ncl["rank"].min())
+
+    # Most runs of CL end at it.
+    untrained = rt.at(runs, "cl-basic", last=False)
     measured = recovered(cl), {"untrained": recovered(untrained)}
     part = on_runs(t, runs, ("cl-basic",), "CL recovers", 0.5, ">=", measured)
     part.says(others=other(runs, ("cl-basic", "cl-basic-masked")))

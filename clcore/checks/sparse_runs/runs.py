@@ -18,7 +18,7 @@ import pandas as pd
 from scipy.stats import binom
 
 from clcore import stats
-from clcore.checks.sparse_runs.figures import FIG7, FIGURES, ends_above, on_runs, other
+from clcore.checks.sparse_runs.figures import FIG7, FIGURES, Runs, ends_above, on_runs, other
 from clcore.checks.sparse_runs.remarks import REMARKS
 from clcore.checks.sparse_runs.settings import def3 as def3
 from clcore.checks.sparse_runs.settings import num2 as num2
@@ -38,7 +38,7 @@ STARTS = {"warm-0.14": "warm-0.002", "warm-0.002": "warm-0.14"}
 
 
 def _cells(
-    t: Trial, runs: pd.DataFrame, swap: dict[str, str], starts: tuple[str, ...] = (), **more: Any
+    t: Trial, runs: Runs, swap: dict[str, str], starts: tuple[str, ...] = (), **more: Any
 ) -> Part:
     """Share of printed cells that agree. Controls: panels exchanged, encoders before training.
 
@@ -55,20 +55,16 @@ def _cells(
         more = {"evidence": "partial"} | more
     panels = tuple(dict.fromkeys(table.panel))
     part = on_runs(t, runs, panels, "cells", SHARE, ">=", (table.agrees.mean(), controls), **more)
-    readings = [
-        f"; {name}: {found.agrees.sum()} of {len(found)}"
-        for name, found in (
-            ("masks keep a tenth", rt.beside(runs, claim, "-masked")),
-            ("masking instead of keeping", rt.beside(runs, claim, "-drop")),
-        )
-        if len(found)
-    ]
-    part.says(agree=table.agrees.sum(), cells=len(table), others="".join(readings))
+    others = ""
+    for name, of in (("masks keep a tenth", "-masked"), ("masking instead of keeping", "-drop")):
+        if len(found := rt.beside(runs, claim, of)):
+            others += f"; {name}: {found.agrees.sum()} of {len(found)}"
+    part.says(agree=table.agrees.sum(), cells=len(table), others=others)
     return part.says(starts=other(runs, starts))
 
 
 @check("ncl/tab1", on="runs")
-def tab1(t: Trial, runs: pd.DataFrame) -> None:
+def tab1(t: Trial, runs: Runs) -> None:
     """Max-cosines of Simplified-SimCLR and Simplified-SimSiam, three sparsities (Table 1).
 
     Protocol   Simplified SimCLR and SimSiam, 18 cells; other readings of the masks are in the
@@ -82,7 +78,7 @@ def tab1(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/tab2", on="runs")
-def tab2(t: Trial, runs: pd.DataFrame) -> None:
+def tab2(t: Trial, runs: Runs) -> None:
     """Max-cosines of contrastive and non-contrastive encoders, three sparsities (Table 2).
 
     Protocol   linear, basic and two-layer models, 45 cells.
@@ -118,12 +114,8 @@ def _possible(t: Trial) -> None:
     excess = table.paper_std - unit / 2 - most
     row = table.loc[excess.idxmax()]
     printed = t.part("possible cells", sort="sampled").add(excess)
-    printed.fails_by(
-        [
-            s - u / 2 - _widest(m + 0.005)
-            for m, s, u in zip(table.paper, table.paper_std, unit, strict=True)
-        ]
-    )
+    rows = zip(table.paper, table.paper_std, unit, strict=True)
+    printed.fails_by([std - u / 2 - _widest(mean + 0.005) for mean, std, u in rows])
     printed.breaks("stds ten times as large", (10 * table.paper_std - unit / 2 - most).max())
     printed.says(model=row.model, pr=row.pr, metric=row.metric, mean=row.paper, std=row.paper_std)
     printed.says(most=rt.most_spread(row.paper + 0.005, 5))
@@ -134,7 +126,7 @@ def _possible(t: Trial) -> None:
 
 
 @check("ncl/tab3", on="runs")
-def tab3(t: Trial, runs: pd.DataFrame) -> None:
+def tab3(t: Trial, runs: Runs) -> None:
     """Max-cosines of Simplified-SimCLR and Simplified-SimSiam, printed again (Table 3).
 
     Protocol   as Table 1.
@@ -152,7 +144,7 @@ def tab3(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/tab4", on="runs")
-def tab4(t: Trial, runs: pd.DataFrame) -> None:
+def tab4(t: Trial, runs: Runs) -> None:
     """Max-cosines of non-contrastive nets from three levels of warm start (Table 4).
 
     Protocol   NCL-basic from three warm starts, 27 cells, at the last epoch; half of the epochs is
@@ -169,7 +161,7 @@ def tab4(t: Trial, runs: pd.DataFrame) -> None:
 # ---------------------------------------------------------------------------------------- numbers
 
 
-def _lead(runs: pd.DataFrame, panels: tuple[str, ...], metric: str, mixed: bool) -> float:
+def _lead(runs: Runs, panels: tuple[str, ...], metric: str, mixed: bool) -> float:
     """Mean difference of panels and the same with "-dependent", over its standard error; mixed:
     every other run exchanged."""
     names = (*panels, *(f"{panel}-dependent" for panel in panels))
@@ -187,7 +179,7 @@ def _lead(runs: pd.DataFrame, panels: tuple[str, ...], metric: str, mixed: bool)
 
 
 @check("ncl/num1", on="runs")
-def num1(t: Trial, runs: pd.DataFrame) -> None:
+def num1(t: Trial, runs: Runs) -> None:
     """Independent masks do better than dependent masks (Sec. 4.2).
 
     Protocol   NCL-basic and CL-basic with masks of Eq. 3 and of Eq. 2. The paper names no metric:
@@ -210,13 +202,11 @@ def num1(t: Trial, runs: pd.DataFrame) -> None:
         part.says(metric=name, listed=listed)
 
 
+Ends = tuple[float, float]
+
+
 def _close(
-    t: Trial,
-    runs: pd.DataFrame,
-    panel: str,
-    printed: tuple[float, float],
-    others: str = "",
-    setting: str = "",
+    t: Trial, runs: Runs, panel: str, printed: Ends, others: str = "", setting: str = ""
 ) -> None:
     """The larger of |mean over all runs - printed| at the start and at the end is at most 0.05:
     "around", and the captions give no Pr(sparse). Control: random encoders, which stay."""
@@ -229,7 +219,7 @@ def _close(
 
 
 @check("ncl/num3", on="runs")
-def num3(t: Trial, runs: pd.DataFrame) -> None:
+def num3(t: Trial, runs: Runs) -> None:
     """Minimum max-cosine rises from 0.7 to 0.87 with a linear predictor (Sec. 5.2.2).
 
     Protocol   Figure 5's runs, mean over all; the caption gives no Pr(sparse).
@@ -240,7 +230,7 @@ def num3(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/num4", on="runs")
-def num4(t: Trial, runs: pd.DataFrame) -> None:
+def num4(t: Trial, runs: Runs) -> None:
     """Minimum max-cosine rises from 0.62 to 0.85 with normalised rows (Sec. 5.2.2).
 
     Protocol   Figure 7's runs, mean over all; other readings of the caption as `FIG7`, for its c
@@ -255,7 +245,7 @@ def num4(t: Trial, runs: pd.DataFrame) -> None:
 
 
 @check("ncl/num5", on="runs")
-def num5(t: Trial, runs: pd.DataFrame) -> None:
+def num5(t: Trial, runs: Runs) -> None:
     """Masking probabilities other than the default 0.5 (Captions of Table 1, Figs. 17, 18).
 
     Protocol   SimCLR and SimSiam with masks that keep 0.1, and that mask 0.1 as Figs. 17, 18 say;
@@ -292,7 +282,7 @@ ON_RUNS = (
 # ----------------------------------------------------------------------------------- the readings
 
 
-def _as_far_as_run(check: Callable, runs: pd.DataFrame) -> Iterator[Check]:
+def _as_far_as_run(check: Callable, runs: Runs) -> Iterator[Check]:
     """The parts of a check on runs up to the first whose panels a reading does not have."""
     trial = Trial([f"ncl/{check.__name__}"], sort="trained")
     with suppress(rt.NoRuns):
@@ -342,7 +332,7 @@ def _numbers(check: Check) -> tuple:
 
 
 def _with_settings(
-    check: Callable[[pd.DataFrame], Iterator[Check]], runs: pd.DataFrame, panels: Panels
+    check: Callable[[pd.DataFrame], Iterator[Check]], runs: Runs, panels: Panels
 ) -> Iterator[Check]:
     """The parts as printed, with all readings and the settings that a check names itself, these in
     the printed reading."""
@@ -352,7 +342,7 @@ def _with_settings(
     yield from _readings(check, printed, own, panels)
 
 
-def beside(runs: pd.DataFrame) -> dict[str, Callable[[int, int], Iterator[Check]]]:
+def beside(runs: Runs) -> dict[str, Callable[[int, int], Iterator[Check]]]:
     """Claim -> its check on runs, as `Ledger.run` takes it; num2 and def3 need no runs."""
     panels = cache(partial(rt.reading, runs))
     return {
