@@ -101,6 +101,7 @@ def test_a_title_page_and_metadata(book):
     assert "0123456789abcdef" in said.subject and "smoke" in said.subject
     text = book.pages[0].extract_text()
     assert binding.TITLE in " ".join(text.split()) and "0123456789ab" in text
+    assert "Yuandong Tian, 2022." in " ".join(text.split())
 
 
 def test_links_stay_in_the_book(book):

@@ -80,9 +80,7 @@ def _front(
                 for kind, title, page in lines
             ]
             at += len(reader.pages)
-        papers = [
-            f"{', '.join(known['authors'])}. {known['title']}" for known in ledger.papers().values()
-        ]
+        papers = [f"{known['authors']}. {known['title']}" for known in ledger.papers().values()]
         about = {"title": TITLE, "author": AUTHOR, "papers": papers, "book": book}
         html = render("clcore.book.pdf", "front.html", entries=entries, **about)
         found = PdfReader(io.BytesIO(paper(str(html))))
