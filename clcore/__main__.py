@@ -143,12 +143,14 @@ def course(
     out: Annotated[Path | None, typer.Option(help="a folder, by default _build/course")] = None,
     otter: Annotated[bool, typer.Option("--otter", help="assignments for Otter, too")] = False,
     key: Annotated[Path | None, typer.Option(help="a file with a key of yours, see grade")] = None,
+    own: Annotated[Path | None, typer.Option(help="a folder with slides of yours")] = None,
 ) -> None:
     """Slides, notebooks for students and instructors, a handout and plans, from the last build."""
     from clcore.book import course as kit
 
     secret = kit.read_key(_paths.home(key)) if key else ""
-    print("\n".join(kit.make(_paths.home(out) if out else None, only, otter, secret)))
+    place, mine = (_paths.home(path) if path else None for path in (out, own))
+    print("\n".join(kit.make(place, only, otter, secret, mine)))
 
 
 @app.command()

@@ -19,14 +19,16 @@ def make(
     only: list[str] | None = None,
     otter: bool = False,
     key: str = "",
+    own: Path | None = None,
 ) -> list[str]:
     """Write the course into a folder, by default course/ of the build, and say what lies where, a
     line each.
 
-    only: ids of sessions. otter: the assignments with Otter's marks besides. key: a lecturer's, for
-    other numbers in the questions (`exercises.variants`). Raises CourseError for a session that is
-    not there, without a build, or where the site is not of the build whose ledger is there, and
-    NotOurs for a folder of somebody's.
+    only: ids of sessions; the decks of the others stay as they are. own: a folder with slides of a
+    lecturer's, in which nothing is written. otter: the assignments with Otter's marks besides. key:
+    a lecturer's, for other numbers in the questions (`exercises.variants`). Raises CourseError for
+    a session that is not there, without a build, or where the site is not of the build whose
+    ledger is there, and NotOurs for a folder of somebody's.
     """
     known = sessions()
     if lost := [key for key in only or () if key not in known]:
@@ -46,7 +48,8 @@ def make(
             "the notebooks install the book from this folder, for CLCORE_REPOSITORY_URL is not "
             "set; set it to the address of the repository for students and graders elsewhere"
         )
-    said.append(f"slides: {_paths.shown(decks.write(chosen, out / 'slides'))}/index.html")
+    made = decks.write(chosen, out / "slides", own, keep=bool(only))
+    said.append(f"slides: {_paths.shown(made)}/index.html")
     said.append(f"plans: {_paths.shown(_plans(out / 'plans.md'))}")
     sheet = handout.write(out / "notation.pdf")
     said.append(f"handout: {_paths.shown(sheet)}" if sheet else handout.MISSING)

@@ -15,13 +15,20 @@ class CourseError(ValueError):
 
 @dataclass(frozen=True)
 class Step:
-    """Some minutes of a session: the heading of its slide, what is said, what is shown."""
+    """Some minutes of a session: the heading of its slide, what is said, what is shown. slides:
+    free Markdown, a slide each. A step that shows nothing is one of exercises."""
 
     minutes: int
     title: str
     what: str
     claims: tuple[str, ...]
     figures: tuple[str, ...]
+    slides: tuple[str, ...] = ()
+
+    @property
+    def exercises(self) -> bool:
+        """Whether its slide lists the exercises of the session."""
+        return not (self.claims or self.figures or self.slides)
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,7 @@ _STEP = {
         "what": _TEXT,
         "claims": _STRINGS,
         "figures": _STRINGS,
+        "slides": _STRINGS,
     },
 }
 _SESSION = {
@@ -79,9 +87,10 @@ _WEEK = {
 }
 _SCHEMA = {
     "type": "object",
-    "required": ["sessions", "plans"],
+    "required": ["sessions", "plans", "lines"],
     "additionalProperties": False,
     "properties": {
+        "lines": {"type": "object", "additionalProperties": _TEXT},
         "sessions": {"type": "array", "items": _SESSION, "minItems": 1},
         "plans": {"type": "object", "additionalProperties": {"type": "array", "items": _WEEK}},
     },
@@ -97,13 +106,14 @@ def _known() -> dict:
 def sessions() -> dict[str, Session]:
     """All sessions by id, in teaching order.
 
-    Raises CourseError for a damaged file, and for a claim, chapter or figure that is not there.
+    Raises CourseError for a damaged file, for a claim, chapter or figure that is not there, and for
+    a claim that a step without a figure shows without its line.
     """
-    found = {}
+    found: dict[str, Session] = {}
     for entry in _known()["sessions"]:
+        lists = ("claims", "figures", "slides")
         steps = tuple(
-            Step(**s | {"claims": tuple(s["claims"]), "figures": tuple(s["figures"])})
-            for s in entry["steps"]
+            Step(**s | {name: tuple(s.get(name, ())) for name in lists}) for s in entry["steps"]
         )
         made = Session(**entry | {"chapters": tuple(entry["chapters"]), "steps": steps})
         absent = [file.stem for file in made.notebooks if not file.exists()]
@@ -119,7 +129,27 @@ def sessions() -> dict[str, Session]:
                     f"{', '.join(made.chapters)}; there are {', '.join(sorted(there))}"
                 )
         found[made.id] = made
+    _pictured(found)
     return found
+
+
+def lines() -> dict[str, str]:
+    """Claim -> one line of its derivation, Markdown with LaTeX, of data/course.yaml."""
+    return _known()["lines"]
+
+
+def _pictured(found: dict[str, Session]) -> None:
+    """Raises CourseError for a statement with neither a picture nor a line of derivation, and for a
+    line that nothing shows."""
+    steps = [step for session in found.values() for step in session.steps]
+    bare = {claim for step in steps if not step.figures for claim in step.claims}
+    if lost := sorted(bare - lines().keys()):
+        raise CourseError(
+            f"data/course.yaml: no line of derivation for {', '.join(lost)}, which a step without "
+            "a figure shows; write one under `lines`"
+        )
+    if idle := sorted(lines().keys() - {claim for step in steps for claim in step.claims}):
+        raise CourseError(f"data/course.yaml: no step shows {', '.join(idle)}, which has a line")
 
 
 def figures(notebook: Path) -> dict[str, str]:
