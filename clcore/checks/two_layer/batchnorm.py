@@ -4,14 +4,16 @@ torch's own BatchNorm, autograd, complex steps and enumeration meet
 `clcore.theory.two_layer.two_layer`.
 """
 
+from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from clcore import reference as ref
 from clcore.checks.two_layer.fields.dynamics import activate, batch, hidden
-from clcore.checks.two_layer.fields.latent import enumerated, inputs, net_of
+from clcore.checks.two_layer.fields.latent import inputs, net_of
 from clcore.checks.two_layer.fields.monomials import DEGREES, climb, gated, spread
 from clcore.checks.two_layer.modulation.top import (
     Pair,
@@ -25,7 +27,7 @@ from clcore.checks.two_layer.modulation.top import (
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative, tensors
 from clcore.theory.one_layer import one_layer
-from clcore.theory.two_layer import field_latent, two_layer
+from clcore.theory.two_layer import two_layer
 
 
 def _views(x: Array, x2: Array) -> torch.Tensor:
@@ -48,82 +50,91 @@ def eq164(t: Trial) -> None:
     Fails   for the unbiased deviation, inputs without gates, constant 1 for monomials, twice the
             variance.
     """
-    output = t.part("Eqs. 164, 165", 1e-12, controls=typical)
-    form = t.part("sigma^2 is w^T V w", 1e-11, controls=typical)
     x, x2, _, W, _ = batch(t.rng, t.draws, 2, 2, 3, n=16)
     points, w = _views(x, x2), torch.from_numpy(W)
-    p = _masses(points)
+    size, p = points.shape[1], _masses(points)
+
+    # Eqs. 164, 165: the library and torch, over all 2N views.
     f = two_layer.hidden(points, w, "relu")
     ours, torchs = two_layer.batch_norm(f, p), _of_torch(f)
-    size = points.shape[1]
-    output.add(relative(ours, torchs))
+    output = t.part("Eqs. 164, 165", 1e-12, controls=typical).add(relative(ours, torchs))
     output.breaks("unbiased deviation", relative(ours * ((size - 1) / size) ** 0.5, torchs))
-    _, deviation = two_layer.statistics(f, p)
 
-    def off(g: torch.Tensor, deviation: torch.Tensor = deviation) -> Array:
+    def off(g: torch.Tensor, sigma: torch.Tensor) -> Array:
+        """w_k^T V[g] w_k, of the blocks of each filter, against sigma_k^2."""
         C = one_layer.covariance(one_layer.World(points, p), g.flatten(-3)).unflatten(-1, (4, 3))
         blocks = C.unflatten(-3, (4, 3)).diagonal(dim1=-4, dim2=-2)  # i, j, filter
         variance = torch.einsum("bqi,bijq,bqj->bq", w.flatten(1, 2), blocks, w.flatten(1, 2))
-        return relative(variance, deviation**2)
+        return relative(variance, sigma**2)
 
-    form.add(off(two_layer.gated(points, w)))
-    form.breaks("inputs without gates", off(two_layer.gated(points, w, "linear")))
+    # sigma_k^2 is w^T V[gated x] w, and p^-2 of it for h = x^p.
+    _, sigma = two_layer.statistics(f, p)
+    form = t.part("sigma^2 is w^T V w", 1e-11, controls=typical)
+    form.add(off(two_layer.gated(points, w), sigma))
+    form.breaks("inputs without gates", off(two_layer.gated(points, w, "linear"), sigma))
     powers = t.part("monomials", 1e-11, controls=typical, draws=len(DEGREES) * t.draws)
     for kind, degree in DEGREES.items():
-        f = torch.from_numpy(hidden(points.numpy(), W, kind))
-        _, own = two_layer.statistics(f, p)
+        _, sigma = two_layer.statistics(torch.from_numpy(hidden(points.numpy(), W, kind)), p)
         tilde = gated(points, w, kind)
-        powers.add(off(tilde / degree, own)).breaks("constant 1", off(tilde, own))
-    _large_batches(t)
+        powers.add(off(tilde / degree, sigma)).breaks("constant 1", off(tilde, sigma))
 
-
-def _large_batches(t: Trial) -> None:
-    """Moments of many samples of the latent model, in standard errors from the exact ones."""
+    # Moments of many samples of the latent model, in standard errors from the exact ones.
     count, size = min(t.draws, 6), 20_000
     model, W = net_of(t.rng, count, 2, 2, 1)
-    law, f = inputs(model, W, "relu")[0], []
+    law, sampled = inputs(model, W, "relu")[0], []
     for i in range(count):
         index = t.rng.choice(law.p.shape[1], size, p=law.p[i].numpy() / law.p[i].sum().item())
-        f.append(two_layer.hidden(law.x[i, index], torch.from_numpy(W[i])))
-    f = torch.stack(f)
-    mean, deviation = two_layer.statistics(f, torch.ones_like(f[..., 0]))
+        sampled.append(two_layer.hidden(law.x[i, index], torch.from_numpy(W[i])))
+    f = torch.stack(sampled)
+    mean, sigma = two_layer.statistics(f, torch.ones_like(f[..., 0]))
     exact_mean, exact = two_layer.statistics(two_layer.hidden(law.x, torch.from_numpy(W)), law.p)
     fourth = (((f - exact_mean[:, None]) ** 4).mean(1) - exact**4).clamp(min=1e-9)
     error = (fourth / size).sqrt()
     away = (mean - exact_mean).abs() / (exact.clamp(min=1e-9) / size**0.5)
-    part = t.part("large batches", 7.0, draws=count).says(size=size)
-    part.add((deviation**2 - exact**2).abs() / error, away)
+    large = t.part("large batches", 7.0, draws=count).says(size=size)
+    large.add((sigma**2 - exact**2).abs() / error, away)
     # torch's median, the lower of two in the middle
-    part.breaks("twice the variance", ((deviation**2 - 2 * exact**2).abs() / error).median())
+    large.breaks("twice the variance", ((sigma**2 - 2 * exact**2).abs() / error).median())
 
 
-def _jacobian(f, W: torch.Tensor) -> torch.Tensor:
-    """Per-sample Jacobian of f(W) [draws, n, q] by autograd, [draws, n, q, *W.shape[1:]]."""
+def _slopes(f: Callable[[torch.Tensor], torch.Tensor], W: torch.Tensor) -> torch.Tensor:
+    """Per sample, what field k's output f(W) [draws, 2n, K] gains by field k's only filter, by
+    autograd: [draws, 2n, K, d]."""
     rows = torch.autograd.functional.jacobian(lambda w: f(w).sum(0), W, vectorize=True)
-    return rows.movedim(2, 0)
+    return rows.movedim(2, 0)[..., 0, :].diagonal(dim1=2, dim2=3).movedim(-1, 2)
 
 
-def _parts(draws: int, rng: np.random.Generator):
-    """Views, W with M = 1, and the pieces of Eq. 170 from closed forms."""
+class Node(NamedTuple):
+    """A batch of 2N views of one filter a field: points, masses p, w, outputs f, gated inputs tilde
+    [draws, 2N, K, d]; df^bn/dw of Eq. 170, its terms through the mean, and its last one; alpha, V.
+    """
+
+    points: torch.Tensor
+    p: torch.Tensor
+    w: torch.Tensor
+    f: torch.Tensor
+    tilde: torch.Tensor
+    through_mean: torch.Tensor
+    last: torch.Tensor
+    alpha: torch.Tensor
+    V: torch.Tensor
+
+    def normalised(self, w: torch.Tensor, *through: bool) -> torch.Tensor:
+        """f^bn at filters w; through: the mean, the deviation."""
+        return two_layer.batch_norm(two_layer.hidden(self.points, w), self.p, *through)
+
+
+def _node(rng: np.random.Generator, draws: int) -> Node:
     x, x2, alpha, W, V = batch(rng, draws, 2, 1, 3, n=8)
     points, w = _views(x, x2), torch.from_numpy(W)
-    p = _masses(points)
-    f = two_layer.hidden(points, w)
-    tilde = two_layer.gated(points, w)[:, :, :, 0]  # draws, 2n, K, d
-    mean, deviation = two_layer.statistics(f, p)
-    slope_mean = tilde.mean(1)
-    gap = f - mean[:, None]
-    slope_deviation = (gap[..., None] * (tilde - slope_mean[:, None])).mean(1) / deviation[
-        ..., None
-    ]
-    first = (tilde - slope_mean[:, None]) / deviation[:, None, :, None]
-    last = (gap / deviation[:, None])[..., None] * (slope_deviation / deviation[..., None])[:, None]
-    return points, w, p, f, tilde, first, last, alpha, torch.from_numpy(V)
-
-
-def _own(jacobian: torch.Tensor) -> torch.Tensor:
-    """Entries of field k's output by field k's filter: [draws, 2n, K, d]."""
-    return jacobian[..., 0, :].diagonal(dim1=2, dim2=3).movedim(-1, 2)
+    p, f = _masses(points), two_layer.hidden(points, w)
+    tilde = two_layer.gated(points, w)[:, :, :, 0]
+    mu, sigma = two_layer.statistics(f, p)
+    gap, centred = f - mu[:, None], tilde - tilde.mean(1)[:, None]
+    slope = (gap[..., None] * centred).mean(1) / sigma[..., None]  # dsigma / dw
+    through_mean = centred / sigma[:, None, :, None]
+    last = (gap / sigma[:, None])[..., None] * (slope / sigma[..., None])[:, None]
+    return Node(points, p, w, f, tilde, through_mean, last, *tensors(alpha, V))
 
 
 @check("nl/def5")
@@ -135,14 +146,17 @@ def def5(t: Trial) -> None:
             without its last term: through mu alone.
     Fails   for an output that is not centred, and with the gradient through sigma too.
     """
-    points, w, p, f, _, first, last, _, _ = _parts(t.draws, t.rng)
-    ours, torchs = two_layer.batch_norm(f, p), _of_torch(f)
+    node = _node(t.rng, t.draws)
+
+    # The output is that of torch's BatchNorm.
+    ours, torchs = two_layer.batch_norm(node.f, node.p), _of_torch(node.f)
     output = t.part("output", 1e-12, controls=typical)
-    output.add(relative(ours, torchs)).breaks("not centred", relative(ours + f, torchs))
-    found = _own(_jacobian(lambda v: two_layer.batch_norm(two_layer.hidden(points, v), p), w))
-    slope = t.part("gradient", 1e-10, controls=typical)
-    slope.add(relative(first, found))
-    slope.breaks("through the deviation too", relative(first - last, found))
+    output.add(relative(ours, torchs)).breaks("not centred", relative(ours + node.f, torchs))
+
+    # The gradient by autograd is Eq. 170 without its last term.
+    found, first = _slopes(node.normalised, node.w), node.through_mean
+    slope = t.part("gradient", 1e-10, controls=typical).add(relative(first, found))
+    slope.breaks("through the deviation too", relative(first - node.last, found))
 
 
 @check("nl/eq170")
@@ -156,41 +170,44 @@ def eq170(t: Trial) -> None:
     Fails   for a plus before the last term, or without it; the mean of one view; gated inputs
             themselves; the gradient through sigma.
     """
-    points, w, p, f, tilde, first, last, alpha, V = _parts(t.draws, t.rng)
+    node = _node(t.rng, t.draws)
+    f, w, first, last = node.f, node.w, node.through_mean, node.last
 
-    def full(v: torch.Tensor) -> torch.Tensor:
-        return two_layer.batch_norm(two_layer.hidden(points, v), p, True, True)
-
-    found = _own(_jacobian(full, w))
+    # Eq. 170 by autograd, through the mean and the deviation.
+    found = _slopes(lambda v: node.normalised(v, True, True), w)
     whole = t.part("Eq. 170", 1e-10, controls=typical).add(relative(first - last, found))
     whole.breaks("last term with a plus", relative(first + last, found))
     whole.breaks("without it", relative(first, found))
 
-    def mean_of(v: torch.Tensor) -> torch.Tensor:
-        return two_layer.statistics(two_layer.hidden(points, v), p)[0][:, None]
+    def mu_of(v: torch.Tensor) -> torch.Tensor:
+        return two_layer.statistics(two_layer.hidden(node.points, v), node.p)[0][:, None]
 
-    slope = _own(_jacobian(mean_of, w))[:, 0]
-    mean = t.part("Eq. 171", 1e-11, controls=typical).add(relative(tilde.mean(1), slope))
-    mean.breaks("one view", relative(tilde[:, :8].mean(1), slope))
-    pairs = two_layer.of_views(torch.from_numpy(alpha), points[:, :8], points[:, 8:])
-    constant = tilde.mean(1, keepdim=True).expand_as(tilde)
-    ratio = two_layer.statistics(f, p)[0] / two_layer.statistics(f, p)[1]
-    mixed = torch.cat([f, constant.flatten(2), ratio[:, None].expand_as(f)], -1)
-    C = one_layer.covariance(pairs, mixed)[:, :, f.shape[-1] :]
-    moving = one_layer.covariance(pairs, torch.cat([f, tilde.flatten(2)], -1))
-    still = t.part("covariance with constants", 1e-13, controls=typical).add(C.abs())
+    # Eq. 171: the slope of mu is the mean of the gated inputs of all views.
+    slope = _slopes(mu_of, w)[:, 0]
+    mean = t.part("Eq. 171", 1e-11, controls=typical).add(relative(node.tilde.mean(1), slope))
+    mean.breaks("one view", relative(node.tilde[:, :8].mean(1), slope))
+
+    # C_alpha of f with what all samples share: the mean of the gated inputs, and mu / sigma.
+    pairs = two_layer.of_views(node.alpha, node.points[:, :8], node.points[:, 8:])
+    shared = node.tilde.mean(1, keepdim=True).expand_as(node.tilde).flatten(2)
+    mu, sigma = two_layer.statistics(f, node.p)
+    mixed = torch.cat([f, shared, (mu / sigma)[:, None].expand_as(f)], -1)
+    own = torch.cat([f, node.tilde.flatten(2)], -1)
+    C, moving = one_layer.covariance(pairs, mixed), one_layer.covariance(pairs, own)
+    still = t.part("covariance with constants", 1e-13, controls=typical)
+    still.add(C[:, :, f.shape[-1] :].abs())
     still.breaks("gated inputs themselves", moving[:, :2, 2:].abs().amax((1, 2)))
 
-    def energy_slope(through_mean: bool, through_deviation: bool) -> torch.Tensor:
+    def energy_slope(*through: bool) -> torch.Tensor:
+        """The gradient of tr C_alpha[V f^bn] in w."""
         v = w.clone().requires_grad_()
-        z = two_layer.batch_norm(two_layer.hidden(points, v), p, through_mean, through_deviation)
-        C = one_layer.covariance(pairs, z @ V.mT)
+        C = one_layer.covariance(pairs, node.normalised(v, *through) @ node.V.mT)
         return torch.autograd.grad(C.diagonal(dim1=-2, dim2=-1).sum(), v)[0]
 
-    passed = energy_slope(True, False)
-    same = t.part("consequence", 1e-11, controls=typical)
-    same.add(relative(energy_slope(False, False), passed))
-    same.breaks("through the deviation too", relative(energy_slope(True, True), passed))
+    # So the energy's gradient is the same whether it passes the mean or not.
+    passed, kept, both = (energy_slope(*on) for on in ((True, False), (False, False), (True, True)))
+    same = t.part("consequence", 1e-11, controls=typical).add(relative(kept, passed))
+    same.breaks("through the deviation too", relative(both, passed))
 
 
 def _outputs(W: Array, points: Array, kind: str, sigma: Array | float | None) -> Array:
@@ -206,10 +223,6 @@ def _loss(alpha: Array, points: Array, kind: str, sigma: Array | None, V: Array,
     z, n = _outputs(W, points, kind, sigma) @ np.swapaxes(V, -1, -2), alpha.shape[-1]
     a, a2 = z[..., :n, :], z[..., n:, :]
     return np.trace(ref.covariance(alpha, a, a2, a, a2), axis1=-2, axis2=-1) / (4 * n**2)
-
-
-def _loss_of_V(alpha: Array, points: Array, kind: str, sigma: Array, W: Array, V: Array) -> Array:
-    return _loss(alpha, points, kind, sigma, V, W)
 
 
 @check("nl/lem6")
@@ -229,17 +242,22 @@ def lem6(t: Trial) -> None:
         x, x2, alpha, W, V = batch(t.rng, t.share(len(kinds)), 2, 2, 3, n=8)
         points = np.concatenate([x, x2], 1)
         sigma = _outputs(W, points, kind, 1.0).std(1, keepdims=True)
-        loss = partial(_loss, alpha, points, kind)
-        held = ref.gradient(partial(loss, sigma, V), W)
-        whole = ref.gradient(partial(loss, None, V), W)
-        slope = ref.gradient(partial(_loss_of_V, alpha, points, kind, sigma, W), V)
         a, b, b2, w, v = tensors(alpha, x, x2, W, V)
         world = two_layer.of_views(a, b, b2)
         ours = two_layer.normalised_flow(world, w, v, kind)
         plain = two_layer.flow(world, w, v, kind)
+        energy = partial(_loss, alpha, points, kind)
+
+        # The energy's gradient in V.
+        slope = ref.gradient(partial(energy, sigma, W=W), V)
         top.add(relative(ours.V, slope)).breaks("no BatchNorm", relative(plain.V, slope))
+
+        # Its gradient in W, sigma held.
+        held, through = (ref.gradient(partial(energy, s, V), W) for s in (sigma, None))
         filters.add(relative(ours.W, held)).breaks("no BatchNorm", relative(plain.W, held))
-        filters.breaks("gradient through sigma", relative(ours.W, whole))
+        filters.breaks("gradient through sigma", relative(ours.W, through))
+
+    # h = x^p: 1/p of it.
     powers = t.part("monomials", 1e-10, controls=typical)
     for kind, degree in DEGREES.items():
         x, x2, alpha, W, V = batch(t.rng, t.share(len(DEGREES)), 2, 2, 3, n=8)
@@ -260,23 +278,8 @@ def normalised(pair: Pair, sigma: torch.Tensor | None = None) -> tuple[Pair, tor
     """The quantities of Corollary 3 in place of Theorem 5's, and sigma, by Lemma 5 if not given."""
     if sigma is None:
         sigma = (pair.d + pair.scale[:, None] * pair.b**2).sqrt()
-    return (
-        pair._replace(
-            d=pair.d / sigma**2,
-            b=pair.b / sigma,
-            L=pair.L / sigma[..., None, None] ** 2,
-            delta=pair.delta / sigma[..., None],
-        ),
-        sigma,
-    )
-
-
-def _scaled(model: field_latent.Model, W: Array, deviation: Array):
-    """The enumerated law of gated inputs over sigma."""
-    law = enumerated(model, W, "relu")
-    size = np.repeat(deviation, W.shape[-1], -1)
-    covariance = law.covariance / (size[:, :, None] * size[:, None])
-    return law._replace(covariance=covariance)
+    d, b, L = pair.d / sigma**2, pair.b / sigma, pair.L / sigma[..., None, None] ** 2
+    return pair._replace(d=d, b=b, L=L, delta=pair.delta / sigma[..., None]), sigma
 
 
 @check("nl/cor3")
@@ -297,46 +300,51 @@ def cor3(t: Trial) -> None:
     sign = t.part("(3) not negative", 0.0, ">=", controls=typical)
     for K in (2, 3, 4):
         model, W = net_of(t.rng, t.share(3), 2, K, 1)
-        pair = pair_of(model, W, "relu")
-        deviation = np.sqrt(np.diagonal(outputs(pair.law, W), axis1=1, axis2=2))
-        law = _scaled(model, W, deviation)
+        pair, w = pair_of(model, W, "relu"), torch.from_numpy(W)[:, :, 0]
         bn, _ = normalised(pair)
+
+        # The enumerated law of gated inputs over sigma, and numpy's eigenvectors of V[f^bn].
+        sigma = np.sqrt(np.diagonal(outputs(pair.law, W), axis1=1, axis2=2))
+        size = np.repeat(sigma, W.shape[-1], -1)
+        law = pair.law._replace(covariance=pair.law.covariance / (size[:, :, None] * size[:, None]))
         values, vectors = np.linalg.eigh(outputs(law, W))
-        s, most, level = vectors[..., -1], values[:, -1:], bn.d.numpy().max(-1)
-        above.add(values[:, -1] - level)
+        top, s, bottom = values[:, -1:], vectors[..., -1], vectors[..., 0]
+
+        # (1) lambda^bn and the largest d_k^bn.
         rank_one = bn.scale[:, None, None] * bn.b[:, :, None] * bn.b[:, None]
         less = np.linalg.eigvalsh((torch.diag_embed(bn.d) - rank_one).numpy())[:, -1]
-        above.breaks("minus the rank-one term", less - level)
-        plain = pair.b.numpy() / (most - pair.d.numpy())
-        eigenvector.add(apart(bn.b.numpy() / (most - bn.d.numpy()), s))
+        level = bn.d.numpy().max(-1)
+        above.add(values[:, -1] - level).breaks("minus the rank-one term", less - level)
+
+        # (2) b_k / (lambda - d_k) is along s.
+        of_bn, plain = (q.b.numpy() / (top - q.d.numpy()) for q in (bn, pair))
+        eigenvector.add(apart(of_bn, s))
         eigenvector.breaks(r"$d_k,\Delta_k$ as without BatchNorm", apart(plain, s))
-        top = two_layer.top_of_rank_one(bn.d, bn.b, bn.scale)
-        delta = two_layer.modulation(top, bn.b, bn.scale)
-        w = torch.from_numpy(W)[:, :, 0]
-        direct = velocity(law, W, s)  # Lemma 6 before any projection
-        motion.add(relative(closed_form(bn, top, delta, w), direct))
-        none, bare = closed_form(bn, top, 0 * delta, w), closed_form(pair, top, delta, w)
-        motion.breaks(r"$\delta_k^{bn}=0$", relative(none, direct))
+
+        # (3) Lemma 6's velocity, before any projection.
+        direct, level_bn = velocity(law, W, s), two_layer.top_of_rank_one(bn.d, bn.b, bn.scale)
+        delta = two_layer.modulation(level_bn, bn.b, bn.scale)
+        ours, none, bare = (
+            closed_form(q, level_bn, strength, w)
+            for q, strength in ((bn, delta), (bn, 0 * delta), (pair, delta))
+        )
+        motion.add(relative(ours, direct)).breaks(r"$\delta_k^{bn}=0$", relative(none, direct))
         motion.breaks(r"$A_k,\Delta_k$ as without BatchNorm", relative(bare, direct))
-        pull = [pull_of(v, bn.b.numpy(), bn.scale.numpy()).min(-1) for v in (s, vectors[..., 0])]
-        sign.add(pull[0]).breaks("the bottom eigenvector", pull[1])
-    _monomials(t)
+        pull, of_bottom = (pull_of(v, bn.b.numpy(), bn.scale.numpy()) for v in (s, bottom))
+        sign.add(pull.min(-1)).breaks("the bottom eigenvector", of_bottom.min(-1))
 
-
-def _monomials(t: Trial) -> None:
-    """(3) for h = x^p, against the gradient with sigma held: 1/p of Eq. 178. Control: no 1/p."""
-    part = t.part("monomials", 1e-7, controls=pooled)
+    # (3) for h = x^p, against the gradient with sigma held: 1/p of Eq. 178.
+    powers = t.part("monomials", 1e-7, controls=pooled)
     for kind, degree in DEGREES.items():
         model, W = net_of(t.rng, t.share(len(DEGREES)), 2, 3, 1)
-        V = spread(model, W, kind)
+        V, w = spread(model, W, kind), torch.from_numpy(W)[:, :, 0]
         sigma = np.sqrt(np.diagonal(V, axis1=1, axis2=2))
         s = np.linalg.eigh(V / (sigma[:, :, None] * sigma[:, None]))[1][..., -1]
-        bn = normalised(pair_of(model, W, kind), torch.from_numpy(sigma))[0]
-        top = two_layer.top_of_rank_one(bn.d, bn.b, bn.scale)
-        delta = two_layer.modulation(top, bn.b, bn.scale)
-        ours = closed_form(bn, top, delta, torch.from_numpy(W)[:, :, 0])
+        bn, _ = normalised(pair_of(model, W, kind), torch.from_numpy(sigma))
+        level_bn = two_layer.top_of_rank_one(bn.d, bn.b, bn.scale)
+        ours = closed_form(bn, level_bn, two_layer.modulation(level_bn, bn.b, bn.scale), w)
         direct = climb(model, W, s, kind, sigma)
-        part.add(relative(ours / degree, direct)).breaks("constant 1", relative(ours, direct))
+        powers.add(relative(ours / degree, direct)).breaks("constant 1", relative(ours, direct))
 
 
 def _of_torch(f: torch.Tensor) -> torch.Tensor:

@@ -191,29 +191,36 @@ def num4(t: Trial, classes: pd.DataFrame, x: Tensor, draws: int, seed: int) -> N
     Refuted    by other fields or counts, another chance. Controls: two fields exchanged, the whole
                file, a batch of half the size, a class of its own for every image.
     """
+    # The library's fields, and quarters cut by slices.
     half, cut = x.shape[-1] // 2, fields.quarters(x)
     slices = [x[:, :half, :half], x[:, :half, half:], x[:, half:, :half], x[:, half:, half:]]
     by_hand = torch.stack([part.flatten(1) for part in slices], 1)
-    p = t.part("four disjoint fields make up the image", controls=pooled, draws=len(x))
-    p.add(ref.absolute(cut, by_hand), ref.absolute(fields.assemble(cut), x))
+    disjoint = t.part("four disjoint fields make up the image", controls=pooled, draws=len(x))
+    disjoint.add(ref.absolute(cut, by_hand), ref.absolute(fields.assemble(cut), x))
     swapped = ref.absolute(cut[:, [0, 2, 1, 3]], by_hand)
-    p.breaks("upper right and lower left exchanged", swapped)
+    disjoint.breaks("upper right and lower left exchanged", swapped)
+
+    # Images in the file, and those that are used.
     used, file = int(classes.used.sum()), int(classes.file.sum())
-    p = t.part("50,000 training images", draws=len(classes)).says(file=file, used=used)
-    p.add(abs(file - 10_000 - 50_000), abs(used - 50_000))
-    p.breaks("nothing set aside", abs(file - 50_000))
+    images = t.part("50,000 training images", draws=len(classes)).says(file=file, used=used)
+    images.add(abs(file - 10_000 - 50_000), abs(used - 50_000))
+    images.breaks("nothing set aside", abs(file - 50_000))
+
+    # Another image of the class in a batch: counted in drawn batches, and in closed form.
     rng, batches = generator("nl/num4", seed), 400 * min(draws, 60)
     counts = classes.used.to_numpy()
     found = {b: _simulated(counts, b, batches, rng) for b in (2, 4, 8, 16, 32)}
-    spread = 4 * (0.25 / batches) ** 0.5
-    p = t.part("chance that an image has a false negative", spread, draws=batches)
-    p.add(*(abs(share - false_negative(counts, b)) for b, share in found.items()))
-    p.breaks("a batch of half the size", abs(found[8] - false_negative(counts, 4)))
-    p.says(small=false_negative(counts, 8), large=false_negative(counts, 128))
+    bound = 4 * (0.25 / batches) ** 0.5
+    chance = t.part("chance that an image has a false negative", bound, draws=batches)
+    chance.add(*(abs(share - false_negative(counts, b)) for b, share in found.items()))
+    chance.breaks("a batch of half the size", abs(found[8] - false_negative(counts, 4)))
+    chance.says(small=false_negative(counts, 8), large=false_negative(counts, 128))
+
+    # From each size of batches to the next.
     own = np.ones(len(counts) * 100, int)
-    p = t.part("it grows with the batch", 0.05, ">=", draws=batches)
-    p.add(np.diff(list(found.values())))
-    p.breaks("a class of its own for every image", _simulated(own, 32, 20, rng))
+    grows = t.part("it grows with the batch", 0.05, ">=", draws=batches)
+    grows.add(np.diff(list(found.values())))
+    grows.breaks("a class of its own for every image", _simulated(own, 32, 20, rng))
 
 
 def beside(

@@ -8,6 +8,9 @@ from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, absolute, plane, tensors
 from clcore.theory.one_layer import one_layer
 
+STEPS = (1e-2, 5e-3)
+"""Turns of which Richardson's limit is taken."""
+
 
 def _quotient(law: plane.Law, angle: float, step: float) -> float:
     """|(A(v) - A(w)) w| / |v - w| with v turned by `step`."""
@@ -27,49 +30,51 @@ def rem8(t: Trial) -> None:
     Fails   without E[h], for |x| in place of x^2; beyond the nearest hyperplane; for eigenvalues
             in rising order.
     """
-    rng, part = t.rng, t.part("roughness", 1e-3, controls=pooled)
+    rng = t.rng
+
+    # rho as the limit of the quotient, and as an integral over the line w^T x = 0.
+    rho = t.part("roughness", 1e-3, controls=pooled)
     node, weight = np.polynomial.legendre.leggauss(200)
     for _ in range(min(t.draws, 12)):
         law, angle = plane.draw(rng), rng.uniform(-np.pi, np.pi)
         w, u = plane.direction(angle), plane.direction(angle + np.pi / 2)
-        values = [(_quotient(law, angle, s) + _quotient(law, angle, -s)) / 2 for s in (1e-2, 5e-3)]
-        limit = (4 * values[1] - values[0]) / 3
+        far, near = ((_quotient(law, angle, s) + _quotient(law, angle, -s)) / 2 for s in STEPS)
+        limit = (4 * near - far) / 3
         line = law.reach * node
         p = law.reach * weight * plane.density(law, line[:, None] * u)
         mean, _ = plane.gated_moments(law, angle)
-        part.add(abs(limit / ((w @ mean) * (line**2 @ p)) - 1))
-        part.breaks("without E[h]", abs(limit / (line**2 @ p) - 1))
-        part.breaks("|x| for x^2", abs(limit / ((w @ mean) * (np.abs(line) @ p)) - 1))
-    A = _of_samples(t)
-    A = A + A.swapaxes(-1, -2)
-    values, vectors = (v.numpy() for v in one_layer.spectrum(*tensors(A)))
-    again = (vectors * values[:, None]) @ vectors.swapaxes(-1, -2)
-    part = t.part("spectrum and gap", 1e-12, controls=typical, draws=t.draws)
-    part.add(absolute(again, A), np.maximum(np.diff(values, axis=-1), 0).max(-1))
-    part.add(absolute(one_layer.gap(*tensors(A)), values[:, 0] - values[:, 1]))
-    turned = (vectors * values[:, None, ::-1]) @ vectors.swapaxes(-1, -2)
-    part.breaks("eigenvalues rising", absolute(turned, A))
+        rho.add(abs(limit / ((w @ mean) * (line**2 @ p)) - 1))
+        rho.breaks("without E[h]", abs(limit / (line**2 @ p) - 1))
+        rho.breaks("|x| for x^2", abs(limit / ((w @ mean) * (np.abs(line) @ p)) - 1))
 
-
-def _of_samples(t: Trial) -> Array:
-    """The roughness of finite samples: none up to the nearest hyperplane. Returns their A(w)."""
-    rng, draws = t.rng, t.draws
-    x, w = rng.standard_normal((draws, 40, 3)), unit(rng, draws, 3)
+    # The quotient of finite samples, up to half the way to the nearest hyperplane.
+    x, w = rng.standard_normal((t.draws, 40, 3)), unit(rng, t.draws, 3)
     world = one_layer.samples(*tensors(x))
     A = one_layer.operator(world, *tensors(w)).numpy()
     edge = np.abs((x * w[:, None]).sum(-1) / np.linalg.norm(x, axis=-1)).min(-1, keepdims=True)
-    u = unit(rng, draws, 3)
+    u = unit(rng, t.draws, 3)
     u = u - (u * w).sum(-1, keepdims=True) * w
     u = u / np.linalg.norm(u, axis=-1, keepdims=True)
 
     def quotient(size: Array) -> Array:
+        """|(A(v) - A(w)) w| / |v - w|, v turned towards u."""
         v = np.sqrt(1 - size**2) * w + size * u
-        gap = one_layer.operator(world, *tensors(v)).numpy() - A
-        norm = np.linalg.norm(gap @ w[..., None], axis=(1, 2))
-        return norm / np.linalg.norm(v - w, axis=-1)
+        change = (one_layer.operator(world, *tensors(v)).numpy() - A) @ w[..., None]
+        return np.linalg.norm(change, axis=(1, 2)) / np.linalg.norm(v - w, axis=-1)
 
-    part = t.part("finite samples", 1e-9, controls=typical)
-    part.add(quotient(0.5 * np.minimum(edge, 0.1)))
-    part.breaks("beyond the nearest hyperplane", quotient(np.full_like(edge, 0.5)))
-    part.says(factor=categorical_quotient(1e-4) / categorical_quotient(1e-2))
-    return A
+    samples = t.part("finite samples", 1e-9, controls=typical)
+    samples.add(quotient(0.5 * np.minimum(edge, 0.1)))
+    samples.breaks("beyond the nearest hyperplane", quotient(np.full_like(edge, 0.5)))
+    samples.says(factor=categorical_quotient(1e-4) / categorical_quotient(1e-2))
+
+    # The spectrum of 2 A rebuilds it, and falls; its gap is that of the first two.
+    A = A + A.swapaxes(-1, -2)
+    values, vectors = (v.numpy() for v in one_layer.spectrum(*tensors(A)))
+    again, turned = (
+        (vectors * order) @ vectors.swapaxes(-1, -2)
+        for order in (values[:, None], values[:, None, ::-1])
+    )
+    spectrum = t.part("spectrum and gap", 1e-12, controls=typical, draws=t.draws)
+    spectrum.add(absolute(again, A), np.maximum(np.diff(values, axis=-1), 0).max(-1))
+    spectrum.add(absolute(one_layer.gap(*tensors(A)), values[:, 0] - values[:, 1]))
+    spectrum.breaks("eigenvalues rising", absolute(turned, A))

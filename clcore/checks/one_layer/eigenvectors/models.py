@@ -15,14 +15,10 @@ from scipy.optimize import brentq
 from clcore import reference as ref
 from clcore.checks.one_layer.eigenvectors import model_proofs as proofs
 from clcore.checks.one_layer.node.activation import unit
+from clcore.checks.one_layer.power_iteration.steps import bases
 from clcore.ledger import Trial, check, pooled, total, typical
 from clcore.reference import Array, absolute, relative, tensors
 from clcore.theory.one_layer import one_layer
-
-
-def bases(rng: np.random.Generator, draws: int, d: int, m: int | None = None) -> Array:
-    """Random orthonormal columns [draws, d, m]."""
-    return np.linalg.qr(rng.standard_normal((draws, d, d)))[0][..., :m]
 
 
 def _gate(u: Array, at_zero: float = 0.0) -> Array:
@@ -142,31 +138,32 @@ def eq43(t: Trial) -> None:
             formula, the library.
     Fails   without p0 p1, for p0 and p1 exchanged, for a Delta of ungated inputs.
     """
-    rng, draws, n, d = t.rng, t.draws, 8, 4
-    x = rng.standard_normal((draws, 2, n, d)) + rng.standard_normal((draws, 2, 1, d))
-    law = ref.normalised(rng.random((draws, 2, n)))
+    rng, draws, atoms, d = t.rng, t.draws, 8, 4
+    x = rng.standard_normal((draws, 2, atoms, d)) + rng.standard_normal((draws, 2, 1, d))
+    law = ref.normalised(rng.random((draws, 2, atoms)))  # given z
     p1 = rng.uniform(0.1, 0.9, draws)
-    w = unit(rng, draws, d)
-    prior = np.stack([1 - p1, p1], 1)
-    joint = (prior[:, :, None] * law).reshape(draws, -1)
-    points = x.reshape(draws, -1, d)
+    w, prior = unit(rng, draws, d), np.stack([1 - p1, p1], 1)
+
+    # V of the gated inputs: a loop over all atoms, and the library.
+    joint, points = (prior[:, :, None] * law).reshape(draws, -1), x.reshape(draws, -1, d)
     exact = _moments(joint, points, w)
     library = one_layer.operator(one_layer.World(*tensors(points, joint)), *tensors(w))
+
+    # Delta and Sigma_z of the gated inputs; p_0 p_1 Delta Delta^T and sum_z p_z Sigma_z.
     gated = x * ((x * w[:, None, None]).sum(-1) > 0)[..., None]
-    mean = (law[..., None] * gated).sum(2)
+    mean, plain = ((law[..., None] * v).sum(2) for v in (gated, x))
     gap = gated - mean[:, :, None]
     sigma = np.einsum("bzi,bziq,bzir->bzqr", law, gap, gap)
-    delta = mean[:, 1] - mean[:, 0]
-    plain = (law[..., None] * x).sum(2)
     weight = (prior[:, 0] * prior[:, 1])[:, None, None]
-    within = (prior[..., None, None] * sigma).sum(1)
-    swapped = (prior[:, ::-1, None, None] * sigma).sum(1)
+    delta, ungated = (_outer(v[:, 1] - v[:, 0]) for v in (mean, plain))
+    within, swapped = ((q[..., None, None] * sigma).sum(1) for q in (prior, prior[:, ::-1]))
+
+    # Their sum is V.
     part = t.part("", 1e-12, controls=typical, draws=draws)
-    part.add(relative(weight * _outer(delta) + within, exact), relative(library, exact))
-    part.breaks("no p0 p1", relative(_outer(delta) + within, exact))
-    part.breaks("p0 and p1 exchanged", relative(weight * _outer(delta) + swapped, exact))
-    ungated = weight * _outer(plain[:, 1] - plain[:, 0]) + within
-    part.breaks("Delta not gated", relative(ungated, exact))
+    part.add(relative(weight * delta + within, exact), relative(library, exact))
+    part.breaks("no p0 p1", relative(delta + within, exact))
+    part.breaks("p0 and p1 exchanged", relative(weight * delta + swapped, exact))
+    part.breaks("Delta not gated", relative(weight * ungated + within, exact))
     proofs.eq43(part)
 
 
@@ -262,34 +259,36 @@ def ex2(t: Trial) -> None:
     for m in range(M):
         w, Q = U[..., m], q[:, m, None, None]
         exact, outer = _moments(p, x, w), _outer(w)
+
+        # Eq. 9, the library's operator and its closed form, by enumeration of all states.
         rest = Q * (np.eye(M) - outer)
-        for A in (
-            (1 - Q) ** 2 * outer + rest,
-            one_layer.operator(world, *tensors(w)),
-            one_layer.summation_operator(*tensors(q, U))[:, m],
-        ):
+        closed = one_layer.summation_operator(*tensors(q, U))[:, m]
+        for A in ((1 - Q) ** 2 * outer + rest, one_layer.operator(world, *tensors(w)), closed):
             eq9.add(absolute(A, exact))
         eq9.breaks("1 - q for its square", absolute((1 - Q) * outer + rest, exact))
         eq9.breaks("q I", absolute((1 - Q) ** 2 * outer + Q * np.eye(M), exact))
+
+        # Mean and variance of the gated inputs where y_m > 0; where it is not they are 0.
         on = y[..., m] > 0
         high = np.sqrt((1 - q[:, m]) / q[:, m])
-        law = p * on / q[:, m, None]
-        gated = x * on[..., None]
+        law, gated = p * on / q[:, m, None], x * on[..., None]
         mean = (law[..., None] * gated).sum(1)
         sigma = np.einsum("bi,biq,bir->bqr", law, gated, gated) - _outer(mean)
         off = (p * ~on)[..., None] * gated
         pieces.add(absolute(mean, high[:, None] * w), absolute(off, 0 * off))
         pieces.add(absolute(sigma, np.eye(M) - outer))
         pieces.breaks("Sigma_1 = I", absolute(sigma, np.broadcast_to(np.eye(M), sigma.shape)))
+
+        # Whether u_m is an LME, and q_m below the threshold.
         said = one_layer.locally_maximal(world, *tensors(w)).numpy()
         below.add(said != (q[:, m] < one_layer.SUMMATION_THRESHOLD))
         below.breaks("threshold 1/2", said != (q[:, m] < 0.5))
-    spare = bases(rng, draws, 6, 3)
+
+    # Eq. 9 for fewer patterns than dimensions.
+    U, Q = bases(rng, draws, 6, 3), q[:, 0, None, None]
     few, z = _states(q[:, :3])
-    wide = _moments(few, z @ spare.swapaxes(-1, -2), spare[..., 0])
-    Q = q[:, 0, None, None]
-    outer = _outer(spare[..., 0])
-    span = spare @ spare.swapaxes(-1, -2)
+    wide = _moments(few, z @ U.swapaxes(-1, -2), U[..., 0])
+    outer, span = _outer(U[..., 0]), U @ U.swapaxes(-1, -2)
     eq9.add(absolute((1 - Q) ** 2 * outer + Q * (span - outer), wide))
     eq9.breaks("I for M < d", absolute((1 - Q) ** 2 * outer + Q * (np.eye(6) - outer), wide))
     proofs.ex2(eq9, pieces, below)
@@ -313,14 +312,18 @@ def num1(t: Trial) -> None:
     Fails   for second moments in place of variances (1/2), and for a linear node.
     """
     rng, M = t.rng, 4
+    exact = (3 - np.sqrt(5)) / 2
+
+    # The root of (1 - q)^2 = q, and three digits of it.
     root = brentq(lambda q: (1 - q) ** 2 - q, 0, 1, xtol=1e-15)
     raw = brentq(lambda q: (1 - q) - q, 0, 1, xtol=1e-15)
-    exact = (3 - np.sqrt(5)) / 2
     found = t.part("root", 1e-14, draws=1)
     found.add(abs(root - exact), abs(one_layer.SUMMATION_THRESHOLD - exact))
     found.breaks("second moments", abs(raw - exact))
     part = t.part("0.382", 1e-12).add(abs(round(root, 3) - 0.382))
     part.breaks("second moments", abs(round(raw, 3) - 0.382))
+
+    # Where the LME test switches, and the sign of the flow beside u_m.
     test, flow = t.part("the LME test", 1e-12), t.part("the flow", 1e-6)
     for _ in range(min(t.draws, 12)):
         U, rest = bases(rng, 1, M), rng.uniform(0.1, 0.3, M - 1)

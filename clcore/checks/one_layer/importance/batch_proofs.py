@@ -260,54 +260,38 @@ class World:
         self.g, q = exact.matrix("g", self.n, 2), exact.vector("q", self.n)
         self.views = q.row_join(sympy.ones(self.n, 1) - q)
 
-    def pairs(self, i: int, j: int) -> sympy.Expr:
-        """K_ij p_i p_j."""
-        return self.mass[i, :].dot(self.mass[j, :])
-
-    def inter(self) -> sympy.Expr:
-        """The mean over two samples and a view of each."""
+    def pairs(self, within: bool = False, tied: bool = False) -> sympy.Expr:
+        """Half the mean of K (g - g')^2 over two samples and a view of each; within: over both
+        views of a sample, K summed over the other one; tied: one view twice."""
         total = sympy.Integer(0)
         for i, j, a, b in product(range(self.n), range(self.n), (0, 1), (0, 1)):
-            mass = self.pairs(i, j) * self.views[i, a] * self.views[j, b]
-            total += HALF * mass * (self.g[i, a] - self.g[j, b]) ** 2
+            k = i if within else j
+            mass = self.mass[i, :].dot(self.mass[j, :]) * self.views[i, a]  # K_ij p_i p_j first
+            mass *= int(a == b) if tied else self.views[k, b]
+            total += HALF * mass * (self.g[i, a] - self.g[k, b]) ** 2
         return total
 
-    def intra(self, tied: bool = False) -> sympy.Expr:
-        """The mean over a sample, both of its views and the row sum; tied: one view twice."""
-        total = sympy.Integer(0)
-        for i, j, a, b in product(range(self.n), range(self.n), (0, 1), (0, 1)):
-            mass = self.pairs(i, j) * self.views[i, a]
-            mass *= int(a == b) if tied else self.views[i, b]
-            total += HALF * mass * (self.g[i, a] - self.g[i, b]) ** 2
-        return total
-
-    def mean(self, i: int, power: int = 1) -> sympy.Expr:
-        """E[g^power | x_0 = i]."""
-        return sum(self.views[i, a] * self.g[i, a] ** power for a in (0, 1))
-
-    def under(self, level: int, values: list[sympy.Expr]) -> sympy.Expr:
-        """The mean of values of the points under the adjusted law of a level, Def. 2."""
-        return self.laws[:, level].dot(values)
+    def moments(self, power: int) -> list[sympy.Expr]:
+        """E[g^power | x_0] of every point."""
+        return [self.views[i, :].dot(self.g[i, :].applyfunc(lambda v: v**power)) for i in (0, 1)]
 
     def by_levels(self, of: str, power: int = 2) -> sympy.Expr:
-        """sum_l z_l^power times a variance: of "g", of "mean" E[g | x_0], or "within" x_0."""
-        points, total = range(self.n), sympy.Integer(0)
-        means, squares = ([self.mean(i, k) for i in points] for k in (1, 2))
-        within = [s - m**2 for s, m in zip(squares, means, strict=True)]
-        for k in range(self.levels):
-            if of == "within":
-                value = self.under(k, within)
-            else:
-                raw = squares if of == "g" else [m**2 for m in means]
-                value = self.under(k, raw) - self.under(k, means) ** 2
-            total += self.z[k] ** power * value
+        """sum_l z_l^power times a variance under the law of level l, Def. 2: of "g", of "mean"
+        E[g | x_0], or the mean variance "within" x_0."""
+        means, squares = self.moments(1), self.moments(2)
+        raw = [m**2 for m in means] if of == "mean" else squares
+        total = sympy.Integer(0)
+        for law, z in zip((self.laws[:, k] for k in range(self.levels)), self.z, strict=True):
+            whole = law.dot(raw)
+            less = law.dot([m**2 for m in means]) if of == "within" else law.dot(means) ** 2
+            total += z**power * (whole - less)
         return total
 
 
 def eq32(part: Part) -> None:
     """C^inter over all pairs of samples and views is sum_l z_l^2 V_l[g]."""
     world = World()
-    inter = world.inter()
+    inter = world.pairs()
     part.proves(
         exact.equal(inter, world.by_levels("g")),
         breaks={
@@ -331,15 +315,16 @@ def eq41(sums: Part, pairs: Part, intra: Part, total: Part) -> None:
         sum(q[i, a] * q[i, b] * (g[i, a] - g[i, b]) ** 2 for a, b in product((0, 1), repeat=2))
         for i in range(n)
     ]
-    variance = [world.mean(i, 2) - world.mean(i) ** 2 for i in range(n)]
+    moments = zip(world.moments(1), world.moments(2), strict=True)
+    variance = [square - mean**2 for mean, square in moments]
     broken = {"no factor 2": exact.equal(twice, variance)}
     pairs.proves(exact.equal(twice, [2 * v for v in variance]), breaks=broken, at=at)
     within, between = world.by_levels("within"), world.by_levels("mean")
     broken = {
-        "one view twice": exact.equal(world.intra(tied=True), within),
-        "z_l for z_l^2": exact.equal(world.intra(), world.by_levels("within", 1)),
+        "one view twice": exact.equal(world.pairs(within=True, tied=True), within),
+        "z_l for z_l^2": exact.equal(world.pairs(within=True), world.by_levels("within", 1)),
     }
-    intra.proves(exact.equal(world.intra(), within), breaks=broken, at=at)
+    intra.proves(exact.equal(world.pairs(within=True), within), breaks=broken, at=at)
     broken = {"sum for difference": exact.equal(world.by_levels("g") + within, between)}
     shown = exact.equal(world.by_levels("g") - within, between)
     total.proves(shown, breaks=broken, at=at)
@@ -349,9 +334,9 @@ def cor1(kernel: Part, uniform: Part) -> None:
     """One view a sample: C_alpha over all pairs of samples, by the features and for alpha = 1."""
     world, n = World(), World.n
     one = {world.g[i, 1]: world.g[i, 0] for i in range(n)}
-    pairs = world.inter().subs(one)
+    pairs = world.pairs().subs(one)
     levels = world.by_levels("g").subs(one)
-    raw = sum(world.under(k, list(world.g[:, 0])) for k in range(world.levels))
+    raw = sum(world.laws[:, k].dot(world.g[:, 0]) for k in range(world.levels))
     at = "a law on 2 points, 2 features, d = 1"
     broken = {"not centred": exact.equal(pairs, levels + raw**2)}
     kernel.proves(exact.equal(pairs, levels), breaks=broken, at=at)
@@ -367,7 +352,7 @@ def cor1(kernel: Part, uniform: Part) -> None:
 def eq105(part: Part) -> None:
     """C_alpha of a node's outputs over all pairs of samples and views, by the mean response b."""
     world = World()
-    whole = world.inter() - world.intra()
+    whole = world.pairs() - world.pairs(within=True)
     part.proves(
         exact.equal(whole, world.by_levels("mean")),
         breaks={

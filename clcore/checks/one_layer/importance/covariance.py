@@ -106,23 +106,27 @@ def eq3(t: Trial) -> None:
     a, a2 = ref.views(t.rng, draws, n, 3)
     b, b2 = ref.views(t.rng, draws, n, 2)
     alpha = t.rng.random((draws, n, n))
+
+    # The double sum, i = j included.
     printed = np.zeros((draws, 3, 2))
     for i, j in product(range(n), repeat=2):
         inter = (a[:, i] - a[:, j])[:, :, None] * (b[:, i] - b[:, j])[:, None, :]
         intra = (a[:, i] - a2[:, i])[:, :, None] * (b[:, i] - b2[:, i])[:, None, :]
         printed += alpha[:, i, j, None, None] * (inter - intra) / (2 * n**2)
     ours = ki.batch_covariance(*tensors(alpha, a, a2, b, b2))
-    part = t.defines("double sum", 1e-12, controls=typical).add(relative(ours, printed))
-    part.breaks("1/N^2", relative(2 * ours, printed))
+    double = t.defines("double sum", 1e-12, controls=typical).add(relative(ours, printed))
+    double.breaks("1/N^2", relative(2 * ours, printed))
     flipped = ref.covariance(alpha, a, a2, b, b2, -1.0) / (2 * n**2)
-    part.breaks("second term added", relative(flipped, printed))
+    double.breaks("second term added", relative(flipped, printed))
     no_diagonal = contrast.contrastive_covariance(*tensors(alpha, a, a2, b, b2)) / (2 * n**2)
-    part.breaks("i = j left out", relative(no_diagonal, printed))
+    double.breaks("i = j left out", relative(no_diagonal, printed))
+
+    # alpha = 1 and one view: numpy's covariance over N.
     plain = np.stack([np.cov(v.T, bias=True) for v in a])
     uniform = ki.batch_covariance(*tensors(np.ones_like(alpha), a, a, a, a))
-    part = t.part("uniform, no augmentation", 1e-12, controls=typical).add(relative(uniform, plain))
-    part.breaks("1/(N-1)", relative(uniform * n / (n - 1), plain))
-    proofs.eq3(part)
+    biased = t.part("uniform, no augmentation", 1e-12, controls=typical)
+    biased.add(relative(uniform, plain)).breaks("1/(N-1)", relative(uniform * n / (n - 1), plain))
+    proofs.eq3(biased)
 
 
 @check("nl/eq25")
@@ -145,23 +149,27 @@ def eq25(t: Trial) -> None:
             "Gaussian": np.exp(-inter_distance),
             "random": 0.5 + t.rng.random((count, n, n)),
         }[kind]
+
+        # Both parts by loops over j != i.
         inter, intra = np.zeros((2, count, 3, 3))
-        for i in range(n):
-            gap = a[:, i] - a2[:, i]
-            square = gap[:, :, None] * gap[:, None, :]
-            for j in (k for k in range(n) if k != i):
-                away = a[:, i] - a[:, j]
+        for i, j in product(range(n), repeat=2):
+            if i != j:
+                away, own = a[:, i] - a[:, j], a[:, i] - a2[:, i]
                 weight = alpha[:, i, j, None, None] / (2 * n**2)
                 inter += weight * away[:, :, None] * away[:, None, :]
-                intra += weight * square
-        ours = ki.batch_covariance(*tensors(alpha, a, a2, a, a2)).numpy()
-        zero = alpha * ~np.eye(n, dtype=bool)
-        bare = ki.batch_covariance(*tensors(zero, a, a2, a, a2)).numpy()
+                intra += weight * (own[:, :, None] * own[:, None, :])
+
+        # Eq. 3 over j != i, and with i = j kept; the shorthand has C^inter twice.
+        no_diagonal = alpha * ~np.eye(n, dtype=bool)
+        ours, kept = (
+            ki.batch_covariance(*tensors(weights, a, a2, a, a2)).numpy()
+            for weights in (no_diagonal, alpha)
+        )
         for part in (finite, later):
-            part.add(relative(inter - intra, bare))
-            part.breaks("plus C^intra", relative(inter + intra, bare))
-        finite.breaks("i = j kept, alpha_ii not 0", relative(inter - intra, ours))
-        later.breaks("as typeset: the intra part is the inter part", relative(inter - inter, bare))
+            part.add(relative(inter - intra, ours))
+            part.breaks("plus C^intra", relative(inter + intra, ours))
+        finite.breaks("i = j kept, alpha_ii not 0", relative(inter - intra, kept))
+        later.breaks("as typeset: the intra part is the inter part", relative(inter - inter, ours))
     proofs.eq25(finite, later)
 
 
@@ -228,12 +236,18 @@ def def2(t: Trial) -> None:
     for tau in t.rng.uniform(0.5, 4, min(t.draws, 20)):
         y, density = tensors(np.maximum(x, 0)[:, None], p)
         z, law = ki.adjusted(ki.gaussian_features(y, float(tau), orders), density)
+
+        # z_l by quadrature and in closed form.
         level = np.arange(orders + 1)
         off = z.numpy() - _mass(level, tau)
         masses.add(np.abs(off).max())
         masses.breaks("only positive x", np.abs(off + 0.5 * (level == 0)).max())
+
+        # The mass of each law.
         laws.add(np.abs(law.sum(-1).numpy()[:11] - 1).max())
         laws.breaks("z_l left out", np.abs((z[:, None] * law).sum(-1).numpy()[:11] - 1).max())
+
+        # sum_l z_l^2 is the mean of the kernel.
         both = (0.25 + np.arcsin(1 / (1 + tau)) / (2 * np.pi)) / np.sqrt(1 + 2 / tau)
         mean = 0.25 + np.sqrt(tau / (1 + tau)) / 2 + both
         squares.add(abs(float((z**2).sum()) - mean))
@@ -270,9 +284,13 @@ def lem1(t: Trial) -> None:
         g = np.clip(g, -3, 3)
         y = g - (0.0 if tau < 1 else -3.0)
         phi = ki.gaussian_features(*tensors(y), tau, orders).numpy()
-        high = g - g.mean(1, keepdims=True)
+
+        # phi >= 0, where v is below all g.
+        above = g - g.mean(1, keepdims=True)
         least.add(-phi.min((1, 2)))
-        least.breaks("v above some g", -np.where(high < 0, high, 0).min((1, 2)))
+        least.breaks("v above some g", -np.where(above < 0, above, 0).min((1, 2)))
+
+        # phi^T phi' and the tail, against the Gaussian.
         tail = _tail(y, tau, orders)
         alpha = np.exp(-((y[:, :, None] - y[:, None]) ** 2).sum(-1) / (2 * tau))
         ours = phi @ phi.swapaxes(-1, -2) + tail

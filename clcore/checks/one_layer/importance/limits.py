@@ -20,6 +20,11 @@ from clcore.reference import Array, relative, tensors
 KINDS = ("uniform", "Gaussian", "random")
 
 
+def _weighed(mass: Array, gap: Array) -> Array:
+    """mass times gap gap^T, [..., q, q]."""
+    return mass[..., None, None] * gap[..., :, None] * gap[..., None, :]
+
+
 class World:
     """Six samples in R^3, three views each, ReLU-gated views for g; all in numpy."""
 
@@ -46,24 +51,23 @@ class World:
 
     def inter(self) -> Array:
         """1/2 sum K P P (g - g')(g - g')^T over samples and views of both, by loops."""
-        total = 0.0
-        n, v = self.g.shape[1:3]
-        for i, a, j, b in product(range(n), range(v), range(n), range(v)):
-            gap = self.g[:, i, a] - self.g[:, j, b]
+        n, v = map(range, self.g.shape[1:3])
+        total = np.zeros((len(self.p), 3, 3))
+        for i, a, j, b in product(n, v, n, v):
             mass = self.K[:, i, j] * self.p[:, i] * self.p[:, j]
             mass = mass * self.views[:, i, a] * self.views[:, j, b] / 2
-            total = total + mass[:, None, None] * gap[:, :, None] * gap[:, None, :]
+            total += _weighed(mass, self.g[:, i, a] - self.g[:, j, b])
         return total
 
     def intra(self, tied: bool = False) -> Array:
-        """1/2 sum P (sum_j K_ij p_j) (g - g')(g - g')^T over pairs of views of one sample."""
+        """1/2 sum P (sum_j K_ij p_j) (g - g')(g - g')^T over pairs of views of one sample; tied:
+        over one view twice."""
+        n, v = map(range, self.g.shape[1:3])
         total = np.zeros((len(self.p), 3, 3))
-        n, v = self.g.shape[1:3]
-        for i, a, b in product(range(n), range(v), range(v)):
-            gap = self.g[:, i, a] - self.g[:, i, b]
+        for i, a, b in product(n, v, v):
             mass = self.p[:, i] * (self.K[:, i] * self.p).sum(-1) * self.views[:, i, a] / 2
             mass = mass * ((a == b) if tied else self.views[:, i, b])
-            total += mass[:, None, None] * gap[:, :, None] * gap[:, None, :]
+            total += _weighed(mass, self.g[:, i, a] - self.g[:, i, b])
         return total
 
 
@@ -95,30 +99,35 @@ def lem2(t: Trial) -> None:
             samples and views against the library; errors of batches fall as N^(-1/2).
     Fails   for V[g] in place of V[E[g|x_0]], for the same view twice, for features of both signs.
     """
-    rng, sizes, repeats = t.rng, (32, 128, 512), 40
     at = t.part("the limit", 1e-11, controls=pooled)
     psd = t.part("PSD", 1e-12, controls=pooled)
     for world in worlds(t):
+        # Double sums over samples and views, against the library's sum over levels.
         exact, features = world.inter() - world.intra(), world.tensors()
+        tied = world.inter() - world.intra(tied=True)
         at.add(relative(ki.limit(*features), exact))
         at.breaks("V[g] for V[E[g | x0]]", relative(ki.inter_limit(*features), exact))
-        tied = world.inter() - world.intra(tied=True)
         at.breaks("views not independent", relative(tied, exact))
+
+        # The least eigenvalue over the largest.
         values = np.linalg.eigvalsh(exact)
         psd.add(-values[:, 0] / values[:, -1])
-        world.phi = rng.standard_normal((len(exact), 6, 2))
+        world.phi = t.rng.standard_normal((len(exact), 6, 2))
         world.K = np.einsum("bil,bjl->bij", world.phi, world.phi)
         values = np.linalg.eigvalsh(world.inter() - world.intra())
         psd.breaks("features of both signs", -values[:, 0] / np.abs(values).max(-1))
+
+    # Drawn batches: the slope of the error of C_alpha against the size of the batch.
+    sizes, repeats = (32, 128, 512), 40
     slopes: dict[str, list[float]] = {"limit": [], "inter_limit": []}
     for k, kind in enumerate(KINDS):
-        world = World(rng, 1, kind)
-        key = random.key(int(rng.integers(2**40)) + k)
+        world = World(t.rng, 1, kind)
+        key = random.key(int(t.rng.integers(2**40)) + k)
         found = list(_sizes(key, world, sizes, repeats))
         for name, out in slopes.items():
             target = getattr(ki, name)(*world.tensors()).numpy()
-            rms = [np.sqrt(((c - target) ** 2).mean()) for c in found]
-            out.append(np.polyfit(np.log(sizes), np.log(rms), 1)[0])
+            errors = [np.sqrt(((c - target) ** 2).mean()) for c in found]
+            out.append(np.polyfit(np.log(sizes), np.log(errors), 1)[0])
     part = t.part("convergence", 0.2, draws=repeats * len(sizes) * len(KINDS))
     part.add(abs(np.mean(slopes["limit"]) + 0.5))
     part.breaks("limit V[g]", abs(np.mean(slopes["inter_limit"]) + 0.5))
@@ -127,14 +136,14 @@ def lem2(t: Trial) -> None:
 def _by_level(world: World, power: int) -> Array:
     """Eq. 31 by a loop over l, with this power of z_l."""
     total = np.zeros((len(world.p), 3, 3))
-    for k in range(world.phi.shape[-1]):
-        mass = world.phi[..., k] * world.p
+    for phi in np.moveaxis(world.phi, -1, 0):
+        mass = phi * world.p
         z = mass.sum(-1)
-        law = mass / np.where(z > 0, z, 1)[:, None]
-        joint = law[:, :, None] * world.views
-        mean = np.einsum("bia,biaq->bq", joint, world.g)
-        square = np.einsum("bia,biaq,biar->bqr", joint, world.g, world.g)
-        total += (z**power)[:, None, None] * (square - mean[:, :, None] * mean[:, None, :])
+        law = (mass / np.where(z > 0, z, 1)[:, None])[:, :, None] * world.views
+        mean = np.einsum("bia,biaq->bq", law, world.g)
+        square = np.einsum("bia,biaq,biar->bqr", law, world.g, world.g)
+        variance = square - mean[:, :, None] * mean[:, None, :]
+        total += (z**power)[:, None, None] * variance
     return total
 
 
@@ -173,28 +182,37 @@ def eq41(t: Trial) -> None:
     variance = t.part("law of total variance, Eq. 42", 1e-11, controls=pooled)
     for world in worlds(t):
         features = world.tensors()
+        several = world.phi.shape[-1] > 1  # alpha = 1 has one feature, and z_0 = 1
+
+        # Row sums of alpha, sum_j K_ij p_j.
         z, _ = ki.adjusted(*features[:2])
         rows = np.stack([(world.K[:, i] * world.p).sum(-1) for i in range(6)], -1)
         sums.add(relative(np.einsum("bl,bil->bi", z, world.phi), rows))
-        pairs = np.zeros((len(rows), 6, 3, 3))
-        same = np.zeros_like(pairs)
+        if several:
+            sums.breaks("z_l left out", relative(world.phi.sum(-1), rows))
+
+        # Of each sample, pairs of views against twice V[g|x_0].
+        chance, g = world.views, world.g
+        pairs, given = np.zeros((2, len(rows), 6, 3, 3))
         for a, b in product(range(3), repeat=2):
-            gap = world.g[:, :, a] - world.g[:, :, b]
-            mass = world.views[:, :, a] * world.views[:, :, b]
-            pairs += mass[..., None, None] * gap[..., :, None] * gap[..., None, :]
-        mean = (world.views[..., None] * world.g).sum(-2)
+            pairs += _weighed(chance[:, :, a] * chance[:, :, b], g[:, :, a] - g[:, :, b])
+        mean = (chance[..., None] * g).sum(-2)
         for a in range(3):
-            gap = world.g[:, :, a] - mean
-            same += world.views[:, :, a, None, None] * gap[..., :, None] * gap[..., None, :]
-        views.add(relative(2 * same, pairs))
+            given += _weighed(chance[:, :, a], g[:, :, a] - mean)
+        views.add(relative(2 * given, pairs))
+        if several:
+            views.breaks("no factor 2", relative(given, pairs))
+
+        # C^intra over all pairs of views, against the library.
         exact, ours = world.intra(), ki.intra_limit(*features).numpy()
         eq.add(relative(ours, exact))
+        if several:
+            eq.breaks("one view twice", relative(world.intra(tied=True), exact))
+
+        # Eq. 32 less Eq. 41.
         limit, inter = ki.limit(*features), ki.inter_limit(*features).numpy()
         variance.add(relative(inter - ours, limit))
-        if world.phi.shape[-1] > 1:
-            sums.breaks("z_l left out", relative(world.phi.sum(-1), rows))
-            views.breaks("no factor 2", relative(same, pairs))
-            eq.breaks("one view twice", relative(world.intra(tied=True), exact))
+        if several:
             variance.breaks("sum for difference", relative(inter + ours, limit))
     proofs.eq41(sums, views, eq, variance)
 
@@ -211,14 +229,18 @@ def cor1(t: Trial) -> None:
     uniform = t.part("uniform importance", 1e-11, controls=typical)
     for world in worlds(t, views=1):
         exact, ours, point = world.inter(), ki.limit(*world.tensors()), world.g[:, :, 0]
-        kernel.add(relative(ours, exact))
         variance = np.stack(
             [np.cov(v.T, aweights=m, bias=True) for v, m in zip(point, world.p, strict=True)]
         )
-        if world.phi.shape[-1] > 1:
+
+        # The double sum over samples, against the library's sum over levels.
+        kernel.add(relative(ours, exact))
+        several = world.phi.shape[-1] > 1
+        if several:
             kernel.breaks("V[g] of the data", relative(variance, exact))
-        else:
+
+        # alpha = 1, one feature: numpy's variance.
+        if not several:
             square = np.einsum("bi,biq,bir->bqr", world.p, point, point)
-            uniform.add(relative(ours, variance))
-            uniform.breaks("not centred", relative(square, variance))
+            uniform.add(relative(ours, variance)).breaks("not centred", relative(square, variance))
     proofs.cor1(kernel, uniform)

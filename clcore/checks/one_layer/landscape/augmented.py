@@ -4,6 +4,7 @@ Finite laws enumerated in numpy, means over many angles, closed forms for rotati
 """
 
 import math
+from itertools import product
 
 import numpy as np
 import torch
@@ -55,31 +56,34 @@ def eq105(t: Trial) -> None:
             views against the right side.
     Fails   for V[h] in place of V[b], and z_l in place of its square.
     """
-    rng, n, k, d = t.rng, 5, 3, 3
+    rng, n, views, d = t.rng, 5, 3, 3
     part = t.part("", 1e-8, controls=pooled, draws=t.draws)
     for _ in range(t.draws):
         tau = float(rng.uniform(0.5, 2))
-        p, aug = rng.dirichlet(np.ones(n)), rng.dirichlet(np.ones(k))
+        p, chance = rng.dirichlet(np.ones(n)), rng.dirichlet(np.ones(views))
         x0 = rng.standard_normal((n, d))
-        views, w = x0[:, None] + 0.7 * rng.standard_normal((n, k, d)), rng.standard_normal(d)
-        w = w if (views @ w).max() > 0.1 else -w  # at least one open gate
-        h, g = np.maximum(views @ w, 0), np.abs(x0 @ w).clip(0, 2)  # alpha from some g >= 0 of x_0
+        x, w = x0[:, None] + 0.7 * rng.standard_normal((n, views, d)), rng.standard_normal(d)
+        w = w if (x @ w).max() > 0.1 else -w  # at least one open gate
+        h, g = np.maximum(x @ w, 0), np.abs(x0 @ w).clip(0, 2)  # alpha from some g >= 0 of x_0
         for kind in ("uniform", "Gaussian"):
             phi, alpha = _features(g, tau, kind)
+
+            # C_alpha over all pairs of samples and views.
             left = 0.0
-            for i in range(n):
-                for j in range(n):
-                    weight = p[i] * p[j] * alpha[i, j] / 2
-                    apart = aug @ (h[i][:, None] - h[j]) ** 2 @ aug
-                    left += weight * (apart - aug @ (h[i][:, None] - h[i]) ** 2 @ aug)
+            for i, j in product(range(n), repeat=2):
+                weight = p[i] * p[j] * alpha[i, j] / 2
+                apart = chance @ (h[i][:, None] - h[j]) ** 2 @ chance
+                left += weight * (apart - chance @ (h[i][:, None] - h[i]) ** 2 @ chance)
+
+            # sum_l z_l^2 V_l of the mean response b.
             z = p @ phi
             law = phi * p[:, None] / np.maximum(z, 1e-300)
-            b, h2 = h @ aug, h**2 @ aug
+            b, square = h @ chance, h**2 @ chance
             spread = law.T @ b**2 - (law.T @ b) ** 2
             part.add(abs(z**2 @ spread / left - 1))
             if kind == "Gaussian":
-                raw = z**2 @ (law.T @ h2 - (law.T @ b) ** 2)
-                part.breaks("V of h", abs(raw / left - 1))
+                of_h = z**2 @ (law.T @ square - (law.T @ b) ** 2)
+                part.breaks("V of h", abs(of_h / left - 1))
                 part.breaks("z_l", abs(z @ spread / left - 1))
     proofs.eq105(part)
 
@@ -186,15 +190,17 @@ def rem13(t: Trial) -> None:
     clouds = [t.rng.standard_normal((12, 3)) for _ in range(t.draws)]
     flat = [t.rng.random((6, 1)) * [1.0, 0.0, 0.0] for _ in range(min(t.draws, 6))]
     found = [rings(x0) for x0 in clouds + flat]
-    ringed = [len(theta) > 0 for theta in found]
     plain = [_plain_tops(x0, t.rng) for x0 in clouds[:6]]
-    moves = t.part(draws=len(found)).add(sum(ringed))
+
+    # How many data sets have a maximum at a w that moves.
+    ringed, again = ([len(theta) > 0 for theta in found], [_turns(x0) > 0 for x0 in clouds + flat])
+    moves = t.part(draws=len(found)).add(sum(ringed)).fails_by(sum(again))
     moves.breaks("without augmentation", sum(len(w) > 0 for w in plain))
     moves.says(some=sum(ringed[: t.draws]), draws=t.draws)
     moves.says(flat=sum(ringed[t.draws :]), of=len(flat))
-    again = [_turns(x0) > 0 for x0 in clouds + flat]
-    moves.fails_by(sum(again))
     moves.confirms(some=sum(again[: t.draws]), flat=sum(again[t.draws :]))
+
+    # How the energy bends along the orbit of such a w.
     ring = t.corrected("", 1e-5, controls=pooled)
     turn = 2 * math.pi * np.arange(20_000) / 20_000
     for x0, angles in zip(clouds + flat, found, strict=True):

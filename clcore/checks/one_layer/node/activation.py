@@ -82,7 +82,7 @@ def eq5(t: Trial) -> None:
             maximum over pairs of filters is twice that of one, on a grid.
     Fails   for the sum of all entries in place of the trace.
     """
-    K, count = 3, t.share(len(ONE))
+    nodes, count = 3, t.share(len(ONE))
     trace = t.part("trace", 1e-11, controls=pooled)
     apart = t.part("nodes do not interact", 1e-13, controls=pooled)
     top = t.part("maximum of the sum", 1e-12, controls=pooled)
@@ -91,14 +91,20 @@ def eq5(t: Trial) -> None:
     both = grid[np.stack(np.triu_indices(len(grid)), -1)]
     for kind in ONE:
         alpha, x, x2, _ = batches(t.rng, count, d=2)
-        W = unit(t.rng, count, K, 2)
+        W = unit(t.rng, count, nodes, 2)
+
+        # tr C_alpha[f] by the library, and each node's C_alpha by loops.
         f, f2 = (H[kind](v @ W.swapaxes(-1, -2)) for v in (x, x2))
-        matrix = ki.batch_covariance(*tensors(alpha, f, f2, f, f2)).numpy()
-        each = sum(objective(alpha, x, x2, W[:, k], kind) for k in range(K))
-        trace.add(relative(np.trace(matrix, axis1=1, axis2=2), each))
-        trace.breaks("all entries", relative(matrix.sum((1, 2)), each))
+        C = ki.batch_covariance(*tensors(alpha, f, f2, f, f2)).numpy()
+        each = sum(objective(alpha, x, x2, W[:, k], kind) for k in range(nodes))
+        trace.add(relative(np.trace(C, axis1=1, axis2=2), each))
+        trace.breaks("all entries", relative(C.sum((1, 2)), each))
+
+        # Mixed second derivatives of two filters.
         apart.add(_mixed(alpha, x, x2, W, kind, False))
         apart.breaks("all entries", _mixed(alpha, x, x2, W, kind, True))
+
+        # The maximum over all pairs of filters of a grid, against twice that of one.
         g, g2 = (H[kind](np.einsum("bni,pki->pbnk", v, both)) for v in (x, x2))
         weights = np.broadcast_to(alpha, (len(both), *alpha.shape))
         C = ki.batch_covariance(*tensors(weights, g, g2, g, g2)).numpy()
@@ -302,18 +308,21 @@ def lem3(t: Trial) -> None:
         ours = one_layer.flow(world, *tensors(w), kind, SLOPE).numpy()
         A = one_layer.operator(world, *tensors(w), kind, SLOPE).numpy()
         image = np.einsum("bij,bj->bi", A, w)
+
+        # P A w against the slope of C_alpha/2, 1/p of it for monomials; A w before the projection.
         part = later if degree == 1 else powers
         part.add(relative(ours, degree * along / 2), relative(image, degree * slope / 2))
-        older.add(relative(2 * ours, degree * along))
-        without = relative(ours, degree * along)
-        later.breaks("without 1/2", without)
-        older.breaks("constant 1", without)
+        later.breaks("without 1/2", relative(ours, degree * along))
         if kind != "linear":
             straight = one_layer.flow(world, *tensors(w), "linear").numpy()
             later.breaks("no gate", relative(straight, degree * along / 2))
         later.breaks("not projected", relative(image, degree * along / 2))
         if degree > 1:
             powers.breaks("constant 1", relative(ours, along / 2))
+
+        # The one-layer version: twice that against the slope of C_alpha.
+        older.add(relative(2 * ours, degree * along))
+        older.breaks("constant 1", relative(ours, degree * along))
     proofs.lem3(later, powers, older)
 
 

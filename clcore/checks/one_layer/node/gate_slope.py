@@ -52,7 +52,20 @@ def rem5(t: Trial) -> None:
     Fails   for one term of Eq. 49, x left out (a misprint), Eq. 50 without its 2; A at a datum in
             place of w; for x^2, and between another vector.
     """
-    _stray_x(t)
+    # The form before Eq. 48: w^T A w at w, and with A at a datum.
+    before = t.part("the form before Eq. 48", 1e-10, controls=typical)
+    for kind in ("relu", "leaky_relu"):
+        alpha, x, x2, w = batches(t.rng, t.draws)
+        world = one_layer.of_views(*tensors(alpha, x, x2))
+        left = objective(alpha, x, x2, w, kind)
+        own, straight, datum = (
+            one_layer.operator(world, *tensors(v), of, SLOPE).numpy()
+            for v, of in ((w, kind), (w, "linear"), (x[:, 0], kind))
+        )
+        quadratic = [np.einsum("bi,bij,bj->b", w, A, w) for A in (own, straight, datum)]
+        before.add(relative(quadratic[0], left)).breaks("no gate", relative(quadratic[1], left))
+        before.breaks("as typeset: A at the first datum", relative(quadratic[2], left))
+
     whole = t.part("Eqs. 48, 49", 1e-11, controls=pooled)
     eq50 = t.part("Eq. 50", 1e-11, controls=pooled)
     for rate, bend in SMOOTH.values():
@@ -61,56 +74,38 @@ def rem5(t: Trial) -> None:
         moved = w + 1j * ref.STEP * dw
         gates = [rate(drive(v, moved))[..., None] for v in (x, x2)]
         dA = differential(alpha, gates[0] * x, gates[1] * x2)
-        turned, plain, first, second = [], [], [], []
-        for v in (x, x2):
-            u = drive(v, w)
-            turned.append((drive(v, dw) * bend(u))[..., None] * v)
-            plain.append(rate(u)[..., None] * v)
-            first.append((drive(v, dw) * bend(u) * u)[..., None])
-            second.append((rate(u) * u)[..., None])
+
+        # dA by complex steps is the sum of both terms.
+        turned = [(drive(v, dw) * bend(drive(v, w)))[..., None] * v for v in (x, x2)]
+        plain = [rate(drive(v, w))[..., None] * v for v in (x, x2)]
         left = slots(alpha, turned, plain)
         whole.add(relative(left + slots(alpha, plain, turned), dA))
         whole.breaks("first term of Eq. 49 only", relative(left, dA))
         bare = differential(alpha, *gates)[:, 0, 0]
         whole.breaks("as typeset: x left out", misread(bare, dA))
+
+        # w^T (dA) w is the term of Eq. 50, twice.
+        first = [(drive(v, dw) * bend(drive(v, w)) * drive(v, w))[..., None] for v in (x, x2)]
+        second = [(rate(drive(v, w)) * drive(v, w))[..., None] for v in (x, x2)]
         form = np.einsum("bi,bij,bj->b", w, dA, w)
         term, scale = slots(alpha, first, second)[:, 0, 0], np.abs(dA).max((1, 2))
         eq50.add(np.abs(2 * term - form) / scale)
         eq50.breaks("without the 2", np.abs(term - form) / scale)
-    _jumping(t)
 
-
-def _stray_x(t: Trial) -> None:
-    """C_alpha[h(w^T x)] by loops against w^T A w, with A at a datum x and at w."""
-    part = t.part("the form before Eq. 48", 1e-10, controls=typical)
-    for kind in ("relu", "leaky_relu"):
-        alpha, x, x2, w = batches(t.rng, t.draws)
-        world = one_layer.of_views(*tensors(alpha, x, x2))
-        left = objective(alpha, x, x2, w, kind)
-
-        def off(v: Array, of: str) -> Array:
-            A = one_layer.operator(world, *tensors(v), of, SLOPE).numpy()  # noqa: B023
-            return relative(np.einsum("bi,bij,bj->b", w, A, w), left)  # noqa: B023
-
-        part.add(off(w, kind)).breaks("no gate", off(w, "linear"))
-        part.breaks("as typeset: A at the first datum", off(x[:, 0], kind))
-
-
-def _jumping(t: Trial) -> None:
-    """w^T (dA) w over densities in the plane: 0 for gates that jump, not for x^2."""
-    part, step = t.part("ReLU and leaky ReLU", 1e-5, controls=pooled), 1e-4
+    # w^T (dA) w over densities in the plane: 0 for gates that jump, not for x^2.
+    jump, step = t.part("ReLU and leaky ReLU", 1e-5, controls=pooled), 1e-4
     for _ in range(min(t.draws, 10)):
         law, angle = plane.draw(t.rng), t.rng.uniform(-np.pi, np.pi)
         w, u = plane.direction(angle), plane.direction(angle + np.pi / 2)
         for lower in (0.0, SLOPE):
             ahead, behind = (plane.operator(law, angle + s, lower) for s in (step, -step))
             dA = (ahead - behind) / (2 * step)
-            part.add(abs(w @ dA @ w))
-            part.breaks("between u for w", abs(u @ dA @ u) + abs(w @ dA @ u))
+            jump.add(abs(w @ dA @ w))
+            jump.breaks("between u for w", abs(u @ dA @ u) + abs(w @ dA @ u))
         x, p = plane.grid(law)
         forms = []
         for s in (step, -step):
             gated = 2 * (x @ plane.direction(angle + s))[:, None] * x
             mean = p @ gated
             forms.append(s * (w @ ((p[:, None] * gated).T @ gated - np.outer(mean, mean)) @ w))
-        part.breaks("h = x^2", np.abs(sum(forms)) / (2 * step**2))
+        jump.breaks("h = x^2", np.abs(sum(forms)) / (2 * step**2))

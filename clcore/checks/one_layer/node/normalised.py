@@ -142,24 +142,25 @@ def rem25(t: Trial) -> None:
             = 1 with augmented views.
     """
     draws = min(t.draws, 100)
-    zero, one = (
-        t.part(name, 1e-10, controls=pooled, draws=count)
-        for name, count in (
-            ("epsilon = 0, rows over j other than i", 2 * draws),
-            ("epsilon = 1, rows over all j, no augmentation", draws),
-        )
+    zero = t.part("epsilon = 0, rows over j other than i", 1e-10, controls=pooled, draws=2 * draws)
+    one = t.part(
+        "epsilon = 1, rows over all j, no augmentation", 1e-10, controls=pooled, draws=draws
     )
     for _ in range(draws):
         a, tau = 0.8 * t.rng.standard_normal((6, 3)), float(t.rng.uniform(0.2, 1.5))
         b = a + 0.5 * t.rng.standard_normal(a.shape)
         bare, full = _rows(a, tau, False), _rows(a, tau, True)
-        exact0, exact1 = (_alpha(a, a, tau, eps) for eps in (0.0, 1.0))
-        zero.add(ref.relative(bare, exact0), ref.relative(bare, _alpha(a, b, tau, 0.0)))
+
+        # epsilon = 0, without and with augmentation: sums over j other than i.
+        exact = _alpha(a, a, tau, 0.0)
+        zero.add(ref.relative(bare, exact), ref.relative(bare, _alpha(a, b, tau, 0.0)))
         raw = np.exp(-((a[:, None] - a) ** 2).sum(-1) / (2 * tau)) * (1 - np.eye(6))
-        zero.breaks("not normalised", ref.relative(raw, exact0))
-        zero.breaks("normalised by the whole sum", ref.relative(6 * raw / raw.sum(), exact0))
-        zero.breaks("j = i counted", ref.relative(full, exact0))
-        one.add(ref.relative(full, exact1))
-        one.breaks("not counted", ref.relative(bare, exact1))
+        zero.breaks("not normalised", ref.relative(raw, exact))
+        zero.breaks("normalised by the whole sum", ref.relative(6 * raw / raw.sum(), exact))
+        zero.breaks("j = i counted", ref.relative(full, exact))
+
+        # epsilon = 1, one view: sums over all j.
+        exact = _alpha(a, a, tau, 1.0)
+        one.add(ref.relative(full, exact)).breaks("not counted", ref.relative(bare, exact))
         one.breaks("two views", ref.relative(full, _alpha(a, b, tau, 1.0)))
     batch_proofs.rem25(zero, one)

@@ -5,6 +5,8 @@ decomposition; `clcore.theory.one_layer.power_iteration` decomposes. Tight draws
 bounds.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -16,8 +18,9 @@ from clcore.theory.one_layer import power_iteration as pi
 ROUNDING = 1e-12
 
 
-def bases(rng: np.random.Generator, draws: int, d: int) -> Array:
-    return np.linalg.qr(rng.standard_normal((draws, d, d)))[0]
+def bases(rng: np.random.Generator, draws: int, d: int, m: int | None = None) -> Array:
+    """Random orthonormal columns [draws, d, m], m = d where not given."""
+    return np.linalg.qr(rng.standard_normal((draws, d, d)))[0][..., :m]
 
 
 def start(rng: np.random.Generator, c: Array, d: int, plane: bool = False) -> Array:
@@ -135,19 +138,23 @@ def lem8(t: Trial) -> None:
                 values[:, 1:] *= 1e-3
             A, w = matrix(values, Q), np.einsum("bij,bj->bi", Q, a)
             after = pi.step(*tensors(A, w)).numpy()
-            c, m = a[:, 0], mu_of(values, a[:, 0])
+            c, mu = a[:, 0], mu_of(values, a[:, 0])
+            between, inner = middle(values, c), (after * w).sum(-1)
+
+            # The length of the step.
             moved = np.linalg.norm(after - w, axis=-1)
-            length.add(moved - np.sqrt(2 * (1 + m * c) * (1 - c)))
-            between = middle(values, c)
-            first.add(between - (after * w).sum(-1))
-            second.add((1 - m * (1 - c)) * c - between)
+            length.add(moved - np.sqrt(2 * (1 + mu * c) * (1 - c)))
             if kind == "flat":
-                half = moved - np.sqrt((1 + m * c) * (1 - c))
-                length.breaks("1 for 2 under the root", half)
-                bare = between / c - (after * w).sum(-1)
-                first.breaks("c_t for c_t^2 in the numerator", bare)
+                one = np.sqrt((1 + mu * c) * (1 - c))
+                length.breaks("1 for 2 under the root", moved - one)
+
+            # w(t + 1)^T w(t) is at least the middle of Eq. 188, and that its right side.
+            first.add(between - inner)
+            second.add((1 - mu * (1 - c)) * c - between)
+            if kind == "flat":
+                first.breaks("c_t for c_t^2 in the numerator", between / c - inner)
             if kind == "tight":
-                second.breaks("half of mu", (1 - m / 2 * (1 - c)) * c - between)
+                second.breaks("half of mu", (1 - mu / 2 * (1 - c)) * c - between)
     proofs.lem8(length, first, second)
 
 
@@ -182,12 +189,16 @@ def lem9(t: Trial) -> None:
         change /= np.linalg.norm(change, 2, axis=(-2, -1))[:, None, None]
         pairs = [_perturbed(A, values, Q, s * gap * change) for s in sizes]
         rest, whole = np.linalg.norm(np.swapaxes(pairs, 0, 1), axis=-1)
-        at = pi.local(*tensors(A, Q[..., 0]))
-        scale = pi.kappa(at.gap).numpy() * (sizes[:, None] * gap) ** 2
+
+        # What is left at each size of the change, over kappa |dA|^2.
+        kappa = pi.kappa(pi.local(*tensors(A, Q[..., 0])).gap).numpy()
+        scale = kappa * (sizes[:, None] * gap) ** 2
         constant.add(rest / scale)
         constant.breaks("without the first-order term", whole[0] / scale[0])
         one = rest / (8 * (sizes[:, None] * gap) ** 2)
         constant.breaks(r"one $\kappa$ for all A, 8", one, by=worst)
+
+        # Its slope between two sizes.
         order.add(np.abs(np.log10(rest[2] / rest[0]) - 2))
         order.breaks("without the first-order term", np.abs(np.log10(whole[2] / whole[0]) - 2))
 
@@ -233,7 +244,8 @@ def lem10(t: Trial) -> None:
     Claim   Eqs. 200 and 201 at every step, and |d_t - c_{t+1}| <= nu_t (1 - c_t), kappa = 8/gap^2.
     Fails   for half of L, half of mu under the root, nu without its second term.
     """
-    rng, more = t.rng, {"controls": typical, "draws": 40 * t.draws}
+    rng = t.rng
+    more: dict[str, Any] = {"controls": typical, "draws": 40 * t.draws}
     first = t.part("Eq. 200", 1e-7, **more)
     second = t.part("Eq. 201", 1e-7, **more)
     bound = t.part("", ROUNDING, **more)
@@ -241,39 +253,48 @@ def lem10(t: Trial) -> None:
         d, count = (2, 10 * t.draws) if tight else (5, 3 * t.draws)
         values = -np.sort(-rng.uniform(0.4, 1, (count, d)), -1)
         values[:, 0] = values[:, 1] + rng.uniform(0.1, 1, count)
-        L = 10.0 ** rng.uniform(-5, -2, count) * (1 if not tight else 0.1)
+        bounds = 10.0 ** rng.uniform(-5, -2, count) * (1 if not tight else 0.1)
         c0 = 1 - 10.0 ** rng.uniform(-4, -1 if tight else -0.5, count)
-        family, w, lipschitz = moving_family(rng, count, d, values, c0, L)
+        family, start_at, lipschitz = moving_family(rng, count, d, values, c0, bounds)
         if tight:
-            family, lipschitz = _turning(family, w, L)
-        path = pi.iterate(family, w, 2 if tight else 9)
+            family, lipschitz = _turning(family, start_at, bounds)
+        path = pi.iterate(family, start_at, 2 if tight else 9)
         matrices = torch.stack([family(v) for v in path])
         at = pi.local(matrices, path)
         usable = at.gap.amin(0)
         assert bool((at.least > 0).all() & (usable > 0).all())
         nu = pi.nu(at, lipschitz, pi.kappa(usable)).numpy()
-        M, W, Lip = matrices.numpy(), path.numpy(), lipschitz.numpy()
-        for k, (A, A2, v, v2) in enumerate(zip(M[:-1], M[1:], W[:-1], W[1:], strict=True)):
-            lam, Q = (x[..., ::-1] for x in np.linalg.eigh(A))
-            Q = Q * np.sign(np.einsum("bij,bi->bj", Q, v))[:, None]
+        M, W, L = matrices.numpy(), path.numpy(), lipschitz.numpy()
+        for k, (A, A2, w, w2) in enumerate(zip(M[:-1], M[1:], W[:-1], W[1:], strict=True)):
+            values, Q = (x[..., ::-1] for x in np.linalg.eigh(A))
+            Q = Q * np.sign(np.einsum("bij,bi->bj", Q, w))[:, None]
+            top = Q[..., 0]
             after = np.linalg.eigh(A2)[1][..., -1]
-            after = after * np.sign((after * Q[..., 0]).sum(-1, keepdims=True))
-            c, dt = (Q[..., 0] * v).sum(-1), (Q[..., 0] * v2).sum(-1)
-            pull = np.einsum("bij,bik,bk->bj", Q, A2 - A, Q[..., 0])[:, 1:]
-            along = np.einsum("bij,bi->bj", Q, v2)[:, 1:]
-            turned = np.abs((pull / (lam[:, :1] - lam[:, 1:]) * along).sum(-1))
+            after = after * np.sign((after * top).sum(-1, keepdims=True))
+            c, mu = (top * w).sum(-1), mu_of(values, (top * w).sum(-1))
+            near, first_step = np.maximum(1 - c, 0), tight and k == 0
+
+            # Eq. 200: w(t + 1) along the first-order change of phi_1.
+            pull = np.einsum("bij,bik,bk->bj", Q, A2 - A, top)[:, 1:]
+            along = np.einsum("bij,bi->bj", Q, w2)[:, 1:]
+            turned = np.abs((pull / (values[:, :1] - values[:, 1:]) * along).sum(-1))
             sine = np.linalg.norm(along, axis=-1)
-            most = Lip / (lam[:, 0] - lam[:, 1]) * np.linalg.norm(v2 - v, axis=-1)
-            m, near = mu_of(lam, c), np.maximum(1 - c, 0)
-            gap = np.abs(dt - (after * v2).sum(-1))
+            most = L / (values[:, 0] - values[:, 1]) * np.linalg.norm(w2 - w, axis=-1)
             scale = np.maximum(1 - c, 1e-12)
             first.add((turned - most * sine) / scale)
-            second.add(sine - np.sqrt(2 * m * near))
-            bound.add(gap - nu[k] * near)
-            if tight and k == 0:
+            if first_step:
                 first.breaks("half of L", (turned - most / 2 * sine) / scale)
-                second.breaks("half of mu", sine - np.sqrt(m * near))
-                bare = 2 * pi.kappa(usable).numpy() * Lip**2 * (1 + m * c)
+
+            # Eq. 201: sqrt(1 - d_t^2).
+            second.add(sine - np.sqrt(2 * mu * near))
+            if first_step:
+                second.breaks("half of mu", sine - np.sqrt(mu * near))
+
+            # |d_t - c_(t+1)| against nu_t (1 - c_t).
+            gap = np.abs((top * w2).sum(-1) - (after * w2).sum(-1))
+            bound.add(gap - nu[k] * near)
+            if first_step:
+                bare = 2 * pi.kappa(usable).numpy() * L**2 * (1 + mu * c)
                 bound.breaks("second term of nu dropped", gap - bare * near)
     proofs.lem10(first, second, bound)
 

@@ -1,12 +1,15 @@
 """Theorem 3, its lemma and its definitions: power iteration to the end (nl Sec. 3.3, App. B.4).
 
-A gamma < 1 is not sampled but proved, by `power_iteration.certificate`; then the run is watched.
+A gamma < 1 is not sampled but proved, by `power_iteration.certificate` (tests/theory hold it to
+that); then the run is watched.
 """
+
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from clcore.checks.one_layer.power_iteration import over_ball, proofs
+from clcore.checks.one_layer.power_iteration import proofs
 from clcore.checks.one_layer.power_iteration.steps import (
     ROUNDING,
     draw,
@@ -35,31 +38,35 @@ def rem10(t: Trial) -> None:
     rng, draws = t.rng, t.draws
     values = np.tile([2.0, 1.5, 1.2, 1.1, 1.0], (draws, 1))
     family, w, L = moving_family(rng, draws, 5, values, np.full(draws, 0.7), np.full(draws, 0.3))
-    one = rng.standard_normal((draws, 5, 5))
-    one, unit = one + one.swapaxes(-1, -2), start(rng, rng.uniform(-1, 1, draws), 5)
-    single = pi.affine(family(w), *tensors(unit[:, None], one[:, None]))
-    least = pi.affine_lipschitz(*tensors(unit[:, None], one[:, None])).numpy()
+
+    # L, of two terms and of one; the latter changes most between its direction and the opposite.
+    B = rng.standard_normal((draws, 5, 5))
+    B, a = B + B.swapaxes(-1, -2), start(rng, rng.uniform(-1, 1, draws), 5)
+    single = pi.affine(family(w), *tensors(a[:, None], B[:, None]))
+    least = pi.affine_lipschitz(*tensors(a[:, None], B[:, None])).numpy()
     lipschitz = t.defines("L", ROUNDING, controls=typical)
-    for f, constant in ((family, L.numpy()), (single, least)):
+    for A_of, constant in ((family, L.numpy()), (single, least)):
         for k in range(20):
             v = start(rng, rng.uniform(-1, 1, draws), 5)
             v2 = -v if k == 0 else start(rng, rng.uniform(-1, 1, draws), 5)
-            attained = k == 0 and f is single
+            attained = k == 0 and A_of is single
             if attained:
-                v, v2 = unit, -unit
-            change = np.linalg.norm((f(torch.tensor(v)) - f(torch.tensor(v2))).numpy(), 2, (1, 2))
+                v, v2 = a, -a
+            change = (A_of(torch.tensor(v)) - A_of(torch.tensor(v2))).numpy()
+            change = np.linalg.norm(change, 2, (1, 2))
             quotient = change / np.linalg.norm(v - v2, axis=-1) / constant
             lipschitz.add(quotient - 1)
             if attained:
                 lipschitz.breaks("half of the constant", 2 * quotient - 1)
-    A = family(w)
-    vectors = torch.linalg.eigh(A)[1].numpy()
-    after = pi.step(A, w).numpy()
-    inner = np.abs(np.stack([np.einsum("bij,bi->bj", vectors, v) for v in (w.numpy(), after)]))
-    norm = np.linalg.norm(1.5 * np.einsum("bij,bi->bj", vectors, after), axis=-1)
-    unit_range = t.part("c and d", ROUNDING, controls=typical, draws=draws)
-    unit_range.add(inner - 1).breaks("norm 1.5", np.median(norm) - 1)
-    proofs.rem10(unit_range)
+
+    # c_t and d_t: w(t) and w(t + 1) along the eigenvectors of A(w(t)).
+    vectors = torch.linalg.eigh(family(w))[1].numpy()
+    after = pi.step(family(w), w).numpy()
+    along = np.abs(np.stack([np.einsum("bij,bi->bj", vectors, v) for v in (w.numpy(), after)]))
+    longer = np.linalg.norm(1.5 * np.einsum("bij,bi->bj", vectors, after), axis=-1)
+    correlations = t.part("c and d", ROUNDING, controls=typical, draws=draws)
+    correlations.add(along - 1).breaks("norm 1.5", np.median(longer) - 1)
+    proofs.rem10(correlations)
 
 
 @check("nl/def4")
@@ -73,46 +80,51 @@ def def4(t: Trial) -> None:
     """
     rng, draws = t.rng, t.draws
     values, a, Q = draw(rng, draws, "generic")
-    c, L, k = a[:, 0], rng.random(draws), rng.random(draws)
+    c, L, kappa = a[:, 0], rng.random(draws), rng.random(draws)
     at = pi.local(*tensors(matrix(values, Q), np.einsum("bij,bj->bi", Q, a)))
-    m = mu_of(values, c)
-    gap = values[:, 0] - values[:, 1]
-    plain = (values[:, 1] / values[:, 0]) ** 2 / (2 * c**2)
-    forms = t.part("two forms of mu", 1e-9, controls=typical).add(relative(pi.mu(at), m))
-    forms.breaks("(1 + c) left out", relative(pi.mu(at), plain))
-    root = np.sqrt(m * (1 + m * c))
-    printed = m + 2 * k * L**2 * (1 + m * c) + 2 * L / gap * root
-    ours = pi.omega(at, *tensors(L, k))
-    eq10 = t.defines("Eq. 10 is mu + nu", 1e-9, controls=typical).add(relative(ours, printed))
-    eq10.breaks("1 for 2 before L / gap", relative(ours, printed - L / gap * root))
-    sign = t.part("omega >= 0", controls=typical).add(-ours)
-    sign.breaks("minus nu", printed - 2 * m)
+    mu, gap = mu_of(values, c), values[:, 0] - values[:, 1]
 
-    def sizes(ratio: Array, L: Array, c: Array) -> Array:
+    # mu by the gap of A(w), and by its eigenvalues.
+    plain = (values[:, 1] / values[:, 0]) ** 2 / (2 * c**2)
+    forms = t.part("two forms of mu", 1e-9, controls=typical).add(relative(pi.mu(at), mu))
+    forms.breaks("(1 + c) left out", relative(pi.mu(at), plain))
+
+    # omega of the library, and Eq. 10.
+    root = np.sqrt(mu * (1 + mu * c))
+    eq10 = mu + 2 * kappa * L**2 * (1 + mu * c) + 2 * L / gap * root
+    ours = pi.omega(at, *tensors(L, kappa))
+    whole = t.defines("Eq. 10 is mu + nu", 1e-9, controls=typical).add(relative(ours, eq10))
+    whole.breaks("1 for 2 before L / gap", relative(ours, eq10 - L / gap * root))
+    sign = t.part("omega >= 0", controls=typical).add(-ours)
+    sign.breaks("minus nu", eq10 - 2 * mu)
+
+    def omega(ratio: Array, L: Array, c: Array) -> Array:
+        """omega for lambda_1 = 1 and lambda_2 = ratio, kappa of Lemma 9."""
         one = torch.ones(len(L), dtype=torch.float64)
         here = pi.Local(torch.tensor(c), one, torch.tensor(ratio), 0 * one)
         return pi.omega(here, torch.tensor(L), pi.kappa(here.gap)).numpy()
 
+    # Near any LME, A constant: omega is mu, which a small gap leaves large.
     near = 1 - 1e-6 * rng.random(draws)
     name = "small near an LME"
     printed, small = (form(name, 0.1, controls=typical) for form in (t.part, t.corrected))
-    ratios = rng.uniform(0.5, 0.95, draws)  # any LME, A constant: omega is mu
-    printed.add(sizes(ratios, np.zeros(draws), near))
+    ratios = rng.uniform(0.5, 0.95, draws)
+    printed.add(omega(ratios, np.zeros(draws), near))
     printed.fails_by((1 + near) / (2 * near**2) * ratios**2)
-    far = sizes(np.full(draws, 0.2), np.full(draws, 0.01), np.full(draws, 0.2))
-    for part in (printed, small):
-        part.breaks("c = 0.2", far)
-    small.breaks(
-        "a small gap", sizes(rng.uniform(0.5, 0.95, draws), rng.uniform(0, 0.5, draws), near)
-    )
     world = one_layer.summation(torch.full((4,), 0.3, dtype=torch.float64), torch.eye(4).double())
     pattern = torch.eye(4, dtype=torch.float64)[:1]
-    own = pi.omega(
-        pi.local(one_layer.operator(world, pattern), pattern), *tensors(np.zeros(1), np.zeros(1))
-    )
-    small.breaks("the summation model at q = 0.3", own.numpy())
+    local = pi.local(one_layer.operator(world, pattern), pattern)
+    own = pi.omega(local, *tensors(np.zeros(1), np.zeros(1)))
     printed.says(own=own.item()).confirms(own=(0.3 / 0.7**2) ** 2)
-    small.add(sizes(rng.uniform(0, 0.2, draws), rng.uniform(0, 0.015, draws), near))
+
+    # Near an LME with a large gap, L and kappa small.
+    far = omega(np.full(draws, 0.2), np.full(draws, 0.01), np.full(draws, 0.2))
+    for part in (printed, small):
+        part.breaks("c = 0.2", far)
+    narrow = rng.uniform(0.5, 0.95, draws), rng.uniform(0, 0.5, draws)
+    small.breaks("a small gap", omega(*narrow, near))
+    small.breaks("the summation model at q = 0.3", own.numpy())
+    small.add(omega(rng.uniform(0, 0.2, draws), rng.uniform(0, 0.015, draws), near))
     proofs.def4(forms, sign, small)
 
 
@@ -128,19 +140,22 @@ def eq103(t: Trial) -> None:
     rng, n = t.rng, 100 * t.draws
     gamma, c0 = rng.uniform(0, 0.98, n), rng.uniform(0.02, 1, n)
     edge = pi.ball(*tensors(c0, gamma)).numpy()
-    inner = np.maximum(edge, -1) + np.where(rng.random(n) < 0.5, 1, -1) * 10.0 ** rng.uniform(-6, 0)
-    inner = np.clip(inner, -1, 1)
+
+    # Pairs whose cosine is near the edge, on either side.
+    cosine = np.maximum(edge, -1)
+    cosine = cosine + np.where(rng.random(n) < 0.5, 1, -1) * 10.0 ** rng.uniform(-6, 0)
+    cosine = np.clip(cosine, -1, 1)
     w0 = start(rng, rng.uniform(-1, 1, n), 4)
     side = start(rng, rng.uniform(-1, 1, n), 4)
     side -= (side * w0).sum(-1, keepdims=True) * w0
     side /= np.linalg.norm(side, axis=-1, keepdims=True)
-    w = inner[:, None] * w0 + np.sqrt(1 - inner**2)[:, None] * side
-    apart = np.linalg.norm(w - w0, axis=-1)
+    w = cosine[:, None] * w0 + np.sqrt(1 - cosine**2)[:, None] * side
 
     def disagree(sign: float) -> float:
+        """The share of pairs that one form counts as inside and the other does not."""
         radius = np.sqrt(2 * (1 + gamma) * (1 - c0)) / (1 + sign * np.sqrt(gamma))
-        clear = np.abs((w * w0).sum(-1) - edge) > 1e-9
-        return (clear & ((apart <= radius) != ((w * w0).sum(-1) >= edge))).mean()
+        apart, inner = np.linalg.norm(w - w0, axis=-1), (w * w0).sum(-1)
+        return ((np.abs(inner - edge) > 1e-9) & ((apart <= radius) != (inner >= edge))).mean()
 
     part = t.part(draws=n).add(disagree(-1)).breaks("1 + sqrt(gamma)", disagree(1))
     proofs.eq103(part)
@@ -162,20 +177,42 @@ def eq104(t: Trial) -> None:
         image = np.einsum("bij,bj->bi", matrix, v)
         return image - v * (v * image).sum(-1, keepdims=True)
 
+    # P A w of both, for unit w.
     push = t.part("P A w", 1e-12, controls=typical)
     push.add(relative(pushed(hat.numpy(), w), pushed(A, w), 1.0))
     push.breaks("w of norm 1.1", relative(pushed(hat.numpy(), 1.1 * w), pushed(A, 1.1 * w), 1.0))
+
+    # The least eigenvalue is eps.
     definite = t.part("PD", 1e-12, controls=typical)
     definite.add(np.abs(np.linalg.eigvalsh(hat.numpy())[:, 0] - 0.01))
     definite.breaks("A itself", np.abs(np.linalg.eigvalsh(A)[:, 0] - 0.01))
+
+    # The top eigenvector stays.
     kept = t.part("keeps c_0", 1e-9, controls=typical)
     kept.add(np.abs(pi.local(hat, torch.tensor(w)).c.numpy() - a[:, 0]))
     kept.breaks("the second eigenvector", np.abs(np.abs(a[:, 1]) - a[:, 0]))
     proofs.eq104(push, definite, kept)
 
 
-def _runs(t: Trial, more: str = "", low: float = 0.02, hat: bool = False) -> dict:
-    """Random starts on random families, and the trajectories of those with a proved gamma.
+class Runs(NamedTuple):
+    """Trajectories of power iteration for which a gamma is proved: w(t) [t, runs, d], A(w(t)) as
+    seen from there, gamma and L [runs], |P A w| [t, runs]; the share of starts that have one."""
+
+    path: torch.Tensor
+    at: pi.Local
+    gamma: torch.Tensor
+    L: torch.Tensor
+    residual: Array
+    share: float
+
+    def outside(self) -> Array:
+        """By how much w(t).w(0) falls below the edge of B_gamma, [t, runs]."""
+        along = (self.path * self.path[0]).sum(-1)
+        return (pi.ball(self.at.c[0], self.gamma) - along).numpy()
+
+
+def runs(t: Trial, more: str = "", low: float = 0.02, hat: bool = False) -> Runs:
+    """Random starts on random families, `STEPS` steps.
 
     `low` is the least eigenvalue at the start: below zero A is indefinite, its last eigenvalue the
     largest in size. `hat` certifies and iterates the shifted matrix, with twice the constant.
@@ -192,21 +229,9 @@ def _runs(t: Trial, more: str = "", low: float = 0.02, hat: bool = False) -> dic
     keep = ~gamma.isnan()
     path = pi.iterate(family, w, STEPS)
     matrices = torch.stack([plain(v) for v in path])
-    at = pi.local(matrices, path)
-    return {
-        "path": path[:, keep],
-        "at": pi.Local(*(x[:, keep] for x in at)),
-        "gamma": gamma[keep],
-        "L": L[keep],
-        "residual": pi.residual(matrices, path)[:, keep].numpy(),
-        "share": float(keep.double().mean()),
-    }
-
-
-def _outside(run: dict) -> Array:
-    """By how much w(t).w(0) falls below the edge of B_gamma, [t, runs]."""
-    path = run["path"]
-    return (pi.ball(run["at"].c[0], run["gamma"]) - (path * path[0]).sum(-1)).numpy()
+    at = pi.Local(*(x[:, keep] for x in pi.local(matrices, path)))
+    residual = pi.residual(matrices, path)[:, keep].numpy()
+    return Runs(path[:, keep], at, gamma[keep], L[keep], residual, float(keep.double().mean()))
 
 
 @check("nl/thm3")
@@ -220,28 +245,27 @@ def thm3(t: Trial) -> None:
     Fails   where A(w) has a negative eigenvalue larger in size than the second one.
     """
 
-    def miss(run: dict) -> tuple[Array, Array, Array]:
-        last = (run["path"][-1] - run["path"][-2]).norm(dim=-1).numpy()
-        return run["residual"][-1], last, _outside(run)[-1]
+    definite = runs(t)
+    indefinite = runs(t, " indefinite", low=-1.05)
+    shifted = runs(t, " indefinite", low=-1.05, hat=True)
 
-    definite = _runs(t)
-    own = _runs(t, " indefinite", low=-1.05)
-    hat = _runs(t, " indefinite", low=-1.05, hat=True)
-    starts = definite["residual"][0]
+    def miss(run: Runs) -> tuple[Array, Array, Array]:
+        """At the last step: P A w, the length of the step, how far outside B_gamma."""
+        last = (run.path[-1] - run.path[-2]).norm(dim=-1).numpy()
+        return run.residual[-1], last, run.outside()[-1]
 
     # A positive definite, over the sphere.
-    ends = t.part("A positive definite", 1e-10, controls=typical, draws=len(definite["gamma"]))
-    ends.add(*miss(definite)).breaks("the starts", starts).says(share=definite["share"])
+    ends = t.part("A positive definite", 1e-10, controls=typical, draws=len(definite.gamma))
+    ends.add(*miss(definite)).breaks("the starts", definite.residual[0])
+    ends.says(share=definite.share)
 
     # A indefinite: iterated as printed, and A-hat in its place.
-    printed = t.part("A indefinite", 1e-10, controls=typical, draws=len(own["gamma"]))
-    printed.add(own["residual"][-1]).proves(**proofs.indefinite("residual"))
-    mended = t.corrected("A indefinite", 1e-10, controls=typical, draws=len(hat["gamma"]))
-    mended.add(*miss(hat)).breaks("A itself, not shifted", own["residual"][-1])
+    printed = t.part("A indefinite", 1e-10, controls=typical, draws=len(indefinite.gamma))
+    printed.add(indefinite.residual[-1]).proves(**proofs.indefinite("residual"))
+    mended = t.corrected("A indefinite", 1e-10, controls=typical, draws=len(shifted.gamma))
+    mended.add(*miss(shifted)).breaks("A itself, not shifted", indefinite.residual[-1])
     for part in (printed, mended):
-        part.breaks("the starts", starts)
-    over_ball.proved(t)
-    over_ball.least(t)
+        part.breaks("the starts", definite.residual[0])
 
 
 @check("nl/rem11")
@@ -254,42 +278,47 @@ def rem11(t: Trial) -> None:
             c_0 near 1 suffice for such a gamma.
     Fails   for a tenth of gamma, a hundredth of the cap, L as large as the gap.
     """
-    run = _runs(t)
-    at, gamma = run["at"], run["gamma"]
-    small = pi.omega(at, run["L"], pi.kappa(at.gap.amin(0))).numpy()
-    along = t.part("mu + nu along the trajectory", controls=typical, draws=len(gamma))
-    along.add(small - gamma.numpy()).breaks("a tenth of gamma", small[0] - gamma.numpy() / 10)
-    edge = (1 - (run["path"][-1] * run["path"][0]).sum(-1)).numpy()
-    room = 1 - pi.ball(at.c[0], gamma).numpy()
-    stays = t.part("stays in B_gamma", ROUNDING, controls=typical, draws=len(gamma))
-    stays.add(_outside(run)).breaks("a hundredth of the cap", edge - room / 100)
+    run = runs(t)
+    gamma = run.gamma.numpy()
+    kept: dict[str, Any] = {"controls": typical, "draws": len(gamma)}
+
+    # mu + nu at every w(t), kappa for the least gap of the run.
+    irregularity = pi.omega(run.at, run.L, pi.kappa(run.at.gap.amin(0))).numpy()
+    along = t.part("mu + nu along the trajectory", **kept).add(irregularity - gamma)
+    along.breaks("a tenth of gamma", irregularity[0] - gamma / 10)
+
+    # w(t).w(0) against the edge of B_gamma.
+    moved = (1 - (run.path[-1] * run.path[0]).sum(-1)).numpy()
+    cap = 1 - pi.ball(run.at.c[0], run.gamma).numpy()
+    stays = t.part("stays in B_gamma", ROUNDING, **kept).add(run.outside())
+    stays.breaks("a hundredth of the cap", moved - cap / 100)
+
+    # A gamma is proved for c_0 = 1 - 1e-8 and L a small part of the gap.
     n = 10 * t.draws
     one = torch.ones(n, dtype=torch.float64)
     second = torch.tensor(t.stream("small").uniform(0, 0.9, n))
-    here = pi.Local(one - 1e-8, one, second, 0 * one)
+    start_at = pi.Local(one - 1e-8, one, second, 0 * one)
+    unproved, large = (
+        float(pi.certificate(start_at, scale * start_at.gap).isnan().double().mean())
+        for scale in (1e-4, 1.0)
+    )
+    holds = t.part("the condition can hold", draws=n).add(unproved)
+    holds.breaks("L as large as the gap", large)
 
-    def unproved(scale: float) -> float:
-        return float(pi.certificate(here, scale * here.gap).isnan().double().mean())
 
-    holds = t.part("the condition can hold", draws=n).add(unproved(1e-4))
-    holds.breaks("L as large as the gap", unproved(1.0))
-    over_ball.proved(t)
-
-
-def _items(run: dict) -> dict[str, tuple[list[Array], float, str, Array]]:
+def _items(run: Runs) -> dict[str, tuple[list[Array], float, str, Array]]:
     """The items of Lemma 11: {part: (errors, bound, what is broken, its errors)}."""
-    path, c = run["path"], run["at"].c.numpy()
-    moved = (path[1:] - path[:-1]).norm(dim=-1).numpy()
+    c, gamma = run.at.c.numpy(), run.gamma.numpy()
+    steps = (run.path[1:] - run.path[:-1]).norm(dim=-1).numpy()
     fall = c[:-1] - c[1:]
-    away = (path - path[0]).norm(dim=-1).numpy()
-    gamma, c0 = run["gamma"].numpy(), c[0]
-    radius = np.sqrt(2 * (1 + gamma) * (1 - c0)) / (1 - np.sqrt(gamma))
-    top = np.maximum(run["residual"], 1 - c)
+    away = (run.path - run.path[0]).norm(dim=-1).numpy()
+    radius = np.sqrt(2 * (1 + gamma) * (1 - c[0])) / (1 - np.sqrt(gamma))
+    beside_top = np.maximum(run.residual, 1 - c)
     short = ("a tenth of the radius", away[-1] - radius / 10)
     return {
         "c_t rises to 1": ([fall, 1 - c[-1]], ROUNDING, "the order reversed", -fall[0]),
-        "converges": ([moved[-1]], ROUNDING, "first step", moved[0]),
-        "limit is a top eigenvector": ([top[-1]], 1e-11, "the start", top[0]),
+        "converges": ([steps[-1]], ROUNDING, "first step", steps[0]),
+        "limit is a top eigenvector": ([beside_top[-1]], 1e-11, "the start", beside_top[0]),
         "trajectory within the radius": ([away - radius], ROUNDING, *short),
         "limit within the radius": ([away[-1] - radius], ROUNDING, *short),
     }
@@ -304,14 +333,17 @@ def lem11(t: Trial) -> None:
             the limit leaves the ball of radius R. Corrected: for positive semidefinite A(w).
     Fails   for indefinite A(w), as A = diag(1, 0, -1): c_t stays, w(t) swings.
     """
-    definite = _runs(t)
-    of_any = _items(_runs(t, " indefinite", low=-1.05))
+    definite = runs(t)
+    indefinite = _items(runs(t, " indefinite", low=-1.05))
+
+    # Each item as printed, for any A(w), and for a positive definite one.
     for name, (errors, bound, what, broken) in _items(definite).items():
+        of_any = indefinite[name][0]
         printed = t.part(name, bound, controls=typical)
-        printed.add(*of_any[name][0]).proves(**proofs.indefinite(name))
-        item = t.corrected(name, bound, controls=typical, draws=len(definite["gamma"]))
-        item.add(*errors).breaks("A indefinite", *of_any[name][0], by=worst)
-        for part in (printed, item):
+        printed.add(*of_any).proves(**proofs.indefinite(name))
+        mended = t.corrected(name, bound, controls=typical, draws=len(definite.gamma))
+        mended.add(*errors).breaks("A indefinite", *of_any, by=worst)
+        for part in (printed, mended):
             part.breaks(what, broken)
 
 
@@ -324,26 +356,32 @@ def eq216(t: Trial) -> None:
             (1 + mu c)(1 - c_t)) <= front gamma^(t/2), front = sqrt(2 (1 + gamma)(1 - c_0)).
     Fails   for gamma squared, and a tenth of the other bounds.
     """
-    run = _runs(t)
-    n, path, at = len(run["gamma"]), run["path"], run["at"]
-    c, gamma = at.c.numpy(), run["gamma"].numpy()
-    m, step = pi.mu(at).numpy(), np.arange(STEPS + 1)[:, None]
-    away = (path - path[0]).norm(dim=-1).numpy()
-    moved = (path[1:] - path[:-1]).norm(dim=-1).numpy()
+    run = runs(t)
+    c, gamma, mu = run.at.c.numpy(), run.gamma.numpy(), pi.mu(run.at).numpy()
+    step = np.arange(STEPS + 1)[:, None]
+    kept: dict[str, Any] = {"controls": typical, "draws": len(gamma)}
     front = np.sqrt(2 * (1 + gamma) * (1 - c[0]))
-    rise = t.part("1 - c_t", ROUNDING, controls=typical, draws=n)
-    rise.add(1 - c - gamma**step * (1 - c[0]))
+
+    # 1 - c_t falls as gamma^t.
+    rise = t.part("1 - c_t", ROUNDING, **kept).add(1 - c - gamma**step * (1 - c[0]))
     rise.breaks("gamma squared", (1 - c - gamma ** (2 * step) * (1 - c[0]))[1])
+
+    # |w(t) - w(0)| against the sum of gamma^(s/2) below t.
+    away = (run.path - run.path[0]).norm(dim=-1).numpy()
     total = np.concatenate([0 * gamma[None], np.cumsum(gamma ** (step[:-1] / 2), 0)])
-    far = t.part("|w(t) - w(0)|", ROUNDING, controls=typical, draws=n).add(away - front * total)
+    far = t.part("|w(t) - w(0)|", ROUNDING, **kept).add(away - front * total)
     far.breaks("a tenth of the front", (away - front / 10 * total)[1])
-    bound = np.sqrt(2 * (1 + m * c) * np.maximum(1 - c, 0))[:-1]
-    # c near 1 is known to 1e-16 only, so its root to 1e-8.
-    change = t.part("|dw(t)|", 1e-7, controls=typical, draws=n)
-    change.add(moved - bound, bound - front * gamma ** (step[:-1] / 2))
-    change.breaks("a tenth", (moved - bound / 10)[0])
+
+    # |dw(t)|, both links; c near 1 is known to 1e-16 only, so its root to 1e-8.
+    length = (run.path[1:] - run.path[:-1]).norm(dim=-1).numpy()
+    bound = np.sqrt(2 * (1 + mu * c) * np.maximum(1 - c, 0))[:-1]
+    change = t.part("|dw(t)|", 1e-7, **kept)
+    change.add(length - bound, bound - front * gamma ** (step[:-1] / 2))
+    change.breaks("a tenth", (length - bound / 10)[0])
     proofs.eq216(rise, far, change)
-    nu = pi.nu(at, run["L"], pi.kappa(at.gap.amin(0))).numpy()
-    one = t.part("Eqs. 213, 214", ROUNDING, controls=typical, draws=n)
-    one.add((1 - c[1:]) - ((m + nu) * (1 - c))[:-1])
-    one.breaks("a tenth of mu + nu", (1 - c[1] - (m + nu)[0] / 10 * (1 - c[0])))
+
+    # One step: 1 - c_(t+1) <= (mu + nu)(1 - c_t).
+    nu = pi.nu(run.at, run.L, pi.kappa(run.at.gap.amin(0))).numpy()
+    one = t.part("Eqs. 213, 214", ROUNDING, **kept)
+    one.add((1 - c[1:]) - ((mu + nu) * (1 - c))[:-1])
+    one.breaks("a tenth of mu + nu", (1 - c[1] - (mu + nu)[0] / 10 * (1 - c[0])))

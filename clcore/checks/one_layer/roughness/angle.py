@@ -51,20 +51,25 @@ def eq83(t: Trial) -> None:
     rng, n = t.rng, 100 * t.draws
     angle = 10.0 ** rng.uniform(-3, math.log10(1.5), n)
     x = np.cos(angle)
+
+    # arcsin sqrt(1 - x^2) over its bound.
     arcs = np.arcsin(np.sqrt(1 - x**2)) / (np.sqrt(1 - x**2) / x)
     arcsin = t.part("arcsin", 1e-9, controls=typical).add(arcs - 1)
     arcsin.breaks("0.9 of it", np.median(arcs / 0.9) - 1)
+
+    # The angle over the distance of w and w_*, over x.
     w, v = np.stack([x, np.sin(angle)], -1), np.array([1.0, 0.0])
     far = np.linalg.norm(w - v, axis=-1)
     arccos = t.part("arccos", 1e-9, controls=typical).add(angle / (far / x) - 1)
     arccos.breaks("0.9 of it", np.median(angle / (0.9 * far / x)) - 1)
-    # w.w_* >= 1 - epsilon: the edge lies further out than w, up to an angle of 1.5.
+
+    # epsilon free, w.w_* >= 1 - epsilon: its edge lies further out than w, up to an angle of 1.5.
     edge = angle + (1.5 - angle) * rng.uniform(0, 1, n)
     free, root = 1 - np.cos(edge), np.sqrt(2 * (1 - w @ v)) / x
     small = free <= 0.05  # the paper's epsilon is much less than 1
     away = angle > 0.1  # at smaller angles epsilon hardly shows
-    part = t.part("Eq. 83", 1e-9, controls=typical, draws=n)
-    part.add(root / (far / (1 - free)) - 1, relative(root, far / x))
-    part.breaks("1 + epsilon at the edge", (root / (far / (2 - x)))[away] - 1)
-    part.breaks('as typeset, "=" with epsilon free', relative(root, far / (1 - free))[small])
-    _proofs(arcsin, arccos, part)
+    last = t.part("Eq. 83", 1e-9, controls=typical, draws=n)
+    last.add(root / (far / (1 - free)) - 1, relative(root, far / x))
+    last.breaks("1 + epsilon at the edge", (root / (far / (2 - x)))[away] - 1)
+    last.breaks('as typeset, "=" with epsilon free', relative(root, far / (1 - free))[small])
+    _proofs(arcsin, arccos, last)

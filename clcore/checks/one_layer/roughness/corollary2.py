@@ -78,36 +78,49 @@ def cor2(t: Trial) -> None:
         means, scale = t.rng.standard_normal((2, 2)), float(t.rng.uniform(0.3, 0.8))
         p = ro.mixture(torch.tensor(means), scale, radius, 60)
         tau = float(t.rng.choice([0.02, 0.1, 0.5, 2.0]))
+
+        # r under alpha = 1 and under alpha_g, by the library.
         uniform = float(ro.peak(ro.uniform(p), here, radius, 60))
         kernel = float(ro.peak(ro.gaussian(p, here, tau, 40), here, radius, 60))
 
-        def law(x: Array, width: float, tau: float = tau, w: Array = w, m: Array = means) -> Array:
-            gauss = np.exp(-((x[:, None] - m) ** 2).sum(-1) / (2 * width**2)).sum(-1)
-            return gauss * np.exp(-(np.maximum(x @ w, 0) ** 2) / (2 * tau))
+        def law(x: Array, tau: float, w: Array = w, m: Array = means, s: float = scale) -> Array:
+            """The mixture times the weight phi_0 of the output, without its mass."""
+            bells = np.exp(-((x[:, None] - m) ** 2).sum(-1) / (2 * s**2)).sum(-1)
+            return bells * np.exp(-(np.maximum(x @ w, 0) ** 2) / (2 * tau))
 
-        wide = partial(law, width=scale, tau=math.inf)
-        mass = halves(wide, radius, w)
-        z0 = halves(partial(law, width=scale), radius, w) / mass
-        most, mean = crest(wide, radius, w)
-        for found in (uniform, kernel / z0):
-            top.add(abs(found / (most / mass) - 1))
-            top.breaks("mean for maximum", abs(found / (mean / mass) - 1))
+        # Mass and z_0 by another quadrature; the largest and the mean density on w_*^T x = 0.
+        plain, weighted = (partial(law, tau=v) for v in (math.inf, tau))
+        mass = halves(plain, radius, w)
+        z0 = halves(weighted, radius, w) / mass
+        most, mean = crest(plain, radius, w)
+
+        # r under alpha_g is z_0 times that under alpha = 1.
+        r.add(abs(kernel / (z0 * uniform) - 1))
+        r.breaks("z_0 squared", abs(kernel / (z0**2 * uniform) - 1))
+
+        # By the features of another map of the same kernel, and with another w inside alpha_g.
         if k < 4:
             other = (w + side) / math.sqrt(2)
             same, aside = (
-                abs(_by_features(wide, radius, w, at, tau, shift) / mass / (z0 * most) - 1)
+                abs(_by_features(plain, radius, w, at, tau, shift) / mass / (z0 * most) - 1)
                 for shift, at in ((0.6, w), (0.0, other))
             )
             maps.add(same).breaks("another w in alpha_g", aside)
             r.breaks("another w", aside)
-        r.add(abs(kernel / (z0 * uniform) - 1))
-        r.breaks("z_0 squared", abs(kernel / (z0**2 * uniform) - 1))
+
+        # Both are the largest density on the line, over the mass.
+        for found in (uniform, kernel / z0):
+            top.add(abs(found / (most / mass) - 1))
+            top.breaks("mean for maximum", abs(found / (mean / mass) - 1))
+
+        # z_0 itself.
         below.add(z0 - 1).breaks("1 / z_0", 1 / z0 - 1)
+
+        # The features on the plane are (1, 0, 0, ...), over the density there.
         plane = torch.tensor(np.outer([0.3, -0.7], side))
         target = p(plane)[:, None] * torch.tensor([1.0, 0, 0, 0, 0], dtype=torch.float64)
-
-        def off(x: torch.Tensor) -> float:
-            features = ro.gaussian(p, here, tau, 5)(x)  # noqa: B023
-            return float(((features - target).abs() / p(plane)[:, None]).max())  # noqa: B023
-
-        on.add(off(plane)).breaks("off the plane", off(plane + 0.1 * here))
+        there, beside = (
+            float(((ro.gaussian(p, here, tau, 5)(x) - target).abs() / p(plane)[:, None]).max())
+            for x in (plane, plane + 0.1 * here)
+        )
+        on.add(there).breaks("off the plane", beside)

@@ -5,12 +5,13 @@ Derivatives by complex steps through sums over pairs meet `clcore.theory.two_lay
 
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
 
 from clcore import reference as ref
-from clcore.checks.two_layer.fields.latent import enumerated, inputs, net_of, settings, table_of
+from clcore.checks.two_layer.fields.latent import SETTINGS, enumerated, inputs, net_of, table_of
 from clcore.checks.two_layer.fields.monomials import DEGREES, gated
 from clcore.checks.two_layer.fields.several_features import strengths_in_theorem5
 from clcore.ledger import Trial, check, typical
@@ -85,53 +86,51 @@ def lem4(t: Trial) -> None:
     blocks = t.part("Kronecker and Hadamard", 1e-12, controls=typical)
     for kind in KINDS:
         x, x2, alpha, W, V = batch(t.rng, t.share(len(KINDS)), 2, 2, 3)
-        slope_W = ref.gradient(partial(of_W, alpha, x, x2, V, kind), W)
-        slope_V = ref.gradient(partial(_of_V, alpha, x, x2, W, kind), V)
+        energy = partial(objective, alpha, x, x2)
         a, b, b2, w, v = tensors(alpha, x, x2, W, V)
         world = two_layer.of_views(a, b, b2)
         flow = two_layer.flow(world, w, v, kind)
         lone = two_layer.flow(two_layer.of_views(a, b, b), w, v, kind)
-        top.add(relative(flow.V, slope_V))
-        top.breaks("without positive pairs", relative(lone.V, slope_V))
-        filters.add(relative(flow.W, slope_W))
-        filters.breaks("without positive pairs", relative(lone.W, slope_W))
-        filters.breaks("energy without 1/2", relative(2 * flow.W, slope_W))
-        tilde = two_layer.gated(world.x, w, kind)
+        tilde, S = two_layer.gated(world.x, w, kind), v.mT @ v
         C = one_layer.covariance(world, tilde.flatten(-3))
-        S = v.mT @ v
-        alone = two_layer.push(torch.diag_embed(S.diagonal(dim1=-2, dim2=-1)), C, w)
-        filters.breaks("S without its off-diagonal", relative(alone, slope_W))
+
+        # V C_alpha[f_1] against the energy's gradient in V.
+        slope = ref.gradient(partial(energy, W, kind=kind), V)
+        top.add(relative(flow.V, slope))
+        top.breaks("without positive pairs", relative(lone.V, slope))
+
+        # [(S kron 1 1^T) o C_alpha[x~]] w against its gradient in W.
+        slope = ref.gradient(partial(energy, V=V, kind=kind), W)
+        diagonal = torch.diag_embed(S.diagonal(dim1=-2, dim2=-1))
+        filters.add(relative(flow.W, slope))
+        filters.breaks("without positive pairs", relative(lone.W, slope))
+        filters.breaks("energy without 1/2", relative(2 * flow.W, slope))
+        alone = two_layer.push(diagonal, C, w)
+        filters.breaks("S without its off-diagonal", relative(alone, slope))
         if kind != "linear":
             raw = one_layer.covariance(world, (tilde * 0 + world.x[..., None, :]).flatten(-3))
-            filters.breaks("inputs without gates", relative(two_layer.push(S, raw, w), slope_W))
+            filters.breaks("inputs without gates", relative(two_layer.push(S, raw, w), slope))
+
+        # P_w of it against the gradient of the energy of w / |w|.
         on_sphere = two_layer.tangent(w, flow.W)
         sphere.add(relative(on_sphere, _along_sphere(alpha, x, x2, W, V, kind)))
         sphere.breaks("without the projection", relative(flow.W, on_sphere))
+
+        # The sum over blocks S_ij C_ij w_j.
         summed = _blocks(S.numpy(), C.numpy(), W)
         blocks.add(relative(flow.W, summed))
         blocks.breaks("|S| for S", relative(two_layer.push(S.abs(), C, w), summed))
-    _monomials(t)
 
-
-def _monomials(t: Trial) -> None:
-    """W for h = x^p: the gradient is 1/p of Eq. 119. Control: constant 1."""
-    part = t.part("monomials", 1e-10, controls=typical)
+    # W for h = x^p: the gradient is 1/p of Eq. 119.
+    powers = t.part("monomials", 1e-10, controls=typical)
     for kind, degree in DEGREES.items():
         x, x2, alpha, W, V = batch(t.rng, t.share(len(DEGREES)), 2, 2, 3)
-        slope = ref.gradient(partial(of_W, alpha, x, x2, V, kind), W)
+        slope = ref.gradient(partial(objective, alpha, x, x2, V=V, kind=kind), W)
         a, b, b2, w, v = tensors(alpha, x, x2, W, V)
         world = two_layer.of_views(a, b, b2)
         C = one_layer.covariance(world, gated(world.x, w, kind).flatten(-3))
         ours = two_layer.push(v.mT @ v, C, w)
-        part.add(relative(ours / degree, slope)).breaks("constant 1", relative(ours, slope))
-
-
-def of_W(alpha: Array, x: Array, x2: Array, V: Array, kind: str, W: Array) -> Array:
-    return objective(alpha, x, x2, W, V, kind)
-
-
-def _of_V(alpha: Array, x: Array, x2: Array, W: Array, kind: str, V: Array) -> Array:
-    return objective(alpha, x, x2, W, V, kind)
+        powers.add(relative(ours / degree, slope)).breaks("constant 1", relative(ours, slope))
 
 
 def _along_sphere(alpha: Array, x: Array, x2: Array, W: Array, V: Array, kind: str) -> Array:
@@ -144,12 +143,12 @@ def _along_sphere(alpha: Array, x: Array, x2: Array, W: Array, V: Array, kind: s
 
 
 def _blocks(S: Array, C: Array, W: Array) -> Array:
-    K, M, d = W.shape[-3:]
-    w, out = W.reshape(len(W), K * M, d), np.zeros((len(W), K * M, d))
-    for i in range(K * M):
-        for j in range(K * M):
-            block = C[:, i * d : (i + 1) * d, j * d : (j + 1) * d]
-            out[:, i] += S[:, i, j, None] * (block @ w[:, j, :, None])[..., 0]
+    """sum_j S_ij C_ij w_j, as W, by a loop over filters."""
+    d, count = W.shape[-1], S.shape[-1]
+    w, out = W.reshape(len(W), count, d), np.zeros((len(W), count, d))
+    for i, j in product(range(count), repeat=2):
+        block = C[:, i * d : (i + 1) * d, j * d : (j + 1) * d]
+        out[:, i] += S[:, i, j, None] * (block @ w[:, j, :, None])[..., 0]
     return out.reshape(W.shape)
 
 
@@ -164,41 +163,46 @@ def rem14(t: Trial) -> None:
     Fails   necessary: v u^T is stationary for every eigenvector u. Corrected: for a stable one.
             Controls: the start, saddles left alone, |v| = 2.
     """
-    size, q = 5, 3
+    size, outputs = 5, 3
     basis = np.linalg.qr(t.rng.standard_normal((t.draws, size, size)))[0]
     values = np.sort(t.rng.uniform(0.1, 1, (t.draws, size)))
     values[:, -1] += 0.2
     C = (basis * values[:, None]) @ np.swapaxes(basis, 1, 2)
     s = basis[..., -1]
-    start = t.rng.standard_normal((t.draws, q, size))
-    v = unit(t.rng.standard_normal((t.draws, q)))
-    grow = (basis * np.exp(200 * (values - values[:, -1:]))[:, None]) @ np.swapaxes(basis, 1, 2)
+    start = t.rng.standard_normal((t.draws, outputs, size))
+    v = unit(t.rng.standard_normal((t.draws, outputs)))
 
     def off_form(V: Array) -> Array:
+        """How far V, at norm 1, is from the form v s^T."""
         V = V / np.linalg.norm(V, axis=(1, 2), keepdims=True)
         return np.linalg.norm(V - (V @ s[..., None]) * s[:, None], axis=(1, 2))
 
-    p = t.part("where V goes", 1e-9, controls=typical)
-    p.add(off_form(start @ grow)).breaks("the start", off_form(start))
-    rest = np.einsum("bq,bik->bkqi", v, basis)  # v u^T for every eigenvector u, on |V| = 1
+    # Where V goes: V exp(200 C), but for its norm.
+    grow = (basis * np.exp(200 * (values - values[:, -1:]))[:, None]) @ np.swapaxes(basis, 1, 2)
+    ends = t.part("where V goes", 1e-9, controls=typical)
+    ends.add(off_form(start @ grow)).breaks("the start", off_form(start))
+
+    # v u^T is stationary on |V| = 1 for every eigenvector u, but only that of s is stable.
+    rest = np.einsum("bq,bik->bkqi", v, basis)
     push = rest @ C[:, None]
     push -= (push * rest).sum((-1, -2), keepdims=True) * rest
-    assert np.abs(push).max() < 1e-12  # all are stationary
+    assert np.abs(push).max() < 1e-12
     pushed = rest + 1e-6 * t.rng.standard_normal(rest.shape)
     printed = t.part("necessary for stationary", 1e-6, controls=typical)
     stable = t.corrected("necessary for stationary", 1e-6, controls=typical)
     printed.add(*(off_form(rest[:, k]) for k in range(size)))
     printed.fails_by(*(np.full(t.draws, float(k < size - 1)) for k in range(size)))  # |v u^T| is 1
     stable.add(*(off_form(pushed[:, k] @ grow) for k in range(size)))
-    for p in (printed, stable):
-        p.breaks("the start", off_form(start))
+    for part in (printed, stable):
+        part.breaks("the start", off_form(start))
     stable.breaks("the saddles left alone", off_form(rest[:, 0]))
+
+    # V^T V of such a V, s by the library, is s s^T.
     top = two_layer.top_weights(torch.from_numpy(C)).numpy()
     V = v[:, :, None] * top[:, None]
-    S = np.einsum("bqi,bqj->bij", V, V)
-    product = s[:, :, None] * s[:, None]
-    p = t.part("S of rank 1", 1e-10, controls=typical)
-    p.add(relative(S, product)).breaks("|v| = 2", relative(4 * S, product))
+    S, outer = np.einsum("bqi,bqj->bij", V, V), s[:, :, None] * s[:, None]
+    rank = t.part("S of rank 1", 1e-10, controls=typical)
+    rank.add(relative(S, outer)).breaks("|v| = 2", relative(4 * S, outer))
 
 
 @check("nl/rem15")
@@ -219,46 +223,57 @@ def rem15(t: Trial) -> None:
     given = t.part("independent given z", 1e-13, controls=typical)
     augmented = t.part("augmentation", 1e-10, controls=typical)
     terms = t.part("kernel alpha", 1e-11, controls=typical)
-    part, count = "kernel alpha: analysis carries over", t.share(len(settings()))
-    total = count * len(settings())
-    printed = t.part(part, 1e-11, controls=typical, draws=total)
-    mended = t.corrected(part, 1e-11, controls=typical, draws=total)
+    count = t.share(len(SETTINGS))
+    more: dict[str, Any] = {"controls": typical, "draws": count * len(SETTINGS)}
+    carries = t.part("kernel alpha: analysis carries over", 1e-11, **more)
+    mended = t.corrected("kernel alpha: analysis carries over", 1e-11, **more)
     coupling: dict[str, list[Array]] = {"printed": [], "corrected": []}
-    for C, K, M in settings():
+    for C, K, M in SETTINGS:
         model, W = net_of(t.rng, count, C, K, M)
         law, coupled = (enumerated(model, W, "relu", c) for c in (0.0, 0.4))
         world, g = inputs(model, W, "relu")
-        n = world.p.shape[-1]
-        skewed = world._replace(alpha=torch.from_numpy(t.rng.random((count, n, n))))
+        states = world.p.shape[-1]
+
+        # (a) C_alpha of gated inputs at alpha = 1, against the enumerated variance.
+        skewed = world._replace(alpha=torch.from_numpy(t.rng.random((count, states, states))))
         whole.add(relative(one_layer.covariance(world, g), law.covariance))
         whole.breaks("random alpha", relative(one_layer.covariance(skewed, g), law.covariance))
+
+        # (c) Covariances between fields given z; and augmentation that keeps the gates.
         given.add(_between_fields(law.given, K))
         given.breaks("coupled fields", _between_fields(coupled.given, K))
         augmented.add(_augmented(model, W, 1e-7))
         augmented.breaks("noise that crosses gates", _augmented(model, W, 1.0))
-        phi = t.rng.random((count, n, 3))
+
+        # Kernel alpha: sum_l z_l^2 V_l.
+        phi = t.rng.random((count, states, 3))
         kernel = world._replace(alpha=torch.from_numpy(phi @ np.swapaxes(phi, 1, 2)))
-        p, values = world.p.numpy(), g.numpy()
-        parts = [_tilted(p * phi[..., i], values) for i in range(3)]
+        laws = [_tilted(world.p.numpy() * phi[..., i], g.numpy()) for i in range(3)]
         ours = one_layer.covariance(kernel, g)
-        terms.add(relative(ours, sum(z[:, None, None] ** 2 * variance for z, variance in parts)))
-        terms.breaks("without $z_l^2$", relative(ours, sum(variance for _, variance in parts)))
+        weighted = np.sum([z[:, None, None] ** 2 * variance for z, variance in laws], 0)
+        terms.add(relative(ours, weighted))
+        bare = np.sum([variance for _, variance in laws], 0)
+        terms.breaks("without $z_l^2$", relative(ours, bare))
+
+        # Lemma 5 under each p phi_l / z_l: Gaussian alpha, and features that are products.
         own = phi_of_fields(t.rng, model)
-        for p, weights in ((printed, gaussian(model, W)), (mended, own)):
+        for part, weights in ((carries, gaussian(model, W)), (mended, own)):
             for weight in weights:
                 error, bare, apart = carried(model, W, weight)
-                p.add(error).breaks("the law without alpha", bare)
-                coupling[p.form].append(apart)
-        printed.fails_by(*left_out(model, W))
-    mended.breaks("Gaussian alpha", *printed.errors)
+                part.add(error).breaks("the law without alpha", bare)
+                coupling[part.form].append(apart)
+        carries.fails_by(*left_out(model, W))
+    mended.breaks("Gaussian alpha", *carries.errors)
+
+    # The counterexample, two fields of two states, and its numbers by hand.
     pair = np.exp(-(np.add.outer([0, 1], [0, 1]) ** 2) / 2)
     one = pair[1].sum() / pair.sum()
-    printed.says(both=pair[1, 1] / pair.sum(), one=one, square=one**2)
+    carries.says(both=pair[1, 1] / pair.sum(), one=one, square=one**2)
     total = np.exp(2) + 2 * np.exp(1.5) + 1
     one = (np.exp(1.5) + 1) / total
-    printed.confirms(both=1 / total, one=one, square=one**2)
-    for p in (printed, mended):
-        p.says(coupling=np.median(np.concatenate(coupling[p.form])))
+    carries.confirms(both=1 / total, one=one, square=one**2)
+    for part in (carries, mended):
+        part.says(coupling=np.median(np.concatenate(coupling[part.form])))
     strengths_in_theorem5(t)
 
 

@@ -3,6 +3,8 @@
 Enumeration of all joint states in numpy meets `clcore.theory.two_layer.field_latent`.
 """
 
+import math
+from collections.abc import Callable
 from itertools import product
 from typing import NamedTuple
 
@@ -19,9 +21,8 @@ from clcore.theory.two_layer import field_latent, two_layer
 STATES, INPUTS = 4, 3
 
 
-def settings() -> tuple[tuple[int, int, int], ...]:
-    """(values of z, fields, filters a field)."""
-    return ((2, 3, 1), (3, 2, 2), (4, 3, 1))
+SETTINGS = ((2, 3, 1), (3, 2, 2), (4, 3, 1))
+"""Values of z, fields, filters in each."""
 
 
 def net_of(
@@ -43,28 +44,28 @@ def filters(rng: np.random.Generator, model: field_latent.Model, M: int) -> Arra
 
 
 class Law(NamedTuple):
-    """Moments of the stacked gated inputs by enumeration: V, and V given each z, [draws, q, q];
-    their means given z, [draws, C, q]."""
+    """Of the stacked gated inputs by enumeration: V, and V given each z, [draws, q, q]."""
 
     covariance: Array
     given: list[Array]
-    means: Array
+
+
+SLOPES: dict[str, Callable[[Array], Array]] = {
+    "linear": np.ones_like,
+    "relu": lambda u: np.where(u > 0, 1.0, 0.0),
+    "leaky_relu": lambda u: np.where(u > 0, 1.0, 0.05),
+    "quadratic": lambda u: 2 * u,
+    "cubic": lambda u: 3 * u**2,
+}
+"""h'(u), from the page."""
 
 
 def _gated(x: Array, W: Array, kind: str) -> Array:
     """[draws, K*M*d] of one state x [draws, K, d], by a loop over filters."""
-    slopes = {
-        "linear": np.ones_like,
-        "relu": lambda u: np.where(u > 0, 1.0, 0.0),
-        "leaky_relu": lambda u: np.where(u > 0, 1.0, 0.05),
-        "quadratic": lambda u: 2 * u,
-        "cubic": lambda u: 3 * u**2,
-    }
     pieces = []
-    for k in range(W.shape[1]):
-        for m in range(W.shape[2]):
-            u = (x[:, k] * W[:, k, m]).sum(-1)
-            pieces.append(slopes[kind](u)[:, None] * x[:, k])
+    for k, m in product(*map(range, W.shape[1:3])):
+        u = (x[:, k] * W[:, k, m]).sum(-1)
+        pieces.append(SLOPES[kind](u)[:, None] * x[:, k])
     return np.concatenate(pieces, -1)
 
 
@@ -73,23 +74,22 @@ def enumerated(model: field_latent.Model, W: Array, kind: str, coupling: float =
     alike, which breaks their independence given z."""
     prior, table, values = (v.numpy() for v in model)
     draws, C, K, S = table.shape
-    size = W.shape[1] * W.shape[2] * W.shape[3]
+    size = math.prod(W.shape[1:])
     mean, square = np.zeros((draws, C, size)), np.zeros((draws, C, size, size))
     for joint in product(range(S), repeat=K):
         x = np.stack([values[:, k, s] for k, s in enumerate(joint)], 1)
         g = _gated(x, W, kind)
         outer = g[:, :, None] * g[:, None]
         for c in range(C):
-            chance = np.prod([table[:, c, k, s] for k, s in enumerate(joint)], 0)
-            if coupling:
-                rest = np.prod([table[:, c, k, s] for k, s in enumerate(joint) if k != 1], 0)
-                chance = (1 - coupling) * chance + coupling * (joint[0] == joint[1]) * rest
+            each = [table[:, c, k, s] for k, s in enumerate(joint)]
+            alike = (joint[0] == joint[1]) * np.prod([each[0], *each[2:]], 0)
+            chance = (1 - coupling) * np.prod(each, 0) + coupling * alike
             mean[:, c] += chance[:, None] * g
             square[:, c] += chance[:, None, None] * outer
     total = (prior[..., None] * mean).sum(1)
     second = (prior[..., None, None] * square).sum(1)
     given = [square[:, c] - mean[:, c, :, None] * mean[:, c, None] for c in range(C)]
-    return Law(second - total[:, :, None] * total[:, None], given, mean)
+    return Law(second - total[:, :, None] * total[:, None], given)
 
 
 def inputs(model: field_latent.Model, W: Array, kind: str) -> tuple[one_layer.World, torch.Tensor]:
@@ -119,29 +119,34 @@ def lem5(t: Trial) -> None:
     form = t.part("Eq. 120", 1e-11, controls=pooled)
     two = t.part("C = 2", 1e-11, controls=typical)
     rank = t.part("rank", 1e-11, controls=pooled)
-    for C, K, M in settings():
-        model, W = net_of(t.rng, t.share(len(settings())), C, K, M)
+    for C, K, M in SETTINGS:
+        model, W = net_of(t.rng, t.share(len(SETTINGS)), C, K, M)
         law, coupled = (enumerated(model, W, "relu", c) for c in (0.0, 0.4))
-        g = table_of(model, W, "relu")
+        g, p = table_of(model, W, "relu"), model.prior.numpy()
         ours = field_latent.covariance(model, g).numpy()
         delta = field_latent.contrasts(model, g).flatten(-2).numpy()
-        p = model.prior.numpy()
+
+        # Eq. 120: blocks L_k on the diagonal, and a rank-one term for each z.
         between = _sum_outer(p * (1 - p) ** 2, delta)
-        within = ours - between
-        wrong = within + _sum_outer(p * (1 - p), delta)
-        diagonal = within * np.eye(within.shape[-1]) + between
+        blocks = ours - between
+        wrong = blocks + _sum_outer(p * (1 - p), delta)
+        vectors = blocks * np.eye(blocks.shape[-1]) + between
         form.add(relative(ours, law.covariance))
         form.breaks("fields coupled given z", relative(ours, coupled.covariance))
         form.breaks("$p_c(1-p_c)$", relative(wrong, law.covariance))
-        form.breaks("as typeset: $L_k$ a vector, the diagonal", relative(diagonal, law.covariance))
-        left = law.covariance - sum(p[:, c, None, None] * law.given[c] for c in range(C))
-        values, whole = np.linalg.eigvalsh(left), np.linalg.eigvalsh(law.covariance)
+        form.breaks("as typeset: $L_k$ a vector, the diagonal", relative(vectors, law.covariance))
+
+        # V_z E[x~|z], what V leaves beside E_z V[x~|z]: all eigenvalues but C of them are 0.
+        means = law.covariance - sum(p[:, c, None, None] * law.given[c] for c in range(C))
+        values, whole = np.linalg.eigvalsh(means), np.linalg.eigvalsh(law.covariance)
         rank.add(np.abs(values[:, :-C]).max(-1) / values[:, -1])
         rank.breaks("with the variance given z", np.abs(whole[:, :-C]).max(-1) / whole[:, -1])
+
+        # C = 2: one rank-one term.
         if C == 2:
             one = (p[:, 0] * p[:, 1])[:, None, None] * delta[:, 0, :, None] * delta[:, 0, None]
-            two.add(relative(one, left))
-            two.breaks("$p_0$ for $p_0p_1$", relative(one / p[:, 1, None, None], left))
+            two.add(relative(one, means))
+            two.breaks("$p_0$ for $p_0p_1$", relative(one / p[:, 1, None, None], means))
 
 
 def _sum_outer(weights: Array, delta: Array) -> Array:
@@ -163,19 +168,24 @@ def eq128(t: Trial) -> None:
     two = t.part("C = 2", 1e-11, controls=typical, draws=3 * t.share(3))
     for C in (2, 3, 6):
         model, W = net_of(t.rng, t.share(3), C, 2, 1)
-        g = table_of(model, W, "relu")
+        g, p = table_of(model, W, "relu"), model.prior.numpy()
+        delta = field_latent.contrasts(model, g).flatten(-2).numpy()  # q_c - q_-c
+
+        # Eq. 128: the mean given z = c less the mean.
         q = field_latent.means(model, g).flatten(-2).numpy()
-        ours = field_latent.contrasts(model, g).flatten(-2).numpy()
-        p = model.prior.numpy()
         mean = sum(p[:, c, None] * q[:, c] for c in range(C))
         left = np.stack([q[:, c] - mean for c in range(C)], 1)
-        gap.add(relative((1 - p)[..., None] * ours, left))
-        gap.breaks("without $1-p_c$", relative(ours, left))
+        gap.add(relative((1 - p)[..., None] * delta, left))
+        gap.breaks("without $1-p_c$", relative(delta, left))
+
+        # Eq. 131: the variance of these means.
         V = sum(p[:, c, None, None] * left[:, c, :, None] * left[:, c, None] for c in range(C))
-        spread.add(relative(_sum_outer(p * (1 - p) ** 2, ours), V))
-        spread.breaks("$1-p_c$ not squared", relative(_sum_outer(p * (1 - p), ours), V))
+        spread.add(relative(_sum_outer(p * (1 - p) ** 2, delta), V))
+        spread.breaks("$1-p_c$ not squared", relative(_sum_outer(p * (1 - p), delta), V))
+
+        # C = 2: Delta(0) = -Delta(1), and the weights.
         if C == 2:
             weight = (p * (1 - p) ** 2).sum(-1)
-            two.add(np.abs(ours[:, 0] + ours[:, 1]).max(-1) / np.abs(ours[:, 0]).max(-1))
+            two.add(np.abs(delta[:, 0] + delta[:, 1]).max(-1) / np.abs(delta[:, 0]).max(-1))
             two.add(relative(weight, p[:, 0] * p[:, 1]))
             two.breaks("$p_0$ for $p_0p_1$", relative(weight, p[:, 0]))

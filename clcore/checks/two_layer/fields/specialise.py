@@ -102,18 +102,25 @@ def rem16(t: Trial) -> None:
     alone = t.part("after training, by numpy", 1e-3, controls=pooled)
     sphere = []
     for world, W in _models(t.rng, min(t.draws, 20)):
-        linear, bent = (_velocity(world, W, kind) for kind in ("linear", "relu"))
+        # Lemma 4's velocities: the second singular value of a field's, over the first.
+        linear, relu = (_velocity(world, W, kind) for kind in ("linear", "relu"))
+        first.add(_second(linear.numpy())).breaks("ReLU", _second(relu.numpy()))
+        sphere.append(_second(two_layer.tangent(W, linear).numpy()))
+
+        # The same velocities as the gradient of s^T C_alpha[f_1] s / 2.
         gradient = _gradient(world, W)
-        first.add(_second(linear.numpy())).breaks("ReLU", _second(bent.numpy()))
-        slopes.add(relative(gradient, linear)).breaks("ReLU", relative(gradient, bent))
+        slopes.add(relative(gradient, linear)).breaks("ReLU", relative(gradient, relu))
+
+        # Filters after the flow: the second singular value of a field's, by the library, by numpy.
         straight, several = (
             _second(_trained(world, W, kind, STEPS).numpy()) for kind in ("linear", "relu")
         )
         last.add(straight).breaks("ReLU", several)
         alone.add(_second(_trained_alone(_inputs(world), W.numpy(), 2 * STEPS)))
         alone.breaks("ReLU", several)
-        sphere.append(_second(two_layer.tangent(W, linear).numpy()))
     first.says(sphere=np.median(np.concatenate(sphere)))
+
+    # The same after training on token sequences.
     tokens = t.part("after training, token sequences", 1e-3, controls=pooled)
     for _ in range(min(t.draws, 4)):
         world = _token_world(t.rng)

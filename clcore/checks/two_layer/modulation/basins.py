@@ -81,14 +81,19 @@ def eq147(t: Trial) -> None:
     y0 = np.where(y0 > 0, t.rng.uniform(0.02, 1, count), y0)
     last = 0.9 * np.where(y0 > 0, np.log1p(b / np.abs(y0)) / b, 2 / b)
     found = np.array([_integrated(*v) for v in zip(y0, b, last, strict=True)])
-    start, rate, end = tensors(y0, b, last)
+
+    # y / (y + b) at both ends.
     left, right = found / (found + b), y0 / (y0 + b)
-    p = t.part("Eq. 147", 1e-8, controls=typical).add(relative(left, right * np.exp(b * last)))
-    p.breaks("$e^{-bt}$", relative(left, right * np.exp(-b * last)))
-    p.breaks("1.1 b", relative(left, right * np.exp(1.1 * b * last)))
-    p = t.part("solved for y", 1e-7, controls=typical)
-    p.add(relative(modulation.solution(start, rate, end), found))
-    p.breaks("1.1 b", relative(modulation.solution(start, 1.1 * rate, end), found))
+    grown = t.part("Eq. 147", 1e-8, controls=typical)
+    grown.add(relative(left, right * np.exp(b * last)))
+    grown.breaks("$e^{-bt}$", relative(left, right * np.exp(-b * last)))
+    grown.breaks("1.1 b", relative(left, right * np.exp(1.1 * b * last)))
+
+    # y by the library.
+    start, rate, end = tensors(y0, b, last)
+    solved = t.part("solved for y", 1e-7, controls=typical)
+    solved.add(relative(modulation.solution(start, rate, end), found))
+    solved.breaks("1.1 b", relative(modulation.solution(start, 1.1 * rate, end), found))
 
 
 def _integrated(y0: float, b: float, end: float) -> float:
@@ -118,53 +123,59 @@ def eq148(t: Trial) -> None:
         y = modulation.solution(*tensors(y0, b, when)).numpy()
         return y, y / np.linalg.norm(y, axis=-1, keepdims=True)
 
+    # z_1 / z_k is y_1 / y_k, long before the first critical time.
     y, z = at(0.7)
     ratios = t.part("ratios need no Z", 1e-12, controls=typical)
     ratios.add(relative(z[:, :1] / z, y[:, :1] / y))
     ratios.breaks("components for ratios", relative(z, y))
-    _, z = at(1 - 1e-10)
 
     def short(first: Array) -> Array:
+        """What z lacks of 1 at the component where `first` is least, right before that time."""
+        _, z = at(1 - 1e-10)
         return 1 - np.take_along_axis(z, first.argmin(-1)[:, None], -1)[:, 0]
 
     lead = t.part("it dominates", 1e-6, controls=worst).add(short(times))
     lead.breaks("the smallest start", short(y0))
-    _first_to_blow_up(t)
 
-
-def _first_to_blow_up(t: Trial) -> None:
-    """Starts that another pattern wins than the one whose component blows up first."""
-    y = torch.from_numpy(t.rng.standard_normal((STARTS, 5)))
-    y = y / y.norm(dim=-1, keepdim=True)
-    y = y[(y > 0).any(-1)]
-    b = torch.full_like(y, 1.2)
-    equal = b.clone()
-    b[:, 0] += 0.5
-    first, even, less = (modulation.first_to_blow_up(y, r) for r in (b, equal, 2 * equal - b))
-    alone = modulation.winner(modulation.simulate(y, b, False, 500, 0.2), 0.9)
-    sphere, same, weaker = (
-        modulation.winner(modulation.simulate(y, r, True, 350, 0.4))
-        for r in (b, equal, 2 * equal - b)
+    # Where both flows end: rates b of which the first is larger; all equal; the first smaller.
+    start = torch.from_numpy(t.rng.standard_normal((STARTS, 5)))
+    start = start / start.norm(dim=-1, keepdim=True)
+    start = start[(start > 0).any(-1)]
+    equal = torch.full_like(start, 1.2)
+    rate = equal.clone()
+    rate[:, 0] += 0.5
+    first, even, less = (
+        modulation.first_to_blow_up(start, r) for r in (rate, equal, 2 * equal - rate)
     )
-    p = t.part("argmin t*, without the projection", 0.002, draws=len(y))
-    p.add((first != alone).double().mean())
-    p.breaks("the largest start wins", (y.argmax(-1) != alone).double().mean())
-    part = "argmin t*, the flow with the projection"
-    p = t.part(part, draws=len(y)).add((first != sphere).sum())
-    p.breaks("the largest start wins", (y.argmax(-1) != sphere).sum())
-    end = on_sphere(y.numpy(), b.numpy())
-    p.fails_by((end[range(len(y)), _soonest(y.numpy(), b.numpy())] < 0.99).sum(), within=0.02)
+    alone = modulation.winner(modulation.simulate(start, rate, False, 500, 0.2), 0.9)
+    sphere, same, weaker = (
+        modulation.winner(modulation.simulate(start, r, True, 350, 0.4))
+        for r in (rate, equal, 2 * equal - rate)
+    )
+
+    # Without the projection: starts that another component wins than the first to blow up.
+    free = t.part("argmin t*, without the projection", 0.002, draws=len(start))
+    free.add((first != alone).double().mean())
+    free.breaks("the largest start wins", (start.argmax(-1) != alone).double().mean())
+
+    # With it, as printed; one start with both of its times.
+    printed = t.part("argmin t*, the flow with the projection", draws=len(start))
+    printed.add((first != sphere).sum())
+    printed.breaks("the largest start wins", (start.argmax(-1) != sphere).sum())
+    y, b = start.numpy(), rate.numpy()
+    end = on_sphere(y, b)[range(len(y)), _soonest(y, b)]
+    printed.fails_by((end < 0.99).sum(), within=0.02)
     own, rates = np.array([[0.55, 0.835]]), np.array([[1.7, 1.2]])
     won = modulation.winner(modulation.simulate(*tensors(own, rates), True, 350, 0.4))
-    times = dict(zip(("t1", "t2"), modulation.critical_time(*tensors(own, rates))[0], strict=True))
-    p.says(won=1 + won.item(), **{k: v.item() for k, v in times.items()})
-    p.confirms(
-        won=1 + on_sphere(own, rates).argmax(),
-        **dict(zip(times, _time(own, rates)[0], strict=True)),
-    )
-    p = t.corrected(part, draws=len(y))
-    p.add(((first == 0) & (sphere != 0)).sum() + (even != same).sum())
-    p.breaks("c < 0", ((less == 0) & (weaker != 0)).sum())
+    t1, t2 = modulation.critical_time(*tensors(own, rates))[0].tolist()
+    printed.says(won=1 + won.item(), t1=t1, t2=t2)
+    t1, t2 = _time(own, rates)[0]
+    printed.confirms(won=1 + on_sphere(own, rates).argmax(), t1=t1, t2=t2)
+
+    # Corrected: the first pattern wins where its time is the least; any pattern at equal rates.
+    mended = t.corrected("argmin t*, the flow with the projection", draws=len(start))
+    mended.add(((first == 0) & (sphere != 0)).sum() + (even != same).sum())
+    mended.breaks("c < 0", ((less == 0) & (weaker != 0)).sum())
 
 
 def _soonest(y: Array, b: Array) -> Array:
@@ -197,26 +208,30 @@ def fig7(t: Trial) -> None:
     Fails   for the points exchanged, starts on the other side, t* without its 1 +.
     """
     b = np.concatenate([[0.5, 1.0, 3.0], t.rng.uniform(0.3, 4, t.draws)])
+
+    # The slope of y' at 0 and at -b.
     slopes = []
     for point in (0 * b, -b):
         y = torch.from_numpy(point).requires_grad_()
-        rate = torch.autograd.grad(modulation.force(y, torch.from_numpy(b)).sum(), y)[0]
-        slopes.append(rate.numpy())
+        force = modulation.force(y, torch.from_numpy(b)).sum()
+        slopes.append(torch.autograd.grad(force, y)[0].numpy())
     rest = t.part("rest points", 1e-12, controls=typical, draws=len(b))
     rest.add(np.abs(slopes[0] - b), np.abs(slopes[1] + b))
     rest.breaks("exchanged", np.abs(slopes[1] - b))
+
+    # Far out in closed form and, from -3b, integrated; `simulate` would return a sign.
     starts = np.stack([-3 * b, -0.5 * b, -1e-3 * b])
     y, rate = torch.from_numpy(starts), torch.from_numpy(b).expand(3, -1)
-    # Single components: `simulate` would return their signs, so use the closed form far out.
     far = modulation.solution(y, rate, 40 / rate).numpy()
-    ends = np.array(
-        [_integrated(float(v), float(w), 40 / w) for v, w in zip(starts[0], b, strict=True)]
-    )
-    below = t.part("negative starts go to -b", 1e-9, controls=typical, draws=3 * len(b))
-    below.add(np.abs(far + b) / b, np.abs(ends + b) / b)
+    pairs = zip(starts[0], b, strict=True)
+    ends = np.array([_integrated(float(start), float(of), 40 / of) for start, of in pairs])
     late = 0.9 * modulation.critical_time(-y, rate)
     other = modulation.solution(-y, rate, late).numpy()
+    below = t.part("negative starts go to -b", 1e-9, controls=typical, draws=3 * len(b))
+    below.add(np.abs(far + b) / b, np.abs(ends + b) / b)
     below.breaks("starts on the other side", np.abs(other + b) / b)
+
+    # t* by quadrature, and the library's.
     y0 = t.rng.uniform(0.02, 1, len(b))
     found = _time(y0, b)
     above = t.part("positive starts blow up at t*", 1e-10, controls=typical)
@@ -234,22 +249,29 @@ def eq150(t: Trial) -> None:
     Fails   without 1/b, for y(0)/b in the logarithm, for a smaller start.
     """
     y0, b = _pairs(t.rng, t.draws)
-    ours = modulation.critical_time(*tensors(y0, b)).numpy()
-    found = _time(y0, b)
-    residue = y0 / (y0 + b) * np.exp(b * ours)
-    p = t.part("Eqs. 149, 150", 1e-10, controls=typical, draws=t.draws)
-    p.add(relative(ours, found), np.abs(residue - 1))
-    p.breaks("without 1/b", relative(b * ours, found))
-    p.breaks("$y_l(0)/b_l$", relative(np.log1p(y0 / b) / b, found))
-    later, sooner = (
+
+    # t* by the library, by quadrature, and as the root of Eq. 149.
+    ours, found = modulation.critical_time(*tensors(y0, b)).numpy(), _time(y0, b)
+    root = y0 / (y0 + b) * np.exp(b * ours)
+    formula = t.part("Eqs. 149, 150", 1e-10, controls=typical, draws=t.draws)
+    formula.add(relative(ours, found), np.abs(root - 1))
+    formula.breaks("without 1/b", relative(b * ours, found))
+    formula.breaks("$y_l(0)/b_l$", relative(np.log1p(y0 / b) / b, found))
+
+    # A start that is one per cent larger, over t* of the start.
+    larger, smaller = (
         modulation.critical_time(*tensors(y, b)).numpy() for y in (1.01 * y0, y0 / 1.01)
     )
-    p = t.part("falls with y(0)", 1 - 1e-6).add(later / ours)
-    p.breaks("a smaller start", sooner / ours)
-    never = t.part("no time where y(0) <= 0", 0.0)
-    for sign in (0, -1, 1):
-        finite = modulation.critical_time(*tensors(sign * y0, b)).isfinite().double().numpy()
-        never.breaks("y(0) > 0", finite) if sign > 0 else never.add(finite)
+    falls = t.part("falls with y(0)", 1 - 1e-6).add(larger / ours)
+    falls.breaks("a smaller start", smaller / ours)
+
+    # How many starts at 0 and below have a finite time.
+    at_zero, below, above = (
+        modulation.critical_time(*tensors(sign * y0, b)).isfinite().double().numpy()
+        for sign in (0, -1, 1)
+    )
+    never = t.part("no time where y(0) <= 0", 0.0).add(at_zero, below)
+    never.breaks("y(0) > 0", above)
 
 
 @check("nl/eq151")
@@ -262,18 +284,24 @@ def eq151(t: Trial) -> None:
     Fails   for 1/b in place of 1/b^2, without the factor 1/b, for a smaller b.
     """
     y0, b = _pairs(t.rng, t.draws)
+
+    # dt*/db by complex steps, and the library's form.
     slope = ref.slope(lambda v: np.log(1 + v / y0) / v, b)
     ours = modulation.critical_slope(*tensors(y0, b)).numpy()
-    p = t.part("Eq. 151", 1e-9, controls=typical).add(np.abs(ours / slope - 1))
-    p.breaks("1/b for $1/b^2$", np.abs(ours * b / slope - 1))
+    form = t.part("Eq. 151", 1e-9, controls=typical).add(np.abs(ours / slope - 1))
+    form.breaks("1/b for $1/b^2$", np.abs(ours * b / slope - 1))
+
+    # Its sign, for small b too.
     tiny = modulation.critical_slope(*tensors(np.full(9, 1.0), 10.0 ** -np.arange(1, 5.1, 0.5)))
-    p = t.part("negative", -1e-6, draws=t.draws).add(slope, tiny)
-    p.breaks("without the factor 1/b", ref.slope(lambda v: np.log(1 + v / y0), b))
+    sign = t.part("negative", -1e-6, draws=t.draws).add(slope, tiny)
+    sign.breaks("without the factor 1/b", ref.slope(lambda v: np.log(1 + v / y0), b))
+
     when = t.rng.uniform(0.2, 2, (t.draws, 30))
 
     def start(rate: Array) -> Array:
         """Of the components with that rate that blow up at those times."""
         return rate / np.expm1(rate * when)
 
-    p = t.part("at equal times", 1 - 1e-4).add(start(1.1 * b) / start(b))
-    p.breaks("b smaller", start(b / 1.1) / start(b))
+    # The start of a rate that is a tenth larger over that of b.
+    equal = t.part("at equal times", 1 - 1e-4).add(start(1.1 * b) / start(b))
+    equal.breaks("b smaller", start(b / 1.1) / start(b))

@@ -231,32 +231,40 @@ def rem19(t: Trial) -> None:
     d = np.array(dims)[:, None]
 
     def P(low: float, high: float, count: int = 60) -> tuple[Array, Array]:
+        """epsilon, and P[E_l] for uniform starts [d, epsilon]."""
         e = torch.linspace(low, high, count, dtype=torch.float64)
         return e.numpy(), np.stack([modulation.win_probability(e, d).numpy() for d in dims])
 
+    # epsilon = 0: 1/d, but for 2^-d.
     _, even = P(0.0, 0.0, 1)
     none = t.part("no modulation", 1 + 1e-9, controls=worst)
     none.add(np.abs(d * even - 1) * 2.0**d)
     none.breaks("1/(d + 1)", np.abs((d + 1) * even - 1) * 2.0**d)
+
+    # epsilon > 0: at least epsilon/2, as long as that is below 1/2.
     e, strong = P(0.02, 1.9)
     printed = t.part("positive modulation", 1e-12, controls=worst, draws=strong.size)
     mended = t.corrected("positive modulation", 1e-12, controls=worst, draws=strong.size)
     printed.add(e / 2 - strong).fails_by(e / 2 - _ahead(e, d[..., None]))
     mended.add(np.minimum(e, 1) / 2 - strong)
-    for p in (printed, mended):
-        p.breaks(r"$\epsilon_l$ for $\epsilon_l/2$", np.minimum(e, 1) - strong)
+    for part in (printed, mended):
+        part.breaks(r"$\epsilon_l$ for $\epsilon_l/2$", np.minimum(e, 1) - strong)
+
+    # It grows with epsilon.
     _, rising = P(-1.9, 1.9)
     steps = np.diff(rising, axis=-1)
     grows = t.part("grows with the modulation", -1e-14, ">=", controls=worst, draws=rising.size)
     grows.add(steps).breaks("weaker modulation", -steps)
+
+    # epsilon < 0: at most (1 + epsilon/2)^d/d, as long as that base is above 0.
     e, weak = P(-4.0, -0.01, 160)
     below = t.part("negative modulation", 1e-14, controls=worst, draws=weak.size)
-    above = t.corrected("negative modulation", 1e-14, controls=worst, draws=weak.size)
+    below_mended = t.corrected("negative modulation", 1e-14, controls=worst, draws=weak.size)
     below.add(weak - (1 + e / 2) ** d / d)
     below.fails_by(_behind(e, d[..., None]) - (1 + e / 2) ** d / d)
-    above.add(weak - np.maximum(1 + e / 2, 0) ** d / d)
-    for p in (below, above):
-        p.breaks(r"$1+\epsilon_l$", weak - np.maximum(1 + e, 0) ** d / d)
+    below_mended.add(weak - np.maximum(1 + e / 2, 0) ** d / d)
+    for part in (below, below_mended):
+        part.breaks(r"$1+\epsilon_l$", weak - np.maximum(1 + e, 0) ** d / d)
 
 
 def _vectors(rng: np.random.Generator, draws: int) -> Iterator[Array]:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from clcore.checks.two_layer.fields.latent import filters, net_of
-from clcore.checks.two_layer.modulation.top import closed_form, outputs, pair_of, tangent, velocity
+from clcore.checks.two_layer.modulation.top import closed_form, outputs, pair_of, velocity
 from clcore.ledger import Trial, check, typical
 from clcore.reference import Array, relative
 from clcore.theory.two_layer import field_latent, modulation, two_layer
@@ -28,49 +28,52 @@ def rem18(t: Trial) -> None:
             where another pattern is stronger.
     """
     model, W = net_of(t.rng, t.draws, 2, 3, 1)
-    other = W.copy()
-    other[:, 1:] = filters(t.rng, model, 1)[:, 1:]
-    here, there = (pair_of(model, v, "relu") for v in (W, other))
+    moved = W.copy()
+    moved[:, 1:] = filters(t.rng, model, 1)[:, 1:]
+    w, v = (torch.from_numpy(of)[:, :, 0] for of in (W, moved))
+    here, there = (pair_of(model, of, "relu") for of in (W, moved))
     top = two_layer.top_of_rank_one(there.d, there.b, there.scale)
     delta = two_layer.modulation(top, there.b, there.scale)
-    direct = velocity(there.law, other, np.linalg.eigh(outputs(there.law, other))[1][..., -1])
-    w = torch.from_numpy(W)[:, :, 0]
-    mixed = closed_form(here, top, delta, w)  # A_1, Delta_1 as before the others moved
-    swapped = closed_form(here._replace(delta=here.delta.roll(1, 1)), top, delta, w)
-    p = t.part("(a) decoupled", 1e-7, controls=typical).add(relative(mixed[:, 0], direct[:, 0]))
-    p.breaks("Delta of another field", relative(swapped[:, 0], direct[:, 0]))
-    moved = torch.from_numpy(other)[:, :, 0]
-    push = tangent(moved, torch.from_numpy(direct) - closed_form(there, top, 0 * delta, moved))
+    direct = velocity(there.law, moved, np.linalg.eigh(outputs(there.law, moved))[1][..., -1])
+
+    # (a) Filter 1 stays: its velocity has A_1, Delta_1 as before the others moved.
+    swapped = here._replace(delta=here.delta.roll(1, 1))
+    ours, foreign = (closed_form(pair, top, delta, w) for pair in (here, swapped))
+    decoupled = t.part("(a) decoupled", 1e-7, controls=typical)
+    decoupled.add(relative(ours[:, 0], direct[:, 0]))
+    decoupled.breaks("Delta of another field", relative(foreign[:, 0], direct[:, 0]))
+
+    # (b) What the others add to the velocity, on the sphere, and the squared cosines it raises.
+    added = torch.from_numpy(direct) - closed_form(there, top, 0 * delta, v)
+    push = two_layer.tangent(v, added)
 
     def gain(towards: torch.Tensor) -> torch.Tensor:
-        """Growth of each squared cosine with these directions, through `push`."""
-        along = (towards * moved).sum(-1) / towards.norm(dim=-1) ** 2
+        along = (towards * v).sum(-1) / towards.norm(dim=-1) ** 2
         return (towards * push).sum(-1) * along
 
-    p = t.part("(b) towards Delta_k", -1e-12, ">=", controls=typical).add(gain(there.delta))
-    p.breaks("towards Delta of another field", gain(there.delta.roll(1, 1)).amin(-1))
-    _wins(t)
+    turns = t.part("(b) towards Delta_k", -1e-12, ">=", controls=typical).add(gain(there.delta))
+    turns.breaks("towards Delta of another field", gain(there.delta.roll(1, 1)).amin(-1))
 
-
-def _wins(t: Trial) -> None:
-    """(c): patterns of equal strength; of unequal strength as controls."""
-    p = t.part("(c) wins more often", 4.0, ">=").says(starts=STARTS)
+    # (c) Theorem 6's flow, patterns of equal strength; the first is Delta's, its rate c more.
+    wins = t.part("(c) wins more often", 4.0, ">=").says(starts=STARTS)
     for c in (0.0, 0.3, 0.6):
         lead = _excess(_race(t.rng, c, 0.0, STARTS), STARTS)
         share = _race(t.rng, c, 0.8, FEW)
         if c == 0.0:
-            p.breaks("no modulation", lead)
+            wins.breaks("no modulation", lead)
             continue
-        p.add(lead).breaks("one other pattern stronger", _excess(share, FEW))
+        wins.add(lead).breaks("one other pattern stronger", _excess(share, FEW))
         if c == 0.3:
-            p.says(first=share[0], second=share[1])
+            wins.says(first=share[0], second=share[1])
+
+    # (c) Two coupled ReLU layers; the first of four tokens tells z.
     starts = 1500
     share = _coupled(t.rng, FEW, FREQUENT)
-    p = t.part("(c) in two coupled layers", 4.0, ">=", draws=starts)
-    p.add(_excess(_coupled(t.rng, starts, _tokens(1.0)), starts))
-    p.breaks("no common latent", _excess(_coupled(t.rng, starts, _tokens(0.0)), starts))
-    p.breaks("one other token more frequent", _excess(share, FEW))
-    p.says(first=share[0], second=share[1])
+    first, alone = (_excess(_coupled(t.rng, starts, of), starts) for of in (EVEN, UNRELATED))
+    coupled = t.part("(c) in two coupled layers", 4.0, ">=", draws=starts).add(first)
+    coupled.breaks("no common latent", alone)
+    coupled.breaks("one other token more frequent", _excess(share, FEW))
+    coupled.says(first=share[0], second=share[1])
 
 
 def _excess(share: Array, starts: int) -> float:
@@ -88,22 +91,15 @@ def _race(rng: np.random.Generator, c: float, second: float, starts: int) -> Arr
     b = torch.full_like(y, 1.2)
     b[:, 0] += c
     b[:, 1] += second
-    return _shares(modulation.winner(modulation.simulate(y, b, steps=250, pace=0.4)), 4)
+    ends = modulation.winner(modulation.simulate(y, b, steps=250, pace=0.4))
+    return np.array([float((ends == i).double().mean()) for i in range(4)])
 
 
-def _shares(ends: torch.Tensor, count: int) -> Array:
-    return np.array([float((ends == i).double().mean()) for i in range(count)])
-
-
+EVEN = np.array([[0, 0.2, 0.2, 0.2, 0.4], [0.4, 0.2, 0.2, 0.2, 0]])
+"""Chances of four tokens and of nothing given z: the first tells z, nothing makes up for it."""
+UNRELATED = np.full((2, 5), 1 / 5)
 FREQUENT = np.array([[0.0, 0.35, 0.12, 0.12, 0.41], [0.2, 0.35, 0.12, 0.12, 0.21]])
-"""Chances of four tokens and of nothing given z: the second is frequent, the first tells z."""
-
-
-def _tokens(lean: float) -> Array:
-    """Four tokens and nothing, all with chance 1/5; token 1 has (1 -+ lean)/5 given z, nothing
-    makes up for it."""
-    shift = lean * np.array([1.0, 0, 0, 0, -1])
-    return np.stack([1 - shift, 1 + shift]) / 5
+"""The second token is more frequent, the first tells z."""
 
 
 def _coupled(rng: np.random.Generator, starts: int, table: Array) -> Array:
@@ -128,4 +124,5 @@ def _coupled(rng: np.random.Generator, starts: int, table: Array) -> Array:
         size = move.norm(dim=-1).amax((1, 2))[:, None, None, None].clamp(min=1e-12)
         W = W + 0.3 * (1 - step / steps) * move / size
         W = W / W.norm(dim=-1, keepdim=True)
-    return _shares(modulation.winner(W[:, 0, 0], 0.95), d)
+    ends = modulation.winner(W[:, 0, 0], 0.95)
+    return np.array([float((ends == i).double().mean()) for i in range(d)])

@@ -5,6 +5,7 @@ numpy's eigenvectors and enumerated covariances meet the closed forms of
 """
 
 from collections.abc import Iterator
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -51,10 +52,9 @@ def velocity(law: Law, W: Array, s: Array) -> Array:
     draws, K, _, d = W.shape
     blocks = law.covariance.reshape(draws, K, d, K, d)
     out = np.zeros((draws, K, d))
-    for k in range(K):
-        for j in range(K):
-            move = (blocks[:, k, :, j] @ W[:, j, 0, :, None])[..., 0]
-            out[:, k] += (s[:, k] * s[:, j])[:, None] * move
+    for k, j in product(range(K), repeat=2):
+        move = (blocks[:, k, :, j] @ W[:, j, 0, :, None])[..., 0]
+        out[:, k] += (s[:, k] * s[:, j])[:, None] * move
     return out
 
 
@@ -72,33 +72,32 @@ def eq134(t: Trial) -> None:
     for kind in ("linear", "relu"):
         model, W = net_of(t.rng, t.share(2), 2, 4, 1)
         pair = pair_of(model, W, kind)
-        V = outputs(pair.law, W)
-        coupled = outputs(enumerated(model, W, kind, 0.5), W)
+        V, coupled = (outputs(law, W) for law in (pair.law, enumerated(model, W, kind, 0.5)))
         D = torch.diag_embed(pair.d)
         rank_one = pair.scale[:, None, None] * pair.b[:, :, None] * pair.b[:, None]
-        form.add(relative(D + rank_one, V))
-        form.breaks("D alone", relative(D, V))
+
+        # Eq. 138: D + p_0 p_1 b b^T.
+        form.add(relative(D + rank_one, V)).breaks("D alone", relative(D, V))
         form.breaks("fields coupled given z", relative(D + rank_one, coupled))
+
+        # Its top eigenvalue over the largest d_k.
         top, most = np.linalg.eigvalsh(V)[:, -1], pair.d.numpy().max(-1)
-        level.add((top - most) / top)
         less = np.linalg.eigvalsh((D - rank_one).numpy())[:, -1]
-        level.breaks("minus the rank-one term", (less - most) / top)
-    _monomial_outputs(t)
+        level.add((top - most) / top).breaks("minus the rank-one term", (less - most) / top)
 
-
-def _monomial_outputs(t: Trial) -> None:
-    """h = x^p: V[f_1] = p^-2 (D + p_0 p_1 b b^T), E_z V[f_k|z] = p^-2 d_k. Control: no p^-2."""
-    part, excess = t.part("monomials", 1e-10, controls=pooled), []
+    # h = x^p: V[f_1] = p^-2 (D + p_0 p_1 b b^T), E_z V[f_k|z] = p^-2 d_k.
+    powers, below = t.part("monomials", 1e-10, controls=pooled), []
     for kind, degree in DEGREES.items():
         model, W = net_of(t.rng, t.share(len(DEGREES)), 2, 3, 1)
-        pair = pair_of(model, W, kind)
-        form = torch.diag_embed(pair.d)
-        form += pair.scale[:, None, None] * pair.b[:, :, None] * pair.b[:, None]
-        V, given = spread(model, W, kind), within(model, W, kind)
-        part.add(relative(form / degree**2, V), relative(pair.d / degree**2, given))
-        part.breaks("constant 1", relative(form, V), relative(pair.d, given))
-        excess.append(np.linalg.eigvalsh(V)[:, -1] < pair.d.numpy().max(-1))
-    part.says(below=np.mean(np.concatenate(excess)))
+        pair, V = pair_of(model, W, kind), spread(model, W, kind)
+        printed = torch.diag_embed(pair.d)
+        printed += pair.scale[:, None, None] * pair.b[:, :, None] * pair.b[:, None]
+        powers.add(
+            relative(printed / degree**2, V), relative(pair.d / degree**2, within(model, W, kind))
+        )
+        powers.breaks("constant 1", relative(printed, V), relative(pair.d, within(model, W, kind)))
+        below.append(np.linalg.eigvalsh(V)[:, -1] < pair.d.numpy().max(-1))
+    powers.says(below=np.mean(np.concatenate(below)))
 
 
 def apart(v: Array, s: Array) -> Array:
@@ -146,17 +145,22 @@ def eq139(t: Trial) -> None:
     for d, b, scale in secular(t.rng, t.draws):
         top = two_layer.top_of_rank_one(*tensors(d, b, scale))
         value, s = solved(d, b, scale)
+
+        # The vector of numpy's lambda, that of the library's, and the library's lambda.
         vector.add(apart(b / (d - value[:, None]), s))
         vector.add(apart(top.s.numpy(), s), relative(top.value, value))
         vector.breaks("$b_k/d_k$", apart(b / d, s)).breaks("$b_k$", apart(b, s))
+
+        # lambda is a root.
         total = scale * (b**2 / top.gaps.numpy()).sum(-1)
         zero.add(np.abs(1 - total)).breaks("sign", np.abs(1 + total))
-        at = np.take_along_axis(b, d.argmax(-1)[:, None], -1)[:, 0]
-        defined.add((value - d.max(-1)) / (scale * at**2))
+
+        # lambda is beyond the largest d; not where b is 0 there.
+        largest = np.take_along_axis(b, d.argmax(-1)[:, None], -1)[:, 0]
+        defined.add((value - d.max(-1)) / (scale * largest**2))
         tall, none = d.copy(), b.copy()
         tall[:, 0], none[:, 0] = d.max(-1) + 10 * (b**2).sum(-1), 0.0
-        level, _ = solved(tall, none, scale)
-        excess = (level - tall[:, 0]) / (scale * (b**2).sum(-1))
+        excess = (solved(tall, none, scale)[0] - tall[:, 0]) / (scale * (b**2).sum(-1))
         defined.breaks("$b=0$ at the largest d", excess)
 
 
@@ -178,58 +182,54 @@ def thm5(t: Trial) -> None:
     sign = t.part("delta_k is not negative", 0.0, ">=", controls=typical)
     for kind, K in cases:
         model, W = net_of(t.rng, t.share(len(cases)), 2, K, 1)
-        pair = pair_of(model, W, kind)
+        pair, w = pair_of(model, W, kind), torch.from_numpy(W)[:, :, 0]
         vectors = np.linalg.eigh(outputs(pair.law, W))[1]
         s, bottom = vectors[..., -1], vectors[..., 0]
-        direct = velocity(pair.law, W, s)
         top = two_layer.top_of_rank_one(pair.d, pair.b, pair.scale)
         delta = two_layer.modulation(top, pair.b, pair.scale)
-        short = 1 - pair.scale[:, None] * pair.b**2 / top.gaps
-        w = torch.from_numpy(W)[:, :, 0]
+        last = 1 - pair.scale[:, None] * pair.b**2 / top.gaps
         ours = closed_form(pair, top, delta, w)
-        free.add(relative(ours, direct))
-        sphere.add(relative(tangent(w, ours), tangent(w, direct)))
-        for what, strength in (
-            (r"$\delta_k=0$", 0 * delta),
-            (r"$\delta_k$ of the proof's last sentence", short),
-        ):
-            other = closed_form(pair, top, strength, w)
-            free.breaks(what, relative(other, direct))
-            sphere.breaks(what, relative(tangent(w, other), tangent(w, direct)))
+        other = {
+            r"$\delta_k=0$": closed_form(pair, top, 0 * delta, w),
+            r"$\delta_k$ of the proof's last sentence": closed_form(pair, top, last, w),
+        }
         coupled = velocity(enumerated(model, W, kind, 0.5), W, s)
-        for p in (sphere, free):
-            p.breaks("fields coupled given z", relative(ours, coupled))
+
+        # Lemma 4's velocity before its projection.
+        direct = velocity(pair.law, W, s)
+        free.add(relative(ours, direct)).breaks("fields coupled given z", relative(ours, coupled))
+        for what, form in other.items():
+            free.breaks(what, relative(form, direct))
+
+        # The same on the spheres.
+        along = two_layer.tangent(w, torch.from_numpy(direct))
+        sphere.add(relative(two_layer.tangent(w, ours), along))
+        for what, form in other.items():
+            sphere.breaks(what, relative(two_layer.tangent(w, form), along))
+        sphere.breaks("fields coupled given z", relative(ours, coupled))
+
+        # What delta_k stands for, by numpy's s.
         b, scale = pair.b.numpy(), pair.scale.numpy()
         sign.add(pull_of(s, b, scale).min(-1))
         sign.breaks("the bottom eigenvector", pull_of(bottom, b, scale).min(-1))
-    _monomial_velocity(t)
 
-
-def _monomial_velocity(t: Trial) -> None:
-    """h = x^p, against the gradient of 1/2 s^T V[f_1] s, s by numpy: 1/p of Eq. 15, lambda that of
-    D + p_0 p_1 b b^T. Controls: constant 1; lambda of V[f_1] itself."""
-    part = t.part("monomials", 1e-7, controls=pooled)
+    # h = x^p: 1/p of Eq. 15, lambda that of D + p_0 p_1 b b^T, against the gradient at held s.
+    powers = t.part("monomials", 1e-7, controls=pooled)
     for kind, degree in DEGREES.items():
         model, W = net_of(t.rng, t.share(len(DEGREES)), 2, 3, 1)
         pair, w = pair_of(model, W, kind), torch.from_numpy(W)[:, :, 0]
         values, vectors = np.linalg.eigh(spread(model, W, kind))
         direct = climb(model, W, vectors[..., -1], kind)
         top = two_layer.top_of_rank_one(pair.d, pair.b, pair.scale)
-        ours = closed_form(pair, top, two_layer.modulation(top, pair.b, pair.scale), w)
-        part.add(relative(ours / degree, direct))
-        part.breaks("constant 1", relative(ours, direct))
         gaps = torch.from_numpy(values[:, -1:]) - pair.d
-        s = -pair.b / gaps
-        Z = s.norm(dim=-1)
-        other = two_layer.Top(gaps[:, 0], gaps, s / Z[:, None], Z)
-        delta = two_layer.modulation(other, pair.b, pair.scale)
-        wrong = closed_form(pair, other, delta, w)
-        part.breaks(r"$\lambda$ of $V[f_1]$", relative(wrong / degree, direct))
-
-
-def tangent(w: torch.Tensor, move: torch.Tensor | Array) -> torch.Tensor:
-    move = torch.as_tensor(move)
-    return move - (w * move).sum(-1, keepdim=True) * w
+        Z = (pair.b / gaps).norm(dim=-1)
+        wrong = two_layer.Top(gaps[:, 0], gaps, -pair.b / gaps / Z[:, None], Z)
+        ours, of_wrong = (
+            closed_form(pair, at, two_layer.modulation(at, pair.b, pair.scale), w)
+            for at in (top, wrong)
+        )
+        powers.add(relative(ours / degree, direct)).breaks("constant 1", relative(ours, direct))
+        powers.breaks(r"$\lambda$ of $V[f_1]$", relative(of_wrong / degree, direct))
 
 
 def closed_form(pair: Pair, top: two_layer.Top, delta: torch.Tensor, w: torch.Tensor):
@@ -252,15 +252,17 @@ def eq143(t: Trial) -> None:
     sign = t.part("not negative", 0.0, ">=", controls=typical)
     for d, b, scale in secular(t.rng, t.draws):
         top = two_layer.top_of_rank_one(*tensors(d, b, scale))
-        ours = two_layer.modulation(top, *tensors(b, scale)).numpy()
-        _, s = solved(d, b, scale)
-        direct = pull_of(s, b, scale)
-        formula.add(relative(ours, direct))
+        s, bottom = (solved(d, b, scale, rank)[1] for rank in (-1, 0))
+
+        # Eq. 143 by the library, and the pull of the other fields by numpy's s.
+        delta, direct = two_layer.modulation(top, *tensors(b, scale)).numpy(), pull_of(s, b, scale)
+        formula.add(relative(delta, direct))
         own = scale[:, None] * s * (s * b).sum(-1, keepdims=True) / b
         formula.breaks("own field in the sum", relative(own, direct))
-        formula.breaks("without $1/Z^2$", relative(ours * top.Z.numpy()[:, None] ** 2, direct))
+        formula.breaks("without $1/Z^2$", relative(delta * top.Z.numpy()[:, None] ** 2, direct))
+
+        # Its sign.
         sign.add(direct.min(-1))
-        bottom = solved(d, b, scale, 0)[1]
         sign.breaks("the bottom eigenvector", pull_of(bottom, b, scale).min(-1))
 
 
@@ -278,14 +280,17 @@ def rem17(t: Trial) -> None:
     short = t.part("short form", 1e-8, controls=pooled)
     for d, b, scale in secular(t.rng, t.draws):
         top = two_layer.top_of_rank_one(*tensors(d, b, scale))
-        delta = two_layer.modulation(top, *tensors(b, scale)).numpy()
         gaps, Z = top.gaps.numpy(), top.Z.numpy()[:, None]
-        part = scale[:, None] * b**2 / gaps
-        premise.add(np.abs(part.sum(-1) - 1))
+        terms = scale[:, None] * b**2 / gaps
+
+        # sum_k p_0 p_1 b_k^2 / (lambda - d_k) is 1.
+        premise.add(np.abs(terms.sum(-1) - 1))
         premise.breaks("without $p_0p_1$", np.abs((b**2 / gaps).sum(-1) - 1))
-        direct = pull_of(solved(d, b, scale)[1], b, scale)
-        for value in (delta, direct):
-            short.add(relative((1 - part) / (Z**2 * gaps), value))
-        short.breaks(r"as typeset: without $1/(Z^2(\lambda-d_k))$", relative(1 - part, delta))
-        short.breaks("a plus for the minus", relative((1 + part) / (Z**2 * gaps), delta))
-        short.breaks("without $1/Z^2$", relative((1 - part) / gaps, delta))
+
+        # The prefactor times 1 less its own term, against Eq. 143 and against the pull by numpy.
+        delta = two_layer.modulation(top, *tensors(b, scale)).numpy()
+        for value in (delta, pull_of(solved(d, b, scale)[1], b, scale)):
+            short.add(relative((1 - terms) / (Z**2 * gaps), value))
+        short.breaks(r"as typeset: without $1/(Z^2(\lambda-d_k))$", relative(1 - terms, delta))
+        short.breaks("a plus for the minus", relative((1 + terms) / (Z**2 * gaps), delta))
+        short.breaks("without $1/Z^2$", relative((1 - terms) / gaps, delta))

@@ -42,6 +42,8 @@ def fig11(t: Trial, runs: pd.DataFrame, column: str = "chi_plus", norm: str = "m
                filters, zetas exchanged, zeta = 10 for 2.
     """
     part = partial(t.part, evidence=evidence(runs))
+
+    # Cells at zeta = 10 in which BatchNorm is ahead by two pooled standard deviations.
     sides = ({"activation": "relu", "norm": n, "zeta": 10.0} for n in (norm, "none"))
     most = gain(runs, column, norm, 10.0)
     name = "BatchNorm is ahead at zeta = 10 where P > 1 and beta > 1"
@@ -50,11 +52,15 @@ def fig11(t: Trial, runs: pd.DataFrame, column: str = "chi_plus", norm: str = "m
     p.says(gain=most)
     if not set(ZETAS) <= _cells(runs, norm):
         return
+
+    # The mean gain from each zeta to the next.
     gains = [gain(runs, column, norm, zeta) for zeta in ZETAS]
     p = part("the gain grows with zeta", relation=">=", draws=96 * REPEATS)
     for low, high in pairwise(gains):
         p.add(high - low).breaks("exchanged", low - high)
     p.says(gains=", ".join(f"zeta = {z:.0f}: {g:.2f}" for z, g in zip(ZETAS, gains, strict=True)))
+
+    # The gain at zeta = 2 against a part of that at 10.
     p = part("it hardly helps at zeta = 2", draws=36 * REPEATS)
     p.add(gains[0] - most / MUCH).breaks("zeta = 10", most - most / MUCH)
     p.says(gain=gains[0], most=most, times=MUCH)

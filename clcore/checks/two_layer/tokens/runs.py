@@ -119,6 +119,8 @@ def fig4(t: Trial, runs: pd.DataFrame, column: str = "chi_plus", much: float = M
     part = partial(t.part, relation=">=", evidence=evidence(runs))
     relu, linear = (panel(runs, column, activation=a) for a in ("relu", "linear"))
     before = panel(runs, column, trained=False, activation="relu")
+
+    # (a) P = 1: the lead of linear nets, and how much ReLU nets rise above random ones with beta.
     lead = linear - relu
     p = part("(a) at P = 1, beta = 1 linear is ahead of ReLU", draws=REPEATS)
     p.add(lead.loc[1, 1]).breaks("P = 5, beta = 5", lead.loc[5, 5])
@@ -130,13 +132,19 @@ def fig4(t: Trial, runs: pd.DataFrame, column: str = "chi_plus", much: float = M
     p.add(rise).breaks("beta exchanged", -rise)
     p.says(low=relu.loc[1, 1], high=relu.loc[1, 10])
     p.says(random_low=before.loc[1, 1], random_high=before.loc[1, 10])
+
+    # (b) Cells in which ReLU is ahead by two pooled standard deviations.
     linear_nets = {"activation": "linear"}
     p = part("(b) ReLU beats linear where P > 1 and beta > 1", 0.5, draws=9 * REPEATS)
     ahead(p, runs, column, {"activation": "relu"}, linear_nets)
+
+    # (c) The rank correlation of the score and beta; the slopes of both nets in log beta.
     ranks = pd.Series([spearmanr(relu.columns, row).statistic for row in relu.to_numpy()])
     p = part("(c) ReLU improves with beta", 0.8, draws=16 * REPEATS)
     p.add(ranks.mean()).breaks("beta reversed", -ranks.mean()).says(ranks=_listed(ranks, 1))
     _less_affected(t, runs, column, much)
+
+    # (d) As (b) for other activations; (e) both losses.
     for other in sorted({"leaky_relu", "quadratic"} & set(runs.activation)):
         name = f"(d) {other} beats linear where P > 1 and beta > 1"
         p = part(name, 0.5, draws=9 * REPEATS)

@@ -51,40 +51,42 @@ def num2(t: Trial) -> None:
             wildcards, fields exchanged, the released program's settings.
     """
     draws = min(t.draws, 40)
+    of_fixed, of_samples = draws * GENERATORS * FIXED, draws * SAMPLES
     shapes = t.part("40 generators of length 10, 5 fixed fields, P tokens a set", controls=pooled)
     candidates = t.part(
-        "fixed tokens are candidates of their field",
-        controls=pooled,
-        draws=draws * GENERATORS * FIXED,
+        "fixed tokens are candidates of their field", controls=pooled, draws=of_fixed
     )
-    shared = t.part(
-        "both views of a sample fit one generator", controls=pooled, draws=draws * SAMPLES
-    )
+    shared = t.part("both views of a sample fit one generator", controls=pooled, draws=of_samples)
     uniform = t.part("wildcards are uniform over the tokens", 1e-3, ">=")
     keys = t.keys(draws)
     for key, (patterns, inside, found, P) in zip(keys, _worlds(keys), strict=True):
+        # Sizes, and how many positions of each generator are fixed.
         fewer, _ = ts.generators(key, P, fixed=FIXED - 1)
         sizes = [patterns.shape == (GENERATORS, FIELDS), (inside.sum(1) == P).all()]
         shapes.add(float(not all(sizes)) + abs((patterns >= 0).sum(1) - FIXED).max())
         shapes.breaks("four fixed positions", abs((fewer.numpy() >= 0).sum(1) - FIXED).max())
+
+        # Fixed tokens outside the set of their field.
         candidates.add(_outside(patterns, inside))
         candidates.breaks("the next field's set", _outside(patterns, np.roll(inside, 1, 0)))
-        # Which generators can have given both views of a sample, and which the first one alone.
+
+        # Which generators can have given both views of a sample, and which two samples.
         free = patterns < 0
         fits = [(free | (v[:, None] == patterns)).all(-1) for v in found]
-        both = fits[0] & fits[1]
+        both, apart = fits[0] & fits[1], fits[0] & np.roll(fits[1], 1, 0)
         shared.add((~both.any(1)).mean())
-        apart = fits[0] & np.roll(fits[1], 1, 0)
         shared.breaks("views of two samples", (~apart.any(1)).mean())
+
+        # Positions that the only such generator leaves free; 1e-3 for the least of all p-values.
         own, sure = both.argmax(1), (both.sum(1) == 1)[:, None]
-        # The least of `draws` p-values: 1e-3 for one of them.
         uniform.add(_uniformity(found[:, free[own] & sure]) * draws)
         if P < 10:
-            fixed = _uniformity(found[:, ~free[own] & sure])
-            uniform.breaks("fixed positions", fixed * draws)
+            uniform.breaks("fixed positions", _uniformity(found[:, ~free[own] & sure]) * draws)
     _net(t)
-    part = t.part("training as printed", draws=16).says(steps=ts.STEPS)
-    part.add(mismatches("paper")).breaks("the released program's", mismatches("released"))
+
+    # The settings of a run, over P and beta.
+    settings = t.part("training as printed", draws=16).says(steps=ts.STEPS)
+    settings.add(mismatches("paper")).breaks("the released program's", mismatches("released"))
 
 
 def mismatches(protocol: str) -> int:
@@ -124,7 +126,8 @@ def _net(t: Trial) -> None:
         tokens = t.rng.integers(0, 6, (2, 7, 4))
         norms = t.rng.uniform(0.5, 2, 6) if i % 2 else np.ones(6)
         weights = dict(zip("WV", tensors(W, V), strict=True))
-        found = ts.outputs(weights, *tensors(tokens, norms), "relu").numpy()
+        given = torch.from_numpy(tokens), torch.from_numpy(norms)
+        found = ts.outputs(weights, *given, "relu").numpy()
         x = np.diag(norms)[tokens]
         expected, other = (
             np.stack([_relu_net(W, V, view) for view in views]) for views in (x, np.roll(x, 1, 2))
@@ -182,15 +185,20 @@ def eq16(t: Trial) -> None:
     full = t.part("all tokens of the set among the filters", 1e-13, controls=pooled)
     every = np.stack([3.0 * np.eye(8)] * 3)
     for W, inside, norms in _filters(t, draws):
+        # The library's score, and loops over fields, tokens and filters.
         found = _matching(W, inside)
         plus, _, raw = _scores(W, inside, norms)
         value.add(abs(found - plus)).breaks(broken, abs(found - raw))
         span.add(abs(found) - 1).breaks(broken, abs(raw) - 1, by=worst)
+
+        # Filters along all tokens, and one of them.
         full.add(abs(_matching(every, inside) - 1))
         full.breaks("one filter a field", abs(_matching(every[:, :1], inside) - 1))
-    big = t.stream("range").standard_normal((50 * draws, 3, 2, 8))
-    sets = torch.arange(8).expand(3, 8) < 3
-    span.add(ts.matching(ts.cosines(torch.from_numpy(big)), sets).abs().max() - 1)
+
+    # |chi_+| at many more filters, and its least value.
+    many = t.stream("range").standard_normal((50 * draws, 3, 2, 8))
+    three = torch.arange(8).expand(3, 8) < 3
+    span.add(ts.matching(ts.cosines(torch.from_numpy(many)), three).abs().max() - 1)
     lowest = -np.stack([np.eye(8)[:1]] * 3)
     span.says(low=_matching(lowest, np.stack([np.arange(8) < 1] * 3)))
 
@@ -203,6 +211,7 @@ def eq181(t: Trial) -> None:
     Claim   chi_- is the mean over the d - P tokens outside: the library against loops; at most 1.
     Fails   with the prefactor 1/P, as typeset (a misprint), and for the tokens inside.
     """
+    # The library, and loops whose prefactor is 1/P.
     value = t.part("value", 1e-12, controls=pooled, draws=min(t.draws, 200))
     for W, inside, norms in _filters(t, min(t.draws, 200)):
         found = _matching(W, ~inside)
@@ -212,8 +221,10 @@ def eq181(t: Trial) -> None:
         value.breaks("tokens inside", abs(plus - found))
         if P != 4:
             value.breaks("as typeset: 1/P", abs(found - minus))
+
+    # Filters that hold all embeddings: the score is 1.
     span = t.part("range", 1e-12)
-    best = np.ones((FIELDS, TOKENS))  # filters equal to all embeddings
+    best = np.ones((FIELDS, TOKENS))
     for P in (1, 3, 5, 10):
         outside = np.broadcast_to(np.arange(TOKENS) >= P, best.shape)
         span.add(abs(float(ts.matching(*tensors(best, outside))) - 1))
@@ -226,7 +237,9 @@ def eq181(t: Trial) -> None:
 
 def _backward(g: Array, f: Array, scale: Array, kind: str) -> Array:
     """The gradient at the inputs from the gradient g at the normalised values f, [n, units]."""
-    through_mean, through_variance = ts.NORMALISATIONS[kind]
+    through = ts.NORMALISATIONS[kind]
+    assert through is not None  # "none" has no BatchNorm
+    through_mean, through_variance = through
     out = g.copy()
     if through_mean:
         out -= g.mean(0)

@@ -93,7 +93,9 @@ def beside(
 
     def fig4(draws: int, seed: int) -> Iterator[Check]:
         less = tables.fig4(tables.bare(released), "released_plus", much=1.0)
-        more = {LESS: (c for c in less if c.part == tables.LESS_AFFECTED)}
+        more: dict[str, Iterator[Check]] = {
+            LESS: (c for c in less if c.part == tables.LESS_AFFECTED)
+        }
         yield from _scored(tables.fig4, "plus", tables.bare, runs, released, more)
 
     def cornered(check: Callable, program: Iterator[Check]) -> Iterator[Check]:

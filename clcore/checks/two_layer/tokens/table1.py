@@ -110,5 +110,5 @@ def tab1_printed(t: Trial) -> None:
 def _better(p: Part, gain: pd.Series) -> None:
     p.draws = len(gain)
     p.add(gain.mean()).breaks("exchanged", -gain.mean())
-    reversed_at = [f"({b}, {p})" for (b, p), g in gain.items() if g < 0]
+    reversed_at = [f"({b}, {P})" for b, P in gain[gain < 0].index]
     p.says(reversed=", ".join(reversed_at) or "none")
