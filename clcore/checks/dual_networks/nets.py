@@ -65,11 +65,6 @@ def half(f: Array, g: Array, normalised: bool = False) -> Array:
     return ((f - g) ** 2).sum(-1) / 2
 
 
-def column_stack(w: Array) -> Array:
-    """vec, column by column."""
-    return np.concatenate([w[..., :, j] for j in range(w.shape[-1])], -1)
-
-
 def jacobian(weights: list[Array], pre: Array, name: str) -> Array:
     """df_L/dpre, [draws, n_L, n_l], by complex steps; `weights` are those above pre."""
     out = upward(weights, ref.stepped(pre), name)
@@ -98,19 +93,15 @@ class Pair:
         return len(self.first)
 
     @property
-    def traces(self) -> tuple[cn.Trace, cn.Trace]:
+    def traces(self) -> tuple[cn.Trace, ...]:
         """The same towers in the library, one sample a draw."""
-        psi = ACTIVATIONS[self.name]
-        towers = ((self.first, self.x1), (self.second, self.x2))
-        one, two = (cn.trace(ref.tensors(*w), *ref.tensors(x[:, None]), psi) for w, x in towers)
-        return one, two
+        towers, psi = ((self.first, self.x1), (self.second, self.x2)), ACTIVATIONS[self.name]
+        return tuple(cn.trace(ref.tensors(*w), *ref.tensors(x[:, None]), psi) for w, x in towers)
 
     @property
-    def outputs(self) -> tuple[Array, Array]:
-        return tuple(
-            passes(w, x, self.name)[1][-1]
-            for w, x in ((self.first, self.x1), (self.second, self.x2))
-        )
+    def outputs(self) -> tuple[Array, ...]:
+        towers = ((self.first, self.x1), (self.second, self.x2))
+        return tuple(passes(w, x, self.name)[1][-1] for w, x in towers)
 
     def weight_gradient(self, layer: int, normalised: bool = False) -> Array:
         """dr/dW_{1,l}, [draws, n_l, n_{l-1}], by complex steps; the second tower is fixed."""
@@ -177,3 +168,8 @@ def pairs(
 def one(t: torch.Tensor) -> Array:
     """The only sample of a draw, as numpy."""
     return t[:, 0].numpy()
+
+
+def connections(pair: Pair, layer: int) -> tuple[Array, ...]:
+    """(K_l of the first tower, of the second) by the library, [draws, n_l n_{l-1}, n_L]."""
+    return tuple(one(cn.connection(net, layer)) for net in pair.traces)

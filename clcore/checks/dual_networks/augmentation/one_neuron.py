@@ -5,6 +5,7 @@ Updates are complex-step gradients of losses enumerated over objects and views, 
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from clcore import reference as ref
 from clcore.checks.dual_networks import nets
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.augmentation import rings
-from clcore.checks.dual_networks.layers import population_objective
 from clcore.checks.dual_networks.operator.each_step import LOSSES, TAU, WIDTHS
 from clcore.checks.dual_networks.operator.inside import simple_loss
 from clcore.ledger import Trial, check, typical, worst
@@ -234,7 +234,7 @@ def _change_of_growth(t: Trial, count: int, case: dw.Case) -> Array:
     world = dw.world(rng, count, WIDTHS[0], "additive", 0.4)
     layers, x = dw.weights(rng, count, WIDTHS), dw.parts(world)[2]
     linear = case.weight is np.ones_like
-    objective = simple_loss(world) if linear else population_objective(case, world)
+    objective = simple_loss(world) if linear else partial(dw.mean_loss, case.page, w=world)
     norms = []
     for _ in range(20):
         norms.append([np.log((w**2).sum((1, 2))) for w in layers])

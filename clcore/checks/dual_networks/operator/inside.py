@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.layers import TIGHT, Layer, layers
+from clcore.checks.dual_networks.layers import TIGHT, Layer, layers, residue, weighted
 from clcore.checks.dual_networks.operator import each_step, exact_worlds
 from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import Array, relative
@@ -123,16 +123,16 @@ def _other_losses(t: Trial) -> None:
                 return dw.mean_loss(loss, near, far, world)
 
             move, xi = at.descent(mean), each_step.weight(at, base)
-            rest = move - at.times(at.residue(base, xi))
+            rest = move - at.times(residue(at, base, xi))
             if beta > 0:
                 for one in (printed, part):
                     one.breaks("beta = 2", each_step.cosine(rest, at), by=worst)
                 continue
-            ours = at.times(at.weighted(xi) - beta * at.within)
+            ours = at.times(weighted(at, xi) - beta * at.within)
             exact = max(exact, relative(ours, rest, 1e-6).max())
             part.add(each_step.cosine(rest, at))
             whole = each_step.cosine(move, at)
-            again = at.times(at.weighted(xi) - beta * at.within + at.residue(base, xi))
+            again = at.times(weighted(at, xi) - beta * at.within + residue(at, base, xi))
             printed.add(whole).fails_by(each_step.cosine(again, at), within=1e-6)
             part.breaks("theta left in", whole, by=worst)
             below.append(whole < 0)

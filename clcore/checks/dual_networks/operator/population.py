@@ -15,6 +15,7 @@ from clcore.checks.dual_networks.layers import TIGHT, layers, skew
 from clcore.checks.dual_networks.operator import exact_worlds
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
+from clcore.theory.operator import connection as cn
 from clcore.theory.operator import covariance_operator as co
 
 
@@ -43,7 +44,7 @@ def thm3(t: Trial) -> None:
 
         # By both it is twice that by one.
         two.add(relative(both, 2 * g, 1e-8))
-        if at.number == at.depth:
+        if at.number == len(at.net):
             of_one, of_both = (at.descent(dw.infonce(0.5), tied) for tied in (False, True))
             two.breaks("InfoNCE", relative(of_both, 2 * of_one, 1e-8))
     for part, proof in zip((one, two), exact_worlds.theorem3(), strict=True):
@@ -100,7 +101,7 @@ def eq54(t: Trial) -> None:
         gradient.breaks("views not averaged", relative(at.times(at.between + at.within), g))
         variance.add(relative(at.between, plus - minus))
         variance.breaks("second moment", relative(at.between, plus))
-        if at.number == at.depth:
+        if at.number == len(at.net):
             batches.add(abs(_slope(t.rng, K, at.world, plus - minus) + 0.5))
             biased = _slope(t.rng, K, at.world, plus - minus, biased=True)
             batches.breaks("positives from another sample", abs(biased + 0.5))
@@ -155,7 +156,9 @@ def eq56(t: Trial) -> None:
     bent = t.part("not symmetric", 1e-3, ">=", measured=pooled, draws=4 * count)
     for at in layers(t.rng, count):
         g, both = (at.descent(dw.simple(), tied, unit=True) for tied in (False, True))
-        K, P = at.sides()
+        seen = cn.trace(ref.tensors(*at.net), at.world.points)
+        K = at.world.shaped(cn.normalised_connection(seen, at.number), 2)
+        P = at.world.shaped(cn.projector(seen.output), 2)
         mean, left = co.view_mean(K, at.world), co.view_mean(K @ P, at.world)
         apart = mean @ co.view_mean(P, at.world)
         op, bare, split = (co.covariance(a, mean, at.world.chances) for a in (left, mean, apart))
@@ -163,7 +166,7 @@ def eq56(t: Trial) -> None:
         twice.breaks("not doubled", relative(at.times(op), both, 1e-6))
         gradient.add(relative(at.times(op), g, 1e-6))
         gradient.breaks("both towers", relative(at.times(op), both, 1e-6))
-        if at.depth > 1:
+        if len(at.net) > 1:
             gradient.breaks("no projector", relative(at.times(bare), g, 1e-6))
             gradient.breaks("averaged apart", relative(at.times(split), g, 1e-6))
             bent.add(skew(op))

@@ -13,11 +13,12 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.layers import Layer, views_of
+from clcore.checks.dual_networks.layers import Layer, pair_weights, residue, weighted
 from clcore.checks.dual_networks.residue.proof4 import summed
 from clcore.checks.dual_networks.residue.weights import CASES
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
+from clcore.theory.operator import connection as cn
 from clcore.theory.operator import covariance_operator as co
 
 STRENGTHS = 2.0 ** -np.arange(-1, 13, 4)
@@ -27,7 +28,7 @@ def theta_by_loops(at: Layer, case: dw.Case) -> Array:
     """E[(F - xi) K_1 (K_+ - K_-)^T], [draws, w, w], from the definitions."""
     _, p, x, q = dw.parts(at.world)
     f, K = dw.output(at.net, x), dw.connection(at.net, at.number, x)
-    xi = at.xi(case)
+    xi = pair_weights(at, case)
     S, V = q.shape[1:]
     total = np.zeros((len(p), *2 * (K.shape[-2],)))
     for s, i, j, t, m in product(range(S), range(V), range(V), range(S), range(V)):
@@ -43,7 +44,11 @@ class Measured:
     """theta of one world, net and loss, and what Theorem 4 and Eq. 79 bound it by; [draws] each."""
 
     def __init__(self, layers: list[Array], world: co.World, case: dw.Case, slope: float, layer=1):
-        K, self.given = views_of(layers, world, layer), (layers, world, case, slope)
+        seen, self.given = (
+            cn.trace(ref.tensors(*layers), world.points),
+            (layers, world, case, slope),
+        )
+        K = world.shaped(cn.connection(seen, layer), 2)
         _, p, x, q = dw.parts(world)
         f, f0 = dw.output(layers, x), dw.output(layers, dw.parts(world)[0])[:, :, 0]
         xi = case.weight(dw.half(f0[:, :, None], f0[:, None]))
@@ -161,18 +166,24 @@ def thm4(t: Trial) -> None:
         widths, case = dw.DEPTHS[depth], CASES[name](tau)
         world, weights = dw.world(t.rng, count, widths[0]), dw.weights(t.rng, count, widths)
         for at in (Layer(world, weights, number) for number in sorted({1, depth})):
-            g, xi = at.descent(case), torch.from_numpy(at.xi(case))
-            main, theta = at.weighted(xi).numpy(), theta_by_loops(at, case)
+            # -gradient = (V^xi[Kbar(x) - Kbar(x')]/2 + theta) vec(W_l).
+            g, xi = at.descent(case), pair_weights(at, case)
+            main, theta = weighted(at, xi).numpy(), theta_by_loops(at, case)
             operator.add(relative(at.times(main + theta), g, 1e-6))
             operator.breaks("no residue", relative(at.times(main), g, 1e-6))
             operator.breaks("no 1/2", relative(at.times(2 * main + theta), g, 1e-6))
+
+            # theta = 0 for L_simp, and only for it.
             scale = sum(np.abs(A).max((1, 2), keepdims=True) for A in (main, theta))
-            library.add(relative(at.residue(case, xi).numpy() / scale, theta / scale, 1.0))
             size = np.abs(at.between.numpy()).max((1, 2), keepdims=True)
-            simple = at.residue(dw.simple(), torch.ones_like(xi)).numpy()
+            simple = residue(at, dw.simple(), np.ones_like(xi)).numpy()
             none.add(relative(simple / size, 0 * size, 1.0))
-            for part in (none, library):
-                part.breaks(name, relative(theta / scale, 0 * scale, 1.0))
+            none.breaks(name, relative(theta / scale, 0 * scale, 1.0))
+
+            # The library's theta is that of the loops.
+            ours = residue(at, case, xi).numpy()
+            library.add(relative(ours / scale, theta / scale, 1.0))
+            library.breaks(name, relative(theta / scale, 0 * scale, 1.0))
     _orders(t, ref.share(min(t.draws, 100), 4))
 
 

@@ -13,7 +13,14 @@ from scipy.special import gammaln
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.layers import Layer, Objective, skew
+from clcore.checks.dual_networks.layers import (
+    Layer,
+    Objective,
+    operator,
+    pair_weights,
+    skew,
+    weighted,
+)
 from clcore.checks.dual_networks.operator import exact_worlds
 from clcore.checks.dual_networks.residue import exact_weights
 from clcore.ledger import Trial, check, pooled, typical, worst
@@ -100,7 +107,7 @@ def _sharp(t: Trial, r: Array, margin: float) -> None:
 def _sum_of(at: Layer, case: dw.Case, negatives: int, moving: str = "") -> Objective:
     """Eq. 7's population loss by loops; `moving`: '' (as printed), 'samples' (no StopGrad), 'views'
     (xi of the augmented points, held)."""
-    held = at.xi(case)
+    held = pair_weights(at, case)
     _, p, x, q = dw.parts(at.world)
     S, V = q.shape[1:]
     out = dw.output(at.net, x)
@@ -147,7 +154,7 @@ def eq7(t: Trial) -> None:
         world = dw.world(t.rng, draws, widths[0], "additive", 0.8, samples=3, views=2)
         weights = dw.weights(t.rng, draws, widths)
         for at in (Layer(world, weights, number) for number in sorted({1, depth})):
-            claimed = at.times(at.weighted(torch.from_numpy(at.xi(case))))
+            claimed = at.times(weighted(at, pair_weights(at, case)))
             one, two = (at.descent(_sum_of(at, case, 1), tied) for tied in (False, True))
             of_two_negatives = at.descent(_sum_of(at, case, 2))
             moving = [at.descent(_sum_of(at, case, 1, what)) for what in ("views", "samples")]
@@ -240,8 +247,8 @@ def _coupled(t: Trial, count: int) -> None:
     world = dw.world(t.rng, count, 4, strength=0.05, samples=S, views=2)
     at = Layer(world, weights, 1)
     for H in (2, 3):
-        skewed.add(np.median(skew(at.operator(dw.infonce(tau), H))))
-    single = at.weighted(torch.from_numpy(at.xi(dw.infonce(tau))))
+        skewed.add(np.median(skew(operator(at, dw.infonce(tau), H))))
+    single = weighted(at, pair_weights(at, dw.infonce(tau)))
     skewed.breaks("H = 1, constant weight", skew(single))
     _homogeneous(t, count, tau)
 
