@@ -6,6 +6,7 @@ allowed, so that derivatives are complex steps. Layers count from 1.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise, product
 
 import numpy as np
 import torch
@@ -23,18 +24,15 @@ ACTIVATIONS = {
     "1.5": cn.power(1.5),
 }
 PIECEWISE = ("linear", "relu", "leaky")
-POWERS = ("square", "cube", "1.5")
+EXPONENTS = {"square": 2, "cube": 3, "1.5": 1.5}
+POWERS = tuple(EXPONENTS)
 
 
 def act(name: str, u: Array) -> Array:
     """The activation once more, for complex arguments."""
-    if name == "linear":
-        return u
-    if name == "relu":
-        return np.where(np.real(u) > 0, u, 0)
-    if name == "leaky":
-        return np.where(np.real(u) > 0, u, 0.1 * u)
-    return u ** {"square": 2, "cube": 3, "1.5": 1.5}[name]
+    if name in EXPONENTS:
+        return u ** EXPONENTS[name]
+    return np.where(np.real(u) > 0, u, {"linear": 1, "relu": 0, "leaky": 0.1}[name] * u)
 
 
 def times(w: Array, x: Array) -> Array:
@@ -124,10 +122,10 @@ class Pair:
         return ref.gradient(lambda u: half(start(u), goal, normalised), below)
 
 
-def _towers(rng: np.random.Generator, count: int, widths: list[int], positive: bool) -> list[Array]:
-    shapes = zip(widths[1:], widths[:-1], strict=True)
-    ws = [rng.standard_normal((count, a, b)) * np.sqrt(2 / b) for a, b in shapes]
-    return [np.abs(w) for w in ws] if positive else ws
+def _weights(rng: np.random.Generator, count: int, widths: list[int]) -> list[Array]:
+    """Layers of variance 2 / fan-in."""
+    shapes = pairwise(widths)
+    return [rng.standard_normal((count, b, a)) * np.sqrt(2 / a) for a, b in shapes]
 
 
 def pairs(
@@ -143,26 +141,22 @@ def pairs(
     layer with fewer than two positive neurons: there r_n is undefined, or its gradients vanish.
     """
     count = ref.share(draws, len(names) * len(depths))
-    for name in names:
-        for depth in depths:
-            widths = rng.integers(5, 9, depth + 1).tolist()
-            many, positive = 6 * count + 60, name == "1.5"
-            first = _towers(rng, many, widths, positive)
-            second = first if tied else _towers(rng, many, widths, positive)
-            x1, x2 = rng.standard_normal((2, many, widths[0]))
-            if positive:
-                x1, x2 = np.abs(x1), np.abs(x2)
-            whole = Pair(first, second, x1, x2, name)
-            pre, post = passes(first, x1, name)
-            f, g = post[-1], whole.outputs[1]
-            a, b = (np.linalg.norm(v, axis=-1) for v in (f, g))
-            fine = (np.minimum(a, b) > 1e-3) & ((f * g).sum(-1) < 0.99 * a * b)
-            for hidden in pre[:-1]:
-                fine &= (hidden > 0).sum(-1) > 1
-            kept = np.flatnonzero(fine)[:count]
-            yield Pair(
-                [w[kept] for w in first], [w[kept] for w in second], x1[kept], x2[kept], name
-            )
+    for name, depth in product(names, depths):
+        widths, many = rng.integers(5, 9, depth + 1).tolist(), 6 * count + 60
+        first = _weights(rng, many, widths)
+        second = first if tied else _weights(rng, many, widths)
+        x1, x2 = rng.standard_normal((2, many, widths[0]))
+        if name == "1.5":  # of positive numbers alone
+            first, second = ([np.abs(w) for w in tower] for tower in (first, second))
+            x1, x2 = np.abs(x1), np.abs(x2)
+        f, g = Pair(first, second, x1, x2, name).outputs
+        a, b = (np.linalg.norm(v, axis=-1) for v in (f, g))
+        fine = (np.minimum(a, b) > 1e-3) & ((f * g).sum(-1) < 0.99 * a * b)
+        for hidden in passes(first, x1, name)[0][:-1]:
+            fine &= (hidden > 0).sum(-1) > 1
+        kept = np.flatnonzero(fine)[:count]
+        first, second = ([w[kept] for w in tower] for tower in (first, second))
+        yield Pair(first, second, x1[kept], x2[kept], name)
 
 
 def one(t: torch.Tensor) -> Array:

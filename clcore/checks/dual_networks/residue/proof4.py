@@ -52,13 +52,15 @@ def eq71(t: Trial) -> None:
             a, b = np.exp(-v[..., 0] / tau), np.exp(-v[..., 1] / tau)
             return b / (a + b) / tau
 
-        # F, and the size of its derivatives.
+        # 0 < F < 1/tau.
         value, slope = F(r), ref.gradient(F, r)
-        rise, other = value * (1 / tau - value), value * (1 - value)
         within.add(np.maximum(-value, value - 1 / tau) * tau)
-        bound.add(np.abs(rise) * tau**2)
         if tau < 1:
             within.breaks("F < 1", (value - 1).max())
+
+        # The derivatives are less than 1/tau^2 in size.
+        rise, other = value * (1 / tau - value), value * (1 - value)
+        bound.add(np.abs(rise) * tau**2)
         if tau < 0.25:
             bound.breaks("1/tau for 1/tau^2", (np.abs(rise) * tau).max())
 
@@ -165,16 +167,22 @@ def eq59(t: Trial) -> None:
         r = tau * spread * t.rng.random((n, H + 1))
         r0 = tau * spread * t.rng.random((n, H + 1))
         r0[:, 0] = 0
+
+        # L_nce: |epsilon| <= 2/tau.
         infonce.add(np.abs(_shares(r, tau) - _shares(r0, tau)) / 2)
         if spread == 30.0:
             loose = [np.exp((v[:, :1] - v[:, 1:]) / tau) / 2 for v in (r, r0)]
             infonce.breaks("no normaliser", np.abs(loose[0] - loose[1]).max())
+
+        # L_tri: |epsilon| <= 1.
         if H == 1:
             s = curve(tau, "triplet", margin=t.rng.uniform(0, 2 * tau))
             gap = np.abs(s(r[:, 0] - r[:, 1]) - s(r0[:, 0] - r0[:, 1]))
             triplet.add(gap)
             if tau < 1 and spread > 1:
                 triplet.breaks("1/tau kept", gap.max() / tau)
+
+    # For L_nce epsilon is at most linear in the offset of the views.
     order = t.part("order", 2.0, controls=typical)
     for tau in (2.0, 10.0):
         weights = dw.weights(t.rng, t.draws, dw.DEPTHS[3])
@@ -259,9 +267,13 @@ def eq74(t: Trial) -> None:
         for chance, plus, minus in _triples(fa, fb, qa, qb):
             half += chance * plus
             left += chance * _quotient(F, plus - minus, D0) * plus
+
+        # Half the mean squared distance of two views is tr V_aug[f|x].
         some = trace > 1e-6
         identity.add(np.abs(half - trace) / np.maximum(trace, 1e-6))
         identity.breaks("no 1/2", np.abs(2 * half - trace)[some] / trace[some])
+
+        # E|dF/dr_+ (r_+ - r_+^0)| is at most that over tau^2.
         inequality.add(left * tau**2 / np.maximum(trace, 1e-12))
     square = np.array([0.1**2])
     inequality.breaks("1/tau, tau = 0.1", (curve(0.1)(square) - 0.5 / 0.1) / square * 0.1)
@@ -279,9 +291,13 @@ def eq77(t: Trial) -> None:
     a, b, da, db = t.rng.standard_normal((4, 20 * t.draws, 5))
     gap, cross = da - db, ((da - db) * (a - b)).sum(-1)
     square = (gap**2).sum(-1)
+
+    # |a + da - (b + db)|^2 - |a - b|^2 = 2 (da - db)^T (a - b) + |da - db|^2.
     left = ((a + da - b - db) ** 2).sum(-1) - ((a - b) ** 2).sum(-1)
     whole = t.part("Eq. 75", 1e-12, controls=typical).add(absolute(left, 2 * cross + square))
     whole.breaks("no square", absolute(left, 2 * cross))
+
+    # Half of it is r_- - r_-^0.
     change = dw.half(a + da, b + db) - dw.half(a, b)
     plus = ((da + db) * (a - b)).sum(-1)
     half = t.part("Eq. 77", 1e-12, controls=typical).add(absolute(change, cross + square / 2))
@@ -339,9 +355,13 @@ def eq78(t: Trial) -> None:
         sides = np.sqrt(ta) + np.sqrt(tb)
         right = far * (sides + ca + cb) + ta + tb
         ratio = (left - tiny) / np.maximum(right, tiny)
+
+        # It holds while c_0(x)^2 + c_0(x'')^2 is at most three times the braces.
         small = ca**2 + cb**2 <= 3 * right
         slack.add(np.where(small, ratio, 0.0))
         slack.breaks("larger offsets", np.where(small, 0.0, ratio), by=worst)
+
+        # As printed for any offset; corrected, with those squares added.
         printed.add(ratio).fails_by(_once_more(tau, a, b, fa, fb, qa, qb, tiny), within=1e-6)
         mended.add((left - tiny) / (right + ca**2 + cb**2))
         without = ((left - tiny) / np.maximum(far * sides + ta + tb, tiny)).max()

@@ -139,7 +139,7 @@ def thm1_app(t: Trial) -> None:
             if pair.name in nets.PIECEWISE:
                 mended.add(error).breaks("plus in the bracket", plus)
             else:
-                p = {"square": 2, "cube": 3, "1.5": 1.5}[pair.name]
+                p = nets.EXPONENTS[pair.name]
                 printed.add(error).fails_by(np.full(len(error), p ** (pair.depth - layer) - 1))
                 printed.breaks("plus in the bracket", plus)
                 mended.breaks("power activations", error)

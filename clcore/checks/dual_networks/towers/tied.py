@@ -21,7 +21,7 @@ from clcore.checks.dual_networks.layers import (
     residue,
     weighted,
 )
-from clcore.checks.dual_networks.residue.theorem4 import STRENGTHS, Measured
+from clcore.checks.dual_networks.residue.theorem4 import STRENGTHS, Measured, slope_of
 from clcore.checks.dual_networks.residue.weights import CASES
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
@@ -152,7 +152,7 @@ def _order(t: Trial, count: int) -> None:
     of F; that of one tower stays below 6 there (ddn/thm4), and both have three times its terms."""
     part = t.part("residue of both towers, its order", 18.0, controls=pooled)
     for (name, make), tau in product(CASES.items(), (0.2, 1.0)):
-        case, slope = make(tau), 1 / tau**2 if name == "InfoNCE" else 1 / tau
+        case, slope = make(tau), slope_of(name, tau)
         weights = dw.weights(t.rng, count, dw.DEPTHS[2])
         for kind, strength in product(co.KINDS, STRENGTHS):
             world = dw.world(t.rng, count, dw.DEPTHS[2][0], kind, strength)
