@@ -118,10 +118,6 @@ def _unit(f: Any) -> Any:
     return f / sympy.sqrt(f.dot(f))
 
 
-def _projector(f: Any) -> Any:
-    return sympy.eye(len(f)) - _unit(f) * _unit(f).T
-
-
 def unit_distance() -> Proof:
     """r of tops G_{L+1} f_L against 1 less the cosine."""
     f, g = exact.vector("f", 3), exact.vector("g", 3)
@@ -195,7 +191,7 @@ def unit_gradient(tied: bool) -> Proof:
         return ours.T * P * inner
 
     return {
-        "shown": exact.equal(slope, expected(_projector(f))),
+        "shown": exact.equal(slope, expected(sympy.eye(2) - _unit(f) * _unit(f).T)),
         "breaks": {
             "no projector, V = I, U its columns exchanged": exact.equal(
                 *(side[0].subs(plainly) for side in (slope, expected(sympy.eye(2))))

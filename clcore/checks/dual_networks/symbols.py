@@ -172,10 +172,10 @@ class World:
         return -poly.put(poly.gradient(np.array(total), self.near), self.near, self.w)
 
 
-def weighted(world: World, xi: Any) -> Any:
+def weighted(at: World, xi: Any) -> Any:
     """V^xi[Kbar_l(x) - Kbar_l(x')] / 2 of Theorem 4, [w, w]; xi [s, t]."""
-    gap = world.bar[:, None] - world.bar[None]
-    return np.einsum("s,t,st,stwk,stvk->wv", world.p, world.p, xi, gap, gap) * HALF
+    gap = at.bar[:, None] - at.bar[None]
+    return np.einsum("s,t,st,stwk,stvk->wv", at.p, at.p, xi, gap, gap) * HALF
 
 
 def world(outputs: int = 1) -> tuple[World, Any]:

@@ -137,16 +137,13 @@ def ex4(t: Trial) -> None:
         often.add(share)
         often.breaks("linear neuron", linear)
         often.says(**{"bias" if bias else "bare": share})
-    whole = [_learns_on_the_ring(t.rng, d) for d in (4, 8, 16)]
-    often.says(
-        whole=", ".join(f"{v:.2f} at $d={d}$" for v, d in zip(whole, (4, 8, 16), strict=True))
-    )
 
-
-def _learns_on_the_ring(rng: np.random.Generator, d: int) -> float:
-    """Share of Gaussian starts with an operator of a ReLU neuron that sees the whole ring."""
-    size = np.abs(rings.operator(rng.standard_normal((500, d)), rings.ring(d))).max((1, 2))
-    return float((size > 1e-9).mean())
+    # Of a ReLU neuron that sees the whole ring.
+    whole = []
+    for d in (4, 8, 16):
+        ops = rings.operator(t.rng.standard_normal((500, d)), rings.ring(d))
+        whole.append(f"{(np.abs(ops).max((1, 2)) > 1e-9).mean():.2f} at $d={d}$")
+    often.says(whole=", ".join(whole))
 
 
 def _single(t: Trial) -> None:

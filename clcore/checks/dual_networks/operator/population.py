@@ -262,16 +262,16 @@ def rem3(t: Trial) -> None:
             variance; proved.
     Fails   without 1/2, and for pairs of two different samples only.
     """
-    K, p = _distribution(t.rng, t.draws)
-    pairs = np.zeros((t.draws, 12, 12))
+    Kbar, p = _distribution(t.rng, t.draws)
+    pairs = np.zeros((t.draws, 12, 12))  # V_{x,x'}[Kbar(x) - Kbar(x')]/2
     for i, j in product(range(10), repeat=2):
-        gap = K[:, i] - K[:, j]
+        gap = Kbar[:, i] - Kbar[:, j]
         pairs += (p[:, i] * p[:, j])[:, None, None] * (gap @ gap.swapaxes(-1, -2)) / 2
-    ours = co.covariance(*ref.tensors(K, K, p))
+    plain = co.covariance(*ref.tensors(Kbar, Kbar, p))
+    same = t.part("", 1e-12, controls=typical).add(relative(pairs, plain))
+    same.breaks("no 1/2", relative(2 * pairs, plain))
     apart = pairs / (1 - (p**2).sum(-1))[:, None, None]
-    same = t.part("", 1e-12, controls=typical).add(relative(pairs, ours))
-    same.breaks("no 1/2", relative(2 * pairs, ours))
-    same.breaks("two different samples", relative(apart, ours))
+    same.breaks("two different samples", relative(apart, plain))
     same.proves(**exact_worlds.pairs_of_samples())
 
 

@@ -19,12 +19,6 @@ def _tangent(rng: np.random.Generator, x: Array, width: int) -> Array:
     return np.concatenate([first.reshape(*x.shape[:2], -1), u * (u > 0)], -1) / np.sqrt(width)
 
 
-def _deficit(J: Array) -> Array:
-    """N less the numerical rank of the kernel J J^T, [draws]."""
-    s = np.linalg.svd(J, compute_uv=False)
-    return J.shape[1] - (s > 1e-9 * s[:, :1]).sum(-1)
-
-
 def _kernel_change(rng: np.random.Generator, width: int, count: int, lazy: bool) -> Array:
     """Relative change of a kernel of ten samples over 60 steps of regression, [count].
 
@@ -63,7 +57,8 @@ def _rank(t: Trial, count: int) -> None:
 
     def deficit(v: Array, bias: bool, width: int = 120) -> Array:
         v = np.concatenate([v, np.ones_like(v[..., :1])], -1) if bias else v
-        return _deficit(_tangent(t.rng, v, width))
+        s = np.linalg.svd(_tangent(t.rng, v, width), compute_uv=False)
+        return v.shape[1] - (s > 1e-9 * s[:, :1]).sum(-1)
 
     # Distinct samples, as printed: a parallel pair lacks a rank without biases, none with them.
     printed, mended = (form("full rank", 0.0) for form in (t.part, t.corrected))

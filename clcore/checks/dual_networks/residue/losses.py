@@ -111,6 +111,7 @@ def _simclr(t: Trial) -> None:
     for dimension, tau, count in product((2, 8, 64), (0.1, 0.5, 1.0), (1, 5, 50)):
         raw = t.rng.standard_normal((t.draws, count + 2, dimension))
 
+        # -|u - v|^2/2 = cos - 1.
         def errors(vectors: Array, tau: float = tau) -> tuple[Array, Array]:
             u, rest = vectors[:, :1], vectors[:, 1:]
             sizes = np.linalg.norm(u, axis=-1) * np.linalg.norm(rest, axis=-1)
@@ -120,10 +121,12 @@ def _simclr(t: Trial) -> None:
             loss = anchors.infonce(*ref.tensors(half[:, 0], half[:, 1:]), tau)
             return absolute(-half, cosine - 1), absolute(loss, simclr)
 
-        on, off = errors(raw / np.linalg.norm(raw, axis=-1, keepdims=True)), errors(raw)
-        for part, right, wrong in zip((cosines, losses), on, off, strict=True):
-            part.add(right)
-            part.breaks("not of unit length", wrong)
+        unit = raw / np.linalg.norm(raw, axis=-1, keepdims=True)
+        (of_cosine, of_loss), (raw_cosine, raw_loss) = errors(unit), errors(raw)
+        cosines.add(of_cosine).breaks("not of unit length", raw_cosine)
+
+        # So L_nce of them is a cross-entropy of cosines over tau.
+        losses.add(of_loss).breaks("not of unit length", raw_loss)
     _simclr_exactly(cosines, losses)
 
 

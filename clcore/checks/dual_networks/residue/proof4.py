@@ -6,7 +6,6 @@ the difference quotient of F.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -95,11 +94,6 @@ def _root(g: Callable[[Array], Array], count: int) -> Array:
     return np.minimum(np.abs(g(low)), np.abs(g(high)))
 
 
-def _F(tau: float, plus: Array, minus: Array) -> Array:
-    """Eq. 70 through the difference, so that nothing overflows."""
-    return curve(tau)(plus - minus)
-
-
 def _mean_value(F: Callable, path: Callable, ends: tuple, eps: Array) -> Callable:
     """s -> the right side of Eq. 72 at the point s of a path, less eps; by complex steps."""
     (_, m0), (p1, m1) = ends
@@ -142,7 +136,9 @@ def eq72(t: Trial) -> None:
         def straight(s: Array, ends=ends) -> tuple[Array, Array]:
             return tuple(a + s * (b - a) for a, b in zip(*ends, strict=True))
 
-        F = partial(_F, tau)
+        def F(plus: Array, minus: Array, tau: float = tau) -> Array:
+            return curve(tau)(plus - minus)
+
         eps = F(*ends[0]) - F(*ends[1])
         scale = np.abs(eps) + 1e-6 / tau
         for part, path in ((of_distances, straight), (of_inputs, distances)):
@@ -386,6 +382,7 @@ def summed(t: Trial) -> None:
     term = np.linalg.norm(K[0] @ (K[1] - K[2]).swapaxes(-1, -2), 2, (-2, -1))
     product_.add(term / 2).breaks("M_K^2 alone", term[:half])
 
+    # Eq. 74 and Eq. 78 add up to the braces over pairs of samples.
     sums = t.part("Eqs. 74 and 78 summed", 1e-12, controls=typical)
     p, f = rng.random((n, 4)), rng.standard_normal((n, 4, 3))
     p /= p.sum(-1, keepdims=True)
@@ -396,8 +393,8 @@ def summed(t: Trial) -> None:
         return np.einsum("bs,bt,bst->b", p, p, values)
 
     one, other = (sigma + c0)[:, :, None], (sigma + c0)[:, None]
-    eq74, variance = (sigma**2)[:, :, None] + 0 * far, (sigma**2)[:, :, None] + (sigma**2)[:, None]
-    left = of_pairs(eq74) + of_pairs(far * (one + other) + variance)
+    variance, both = (sigma**2)[:, :, None] + 0 * far, (sigma**2)[:, :, None] + (sigma**2)[:, None]
+    left = of_pairs(variance) + of_pairs(far * (one + other) + both)
 
     def braces(own: float) -> Array:
         return 2 * of_pairs(far * one) + own * (p * sigma**2).sum(-1)

@@ -241,8 +241,8 @@ def teacher() -> Proof:
 def residual() -> Proof:
     """Lemma 1 at what a block takes in, two towers: u -> c (f + B e (A f)), f = d u, with gates c,
     d, e, under a linear top w."""
-    shapes = {"w": (2, 1, 2), "A": (2, 2, 2), "B": (2, 2, 2)} | {name: (2, 2) for name in "cdeu"}
-    w, A, B, c, d, e, u = poly.arrays(**shapes)
+    sizes = {"w": (2, 1, 2), "A": (2, 2, 2), "B": (2, 2, 2)} | {name: (2, 2) for name in "cdeu"}
+    w, A, B, c, d, e, u = poly.arrays(**sizes)
 
     def output(k: int) -> Any:
         f = d[k] * u[k]
