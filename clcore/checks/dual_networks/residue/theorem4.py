@@ -41,16 +41,13 @@ def theta_by_loops(at: Layer, case: dw.Case) -> Array:
 
 
 class Measured:
-    """theta of one world, net and loss, and what Theorem 4 and Eq. 79 bound it by; [draws] each."""
+    """theta of layer 1 in one world, and what Theorem 4 and Eq. 79 bound it by; [draws] each."""
 
-    def __init__(self, layers: list[Array], world: co.World, case: dw.Case, slope: float, layer=1):
-        seen, self.given = (
-            cn.trace(ref.tensors(*layers), world.points),
-            (layers, world, case, slope),
-        )
-        K = world.shaped(cn.connection(seen, layer), 2)
-        _, p, x, q = dw.parts(world)
-        f, f0 = dw.output(layers, x), dw.output(layers, dw.parts(world)[0])[:, :, 0]
+    def __init__(self, net: list[Array], world: co.World, case: dw.Case, slope: float):
+        self.given = net, world, case, slope
+        x0, p, x, q = dw.parts(world)
+        f, f0 = dw.output(net, x), dw.output(net, x0)[:, :, 0]
+        K = world.shaped(cn.connection(cn.trace(ref.tensors(*net), world.points), 1), 2)
         xi = case.weight(dw.half(f0[:, :, None], f0[:, None]))
         pull = co.pulls(case.ours, torch.from_numpy(f), world)
         theta = co.residue(K, pull, torch.from_numpy(xi), world)
