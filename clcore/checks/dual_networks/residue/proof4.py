@@ -99,9 +99,9 @@ def _mean_value(F: Callable, path: Callable, ends: tuple, eps: Array) -> Callabl
     (_, m0), (p1, m1) = ends
 
     def gap(s: Array) -> Array:
-        p, m = path(s)
-        h = 1e-30j
-        return -np.imag(F(p + h, m)) / 1e-30 * p1 - np.imag(F(p, m + h)) / 1e-30 * (m1 - m0) - eps
+        (p, m), h = path(s), 1e-30j
+        by_plus, by_minus = (np.imag(F(D)) / 1e-30 for D in (p + h - m, p - (m + h)))
+        return -by_plus * p1 - by_minus * (m1 - m0) - eps
 
     return gap
 
@@ -136,15 +136,12 @@ def eq72(t: Trial) -> None:
         def straight(s: Array, ends=ends) -> tuple[Array, Array]:
             return tuple(a + s * (b - a) for a, b in zip(*ends, strict=True))
 
-        def F(plus: Array, minus: Array, tau: float = tau) -> Array:
-            return curve(tau)(plus - minus)
-
-        eps = F(*ends[0]) - F(*ends[1])
+        F = curve(tau)
+        eps = F(np.subtract(*ends[0])) - F(np.subtract(*ends[1]))
         scale = np.abs(eps) + 1e-6 / tau
         for part, path in ((of_distances, straight), (of_inputs, distances)):
             right, wrong = (_root(_mean_value(F, path, ends, e), n) / scale for e in (eps, -eps))
-            part.add(right)
-            part.breaks("sign of epsilon", wrong)
+            part.add(right).breaks("sign of epsilon", wrong)
 
 
 @check("ddn/eq59")
