@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from clcore import random
+from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
 from clcore.experiments import residue_share
 from clcore.images.augmentations import Recipe
@@ -69,7 +70,7 @@ def spread(out, world):
 @pytest.mark.parametrize("tied", [False, True])
 def test_shares_along_three_steps(small, tied):
     world, layers = small
-    found = residue_share.along(dw.torch_layers(layers), world, TAU, RATE, 3, 2, tied=tied)
+    found = residue_share.along(ref.tensors(*layers), world, TAU, RATE, 3, 2, tied=tied)
     assert found.steps == [0, 2, 3]
     close = partial(np.testing.assert_allclose, rtol=1e-7, atol=1e-9)
     for step in range(4):
@@ -93,13 +94,13 @@ def test_shares_along_three_steps(small, tied):
 @pytest.mark.parametrize("every", [1, 2, 3])
 def test_the_first_step_and_the_last_are_recorded(small, every):
     world, layers = small
-    found = residue_share.along(dw.torch_layers(layers), world, TAU, RATE, 1, every)
+    found = residue_share.along(ref.tensors(*layers), world, TAU, RATE, 1, every)
     assert found.steps == [0, 1] and len(found.loss) == len(found.ratio) == 2
 
 
 def test_weights_given_are_left_alone(small):
     world, layers = small
-    tensors, before = dw.torch_layers(layers), [w.copy() for w in layers]  # one memory
+    tensors, before = ref.tensors(*layers), [w.copy() for w in layers]  # one memory
     residue_share.along(tensors, world, TAU, RATE, 2, 1)
     residue_share.split_gradient(tensors, world, TAU)
     for w, v in zip(tensors, before, strict=True):

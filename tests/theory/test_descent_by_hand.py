@@ -8,7 +8,7 @@ import torch
 
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import Layer
-from clcore.reference import STEP
+from clcore.reference import STEP, tensors
 from clcore.theory.operator import descent
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -23,7 +23,7 @@ def small(views=3, seed=0):
 
 
 def trained(world, layers, case, steps, every, **more):
-    weights = dw.torch_layers(layers)
+    weights = tensors(*layers)
     return descent.train(weights, world, case.ours, case.library_weight, RATE, steps, every, **more)
 
 

@@ -24,8 +24,8 @@ def _slope(one: sy.Tower, two: sy.Tower, layer: int) -> Any:
 def output_of_connection() -> Proof:
     """K_l^T vec(W_l) = f_L at every layer."""
     net = sy.towers(3)[0]
-    layers = range(1, net.depth + 1)
-    K_T = [net.connection(layer).T for layer in layers]
+    layers = range(1, len(net.weights) + 1)
+    K_T = [sy.connection(net, layer).T for layer in layers]
     outs = [net.output for _ in layers]
     by_rows = [K @ w.reshape(-1) for K, w in zip(K_T, net.weights, strict=True)]
     return {
@@ -39,8 +39,8 @@ def theorem1() -> Proof:
     """Eq. 1 at every layer, two towers of other weights, inputs and gates."""
     one, two = sy.towers(2)
     left, right = [], []
-    for layer in range(1, one.depth + 1):
-        K1, K2 = (net.connection(layer) for net in (one, two))
+    for layer in range(1, len(one.weights) + 1):
+        K1, K2 = (sy.connection(net, layer) for net in (one, two))
         w1, w2 = (sy.vec(net.weights[layer - 1]) for net in (one, two))
         left.append(sy.vec(_slope(one, two, layer)))
         right.append(K1 @ (K1.T @ w1 - K2.T @ w2))
@@ -60,8 +60,8 @@ def theorem1_matrix() -> Proof:
     """Theorem 1's matrix form at every layer."""
     one, two = sy.towers(2)
     left, right, wrong = [], [], []
-    for layer in range(1, one.depth + 1):
-        J1, J2 = (net.jacobian(layer) for net in (one, two))
+    for layer in range(1, len(one.weights) + 1):
+        J1, J2 = (sy.jacobian(net, layer) for net in (one, two))
         a, b = (net.passes()[1][layer - 1] for net in (one, two))
         back = J1.T @ (J1 @ one.weights[layer - 1] @ a - J2 @ two.weights[layer - 1] @ b)
         left.append(_slope(one, two, layer))
@@ -74,21 +74,14 @@ def theorem1_matrix() -> Proof:
     }
 
 
-def _reversible_bracket(one: sy.Tower, two: sy.Tower, layer: int) -> Any:
-    """Eq. 32's right side."""
-    total = 0
-    for sign, net in ((1, one), (-1, two)):
-        K = np.kron(net.passes()[1][layer - 1][:, None], net.jacobian(layer).T)
-        total = total + (K.T @ sy.vec(net.weights[layer - 1])) * sign
-    return one.connection(layer) @ total
-
-
 def theorem1_reversible() -> Proof:
     """Eq. 32 with gates, for which Q_l = I; and with squares, for which it is 2 I."""
     sides = {}
     for power in (0, 2):
-        nets = sy.towers(2, power=power)
-        sides[power] = sy.vec(_slope(*nets, 1)), _reversible_bracket(*nets, 1)
+        one, two = sy.towers(2, power=power)
+        K1, K2 = (sy.connection(net, 1) for net in (one, two))
+        w1, w2 = (sy.vec(net.weights[0]) for net in (one, two))
+        sides[power] = sy.vec(_slope(one, two, 1)), K1 @ (K1.T @ w1 - K2.T @ w2)
     return {
         "shown": poly.equal(*([side] for side in sides[0])),
         "breaks": {"squares": poly.unlike(*sides[2])},
@@ -96,15 +89,15 @@ def theorem1_reversible() -> Proof:
     }
 
 
-def tied() -> Proof:
+def theorem1_tied() -> Proof:
     """Eq. 40: differentiated by the first tower's weights, which are then those of the second."""
     one, two = sy.towers(2)
     same = sy.towers(2, tied=True)
     left, right, plus = [], [], []
-    for layer in range(1, one.depth + 1):
+    for layer in range(1, len(one.weights) + 1):
         slope = sy.vec(_slope(one, two, layer))
         left.append(poly.put(slope, np.array(two.weights), np.array(one.weights)))
-        K1, K2 = (net.connection(layer) for net in same)
+        K1, K2 = (sy.connection(net, layer) for net in same)
         w = sy.vec(same[0].weights[layer - 1])
         right.append(K1 @ ((K1 - K2).T @ w))
         plus.append(K1 @ ((K1 + K2).T @ w))
@@ -123,10 +116,6 @@ def tied() -> Proof:
 
 def _unit(f: Any) -> Any:
     return f / sympy.sqrt(f.dot(f))
-
-
-def _projector(f: Any) -> Any:
-    return sympy.eye(len(f)) - _unit(f) * _unit(f).T
 
 
 def unit_distance() -> Proof:
@@ -202,7 +191,7 @@ def unit_gradient(tied: bool) -> Proof:
         return ours.T * P * inner
 
     return {
-        "shown": exact.equal(slope, expected(_projector(f))),
+        "shown": exact.equal(slope, expected(sympy.eye(2) - _unit(f) * _unit(f).T)),
         "breaks": {
             "no projector, V = I, U its columns exchanged": exact.equal(
                 *(side[0].subs(plainly) for side in (slope, expected(sympy.eye(2))))

@@ -6,6 +6,7 @@ allowed, so that derivatives are complex steps. Layers count from 1.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise, product
 
 import numpy as np
 import torch
@@ -23,18 +24,15 @@ ACTIVATIONS = {
     "1.5": cn.power(1.5),
 }
 PIECEWISE = ("linear", "relu", "leaky")
-POWERS = ("square", "cube", "1.5")
+EXPONENTS = {"square": 2, "cube": 3, "1.5": 1.5}
+POWERS = tuple(EXPONENTS)
 
 
 def act(name: str, u: Array) -> Array:
     """The activation once more, for complex arguments."""
-    if name == "linear":
-        return u
-    if name == "relu":
-        return np.where(np.real(u) > 0, u, 0)
-    if name == "leaky":
-        return np.where(np.real(u) > 0, u, 0.1 * u)
-    return u ** {"square": 2, "cube": 3, "1.5": 1.5}[name]
+    if name in EXPONENTS:
+        return u ** EXPONENTS[name]
+    return np.where(np.real(u) > 0, u, {"linear": 1, "relu": 0, "leaky": 0.1}[name] * u)
 
 
 def times(w: Array, x: Array) -> Array:
@@ -65,11 +63,6 @@ def half(f: Array, g: Array, normalised: bool = False) -> Array:
     return ((f - g) ** 2).sum(-1) / 2
 
 
-def column_stack(w: Array) -> Array:
-    """vec, column by column."""
-    return np.concatenate([w[..., :, j] for j in range(w.shape[-1])], -1)
-
-
 def jacobian(weights: list[Array], pre: Array, name: str) -> Array:
     """df_L/dpre, [draws, n_L, n_l], by complex steps; `weights` are those above pre."""
     out = upward(weights, ref.stepped(pre), name)
@@ -98,19 +91,15 @@ class Pair:
         return len(self.first)
 
     @property
-    def traces(self) -> tuple[cn.Trace, cn.Trace]:
+    def traces(self) -> tuple[cn.Trace, ...]:
         """The same towers in the library, one sample a draw."""
-        psi = ACTIVATIONS[self.name]
-        towers = ((self.first, self.x1), (self.second, self.x2))
-        one, two = (cn.trace(ref.tensors(*w), *ref.tensors(x[:, None]), psi) for w, x in towers)
-        return one, two
+        towers, psi = ((self.first, self.x1), (self.second, self.x2)), ACTIVATIONS[self.name]
+        return tuple(cn.trace(ref.tensors(*w), *ref.tensors(x[:, None]), psi) for w, x in towers)
 
     @property
-    def outputs(self) -> tuple[Array, Array]:
-        return tuple(
-            passes(w, x, self.name)[1][-1]
-            for w, x in ((self.first, self.x1), (self.second, self.x2))
-        )
+    def outputs(self) -> tuple[Array, ...]:
+        towers = ((self.first, self.x1), (self.second, self.x2))
+        return tuple(passes(w, x, self.name)[1][-1] for w, x in towers)
 
     def weight_gradient(self, layer: int, normalised: bool = False) -> Array:
         """dr/dW_{1,l}, [draws, n_l, n_{l-1}], by complex steps; the second tower is fixed."""
@@ -133,10 +122,10 @@ class Pair:
         return ref.gradient(lambda u: half(start(u), goal, normalised), below)
 
 
-def _towers(rng: np.random.Generator, count: int, widths: list[int], positive: bool) -> list[Array]:
-    shapes = zip(widths[1:], widths[:-1], strict=True)
-    ws = [rng.standard_normal((count, a, b)) * np.sqrt(2 / b) for a, b in shapes]
-    return [np.abs(w) for w in ws] if positive else ws
+def _weights(rng: np.random.Generator, count: int, widths: list[int]) -> list[Array]:
+    """Layers of variance 2 / fan-in."""
+    shapes = pairwise(widths)
+    return [rng.standard_normal((count, b, a)) * np.sqrt(2 / a) for a, b in shapes]
 
 
 def pairs(
@@ -152,28 +141,29 @@ def pairs(
     layer with fewer than two positive neurons: there r_n is undefined, or its gradients vanish.
     """
     count = ref.share(draws, len(names) * len(depths))
-    for name in names:
-        for depth in depths:
-            widths = rng.integers(5, 9, depth + 1).tolist()
-            many, positive = 6 * count + 60, name == "1.5"
-            first = _towers(rng, many, widths, positive)
-            second = first if tied else _towers(rng, many, widths, positive)
-            x1, x2 = rng.standard_normal((2, many, widths[0]))
-            if positive:
-                x1, x2 = np.abs(x1), np.abs(x2)
-            whole = Pair(first, second, x1, x2, name)
-            pre, post = passes(first, x1, name)
-            f, g = post[-1], whole.outputs[1]
-            a, b = (np.linalg.norm(v, axis=-1) for v in (f, g))
-            fine = (np.minimum(a, b) > 1e-3) & ((f * g).sum(-1) < 0.99 * a * b)
-            for hidden in pre[:-1]:
-                fine &= (hidden > 0).sum(-1) > 1
-            kept = np.flatnonzero(fine)[:count]
-            yield Pair(
-                [w[kept] for w in first], [w[kept] for w in second], x1[kept], x2[kept], name
-            )
+    for name, depth in product(names, depths):
+        widths, many = rng.integers(5, 9, depth + 1).tolist(), 6 * count + 60
+        first = _weights(rng, many, widths)
+        second = first if tied else _weights(rng, many, widths)
+        x1, x2 = rng.standard_normal((2, many, widths[0]))
+        if name == "1.5":  # of positive numbers alone
+            first, second = ([np.abs(w) for w in tower] for tower in (first, second))
+            x1, x2 = np.abs(x1), np.abs(x2)
+        f, g = Pair(first, second, x1, x2, name).outputs
+        a, b = (np.linalg.norm(v, axis=-1) for v in (f, g))
+        fine = (np.minimum(a, b) > 1e-3) & ((f * g).sum(-1) < 0.99 * a * b)
+        for hidden in passes(first, x1, name)[0][:-1]:
+            fine &= (hidden > 0).sum(-1) > 1
+        kept = np.flatnonzero(fine)[:count]
+        first, second = ([w[kept] for w in tower] for tower in (first, second))
+        yield Pair(first, second, x1[kept], x2[kept], name)
 
 
 def one(t: torch.Tensor) -> Array:
     """The only sample of a draw, as numpy."""
     return t[:, 0].numpy()
+
+
+def connections(pair: Pair, layer: int) -> tuple[Array, ...]:
+    """(K_l of the first tower, of the second) by the library, [draws, n_l n_{l-1}, n_L]."""
+    return tuple(one(cn.connection(net, layer)) for net in pair.traces)

@@ -6,7 +6,7 @@ a number that stays what it is nearby, its gate: gates are symbols here, so that
 and linear nets are all among what is shown.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -46,20 +46,16 @@ class Tower:
     gates: Any | None = None
     power: int = 1
 
-    @property
-    def depth(self) -> int:
-        return len(self.weights)
-
     def act(self, layer: int, pre: Any) -> Any:
         """Output of a layer; the top one is linear."""
-        if layer == self.depth:
+        if layer == len(self.weights):
             return pre
         return pre**self.power if self.gates is None else self.gates[layer - 1] * pre
 
-    def passes(self, weights: list[Any] | None = None) -> tuple[list[Any], list[Any]]:
+    def passes(self) -> tuple[list[Any], list[Any]]:
         """([pre_1, ..., pre_L], [f_0, ..., f_L])."""
         pre, post = [], [self.x]
-        for layer, w in enumerate(weights or self.weights, 1):
+        for layer, w in enumerate(self.weights, 1):
             pre.append(w @ post[-1])
             post.append(self.act(layer, pre[-1]))
         return pre, post
@@ -68,44 +64,41 @@ class Tower:
     def output(self) -> Any:
         return self.passes()[1][-1]
 
-    def upward(self, layer: int, pre: Any) -> Any:
-        """f_L from a pre-activation."""
-        for number in range(layer, self.depth):
-            pre = self.weights[number] @ self.act(number, pre)
-        return pre
 
-    def jacobian(self, layer: int) -> Any:
-        """J_l = df_L/dpre_l by derivatives, [n_L, n_l]."""
-        pre = self.passes()[0][layer - 1]
-        inner = self.inner[: len(pre)]
-        return poly.put(poly.gradient(self.upward(layer, inner), inner), inner, pre)
+def _by_pre(net: Tower, layer: int, value: Callable[[Any], Any]) -> Any:
+    """The derivative by pre_l of a function `value` of f_L."""
+    pre = net.passes()[0][layer - 1]
+    top = inner = net.inner[: len(pre)]
+    for number in range(layer, len(net.weights)):
+        top = net.weights[number] @ net.act(number, top)
+    return poly.put(poly.gradient(value(top), inner), inner, pre)
 
-    def pre_gradient(self, layer: int, goal: Any) -> Any:
-        """dr/dpre_l against a fixed output, [n_l]."""
-        pre = self.passes()[0][layer - 1]
-        inner = self.inner[: len(pre)]
-        slope = poly.gradient(np.array(half(self.upward(layer, inner), goal)), inner)
-        return poly.put(slope, inner, pre)
 
-    def connection(self, layer: int) -> Any:
-        """K_l = f_{l-1} kron J_l^T of Definition 1, [n_l n_{l-1}, n_L]."""
-        return np.kron(self.passes()[1][layer - 1][:, None], self.jacobian(layer).T)
+def jacobian(net: Tower, layer: int) -> Any:
+    """J_l = df_L/dpre_l by derivatives, [n_L, n_l]."""
+    return _by_pre(net, layer, lambda f: f)
 
-    def forward(self, layer: int) -> Any:
-        """G_l of Eqs. 16-18."""
-        w, pre = self.weights[layer - 1], self.passes()[0]
-        if layer == 1:
-            return w
-        if self.gates is None:
-            return w * pre[layer - 2] ** (self.power - 1)
-        return w * self.gates[layer - 2]
 
-    def transitions(self, layer: int) -> tuple[Any, Any]:
-        """(V^f_l, V^b_l) of Lemma 1, products of G and Q = power * I."""
-        V_f = V_b = unit(self.weights[-1][:, 0])
-        for number in range(self.depth, layer, -1):
-            V_f, V_b = V_f @ self.forward(number), self.power * V_b @ self.forward(number)
-        return V_f, V_b
+def pre_gradient(net: Tower, layer: int, goal: Any) -> Any:
+    """dr/dpre_l against a fixed output, [n_l]."""
+    return _by_pre(net, layer, lambda f: np.array(half(f, goal)))
+
+
+def connection(net: Tower, layer: int) -> Any:
+    """K_l = f_{l-1} kron J_l^T of Definition 1, [n_l n_{l-1}, n_L]."""
+    return np.kron(net.passes()[1][layer - 1][:, None], jacobian(net, layer).T)
+
+
+def transitions(net: Tower, layer: int) -> tuple[Any, Any]:
+    """(V^f_l, V^b_l) of Lemma 1: products over the layers k above of G_k as in Eqs. 16-18, and of
+    Q_k G_k with Q = power * I."""
+    pre, V_f = net.passes()[0], unit(net.weights[-1][:, 0])
+    V_b = V_f
+    for k in range(len(net.weights), layer, -1):
+        slopes = pre[k - 2] ** (net.power - 1) if net.gates is None else net.gates[k - 2]
+        G = net.weights[k - 1] * slopes
+        V_f, V_b = V_f @ G, net.power * V_b @ G
+    return V_f, V_b
 
 
 def towers(depth: int = 2, width: int = 2, tied: bool = False, power: int = 0) -> list[Tower]:
@@ -170,10 +163,6 @@ class World:
         """-d/dvec(W_l) of E[plus r_+ - minus r_-] with held weights plus, minus (a number each, or
         [s, t]), in the first tower or in both."""
         near, far = (self.outputs(w) for w in (self.near, self.near if tied else self.w))
-        return self.descent_of(near, far, plus, minus)
-
-    def descent_of(self, near: Any, far: Any, plus: Any, minus: Any) -> Any:
-        """The same of any outputs of both towers."""
         plus, minus = (np.broadcast_to(np.array(v, dtype=object), (2, 2)) for v in (plus, minus))
         total = sum(
             chance
@@ -182,10 +171,11 @@ class World:
         )
         return -poly.put(poly.gradient(np.array(total), self.near), self.near, self.w)
 
-    def pairs(self, xi: Any) -> Any:
-        """V^xi[Kbar_l(x) - Kbar_l(x'')] / 2 of Theorem 4, [w, w]; xi [s, t]."""
-        gap = self.bar[:, None] - self.bar[None]
-        return np.einsum("s,t,st,stwk,stvk->wv", self.p, self.p, xi, gap, gap) * HALF
+
+def weighted(at: World, xi: Any) -> Any:
+    """V^xi[Kbar_l(x) - Kbar_l(x')] / 2 of Theorem 4, [w, w]; xi [s, t]."""
+    gap = at.bar[:, None] - at.bar[None]
+    return np.einsum("s,t,st,stwk,stvk->wv", at.p, at.p, xi, gap, gap) * HALF
 
 
 def world(outputs: int = 1) -> tuple[World, Any]:

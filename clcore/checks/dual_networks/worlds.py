@@ -98,14 +98,9 @@ def weights(rng: np.random.Generator, draws: int, widths: tuple[int, ...]) -> li
 def output(layers: list[Array], x: Array, unit: bool = False) -> Array:
     """f_L of x [draws, S, V, d], or f_L / |f_L|; a layer may have leading axes before draws."""
     for number, w in enumerate(layers):
-        x = _apply(w, x)
+        x = x @ np.swapaxes(w, -1, -2)[..., None, :, :]
         x = np.where(np.real(x) > 0, x, 0) if number < len(layers) - 1 else x
     return x / np.sqrt((x**2).sum(-1, keepdims=True)) if unit else x
-
-
-def _apply(w: Array, x: Array) -> Array:
-    """W x for W [..., draws, i, j] and x [..., draws, S, V, j]."""
-    return x @ np.swapaxes(w, -1, -2)[..., None, :, :]
 
 
 def half(a: Array, b: Array) -> Array:
@@ -173,12 +168,3 @@ def connection(layers: list[Array], layer: int, x: Array) -> Array:
     n, m = w.shape[1:]
     order = np.arange(n * m).reshape(n, m).T.ravel()
     return np.moveaxis(jacobian[order], 0, -2)
-
-
-def times(matrix: Array | torch.Tensor, layers: list[Array], layer: int) -> Array:
-    """matrix vec(W_l), [draws, w]."""
-    return np.einsum("bij,bj->bi", np.asarray(matrix), vec(layers[layer - 1]))
-
-
-def torch_layers(layers: list[Array]) -> tuple[torch.Tensor, ...]:
-    return ref.tensors(*layers)

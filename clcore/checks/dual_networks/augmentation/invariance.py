@@ -39,19 +39,19 @@ def ex2(t: Trial) -> None:
     nothing = t.part("nothing is learned", 1e-14, controls=pooled, draws=len(sizes))
     for d in sizes:
         x, w = rings.ring(d), t.rng.standard_normal((1, d))
-        library = tr.images(d)
-        mean = tr.connections(torch.from_numpy(w), library, cn.LINEAR).mean(-2)[0].numpy()
-        means.add(absolute(library, x), np.abs(mean - 2 / d).max())
+        see, v = tr.images(d), torch.from_numpy(w)
+
+        # Kbar_1(z_0) = (2/d) 1 for both objects.
+        mean = tr.connections(v, see, cn.LINEAR).mean(-2)[0].numpy()
+        means.add(absolute(see, x), np.abs(mean - 2 / d).max())
         means.breaks("1 / d", np.abs(mean - 1 / d).min())
-        op = tr.operator(torch.from_numpy(w), library, cn.LINEAR).numpy()
-        p = t.rng.dirichlet(np.ones(d))
-        even, uneven, gated = (
-            np.abs(rings.descent(w, x, *how)).max()
-            for how in (("linear",), ("linear", p), ("relu",))
-        )
-        nothing.add(np.abs(op).max(), even)
-        nothing.breaks("positions not uniform", uneven)
-        nothing.breaks("ReLU neuron", gated)
+
+        # So OP_1 = 0, and the enumerated loss has no gradient.
+        op = tr.operator(v, see, cn.LINEAR).numpy()
+        nothing.add(np.abs(op).max(), np.abs(rings.descent(w, x, "linear")).max())
+        uneven = rings.descent(w, x, "linear", t.rng.dirichlet(np.ones(d)))
+        nothing.breaks("positions not uniform", np.abs(uneven).max())
+        nothing.breaks("ReLU neuron", np.abs(rings.descent(w, x, "relu")).max())
     means.proves(**exact_rings.mean_connection())
     nothing.proves(**exact_rings.nothing(window=False))
 
@@ -72,18 +72,21 @@ def ex3(t: Trial) -> None:
     form = t.part("Eq. 12, any $x_p$", EXACT, controls=pooled, draws=len(sizes))
     nothing = t.part("$u=0$", 1e-15, controls=pooled, draws=len(sizes))
     for d in sizes:
-        seen = rings.counts(d)
-        printed = np.array([[d - 3, 1, 1, 1], [d - 4, 2, 2, 0]])
+        # The patterns 00, 01, 10, 11 occur so often in both objects.
+        seen, printed = rings.counts(d), np.array([[d - 3, 1, 1, 1], [d - 4, 2, 2, 0]])
         counts.add(seen != printed, tr.pattern_counts(d).numpy() != printed)
         counts.breaks("objects swapped", seen != printed[::-1])
-        phi = t.rng.standard_normal((4, 5))
+
+        # OP_1 = u u^T/(4 d^2) for any vectors x_p.
+        x_p = t.rng.standard_normal((4, 5))
         see = rings.windows(d, False)
-        embedded = torch.from_numpy(phi[(see @ [2, 1]).astype(int)])
+        embedded = torch.from_numpy(x_p[(see @ [2, 1]).astype(int)])
         op = tr.operator(torch.zeros(1, 5, dtype=torch.float64), embedded, cn.LINEAR).numpy()
-        u = phi[3] + phi[0] - phi[1] - phi[2]
+        u = x_p[3] + x_p[0] - x_p[1] - x_p[2]
         closed = (u[:, None] * u / (4 * d * d))[None]
-        form.add(relative(op, closed))
-        form.breaks("1 / (2 d^2)", relative(op, 2 * closed))
+        form.add(relative(op, closed)).breaks("1 / (2 d^2)", relative(op, 2 * closed))
+
+        # Of raw pixels u = 0, so that nothing is learned.
         w = t.rng.standard_normal((20, 2))
         raw = tr.operator(torch.from_numpy(w), tr.window(tr.images(d)), cn.LINEAR)
         nothing.add(raw.abs(), np.abs(rings.descent(w, see, "linear")))
@@ -111,6 +114,7 @@ def ex4(t: Trial) -> None:
             for several if not all that can open the neuron do; what grows is the gap.
     Fails   for several that are all; for a linear neuron.
     """
+    # K_1 = psi'(w^T x) x.
     x, w = t.rng.standard_normal((2, 20 * t.draws, 2))
     slope = ref.gradient(lambda u: nets.act("relu", (u * x).sum(-1)), w)
     gates = ((w * x).sum(-1) > 0)[:, None] * np.ones((1, 2))
@@ -118,8 +122,11 @@ def ex4(t: Trial) -> None:
     connection.add(absolute(gates * x, slope))
     connection.breaks("as typeset, without x", absolute(gates, slope))
     connection.breaks("no gate", relative(x, slope, 1e-3))
+
     _single(t)
     _several(t)
+
+    # The share of Gaussian starts that have an operator.
     often = t.part("how often it learns", 0.25, ">=", draws=t.draws)
     for bias in (False, True):
         w = torch.from_numpy(rings.starts(t.rng, 2000, bias)[0])
@@ -130,16 +137,13 @@ def ex4(t: Trial) -> None:
         often.add(share)
         often.breaks("linear neuron", linear)
         often.says(**{"bias" if bias else "bare": share})
-    whole = [_learns_on_the_ring(t.rng, d) for d in (4, 8, 16)]
-    often.says(
-        whole=", ".join(f"{v:.2f} at $d={d}$" for v, d in zip(whole, (4, 8, 16), strict=True))
-    )
 
-
-def _learns_on_the_ring(rng: np.random.Generator, d: int) -> float:
-    """Share of Gaussian starts with an operator of a ReLU neuron that sees the whole ring."""
-    size = np.abs(rings.operator(rng.standard_normal((500, d)), rings.ring(d))).max((1, 2))
-    return float((size > 1e-9).mean())
+    # Of a ReLU neuron that sees the whole ring.
+    whole = []
+    for d in (4, 8, 16):
+        ops = rings.operator(t.rng.standard_normal((500, d)), rings.ring(d))
+        whole.append(f"{(np.abs(ops).max((1, 2)) > 1e-9).mean():.2f} at $d={d}$")
+    often.says(whole=", ".join(whole))
 
 
 def _single(t: Trial) -> None:
@@ -232,9 +236,13 @@ def eq13(t: Trial) -> None:
         for p, bias, w in rings.selective(t.rng, min(t.draws, 40)):
             x_p, X = rings.vectors(bias)[p], rings.windows(d, bias)
             ratio, off = (1 + rate * (x_p @ x_p) / (c * d * d) for c in (4, 1))
+
+            # One step, by the gradient of the enumerated loss.
             once = (w + rate * rings.descent(w, X, "relu")) @ x_p / (w @ x_p)
             factor.add(np.abs(once / ratio - 1))
             factor.breaks("c_p = 1/d^2", np.abs(once / off - 1))
+
+            # Up to 100 by the library, while p alone is open: the answer grows.
             path = tr.path(torch.from_numpy(w), library(d, bias), rate, 100)
             alone = tr.selected(path)[:-1].numpy().sum(-1) == 1
             drive = path.numpy() @ x_p

@@ -44,23 +44,25 @@ def rem6(t: Trial) -> None:
         K = cn.connection(net, layer).numpy().reshape(draws, *shape, -1, 3)
         own = [[nets.kron(weights, x[:, a, b], layer, "relu") for b in range(5)] for a in range(4)]
         beside = [[(own[a][b - 1] + own[a][(b + 1) % 5]) / 2 for b in range(5)] for a in range(4)]
-        moved = _spread(beside, joint)
         for law in (given, other):
+            # V_x[E_view K_l], x by x: all x of an object have its views.
             means = [sum(law[:, a, b, None, None] * own[a][b] for b in range(5)) for a in range(4)]
-            blend = sum(prior[:, a, None, None] * means[a] for a in range(4))
-            mixed = [0.7 * m + 0.3 * blend for m in means]
-            expected = _spread([[m] * 5 for m in means], joint)  # all x of an object have its views
+            expected = _spread([[m] * 5 for m in means], joint)
+
+            # V_z0[Kbar_l(z_0)], z_0 by z_0.
             bar = np.einsum("dab,dabwk->dawk", law, K)
             off = bar - np.einsum("da,dawk->dwk", prior, bar)[:, None]
             ours = np.einsum("da,dawk,davk->dwv", prior, off, off)
-            flat = off - off.mean(1, keepdims=True)
-            even = np.einsum("dawk,davk->dwv", flat, flat) / 4
             part.add(relative(ours, expected))
-            off_by.append(relative(ours, moved))
+
+            off_by.append(relative(ours, _spread(beside, joint)))
             part.breaks("views that move z' to a neighbour", off_by[-1], by=typical)
             part.breaks("no average over views", relative(_spread(own, joint), expected))
-            changed = _spread([[m] * 5 for m in mixed], joint)
+            blend = sum(prior[:, a, None, None] * means[a] for a in range(4))
+            changed = _spread([[0.7 * m + 0.3 * blend] * 5 for m in means], joint)
             part.breaks("views change z_0", relative(changed, expected))
+            flat = off - off.mean(1, keepdims=True)
+            even = np.einsum("dawk,davk->dwv", flat, flat) / 4
             part.breaks("uniform z_0", relative(even, expected))
     part.says(beside=np.median(np.concatenate(off_by)))
     part.proves(**exact_rings.redrawn())

@@ -7,14 +7,23 @@ complex-step gradients of losses enumerated by loops, plain and l2-normalised, a
 """
 
 from collections import defaultdict
+from itertools import product
 
 import numpy as np
 import torch
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.layers import TIGHT, Layer, Objective, skew
-from clcore.ledger import Part, Trial, check, pooled, worst
+from clcore.checks.dual_networks.layers import (
+    TIGHT,
+    Layer,
+    Objective,
+    operator,
+    residue,
+    skew,
+    weighted,
+)
+from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import Array, relative
 from clcore.theory.operator import covariance_operator as co
 
@@ -24,7 +33,6 @@ TAU = 0.5
 LOSSES = {"InfoNCE": dw.infonce(TAU), "triplet": dw.triplet(TAU)}
 ALL = (dw.simple(), *LOSSES.values())
 BOTH = (False, True)  # one tower, both
-TOWERS = ("one", "both")
 
 
 def cosine(update: Array, at: Layer) -> Array:
@@ -36,7 +44,7 @@ def cosine(update: Array, at: Layer) -> Array:
 
 def _by_operator(at: Layer, case: dw.Case, tied: bool) -> Array:
     """`cosine` of w and the update A w, by the library's operator A, as a quadratic form."""
-    w, A = dw.vec(at.net[at.number - 1]), at.operator(case, tied=tied).numpy()
+    w, A = dw.vec(at.net[at.number - 1]), operator(at, case, tied=tied).numpy()
     square = np.einsum("bi,bji,bjk,bk->b", w, A, A, w)
     return np.einsum("bi,bij,bj->b", w, A, w) / np.sqrt((w**2).sum(-1) * square)
 
@@ -60,7 +68,7 @@ def _batch(rng: np.random.Generator, world: co.World, size: int) -> Objective:
 def _indefinite(at: Layer, tied: bool) -> Array:
     """How far the operator of InfoNCE with three negatives is from PSD, [draws]: its skewness, or
     minus its least eigenvalue over the largest, whichever is more."""
-    op = at.operator(LOSSES["InfoNCE"], 3, tied)
+    op = operator(at, LOSSES["InfoNCE"], 3, tied)
     low = torch.linalg.eigvalsh((op + op.mT) / 2)
     return np.maximum((-low[:, 0] / low.abs().amax(-1)).numpy(), skew(op))
 
@@ -78,42 +86,72 @@ def rem16(t: Trial) -> None:
 
     One update whose cosine is not positive refutes "each", so that the least is what counts there.
     """
-    count = t.share(2)
+    count, ends = t.share(2), []
+    for strength in (0.6, 1.5):
+        world = dw.world(t.rng, count, WIDTHS[0], "additive", strength)
+        net = dw.weights(t.rng, count, WIDTHS)
+        ends += [Layer(world, net, number) for number in (1, 2)]
+
+    # The simple loss moves every layer along its weights.
     limit = t.part("simple loss, large batch limit, plain outputs", NEVER, ">=", draws=2 * count)
+    apart, exact = [], 0.0
+    for at in ends:
+        one, both = (at.descent(dw.simple(), tied) for tied in BOTH)
+        limit.add(cosine(one, at), cosine(both, at))
+        units = [at.descent(case, tied, unit=True) for case in ALL for tied in BOTH]
+        limit.breaks("l2-normalised outputs", *(cosine(move, at) for move in units))
+        apart += [cosine(at.descent(dw.simple(1.0), tied), at) for tied in BOTH]
+        ours = at.times(at.between)
+        off = relative(ours, one, 1e-6).max(), relative(2 * ours, both, 1e-6).max()
+        exact = float(max(exact, *off))
+    limit.breaks("beta = 1", *apart, by=worst).says(exact=exact)
+
+    # So does one step of both towers on a batch of 2000.
     one_step = t.part("simple loss, one step on a batch of 2000, plain outputs", NEVER, ">=")
+    below = []
+    for _ in range(min(max(count, 2), 6)):
+        world = dw.world(t.rng, 1, WIDTHS[0], "additive", 0.6)
+        at = Layer(world, dw.weights(t.rng, 1, WIDTHS), 1)
+        for _ in range(20):
+            small = cosine(at.descent(_batch(t.rng, world, 4), tied=True), at)
+            one_step.breaks("batches of 4", small, by=worst)
+            below.append(small < 0)
+        one_step.add(cosine(at.descent(_batch(t.rng, world, 2000), tied=True), at))
+    one_step.says(below=np.mean(below))
+
+    # With three negatives the operator of both towers is PSD where a view is its sample.
     several = t.part(
         "InfoNCE with three negatives, both towers, no augmentation", TIGHT, draws=2 * count
     )
+    for at in ends:
+        certain = torch.ones_like(at.world.chances)[..., None]
+        alone = co.World(at.world.samples, at.world.chances, at.world.samples[:, :, None], certain)
+        bare = Layer(alone, at.net, at.number)
+        several.add(_indefinite(bare, tied=True))
+        several.breaks("one tower", _indefinite(bare, tied=False), by=pooled)
+        several.breaks("with augmentation", _indefinite(at, tied=True), by=worst)
+
+    # Soft triplet and InfoNCE: as printed with the residue theta, as corrected without it.
     name = "soft triplet and InfoNCE, large batch limit, plain outputs"
-    whole, curved = (form(name, NEVER, ">=", draws=2 * count) for form in (t.part, t.corrected))
-    cosines: dict[tuple[str, str], list[Array]] = defaultdict(list)
-    again: dict[tuple[str, str], list[Array]] = defaultdict(list)
-    exact, weighted = 0.0, 0.0
-    for strength in (0.6, 1.5):
-        world = dw.world(t.rng, count, WIDTHS[0], "additive", strength)
-        weights = dw.weights(t.rng, count, WIDTHS)
-        for at in (Layer(world, weights, number) for number in (1, 2)):
-            exact = max(exact, _simple(at, limit, (whole, curved)))
-            for loss, case in LOSSES.items():
-                moves = [at.descent(case, tied) for tied in BOTH]
-                for tied, move in zip(BOTH, moves, strict=True):
-                    cosines[loss, TOWERS[tied]].append(cosine(move, at))
-                    again[loss, TOWERS[tied]].append(_by_operator(at, case, tied))
-                whole.add(cosine(moves[0], at)).fails_by(again[loss, TOWERS[0]][-1], within=1e-6)
-                curved.breaks("theta left in", cosine(moves[0], at), by=worst)
-                xi = weight(at, case)
-                rest = moves[0] - at.times(at.residue(case, xi))
-                curved.add(cosine(rest, at))
-                main = relative(at.times(at.weighted(xi)), rest, 1e-6)
-                weighted = max(weighted, main.max())
-            _three_negatives(at, several)
-    _batches(t, one_step, min(max(count, 2), 6))
-    for found, say in ((cosines, whole.says), (again, whole.confirms)):
-        for (loss, towers), values in found.items():
-            say(**{f"{loss}_{towers}".lower(): (np.concatenate(values) < 0).mean()})
-    limit.says(exact=exact)
-    curved.says(weighted=weighted)
-    whole.says(number_one=smallest(False), number_both=smallest(True))
+    printed, mended = (form(name, NEVER, ">=", draws=2 * count) for form in (t.part, t.corrected))
+    cosines, again, exact = defaultdict(list), defaultdict(list), 0.0
+    for at, (loss, case) in product(ends, LOSSES.items()):
+        for towers, tied in (("both", True), ("one", False)):
+            key, move = f"{loss}_{towers}".lower(), at.descent(case, tied)
+            cosines[key].append(cosine(move, at))
+            again[key].append(_by_operator(at, case, tied))
+        printed.add(cosines[key][-1]).fails_by(again[key][-1], within=1e-6)
+        mended.breaks("theta left in", cosines[key][-1], by=worst)
+        xi = weight(at, case)
+        rest = move - at.times(residue(at, case, xi))
+        mended.add(cosine(rest, at))
+        exact = max(exact, relative(at.times(weighted(at, xi)), rest, 1e-6).max())
+    for part in (printed, mended):
+        part.breaks("simple loss, beta = 1", *apart, by=worst)
+    printed.says(**{key: (np.concatenate(v) < 0).mean() for key, v in cosines.items()})
+    printed.confirms(**{key: (np.concatenate(v) < 0).mean() for key, v in again.items()})
+    printed.says(number_one=smallest(False), number_both=smallest(True))
+    mended.says(weighted=exact)
 
 
 def smallest(tied: bool, beta: float = 0.0, off: float = 1.0) -> float:
@@ -133,41 +171,3 @@ def weight(at: Layer, case: dw.Case) -> torch.Tensor:
     """xi(x, x'') of the library at the samples themselves, [draws, S, S]."""
     plain = torch.from_numpy(dw.output(at.net, dw.parts(at.world)[0]))[..., 0, :]
     return case.library_weight(co.half_distances(plain, plain))
-
-
-def _simple(at: Layer, limit: Part, curved: tuple[Part, Part]) -> float:
-    """The simple loss; the largest error of the operator of Theorem 3."""
-    one, both = (at.descent(dw.simple(), tied) for tied in BOTH)
-    limit.add(cosine(one, at), cosine(both, at))
-    units = [at.descent(case, tied, unit=True) for case in ALL for tied in BOTH]
-    limit.breaks("l2-normalised outputs", *(cosine(move, at) for move in units))
-    more = [cosine(at.descent(dw.simple(1.0), tied), at) for tied in BOTH]
-    limit.breaks("beta = 1", *more, by=worst)
-    for part in curved:
-        part.breaks("simple loss, beta = 1", *more, by=worst)
-    ours = at.times(at.between)
-    return float(max(relative(ours, one, 1e-6).max(), relative(2 * ours, both, 1e-6).max()))
-
-
-def _three_negatives(at: Layer, several: Part) -> None:
-    whole = torch.ones_like(at.world.chances)[..., None]
-    world = co.World(at.world.samples, at.world.chances, at.world.samples[:, :, None], whole)
-    alone = Layer(world, at.net, at.number)
-    one, both = (_indefinite(alone, tied) for tied in BOTH)
-    several.add(both)
-    several.breaks("one tower", one, by=pooled)
-    several.breaks("with augmentation", _indefinite(at, True), by=worst)
-
-
-def _batches(t: Trial, one_step: Part, count: int) -> None:
-    """Steps of both towers on drawn batches, of 2000 and of four, in `count` worlds."""
-    below = []
-    for _ in range(count):
-        world = dw.world(t.rng, 1, WIDTHS[0], "additive", 0.6)
-        at = Layer(world, dw.weights(t.rng, 1, WIDTHS), 1)
-        for _ in range(20):
-            small = cosine(at.descent(_batch(t.rng, world, 4), tied=True), at)
-            one_step.breaks("batches of 4", small, by=worst)
-            below.append(small < 0)
-        one_step.add(cosine(at.descent(_batch(t.rng, world, 2000), tied=True), at))
-    one_step.says(below=np.mean(below))

@@ -119,7 +119,7 @@ def held_weights() -> tuple[Proof, Proof, Proof]:
     """Eq. 7 with xi of the samples held: one negative, two, one with both towers."""
     world, xi = sy.world()
     one, two = (world.descent(xi, xi, tied) for tied in (False, True))
-    ours = world.pairs(xi) @ world.w
+    ours = sy.weighted(world, xi) @ world.w
     near, far = world.outputs(world.near), world.outputs(world.w)
     total = 0
     for chance, x, z, y in world.places():
@@ -183,7 +183,7 @@ def symmetry() -> tuple[Proof, Proof]:
         sum(g(s, t) * (weight[s, t] * masses[s, t]) for s, t in product(range(2), repeat=2))
         for weight in (xi, np.array([[xi[0, 0], xi[0, 1]], [xi[1, 1], xi[1, 1]]]))
     )
-    ours = -world.pairs(xi) @ world.w
+    ours = -sy.weighted(world, xi) @ world.w
     return {
         "shown": poly.equal(pair, -square * xi[0, 1]),
         "breaks": {"asymmetric weight": poly.unlike(uneven, -square * xi[0, 1])},

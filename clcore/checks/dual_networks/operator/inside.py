@@ -6,21 +6,20 @@ the library, and for Theorem 3's remark by numpy alone.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 import numpy as np
 import torch
 
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.layers import TIGHT, Layer, layers
+from clcore.checks.dual_networks.layers import TIGHT, Layer, layers, residue, weighted
 from clcore.checks.dual_networks.operator import each_step, exact_worlds
 from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import Array, relative
 from clcore.theory.operator import covariance_operator as co
 
 # ------------------------------------------------------------------------------ inside and between
-
-BETAS = (-0.5, 0.0, 0.2, 1.0)
 
 
 @check("ddn/cor1")
@@ -38,18 +37,20 @@ def cor1(t: Trial) -> None:
     one = t.part("one tower", TIGHT, controls=pooled, draws=3 * count)
     two = t.part("both tied towers", TIGHT, controls=pooled, draws=3 * count)
     for at in layers(t.rng, count, (1, 2, 3)):
-        for beta in BETAS:
-            low, high = at.between, at.within
-            g, ours = at.descent(dw.simple(beta)), at.times(low - beta * high)
+        VE, EV = at.between, at.within
+        for beta in (-0.5, 0.0, 0.2, 1.0):
+            # -dL/dW_l by one tower is (-beta EV + VE) vec(W_l).
+            g, ours = at.descent(dw.simple(beta)), at.times(VE - beta * EV)
             one.add(relative(ours, g, 1e-6))
             if beta:
-                one.breaks("EV and VE exchanged", relative(at.times(high - beta * low), g, 1e-6))
-                one.breaks("sign of beta", relative(at.times(low + beta * high), g, 1e-6))
-            if beta == 1.0:
-                both = at.descent(dw.simple(beta), tied=True)
-                one.breaks("both towers", relative(ours, both, 1e-6))
-                two.add(relative(both, 2 * g, 1e-6))
-                two.breaks("not doubled", relative(ours, both, 1e-6))
+                one.breaks("EV and VE exchanged", relative(at.times(EV - beta * VE), g, 1e-6))
+                one.breaks("sign of beta", relative(at.times(VE + beta * EV), g, 1e-6))
+
+        # By both, at the last beta, it is twice that.
+        both = at.descent(dw.simple(beta), tied=True)
+        one.breaks("both towers", relative(ours, both, 1e-6))
+        two.add(relative(both, 2 * g, 1e-6))
+        two.breaks("not doubled", relative(ours, both, 1e-6))
     for part, proof in zip((one, two), exact_worlds.corollary1(), strict=True):
         part.proves(**proof)
 
@@ -67,15 +68,16 @@ def eq86(t: Trial) -> None:
     one = t.part("one tower", TIGHT, controls=pooled, draws=4 * count)
     two = t.part("both tied towers", TIGHT, controls=pooled, draws=4 * count)
     for at in layers(t.rng, count):
-
-        def near_only(near: Array, far: Array, world: co.World = at.world) -> Array:
-            return dw.mean_loss(lambda a, b: a, near, far, world)
-
-        g, both = (-at.descent(near_only, tied) for tied in (False, True))
+        positive = partial(dw.mean_loss, lambda plus, minus: plus, w=at.world)
+        g, both = (-at.descent(positive, tied) for tied in (False, True))
         ours = at.times(at.within)
+
+        # E[dr_+/dW_l] by one tower is EV_l vec(W_l).
         one.add(relative(ours, g, 1e-6))
         one.breaks("VE for EV", relative(at.times(at.between), g, 1e-6))
         one.breaks("both towers", relative(ours, both, 1e-6))
+
+        # By both it is twice that.
         two.add(relative(2 * ours, both, 1e-6))
         two.breaks("not doubled", relative(ours, both, 1e-6))
     for part, proof in zip((one, two), exact_worlds.positives(), strict=True):
@@ -107,43 +109,45 @@ def rem5(t: Trial) -> None:
 
 def _other_losses(t: Trial) -> None:
     """The losses of Theorem 4 with beta r_+, beta < 0: their updates but for theta, and with it."""
-    count, tau, below = t.share(2), 0.5, []
+    count, below, exact = t.share(2), [], 0.0
     name = "soft triplet and InfoNCE with beta r_+"
-    printed, part = (form(name, each_step.NEVER, ">=") for form in (t.part, t.corrected))
-    widths, exact = dw.DEPTHS[2], 0.0
-    for strength, base in product((0.6, 1.5), (dw.infonce(tau), dw.triplet(tau))):
-        world = dw.world(t.rng, count, widths[0], "additive", strength)
-        net = dw.weights(t.rng, count, widths)
+    printed, mended = (form(name, each_step.NEVER, ">=") for form in (t.part, t.corrected))
+    for strength, case in product((0.6, 1.5), each_step.LOSSES.values()):
+        world = dw.world(t.rng, count, dw.DEPTHS[2][0], "additive", strength)
+        net = dw.weights(t.rng, count, dw.DEPTHS[2])
         for at, beta in product((Layer(world, net, n) for n in (1, 2)), (-0.2, 2.0)):
 
-            def loss(a: Array, b: Array, base: dw.Case = base, beta: float = beta) -> Array:
-                return base.page(a, b) + beta * a
+            def extended(a: Array, b: Array, case: dw.Case = case, beta: float = beta) -> Array:
+                return case.page(a, b) + beta * a
 
-            def mean(near: Array, far: Array, loss=loss, world: co.World = world) -> Array:
-                return dw.mean_loss(loss, near, far, world)
-
-            move, xi = at.descent(mean), each_step.weight(at, base)
-            rest = move - at.times(at.residue(base, xi))
+            move = at.descent(partial(dw.mean_loss, extended, w=world))
+            xi = each_step.weight(at, case)
+            rest = move - at.times(residue(at, case, xi))
             if beta > 0:
-                for one in (printed, part):
-                    one.breaks("beta = 2", each_step.cosine(rest, at), by=worst)
+                for part in (printed, mended):
+                    part.breaks("beta = 2", each_step.cosine(rest, at), by=worst)
                 continue
-            ours = at.times(at.weighted(xi) - beta * at.within)
-            exact = max(exact, relative(ours, rest, 1e-6).max())
-            part.add(each_step.cosine(rest, at))
+
+            # As printed, with theta; a second time by the operators.
             whole = each_step.cosine(move, at)
-            again = at.times(at.weighted(xi) - beta * at.within + at.residue(base, xi))
+            operator = weighted(at, xi) - beta * at.within
+            again = at.times(operator + residue(at, case, xi))
             printed.add(whole).fails_by(each_step.cosine(again, at), within=1e-6)
-            part.breaks("theta left in", whole, by=worst)
             below.append(whole < 0)
-    part.says(exact=exact)
+
+            # Corrected, without it.
+            mended.add(each_step.cosine(rest, at)).breaks("theta left in", whole, by=worst)
+            exact = max(exact, relative(at.times(operator), rest, 1e-6).max())
+    mended.says(exact=exact)
     printed.says(below=np.concatenate(below).mean())
-    printed.says(one=each_step.smallest(False, -0.2), both=each_step.smallest(True, -0.2))
-    printed.says(far=each_step.smallest(False, -0.5, 2.0))
+
+    # One weight that such a step turns around.
+    smallest = each_step.smallest
+    printed.says(one=smallest(False, -0.2), both=smallest(True, -0.2))
+    printed.says(far=smallest(False, -0.5, 2.0))
     x = torch.tensor([[0.1], [-0.1]], dtype=torch.float64)
-    found = (_one_weight(x, *case) for case in ((1, 1, -0.2), (2, 1, -0.2), (1, 2, -0.5)))
-    one, both, far = found
-    printed.confirms(one=one, both=both, far=far)
+    cases = {"one": (1, 1, -0.2), "both": (2, 1, -0.2), "far": (1, 2, -0.5)}
+    printed.confirms(**{name: _one_weight(x, *case) for name, case in cases.items()})
 
 
 def _one_weight(x: torch.Tensor, towers: int, off: float, beta: float) -> float:
@@ -239,9 +243,10 @@ def rem2(t: Trial) -> None:
     for now in training(t.rng, min(t.draws, 6), 200):
         spread = _mean_spread(now[0].at)
         for step in now:
+            psd.add(step.negative()).breaks("beta = 1", step.negative(1.0))
+
+            # The component along eigenvector i is multiplied by 1 + alpha lambda_i.
             at, w = step.at, dw.vec(step.at.net[step.at.number - 1])
-            psd.add(step.negative())
-            psd.breaks("beta = 1", step.negative(1.0))
             size = np.linalg.norm(w, axis=-1)[:, None]
             before, after = (
                 np.einsum("bji,bj->bi", step.vectors, v) for v in (w, dw.vec(step.after))
@@ -250,10 +255,15 @@ def rem2(t: Trial) -> None:
             modes.add(np.abs(after - grown) / size)
             doubled = np.abs(2 * (after - before) - (grown - before)).max(-1)
             modes.breaks("both towers", doubled / size[:, 0])
-            op, whole = at.between.numpy(), (at.between + at.within).numpy()
-            gain, wrong = (np.einsum("bi,bij,bj->b", w, A, w) / spread - 1 for A in (op, whole))
-            norm.add(np.abs(gain))
-            norm.breaks("all views", np.abs(wrong))
+
+            # vec(W_l)^T OP_l vec(W_l) is the variance of mean outputs.
+            of_means, of_views = (
+                np.abs(np.einsum("bi,bij,bj->b", w, A.numpy(), w) / spread - 1)
+                for A in (at.between, at.between + at.within)
+            )
+            norm.add(of_means).breaks("all views", of_views)
+
+            # So |W_l| never falls.
             start = (before**2).sum(-1)
             never.add(-(after**2).sum(-1) / start)
             never.breaks("shrinks", -((2 * before - after) ** 2).sum(-1) / start)

@@ -13,7 +13,7 @@ from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import TIGHT
 from clcore.checks.dual_networks.operator import exact_worlds
-from clcore.ledger import Trial, check, pooled
+from clcore.ledger import Part, Trial, check, pooled
 from clcore.reference import Array
 from clcore.theory.operator import connection as net
 
@@ -39,19 +39,12 @@ def _single(case: dw.Case, near: Array, far: Array) -> Array:
     return case.page(*(dw.half(near[..., 0, 0, :], far[..., 0, k, :]) for k in (1, 2)))
 
 
-def _slopes(case: dw.Case | None, r: Array, tau: float) -> Array:
-    """dL/dr_{k-}, [draws, H], at distances r of the positive and of the negatives."""
-    if case is None:
-        return -np.exp(-r[:, 1:] / tau) / np.exp(-r / tau).sum(-1, keepdims=True) / tau
-    return ref.slope(partial(case.page, r[:, :1]), r[:, 1:])
-
-
 def _norm(a: Array) -> Array:
     """[draws]: root of the sum of squares of all other entries."""
     return np.sqrt((a**2).reshape(len(a), -1).sum(-1))
 
 
-def _one_sample(t: Trial, unit: bool) -> None:
+def _one_sample(t: Trial, unit: bool) -> Part:
     """Lemma 2 (or Eq. 51) against complex steps: over the factors' norms, for a softmax slope near
     0 is known absolutely only."""
     count, tau = t.share(6), 0.7
@@ -60,31 +53,36 @@ def _one_sample(t: Trial, unit: bool) -> None:
     pull = t.part("", TIGHT, controls=pooled, draws=count * len(settings))
     for depth, negatives, case in settings:
         weights, x = _tuple(t.rng, count, depth, negatives)
-        seen = net.trace(dw.torch_layers(weights), torch.from_numpy(x[:, 0]))
+        seen = net.trace(ref.tensors(*weights), torch.from_numpy(x[:, 0]))
         f = (net.unit(seen.output) if unit else seen.output).numpy()
-        slope = _slopes(case, dw.half(f[:, :1], f[:, 1:]), tau)
-        objective = partial(_single, case) if case else partial(_infonce, tau)
+        r = dw.half(f[:, :1], f[:, 1:])
+        if case:
+            slope, loss = ref.slope(partial(case.page, r[:, :1]), r[:, 1:]), partial(_single, case)
+        else:
+            slope = -np.exp(-r[:, 1:] / tau) / np.exp(-r / tau).sum(-1, keepdims=True) / tau
+            loss = partial(_infonce, tau)
 
-        def extended(near: Array, far: Array, base: Callable = objective) -> Array:
-            return base(near, far) + 0.5 * dw.half(near[..., 0, 0, :], far[..., 0, 1, :])
+        def extended(near: Array, far: Array, loss: Callable = loss) -> Array:
+            return loss(near, far) + 0.5 * dw.half(near[..., 0, 0, :], far[..., 0, 1, :])
 
         for layer, W in enumerate(weights, 1):
+            # vec(g) is K(x_1) sum_k dL/dr_k- (K(x_+) - K(x_k-))^T vec(W).
             K = (net.normalised_connection if unit else net.connection)(seen, layer).numpy()
             gaps = np.einsum("bh,bhwk->bkw", slope, K[:, 1:2] - K[:, 2:])
             left = K[:, 0] @ net.projector(seen.output)[:, 0].numpy() if unit else K[:, 0]
+            ours, bare = (np.einsum("bij,bj->bi", A @ gaps, dw.vec(W)) for A in (left, K[:, 0]))
+
+            # vec(g) by complex steps, of this loss in one tower and in both, and of another loss.
             steps = partial(dw.gradient, layers=weights, layer=layer, x=x, unit=unit)
-            g, both = (dw.vec(steps(objective, tied=tied)) for tied in (False, True))
-            ours = dw.times(left @ gaps, weights, layer)
+            one, both = (dw.vec(steps(loss, tied=tied)) for tied in (False, True))
             size = _norm(left) * _norm(K[:, 1:2] - K[:, 2:]) * _norm(W)
-            pull.add(_norm(ours - g) / size)
+            pull.add(_norm(ours - one) / size)
             pull.breaks("beta = 1/2", _norm(ours - dw.vec(steps(extended))) / size)
             pull.breaks("both towers", _norm(ours - both) / size)
             pull.breaks("any multiple of both towers", dw.off_line(ours, both))
             if unit:
-                bare = dw.times(K[:, 0] @ gaps, weights, layer)
-                pull.breaks("no projector", _norm(bare - g) / size)
-    shown = exact_worlds.one_unit_sample if unit else exact_worlds.one_sample
-    pull.proves(**shown())
+                pull.breaks("no projector", _norm(bare - one) / size)
+    return pull
 
 
 @check("ddn/lem2")
@@ -98,7 +96,7 @@ def lem2(t: Trial) -> None:
     Fails   for a loss whose slopes do not sum to 0 (beta = 1/2); for the gradient through both
             towers and any multiple of it.
     """
-    _one_sample(t, unit=False)
+    _one_sample(t, unit=False).proves(**exact_worlds.one_sample())
 
 
 @check("ddn/eq51")
@@ -110,4 +108,4 @@ def eq51(t: Trial) -> None:
             against complex steps; proved.
     Fails   without the projector P^perp; and as Lemma 2.
     """
-    _one_sample(t, unit=True)
+    _one_sample(t, unit=True).proves(**exact_worlds.one_unit_sample())

@@ -15,6 +15,7 @@ from clcore.checks.dual_networks.layers import TIGHT, layers, skew
 from clcore.checks.dual_networks.operator import exact_worlds
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
+from clcore.theory.operator import connection as cn
 from clcore.theory.operator import covariance_operator as co
 
 
@@ -43,7 +44,7 @@ def thm3(t: Trial) -> None:
 
         # By both it is twice that by one.
         two.add(relative(both, 2 * g, 1e-8))
-        if at.number == at.depth:
+        if at.number == len(at.net):
             of_one, of_both = (at.descent(dw.infonce(0.5), tied) for tied in (False, True))
             two.breaks("InfoNCE", relative(of_both, 2 * of_one, 1e-8))
     for part, proof in zip((one, two), exact_worlds.theorem3(), strict=True):
@@ -88,21 +89,32 @@ def eq54(t: Trial) -> None:
         K = dw.connection(at.net, at.number, x)
         plus, minus, apart = _moments(K, p, q)
         mean = (q[..., None, None] * K).sum(2)
+
+        # E[K K_+^T] = E_x[Kbar Kbar^T].
         second = np.einsum("bs,bsik,bsjk->bij", p, mean, mean)
+        positive.add(relative(plus, second)).breaks("not two views", relative(minus, second))
+
+        # E[K K_-^T] = E[Kbar] E[Kbar]^T.
         centre = np.einsum("bs,bsik->bik", p, mean)
         squared = centre @ centre.swapaxes(-1, -2)
-        positive.add(relative(plus, second))
-        positive.breaks("not two views", relative(minus, second))
         negative.add(relative(minus, squared))
         negative.breaks("never the same sample", relative(apart, squared))
+
+        # Their difference on vec(W_l) is minus the gradient.
         g = at.descent(dw.simple())
         gradient.add(relative(at.times(plus - minus), g, 1e-8))
         gradient.breaks("views not averaged", relative(at.times(at.between + at.within), g))
+
+        # It is V_x[Kbar_l].
         variance.add(relative(at.between, plus - minus))
         variance.breaks("second moment", relative(at.between, plus))
-        if at.number == at.depth:
-            batches.add(abs(_slope(t.rng, K, at.world, plus - minus) + 0.5))
-            biased = _slope(t.rng, K, at.world, plus - minus, biased=True)
+
+        # Means over batches of n approach it as n^(-1/2).
+        if at.number == len(at.net):
+            right, biased = (
+                _slope(t.rng, K, at.world, plus - minus, biased) for biased in (False, True)
+            )
+            batches.add(abs(right + 0.5))
             batches.breaks("positives from another sample", abs(biased + 0.5))
 
 
@@ -155,19 +167,27 @@ def eq56(t: Trial) -> None:
     bent = t.part("not symmetric", 1e-3, ">=", measured=pooled, draws=4 * count)
     for at in layers(t.rng, count):
         g, both = (at.descent(dw.simple(), tied, unit=True) for tied in (False, True))
-        K, P = at.sides()
+        seen = cn.trace(ref.tensors(*at.net), at.world.points)
+        K = at.world.shaped(cn.normalised_connection(seen, at.number), 2)
+        P = at.world.shaped(cn.projector(seen.output), 2)
         mean, left = co.view_mean(K, at.world), co.view_mean(K @ P, at.world)
         apart = mean @ co.view_mean(P, at.world)
         op, bare, split = (co.covariance(a, mean, at.world.chances) for a in (left, mean, apart))
-        twice.add(relative(both, 2 * g, 1e-6))
-        twice.breaks("not doubled", relative(at.times(op), both, 1e-6))
+
+        # The gradient by one tower is -Cov_x[mean(K^n P^perp), mean(K^n)] vec(W_l).
         gradient.add(relative(at.times(op), g, 1e-6))
         gradient.breaks("both towers", relative(at.times(op), both, 1e-6))
-        if at.depth > 1:
+        if len(at.net) > 1:
             gradient.breaks("no projector", relative(at.times(bare), g, 1e-6))
             gradient.breaks("averaged apart", relative(at.times(split), g, 1e-6))
-            bent.add(skew(op))
-            bent.breaks("without normalisation", skew(at.between))
+
+        # By both it is twice that by one.
+        twice.add(relative(both, 2 * g, 1e-6))
+        twice.breaks("not doubled", relative(at.times(op), both, 1e-6))
+
+        # The operator is not symmetric.
+        if len(at.net) > 1:
+            bent.add(skew(op)).breaks("without normalisation", skew(at.between))
 
 
 # ------------------------------------------------------------------------------ weighted covariance
@@ -200,26 +220,33 @@ def eq4(t: Trial) -> None:
     Fails   for weighted means, without means, for the unbiased covariance; PSD for weights of both
             signs.
     """
-    a, p = _distribution(t.rng, t.draws)
-    b, xi = t.rng.standard_normal((t.draws, 10, 5, 3)), t.rng.random((t.draws, 10))
-    ours = co.weighted_covariance(*ref.tensors(a, b, xi, p))
-    share = xi * p / (xi * p).sum(-1, keepdims=True)
+    X, p = _distribution(t.rng, t.draws)
+    Y, xi = t.rng.standard_normal((t.draws, 10, 5, 3)), t.rng.random((t.draws, 10))
+
+    # Cov^xi[X, Y] = E[xi (X - E X)(Y - E Y)^T] with unweighted means, by loops.
+    ours = co.weighted_covariance(*ref.tensors(X, Y, xi, p))
     definition = t.defines("definition", 1e-12, controls=typical)
-    definition.add(relative(ours, _weighted_by_loops(a, b, xi * p, p)))
+    definition.add(relative(ours, _weighted_by_loops(X, Y, xi * p, p)))
+    share = xi * p / (xi * p).sum(-1, keepdims=True)
     for what, centre in (("weighted means", share), ("no means", 0 * p)):
-        definition.breaks(what, relative(ours, _weighted_by_loops(a, b, xi * p, centre)))
-    one = co.weighted_covariance(*ref.tensors(a[..., :1], a[..., :1], np.ones_like(p), p)).numpy()
+        definition.breaks(what, relative(ours, _weighted_by_loops(X, Y, xi * p, centre)))
+
+    # xi = 1 is the ordinary covariance, numpy's.
+    column = X[..., :1]
+    one = co.weighted_covariance(*ref.tensors(column, column, np.ones_like(p), p)).numpy()
     theirs, unbiased = (
-        np.stack([np.cov(x.T, aweights=c, ddof=k) for x, c in zip(a[..., 0], p, strict=True)])
+        np.stack([np.cov(x.T, aweights=c, ddof=k) for x, c in zip(X[..., 0], p, strict=True)])
         for k in (0, 1)
     )
     plain = t.part("xi = 1", 1e-12, controls=typical).add(relative(one, theirs))
     plain.breaks("unbiased", relative(one, unbiased))
-    a, xi, p = a[:, :4], xi[:, :4], p[:, :4] / p[:, :4].sum(-1, keepdims=True)
+
+    # V^xi is PSD for xi >= 0.
+    X, xi, p = X[:, :4], xi[:, :4], p[:, :4] / p[:, :4].sum(-1, keepdims=True)
     least = []
     for weight in (xi, xi - 0.5):
-        v = np.linalg.eigvalsh(co.weighted_covariance(*ref.tensors(a, a, weight, p)).numpy())
-        least.append(v[:, 0] / np.abs(v).max(-1))
+        values = np.linalg.eigvalsh(co.weighted_covariance(*ref.tensors(X, X, weight, p)).numpy())
+        least.append(values[:, 0] / np.abs(values).max(-1))
     psd = t.part("PSD", 1e-12, controls=typical).add(-least[0])
     psd.breaks("weights of both signs", -least[1])
     plain.proves(**exact_worlds.plain_covariance())
@@ -235,16 +262,16 @@ def rem3(t: Trial) -> None:
             variance; proved.
     Fails   without 1/2, and for pairs of two different samples only.
     """
-    K, p = _distribution(t.rng, t.draws)
-    pairs = np.zeros((t.draws, 12, 12))
+    Kbar, p = _distribution(t.rng, t.draws)
+    pairs = np.zeros((t.draws, 12, 12))  # V_{x,x'}[Kbar(x) - Kbar(x')]/2
     for i, j in product(range(10), repeat=2):
-        gap = K[:, i] - K[:, j]
+        gap = Kbar[:, i] - Kbar[:, j]
         pairs += (p[:, i] * p[:, j])[:, None, None] * (gap @ gap.swapaxes(-1, -2)) / 2
-    ours = co.covariance(*ref.tensors(K, K, p))
+    plain = co.covariance(*ref.tensors(Kbar, Kbar, p))
+    same = t.part("", 1e-12, controls=typical).add(relative(pairs, plain))
+    same.breaks("no 1/2", relative(2 * pairs, plain))
     apart = pairs / (1 - (p**2).sum(-1))[:, None, None]
-    same = t.part("", 1e-12, controls=typical).add(relative(pairs, ours))
-    same.breaks("no 1/2", relative(2 * pairs, ours))
-    same.breaks("two different samples", relative(apart, ours))
+    same.breaks("two different samples", relative(apart, plain))
     same.proves(**exact_worlds.pairs_of_samples())
 
 
@@ -287,9 +314,6 @@ def eq67(t: Trial) -> None:
     square = np.einsum("bstik,bstjk,bj->bsti", gap, gap, u)
     both = p[:, :, None] * p[:, None]
 
-    def pair_by_pair(g: Array, xi: Array) -> Array:
-        return relative(g + g.swapaxes(1, 2), -xi[..., None] * square)
-
     each = t.part("Eq. 67", 1e-12, controls=typical)
     average = t.part("Eqs. 68, 69", 1e-12, controls=typical)
     for what, xi in (
@@ -297,16 +321,24 @@ def eq67(t: Trial) -> None:
         ("asymmetric weight", 1 / (1 + np.exp(r))),
     ):
         g, single = (-xi[..., None] * v for v in terms)
+
+        # g(x, x') + g(x', x) = -xi (Kbar(x) - Kbar(x'))(Kbar(x) - Kbar(x'))^T vec(W_l).
+        whole, one_view = (
+            relative(v + v.swapaxes(1, 2), -xi[..., None] * square) for v in (g, single)
+        )
+        if what:
+            each.breaks(what, whole)
+        else:
+            each.add(whole).breaks("one view for all three", one_view)
+
+        # The mean over pairs is -V^xi[Kbar(x) - Kbar(x')]/2 vec(W_l).
         expected = (both[..., None] * g).sum((1, 2))
         op = co.pair_operator(*ref.tensors(mean, xi), world).numpy()
         ours = -np.einsum("bij,bj->bi", op, u)
         average.breaks("no 1/2", relative(2 * ours, expected))
         if what:
-            each.breaks(what, pair_by_pair(g, xi))
             average.breaks(what, relative(ours, expected))
         else:
-            each.add(pair_by_pair(g, xi))
-            each.breaks("one view for all three", pair_by_pair(single, xi))
             average.add(relative(ours, expected))
     for part, proof in zip((each, average), exact_worlds.symmetry(), strict=True):
         part.proves(**proof)

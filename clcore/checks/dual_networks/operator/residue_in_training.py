@@ -6,8 +6,9 @@ from itertools import product
 import numpy as np
 import torch
 
+from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.layers import Layer
+from clcore.checks.dual_networks.layers import Layer, residue
 from clcore.ledger import Part, Trial, check
 from clcore.reference import Array
 from clcore.theory.operator import connection as net
@@ -70,7 +71,7 @@ def rem15(t: Trial) -> None:
         case, rate = (dw.infonce(tau), 0.6 * tau) if name == "InfoNCE" else (dw.triplet(tau), 0.6)
         layers = [0.7 * w for w in dw.weights(t.rng, SEEDS, (6, 8, 6, 3))]
         world = dw.world(t.rng, SEEDS, 6, "additive", 0.3, samples=5)
-        start = dw.torch_layers(layers)
+        start = ref.tensors(*layers)
         ends = [_path(start, world, case, rate, normalised, STEPS, sign) for sign in (1, -1)]
         nets = [start, *(path.weights for path in ends)]
         # of the loss itself, and at the weights as they are
@@ -121,6 +122,6 @@ def _follow(part: Part, sizes: list[Array], what: str = "views pushed apart") ->
 def _never(at: Layer) -> float:
     """The residue of L_simp over its operator, the largest of all draws."""
     S = at.world.chances.shape[-1]
-    none = at.residue(dw.simple(), torch.ones(SEEDS, S, S, dtype=torch.float64))
+    none = residue(at, dw.simple(), torch.ones(SEEDS, S, S, dtype=torch.float64))
     size = torch.linalg.matrix_norm(at.between)
     return float((torch.linalg.matrix_norm(none) / size).max())

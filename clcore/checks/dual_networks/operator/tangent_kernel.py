@@ -19,12 +19,6 @@ def _tangent(rng: np.random.Generator, x: Array, width: int) -> Array:
     return np.concatenate([first.reshape(*x.shape[:2], -1), u * (u > 0)], -1) / np.sqrt(width)
 
 
-def _deficit(J: Array) -> Array:
-    """N less the numerical rank of the kernel J J^T, [draws]."""
-    s = np.linalg.svd(J, compute_uv=False)
-    return J.shape[1] - (s > 1e-9 * s[:, :1]).sum(-1)
-
-
 def _kernel_change(rng: np.random.Generator, width: int, count: int, lazy: bool) -> Array:
     """Relative change of a kernel of ten samples over 60 steps of regression, [count].
 
@@ -63,7 +57,8 @@ def _rank(t: Trial, count: int) -> None:
 
     def deficit(v: Array, bias: bool, width: int = 120) -> Array:
         v = np.concatenate([v, np.ones_like(v[..., :1])], -1) if bias else v
-        return _deficit(_tangent(t.rng, v, width))
+        s = np.linalg.svd(_tangent(t.rng, v, width), compute_uv=False)
+        return v.shape[1] - (s > 1e-9 * s[:, :1]).sum(-1)
 
     # Distinct samples, as printed: a parallel pair lacks a rank without biases, none with them.
     printed, mended = (form("full rank", 0.0) for form in (t.part, t.corrected))
@@ -101,6 +96,8 @@ def rem4(t: Trial) -> None:
     """
     count = min(t.draws, 20)
     _rank(t, count)
+
+    # The operator's size does not grow with the samples.
     size = t.part("size", 0)
     for samples in (10, 50, 200):
         world = dw.world(t.rng, 1, 4, samples=samples, views=2)
@@ -108,32 +105,34 @@ def rem4(t: Trial) -> None:
         J = _tangent(t.rng, t.rng.standard_normal((1, samples, 4)), 5)
         size.add(abs(op.shape[-1] - 20))
         size.breaks("kernel", abs((J @ J.swapaxes(-1, -2)).shape[-1] - 20))
-    _movement(t)
-    world, weights = dw.world(t.rng, count, 4), dw.weights(t.rng, count, (4, 5, 2))
-    views = world.samples.unsqueeze(-2) + 0.5 * (world.views - world.samples.unsqueeze(-2))
-    other = co.World(world.samples, world.chances, views, world.view_chances)
-    changes = t.part("augmentation", 0.05, ">=", measured=pooled, controls=pooled)
-    changes.add(relative(*(Layer(w, weights, 1).between for w in (world, other))))
-    changes.breaks("kernel", relative(*(_gram(weights, dw.parts(w)[0]) for w in (world, other))))
-    some = min(t.draws, 8)
-    wide = t.part("kernel of wide nets", -0.3, draws=some * len(WIDTHS))
-    for lazy in (True, False):
-        rates = [np.median(_kernel_change(t.rng, m, some, lazy)) for m in WIDTHS]
-        slope = np.polyfit(np.log(WIDTHS), np.log(rates), 1)[0]
-        wide.add(slope) if lazy else wide.breaks("mean-field scaling", slope)
 
-
-def _movement(t: Trial) -> None:
-    """Three layers under L_simp."""
-    steps = 50
+    # It stays PSD while it moves: three layers under L_simp.
+    steps, ops = 50, []
     psd = t.part("PSD while it moves", 1e-12, controls=pooled, draws=3 * (steps + 1))
-    ops = []
     for now in training(t.rng, min(t.draws, 4), steps):
         psd.add(*(step.negative() for step in now))
         psd.breaks("beta = 1", *(step.negative(1.0) for step in now))
         ops.append([s.at.between.numpy() / s.values[:, -1, None, None] for s in now])
     moved = [np.linalg.norm(a - b, axis=(1, 2)) for a, b in zip(ops[0], ops[-1], strict=True)]
     psd.says(moved=np.median(np.concatenate(moved)))
+
+    # It depends on the views: of half the spread about their samples.
+    world, weights = dw.world(t.rng, count, 4), dw.weights(t.rng, count, (4, 5, 2))
+    views = world.samples.unsqueeze(-2) + 0.5 * (world.views - world.samples.unsqueeze(-2))
+    other = co.World(world.samples, world.chances, views, world.view_chances)
+    changes = t.part("augmentation", 0.05, ">=", measured=pooled, controls=pooled)
+    changes.add(relative(*(Layer(w, weights, 1).between for w in (world, other))))
+    changes.breaks("kernel", relative(*(_gram(weights, dw.parts(w)[0]) for w in (world, other))))
+
+    # The kernel hardly moves in wide nets: its change falls with the width.
+    some = min(t.draws, 8)
+    wide = t.part("kernel of wide nets", -0.3, draws=some * len(WIDTHS))
+    lazy, mean_field = (
+        [np.median(_kernel_change(t.rng, m, some, scaled)) for m in WIDTHS]
+        for scaled in (True, False)
+    )
+    wide.add(np.polyfit(np.log(WIDTHS), np.log(lazy), 1)[0])
+    wide.breaks("mean-field scaling", np.polyfit(np.log(WIDTHS), np.log(mean_field), 1)[0])
 
 
 def _gram(layers: list[Array], x: Array) -> Array:

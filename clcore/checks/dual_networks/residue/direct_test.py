@@ -10,7 +10,7 @@ from clcore.checks.dual_networks import worlds as dw
 from clcore.experiments import residue_share
 from clcore.ledger import Trial, check, typical, worst
 from clcore.losses import anchors
-from clcore.reference import Array, relative
+from clcore.reference import Array, relative, tensors
 from clcore.theory.operator import connection as cn
 from clcore.theory.operator import covariance_operator as co
 
@@ -68,7 +68,7 @@ def rem13_split(t: Trial) -> None:
     split = t.part(name, 1e-8, controls=typical, draws=2 * nets)
     for strength in (0.2, 0.6):
         world = dw.world(t.rng, nets, 4, "additive", strength)
-        weights = dw.torch_layers(dw.weights(t.rng, nets, (4, 6, 5, 3)))
+        weights = tensors(*dw.weights(t.rng, nets, (4, 6, 5, 3)))
         operator, whole = _pulls(weights, world, tau)
 
         # theta vec(W_l) is what autograd leaves of the gradient beside the operator's part.

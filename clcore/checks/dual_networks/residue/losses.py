@@ -111,6 +111,7 @@ def _simclr(t: Trial) -> None:
     for dimension, tau, count in product((2, 8, 64), (0.1, 0.5, 1.0), (1, 5, 50)):
         raw = t.rng.standard_normal((t.draws, count + 2, dimension))
 
+        # -|u - v|^2/2 = cos - 1.
         def errors(vectors: Array, tau: float = tau) -> tuple[Array, Array]:
             u, rest = vectors[:, :1], vectors[:, 1:]
             sizes = np.linalg.norm(u, axis=-1) * np.linalg.norm(rest, axis=-1)
@@ -120,10 +121,12 @@ def _simclr(t: Trial) -> None:
             loss = anchors.infonce(*ref.tensors(half[:, 0], half[:, 1:]), tau)
             return absolute(-half, cosine - 1), absolute(loss, simclr)
 
-        on, off = errors(raw / np.linalg.norm(raw, axis=-1, keepdims=True)), errors(raw)
-        for part, right, wrong in zip((cosines, losses), on, off, strict=True):
-            part.add(right)
-            part.breaks("not of unit length", wrong)
+        unit = raw / np.linalg.norm(raw, axis=-1, keepdims=True)
+        (of_cosine, of_loss), (raw_cosine, raw_loss) = errors(unit), errors(raw)
+        cosines.add(of_cosine).breaks("not of unit length", raw_cosine)
+
+        # So L_nce of them is a cross-entropy of cosines over tau.
+        losses.add(of_loss).breaks("not of unit length", raw_loss)
     _simclr_exactly(cosines, losses)
 
 
@@ -169,12 +172,16 @@ def rem1(t: Trial) -> None:
     u[-2:] = 0.5, -0.5
     for margin in (0.0, 0.5, 1.0):
         inputs = ref.tensors(u - margin + negatives[:, 0], negatives)
+
+        # The gap is at most tau log 2.
         for k in range(21):
             soft = anchors.soft_triplet(*inputs, 2.0**-k, margin).numpy()
             gap = np.abs(soft - np.maximum(u, 0))
             excess = gap / (2.0**-k * np.log(2)) - 1
             rate.add(excess)
             rate.breaks("bound tau / 2", np.log(2) / 0.5 * (1 + excess) - 1)
+
+        # At the last tau it is 0.
         limit.add(gap)
         limit.breaks("no corner", np.abs(soft - u).max())
         if margin:
@@ -244,11 +251,16 @@ def thm2(t: Trial) -> None:
         # At distances of many tau the exact signs are below the resolution of 1 - share.
         positive, negatives = _distances(t.rng, t.draws, count, 10 * tau)
         page, library = _slopes(ours, positive, negatives), _autograd(theirs, positive, negatives)
+
+        # dL/dr_+ + sum_k dL/dr_k- = 0, the same by both.
         sums.add(*(absolute(a, b) for a, b in zip(library, page, strict=True)))
+        sums.add(*(np.abs(up + down.sum(-1)) for up, down in (page, library)))
+
+        # dL/dr_+ > 0, dL/dr_k- < 0.
         for up, down in (page, library):
-            sums.add(np.abs(up + down.sum(-1)))
             signs.add(up <= 0, down >= 0)
             signs.breaks("r_+ and r_- swapped", up >= 0, down <= 0)
+
     for beta in (-0.5, 0.2):
         positive, negatives = _distances(t.rng, t.draws, 1)
         up, down = _autograd(partial(anchors.simple, beta=beta), positive, negatives)
@@ -289,7 +301,7 @@ def eq43(t: Trial) -> None:
             sum of all terms: against autograd of the library's loss; they sum to 0. Proved.
     Fails   without 1/tau, and without the positive in the denominator.
     """
-    at = t.part("Eqs. 43, 44", 1e-11, controls=pooled, draws=t.draws)
+    each = t.part("Eqs. 43, 44", 1e-11, controls=pooled, draws=t.draws)
     sums = t.part("Eq. 45", 1e-13, controls=pooled, draws=t.draws)
     for tau, count in product(TAUS, (1, 8)):
         positive, negatives = _distances(t.rng, t.draws, count)
@@ -297,23 +309,29 @@ def eq43(t: Trial) -> None:
         near, far = np.exp(-positive / tau), np.exp(-negatives / tau)
         whole, rest = near + far.sum(-1), far.sum(-1)
         plus, minus = (1 - near / whole) / tau, -far / whole[:, None] / tau
-        at.add(absolute(plus, up), absolute(minus, down))
-        at.breaks("no 1/tau", relative(tau * minus, down))
-        at.breaks("no positive below", relative(-far / rest[:, None] / tau, down))
+
+        # dL/dr_+ = (1 - e^(-r_+/tau)/Z)/tau, dL/dr_k- = -e^(-r_k-/tau)/(tau Z).
+        each.add(absolute(plus, up), absolute(minus, down))
+        each.breaks("no 1/tau", relative(tau * minus, down))
+        each.breaks("no positive below", relative(-far / rest[:, None] / tau, down))
+
+        # They sum to 0.
         sums.add(np.abs(plus + minus.sum(-1)))
         sums.breaks("no positive below", np.abs(plus - far.max(-1) / rest / tau))
+
+    # Proved for two negatives.
     near, *far = SHARES
     whole = near + sum(far)
     plus, minus = (1 - near / whole) / TAU, [-v / whole / TAU for v in far]
     bare = [-v / sum(far) / TAU for v in far]
     found = slopes(INFONCE)
-    at.proves(
+    each.proves(
         exact.equal(found, [plus, *minus]),
         breaks={"no positive below": exact.equal(found, [plus, *bare])},
         at="two negatives",
     )
     forms = [TAU * whole / v for v in (sum(far), *far)]  # of reciprocals, as in Theorem 2
-    at.proves(
+    each.proves(
         exact.nonnegative([1 / plus, *(-1 / v for v in minus)], forms),
         breaks={"no sign": exact.nonnegative([1 / plus, *(1 / v for v in minus)], forms)},
         at="two negatives",

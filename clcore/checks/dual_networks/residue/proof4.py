@@ -6,7 +6,6 @@ the difference quotient of F.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -52,13 +51,15 @@ def eq71(t: Trial) -> None:
             a, b = np.exp(-v[..., 0] / tau), np.exp(-v[..., 1] / tau)
             return b / (a + b) / tau
 
-        # F, and the size of its derivatives.
+        # 0 < F < 1/tau.
         value, slope = F(r), ref.gradient(F, r)
-        rise, other = value * (1 / tau - value), value * (1 - value)
         within.add(np.maximum(-value, value - 1 / tau) * tau)
-        bound.add(np.abs(rise) * tau**2)
         if tau < 1:
             within.breaks("F < 1", (value - 1).max())
+
+        # The derivatives are less than 1/tau^2 in size.
+        rise, other = value * (1 / tau - value), value * (1 - value)
+        bound.add(np.abs(rise) * tau**2)
         if tau < 0.25:
             bound.breaks("1/tau for 1/tau^2", (np.abs(rise) * tau).max())
 
@@ -93,19 +94,14 @@ def _root(g: Callable[[Array], Array], count: int) -> Array:
     return np.minimum(np.abs(g(low)), np.abs(g(high)))
 
 
-def _F(tau: float, plus: Array, minus: Array) -> Array:
-    """Eq. 70 through the difference, so that nothing overflows."""
-    return curve(tau)(plus - minus)
-
-
 def _mean_value(F: Callable, path: Callable, ends: tuple, eps: Array) -> Callable:
     """s -> the right side of Eq. 72 at the point s of a path, less eps; by complex steps."""
     (_, m0), (p1, m1) = ends
 
     def gap(s: Array) -> Array:
-        p, m = path(s)
-        h = 1e-30j
-        return -np.imag(F(p + h, m)) / 1e-30 * p1 - np.imag(F(p, m + h)) / 1e-30 * (m1 - m0) - eps
+        (p, m), h = path(s), 1e-30j
+        by_plus, by_minus = (np.imag(F(D)) / 1e-30 for D in (p + h - m, p - (m + h)))
+        return -by_plus * p1 - by_minus * (m1 - m0) - eps
 
     return gap
 
@@ -140,13 +136,12 @@ def eq72(t: Trial) -> None:
         def straight(s: Array, ends=ends) -> tuple[Array, Array]:
             return tuple(a + s * (b - a) for a, b in zip(*ends, strict=True))
 
-        F = partial(_F, tau)
-        eps = F(*ends[0]) - F(*ends[1])
+        F = curve(tau)
+        eps = F(np.subtract(*ends[0])) - F(np.subtract(*ends[1]))
         scale = np.abs(eps) + 1e-6 / tau
         for part, path in ((of_distances, straight), (of_inputs, distances)):
             right, wrong = (_root(_mean_value(F, path, ends, e), n) / scale for e in (eps, -eps))
-            part.add(right)
-            part.breaks("sign of epsilon", wrong)
+            part.add(right).breaks("sign of epsilon", wrong)
 
 
 @check("ddn/eq59")
@@ -165,16 +160,22 @@ def eq59(t: Trial) -> None:
         r = tau * spread * t.rng.random((n, H + 1))
         r0 = tau * spread * t.rng.random((n, H + 1))
         r0[:, 0] = 0
+
+        # L_nce: |epsilon| <= 2/tau.
         infonce.add(np.abs(_shares(r, tau) - _shares(r0, tau)) / 2)
         if spread == 30.0:
             loose = [np.exp((v[:, :1] - v[:, 1:]) / tau) / 2 for v in (r, r0)]
             infonce.breaks("no normaliser", np.abs(loose[0] - loose[1]).max())
+
+        # L_tri: |epsilon| <= 1.
         if H == 1:
             s = curve(tau, "triplet", margin=t.rng.uniform(0, 2 * tau))
             gap = np.abs(s(r[:, 0] - r[:, 1]) - s(r0[:, 0] - r0[:, 1]))
             triplet.add(gap)
             if tau < 1 and spread > 1:
                 triplet.breaks("1/tau kept", gap.max() / tau)
+
+    # For L_nce epsilon is at most linear in the offset of the views.
     order = t.part("order", 2.0, controls=typical)
     for tau in (2.0, 10.0):
         weights = dw.weights(t.rng, t.draws, dw.DEPTHS[3])
@@ -259,9 +260,13 @@ def eq74(t: Trial) -> None:
         for chance, plus, minus in _triples(fa, fb, qa, qb):
             half += chance * plus
             left += chance * _quotient(F, plus - minus, D0) * plus
+
+        # Half the mean squared distance of two views is tr V_aug[f|x].
         some = trace > 1e-6
         identity.add(np.abs(half - trace) / np.maximum(trace, 1e-6))
         identity.breaks("no 1/2", np.abs(2 * half - trace)[some] / trace[some])
+
+        # E|dF/dr_+ (r_+ - r_+^0)| is at most that over tau^2.
         inequality.add(left * tau**2 / np.maximum(trace, 1e-12))
     square = np.array([0.1**2])
     inequality.breaks("1/tau, tau = 0.1", (curve(0.1)(square) - 0.5 / 0.1) / square * 0.1)
@@ -279,9 +284,13 @@ def eq77(t: Trial) -> None:
     a, b, da, db = t.rng.standard_normal((4, 20 * t.draws, 5))
     gap, cross = da - db, ((da - db) * (a - b)).sum(-1)
     square = (gap**2).sum(-1)
+
+    # |a + da - (b + db)|^2 - |a - b|^2 = 2 (da - db)^T (a - b) + |da - db|^2.
     left = ((a + da - b - db) ** 2).sum(-1) - ((a - b) ** 2).sum(-1)
     whole = t.part("Eq. 75", 1e-12, controls=typical).add(absolute(left, 2 * cross + square))
     whole.breaks("no square", absolute(left, 2 * cross))
+
+    # Half of it is r_- - r_-^0.
     change = dw.half(a + da, b + db) - dw.half(a, b)
     plus = ((da + db) * (a - b)).sum(-1)
     half = t.part("Eq. 77", 1e-12, controls=typical).add(absolute(change, cross + square / 2))
@@ -339,9 +348,13 @@ def eq78(t: Trial) -> None:
         sides = np.sqrt(ta) + np.sqrt(tb)
         right = far * (sides + ca + cb) + ta + tb
         ratio = (left - tiny) / np.maximum(right, tiny)
+
+        # It holds while c_0(x)^2 + c_0(x'')^2 is at most three times the braces.
         small = ca**2 + cb**2 <= 3 * right
         slack.add(np.where(small, ratio, 0.0))
         slack.breaks("larger offsets", np.where(small, 0.0, ratio), by=worst)
+
+        # As printed for any offset; corrected, with those squares added.
         printed.add(ratio).fails_by(_once_more(tau, a, b, fa, fb, qa, qb, tiny), within=1e-6)
         mended.add((left - tiny) / (right + ca**2 + cb**2))
         without = ((left - tiny) / np.maximum(far * sides + ta + tb, tiny)).max()
@@ -366,6 +379,7 @@ def summed(t: Trial) -> None:
     term = np.linalg.norm(K[0] @ (K[1] - K[2]).swapaxes(-1, -2), 2, (-2, -1))
     product_.add(term / 2).breaks("M_K^2 alone", term[:half])
 
+    # Eq. 74 and Eq. 78 add up to the braces over pairs of samples.
     sums = t.part("Eqs. 74 and 78 summed", 1e-12, controls=typical)
     p, f = rng.random((n, 4)), rng.standard_normal((n, 4, 3))
     p /= p.sum(-1, keepdims=True)
@@ -376,8 +390,8 @@ def summed(t: Trial) -> None:
         return np.einsum("bs,bt,bst->b", p, p, values)
 
     one, other = (sigma + c0)[:, :, None], (sigma + c0)[:, None]
-    eq74, variance = (sigma**2)[:, :, None] + 0 * far, (sigma**2)[:, :, None] + (sigma**2)[:, None]
-    left = of_pairs(eq74) + of_pairs(far * (one + other) + variance)
+    variance, both = (sigma**2)[:, :, None] + 0 * far, (sigma**2)[:, :, None] + (sigma**2)[:, None]
+    left = of_pairs(variance) + of_pairs(far * (one + other) + both)
 
     def braces(own: float) -> Array:
         return 2 * of_pairs(far * one) + own * (p * sigma**2).sum(-1)

@@ -6,18 +6,19 @@ has made bad.
 """
 
 from functools import partial
-from itertools import product
+from itertools import chain, product
 
 import numpy as np
 import torch
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.layers import Layer, views_of
+from clcore.checks.dual_networks.layers import Layer, pair_weights, residue, weighted
 from clcore.checks.dual_networks.residue.proof4 import summed
 from clcore.checks.dual_networks.residue.weights import CASES
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
+from clcore.theory.operator import connection as cn
 from clcore.theory.operator import covariance_operator as co
 
 STRENGTHS = 2.0 ** -np.arange(-1, 13, 4)
@@ -27,7 +28,7 @@ def theta_by_loops(at: Layer, case: dw.Case) -> Array:
     """E[(F - xi) K_1 (K_+ - K_-)^T], [draws, w, w], from the definitions."""
     _, p, x, q = dw.parts(at.world)
     f, K = dw.output(at.net, x), dw.connection(at.net, at.number, x)
-    xi = at.xi(case)
+    xi = pair_weights(at, case)
     S, V = q.shape[1:]
     total = np.zeros((len(p), *2 * (K.shape[-2],)))
     for s, i, j, t, m in product(range(S), range(V), range(V), range(S), range(V)):
@@ -40,12 +41,13 @@ def theta_by_loops(at: Layer, case: dw.Case) -> Array:
 
 
 class Measured:
-    """theta of one world, net and loss, and what Theorem 4 and Eq. 79 bound it by; [draws] each."""
+    """theta of layer 1 in one world, and what Theorem 4 and Eq. 79 bound it by; [draws] each."""
 
-    def __init__(self, layers: list[Array], world: co.World, case: dw.Case, slope: float, layer=1):
-        K, self.given = views_of(layers, world, layer), (layers, world, case, slope)
-        _, p, x, q = dw.parts(world)
-        f, f0 = dw.output(layers, x), dw.output(layers, dw.parts(world)[0])[:, :, 0]
+    def __init__(self, net: list[Array], world: co.World, case: dw.Case, slope: float):
+        self.given = net, world, case, slope
+        x0, p, x, q = dw.parts(world)
+        f, f0 = dw.output(net, x), dw.output(net, x0)[:, :, 0]
+        K = world.shaped(cn.connection(cn.trace(ref.tensors(*net), world.points), 1), 2)
         xi = case.weight(dw.half(f0[:, :, None], f0[:, None]))
         pull = co.pulls(case.ours, torch.from_numpy(f), world)
         theta = co.residue(K, pull, torch.from_numpy(xi), world)
@@ -67,6 +69,10 @@ class Measured:
     def excess(self) -> Array:
         """|theta| less what rounding may leave of it."""
         return np.maximum(self.theta - 1e-13 * self.unit * self.size, 0)
+
+    def over(self, offset: bool) -> Array:
+        """That over the order in units of M_K^2 times the slope of F."""
+        return self.excess / self.unit / self.order(offset)
 
     def order(self, offset: bool) -> Array:
         """E[sqrt(r) sigma] + E[sigma^2], and the same of c_0."""
@@ -123,7 +129,7 @@ def alike(rng: np.random.Generator, count: int, d: int, kind: str, strength: flo
     return co.World(base.views.flatten(1, 2), chances, each(base.views), each(base.view_chances))
 
 
-def _slope_of(name: str, tau: float) -> float:
+def slope_of(name: str, tau: float) -> float:
     return 1 / tau**2 if name == "InfoNCE" else 1 / tau
 
 
@@ -161,18 +167,24 @@ def thm4(t: Trial) -> None:
         widths, case = dw.DEPTHS[depth], CASES[name](tau)
         world, weights = dw.world(t.rng, count, widths[0]), dw.weights(t.rng, count, widths)
         for at in (Layer(world, weights, number) for number in sorted({1, depth})):
-            g, xi = at.descent(case), torch.from_numpy(at.xi(case))
-            main, theta = at.weighted(xi).numpy(), theta_by_loops(at, case)
+            # -gradient = (V^xi[Kbar(x) - Kbar(x')]/2 + theta) vec(W_l).
+            g, xi = at.descent(case), pair_weights(at, case)
+            main, theta = weighted(at, xi).numpy(), theta_by_loops(at, case)
             operator.add(relative(at.times(main + theta), g, 1e-6))
             operator.breaks("no residue", relative(at.times(main), g, 1e-6))
             operator.breaks("no 1/2", relative(at.times(2 * main + theta), g, 1e-6))
+
+            # theta = 0 for L_simp, and only for it.
             scale = sum(np.abs(A).max((1, 2), keepdims=True) for A in (main, theta))
-            library.add(relative(at.residue(case, xi).numpy() / scale, theta / scale, 1.0))
             size = np.abs(at.between.numpy()).max((1, 2), keepdims=True)
-            simple = at.residue(dw.simple(), torch.ones_like(xi)).numpy()
+            simple = residue(at, dw.simple(), np.ones_like(xi)).numpy()
             none.add(relative(simple / size, 0 * size, 1.0))
-            for part in (none, library):
-                part.breaks(name, relative(theta / scale, 0 * scale, 1.0))
+            none.breaks(name, relative(theta / scale, 0 * scale, 1.0))
+
+            # The library's theta is that of the loops.
+            ours = residue(at, case, xi).numpy()
+            library.add(relative(ours / scale, theta / scale, 1.0))
+            library.breaks(name, relative(theta / scale, 0 * scale, 1.0))
     _orders(t, ref.share(min(t.draws, 100), 4))
 
 
@@ -197,37 +209,40 @@ def _orders(t: Trial, count: int) -> None:
         for name in ("unbiased views", "samples drawn like their views", "any augmentation")
     )
     mended = t.corrected("residue, any augmentation", 6.0, controls=pooled)
-    drawn: list[float] = []
+    random: list[float] = []
     rates: dict[str, list[Array]] = {"mask": [], "additive": []}
     for (name, make), tau, depth in product(CASES.items(), (0.2, 1.0), (1, 3)):
-        widths, slope = dw.DEPTHS[depth], _slope_of(name, tau)
-        weights = dw.weights(t.rng, count, widths)
-        worlds, same = _strengths(t.rng, count, widths[0])
-        measured = partial(Measured, weights, case=make(tau), slope=slope)
-        for m in map(measured, same):
-            drawn_alike.add(m.theta / m.unit / m.order(False))
-        for kind, series in worlds.items():
-            kept = [measured(world) for world in series]
-            printed.fails_by(*(once_more(*m.given)[0] for m in kept), within=1e-7)
-            for m in kept:
-                printed.add(m.excess / m.unit / m.order(False))
-                if kind != "biased":
-                    drawn.append((m.excess / m.unit / m.order(False)).max())
-                mended.add(m.excess / m.unit / m.order(True))
-                if kind == "additive" and depth == 1:
-                    unbiased.add(m.excess / m.unit / m.order(False))
-            if kind != "biased" and tau >= 1:
-                whole = kept[-1].whole / kept[-1].unit / kept[-1].order(True)
-                for part in (unbiased, drawn_alike, printed, mended):
-                    part.breaks("the whole operator", whole)
-            if kind in rates:
-                late = [np.log(m.theta) for m in kept[-2:]]
-                rates[kind].append((late[0] - late[1]) / np.log(STRENGTHS[-2] / STRENGTHS[-1]))
-    printed.says(random=max(drawn))
+        weights = dw.weights(t.rng, count, dw.DEPTHS[depth])
+        worlds, same = _strengths(t.rng, count, dw.DEPTHS[depth][0])
+        measured = partial(Measured, weights, case=make(tau), slope=slope_of(name, tau))
+        series = {kind: [measured(world) for world in some] for kind, some in worlds.items()}
+
+        # Samples drawn like their views: the printed order.
+        drawn_alike.add(*(m.theta / m.unit / m.order(False) for m in map(measured, same)))
+
+        # Unbiased views: the printed order.
+        if depth == 1:
+            unbiased.add(*(m.over(False) for m in series["additive"]))
+
+        # Any augmentation: the printed order, which biased views exceed; the one with c_0.
+        for m in chain(*series.values()):
+            printed.add(m.over(False)).fails_by(once_more(*m.given)[0], within=1e-7)
+            mended.add(m.over(True))
+        random += [m.over(False).max() for kind in co.KINDS for m in series[kind]]
+
+        # The whole operator is of no such order.
+        for last in (series[kind][-1] for kind in co.KINDS if tau >= 1):
+            for part in (unbiased, drawn_alike, printed, mended):
+                part.breaks("the whole operator", last.whole / last.unit / last.order(True))
+
+        # How theta falls with the strength.
+        for kind, found in rates.items():
+            before, after = (np.log(m.theta) for m in series[kind][-2:])
+            found.append((before - after) / np.log(STRENGTHS[-2] / STRENGTHS[-1]))
+    printed.says(random=max(random))
     slow, fast = (np.concatenate(rates[kind]) for kind in ("mask", "additive"))
     rate = t.part("rate", 0.1, draws=len(slow)).add(abs(np.median(slow) - 1))
-    rate.breaks("centred noise", abs(np.median(fast) - 1))
-    rate.says(noise=np.median(fast))
+    rate.breaks("centred noise", abs(np.median(fast) - 1)).says(noise=np.median(fast))
 
 
 # -------------------------------------------------------------------------------------- the bound
@@ -237,15 +252,13 @@ def _climb(rng: np.random.Generator, count: int, make, slope: float, printed: bo
     """Worlds of two samples with two views that hill climbing has made bad for Eq. 79."""
 
     def measured(v: list[Array]) -> Measured:
-        even = torch.full((count, 2), 0.5, dtype=torch.float64)
-        quarter = torch.full((count, 2, 2), 0.5, dtype=torch.float64)
-        world = co.World(*ref.tensors(v[0]), even, *ref.tensors(v[1]), quarter)
+        world = co.World(*ref.tensors(v[0], np.full((count, 2), 0.5)), *ref.tensors(v[1], half))
         return Measured(v[2:], world, make, slope)
 
     def ratio(m: Measured) -> Array:
-        floor = 1e-6 * m.unit
-        return m.theta / (m.bound(0.0 if printed else 2.0) + floor)
+        return m.theta / (m.bound(0.0 if printed else 2.0) + 1e-6 * m.unit)
 
+    half = np.full((count, 2, 2), 0.5)
     x = rng.standard_normal((count, 2, 2))
     views = x[:, :, None] + rng.standard_normal((count, 2, 1, 2))
     views = views + 0.3 * rng.standard_normal((count, 2, 2, 2))
@@ -263,10 +276,10 @@ def _climb(rng: np.random.Generator, count: int, make, slope: float, printed: bo
     return best
 
 
-def _measured(t: Trial, count: int, name: str, tau: float) -> tuple[list[Measured], ...]:
+def _measured(t: Trial, count: int, name: str, tau: float) -> tuple:
     """(random worlds, biased and climbed ones; weak augmentation; samples drawn like their views;
     the counterexample) at one temperature."""
-    slope, case = _slope_of(name, tau), CASES[name](tau)
+    slope, case = slope_of(name, tau), CASES[name](tau)
     measured = partial(Measured, case=case, slope=slope)
     kinds = tuple(zip((1, 2, 3), co.KINDS, strict=True))
     kept, weak, same = [], [], []
@@ -281,7 +294,7 @@ def _measured(t: Trial, count: int, name: str, tau: float) -> tuple[list[Measure
     for depth, kind in kinds:
         weights, d = dw.weights(t.rng, count, dw.DEPTHS[depth]), dw.DEPTHS[depth][0]
         same.append(measured(weights, alike(t.rng, count, d, kind, 1.0)))
-    return kept, weak, same, [_same_samples(t.rng, count, case, slope)]
+    return kept, weak, same, _same_samples(t.rng, count, case, slope)
 
 
 @check("ddn/eq79")
@@ -304,17 +317,20 @@ def eq79(t: Trial) -> None:
         mended = t.corrected(name, 1.0, controls=pooled)
         for tau in (0.1, 0.2, 0.5, 1.0, 5.0):
             kept, weak, same, counterexample = _measured(t, count, name, tau)
+
+            # Samples drawn like their views: |theta| over the printed bound.
             like_views.add(*(m.theta / m.bound(0.0) for m in same))
-            for m in (*kept, *counterexample):
+
+            # Any world: over the printed bound, and over the one with 2 E[c_0^2] in the braces.
+            for m in (*kept, counterexample):
                 printed.add(m.excess / np.maximum(m.bound(0.0), 1e-9 * m.unit))
+                printed.fails_by(once_more(*m.given)[1], within=1e-7)
                 mended.add(m.excess / m.bound())
-            printed.fails_by(
-                *(once_more(*m.given)[1] for m in (*kept, *counterexample)), within=1e-7
-            )
+
             if tau >= 1:
-                bare = [m.theta / (m.bound(0.0, 0.0) + 1e-9 * m.unit) for m in counterexample]
+                without = counterexample.bound(0.0, 0.0) + 1e-9 * counterexample.unit
                 for part in (like_views, printed, mended):
-                    part.breaks("no c_0 at all", *bare)
+                    part.breaks("no c_0 at all", counterexample.theta / without)
                     part.breaks("the whole operator", *(m.whole / m.bound() for m in weak))
     _limits(t, count)
     summed(t)
@@ -338,16 +354,12 @@ def _limits(t: Trial, count: int) -> None:
     for tau, (name, make) in product((0.2, 1.0), CASES.items()):
         weights = dw.weights(t.rng, count, dw.DEPTHS[3])
         off, on = (
-            Measured(
-                weights,
-                dw.world(t.rng, count, 4, strength=strength),
-                make(tau),
-                _slope_of(name, tau),
-            )
-            for strength in (0.0, 0.05)
+            Measured(weights, dw.world(t.rng, count, 4, strength=c), make(tau), slope_of(name, tau))
+            for c in (0.0, 0.05)
         )
         none.add((off.theta + off.bound()) / off.unit / off.size)
         none.breaks("a little augmentation", (on.theta + on.bound()) / on.unit / on.size)
+
     loose = t.part("triplet, tau to 0", 50.0, ">=", controls=typical)
     for tau in (1e-3, 1.0):
         weights = dw.weights(t.rng, count, dw.DEPTHS[2])

@@ -13,7 +13,14 @@ from scipy.special import gammaln
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.layers import Layer, Objective, skew
+from clcore.checks.dual_networks.layers import (
+    Layer,
+    Objective,
+    operator,
+    pair_weights,
+    skew,
+    weighted,
+)
 from clcore.checks.dual_networks.operator import exact_worlds
 from clcore.checks.dual_networks.residue import exact_weights
 from clcore.ledger import Trial, check, pooled, typical, worst
@@ -67,7 +74,18 @@ def eq6(t: Trial) -> None:
     page.proves(**exact_weights.eq6())
     eq62.proves(**exact_weights.eq62())
     small.proves(**exact_weights.falls())
-    _sharp(t, r, margin)
+
+    # As tau -> 0 that of the triplet loss is 1(r <= r_0), but at r_0 itself, where it is 1/2.
+    away = r[np.abs(r - margin) > 0.05]
+    step = (away <= margin).astype(float)
+    steep, kink = (
+        co.triplet_weight(torch.from_numpy(v), 1e-3, margin).numpy()
+        for v in (away, np.array([margin]))
+    )
+    limit = t.part(r"limit $\tau\to0$", 1e-12).add(np.abs(steep - step))
+    limit.breaks("tau = 1/2", np.abs(dw.triplet(0.5, margin).weight(away) - step), by=worst)
+    limit.breaks("at r_0", np.abs(kink - 1))
+    limit.proves(**exact_weights.sharp())
 
 
 def _slope_at(case: dw.Case, r: Array) -> torch.Tensor:
@@ -77,30 +95,13 @@ def _slope_at(case: dw.Case, r: Array) -> torch.Tensor:
     return -torch.autograd.grad(total, negative)[0][:, 0]
 
 
-def _sharp(t: Trial, r: Array, margin: float) -> None:
-    """xi of the triplet loss at tau = 1e-3 against its limit away from r_0; it is 1/2 at r_0.
-
-    Controls: tau = 1/2; r_0 itself.
-    """
-    r = r[np.abs(r - margin) > 0.05]
-    limit = (r <= margin).astype(float)
-    steep, kink = (
-        co.triplet_weight(torch.from_numpy(v), 1e-3, margin).numpy()
-        for v in (r, np.array([margin]))
-    )
-    part = t.part(r"limit $\tau\to0$", 1e-12).add(np.abs(steep - limit))
-    part.breaks("tau = 1/2", np.abs(dw.triplet(0.5, margin).weight(r) - limit), by=worst)
-    part.breaks("at r_0", np.abs(kink - 1))
-    part.proves(**exact_weights.sharp())
-
-
 # ------------------------------------------------------------------------- the loss without residue
 
 
 def _sum_of(at: Layer, case: dw.Case, negatives: int, moving: str = "") -> Objective:
     """Eq. 7's population loss by loops; `moving`: '' (as printed), 'samples' (no StopGrad), 'views'
     (xi of the augmented points, held)."""
-    held = at.xi(case)
+    held = pair_weights(at, case)
     _, p, x, q = dw.parts(at.world)
     S, V = q.shape[1:]
     out = dw.output(at.net, x)
@@ -147,27 +148,28 @@ def eq7(t: Trial) -> None:
         world = dw.world(t.rng, draws, widths[0], "additive", 0.8, samples=3, views=2)
         weights = dw.weights(t.rng, draws, widths)
         for at in (Layer(world, weights, number) for number in sorted({1, depth})):
-            claimed = at.times(at.weighted(torch.from_numpy(at.xi(case))))
-            one, two = (at.descent(_sum_of(at, case, 1), tied) for tied in (False, True))
-            of_two_negatives = at.descent(_sum_of(at, case, 2))
-            moving = [at.descent(_sum_of(at, case, 1, what)) for what in ("views", "samples")]
-            loss, loss_of_both = (at.descent(case, tied) for tied in (False, True))
+            claimed = at.times(weighted(at, pair_weights(at, case)))
 
             # With one negative the gradient of L^exact is the operator's.
+            one, both = (at.descent(_sum_of(at, case, 1), tied) for tied in (False, True))
+            of_views, moving = (
+                relative(claimed, at.descent(_sum_of(at, case, 1, what)), 1e-6)
+                for what in ("views", "samples")
+            )
+            loss, loss_of_both = (at.descent(case, tied) for tied in (False, True))
             single.add(relative(claimed, one, 1e-6))
-            single.breaks("xi of the views", relative(claimed, moving[0], 1e-6))
-            single.breaks("no StopGrad", relative(claimed, moving[1], 1e-6))
+            single.breaks("xi of the views", of_views).breaks("no StopGrad", moving)
             single.breaks(f"the {name} loss itself", relative(claimed, loss, 1e-6))
 
             # With two it is twice that.
+            of_two_negatives = at.descent(_sum_of(at, case, 2))
             several.add(relative(2 * claimed, of_two_negatives, 1e-6))
             once = relative(claimed, of_two_negatives, 1e-6)
             several.breaks("the operator once", once, by=typical)
-            several.breaks("xi of the views", relative(claimed, moving[0], 1e-6))
-            several.breaks("no StopGrad", relative(claimed, moving[1], 1e-6))
+            several.breaks("xi of the views", of_views).breaks("no StopGrad", moving)
 
             # Both tied towers give twice one's.
-            towers.add(relative(two, 2 * one, 1e-6))
+            towers.add(relative(both, 2 * one, 1e-6))
             towers.breaks("InfoNCE, triplet", relative(loss_of_both, 2 * loss, 1e-6))
     for part, proof in zip((single, several, towers), exact_worlds.held_weights(), strict=True):
         part.proves(**proof)
@@ -203,28 +205,51 @@ def eq80(t: Trial) -> None:
         r = t.rng.uniform(0, 2, (t.draws, negatives + 1))
         x = t.rng.standard_normal((t.draws, negatives + 1, 3))
         f = np.tanh(x @ t.rng.standard_normal((t.draws, 3, 2)))
-        at = dw.half(f[:, :1], f)
+        samples = dw.half(f[:, :1], f)
 
         def loss(v: Array, tau: float = tau) -> Array:
             e = np.exp(-v / tau)
             return -np.log(e[..., 0] / e.sum(-1))
 
-        slope, start = (ref.gradient(loss, v)[:, 1:] for v in (r, at))
+        slope, start = (ref.gradient(loss, v)[:, 1:] for v in (r, samples))
+
+        # dL/dr_k- = -e^(-r_k-/tau)/(tau Z).
         share = _over_all(np.exp(-r / tau))
         slopes.add(absolute(slope, -share / tau))
         slopes.breaks("as typeset", absolute(slope, share), by=worst)
         slopes.breaks("no 1/tau", absolute(slope, -share))
         slopes.breaks("no sign", absolute(slope, share / tau))
-        right = _over_all(np.exp(-at / tau)) / tau
+
+        # xi_k is minus that at the samples.
+        right = _over_all(np.exp(-samples / tau)) / tau
         raw = _over_all(np.exp(-2 * dw.half(x[:, :1], x) / tau))
-        twice = _over_all(np.exp(-at / tau) ** 2)  # |f - f'|^2 for r
+        twice = _over_all(np.exp(-samples / tau) ** 2)  # |f - f'|^2 for r
         xis.add(absolute(-start, right))
         xis.breaks("as typeset", absolute(start, raw), by=worst)
         xis.breaks("no 1/tau in xi", absolute(-start, tau * right))
         xis.breaks("inputs for outputs", absolute(-start, raw / tau))
         xis.breaks("xi, of outputs", absolute(start, twice))
         xis.breaks("xi, only the half", absolute(-tau * start, twice))
-    _coupled(t, min(t.draws, 20))
+
+    # Several negatives: the operator is not symmetric, as exchanging x and x' does nothing.
+    count, tau = min(t.draws, 20), 0.5
+    skewed = t.part("the symmetry trick fails", 1e-3, ">=", draws=count)
+    weights = dw.weights(t.rng, count, dw.DEPTHS[2])
+    at = Layer(dw.world(t.rng, count, 4, strength=0.05, samples=4, views=2), weights, 1)
+    skewed.add(*(np.median(skew(operator(at, dw.infonce(tau), H))) for H in (2, 3)))
+    single = weighted(at, pair_weights(at, dw.infonce(tau)))
+    skewed.breaks("H = 1, constant weight", skew(single))
+
+    # Z nearly constant, f = x on an orbit whose five points all see the same distances.
+    close = t.part("Z nearly constant", 0.05, draws=count)
+    x, other = _orbits(t.rng, count), t.rng.standard_normal((max(count, 20), 5, 4))
+    gaps = {H: _gap(x, H, tau, _by_integral) for H in (2, 4, 256)}
+    close.add(gaps[256])
+    close.breaks("points at random", _gap(other, 256, tau, _by_integral), by=worst)
+    close.breaks("without the weight", _gap(x, 256, tau, _by_integral, alike=True))
+    close.says(few=np.median(gaps[2]), four=np.median(gaps[4]), most=gaps[256].max())
+    again = _gap(x, 256, tau, _by_counts)
+    close.confirms(few=np.median(_gap(x, 2, tau, _by_library)), most=again.max())
 
 
 def _over_all(e: Array) -> Array:
@@ -232,46 +257,23 @@ def _over_all(e: Array) -> Array:
     return e[:, 1:] / e.sum(-1, keepdims=True)
 
 
-def _coupled(t: Trial, count: int) -> None:
-    """The last two parts of eq80, at the samples themselves."""
-    tau, S = 0.5, 4
-    skewed = t.part("the symmetry trick fails", 1e-3, ">=", draws=count)
-    weights = dw.weights(t.rng, count, dw.DEPTHS[2])
-    world = dw.world(t.rng, count, 4, strength=0.05, samples=S, views=2)
-    at = Layer(world, weights, 1)
-    for H in (2, 3):
-        skewed.add(np.median(skew(at.operator(dw.infonce(tau), H))))
-    single = at.weighted(torch.from_numpy(at.xi(dw.infonce(tau))))
-    skewed.breaks("H = 1, constant weight", skew(single))
-    _homogeneous(t, count, tau)
-
-
-def _homogeneous(t: Trial, count: int, tau: float) -> None:
-    """f = x on five points of an orbit, which all see the same distances; H = 256, and few."""
-    close = t.part("Z nearly constant", 0.05, draws=count)
-    radii = t.rng.uniform((1.0, 0.0), (1.5, 0.7), (count, 2))
+def _orbits(rng: np.random.Generator, count: int) -> Array:
+    """Five points that turn into one another on two circles, [count, 5, 4]."""
+    radii = rng.uniform((1.0, 0.0), (1.5, 0.7), (count, 2))
     turn = 2 * np.pi * np.arange(5) / 5
-    ring = [f(k * turn) * radii[:, [k - 1]] for k in (1, 2) for f in (np.cos, np.sin)]
-    x, other = np.stack(ring, -1), t.rng.standard_normal((max(count, 20), 5, 4))
-    gaps = {H: _gap(x, H, tau, _by_integral) for H in (2, 4, 256)}
-    close.add(gaps[256])
-    close.breaks("points at random", _gap(other, 256, tau, _by_integral), by=worst)
-    close.breaks("without the weight", _gap(x, 256, tau, _by_integral, weighted=False))
-    close.says(few=np.median(gaps[2]), four=np.median(gaps[4]), most=gaps[256].max())
-    again = _gap(x, 256, tau, _by_counts)
-    close.confirms(few=np.median(_gap(x, 2, tau, _by_library)), most=again.max())
+    return np.stack([f(k * turn) * radii[:, [k - 1]] for k in (1, 2) for f in (np.cos, np.sin)], -1)
 
 
 Pull = Callable[[Array, Array, int, float], Array]
 
 
-def _gap(x: Array, H: int, tau: float, pull: Pull, weighted: bool = True) -> Array:
+def _gap(x: Array, H: int, tau: float, pull: Pull, alike: bool = False) -> Array:
     """How far the operator of InfoNCE with H negatives, of f = x on points x [draws, S, d] that are
     as likely, is from the weighted covariance with the mean Z, over the latter's norm."""
     apart = x[:, :, None] - x[:, None]
     e = np.exp(-(apart**2).sum(-1) / (2 * tau))
     Z = 1 + H * e.mean((1, 2), keepdims=True)
-    xi = H * (e if weighted else np.ones_like(e)) / Z / tau
+    xi = H * (np.ones_like(e) if alike else e) / Z / tau
     main = np.einsum("bst,bsti,bstj->bij", xi, apart, apart) / (2 * e[0].size)
     op = np.einsum("bst,bsi,bstj->bij", pull(x, e, H, tau), x, apart) / e[0].size
     return np.linalg.norm(op - main, axis=(1, 2)) / np.linalg.norm(main, axis=(1, 2))

@@ -10,6 +10,7 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import exact_pairs, nets
+from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.towers.tied import both_of_pair
 from clcore.ledger import Trial, check, pooled, total, typical
 from clcore.reference import Array, relative
@@ -50,7 +51,7 @@ def def1(t: Trial) -> None:
             shape.add(K.shape != size).breaks("n_L x n_l n_{l-1}", K_T.shape != size)
 
             # K_l^T vec(W_l) = f_L.
-            by_columns, by_rows = nets.column_stack(w), w.reshape(len(w), -1)
+            by_columns, by_rows = dw.vec(w), w.reshape(len(w), -1)
             output.add(relative(nets.times(K_T, by_columns), pair.outputs[0]))
             output.breaks("vec stacks rows", relative(nets.times(K_T, by_rows), pair.outputs[0]))
     output.proves(**exact_pairs.output_of_connection())
@@ -70,11 +71,6 @@ def _floor(slopes: list[Array]) -> Array:
     return 1e-3 * np.max([np.abs(s).reshape(len(s), -1).max(-1) for s in slopes], 0)
 
 
-def _connections(pair: nets.Pair, layer: int) -> tuple[Array, Array]:
-    """(K_l of the first tower, of the second) by the library."""
-    return tuple(nets.one(cn.connection(net, layer)) for net in pair.traces)
-
-
 @check("ddn/thm1")
 def thm1(t: Trial) -> None:
     """Gradient of the squared distance of two deep ReLU networks (Theorem 1, Eq. 1).
@@ -90,25 +86,26 @@ def thm1(t: Trial) -> None:
     vector = t.part("Eq. 1, ReLU nets", EXACT, controls=pooled, draws=t.draws)
     matrix = t.part("matrix form", EXACT, controls=pooled, draws=t.draws)
     for pair in nets.pairs(t.rng, t.draws):
-        one, two = pair.traces
-        auto = _by_autograd(pair)
+        (one, two), (f1, f2), auto = pair.traces, pair.outputs, _by_autograd(pair)
         floor = _floor(auto)
-        f1, f2 = pair.outputs
         for layer in range(1, pair.depth + 1):
             slope = pair.weight_gradient(layer)
-            expected = nets.column_stack(slope)
-            g = nets.one(cn.distance_gradient(one, two, layer))
-            vector.add(relative(g, expected, floor))
-            vector.add(relative(g, nets.column_stack(auto[layer - 1]), floor))
-            K1, K2 = _connections(pair, layer)
+            expected = dw.vec(slope)
+
+            # K_1l [K_1l^T vec(W_1l) - K_2l^T vec(W_2l)]; the bracket is f_1 - f_2.
+            ours = nets.one(cn.distance_gradient(one, two, layer))
+            vector.add(*(relative(ours, g, floor) for g in (expected, dw.vec(auto[layer - 1]))))
+            K1, K2 = nets.connections(pair, layer)
             vector.breaks("plus in the bracket", relative(nets.times(K1, f1 + f2), expected))
-            vector.breaks("rows stacked", relative(g, slope.reshape(expected.shape), floor))
+            vector.breaks("rows stacked", relative(ours, slope.reshape(expected.shape), floor))
             vector.breaks("K_2 in front", relative(nets.times(K2, f1 - f2), expected))
+
+            # J_1l^T [J_1l W_1l f_1,l-1 - J_2l W_2l f_2,l-1] f_1,l-1^T.
             J1, J2 = (nets.one(cn.jacobian(net, layer)) for net in (one, two))
             a, b = (nets.one(net.post[layer - 1]) for net in (one, two))
-            gap = nets.times(J1 @ pair.first[layer - 1], a)
-            gap = gap - nets.times(J2 @ pair.second[layer - 1], b)
-            back = nets.times(J1.swapaxes(1, 2), gap)[:, :, None]
+            bracket = nets.times(J1 @ pair.first[layer - 1], a)
+            bracket = bracket - nets.times(J2 @ pair.second[layer - 1], b)
+            back = nets.times(J1.swapaxes(1, 2), bracket)[:, :, None]
             matrix.add(relative(back * a[:, None, :], slope, floor))
             matrix.breaks("f_{2,l-1}^T at the end", relative(back * b[:, None, :], slope, floor))
     vector.proves(**exact_pairs.theorem1())
@@ -129,10 +126,10 @@ def thm1_app(t: Trial) -> None:
     forward = t.part("hidden layers, V^f in the bracket", EXACT, controls=typical)
     for pair in nets.pairs(t.rng, t.draws, (*nets.PIECEWISE, *nets.POWERS), (2, 3)):
         for layer in range(1, pair.depth):
-            expected = nets.column_stack(pair.weight_gradient(layer))
+            expected = dw.vec(pair.weight_gradient(layer))
             floor = _floor([expected])
-            K1, K2 = _connections(pair, layer)
-            w1, w2 = (nets.column_stack(w[layer - 1]) for w in (pair.first, pair.second))
+            K1, K2 = nets.connections(pair, layer)
+            w1, w2 = (dw.vec(w[layer - 1]) for w in (pair.first, pair.second))
 
             # Eq. 32: right for gates; for powers p^(L - l) times the gradient.
             one, two = nets.times(K1.swapaxes(1, 2), w1), nets.times(K2.swapaxes(1, 2), w2)
@@ -142,21 +139,27 @@ def thm1_app(t: Trial) -> None:
             if pair.name in nets.PIECEWISE:
                 mended.add(error).breaks("plus in the bracket", plus)
             else:
-                p = {"square": 2, "cube": 3, "1.5": 1.5}[pair.name]
+                p = nets.EXPONENTS[pair.name]
                 printed.add(error).fails_by(np.full(len(error), p ** (pair.depth - layer) - 1))
                 printed.breaks("plus in the bracket", plus)
                 mended.breaks("power activations", error)
 
             # Any reversible net: forward transitions in the bracket.
-            gaps = []
-            for net, w in zip(pair.traces, (w1, w2), strict=True):
-                V, f = nets.one(cn.transitions(net, layer)[0]), nets.one(net.post[layer - 1])
-                K = np.stack([np.kron(g[:, None], v.T) for g, v in zip(f, V, strict=True)])
-                gaps.append(nets.times(K.swapaxes(1, 2), w))
-            forward.add(relative(nets.times(K1, gaps[0] - gaps[1]), expected, floor))
-            plus = relative(nets.times(K1, gaps[0] + gaps[1]), expected, floor)
-            forward.breaks("plus in the bracket", plus)
+            one, two = (
+                nets.times(_forward_connection(net, layer).swapaxes(1, 2), w)
+                for net, w in zip(pair.traces, (w1, w2), strict=True)
+            )
+            error, plus = (
+                relative(nets.times(K1, gap), expected, floor) for gap in (one - two, one + two)
+            )
+            forward.add(error).breaks("plus in the bracket", plus)
     mended.proves(**exact_pairs.theorem1_reversible())
+
+
+def _forward_connection(net: cn.Trace, layer: int) -> Array:
+    """f_{l-1} kron V_l^fT: K_l with the forward transition for the Jacobian."""
+    V, f = nets.one(cn.transitions(net, layer)[0]), nets.one(net.post[layer - 1])
+    return np.stack([np.kron(g[:, None], v.T) for g, v in zip(f, V, strict=True)])
 
 
 @check("ddn/eq40")
@@ -171,17 +174,18 @@ def eq40(t: Trial) -> None:
     first = t.part("", EXACT, controls=pooled, draws=t.draws)
     for pair in nets.pairs(t.rng, t.draws, tied=True):
         for layer in range(1, pair.depth + 1):
-            expected = nets.column_stack(pair.weight_gradient(layer))
+            expected = dw.vec(pair.weight_gradient(layer))
             floor = _floor([expected])
-            K1, K2 = _connections(pair, layer)
-            w = nets.column_stack(pair.first[layer - 1])
-            gap, plus = (nets.times((K1 + s * K2).swapaxes(1, 2), w) for s in (-1, 1))
+            K1, K2 = nets.connections(pair, layer)
+            w = dw.vec(pair.first[layer - 1])
+            minus, plus = (nets.times((K1 + s * K2).swapaxes(1, 2), w) for s in (-1, 1))
             library = nets.one(cn.distance_gradient(*pair.traces, layer))
-            first.add(*(relative(g, expected, floor) for g in (nets.times(K1, gap), library)))
             across = both_of_pair(pair, layer)
+            for ours in (nets.times(K1, minus), library):
+                first.add(relative(ours, expected, floor))
             first.breaks("through both towers", relative(across, expected, floor))
             first.breaks("plus in the bracket", relative(nets.times(K1, plus), expected, floor))
-    first.proves(**exact_pairs.tied())
+    first.proves(**exact_pairs.theorem1_tied())
 
 
 @check("ddn/eq41")
@@ -201,12 +205,11 @@ def eq41(t: Trial) -> None:
         floor = _floor(auto)
         P1, P2 = (nets.one(cn.projector(net.output)) for net in (one, two))
         for layer in range(1, pair.depth + 1):
-            expected = nets.column_stack(pair.weight_gradient(layer, True))
-            g = nets.one(cn.distance_gradient(one, two, layer, True))
-            first.add(relative(g, expected, floor))
-            first.add(relative(g, nets.column_stack(auto[layer - 1]), floor))
+            expected = dw.vec(pair.weight_gradient(layer, True))
+            ours = nets.one(cn.distance_gradient(one, two, layer, True))
+            first.add(*(relative(ours, g, floor) for g in (expected, dw.vec(auto[layer - 1]))))
             K1, K2 = (nets.one(cn.normalised_connection(net, layer)) for net in (one, two))
-            gap = nets.times((K1 - K2).swapaxes(1, 2), nets.column_stack(pair.first[layer - 1]))
+            gap = nets.times((K1 - K2).swapaxes(1, 2), dw.vec(pair.first[layer - 1]))
             plain = nets.one(cn.connection(one, layer))
             for what, wrong in (
                 ("no projector", nets.times(K1, gap)),
@@ -233,21 +236,24 @@ def eq28(t: Trial) -> None:
     value = t.part("$r_n$", 1e-12, controls=pooled, draws=t.draws)
     projection = t.part("$Q_{L+1}$ is a projection", 1e-12, controls=pooled, draws=t.draws)
     for pair in nets.pairs(t.rng, t.draws):
-        one, two = pair.traces
         f, g = pair.outputs
-        n, m = (np.linalg.norm(v, axis=-1, keepdims=True) for v in (f, g))
+        size_f, size_g = (np.linalg.norm(v, axis=-1, keepdims=True) for v in (f, g))
         eye = np.eye(f.shape[1])
-        tops = [eye / s[..., None] @ v[..., None] for v, s in ((f, n), (g, m))]
+
+        # r_n is r of a net with one layer more, and 1 - cosine.
+        tops = [eye / s[..., None] @ v[..., None] for v, s in ((f, size_f), (g, size_g))]
         extra = ((tops[0] - tops[1]) ** 2).sum((1, 2)) / 2
-        cosine = (f * g).sum(-1) / (n * m)[:, 0]
-        rn = nets.one(cn.distance(one, two, True))
+        cosine = (f * g).sum(-1) / (size_f * size_g)[:, 0]
+        rn = nets.one(cn.distance(*pair.traces, True))
         value.add(relative(rn, extra), relative(rn, 1 - cosine))
         value.breaks("r for r_n", relative(nets.half(f, g), extra))
-        Q, u = nets.one(cn.projector(one.output)), f / n
+
+        # Q = I - f f^T of the unit f is a projection of rank n_L - 1.
+        Q, u = nets.one(cn.projector(pair.traces[0].output)), f / size_f
         outer, raw = u[:, :, None] * u[:, None, :], f[:, :, None] * f[:, None, :]
+        target = np.r_[0.0, np.ones(f.shape[1] - 1)]
         projection.add(relative(Q @ Q, Q), relative(Q, eye - outer))
         projection.add(ref.absolute(Q, Q.swapaxes(1, 2)))
-        target = np.r_[0.0, np.ones(f.shape[1] - 1)]
         projection.add(np.abs(np.linalg.eigvalsh(Q) - target).max(-1))
         for what, P in (("I + f f^T", eye + outer), ("f_L not normalised", eye - raw)):
             projection.breaks(what, relative(P @ P, P))
@@ -293,19 +299,15 @@ def eq30(t: Trial) -> None:
         floor = 1e-3 * np.abs(pair.pre_gradient(pair.depth, True)).max(-1)
         Q = [nets.one(cn.projector(net.output)) for net in pair.traces]
         for layer in range(1, pair.depth + 1):
-            V = [
-                nets.one(cn.transitions(net, layer)[0]) / s
-                for net, s in zip(pair.traces, sizes, strict=True)
-            ]
-            pre = [nets.one(net.pre[layer - 1]) for net in pair.traces]
-            gap = nets.times(V[0], pre[0]) - nets.times(V[1], pre[1])
-            back, goal = V[0].swapaxes(1, 2), pair.pre_gradient(layer, True)
-
-            def error(M: Array, gap: Array = gap, goal: Array = goal, floor=floor) -> Array:
-                return relative(nets.times(M, gap), goal, floor)
-
-            part.add(error(back @ Q[0]))
-            part.breaks("no Q", error(back))
-            part.breaks("Q of the other", error(back @ Q[1]))
-            part.breaks("V for V^n in front", error(back * sizes[0] @ Q[0]))
+            transitions = (nets.one(cn.transitions(net, layer)[0]) for net in pair.traces)
+            V1, V2 = (V / size for V, size in zip(transitions, sizes, strict=True))
+            pre1, pre2 = (nets.one(net.pre[layer - 1]) for net in pair.traces)
+            gap = nets.times(V1, pre1) - nets.times(V2, pre2)
+            back, expected = V1.swapaxes(1, 2), pair.pre_gradient(layer, True)
+            right, bare, other, plain = (
+                relative(nets.times(M, gap), expected, floor)
+                for M in (back @ Q[0], back, back @ Q[1], back * sizes[0] @ Q[0])
+            )
+            part.add(right).breaks("no Q", bare).breaks("Q of the other", other)
+            part.breaks("V for V^n in front", plain)
     part.proves(**exact_pairs.unit_gradient(tied=False))

@@ -148,21 +148,20 @@ def lemma1() -> Proof:
     for power in (0, 2):
         one, two = sy.towers(2, power=power)
         for layer in (1, 2):
-            (f1, b1), (f2, b2) = (net.transitions(layer) for net in (one, two))
+            (f1, b1), (f2, b2) = (sy.transitions(net, layer) for net in (one, two))
             a, b = (V @ net.passes()[0][layer - 1] for V, net in ((f1, one), (f2, two)))
-            left.append(one.pre_gradient(layer, two.output))
+            left.append(sy.pre_gradient(one, layer, two.output))
             right.append(b1.T @ (a - b))
             plus.append(b1.T @ (a + b))
             swapped.append(b2.T @ (a - b))
-            half = f1.T @ (a - b)
             if power and layer == 1:
-                forward = poly.unlike(left[-1], half)
+                by_forward = poly.unlike(left[-1], f1.T @ (a - b))
     return {
         "shown": poly.equal(left, right),
         "breaks": {
             "a plus": poly.unlike(left[0], plus[0]),
             "V^b at x_2": poly.unlike(left[0], swapped[0]),
-            "V^f in front, powers": forward,
+            "V^f in front, powers": by_forward,
         },
         "at": f"{SHALLOW}; squares",
     }
@@ -193,7 +192,7 @@ def _chains(net: sy.Tower) -> tuple[Any, Any]:
 def equal_transitions() -> Proof:
     """V^f_1 = V^b_1 = W_3 D_2 W_2 D_1, which takes pre_1 to f_L."""
     net = sy.towers(3)[0]
-    V_f, V_b = net.transitions(1)
+    V_f, V_b = sy.transitions(net, 1)
     chain, bare = _chains(net)
     reached = chain @ net.passes()[0][0]
     return {
@@ -212,7 +211,7 @@ def jacobians(after: bool) -> Proof:
         left = poly.gradient(net.weights[2] @ net.act(2, net.weights[1] @ inner), inner)
         right, wrong = bare, {"the product with W_l D_{l-1}": poly.unlike(left, chain)}
     else:
-        left, right = net.jacobian(1), chain
+        left, right = sy.jacobian(net, 1), chain
         wrong = {"as typeset, G_l = D_l W_l": poly.unlike(left, bare)}
     return {
         "shown": poly.equal(left, right),
@@ -227,9 +226,9 @@ def teacher() -> Proof:
     two = sy.Tower(two.weights, one.x, two.inner, two.gates)
     left, right, wrong = [], [], []
     for layer in (1, 2):
-        V, star = (net.transitions(layer)[0] for net in (one, two))
+        V, star = (sy.transitions(net, layer)[0] for net in (one, two))
         a, b = (net.passes()[0][layer - 1] for net in (one, two))
-        left.append(one.pre_gradient(layer, two.output))
+        left.append(sy.pre_gradient(one, layer, two.output))
         right.append(V.T @ (V @ a - star @ b))
         wrong.append(V.T @ (V @ a - V @ b))
     return {
@@ -242,8 +241,8 @@ def teacher() -> Proof:
 def residual() -> Proof:
     """Lemma 1 at what a block takes in, two towers: u -> c (f + B e (A f)), f = d u, with gates c,
     d, e, under a linear top w."""
-    shapes = {"w": (2, 1, 2), "A": (2, 2, 2), "B": (2, 2, 2)} | {name: (2, 2) for name in "cdeu"}
-    w, A, B, c, d, e, u = poly.arrays(**shapes)
+    sizes = {"w": (2, 1, 2), "A": (2, 2, 2), "B": (2, 2, 2)} | {name: (2, 2) for name in "cdeu"}
+    w, A, B, c, d, e, u = poly.arrays(**sizes)
 
     def output(k: int) -> Any:
         f = d[k] * u[k]

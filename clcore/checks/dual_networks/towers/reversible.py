@@ -75,16 +75,19 @@ def def2(t: Trial) -> None:
     errors = _errors(KINDS, t.rng, t.draws)
     powers = _errors(("square", "cube"), t.rng, t.draws)
     bare = _errors(("relu", "square", "cube"), t.rng, t.draws)
-    own = "with the $G_l$, $Q_l$ of Eqs. 16-18"
-    forward = t.part(f"forward, {own}", EXACT, controls=pooled, draws=t.draws)
+
+    # Forward, pre_l = G_l pre_{l-1}.
+    forward = t.part(f"forward, {OWN}", EXACT, controls=pooled, draws=t.draws)
     forward.add(*errors["pre"])
     forward.breaks("as typeset, on f_{l-1}", *errors["post"], by=worst)
     forward.breaks("G = W acting on pre", *bare["no gate"])
-    backward = t.part(f"backward, {own}", EXACT, controls=pooled, draws=t.draws)
+    forward.proves(**exact_layers.forward())
+
+    # Backward, dr/dpre_{l-1} = G_l^T Q_l^T dr/dpre_l.
+    backward = t.part(f"backward, {OWN}", EXACT, controls=pooled, draws=t.draws)
     backward.add(*errors["g~"])
     backward.breaks("as typeset, on g_l", *errors["g"], by=worst)
     backward.breaks("powers with Q = I", *powers["Q = I"])
-    forward.proves(**exact_layers.forward())
     backward.proves(**exact_layers.backward())
 
 
@@ -100,20 +103,22 @@ def eq16(t: Trial) -> None:
     """
     dense = t.part("dense", EXACT, controls=pooled, draws=t.draws)
     for pair in nets.pairs(t.rng, t.draws, ("linear",), (2, 3, 4, 5)):
-        for layer in range(1, pair.depth + 1):
+        post = nets.passes(pair.first, pair.x1, "linear")[1]
+        for layer, w in enumerate(pair.first, 1):
             G, Q = cn.reversible(pair.traces[0], layer)
-            w = pair.first[layer - 1]
             G = np.broadcast_to(nets.one(G), w.shape)
-            below = nets.passes(pair.first, pair.x1, "linear")[1][layer - 1]
-            up = nets.times(w, below)
-            dense.add(relative(nets.times(G, below), up))
-            bias = t.rng.standard_normal(up.shape)
-            dense.breaks("a bias", relative(nets.times(G, below), up + bias))
-            goal = pair.pre_gradient(layer - 1)
-            down = np.einsum("ij,bj->bi", Q.numpy().T, pair.pre_gradient(layer))
-            back = nets.times(G.swapaxes(1, 2), down)
-            dense.add(relative(back, goal))
-            dense.breaks("Q = 2 I", relative(2 * back, goal))
+
+            # Up: pre_l = G_l f_{l-1}.
+            up, expected = nets.times(G, post[layer - 1]), nets.times(w, post[layer - 1])
+            dense.add(relative(up, expected))
+            bias = t.rng.standard_normal(expected.shape)
+            dense.breaks("a bias", relative(up, expected + bias))
+
+            # Down: dr/df_{l-1} = G_l^T Q_l^T dr/dpre_l.
+            top = np.einsum("ij,bj->bi", Q.numpy().T, pair.pre_gradient(layer))
+            down, expected = nets.times(G.swapaxes(1, 2), top), pair.pre_gradient(layer - 1)
+            dense.add(relative(down, expected))
+            dense.breaks("Q = 2 I", relative(2 * down, expected))
     dense.proves(**exact_layers.dense())
     _convolution(t)
 
@@ -206,30 +211,35 @@ def lem1(t: Trial) -> None:
     shapes = t.part("shapes of $V_{l-1}$", 0, draws=t.draws, measured=total, controls=total)
     bottom = t.part("Eq. 22 at the input", EXACT, controls=pooled, draws=t.draws)
     for pair in _kinds(t.rng, t.draws, KINDS):
-        one, two = pair.traces
+        (one, two), top = pair.traces, pair.first[-1].shape[1]
+        power = pair.name in nets.POWERS
         floor = 1e-3 * np.abs(pair.pre_gradient(pair.depth)).max(-1)
+
+        def off(V: Array, gap: Array, layer: int, pair=pair, floor=floor) -> Array:
+            down = nets.times(V.swapaxes(1, 2), gap)
+            return relative(down, pair.pre_gradient(layer), floor)
+
+        # At the input, where pre_0 = x.
         (f1, b1), (f2, _) = (map(nets.one, cn.transitions(net, 0)) for net in (one, two))
-        gap, goal = nets.times(f1, pair.x1) - nets.times(f2, pair.x2), pair.pre_gradient(0)
-        bottom.add(relative(nets.times(b1.swapaxes(1, 2), gap), goal, floor))
-        if pair.name in nets.POWERS:
-            front = relative(nets.times(f1.swapaxes(1, 2), gap), goal, floor)
-            bottom.breaks("V^f in front, powers", front)
+        gap = nets.times(f1, pair.x1) - nets.times(f2, pair.x2)
+        bottom.add(off(b1, gap, 0))
+        if power:
+            bottom.breaks("V^f in front, powers", off(f1, gap, 0))
+
         for layer in range(1, pair.depth + 1):
+            # dr/dpre_l(x_1) = V_l^bT(x_1) [V_l^f(x_1) pre_l(x_1) - V_l^f(x_2) pre_l(x_2)].
             (f1, b1), (f2, b2) = (map(nets.one, cn.transitions(net, layer)) for net in (one, two))
-            pre = [nets.one(net.pre[layer - 1]) for net in (one, two)]
-            a, b = nets.times(f1, pre[0]), nets.times(f2, pre[1])
-            goal = pair.pre_gradient(layer)
-
-            def error(V: Array, gap: Array, goal: Array = goal, floor: Array = floor) -> Array:
-                return relative(nets.times(V.swapaxes(1, 2), gap), goal, floor)
-
-            eq22.add(error(b1, a - b))
-            eq22.breaks("a plus", error(b1, a + b))
+            a, b = (
+                nets.times(V, nets.one(net.pre[layer - 1])) for V, net in ((f1, one), (f2, two))
+            )
+            eq22.add(off(b1, a - b, layer)).breaks("a plus", off(b1, a + b, layer))
             if layer < pair.depth:
-                eq22.breaks("V^b at x_2", error(b2, a - b))
-                if pair.name in nets.POWERS:
-                    eq22.breaks("V^f in front, powers", error(f1, a - b))
-            (here, below), top = pair.first[layer - 1].shape[1:], pair.first[-1].shape[1]
+                eq22.breaks("V^b at x_2", off(b2, a - b, layer))
+                if power:
+                    eq22.breaks("V^f in front, powers", off(f1, a - b, layer))
+
+            # V_{l-1} is n_L x n_{l-1}.
+            here, below = pair.first[layer - 1].shape[1:]
             shape = cn.transitions(one, layer - 1)[0].shape[2:]
             shapes.add(shape != (top, below))
             shapes.breaks("as typeset, n_l rows", shape != (here, below))
@@ -256,36 +266,43 @@ def rem7(t: Trial) -> None:
     for pair in nets.pairs(t.rng, t.draws, ("relu",), DEPTHS):
         pre, top = nets.passes(pair.first, pair.x1, "relu")[0], pair.outputs[0]
         gates = [(p > 0).astype(float) for p in pre[:-1]] + [np.ones_like(pre[-1])]
-        before = after = plain = np.broadcast_to(np.eye(top.shape[1]), (*top.shape, top.shape[1]))
+        before = after = bare = np.broadcast_to(np.eye(top.shape[1]), (*top.shape, top.shape[1]))
         for layer in range(pair.depth - 1, 0, -1):
             w = pair.first[layer]  # of layer + 1
             before = before @ (w * gates[layer - 1][:, None, :])
-            after, plain = after @ (gates[layer][:, :, None] * w), plain @ w
+            after, bare = after @ (gates[layer][:, :, None] * w), bare @ w
+            floor = np.abs(bare).max((1, 2)) * 1e-3
             J = nets.jacobian(pair.first[layer:], pre[layer - 1], "relu")
-            floor = np.abs(plain).max((1, 2)) * 1e-3
-            bare, second = (relative(value, J, floor) for value in (plain, after))
+
+            # V_l^f = V_l^b is the product of W D, and takes pre_l to f_L.
             Vf, Vb = map(nets.one, cn.transitions(pair.traces[0], layer))
             equal.add(relative(Vf, before), relative(Vb, before))
             equal.add(relative(nets.times(Vf, pre[layer - 1]), top))
-            equal.breaks("no gates", bare)
+            equal.breaks("no gates", relative(bare, J, floor))
+
+            # The product of W D is df_L/dpre_l.
             printed.add(relative(before, J, floor))
-            printed.breaks("as typeset, G_l = D_l W_l", second, by=worst)
-            printed.breaks("G_l = D_l W_l, median", second)
-            printed.breaks("no gates", bare)
+            printed.breaks("as typeset, G_l = D_l W_l", relative(after, J, floor), by=worst)
+            printed.breaks("G_l = D_l W_l, median", relative(after, J, floor))
+            printed.breaks("no gates", relative(bare, J, floor))
+
+            # The product of D W is df_L/df_l.
             J_post = nets.jacobian(pair.first[layer + 1 :], pre[layer], "relu") @ w
             post.add(relative(after, J_post, floor))
             post.breaks("the product with W_l D_{l-1}", relative(before, J_post, floor), by=typical)
+
+        # Lemma 1 of teacher and student, at one input.
         same = nets.Pair(pair.first, pair.second, pair.x1, pair.x1, "relu")
         floor = 1e-3 * np.abs(same.pre_gradient(pair.depth)).max(-1)
         for layer in range(1, pair.depth):
             V, star = (nets.one(cn.transitions(net, layer)[0]) for net in same.traces)
             a, b = (nets.one(net.pre[layer - 1]) for net in same.traces)
+            expected = same.pre_gradient(layer)
             taught, untaught = (
                 nets.times(V.swapaxes(1, 2), nets.times(V, a) - nets.times(W, b)) for W in (star, V)
             )
-            goal = same.pre_gradient(layer)
-            teacher.add(relative(taught, goal, floor))
-            teacher.breaks("student's V for the teacher", relative(untaught, goal, floor))
+            teacher.add(relative(taught, expected, floor))
+            teacher.breaks("student's V for the teacher", relative(untaught, expected, floor))
     equal.proves(**exact_layers.equal_transitions())
     printed.proves(**exact_layers.jacobians(after=False))
     post.proves(**exact_layers.jacobians(after=True))

@@ -12,12 +12,19 @@ import torch
 from clcore import reference as ref
 from clcore.checks.dual_networks import nets
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.layers import Layer, Objective, layers
-from clcore.checks.dual_networks.residue.theorem4 import STRENGTHS, Measured
+from clcore.checks.dual_networks.layers import (
+    Layer,
+    Objective,
+    layers,
+    operator,
+    pair_weights,
+    residue,
+    weighted,
+)
+from clcore.checks.dual_networks.residue.theorem4 import STRENGTHS, Measured, slope_of
 from clcore.checks.dual_networks.residue.weights import CASES
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
-from clcore.theory.operator import connection as cn
 from clcore.theory.operator import covariance_operator as co
 
 
@@ -29,7 +36,7 @@ def both_of_pair(pair: nets.Pair, layer: int, normalised: bool = False) -> Array
         outs = (nets.passes(weights, x, pair.name)[1][-1] for x in (pair.x1, pair.x2))
         return nets.half(*outs, normalised)
 
-    return nets.column_stack(ref.gradient(r, pair.first[layer - 1]))
+    return dw.vec(ref.gradient(r, pair.first[layer - 1]))
 
 
 def _sine(a: Array, b: Array) -> Array:
@@ -38,19 +45,24 @@ def _sine(a: Array, b: Array) -> Array:
     return np.sin(2 * np.arctan2(*(np.linalg.norm(x, axis=-1) for x in (u - v, u + v))))
 
 
+def _exchanged(pair: nets.Pair) -> nets.Pair:
+    return nets.Pair(pair.second, pair.first, pair.x2, pair.x1, pair.name)
+
+
 def _pairs(t: Trial) -> None:
     """The second tower's gradient of any pair, and what tied weights get of it."""
+    # The second tower's gradient is Eq. 1 with the towers exchanged.
     second = t.part("the second tower, any weights", 1e-11, controls=pooled, draws=t.draws)
     for pair in nets.pairs(t.rng, t.draws):
-        turned = nets.Pair(pair.second, pair.first, pair.x2, pair.x1, pair.name)
         f1, f2 = pair.outputs
         for layer in range(1, pair.depth + 1):
-            other = nets.column_stack(turned.weight_gradient(layer))
-            floor = 1e-3 * np.abs(other).max(-1)
-            K1, K2 = (nets.one(cn.connection(net, layer)) for net in pair.traces)
-            second.add(relative(nets.times(K2, f2 - f1), other, floor))
-            same = relative(nets.times(K1, f1 - f2), other, floor)
-            second.breaks("the first tower's", same)
+            expected = dw.vec(_exchanged(pair).weight_gradient(layer))
+            floor = 1e-3 * np.abs(expected).max(-1)
+            K1, K2 = nets.connections(pair, layer)
+            second.add(relative(nets.times(K2, f2 - f1), expected, floor))
+            second.breaks("the first tower's", relative(nets.times(K1, f1 - f2), expected, floor))
+
+    # Tied weights get [K(x_1) - K(x_2)][K(x_1) - K(x_2)]^T vec(W), the parts of both.
     name = "one pair, tied weights: the parts of both towers"
     whole = t.part(name, 1e-11, controls=typical, draws=t.draws)
     off, again = [], []
@@ -58,23 +70,22 @@ def _pairs(t: Trial) -> None:
         for layer in range(1, pair.depth + 1):
             g = both_of_pair(pair, layer)
             floor = 1e-3 * np.abs(g).max(-1)
-            K1, K2 = (nets.one(cn.connection(net, layer)) for net in pair.traces)
-            w = nets.column_stack(pair.first[layer - 1])
-            gap, plus = (nets.times((K1 + s * K2).swapaxes(1, 2), w) for s in (-1, 1))
-            off.append(dw.off_line(nets.times(K1, gap), g))
-            turned = nets.Pair(pair.second, pair.first, pair.x2, pair.x1, pair.name)
-            own, rest = (nets.column_stack(v.weight_gradient(layer)) for v in (pair, turned))
-            again.append(_sine(own, own + rest))
-            whole.breaks("the first tower's part alone", relative(own, g, floor))
-            whole.add(relative(nets.times(K1 - K2, gap), g, floor))
+            K1, K2 = nets.connections(pair, layer)
+            w = dw.vec(pair.first[layer - 1])
+            minus, plus = (nets.times((K1 + s * K2).swapaxes(1, 2), w) for s in (-1, 1))
+            whole.add(relative(nets.times(K1 - K2, minus), g, floor))
             whole.breaks("plus in the bracket", relative(nets.times(K1 - K2, plus), g, floor))
+            own, rest = (dw.vec(p.weight_gradient(layer)) for p in (pair, _exchanged(pair)))
+            whole.breaks("the first tower's part alone", relative(own, g, floor))
+            off.append(dw.off_line(nets.times(K1, minus), g))
+            again.append(_sine(own, own + rest))
     whole.says(off=np.median(np.concatenate(off)))
     whole.confirms(off=np.median(np.concatenate(again)))
 
 
-def _fixed(at: Layer, case: dw.Case) -> Objective:
+def _held(at: Layer, case: dw.Case) -> Objective:
     """(near, far) -> E[xi(x, x'') (r_+ - r_-)] with xi of the samples themselves, held."""
-    xi = at.xi(case)
+    xi = pair_weights(at, case)
     _, p, _, q = dw.parts(at.world)
     S, V = q.shape[1:]
 
@@ -91,45 +102,49 @@ def _fixed(at: Layer, case: dw.Case) -> Objective:
     return objective
 
 
-def _populations(t: Trial) -> None:
+BOTH = (False, True)  # one tower, both
+
+
+def _populations(t: Trial, count: int) -> None:
     """Twice or not twice, in finite worlds."""
-    count = ref.share(min(t.draws, 40), 4)
-    total = count * len(dw.DEPTHS)
+    draws = count * len(dw.DEPTHS)
     linear, leading = (
-        t.part(f"population, {name}", 1e-8, controls=pooled, draws=total)
+        t.part(f"population, {name}", 1e-8, controls=pooled, draws=draws)
         for name in (r"$L_{simp}$ and $L^\beta_{simp}$", "leading part of Theorem 4")
     )
     curved = "population, InfoNCE and triplet, with another residue"
-    other = t.part(curved, 1e-8, controls=pooled, draws=2 * total)
-    typically, again = [], []
+    other = t.part(curved, 1e-8, controls=pooled, draws=2 * draws)
+    off, again = [], []
     for at in layers(t.rng, count, ends=True):
-        for case, unit in product((dw.simple(), dw.simple(-0.5)), (False, True)):
-            if not unit or at.depth > 1:
-                one, two = (at.descent(case, tied, unit) for tied in (False, True))
+        # L_simp and L_simp^beta: both towers give twice one's.
+        for case, unit in product((dw.simple(), dw.simple(-0.5)), BOTH):
+            if not unit or len(at.net) > 1:
+                one, two = (at.descent(case, tied, unit) for tied in BOTH)
                 linear.add(relative(two, 2 * one, 1e-6))
+
         for name, case in (("InfoNCE", dw.infonce(0.5)), ("triplet", dw.triplet(0.5))):
-            one, two = (at.descent(case, tied) for tied in (False, True))
-            for part in (linear, leading):
-                part.breaks(name, relative(two, 2 * one, 1e-6))
-            if name == "InfoNCE":
-                typically.append(dw.off_line(one, two))
-                both = (at.times(at.operator(case, tied=tied)) for tied in (False, True))
-                again.append(_sine(*both))
-            held = _fixed(at, case)
-            first, tied = (at.descent(held, both) for both in (False, True))
+            one, two = (at.descent(case, tied) for tied in BOTH)
+            linear.breaks(name, relative(two, 2 * one, 1e-6))
+
+            # The leading part of Theorem 4: so do held weights, and not the loss itself.
+            first, tied = (at.descent(_held(at, case), both) for both in BOTH)
             leading.add(relative(tied, 2 * first, 1e-6))
-            xi = torch.from_numpy(at.xi(case))
-            main, theta = (v.numpy() for v in (at.weighted(xi), at.residue(case, xi)))
-            tied_theta = (at.operator(case, tied=True) - 2 * at.weighted(xi)).numpy()
+            leading.breaks(name, relative(two, 2 * one, 1e-6))
+
+            # InfoNCE and triplet: twice the operator, and theta of both towers.
+            xi, ours = pair_weights(at, case), operator(at, case, tied=True)
+            main, theta = (v.numpy() for v in (weighted(at, xi), residue(at, case, xi)))
+            theta_of_both = (ours - 2 * weighted(at, xi)).numpy()
             right, once, twice = (
-                relative(at.times(2 * main + v), two, 1e-6) for v in (tied_theta, theta, 2 * theta)
+                relative(at.times(2 * main + rest), two, 1e-6)
+                for rest in (theta_of_both, theta, 2 * theta)
             )
-            other.add(right)
-            other.breaks("theta once", once)
-            other.breaks("theta doubled", twice)
-    other.says(off=np.median(np.concatenate(typically)))
+            other.add(right).breaks("theta once", once).breaks("theta doubled", twice)
+            if name == "InfoNCE":
+                off.append(dw.off_line(one, two))
+                again.append(_sine(at.times(operator(at, case)), at.times(ours)))
+    other.says(off=np.median(np.concatenate(off)))
     other.confirms(off=np.median(np.concatenate(again)))
-    _order(t, ref.share(min(t.draws, 40), 4))
 
 
 def _order(t: Trial, count: int) -> None:
@@ -137,12 +152,12 @@ def _order(t: Trial, count: int) -> None:
     of F; that of one tower stays below 6 there (ddn/thm4), and both have three times its terms."""
     part = t.part("residue of both towers, its order", 18.0, controls=pooled)
     for (name, make), tau in product(CASES.items(), (0.2, 1.0)):
-        case, slope = make(tau), 1 / tau**2 if name == "InfoNCE" else 1 / tau
+        case, slope = make(tau), slope_of(name, tau)
         weights = dw.weights(t.rng, count, dw.DEPTHS[2])
         for kind, strength in product(co.KINDS, STRENGTHS):
             world = dw.world(t.rng, count, dw.DEPTHS[2][0], kind, strength)
             m, at = Measured(weights, world, case, slope), Layer(world, weights, 1)
-            whole, main = at.operator(case, tied=True), at.weighted(torch.from_numpy(at.xi(case)))
+            whole, main = operator(at, case, tied=True), weighted(at, pair_weights(at, case))
             theta, size = (
                 torch.linalg.matrix_norm(A, 2).numpy() for A in (whole - 2 * main, whole)
             )
@@ -169,4 +184,6 @@ def towers(t: Trial) -> None:
             operator for the residue.
     """
     _pairs(t)
-    _populations(t)
+    count = ref.share(min(t.draws, 40), 4)
+    _populations(t, count)
+    _order(t, count)

@@ -95,59 +95,43 @@ def _lack_again(w: Array, kids: Children, c: Array | float) -> tuple[Array, int]
     return np.where(lucky, right - v[..., 1] ** 2 + v[..., 0] ** 2, -9.0), int(lucky.sum())
 
 
-def _algebra(t: Trial) -> None:
-    """The squares of Eqs. 154 and 163, and of 163 with a factor M. Controls: 3 c; M left out."""
-    n, draws, rng = 7, t.draws, t.rng
-    kids = hidden(rng, draws, n)
-    rho, s = kids.rho, kids.s
-    c, sigma, spread = rng.uniform(0.1, 20, draws), rng.uniform(0.5, 2, draws), rng.random(draws)
-    up = sigma * np.sqrt(c / (2 * n) * (rho**2 * s**2).sum(-1))
-    down = sigma * np.sqrt(3 * spread + 3 / n * (s**2 * (1 - rho**2)).sum(-1))
-    scale, pair = up**2 + down**2, tensors(s, rho)
-
-    def errors(factor: int, units: int, more: float = 1.0) -> Array:
-        ours = [
-            lucky_nodes.square_gap_bound(
-                pair[0][b], pair[1][b], more * c[b], spread[b], sigma[b], units
-            ).item()
-            for b in range(draws)
-        ]
-        return np.abs(np.array(ours) - (up**2 - factor * down**2)) / scale
-
-    part = t.part("algebra", 1e-13, controls=pooled).add(errors(1, 1), errors(3, 3))
-    part.breaks("3 c", errors(1, 1, 3.0)).breaks("M = 3 left out", errors(3, 1))
-
-
 def _several(t: Trial, count: int) -> None:
     """Drawn nodes over 2, 5 and 10 copies of each child, and the built ones over 2400.
 
     Controls: nodes that miss the event, of strong leaves with two units; M left out.
     """
-    name, total, again = "nodes that meet the event, several units a latent", 0, []
-    printed, corrected = (form(name, 1e-12, controls=pooled) for form in (t.part, t.corrected))
+    name, total = "nodes that meet the event, several units a latent", 0
+    printed, mended = (form(name, 1e-12, controls=pooled) for form in (t.part, t.corrected))
+    drawn_again, met_again = [], 0
+
+    # Drawn nodes.
     for copies in COPIES:
         for kids, c in settings(t.rng, share(count, 3)):
             v, lucky, w = events(t.rng, kids, c, copies=copies)
-            again.append(_lack_again(w, kids, c))
-            printed.add(np.where(lucky, _lack(kids, c, v), -9.0))
-            corrected.add(np.where(lucky, _lack(kids, c, v, copies), -9.0))
+            lack, wider = _lack(kids, c, v), _lack(kids, c, v, copies)
+            printed.add(np.where(lucky, lack, -9.0))
+            mended.add(np.where(lucky, wider, -9.0))
             total += int(lucky.sum())
+            again, met = _lack_again(w, kids, c)
+            printed.fails_by(again)
+            drawn_again.append(again.max())
+            met_again += met
         if copies == 2:  # of the last setting, whose bound is positive
-            printed.breaks(MISSED, _lack(kids, c, v)[~lucky])
-            corrected.breaks(MISSED, _lack(kids, c, v, copies)[~lucky])
-    least = -worst(printed.errors, "<=")
+            printed.breaks(MISSED, lack[~lucky])
+            mended.breaks(MISSED, wider[~lucky])
+    printed.says(drawn=total, least=-worst(printed.errors, "<="))
+    printed.confirms(drawn=met_again, least=-max(drawn_again))
+
+    # Built nodes.
     kids, c, w = opposed(t.rng, count)
     v = node_means(w, kids)
     rows = tensors(w, kids.h, kids.a)
     met = np.array([bool(lucky_nodes.lucky(*(x[b] for x in rows), c[b])) for b in range(count)])
     lack = np.where(met[:, None], _lack(kids, c, v), -9.0)
-    printed.add(lack).says(drawn=total, least=least, built=met.sum())
-    *drawn, built = (*again, _lack_again(w, kids, c))
-    printed.fails_by(*(lack for lack, _ in drawn), built[0])
-    highest = max(lack.max() for lack, _ in drawn)
-    printed.confirms(drawn=sum(n for _, n in drawn), least=-highest, built=built[1])
+    again, met_again = _lack_again(w, kids, c)
+    printed.add(lack).fails_by(again).says(built=met.sum()).confirms(built=met_again)
+    mended.add(_lack(kids, c, v, 2400)).breaks("M left out", lack)
     _example(printed)
-    corrected.add(_lack(kids, c, v, 2400)).breaks("M left out", lack)
 
 
 def _example(printed: Part) -> None:
@@ -173,17 +157,37 @@ def eq164(t: Trial) -> None:
             child's term of Eq. 163 as often as its latent has units. Controls: 3 c for c, that
             factor left out, nodes that miss the event, 2 |vbar_j s_j|.
     """
-    _algebra(t)
+    # It is the square of Eq. 154's bound less that of Eq. 163's, M units a latent or one.
+    n, draws = 7, t.draws
+    kids = hidden(t.rng, draws, n)
+    rho, s = kids.rho, kids.s
+    c, sigma = t.rng.uniform(0.1, 20, draws), t.rng.uniform(0.5, 2, draws)
+    spread = t.rng.random(draws)
+    up = sigma * np.sqrt(c / (2 * n) * (rho**2 * s**2).sum(-1))
+    down = sigma * np.sqrt(3 * spread + 3 / n * (s**2 * (1 - rho**2)).sum(-1))
+
+    def off(units: int, factor: int, level: Array = c) -> Array:
+        rows = zip(*tensors(s, rho), level, spread, sigma, strict=True)
+        ours = np.array([lucky_nodes.square_gap_bound(*row, units).item() for row in rows])
+        return np.abs(ours - (up**2 - factor * down**2)) / (up**2 + down**2)
+
+    algebra = t.part("algebra", 1e-13, controls=pooled).add(off(1, 1), off(3, 3))
+    algebra.breaks("3 c", off(1, 1, 3.0 * c)).breaks("M = 3 left out", off(1, 3))
+
     met = t.part("nodes that meet the event", 1e-12, controls=pooled)
     identity = t.part("4 |vbar s|", 1e-13, controls=pooled)
     total, ratios, count = 0, [], min(t.draws, 8)
     for kids, c in settings(t.rng, count):
         v, lucky, _ = events(t.rng, kids, c)
         gap, bound = v[..., 1] ** 2 - v[..., 0] ** 2, bounds(kids, c)
+
+        # Nodes that meet the event meet the bound.
         met.add(np.where(lucky, bound - gap, -9.0))
         total += int(lucky.sum())
         if kids.q < 1:
             ratios.append((gap / bound)[lucky & (bound > 0)])
+
+        # The gap is 4 |vbar_j s_j|.
         both = np.abs(v.sum(-1) / 2 * (v[..., 1] - v[..., 0]) / 2)
         identity.add(np.abs(np.abs(gap) - 4 * both))
         identity.breaks("2 |vbar s|", np.abs(np.abs(gap) - 2 * both).mean(-1))
@@ -191,4 +195,5 @@ def eq164(t: Trial) -> None:
     over = np.concatenate(ratios)
     above = f": at least {over.min():.1f} times it" if over.size else ""
     met.says(met=total, positive=over.size, above=above)
+
     _several(t, count)

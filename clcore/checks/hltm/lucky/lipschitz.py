@@ -78,12 +78,15 @@ def lem3(t: Trial) -> None:
         spread, functions = _variance(p, x), _functions(t.rng, t.draws)
         ratios = [_variance(p, phi(x)) / (L**2 * spread) for phi, L in functions]
         relu, affine = ratios[1], ratios[-1]
+
+        # V[phi(x)] <= L^2 V[x].
         bound.add(*ratios)
         bound.breaks("L in place of L^2", affine * functions[-1][1])
         jump = x + 3 * np.std(x) * (x > _mean(p, x)[:, None])
         bound.breaks("a jump", _variance(p, jump) / spread, by=typical)
-        tight.add(np.abs(affine - 1))
-        tight.breaks("ReLU", np.abs(relu - 1))
+
+        # Affine phi attains it.
+        tight.add(np.abs(affine - 1)).breaks("ReLU", np.abs(relu - 1))
     lipschitz_proofs.lem3(bound, tight)
 
 
@@ -103,21 +106,26 @@ def eq88(t: Trial) -> None:
         for phi, _ in _functions(t.rng, len(x)):
             f = phi(x)
             mu, twice = _mean(p, f)[:, None], 2 * _variance(p, f)
-            c = f - mu
+            centred = f - mu
             use = twice > 1e-12 * (1 + mu[:, 0] ** 2)  # phi not constant on the atoms
 
             def error(member: Array, twice: Array = twice, use: Array = use) -> Array:
                 return (np.abs(member - twice) / np.maximum(twice, 1e-300))[use]
 
-            cross = (pair * c[:, :, None] * c[:, None, :]).sum((1, 2))
+            # E|phi(x) - phi(y)|^2, and the third member, are 2 V[phi].
             first = (pair * np.abs(f[:, :, None] - f[:, None, :]) ** 2).sum((1, 2))
-            gap = (pair * np.abs(c[:, :, None] - c[:, None, :]) ** 2).sum((1, 2))
-            third = (pair * (c[:, :, None] ** 2 + c[:, None, :] ** 2)).sum((1, 2)) - 2 * cross
+            one, other = centred[:, :, None], centred[:, None, :]
+            cross = (pair * one * other).sum((1, 2))
+            third = (pair * (one**2 + other**2)).sum((1, 2)) - 2 * cross
             others.add(np.maximum(error(first), error(third)))
+
+            # So is E|(phi(x) - mu) - (phi(y) - mu)|^2.
+            gap = (pair * np.abs(one - other) ** 2).sum((1, 2))
             second.add(error(gap))
             second.breaks("as typeset, with 1/2", error(gap / 2), by=worst)
+
             for part in (others, second):
-                part.breaks("x and y the same draw", error(third - 2 * _mean(p, c**2)))
+                part.breaks("x and y the same draw", error(third - 2 * _mean(p, centred**2)))
                 part.breaks("not centred", error(2 * _mean(p, f**2)))
     lipschitz_proofs.eq88(others, second)
 
@@ -173,12 +181,16 @@ def lem4(t: Trial) -> None:
         centre = t.rng.uniform(-2 + width / 2, 2 - width / 2, (t.draws, 1))
         x = centre + width * (t.rng.random((t.draws, m)) - 0.5)
         V, mean = _variance(p, x), _mean(p, x)
+
+        # V inf phi''/2 <= E[phi(x)] - phi(E x) <= V sup phi''/2.
         for phi, low, high, curve in _curves(x.min(-1), x.max(-1)).values():
             gap = _mean(p, phi(x)) - phi(mean)
             bounds.add(np.maximum(V * low / 2 - gap, gap - V * high / 2))
             bounds.breaks("1 for 1/2", np.maximum(V * low - gap, gap - V * high), by=worst)
             bounds.breaks("phi'' at the mean", np.abs(gap - V * curve(mean) / 2), by=pooled)
             room.append((gap - V * low / 2) / np.maximum(V * (high - low) / 2, 1e-12))
+
+        # Quadratics attain both.
         a, b = t.rng.standard_normal((2, t.draws, 1))
         gap = _mean(p, a * x**2 + b * x) - (a * mean[:, None] ** 2 + b * mean[:, None])[:, 0]
         quadratic.add(np.abs(gap - V * a[:, 0]))
@@ -206,10 +218,16 @@ def lem5(t: Trial) -> None:
         mu, sd = _mean(p, y), np.sqrt(_variance(p, y))
         gap = (_mean(p, np.maximum(y, 0)) - np.maximum(mu, 0)) / sd
         largest = np.maximum(largest, gap.max())
+
+        # 0 <= E[psi(x)] - psi(E x).
         below.add(-gap)
         below.breaks("a concave function", -(_mean(p, np.minimum(y, 0)) - np.minimum(mu, 0)) / sd)
+
+        # It is at most sd(x).
         above.add(gap - 1)
         above.breaks("0.49 sd", gap - 0.49).breaks("V in place of sd", gap - sd)
+
+        # psi(x) - psi(mu) <= |x - mu|, atom by atom.
         for slope in (1.0, 1.5):
             rise = slope * (np.maximum(y, 0) - np.maximum(mu, 0)[:, None])
             error = ((rise - np.abs(y - mu[:, None])) / sd[:, None]).max(-1)
@@ -236,13 +254,17 @@ def eq94(t: Trial) -> None:
         for mass in (2.0, 1.0):
             first, square = _mean(mass * p, gap), np.sqrt(_mean(mass * p, gap**2))
             middle = square * np.sqrt((mass * p).sum(-1))
-            ratio, off = first / middle, np.abs(middle / sd - 1)
+
+            # int |x - mu| p <= (int |x - mu|^2 p)^(1/2) (int p)^(1/2).
+            ratio = first / middle
             inequality.add(ratio)
             if mass == 1:
-                last.add(off)
                 inequality.breaks("squared mean root", first / _mean(p, np.sqrt(gap)) ** 2)
             else:
-                last.breaks("mass 2", off)
                 inequality.breaks("mass 2, its factor left out", first / square)
+
+            # For mass 1 the right side is the standard deviation.
+            off = np.abs(middle / sd - 1)
+            last.add(off) if mass == 1 else last.breaks("mass 2", off)
     inequality.says(ratio=ratio.max())  # of the two equal atoms, which come last
     lipschitz_proofs.eq94(inequality, last)

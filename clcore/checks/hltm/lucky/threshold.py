@@ -20,22 +20,6 @@ def _thresholds(s: Array, rho: Array, c: Array) -> Array:
     return torch.stack(rows).numpy()
 
 
-def _growth(t: Trial) -> None:
-    """|N_mu| of Eq. 128 over c exp(c/2), and over what it is at c = 1."""
-    gamma = t.rng.uniform(0.2, 0.95, (t.draws, 1))
-    c = np.concatenate([np.ones((t.draws, 1)), t.rng.uniform(1, 50, (t.draws, 20))], 1)
-    pair = tensors(c, np.broadcast_to(gamma, c.shape))
-
-    def beyond(printed: bool) -> Array:
-        nodes = lucky_nodes.nodes_asked(*pair, 0.5, printed).numpy()
-        growth = np.log(nodes) - np.log(c) - c / 2
-        return growth[:, 1:] - growth[:, :1]
-
-    part = t.part("growth", 1e-9, controls=pooled).add(beyond(True))
-    part.breaks("exponent c/(2 (1 - gamma^2))", beyond(False).max(-1))
-    mills_proofs.growth(part)
-
-
 @check("ddn/thm5b")
 def thm5b(t: Trial) -> None:
     """Lucky nodes at initialisation: sketch with a threshold φ (Sec. 6.1.1).
@@ -47,7 +31,21 @@ def thm5b(t: Trial) -> None:
             polarities, or where rho_k^2 >= 6/(c + 6). Controls: c/(1 - gamma^2) in the exponent,
             polarities or s_k lowered.
     """
-    _growth(t)
+    # |N_mu| of Eq. 128 over c exp(c/2), and over what it is at c = 1.
+    gamma = t.rng.uniform(0.2, 0.95, (t.draws, 1))
+    c = np.concatenate([np.ones((t.draws, 1)), t.rng.uniform(1, 50, (t.draws, 20))], 1)
+    pair = tensors(c, np.broadcast_to(gamma, c.shape))
+
+    def beyond(printed: bool) -> Array:
+        nodes = lucky_nodes.nodes_asked(*pair, 0.5, printed).numpy()
+        growth = np.log(nodes) - np.log(c) - c / 2
+        return growth[:, 1:] - growth[:, :1]
+
+    growth = t.part("growth", 1e-9, controls=pooled).add(beyond(True))
+    growth.breaks("exponent c/(2 (1 - gamma^2))", beyond(False).max(-1))
+    mills_proofs.growth(growth)
+
+    # phi increases in every polarity and in c.
     n, size = 5, max(t.draws, 20)  # a third of them have a threshold above 0
     s, rho = t.rng.random((size, n)), t.rng.uniform(-1, 1, (size, n))
     c = t.rng.uniform(0.5, 20, size)
@@ -59,14 +57,15 @@ def thm5b(t: Trial) -> None:
     least = np.minimum(_thresholds(s, stronger, c), _thresholds(s, rho, c + 0.1))
     rising.add(-(least - base)).breaks("polarity lowered", base - _thresholds(s, lower, c))
 
+    # And in s_k, as printed; corrected: where rho_k^2 >= 6/(c + 6), or polarities are equal.
     def gains(d: float, rho: Array = rho, base: Array = base) -> Array:
         moved = [_thresholds(np.sqrt(s**2 * (1 + d * e)), rho, c) - base for e in np.eye(n)]
         return np.stack(moved, -1)
 
     enough, up, down = rho**2 >= 6 / (c[:, None] + 6), gains(0.1), gains(-0.1)
+    name = "threshold in each s_k"
     printed, corrected = (
-        form("threshold in each s_k", 0.0, controls=pooled, draws=n * size)
-        for form in (t.part, t.corrected)
+        form(name, 0.0, controls=pooled, draws=n * size) for form in (t.part, t.corrected)
     )
     printed.add(-up[base > 0]).says(share=(up[base > 0] < 0).any(-1).mean())
     corrected.add(-up[enough]).breaks("weaker polarities", -up[~enough])
@@ -162,11 +161,14 @@ def num1(t: Trial) -> None:
     def bracket(rho: float) -> Array:
         return lucky_nodes.square_gap_bound(s, torch.full_like(s, rho), 9.0).numpy()
 
-    threshold, measured, grows = (
-        t.part(name, 0.0, ">=", controls=pooled)
-        for name in ("threshold", "measured gap", "grows with selectivity")
-    )
+    # Eq. 130's bracket is positive at 63.3 per cent.
+    threshold = t.part("threshold", 0.0, ">=", controls=pooled)
     threshold.add(bracket(0.633)).breaks("63.2 %", bracket(0.632)).says(root=np.sqrt(6 / 15))
+
+    measured, grows = (
+        t.part(name, 0.0, ">=", controls=pooled)
+        for name in ("measured gap", "grows with selectivity")
+    )
     count, n = min(t.draws, 10), 14  # with few children no node can meet the event at c = 9
     h = rng.uniform(0.8, 1, (count, n))
     # With polarities of one size, and with any above it.
@@ -183,6 +185,7 @@ def num1(t: Trial) -> None:
         lucky = lucky_nodes.lucky(w, *tensors(kids.h, kids.a), 9.0).numpy()
         any_ones = np.sqrt(3 / n) * rng.uniform(-1, 1, (count, 100, n))
         for b in range(count):
+            # Nodes that meet the event have squares that are apart by the bound.
             one = Children(kids.low[[b]], kids.high[[b]], kids.rho[[b]])
             missed = _gap_of_the_nodes(any_ones[b], one, 1.0)[1] - bound[b]
             measured.breaks("nodes as they are drawn", missed)
@@ -191,6 +194,8 @@ def num1(t: Trial) -> None:
                 continue
             gap, squares = _gap_of_the_nodes(rows, one, 1.0)
             measured.add(squares - bound[b])
+
+            # Their gap grows with s_k.
             grows.add(_gap_of_the_nodes(rows, one, 1.1)[0] - gap)
             grows.breaks("less selective", _gap_of_the_nodes(rows, one, 0.9)[0] - gap)
             met, least = met + len(rows), min(least, gap.min())

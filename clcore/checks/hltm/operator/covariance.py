@@ -19,11 +19,6 @@ from clcore.theory.trees import tree_nets
 Q = np.array([-1.0, 1.0])
 
 
-def outer_square(a: Array) -> Array:
-    """a a^T, a draw each."""
-    return a[:, :, None] * a[:, None, :]
-
-
 def both_sizes(w: tr.World, mu: int) -> tuple[Array, Array]:
     """(o_mu as Theorem 6 is typeset, o_mu of Eq. 179), each [draws]."""
     rho = lt.path_polarity(w.model.tree, torch.from_numpy(tr.rho(w)))[:, mu].numpy()
@@ -35,9 +30,9 @@ def dampened(w: tr.World, mu: int) -> Array:
     return tree_nets.child_selectivity(w.model, w.groups, mu).numpy()
 
 
-def times(size: Array, matrix: Array) -> Array:
-    """A number times a matrix, a draw each."""
-    return size[:, None, None] * matrix
+def rank_one(size: Array, a: Array) -> Array:
+    """size a a^T, a draw each, [draws, c, c]."""
+    return size[:, None, None] * (a[:, :, None] * a[:, None, :])
 
 
 def _irregular(rng: np.random.Generator, count: int) -> list[tr.World]:
@@ -75,18 +70,21 @@ def lem9(t: Trial) -> None:
         prior = w.model.prior
         flat = torch.full_like(prior, 1 / prior.shape[1])
         for mu in tr.inner(w):
+            # V_z0[E[f|z_0]] = V_0^T (P_0 - P_0 1 1^T P_0) V_0.
             V, exact = tree_nets.root_means(w.model, w.groups, mu), tr.over_root(w, tr.fed(w, mu))
             covariance.add(absolute(tree_nets.root_covariance(prior, V), exact))
             covariance.breaks("uniform prior", absolute(tree_nets.root_covariance(flat, V), exact))
-            raw = absolute(V.mT @ torch.diag_embed(prior) @ V, exact)
-            covariance.breaks("mean not subtracted", raw)
+            raw = V.mT @ torch.diag_embed(prior) @ V
+            covariance.breaks("mean not subtracted", absolute(raw, exact))
+
+            # v_0k = 1 1^T v_k/m_nu + C_0nu v_k.
             for child in tr.below(w, mu):
                 C, m = np.eye(prior.shape[1]), w.model.tree.states[child]
                 for node in lt.path(w.model.tree, child)[1:]:
                     C = C @ (lt.edge(w.model, node).numpy() - 1 / w.model.tree.states[node])
                 v = tr.given(w, child, w.out[child])
-                split = v.sum(1, keepdims=True) / m + C @ v
-                error = absolute(split, tr.given(w, 0, w.out[child]))
+                ours = v.sum(1, keepdims=True) / m + C @ v
+                error = absolute(ours, tr.given(w, 0, w.out[child]))
                 columns.add(error) if regular else columns.breaks("not regular", error)
     tree_proofs.lem9(covariance, columns)
 
@@ -107,10 +105,9 @@ def eq170(t: Trial) -> None:
         mean = sum(p[:, i] * u[:, i] for i in range(m))
         exact = sum(p[:, i] * (u[:, i] - mean) ** 2 for i in range(m))
         P0, one = p[:, :, None] * np.eye(m), np.ones((m, m))
-        c = u - (one @ P0 @ u[..., None])[..., 0]
-        second = P0 - P0 @ one @ P0
-        part.add(absolute(np.einsum("di,dij,dj->d", c, P0, c), exact))
-        part.add(absolute(np.einsum("di,dij,dj->d", u, second, u), exact))
+        centred = u - (one @ P0 @ u[..., None])[..., 0]
+        part.add(absolute(np.einsum("di,dij,dj->d", centred, P0, centred), exact))
+        part.add(absolute(np.einsum("di,dij,dj->d", u, P0 - P0 @ one @ P0, u), exact))
         ours = tree_nets.root_covariance(*ref.tensors(p, u[..., None]))[:, 0, 0].numpy()
         part.add(absolute(ours, exact), absolute((P0 @ u[..., None]).sum((1, 2)), mean))
         off = u - u.mean(1, keepdims=True)
@@ -118,24 +115,6 @@ def eq170(t: Trial) -> None:
         part.breaks("unweighted mean", absolute(flat, exact))
         part.breaks("raw moment", absolute((p * u**2).sum(1), exact))
     tree_proofs.eq170(part)
-
-
-def _root(t: Trial) -> None:
-    """P_0 - P_0 1 1^T P_0 of a binary root."""
-    rho = np.concatenate([[-1, 0, 1], t.rng.uniform(-1, 1, 10 * t.draws)])
-    p = np.stack([1 - rho, 1 + rho], -1) / 2
-    left = p[:, :, None] * np.eye(2) - p[:, :, None] * p[:, None, :]
-    right = (1 - rho**2)[:, None, None] / 4 * np.outer(Q, Q)
-    plain = (1 - np.abs(rho))[:, None, None] / 4 * np.outer(Q, Q)
-    none = torch.zeros(len(rho), 1, dtype=torch.float64)
-    ours = tree_nets.root_covariance(
-        lt.binary(lt.tree((-1, 0)), none, torch.from_numpy(rho)).prior,
-        torch.eye(2, dtype=torch.float64).expand(len(rho), 2, 2),
-    )
-    part = t.part("Eq. 172", 1e-15, controls=pooled, draws=len(rho))
-    part.add(absolute(right, left), absolute(right, ours))
-    part.breaks("1/2", absolute(2 * right, left)).breaks("1 - |rho|", absolute(plain, left))
-    tree_proofs.eq172_root(part)
 
 
 @check("ddn/eq172")
@@ -148,7 +127,18 @@ def eq172(t: Trial) -> None:
     Fails   for 1/2 in place of 1/4, for 1 - |rho|, without the root's polarity, for -q, without
             the 2.
     """
-    _root(t)
+    # P_0 - P_0 1 1^T P_0 = (1 - rho_0^2) q q^T/4, by numpy and by the library.
+    rho0 = np.concatenate([[-1, 0, 1], t.rng.uniform(-1, 1, 10 * t.draws)])
+    p = np.stack([1 - rho0, 1 + rho0], -1) / 2
+    left = p[:, :, None] * np.eye(2) - p[:, :, None] * p[:, None, :]
+    right = (1 - rho0**2)[:, None, None] / 4 * np.outer(Q, Q)
+    plain = (1 - np.abs(rho0))[:, None, None] / 4 * np.outer(Q, Q)
+    ours = tree_nets.root_covariance(*ref.tensors(p, np.eye(2) + np.zeros((len(p), 2, 2))))
+    root = t.part("Eq. 172", 1e-15, controls=pooled, draws=len(p))
+    root.add(absolute(right, left), absolute(right, ours))
+    root.breaks("1/2", absolute(2 * right, left)).breaks("1 - |rho|", absolute(plain, left))
+    tree_proofs.eq172_root(root)
+
     count = min(t.share(4), 15)
     covariance, transitions, means = (
         t.part(name, 1e-13, controls=pooled, draws=4 * count)
@@ -156,22 +146,28 @@ def eq172(t: Trial) -> None:
     )
     for w in tr.worlds(t.rng, count, 3):
         for mu in tr.inner(w):
+            # The covariance is (1 - rho_0^2)/4 V_0^T q q^T V_0.
             V = np.concatenate([tr.given(w, 0, w.out[i]) for i in tr.below(w, mu)], -1)
-            Vq = np.einsum("c,dcn->dn", Q, V)
-            form = times((1 - tr.rho0(w) ** 2) / 4, outer_square(Vq))
-            exact = tr.over_root(w, tr.fed(w, mu))
-            covariance.add(absolute(form, exact))
-            covariance.breaks("root's polarity left out", absolute(outer_square(Vq) / 4, exact))
+            Vq, exact = np.einsum("c,dcn->dn", Q, V), tr.over_root(w, tr.fed(w, mu))
+            covariance.add(absolute(rank_one((1 - tr.rho0(w) ** 2) / 4, Vq), exact))
+            uniform = rank_one(np.full(count, 1 / 4), Vq)
+            covariance.breaks("root's polarity left out", absolute(uniform, exact))
+
+            # q^T v_0k = 2 rho_0mu a_mu[k].
             path = tr.path_rho(w, mu)[:, None]
             means.add(absolute(2 * path * dampened(w, mu), Vq))
             means.breaks("no 2", absolute(path * dampened(w, mu), Vq))
+
             for child in tr.below(w, mu):
+                # C_0nu v_k = rho_0nu s_k q.
                 v, own = tr.given(w, child, w.out[child]), tr.path_rho(w, child)[:, None]
                 C = lt.path_transition(w.model, child).numpy() - 0.5
                 s = (v[:, 1] - v[:, 0]) / 2
                 along = (own * s)[:, None, :] * Q[None, :, None]
                 transitions.add(absolute(C @ v, along))
                 transitions.breaks("q = [1, -1]", absolute(C @ v, -along))
+
+                # q^T v_0k = 2 rho_0nu s_k.
                 at_root = np.einsum("c,dcn->dn", Q, tr.given(w, 0, w.out[child]))
                 means.add(absolute(at_root, 2 * own * s))
     tree_proofs.eq172(covariance, transitions, means)
@@ -187,36 +183,36 @@ def thm6(t: Trial) -> None:
     Fails   in size with the printed o_mu; in direction without the polarities in a_mu.
     """
     count = min(max(t.share(4), 8), 15)
-    part = {"controls": pooled, "draws": 4 * count}
-    shape = t.part("a multiple of a a^T", 1e-13, **part)
-    printed, mended = (form("o_mu", 1e-13, **part) for form in (t.part, t.corrected))
+    some = {"controls": pooled, "draws": 4 * count}
+    shape = t.part("a multiple of a a^T", 1e-13, **some)
+    printed, mended = (form("o_mu", 1e-13, **some) for form in (t.part, t.corrected))
     for w in tr.worlds(t.rng, count, 3):
         for mu in tr.inner(w):
-            exact, outer = tr.over_root(w, tr.fed(w, mu)), outer_square(dampened(w, mu))
+            exact, a = tr.over_root(w, tr.fed(w, mu)), dampened(w, mu)
 
             # Its direction.
-            shape.add(_off_multiple(exact, outer))
-            bare, whole = tr.selective(w, mu)[0], dampened(w, mu)
-            turned = np.ptp(np.sign(bare * whole), -1) > 0  # else polarities are a factor of a
-            off = _off_multiple(exact, outer_square(bare))
-            shape.breaks("polarities left out of a", off[turned])
+            shape.add(_off_multiple(exact, a))
+            bare = tr.selective(w, mu)[0]
+            turned = np.ptp(np.sign(bare * a), -1) > 0  # else polarities are a factor of a
+            shape.breaks("polarities left out of a", _off_multiple(exact, bare)[turned])
 
             # Its size, with rho_0mu and with rho_0.
             typeset, ours = both_sizes(w, mu)
-            printed.add(absolute(times(typeset, outer), exact))
-            printed.fails_by(absolute(times(typeset - ours, outer), 0 * exact))
-            mended.add(absolute(times(ours, outer), exact))
-            mended.breaks("rho_0mu for rho_0", absolute(times(typeset, outer), exact))
-            for form in (printed, mended):
-                form.breaks("twice the size", absolute(times(2 * ours, outer), exact))
+            printed.add(absolute(rank_one(typeset, a), exact))
+            printed.fails_by(absolute(rank_one(typeset - ours, a), 0 * exact))
+            mended.add(absolute(rank_one(ours, a), exact))
+            mended.breaks("rho_0mu for rho_0", absolute(rank_one(typeset, a), exact))
+            for part in (printed, mended):
+                part.breaks("twice the size", absolute(rank_one(2 * ours, a), exact))
     tree_proofs.thm6(shape, mended)
 
 
-def _off_multiple(exact: Array, outer: Array) -> Array:
-    """How far `exact` is from the nearest multiple of `outer`, [draws]."""
+def _off_multiple(exact: Array, a: Array) -> Array:
+    """How far `exact` is from the nearest multiple of a a^T, [draws]."""
+    outer = rank_one(np.ones(len(a)), a)
     square = (outer**2).sum((1, 2))
     fit = (exact * outer).sum((1, 2)) / np.where(square, square, 1)
-    return absolute(times(fit, outer), exact)
+    return absolute(rank_one(fit, a), exact)
 
 
 @check("ddn/eq179")
@@ -232,10 +228,10 @@ def eq179(t: Trial) -> None:
     part = t.part("", 1e-13, controls=pooled, draws=4 * count)
     for w in tr.worlds(t.rng, count, 3):
         for mu in tr.inner(w):
-            exact, outer = tr.over_root(w, tr.fed(w, mu)), outer_square(dampened(w, mu))
+            exact, a = tr.over_root(w, tr.fed(w, mu)), dampened(w, mu)
             typeset, ours = both_sizes(w, mu)
-            part.add(absolute(times(ours, outer), exact))
-            part.breaks("Theorem 6 as typeset", absolute(times(typeset, outer), exact))
+            part.add(absolute(rank_one(ours, a), exact))
+            part.breaks("Theorem 6 as typeset", absolute(rank_one(typeset, a), exact))
             uniform = tr.path_rho(w, mu) ** 2
-            part.breaks("root taken as uniform", absolute(times(uniform, outer), exact))
+            part.breaks("root taken as uniform", absolute(rank_one(uniform, a), exact))
     tree_proofs.eq179(part)

@@ -143,20 +143,6 @@ def operator_sizes(key: torch.Tensor, units: int, scale: float, low: float = 0.7
     return Sizes(*map(np.array, levels))
 
 
-def _top(t: Trial, count: int) -> None:
-    """o_mu level by level at leaves, and the operator's size at the top and at the bottom."""
-    w = tr.world(t.rng, max(count, 6), tr.CATERPILLAR, 2, 1)
-    equal, typeset = [], []
-    for mu, leaf in ((0, 2), (1, 4), (3, 6), (5, 7)):
-        size = tr.over_root(w, w.out[leaf])[:, 0, 0]
-        equal.append(size / (tr.rho(w)[:, leaf - 1] / 2) ** 2)
-        typeset.append(both_sizes(w, mu)[0])
-    falls = t.part(r"$o_\mu$, from the root down", 1e-14, controls=pooled)
-    falls.add(np.diff(equal, axis=0).max(0))
-    falls.breaks("Theorem 6 as printed", np.diff(typeset, axis=0).max(0))
-    _levels(t)
-
-
 def _levels(t: Trial) -> None:
     """The operator's size and a group's relative step at the bottom over those at the top; and the
     same without mixing, all polarities 1."""
@@ -169,21 +155,21 @@ def _levels(t: Trial) -> None:
         key = tr.keys(t.rng, nets)
         found, fixed = (operator_sizes(key, units, scale, low) for low in (0.7, 1.0))
         whole, step = (np.median(s, 1) for s in (found.operator, found.step))
-        children.append(whole[1] / whole[0])
-        bare = np.median(level_sizes(key, units, scale)[0], 1)
+
+        # The operator is smaller at the bottom, though the Jacobian grows.
         part.add(whole[-1] / whole[0])
+        bare = np.median(level_sizes(key, units, scale)[0], 1)
         part.breaks("J_mu left out, the root's children", bare[1] / bare[0])
+        children.append(whole[1] / whole[0])
+
         # A whole level grows like any other; a group of its weights does not.
         alike = found.growth[-1] / np.where(found.growth[0] > 0, found.growth[0], np.nan)
         printed.add(np.nanmedian(alike)).fails_by(1.0)
+        printed.breaks("top over bottom", step[0] / step[-1])
         faster.add(step[-1] / step[0])
         faster.breaks("growth of a whole level's squared norm", np.nanmedian(alike))
-        printed.breaks("top over bottom", step[0] / step[-1])
-        for out, sizes in (
-            (ratios, (found.operator, found.step)),
-            (still, (fixed.operator, fixed.step)),
-        ):
-            for values, size in zip(out, sizes, strict=True):
+        for out, sizes in ((ratios, found), (still, fixed)):
+            for values, size in zip(out, (sizes.operator, sizes.step), strict=True):
                 middle = np.median(size, 1)
                 values.append(middle[-1] / middle[0])
     part.says(near=min(children), far=max(children))
@@ -208,4 +194,16 @@ def thm6b(t: Trial) -> None:
     """
     count = min(t.draws, 10)
     _limit(t, count)
-    _top(t, count)
+
+    # o_mu falls from the root down: a caterpillar has a leaf at every level.
+    w = tr.world(t.rng, max(count, 6), tr.CATERPILLAR, 2, 1)
+    equal, typeset = [], []
+    for mu, leaf in ((0, 2), (1, 4), (3, 6), (5, 7)):
+        size = tr.over_root(w, w.out[leaf])[:, 0, 0]
+        equal.append(size / (tr.rho(w)[:, leaf - 1] / 2) ** 2)
+        typeset.append(both_sizes(w, mu)[0])
+    falls = t.part(r"$o_\mu$, from the root down", 1e-14, controls=pooled)
+    falls.add(np.diff(equal, axis=0).max(0))
+    falls.breaks("Theorem 6 as printed", np.diff(typeset, axis=0).max(0))
+
+    _levels(t)

@@ -130,10 +130,14 @@ def eq113(t: Trial) -> None:
     swap = np.stack([np.stack([one, gamma], -1), np.stack([gamma, one], -1)], -2)
     sigma = 2 * np.eye(2) - swap
     inverse = np.linalg.inv(sigma)
-    part = t.part("inverse", 1e-12, controls=pooled)
-    part.add(ref.relative(swap / less[:, None, None], inverse))
-    part.breaks("-gamma", ref.relative(sigma / less[:, None, None], inverse))
-    part.breaks("without 1/(1 - gamma^2)", ref.relative(swap, inverse))
+
+    # Sigma_y^-1 = [[1, gamma], [gamma, 1]]/(1 - gamma^2).
+    precision = t.part("inverse", 1e-12, controls=pooled)
+    precision.add(ref.relative(swap / less[:, None, None], inverse))
+    precision.breaks("-gamma", ref.relative(sigma / less[:, None, None], inverse))
+    precision.breaks("without 1/(1 - gamma^2)", ref.relative(swap, inverse))
+
+    # y_0^T M y_0 = c; corrected: c/(1 - gamma^2).
     form = _quadratic_form(np.sqrt(c), 0 * c, gamma)
     printed = t.part("quadratic form", 1e-12, controls=pooled).add(ref.relative(c, form))
     printed.fails_by(gamma**2)
@@ -141,9 +145,12 @@ def eq113(t: Trial) -> None:
     corrected.add(ref.relative(c / less, form))
     for part in (printed, corrected):
         part.breaks("c (1 - gamma^2)", ref.relative(c * less, form))
+
+    # det^(1/2) M = (1 - gamma^2)^(-1/2).
     root = np.sqrt(np.linalg.det(inverse))
-    part = t.part("determinant", 1e-12, controls=pooled).add(ref.relative(less**-0.5, root))
-    part.breaks("of Sigma_y", ref.relative(less**0.5, root))
+    determinant = t.part("determinant", 1e-12, controls=pooled)
+    determinant.add(ref.relative(less**-0.5, root))
+    determinant.breaks("of Sigma_y", ref.relative(less**0.5, root))
 
 
 def scipy_mills(y: Array) -> Array:

@@ -29,6 +29,7 @@ def eq120(t: Trial) -> None:
     Fails   as typeset, where one r is both the Mills ratio and Phi: for either throughout; without
             sqrt(2 pi); the loss for erfc in place of 1 - Phi.
     """
+    # The integral by quadrature, the library's form and that through Phi agree.
     y = np.concatenate([[-3.0, 0.0, 8.0], t.rng.uniform(-3, 8, min(t.draws, 30))])
     x, w = np.polynomial.legendre.leggauss(160)
     # exp(-y t - t^2/2) is below 1e-17 of its maximum beyond t = max(-y, 0) + 9.
@@ -49,9 +50,10 @@ def eq120(t: Trial) -> None:
     ):
         error = ref.relative(value, integral)
         forms.breaks(name, error).breaks(f"as typeset, {name}", error, by=worst)
+
+    # From y = 10 the last loses its digits: Phi is 1 to the last one of float64.
     far = np.concatenate([[10.0], t.rng.uniform(10, 30, min(t.draws, 30))])
     exact = gaussian_tail.mills(*tensors(far)).numpy()
-    # Phi is 1 to the last digit of float64.
     naive = np.sqrt(2 * np.pi) * np.exp(far**2 / 2) * (1 - special.ndtr(far))
     erfc = np.sqrt(np.pi / 2) * np.exp(far**2 / 2) * special.erfc(far / np.sqrt(2))
     loss = t.part("loss of digits from y = 10", 0.5, ">=").add(ref.relative(naive, exact))
@@ -94,7 +96,10 @@ def eq124(t: Trial) -> None:
                 pairs, lambda y, r: (r * (root(y**2 + eight) + 3 * y) / 4 - 1) * (1 + y**6)
             )
 
+        # 2/(sqrt(y^2 + 4) + y) < r(y) < 4/(sqrt(y^2 + 8) + 3y).
         bounds.add(below(4), above(8)).breaks("3 for 4", below(3)).breaks("9 for 8", above(9))
+
+        # r falls.
         falls.add(np.array([float(b / a - 1) for (_, a), (_, b) in pairwise(pairs)]))
         falls.breaks("y r(y)", np.diff(_each(pairs, lambda y, r: y * r)))
     mills_proofs.eq124(bounds, falls)
@@ -108,7 +113,7 @@ def eq125(t: Trial) -> None:
     Claim   y/(1 + y^2) < r(y) < 1/y, 0 < e(y) < 1/y, and y^2 |1 - y r(y)| <= 1, so r ~ 1/y.
     Fails   for y/(1/2 + y^2), 1/(y + 1/(2y)), e < 1/(2y), 1/r - 2y, r ~ 1/(2y).
     """
-    r_, e_, limit = (
+    ratio, excess, limit = (
         t.part(name, bound, controls=worst, draws=min(t.draws, 60) + 3)
         for name, bound in (("r", -0.05), ("e", -0.05), ("r ~ 1/y", 1.0))
     )
@@ -118,17 +123,22 @@ def eq125(t: Trial) -> None:
         def each(formula: Callable) -> Array:
             return _each(pairs, formula)
 
-        r_.add(each(lambda y, r: (y / (1 + y**2) / r - 1) * (1 + y**4)))
-        r_.breaks("y/(1/2 + y^2)", each(lambda y, r: (y / (y**2 + 0.5) / r - 1) * (1 + y**4)))
-        r_.add(each(lambda y, r: (y * r - 1) * (1 + y**2)))
-        r_.breaks("1/(y + 1/2y)", each(lambda y, r: (r * (y + 1 / (2 * y)) - 1) * (1 + y**2)))
-        e_.add(each(lambda y, r: (y * (1 / r - y) - 1) * (1 + y**2)))
-        e_.breaks("e < 1/2y", each(lambda y, r: (2 * y * (1 / r - y) - 1) * (1 + y**2)))
-        e_.add(each(lambda y, r: -(y * (1 / r - y)) / min(y, 1)))
-        e_.breaks("1/r - 2y", each(lambda y, r: -y * (1 / r - 2 * y) / min(y, 1)))
+        # y/(1 + y^2) < r(y) < 1/y.
+        ratio.add(each(lambda y, r: (y / (1 + y**2) / r - 1) * (1 + y**4)))
+        ratio.breaks("y/(1/2 + y^2)", each(lambda y, r: (y / (y**2 + 0.5) / r - 1) * (1 + y**4)))
+        ratio.add(each(lambda y, r: (y * r - 1) * (1 + y**2)))
+        ratio.breaks("1/(y + 1/2y)", each(lambda y, r: (r * (y + 1 / (2 * y)) - 1) * (1 + y**2)))
+
+        # 0 < e(y) < 1/y, e(y) = 1/r(y) - y.
+        excess.add(each(lambda y, r: (y * (1 / r - y) - 1) * (1 + y**2)))
+        excess.breaks("e < 1/2y", each(lambda y, r: (2 * y * (1 / r - y) - 1) * (1 + y**2)))
+        excess.add(each(lambda y, r: -(y * (1 / r - y)) / min(y, 1)))
+        excess.breaks("1/r - 2y", each(lambda y, r: -y * (1 / r - 2 * y) / min(y, 1)))
+
+        # y^2 |1 - y r(y)| <= 1, so r ~ 1/y.
         limit.add(each(lambda y, r: y**2 * abs(1 - y * r)))
         limit.breaks("1/2y", each(lambda y, r: y**2 * abs(1 - 2 * y * r)))
-    mills_proofs.eq125(r_, e_, limit)
+    mills_proofs.eq125(ratio, excess, limit)
 
 
 @check("ddn/eq126")
@@ -144,22 +154,27 @@ def eq126(t: Trial) -> None:
     gamma = np.concatenate([[0.99], 1 - 10 ** t.rng.uniform(-4, -0.3, t.draws - 1)])
     c[0] = 1e3
     pair = tensors(c, gamma)
-    ratio = (gaussian_tail.r_hat(*pair) / gaussian_tail.asymptote(*pair)).numpy()
-    second = gamma**2 * c / (1 - gamma**2)
+    library = gaussian_tail.asymptote(*pair)
+
+    # 1/(k1 k2) = (1 - gamma^2)/(gamma c).
     printed = (1 - gamma**2) / (gamma * c)
-    forms = t.part("two forms of it", 1e-10, controls=pooled)
-    forms.add(ref.relative(gaussian_tail.asymptote(*pair), printed))
-    forms.breaks("without gamma", ref.relative(gaussian_tail.asymptote(*pair), gamma * printed))
-    asymptote = t.part("asymptote", 4.0, controls=pooled).add(np.abs(ratio - 1) * second)
-    asymptote.breaks("(1 - gamma)/(gamma c)", np.abs(ratio * (1 + gamma) - 1) * second)
-    asymptote.breaks("half of it", np.abs(2 * ratio - 1) * second).says(ratio=ratio[0])
-    c, gamma = 10 ** t.rng.uniform(-1, 2, t.draws), np.full(t.draws, 1e-6)
-    pair = tensors(c, gamma)
+    forms = t.part("two forms of it", 1e-10, controls=pooled).add(ref.relative(library, printed))
+    forms.breaks("without gamma", ref.relative(library, gamma * printed))
+
+    # k2^2 |R^/asymptote - 1| stays bounded.
+    ratio = (gaussian_tail.r_hat(*pair) / library).numpy()
+    k2_squared = gamma**2 * c / (1 - gamma**2)
+    asymptote = t.part("asymptote", 4.0, controls=pooled).add(np.abs(ratio - 1) * k2_squared)
+    asymptote.breaks("(1 - gamma)/(gamma c)", np.abs(ratio * (1 + gamma) - 1) * k2_squared)
+    asymptote.breaks("half of it", np.abs(2 * ratio - 1) * k2_squared).says(ratio=ratio[0])
+
+    # Near gamma = 0 the asymptote blows up, and R^ hardly changes.
+    c, tiny = 10 ** t.rng.uniform(-1, 2, t.draws), np.full(t.draws, 1e-6)
+    pair, usual = tensors(c, tiny), tensors(c, np.full(t.draws, 0.99))
     at_zero = gaussian_tail.r_hat(pair[0], 0 * pair[1])
-    finite = ref.relative(gaussian_tail.r_hat(*pair), at_zero)
+    change = ref.relative(gaussian_tail.r_hat(*pair), at_zero)
     near = t.part("near gamma = 0", 1e4, ">=", draws=t.draws)
-    near.add(gaussian_tail.asymptote(*pair) / at_zero, 1 / np.maximum(finite, 1e-300))
-    usual = tensors(c, np.full(t.draws, 0.99))
+    near.add(gaussian_tail.asymptote(*pair) / at_zero, 1 / np.maximum(change, 1e-300))
     tame = gaussian_tail.asymptote(*usual) / gaussian_tail.r_hat(*usual)
     near.breaks("gamma = 0.99", tame.median())
     mills_proofs.eq126(forms, asymptote, near)
@@ -177,22 +192,32 @@ def eq127(t: Trial) -> None:
     """
     draws, root = t.draws, np.sqrt
     c = 10 ** t.rng.uniform(-1, 2, draws)
-    path = [tensors(c, np.full(draws, 1 - 10.0**-k)) for k in range(1, 9)]
-    values = _along(path)
+    to_one = [tensors(c, np.full(draws, 1 - 10.0**-k)) for k in range(1, 9)]
+    values = _along(to_one)
+
+    # gamma -> 1 at fixed c: R^ ends near 0.
     end = t.part("gamma to 1", 1e-6, controls=pooled).add(values[-1])
     r = scipy_mills(root(c))
     end.breaks("kappa = sqrt c", r * scipy_mills(root(c) + 1 / r - root(c)))
-    frozen = _along([tensors(c / 10.0**k, p[1].numpy()) for k, p in enumerate(path)])
+
+    # It falls at every step on the way.
+    frozen = _along([tensors(c / 10.0**k, p[1].numpy()) for k, p in enumerate(to_one)])
     falls = t.part("falls at every step to gamma = 1", -0.05, controls=worst, draws=draws)
     falls.add(_rise(values)).breaks("c (1 - gamma) fixed", _rise(frozen))
+
+    # The exact probability tends to 0.
     chance = t.part("probability as gamma to 1", np.log(1e-100), controls=pooled)
-    chance.add(gaussian_tail.log_tail(*path[-1]))
+    chance.add(gaussian_tail.log_tail(*to_one[-1]))
     chance.breaks("correlation +gamma", special.log_ndtr(-root(c)))
+
+    # c -> infinity at fixed gamma: the same.
     gamma = np.concatenate([[0.0], t.rng.random(draws - 1)])
     levels = [tensors(np.full(draws, 10.0**k), gamma) for k in range(9)]
     outwards = _along(levels)
     far = t.part("c to infinity", 1e-3, controls=pooled).add(outwards[-1])
     far.breaks("kappa without c", outwards[0])
+
+    # It falls at every step on the way.
     bounded = _along([(p[0] / (1 + p[0]), p[1]) for p in levels])
     out = t.part("falls at every step to c = infinity", -0.05, controls=worst, draws=draws)
     out.add(_rise(outwards)).breaks("kappa of c/(1 + c)", _rise(bounded))

@@ -43,49 +43,6 @@ def _dependence(w: tr.World, condition: bool) -> Array:
     return np.max(found, 0)
 
 
-def _transitions(t: Trial, count: int) -> None:
-    """P(1 | 1) and P(0 | 0) of every edge, from the joint states."""
-    part = t.defines("transitions", 1e-13, controls=typical, draws=len(tr.SHAPES) * count)
-    for parents in tr.SHAPES:
-        rho, n = tr.signed(t.rng, count, len(parents) - 1), len(parents)
-        model = lt.binary(lt.tree(parents), torch.from_numpy(rho), 0.3)
-        z, chance = tr.enumerate_states(model)
-        both = pairs(chance, np.concatenate([z, 1 - z], -1))
-        for node, parent in enumerate(parents[1:], 1):
-            ones, zeros = both[:, parent, node], both[:, parent + n, node + n]
-            found = np.stack(
-                [ones / both[:, parent, parent], zeros / both[:, parent + n, parent + n]], -1
-            )
-            wanted = np.stack([(1 + rho[:, node - 1]) / 2] * 2, -1)
-            part.add(absolute(found, wanted))
-            part.breaks("polarity reversed", absolute(found, 1 - wanted))
-
-
-def _extremes(t: Trial, count: int) -> None:
-    """|rho| = 1 leaves nothing to chance; rho = 0 leaves the prior, which need not be uniform."""
-    sure = t.part("no randomness at rho = +-1", 0.0, controls=pooled)
-    sure.add(_randomness(t.rng, count, 1.0))
-    sure.breaks("|rho| = 0.95", _randomness(t.rng, count, 0.95))
-    name = "posterior at rho = 0"
-    printed, kept = (form(name, 1e-12, controls=typical) for form in (t.part, t.corrected))
-    for parents in tr.SHAPES:
-        tree = lt.tree(parents)
-        rho = tr.signed(t.rng, count, len(parents) - 1)
-        prior = torch.from_numpy(t.rng.uniform(-0.9, 0.9, count))
-        none, some = (lt.binary(tree, torch.from_numpy(v), prior) for v in (0 * rho, rho))
-        own = none.prior[:, 1:].numpy()
-        posterior = _posterior(none)
-        printed.add(_off(posterior, 0.5)).fails_by(np.abs(own[:, 0] - 0.5))
-        kept.add(_off(posterior, own)).breaks("uniform", _off(posterior, 0.5))
-        for part in (printed, kept):
-            part.breaks("rho not 0", _off(_posterior(some), own))
-    proofs.eq14(sure, kept)
-
-
-def _off(posterior: Array, value: Array | float) -> Array:
-    return absolute(posterior, np.broadcast_to(value, posterior.shape))
-
-
 @check("ddn/eq14")
 def eq14(t: Trial) -> None:
     """Symmetric binary hierarchical latent tree model (SB-HLTM) (Eq. 14).
@@ -96,19 +53,51 @@ def eq14(t: Trial) -> None:
     Fails   the posterior, where the root is not uniform; corrected: it is the prior. Controls:
             polarity reversed, the parent not given, |rho| = 0.95, rho not 0.
     """
-    draws = min(t.share(4), 4)
-    worlds = tr.worlds(t.rng, draws, 1)
+    count = min(t.share(4), 4)
+    worlds = tr.worlds(t.rng, count, 1)
 
-    # P(1|1) = P(0|0) = (1 + rho)/2 on every edge.
-    _transitions(t, draws)
+    # P(1|1) = P(0|0) = (1 + rho)/2 on every edge, from the joint states.
+    edges = t.defines("transitions", 1e-13, controls=typical, draws=len(tr.SHAPES) * count)
+    for parents in tr.SHAPES:
+        rho, n = tr.signed(t.rng, count, len(parents) - 1), len(parents)
+        z, chance = tr.enumerate_states(lt.binary(lt.tree(parents), torch.from_numpy(rho), 0.3))
+        both = pairs(chance, np.concatenate([z, 1 - z], -1))  # of z = 1, and of z = 0 n later
+        for node, parent in enumerate(parents[1:], 1):
+            found = np.stack(
+                [both[:, parent + k, node + k] / both[:, parent + k, parent + k] for k in (0, n)],
+                -1,
+            )
+            wanted = np.stack([(1 + rho[:, node - 1]) / 2] * 2, -1)
+            edges.add(absolute(found, wanted))
+            edges.breaks("polarity reversed", absolute(found, 1 - wanted))
 
     # Siblings are independent given the parent.
     apart = t.defines("siblings independent given the parent", 1e-13, controls=typical)
     apart.add(*(_dependence(w, True) for w in worlds))
     apart.breaks("parent not given", *(_dependence(w, False) for w in worlds))
 
-    # What the polarities +-1 and 0 leave.
-    _extremes(t, draws)
+    # rho = +-1 leaves no randomness.
+    sure = t.part("no randomness at rho = +-1", 0.0, controls=pooled)
+    sure.add(_randomness(t.rng, count, 1.0))
+    sure.breaks("|rho| = 0.95", _randomness(t.rng, count, 0.95))
+
+    # At rho = 0 the posterior of z_0 is its prior, which need not be uniform.
+    name = "posterior at rho = 0"
+    printed, mended = (form(name, 1e-12, controls=typical) for form in (t.part, t.corrected))
+    for parents in tr.SHAPES:
+        rho = tr.signed(t.rng, count, len(parents) - 1)
+        root = torch.from_numpy(t.rng.uniform(-0.9, 0.9, count))
+        none, some = (
+            lt.binary(lt.tree(parents), torch.from_numpy(v), root) for v in (0 * rho, rho)
+        )
+        posterior, other = _posterior(none), _posterior(some)
+        prior = none.prior[:, 1:].numpy()
+        from_uniform, from_prior = (absolute(posterior, 0 * posterior + v) for v in (0.5, prior))
+        printed.add(from_uniform).fails_by(np.abs(prior[:, 0] - 0.5))
+        mended.add(from_prior).breaks("uniform", from_uniform)
+        for part in (printed, mended):
+            part.breaks("rho not 0", absolute(other, 0 * other + prior))
+    proofs.eq14(sure, mended)
 
 
 def _posterior(model: lt.Model) -> Array:
@@ -270,29 +259,31 @@ def lem7(t: Trial) -> None:
             as Eq. 14; entries are in [0, 1] just for |rho| <= 1.
     Fails   without 1/2, without the columns' constraints, for generic P, for |rho| <= 1/2.
     """
+    # Eq. 14 is 1 1^T/2 + C with C = rho q q^T/2, which is regular.
     rho = t.rng.uniform(-1, 1, (t.draws, 4))
     rho[:, :2] = [1, -1]
     C = rho[..., None, None] / 2 * np.outer(Q, Q)
     P = lt.transition(torch.from_numpy(rho)).numpy()
-    regular = np.maximum(np.abs(C.sum(-1)), np.abs(C.sum(-2))).max((-1, -2))
+    sums = np.maximum(np.abs(C.sum(-1)), np.abs(C.sum(-2))).max((-1, -2))
     forward = t.part("SB is TR", 1e-15, draws=4 * t.draws)
-    forward.add(absolute(P, 0.5 + C), regular).breaks("no 1/2", absolute(P, 0.5 + 2 * C))
-    # Rows: both rows of C, then both columns, as functions of C's entries.
+    forward.add(absolute(P, 0.5 + C), sums).breaks("no 1/2", absolute(P, 0.5 + 2 * C))
+
+    # Of the four constraints, both rows of C and both columns, one is redundant; one entry is free.
     rows = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]])
     free = [4 - np.linalg.matrix_rank(np.delete(rows, k, 0)) for k in range(4)]
-    two = 4 - np.linalg.matrix_rank(rows[:2])
     count = t.part("4 constraints, 1 redundant, 1 free", 0.0, draws=5)
     count.add(abs(4 - np.linalg.matrix_rank(rows) - 1) + max(abs(f - 1) for f in free))
-    count.breaks("without the columns' two", abs(two - 1))
+    count.breaks("without the columns' two", abs(4 - np.linalg.matrix_rank(rows[:2]) - 1))
 
-    def asymmetry(P: Array) -> Array:
-        return absolute(P, _symmetric(2 * P[:, 1, 1] - 1))
-
+    # A binary regular P is symmetric as Eq. 14.
     back = t.part("binary TR is SB", 1e-12, controls=pooled)
-    found = _sinkhorn(t.rng, t.draws, 2, 2)
-    back.add(asymmetry(found))
-    back.add(asymmetry(lt.regular_transition(tr.keys(t.rng, t.draws), 2, 2).numpy()))
-    back.breaks("generic", asymmetry(_stochastic(t.rng, t.draws, 2, 2)))
+    by_sinkhorn = _sinkhorn(t.rng, t.draws, 2, 2)
+    by_library = lt.regular_transition(tr.keys(t.rng, t.draws), 2, 2).numpy()
+    generic = _stochastic(t.rng, t.draws, 2, 2)
+    back.add(*(absolute(P, _symmetric(2 * P[:, 1, 1] - 1)) for P in (by_sinkhorn, by_library)))
+    back.breaks("generic", absolute(generic, _symmetric(2 * generic[:, 1, 1] - 1)))
+
+    # Entries are in [0, 1] just for |rho| <= 1.
     grid = np.concatenate([[-1, 1], t.rng.uniform(-2, 2, 20 * t.draws)])
     entries = 0.5 + grid[:, None, None] / 2 * np.outer(Q, Q)
     valid = ((entries >= 0) & (entries <= 1)).all((-1, -2))
@@ -332,6 +323,7 @@ def eq177(t: Trial) -> None:
             samples within 7 standard errors.
     Fails   without signs, without an edge, for the least polarity of the path.
     """
+    # Small trees, by enumeration.
     small = t.part("small trees", 1e-13, controls=typical)
     for w in tr.worlds(t.rng, min(t.share(4), 15), 1):
         ours = lt.path_polarity(w.model.tree, torch.from_numpy(tr.rho(w))).numpy()
@@ -340,22 +332,26 @@ def eq177(t: Trial) -> None:
         small.breaks("signs dropped", absolute(np.abs(ours), found))
         short = ours[:, [max(i, 0) for i in w.model.tree.parents]]
         small.breaks("the last edge left out", absolute(short, found))
+
     deep = t.part("depth 2 to 8", 1e-13, controls=typical)
     sampled = t.part("samples", SIGMAS, controls=typical)
     total = min(t.draws, 6)
     for depth in (2, 4, 8):
         tree = lt.complete(depth)
-        rho = tr.signed(t.rng, total, len(tree.parents) - 1, 0.7)
-        model = lt.binary(tree, torch.from_numpy(rho))
         leaf = len(tree.parents) - 1
+        rho = tr.signed(t.rng, total, leaf, 0.7)
+        ours = lt.path_polarity(tree, torch.from_numpy(rho))[:, leaf].numpy()
+
+        # Deep trees, by products of transition matrices.
         P = np.eye(2)
         for node in lt.path(tree, leaf)[1:]:
             P = P @ _symmetric(rho[:, node - 1])
-        ours = lt.path_polarity(tree, torch.from_numpy(rho))[:, leaf].numpy()
         deep.add(absolute(ours, 2 * P[:, 1, 1] - 1))
         deep.breaks("P(1 | 0)", absolute(ours, 2 * P[:, 0, 1] - 1))
+
+        # Samples, of all but the deepest.
         if depth < 8:
-            z = lt.sample(tr.keys(t.rng, total), model, SAMPLES)
+            z = lt.sample(tr.keys(t.rng, total), lt.binary(tree, torch.from_numpy(rho)), SAMPLES)
             same = (z[..., 0] == z[..., leaf]).double().mean(-1).numpy()[:, None]
             sampled.add(standard_errors(same, (1 + ours[:, None]) / 2, SAMPLES))
             if depth == 4:  # where polarities are weaker

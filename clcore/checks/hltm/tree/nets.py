@@ -40,14 +40,16 @@ def eq95(t: Trial) -> None:
     summed = t.part("Eq. 97", 1e-13, controls=pooled, draws=3 * count)
     for w in categorical(t.rng, count):
         for mu in tr.inner(w):
+            # E[f_k|z_mu] = P_mu nu v_k.
             up, _ = tree_nets.children_moments(w.model, w.groups, mu)
-            exact = tr.given(w, mu, tr.fed(w, mu))
-            lifted.add(absolute(up, exact))
-            flipped = []
+            exact, flipped = tr.given(w, mu, tr.fed(w, mu)), []
             for child in tr.below(w, mu):
                 law, P = w.groups[child], lt.edge(w.model, child).flip(-1)
                 flipped.append(P @ tree_nets.mean(law.chance, law.out))
+            lifted.add(absolute(up, exact))
             lifted.breaks("columns of P reversed", absolute(torch.cat(flipped, -1), exact))
+
+            # V w_j = E[pre-activation of j|z_mu].
             sums = (up @ w.weights[mu].mT).numpy()
             summed.add(absolute(sums, tr.given(w, mu, w.pre[mu])))
             active = absolute(sums, tr.given(w, mu, w.out[mu]))
@@ -77,12 +79,15 @@ def eq136(t: Trial) -> None:
         for mu in tr.inner(w):
             s, middle, rho = tr.selective(w, mu)
             a, exact = rho * s, tr.given(w, mu, tr.fed(w, mu))
-            u = np.stack([middle - a, middle + a], 1)
-            means.add(absolute(u, exact))
-            means.breaks("no polarity", absolute(np.stack([middle - s, middle + s], 1), exact))
-            means.add(absolute(tree_nets.child_selectivity(w.model, w.groups, mu), a))
             pre, weights = tr.given(w, mu, w.pre[mu]), w.weights[mu].numpy()
+
+            # u+- = vbar +- a_mu; the mean pre-activations are w_j^T u+-.
+            u, bare = (np.stack([middle - v, middle + v], 1) for v in (a, s))
+            means.add(absolute(u, exact)).breaks("no polarity", absolute(bare, exact))
+            means.add(absolute(tree_nets.child_selectivity(w.model, w.groups, mu), a))
             means.add(absolute(np.einsum("djk,dck->dcj", weights, u), pre))
+
+            # Their gap is 2 w_j^T a_mu.
             gap = np.einsum("djk,dk->dj", weights, a)
             gaps.add(absolute(pre[:, 1] - pre[:, 0], 2 * gap))
             gaps.breaks("no 2", absolute(pre[:, 1] - pre[:, 0], gap))
@@ -107,15 +112,21 @@ def rem9(t: Trial) -> None:
     for w in tr.worlds(t.rng, count, 3):
         signed = tr.explore(w.model, w.weights, values=np.array([-1.0, 1.0]))
         for leaf in lt.leaves(w.model.tree):
+            # |s_k| = (1 - 0)/2.
             s = _selectivity(w, leaf)
-            printed.add(np.abs(s - 1)).fails_by(np.full(count, 0.5))  # s = (1 - 0) / 2
+            printed.add(np.abs(s - 1)).fails_by(np.full(count, 0.5))
             size.add(np.abs(s - 0.5), np.abs(_selectivity(signed, leaf) - 1))
             size.breaks("1 for 1/2", np.abs(s - 1))
+
+            # A leaf does not vary given its latent.
             noise.add(np.abs(tr.spread(w, leaf, w.out[leaf])).reshape(count, -1).max(-1))
+
         mu = tr.inner(w)[-1]
         printed.breaks("a hidden unit", np.abs(_selectivity(w, mu) - 1))
         size.breaks("a hidden unit", np.abs(_selectivity(w, mu) - 0.5))
         noise.breaks("hidden units", tr.spread(w, mu, w.out[mu]).reshape(count, -1).max(-1))
+
+    # |s_j| often falls from layer to layer.
     seeds = 30 if t.draws < 60 else 100
     often = t.part("|s_j| often goes down", 0.5, ">=", draws=seeds)
     often.add(*(_falls(t.rng, seeds, scale) for scale in (3**-0.5, 1.0, 2**0.5)))

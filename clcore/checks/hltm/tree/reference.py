@@ -58,8 +58,8 @@ def world(
     """A random world: SB-HLTM with mixed signs if binary, else TR-HLTM."""
     tree = lt.tree(parents, states)
     if set(tree.states) == {2}:
-        rho = torch.from_numpy(signed(rng, draws, len(parents) - 1))
-        model = lt.binary(tree, rho, torch.from_numpy(rng.uniform(-0.9, 0.9, draws)))
+        rates = torch.from_numpy(signed(rng, draws, len(parents) - 1))
+        model = lt.binary(tree, rates, torch.from_numpy(rng.uniform(-0.9, 0.9, draws)))
     else:
         model = lt.draw(keys(rng, draws), tree)
     return explore(model, tree_nets.net(keys(rng, draws), tree, units, scale))
@@ -97,10 +97,10 @@ def propagate(
     pre: list = [None] * len(tree.parents)
     out: list = [None] * len(tree.parents)
     for node in reversed(range(len(tree.parents))):
-        below = [i for i, parent in enumerate(tree.parents) if parent == node]
-        if below:
-            fed = np.concatenate([out[i] for i in below], -1)
-            pre[node] = np.einsum("djk,dsk->dsj", weights[node].numpy(), fed)
+        children = [i for i, parent in enumerate(tree.parents) if parent == node]
+        if children:
+            shown = np.concatenate([out[i] for i in children], -1)
+            pre[node] = np.einsum("djk,dsk->dsj", weights[node].numpy(), shown)
             out[node] = np.where(pre[node] > 0, pre[node], 0.0)
         else:
             shown = z[:, node].astype(float) if values is None else values[z[:, node]]

@@ -80,9 +80,9 @@ def along(law: Law, node: int) -> Any:
 def chances(law: Law, node: int = 0, state: int | None = None) -> dict[State, list[sympy.Expr]]:
     """The factors of every joint state's probability, with `node` in `state`; at the root: given
     that."""
-    sizes = [len(law.prior)] + [law.tables[k].cols for k in range(1, len(law.parents))]
+    states = [len(law.prior)] + [law.tables[k].cols for k in range(1, len(law.parents))]
     found = {}
-    for z in product(*map(range, sizes)):
+    for z in product(*map(range, states)):
         if state is not None and z[node] != state:
             continue
         first = 1 if node == 0 and state is not None else law.prior[z[0]]

@@ -117,33 +117,31 @@ def eq158(t: Trial) -> None:
     """
     count = min(t.share(4), 12)
     two = t.part("variance of two values", 1e-13, controls=pooled, draws=4 * count)
-    alone = _worlds(t.rng, count, several=False)
-    total = 4 * count
-    summed = t.part("Eq. 155, one unit a latent", 1e-13, controls=pooled, draws=total)
-    bound = t.part("Eqs. 158, 159, one unit a latent", 1e-13, controls=worst, draws=total)
-    for w in alone:
+
+    # One unit a latent: sums over units.
+    alone = {"draws": 4 * count}
+    summed = t.part("Eq. 155, one unit a latent", 1e-13, controls=pooled, **alone)
+    bound = t.part("Eqs. 158, 159, one unit a latent", 1e-13, controls=worst, **alone)
+    for w in _worlds(t.rng, count, several=False):
         for mu in tr.inner(w):
             _variance_as_sum(w, mu, summed, summed)
             _bounded(w, mu, bound, None)
             _of_two_values(w, mu, two)
-    worlds = _worlds(t.rng, count, several=True)
-    total = sum(len(w.chance) for w in worlds)
-    forms = (t.part, t.corrected)
-    summed, by_latent = (
-        form("Eq. 155, several units a latent", 1e-13, controls=pooled, draws=total)
-        for form in forms
-    )
-    bound, wider = (
-        form("Eqs. 158, 159, several units a latent", 1e-13, controls=worst, draws=total)
-        for form in forms
-    )
+
+    # Several: as printed, and by latents.
+    worlds, forms = _worlds(t.rng, count, several=True), (t.part, t.corrected)
+    many = {"draws": sum(len(w.chance) for w in worlds)}
+    name = "Eq. 155, several units a latent"
+    summed, by_latent = (form(name, 1e-13, controls=pooled, **many) for form in forms)
+    name = "Eqs. 158, 159, several units a latent"
+    bound, wider = (form(name, 1e-13, controls=worst, **many) for form in forms)
     for w in worlds:
         for mu in tr.inner(w):
             _variance_as_sum(w, mu, summed, by_latent)
             _bounded(w, mu, bound, wider)
-            *V, sum_, whole, limit, _, _ = _by_laws(w, mu)
-            summed.fails_by(absolute(sum_, whole))
-            bound.fails_by(*(v.max((1, 2)) - limit for v in V))
+            before, after, by_units, whole, limit, _, _ = _by_laws(w, mu)
+            summed.fails_by(absolute(by_units, whole))
+            bound.fails_by(*(V.max((1, 2)) - limit for V in (before, after)))
 
 
 def _units(worlds: list[tr.World]) -> Array:
@@ -188,11 +186,17 @@ def eq163(t: Trial) -> None:
         worlds = _worlds(t.rng, count, several)
         pre, *rest = _units(worlds)
         post, sd, root, wider = (v[pre < 0] for v in rest)
+
+        # v_j(0) <= sd(pre_j|z_mu = 0).
         steps.add(post - sd)
         steps.breaks("positive mean pre-activation", (rest[0] - rest[1])[pre >= 0])
         steps.breaks("a tenth of sd", post - sd / 10)
+
+        # That is at most the root of Eq. 158's bound.
         bound.add(np.maximum(sd, post) - root)
         bound.breaks("a third of the bound", sd - root / 3)
+
+        # With several units a latent it is not; corrected, with each child's term as often.
         if several:
             _, own, _, limit, _ = _units([_adversarial(10, 10)])[:, 0]
             bound.says(over=(post - root).max(), own=own, limit=limit)
