@@ -82,7 +82,7 @@ def test_letter_of_the_last_build(tmp_path):
     (tmp_path / "ledger.json").write_text(json.dumps(last))
     run = call("letter", "nl", CLCORE_BUILD=str(tmp_path))
     assert run.returncode == 0 and "python -m clcore check nl/thm1" in run.stdout
-    assert "Again:" not in call("letter", "acl", CLCORE_BUILD=str(tmp_path)).stdout
+    assert "Repeat it:" not in call("letter", "acl", CLCORE_BUILD=str(tmp_path)).stdout
 
 
 def test_claims_of_one_rung(tmp_path):

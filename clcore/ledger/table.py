@@ -10,7 +10,7 @@ from clcore.ledger.verdicts import verdict
 CARE = {
     "misprint": "a misprint mended",
     "condition": "a condition or convention of ours",
-    "edge": "an edge left out that nobody means",
+    "edge": "an unintended edge case excluded",
 }
 """Why a row that holds is read with care, in one word and in several."""
 

@@ -141,7 +141,7 @@ def test_a_number_that_cannot_be_is_listed_whatever_decides_its_row() -> None:
         ([row(), row()], "2 hold as printed"),
         (
             [row(care=["edge"])],
-            "1 hold, read with care (1 with an edge left out that nobody means)",
+            "1 hold, read with care (1 with an unintended edge case excluded)",
         ),
         (
             [row(), row(care=["misprint", "condition"]), row("reproduced"), row("differs")],

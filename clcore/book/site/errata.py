@@ -24,11 +24,11 @@ SECTIONS = {
 """Grade -> the heading over its entries."""
 
 MEANING = {
-    "conclusion": "what is asserted fails at generic inputs, and what holds instead asserts less",
-    "proof": "what is proved stands, the printed step to it does not",
-    "hypothesis": "true once a condition is added that is printed nowhere",
-    "constant": "a factor, an exponent, a sign or an index; the rest stays",
-    "misprint": "a slip that leaves one possible meaning, which holds",
+    "conclusion": "the assertion fails at generic inputs, and the corrected one asserts less",
+    "proof": "the statement holds, but the printed step to it fails",
+    "hypothesis": "true under an added condition that is printed nowhere",
+    "constant": "a factor, an exponent, a sign or an index is wrong; the form stays",
+    "misprint": "a slip with only one possible meaning, in which the statement holds",
 }
 
 
