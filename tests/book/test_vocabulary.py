@@ -15,6 +15,7 @@ TICS = {
     r"\b(one|1|end|start|largest|most|sum) less (the |of |a |start|smallest|end)": "minus",
     r"\b(dot|run|runs|net|nets|seeds?|point|row|steps?|epochs?|draws?|samples?|file|ms) an? "
     r"(seed|run|row|cell|setting|step|epoch|layer|sample|node|panel|chapter|paper|second)\b": "per",
+    r"\b(one|two|start|line|colour|dots|row) an? (seed|loss|layer|depth|field|object|Pr)\b": "per",
     r"\bis (told|said) of\b": "is listed for; is stated for",
     r"\bnone the (less|worse)\b": "still",
     r"\bit matters to who\b": "it matters to anyone who",
@@ -66,6 +67,8 @@ def texts() -> Iterator[tuple[str, str]]:
         yield file.name, prose(file.read_text(encoding="utf-8"))
     for file in sorted((root / "chapters").glob("*.ipynb")):
         for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]:
+            for text in strings(cell["metadata"]):  # captions, and texts in place of pictures
+                yield f"{file.stem}, cell {cell['id']}", prose(text)
             if cell["cell_type"] == "markdown":
                 yield f"{file.stem}, cell {cell['id']}", prose("".join(cell["source"]))
     data = root / "data"
