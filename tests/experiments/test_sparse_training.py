@@ -339,5 +339,5 @@ def test_errors_say_what_was_expected(change, text):
 
 def test_runs_with_other_epochs_are_refused():
     configs = [st.configuration(0, m, 0.4, **SMALL) for m in ("NCL-basic", "CL-basic")]
-    with pytest.raises(ValueError, match=r"batches an epoch differ \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"batches per epoch differ \(2, 3\)"):
         st.run(configs, 2)

@@ -27,7 +27,7 @@ def test_resuming_equals_not_stopping_bit_for_bit(many, tmp_path, monkeypatch, o
     go = functools.partial(run, many, **RESUMED, optimizer=optimizer)
     file = tmp_path / "deep" / "sweep.pt"
     for _ in range(3):
-        with pytest.raises(Stopped, match="with a checkpoint, call again to go on"):
+        with pytest.raises(Stopped, match="with a checkpoint, call again to resume"):
             go(checkpoint=file, stop_after=0)
     assert torch.load(file, weights_only=True)["chunks"][0]["state"]["step"] == 3
     resumed, whole = go(checkpoint=file), go()
