@@ -134,7 +134,7 @@ def test_a_compiler_that_fails_or_errs_is_named_and_not_used(monkeypatch, caplog
     result = run(configs(2), steps=3, compile=True)
     why = {
         "raises": "not compiled: RuntimeError: no compiler found",
-        "is wrong": "not compiled: RuntimeError: the compiled step does not give what the plain",
+        "is wrong": "not compiled: RuntimeError: the compiled and the plain step disagree",
     }[fault]
     assert result.compiled.startswith(why) and why in caplog.text
     assert torch.equal(result.params(0)["W1"], run(configs(2), steps=3).params(0)["W1"])
