@@ -346,7 +346,7 @@ def test_real_registry_is_complete():
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda text: text + "mnist: {}\n", "the key 'mnist' is there twice"),
+        (lambda text: text + "mnist: {}\n", "duplicate key 'mnist'"),
         (lambda text: text.replace("md5: f68b3c", "md5_: f68b3c"), "at mnist/files/0: .*md5"),
         (lambda text: text.replace("md5: f68b3c", "md5: xyz"), "at mnist/files/0/md5: "),
         (
