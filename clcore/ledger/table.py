@@ -8,7 +8,7 @@ from clcore.ledger.printed import claims
 from clcore.ledger.verdicts import verdict
 
 CARE = {
-    "misprint": "a misprint mended",
+    "misprint": "a misprint corrected",
     "condition": "a condition or convention of ours",
     "edge": "an unintended edge case excluded",
 }

@@ -145,7 +145,7 @@ def test_a_number_that_cannot_be_is_listed_whatever_decides_its_row() -> None:
         ),
         (
             [row(), row(care=["misprint", "condition"]), row("reproduced"), row("differs")],
-            "1 hold as printed, 1 hold, read with care (1 with a misprint mended, 1 with a "
+            "1 hold as printed, 1 hold, read with care (1 with a misprint corrected, 1 with a "
             "condition or convention of ours) and 1 is reproduced",
         ),
         ([wrong()], "0 hold as printed"),
