@@ -25,7 +25,7 @@ def build(
     profile: Annotated[str, typer.Option(help="smoke, book or paper")] = "book",
     only: Annotated[list[str] | None, typer.Option(help="a chapter; may be repeated")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N")] = "auto",
-    jobs: Annotated[str, typer.Option(help="chapters at a time, or auto: one a core")] = "auto",
+    jobs: Annotated[str, typer.Option(help="chapters at a time, or auto: one per core")] = "auto",
     force: Annotated[bool, typer.Option(help="execute again what is in the cache")] = False,
 ) -> None:
     """Execute the chapters that changed, write ledger and errata, build the site."""
@@ -126,10 +126,12 @@ def check(
 @app.command()
 def compare(
     old: Annotated[Path, typer.Argument(help="the ledger.json of a build")],
-    new: Annotated[Path, typer.Argument(help="that of another")],
-    words: Annotated[bool, typer.Option("--words", help="notes and corrections, too")] = False,
+    new: Annotated[Path, typer.Argument(help="the ledger.json of another build")],
+    words: Annotated[
+        bool, typer.Option("--words", help="compare notes and corrections, too")
+    ] = False,
 ) -> None:
-    """Two builds beside each other, to the bit; status 1 when anything differs."""
+    """Compare two builds bit for bit; status 1 when anything differs."""
     from clcore.book import compare as beside
 
     found = beside.differences(old, new, words)
@@ -155,9 +157,9 @@ def course(
 
 @app.command()
 def grade(
-    folder: Annotated[Path, typer.Argument(help="with the notebooks that were handed in")],
+    folder: Annotated[Path, typer.Argument(help="with the submitted notebooks")],
     out: Annotated[Path | None, typer.Option(help="the table, by default grades.csv there")] = None,
-    key: Annotated[Path | None, typer.Option(help="the file that `course` was given")] = None,
+    key: Annotated[Path | None, typer.Option(help="the key file given to `course`")] = None,
     minutes: Annotated[float, typer.Option(help="for a notebook")] = 10,
     seconds: Annotated[float, typer.Option(help="for one of its cells")] = 120,
     memory: Annotated[int, typer.Option(help="for a notebook, in MiB (Linux)")] = 4096,
@@ -192,7 +194,7 @@ def doctor() -> None:
 def golden(
     write: Annotated[bool, typer.Option(help="keep what was found for the site")] = False,
 ) -> None:
-    """Our training beside recorded runs of the authors' programs: the largest differences."""
+    """Compare our training with recorded runs of the authors' programs: the largest differences."""
     from clcore.experiments import golden_replay
 
     raise typer.Exit(0 if golden_replay.command(write) else 1)
@@ -218,7 +220,7 @@ def gpu(
 
 @app.command()
 def letter(paper: Annotated[str, typer.Argument(help="such as ncl")]) -> None:
-    """What we would tell the authors of a paper, as the last build found it: errata by weight, with
+    """The letter to the authors of a paper, from the last build: errata by weight, with
     the command that repeats each."""
     from clcore import ledger
     from clcore.book.site import letters
@@ -228,7 +230,7 @@ def letter(paper: Annotated[str, typer.Argument(help="such as ncl")]) -> None:
         raise ValueError(f"expected a paper of {', '.join(ledger.papers())}; got {paper!r}")
     last = rows_file()
     if last["book"] is None:
-        raise ValueError("no build yet, so there is nothing to tell; run `make book` first")
+        raise ValueError("expected a build, found none; run `make book` first")
     print(letters.text(paper, last["rows"]))
 
 
@@ -257,7 +259,7 @@ def publish(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="commit, but do not push")] = False,
     replace: Annotated[
         str | None,
-        typer.Option(help="the branch once more, where what it holds is no site of ours"),
+        typer.Option(help="the branch again, if its content is no site of ours"),
     ] = None,
     unfinished: Annotated[
         bool,
@@ -272,7 +274,7 @@ def publish(
 
 @app.command()
 def clean() -> None:
-    """Delete what builds have made; what is not theirs stays, and is named."""
+    """Delete files made by builds; other files stay, and are listed."""
     left = _folders.clean()
     for path in left:
         print(f"left, for it is not ours: {_paths.shown(path)}", file=sys.stderr)
@@ -313,7 +315,7 @@ def pretrain(
     test: Annotated[str, typer.Option(help="split to evaluate on")] = "test",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N")] = "auto",
 ) -> None:
-    """One pretraining run; the same command goes on with it. For several GPUs:
+    """One pretraining run; the same command resumes it. For several GPUs:
     torchrun --nproc-per-node 4 -m clcore pretrain cifar10 --out runs --set loss=nce
     """
     from clcore.book.parameters import check_device
@@ -378,7 +380,7 @@ def main() -> int:
         _streams.abandon()
         return 1
     except (KeyboardInterrupt, typer.Abort):
-        print("\nInterrupted. What was finished is kept: run the same command again to carry on.")
+        print("\nInterrupted. Finished runs are kept: run the same command again to resume.")
         return 130
     except Exception as error:
         if callable(show := getattr(error, "show", None)):  # a usage error of the command line

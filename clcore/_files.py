@@ -23,7 +23,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class DiskFull(OSError):
-    """No room to write a file. What was finished before is untouched."""
+    """No room to write a file. Finished files are untouched."""
 
 
 def explain_full(error: OSError, path: Path) -> OSError:
@@ -200,7 +200,7 @@ def _size(node: Any, above: tuple, known: dict[int, int]) -> int:
         names = set()
         for key, _ in node.value:
             if str(key.value) in names:
-                raise _refused(f"the key {key.value!r} is there twice", key)
+                raise _refused(f"duplicate key {key.value!r}", key)
             names.add(str(key.value))
     size = 1 + sum(_size(one, (*above, node), known) for one in inner)
     if size > MOST:

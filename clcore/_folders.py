@@ -30,7 +30,7 @@ LEFT = re.compile(rf"\.({'|'.join(map(re.escape, _FILES))})\.\w{{8}}")
 
 
 class NotOurs(ValueError):
-    """What is there was not made by us, so that nothing is deleted or written there."""
+    """The folder was not made by us, so nothing is deleted or written there."""
 
 
 def own(folder: Path, names: str = MARK) -> Path:

@@ -1,4 +1,4 @@
-"""Locks of files. A disk or a system that has none says so: that is no other process at work."""
+"""Locks of files. A disk or system without locks raises NoLocks, not the error of a busy file."""
 
 import errno
 import os

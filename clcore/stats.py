@@ -266,7 +266,7 @@ def welch_tests(
 
 
 def orders(rng: np.random.Generator, rows: int, labels: int) -> Array:
-    """[rows, labels]: the labels 0, 1, ... of each row in an order of its own, by chance.
+    """[rows, labels]: the labels 0, 1, ... of each row in its own random order.
 
     Examples:
         >>> import numpy as np

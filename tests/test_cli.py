@@ -77,12 +77,12 @@ def test_claims_before_any_build_are_todo(tmp_path):
 
 def test_letter_of_the_last_build(tmp_path):
     run = call("letter", "nl", CLCORE_BUILD=str(tmp_path))
-    assert run.returncode == 2 and "no build yet" in run.stderr and "make book" in run.stderr
+    assert run.returncode == 2 and "expected a build" in run.stderr and "make book" in run.stderr
     last = {"book": {"commit": "x"}, "rows": [wrong(id="nl/thm1", paper="nl", root="nl/thm1")]}
     (tmp_path / "ledger.json").write_text(json.dumps(last))
     run = call("letter", "nl", CLCORE_BUILD=str(tmp_path))
     assert run.returncode == 0 and "python -m clcore check nl/thm1" in run.stdout
-    assert "Again:" not in call("letter", "acl", CLCORE_BUILD=str(tmp_path)).stdout
+    assert "Repeat it:" not in call("letter", "acl", CLCORE_BUILD=str(tmp_path)).stdout
 
 
 def test_claims_of_one_rung(tmp_path):

@@ -90,7 +90,7 @@ BOMB = b"a: [1, 2]\n" + b"".join(
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"a: 1\na: 2\n", r"a\.yaml is not valid YAML: the key 'a' is there twice"),
+        (b"a: 1\na: 2\n", r"a\.yaml is not valid YAML: duplicate key 'a'"),
         (b"a: &x [*x]\n", r"a\.yaml is not valid YAML: an alias inside what it names"),
         (BOMB, r"a\.yaml is not valid YAML: .*more than 1,000,000 values"),
         (b"a: \xff\n", r"a\.yaml is not valid YAML: .*utf-8"),

@@ -1,4 +1,4 @@
-"""Two builds beside each other: is every number the same to the bit?"""
+"""Compare two builds: is every number the same to the bit?"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What this machine has, what is missing, and how to get it."""
+"""List what this machine has, what is missing, and how to get it."""
 
 import importlib.metadata
 import os

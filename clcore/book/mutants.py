@@ -1,4 +1,4 @@
-"""Mutants, formulas of clcore changed in one place: who noticed, and which make no difference.
+"""Mutants, formulas of clcore changed in one place: which were detected, and which are equivalent.
 
 `tests/mutation` asks. data/mutants/lots.yaml has what came out, a row per lot; equivalents.yaml the
 changes that no test could tell, each with the reason, as a person has found it. Both name a change
@@ -89,7 +89,7 @@ def equivalents() -> dict[Name, str]:
 
 
 def name_of(row: dict[str, Any]) -> Name:
-    """What a mutant is called where lines move."""
+    """The name of a mutant, independent of line numbers."""
     return (*(row[k] for k in ("path", "where", "statement", "old", "new")), row.get("nth", 1))
 
 

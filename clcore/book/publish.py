@@ -84,7 +84,7 @@ def _said(book: dict, unfinished: bool) -> str:
         problems.append("its numbers are of the profile smoke, which only tests the code")
     if problems and not unfinished:
         raise PublishError(
-            f"the site is not finished: {'; '.join(problems)}. Run `make book`, or say "
+            f"the site is not finished: {'; '.join(problems)}. Run `make book`, or "
             "`make publish ARGS=--unfinished` to publish it as it is"
         )
     of = "an unknown commit" if book["commit"] == UNKNOWN else book["commit"]
@@ -176,8 +176,8 @@ def _committer(root: Path) -> dict[str, str]:
         said = _git.git(root, "var", "GIT_COMMITTER_IDENT")
     except _git.GitError as error:
         raise PublishError(
-            f"git does not know whose commit it is ({error}): `git config user.name NAME` and `git "
-            "config user.email ADDRESS` tell it"
+            f"expected a git identity, found none ({error}); set it by `git config user.name NAME` "
+            "and `git config user.email ADDRESS`"
         ) from None
     name, _, rest = said.partition(" <")
     return {"GIT_COMMITTER_NAME": name, "GIT_COMMITTER_EMAIL": rest.partition(">")[0]}

@@ -181,7 +181,7 @@ def _check_dtype(path: Path, told: dict, parts: dict[str, dict], loss: np.ndarra
 
 
 def tolerance(name: str) -> float:
-    """What loss and weights of a trace are held to."""
+    """The tolerance for loss and weights of a trace."""
     return EXCEPTIONS[name][0] if name in EXCEPTIONS else TOLERANCE
 
 

@@ -1,9 +1,9 @@
 """How much of InfoNCE's gradient is the residue, along training on images (ddn Thm. 4, Sec. 7).
 
-With one negative the gradient by W_l is minus (V^xi[Kbar - Kbar'] / 2 + theta) vec(W_l). The first
-term alone is the gradient of the weighted loss of ddn Eq. 7, so that two passes of autograd tell
-both terms apart and no operator is formed. Worlds are finite: expectations are sums over the
-images, their views and the negatives. Leading dimensions *b are runs.
+With one negative the gradient with respect to W_l is minus (V^xi[Kbar - Kbar'] / 2 + theta)
+vec(W_l). The first term alone is the gradient of the weighted loss of ddn Eq. 7, so two passes of
+autograd separate both terms and no operator is formed. Worlds are finite: expectations are sums
+over the images, their views and the negatives. Leading dimensions *b are runs.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,8 +32,9 @@ def image_world(
 ) -> co.World:
     """For each key a world of `samples` of the images, with `views` augmented views of each.
 
-    Pixels less the mean image, scaled to mean square 1 over all images, in float64. All chances are
-    equal. Errors: more samples than images; a recipe of another size than the images'.
+    Pixels minus the mean image, scaled to mean square 1 over all images, in float64. All
+    probabilities are equal. Errors: more samples than images; a recipe of another size than the
+    images'.
     """
     if samples > len(x):
         raise ValueError(f"expected at most {len(x)} samples, as there are images, got {samples}")

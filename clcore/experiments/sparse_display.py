@@ -170,8 +170,8 @@ def random_encoder(panel: str, column: str = "minimum") -> float:
 
 
 def cells(runs: pd.DataFrame, claim: str, readings: Sequence[str] = ("", "-quiet")) -> pd.DataFrame:
-    """A printed table of ncl beside our runs, mean and standard deviation; a star marks a cell that
-    is outside the ledger's rule. Rows: model (or sigma), metric; columns: Pr(sparse) by source.
+    """A printed table of ncl next to our runs, mean and standard deviation; a star marks a cell
+    outside the ledger's rule. Rows: model (or sigma), metric; columns: Pr(sparse) by source.
 
     readings: which of READINGS.
     """

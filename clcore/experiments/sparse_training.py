@@ -176,7 +176,7 @@ def configuration(
     per_epoch = n // batch if drops else -(-n // batch)
     if loss == "non-contrastive" and per_epoch == 1 and updates != "together":
         raise ValueError(
-            f"batch: one batch an epoch (n={n}, batch={batch}) would never train the target; "
+            f"batch: one batch per epoch (n={n}, batch={batch}) would never train the target; "
             "take batch < n"
         )
     if plain and not kind["relu"]:
@@ -359,8 +359,8 @@ def run(
     sizes = sorted({c["per_epoch"] for c in configs})
     if len(sizes) > 1:
         raise ValueError(
-            f"configs: batches an epoch differ ({', '.join(map(str, sizes))}); train contrastive "
-            "and non-contrastive runs, and runs of different n, in calls of their own"
+            f"configs: batches per epoch differ ({', '.join(map(str, sizes))}); train contrastive "
+            "and non-contrastive runs, and runs of different n, in separate calls"
         )
     found = train(
         configs,

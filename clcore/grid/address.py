@@ -29,7 +29,7 @@ def name_of(function: Any) -> str:
     if module == "__main__" or found is not function:
         raise ValueError(
             f"expected a function that workers can import by its name, got {name}; put it into a "
-            "module of its own"
+            "separate module"
         )
     return name
 

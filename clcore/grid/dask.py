@@ -104,7 +104,7 @@ class Dask:
                 raise Unreachable(
                     f"no Dask scheduler answered at {self.address} within {wait:g} s "
                     f"({waited:.0f} s waited: {error!s:.100}); start one with `dask scheduler`, or "
-                    "mend the address. What was finished is kept"
+                    "correct the address. Finished runs are kept"
                 ) from None
 
     def _wait_for_workers(self, client: Any, wait: float) -> None:

@@ -1,4 +1,4 @@
-"""A grid: which runs are asked for, which are there, and who computes the others."""
+"""A grid: the requested runs, the finished ones, and the launcher of the others."""
 
 import logging
 import sys
@@ -78,7 +78,7 @@ class Request:
 
 @dataclass
 class Grid:
-    """Where results are kept and who computes them.
+    """The folder of results and the launcher that computes them.
 
     folder: of the results, which all workers must see; None computes in this process and keeps
     nothing. launcher: who computes, by name from `launcher`; this process if none is given.
@@ -282,7 +282,7 @@ def _tell(failed: list[tuple[Task, Outcome]], store: Store, total: int) -> None:
     """Raise what says which runs failed, why, and how each is repeated."""
     if all(outcome.state == "stopped" for _, outcome in failed):
         lost = sum(len(task.keys) for task, _ in failed)
-        raise Stopped(f"{total - lost} of {total} runs are finished; the same call goes on")
+        raise Stopped(f"{total - lost} of {total} runs are finished; repeat the call to resume")
     lines, files = [], []
     for task, outcome in failed:
         file = store.folder / "failed" / f"{task.name}.json"

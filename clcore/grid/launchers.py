@@ -78,8 +78,8 @@ class Serial:
 class Local:
     """Processes of this machine, one thread each.
 
-    A process that is killed takes the others of its pool with it. What they had finished is kept;
-    what one was at when it died is tried once more, alone, so that a second death is its own.
+    A process that is killed takes the others of its pool with it. Finished runs are kept; the task
+    of the process that died is tried once more, alone, so that a second death is its own.
     """
 
     def __init__(self, jobs: int | None = None) -> None:

@@ -75,7 +75,7 @@ class _Reader(pickle.Unpickler):
         array = _whole(path)
         if array is None:
             raise ValueError(
-                f"{path} is damaged: its content is not what its name says; the same command again "
+                f"{path} is damaged: its content does not match its name; the same command again "
                 "writes it anew"
             )
         if kind == "array":

@@ -70,7 +70,7 @@ def _take(kind: str, number: int) -> IO[str] | None:
 
 
 def free(kind: str, count: int) -> int:
-    """How many of `count` seats of a kind ("cpu", "cuda") nobody holds."""
+    """How many of `count` seats of a kind ("cpu", "cuda") are free."""
     found = [handle for number in range(count) if (handle := _take(kind, number))]
     for handle in found:
         handle.close()

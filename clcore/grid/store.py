@@ -166,7 +166,7 @@ class Store:
             if not free:
                 raise GridBusy(
                     f"another launcher works in {self.folder} ({handle.read().strip()}); wait for "
-                    "it, or stop it and run the same command again: what it finished is kept"
+                    "it, or stop it and run the same command again: its finished runs are kept"
                 )
             handle.truncate(0)
             handle.write(f"process {os.getpid()} on {platform.node()}")

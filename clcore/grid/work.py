@@ -1,4 +1,4 @@
-"""What a worker does with a task, a stack of runs of one function; a run has a file of its own."""
+"""What a worker does with a task, a stack of runs of one function; each run has its own file."""
 
 import contextlib
 import hashlib
@@ -103,7 +103,7 @@ threads belong to the process."""
 
 
 def begun(task: Task) -> Path:
-    """The file that says a task is being worked at: who was killed over what."""
+    """Marker file for a running task; names the task if its worker is killed."""
     return Path(task.folder) / "begun" / f"{task.name}.txt"
 
 

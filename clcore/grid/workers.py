@@ -62,7 +62,7 @@ class Workers:
             if not self.there:
                 raise Unreachable(
                     f"the scheduler at {self.address} has no workers; start some with `dask worker "
-                    f"{self.address} --nthreads 1`. What was finished is kept"
+                    f"{self.address} --nthreads 1`. Finished runs are kept"
                 )
             if not (self.asked or self.cut) or waited > (FEW if self.fit else MANY):
                 break
@@ -82,8 +82,8 @@ class Workers:
         return time.monotonic() - self.looked > EVERY
 
     def look(self, wait: float = 0.0) -> None:
-        """See who is there and who has answered, within `wait` seconds. Raises TimeoutError if the
-        scheduler does not answer."""
+        """Find the workers that are connected and have answered, within `wait` seconds. Raises
+        TimeoutError if the scheduler does not answer."""
         self.there = self.client.sync(self._look, wait, callback_timeout=ASK)
         self.looked = time.monotonic()
         for worker, info in self.there.items():
@@ -96,7 +96,7 @@ class Workers:
             log.warning("%s gave no sign for %.0f s and gets no task until it does", worker, SILENT)
 
     def again(self) -> None:
-        """Ask all of them once more, after one refused a task."""
+        """Ask all workers again, after one refused a task."""
         self.able, self.unfit = set(), {}
 
     def close(self) -> None:

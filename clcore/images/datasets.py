@@ -73,7 +73,7 @@ def registry() -> dict[str, dict]:
 
 
 def called(dataset: str) -> str:
-    """What to call results on a data set; an unofficial copy is named as one."""
+    """The label of results on a data set; an unofficial copy is named as one."""
     entry = registry()[dataset]
     return entry.get("label", entry["title"].split(" (")[0])
 
@@ -229,7 +229,7 @@ def fetch(name: str) -> Path:
             raise DataError(
                 f"{name}: no mirror gave {file['name']} "
                 f"(md5 {file['md5']}, {file['size']} bytes):\n{asked}"
-                f"\nGet it by other means and put it into {where}; it is verified where it lies."
+                f"\nDownload it yourself and put it into {where}; it is verified there."
             )
     return where
 
@@ -279,7 +279,7 @@ def _download(part: Path, file: dict, url: str, output: str, _: object) -> None:
         first = have if resumed else 0
         coming = first + int(answer.headers.get("Content-Length", file["size"] - first))
         if coming != file["size"]:
-            raise OSError(f"its file has {coming} bytes, published are {file['size']}")
+            raise OSError(f"its file has {coming} bytes, expected {file['size']}")
         bar = tqdm(
             total=file["size"],
             initial=first,
@@ -297,10 +297,10 @@ def _download(part: Path, file: dict, url: str, output: str, _: object) -> None:
                 bar.update(len(block))
     if have > file["size"]:
         part.unlink()
-        raise OSError(f"it sends more than the {file['size']} bytes that are published")
+        raise OSError(f"it sent more than the expected {file['size']} bytes")
     if part.stat().st_size < file["size"]:
         raise OSError(
             f"the connection ended after {part.stat().st_size} of {file['size']} bytes; run the "
-            "same command again to carry on"
+            "same command again to resume"
         )
     part.replace(output)

@@ -1,4 +1,4 @@
-"""What a frozen encoder is worth: a linear classifier and nearest neighbours on its features.
+"""Quality of a frozen encoder: a linear classifier and nearest neighbours on its features.
 
 Features are computed once, without augmentation, in evaluation mode (ddn Sec. 7)."""
 

@@ -253,7 +253,7 @@ def _opened(
         pixels = np.load(place / "pixels.npy", mmap_mode="r", allow_pickle=False)
         labels = np.load(place / "labels.npy", allow_pickle=False)
         if _checksums(place) != (place / "sha256").read_text(encoding="utf-8"):
-            raise ValueError("its checksums are not those of what was decoded")
+            raise ValueError("its checksums do not match the decoded images")
     except (OSError, ValueError) as error:
         raise DataError(
             f"{place} is damaged ({error}); delete it, and it will be made again"

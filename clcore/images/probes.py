@@ -1,4 +1,4 @@
-"""What frozen features are worth: linear evaluation, and comparisons that are paired over seeds."""
+"""Quality of frozen features: linear evaluation, and comparisons that are paired over seeds."""
 
 import torch
 from jaxtyping import Float, Int, Integer

@@ -1,4 +1,4 @@
-"""What is known of every claim: its verdict, how grave an error is and where it starts, and what we
+"""The findings on every claim: its verdict, how grave an error is and where it starts, and what we
 added to its conditions.
 
 No verdict is computed from this: a test compares it with what the chapters compute, so that none

@@ -102,7 +102,7 @@ def judge(check: Check) -> bool:  # noqa: C901 (one guard a refusal)
     passed = satisfies(check.measured, check.relation, check.bound)
     if any(proof.refutes is passed for proof in check.proofs):
         raise LedgerError(
-            f"{name}: what is shown exactly says {'false' if passed else 'true'}, what is measured "
+            f"{name}: the exact result is {'false' if passed else 'true'}, the measured one "
             "the opposite; one of the two is wrong"
         )
     if (check.form == "open") is not bool(check.setting):

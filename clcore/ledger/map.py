@@ -1,4 +1,4 @@
-"""What rests on what: the claims that a statement is stated with, and those it is proved from."""
+"""Dependencies of claims: those a statement is stated with, and those it is proved from."""
 
 import graphlib
 from functools import cache

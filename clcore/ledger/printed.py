@@ -1,4 +1,4 @@
-"""The claims as printed: what data/claims says of papers and statements, validated."""
+"""The claims as printed: papers and statements of data/claims, validated."""
 
 from collections.abc import Iterable
 from functools import cache

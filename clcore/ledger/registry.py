@@ -80,7 +80,7 @@ def _marked(file: Path, text: str) -> tuple[Place, ...]:
         tree = ast.parse(text, str(file))
     except SyntaxError as error:
         raise LedgerError(
-            f"{_paths.shown(file)}:{error.lineno}: {error.msg}; mend it, since checks are read "
+            f"{_paths.shown(file)}:{error.lineno}: {error.msg}; correct it, since checks are read "
             "from the source"
         ) from None
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 RUNGS = {
-    "proved": "by symbols or in exact arithmetic, for the sizes that are said",
+    "proved": "by symbols or in exact arithmetic, for the stated sizes",
     "certified": "by intervals that enclose every value",
     "sampled": "at random inputs, in floating point",
     "trained": "by runs of training",

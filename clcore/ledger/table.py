@@ -8,9 +8,9 @@ from clcore.ledger.printed import claims
 from clcore.ledger.verdicts import verdict
 
 CARE = {
-    "misprint": "a misprint mended",
+    "misprint": "a misprint corrected",
     "condition": "a condition or convention of ours",
-    "edge": "an edge left out that nobody means",
+    "edge": "an unintended edge case excluded",
 }
 """Why a row that holds is read with care, in one word and in several."""
 

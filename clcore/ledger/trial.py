@@ -97,10 +97,12 @@ class Part:
                 f"{name}: {shown.failing} of {shown.entries} entries could not be shown"
             )
         if not breaks:
-            raise LedgerError(f"{name}: a proof needs something broken that does not go through")
+            raise LedgerError(f"{name}: a proof needs a broken version that fails")
         for what, other in breaks.items():
             if not other.failing:
-                raise LedgerError(f"{name}: the proof goes through with {what!r} as well")
+                raise LedgerError(
+                    f"{name}: the proof also succeeds with {what!r}; break a condition it needs"
+                )
         controls = {what: other.failing for what, other in breaks.items()}
         self._proofs.append(Proof(shown.rung, shown.entries, shown.refutes, at, controls))
         return self
@@ -133,7 +135,7 @@ class Part:
         return self
 
     def confirms(self, within: float = 1e-9, **numbers: Any) -> "Part":
-        """Numbers said before, by a second computation.
+        """The numbers given to `says`, by a second computation.
 
         within: relative to the larger of 1 and the number. Raises LedgerError where the two differ,
         and for a number that was not said.
@@ -280,7 +282,7 @@ class Trial:
         return generator(self.claim, self.seed)
 
     def stream(self, what: str) -> np.random.Generator:
-        """Random numbers of this claim beside `rng`, the same whenever `what` is the same."""
+        """Random numbers of this claim besides `rng`, the same whenever `what` is the same."""
         return generator(f"{self.claim} {what}", self.seed)
 
     def keys(self, count: int, what: str = "") -> "Tensor":

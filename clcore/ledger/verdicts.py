@@ -23,7 +23,7 @@ _ORDER = (*_ORDER, "reproduced", "holds")
 
 
 def heard_first(found: Iterable[str]) -> str:
-    """Of several verdicts the one that a reader must hear of first: the worst."""
+    """The most serious of several verdicts."""
     return min(found, key=_ORDER.index)
 
 

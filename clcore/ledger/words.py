@@ -1,9 +1,9 @@
-r"""What is said of the parts of a claim: notes, counterexamples, corrections, misprints.
+r"""Words on the parts of a claim: notes, counterexamples, corrections, misprints.
 
-They stand in data/findings/<paper>.yaml, under `parts` of the claim, and are put in when a page is
+They are in data/findings/<paper>.yaml, under `parts` of the claim, and are put in when a page is
 made, so that a comma in an erratum executes no chapter again. A check fills the numbers: {=name} in
-a text, or {=name:.2f} with a format, is the number that the check says by that name. Formulas keep
-their braces: nothing else that begins with {= is a number.
+a text, or {=name:.2f} with a format, is the check's number of that name. Formulas keep their
+braces: nothing else that begins with {= is a number.
 """
 
 import re
@@ -45,7 +45,7 @@ def _with_reason(entry: dict[str, str]) -> str:
     if words := entry.get("excluded by"):
         note += f" Excluded by {words.strip().rstrip('.')}."
     if edge := entry.get("edge"):
-        note += f" An edge that nobody means: {edge.strip().rstrip('.')}."
+        note += f" An unintended edge case: {edge.strip().rstrip('.')}."
     return note
 
 

@@ -7,7 +7,7 @@ functions, for batches of batches too, they are `infonce`, `family_loss` and `su
 with other defaults: the module has `how="nt-xent"`, the function `how="acl"`; `ContrastiveLoss` is
 the mean over samples, `family_loss` the sum; all take `reduction="none"`. `gather` makes one batch
 of those of several processes. InfoNCE comes in many normalisations, which `CONVENTIONS` names. Sums
-are over samples, and distances are squared and halved, unless a convention says otherwise.
+are over samples, and distances are squared and halved, unless a convention differs.
 
 Losses of float16 and bfloat16 outputs, and losses under autocast, are computed in float32 and have
 that type; gradients have the type of the outputs. An output of norm 0 has no direction: its cosine

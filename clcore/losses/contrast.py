@@ -4,9 +4,9 @@ First views are z (z[i] in the papers), second views are z2 (z[i']), both [*b n 
 dimensions are batches, and all runs under `torch.func.vmap`. Negatives are first views only.
 
 Normalisation, once and for all: sums as acl prints them, over the n samples (losses) and over the
-ordered pairs i != j (covariance), with no 1/n, no 1/(2 n^2), and no 1/2 in the energy. What others
-write is this times a constant: the covariance of nl carries 1/(2 n^2), and its energy another 1/2
-(`nl_energy`). The diagonal of alpha is never read.
+ordered pairs i != j (covariance), with no 1/n, no 1/(2 n^2), and no 1/2 in the energy. Other
+conventions are this times a constant: the covariance of nl carries 1/(2 n^2), and its energy
+another 1/2 (`nl_energy`). The diagonal of alpha is never read.
 
 Distances are squared and halved. They come from the Gram matrix of the centred batch, so their
 absolute error is a few machine epsilons times the squared spread of the batch.

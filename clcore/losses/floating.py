@@ -20,7 +20,7 @@ def _widened(given: Any) -> Any:
 def at_least_single(function: Callable[P, R]) -> Callable[P, R]:
     """`function` with half-precision tensors as float32 and without autocast, as torch runs its own
     losses under autocast: squared norms overflow in float16, and in bfloat16 a value moves in steps
-    of 1/128 of itself. What it returns is float32; gradients have the type of what was given.
+    of 1/128 of itself. It returns float32; gradients have the type of what was given.
     """
 
     @wraps(function)

@@ -27,13 +27,13 @@ def _require_outputs(z: Any, z2: Any, function: str) -> None:
         if not isinstance(given, Tensor) or not given.is_floating_point():
             got = given.dtype if isinstance(given, Tensor) else f"a {type(given).__name__}"
             raise TypeError(
-                f"{name}: expected a tensor of floating-point outputs, got {got}; give what the "
-                "net puts out, or convert with .float()"
+                f"{name}: expected a tensor of floating-point outputs, got {got}; pass the "
+                "net's outputs, or convert with .float()"
             )
     if z.ndim != 2 or z.shape != z2.shape:
         raise ValueError(
             f"expected two views of one shape [n, d], got {list(z.shape)} and {list(z2.shape)}; "
-            f"row i of z2 is the other view of row i of z. Flatten what a sample has more, or use "
+            f"row i of z2 is the other view of row i of z. Flatten further dimensions, or use "
             f"losses.{function} for batches of batches"
         )
 

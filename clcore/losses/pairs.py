@@ -1,6 +1,6 @@
 """The (phi, psi) pairs of acl Table 1.
 
-A pair stands for L = sum_i phi(sum_{j != i} psi(d_i - d_ij)) on squared half distances (acl Eq. 1,
+A pair represents L = sum_i phi(sum_{j != i} psi(d_i - d_ij)) on squared half distances (acl Eq. 1,
 `contrast.family_loss`). Five of the eight psi are exponentials; those pairs carry a `LogDomain`, so
 that L and its pairwise importance are computed from log sum_j psi and never overflow. The same
 losses as their own sources write them are in `sources`.

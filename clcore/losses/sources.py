@@ -101,7 +101,7 @@ def source_mine(z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]) -> Floa
 def source_mine_per_sample(
     z: Float[Tensor, "*b n d"], z2: Float[Tensor, "*b n d"]
 ) -> Float[Tensor, "*b"]:
-    """The Donsker-Varadhan bound with a log of its own for every anchor, summed over anchors.
+    """The Donsker-Varadhan bound with a separate log for every anchor, summed over anchors.
 
     Examples:
         >>> z, z2 = torch.eye(3), torch.eye(3)

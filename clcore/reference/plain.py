@@ -79,7 +79,7 @@ def rectified(x: Array) -> Array:
 
 
 def table1(tau: float = 0.5, eps: float = 1.0, margin: float = 1.0, c: float = 2.0) -> list[Row]:
-    """Table 1 once more, straight from the page: (name, phi, psi); complex arguments allowed."""
+    """Table 1 again, straight from the page: (name, phi, psi); complex arguments allowed."""
     return [
         ("InfoNCE", lambda x: tau * np.log(eps + x), lambda x: np.exp(x / tau)),
         ("MINE", np.log, np.exp),

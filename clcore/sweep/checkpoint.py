@@ -37,7 +37,7 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 
 def read(path: Path, names: Sequence[str], device: torch.device | str = "cpu") -> dict[str, Any]:
-    """What `write` wrote under these names; nothing of a file is ever executed.
+    """The values that `write` stored under these names; nothing of a file is ever executed.
 
     Raises FileNotFoundError; Unreadable for anything else than such a file; and where the device
     has no memory for it, the error of PyTorch that says so.
@@ -80,7 +80,7 @@ def load(path: Path, mark: str, device: torch.device) -> dict[int, dict]:
 
 
 class Stopped(Exception):
-    """The time given by `stop_after` is over; with a checkpoint, the same call goes on from it.
+    """The time given by `stop_after` is over; with a checkpoint, repeat the call to resume from it.
 
     Examples:
         >>> try:
@@ -127,6 +127,8 @@ class Keeper:
         """After every step: save when it is time to, raise Stopped when the time is over."""
         now = time.monotonic()
         if self.stop_after is not None and now - self.began >= self.stop_after:
-            raise Stopped(f"after {now - self.began:.1f} s; with a checkpoint, call again to go on")
+            raise Stopped(
+                f"after {now - self.began:.1f} s; with a checkpoint, call again to resume"
+            )
         if now - self.last >= self.every:
             self.save()

@@ -64,7 +64,7 @@ def _check_name(name: str, optimizer: str) -> None:
         if name in own and name not in DEFAULTS[optimizer]:
             raise ValueError(
                 f"configs: {name!r} belongs to optimizer={other!r}, but this sweep has "
-                f"optimizer={optimizer!r}, which knows lr, {', '.join(DEFAULTS[optimizer])}"
+                f"optimizer={optimizer!r}, which takes lr, {', '.join(DEFAULTS[optimizer])}"
             )
 
 

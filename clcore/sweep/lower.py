@@ -175,7 +175,7 @@ def _same(found: list[Tensor], expected: list[Tensor]) -> None:
             slack = torch.finfo(b.dtype).eps ** 0.5 * finite.abs().max()
             close = bool(torch.isclose(a, b, rtol=0.0, atol=float(slack), equal_nan=True).all())
         if not close:
-            raise RuntimeError("the compiled step does not give what the plain one gives")
+            raise RuntimeError("the compiled and the plain step disagree")
 
 
 def _first_line(error: Exception) -> str:

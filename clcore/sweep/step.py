@@ -191,7 +191,7 @@ def _updated(
 
 
 def period(problem: Problem, part: Chunk) -> list[Config]:
-    """What is known of each step of a period before it is taken: one empty entry, where nothing."""
+    """What is known in advance of each step of a period: one empty entry where nothing is."""
     return problem.turns(part.static) if problem.turns else [{}]
 
 

@@ -2,8 +2,7 @@
 
 Every room is a package of modules, and stands on `losses`, `nets` and `random` alone: deep linear
 nets, ReLU nets, the covariance operator of deep nets, latent trees, one and two nonlinear layers,
-masked sparse codes. What they compute is exact (finite sums, closed forms) unless they say
-otherwise.
+masked sparse codes. Their results are exact (finite sums, closed forms) unless stated otherwise.
 """
 
 from lazy_loader import attach_stub

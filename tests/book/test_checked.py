@@ -150,7 +150,7 @@ def test_the_record_of_today_is_whole():
 
 def test_other_seeds_are_counted_and_named(monkeypatch, made):
     assert "300 checks at 8 other seeds" in made["_generated/seeds.md"]
-    assert "is there what it is at seed 0" in made["_generated/seeds.md"]
+    assert "is the same there as at seed 0" in made["_generated/seeds.md"]
     row = {"check": "clcore.checks.a.b", "seed": 3, "said": "x <y> fails, at seed 0 it passes"}
     monkeypatch.setattr(seeds, "recorded", lambda: SEEDS | {"apart": [row]})
     page = checked.files()["_generated/seeds.md"]
@@ -160,7 +160,7 @@ def test_other_seeds_are_counted_and_named(monkeypatch, made):
 def test_corrected_forms_are_counted_and_what_fails_is_named(monkeypatch, made):
     page = made["_generated/fuzz.md"]
     assert "3 corrected forms of acl, nl, 2 of them at 100 inputs or more" in page
-    assert "in their time: half of all at 100 or more, the least at 7." in page
+    assert "as their time allowed: half of all at 100 or more, the least at 7." in page
     assert "1 corrected forms of ddn, 0 of them" in page and "at 9. None failed." in page
     row = {"form": "nl/a 'x<y'", "seed": 3, "said": "2, bound 1"}
     monkeypatch.setattr(fuzz, "recorded", lambda: {"lots": [LOT, LOT | {"failed": [row]}]})

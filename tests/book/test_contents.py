@@ -38,7 +38,7 @@ def test_pages_come_in_order_from_any_depth(toc):
         (b"format: jb-book\nroot: a\nchapters: x\n", "at chapters: 'x' is not of type 'array'"),
         (b"format: jb-book\nroot: a\n\t- x\n", "is not valid YAML: .*line 3"),
         (b"format: jb-book\nroot: \xe9\n", "is not valid YAML: .*utf-8"),
-        (b"format: jb-book\nroot: a\nroot: b\n", "the key 'root' is there twice"),
+        (b"format: jb-book\nroot: a\nroot: b\n", "duplicate key 'root'"),
     ],
 )
 def test_a_damaged_table_is_named(toc, content, told):

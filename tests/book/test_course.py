@@ -201,7 +201,7 @@ def test_a_site_of_another_build_than_the_ledger_is_not_mixed_with_it(tmp_path, 
     for said in (None, {"commit": "old"}):
         if said:
             (tmp_path / "html" / "site.json").write_text(json.dumps(said))
-        with pytest.raises(course.CourseError, match=r"not of the build whose ledger.*make book"):
+        with pytest.raises(course.CourseError, match=r"of different builds.*make book"):
             course.make(tmp_path / "kit")
     assert not (tmp_path / "kit").exists()
     # Of one build, the folder of somebody's is what is in the way.

@@ -46,7 +46,7 @@ def test_errata_of_a_refuted_claim_say_that_nothing_mends_it() -> None:
 def test_errata_say_plainly_when_there_are_none() -> None:
     text = whole(row(), row("blocked"), todo())
     assert "There is nothing to correct: of the 1 claims checked so far, none" in text
-    assert "\n### " not in text and text.count("Nothing is to be corrected") == 4
+    assert "\n### " not in text and text.count("Nothing checked so far needs correction") == 4
 
 
 def test_errata_put_a_consequence_below_its_root() -> None:
@@ -141,11 +141,11 @@ def test_a_number_that_cannot_be_is_listed_whatever_decides_its_row() -> None:
         ([row(), row()], "2 hold as printed"),
         (
             [row(care=["edge"])],
-            "1 hold, read with care (1 with an edge left out that nobody means)",
+            "1 hold, read with care (1 with an unintended edge case excluded)",
         ),
         (
             [row(), row(care=["misprint", "condition"]), row("reproduced"), row("differs")],
-            "1 hold as printed, 1 hold, read with care (1 with a misprint mended, 1 with a "
+            "1 hold as printed, 1 hold, read with care (1 with a misprint corrected, 1 with a "
             "condition or convention of ours) and 1 is reproduced",
         ),
         ([wrong()], "0 hold as printed"),
@@ -176,7 +176,7 @@ def test_what_we_take_back_is_told_with_its_day() -> None:
     told = '<time datetime="2026-11-26">2026-11-26</time>: We said \\(a&lt;b\\); it is not.'
     page = errata.files(rows)["errata/acl.md"]
     assert page.index("## Constants and indices") < page.index("## Withdrawn") < page.index(told)
-    assert "We took back 1 of our own: each" in errata.files(rows)["errata.md"]
+    assert "We withdrew 1 of our own: each" in errata.files(rows)["errata.md"]
     assert told in letters.files(rows)["letters/acl.md"]
     assert "Tian 2022, Theorem 1, 2026-11-26:\n    We said $a<b$; it is not." in letters.text(
         "acl", rows

@@ -245,7 +245,9 @@ def test_whose_commit_it_is(repository, bare, monkeypatch):
     for key in ("user.name", "user.email"):
         git(repository, "config", "--unset", key)
     git(repository, "config", "user.useConfigOnly", "true")
-    with pytest.raises(publish.PublishError, match=r"whose commit it is .*config user\.name NAME"):
+    with pytest.raises(
+        publish.PublishError, match=r"expected a git identity.*config user\.name NAME"
+    ):
         publish.publish()
     assert branches(repository) == ["main"]
     monkeypatch.setenv("GIT_COMMITTER_NAME", "A Name")

@@ -88,8 +88,8 @@ def test_a_letter_tells_every_root_with_the_command_that_repeats_it():
     )
     assert "* Tian 2023, Theorem 1: Stable" in text
     assert r"$N=2$ gives $\frac14$" in text and r"$\frac{2}{\tau}$, not $<1$" in text
-    assert "Carried on to: Tian 2023, Theorem 2" in text and "* Tian 2023, Theorem 2" not in text
-    assert "Again: python -m clcore check nl/thm1" in text
+    assert "It affects: Tian 2023, Theorem 2" in text and "* Tian 2023, Theorem 2" not in text
+    assert "Repeat it: python -m clcore check nl/thm1" in text
     assert "data/certificates/nl-thm1.py" in text
     assert "* Tian 2023, Theorem 3: $a$ for $b$" in text
     assert "* Tian 2023, Figure 4: Curves (depends)" in text

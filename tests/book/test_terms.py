@@ -68,7 +68,7 @@ def test_a_form_of_two_terms_is_refused(monkeypatch, tmp_path):
     path.write_text(f"A:\n  view: {{forms: [crop], {says}}}\n  cut: {{forms: [Crop], {says}}}\n")
     monkeypatch.setattr(terms._paths, "root", lambda: tmp_path)
     terms.known.cache_clear()
-    with pytest.raises(terms.GlossaryError, match="'Crop' is of view and cut"):
+    with pytest.raises(terms.GlossaryError, match="'Crop' is a form of both view and cut"):
         terms.known()
     path.write_text("A:\n  view: {says: 'long enough'}\n")
     with pytest.raises(terms.GlossaryError, match="forms"):

@@ -314,7 +314,7 @@ def test_nothing_is_nan_where_masks_drop_whole_samples():
         ({"pr": 0.0}, "pr: expected a probability, 0 < pr <= 1, got 0.0"),
         ({"keep": 0.0}, r"keep: expected 2\^-16 <= keep <= 1, got 0.0"),
         ({"batch": 11}, "batch: expected 2 <= batch <= n=10 samples, got 11"),
-        ({"batch": 10}, r"one batch an epoch \(n=10, batch=10\) would never train the target"),
+        ({"batch": 10}, r"one batch per epoch \(n=10, batch=10\) would never train the target"),
         ({"d": 6}, r"d: expected d <= p \(orthonormal columns\), got d=6, p=5"),
         ({"m": 0}, "m: expected an int >= 1, got 0"),
         ({"warm": -0.1}, "warm: expected a standard deviation >= 0, got -0.1"),
@@ -340,5 +340,5 @@ def test_errors_say_what_was_expected(change, text):
 
 def test_runs_with_other_epochs_are_refused():
     configs = [st.configuration(0, m, 0.4, **SMALL) for m in ("NCL-basic", "CL-basic")]
-    with pytest.raises(ValueError, match=r"batches an epoch differ \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"batches per epoch differ \(2, 3\)"):
         st.run(configs, 2)

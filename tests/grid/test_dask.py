@@ -239,7 +239,7 @@ def test_when_no_worker_is_left_it_is_said_and_ends(cluster, monkeypatch, caplog
         monkeypatch.setattr(dask.Dask, "_wait_for_workers", lambda *_: cluster.workers(0))
         for worker in both:
             worker.kill()
-        with pytest.raises(Unreachable, match=r"has no workers; .* What was finished is kept"):
+        with pytest.raises(Unreachable, match=r"has no workers; .* Finished runs are kept"):
             ended()
     assert "is left that can work" in caplog.text
 

@@ -218,7 +218,7 @@ def test_time_that_is_over_is_no_failure(grid):
     own = work.resolve
     work.resolve = lambda name: stop
     try:
-        with pytest.raises(Stopped, match="0 of 2 runs are finished; the same call goes on"):
+        with pytest.raises(Stopped, match="0 of 2 runs are finished; repeat the call to resume"):
             grid.run(table, runs(2), chunk=1)
     finally:
         work.resolve = own

@@ -161,7 +161,7 @@ def test_wrong_file_from_a_mirror_is_not_kept(mirror):
 def test_a_download_stops_at_the_published_size(mirror):
     """From a server that does not say how much it sends: 300 MB here."""
     mirror.entry["mirrors"] = [mirror.entry["mirrors"][1] + "endless/"]
-    with pytest.raises(DataError, match=r"sends more than the \d+ bytes that are published"):
+    with pytest.raises(DataError, match=r"sent more than the expected \d+ bytes"):
         datasets.fetch("small")
     assert list(datasets.folder("small").iterdir()) == []
     assert mirror.sent < 100 * mirror.entry["files"][0]["size"]
@@ -263,7 +263,7 @@ def test_rest_of_another_file_is_not_believed(mirror):
 
 def test_file_of_another_size_is_refused_at_once(mirror):
     (mirror / "a.gz").write_bytes(b"<html>Sorry</html>")
-    told = rf"its file has 18 bytes, published are {mirror.entry['files'][0]['size']}"
+    told = rf"its file has 18 bytes, expected {mirror.entry['files'][0]['size']}"
     with pytest.raises(DataError, match=told):
         datasets.fetch("small")
     assert not (datasets.folder("small") / "a.gz.part").exists()
@@ -346,7 +346,7 @@ def test_real_registry_is_complete():
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda text: text + "mnist: {}\n", "the key 'mnist' is there twice"),
+        (lambda text: text + "mnist: {}\n", "duplicate key 'mnist'"),
         (lambda text: text.replace("md5: f68b3c", "md5_: f68b3c"), "at mnist/files/0: .*md5"),
         (lambda text: text.replace("md5: f68b3c", "md5: xyz"), "at mnist/files/0/md5: "),
         (

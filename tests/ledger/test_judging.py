@@ -126,9 +126,9 @@ def test_what_is_shown_exactly_and_what_is_measured_must_agree(passed):
     )
     fields = {"measured": measured, "counterexample": "it"}
     assert judge(check(proofs=(right,), **fields)) is passed
-    told = "says false" if passed else "says true"
+    told = "false" if passed else "true"
     for proofs in ((wrong,), (right, wrong), (wrong, right)):
-        with pytest.raises(LedgerError, match=f"what is shown exactly {told}"):
+        with pytest.raises(LedgerError, match=f"the exact result is {told}"):
             judge(check(proofs=proofs, **fields))
 
 

@@ -115,7 +115,7 @@ def test_a_claim_asked_for_by_itself_is_refused_when_checked_twice(write, on, tw
 
 def test_a_check_that_is_no_python_is_told_with_file_and_line(write):
     write("clcore/checks/a.py", '@check("acl/thm1")\ndef one(t):\n    x = (\n')
-    told = r"^clcore/checks/a.py:3: '\(' was never closed; mend it, since checks are read"
+    told = r"^clcore/checks/a.py:3: '\(' was never closed; correct it, since checks are read"
     with pytest.raises(ledger.LedgerError, match=told):
         registry.of("acl/thm1")
 

@@ -47,7 +47,7 @@ def test_a_note_ends_with_why_a_failing_regime_makes_nothing_false(monkeypatch):
     }
     del part["excluded by"]
     part["edge"] = "the one point 0"
-    told = "Fails where $x<0$. An edge that nobody means: the one point 0."
+    told = "Fails where $x<0$. An unintended edge case: the one point 0."
     assert words.of("acl/thm1", "a") == {"note": told}
 
 

@@ -38,7 +38,7 @@ def test_only_one_batch_of_outputs_is_taken(unchecked_shapes, module):
     image = torch.zeros(8, 3, 4, 4)
     wanted = (
         r"views of one shape \[n, d\], got \[8, 3, 4, 4\] and \[8, 3, 4, 4\]; row i .* Flatten"
-        r" what a sample has more, or use losses\.(infonce|family_loss|pairwise_importance) for"
+        r" further dimensions, or use losses\.(infonce|family_loss|pairwise_importance) for"
     )
     with pytest.raises(ValueError, match=wanted):
         module(image, image)

@@ -27,7 +27,7 @@ def test_resuming_equals_not_stopping_bit_for_bit(many, tmp_path, monkeypatch, o
     go = functools.partial(run, many, **RESUMED, optimizer=optimizer)
     file = tmp_path / "deep" / "sweep.pt"
     for _ in range(3):
-        with pytest.raises(Stopped, match="with a checkpoint, call again to go on"):
+        with pytest.raises(Stopped, match="with a checkpoint, call again to resume"):
             go(checkpoint=file, stop_after=0)
     assert torch.load(file, weights_only=True)["chunks"][0]["state"]["step"] == 3
     resumed, whole = go(checkpoint=file), go()
@@ -134,7 +134,7 @@ def test_a_compiler_that_fails_or_errs_is_named_and_not_used(monkeypatch, caplog
     result = run(configs(2), steps=3, compile=True)
     why = {
         "raises": "not compiled: RuntimeError: no compiler found",
-        "is wrong": "not compiled: RuntimeError: the compiled step does not give what the plain",
+        "is wrong": "not compiled: RuntimeError: the compiled and the plain step disagree",
     }[fault]
     assert result.compiled.startswith(why) and why in caplog.text
     assert torch.equal(result.params(0)["W1"], run(configs(2), steps=3).params(0)["W1"])

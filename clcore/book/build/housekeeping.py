@@ -15,7 +15,7 @@ from clcore.book.site import stage
 
 @contextlib.contextmanager
 def lock() -> Generator[None, None, None]:
-    """Two builds in one folder would overwrite one another: the second is told so."""
+    """Two builds in one folder would overwrite one another: the second is refused."""
     folder = _paths.build_dir()
     try:
         _folders.build()

@@ -1,4 +1,4 @@
-"""Chapters in processes of their own, several at a time."""
+"""Chapters in separate processes, several at a time."""
 
 import contextlib
 import json

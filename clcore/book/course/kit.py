@@ -95,7 +95,7 @@ def _last_build() -> None:
     said, last = serve.state(html), serve.rows_file()["book"]
     if said != last:
         raise CourseError(
-            "the site is not of the build whose ledger is there, as after one whose pages failed; "
+            "the site and the ledger are of different builds, as after one whose pages failed; "
             "run `make book`, and see that it makes the site"
         )
 

@@ -30,7 +30,7 @@ def assignment(
 ) -> nbformat.NotebookNode:
     """A chapter's notebook with its exercises as cells, in plain Markdown.
 
-    kind: "student" (each exercise has an empty answer, under a name of its own, and its check),
+    kind: "student" (each exercise has an empty answer, under its own name, and its check),
     "instructor" (the solutions in their place) or "otter" (an instructor's notebook with the marks
     of `otter assign`, which reads `config`). key: a lecturer's, for other numbers in the questions
     (`exercises.variants`); such a question has no check, whose numbers would be the printed ones.

@@ -166,7 +166,7 @@ def _weight(r: float, tau: float) -> float:
 )
 def moved(answer: Any) -> float:
     """Relative distance from the gradient of one neuron at random temperatures, by autograd over
-    the enumerated loss, less the covariance with weights at the samples."""
+    the enumerated loss, minus the covariance with weights at the samples."""
     given, worst = function(answer), 0.0
     views = torch.tensor([[1.0, 1.0], [-1.0, -1.0]], dtype=torch.float64)
     for tau in (0.3 + 2 * _uniform(3, 4)).tolist():

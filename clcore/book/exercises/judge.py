@@ -51,7 +51,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a judge says of an answer. told: with the exercise's name. empty: nothing came."""
+    """A judge's verdict on an answer. told: with the exercise's name. empty: nothing came."""
 
     id: str
     right: bool

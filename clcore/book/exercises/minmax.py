@@ -108,7 +108,7 @@ def without_the_nearest(answer: Any) -> float:
     ),
 )
 def missing_term(answer: Any) -> float:
-    """Worst relative gap to the value's gradient less the energy's, by autograd."""
+    """Worst relative gap to the value's gradient minus the energy's, by autograd."""
     slope, gaps = function(answer), []
     for seed in range(3):
         z, z2 = _batch(seed)

@@ -45,7 +45,7 @@ def plus_minus(answer: Any) -> float:
     ),
 )
 def seeds(answer: Any) -> float:
-    """How far from 0.8 the chance is that the mean paired difference lies beyond 1.96 of its
+    """How far from 0.8 the probability is that the mean paired difference lies beyond 1.96 of its
     standard errors, with so many seeds, by the normal law."""
     count, gaps = function(answer), []
     normal = torch.distributions.Normal(0.0, 1.0)

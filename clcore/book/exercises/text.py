@@ -1,4 +1,4 @@
-"""What a chapter's notebook says of its exercises: title, level, minutes, hints."""
+"""The exercises of a chapter's notebook: title, level, minutes, hints."""
 
 import re
 from dataclasses import dataclass

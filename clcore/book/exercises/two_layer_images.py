@@ -30,7 +30,7 @@ def noise(answer: Any) -> float:
 
 @numeric("ex-image-2", "the smallest batch size, a whole number", within=0, wrong=(22, 24, 128))
 def false_negatives() -> int:
-    """The first batch in which the chance, multiplied up, reaches nine tenths."""
+    """The first batch in which the probability, multiplied up, reaches nine tenths."""
     missed, size = 1.0, 1
     while 1 - missed < 0.9:
         missed, size = missed * 0.9, size + 1
@@ -44,7 +44,7 @@ def false_negatives() -> int:
     wrong=(lambda a, b: b, lambda a, b: a - b, lambda a, b: 0 * a),
 )
 def positive(answer: Any) -> float:
-    """Worst gap of the gradient by the first output, at equal outputs and at random ones."""
+    """Worst gap of the first output's gradient, at equal outputs and at random ones."""
     slope, gaps = function(answer), []
     for seed in range(3):
         draw = torch.Generator().manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Marking notebooks: each runs in a process of its own, and what it hands in is judged in another.
+"""Marking notebooks: each runs in its own process, and another process judges its answers.
 
 The process of a notebook (`clcore.book.grading.notebook`) has no judge, and hands over values and,
 for a function, what it returns for inputs that the judge draws (`clcore.book.grading.wire`). So

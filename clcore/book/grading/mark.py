@@ -1,4 +1,4 @@
-"""One notebook: who its chapter is, what it hands in, and how that is judged."""
+"""One notebook: its chapter, its answers, and how they are judged."""
 
 import contextlib
 import os

@@ -58,8 +58,8 @@ def _refuse_another(out: Path) -> None:
         said = None
     if said is None or said.creator != CREATOR:
         raise _folders.NotOurs(
-            f"expected no file at {out}, or a book that clcore printed there; what is there is "
-            "another one. Nothing was changed; name another file, or move this one away"
+            f"expected no file at {out}, or a book that clcore printed there; found "
+            "another file. Nothing was changed; name another file, or move this one away"
         )
 
 

@@ -55,7 +55,7 @@ def _seeds(found: dict[str, Any]) -> str:
         f"{others}, {found['draws']} draws each, PyTorch {found['torch']}. "
     )
     if not apart:
-        return f"{said}Every verdict, and whether each part passes, is there what it is at seed 0."
+        return f"{said}Every verdict, and the outcome of each part, is the same there as at seed 0."
     return said + raw(fragments.render("seeds.html", rows=apart, runs=found))
 
 
@@ -74,6 +74,6 @@ def _lot(lot: dict[str, Any]) -> str:
     return (
         f"Recorded on {lot['made']} at commit `{lot['commit']}`: {len(counts)} corrected forms "
         f"of {', '.join(lot['papers'])}, {many} of them at {asked} inputs or more, the others at "
-        f"as many as they got in their time: half of all at {counts[len(counts) // 2]} or more, "
+        f"as many as their time allowed: half of all at {counts[len(counts) // 2]} or more, "
         f"the least at {counts[0]}."
     )

@@ -24,11 +24,11 @@ SECTIONS = {
 """Grade -> the heading over its entries."""
 
 MEANING = {
-    "conclusion": "what is asserted fails at generic inputs, and what holds instead asserts less",
-    "proof": "what is proved stands, the printed step to it does not",
-    "hypothesis": "true once a condition is added that is printed nowhere",
-    "constant": "a factor, an exponent, a sign or an index; the rest stays",
-    "misprint": "a slip that leaves one possible meaning, which holds",
+    "conclusion": "the assertion fails at generic inputs, and the corrected one asserts less",
+    "proof": "the statement holds, but the printed step to it fails",
+    "hypothesis": "true under an added condition that is printed nowhere",
+    "constant": "a factor, an exponent, a sign or an index is wrong; the form stays",
+    "misprint": "a slip with only one possible meaning, in which the statement holds",
 }
 
 
@@ -101,16 +101,16 @@ measured error is $>$ its bound at some inputs that meet the printed conditions,
 at all others; the smallest change that makes it true was measured in the same way, against the same
 bound, and every measurement has a control that fails. Where a row that holds notes a regime in
 which it fails, the note ends with the printed words that exclude this regime. Slips that leave one
-possible meaning are in a table by themselves: what they belong to holds, read with care. A run that
-gives another number than the paper's is no erratum: those are in the ledger, "depends" and
-"differs"; a number among them that cannot be is at the end of its paper's page."""
+possible meaning have their own table: the statements hold, read with care. A run whose number
+differs from the paper's is no erratum: the ledger lists it under "depends" or "differs";
+impossible numbers are at the end of their paper's page."""
 
 
 def _summary(rows: list[dict], wrong: list[dict], slips: list[dict]) -> str:
     checked = sum(row["verdict"] not in ("todo", "blocked") for row in rows)
     if not wrong and not slips:
         return (
-            f"There is nothing to correct: of the {checked} claims checked so far, none turned out "
+            f"There is nothing to correct: of the {checked} claims checked so far, none is "
             "false as printed."
         )
     good = sum(row["verdict"] in ("holds", "reproduced") for row in rows)
@@ -122,20 +122,20 @@ def _summary(rows: list[dict], wrong: list[dict], slips: list[dict]) -> str:
         words += f"{len(wrong)} are false as printed and come from {len(_roots(wrong))} errors. "
         if 2 * light > len(own):
             words += (
-                f"Most of these errors and misprints, {light} of {len(own)}, are conditions to "
-                "add, constants and misprints. "
+                f"Most of these errors and misprints, {light} of {len(own)}, are missing "
+                "conditions, constants and misprints. "
             )
     if unsettled := sum(row["verdict"] in ("depends", "differs", "partial") for row in rows):
-        words += f"{unsettled} runs are not settled (depends, differs, partial): see the ledger. "
+        words += f"{unsettled} runs are unsettled (depends, differs, partial): see the ledger. "
     texts = ("counterexample", "correction", "note")
     copied = sum(any(COPY in check[n] for check in row["checks"] for n in texts) for row in wrong)
     if copied:
         words += (
-            f"In {copied} of them, as their notes say, the error may be one of the text copy that "
-            "was read and not of the paper."
+            f"In {copied} of them, as their notes say, the error may be an artefact of our text "
+            "copy, not of the paper."
         )
     if back := withdrawn(rows):
-        words += f" We took back {len(back)} of our own: each paper's page ends with them."
+        words += f" We withdrew {len(back)} of our own: each paper's page ends with them."
     return f"{words}\n\n{raw(_table(wrong, slips))}"
 
 
@@ -163,8 +163,8 @@ def _table(wrong: list[dict], slips: list[dict]) -> Markup:
 
 
 RULE = (
-    "An entry's measured error is $>$ its bound at inputs that meet the printed conditions; what "
-    "holds instead was measured in the same way. Grades and roots: [how we judge](../judging.md)."
+    "An entry's measured error is $>$ its bound at inputs that meet the printed conditions; we "
+    "tested each correction in the same way. Grades and roots: [how we judge](../judging.md)."
 )
 """Begins every page; and without a formula that it knows of, Sphinx leaves MathJax out."""
 
@@ -211,5 +211,5 @@ def paper_page(paper: str, rows: list[dict]) -> str:
     if ours := withdrawn(rows):
         text += f"## Withdrawn\n\n{raw(fragments.render('withdrawn.html', withdrawn=ours))}\n"
     if not wrong and not slips:
-        text += "Nothing is to be corrected in what was checked so far.\n"
+        text += "Nothing checked so far needs correction.\n"
     return text

@@ -104,7 +104,7 @@ def held(rows: list[dict]) -> str:
 
 
 def bar(rows: list[dict]) -> Markup:
-    """The shares of the verdicts as one bar. Says nothing that the words beside it do not."""
+    """The shares of the verdicts as one bar. It repeats the words next to it."""
     return render("bar.html", shares=shares(rows))
 
 

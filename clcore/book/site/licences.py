@@ -37,7 +37,7 @@ _SCHEMA = {
 
 @cache
 def known() -> dict[str, dict]:
-    """What data/licences.yaml says. Raises ValueError where it is damaged."""
+    """The contents of data/licences.yaml. Raises ValueError where it is damaged."""
     return read_yaml(_paths.root() / "data" / "licences.yaml", _SCHEMA, ValueError)
 
 

@@ -77,13 +77,13 @@ html_theme.sidebar_secondary.remove: true
 ---
 # Ledger
 
-Every numbered statement, figure and table of the five papers, and what became of it in this build.
+Every numbered statement, figure and table of the five papers, with its result in this build.
 A verdict is computed from recorded checks, never typed: see [how to read it](verdicts). Follow a
 verdict to the cell that produced it; open a statement, here or by its id on its own page, to see
-what was claimed, under which conditions, and every check of it. "Measured" is the worst value over
+the claim, its conditions and all its checks. "Measured" is the worst value over
 the draws against its bound, mostly a relative error $\\leq 10^{{-10}}$; "control" is the same
-measurement on a version that ought to fail, and did: in every draw, or in the share of draws that
-is said beside it. "code" leads to the source of the check. A statement "rests on" the rows that it
+measurement on a version that must fail, and did: in every draw, or in the share of draws given
+next to it. "code" leads to the source of the check. A statement "rests on" the rows that it
 is stated with and proved from, as we read the paper's proofs; titles are ours. For machines, all of
 this is in <a href="../claims.json">claims.json</a>, by
 <a href="../claims.schema.json">its schema</a>.
@@ -104,7 +104,7 @@ def counts(rows: list[dict]) -> str:
     done = len(rows) - count["todo"]
     found = ", ".join(f"{count[v]} {SHOWN[v]}" for v in VERDICTS[:-1] if count[v])
     found = f": {found}" if found else ""
-    found += f". Of those that stand, {fragments.held(rows)}" if found else ""
+    found += f". Of those that hold, {fragments.held(rows)}" if found else ""
     rest = f"The other {count['todo']} have not been checked yet." if count["todo"] else ""
     return f"""In this build **{done} of {len(rows)}** claims have a verdict{found}.
 {rest}

@@ -47,8 +47,8 @@ def serve(port: int) -> None:
 
 
 def state(html: Path) -> dict | None:
-    """What a site says of itself: the `book` of its build (`clcore.book.build`). None of one that
-    says nothing, being older than this. Raises ValueError for a file that is damaged."""
+    """The `book` of a site's build (`clcore.book.build`), or None for a site older than this
+    record. Raises ValueError for a file that is damaged."""
     from clcore._files import read_json
 
     if not (html / STATE).exists():

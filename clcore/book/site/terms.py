@@ -54,7 +54,10 @@ def known() -> dict[str, dict[str, dict]]:
             for form in (term, *entry["forms"]):
                 other = taken.setdefault(form.lower(), term)
                 if other != term:
-                    raise GlossaryError(f"{_paths.shown(path)}: {form!r} is of {other} and {term}")
+                    raise GlossaryError(
+                        f"{_paths.shown(path)}: {form!r} is a form of both {other} and {term}; "
+                        "remove one"
+                    )
     return found
 
 

@@ -98,7 +98,7 @@ def restore(path: Path | None, mark: dict[str, Any], trainer: Trainer) -> State:
         differ = "; ".join(f"{n} is {found.get(n)} there, {mark[n]} here" for n in other)
         raise ValueError(
             f"{path} is a checkpoint of {kind}: {differ}. Ask for these settings, or give this run "
-            "a checkpoint of its own"
+            "its own checkpoint"
         )
     trainer.net.load_state_dict(saved["net"])
     # What the optimiser does follows from the settings and the device, which may be another.

@@ -1,4 +1,4 @@
-"""What a pretrained net is measured by, after an epoch."""
+"""The measures of a pretrained net, after an epoch."""
 
 import dataclasses
 import math

@@ -57,7 +57,7 @@ class Loop:
         if late and not self.state.diverged:
             raise ValueError(
                 f"record: the checkpoint {path} is past epochs {late}, which were not recorded; "
-                "ask for later ones, or give this run a checkpoint of its own"
+                "ask for later ones, or give this run its own checkpoint"
             )
 
     def _has(self, epoch: int) -> bool:

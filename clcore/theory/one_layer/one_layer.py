@@ -77,7 +77,7 @@ def derivative(u: Float[Tensor, "..."], kind: str, slope: float = 0.05) -> Float
 def drive(x: Float[Tensor, "*#b n d"], w: Float[Tensor, "*#b d"]) -> Float[Tensor, "*c n"]:
     """u = w^T x of every point, for every w. Errors: dimensions that differ.
 
-    What rounding cannot tell from 0 is 0: at a pattern of the categorical model all other patterns
+    Values within rounding of 0 are 0: at a pattern of the categorical model all other patterns
     lie on the hyperplane w^T x = 0, where the gate jumps.
     """
     if x.shape[-1] != w.shape[-1]:

@@ -262,7 +262,7 @@ def weighted_loss(
 
 
 def weighted_pulls(weight: Float[Tensor, "*b S S"], world: World) -> Float[Tensor, "*b N N"]:
-    """What `pulls` is for the loss of Eq. 7: mass on own views less mass on all others'."""
+    """`pulls` for the loss of Eq. 7: mass on own views minus mass on all others'."""
     p, q = world.chances, world.view_chances
     mass = weight.detach() * p[..., :, None] * p[..., None, :]
     mass = torch.diag_embed(mass.sum(-1)) - mass

@@ -44,7 +44,7 @@ def train(
 
     weight: r -> xi(r) of the same loss, for the residue. normalised: distances of f / |f|, whose
     operator has K_l^n P and K_l^n for K_l. tied: the gradient through both towers, as in practice;
-    the paper's is that of one. What is recorded is one tower's. Errors: as
+    the paper's is that of one. It records one tower's. Errors: as
     `covariance_operator.population_loss`.
     """
     weights = tuple(weights)

@@ -249,7 +249,7 @@ def one_hot_contrastive(
 
 
 def one_hot_surrogate(W: Float[Tensor, "*b m d"], keep: float, tau: float) -> Float[Tensor, "*b"]:
-    """Eq. 16: the softmax loss over all d one-hots, each under a mask of its own, masks outside the
+    """Eq. 16: the softmax loss over all d one-hots, each under its own mask, masks outside the
     logarithm; the sum over anchors, as printed. Errors: tau <= 0, keep, d > 12."""
     require_temperature(tau)
     d, gram = W.shape[-1], rectified_gram(W)
@@ -307,7 +307,7 @@ def permutation_gap(W: Float[Tensor, "*b d d"]) -> Float[Tensor, "*b"]:
 def descend(
     loss: Callable[[Tensor], Tensor], W: Float[Tensor, "r m p"], steps: int, rate: float = 1.0
 ) -> Float[Tensor, "r m p"]:
-    """Projected gradient descent over U, every run with a step size of its own.
+    """Projected gradient descent over U, every run with its own step size.
 
     `loss` maps [r, m, p] to [r]. A step that does not lower a run's loss is undone and its rate
     halved, otherwise the rate grows by a fifth; so a run's loss never rises.

@@ -178,9 +178,9 @@ def bias_range(
 def separated(
     W: Float[Tensor, "*r d d"], b: Float[Tensor, "*r d"], noise: float = 0.0
 ) -> Bool[Tensor, "*r d"]:
-    """Whether every pre-activation of a row is on the side of +-b that App. C.3 says it is.
+    """Whether every pre-activation of a row is on the side of +-b stated in App. C.3.
 
-    Needs b above the crosstalk, and b below W_ii less the crosstalk (with noise: less that too).
+    Needs b above the crosstalk, and b below W_ii minus the crosstalk (with noise: minus that too).
     """
     low = crosstalk(W, noise)
     return (low < b) & (b < W.diagonal(dim1=-2, dim2=-1) - low)

@@ -52,7 +52,7 @@ def correlations(
     pre-activation is constant, as above children that have died.
 
     The paper's measure (Tables 4, 6) is the largest absolute one, there over 64000 samples.
-    Errors: `place`; a latent with more than 32 leaves below it, which nobody can enumerate.
+    Errors: `place`; a latent with more than 32 leaves below it, too many to enumerate.
     """
     net, rho = _below(path, params, polarity)
     height = len(net) // 2

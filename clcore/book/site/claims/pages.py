@@ -58,7 +58,7 @@ def answer(row: dict) -> str:
     if known["verdict"] == row["verdict"] and known.get("in_short"):
         return known["in_short"]
     if row["care"]:
-        return "True if read with care: see below what was mended or added."
+        return "True if read with care: see the correction or addition below."
     return ANSWERS[row["verdict"]]
 
 
