@@ -1,4 +1,5 @@
-// Figures with sliders: all frames are in the page, a slider chooses which one is shown. The site
+// Figures with sliders: all frames are in the page, a slider or a switch (two radio buttons) chooses
+// which one is shown. The site
 // loads this once; in a notebook it comes with every figure.
 (() => {
   "use strict";
@@ -8,7 +9,8 @@
     const frames = JSON.parse(figure.querySelector("script").textContent);
     const image = figure.querySelector("img");
     const says = figure.querySelector(".cl-says");
-    const sliders = [...figure.querySelectorAll("input")];
+    const controls = [...figure.querySelectorAll("input[type=range], .cl-switch")];
+    const sliders = controls.filter((c) => c.type === "range");
     const first = Number(figure.dataset.first);
     const common = image.alt.slice(0, image.alt.length - frames[first].says.length);
     let timer = 0;
@@ -21,7 +23,9 @@
       if (aloud) timer = setTimeout(() => (says.textContent = frames[place].says), 150);
     }
 
-    const chosen = () => sliders.reduce((sum, s) => sum * (Number(s.max) + 1) + Number(s.value), 0);
+    const value = (c) => Number((c.type === "range" ? c : c.querySelector(":checked")).value);
+    const size = (c) => (c.type === "range" ? Number(c.max) + 1 : 2);
+    const chosen = () => controls.reduce((sum, c) => sum * size(c) + value(c), 0);
 
     for (const slider of sliders) {
       const words = JSON.parse(slider.dataset.words);
@@ -31,6 +35,10 @@
         slider.nextElementSibling.textContent = words[slider.value];
         show(chosen());
       });
+    }
+    for (const button of figure.querySelectorAll(".cl-switch input")) {
+      button.dataset.lmSuppressShortcuts = "true";
+      button.addEventListener("change", () => show(chosen()));
     }
     figure.querySelector(".cl-sliders").hidden = false;
     // The other frames are files: fetched when the figure comes near, so that a slider does not wait.

@@ -1,5 +1,5 @@
-"""Figures with sliders that need no server: every frame is drawn by the chapter and comes with the
-page, which only chooses among them.
+"""Figures with sliders and switches that need no server: every frame is drawn by the chapter and
+comes with the page, which only chooses among them.
 
 What chooses is a script. In a notebook it comes with every figure; a page of the site loads it
 once, and the build takes it out of the figures again.
@@ -10,6 +10,7 @@ import io
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,7 +42,8 @@ def frames(
     table: "pd.DataFrame",
     start: Sequence[int] | None = None,
 ) -> None:
-    """Show one figure with a slider per parameter, over all combinations of their values.
+    """Show one figure with a slider per parameter, over all combinations of their values; where a
+    parameter has two values it is a switch, which names both.
 
     draw: draws the frame of some values, one argument a slider, and returns its figure; all frames
     should have the same size and axes. sliders: {label: its values}, numbers or words. says: one
@@ -84,7 +86,13 @@ def frames(
             shown=shown[first],
             alt=alt,
             sliders=[
-                {"label": label, "at": some.index(i), "words": [_word(values[k]) for k in some]}
+                {
+                    "label": label,
+                    "at": some.index(i),
+                    "words": [_word(values[k]) for k in some],
+                    # Of the pair of buttons, its own on a page; of a slider none.
+                    "name": f"cl-{crc32((alt + label).encode()):x}" if len(values) == 2 else "",
+                }
                 for i, some, (label, values) in zip(at, drawn, sliders.items(), strict=True)
             ],
             columns=[str(c) for c in table.columns],

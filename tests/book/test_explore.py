@@ -48,8 +48,29 @@ def test_frames_come_in_the_order_of_the_sliders_and_begin_at_the_start(shown):
     assert 'data-first="4"' in html and f'src="{frames(html)[4]["source"]}"' in html
     assert 'alt="A line. a is 3, kind x &lt;&amp;&gt;"' in html
     assert text == "A line. a is 3, kind x <&>" and png
-    assert html.count('type="range"') == 2 and 'aria-valuetext="3"' in html
+    assert html.count('type="range"') == 1 and 'aria-valuetext="3"' in html
     assert '<td class="cl-num">4.5</td>' in html and html.count("<tr>") == 3
+
+
+def test_two_values_are_a_switch_that_names_both(shown, monkeypatch):
+    def names():
+        explore.frames(
+            lambda a, kind: drawn(a),
+            {"a": [1, 2, 3], "kind": ["x", "y & z"]},
+            says=lambda a, kind: f"{a} {kind}",
+            alt="A.",
+            table=TABLE,
+            start=(0, 1),
+        )
+        html = shown.pop()[0]
+        assert 'role="radiogroup" aria-label="kind"' in html
+        assert html.count('type="range"') == 1 and "<span>y &amp; z</span>" in html
+        assert re.findall(r'value="(\d)"( checked)?>', html) == [("0", ""), ("1", " checked")]
+        return set(re.findall(r'type="radio" name="(.*?)"', html))
+
+    (name,) = names()
+    monkeypatch.setattr(explore.chapter, "profile", lambda: "smoke")
+    assert names() == {name}  # in smoke, where a slider has two values, it stays a slider
 
 
 def test_in_a_notebook_the_script_comes_with_the_figure(shown, monkeypatch, tmp_path):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from browsing import Tab
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 from site_pages import AXE, PAGES, PHONE, accessible, opened
 
 pytestmark = [pytest.mark.site, pytest.mark.browser]
@@ -46,20 +46,32 @@ def every_slider_moves_by_keys_and_says_what_it_shows(tab: Tab) -> None:
         first = int(figure.get_attribute("data-first"))
         assert image.get_attribute("src") == frames[first]["source"]
         assert image.get_attribute("alt").endswith(frames[first]["says"])
-        sliders = figure.locator("input")
-        sizes = [int(s.get_attribute("max")) + 1 for s in sliders.all()]
-        chosen = [int(s.input_value()) for s in sliders.all()]
-        for i, slider in enumerate(sliders.all()):
-            slider.focus()
+        controls = figure.locator("input[type=range], .cl-switch").all()
+        sizes, chosen = zip(*map(size_and_value, controls), strict=True)
+        chosen = list(chosen)
+        for i, control in enumerate(controls):
+            slider = control.get_attribute("type") == "range"
+            part = control if slider else control.locator("input:checked")
+            part.focus()
             before = chosen[i]
-            slider.press("ArrowLeft" if before else "ArrowRight")
+            part.press("ArrowLeft" if before else "ArrowRight")
             chosen[i] += -1 if before else 1
             place = 0
             for size, value in zip(sizes, chosen, strict=True):
                 place = place * size + value
             assert image.get_attribute("src") == frames[place]["source"]
-            words = json.loads(slider.get_attribute("data-words"))
-            assert slider.get_attribute("aria-valuetext") == words[chosen[i]]
+            if slider:
+                words = json.loads(control.get_attribute("data-words"))
+                assert control.get_attribute("aria-valuetext") == words[chosen[i]]
+            else:
+                assert size_and_value(control) == (2, chosen[i])
             # Said once the slider rests, which takes longer on a busy machine.
             expect(said).to_have_text(frames[place]["says"])
             assert said.get_attribute("aria-live") == "polite"
+
+
+def size_and_value(control: Locator) -> tuple[int, int]:
+    """Of a slider, or of a switch: how many values it has, and which is chosen."""
+    if control.get_attribute("type") == "range":
+        return int(control.get_attribute("max") or 0) + 1, int(control.input_value())
+    return control.locator("input").count(), int(control.locator(":checked").input_value())

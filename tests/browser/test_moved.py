@@ -13,19 +13,28 @@ from clcore import _paths
 pytestmark = [pytest.mark.site, pytest.mark.browser]
 
 
-def moved() -> dict[str, dict[str, list[str]]]:
-    """Page -> page -> ids, from the script."""
+def table(name: str) -> dict[str, dict[str, list[str]]]:
+    """Page -> page or place -> ids, from the script."""
     script = (_paths.root() / "book/_static/moved.js").read_text(encoding="utf-8")
-    table = re.search(r"(?s)const MOVED = (\{.*?\n  \});", script)
-    return json.loads(table[1])
+    found = re.search(rf"(?s)const {name} = (\{{.*?\n  \}});", script)
+    return json.loads(found[1])
 
 
 def test_what_moved_is_where_its_address_leads(site: Path) -> None:
-    for old, pages in moved().items():
+    for old, pages in table("MOVED").items():
         there = parsed(site / "chapters" / old).ids
         for new, ids in pages.items():
             assert set(ids) <= set(parsed(site / "chapters" / new).ids), new
             assert not set(ids) & set(there), old  # a redirect from what is there is never followed
+
+
+def test_what_has_another_name_is_where_its_old_one_leads(site: Path) -> None:
+    for old, places in table("RENAMED").items():
+        there = parsed(site / "chapters" / old).ids
+        for place, ids in places.items():
+            page, _, new = place.partition("#")
+            assert new in parsed(site / "chapters" / (page or old)).ids, place
+            assert not set(ids) & set(there), old
 
 
 def test_an_old_address_is_followed(tab: Tab) -> None:
@@ -33,4 +42,10 @@ def test_an_old_address_is_followed(tab: Tab) -> None:
     tab.page.wait_for_url("**/chapters/6-training.html#fig-noise-map")
     tab.open("chapters/6-dynamics.html#ex-dynamics-loss")
     tab.page.wait_for_url("**/chapters/6-warm-starts.html#ex-dynamics-loss")
+    tab.open("chapters/5-one-layer.html#thm-nl-3")
+    tab.page.wait_for_url("**/chapters/5-many-optima.html#thm-nl-3")
+    tab.open("chapters/5-one-layer.html#fig-eight-explore")
+    tab.page.wait_for_url("**/chapters/5-one-layer.html#fig-eight")
+    tab.open("chapters/5-one-layer.html#how-many-optima")
+    tab.page.wait_for_url("**/chapters/5-many-optima.html#a-layer-collects-*")
     assert tab.problems == []

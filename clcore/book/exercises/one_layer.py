@@ -1,4 +1,4 @@
-"""Exercises of chapter 5.1: one nonlinear layer."""
+"""Exercises of chapters 5.1 and 5.2: one nonlinear layer, and how many optima it finds."""
 
 import itertools
 import math
@@ -82,6 +82,28 @@ def leaky(answer: Any) -> float:
             middle = (low + high) / 2
             low, high = (middle, high) if _wins(middle, a) > 0 else (low, middle)
         worst = max(worst, abs(float(value(given(a))) - low))
+    return worst
+
+
+@exercise(
+    "ex-optima-weights",
+    "z_0, a function of the temperature τ",
+    bound=1e-6,
+    wrong=(
+        lambda tau: (tau / (1 + tau)) ** 0.5,
+        lambda tau: (tau / (1 + tau)) ** 0.5 / 2,
+        lambda tau: (1 + tau / (1 + tau)) / 2,
+        lambda tau: 0.5,
+    ),
+)
+def gaussian_mass(answer: Any) -> float:
+    """Distance from the mean of exp(-h^2 / 2τ) by quadrature over a standard normal, h its ReLU."""
+    given, worst = function(answer), 0.0
+    y = np.linspace(-12, 12, 240_001)
+    mass = np.exp(-(y**2) / 2) * (y[1] - y[0]) / math.sqrt(2 * math.pi)
+    for tau in (0.02 + 2 * _uniform(7, 5)).tolist():
+        truth = float(mass @ np.exp(-(np.maximum(y, 0) ** 2) / (2 * tau)))
+        worst = max(worst, abs(float(value(given(tau))) - truth))
     return worst
 
 

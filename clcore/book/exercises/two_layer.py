@@ -1,4 +1,4 @@
-"""Exercises of chapter 5.2: modulation and its far end, merged filters, what decay leaves."""
+"""Exercises of chapter 5.3: modulation and its far end, merged filters, what decay leaves."""
 
 from typing import Any
 

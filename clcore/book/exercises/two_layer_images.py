@@ -1,4 +1,4 @@
-"""Exercises of chapter 5.3: noise, false negatives, what a positive teaches, random crops."""
+"""Exercises of chapter 5.4: noise, false negatives, what a positive teaches, random crops."""
 
 import math
 from typing import Any
