@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,11 +89,13 @@ def numeric(
     """
 
     def register(truth: Callable[..., float]) -> Callable[..., float]:
+        found = cache(truth)  # asked anew for each usual mistake
+
         def measure(answer: Any, **constants: Any) -> float:
-            return abs(scalar(answer) / truth(**constants) - 1)
+            return abs(scalar(answer) / found(**constants) - 1)
 
         _refuses(name, wrong)
-        _KNOWN[name] = Exercise(name, asks, within, tuple(wrong), measure, truth, varies or {})
+        _KNOWN[name] = Exercise(name, asks, within, tuple(wrong), measure, found, varies or {})
         return truth
 
     return register
