@@ -12,7 +12,7 @@ from clcore import _paths
 from clcore.book import exercises
 from clcore.book.course import notebooks
 from clcore.book.exercises import judge, variants
-from clcore.book.grading import wire
+from clcore.book.grading import folder, wire
 from clcore.book.grading.folder import COLUMNS, grade_folder
 from clcore.book.grading.mark import Limits, grade, variable
 
@@ -66,6 +66,9 @@ def test_no_mark_for_a_replaced_check_or_for_what_the_package_knows(tmp_path):
         "import builtins, math\nbuiltins.abs = lambda x: 0\nmath.isnan = None\n"
         "class Right(float):\n    __eq__ = __le__ = __sub__ = lambda *a: True\n"
         "def answer_start_2(z): return Right(0.5)",
+        "import sys\nsys.modules.pop('clcore.book.exercises')\n"
+        "from clcore.book.exercises import start_here\n"
+        "answer_start_1, answer_start_4 = start_here.guessing(), start_here.kinder()",
     )
     graded = grade(path)
     assert graded.points == 0
@@ -129,6 +132,16 @@ def test_a_folder_becomes_a_table_whatever_is_in_it(tmp_path):
         grade_folder(tmp_path / "in" / "x" / ".ipynb_checkpoints" / "no", tmp_path / "g.csv")
 
 
+def test_a_fault_of_the_grader_has_a_row(tmp_path, monkeypatch):
+    def broken(path, limits, key):
+        raise ImportError("no judge")
+
+    monkeypatch.setattr(folder, "grade", broken)
+    handed_in(tmp_path / "a.ipynb", "answer_start_1 = 5.55")
+    (row,) = grade_folder(tmp_path, tmp_path / "g.csv", told=lambda line: None)
+    assert row.messages == ["not graded, by a fault of the grader: ImportError: no judge"]
+
+
 def test_a_cell_that_a_spreadsheet_would_run_is_text(tmp_path):
     handed_in(tmp_path / "=cmd.ipynb", first="x = 1")
     grade_folder(tmp_path, tmp_path / "g.csv", told=lambda line: None)
@@ -146,6 +159,23 @@ def test_a_key_gives_other_numbers_to_question_and_judge(tmp_path):
     own = handed_in(tmp_path / "o.ipynb", f"answer_start_1 = {math.log(N)}")
     assert [grade(p, key="k").points for p in (printed, own)] == [0, 1]
     assert [exercises.verdict("ex-start-1", math.log(x)).right for x in (256, N)] == [True, False]
+
+
+def test_a_table_of_what_the_printed_judges_draw_is_no_answer_under_a_key():
+    kept = {}
+
+    def solves(s, tau):
+        slope = (torch.softmax(s / tau, 1) - torch.eye(len(s))) / (len(s) * tau)
+        return kept.setdefault((s.numpy().tobytes(), tau), slope)
+
+    def looks_up(s, tau):
+        return kept.get((s.numpy().tobytes(), tau), torch.zeros_like(s))
+
+    assert exercises.verdict("ex-start-3", solves).right
+    assert exercises.verdict("ex-start-3", looks_up).right
+    assert not exercises.verdict("ex-start-3", looks_up, "k").right
+    assert exercises.verdict("ex-start-3", solves, "k").right
+    assert judge.keyed(3) == 3  # the key is gone with the verdict
 
 
 VARIED = [name for name in judge._modules() if exercises.known(name).varies]

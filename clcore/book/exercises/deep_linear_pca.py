@@ -7,7 +7,15 @@ import torch
 from torch import Tensor
 
 from clcore import random
-from clcore.book.exercises.judge import ExerciseError, exercise, function, numeric, scalar, value
+from clcore.book.exercises.judge import (
+    ExerciseError,
+    exercise,
+    function,
+    keyed,
+    numeric,
+    scalar,
+    value,
+)
 from clcore.theory import deep_linear
 
 _F64 = torch.float64
@@ -53,7 +61,7 @@ def narrow_share() -> float:
 def best_first_layer(answer: Any) -> float:
     """Largest difference, over five random pairs, from the maximum found by power iteration on W_1,
     shifted so that the largest eigenvalue is the largest in size."""
-    best, made, worst = function(answer), torch.Generator().manual_seed(2), 0.0
+    best, made, worst = function(answer), torch.Generator().manual_seed(keyed(2)), 0.0
     for _ in range(5):
         W2, X = _draw(made, 3, 4), _symmetric(made, 5)
         shift = torch.linalg.matrix_norm(X) * (W2**2).sum()
@@ -80,7 +88,7 @@ def best_first_layer(answer: Any) -> float:
 def decay(answer: Any) -> float:
     """Largest difference from what the flow on the sphere does to small deviations of W_1, over
     five random spectra."""
-    rates, made, worst = function(answer), torch.Generator().manual_seed(3), 0.0
+    rates, made, worst = function(answer), torch.Generator().manual_seed(keyed(3)), 0.0
     for _ in range(5):
         values = torch.rand(4, generator=made, dtype=_F64).sort(descending=True).values + 0.1
         given = rates(values)
@@ -146,7 +154,7 @@ def trap(answer: Any) -> float:
     off.append(float(W1.shape[0] != 2))
     off.append(float(torch.linalg.eigvalsh(low)[-1] < 0))
     off.append(float(values[-1] <= 0) + abs(int((values < 0).sum()) - 1))
-    made = torch.Generator().manual_seed(4)
+    made = torch.Generator().manual_seed(keyed(4))
     for _ in range(200):
         near = [w + 0.01 * _draw(made, *w.shape) for w in layers]
         W = near[3] @ near[2] @ near[1] @ near[0]
@@ -187,7 +195,7 @@ def hidden_share(answer: Any) -> float:
 )
 def plateau(answer: Any) -> float:
     """Largest relative difference from the mean over 40,000 random nets, for three sizes."""
-    mean, made, worst = function(answer), torch.Generator().manual_seed(6), 0.0
+    mean, made, worst = function(answer), torch.Generator().manual_seed(keyed(6)), 0.0
     for n, depth in ((3, 2), (4, 3), (5, 4)):
         W = torch.eye(n, dtype=_F64)
         for _ in range(depth):

@@ -7,14 +7,16 @@ from typing import Any
 import torch
 
 from clcore import random
-from clcore.book.exercises.judge import exercise, function, value
+from clcore.book.exercises.judge import exercise, function, keyed, value
 from clcore.losses import anchors
 from clcore.theory.operator import connection, translation
 from clcore.theory.operator import covariance_operator as co
 
 
 def _uniform(seed: int, *shape: int) -> torch.Tensor:
-    return torch.rand(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.rand(
+        shape, generator=torch.Generator().manual_seed(keyed(seed)), dtype=torch.float64
+    )
 
 
 def _apart(given: Any, right: float) -> float:
@@ -114,7 +116,7 @@ def _even(f: torch.Tensor, p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
 def _worlds(count: int) -> Iterator[tuple[co.World, list[torch.Tensor]]]:
     """Finite worlds with ReLU nets of three layers, of unlike sizes."""
     for seed in range(count):
-        key = random.fold_in(random.key(91), torch.tensor(seed))
+        key = random.fold_in(random.key(keyed(91)), torch.tensor(seed))
         world = co.random_world(key, 4, 3, 5, "scale", 0.5)
         scales = zip((2.0, 0.4, 1.0), ((7, 5), (6, 7), (3, 6)), strict=True)
         yield (

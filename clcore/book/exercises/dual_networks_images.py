@@ -10,14 +10,16 @@ from scipy import integrate
 from scipy import stats as distributions
 
 from clcore import random, stats
-from clcore.book.exercises.judge import exercise, function, numeric, value
+from clcore.book.exercises.judge import exercise, function, keyed, numeric, value
 from clcore.experiments import residue_share
 from clcore.losses import anchors
 from clcore.theory.operator import covariance_operator as co
 
 
 def _uniform(seed: int, *shape: int) -> torch.Tensor:
-    return torch.rand(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.rand(
+        shape, generator=torch.Generator().manual_seed(keyed(seed)), dtype=torch.float64
+    )
 
 
 @exercise(
@@ -138,9 +140,12 @@ def leaves(answer: Any) -> float:
     """Relative distance from minus autograd's gradient of the loss with held weights, at the layers
     of a random net in a random world, where g and t are those of InfoNCE."""
     given = function(answer)
-    world = co.random_world(random.key(5), 4, 3, 5, "mask", 0.5)
-    weights = [_uniform(1, 6, 5) - 0.4, _uniform(2, 3, 6) - 0.5]
-    main, theta = residue_share.split_gradient(weights, world, 0.5)
+    world = co.random_world(random.key(keyed(5)), 4, 3, 5, "mask", 0.5)
+    for first in range(1, 100, 2):  # where all outputs of a point are 0, no norm can be made 1
+        weights = [_uniform(first, 6, 5) - 0.4, _uniform(first + 1, 3, 6) - 0.5]
+        main, theta = residue_share.split_gradient(weights, world, 0.5)
+        if all(bool(t.isfinite().all()) for t in theta):
+            break
     held = [w.clone().requires_grad_() for w in weights]
     f = world.shaped(residue_share.outputs(held, world.points, True), 1)
     plain = residue_share.outputs(weights, world.samples, True)

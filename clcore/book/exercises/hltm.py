@@ -9,7 +9,7 @@ import torch
 from scipy.optimize import linprog
 
 from clcore import _paths, random
-from clcore.book.exercises.judge import exercise, function, numeric, scalar
+from clcore.book.exercises.judge import exercise, function, keyed, numeric, scalar
 from clcore.theory.trees import latent_tree as lt
 from clcore.theory.trees import lucky_nodes, tree_nets
 
@@ -27,7 +27,7 @@ from clcore.theory.trees import lucky_nodes, tree_nets
 def what_survives(answer: Any) -> float:
     """Worst gap to the exact covariance over objects in random trees and nets, at a grandchild."""
     size, tree, draws = function(answer), lt.complete(3), 8
-    keys = random.split(random.key(43), draws)
+    keys = random.split(random.key(keyed(43)), draws)
     rho = random.uniform(keys, (len(tree.parents) - 1,), -1, 1, torch.float64)
     roots = torch.linspace(-0.9, 0.8, draws, dtype=torch.float64)
     model = lt.binary(tree, rho, roots)

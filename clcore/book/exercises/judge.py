@@ -1,11 +1,15 @@
 """How an answer to an exercise is judged."""
 
+import contextlib
 import difflib
+import hashlib
 import importlib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +65,7 @@ class Verdict:
 
 _KNOWN: dict[str, Exercise] = {}
 _SEEN: dict[str, Verdict] = {}
+_KEY: ContextVar[str] = ContextVar("key", default="")
 
 
 def exercise(name: str, asks: str, *, bound: float, wrong: tuple) -> Callable:
@@ -88,14 +93,35 @@ def numeric(
     """
 
     def register(truth: Callable[..., float]) -> Callable[..., float]:
+        found = cache(truth)  # asked anew for each usual mistake
+
         def measure(answer: Any, **constants: Any) -> float:
-            return abs(scalar(answer) / truth(**constants) - 1)
+            return abs(scalar(answer) / found(**constants) - 1)
 
         _refuses(name, wrong)
-        _KNOWN[name] = Exercise(name, asks, within, tuple(wrong), measure, truth, varies or {})
+        _KNOWN[name] = Exercise(name, asks, within, tuple(wrong), measure, found, varies or {})
         return truth
 
     return register
+
+
+def keyed(seed: int) -> int:
+    """The seed from which a judge draws what a function is tried on: this one; under a lecturer's
+    key another, so that a table of what the printed judges draw is no answer."""
+    key = _KEY.get()
+    if not key:
+        return seed
+    return int.from_bytes(hashlib.sha256(f"{key}\n{seed}".encode()).digest()[:4])
+
+
+@contextlib.contextmanager
+def under(key: str) -> Generator[None]:
+    """Judges draw by this key inside."""
+    before = _KEY.set(key)
+    try:
+        yield
+    finally:
+        _KEY.reset(before)
 
 
 def _refuses(name: str, wrong: tuple) -> None:
@@ -131,8 +157,8 @@ def known(name: str) -> Exercise:
 def verdict(name: str, answer: Any = None, key: str = "") -> Verdict:
     """Judge an answer, and say in words what is wrong with it.
 
-    key: a lecturer's, for the constants that `variants.constants` draws from it. Raises
-    ExerciseError for an unknown exercise.
+    key: a lecturer's, for the constants that `variants.constants` draws from it and, where a
+    function is asked for, the seeds of its inputs. Raises ExerciseError for an unknown exercise.
     """
     import torch
 
@@ -144,7 +170,8 @@ def verdict(name: str, answer: Any = None, key: str = "") -> Verdict:
     given = variants.constants(found, key)
     try:
         # Judges differentiate, whatever the notebook has switched off.
-        with torch.inference_mode(False), torch.enable_grad():
+        seeds = under("" if found.truth else key)
+        with seeds, torch.inference_mode(False), torch.enable_grad():
             gap = float(found.measure(answer, **given))
             if gap <= found.bound:
                 return Verdict(name, True, f"{named}: right.")
@@ -240,7 +267,10 @@ def numbers(answer: Any) -> "torch.Tensor":
         if answer.is_complex() and not bool(answer.imag.any()):  # as roots of a polynomial come
             answer = answer.real
         if not answer.is_complex():
-            return answer.detach().to("cpu", torch.float64, copy=True)
+            found = answer.detach().to("cpu", torch.float64, copy=True)
+            if not bool(found.isfinite().all()):  # the largest of some gaps may pass over a NaN
+                raise ExerciseError("expected finite numbers, got NaN or infinity")
+            return found
     except ExerciseError:
         raise
     except (TypeError, ValueError, RuntimeError):

@@ -6,7 +6,15 @@ from typing import Any
 
 import torch
 
-from clcore.book.exercises.judge import ExerciseError, exercise, function, numeric, scalar, value
+from clcore.book.exercises.judge import (
+    ExerciseError,
+    exercise,
+    function,
+    keyed,
+    numeric,
+    scalar,
+    value,
+)
 from clcore.theory.sparse import mask_landscape as ml
 from clcore.theory.sparse import sparse_coding as sc
 
@@ -116,7 +124,7 @@ def fingerprint(answer: Any) -> float:
     """Worst gap to both numbers, pair by pair."""
     told, gaps = function(answer), []
     for seed in range(3):
-        draw = torch.Generator().manual_seed(seed)
+        draw = torch.Generator().manual_seed(keyed(seed))
         x = torch.randn(7, 4, generator=draw, dtype=torch.float64)
         cosines = [
             float((x[i] @ x[j]).abs() / (x[i].norm() * x[j].norm()))
@@ -163,7 +171,7 @@ def share(answer: Any) -> float:
     count at d = 3 is near 195, which chance moves by seven per cent."""
     part, gaps = function(answer), []
     for d in (1, 2, 3):
-        draw = torch.Generator().manual_seed(d)
+        draw = torch.Generator().manual_seed(keyed(d))
         W = torch.randn(100_000, d, d, generator=draw, dtype=torch.float64)
         loss = ml.one_hot_non_contrastive(W / W.norm(dim=1, keepdim=True), 0.5)
         least = ml.one_hot_non_contrastive(torch.eye(d, dtype=torch.float64), 0.5)

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from clcore.book.exercises.judge import ExerciseError, exercise, function, numeric, value
+from clcore.book.exercises.judge import ExerciseError, exercise, function, keyed, numeric, value
 
 
 def _distances(z: torch.Tensor, z2: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -29,7 +29,7 @@ def _objective(
 
 
 def _batch(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    draw = torch.Generator().manual_seed(seed)
+    draw = torch.Generator().manual_seed(keyed(seed))
     z = torch.randn(6, 3, generator=draw, dtype=torch.float64)
     return z, z + 0.3 * torch.randn(6, 3, generator=draw, dtype=torch.float64)
 
@@ -136,7 +136,9 @@ def effective(answer: Any) -> float:
     """Worst relative gap to the exponential of the entropy, by torch.distributions."""
     count, gaps = function(answer), []
     for seed, tau in enumerate((0.05, 0.3, 3.0)):
-        d = torch.rand(50, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        d = torch.rand(
+            50, generator=torch.Generator().manual_seed(keyed(seed)), dtype=torch.float64
+        )
         truth = torch.distributions.Categorical(logits=-d / tau).entropy().exp()
         gaps.append(float((value(count(d, tau)) / truth - 1).abs()))
     return max(gaps)

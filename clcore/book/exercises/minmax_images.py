@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from clcore.book.exercises.judge import ExerciseError, exercise, function, scalar, value
+from clcore.book.exercises.judge import ExerciseError, exercise, function, keyed, scalar, value
 
 
 def _numbers(answer: Any) -> list[float]:
@@ -25,7 +25,7 @@ def plus_minus(answer: Any) -> float:
     """Worst relative gap to Welch's statistic of five made-up runs with these standard errors."""
     told, gaps = function(answer), []
     for seed in range(4):
-        draw = torch.Generator().manual_seed(seed)
+        draw = torch.Generator().manual_seed(keyed(seed))
         runs = torch.randn(2, 5, generator=draw, dtype=torch.float64) + torch.tensor([[84.0], [83]])
         error = runs.std(1) / 5**0.5
         truth = (runs[0].mean() - runs[1].mean()) / (runs.var(1) / 5).sum().sqrt()
@@ -72,9 +72,12 @@ def something_after_all(answer: Any) -> float:
     """Worst gap to the minimiser of sum 2 d^p a + 2 tau a log a that descent finds."""
     weigh, gaps = function(answer), []
     for seed, (p, tau) in enumerate(((2.0, 0.5), (1.0, 0.3))):
-        d = torch.rand(6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        d = torch.rand(6, generator=torch.Generator().manual_seed(keyed(seed)), dtype=torch.float64)
         scores = torch.zeros(6, dtype=torch.float64, requires_grad=True)
-        descent = torch.optim.LBFGS([scores], max_iter=300, tolerance_grad=1e-12)
+        # Without a line search, descent overshoots at some draws, and stays there.
+        descent = torch.optim.LBFGS(
+            [scores], 1.0, 300, None, 1e-12, 1e-15, line_search_fn="strong_wolfe"
+        )
 
         def objective(
             scores: torch.Tensor = scores, d: torch.Tensor = d, p: float = p, tau: float = tau
@@ -110,7 +113,9 @@ def square_player(answer: Any) -> float:
     """Worst gap to (theta - c / tau)_+ with theta by bisection."""
     weigh, gaps = function(answer), []
     for seed, tau in enumerate((5.0, 1.0, 0.2)):
-        c = 4 * torch.rand(9, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        c = 4 * torch.rand(
+            9, generator=torch.Generator().manual_seed(keyed(seed)), dtype=torch.float64
+        )
         low, high = float((c / tau).min()), float((c / tau).max()) + 1
         for _ in range(80):
             middle = (low + high) / 2

@@ -12,6 +12,32 @@ _PATIENCE = 2.0
 _SINGLE = 1e-5
 """How far single precision may be from right, where double is asked for."""
 
+NUMBERS = (
+    ("it has the opposite sign", "times", -1.0),
+    ("it is twice the right value", "times", 0.5),
+    ("it is half the right value", "times", 2.0),
+    ("it is four times the right value", "times", 0.25),
+    ("it is a quarter of the right value", "times", 4.0),
+    ("it is the answer in per cent; a share is asked for", "over", 100.0),
+    ("it is the reciprocal of the right value", "into", 1.0),
+    ("it is one minus the right value", "from", 1.0),
+    ("it is the square of the right value", "root", 0.5),
+    ("it is the square root of the right value", "square", 2.0),
+    ("it has the logarithm to base 2; the natural one is meant", "times", math.log(2)),
+    ("it has the logarithm to base 10; the natural one is meant", "times", math.log(10)),
+    ("it divides by the logarithm to base 2, not the natural one", "over", math.log(2)),
+)
+"""Mistakes that a single number shows: (what is wrong, the operation that mends it, its number).
+Of `_OPERATIONS`, of which fields.js has its own, for numbers that are typed into a page."""
+_OPERATIONS: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
+    "times": lambda r, by: r * by,
+    "over": lambda r, by: r / by,
+    "into": lambda r, by: by / r,
+    "from": lambda r, by: by - r,
+    "root": lambda r, _: r.sqrt(),
+    "square": lambda r, _: r.square(),
+}
+
 
 def usual(measure: Callable[[Any], float], bound: float, answer: Any) -> str:
     """What a wrong answer lacks, in words: a sign, a factor, a transpose; "" where no single change
@@ -70,17 +96,9 @@ def _settings(given: tuple) -> list[float]:
 
 def _changes() -> Iterator[tuple[str, Callable]]:
     """(what is wrong, how to mend it: the value and what the function was given -> the value)."""
-    yield "it has the opposite sign", lambda r, g: -r
-    for words, factor in (("twice", 0.5), ("half", 2.0), ("four times", 0.25), ("a quarter of", 4)):
-        yield f"it is {words} the right value", lambda r, g, by=factor: r * by
-    yield "it is the answer in per cent; a share is asked for", lambda r, g: r / 100
-    yield "it is the reciprocal of the right value", lambda r, g: 1 / r
-    yield "it is one minus the right value", lambda r, g: 1 - r
-    yield "it is the square of the right value", lambda r, g: r.sqrt()
-    yield "it is the square root of the right value", lambda r, g: r.square()
-    yield "it has the logarithm to base 2; the natural one is meant", lambda r, g: r * math.log(2)
-    yield "it has the logarithm to base 10; the natural one is meant", lambda r, g: r * math.log(10)
-    yield "it divides by the logarithm to base 2, not the natural one", lambda r, g: r / math.log(2)
+    for words, operation, number in NUMBERS:
+        mend = _OPERATIONS[operation]
+        yield words, lambda r, g, mend=mend, number=number: mend(r, number)
     yield "it is transposed", lambda r, g: r.T if r.ndim == 2 else _none()
     yield "it has the right values in the other order", lambda r, g: r.flip(0)
     yield "it is a sum where the mean is meant (a factor 1/n is missing)", lambda r, g: r / _rows(g)

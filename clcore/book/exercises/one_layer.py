@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from clcore.book.exercises.judge import exercise, function, numeric, value
+from clcore.book.exercises.judge import exercise, function, keyed, numeric, value
 from clcore.theory.one_layer import circle_landscape, one_layer, roughness
 
 
 def _uniform(seed: int, *shape: int) -> torch.Tensor:
-    return torch.rand(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.rand(
+        shape, generator=torch.Generator().manual_seed(keyed(seed)), dtype=torch.float64
+    )
 
 
 def _turning(pm: float, pj: float, r: float) -> float:
@@ -174,7 +176,7 @@ def added(answer: Any) -> float:
 def shifted(answer: Any) -> float:
     """Distance from the factor that sixty steps from a random start show, at random ε."""
     given, worst = function(answer), 0.0
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(keyed(5))
     for e in rng.uniform(0.01, 1, 5):
         A, w, off = np.diag([2 + e, 1 + e, e]), rng.uniform(0.5, 1, 3), []
         for _ in range(40):

@@ -5,14 +5,14 @@ from typing import Any
 
 import torch
 
-from clcore.book.exercises.judge import exercise, function, value
+from clcore.book.exercises.judge import exercise, function, keyed, value
 from clcore.theory.relu import relu_two_layer as relu2
 
 _F64 = torch.float64
 
 
 def _draws(count: int, size: int, low: float = 0.2) -> list[torch.Tensor]:
-    made = torch.Generator().manual_seed(size)
+    made = torch.Generator().manual_seed(keyed(size))
     return [low + 2 * torch.rand(size, generator=made, dtype=_F64) for _ in range(count)]
 
 
@@ -39,7 +39,7 @@ def _crossing(gap: Any, low: float, high: float) -> float:
 )
 def sticky_push(answer: Any) -> float:
     """Largest difference from the sum over positive weights, entry by entry, of ten nodes."""
-    push, made = function(answer), torch.Generator().manual_seed(1)
+    push, made = function(answer), torch.Generator().manual_seed(keyed(1))
     worst = 0.0
     for _ in range(10):
         X = torch.randn(5, 5, generator=made, dtype=_F64)

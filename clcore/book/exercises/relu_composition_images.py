@@ -5,14 +5,14 @@ from typing import Any
 
 import torch
 
-from clcore.book.exercises.judge import exercise, function, numeric, value
+from clcore.book.exercises.judge import exercise, function, keyed, numeric, value
 from clcore.images.filter_variation import total_variation
 
 _F64 = torch.float64
 
 
 def _made(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+    return torch.Generator().manual_seed(keyed(seed))
 
 
 @exercise(

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from clcore.book.exercises.judge import exercise, function, numeric, scalar, value
+from clcore.book.exercises.judge import exercise, function, keyed, numeric, scalar, value
 
 
 @numeric(
@@ -21,7 +21,7 @@ def guessing(N: int = 256) -> float:
 
 
 def _points(n: int, d: int, seed: int) -> torch.Tensor:
-    draw = torch.Generator().manual_seed(seed)
+    draw = torch.Generator().manual_seed(keyed(seed))
     z = torch.randn(n, d, generator=draw, dtype=torch.float64)
     return torch.nn.functional.normalize(z, dim=1)
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from scipy import integrate
 
-from clcore.book.exercises.judge import ExerciseError, exercise, function, scalar, value
+from clcore.book.exercises.judge import ExerciseError, exercise, function, keyed, scalar, value
 from clcore.theory.one_layer import one_layer
 from clcore.theory.two_layer import modulation, two_layer
 
@@ -45,7 +45,7 @@ def path(answer: Any) -> float:
     s = torch.tensor([1.0, -1.0], dtype=torch.float64) / 2**0.5
     C = torch.diag(torch.tensor([2.0, 1.0, 0.0], dtype=torch.float64))
     for seed in range(3):
-        draw = torch.Generator().manual_seed(seed)
+        draw = torch.Generator().manual_seed(keyed(seed))
         W = torch.randn(1, 2, 3, generator=draw, dtype=torch.float64)
         W[:, 1, :2] = W[:, 0, :2]  # what C sees of both is the same
         gaps.append(float((value(walk(W, 0.0), (1, 2, 3)) - W).abs().max()))
@@ -66,7 +66,7 @@ def path(answer: Any) -> float:
 def which_gradient(answer: Any) -> float:
     """How many of the four positions it has wrong, by autograd through BatchNorm."""
     told, wrong = function(answer), 0
-    draw = torch.Generator().manual_seed(0)
+    draw = torch.Generator().manual_seed(keyed(0))
     x = torch.randn(40, 2, 2, generator=draw, dtype=torch.float64)
     start = torch.randn(2, 3, 2, generator=draw, dtype=torch.float64)
     p = torch.full((40,), 1 / 40, dtype=torch.float64)

@@ -5,7 +5,15 @@ from typing import Any
 
 import torch
 
-from clcore.book.exercises.judge import ExerciseError, exercise, function, numeric, scalar, value
+from clcore.book.exercises.judge import (
+    ExerciseError,
+    exercise,
+    function,
+    keyed,
+    numeric,
+    scalar,
+    value,
+)
 
 
 @exercise(
@@ -18,7 +26,7 @@ def noise(answer: Any) -> float:
     """Worst relative gap to the mean of two thousand random filters, at three sizes."""
     mean, gaps = function(answer), []
     for side in (8, 14, 20):
-        draw = torch.Generator().manual_seed(side)
+        draw = torch.Generator().manual_seed(keyed(side))
         w = torch.randn(2000, side, side, generator=draw, dtype=torch.float64)
         w = w / w.flatten(1).norm(dim=1)[:, None, None]
         down = torch.nn.functional.pad(w[:, 1:] - w[:, :-1], (0, 0, 0, 1))
@@ -47,7 +55,7 @@ def positive(answer: Any) -> float:
     """Worst gap of the first output's gradient, at equal outputs and at random ones."""
     slope, gaps = function(answer), []
     for seed in range(3):
-        draw = torch.Generator().manual_seed(seed)
+        draw = torch.Generator().manual_seed(keyed(seed))
         a, other = torch.randn(2, 5, 4, generator=draw, dtype=torch.float64)
         for b in (a.clone(), other):
             start = a.clone().requires_grad_()
@@ -72,7 +80,7 @@ def positive(answer: Any) -> float:
 def overlap(answer: Any) -> float:
     """Largest gap to painting both boxes into an image and counting."""
     shared, gaps = function(answer), []
-    draw = torch.Generator().manual_seed(0)
+    draw = torch.Generator().manual_seed(keyed(0))
     for _ in range(40):
         boxes = []
         for _ in range(2):
@@ -124,7 +132,7 @@ def effective(answer: Any) -> float:
     """Worst relative gap to the exponential of the entropy of the Gram matrix's eigenvalues."""
     count, gaps = function(answer), []
     for seed in range(3):
-        draw = torch.Generator().manual_seed(seed)
+        draw = torch.Generator().manual_seed(keyed(seed))
         w = torch.randn(5, 8, generator=draw, dtype=torch.float64)
         w[1] = w[0] + 0.1 * w[1]
         unit = torch.nn.functional.normalize(w)

@@ -2,6 +2,7 @@
 
 Of an exercise that names constants (`numeric(..., varies=)`), a key draws other values, the same
 ones for the notebook that students get and for the grader. Without the key, the printed ones.
+Functions are tried on inputs of the key's: see `judge.keyed`.
 """
 
 import hashlib

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from clcore.book.exercises.judge import exercise, function, scalar
+from clcore.book.exercises.judge import exercise, function, keyed, scalar
 
 
 @exercise(
@@ -22,7 +22,7 @@ def warmth(answer: Any) -> float:
     """Worst gap to the mean cosine of 500 noisy columns of 2000 entries, which varies by less than
     0.001."""
     told, gaps, p = function(answer), [], 2000
-    draw = torch.Generator().manual_seed(0)
+    draw = torch.Generator().manual_seed(keyed(0))
     for c in (0.9, 1.0, 1.25):
         rows = p ** (-c / 2) * torch.randn(500, p, generator=draw, dtype=torch.float64)
         rows[:, 0] += 1  # any column of norm one: the noise knows no direction

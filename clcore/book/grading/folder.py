@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from clcore._files import write_atomic
@@ -32,11 +32,20 @@ def grade_folder(
     with ThreadPoolExecutor(jobs) as pool:
         waiting = {pool.submit(grade, path, limits, key): path for path in found}
         for done in as_completed(waiting):
-            path, row = waiting[done], done.result()
-            rows[path] = row
+            path = waiting[done]
+            rows[path] = row = _row(path, done)
             write_atomic(out, _table(folder, rows).encode())
             told(f"{path.relative_to(folder)}: {row.points} of {len(row.marks)}")
     return [rows[path] for path in found]
+
+
+def _row(path: Path, done: Future[Graded]) -> Graded:
+    """What came of a notebook. A fault of ours has a row, too, and the others are graded."""
+    error = done.exception()
+    if error is None:
+        return done.result()
+    told = f"not graded, by a fault of the grader: {type(error).__name__}: {error}"
+    return Graded(path.name, "", {}, 0.0, told)
 
 
 def _hidden(path: Path) -> bool:

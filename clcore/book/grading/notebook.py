@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
 
@@ -73,10 +74,23 @@ def _without_judges() -> None:
         setattr(stub, name, error)
     sys.modules["clcore.book.exercises"] = stub
     vars(clcore.book)["exercises"] = stub
+    _closed(Path(str(clcore.book.__file__)).with_name("exercises").resolve())
     # The book's own checks take most of a chapter's time, and no answer needs what they find.
     from clcore.ledger import Ledger
 
     Ledger.run = lambda self, checks, draws, seed: []
+
+
+def _closed(folder: Path) -> None:
+    """No file of a folder is opened in this process any more: who takes the module above out of
+    `sys.modules` would import the judges from there."""
+
+    def hook(event: str, given: tuple, real: Callable = os.path.realpath) -> None:
+        named = event == "open" and isinstance(given[0], str | bytes)
+        if named and real(os.fsdecode(given[0])).startswith(f"{folder}{os.sep}"):
+            raise PermissionError("the judges are not for a notebook that is graded")
+
+    sys.addaudithook(hook)
 
 
 def _shell() -> Any:

@@ -18,6 +18,7 @@ from clcore.book.programs import pyodide
 from clcore.book.site import (
     claims,
     code,
+    fields,
     launch,
     lean,
     letters,
@@ -140,7 +141,8 @@ def _stage(stage: Path, rows: list[dict], book: dict, chapters: list[tuple[str, 
     shutil.copytree(kept, stage / "book" / "_extra" / "certificates", ignore=scripts)
     if pyodide.here():
         shutil.copytree(pyodide.folder(), stage / "book" / "_static" / "python")
-    shutil.copy(root / "_toc.yml", stage)
+    for kept in (root / "_toc.yml", fields.file()):
+        shutil.copy(kept, stage)
     config = read_yaml(root / "_config.yml", _CONFIG, ValueError)
     if book["repository"]:
         config = pages.with_repository(config, book["repository"])

@@ -1,0 +1,23 @@
+"""Write data/fields.json anew from the judges: python -m clcore.book.site.fields."""
+
+from clcore import _paths
+from clcore._files import write_json
+from clcore.book import exercises
+from clcore.book.exercises import mistakes
+from clcore.book.site import fields
+
+
+def made() -> dict:
+    """What the pages need of the judges: see `clcore.book.site.fields.read`."""
+    chapters = sorted((_paths.root() / "chapters").glob("*.ipynb"))
+    judges = [exercises.known(name) for path in chapters for name in exercises.ids(path)]
+    asked = {
+        one.id: {"within": one.bound, "sealed": fields.sealed(one.id, one.truth(), one.bound)}
+        for one in judges
+        if one.truth
+    }
+    return {"usual": [list(one) for one in mistakes.NUMBERS], "exercises": asked}
+
+
+if __name__ == "__main__":
+    write_json(fields.file(), made())
