@@ -87,19 +87,40 @@ def test_what_is_corrected_has_its_corrected_form(made):
 @pytest.mark.parametrize(
     ("record", "stands", "broken"),
     [
-        ({}, "both sides agree", ["off by 0.25", "off, by a thousandth or less"]),
+        ({}, "holds, up to rounding", ["off by 0.25", "off by less than a thousandth"]),
+        ({"bound": 0.0}, "holds exactly", ["off by 0.25", "off by less than a thousandth"]),
+        ({"bound": 1e-3, "control": {"a": 1}}, "holds to a thousandth", ["off by 1"]),
         (
             {"bound": 0.1, "measured": 0.05, "control": {"a": 0.3}},
-            "0.05; at most 0.1 is asked for",
-            ["0.3; at most 0.1 is asked for"],
+            "0.05 (must be at most 0.1)",
+            ["0.3 (must be at most 0.1)"],
         ),
         (
-            {"relation": ">=", "bound": 0.9, "measured": 0.95, "control": {"a": 0.0}},
-            "0.95; at least 0.9 is asked for",
-            ["next to nothing; at least 0.9 is asked for"],
+            {"relation": ">=", "bound": 0.9, "measured": 0.95, "control": {"a": 0.0, "b": -2e9}},
+            "0.95 (must be at least 0.9)",
+            [
+                "next to nothing (must be at least 0.9)",
+                "less than minus ten thousand (must be at least 0.9)",
+            ],
         ),
-        ({"control": {"a": 2e10}}, "both sides agree", ["off by more than ten thousand"]),
-        ({"control": {"a": float("nan")}}, "both sides agree", ["no number comes out"]),
+        # A bound next to 0 asks for a sign, not for two equal sides.
+        (
+            {"relation": ">=", "bound": 1e-5, "measured": 0.16, "control": {"a": 7e-17, "b": 0.0}},
+            "0.16 (must be above 0)",
+            ["0, up to rounding (must be above 0)", "0 (must be above 0)"],
+        ),
+        (
+            {"bound": -1e-8, "measured": -0.00611, "control": {"a": 1.2e-5}},
+            "-0.00611 (must be below 0)",
+            ["1.2·10⁻⁵ (must be below 0)"],
+        ),
+        (
+            {"relation": ">=", "bound": -1e-12, "measured": 0.5, "control": {"a": -9e-6}},
+            "0.5 (must be at least 0)",
+            ["-9·10⁻⁶ (must be at least 0)"],
+        ),
+        ({"control": {"a": 2e10}}, "holds, up to rounding", ["off by more than ten thousand"]),
+        ({"control": {"a": float("nan")}}, "holds, up to rounding", ["no number comes out"]),
     ],
 )
 def test_controls_are_words_and_never_a_measured_zero(made, record, stands, broken):

@@ -19,9 +19,11 @@ _TRUE = ("holds", "reproduced")
 _CELLS = re.compile(r"[;,]? all cells in `numbers`")
 """A pointer into the ledger's file, which a slide does not show."""
 _ROUNDING = 1e-3
-"""A bound up to this asks for equality; a value below it is shown in words."""
+"""A bound up to this asks for equality, or for a sign; a value below it is shown in words."""
+_SMALL, _NOTHING = 1e-5, 1e-12
+"""A bound up to the first allows for rounding alone; a value below the second is rounding."""
 _HUGE = 1e4
-"""A value above this is shown in words."""
+"""A value further from 0 than this is shown in words."""
 _MOST = 4
 """Controls on one slide."""
 
@@ -212,30 +214,44 @@ def _controls(step: Step, rows: Mapping[str, Mapping[str, Any]], seen: set) -> I
 
 def _stands(record: Mapping[str, Any]) -> str:
     """What was measured as stated, in words where it is nothing but rounding."""
-    if record["relation"] == "<=" and record["bound"] <= _ROUNDING:
-        return "both sides agree"
-    return _against(record, record["measured"])
+    if not _equal(record):
+        return _against(record, record["measured"])
+    if record["bound"] == 0:
+        return "holds exactly"
+    return "holds, up to rounding" if record["bound"] <= _SMALL else "holds to a thousandth"
 
 
 def _broken(record: Mapping[str, Any], value: float) -> str:
     """What was measured with one thing broken."""
     if not isfinite(value):
         return "no number comes out"
-    if record["relation"] == "<=" and record["bound"] <= _ROUNDING:
-        return (
-            f"off by {_shown(value)}" if abs(value) >= _ROUNDING else "off, by a thousandth or less"
-        )
-    return _against(record, value)
+    if not _equal(record):
+        return _against(record, value)
+    return f"off by {_shown(value)}" if value >= _ROUNDING else "off by less than a thousandth"
+
+
+def _equal(record: Mapping[str, Any]) -> bool:
+    """Whether the part measures an error that is to be 0."""
+    return record["relation"] == "<=" and 0 <= record["bound"] <= _ROUNDING
 
 
 def _against(record: Mapping[str, Any], value: float) -> str:
-    most = "at most" if record["relation"] == "<=" else "at least"
-    return f"{_shown(value)}; {most} {_shown(record['bound'])} is asked for"
+    """A value and what it must be. A bound next to 0 asks for a sign: then small numbers count."""
+    bound, most = record["bound"], record["relation"] == "<="
+    if abs(bound) > _ROUNDING:
+        wanted = f"at {'most' if most else 'least'} {written(number(bound))}"
+        return f"{_shown(value)} (must be {wanted})"
+    strict = bound < 0 if most else bound > 0
+    wanted = ("below" if most else "above") if strict else ("at most" if most else "at least")
+    near = "0, up to rounding" if 0 < abs(value) < _NOTHING else written(number(value))
+    said = near if abs(value) < _ROUNDING else _shown(value)
+    return f"{said} (must be {wanted} 0)"
 
 
 def _shown(value: float) -> str:
+    """A value in three digits; in words where it is very large or very small."""
     if abs(value) > _HUGE:
-        return "more than ten thousand"
+        return "more than ten thousand" if value > 0 else "less than minus ten thousand"
     return "next to nothing" if abs(value) < _ROUNDING else written(number(value))
 
 
