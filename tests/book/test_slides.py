@@ -33,6 +33,14 @@ def made(built, tmp_path, monkeypatch):
     return of
 
 
+OPENING = {
+    "fig-a": {
+        **{"chapter": "1-minmax", "title": "A", "caption": "c", "alt": "a", "opens": True},
+        **{"files": ["a.svg"], "says": [""], "keep": False},
+    }
+}
+
+
 def step(**more):
     return sessions.Step(
         **{"minutes": 5, "title": "A step", "what": "w", "claims": (), "figures": ()} | more
@@ -140,6 +148,21 @@ def test_a_step_that_shows_nothing_lists_exercises(made):
     assert sum(text.minutes for text in slide.about["now"]) <= 15
 
 
+def test_slides_of_ones_own_come_after_the_exercises_and_leave_them_their_time(made):
+    mine = slides.of_markdown("# Thanks")
+    session = alone(step(title="Try", minutes=15))
+    rows = {"acl/eq4": made_up_build.row("acl/eq4")}
+    _, tried, last = slides.made(session, rows, OPENING, ((), (mine,)))
+    assert (tried.kind, last.title) == ("exercises", "Thanks")
+    assert tried.minutes > 3 * last.minutes
+
+
+def test_a_session_without_short_exercises_is_refused(made, monkeypatch):
+    monkeypatch.setattr(slides, "assigned", lambda session, minutes: [])
+    with pytest.raises(course.CourseError, match="'Try': no exercise of an hour or less"):
+        made(alone(step(title="Try", minutes=15)))
+
+
 def test_more_slides_than_half_minutes_are_refused(made):
     crowded = alone(step(minutes=1, slides=("# a", "# b", "# c")))
     with pytest.raises(course.CourseError, match=r"minmax, 'A step': expected 1 to 2 slides"):
@@ -150,6 +173,10 @@ def test_a_slide_of_ones_own_needs_a_heading():
     with pytest.raises(course.CourseError, match=r"begins with '# Its title'; got 'no heading'"):
         slides.of_markdown("no heading")
     assert slides.of_markdown("## Mine\n\n$x$").about["text"] == "$x$"
+    with pytest.raises(course.CourseError, match="expected one slide; '## More' begins another"):
+        slides.of_markdown("# Mine\n\ntext\n\n## More\n")
+    code = "```python\n# a comment\n```"
+    assert slides.of_markdown(f"# Mine\n\n{code}").about["text"] == code
 
 
 def test_a_statement_without_a_picture_has_a_line(monkeypatch):
@@ -203,7 +230,8 @@ def test_decks_are_made_with_slides_of_ones_own_and_the_others_stay(built, tmp_p
     heads = re.findall(r"<h([23])>(.*?)</h\1>", first)
     assert heads[0] == ("2", "Who I am") and ("3", "After two") in heads
     assert heads.index(("3", "After two")) > heads.index(("2", "InfoNCE in two lines"))
-    assert 'src="_images/me.png"' in first and (out / "_images" / "me.png").exists()
+    assert 'src="_images/start-me.png"' in first, "apart from another session's me.png"
+    assert (out / "_images" / "start-me.png").read_bytes() == (own / "start/me.png").read_bytes()
     assert {p.name for p in own.rglob("*") if p.is_file()} == {"0-me.md", "2-more.md", "me.png"}
     # Fragments: the verdict, the corrected form, the controls one by one, frames.
     assert first.count("fragment") > 6 and '<tr class="fragment">' in first
@@ -231,16 +259,47 @@ def _quick(source, made):
         ("none/0-a.md", "expected folders called as sessions, start, minmax"),
         ("start/a.md", "expected a name such as 2-my-slide.md"),
         ("start/9-a.md", "0 to 4"),
+        ("start/9-a.MD", "0 to 4"),
+        ("2-a.md", "expected a slide in the folder of its session, start, minmax"),
     ],
 )
 def test_a_slide_without_a_place_is_refused(built, tmp_path, monkeypatch, name, told):
-    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("# A title")
     with pytest.raises(course.CourseError, match=told):
         made_up_build.decks(built, tmp_path / "out", monkeypatch, ["start"], tmp_path)
     assert not (tmp_path / "out").exists()
     with pytest.raises(course.CourseError, match="expected a folder with slides at"):
         made_up_build.decks(built, tmp_path / "out", monkeypatch, ["start"], tmp_path / "no")
+
+
+def test_slides_that_are_not_text_and_what_editors_leave(tmp_path):
+    here = tmp_path / "own" / "start"
+    (here / ".ipynb_checkpoints").mkdir(parents=True)
+    (here / ".ipynb_checkpoints" / "2-a-checkpoint.md").write_text("# Old")
+    (here / "._2-a.md").write_bytes(b"\xff")
+    (here / "2-a b.md").write_text("# New\n", encoding="utf-8-sig")
+    start = course.sessions()["start"]
+    found = decks._own(start, tmp_path / "source", tmp_path / "own")
+    assert [[slide.title for slide in after] for after in found] == [[], [], ["New"], [], []]
+    (here / "1-latin.md").write_bytes("# Gradient de l'énergie".encode("latin-1"))
+    with pytest.raises(course.CourseError, match=r"1-latin\.md: expected text in UTF-8"):
+        decks._own(start, tmp_path / "source", tmp_path / "own")
+
+
+def test_slides_inside_of_the_course_are_refused_and_stay(built, tmp_path, monkeypatch):
+    from clcore import _folders
+
+    out = _folders.own(tmp_path / "course" / "slides")
+    mine = out / "talks" / "start" / "0-me.md"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("# Mine")
+    with pytest.raises(course.CourseError, match=r"expected slides of yours outside of .*slides"):
+        made_up_build.decks(built, out, monkeypatch, own=out / "talks")
+    with pytest.raises(course.CourseError, match=r"expected slides of yours outside of .*course"):
+        course.make(tmp_path / "course", own=out / "talks")
+    assert mine.read_text() == "# Mine"
+    assert {p.name for p in (tmp_path / "course").iterdir()} == {"slides"}
 
 
 OVER = """() => {

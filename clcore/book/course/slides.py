@@ -6,20 +6,21 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
-from clcore.book import exercises
 from clcore.book.course.sessions import CourseError, Session, Step, assigned, lines
 from clcore.book.course.wide import letters
 from clcore.ledger.html import place
 from clcore.ledger.outcomes import number
 from clcore.ledger.tex import written
 
-_WEIGHT = {"picture": 3, "statement": 4, "corrected": 5, "controls": 2, "own": 3, "exercises": 1}
+_WEIGHT = {"picture": 3, "statement": 4, "corrected": 5, "controls": 2, "own": 3, "exercises": 12}
 _FALSE = ("corrected", "refuted")
 _TRUE = ("holds", "reproduced")
 _CELLS = re.compile(r"[;,]? all cells in `numbers`")
 """A pointer into the ledger's file, which a slide does not show."""
 _ROUNDING = 1e-3
 """A bound up to this asks for equality, or for a sign; a value below it is shown in words."""
+_FENCED = re.compile(r"^(`{3,}|~{3,}).*?^\1", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#{1,3} .*", re.MULTILINE)
 _SMALL, _NOTHING = 1e-5, 1e-12
 """A bound up to the first allows for rounding alone; a value below the second is rounding."""
 _HUGE = 1e4
@@ -66,16 +67,15 @@ def made(
     for at, step in enumerate(session.steps):
         before = own[0] if own and at == 0 else ()
         after = own[at + 1] if own else ()
-        names = [name for name in (*_openings(step, pictures, at), *step.figures)]
+        names = (*_openings(step, pictures, at), *step.figures)
         fresh = [name for name in dict.fromkeys(names) if name not in seen]
         proved = _statements(step, rows, seen, last)
         opening = [_picture(name, pictures) for name in fresh if pictures[name]["opens"]]
         plain = [_picture(name, pictures) for name in fresh if not pictures[name]["opens"]]
         free = [of_markdown(text) for text in step.slides]
-        here = [*before, *opening, *free, *proved, *plain, *_controls(step, rows, seen), *after]
+        tried = [_exercises(session, step)] if step.exercises else _controls(step, rows, seen)
+        here = [*before, *opening, *free, *proved, *plain, *tried, *after]
         seen |= {*fresh, *step.claims}
-        if step.exercises:
-            here.append(_exercises(session, step))
         shown += _timed(session, step, here, begins)
         begins += step.minutes
     return shown
@@ -83,11 +83,16 @@ def made(
 
 def of_markdown(text: str, where: str = "data/course.yaml", path: str = "") -> Slide:
     """A slide of free Markdown. where: what stands in an error. path: the file with all but the
-    heading, which the deck includes. Raises CourseError for text that does not begin with one."""
+    heading, which the deck includes. Raises CourseError for text that does not begin with one, or
+    that has another, which would be a slide without minutes."""
     head, _, body = text.strip().partition("\n")
     title = head.lstrip("#").strip()
     if not head.startswith("#") or not title:
         raise CourseError(f"{where}: expected a slide that begins with '# Its title'; got {head!r}")
+    if more := _HEADING.search(_FENCED.sub("", body)):
+        raise CourseError(
+            f"{where}: expected one slide; {more[0]!r} begins another. Put it where it stands alone"
+        )
     return Slide("own", title, ("A slide of your own.",), {"text": body.strip(), "path": path})
 
 
@@ -260,9 +265,10 @@ def _exercises(session: Session, step: Step) -> Slide:
     hour = assigned(session, 60)
     now = assigned(session, step.minutes) or hour[:1]
     home = [text for text in hour if text not in now]
-    every = [text for file in session.notebooks for text in exercises.texts(file).values()]
-    if not every:
-        raise CourseError(f"{session.id}, {step.title!r}: no exercises in its chapters")
+    if not now:
+        raise CourseError(
+            f"{session.id}, {step.title!r}: no exercise of an hour or less in its chapters"
+        )
     notes = (
         "Ask whoever is done first to explain, not to show. Ask at the end what the check said to "
         "a wrong answer.",
