@@ -205,6 +205,8 @@ def test_a_long_formula_is_cut_between_its_sides_and_nowhere_else():
     assert wide.pieces(fixed) == [fixed]
     assert wide.cut(f"so ${long}$.").count("\u200b") == len(found) - 1
     assert wide.cut("if $x$, so") == r"if $x\text{,}$ so"
+    small = "$" + "a=bbbbbbbbbbbbbbbbbb+c" * 2 + "=6.9e-23$"
+    assert "10^{-23}" in wide.cut(small) and "e$" not in wide.cut(small)
     assert wide.width(r"\frac{aaaa}{bb}x_i") == pytest.approx(5.7)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
+from clcore.book.course.names import placed, symbols
 from clcore.book.course.sessions import CourseError, Session, Step, assigned, lines
 from clcore.book.course.wide import letters
 from clcore.ledger.html import place
@@ -168,31 +169,37 @@ def _statement(row: Mapping[str, Any]) -> Slide:
             "Ask for a show of hands: true as it stands? What does it need? Then reveal what is "
             "below."
         )
-    assumed = " ".join(row["conditions"].split())
+    assumed = placed(" ".join(row["conditions"].split()), row["paper"])
     notes = (ask, f"Assumed: {assumed}" if assumed else "", f"Answer: {row['in_short']}")
     line, text = lines().get(row["id"], ""), _CELLS.sub("", row["statement"])
+    text = placed(text, row["paper"])
     size = _size(text, row["in_short"], line)
     about = {"row": row, "text": text, "line": line, "size": size}
     return Slide("statement", place(row), tuple(filter(None, notes)), about)
 
 
 def _corrected(row: Mapping[str, Any]) -> Slide | None:
-    """What breaks the printed form and what is true instead; None without a corrected form."""
-    breaks = [r["counterexample"] for r in row["checks"] if r.get("counterexample")]
-    example = min(breaks, key=letters, default="")
+    """What breaks the printed form, the shortest of its examples, and what is true instead; None
+    without a corrected form."""
     instead: dict[str, list[str]] = {}
     for record in row["checks"]:
         if text := (record.get("correction") or "").strip():
-            instead.setdefault(text, []).append(record["part"])
+            instead.setdefault(placed(text, row["paper"]), []).append(record["part"])
     if not instead:
         return None
+    mended = {part for parts in instead.values() for part in parts}
+    breaks = [r for r in row["checks"] if r.get("counterexample") and r["part"] in mended]
+    first = min(breaks, key=lambda r: letters(r["counterexample"]), default={})
+    example = placed(first.get("counterexample", ""), row["paper"])
     notes = (
         "Ask for the smallest example that breaks it: one minute, in pairs. Then ours, then what "
         "to change; ask which change is the least.",
         f"The same on a laptop: python -m clcore check {row['id']}",
     )
-    told = [(", ".join(parts) if len(instead) > 1 else "", text) for text, parts in instead.items()]
+    several = len(instead) > 1
+    told = [(", ".join(map(symbols, parts)) if several else "", t) for t, parts in instead.items()]
     about = {"row": row, "example": example, "instead": told, "size": _size(example, *instead)}
+    about["of"] = symbols(first.get("part", "")) if several else ""
     return Slide("corrected", f"{place(row)}, corrected", notes, about)
 
 
@@ -207,12 +214,14 @@ def _controls(step: Step, rows: Mapping[str, Mapping[str, Any]], seen: set) -> I
         if ("controls", claim) in seen:
             continue
         seen.add(("controls", claim))
-        told = [(name, _broken(best, v)) for name, v in list(best["control"].items())[:_MOST]]
+        some = list(best["control"].items())[:_MOST]
+        told = [(symbols(name), _broken(best, value)) for name, value in some]
         notes = (
             "Ask for a prediction before you reveal a line: by how much is it wrong now, and why?",
             f"The same on a laptop: python -m clcore check {row['id']}",
         )
-        about = {"row": row, "part": best["part"], "stands": _stands(best), "controls": told}
+        part, stands = symbols(best["part"]), _stands(best)
+        about = {"row": row, "part": part, "stands": stands, "controls": told}
         yield Slide("controls", f"What does {place(row)} need?", notes, about)
         return
 
