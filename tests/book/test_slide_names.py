@@ -1,11 +1,14 @@
 """Names and ids of the ledger, as a slide says them."""
 
+import dataclasses
+
 import made_up_build
 import pytest
 
 from clcore.book import course
-from clcore.book.course import slides
+from clcore.book.course import decks, slides, wide
 from clcore.book.course.names import placed, symbols
+from clcore.ledger.html import render
 
 
 @pytest.mark.parametrize(
@@ -25,6 +28,7 @@ from clcore.book.course.names import placed, symbols
         ("n_L x n_l n_{l-1}", r"$n_L\times n_l\,n_{l-1}$"),
         ("J^T kron f", r"$J^T\otimes f$"),
         ("r_s (tau = 5)", r"$r_s$ ($\tau=5$)"),
+        ("psi = sigmoid", r"$\psi$ = sigmoid"),
         ("eps 0.1", r"$\epsilon$ 0.1"),
         ("m = d + 1", "$m=d+1$"),
     ],
@@ -80,3 +84,17 @@ def test_names_of_parts_and_controls_are_set():
     (slide,) = slides._controls(step, {"acl/eq4": row}, set())
     assert slide.about["part"] == r"all of $U_{\ge}$"
     assert slide.about["controls"] == [(r"no $\tau$", "off by 0.5")]
+
+
+def test_a_slide_under_the_title_of_its_step_says_what_it_is_about():
+    row = made_up_build.row("acl/thm5")
+    about = {"row": row, "part": "", "stands": "s", "controls": []}
+    shown = [
+        dataclasses.replace(slides._corrected(row), first=True, title="A step"),
+        slides.Slide("controls", "A step", (), about, first=True),
+    ]
+    session = course.sessions()["relu"]
+    given = {"session": session, "slides": shown, "profile": "", "cut": wide.cut}
+    text = str(render("clcore.book.course", "deck.md.txt", clock=decks._clock, **given))
+    assert "(Tian 2022, Theorem 5, corrected)" in text
+    assert "What does Tian 2022, Theorem 5 need?" in text

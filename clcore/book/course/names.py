@@ -64,11 +64,15 @@ def _kind(core: str, near: list[str]) -> str | None:
 
 
 def _closed(run: list[tuple[str, str]]) -> list[str]:
-    """A run of such words as one formula, or as they are, where none of them is a symbol and no
-    sign stands between two of them."""
+    """A run of such words as one formula, without the signs that it begins and ends with; as they
+    are, where none of them is a symbol and no sign stands between two of them."""
+    for end in (0, -1):
+        if run and run[end][0] == "sign":
+            rest = _closed(run[:-1] if end else run[1:])
+            return [*rest, run[-1][1]] if end else [run[0][1], *rest]
     kinds = [kind for kind, _ in run]
-    signed = "sign" in kinds[1:-1] and any(w[:1].isalpha() for _, w in run)
-    if not run or "sign" in (kinds[0], kinds[-1]) or not ("symbol" in kinds or signed):
+    signed = "sign" in kinds and any(word[:1].isalpha() for _, word in run)
+    if not ("symbol" in kinds or signed):
         return [word for _, word in run]
     before, after = _WORD.fullmatch(run[0][1])[1], _WORD.fullmatch(run[-1][1])[3]
     made, last = "", "sign"
