@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import re
+import shutil
 
 import made_up_build
 import pytest
@@ -177,6 +178,23 @@ def test_a_slide_of_ones_own_needs_a_heading():
         slides.of_markdown("# Mine\n\ntext\n\n## More\n")
     code = "```python\n# a comment\n```"
     assert slides.of_markdown(f"# Mine\n\n{code}").about["text"] == code
+
+
+def test_captions_are_words_and_a_missing_figure_is_named(made, built, tmp_path, monkeypatch):
+    octant = alone(step(claims=("acl/thm5",), figures=("fig-octant",)))
+    octant = dataclasses.replace(octant, chapters=("3-relu-composition",))
+    captions = [s.about["caption"] for s in made(octant) if s.kind == "picture"]
+    assert "(Tian 2022, Theorem 5)" in captions[-1]
+    assert not any("{" in re.sub(r"\$[^$]*\$", "", text) for text in captions)
+    folder = tmp_path / "build"
+    shutil.copytree(built, folder)
+    page = folder / "executed" / "3-relu-composition.ipynb"
+    page.write_text('{"cells": []}')
+    monkeypatch.setenv("CLCORE_BUILD", str(folder))
+    with pytest.raises(
+        course.CourseError, match="expected the figure fig-octant in the last build"
+    ):
+        pictures.write(octant, tmp_path)
 
 
 def test_a_statement_without_a_picture_has_a_line(monkeypatch):
