@@ -128,6 +128,7 @@ def _timed(session: Session, step: Step, here: list[Slide], begins: int) -> Iter
 
 
 def _picture(name: str, pictures: Pictures) -> Slide:
+    """A figure: what to ask before it is seen, and its caption as the answer."""
     picture = pictures[name]
     if picture["opens"]:
         ask = "Ask: what do you see, from left to right? Somebody says it in one sentence first."
@@ -135,7 +136,7 @@ def _picture(name: str, pictures: Pictures) -> Slide:
         ask = "Ask before each frame, and above all before the last: what will have changed?"
     else:
         ask = (
-            "Ask before you show it: what is on the axes, and what must be seen if the statement "
+            "Ask before you show it: what is on the axes, and what should we see if the statement "
             "is true? Then half a minute in which nobody speaks."
         )
     return Slide("picture", picture["title"], (ask, f"Answer: {picture['caption']}"), picture)
@@ -155,15 +156,16 @@ def _statements(
 
 
 def _statement(row: Mapping[str, Any]) -> Slide:
+    """A statement, one line of its derivation, and its verdict, revealed in this order."""
     if row["in_short"].startswith("A definition"):
         ask = "Ask what each symbol is and what size it has; then what it all is for two samples."
     elif row["verdict"] in _FALSE:
         ask = (
-            "Ask for a show of hands: true as printed? Whoever says no says where it breaks. Then "
+            "Ask for a show of hands: true as printed? Those who say no show where it breaks. Then "
             "reveal what is below."
         )
     elif row["verdict"] in ("differs", "depends", "partial"):
-        ask = "Ask what the paper leaves open here, and whether that could turn the result round."
+        ask = "Ask what the paper leaves open here, and whether that could reverse the result."
     else:
         ask = (
             "Ask for a show of hands: true as it stands? What does it need? Then reveal what is "

@@ -73,6 +73,7 @@ def width(formula: str) -> float:
 
 
 def _measured(tokens: list[str]) -> float:
+    """The width of a formula in tokens, in letters."""
     total, small = 0.0, False
     rest = [token.strip() for token in tokens if token.strip()]
     while rest:
