@@ -17,7 +17,6 @@ _SYMBOL = re.compile(
 )
 _PLAIN = re.compile(r"±?\d+(?:\.\d+)?|[A-Za-z]")
 _WORDS = frozenset(("a", "A", "I"))
-_WORD = re.compile(r"([(\[|]*)(.*?)([,;:.)\]|]*)", re.DOTALL)
 
 
 def symbols(name: str) -> str:
@@ -32,7 +31,7 @@ def _set(text: str) -> str:
     words = text.split(" ")
     made, run = [], []
     for at, word in enumerate(words):
-        before, core, after = _WORD.fullmatch(word).groups()
+        before, core, after = _parted(word)
         near = words[max(at - 1, 0) : at] + words[at + 1 : at + 2]
         kind = _kind(core, near)
         if before or kind is None:
@@ -49,6 +48,13 @@ def _set(text: str) -> str:
             made += _closed(run)
             run = []
     return " ".join(made + _closed(run))
+
+
+def _parted(word: str) -> tuple[str, str, str]:
+    """A word with the brackets before it and the marks behind it apart."""
+    core = word.lstrip("([|")
+    bare = core.rstrip(",;:.)]|")
+    return word[: len(word) - len(core)], bare, core[len(bare) :]
 
 
 def _kind(core: str, near: list[str]) -> str | None:
@@ -74,9 +80,9 @@ def _closed(run: list[tuple[str, str]]) -> list[str]:
     signed = "sign" in kinds and any(word[:1].isalpha() for _, word in run)
     if not ("symbol" in kinds or signed):
         return [word for _, word in run]
-    before, after = _WORD.fullmatch(run[0][1])[1], _WORD.fullmatch(run[-1][1])[3]
+    before, after = _parted(run[0][1])[0], _parted(run[-1][1])[2]
     made, last = "", "sign"
-    for kind, core in ((kind, _WORD.fullmatch(word)[2]) for kind, word in run):
+    for kind, core in ((kind, _parted(word)[1]) for kind, word in run):
         made += "" if "sign" in (kind, last) else r"\,"
         made += _SIGNS.get(core, r"\times ") if kind == "sign" else _SYMBOL.sub(_tex, core)
         last = kind
@@ -108,12 +114,14 @@ def _script(text: str) -> str:
 def placed(text: str, paper: str) -> str:
     """Text about a claim of a paper with the places of other claims in it for their ids: `As
     acl/def1` -> As Definition 1. Those of another paper begin with it."""
+    known = claims()
     ids = rf"`?\b((?:{'|'.join(papers())})/)([\w-]+)(?:\.\.([\w-]+))?`?"
 
     def one(found: re.Match) -> str:
-        rows = [claims().get(found[1] + name) for name in found.group(2, 3) if name]
-        if None in rows:
+        named = [found[1] + name for name in found.group(2, 3) if name]
+        if not known.keys() >= set(named):
             return found[0]
+        rows = [known[claim] for claim in named]
         said = [place(row) if row["paper"] != paper else _near(row) for row in rows]
         return " to ".join(said)
 
