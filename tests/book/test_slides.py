@@ -150,7 +150,7 @@ def test_a_step_that_shows_nothing_lists_exercises(made):
 
 
 def test_slides_of_ones_own_come_after_the_exercises_and_leave_them_their_time(made):
-    mine = slides.of_markdown("# Thanks")
+    mine = slides.of_markdown("# Thanks", "")
     session = alone(step(title="Try", minutes=15))
     rows = {"acl/eq4": made_up_build.row("acl/eq4")}
     _, tried, last = slides.made(session, rows, OPENING, ((), (mine,)))
@@ -170,14 +170,17 @@ def test_more_slides_than_half_minutes_are_refused(made):
         made(crowded)
 
 
-def test_a_slide_of_ones_own_needs_a_heading():
+def test_a_slide_of_ones_own_needs_a_heading(made):
+    where = "data/course.yaml, minmax, 'A step': expected a slide that begins"
+    with pytest.raises(course.CourseError, match=where):
+        made(alone(step(slides=("no heading",))))
     with pytest.raises(course.CourseError, match=r"begins with '# Its title'; got 'no heading'"):
-        slides.of_markdown("no heading")
-    assert slides.of_markdown("## Mine\n\n$x$").about["text"] == "$x$"
+        slides.of_markdown("no heading", "x.md")
+    assert slides.of_markdown("## Mine\n\n$x$", "").about["text"] == "$x$"
     with pytest.raises(course.CourseError, match="expected one slide; '## More' begins another"):
-        slides.of_markdown("# Mine\n\ntext\n\n## More\n")
+        slides.of_markdown("# Mine\n\ntext\n\n## More\n", "")
     code = "```python\n# a comment\n```"
-    assert slides.of_markdown(f"# Mine\n\n{code}").about["text"] == code
+    assert slides.of_markdown(f"# Mine\n\n{code}", "").about["text"] == code
 
 
 def test_captions_are_words_and_a_missing_figure_is_named(made, built, tmp_path, monkeypatch):

@@ -73,7 +73,8 @@ def made(
         proved = _statements(step, rows, seen, last)
         opening = [_picture(name, pictures) for name in fresh if pictures[name]["opens"]]
         plain = [_picture(name, pictures) for name in fresh if not pictures[name]["opens"]]
-        free = [of_markdown(text) for text in step.slides]
+        where = f"data/course.yaml, {session.id}, {step.title!r}"
+        free = [of_markdown(text, where) for text in step.slides]
         tried = [_exercises(session, step)] if step.exercises else _controls(step, rows, seen)
         here = [*before, *opening, *free, *proved, *plain, *tried, *after]
         seen |= {*fresh, *step.claims}
@@ -82,7 +83,7 @@ def made(
     return shown
 
 
-def of_markdown(text: str, where: str = "data/course.yaml", path: str = "") -> Slide:
+def of_markdown(text: str, where: str, path: str = "") -> Slide:
     """A slide of free Markdown. where: what stands in an error. path: the file with all but the
     heading, which the deck includes. Raises CourseError for text that does not begin with one, or
     that has another, which would be a slide without minutes."""
