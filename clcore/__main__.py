@@ -236,16 +236,17 @@ def letter(paper: Annotated[str, typer.Argument(help="such as ncl")]) -> None:
 
 @app.command()
 def pdf(
-    only: Annotated[list[str] | None, typer.Option(help="a page; may be repeated")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="a page or deck; may be repeated")] = None,
     folds: Annotated[str, typer.Option(help="folded parts: open, closed or solutions")] = "closed",
-    out: Annotated[Path | None, typer.Option(help="the file, by default _build/book.pdf")] = None,
+    out: Annotated[Path | None, typer.Option(help="the file; of decks the course")] = None,
     decks: Annotated[bool, typer.Option("--decks", help="the slides of `course` instead")] = False,
 ) -> None:
-    """The last build's site on paper, by Chromium; or the slides of the last course."""
+    """The last build's site on paper, by Chromium, in _build/book.pdf; or a course's slides."""
     from clcore.book import pdf as paper
 
     if decks:
-        made = paper.decks(_paths.build_dir() / "course" / "slides")
+        folder = _paths.home(out) if out else _paths.build_dir() / "course"
+        made = paper.decks(folder / "slides", only)
         print("\n".join(_paths.shown(file) for file in made))
         return
     place = _paths.home(out) if out else _folders.build() / "book.pdf"

@@ -1,13 +1,17 @@
 """The book on paper, from small pages made here: one scale, page numbers, contents, no gaps."""
 
+import importlib
 import io
 import json
 from collections import Counter
 
 import pytest
 from pypdf import PdfReader
+from typer.testing import CliRunner
 
-from clcore.book import pdf
+from clcore import _folders
+from clcore.__main__ import app
+from clcore.book import browser, pdf
 from clcore.book.pdf import binding, layout
 
 SVG = "xmlns='http://www.w3.org/2000/svg'"
@@ -135,3 +139,50 @@ def test_no_sheet_but_the_last_of_a_chapter_is_half_empty(book):
 
         page.extract_text(visitor_text=seen)
         assert min(lowest) < 842 * (layout.TALLEST + 0.12), f"sheet {number + 1}"
+
+
+def test_a_page_that_the_site_lacks_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLCORE_BUILD", str(tmp_path))
+    (tmp_path / "html" / "book").mkdir(parents=True)
+    for name in ("index", "book/index"):
+        (tmp_path / "html" / f"{name}.html").write_text("<h1>here</h1>")
+    monkeypatch.setattr(browser, "apart", lambda _: b"printed")
+    with pytest.raises(FileNotFoundError, match=r"expected chapters/1-minmax in .*make book"):
+        pdf.write(tmp_path / "book.pdf", only=["index", "1-minmax"])
+    assert pdf.write(tmp_path / "book.pdf", only=["index"]).read_bytes() == b"printed"
+
+
+def test_no_file_of_the_build_is_written_over_but_the_book(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLCORE_BUILD", str(tmp_path))
+    ledger, book = tmp_path / "ledger.json", tmp_path / "book.pdf"
+    for file in (ledger, book):
+        file.write_text("made before")
+    with pytest.raises(_folders.NotOurs, match="expected no file at"):
+        pdf.write(ledger)
+    with pytest.raises(FileNotFoundError, match="no site"):
+        pdf.write(book)
+
+
+def test_decks_are_printed_by_name_and_in_a_folder_of_ours_alone(tmp_path, monkeypatch):
+    def printed(made):
+        return made()
+
+    monkeypatch.setattr(browser, "apart", printed)
+    decks = importlib.import_module("clcore.book.pdf.decks")  # a function hides it
+    monkeypatch.setattr(decks, "_printed", lambda folder, names: [b"pdf" for _ in names])
+    slides = tmp_path / "course" / "slides"
+    slides.mkdir(parents=True)
+    for name in ("index", "start", "minmax"):
+        (slides / f"{name}.html").write_text("slides")
+    with pytest.raises(FileNotFoundError, match="no slides in"):
+        pdf.decks(slides)
+    _folders.mark(slides)
+    assert [file.name for file in pdf.decks(slides)] == ["minmax.pdf", "start.pdf"]
+    with pytest.raises(ValueError, match="expected sessions of minmax, start; got none"):
+        pdf.decks(slides, ["none"])
+    (slides / "minmax.pdf").unlink()
+    told = CliRunner().invoke(
+        app, ["pdf", "--decks", "--only", "start", "--out", str(tmp_path / "course")]
+    )
+    assert told.exit_code == 0 and told.output.strip().endswith("start.pdf")
+    assert not (slides / "minmax.pdf").exists()

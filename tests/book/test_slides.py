@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import re
+import shutil
 
 import made_up_build
 import pytest
@@ -31,6 +32,14 @@ def made(built, tmp_path, monkeypatch):
         return slides.made(session, found, pictures.write(session, tmp_path))
 
     return of
+
+
+OPENING = {
+    "fig-a": {
+        **{"chapter": "1-minmax", "title": "A", "caption": "c", "alt": "a", "opens": True},
+        **{"files": ["a.svg"], "says": [""], "keep": False},
+    }
+}
 
 
 def step(**more):
@@ -87,19 +96,40 @@ def test_what_is_corrected_has_its_corrected_form(made):
 @pytest.mark.parametrize(
     ("record", "stands", "broken"),
     [
-        ({}, "both sides agree", ["off by 0.25", "off, by a thousandth or less"]),
+        ({}, "holds, up to rounding", ["off by 0.25", "off by less than a thousandth"]),
+        ({"bound": 0.0}, "holds exactly", ["off by 0.25", "off by less than a thousandth"]),
+        ({"bound": 1e-3, "control": {"a": 1}}, "holds to a thousandth", ["off by 1"]),
         (
             {"bound": 0.1, "measured": 0.05, "control": {"a": 0.3}},
-            "0.05; at most 0.1 is asked for",
-            ["0.3; at most 0.1 is asked for"],
+            "0.05 (must be at most 0.1)",
+            ["0.3 (must be at most 0.1)"],
         ),
         (
-            {"relation": ">=", "bound": 0.9, "measured": 0.95, "control": {"a": 0.0}},
-            "0.95; at least 0.9 is asked for",
-            ["next to nothing; at least 0.9 is asked for"],
+            {"relation": ">=", "bound": 0.9, "measured": 0.95, "control": {"a": 0.0, "b": -2e9}},
+            "0.95 (must be at least 0.9)",
+            [
+                "next to nothing (must be at least 0.9)",
+                "less than minus ten thousand (must be at least 0.9)",
+            ],
         ),
-        ({"control": {"a": 2e10}}, "both sides agree", ["off by more than ten thousand"]),
-        ({"control": {"a": float("nan")}}, "both sides agree", ["no number comes out"]),
+        # A bound next to 0 asks for a sign, not for two equal sides.
+        (
+            {"relation": ">=", "bound": 1e-5, "measured": 0.16, "control": {"a": 7e-17, "b": 0.0}},
+            "0.16 (must be above 0)",
+            ["0, up to rounding (must be above 0)", "0 (must be above 0)"],
+        ),
+        (
+            {"bound": -1e-8, "measured": -0.00611, "control": {"a": 1.2e-5}},
+            "-0.00611 (must be below 0)",
+            ["1.2·10⁻⁵ (must be below 0)"],
+        ),
+        (
+            {"relation": ">=", "bound": -1e-12, "measured": 0.5, "control": {"a": -9e-6}},
+            "0.5 (must be at least 0)",
+            ["-9·10⁻⁶ (must be at least 0)"],
+        ),
+        ({"control": {"a": 2e10}}, "holds, up to rounding", ["off by more than ten thousand"]),
+        ({"control": {"a": float("nan")}}, "holds, up to rounding", ["no number comes out"]),
     ],
 )
 def test_controls_are_words_and_never_a_measured_zero(made, record, stands, broken):
@@ -119,16 +149,55 @@ def test_a_step_that_shows_nothing_lists_exercises(made):
     assert sum(text.minutes for text in slide.about["now"]) <= 15
 
 
+def test_slides_of_ones_own_come_after_the_exercises_and_leave_them_their_time(made):
+    mine = slides.of_markdown("# Thanks", "")
+    session = alone(step(title="Try", minutes=15))
+    rows = {"acl/eq4": made_up_build.row("acl/eq4")}
+    _, tried, last = slides.made(session, rows, OPENING, ((), (mine,)))
+    assert (tried.kind, last.title) == ("exercises", "Thanks")
+    assert tried.minutes > 3 * last.minutes
+
+
+def test_a_session_without_short_exercises_is_refused(made, monkeypatch):
+    monkeypatch.setattr(slides, "assigned", lambda session, minutes: [])
+    with pytest.raises(course.CourseError, match="'Try': no exercise of an hour or less"):
+        made(alone(step(title="Try", minutes=15)))
+
+
 def test_more_slides_than_half_minutes_are_refused(made):
     crowded = alone(step(minutes=1, slides=("# a", "# b", "# c")))
     with pytest.raises(course.CourseError, match=r"minmax, 'A step': expected 1 to 2 slides"):
         made(crowded)
 
 
-def test_a_slide_of_ones_own_needs_a_heading():
+def test_a_slide_of_ones_own_needs_a_heading(made):
+    where = "data/course.yaml, minmax, 'A step': expected a slide that begins"
+    with pytest.raises(course.CourseError, match=where):
+        made(alone(step(slides=("no heading",))))
     with pytest.raises(course.CourseError, match=r"begins with '# Its title'; got 'no heading'"):
-        slides.of_markdown("no heading")
-    assert slides.of_markdown("## Mine\n\n$x$").about["text"] == "$x$"
+        slides.of_markdown("no heading", "x.md")
+    assert slides.of_markdown("## Mine\n\n$x$", "").about["text"] == "$x$"
+    with pytest.raises(course.CourseError, match="expected one slide; '## More' begins another"):
+        slides.of_markdown("# Mine\n\ntext\n\n## More\n", "")
+    code = "```python\n# a comment\n```"
+    assert slides.of_markdown(f"# Mine\n\n{code}", "").about["text"] == code
+
+
+def test_captions_are_words_and_a_missing_figure_is_named(made, built, tmp_path, monkeypatch):
+    octant = alone(step(claims=("acl/thm5",), figures=("fig-octant",)))
+    octant = dataclasses.replace(octant, chapters=("3-relu-composition",))
+    captions = [s.about["caption"] for s in made(octant) if s.kind == "picture"]
+    assert "(Tian 2022, Theorem 5)" in captions[-1]
+    assert not any("{" in re.sub(r"\$[^$]*\$", "", text) for text in captions)
+    folder = tmp_path / "build"
+    shutil.copytree(built, folder)
+    page = folder / "executed" / "3-relu-composition.ipynb"
+    page.write_text('{"cells": []}')
+    monkeypatch.setenv("CLCORE_BUILD", str(folder))
+    with pytest.raises(
+        course.CourseError, match="expected the figure fig-octant in the last build"
+    ):
+        pictures.write(octant, tmp_path)
 
 
 def test_a_statement_without_a_picture_has_a_line(monkeypatch):
@@ -157,6 +226,8 @@ def test_a_long_formula_is_cut_between_its_sides_and_nowhere_else():
     assert wide.pieces(fixed) == [fixed]
     assert wide.cut(f"so ${long}$.").count("\u200b") == len(found) - 1
     assert wide.cut("if $x$, so") == r"if $x\text{,}$ so"
+    small = "$" + "a=bbbbbbbbbbbbbbbbbb+c" * 2 + "=6.9e-23$"
+    assert "10^{-23}" in wide.cut(small) and "e$" not in wide.cut(small)
     assert wide.width(r"\frac{aaaa}{bb}x_i") == pytest.approx(5.7)
 
 
@@ -182,7 +253,8 @@ def test_decks_are_made_with_slides_of_ones_own_and_the_others_stay(built, tmp_p
     heads = re.findall(r"<h([23])>(.*?)</h\1>", first)
     assert heads[0] == ("2", "Who I am") and ("3", "After two") in heads
     assert heads.index(("3", "After two")) > heads.index(("2", "InfoNCE in two lines"))
-    assert 'src="_images/me.png"' in first and (out / "_images" / "me.png").exists()
+    assert 'src="_images/start-me.png"' in first, "apart from another session's me.png"
+    assert (out / "_images" / "start-me.png").read_bytes() == (own / "start/me.png").read_bytes()
     assert {p.name for p in own.rglob("*") if p.is_file()} == {"0-me.md", "2-more.md", "me.png"}
     # Fragments: the verdict, the corrected form, the controls one by one, frames.
     assert first.count("fragment") > 6 and '<tr class="fragment">' in first
@@ -210,16 +282,47 @@ def _quick(source, made):
         ("none/0-a.md", "expected folders called as sessions, start, minmax"),
         ("start/a.md", "expected a name such as 2-my-slide.md"),
         ("start/9-a.md", "0 to 4"),
+        ("start/9-a.MD", "0 to 4"),
+        ("2-a.md", "expected a slide in the folder of its session, start, minmax"),
     ],
 )
 def test_a_slide_without_a_place_is_refused(built, tmp_path, monkeypatch, name, told):
-    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("# A title")
     with pytest.raises(course.CourseError, match=told):
         made_up_build.decks(built, tmp_path / "out", monkeypatch, ["start"], tmp_path)
     assert not (tmp_path / "out").exists()
     with pytest.raises(course.CourseError, match="expected a folder with slides at"):
         made_up_build.decks(built, tmp_path / "out", monkeypatch, ["start"], tmp_path / "no")
+
+
+def test_slides_that_are_not_text_and_what_editors_leave(tmp_path):
+    here = tmp_path / "own" / "start"
+    (here / ".ipynb_checkpoints").mkdir(parents=True)
+    (here / ".ipynb_checkpoints" / "2-a-checkpoint.md").write_text("# Old")
+    (here / "._2-a.md").write_bytes(b"\xff")
+    (here / "2-a b.md").write_text("# New\n", encoding="utf-8-sig")
+    start = course.sessions()["start"]
+    found = decks._own(start, tmp_path / "source", tmp_path / "own")
+    assert [[slide.title for slide in after] for after in found] == [[], [], ["New"], [], []]
+    (here / "1-latin.md").write_bytes("# Gradient de l'énergie".encode("latin-1"))
+    with pytest.raises(course.CourseError, match=r"1-latin\.md: expected text in UTF-8"):
+        decks._own(start, tmp_path / "source", tmp_path / "own")
+
+
+def test_slides_inside_of_the_course_are_refused_and_stay(built, tmp_path, monkeypatch):
+    from clcore import _folders
+
+    out = _folders.own(tmp_path / "course" / "slides")
+    mine = out / "talks" / "start" / "0-me.md"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("# Mine")
+    with pytest.raises(course.CourseError, match=r"expected slides of yours outside of .*slides"):
+        made_up_build.decks(built, out, monkeypatch, own=out / "talks")
+    with pytest.raises(course.CourseError, match=r"expected slides of yours outside of .*course"):
+        course.make(tmp_path / "course", own=out / "talks")
+    assert mine.read_text() == "# Mine"
+    assert {p.name for p in (tmp_path / "course").iterdir()} == {"slides"}
 
 
 OVER = """() => {

@@ -16,7 +16,7 @@ from clcore.book.site import policy
 from clcore.ledger.html import render
 
 _HERE = "clcore.book.course"
-_NUMBERED = re.compile(r"(\d+)-.+\.md")
+_NUMBERED = re.compile(r"(\d+)-.+\.md", re.IGNORECASE)
 
 
 def write(chosen: list[Session], out: Path, own: Path | None = None, keep: bool = False) -> Path:
@@ -30,7 +30,7 @@ def write(chosen: list[Session], out: Path, own: Path | None = None, keep: bool 
     last = read_json(_paths.build_dir() / "ledger.json", "run `make book` to make it again")
     rows = {row["id"]: row for row in last["rows"]}
     profile = (last["book"] or {}).get("profile", "")
-    _placed(own)
+    placed(own, out)
     with tempfile.TemporaryDirectory(prefix="clcore-decks-") as folder:
         source, made = Path(folder) / "source", Path(folder) / "made"
         templates = Path(__file__).parent / "templates"
@@ -78,6 +78,7 @@ def _build(source: Path, made: Path) -> None:
 def _deck(
     session: Session, rows: dict[str, dict], source: Path, profile: str, own: Path | None = None
 ) -> str:
+    """The Markdown of a session's deck; its pictures are written beside it."""
     shown = pictures.write(session, source / "_static" / session.id)
     made = slides.made(session, rows, shown, _own(session, source, own))
     about = {"session": session, "slides": made, "profile": profile}
@@ -89,16 +90,26 @@ def _clock(minutes: float) -> str:
     return f"{int(minutes)}:{round(60 * minutes) % 60:02}"
 
 
-def _placed(own: Path | None) -> None:
-    """Raises CourseError for a folder, or a file in it, that belongs to no session or step."""
+def placed(own: Path | None, out: Path) -> None:
+    """Raises CourseError for a lecturer's folder that is not there, or that lies in `out`, where
+    things are deleted, and for a folder or a slide in it that belongs to no session."""
     if own is None:
         return
     if not own.is_dir():
         raise CourseError(f"expected a folder with slides at {own}, there is none")
+    if own.resolve().is_relative_to(out.resolve()):
+        raise CourseError(
+            f"expected slides of yours outside of {out}, whose content is deleted and made again; "
+            f"got {own}. Move them elsewhere"
+        )
+    known = ", ".join(sessions())
     for entry in sorted(own.iterdir()):
-        if entry.is_dir() and not entry.name.startswith(".") and entry.name not in sessions():
-            known = ", ".join(sessions())
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir() and entry.name not in sessions():
             raise CourseError(f"{entry}: expected folders called as sessions, {known}")
+        if entry.is_file() and _NUMBERED.fullmatch(entry.name):
+            raise CourseError(f"{entry}: expected a slide in the folder of its session, {known}")
 
 
 def _own(session: Session, source: Path, own: Path | None) -> list[list[slides.Slide]]:
@@ -108,10 +119,12 @@ def _own(session: Session, source: Path, own: Path | None) -> list[list[slides.S
     if here is None or not here.is_dir():
         return found
     for file in sorted(here.rglob("*")):
-        to = source / "own" / session.id / file.relative_to(here)
-        if not file.is_file():
+        inside = file.relative_to(here)
+        # What begins with a dot is an editor's, such as the copies in .ipynb_checkpoints.
+        if not file.is_file() or any(part.startswith(".") for part in inside.parts):
             continue
-        if file.suffix != ".md":
+        to = source / "own" / session.id / inside
+        if file.suffix.lower() != ".md":
             write_atomic(to, file.read_bytes())
             continue
         number = _NUMBERED.fullmatch(file.name)
@@ -121,7 +134,15 @@ def _own(session: Session, source: Path, own: Path | None) -> list[list[slides.S
                 f"comes after, 0 to {len(session.steps)}"
             )
         path = to.relative_to(source).as_posix()
-        slide = slides.of_markdown(file.read_text(encoding="utf-8"), str(file), path)
+        slide = slides.of_markdown(_text(file), str(file), path)
         write_atomic(to, slide.about["text"].encode())
         found[int(number[1])].append(slide)
     return found
+
+
+def _text(file: Path) -> str:
+    """The text of a file, without the mark that some editors begin one with."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CourseError(f"{file}: expected text in UTF-8; {error}. Save it as that") from None

@@ -27,12 +27,14 @@ def make(
     only: ids of sessions; the decks of the others stay as they are. own: a folder with slides of a
     lecturer's, in which nothing is written. otter: the assignments with Otter's marks besides. key:
     a lecturer's, for other numbers in the questions (`exercises.variants`). Raises CourseError for
-    a session that is not there, without a build, or where the site is not of the build whose
-    ledger is there, and NotOurs for a folder of somebody's.
+    a session or a folder of slides that is not there, for one inside of the course, without a
+    build, and where the site is not of the build whose ledger is there, and NotOurs for a folder of
+    somebody's.
     """
     known = sessions()
     if lost := [key for key in only or () if key not in known]:
         raise CourseError(f"expected sessions of {', '.join(known)}; got {', '.join(lost)}")
+    decks.placed(own, out or _paths.build_dir() / "course")
     _last_build()
     # In the build's own folder, what is called so is older than the marks.
     slides = _folders.MARK if out else ".*"

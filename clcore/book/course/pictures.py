@@ -8,6 +8,8 @@ from typing import Any
 
 from clcore import _paths
 from clcore._files import read_json, read_notebook, write_atomic
+from clcore.book.course.names import placed
+from clcore.book.course.plain import page
 from clcore.book.course.sessions import CourseError, Session, figures
 
 FRAMES = 4
@@ -20,14 +22,15 @@ def write(session: Session, folder: Path) -> dict[str, dict[str, Any]]:
     """Write the pictures that a session shows into a folder, and say what is known of each by its
     name: the openings of the session's chapters first, then those of its steps.
 
-    What is known: chapter, title, caption, alt, files (their names in the folder), says (a sentence
-    for each file), opens (whether it is the drawing a chapter opens with), keep (whether its
-    colours are the same in the dark). Raises CourseError for one that the last build has not.
+    What is known: chapter, title, caption (without roles and ids), alt, files (their names in the
+    folder), says (a sentence for each file), opens (whether it is the drawing a chapter opens
+    with), keep (whether its colours are the same in the dark). Raises CourseError for one that the
+    last build has not.
     """
     wanted = {name for step in session.steps for name in step.figures}
     first, rest = {}, {}
     for notebook in session.notebooks:
-        cells = read_notebook(notebook)["cells"]
+        cells, words = read_notebook(notebook)["cells"], page(notebook)
         for at, (name, made) in enumerate(figures(notebook).items()):
             opens = at == 0 and made.startswith("..")
             if opens or name in wanted:
@@ -35,7 +38,9 @@ def write(session: Session, folder: Path) -> dict[str, dict[str, Any]]:
                 title = _title(cells) if opens else ""
                 known = {"chapter": notebook.stem, "opens": opens, "title": title}
                 into = first if opens else rest
-                into[name] = known | taken(notebook, cells, name, made, folder)
+                found = taken(notebook, cells, name, made, folder)
+                caption = placed(words.plain(found["caption"]), "")
+                into[name] = known | found | {"caption": caption}
     return first | rest
 
 
@@ -56,7 +61,7 @@ def _plot(notebook: Path, cells: list[dict], name: str, made: str, folder: Path)
     """What a cell of a chapter drew in the last build: one picture, or frames of a slider."""
     cell = next(c for c in cells if c["id"] == made)
     shown = cell["metadata"]["mystnb"]
-    frames = _frames(_output(notebook.stem, made))
+    frames = _frames(_output(notebook.stem, made, name))
     files = []
     for at, (kind, data, _) in enumerate(frames):
         files.append(f"{name}-{at + 1}.{kind}" if len(frames) > 1 else f"{name}.{kind}")
@@ -70,16 +75,19 @@ def _plot(notebook: Path, cells: list[dict], name: str, made: str, folder: Path)
     }
 
 
-def _output(chapter: str, cell: str) -> dict[str, Any]:
-    """The data of the output with a picture that a cell left in the last build."""
-    page = _paths.build_dir() / "executed" / f"{chapter}.ipynb"
-    executed = read_json(page, "run `make book` to make the site again")
+def _output(chapter: str, cell: str, name: str) -> dict[str, Any]:
+    """The data of the output with the picture `name` that a cell left in the last build."""
+    file = _paths.build_dir() / "executed" / f"{chapter}.ipynb"
+    executed = read_json(file, "run `make book` to make the site again")
     for one in executed["cells"]:
         if one.get("id") == cell:
             for output in one["outputs"]:
                 if "image/png" in output.get("data", {}):
                     return output["data"]
-    raise CourseError(f"chapter {chapter} has no picture of its cell {cell} in the last build")
+    raise CourseError(
+        f"expected the figure {name} in the last build: chapter {chapter} has no picture of its "
+        f"cell {cell} there. Run `make book`, and see that the chapter succeeds"
+    )
 
 
 def _frames(data: dict[str, Any]) -> list[tuple[str, bytes, str]]:

@@ -6,22 +6,26 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
-from clcore.book import exercises
+from clcore.book.course.names import placed, symbols
 from clcore.book.course.sessions import CourseError, Session, Step, assigned, lines
 from clcore.book.course.wide import letters
 from clcore.ledger.html import place
 from clcore.ledger.outcomes import number
 from clcore.ledger.tex import written
 
-_WEIGHT = {"picture": 3, "statement": 4, "corrected": 5, "controls": 2, "own": 3, "exercises": 1}
+_WEIGHT = {"picture": 3, "statement": 4, "corrected": 5, "controls": 2, "own": 3, "exercises": 12}
 _FALSE = ("corrected", "refuted")
 _TRUE = ("holds", "reproduced")
 _CELLS = re.compile(r"[;,]? all cells in `numbers`")
 """A pointer into the ledger's file, which a slide does not show."""
 _ROUNDING = 1e-3
-"""A bound up to this asks for equality; a value below it is shown in words."""
+"""A bound up to this asks for equality, or for a sign; a value below it is shown in words."""
+_FENCED = re.compile(r"^(`{3,}|~{3,}).*?^\1", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#{1,3} .*", re.MULTILINE)
+_SMALL, _NOTHING = 1e-5, 1e-12
+"""A bound up to the first allows for rounding alone; a value below the second is rounding."""
 _HUGE = 1e4
-"""A value above this is shown in words."""
+"""A value further from 0 than this is shown in words."""
 _MOST = 4
 """Controls on one slide."""
 
@@ -64,28 +68,33 @@ def made(
     for at, step in enumerate(session.steps):
         before = own[0] if own and at == 0 else ()
         after = own[at + 1] if own else ()
-        names = [name for name in (*_openings(step, pictures, at), *step.figures)]
+        names = (*_openings(step, pictures, at), *step.figures)
         fresh = [name for name in dict.fromkeys(names) if name not in seen]
         proved = _statements(step, rows, seen, last)
         opening = [_picture(name, pictures) for name in fresh if pictures[name]["opens"]]
         plain = [_picture(name, pictures) for name in fresh if not pictures[name]["opens"]]
-        free = [of_markdown(text) for text in step.slides]
-        here = [*before, *opening, *free, *proved, *plain, *_controls(step, rows, seen), *after]
+        where = f"data/course.yaml, {session.id}, {step.title!r}"
+        free = [of_markdown(text, where) for text in step.slides]
+        tried = [_exercises(session, step)] if step.exercises else _controls(step, rows, seen)
+        here = [*before, *opening, *free, *proved, *plain, *tried, *after]
         seen |= {*fresh, *step.claims}
-        if step.exercises:
-            here.append(_exercises(session, step))
         shown += _timed(session, step, here, begins)
         begins += step.minutes
     return shown
 
 
-def of_markdown(text: str, where: str = "data/course.yaml", path: str = "") -> Slide:
+def of_markdown(text: str, where: str, path: str = "") -> Slide:
     """A slide of free Markdown. where: what stands in an error. path: the file with all but the
-    heading, which the deck includes. Raises CourseError for text that does not begin with one."""
+    heading, which the deck includes. Raises CourseError for text that does not begin with one, or
+    that has another, which would be a slide without minutes."""
     head, _, body = text.strip().partition("\n")
     title = head.lstrip("#").strip()
     if not head.startswith("#") or not title:
         raise CourseError(f"{where}: expected a slide that begins with '# Its title'; got {head!r}")
+    if more := _HEADING.search(_FENCED.sub("", body)):
+        raise CourseError(
+            f"{where}: expected one slide; {more[0]!r} begins another. Put it where it stands alone"
+        )
     return Slide("own", title, ("A slide of your own.",), {"text": body.strip(), "path": path})
 
 
@@ -120,6 +129,7 @@ def _timed(session: Session, step: Step, here: list[Slide], begins: int) -> Iter
 
 
 def _picture(name: str, pictures: Pictures) -> Slide:
+    """A figure: what to ask before it is seen, and its caption as the answer."""
     picture = pictures[name]
     if picture["opens"]:
         ask = "Ask: what do you see, from left to right? Somebody says it in one sentence first."
@@ -127,7 +137,7 @@ def _picture(name: str, pictures: Pictures) -> Slide:
         ask = "Ask before each frame, and above all before the last: what will have changed?"
     else:
         ask = (
-            "Ask before you show it: what is on the axes, and what must be seen if the statement "
+            "Ask before you show it: what is on the axes, and what should we see if the statement "
             "is true? Then half a minute in which nobody speaks."
         )
     return Slide("picture", picture["title"], (ask, f"Answer: {picture['caption']}"), picture)
@@ -147,45 +157,52 @@ def _statements(
 
 
 def _statement(row: Mapping[str, Any]) -> Slide:
+    """A statement, one line of its derivation, and its verdict, revealed in this order."""
     if row["in_short"].startswith("A definition"):
         ask = "Ask what each symbol is and what size it has; then what it all is for two samples."
     elif row["verdict"] in _FALSE:
         ask = (
-            "Ask for a show of hands: true as printed? Whoever says no says where it breaks. Then "
+            "Ask for a show of hands: true as printed? Those who say no show where it breaks. Then "
             "reveal what is below."
         )
     elif row["verdict"] in ("differs", "depends", "partial"):
-        ask = "Ask what the paper leaves open here, and whether that could turn the result round."
+        ask = "Ask what the paper leaves open here, and whether that could reverse the result."
     else:
         ask = (
             "Ask for a show of hands: true as it stands? What does it need? Then reveal what is "
             "below."
         )
-    assumed = " ".join(row["conditions"].split())
+    assumed = placed(" ".join(row["conditions"].split()), row["paper"])
     notes = (ask, f"Assumed: {assumed}" if assumed else "", f"Answer: {row['in_short']}")
     line, text = lines().get(row["id"], ""), _CELLS.sub("", row["statement"])
+    text = placed(text, row["paper"])
     size = _size(text, row["in_short"], line)
     about = {"row": row, "text": text, "line": line, "size": size}
     return Slide("statement", place(row), tuple(filter(None, notes)), about)
 
 
 def _corrected(row: Mapping[str, Any]) -> Slide | None:
-    """What breaks the printed form and what is true instead; None without a corrected form."""
-    breaks = [r["counterexample"] for r in row["checks"] if r.get("counterexample")]
-    example = min(breaks, key=letters, default="")
+    """What breaks the printed form, the shortest of its examples, and what is true instead; None
+    without a corrected form."""
     instead: dict[str, list[str]] = {}
     for record in row["checks"]:
         if text := (record.get("correction") or "").strip():
-            instead.setdefault(text, []).append(record["part"])
+            instead.setdefault(placed(text, row["paper"]), []).append(record["part"])
     if not instead:
         return None
+    mended = {part for parts in instead.values() for part in parts}
+    breaks = [r for r in row["checks"] if r.get("counterexample") and r["part"] in mended]
+    first = min(breaks, key=lambda r: letters(r["counterexample"]), default={})
+    example = placed(first.get("counterexample", ""), row["paper"])
     notes = (
         "Ask for the smallest example that breaks it: one minute, in pairs. Then ours, then what "
         "to change; ask which change is the least.",
         f"The same on a laptop: python -m clcore check {row['id']}",
     )
-    told = [(", ".join(parts) if len(instead) > 1 else "", text) for text, parts in instead.items()]
+    several = len(instead) > 1
+    told = [(", ".join(map(symbols, parts)) if several else "", t) for t, parts in instead.items()]
     about = {"row": row, "example": example, "instead": told, "size": _size(example, *instead)}
+    about["of"] = symbols(first.get("part", "")) if several else ""
     return Slide("corrected", f"{place(row)}, corrected", notes, about)
 
 
@@ -200,42 +217,58 @@ def _controls(step: Step, rows: Mapping[str, Mapping[str, Any]], seen: set) -> I
         if ("controls", claim) in seen:
             continue
         seen.add(("controls", claim))
-        told = [(name, _broken(best, v)) for name, v in list(best["control"].items())[:_MOST]]
+        some = list(best["control"].items())[:_MOST]
+        told = [(symbols(name), _broken(best, value)) for name, value in some]
         notes = (
             "Ask for a prediction before you reveal a line: by how much is it wrong now, and why?",
             f"The same on a laptop: python -m clcore check {row['id']}",
         )
-        about = {"row": row, "part": best["part"], "stands": _stands(best), "controls": told}
+        part, stands = symbols(best["part"]), _stands(best)
+        about = {"row": row, "part": part, "stands": stands, "controls": told}
         yield Slide("controls", f"What does {place(row)} need?", notes, about)
         return
 
 
 def _stands(record: Mapping[str, Any]) -> str:
     """What was measured as stated, in words where it is nothing but rounding."""
-    if record["relation"] == "<=" and record["bound"] <= _ROUNDING:
-        return "both sides agree"
-    return _against(record, record["measured"])
+    if not _equal(record):
+        return _against(record, record["measured"])
+    if record["bound"] == 0:
+        return "holds exactly"
+    return "holds, up to rounding" if record["bound"] <= _SMALL else "holds to a thousandth"
 
 
 def _broken(record: Mapping[str, Any], value: float) -> str:
     """What was measured with one thing broken."""
     if not isfinite(value):
         return "no number comes out"
-    if record["relation"] == "<=" and record["bound"] <= _ROUNDING:
-        return (
-            f"off by {_shown(value)}" if abs(value) >= _ROUNDING else "off, by a thousandth or less"
-        )
-    return _against(record, value)
+    if not _equal(record):
+        return _against(record, value)
+    return f"off by {_shown(value)}" if value >= _ROUNDING else "off by less than a thousandth"
+
+
+def _equal(record: Mapping[str, Any]) -> bool:
+    """Whether the part measures an error that is to be 0."""
+    return record["relation"] == "<=" and 0 <= record["bound"] <= _ROUNDING
 
 
 def _against(record: Mapping[str, Any], value: float) -> str:
-    most = "at most" if record["relation"] == "<=" else "at least"
-    return f"{_shown(value)}; {most} {_shown(record['bound'])} is asked for"
+    """A value and what it must be. A bound next to 0 asks for a sign: then small numbers count."""
+    bound, most = record["bound"], record["relation"] == "<="
+    if abs(bound) > _ROUNDING:
+        wanted = f"at {'most' if most else 'least'} {written(number(bound))}"
+        return f"{_shown(value)} (must be {wanted})"
+    strict = bound < 0 if most else bound > 0
+    wanted = ("below" if most else "above") if strict else ("at most" if most else "at least")
+    near = "0, up to rounding" if 0 < abs(value) < _NOTHING else written(number(value))
+    said = near if abs(value) < _ROUNDING else _shown(value)
+    return f"{said} (must be {wanted} 0)"
 
 
 def _shown(value: float) -> str:
+    """A value in three digits; in words where it is very large or very small."""
     if abs(value) > _HUGE:
-        return "more than ten thousand"
+        return "more than ten thousand" if value > 0 else "less than minus ten thousand"
     return "next to nothing" if abs(value) < _ROUNDING else written(number(value))
 
 
@@ -244,9 +277,10 @@ def _exercises(session: Session, step: Step) -> Slide:
     hour = assigned(session, 60)
     now = assigned(session, step.minutes) or hour[:1]
     home = [text for text in hour if text not in now]
-    every = [text for file in session.notebooks for text in exercises.texts(file).values()]
-    if not every:
-        raise CourseError(f"{session.id}, {step.title!r}: no exercises in its chapters")
+    if not now:
+        raise CourseError(
+            f"{session.id}, {step.title!r}: no exercise of an hour or less in its chapters"
+        )
     notes = (
         "Ask whoever is done first to explain, not to show. Ask at the end what the check said to "
         "a wrong answer.",

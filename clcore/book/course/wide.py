@@ -2,6 +2,8 @@
 
 import re
 
+from clcore.ledger.tex import written
+
 LONG = 30
 """A formula that is wider than so many letters is cut where a line may break."""
 
@@ -28,7 +30,8 @@ def cut(text: str) -> str:
 
 
 def _cut(found: re.Match) -> str:
-    *most, last = pieces(found[1])
+    """A formula in pieces, with the mark behind it."""
+    *most, last = pieces(written(found[1], formula=True))  # 6e-23 is no difference
     mark = rf"\text{{{found[2]}}}" if found[2] else ""
     return _SPACE.join(f"${piece}$" for piece in (*most, last + mark))
 
@@ -70,6 +73,7 @@ def width(formula: str) -> float:
 
 
 def _measured(tokens: list[str]) -> float:
+    """The width of a formula in tokens, in letters."""
     total, small = 0.0, False
     rest = [token.strip() for token in tokens if token.strip()]
     while rest:

@@ -53,6 +53,7 @@ def bound(parts: list[Part], book: dict | None, paper: Callable[[str], bytes]) -
 
 
 def _metadata(book: dict | None) -> dict[str, str]:
+    """Title, author, subject and keywords, which a reader of PDFs shows and a library indexes."""
     said = {"/Title": TITLE, "/Author": AUTHOR, "/Creator": CREATOR}
     said["/Subject"] = "Papers on contrastive and non-contrastive learning, every claim checked"
     said["/Keywords"] = "contrastive learning, InfoNCE, self-supervised learning, reproducibility"

@@ -2,20 +2,25 @@
 
 from pathlib import Path
 
-from clcore import _paths
+from clcore import _folders, _paths
 from clcore._files import write_atomic
 from clcore.book import browser
 
 
-def decks(folder: Path) -> list[Path]:
-    """Print every deck of slides in a folder beside it, a slide a page; the files.
+def decks(folder: Path, only: list[str] | None = None) -> list[Path]:
+    """Print the decks of slides in a folder of ours beside them, a slide a page; the files.
 
-    Raises FileNotFoundError without decks, or without a Chromium.
+    only: ids of sessions. Raises FileNotFoundError without decks, or without a Chromium, and
+    ValueError for a session without one.
     """
     found = sorted(file for file in folder.glob("*.html") if file.stem != "index")
-    if not found:
+    if not found or not _folders.marked(folder):
         where = _paths.shown(folder)
         raise FileNotFoundError(f"there are no slides in {where} yet; run `make course`")
+    known = [file.stem for file in found]
+    if lost := [name for name in only or () if name not in known]:
+        raise ValueError(f"expected sessions of {', '.join(known)}; got {', '.join(lost)}")
+    found = [file for file in found if not only or file.stem in only]
     made = browser.apart(lambda: _printed(folder, [file.name for file in found]))
     for file, printed in zip(found, made, strict=True):
         write_atomic(file.with_suffix(".pdf"), printed)
@@ -23,6 +28,7 @@ def decks(folder: Path) -> list[Path]:
 
 
 def _printed(folder: Path, names: list[str]) -> list[bytes]:
+    """The PDF of each deck."""
     found = []
     with browser.served(folder) as address, browser.chromium() as chromium:
         tab = chromium.new_page(viewport={"width": 1200, "height": 740}, color_scheme="light")

@@ -29,7 +29,8 @@ def write(out: Path, folds: str = "closed", only: list[str] | None = None) -> Pa
     """Print the book, or some of its pages, to one file. The site has to be there.
 
     folds: one of `FOLDS`. Raises ValueError for another, for a page that is not in the book, for a
-    file of somebody's in the place of `out`; FileNotFoundError without a site or a Chromium.
+    file of somebody's in the place of `out`; FileNotFoundError without a site, where it lacks a
+    page, or without a Chromium.
     """
     _refuse_another(out)
     if folds not in FOLDS:
@@ -41,16 +42,22 @@ def write(out: Path, folds: str = "closed", only: list[str] | None = None) -> Pa
     site = _paths.build_dir() / "html"
     if not (site / "index.html").exists():
         raise FileNotFoundError(f"there is no site in {_paths.shown(site)} yet; run `make book`")
+    if lost := [page for page in chosen if not (site / f"{page}.html").exists()]:
+        raise FileNotFoundError(
+            f"expected {', '.join(lost)} in the site in {_paths.shown(site)}, which lacks them; "
+            "run `make book`, or name the pages to print with --only"
+        )
     write_atomic(out, browser.apart(lambda: _all_printed(site, chosen, folds)))
     return out
 
 
 def _refuse_another(out: Path) -> None:
-    """Raises NotOurs for a file that is no book of ours; in the build folder is nothing else."""
+    """Raises NotOurs for a file that is no book of ours. The build's own may be older than the
+    name in its metadata by which one is known."""
     from pypdf import PdfReader
     from pypdf.errors import PyPdfError
 
-    if not out.exists() or out.parent == _paths.build_dir():
+    if not out.exists() or out == _paths.build_dir() / "book.pdf":
         return
     try:
         said = PdfReader(out).metadata
@@ -83,6 +90,7 @@ def _all_printed(site: Path, chosen: list[str], folds: str) -> bytes:
 
 
 def _printed(tab: Any, address: str, page: str, folds: str) -> binding.Part:
+    """One page of the site, printed."""
     tab.goto(f"{address}{page}.html")
     tab.wait_for_load_state("networkidle")
     tab.evaluate("window.MathJax?.startup?.promise")
