@@ -100,6 +100,15 @@ def test_a_switch_with_long_names_fits_a_phone(narrow: Page, monkeypatch) -> Non
     assert narrow.evaluate("document.documentElement.scrollWidth") <= 320
 
 
+def test_a_switch_shows_its_value_in_the_readers_own_colours(narrow: Page, monkeypatch) -> None:
+    css = (_paths.root() / "book" / "_static" / "chapters.css").read_text(encoding="utf-8")
+    narrow.emulate_media(forced_colors="active")
+    narrow.set_content(f"<style>{css}</style>{figure({'kind': ['x', 'y']}, monkeypatch)}")
+    names = "[...document.querySelectorAll('.cl-switch label span')]"
+    there, here = narrow.evaluate(f"{names}.map((name) => getComputedStyle(name).color)")
+    assert there != here
+
+
 def test_a_figure_that_is_shown_twice_has_two_switches(narrow: Page, monkeypatch) -> None:
     html = figure({"a": [1, 2, 3], "kind": ["x", "y"]}, monkeypatch)
     narrow.set_content(html + html)
