@@ -1,6 +1,5 @@
 // Figures with sliders: all frames are in the page, a slider or a switch (two radio buttons) chooses
-// which one is shown. The site
-// loads this once; in a notebook it comes with every figure.
+// which one is shown. The site loads this once; in a notebook it comes with every figure.
 (() => {
   "use strict";
 
@@ -28,6 +27,7 @@
     const chosen = () => controls.reduce((sum, c) => sum * size(c) + value(c), 0);
 
     for (const slider of sliders) {
+      slider.value = slider.defaultValue; // some browsers keep what was chosen before a reload
       const words = JSON.parse(slider.dataset.words);
       slider.dataset.lmSuppressShortcuts = "true"; // JupyterLab's, which take the arrow keys
       slider.addEventListener("input", () => {
@@ -36,7 +36,11 @@
         show(chosen());
       });
     }
+    // A notebook that is open twice shows a figure twice, and buttons of one name are one group.
+    const own = `-${Math.random()}`;
     for (const button of figure.querySelectorAll(".cl-switch input")) {
+      button.name += own;
+      button.checked = button.defaultChecked;
       button.dataset.lmSuppressShortcuts = "true";
       button.addEventListener("change", () => show(chosen()));
     }

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from clcore import _paths, ledger
-from clcore.book import build, keys, parameters, solutions
+from clcore.book import build, exercises, keys, parameters, solutions
 from clcore.book.site import code, launch
 from clcore.ledger import findings, registry, words
 
@@ -54,6 +54,13 @@ def test_committed_notebooks_are_clean(path):
     text = "\n".join(c.source for c in book.cells if c.cell_type == "markdown")
     assert text.count("{exercise}") >= 4
     assert text.count("{exercise}") == text.count("{solution}")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_a_link_to_a_chapter_names_its_number(path):
+    text = "\n".join(c.source for c in nbformat.read(path, 4).cells if c.cell_type == "markdown")
+    for number, name in re.findall(r"\[(?:[Cc]hapter )?([\d.]+)\]\(([\w-]+)\.ipynb", text):
+        assert number == exercises.chapter_number(path.with_stem(name)), name
 
 
 def known() -> dict[str, str]:

@@ -68,6 +68,11 @@ def test_each_number_that_is_near_enough_is_in_a_bucket(truth, within):
         assert opened("ex-any", made, fields._bucket(number)) == truth
 
 
+def test_zero_is_refused_as_no_number_is_a_share_of_it_off():
+    with pytest.raises(ValueError, match="ex-any: expected a right number other than 0"):
+        fields.sealed("ex-any", 0.0, 0.01)
+
+
 def test_a_browser_may_round_what_stands_in_the_middle_up():
     made = fields.sealed("ex-any", 5.25, 0)
     assert opened("ex-any", made, "5.2e+0") == opened("ex-any", made, "5.3e+0") == 5.25

@@ -75,6 +75,18 @@ def test_no_mark_for_a_replaced_check_or_for_what_the_package_knows(tmp_path):
     assert "ImportError: cannot import name 'start_here'" in graded.trouble
 
 
+def test_a_judge_is_not_read_by_a_path_of_any_kind(tmp_path):
+    path = handed_in(
+        tmp_path / "b.ipynb",
+        "import io, pathlib\nimport clcore.book\n"
+        "judge = pathlib.Path(clcore.book.__file__).with_name('exercises') / 'start_here.py'",
+        "answer_start_1 = 5.545 if io.FileIO(judge).read() else 0",
+    )
+    graded = grade(path)
+    assert graded.points == 0
+    assert "PermissionError: the judges are not for a notebook" in graded.trouble
+
+
 def test_an_endless_cell_is_interrupted_and_the_next_one_counts(tmp_path):
     path = handed_in(tmp_path / "c.ipynb", "while True:\n    pass", "answer_start_1 = 5.545")
     graded = grade(path, Limits(seconds=2))

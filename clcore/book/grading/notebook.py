@@ -82,11 +82,11 @@ def _without_judges() -> None:
 
 
 def _closed(folder: Path) -> None:
-    """No file of a folder is opened in this process any more: who takes the module above out of
-    `sys.modules` would import the judges from there."""
+    """Python opens no file of a folder by its path any more: who takes the module above out of
+    `sys.modules` would import the judges from there. Other programs still read them."""
 
     def hook(event: str, given: tuple, real: Callable = os.path.realpath) -> None:
-        named = event == "open" and isinstance(given[0], str | bytes)
+        named = event == "open" and isinstance(given[0], str | bytes | os.PathLike)
         if named and real(os.fsdecode(given[0])).startswith(f"{folder}{os.sep}"):
             raise PermissionError("the judges are not for a notebook that is graded")
 

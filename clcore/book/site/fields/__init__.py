@@ -43,7 +43,9 @@ def read() -> dict[str, Any]:
 
 def sealed(name: str, truth: float, within: float) -> list[str]:
     """The right number of an exercise, once for each bucket of numbers that are near enough: tag
-    and hidden number, in hexadecimal."""
+    and hidden number, in hexadecimal. Raises ValueError for 0, of which no other number is near."""
+    if not truth:
+        raise ValueError(f"{name}: expected a right number other than 0")
     ends = sorted((truth * (1 - within), truth * (1 + within)))
     step = 10.0 ** (math.floor(math.log10(abs(truth))) - 2)
     low, high = math.floor(ends[0] / step) - 1, math.ceil(ends[1] / step) + 1
