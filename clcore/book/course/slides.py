@@ -170,7 +170,7 @@ def _statement(row: Mapping[str, Any]) -> Slide:
 
 
 def _corrected(row: Mapping[str, Any]) -> Slide | None:
-    """What breaks the printed form and what is true instead; None without a corrected form."""
+    """Counterexample to the printed form, and the correction; None without a corrected form."""
     breaks = [r["counterexample"] for r in row["checks"] if r.get("counterexample")]
     example = min(breaks, key=letters, default="")
     instead: dict[str, list[str]] = {}

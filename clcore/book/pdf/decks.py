@@ -8,7 +8,7 @@ from clcore.book import browser
 
 
 def decks(folder: Path) -> list[Path]:
-    """Print every deck of slides in a folder beside it, a slide a page; the files.
+    """Print every deck of slides in a folder next to it, one slide per page; the files.
 
     Raises FileNotFoundError without decks, or without a Chromium.
     """
