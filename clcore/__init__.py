@@ -4,7 +4,7 @@
 - `sweep`: many training runs as one tensor.
 - `grid`: runs that outgrow one process, kept by address.
 - `nets`: small networks as functions of their weights, and ResNet-18.
-- `images`: data sets, augmentations on the device, what frozen features are worth.
+- `images`: data sets, augmentations on the device, evaluation of frozen features.
 - `theory`: the objects of the papers' theorems, with exact moments.
 - `random`: random numbers as a function of a key.
 - `stats`: comparisons of runs.

@@ -167,7 +167,7 @@ def grade(
 ) -> None:
     """Run and judge the notebooks of a course, one row each: points, minutes, messages.
 
-    Every notebook runs in a process of its own, but as you: grade work of people you do not trust
+    Every notebook runs in its own process, but as you: grade work of people you do not trust
     in a container or as another user. A key, any line of text in a file, gives the exercises that
     ask for a number other constants; make the notebooks with it and grade with it.
     """

@@ -46,8 +46,8 @@ def usable(name: Any) -> str:
 
 @cache
 def refused() -> str:
-    """Why PyTorch cannot use the GPU that is here, such as a driver that is too old for it, in the
-    words of PyTorch, which says it once; empty where there is none, or it can."""
+    """Why PyTorch cannot use the GPU of this machine, such as an outdated driver, in PyTorch's
+    words, which it prints once; empty if there is no GPU or PyTorch can use it."""
     import torch
 
     with warnings.catch_warnings(record=True) as told:
@@ -57,7 +57,7 @@ def refused() -> str:
 
 
 def require_bfloat16(device: Any) -> None:
-    """Raise NoDevice for a GPU that has no bfloat16 of its own (compute capability below 8)."""
+    """Raise NoDevice for a GPU without native bfloat16 (compute capability below 8)."""
     import torch
 
     device = torch.device(device)
@@ -80,7 +80,7 @@ def bfloat16(device: Any) -> bool:
 def no_cuda() -> bool:
     """Whether PyTorch plainly sees no GPU: its build is for the CPU, or there is no driver.
 
-    Told without its import, which takes most of the time of a build in which nothing changed.
+    Found without importing it, which takes most of the time of a build in which nothing changed.
     """
     build = importlib.metadata.version("torch").partition("+")[2]
     if build == "cpu":

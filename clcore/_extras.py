@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def extra(name: str) -> Generator[None, None, None]:
-    """Import packages of an extra inside: where one is absent, the error says how to install it.
+    """Import packages of an extra inside: if one is missing, the error explains how to install it.
 
     Examples:
         >>> with extra("images"):

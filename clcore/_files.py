@@ -27,7 +27,7 @@ class DiskFull(OSError):
 
 
 def explain_full(error: OSError, path: Path) -> OSError:
-    """Return `error`, or a DiskFull that says what to do if `error` means a full disk or quota."""
+    """Return `error`, or a DiskFull with a remedy if `error` means a full disk or quota."""
     if error.errno not in _FULL:
         return error
     return DiskFull(
@@ -161,7 +161,7 @@ def _shallow(text: str, loader: type) -> None:
 
 @cache
 def _naming(loader: Any) -> Any:
-    """A loader that says where a value stands that cannot be made, such as a 31st of June."""
+    """A loader whose errors locate values that cannot be made, such as a 31st of June."""
     import yaml
 
     class Naming(loader):

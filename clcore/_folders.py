@@ -53,8 +53,8 @@ def own(folder: Path, names: str = MARK) -> Path:
 
 
 def begin(folder: Path) -> Path:
-    """Make a folder with the mark. One that is there is used as it is: nothing is deleted in it but
-    what has a mark of its own."""
+    """Make a folder with the mark. An existing one is used unchanged: only entries with their own
+    mark are deleted in it."""
     if not folder.is_dir() or not any(folder.iterdir()):
         folder.mkdir(parents=True, exist_ok=True)
         mark(folder)

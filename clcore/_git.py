@@ -1,4 +1,4 @@
-"""The project's use of git: in its own repository, whatever the environment says.
+"""The project's use of git: in its own repository, whatever the environment variables.
 
 A hook of git, and a shell that works on a bare repository, have variables which lead every git of
 theirs into that repository; a project that was unpacked from an archive may lie inside another one.
@@ -22,7 +22,7 @@ class GitError(ValueError):
 
 
 def environment() -> dict[str, str]:
-    """The variables for git: of its own only who commits, and how another machine is reached."""
+    """The environment for git: of its variables only the committer and access to other machines."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -32,10 +32,10 @@ def environment() -> dict[str, str]:
 
 
 def git(folder: Path, *words: str, limit: float | None = 60) -> str:
-    """What `git WORDS` prints in the repository whose top is a folder, without the last line's end.
+    """The output of `git WORDS` in the repository whose top is a folder, without the final newline.
 
     limit: seconds. Raises GitError without git, where the folder is not the top of a repository,
-    and where the command fails, with what it says.
+    and if the command fails, with its message.
     """
     said = _run(folder, ("rev-parse", "--show-toplevel"), limit)
     if not said or not folder.samefile(said):
@@ -63,7 +63,7 @@ def commit() -> str:
 
 def _counts(entries: Iterable[str]) -> bool:
     """Whether one of the lines of a status counts. In no commit are also notes and results that
-    somebody keeps beside the project: of these, what is in a room of a build, or any Python."""
+    somebody keeps in the project's folder: of these, files in a room of a build, or any Python."""
     for entry in entries:
         if not entry.startswith("??"):
             if entry:

@@ -79,7 +79,7 @@ def closure(
     another.
 
     named: further modules that one of the pieces needs without importing them. A module may fill
-    any template that lies in the folder templates/ beside it.
+    any template in the folder templates/ next to it.
     """
     todo = {name for source in sources for name in {*imported(source), *named(source)}}
     done: set[str] = set()

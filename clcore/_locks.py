@@ -15,7 +15,7 @@ _WITHOUT = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.E
 
 
 class NoLocks(OSError):
-    """A disk, or a system, that knows no locks of files."""
+    """A disk or a system without file locks."""
 
 
 def opened(path: Path, mode: int = 0o644) -> IO[str]:
@@ -40,7 +40,7 @@ def opened(path: Path, mode: int = 0o644) -> IO[str]:
 def take(handle: IO[str]) -> bool:
     """Lock an open file until it is closed; False where another process holds it.
 
-    Raises NoLocks where the disk knows no locks, OSError for other errors of it.
+    Raises NoLocks if the disk has no file locks, OSError for its other errors.
     """
     if fcntl is None:
         raise NoLocks("this system has no locks of files; on Windows, use WSL")

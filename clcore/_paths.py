@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 ROOMS = ("binder", "book", "chapters", "clcore", "data", "locks")
-"""Folders of the project that a build reads; besides, every file beside them."""
+"""Folders of the project that a build reads; it also reads every file next to them."""
 
 
 def root() -> Path:

@@ -2,7 +2,7 @@
 
 `paired` is Student's t-test of differences run by run (same seed, one thing changed), `welch` that
 of two groups of their own runs, `welch_of` the same from printed means and standard deviations.
-Arrays hold one value a run along their last axis; all axes before it are tests of their own.
+Arrays hold one value per run along their last axis; all axes before it are separate tests.
 `paired_tests` compares all levels of a column of a table. `exchanged`, `exchanged_labels` and
 `alternate` measure a statistic again where labels no longer mean anything.
 """
@@ -296,7 +296,7 @@ def exchanged(
     """The median of `statistic` over copies of values, each [rows, labels, ...], in which labels
     are exchanged within every row by chance (`exchange`).
 
-    It is a permutation test's middle: what the statistic is worth where labels mean nothing.
+    It is a permutation test's centre: the expected statistic if labels carry no information.
 
     Examples:
         >>> import numpy as np
@@ -361,7 +361,7 @@ def alternate(first: Array, second: Array) -> tuple[Array, Array]:
 
 def other_cells(table: pd.DataFrame, keys: Sequence[str], **labels: Any) -> pd.DataFrame:
     """The rows of a table, found by `keys`, with the results of other cells: those under the
-    `labels` (a column of them, or one for all) in place of their own. NaN where there are none.
+    `labels` (a column of them, or one for all) in place of theirs. NaN where there are none.
 
     Examples:
         >>> import pandas as pd

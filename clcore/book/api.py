@@ -28,8 +28,8 @@ def _prose(text: str) -> str:
 
 
 def restructured(text: str) -> str:
-    """A docstring of ours as reStructuredText. Examples stay as they are; the errors become a
-    paragraph of their own."""
+    """A docstring of clcore as reStructuredText. Examples are unchanged; the errors become a
+    separate paragraph."""
     prose, found, examples = text.partition("\nExamples:\n")
     prose = _ERRORS.sub("\n\n**Errors:** ", _prose(prose))
     return prose + found + examples

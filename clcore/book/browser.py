@@ -47,8 +47,8 @@ def served(folder: Path) -> Generator[str]:
 
 
 def apart(work: Callable[[], Any]) -> Any:
-    """The result of `work`, done in a thread of its own: Playwright refuses one whose event loop
-    runs already, as a notebook's does."""
+    """The result of `work`, run in a separate thread: Playwright rejects a thread whose event loop
+    is already running, as a notebook's is."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(work).result()
 

@@ -149,7 +149,7 @@ class Chapter:
         return pd.read_csv(base.with_suffix(".csv")), read_json(base.with_suffix(".json"), remedy)
 
     def beside(self, name: str, table: "pd.DataFrame", on: "str | list[str]") -> "pd.DataFrame":
-        """Record a table, and return it with the recorded full-size run's columns beside its own.
+        """Record a table, and return it with the recorded full-size run's columns next to its own.
 
         Rows are those of `table`, found by `on` (names, integers or short decimals, which a file of
         six digits keeps). Columns are (which run, name).

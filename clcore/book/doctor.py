@@ -36,7 +36,7 @@ def _requirement(line: str) -> Requirement:
 
 
 _OWN = ("torch", "numpy")
-"""Packages that a machine with a GPU often has of its own, and that its results name."""
+"""Packages that a machine with a GPU often has in its own versions, named in its results."""
 
 
 def _gpus() -> tuple[list[str], list[str]]:

@@ -1,4 +1,4 @@
-"""Execute one notebook with papermill in a process of its own, and say how it went.
+"""Execute one notebook with papermill in its own process, and report the outcome.
 
 `python -m clcore.book.execute JOB.json` reads {notebook, output, outcome, parameters, solutions,
 progress, parent} and writes `outcome`: {status: ok|failed|dead, seconds, peak_mib, cell, source,
@@ -47,8 +47,8 @@ class _Watch(threading.Thread):
 
     @property
     def peak(self) -> int:
-        """Most bytes in use: of all processes at a time as seen, or of one that has ended, which
-        the system knows however short its peak was."""
+        """Peak memory in bytes: of all processes together, as sampled, or of one that has ended,
+        for which the system records even a short peak."""
         unit = 1 if sys.platform == "darwin" else 2**10
         return max(self._seen, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit)
 
@@ -203,8 +203,8 @@ def _last_started(output: Path) -> tuple[str | None, str]:
 def put_together(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The outputs of a cell with each stream's pieces in one, at the place of its first.
 
-    What a carriage return or a backspace overwrites is left out; stdout stands before stderr where
-    they meet, since in which order they arrive is chance. Its time grows with the length of the
+    Text overwritten by a carriage return or a backspace is left out; stdout comes before stderr
+    where they meet, since their order of arrival is random. Its time grows with the length of the
     text, where nbclient's own goes with the square of a line's.
     """
     made: list[dict[str, Any]] = []

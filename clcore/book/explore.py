@@ -1,8 +1,8 @@
 """Figures with sliders and switches that need no server: every frame is drawn by the chapter and
 comes with the page, which only chooses among them.
 
-What chooses is a script. In a notebook it comes with every figure; a page of the site loads it
-once, and the build takes it out of the figures again.
+A script chooses the frame. In a notebook it comes with every figure; a page of the site loads it
+once, and the build removes it from the figures.
 """
 
 import base64
@@ -52,8 +52,8 @@ def frames(
     start: which value each slider begins with (its place; by default the middle one), the frame
     that is printed, and seen without a script.
 
-    A chapter in its smoke profile draws two values of each slider, that of the start and one beside
-    it; what is said of all others is put into words there, too, so that none fails unseen.
+    A chapter in its smoke profile draws two values of each slider, the initial one and a
+    neighbour; the sentences of all others are also formed there, so that none fails unseen.
 
     Raises ValueError without sliders or values, for a start that is not among them, where a frame
     cannot be drawn (which one, and why) and where the figure is heavier than `LIMIT`.
@@ -108,8 +108,8 @@ def frames(
 
 
 def _script() -> str:
-    """What makes the sliders move in a notebook, where the clone is here; the build knows it by its
-    attribute."""
+    """The script that moves the sliders in a notebook, if the clone is here; the build recognises
+    it by its attribute."""
     path = _paths.root() / "book" / "_static" / "explore.js"
     return (
         f"<script data-notebook>\n{path.read_text(encoding='utf-8')}</script>\n"
@@ -124,7 +124,7 @@ def _beside(i: int) -> range:
 
 
 def _picture(draw: Callable[..., "Figure"], values: dict[str, Any]) -> "Image":
-    """A frame in pixels. Drawn once, though it may be wanted in two formats: what a frame costs is
+    """A frame in pixels. Drawn once, even for two formats: the cost of a frame is
     the layout of its text, not its encoding."""
     try:
         figure = draw(*values.values())

@@ -110,8 +110,8 @@ def found_here(notebook: Path, parameters: dict[str, Any]) -> list[str]:
 
 
 def chapter_key(notebook: Path, parameters: dict[str, Any]) -> str:
-    """Digest of notebook, parameters, the clcore files it needs, what lies beside it, its data and
-    which sets of them are here, what its kernel runs first, and locked versions."""
+    """Digest of notebook, parameters, the clcore files it needs, the files next to it, its data and
+    which sets of them are here, its kernel's startup file, and locked versions."""
     root = _paths.root()
     parts = [notebook.read_bytes(), json.dumps(parameters, sort_keys=True).encode()]
     for path in inputs(notebook, parameters):

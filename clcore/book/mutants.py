@@ -1,8 +1,8 @@
 """Mutants, formulas of clcore changed in one place: which were detected, and which are equivalent.
 
-`tests/mutation` asks. data/mutants/lots.yaml has what came out, a row per lot; equivalents.yaml the
-changes that no test could tell, each with the reason, as a person has found it. Both name a change
-by the text of its statement, so that an edit elsewhere in the file leaves it what it is.
+`tests/mutation` asks. data/mutants/lots.yaml has the results, a row per lot; equivalents.yaml the
+changes that no test could detect, each with a person's reason. Both identify a change by the text
+of its statement, so that an edit elsewhere in the file does not affect it.
 """
 
 from functools import cache

@@ -1,7 +1,7 @@
 """What a chapter may be asked for: profile, device, seed and the chapter's own parameters.
 
 The same check runs before a kernel starts (the build) and in a notebook's first cell
-(`clcore.book.chapter.start`), because papermill itself only logs a parameter that it does not know.
+(`clcore.book.chapter.start`), because papermill itself only logs an unknown parameter.
 """
 
 import ast
@@ -44,7 +44,7 @@ def declared_in(source: str) -> dict[str, Any]:
 
 def of_cells(cells: Iterable[str]) -> tuple[dict[str, Any], set[str]]:
     """Parameters and defaults of the parameters cell among the cells that a kernel has run, and the
-    names that papermill set in a cell of its own; ({}, ...) where no such cell was run.
+    names that papermill set in a separate cell; ({}, ...) if no such cell was run.
 
     The parameters cell is known by what every chapter has: it assigns profile, device and seed.
     """

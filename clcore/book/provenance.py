@@ -1,4 +1,4 @@
-"""What a chapter and the build both say of where a result comes from; needs no PyTorch."""
+"""The origin of a result, as stated by chapters and by the build; needs no PyTorch."""
 
 import datetime
 import math
@@ -12,7 +12,7 @@ from clcore import _git
 
 PROVENANCE_MIME = "application/vnd.clcore.provenance+json"
 UNKNOWN = "unknown"
-"""A commit that nobody can tell: for words, never for git."""
+"""An unknown commit: for text, never for git."""
 
 
 def encode(value: Any) -> Any:
@@ -52,8 +52,8 @@ def repository() -> str | None:
 
 
 def commit() -> str:
-    """The commit of the code, with -dirty where the working tree differs from it; `UNKNOWN` where
-    git cannot tell, for a reason that `clcore._git.commit` gives."""
+    """The commit of the code, with -dirty if the working tree differs from it; `UNKNOWN` if git
+    cannot determine it, for a reason that `clcore._git.commit` gives."""
     try:
         return _git.commit()
     except _git.GitError:

@@ -12,7 +12,7 @@ from clcore.book.site import serve
 from clcore.book.site.launch import BRANCH
 
 MARK = "Made-by: clcore publish"
-"""The last line of what we say of our commits, by which a branch is known that holds a site."""
+"""The last line of our commit messages, which identifies a branch that holds a site."""
 _BEFORE = re.compile(r"Site of \S+, profile (smoke|book|paper), \d{4}-\d\d-\d\d")  # without it
 _SLOW = 3600  # seconds for what goes over a network
 
@@ -66,9 +66,9 @@ def publish(
 
 
 def _state(site: Path) -> dict:
-    """What the site says of itself. Of one that says nothing, older than that, only the ledger
-    beside it can tell whether something is missing; its commit is not known, for that ledger may be
-    of a later build."""
+    """The site's description of itself. An older site has none: then only the ledger next to it
+    shows whether something is missing, and the commit is unknown, since that ledger may be of a
+    later build."""
     if found := serve.state(site):
         return found
     last = read_json(_paths.build_dir() / "ledger.json", "run `make book`")["book"]
@@ -76,8 +76,8 @@ def _state(site: Path) -> dict:
 
 
 def _said(book: dict, unfinished: bool) -> str:
-    """What is said of the site. Raises PublishError where it is not finished, unless that is meant
-    to be."""
+    """The description of the site. Raises PublishError if it is not finished, unless that is
+    intended."""
     absent = [c["name"] for c in book.get("chapters", []) if c["status"] != "ok"]
     problems = [f"chapters that did not run well: {', '.join(absent)}"] if absent else []
     if book["profile"] == "smoke":
@@ -171,7 +171,7 @@ def _commit(root: Path, site: Path, remote: str, branch: str, said: str) -> None
 
 
 def _committer(root: Path) -> dict[str, str]:
-    """Who makes the commit, as variables for git. Raises PublishError where git knows nobody."""
+    """Who makes the commit, as variables for git. Raises PublishError if git has no committer."""
     try:
         said = _git.git(root, "var", "GIT_COMMITTER_IDENT")
     except _git.GitError as error:

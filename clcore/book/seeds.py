@@ -35,8 +35,8 @@ class SeedsError(ValueError):
 
 
 def keep(checks: int, seeds: int, draws: int, apart: list[dict[str, Any]]) -> None:
-    """Write the record: `checks` checks at `seeds` seeds beside 0, and the rows check, seed, said
-    of those that came to something else than at seed 0."""
+    """Write the record: `checks` checks at `seeds` seeds other than 0, and the rows check, seed,
+    said of those whose result differs from that at seed 0."""
     about = {"checks": checks, "seeds": seeds, "draws": draws, "apart": apart}
     write_json(_paths.root() / "data" / "seeds.json", provenance.made() | about)
 

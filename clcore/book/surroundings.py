@@ -1,7 +1,7 @@
 """What reaches a process of ours that computes or draws: from the shell that started it, and from
 the folders around it.
 
-Whatever could change a result, a figure or a page is left out, since no key knows it: other modules
+Whatever could change a result, a figure or a page is left out, as no key covers it: other modules
 (PYTHONPATH, a user's site-packages), settings in a home folder, warnings switched off, widths of
 tables. A list of what is let in, not of what is kept out: the next such variable has another name.
 """
@@ -57,8 +57,8 @@ def startup() -> Path | None:
 
 
 def find_fonts() -> None:
-    """Let matplotlib look for fonts once, before any kernel does: where that takes long it says so,
-    and the chapter would show it."""
+    """Let matplotlib look for fonts once, before any kernel does: if that takes long it prints a
+    message, which the chapter would show."""
     if any((_paths.build_dir() / "matplotlib").glob("fontlist-*.json")):
         return
     command = [sys.executable, "-c", "import matplotlib.font_manager"]
@@ -68,7 +68,7 @@ def find_fonts() -> None:
 def beside(notebook: Path, code: list[str]) -> list[Path]:
     """Files of the project, besides clcore, that may reach a kernel: what Python can import from
     the root or the notebook's folder, whoever imports it, since there it may stand before an
-    installed package; matplotlib's settings beside the notebook, and files there that the code
+    installed package; matplotlib's settings next to the notebook, and files there that the code
     names.
 
     code: the chapter's Python.

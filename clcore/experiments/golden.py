@@ -2,8 +2,8 @@
 
 A trace is a few steps of one of their training loops in float64: the weights at its start, every
 batch, the loss of every step, the weights at its end. They lie in data/golden/, one npz each, and
-index.json there says of each which repository, commit and class made it, with which settings, and
-what its checksum is. `tests/golden/make.py` records them from a checkout of the programs.
+index.json there gives for each the repository, commit and class that made it, the settings and
+the checksum. `tests/golden/make.py` records them from a checkout of the programs.
 """
 
 import difflib

@@ -1,5 +1,5 @@
-"""Our own steps from the start of a golden trace, on its batches: `clcore.sweep.step` beside a
-program.
+"""Our own steps from the start of a golden trace, on its batches: `clcore.sweep.step` compared
+with a program.
 
 Names and layouts are translated here, the programs' to ours; everything else is what the chapters
 train with: the problems and configurations of `sparse_training` (ncl), `token_sequences` (nl) and

@@ -95,7 +95,7 @@ def effective_rank(W: Float[Tensor, "*b M d"]) -> Float[Tensor, "*b"]:
 def best_match(
     W: Float[Tensor, "*b K M d"], patches: Float[Tensor, "P K d"]
 ) -> Float[Tensor, "*b K M"]:
-    """The largest cosine of each filter with a patch of its own field."""
+    """The largest cosine of each filter with a patch of its field."""
     return (unit_rows(W) @ unit_rows(patches).permute(1, 2, 0)).amax(-1)
 
 
@@ -140,7 +140,7 @@ def configuration(
 ) -> Config:
     """One run; learning rate, momentum and weight decay are those of the token runs.
 
-    scale: what the mean of the cross-entropies is multiplied by. The paper's loss, tau times their
+    scale: the factor of the mean of the cross-entropies. The paper's loss, tau times their
     sum, is tau N times the mean, so that both protocols are one tensor. Errors: beta < 1, a batch
     of one, an unknown name.
     """
@@ -154,7 +154,7 @@ def configuration(
 def problem(pixels: UInt8[Tensor, "n h w"], patches: Float[Tensor, "P K d"]) -> dict[str, Any]:
     """The functions of one run, as `sweep.train` takes them, on these images.
 
-    A run goes through the images in an order of its own, the same in every pass. Errors: images
+    A run goes through the images in its own order, the same in every epoch. Errors: images
     that are not square, fewer than a batch.
     """
     count, side = pixels.shape[0], pixels.shape[-1]

@@ -222,7 +222,7 @@ def loss(
     x: Float[Tensor, "n d"] | None = None,
     **settings: Scalar,
 ) -> Float[Tensor, ""]:
-    """A loss of LOSSES, with `settings` in place of its own.
+    """A loss of LOSSES, with `settings` in place of its defaults.
 
     x: outputs for the images themselves, without augmentation, which the "exact" ones read.
     Errors: unknown name or setting, n < 2, shapes that differ, no x where it is needed.

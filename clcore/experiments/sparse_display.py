@@ -22,8 +22,8 @@ READINGS |= {"-quiet": "without noise"}
 READINGS |= {"-released": "program, printed masks", "-half": "half kept, no noise"}
 READINGS |= {"-bn": "BatchNorm", "-bn-quiet": "BatchNorm, no noise"}
 READINGS |= {"-bn-released": "program, printed masks, BatchNorm"}
-"""Suffixes of panels (`sparse_panels.PANELS`) and what the pages call them. The first choice is
-what the text says and, where it leaves open, noise 0.23 and the program's temperature, 0.05."""
+"""Suffixes of panels (`sparse_panels.PANELS`) and their names on the pages. The first choice is
+the text's and, where the text is silent, noise 0.23 and the program's temperature, 0.05."""
 
 
 def curves(
@@ -262,8 +262,8 @@ NOISES = {
     0.48: "0.48, Sec. 4.2",
 }
 WAYS = {"temperature": ((2.4, 1.86), (1.05, 1.86)), "noise": ((0.88, 3.4), (0.88, 2.05))}
-"""Arrows of `temperature_map` from the first choice, in cells: where they end and begin, beside the
-numbers."""
+"""Arrows of `temperature_map` from the first choice, in cells: where they end and begin, next to
+the numbers."""
 
 
 def temperature_map(table: pd.DataFrame, without: pd.DataFrame) -> plt.Figure:
@@ -271,7 +271,7 @@ def temperature_map(table: pd.DataFrame, without: pd.DataFrame) -> plt.Figure:
     to the temperature: masks across; in each, noise against temperature.
 
     without: NCL-basic, which has no temperature, with columns sigma, masks, minimum: the column at
-    the right. The frame marks what the print says (Sec. 4.1) at the program's temperature, arrows
+    the right. The frame marks the printed settings (Sec. 4.1) at the program's temperature, arrows
     the ways out of it; the dashed frame is the same with the other masks. Masks that the table
     lacks are left out, settings that it lacks are blank.
     """

@@ -91,7 +91,7 @@ BESIDE: dict[str, tuple[str, ...]] = {
     "cl-linear": ("ncl-linear",),
     "simclr": ("simsiam",),
 }
-"""Panel of a contrastive net -> those beside it whose losses have no temperature."""
+"""Panel of a contrastive net -> those shown with it whose losses have no temperature."""
 
 _PRS, _MANY = (0.1, 0.2, 0.3), range(5)
 _ORDER = [(0.2, kind, SIGMAS[3], "keep 0.5") for kind in RATES]
@@ -225,8 +225,8 @@ def _configuration(
 
 
 def as_panels(table: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """The map at noise 0.23 as panels of runs, named as in READINGS; beside them, under the
-    same names, the runs of the losses without a temperature that stand beside them. And the map at
+    """The map at noise 0.23 as panels of runs, named as in READINGS, and, under the same
+    names, the runs of the losses without a temperature that are shown with them. And the map at
     noise 0.05, named as in FAINT, and at 0.48, named as in LOUD, where `runs` has no such panels at
     full size; at 0.48 each with the nets without a temperature at that noise.
 

@@ -85,8 +85,8 @@ _CONTRASTIVE = ("simclr", "cl-", "one-hot-cl", "srelu-cl")
 
 
 def beside(runs: pd.DataFrame) -> pd.DataFrame:
-    """Panels at noise 0.05 and 0.48 of losses without a temperature, once more under the names that
-    stand beside contrastive ones at 0.2 and 0.5 (as `sparse_map.as_panels` has them at 0.23)."""
+    """Panels at noise 0.05 and 0.48 of losses without a temperature, also under the names that
+    appear next to contrastive ones at 0.2 and 0.5 (as `sparse_map.as_panels` has them at 0.23)."""
     names = runs.panel.unique()
     plain = [n for n in names if n.endswith("-faint") and not n.startswith(_CONTRASTIVE)]
     plain += [f"{n}-loud" for n in NO_TEMPERATURE]

@@ -1,8 +1,8 @@
 """The settings of the runs behind ncl Figs. 1-18 and Tables 1-4, and how many there are.
 
 A panel is one set of runs: a model and its settings, Pr(sparse) in {0.1, 0.2, 0.3}, some seeds.
-Figures and tables that have their settings in common have their panel in common; `FIGURES` says
-which panels a figure needs. Captions that can be read in two ways have a panel for either reading.
+Figures and tables with the same settings share a panel; `FIGURES` lists the panels that a figure
+needs. Captions that can be read in two ways have a panel for either reading.
 """
 
 from collections.abc import Sequence
@@ -100,16 +100,16 @@ PANELS |= {
 
 "-drop": the caption's probability read the other way, as that of keeping or of masking (num5).
 "-srelu": without BatchNorm, which the captions of Figs. 1, 7, 8, 9 and 13-16 do not mention; Sec.
-5.2.2, which discusses Fig. 1, says that all its encoders have it, and so does the program's script
+5.2.2, which discusses Fig. 1, gives it to all its encoders, and so does the program's script
 of one-hot latents: "one-hot-*-bn", and "srelu-*-10-bn" for Figs. 8, 9. "srelu-*-50": Fig. 8 by
 its title, overparametrised. "fig13-free", "fig14-free": their sizes and starts, no norm fixed (Fig.
-15 has Fig. 14's); ours, to tell what the norm does.
+15 has Fig. 14's); ours, to find the effect of the norm.
 "ncl-linear-plain": the distance of outputs that are not normalised. "-quiet": without noise, as the
 program's configuration files have it (sigma0: 0, which its scripts then do not read); numbers:
 other standard deviations of the noise, the largest the one with the printed number as its variance
 (Sec. 4.2). "-masked": masks that keep a tenth, as in Table 1; Table 2
-does not say. "-pred": with the predictor, and without the BatchNorm, of the program's scripts for
-Figs. 13-15. "-released": the program's protocol, see below.
+does not state it. "-pred": with the predictor, and without the BatchNorm, of the program's scripts
+for Figs. 13-15. "-released": the program's protocol, see below.
 """
 
 PANELS |= {
@@ -193,8 +193,8 @@ for _name, _suffix in product(_STARTS, (*_OPEN_STARTS, *_SEVERAL)):
 """Table 4 with what its text leaves open: the noise at that deviation, or at the printed log d / d
 as its variance (0.48); every column of M equally often among the rows; columns of W, as the text
 has it, not rows, that begin at columns of M; the target network before the online one; Pr(sparse)
-as the probability of each sign: `signs` is what Pr(sparse) is multiplied by to be that of an entry
-that is not 0. Some of them together. "-together" is against the print, whose networks alternate."""
+as the probability of each sign: `signs` is the factor from it to the probability that an entry is
+not 0. Some of them together. "-together" is against the print, whose networks alternate."""
 
 MORE = "-more"
 PANELS |= {

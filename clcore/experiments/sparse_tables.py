@@ -41,7 +41,7 @@ def at(runs: pd.DataFrame, panel: str, last: bool = True) -> pd.DataFrame:
 
 @cache
 def planted(kind: str, draws: int = 20) -> pd.DataFrame:
-    """What the scores of a run say of encoders that are known, for controls: "warm", columns of M
+    """A run's scores of known encoders, for controls: "warm", columns of M
     with the noise of c = 2, or "parallel", one row m times with other lengths."""
     rows = []
     for key in cr.split(cr.key(7), draws):
@@ -143,7 +143,7 @@ def evidence(runs: pd.DataFrame, *panels: str) -> str:
 
 
 def _as_set(rows: pd.DataFrame, panel: str) -> bool:
-    """Whether runs, as far as their columns say, have the sizes, rate and masks of the panel."""
+    """Whether runs, as far as their columns show, have the sizes, rate and masks of the panel."""
     names = [n for n in ("n", "lr", "m", "p", "d", "keep", "warm") if n in rows]
     own = rows.trained.iloc[0] if "trained" in rows else panel
     if not names or own not in PANELS:  # those of the map have no settings but their key
@@ -250,7 +250,7 @@ def panel_of(row: pd.Series) -> str:
 def _all_means(
     runs: pd.DataFrame, panels: Iterable[str], last: bool
 ) -> dict[tuple[Any, ...], float]:
-    """(panel, metric, Pr(sparse), "mean", "std" or "count") -> what `means` says, at once."""
+    """(panel, metric, Pr(sparse), "mean", "std" or "count") -> the values of `means`, at once."""
     found: dict[tuple[Any, ...], float] = {}
     for panel in panels:
         rows = at(runs, panel, last)

@@ -1,7 +1,7 @@
 """Training encoders on sparse coding data, contrastive and non-contrastive: ncl Sec. 4.2, 5.2.2.
 
-Protocols: "paper" is what ncl prints, "released" what the authors' program does. Where they differ
-and what was chosen where ncl says nothing:
+Protocols: "paper" as printed in ncl, "released" as in the authors' program. Differences, and our
+choices where ncl states nothing:
 
 | item              | paper                           | released                           |
 |-------------------|---------------------------------|------------------------------------|
@@ -16,7 +16,7 @@ and what was chosen where ncl says nothing:
 
 In both, from the program: temperature 0.05 (tau = 20 in Eq. 8); BatchNorm with a trained gain and
 shift and statistics of each view; biases are trained; the second layer of a two-layer encoder has
-BatchNorm and symmetric ReLU of its own, is m x m, and Eq. 11 reads the first; the online network is
+its own BatchNorm and symmetric ReLU, is m x m, and Eq. 11 reads the first; the online network is
 the one that is scored; a minibatch updates one of the two networks, online first in every epoch,
 and a predictor, which both share, every time. A last incomplete batch is dropped by the contrastive
 losses and kept by the others: with 1000 samples in batches of 512 an epoch that dropped it would be

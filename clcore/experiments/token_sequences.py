@@ -85,7 +85,7 @@ def generators(
 def views(
     key: Int[Tensor, ""], patterns: Int[Tensor, "G K"], batch: int, tokens: int
 ) -> Int[Tensor, "two N K"]:
-    """Tokens of two views: sample i's have one generator in common, and wildcards of their own."""
+    """Tokens of two views: those of sample i share one generator, and have separate wildcards."""
     which, wild = cr.split(key)
     pattern = patterns[cr.randint(which, batch, 0, patterns.shape[0])]
     filled = cr.small_randint(wild, (2, batch, patterns.shape[1]), tokens)

@@ -36,7 +36,7 @@ class Settings:
     cosine over as many epochs as there are batches, after the tenth. recipe: of
     augmentations.RECIPES, or one of your own. images: how many of the training images, None for
     all. mixed: bfloat16 where it is safe. channels_last, compile (of augmentation, net and loss):
-    the same numbers up to rounding, faster on GPUs; where nothing can be compiled, a warning says
+    the same numbers up to rounding, faster on GPUs; if nothing can be compiled, a warning explains
     why.
     """
 

@@ -1,7 +1,7 @@
 """Grids of runs that outgrow one process, and one machine.
 
 A run has an address, a digest of all that decides its result; its result is a small file under that
-address, written by whoever computed it. A launcher (this process, processes beside it, a Dask
+address, written by whoever computed it. A launcher (this process, other local processes, a Dask
 cluster, Slurm) computes what is missing, in any order and in stacks of any size.
 
 The function of a grid stands in a module, where workers find it. It takes a list of configurations

@@ -17,7 +17,7 @@ from clcore.grid.workers import ASK, Workers
 log = logging.getLogger(__name__)
 
 WAIT = 60.0
-"""Seconds to wait for a scheduler or for workers, unless $CLCORE_SCHEDULER_WAIT says otherwise."""
+"""Seconds to wait for a scheduler or for workers, unless $CLCORE_SCHEDULER_WAIT is set."""
 DEATHS = 3
 """Times that the workers which had a task die before it is called killed."""
 PAUSE = 0.02

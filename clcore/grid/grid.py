@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class GridFailed(RuntimeError):
-    """Runs that failed; what did not is kept. `files`: their settings, for `repeat`.
+    """Runs that failed; the results of others are kept. `files`: their settings, for `repeat`.
 
     Examples:
         >>> try:
@@ -51,7 +51,7 @@ class Request:
     a parameter, `checkpoint`; returns a `sweep.Result` or a table with a column `run`. It stands in
     a module. configs: one a run, as of `sweep.train`; static, chunk: which runs are one tensor, as
     there; options: what decides all runs' results, too; free: what does not; shared: larger
-    arguments, arrays, tensors and objects that hold them, of which `inputs` say what decides
+    arguments, arrays, tensors and objects that hold them, of which `inputs` contain what decides
     results (digests); tensors: whether parameters and setup are kept. NumPy's scalars among
     settings and options are the numbers that they hold.
 
@@ -279,7 +279,7 @@ def _stack_of_one(
 
 
 def _tell(failed: list[tuple[Task, Outcome]], store: Store, total: int) -> None:
-    """Raise what says which runs failed, why, and how each is repeated."""
+    """Raise an error that lists which runs failed, why, and how to repeat each."""
     if all(outcome.state == "stopped" for _, outcome in failed):
         lost = sum(len(task.keys) for task, _ in failed)
         raise Stopped(f"{total - lost} of {total} runs are finished; repeat the call to resume")

@@ -43,7 +43,7 @@ def write(folder: Path, values: dict[str, Any]) -> bytes:
 def read(folder: Path, shared: bytes) -> dict[str, Any]:
     """The values of `write`, read once by a process. Arrays are mapped into memory, not copied.
 
-    Errors: ValueError for a file whose content is not what its name says. No file holds code.
+    Errors: ValueError for a file whose content does not match its name. No file holds code.
     """
     return _Reader(io.BytesIO(shared), folder).load()
 

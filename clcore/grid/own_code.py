@@ -30,8 +30,8 @@ def _is_installed(path: str) -> bool:
 
 
 def path() -> list[str]:
-    """Folders of this process's import path that hold no installed packages: what workers need to
-    find the modules beside a script."""
+    """Folders of this process's import path that hold no installed packages: workers need them to
+    find the modules next to a script."""
     places = [Path(place).resolve() for place in sys.path]
     return [str(place) for place in places if place.is_dir() and not _is_installed(str(place))]
 

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 LOOK, ASK = 2.0, 30.0
 """Seconds between two listings of what has ended, and between two questions to Slurm."""
 MOST = 1001
-"""Jobs of an array where Slurm does not tell its limit: its own default."""
+"""Jobs of an array if Slurm does not report its limit: Slurm's default."""
 
 
 def parameters(text: str) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Slurm:
         return dict(zip(jobs, parts, strict=True))
 
     def _followed(self, jobs: dict[Any, list[Task]], place: Path) -> Iterator[tuple[Task, Outcome]]:
-        """Tasks as they end, told by files of one folder; removes from `jobs` what has ended."""
+        """Tasks as they end, reported by files of one folder; removes ended jobs from `jobs`."""
         names = {task.name: (one, task) for one, part in jobs.items() for task in part}
         left = {one: {task.name for task in part} for one, part in jobs.items()}
         over: dict[Any, float] = {}
@@ -151,7 +151,7 @@ def job(tasks: list[Task], place: str) -> None:
 
 
 def _told(place: Path) -> Iterator[tuple[str, Outcome]]:
-    """The tasks that a file tells of, each once."""
+    """The tasks that a file reports, each once."""
     for path in sorted(place.glob("[!.]*.json")):
         try:
             outcome = Outcome(**json.loads(path.read_bytes()))

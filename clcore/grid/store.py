@@ -78,7 +78,7 @@ class Store:
         return self.folder / f"{key}.npz"
 
     def has(self, key: str) -> bool:
-        """Whether there is a file; `read` tells whether it is whole."""
+        """Whether there is a file; `read` determines whether it is whole."""
         return self.file(key).exists()
 
     def write(self, found: dict[str, Stored]) -> None:
@@ -125,7 +125,7 @@ class Store:
         return {key: found[key] if key in found else self.read(key) for key in asked}
 
     def mark(self, make: bool = False) -> str | None:
-        """What tells a worker that it sees this folder, and no other one of that name.
+        """A token by which a worker recognises this folder, not another one of that name.
 
         Written once: a disk that shows old contents for a while then shows the same.
         """
@@ -143,7 +143,7 @@ class Store:
     def locked(self) -> Generator[None, None, None]:
         """Two launchers would compute the same: the second raises GridBusy.
 
-        On a disk that has no locks of files a warning says so. Errors: PermissionError for a folder
+        On a disk without file locks it warns. Errors: PermissionError for a folder
         that cannot be written.
         """
         path = self.folder / "lock"

@@ -31,7 +31,7 @@ def patiently(look: Callable[[], _T | None], folder: Path) -> _T | None:
 
 
 class Teller:
-    """Says something at most once a minute, from the first minute on."""
+    """Prints something at most once per minute, from the first minute on."""
 
     def __init__(self) -> None:
         self.began = self.told = time.monotonic()

@@ -24,7 +24,7 @@ _PROBE = (
     "__import__('sys').path.extend([p for p in {path!r} if p not in __import__('sys').path]) or "
     "list(map(__import__('clcore.grid.address', fromlist=['needs']).needs, {names!r}))"
 )
-"""What a worker evaluates to tell what it has; a text, since it may lack this package."""
+"""The expression with which a worker reports its hardware; a text, since it may lack clcore."""
 
 
 class Workers:

@@ -1,4 +1,4 @@
-"""Images: where they come from, how they are read and augmented, what features are worth.
+"""Images: their sources, reading and augmenting them, and evaluating features.
 
 `load` and `folder` give an `ImageSet`; `batches` and `view` bring augmented views of it to the
 device; `linear_probe`, `knn` and `ridge_probe` measure frozen features. The modules `digits` and

@@ -1,4 +1,4 @@
-"""Augmentations on the device: a batch at a time, with parameters of its own for every image.
+"""Augmentations on the device: a batch at a time, with separate parameters for every image.
 
 Images are `n c h w` with values in [0, 1]. Each operation takes explicit parameters (one an image)
 and draws nothing; `draw` makes all parameters of a batch from one key, `apply` uses them. So a view
@@ -199,7 +199,7 @@ def shift_hue(x: Float[Tensor, "n three h w"], by: Float[Tensor, "n"]) -> Float[
 def _blend(
     x: Float[Tensor, "n c h w"], factors: Float[Tensor, "four n"], kind: Int[Tensor, "n"]
 ) -> Float[Tensor, "n c h w"]:
-    """Brightness, contrast or saturation, as each image's kind says; HUE leaves it as it is."""
+    """Brightness, contrast or saturation, by each image's kind; HUE leaves the image unchanged."""
     factor = torch.where(kind == HUE, 1, factors.gather(0, kind[None])[0])
     rest = 1 - factor
     gray = luminance(x)

@@ -62,7 +62,7 @@ _SCHEMA = {"type": "object", "additionalProperties": _SET}
 
 @cache
 def registry() -> dict[str, dict]:
-    """data/datasets.yaml, whose head says what an entry has; without a clone, the copy of it that
+    """data/datasets.yaml, whose head describes an entry; without a clone, the copy of it that
     is installed with the package. Raises DataError where it is damaged, naming the place."""
     try:
         place = _paths.root() / "data"
@@ -257,7 +257,7 @@ def _arriving(body: Any) -> Iterator[bytes]:
 
 
 def _download(part: Path, file: dict, url: str, output: str, _: object) -> None:
-    """Download `url` for pooch, which verifies it; what arrives is kept in `part` till it is whole.
+    """Download `url` for pooch, which verifies it; received data are kept in `part` until complete.
 
     A server that answers with the rest only is asked for the rest only.
     """

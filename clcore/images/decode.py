@@ -72,7 +72,7 @@ def _labels(values: np.ndarray, classes: int, where: str) -> np.ndarray:
 
 def idx(path: Path, dimensions: int) -> np.ndarray:
     """A gzipped IDX file of bytes (MNIST's format), read-only. Errors: another kind of file, fewer
-    or more bytes than its header says."""
+    or more bytes than in its header."""
     with gzip.open(path) as file:
         raw = file.read()
     head = 4 + 4 * dimensions
@@ -134,7 +134,7 @@ def _cifar10(folder: Path, split: str, entry: dict[str, Any]) -> Iterator[Block]
 
 
 def _stl10(folder: Path, split: str, entry: dict[str, Any]) -> Iterator[Block]:
-    """Images channel by channel, column by column; labels from 1 in a file of their own."""
+    """Images channel by channel, column by column; labels from 1 in a separate file."""
     archive, shape = folder / entry["files"][0]["name"], entry["shape"]
     first, labels = 0, None
     for name, file in members(archive):

@@ -91,7 +91,7 @@ def linear_probe(
     Features are standardised by the training part. The mean cross entropy plus `penalty` / 2 times
     the squared norm of the weights (not the intercepts) is strictly convex in the weights: there is
     one solution, and no rate or number of epochs to choose. In float64 on the features' device, in
-    blocks of BLOCK / classes images. Without convergence in `steps` steps it warns and says so.
+    blocks of BLOCK / classes images. Without convergence in `steps` steps it warns.
     Labels are class numbers of any integer type, with gaps or without. Errors: penalty <= 0;
     features that are not finite; no test part; labels that are negative or not one a sample.
 

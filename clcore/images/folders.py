@@ -1,7 +1,7 @@
-"""Image folders, `<split>/<class>/<image>`: what in them is an image, and of which class.
+"""Image folders, `<split>/<class>/<image>`: which files are images, and of which class.
 
-An image is read, or the folder refused. What systems and editors leave there is passed over; other
-files are passed over with a word.
+An image is read, or the folder rejected. Files of systems and editors are skipped; other files are
+skipped with a warning.
 """
 
 import logging
@@ -49,7 +49,7 @@ def _hidden(name: str) -> bool:
 
 
 def _composed(name: str) -> str:
-    """One spelling of a name: macOS writes an accent as a character of its own."""
+    """One spelling of a name: macOS writes an accent as a separate character."""
     return unicodedata.normalize("NFC", name)
 
 
@@ -77,7 +77,7 @@ def class_names(names: Iterable[str]) -> list[str]:
 def listing(folder: Path, split: str) -> list[str]:
     """Names `<split>/<class>/<file>` of the images of a folder, by class and file.
 
-    A warning tells which files were left out because their endings are of no image. Errors:
+    A warning lists files that were skipped because their endings are of no image. Errors:
     DataError, a line a problem, for a split that is no folder there, a class without images, an
     image outside of the classes, a folder inside one, a link to nothing, and two classes whose
     names differ in their Unicode form only.

@@ -100,7 +100,7 @@ def folder(path: Path | str, split: str = "train", gray: bool = False) -> ImageS
 
     The classes of every split are those of `train`, so that a label means the same in all; where
     there is no `train`, the split's own. Their names are compared and given in Unicode's normal
-    form C. Photographs are turned as their EXIF orientation says, unlike in torchvision; of 16 bits
+    form C. Photographs are rotated by their EXIF orientation, unlike in torchvision; of 16 bits
     the upper 8 are kept. Hidden files are passed over, and other files that are no images with a
     warning. Nothing vouches for the content: results carry the folder's name as their label.
 

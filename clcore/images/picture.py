@@ -1,7 +1,7 @@
 """One image file as 8-bit pixels, upright; or words on why it has no such pixels.
 
-What Pillow's `convert` would change without a word is converted here (16 bits a pixel), or refused:
-numbers without a range, transparency, several images in one file.
+Images that Pillow's `convert` would change silently are converted here (16 bits a pixel), or
+rejected: numbers without a range, transparency, several images in one file.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ def image(content: bytes, where: str, shape: Iterable[int] | None = None) -> np.
     """One image file as `c h w` uint8: grey for a shape of one channel, else red, green, blue.
 
     `shape` is that of the other images, (c, h, w), or (c,) where h and w are not known. The format
-    is what the content says, whatever the name; the image is turned as its EXIF orientation says;
+    is determined by the content, not the name; the image is rotated by its EXIF orientation;
     of 16 bits the upper 8 are kept. Colour profiles are not applied.
 
     Errors: DataError naming `where` for a file that is empty, damaged or of a format not in

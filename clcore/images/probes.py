@@ -37,8 +37,8 @@ def classes_of(
 
 
 def scale_of(train: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b 1 d"]:
-    """Standard deviations of features, 1 where a feature is constant but for rounding: what it is
-    elsewhere must not count a trillion times."""
+    """Standard deviations of features, 1 where a feature is constant up to rounding: its values
+    elsewhere must not be scaled by a trillion."""
     scale, size = train.std(-2, keepdim=True), train.abs().amax(-2, keepdim=True)
     return torch.where(scale > 1e-12 * size, scale, 1.0)
 

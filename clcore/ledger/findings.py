@@ -73,11 +73,11 @@ def known() -> dict[str, dict]:
 
 
 def unexcused(claim_id: str, row: dict) -> list[str]:
-    """What of a finding records a failure, and neither corrects it nor says why it is none.
+    """Entries of a finding that record a failure, and neither correct it nor explain it away.
 
-    A part whose note says where it fails has a counterexample, or `excluded by`, the printed words
-    that exclude the regime, or `edge`. A row that holds with a condition of ours says, `without
-    it`, what is known where the condition is not met.
+    A part whose note states where it fails has a counterexample, or `excluded by`, the printed
+    words that exclude the regime, or `edge`. A row that holds with an added condition states, in
+    `without it`, what is known if the condition is not met.
     """
     answers = ("counterexample", "excluded by", "edge")
     found = [

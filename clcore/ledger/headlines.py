@@ -1,7 +1,7 @@
 """What readers of a paper remember of it, in their words, with the rows that decide it.
 
-A sentence in data/headlines says what was found; it names the verdicts for which it was written,
-and where a build computes another, the sentence is not shown.
+A sentence in data/headlines states a finding; it names the verdicts for which it was written,
+and if a build computes another, the sentence is not shown.
 """
 
 from functools import cache

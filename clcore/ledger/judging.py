@@ -18,8 +18,8 @@ TYPESET = "as typeset"
 class Check:
     """One measurement on a claim, with the control that must fail. Fields as in `Ledger.check`.
 
-    words, said: the name under which data/findings speaks of it, and the numbers for its text (None
-    where the words are the check's own). readings: what readings against the print give, a part of
+    words, said: its name in data/findings, and the numbers for its text (None
+    if the words are the check's own). readings: what readings against the print give, a part of
     the note; reading: the one by whose name a corrected form goes. shares: in which share of draws
     each control fails. sort: "sampled", "trained" or "definition". proofs: what was shown exactly.
     """

@@ -43,13 +43,13 @@ def _sorted() -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
 
 
 def validate() -> None:
-    """Raise LedgerError when a claim rests on one that does not exist or on itself, when some rest
-    on one another in a circle, or a form is said of a claim that is not rested on."""
+    """Raise LedgerError if a claim rests on one that does not exist or on itself, if some rest
+    on one another in a circle, or if a form is given for a claim that is not rested on."""
     _sorted()
 
 
 def rests_on(claim: str) -> tuple[str, ...]:
-    """The claims that one rests on directly: what it is stated with, then what it is proved from.
+    """The claims that one rests on directly: those in its statement, then those in its proof.
 
     Raises LedgerError when the map of the claims names one that does not exist, or is circular.
     """

@@ -28,7 +28,7 @@ def outcome(record: dict) -> str:
 
 
 def comparison(record: dict) -> str:
-    """Measured against bound, as in 2.1e-14 ≤ 1e-10; the sign says where it fell."""
+    """Measured against bound, as in 2.1e-14 ≤ 1e-10; the sign shows the result."""
     passing, failing = ("≤", ">") if record["relation"] == "<=" else ("≥", "<")
     inside = satisfies(record["measured"], record["relation"], record["bound"])
     sign = "against" if math.isnan(record["measured"]) else passing if inside else failing

@@ -48,8 +48,8 @@ def _unchecked(claim_id: str) -> str:
 
 
 def _unnamed(claim_id: str) -> str:
-    """What is to be said of a claim whose id no cell of a chapter has. Of a table of runs a chapter
-    makes the ids itself: then the metadata tell."""
+    """The message on a claim whose id no cell of a chapter has. For a table of runs a chapter
+    makes the ids itself: then the metadata have them."""
     homes = registry.homes(claim_id)
     if homes:
         return f"chapters/{', '.join(homes)} by the metadata; no code cell has its id written out"
@@ -68,7 +68,7 @@ def where(claim_id: str) -> str:
 
 
 def tried(claim_id: str, draws: int, seed: int) -> str:
-    """Run the check of a claim and say what it found: measured, bound, controls, verdict, place.
+    """Run the check of a claim and print its result: measured, bound, controls, verdict, place.
 
     Raises LedgerError for what `where` refuses, a check that the ledger refuses, and a claim that
     is not checked on draws, with the place where it is.

@@ -14,7 +14,7 @@ class LedgerError(ValueError):
 @cache
 def papers() -> dict[str, dict]:
     """The papers in ledger order: how they are cited, authors with the year, name, title, the
-    version read, and what its groups of claims are about.
+    version read, and the subjects of its groups of claims.
 
     Raises LedgerError when data/claims/papers.yaml is damaged.
     """

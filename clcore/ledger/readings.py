@@ -1,4 +1,4 @@
-"""A part of a claim as printed, and beside it what readings against the print give."""
+"""A part of a claim as printed, and the results of readings against the print."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -7,8 +7,8 @@ from clcore.ledger import Check, LedgerError, judge
 
 
 def tells(check: Check) -> bool:
-    """Whether the control fails, as it must: a setting with too few runs, or where nothing is
-    learned, may not tell the two apart, and is then left out."""
+    """Whether the control fails, as it must: a setting with too few runs, or in which nothing is
+    learned, may not separate the two, and is then left out."""
     try:
         judge(check)
     except LedgerError:
@@ -20,7 +20,7 @@ def beside_print(
     printed: Check, others: Mapping[str, Check], left_open: Iterable[Check] = ()
 ) -> Iterator[Check]:
     """The printed part, and, if it fails, the first other reading that passes as its correction.
-    What all others give is said in the note.
+    The results of all others are in the note.
 
     others: name of a reading -> the same part measured under it. left_open: the same under settings
     that the print leaves open; where one passes, nothing is corrected. An exact part has no

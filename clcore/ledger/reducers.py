@@ -21,7 +21,7 @@ def worst(errors: Sequence[np.ndarray], relation: str) -> float:
 
 
 def strict(errors: Sequence[np.ndarray], relation: str) -> float:
-    """The value that comes nearest to passing: what a control gives unless something else is said.
+    """The value that comes nearest to passing: a control's value unless stated otherwise.
     Every draw fails."""
     return _extreme(errors, relation == ">=")
 

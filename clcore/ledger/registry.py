@@ -185,7 +185,7 @@ def homes(claim_id: str) -> list[str]:
 
 
 def cells(claim_id: str) -> list[Cell]:
-    """Code cells of the chapters in which a claim's id is written out: checks of their own."""
+    """Code cells of the chapters in which a claim's id is written out: additional checks."""
     claim(claim_id)
     found = []
     for name, notebook in _notebooks():

@@ -9,10 +9,10 @@ RUNGS = {
     "trained": "by runs of training",
     "definition": "asserts nothing: our code does what the paper defines",
 }
-"""Every rung and what it says, from the surest; a definition stands apart."""
+"""Every rung and its meaning, from the surest; a definition is separate."""
 
 SORTS = ("sampled", "trained", "definition")
-"""What a check can be when nothing is proved."""
+"""The possible rungs of a check that proves nothing."""
 
 
 @dataclass(frozen=True)

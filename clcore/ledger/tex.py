@@ -12,8 +12,8 @@ _MATH = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$", re.DOTALL)
 def typeset(text: str) -> Markup:
     r"""Text with $LaTeX$ as HTML in which MathJax finds \(...\) and \[...\].
 
-    What stands between backticks is code, and so is LaTeX without dollars: where that starts and
-    ends cannot be told. A number such as 2e-14 is written as people do.
+    Text between backticks is code, and so is LaTeX without dollars: its start and end cannot be
+    determined. A number such as 2e-14 is written as people do.
     """
     text = text.strip()
     if "$" not in text:

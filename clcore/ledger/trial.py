@@ -6,9 +6,9 @@
         bound.add(lower - top)                                  # errors of the statement
         bound.breaks("columns of norm 1.1", longer - top)       # the same, of one that is false
 
-The control stands beside what it breaks. A part knows its relation, so that what it measures is the
+The control is next to the part that it breaks. A part has a relation, so that it measures the
 error nearest to failing, and its control the one nearest to passing. The random numbers are named
-after the claim. What is said of a part stands in data/findings (`clcore.ledger.words`).
+after the claim. The words on a part are in data/findings (`clcore.ledger.words`).
 """
 
 import zlib
@@ -43,7 +43,7 @@ def _some(errors: Sequence[Any]) -> list[np.ndarray]:
 
 @dataclass
 class Part:
-    """Errors over draws of one part of a claim, in one form, and of what was broken beside it."""
+    """Errors over draws of one part of a claim, in one form, and of its controls."""
 
     claim: str
     name: str
@@ -86,8 +86,8 @@ class Part:
         """Lift the part to a proof: what `clcore.ledger.exact` shows of it, for all values.
 
         breaks: {what was broken: the same of it}; none of them may go through. at: the sizes for
-        which it was shown, as "n = 3, d = 2", where the statement is of all sizes. A part with no
-        errors beside it measures how many entries were not shown, against the bound 0.
+        which it was shown, as "n = 3, d = 2", where the statement is of all sizes. A part without
+        further errors measures how many entries were not shown, against the bound 0.
 
         Raises LedgerError where it does not go through, or without anything broken.
         """
@@ -124,7 +124,7 @@ class Part:
 
     def fails_by(self, *expected: Any, within: float = 1e-9) -> "Part":
         """The errors that were added, by a second computation: for a printed form that fails, so
-        that its measure says how, and not only that it is beyond the bound.
+        that its measure shows how, and not only that it is beyond the bound.
 
         expected: as many numbers as were added, in their order. within: of the larger of 1 and each
         of them. `record` raises LedgerError where the two differ, or only one of them fails.
@@ -312,7 +312,7 @@ class Trial:
         sort: str = "",
         **more: Any,
     ) -> Part:
-        """Begin a part: a statement of its own, as printed, with a bound for its errors.
+        """Begin a part: a separate statement, as printed, with a bound for its errors.
 
         setting: a value of something that the print leaves open (the form is then "open").
         controls, measured: how errors become one number (`strict`, `worst`). evidence: as in

@@ -40,7 +40,7 @@ def of(claim: str, part: str, form: str = "printed", setting: str = "") -> dict[
 
 
 def _with_reason(entry: dict[str, str]) -> str:
-    """A note, and why the regime in which it says the part fails makes nothing false."""
+    """A note, and why the regime in which, by the note, the part fails makes nothing false."""
     note = entry.get("note", "").strip()
     if words := entry.get("excluded by"):
         note += f" Excluded by {words.strip().rstrip('.')}."
@@ -71,8 +71,8 @@ def _number(said: dict[str, Any], where: str, match: re.Match) -> str:
 def worded(record: dict) -> dict:
     """A record with the words that data/findings has for it now; others stay as they are.
 
-    record: the fields of `ledger.Record`; `said` is None where a check gave its words itself. What
-    readings against the print give (`clcore.ledger.readings`) is added to the note.
+    record: the fields of `ledger.Record`; `said` is None if a check gave its words itself. The
+    results of readings against the print (`clcore.ledger.readings`) are added to the note.
     """
     said = record.get("said")
     if said is None or "blocked" in record:
@@ -92,8 +92,8 @@ def worded(record: dict) -> dict:
 
 
 def unsaid(records: Iterable[dict]) -> list[str]:
-    """What data/findings says of parts that no check has, as "claim 'part'", of the claims that are
-    on trial here: words that none takes up, and parts that are said to execute a step of a proof;
+    """Entries of data/findings for parts that no check has, as "claim 'part'", of the claims that
+    are on trial here: words that none takes up, and parts marked as executing a step of a proof;
     with the parts there are whose names are near."""
     taken: dict[str, set[str]] = {}
     named: dict[str, set[str]] = {}

@@ -118,7 +118,7 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class Convention:
-    """One row of the table above: what an InfoNCE of two views is made of.
+    """One row of the table above: the ingredients of an InfoNCE of two views.
 
     Attributes:
         similarity: "distance" (minus half the squared distance), "inner" or "cosine".

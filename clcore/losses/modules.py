@@ -1,4 +1,4 @@
-"""The losses as modules for a training loop of one's own."""
+"""The losses as modules for your own training loop."""
 
 from typing import Any
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class _Gather(torch.autograd.Function):
-    """The rows of all processes; what comes back for this one's is summed over processes."""
+    """The rows of all processes; the gradient of this one's rows is summed over processes."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup | None) -> Tensor:

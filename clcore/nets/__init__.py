@@ -1,7 +1,7 @@
 """Networks.
 
 Small ones are functions of a dict of weights, which `clcore.sweep` can stack over runs:
-`mlp`, `receptive_field` (fields with filters of their own) and, for images of 8 x 8 pixels, the
+`mlp`, `receptive_field` (fields with separate filters) and, for images of 8 x 8 pixels, the
 module `encoders`. `ResNet` and `Projector` are modules of torch.
 """
 

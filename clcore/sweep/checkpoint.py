@@ -39,8 +39,8 @@ def write(path: Path, content: dict[str, Any]) -> None:
 def read(path: Path, names: Sequence[str], device: torch.device | str = "cpu") -> dict[str, Any]:
     """The values that `write` stored under these names; nothing of a file is ever executed.
 
-    Raises FileNotFoundError; Unreadable for anything else than such a file; and where the device
-    has no memory for it, the error of PyTorch that says so.
+    Raises FileNotFoundError; Unreadable for anything else than such a file; and if the device
+    has no memory for it, PyTorch's error.
     """
     try:
         # PyTorch writes a checksum of each tensor into the archive, and does not look at it again.

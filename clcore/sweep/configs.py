@@ -172,7 +172,7 @@ _FULL = ("can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAI
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether an error says that the memory of host or device is full."""
+    """Whether an error means that the memory of host or device is full."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _FULL)

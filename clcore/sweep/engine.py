@@ -149,7 +149,7 @@ def train(
     raise `Stopped`.
 
     Raises ValueError for configurations or settings that cannot be trained, with a remedy.
-    What the functions raise comes as it is, with a note on what to do where they drew by torch's
+    Errors of the functions are passed on, with a note on what to do where they drew by torch's
     generator, branched on a number of the configuration, or took a size from one that is not
     `static`. A key that is nearly `momentum` or `weight_decay`, and that no function names, is
     warned of.

@@ -32,6 +32,11 @@ TICS = {
     r"\b(say|tell)s? nothing of\b": "does not cover; does not concern",
     r"\bmend(s|ed)?\b": "correct; repair",
     r"\b(edge|case|anything) (left out )?that nobody means\b": "an unintended edge case",
+    r"\bask(s|ed) for\b|\b(theorems|lemmas|assumptions|conclusions|fields) ask for\b": "requires",
+    r"\bg(ives?|ave|iven) away\b": "loses (a factor); reveals",
+    r"\bas the paper (says|has it)\b": "according to the paper; the paper is right that",
+    r"\bfor ever\b": "forever",
+    r"\b(threshold|condition|reading|setting)s? of ours\b": "our threshold; an added condition",
 }
 """Pattern -> what to write instead."""
 
@@ -106,6 +111,8 @@ def test_pages_are_free_of(tic):
         "what decides is the noise",
         "the chance that it stays",
         "the sign turns round",
+        "the theorem asks for a bias",
+        "the proof gives away a factor",
     ],
 )
 def test_a_tic_is_found(tic):

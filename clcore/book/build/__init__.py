@@ -86,7 +86,7 @@ def _where() -> str:
 
 
 def _tell_unknown() -> None:
-    """Why the pages cannot say of which commit they are."""
+    """Why the pages cannot name their commit."""
     try:
         _git.commit()
     except _git.GitError as error:

@@ -1,4 +1,4 @@
-"""Captions of the tables that a chapter shows. A cell says them in its metadata, in the order of
+"""Captions of the tables that a chapter shows. A cell has them in its metadata, in the order of
 its tables, the last one for all that follow: {"clcore": {"captions": ["Where descent ended."]}}.
 
 Tables of checks, those behind sliders and the provenance have theirs from their templates; that of

@@ -1,4 +1,4 @@
-"""What a page shows is for people: no NaN, None or backtick, no number like 2e-14."""
+"""Pages show text for people: no NaN, None or backtick, no number like 2e-14."""
 
 import html
 import re
@@ -20,7 +20,7 @@ _APART = re.compile(
 _BLOCK = re.compile(r"<(/?)(td|th|p|li|dd|dt|h[1-6]|caption|figcaption|summary|div|table)\b[^>]*>")
 _NOTHING = ("nan", "NaN", "None", "NaT", "<NA>")
 _SHOWN = 12
-"""Faults of a site that are told; of more their number."""
+"""Number of a site's faults that are listed; the others are counted."""
 
 
 class LegibleError(ValueError):

@@ -17,7 +17,7 @@ from clcore.book.build.cache import gather, keep
 from clcore.book.build.planning import Run, checkpoints, key
 
 CAUSE = 200
-"""Letters of what is told of an error while others run."""
+"""Maximal length of an error message while other notebooks run."""
 
 
 class _Progress:
@@ -81,7 +81,7 @@ def execute_all(waiting: list[Run], jobs: int | str) -> None:
 
 
 def _execute(run: Run, jobs: int, progress: _Progress) -> None:
-    """Run one notebook in a process of its own and put it into the cache when it went well."""
+    """Run one notebook in its own process and cache it if it succeeds."""
     progress.begins(run)
     work = _paths.build_dir() / "work" / f"{run.name}-{os.getpid()}"
     ipython = work / "ipython"

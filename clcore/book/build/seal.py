@@ -1,8 +1,8 @@
 """The seal of a whole build: a digest of all that it was made from, and of all that it made.
 
-While both are what they were, there is nothing to do, and to know that takes reading the files, not
-parsing, judging and laying out what is in them. Whatever breaks the seal, the build looks closer:
-each chapter has a key of its own, the site another.
+While both are unchanged there is nothing to do, and finding that out takes reading the files, not
+parsing, judging and laying out their content. If the seal is broken, the build looks closer:
+each chapter has its own key, and so has the site.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
 """The course kit: slides, notebooks for students and for instructors, a handout, two plans.
 
-What is taught when is data/course.yaml; statements, checks, figures and exercises are looked up in
+data/course.yaml has the schedule; statements, checks, figures and exercises are looked up in
 the last build.
 """
 

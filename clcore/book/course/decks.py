@@ -22,10 +22,10 @@ _NUMBERED = re.compile(r"(\d+)-.+\.md", re.IGNORECASE)
 def write(chosen: list[Session], out: Path, own: Path | None = None, keep: bool = False) -> Path:
     """Write one deck a session and an index of them into a folder, and return it.
 
-    Everything that a deck needs lies beside it: it works without a network. own: a folder of the
+    Everything that a deck needs is in its folder: it works without a network. own: a folder of the
     lecturer's, with slides for <session>/<step>-<name>.md. keep: leave the other decks in `out` as
     they are. Raises CourseError for a slide of the lecturer's that has no place, and when Sphinx
-    fails, with what it said.
+    fails, with its message.
     """
     last = read_json(_paths.build_dir() / "ledger.json", "run `make book` to make it again")
     rows = {row["id"]: row for row in last["rows"]}
@@ -60,7 +60,7 @@ def write(chosen: list[Session], out: Path, own: Path | None = None, keep: bool 
 
 
 def _build(source: Path, made: Path) -> None:
-    """Have Sphinx make the decks. Raises CourseError with what it said."""
+    """Have Sphinx make the decks. Raises CourseError with Sphinx's message."""
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "revealjs"]
     run = subprocess.run(
         [*command, str(source), str(made)],

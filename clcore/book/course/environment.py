@@ -1,4 +1,4 @@
-"""What a notebook of the course needs where there is no clone: for students and for graders."""
+"""Requirements of the course's notebooks without a clone, for students and for graders."""
 
 import json
 from importlib.metadata import version

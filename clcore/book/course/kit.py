@@ -21,8 +21,8 @@ def make(
     key: str = "",
     own: Path | None = None,
 ) -> list[str]:
-    """Write the course into a folder, by default course/ of the build, and say what lies where, a
-    line each.
+    """Write the course into a folder, by default course/ of the build, and describe its content,
+    one line each.
 
     only: ids of sessions; the decks of the others stay as they are. own: a folder with slides of a
     lecturer's, in which nothing is written. otter: the assignments with Otter's marks besides. key:
@@ -72,7 +72,7 @@ def read_key(path: Path) -> str:
 
 
 def _notebooks(folder: Path, kind: str, chosen: list[Session], key: str) -> None:
-    """Write the notebooks of a kind, with all that they need beside them."""
+    """Write the notebooks of a kind, with all files that they need."""
     _folders.begin(folder)
     needs = environment.requirements()
     files = {"environment.yml": environment.conda(needs)} if kind == "otter" else {}

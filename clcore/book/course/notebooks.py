@@ -34,7 +34,7 @@ def assignment(
     "instructor" (the solutions in their place) or "otter" (an instructor's notebook with the marks
     of `otter assign`, which reads `config`). key: a lecturer's, for other numbers in the questions
     (`exercises.variants`); such a question has no check, whose numbers would be the printed ones.
-    of: the page, which is told of the pictures.
+    of: the page, which is given the pictures.
     """
     if kind not in KINDS:
         raise ValueError(f"expected a kind of {', '.join(KINDS)}; got {kind!r}")

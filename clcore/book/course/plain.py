@@ -1,5 +1,5 @@
-"""Plain Markdown of a chapter's cells, for any Jupyter: no directives, no roles, its pictures in a
-folder beside it."""
+"""Plain Markdown of a chapter's cells, for any Jupyter: no directives, no roles, and the
+pictures in a folder next to it."""
 
 import re
 from dataclasses import dataclass, field
@@ -113,7 +113,7 @@ def _quoted(text: str) -> str:
 
 
 def _link(found: re.Match) -> str:
-    """Pages of the book are not beside the notebook: their links become words."""
+    """Pages of the book are not next to the notebook: their links become words."""
     if found["to"].startswith(("http", "#")):
         return found[0]
     return found["words"] or f"`{Path(found['to']).stem}`"

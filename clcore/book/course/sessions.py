@@ -15,8 +15,8 @@ class CourseError(ValueError):
 
 @dataclass(frozen=True)
 class Step:
-    """Some minutes of a session: the heading of its slide, what is said, what is shown. slides:
-    free Markdown, a slide each. A step that shows nothing is one of exercises."""
+    """Some minutes of a session: the heading of its slide, the speaker's note, and what it shows.
+    slides: free Markdown, one per slide. A step that shows nothing is for exercises."""
 
     minutes: int
     title: str
@@ -33,7 +33,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Session:
-    """One session, with the chapters that it draws on and what students need to know."""
+    """One session, with the chapters that it draws on and its prerequisites."""
 
     id: str
     title: str

@@ -182,8 +182,8 @@ def _statement(row: Mapping[str, Any]) -> Slide:
 
 
 def _corrected(row: Mapping[str, Any]) -> Slide | None:
-    """What breaks the printed form, the shortest of its examples, and what is true instead; None
-    without a corrected form."""
+    """The shortest counterexample to the printed form, and the correction; None without a corrected
+    form."""
     instead: dict[str, list[str]] = {}
     for record in row["checks"]:
         if text := (record.get("correction") or "").strip():

@@ -23,7 +23,7 @@ _SPACE = "\u200b"  # no width: a line may break there
 
 
 def cut(text: str) -> str:
-    """Text with its long formulas in pieces, each a formula of its own, between which a line may
+    """Text with its long formulas split into separate formulas, between which a line may
     break: before a relation, a sign, or behind a comma, outside of braces. The mark behind a
     formula goes into it: else a line would begin with it."""
     return _MARKED.sub(_cut, text)

@@ -39,7 +39,7 @@ def _symmetric(made: torch.Generator, d: int) -> Tensor:
 @numeric("ex-linear-1", "a share between 0 and 1", wrong=(0.5, 0.0, 0.26))
 @cache
 def narrow_share() -> float:
-    """The share of a hundred starts, climbed here from keys of their own."""
+    """The share of a hundred starts, climbed here from separate keys."""
     keys = random.fold_in(random.key(2026), torch.arange(100))
     values = torch.tensor([1, -0.3, -0.6, -0.9, -1.2, -1.5], dtype=_F64).expand(100, -1)
     X = deep_linear.with_spectrum(keys, values)

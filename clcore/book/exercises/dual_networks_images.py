@@ -57,8 +57,8 @@ def whole(answer: Any) -> float:
     ),
 )
 def constant(answer: Any) -> float:
-    """Largest distance, over random r and tau, from what autograd says that InfoNCE of one negative
-    pushes with where both distances are zero."""
+    """Largest distance, over random r and tau, from the gradient of InfoNCE with one negative
+    (by autograd) where both distances are zero."""
     given, worst = function(answer), 0.0
     for seed, tau in enumerate((0.3, 0.5, 2.0)):
         r = 2 * _uniform(seed, 4, 3)

@@ -55,7 +55,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A judge's verdict on an answer. told: with the exercise's name. empty: nothing came."""
+    """A judge's verdict on an answer. told: with the exercise's name. empty: no answer given."""
 
     id: str
     right: bool
@@ -106,8 +106,8 @@ def numeric(
 
 
 def keyed(seed: int) -> int:
-    """The seed from which a judge draws what a function is tried on: this one; under a lecturer's
-    key another, so that a table of what the printed judges draw is no answer."""
+    """The seed from which a judge draws the inputs for a function: this one, or another under a
+    lecturer's key, so that a table of the printed judges' draws is no answer."""
     key = _KEY.get()
     if not key:
         return seed
@@ -155,7 +155,7 @@ def known(name: str) -> Exercise:
 
 
 def verdict(name: str, answer: Any = None, key: str = "") -> Verdict:
-    """Judge an answer, and say in words what is wrong with it.
+    """Judge an answer, and explain in words what is wrong with it.
 
     key: a lecturer's, for the constants that `variants.constants` draws from it and, where a
     function is asked for, the seeds of its inputs. Raises ExerciseError for an unknown exercise.
@@ -200,11 +200,11 @@ def _percent(share: float) -> str:
 
 
 def check(name: str, answer: Any = None, quiet: bool = False) -> None:
-    """Judge an answer: says that it is right, or raises NotYet with a hint.
+    """Judge an answer: prints that it is right, or raises NotYet with a hint.
 
-    name: "ex-minmax-2", as the question's check has it. answer: what the exercise asks for, a
-    number, an array or a function; of an empty one (... or None) it says so, and is counted by
-    `score`. quiet: say nothing of a right answer and raise for an empty one, as graders want.
+    name: "ex-minmax-2", as in the question's check. answer: as required by the exercise, a
+    number, an array or a function; an empty one (... or None) is reported, and counted by
+    `score`. quiet: print nothing for a right answer and raise for an empty one, for graders.
     Raises ExerciseError for an unknown exercise.
     """
     found = _SEEN[name] = verdict(name, answer)
@@ -247,12 +247,13 @@ def value(answer: Any, shape: tuple[int, ...] = ()) -> "torch.Tensor":
 
 
 def scalar(answer: Any) -> float:
-    """An answer, or what a function that is one returns, as a number. Errors: as `value`."""
+    """An answer, or the value returned by an answer that is a function, as a number. Errors: as
+    `value`."""
     return float(value(answer))
 
 
 def numbers(answer: Any) -> "torch.Tensor":
-    """An answer as a float64 tensor of its own shape. Raises ExerciseError for anything else."""
+    """An answer as a float64 tensor of the same shape. Raises ExerciseError for anything else."""
     import numpy as np
     import torch
 

@@ -1,4 +1,4 @@
-"""Exercises of chapter 1.2: what a printed table says, seeds, players and their negatives."""
+"""Exercises of chapter 1.2: reading a printed table, seeds, players and their negatives."""
 
 import math
 from typing import Any

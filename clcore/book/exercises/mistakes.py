@@ -1,4 +1,4 @@
-"""Usual mistakes: an answer that would be right with one thing changed, and what that is called."""
+"""Usual mistakes: answers that would be right with one thing changed, and their names."""
 
 import math
 import time

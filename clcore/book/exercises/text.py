@@ -37,7 +37,7 @@ class Text:
 
 
 def texts(notebook: Path) -> dict[str, Text]:
-    """Id -> exercise, of one notebook, in the order of the page; those that say their level and
+    """Id -> exercise, of one notebook, in the order of the page; those that state level and
     minutes (*Level 2, 20 minutes.*), as all are to do.
     """
     found = {}

@@ -158,7 +158,7 @@ def limited(seconds: float) -> Generator[None, None, None]:
 
 @contextlib.contextmanager
 def _decoding(plan: Plan, only: list[str] | None) -> Generator[None, None, None]:
-    """The images of the tables are decoded beside the steps before, by a process of their own."""
+    """The images of the tables are decoded during the preceding steps, by a separate process."""
     if plan.rehearse or (only and "tables" not in only):
         yield
         return

@@ -1,7 +1,7 @@
 """Image tables at full size, 100 epochs each, as a step of `clcore.book.gpu`: whole runs only.
 
-What one call to `together` trains is a batch: all losses of a table from one seed, so that a table
-has no gaps wherever the time ends. Settings are those of the chapters' size "full-100".
+One call to `together` trains a batch: all losses of a table from one seed, so that a table
+has no gaps whenever the time ends. Settings are those of the chapters' size "full-100".
 """
 
 import time

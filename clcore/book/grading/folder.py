@@ -22,7 +22,7 @@ def grade_folder(
 ) -> list[Graded]:
     """Grade all notebooks in a folder and below it, and write a row each to a file of CSV, by name.
 
-    The file is written anew after each notebook, so what was graded is there when this is stopped.
+    The file is rewritten after each notebook, so an interruption keeps the grades so far.
     Raises FileNotFoundError for a folder without notebooks.
     """
     found = sorted(p for p in folder.rglob("*.ipynb") if not _hidden(p.relative_to(folder)))

@@ -42,8 +42,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Graded:
-    """What a notebook came to. marks: a verdict an exercise, in the order of the page; none where
-    `trouble` says why the notebook could not be run."""
+    """The result of a notebook. marks: a verdict per exercise, in the order of the page; none if
+    the notebook could not be run for the reason in `trouble`."""
 
     notebook: str
     chapter: str
@@ -58,7 +58,7 @@ class Graded:
 
     @property
     def messages(self) -> list[str]:
-        """What is to say: of the notebook, then of every answer that is not right."""
+        """The messages: on the notebook, then on every answer that is not right."""
         told = [self.trouble] if self.trouble else []
         return told + [mark.told for mark in self.marks.values() if not mark.right]
 
@@ -76,7 +76,7 @@ def grade(path: Path, limits: Limits | None = None, key: str = "") -> Graded:
     """Run a notebook and judge its answers.
 
     key: the lecturer's, where the notebook was made with one (`variants`). A notebook that cannot
-    be read or run has no points and says why; nothing is raised for it.
+    be read or run has no points and the reason; nothing is raised for it.
     """
     began = time.perf_counter()
     chapter = ""
@@ -109,7 +109,7 @@ def _chapter(cells: list[dict]) -> str:
 def _marks(
     cells: list[dict], names: list[str], limits: Limits, key: str
 ) -> tuple[dict[str, Verdict], str]:
-    """Verdicts of the exercises, and what else is to say of the run."""
+    """Verdicts of the exercises, and further messages on the run."""
     code = [
         {
             "source": "".join(cell["source"]),

@@ -1,7 +1,7 @@
-"""The process of one notebook: runs its cells, then hands over what it is asked for.
+"""The process of one notebook: runs its cells, then returns the requested values.
 
-Started by `clcore.book.grading.mark`, which writes to its standard input. Whatever the notebook
-prints goes nowhere. It has no judge: `exercises.check` says nothing here.
+Started by `clcore.book.grading.mark`, which writes to its standard input. The notebook's output
+is discarded. It has no judge: `exercises.check` prints nothing here.
 """
 
 import os

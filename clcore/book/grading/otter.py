@@ -39,7 +39,7 @@ class Plugin:
         self.config = plugin_config or {}
 
     def before_execution(self, submission: Any) -> Any:
-        """In place of the submission, a notebook that says how each of its answers was judged."""
+        """In place of the submission, a notebook with the verdict on each of its answers."""
         limits = {k: self.config[k] for k in ("minutes", "seconds", "mib") if k in self.config}
         graded = mark.grade(Path(str(self.path)), mark.Limits(**limits), self.config.get("key", ""))
         for line in (f"{graded.minutes:g} minutes", *graded.messages):

@@ -15,7 +15,7 @@ CREATOR = "clcore"
 TITLE = "Contrastive Learning, Executed"
 AUTHOR = "The clcore authors"
 _TO = "https://page.invalid/"
-"""How a link of the contents says its page, until it is one of the book."""
+"""How a link of the contents gives its page, until it is a page of the book."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Part:
 
 
 def bound(parts: list[Part], book: dict | None, paper: Callable[[str], bytes]) -> bytes:
-    """The PDF of a book. book: what the site says of its build. paper: prints HTML on A4 sheets
-    without margins."""
+    """The PDF of a book. book: the site's description of its build. paper: prints HTML on A4
+    sheets without margins."""
     from pypdf import PdfReader, PdfWriter
 
     readers = [PdfReader(io.BytesIO(part.printed)) for part in parts]
@@ -66,8 +66,8 @@ def _metadata(book: dict | None) -> dict[str, str]:
 def _front(
     parts: list[Part], readers: list[Any], book: dict | None, paper: Callable[[str], bytes]
 ) -> tuple[Any, int]:
-    """Title page and contents, and how many sheets they take: the contents say page numbers, which
-    begin behind them, so they are set twice where that number was not the one expected."""
+    """Title page and contents, and how many sheets they take: the contents have page numbers, which
+    begin after them, so they are set twice if that number differs from the expected one."""
     from pypdf import PdfReader
 
     expected = 2

@@ -8,7 +8,7 @@ from clcore.book import browser
 
 
 def decks(folder: Path, only: list[str] | None = None) -> list[Path]:
-    """Print the decks of slides in a folder of ours beside them, a slide a page; the files.
+    """Print the decks of slides in a folder of ours next to them, one slide per page; the files.
 
     only: ids of sessions. Raises FileNotFoundError without decks, or without a Chromium, and
     ValueError for a session without one.

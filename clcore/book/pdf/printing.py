@@ -11,7 +11,7 @@ from clcore.book.pdf.binding import CREATOR
 from clcore.book.site import serve
 
 FOLDS = ("open", "closed", "solutions")
-"""What becomes of what is folded on the pages: all of it is printed, none, or solutions alone."""
+"""Whether folded parts of the pages are printed: all of them, none, or only solutions."""
 
 
 _PATIENCE = 120_000

@@ -1,7 +1,7 @@
 """Python for the reader's browser: Pyodide, from npm and checked, and SymPy compiled for it.
 
-It lies beside the installed packages, so that it is fetched once for a set-up, and the build copies
-it into the site. Where there is no npm, the site is made without it.
+It is stored next to the installed packages, so that it is fetched once per set-up, and the build
+copies it into the site. Without npm the site is made without it.
 """
 
 import base64
@@ -27,7 +27,7 @@ _MINUTES = 10
 
 
 class PyodideError(RuntimeError):
-    """Python for the browser that cannot be had; says why and what to do."""
+    """Python for the browser is not available; the message gives reason and remedy."""
 
 
 def folder() -> Path:
@@ -36,8 +36,8 @@ def folder() -> Path:
 
 
 def here() -> dict[str, Any] | None:
-    """What files.json says of the files that are here; None where they are missing or made from
-    other versions than those that are pinned."""
+    """The entry of files.json for the present files; None if they are missing or made from
+    versions other than the pinned ones."""
     try:
         said = json.loads((folder() / "files.json").read_bytes())
     except (OSError, ValueError):

@@ -14,7 +14,7 @@ _STANDARD = sys.stdlib_module_names
 
 
 class Clash(ValueError):
-    """Two things of one name that cannot be told apart in one text."""
+    """Two things of one name that cannot be distinguished in one text."""
 
 
 def first(of: Name) -> tuple[str, int]:
@@ -49,7 +49,7 @@ def named(
     given: Mapping[Name, str],
 ) -> dict[Name, str]:
     """The name of each definition in the text: its own, or with its module's before it where that
-    is taken, by an import, another definition, or a variable beside which it is used.
+    is taken, by an import, another definition, or a variable that is used together with it.
 
     taken: names that none of them may have. given: those that have one already. Raises Clash."""
     known = dict(given)

@@ -1,6 +1,6 @@
 """Names in the source of clcore: what a statement loads and binds, and where that is defined.
 
-Python's own compiler says which names of a statement are local to it.
+Python's own compiler determines which names of a statement are local to it.
 """
 
 import ast

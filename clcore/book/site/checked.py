@@ -31,7 +31,7 @@ def _survivors(lot: dict[str, Any]) -> str:
 
 
 def _equivalent(listed: dict[mutants.Name, str]) -> str:
-    """The reviewed list: every change that no test could tell, and why."""
+    """The reviewed list: every change that no test could detect, and why."""
     names = ("path", "where", "statement", "old", "new", "nth")
     rows = [dict(zip(names, name, strict=True)) | {"why": why} for name, why in listed.items()]
     return _listed("Equivalent changes", sorted(rows, key=lambda row: row["path"]))
@@ -47,7 +47,7 @@ def module(row: dict[str, Any]) -> str:
 
 
 def _seeds(found: dict[str, Any]) -> str:
-    """How many checks, at how many seeds, and where one says something else."""
+    """Number of checks and of seeds, and where a check has another result."""
     apart, many = found["apart"], found["seeds"]
     others = "one other seed" if many == 1 else f"{many} other seeds"
     said = (

@@ -50,7 +50,7 @@ def page_of(file: Path) -> str:
 
 
 def links(claim_id: str) -> list[tuple[str, str]]:
-    """(address from the site's root, what it is) of the checks of a claim."""
+    """(address from the site's root, description) of the checks of a claim."""
     return [
         (f"{page_of(p.file)}#{row_id(claim_id)}", f"{p.path}: {p.name}")
         for p in registry.of(claim_id)
@@ -58,9 +58,9 @@ def links(claim_id: str) -> list[tuple[str, str]]:
 
 
 def tested(claim_id: str) -> list[dict[str, Any]]:
-    """What each check of a claim says that it tests, and the check itself: address of its page from
-    the site's root; blocks, name -> text; note; lines, how many; code, highlighted. Raises
-    LedgerError for a check that does not say it."""
+    """What each check of a claim tests, in its own words, and the check itself: address of its
+    page from the site's root; blocks, name -> text; note; lines, how many; code, highlighted.
+    Raises LedgerError for a check without these words."""
     found = []
     for place in registry.of(claim_id):
         said = statements.of(place)
@@ -204,7 +204,7 @@ def behind(notebook: Path) -> list[Path]:
 
 
 def section(notebook: Path) -> str:
-    """The end of a chapter as Markdown: "Code behind this page", by room, what each file is."""
+    """The end of a chapter as Markdown: "Code behind this page", by room, each file described."""
     rooms: dict[str, list[dict]] = {}
     for file in behind(notebook):
         room = file.parent.relative_to(_paths.root()).as_posix()
@@ -231,7 +231,7 @@ def _used(notebooks: Iterable[Path]) -> dict[Path, list[str]]:
 
 
 def digest(notebooks: Iterable[Path]) -> str:
-    """What the pages are made from, so that they are made again only when that changes."""
+    """The inputs of the pages, so that they are made again only when these change."""
     here = Path(__file__)
     templates = [here.parent / "templates" / name for name in ("code.html", "standalone.html")]
     parts = [file.read_bytes() for file in (here, Path(paragraphs.__file__), *templates)]

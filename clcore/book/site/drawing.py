@@ -57,7 +57,7 @@ def worst_below(claim: str, verdicts: Mapping[str, str]) -> str:
 
 
 def drawn(own: list[str]) -> tuple[list[str], list[str]]:
-    """Of a chapter's claims those in its drawing, then those of other chapters beside them.
+    """Of a chapter's claims those in its drawing, then those of other chapters next to them.
 
     All, and what they rest on directly, up to MANY; of more the theorems and their like, and what
     two or more claims of the chapter rest on.

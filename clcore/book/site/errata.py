@@ -12,7 +12,7 @@ from clcore.ledger import map as claim_map
 from clcore.ledger.findings import GRADES
 
 COPY = "of the text copy"
-"""What a check says where its finding may not be one of the paper."""
+"""A check's words if its finding may not concern the paper itself."""
 
 SECTIONS = {
     "conclusion": "Conclusions",
@@ -62,8 +62,8 @@ def impossible(row: dict) -> list[dict]:
 
 
 def leading(wrong: list[dict], grade: str) -> list[dict]:
-    """The rows of a grade that have an entry of their own: a consequence stands with its root,
-    whatever its own grade; without it, by itself."""
+    """The rows of a grade that have a separate entry: a consequence is listed with its root,
+    whatever its own grade; without a root, separately."""
     present = {row["id"] for row in wrong}
     return [
         row
@@ -73,7 +73,7 @@ def leading(wrong: list[dict], grade: str) -> list[dict]:
 
 
 def withdrawn(rows: list[dict]) -> list[tuple[dict, dict]]:
-    """Rows of which we take something back, with its date and what is said of it."""
+    """Rows of which we retract something, with date and text."""
     known = findings.known()
     return [(row, ours) for row in rows if (ours := known[row["id"]].get("withdrawn"))]
 
@@ -166,7 +166,7 @@ RULE = (
     "An entry's measured error is $>$ its bound at inputs that meet the printed conditions; we "
     "tested each correction in the same way. Grades and roots: [how we judge](../judging.md)."
 )
-"""Begins every page; and without a formula that it knows of, Sphinx leaves MathJax out."""
+"""Begins every page; without a formula that Sphinx sees, it leaves MathJax out."""
 
 
 def paper_page(paper: str, rows: list[dict]) -> str:

@@ -1,4 +1,4 @@
-"""Pieces of HTML for the generated pages: what the templates beside this file are filled with."""
+"""Pieces of HTML for the generated pages, which fill the templates next to this file."""
 
 from collections import Counter
 from functools import partial

@@ -18,7 +18,7 @@ BRANCH = "gh-pages"
 
 def notebook(path: Path, repository: str, commit: str) -> str:
     """A chapter whose first cell installs the book at this commit where it is not installed, the
-    newest where the commit is `UNKNOWN`, and whose profile is smoke unless somebody says otherwise.
+    newest where the commit is `UNKNOWN`, and whose profile is smoke unless another one is chosen.
     """
     book = read_notebook(path)
     commit = "" if commit == UNKNOWN else commit.removesuffix("-dirty")

@@ -59,7 +59,7 @@ def _contents(paper: str, rows: list[dict]) -> dict[str, Any]:
 
 
 def _entry(row: dict, wrong: list[dict]) -> dict[str, Any]:
-    """A root with what its checks say and the rows that it reaches."""
+    """A root with its checks' findings and the rows that it reaches."""
 
     def said(name: str) -> list[tuple[str, str]]:
         return [(check["part"], check[name]) for check in row["checks"] if check[name]]

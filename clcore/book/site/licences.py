@@ -42,8 +42,8 @@ def known() -> dict[str, dict]:
 
 
 def stated(package: str) -> list[str]:
-    """The names of licences in a package's metadata: its expression, else what it says in words of
-    at most a line and by classifiers; [] where it says nothing."""
+    """The names of licences in a package's metadata: its expression, otherwise its text of at
+    most a line and its classifiers; [] if it has none."""
     of = metadata.metadata(package)
     for expression in of.get_all("License-Expression", []):
         return re.split(r" (?:AND|OR) ", expression.replace("(", "").replace(")", ""))

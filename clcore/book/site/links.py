@@ -24,7 +24,7 @@ from clcore.ledger.html import SHOWN, place, row_id
 CARDS = "cards.json"
 LEDGER = "book/ledger"
 BARE = (LEDGER, "book/errata")
-"""How the pages begin that say of every claim what a card would."""
+"""How the pages begin that contain the cards' texts of all claims."""
 
 _FORMULA = re.compile(r"(\$\$.+?\$\$|\$.+?\$)", re.DOTALL)
 _LINK = re.compile(
@@ -38,7 +38,7 @@ _LINK = re.compile(
 def opening(statement: str, limit: int = 200) -> str:
     r"""The first words of a statement, about `limit` characters, its formulas whole and in \(...\).
 
-    Nothing of a statement in LaTeX without dollars: where its formulas end cannot be told.
+    Nothing of a statement in LaTeX without dollars: the end of its formulas cannot be determined.
     """
     text = " ".join(statement.split())
     if "$" not in text and "\\" in text:
@@ -55,7 +55,7 @@ def opening(statement: str, limit: int = 200) -> str:
 
 
 def write_cards(rows: Iterable[dict], stage: Path) -> None:
-    """Write what the cards say into the staging folder, by the HTML id of the claim's row.
+    """Write the cards' texts into the staging folder, by the HTML id of the claim's row.
 
     rows: every claim with its verdict (`clcore.ledger.rows`).
     """

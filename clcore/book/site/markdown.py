@@ -1,4 +1,4 @@
-"""What generated pages of Markdown are put together from."""
+"""Pieces from which generated pages of Markdown are assembled."""
 
 import re
 

@@ -113,7 +113,7 @@ def counts(rows: list[dict]) -> str:
 
 
 def chapter_map(rows: list[dict], summary: dict) -> str:
-    """For the front page: what each group of claims is about, and the chapter that checks it."""
+    """For the front page: the subject of each group of claims, and the chapter that checks it."""
     titles = {chapter["name"]: chapter["title"] for chapter in summary["chapters"]}
     groups = []
     every = [(p, *group) for p, paper in papers().items() for group in paper["groups"].items()]
@@ -141,8 +141,8 @@ def build_record(summary: dict) -> str:
 
 
 def golden_table(programs: dict[str, dict], found: dict[str, dict]) -> str:
-    """For the page beside the authors' programs: their commits, and how near ours came, a row a
-    family and a row an exception. programs, found: `golden.index`, `golden.measured`."""
+    """For the page on the authors' programs: their commits, and how close ours came, one row per
+    family and per exception. programs, found: `golden.index`, `golden.measured`."""
     links = [f"[{p['repository'].split('/', 3)[-1]}]({p['repository']})" for p in programs.values()]
     commits = [f"`{program['commit'][:10]}`" for program in programs.values()]
     told = " and ".join(f"{a} at {b}" for a, b in zip(links, commits, strict=True))

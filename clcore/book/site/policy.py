@@ -81,8 +81,8 @@ class _Page(HTMLParser):
 
 def apply(folder: Path, slides: bool = False) -> None:
     """Write the policy into every page below a folder. slides: those of a course, not of the book.
-    Raises ValueError for a page without a head that says its charset, behind which the policy
-    stands."""
+    Raises ValueError for a page without a head that declares its charset, after which the policy
+    is inserted."""
     notes = folder / _NOTES
     more = [_of_the_speaker(notes.read_text(encoding="utf-8"))] if notes.exists() else []
     for page in sorted(folder.rglob("*.html")):

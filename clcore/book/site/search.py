@@ -1,7 +1,7 @@
 """What the search finds: every claim, every section of every page, every word of the glossary. A
 Sphinx extension, and what the build writes for it. find.js looks things up in the index.
 
-It stands in place of Sphinx's own search, which knows no claims, takes "3" for a word and shows
+It replaces Sphinx's search, which does not index claims, takes "3" for a word and shows
 formulas as they are typed.
 """
 
@@ -167,7 +167,7 @@ def of_glossary() -> list[dict[str, str]]:
 
 
 class _Pages:
-    """What has been seen of the pages while they are written."""
+    """The parts of the pages collected while they are written."""
 
     def __init__(self) -> None:
         self.found: list[dict[str, str]] = []

@@ -10,7 +10,7 @@ from typing import Any
 from clcore import _paths
 
 STATE = "site.json"
-"""In which a site says of which build it is: the ledger beside it may be of a later one."""
+"""The file in which a site names its build: the ledger next to it may be of a later one."""
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):

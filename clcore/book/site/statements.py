@@ -2,7 +2,7 @@
 sphinx-proof, whose directives and role it takes over.
 
 The label of a statement names its claim: `thm-acl-3` is acl/thm3, so that its box is headed "Tian
-2022, Theorem 3", with the verdict of this build, and `{prf:ref}` says the same. A statement of
+2022, Theorem 3", with the verdict of this build, and `{prf:ref}` prints the same. A statement of
 another label is ours, and goes by its title. Figures and exercises are counted by chapter: Fig.
 1.2.3 is the third of chapter 1.2.
 """
@@ -72,7 +72,7 @@ class Statement(ElementDirective):
 
 
 class Statements(ProofDomain):
-    """sphinx-proof's domain, whose references say what the boxes are headed."""
+    """sphinx-proof's domain, whose references print the boxes' headings."""
 
     def resolve_xref(  # noqa: D102 (Sphinx's signature)
         self,

@@ -12,7 +12,7 @@ INTRO = (
     "choice of claims and the words are ours; what the paper states, its checks and its "
     "smallest counterexample are one click away."
 )
-"""Begins every page; and without a formula that it knows of, Sphinx leaves MathJax out."""
+"""Begins every page; without a formula that Sphinx sees, it leaves MathJax out."""
 
 
 def files(rows: list[dict]) -> dict[str, str]:
@@ -28,7 +28,7 @@ def files(rows: list[dict]) -> dict[str, str]:
 
 def _entries(known: dict, found: dict[str, dict]) -> dict:
     """A paper's headlines with their rows, the first of those with the worst verdict, which the
-    badge is, and whether what is said still fits."""
+    badge shows, and whether the text still fits."""
     out = []
     for entry in known["claims"]:
         about = [found[claim] for claim in entry["rows"] if claim in found]
@@ -58,7 +58,7 @@ def _overview(entries: dict[str, dict]) -> str:
 
 
 def _front(entries: dict[str, dict], rows: list[dict]) -> str:
-    """A card for each paper: what it is, the verdicts of its claims, one plain sentence."""
+    """A card for each paper: its description, the verdicts of its claims, one plain sentence."""
     cards = {}
     for paper, known in ledger.papers().items():
         own = [row for row in rows if row["paper"] == paper]

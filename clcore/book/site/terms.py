@@ -42,7 +42,7 @@ class GlossaryError(ValueError):
 
 @cache
 def known() -> dict[str, dict[str, dict]]:
-    """Section -> term -> {"forms": other forms of it, "says": what it means}, in reading order.
+    """Section -> term -> {"forms": other forms of it, "says": its meaning}, in reading order.
 
     Raises GlossaryError for a damaged file, and for a form that two terms claim.
     """
@@ -67,7 +67,7 @@ def key(term: str) -> str:
 
 
 def cards() -> dict[str, dict]:
-    """What the card of each term says, by its HTML id."""
+    """The text of each term's card, by its HTML id."""
     entries = {term: entry for section in known().values() for term, entry in section.items()}
     return {
         key(term): {

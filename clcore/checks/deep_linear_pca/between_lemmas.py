@@ -43,7 +43,7 @@ def _kronecker(t: Trial) -> None:
 
 
 def _top_space(t: Trial) -> None:
-    """The top eigenvalue of X kron M is lambda_max(X) lambda_max(M), and what belongs to it is
+    """The top eigenvalue of X kron M is lambda_max(X) lambda_max(M), and its eigenvector is
     v_0 kron u with M's one top eigenvector u, also where X has several."""
     part = t.part("vec W_1 = v_0 kron u", 1e-10, controls=typical)
     rng, n0, n1 = t.stream("top space"), 4, 3

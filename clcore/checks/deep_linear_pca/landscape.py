@@ -1,7 +1,7 @@
 """Theorem 3, Lemma 10 and what surrounds them, as landscape experiments (acl Sec. 4.3, App. B).
 
-Thousands of random starts climb; what they reach is looked at by curvature, by random
-perturbations in numpy, and by what the theorem says about it. `draws` counts starts a cell.
+Thousands of random starts climb; their ends are tested by curvature, by random perturbations in
+numpy, and against the theorem. `draws` counts starts per cell.
 """
 
 from itertools import pairwise
@@ -98,7 +98,7 @@ def _spheres(ws: list[Array]) -> list[Array]:
 
 
 def _error(limits: tuple[Tensor, ...], X: Tensor) -> Array:
-    """[runs]: how far from what Theorem 3 says: E, rank one and aligned, v_0 in the top space."""
+    """[runs]: distances from Theorem 3's form: E, rank one and aligned, v_0 in the top space."""
     lam, vectors = torch.linalg.eigh(X)
     E, top = dl.energy(limits, X), lam[:, -1]
     v0 = torch.linalg.svd(limits[0], full_matrices=False)[2][:, 0]
@@ -109,7 +109,7 @@ def _error(limits: tuple[Tensor, ...], X: Tensor) -> Array:
 
 
 def gap_by_gram(ws: list[Array], X: Array, even: bool = False) -> Array:
-    """[runs]: the same in numpy, from eigenvectors of W_l^T W_l; `even`: what Corollary 3 says."""
+    """[runs]: the same in numpy, from eigenvectors of W_l^T W_l; `even`: Corollary 3's form."""
     lam, vectors = np.linalg.eigh(X)
     gaps, lefts, firsts = [np.abs(energy_of(ws, X) / lam[:, -1] - 1)], [], []
     for w in ws:

@@ -1,8 +1,8 @@
-"""Towers and finite worlds of symbols, for what ddn's checks prove beside their draws.
+"""Towers and finite worlds of symbols, for the proofs that ddn's checks have in addition to draws.
 
 Arrays (numpy, of objects) hold polynomials of one ring each: numpy's own products work on them, and
 derivatives are exact. Between its kinks an activation that is piecewise linear multiplies a unit by
-a number that stays what it is nearby, its gate: gates are symbols here, so that ReLU, leaky ReLU
+a number that is locally constant, its gate: gates are symbols here, so that ReLU, leaky ReLU
 and linear nets are all among what is shown.
 """
 

@@ -1,6 +1,6 @@
 """The dual linear network in symbols: its loss, gradient and steps, for small sizes (ncl App. C.1).
 
-Beside the random draws of `linear_step` and `linear_schedules`, for what can be proved.
+For the parts of `linear_step` and `linear_schedules` that can be proved, in addition to draws.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Checks of what ncl says of its theorems in its abstract, introduction and overview: training.
+"""Checks of ncl's sentences on its theorems in abstract, introduction and overview: training.
 
 Losses are exact: all latents and masks.
 """
@@ -37,7 +37,7 @@ def trained_nets(
 
     Theorem 3's loop, its half-rounds of `steps` steps; `together`: both nets in every step instead;
     `head`: behind the net that moves a predictor, trained with it, its rows scaled, as in Eq. 7;
-    `decay`: what the weights are multiplied by in each step, a tenth as long as `rate` if not 1.
+    `decay`: the factor of the weights in each step, a tenth as long as `rate` if not 1.
     """
     online, target, b_online, b_target, alpha, kappa = tensors(*w)
     seen = sd.views(*sd.latents(kappa, online.shape[-1]), alpha)

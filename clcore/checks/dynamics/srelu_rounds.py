@@ -1,6 +1,6 @@
 """Checks of ncl Theorem 3's loop: fixed point of a half-round, contraction, the limit (App. C.3).
 
-All on the exact loss, never on the simplified one, unless said.
+All on the exact loss, never on the simplified one, unless stated.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """The symmetric ReLU near a warm start in symbols, M = I (ncl App. C.3): two neurons, two inputs.
 
-What a neuron puts out is taken by the region of its pre-activation, which mask and latent set
+A neuron's output is computed by the region of its pre-activation, which mask and latent set
 (ncl/thm3-region).
 """
 

@@ -276,7 +276,7 @@ def thm1b_orth(t: Trial) -> None:
         masks[0, :, 0] = 1
 
         def off_inner(second: float, W=W, masks=masks) -> Array:
-            """|similarity - <W_1, W_2>|, [draws]; `second`: the second mask's entry of its own."""
+            """|similarity - <W_1, W_2>|, [draws]; `second`: the second mask's separate entry."""
             masks[1, :, 1] = second
             first, other = (np.maximum((W * masks[k][:, None])[..., k], 0) for k in (0, 1))
             return np.abs((first * other).sum(-1) - (W[..., 0] * W[..., 1]).sum(-1))

@@ -241,7 +241,7 @@ def eq11(t: Trial) -> None:
 
 
 def _signed_rows(W: Array, M: Array, signs: bool = True) -> float:
-    """The largest distance of unit rows of W [d, p] from columns of M, each with a row of its own;
+    """The largest distance of unit rows of W [d, p] from columns of M, each with a different row;
     `signs`: from plus or minus a column, which is nearer. The rows by the assignment problem."""
     inner = _unit(W) @ M
     rows, columns = linear_sum_assignment(-np.abs(inner))

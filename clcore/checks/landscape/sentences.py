@@ -1,4 +1,4 @@
-"""Checks of what ncl says of its theorems in its abstract, introduction and overview: landscapes.
+"""Checks of ncl's sentences on its theorems in abstract, introduction and overview: landscapes.
 
 One function a claim, named after it. Losses are exact: all latents and masks.
 """
@@ -53,7 +53,7 @@ def rem15(t: Trial) -> None:
     Fails   for equal columns, which are minimisers too, and under i.i.d. latents, where these are
             lower.
 
-    Beside it: the outputs' effective rank, as of trained encoders, (sum of eigenvalues)^2 over the
+    Also: the outputs' effective rank, as of trained encoders, (sum of eigenvalues)^2 over the
     sum of squares; by singular values of W, and by traces of the second moment.
     """
     n, off = min(t.draws, 100), []

@@ -1,7 +1,7 @@
 """acl Sec. 6.1, Table 2: six losses on CIFAR-10 and STL-10.
 
 Parts of two kinds. On the printed cells: mean, standard deviation and five runs are all that a
-Welch test needs, so that what the paper says of its table can be asked of the table itself. On
+Welch test needs, so that the paper's statements on its table can be tested on the table itself. On
 runs: functions of the table of `pretraining.grid` with the columns `dataset`, `images` and `width`,
 paired over seeds (same start, same order of images, same augmentations, another loss). Accuracies
 are in points of a hundred. Their control: losses exchanged by chance within each seed.
@@ -101,7 +101,7 @@ def _said(row: Any) -> str:
 
 
 def about(runs: pd.DataFrame) -> str:
-    """What runs these are, for a note."""
+    """Description of these runs, for a note."""
     r = runs.iloc[0]
     lost = int(runs.groupby(["loss_name", "seed"]).diverged.any().sum())
     broken = f" {lost} diverged runs are left out." if lost else ""
@@ -246,7 +246,7 @@ def num15(t: Trial, sides: Sides) -> None:
     """Other regularisers perform like InfoNCE or better (Sec. 6.1, findings (2)-(3)).
 
     Protocol   the rows of the entropy, inverse (gamma = 2) and square regularisers of Table 2
-               beside InfoNCE: printed cells, and runs with matched seeds.
+               and InfoNCE: printed cells, and runs with matched seeds.
     Question   Is each comparable to InfoNCE or better: no cell more than half a point lower at p
                <= 0.05? Of the printed cells the square row, which the paper excepts, is left out;
                on runs it counts. On runs also: does each improve on the untrained net?
@@ -271,7 +271,7 @@ def num15(t: Trial, sides: Sides) -> None:
 
 
 def _contrary(runs: pd.DataFrame) -> str:
-    """What runs say against the printed cells of num15, for its note; nothing where they do not."""
+    """Runs that contradict the printed cells of num15, for its note; nothing if none does."""
     end = _end(gaps(runs)).set_index("loss")
     other = [name for name in ("entropy", "inverse") if name in behind(end).index]
     if end.low["square"] > 0:
@@ -317,7 +317,7 @@ def _guessing(runs: pd.DataFrame) -> pd.DataFrame:
 def num16(t: Trial, sides: Sides) -> None:
     """Setting α directly from distances works without a minimisation (Sec. 6.1, finding (4)).
 
-    Protocol   the row of direct weights (p = 2, tau = 1/2) of Table 2 beside the others: printed
+    Protocol   the row of direct weights (p = 2, tau = 1/2) of Table 2 and the others: printed
                cells, and runs with matched seeds.
     Question   Is it the best row of every printed column, and above InfoNCE in each cell
                (one-sided Welch test at 2.5 per cent)? On runs: is the paired difference above 0,

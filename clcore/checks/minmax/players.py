@@ -1,6 +1,6 @@
 """The min player: Theorem 2, Lemma 6, Corollary 1 (acl Sec. 3, App. A.1).
 
-Its closed forms in `clcore.losses` meet generic solvers that know only costs and regulariser.
+Its closed forms in `clcore.losses` meet generic solvers that are given only costs and regulariser.
 """
 
 from collections.abc import Callable

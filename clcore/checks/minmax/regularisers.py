@@ -1,7 +1,7 @@
 """Regularisers of the min player (acl Sec. 6.1): concave, one optimum, closed forms, hard pairs.
 
-The closed forms of `clcore.losses.minplayer` meet generic solvers that know only costs and
-regulariser.
+The closed forms of `clcore.losses.minplayer` meet generic solvers that are given only costs
+and regulariser.
 """
 
 from collections.abc import Callable
@@ -68,8 +68,8 @@ def def6(t: Trial) -> None:
     Given   r_H = -2 tau a log a, r_gamma = 2 tau a^(1 - gamma)/(1 - gamma), r_s = -tau a^2/2;
             weights >= 0 with row sums 1; costs 2 (d_ij - d_i) of random batches, N = 8.
     Claim   All are concave (second differences on (0, 1]), and the library's minimisers of c.a
-            - R(a), in closed form or by bisection, are those of generic solvers that know costs
-            and r alone.
+            - R(a), in closed form or by bisection, are those of generic solvers that are given
+            only costs and r.
     Fails   for a convex r; for r without its constant 2 or 1/2; with the diagonal among the pairs.
     """
     # r is concave: second differences on (0, 1].
@@ -237,7 +237,7 @@ def _across(alpha: Array, inter: Array) -> float:
 def _by_solver(
     t: Trial, inter: Array, alphas: list[Array], taus: tuple[float, ...], flat: Array
 ) -> None:
-    """The min player's own answer, by a solver that knows costs and constraint but no softmax."""
+    """The min player's own answer, by a solver with costs and constraint but no softmax."""
     few, n = min(t.draws, 100), inter.shape[-1]
     costs = ref.off(2 * inter[:few])
 

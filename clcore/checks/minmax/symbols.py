@@ -1,6 +1,6 @@
 """A batch in symbols: any differentiable phi and psi, any outputs (acl Eqs. 1, 4, 5).
 
-Three samples with outputs in the plane, unless something else is said.
+Three samples with outputs in the plane, unless stated otherwise.
 """
 
 from functools import cache

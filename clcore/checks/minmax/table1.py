@@ -1,7 +1,7 @@
 """Table 1 of acl Sec. 3, row by row, against the losses of its sources; shapes of phi and psi.
 
 One rule for all: the row equals the source's loss up to a constant and a positive factor. A source
-that defines a single negative is read with one; what becomes of it otherwise is said. A row that
+that defines a single negative is read with one; the other case is reported. A row that
 needs more, as outputs of unit norm, is corrected, all its changes named.
 """
 

@@ -156,7 +156,7 @@ def thm5(t: Trial) -> None:
     Fails   from w_1(0) with negative entries whose energy stays negative: the output dies.
             Corrected: where E(w_1(0)) > 0. Controls: the linear net; outside Lemma 14's hypotheses
             (modes not shown, no weight on any pair), and from the minimal eigenvector. Shares at a
-            cold alpha that follows w_1 are said, not tested.
+            cold alpha that follows w_1 are reported, not tested.
     """
     starts_of_either_sign(t)
     count = 4 * t.share(len(SIZES))

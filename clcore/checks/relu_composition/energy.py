@@ -40,7 +40,7 @@ Parts = tuple[Array, Array, Array]
 
 
 def parts(model: binary_latent.Model) -> Parts:
-    """What X_alpha is made of, by loops."""
+    """The ingredients of X_alpha, by loops."""
     p1, table, values = (v.numpy() for v in model)
     draws, fields, _, modes = values.shape
     within = np.zeros((draws, fields * modes, fields * modes))

@@ -1,4 +1,4 @@
-"""Total variation of filters, the measure of acl Eq. 18: by hand, and what it tells apart."""
+"""Total variation of filters, the measure of acl Eq. 18: by hand, and what it distinguishes."""
 
 import numpy as np
 import torch
@@ -107,7 +107,7 @@ def eq18(t: Trial) -> None:
 
 
 def _sharper(t: Trial, count: int) -> None:
-    """Edges by hand beside their blurred copies and a spot."""
+    """Edges by hand with their blurred copies and a spot."""
     edges, steps = _edges(t.rng, count), _edges(t.rng, count, steps=True)
     spots = _spot() * np.sqrt((edges**2).sum((2, 3), keepdims=True) / (_spot() ** 2).sum())
     edge, step = (_tv(w) / _tv(_blurred(w)) for w in (edges, steps))

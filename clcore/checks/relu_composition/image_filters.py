@@ -140,7 +140,7 @@ def fig7(t: Trial, runs: pd.DataFrame, seed: int = 0) -> None:
     """Augmentation strength, total variation of filters and accuracy (Figure 7).
 
     Protocol   STL-10, ResNet18, 300 epochs, five strengths of colour jitter and five chances of
-               grey, three seeds; the runs say when they are smaller.
+               grey, three seeds; smaller runs are marked.
     Question   Left: is TV above its first value, by two standard errors, where accuracy is best,
                in most layers of both curves? Are TV and accuracy largest within one step of the
                grid? Right: do the first filters, at norm 1, have more TV under the strongest
@@ -227,7 +227,7 @@ def num17(t: Trial, runs: pd.DataFrame, draws: int, seed: int) -> None:
     Protocol   the runs of Figure 7: one mean over seeds for each setting of jitter and grey.
     Question   Is a layer's TV correlated with accuracy (Spearman) over the settings, its bootstrap
                95 per cent interval above 0, in a majority of layers? TV at norm 1 and the norm
-               alone are said beside it.
+               alone are reported, too.
     Refuted    by fewer layers. Control: accuracies of other settings.
     """
     rng = generator("acl/num17", seed)

@@ -1,4 +1,4 @@
-"""What the proof of Theorem 5 says of the linear flow between two deaths (acl App. A.3)."""
+"""The linear flow between two deaths in the proof of Theorem 5 (acl App. A.3)."""
 
 from itertools import combinations
 

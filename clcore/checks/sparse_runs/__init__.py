@@ -1,1 +1,1 @@
-"""Checks of ncl's tables and figures beside our runs, for both parts of chapter 6."""
+"""Checks of ncl's tables and figures against our runs, for both parts of chapter 6."""

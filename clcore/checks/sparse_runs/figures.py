@@ -1,7 +1,7 @@
-"""Figures 1-18 of ncl beside our runs: who ends above whom, what rises (ncl Sec. 5.2.2, App. A, B).
+"""Figures 1-18 of ncl against our runs: final order, rising curves (ncl Sec. 5.2.2, App. A, B).
 
-The figures are curves without printed values; what is tested is what their captions and the text
-say of them, at the last epoch, by one-sided t-tests, the worst over Pr(sparse).
+The figures are curves without printed values; the tests are of the statements of captions and
+text, at the last epoch, by one-sided t-tests, the worst over Pr(sparse).
 """
 
 from typing import Any
@@ -116,7 +116,7 @@ def _deeper(t: Trial, runs: Runs) -> None:
 def fig3(t: Trial, runs: Runs) -> None:
     """Non-contrastive training of a two-layer encoder fails (Figure 3).
 
-    Protocol   NCL with a two-layer encoder, Eq. 11 on its first layer, beside CL-basic; every
+    Protocol   NCL with a two-layer encoder, Eq. 11 on its first layer, and CL-basic; every
                Pr(sparse).
     Question   Does it end below CL-basic (Welch), and below 0.8?
     Refuted    by one Pr(sparse) at which it does not. Controls: every other run exchanged; warm
@@ -228,7 +228,7 @@ def fig12(t: Trial, runs: Runs) -> None:
 def fig6(t: Trial, runs: Runs) -> None:
     """Non-contrastive training with a predictor fails without a warm start (Figure 6).
 
-    Protocol   NCL with a linear predictor from a random start, beside the warm one.
+    Protocol   NCL with a linear predictor from a random start, and from the warm one.
     Question   Does it end below the warm start (Welch), and below 0.75?
     Refuted    by one Pr(sparse) at which it does not. Controls: every other run exchanged; warm
                starts with c = 2.

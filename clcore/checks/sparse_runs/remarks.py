@@ -1,4 +1,4 @@
-"""ncl's remarks on what training finds, beside our runs (Sec. 2.2, 5.2.2, App. A.2.1, B.1.4)."""
+"""ncl's remarks on what training finds, against our runs (Sec. 2.2, 5.2.2, App. A.2.1, B.1.4)."""
 
 from functools import partial
 
@@ -143,7 +143,7 @@ def rem10(t: Trial, runs: Runs) -> None:
     """Weights of the linear non-contrastive encoder collapse to zero (App. A.2.1).
 
     Protocol   NCL-linear; the text calls its loss Eq. 6, outputs as they are. Sec. 4.2 has unit
-               outputs in all experiments, Eq. 4, which is open beside it.
+               outputs in all experiments, Eq. 4; both readings are open.
     Question   Is the norm of W at the end at most 0.1 of that at the start?
     Refuted    by a run in which it is more. Control: start and end exchanged.
 

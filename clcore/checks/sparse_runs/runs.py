@@ -1,4 +1,4 @@
-"""Tables 1-4 and numbers of ncl beside our runs (Sec. 4.2, 5.2.2, App. A.2, B.1).
+"""Tables 1-4 and numbers of ncl against our runs (Sec. 4.2, 5.2.2, App. A.2, B.1).
 
 What the panels of a table of runs in other readings
 (`experiments.sparse_tables.OTHERS`) give is in the notes or, where they pass and the printed
@@ -42,7 +42,7 @@ def _cells(
 ) -> Part:
     """Share of printed cells that agree. Controls: panels exchanged, encoders before training.
 
-    starts: panels of which the words say where they began.
+    starts: panels whose initial values are in the words.
     """
     claim, table = t.claim, rt.beside(runs, t.claim)
     if table.empty:
@@ -148,7 +148,7 @@ def tab4(t: Trial, runs: Runs) -> None:
     """Max-cosines of non-contrastive nets from three levels of warm start (Table 4).
 
     Protocol   NCL-basic from three warm starts, 27 cells, at the last epoch; half of the epochs is
-               open. The note says where the Minimum max-cosines began.
+               open. The note has the initial Minimum max-cosines.
     Question   Do nine cells of ten agree?
     Refuted    by fewer. Controls: starts exchanged, encoders before training.
     """
@@ -248,7 +248,7 @@ def num4(t: Trial, runs: Runs) -> None:
 def num5(t: Trial, runs: Runs) -> None:
     """Masking probabilities other than the default 0.5 (Captions of Table 1, Figs. 17, 18).
 
-    Protocol   SimCLR and SimSiam with masks that keep 0.1, and that mask 0.1 as Figs. 17, 18 say;
+    Protocol   SimCLR and SimSiam with masks that keep 0.1, and that mask 0.1 as in Figs. 17, 18;
                over the seeds that all four panels have.
     Question   Is the first nearer to the printed cells of Table 1 in more of them than a fair coin
                would give one time in twenty (13 of 18)?

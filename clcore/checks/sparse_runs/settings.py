@@ -12,7 +12,7 @@ from clcore.ledger import Trial, check
 from clcore.theory.sparse import sparse_coding as sc
 
 STATED = {"n": 1000, "lr": 0.025, "batch": 512, "keep": 0.5, "m": 50, "p": 50, "d": 10}
-"""What Sec. 4.2 prints, beside 8000 epochs, symmetric ReLU, biases 0 and the noise."""
+"""Printed settings of Sec. 4.2, besides 8000 epochs, symmetric ReLU, biases 0 and the noise."""
 
 
 @check("ncl/num2")

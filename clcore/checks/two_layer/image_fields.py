@@ -27,8 +27,8 @@ EXCHANGED = "arms exchanged by chance within each seed"
 
 
 def evidence(runs: pd.DataFrame) -> str:
-    """Whether runs are at full size: all steps, five seeds (of MNIST, which the table's name
-    says)."""
+    """Whether runs are at full size: all steps, five seeds (of MNIST, by the table's
+    name)."""
     full = runs.step.max() >= fields.STEPS and runs.seed.nunique() >= SEEDS
     return "protocol" if full else "partial"
 
@@ -119,7 +119,7 @@ def fig12(t: Trial, runs: pd.DataFrame, ends: pd.DataFrame) -> None:
 
 
 def _beside_linear(p: Part, ends: pd.DataFrame, protocol: str) -> None:
-    """Says the best cosines of ReLU and of linear filters, by field, in how many fields linear
+    """Reports the best cosines of ReLU and of linear filters, by field, in how many fields linear
     filters are nearer, and the share of ReLU filters that are dead."""
     own, linear, living = (
         grid(ends, measure, arm, protocol).mean()
@@ -189,7 +189,7 @@ def num4(t: Trial, classes: pd.DataFrame, x: Tensor, draws: int, seed: int) -> N
                aside? Is the chance that an image has a false negative in its batch the closed form
                (four standard errors), growing with the batch?
     Refuted    by other fields or counts, another chance. Controls: two fields exchanged, the whole
-               file, a batch of half the size, a class of its own for every image.
+               file, a batch of half the size, a separate class for every image.
     """
     # The library's fields, and quarters cut by slices.
     half, cut = x.shape[-1] // 2, fields.quarters(x)

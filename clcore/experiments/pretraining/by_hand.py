@@ -39,7 +39,7 @@ def parsed(assignments: Sequence[str]) -> Settings:
 
 
 def _recipe(given: dict[str, Any]) -> aug.Recipe:
-    """A recipe of one's own. Errors: an unknown name, none for size, a value of another type."""
+    """A custom recipe. Errors: an unknown name, none for size, a value of another type."""
     fields = {field.name: field for field in dataclasses.fields(aug.Recipe)}
     if strange := [str(name) for name in given if name not in fields]:
         raise ValueError(

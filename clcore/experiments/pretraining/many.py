@@ -23,7 +23,7 @@ from clcore.sweep.checkpoint import Stopped
 def faster(choice: str, device: torch.device | str) -> dict[str, bool]:
     """Settings that a GPU is faster with (`mixed`, `channels_last`), or none.
 
-    choice: "yes", "no", or "auto", which is yes on CUDA devices with bfloat16 of their own (compute
+    choice: "yes", "no", or "auto", which is yes on CUDA devices with native bfloat16 (compute
     capability 8 or more). Errors: another word; "yes" for a CUDA device without.
     """
     if choice not in ("auto", "yes", "no"):
@@ -51,8 +51,8 @@ def grid(
     """`run` for each of the settings, `jobs` at a time; one table, with the settings' position as
     column `run`.
 
-    On the CPU each has a process of its own, or goes to another launcher. On a GPU, which a task
-    has to itself, a task is `jobs` runs of one loss, `together` in one process.
+    On the CPU each has its own process, or goes to another launcher. On a GPU, which a task
+    does not share, a task is `jobs` runs of one loss, `together` in one process.
 
     Each keeps its own file in the folder `checkpoints` (`checkpoint_name`), so that the same call
     goes on with whatever is unfinished; what is finished has its rows under results/ there.

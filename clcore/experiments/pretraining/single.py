@@ -20,7 +20,7 @@ from clcore.sweep.configs import out_of_memory
 
 
 class OutOfMemory(torch.OutOfMemoryError):
-    """The device's memory does not hold a step of these runs; what was saved is untouched."""
+    """The device's memory does not hold a step of these runs; saved results are unchanged."""
 
 
 def run(
@@ -67,9 +67,9 @@ def together(
     `stop_after` seconds raise `Stopped`; with `whole`, so does a pace that would exceed them. Under
     torchrun every process takes its share of each batch, and the loss is that of the whole batch.
 
-    ahead: draw for many steps at once and, on a GPU, replay a CUDA graph a step, each run on a
-    stream of its own; None: on a GPU only, by one process, whose memory holds the images. On the
-    CPU the numbers are the same to the bit. Raises ValueError for data, settings or a checkpoint
+    ahead: draw for many steps at once and, on a GPU, replay one CUDA graph per step, each run on
+    its own stream; None: on a GPU only, by one process, whose memory holds the images. On the CPU
+    the numbers are the same to the bit. Raises ValueError for data, settings or a checkpoint
     that do not fit, OutOfMemory.
     """
     device = processes.own(device)
@@ -145,7 +145,7 @@ def _check(train: ImageSet, test: ImageSet, s: Settings, record: Sequence[int]) 
 
 
 def _memory(device: torch.device) -> str:
-    """What the memory of a GPU is and who has it, in words; nothing of the host's."""
+    """A GPU's memory and the processes that use it, in words; nothing about the host's."""
     if device.type != "cuda":
         return ""
     free, total = torch.cuda.mem_get_info(device)

@@ -42,11 +42,11 @@ class OneByOne:
 
 
 class Ahead:
-    """All that steps draw is drawn for BLOCK of them at once, and what is left of a step is a fixed
+    """All random numbers are drawn for BLOCK steps at once, which leaves of a step a fixed
     list of operations on fixed tensors. Nothing is read back before the end of an epoch.
 
-    On a CUDA device that list is recorded as a graph and replayed on a stream of its own, beside
-    those of other runs; where none can be recorded, a warning says why and it is launched.
+    On a CUDA device that list is recorded as a graph and replayed on its own stream, in parallel
+    with other runs; if none can be recorded, a warning explains why and it is launched.
 
     pixels: all images, on the device; each: steps of an epoch.
     """

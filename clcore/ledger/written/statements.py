@@ -1,4 +1,4 @@
-"""What a check says that it tests: the title of its claim, and the blocks of its docstring.
+"""What a check tests, in its own words: the title of its claim, and its docstring's blocks.
 
     @check("nl/thm4")
     def thm4(t: Trial) -> None:

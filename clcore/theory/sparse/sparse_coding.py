@@ -4,7 +4,7 @@ M is a p x d dictionary with orthonormal columns, z a sparse latent; a view D x 
 of x with probability `keep`. An encoder W, m x p, is scored by how well some row of it matches each
 column of M (`max_cosine`). ncl states several pieces in more than one way, and the authors' program
 adds its own; `READINGS` names them all. Every function takes one key or one run, and is batched by
-`torch.func.vmap`; leading dimensions of tensors are free where the signature says so.
+`torch.func.vmap`; leading dimensions of tensors are free where stated in the signature.
 """
 
 import math
@@ -46,7 +46,7 @@ READINGS: dict[str, dict[str, str]] = {
         "5.2.2 and App. B.1.4 by the letter)",
     },
 }
-"""kind -> name -> what it means and who says so."""
+"""kind -> name -> its meaning and source."""
 
 
 def one_of(kind: str, name: str) -> None:

@@ -1,4 +1,4 @@
-"""What a tree-shaped net knows of the latents: correlations and covariance operators (ddn Sec. 7).
+"""A tree-shaped net's information on latents: correlations, covariance operators (ddn Sec. 7).
 
 Correlations are population values, by enumeration of the leaves below a latent, not estimates.
 The operator needs the Jacobian of the output, which all leaves enter: it is estimated.
@@ -28,7 +28,7 @@ def place(path: str, depth: int) -> tuple[int, int]:
 
 
 def _below(path: str, params: Params, polarity: Tensor) -> tuple[Params, Tensor]:
-    """The net and the tree below one latent, as a net and a tree of their own."""
+    """The net and the tree below one latent, as a separate net and tree."""
     depth = len(params) // 2
     at, number = place(path, depth)
     net, rho = {}, []

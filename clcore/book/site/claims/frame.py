@@ -22,7 +22,7 @@ class FrameError(ValueError):
 
 
 def _empty(app: Any) -> Iterator[tuple[str, dict, str]]:
-    """The empty page. It says that it has formulas, so that MathJax comes with it."""
+    """The empty page. It declares formulas, so that MathJax is loaded."""
     app.env.get_domain("math").data["has_equations"][FRAME] = True
     context = {"title": TITLE, "body": BODY, "meta": {"html_theme.sidebar_secondary.remove": True}}
     yield FRAME, context, "page.html"

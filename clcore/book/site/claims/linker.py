@@ -27,7 +27,7 @@ class Linker:
     """Typesets the texts of one page. Each term and each claim is linked where it is first named.
 
     up: the way from the page to the site's root. own: the claim that the page is about, to which
-    nothing links; it says of which paper "Eq. 12" is.
+    nothing links; it determines the paper that "Eq. 12" refers to.
     """
 
     def __init__(self, up: str, own: str) -> None:

@@ -1,5 +1,5 @@
-"""What the page of a claim says, in the order in which a reader asks: is it true and how sure is
-that, where is it explained, what is claimed, what is wrong with it, what was measured of it."""
+"""The content of a claim's page, in the order of a reader's questions: is it true and how sure is
+that, where is it explained, what is claimed, what is wrong with it, what was measured."""
 
 import re
 from functools import cache
@@ -155,7 +155,7 @@ def _parts(row: dict) -> list[dict]:
 
 
 def _said(row: dict, names: tuple[str, ...]) -> list[dict[str, str]]:
-    """What the checks say under these names, part by part: name, of (part and setting), text."""
+    """The checks' texts under these names, part by part: name, of (part and setting), text."""
     return [
         {"name": name, "of": "; ".join(filter(None, (c["part"], c["setting"]))), "text": c[name]}
         for c in row["checks"]

@@ -30,7 +30,7 @@ _TAG = 8
 
 
 def file() -> Path:
-    """Where what the pages need of the judges is kept."""
+    """The file with what the pages need from the judges."""
     return _paths.root() / "data" / NAME
 
 

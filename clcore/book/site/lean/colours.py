@@ -13,10 +13,10 @@ _COLOUR = re.compile(r"(?:^|[;{\s])color: (#\w+)")
 
 
 class Stripper:
-    """Takes marks without a colour of their own out of the programs of pages."""
+    """Removes marks without a colour from the programs of pages."""
 
     def __init__(self, site: Path) -> None:
-        """site: the folder of the site, whose style sheets say what has a colour."""
+        """site: the folder of the site, whose style sheets determine which marks have a colour."""
         sheets = [*site.glob("_static/pygments*.css"), *site.glob("code/*.css")]
         self._coloured: set[str] = set()
         for sheet in sheets:

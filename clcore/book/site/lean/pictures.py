@@ -1,6 +1,6 @@
-"""Pictures of the pages: lossless WebP, which is half of PNG, in files that load as they come near;
-frames of sliders, too, which else are in the page. Each says its size, so that nothing moves when
-it arrives."""
+"""Pictures of the pages: lossless WebP, half the size of PNG, in files that load when they are
+near; frames of sliders, too, which are otherwise in the page. Each states its size, so that nothing
+moves when it arrives."""
 
 import base64
 import hashlib

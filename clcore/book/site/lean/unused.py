@@ -20,8 +20,8 @@ _UNUSED = (
 
 
 def remove(site: Path) -> None:
-    """Remove what no page loads, and the outputs of the notebooks that a reader may download: to
-    run them is what they are for."""
+    """Remove files that no page loads, and the outputs of the notebooks that a reader may
+    download, which are meant to be run."""
     mathjax = site / "_static" / "mathjax"
     found = [file for file in mathjax.glob("*") if file.name not in MATHJAX]
     for pattern in _UNUSED:

@@ -111,7 +111,7 @@ def ex4(t: Trial) -> None:
     Given   the two objects on a ring, a window of two, patterns 00, 01, 10, 11; w opens some.
     Claim   K_1 = psi'(w^T x) x; if one pattern p is open, OP_1 = c_p x_p x_p^T, c_p = 1/(4 d^2).
             With a bias each of the four can be the one, and it also works for several. Corrected:
-            for several if not all that can open the neuron do; what grows is the gap.
+            for several if not all that can open the neuron do; the gap grows.
     Fails   for several that are all; for a linear neuron.
     """
     # K_1 = psi'(w^T x) x.
@@ -175,8 +175,8 @@ def _amplified(change: Array, open_: Array) -> Array:
 
 def _several(t: Trial) -> None:
     """Starts that two or more patterns open. What is learned is the gap between the objects, which
-    is u_S^T w / d; nothing, where all patterns that can open the neuron do. What becomes of the
-    answers to single patterns is said."""
+    is u_S^T w / d; nothing, where all patterns that can open the neuron do. The change of the
+    answers to single patterns is reported."""
     rate, d, name = 0.5, 6, "more than one pattern: something is learned"
     printed, mended = (form(name, 1e-9, ">=") for form in (t.part, t.corrected))
     factor = t.part("more than one pattern", 1e-12, controls=pooled, draws=t.draws)
@@ -228,7 +228,7 @@ def eq13(t: Trial) -> None:
             grows: one step by numpy's gradient of the enumerated loss, up to 100 by the library
             while p alone is open.
     Fails   for c_p = 1/d^2; growth for a linear neuron. Once another pattern opens, growth may
-            stop (for how many starts is said).
+            stop (the number of such starts is reported).
     """
     factor = t.part("factor", 1e-9, controls=pooled, draws=t.draws)
     growth = t.part("growth", 1e-6, ">=", draws=t.draws)

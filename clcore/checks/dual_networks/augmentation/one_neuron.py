@@ -1,4 +1,4 @@
-"""What ddn says in passing of its one-neuron examples (Secs. 4, 5 and 5.1): other losses, a ReLU
+"""ddn's remarks on its one-neuron examples (Secs. 4, 5 and 5.1): other losses, a ReLU
 that sees the whole ring, and growth that is exponential.
 
 Updates are complex-step gradients of losses enumerated over objects and views, as in `rings`.
@@ -90,12 +90,12 @@ def rem18(t: Trial) -> None:
     """InfoNCE and triplet losses work by similar principles (Sec. 5, after Assumption 1).
 
     Given   examples 1 to 4 under InfoNCE and the soft triplet loss, answers from 0.001 to 3
-            sqrt(tau); what is similar is not said in the paper.
+            sqrt(tau); the paper does not define "similar".
     Claim   With Theorem 4's weighted operator in place of Theorem 3's: that of a linear neuron
             vanishes (examples 2, 3), that of a selective ReLU neuron amplifies its pattern
             (example 4).
     Fails   with ReLU and linear exchanged. With the residue left in, whole updates are those of
-            L_simp where outputs are small against sqrt(tau), and not beyond (numbers are said).
+            L_simp where outputs are small against sqrt(tau), and not beyond (numbers are reported).
     """
     count = min(t.share(6), 5)
     vanishes = t.part("the weighted operator of a linear neuron vanishes", 1e-14)
@@ -149,8 +149,8 @@ def rem19(t: Trial) -> None:
     Given   the model of example 2, d in {4, 8, 16}, L_simp; windows of two, weights of two signs.
     Claim   A local field with a ReLU rescues the neuron: the largest eigenvalue of its operator is
             positive.
-    Fails   for a linear neuron behind the same window. A ReLU on the whole ring learns, too; in
-            what share of starts is said, and the paper does not deny it.
+    Fails   for a linear neuron behind the same window. A ReLU on the whole ring learns, too; the
+            share of starts is reported, and the paper does not deny it.
     """
     window, whole, learnt, count = t.part("", 1e-3, ">="), [], [], min(t.draws, 20)
     for d in (4, 8, 16):

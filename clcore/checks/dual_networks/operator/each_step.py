@@ -1,7 +1,7 @@
-"""What ddn says of each update of SimCLR in its abstract and in Secs. 1 and 4: that a covariance
+"""ddn's statement on each update of SimCLR, in its abstract and in Secs. 1 and 4: a covariance
 operator gives it, PSD but for the residue of Theorem 4.
 
-What a PSD operator can do is known: some A >= 0 has vec(dW) = A vec(W) if and only if the cosine of
+A PSD operator's possible updates: some A >= 0 has vec(dW) = A vec(W) if and only if the cosine of
 vec(dW) and vec(W) is positive, or dW = 0. So cosines of updates with weights are measured, of
 complex-step gradients of losses enumerated by loops, plain and l2-normalised, and of batches.
 """

@@ -1,8 +1,8 @@
 """The covariance operator of finite worlds (ddn Sec. 4, App. B.3).
 
 Operators of `clcore.theory.operator.covariance_operator` meet complex-step gradients of losses
-enumerated by loops. All statements are about the first tower's gradient (Theorem 1); thm3 says what
-both towers give.
+enumerated by loops. All statements are about the first tower's gradient (Theorem 1); thm3 covers
+both towers.
 """
 
 from itertools import product

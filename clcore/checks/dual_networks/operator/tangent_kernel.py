@@ -85,8 +85,8 @@ def rem4(t: Trial) -> None:
 
     Given   two-layer ReLU nets, wide for the kernel, of any width for the operator; three layers
             for the operator's movement.
-    Claim   The kernel has full rank if samples are distinct, hardly moves in wide nets and knows
-            nothing of augmentation; the operator's size does not grow with the samples, it stays
+    Claim   The kernel has full rank if samples are distinct, hardly moves in wide nets and
+            ignores augmentation; the operator's size does not grow with the samples, it stays
             PSD while it moves, and it depends on the views.
     Fails   the rank for parallel samples where nets have no biases, as those of Sec. 3; corrected:
             with biases. Controls: a sample twice, width 2, the kernel in the operator's place and

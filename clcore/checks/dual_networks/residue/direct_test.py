@@ -1,4 +1,4 @@
-"""The residue beside the operator in the gradient of a net, as Sec. 7 of ddn measures them."""
+"""Residue and operator in the gradient of a net, as Sec. 7 of ddn measures them."""
 
 from functools import partial
 

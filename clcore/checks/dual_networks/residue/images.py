@@ -1,4 +1,4 @@
-"""Tables 2 and 3 of ddn, what Sec. 7 says of them, and the residue in a net on images.
+"""Tables 2 and 3 of ddn, Sec. 7's statements on them, and the residue in a net on images.
 
 Three kinds of evidence. The printed cells, as mean, std and n = 5: their differences with Welch
 intervals, taken as the differences of independent samples. Our runs (`pretraining.grid`), paired
@@ -183,7 +183,7 @@ def paired(runs: pd.DataFrame, first: str, second: str, epoch: int) -> pd.Series
 
 
 def said(row: pd.Series) -> str:
-    """A paired difference in words; what its interval allows to say."""
+    """A paired difference in words, as far as its interval allows."""
     verdict = "no difference seen" if row.low <= 0 <= row.high else "a difference"
     return (
         f"{row.difference:+.2f} points, 95 per cent interval {row.low:+.2f} to {row.high:+.2f}, "
@@ -289,7 +289,7 @@ def tab2(t: Trial, sides: Sides) -> None:
     """Linear evaluation of InfoNCE with and without residue (Table 2).
 
     Protocol   ResNet-18, tau = 0.5, linear evaluation after 100, 300 and 500 epochs on CIFAR-10
-               and STL-10, 5 seeds; the runs say when they are smaller.
+               and STL-10, 5 seeds; smaller runs are marked.
     Question   Do nine cells in ten agree, where there are runs of them? Is the loss without
                residue (exact) within one point of InfoNCE at the end, by the paired 95 per cent
                interval?

@@ -87,7 +87,7 @@ class Measured:
 
 def once_more(net: list[Array], world: co.World, case: dw.Case, slope: float) -> Array:
     """|theta| of layer 1 over the printed order of Theorem 4, in units of M_K^2 times the slope,
-    and over the printed bound of Eq. 79, [2, draws]; what rounding may leave of it is no excess.
+    and over the printed bound of Eq. 79, [2, draws]; an excess within rounding does not count.
 
     By sums over x_1, x_+ and x_-; K_1 and F by complex steps, variances by pairs of views.
     """
@@ -337,7 +337,7 @@ def eq79(t: Trial) -> None:
 
 
 def _same_samples(rng: np.random.Generator, count: int, case: dw.Case, slope: float) -> Measured:
-    """The counterexample with a net of its own: samples in the kernel of W, views off it."""
+    """The counterexample with a separate net: samples in the kernel of W, views off it."""
     w = np.zeros((count, 1, 2))
     w[..., 0] = rng.uniform(0.5, 1.0, (count, 1))
     x = np.zeros((count, 2, 2))

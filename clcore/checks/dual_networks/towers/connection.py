@@ -67,7 +67,7 @@ def _by_autograd(pair: nets.Pair, normalised: bool = False) -> list[Array]:
 
 
 def _floor(slopes: list[Array]) -> Array:
-    """[draws]: what errors are relative to at least, where a layer's gradient vanishes."""
+    """[draws]: the least scale for relative errors, for a layer whose gradient vanishes."""
     return 1e-3 * np.max([np.abs(s).reshape(len(s), -1).max(-1) for s in slopes], 0)
 
 

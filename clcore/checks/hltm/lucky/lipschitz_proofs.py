@@ -1,7 +1,7 @@
 """Variance squashing and Jensen in symbols: what shows the parts of `lipschitz`.
 
 A random variable has three values, with probabilities that sum to 1; where a sign is shown, with
-masses above 0 of the sum S, so that what is shown is S or S^2 times the statement.
+masses above 0 of the sum S, so that S or S^2 times the statement is shown.
 """
 
 from collections.abc import Callable

@@ -149,7 +149,7 @@ def thm5b(rising: Part, printed: Part, corrected: Part) -> None:
     )
 
     def at(polarity: Any, s: Any) -> Any:
-        """At c = 9, sigma_w = 1, sigma_l = 0: the first child as it is, the second as said."""
+        """At c = 9, sigma_w = 1, sigma_l = 0: the first child unchanged, the second as given."""
         numbers = {C: 9, SIGMA: 1, spread: 0, s2[0]: sympy.Rational(1, 4), rho2[0]: 1}
         return bracket.subs(numbers | {rho2[1]: polarity**2, s2[1]: s**2})
 

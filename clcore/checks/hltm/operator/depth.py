@@ -1,6 +1,6 @@
 """Latent trees: how little of a deep node reaches the root (ddn Theorem 6 in App. C.5, Eq. 180).
 
-And whether the operators are therefore larger at the top of a net, as Sec. 6.1.2 says.
+And whether the operators are therefore larger at the top of a net, according to Sec. 6.1.2.
 """
 
 from itertools import product

@@ -291,7 +291,7 @@ def _growth(W: Array, after: Array, a: Array) -> Array:
 
 def _smallest_step() -> tuple[float, float]:
     """What f = relu(w_1 x_1) - relu(w_2 x_2) at w = (1, 3) adds to w_1 at rate 1, fair root and all
-    polarities 1; and what Eq. 15 says."""
+    polarities 1; and Eq. 15's value."""
     tree = lt.tree((-1, 0, 0, 1, 2))
     net = tree_nets.net(tr.keys(np.random.default_rng(0), 1), tree, 1)
     w = tr.explore(lt.binary(tree, torch.ones(1, 4, dtype=torch.float64), 0.0), net)
@@ -321,7 +321,7 @@ def _off_factor(
 
 
 def _uninformed(w: tr.World) -> tr.World:
-    """The same net on a tree whose root says nothing of its children."""
+    """The same net on a tree whose root is independent of its children."""
     flat = tr.rho(w)
     flat[:, [i - 1 for i, parent in enumerate(w.model.tree.parents) if parent == 0]] = 0
     return tr.explore(lt.binary(w.model.tree, torch.from_numpy(flat), 0.2), w.weights)

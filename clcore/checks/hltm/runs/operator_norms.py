@@ -1,8 +1,8 @@
-"""Figures 13 and 14 of ddn beside our runs: the norm of the covariance operator (ddn App. D.1).
+"""Figures 13 and 14 of ddn against our runs: the norm of the covariance operator (ddn App. D.1).
 
 Functions of a table of runs (`tree_contrast.run`), recorded or of this build. The paper gives
-neither depths nor polarities nor epochs, nor says which operator: ours are settings of things left
-open.
+neither depths nor polarities nor epochs, nor defines the operator: where the paper leaves settings
+open, they are ours.
 """
 
 from collections.abc import Callable, Iterator
@@ -76,7 +76,7 @@ READINGS = (
 )
 """What "covariance operator" may be: that of Theorem 3 with the Jacobian of Definition 1, of the
 output without its norm, as in the authors' program, counts as printed. Normalised outputs have
-symbols of their own (Eqs. 41, 56); the caption of Fig. 14 speaks of features."""
+separate symbols (Eqs. 41, 56); the caption of Fig. 14 mentions features."""
 
 
 def _figure(t: Trial, nodes: tuple[str, ...], curves: pd.DataFrame, shuffled: pd.DataFrame) -> None:

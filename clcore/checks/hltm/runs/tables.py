@@ -1,4 +1,4 @@
-"""Tables 4 and 6 of ddn beside our runs (ddn Sec. 7, App. D.1).
+"""Tables 4 and 6 of ddn against our runs (ddn Sec. 7, App. D.1).
 
 Functions of a table of runs (`tree_contrast.run`), recorded or of this build. The tables are at the
 paper's protocol with 10 trials a cell and 50 epochs; anything less is `partial`.
@@ -184,7 +184,7 @@ def _pooled(rows: list[tuple], values: np.ndarray, last: str = "converged") -> d
 
 
 def _gains(t: Trial, runs: pd.DataFrame, released: pd.DataFrame, keep: str) -> None:
-    """Whether what the paper gains is there: t > 2 in training. Controls: stages exchanged by
+    """Whether the paper's gains are reproduced: t > 2 in training. Controls: stages exchanged by
     chance; where the table has it, epoch 1 for the end."""
     rows, values = _clear(runs, keep)
     found, other = _pooled(rows, values), _pooled(*_clear(released, keep))
@@ -256,7 +256,7 @@ def tab4(t: Trial, runs: pd.DataFrame, released: pd.DataFrame) -> None:
 def _trends(
     t: Trial, table: pd.DataFrame, name: str, column: str, source: str, runs: str = ""
 ) -> None:
-    """The first and the third trend, on a column of `cells`; runs: what is said of single runs."""
+    """The first and the third trend, on a column of `cells`; runs: statements on single runs."""
     wide = table.pivot(index=["low", "width", "stage"], columns="latent", values=column)
     values = wide[["", "101", "0111"]].to_numpy()
     words = "(1), (2) the lower the better"
@@ -386,7 +386,7 @@ def _by_width(gain: pd.DataFrame, paths: list[str]) -> str:
 def beside(
     runs: pd.DataFrame, released: pd.DataFrame, shuffled: pd.DataFrame
 ) -> list[Callable[[int, int], Iterator[Check]]]:
-    """The checks of both tables and of what is said about them, as `Ledger.run` takes them.
+    """The checks of both tables and of the statements on them, as `Ledger.run` takes them.
 
     runs: under the paper's loss; released: under the released one; shuffled: on unrelated views.
     """

@@ -39,7 +39,7 @@ def num2(t: Trial) -> None:
     """Between 1099 and 1467 nodes at c = 9, γ = 0.2 (Eq. 165).
 
     Given   c = 9, gamma = 0.2, sigma_l = 0; eta is not stated; several ways to go through Eq. 124,
-            each a setting of its own.
+            each a separate setting.
     Claim   The ratio of the ends of |N_mu|, in which eta cancels, is 1467/1099, to the printed
             digits.
     Fails   by every way that was tried. Control: gamma = 0.9, where the band is narrower.

@@ -6,7 +6,7 @@ A(w_*); wherever w turns, half of it comes into sight. A is summed in numpy by n
 `clcore.theory.one_layer.one_layer` integrates the flow.
 
 Last, four points under a leaky ReLU with h'(0) = 1 and alpha = 1: two of them lie in the plane,
-open at w_*, and beside it one is closed.
+open at w_*, and next to w_* one is closed.
 """
 
 from collections.abc import Callable
@@ -176,7 +176,7 @@ def leaky_points(
 ) -> tuple[Array, Array, Array]:
     """(1, -a), -(1, a) / SLOPE, (0, +-c), turned at random: points `b 4 2`, w_* `b 2`, u `b 2`.
 
-    w_* is the image of e_1, with A = diag(1/2, less); beside it, towards u, the second eigenvalue
+    w_* is the image of e_1, with A = diag(1/2, less); next to it, towards u, the second eigenvalue
     is more than 1/2. `off` moves the last two points to (off, +-c), and the others so that A(w_*)
     is the same: A is constant near w_* then.
     """

@@ -1,4 +1,4 @@
-"""What is proved of locally maximal eigenvectors beside the draws (nl Sec. 3.1, App. B.1): laws of
+"""Proofs on locally maximal eigenvectors, besides the draws (nl Sec. 3.1, App. B.1): laws of
 a few atoms, enumerated, their chances symbols."""
 
 from itertools import product

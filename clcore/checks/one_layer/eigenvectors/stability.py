@@ -1,4 +1,4 @@
-"""Theorem 1, Corollary 2 and what is said about them: when an LME is stable (nl Sec. 3.2, B.3).
+"""Theorem 1, Corollary 2 and remarks on them: when an LME is stable (nl Sec. 3.2, B.3).
 
 Synthetic families meet the condition of the theorem as tightly as one likes; continuous laws on a
 disc or a ball are integrated by `clcore.theory.one_layer.roughness`; `gate_jumps` has laws whose
@@ -82,7 +82,7 @@ def lmes(parts: ro.Parts, radius: float, starts: torch.Tensor) -> torch.Tensor:
 
 
 def _family(t: Trial, share: float, power: float | None = None) -> tuple:
-    """`tight` of 4 t.draws families, and a start beside each LME: (A, w, phi_2, gap, v)."""
+    """`tight` of 4 t.draws families, and a start near each LME: (A, w, phi_2, gap, v)."""
     n = 4 * t.draws
     A, w, second, gap = tight(t.rng, n, np.full(n, share), power)
     side = np.where(t.rng.random((n, 1)) < 0.7, second, across(t.rng, w))

@@ -1,4 +1,4 @@
-"""What is proved of nl Sec. 2 and App. A.1 beside the draws: batches of a few samples and laws on a
+"""Proofs on nl Sec. 2 and App. A.1, besides the draws: batches of a few samples and laws on a
 few points, their values symbols. Every proof begins at Eq. 3, Eq. 1 or a sum over the law."""
 
 from itertools import product

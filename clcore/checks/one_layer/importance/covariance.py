@@ -2,7 +2,7 @@
 
 Loops, complex steps and exact sums over finite worlds meet `clcore.losses.contrast` and
 `clcore.losses.kernel_importance`. Both versions of the paper number these statements apart, and
-agree but where a part says so.
+agree unless a part states otherwise.
 """
 
 from itertools import product

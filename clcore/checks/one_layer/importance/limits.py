@@ -1,4 +1,4 @@
-"""Large batches: what C_alpha tends to if alpha is a kernel (nl Lemma 2, Corollary 1, App. A.1).
+"""Large batches: the limit of C_alpha if alpha is a kernel (nl Lemma 2, Corollary 1, App. A.1).
 
 Finite worlds, in which all limits are finite sums: loops over samples and views meet
 `clcore.losses.kernel_importance`, and so do drawn batches.

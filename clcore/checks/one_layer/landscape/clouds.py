@@ -262,7 +262,7 @@ def _fine(x: Array, angle: Array) -> Array:
 
 
 def _exact_depths(x: Array) -> Array:
-    """Energy at each maximum less that of the higher of the minima beside it; empty where the
+    """Energy at each maximum minus that of the higher adjacent minimum; empty where the
     energy is constant on an arc."""
     points = torch.tensor(x)
     ends = circle.extrema(points).angle, circle.extrema(points, minima=True).angle

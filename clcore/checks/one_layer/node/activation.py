@@ -192,7 +192,7 @@ def _infonce_optima(x: Array, tau: float, count: int) -> tuple[int, int]:
 
 
 def _following(t: Trial, part: Part) -> None:
-    """What is said of alpha that follows w: pairs +-w that attract a linear node, and optima of a
+    """Statements on alpha that follows w: pairs +-w that attract a linear node, and optima of a
     ReLU node, on four clusters in the plane; and Eq. 1 itself on three points."""
     rng, angle, count = t.stream("alpha follows w"), angles(720), 12
     found: dict[str, list[float]] = {k: [] for k in ("linear", "again", "one", "relu")}

@@ -1,4 +1,4 @@
-"""What is proved of one node beside the draws (nl Sec. 3, App. B.2): decoupling, gating, the
+"""Proofs on one node, besides the draws (nl Sec. 3, App. B.2): decoupling, gating, the
 gradient flow, BatchNorm. Outputs and gates of every view are symbols, or h any function.
 
 A gate h'(w^T x) of ReLU or leaky ReLU, constant off the edges, is a symbol of the view: what is

@@ -1,4 +1,4 @@
-"""What is proved of power iteration beside the draws (nl Sec. 3.3, App. B.4 and G).
+"""Proofs on power iteration, besides the draws (nl Sec. 3.3, App. B.4 and G).
 
 In the eigenbasis of A, which is positive semidefinite: d = 3, lambda_2 and lambda_3 over lambda_1
 are r_3 + g and r_3; a unit vector with c > 0 is (1, p, q) over its length, so that c is 1 over it.

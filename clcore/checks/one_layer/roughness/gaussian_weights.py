@@ -1,4 +1,4 @@
-"""What nl says of Gaussian alpha after Corollary 2: a small z_0, less roughness, more optima."""
+"""nl's remarks on Gaussian alpha after Corollary 2: a small z_0, less roughness, more optima."""
 
 import math
 
@@ -34,7 +34,7 @@ def rem9(t: Trial) -> None:
     Given   x_1 ~ N(m, 1), m = 3..8; laws with most data in front of w; four clusters in the plane,
             tau in {0.05, 0.2, 1}; alpha frozen at w for rho, following w for optima.
     Claim   z_0 falls faster than exp(-m); rho under Gaussian alpha can be a tenth of that under
-            alpha = 1, and smaller beside the gap; it can lead to more optima, by lowering the
+            alpha = 1, and smaller relative to the gap; it can lead to more optima, by lowering the
             roughness.
     Fails   the last words: LMEs rougher than their gap under alpha = 1 are stable there.
             Corrected: not by it; linear nodes, without roughness, gain optima, too. Controls: a
@@ -50,8 +50,8 @@ def rem9(t: Trial) -> None:
 
 
 def _roughness(t: Trial) -> None:
-    """rho, and rho beside the gap, under the Gaussian importance over those under the uniform, at
-    points that are LMEs under both."""
+    """rho, and rho relative to the gap, under the Gaussian importance over those under the uniform,
+    at points that are LMEs under both."""
     low = t.part("roughness can be much smaller", 0.1, controls=pooled)
     beside = t.part("and smaller beside the gap", 0.8, controls=pooled)
     middle = []

@@ -2,7 +2,7 @@
 
 x_1 is a share q of N(0, delta^2) and the rest N(m, sigma^2); x_2, apart from it, N(0, s2). alpha is
 1, or the Gaussian of nl Corollary 2, frozen at e_1. Gap and roughness in closed form of sums over
-x_1; the rate at which the flow of Eq. 7 leaves e_1 by quadrature of the flow itself beside e_1.
+x_1; the rate at which the flow of Eq. 7 leaves e_1 by quadrature of the flow itself near e_1.
 """
 
 import math

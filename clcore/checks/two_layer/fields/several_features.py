@@ -49,7 +49,7 @@ class Terms(NamedTuple):
 
 
 def by_tables(net: Net) -> Terms:
-    """Every feature's law as a model of its own, in which the fields are independent given z."""
+    """Every feature's law as a separate model, in which the fields are independent given z."""
     prior, table, _ = (v.numpy() for v in net.model)
     weight, b, covariance = [], [], np.zeros(1)
     for factors in net.factors.swapaxes(0, 1):

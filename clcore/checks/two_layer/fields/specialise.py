@@ -30,7 +30,7 @@ def _velocity(world: one_layer.World, W: torch.Tensor, kind: str) -> torch.Tenso
 
 
 def _trained(world: one_layer.World, W: torch.Tensor, kind: str, steps: int) -> torch.Tensor:
-    """Unit filters after the projected flow, at a pace of its own for each field."""
+    """Unit filters after the projected flow, at a separate pace for each field."""
     for _ in range(steps):
         move = _velocity(world, W, kind)
         size = torch.linalg.vector_norm(move, dim=-1).amax(-1, keepdim=True)[..., None]

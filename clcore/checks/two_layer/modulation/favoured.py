@@ -96,17 +96,17 @@ def _race(rng: np.random.Generator, c: float, second: float, starts: int) -> Arr
 
 
 EVEN = np.array([[0, 0.2, 0.2, 0.2, 0.4], [0.4, 0.2, 0.2, 0.2, 0]])
-"""Chances of four tokens and of nothing given z: the first tells z, nothing makes up for it."""
+"""Chances of four tokens and of nothing given z: the first reveals z, nothing makes up for it."""
 UNRELATED = np.full((2, 5), 1 / 5)
 FREQUENT = np.array([[0.0, 0.35, 0.12, 0.12, 0.41], [0.2, 0.35, 0.12, 0.12, 0.21]])
-"""The second token is more frequent, the first tells z."""
+"""The second token is more frequent, the first reveals z."""
 
 
 def _coupled(rng: np.random.Generator, starts: int, table: Array) -> Array:
     """Shares of random starts from which the filter of field 1 reaches each of four tokens.
 
     Three fields, each with one of four orthonormal tokens or nothing, of chances `table` given z.
-    Lemma 4's flow on the spheres, S = s s^T, and a pace of its own for each net, that falls to
+    Lemma 4's flow on the spheres, S = s s^T, and a separate pace for each net, which falls to
     zero.
     """
     d, K, steps = 4, 3, 60

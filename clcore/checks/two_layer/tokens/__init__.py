@@ -1,1 +1,1 @@
-"""The token experiment: its data, its scores, its figures beside our runs (nl Sec. 5, App. E.2)."""
+"""The token experiment: data, scores, its figures against our runs (nl Sec. 5, App. E.2)."""

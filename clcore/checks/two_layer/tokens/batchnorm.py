@@ -1,4 +1,4 @@
-"""Figure 11 of nl, BatchNorm for tokens of unequal norm, beside our runs (App. E.2).
+"""Figure 11 of nl, BatchNorm for tokens of unequal norm, against our runs (App. E.2).
 
 Functions of a table of runs, as `runs`. The paragraph and the caption say "BN"; the analysis
 that they point at (App. D) is of mean-backprop BatchNorm, and the next paragraph calls that another

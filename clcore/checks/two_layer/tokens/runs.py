@@ -1,4 +1,4 @@
-"""Figures 4, 5, 9 and 10 of nl beside our runs (nl Sec. 5, App. E.2).
+"""Figures 4, 5, 9 and 10 of nl against our runs (nl Sec. 5, App. E.2).
 
 Functions of a table of runs (`token_panels.runs`), recorded or of this build, all of one protocol;
 `settings` puts protocols and scores side by side. Full size: 16 settings
@@ -63,7 +63,7 @@ def evidence(runs: pd.DataFrame) -> str:
 def panel(
     runs: pd.DataFrame, column: str, trained: bool = True, **chosen: str | float
 ) -> pd.DataFrame:
-    """`grid` of these runs; InfoNCE, no BatchNorm and zeta = 1 unless `chosen` says otherwise."""
+    """`grid` of these runs; InfoNCE, no BatchNorm and zeta = 1 unless in `chosen`."""
     return grid(cells(runs, column, trained), **(PLAIN | chosen))
 
 
@@ -92,7 +92,7 @@ def _beyond(runs: pd.DataFrame, column: str, a: dict, b: dict, trained: bool) ->
 
 
 def ahead(p: Part, runs: pd.DataFrame, column: str, a: dict, b: dict) -> None:
-    """In what share of cells a is ahead of b. Control: random filters."""
+    """The share of cells in which a is ahead of b. Control: random filters."""
     p.add(_beyond(runs, column, a, b, trained=True))
     p.breaks("random filters", _beyond(runs, column, a, b, trained=False))
 
@@ -184,7 +184,7 @@ def _losses(t: Trial, runs: pd.DataFrame, column: str, letter: str = "") -> None
 def fig10(t: Trial, runs: pd.DataFrame, column: str = "chi_plus") -> None:
     """Matching and irrelevant-matching scores with the quadratic loss (Figure 10).
 
-    Protocol   the token experiment with the quadratic loss beside InfoNCE, ReLU nets.
+    Protocol   the token experiment with the quadratic loss and InfoNCE, ReLU nets.
     Question   Is InfoNCE ahead, by two standard errors of the mean lead, and do both rise with
                beta?
     Refuted    by a smaller lead, or a slope below 0. Controls: losses exchanged, beta reversed.
@@ -288,8 +288,8 @@ def fig5(t: Trial, nets: pd.DataFrame) -> None:
 def _found(
     t: Trial, nets: pd.DataFrame, name: str, share: Callable[[pd.DataFrame], float]
 ) -> list[tuple[Part, pd.DataFrame]]:
-    """A part for each number of tokens: in what share of fields trained ReLU nets have what is
-    asked. Controls: linear nets, random filters, of which no field has all three."""
+    """A part for each number of tokens: the share of fields in which trained ReLU nets meet the
+    criterion. Controls: linear nets, random filters, of which no field has all three."""
     trained, before, parts = nets[nets.step > 0], nets[nets.step == 0], []
     for tokens, rows in trained.groupby("tokens"):
         relu, linear = (rows[rows.activation == a] for a in ("relu", "linear"))

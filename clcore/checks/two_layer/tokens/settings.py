@@ -3,9 +3,9 @@
 The printed form of a part is measured on runs with all that the paper prints: rate 2e-3, momentum,
 weight decay, Eq. 1 as a sum, scored by Eq. 16. The paper prints neither the outputs' norm nor the
 temperature nor the number of outputs; norm 1, 0.1 and 50 are the released program's in all runs.
-How Eq. 16 takes the sign of a linear net's cosine, and which tokens count, is open beside it: the
-program has a score of its own. In rate, loss and BatchNorm the program departs from the print: what
-comes of that stands beside a part and is its correction where it passes and the print does not.
+How Eq. 16 takes the sign of a linear net's cosine, and which tokens count, is open, too: the
+program has its own score. In rate, loss and BatchNorm the program departs from the print: results
+of that are given with a part and are its correction if they pass and the print does not.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Table 1 of nl, four variants of BatchNorm, beside our runs and against its own sentence (nl App.
+"""Table 1 of nl, four variants of BatchNorm, against our runs and against its own sentence (nl App.
 E.2).
 
 Functions of a table of runs, as `runs`.
@@ -36,7 +36,7 @@ def printed() -> pd.DataFrame:
 def beside_ours(
     runs: pd.DataFrame, column: str = "chi_plus", spread: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Table 1 beside our means, and whether a cell agrees by the ledger's rule (the paper's n,
+    """Table 1 with our means, and whether a cell agrees by the ledger's rule (the paper's n,
     which it does not state here, is the 3 of its figures).
 
     spread: runs whose standard deviations are taken where there is one run a cell.
