@@ -34,7 +34,7 @@ def test_folded_parts_are_printed_by_choice(built, tmp_path):
     )
     assert len(made["open"].pages) > len(made["closed"].pages) > 3
     solved = {
-        folds: "Thepartnergetsthechance" in "".join(told.split()) for folds, told in text.items()
+        folds: "Thepartnergetsprobability" in "".join(told.split()) for folds, told in text.items()
     }
     assert solved["solutions"] and not solved["closed"]
     code = {folds: "importmatplotlib" in "".join(told.split()) for folds, told in text.items()}

@@ -22,9 +22,10 @@ def write(session: Session, folder: Path) -> dict[str, dict[str, Any]]:
     """Write the pictures that a session shows into a folder, and return the fields of each by its
     name: the openings of the session's chapters first, then those of its steps.
 
-    Fields: chapter, title, caption (without roles and ids), alt, files (their names in
-    the folder), says (a sentence for each file), opens (whether it is the drawing a chapter opens with), keep (whether its
-    colours are the same in the dark). Raises CourseError for one that the last build has not.
+    Fields: chapter, title, caption (without roles and ids), alt, files (their names in the
+    folder), says (a sentence for each file), opens (whether it is the drawing a chapter opens
+    with), keep (whether its colours are the same in the dark). Raises CourseError for one that
+    the last build has not.
     """
     wanted = {name for step in session.steps for name in step.figures}
     first, rest = {}, {}
