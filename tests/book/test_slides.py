@@ -87,7 +87,7 @@ def test_what_is_corrected_has_its_corrected_form(made):
     kinds = [slide.kind for slide in found]
     assert kinds == ["picture", "statement", "corrected", "picture"], "where it comes last"
     (_, text) = found[2].about["instead"][0]
-    assert "Ask for $\\mathcal E(w_1(0))>0$" in text and "node is dead" in found[2].about["example"]
+    assert "Require $\\mathcal E(w_1(0))>0$" in text and "node is dead" in found[2].about["example"]
     assert found[1].about["line"].startswith("for $w\\ge0$")
     bare = row | {"checks": row["checks"][:1]}
     assert "corrected" not in [s.kind for s in made(alone(first), {"acl/thm5": bare})]

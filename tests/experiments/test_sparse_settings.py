@@ -35,6 +35,7 @@ def model(name):
         "loss_kind": losses.get(name) or losses[name.split("-")[0]],
         "bn": "linear" not in name and "srelu" not in name,
         "relu": "linear" not in name,
+        "plain": False,
         "layers": 2 if "2L" in name else 1,
         "head": "pred" in name or "Sim" in name,
     }
@@ -63,7 +64,7 @@ def test_settings_are_those_of_the_model_and_its_protocol(name, protocol):
 def test_settings_are_those_asked_for(noise, sigma):
     asked = {"mask": "dependent", "latent": "binary", "normalise": "rows", "unit": False}
     asked |= {"keep": 0.25, "m": 7, "p": 6, "d": 4, "n": 20, "batch": 8, "lr": 0.5}
-    asked |= {"temperature": 0.7, "warm": 0.0, "updates": "together"}
+    asked |= {"temperature": 0.7, "warm": 0.0, "updates": "together", "plain": True}
     c = st.configuration(5, "NCL-pred", 0.2, "released", noise=noise, warm_kind="balanced", **asked)
     wanted = model("NCL-pred") | asked | {"sigma": sigma, "start": "balanced", "seed": 5}
     assert c == wanted | {"pr": 0.2, "protocol": "released", "per_epoch": 3}
@@ -80,6 +81,7 @@ def test_settings_are_those_asked_for(noise, sigma):
         *({"keep": v} for v in (0.0, 2.0**-17, 1.1)),
         *({"d": 7}, {"m": 0}, {"batch": 1}, {"batch": 21}, {"temperature": 0.02}),
         *({"batch": 20}, {"unit": False, "model": "CL-basic"}),
+        {"plain": True, "model": "NCL-linear"},
         {"updates": "together", "model": "CL-basic"},
         {"warm": 0.1, "m": 3},
         {"warm": 0.1, "m": 7, "warm_kind": "columns"},
