@@ -16,8 +16,6 @@ from clcore.ledger.tex import written
 _WEIGHT = {"picture": 3, "statement": 4, "corrected": 5, "controls": 2, "own": 3, "exercises": 12}
 _FALSE = ("corrected", "refuted")
 _TRUE = ("holds", "reproduced")
-_CELLS = re.compile(r"[;,]? all cells in `numbers`")
-"""A pointer into the ledger's file, which a slide does not show."""
 _ROUNDING = 1e-3
 """A bound up to this asks for equality, or for a sign; a value below it is shown in words."""
 _FENCED = re.compile(r"^(`{3,}|~{3,}).*?^\1", re.MULTILINE | re.DOTALL)
@@ -174,8 +172,7 @@ def _statement(row: Mapping[str, Any]) -> Slide:
         )
     assumed = placed(" ".join(row["conditions"].split()), row["paper"])
     notes = (ask, f"Assumed: {assumed}" if assumed else "", f"Answer: {row['in_short']}")
-    line, text = lines().get(row["id"], ""), _CELLS.sub("", row["statement"])
-    text = placed(text, row["paper"])
+    line, text = lines().get(row["id"], ""), placed(row["statement"], row["paper"])
     size = _size(text, row["in_short"], line)
     about = {"row": row, "text": text, "line": line, "size": size}
     return Slide("statement", place(row), tuple(filter(None, notes)), about)

@@ -23,7 +23,7 @@ ANSWERS = {
     "corrected": "False as printed; true after a correction.",
     "refuted": "False as printed, and no correction is known.",
     "reproduced": "Reproduced with the paper's own sizes and number of seeds.",
-    "depends": "Depends on a setting that the paper does not report.",
+    "depends": "Depends on a setting that the paper leaves open.",
     "differs": "Not reproduced under any reading of the paper that we tried.",
     "partial": "Only run at a smaller size than the paper's, which settles nothing.",
     "blocked": "Could not be run here.",
