@@ -67,11 +67,13 @@ def runs(
     sizes: Sequence[int] = SIZES,
     factors: Sequence[int] = FACTORS,
     grid: Grid | None = None,
+    lr: float | None = None,
 ) -> pd.DataFrame:
     """Train panels: one row a run and step, the first (random filters) and the last.
 
     repeats: seeds, of which a panel takes as many as it has (`seeds`). grid: who trains, and where
-    results are kept; None trains here and keeps nothing. Errors: an unknown panel.
+    results are kept; None trains here and keeps nothing. lr: for panels without a rate of their
+    own; the protocol's unless given. Errors: an unknown panel.
     """
     names = [panels] if isinstance(panels, str) else list(panels)
     for name in names:
@@ -80,7 +82,7 @@ def runs(
     requests = [
         _request(
             [
-                ts.configuration(seed, P, beta, protocol=protocol, **PANELS[name])
+                ts.configuration(seed, P, beta, protocol=protocol, **({"lr": lr} | PANELS[name]))
                 for P in sizes
                 for beta in factors
                 for seed in [*repeats][: seeds(name)]
