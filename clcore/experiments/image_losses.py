@@ -52,8 +52,9 @@ def _nce_pairwise(
 
 
 def exact_weights(x: Float[Tensor, "n d"], tau: Scalar = 0.5) -> Float[Tensor, "n n"]:
-    """xi(r) = exp(-r / tau) / (1 + exp(-r / tau)) / tau of the distances r between outputs of
-    un-augmented images (ddn Eqs. 6 and 7), without gradient. Errors: tau <= 0, n < 2."""
+    """xi(r) = exp(-r / tau) / (1 + exp(-r / tau)) / tau of the distances r between outputs, in the
+    paper those of un-augmented images (ddn Eqs. 6 and 7), without gradient. Errors: tau <= 0,
+    n < 2."""
     require_temperature(tau)
     return torch.sigmoid(-inter_distances(x.detach()) / tau) / tau
 
@@ -73,10 +74,10 @@ def shared_weights(x: Float[Tensor, "n d"], tau: Scalar = 0.5) -> Float[Tensor, 
 
 
 def _weighted(
-    z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], weights: Float[Tensor, "n n"]
+    z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], weights: Float[Tensor, "m m"]
 ) -> Float[Tensor, ""]:
-    """sum_k xi_k (r_+ - r_k-), weights of pairs of images given (ddn Eq. 7)."""
-    weights = weights.tile(2, 2).masked_fill(_same_image(z.shape[0], z.device), 0.0)
+    """sum_k xi_k (r_+ - r_k-), weights of pairs of the m = 2n views given (ddn Eq. 7)."""
+    weights = weights.masked_fill(_same_image(z.shape[0], z.device), 0.0)
     gaps = intra_distances(z, z2).tile(2)[:, None] - inter_distances(torch.cat([z, z2]))
     return (weights * gaps).sum(-1).mean()
 
@@ -89,7 +90,15 @@ def _exact(
 ) -> Float[Tensor, ""]:
     """ddn Eq. 7, sum_k xi(r_k) (r_+ - r_k-), divided by the number H of negatives: the scale of
     Theorem 4, whatever the batch, and the released program's."""
-    return _weighted(z, z2, exact_weights(x, tau)) / (2 * len(z) - 2)
+    return _weighted(z, z2, exact_weights(x, tau).tile(2, 2)) / (2 * len(z) - 2)
+
+
+def _exact_views(
+    z: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], tau: Scalar = 0.5
+) -> Float[Tensor, ""]:
+    """`_exact` with the weights of the views' own distances r_k-, as the released program takes
+    them unless told otherwise."""
+    return _weighted(z, z2, exact_weights(torch.cat([z, z2]), tau)) / (2 * len(z) - 2)
 
 
 def _exact_shared(
@@ -99,7 +108,7 @@ def _exact_shared(
     tau: Scalar = 0.5,
 ) -> Float[Tensor, ""]:
     """ddn Eq. 7 with the weights of Eq. 80: without augmentation its gradient is InfoNCE's."""
-    return _weighted(z, z2, shared_weights(x, tau))
+    return _weighted(z, z2, shared_weights(x, tau).tile(2, 2))
 
 
 # ------------------------------------------------------------------------------------------- acl
@@ -192,6 +201,7 @@ LOSSES: Mapping[str, Loss] = MappingProxyType(
         "beta+0.2": _ddn("beta +0.2", beta=0.2),
         "nce-pairwise": Loss("L_nce of one negative", _nce_pairwise, _TAU),
         "exact-shared": Loss("L_nce,exact, Eq. 80", _exact_shared, _TAU, unaugmented=True),
+        "exact-views": Loss("L_nce,exact, as released", _exact_views, _TAU),
         "beta-0.5-released": _beta_released("beta -0.5, as released", -0.5),
         "beta+0.2-released": _beta_released("beta +0.2, as released", 0.2),
     }
@@ -200,7 +210,7 @@ LOSSES: Mapping[str, Loss] = MappingProxyType(
 
 "as released": where the authors' program differs from the paper. Its direct weights raise the
 squared distance to a power, so that exponent 2 is p = 4; its inverse weights are `near_weights`;
-its beta multiplies r_+ / tau.
+its beta multiplies r_+ / tau; its exact loss takes the weights at the views ("exact-views").
 
 "nce" and "exact" differ in two things: where the weights are taken (at the views, or at the
 un-augmented images) and whether the negatives of an anchor share its weight. "exact-shared" differs

@@ -279,6 +279,31 @@ def test_weights_that_all_negatives_share(tau):
     assert not shared_weights(X.clone().requires_grad_()).requires_grad
 
 
+@pytest.mark.parametrize("tau", [0.5, 0.2])
+def test_weights_at_the_views_are_constants(tau):
+    """Value and gradient as of a sum over anchors and negatives whose weights stay those of Z."""
+
+    H = 2 * N - 2
+
+    def function(z, z2):
+        total = 0.0
+        held = [negatives for *_, negatives in anchors(Z, Z2)]
+        views = [view for _, view, _, _ in anchors(Z, Z2)]
+        for k, (_, view, other, negatives) in enumerate(anchors(z, z2)):
+            for (_, was), (_, negative) in zip(held[k], negatives, strict=True):
+                near = math.exp(-r(views[k], was) / tau)
+                total += near / (1 + near) / tau * (r(view, other) - r(view, negative))
+        return total / (2 * N) / H
+
+    assert abs(float(loss("exact-views", Z, Z2, tau=tau)) - function(Z, Z2)) < 1e-12
+    found = gradient("exact-views", Z, Z2, tau=tau)
+    assert torch.allclose(found, numeric(function, Z, Z2), atol=1e-8)
+    # Views that are the images: there is one place only for the weights.
+    at_images = gradient("exact", X, X, X, tau=tau)
+    assert torch.allclose(gradient("exact-views", X, X, tau=tau), at_images, atol=1e-12)
+    assert not torch.allclose(found, gradient("exact", Z, Z2, X, tau=tau), atol=1e-3)
+
+
 @pytest.mark.parametrize(("exact", "whole"), [("exact", "nce-pairwise"), ("exact-shared", "nce")])
 def test_without_augmentation_there_is_no_residue(exact, whole):
     """And with it there is: the gradients differ."""
