@@ -83,7 +83,7 @@ def nets(steps=5000, other=0.0):
 
 def records(made, steps=5000):
     book = ledger.Ledger("any")
-    checks = settings.beside(made, made, nets(steps), nets(steps), made)
+    checks = settings.beside(made, made, nets(steps), nets(steps))
     return book.run(checks, draws=1, seed=0), book
 
 
@@ -213,10 +213,10 @@ def test_rate_and_reduction_are_told_apart_in_the_nets_of_figure_5():
     none = nets().assign(all_found=0.0, any_found=0.0, other_found=0.0)
     corners = {"mean": none, "fast": nets(other=0.2)}
     book = ledger.Ledger("any")
-    checks = settings.beside(runs(), runs(), nets(), nets(), corners=corners)
+    checks = settings.beside(runs(), runs(), nets(), nets(), corner_nets=corners)
     book.run(checks[1:3], draws=1, seed=0)
     left_open = [r for r in book.records if r["form"] == "open"]
-    assert {r["setting"] for r in left_open} == {settings.MEAN_NETS}
+    assert {r["setting"] for r in left_open} == {settings.MEAN}
     passed = {(r["claim"][3:], r["part"].rpartition(",")[0]): r["passed"] for r in left_open}
     assert passed == {
         ("fig5", "ReLU finds all three tokens"): False,
@@ -226,6 +226,34 @@ def test_rate_and_reduction_are_told_apart_in_the_nets_of_figure_5():
     fast = settings.FAST[0].upper() + settings.FAST[1:]
     assert f"{fast}: 0.2, which fails." in said["ReLU finds no other token, 20 tokens"]
     assert fast not in said["chi_+ - chi_- of ReLU nets"]
+
+
+def test_rate_and_reduction_are_told_apart_in_the_figures():
+    """A trend that the rate alone brings is its correction, one that the reduction brings is open;
+    each is scored twice."""
+    part = "(b) ReLU beats linear where P > 1 and beta > 1"
+
+    def level(*c):
+        near = score("relu", *c[1:]) - 0.001 - 0.005 * np.log(c[5])
+        return near if c[0] == "linear" and c[4] > 1 else score(*c)
+
+    flat = runs(change=level)
+
+    def of(**corners):
+        book = ledger.Ledger("any")
+        checks = settings.beside(flat, flat, nets(), nets(), corners)
+        book.run(checks[:1], draws=1, seed=0)
+        return [r for r in book.records if r["part"] == part]
+
+    quick = of(fast=runs(), mean=flat)
+    passed = {(r["form"], r["setting"] or r["correction"]): r["passed"] for r in quick}
+    wrong = [("open", s) for s in (settings.SCORE, settings.MEAN, settings.MEAN_SCORE)]
+    assert passed == dict.fromkeys([("printed", ""), *wrong], False) | {
+        ("corrected", settings.FAST): True
+    }
+    averaged = of(fast=flat, mean=runs())
+    assert {r["form"] for r in averaged} == {"printed", "open"}
+    assert {r["setting"] for r in averaged if r["passed"]} == {settings.MEAN, settings.MEAN_SCORE}
 
 
 def test_a_missing_panel_says_so():
@@ -256,7 +284,7 @@ def test_which_batchnorm_decides_figure_11():
 
     made = runs(change=behind)
     book = ledger.Ledger("any")
-    checks = settings.beside(made, made, nets(), nets(), made)
+    checks = settings.beside(made, made, nets(), nets())
     book.run(checks[5:6], draws=1, seed=0)
     assert ledger.verdict(book.records) == "depends"
     lost = {r["setting"] for r in book.records if not r["passed"]}

@@ -24,9 +24,10 @@ SCORE = "the released program's score (absolute cosines for linear nets, tokens 
 PROGRAM = "the released program's rate 2e-2, mean over samples and BatchNorm a view"
 BOTH = "the released program's rate 2e-2, mean, BatchNorm a view, and score"
 LESS = BOTH + ', "much less" read as "less"'
-MEAN = "the mean of the cross-entropies at the printed rate (one net a cell, one column)"
-MEAN_NETS = "the mean of the cross-entropies at the printed rate"
+MEAN = "the mean of the cross-entropies at the printed rate"
+MEAN_SCORE = MEAN + ", the released program's score"
 FAST = "the released program's rate 2e-2 with Eq. 1 as a sum"
+FAST_SCORE = FAST + ", and the program's score"
 REGULAR = "regular BatchNorm, gradients through mean and deviation"
 REGULAR_SCORE = REGULAR + ", the released program's score"
 
@@ -58,17 +59,33 @@ def _scored(
     score: str,
     of: Callable,
     runs: pd.DataFrame,
-    released: pd.DataFrame,
-    more: dict[str, Iterator[Check]] | None = None,
+    others: Mapping[str, pd.DataFrame],
+    more: Mapping[str, Iterator[Check]] | None = None,
     left_open: Iterable[Check] = (),
 ) -> Iterator[Check]:
-    """A figure's check of the text's runs by Eq. 16 or 181, and of both kinds by both scores;
-    left_open: of further settings."""
-    other = of(released)
-    program = {PROGRAM: check(other, f"chi_{score}"), BOTH: check(other, f"released_{score}")}
-    scored = [*_set(check(of(runs), f"released_{score}"), SCORE), *left_open]
-    yield from _beside(check(of(runs), f"chi_{score}"), program | (more or {}), scored)
-    yield from scored
+    """A figure's check of the text's runs by Eq. 16 or 181, and of all runs by both scores.
+
+    others: "program", and what there is of "fast" and "mean", as of `beside`; left_open: results of
+    further settings.
+    """
+    ours, theirs = f"chi_{score}", f"released_{score}"
+
+    def of_corner(name: str, column: str) -> Iterator[Check]:
+        """The parts whose control can fail there: where little is learned, some cannot."""
+        return (c for c in check(of(others[name]), column) if tells(c))
+
+    program = {
+        PROGRAM: check(of(others["program"]), ours),
+        BOTH: check(of(others["program"]), theirs),
+    }
+    if "fast" in others:
+        program |= {FAST: of_corner("fast", ours), FAST_SCORE: of_corner("fast", theirs)}
+    opened = [*_set(check(of(runs), theirs), SCORE), *left_open]
+    if "mean" in others:
+        opened += _set(of_corner("mean", ours), MEAN)
+        opened += _set(of_corner("mean", theirs), MEAN_SCORE)
+    yield from _beside(check(of(runs), ours), program | dict(more or {}), opened)
+    yield from opened
 
 
 def beside(
@@ -76,37 +93,34 @@ def beside(
     released: pd.DataFrame,
     nets: pd.DataFrame,
     other_nets: pd.DataFrame,
-    mean: pd.DataFrame | None = None,
     corners: Mapping[str, pd.DataFrame] | None = None,
+    corner_nets: Mapping[str, pd.DataFrame] | None = None,
 ) -> Checks:
     """The checks of the figures and of Table 1, as `Ledger.run` takes them.
 
     runs, nets: with all that the paper prints; released, other_nets: as the program trains them;
-    mean: cells of Table 1 with the mean of the cross-entropies at the printed rate; corners: nets
-    of Fig. 5 where rate and reduction are not those of one protocol, "mean" at the printed rate,
-    "fast", a sum, at the program's.
+    corners, and nets of Fig. 5 there: where rate and reduction are not those of one protocol,
+    "mean" at the printed rate, "fast", a sum, at the program's.
     """
-    corners = corners or {}
+    others, of_nets = {"program": released, **(corners or {})}, corner_nets or {}
 
     def scored(check: Callable, score: str, of: Callable = tables.bare) -> Callable:
-        return lambda draws, seed: _scored(check, score, of, runs, released)
+        return lambda draws, seed: _scored(check, score, of, runs, others)
 
     def fig4(draws: int, seed: int) -> Iterator[Check]:
         less = tables.fig4(tables.bare(released), "released_plus", much=1.0)
-        more: dict[str, Iterator[Check]] = {
-            LESS: (c for c in less if c.part == tables.LESS_AFFECTED)
-        }
-        yield from _scored(tables.fig4, "plus", tables.bare, runs, released, more)
+        more = {LESS: (c for c in less if c.part == tables.LESS_AFFECTED)}
+        yield from _scored(tables.fig4, "plus", tables.bare, runs, others, more)
 
     def cornered(check: Callable, program: Iterator[Check]) -> Iterator[Check]:
         """A check of the nets of Fig. 5, and its parts on nets in the corners."""
-        others = {PROGRAM: program}
-        if "fast" in corners:
-            others[FAST] = _of_nets(check(corners["fast"]))
+        against = {PROGRAM: program}
+        if "fast" in of_nets:
+            against[FAST] = _of_nets(check(of_nets["fast"]))
         left_open: list[Check] = []
-        if "mean" in corners:
-            left_open = [*_set(_of_nets(check(corners["mean"])), MEAN_NETS)]
-        yield from _beside(check(nets), others, left_open)
+        if "mean" in of_nets:
+            left_open = [*_set(_of_nets(check(of_nets["mean"])), MEAN)]
+        yield from _beside(check(nets), against, left_open)
         yield from left_open
 
     def filters(draws: int, seed: int) -> Iterator[Check]:
@@ -123,13 +137,7 @@ def beside(
             for setting, column in regular.items()
             for c in _set(norms.fig11(of(runs), column, "vanilla"), setting)
         ]
-        yield from _scored(norms.fig11, "plus", of, runs, released, left_open=vanilla)
-
-    def tab1(draws: int, seed: int) -> Iterator[Check]:
-        of_mean: Iterable[Check] = ()
-        if mean is not None:
-            of_mean = _set(table1.tab1(mean, spread=tables.of_paper(runs)), MEAN)
-        yield from _scored(table1.tab1, "plus", tables.of_paper, runs, released, left_open=of_mean)
+        yield from _scored(norms.fig11, "plus", of, runs, others, left_open=vanilla)
 
     return [
         fig4,
@@ -138,6 +146,6 @@ def beside(
         scored(tables.fig9, "minus"),
         scored(tables.fig10, "plus"),
         fig11,
-        tab1,
+        scored(table1.tab1, "plus", tables.of_paper),
         table1.tab1_printed,
     ]
