@@ -218,6 +218,10 @@ def tensors(
     one: Array, two: Array, three: Array, /
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]: ...
 @overload
+def tensors(
+    one: Array, two: Array, three: Array, four: Array, /
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]: ...
+@overload
 def tensors(*arrays: Array) -> tuple[torch.Tensor, ...]: ...
 def tensors(*arrays: Array) -> tuple[torch.Tensor, ...]:
     """The same arrays, shapes and precision kept, for torch."""
