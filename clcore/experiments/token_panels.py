@@ -79,10 +79,11 @@ def runs(
     for name in names:
         if name not in PANELS:
             raise ValueError(f"panel: expected one of {', '.join(PANELS)}, got {name!r}")
+    rate: dict[str, Any] = {"lr": lr}
     requests = [
         _request(
             [
-                ts.configuration(seed, P, beta, protocol=protocol, **({"lr": lr} | PANELS[name]))
+                ts.configuration(seed, P, beta, protocol=protocol, **(rate | PANELS[name]))
                 for P in sizes
                 for beta in factors
                 for seed in [*repeats][: seeds(name)]

@@ -3,9 +3,10 @@ passes. No outcome is ever typed."""
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from clcore.ledger.printed import LedgerError, claim
+from clcore.ledger.reducers import Reducer
 from clcore.ledger.rungs import SORTS, Proof
 
 EVIDENCE = ("exact", "protocol", "partial")
@@ -45,6 +46,18 @@ class Check:
     shares: dict[str, float] = field(default_factory=dict)
     sort: str = "sampled"
     proofs: tuple[Proof, ...] = ()
+
+
+class Shared(TypedDict, total=False):
+    """Keywords of `Trial.part` that several parts of a check have in common, kept in a dict."""
+
+    claim: str
+    controls: Reducer
+    draws: int
+    evidence: str
+    measured: Reducer
+    setting: str
+    words: str
 
 
 @dataclass(frozen=True)

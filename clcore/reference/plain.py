@@ -7,6 +7,7 @@ Leading axes of arrays are draws unless said otherwise; alpha is [..., n, n], ze
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import overload
 
 import numpy as np
 import torch
@@ -208,6 +209,20 @@ def disorder(alpha: Array, inter: Array) -> int:
 # ---------------------------------------------------------------------------- errors over the draws
 
 
+@overload
+def tensors(one: Array, /) -> tuple[torch.Tensor]: ...
+@overload
+def tensors(one: Array, two: Array, /) -> tuple[torch.Tensor, torch.Tensor]: ...
+@overload
+def tensors(
+    one: Array, two: Array, three: Array, /
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]: ...
+@overload
+def tensors(
+    one: Array, two: Array, three: Array, four: Array, /
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]: ...
+@overload
+def tensors(*arrays: Array) -> tuple[torch.Tensor, ...]: ...
 def tensors(*arrays: Array) -> tuple[torch.Tensor, ...]:
     """The same arrays, shapes and precision kept, for torch."""
     return tuple(torch.from_numpy(np.ascontiguousarray(a)) for a in arrays)

@@ -193,7 +193,7 @@ def rem3(t: Trial) -> None:
         b = (w.b_online[r], w.b_target[r])
         binary = products(w.online[r], w.target[r], b, np.abs(z), mass, D, keep)
         pair.breaks("binary latents", gap(binary))
-        one = 0.0
+        one = np.zeros(())
         for point, chance in zip(z, mass, strict=True):
             u, v = ((D * point) @ net[r].T for net in (w.online, w.target))
             u, v = np.maximum(u - b[0], 0), np.maximum(v - b[1], 0)

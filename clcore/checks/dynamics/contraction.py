@@ -89,7 +89,7 @@ def symbols(a_sign: int = 1) -> Symbols:
 
 def square(v: list[sympy.Expr]) -> sympy.Expr:
     """The squared norm."""
-    return sum(x**2 for x in v)
+    return sum((x**2 for x in v), sympy.Integer(0))
 
 
 @check("ncl/eq25")

@@ -143,9 +143,9 @@ def eq12(t: Trial) -> None:
     part.proves(beside(above), breaks={"weights of both signs": beside(signed)}, at="m = 1, p = 2")
 
 
-def slopes(Wo: Array, Wt: Array, of: Law, alpha: Array, **more: bool) -> Array:
+def slopes(Wo: Array, Wt: Array, of: Law, alpha: Array, same: bool = False) -> Array:
     """dL/dW^o, [n, m, p], of the enumerated loss by complex steps."""
-    return ref.gradient(lambda W: enumerated(W, Wt, of, alpha, **more), Wo)
+    return ref.gradient(lambda W: enumerated(W, Wt, of, alpha, same=same), Wo)
 
 
 @check("ncl/thm2-grad0")
@@ -178,9 +178,9 @@ def thm2_grad0(t: Trial) -> None:
     net, two = sym.small(), sym.samples()
     printed = -2 * sym.ALPHA**2 * net.target * sym.second_moment(two)
 
-    def by(**more: bool) -> exact.Shown:
+    def by(same: bool = False) -> exact.Shown:
         return exact.equal(
-            sym.gradient(sym.loss(net.online, net.target, two, **more), net.online), printed
+            sym.gradient(sym.loss(net.online, net.target, two, same=same), net.online), printed
         )
 
     part.proves(
@@ -332,7 +332,7 @@ def thm2_step(t: Trial) -> None:
     skew = lam * Wo @ tilted + c * Wt @ tilted
     part.breaks("M not orthonormal", relative(moved(Wo, Wt, tilted) @ tilted, skew))
     (Vo, Vt, M1), free = sym.small(), exact.vector("m", 2)
-    unit, sizes = dict(zip(free, M1, strict=True)), "m = 1, p = 2, d = 1"
+    unit, sizes = dict(zip(free.flat(), M1.flat(), strict=True)), "m = 1, p = 2, d = 1"
     rate = 2 * sym.ETA * sym.ALPHA**2 * (2 * sym.P_Z + sym.SIGMA**2)
 
     def step(own: sympy.Matrix, other: sympy.Matrix) -> sympy.Matrix:

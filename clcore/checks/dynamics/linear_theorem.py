@@ -3,6 +3,8 @@
 Schedules are random, trajectories exact, as in `dynamics.linear_schedules`.
 """
 
+from typing import Any
+
 import numpy as np
 
 from clcore.checks.dynamics import linear_ranges as ranges
@@ -67,7 +69,7 @@ def _two_scalars(t: Trial, n: int) -> None:
     same, signed latents. Controls: latents 0 and 1; alternating updates; both."""
     part, count = t.part("two scalars", 1e-11, controls=typical), -(-n // 5)
 
-    def residual(size: tuple[int, int, int], steps: int, **other: bool | float) -> Array:
+    def residual(size: tuple[int, int, int], steps: int, **other: Any) -> Array:
         A, B, _, _ = run(t.rng, count, size, steps, **other)
         return fitted(A, B, steps)[1]
 

@@ -71,12 +71,12 @@ def simple(net: tuple[Array, Array], alpha: float, kappa: float) -> Array:
     return -sd.simplified_slope(*chances)(*at)(*at)[0].numpy()
 
 
-def inside(nets: list) -> float:
+def inside(nets: list[tuple[Array, Array]]) -> float:
     """1, but NaN, which never passes, where a pre-activation may be in the wrong region."""
     return 1.0 if all(bool(sd.separated(*tensors(*net)).all()) for net in nets) else np.nan
 
 
-def powers(nets: list, alpha: float, kappa: float) -> tuple[float, float]:
+def powers(nets: list[tuple[Array, Array]], alpha: float, kappa: float) -> tuple[float, ...]:
     """Powers of d of: the diagonal's deviation from -2 alpha^2 kappa; d times the rest."""
     sizes = [len(b) for _, b in nets]
     diagonal, rest = [], []

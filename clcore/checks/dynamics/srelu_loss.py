@@ -122,10 +122,10 @@ def _simplified(sign: int) -> exact.Shown:
 def _summands(w: Warm, x: Array, mass: Array) -> Array:
     """Exact E[SReLU SReLU] of each row, [draws, d], for the law (x, mass)."""
     online, target, b_online, b_target, alpha, _ = tensors(*w)
-    x, mass = tensors(x, mass)
-    seen = sd.views(x, mass, alpha)
+    points, chance = tensors(x, mass)
+    seen = sd.views(points, chance, alpha)
     each = sd.outputs(online, b_online, seen) * sd.outputs(target, b_target, seen)
-    return torch.einsum("rkn,rk->rn", each, mass).numpy()
+    return torch.einsum("rkn,rk->rn", each, chance).numpy()
 
 
 def _added(w: Warm, values: Array, weights: Array) -> tuple[Array, Array]:

@@ -81,4 +81,4 @@ def rows(own: int = 1, masks: int = 2, d: int = 2) -> exact.Shown:
 
 
 def _acted(out: Matrix, b: Matrix) -> Matrix:
-    return Matrix([act(u, bias) for u, bias in zip(out, b, strict=True)])
+    return Matrix([act(u, bias) for u, bias in zip(out.flat(), b.flat(), strict=True)])

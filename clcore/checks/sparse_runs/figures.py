@@ -27,7 +27,10 @@ def on_runs(
     **more: Any,
 ) -> Part:
     """A part on the runs of these panels, with what was measured and its controls."""
-    size = {"draws": rt.count(runs, *panels), "evidence": rt.evidence(runs, *panels)}
+    size: dict[str, Any] = {
+        "draws": rt.count(runs, *panels),
+        "evidence": rt.evidence(runs, *panels),
+    }
     part = t.part(name, bound, relation, **(size | more)).add(measured[0])
     for what, value in measured[1].items():
         part.breaks(what, value)

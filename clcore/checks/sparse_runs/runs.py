@@ -282,7 +282,7 @@ ON_RUNS = (
 # ----------------------------------------------------------------------------------- the readings
 
 
-def _as_far_as_run(check: Callable, runs: Runs) -> Iterator[Check]:
+def _as_far_as_run(check: Any, runs: Runs) -> Iterator[Check]:
     """The parts of a check on runs up to the first whose panels a reading does not have."""
     trial = Trial([f"ncl/{check.__name__}"], sort="trained")
     with suppress(rt.NoRuns):

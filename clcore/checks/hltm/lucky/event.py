@@ -79,7 +79,7 @@ def node_means(weights: Array, children: Children) -> Array:
     """v_j(0), v_j(1), [draws, nodes, 2], by a loop over all joint activations of the children."""
     q, up = children.q, (1 + children.rho) / 2
     values = [np.zeros_like(up), children.low / q, children.high / q]
-    total = 0.0
+    total = np.zeros(())
     kinds = (1, 2) if q == 1 else (0, 1, 2)
     for state in product(kinds, repeat=up.shape[-1]):
         f = np.stack([values[kind][:, k] for k, kind in enumerate(state)], -1)

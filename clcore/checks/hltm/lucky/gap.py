@@ -125,8 +125,8 @@ def _several(t: Trial, count: int) -> None:
     # Built nodes.
     kids, c, w = opposed(t.rng, count)
     v = node_means(w, kids)
-    rows = tensors(w, kids.h, kids.a)
-    met = np.array([bool(lucky_nodes.lucky(*(x[b] for x in rows), c[b])) for b in range(count)])
+    W, h, a = tensors(w, kids.h, kids.a)
+    met = np.array([bool(lucky_nodes.lucky(W[b], h[b], a[b], c[b])) for b in range(count)])
     lack = np.where(met[:, None], _lack(kids, c, v), -9.0)
     again, met_again = _lack_again(w, kids, c)
     printed.add(lack).fails_by(again).says(built=met.sum()).confirms(built=met_again)

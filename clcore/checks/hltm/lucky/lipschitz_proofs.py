@@ -27,7 +27,7 @@ def chances() -> Any:
 
 def spread(f: Any) -> Any:
     """S^2 V[f], by the raw moments."""
-    return sum(MASS) * MASS.dot(_squares(f)) - MASS.dot(f) ** 2
+    return sum(MASS.flat()) * MASS.dot(_squares(f)) - MASS.dot(f) ** 2
 
 
 def _pairs(f: Any) -> Any:
@@ -112,9 +112,9 @@ def lem4(bounds: Part, quadratic: Part) -> None:
     def beyond(sign: int, half: Any) -> Shown:
         """sign S (E phi(x) - phi(E x) - half V[x] end), where phi'' is end and sign times more."""
         curve = [end + sign * m for m in more]
-        phi = [value + slope * u + k * u**2 / 2 for u, k in zip(off, curve, strict=True)]
-        gap = MASS.dot(sympy.Matrix(phi)) - sum(MASS) * value
-        form = sum(q * m * u**2 / 2 for q, m, u in zip(MASS, more, off, strict=True))
+        phi = [value + slope * u + k * u**2 / 2 for u, k in zip(off.flat(), curve, strict=True)]
+        gap = MASS.dot(sympy.Matrix(phi)) - sum(MASS.flat()) * value
+        form = sum(q * m * u**2 / 2 for q, m, u in zip(MASS.flat(), more, off.flat(), strict=True))
         return exact.nonnegative(sign * (gap - half * MASS.dot(_squares(off)) * end), form)
 
     half = sympy.Rational(1, 2)
@@ -191,7 +191,7 @@ def eq94(inequality: Part, last: Part) -> None:
     g = sympy.Matrix(sympy.symbols("g:3", nonnegative=True))
     square, first = MASS.dot(_squares(g)), MASS.dot(g)
     inequality.proves(
-        exact.nonnegative(square * sum(MASS) - first**2, _pairs(g)),
+        exact.nonnegative(square * sum(MASS.flat()) - first**2, _pairs(g)),
         breaks={"its factor left out": exact.nonnegative(square - first**2, _pairs(g))},
         at=AT,
     )

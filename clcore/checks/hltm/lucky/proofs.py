@@ -38,7 +38,7 @@ def eq142(moments: Part) -> None:
     """Means and second moments of w^T (h + a) and w^T (h - a), by integrals over the weights."""
     h, a, w = (exact.vector(name, N) for name in "haw")
     v = sympy.Matrix([w.dot(h + a), w.dot(h - a)])
-    mean, second = ([_expected(x, w) for x in list(m)] for m in (v, v * v.T))
+    mean, second = ([_expected(x, w) for x in m.flat()] for m in (v, v * v.T))
     printed = _covariance(h, a)
     flipped = printed.multiply_elementwise(sympy.Matrix([[1, -1], [-1, 1]]))
     moments.proves(

@@ -12,6 +12,7 @@ from clcore.checks.hltm.tree import proofs as tree_proofs
 from clcore.checks.hltm.tree import reference as tr
 from clcore.checks.hltm.tree.nets import STATES, categorical
 from clcore.ledger import Trial, check, pooled
+from clcore.ledger.judging import Shared
 from clcore.reference import Array, absolute
 from clcore.theory.trees import latent_tree as lt
 from clcore.theory.trees import tree_nets
@@ -183,7 +184,7 @@ def thm6(t: Trial) -> None:
     Fails   in size with the printed o_mu; in direction without the polarities in a_mu.
     """
     count = min(max(t.share(4), 8), 15)
-    some = {"controls": pooled, "draws": 4 * count}
+    some: Shared = {"controls": pooled, "draws": 4 * count}
     shape = t.part("a multiple of a a^T", 1e-13, **some)
     printed, mended = (form("o_mu", 1e-13, **some) for form in (t.part, t.corrected))
     for w in tr.worlds(t.rng, count, 3):

@@ -82,7 +82,7 @@ def _leaf_patterns(model: lt.Model) -> tuple[Array, Array]:
         if not below[node]:
             here = x[:, shown.index(node)]
             return np.stack([1 - here, here])[None]
-        out: Array | float = 1.0
+        out = np.ones(())
         for child in below[node]:
             out = out * (lt.edge(model, child).numpy() @ chance(child))
         return out

@@ -13,6 +13,7 @@ from clcore.checks.hltm.operator import proofs
 from clcore.checks.hltm.operator.covariance import both_sizes, dampened, rank_one
 from clcore.checks.hltm.tree import reference as tr
 from clcore.ledger import Trial, check, pooled, worst
+from clcore.ledger.judging import Shared
 from clcore.reference import Array, absolute
 from clcore.theory.trees import latent_tree as lt
 from clcore.theory.trees import tree_nets
@@ -72,7 +73,7 @@ def rem10(t: Trial) -> None:
             twice the size, a larger |rho_0|.
     """
     count = min(t.share(4), 6)
-    some = {"controls": pooled, "draws": 4 * count}
+    some: Shared = {"controls": pooled, "draws": 4 * count}
     product = t.part("Kronecker product", 1e-12, **some)
     printed, mended = (form("o_mu", 1e-12, **some) for form in (t.part, t.corrected))
     for w in tr.worlds(t.rng, count, 3):
@@ -152,7 +153,7 @@ def eq15(t: Trial) -> None:
             polarity of 0.
     """
     count, rate = max(4, min(t.share(3), 8)), 0.5
-    common = {"controls": pooled, "draws": 3 * count}
+    common: Shared = {"controls": pooled, "draws": 3 * count}
     measured = t.part("growth factor, measured o_mu", 1e-12, **common)
     printed, factor = (form("growth factor", 1e-12, **common) for form in (t.part, t.corrected))
     growth = t.part("strict growth", 1e-9, ">=", draws=3 * count)

@@ -14,6 +14,7 @@ from scipy.stats import spearmanr
 from clcore import stats
 from clcore.experiments.tree_contrast import NODES
 from clcore.ledger import Check, Trial, check, worst
+from clcore.ledger.judging import Shared
 from clcore.ledger.trial import generator
 
 GROWTH = 1.05  # at least, where the paper says only that a norm goes up
@@ -88,7 +89,7 @@ def _figure(t: Trial, nodes: tuple[str, ...], curves: pd.DataFrame, shuffled: pd
     for quantity, setting in READINGS:
         rows, other = (_growth(table, quantity, nodes) for table in (curves, unrelated))
         draws = int(curves.trials.max()) * len(rows)
-        shared = {"draws": draws, "evidence": "partial", "setting": setting}
+        shared: Shared = {"draws": draws, "evidence": "partial", "setting": setting}
         whole = quantity in ("op", "unit")
         for name in ("at the end", "at its height") if whole else ("at the end",):
             height = name == "at its height"

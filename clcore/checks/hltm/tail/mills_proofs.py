@@ -11,19 +11,20 @@ is the larger of r(kappa_1) r(z_1) and r(kappa_2) r(z_2).
 
 from typing import Any
 
+import mpmath
 import sympy
-from mpmath import iv
 
 from clcore.ledger import Part, exact
 from clcore.ledger.exact import Shown
 
+iv: Any = mpmath.iv  # its operators are made at run time, unseen by type checkers
 Y = sympy.Symbol("y", positive=True)
 T = sympy.Symbol("t", positive=True)
 C = sympy.Symbol("c", positive=True)
 G = sympy.Symbol("gamma", positive=True)
 X = sympy.Symbol("kappa", positive=True)
 ROOT = sympy.sqrt(1 - G**2)
-R = sympy.Function("r", positive=True)
+R: Any = sympy.Function("r", positive=True)
 LOW, HIGH = (2 / (sympy.sqrt(Y**2 + 4) + Y), 4 / (sympy.sqrt(Y**2 + 8) + 3 * Y))
 """Eq. 124's bounds."""
 

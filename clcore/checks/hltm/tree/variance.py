@@ -8,6 +8,7 @@ import torch
 
 from clcore.checks.hltm.tree import reference as tr
 from clcore.ledger import Part, Trial, check, pooled, worst
+from clcore.ledger.judging import Shared
 from clcore.reference import Array, absolute
 from clcore.theory.trees import latent_tree as lt
 from clcore.theory.trees import tree_nets
@@ -119,7 +120,7 @@ def eq158(t: Trial) -> None:
     two = t.part("variance of two values", 1e-13, controls=pooled, draws=4 * count)
 
     # One unit a latent: sums over units.
-    alone = {"draws": 4 * count}
+    alone: Shared = {"draws": 4 * count}
     summed = t.part("Eq. 155, one unit a latent", 1e-13, controls=pooled, **alone)
     bound = t.part("Eqs. 158, 159, one unit a latent", 1e-13, controls=worst, **alone)
     for w in _worlds(t.rng, count, several=False):
@@ -130,7 +131,7 @@ def eq158(t: Trial) -> None:
 
     # Several: as printed, and by latents.
     worlds, forms = _worlds(t.rng, count, several=True), (t.part, t.corrected)
-    many = {"draws": sum(len(w.chance) for w in worlds)}
+    many: Shared = {"draws": sum(len(w.chance) for w in worlds)}
     name = "Eq. 155, several units a latent"
     summed, by_latent = (form(name, 1e-13, controls=pooled, **many) for form in forms)
     name = "Eqs. 158, 159, several units a latent"

@@ -171,9 +171,7 @@ def excess_again(groups: Groups, e: float) -> Array:
     return ((flow * groups.u).sum(-1) / (e * groups.gap[:, None]) + 1) / e
 
 
-def leaky_points(
-    rng: np.random.Generator, count: int, off: float = 0.0
-) -> tuple[Array, Array, Array]:
+def leaky_points(rng: np.random.Generator, count: int, off: float = 0.0) -> tuple[Array, ...]:
     """(1, -a), -(1, a) / SLOPE, (0, +-c), turned at random: points `b 4 2`, w_* `b 2`, u `b 2`.
 
     w_* is the image of e_1, with A = diag(1/2, less); next to it, towards u, the second eigenvalue

@@ -2,13 +2,15 @@
 a few atoms, enumerated, their chances symbols."""
 
 from itertools import product
+from typing import Any
 
+import mpmath
 import sympy
-from mpmath import iv
 from sympy import Matrix, Rational
 
 from clcore.ledger import Part, exact
 
+iv: Any = mpmath.iv  # its operators are made at run time, unseen by type checkers
 LOW, HIGH = (3 - sympy.sqrt(5)) / 2, (3 + sympy.sqrt(5)) / 2
 TURN = sympy.Symbol("t", real=True)
 
@@ -60,7 +62,7 @@ def eq43(part: Part) -> None:
 
 def rem7(part: Part) -> None:
     """Eq. 8 by enumeration with h'(0) = 0; all patterns but one lie on the edge."""
-    U, p = _basis(), list(exact.vector("p", 3))
+    U, p = _basis(), exact.vector("p", 3).flat()
     points = [U[:, m] for m in range(3)]
     w = points[0]
     right = p[0] * (1 - p[0]) * w * w.T
@@ -89,9 +91,9 @@ def _summation(u: Matrix, r: Matrix) -> tuple[list[sympy.Expr], list[Matrix], li
     -1 / r."""
     law, points, on = [], [], []
     for bits in product((True, False), repeat=len(r)):
-        chances = [(1 if b else v**2) / (1 + v**2) for b, v in zip(bits, r, strict=True)]
+        chances = [(1 if b else v**2) / (1 + v**2) for b, v in zip(bits, r.flat(), strict=True)]
         law.append(sympy.Mul(*chances))
-        points.append(u * Matrix([v if b else -1 / v for b, v in zip(bits, r, strict=True)]))
+        points.append(u * Matrix([v if b else -1 / v for b, v in zip(bits, r.flat(), strict=True)]))
         on.append(bits[0])
     return law, points, on
 
@@ -121,7 +123,7 @@ def ex2(eq9: Part, pieces: Part, below: Part) -> None:
     given = [law[k] / q for k in high]
     mean = sum((m * points[k] for m, k in zip(given, high, strict=True)), sympy.zeros(3, 1))
     sigma = _variance(given, [gated[k] for k in high])
-    off = [sum(gated[k]) for k, b in enumerate(on) if not b]
+    off = [sum(gated[k].flat()) for k, b in enumerate(on) if not b]
     left, right = [mean, sigma, *off], [r[0] * w, span - outer, *([0] * len(off))]
     broken = {"Sigma_1 = I": exact.equal(sigma, span)}
     pieces.proves(exact.equal(left, right), breaks=broken, at=at)

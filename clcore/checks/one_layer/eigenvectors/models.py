@@ -27,7 +27,7 @@ def _gate(u: Array, at_zero: float = 0.0) -> Array:
 
 def _moments(p: Array, x: Array, w: Array, at_zero: float = 0.0, centred: bool = True) -> Array:
     """V[gated x], [draws, d, d], of laws p [draws, n] on x [draws, n, d], by a loop over points."""
-    mean, square = 0.0, 0.0
+    mean, square = np.zeros(()), np.zeros(())
     for k in range(p.shape[-1]):
         point = x[:, k] * _gate((x[:, k] * w).sum(-1), at_zero)[:, None]
         mean = mean + p[:, k, None] * point

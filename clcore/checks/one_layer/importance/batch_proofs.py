@@ -117,7 +117,7 @@ def rem1(nce: Part, quadratic: Part) -> None:
         at=at,
     )
     quadratic_loss = slopes(sum((near[i] - far[i, j] for i, j in pairs), sympy.Integer(0)))
-    even = [v.subs(dict.fromkeys(ALPHA, 1)) for v in held]
+    even = [v.subs(dict.fromkeys(ALPHA.flat(), 1)) for v in held]
     quadratic.proves(
         exact.equal([ours[0], *quadratic_loss], sums + even),
         breaks={"alpha not constant": exact.equal(quadratic_loss[one], held[one])},
@@ -281,7 +281,8 @@ class World:
         means, squares = self.moments(1), self.moments(2)
         raw = [m**2 for m in means] if of == "mean" else squares
         total = sympy.Integer(0)
-        for law, z in zip((self.laws[:, k] for k in range(self.levels)), self.z, strict=True):
+        columns = [self.laws[:, k] for k in range(self.levels)]
+        for law, z in zip(columns, self.z.flat(), strict=True):
             whole = law.dot(raw)
             less = law.dot([m**2 for m in means]) if of == "within" else law.dot(means) ** 2
             total += z**power * (whole - less)

@@ -5,6 +5,7 @@ views and random asymmetric alpha without a diagonal, so that both readings of E
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -96,7 +97,7 @@ def eq5(t: Trial) -> None:
         # tr C_alpha[f] by the library, and each node's C_alpha by loops.
         f, f2 = (H[kind](v @ W.swapaxes(-1, -2)) for v in (x, x2))
         C = ki.batch_covariance(*tensors(alpha, f, f2, f, f2)).numpy()
-        each = sum(objective(alpha, x, x2, W[:, k], kind) for k in range(nodes))
+        each: Any = sum(objective(alpha, x, x2, W[:, k], kind) for k in range(nodes))
         trace.add(relative(np.trace(C, axis1=1, axis2=2), each))
         trace.breaks("all entries", relative(C.sum((1, 2)), each))
 

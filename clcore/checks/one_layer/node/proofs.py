@@ -7,6 +7,7 @@ shown holds for any values on the two sides.
 
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import sympy
 from sympy import Matrix
@@ -58,7 +59,8 @@ class AnyH(sympy.Function):
     """An activation of which nothing is known but that it has a derivative."""
 
     def fdiff(self, argindex: int = 1) -> sympy.Expr:
-        return sympy.Function("rate")(self.args[0])
+        rate: Any = sympy.Function("rate")
+        return rate(self.args[0])
 
 
 def eq5(trace: Part, apart: Part, top: Part) -> None:
@@ -73,10 +75,10 @@ def eq5(trace: Part, apart: Part, top: Part) -> None:
 
     each = [_variance(lambda v, i, w=w: AnyH(_drive(v, i, w))) for w in nodes]
     whole, linear = matrix(AnyH), matrix(lambda u: u)
-    broken = {"all entries": exact.equal(sum(linear), linear.trace())}
+    broken = {"all entries": exact.equal(sum(linear.flat()), linear.trace())}
     trace.proves(exact.equal(whole.trace(), sum(each)), breaks=broken, at=at)
     slopes = [whole.trace().diff(a) for a in W]
-    broken = {"all entries": exact.equal(sum(linear).diff(W[0]), linear.trace().diff(W[0]))}
+    broken = {"all entries": exact.equal(sum(linear.flat()).diff(W[0]), linear.trace().diff(W[0]))}
     alone = exact.equal(slopes, [each[0].diff(a) for a in W])
     apart.proves(alone, breaks=broken, at=at)
     # three filters to choose from, the best one first; c: the entry off the diagonal
@@ -191,7 +193,7 @@ def rem24(flow: Part, length: Part, constant: Part) -> None:
     at, gated = f"n = {n}", Matrix([k[i] * x[i, :].dot(W) for i in range(n)])
 
     def centred(f: Matrix) -> Matrix:
-        return f - sympy.ones(n, 1) * sum(f) / n
+        return f - sympy.ones(n, 1) * sum(f.flat()) / n
 
     def variance(f: Matrix) -> sympy.Expr:
         return centred(f).dot(centred(f)) / n
@@ -206,7 +208,7 @@ def rem24(flow: Part, length: Part, constant: Part) -> None:
     }
     shown = exact.equal([*grows, *along], [*gated, 0, 0, 0])
     flow.proves(shown, breaks=broken, at=f"{at}, d = {D}")
-    scaled = gated.subs(dict(zip(W, s * W, strict=True)), simultaneous=True)
+    scaled = gated.subs(dict(zip(W.flat(), (s * W).flat(), strict=True)), simultaneous=True)
     left = [*centred(scaled), variance(scaled)]
     right = [*(s * centred(gated)), s**2 * variance(gated)]
     broken = {"no BatchNorm": exact.equal(scaled, gated)}

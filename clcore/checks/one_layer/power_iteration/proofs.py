@@ -6,13 +6,14 @@ are r_3 + g and r_3; a unit vector with c > 0 is (1, p, q) over its length, so t
 
 from typing import Any
 
+import mpmath
 import sympy
-from mpmath import iv
 from sympy import Matrix, Rational
 
 from clcore.ledger import Part, exact
 from clcore.ledger.exact import Shown
 
+iv: Any = mpmath.iv  # its operators are made at run time, unseen by type checkers
 AT = "d = 3"
 ONE = sympy.Integer(1)
 HALF = Rational(1, 2)
@@ -191,7 +192,7 @@ def def4(forms: Part, sign: Part, small: Part) -> None:
     broken = {"minus nu": exact.nonnegative(omega(by_gap, -1), omega(ratio))}
     sign.proves(exact.nonnegative(omega(by_gap), omega(ratio)), breaks=broken)
 
-    def most(least: str, ratio: str, L: str) -> iv.mpf:
+    def most(least: str, ratio: str, L: str) -> Any:
         """omega less 0.1, lambda_1 = 1: c in [least, 1], lambda_2 and L in [0, these]."""
         c, r, lipschitz = iv.mpf([least, "1"]), iv.mpf(["0", ratio]), iv.mpf(["0", L])
         mu, gap = (1 + c) / (2 * c**2) * r**2, 1 - r

@@ -6,7 +6,7 @@ w_* and w.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -31,8 +31,8 @@ def flat(radius: float, d: int) -> Callable:
 
 def tilted(radius: float, d: int, t: Array) -> Callable:
     """Density proportional to 1 + t.x / C_0, |t| <= 1."""
-    t = torch.tensor(t)
-    return lambda x: (1 + (x @ t) / radius) / ro.volume(d, radius)
+    tilt = torch.tensor(t)
+    return lambda x: (1 + (x @ tilt) / radius) / ro.volume(d, radius)
 
 
 def heaped(radius: float, w: Array, share: float = 1e-3) -> Callable:
@@ -78,7 +78,7 @@ def measured_roughness(parts: ro.Parts, radius: float, w: Array, directions: Arr
     return max(out)
 
 
-def compare(printed: Part, corrected: Part, ratio: dict[int, float]) -> None:
+def compare(printed: Part, corrected: Part, ratio: Mapping[int, float | np.floating]) -> None:
     """Add the left side over the right one with C_0^3, and with C_0^2. ratio: by this power."""
     printed.add(ratio[3]).breaks("C_0^4", ratio[4])
     corrected.add(ratio[2]).breaks("C_0^0", ratio[0])
