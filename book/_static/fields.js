@@ -43,10 +43,11 @@
     const within = Number(asked.within);
     const own = await gap(asked, x);
     if (own <= within) return [true, "right"];
+    const off = `off by ${percent(own)} per cent (allowed: ${percent(within)})`;
+    if (within && own <= Number(asked.near)) return [false, `near, but ${off}`];
     for (const [words, operation, number] of JSON.parse(asked.usual))
       if ((await gap(asked, OPERATIONS[operation](x, number))) <= within) return [false, words];
-    if (within && own < Infinity)
-      return [false, `off by ${percent(own)} per cent (allowed: ${percent(within)})`];
+    if (within && own < Infinity) return [false, off];
     return [false, "not right; the hint above may help"];
   }
 

@@ -59,8 +59,10 @@
     return { entry, fields };
   }
 
-  function weigh({ entry, fields }, { phrases, words, whole }) {
+  // lacking: how many words an entry need not have; never a place or what is in quotes.
+  function weigh({ entry, fields }, { phrases, words, whole }, lacking) {
     let sum = 0;
+    let left = lacking;
     for (const word of words) {
       const places = PLACED.test(word) ? (OF_PLACES[entry.kind] ?? OF_PLACES.page) : Object.keys(WEIGHTS);
       let best = 0;
@@ -70,7 +72,7 @@
           best = Math.max(best, 0.6 * WEIGHTS[name]);
         }
       }
-      if (!best) return 0;
+      if (!best && (PLACED.test(word) || !left--)) return 0;
       sum += best + (fields.spot === ` ${word} ` ? 10 : 0); // Theorem 3, not a remark on it
     }
     for (const phrase of phrases) {
@@ -101,17 +103,32 @@
     return waiting;
   }
 
-  // Entries of the index that have all that a query asks for, the best first.
-  async function find(query) {
-    const all = await load();
-    const wanted = asked(query);
+  function best(all, wanted, lacking) {
     if (!wanted.words.length && !wanted.phrases.length) return [];
     return all
-      .map((one, at) => ({ entry: one.entry, weight: weigh(one, wanted), at }))
+      .map((one, at) => ({ entry: one.entry, weight: weigh(one, wanted, lacking), at }))
       .filter(({ weight }) => weight > 0)
       .sort((a, b) => b.weight - a.weight || a.at - b.at)
       .map(({ entry }) => entry);
   }
 
+  // Entries of the index that have all that a query asks for, the best first.
+  async function find(query) {
+    return best(await load(), asked(query), 0);
+  }
+
+  // Where none has all words, as of a whole question: those that have most of them, and how many
+  // words they lack, half of them at most.
+  async function near(query) {
+    const all = await load();
+    const wanted = asked(query);
+    for (let lacking = 0; lacking <= wanted.words.length / 2; lacking++) {
+      const entries = best(all, wanted, lacking);
+      if (entries.length) return { entries, lacking };
+    }
+    return { entries: [], lacking: 0 };
+  }
+
   window.clFind = find;
+  window.clFindNear = near;
 })();

@@ -13,18 +13,19 @@
     if (!query.trim()) return;
     let found;
     try {
-      found = await window.clFind(query);
+      found = await window.clFindNear(query);
     } catch (error) {
       count.textContent = `Nothing can be found now: ${error.message}. Reload the page.`;
       return;
     }
-    list.replaceChildren(...found.slice(0, MOST).map(shown));
-    count.textContent = told(found.length, query);
+    list.replaceChildren(...found.entries.slice(0, MOST).map(shown));
+    count.textContent = told(found.entries.length, found.lacking, query);
   }
 
-  function told(number, query) {
+  function told(number, lacking, query) {
     if (!number) return `Nothing found for ${query}. Fewer words find more; the ledger can be filtered by paper and kind.`;
     const most = number > MOST ? `, the best ${MOST} of them here` : "";
+    if (lacking) return `Nothing has all words of ${query}. ${number} found with most of them${most}`;
     return `${number} found for ${query}${most}`;
   }
 

@@ -44,7 +44,7 @@ def test_what_somebody_noticed_is_counted_and_the_share_of_the_checks_told(made)
         "seed 5 2026-11-25 0123456 the mathematics. Read &lt;before&gt;. 9 and 1 equivalent "
         "6 (67 %) 5 (83 %) 3 (50 %) 3 2"
     ) in said
-    assert "seed 0 2026-11-25 0123456 ledger. Read" in said and "9 (100 %) not asked" in said
+    assert "seed 0 2026-11-25 0123456 ledger. Read" in said and "9 (100 %) not counted" in said
 
 
 def test_survivors_have_place_and_both_texts_and_a_lot_without_any_has_no_list(made):

@@ -238,7 +238,9 @@ def test_a_part_has_its_lines_beside_its_numbers_and_shows_each_once():
     assert first.count("<dt>Outcome</dt>") == 2 and second.count("<dt>Outcome</dt>") == 1
     told = Markup(first.partition("<details")[2]).striptags()
     assert "Eq. 14: s_km b_k" in told or 't.part("Eq. 14"' in told
-    assert "as of <i>Eq. 14</i>" in second and "_second(velocity)" in Markup(second).striptags()
+    assert (
+        "shown under <i>Eq. 14</i>" in second and "_second(velocity)" in Markup(second).striptags()
+    )
     address = re.search(r'href="\.\./(code/[^"#]+)#L-(\d+)"', first)
     place = registry.of("nl/thm4")[0]
     assert address[1] == code.page_of(place.file)

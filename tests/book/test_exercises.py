@@ -135,6 +135,21 @@ def test_what_came_is_said_with_a_hint():
         exercises.check("ex-start-2", lambda z: 1 / 0)
 
 
+@pytest.mark.parametrize("number", [0.96, 0.98, 1.02, 1.04])
+def test_what_is_near_is_told_so_and_is_no_usual_mistake(number):
+    """The right number is 1, of which a square is near, too."""
+    told = exercises.verdict("ex-minmax-1", number).told
+    off = round(100 * abs(number - 1))
+    assert told == f"Exercise 1.1.1: near, but off by {off} per cent (allowed: 1)."
+
+
+def test_a_matrix_in_single_precision_is_told_apart_from_a_wrong_one():
+    rows = [[1.0, 0.0], [0.0, 0.6], [0.0, 0.8]]
+    exercises.check("ex-landscape-1", torch.tensor(rows, dtype=torch.float64), quiet=True)
+    with pytest.raises(exercises.NotYet, match="off by rounding: compute in double precision"):
+        exercises.check("ex-landscape-1", torch.tensor(rows))
+
+
 def test_a_right_answer_is_said_unless_a_grader_asks(capsys):
     exercises.check("ex-start-2", lambda z: 1 - z.mean(0).norm())
     assert capsys.readouterr().out.startswith("Exercise 0.2: right.")
@@ -185,7 +200,7 @@ kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @kinds
 def test_a_number_is_taken_in_every_kind(kind):
     exercises.check("ex-start-1", kind(math.log(256)), quiet=True)
-    with pytest.raises(exercises.NotYet, match=r"off by 2 per cent \(allowed: 1\)"):
+    with pytest.raises(exercises.NotYet, match=r"near, but off by 2 per cent \(allowed: 1\)"):
         exercises.check("ex-start-1", kind(math.log(256) * 1.02))
 
 

@@ -83,7 +83,7 @@ def test_a_letter_tells_every_root_with_the_command_that_repeats_it():
     text = letters.text("nl", LETTER)
     title = ledger.papers()["nl"]["title"]
     assert text.startswith(f'To the authors of\n"{title}"\n')
-    assert "4 rows" in text and "Of these 1 hold, read with care (1 with a misp" in " ".join(
+    assert "4 rows" in text and "Of these 1 holds if read with care (1 with a misp" in " ".join(
         text.split()
     )
     assert "* Tian 2023, Theorem 1: Stable" in text

@@ -26,6 +26,10 @@ ERRANDS = {
     "for teachers": "book/teaching.html",
     "re-run on a GPU": "book/rerun.html",
     "contrastive learning in twenty minutes": "chapters/0-start-here.html",
+    # Whole questions: no page has all of their words.
+    "does SimSiam collapse without a predictor": "claims/ncl-",
+    "does batch normalization help when tokens differ in length": "claims/nl-",
+    "lucky nodes number needed over-parameterization": "claims/ddn-",
 }
 
 

@@ -20,6 +20,9 @@ from clcore.ledger.outcomes import number
 if TYPE_CHECKING:
     import torch
 
+NEAR = 0.05
+"""An answer of this share off or less is near: it is told how far off, and not a usual mistake
+that would be no more than as near, as the square of a number close to 1."""
 _FOLDER = Path(__file__).parent
 _ID = re.compile(r'@(?:exercise|numeric)\(\s*"(ex-[\w-]+)"')
 
@@ -175,7 +178,9 @@ def verdict(name: str, answer: Any = None, key: str = "") -> Verdict:
             gap = float(found.measure(answer, **given))
             if gap <= found.bound:
                 return Verdict(name, True, f"{named}: right.")
-            usual = mistakes.usual(lambda other: found.measure(other, **given), found.bound, answer)
+            usual = _near(gap, found) or mistakes.usual(
+                lambda other: found.measure(other, **given), found.bound, answer
+            )
     except ExerciseError as error:
         return Verdict(name, False, f"{named} asks for {found.asks}; {error}.")
     except Exception as error:
@@ -183,6 +188,11 @@ def verdict(name: str, answer: Any = None, key: str = "") -> Verdict:
         words = f"{named} asks for {found.asks}; what came could not be judged ({told})."
         return Verdict(name, False, words)
     return Verdict(name, False, f"{named}: {usual or _off(gap, found)}.")
+
+
+def _near(gap: float, found: Exercise) -> str:
+    near = found.truth and found.bound and gap <= NEAR
+    return f"near, but {_off(gap, found)}" if near else ""
 
 
 def _off(gap: float, found: Exercise) -> str:

@@ -56,7 +56,7 @@ def usual(measure: Callable[[Any], float], bound: float, answer: Any) -> str:
                 return words
         except Exception:  # a change that does not fit this answer
             continue
-    if 0 < bound < _SINGLE and callable(answer) and _near(measure, answer):
+    if 0 < bound < _SINGLE and _near(measure, answer):
         return "off by rounding: compute in double precision (torch.float64)"
     return ""
 

@@ -101,7 +101,7 @@ measured error is $>$ its bound at some inputs that meet the printed conditions,
 at all others; the smallest change that makes it true was measured in the same way, against the same
 bound, and every measurement has a control that fails. Where a row that holds notes a regime in
 which it fails, the note ends with the printed words that exclude this regime. Slips that leave one
-possible meaning have their own table: the statements hold, read with care. A run whose number
+possible meaning have their own table: the statements hold if read with care. A run whose number
 differs from the paper's is no erratum: the ledger lists it under "depends" or "differs";
 impossible numbers are at the end of their paper's page."""
 

@@ -97,8 +97,10 @@ def held(rows: list[dict]) -> str:
     ]
     again = sum(row["verdict"] == "reproduced" for row in rows)
     plain = len(good) - len(careful)
-    words = [f"{plain} hold as printed"] if plain or not careful else []
-    words += [f"{len(careful)} hold, read with care ({', '.join(reasons)})"] if careful else []
+    words = [f"{plain} {html.several('holds', plain)} as printed"] if plain or not careful else []
+    if careful:
+        verb = html.several("holds", len(careful))
+        words += [f"{len(careful)} {verb} if read with care ({', '.join(reasons)})"]
     words += [f"{again} {'is' if again == 1 else 'are'} reproduced"] if again else []
     return ", ".join(words[:-1]) + (" and " if words[1:] else "") + words[-1]
 

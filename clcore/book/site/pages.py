@@ -11,7 +11,7 @@ from clcore.book.site import checked, errata, fragments, letters, licences, surv
 from clcore.book.site.markdown import raw
 from clcore.experiments import golden
 from clcore.ledger import VERDICTS, papers
-from clcore.ledger.html import SHOWN
+from clcore.ledger.html import several
 
 
 def write_pages(rows: list[dict], stage: Path, summary: dict) -> None:
@@ -102,9 +102,9 @@ def counts(rows: list[dict]) -> str:
     """For the front page: how many claims have which verdict, in words and as a table."""
     count = Counter(row["verdict"] for row in rows)
     done = len(rows) - count["todo"]
-    found = ", ".join(f"{count[v]} {SHOWN[v]}" for v in VERDICTS[:-1] if count[v])
+    found = ", ".join(f"{count[v]} {several(v, count[v])}" for v in VERDICTS[:-1] if count[v])
     found = f": {found}" if found else ""
-    found += f". Of those that hold, {fragments.held(rows)}" if found else ""
+    found += f". Of the claims that need no correction, {fragments.held(rows)}" if found else ""
     rest = f"The other {count['todo']} have not been checked yet." if count["todo"] else ""
     return f"""In this build **{done} of {len(rows)}** claims have a verdict{found}.
 {rest}

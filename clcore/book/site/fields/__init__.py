@@ -3,8 +3,8 @@ in the browser. A Sphinx extension.
 
 A page does not print the numbers. Around each right one, numbers of two digits are its buckets: a
 digest of the exercise's id and a bucket says half which bucket it is, and half hides the right
-number in it. Who types a number near by can open it, and who tries them all can, too: this keeps
-nobody out, the folded solution stands below. data/fields.json has what `python -m
+number in it. Whoever types a number near by can open it, and so can whoever tries them all: this
+keeps nobody out, the folded solution stands below. data/fields.json has what `python -m
 clcore.book.site.fields` makes of the judges, which a build of the site does not import.
 """
 
@@ -21,6 +21,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 
 from clcore import _paths
 from clcore._files import read_json
+from clcore.book.exercises.judge import NEAR
 from clcore.book.exercises.text import title
 from clcore.book.site.fragments import render
 
@@ -42,11 +43,13 @@ def read() -> dict[str, Any]:
 
 
 def sealed(name: str, truth: float, within: float) -> list[str]:
-    """The right number of an exercise, once for each bucket of numbers that are near enough: tag
-    and hidden number, in hexadecimal. Raises ValueError for 0, of which no other number is near."""
+    """The right number of an exercise, once for each bucket of numbers that are near (`NEAR`; none
+    but the right one where within is 0): tag and hidden number, in hexadecimal. Raises ValueError
+    for 0, of which no other number is near."""
     if not truth:
         raise ValueError(f"{name}: expected a right number other than 0")
-    ends = sorted((truth * (1 - within), truth * (1 + within)))
+    far = within and max(within, NEAR)
+    ends = sorted((truth * (1 - far), truth * (1 + far)))
     step = 10.0 ** (math.floor(math.log10(abs(truth))) - 2)
     low, high = math.floor(ends[0] / step) - 1, math.ceil(ends[1] / step) + 1
     buckets = dict.fromkeys(_bucket(at * step) for at in range(low, high + 1))
@@ -70,7 +73,7 @@ def field(name: str) -> str:
     """The HTML of an exercise's field. Raises KeyError for one that asks for no number."""
     own = read()["exercises"][name]
     usual = json.dumps(read()["usual"])
-    return str(render("field.html", name=name, title=title(name), usual=usual, **own))
+    return str(render("field.html", name=name, title=title(name), usual=usual, near=NEAR, **own))
 
 
 class AddFields(SphinxPostTransform):
