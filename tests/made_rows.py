@@ -36,7 +36,7 @@ def row(verdict: str = "holds", **changed: object) -> dict:
         "added": "",
         "grade": None,
         "root": None,
-        "open": "",
+        "open": {},
         "misprints": [],
     }
     out |= {"care": []}

@@ -7,9 +7,9 @@ changes unnoticed. Grade, root and added conditions are judgements of ours, by t
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from clcore import _paths
 from clcore._files import RESTORE, read_json, read_yaml
@@ -19,6 +19,14 @@ GRADES = ("conclusion", "proof", "hypothesis", "constant", "misprint")
 """From the error that matters most to the one that matters least; the rules are on the page "How we
 judge"."""
 
+
+LEFT_OPEN = {
+    "not varied": "Not varied",
+    "runs": "Runs",
+    "against the print": "Also run, against the print",
+    "ours": "Ours",
+}
+"""What is told of the settings that the print leaves open beside those that were varied."""
 
 FAILING = re.compile(r"\b[Ff]ails\b")
 """The word by which a note names a regime in which its part fails."""
@@ -55,7 +63,7 @@ def of_paper(paper: str) -> dict[str, dict]:
 @cache
 def known() -> dict[str, dict]:
     """Every claim's finding by id: id, verdict, in_short, added, and where they apply grade, root,
-    open. in_short: the answer in words, at most 200 characters.
+    open. in_short: the answer in words, at most 200 characters. open: a mapping, see the schema.
 
     Raises FindingsError for what `of_paper` refuses, and for a root that is no root.
     """
@@ -127,6 +135,21 @@ def stepped(claim_id: str) -> set[str]:
     """The parts of a claim that execute a step of some proof, by name."""
     taken = (by for other in known() for step in steps(other) for by in step.by)
     return {part for row, part in taken if row == claim_id and part}
+
+
+def left_open(entry: Mapping[str, Any]) -> str:
+    """What the print leaves open and what we varied, as running text.
+
+    entry: `open` of a row, or {} of a row without it, for which the text is "".
+    """
+    if not entry:
+        return ""
+    said = ["Not printed: " + "; ".join(entry["unprinted"]) + "."]
+    if "decides" in entry:
+        said.append("Decisive: " + entry["decides"])
+    for name, tried in entry["varied"].items():
+        said += [f"{name}, {value}: {result}" for value, result in tried.items()]
+    return " ".join(said + [f"{LEFT_OPEN[n]}: {entry[n]}" for n in LEFT_OPEN if n in entry])
 
 
 def no_entry(claim_id: str) -> str:

@@ -65,7 +65,7 @@ def _editorial(found: str, records: list[dict], finding: dict) -> dict:
         "added": " ".join(filter(None, (finding["added"].strip(), finding.get("without it")))),
         "grade": finding.get("grade") if false else "misprint" if slips else None,
         "root": finding.get("root") if false else finding["id"] if slips else None,
-        "open": finding.get("open", "") if found in ("depends", "differs") else "",
+        "open": finding.get("open", {}) if found in ("depends", "differs") else {},
         "misprints": slips,
         "care": _care(slips, finding) if found == "holds" else [],
     }

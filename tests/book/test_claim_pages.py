@@ -24,13 +24,35 @@ def test_a_blocked_row_says_what_is_missing() -> None:
     assert "STL-10 &amp; a GPU" in html
 
 
+OPEN = {"unprinted": ["the temperature"], "varied": {"it": {"0.2": "Passes.", "0.5": "Fails."}}}
+
+
+def test_settings_that_were_tried_are_a_table_and_the_rest_stands_below_it():
+    more = {"unprinted": ["the noise", "the rate"], "decides": "the noise.", "runs": "five."}
+    more |= {"varied": OPEN["varied"] | {"rate": {"1": "None."}}, "not varied": "$\\tau<1$."}
+    html = claim_page(row("depends", open=more))
+    assert re.findall("<li>(the .*?)</li>", html) == ["the noise;", "the rate."]
+    table = re.search('class="cl-table cl-stacked">.*?</table>', html, re.DOTALL)[0]
+    heads = re.findall('<th scope="row"(.*?)>(.*?)</th>', table)
+    assert heads == [(' rowspan="2"', "it"), ("", "rate")]
+    cells = re.findall('<td data-label="(.*?)">(.*?)</td>', table)
+    assert {at for at, _ in cells} == {"Value", "Result"}
+    assert [text for _, text in cells] == ["0.2", "Passes.", "0.5", "Fails.", "1", "None."]
+    said = re.findall(r"<p><b>([\w ]+):</b> (.*?)</p>", html)
+    assert said[:3] == [
+        ("Decisive", "the noise."),
+        ("Not varied", r"\(\tau&lt;1\)."),
+        ("Runs", "five."),
+    ]
+
+
 def test_a_row_names_what_was_added_and_what_is_left_open() -> None:
-    html = claim_page(row("depends", added="$A\\succeq0$", open="the temperature"))
+    html = claim_page(row("depends", added="$A\\succeq0$", open=OPEN))
     assert r"<b>Added by us</b> \(A\succeq0\)" in html
     term = '<a class="cl-term" href="../book/glossary.html#term-temperature">temperature</a>'
-    assert f"<b>Left open by the print</b> the {term}" in html
+    assert f"<b>Left open by the print</b>\n<p>the {term}.</p>" in html
     readings = [check(note="0.3"), check(form="open", setting="at 0.2", part="order", note="0.9")]
-    html = claim_page(row("depends", open="the temperature", checks=readings))
+    html = claim_page(row("depends", open=OPEN, checks=readings))
     whole, order = re.findall(r'<p class="cl-part-name">(.*?)</p>.*?<p>(.*?)</p>', html, re.DOTALL)
     assert whole == ("whole statement", "0.3") and order == ("order", "0.9")
     assert "passes with at 0.2" in html
@@ -191,13 +213,15 @@ def test_a_theorem_shows_its_proof_step_by_step():
 
 def test_claims_json_keeps_its_schema_and_a_wrong_field_is_refused() -> None:
     slipped = row(misprints=[{"part": "", "misprint": "$a$ for $b$"}], grade="misprint")
-    rows = [row("depends", open="the temperature"), wrong(), todo(blocked="a GPU"), slipped]
+    rows = [row("depends", open=OPEN), wrong(), todo(blocked="a GPU"), slipped]
     rows[0]["checks"] = [check(measured=float("nan"), shares={"1/2 dropped": 0.9})]
     document = json.loads(made(*rows)["claims.json"])
     schema = json.loads(made()["claims.schema.json"])
     validator = jsonschema.Draft202012Validator(schema)
     validator.check_schema(schema)
     validator.validate(document)
+    told = "Not printed: the temperature. it, 0.2: Passes. it, 0.5: Fails."
+    assert document["claims"][0]["open"] == told
     assert document["claims"][0]["checks"][0]["measured"] == "nan"
     assert document["claims"][0]["proved_from"] == ledger.claims()["acl/thm1"]["proved_from"]
     for name, value in (("verdict", "true"), ("grade", "bad"), ("page", "acl.html"), ("more", 1)):

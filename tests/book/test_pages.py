@@ -92,7 +92,8 @@ def test_text_from_claims_is_escaped() -> None:
     assert "&lt;script&gt;" in html and r"\(x&lt;y\)" in html
     found = {n: nasty for n in ("part", "note", "counterexample", "correction", "setting")}
     checks = [check(control={nasty: 1.0}, form="open", **found)]
-    fields = {n: nasty for n in ("added", "open", "blocked", "device", "kind", "chapter")}
+    fields = {n: nasty for n in ("added", "blocked", "device", "kind", "chapter")}
+    fields["open"] = {"unprinted": [nasty], "varied": {nasty: {nasty: nasty}}}
     slips = [{"part": nasty, "misprint": nasty}]
     every = row("refuted", misprints=slips, needs=[nasty], checks=checks, **fields)
     every |= {"grade": "proof", "root": "acl/thm1"}

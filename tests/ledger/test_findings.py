@@ -13,6 +13,33 @@ SHORT = "True of every network that is tried."
 REPLY = {"date": "2026-11-23", "by": "An author", "text": "Agreed."}
 
 
+TRIED = {"rate": {"0.1": "All agree.", "1": "None does."}}
+LEFT = {"unprinted": ["the rate", "the norm"], "varied": TRIED}
+
+
+def differing(left):
+    return {"verdict": "differs", "open": left}
+
+
+def varied(tried):
+    return differing({"unprinted": ["a"], "varied": tried})
+
+
+def test_what_is_left_open_is_told_in_running_text():
+    assert findings.left_open({}) == ""
+    text = "Not printed: the rate; the norm. rate, 0.1: All agree. rate, 1: None does."
+    assert findings.left_open(LEFT) == text
+    more = {"ours": "the bound.", "runs": "five.", "decides": "the rate."}
+    text = text.replace(" rate, 0.1", " Decisive: the rate. rate, 0.1")
+    assert findings.left_open(LEFT | more) == f"{text} Runs: five. Ours: the bound."
+
+
+def test_every_settings_key_is_in_step_with_what_a_page_tells():
+    told = {"unprinted", "decides", "varied", *findings.LEFT_OPEN}
+    rows = [row["open"] for row in findings.known().values() if "open" in row]
+    assert rows and set().union(*rows) == told
+
+
 def test_an_entry_without_a_row_is_refused_with_near_ids_and_what_to_do(damaged):
     with pytest.raises(FindingsError) as told:
         damaged("acl/thm11", verdict="holds", in_short=SHORT, added="")
@@ -131,6 +158,18 @@ def test_roots_are_roots():
         ("acl/thm1", {"added": 3}, "3 is not of type 'string'"),
         ("acl/thm1", {"grade": "proof"}, "False schema"),
         ("acl/thm1", {"verdict": "differs"}, "'open' is a required property"),
+        ("acl/thm1", differing("the rate"), "open: 'the rate' is not of type 'object'"),
+        ("acl/thm1", differing({"unprinted": ["a"]}), "open: 'varied' is a required"),
+        ("acl/thm1", differing({"varied": TRIED}), "open: 'unprinted' is a required"),
+        ("acl/thm1", differing({"unprinted": [], "varied": TRIED}), "open/unprinted: .* non-empty"),
+        ("acl/thm1", differing({"unprinted": ["a."], "varied": TRIED}), "unprinted/0: 'a.' does"),
+        ("acl/thm1", varied({}), "open/varied: .* non-empty"),
+        ("acl/thm1", varied({"b": "C."}), "varied/b: 'C.' is"),
+        ("acl/thm1", varied({"b": {}}), "varied/b: .* non-empty"),
+        ("acl/thm1", varied({"b": {"1": "C"}}), "b/1: 'C' does"),
+        ("acl/thm1", varied({"b": {1: "C."}}), "1 is not of type"),
+        ("acl/thm1", differing(LEFT | {"note": "B."}), "open: Additional properties"),
+        ("acl/thm1", {"open": LEFT}, "False schema"),
         ("acl/thm1", {"verdict": "true"}, "'true' is not one of"),
         ("ddn/thm1", {"verdict": "holds", "in_short": SHORT, "added": ""}, "is not of acl"),
         ("acl/thm1", {"in_short": None}, "'in_short' is a required property"),

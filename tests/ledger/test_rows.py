@@ -57,7 +57,7 @@ def test_a_claim_without_records_is_there_and_empty():
     assert set(found) == set(FIELDS) and found["verdict"] == "todo" and found["checks"] == []
     empty = ("notebook", "rung", "grade", "root", *FIELDS[FIELDS.index("measured") : -1])
     assert {found[name] for name in empty} == {None}
-    assert (found["open"], found["misprints"], found["care"]) == ("", [], [])
+    assert (found["open"], found["misprints"], found["care"]) == ({}, [], [])
 
 
 def test_a_row_that_holds_says_why_it_is_read_with_care(monkeypatch):
@@ -140,6 +140,9 @@ def test_else_the_one_that_comes_closest_to_its_bound(near, far):
 # ------------------------------------------------------------------------------ findings
 
 
+LEFT = {"unprinted": ["the rate"], "varied": {"the rate": {"1": "None agrees."}}}
+
+
 @pytest.fixture
 def graded(monkeypatch):
     entry = {
@@ -147,7 +150,7 @@ def graded(monkeypatch):
         "added": "n > 1",
         "grade": "proof",
         "root": "acl/lem7",
-        "open": "the rate",
+        "open": LEFT,
     }
     known = {claim: entry | {"id": claim} for claim in ledger.claims()}
     monkeypatch.setattr(findings, "known", lambda: known)
@@ -161,15 +164,15 @@ RUN = record(evidence="protocol")
 @pytest.mark.parametrize(
     ("records", "verdict", "expected"),
     [
-        ([record()], "holds", (None, None, "")),
-        ([FALSE], "refuted", ("proof", "acl/lem7", "")),
-        ([FALSE, MENDED], "corrected", ("proof", "acl/lem7", "")),
-        ([RUN], "reproduced", (None, None, "")),
-        ([RUN | {"passed": False}], "differs", (None, None, "the rate")),
-        ([RUN, RUN | {"form": "open", "passed": False}], "depends", (None, None, "the rate")),
-        ([RUN | {"evidence": "partial"}], "partial", (None, None, "")),
-        ([BLOCKED], "blocked", (None, None, "")),
-        ([], "todo", (None, None, "")),
+        ([record()], "holds", (None, None, {})),
+        ([FALSE], "refuted", ("proof", "acl/lem7", {})),
+        ([FALSE, MENDED], "corrected", ("proof", "acl/lem7", {})),
+        ([RUN], "reproduced", (None, None, {})),
+        ([RUN | {"passed": False}], "differs", (None, None, LEFT)),
+        ([RUN, RUN | {"form": "open", "passed": False}], "depends", (None, None, LEFT)),
+        ([RUN | {"evidence": "partial"}], "partial", (None, None, {})),
+        ([BLOCKED], "blocked", (None, None, {})),
+        ([], "todo", (None, None, {})),
     ],
 )
 def test_a_verdict_has_what_belongs_to_it(graded, records, verdict, expected):

@@ -17,6 +17,7 @@ from clcore import _paths, ledger
 from clcore._files import read_json, read_yaml, write_atomic, write_json
 from clcore.book.site import claims, terms
 from clcore.book.site.fragments import page_of
+from clcore.ledger import findings
 from clcore.ledger.html import place
 
 CLAIMS = "search.json"
@@ -72,7 +73,8 @@ def also(text: str) -> str:
 
 def of_claim(row: dict) -> dict[str, str]:
     """A claim's entry of the index. row: of the ledger."""
-    said = [row[name] for name in ("statement", "conditions", "added", "open")]
+    said = [row[name] for name in ("statement", "conditions", "added")]
+    said.append(findings.left_open(row["open"]))
     said += [c[n] for c in row["checks"] for n in ("note", "counterexample", "correction")]
     text = plain(" ".join(said))
     paper = ledger.papers()[row["paper"]]

@@ -10,7 +10,7 @@ from clcore.book.proofs import programs
 from clcore.book.provenance import encode
 from clcore.book.site import code
 from clcore.book.site.fragments import page_of, render
-from clcore.ledger import rungs
+from clcore.ledger import findings, rungs
 from clcore.ledger.html import row_id
 
 PRINTED = ("id", "paper", "title", "where", "kind", "statement", "conditions", "chapter", "needs")
@@ -56,6 +56,7 @@ def record(row: dict, book: dict) -> dict[str, Any]:
     near = {name: printed.get(name, []) for name in ("stated_with", "proved_from")}
     return encode(
         {name: row[name] for name in (*PRINTED, *FOUND, *RUN)}
+        | {"open": findings.left_open(row["open"])}
         | near
         | {"uses": printed.get("uses", {}), "page": page_of(row["id"])}
         | {"code": [address for address, _ in code.links(row["id"])]}

@@ -136,6 +136,7 @@ def _body(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
         proof=proof(row),
         citation=citation(row, book),
         withdrawn=findings.known()[claim].get("withdrawn"),
+        beside=findings.LEFT_OPEN,
         tables=tables(printed["numbers"]),
     )
 
