@@ -125,10 +125,10 @@ def _only_negative(part: Part) -> None:
 def starts_of_either_sign(t: Trial) -> None:
     """Theorem 5 from w_1(0) with negative entries: share of ends that are no e_m, by steps of the
     gradient and by exponentials. Corrected: where the energy at the start is positive. Controls:
-    where it is negative; the linear flow."""
+    where it is negative; the linear flow. In the notes: starts w >= 0, by steps that may pass 0."""
     part = t.part(EITHER, measured=fraction, controls=fraction)
     right = t.corrected(EITHER, measured=fraction, controls=fraction)
-    rng, sizes, weak = t.stream("signs"), (2, 3, 5), []
+    rng, sizes, weak, passed = t.stream("signs"), (2, 3, 5), [], []
     count = max(20, 2 * t.share(len(sizes)))
     for modes in sizes:
         x, start = _signed_field(rng, count, modes, STRONG)
@@ -139,7 +139,9 @@ def starts_of_either_sign(t: Trial) -> None:
         right.breaks("energy below 0 at the start", lost[first < 0])
         right.breaks("linear net", linear[first > 0])
         weak.append(_lost_at_last(*_signed_field(rng, count, modes, WEAK)))
+        passed.append(_lost(x, np.abs(start), halts=False))
     part.says(lost=fraction(part.errors, "<="), weak=fraction(weak, "<="))
+    part.says(passed=fraction(passed, "<="))
     # N = M = 2, x' = 3x, alpha = 1: every entry of X is -2.
     alone = np.full((1, 2, 2), -2.0), np.array([[0.8, -0.6]])
     part.add(_lost(*alone)).fails_by(_lost_at_last(*alone))
@@ -161,25 +163,26 @@ def _signed_field(
     return matrix, w / np.linalg.norm(w, axis=-1, keepdims=True)
 
 
-def _ends(x: Array, w: Array, sticky: bool = True, until: float = 0.0) -> Array:
+def _ends(x: Array, w: Array, sticky: bool = True, until: float = 0.0, halts: bool = True) -> Array:
     """The node's flow along |w| = 1 by steps of 0.1/|X|, up to the time `until`/|X| and until one
-    positive entry at most is left, or 2000. A negative entry is read as 0, what reaches 0 stays."""
+    positive entry at most is left, or 2000. A negative entry is read as 0; what reaches 0 stays, or
+    where it does not halt there passes it by the rest of its step."""
     pace, rate = 1 / np.linalg.norm(x, axis=(-2, -1))[:, None], 0.1
     for step in range(round(2000 / rate) if sticky else round(200 / rate)):
         read = np.maximum(w, 0) if sticky else w
         push = np.einsum("bml,bl->bm", x, read) * ((w > 0) if sticky else 1)
         moved = w + rate * pace * (push - (w * push).sum(-1, keepdims=True) * w)
-        moved = np.where((w > 0) & (moved < 0), 0, moved) if sticky else moved
+        moved = np.where((w > 0) & (moved < 0), 0, moved) if sticky and halts else moved
         w = moved / np.linalg.norm(moved, axis=-1, keepdims=True)
         if step * rate >= until and step % 50 == 0 and ((w > 0).sum(-1) <= 1).all():
             break
     return w
 
 
-def _lost(x: Array, w: Array, sticky: bool = True) -> Array:
+def _lost(x: Array, w: Array, sticky: bool = True, halts: bool = True) -> Array:
     """[draws]: whether the flow does not go to an e_m. With one positive entry a left it does
     where X_mm > 0, since a' = X_mm a (1 - a^2)."""
-    end = _ends(x, w, sticky)
+    end = _ends(x, w, sticky, halts=halts)
     return ((end > 0).sum(-1) != 1) | (mixture.energy(x, np.maximum(end, 0)) <= 0)
 
 

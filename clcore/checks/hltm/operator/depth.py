@@ -96,6 +96,7 @@ class Sizes(NamedTuple):
     operator: Array  # |OP_mu|_F, mean over the level's nodes
     step: Array  # |dW_mu|_F / |W_mu|_F of an update at rate 1, likewise
     growth: Array  # <W_l, dW_l> of the whole level
+    square: Array  # |W_l|^2 of the whole level
 
 
 def operator_sizes(key: torch.Tensor, units: int, scale: float, low: float = 0.7) -> Sizes:
@@ -117,9 +118,9 @@ def operator_sizes(key: torch.Tensor, units: int, scale: float, low: float = 0.7
         mean = np.einsum("dzx,dx...->dz...", chance, values, optimize=True)
         return (mean[:, 1] - mean[:, 0]) / 2
 
-    levels: tuple[list[Array], ...] = ([], [], [])
+    levels: tuple[list[Array], ...] = ([], [], [], [])
     for nodes in lt.levels(tree)[:-1]:
-        sizes, steps, grown = [], [], []
+        sizes, steps, grown, square = [], [], [], []
         for mu in nodes:
             fed, own = torch.cat([f[child] for child in below[mu]], -1).numpy(), weights[mu].numpy()
             K = np.einsum("dxc,dxou->dxcuo", fed, J[mu])
@@ -131,6 +132,7 @@ def operator_sizes(key: torch.Tensor, units: int, scale: float, low: float = 0.7
             vec = own.swapaxes(1, 2).reshape(len(key), -1)
             steps.append(np.linalg.norm(step, axis=1) / np.linalg.norm(vec, axis=1))
             grown.append((vec * step).sum(1))
+            square.append((vec**2).sum(1))
             start = 0
             for child in below[mu]:
                 n = f[child].shape[-1]
@@ -140,6 +142,7 @@ def operator_sizes(key: torch.Tensor, units: int, scale: float, low: float = 0.7
         for level, values in zip(levels, (sizes, steps), strict=False):
             level.append(np.mean(values, 0))
         levels[2].append(np.sum(grown, 0))
+        levels[3].append(np.sum(square, 0))
     return Sizes(*map(np.array, levels))
 
 
@@ -151,6 +154,7 @@ def _levels(t: Trial) -> None:
     part = t.part("size of the operator, bottom over top", 1.0, draws=draws)
     printed, faster = (form(name, 0.75, draws=draws) for form in (t.part, t.corrected))
     children, ratios, still = [], ([], []), ([], [])
+    relative, alone = [], []
     for units, scale in NETS:
         key = tr.keys(t.rng, nets)
         found, fixed = (operator_sizes(key, units, scale, low) for low in (0.7, 1.0))
@@ -159,10 +163,13 @@ def _levels(t: Trial) -> None:
         # The operator is smaller at the bottom, though the Jacobian grows.
         part.add(whole[-1] / whole[0])
         bare = np.median(level_sizes(key, units, scale)[0], 1)
+        alone.append(bare[1] / bare[0])
         part.breaks("J_mu left out, the root's children", bare[1] / bare[0])
         children.append(whole[1] / whole[0])
 
-        # A whole level grows like any other; a group of its weights does not.
+        # A whole level grows like any other, whose share of its own square is another; a group of
+        # its weights does not.
+        relative.append(np.median(found.square[0] / found.square[-1]))
         alike = found.growth[-1] / np.where(found.growth[0] > 0, found.growth[0], np.nan)
         printed.add(np.nanmedian(alike)).fails_by(1.0)
         printed.breaks("top over bottom", step[0] / step[-1])
@@ -173,6 +180,7 @@ def _levels(t: Trial) -> None:
                 middle = np.median(size, 1)
                 values.append(middle[-1] / middle[0])
     part.says(near=min(children), far=max(children))
+    printed.says(relative=np.mean(relative), alone=min(alone), most=max(alone))
     for one, now, rest in zip((part, faster), ratios, still, strict=True):
         one.says(least=min(now), most=max(now), still_least=min(rest), still_most=max(rest))
 
