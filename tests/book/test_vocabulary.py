@@ -16,6 +16,10 @@ TICS = {
     r"\b(dot|run|runs|net|nets|seeds?|point|row|steps?|epochs?|draws?|samples?|file|ms) an? "
     r"(seed|run|row|cell|setting|step|epoch|layer|sample|node|panel|chapter|paper|second)\b": "per",
     r"\b(one|two|start|line|colour|dots|row) an? (seed|loss|layer|depth|field|object|Pr)\b": "per",
+    r"\b(dots|starts|size|one|block|filters|negatives?|key|growth|nodes) an? "
+    r"(run|gap|layer|edge|field|token|anchor|draw|half-round)\b": "per",
+    r"\b(is|are) read of\b": "is applied to",
+    r"\btested (is|are) (that|what|our)\b|\bcan fail but our\b": "we test that; we test our code",
     r"\bis (told|said) of\b": "is listed for; is stated for",
     r"\bnone the (less|worse)\b": "still",
     r"\bit matters to who\b": "it matters to anyone who",
@@ -113,6 +117,9 @@ def test_pages_are_free_of(tic):
         "the sign turns round",
         "the theorem asks for a bias",
         "the proof gives away a factor",
+        "40 starts a gap",
+        "tested is that, by loops",
+        "this is read of each latent",
     ],
 )
 def test_a_tic_is_found(tic):

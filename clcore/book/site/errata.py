@@ -97,7 +97,7 @@ def front(rows: list[dict]) -> str:
 
 By the rules on the page [How we judge](judging.md), each entry has a grade and a root, the place
 where the error starts; its consequences are folded below it. A statement is listed when its
-measured error is $>$ its bound at some inputs that meet the printed conditions, also where it holds
+measured error is $>$ its bound at some inputs that meet the printed conditions, even if it holds
 at all others; the smallest change that makes it true was measured in the same way, against the same
 bound, and every measurement has a control that fails. Where a row that holds notes a regime in
 which it fails, the note ends with the printed words that exclude this regime. Slips that leave one

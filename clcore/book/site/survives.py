@@ -8,8 +8,8 @@ from clcore.ledger.verdicts import heard_first
 
 INTRO = (
     "Each line is a claim as its readers remember it, with the worst verdict of the rows that "
-    "decide it, computed in this build: an error $\\leq$ its bound, wherever it was measured. The "
-    "choice of claims and the words are ours; what the paper states, its checks and its "
+    "decide it, computed in this build: a row holds if every error that we measured is $\\leq$ its "
+    "bound. We chose the claims and the words; what the paper states, its checks and its "
     "smallest counterexample are one click away."
 )
 """Begins every page; without a formula that Sphinx sees, it leaves MathJax out."""
