@@ -123,8 +123,8 @@ def tree_operators():
 def parts():
     """Chapter, part, and its trainings: lists of (configurations, options of `train`)."""
     for kind in ("paper", "released"):
-        yield "4-hltm", f"tables, {kind}", [tree_tables(kind)]
-    yield "4-hltm", "operators", list(tree_operators())
+        yield "4-trained-trees", f"tables, {kind}", [tree_tables(kind)]
+    yield "4-trained-trees", "operators", list(tree_operators())
     for protocol in ("paper", "released"):
         for name in token_panels.panels(protocol):
             part = gathered(token_panels.runs, name, protocol, range(10))

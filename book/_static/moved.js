@@ -3,6 +3,15 @@
 // page -> where to -> old ids.
 (() => {
   const MOVED = {
+    "4-hltm.html": {
+      "4-trained-trees.html": [
+        "claim-ddn-fig13", "claim-ddn-fig14", "claim-ddn-rem11", "claim-ddn-rem12", "claim-ddn-rem17",
+        "claim-ddn-tab4", "claim-ddn-tab6", "ex-hltm-bet", "fig-operators", "fig-tables",
+        "luck-at-the-start-does-not-decide-which-node-wins",
+        "the-operator-grows-with-what-activations-know-of-the-root",
+        "trained-groups-find-the-hidden-states-the-paper-s-tables-are-reproduced"
+      ]
+    },
     "5-one-layer.html": {
       "5-many-optima.html": [
         "a-layer-collects-optima-but-there-are-few-to-collect",
@@ -36,6 +45,9 @@
   };
   const RENAMED = {
     "4-hltm.html": {
+      "#latent-trees-and-how-rare-a-lucky-node-is": [
+        "latent-trees-lucky-nodes-and-what-the-layers-learn"
+      ],
       "#a-view-keeps-the-root-and-draws-everything-below-it-anew": ["a-world-with-a-hierarchy"],
       "#polarities-multiply-down-a-path": ["messages-up-the-tree"],
       "#the-size-has-one-index-too-many-in-print": [
@@ -52,15 +64,15 @@
         "the-theorem-asks-for-too-few-lucky-nodes-and-its-conclusions-hold-with-a-sign-added",
         "theorem-5-enough-nodes", "with-several-units-a-latent-the-last-step-of-the-proof-fails"
       ],
-      "#trained-groups-find-the-hidden-states-the-paper-s-tables-are-reproduced": [
+      "4-trained-trees.html#trained-groups-find-the-hidden-states-the-paper-s-tables-are-reproduced": [
         "more-nodes-gain-more-on-average",
         "trained-groups-do-find-the-hidden-states-the-paper-s-tables-come-out",
         "training-does-the-hidden-layer-find-the-hidden-states"
       ],
-      "#luck-at-the-start-does-not-decide-which-node-wins": [
+      "4-trained-trees.html#luck-at-the-start-does-not-decide-which-node-wins": [
         "do-the-lucky-ones-win", "luck-at-the-start-does-not-decide-who-wins"
       ],
-      "#the-operator-grows-with-what-activations-know-of-the-root": [
+      "4-trained-trees.html#the-operator-grows-with-what-activations-know-of-the-root": [
         "the-operator-grows", "what-grows-for-good-is-what-activations-know-of-the-root"
       ]
     },

@@ -1,4 +1,4 @@
-"""Exercises of chapter 4.3: latent trees, lucky nodes, what hidden groups learn."""
+"""Exercises of chapters 4.3 and 4.4: latent trees, lucky nodes, what hidden groups learn."""
 
 import itertools
 from typing import Any
@@ -9,7 +9,7 @@ import torch
 from scipy.optimize import linprog
 
 from clcore import _paths, random
-from clcore.book.exercises.judge import exercise, function, keyed, numeric, scalar
+from clcore.book.exercises.judge import exercise, function, keyed, numeric, scalar, value
 from clcore.theory.trees import latent_tree as lt
 from clcore.theory.trees import lucky_nodes, tree_nets
 
@@ -116,6 +116,88 @@ def how_deep(answer: Any) -> float:
             edges, down = edges + 1, down @ step
         gaps.append(abs(scalar(deepest(rho)) - edges))
     return max(gaps)
+
+
+@exercise(
+    "ex-trained-ceiling",
+    "a function of two polarities: the largest correlation of a latent with a sum of two leaves",
+    bound=1e-9,
+    wrong=(
+        lambda a, b: max(abs(a), abs(b)),
+        lambda a, b: (a**2 + b**2 - a**2 * b**2) ** 0.5,
+        lambda a, b: (a**2 + b**2 - 2 * a**2 * b**2) / (1 - a**2 * b**2),
+    ),
+)
+def ceiling(answer: Any) -> float:
+    """Worst gap to a least-squares fit over all states of the latent and its leaves."""
+    told, gaps = function(answer), []
+    states = np.array(list(itertools.product((-1, 1), repeat=3)))
+    for rho in ((0.7, 0.7), (0.9, 0.75), (0.8, -0.3), (0.05, 0.95)):
+        chance = np.prod(1 + states[:, :1] * states[:, 1:] * rho, axis=1) / 8
+        root = chance[:, None] ** 0.5
+        fit = np.linalg.lstsq(root * states[:, 1:], root[:, 0] * states[:, 0], rcond=None)[0]
+        best = float(((states[:, 1:] @ fit) ** 2 * chance).sum() ** 0.5)
+        gaps.append(abs(scalar(told(*rho)) - best))
+    return max(gaps)
+
+
+@numeric(
+    "ex-trained-chance",
+    "the mean number of the 90 cells that differ by more than two standard errors",
+    wrong=(4.5, 90 * 0.02275, 90 * 0.3173),
+)
+def by_chance() -> float:
+    """The mass of a normal density beyond two deviations, by quadrature, times 90."""
+    at = np.linspace(-2, 2, 4001)
+    inside = np.trapezoid(np.exp(-(at**2) / 2), at) / (2 * np.pi) ** 0.5
+    return float(90 * (1 - inside))
+
+
+@exercise(
+    "ex-trained-scale",
+    "a function of a and the numbers of layers below and above: the factors of both operators",
+    bound=1e-9,
+    wrong=(
+        lambda a, below, above: (a ** (below + above), 1 / a),
+        lambda a, below, above: (a ** (2 * (below + 1 + above)), a**-2),
+        lambda a, below, above: (a ** (2 * (below + above)), 1.0),
+        lambda a, below, above: (a ** (2 * above), a**-2),
+    ),
+)
+def larger_weights(answer: Any) -> float:
+    """Worst relative gap to the operators of random nets before and after, by autograd."""
+    told, gaps = function(answer), []
+    draw = torch.Generator().manual_seed(keyed(44))
+    data = torch.randn(6, 4, generator=draw, dtype=torch.float64)
+    for a, below, above in ((2.0, 0, 1), (0.5, 1, 2), (3.0, 2, 1)):
+        weights = torch.randn(below + 1 + above, 4, 4, generator=draw, dtype=torch.float64)
+        before, after = (_operators(scale * weights, data, below) for scale in (1.0, a))
+        factors = value(told(a, below, above), (2,))
+        gaps.append(float((factors * before / after - 1).abs().max()))
+    return max(gaps)
+
+
+def _operators(weights: torch.Tensor, data: torch.Tensor, below: int) -> torch.Tensor:
+    """Norms of the covariance operators with the Jacobian of the output and of its direction."""
+
+    def output(pre: torch.Tensor) -> torch.Tensor:
+        for layer in weights[below + 1 :]:
+            pre = layer @ pre.relu()
+        return pre
+
+    def direction(pre: torch.Tensor) -> torch.Tensor:
+        return output(pre) / output(pre).norm()
+
+    norms = []
+    for end in (output, direction):
+        factors = []
+        for x in data:
+            for layer in weights[:below]:
+                x = (layer @ x).relu()
+            jacobian = torch.func.jacrev(end)(weights[below] @ x)
+            factors.append(torch.kron(x, jacobian.T.contiguous()).ravel())
+        norms.append(torch.stack(factors).T.cov(correction=0).norm())
+    return torch.stack(norms)
 
 
 @numeric(
