@@ -44,13 +44,21 @@ def score(activation, kind, norm, zeta, P, beta):
     return value - 0.1 * (norm == "vanilla")
 
 
-def runs(steps=5000, seeds=3, change=None):
+def name(activation, kind, norm, zeta):
+    """A panel's, as `token_panels` has it."""
+    if zeta == 1:
+        return f"{kind}-{activation}"
+    return f"{'plain' if norm == 'none' else norm}-{zeta:g}"
+
+
+def runs(steps=5000, seeds=3, change=None, more=False):
     """Runs as the paper says they are: activations, losses, BatchNorm at three zeta, Table 1."""
     panels = [(a, k, "none", 1.0) for a in ("relu", "linear") for k in ts.LOSSES]
     panels += [("leaky_relu", "infonce", "none", 1.0)]
     panels += [("relu", "infonce", n, z) for n in ("none", "mean") for z in (2.0, 5.0, 10.0)]
     panels += [("relu", "infonce", n, 10.0) for n in ("neither", "variance", "vanilla")]
     names = ["activation", "kind", "norm", "zeta"]
+    panels += [(a, "infonce", "none", 1.0) for a in ("quadratic", "sigmoid") if more]
     rows = []
     for panel, P, beta, s in itertools.product(panels, tables.SIZES, tables.FACTORS, range(seeds)):
         own = (change or score)(*panel, P, beta)
@@ -64,7 +72,7 @@ def runs(steps=5000, seeds=3, change=None):
             plus = value + jitter
             scores = {"chi_plus": plus, "released_plus": plus, "chi_minus": minus + jitter}
             scores["released_minus"] = scores["chi_minus"]
-            rows.append(row | {"filters": beta * P, "panel": "any"} | scores)
+            rows.append(row | {"filters": beta * P, "panel": name(*panel)} | scores)
     made = pd.DataFrame(rows)
     relu = made.query("activation == 'relu' and kind == 'infonce' and zeta == 1")
     alike = {"panel": "unconfined", "chi_plus": relu.chi_minus, "released_plus": relu.chi_minus}
@@ -245,23 +253,28 @@ def test_rate_and_reduction_are_told_apart_in_the_figures():
         book.run(checks[:1], draws=1, seed=0)
         return [r for r in book.records if r["part"] == part]
 
-    quick = of(fast=runs(), mean=flat)
+    flat_too = runs(change=level, more=True)
+    quick = of(fast=runs(more=True), mean=flat_too)
     passed = {(r["form"], r["setting"] or r["correction"]): r["passed"] for r in quick}
     wrong = [("open", s) for s in (settings.SCORE, settings.MEAN, settings.MEAN_SCORE)]
     assert passed == dict.fromkeys([("printed", ""), *wrong], False) | {
         ("corrected", settings.FAST): True
     }
-    averaged = of(fast=flat, mean=runs())
+    averaged = of(fast=flat_too, mean=runs(more=True))
     assert {r["form"] for r in averaged} == {"printed", "open"}
     assert {r["setting"] for r in averaged if r["passed"]} == {settings.MEAN, settings.MEAN_SCORE}
+    # A corner without some of the figure's panels is not asked.
+    assert {r["setting"] for r in of(mean=flat)} == {"", settings.SCORE}
 
 
 def test_a_missing_panel_says_so():
     with pytest.raises(ValueError, match=r"expected runs with .*quadratic.* got none"):
-        list(tables.fig10(runs().query("kind == 'infonce' and panel == 'any'")))
+        list(tables.fig10(runs().query("kind == 'infonce' and panel != 'unconfined'")))
     with pytest.raises(ValueError, match="expected runs of relu, linear and another activation"):
         list(
-            tables.fig9(runs().query("zeta == 1 and panel == 'any' and activation != 'leaky_relu'"))
+            tables.fig9(
+                runs().query("zeta == 1 and panel != 'unconfined' and activation != 'leaky_relu'")
+            )
         )
     with pytest.raises(ValueError, match="expected one panel, got several"):
         tables.grid(tables.cells(runs()), activation="relu")

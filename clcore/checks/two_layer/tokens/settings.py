@@ -17,6 +17,7 @@ import pandas as pd
 from clcore.checks.two_layer.tokens import batchnorm as norms
 from clcore.checks.two_layer.tokens import runs as tables
 from clcore.checks.two_layer.tokens import table1
+from clcore.experiments.token_panels import ACTIVATIONS
 from clcore.ledger import Check
 from clcore.ledger.readings import beside_print, tells
 
@@ -30,6 +31,15 @@ FAST = "the released program's rate 2e-2 with Eq. 1 as a sum"
 FAST_SCORE = FAST + ", and the program's score"
 REGULAR = "regular BatchNorm, gradients through mean and deviation"
 REGULAR_SCORE = REGULAR + ", the released program's score"
+
+NEEDS: dict[Callable, set[str]] = {
+    tables.fig4: {*(f"infonce-{a}" for a in ACTIVATIONS), "quadratic-relu"},
+    tables.fig9: {f"infonce-{a}" for a in ACTIVATIONS},
+    tables.fig10: {"infonce-relu", "quadratic-relu"},
+    norms.fig11: {"mean-10", "plain-10"},
+    table1.tab1: {"mean-10"},
+}
+"""Panels without which a corner tells nothing of a figure: not every corner has all of them."""
 
 Checks = list[Callable[[int, int], Iterator[Check]]]
 
@@ -69,6 +79,7 @@ def _scored(
     further settings.
     """
     ours, theirs = f"chi_{score}", f"released_{score}"
+    others = {n: t for n, t in others.items() if n == "program" or NEEDS[check] <= set(t.panel)}
 
     def of_corner(name: str, column: str) -> Iterator[Check]:
         """The parts whose control can fail there: where little is learned, some cannot."""
