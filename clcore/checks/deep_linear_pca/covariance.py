@@ -194,7 +194,7 @@ def rem1(t: Trial) -> None:
     Fails   for positives from any class; for InfoNCE's alpha, of which the best a S_B - b S_W
             leaves a part; the subspace for an anisotropic S_W, which has to be whitened first.
     """
-    sines: list[float] = []
+    sines: list[float | np.floating] = []
     rng, classes, m, d = t.rng, 3, 8, 4
     scatter = t.part("X is the between-class scatter", 1e-10, controls=pooled)
     subspace = t.part("LDA subspace, isotropic within classes", 1e-6, controls=pooled)

@@ -10,6 +10,7 @@ import numpy as np
 from clcore import reference as ref
 from clcore.checks.deep_linear_pca.flow import layers
 from clcore.ledger import Trial, check, pooled, typical
+from clcore.ledger.judging import Shared
 from clcore.reference import Array, absolute, relative
 
 
@@ -69,7 +70,7 @@ def lem7(t: Trial) -> None:
     """
     sizes = (3, 4, 6, 9, 14, 20)
     count = t.share(len(sizes))
-    more = {"controls": pooled, "draws": count * len(sizes)}
+    more: Shared = {"controls": pooled, "draws": count * len(sizes)}
     forward = t.part("forward", 1e-10, **more)
     mended = t.corrected("forward", 1e-10, **more)
     layer = t.part("backward, LayerNorm", 1e-10, **more)
@@ -179,7 +180,7 @@ def def2(t: Trial) -> None:
         back = np.einsum("bji,bj->bi", jacobian(f, x), g)
         return np.abs((f(x) * g).sum(-1) - (x * back).sum(-1))
 
-    more = {"controls": typical, "draws": t.draws}
+    more: Shared = {"controls": typical, "draws": t.draws}
     printed = t.part("normalisations", 1e-10, **more)
     printed.add(*(pairing(f) for f in norms)).breaks("tanh", pairing(np.tanh))
     gap = x - x.mean(-1, keepdims=True)

@@ -22,6 +22,7 @@ from clcore.checks.deep_linear_pca.landscape import (
 )
 from clcore.checks.deep_linear_pca.norms import conserved_rows
 from clcore.ledger import Trial, check, pooled, typical
+from clcore.ledger.judging import Shared
 from clcore.losses import contrast
 from clcore.reference import Array, tensors
 from clcore.theory import deep_linear as dl
@@ -245,7 +246,7 @@ def rem4(t: Trial) -> None:
     value = t.part("value with rows of norm 1/sqrt(n_l)", 1e-6).add((held.energy - 1).abs())
     longer = [n**0.5 * w for n, w in zip((4, 3, 1), held.weights, strict=True)]
     value.breaks("rows of norm 1", (dl.energy(longer, same) - 1).abs())
-    how = {"evidence": "partial", "draws": 2 * max(count, 40)}
+    how: Shared = {"evidence": "partial", "draws": 2 * max(count, 40)}
     steps, fair = (begin("fewer steps", 0.9, **how) for begin in (t.part, t.corrected))
     steps.breaks("no row constraint", 1.0)
     for name in ("PSD", "mostly negative"):

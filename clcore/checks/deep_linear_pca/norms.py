@@ -13,6 +13,7 @@ from torch import Tensor
 from clcore.checks.deep_linear_pca.flow import layers, runge_kutta
 from clcore.checks.deep_linear_pca.jacobians import MAPS, jacobian, lemma7, times
 from clcore.ledger import Trial, check, pooled, typical
+from clcore.ledger.judging import Shared
 from clcore.reference import Array, absolute, relative, tensors
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -208,7 +209,7 @@ def lem11(t: Trial) -> None:
 
     # Eq. 119, backward: J of Lemma 7 is the Jacobian of what BatchNorm does.
     count = t.share(3)
-    more = {"controls": typical, "draws": 3 * count}
+    more: Shared = {"controls": typical, "draws": 3 * count}
     f = t.rng.standard_normal((count, 32))  # one node over the batch
     J, image = lemma7(f, True), MAPS["centred norm"](f)
     backward = t.part("Eq. 119, backward", 1e-10, **more)

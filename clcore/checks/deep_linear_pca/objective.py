@@ -10,6 +10,7 @@ import numpy as np
 from clcore import reference as ref
 from clcore.checks.deep_linear_pca.flow import layers, symmetric
 from clcore.ledger import Part, Trial, check, typical
+from clcore.ledger.judging import Shared
 from clcore.losses import contrast
 from clcore.reference import Array, relative, tensors
 from clcore.theory import deep_linear as dl
@@ -98,7 +99,7 @@ def eq12(t: Trial) -> None:
     def net() -> list[Array]:
         return [w.numpy() for w in dl.normalise(tensors(*layers(t.rng, count, (d, 4, d))))]
 
-    more = {"controls": typical, "draws": count}
+    more: Shared = {"controls": typical, "draws": count}
     weights = net()
     X = contrast.contrastive_covariance(*tensors(alpha, x, x2, x, x2))
     E = dl.energy(tensors(*weights), X).numpy()

@@ -180,8 +180,9 @@ def unit_gradient(tied: bool) -> Proof:
     slope = sympy.Matrix([sympy.diff(gap.dot(gap) / 2, x) for x in u])
     sizes = [sympy.sqrt(h.dot(h)) for h in (f, g)]
     if tied:
-        slope, f, g, v = (m.subs(dict(zip(v, u, strict=True))) for m in (slope, f, g, v))
-        sizes = [s.subs(dict(zip(exact.vector("v", 2), u, strict=True))) for s in sizes]
+        same = dict(zip(v.flat(), u.flat(), strict=True))
+        slope, f, g, v = (m.subs(same) for m in (slope, f, g, v))
+        sizes = [s.subs(same) for s in sizes]
     ours, theirs = V / sizes[0], other / sizes[1]
     inner = (ours - theirs) * u if tied else ours * u - theirs * v
 

@@ -117,7 +117,7 @@ def mean_loss(loss: Callable, near: Array, far: Array, w: co.World) -> Array:
     """E[L(r_+, r_-)], [..., draws], by loops over the sample, its two views and the negative."""
     _, p, _, q = parts(w)
     S, V = q.shape[1:]
-    total = 0.0
+    total = np.zeros(())
     for s, i, t, m in product(range(S), range(V), range(S), range(V)):
         negative = half(near[..., s, i, :], far[..., t, m, :])
         for j in range(V):

@@ -5,6 +5,7 @@ matrices on a nuisance subspace (Sec. 5.1, Example 1).
 """
 
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import torch
@@ -71,7 +72,7 @@ def rem6(t: Trial) -> None:
 def _spread(K: list[list[Array]], p: Array) -> Array:
     """V[K] with probabilities p [draws, a, b] by E[K K^T] - E[K] E[K]^T, entry by entry."""
     places = list(product(range(p.shape[1]), range(p.shape[2])))
-    mean = sum(p[:, a, b, None, None] * K[a][b] for a, b in places)
+    mean: Any = sum(p[:, a, b, None, None] * K[a][b] for a, b in places)
     square = sum(p[:, a, b, None, None] * K[a][b] @ K[a][b].swapaxes(1, 2) for a, b in places)
     return square - mean @ mean.swapaxes(1, 2)
 

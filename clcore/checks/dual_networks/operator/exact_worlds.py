@@ -45,7 +45,7 @@ def one_unit_sample() -> Proof:
     unit = f / sympy.sqrt(f.dot(f))
     r = [(unit - N.T * w).dot(unit - N.T * w) / 2 for N in far]
     loss = -sum(s) * r[0] + s[0] * r[1] + s[1] * r[2]
-    at = dict(zip(u, w, strict=True))
+    at = dict(zip(u.flat(), w.flat(), strict=True))
     slope = sympy.Matrix([sympy.diff(loss, v) for v in u]).subs(at)
     unit, size = unit.subs(at), sympy.sqrt(f.dot(f)).subs(at)
     gaps = sum((sk * (far[0] - N).T for sk, N in zip(s, far[1:], strict=True)), sympy.zeros(2))

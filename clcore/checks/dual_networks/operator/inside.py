@@ -153,7 +153,7 @@ def _other_losses(t: Trial) -> None:
 def _one_weight(x: torch.Tensor, towers: int, off: float, beta: float) -> float:
     """`each_step.smallest` by autograd and loops."""
     w = torch.ones((), dtype=torch.float64, requires_grad=True)
-    other, loss = (w if towers == 2 else w.detach()), 0.0
+    other, loss = (w if towers == 2 else w.detach()), torch.zeros((), dtype=torch.float64)
     for s, i, j, k, m in product(*5 * [(0, 1)]):
         a, b, c = (x[u, 0] + off * (1 - 2 * v) for u, v in ((s, i), (s, j), (k, m)))
         near, far = (w * a - other * b) ** 2 / 2, (w * a - other * c) ** 2 / 2

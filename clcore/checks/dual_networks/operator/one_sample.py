@@ -48,7 +48,9 @@ def _one_sample(t: Trial, unit: bool) -> Part:
     """Lemma 2 (or Eq. 51) against complex steps: over the factors' norms, for a softmax slope near
     0 is known absolutely only."""
     count, tau = t.share(6), 0.7
-    settings = [(d, 1, c) for d in (1, 2, 4) for c in (dw.simple(), dw.triplet(tau))]
+    settings: list[tuple[int, int, dw.Case | None]] = [
+        (d, 1, c) for d in (1, 2, 4) for c in (dw.simple(), dw.triplet(tau))
+    ]
     settings += [(d, h, None) for d in (2, 3) for h in (1, 3, 8)]
     pull = t.part("", TIGHT, controls=pooled, draws=count * len(settings))
     for depth, negatives, case in settings:

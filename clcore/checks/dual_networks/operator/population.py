@@ -201,7 +201,7 @@ def _distribution(rng: np.random.Generator, count: int, n: int = 10, w: int = 12
 
 def _weighted_by_loops(a: Array, b: Array, mass: Array, centre: Array) -> Array:
     """sum_i mass_i (a_i - abar) (b_i - bbar)^T with means of the weights `centre`."""
-    total, n = 0.0, range(a.shape[1])
+    total, n = np.zeros(()), range(a.shape[1])
     middle = [sum(centre[:, j, None, None] * v[:, j] for j in n) for v in (a, b)]
     for i in n:
         left, right = a[:, i] - middle[0], b[:, i] - middle[1]

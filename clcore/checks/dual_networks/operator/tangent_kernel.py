@@ -121,8 +121,10 @@ def rem4(t: Trial) -> None:
     views = world.samples.unsqueeze(-2) + 0.5 * (world.views - world.samples.unsqueeze(-2))
     other = co.World(world.samples, world.chances, views, world.view_chances)
     changes = t.part("augmentation", 0.05, ">=", measured=pooled, controls=pooled)
-    changes.add(relative(*(Layer(w, weights, 1).between for w in (world, other))))
-    changes.breaks("kernel", relative(*(_gram(weights, dw.parts(w)[0]) for w in (world, other))))
+    own, moved = (Layer(w, weights, 1).between for w in (world, other))
+    changes.add(relative(own, moved))
+    own, moved = (_gram(weights, dw.parts(w)[0]) for w in (world, other))
+    changes.breaks("kernel", relative(own, moved))
 
     # The kernel hardly moves in wide nets: its change falls with the width.
     some = min(t.draws, 8)

@@ -79,8 +79,10 @@ def listed(gaps: pd.DataFrame) -> str:
     """CIFAR-10: -0.36 (p = 0.007), ..., for notes."""
     words = []
     for data, part in gaps.groupby("dataset", sort=False):
-        cells = (f"{r.difference:+.2f} (p = {r.p:.2g})" for r in part.itertuples())
-        words.append(f"{SETS[data]}: {', '.join(cells)}")
+        cells = (
+            f"{gap:+.2f} (p = {p:.2g})" for gap, p in zip(part.difference, part.p, strict=True)
+        )
+        words.append(f"{SETS[str(data)]}: {', '.join(cells)}")
     return "; ".join(words)
 
 

@@ -127,7 +127,7 @@ def eq72(t: Trial) -> None:
         start = t.rng.standard_normal((n, 1, 2, 4))[:, :, [0, 0, 1]]
         end = start + 0.7 * t.rng.standard_normal(start.shape)
 
-        def distances(s: Array, weights=weights, start=start, end=end) -> tuple[Array, Array]:
+        def distances(s: Array, weights=weights, start=start, end=end) -> tuple[Array, ...]:
             f = dw.output(weights, start + s[..., None, None, None] * (end - start))
             return tuple(dw.half(f[..., 0, 0, :], f[..., 0, k, :]) for k in (1, 2))
 

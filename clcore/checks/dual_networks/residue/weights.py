@@ -107,7 +107,7 @@ def _sum_of(at: Layer, case: dw.Case, negatives: int, moving: str = "") -> Objec
     out = dw.output(at.net, x)
 
     def objective(near: Array, far: Array) -> Array:
-        total = 0.0
+        total = np.zeros(())
         for s, i, j in product(range(S), range(V), range(V)):
             positive = dw.half(near[..., s, i, :], far[..., s, j, :])
             first = p[:, s] * q[:, s, i] * q[:, s, j]

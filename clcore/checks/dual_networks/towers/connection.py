@@ -179,7 +179,7 @@ def eq40(t: Trial) -> None:
             K1, K2 = nets.connections(pair, layer)
             w = dw.vec(pair.first[layer - 1])
             minus, plus = (nets.times((K1 + s * K2).swapaxes(1, 2), w) for s in (-1, 1))
-            library = nets.one(cn.distance_gradient(*pair.traces, layer))
+            library = nets.one(cn.distance_gradient(*pair.traces, layer=layer))
             across = both_of_pair(pair, layer)
             for ours in (nets.times(K1, minus), library):
                 first.add(relative(ours, expected, floor))

@@ -21,7 +21,7 @@ def _layer(power: Any | None) -> dict[str, sympy.Matrix]:
     W, d = exact.matrix("w", 2, 2), exact.vector("d", 2)
     pre = exact.vector("u", 2, positive=power is not None)
     if power is None:
-        psi, gate, Q = sympy.Matrix([a * b for a, b in zip(d, pre, strict=True)]), d, sympy.eye(2)
+        psi, gate, Q = d.multiply_elementwise(pre), d, sympy.eye(2)
     else:
         psi, gate = (pre.applyfunc(lambda u, k=k: u**k) for k in (power, power - 1))
         Q = power * sympy.eye(2)
@@ -106,7 +106,7 @@ def convolution() -> Proof:
     def toeplitz(taps: list[Any]) -> Any:
         return sympy.Matrix(3, 4, lambda i, j: taps[j - i] if 0 <= j - i < 2 else 0)
 
-    G, flipped = toeplitz(list(kernel)), toeplitz(list(kernel)[::-1])
+    G, flipped = toeplitz(kernel.flat()), toeplitz(kernel.flat()[::-1])
     return {
         "shown": exact.equal([out, back], [G * x, G.T * (out - goal)]),
         "breaks": {
@@ -126,11 +126,11 @@ def gated(kind: str) -> Proof:
     W, top = exact.matrix("w", 2, 2), exact.vector("g", 2)
     left, right, plain = [], [], []
     for signs in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
-        pre = [s * v for s, v in zip(signs, p, strict=True)]
+        pre = [s * v for s, v in zip(signs, p.flat(), strict=True)]
         post = sympy.Matrix([sympy.Max(u, 0) + low * sympy.Min(u, 0) for u in pre])
         above = W * post
         # dr/dpre, of which each is s times dr/dp
-        back = [s * sympy.diff(top.dot(above), v) for s, v in zip(signs, p, strict=True)]
+        back = [s * sympy.diff(top.dot(above), v) for s, v in zip(signs, p.flat(), strict=True)]
         G = W * sympy.diag(*(1 if s > 0 else low for s in signs))
         left += [above, sympy.Matrix(back)]
         right += [G * sympy.Matrix(pre), G.T * top]
@@ -184,7 +184,7 @@ def shapes() -> Proof:
 
 def _chains(net: sy.Tower) -> tuple[Any, Any]:
     """W_3 D_2 W_2 D_1 and W_3 D_2 W_2: products of G_l = W_l D_{l-1}, and of D_l W_l."""
-    gates = net.gates
+    gates: Any = net.gates
     inner = net.weights[2] * gates[1] @ net.weights[1]
     return inner * gates[0], inner
 

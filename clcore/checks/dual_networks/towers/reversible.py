@@ -326,7 +326,7 @@ def _traces(towers: list[tuple], after: bool) -> list[cn.Trace]:
     """Towers of residual blocks in the library."""
     out = []
     for first, blocks, top, x in towers:
-        layers = [cn.Residual(*ref.tensors(*block)) for block in blocks]
+        layers = [cn.Residual(*ref.tensors(inner, outer)) for inner, outer in blocks]
         weights = [*ref.tensors(first), *layers, *ref.tensors(top)]
         psi = cn.RELU if after else cn.LINEAR
         out.append(cn.trace(weights, *ref.tensors(x[:, None]), psi))

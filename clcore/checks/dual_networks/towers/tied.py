@@ -90,7 +90,7 @@ def _held(at: Layer, case: dw.Case) -> Objective:
     S, V = q.shape[1:]
 
     def objective(near: Array, far: Array) -> Array:
-        total = 0.0
+        total = np.zeros(())
         for s, i, t, m in product(range(S), range(V), range(S), range(V)):
             mass = p[:, s] * q[:, s, i] * p[:, t] * q[:, t, m] * xi[:, s, t]
             minus = dw.half(near[..., s, i, :], far[..., t, m, :])
