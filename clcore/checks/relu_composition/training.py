@@ -4,6 +4,7 @@ Theorem 6 compares the energies of two points. Here the joint flow of both layer
 weights, runs on random latent models; how fast it moves at the two points is taken in numpy.
 """
 
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -52,10 +53,10 @@ def random_start(rng: np.random.Generator, count: int, fields: int, modes: int) 
     return unit_norm(W1, (-2, -1)), unit_norm(s, -1)
 
 
-def used_in_numpy(X: Array, W1: Tensor, s: Tensor) -> Array:
+def used_in_numpy(X: Tensor, W1: Tensor, s: Tensor) -> Array:
     """`fields_used` by an ascent in numpy, in steps of the same length as in torch, so that run for
     run it must end at the same point."""
-    w, top = W1.numpy(), s.numpy()
+    X, w, top = X.numpy(), W1.numpy(), s.numpy()
     pace = 1 / np.sqrt((X**2).sum((-1, -2)))[:, None]
     for _ in range(STEPS):
         push = np.einsum("bpq,bq->bp", X, (top[..., None] * w).reshape(len(X), -1)).reshape(w.shape)
@@ -64,6 +65,16 @@ def used_in_numpy(X: Array, W1: Tensor, s: Tensor) -> Array:
         w = np.maximum(up, 0) / np.sqrt((np.maximum(up, 0) ** 2).sum((-1, -2), keepdims=True))
         top = level / np.sqrt((level**2).sum(-1, keepdims=True))
     return (top**2 * (w**2).sum(-1) > ACTIVE**2).sum(-1)
+
+
+def under_each(
+    count: Callable[..., Array], levels: Mapping[str, Tensor | Array], W1: Tensor, s: Tensor
+) -> dict[str, Array]:
+    """What `count`, one of the two above, finds under each X_alpha from the same starts: all of
+    them in one ascent, since runs of a batch do not see each other."""
+    n, X = len(levels), torch.cat([torch.as_tensor(level) for level in levels.values()])
+    found = count(X, W1.repeat(n, 1, 1), s.repeat(n, 1))
+    return dict(zip(levels, np.split(found, n), strict=True))
 
 
 @check("acl/num19")
@@ -93,31 +104,34 @@ def num19(t: Trial) -> None:
         model = models(t.rng, count, fields, modes)
         start = random_start(t.rng, count, fields, modes)
         levels = augmentations(model)
-        used = {name: fields_used(X, *start) for name, X in levels.items()}
-        composed = {name: found > 1 for name, found in used.items()}
+
+        # X_alpha once more, assembled in numpy; with eta I on top of the strong one with p0 p1:
+        # little of it, and as much as brings E(theta_Omega) to 0.
+        delta = parts(model)[0]
+        in_numpy, flat = _matrices(model, delta), delta.reshape(count, -1)
+        most = reach(model)[:, None]
+        strong = _less(in_numpy["weak"], flat**2)
+        little, much = (_less(in_numpy["strong"], share * most) for share in (SMALL, 1.0))
+        used = under_each(fields_used, levels | {"little": little, "much": much}, *start)
+        again = under_each(used_in_numpy, {"strong": strong, "much": much}, *start)
+        composed = {name: used[name] > 1 for name in levels}
         by_cell.append(f"K = {fields}: " + ", ".join(f"{e.mean():.0%}" for e in composed.values()))
 
         # Weak: one field.
         one.add(composed["weak"]).breaks("strong augmentation, p0 p1", composed["strong, p0 p1"])
 
-        # Strong: several, as printed; X_alpha once more, assembled and followed in numpy.
+        # Strong: several, as printed; once more, followed in numpy.
         several.add(composed["strong"]).breaks("weak augmentation", composed["weak"])
-        delta = parts(model)[0]
-        in_numpy, flat = _matrices(model, delta), delta.reshape(count, -1)
-        again = used_in_numpy(_less(in_numpy["weak"], flat**2), *start)
-        several.fails_by(again > 1)
+        several.fails_by(again["strong"] > 1)
         none.append(used["strong"] == 0)
-        numpy_none.append(again == 0)
+        numpy_none.append(again["strong"] == 0)
 
-        # With p0 p1; eta I on top: little of it, and as much as brings E(theta_Omega) to 0.
+        # With p0 p1; and with eta I on top.
         right.add(composed["strong, p0 p1"]).breaks("weak augmentation", composed["weak"])
         right.breaks("terms not times p0 p1", composed["strong"])
-        most = reach(model)[:, None]
-        little, much = (_less(in_numpy["strong"], share * most) for share in (SMALL, 1.0))
-        few, many = (fields_used(torch.from_numpy(X), *start) for X in (little, much))
-        right.add(few > 1).breaks("eta at which E(theta_Omega) is 0", many > 1)
-        idle.append(many == 0)
-        numpy_idle.append(used_in_numpy(much, *start) == 0)
+        right.add(used["little"] > 1).breaks("eta at which E(theta_Omega) is 0", used["much"] > 1)
+        idle.append(used["much"] == 0)
+        numpy_idle.append(again["much"] == 0)
 
         # The energies tell which, for K <= 4.
         ends = np.concatenate([*composed.values()])
@@ -139,7 +153,7 @@ def _crowd(rng: np.random.Generator, told: Part) -> None:
     model = models(rng, CROWD, 8, 3)
     X, start = augmentations(model)["strong"], random_start(rng, CROWD, 8, 3)
     composed, above = fields_used(X, *start) > 1, _whole_is_above(model, X)
-    told.add(composed == above).fails_by((used_in_numpy(X.numpy(), *start) > 1) == above)
+    told.add(composed == above).fails_by((used_in_numpy(X, *start) > 1) == above)
     told.breaks("energies of other models", composed == rng.permutation(above))
     told.says(crowd=composed.mean(), above=above.mean(), runs=CROWD)
 

@@ -28,15 +28,15 @@ def highest(x: Array, angle: Array, tau: float | None = None, axes: tuple[int, .
 def highest_again(
     x: Array, angle: Array, tau: float | None = None, axes: tuple[int, ...] = ()
 ) -> float:
-    """`highest` angle by angle: the square is multiplied out, weights are rows and columns."""
-    found = []
-    for h in _outputs(x, angle):
-        kernel = np.exp(-h * h / (2 * tau)) if tau else np.ones_like(h)
-        alpha = np.outer(kernel, kernel) * (np.exp(np.outer(h, h) / tau) if tau else 1.0)
-        if axes == (2,):
-            alpha /= alpha.sum(1)[:, None] / len(h)
-        elif axes:
-            alpha /= alpha.sum() / len(h) ** 2
-        weight = (alpha.sum(0) + alpha.sum(1)) / 2
-        found.append((weight @ (h * h) - h @ alpha @ h) / (2 * len(h) ** 2))
-    return max(found)
+    """`highest` with the square multiplied out: weights are rows and columns of alpha."""
+    h = _outputs(x, angle)
+    n, products = h.shape[1], h[:, :, None] * h[:, None]
+    kernel = np.exp(-h * h / (2 * tau)) if tau else np.ones_like(h)
+    alpha = kernel[:, :, None] * kernel[:, None] * (np.exp(products / tau) if tau else 1.0)
+    if axes == (2,):
+        alpha /= alpha.sum(2, keepdims=True) / n
+    elif axes:
+        alpha /= alpha.sum((1, 2), keepdims=True) / n**2
+    weight = (alpha.sum(1) + alpha.sum(2)) / 2
+    found = (weight * h * h).sum(1) - (alpha * products).sum((1, 2))
+    return float(found.max()) / (2 * n**2)

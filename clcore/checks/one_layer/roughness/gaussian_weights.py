@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import torch
-from scipy import integrate, stats
+from scipy import integrate
 
 from clcore.checks.one_layer.landscape.clouds import GRID, angles, in_errors, optima, push
 from clcore.checks.one_layer.roughness.laws import Law, at_axis, front, leaving, rough
@@ -21,9 +21,10 @@ def _z0(m: float, tau: float) -> float:
     """E exp(-h^2 / 2 tau) of h = relu(x), x of law N(m, 1), by quadrature."""
 
     def weighted(x: float) -> float:
-        return math.exp(-(max(x, 0.0) ** 2) / (2 * tau)) * stats.norm.pdf(x - m)
+        return math.exp(-(max(x, 0.0) ** 2) / (2 * tau) - (x - m) ** 2 / 2)
 
-    return integrate.quad(weighted, m - 9, m + 9, points=[0.0], limit=200)[0]
+    found = integrate.quad(weighted, m - 9, m + 9, points=[0.0], limit=200)[0]
+    return found / math.sqrt(2 * math.pi)
 
 
 @check("nl/rem9")
@@ -102,13 +103,13 @@ def _optima(t: Trial) -> None:
         centres = 1.5 * t.rng.standard_normal((4, 2))
         cloud = centres[t.rng.integers(0, 4, 60)] + 0.3 * t.rng.standard_normal((60, 2))
         x = torch.tensor(cloud)
-        plain = len(circle.stable_angles(x, grid=GRID))
+        plain, plain_linear = len(circle.stable_angles(x, grid=GRID)), _linear_optima(cloud, None)
         for tau, out in ((float(t.rng.choice([0.05, 0.2])), sharp), (1.0, mild), (1e6, broad)):
             kernel = circle.gaussian_importance(tau)
             count = len(circle.stable_angles(x, importance=kernel, grid=GRID))
             out.append(count - plain)
             if out is not mild:
-                gain = _gain(cloud, tau)
+                gain = _linear_optima(cloud, tau) - plain_linear
                 straight["follows" if out is sharp else "broad"].append(gain)
             if k < 6 and out is sharp:
                 pairs.add(abs(optima(push(cloud, angles(), tau))[0] - count))
@@ -120,7 +121,6 @@ def _optima(t: Trial) -> None:
     pairs.breaks("alpha = 1", np.mean(other))
 
 
-def _gain(cloud: np.ndarray, tau: float) -> int:
-    """By how many optima a linear node's landscape exceeds that of alpha = 1."""
-    counts = (optima(push(cloud, angles(), v, slope=1.0))[0] for v in (tau, None))
-    return next(counts) - next(counts)
+def _linear_optima(cloud: np.ndarray, tau: float | None) -> int:
+    """How many optima a linear node has, tau of the Gaussian alpha (None: alpha = 1)."""
+    return optima(push(cloud, angles(), tau, slope=1.0))[0]
