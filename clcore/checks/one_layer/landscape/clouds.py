@@ -234,8 +234,8 @@ def _curve(x: Array, angle: Array, tau: float | None, scale: str) -> Curve:
     count, depths = optima(push(x, angle, tau, scale=scale))
     alpha = None if tau is None else _importance(tau, scale)
     again = _depth_again(circle.tangent(torch.tensor(x), torch.tensor(angle), 0.0, alpha))
-    height = (f(x, angle, tau, AXES[scale]) for f in (highest, highest_again))
-    return Curve(count, (depths.mean(), again), tuple(height))
+    heights = [f(x, angle, tau, AXES[scale]) for f in (highest, highest_again)]
+    return Curve(count, (depths.mean(), again), (heights[0], heights[1]))
 
 
 def _deeper(
