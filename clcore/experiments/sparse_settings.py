@@ -122,8 +122,9 @@ FAINT = 0.05
 it is 0.22; in panels that do not name their noise it is 1, and the deviation 0.23."""
 
 NO_TEMPERATURE = ("simsiam", "ncl-basic", "ncl-linear", "ncl-basic-2l", "one-hot-ncl")
-NO_TEMPERATURE = (*NO_TEMPERATURE, "pred-warm", "pred-random")
-_AT_HALF = ("simclr", "cl-basic", "cl-linear", "one-hot-cl")
+NO_TEMPERATURE = (*NO_TEMPERATURE, "pred-warm", "pred-random", "srelu-ncl-10")
+_LOUD = ("simsiam", "ncl-basic", "ncl-linear", "ncl-basic-2l", "srelu-ncl-10")
+_AT_HALF = ("simclr", "cl-basic", "cl-linear", "one-hot-cl", "srelu-cl-10")
 
 
 def _at_noise(name: str, noise: float | str, temperature: float | None = None) -> dict[str, Any]:
@@ -146,15 +147,15 @@ PANELS |= {f"{name}-faint-t0.5": _faint(name, 0.5) for name in _AT_HALF}
 _LOWER: dict[str, float | None] = {"": None, "-t0.2": 0.2}
 PANELS |= {
     f"{name}-faint{suffix}": _faint(name, temperature)
-    for name in ("cl-linear", "simclr")
+    for name in ("cl-linear", "simclr", "srelu-cl-10")
     for suffix, temperature in _LOWER.items()
 }
 PANELS |= {
     f"{name}-loud{suffix}": _at_noise(name, "variance", temperature)
-    for name in ("cl-basic", "cl-linear", "simclr")
+    for name in ("cl-basic", "cl-linear", "simclr", "srelu-cl-10")
     for suffix, temperature in (_LOWER | {"-t0.5": 0.5}).items()
 }
-PANELS |= {f"{name}-loud": _at_noise(name, "variance") for name in NO_TEMPERATURE[:4]}
+PANELS |= {f"{name}-loud": _at_noise(name, "variance") for name in _LOUD}
 """At the noise that Sec. 4.2 prints, log d / d as its variance (0.48), and at FAINT, at the
 program's temperature and at others. Losses without a temperature have one panel each."""
 
