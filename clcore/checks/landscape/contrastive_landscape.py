@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import permutations, product
 from math import factorial
+from typing import Any
 
 import numpy as np
 import sympy
@@ -299,7 +300,8 @@ def _inside(R: sympy.MatrixBase, keep: sympy.Expr, tau: sympy.Expr, own: bool) -
 def _small_batch(k: sy.Kernel, own: bool = False) -> sympy.Expr:
     """Eq. 8 in symbols over all masks at the batch of the other point; `own`: of both."""
     terms = []
-    for i, D1, D2, *D3 in product(range(2), *[sy.masks(2)] * 4):
+    cases: list[Any] = list(product(range(2), *[sy.masks(2)] * 4))
+    for i, D1, D2, *D3 in cases:
         batch = [j for j in range(2) if own or j != i]
         near, far = k(i, D1, i, D2), sum(k(i, D1, j, D3[j]) for j in batch)
         terms.append((sy.chance(D1, D2, *D3) / 2, (near, far)))

@@ -5,6 +5,7 @@ One function a claim, named after it. Setting as in `landscape.contrastive_lands
 
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 import sympy
@@ -48,7 +49,7 @@ def _rectified(v: sympy.MatrixBase) -> sympy.MatrixBase:
 
 def _products(act: sy.Act) -> exact.Shown:
     """Eq. 19 at every i, j and masks, as a sum of products of entries that are at least 0."""
-    cases = list(product(range(2), sy.masks(2), repeat=2))
+    cases: list[Any] = list(product(range(2), sy.masks(2), repeat=2))
     H = act(sy.ANY)
     forms = [sum(D1[i] * D2[j] * H[k, i] * H[k, j] for k in range(2)) for i, D1, j, D2 in cases]
     return exact.nonnegative([sy.similarity(sy.ANY, *case, act) for case in cases], forms)

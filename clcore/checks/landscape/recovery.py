@@ -5,6 +5,7 @@ One function a claim, named after it.
 
 from functools import partial
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 import sympy
@@ -293,7 +294,8 @@ def _not_outputs(part: Part) -> None:
         part.says(**{name: misfit(h, padded)})
         tries = [padded[:, list(order)] for order in permutations(range(len(W)))]
         short = [h - (h * y).sum() / (y**2).sum() * y for y in tries]
-        part.confirms(**{name: min(np.linalg.norm(s) for s in short) / np.linalg.norm(h)})
+        least: Any = min(np.linalg.norm(s) for s in short) / np.linalg.norm(h)
+        part.confirms(**{name: least})
 
 
 @check("ncl/rem2")

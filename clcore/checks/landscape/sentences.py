@@ -30,7 +30,7 @@ def optima(rng: np.random.Generator, n: int, d: int) -> Array:
 
 def second_moment(W: Array, keep: float = 0.5) -> Array:
     """[n, d, d]: E[h h^T] over one-hot latents and masks: a loop over latents, each seen or not."""
-    d, total = W.shape[-1], 0.0
+    d, total = W.shape[-1], np.zeros(())
     for j in range(d):
         for seen, chance in ((1.0, keep), (0.0, 1 - keep)):
             h = np.maximum(seen * W[..., j], 0)

@@ -13,7 +13,7 @@ import sympy
 
 from clcore.ledger import exact
 
-Act = Callable[[sympy.Matrix], sympy.Matrix]
+Act = Callable[[sympy.MatrixBase], sympy.MatrixBase]
 Mask = tuple[int, ...]
 
 ALPHA, TAU = sympy.symbols("alpha tau", positive=True)
@@ -92,7 +92,8 @@ def non_contrastive(
 ) -> sympy.Expr:
     """Eq. 6 at W_o = W_t = W, x uniform on e_j, or on all s e_j with s in `signs`."""
     points = [(j, sign) for j in range(W.cols) for sign in signs]
-    return 2 - 2 * sum(expected(sign * W, j, act) for j, sign in points) / len(points)
+    each = (expected(sign * W, j, act) for j, sign in points)
+    return 2 - 2 * sum(each, sympy.S.Zero) / len(points)
 
 
 def on_unit_columns(
@@ -136,7 +137,7 @@ def powers(X: sympy.MatrixBase) -> Kernel:
 def similarities(rectified: bool = True) -> exact.Shown:
     """Whether the similarity at all i, j and masks is D_ii D'_jj <ReLU(W_i), ReLU(W_j)>, at any W;
     `rectified`: it has the ReLU, as it should."""
-    cases = list(product(range(2), masks(2), repeat=2))
+    cases: list[Any] = list(product(range(2), masks(2), repeat=2))
     W, act = (ANY, relu) if rectified else (SIGNED, identity)
     R = relu(W)
     wanted = [D1[i] * D2[j] * R[:, i].dot(R[:, j]) for i, D1, j, D2 in cases]
@@ -160,7 +161,8 @@ def surrogate(k: Kernel, keep: sympy.Expr = ALPHA, d: int = 2) -> sympy.Expr:
     """Eq. 16: the sum over anchors of E -log of the softmax, every point under its own mask."""
 
     def terms() -> Iterator[tuple[sympy.Expr, Any]]:
-        for i, D1, *D2 in product(range(d), *[masks(d)] * (d + 1)):
+        cases: list[Any] = list(product(range(d), *[masks(d)] * (d + 1)))
+        for i, D1, *D2 in cases:
             yield chance(D1, *D2, keep=keep), (i, *(k(i, D1, j, D2[j]) for j in range(d)))
 
     return weighted(terms(), lambda x: -sympy.log(x[1 + x[0]] / sum(x[1:])))
@@ -201,7 +203,7 @@ def entries() -> Callable[[int, Mask, Mask], sympy.Expr]:
     return lambda i, D1, D2: sympy.exp(TAU * D1[i] * D2[i])
 
 
-def merged(value: sympy.Expr) -> sympy.Expr:
+def merged(value: sympy.Expr) -> Any:
     """The same, every logarithm of a fraction as a difference of logarithms."""
     return value.replace(sympy.log, _merged)
 

@@ -46,7 +46,7 @@ def members(rng: np.random.Generator, draws: int, d: int, positive: bool = False
 
 def loops(W: Array, alpha: float) -> Array:
     """sum_j E <ReLU(W D_1 e_j), ReLU(W D_2 e_j)>, [draws], over all pairs of masks."""
-    d, total = W.shape[-1], 0.0
+    d, total = W.shape[-1], np.zeros(())
     masks = [np.array(D) for D in product((0, 1), repeat=d)]
     chance = [np.prod(np.where(D, alpha, 1 - alpha)) for D in masks]
     for j in range(d):
@@ -234,7 +234,7 @@ def thm1a_max(t: Trial) -> None:
 
 
 def _sum(W: sympy.MatrixBase) -> sympy.Expr:
-    return sum(sy.expected(W, j) for j in range(W.cols))
+    return sum((sy.expected(W, j) for j in range(W.cols)), sympy.S.Zero)
 
 
 def _proves_maximum(bound: Part, attained: Part, value: Part) -> None:

@@ -6,6 +6,7 @@ InfoNCE's own weights (Eq. 6 and their row sums) are in `minmax.infonce`, the fa
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import sympy
@@ -46,7 +47,7 @@ def eq4(t: Trial) -> None:
     alpha = t.part("alpha", 1e-8, draws=t.draws)
     beta = t.part("beta", 1e-8, draws=t.draws)
     sign = t.part("sign", 0.0, ">=", draws=t.draws)
-    rows = [*ref.table1(), ("", np.log1p, OWN.psi)]
+    rows: list[tuple[str, Callable, Callable]] = [*ref.table1(), ("", np.log1p, OWN.psi)]
     for (_, phi, psi), pair in zip(rows, [*losses.table1(), OWN], strict=True):
         loss = partial(ref.family_loss, phi=phi, psi=psi)
         ours = contrast.importance_of_distances(*at, pair)
@@ -179,7 +180,7 @@ def _through_net(t: Trial, half: Part, count: int, n: int, tau: float, net: part
     def ascent(alpha: torch.Tensor | Callable) -> Array:
         def total(p: torch.Tensor) -> torch.Tensor:
             z, z2 = net(p, tx), net(p, tx2)
-            a = alpha(z, z2) if callable(alpha) else alpha
+            a: Any = alpha(z, z2) if callable(alpha) else alpha
             return contrast.energy(a, z, z2).sum()
 
         return -0.5 * torch.func.grad(total)(t_theta).numpy()
@@ -276,7 +277,7 @@ def _loss_gradients(z: Array, z2: Array, phi: Callable, psi: Callable) -> tuple[
 
 def _both_sums(weights: Array, beta: Array, near: Array, far: Array) -> Array:
     """sum_ij weights_ij far_ij - sum_i beta_i near_i: [draws, ...]."""
-    total = 0.0
+    total = np.zeros(())
     for i in range(near.shape[1]):
         total = total - beta[:, i, None, None] * near[:, i]
         for j in range(near.shape[1]):

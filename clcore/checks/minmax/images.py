@@ -31,6 +31,7 @@ from clcore.checks.minmax.printed_cells import (
 )
 from clcore.images.datasets import called
 from clcore.ledger import Check, Trial, check, worst
+from clcore.ledger.judging import Shared
 from clcore.ledger.trial import generator
 from clcore.stats import exchanged_labels, paired_tests
 
@@ -125,7 +126,7 @@ def _directed(t: Trial, name: str, label: str, runs: pd.DataFrame, loss: str, si
 
     last = of(_end(runs))
     beyond = stats.t.ppf(1 - LEVEL / 2, last.pairs - 1)
-    seen = {"evidence": evidence(runs), "draws": int(last.pairs), "words": name}
+    seen: Shared = {"evidence": evidence(runs), "draws": int(last.pairs), "words": name}
     part = t.part(f"{name}, {label}", beyond, ">=", **seen)
     part.add(sign * last.t)
     part.breaks(EXCHANGED, _exchanged(_end(runs), "infonce", loss, by=lambda r: sign * of(r).t))
@@ -184,7 +185,7 @@ def table2(t: Trial, runs: pd.DataFrame) -> None:
 
     # The printed cells alone: rank 1 is the best of a column.
     rank = block.groupby("epoch")["mean"].rank(ascending=False)
-    asked = {"claim": claim, "draws": len(block)}
+    asked: Shared = {"claim": claim, "draws": len(block)}
     best = t.part("printed cells: highlighted ones are the best two of their column", **asked)
     best.add((block.highlighted != (rank <= 2)).sum())
     best.breaks("third and fourth of each column", (block.highlighted != rank.between(3, 4)).sum())
@@ -193,7 +194,7 @@ def table2(t: Trial, runs: pd.DataFrame) -> None:
     if evidence(runs) == "protocol":
         ours = cells(runs)
         turned = ours.groupby("epoch")["mean"].transform(lambda column: column.to_numpy()[::-1])
-        full = {"claim": claim, "evidence": "protocol", "draws": len(ours)}
+        full: Shared = {"claim": claim, "evidence": "protocol", "draws": len(ours)}
         share = t.part("runs: share of cells that agree", 0.9, ">=", **full)
         share.add(agree(ours).mean()).says(about=about(runs))
         share.breaks("losses in the opposite order", agree(ours.assign(mean=turned)).mean())
@@ -282,13 +283,16 @@ def _contrary(runs: pd.DataFrame) -> str:
 
 def _regularisers(t: Trial, label: str, runs: pd.DataFrame) -> None:
     """The parts of num15 on runs."""
-    at = {"evidence": evidence(runs)}
+    at: Shared = {"evidence": evidence(runs)}
 
     # At the end no regulariser is behind InfoNCE.
     end = _end(gaps(runs))
     chosen = end[end.loss.isin(REGULARISERS)]
-    seen = {"draws": int(chosen.pairs.min()), "words": "runs: comparable to InfoNCE or better"}
-    comparable = t.part(f"runs: comparable to InfoNCE or better, {label}", **at, **seen)
+    seen: Shared = {
+        "draws": int(chosen.pairs.min()),
+        "words": "runs: comparable to InfoNCE or better",
+    }
+    comparable = t.part(f"runs: comparable to InfoNCE or better, {label}", **(at | seen))
     comparable.add(len(behind(chosen)))
     comparable.breaks("guessing in their place", len(behind(_guessing(runs))))
     said = "; ".join(f"{r.loss} {_said(r)}" for r in chosen.itertuples())
@@ -298,8 +302,8 @@ def _regularisers(t: Trial, label: str, runs: pd.DataFrame) -> None:
     of = runs[runs.loss_name.isin(REGULARISERS)]
     learned = gains(of)
     beyond = stats.t.ppf(1 - LEVEL / 2, learned.pairs.min() - 1)
-    seen = {"draws": int(learned.pairs.min()), "words": "runs: each works"}
-    works = t.part(f"runs: each works, {label}", beyond, ">=", **at, **seen).add(learned.t)
+    seen: Shared = {"draws": int(learned.pairs.min()), "words": "runs: each works"}
+    works = t.part(f"runs: each works, {label}", beyond, ">=", **(at | seen)).add(learned.t)
     mixed = _exchanged(of, 0, of.epoch.max(), by=lambda rows: gains(rows).t.min(), column="epoch")
     works.breaks("before and after exchanged by chance within each seed", mixed)
     works.says(span=span(learned))

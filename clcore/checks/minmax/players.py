@@ -6,6 +6,7 @@ Its closed forms in `clcore.losses` meet generic solvers that are given only cos
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -293,7 +294,10 @@ def cor1(t: Trial) -> None:
     x2 = x + (x2 - x) / 4  # keeps xi moderate, and with it the slope of phi = x^2
     game = _Game(x, x2, ref.net_parameters(t.rng, runs, _WIDTHS))
     follows = t.part("", 1e-6, draws=runs).says(steps=steps)
-    psis = {"psi": lambda x: torch.exp(x / _TAU), "dpsi": lambda x: torch.exp(x / _TAU) / _TAU}
+    psis: dict[str, Any] = {
+        "psi": lambda x: torch.exp(x / _TAU),
+        "dpsi": lambda x: torch.exp(x / _TAU) / _TAU,
+    }
     for phi, (torch_phi, dphi, eta) in zip(ref.phis(_TAU), _RATED, strict=True):
         pair = losses.Pair("", phi=torch_phi, dphi=dphi, **psis)
 

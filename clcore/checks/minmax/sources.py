@@ -42,7 +42,7 @@ def apart(
 
 def simclr(z: Array, z2: Array, tau: float) -> Array:
     """NT-Xent of unit vectors, half of the sum over all 2N anchors."""
-    n, total, both = z.shape[-2], 0.0, np.concatenate([z, z2], -2)
+    n, total, both = z.shape[-2], np.zeros(()), np.concatenate([z, z2], -2)
     for i in range(2 * n):
         alike = [(both[..., i, :] * both[..., j, :]).sum(-1) / tau for j in range(2 * n)]
         others = sum(np.exp(s) for j, s in enumerate(alike) if j != i)
@@ -73,7 +73,7 @@ def lifted(
         square = ((a - b) ** 2).sum(-1)
         return square / 2 if squared else np.sqrt(square)
 
-    n, total = z.shape[-2], 0.0
+    n, total = z.shape[-2], np.zeros(())
     for i in range(n):
         own = z[..., i, :], z2[..., i, :]
         others = [

@@ -15,7 +15,7 @@ from clcore.ledger import exact
 PHI, PSI = exact.function("phi"), exact.function("psi")
 SIZES = "N = 3, n_L = 2"
 
-Views = tuple[list[Matrix], list[Matrix]]
+Views = tuple[list[Matrix], ...]
 """A quantity of every sample's first view, and of its second view."""
 
 
@@ -113,7 +113,7 @@ def gradient(value: Any, by: Any) -> Matrix:
 
 def held(batch: Batch) -> dict[Any, Any]:
     """What any weights (`weights`) are for this batch."""
-    pairs = zip(weights(batch.n), batch.weights(), strict=True)
+    pairs = zip(weights(batch.n).flat(), batch.weights().flat(), strict=True)
     return {symbol: value for symbol, value in pairs if symbol != 0}
 
 

@@ -23,7 +23,7 @@ from clcore.reference import Array, relative, tensors
 TAU, MARGIN, C = 0.5, 1.0, 2.0
 TOLERANCE = 1e-10
 
-Views = tuple[Array, Array]
+Views = tuple[Array, ...]
 Pairs = dict[str, losses.Pair]
 
 
@@ -230,7 +230,8 @@ def _coinciding_rows(t: Trial, views: Views, pairs: Pairs) -> None:
     shift = views[0].shape[-2] * TAU * MARGIN
 
     def family(pair: losses.Pair) -> Array:
-        return contrast.family_loss(*tensors(*views), pair).numpy()
+        z, z2 = views
+        return contrast.family_loss(*tensors(z, z2), pair).numpy()
 
     soft, mine, tuplet = (family(pairs[k]) for k in ("Soft Triplet", "MINE", "N+1 Tuplet"))
     right, wrong = (

@@ -13,6 +13,7 @@ from clcore import random
 from clcore import reference as ref
 from clcore.checks.relu_composition import exact_mixtures
 from clcore.ledger import Trial, check, pooled, strict, typical
+from clcore.ledger.judging import Shared
 from clcore.reference import Array, mixture, relative
 from clcore.theory.relu import binary_latent, relu_two_layer
 
@@ -173,7 +174,7 @@ def eq71(t: Trial) -> None:
             I). Controls: 1/K or eta changed; the chain with the sum over all k, k'.
     """
     count = t.share(3 * len(SETTINGS))
-    with_draws = {"controls": pooled, "draws": t.draws}
+    with_draws: Shared = {"controls": pooled, "draws": t.draws}
     names = ("Eq. 71", "Eq. 72")
     printed = {name: t.part(name, 1e-10, **with_draws) for name in names}
     right = {name: t.corrected(name, 1e-10, **with_draws) for name in names}

@@ -20,7 +20,7 @@ def weak_energies() -> Proof:
     either field is its first, and of the two that of the first field is the larger."""
     d, p1 = exact.matrix("Delta", 2, 2), sympy.Symbol("p_1", real=True)
     p = p1 * (1 - p1)
-    flat = sympy.Matrix(list(d))
+    flat = sympy.Matrix(d.flat())
     blocks = [sympy.Matrix(2, 2, sympy.symbols(f"a{k} b{k} b{k} c{k}", real=True)) for k in (0, 1)]
     within = sympy.diag(*blocks)
     x = p * flat * flat.T + within - sympy.diag(*within.diagonal())
@@ -44,7 +44,7 @@ def weak_energies() -> Proof:
 def _energies(d: sympy.Matrix, p: Any, own: Any, eta: Any = 0) -> tuple[Any, Any]:
     """(E(theta_Omega), E(theta_m*)) of X_alpha off diag(D_V), less own diag^2(Delta) + eta I, in
     two fields of two features; the salient features are the first, that of field 1 leads."""
-    flat = sympy.Matrix(list(d))
+    flat = sympy.Matrix(d.flat())
     tie = sympy.symbols("b_1:3", real=True)  # D_V off its diagonal, inside the fields
     inside = sympy.diag(*(sympy.Matrix([[0, b], [b, 0]]) for b in tie))
     x = p * flat * flat.T + inside - own * sympy.diag(*(v**2 for v in flat)) - eta * sympy.eye(4)

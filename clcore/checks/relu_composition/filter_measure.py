@@ -1,5 +1,7 @@
 """Total variation of filters, the measure of acl Eq. 18: by hand, and what it distinguishes."""
 
+from typing import Any, Literal
+
 import numpy as np
 import torch
 
@@ -52,7 +54,7 @@ def _blurred(w: np.ndarray) -> np.ndarray:
     """Means over 3 x 3 neighbours (the border repeated), scaled back to the filter's norm."""
     padded = np.pad(w, ((0, 0), (0, 0), (1, 1), (1, 1)), mode="edge")
     h, v = w.shape[-2:]
-    mean = sum(padded[..., y : y + h, x : x + v] for y in range(3) for x in range(3)) / 9
+    mean: Any = sum(padded[..., y : y + h, x : x + v] for y in range(3) for x in range(3)) / 9
     norm = np.sqrt((w**2).sum((1, 2, 3)) / (mean**2).sum((1, 2, 3)))
     return mean * norm[:, None, None, None]
 
@@ -62,7 +64,7 @@ def _unit(w: np.ndarray) -> np.ndarray:
     return w / np.sqrt((w**2).sum((1, 2, 3), keepdims=True))
 
 
-def _tv(w: np.ndarray, scheme: str = "forward") -> np.ndarray:
+def _tv(w: np.ndarray, scheme: Literal["forward", "central"] = "forward") -> np.ndarray:
     return total_variation(torch.from_numpy(w), scheme).numpy()
 
 

@@ -18,6 +18,7 @@ from scipy import stats
 
 from clcore.images.datasets import called
 from clcore.ledger import Check, Trial, check
+from clcore.ledger.judging import Shared
 from clcore.ledger.trial import generator
 
 EPOCHS, LEVELS, SEEDS, WIDTH, IMAGES = 300, 5, 3, 64, 105_000
@@ -152,7 +153,7 @@ def fig7(t: Trial, runs: pd.DataFrame, seed: int = 0) -> None:
     both = {name: curve(runs, name) for name in CURVES}
     mixed = [{n: c.exchanged(rng) for n, c in both.items()} for _ in range(SHUFFLES)]
     seeds, exchanged = min(len(c.accuracy) for c in both.values()), "filters of other levels"
-    common = {"draws": seeds, "evidence": evidence(runs)}
+    common: Shared = {"draws": seeds, "evidence": evidence(runs)}
 
     def least(found: dict[str, Curve]) -> int:
         return min(c.risen() for c in found.values())
@@ -237,7 +238,7 @@ def num17(t: Trial, runs: pd.DataFrame, draws: int, seed: int) -> None:
         _positive(correlations(points.assign(linear=rng.permutation(points.linear)), 200, rng))
         for _ in range(20)
     ]
-    seen = {"draws": len(points), "evidence": evidence(runs)}
+    seen: Shared = {"draws": len(points), "evidence": evidence(runs)}
     part = t.part("total variation is correlated with accuracy", majority, ">=", **seen)
     part.add(_positive(found)).breaks("accuracies of other settings", np.mean(mixed))
     names = {"tv": "as it is", "unit": "at norm 1", "norm": "the norm alone"}

@@ -15,6 +15,7 @@ from clcore import reference as ref
 from clcore.checks.relu_composition import exact_mixtures
 from clcore.checks.relu_composition.energy import SETTINGS, models
 from clcore.ledger import Trial, check, pooled, typical
+from clcore.ledger.judging import Shared
 from clcore.losses import contrast
 from clcore.reference import Array, absolute, mixture, relative, tensors
 from clcore.theory.relu import binary_latent, relu_two_layer
@@ -301,7 +302,7 @@ def eq68(t: Trial) -> None:
     """
     settings = [s for s in SETTINGS if s[0] > 1]
     count = t.share(len(settings))
-    total = {"controls": pooled, "draws": count * len(settings)}
+    total: Shared = {"controls": pooled, "draws": count * len(settings)}
     norms = t.part("norms", 1e-14, **total)
     counts = t.part("entries", 0.0, **total)
     optimal = t.part("s is the top eigenvector", 1e-12, **total)

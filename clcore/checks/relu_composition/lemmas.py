@@ -1,10 +1,13 @@
 """The lemmas on X_alpha of an orthogonal mixture: signs, eigenvectors (acl App. B, 14 to 16)."""
 
+from typing import Any
+
 import numpy as np
 
 from clcore import reference as ref
 from clcore.checks.relu_composition import exact_mixtures
 from clcore.ledger import Trial, check, fraction, pooled
+from clcore.ledger.judging import Shared
 from clcore.losses import contrast
 from clcore.reference import Array, mixture, tensors
 
@@ -29,7 +32,7 @@ def _perron(x: Array) -> Array:
 
 def no_weight_between(x: Array) -> Array:
     """[draws, n, n]: 0 for samples that show different modes, else 1."""
-    active = (x > 0).any(-1)
+    active: Any = (x > 0).any(-1)
     return ~(active[:, :, None] & active[:, None]) | (x @ x.swapaxes(-1, -2) > 0)
 
 
@@ -50,7 +53,7 @@ def lem14(t: Trial) -> None:
             with two active modes; orthogonality for the vector of ones.
     """
     count = max(12, t.share(len(SIZES)))  # one control fails in eight draws of ten
-    total = {"draws": count * len(SIZES), "controls": pooled}
+    total: Shared = {"draws": count * len(SIZES), "controls": pooled}
     signs = t.part("both signs", 1e-5, ">=", **total)
     least = t.part("minimal eigenvector", 1e-6, ">=", **total)
     across = t.part("orthogonal to it", 1e-9, **total)
@@ -96,7 +99,7 @@ def lem15(t: Trial) -> None:
             augmentation's 0 with two active modes; the value for alpha_ij alone.
     """
     count = t.share(len(SIZES))
-    total = {"draws": count * len(SIZES), "controls": pooled}
+    total: Shared = {"draws": count * len(SIZES), "controls": pooled}
     negative = t.part("off the diagonal", -1e-8, **total)
     some_zero = t.part("with some weights 0", -1e-8, **total)
     augmentation = t.part("augmentation", 0.0, **total)

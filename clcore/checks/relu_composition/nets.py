@@ -4,6 +4,8 @@ The nets of `clcore.theory.relu.relu_two_layer` and autograd meet outputs, gradi
 numpy.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -22,7 +24,7 @@ def _by_field(x: Array, x2: Array) -> list[list[str]]:
     factor = np.where(on, x2, 0.0) / np.where(on, x, 1.0)
     least, most = np.where(on, factor, np.inf).min(-1), np.where(on, factor, -np.inf).max(-1)
     outside = (np.where(on, 0.0, x2) != 0).any(-1)
-    broken = {
+    broken: dict[str, Any] = {
         "nonnegative": (x < 0).any(-1),
         "one-hot": (x > 0).sum(-1) > 1,
         "augmentation": outside | (least <= 0) | (most - least > 1e-9),

@@ -4,6 +4,8 @@ Gradient flow on norm 1 is the unconstrained flow, brought back to norm 1: negat
 still and the others grow where their energy is positive. Where it is negative, they die away.
 """
 
+from typing import Literal
+
 import numpy as np
 import torch
 
@@ -30,7 +32,12 @@ def lem3(t: Trial) -> None:
             on norm 1 where the clipped filters have a negative energy, as under strong
             augmentation. Corrected: where their energy is not negative.
     """
-    settings = [(1, 2), (2, 3), (4, 4), ("windows", 3)]
+    settings: list[tuple[int | Literal["windows"], int]] = [
+        (1, 2),
+        (2, 3),
+        (4, 4),
+        ("windows", 3),
+    ]
     count, n = t.share(len(settings)), 14
     clipping = t.part("clipping", 1e-14, controls=pooled, draws=count * len(settings))
     energy = t.part("energy", 1e-10, controls=pooled, draws=count * len(settings))
@@ -80,13 +87,13 @@ def lem3(t: Trial) -> None:
 ONLY = "only nonnegative filters, in Theta"
 
 
-def _energy(w1: Array, w2: Array, views: tuple[Array, Array], alpha: Array) -> Array:
+def _energy(w1: Array, w2: Array, views: tuple[Array, ...], alpha: Array) -> Array:
     """E_alpha of the ReLU net's outputs by clcore, [draws]."""
     z, z2 = (relu_two_layer.output(*tensors(w1, w2, v)) for v in views)
     return contrast.energy(torch.from_numpy(alpha), z, z2).numpy()
 
 
-def _gains(w1: Array, w2: Array, views: tuple[Array, Array], alpha: Array) -> tuple[Array, ...]:
+def _gains(w1: Array, w2: Array, views: tuple[Array, ...], alpha: Array) -> tuple[Array, ...]:
     """(gain, the same by outputs in numpy, the clipped net's energy), relative to the squares of
     the inputs, where a filter has any positive entry: [draws that have]."""
     some = (w1 > 0).any((1, 2))

@@ -18,9 +18,10 @@ from clcore.checks.relu_composition.energy import (
     weak,
 )
 from clcore.ledger import Trial, check, fraction, pooled
+from clcore.ledger.judging import Shared
 from clcore.reference import Array, relative
 
-OF_MODELS = {"measured": fraction, "controls": fraction}
+OF_MODELS: Shared = {"measured": fraction, "controls": fraction}
 
 
 def loses(e: Energies, against: Array) -> Array:
@@ -126,9 +127,9 @@ def rem5(t: Trial) -> None:
             ignored, an eta that breaks the bound where it hurts.
     """
     count = max(4, t.share(len(SETTINGS)))
-    total = {"draws": count * len(SETTINGS)}
-    printed = t.part("conclusion", 0.0, **OF_MODELS, **total)
-    right = t.corrected("conclusion", 0.0, **OF_MODELS, **total)
+    total: Shared = {"draws": count * len(SETTINGS)}
+    printed = t.part("conclusion", 0.0, **(OF_MODELS | total))
+    right = t.corrected("conclusion", 0.0, **(OF_MODELS | total))
     equation = t.part("Eqs. 78, 79", 1e-10, controls=pooled, **total)
     factor = t.corrected("Eqs. 78, 79", 1e-10, controls=pooled, **total)
     chain = t.part("Eqs. 80-82", 1e-12, controls=pooled, **total)

@@ -16,6 +16,7 @@ from clcore import reference as ref
 from clcore.checks.relu_composition.energy import SETTINGS, models, parts, salient
 from clcore.checks.relu_composition.theorem6 import strong_half
 from clcore.ledger import Part, Trial, check, fraction, typical
+from clcore.ledger.judging import Shared
 from clcore.reference import Array
 from clcore.sweep.optim import unit_norm
 from clcore.theory.relu import binary_latent, relu_two_layer
@@ -93,7 +94,7 @@ def num19(t: Trial) -> None:
             = 0, energies of other models.
     """
     count = max(20, -(-min(t.draws, 300) // len(CELLS)))
-    shares = {"measured": fraction, "controls": fraction}
+    shares: Shared = {"measured": fraction, "controls": fraction}
     one = t.part("weak augmentation: one field", MOST, **shares)
     several = t.part("strong augmentation: several fields", MOST, ">=", **shares)
     right = t.corrected("strong augmentation: several fields", MOST, ">=", **shares)
@@ -221,7 +222,7 @@ def num20(t: Trial) -> None:
     strong_half(t)
     settings = [s for s in SETTINGS if s[0] <= 5]
     count = t.share(len(settings))
-    total = {"draws": 2 * count * len(settings)}
+    total: Shared = {"draws": 2 * count * len(settings)}
     feature = t.part("one feature", 1e-12, controls=typical, **total)
     level = t.part("theta_Omega where its features are equal", 1e-12, controls=typical, **total)
     lengths: dict[str, list[Array]] = {"weak": [], "strong": []}
