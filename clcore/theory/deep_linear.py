@@ -88,9 +88,17 @@ def flow(weights: Weights, X: Float[Tensor, "*b d d"]) -> Layers:
 
     Half the gradient of `energy`. Errors: shapes.
     """
-    low, high = below(weights), above(weights)
+    return _flow(weights, X)[2]
+
+
+def _flow(weights: Weights, X: Tensor) -> tuple[Tensor, Tensor, Layers]:
+    """W, W X, and `flow`. Half of an ascent's time goes here, so no product with I is taken."""
+    high = above(weights)
     WX = high[0] @ X
-    return tuple(high[k + 1].mT @ (WX @ low[k].mT) for k in range(len(weights)))
+    low = below(weights[:-1])[1:] if len(weights) > 1 else ()
+    right = [WX, *(WX @ m.mT for m in low)]
+    moves = [high[k + 1].mT @ r for k, r in enumerate(right[:-1])]
+    return high[0], WX, (*moves, right[-1])
 
 
 # ------------------------------------------------------------------------------- the constraint set
@@ -195,10 +203,8 @@ def ascend(
 
 def _slope(weights: Layers, X: Tensor, rows: bool) -> tuple[Tensor, Layers, Tensor]:
     """E, the ascent direction, and the longest of its layers."""
-    low, high = below(weights), above(weights)
-    WX = high[0] @ X
-    value = (WX * high[0]).sum((-1, -2))
-    moves = tuple(high[k + 1].mT @ (WX @ low[k].mT) for k in range(len(weights)))
+    W, WX, moves = _flow(weights, X)
+    value = (WX * W).sum((-1, -2))
     moves = tangent(weights, moves, rows)
     size = torch.stack([(m * m).sum((-1, -2)) for m in moves]).amax(0).sqrt()
     return value, moves, size

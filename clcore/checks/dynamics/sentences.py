@@ -45,20 +45,26 @@ def trained_nets(
     P = torch.eye(online.shape[-1], dtype=online.dtype).repeat(len(online), 1, 1)
     eta = ((rate if decay == 1 else rate / 10) / (2 * alpha**2 * kappa))[:, None, None]
 
-    def slopes(k: int, head_now: Tensor) -> tuple[Tensor, ...]:
-        own, turn = nets[k].clone().requires_grad_(), head_now.clone().requires_grad_()
-        u = sd.outputs(own, biases[k], seen) @ turn.mT
-        v = sd.outputs(nets[1 - k], biases[1 - k], seen)
-        value = 2 - 2 * torch.einsum("rkn,rkn,rk->r", u, v, seen.mass)
-        return torch.autograd.grad(value.sum(), [own, turn])
+    def slopes(k: int, other: Tensor, head_now: Tensor) -> tuple[Tensor, ...]:
+        """Of the loss by net k and by the predictor, for the outputs of the other net."""
+        free = [nets[k].clone().requires_grad_()]
+        u = sd.outputs(free[0], biases[k], seen)
+        if head:
+            free.append(head_now.clone().requires_grad_())
+            u = u @ free[1].mT
+        value = 2 - 2 * torch.einsum("rkn,rkn,rk->r", u, other, seen.mass)
+        return torch.autograd.grad(value.sum(), free)
 
+    held: list[Tensor] = []
     for step in range(2 * rounds * steps):
         moving = (0, 1) if together else (step // steps % 2,)
-        found = [slopes(k, P) for k in moving]
-        for k, (slope, turn) in zip(moving, found, strict=True):
+        if together or step % steps == 0:  # what moves does not change the other net's outputs
+            held = [sd.outputs(nets[1 - k], biases[1 - k], seen) for k in moving]
+        found = [slopes(k, other, P) for k, other in zip(moving, held, strict=True)]
+        for k, (slope, *turn) in zip(moving, found, strict=True):
             nets[k] = _scaled(decay * nets[k] - eta * slope, norms)
             if head:
-                P = _scaled(P - eta * turn, "rows")
+                P = _scaled(P - eta * turn[0], "rows")
     return torch.stack([_scaled(W, "rows") for W in nets]).numpy()
 
 
@@ -75,6 +81,11 @@ def _random_rows(rng: np.random.Generator, w: Warm) -> Warm:
 
 def _linear(w: Warm) -> Warm:
     return w._replace(b_online=0 * w.b_online, b_target=0 * w.b_target)
+
+
+def _beside(*worlds: Warm) -> Warm:
+    """Several sets of starts as one, to be trained together; runs do not see each other."""
+    return Warm(*(np.concatenate(parts) for parts in zip(*worlds, strict=True)))
 
 
 def _turns(online: Array, target: Array, b: Array, b2: Array, alpha: float, kappa: float) -> float:
@@ -104,7 +115,7 @@ def rem14(t: Trial) -> None:
     tied.add(without).fails_by([_turns(*row) for row in zip(*w, strict=True)])
     tied.breaks("with a predictor: ends at the truth, too", head).breaks("the truth itself", 0.0)
     right.add(without, head)
-    linear, scattered = trained(_linear(w)), trained(_random_rows(t.rng, w))
+    linear, scattered = np.split(trained(_beside(_linear(w), _random_rows(t.rng, w))), 2)
     tied.says(linear=np.median(linear), scattered=np.median(scattered))
     for part in (remedy, right):
         part.breaks("no bias", linear).breaks("random rows", scattered)
@@ -135,20 +146,22 @@ def rem16(t: Trial) -> None:
     def left(w: Warm, **changes: Any) -> Array:
         nets = trained_nets(w, **changes)
         cosines.append(_least_cosine(nets))
-        return from_identity(nets) / start
+        return from_identity(nets) / np.tile(start, len(w.online) // len(start))
 
     free = {"norms": "none", "rounds": 2, "steps": 64}
     once = {"norms": "none", "rounds": 4, "steps": 8, "together": True}
+    # The same four ways to train, with the non-linearity and without.
+    both = _beside(w, _linear(w))
+    ways = [left(both, **changes) for changes in ({}, {"together": True}, free, once)]
+    (loop, every_step, halves, at_once), lines = zip(*(np.split(x, 2) for x in ways), strict=True)
     same = {
-        "as in Theorem 3": left(w),
+        "as in Theorem 3": loop,
         "columns for rows": left(w, norms="columns"),
-        "both nets in every step": left(w, together=True),
+        "both nets in every step": every_step,
     }
     decays = left(w, norms="none", decay=0.9, together=True)
-    halves, at_once, line = left(w, **free), left(w, **once), _linear(w)
     linear = t.part("non-linearity: none", 0.5, ">=", measured=typical)
-    ways = [left(line, **changes) for changes in ({}, {"together": True}, free, once)]
-    linear.add(np.minimum.reduce(ways))  # the most that any of them gains
+    linear.add(np.minimum.reduce(lines))  # the most that any of them gains
     unscaled = t.part("normalisation: none", 0.1, ">=", measured=typical).add(halves)
     for part in (linear, unscaled):
         for what, errors in same.items():

@@ -185,11 +185,12 @@ def ascend(
     world: World,
     w: Float[Tensor, "*b d"],
     kind: str = "relu",
-    rate: float = 0.5,
+    rate: float | Float[Tensor, "*#b 1"] = 0.5,
     steps: int = 500,
     slope: float = 0.05,
 ) -> Float[Tensor, "*b d"]:
-    """Euler steps of nl Eq. 7 on the unit sphere, each of length rate / tr C_alpha[x].
+    """Euler steps of nl Eq. 7 on the unit sphere, each of length rate / tr C_alpha[x]; one rate, or
+    one of each run.
 
     At a kink of the energy, where w^T x = 0 for some x, w may hover within one step's length.
     """
