@@ -172,6 +172,9 @@ def test_factors_are_all_combinations_and_end_where_the_sweep_ends(monkeypatch):
     monkeypatch.undo()
     assert asked == [c for loss in factors.DECIDING for c in factors.factors(loss, [3], **TINY)]
     assert len(asked) == 36
+    factor = ["loss", "predictor", "batchnorm", "warm", "normalise", "sigma", "seed"]
+    results = ["epoch", "before", "minimum", "median", "maximum", "rank", "norm", "diverged"]
+    assert list(both.columns) == factor + results and both.index.tolist() == [*range(len(both))]
     table = both[both.epoch == 2]
     assert len(table) == 4 + 2 and table.notna().all(axis=None)
     assert set(table.loss) == set(factors.DECIDING) and not table.diverged.any()
