@@ -123,7 +123,7 @@ def disturb(soak: Soak, chance: random.Random, longest: float) -> str:
 
 def _kernels(soak: Soak) -> list[str]:
     """What may not outlive its build: kernels and their runners."""
-    names = ("ipykernel", "clcore.book.execute")
+    names = ("ipykernel", "clcore.book.execute", "clcore.book.warm")
     lines = []
     for process in soak.running():
         try:

@@ -71,22 +71,26 @@ def _end() -> None:
     os._exit(1)
 
 
-def main(job_file: str) -> int:
-    """Run the notebook of a job (JSON, written by the build); the process's exit status."""
+def main(job_file: str, parent: int | None = None, manager: type | None = None) -> int:
+    """Run the notebook of a job (JSON, written by the build); the process's exit status.
+
+    parent: the process that forked this one, if it is not the build; manager: jupyter_client's
+    class, if it is not its own that starts the kernel.
+    """
     job = read_json(Path(job_file), "run the build again")
     notebook, output = Path(job["notebook"]), Path(job["output"])
     temporary = tempfile.gettempdir()
     # Where the connection file goes, with the key to the kernel: after a kill all is tidied.
     tempfile.tempdir = str(output.parent)
     signal.signal(signal.SIGTERM, lambda *_: _end())
-    watch = _Watch(job["parent"])
+    watch = _Watch(parent or job["parent"])
     watch.start()
     began = time.perf_counter()
     outcome: dict = {"status": "ok"}
     try:
         if job["solutions"]:
             notebook = solutions.with_cells(notebook, output.with_name("solved.ipynb"))
-        _run(notebook, output, job, temporary)
+        _run(notebook, output, job, temporary, manager)
         if job["solutions"]:
             executed = json.loads(output.read_bytes())
             write_json(output, solutions.without_cells(executed))
@@ -102,7 +106,9 @@ def main(job_file: str) -> int:
     return 0 if outcome["status"] == "ok" else 1
 
 
-def _run(notebook: Path, output: Path, job: dict, temporary: str) -> None:
+def _run(
+    notebook: Path, output: Path, job: dict, temporary: str, manager: type | None = None
+) -> None:
     """Execute a notebook and write it with its outputs, whatever becomes of it."""
     import papermill
     from papermill.engines import NBClientEngine, papermill_engines
@@ -136,6 +142,7 @@ def _run(notebook: Path, output: Path, job: dict, temporary: str) -> None:
         progress_bar=job["progress"],
         start_timeout=STARTING,
         iopub_timeout=ARRIVING,
+        **({"kernel_manager_class": manager} if manager else {}),
     )
 
 

@@ -60,6 +60,13 @@ def sources(notebook: Path, solved: bool = False) -> list[str]:
     return [_without_magics(s) for s in (*code, *(solutions.code(cells) if solved else ()))]
 
 
+def imports(notebook: Path, parameters: dict[str, Any]) -> set[str]:
+    """Dotted names that a chapter imports, it or the files of clcore that it needs."""
+    code = sources(notebook, parameters.get("profile") == "smoke")
+    texts = [path.read_text(encoding="utf-8") for path in closure(code) if path.suffix == ".py"]
+    return {name for source in (*code, *texts) for name in _imports.imported(source)}
+
+
 def inputs(notebook: Path, parameters: dict[str, Any]) -> list[Path]:
     """The files that a run of a chapter reads, besides its notebook, the claims (of which its own
     count alone, without the words of data/findings) and the data sets, which have checksums.

@@ -99,6 +99,11 @@ def _importable(room: Path, asked: set[str]) -> list[Path]:
     return found
 
 
+def found_first(folder: Path) -> list[Path]:
+    """Modules in a notebook's folder, which a kernel finds before any that is installed."""
+    return _importable(folder, set())
+
+
 def _is_module(path: Path) -> bool:
     return path.name.endswith(tuple(all_suffixes())) and "__pycache__" not in path.parts
 

@@ -1,10 +1,9 @@
 """The runs of a build: which chapters, with which parameters, under which key."""
 
-import subprocess
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from clcore import _paths
 from clcore.book import keys, parameters
@@ -13,6 +12,19 @@ from clcore.book.contents import chapters
 
 class BuildError(RuntimeError):
     """The build was asked for something that it cannot do."""
+
+
+@runtime_checkable
+class Process(Protocol):
+    """What a build asks of a chapter's runner, as of any Popen."""
+
+    def wait(self) -> int:
+        """Its exit status, once it has ended."""
+        ...
+
+    def terminate(self) -> None:
+        """End it."""
+        ...
 
 
 @dataclass
@@ -27,7 +39,7 @@ class Run:
     cached: bool = False
     outcome: dict = field(default_factory=dict)
     result: dict = field(default_factory=dict)
-    process: subprocess.Popen | None = None
+    process: Process | None = None
 
     def fail(self, error: Exception) -> None:
         """Note what kept it from running."""

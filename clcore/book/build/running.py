@@ -9,12 +9,14 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from clcore import _folders, _paths
 from clcore._files import explain_full, read_json, write_json
 from clcore.book import schedule, surroundings
 from clcore.book.build.cache import gather, keep
-from clcore.book.build.planning import Run, checkpoints, key
+from clcore.book.build.planning import Process, Run, checkpoints, key
+from clcore.book.warm import ask
 
 CAUSE = 200
 """Maximal length of an error message while other notebooks run."""
@@ -68,9 +70,9 @@ def execute_all(waiting: list[Run], jobs: int | str) -> None:
     surroundings.find_fonts()
     if jobs > 1:
         print(f"{len(order)} chapters to run, {jobs} at a time", flush=True)
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
+    with ThreadPoolExecutor(jobs) as pool, ask.door(waiting, _environment(jobs)) as door:
         try:
-            list(pool.map(lambda name: _execute(by_name[name], jobs, progress), order))
+            list(pool.map(lambda name: _execute(by_name[name], jobs, progress, door), order))
         except BaseException:  # Ctrl-C: end what runs, so that leaving the pool waits for nothing
             progress.stopping.set()
             pool.shutdown(wait=False, cancel_futures=True)
@@ -80,7 +82,33 @@ def execute_all(waiting: list[Run], jobs: int | str) -> None:
             raise
 
 
-def _execute(run: Run, jobs: int, progress: _Progress) -> None:
+def _environment(jobs: int) -> dict[str, str]:
+    """What reaches all chapters, `jobs` of which run at a time."""
+    threads = schedule.threads(jobs)
+    return surroundings.environment(
+        MPLBACKEND="module://matplotlib_inline.backend_inline",
+        **({"OMP_NUM_THREADS": str(threads)} if threads else {}),
+    )
+
+
+def _begin(
+    job: Path, environment: dict[str, str], own: dict[str, str], out: list[int], door: Any
+) -> Process:
+    """A chapter's runner: forked where it can be. own: variables of this chapter alone; out: files
+    for what it prints and for its errors."""
+    if door:
+        with contextlib.suppress(OSError):  # nobody is there who forks
+            return ask.Runner(door, job, own, out)
+    return subprocess.Popen(
+        [sys.executable, "-m", "clcore.book.execute", str(job)],
+        env=environment | own,
+        stdin=subprocess.DEVNULL,
+        stdout=out[0],
+        stderr=out[1],
+    )
+
+
+def _execute(run: Run, jobs: int, progress: _Progress, door: Any) -> None:
     """Run one notebook in its own process and cache it if it succeeds."""
     progress.begins(run)
     work = _paths.build_dir() / "work" / f"{run.name}-{os.getpid()}"
@@ -99,26 +127,19 @@ def _execute(run: Run, jobs: int, progress: _Progress) -> None:
             "parent": os.getpid(),
         }
         write_json(work / "job.json", job)
-        environment = surroundings.environment(
-            CLCORE_CHECKPOINTS=str(kept),
-            IPYTHONDIR=str(ipython),  # neither the reader's start-up files nor their history
-            MPLBACKEND="module://matplotlib_inline.backend_inline",
-        )
+        own = {
+            "CLCORE_CHECKPOINTS": str(kept),
+            "IPYTHONDIR": str(ipython),  # neither the reader's start-up files nor their history
+        }
         if first := surroundings.startup():
             _begins_with(first, ipython)
-        if threads := schedule.threads(jobs):
-            environment["OMP_NUM_THREADS"] = str(threads)
         with (work / "log").open("wb") as log:
-            run.process = subprocess.Popen(
-                [sys.executable, "-m", "clcore.book.execute", str(work / "job.json")],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stderr=None if job["progress"] else log,
-                stdout=log,
-            )
+            out = [log.fileno(), sys.stderr.fileno() if job["progress"] else log.fileno()]
+            process = _begin(work / "job.json", _environment(jobs), own, out, door)
+            run.process = process
             if progress.stopping.is_set():  # between the interrupt's look at processes and this
-                run.process.terminate()
-            status = run.process.wait()
+                process.terminate()
+            status = process.wait()
         if (work / "run.json").exists():
             run.outcome = read_json(work / "run.json", "run the build again")
             if run.outcome["status"] == "dead":
