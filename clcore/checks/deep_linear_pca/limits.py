@@ -48,6 +48,8 @@ def _unconstrained(weights: dl.Layers, X: Tensor) -> dl.Layers:
     pace = (0.3 / torch.linalg.matrix_norm(X, 2))[:, None, None]
     for _ in range(2000):
         small = torch.stack([torch.linalg.matrix_norm(w) for w in weights]).amax(0) < 100
+        if not small.any():
+            break
         step = pace * small[:, None, None]
         weights = tuple(w + step * m for w, m in zip(weights, dl.flow(weights, X), strict=True))
     return weights
