@@ -108,7 +108,7 @@ def test_batches_are_whole_rows_of_the_papers_tables():
     first, *_, last = tables.batches()
     assert first.losses == tuple(printed_cells.ROWS) and first.record == (0, 100)
     assert {"nce", "exact", "exact-noise", "beta-0.5", "beta+0.2"} < set(last.losses)
-    assert len({pretraining.checkpoint_name(s) for s in last.settings(epochs=100)}) == 7
+    assert len({pretraining.checkpoint_name(s) for s in last.settings(epochs=100)}) == 8
 
 
 def test_only_whole_batches_are_begun_and_kept(plan, monkeypatch):
