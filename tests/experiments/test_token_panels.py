@@ -45,6 +45,17 @@ def test_ours_change_what_they_say():
     assert settings("rate", "released") == (2e-3, 5e-3)
 
 
+def test_a_rate_is_for_panels_without_one_of_their_own():
+    def ends(panel, protocol, lr):
+        runs = tp.runs(panel, protocol, [0], steps=3, sizes=(1,), factors=(1,), lr=lr)
+        return runs.chi_plus.tolist()
+
+    text, quick = (ends("infonce-relu", "paper", lr) for lr in (None, 2e-2))
+    assert text[0] == quick[0] and text[1] != quick[1]
+    assert text == ends("infonce-relu", "paper", 2e-3)
+    assert ends("rate", "released", None) == ends("rate", "released", 0.5)
+
+
 def test_generators_of_the_control_use_every_token():
     for confined in (True, False):
         config = ts.configuration(0, 1, 1, confined=confined)
