@@ -19,7 +19,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL.Image import fromarray
 
 from clcore import _paths
-from clcore.book import chapter
+from clcore.book import chapter, plots
 from clcore.ledger.html import render
 from clcore.ledger.outcomes import number
 from clcore.ledger.tex import written
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from PIL.Image import Image
 
-LIMIT = 300_000
+LIMIT = 600_000
 """Most bytes of a figure on a page, its frames and its table together."""
 
 
@@ -75,7 +75,7 @@ def frames(
         picture = _picture(draw, dict(zip(sliders, values, strict=True)))
         source = f"data:image/webp;base64,{_base64(picture, 'webp', lossless=True)}"
         if places == tuple(at):
-            first, plain = len(shown), _base64(picture, "png")
+            first, plain, pixels = len(shown), _base64(picture, "png"), picture.size
         shown.append({"source": source, "says": said})
     html = str(
         render(
@@ -84,6 +84,7 @@ def frames(
             frames=htmlsafe_json_dumps(shown),
             first=first,
             shown=shown[first],
+            size=[round(n / plots.SHARP) for n in pixels],
             alt=alt,
             sliders=[
                 {
@@ -131,7 +132,7 @@ def _picture(draw: Callable[..., "Figure"], values: dict[str, Any]) -> "Image":
     except Exception as error:
         told = ", ".join(f"{label} = {_word(value)}" for label, value in values.items())
         raise ValueError(f"the frame at {told} cannot be drawn: {error}") from error
-    figure.set_dpi(100)
+    figure.set_dpi(100 * plots.SHARP)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()  # savefig would go over all texts a second time, for the layout alone
     plt.close(figure)

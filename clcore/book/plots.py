@@ -1,15 +1,25 @@
 """How the book's figures look."""
 
+import re
+
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
+from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 
+LARGE = 250_000
+"""Bytes of an SVG above which what is drawn in its axes becomes a bitmap."""
+SHARP = 2
+"""Pixels of a bitmap a CSS pixel, each way: no screen of a phone or a laptop shows it blurred."""
+_SIZE = re.compile(r'width="(?P<width>[\d.]+)pt" height="(?P<height>[\d.]+)pt"')
+
 
 def use_style() -> None:
-    """Set the book's style: quiet axes, text that can be read from the back row, safe colours."""
+    """Set the book's style: quiet axes, text that can be read from the back row, safe colours; and,
+    in a notebook, figures as vectors."""
     sns.set_theme(context="notebook", style="ticks", palette="colorblind", font_scale=0.95)
     mpl.rcParams.update(
         {
@@ -21,8 +31,49 @@ def use_style() -> None:
             "font.sans-serif": ["DejaVu Sans"],  # matplotlib brings it; seaborn asks for Arial
             "legend.frameon": False,
             "savefig.facecolor": "white",
+            "svg.hashsalt": "clcore",  # else the names in a drawing differ from run to run
         }
     )
+    _show_vectors()
+
+
+def _show_vectors() -> None:
+    try:
+        from IPython import get_ipython
+        from matplotlib_inline.config import InlineBackend
+    except ImportError:
+        return
+    if (shell := get_ipython()) is not None:
+        # Its formats would be shown beside ours, and a figure drawn twice.
+        InlineBackend.instance(parent=shell).figure_formats = set()
+        shell.display_formatter.formatters["image/svg+xml"].for_type(Figure, drawn)
+
+
+def drawn(figure: Figure) -> str:
+    """A figure as SVG, as wide and high as it would be in pixels at its own dpi.
+
+    Where that is `LARGE`, the contents of its axes are a bitmap in it, at `SHARP` times that
+    density; its axes and words stay vectors.
+    """
+    made = _svg(figure)
+    if len(made) > LARGE:
+        for axis in figure.axes:
+            for artist in [*axis.lines, *axis.collections, *axis.patches]:
+                artist.set_rasterized(True)
+        made = _svg(figure)
+    scale = figure.dpi / 72
+    return _SIZE.sub(
+        lambda size: " ".join(f'{k}="{float(v) * scale:.0f}"' for k, v in size.groupdict().items()),
+        made,
+        count=1,
+    )
+
+
+def _svg(figure: Figure) -> str:
+    from IPython.core.pylabtools import print_figure
+
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    return print_figure(figure, fmt="svg", dpi=SHARP * figure.dpi, metadata=nothing)
 
 
 def panels(columns: int, width: float = 8.0, height: float = 3.2) -> tuple[plt.Figure, list]:

@@ -53,9 +53,10 @@ def write(folder):
 
 
 def _output(at):
-    """One picture; for every second cell frames of a slider."""
-    data = {"image/png": _picture("png")}
+    """One drawing; for every second cell frames of a slider."""
+    data = {"image/svg+xml": '<svg xmlns="http://www.w3.org/2000/svg" width="8" height="3"/>'}
     if at % 2:
+        data = {"image/png": _picture("png")}
         source = f"data:image/webp;base64,{_picture('webp')}"
         frames = [{"source": source, "says": said} for said in FRAMES]
         told = json.dumps(frames).replace("<", "\\u003c")

@@ -115,7 +115,7 @@ def test_in_smoke_two_values_of_each_slider_are_drawn_and_all_are_put_into_words
         ({"start": (2,)}, r"expected a start below \[2\]"),
         ({"start": (0, 0)}, r"expected a start below \[2\]"),
         ({"draw": lambda a: 1 / 0}, "the frame at a = 1 cannot be drawn: division by zero"),
-        ({"alt": "x" * explore.LIMIT}, "at most 300,000 bytes"),
+        ({"alt": "x" * explore.LIMIT}, "at most 600,000 bytes"),
     ],
 )
 def test_what_is_refused(shown, more, told):

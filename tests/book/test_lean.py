@@ -80,6 +80,21 @@ def test_pictures_of_others_stay_as_they_are(tmp_path):
     assert pictures.Store(tmp_path)(shown, tmp_path / "chapters" / "x.html") == shown
 
 
+def test_vectors_stay_vectors_and_get_their_size(tmp_path):
+    given = '<?xml version="1.0"?>\n<svg xmlns:x="y" width="948" height="365" viewBox="0 0 1 1"/>'
+    write(tmp_path / "_images" / "a.svg", given.encode())
+    write(tmp_path / "_images" / "b.svg", given.replace('"948"', '"100%"').encode())
+    store = pictures.Store(tmp_path)
+    page = tmp_path / "x.html"
+    assert store('<img src="_images/a.svg">', page) == (
+        '<img loading="lazy" width="948" height="365" src="_images/a.svg">'
+    )
+    for shown in ('<img src="_images/b.svg">', '<img src="_images/c.svg">'):
+        assert store(shown, page) == shown
+    store.finish()
+    assert (tmp_path / "_images" / "a.svg").read_text() == given
+
+
 def test_frames_of_sliders_become_files_and_equal_ones_one(tmp_path):
     content = png()
     source = f"data:image/png;base64,{base64.b64encode(content).decode()}"

@@ -82,7 +82,7 @@ def _output(chapter: str, cell: str, name: str) -> dict[str, Any]:
     for one in executed["cells"]:
         if one.get("id") == cell:
             for output in one["outputs"]:
-                if "image/png" in output.get("data", {}):
+                if {"image/png", "image/svg+xml"} & output.get("data", {}).keys():
                     return output["data"]
     raise CourseError(
         f"expected the figure {name} in the last build: chapter {chapter} has no picture of its "
@@ -94,6 +94,8 @@ def _frames(data: dict[str, Any]) -> list[tuple[str, bytes, str]]:
     """Kind, bytes and sentence of each frame to step through; of one picture, if it has none."""
     found = _EXPLORE.search("".join(data.get("text/html", "")))
     frames = json.loads(found[1]) if found else []
+    if len(frames) < 2 and "image/svg+xml" in data:
+        return [("svg", "".join(data["image/svg+xml"]).encode(), "")]
     if len(frames) < 2:
         return [("png", base64.b64decode("".join(data["image/png"])), "")]
     steps = min(FRAMES, len(frames))

@@ -1,6 +1,6 @@
-"""Pictures of the pages: lossless WebP, half the size of PNG, in files that load when they are
-near; frames of sliders, too, which are otherwise in the page. Each states its size, so that nothing
-moves when it arrives."""
+"""Pictures of the pages: vectors, or lossless WebP, half the size of PNG, in files that load when
+they are near; frames of sliders, too, which are otherwise in the page. Each states its size, so
+that nothing moves when it arrives."""
 
 import base64
 import hashlib
@@ -17,6 +17,7 @@ from clcore._files import write_atomic
 FOLDER = "_images"
 _IMAGE = re.compile(r"<img\b[^>]*>")
 _ATTRIBUTE = re.compile(r'\b(?P<name>src|width|height|style|loading)="(?P<value>[^"]*)"')
+_DRAWN = re.compile(r'<svg\b[^>]*?\bwidth="(\d+)" height="(\d+)"')
 _INLINE = re.compile(r"data:image/(?P<kind>webp|png);base64,(?P<content>[A-Za-z0-9+/=]+)")
 
 
@@ -46,9 +47,9 @@ class Store:
         given = {found["name"]: html.unescape(found["value"]) for found in _ATTRIBUTE.finditer(tag)}
         source = given.get("src", "")
         file = (page.parent / source).resolve()
-        if file.parent != self._folder.resolve() or file.suffix not in (".png", ".webp"):
+        if file.parent != self._folder.resolve() or file.suffix not in (".png", ".webp", ".svg"):
             return tag
-        known = self._webp(file)
+        known = self._drawn(file) if file.suffix == ".svg" else self._webp(file)
         if known is None:
             return tag
         new, (width, height) = known
@@ -57,6 +58,18 @@ class Store:
         if "width" not in given and "height" not in given and "style" not in given:
             added += f' width="{width}" height="{height}"'
         return made.replace("<img", f"<img{added}", 1)
+
+    def _drawn(self, file: Path) -> tuple[Path, tuple[int, int]] | None:
+        """A drawing and its size, if it states one in pixels."""
+        if file not in self._sizes:
+            if not file.is_file():
+                return None
+            with file.open(encoding="utf-8") as text:
+                found = _DRAWN.search(text.read(2000))
+            if found is None:
+                return None
+            self._sizes[file] = (int(found[1]), int(found[2]))
+        return file, self._sizes[file]
 
     def _webp(self, file: Path) -> tuple[Path, tuple[int, int]] | None:
         new = self._changed.get(file, file)
