@@ -100,6 +100,19 @@ def test_no_constant_head_start_serves_on_the_sphere():
     assert modulation.winner(ends).tolist() == [0]
 
 
+def test_a_disadvantage_beyond_one_is_never_made_good():
+    """nl/eq154: c = -1.2, d = 2, and a start that epsilon_1 = c gives to u_1: it ends where
+    y_1 - y_2 = 1.2 instead, so that only a constant with an empty event serves."""
+    y = torch.tensor([[0.97, -((1 - 0.97**2) ** 0.5)]], dtype=torch.float64)
+    assert y[0, 0] - 1.2 >= y[0, 1]
+    end = modulation.simulate(y, double(2.8, 4.0).expand(1, 2), True, 3000, 0.4)[0]
+    assert (end[0] - end[1]).item() == pytest.approx(1.2, abs=1e-6) and end[0] < 0.98
+    # at d = 4 u_1 is no end either, from as close as 0.01
+    near = torch.tensor([[1.0, -0.01, -0.01, -0.01]], dtype=torch.float64)
+    end = modulation.simulate(near, double(2.4, 4.0, 4.0, 4.0).expand(1, 4), True, 3000, 0.4)[0]
+    assert end[0].item() < 0.5
+
+
 def test_a_strength_of_one_feature_can_be_negative():
     """nl/rem15: by hand, z_1 = 3/8, p_0 p_1 = 2/9, b = (1, -1) under phi_1."""
     terms = several_features.by_tables(several_features.named())

@@ -95,8 +95,9 @@ def eq154(t: Trial) -> None:
     Claim   P[E_l] = int_0^inf F^(d-1)(y + eps_l) dF(y), against 40000 starts; and E_l is w -> u_l
             for some constant eps_l.
     Fails   the event, with the projection (d = 4) and without it, at the best constant. Corrected:
-            with it for d = 2 or c >= 1, eps = min(c, 1); without it for an eps that depends on the
-            start. Controls: F^d, starts of either sign, half of c, no head start.
+            with it for d = 2, c >= 1 or c < -1, eps = min(c, 1), or -2 for c < -1; without it for
+            an eps that depends on the start. Controls: F^d, starts of either sign, half of c, no
+            head start.
     """
     count = 40_000
     value = t.part("the integral", 6.0).says(starts=count)
@@ -121,8 +122,8 @@ def _controls(p: Part, found: dict[str, float]) -> None:
 
 
 def _event(t: Trial) -> None:
-    """With the projection: d = 4, and where a constant is exact: d = 2, or c > 1."""
-    b = 1.2
+    """With the projection: d = 4, and where a constant is exact: d = 2, c > 1, or c < -1."""
+    b, large = 1.2, 4.0  # g(y) = y + b + c > 0 on [-1, 1] wherever c > -3
 
     def starts(n: int, d: int) -> Array:
         y = t.rng.uniform(-1, 1, (n, d))
@@ -136,11 +137,12 @@ def _event(t: Trial) -> None:
     constant.fails_by(_missed(y, again), within=0.002)  # a start or two beside the edge
     _controls(constant, found)
     constant.says(share=found["the best constant"])
-    exact = t.corrected("the event", 0.002, draws=1000)
+    exact = t.corrected("the event", 0.002, draws=1500)
     plane, many = starts(500, 2), starts(500, 4)
-    for v, low, high in ((plane, 0.1, 1.0), (many, 1.1, 2.5)):
+    for v, low, high in ((plane, -0.9, 1.0), (many, 1.1, 2.5), (many, -2.5, -1.5)):
         c = t.rng.uniform(low, high, len(v))
-        found = _errors(v, _wins(v, _rates(v, b, c), True, 1000), v[:, 0] + np.minimum(c, 1))
+        ahead = np.where(c < -1, -2, np.minimum(c, 1))
+        found = _errors(v, _wins(v, _rates(v, large, c), True, 1500), v[:, 0] + ahead)
         exact.add(found["own"])
         _controls(exact, found)
     won = _wins(plane, _rates(plane, b, 0.8), True, 500)
