@@ -1,4 +1,4 @@
-# "Why total variation?", Sec. 6.2: Eq. 18 tells an edge detector from a blurry spot at equal norm
+# "Why total variation?", Sec. 6.2: Eq. 18 tells an edge from a spot at equal norm in one envelope
 from math import exp, hypot, pi, sin, sqrt
 
 at = range(-3, 4)  # 7 x 7 pixels

@@ -50,6 +50,11 @@ def _spot() -> np.ndarray:
     return np.exp(-(at**2 + at[:, None] ** 2) / 8)
 
 
+def _spots(w: np.ndarray) -> np.ndarray:
+    """A spot in every channel of filters `f c h w`, of the channel's norm."""
+    return _spot() * np.sqrt((w**2).sum((2, 3), keepdims=True) / (_spot() ** 2).sum())
+
+
 def _blurred(w: np.ndarray) -> np.ndarray:
     """Means over 3 x 3 neighbours (the border repeated), scaled back to the filter's norm."""
     padded = np.pad(w, ((0, 0), (0, 0), (1, 1), (1, 1)), mode="edge")
@@ -111,9 +116,8 @@ def eq18(t: Trial) -> None:
 def _sharper(t: Trial, count: int) -> None:
     """Edges by hand with their blurred copies and a spot."""
     edges, steps = _edges(t.rng, count), _edges(t.rng, count, steps=True)
-    spots = _spot() * np.sqrt((edges**2).sum((2, 3), keepdims=True) / (_spot() ** 2).sum())
     edge, step = (_tv(w) / _tv(_blurred(w)) for w in (edges, steps))
-    spot = _tv(edges) / _tv(spots)
+    spot = _tv(edges) / _tv(_spots(edges))
     part = t.part(
         "an edge detector has more than its blurred copy, and than a spot, of equal norm",
         1.02,
@@ -132,34 +136,40 @@ SHARP = "an edge detector has more than a spot"
 def num21(t: Trial) -> None:
     """Total variation tells sharp composite filters from blurry ones (Sec. 6.2).
 
-    Given   odd Gabor filters for edge detectors, a Gaussian spot for a blurry filter, of any norm.
+    Given   odd Gabor filters for edge detectors, a Gaussian spot of the same colour for a blurry
+            filter, of any norm.
     Claim   (1) the edge detectors have more variation than the spot; (2) the finer they are, the
             more.
     Fails   (1) where norms differ, for the measure grows in proportion to the filter; corrected:
-            at equal norm. Control: edge detectors of an eighth of the norm. (2) in another order.
+            at equal norm in each colour, in the spot's envelope, steps too. Controls: edge
+            detectors of an eighth of the norm; bare steps across the whole filter; a spot in three
+            colours beside a coarse edge in one. (2) in another order.
     """
     count = max(20, min(t.draws, 30))
-    edges, steps = _edges(t.rng, count), _edges(t.rng, count, steps=True)
-    noise, spot = t.rng.normal(size=edges.shape), _spot()[None, None]
-
-    # (1) Variation over that of the spot, at norms of their own and at norm 1.
+    edges, steps = _unit(_edges(t.rng, count)), _edges(t.rng, count, steps=True)
+    noise = t.rng.normal(size=edges.shape)
     norms = 16 ** t.rng.permutation(np.linspace(-1, 1, count))
-    free = _unit(edges) * norms[:, None, None, None]
-    printed, equal = (begin(SHARP, 1.02, ">=", controls=typical) for begin in (t.part, t.corrected))
-    printed.add(_tv(free) / _tv(_unit(spot)))
-    printed.fails_by(_by_loops(free) / _by_loops(_unit(spot)))
-    equal.add(_tv(_unit(edges)) / _tv(_unit(spot)))
-    for part in (printed, equal):
-        small = _tv(_unit(edges) / 8) / _tv(_unit(spot))
-        part.breaks("edge detectors of an eighth of the norm", small)
-    found = [_tv(_unit(w)).mean() for w in (steps, noise, edges)]
-    equal.says(steps=found[0] / _tv(_unit(spot)).item(), noise=found[1] / found[2])
-
-    # (2) Rises from one period to the next.
     at = np.arange(7) - 3
     angle = t.rng.uniform(0, 2 * np.pi, count)[:, None, None]
     across = np.cos(angle) * at + np.sin(angle) * at[:, None]
     waves = [np.sin(2 * np.pi * across / period) * _spot() for period in (14, 10, 7, 5, 4)]
+
+    # (1) Variation over that of the spot: at norms of their own; at one norm, in its envelope.
+    free = edges * norms[:, None, None, None]
+    printed, equal = (begin(SHARP, 1.02, ">=", controls=typical) for begin in (t.part, t.corrected))
+    printed.add(_tv(free) / _tv(_spots(edges)))
+    printed.fails_by(_by_loops(free) / _by_loops(_spots(edges)))
+    equal.add(*(_tv(w) / _tv(_spots(w)) for w in (edges, steps * _spot())))
+    for part in (printed, equal):
+        small = _tv(edges / 8) / _tv(_spots(edges))
+        part.breaks("edge detectors of an eighth of the norm", small)
+    bare, coarse = _tv(steps) / _tv(_spots(steps)), _unit(waves[0][:, None])
+    grey = _unit(np.ones((3, 1, 1)) * _spot()[None, None])
+    equal.breaks("bare steps across the whole filter", bare)
+    equal.breaks("a spot in three colours, a coarse edge in one", _tv(coarse) / _tv(grey))
+    equal.says(steps=bare.mean(), noise=_tv(_unit(noise)).mean() / _tv(edges).mean())
+
+    # (2) Rises from one period to the next.
     found = np.stack([_tv(_unit(w[:, None])) for w in waves])
     part = t.part("the finer the edge, the more", 1e-3, ">=", draws=count, controls=worst)
     part.add(np.diff(found, axis=0))
