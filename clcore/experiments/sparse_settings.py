@@ -13,7 +13,9 @@ from clcore.experiments import sparse_training as st
 from clcore.theory.sparse.sparse_coding import warm_std
 
 PRS = (0.1, 0.2, 0.3)
-FEW, MANY = 3, 5
+FEW, MANY, SETTLES = 3, 5, 15
+"""Runs of a panel: where the figure is of one, as Table 2's, and where five leave its order to
+chance (Figs. 8, 9)."""
 
 
 def _set(model: str, seeds: int = MANY, prs: Sequence[float] = PRS, **settings: Any) -> dict:
@@ -52,7 +54,7 @@ PANELS: dict[str, dict] = (
         "one-hot-cl": _set("CL-srelu", prs=(0.1,), latent="one-hot"),
     }
     | {name: _set("NCL-basic", FEW, **_ROWS[name]) for name in ("fig13", "fig14", "fig15", "fig16")}
-    | {f"srelu-{loss.lower()}-10": _set(f"{loss}-srelu", m=10) for loss in ("NCL", "CL")}
+    | {f"srelu-{loss.lower()}-10": _set(f"{loss}-srelu", SETTLES, m=10) for loss in ("NCL", "CL")}
     | {
         "simclr-drop": _set("Simplified-SimCLR", keep=0.9),
         "simsiam-drop": _set("Simplified-SimSiam", keep=0.9),
@@ -66,12 +68,16 @@ PANELS: dict[str, dict] = (
         f"{name}-pred": _set("NCL-srelu-pred", FEW, **_ROWS[name])
         for name in ("fig13", "fig14", "fig15")
     }
-    | {f"srelu-{loss.lower()}-50": _set(f"{loss}-srelu") for loss in ("NCL", "CL")}
+    | {"fig16-srelu-drop": _set("NCL-srelu", FEW, **_row("fig16", keep=0.75))}
+    | {f"srelu-{loss.lower()}-50": _set(f"{loss}-srelu", SETTLES) for loss in ("NCL", "CL")}
     | {
         f"one-hot-{loss.lower()}-bn": _set(f"{loss}-basic", prs=(0.1,), latent="one-hot")
         for loss in ("NCL", "CL")
     }
-    | {f"srelu-{loss.lower()}-10-bn": _set(f"{loss}-basic", m=10) for loss in ("NCL", "CL")}
+    | {
+        f"srelu-{loss.lower()}-10-bn": _set(f"{loss}-basic", SETTLES, m=10)
+        for loss in ("NCL", "CL")
+    }
     | {
         f"{name}-free": _set("NCL-basic", FEW, **_row(name, normalise="none"))
         for name in ("fig13", "fig14")
@@ -80,7 +86,9 @@ PANELS: dict[str, dict] = (
     | {f"{m.lower()}-masked": _set(m, keep=0.1) for m in _TABLE2}
 )
 PANELS |= {
-    f"{name}-quiet": PANELS[name] | {"settings": PANELS[name]["settings"] | {"noise": "none"}}
+    f"{name}-quiet": PANELS[name]
+    | {"settings": PANELS[name]["settings"] | {"noise": "none"}}
+    | {"seeds": min(PANELS[name]["seeds"], MANY)}
     for name in (
         *("cl-basic", "ncl-basic", "cl-linear", "ncl-linear", "ncl-linear-plain", "ncl-basic-2l"),
         *("simclr", "simsiam", "warm-0.14", "warm-0.02", "warm-0.002", "pred-warm", "pred-random"),
@@ -137,13 +145,14 @@ def _at_noise(name: str, noise: float | str, temperature: float | None = None) -
 
 
 def _faint(name: str, temperature: float | None = None) -> dict[str, Any]:
-    """A panel at FAINT; FEW runs, but for Table 1 as many as it has."""
-    seeds = PANELS[name]["seeds"] if name in ("simclr", "simsiam") else FEW
+    """A panel at FAINT; FEW runs, but for Table 1 and Figs. 8, 9 as many as it has."""
+    seeds = PANELS[name]["seeds"] if name.startswith(("sim", "srelu")) else FEW
     return _at_noise(name, FAINT, temperature) | {"seeds": seeds}
 
 
 PANELS |= {f"{name}-faint": _faint(name) for name in NO_TEMPERATURE}
 PANELS |= {f"{name}-faint-t0.5": _faint(name, 0.5) for name in _AT_HALF}
+PANELS |= {f"srelu-cl-10-t{t:g}": _at_noise("srelu-cl-10", "std", t) for t in (0.2, 0.5)}
 _LOWER: dict[str, float | None] = {"": None, "-t0.2": 0.2}
 PANELS |= {
     f"{name}-faint{suffix}": _faint(name, temperature)
@@ -236,10 +245,15 @@ FIGURES: dict[str, tuple[str, ...]] = {
 _SLOW = ("contrastive", "nt-xent")
 """Losses whose runs under the program's protocol take five minutes each: three runs, not five."""
 
+
+def _few(model: str) -> int:
+    return FEW if st.MODELS[model]["loss"] in _SLOW else MANY
+
+
 PANELS |= {
     f"{name}-released": PANELS[name]
     | {"protocol": "released"}
-    | ({"seeds": FEW} if st.MODELS[PANELS[name]["model"]]["loss"] in _SLOW else {})
+    | {"seeds": min(PANELS[name]["seeds"], _few(PANELS[name]["model"]))}
     for name in (
         *dict.fromkeys(panel for panels in FIGURES.values() for panel in panels),
         *("one-hot-ncl-bn", "one-hot-cl-bn"),
