@@ -68,7 +68,10 @@ PANELS: dict[str, dict] = (
         f"{name}-pred": _set("NCL-srelu-pred", FEW, **_ROWS[name])
         for name in ("fig13", "fig14", "fig15")
     }
-    | {"fig16-srelu-drop": _set("NCL-srelu", FEW, **_row("fig16", keep=0.75))}
+    | {
+        f"{name}-srelu-drop": _set("NCL-srelu", FEW, **_row(name, keep=keep))
+        for name, keep in (("fig7", 0.9), ("fig16", 0.75))
+    }
     | {f"srelu-{loss.lower()}-50": _set(f"{loss}-srelu", SETTLES) for loss in ("NCL", "CL")}
     | {
         f"one-hot-{loss.lower()}-bn": _set(f"{loss}-basic", prs=(0.1,), latent="one-hot")

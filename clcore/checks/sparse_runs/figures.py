@@ -243,6 +243,7 @@ def fig6(t: Trial, runs: Runs) -> None:
 FIG7 = {
     "fig7-srelu": "without BatchNorm",
     "fig7-drop": "masks keep 0.9",
+    "fig7-srelu-drop": "without BatchNorm, masks keep 0.9",
     "fig13": "c = 1, m = 10, masks keep a half, as Fig. 13 (0.62 at the start excludes c = 2)",
     "fig14": "c = 1.25, p = d = m = 20, masks keep a half, as Fig. 14",
 }
@@ -329,7 +330,12 @@ def fig15(t: Trial, runs: Runs) -> None:
     _normalised(t, runs, "fig15", "fig14")
 
 
-FIG16 = {"fig16": "", "fig16-srelu": "without BatchNorm", "fig16-drop": "masks keep 0.75"}
+FIG16 = {
+    "fig16": "",
+    "fig16-srelu": "without BatchNorm",
+    "fig16-drop": "masks keep 0.75",
+    "fig16-srelu-drop": "without BatchNorm, masks keep 0.75",
+}
 """Panel -> what it takes for what the caption leaves open."""
 
 
