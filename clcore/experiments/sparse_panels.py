@@ -86,10 +86,11 @@ _CONTRASTIVE = ("simclr", "cl-", "one-hot-cl", "srelu-cl")
 
 def beside(runs: pd.DataFrame) -> pd.DataFrame:
     """Panels at noise 0.05 and 0.48 of losses without a temperature, also under the names that
-    appear next to contrastive ones at 0.2 and 0.5 (as `sparse_map.as_panels` has them at 0.23)."""
+    appear next to contrastive ones at 0.2 and 0.5; and ten neurons at 0.23 (all others there are
+    the business of `sparse_map.as_panels`)."""
     names = runs.panel.unique()
     plain = [n for n in names if n.endswith("-faint") and not n.startswith(_CONTRASTIVE)]
-    plain += [f"{n}-loud" for n in NO_TEMPERATURE]
+    plain += ["srelu-ncl-10", *(f"{n}-loud" for n in NO_TEMPERATURE)]
     same = runs[runs.panel.isin(plain)]
     return pd.concat([same.assign(panel=same.panel + suffix) for suffix in ("-t0.2", "-t0.5")])
 
