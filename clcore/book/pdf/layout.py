@@ -27,6 +27,7 @@ html, body {{ min-width: 0 !important; }}
   max-width: 100% !important; max-height: {round(TALLEST * HEIGHT)}px !important;
   width: auto; height: auto; object-fit: contain; }}
 .bd-article p {{ orphans: 3; widows: 3; }}
+.bd-article tbody th {{ min-width: 5.5rem; }}
 .bd-article thead {{ display: table-header-group; break-after: avoid; }}
 """
 
@@ -45,9 +46,10 @@ async ({folds, style}) => {
     fold.classList.toggle('toggle-hidden', !open);
     if (!open && fold.closest('.solution')) fold.closest('.solution').style.display = 'none';
   }
-  // The call that ends a notebook says nothing on paper.
+  // The call that ends a notebook says nothing on paper. (A cell has a button beside its code.)
   for (const code of document.querySelectorAll('.bd-article div.cell_input')) {
-    if (code.textContent.trim() === 'here.close()') code.style.display = 'none';
+    const text = code.querySelector('pre')?.textContent.trim();
+    if (text === 'here.close()') code.style.display = 'none';
   }
   // What a reader gets as it comes into view, paper gets at once.
   await window.MathJax?.startup?.document?.lazyTypesetAll?.();
