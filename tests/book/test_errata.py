@@ -148,7 +148,7 @@ def test_a_number_that_cannot_be_is_listed_whatever_decides_its_row() -> None:
         (
             [row(), row(care=["misprint", "condition"]), row("reproduced"), row("differs")],
             "1 holds as printed, 1 holds if read with care (1 with a misprint corrected, 1 with a "
-            "condition or convention of ours) and 1 is reproduced",
+            "condition or convention of ours; 1 counted twice) and 1 is reproduced",
         ),
         ([wrong()], "0 hold as printed"),
     ],

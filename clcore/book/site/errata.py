@@ -24,7 +24,8 @@ SECTIONS = {
 """Grade -> the heading over its entries."""
 
 MEANING = {
-    "conclusion": "the assertion fails at generic inputs, and the corrected one asserts less",
+    "conclusion": "the assertion fails at generic inputs, and the corrected one asserts something "
+    "else, or less",
     "proof": "the statement holds, but the printed step to it fails",
     "hypothesis": "true under an added condition that is printed nowhere",
     "constant": "a factor, an exponent, a sign or an index is wrong; the form stays",

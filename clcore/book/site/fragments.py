@@ -100,7 +100,9 @@ def held(rows: list[dict]) -> str:
     words = [f"{plain} {html.several('holds', plain)} as printed"] if plain or not careful else []
     if careful:
         verb = html.several("holds", len(careful))
-        words += [f"{len(careful)} {verb} if read with care ({', '.join(reasons)})"]
+        twice = sum(len(care) > 1 for care in careful)
+        why = ", ".join(reasons) + (f"; {twice} counted twice" if twice else "")
+        words += [f"{len(careful)} {verb} if read with care ({why})"]
     words += [f"{again} {'is' if again == 1 else 'are'} reproduced"] if again else []
     return ", ".join(words[:-1]) + (" and " if words[1:] else "") + words[-1]
 

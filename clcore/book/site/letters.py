@@ -47,6 +47,7 @@ def _contents(paper: str, rows: list[dict]) -> dict[str, Any]:
         "known": ledger.papers()[paper],
         "held": fragments.held(own),
         "rows": len(own),
+        "blocked": sum(row["verdict"] == "blocked" for row in own),
         "statements": [row for row in good if row["kind"] in fragments.STATEMENTS],
         "sections": sections,
         "slips": slips,
@@ -62,7 +63,11 @@ def _entry(row: dict, wrong: list[dict]) -> dict[str, Any]:
     """A root with its checks' findings and the rows that it reaches."""
 
     def said(name: str) -> list[tuple[str, str]]:
-        return [(check["part"], check[name]) for check in row["checks"] if check[name]]
+        parts: dict[str, list[str]] = {}
+        for check in row["checks"]:
+            if check[name]:
+                parts.setdefault(check[name], []).append(check["part"])
+        return [("; ".join(names), words) for words, names in parts.items()]
 
     script = _paths.root() / "data" / "certificates" / f"{row_id(row['id'])}.py"
     return {
