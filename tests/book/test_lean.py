@@ -87,7 +87,7 @@ def test_vectors_stay_vectors_and_get_their_size(tmp_path):
     store = pictures.Store(tmp_path)
     page = tmp_path / "x.html"
     assert store('<img src="_images/a.svg">', page) == (
-        '<img loading="lazy" width="948" height="365" src="_images/a.svg">'
+        '<img loading="lazy" data-wide width="948" height="365" src="_images/a.svg">'
     )
     for shown in ('<img src="_images/b.svg">', '<img src="_images/c.svg">'):
         assert store(shown, page) == shown
