@@ -5,7 +5,7 @@
   // What scrolls sideways must be reachable by keyboard, and only that: no needless tab stops.
   const SCROLLING = [
     ".math", "mjx-container[display]", ".cl-wide", "pre", ".cell_output .output", ".cl-statement",
-    ".pst-scrollable-table-container", "figure", ".cl-frame",
+    ".pst-scrollable-table-container", "figure",
   ].join(",");
 
   function reach(element) {

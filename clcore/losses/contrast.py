@@ -208,7 +208,8 @@ def pairwise_importance(
     """
     alpha = importance_of_distances(inter_distances(z), intra_distances(z, z2), pair)
     # A hinge may give all pairs the weight 0 and mean it; other exponentials never do.
-    if pair.log is not None and known((pair.log.dphi(alpha.new_tensor(-1.0)) > 0).all()):
+    below = torch.tensor(-1.0, dtype=alpha.dtype, device=alpha.device)
+    if pair.log is not None and known((pair.log.dphi(below) > 0).all()):
         warn_of_underflow(alpha, pair.log.tau)
     return alpha
 

@@ -266,6 +266,7 @@ def test_functions_that_workers_cannot_find_are_refused(grid):
 
 
 def test_launchers_by_name():
+    pytest.importorskip("yaml", reason="the launcher of clusters needs an extra")
     assert isinstance(launcher("serial"), Serial)
     assert launcher("local").jobs is None and launcher("local:3").jobs == 3
     assert launcher("tcp://host:8786").address == "tcp://host:8786"

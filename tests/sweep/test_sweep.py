@@ -223,6 +223,7 @@ def test_data_that_reads_the_step_as_a_number_is_trained_untraced(caplog):
     torch.testing.assert_close(a.params(1)["W1"], b.params(1)["W1"])
 
 
+@pytest.mark.skipif(torch.__version__.startswith("2.4."), reason="it makes several by itself")
 def test_a_trace_makes_one_mode_of_fake_tensors_and_not_one_a_value(monkeypatch):
     made, init = [], FakeTensorMode.__init__
 
