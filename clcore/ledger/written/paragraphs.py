@@ -81,12 +81,15 @@ def _first(call: ast.Call) -> object:
 
 
 def _texts(function: Function, name: str) -> Iterator[ast.expr]:
-    """Where a name stands as a text; of the whole statement, which has none, where it is begun."""
+    """Where a name stands as a text, but not where it is compared with one; of the whole statement,
+    which has none, where it is begun."""
     if not name:
         yield from (call for call in _makers(function) if _first(call) == "")
         return
     calls = (n for n in _nodes(function) if isinstance(n, ast.Call) and _marks(n))
+    asked = (n for n in _nodes(function) if isinstance(n, ast.Compare))
     skip = {id(call.args[0]) for call in calls}
+    skip |= {id(side) for one in asked for side in (one.left, *one.comparators)}
     for node in _nodes(function):
         if isinstance(node, ast.Constant) and node.value == name and id(node) not in skip:
             yield node
@@ -123,8 +126,11 @@ def _pattern(node: ast.expr) -> str:
 
 
 def _computed(function: Function, name: str) -> Iterator[ast.expr]:
-    """Where parts are begun by a name that is computed."""
-    yield from (call for call in _makers(function) if isinstance(_first(call), ast.expr))
+    """Where parts are begun by a name that is computed; if some of these names could be this one,
+    there alone."""
+    calls = [call for call in _makers(function) if isinstance(_first(call), ast.expr)]
+    fits = [call for call in calls if re.fullmatch(_pattern(call.args[0]), name)]
+    yield from fits or calls
 
 
 def _lines(function: Function, hits: Hits, name: str) -> Iterator[Lines]:
