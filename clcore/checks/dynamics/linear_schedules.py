@@ -125,7 +125,7 @@ def thm2_sum(t: Trial) -> None:
 def thm2_sub(t: Trial) -> None:
     """Recursion of the online weights alone (App. C.1).
 
-    Given   as the sum, every t.
+    Given   random schedules of eta and lambda, 50 exact steps; every t.
     Claim   W^o_t+1 M follows the one-step and the two-step form as printed.
     Fails   for the product up to t, and for the inner term without lambda_t - c_t.
     """
@@ -175,7 +175,7 @@ def terms(c: Array, lam: Array, first: int) -> Array:
 def thm2_exp(t: Trial) -> None:
     """Linear networks after t steps in closed form: the scalars C₁ and C₂ (App. C.1).
 
-    Given   as the sum, T = 1, 2, 7, 50.
+    Given   random schedules of eta and lambda, T = 1, 2, 7, 50 exact steps.
     Claim   W^o_T M is the expansion with its index ranges by the letter; W^o M - W^t M is C_1
             times its start.
     Fails   by c_0(lambda_0 - c_0) for c_0 at T = 1. Corrected: the second product from j + 1.

@@ -311,7 +311,8 @@ def thm2_grad(t: Trial) -> None:
 def thm2_step(t: Trial) -> None:
     """One step of gradient descent with weight decay on WM (App. C.1).
 
-    Given   as the gradient, p = 4 > d = 2, weight decay; both gradients at step t.
+    Given   linear nets, p = 4 > d = 2, M with orthonormal columns; one step with weight decay, both
+            gradients taken at step t.
     Claim   W^o_t+1 M = lambda W^o_t M + c W^t_t M, c = 2 eta alpha^2 (2 p_z + sigma_0^2), and the
             same for the target.
     Fails   for columns of M that are not orthonormal, and after the online step.

@@ -315,7 +315,8 @@ def eq156(t: Trial) -> None:
 def eq157(t: Trial) -> None:
     """Upper bound on the learning probability of a less favoured pattern (Eq. 157).
 
-    Given   as Eq. 156, ranks r >= 2.
+    Given   random head starts eps of all patterns, sorted, the largest first; the pattern of rank r
+            >= 2; Y uniform on [-1, 1]; chances by quadrature.
     Claim   P[E_c(r)] <= min over r' < r of (1 - (eps_c(r') - eps_c(r))/2)^(r'+1)/(r' + 1).
     Fails   for gaps beyond 2. Corrected: a base below 0 is 0. Control: one power more.
     """

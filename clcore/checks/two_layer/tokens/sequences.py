@@ -207,8 +207,11 @@ def eq16(t: Trial) -> None:
 def eq181(t: Trial) -> None:
     """Irrelevant-matching score, for tokens outside the candidate set (Eq. 181).
 
-    Given   as Eq. 16, tokens outside the set.
-    Claim   chi_- is the mean over the d - P tokens outside: the library against loops; at most 1.
+    Given   random filters w_km of any norm, a receptive field's set R_k of P = 1..6 of d = 8
+            tokens; the score is taken over the d - P tokens outside the set.
+    Claim   chi_-, averaged over fields, is the mean over the d - P tokens outside of the best
+            cosine with a filter: the library against loops. Its largest value, where each of them
+            has a filter of its own, is 1.
     Fails   with the prefactor 1/P, as typeset (a misprint), and for the tokens inside.
     """
     # The library, and loops whose prefactor is 1/P.
