@@ -214,18 +214,18 @@ def eq181(t: Trial) -> None:
             has a filter of its own, is 1.
     Fails   with the prefactor 1/P, as typeset (a misprint), and for the tokens inside.
     """
-    # The library, and loops whose prefactor is 1/P.
+    # The library, and loops with the printed 1/P, times P/(d - P). At P = 4 the two are the same.
     value = t.part("value", 1e-12, controls=pooled, draws=min(t.draws, 200))
     for W, inside, norms in _filters(t, min(t.draws, 200)):
         found = _matching(W, ~inside)
         plus, minus, _ = _scores(W, inside, norms)
-        P = inside[0].sum()
-        value.add(abs(found - minus * P / (8 - P)))
+        d, P = W.shape[2], inside[0].sum()
+        value.add(abs(found - minus * P / (d - P)))
         value.breaks("tokens inside", abs(plus - found))
-        if P != 4:
+        if d != 2 * P:
             value.breaks("as typeset: 1/P", abs(found - minus))
 
-    # Filters that hold all embeddings: the score is 1.
+    # The largest value: every token has a filter along it, so that all best cosines are 1.
     span = t.part("range", 1e-12)
     best = np.ones((FIELDS, TOKENS))
     for P in (1, 3, 5, 10):
