@@ -101,6 +101,26 @@ PANELS |= {
         *("ncl-basic-dependent", "cl-basic-dependent"),
     )
 }
+WORDS = (
+    {m.lower(): m for m in _TABLE2}
+    | {f"{m.lower()}-masked": f"{m}, masks keep a tenth" for m in _TABLE2}
+    | {
+        f"fig{number}-{reading}": words
+        for number in (13, 14, 15)
+        for reading, words in (
+            ("srelu", "without BatchNorm"),
+            ("pred", "with a predictor, without BatchNorm"),
+            ("free", "with free weights"),
+        )
+    }
+    | {f"srelu-{loss.lower()}-50": f"{loss}, m = 50" for loss in ("CL", "NCL")}
+    | {"warm-0.02": "from c = 2", "warm-0.002": "from noise 0.002"}
+    | {"simclr-drop": "masks keep 0.9", "warm-rows": "c = 1, masks keep a half"}
+    | {"fig7": "Fig. 7, masks keep 0.1", "fig7-drop": "Fig. 7, masks keep 0.9"}
+    | {"fig16": "Fig. 16, masks keep 0.25", "fig16-drop": "Fig. 16, masks keep 0.75"}
+    | {"ncl-linear-plain": "outputs as they are"}
+)
+"""Panel -> what a note calls it beside the row's own panel."""
 SIGMAS = (0.025, 0.05, 0.1, 0.15, 0.48)
 PANELS |= {
     f"{loss.lower()}-basic-{sigma:g}": _set(f"{loss}-basic", FEW, prs=(0.1,), noise=sigma)

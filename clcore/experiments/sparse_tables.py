@@ -16,6 +16,7 @@ import pandas as pd
 from clcore import ledger, stats
 from clcore import random as cr
 from clcore.experiments.sparse_panels import MORE, PANELS, configurations
+from clcore.experiments.sparse_settings import WORDS
 from clcore.experiments.sparse_training import EPOCHS, metrics
 from clcore.theory.sparse import sparse_coding as sc
 
@@ -222,6 +223,17 @@ def rises(
     worst = max(above(stats.paired, *pair) for pair in pairs)
     mixed = max(above(stats.paired, *stats.alternate(*pair)) for pair in pairs)
     return worst, {"every other run exchanged": mixed}
+
+
+def other(runs: pd.DataFrame, panels: tuple[str, ...]) -> str:
+    """Where other readings of a caption began and ended, for a note."""
+    found = [
+        f"{WORDS.get(p, p)}: {listed(means(runs, p, last=False)['mean'])} to "
+        f"{listed(means(runs, p)['mean'])}"
+        for p in panels
+        if has(runs, p)
+    ]
+    return "; ".join(found)
 
 
 # ------------------------------------------------------------------------------- printed numbers

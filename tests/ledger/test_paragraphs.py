@@ -127,6 +127,47 @@ def test_a_name_that_is_computed_is_made_where_parts_are_begun_by_one(place):
     assert shown(place, "nowhere")[0] == ("thm1", MAKES)
 
 
+def test_a_name_that_is_only_compared_is_no_part(place, monkeypatch):
+    source = """def scale(name):
+    return 2 if name == "a" else 1
+
+
+def thm1(t):
+    for name in CASES:
+        wide = t.part(f"{name}, wide")
+        one = t.part(name)
+
+        wide.add(1)
+
+        one.add(scale(name))
+"""
+    place.file.write_text(source, encoding="utf-8")
+    nodes = ast.parse(source).body
+    made = [reach.Function(place.file, node) for node in nodes]
+    monkeypatch.setattr(paragraphs, "reached", lambda place: made)
+    begun = ["for name in CASES:", '    wide = t.part(f"{name}, wide")', "    one = t.part(name)"]
+    assert shown(place, "a") == [("thm1", begun), ("thm1", ["one.add(scale(name))"])]
+    assert shown(place, "a, wide") == [("thm1", begun), ("thm1", ["wide.add(1)"])]
+
+
+def test_a_variable_of_two_parts_is_each_part_as_long_as_it_holds_it(place, monkeypatch):
+    source = """def thm1(t):
+    part = t.part("one")
+
+    part.add(1)
+
+    part = t.part("two").add(2)
+
+    part.add(3)
+"""
+    place.file.write_text(source, encoding="utf-8")
+    (node,) = ast.parse(source).body
+    monkeypatch.setattr(paragraphs, "reached", lambda place: [reach.Function(place.file, node)])
+    assert shown(place, "one") == [("thm1", ['part = t.part("one")']), ("thm1", ["part.add(1)"])]
+    two = [("thm1", ['part = t.part("two").add(2)']), ("thm1", ["part.add(3)"])]
+    assert shown(place, "two") == two
+
+
 def test_a_part_that_no_line_makes_is_refused_with_the_remedy(place, monkeypatch):
     node = ast.parse("def thm1(t):\n    t.part('first')\n").body[0]
     only = (reach.Function(place.file, node),)

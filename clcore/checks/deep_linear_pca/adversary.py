@@ -96,30 +96,38 @@ def rem2(t: Trial) -> None:
     """Fixed α gives rank one, an adversarial α may give a higher rank (Sec. 4.3, remark after
     Theorem 3).
 
-    Given   widths 8-8-4, Gaussian data; alpha uniform and fixed, or that of Eq. 6 renewed at every
-            step, tau in {1, 0.3, 0.1, 0.03}.
-    Claim   Fixed alpha: rank one (s_2/s_1 -> 0), in deeper nets at every certified maximum with E
-            > 0. Adversarial alpha: s_2/s_1 > 0.1 at some temperature, the least eigenvalue of
-            X_alpha rises, and its spectrum moves continuously with the net (half the step, at most
-            0.6 of the move).
-    Fails   each for the other's alpha; rank one at maxima with E = 0 and for one layer with a
-            repeated top eigenvalue; the rise at temperature 100; continuity for a min player
-            without entropy.
+    Given   Gaussian data; nets of widths 8-8-4, alpha uniform and fixed, or that of Eq. 6 renewed
+            at every step, tau in {1, 0.3, 0.1, 0.03}; for (2) one to four layers and fixed X.
+    Claim   (1) Fixed alpha: the ascent ends at rank one, s_2/s_1 -> 0; (2) so does every layer at
+            every certified maximum with E > 0. (3) Adversarial alpha: s_2/s_1 > 0.1 at some
+            temperature; (4) lambda_min/lambda_max of X_alpha rises over that of uniform alpha; (5)
+            its spectrum moves continuously: for half the step along a path of nets by at most 0.6
+            of the move.
+    Fails   (1) and (3) for the other's alpha; (2) at maxima with E = 0, and for one layer with a
+            repeated top eigenvalue; (4) at temperature 100; (5) for a min player without entropy.
     """
     count, few = min(t.draws, 8), min(t.draws, 4)
     taus = (float("inf"), *TEMPERATURES, 100.0)
     ratio, values = rank_profile(t.keys(count), taus, steps=400)
     second = ratio[:, :, 1].median(1).values
     fixed, cold = second[0], second[1:].max()
+
+    # (1), (2) Fixed alpha.
     one = t.part("fixed alpha, rank one", 1e-3, draws=count).add(ratio[0, :, 1])
     one.breaks("adversarial, the best temperature", cold)
     _deeper(t)
+
+    # (3) Adversarial alpha, the temperature with the highest median of s_2/s_1.
     higher = t.part("adversarial alpha, higher rank", 0.1, ">=", draws=count).add(cold)
     higher.breaks("fixed alpha", fixed)
+
+    # (4) The least eigenvalue of X_alpha against that for uniform alpha.
     weakest = values[:, :, -1]  # the least eigenvalue over the largest, paired with uniform alpha
     change = (weakest[1:] - weakest[0]).median(1).values
     magnified = t.part("minimal eigen-directions magnified", 0.01, ">=", draws=count)
     magnified.add(change.max()).breaks("temperature 100", change[-1])
+
+    # (5) The spectrum of X_alpha along a path of nets, in steps half as long.
     keys = t.keys(few, "path")
 
     def shrunk(tau: float) -> float:

@@ -61,12 +61,11 @@ def lem7(t: Trial) -> None:
     """Forward and backward rule of ℓ2 normalisation and LayerNorm (Lemma 7, Eq. 103).
 
     Given   random x in R^n, n = 3..20, mean not 0.
-    Claim   y = J(x) x and dy/dx = J^T(x) with J = P_{x,1}^perp/|P_1^perp x| (LayerNorm) or
-            P_x^perp/|x| (l2), J symmetric: Jacobians by complex steps.
-    Fails   the forward rule as printed: J(x) x = 0, not y. Corrected: y = P_1^perp x over its
-            norm, or x/|x|, and J x = 0. The backward rule holds for the denominator |P_1^perp x|,
-            not |x| as typeset. Controls: the other normalisers, P_1^perp for P_{x,1}^perp, I for
-            P_x^perp.
+    Claim   J = P_{x,1}^perp/|P_1^perp x| (LayerNorm) or P_x^perp/|x| (l2). (1) Forward: y = J(x) x.
+            (2) Backward: dy/dx, by complex steps, is J^T(x). (3) J is symmetric.
+    Fails   (1) as printed: J(x) x = 0, not y. Corrected: y = P_1^perp x over its norm, or x/|x|,
+            and J x = 0. (2) holds for the denominator |P_1^perp x|, not |x| as typeset. Controls:
+            the other normalisers, P_1^perp for P_{x,1}^perp, I for P_x^perp.
     """
     sizes = (3, 4, 6, 9, 14, 20)
     count = t.share(len(sizes))

@@ -188,10 +188,12 @@ def lem10(t: Trial) -> None:
 
     Given   random weights of unit Frobenius norm a layer, L = 1..5, and ascent of J = |W_L ...
             W_1|_2 from them; points with J = 0 made by hand, several partial products vanishing.
-    Claim   J <= 1; all ends of the ascent have J = 1 and are aligned-rank-1; J = 0 is no maximum:
-            a random move of 0.01 leaves it.
-    Fails   the bound for norms of 1.01; the rest for the starts, before the ascent, and for J = 0
-            not moved.
+    Claim   (1) J <= 1. (2) All ends of the ascent have J = 1 and (3) are aligned-rank-1. (4) J = 0
+            is no maximum: a random move of 0.01 leaves it. Steps: (5) of rank-1 layers J is the
+            product of the cosines between neighbours; (6) of all layers W of norm 1, v v'^T/|v'|
+            makes |W v'| largest, and meets Eqs. 113-118.
+    Fails   (1) for norms of 1.01; (2), (3) for the starts of the ascent; (4) for J = 0 not moved;
+            (5) with one cosine left out; (6) as typeset, with v' that has not norm 1.
     """
     bound = t.part("bound", 1 + 1e-12)
     value = t.part("limits have value 1", 1e-8, controls=pooled)
@@ -202,17 +204,23 @@ def lem10(t: Trial) -> None:
         W = dl.starts(t.keys(count, f"{widths}"), widths)
         limits = spectral_ascent(W)
         start, end = (spectral_norm([w.numpy() for w in ws]) for ws in (W, limits))
+        # (1) J of the starts is at most 1.
         bound.add(start)
+        # (2), (3) The ends of the ascent.
         value.add(1 - end).breaks("the starts, before the ascent", 1 - start)
         rank1.add(dl.misalignment(limits)).breaks(
             "the starts, before the ascent", dl.misalignment(W)
         )
     large = [1.01 * w for w in aligned(t.rng, np.eye(6)[:1], (6, 3, 3))]
     bound.breaks("aligned layers of norm 1.01", spectral_norm(large))
+
+    # (4) Points with J = 0, moved.
     for depth in (2, 3, 4):
         zero = _vanishing(t.rng, count, depth)
         moved = [w + 1e-2 * t.rng.standard_normal(w.shape) for w in zero]
         left.add(spectral_norm(moved)).breaks("the point itself, not moved", spectral_norm(zero))
+
+    # (5), (6) Steps of the proof.
     between_lemmas.spectral_norm_steps(t)
 
 

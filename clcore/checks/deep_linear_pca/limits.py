@@ -126,11 +126,14 @@ def def4(t: Trial) -> None:
 def cor3(t: Trial) -> None:
     """With per-filter normalisation the PCA solutions become uniform (Corollary 3).
 
-    Given   as Theorem 3, with rows of norm 1/sqrt(n_l) below the last layer.
-    Claim   Certified local maxima with a distinct top eigenvalue have E = lambda_max and are
-            aligned-uniform: entries of v_l are +-1/sqrt(n_l).
-    Fails   as printed where Theorem 3 fails (that eigenvalue 0, n_1 = 1). Corrected: distinct and
-            positive. Control: ends of the ascent without the row constraint.
+    Given   the deep linear net with rows of norm 1/sqrt(n_l) below the last layer, fixed X of three
+            spectra with lambda_max > 0; ascent from random starts. Its ends count as local maxima
+            with a distinct top eigenvalue of W_{>1}^T W_{>1} if gradient and curvature say so.
+    Claim   These local maxima have E = lambda_max and are aligned-uniform: entries of v_l are
+            +-1/sqrt(n_l).
+    Fails   as printed where Theorem 3 fails: that eigenvalue is distinct but 0, and n_1 = 1.
+            Corrected: distinct and positive. Control: ends of the ascent without the row
+            constraint.
     """
     printed = t.part("local maxima", 1e-6, controls=typical)
     corrected = t.corrected("local maxima", 1e-6, controls=typical)

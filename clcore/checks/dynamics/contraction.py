@@ -96,7 +96,8 @@ def square(v: list[sympy.Expr]) -> sympy.Expr:
 def eq25(t: Trial) -> None:
     """Normalised updates keep a positive component along their direction (Eq. 25).
 
-    Given   as Lemma 1, whole runs.
+    Given   d = 2, 3, 10, 50; a of both signs and 0; |v| = 1 with v_1 + a sum v_i > 0; 40 steps
+            above a least one.
     Claim   v_1 + a sum v_i stays above 0 in every step.
     Fails   for a start at which it is negative, and for a step of -a.
     """
@@ -123,7 +124,8 @@ def _stays(x: Symbols) -> exact.Shown:
 def eq25_step(t: Trial) -> None:
     """Induction step for the positive component along the direction (App. D, before Eq. 25).
 
-    Given   as Lemma 1, one step; N the norm before scaling.
+    Given   d = 2, 3, 10, 50; a of both signs and 0; |v| = 1 with v_1 + a sum v_i > 0; one step; N
+            is the norm before scaling.
     Claim   Each link of the induction step: the equalities, the second with 1 + (d-1)a^2 as the
             line above has it, and the inequalities, with the lost 1 and without.
     Fails   without the denominator, the second link as typeset, without the 1; the inequalities
@@ -183,7 +185,8 @@ def eq25_step(t: Trial) -> None:
 def eq26(t: Trial) -> None:
     """Normalised updates contract towards their direction by a constant factor (Eq. 26).
 
-    Given   as Lemma 1, step by step; coordinates with v_i = a v_1 apart.
+    Given   d = 2, 3, 10, 50; a of both signs and 0; |v| = 1 with v_1 + a sum v_i > 0; ten steps,
+            each tested alone; coordinates with v_i = a v_1 tested apart.
     Claim   |v_i - a v_1| shrinks by more than gamma = 1/sqrt(1 + (1 + (d-1)a^2)c^2); where it is
             0, both sides stay 0.
     Fails   for 2 + (d-1)a^2, gamma of steps twice as long, the strict sign at v_i = a v_1.
@@ -257,7 +260,8 @@ def arrived(rng: np.random.Generator, draws: int) -> tuple[Array, Array]:
 def eq26_id(t: Trial) -> None:
     """Contraction of one normalised update, exactly (App. D, behind Eq. 26).
 
-    Given   as Lemma 1, one step of any length or the least.
+    Given   d = 2, 3, 10, 50; a of both signs and 0; |v| = 1 with v_1 + a sum v_i > 0; one step of
+            any length, or the least.
     Claim   |v_i - a v_1| is divided by sqrt(1 + 2c(v_1 + a sum v_i) + (1 + (d-1)a^2)c^2), and so
             at least by the root without the middle term.
     Fails   for v of another norm, and the inequality where Eq. 25 fails.

@@ -49,7 +49,8 @@ def lem1(t: Trial) -> None:
 def lem1_lim(t: Trial) -> None:
     """Limit of normalised updates as the unique solution of two equations (App. D).
 
-    Given   as Lemma 1, 60 steps; the limit's two equations from random starts.
+    Given   d = 2, 3, 10, 50; a of both signs and 0; |v| = 1 with v_1 + a sum v_i > 0; 60 steps
+            above a least one. The limit's two equations, solved from random starts.
     Claim   |v_i - a v_1| <= gamma^t |v_i(0) - a v_1(0)|; |v| = 1, v_i = a v_1 and Eq. 25 leave the
             lemma's point alone.
     Fails   for an envelope with twice the least step, a of the other sign, the solution with a

@@ -125,7 +125,7 @@ def thm2_sum(t: Trial) -> None:
 def thm2_sub(t: Trial) -> None:
     """Recursion of the online weights alone (App. C.1).
 
-    Given   as the sum, every t.
+    Given   random schedules of eta and lambda, 50 exact steps; every t.
     Claim   W^o_t+1 M follows the one-step and the two-step form as printed.
     Fails   for the product up to t, and for the inner term without lambda_t - c_t.
     """
@@ -175,7 +175,7 @@ def terms(c: Array, lam: Array, first: int) -> Array:
 def thm2_exp(t: Trial) -> None:
     """Linear networks after t steps in closed form: the scalars C₁ and C₂ (App. C.1).
 
-    Given   as the sum, T = 1, 2, 7, 50.
+    Given   random schedules of eta and lambda, T = 1, 2, 7, 50 exact steps.
     Claim   W^o_T M is the expansion with its index ranges by the letter; W^o M - W^t M is C_1
             times its start.
     Fails   by c_0(lambda_0 - c_0) for c_0 at T = 1. Corrected: the second product from j + 1.
@@ -235,17 +235,20 @@ def _prove_expansion(printed: Part, right: Part, single: Part) -> None:
 def thm2_mono(t: Trial) -> None:
     """Terms of the scalar C₂ increase with every weight-decay factor (App. C.1).
 
-    Given   random schedules with c_i < lambda_i < 1; some lambda_i = c_i.
-    Claim   Every printed term rises with every lambda_i, at the edge it does not fall, and C_2
-            rises for t >= 2: complex steps.
-    Fails   for a lambda below its c, terms with the product from j + 1, C_2 at t = 1.
+    Given   random schedules of six steps, 0 < c_i < lambda_i < 1; then with one lambda_i = c_i.
+    Claim   (1) For lambda_i > c_i every printed term increases in every lambda_i: its slope over
+            the term, which is 1/(lambda_i -+ c_i), is at least 1/4. (2) With one lambda_i = c_i no
+            slope is negative. (3) C_2, whose product begins at j + 1, increases for t >= 2. Slopes
+            by complex steps; all proved for t = 3.
+    Fails   (1) and (2) for one lambda_i below its c_i; (1) for the product from j + 1, as term j
+            then has no lambda_j; (3) at t = 1, where C_2 = c_0.
     """
     n, T = min(t.draws, 60), 6
     c = t.rng.uniform(0.01, 0.3, (n, T))
     lam = c + (1 - c) * t.rng.uniform(0.01, 0.99, (n, T))
 
     def slopes(lam: Array, first: int = 0, relative: bool = True) -> Array:
-        """[n, j, i]: the derivative of term j by lambda_i, over the term's size."""
+        """[n, j, i]: the slope of term j in lambda_i; relative: over the term's size."""
         each = []
         for j in range(T):
             slope = ref.gradient(lambda v, j=j: terms(c, v, first)[..., j], lam)
@@ -253,9 +256,11 @@ def thm2_mono(t: Trial) -> None:
             each.append(slope / size)
         return np.stack(each, 1)
 
-    # Of a control one slope of many is the wrong way, hence by=worst.
+    # In a control only some slopes have the wrong sign: by=worst takes the worst of them.
     low, edge = lam.copy(), lam.copy()
     low[:, 2], edge[:, 2] = 0.5 * c[:, 2], c[:, 2]
+
+    # (1) lambda_i > c_i for all i.
     part = t.part("lambda > c", 0.25, ">=", draws=n)
     part.add(slopes(lam))
     part.breaks("one lambda below c", slopes(low), by=worst)
@@ -265,6 +270,8 @@ def thm2_mono(t: Trial) -> None:
         breaks={"product from j + 1": sym.rising(exact.positive, 1)},
         at="t = 3",
     )
+
+    # (2) lambda_i = c_i for one i.
     part = t.part("lambda = c for one of them", 0.0, ">=", draws=n)
     part.add(slopes(edge, relative=False))
     part.breaks("one lambda below c", slopes(low, relative=False), by=worst)
@@ -277,6 +284,7 @@ def thm2_mono(t: Trial) -> None:
     def shared(v: Array, steps: int) -> Array:
         return terms(c[:, :steps], v, 1).sum(-1)
 
+    # (3) The sum of the corrected terms.
     part = t.part("C_2 for t >= 2", 1e-9, ">=", draws=n)
     for steps in range(2, T + 1):
         for lams in (lam, edge):

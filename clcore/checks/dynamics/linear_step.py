@@ -192,9 +192,12 @@ def thm2_grad0(t: Trial) -> None:
 def thm2_mom(t: Trial) -> None:
     """Second moments of signed sparse latents and of the noise (App. C.1).
 
-    Given   signed latents with p_z in (0, 0.5), enumerated; Gaussian noise by quadrature.
-    Claim   E[z z^T] = 2 p_z I, the cross terms are 0, E[eps eps^T] = sigma_0^2 I.
-    Fails   for latents 0 and 1, the standard deviation for the variance, noise that follows z.
+    Given   signed latents, +-1 with probability p_z each, p_z in (0, 0.5), enumerated; Gaussian
+            noise by quadrature; random dictionaries M.
+    Claim   (1) E[z z^T] = 2 p_z I; given z != 0 a multiple of I as well. (2) E[eps eps^T] =
+            sigma_0^2 I. (3) E[eps z^T M^T] = 0. Proved for d = 2.
+    Fails   (1) for latents 0 and 1; (2) with sigma_0 for its square; (3) for noise that follows M
+            z.
     """
     n = min(t.draws, 60)
     p_z = t.rng.uniform(0.02, 0.48, n)
@@ -202,6 +205,7 @@ def thm2_mom(t: Trial) -> None:
     def squares(z: Array, weight: Array) -> Array:
         return np.einsum("nz,zi,zj->nij", weight, z, z)
 
+    # (1) Latents: sums over all z, and the same given z != 0.
     z, weight = latents(4, p_z)
     printed = 2 * p_z[:, None, None] * np.eye(4)
     ours = np.stack([ln.latent_moment(4, 2 * q).numpy() for q in p_z])
@@ -221,6 +225,7 @@ def thm2_mom(t: Trial) -> None:
         at="d = 2",
     )
 
+    # (2) Noise.
     nodes, share = np.polynomial.hermite_e.hermegauss(3)
     share = share / share.sum()
     eps = np.array(list(product(nodes, repeat=3)))
@@ -241,6 +246,7 @@ def thm2_mom(t: Trial) -> None:
         at="p = 2",
     )
 
+    # (3) The cross terms.
     def cross(shift: float) -> Array:
         """Size of E[noise z^T M^T] where the noise is moved by shift * M z."""
         image = z @ np.swapaxes(M, 1, 2)
@@ -311,7 +317,8 @@ def thm2_grad(t: Trial) -> None:
 def thm2_step(t: Trial) -> None:
     """One step of gradient descent with weight decay on WM (App. C.1).
 
-    Given   as the gradient, p = 4 > d = 2, weight decay; both gradients at step t.
+    Given   linear nets, p = 4 > d = 2, M with orthonormal columns; one step with weight decay, both
+            gradients taken at step t.
     Claim   W^o_t+1 M = lambda W^o_t M + c W^t_t M, c = 2 eta alpha^2 (2 p_z + sigma_0^2), and the
             same for the target.
     Fails   for columns of M that are not orthonormal, and after the online step.

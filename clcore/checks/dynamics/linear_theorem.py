@@ -119,11 +119,13 @@ def _own_scalar(t: Trial, n: int) -> None:
 def thm2_c1(t: Trial) -> None:
     """Ranges of the step coefficient c and of the scalar C₁ (App. C.1).
 
-    Given   rates small against noise and lambda: a grid, exact steps, 1 x 1 networks.
-    Claim   c in (0, 1), c <= lambda; C_1 in (-1, 1) for lambda in (0, 1), in (0, 1) for c
-            < lambda.
-    Fails   for eta = 1, rates that are small numbers only, a rate over the limit, decays of 2, a
-            lambda equal to c or below.
+    Given   alpha in (0, 1), p_z in (0, 0.5), sigma_0 up to 10; learning rates small against noise
+            and lambda; 1 x 1 networks.
+    Claim   (1) c = 2 eta alpha^2 (2 p_z + sigma_0^2) is in (0, 1), on a grid. (2) c <= lambda. (3)
+            C_1 is in (-1, 1) for lambda in (0, 1), c in (0, 1), and (4) in (0, 1) for c < lambda.
+    Fails   (1) for eta = 1 or 0.01 whatever sigma_0; (2) for 1.2 times the limit of the rate, or
+            eta = 0.01 whatever lambda; (3) for lambda = 2; (4) for one lambda equal to its c, or
+            below.
     """
     n = min(t.draws, 100)
     grid = np.meshgrid(
@@ -134,6 +136,7 @@ def thm2_c1(t: Trial) -> None:
     def c_of(rate: Array) -> Array:
         return ln.coupling(*tensors(rate[:, None], alpha, 2 * p_z, sigma)).numpy()[:, 0]
 
+    # (1) eta below 1/(2 (1 + sigma_0^2)).
     c = c_of(small / (2 * (1 + sigma**2)))
     part = t.part("c in (0, 1)", -1e-14, draws=c.size)
     part.add(-c, c - 1).breaks("eta = 1", c_of(0 * sigma + 1) - 1, by=worst)
@@ -142,6 +145,7 @@ def thm2_c1(t: Trial) -> None:
     part.says(loud=loud.item()).confirms(loud=2 * 0.01 * 0.9**2 * (2 * 0.45 + 10**2))
     part.proves(ranges.rate_in_unit(), breaks={"eta up to 1": ranges.rate_in_unit(small=False)})
 
+    # (2) c/lambda, for a share of the rate that makes c = lambda.
     share = t.rng.uniform(0.01, 0.99, n)
     small, over = (of_limit(t.rng, 0 * share + k, rate=r) for k, r in ((0, 0.01), (1.2, 0.0)))
     part = t.part("c <= lambda", 0.0)
@@ -154,6 +158,7 @@ def thm2_c1(t: Trial) -> None:
         at="m = p = d = 1",
     )
 
+    # (3) C_1 after 1..7 steps, any c and lambda.
     c, lam = t.rng.uniform(1e-3, 0.999, (2, n, 7))
     part = t.part("C_1 in (-1, 1)", -1e-6, draws=n)
     part.add(np.abs(scalars(c, lam)[0][:, 1:]) - 1)
@@ -163,6 +168,7 @@ def thm2_c1(t: Trial) -> None:
         breaks={"decays up to 2": ranges.both_ends(ranges.free_step(2))},
     )
 
+    # (4) C_1 after 1..7 steps, c below lambda.
     lam, share = t.rng.uniform(0.2, 0.999, (n, 7)), t.rng.uniform(0, 0.8, (n, 7))
 
     def own(fourth: float | None = None) -> Array:

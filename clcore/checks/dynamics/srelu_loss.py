@@ -76,7 +76,8 @@ def thm3_region(t: Trial) -> None:
 def thm3_srelu(t: Trial) -> None:
     """Symmetric ReLU in closed form near the warm start (App. C.3).
 
-    Given   as the regions, b in them.
+    Given   warm starts, all latents and masks, bounded noise, d = 4; biases inside the intervals of
+            ncl/thm3-region.
     Claim   Eq. 14 of the pre-activation is the simplified expression with its noise part.
     Fails   without the mask D_ii, and for a bias of one sign.
     """
@@ -228,8 +229,9 @@ def thm3_summand(t: Trial) -> None:
 def thm3_loss(t: Trial) -> None:
     """Symmetric-ReLU loss in closed form near the warm start (App. C.3).
 
-    Given   as the summand.
-    Claim   Eq. 13 is the simplified loss with the bracket of the line above.
+    Given   warm starts, d = 3, all latents and masks.
+    Claim   The loss of Eq. 13 is the simplified loss, if its second sum is inside the bracket, as
+            in the line above (ncl/thm3-summand).
     Fails   without the second sum, with one alpha^2 kappa, as typeset without the bracket.
     """
     count = min(t.draws, 30)

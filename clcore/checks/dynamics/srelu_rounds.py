@@ -111,11 +111,15 @@ def one_plus_o(t: Trial, half: int) -> None:
 def thm3_ratio(t: Trial) -> None:
     """Where the inner loop ends: errors multiplied by α²κ (App. C.3).
 
-    Given   warm starts, d = 3, 4, exact loss; biases above what either net's errors ask for.
-    Claim   A half-round ends at W_ij/W_ii = alpha^2 kappa Delta_ij/(1 + Delta_ii - b): (1 + o(1))
-            alpha^2 kappa as b -> 0; the bound; Lemma 1 along the row's gradient.
-    Fails   for alpha, no bias, rows not normalised, one a for all, no kappa, biases for the starts
-            alone.
+    Given   warm starts, d = 3 and 4, exact loss without noise; every bias is above what the errors
+            of either net ask for. A half-round updates W^o until it stays, W^t fixed.
+    Claim   (1) It ends at W_ij/W_ii = alpha^2 kappa Delta_ij/(1 + Delta_ii - b). (2) |W_ij| is at
+            most that, as W_ii <= 1. (3) The end is the limit of Lemma 1 along the row's gradient.
+            (4) The factor over alpha^2 kappa tends to 1 as b -> 0: the power of b in its deviation
+            from 1 is at least 0.9.
+    Fails   (1) with alpha for alpha^2, and without b; (2) for rows that are not normalised; (3) for
+            one a for all coordinates; (4) with alpha for alpha^2, without kappa, and for biases
+            above the errors of the starts alone.
     """
     count = min(t.draws, 20)
     factor = t.part("end of a half-round", 1e-9, controls=typical)
@@ -125,7 +129,7 @@ def thm3_ratio(t: Trial) -> None:
         w = warm(t.rng, count, d, 0.3)
         end = half_round(w)
 
-        # Where W^o goes: each entry over its row's own, against the printed ratio.
+        # (1) Each entry of the end over its row's diagonal, against the printed ratio.
         held = np.einsum("rii->ri", w.target) - w.b_target
         scale = (w.alpha**2 * w.kappa)[:, None, None]
         found, expected = over_diagonal(end), rest(scale * w.target / held[..., None])
@@ -134,18 +138,19 @@ def thm3_ratio(t: Trial) -> None:
         factor.breaks("alpha for alpha^2", thin.max(-1))
         factor.breaks("no bias", np.abs(found / rest(scale * w.target) - 1).max(-1))
 
-        # The entries themselves are no larger, as a row's own is at most 1.
+        # (2) The entries themselves.
         bound.add(np.abs(rest(end)) / np.abs(expected))
         loose = half_round(w, 5, normalise=False)
         bound.breaks("rows not normalised", (np.abs(rest(loose)) / np.abs(expected)).max(-1))
 
-        # Lemma 1's update along any direction: what the gradient of a row is.
+        # (3) The limit of Lemma 1's update along the rows' gradients is where the loop ends.
         online, target, b_online, b_target, alpha, kappa = tensors(*w)
         push = -sd.simplified_slope(alpha, kappa)(target, b_target)(online, b_online)
         general.add(ref.absolute(pu.limit(push), end))
         mean = sd.off_diagonal(push).abs().sum(-1, keepdim=True) / (d - 1)
         one = torch.where(torch.eye(d) == 1, push, mean)
         general.breaks("one a for all", ref.absolute(pu.limit(one), end))
+    # (4) The factor as b -> 0.
     one_plus_o(t, half=1)
 
 

@@ -101,11 +101,13 @@ def thm1b(t: Trial) -> None:
 
     Given   one-hot latents, M = I, tau > 0, many negatives x' != x, d = 2, 3, 4: random W, W near
             permutations, ends of descents; i.i.d. negatives too.
-    Claim   Permutations share the least value and only they have it; the excess of any W is at
-            least tau alpha^2/d sum_i [1 - |r_i|^2 + mean <r_i, r_j>]; for i.i.d. negatives the
-            same if e^tau <= (d - alpha)/(1 - alpha).
-    Fails   for i.i.d. negatives at a larger tau; ties with normalised representations, signed
-            latents, d + 1 rows; twice the bound; two columns on one row.
+    Claim   (1) Permutations share the least value; (2) only they have it, at the ends of descents;
+            (3) the excess of any W over it is at least tau alpha^2/d sum_i [1 - |r_i|^2 + mean
+            <r_i, r_j>], r_i = ReLU(W_i). (4), (5) For i.i.d. negatives (1) and (2) hold if e^tau <=
+            (d - alpha)/(1 - alpha).
+    Fails   (1), (4) for i.i.d. negatives at a larger tau; (2) for W that tie: normalised
+            representations, signed latents, d + 1 rows, and for two columns on one row; (3) for
+            twice the bound; (5) for columns that are best at a larger tau.
     """
     cells = list(product(SIZES, *SETTINGS)) if t.draws > 20 else FEW
     n, runs = min(t.draws, 100), max(24, min(t.draws, 40))
@@ -128,8 +130,11 @@ def thm1b(t: Trial) -> None:
         ends = _descent(t, d, alpha, tau, partial(ml.one_hot_contrastive, keep=alpha, tau=tau))
         W = torch.cat([drawn, ends])
         rise = ml.contrastive(W, law, alpha, tau) - at[0]
+        # (1) No W is below a permutation, and no permutation below another.
         lower.add(torch.maximum(-rise, (at - at[0]).abs().max()))
+        # (2) Ends with the least value are permutations.
         unique.add(ml.permutation_gap(ends[rise[-len(ends) :] < 1e-10]))
+        # (3) The excess against its bound.
         least = excess_bound(W, alpha, tau)
         excess.add(least - rise).breaks("twice the bound", 2 * least - rise)
 
@@ -140,6 +145,7 @@ def thm1b(t: Trial) -> None:
             W = torch.cat([W, _descent(t, d, alpha, tau, loss), beyond(d, alpha, at)[None]])
             return W, loss(W) - loss(all_permutations(d)[0])
 
+        # (4), (5) I.i.d. negatives, tau just below the threshold; controls above it.
         found, rise = iid(0.98)
         small.add(-rise.min())
         small_unique.add(ml.permutation_gap(found[rise < 1e-11]))

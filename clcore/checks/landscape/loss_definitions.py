@@ -101,7 +101,8 @@ def eq4(t: Trial) -> None:
 def eq5(t: Trial) -> None:
     """Normalised non-contrastive loss with a linear predictor (Eq. 5).
 
-    Given   as Eq. 4, with a random head W^p.
+    Given   random W^o, W^t and a random linear head W^p; masked views with outputs that are not
+            zero.
     Claim   With the head on W^o, as the definition of g and Eq. 7 have it, the loss is free of the
             scale of W^p and trains the online network.
     Fails   as typeset, with W^t in both branches, where the online network is not trained; without
@@ -210,7 +211,7 @@ def _all_masks(t: Trial, part: Part) -> None:
 def eq7(t: Trial) -> None:
     """Unnormalised non-contrastive loss with a linear predictor (Eq. 7).
 
-    Given   as Eq. 6, with a random head W^p.
+    Given   random W^o, W^t and a random linear head W^p; all latents and pairs of masks enumerated.
     Claim   The loss is the loop's, and at W^p = I that of Eq. 6; slopes by complex steps, 0 for
             W^t.
     Fails   for W^p transposed, W^p = I, the slope of W^t that SG stops.

@@ -142,7 +142,8 @@ def _counted(keep: sympy.Expr) -> sympy.Expr:
 def eq20_eq(t: Trial) -> None:
     """Permutation matrices alone attain the lower bound on the surrogate loss (Equality in Eq. 20).
 
-    Given   as Eq. 20.
+    Given   random members of U and all permutations, all masks, d = 2, 3, 4; g with the entries ii
+            that Eq. 18 gives.
     Claim   Permutations attain the bound, and no other W.
     Fails   for other W; with g as typeset, with traces.
     """

@@ -215,11 +215,13 @@ def _by_loops(W: Array, M: Array) -> Array:
 def eq11(t: Trial) -> None:
     """Max-cosine metrics (maximum, median, minimum) of dictionary recovery (Eq. 11).
 
-    Given   random W and M; W = P M^T with any scales and signs of rows.
-    Claim   The library's metric is the loop's, one value a column of M, and 1 at P M^T; if Minimum
-            > 0.71, distinct rows are best, at m = d sqrt(2 - 2 Minimum) away in the worst row.
-    Fails   without norms, without |.|, for j in [m] as typeset, the mean for the median, a row
-            between two columns, rows with their signs.
+    Given   random W and orthonormal M; W = P M^T with any scales and signs of rows.
+    Claim   (1) The library's metric is the loop's. (2) It has one value a column of M, (3) all 1 at
+            P M^T. (4) Minimum, median and maximum are in order. (5) If Minimum > 0.71, distinct
+            rows are best for distinct columns, (6) at m = d sqrt(2 - 2 Minimum) away in the worst
+            row.
+    Fails   (1) without norms; (2) for j in [m] as typeset; (3) without |.|; (4) for the mean as
+            median; (5) for a row between two columns; (6) for rows with their signs.
     """
     value, columns = t.defines("value", 1e-13), t.defines("range of j")
     truths = t.part("1 at P M^T of any row scale and sign", 1e-12)
@@ -227,17 +229,22 @@ def eq11(t: Trial) -> None:
     for _, (p, d) in product(range(min(t.draws, 60)), SIZES):
         M, W = _dictionary(t.rng, p, d), t.rng.standard_normal((2 * d, p))
         found = sc.max_cosine(*tensors(W, M)).numpy()
+        # (1), (2) One value a column of M, by the library and by loops.
         value.add(np.abs(found - _by_loops(W, M)).max())
         value.breaks("rows not normalised", np.abs(found - np.abs(W @ M).max(0)).max())
         columns.add(abs(len(found) - d)).breaks("as typeset, j in [m]", abs(len(W) - d))
+        # (3) Rows along the columns of M.
         scale = t.rng.uniform(0.1, 3, (d, 1)) * np.where(np.arange(d) % 2, -1, 1)[:, None]
         truth = scale * permutation(t.rng, d) @ M.T
         truths.add(np.abs(sc.max_cosine(*tensors(truth, M)).numpy() - 1).max())
         truths.breaks("no absolute value", np.abs((_unit(truth) @ M).max(0) - 1).max())
+        # (4) The three summaries.
         low, middle, high = (float(v) for v in sc.summary(torch.from_numpy(found)).values())
         order.add(max(low - middle, middle - high, abs(middle - np.median(found))))
         order.breaks("the mean for the median", abs(middle - found.mean()))
     _proves_metric(truths)
+
+    # (5), (6) What a Minimum above 0.71 says of the rows.
     _says_of_rows(t)
 
 

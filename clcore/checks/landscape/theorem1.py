@@ -143,9 +143,10 @@ def thm1a_ineq(t: Trial) -> None:
 def eq17(t: Trial) -> None:
     """Similarity of a positive pair is at most the product of its mask entries (Eqs. 17-18).
 
-    Given   as inequality (1), the contrastive loss's masks drawn anew.
-    Claim   The same chain.
-    Fails   in the same ways.
+    Given   random members of U and U_>=, random masks of both views of a positive pair.
+    Claim   <ReLU(W D_1 e_j), ReLU(W D_2 e_j)> = D_1,jj D_2,jj |ReLU(W_j)|^2 <= D_1,jj D_2,jj, with
+            equality for W >= 0: the chain of ncl/thm1a-ineq.
+    Fails   for D_1 alone, longer columns, the equality with a negative entry.
     """
     _chain(t)
 
@@ -210,7 +211,8 @@ def thm1a_sum(t: Trial) -> None:
 def thm1a_max(t: Trial) -> None:
     """Total alignment is at most dα², attained by every non-negative W (App. A.1).
 
-    Given   as the sum, d = 2, 3, 4, loops over masks.
+    Given   random members of U and U_>=, d = 2, 3, 4; the sum over basis vectors by loops over all
+            pairs of masks.
     Claim   The sum is at most d alpha^2, attained by every W >= 0; there L = 2 - 2 alpha^2.
     Fails   for longer columns, d alpha, a negative entry, without the weight 1/d.
     """

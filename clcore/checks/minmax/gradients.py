@@ -96,13 +96,13 @@ def _alpha(gaps: Array, phi: ref.Function, psi: ref.Function, diagonal: bool = F
 def eq5(t: Trial) -> None:
     """Contrastive covariance and the energy of a representation (Eq. 5).
 
-    Given   any weights alpha >= 0, not symmetric, N = 7; a, b of 3 and 4 dimensions.
-    Claim   C_alpha[a, b] = sum_{i != j} alpha_ij (a[i] - a[j])(b[i] - b[j])^T - sum_i beta_i (a[i]
-            - a[i'])(b[i] - b[i'])^T: the library's matrix products are the double loop. It is
-            bilinear, C[W a, b] = W C[a, b], and C[a, a] is symmetric though alpha is not; both
-            proved at N = 3.
-    Fails   for the second term added, alpha transposed, 1/2 in front; for tanh(W a) in place of W
-            a; symmetry for C[a, b] of two variables.
+    Given   any weights alpha >= 0, not symmetric, N = 7; a, b of 3 and 4 dimensions, two views
+            each.
+    Claim   (1) C_alpha[a, b] of the library, by matrix products, is the double loop of Eq. 5 (i !=
+            j weighted by alpha_ij, less the pairs of views weighted by beta_i). (2) C[W a, b] = W
+            C[a, b]. (3) C[a, a] is symmetric though alpha is not. (2) and (3) proved at N = 3.
+    Fails   (1) for the second term added, alpha transposed, 1/2 in front; (2) for tanh(W a) in
+            place of W a; (3) for C[a, b] of two variables.
     """
     alpha = ref.random_weights(t.rng, t.draws, 7, 7)
     a, a2 = ref.views(t.rng, t.draws, 7, 3)
@@ -111,6 +111,7 @@ def eq5(t: Trial) -> None:
     def covariance(*inputs: Array) -> Array:
         return contrast.contrastive_covariance(*tensors(*inputs)).numpy()
 
+    # (1) The library against loops.
     loops = ref.covariance(alpha, a, a2, b, b2)
     ours = covariance(alpha, a, a2, b, b2)
     formula = t.defines("formula", 1e-12).add(relative(ours, loops))
@@ -119,6 +120,8 @@ def eq5(t: Trial) -> None:
     swapped = covariance(alpha.swapaxes(-1, -2), a, a2, b, b2)
     formula.breaks("alpha transposed", relative(swapped, loops))
     formula.breaks("1/2 in front", relative(ours / 2, loops))
+
+    # (2) A matrix on the first variable comes out in front.
     w = t.rng.standard_normal((t.draws, 5, 3))
     wa, wa2 = (v @ w.swapaxes(-1, -2) for v in (a, a2))
     bilinear = t.part("bilinear", 1e-12)
@@ -133,6 +136,8 @@ def eq5(t: Trial) -> None:
         breaks={"on the other side": exact.equal(mapped, mixed * W)},
         at=sym.SIZES,
     )
+
+    # (3) C[a, a] against its transpose.
     square = covariance(alpha, a, a2, a, a2)
     other = covariance(alpha, a, a2, b[..., :3], b2[..., :3])
     symmetric = t.part("symmetric", 1e-12).add(relative(square, square.swapaxes(-1, -2)))

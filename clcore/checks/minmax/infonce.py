@@ -65,11 +65,12 @@ def eq6(t: Trial) -> None:
 
     Given   phi = tau log x, psi = exp(x/tau) (eps = 0), tau in {0.05, 0.1, 0.5, 2}; random views,
             N = 8.
-    Claim   alpha_ij = exp(-d_ij/tau) / sum_j exp(-d_ij/tau): the softmax against Eq. 4 with slopes
-            by complex steps. Rows sum to 1, other second views change nothing, and in a row a
-            closer pair weighs more. All four proved at N = 3.
-    Fails   for 2 tau; at eps = 1, where rows sum to less and d_i counts; for linear psi no pair
-            comes before another.
+    Claim   (1) alpha_ij = exp(-d_ij/tau) / sum_j exp(-d_ij/tau): the softmax against Eq. 4 with
+            slopes by complex steps, and the library's. (2) Rows sum to 1. (3) Other second views,
+            which change d_i alone, change nothing. (4) In a row a closer pair weighs more. All
+            proved at N = 3.
+    Fails   (1) for 2 tau; (1) to (3) at eps = 1, where rows sum to less and d_i counts; (4) for
+            linear psi, which favours no pair.
     """
     z, z2 = ref.views(t.rng, t.draws, 8, 3)
     tz, moved_views = tensors(z, z2), tensors(z, z + 0.5 * t.rng.standard_normal(z.shape))
@@ -85,15 +86,21 @@ def eq6(t: Trial) -> None:
         definition = ref.importance(inter, intra, *ref.table1(tau, 0.0)[0][1:])
         pair, kept = losses.infonce_pair(tau, 0.0), losses.infonce_pair(tau, 1.0)
         ours, one = (contrast.pairwise_importance(*tz, p) for p in (pair, kept))
+        # (1) The softmax, Eq. 4, the library.
         formula.add(relative(printed, definition), relative(ours, printed))
         formula.breaks("tau doubled", relative(ref.softmax(inter, 2 * tau), definition))
         formula.breaks("eps = 1", relative(one, definition))
+        # (2) Rows sum to 1.
         sums.add(absolute(ours.sum(-1), ones)).breaks("eps = 1", absolute(one.sum(-1), ones))
+        # (3) Other second views.
         moved.add(relative(contrast.pairwise_importance(*moved_views, pair), ours))
         moved.breaks("eps = 1", relative(contrast.pairwise_importance(*moved_views, kept), one))
+        # (4) Neighbours in the order of distance.
         violations += ref.disorder(ours.numpy(), inter)
     flat = contrast.pairwise_importance(*tz, losses.linear_pair()).numpy()
     order.add(violations).breaks("linear psi", ref.disorder(flat, inter))
+
+    # The proofs, in the same order.
     doubled = {"eps = 1": sym.softmax(1, near=True, scale=0)}
     formula.proves(sym.softmax(0, near=True), breaks=doubled, at="N = 3")
     d, far = sym.infonce(), sym.infonce(1)

@@ -77,17 +77,20 @@ def _tv(w: np.ndarray, scheme: Literal["forward", "central"] = "forward") -> np.
 def eq18(t: Trial) -> None:
     """Total variation of a spatial filter (Eq. 18).
 
-    Given   random filters of 3 x 7 x 7 and 64 x 3 x 3; edge detectors (odd Gabor filters) and bare
-            steps.
-    Claim   TV(w) = sum over channels and pixels of |grad w|_2, forward differences: the library
-            against loops. It is 0 for constant filters, grows in proportion to |c|, is larger for
-            an edge detector than for its blurred copy and for a spot of equal norm.
-    Fails   for sums of sides, channels inside the root, squares; for a slope of a hundredth, a TV
-            that ignores the scale, bare steps in place of edge detectors.
+    Given   random filters of 3 x 7 x 7 and 64 x 3 x 3; edge detectors (odd Gabor filters), steps
+            from -1 to 1.
+    Claim   (1) TV(w), the length of the gradient (forward differences) summed over channels and
+            pixels: the library against loops. (2) TV is 0 for a constant filter. (3) TV(s w) = |s|
+            TV(w). (4) At equal norm an edge detector has more TV than its blurred copy, and more
+            than a Gaussian spot.
+    Fails   (1) for |dx| + |dy| as the length (sum of sides), for one root over all channels, for
+            squared lengths; (2) for a slope of 0.01 per pixel; (3) for TV(s w) = TV(w), as if TV
+            saw only what a BatchNorm behind the filter puts out; (4) for steps in place of edge
+            detectors.
     """
     count = min(t.draws, 30)
     filters = [t.rng.normal(size=(count, 3, 7, 7)), t.rng.normal(size=(count, 64, 3, 3))]
-    # The library's sum is that of loops.
+    # (1) The library's sum is that of loops.
     length = t.part("sum over channels and pixels of the gradient's length", 1e-12)
     for w in filters:
         length.add(ref.relative(_tv(w), _by_loops(w)))
@@ -96,13 +99,13 @@ def eq18(t: Trial) -> None:
     stem, inner = (_tv(w, "central") / _tv(w) for w in filters)
     length.says(stem=stem.mean(), inner=inner.mean(), stem_std=stem.std(), inner_std=inner.std())
 
-    # TV = 0 for a constant filter.
+    # (2) TV = 0 for a constant filter.
     flat = t.rng.normal(size=(count, 3, 1, 1)) * np.ones((7, 7))
     constant = t.part("nothing for a constant filter", 0.0, draws=count)
     constant.add(*(_tv(flat, scheme) for scheme in ("forward", "central")))
     constant.breaks("a slope of a hundredth", _tv(flat + 0.01 * np.arange(7)))
 
-    # TV(c w) = |c| TV(w).
+    # (3) TV(s w) = |s| TV(w).
     scale = t.rng.uniform(-3, 3, count)[:, None, None, None]
     grows = t.part("grows in proportion to the filter", 1e-12, controls=typical)
     for w in filters:
@@ -110,7 +113,8 @@ def eq18(t: Trial) -> None:
         same = ref.relative(_tv(scale * w), _tv(w))
         grows.breaks("no change, as the output of a BatchNorm behind it", same)
 
-    _sharper(t, 200)  # a quarter of the steps is sharper than its copy, and the median is not
+    # (4) Edge detectors; 200, since a quarter of the steps has more than its copy, the median less.
+    _sharper(t, 200)
 
 
 def _sharper(t: Trial, count: int) -> None:

@@ -212,14 +212,16 @@ def num20(t: Trial) -> None:
     introduction).
 
     Given   Theorem 6's setting and its strong augmentation, which the sentence sums up; random
-            models, K <= 5 for the fixed points.
-    Claim   (1) theta_Omega has more energy than every theta_m. (2) Of the two, theta_m is a fixed
-            point of the flow, theta_Omega where its features are equal; the paper calls neither
-            one. Measured is the length of the flow along the unit spheres, over |X|.
-    Fails   (1) where Theorem 6 does, without the p0 p1 on diag^2(Delta); (2) at two features of
-            two fields, weighted two to one, and where the salient features are unequal.
+            models, K <= 5 for (2) and (3).
+    Claim   (1) theta_Omega has more energy than every theta_m, as in Theorem 6. The paper calls
+            neither one a fixed point: (2) theta_m is one, and (3) theta_Omega is where its features
+            are equal. The length of the flow along the unit spheres, over |X|, is 0.
+    Fails   (1) as Theorem 6 does, without the p0 p1 on diag^2(Delta); (2) for two features of two
+            fields, weighted two to one; (3) for unequal salient features.
     """
+    # (1) The strong half of Theorem 6.
     strong_half(t)
+
     settings = [s for s in SETTINGS if s[0] <= 5]
     count = t.share(len(settings))
     total: Shared = {"draws": 2 * count * len(settings)}
@@ -230,6 +232,8 @@ def num20(t: Trial) -> None:
         model = models(t.rng, count, fields, modes)
         delta = parts(model)[0]
         matrices = _matrices(model, delta)
+
+        # (3) theta_Omega, all salient |Delta| equal; then unequal.
         even = delta * (0.3 / salient(delta))[..., None]
         W1, W2 = (v.numpy() for v in relu_two_layer.compositional(ref.tensors(even)[0]))
         for X in _matrices(model, even).values():
@@ -240,6 +244,8 @@ def num20(t: Trial) -> None:
             level.breaks("unequal salient features", np.hypot(*left))
             if fields > 2:  # of two fields the filters have equal pushes under strong augmentation
                 lengths[name].append(np.stack(left))
+
+        # (2) theta_m of one feature m of field k; then two features.
         k, m = int(t.rng.integers(fields)), int(t.rng.integers(modes))
         W1, W2 = (v.numpy() for v in relu_two_layer.relay(ref.tensors(delta)[0], k, m))
         two1, two2 = (v + 0.5 * np.roll(v, 1, 1) for v in (W1, W2[:, 0]))

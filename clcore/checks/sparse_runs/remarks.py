@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from clcore import ledger
-from clcore.checks.sparse_runs.figures import Runs, ends_above, moves, on_runs, other, stays_low
+from clcore.checks.sparse_runs.figures import Runs, ends_above, moves, on_runs, stays_low
 from clcore.experiments import sparse_tables as rt
 from clcore.experiments.sparse_tables import RECOVERED
 from clcore.ledger import Trial, check
@@ -35,7 +35,7 @@ def rem5(t: Trial, runs: Runs) -> None:
         found, start = (rt.means(runs, panel, last=last)["mean"] for last in (True, False))
         measured, bound = (found.min(), {"untrained": start.max()}), _lowest_printed(model) - 0.05
         part = on_runs(t, runs, (panel,), model, bound, ">=", measured, words="recovery")
-        others = other(runs, (panel + "-masked", panel + "-drop"))
+        others = rt.other(runs, (panel + "-masked", panel + "-drop"))
         part.says(found=rt.listed(found), others=others)
 
 
@@ -135,7 +135,7 @@ def rem9(t: Trial, runs: Runs) -> None:
     panels = ("cl-linear", "ncl-linear", "cl-basic", "ncl-basic")
     measured = (ours > 0).mean(), {"every other run exchanged": (mixed > 0).mean()}
     part = on_runs(t, runs, panels, "our runs", 1.0, ">=", measured)
-    part.says(others=other(runs, panels))
+    part.says(others=rt.other(runs, panels))
 
 
 @check("ncl/rem10", on="runs")
@@ -158,7 +158,7 @@ def rem10(t: Trial, runs: Runs) -> None:
         part = on_runs(
             t, runs, (panel,), "the norm of W vanishes", 0.1, "<=", measured, setting=setting
         )
-        part.says(others=other(runs, (panel,)))
+        part.says(others=rt.other(runs, (panel,)))
 
 
 @check("ncl/rem11", on="runs")
@@ -275,7 +275,7 @@ def rem13(t: Trial, runs: Runs) -> None:
     untrained = rt.at(runs, "cl-basic", last=False)
     measured = recovered(cl), {"untrained": recovered(untrained)}
     part = on_runs(t, runs, ("cl-basic",), "CL recovers", 0.5, ">=", measured)
-    part.says(others=other(runs, ("cl-basic", "cl-basic-masked")))
+    part.says(others=rt.other(runs, ("cl-basic", "cl-basic-masked")))
 
 
 REMARKS = (rem1, rem5, rem6, rem7, rem8, rem9, rem10, rem11, rem12, rem13)

@@ -18,7 +18,7 @@ import pandas as pd
 from scipy.stats import binom
 
 from clcore import stats
-from clcore.checks.sparse_runs.figures import FIG7, FIGURES, Runs, ends_above, on_runs, other
+from clcore.checks.sparse_runs.figures import FIG7, FIGURES, Runs, ends_above, on_runs
 from clcore.checks.sparse_runs.remarks import REMARKS
 from clcore.checks.sparse_runs.settings import def3 as def3
 from clcore.checks.sparse_runs.settings import num2 as num2
@@ -60,7 +60,7 @@ def _cells(
         if len(found := rt.beside(runs, claim, of)):
             others += f"; {name}: {found.agrees.sum()} of {len(found)}"
     part.says(agree=table.agrees.sum(), cells=len(table), others=others)
-    return part.says(starts=other(runs, starts))
+    return part.says(starts=rt.other(runs, starts))
 
 
 @check("ncl/tab1", on="runs")
@@ -129,7 +129,7 @@ def _possible(t: Trial) -> None:
 def tab3(t: Trial, runs: Runs) -> None:
     """Max-cosines of Simplified-SimCLR and Simplified-SimSiam, printed again (Table 3).
 
-    Protocol   as Table 1.
+    Protocol   Simplified SimCLR and SimSiam, 18 cells; the runs of Table 1.
     Question   Are all 18 cells those of Table 1, and do nine of ten agree with our runs?
     Refuted    by another cell, fewer that agree. Controls: models exchanged, encoders before
                training.
@@ -233,12 +233,12 @@ def num3(t: Trial, runs: Runs) -> None:
 def num4(t: Trial, runs: Runs) -> None:
     """Minimum max-cosine rises from 0.62 to 0.85 with normalised rows (Sec. 5.2.2).
 
-    Protocol   Figure 7's runs, mean over all; other readings of the caption as `FIG7`, for its c
-               = 2 is a noise of 0.02 an entry and starts near 1.
+    Protocol   Figure 7's runs, mean over all. Its caption has c = 2, a noise of 0.02 an entry,
+               which starts near 1: other readings of it are run as well.
     Question   Is the Minimum max-cosine within 0.05 of 0.62 at the start and of 0.85 at the end?
     Refuted    by another start or end. Control: random encoders, which stay.
     """
-    _close(t, runs, "fig7", (0.62, 0.85), other(runs, ("fig7", "warm-rows")))
+    _close(t, runs, "fig7", (0.62, 0.85), rt.other(runs, ("fig7", "warm-rows")))
     for panel, setting in FIG7.items():
         if rt.has(runs, panel):
             _close(t, runs, panel, (0.62, 0.85), setting=setting)
@@ -269,7 +269,7 @@ def num5(t: Trial, runs: Runs) -> None:
     part = on_runs(t, runs, panels, "Table 1: 0.1 is kept", bound, ">=", measured)
     kept, masked = ((x**2).mean() ** 0.5 for x in (keep, drop))
     part.says(cells=len(keep), seeds=len(seeds), kept=kept, masked=masked)
-    part.says(others=other(runs, ("fig7", "fig7-drop", "fig16", "fig16-drop")))
+    part.says(others=rt.other(runs, ("fig7", "fig7-drop", "fig16", "fig16-drop")))
 
 
 ON_RUNS = (

@@ -1,8 +1,8 @@
 """The lines of a check that make and feed one of its parts.
 
 A paragraph of a function is a run of lines between blank lines; a comment begins one. Of a part are
-the paragraphs in which its name stands as a text, or the variable that the part was given, and the
-helpers to which it is handed.
+the paragraphs in which its name stands as a text, or the variable that the part was given, as long
+as it holds that part, and the helpers to which it is handed.
 """
 
 import ast
@@ -81,12 +81,15 @@ def _first(call: ast.Call) -> object:
 
 
 def _texts(function: Function, name: str) -> Iterator[ast.expr]:
-    """Where a name stands as a text; of the whole statement, which has none, where it is begun."""
+    """Where a name stands as a text, but not where it is compared with one; of the whole statement,
+    which has none, where it is begun."""
     if not name:
         yield from (call for call in _makers(function) if _first(call) == "")
         return
     calls = (n for n in _nodes(function) if isinstance(n, ast.Call) and _marks(n))
+    asked = (n for n in _nodes(function) if isinstance(n, ast.Compare))
     skip = {id(call.args[0]) for call in calls}
+    skip |= {id(side) for one in asked for side in (one.left, *one.comparators)}
     for node in _nodes(function):
         if isinstance(node, ast.Constant) and node.value == name and id(node) not in skip:
             yield node
@@ -123,8 +126,11 @@ def _pattern(node: ast.expr) -> str:
 
 
 def _computed(function: Function, name: str) -> Iterator[ast.expr]:
-    """Where parts are begun by a name that is computed."""
-    yield from (call for call in _makers(function) if isinstance(_first(call), ast.expr))
+    """Where parts are begun by a name that is computed; if some of these names could be this one,
+    there alone."""
+    calls = [call for call in _makers(function) if isinstance(_first(call), ast.expr)]
+    fits = [call for call in calls if re.fullmatch(_pattern(call.args[0]), name)]
+    yield from fits or calls
 
 
 def _lines(function: Function, hits: Hits, name: str) -> Iterator[Lines]:
@@ -134,18 +140,32 @@ def _lines(function: Function, hits: Hits, name: str) -> Iterator[Lines]:
     if not at:
         return
     above, every = _above(function), _nodes(function)
-    variables = {given for node in at if (given := _given(above, node))}
-    uses = [n for n in every if isinstance(n, ast.Name) and n.id in variables]
-    lines = {node.lineno for node in (*at, *uses)}
+    spans = [_span(every, given, node) for node in at if (given := _given(above, node))]
+
+    def held(value: ast.AST) -> bool:
+        """Whether this is the part's variable, where it holds the part."""
+        return isinstance(value, ast.Name) and any(
+            value.id == given and first <= value.lineno < end for given, first, end in spans
+        )
+
+    lines = {node.lineno for node in (*at, *filter(held, every)) if isinstance(node, ast.expr)}
     for first, last in _body(function):
         if any(first <= line <= last for line in lines):
             yield Lines(function.file, function.node.name, first, last)
     for call in (n for n in every if isinstance(n, ast.Call)):
         handed = [*call.args, *(k.value for k in call.keywords)]
-        if any(_is(value, variables, name) for value in handed):
+        if any(held(value) or _is(value, name) for value in handed):
             other = named(function, call.func)
             if other and isinstance(other.node, ast.FunctionDef) and other != function:
                 yield Lines(other.file, other.node.name, other.first, other.first + other.lines - 1)
+
+
+def _span(every: tuple[ast.AST, ...], given: str, node: ast.expr) -> tuple[str, int, float]:
+    """A variable, the line where it is given a part, and the next where it is given another."""
+    stores = [n for n in every if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    at = [n.lineno for n in stores if n.id == given]
+    first = max((line for line in at if line <= node.lineno), default=node.lineno)
+    return given, first, min((line for line in at if line > node.lineno), default=float("inf"))
 
 
 @cache
@@ -159,12 +179,10 @@ def _above(function: Function) -> dict[ast.AST, ast.AST]:
     return {child: node for node in _nodes(function) for child in ast.iter_child_nodes(node)}
 
 
-def _is(value: ast.expr, variables: set[str], name: str) -> bool:
-    """Whether an argument is a part: its variable, its name, or a table's entry of that name."""
+def _is(value: ast.expr, name: str) -> bool:
+    """Whether an argument is a part: its name, or a table's entry of that name."""
     key = value.slice if isinstance(value, ast.Subscript) else value
-    if isinstance(key, ast.Constant):
-        return bool(name) and key.value == name
-    return isinstance(value, ast.Name) and value.id in variables
+    return isinstance(key, ast.Constant) and bool(name) and key.value == name
 
 
 def _given(above: dict[ast.AST, ast.AST], node: ast.expr) -> str | None:

@@ -105,9 +105,11 @@ def lem2(t: Trial) -> None:
 def eq51(t: Trial) -> None:
     """Gradient of one sample with normalised outputs (Eq. 51).
 
-    Given   as Lemma 2, losses of normalised outputs.
+    Given   one sample x_1, x_+, x_1-..x_H-, H = 1, 3, 8, ReLU nets of 1..4 layers; L_simp, L_tri,
+            L_nce of normalised outputs; the gradient by the first tower's weights.
     Claim   vec(g_Wl) = K_l^n(x_1) P^perp sum_k dL/dr_k- (K_l^n(x_+) - K_l^n(x_k-))^T vec(W_l),
             against complex steps; proved.
-    Fails   without the projector P^perp; and as Lemma 2.
+    Fails   without the projector P^perp; for a loss whose slopes do not sum to 0 (beta = 1/2); for
+            the gradient through both towers and any multiple of it.
     """
     _one_sample(t, unit=True).proves(**exact_worlds.one_unit_sample())

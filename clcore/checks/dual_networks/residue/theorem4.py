@@ -79,10 +79,10 @@ class Measured:
         total = self.cross / np.sqrt(2) + self.spread
         return total + (self.cross_offset / np.sqrt(2) + self.square if offset else 0.0)
 
-    def bound(self, last: float = 2.0, offset: float = 1.0) -> Array:
-        """Eq. 79 with `last` times E[c_0^2] added (0 as printed); offset=0 drops c_0 altogether."""
+    def bound(self, squares: float = 2.0, offset: float = 1.0) -> Array:
+        """Eq. 79 with `squares` times E[c_0^2] added, 0 as printed; offset=0: no other c_0."""
         first = 2 * (self.cross + offset * self.cross_offset)
-        return 2 * self.unit * (first + 3 * self.spread + last * self.square)
+        return 2 * self.unit * (first + 3 * self.spread + squares * self.square)
 
 
 def once_more(net: list[Array], world: co.World, case: dw.Case, slope: float) -> Array:
@@ -256,7 +256,7 @@ def _climb(rng: np.random.Generator, count: int, make, slope: float, printed: bo
         return Measured(v[2:], world, make, slope)
 
     def ratio(m: Measured) -> Array:
-        return m.theta / (m.bound(0.0 if printed else 2.0) + 1e-6 * m.unit)
+        return m.theta / (m.bound(squares=0.0 if printed else 2.0) + 1e-6 * m.unit)
 
     half = np.full((count, 2, 2), 0.5)
     x = rng.standard_normal((count, 2, 2))
@@ -301,14 +301,17 @@ def _measured(t: Trial, count: int, name: str, tau: float) -> tuple:
 def eq79(t: Trial) -> None:
     """Bound on the residue of the covariance operator (Eq. 79).
 
-    Given   InfoNCE and the soft triplet loss, tau in {0.1, 0.2, 0.5, 1, 5}: random worlds, biased
-            ones, and ones that hill climbing has made bad.
-    Claim   |theta|_2 is at most the printed bound (for the triplet loss with 1/tau in place of
-            1/tau^2): their ratio. Both are 0 without augmentation; as tau -> 0 the triplet's bound
-            is very loose.
-    Fails   as printed where f(x) = f(x'') and the single views lie elsewhere. Corrected: 2
-            E[c_0^2] added in the braces; for samples drawn like their views as printed. Controls:
-            no c_0 at all, the whole operator, a little augmentation, tau = 1.
+    Given   finite worlds of samples and views, ReLU nets: random ones, biased views, worlds that
+            hill climbing has made bad, the counterexample; InfoNCE and the soft triplet loss, tau
+            in {0.1, 0.2, 0.5, 1, 5}.
+    Claim   |theta|_2, the exact operator less the weighted covariance, over the printed bound is at
+            most 1 (for the triplet loss with 1/tau in place of 1/tau^2). Both are 0 without
+            augmentation; as tau -> 0 the triplet's bound is very loose. Two steps of it: |K_1 (K_+
+            - K_-)^T| <= 2 M_K^2, and Eqs. 74 and 78 add up to the braces.
+    Fails   as printed where f(x) = f(x'') and the single views lie elsewhere. Corrected: 2 E[c_0^2]
+            added in the braces; for samples drawn like their views as printed. Controls: no c_0 in
+            the bound, the whole operator for theta, a little augmentation, tau = 1, M_K^2 for 2
+            M_K^2, 2 for the 3 in the braces.
     """
     count = ref.share(min(t.draws, 120), 6)
     for name in CASES:
@@ -316,19 +319,21 @@ def eq79(t: Trial) -> None:
         printed = t.part(name, 1.0, controls=pooled)
         mended = t.corrected(name, 1.0, controls=pooled)
         for tau in (0.1, 0.2, 0.5, 1.0, 5.0):
-            kept, weak, same, counterexample = _measured(t, count, name, tau)
+            worlds, weak, alikes, counterexample = _measured(t, count, name, tau)
 
             # Samples drawn like their views: |theta| over the printed bound.
-            like_views.add(*(m.theta / m.bound(0.0) for m in same))
+            like_views.add(*(m.theta / m.bound(squares=0.0) for m in alikes))
 
             # Any world: over the printed bound, and over the one with 2 E[c_0^2] in the braces.
-            for m in (*kept, counterexample):
-                printed.add(m.excess / np.maximum(m.bound(0.0), 1e-9 * m.unit))
+            for m in (*worlds, counterexample):
+                printed.add(m.excess / np.maximum(m.bound(squares=0.0), 1e-9 * m.unit))
                 printed.fails_by(once_more(*m.given)[1], within=1e-7)
                 mended.add(m.excess / m.bound())
 
+            # The bound without c_0; the whole operator for theta, which stays at weak augmentation.
             if tau >= 1:
-                without = counterexample.bound(0.0, 0.0) + 1e-9 * counterexample.unit
+                bare = counterexample.bound(squares=0.0, offset=0.0)
+                without = bare + 1e-9 * counterexample.unit
                 for part in (like_views, printed, mended):
                     part.breaks("no c_0 at all", counterexample.theta / without)
                     part.breaks("the whole operator", *(m.whole / m.bound() for m in weak))

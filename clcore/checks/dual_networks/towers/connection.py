@@ -192,11 +192,12 @@ def eq40(t: Trial) -> None:
 def eq41(t: Trial) -> None:
     """Gradient of the normalised distance at tied weights (Eqs. 41-42).
 
-    Given   as Eq. 40, with normalised outputs.
+    Given   tied weights, ReLU nets of 1..6 layers with normalised outputs; derivatives by the first
+            tower's copy alone.
     Claim   vec(dr_n/dW_l) = K_l^n(x_1) P^perp [K_l^n(x_1) - K_l^n(x_2)]^T vec(W_l), against
             complex steps and autograd; proved.
-    Fails   without the projector, for that of the other output, with K_l in front, through both
-            towers.
+    Fails   without the projector, for the projector of the other output, with K_l in place of K_l^n
+            in front, for the gradient through both towers.
     """
     first = t.part("", NORMALISED, controls=pooled, draws=t.draws)
     for pair in nets.pairs(t.rng, t.draws, tied=True):

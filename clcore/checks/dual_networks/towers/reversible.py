@@ -33,10 +33,10 @@ def _kinds(rng: np.random.Generator, draws: int, names: tuple[str, ...]) -> Iter
 def _errors(names: tuple[str, ...], rng: np.random.Generator, draws: int) -> dict[str, list[Array]]:
     """Def. 2 with the library's G_l, Q_l in every reading, all layers above the first.
 
-    forward: pre_l against G_l times pre_{l-1} or f_{l-1}; backward: dr/dpre_{l-1} against
-    G_l^T Q_l^T times dr/dpre_l or dr/df_l; the last two with a wrong G, Q.
+    Forward: f~_l against G_l times f~_{l-1}, f_{l-1}, or f~_{l-1} with W_l for G_l. Backward:
+    g~_{l-1} against G_l^T Q_l^T times g~_l, g_l, or g~_l with I for Q_l.
     """
-    out = {k: [] for k in ("pre", "post", "g~", "g", "no gate", "Q = I")}
+    out = {k: [] for k in ("f~", "f", "g~", "g", "G = W", "Q = I")}
     for pair in _kinds(rng, draws, names):
         net = pair.traces[0]
         pre, post = nets.passes(pair.first, pair.x1, pair.name)
@@ -46,10 +46,10 @@ def _errors(names: tuple[str, ...], rng: np.random.Generator, draws: int) -> dic
             G, Q = nets.one(G), Q.numpy()
             back = G.swapaxes(1, 2) @ Q.T
             floor = 1e-3 * np.abs(pre[layer - 1]).max(-1), 1e-3 * np.abs(slopes[-1]).max(-1)
-            out["pre"].append(relative(nets.times(G, pre[layer - 2]), pre[layer - 1]))
-            out["post"].append(relative(nets.times(G, post[layer - 1]), pre[layer - 1]))
+            out["f~"].append(relative(nets.times(G, pre[layer - 2]), pre[layer - 1]))
+            out["f"].append(relative(nets.times(G, post[layer - 1]), pre[layer - 1]))
             w = pair.first[layer - 1]
-            out["no gate"].append(relative(nets.times(w, pre[layer - 2]), pre[layer - 1], floor[0]))
+            out["G = W"].append(relative(nets.times(w, pre[layer - 2]), pre[layer - 1], floor[0]))
             goal = slopes[layer - 1]
             out["g~"].append(relative(nets.times(back, slopes[layer]), goal, floor[1]))
             plain = nets.times(G.swapaxes(1, 2), slopes[layer])
@@ -64,26 +64,27 @@ def _errors(names: tuple[str, ...], rng: np.random.Generator, draws: int) -> dic
 def def2(t: Trial) -> None:
     """Reversible layers: the backward map transposes the forward map (Definition 2).
 
-    Given   random linear, ReLU, leaky ReLU and power nets (u^2, u^3), with the G_l and Q_l of
-            Eqs. 16-18.
-    Claim   Forward pre_l = G_l pre_{l-1} and backward dr/dpre_{l-1} = G_l^T Q_l^T dr/dpre_l, in
-            the sense in which the proof of Lemma 1 uses it (Eqs. 24, 26); gradients by complex
-            steps. Proved.
-    Fails   as typeset, on f_{l-1} and on dr/df_l, for powers; for G = W, and for powers with Q
-            = I.
+    Given   random linear, ReLU, leaky ReLU and power nets (u^2, u^3), with the G_l and Q_l of Eqs.
+            16-18. f~_l is layer l before its nonlinearity, f_l after it; g~_l and g_l are the
+            gradients by them.
+    Claim   With all tildes, as the proof of Lemma 1 uses it (Eqs. 24, 26): (1) f~_l of a forward
+            pass is G_l f~_{l-1}; (2) g~_{l-1} by complex steps is G_l^T Q_l^T g~_l. Proved for
+            width 2.
+    Fails   for powers as typeset, with f_{l-1} in (1) and g_l in (2); for W_l in place of G_l; for
+            powers with Q = I.
     """
     errors = _errors(KINDS, t.rng, t.draws)
     powers = _errors(("square", "cube"), t.rng, t.draws)
-    bare = _errors(("relu", "square", "cube"), t.rng, t.draws)
+    gated = _errors(("relu", "square", "cube"), t.rng, t.draws)  # there G_l is not W_l
 
-    # Forward, pre_l = G_l pre_{l-1}.
+    # (1) Forward, f~_l = G_l f~_{l-1}.
     forward = t.part(f"forward, {OWN}", EXACT, controls=pooled, draws=t.draws)
-    forward.add(*errors["pre"])
-    forward.breaks("as typeset, on f_{l-1}", *errors["post"], by=worst)
-    forward.breaks("G = W acting on pre", *bare["no gate"])
+    forward.add(*errors["f~"])
+    forward.breaks("as typeset, on f_{l-1}", *errors["f"], by=worst)
+    forward.breaks("G = W acting on pre", *gated["G = W"])
     forward.proves(**exact_layers.forward())
 
-    # Backward, dr/dpre_{l-1} = G_l^T Q_l^T dr/dpre_l.
+    # (2) Backward, g~_{l-1} = G_l^T Q_l^T g~_l.
     backward = t.part(f"backward, {OWN}", EXACT, controls=pooled, draws=t.draws)
     backward.add(*errors["g~"])
     backward.breaks("as typeset, on g_l", *errors["g"], by=worst)
@@ -189,9 +190,9 @@ def eq18(t: Trial) -> None:
     Fails   for Q = I, and for G = W.
     """
     errors = _errors(nets.POWERS, t.rng, t.draws)
-    part = t.part("", EXACT, controls=pooled, draws=t.draws).add(*errors["pre"], *errors["g~"])
+    part = t.part("", EXACT, controls=pooled, draws=t.draws).add(*errors["f~"], *errors["g~"])
     part.breaks("Q = I", *errors["Q = I"])
-    part.breaks("G = W", *errors["no gate"])
+    part.breaks("G = W", *errors["G = W"])
     part.proves(**exact_layers.power_layer())
 
 

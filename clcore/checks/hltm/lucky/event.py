@@ -165,12 +165,13 @@ def eq142(t: Trial) -> None:
 def eq144(t: Trial) -> None:
     """The lucky event in standardised Gaussian variables (Eqs. 143-146).
 
-    Given   the covariance of Eq. 142, 20 children; sampled nodes; c in {0.25, 4, 9}.
-    Claim   y_+ = v~+ sqrt n/(sigma_w |h + a|) and y_- = -v~- sqrt n/(sigma_w |h - a|) have
-            variance 1 and correlation -gamma, and v~+ >= sqrt(c/n) sigma_w |u+| with v~- < 0 is y
-            >= (sqrt c, 0), node by node.
-    Fails   as typeset, with sqrt c among the factors; for y_- without its sign; for the level c in
-            place of sqrt c.
+    Given   a node's pre-activations v~+ and v~-, Gaussian with the covariance of Eq. 142, for n =
+            20 children and sigma_w = 1, at 2000 sampled nodes; c in {0.25, 4, 9}.
+    Claim   (1) y_+ = sqrt(n) v~+ / (sigma_w |h + a|) and y_- = -sqrt(n) v~- / (sigma_w |h - a|)
+            have variance 1 and correlation -gamma. (2) The lucky event, v~+ >= sqrt(c/n) sigma_w
+            |u+| and v~- < 0, happens at the same nodes as y_+ >= sqrt(c) and y_- > 0.
+    Fails   as typeset, with sqrt(c) sigma_w in the denominators of y; for y_- without its sign; for
+            the threshold c in place of sqrt(c).
     """
     n, nodes = 20, 2000
     kids = hidden(t.rng, t.draws, n)
@@ -179,10 +180,10 @@ def eq144(t: Trial) -> None:
     v = np.einsum("bjn,bin->bji", draw(t.rng, t.draws, nodes, n).numpy(), u)  # v~+ and v~-
     c = np.resize([0.25, 4.0, 9.0], t.draws)
     root = np.sqrt(c)[:, None]
-    scale = np.sqrt(n) / length * np.array([1.0, -1.0])
+    scale = np.sqrt(n) / length * np.array([1.0, -1.0])  # y over v
     typeset = np.sqrt(n) / root / length * np.array([1.0, -1.0])
 
-    # y_+ and y_- have variance 1 and correlation -gamma.
+    # (1) The covariance of y, mapped from that of v, has variances 1 and correlation -gamma.
     gamma, one = lucky_nodes.correlation(*tensors(kids.h, kids.a)).numpy(), np.ones(t.draws)
     target = np.stack([np.stack([one, -gamma], -1), np.stack([-gamma, one], -1)], -2)
     covariance = u @ u.swapaxes(-1, -2) / n
@@ -194,12 +195,12 @@ def eq144(t: Trial) -> None:
     standardised.add(off_target(scale)).breaks("y_- = +v_-", off_target(np.abs(scale)))
     standardised.breaks("as typeset", off_target(typeset), by=worst)
 
-    # v~+ >= sqrt(c/n) |u+| with v~- < 0 is y >= (sqrt c, 0), node by node.
-    event = (v[..., 0] >= np.sqrt(c / n)[:, None] * length[:, :1]) & (v[..., 1] < 0)
+    # (2) The lucky event, asked of v and of y at every node.
+    lucky = (v[..., 0] >= np.sqrt(c / n)[:, None] * length[:, :1]) & (v[..., 1] < 0)
 
     def differs(scale: Array, level: Array) -> Array:
         y = v * scale[:, None]
-        return ((y[..., 0] >= level) & (y[..., 1] > 0)) != event
+        return ((y[..., 0] >= level) & (y[..., 1] > 0)) != lucky
 
     same = t.part("event", 0.0).says(nodes=nodes)
     same.add(differs(scale, root).mean(-1)).breaks("y_+ >= c", differs(scale, c[:, None]).mean())

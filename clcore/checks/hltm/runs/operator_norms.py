@@ -128,10 +128,15 @@ def fig13(t: Trial, curves: pd.DataFrame, shuffled: pd.DataFrame) -> None:
 def fig14(t: Trial, curves: pd.DataFrame, shuffled: pd.DataFrame) -> None:
     """Norm of the covariance operator in training, lower latents (Figure 14).
 
-    Protocol   as Figure 13, for the lower latents z_s010 and z_s1100.
-    Question   The same; with weights rescaled to their first norms, growth that remains is not
-               theirs.
-    Refuted    by one configuration that does not grow. Controls: as Figure 13.
+    Protocol   norm of the covariance operator of the lower latents z_s010 and z_s1100 in training
+               (App. D.1), medians of 30 trials over depths, polarities and widths; the paper has
+               neither of these nor epochs, nor says which operator.
+    Question   By each reading (Definition 1's Jacobian or the normalised output's, weights as they
+               are or rescaled to their first norms, so that growth is not theirs): is the norm at
+               the end 5 per cent above the start in every configuration, or at least at its height,
+               and does it rise in rank (Spearman, p <= 0.01)?
+    Refuted    by one configuration that does not grow. Controls: training on views of unrelated
+               objects; steps exchanged by chance.
     """
     _figure(t, NODES[2:], curves, shuffled)
 

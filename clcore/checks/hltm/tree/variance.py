@@ -173,7 +173,8 @@ def _units_again(worlds: list[tr.World]) -> Array:
 def eq163(t: Trial) -> None:
     """Upper bound on a lucky node's activation when its latent is off (Eqs. 160-163).
 
-    Given   as Eq. 158; nodes whose mean pre-activation given z_mu = 0 is negative.
+    Given   SB-HLTM trees with ReLU nets, uniform weights, sigma_w = 1, enumerated, one unit a
+            latent, then several; nodes whose mean pre-activation given z_mu = 0 is negative.
     Claim   v_j(0) <= sd(pre_j|z_mu = 0) (Eqs. 160-162) <= sigma_w sqrt(3 sigma_l^2 + 3 sum_k s_k^2
             (1 - rho^2)/n) (Eq. 163), v_j by enumeration.
     Fails   Eq. 163 with several units a latent; corrected: each child's term as often as its

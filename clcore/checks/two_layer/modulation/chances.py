@@ -223,11 +223,12 @@ def _behind(e: Array, d: Array) -> Array:
 def rem19(t: Trial) -> None:
     """Learning probability with no, positive and negative modulation (Bullets after Eq. 155).
 
-    Given   d = 2..40, eps in [-4, 1.9].
-    Claim   P[E_l] ~ 1/d at eps = 0; P >= eps/2 for eps > 0, growing with it; P <= (1 + eps/2)^d/d
-            for eps < 0.
-    Fails   for eps > 1 and eps < -2. Corrected: min(eps, 1)/2, and max(1 + eps/2, 0). Controls:
-            1/(d + 1), eps for eps/2, a weaker modulation, 1 + eps.
+    Given   P[E_l], the chance that pattern l wins from uniform starts against d - 1 others, by the
+            library's integral; d = 2..40, modulation eps in [-4, 1.9].
+    Claim   (1) eps = 0: P is 1/d up to 2^-d. (2) eps > 0: P >= eps/2. (3) P does not fall as eps
+            grows. (4) eps < 0: P <= (1 + eps/2)^d/d.
+    Fails   (2) for eps > 1, (4) for eps < -2. Corrected: min(eps, 1)/2 and max(1 + eps/2, 0).
+            Controls: 1/(d + 1) for 1/d; eps for eps/2; eps falling; 1 + eps for 1 + eps/2.
     """
     dims = range(2, 41)
     d = np.array(dims)[:, None]
@@ -237,13 +238,13 @@ def rem19(t: Trial) -> None:
         e = torch.linspace(low, high, count, dtype=torch.float64)
         return e.numpy(), np.stack([modulation.win_probability(e, d).numpy() for d in dims])
 
-    # epsilon = 0: 1/d, but for 2^-d.
+    # (1) epsilon = 0: d P differs from 1 by 2^-d at most.
     _, even = P(0.0, 0.0, 1)
     none = t.part("no modulation", 1 + 1e-9, controls=worst)
     none.add(np.abs(d * even - 1) * 2.0**d)
     none.breaks("1/(d + 1)", np.abs((d + 1) * even - 1) * 2.0**d)
 
-    # epsilon > 0: at least epsilon/2, as long as that is below 1/2.
+    # (2) epsilon > 0: P >= epsilon/2, as long as that is at most 1/2.
     e, strong = P(0.02, 1.9)
     printed = t.part("positive modulation", 1e-12, controls=worst, draws=strong.size)
     mended = t.corrected("positive modulation", 1e-12, controls=worst, draws=strong.size)
@@ -252,13 +253,13 @@ def rem19(t: Trial) -> None:
     for part in (printed, mended):
         part.breaks(r"$\epsilon_l$ for $\epsilon_l/2$", np.minimum(e, 1) - strong)
 
-    # It grows with epsilon.
+    # (3) P does not fall from one epsilon to the next.
     _, rising = P(-1.9, 1.9)
     steps = np.diff(rising, axis=-1)
     grows = t.part("grows with the modulation", -1e-14, ">=", controls=worst, draws=rising.size)
     grows.add(steps).breaks("weaker modulation", -steps)
 
-    # epsilon < 0: at most (1 + epsilon/2)^d/d, as long as that base is above 0.
+    # (4) epsilon < 0: P <= (1 + epsilon/2)^d/d, as long as the base is not negative.
     e, weak = P(-4.0, -0.01, 160)
     below = t.part("negative modulation", 1e-14, controls=worst, draws=weak.size)
     below_mended = t.corrected("negative modulation", 1e-14, controls=worst, draws=weak.size)
@@ -315,7 +316,8 @@ def eq156(t: Trial) -> None:
 def eq157(t: Trial) -> None:
     """Upper bound on the learning probability of a less favoured pattern (Eq. 157).
 
-    Given   as Eq. 156, ranks r >= 2.
+    Given   random head starts eps of all patterns, sorted, the largest first; the pattern of rank r
+            >= 2; Y uniform on [-1, 1]; chances by quadrature.
     Claim   P[E_c(r)] <= min over r' < r of (1 - (eps_c(r') - eps_c(r))/2)^(r'+1)/(r' + 1).
     Fails   for gaps beyond 2. Corrected: a base below 0 is 0. Control: one power more.
     """

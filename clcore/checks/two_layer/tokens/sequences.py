@@ -207,22 +207,25 @@ def eq16(t: Trial) -> None:
 def eq181(t: Trial) -> None:
     """Irrelevant-matching score, for tokens outside the candidate set (Eq. 181).
 
-    Given   as Eq. 16, tokens outside the set.
-    Claim   chi_- is the mean over the d - P tokens outside: the library against loops; at most 1.
+    Given   random filters w_km of any norm, a receptive field's set R_k of P = 1..6 of d = 8
+            tokens; the score is taken over the d - P tokens outside the set.
+    Claim   chi_-, averaged over fields, is the mean over the d - P tokens outside of the best
+            cosine with a filter: the library against loops. Its largest value, where each of them
+            has a filter of its own, is 1.
     Fails   with the prefactor 1/P, as typeset (a misprint), and for the tokens inside.
     """
-    # The library, and loops whose prefactor is 1/P.
+    # The library, and loops with the printed 1/P, times P/(d - P). At P = 4 the two are the same.
     value = t.part("value", 1e-12, controls=pooled, draws=min(t.draws, 200))
     for W, inside, norms in _filters(t, min(t.draws, 200)):
         found = _matching(W, ~inside)
         plus, minus, _ = _scores(W, inside, norms)
-        P = inside[0].sum()
-        value.add(abs(found - minus * P / (8 - P)))
+        d, P = W.shape[2], inside[0].sum()
+        value.add(abs(found - minus * P / (d - P)))
         value.breaks("tokens inside", abs(plus - found))
-        if P != 4:
+        if d != 2 * P:
             value.breaks("as typeset: 1/P", abs(found - minus))
 
-    # Filters that hold all embeddings: the score is 1.
+    # The largest value: every token has a filter along it, so that all best cosines are 1.
     span = t.part("range", 1e-12)
     best = np.ones((FIELDS, TOKENS))
     for P in (1, 3, 5, 10):
