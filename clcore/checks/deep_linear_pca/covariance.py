@@ -49,7 +49,6 @@ def cor2(t: Trial) -> None:
     plain = layers(t.rng, t.draws, (inputs, 4, 6, 3))
     residual = [w + np.eye(inputs) for w in layers(t.rng, t.draws, (inputs, inputs, inputs))]
 
-    # (1) E_alpha of the outputs, pair by pair, against the trace with X_alpha.
     for weights in (plain, residual):
         trace = dl.energy(tensors(*weights), X).numpy()
 
@@ -58,6 +57,8 @@ def cor2(t: Trial) -> None:
             return np.trace(ref.covariance(alpha, z, z2, z, z2), axis1=-2, axis2=-1)
 
         other = [w * (1 + 0.3 * t.rng.standard_normal(w.shape)) for w in weights]
+
+        # (1) E_alpha of the outputs, pair by pair, against the trace with X_alpha.
         identity.add(relative(energy(weights, weights), trace, 1e-2))
         curved = energy(weights, weights, np.tanh)
         identity.breaks("tanh at the output", relative(curved, trace))
@@ -247,6 +248,8 @@ def rem1(t: Trial) -> None:
                 subspace.add(sine)
             else:
                 subspace.breaks("anisotropic $S_W$", sine)
+
+    # What InfoNCE's alpha leaves, and the angle of its plane: numbers for the page.
     scatter.says(residual=np.median(scatter.broken[NCE]))
     subspace.says(sine=max(sines))
 
@@ -274,10 +277,10 @@ def num8(t: Trial) -> None:
     cross = contrast.contrastive_covariance(*tensors(alpha, x, x2, y, y + noise)).numpy()
     symmetric.breaks(r"$\mathbb C_\alpha[x,y]$", relative(cross, cross.swapaxes(-1, -2)))
 
-    # (2) The least eigenvalue, with much noise and with none.
     def least_eigenvalue(sigma: float) -> Array:
         x2 = x + sigma * noise
         return np.linalg.eigvalsh(ref.covariance(alpha, x, x2, x, x2))[:, 0]
 
+    # (2) The least eigenvalue, with much noise and with none.
     indefinite = t.part("not PSD", -1e-3).add(least_eigenvalue(2.0))
     indefinite.breaks("no augmentation", least_eigenvalue(0.0))

@@ -191,7 +191,6 @@ def def2(t: Trial) -> None:
         named.add(forward(f), absolute(jacobian(f, x), by_hand[name]))
     named.breaks("tanh", forward(np.tanh))
 
-    # (2) As printed: <f_out, g_out> against <f_in, J^T g_out>, which is 0 as J f_in is.
     norms = [MAPS["l2"], MAPS["mean and std"]]
     g_out = t.rng.standard_normal((t.draws, 6))
 
@@ -200,6 +199,8 @@ def def2(t: Trial) -> None:
         return np.abs((f(x) * g_out).sum(-1) - (x * g_in).sum(-1))
 
     more: Shared = {"controls": typical, "draws": t.draws}
+
+    # (2) As printed: <f_out, g_out> against <f_in, J^T g_out>, which is 0 as J f_in is.
     printed = t.part("normalisations", 1e-10, **more)
     printed.add(*(pairing(f) for f in norms)).breaks("tanh", pairing(np.tanh))
     centred = x - x.mean(-1, keepdims=True)

@@ -297,13 +297,18 @@ def _one_node(t: Trial) -> None:
         E = [contrast.energy(keep, *tensors(g[..., None], g[..., None])).numpy() for g in f]
         return E[0] / E[1]
 
+    # (2) As printed: the ratio of energies under BatchNorm, which is 1, against that of w^T Q w.
     expected = plain[0] / plain[1]
     off = np.abs(ratio("BatchNorm", v) - expected)
     printed.add(off).fails_by(np.abs(1 - expected))
     printed.breaks("the square of the ratio", np.abs(ratio("BatchNorm", v) - expected**2))
+
+    # (2) Corrected: the ratio without BatchNorm, w/|w| in place of w.
     right.add(np.abs(ratio("none", v) - expected) / np.maximum(1, expected))
     right.breaks("BatchNorm of the node", off)
     right.breaks("norms free", np.abs(ratio("none", size * v) - expected))
+
+    # One example for the page: the axes of most and of least variance.
     axes = np.eye(d)[[0, 3]][:, None].repeat(count, 1)
     first, last = np.einsum("kbi,bij,kbj->kb", axes, quadratic, axes)
     printed.says(normed=float(np.median(ratio("BatchNorm", axes))))

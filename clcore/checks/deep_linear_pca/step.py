@@ -55,7 +55,6 @@ def eq44(t: Trial) -> None:
         rank1 = [high[:, :, None] * low[:, None] for low, high in pairwise(directions)]
         raises.breaks("aligned-rank-1", _gain(t.rng, rank1, directions[0]))
 
-        # (2) tr(W X W^T) of all layers after a push.
         X = symmetric(t.rng, count, 4)
         values, vectors = np.linalg.eigh(X)
         moved = _unit([w + SIZE * t.rng.standard_normal(w.shape) for w in upper])
@@ -66,6 +65,7 @@ def eq44(t: Trial) -> None:
             W = product([u[:, :, None] * vectors[:, None, :, column], *moved])
             return relative(np.einsum("bij,bjk,bik->b", W, X, W), eq48)
 
+        # (2) tr(W X W^T) of all layers after a push.
         energy.add(error(-1)).breaks("along the second eigenvector", error(-2))
 
     # (3) W_{>1} = 0.

@@ -53,7 +53,6 @@ def eq27(t: Trial) -> None:
     energy.breaks("second term added", relative(added, trace, scale))
     energy.proves(sym.as_distances(2), breaks={"factor 1": sym.as_distances(1)}, at=sym.SIZES)
 
-    # (2) The energy of r alpha + s alpha' against r and s times the energies.
     r, s = 0.7, 1.9
 
     def bend(regularised: bool) -> Array:
@@ -61,6 +60,7 @@ def eq27(t: Trial) -> None:
         summed = r * energy_of(alpha, regularised) + s * energy_of(other, regularised)
         return relative(summed, mixed, scale)
 
+    # (2) The energy of r alpha + s alpha' against r and s times the energies.
     linear = t.part("linear in alpha", 1e-12).add(bend(False)).breaks("E - R_H", bend(True))
     linear.proves(sym.linear(1), breaks={"alpha squared": sym.linear(2)}, at=sym.SIZES)
 

@@ -37,17 +37,16 @@ def num3(t: Trial) -> None:
     costs = np.broadcast_to(ref.off(ref.costs(inter, intra))[:, 0], (50, count, n - 1))
     start = ref.normalised(t.rng.dirichlet(np.ones(n - 1), (50, count)) + 1e-4)
 
-    # (1) How far apart the ends of the 50 starts are.
     def spread(ends: Array) -> Array:
         return (ends.max(0) - ends.min(0)).max(-1)
 
+    # (1) How far apart the ends of the 50 starts are.
     unique = t.part("unique", 1e-6, draws=count)
     unique.add(*(spread(ref.minimiser(name, costs, tau, start)) for name in ref.REGULARISERS))
     tied = np.round(costs)  # integer costs tie often; the first two share the least
     tied = np.where(np.arange(n - 1) < 2, tied.min(-1, keepdims=True), tied)
     unique.breaks("R = 0, tied costs", spread(ref.projected(tied, 0.0, start)))
 
-    # (2) The least of -r'' over the modulus that r should have.
     points = t.rng.dirichlet(np.ones(n - 1), max(t.draws, 1000))
 
     def curvature(slope: Callable, modulus: float) -> float:
@@ -55,6 +54,7 @@ def num3(t: Trial) -> None:
         h = 1e-4 * points
         return float(((slope(points - h) - slope(points + h)) / (2 * h)).min() / modulus)
 
+    # (2) The least of -r'' over the modulus that r should have.
     moduli = {"entropy": 2 * tau, "square": tau}
     moduli |= {f"inverse, gamma = {g:g}": 2 * tau * g for g in ref.GAMMAS}
     strongly = t.part("strongly concave", 1 - 1e-6, ">=", draws=len(points))
@@ -180,13 +180,13 @@ def num6(t: Trial) -> None:
         else:
             steep.add(growth)
 
-    # (2) The share of optimal weights that are 0, by the library.
     z, z2 = ref.views(t.rng, count, n, 16, unit=True)
     (costs,) = tensors(2 * (ref.distances(z, z2)[0]))
 
     def zeros(alpha: torch.Tensor) -> float:
         return float((ref.off(alpha.numpy()) == 0).mean())
 
+    # (2) The share of optimal weights that are 0, by the library.
     ignored = t.part("no pair ignored", 0.0, draws=count)
     ignored.add(zeros(minplayer.entropy_weights(costs, tau)))
     ignored.add(zeros(minplayer.inverse_weights(costs, tau, 2.0)))
@@ -217,17 +217,16 @@ def num18(t: Trial) -> None:
     alphas = [importance(losses.infonce_pair(tau, 0.0)) for tau in taus]
     _by_solver(t, inter, alphas, taus, importance(losses.linear_pair()))
 
-    # (3) Each row's largest share at one temperature, and at the next lower one.
     def rise(weights: list[Array]) -> Array:
         """[draws]: the least rise of the nearest pair's share from one entry to the next."""
         shares = [ref.normalised(ref.off(w)).max(-1) for w in weights]
         return np.min([(later - now).min(-1) for now, later in pairwise(shares)], 0)
 
+    # (3) Each row's largest share at one temperature, and at the next lower one.
     sharper = t.part("sharper as tau falls", 1e-6, ">=").add(rise(alphas))
     linear = [importance(losses.linear_pair(1.0, 1 / tau)) for tau in taus]
     sharper.breaks("psi = x/tau", rise(linear)).breaks("tau rising", rise(alphas[::-1]))
 
-    # (4) What the best a_i + b_j, by least squares, leaves of log alpha_ij.
     rows, columns = np.nonzero(~np.eye(n, dtype=bool))
     design = np.concatenate([np.eye(n)[rows], np.eye(n)[columns]], -1)
     unexplained = np.eye(len(rows)) - design @ np.linalg.pinv(design)
@@ -236,6 +235,7 @@ def num18(t: Trial) -> None:
         """Root mean square of log alpha_ij that no a_i + b_j explains."""
         return np.sqrt(((np.log(alpha[:, rows, columns]) @ unexplained) ** 2).mean(-1))
 
+    # (4) What the best a_i + b_j, by least squares, leaves of log alpha_ij.
     hardness = np.exp(-ref.off(inter)).sum(-1)
     pairs = t.part("pairs, not samples", 1e-3, ">=", draws=t.draws)
     pairs.add(*(residual(alpha) for alpha in alphas))

@@ -319,10 +319,10 @@ def eq68(t: Trial) -> None:
         unscaled = ((w1 * np.sqrt(fields)) ** 2).sum((-1, -2))
         norms.breaks("no 1/sqrt(K)", np.abs(unscaled - 1))
 
-        # (2) Entries too many, negative ones, and fields that are not read at their largest.
         def missed(read: Array, delta: Array = delta) -> Array:
             return (np.abs(np.abs(read) - np.abs(delta).max(-1)) > 1e-12).sum(-1)
 
+        # (2) Entries too many, negative ones, and fields that are not read at their largest.
         surplus = (w1 > 0).sum((-1, -2)) - fields
         surplus_one = (one1 > 0).sum((-1, -2)) - 1
         negative = (w1 < 0).sum((-1, -2)) + (one1 < 0).sum((-1, -2))

@@ -180,21 +180,21 @@ def lem13(t: Trial) -> None:
         top = torch.from_numpy(w2).transpose(-1, -2)
         return torch.func.grad(lambda f: contrast.family_loss(f @ top, f2 @ top, pair).sum())(f)
 
-    # (1) f_1 of both nets.
     def activations(w1: Array, x: Array) -> Array:
         return absolute(relu(w1, x), linear(w1, x))
 
+    # (1) f_1 of both nets.
     values = t.part("activations", 1e-14, controls=typical).add(activations(w1, x))
     values.breaks("one negative weight", activations(bad_weight, x))
     values.breaks("one negative input", activations(w1, bad_input))
 
-    # (2) The loss's gradient at f_1 of both nets; only the first views may have a negative input.
     def gradients(w1: Array, x: Array) -> Array:
         plain, plain2 = linear(w1, x), linear(w1, x2)
         rectified2 = torch.from_numpy(np.maximum(plain2, 0))
         by_relu = loss_gradient(relu(w1, x), rectified2)
         return absolute(by_relu, loss_gradient(*tensors(plain, plain2)))
 
+    # (2) The loss's gradient at f_1 of both nets; only the first views may have a negative input.
     reaching = t.part("gradients at them", 1e-12, controls=typical).add(gradients(w1, x))
     reaching.breaks("one negative weight", gradients(bad_weight, x))
     reaching.breaks("one negative input", gradients(w1, bad_input))
@@ -274,7 +274,10 @@ def thm4(t: Trial) -> None:
         opened = relu(x, x2, _open_at_zero)
         first = (w1 == 0) & (opened[:, 0, :6].reshape(w1.shape) > 0)
         stays.breaks("gate open at 0", _waking(opened), first.sum())
+
+        # Weights that have reached 0: a number for the page.
         hits += int(((w1 > 0) & (path[:, -1, :6].reshape(w1.shape) == 0)).sum())
+
     same.says(steps=steps, hits=hits)
 
 
