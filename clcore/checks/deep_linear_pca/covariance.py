@@ -34,36 +34,44 @@ def cor2(t: Trial) -> None:
     """Deep linear contrastive learning reparameterises PCA (Corollary 2, Eq. 8).
 
     Given   random views, any alpha; W a product of layers, and one of residual layers I + W_l; for
-            the maximum an indefinite X_alpha with known eigenvalues.
-    Claim   E_alpha = tr(W X_alpha W^T), X_alpha = C_alpha[x]: the trace of the double loop over
-            outputs against products of weights. Under W W^T = I its maximum, by ascent with QR, is
-            the sum of the n_L largest eigenvalues, negative or not.
-    Fails   for tanh at the output, for other weights in the second view; where W has only the
-            Frobenius norm of such a W, the largest eigenvalue counts n_L times.
+            (2) an indefinite X_alpha with known eigenvalues.
+    Claim   (1) E_alpha = tr(W X_alpha W^T), X_alpha = C_alpha[x]: the trace of the double loop over
+            outputs against products of weights. (2) Under W W^T = I, W of k rows, its maximum, by
+            ascent with QR, is the sum of the k largest eigenvalues, negative or not.
+    Fails   (1) for tanh at the output, and for other weights in the second view; (2) where W has
+            only the Frobenius norm of such a W: the largest eigenvalue counts k times.
     """
-    n, d = 8, 5
+    samples, inputs = 8, 5
     identity = t.part("identity", 1e-10, controls=pooled, draws=t.draws)
-    x, x2 = ref.views(t.rng, t.draws, n, d)
-    alpha = ref.random_weights(t.rng, t.draws, n, n)
+    x, x2 = ref.views(t.rng, t.draws, samples, inputs)
+    alpha = ref.random_weights(t.rng, t.draws, samples, samples)
     X = contrast.contrastive_covariance(*tensors(alpha, x, x2, x, x2))
-    plain = layers(t.rng, t.draws, (d, 4, 6, 3))
-    residual = [w + np.eye(d) for w in layers(t.rng, t.draws, (d, d, d))]
-    for weights in (plain, residual):
-        right = dl.energy(tensors(*weights), X).numpy()
+    plain = layers(t.rng, t.draws, (inputs, 4, 6, 3))
+    residual = [w + np.eye(inputs) for w in layers(t.rng, t.draws, (inputs, inputs, inputs))]
 
-        def left(maps, maps2, act=lambda z: z):
-            z, z2 = (act(v @ product(m).swapaxes(-1, -2)) for v, m in ((x, maps), (x2, maps2)))
+    for weights in (plain, residual):
+        trace = dl.energy(tensors(*weights), X).numpy()
+
+        def energy(first, second, act=lambda z: z):
+            z, z2 = (act(v @ product(w).swapaxes(-1, -2)) for v, w in ((x, first), (x2, second)))
             return np.trace(ref.covariance(alpha, z, z2, z, z2), axis1=-2, axis2=-1)
 
         other = [w * (1 + 0.3 * t.rng.standard_normal(w.shape)) for w in weights]
-        identity.add(relative(left(weights, weights), right, 1e-2))
-        identity.breaks("tanh at the output", relative(left(weights, weights, np.tanh), right))
-        identity.breaks("other weights for the second view", relative(left(weights, other), right))
-    values = np.linspace(1.5, -1.0, 6)
-    x = _coloured(t.rng, min(t.draws, 200), values)
+
+        # (1) E_alpha of the outputs, pair by pair, against the trace with X_alpha.
+        identity.add(relative(energy(weights, weights), trace, 1e-2))
+        curved = energy(weights, weights, np.tanh)
+        identity.breaks("tanh at the output", relative(curved, trace))
+        unlike = energy(weights, other)
+        identity.breaks("other weights for the second view", relative(unlike, trace))
+
+    # (2) The largest trace over W W^T = I against the eigenvalues that X_alpha was made with.
+    eigenvalues = np.linspace(1.5, -1.0, 6)
+    X_known = _coloured(t.rng, min(t.draws, 200), eigenvalues)
     maximum = t.part("maximum", 1e-8)
-    maximum.add(*(np.abs(_stiefel(x, k, t.rng) - values[:k].sum()) for k in (1, 2, 3)))
-    maximum.breaks(r"only $\|W\|_F^2=k$ asked", abs(3 * values[0] - values[:3].sum()))
+    maximum.add(*(np.abs(_stiefel(X_known, k, t.rng) - eigenvalues[:k].sum()) for k in (1, 2, 3)))
+    norm_only = abs(3 * eigenvalues[0] - eigenvalues[:3].sum())
+    maximum.breaks(r"only $\|W\|_F^2=k$ asked", norm_only)
 
 
 @check("acl/eq9")
@@ -189,19 +197,20 @@ def rem1(t: Trial) -> None:
 
     Given   three classes of eight points each, enumerated with all pairs of views: positives of
             the same label, negatives of other labels, uniform alpha (the paper gives no formula).
-    Claim   X_alpha = S_B, the numerator of Fisher's ratio; and its leading eigenvectors span the
-            subspace of linear discriminant analysis where S_W is isotropic.
-    Fails   for positives from any class; for InfoNCE's alpha, of which the best a S_B - b S_W
-            leaves a part; the subspace for an anisotropic S_W, which has to be whitened first.
+    Claim   (1) X_alpha, by the library, is the between-class scatter S_B of the class means, the
+            numerator of Fisher's ratio. (2) Its two leading eigenvectors span the subspace of
+            linear discriminant analysis (that of S_W^-1 S_B) if S_W is isotropic.
+    Fails   (1) for positives from any class; for InfoNCE's alpha, of which the best a S_B - b S_W
+            leaves a part. (2) for an anisotropic S_W, which has to be whitened first.
     """
     sines: list[float | np.floating] = []
-    rng, classes, m, d = t.rng, 3, 8, 4
+    rng, classes, points_each, d = t.rng, 3, 8, 4
     scatter = t.part("X is the between-class scatter", 1e-10, controls=pooled)
     subspace = t.part("LDA subspace, isotropic within classes", 1e-6, controls=pooled)
     for _ in range(min(t.draws, 40)):
         priors = rng.dirichlet(5 * np.ones(classes))
         for isotropic in (True, False):
-            inside = rng.standard_normal((classes, m, d))
+            inside = rng.standard_normal((classes, points_each, d))
             if isotropic:  # the 2 d points +-e_k: a sphere's covariance
                 inside = np.broadcast_to(np.concatenate([np.eye(d), -np.eye(d)]), inside.shape)
             else:
@@ -209,31 +218,38 @@ def rem1(t: Trial) -> None:
             points = inside - inside.mean(1, keepdims=True)
             points = points + 1.5 * rng.standard_normal((classes, 1, d))
             between, within = _scatter(priors, points)
-            c, a, b = (g.ravel() for g in np.indices((classes, m, m)))
-            weight = priors[c] / m**2
-            alpha = weight[:, None] * weight / 2 * (c[:, None] != c)
-            x = points[c, a]
+            # A sample is a class and a pair of its points: an anchor and its second view.
+            label, anchor, view = (
+                g.ravel() for g in np.indices((classes, points_each, points_each))
+            )
+            weight = priors[label] / points_each**2
+            alpha = weight[:, None] * weight / 2 * (label[:, None] != label)
+            x, x2 = points[label, anchor], points[label, view]
 
-            def cov(x2: Array, alpha=alpha, x=x) -> Array:
+            def covariance(x2: Array, alpha=alpha, x=x) -> Array:
                 return contrast.contrastive_covariance(*tensors(alpha, x, x2, x, x2)).numpy()
 
-            X, size = cov(points[c, b]), np.abs(between).max()
+            # (1) X_alpha against S_B.
+            X, size = covariance(x2), np.abs(between).max()
             scatter.add(np.abs(X - between).max() / size)
-            other = cov(points[rng.permutation(c), b])
-            scatter.breaks("positives from any class", np.abs(other - between).max() / size)
-            follows = _infonce(x, weight, c)
-            nce = cov(points[c, b], follows)
-            scatter.breaks(NCE, _residual(nce, between, within))
+            any_class = covariance(points[rng.permutation(label), view])
+            scatter.breaks("positives from any class", np.abs(any_class - between).max() / size)
+            X_infonce = covariance(x2, _infonce(x, weight, label))
+            scatter.breaks(NCE, _residual(X_infonce, between, within))
+
+            # (2) Sine of the largest angle between the plane of X_alpha and that of S_W^-1 S_B.
             lda = _leading(np.linalg.solve(within, between), 2)
-            gap, gap_nce = (
+            sine, sine_infonce = (
                 np.linalg.norm(lda - top @ (top.T @ lda), 2)
-                for top in (_leading(X, 2), _leading(nce, 2))
+                for top in (_leading(X, 2), _leading(X_infonce, 2))
             )
             if isotropic:
-                sines.append(gap_nce)
-                subspace.add(gap)
+                sines.append(sine_infonce)
+                subspace.add(sine)
             else:
-                subspace.breaks("anisotropic $S_W$", gap)
+                subspace.breaks("anisotropic $S_W$", sine)
+
+    # What InfoNCE's alpha leaves, and the angle of its plane: numbers for the page.
     scatter.says(residual=np.median(scatter.broken[NCE]))
     subspace.says(sine=max(sines))
 
@@ -243,22 +259,28 @@ def num8(t: Trial) -> None:
     """With augmentation the contrastive covariance need not be PSD (Sec. 4, before 4.1).
 
     Given   random data and alpha > 0; second views with noise of size 0, 0.5, 1, 2.
-    Claim   X_alpha is symmetric, and with augmentation not PSD: its least eigenvalue is negative
-            in every draw at noise 2.
-    Fails   symmetry for C_alpha[x, y] of two variables; a negative eigenvalue without
-            augmentation.
+    Claim   (1) X_alpha, by the library, is symmetric. (2) With augmentation it is not PSD: by the
+            double loop, its least eigenvalue is negative in every draw at noise 2.
+    Fails   (1) for C_alpha[x, y] of two variables; (2) without augmentation.
     """
-    n, d = 8, 4
-    x, alpha = t.rng.standard_normal((t.draws, n, d)), ref.random_weights(t.rng, t.draws, n, n)
-    noise = t.rng.standard_normal(x.shape)
+    samples, d = 8, 4
+    x = t.rng.standard_normal((t.draws, samples, d))
+    alpha = ref.random_weights(t.rng, t.draws, samples, samples)
+    noise, y = t.rng.standard_normal(x.shape), t.rng.standard_normal(x.shape)
+
+    # (1) X_alpha against its transpose.
     symmetric = t.part("symmetric", 1e-12, controls=typical, draws=t.draws)
-    least = {}
     for sigma in (0.0, 0.5, 1.0, 2.0):
         x2 = x + sigma * noise
         X = contrast.contrastive_covariance(*tensors(alpha, x, x2, x, x2)).numpy()
         symmetric.add(relative(X, X.swapaxes(-1, -2)))
-        least[sigma] = np.linalg.eigvalsh(ref.covariance(alpha, x, x2, x, x2))[:, 0]
-    y = t.rng.standard_normal(x.shape)
     cross = contrast.contrastive_covariance(*tensors(alpha, x, x2, y, y + noise)).numpy()
     symmetric.breaks(r"$\mathbb C_\alpha[x,y]$", relative(cross, cross.swapaxes(-1, -2)))
-    t.part("not PSD", -1e-3).add(least[2.0]).breaks("no augmentation", least[0.0])
+
+    def least_eigenvalue(sigma: float) -> Array:
+        x2 = x + sigma * noise
+        return np.linalg.eigvalsh(ref.covariance(alpha, x, x2, x, x2))[:, 0]
+
+    # (2) The least eigenvalue, with much noise and with none.
+    indefinite = t.part("not PSD", -1e-3).add(least_eigenvalue(2.0))
+    indefinite.breaks("no augmentation", least_eigenvalue(0.0))

@@ -51,9 +51,10 @@ def eq10(t: Trial) -> None:
     """The deep linear network DeepLin (Eq. 10).
 
     Given   random layers of width 4, L = 1..6.
-    Claim   z = W_L ... W_1 x: layer by layer against the product; dz/df_l = W_{>l} by complex
-            steps. Both proved at L = 3, widths 2.
-    Fails   for layers in reverse order; for W_{>l+1} in place of W_{>l}.
+    Claim   (1) z = W_L ... W_1 x: the library's outputs, layer by layer, against the product. (2)
+            dz/df_l = W_{>l} = W_L ... W_{l+1}: complex steps in f_l against the library's product.
+            Both proved at L = 3, widths 2.
+    Fails   (1) for layers in reverse order; (2) for W_{>l+1} in place of W_{>l}.
     """
     count = t.share(len(DEPTHS))
     forward = t.part("product", 1e-10, controls=typical)
@@ -61,19 +62,25 @@ def eq10(t: Trial) -> None:
     for depth in DEPTHS:
         weights = layers(t.rng, count, (4,) * (depth + 1))
         x = t.rng.standard_normal((count, 5, 4))
+
+        # (1) Layer by layer, and by the product of all layers.
         z = dl.forward(tensors(*weights), *tensors(x)).numpy()
         forward.add(relative(x @ product(weights).swapaxes(-1, -2), z))
         if depth > 1:
             turned = x @ product(weights[::-1]).swapaxes(-1, -2)
             forward.breaks("layers in reverse order", relative(turned, z))
-        high = dl.above(tensors(*weights))
+
+        # (2) Steps in f_l, carried through the layers above it.
+        above = dl.above(tensors(*weights))
         for layer in range(depth):
             f = ref.stepped(t.rng.standard_normal((count, 4)))
             for w in weights[layer:]:
                 f = np.einsum("bij,sbj->sbi", w, f)
-            seen = np.moveaxis(f.imag / ref.STEP, 0, -1)
-            jacobian.add(relative(seen, high[layer]))
-            jacobian.breaks("$W_{>l+1}$", relative(seen, high[layer + 1]))
+            slope = np.moveaxis(f.imag / ref.STEP, 0, -1)
+            jacobian.add(relative(slope, above[layer]))
+            jacobian.breaks("$W_{>l+1}$", relative(slope, above[layer + 1]))
+
+    # The proofs, in the same order.
     w1, w2, w3 = (exact.matrix(f"w{k}", 2, 2) for k in (1, 2, 3))
     x = exact.vector("x", 2)
     z, at = w3 * (w2 * (w1 * x)), "L = 3, all widths 2"
@@ -103,11 +110,11 @@ def lem1(t: Trial) -> None:
 
     Given   linear nets of depth 1..6 and random widths, no normalisation; four losses of Table 1
             on random views, N = 6.
-    Claim   -dL/dW_l = W_{>l}^T W_{>l} W_l C_alpha[f_{l-1}], L by loops and complex steps; it is
-            half the gradient of E_alpha. So is the middle expression of Eq. 38, with the minus
-            sign that Eq. 22 has and Eq. 38 lacks.
-    Fails   for the factor 2, without the augmentation term; for the gradient of E itself; Eq. 38
-            as typeset, and without the second views.
+    Claim   (1) -dL/dW_l = W_{>l}^T W_{>l} W_l C_alpha[f_{l-1}]: L by loops and complex steps
+            against the library's products. (2) It is half the gradient of E_alpha, by autograd.
+            (3) It is the middle expression of Eq. 38, with the minus sign of Eq. 22.
+    Fails   (1) for the factor 2, and without the augmentation term of C_alpha; (2) for the gradient
+            of E itself; (3) as typeset, where the minus is missing, and without the second views.
     """
     names = ("InfoNCE", "Soft Triplet", "N+1 Tuplet", "Modified Triplet")
     table = [row for row in ref.table1() if row[0] in names]
@@ -119,27 +126,34 @@ def lem1(t: Trial) -> None:
         widths = random_widths(t.rng, depth)
         weights = layers(t.rng, count, widths)
         x, x2 = ref.views(t.rng, count, 6, widths[0])
-        away = _stepped_distances(weights, x, x2)
-        inter, intra = (m[0].real for m in away)
+        stepped = _stepped_distances(weights, x, x2)
+        inter, intra = (distances[0].real for distances in stepped)
 
-        def moves(X: torch.Tensor, weights=weights) -> Array:
+        def velocity(X: torch.Tensor, weights=weights) -> Array:
             return torch.cat([g.flatten(1) for g in dl.flow(tensors(*weights), X)], 1).numpy()
 
         for _, phi, psi in table:
-            left = -np.moveaxis(ref.family_loss(*away, phi, psi).imag / ref.STEP, 0, -1)
+            descent = -np.moveaxis(ref.family_loss(*stepped, phi, psi).imag / ref.STEP, 0, -1)
             alpha = ref.importance(inter, intra, phi, psi)
+
+            # (1) The loss's descent against the velocity that Eq. 11 gives all layers.
             X = contrast.contrastive_covariance(*tensors(alpha, x, x2, x, x2))
-            right = moves(X)
-            flow.add(relative(right, left)).breaks("factor 2", relative(2 * right, left))
-            inside = contrast.contrastive_covariance(*tensors(alpha, x, x, x, x))
-            flow.breaks("no augmentation term", relative(moves(inside), left))
+            eq11 = velocity(X)
+            flow.add(relative(eq11, descent)).breaks("factor 2", relative(2 * eq11, descent))
+            unaugmented = contrast.contrastive_covariance(*tensors(alpha, x, x, x, x))
+            flow.breaks("no augmentation term", relative(velocity(unaugmented), descent))
+
+            # (2) Against the energy at fixed alpha.
             theta = [w.requires_grad_() for w in tensors(*weights)]
-            slope = torch.autograd.grad(dl.energy(theta, X).sum(), theta)
-            half.add(relative(np.concatenate([s.flatten(1) for s in slope], 1) / 2, left))
-            half.breaks("the gradient of E itself", relative(2 * right, left))
-            printed, flipped, first = _eq38(weights, x, x2, phi, psi, left)
-            middle.add(flipped).breaks("as typeset, without the minus", printed, by=typical)
-            middle.breaks("second views left out", first)
+            slopes = torch.autograd.grad(dl.energy(theta, X).sum(), theta)
+            gradient = np.concatenate([s.flatten(1) for s in slopes], 1)
+            half.add(relative(gradient / 2, descent))
+            half.breaks("the gradient of E itself", relative(2 * eq11, descent))
+
+            # (3) Against the sum over samples in Eq. 38.
+            printed, negated, first_views = _eq38(weights, x, x2, phi, psi, descent)
+            middle.add(negated).breaks("as typeset, without the minus", printed, by=typical)
+            middle.breaks("second views left out", first_views)
 
 
 def _eq38(weights, x, x2, phi, psi, left: Array) -> tuple[Array, Array, Array]:

@@ -306,26 +306,35 @@ def def3(t: Trial) -> None:
 def eq40(t: Trial) -> None:
     """Critical points of the deep linear energy as an eigenvalue problem (Eqs. 40-43).
 
-    Given   critical points of Eq. 12: ends of ascents, and saddles aligned on the second
-            eigenvector.
-    Claim   W_{>l}^T W_{>l} W_l F_{l-1} = lambda W_l with one lambda = E for all layers; at local
-            maxima it is the largest eigenvalue of X kron W_{>1}^T W_{>1}, in numpy.
-    Fails   at a random point; the last at saddles, which lie below it.
+    Given   critical points of the energy at unit Frobenius norms of the layers (Eq. 12): ends of
+            ascents, and saddles aligned on the second eigenvector; F_l = C_alpha[f_l].
+    Claim   (1) W_{>l}^T W_{>l} W_l F_{l-1} = lambda W_l with one lambda = E for all layers. (2) At
+            local maxima lambda is the largest eigenvalue of X kron W_{>1}^T W_{>1}, in numpy.
+            Steps: (3) the trace of the left side times W_l^T is E, whichever the layer; (4) vec
+            turns (1) at l = 1 into Eq. 43; (5) the top eigenvector is v_0 kron u.
+    Fails   (1) at a random point; (2) at saddles, which lie below it; (3) with X for F_{l-1}; (4)
+            with rows stacked; (5) if both top eigenvalues are double, or X is negative.
     """
-    one = t.part("one multiplier", 1e-6, controls=typical)
+    multiplier = t.part("one multiplier", 1e-6, controls=typical)
     largest = t.part("largest at local maxima", 1e-6)
     count = min(t.draws, 100)
-    names = ("PSD", "indefinite", "mostly negative")
-    for name, widths in every(names, ((6, 2, 2), (6, 1, 2, 1), (6, 3, 2, 3))):
-        keys = t.keys(count, f"{name} {widths}")
-        limits, X = climb(keys, SPECTRA[name], widths)
+    spectra = ("PSD", "indefinite", "mostly negative")
+    for spectrum, widths in every(spectra, ((6, 2, 2), (6, 1, 2, 1), (6, 3, 2, 3))):
+        keys = t.keys(count, f"{spectrum} {widths}")
+        limits, X = climb(keys, SPECTRA[spectrum], widths)
         X = X.numpy()
         ends, start = ([w.numpy() for w in ws] for ws in (limits.weights, dl.starts(keys, widths)))
         saddle = aligned(t.rng, np.linalg.eigh(X)[1][..., -2], widths)
-        one.add(_multipliers(ends, X), _multipliers(saddle, X))
-        one.breaks("a random point", _multipliers(start, X))
+
+        # (1) The left side against E times W_l, in every layer.
+        multiplier.add(_multipliers(ends, X), _multipliers(saddle, X))
+        multiplier.breaks("a random point", _multipliers(start, X))
+
+        # (2) E against the largest eigenvalue, where the ascent has converged.
         add_some(largest, _below_top(ends, X)[(limits.residual < 1e-7).numpy()])
         largest.breaks("saddles", _below_top(saddle, X))
+
+    # (3), (4), (5) Steps of the proof.
     between_lemmas.critical_points(t)
 
 

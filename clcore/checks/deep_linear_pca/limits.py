@@ -226,42 +226,51 @@ def rem4(t: Trial) -> None:
     """BatchNorm constrains local maxima and helps optimisation (Remarks after Theorem 3 and
     Corollary 3).
 
-    Given   BatchNorm of every hidden node, or the row constraint in its place; widths 6-4-3-2 and
-            6-3-3-3-3.
-    Claim   Fan-in norms are conserved, so that they may be fixed without loss of generality; the
-            maximisers form a set of fewer dimensions; with rows of norm 1/sqrt(n_l) the value is
-            lambda_max; ascent takes fewer steps (our reading of better behaved).
-    Fails   the generality as printed: under BatchNorm the energy of one node does not depend on
-            the direction of w; corrected for w/|w| without BatchNorm. Fewer steps where X has
-            mostly negative eigenvalues; corrected for PSD X. Controls: other normalisations, no
-            row constraint, rows of norm 1.
+    Given   BatchNorm of every hidden node, or rows of norm 1/sqrt(n_l) in its place; for (3) and
+            (4) widths 6-4-3-2 and PSD X, for (5) widths 6-3-3-3-3.
+    Claim   (1) Fan-in norms are conserved. (2) So they may be fixed without loss of generality:
+            energies of two directions of w keep their ratio. (3) The row constraint leaves the
+            maximisers fewer dimensions and (4) the value lambda_max; (5) ascent takes fewer steps
+            (our reading of better behaved).
+    Fails   (2) as printed: under BatchNorm the energy of one node does not depend on the direction
+            of w; corrected for w/|w| without BatchNorm. (5) if X has mostly negative eigenvalues;
+            corrected for PSD X. Controls: (1) other normalisations; (3), (5) no row constraint; (4)
+            rows of norm 1.
     """
+    # (1) The loss's gradient moves no row's norm.
     conserved_rows(t, "fan-in norms conserved", t.rng)
+
+    # (2) One node, two directions of w.
     _one_node(t)
+
+    # (3) Flat directions at the maximisers, with the row constraint and without.
     widths, count = (6, 4, 3, 2), min(t.draws, 60)
     keys = t.keys(count)
-    (free, X), (held, same) = (climb(keys, SPECTRA["PSD"], widths, rows) for rows in (False, True))
-    without, within = (
-        freedom(limits.weights, on, rows).double()
-        for limits, on, rows in ((free, X, False), (held, same, True))
-    )
-    fewer = t.part("fewer degrees of freedom", -1.0).add(within - without)
-    fewer.breaks("no row constraint", (without - sum(n - 1 for n in widths[1:])).abs())
-    fewer.says(widths=str(widths), rows=int(within.median()), free=int(without.median()))
+    free, X = climb(keys, SPECTRA["PSD"], widths)
+    held, X_held = climb(keys, SPECTRA["PSD"], widths, rows=True)
+    free_dims = freedom(free.weights, X, rows=False).double()
+    held_dims = freedom(held.weights, X_held, rows=True).double()
+    fewer = t.part("fewer degrees of freedom", -1.0).add(held_dims - free_dims)
+    fewer.breaks("no row constraint", (free_dims - sum(n - 1 for n in widths[1:])).abs())
+    fewer.says(widths=str(widths), rows=int(held_dims.median()), free=int(free_dims.median()))
+
+    # (4) The energy there, against lambda_max = 1.
     value = t.part("value with rows of norm 1/sqrt(n_l)", 1e-6).add((held.energy - 1).abs())
     longer = [n**0.5 * w for n, w in zip((4, 3, 1), held.weights, strict=True)]
-    value.breaks("rows of norm 1", (dl.energy(longer, same) - 1).abs())
+    value.breaks("rows of norm 1", (dl.energy(longer, X_held) - 1).abs())
+
+    # (5) Median steps of the ascent with the row constraint, over those without.
     how: Shared = {"evidence": "partial", "draws": 2 * max(count, 40)}
     steps, fair = (begin("fewer steps", 0.9, **how) for begin in (t.part, t.corrected))
     steps.breaks("no row constraint", 1.0)
-    for name in ("PSD", "mostly negative"):
-        keys = t.keys(max(count, 40), name)
+    for spectrum in ("PSD", "mostly negative"):
+        keys = t.keys(max(count, 40), spectrum)
         plain, rowed = (
-            float(climb(keys, SPECTRA[name], (6, 3, 3, 3, 3), rows)[0].steps.double().median())
+            float(climb(keys, SPECTRA[spectrum], (6, 3, 3, 3, 3), rows)[0].steps.double().median())
             for rows in (False, True)
         )
         steps.add(rowed / plain)
-        if name == "PSD":
+        if spectrum == "PSD":
             fair.add(rowed / plain)
         else:
             fair.breaks(r"mostly negative $X_\alpha$", rowed / plain)
@@ -288,13 +297,18 @@ def _one_node(t: Trial) -> None:
         E = [contrast.energy(keep, *tensors(g[..., None], g[..., None])).numpy() for g in f]
         return E[0] / E[1]
 
+    # (2) As printed: the ratio of energies under BatchNorm, which is 1, against that of w^T Q w.
     expected = plain[0] / plain[1]
     off = np.abs(ratio("BatchNorm", v) - expected)
     printed.add(off).fails_by(np.abs(1 - expected))
     printed.breaks("the square of the ratio", np.abs(ratio("BatchNorm", v) - expected**2))
+
+    # (2) Corrected: the ratio without BatchNorm, w/|w| in place of w.
     right.add(np.abs(ratio("none", v) - expected) / np.maximum(1, expected))
     right.breaks("BatchNorm of the node", off)
     right.breaks("norms free", np.abs(ratio("none", size * v) - expected))
+
+    # One example for the page: the axes of most and of least variance.
     axes = np.eye(d)[[0, 3]][:, None].repeat(count, 1)
     first, last = np.einsum("kbi,bij,kbj->kb", axes, quadratic, axes)
     printed.says(normed=float(np.median(ratio("BatchNorm", axes))))

@@ -206,35 +206,38 @@ def num4(t: Trial) -> None:
     """An exponential ψ, as in most known losses, makes α an independent variable (Sec. 3.2, before
     Theorem 2).
 
-    Given   the eight psi of Table 1; random batches of 6 at small distances, for the logarithm of
-            Lifted Structured.
-    Claim   (1) most psi are exponentials: log psi has a constant slope in at least 5 of the 8
-            rows. (2) For the two with a shift in the exponent, Soft Triplet and Lifted Structured,
-            the weights of Eq. 4 are still Theorem 2's minimiser, by a Newton solver.
-    Fails   (1) counted for linear psi. (2) with row sums that leave the shift out, and for psi
+    Given   the eight psi of Table 1; for (2) random batches of 6 at small distances, which keep the
+            logarithm of Lifted Structured positive.
+    Claim   (1) Most psi are exponentials: log psi has a constant slope in at least 5 of the 8 rows.
+            (2) For the two with a shift in the exponent, Soft Triplet and Lifted Structured, the
+            weights of Eq. 4 are still Theorem 2's minimiser, by a Newton solver.
+    Fails   (1) counted for linear psi; (2) with row sums that leave the shift out, and for psi
             = sigmoid, which is none of the exponentials.
     """
+    # (1) Rows of which log psi has one slope; then rows of which psi has.
     grid, rows = np.linspace(0.1, 3, 50), ref.table1()
     logs = [ref.slope(lambda x, p=psi: np.log(p(x)), grid) for _, _, psi in rows]
     count = t.part("count", 5.0, ">=")
     count.add(sum(np.std(slope) < 1e-12 for slope in logs))
     linear = sum(np.std(ref.slope(psi, grid)) < 1e-12 for _, _, psi in rows)
     count.breaks("rows with linear psi", linear)
+
+    # (2) Eq. 4 against the min player with entropy, whose rows sum to xi phi'(xi)/tau.
     z, z2 = ref.views(t.rng, t.draws, 6, 3)
-    inter, intra = (0.1 * d for d in ref.distances(z, z2))  # keeps log(xi) > 0, for Lifted
+    inter, intra = (0.1 * d for d in ref.distances(z, z2))
     gap = ref.off(inter - intra[..., None])
     shifted = t.part("shifted rows", 1e-6, draws=t.draws)
 
     def of_player(xi: Array, phi: ref.Function, tau: float) -> Array:
         return ref.newton("entropy", 2 * gap, xi * ref.slope(phi, xi) / tau, tau)
 
+    functions = {name: (phi, psi) for name, phi, psi in rows}
     for name, tau in (("Soft Triplet", 0.5), ("Lifted Structured", 1.0)):
-        phi, psi = next((f, g) for k, f, g in rows if k == name)
+        phi, psi = functions[name]
         alpha = ref.off(ref.importance(inter, intra, phi, psi))
         shifted.add(relative(of_player(psi(-gap).sum(-1), phi, tau), alpha))
-        bare = of_player(np.exp(-gap / tau).sum(-1), phi, tau)
-        shifted.breaks("row sums without the shift", relative(bare, alpha))
-    _, phi, psi = rows[6]
-    alpha = ref.off(ref.importance(inter, intra, phi, psi))
+        unshifted = of_player(np.exp(-gap / tau).sum(-1), phi, tau)
+        shifted.breaks("row sums without the shift", relative(unshifted, alpha))
+    alpha = ref.off(ref.importance(inter, intra, *functions["Modified Triplet"]))
     sigmoid = ref.newton("entropy", 2 * gap, alpha.sum(-1), 0.5)
     shifted.breaks("psi = sigmoid", relative(sigmoid, alpha))

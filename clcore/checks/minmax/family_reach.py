@@ -72,24 +72,29 @@ def num22(t: Trial) -> None:
     """Choosing φ and ψ amounts to choosing α for one energy (Sec. 3.2, after Corollary 1).
 
     Given   the pairs (phi, psi) of Table 1 at tau = 1/2, random batches of 6; weights of Sec. 6.1.
-    Claim   Other functions, other weights: alpha of any two rows of Table 1 differ by 1e-3 or more
-            (median). Every smooth pair has two marks: alpha stays when all distances of a row move
-            together, and a ratio of two weights of a row does not depend on a third distance.
-            Weights of any loss of the distances: the Jacobian d alpha_ij / d d_ik is symmetric.
-    Fails   for two names of one pair (InfoNCE at eps = tau = 1 is N+1 Tuplet); the marks for
-            inverse, square and direct weights, which belong to no (phi, psi); the symmetry for
-            direct weights with p = 2, which belong to no loss at all.
+    Claim   (1) Other functions, other weights: alpha of any two rows of Table 1 differ by 1e-3 or
+            more (median). (2) Weights of a smooth pair, entropy's included, have two marks: alpha
+            stays if all distances of a row move together, and a ratio of two weights of a row does
+            not depend on a third distance. (3) Weights of any loss of the distances, entropy's and
+            inverse ones: the Jacobian d alpha_ij / d d_ik is symmetric.
+    Fails   (1) for two names of one pair (InfoNCE at eps = tau = 1 is N+1 Tuplet); (2) for
+            inverse, square and direct weights, which belong to no (phi, psi); (3) for direct
+            weights with p = 2, which belong to no loss at all.
     """
     count = min(t.draws, 100)
     wide = ref.distances(*ref.views(t.rng, count, 6, 3))
     inter, intra = (0.3 * d for d in wide)
     table = losses.table1(_TAU)
+
+    # (1) Weights of one row of Table 1 against those of another.
     other = t.part("other functions, other weights", 1e-3, ">=", draws=count)
-    for a, b in combinations([_of_pair(pair)(*wide) for pair in table], 2):
-        other.add(np.median(relative(b, a)))
+    for first, second in combinations([_of_pair(pair)(*wide) for pair in table], 2):
+        other.add(np.median(relative(second, first)))
     tuplet = next(p for p in table if p.name == "N+1 Tuplet")
     same = [_of_pair(p)(inter, intra) for p in (tuplet, losses.infonce_pair(1.0, 1.0))]
     other.breaks("InfoNCE at eps = tau = 1 and N+1 Tuplet, one pair", relative(*same))
+
+    # (2) Weights after a row has moved, ratios after a third distance has, against those before.
     marks = t.part("marks of the family", 1e-9, draws=count)
     smooth = [p for p in table if p.name not in ("Triplet", "Lifted Structured")]
     marks.add(*(_marks(_of_pair(pair), inter, intra) for pair in smooth))
@@ -97,6 +102,8 @@ def num22(t: Trial) -> None:
     for name in ("inverse", "square", "direct"):
         by = typical if name == "square" else None
         marks.breaks(name, _marks(SECTION_6[name], inter, intra), by=by)
+
+    # (3) The Jacobian of a row's weights against its transpose.
     any_loss = t.part("weights of any loss of the distances", 1e-5, draws=count)
     any_loss.add(*(_asymmetry(SECTION_6[name], inter, intra) for name in ("entropy", "inverse")))
     any_loss.breaks("direct", _asymmetry(SECTION_6["direct"], inter, intra))

@@ -348,16 +348,18 @@ def lem5(t: Trial) -> None:
 def eq88(t: Trial) -> None:
     """Gradient of the loss in the outputs of either view (Eqs. 88-89).
 
-    Given   random views, N = 6; all rows of Table 1.
-    Claim   dL/dz[i] = sum_j alpha_ij (z[j] - z[i']) + sum_j alpha_ji (z[j] - z[i]) and dL/dz[i']
-            = beta_i (z[i'] - z[i]), against complex steps of L in every entry; proved at N = 3.
-    Fails   for z[i] in place of z[i'], without the alpha_ji term, with alpha_ij in its place; for
-            column sums in place of beta_i, and in the proof for the other sign.
+    Given   random views, N = 6; all rows of Table 1; alpha by Eq. 4, beta_i = sum_j alpha_ij.
+    Claim   (1) dL/dz[i] = sum_j alpha_ij (z[j] - z[i']) + sum_j alpha_ji (z[j] - z[i]) and (2)
+            dL/dz[i'] = beta_i (z[i'] - z[i]), against complex steps of L in every entry; proved at
+            N = 3.
+    Fails   (1) for z[i] in place of z[i'], without the alpha_ji term, with alpha_ij in its place;
+            (2) for column sums in place of beta_i, and in the proof for the other sign.
     """
     z, z2 = ref.views(t.rng, t.draws, 6, 3)
     distances = ref.distances(z, z2)
 
     def closed(alpha: Array, centre: Array, back: Array) -> Array:
+        """Eq. 88 with `centre` for z[i'] and `back` for alpha_ji."""
         pull = alpha @ z - alpha.sum(-1, keepdims=True) * centre
         return pull + back @ z - back.sum(-1, keepdims=True) * z
 
@@ -365,16 +367,23 @@ def eq88(t: Trial) -> None:
     second = t.part("second view", 1e-8, draws=t.draws)
     for name, phi, psi in ref.table1():
         alpha = ref.importance(*distances, phi, psi)
-        g, g2 = _loss_gradients(z, z2, phi, psi)
+        dz, dz2 = _loss_gradients(z, z2, phi, psi)
         turned = alpha.swapaxes(-1, -2)
-        first.add(relative(closed(alpha, z2, turned), g, 1.0))
-        second.add(relative(alpha.sum(-1, keepdims=True) * (z2 - z), g2, 1.0))
+
+        # (1) Eq. 88 against the steps in z.
+        first.add(relative(closed(alpha, z2, turned), dz, 1.0))
         if name == "InfoNCE":
-            first.breaks("z[i] for z[i']", relative(closed(alpha, z, turned), g, 1.0))
-            first.breaks("no alpha_ji term", relative(closed(alpha, z2, 0 * turned), g, 1.0))
-            first.breaks("alpha_ij for alpha_ji", relative(closed(alpha, z2, alpha), g, 1.0))
+            first.breaks("z[i] for z[i']", relative(closed(alpha, z, turned), dz, 1.0))
+            first.breaks("no alpha_ji term", relative(closed(alpha, z2, 0 * turned), dz, 1.0))
+            first.breaks("alpha_ij for alpha_ji", relative(closed(alpha, z2, alpha), dz, 1.0))
+
+        # (2) Eq. 89 against the steps in z'.
+        second.add(relative(alpha.sum(-1, keepdims=True) * (z2 - z), dz2, 1.0))
+        if name == "InfoNCE":
             columns = turned.sum(-1, keepdims=True) * (z2 - z)
-            second.breaks("column sums for beta", relative(columns, g2, 1.0))
+            second.breaks("column sums for beta", relative(columns, dz2, 1.0))
+
+    # The proofs, in the same order.
     no_back = {"no alpha_ji term": sym.gradients(0, 0)}
     first.proves(sym.gradients(0), breaks=no_back, at=sym.SIZES)
     second.proves(

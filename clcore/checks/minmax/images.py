@@ -321,14 +321,16 @@ def _guessing(runs: pd.DataFrame) -> pd.DataFrame:
 def num16(t: Trial, sides: Sides) -> None:
     """Setting α directly from distances works without a minimisation (Sec. 6.1, finding (4)).
 
-    Protocol   the row of direct weights (p = 2, tau = 1/2) of Table 2 and the others: printed
-               cells, and runs with matched seeds.
-    Question   Is it the best row of every printed column, and above InfoNCE in each cell
-               (one-sided Welch test at 2.5 per cent)? On runs: is the paired difference above 0,
-               beyond its 95 per cent interval?
-    Refuted    by one column that another row leads, or an interval that holds 0. Controls: the
-               entropy row and InfoNCE in its place; losses exchanged by chance within each seed.
+    Protocol   Table 2 (accuracy of six losses): the row of direct weights, alpha_ij from d_ij^2 at
+               tau = 1/2, and the others; printed cells, and runs with matched seeds.
+    Question   Printed cells: (1) is it the best row of every column, and (2) above InfoNCE in each
+               cell (one-sided Welch test at 2.5 per cent)? (3) Runs: is the paired difference to
+               InfoNCE above 0, beyond its 95 per cent interval?
+    Refuted    (1) by one column that another row leads, (2) one cell that is not, (3) an interval
+               that holds 0. Controls: (1) the entropy row and InfoNCE in its place; (2) the entropy
+               row; (3) losses exchanged by chance within each seed.
     """
+    # (1) Each column's cell of the row, minus the best cell of the other rows.
     wide = printed().pivot(index=["dataset", "epoch"], columns="loss", values="mean")
 
     def lead(loss: str) -> pd.Series:
@@ -345,11 +347,14 @@ def num16(t: Trial, sides: Sides) -> None:
     )
     best.says(beyond=int(beyond))
 
+    # (2) p of each cell against InfoNCE's cell, from the printed means and deviations.
     found = against("direct")
     above = t.part("printed cells: above InfoNCE", LEVEL / 2, controls=worst)
     above.add(one_sided(found, 1))
     above.breaks("entropy regulariser in its place", one_sided(against("entropy"), 1))
     above.says(span=span(found))
+
+    # (3) Our runs, a part for each data set.
     for label, runs in sides.items():
         _directed(t, "runs: above InfoNCE", label, runs, "direct", 1)
 

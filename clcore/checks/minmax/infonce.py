@@ -17,44 +17,50 @@ from clcore.reference import Array, absolute, relative, tensors
 def eq27(t: Trial) -> None:
     """The energy as a sum of distance differences, linear in α (Eqs. 27-29).
 
-    Given   random views, N = 9; any weights alpha, not symmetric.
-    Claim   E_alpha = tr C_alpha[z, z] = sum_{i != j} alpha_ij (|z[i] - z[j]|^2 - |z[i] - z[i']|^2)
-            = 2 sum alpha_ij (d_ij - d_i): the trace of the double loop, the scalar sum, the
-            library's energy. Hence E is linear in alpha. Both proved at N = 3.
-    Fails   for the factor 1 in place of 2, with d_i added, and for E - R_H (in the proof: alpha
-            squared), which is not linear.
+    Given   random views, N = 9; any weights alpha, not symmetric; d_ij = |z[i] - z[j]|^2/2, d_i =
+            |z[i] - z[i']|^2/2.
+    Claim   (1) E_alpha = tr C_alpha[z, z] = sum_{i != j} alpha_ij (|z[i] - z[j]|^2 - |z[i]
+            - z[i']|^2) = 2 sum alpha_ij (d_ij - d_i): the trace of the double loop, the scalar sum,
+            the library's energy. (2) Hence E is linear in alpha. Both proved at N = 3.
+    Fails   (1) for the factor 1 in place of 2, and with d_i added; (2) for E - R_H (in the proof:
+            alpha squared), which is not linear.
     """
     n = 9
     z, z2 = ref.views(t.rng, t.draws, n, 4)
     alpha, other = (ref.random_weights(t.rng, t.draws, n, n) for _ in range(2))
     trace = np.trace(ref.covariance(alpha, z, z2, z, z2), axis1=-2, axis2=-1)
+    scale = float(np.abs(trace).mean())
+
+    def energy_of(weights: Array, regularised: bool = False) -> Array:
+        """The library's E, or E - R_H."""
+        value = contrast.energy(*tensors(weights, z, z2)).numpy()
+        off = ref.off(weights)
+        return value + (off * np.log(off)).sum((-1, -2)) if regularised else value
+
+    # (1) The trace against the scalar sum and the library's energy.
     inter, intra = ref.distances(z, z2)
-    middle = sum(
+    scalar_sum = sum(
         alpha[:, i, j] * (((z[:, i] - z[:, j]) ** 2).sum(-1) - ((z[:, i] - z2[:, i]) ** 2).sum(-1))
         for i in range(n)
         for j in range(n)
         if i != j
     )
-    scale = float(np.abs(trace).mean())
-
-    def power(weights: Array, regularised: bool = False) -> Array:
-        value = contrast.energy(*tensors(weights, z, z2)).numpy()
-        off = ref.off(weights)
-        return value + (off * np.log(off)).sum((-1, -2)) if regularised else value
-
-    ours = power(alpha)
+    ours = energy_of(alpha)
     energy = t.part("energy", 1e-12, draws=t.draws)
-    energy.add(relative(middle, trace, scale), relative(ours, trace, scale))
+    energy.add(relative(scalar_sum, trace, scale), relative(ours, trace, scale))
     energy.breaks("factor 1", relative(ours / 2, trace, scale))
-    wrong = 2 * (alpha * (inter + intra[..., None])).sum((-1, -2))
-    energy.breaks("second term added", relative(wrong, trace, scale))
+    added = 2 * (alpha * (inter + intra[..., None])).sum((-1, -2))
+    energy.breaks("second term added", relative(added, trace, scale))
     energy.proves(sym.as_distances(2), breaks={"factor 1": sym.as_distances(1)}, at=sym.SIZES)
+
     r, s = 0.7, 1.9
 
     def bend(regularised: bool) -> Array:
-        mixed = power(r * alpha + s * other, regularised)
-        return relative(r * power(alpha, regularised) + s * power(other, regularised), mixed, scale)
+        mixed = energy_of(r * alpha + s * other, regularised)
+        summed = r * energy_of(alpha, regularised) + s * energy_of(other, regularised)
+        return relative(summed, mixed, scale)
 
+    # (2) The energy of r alpha + s alpha' against r and s times the energies.
     linear = t.part("linear in alpha", 1e-12).add(bend(False)).breaks("E - R_H", bend(True))
     linear.proves(sym.linear(1), breaks={"alpha squared": sym.linear(2)}, at=sym.SIZES)
 

@@ -22,28 +22,31 @@ from clcore.reference import Array, absolute, relative, tensors
 def num3(t: Trial) -> None:
     """The min player has a unique optimum (Sec. 4).
 
-    Given   the regularisers of Sec. 6.1 (tau = 1/2; gamma of `reference.GAMMAS`) and costs of
-            random batches, N = 8.
-    Claim   The min player's optimum is unique: 50 random starts of a solver end at one point. R is
-            strongly concave: -R'' is at least 2 tau, 2 tau gamma, tau for r_H, r_gamma, r_s.
-    Fails   for R = 0 with tied costs, which has many minimisers; for an r that is concave but flat
-            below 1/7, and for -r_s.
+    Given   the regularisers r_H, r_gamma, r_s of Sec. 6.1 (tau = 1/2; gamma of `reference.GAMMAS`)
+            and costs of random batches, N = 8.
+    Claim   (1) The min player's optimum is unique: 50 random starts of a solver end at one point.
+            (2) R is strongly concave: -R'' is at least 2 tau, 2 tau gamma, tau for r_H, r_gamma,
+            r_s, by central differences of r'.
+    Fails   (1) for R = 0 with tied costs, which has many minimisers; (2) for an r that is concave
+            but flat below 1/7, and for -r_s.
     """
     n, tau = 8, 0.5
     count = min(t.draws, 20)
     z, z2 = ref.views(t.rng, count, n, 3)
     inter, intra = ref.distances(z, z2)
-    c = np.broadcast_to(ref.off(ref.costs(inter, intra))[:, 0], (50, count, n - 1))
+    costs = np.broadcast_to(ref.off(ref.costs(inter, intra))[:, 0], (50, count, n - 1))
     start = ref.normalised(t.rng.dirichlet(np.ones(n - 1), (50, count)) + 1e-4)
-    tied = np.round(c)  # integer costs tie often
-    tied = np.where(np.arange(n - 1) < 2, tied.min(-1, keepdims=True), tied)
 
-    def spread(a: Array) -> Array:
-        return (a.max(0) - a.min(0)).max(-1)
+    def spread(ends: Array) -> Array:
+        return (ends.max(0) - ends.min(0)).max(-1)
 
+    # (1) How far apart the ends of the 50 starts are.
     unique = t.part("unique", 1e-6, draws=count)
-    unique.add(*(spread(ref.minimiser(name, c, tau, start)) for name in ref.REGULARISERS))
+    unique.add(*(spread(ref.minimiser(name, costs, tau, start)) for name in ref.REGULARISERS))
+    tied = np.round(costs)  # integer costs tie often; the first two share the least
+    tied = np.where(np.arange(n - 1) < 2, tied.min(-1, keepdims=True), tied)
     unique.breaks("R = 0, tied costs", spread(ref.projected(tied, 0.0, start)))
+
     points = t.rng.dirichlet(np.ones(n - 1), max(t.draws, 1000))
 
     def curvature(slope: Callable, modulus: float) -> float:
@@ -51,6 +54,7 @@ def num3(t: Trial) -> None:
         h = 1e-4 * points
         return float(((slope(points - h) - slope(points + h)) / (2 * h)).min() / modulus)
 
+    # (2) The least of -r'' over the modulus that r should have.
     moduli = {"entropy": 2 * tau, "square": tau}
     moduli |= {f"inverse, gamma = {g:g}": 2 * tau * g for g in ref.GAMMAS}
     strongly = t.part("strongly concave", 1 - 1e-6, ">=", draws=len(points))
@@ -118,9 +122,11 @@ def num5(t: Trial) -> None:
     """Pairwise importance set directly from powers of the distances (Sec. 6.1).
 
     Given   random views, N = 8, tau = 1/2.
-    Claim   alpha_ij = exp(-d_ij^p/tau) / sum_j exp(-d_ij^p/tau): at p = 1 it is Eq. 6; at p = 2
-            the library's weights are the formula, and rows sum to 1.
-    Fails   Eq. 6 for p = 1.5 and 2; p = 2 without normalisation, or with d^2 not divided by tau.
+    Claim   alpha_ij = exp(-d_ij^p/tau) / sum_j exp(-d_ij^p/tau), as the library computes it. (1)
+            At p = 1 it is Eq. 6, the softmax of -d_ij/tau. At (2) p = 2 and (3) p = 1.5 it is the
+            formula written out; at p = 2 rows sum to 1.
+    Fails   (1) for p = 1.5 and 2; (2) without normalisation, or with d^2 not divided by tau; (3)
+            for p = 2.
     """
     tau = 0.5
     z, z2 = ref.views(t.rng, t.draws, 8, 3)
@@ -128,35 +134,43 @@ def num5(t: Trial) -> None:
     (t_inter,) = tensors(inter)
     eq6, ones = ref.softmax(inter, tau), np.ones((t.draws, 8))
     direct = {p: minplayer.direct_weights(t_inter, p, tau) for p in (1.0, 1.5, 2.0)}
+
+    # (1) p = 1 against the softmax.
     first = t.part("p = 1", 1e-12).add(relative(direct[1.0], eq6))
     for p in (1.5, 2.0):
         first.breaks(f"p = {p}", relative(direct[p], eq6))
-    powered = np.exp(-(inter**2) / tau) * ~np.eye(8, dtype=bool)
-    normalised = ref.normalised(powered)
+
+    # (2) p = 2 against the formula.
+    unnormalised = np.exp(-(inter**2) / tau) * ~np.eye(8, dtype=bool)
+    formula = ref.normalised(unnormalised)
     second = t.part("p = 2", 1e-12, draws=t.draws)
-    second.add(relative(direct[2.0], normalised), absolute(direct[2.0].sum(-1), ones))
-    second.breaks("not normalised", absolute(powered.sum(-1), ones))
+    second.add(relative(direct[2.0], formula), absolute(direct[2.0].sum(-1), ones))
+    second.breaks("not normalised", absolute(unnormalised.sum(-1), ones))
     undivided = minplayer.direct_weights(t_inter, 2.0, 1.0)
-    second.breaks("d^2 not divided by tau", relative(undivided, normalised))
+    second.breaks("d^2 not divided by tau", relative(undivided, formula))
+
+    # (3) p = 1.5 against the formula.
     between = t.part("p = 1.5", 1e-12, draws=t.draws)
-    powered = ref.normalised(np.exp(-(inter**1.5) / tau) * ~np.eye(8, dtype=bool))
-    between.add(relative(direct[1.5], powered))
-    between.breaks("p = 2", relative(direct[2.0], powered))
+    formula = ref.normalised(np.exp(-(inter**1.5) / tau) * ~np.eye(8, dtype=bool))
+    between.add(relative(direct[1.5], formula))
+    between.breaks("p = 2", relative(direct[2.0], formula))
 
 
 @check("acl/num6")
 def num6(t: Trial) -> None:
     """Strong performance goes with an infinite regulariser slope at zero (Sec. 6.1).
 
-    Given   r_H, r_gamma and r_s at tau = 1/2; for the weights 64 unit vectors, the paper's
-            constants.
-    Claim   The analytic half: r'(a) has no bound as a -> 0 for r_H and r_gamma (each tenth of a
-            adds 2 tau log 10 or more), and so no weight of their optimum is 0.
-    Fails   for r_s: a bounded slope, and optimal weights of exactly 0.
+    Given   r_H, r_gamma and r_s at tau = 1/2; for (2) batches of 64 unit vectors and the paper's
+            constants (gamma = 2; tau = 5 for r_s).
+    Claim   The analytic half: (1) r'(a) has no bound as a -> 0 for r_H and r_gamma: each tenth of a
+            adds 2 tau log 10 or more; (2) so no weight of their optimum is exactly 0.
+    Fails   (1), (2) for r_s: a bounded slope, and optimal weights of exactly 0.
 
     That performance goes with the slope is for the runs of acl/tab2a.
     """
     tau, n, count = 0.5, 64, min(t.draws, 20)
+
+    # (1) What r' gains from a to a/10, a = 10^-3..10^-98.
     weights = 10.0 ** -np.arange(3, 100)
     steep = t.part("slope at 0", 2 * tau * np.log(10) * (1 - 1e-9), ">=")
     for name, (_, slope, _) in ref.REGULARISERS.items():
@@ -165,12 +179,14 @@ def num6(t: Trial) -> None:
             steep.breaks("r_s", growth)
         else:
             steep.add(growth)
+
     z, z2 = ref.views(t.rng, count, n, 16, unit=True)
     (costs,) = tensors(2 * (ref.distances(z, z2)[0]))
 
     def zeros(alpha: torch.Tensor) -> float:
         return float((ref.off(alpha.numpy()) == 0).mean())
 
+    # (2) The share of optimal weights that are 0, by the library.
     ignored = t.part("no pair ignored", 0.0, draws=count)
     ignored.add(zeros(minplayer.entropy_weights(costs, tau)))
     ignored.add(zeros(minplayer.inverse_weights(costs, tau, 2.0)))
@@ -182,12 +198,11 @@ def num18(t: Trial) -> None:
     """Contrastive losses put more weight on hard negative pairs (Sec. 3.2, after Corollary 1).
 
     Given   InfoNCE at eps = 0, tau in {1, 0.5, 0.1}; random batches, N = 16.
-    Claim   The min player puts more weight on hard pairs: its minimiser, by a Newton solver,
-            orders each row by distance, closest first, without an exception, and is the loss's
-            alpha; the nearest pair's share grows as tau falls; log alpha_ij is no a_i + b_j, so
-            that pairs count and not samples alone.
-    Fails   for linear psi, whose weights are equal; for tau rising, or psi = x/tau; for weights
-            a_i b_j of hard samples; for the weights of another temperature. Not across rows: each
+    Claim   (1) The min player's minimiser, by a Newton solver, orders each row by distance, closest
+            first, without an exception, and (2) is the loss's alpha. (3) The nearest pair's share
+            grows as tau falls. (4) log alpha_ij is no a_i + b_j: pairs count, not samples alone.
+    Fails   (1) for linear psi, whose weights are equal; (2) for another temperature; (3) for tau
+            rising, or psi = x/tau; (4) for weights a_i b_j of hard samples. Not across rows: each
             sums to 1, and of two pairs of different anchors the closer one may weigh less (a
             number is said).
     """
@@ -198,25 +213,29 @@ def num18(t: Trial) -> None:
     def importance(pair: losses.Pair) -> Array:
         return contrast.pairwise_importance(*tensors(z, z2), pair).numpy()
 
+    # (1), (2) The min player's weights, by a solver.
     alphas = [importance(losses.infonce_pair(tau, 0.0)) for tau in taus]
     _by_solver(t, inter, alphas, taus, importance(losses.linear_pair()))
 
     def rise(weights: list[Array]) -> Array:
         """[draws]: the least rise of the nearest pair's share from one entry to the next."""
         shares = [ref.normalised(ref.off(w)).max(-1) for w in weights]
-        return np.min([(b - a).min(-1) for a, b in pairwise(shares)], 0)
+        return np.min([(later - now).min(-1) for now, later in pairwise(shares)], 0)
 
+    # (3) Each row's largest share at one temperature, and at the next lower one.
     sharper = t.part("sharper as tau falls", 1e-6, ">=").add(rise(alphas))
     linear = [importance(losses.linear_pair(1.0, 1 / tau)) for tau in taus]
     sharper.breaks("psi = x/tau", rise(linear)).breaks("tau rising", rise(alphas[::-1]))
+
     rows, columns = np.nonzero(~np.eye(n, dtype=bool))
     design = np.concatenate([np.eye(n)[rows], np.eye(n)[columns]], -1)
-    rest = np.eye(len(rows)) - design @ np.linalg.pinv(design)
+    unexplained = np.eye(len(rows)) - design @ np.linalg.pinv(design)
 
     def residual(alpha: Array) -> Array:
         """Root mean square of log alpha_ij that no a_i + b_j explains."""
-        return np.sqrt(((np.log(alpha[:, rows, columns]) @ rest) ** 2).mean(-1))
+        return np.sqrt(((np.log(alpha[:, rows, columns]) @ unexplained) ** 2).mean(-1))
 
+    # (4) What the best a_i + b_j, by least squares, leaves of log alpha_ij.
     hardness = np.exp(-ref.off(inter)).sum(-1)
     pairs = t.part("pairs, not samples", 1e-3, ">=", draws=t.draws)
     pairs.add(*(residual(alpha) for alpha in alphas))
@@ -235,7 +254,7 @@ def _across(alpha: Array, inter: Array) -> float:
 
 
 def _by_solver(
-    t: Trial, inter: Array, alphas: list[Array], taus: tuple[float, ...], flat: Array
+    t: Trial, inter: Array, alphas: list[Array], taus: tuple[float, ...], equal: Array
 ) -> None:
     """The min player's own answer, by a solver with costs and constraint but no softmax."""
     few, n = min(t.draws, 100), inter.shape[-1]
@@ -248,15 +267,19 @@ def _by_solver(
         return full
 
     found = [solved(tau) for tau in taus]
+
+    # (1) Neighbours in a row's order of distance whose weights do not fall: a count.
     order = t.part("order", 0.0, draws=few).says(rows=len(taus) * few * n)
     order.add(sum(ref.disorder(alpha, inter[:few]) for alpha in found))
-    order.breaks("linear psi", ref.disorder(flat, inter))
+    order.breaks("linear psi", ref.disorder(equal, inter))
     shares = zip(taus, (_across(alpha, inter[:few]) for alpha in found), strict=True)
     order.says(across=", ".join(f"{share:.1%} ($\\tau={tau:g}$)" for tau, share in shares))
     spots = np.array([[[0.0, 0.0], [0.1, 0.0], [0.0, 0.1], [3.0, 0.0]]])
     apart, _ = ref.distances(spots, spots)
     weights = ref.softmax(apart, 0.5)
     order.says(close=weights[0, 1, 2], lone=weights[0, 3, 1], far=apart[0, 3, 1])
+
+    # (2) The solver's weights against the loss's.
     same = t.part("the loss's weights are the min player's", 1e-8, draws=few)
-    same.add(*(absolute(a, b[:few]) for a, b in zip(found, alphas, strict=True)))
-    same.breaks("another temperature", *(absolute(found[0], b[:few]) for b in alphas[1:]))
+    same.add(*(absolute(own, loss[:few]) for own, loss in zip(found, alphas, strict=True)))
+    same.breaks("another temperature", *(absolute(found[0], loss[:few]) for loss in alphas[1:]))

@@ -140,14 +140,16 @@ def _stronger(c: Curve, first: int) -> np.ndarray:
 def fig7(t: Trial, runs: pd.DataFrame, seed: int = 0) -> None:
     """Augmentation strength, total variation of filters and accuracy (Figure 7).
 
-    Protocol   STL-10, ResNet18, 300 epochs, five strengths of colour jitter and five chances of
-               grey, three seeds; smaller runs are marked.
-    Question   Left: is TV above its first value, by two standard errors, where accuracy is best,
-               in most layers of both curves? Are TV and accuracy largest within one step of the
-               grid? Right: do the first filters, at norm 1, have more TV under the strongest
-               augmentation than under none?
-    Refuted    by fewer layers, by peaks further apart, by a difference within its 95 per cent
-               interval. Control: filters of levels exchanged by chance within each seed.
+    Protocol   STL-10, ResNet18, 300 epochs, two curves: five strengths of colour jitter and five
+               chances of grey; three seeds; smaller runs are marked. TV is the total variation of a
+               layer's filters (Eq. 18), their mean.
+    Question   Left: (1) is TV above its first value, by two standard errors, where accuracy is
+               best, in most layers of both curves? (2) Are TV and accuracy largest within one step
+               of the grid? Right: (3) do the first filters, at norm 1, have more TV under the
+               strongest augmentation than under none?
+    Refuted    (1) by fewer layers, (2) by peaks further apart, (3) by a difference within its 95
+               per cent interval. Control of all: filters of levels exchanged by chance within each
+               seed.
     """
     rng = generator("acl/fig7", seed)
     both = {name: curve(runs, name) for name in CURVES}
@@ -155,6 +157,7 @@ def fig7(t: Trial, runs: pd.DataFrame, seed: int = 0) -> None:
     seeds, exchanged = min(len(c.accuracy) for c in both.values()), "filters of other levels"
     common: Shared = {"draws": seeds, "evidence": evidence(runs)}
 
+    # (1) Layers whose TV has risen, in the curve that has fewer of them.
     def least(found: dict[str, Curve]) -> int:
         return min(c.risen() for c in found.values())
 
@@ -168,6 +171,7 @@ def fig7(t: Trial, runs: pd.DataFrame, seed: int = 0) -> None:
     )
     part.says(layers=len(layers(runs)), said=said, about=about(runs))
 
+    # (2) Steps of the grid between both peaks, in the curve where they are further apart.
     def far(found: dict[str, Curve]) -> int:
         return max(c.apart() for c in found.values())
 
@@ -175,6 +179,7 @@ def fig7(t: Trial, runs: pd.DataFrame, seed: int = 0) -> None:
     part.add(far(both)).breaks(exchanged, np.mean([far(found) for found in mixed]))
     part.says(steps=", ".join(f"{name} {c.apart()}" for name, c in both.items()), about=about(runs))
 
+    # (3) Student's t, over seeds, of the last level minus the first, in the weaker curve.
     first = layers(runs).index("conv1")
 
     def stronger(found: dict[str, Curve]) -> float:

@@ -294,11 +294,12 @@ def eq17(t: Trial) -> None:
 def eq68(t: Trial) -> None:
     """Salient features, one-hot and compositional solutions (Eqs. 68-69).
 
-    Given   random Delta, K >= 2 disjoint fields.
-    Claim   theta_Omega and theta_m have |W_1|_F = |W_2|_F = 1 and W_1 >= 0 with K entries (each
-            field's largest |Delta_m|) and one; s of theta_Omega is the top eigenvector of W_1
-            Delta Delta^T W_1^T.
-    Fails   without 1/sqrt K; for the first feature of every field; for s_k all alike.
+    Given   random Delta, K >= 2 disjoint fields. The library's theta_Omega reads the feature of
+            largest |Delta_m| in every field, theta_m one feature m of one field.
+    Claim   (1) Both have |W_1|_F = |W_2|_F = 1. (2) W_1 >= 0 has K entries, each at its field's
+            largest |Delta_m|, for theta_Omega; and one entry for theta_m. (3) s of theta_Omega, its
+            W_2, is the top eigenvector of W_1 Delta Delta^T W_1^T.
+    Fails   (1) without 1/sqrt K; (2) for the first feature of every field; (3) for s_k all alike.
     """
     settings = [s for s in SETTINGS if s[0] > 1]
     count = t.share(len(settings))
@@ -311,20 +312,25 @@ def eq68(t: Trial) -> None:
         w1, w2 = (v.numpy() for v in relu_two_layer.compositional(*tensors(delta)))
         k, m = int(t.rng.integers(fields)), int(t.rng.integers(modes))
         one1, one2 = (v.numpy() for v in relu_two_layer.relay(*tensors(delta), k, m))
+
+        # (1) Squared norms of the layers of both solutions.
         for w in (w1, w2, one1, one2):
             norms.add(np.abs((w**2).sum((-1, -2)) - 1))
-        scaled = ((w1 * np.sqrt(fields)) ** 2).sum((-1, -2))
-        norms.breaks("no 1/sqrt(K)", np.abs(scaled - 1))
-        entries = (w1 > 0).sum((-1, -2)) - fields, (one1 > 0).sum((-1, -2)) - 1
-        negative = (w1 < 0).sum((-1, -2)) + (one1 < 0).sum((-1, -2))
+        unscaled = ((w1 * np.sqrt(fields)) ** 2).sum((-1, -2))
+        norms.breaks("no 1/sqrt(K)", np.abs(unscaled - 1))
 
         def missed(read: Array, delta: Array = delta) -> Array:
-            """How many fields are not read at their entry of largest |Delta|."""
             return (np.abs(np.abs(read) - np.abs(delta).max(-1)) > 1e-12).sum(-1)
 
-        rows = (w1 * delta).sum(-1) * np.sqrt(fields)
-        counts.add(np.abs(entries[0]) + np.abs(entries[1]) + negative + missed(rows))
+        # (2) Entries too many, negative ones, and fields that are not read at their largest.
+        surplus = (w1 > 0).sum((-1, -2)) - fields
+        surplus_one = (one1 > 0).sum((-1, -2)) - 1
+        negative = (w1 < 0).sum((-1, -2)) + (one1 < 0).sum((-1, -2))
+        read = (w1 * delta).sum(-1) * np.sqrt(fields)
+        counts.add(np.abs(surplus) + np.abs(surplus_one) + negative + missed(read))
         counts.breaks("first feature of every field", missed(delta[..., 0]))
+
+        # (3) One minus the cosine of s and that eigenvector, by LAPACK.
         wide = mixture.blocks(w1)
         flat = delta.reshape(count, -1)
         inner = wide @ (flat[:, :, None] * flat[:, None, :]) @ wide.swapaxes(-1, -2)

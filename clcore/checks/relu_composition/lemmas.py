@@ -45,12 +45,13 @@ def _both_signs(v: Array) -> Array:
 def lem14(t: Trial) -> None:
     """The maximal eigenvector of one receptive field has a negative entry (Lemma 14).
 
-    Given   Assumption 1, M = 2..8, every mode shown, alpha_ij > 0.
-    Claim   The maximal eigenvector of X_alpha has entries of both signs. The minimal one has one
-            sign throughout and a simple eigenvalue; it is the Perron vector of beta I - X, by
-            repeated squaring, and orthogonal to the maximal one, by LAPACK.
-    Fails   both signs: without weight between modes, and for a mode not shown; the minimal one
-            with two active modes; orthogonality for the vector of ones.
+    Given   one field under Assumption 1, M = 2..8 modes, every mode shown, alpha_ij > 0.
+    Claim   (1) The maximal eigenvector of X_alpha, by LAPACK, has entries of both signs. (2) The
+            minimal one, by repeated squaring of beta I - X (its Perron vector), has one sign
+            throughout and a simple eigenvalue. (3) It is orthogonal to the maximal one, and
+            LAPACK's minimal one.
+    Fails   (1) without weight between modes, and for a mode not shown; (2) with two active modes;
+            (3) for the vector of ones.
     """
     count = max(12, t.share(len(SIZES)))  # one control fails in eight draws of ten
     total: Shared = {"draws": count * len(SIZES), "controls": pooled}
@@ -58,27 +59,33 @@ def lem14(t: Trial) -> None:
     least = t.part("minimal eigenvector", 1e-6, ">=", **total)
     across = t.part("orthogonal to it", 1e-9, **total)
     for modes in SIZES:
-        n = max(10, 2 * modes)
-        x, x2 = mixture.field(t.rng, count, n, modes)
-        alpha = mixture.weights(t.rng, count, n)
-        matrix = clcore_covariance(x, x2, alpha)
-        values, vectors = np.linalg.eigh(matrix)
-        top, u = vectors[..., -1], _perron(matrix)
+        samples = max(10, 2 * modes)
+        x, x2 = mixture.field(t.rng, count, samples, modes)
+        alpha = mixture.weights(t.rng, count, samples)
+        two_modes = mixture.two_hot(t.rng, x)
+        X = clcore_covariance(x, x2, alpha)
+        values, vectors = np.linalg.eigh(X)
+        top, bottom, perron = vectors[..., -1], vectors[..., 0], _perron(X)
+
+        # (1) Size of the smaller sign of the maximal eigenvector.
         signs.add(_both_signs(top))
-        least.add(np.abs(u).min(-1) * (np.sign(u) == np.sign(u[:, :1])).all(-1))
-        least.add((values[:, 1] - values[:, 0]) / np.abs(values).max(-1))
-        across.add(np.abs((u * top).sum(-1)), 1 - np.abs((u * vectors[..., 0]).sum(-1)))
-        across.breaks("all ones for u", np.abs(top.sum(-1)) / np.sqrt(modes))
-        lonely = np.linalg.eigh(clcore_covariance(x, x2, alpha * no_weight_between(x)))[1][..., -1]
-        signs.breaks("no weight between modes", _both_signs(lonely))
-        pairs = mixture.two_hot(t.rng, x)
-        if modes > 2:
-            low = np.linalg.eigh(clcore_covariance(pairs, pairs, alpha))[1][..., 0]
-            least.breaks("two active modes", np.abs(low).min(-1) * ((low > 0).all(-1)))
-        else:
-            one, one2 = mixture.field(t.rng, count, n, 2, missing=1)
+        lonely = clcore_covariance(x, x2, alpha * no_weight_between(x))
+        signs.breaks("no weight between modes", _both_signs(mixture.top(lonely)))
+        if modes == 2:
+            one, one2 = mixture.field(t.rng, count, samples, 2, missing=1)
             end = mixture.top(clcore_covariance(one, one2, alpha))
             signs.breaks("one mode not shown", _both_signs(end))
+
+        # (2) The least entry of the Perron vector, and the gap above its eigenvalue.
+        least.add(np.abs(perron).min(-1) * (np.sign(perron) == np.sign(perron[:, :1])).all(-1))
+        least.add((values[:, 1] - values[:, 0]) / np.abs(values).max(-1))
+        if modes > 2:
+            low = np.linalg.eigh(clcore_covariance(two_modes, two_modes, alpha))[1][..., 0]
+            least.breaks("two active modes", np.abs(low).min(-1) * ((low > 0).all(-1)))
+
+        # (3) Its cosine with the maximal eigenvector; one minus that with LAPACK's minimal one.
+        across.add(np.abs((perron * top).sum(-1)), 1 - np.abs((perron * bottom).sum(-1)))
+        across.breaks("all ones for u", np.abs(top.sum(-1)) / np.sqrt(modes))
 
 
 def _within(x: Array, x2: Array) -> Array:
@@ -147,10 +154,11 @@ def lem16(t: Trial) -> None:
     """Bound on the least entry of a vector orthogonal to a positive one (Lemma 16).
 
     Given   v > 0 and u orthogonal to it, d = 2..8; k the number of entries u_j >= 0.
-    Claim   min_j u_j <= -(1/(d - k)) (min v/|v|_inf) |u|_inf (Eq. 128), and the line before it
-            (Eq. 129): the share of draws that break them is 0.
-    Fails   Eq. 128 as typeset, without the brackets around d - k (a misprint); for twice the
-            bound, for k in place of d - k, and for u that is not orthogonal to v.
+    Claim   (1) min u <= -(1/(d - k)) (min v/max v) |u|_inf (Eq. 128), and (2) the line before it, 0
+            >= (min v) (max u) + (d - k) (max v) (min u) (Eq. 129): the share of draws that break
+            them is 0.
+    Fails   (1) as typeset, without the brackets around d - k (a misprint); for twice the bound, and
+            for u that is not orthogonal to v. (1), (2) for k in place of d - k.
     """
     inequality = t.part("Eq. 128", 0.0, measured=fraction, controls=fraction)
     line = t.part("Eq. 129", 0.0, measured=fraction, controls=fraction)
@@ -159,18 +167,22 @@ def lem16(t: Trial) -> None:
         v = t.rng.uniform(0.05, 3, (count, d))
         raw = t.rng.standard_normal((count, d))
         u = raw - (raw * v).sum(-1, keepdims=True) / (v * v).sum(-1, keepdims=True) * v
-        low, high, least, most = u.min(-1), np.abs(u).max(-1), v.min(-1), v.max(-1)
+        u_min, u_norm, v_min, v_max = u.min(-1), np.abs(u).max(-1), v.min(-1), v.max(-1)
         k = (u >= 0).sum(-1)
-        bound = -least / (d - k) * high / most
-        inequality.add(low > bound + 1e-12)
-        fused = -least * high / (d - k * most)
-        inequality.breaks(r"as typeset, $d-k\|v\|_\infty$ below", low > fused + 1e-12)
-        inequality.breaks("bound doubled", low > 2 * bound + 1e-12)
-        inequality.breaks("k for d - k", low > -least * high / (k * most) + 1e-12)
+
+        # (1) Where the least entry lies above the bound.
+        bound = -v_min / (d - k) * u_norm / v_max
+        inequality.add(u_min > bound + 1e-12)
+        typeset = -v_min * u_norm / (d - k * v_max)
+        inequality.breaks(r"as typeset, $d-k\|v\|_\infty$ below", u_min > typeset + 1e-12)
+        inequality.breaks("bound doubled", u_min > 2 * bound + 1e-12)
+        inequality.breaks("k for d - k", u_min > -v_min * u_norm / (k * v_max) + 1e-12)
         shifted = u + 0.5 * v
-        k2 = (shifted >= 0).sum(-1)
-        wide = -least * np.abs(shifted).max(-1) / (np.maximum(d - k2, 1) * most)
-        inequality.breaks("u not orthogonal", shifted.min(-1) > wide + 1e-12)
-        up = least * np.maximum(u, 0).max(-1)
-        line.add(up + (d - k) * most * low > 1e-12)
-        line.breaks("k for d - k", up + k * least * low > 1e-12)
+        k_shifted = (shifted >= 0).sum(-1)
+        its_bound = -v_min * np.abs(shifted).max(-1) / (np.maximum(d - k_shifted, 1) * v_max)
+        inequality.breaks("u not orthogonal", shifted.min(-1) > its_bound + 1e-12)
+
+        # (2) Where the sum of both terms is above 0.
+        upward = v_min * np.maximum(u, 0).max(-1)
+        line.add(upward + (d - k) * v_max * u_min > 1e-12)
+        line.breaks("k for d - k", upward + k * v_min * u_min > 1e-12)

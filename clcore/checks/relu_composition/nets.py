@@ -154,43 +154,50 @@ def lem13(t: Trial) -> None:
     """Nonnegative filters give ReLU the activations of a linear net (Lemma 13).
 
     Given   nonnegative data, not one-hot; W_1 >= 0, any W_2; InfoNCE.
-    Claim   f_1 of the ReLU net is f_1 of the linear net with the same weights, and so are the
-            gradients of the loss that reach it.
+    Claim   (1) f_1 of the ReLU net, by the library, is f_1 of the linear net with the same weights,
+            in numpy. (2) So are the gradients of the loss that reach f_1, by autograd.
     Fails   for one negative weight, and for one negative input.
     """
-    draws, n = t.draws, 12
-    x = t.rng.random((draws, n, 3, 4))
+    draws, samples = t.draws, 12
+    x = t.rng.random((draws, samples, 3, 4))
     w1, w2 = t.rng.random((draws, 3, 4)), t.rng.standard_normal((draws, 2, 3))
-    x2 = x * t.rng.uniform(0.6, 1.4, (draws, n, 1, 1))
+    x2 = x * t.rng.uniform(0.6, 1.4, (draws, samples, 1, 1))
     pair = losses.infonce_pair(0.5, 0.0)
+    bad_weight, bad_input = w1.copy(), x.copy()
+    bad_weight[:, 0, 0] = -5
+    bad_input[:, 0, 0, 0] = -20
 
-    def compare(w1: Array, x: Array) -> tuple[Array, Array]:
+    def relu(w1: Array, x: Array) -> torch.Tensor:
+        """f_1 of the ReLU net: its output with the identity above."""
         identity = np.broadcast_to(np.eye(3), (draws, 3, 3))
-        hidden = relu_two_layer.output(*tensors(w1, identity, x))
-        plain = np.einsum("bkm,bnkm->bnk", w1, x)
-        hidden2 = np.maximum(np.einsum("bkm,bnkm->bnk", w1, x2), 0)
-        plain2 = np.einsum("bkm,bnkm->bnk", w1, x2)
-        back = []
-        for f, f2 in ((hidden, torch.from_numpy(hidden2)), tensors(plain, plain2)):
-            top = torch.from_numpy(w2).transpose(-1, -2)
-            back.append(
-                torch.func.grad(
-                    lambda f, f2=f2, top=top: contrast.family_loss(f @ top, f2 @ top, pair).sum()
-                )(f)
-            )
-        return absolute(hidden, plain), absolute(*back)
+        return relu_two_layer.output(*tensors(w1, identity, x))
 
-    values = t.part("activations", 1e-14, controls=typical)
-    gradients = t.part("gradients at them", 1e-12, controls=typical)
-    one, low = w1.copy(), x.copy()
-    one[:, 0, 0] = -5
-    low[:, 0, 0, 0] = -20
-    parts = (values, gradients)
-    for part, found in zip(parts, compare(w1, x), strict=True):
-        part.add(found)
-    for name, how in (("one negative weight", (one, x)), ("one negative input", (w1, low))):
-        for part, found in zip(parts, compare(*how), strict=True):
-            part.breaks(name, found)
+    def linear(w1: Array, x: Array) -> Array:
+        return np.einsum("bkm,bnkm->bnk", w1, x)
+
+    def loss_gradient(f: torch.Tensor, f2: torch.Tensor) -> torch.Tensor:
+        """dL/df_1 of the first views, W_2 above."""
+        top = torch.from_numpy(w2).transpose(-1, -2)
+        return torch.func.grad(lambda f: contrast.family_loss(f @ top, f2 @ top, pair).sum())(f)
+
+    def activations(w1: Array, x: Array) -> Array:
+        return absolute(relu(w1, x), linear(w1, x))
+
+    # (1) f_1 of both nets.
+    values = t.part("activations", 1e-14, controls=typical).add(activations(w1, x))
+    values.breaks("one negative weight", activations(bad_weight, x))
+    values.breaks("one negative input", activations(w1, bad_input))
+
+    def gradients(w1: Array, x: Array) -> Array:
+        plain, plain2 = linear(w1, x), linear(w1, x2)
+        rectified2 = torch.from_numpy(np.maximum(plain2, 0))
+        by_relu = loss_gradient(relu(w1, x), rectified2)
+        return absolute(by_relu, loss_gradient(*tensors(plain, plain2)))
+
+    # (2) The loss's gradient at f_1 of both nets; only the first views may have a negative input.
+    reaching = t.part("gradients at them", 1e-12, controls=typical).add(gradients(w1, x))
+    reaching.breaks("one negative weight", gradients(bad_weight, x))
+    reaching.breaks("one negative input", gradients(w1, bad_input))
 
 
 def _open_at_zero(u: torch.Tensor) -> torch.Tensor:
@@ -203,12 +210,13 @@ def thm4(t: Trial) -> None:
     """ReLU dynamics is linear dynamics with the sticky weight rule (Theorem 4).
 
     Given   Assumption 1, W_1 >= 0 with exact zeros among its entries, any W_2, both layers trained
-            by three losses; the ReLU gate closed at 0.
-    Claim   100 steps of descent of the ReLU net, by autograd and not clipped (a negative entry is
-            read as 0, Lemma 3), are those of the linear net with the sticky rule: hand-written
-            gradients through X_alpha, masked by w > 0 and clipped. What reaches 0 stays 0.
-    Fails   for the linear net without the rule, for data with two active modes, for a gate that is
-            open at 0.
+            by three losses, 100 steps of descent; the ReLU gate closed at 0.
+    Claim   (1) The path of the ReLU net, by autograd and not clipped (a negative entry is read as
+            0, Lemma 3), is that of the linear net with the sticky rule: hand-written gradients
+            through X_alpha, masked by w > 0 and clipped. (2) What reaches 0 on the ReLU net's path
+            stays 0.
+    Fails   (1) for the linear net without the rule, and for data with two active modes; (2) for a
+            gate that is open at 0.
     """
     runs, n, steps, rate = min(t.draws, 12), 8, 100, 0.02
     names = ("InfoNCE", "Soft Triplet", "N+1 Tuplet")
@@ -219,48 +227,57 @@ def thm4(t: Trial) -> None:
     hits = 0
     for pair, functions in family:
         x, x2 = mixture.fields(t.rng, runs, n, 2, 3)
-        both = mixture.two_hot(t.rng, x), mixture.two_hot(t.rng, x2)
+        two_modes = mixture.two_hot(t.rng, x), mixture.two_hot(t.rng, x2)
         w1 = t.rng.random((runs, 2, 3)) * (t.rng.random((runs, 2, 3)) > 0.3)
         w2 = 0.7 * t.rng.standard_normal((runs, 2, 2))
 
         def relu(x: Array, x2: Array, gate=torch.relu, w1=w1, w2=w2, pair=pair) -> Array:
+            """[runs, steps, weights]: the path of the ReLU net."""
             views = tensors(x, x2)
 
-            def loss(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-                z, z2 = (gate((a[:, None] * v).sum(-1)) @ b.transpose(-1, -2) for v in views)
+            def loss(low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
+                z, z2 = (gate((low[:, None] * v).sum(-1)) @ high.transpose(-1, -2) for v in views)
                 return contrast.family_loss(z, z2, pair).sum()
 
-            a, b = tensors(w1, w2)
+            low, high = tensors(w1, w2)
             slope, path = torch.func.grad(loss, (0, 1)), []
             for _ in range(steps):
-                down = slope(a, b)
-                a, b = a - rate * down[0], b - rate * down[1]
-                path.append(np.concatenate([a.clamp(min=0).flatten(1), b.flatten(1)], -1))
+                down = slope(low, high)
+                low, high = low - rate * down[0], high - rate * down[1]
+                path.append(np.concatenate([low.clamp(min=0).flatten(1), high.flatten(1)], -1))
             return np.stack(path, 1)
 
         def linear(x: Array, x2: Array, sticky=True, w1=w1, w2=w2, f=functions) -> Array:
-            a, b, path = w1, w2, []
+            """The same of the linear net."""
+            low, high, path = w1, w2, []
             flat = [v.reshape(*v.shape[:2], -1) for v in (x, x2)]
             for _ in range(steps):
-                z, z2 = (mixture.output(a, b, v, "linear") for v in (x, x2))
-                matrix = mixture.covariance(ref.importance(*ref.distances(z, z2), *f), *flat)
-                wide = mixture.blocks(a)
-                up = (b.swapaxes(-1, -2) @ b @ wide @ matrix).reshape(runs, 2, 2, 3)
+                z, z2 = (mixture.output(low, high, v, "linear") for v in (x, x2))
+                X = mixture.covariance(ref.importance(*ref.distances(z, z2), *f), *flat)
+                wide = mixture.blocks(low)
+                up = (high.swapaxes(-1, -2) @ high @ wide @ X).reshape(runs, 2, 2, 3)
                 up = np.stack([up[:, 0, 0], up[:, 1, 1]], 1)  # off its field a filter is blind
-                top = b @ wide @ matrix @ wide.swapaxes(-1, -2)
-                a = np.maximum(a + rate * up * (a > 0), 0) if sticky else a + rate * up
-                b = b + rate * top
-                path.append(np.concatenate([a.reshape(runs, -1), b.reshape(runs, -1)], -1))
+                up_high = high @ wide @ X @ wide.swapaxes(-1, -2)
+                low = np.maximum(low + rate * up * (low > 0), 0) if sticky else low + rate * up
+                high = high + rate * up_high
+                path.append(np.concatenate([low.reshape(runs, -1), high.reshape(runs, -1)], -1))
             return np.stack(path, 1)
 
-        net, free = relu(x, x2), relu(x, x2, _open_at_zero)
-        same.add(relative(net, linear(x, x2), 1.0))
-        same.breaks("no sticky rule", relative(linear(x, x2, sticky=False), net, 1.0))
-        same.breaks("two active modes", relative(relu(*both), linear(*both), 1.0))
-        stays.add(_waking(net))
-        first = (w1 == 0) & (free[:, 0, :6].reshape(w1.shape) > 0)
-        stays.breaks("gate open at 0", _waking(free), first.sum())
-        hits += int(((w1 > 0) & (net[:, -1, :6].reshape(w1.shape) == 0)).sum())
+        # (1) The two paths, step by step.
+        path = relu(x, x2)
+        same.add(relative(path, linear(x, x2), 1.0))
+        same.breaks("no sticky rule", relative(linear(x, x2, sticky=False), path, 1.0))
+        same.breaks("two active modes", relative(relu(*two_modes), linear(*two_modes), 1.0))
+
+        # (2) How often a weight leaves 0, the first step included for the open gate.
+        stays.add(_waking(path))
+        opened = relu(x, x2, _open_at_zero)
+        first = (w1 == 0) & (opened[:, 0, :6].reshape(w1.shape) > 0)
+        stays.breaks("gate open at 0", _waking(opened), first.sum())
+
+        # Weights that have reached 0: a number for the page.
+        hits += int(((w1 > 0) & (path[:, -1, :6].reshape(w1.shape) == 0)).sum())
+
     same.says(steps=steps, hits=hits)
 
 
