@@ -199,6 +199,7 @@ def thm2_exp(t: Trial) -> None:
             floor = 1e-3 * np.abs(A[-1]).max((1, 2))
             single.add(relative(front * (A[0] - B[0]), difference, floor))
             single.breaks("its square", relative(front**2 * (A[0] - B[0]), difference, floor))
+
     _prove_expansion(printed, right, single)
 
 

@@ -173,7 +173,6 @@ def thm3_noise(t: Trial) -> None:
     second = t.part("second order", 1e-6, controls=typical, draws=count)
     second.add(order(change)).breaks("noise along z", order(along))
 
-    # (2) The change over the printed one.
     scale = (w.alpha**2 * w.kappa)[:, None] * np.array(SIZES)[:, None, None] ** 2
     own = np.einsum("rii,rii->ri", w.online, w.target)
     cross = (w.online * w.target).sum(-1) - own
@@ -181,6 +180,7 @@ def thm3_noise(t: Trial) -> None:
     def gap(inner: Array) -> Array:
         return np.abs(change / (scale * inner) - 1)
 
+    # (2) The change over scale * [...], the printed one, less 1.
     constant = t.part("its constant", 1e-9, controls=typical, draws=count)
     constant.add(gap(own + w.alpha[:, None] ** 2 * cross))
     constant.breaks("no alpha^2", gap(own + cross)).breaks("no off-diagonals", gap(own))

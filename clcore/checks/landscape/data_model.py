@@ -99,6 +99,7 @@ def eq2(t: Trial) -> None:
         first, second = q @ (2 * D * v), q @ (2 * (1 - D) * v)
         means.add(np.abs(np.stack([first - 2 * alpha * v, second - 2 * (1 - alpha) * v])).max())
         means.breaks("1 - alpha for alpha", np.abs(first - 2 * (1 - alpha) * v).max())
+
     _proves_dependent(apart, means)
 
 

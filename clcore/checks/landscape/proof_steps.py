@@ -109,12 +109,16 @@ def eq20(t: Trial) -> None:
         if alpha < 1:  # at 1 all masks are one
             twice = abs(_bound(d, alpha, tau, one=True) - right)
             formula.breaks("as typeset, D_2 twice", twice)
+
+    # (1) The same term by term, for symbols.
     bound.says(slack=min(slack))
     bound.proves(
         _terms(sy.IN_U),
         breaks={"columns longer than 1": _terms(sy.IN_U + sy.T * sympy.eye(2))},
         at=sy.AT,
     )
+
+    # (2) The same for symbols.
     loops, closed = sy.proof_bound(sy.entries()), _counted(sy.ALPHA)
     formula.proves(
         exact.equal(loops, closed),

@@ -143,6 +143,7 @@ def eq9(t: Trial) -> None:
         W = _unit(P @ M.T * t.rng.uniform(0.1, 3, (d, 1)))
         span.add(np.abs(_encode(W, x) - z @ P.T).max())
         _shorter(t, M, P, z, recovers, rows, span)
+
     _proves_recovery(recovers, same, span)
 
 
@@ -349,6 +350,7 @@ def rem2(t: Trial) -> None:
     # (3) The loss less 2 - 2 alpha^2, alpha = 0.7.
     flat = t.part("the loss is flat on U", 1e-14, controls=typical)
     flat.add(off(lambda h: sc.symmetric_relu(h, 0.0))).breaks("plain ReLU", off(torch.relu))
+
     _proves_symmetric(identity, cases, flat)
 
 

@@ -91,6 +91,7 @@ def rem15(t: Trial) -> None:
 
     # (2) Equal columns: one minus their cosine.
     apart.breaks("equal columns", 0.0)
+
     _proves_no_collapse(minimal, apart, rank)
 
 
@@ -149,7 +150,6 @@ def rem18(t: Trial) -> None:
         minima.breaks("near a permutation", _share_bad(planted))
     minima.says(shares=", ".join(f"{share:.3f}" for share in minima.errors))
 
-    # (2) Share of random W that have the least loss, in standard errors from 2^-4.
     W = unit(t.rng.standard_normal((n, 2, 2)))
     loss = ml.one_hot_non_contrastive(*tensors(W), 0.5).numpy()
     error = (1 / 16 * 15 / 16 / n) ** 0.5
@@ -157,6 +157,7 @@ def rem18(t: Trial) -> None:
     def off(share: float) -> float:
         return abs(float((loss < 1.5 + 1e-12).mean()) - share) / error
 
+    # (2) Share of random W that have the least loss, in standard errors from 2^-4.
     t.part("of all W", 5.0, draws=n).add(off(2.0**-4)).breaks("2^-d", off(2.0**-2))
 
 

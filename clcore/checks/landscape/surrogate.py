@@ -140,6 +140,7 @@ def eq16(t: Trial) -> None:
     lowest = ends[at(ends) < at(ends).min() + 1e-6]
     gaps.breaks("i.i.d. negatives, tau = 5", ml.permutation_gap(lowest))
     gaps.breaks("two columns on one row", ml.permutation_gap(ONE_ROW_TWICE))
+
     _proves_minimisers(value, lower, gaps)
 
 

@@ -240,6 +240,7 @@ def thm1a_max(t: Trial) -> None:
         L = ml.one_hot_non_contrastive(*tensors(V), alpha).numpy()
         value.add(np.abs(L - (2 - 2 * alpha**2)))
         value.breaks("without the weight 1/d", np.abs(L - (2 - 2 * d * alpha**2)))
+
     _proves_maximum(bound, attained, value)
 
 
@@ -311,6 +312,7 @@ def thm1a(t: Trial) -> None:
         both.add((ml.non_contrastive(W, W, wide, alpha) - (2 - alpha**2)).abs())
         longer = ml.non_contrastive(1.1 * W, 1.1 * W, wide, alpha)
         both.breaks("columns of norm 1.1", (longer - (2 - alpha**2)).abs())
+
     _proves_minima(equal, lower, both)
 
 

@@ -132,6 +132,7 @@ def rem18(t: Trial) -> None:
             if selective:
                 gain = (move @ pattern) / (u @ pattern)
                 (least if size < 0.1 else falls).append(gain)
+
     vanishes.says(small=max(small), moved=np.median(np.concatenate(moved)))
     shares = {"falls": falls, "small_falls": least}
     amplifies.says(**{k: (np.concatenate(v) < 0).mean() for k, v in shares.items()}, turn=_turn())

@@ -261,8 +261,6 @@ def fig11(t: Trial) -> None:
     inside.breaks("asymptote, gamma <= 0.1", beyond(line)[gamma < 0.15])
     inside.says(widest=(high - low).max())
 
-    # (2) Distance of the asymptote's logarithm from the band's farther end, c >= 20; at 0.9 a fifth
-    # of it is compared.
     c = t.rng.uniform(20, 30, t.draws)
 
     def distance(value: float) -> Array:
@@ -271,6 +269,9 @@ def fig11(t: Trial) -> None:
         ends = [v.log() for v in gaussian_tail.r_hat_bounds(*pair)]
         return np.max([np.abs((end - line).numpy()) for end in ends], 0)
 
+    # (2) Distance of the asymptote's logarithm from the band's farther end, c >= 20; at gamma 0.9
+    # a fifth of it, so that 0.1 is allowed.
     near = t.part("asymptote", 0.02, controls=pooled)
     near.add(np.maximum(distance(0.99), distance(0.9) / 5)).breaks("gamma = 0.01", distance(0.01))
+
     mills_proofs.fig11(inside, near)

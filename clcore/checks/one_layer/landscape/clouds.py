@@ -99,7 +99,7 @@ def fig1c(t: Trial) -> None:
     Given   data symmetric about an axis; w on this axis, which is critical for every alpha that
             follows the outputs: for alpha = 1, and Gaussian ones of tau = 0.02, 0.1, 0.5.
     Claim   (1) Some such w are unstable under alpha = 1 and stable under a Gaussian alpha, by the
-            rate of the flow's angle. At twelve of them: (2) w is critical, (3) the flow under the
+            rate of the flow's angle. At up to twelve: (2) w is critical, (3) the flow under the
             Gaussian alpha runs into w, (4) its sum over pairs is the library's operator form.
     Fails   (1) for the wide kernel tau = 10^9; (2) at an angle of 0.3; (3), (4) for alpha = 1.
     """

@@ -252,6 +252,7 @@ def rem3(t: Trial) -> None:
         powers.add(relative(ours(kind), degree * H[kind](x)))
     for name, spread in spreads.items():
         powers.breaks(name, spread)
+
     proofs.rem3(one, powers)
 
 
@@ -267,8 +268,6 @@ def eq6(t: Trial) -> None:
     Fails   (1) without the gate, for the gate of another w; (2) without the degree.
     """
     draws = t.draws
-
-    # (1), (2) A kind of h after the other: output against gated input, then objective against form.
     one = t.part("degree one", 1e-10, controls=typical, draws=3 * draws)
     powers = t.part("monomials", 1e-10, controls=typical, draws=2 * draws)
     for kind in ONE + MONOMIALS:
@@ -282,6 +281,7 @@ def eq6(t: Trial) -> None:
             A = one_layer.operator(world, *tensors(v), of, SLOPE).numpy()  # noqa: B023
             return np.einsum("bi,bij,bj->b", w, A, w)  # noqa: B023
 
+        # (1) or (2), by the kind of h: output against gated input, then objective against form.
         part = one if kind in ONE else powers
         part.add(relative(drive(gated, w), degree * H[kind](drive(x, w))))
         part.add(relative(form(w, kind), degree**2 * by_loops))
@@ -295,6 +295,7 @@ def eq6(t: Trial) -> None:
         # (2) No p^2.
         if degree > 1:
             powers.breaks("constant 1", relative(form(w, kind), by_loops))
+
     proofs.eq6(one, powers)
 
 
@@ -385,4 +386,5 @@ def rem4(t: Trial) -> None:
     left, right = ours(x @ a, x2 @ a, y @ b, y2 @ b), loops(y @ b, y2 @ b, x @ a, x2 @ a)
     scalars.add(np.abs(left - right)[:, 0, 0] / scale)
     scalars.breaks("matrices, not transposed", relative(C, loops(y, y2, x, x2)))
+
     proofs.rem4(bilinear, vectors, scalars)

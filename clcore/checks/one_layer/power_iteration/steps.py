@@ -309,8 +309,6 @@ def eq101(t: Trial) -> None:
     Fails   (1) for the start; (2) for the rate of the third eigenvalue.
     """
     rng, draws, d = t.rng, t.draws, 5
-
-    # (1) After 200 steps a further one moves w no more.
     values = np.tile([1.0, 0.4, 0.3, 0.2, 0.1], (draws, 1))
     family, w, _ = moving_family(
         rng, draws, d, values, rng.uniform(0.6, 1, draws), np.full(draws, 0.05)
@@ -323,6 +321,7 @@ def eq101(t: Trial) -> None:
         size = np.linalg.norm(image, axis=-1, keepdims=True)
         return np.abs(image / size - v).max(-1)  # zero only if A v = +|A v| v
 
+    # (1) After 200 steps a further one moves w no more.
     fixed = t.part("fixed points", 1e-12, controls=typical)
     fixed.add(error(end)).breaks("the start", error(w))
 
@@ -337,4 +336,5 @@ def eq101(t: Trial) -> None:
     rate = (off[24] / off[14]) ** 0.1
     constant = t.part("constant A", 0.01, controls=typical).add(np.abs(rate / 0.4 - 1))
     constant.breaks("rate of the third eigenvalue", np.abs(rate / 0.15 - 1))
+
     proofs.eq101(fixed, constant)
