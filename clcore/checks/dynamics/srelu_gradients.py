@@ -93,9 +93,9 @@ def thm3_gradas(t: Trial) -> None:
 
     Given   W = I + Delta, |Delta_ij| = d^-7/4, b = d^-1/2, d up to 128; for (1) d = 4, 5, 6; for
             (4) Theorem 3's loop from warm starts, d = 4, b < 1 - alpha^2 kappa.
-    Claim   (1) The simplified gradient is the exact one. As powers of d vanish (2) the deviation of
-            its diagonal from -2 alpha^2 kappa and (3) d times its entries off the diagonal, which
-            are so o(1/d). (4) Errors never grow along the loop: the start stays warm.
+    Claim   (1) The simplified gradient is the exact one. (2) The deviation of its diagonal from -2
+            alpha^2 kappa vanishes as a power of d, and (3) so does d times its entries off the
+            diagonal: they are o(1/d). (4) Errors never grow along the loop: the start stays warm.
     Fails   (1) for crosstalk above b; (2) for a bias that stays; (3) for errors of order 1/d; (4)
             up the loss, not normalised, biases above 1 - alpha^2 kappa.
     """

@@ -92,8 +92,8 @@ def rem18(t: Trial) -> None:
     Given   the neurons of examples 1 to 4 under InfoNCE and the soft triplet loss, their largest
             output 0.001, 1 or 3 times sqrt(tau); the paper does not define "similar".
     Claim   Theorem 4's weighted operator, in place of Theorem 3's, (1) vanishes for a linear neuron
-            (examples 2, 3) and (2) is positive along the pattern of a selective ReLU neuron
-            (example 4), which so grows.
+            (examples 2, 3) and (2) amplifies the pattern of a selective ReLU neuron (example 4):
+            its quadratic form there is positive.
     Fails   (1) for a selective ReLU neuron; (2) for a linear one. Only reported: whole updates,
             with the residue, are those of L_simp for outputs small against sqrt(tau), not beyond.
     """
