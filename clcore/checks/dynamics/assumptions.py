@@ -172,39 +172,44 @@ def _each_row(t: Trial) -> None:
 def rem3(t: Trial) -> None:
     """Why the dynamics theory takes symmetric latents and the symmetric ReLU (Remark 3).
 
-    Given   warm starts, all latents and masks; latents as the experiments draw them.
-    Claim   The formula of App. C.3 needs the signed latent and the symmetric ReLU; the
-            experiments' latent is signed.
-    Fails   for binary latents, and for the one-sided ReLU.
+    Given   warm starts W = I + Delta, d = 3, all latents and masks; for (2) latents as the
+            experiments draw them.
+    Claim   (1) The expected product of a neuron's two outputs is alpha^2 kappa [(1 + Delta^o_ii -
+            b^o)(1 + Delta^t_ii - b^t) + alpha^2 kappa sum Delta^o_ij Delta^t_ij] for the signed
+            latent and the symmetric ReLU. (2) The experiments' latent is signed.
+    Fails   (1) for binary latents, and for the one-sided ReLU; (2) for binary latents.
     """
     d, count = 3, min(t.draws, 20)
     w = warm(t.rng, count, d, 0.3)
     formula = sd.summands(*tensors(*w)).numpy()
     z, D = signed(d), subsets(d)
+
+    # (1) The formula, each neuron of a net, against sums over all latents and pairs of masks.
     pair = t.part("the pair the formula needs", 1e-12, controls=pooled)
-    for r in range(count):
+    for k in range(count):
 
-        def gap(value: Array, r: int = r) -> Array:
-            return ref.relative(value[None], formula[r : r + 1])
+        def gap(value: Array, k: int = k) -> Array:
+            return ref.relative(value[None], formula[k : k + 1])
 
-        pair.add(gap(brute(w, r)))
-        keep = law(D, w.alpha[r], 1 - w.alpha[r])
-        mass = law(z, w.kappa[r] / 2, 1 - w.kappa[r])
-        b = (w.b_online[r], w.b_target[r])
-        binary = products(w.online[r], w.target[r], b, np.abs(z), mass, D, keep)
+        pair.add(gap(brute(w, k)))
+        keep = law(D, w.alpha[k], 1 - w.alpha[k])
+        mass = law(z, w.kappa[k] / 2, 1 - w.kappa[k])
+        b = (w.b_online[k], w.b_target[k])
+        binary = products(w.online[k], w.target[k], b, np.abs(z), mass, D, keep)
         pair.breaks("binary latents", gap(binary))
-        one = np.zeros(())
+        one_sided = np.zeros(())
         for point, chance in zip(z, mass, strict=True):
-            u, v = ((D * point) @ net[r].T for net in (w.online, w.target))
+            u, v = ((D * point) @ net[k].T for net in (w.online, w.target))
             u, v = np.maximum(u - b[0], 0), np.maximum(v - b[1], 0)
-            one = one + chance * (keep @ u) * (keep @ v)
-        pair.breaks("one-sided ReLU", gap(one))
+            one_sided = one_sided + chance * (keep @ u) * (keep @ v)
+        pair.breaks("one-sided ReLU", gap(one_sided))
 
     def excess(kind: str, key: torch.Tensor) -> float:
         """Sum of the entries in standard errors."""
         drawn = sc.latents(key, 20_000, 10, 0.1, kind)
         return float(drawn.sum().abs() / (drawn != 0).sum().sqrt())
 
+    # (2) Signs cancel in the sum of all drawn entries; six standard errors are allowed.
     latent, keys = t.part("the experiments' latent", 6.0), t.keys(count, "latents")
     latent.add(*(excess("iid", k) for k in keys)).breaks("binary", excess("binary", keys[0]))
 
@@ -213,11 +218,12 @@ def rem3(t: Trial) -> None:
 def rem4(t: Trial) -> None:
     """Warm-start errors of order o(1/d), and larger ones with high probability (Remark 4).
 
-    Given   d = 64, 256, 1024; |c_b| in the worst case, and its quantile at 1 - 1/(1000 d) by exact
-            convolution.
-    Claim   Errors of order d^-1.5 make the worst case vanish as a power of d, errors of order
-            d^-0.75 the quantile.
-    Fails   for errors of order 1/d or d^-0.75 in the worst case, and d^-0.5 in the quantile.
+    Given   all off-diagonal errors of a net equal, a power of d, d = 64, 256, 1024; the cross-talk
+            |c_b| in the worst case, and its quantile at 1 - 1/(1000 d) by exact convolution.
+    Claim   As d grows, (1) the worst case vanishes for errors d^-1.5, which are o(1/d); (2) the
+            quantile vanishes already for errors d^-0.75.
+    Fails   (1) for errors of order 1/d or d^-0.75; (2) for the worst case at d^-0.75, and for the
+            quantile at d^-0.5.
     """
     chance, sizes = 0.3, np.array([64, 256, 1024])  # alpha kappa; d
 
@@ -241,9 +247,12 @@ def rem4(t: Trial) -> None:
             values.append((d - 1 - np.argmax(tail > 1e-3 / d)) * d**power)
         return growth(values)
 
+    # (1) Power of d with which the largest possible cross-talk falls.
     needs = t.part("o(1/d) is what the worst case needs", -0.45, draws=len(sizes))
     needs.add(worst_case(-1.5)).breaks("1/d", worst_case(-1.0))
     needs.breaks("d^-0.75", worst_case(-0.75))
+
+    # (2) Power of d with which the cross-talk falls that is exceeded with chance 1/(1000 d) only.
     likely = t.part("larger errors with high probability", -0.1, draws=len(sizes))
     likely.add(quantile(-0.75)).breaks("worst case", worst_case(-0.75))
     likely.breaks("d^-0.5", quantile(-0.5))

@@ -185,24 +185,26 @@ def eq25_step(t: Trial) -> None:
 def eq26(t: Trial) -> None:
     """Normalised updates contract towards their direction by a constant factor (Eq. 26).
 
-    Given   d = 2, 3, 10, 50; a of both signs and 0; |v| = 1 with v_1 + a sum v_i > 0; ten steps,
-            each tested alone; coordinates with v_i = a v_1 tested apart.
-    Claim   |v_i - a v_1| shrinks by more than gamma = 1/sqrt(1 + (1 + (d-1)a^2)c^2); where it is
-            0, both sides stay 0.
-    Fails   for 2 + (d-1)a^2, gamma of steps twice as long, the strict sign at v_i = a v_1.
+    Given   v <- (v + c^(t) (1, a, ..., a))/norm with c^(t) > c; d = 2, 3, 10, 50; a of both signs
+            and 0; |v| = 1 with v_1 + a sum v_i > 0; ten steps, each tested alone.
+    Claim   (1) Where v_i is not a v_1, a step shrinks |v_i - a v_1| by more than the factor gamma =
+            1/sqrt(1 + (1 + (d-1)a^2)c^2). (2) Where v_i = a v_1, both sides of it stay 0.
+    Fails   (1) with 2 + (d-1)a^2, and for gamma of steps twice as long; (2) for the strict sign at
+            v_i = a v_1, and elsewhere for gamma of steps three times as long.
     """
+    # (1) The factor that one step shrinks a gap by, over gamma, is at most 1.
     part = t.part(
         "v_i different from a v_1", 1 + 1e-9, controls=pooled, draws=t.draws * len(DIMENSIONS)
     )
     for d in DIMENSIONS:
         s = starts(t.rng, t.draws, d, 10)
-        v, best = s.v, gamma(s.a, s.c, d)
+        v, factor = s.v, gamma(s.a, s.c, d)
         for step, c in enumerate(s.steps):
             after = once(v, s.a, c)[0]
             before = gaps(v, s.a)
             use = before > 1e-4  # else rounding decides
             ratio = np.where(use, gaps(after, s.a) / np.where(use, before, 1.0), 0.0).max(-1)
-            part.add(ratio / best)
+            part.add(ratio / factor)
             if step == 0:  # tight: right angles and least steps
                 wide = 1 / np.sqrt(1 + (2 + (d - 1) * s.a**2) * s.c**2)
                 part.breaks("2 + (d-1) a^2", (ratio / wide)[::3])
@@ -211,12 +213,14 @@ def eq26(t: Trial) -> None:
     part.says(tight=abs(1 - worst(part.errors, "<=")))
     part.proves(_shrinks(1), breaks={"2 + (d-1) a^2": _shrinks(2)}, at="d = 3")
 
+    # (2) How often the gap after a step, [0], breaks its bound, [1]: "at most" for a coordinate
+    # with v_i = a v_1, "below" for the two others; [2] is the bound for 3 c.
     count = min(t.draws, 50)
-    here, there = arrived(t.rng, count)
+    equal, others = arrived(t.rng, count)
     part = t.part("v_i = a v_1", 0.0, draws=count)
-    part.add((here[0] > here[1]).sum() + (there[0] >= there[1]).sum())
-    part.breaks("strict for every coordinate", (here[0] >= here[1]).sum())
-    part.breaks("gamma for steps three times as long", (there[0] >= there[2]).sum())
+    part.add((equal[0] > equal[1]).sum() + (others[0] >= others[1]).sum())
+    part.breaks("strict for every coordinate", (equal[0] >= equal[1]).sum())
+    part.breaks("gamma for steps three times as long", (others[0] >= others[2]).sum())
     p, q, a, c = sympy.symbols("v_1 v_3 a c", real=True)
 
     def gap(other: sympy.Expr) -> sympy.Expr:

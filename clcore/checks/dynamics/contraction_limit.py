@@ -49,13 +49,15 @@ def lem1(t: Trial) -> None:
 def lem1_lim(t: Trial) -> None:
     """Limit of normalised updates as the unique solution of two equations (App. D).
 
-    Given   d = 2, 3, 10, 50; a of both signs and 0; |v| = 1 with v_1 + a sum v_i > 0; 60 steps
-            above a least one. The limit's two equations, solved from random starts.
-    Claim   |v_i - a v_1| <= gamma^t |v_i(0) - a v_1(0)|; |v| = 1, v_i = a v_1 and Eq. 25 leave the
-            lemma's point alone.
-    Fails   for an envelope with twice the least step, a of the other sign, the solution with a
-            negative sum.
+    Given   v <- (v + c^(t) (1, a, ..., a))/norm; d = 2, 3, 10, 50; a of both signs and 0; |v| = 1
+            with v_1 + a sum v_i > 0; 60 steps c^(t) > c.
+    Claim   (1) |v_i - a v_1| <= gamma^t |v_i(0) - a v_1(0)|, gamma = 1/sqrt(1 + (1 + (d-1)a^2)c^2).
+            (2) |v| = 1 and v_i = a v_1, solved from random starts, with v_1 + a sum v_i > 0 (Eq.
+            25), leave (1, a, ..., a)/sqrt(1 + (d-1)a^2) alone.
+    Fails   (1) for gamma of twice the least step; (2) for a of the other sign, and for the solution
+            with a negative sum.
     """
+    # (1) The gaps after each step less the envelope.
     part = t.part("envelope", 1e-13, controls=pooled, draws=t.draws * len(DIMENSIONS))
     for d in DIMENSIONS:
         s = starts(t.rng, t.draws, d, 60)
@@ -67,6 +69,7 @@ def lem1_lim(t: Trial) -> None:
                 fast = gamma(s.a, 2 * s.c, d)[:, None]
                 part.breaks("twice the step", (gaps(v, s.a) - fast * begun).max(-1)[::3])
 
+    # (2) Solutions of the equations against the lemma's limit.
     count = min(t.draws, 50)
     part = t.part("solution of the two equations", 1e-9, controls=pooled, draws=8 * count)
     for d in (2, 5):

@@ -10,7 +10,7 @@ import sympy
 
 from clcore import reference as ref
 from clcore.checks.dynamics import linear_symbols as sym
-from clcore.checks.dynamics.linear_step import dictionaries, moment
+from clcore.checks.dynamics.linear_step import dictionaries, fitted, moment
 from clcore.ledger import Part, Trial, check, exact, typical, worst
 from clcore.reference import Array, relative, tensors
 from clcore.theory.sparse import linear_noncontrastive as ln
@@ -59,24 +59,6 @@ def by_time(ours: Array, theirs: Array) -> Array:
     return np.abs(ours - theirs).max((-1, -2)) / np.abs(theirs).max((-1, -2))
 
 
-def fitted(A: Array, B: Array, steps: int) -> tuple[Array, Array]:
-    """(C_1, C_2) [n, 2] by least squares from W^o_T M alone, and the relative residual [n] of that
-    pair on both networks."""
-    pairs, errors = [], []
-    for k in range(A.shape[1]):
-        total = A[0, k] + B[0, k]
-        basis = np.stack([A[0, k].ravel(), total.ravel()], -1)
-        pair = np.linalg.lstsq(basis, A[steps, k].ravel(), rcond=None)[0]
-        gap = max(
-            np.abs(pair[0] * start[0, k] + pair[1] * total - start[steps, k]).max()
-            / np.abs(start[steps, k]).max()
-            for start in (A, B)
-        )
-        pairs.append(pair)
-        errors.append(gap)
-    return np.array(pairs), np.array(errors)
-
-
 def scalars(c: Array, lam: Array, sign: float = 1.0) -> tuple[Array, Array]:
     """C_1,t and C_2,t, [n, T + 1], read off the dynamics of 1 x 1 networks: from W^o = 1, W^t = 0
     the target is C_2,t and the difference C_1,t. With sign -1 they ascend."""
@@ -96,28 +78,31 @@ def column(values: Array) -> Array:
 def thm2_sum(t: Trial) -> None:
     """Sum of online and target weights is multiplied by λ + c in every step (App. C.1).
 
-    Given   random schedules of eta and lambda, 50 exact steps.
-    Claim   W^o M + W^t M is multiplied by lambda_t + c_t in every step, and is the product of
-            these factors times its start.
-    Fails   for lambda - c, and for alternating updates.
+    Given   random schedules of eta and lambda, 50 exact steps; c = 2 eta alpha^2 (2 p_z +
+            sigma_0^2).
+    Claim   (1) W^o M + W^t M is multiplied by lambda_t + c_t in every step, and so (2) is at every
+            t the product of these factors times its start.
+    Fails   (1), (2) for lambda - c, and for alternating updates.
     """
     n = min(t.draws, 100)
     A, B, c, lam = run(t.rng, n, (8, 5, 6), 50)
     A2, B2, c2, lam2 = run(t.rng, n, (8, 5, 6), 50, alternating=True)
-    S, S2 = A + B, A2 + B2
+    total, total2 = A + B, A2 + B2
 
+    # (1) The sum one step later against the factor times the sum.
     part = t.part("recursion", 1e-12, controls=typical, draws=n)
-    part.add(by_time(S[1:], column(lam + c) * S[:-1]))
-    part.breaks("lambda - c", by_time(S[1:], column(lam - c) * S[:-1]))
-    part.breaks("alternating", by_time(S2[1:], column(lam2 + c2) * S2[:-1]))
+    part.add(by_time(total[1:], column(lam + c) * total[:-1]))
+    part.breaks("lambda - c", by_time(total[1:], column(lam - c) * total[:-1]))
+    part.breaks("alternating", by_time(total2[1:], column(lam2 + c2) * total2[:-1]))
     first, second = sympy.symbols("A B", real=True)
     sums = partial(sym.sum_is_product, first, second)
     part.proves(sums(1), breaks={"alternating": sums(1, alternating=True)})
 
+    # (2) The sum at every t against all factors before it times the start.
     part = t.part("product", 1e-11, controls=typical, draws=n)
-    part.add(by_time(S, prefix(lam + c) * S[0]))
-    part.breaks("lambda - c", by_time(S, prefix(lam - c) * S[0])[1:])
-    part.breaks("alternating", by_time(S2, prefix(lam2 + c2) * S2[0])[1:])
+    part.add(by_time(total, prefix(lam + c) * total[0]))
+    part.breaks("lambda - c", by_time(total, prefix(lam - c) * total[0])[1:])
+    part.breaks("alternating", by_time(total2, prefix(lam2 + c2) * total2[0])[1:])
     part.proves(sums(4), breaks={"alternating": sums(4, alternating=True)}, at="t = 4")
 
 
@@ -125,13 +110,17 @@ def thm2_sum(t: Trial) -> None:
 def thm2_sub(t: Trial) -> None:
     """Recursion of the online weights alone (App. C.1).
 
-    Given   random schedules of eta and lambda, 50 exact steps; every t.
-    Claim   W^o_t+1 M follows the one-step and the two-step form as printed.
-    Fails   for the product up to t, and for the inner term without lambda_t - c_t.
+    Given   random schedules of eta and lambda, 50 exact steps; A_t = W^o_t M, S_0 = W^o_0 M + W^t_0
+            M, c = 2 eta alpha^2 (2 p_z + sigma_0^2).
+    Claim   (1) A_{t+1} = (lambda_t - c_t) A_t + c_t prod_{i<t} (lambda_i + c_i) S_0. (2) The same
+            with A_t replaced by this formula for it.
+    Fails   (1) for the product up to t; (2) for the inner term without lambda_t - c_t.
     """
     n = min(t.draws, 100)
     A, B, c_, lam = run(t.rng, n, (8, 5, 6), 50)
     S0, plus, c, minus = A[0] + B[0], prefix(lam + c_), column(c_), column(lam - c_)
+
+    # (1) From A_t to A_{t+1}, every t.
     part = t.part("one step", 1e-11, controls=typical, draws=n)
     part.add(by_time(minus * A[:-1] + c * plus[:-1] * S0, A[1:]))
     longer = minus * A[:-1] + c * plus[1:] * S0
@@ -146,6 +135,7 @@ def thm2_sub(t: Trial) -> None:
         at="t = 2",
     )
 
+    # (2) From A_{t-1} to A_{t+1}: the inner term stems from step t - 1, the outer from t.
     inner, outer = c[:-1] * plus[:-2] * S0, c[1:] * plus[1:-1] * S0
     own = minus[1:] * minus[:-1] * A[:-2]
     part = t.part("two steps", 1e-11, controls=typical, draws=n)
@@ -176,10 +166,11 @@ def thm2_exp(t: Trial) -> None:
     """Linear networks after t steps in closed form: the scalars C₁ and C₂ (App. C.1).
 
     Given   random schedules of eta and lambda, T = 1, 2, 7, 50 exact steps.
-    Claim   W^o_T M is the expansion with its index ranges by the letter; W^o M - W^t M is C_1
-            times its start.
-    Fails   by c_0(lambda_0 - c_0) for c_0 at T = 1. Corrected: the second product from j + 1.
-            Controls: a first product up to j, the square of C_1.
+    Claim   (1) W^o_T M = C_1 W^o_0 M + C_2 (W^o_0 + W^t_0) M with C_1 = prod_{i<T} (lambda_i - c_i)
+            and C_2 = sum_j c_j prod_{i<j} (lambda_i + c_i) prod_{i=j}^{T-1} (lambda_i - c_i). (3)
+            W^o M - W^t M is C_1 times its start.
+    Fails   (1) by c_0(lambda_0 - c_0) for c_0 at T = 1. Corrected: (2) the second product from j +
+            1. Controls: (1), (2) a first product up to j; (2) the product from j; (3) C_1's square.
     """
     n = min(t.draws, 60)
     printed = t.part("expansion", 1e-11, controls=typical, draws=4 * n)
@@ -192,17 +183,23 @@ def thm2_exp(t: Trial) -> None:
         def error(shared: Array, A=A, S0=S0, front=front) -> Array:
             return relative(front * A[0] + shared.sum(-1)[:, None, None] * S0, A[-1])
 
+        # (1) The index ranges by the letter.
         by_letter, corrected = error(terms(c, lam, 0)), terms(c, lam, 1)
         up_to = error(corrected * (lam + c))
         printed.add(by_letter).breaks("first product up to j", up_to)
+
+        # (2) The range from j + 1; the library's C_2 against it, too.
         closed = ln.coefficients(*tensors(c, lam)).shared.numpy()[:, -1]
         right.add(error(corrected), relative(closed, corrected.sum(-1)))
         right.breaks("first product up to j", up_to).breaks("the product from j", by_letter)
+
+        # (3) The difference of the two nets.
         if steps < 50:  # later the difference is below the rounding of its terms
             difference = A[-1] - B[-1]
             floor = 1e-3 * np.abs(A[-1]).max((1, 2))
             single.add(relative(front * (A[0] - B[0]), difference, floor))
             single.breaks("its square", relative(front**2 * (A[0] - B[0]), difference, floor))
+
     _prove_expansion(printed, right, single)
 
 

@@ -44,6 +44,24 @@ def law(M: Array, p_z: Array, sigma: Array, binary: bool = False) -> tuple[Array
     return x.reshape(n, -1, p), np.repeat(weight / (2 * p), 2 * p, -1)
 
 
+def fitted(A: Array, B: Array, steps: int) -> tuple[Array, Array]:
+    """(C_1, C_2) [n, 2] by least squares from W^o_T M alone, and the relative residual [n] of that
+    pair on both networks."""
+    pairs, errors = [], []
+    for k in range(A.shape[1]):
+        total = A[0, k] + B[0, k]
+        basis = np.stack([A[0, k].ravel(), total.ravel()], -1)
+        pair = np.linalg.lstsq(basis, A[steps, k].ravel(), rcond=None)[0]
+        gap = max(
+            np.abs(pair[0] * start[0, k] + pair[1] * total - start[steps, k]).max()
+            / np.abs(start[steps, k]).max()
+            for start in (A, B)
+        )
+        pairs.append(pair)
+        errors.append(gap)
+    return np.array(pairs), np.array(errors)
+
+
 Law = tuple[Array, Array]
 """Values of x, [n, X, p], and their probabilities, [n, X]."""
 Act = Callable[[Array], Array]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from clcore.checks.dynamics import linear_ranges as ranges
-from clcore.checks.dynamics.linear_schedules import fitted, run, scalars
-from clcore.checks.dynamics.linear_step import dictionaries, moment
+from clcore.checks.dynamics.linear_schedules import run, scalars
+from clcore.checks.dynamics.linear_step import dictionaries, fitted, moment
 from clcore.ledger import Trial, check, typical, worst
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import linear_noncontrastive as ln

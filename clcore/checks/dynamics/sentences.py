@@ -100,25 +100,34 @@ def _turns(online: Array, target: Array, b: Array, b2: Array, alpha: float, kapp
 def rem14(t: Trial) -> None:
     """Training can remedy bad optima, given a careful choice of predictor (Sec. 1; Sec. 5).
 
-    Given   Theorem 3's loop on the exact loss, warm starts, with a predictor and without.
-    Claim   Training can remedy bad optima, and this is tied to a predictor: without one the loop
-            ends 0.01 or more from the truth.
-    Fails   tied: without a predictor it ends at I. Corrected: it ends there with one and without.
-            Controls: no bias, random rows.
+    Given   Theorem 3's loop on the exact loss, warm starts, d = 3, with a predictor and without.
+    Claim   (1) Training can remedy bad optima: the loop ends at the truth, I. (2) This is tied to a
+            predictor: without one the loop ends 0.01 or more from the truth.
+    Fails   (2): without a predictor it ends at I. Corrected: (3) it ends there with one and
+            without. Controls: (1), (3) no bias, random rows; (2) a predictor, the truth itself.
     """
     w = warm(t.rng, max(4, min(t.draws, 20)), 3, 0.3)
-    without, head = trained(w, rounds=20), trained(w, head=True, rounds=36)
+    without, with_predictor = trained(w, rounds=20), trained(w, head=True, rounds=36)
     remedy = t.part("training can remedy it", 1e-9, controls=typical)
     tied = t.part("tied to a predictor", 0.01, ">=", controls=worst)
     right = t.corrected("tied to a predictor", 1e-9, controls=typical, draws=len(without))
+
+    # (1) Distance of the ends from the truth.
     remedy.add(without)
+
+    # (2) The same distance must be large without a predictor; by a second run of the loop, too.
     tied.add(without).fails_by([_turns(*row) for row in zip(*w, strict=True)])
-    tied.breaks("with a predictor: ends at the truth, too", head).breaks("the truth itself", 0.0)
-    right.add(without, head)
+    tied.breaks("with a predictor: ends at the truth, too", with_predictor)
+    tied.breaks("the truth itself", 0.0)
+
+    # (3) Corrected: both kinds of ends are at the truth.
+    right.add(without, with_predictor)
+
+    # (1), (3) Nets that do not get there: linear ones, and those from random rows.
     linear, scattered = np.split(trained(_beside(_linear(w), _random_rows(t.rng, w))), 2)
-    tied.says(linear=np.median(linear), scattered=np.median(scattered))
     for part in (remedy, right):
         part.breaks("no bias", linear).breaks("random rows", scattered)
+    tied.says(linear=np.median(linear), scattered=np.median(scattered))
 
 
 def _least_cosine(nets: Array) -> float:

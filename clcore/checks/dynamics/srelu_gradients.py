@@ -91,12 +91,13 @@ def powers(nets: list[tuple[Array, Array]], alpha: float, kappa: float) -> tuple
 def thm3_gradas(t: Trial) -> None:
     """Size of the gradients near the warm start, which updates preserve (App. C.3).
 
-    Given   |Delta_ij| = d^-7/4, b = d^-1/2, d = 4, 5, 6 exactly and up to 128 by the formulas;
-            exact trajectories with b < 1 - alpha^2 kappa.
-    Claim   Deviations from -2 alpha^2 kappa and from o(1/d) vanish as powers of d; errors never
-            grow along the loop: the start stays warm.
-    Fails   for a bias that stays, errors of order 1/d, crosstalk above b; up the loss, not
-            normalised, biases above 1 - alpha^2 kappa.
+    Given   W = I + Delta, |Delta_ij| = d^-7/4, b = d^-1/2, d up to 128; for (1) d = 4, 5, 6; for
+            (4) Theorem 3's loop from warm starts, d = 4, b < 1 - alpha^2 kappa.
+    Claim   (1) The simplified gradient is the exact one. (2) The deviation of its diagonal from -2
+            alpha^2 kappa vanishes as a power of d, and (3) so does d times its entries off the
+            diagonal: they are o(1/d). (4) Errors never grow along the loop: the start stays warm.
+    Fails   (1) for crosstalk above b; (2) for a bias that stays; (3) for errors of order 1/d; (4)
+            up the loss, not normalised, biases above 1 - alpha^2 kappa.
     """
     alpha, kappa = t.rng.uniform(0.3, 0.95), t.rng.uniform(0.1, 0.9)
 
@@ -107,10 +108,13 @@ def thm3_gradas(t: Trial) -> None:
         """Of the exact gradient from the simplified one, entry by entry."""
         return np.abs(push(*net, *net, alpha, kappa) / simple(net, alpha, kappa) - 1).max()
 
+    # (1) Simplified against exact, all latents and masks.
     few = nets((4, 5, 6), -1.75, -0.5)
     against = t.part("against the exact gradient", 1e-11, controls=worst)
     against.add(*(inside(few) * gap(net) for net in few))
     against.breaks("crosstalk above b", *(gap(net) for net in nets((4, 5, 6), -1.5, -0.5, 0.5)))
+
+    # (2), (3) Fitted powers of d: at most -0.4.
     sizes = (8, 16, 32, 64, 128)
     many = nets(sizes, -1.75, -0.5)
     small = inside(many) * np.array(powers(many, alpha, kappa))
@@ -118,6 +122,8 @@ def thm3_gradas(t: Trial) -> None:
     diagonal.breaks("a bias that stays", powers(nets(sizes, -1.75, 0.0, 0.5), alpha, kappa)[0])
     off = t.part("off the diagonal", -0.4, draws=len(many)).add(small[1])
     off.breaks("errors of order 1/d", powers(nets(sizes, -1.0, -0.5), alpha, kappa)[1])
+
+    # (4) The most that errors have grown, over what (see `grown`) they may: at most 1.
     count = min(t.draws, 30)
     w = warm(t.rng, count, 4, 0.3)
     stays = t.part("the warm start stays", 1 + 1e-12, controls=typical)

@@ -157,16 +157,22 @@ def order(change: Array) -> Array:
 def thm3_noise(t: Trial) -> None:
     """Noise enters the loss at second order only (App. C.3).
 
-    Given   warm starts, d = 2; noise of three values, and Gaussian by quadrature.
-    Claim   Noise adds alpha^2 kappa sigma^2 [(1 + Delta^o_ii)(1 + Delta^t_ii) + alpha^2 sum
-            Delta^o_ij Delta^t_ij] to a summand: second order, no first.
-    Fails   for noise along z, without alpha^2, without off-diagonals.
+    Given   warm starts W = I + Delta, d = 2; noise entries of three values, of standard deviation
+            sigma = 0.02, 0.04, 0.08; for (3) Gaussian noise by quadrature.
+    Claim   A summand of the loss is the expected product of a neuron's two outputs. (1) What noise
+            adds to it is of second order in sigma, namely (2) alpha^2 kappa sigma^2 [(1 +
+            Delta^o_ii)(1 + Delta^t_ii) + alpha^2 sum Delta^o_ij Delta^t_ij]; (3) so is Gaussian
+            noise's, within 0.02 of the power.
+    Fails   (1), (3) for noise along z; (2) without alpha^2, and without off-diagonals.
     """
     count = min(t.draws, 10)
     w = warm(t.rng, count, 2, 0.1, 0.2)
     change, along = _added(w, *THREE)
+
+    # (1) How far the fitted power of sigma is from two.
     second = t.part("second order", 1e-6, controls=typical, draws=count)
     second.add(order(change)).breaks("noise along z", order(along))
+
     scale = (w.alpha**2 * w.kappa)[:, None] * np.array(SIZES)[:, None, None] ** 2
     own = np.einsum("rii,rii->ri", w.online, w.target)
     cross = (w.online * w.target).sum(-1) - own
@@ -174,16 +180,19 @@ def thm3_noise(t: Trial) -> None:
     def gap(inner: Array) -> Array:
         return np.abs(change / (scale * inner) - 1)
 
+    # (2) The change over scale * [...], the printed one, less 1.
     constant = t.part("its constant", 1e-9, controls=typical, draws=count)
     constant.add(gap(own + w.alpha[:, None] ** 2 * cross))
     constant.breaks("no alpha^2", gap(own + cross)).breaks("no off-diagonals", gap(own))
+
+    # (3) The power for Gaussian noise, biases 0.45.
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
     few = Warm(*(x[:2] for x in w))._replace(
         b_online=np.full((2, 2), 0.45), b_target=np.full((2, 2), 0.45)
     )
-    gauss, along = _added(few, nodes, weights / weights.sum())
+    change, along = _added(few, nodes, weights / weights.sum())
     normal = t.part("Gaussian noise", 0.02, controls=typical, draws=2)
-    normal.add(order(gauss)).breaks("noise along z", order(along))
+    normal.add(order(change)).breaks("noise along z", order(along))
 
 
 @check("ncl/thm3-summand")

@@ -199,11 +199,14 @@ def limit_formula(W: Array, alpha: float, tau: float, B: int, negatives: str, pe
 def thm1b_lln(t: Trial) -> None:
     """Law of large numbers for the negatives of the contrastive loss (App. A.1, before Eq. 15).
 
-    Given   positive W, batches of B and 4B i.i.d. negatives, both readings, Eq. 8 exactly.
-    Claim   The difference from the formula falls as 1/B; without log B its limit is the closed
-            form.
-    Fails   for one expectation over all anchors, the other reading.
+    Given   positive W, one-hot latents, B i.i.d. negatives that are x' != x ("others") or of the
+            data law ("data"), the loss of Eq. 8 as an exact sum over all batches.
+    Claim   (1) The loss nears the formula that has B times the mean of e^{tau S-} for its sum over
+            the negatives, as 1/B: with 4B in place of B the gap is half or less. (2) The formula
+            less log B is, for B -> infinity, the closed form that the later steps use.
+    Fails   (1) for one expectation over all anchors; (2) for the other kind of negatives.
     """
+    # (1) Gap between loss and formula at 4B over the gap at B.
     ratio = t.part("four times the batch", 0.5, controls=pooled)
     cases = ((2, "others", 250), (2, "data", 30), (3, "others", 30))
     for _ in range(min(t.draws, 4)):
@@ -211,11 +214,13 @@ def thm1b_lln(t: Trial) -> None:
             alpha, W = float(t.rng.uniform(0.3, 0.9)), unit(0.1 + t.rng.random((d, d)))
             gaps = []
             for size in (B, 4 * B):
-                exact = finite_batch(W, alpha, tau, size, negatives)
-                gaps.append(abs(exact - limit_formula(W, alpha, tau, size, negatives)))
-            other = limit_formula(W, alpha, tau, size, negatives, per=False)
+                loss = finite_batch(W, alpha, tau, size, negatives)
+                gaps.append(abs(loss - limit_formula(W, alpha, tau, size, negatives)))
+            over_anchors = limit_formula(W, alpha, tau, size, negatives, per=False)
             ratio.add(gaps[1] / gaps[0])
-            ratio.breaks("one expectation for all anchors", abs(exact - other) / gaps[0])
+            ratio.breaks("one expectation for all anchors", abs(loss - over_anchors) / gaps[0])
+
+    # (2) The formula at B = 10^9 against the closed form.
     large, alpha = t.part("log B split off", 1e-7), 0.5
     for negatives in ml.NEGATIVES:
         W = unit(0.1 + t.rng.random((3, 3)))

@@ -75,9 +75,9 @@ def eq2(t: Trial) -> None:
     """Dependent masking: complementary views 2Dx and 2(I − D)x (Eq. 2).
 
     Given   one mask D of Bernoulli(alpha) entries, a_1 = 2Dx, a_2 = 2(I - D)x; random x.
-    Claim   The views are disjoint and a_1 + a_2 = 2x, exactly; their means over all masks are 2
-            alpha x and 2 (1 - alpha) x.
-    Fails   for independent masks, and for 1 - alpha in place of alpha.
+    Claim   (1) No entry is in both views, and a_1 + a_2 = 2x, exactly. (2) Their means over all
+            masks are 2 alpha x and 2 (1 - alpha) x.
+    Fails   (1) for independent masks; (2) for 1 - alpha in place of alpha.
     """
     apart = t.part("disjoint, and together 2x")
     means = t.part("means of the views", ROUNDING, controls=pooled)
@@ -89,13 +89,17 @@ def eq2(t: Trial) -> None:
             a1, a2 = sc.views(*tensors(x), sc.masks(key, 40, 50, alpha, kind).double()).numpy()
             return np.abs(a1 * a2).max() + np.abs(a1 + a2 - 2 * x).max()
 
+        # (1) The sampler's views: entries that both have, and what their sum misses of 2x.
         apart.add(overlap("dependent")).breaks("independent masks", overlap("independent"))
+
+        # (2) Sums over all masks of six entries, by their probabilities q.
         mask = ml.masks(6, alpha)
         D, q = mask.point.numpy(), mask.probability.numpy()
         v = x[0, :6]
         first, second = q @ (2 * D * v), q @ (2 * (1 - D) * v)
         means.add(np.abs(np.stack([first - 2 * alpha * v, second - 2 * (1 - alpha) * v])).max())
         means.breaks("1 - alpha for alpha", np.abs(first - 2 * (1 - alpha) * v).max())
+
     _proves_dependent(apart, means)
 
 

@@ -75,11 +75,13 @@ def _bound(
 def eq20(t: Trial) -> None:
     """Lower bound on the surrogate contrastive loss (Eq. 20).
 
-    Given   random members of U and permutations, all masks, d = 2, 3, 4; g with the entries ii
-            that Eq. 18 gives.
-    Claim   The surrogate is at least the right side, whose closed form is the loop over masks.
-    Fails   for columns of norm 2d, the root of g, the closed form with traces or D_2 twice, as
-            typeset.
+    Given   members of U and permutations, all masks, d = 2, 3, 4; g_i = e^{tau D_1,ii D_2,ii}, the
+            largest that e^tau times the similarity of a positive pair can be by Eq. 18.
+    Claim   (1) The surrogate loss of Eq. 16 is at least the right side, the same with g_i for the
+            positive pair and 1 for negatives. (2) The right side, by loops over masks, is the
+            library's closed form.
+    Fails   (1) for columns of norm 2d, and the root of g; (2) as typeset, with traces for the
+            entries ii, or D_2 twice.
 
     The right side falls as g grows, so that only a smaller g can fail.
     """
@@ -88,13 +90,8 @@ def eq20(t: Trial) -> None:
     formula = t.part("closed form of the right side", 1e-12, controls=pooled)
     for d, (alpha, tau) in product(SIZES, SETTINGS):
         right, traces = (_bound(d, alpha, tau, k) for k in (False, True))
-        formula.add(abs(right - ml.proof_bound(d, alpha, tau)))
-        formula.breaks("as typeset, traces for the entries", abs(right - traces))
-        if alpha < 1:  # at 1 all masks are one
-            twice = abs(_bound(d, alpha, tau, one=True) - right)
-            formula.breaks("as typeset, D_2 twice", twice)
-        P = float(ml.one_hot_surrogate(torch.eye(d, dtype=torch.float64), alpha, tau))
-        slack.append(P - traces)
+
+        # (1) The right side less the loss is at most 0; at a permutation it is 0.
         W = torch.cat(
             [*tensors(members(t.rng, n, d), members(t.rng, n, d, True)), all_permutations(d)]
         )
@@ -102,14 +99,26 @@ def eq20(t: Trial) -> None:
         scaled = 2 * d * torch.eye(d, dtype=W.dtype)
         longer = right - float(ml.one_hot_surrogate(scaled, alpha, tau))
         bound.breaks("columns of norm 2d", longer, by=worst)
-        root = _bound(d, alpha, tau, power=0.5) - P
-        bound.breaks("the root of Eq. 18's g", root)
+        least = float(ml.one_hot_surrogate(torch.eye(d, dtype=torch.float64), alpha, tau))
+        bound.breaks("the root of Eq. 18's g", _bound(d, alpha, tau, power=0.5) - least)
+        slack.append(least - traces)
+
+        # (2) Loops against closed form.
+        formula.add(abs(right - ml.proof_bound(d, alpha, tau)))
+        formula.breaks("as typeset, traces for the entries", abs(right - traces))
+        if alpha < 1:  # at 1 all masks are one
+            twice = abs(_bound(d, alpha, tau, one=True) - right)
+            formula.breaks("as typeset, D_2 twice", twice)
+
+    # (1) The same term by term, for symbols.
     bound.says(slack=min(slack))
     bound.proves(
         _terms(sy.IN_U),
         breaks={"columns longer than 1": _terms(sy.IN_U + sy.T * sympy.eye(2))},
         at=sy.AT,
     )
+
+    # (2) The same for symbols.
     loops, closed = sy.proof_bound(sy.entries()), _counted(sy.ALPHA)
     formula.proves(
         exact.equal(loops, closed),
@@ -198,27 +207,34 @@ def _proves_equality(form: Part, unique: Part) -> None:
 def eq21(t: Trial) -> None:
     """Minimisers of the contrastive loss have no negative entries (Eq. 21).
 
-    Given   random members of U, a mask that keeps i; permutations with a column negated.
-    Claim   |ReLU(W D e_i)|^2 = 1 - sum of squares of its negative entries; both losses rise with
-            the column negated, and the surrogate of any W by a bound that is 0 only without
-            negative entries.
-    Fails   for a mask that drops i, nothing lost, another permutation, 1.01 times the bound.
+    Given   random members of U, a mask D that keeps i; permutations with a column negated.
+    Claim   (1) |ReLU(W D e_i)|^2 = 1 - sum of squares of the negative entries of column i. (2) The
+            surrogate loss at any W is above that at permutations by at least a bound that is 0 only
+            without negative entries. (3) Surrogate and contrastive loss rise where one column of a
+            permutation is negated.
+    Fails   (1) for a mask that drops i, nothing lost; (2) for 1.01 times the bound; (3) for another
+            permutation.
     """
+    # (1) By the mask and the layer on the left, by the column's entries on the right.
     norm = t.part("norm", 1e-14)
     for d in (2, 5, 8):
         W, i = members(t.rng, min(t.draws, 100), d), int(t.rng.integers(d))
         W[..., [0, i]] = W[..., [i, 0]]  # `members` has a negative entry in column 0
         lost = (np.minimum(W[..., i], 0) ** 2).sum(-1)
         D = (t.rng.random((len(W), d)) < 0.5).astype(float)
-        errors = []
+        errors = {}
         for kept in (1.0, 0.0):
             D[:, i] = kept
             view = np.maximum(np.einsum("nkj,nj->nk", W, D * np.eye(d)[i]), 0)
-            errors.append(np.abs((view**2).sum(-1) - (1 - lost)))
-        norm.add(errors[0])
-        norm.breaks("a mask that drops i", errors[1], by=worst).breaks("nothing lost", lost)
-    rises(t, positive=False, overlaps=False)
+            errors[kept] = np.abs((view**2).sum(-1) - (1 - lost))
+        norm.add(errors[1.0])
+        norm.breaks("a mask that drops i", errors[0.0], by=worst).breaks("nothing lost", lost)
     _proves_norm(norm)
+
+    # (2) The part "any W".
+    rises(t, positive=False, overlaps=False)
+
+    # (3) Losses with a column negated less those without.
     raised = t.part("losses of a negated column", 1e-6, ">=")
     raised.proves(_turned(-1), breaks={"another permutation": _turned(1)}, at=sy.AT)
     no_relu = sy.similarities(rectified=False)

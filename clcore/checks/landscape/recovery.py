@@ -125,6 +125,8 @@ def eq9(t: Trial) -> None:
         z = (t.rng.random((200, d)) < 0.3).astype(float)
         z[0] = 1.0
         x = z @ M.T
+
+        # (1) The encoder's outputs against the latents, in P's order.
         recovers.add(np.abs(_encode(P @ M.T, x) - z @ P.T).max())
         if p == d:
             V = ml.positive_columns(*tensors(t.rng.standard_normal((d, d)))).numpy()
@@ -132,11 +134,16 @@ def eq9(t: Trial) -> None:
         signed = z * np.where(t.rng.random(z.shape) < 0.5, -1, 1)
         off = np.abs(_encode(P @ M.T, signed @ M.T) - signed @ P.T).max()
         recovers.breaks("signed latents", off)
+
+        # (2) The data x = M z after both are relabelled.
         same.add(np.abs(z @ P.T @ (M @ P.T).T - x).max())
         same.breaks("latents relabelled, M not", np.abs(z @ P.T @ M.T - x).max())
+
+        # (3) Rows in the span of M, scaled to norm 1, recover z itself; `_shorter` has the others.
         W = _unit(P @ M.T * t.rng.uniform(0.1, 3, (d, 1)))
         span.add(np.abs(_encode(W, x) - z @ P.T).max())
         _shorter(t, M, P, z, recovers, rows, span)
+
     _proves_recovery(recovers, same, span)
 
 
@@ -310,17 +317,23 @@ def rem2(t: Trial) -> None:
     """Symmetric ReLU without bias is the identity (Remark 2).
 
     Given   random x; members of U at d = 4, one-hot latents, all masks.
-    Claim   SReLU_0 is the identity, SReLU_b Eq. 14; with SReLU_0 Theorem 1's loss is flat on U.
-    Fails   for the plain ReLU, for a bias of 0.1 or none.
+    Claim   (1) SReLU_0(x) = x. (2) SReLU_b is x - b for x > b, x + b for x < -b, else 0 (Eq. 14).
+            (3) With SReLU_0 the non-contrastive loss of Theorem 1 is 2 - 2 alpha^2 on all of U.
+    Fails   (1) for the plain ReLU, and a bias of 0.1; (2) without bias; (3) for the plain ReLU.
     """
     x = t.rng.standard_normal((min(t.draws, 100), 1000))
     zero, biased = (sc.symmetric_relu(*tensors(x), b).numpy() for b in (0.0, 0.1))
+
+    # (1) No bias: the input itself.
     identity = t.part("no bias", draws=x.size).add(np.abs(zero - x))
     identity.breaks("plain ReLU", np.abs(np.maximum(x, 0) - x).max(-1))
     identity.breaks("bias 0.1", np.abs(biased - x).max(-1))
+
+    # (2) Bias 0.1: the three cases.
     by_case = np.where(x > 0.1, x - 0.1, np.where(x < -0.1, x + 0.1, 0.0))
     cases = t.part("Eq. 14 by cases", 1e-15, draws=x.size).add(np.abs(biased - by_case))
     cases.breaks("no bias", np.abs(zero - by_case).max(-1))
+
     keys = t.keys(min(t.draws, 60))
     W = ml.unit_columns(cr.normal(keys, (4, 4), torch.float64)).numpy()
 
@@ -334,8 +347,10 @@ def rem2(t: Trial) -> None:
             loss = loss - 2 * chance / 4 * (act(first) * act(second)).sum(-1).numpy()
         return np.abs(loss - (2 - 2 * 0.7**2))
 
+    # (3) The loss less 2 - 2 alpha^2, alpha = 0.7.
     flat = t.part("the loss is flat on U", 1e-14, controls=typical)
     flat.add(off(lambda h: sc.symmetric_relu(h, 0.0))).breaks("plain ReLU", off(torch.relu))
+
     _proves_symmetric(identity, cases, flat)
 
 

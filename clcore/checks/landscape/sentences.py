@@ -48,37 +48,50 @@ def rem15(t: Trial) -> None:
     """Bad optima are collapsed neither completely nor in dimension (Sec. 1).
 
     Given   members of U_>= by its uniform measure, one-hot latents, d = 3, 5, 10.
-    Claim   They are minimisers, outputs of different latents differ, and the outputs' second
-            moment has full rank.
-    Fails   for equal columns, which are minimisers too, and under i.i.d. latents, where these are
-            lower.
+    Claim   (1) They minimise the non-contrastive loss. (2) Outputs of different latents differ.
+            (3) The outputs' second moment has full rank: W's least singular value is not 0.
+    Fails   (1) for i.i.d. latents, under which equal columns are lower; (2), (3) for equal columns,
+            which are minimisers too.
 
     Also: the outputs' effective rank, as of trained encoders, (sum of eigenvalues)^2 over the
     sum of squares; by singular values of W, and by traces of the second moment.
     """
     n, off = min(t.draws, 100), []
     minimal = t.part("minimisers", 1e-12)
-    apart = t.part("not one point", 1e-6, ">=").breaks("equal columns", 0.0)
+    apart = t.part("not one point", 1e-6, ">=")
     rank = t.part("of full dimension", 1e-6, ">=")
     for d in (3, 5, 10):
         W, equal = optima(t.rng, n, d), optima(t.rng, n, d)
         equal[:] = equal[:, :, :1]
+
+        # (1) The loss less its least value, 2 - 2 alpha^2 at alpha = 1/2.
+        minimal.add((ml.one_hot_non_contrastive(*tensors(W), 0.5) - 1.5).abs())
+
+        # (2) One minus the largest cosine of two columns.
         gram = np.swapaxes(W, 1, 2) @ W - 2 * np.eye(d)
         apart.add(1 - gram.max((1, 2)))
+
+        # (3) The least singular value of W; of equal columns the root of the least eigenvalue of
+        # the second moment. Reported: the effective rank.
         least = np.linalg.svd(W, compute_uv=False)[:, -1]
         rank.add(least).breaks("equal columns", np.sqrt(np.abs(least_rank(equal))))
         off.append(np.abs(least**2 - least_rank(W)).max())
         values, moment = np.linalg.svd(W, compute_uv=False) ** 2, second_moment(W)
         effective = values.sum(-1) ** 2 / (values**2).sum(-1)
         again = np.trace(moment, axis1=1, axis2=2) ** 2 / (moment**2).sum((1, 2))
-        minimal.add((ml.one_hot_non_contrastive(*tensors(W), 0.5) - 1.5).abs())
     rank.says(off=max(off), least=np.median(least), effective=np.median(effective))
     rank.confirms(effective=np.median(again), least=np.median(np.sqrt(np.abs(least_rank(W)))))
+
+    # (1) By how much a member of U_>= is above equal columns under i.i.d. latents.
     law = ml.sparse(3, 0.3)
     some, same = tensors(optima(t.rng, n, 3), equal[:, :3, :3] / equal[:, :3, :1].max())
     same = ml.unit_columns(same)
     rise = ml.non_contrastive(some, some, law, 0.5) - ml.non_contrastive(same, same, law, 0.5)
     minimal.breaks("i.i.d. latents, against equal columns", rise)
+
+    # (2) Equal columns: one minus their cosine.
+    apart.breaks("equal columns", 0.0)
+
     _proves_no_collapse(minimal, apart, rank)
 
 
@@ -124,17 +137,19 @@ def rem18(t: Trial) -> None:
     """Most global minima of the non-contrastive loss are bad but not collapsed (Abstract).
 
     Given   members of U_>= by its uniform measure, d = 3, 5, 10; members of U at d = 2.
-    Claim   At least half of the minimisers have full rank and a column that no row matches to 0.9;
-            minimisers are 2^(-d^2) of U.
-    Fails   for minimisers near a permutation, and for 2^-d.
+    Claim   (1) At least half of the minimisers have full rank and a column that no row matches to
+            0.9. (2) Minimisers are 2^(-d^2) of U.
+    Fails   (1) for minimisers near a permutation; (2) for 2^-d.
     """
     n = 500 * max(t.draws, 4)
+    # (1) Share of the minimisers.
     minima = t.part("of the minima", 0.5, ">=", draws=3 * min(n, 20_000))
     for d in (3, 5, 10):
         minima.add(_share_bad(optima(t.rng, min(n, 20_000), d)))
         planted = unit(np.eye(d) + 0.05 * t.rng.random((200, d, d)))
         minima.breaks("near a permutation", _share_bad(planted))
     minima.says(shares=", ".join(f"{share:.3f}" for share in minima.errors))
+
     W = unit(t.rng.standard_normal((n, 2, 2)))
     loss = ml.one_hot_non_contrastive(*tensors(W), 0.5).numpy()
     error = (1 / 16 * 15 / 16 / n) ** 0.5
@@ -142,6 +157,7 @@ def rem18(t: Trial) -> None:
     def off(share: float) -> float:
         return abs(float((loss < 1.5 + 1e-12).mean()) - share) / error
 
+    # (2) Share of random W that have the least loss, in standard errors from 2^-4.
     t.part("of all W", 5.0, draws=n).add(off(2.0**-4)).breaks("2^-d", off(2.0**-2))
 
 

@@ -100,38 +100,47 @@ def eq16(t: Trial) -> None:
 
     Given   members of U, one-hot latents, all masks; ends of descents on both losses, negatives x'
             != x.
-    Claim   The surrogate by loops over masks is the closed form; its excess over permutations is
-            at least a bound that is zero only there, so that its minimisers are those of L_CL:
-            permutations.
-    Fails   for 1 - alpha, 1.01 times the bound, i.i.d. negatives at tau = 5, two columns on one
-            row.
+    Claim   (1) The surrogate by loops over masks is the closed form. (2) Any W is above
+            permutations by at least a bound that is zero only there. (3) At the ends of descents
+            neither loss is lower than at permutations, and (4) ends as low are permutations.
+    Fails   (1) for 1 - alpha; (2) for 1.01 times the bound; (3), (4) for i.i.d. negatives at tau =
+            5; (4) for two columns on one row.
     """
+    # (1) Loops against the closed form that the library uses.
     value = t.part("value, all masks", 1e-12, controls=pooled)
     for _ in range(min(t.draws, 4)):
         alpha, tau = float(t.rng.uniform(0.2, 0.9)), float(t.rng.uniform(0.5, 5))
         W = members(t.rng, 1, 2)[0]
-        slow = _surrogate_by_loops(W, alpha, tau)
-        value.add(abs(slow - float(ml.one_hot_surrogate(*tensors(W), alpha, tau))))
-        other = abs(slow - float(ml.one_hot_surrogate(*tensors(W), 1 - alpha, tau)))
+        by_loops = _surrogate_by_loops(W, alpha, tau)
+        value.add(abs(by_loops - float(ml.one_hot_surrogate(*tensors(W), alpha, tau))))
+        other = abs(by_loops - float(ml.one_hot_surrogate(*tensors(W), 1 - alpha, tau)))
         value.breaks("1 - alpha", other)
+
+    # (2) The part "any W".
     rises(t)
+
+    # (3) The value of both losses at the ends, above that at I; (4) where it is none, how far the
+    # ends are from a permutation.
     lower = t.part("the least value is that of permutations", 1e-12)
     gaps = t.part("minimisers are permutations", 1e-3)
     runs = max(24, min(t.draws, 60))
     for d, alpha, tau in ((2, 0.3, 5.0), (3, 0.9, 1.0), (3, 0.5, 2.0)):
         for loss in (ml.one_hot_surrogate, ml.one_hot_contrastive):
-            f = partial(loss, keep=alpha, tau=tau)
-            ends = descended(t, f"{d} {alpha} {tau}", runs, d, f)
-            above = f(ends) - f(torch.eye(d, dtype=ends.dtype))
+            at = partial(loss, keep=alpha, tau=tau)
+            ends = descended(t, f"{d} {alpha} {tau}", runs, d, at)
+            above = at(ends) - at(torch.eye(d, dtype=ends.dtype))
             lower.add(-above)
             gaps.add(ml.permutation_gap(ends[above < 1e-10]))
-    f = partial(ml.one_hot_contrastive, keep=0.3, tau=5.0, negatives="data")
-    ends = descended(t, "data", runs, 3, f)
-    below = f(torch.eye(3, dtype=ends.dtype)) - f(ends)
+
+    # (3), (4) Negatives that may repeat the anchor: lower ends, which are no permutations.
+    at = partial(ml.one_hot_contrastive, keep=0.3, tau=5.0, negatives="data")
+    ends = descended(t, "data", runs, 3, at)
+    below = at(torch.eye(3, dtype=ends.dtype)) - at(ends)
     lower.breaks("i.i.d. negatives, tau = 5", below.max())
-    lowest = ends[f(ends) < f(ends).min() + 1e-6]
+    lowest = ends[at(ends) < at(ends).min() + 1e-6]
     gaps.breaks("i.i.d. negatives, tau = 5", ml.permutation_gap(lowest))
     gaps.breaks("two columns on one row", ml.permutation_gap(ONE_ROW_TWICE))
+
     _proves_minimisers(value, lower, gaps)
 
 

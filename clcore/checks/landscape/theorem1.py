@@ -213,8 +213,10 @@ def thm1a_max(t: Trial) -> None:
 
     Given   random members of U and U_>=, d = 2, 3, 4; the sum over basis vectors by loops over all
             pairs of masks.
-    Claim   The sum is at most d alpha^2, attained by every W >= 0; there L = 2 - 2 alpha^2.
-    Fails   for longer columns, d alpha, a negative entry, without the weight 1/d.
+    Claim   (1) The sum over basis vectors e_j of E <ReLU(W D_1 e_j), ReLU(W D_2 e_j)> is at most d
+            alpha^2, (2) attained by every W >= 0 of U; (3) there L = 2 - 2 alpha^2.
+    Fails   (1) for columns of norm 1.1; (2) for d alpha, and a negative entry; (3) without the
+            weight 1/d.
     """
     n = min(t.draws, 100)
     bound = t.part("bound", 1e-13)
@@ -224,14 +226,21 @@ def thm1a_max(t: Trial) -> None:
         W, V = members(t.rng, n, d), members(t.rng, n, d, True)
         top = d * alpha**2
         lower, full = loops(W, alpha), loops(V, alpha)
+
+        # (1) Any W of U: the sum less d alpha^2 is at most 0.
         bound.add(lower - top)
         bound.breaks("columns of norm 1.1", loops(1.1 * V, alpha) - top)
+
+        # (2) W >= 0: the two are equal.
         attained.add(np.abs(full - top))
         attained.breaks("d alpha", np.abs(full - d * alpha))
         attained.breaks("a negative entry", np.abs(lower - top), by=typical)
+
+        # (3) The library's loss at these W >= 0.
         L = ml.one_hot_non_contrastive(*tensors(V), alpha).numpy()
         value.add(np.abs(L - (2 - 2 * alpha**2)))
         value.breaks("without the weight 1/d", np.abs(L - (2 - 2 * d * alpha**2)))
+
     _proves_maximum(bound, attained, value)
 
 
@@ -271,9 +280,9 @@ def thm1a(t: Trial) -> None:
 
     Given   one-hot latents, M = I, masks and latents enumerated, d = 2..5: random members of U_>=
             and U, ends of descents.
-    Claim   All of U_>= has the loss 2 - 2 alpha^2 and nothing in U a lower one; for signed
-            one-hots all of U has the same loss.
-    Fails   for a negative entry, and for columns of norm 1.1.
+    Claim   (1) All of U_>= has the loss 2 - 2 alpha^2, and (2) nothing in U a lower one. (3) For
+            signed one-hots, +-e_j, all of U has one loss, 2 - alpha^2.
+    Fails   (1) for a negative entry; (2), (3) for columns of norm 1.1.
     """
     n, runs = min(t.draws, 200), min(t.draws, 60)
     settings = len(SIZES) * len(ALPHAS)
@@ -283,9 +292,13 @@ def thm1a(t: Trial) -> None:
     for d, alpha in product(SIZES, ALPHAS):
         law, floor = ml.one_hot(d), 2 - 2 * alpha**2
         V, W = tensors(members(t.rng, n, d, True), members(t.rng, n, d))
-        equal.add((ml.non_contrastive(V, V, law, alpha) - floor).abs())
         off = (ml.non_contrastive(W, W, law, alpha) - floor).numpy()
+
+        # (1) V in U_>=; as control W, which has a negative entry.
+        equal.add((ml.non_contrastive(V, V, law, alpha) - floor).abs())
         equal.breaks("a negative entry, over alpha^2", off / alpha**2)
+
+        # (2) Random W in U, and ends of descents from such.
         if alpha == ALPHAS[0]:  # which only scales the slope
             loss = partial(ml.one_hot_non_contrastive, keep=1.0)
             ends = descended(t, f"{d}", runs, d, loss)
@@ -293,10 +306,13 @@ def thm1a(t: Trial) -> None:
         lower.breaks(
             "columns of norm 1.1", floor - ml.non_contrastive(1.1 * V, 1.1 * V, law, alpha)
         )
+
+        # (3) Latents of both signs, any W in U.
         wide = ml.one_hot(d, signed=True)
         both.add((ml.non_contrastive(W, W, wide, alpha) - (2 - alpha**2)).abs())
         longer = ml.non_contrastive(1.1 * W, 1.1 * W, wide, alpha)
         both.breaks("columns of norm 1.1", (longer - (2 - alpha**2)).abs())
+
     _proves_minima(equal, lower, both)
 
 

@@ -89,20 +89,37 @@ def _cases(t: Trial, count: int) -> Iterator[tuple]:
 def rem18(t: Trial) -> None:
     """InfoNCE and triplet losses work by similar principles (Sec. 5, after Assumption 1).
 
-    Given   examples 1 to 4 under InfoNCE and the soft triplet loss, answers from 0.001 to 3
-            sqrt(tau); the paper does not define "similar".
-    Claim   With Theorem 4's weighted operator in place of Theorem 3's: that of a linear neuron
-            vanishes (examples 2, 3), that of a selective ReLU neuron amplifies its pattern
-            (example 4).
-    Fails   with ReLU and linear exchanged. With the residue left in, whole updates are those of
-            L_simp where outputs are small against sqrt(tau), and not beyond (numbers are reported).
+    Given   the neurons of examples 1 to 4 under InfoNCE and the soft triplet loss, their largest
+            output 0.001, 1 or 3 times sqrt(tau); the paper does not define "similar".
+    Claim   Theorem 4's weighted operator, in place of Theorem 3's, (1) vanishes for a linear neuron
+            (examples 2, 3) and (2) amplifies the pattern of a selective ReLU neuron (example 4):
+            its quadratic form there is positive.
+    Fails   (1) for a selective ReLU neuron; (2) for a linear one. Only reported: whole updates,
+            with the residue, are those of L_simp for outputs small against sqrt(tau), not beyond.
     """
     count = min(t.share(6), 5)
     vanishes = t.part("the weighted operator of a linear neuron vanishes", 1e-14)
     amplifies = t.part("the weighted operator amplifies a single pattern", 1e-3, ">=")
     small, least, falls, moved = [], [], [], []
-    for d, number, (name, x, w, answer), case in _cases(t, count):
+    for d, number, (name, x, w, pattern), case in _cases(t, count):
         scale = case.weight(np.zeros(1))[0]
+        operator = _weighted(_sized(w, x, name, 1.0), x, name, case.weight) / scale
+        selective, largest = pattern is not None, np.abs(operator).max((-1, -2))
+        along = np.einsum("i,bij,j->b", pattern, operator, pattern) * d**2 if selective else None
+
+        # (1) A linear neuron on a ring or behind a window: no entry of its operator is left.
+        if number < 2:
+            vanishes.add(largest)
+        elif selective:
+            vanishes.breaks("a selective ReLU, window of two", along)
+
+        # (2) The operator's quadratic form at the pattern that alone opens the ReLU.
+        if selective:
+            amplifies.add(along)
+        elif number < 2:
+            amplifies.breaks("linear", largest)
+
+        # Reported: whole updates beside those of L_simp, and what they do to the pattern.
         for size in (1e-3, 1.0, 3.0):
             u = _sized(w, x, name, size)
             move = descent(u, x, name, case.page) / scale
@@ -112,17 +129,10 @@ def rem18(t: Trial) -> None:
                 small.append(error.max())
             elif size == 1.0 and number < 2:
                 moved.append(np.linalg.norm(move, axis=-1) / power)
-            if answer is not None:
-                gain = (move @ answer) / (u @ answer)
+            if selective:
+                gain = (move @ pattern) / (u @ pattern)
                 (least if size < 0.1 else falls).append(gain)
-        A = _weighted(_sized(w, x, name, 1.0), x, name, case.weight) / scale
-        if answer is not None:
-            along = np.einsum("i,bij,j->b", answer, A, answer) * d**2
-            amplifies.add(along)
-            vanishes.breaks("a selective ReLU, window of two", along)
-        elif number < 2:
-            vanishes.add(np.abs(A).max((-1, -2)))
-            amplifies.breaks("linear", np.abs(A).max((-1, -2)))
+
     vanishes.says(small=max(small), moved=np.median(np.concatenate(moved)))
     shares = {"falls": falls, "small_falls": least}
     amplifies.says(**{k: (np.concatenate(v) < 0).mean() for k, v in shares.items()}, turn=_turn())

@@ -81,7 +81,9 @@ def _gains(table: pd.DataFrame) -> np.ndarray:
     return np.concatenate(out)
 
 
-def _sign_test(gain: np.ndarray) -> float:
+def sign_test(gain: np.ndarray) -> float:
+    """p of as many gains above 0, or more, if either sign had the same chance."""
+    gain = np.ravel(gain)
     return float(binomtest(int((gain > 0).sum()), len(gain), alternative="greater").pvalue)
 
 
@@ -102,25 +104,32 @@ def rem17(t: Trial, table: pd.DataFrame, unrelated: pd.DataFrame) -> None:
 
     Protocol   runs of Tables 4 and 6 with 10 nodes a latent: each node's correlation with its
                latent before and after training; 50 epochs and 10 trials, or it is called partial.
-    Question   Does the best node of a group at the start gain by the end (sign test over groups
-               not fed by leaves, p <= 0.01)? Do nodes keep their rank (correlation 0.1 or more at
-               every latent), and does the best stay the best more often than by chance, 1.5/10?
-    Refuted    by a larger p, a lower correlation, a smaller share. Controls: training on views of
-               unrelated objects; nodes' identities exchanged by chance.
+    Question   (1) Does the best node of a group at the start gain by the end (sign test over groups
+               not fed by leaves, p <= 0.01)? (2) Do nodes keep their rank (correlation 0.1 or more
+               at every latent)? (3) Does the best stay the best in a share of 1.5/10 or more, where
+               chance has 1/10?
+    Refuted    by (1) a larger p, (2) a lower correlation, (3) a smaller share. Controls: (1)
+               training on views of unrelated objects; (2), (3) nodes' identities exchanged by
+               chance.
     """
     trials = table.groupby("low").seed.nunique().min()
     full = trials >= TRIALS and table.steps.max() >= EPOCHS * STEPS_PER_EPOCH
     evidence, width = "protocol" if full else "partial", int(table.width.iloc[0])
+
+    # (1) Sign test on what each group's best node of the start gains.
     gain = _gains(table)
     learns = t.part("the lucky node learns", 0.01, evidence=evidence, draws=len(gain))
-    learns.add(_sign_test(gain)).says(share=(gain > 0).mean())
+    learns.add(sign_test(gain)).says(share=(gain > 0).mean())
     both = {path: _beside(*_groups(table, path)) for path in LATENTS}
     learns.says(behind=sum(best < rest for best, rest in both.values()), latents=len(both))
     told = (
         f"{best:+.3f} against {rest:+.3f} ({_symbol(path)})" for path, (best, rest) in both.items()
     )
     learns.says(gains=", ".join(told))
-    learns.breaks("views of unrelated objects", _sign_test(_gains(unrelated)))
+    learns.breaks("views of unrelated objects", sign_test(_gains(unrelated)))
+
+    # (2) The latent with the least rank correlation, before and after training; (3) how often the
+    # best node stays the best, mean over latents.
     rank, place = (
         t.part(name, bound, ">=", evidence=evidence, draws=len(table) // width)
         for name, bound in (

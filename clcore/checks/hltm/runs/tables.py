@@ -10,10 +10,10 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import torch
-from scipy.stats import binomtest
 
 from clcore import ledger, stats
 from clcore import random as cr
+from clcore.checks.hltm.runs.identities import sign_test
 from clcore.experiments.tree_contrast import LATENTS, STEPS_PER_EPOCH
 from clcore.ledger import Check, Trial, check
 from clcore.ledger.trial import generator
@@ -291,14 +291,16 @@ def rem11(t: Trial, runs: pd.DataFrame) -> None:
                polarities below a half, polarity 0.9.
     """
     table, kind = cells(runs), evidence(runs)
+
+    # (1), (2) Layers and (3) widths, in the printed numbers, then in our runs.
     _trends(t, table, "printed numbers", "paper", "exact")
     tall = measured(runs)
-    ends = tall.query("stage == 'converged' and width == 2").pivot(
-        index=["low", "seed"], columns="latent", values="nc"
-    )
-    gap = ends["1"] - ends[""]
+    ends = tall.query("stage == 'converged' and width == 2").set_index(["latent", "low", "seed"])
+    gap = ends.nc["1"] - ends.nc[""]
     runs_say = f"; run by run at the end, 2 nodes: {(gap < 0).sum()} below, {(gap > 0).sum()} above"
     _trends(t, table, "our runs", "mean", kind, runs_say)
+
+    # (2) The least cell before training, and an untrained leaf.
     start = tall.query("stage == 'initial'").groupby(CELL).nc.mean()
     part = t.part("(2) at initialisation", 0.1, ">=", evidence=kind, draws=len(tall))
     part.add(start).breaks("polarities below a half", _weak())
@@ -338,21 +340,16 @@ def _weak() -> float:
     return float(np.mean(found))
 
 
-def _sign_test(gain: np.ndarray) -> float:
-    gain = np.ravel(gain)
-    return float(binomtest(int((gain > 0).sum()), len(gain), alternative="greater").pvalue)
-
-
 @check("ddn/rem12", on="runs")
 def rem12(t: Trial, runs: pd.DataFrame, shuffled: pd.DataFrame) -> None:
     """Intermediate layers learn the tree's latents unsupervised (Sec. 7; Sec. 6.1.2).
 
-    Protocol   runs of Tables 4 and 6, paired over seeds and trees; runs on views of unrelated
-               objects.
-    Question   Does the mean correlation of z_s0, z_s1 and z_s101, and that of the root apart, grow
-               in training (sign test, p <= 0.01), and is it larger with 10 nodes than with 2?
-    Refuted    by a larger p. Controls: training on views of unrelated objects; widths exchanged by
-               chance.
+    Protocol   runs of Tables 4 and 6, paired over seeds and trees.
+    Question   By sign tests, p <= 0.01: does (1) the mean correlation of z_s0, z_s1 and z_s101, and
+               (2) that of the root grow in training? (3) Is the mean at the end larger with 10
+               nodes than with 2?
+    Refuted    by a larger p. Controls: (1), (2) runs on views of unrelated objects; (3) widths
+               exchanged by chance.
     """
 
     def gains(table: pd.DataFrame) -> pd.DataFrame:
@@ -362,16 +359,18 @@ def rem12(t: Trial, runs: pd.DataFrame, shuffled: pd.DataFrame) -> None:
         return found.set_axis(list(LATENTS), axis=1)
 
     gain, other, kind = gains(runs), gains(shuffled), evidence(runs)
+    # (1), (2) Correlation at the end less that at the start.
     for name, paths in (("learning", ["0", "1", "101"]), ("learning, the root", [""])):
         part = t.part(name, 0.01, evidence=kind, draws=len(gain))
-        part.add(_sign_test(gain[paths].mean(axis=1).to_numpy()))
-        part.breaks("views of unrelated objects", _sign_test(other[paths].mean(axis=1).to_numpy()))
+        part.add(sign_test(gain[paths].mean(axis=1).to_numpy()))
+        part.breaks("views of unrelated objects", sign_test(other[paths].mean(axis=1).to_numpy()))
         part.says(each=_by_width(gain, ["0", "1", "101", "0111"] if len(paths) > 1 else paths))
+    # (3) Correlation with 10 nodes less that with 2.
     last = measured(runs).query("stage == 'converged'")
     wide = last.groupby(["low", "seed", "width"]).nc.mean().unstack()[[2, 10]].to_numpy()
     name = "over-parameterisation"
-    part = t.part(name, 0.01, evidence=kind, draws=len(wide)).add(_sign_test(np.diff(wide)))
-    exchanged = _shuffled(wide, lambda v: _sign_test(np.diff(v)), name)
+    part = t.part(name, 0.01, evidence=kind, draws=len(wide)).add(sign_test(np.diff(wide)))
+    exchanged = _shuffled(wide, lambda v: sign_test(np.diff(v)), name)
     part.breaks("widths exchanged by chance", exchanged)
 
 

@@ -239,10 +239,10 @@ def fig11(t: Trial) -> None:
     """The factor R̂ between its bounds, and its asymptote, over c and γ (Figure 11).
 
     Given   gamma in {0.01, ..., 0.99}, c in (0, 30]; the band of R^ through the bounds of Eq. 124.
-    Claim   log 1/R^ lies inside the band; the band is near the asymptote (1 - gamma^2)/(gamma c)
-            for gamma 0.9 and 0.99 at c >= 20.
-    Fails   for the curve of gamma/2; the asymptote is outside the band for gamma <= 0.1, and far
-            off at 0.01.
+    Claim   (1) log R^ lies inside the band. (2) The band is near the asymptote (1 - gamma^2)/(gamma
+            c) for gamma 0.9 and 0.99 at c >= 20.
+    Fails   (1) for the curve of gamma/2, and for the asymptote, which is outside the band for gamma
+            <= 0.1; (2) at gamma = 0.01, where the asymptote is far off.
     """
     gamma = np.repeat([0.01, 0.1, 0.2, 0.5, 0.8, 0.9, 0.99], t.share(2))
     c = t.rng.uniform(0.05, 30, len(gamma))
@@ -252,6 +252,7 @@ def fig11(t: Trial) -> None:
     def beyond(value: Array) -> Array:
         return np.maximum(low - value, value - high)
 
+    # (1) How far logarithms are beyond the band's ends.
     other = np.log(gaussian_tail.r_hat(*tensors(c, gamma / 2)).numpy())
     line = np.log(gaussian_tail.asymptote(*pair).numpy())
     inside = t.part("inside the band", 1e-12, controls=pooled)
@@ -259,14 +260,18 @@ def fig11(t: Trial) -> None:
     inside.breaks("gamma / 2", beyond(other)[gamma > 0.4])
     inside.breaks("asymptote, gamma <= 0.1", beyond(line)[gamma < 0.15])
     inside.says(widest=(high - low).max())
+
     c = t.rng.uniform(20, 30, t.draws)
 
-    def distance(g: float) -> Array:
-        pair = tensors(c, np.full(t.draws, g))
+    def distance(value: float) -> Array:
+        pair = tensors(c, np.full(t.draws, value))
         line = gaussian_tail.asymptote(*pair).log()
         ends = [v.log() for v in gaussian_tail.r_hat_bounds(*pair)]
         return np.max([np.abs((end - line).numpy()) for end in ends], 0)
 
-    part = t.part("asymptote", 0.02, controls=pooled)
-    part.add(np.maximum(distance(0.99), distance(0.9) / 5)).breaks("gamma = 0.01", distance(0.01))
-    mills_proofs.fig11(inside, part)
+    # (2) Distance of the asymptote's logarithm from the band's farther end, c >= 20; at gamma 0.9
+    # a fifth of it, so that 0.1 is allowed.
+    near = t.part("asymptote", 0.02, controls=pooled)
+    near.add(np.maximum(distance(0.99), distance(0.9) / 5)).breaks("gamma = 0.01", distance(0.01))
+
+    mills_proofs.fig11(inside, near)

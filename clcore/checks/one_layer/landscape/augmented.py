@@ -94,10 +94,11 @@ def eq108(t: Trial) -> None:
 
     Given   rotations of one parameter in d = 2, 4, 6, R(t) uniform on the group; random x_0, alpha
             held.
-    Claim   b(R w|x_0) = b(w|x_0), and the energy is constant along orbits: means over 20000
-            angles.
-    Fails   for angles of an interval, which are no group; for rotations by 2 pi t^2; for a
-            rotation outside the group.
+    Claim   With b(w|x_0) = E[max(w^T x, 0)|x_0], x = R(t) x_0, a mean over 20000 angles, (1) b(R
+            w|x_0) = b(w|x_0); (2) the energy 1/2 E[alpha (b(w|x_0) - b(w|x_0'))^2] is the same at R
+            w.
+    Fails   (1) for angles of an interval, which are no group; (1), (2) for rotations by 2 pi t^2,
+            which are not uniform; (2) for a w' that no rotation of the group takes w to.
     """
     response = t.part("b", 1e-6, controls=pooled)
     energy = t.part("energy", 1e-6, controls=pooled)
@@ -111,18 +112,21 @@ def eq108(t: Trial) -> None:
         for _ in range(min(t.draws, 4)):
             x0, w = t.rng.standard_normal((4, d)), t.rng.standard_normal(d)
             alpha = np.exp(-((x0[:, None] - x0) ** 2).sum(-1) / 4)
-            v = rotation(float(t.rng.uniform(0.3, 6)), speeds, d) @ w
+            turned = rotation(float(t.rng.uniform(0.3, 6)), speeds, d) @ w
 
             def off(name: str, other: Array) -> tuple[float, float]:
                 """How far b and the energy at `other` are from those at w."""
                 a, b = (mean_response(x0, y, speeds, families[name]) for y in (w, other))  # noqa: B023
                 return np.abs(a - b).max(), abs(energy_of(a, alpha) - energy_of(b, alpha))  # noqa: B023
 
-            same, squared = off("angle", v), off(square, v)
-            for k, part in enumerate((response, energy)):
-                part.add(same[k]).breaks(square, squared[k])
-            interval = "angles of an interval"
-            response.breaks(interval, off(interval, v)[0])
+            same, squared = off("angle", turned), off(square, turned)
+
+            # (1) b at the turned filter against b at w, the largest gap over x_0.
+            response.add(same[0]).breaks(square, squared[0])
+            response.breaks("angles of an interval", off("angles of an interval", turned)[0])
+
+            # (2) The energy at both.
+            energy.add(same[1]).breaks(square, squared[1])
             if d == 4:
                 energy.breaks("axes exchanged", off("angle", w[[0, 2, 1, 3]])[1])
 

@@ -96,11 +96,14 @@ def fig1c(t: Trial) -> None:
     """A suitable α turns critical points of a nonlinear layer into local optima (Figure 1, caption
     (c)).
 
-    Given   points symmetric about an axis, on which w is critical for every alpha of the outputs.
-    Claim   Some such points are unstable under alpha = 1 and stable under a Gaussian alpha: the
-            rate of the flow by sums over pairs, against the operator; the flow runs into them.
-    Fails   for a wide kernel, and for alpha = 1 at the same points; critical: at an angle of 0.3.
+    Given   data symmetric about an axis; w on this axis, which is critical for every alpha that
+            follows the outputs: for alpha = 1, and Gaussian ones of tau = 0.02, 0.1, 0.5.
+    Claim   (1) Some such w are unstable under alpha = 1 and stable under a Gaussian alpha, by the
+            rate of the flow's angle. At up to twelve: (2) w is critical, (3) the flow under the
+            Gaussian alpha runs into w, (4) its sum over pairs is the library's operator form.
+    Fails   (1) for the wide kernel tau = 10^9; (2) at an angle of 0.3; (3), (4) for alpha = 1.
     """
+    # (1) How many w change from unstable to stable; as control, how many change at tau = 10^9.
     cases, wide = [], 0
     for _ in range(max(300, 20 * t.draws)):
         x = _mirrored(t.rng)
@@ -119,6 +122,7 @@ def fig1c(t: Trial) -> None:
         unstable=sum(plain > 0 for *_, plain, _ in cases),
         lost=sum(plain < 0 < kernel for *_, plain, kernel in cases),
     )
+
     critical = t.part("critical under both", 1e-12, controls=pooled)
     runs = t.part("the flow runs into them", 1e-3)
     pairs = t.part("pairs against the operator", 1e-10, controls=pooled, draws=len(made[:12]))
@@ -134,10 +138,15 @@ def fig1c(t: Trial) -> None:
             ends = circle.stable_angles(points, 0.0, given, grid=7200).numpy()  # noqa: B023
             return np.abs(ends).min(initial=math.pi)
 
-        pairs.add(apart(alpha)).breaks("alpha = 1", apart(None))
+        # (2) The flow's speed at the axis.
         here, there = np.abs(push(x, np.array([0.0, 0.3]), tau))
         critical.add(here).breaks("at an angle of 0.3", there)
+
+        # (3) Angle between the axis and the nearest end of the flow.
         runs.add(nearest(alpha)).breaks("alpha = 1", nearest(None))
+
+        # (4) The flow's speed at four angles, by pairs and by the operator.
+        pairs.add(apart(alpha)).breaks("alpha = 1", apart(None))
 
 
 def _clouds(rng: np.random.Generator, count: int) -> list[Array]:

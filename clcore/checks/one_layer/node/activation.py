@@ -216,37 +216,43 @@ def rem3(t: Trial) -> None:
     """Homogeneous activations: h(x) = h'(x) x (Assumption 1).
 
     Given   random inputs; h' by complex steps and by the library.
-    Claim   h'(x) x = h(x) for linear, ReLU, leaky ReLU, and p h(x) for h = x^p, p = 2, 3.
-    Fails   for tanh, sigmoid and ELU, whose ratio is no constant.
+    Claim   h'(x) x is (1) h(x) for linear, ReLU, leaky ReLU, and (2) p h(x) for h = x^p, p = 2, 3.
+    Fails   (1), (2) for tanh, sigmoid and ELU, whose ratio h'(x) x/h(x) is no constant.
     """
-    x = t.rng.standard_normal((t.draws, 100))
+    drawn = t.rng.standard_normal((t.draws, 100))
+    x = np.where(np.abs(drawn) < 1e-3, 1.0, drawn)
 
-    def ratio(h: Callable[[Array], Array]) -> Array:
-        return ref.slope(h, x) * x / np.real(h(x))
+    def ratio(h: Callable[[Array], Array], at: Array) -> Array:
+        return ref.slope(h, at) * at / np.real(h(at))
 
     def ours(kind: str) -> Array:
         (u,) = tensors(x)
         return (one_layer.derivative(u, kind, SLOPE) * u).numpy()
 
-    one = t.part("linear, ReLU, leaky ReLU", 1e-13, controls=typical, draws=t.draws)
-    powers = t.part("monomials", 1e-12, controls=typical, draws=t.draws)
     others = {
         "tanh": np.tanh,
         "sigmoid": lambda u: 1 / (1 + np.exp(-u)),
         "ELU": lambda u: np.where(np.real(u) > 0, u, np.exp(u) - 1),
     }
-    for name, h in others.items():
-        spread = np.ptp(ratio(h), axis=-1)
-        one.breaks(name, spread)
-        powers.breaks(name, spread)
-    x = np.where(np.abs(x) < 1e-3, 1.0, x)
+    spreads = {name: np.ptp(ratio(h, drawn), axis=-1) for name, h in others.items()}
+
+    # (1) h'(x) x, by complex steps and by the library's derivative, against h(x).
+    one = t.part("linear, ReLU, leaky ReLU", 1e-13, controls=typical, draws=t.draws)
     for kind in ONE:
         exact = np.real(H[kind](x))
         one.add(relative(ours(kind), exact), relative(ref.slope(H[kind], x) * x, exact))
+    for name, spread in spreads.items():
+        one.breaks(name, spread)
+
+    # (2) The same against p h(x).
+    powers = t.part("monomials", 1e-12, controls=typical, draws=t.draws)
     for kind in MONOMIALS:
         degree = one_layer.DEGREES[kind]
-        powers.add(np.abs(ratio(H[kind]) - degree).max(-1))
+        powers.add(np.abs(ratio(H[kind], x) - degree).max(-1))
         powers.add(relative(ours(kind), degree * H[kind](x)))
+    for name, spread in spreads.items():
+        powers.breaks(name, spread)
+
     proofs.rem3(one, powers)
 
 
@@ -256,9 +262,10 @@ def eq6(t: Trial) -> None:
 
     Given   random batches, any alpha; linear, ReLU, leaky ReLU, and x^2, x^3 with their constant
             p.
-    Claim   h(w^T x) = w^T (gated x), and C_alpha[h(w^T x)] = w^T A(w) w (p^2 times for monomials):
-            loops against the library.
-    Fails   without the gate, for the gate of another w, without the degree.
+    Claim   With gated input x~ = h'(w^T x) x and A(w) = C_alpha[x~], loops against the library: (1)
+            h(w^T x) = w^T x~ and C_alpha[h(w^T x)] = w^T A(w) w for linear, ReLU, leaky ReLU; (2)
+            p h = w^T x~ and p^2 C_alpha[h] = w^T A(w) w for h = x^p, p = 2, 3.
+    Fails   (1) without the gate, for the gate of another w; (2) without the degree.
     """
     draws = t.draws
     one = t.part("degree one", 1e-10, controls=typical, draws=3 * draws)
@@ -268,21 +275,27 @@ def eq6(t: Trial) -> None:
         degree = one_layer.DEGREES[kind]
         gated = one_layer.gated(*tensors(x, w), kind, SLOPE).numpy()
         world = one_layer.of_views(*tensors(alpha, x, x2))
-        left = objective(alpha, x, x2, w, kind)
+        by_loops = objective(alpha, x, x2, w, kind)
 
         def form(v: Array, of: str) -> Array:
             A = one_layer.operator(world, *tensors(v), of, SLOPE).numpy()  # noqa: B023
             return np.einsum("bi,bij,bj->b", w, A, w)  # noqa: B023
 
+        # (1) or (2), by the kind of h: output against gated input, then objective against form.
         part = one if kind in ONE else powers
         part.add(relative(drive(gated, w), degree * H[kind](drive(x, w))))
-        part.add(relative(form(w, kind), degree**2 * left))
+        part.add(relative(form(w, kind), degree**2 * by_loops))
+
+        # (1) Other gates than that of w, for all h that have one.
         if kind != "linear":
-            one.breaks("no gate", relative(form(w, "linear"), degree**2 * left))
+            one.breaks("no gate", relative(form(w, "linear"), degree**2 * by_loops))
             other = form(unit(t.rng, draws, 4), kind)
-            one.breaks("another w's", relative(other, degree**2 * left))
+            one.breaks("another w's", relative(other, degree**2 * by_loops))
+
+        # (2) No p^2.
         if degree > 1:
-            powers.breaks("constant 1", relative(form(w, kind), left))
+            powers.breaks("constant 1", relative(form(w, kind), by_loops))
+
     proofs.eq6(one, powers)
 
 
@@ -332,9 +345,10 @@ def rem4(t: Trial) -> None:
     """Contrastive covariance is bilinear for fixed α (App. B.2).
 
     Given   random asymmetric alpha of both signs; loops on one side, the library on the other.
-    Claim   C_alpha[x, y] is bilinear; a^T C_alpha[x, y] b = C_alpha[a^T x, b^T y]; scalars
-            exchange.
-    Fails   for both slots at once, another vector, matrices without a transpose.
+    Claim   (1) C_alpha[x, y] is linear in x, and in y. (2) a^T C_alpha[x, y] b = C_alpha[a^T x, b^T
+            y]. (3) Scalars exchange: C_alpha[u, v] = C_alpha[v, u].
+    Fails   (1) for both slots at once; (2) with a and b exchanged; (3) for vectors, whose matrix is
+            not transposed.
     """
     rng, draws, n = t.rng, t.draws, 7
     alpha = 2 * rng.standard_normal((draws, n, n)) * ~np.eye(n, dtype=bool)
@@ -348,13 +362,16 @@ def rem4(t: Trial) -> None:
     def loops(a: Array, a2: Array, b: Array, b2: Array) -> Array:
         return ref.covariance(alpha, a, a2, b, b2) / (2 * n**2)
 
+    # (1) x mixed with another vector v, in either slot; x and its second view alike.
     mixed = r * x + s * v, r * x2 + s * v2
     bilinear = t.part("bilinear", 1e-11, controls=typical, draws=draws)
-    split = r * ours(x, x2, y, y2) + s * ours(v, v2, y, y2)
-    other = r * ours(y, y2, x, x2) + s * ours(y, y2, v, v2)
-    bilinear.add(relative(split, loops(*mixed, y, y2)), relative(other, loops(y, y2, *mixed)))
+    first = r * ours(x, x2, y, y2) + s * ours(v, v2, y, y2)
+    second = r * ours(y, y2, x, x2) + s * ours(y, y2, v, v2)
+    bilinear.add(relative(first, loops(*mixed, y, y2)), relative(second, loops(y, y2, *mixed)))
     naive = r * ours(x, x2, x, x2) + s * ours(v, v2, v, v2)
     bilinear.breaks("both slots at once", relative(naive, loops(*mixed, *mixed)))
+
+    # (2) Vectors a and b outside, by the library, and inside, by loops.
     a, b = rng.standard_normal((2, draws, 3, 1))
     C, turn = ours(x, x2, y, y2), (0, 2, 1)
     scale = np.abs(C).sum((1, 2))
@@ -363,8 +380,11 @@ def rem4(t: Trial) -> None:
     vectors.add(np.abs((a.transpose(turn) @ C @ b)[:, 0, 0] - inside) / scale)
     exchanged = (b.transpose(turn) @ C @ a)[:, 0, 0]
     vectors.breaks("a and b exchanged", np.abs(exchanged - inside) / scale)
+
+    # (3) u = a^T x, v = b^T y in both orders; relative to the size of C, as above.
     scalars = t.part("scalars exchange", 1e-12, controls=typical)
     left, right = ours(x @ a, x2 @ a, y @ b, y2 @ b), loops(y @ b, y2 @ b, x @ a, x2 @ a)
     scalars.add(np.abs(left - right)[:, 0, 0] / scale)
     scalars.breaks("matrices, not transposed", relative(C, loops(y, y2, x, x2)))
+
     proofs.rem4(bilinear, vectors, scalars)

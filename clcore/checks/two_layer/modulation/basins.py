@@ -37,23 +37,25 @@ def thm6(t: Trial) -> None:
     """Global modulation enlarges the attractive basin of a pattern (Theorem 6).
 
     Given   A(w) = sum_l g(u_l^T w) u_l u_l^T, g(x) = x + b, b = 1.2, d = 2 and 5; random starts
-            shared by all c.
-    Claim   With c > 0 added for u_1 no start of its basin is lost and some are gained: the flow on
-            the sphere, integrated, and the one without projection, by critical times.
-    Fails   for c < 0.
+            shared by all c; (1), (2) the flow on the sphere, integrated; (3), (4) the one without
+            projection, by critical times.
+    Claim   With c > 0 added for u_1, (1), (3) no start of its basin is lost, and (2), (4) some are
+            gained.
+    Fails   for c < 0, which loses some and gains none.
     """
+    # (1), (3) How many starts end at u_1 without c and no more with it; (2), (4) the other way.
     for projected, name in ((True, "with the projection"), (False, "without it")):
         none_lost = t.part(f"{name}: none lost", draws=2 * STARTS)
         some_gained = t.part(f"{name}: some gained", 1, ">=", draws=2 * STARTS)
         for d in (2, 5):
-            y = torch.from_numpy(t.rng.standard_normal((STARTS, d)))
-            y = y / y.norm(dim=-1, keepdim=True)
-            before = _wins(y, 1.2, 0.0, projected)
+            starts = torch.from_numpy(t.rng.standard_normal((STARTS, d)))
+            starts = starts / starts.norm(dim=-1, keepdim=True)
+            before = _wins(starts, 1.2, 0.0, projected)
             for c in (0.2, 0.6):
-                now = _wins(y, 1.2, c, projected)
+                now = _wins(starts, 1.2, c, projected)
                 none_lost.add((before & ~now).sum())
                 some_gained.add((now & ~before).sum())
-            less = _wins(y, 1.2, -0.6, projected)
+            less = _wins(starts, 1.2, -0.6, projected)
             none_lost.breaks("c < 0", (before & ~less).sum())
             some_gained.breaks("c < 0", (less & ~before).sum())
 
