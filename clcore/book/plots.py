@@ -14,6 +14,8 @@ LARGE = 250_000
 """Bytes of an SVG above which what is drawn in its axes becomes a bitmap."""
 SHARP = 2
 """Pixels of a bitmap a CSS pixel, each way: no screen of a phone or a laptop shows it blurred."""
+_PLACES = re.compile(r'\b(?P<name>d|x|y)="(?P<value>[^"]*)"')
+_LONG = re.compile(r"-?\d+\.\d{3,}")
 _SIZE = re.compile(r'width="(?P<width>[\d.]+)pt" height="(?P<height>[\d.]+)pt"')
 
 
@@ -53,14 +55,14 @@ def drawn(figure: Figure) -> str:
     """A figure as SVG, as wide and high as it would be in pixels at its own dpi.
 
     Where that is `LARGE`, the contents of its axes are a bitmap in it, at `SHARP` times that
-    density; its axes and words stay vectors.
+    density, if this is smaller; its axes and words stay vectors.
     """
     made = _svg(figure)
     if len(made) > LARGE:
         for axis in figure.axes:
             for artist in [*axis.lines, *axis.collections, *axis.patches]:
                 artist.set_rasterized(True)
-        made = _svg(figure)
+        made = min(made, _svg(figure), key=len)
     scale = figure.dpi / 72
     return _SIZE.sub(
         lambda size: " ".join(f'{k}="{float(v) * scale:.0f}"' for k, v in size.groupdict().items()),
@@ -73,7 +75,14 @@ def _svg(figure: Figure) -> str:
     from IPython.core.pylabtools import print_figure
 
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    return print_figure(figure, fmt="svg", dpi=SHARP * figure.dpi, metadata=nothing)
+    made = print_figure(figure, fmt="svg", dpi=SHARP * figure.dpi, metadata=nothing)
+    return re.sub(r">\s+<", "><", _PLACES.sub(_short, made))
+
+
+def _short(attribute: re.Match) -> str:
+    """Coordinates to a hundredth of a point: a seventh of all bytes are digits beyond that."""
+    value = _LONG.sub(lambda number: f"{float(number[0]):.2f}", attribute["value"])
+    return f'{attribute["name"]}="{" ".join(value.split())}"'
 
 
 def panels(columns: int, width: float = 8.0, height: float = 3.2) -> tuple[plt.Figure, list]:
