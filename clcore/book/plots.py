@@ -11,7 +11,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 
 LARGE = 250_000
-"""Bytes of an SVG above which what is drawn in its axes becomes a bitmap."""
+"""Bytes of an SVG above which a bitmap of what is drawn in its axes may take its place."""
 SHARP = 2
 """Pixels of a bitmap a CSS pixel, each way: no screen of a phone or a laptop shows it blurred."""
 _PLACES = re.compile(r'\b(?P<name>d|x|y)="(?P<value>[^"]*)"')
@@ -59,10 +59,13 @@ def drawn(figure: Figure) -> str:
     """
     made = _svg(figure)
     if len(made) > LARGE:
-        for axis in figure.axes:
-            for artist in [*axis.lines, *axis.collections, *axis.patches]:
-                artist.set_rasterized(True)
+        every = [a for x in figure.axes for a in (*x.lines, *x.collections, *x.patches)]
+        was = [artist.get_rasterized() for artist in every]
+        for artist in every:
+            artist.set_rasterized(True)
         made = min(made, _svg(figure), key=len)
+        for artist, before in zip(every, was, strict=True):
+            artist.set_rasterized(before)  # the figure is its maker's
     scale = figure.dpi / 72
     return _SIZE.sub(
         lambda size: " ".join(f'{k}="{float(v) * scale:.0f}"' for k, v in size.groupdict().items()),

@@ -14,8 +14,8 @@ from clcore.theory.sparse.sparse_coding import warm_std
 
 PRS = (0.1, 0.2, 0.3)
 FEW, MANY, SETTLES = 3, 5, 15
-"""Runs of a panel: where the figure is of one, as Table 2's, and where five leave its order to
-chance (Figs. 8, 9)."""
+"""Runs of a panel: the paper's three or five; fifteen where five leave an order to chance (Figs. 8,
+9)."""
 
 
 def _set(model: str, seeds: int = MANY, prs: Sequence[float] = PRS, **settings: Any) -> dict:
@@ -114,7 +114,7 @@ WORDS = (
         )
     }
     | {f"srelu-{loss.lower()}-50": f"{loss}, m = 50" for loss in ("CL", "NCL")}
-    | {"warm-0.02": "from c = 2", "warm-0.002": "from noise 0.002"}
+    | {"warm-0.14": "from c = 1", "warm-0.02": "from c = 2", "warm-0.002": "from noise 0.002"}
     | {"simclr-drop": "masks keep 0.9", "warm-rows": "c = 1, masks keep a half"}
     | {"fig7": "Fig. 7, masks keep 0.1", "fig7-drop": "Fig. 7, masks keep 0.9"}
     | {"fig16": "Fig. 16, masks keep 0.25", "fig16-drop": "Fig. 16, masks keep 0.75"}

@@ -228,7 +228,7 @@ def rises(
 def other(runs: pd.DataFrame, panels: tuple[str, ...]) -> str:
     """Where other readings of a caption began and ended, for a note."""
     found = [
-        f"{WORDS.get(p, p)}: {listed(means(runs, p, last=False)['mean'])} to "
+        f"{WORDS[p]}: {listed(means(runs, p, last=False)['mean'])} to "
         f"{listed(means(runs, p)['mean'])}"
         for p in panels
         if has(runs, p)

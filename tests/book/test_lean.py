@@ -74,6 +74,12 @@ def test_pictures_are_webp_of_the_same_pixels_with_their_size(tmp_path):
         assert new.convert("RGBA").tobytes() == was.tobytes()
 
 
+def test_what_states_its_size_keeps_it_and_is_not_marked_as_wide(tmp_path):
+    write(tmp_path / "_images" / "a.svg", b'<svg width="948" height="365"/>')
+    shown = pictures.Store(tmp_path)('<img width="474" src="_images/a.svg">', tmp_path / "x.html")
+    assert shown == '<img loading="lazy" width="474" src="_images/a.svg">'
+
+
 def test_pictures_of_others_stay_as_they_are(tmp_path):
     write(tmp_path / "_static" / "logo.png", png())
     shown = '<img src="../_static/logo.png"><img src="../_images/no.png"><img src="http://a/b.png">'
@@ -87,7 +93,7 @@ def test_vectors_stay_vectors_and_get_their_size(tmp_path):
     store = pictures.Store(tmp_path)
     page = tmp_path / "x.html"
     assert store('<img src="_images/a.svg">', page) == (
-        '<img loading="lazy" data-wide width="948" height="365" src="_images/a.svg">'
+        '<img loading="lazy" width="948" height="365" data-wide src="_images/a.svg">'
     )
     for shown in ('<img src="_images/b.svg">', '<img src="_images/c.svg">'):
         assert store(shown, page) == shown

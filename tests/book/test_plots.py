@@ -1,66 +1,53 @@
-"""Figures as vectors: of the size in pixels that they had, the same in every run, and not large."""
+"""Names at the ends of lines, in place of a legend."""
 
-import io
-import re
+import itertools
 
-import matplotlib as mpl
 import matplotlib.pyplot as plt
-import numpy as np
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
-from matplotlib.figure import Figure
-from matplotlib_inline.config import InlineBackend
-from PIL import Image
 
 from clcore.book import plots
 
 
-@pytest.fixture(autouse=True)
-def _style():
-    with mpl.rc_context():
-        plots.use_style()
-        yield
-    plt.close("all")
+@pytest.fixture
+def axis():
+    figure, axis = plt.subplots(figsize=(4, 3))
+    yield axis
+    plt.close(figure)
 
 
-def figure(points=5):
-    made, (axis,) = plots.panels(1, width=4, height=2)
-    axis.scatter(np.arange(points), np.sin(np.arange(points)), label="sine")
-    axis.set_title("A title")
-    return made
+def places(axis):
+    return {text.get_text(): text.xy[1] for text in axis.texts}
 
 
-def size(svg):
-    return [int(n) for n in re.search(r'<svg[^>]* width="(\d+)" height="(\d+)"', svg).groups()]
+def test_a_name_stands_at_its_line_and_in_its_colour(axis):
+    axis.plot([1, 10, 100], [0.0, 0.3, 0.8], color="C3", label="one")
+    axis.plot([1, 10], [0.9, 0.2], label="two")
+    axis.plot([1, 10], [0.5, 0.5])  # no label, no name
+    axis.set(xscale="log", ylim=(0, 1))
+    plots.label_ends(axis)
+    assert places(axis) == {"one": pytest.approx(0.8), "two": pytest.approx(0.2)}
+    assert axis.texts[0].get_color() == "C3"
 
 
-def test_it_is_as_large_as_the_picture_of_its_pixels():
-    file = io.BytesIO()
-    made = figure()
-    made.savefig(file, dpi=made.dpi, bbox_inches="tight")
-    assert np.abs(np.subtract(size(plots.drawn(made)), Image.open(file).size)).max() <= 1
+def test_heights_are_those_of_the_scale(axis):
+    axis.plot([0, 1], [1.0, 0.01], label="one")
+    axis.set(yscale="log", ylim=(1e-4, 1))
+    plots.label_ends(axis)
+    assert places(axis)["one"] == pytest.approx(0.5)
 
 
-def test_it_is_the_same_in_every_run():
-    assert plots.drawn(figure()) == plots.drawn(figure())
-
-
-def test_many_points_become_a_bitmap_and_words_do_not():
-    few, many = plots.drawn(figure()), plots.drawn(figure(20_000))
-    assert "<image" not in few and many.count("<image") == 1
-    assert len(many) < plots.LARGE and size(many) == size(few)
-    for made in (few, many):
-        assert "<!-- A title -->" in made and made.count('<g id="text_') > 8
-
-
-def test_a_notebook_shows_the_vectors_alone():
-    shell = InteractiveShell.instance()
-    try:
-        InlineBackend.instance(parent=shell).figure_formats = {"png"}
-        plots.use_style()
-        data, _ = shell.display_formatter.format(figure())
-        assert set(data) == {"image/svg+xml", "text/plain"}
-    finally:
-        InlineBackend.clear_instance()
-        InteractiveShell.clear_instance()
-    assert Figure not in InteractiveShell().display_formatter.formatters["image/png"]
+def test_names_that_would_overlap_are_moved_apart_and_keep_their_order(axis):
+    for name, end in (("top", 0.99), ("low", 0.5), ("high", 0.501), ("next", 0.985)):
+        axis.plot([0, 1], [0, end], label=name)
+    axis.set(ylim=(0, 1))
+    plots.label_ends(axis)
+    found = places(axis)
+    order = sorted(found, key=found.__getitem__)
+    assert order == ["low", "high", "next", "top"]
+    gap = min(found[b] - found[a] for a, b in itertools.pairwise(order))
+    figure = axis.figure
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in axis.texts]
+    assert gap > 0 and found["top"] <= 1
+    tall = max(box.height for box in boxes) / axis.get_window_extent().height
+    assert gap >= 0.8 * tall

@@ -16,7 +16,8 @@ from clcore._files import write_atomic
 
 FOLDER = "_images"
 WIDE = 640
-"""Pixels above which a picture is marked: a phone scrolls it sideways rather than shrink it."""
+"""Pixels above which a picture is marked, unless it states its own size, as frames of sliders do: a
+phone scrolls it sideways rather than shrink it."""
 _IMAGE = re.compile(r"<img\b[^>]*>")
 _ATTRIBUTE = re.compile(r'\b(?P<name>src|width|height|style|loading)="(?P<value>[^"]*)"')
 _DRAWN = re.compile(r'<svg\b[^>]*?\bwidth="(\d+)" height="(\d+)"')
@@ -57,10 +58,8 @@ class Store:
         new, (width, height) = known
         made = tag.replace(f'src="{source}"', f'src="{source[: -len(file.name)]}{new.name}"')
         added = "" if "loading" in given else ' loading="lazy"'
-        shown = float(given["width"]) if given.get("width", "").isdigit() else width
-        added += " data-wide" if shown > WIDE else ""
         if "width" not in given and "height" not in given and "style" not in given:
-            added += f' width="{width}" height="{height}"'
+            added += f' width="{width}" height="{height}"{" data-wide" if width > WIDE else ""}'
         return made.replace("<img", f"<img{added}", 1)
 
     def _drawn(self, file: Path) -> tuple[Path, tuple[int, int]] | None:
