@@ -15,9 +15,9 @@ from PIL import Image
 from clcore._files import write_atomic
 
 FOLDER = "_images"
-WIDE = 640
+WIDE = 780
 """Pixels above which a picture is marked, unless it states its own size, as frames of sliders do: a
-phone scrolls it sideways rather than shrink it."""
+phone scrolls it sideways rather than shrink it. Plots of one panel are narrower."""
 _IMAGE = re.compile(r"<img\b[^>]*>")
 _ATTRIBUTE = re.compile(r'\b(?P<name>src|width|height|style|loading)="(?P<value>[^"]*)"')
 _DRAWN = re.compile(r'<svg\b[^>]*?\bwidth="(\d+)" height="(\d+)"')
