@@ -96,9 +96,9 @@ def test_numbers_under_names_of_names_are_one_table():
 
 
 def test_no_printed_table_shows_a_key_of_its_file():
-    for claim, row in ledger.claims().items():
-        for made in tables(row["numbers"]):
-            names = [*made["columns"], *(cell for cells in made["rows"] for cell in cells)]
+    for claim, printed in ledger.claims().items():
+        for table in tables(printed["numbers"]):
+            names = [*table["columns"], *(cell for cells in table["rows"] for cell in cells)]
             raw = [n for n in names if re.search(r"_(?![^$]*\$)|^[a-z]+\d+$|=\S|\*", n)]
             assert not raw, f"{claim}: {raw} needs words in clcore/book/site/claims/printed.py"
 
