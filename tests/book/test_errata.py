@@ -49,6 +49,8 @@ def test_a_text_that_parts_share_is_told_once_with_their_names() -> None:
         ("What holds", "Eq. 1", "$1$"),
         ("What holds", "Eq. 2", "$2$"),
     ]
+    unnamed = wrong() | {"checks": [check(**shared), parts[1]]}
+    assert errata.told(unnamed)[0] == ("Counterexample", "whole statement; Eq. 2", "$x=1$")
     page = errata.files([entry])["errata/acl.md"]
     assert page.count(r"\(x=1\)") == 1 and "Counterexample (Eq. 1; Eq. 2)" in page
     letter = letters.text("acl", [entry])
@@ -91,6 +93,9 @@ def test_a_misprint_is_no_error_of_what_it_belongs_to() -> None:
     assert "## Misprints" in text and r"\(a&lt;b\) for \(b&lt;a\)" in text
     assert "\n###" not in text and "Counterexample" not in text
     assert 'data-grade="misprint"' in fragments.ledger_row(slipped)
+    twice = [{"part": part, "misprint": "$u$ for $v$"} for part in ("Eq. 1", "Eq. 2")]
+    shared = whole(slipped | {"misprints": twice})
+    assert r"Eq. 1, Eq. 2: \(u\) for \(v\)" in " ".join(shared.split())
 
 
 def test_every_grade_has_its_rule_on_the_page() -> None:

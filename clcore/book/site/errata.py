@@ -73,7 +73,12 @@ def told(row: dict) -> list[tuple[str, str, str]]:
         for about in said.items():
             if about[1] and check["part"] not in parts.setdefault(about, []):
                 parts[about].append(check["part"])
-    return [(name, "; ".join(of), text) for (name, text), of in parts.items()]
+    return [(name, _named(of), text) for (name, text), of in parts.items()]
+
+
+def _named(parts: list[str]) -> str:
+    """Parts by name; the one that has none is the whole statement, unless it is alone."""
+    return "; ".join(part or "whole statement" for part in parts) if parts[1:] else parts[0]
 
 
 def leading(wrong: list[dict], grade: str) -> list[dict]:
