@@ -10,6 +10,7 @@ from jinja2 import PackageLoader, TemplateNotFound, UndefinedError
 from clcore import ledger
 from clcore.ledger import Check, Ledger
 from clcore.ledger.html import check_table, render
+from clcore.ledger.outcomes import number
 from clcore.ledger.tex import typeset
 
 PACKAGES = ("clcore.ledger", "clcore.book", "clcore.book.site")
@@ -171,3 +172,11 @@ def test_a_folded_table_counts_claims_by_verdict_not_records():
     shown = check_table(records, {"acl/thm1": "corrected", "acl/thm2": "holds"})
     assert shown.index(">1 holds<") < shown.index(">1 corrected<")
     assert shown.count('id="claim-') == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(None, ""), (-0.0, "0"), (-1e-9, "-1e-09"), (0.12345, "0.123"), (float("nan"), "nan")],
+)
+def test_a_number_has_three_digits_and_zero_no_sign(value, shown):
+    assert number(value) == shown
