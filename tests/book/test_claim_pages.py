@@ -303,3 +303,11 @@ def test_a_part_has_its_lines_beside_its_numbers_and_shows_each_once():
 def test_a_part_of_a_chapters_cell_says_so():
     html = claim_page(row(id="acl/thm1", checks=[check(part="autograd on both sides")]))
     assert "Made by a cell of its chapter." in html and "cl-part-code" not in html
+
+
+def test_a_counterexample_that_parts_share_comes_once() -> None:
+    shared = {"counterexample": "$x=1$", "passed": False}
+    parts = [check(part=f"Eq. {k}", **shared) for k in (1, 2)]
+    page = claim_page(wrong() | {"checks": [*parts, check(form="corrected", correction="$2$")]})
+    assert page.count(r"\(x=1\)") == 1 and "<b>Eq. 1; Eq. 2.</b>" in page
+    assert "Further counterexamples" not in page

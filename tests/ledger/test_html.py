@@ -95,6 +95,9 @@ def test_a_control_that_some_draws_let_through_says_in_how_many_it_fails() -> No
     check = Check("acl/thm1", 0, 1, {"most": 2, "all": 3, "one": 4})
     seen = Seen(shown(replace(check, shares={"most": 0.976, "all": 1.0})))
     assert "most: 2 (fails in 98 % of draws) all: 3 one: 4" in " ".join(seen.text.split())
+    seldom = Seen(shown(replace(check, shares={"most": 0.001, "one": 0.0})))
+    words = "most: 2 (fails in under 1 % of draws) all: 3 one: 4 (fails in 0 % of draws)"
+    assert words in " ".join(seldom.text.split())
 
 
 def test_html_has_no_empty_line_which_would_end_it_in_markdown() -> None:
