@@ -156,10 +156,15 @@ def _parts(row: dict) -> list[dict]:
 
 
 def _said(row: dict, names: tuple[str, ...]) -> list[dict[str, str]]:
-    """The checks' texts under these names, part by part: name, of (part and setting), text."""
+    """The checks' texts under these names: name, of (parts and settings), text. A text that parts
+    share comes once."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for c in row["checks"]:
+        for name in names:
+            if c[name]:
+                of = "; ".join(filter(None, (c["part"], c["setting"])))
+                told.setdefault((name, c[name]), []).append(of)
     return [
-        {"name": name, "of": "; ".join(filter(None, (c["part"], c["setting"]))), "text": c[name]}
-        for c in row["checks"]
-        for name in names
-        if c[name]
+        {"name": name, "of": "; ".join(dict.fromkeys(filter(None, of))), "text": text}
+        for (name, text), of in told.items()
     ]
