@@ -89,3 +89,17 @@ def test_the_ledgers_box_finds_what_the_search_finds(tab: Tab) -> None:
         found = tab.page.evaluate("(q) => clFind(q)", query)
         assert rows == {entry["id"] for entry in found if entry["kind"] == "claim"} != set()
     assert {"acl/thm3", "ddn/thm3", "nl/thm3", "ncl/thm3"} <= rows and len(rows) < 40
+
+
+def test_the_glass_stands_before_the_words(tab: Tab) -> None:
+    tab.open("search.html?q=temperature")
+    glass, words = tab.page.evaluate(
+        """() => {
+          const form = document.querySelector("main .bd-search");
+          const input = form.querySelector("input");
+          const inside = parseFloat(getComputedStyle(input).paddingLeft);
+          const glass = form.querySelector("svg").getBoundingClientRect().right;
+          return [glass, input.getBoundingClientRect().left + inside];
+        }"""
+    )
+    assert glass < words
