@@ -156,9 +156,21 @@ def _parts(row: dict) -> list[dict]:
 
 
 def _said(row: dict, names: tuple[str, ...]) -> list[dict[str, str]]:
-    """The checks' texts under these names, part by part: name, of (part and setting), text."""
+    """The checks' texts under these names, part by part: name, label, of (part and setting), text.
+    What lets a run pass that nothing refutes is a setting, no correction."""
+    refuted = {c["part"] for c in row["checks"] if c["counterexample"]}
+
+    def label(name: str, part: str) -> str:
+        setting = name == "correction" and row["verdict"] == "differs" and part not in refuted
+        return "Passes with" if setting else name.capitalize()
+
     return [
-        {"name": name, "of": "; ".join(filter(None, (c["part"], c["setting"]))), "text": c[name]}
+        {
+            "name": name,
+            "label": label(name, c["part"]),
+            "of": "; ".join(filter(None, (c["part"], c["setting"]))),
+            "text": c[name],
+        }
         for c in row["checks"]
         for name in names
         if c[name]
