@@ -2,7 +2,7 @@
 
     python benchmarks/latent_trees.py [--steps 10] [--repeats 10] [--json PATH]
 
-Per width of the groups (2 and 10 nodes a latent, L = 5, batches of 128 samples): ms per run and
+Per width of the groups (2 and 10 nodes per latent, L = 5, batches of 128 samples): ms per run and
 step of all 30 runs of that width trained as one tensor, the part of it that is drawing the views,
 and a plain loop of one run that draws every latent of the tree, evaluates the net on every sample
 and uses autograd and `torch.optim.SGD`. In turns of a few steps in one process; medians. "60 runs"

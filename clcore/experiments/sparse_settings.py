@@ -154,7 +154,7 @@ it is 0.22; in panels that do not name their noise it is 1, and the deviation 0.
 
 NO_TEMPERATURE = ("simsiam", "ncl-basic", "ncl-linear", "ncl-basic-2l", "one-hot-ncl")
 NO_TEMPERATURE = (*NO_TEMPERATURE, "pred-warm", "pred-random", "srelu-ncl-10")
-_LOUD = (*NO_TEMPERATURE[:4], "srelu-ncl-10")
+_LOUD = (*NO_TEMPERATURE[:4], *NO_TEMPERATURE[5:])
 _AT_HALF = ("simclr", "cl-basic", "cl-linear", "one-hot-cl", "srelu-cl-10")
 
 

@@ -6,7 +6,7 @@ tokens come from a set R_k of P tokens only, so that all others are noise. The n
 filters a field and a linear top layer. Token a enters as zeta_a e_a, with e_a the standard basis.
 
 Protocols: "paper" is what nl prints (loss as a sum over samples, BatchNorm over both views),
-"released" what the authors' program does (means, BatchNorm a view). What the paper leaves open
+"released" what the authors' program does (means, BatchNorm per view). What the paper leaves open
 (outputs of norm 1, temperature 0.1, 50 outputs) is the program's in both. Two more readings of the
 print: "mean" has the mean of the cross-entropies, as programs do, at the paper's rate; "raw" has
 Eq. 1 to the letter, on outputs that are not scaled.

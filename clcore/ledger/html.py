@@ -50,7 +50,8 @@ def several(verdict: str, count: int) -> str:
 def fails(record: dict, control: str) -> str:
     """Of a control that some draws let through, " (fails in 98 % of draws)", else nothing."""
     share = record["shares"].get(control, 1)
-    return "" if share == 1 else f" (fails in {100 * share:.0f} % of draws)"
+    percent = "under 1" if 0 < share < 0.005 else f"{100 * share:.0f}"
+    return "" if share == 1 else f" (fails in {percent} % of draws)"
 
 
 @cache

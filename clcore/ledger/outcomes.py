@@ -11,10 +11,10 @@ def anchor(claim_id: str) -> str:
 
 
 def number(value: float | None) -> str:
-    """A measured value as shown to a reader: three significant digits."""
+    """A measured value as shown to a reader: three significant digits, no -0."""
     if value is None:
         return ""
-    return f"{value:.3g}" if math.isfinite(value) else str(value)
+    return f"{value:z.3g}" if math.isfinite(value) else str(value)
 
 
 def outcome(record: dict) -> str:

@@ -1,37 +1,42 @@
-"""Text with LaTeX in it, as HTML; and numbers as people write them: 10⁻¹⁴ for 1e-14."""
+"""Text with formulas in it, as HTML; and numbers as people write them: 10⁻¹⁴ for 1e-14."""
 
 import re
 from decimal import Decimal
 
 from markupsafe import Markup, escape
 
-_CODE = re.compile(r"`([^`\n]+)`")
-_MATH = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$", re.DOTALL)
+from clcore.ledger.symbols import symbols
+
+_APART = re.compile(r"(\$\$.+?\$\$|\$.+?\$|`[^`\n]+`)", re.DOTALL)
 
 
 def typeset(text: str) -> Markup:
     r"""Text with $LaTeX$ as HTML in which MathJax finds \(...\) and \[...\].
 
     Text between backticks is code, and so is LaTeX without dollars: its start and end cannot be
-    determined. A number such as 2e-14 is written as people do.
+    determined. A number such as 2e-14 is written as people do, and so is a formula without dollars,
+    such as alpha_ij >= 0.
     """
     text = text.strip()
-    if "$" not in text:
-        code = Markup('<code class="cl-tex">{}</code>')
-        return code.format(text) if "\\" in text else _coded(text)
-
-    def one(match: re.Match) -> str:
-        said = written(match[1] or match[2], formula=True)
-        return rf"\[{said}\]" if match[1] else rf"\({said}\)"
-
-    return _coded(_MATH.sub(one, text))
-
-
-def _coded(text: str) -> Markup:
-    pieces = _CODE.split(str(escape(text)))  # what is code stands at the odd places
+    if "$" not in text and "\\" in text:
+        return Markup('<code class="cl-tex">{}</code>').format(text)
+    # Whole formulas and code stand at the odd places.
     return Markup(
-        "".join(f"<code>{p}</code>" if n % 2 else written(p) for n, p in enumerate(pieces))
+        "".join(_one(p) if at % 2 else _plain(p) for at, p in enumerate(_APART.split(text)))
     )
+
+
+def _plain(text: str) -> str:
+    return written(symbols(text))
+
+
+def _one(apart: str) -> str:
+    """What stands between dollars or backticks."""
+    if apart[0] == "`":
+        return f"<code>{escape(apart[1:-1])}</code>"
+    dollars = 2 if apart.startswith("$$") else 1
+    said = escape(written(apart[dollars:-dollars], formula=True))
+    return rf"\[{said}\]" if dollars == 2 else rf"\({said}\)"
 
 
 POWERED = re.compile(

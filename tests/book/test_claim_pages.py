@@ -70,18 +70,46 @@ def test_a_printed_table_is_a_table_and_a_lone_number_is_left_to_the_statement()
 
 
 def test_cells_say_yes_no_and_what_is_not_printed():
-    rows = {
-        "a": {"bn": True, "n": None, "std": [1, 2]},
-        "b": {"bn": False, "x": {"mean": 1, "std": 2}},
-    }
+    rows = [{"model": "a", "bn": True, "n": None}, {"model": "b", "x": {"mean": 1, "std": 0.5}}]
     (made,) = tables({"rows": rows, "lone": 3})
-    assert made["columns"] == ["", "BatchNorm", "runs", "standard deviation", "x"]
-    assert made["rows"] == [["a", "yes", "not printed", "1, 2", ""], ["b", "no", "", "", "1 ± 2"]]
+    assert made["columns"] == ["model", "BatchNorm", "runs", "x"]
+    assert made["rows"] == [["a", "yes", "not printed", ""], ["b", "", "", "1 ± 0.5"]]
+
+
+def test_numbers_under_names_of_names_are_one_table():
+    """As many decimals as the longest has; the names in words; what is printed bold says so."""
+    cells = {"N2": {"e100": [84.2, 0.3], "e300": [1.25, 0.0]}, "N10": {"e100": [-0.0, 0.1]}}
+    (made,) = tables({"cells": {"L_nce": cells, "pr_sparse": cells}, "unit": "percent"})
+    assert made["columns"] == ["", "", "100 epochs", "300 epochs"]
+    assert made["rows"] == [
+        ["InfoNCE", "N = 2", "84.20 ± 0.3", "1.25 ± 0.0"],
+        ["InfoNCE", "N = 10", "-0.00 ± 0.1", ""],
+        ["Pr(sparse)", "N = 2", "84.20 ± 0.3", "1.25 ± 0.0"],
+        ["Pr(sparse)", "N = 10", "-0.00 ± 0.1", ""],
+    ]
+    bold = {"mean": 1.5, "std": 0.25, "n": 5, "highlighted": True}
+    (made,) = tables({"nce": {"e100": bold}, "nce_exact": {"e100": bold}})
+    assert made["rows"] == [
+        ["InfoNCE", "1.5 ± 0.25 (bold)"],
+        ["exact weights", "1.5 ± 0.25 (bold)"],
+    ]
+
+
+def test_no_printed_table_shows_a_key_of_its_file():
+    for claim, printed in ledger.claims().items():
+        for table in tables(printed["numbers"]):
+            names = [*table["columns"], *(cell for cells in table["rows"] for cell in cells)]
+            raw = [n for n in names if re.search(r"_(?![^$]*\$)|^[a-z]+\d+$|=\S|\*", n)]
+            assert not raw, f"{claim}: {raw} needs words in clcore/book/site/claims/printed.py"
 
 
 def test_the_page_says_what_was_given_claimed_and_broken_with_the_lines_that_did_it():
     html = claim_page(row(id="nl/thm4"))
-    for name, words in (("Given", "linear h"), ("Claim", "s_km b_k(W)"), ("Fails", "ReLU filters")):
+    for name, words in (
+        ("Given", "linear h"),
+        ("Claim", "s<sub>km</sub> b<sub>k</sub>(W)"),
+        ("Fails", "ReLU filters"),
+    ):
         assert words in html.partition(f"<dt>{name}</dt><dd>")[2].partition("</dd>")[0]
     shown = html.partition('aria-label="The check">')[2].partition("</div>")[0]
     (place,) = registry.of("nl/thm4")
@@ -287,3 +315,11 @@ def test_a_part_has_its_lines_beside_its_numbers_and_shows_each_once():
 def test_a_part_of_a_chapters_cell_says_so():
     html = claim_page(row(id="acl/thm1", checks=[check(part="autograd on both sides")]))
     assert "Made by a cell of its chapter." in html and "cl-part-code" not in html
+
+
+def test_a_counterexample_that_parts_share_comes_once() -> None:
+    shared = {"counterexample": "$x=1$", "passed": False}
+    parts = [check(part=f"Eq. {k}", **shared) for k in (1, 2)]
+    page = claim_page(wrong() | {"checks": [*parts, check(form="corrected", correction="$2$")]})
+    assert page.count(r"\(x=1\)") == 1 and "<b>Eq. 1; Eq. 2.</b>" in page
+    assert "Further counterexamples" not in page

@@ -38,6 +38,25 @@ def test_errata_show_both_forms_with_their_measurements() -> None:
         assert piece in text
 
 
+def test_a_text_that_parts_share_is_told_once_with_their_names() -> None:
+    shared = {"counterexample": "$x=1$", "note": "both", "passed": False}
+    parts = [check(part="Eq. 1", **shared), check(part="Eq. 2", **shared)]
+    mended = [check(part=f"Eq. {k}", form="corrected", correction=f"${k}$") for k in (1, 2)]
+    entry = wrong() | {"checks": [*parts, *mended]}
+    assert errata.told(entry) == [
+        ("Counterexample", "Eq. 1; Eq. 2", "$x=1$"),
+        ("Note", "Eq. 1; Eq. 2", "both"),
+        ("What holds", "Eq. 1", "$1$"),
+        ("What holds", "Eq. 2", "$2$"),
+    ]
+    unnamed = wrong() | {"checks": [check(**shared), parts[1]]}
+    assert errata.told(unnamed)[0] == ("Counterexample", "whole statement; Eq. 2", "$x=1$")
+    page = errata.files([entry])["errata/acl.md"]
+    assert page.count(r"\(x=1\)") == 1 and "Counterexample (Eq. 1; Eq. 2)" in page
+    letter = letters.text("acl", [entry])
+    assert letter.count("$x=1$") == 1 and "What holds (Eq. 2):" in letter
+
+
 def test_errata_of_a_refuted_claim_say_that_nothing_mends_it() -> None:
     text = whole(wrong("refuted"))
     assert "No correction has been found." in text and "cl-refuted" in text
@@ -74,6 +93,9 @@ def test_a_misprint_is_no_error_of_what_it_belongs_to() -> None:
     assert "## Misprints" in text and r"\(a&lt;b\) for \(b&lt;a\)" in text
     assert "\n###" not in text and "Counterexample" not in text
     assert 'data-grade="misprint"' in fragments.ledger_row(slipped)
+    twice = [{"part": part, "misprint": "$u$ for $v$"} for part in ("Eq. 1", "Eq. 2")]
+    shared = whole(slipped | {"misprints": twice})
+    assert r"Eq. 1, Eq. 2: \(u\) for \(v\)" in " ".join(shared.split())
 
 
 def test_every_grade_has_its_rule_on_the_page() -> None:
@@ -193,9 +215,13 @@ def test_a_page_says_what_stands_then_weighs_what_does_not() -> None:
     some = [wrong(id=f"acl/lem{n}", root=f"acl/lem{n}", grade=g) for n, g in enumerate(grades, 1)]
     slips = [{"part": "", "misprint": "$a$ for $b$"}]
     slipped = row(id="acl/lem5", grade="misprint", root="acl/lem5", misprints=slips)
+    slipped |= {"care": ["misprint"]}
     text = errata.files([slipped, *some, row()])["errata/acl.md"]
     heads = [errata.SECTIONS[grade] for grade in GRADES]
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["What stands", *heads]
+    words = " ".join(re.sub(r"<[^>]+>", "", text.split("## What stands")[1]).split())
+    assert "Of the 6 rows of this paper 1 holds as printed and 1 holds if read with care" in words
+    assert "(1 with a misprint corrected). In the ledger: 2 hold." in words
     assert ledger.papers()["acl"]["version"] in text.split("## What stands")[0]
 
 

@@ -125,7 +125,7 @@ def test_counterexample_to_a_threshold_that_increases_in_all_arguments():
 
 
 def test_numbers_of_the_counterexample_to_eq164():
-    """Summed weights of 2400 units a latent, none beyond its range: v and the event by hand."""
+    """Summed weights of 2400 units per latent, none beyond its range: v and the event by hand."""
     edge, flip = 2400 * math.sqrt(3 / 9600), 0.05
     level = 3 * math.sqrt(2 + flip**2) / 2
     rest = level * (1 + 1e-6) - flip * edge

@@ -1,7 +1,7 @@
 """Latent trees, their nets and losses once more, from their words: numpy, recursions, loops.
 
 A latent's path is text, "" for the root and "0", "1" for the sides; a net is {w0, b0, w1, ...} with
-a group of nodes a latent. Slopes are complex steps.
+a group of nodes per latent. Slopes are complex steps.
 """
 
 import numpy as np

@@ -24,6 +24,7 @@ def test_every_paper_has_headlines_in_the_order_of_the_papers():
         ("acl/thm1: holds", "ncl/thm1: holds", "names 'ncl/thm1', which is no claim of acl"),
         ("acl/thm1: holds", "acl/thm1: true", "acl.yaml, at claims/0/rows/acl/thm1"),
         ("in_short:", "short:", "acl.yaml, at top"),
+        ("    found: ", "    found: " + "long " * 48, "acl.yaml, at claims/0/found"),
     ],
 )
 def test_a_damaged_headline_is_named(tmp_path, monkeypatch, old, new, told):

@@ -10,6 +10,7 @@ from jinja2 import PackageLoader, TemplateNotFound, UndefinedError
 from clcore import ledger
 from clcore.ledger import Check, Ledger
 from clcore.ledger.html import check_table, render
+from clcore.ledger.outcomes import number
 from clcore.ledger.tex import typeset
 
 PACKAGES = ("clcore.ledger", "clcore.book", "clcore.book.site")
@@ -94,6 +95,9 @@ def test_a_control_that_some_draws_let_through_says_in_how_many_it_fails() -> No
     check = Check("acl/thm1", 0, 1, {"most": 2, "all": 3, "one": 4})
     seen = Seen(shown(replace(check, shares={"most": 0.976, "all": 1.0})))
     assert "most: 2 (fails in 98 % of draws) all: 3 one: 4" in " ".join(seen.text.split())
+    seldom = Seen(shown(replace(check, shares={"most": 0.001, "one": 0.0})))
+    words = "most: 2 (fails in under 1 % of draws) all: 3 one: 4 (fails in 0 % of draws)"
+    assert words in " ".join(seldom.text.split())
 
 
 def test_html_has_no_empty_line_which_would_end_it_in_markdown() -> None:
@@ -168,3 +172,11 @@ def test_a_folded_table_counts_claims_by_verdict_not_records():
     shown = check_table(records, {"acl/thm1": "corrected", "acl/thm2": "holds"})
     assert shown.index(">1 holds<") < shown.index(">1 corrected<")
     assert shown.count('id="claim-') == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(None, ""), (-0.0, "0"), (-1e-9, "-1e-09"), (0.12345, "0.123"), (float("nan"), "nan")],
+)
+def test_a_number_has_three_digits_and_zero_no_sign(value, shown):
+    assert number(value) == shown

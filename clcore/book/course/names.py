@@ -4,10 +4,9 @@ import re
 
 from clcore.ledger.html import place
 from clcore.ledger.printed import claims, papers
+from clcore.ledger.symbols import GREEK
 
-_SMALL = "alpha beta gamma delta epsilon eta theta kappa lambda mu nu xi pi rho sigma tau phi psi"
-_LARGE = "omega Gamma Delta Theta Lambda Sigma Phi Psi Omega"
-_GREEK = {name: f"\\{name}" for name in f"{_SMALL} {_LARGE}".split()} | {"eps": r"\epsilon"}
+_GREEK = {name: rf"\{name}" for name in GREEK} | {"eps": r"\epsilon"}
 _NAMES = "|".join(sorted(_GREEK, key=len, reverse=True))
 _SIGNS = {"<=": r"\le ", ">=": r"\ge ", "kron": r"\otimes "} | {sign: sign for sign in "=<>+-"}
 _SCRIPT = r"[_^](?:\{[^{}]*\}|[<>]=|[A-Za-z0-9]+|[*+-])"

@@ -46,7 +46,7 @@ def what_survives(answer: Any) -> float:
 
 @numeric(
     "ex-tree-2",
-    "the smallest number of equal units a latent at which the bound fails, a whole number",
+    "the smallest number of equal units per latent at which the bound fails, a whole number",
     within=0,
     wrong=(8, 3, 10),
 )

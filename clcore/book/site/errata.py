@@ -62,6 +62,25 @@ def impossible(row: dict) -> list[dict]:
     return [check for check in row["checks"] if check["counterexample"] and not check["passed"]]
 
 
+def told(row: dict) -> list[tuple[str, str, str]]:
+    """What the checks of a row say of its error: heading, parts, text. A text that several parts
+    share is told once, with all their names."""
+    parts: dict[tuple[str, str], list[str]] = {}
+    for check in row["checks"]:
+        said = {"Counterexample": check["counterexample"], "What holds": check["correction"]}
+        if check["counterexample"] and not check["correction"]:
+            said["Note"] = check["note"]
+        for about in said.items():
+            if about[1] and check["part"] not in parts.setdefault(about, []):
+                parts[about].append(check["part"])
+    return [(name, _named(of), text) for (name, text), of in parts.items()]
+
+
+def _named(parts: list[str]) -> str:
+    """Parts by name; the one that has none is the whole statement, unless it is alone."""
+    return "; ".join(part or "whole statement" for part in parts) if parts[1:] else parts[0]
+
+
 def leading(wrong: list[dict], grade: str) -> list[dict]:
     """The rows of a grade that have a separate entry: a consequence is listed with its root,
     whatever its own grade; without a root, separately."""
@@ -197,6 +216,7 @@ def paper_page(paper: str, rows: list[dict]) -> str:
                 "erratum.html",
                 row=row,
                 after=after,
+                told={r["id"]: told(r) for r in (row, *after)},
                 known=about,
                 code=links,
                 certificate=code.certificate(row["id"]),

@@ -63,17 +63,13 @@ def _entry(row: dict, wrong: list[dict]) -> dict[str, Any]:
     """A root with its checks' findings and the rows that it reaches."""
 
     def said(name: str) -> list[tuple[str, str]]:
-        parts: dict[str, list[str]] = {}
-        for check in row["checks"]:
-            if check[name]:
-                parts.setdefault(check[name], []).append(check["part"])
-        return [("; ".join(names), words) for words, names in parts.items()]
+        return [(of, text) for heading, of, text in errata.told(row) if heading == name]
 
     script = _paths.root() / "data" / "certificates" / f"{row_id(row['id'])}.py"
     return {
         "row": row,
-        "counterexamples": said("counterexample"),
-        "corrections": said("correction"),
+        "counterexamples": said("Counterexample"),
+        "corrections": said("What holds"),
         "after": [r for r in wrong if r["root"] == row["id"] and r["id"] != row["id"]],
         "certificate": script.name if script.exists() else None,
         "since": findings.known()[row["id"]].get("since"),

@@ -1,11 +1,13 @@
 """Checks of ncl App. C.3's gradients: as printed, as d grows, and along trajectories."""
 
+from functools import partial
+
 import numpy as np
 import sympy
 
 from clcore import reference as ref
 from clcore.checks.dynamics import srelu_symbols as sym
-from clcore.checks.dynamics.srelu import brute
+from clcore.checks.dynamics.srelu import brute, law, products, signed, subsets
 from clcore.checks.dynamics.srelu_push import push
 from clcore.checks.dynamics.srelu_starts import Warm, beyond, warm, wide
 from clcore.ledger import Trial, check, exact, typical, worst
@@ -13,13 +15,28 @@ from clcore.reference import Array, tensors
 from clcore.theory.sparse import srelu_dynamics as sd
 
 
+def _noisy_slopes(w: Warm, size: float) -> Array:
+    """Gradients of Eq. 13, [draws, d, d], with noise of +-size in every entry of a sample."""
+    z, D = signed(3), subsets(3)
+    x = (z[:, None] + size * (2 * D - 1)).reshape(-1, 3)
+
+    def loss(net: Array, r: int) -> Array:
+        mass = np.repeat(law(z, w.kappa[r] / 2, 1 - w.kappa[r]), len(D)) / len(D)
+        keep, biases = law(D, w.alpha[r], 1 - w.alpha[r]), (w.b_online[r], w.b_target[r])
+        return 2 - 2 * products(net, w.target[r], biases, x, mass, D, keep).sum(-1)
+
+    rows = range(len(w.online))
+    return np.concatenate([ref.gradient(partial(loss, r=r), w.online[r][None]) for r in rows])
+
+
 @check("ncl/thm3-grad")
 def thm3_grad(t: Trial) -> None:
     """Gradients of the symmetric-ReLU loss near the warm start (App. C.3).
 
-    Given   warm starts, d = 3, the enumerated Eq. 13.
+    Given   warm starts, d = 3, the enumerated Eq. 13 without noise, whose second order App. C.3
+            drops.
     Claim   Both printed gradients are those of complex steps.
-    Fails   for alpha kappa off the diagonal, no bias, the other net.
+    Fails   for alpha kappa off the diagonal, no bias, the other net, noise that is kept.
     """
     count = min(t.draws, 15)
     w = warm(t.rng, count, 3, 0.3)
@@ -45,6 +62,14 @@ def thm3_grad(t: Trial) -> None:
     part.breaks("alpha kappa", gap(w.target, w.b_target, thinner))
     part.breaks("no bias", gap(w.target, 0 * w.b_target, scale))
     part.breaks("the other net", gap(w.online, w.b_online, scale))
+
+    # The same difference where the exact loss has noise; biases that exceed it.
+    bias = np.full((2, 3), 0.4)
+    few = Warm(*(value[:2] for value in w))._replace(b_online=bias, b_target=bias)
+    own = np.einsum("rii->ri", few.target) - few.b_target
+    front = scale[:2]
+    printed = -2 * front * (own[:, None] * eye + front * few.target * (1 - eye))
+    part.breaks("noise of +-0.05 kept", ref.absolute(printed, _noisy_slopes(few, 0.05)))
     pair, factor = sym.nets(), sym.ALPHA**2 * sym.KAPPA
     enumerated = sym.loss(pair)
 

@@ -206,16 +206,24 @@ def def1(t: Trial) -> None:
         head.breaks("W_p transposed", np.abs(g - (slow @ Wp + bp)).max())
 
 
+def _overlap(W: sympy.MatrixBase) -> exact.Shown:
+    """Whether the first two columns have a positive inner product."""
+    form = sum(W[k, 0] * W[k, 1] for k in range(W.rows))
+    return exact.positive(W[:, 0].dot(W[:, 1]), form)
+
+
 @check("ncl/def2")
 def def2(t: Trial) -> None:
     """Matrices with unit columns, orthogonal and non-negative ones (Sec. 4; App. A.1).
 
     Given   random members of U and U_>= as the library draws them.
-    Claim   Columns have norm 1, entries of U_>= are not negative.
-    Fails   for unit rows, members of U.
+    Claim   Columns have norm 1, entries of U_>= are not negative. Two columns with positive
+            entries are never orthogonal, so that O_> is empty; proved.
+    Fails   for unit rows, members of U; for the columns of a permutation, which are not positive.
     """
     norms = t.defines("unit columns", 1e-14, controls=typical, draws=4 * t.draws)
     signs = t.defines("non-negative", controls=pooled)
+    empty = t.part("no positive orthogonal matrix", -1e-9, controls=typical, draws=4 * t.draws)
     for m, p in ((2, 2), (5, 5), (20, 20), (7, 4)):
         (W,) = tensors(t.rng.standard_normal((t.draws, m, p)))
         U, positive = ml.unit_columns(W).numpy(), ml.positive_columns(W).numpy()
@@ -225,3 +233,10 @@ def def2(t: Trial) -> None:
         )
         norms.add(off, off_positive).breaks("unit rows", off_rows)
         signs.add(-positive.min((-2, -1))).breaks("members of U", -U.min((-2, -1)))
+
+        # The least inner product of two columns, of positive ones and of a permutation's.
+        apart = ~np.eye(p, dtype=bool)
+        overlaps = (positive.swapaxes(-1, -2) @ positive)[:, apart].min(-1)
+        empty.add(-overlaps).breaks("a permutation", -(np.eye(p)[apart]).min())
+    pair, touching = exact.matrix("v", 3, 2, positive=True), sy.nonnegative("v", 3, 2)
+    empty.proves(_overlap(pair), breaks={"entries that may be 0": _overlap(touching)}, at="m = 3")

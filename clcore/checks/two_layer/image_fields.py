@@ -197,14 +197,17 @@ def num4(t: Trial, classes: pd.DataFrame, x: Tensor, draws: int, seed: int) -> N
     half, cut = x.shape[-1] // 2, fields.quarters(x)
     slices = [x[:, :half, :half], x[:, :half, half:], x[:, half:, :half], x[:, half:, half:]]
     by_hand = torch.stack([part.flatten(1) for part in slices], 1)
-    disjoint = t.part("four disjoint fields make up the image", controls=pooled, draws=len(x))
+    drawn = {"sort": "sampled"}  # nothing here is trained
+    apart = {"controls": pooled, "draws": len(x)} | drawn
+    disjoint = t.part("four disjoint fields make up the image", **apart)
     disjoint.add(ref.absolute(cut, by_hand), ref.absolute(fields.assemble(cut), x))
     swapped = ref.absolute(cut[:, [0, 2, 1, 3]], by_hand)
     disjoint.breaks("upper right and lower left exchanged", swapped)
 
     # Images in the file, and those that are used.
     used, file = int(classes.used.sum()), int(classes.file.sum())
-    images = t.part("50,000 training images", draws=len(classes)).says(file=file, used=used)
+    images = t.part("50,000 training images", draws=len(classes), **drawn)
+    images.says(file=file, used=used)
     images.add(abs(file - 10_000 - 50_000), abs(used - 50_000))
     images.breaks("nothing set aside", abs(file - 50_000))
 
@@ -213,14 +216,14 @@ def num4(t: Trial, classes: pd.DataFrame, x: Tensor, draws: int, seed: int) -> N
     counts = classes.used.to_numpy()
     found = {b: _simulated(counts, b, batches, rng) for b in (2, 4, 8, 16, 32)}
     bound = 4 * (0.25 / batches) ** 0.5
-    chance = t.part("chance that an image has a false negative", bound, draws=batches)
+    chance = t.part("chance that an image has a false negative", bound, draws=batches, **drawn)
     chance.add(*(abs(share - false_negative(counts, b)) for b, share in found.items()))
     chance.breaks("a batch of half the size", abs(found[8] - false_negative(counts, 4)))
     chance.says(small=false_negative(counts, 8), large=false_negative(counts, 128))
 
     # From each size of batches to the next.
     own = np.ones(len(counts) * 100, int)
-    grows = t.part("it grows with the batch", 0.05, ">=", draws=batches)
+    grows = t.part("it grows with the batch", 0.05, ">=", draws=batches, **drawn)
     grows.add(np.diff(list(found.values())))
     grows.breaks("a class of its own for every image", _simulated(own, 32, 20, rng))
 

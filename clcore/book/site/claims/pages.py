@@ -156,22 +156,26 @@ def _parts(row: dict) -> list[dict]:
 
 
 def _said(row: dict, names: tuple[str, ...]) -> list[dict[str, str]]:
-    """The checks' texts under these names, part by part: name, label, of (part and setting), text.
-    What lets a run pass that nothing refutes is a setting, no correction."""
+    """The checks' texts under these names: name, label, of (parts and settings), text. A text that
+    parts share comes once. What lets a run pass that nothing refutes is no correction."""
     refuted = {c["part"] for c in row["checks"] if c["counterexample"]}
 
     def label(name: str, part: str) -> str:
         setting = name == "correction" and row["verdict"] == "differs" and part not in refuted
         return "Passes with" if setting else name.capitalize()
 
+    told: dict[tuple[str, str, str], list[str]] = {}
+    for c in row["checks"]:
+        for name in names:
+            if c[name]:
+                of = "; ".join(filter(None, (c["part"], c["setting"])))
+                told.setdefault((name, label(name, c["part"]), c[name]), []).append(of)
     return [
         {
             "name": name,
-            "label": label(name, c["part"]),
-            "of": "; ".join(filter(None, (c["part"], c["setting"]))),
-            "text": c[name],
+            "label": shown,
+            "of": "; ".join(dict.fromkeys(filter(None, of))),
+            "text": text,
         }
-        for c in row["checks"]
-        for name in names
-        if c[name]
+        for (name, shown, text), of in told.items()
     ]

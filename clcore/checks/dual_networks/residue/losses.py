@@ -317,7 +317,7 @@ def eq43(t: Trial) -> None:
 
         # They sum to 0.
         sums.add(np.abs(plus + minus.sum(-1)))
-        sums.breaks("no positive below", np.abs(plus - far.max(-1) / rest / tau))
+        sums.breaks("no positive below", np.abs(plus - far.sum(-1) / rest / tau))
 
     # Proved for two negatives.
     near, *far = SHARES

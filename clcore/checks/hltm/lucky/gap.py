@@ -1,6 +1,6 @@
 """Checks of the end of ddn Theorem 5's proof (App. C.4, Eq. 164): the gap that a lucky node has.
 
-As `lucky.event`. Over several equal units a latent the bound needs a factor that the paper
+As `lucky.event`. Over several equal units per latent the bound needs a factor that the paper
 leaves out: nodes are then built, as drawn ones hardly come near it.
 """
 
@@ -21,7 +21,7 @@ from clcore.reference import Array, share, tensors
 from clcore.theory.trees import lucky_nodes
 
 COPIES = (2, 5, 10)
-"""Units a latent, where Eqs. 155 to 159 do not hold; the paper's experiments have up to ten."""
+"""Units per latent, where Eqs. 155 to 159 do not hold; the paper's experiments have up to ten."""
 MISSED = "nodes that miss the event"
 
 
@@ -100,7 +100,7 @@ def _several(t: Trial, count: int) -> None:
 
     Controls: nodes that miss the event, of strong leaves with two units; M left out.
     """
-    name, total = "nodes that meet the event, several units a latent", 0
+    name, total = "nodes that meet the event, several units per latent", 0
     printed, mended = (form(name, 1e-12, controls=pooled) for form in (t.part, t.corrected))
     drawn_again, met_again = [], 0
 
@@ -148,16 +148,16 @@ def _example(printed: Part) -> None:
 def eq164(t: Trial) -> None:
     """Gap between a lucky node's squared activations (Eq. 164).
 
-    Given   the event of Eq. 143, A+ the heavier; nodes with one unit a latent, then 2, 5, 10 and
-            2400 equal units a latent; v_j by enumeration.
+    Given   the event of Eq. 143, A+ the heavier; nodes with one unit per latent, then 2, 5, 10 and
+            2400 equal units per latent; v_j by enumeration.
     Claim   (v_j(1))^2 - (v_j(0))^2 >= 3 sigma_w^2 [sum_k s_k^2 ((c + 6) rho^2/6 - 1)/n
             - sigma_l^2]: it is the square of Eq. 154's bound less that of Eq. 163's, and nodes
             that meet the event meet it; its size is 4 |vbar_j s_j|.
-    Fails   with several units a latent (built nodes; drawn ones hardly come near). Corrected: each
-            child's term of Eq. 163 as often as its latent has units. Controls: 3 c for c, that
-            factor left out, nodes that miss the event, 2 |vbar_j s_j|.
+    Fails   with several units per latent (built nodes; drawn ones hardly come near). Corrected:
+            each child's term of Eq. 163 as often as its latent has units. Controls: 3 c for c,
+            that factor left out, nodes that miss the event, 2 |vbar_j s_j|.
     """
-    # It is the square of Eq. 154's bound less that of Eq. 163's, M units a latent or one.
+    # It is the square of Eq. 154's bound less that of Eq. 163's, M units per latent or one.
     n, draws = 7, t.draws
     kids = hidden(t.rng, draws, n)
     rho, s = kids.rho, kids.s

@@ -113,7 +113,7 @@ def _gaussian(t: Trial) -> None:
 
 
 def _drawn(t: Trial, count: int, trials: int) -> None:
-    """Drawn weights, one unit a latent."""
+    """Drawn weights, one unit per latent."""
     name, rng = "drawn weights, A+ heavier", t.rng
     part = t.part(name, 0.0, ">=", controls=pooled, draws=7 * count + 2)
     for kids, c in _laws(rng, count):
@@ -145,7 +145,7 @@ def _drawn(t: Trial, count: int, trials: int) -> None:
 
 def _several(t: Trial, count: int, trials: int) -> None:
     """Theorem 5 where two or four latents carry several equal units each. Control: one node."""
-    name = "drawn weights, several units a latent, A+ heavier"
+    name = "drawn weights, several units per latent, A+ heavier"
     settings = list(product(COPIES, (2, 4)))
     part = t.part(name, 0.0, ">=", controls=pooled, draws=3 * count * len(settings))
     for copies, n in settings:
@@ -206,7 +206,7 @@ def thm5(t: Trial) -> None:
 
     Given   SB-HLTM, uniform weights, A+ the heavier, |N_mu| nodes as Eq. 128 asks; Gaussian
             weights over all cases, then drawn ones over 5, 8 and 50 children of seven kinds, and
-            over several equal units a latent; eta in {0.5, 0.05, 0.01}.
+            over several equal units per latent; eta in {0.5, 0.05, 0.01}.
     Claim   With probability 1 - eta some node has a gap 2 w^T a > 0 and |s_j| at least the bound
             of Eq. 130: a 99.99 per cent lower bound of the chance that one of |N_mu| nodes meets
             both, less 1 - eta.

@@ -102,7 +102,7 @@ def _shuffled(table: pd.DataFrame, statistic: Callable, over: Callable) -> float
 def rem17(t: Trial, table: pd.DataFrame, unrelated: pd.DataFrame) -> None:
     """SimCLR amplifies initially lucky nodes into latents (Abstract; Secs. 5, 6.1.2).
 
-    Protocol   runs of Tables 4 and 6 with 10 nodes a latent: each node's correlation with its
+    Protocol   runs of Tables 4 and 6 with 10 nodes per latent: each node's correlation with its
                latent before and after training; 50 epochs and 10 trials, or it is called partial.
     Question   (1) Does the best node of a group at the start gain by the end (sign test over groups
                not fed by leaves, p <= 0.01)? (2) Do nodes keep their rank (correlation 0.1 or more

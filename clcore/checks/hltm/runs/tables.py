@@ -210,7 +210,7 @@ def _told(found: dict[tuple, float]) -> str:
 def tab6(t: Trial, runs: pd.DataFrame, released: pd.DataFrame) -> None:
     """Correlation of five latents with their best nodes, in training (Table 6).
 
-    Protocol   SB-HLTM, L = 5, SimCLR with the NCE loss, 2 and 10 nodes a latent, polarities from
+    Protocol   SB-HLTM, L = 5, SimCLR with the NCE loss, 2 and 10 nodes per latent, polarities from
                U[low, 1], 10 trials a cell, 50 epochs; runs of the paper's loss and of the released
                one.
     Question   Do nine of ten of the 90 cells agree? Is what the paper gains, 0.05 or more, gained

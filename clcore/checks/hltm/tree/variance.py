@@ -1,6 +1,6 @@
 """Variances and mean activations given z_mu, and their bounds (ddn App. C.4: Eqs. 155 to 163).
 
-Nets over latent trees, by enumeration; one unit a latent, then several.
+Nets over latent trees, by enumeration; one unit per latent, then several.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def _adversarial(first: int, second: int, rho: float = 0.3) -> tr.World:
 
 
 def _worlds(rng: np.random.Generator, count: int, several: bool) -> list[tr.World]:
-    """Nets with one unit a latent, or with several; sigma_w = 1 everywhere."""
+    """Nets with one unit per latent, or with several; sigma_w = 1 everywhere."""
     if not several:
         return tr.worlds(rng, count, 1)
     built = [_adversarial(*copies) for copies in ((2, 2), (3, 3), (10, 10), (10, 2), (1, 6))]
@@ -112,17 +112,17 @@ def eq158(t: Trial) -> None:
     Claim   V[pre_j|z_mu] = sum_k w_jk^2 V[f_k|z_mu]; the variance of v_k(z_nu) given z_mu is s_k^2
             (1 - rho^2); so V[pre_j|z_mu], and V[f_j|z_mu], are at most 3 sigma_w^2 (sigma_l^2
             + sum_k s_k^2 (1 - rho^2)/n).
-    Fails   with several units a latent. Corrected: sums over latents, with their units'
+    Fails   with several units per latent. Corrected: sums over latents, with their units'
             covariances; each child's term as often as its latent has units. Controls: 1 - rho,
             covariances counted for nothing or twice, sigma_w^2 for 3 sigma_w^2.
     """
     count = min(t.share(4), 12)
     two = t.part("variance of two values", 1e-13, controls=pooled, draws=4 * count)
 
-    # One unit a latent: sums over units.
+    # One unit per latent: sums over units.
     alone: Shared = {"draws": 4 * count}
-    summed = t.part("Eq. 155, one unit a latent", 1e-13, controls=pooled, **alone)
-    bound = t.part("Eqs. 158, 159, one unit a latent", 1e-13, controls=worst, **alone)
+    summed = t.part("Eq. 155, one unit per latent", 1e-13, controls=pooled, **alone)
+    bound = t.part("Eqs. 158, 159, one unit per latent", 1e-13, controls=worst, **alone)
     for w in _worlds(t.rng, count, several=False):
         for mu in tr.inner(w):
             _variance_as_sum(w, mu, summed, summed)
@@ -132,9 +132,9 @@ def eq158(t: Trial) -> None:
     # Several: as printed, and by latents.
     worlds, forms = _worlds(t.rng, count, several=True), (t.part, t.corrected)
     many: Shared = {"draws": sum(len(w.chance) for w in worlds)}
-    name = "Eq. 155, several units a latent"
+    name = "Eq. 155, several units per latent"
     summed, by_latent = (form(name, 1e-13, controls=pooled, **many) for form in forms)
-    name = "Eqs. 158, 159, several units a latent"
+    name = "Eqs. 158, 159, several units per latent"
     bound, wider = (form(name, 1e-13, controls=worst, **many) for form in forms)
     for w in worlds:
         for mu in tr.inner(w):
@@ -177,13 +177,13 @@ def eq163(t: Trial) -> None:
             latent, then several; nodes whose mean pre-activation given z_mu = 0 is negative.
     Claim   v_j(0) <= sd(pre_j|z_mu = 0) (Eqs. 160-162) <= sigma_w sqrt(3 sigma_l^2 + 3 sum_k s_k^2
             (1 - rho^2)/n) (Eq. 163), v_j by enumeration.
-    Fails   Eq. 163 with several units a latent; corrected: each child's term as often as its
+    Fails   Eq. 163 with several units per latent; corrected: each child's term as often as its
             latent has units. Controls: a positive mean, a tenth of sd, a third of the bound.
     """
     count = min(t.share(4), 12)
     steps = t.part("Eqs. 160-162", 1e-13, controls=worst)
     for several in (False, True):
-        name = f"Eq. 163, {'several units' if several else 'one unit'} a latent"
+        name = f"Eq. 163, {'several units' if several else 'one unit'} per latent"
         bound = t.part(name, 1e-13, controls=worst)
         worlds = _worlds(t.rng, count, several)
         pre, *rest = _units(worlds)
@@ -198,7 +198,7 @@ def eq163(t: Trial) -> None:
         bound.add(np.maximum(sd, post) - root)
         bound.breaks("a third of the bound", sd - root / 3)
 
-        # With several units a latent it is not; corrected, with each child's term as often.
+        # With several units per latent it is not; corrected, with each child's term as often.
         if several:
             _, own, _, limit, _ = _units([_adversarial(10, 10)])[:, 0]
             bound.says(over=(post - root).max(), own=own, limit=limit)

@@ -100,8 +100,10 @@ def fig1c(t: Trial) -> None:
             follows the outputs: for alpha = 1, and Gaussian ones of tau = 0.02, 0.1, 0.5.
     Claim   (1) Some such w are unstable under alpha = 1 and stable under a Gaussian alpha, by the
             rate of the flow's angle. At up to twelve: (2) w is critical, (3) the flow under the
-            Gaussian alpha runs into w, (4) its sum over pairs is the library's operator form.
-    Fails   (1) for the wide kernel tau = 10^9; (2) at an angle of 0.3; (3), (4) for alpha = 1.
+            Gaussian alpha runs into w, (4) its sum over pairs is the library's operator form. (5)
+            On random clouds a ReLU node has more critical points under alpha = 1 than a linear one.
+    Fails   (1) for the wide kernel tau = 10^9; (2) at an angle of 0.3; (3), (4) for alpha = 1; (5)
+            for a linear node.
     """
     # (1) How many w change from unstable to stable; as control, how many change at tau = 10^9.
     cases, wide = [], 0
@@ -147,6 +149,20 @@ def fig1c(t: Trial) -> None:
 
         # (4) The flow's speed at four angles, by pairs and by the operator.
         pairs.add(apart(alpha)).breaks("alpha = 1", apart(None))
+
+    # (5) At how many angles the speed rises through 0: two for a linear node, across its first
+    # direction. A gate that opens or closes makes the speed fall, so that no such 0 is a jump.
+    clouds, grid = [t.rng.standard_normal((12, 2)) for _ in range(60)], angles(1440)
+
+    def rising(speed: Array) -> int:
+        return int(((speed < 0) & (np.roll(speed, -1) >= 0)).sum())
+
+    relu, linear = (np.array([rising(push(x, grid, slope=s)) for x in clouds]) for s in (0.0, 1.0))
+    many = t.part("many critical points", 3, ">=", draws=len(clouds)).add(relu.max())
+    many.breaks("a linear node", linear.max()).says(most=relu.max(), more=(relu > 2).sum())
+    at = torch.tensor(grid)
+    again = np.array([rising(circle.tangent(torch.tensor(x), at, 0.0).numpy()) for x in clouds])
+    many.confirms(most=again.max(), more=(again > 2).sum())
 
 
 def _clouds(rng: np.random.Generator, count: int) -> list[Array]:

@@ -163,7 +163,8 @@ def _less_affected(t: Trial, runs: pd.DataFrame, column: str, times: float) -> N
         p.breaks("ReLU", b - b / times)
     else:
         p.breaks("nets exchanged", b - a)
-    p.says(linear=linear, relu=relu, random=before, times=times)
+    read = f'"much" as {times:.0f} times, our threshold' if times > 1 else '"much less" as "less"'
+    p.says(linear=linear, relu=relu, random=before, read=read)
 
 
 def _losses(t: Trial, runs: pd.DataFrame, column: str, letter: str = "") -> None:

@@ -52,7 +52,7 @@ def num2(t: Trial) -> None:
     """
     draws = min(t.draws, 40)
     of_fixed, of_samples = draws * GENERATORS * FIXED, draws * SAMPLES
-    shapes = t.part("40 generators of length 10, 5 fixed fields, P tokens a set", controls=pooled)
+    shapes = t.part("40 generators of length 10, 5 fixed fields, P tokens per set", controls=pooled)
     candidates = t.part(
         "fixed tokens are candidates of their field", controls=pooled, draws=of_fixed
     )
@@ -177,7 +177,7 @@ def eq16(t: Trial) -> None:
     Claim   chi_+ is the mean over fields and tokens of the set of the best cosine: the library
             against loops; it lies in [-1, 1], both ends attained, and is 1 where the filters hold
             all tokens.
-    Fails   without the filters' norms; for one filter a field.
+    Fails   without the filters' norms; for one filter per field.
     """
     draws, broken = min(t.draws, 200), "without the filters' norms"
     value = t.part("value", 1e-13, controls=pooled)
@@ -193,7 +193,7 @@ def eq16(t: Trial) -> None:
 
         # Filters along all tokens, and one of them.
         full.add(abs(_matching(every, inside) - 1))
-        full.breaks("one filter a field", abs(_matching(every[:, :1], inside) - 1))
+        full.breaks("one filter per field", abs(_matching(every[:, :1], inside) - 1))
 
     # |chi_+| at many more filters, and its least value.
     many = t.stream("range").standard_normal((50 * draws, 3, 2, 8))

@@ -22,8 +22,8 @@ from clcore.ledger import Check
 from clcore.ledger.readings import beside_print, tells
 
 SCORE = "the released program's score (absolute cosines for linear nets, tokens that occur)"
-PROGRAM = "the released program's rate 2e-2, mean over samples and BatchNorm a view"
-BOTH = "the released program's rate 2e-2, mean, BatchNorm a view, and score"
+PROGRAM = "the released program's rate 2e-2, mean over samples and BatchNorm per view"
+BOTH = "the released program's rate 2e-2, mean, BatchNorm per view, and score"
 LESS = BOTH + ', "much less" read as "less"'
 MEAN = "the mean of the cross-entropies at the printed rate"
 MEAN_SCORE = MEAN + ", the released program's score"

@@ -102,5 +102,5 @@ def tab1_printed(t: Trial) -> None:
 def _better(p: Part, gain: pd.Series) -> None:
     p.draws = len(gain)
     p.add(gain.mean()).breaks("exchanged", -gain.mean())
-    reversed_at = [f"({b}, {P})" for b, P in gain[gain < 0].index]
-    p.says(reversed=", ".join(reversed_at) or "none")
+    reversed_at = ", ".join(f"({b}, {P})" for b, P in gain[gain < 0].index)
+    p.says(reversed=f"reversed at (beta, P) = {reversed_at}" if reversed_at else "in all of them")
