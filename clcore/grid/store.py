@@ -1,4 +1,4 @@
-"""The folder of a grid: a file a run, written whole or not at all, and one launcher at a time."""
+"""The folder of a grid: one file per run, written whole or not at all; one launcher at a time."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""Waiting speaks, a line a minute, and ends."""
+"""Waits that report once a minute, and end."""
 
 import contextlib
 import logging

@@ -23,7 +23,7 @@ def outcome(record: dict) -> str:
         return "blocked"
     word = "passes" if record["passed"] else "fails"
     if record["form"] == "open":
-        return f"{word} with {record['setting']}"
+        return f"{word}: {record['setting']}"
     return f"corrected form {word}" if record["form"] == "corrected" else word
 
 

@@ -1,4 +1,4 @@
-"""Text with formulas in it, as HTML; and numbers as people write them: 10⁻¹⁴ for 1e-14."""
+"""Text with formulas in it, as HTML; and numbers as people write them, with powers of ten."""
 
 import re
 from decimal import Decimal

@@ -55,7 +55,7 @@ def test_a_row_names_what_was_added_and_what_is_left_open() -> None:
     html = claim_page(row("depends", open=OPEN, checks=readings))
     whole, order = re.findall(r'<p class="cl-part-name">(.*?)</p>.*?<p>(.*?)</p>', html, re.DOTALL)
     assert whole == ("whole statement", "0.3") and order == ("order", "0.9")
-    assert "passes with at 0.2" in html
+    assert "passes: at 0.2" in html
     html = claim_page(wrong(id="acl/eq71", root="acl/thm6"))
     assert 'Follows from <a href="../claims/acl-thm6.html">Tian 2022, Theorem 6</a>' in html
 

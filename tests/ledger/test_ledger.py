@@ -111,7 +111,7 @@ def test_open_settings_of_one_part_are_told_apart():
         book.check("acl/thm1", 0, 1, {"broken": 4}, setting=setting, **fields)
     with pytest.raises(LedgerError, match="recorded already"):
         book.check("acl/thm1", 0, 1, {"broken": 4}, setting=setting, **fields)
-    assert ledger.outcome(book.records[0]) == "passes with temperature 0.2"
+    assert ledger.outcome(book.records[0]) == "passes: temperature 0.2"
 
 
 def test_a_misprint_is_measured_as_it_stands():

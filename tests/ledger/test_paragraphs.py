@@ -1,6 +1,7 @@
 """The lines of a check that make and feed a part, and the functions that a reader needs."""
 
 import ast
+from dataclasses import replace
 
 import pytest
 
@@ -166,6 +167,17 @@ def test_a_variable_of_two_parts_is_each_part_as_long_as_it_holds_it(place, monk
     assert shown(place, "one") == [("thm1", ['part = t.part("one")']), ("thm1", ["part.add(1)"])]
     two = [("thm1", ['part = t.part("two").add(2)']), ("thm1", ["part.add(3)"])]
     assert shown(place, "two") == two
+
+
+def test_of_two_checks_the_one_that_names_a_part_has_its_lines(place, monkeypatch):
+    source = "def one(t):\n    t.part(computed)\n\n\ndef two(t):\n    t.part('plain')\n"
+    place.file.write_text(source, encoding="utf-8")
+    functions = {node.name: reach.Function(place.file, node) for node in ast.parse(source).body}
+    monkeypatch.setattr(paragraphs, "reached", lambda place: [functions[place.name]])
+    one, two = (replace(place, name=name) for name in functions)
+    for name, function in (("plain", "two"), ("other", "one")):
+        (found,) = paragraphs.of_part(one, name, two)
+        assert found.function == function
 
 
 def test_a_part_that_no_line_makes_is_refused_with_the_remedy(place, monkeypatch):

@@ -81,18 +81,18 @@ def of_part(claim_id: str, part: str) -> list[dict[str, Any]]:
     """The lines that make and feed a part of a claim: address from the site's root, name of their
     function, first and last, and code, highlighted. Empty where no check makes it but a cell of a
     chapter does; a test refuses it where neither does."""
-    for place in registry.of(claim_id):
-        with suppress(LedgerError):
-            return [
-                {
-                    "address": f"{page_of(one.file)}#L-{one.first}",
-                    "function": one.function,
-                    "first": one.first,
-                    "last": one.last,
-                    "code": _coloured(one.text),
-                }
-                for one in paragraphs.of_part(place, part)
-            ]
+    places = registry.of(claim_id)
+    with suppress(LedgerError):
+        return [
+            {
+                "address": f"{page_of(one.file)}#L-{one.first}",
+                "function": one.function,
+                "first": one.first,
+                "last": one.last,
+                "code": _coloured(one.text),
+            }
+            for one in (paragraphs.of_part(places[0], part, *places[1:]) if places else ())
+        ]
     return []
 
 

@@ -1,4 +1,4 @@
-"""The errata: a page a paper, by weight, then by root; and book/errata, which leads to them."""
+"""The errata: one page per paper, by weight, then by root; and book/errata, which leads to them."""
 
 from collections import Counter
 

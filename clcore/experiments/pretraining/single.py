@@ -1,4 +1,4 @@
-"""Pretraining runs in one process, begun or gone on with."""
+"""Pretraining runs in one process, started or resumed."""
 
 import dataclasses
 from collections.abc import Sequence

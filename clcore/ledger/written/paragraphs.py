@@ -42,18 +42,22 @@ class Lines:
         return "\n".join(line[indent:] for line in lines) + "\n"
 
 
-def of_part(place: Place, name: str) -> list[Lines]:
+def of_part(place: Place, name: str, *others: Place) -> list[Lines]:
     """The paragraphs of a part, in the order in which they stand; of a helper that makes it, its
     own; below them each helper that is handed the part, whole.
 
-    name: as it stands in a record, "" for the whole statement. Raises LedgerError that begins with
+    name: as it stands in a record, "" for the whole statement. others: more checks of the claim;
+    the one where the name stands most plainly makes the part. Raises LedgerError that begins with
     file, line and name of a check in which the part cannot be found.
     """
-    functions = [f for f in reached(place) if isinstance(f.node, ast.FunctionDef)]
+    checks = [
+        [f for f in reached(one) if isinstance(f.node, ast.FunctionDef)] for one in (place, *others)
+    ]
     for hits in (_texts, _blank, _patterns, _computed):
-        found = [line for function in functions for line in _lines(function, hits, name)]
-        if found:
-            return list(dict.fromkeys(found))
+        for functions in checks:
+            found = [line for function in functions for line in _lines(function, hits, name)]
+            if found:
+                return list(dict.fromkeys(found))
     raise LedgerError(
         f"{place.path}:{place.first} {place.name}: expected a paragraph for the part {name!r}, "
         'found none; begin the part by its name as a text, t.part("..."), in the check or in a '

@@ -36,6 +36,7 @@ PAIRWISE, SHARED = ("exact", "nce-pairwise"), ("exact-shared", "nce")
 taken at the un-augmented images: those of one negative (Eq. 6), those that all share (Eq. 80)."""
 AT_VIEWS = "exact-views", "nce"
 """The exact loss with its weights at the views, as the released command trains it."""
+SECOND = {"nce": "InfoNCE", "nce-pairwise": "InfoNCE of one negative"}
 Sides = Mapping[str, pd.DataFrame]
 EXCHANGED = "losses exchanged by chance within each seed"
 TABLES = {"ddn/tab2": LOSSES[:3], "ddn/tab3": LOSSES[3:]}
@@ -210,7 +211,7 @@ def _within(
     untrained = paired(pd.concat([runs[runs.loss_name == arms[0]], before]), *arms, epoch)
     more = {"words": f"runs: {name}", "evidence": evidence(runs)} | more
     part = t.part(f"{name}, {label}", MARGIN, draws=int(row.pairs), **more).add(_farthest(row))
-    part.breaks(f"{arms[1]} before training", _farthest(untrained))
+    part.breaks(f"{SECOND[arms[1]]} before training", _farthest(untrained))
     first = runs[runs.loss_name == arms[0]].groupby("epoch").linear.mean() * 100
     part.says(epoch=epoch, gap=said(row), start=first.get(0, np.nan), end=first[epoch])
 
