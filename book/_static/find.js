@@ -27,8 +27,8 @@
     if (word.length < 5 || /\d/.test(word)) return word;
     return word
       .replace(/iz(e|ed|es|ing|ation|ations)$/, "is$1")
-      .replace(/(ss|us|is)$/, "$1")
       .replace(/ies$/, "y")
+      .replace(/(ss|ch|sh|x)es$/, "$1")
       .replace(/([^sui])s$/, "$1");
   }
 
@@ -44,11 +44,14 @@
     const few = words.filter((word) => !SMALL.has(word));
     return { phrases: phrases.filter((p) => p.trim()), words: few.length ? few : words, whole };
   }
-  const SMALL = new Set("a an and are by do does for how i if in is it of on or that the this to true what when where which why with can my we paper".split(" "));
+  const SMALL = new Set("a all always an and any are be by do does ever for get give has have how i if in is it of on or that the there this to true what when where which why with can my we paper".split(" "));
 
   const WEIGHTS = { place: 14, title: 10, where: 7, also: 6, says: 4, paper: 4, page: 4, text: 1.5 };
   // Where a claim is printed is asked for by a place; what only mentions that place is not meant.
   const OF_PLACES = { claim: ["place", "where"], page: ["title", "page", "text"] };
+
+  // Plans for teachers and pages of the library have many words of claims, and answer few questions.
+  const APART = /^book\/(teaching|api\/)/;
 
   function prepare(entry) {
     const fields = {};
@@ -60,10 +63,12 @@
   }
 
   // lacking: how many words an entry need not have; never a place or what is in quotes.
-  function weigh({ entry, fields }, { phrases, words, whole }, lacking) {
+  // worth: how much each word counts.
+  function weigh({ entry, fields }, { phrases, words, whole }, lacking, worth) {
     let sum = 0;
     let left = lacking;
-    for (const word of words) {
+    let [met, all] = [0, 0];
+    for (const [at, word] of words.entries()) {
       const places = PLACED.test(word) ? (OF_PLACES[entry.kind] ?? OF_PLACES.page) : Object.keys(WEIGHTS);
       let best = 0;
       for (const name of places) {
@@ -73,7 +78,9 @@
         }
       }
       if (!best && (PLACED.test(word) || !left--)) return 0;
-      sum += best + (fields.spot === ` ${word} ` ? 10 : 0); // Theorem 3, not a remark on it
+      sum += worth[at] * best + (fields.spot === ` ${word} ` ? 10 : 0); // Theorem 3, not a remark on it
+      met += best ? worth[at] : 0;
+      all += worth[at];
     }
     for (const phrase of phrases) {
       const single = PLACED.test(phrase.trim());
@@ -87,6 +94,8 @@
     for (const name of ["place", "title", "also", "says"]) {
       if (fields[name].includes(whole)) sum += WEIGHTS[name];
     }
+    if (all) sum *= (met / all) ** 2;
+    if (APART.test(entry.address)) sum *= 0.4;
     return sum * ({ claim: 1.15, term: 1.05, page: 1.1 }[entry.kind] ?? 1);
   }
 
@@ -103,10 +112,20 @@
     return waiting;
   }
 
-  function best(all, wanted, lacking) {
+  // A word that few entries have says more than one that most have: 1 at the rarest.
+  function worths(all, words) {
+    const has = (fields, word) => Object.keys(WEIGHTS).some((name) => fields[name].includes(` ${word}`));
+    const most = Math.log(1 + all.length);
+    return words.map((word) => {
+      const number = all.filter(({ fields }) => has(fields, word)).length;
+      return number ? Math.log(1 + all.length / number) / most : 0;
+    });
+  }
+
+  function best(all, wanted, lacking, worth = wanted.words.map(() => 1)) {
     if (!wanted.words.length && !wanted.phrases.length) return [];
     return all
-      .map((one, at) => ({ entry: one.entry, weight: weigh(one, wanted, lacking), at }))
+      .map((one, at) => ({ entry: one.entry, weight: weigh(one, wanted, lacking, worth), at }))
       .filter(({ weight }) => weight > 0)
       .sort((a, b) => b.weight - a.weight || a.at - b.at)
       .map(({ entry }) => entry);
@@ -117,16 +136,23 @@
     return best(await load(), asked(query), 0);
   }
 
-  // Where none has all words, as of a whole question: those that have most of them, and how many
-  // words they lack, half of them at most.
+  // Where few have all words, as of a whole question, also those that have most of them: the best
+  // first, and how many have all. Half of the words may lack, at most; one that is nowhere may, too.
+  const FEW = 5;
   async function near(query) {
     const all = await load();
     const wanted = asked(query);
-    for (let lacking = 0; lacking <= wanted.words.length / 2; lacking++) {
-      const entries = best(all, wanted, lacking);
-      if (entries.length) return { entries, lacking };
+    const whole = best(all, wanted, 0);
+    if (whole.length >= FEW || wanted.words.length < 2) return { entries: whole, whole: whole.length };
+    const worth = worths(all, wanted.words);
+    const known = wanted.words.map((_, at) => at).filter((at) => worth[at]);
+    const asks = { ...wanted, words: known.map((at) => wanted.words[at]) };
+    const most = known.length < wanted.words.length ? 0 : 1;
+    let entries = whole;
+    for (let lacking = most; lacking <= known.length / 2 && entries.length < FEW; lacking++) {
+      entries = best(all, asks, lacking, known.map((at) => worth[at]));
     }
-    return { entries: [], lacking: 0 };
+    return { entries, whole: whole.length };
   }
 
   window.clFind = find;

@@ -19,14 +19,15 @@
       return;
     }
     list.replaceChildren(...found.entries.slice(0, MOST).map(shown));
-    count.textContent = told(found.entries.length, found.lacking, query);
+    count.textContent = told(found.entries.length, found.whole, query);
   }
 
-  function told(number, lacking, query) {
+  function told(number, whole, query) {
     if (!number) return `Nothing found for ${query}. Fewer words find more; the ledger can be filtered by paper and kind.`;
     const most = number > MOST ? `, the best ${MOST} of them here` : "";
-    if (lacking) return `Nothing has all words of ${query}. ${number} found with most of them${most}`;
-    return `${number} found for ${query}${most}`;
+    if (!whole) return `Nothing has all words of ${query}. ${number} found with most of them${most}`;
+    const part = number > whole ? `: ${whole} with all words, ${number - whole} with most of them` : "";
+    return `${number} found for ${query}${part}${most}`;
   }
 
   function shown(entry) {

@@ -165,6 +165,18 @@ def test_a_chapter_explains_a_claim_at_the_box_of_its_statement():
     assert found["address"] == row()["anchor"], "no box: the cell that checks it"
 
 
+def test_what_lets_a_run_pass_is_a_setting_and_no_correction():
+    def run(verdict: str, **fields: str) -> str:
+        return claim_page(
+            row(verdict=verdict, checks=[check(correction="The rate 0.02", **fields)])
+        )
+
+    assert "Passes with" in run("differs") and "Correction" not in run("differs")
+    refuted = run("differs", counterexample="A cell")
+    assert "Correction" in refuted and "Passes with" not in refuted
+    assert "Passes with" not in run("corrected")
+
+
 def test_terms_and_claims_are_linked_once_and_never_inside_formulas():
     linked = Linker("..", own="acl/thm1")
     html = linked(

@@ -30,6 +30,9 @@ ERRANDS = {
     "does SimSiam collapse without a predictor": "claims/ncl-",
     "does batch normalization help when tokens differ in length": "claims/nl-",
     "lucky nodes number needed over-parameterization": "claims/ddn-",
+    "does the deep linear network always converge to PCA": "claims/acl-",
+    "is Theorem 1 of the minmax paper true for all losses": "claims/acl-thm1.html",
+    "does a lower temperature help in CL of sparse codes": "claims/ncl-fig2.html",
 }
 
 
@@ -51,6 +54,14 @@ def test_an_errand_ends_among_the_first_three(tab: Tab, query: str) -> None:
     text = tab.page.locator("#search-results").inner_text()
     assert "$" not in text and "\\" not in text, "raw LaTeX"
     assert tab.problems == []
+
+
+def test_few_with_all_words_are_followed_by_those_with_most(tab: Tab) -> None:
+    found = [link.removeprefix(tab.address) for link in _found(tab, "Corollary 2 pairwise")]
+    assert "claims/acl-cor2.html" in found[:2] and len(found) >= 5
+    count = tab.page.locator("#search-count").inner_text()
+    assert " with all words, " in count and count.endswith(" with most of them")
+    assert not any(link.startswith(("book/teaching", "book/api")) for link in found[:3])
 
 
 def test_what_is_nowhere_is_said_to_be(tab: Tab) -> None:
@@ -78,3 +89,17 @@ def test_the_ledgers_box_finds_what_the_search_finds(tab: Tab) -> None:
         found = tab.page.evaluate("(q) => clFind(q)", query)
         assert rows == {entry["id"] for entry in found if entry["kind"] == "claim"} != set()
     assert {"acl/thm3", "ddn/thm3", "nl/thm3", "ncl/thm3"} <= rows and len(rows) < 40
+
+
+def test_the_glass_stands_before_the_words(tab: Tab) -> None:
+    tab.open("search.html?q=temperature")
+    glass, words = tab.page.evaluate(
+        """() => {
+          const form = document.querySelector("main .bd-search");
+          const input = form.querySelector("input");
+          const inside = parseFloat(getComputedStyle(input).paddingLeft);
+          const glass = form.querySelector("svg").getBoundingClientRect().right;
+          return [glass, input.getBoundingClientRect().left + inside];
+        }"""
+    )
+    assert glass < words

@@ -118,7 +118,7 @@ def of_page(page: str, doctree: nodes.document) -> list[dict[str, str]]:
                 "address": f"{page}.html{anchor}",
                 "place": titles[0] if titles and not first else "",
                 "title": title,
-                "says": text[:200].rpartition(" ")[0] if len(text) > 200 else text,
+                "says": f"{text[:200].rpartition(' ')[0]} …" if len(text) > 200 else text,
                 "text": text,
                 "also": also(f"{title} {text[:400]}"),
             }

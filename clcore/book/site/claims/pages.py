@@ -156,15 +156,26 @@ def _parts(row: dict) -> list[dict]:
 
 
 def _said(row: dict, names: tuple[str, ...]) -> list[dict[str, str]]:
-    """The checks' texts under these names: name, of (parts and settings), text. A text that parts
-    share comes once."""
-    told: dict[tuple[str, str], list[str]] = {}
+    """The checks' texts under these names: name, label, of (parts and settings), text. A text that
+    parts share comes once. What lets a run pass that nothing refutes is no correction."""
+    refuted = {c["part"] for c in row["checks"] if c["counterexample"]}
+
+    def label(name: str, part: str) -> str:
+        setting = name == "correction" and row["verdict"] == "differs" and part not in refuted
+        return "Passes with" if setting else name.capitalize()
+
+    told: dict[tuple[str, str, str], list[str]] = {}
     for c in row["checks"]:
         for name in names:
             if c[name]:
                 of = "; ".join(filter(None, (c["part"], c["setting"])))
-                told.setdefault((name, c[name]), []).append(of)
+                told.setdefault((name, label(name, c["part"]), c[name]), []).append(of)
     return [
-        {"name": name, "of": "; ".join(dict.fromkeys(filter(None, of))), "text": text}
-        for (name, text), of in told.items()
+        {
+            "name": name,
+            "label": shown,
+            "of": "; ".join(dict.fromkeys(filter(None, of))),
+            "text": text,
+        }
+        for (name, shown, text), of in told.items()
     ]
