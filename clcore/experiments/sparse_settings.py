@@ -190,6 +190,12 @@ PANELS |= {
 PANELS |= {f"{name}-loud": _at_noise(name, "variance") for name in _LOUD}
 """At the noise that Sec. 4.2 prints, log d / d as its variance (0.48), and at FAINT, at the
 program's temperature and at others. Losses without a temperature have one panel each."""
+PANELS |= {
+    f"{name}-{noise}": _at_noise(name, value)
+    for name in (*_ROWS, "warm-rows", "warm-columns")
+    for noise, value in (("loud", "variance"), ("faint", FAINT))
+}
+"""Normalised weights at both noises."""
 
 PANELS |= {
     f"{name}-relu{suffix}": own | {"settings": own["settings"] | {"plain": True}}
