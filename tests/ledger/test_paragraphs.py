@@ -88,6 +88,7 @@ def test_a_reader_needs_the_check_and_the_helpers_that_it_reaches(place):
     assert functions[0].first == place.first and functions[0].lines == place.last - place.first + 1
 
 
+COUNT = ("thm1", ["count = t.share(2)"])
 MAKES = [
     "# The first part.",
     'first = t.part("first", 1e-10)',
@@ -106,16 +107,20 @@ COMMENTED = [
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("first", [("thm1", MAKES)]),
-        ("second", [("thm1", MAKES), ("thm1", ['second.breaks("first", curved(2))'])]),
-        ("third", [("thm1", MAKES), ("thm1", COMMENTED), ("feeds", OTHER.splitlines()[4:])]),
-        ("a", [("thm1", MAKES), ("thm1", COMMENTED)]),
-        ("b", [("thm1", MAKES)]),
+        ("first", [COUNT, ("thm1", MAKES)]),
+        ("second", [COUNT, ("thm1", MAKES), ("thm1", ['second.breaks("first", curved(2))'])]),
+        ("third", [COUNT, ("thm1", MAKES), ("thm1", COMMENTED), ("feeds", OTHER.splitlines()[4:])]),
+        ("a", [COUNT, ("thm1", MAKES), ("thm1", COMMENTED)]),
+        ("b", [COUNT, ("thm1", MAKES)]),
         ("size 2", [("thm1", ["for n in range(3):", '    t.part(f"size {n}")'])]),
         ("", [("thm1", ["whole = t.part(bound=0.1)"]), ("thm1", ["whole.add(3)"])]),
         (
             "fourth",
-            [("feeds", ["part.add(1)", 'fourth = t.part("fourth")']), ("feeds", ["fourth.add(2)"])],
+            [
+                ("thm1", COMMENTED),
+                ("feeds", ["part.add(1)", 'fourth = t.part("fourth")']),
+                ("feeds", ["fourth.add(2)"]),
+            ],
         ),
     ],
 )
@@ -124,7 +129,7 @@ def test_a_part_has_the_paragraphs_with_its_name_or_its_variable(place, name, ex
 
 
 def test_a_name_that_is_computed_is_made_where_parts_are_begun_by_one(place):
-    assert shown(place, "nowhere")[0] == ("thm1", MAKES)
+    assert shown(place, "nowhere")[:2] == [COUNT, ("thm1", MAKES)]
 
 
 def test_a_name_that_is_only_compared_is_no_part(place, monkeypatch):
@@ -166,6 +171,44 @@ def test_a_variable_of_two_parts_is_each_part_as_long_as_it_holds_it(place, monk
     assert shown(place, "one") == [("thm1", ['part = t.part("one")']), ("thm1", ["part.add(1)"])]
     two = [("thm1", ['part = t.part("two").add(2)']), ("thm1", ["part.add(3)"])]
     assert shown(place, "two") == two
+
+
+def test_a_part_made_by_a_helper_has_the_calls_and_what_feeds_the_part_afterwards(
+    place, monkeypatch
+):
+    source = """def thm1(t):
+    size = 3
+
+    made = _helper(t, size)
+
+    t.unrelated()
+
+    made.proves(size)
+
+def _helper(t, n):
+    def inner(x):
+        half = x / 2
+
+        # A comment inside.
+        return half
+
+    other = t.part("other")
+
+    part = t.part("one").add(inner(n))
+
+    other.add(2)
+    return part
+"""
+    place.file.write_text(source, encoding="utf-8")
+    made = [reach.Function(place.file, node) for node in ast.parse(source).body]
+    named = {"_helper": made[1]}
+    monkeypatch.setattr(paragraphs, "reached", lambda place: made)
+    monkeypatch.setattr(paragraphs, "named", lambda of, node: named.get(getattr(node, "id", "")))
+    calls = [["size = 3"], ["made = _helper(t, size)"], ["made.proves(size)"]]
+    inner = [line[4:] for line in source.splitlines()[10:15]]
+    feeds = [inner, ['part = t.part("one").add(inner(n))'], ["other.add(2)", "return part"]]
+    expected = [("thm1", lines) for lines in calls] + [("_helper", lines) for lines in feeds]
+    assert shown(place, "one") == expected
 
 
 def test_a_part_that_no_line_makes_is_refused_with_the_remedy(place, monkeypatch):

@@ -77,23 +77,38 @@ def tested(claim_id: str) -> list[dict[str, Any]]:
     return found
 
 
-def of_part(claim_id: str, part: str) -> list[dict[str, Any]]:
-    """The lines that make and feed a part of a claim: address from the site's root, name of their
-    function, first and last, and code, highlighted. Empty where no check makes it but a cell of a
+def of_part(claim_id: str, part: str) -> list[paragraphs.Lines]:
+    """The lines that make and feed a part of a claim. Empty where no check makes it but a cell of a
     chapter does; a test refuses it where neither does."""
     for place in registry.of(claim_id):
         with suppress(LedgerError):
-            return [
-                {
-                    "address": f"{page_of(one.file)}#L-{one.first}",
-                    "function": one.function,
-                    "first": one.first,
-                    "last": one.last,
-                    "code": _coloured(one.text),
-                }
-                for one in paragraphs.of_part(place, part)
-            ]
+            return paragraphs.of_part(place, part)
     return []
+
+
+def blocks(lines: Iterable[tuple[paragraphs.Lines, str]]) -> list[dict[str, Any]]:
+    """Lines as they are shown, those that meet in one block: address from the site's root, name of
+    their function, first and last, in (the part under which they are shown), and code, highlighted.
+
+    lines: each with the part under which it is shown.
+    """
+    joined: list[tuple[paragraphs.Lines, str]] = []
+    for one, shown in lines:
+        if joined and joined[-1][1] == shown and joined[-1][0].meets(one):
+            joined[-1] = (replace(joined[-1][0], last=one.last), shown)
+        else:
+            joined.append((one, shown))
+    return [
+        {
+            "address": f"{page_of(one.file)}#L-{one.first}",
+            "function": one.function,
+            "first": one.first,
+            "last": one.last,
+            "in": shown,
+            "code": _coloured(one.text),
+        }
+        for one, shown in joined
+    ]
 
 
 def certificate(claim_id: str) -> dict[str, Any] | None:

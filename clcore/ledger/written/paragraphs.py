@@ -1,8 +1,9 @@
 """The lines of a check that make and feed one of its parts.
 
-A paragraph of a function is a run of lines between blank lines; a comment begins one. Of a part are
-the paragraphs in which its name stands as a text, or the variable that the part was given, as long
-as it holds that part, and the helpers to which it is handed.
+A paragraph of a function is a run of lines between blank lines; a comment begins one; a function
+inside is not divided. Of a part are the paragraphs in which its name stands as a text, or the
+variable that the part was given, as long as it holds that part; the helpers to which it is handed;
+the paragraphs that bind what these lines use; and where a helper makes the part, its calls.
 """
 
 import ast
@@ -15,10 +16,13 @@ from typing import Any
 
 from clcore.ledger.printed import LedgerError
 from clcore.ledger.registry import Place
+from clcore.ledger.written import uses
 from clcore.ledger.written.reach import Function, named, own, reached
 
 MAKERS = ("part", "corrected", "defines")
 """Methods of a trial that begin a part with its name."""
+FEEDS = ("add", "breaks", "fails_by", "says", "confirms", "proves")
+"""Methods of a part."""
 MARKERS = ("breaks",)
 """Methods whose first argument is the name of something else."""
 
@@ -41,10 +45,18 @@ class Lines:
         indent = min((len(x) - len(x.lstrip()) for x in lines if x.strip()), default=0)
         return "\n".join(line[indent:] for line in lines) + "\n"
 
+    def meets(self, other: "Lines") -> bool:
+        """Whether other lines of the function follow, with at most blank lines between."""
+        if (self.file, self.function) != (other.file, other.function) or other.first <= self.last:
+            return False
+        text = self.file.read_text(encoding="utf-8").splitlines()
+        return not any(line.strip() for line in text[self.last : other.first - 1])
+
 
 def of_part(place: Place, name: str) -> list[Lines]:
-    """The paragraphs of a part, in the order in which they stand; of a helper that makes it, its
-    own; below them each helper that is handed the part, whole.
+    """The paragraphs of a part, with those that bind what they use, in the order in which they
+    stand; of a helper that makes it, its own, below those that call it; below them each helper that
+    is handed the part, whole.
 
     name: as it stands in a record, "" for the whole statement. Raises LedgerError that begins with
     file, line and name of a check in which the part cannot be found.
@@ -53,7 +65,8 @@ def of_part(place: Place, name: str) -> list[Lines]:
     for hits in (_texts, _blank, _patterns, _computed):
         found = [line for function in functions for line in _lines(function, hits, name)]
         if found:
-            return list(dict.fromkeys(found))
+            makers = {f for f in functions if any(hits(f, name))}
+            return list(dict.fromkeys([*_calls(functions, makers), *found]))
     raise LedgerError(
         f"{place.path}:{place.first} {place.name}: expected a paragraph for the part {name!r}, "
         'found none; begin the part by its name as a text, t.part("..."), in the check or in a '
@@ -149,15 +162,64 @@ def _lines(function: Function, hits: Hits, name: str) -> Iterator[Lines]:
         )
 
     lines = {node.lineno for node in (*at, *filter(held, every)) if isinstance(node, ast.expr)}
-    for first, last in _body(function):
-        if any(first <= line <= last for line in lines):
-            yield Lines(function.file, function.node.name, first, last)
+    yield from _with_what_they_use(function, lines)
     for call in (n for n in every if isinstance(n, ast.Call)):
         handed = [*call.args, *(k.value for k in call.keywords)]
         if any(held(value) or _is(value, name) for value in handed):
             other = named(function, call.func)
             if other and isinstance(other.node, ast.FunctionDef) and other != function:
                 yield Lines(other.file, other.node.name, other.first, other.first + other.lines - 1)
+
+
+def _with_what_they_use(function: Function, lines: set[int]) -> list[Lines]:
+    """The paragraphs of a function with one of these lines, and those that bind what they use."""
+    body = _body(function)
+    spans = [(a, z) for a, z in body if any(a <= line <= z for line in lines)]
+    bound = uses.of(function.node, spans, skip=_holds_part)
+    spans += [(a, z) for a, z in body if any(a <= b.last and b.first <= z for b in bound)]
+    return [Lines(function.file, function.node.name, a, z) for a, z in sorted(set(spans))]
+
+
+def _calls(functions: list[Function], makers: set[Function]) -> Iterator[Lines]:
+    """The paragraphs of other functions that call those which make a part, or that feed what such a
+    call returns, in the order of the functions."""
+    calls: dict[Function, set[int]] = {}
+    for function in reversed(functions):  # a helper stands below those that call it
+        if function not in makers:
+            calls[function] = set(_handed_back(function, makers | {f for f in calls if calls[f]}))
+    for function in functions:
+        if calls.get(function):
+            yield from _with_what_they_use(function, calls[function])
+
+
+def _handed_back(function: Function, makers: set[Function]) -> Iterator[int]:
+    """Lines that call a function that makes a part, and those that feed what the call returns."""
+    above, returned = _above(function), set()
+    for call in (n for n in _nodes(function) if isinstance(n, ast.Call)):
+        if named(function, call.func) in makers:
+            yield call.lineno
+            outer = above[call]
+            if isinstance(outer, ast.Assign):
+                returned |= {n.id for target in outer.targets for n in _names(target)}
+    for node in _nodes(function):
+        if isinstance(node, ast.Attribute) and node.attr in FEEDS:
+            yield from (n.lineno for n in _names(node.value) if n.id in returned)
+
+
+def _names(node: ast.AST) -> Iterator[ast.Name]:
+    return (n for n in ast.walk(node) if isinstance(n, ast.Name))
+
+
+def _holds_part(node: ast.AST) -> bool:
+    """Whether a statement gives parts to variables, one by one or in a table."""
+    if not isinstance(node, ast.Assign):
+        return False
+    value = node.value
+    for one in value.elts if isinstance(value, ast.Tuple) else [value]:
+        table = isinstance(one, ast.DictComp | ast.ListComp | ast.GeneratorExp)
+        if _begins((one.value if isinstance(one, ast.DictComp) else one.elt) if table else one):
+            return True
+    return False
 
 
 def _span(every: tuple[ast.AST, ...], given: str, node: ast.expr) -> tuple[str, int, float]:
@@ -221,6 +283,7 @@ def _body(function: Function) -> list[tuple[int, int]]:
     """First and last line of every paragraph below the docstring."""
     node = function.node
     start = node.body[0]
+    inner = [n for n in _nodes(function) if isinstance(n, ast.FunctionDef) and n is not node]
     if ast.get_docstring(node) is not None:
         begin = (start.end_lineno or start.lineno) + 1
     else:
@@ -231,7 +294,8 @@ def _body(function: Function) -> list[tuple[int, int]]:
     for number in range(begin, (node.end_lineno or begin) + 1):
         line = text[number - 1].strip()
         begins = line.startswith("#") and not text[number - 2].strip().startswith("#")
-        if first is not None and (not line or begins):
+        inside = any(n.lineno < number <= (n.end_lineno or 0) for n in inner)
+        if first is not None and (not line or begins) and not inside:
             found.append((first, number - 1))
             first = None
         if line and first is None:
