@@ -108,10 +108,10 @@ COMMENTED = [
     ("name", "expected"),
     [
         ("first", [COUNT, ("thm1", MAKES)]),
-        ("second", [COUNT, ("thm1", MAKES), ("thm1", ['second.breaks("first", curved(2))'])]),
-        ("third", [COUNT, ("thm1", MAKES), ("thm1", COMMENTED), ("feeds", OTHER.splitlines()[4:])]),
-        ("a", [COUNT, ("thm1", MAKES), ("thm1", COMMENTED)]),
-        ("b", [COUNT, ("thm1", MAKES)]),
+        ("second", [("thm1", MAKES), ("thm1", ['second.breaks("first", curved(2))'])]),
+        ("third", [("thm1", MAKES), ("thm1", COMMENTED), ("feeds", OTHER.splitlines()[4:])]),
+        ("a", [("thm1", MAKES), ("thm1", COMMENTED)]),
+        ("b", [("thm1", MAKES)]),
         ("size 2", [("thm1", ["for n in range(3):", '    t.part(f"size {n}")'])]),
         ("", [("thm1", ["whole = t.part(bound=0.1)"]), ("thm1", ["whole.add(3)"])]),
         (
@@ -129,7 +129,7 @@ def test_a_part_has_the_paragraphs_with_its_name_or_its_variable(place, name, ex
 
 
 def test_a_name_that_is_computed_is_made_where_parts_are_begun_by_one(place):
-    assert shown(place, "nowhere")[:2] == [COUNT, ("thm1", MAKES)]
+    assert shown(place, "nowhere")[0] == ("thm1", MAKES)
 
 
 def test_a_name_that_is_only_compared_is_no_part(place, monkeypatch):
@@ -171,6 +171,35 @@ def test_a_variable_of_two_parts_is_each_part_as_long_as_it_holds_it(place, monk
     assert shown(place, "one") == [("thm1", ['part = t.part("one")']), ("thm1", ["part.add(1)"])]
     two = [("thm1", ['part = t.part("two").add(2)']), ("thm1", ["part.add(3)"])]
     assert shown(place, "two") == two
+
+
+def test_a_part_that_a_function_inside_feeds_has_its_calls(place, monkeypatch):
+    source = """def thm1(t):
+    one = t.part("one")
+
+    other = t.part("other")
+
+    def feeds(x):
+        one.add(x)
+
+    x = 3
+
+    y = 4
+
+    feeds(x)
+
+    other.add(y)
+"""
+    place.file.write_text(source, encoding="utf-8")
+    (node,) = ast.parse(source).body
+    monkeypatch.setattr(paragraphs, "reached", lambda place: [reach.Function(place.file, node)])
+    begun, inner = ['one = t.part("one")'], ["def feeds(x):", "    one.add(x)"]
+    assert [lines for _, lines in shown(place, "one")] == [begun, inner, ["x = 3"], ["feeds(x)"]]
+    assert [lines for _, lines in shown(place, "other")] == [
+        ['other = t.part("other")'],
+        ["y = 4"],
+        ["other.add(y)"],
+    ]
 
 
 def test_a_part_made_by_a_helper_has_the_calls_and_what_feeds_the_part_afterwards(

@@ -8,11 +8,11 @@ the paragraphs that bind what these lines use; and where a helper makes the part
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from clcore.ledger.printed import LedgerError
 from clcore.ledger.registry import Place
@@ -155,14 +155,14 @@ def _lines(function: Function, hits: Hits, name: str) -> Iterator[Lines]:
     above, every = _above(function), _nodes(function)
     spans = [_span(every, given, node) for node in at if (given := _given(above, node))]
 
-    def held(value: ast.AST) -> bool:
+    def held(value: ast.AST) -> TypeGuard[ast.Name]:
         """Whether this is the part's variable, where it holds the part."""
         return isinstance(value, ast.Name) and any(
             value.id == given and first <= value.lineno < end for given, first, end in spans
         )
 
-    lines = {node.lineno for node in (*at, *filter(held, every)) if isinstance(node, ast.expr)}
-    yield from _with_what_they_use(function, lines)
+    fed = [*at, *filter(held, every)]
+    yield from _with_what_they_use(function, [*fed, *_named_around(function, fed)])
     for call in (n for n in every if isinstance(n, ast.Call)):
         handed = [*call.args, *(k.value for k in call.keywords)]
         if any(held(value) or _is(value, name) for value in handed):
@@ -171,39 +171,62 @@ def _lines(function: Function, hits: Hits, name: str) -> Iterator[Lines]:
                 yield Lines(other.file, other.node.name, other.first, other.first + other.lines - 1)
 
 
-def _with_what_they_use(function: Function, lines: set[int]) -> list[Lines]:
-    """The paragraphs of a function with one of these lines, and those that bind what they use."""
+def _with_what_they_use(function: Function, nodes: Collection[ast.expr]) -> list[Lines]:
+    """The paragraphs of a function with one of these nodes, and those that bind what the statements
+    of these nodes use."""
     body = _body(function)
-    spans = [(a, z) for a, z in body if any(a <= line <= z for line in lines)]
-    bound = uses.of(function.node, spans, skip=_holds_part)
-    spans += [(a, z) for a, z in body if any(a <= b.last and b.first <= z for b in bound)]
-    return [Lines(function.file, function.node.name, a, z) for a, z in sorted(set(spans))]
+    statements = {_statement(function, node) for node in nodes}
+    lines = {node.lineno for node in nodes}
+    spans = {(a, z) for a, z in body if any(a <= line <= z for line in lines)}
+    used = [(one.lineno, one.end_lineno or one.lineno) for one in statements]
+    bound = uses.of(function.node, used, skip=_holds_part)
+    spans |= {(a, z) for a, z in body if any(a <= b.last and b.first <= z for b in bound)}
+    return [Lines(function.file, function.node.name, a, z) for a, z in sorted(spans)]
+
+
+def _named_around(function: Function, nodes: Iterable[ast.AST]) -> Iterator[ast.Name]:
+    """Where a function inside is named that one of these nodes stands in."""
+    above, names = _above(function), set()
+    for inner in nodes:
+        node = inner
+        while node is not function.node:
+            node = above[node]
+            if isinstance(node, ast.FunctionDef) and node is not function.node:
+                names.add(node.name)
+    yield from (n for n in _names(function.node) if n.id in names)
+
+
+def _statement(function: Function, node: ast.AST) -> ast.stmt:
+    """The statement in which a node stands; of a node in its head, a loop with its body."""
+    while not isinstance(node, ast.stmt):
+        node = _above(function)[node]
+    return node
 
 
 def _calls(functions: list[Function], makers: set[Function]) -> Iterator[Lines]:
     """The paragraphs of other functions that call those which make a part, or that feed what such a
     call returns, in the order of the functions."""
-    calls: dict[Function, set[int]] = {}
+    calls: dict[Function, list[ast.expr]] = {}
     for function in reversed(functions):  # a helper stands below those that call it
         if function not in makers:
-            calls[function] = set(_handed_back(function, makers | {f for f in calls if calls[f]}))
+            calls[function] = list(_handed_back(function, makers | {f for f in calls if calls[f]}))
     for function in functions:
         if calls.get(function):
             yield from _with_what_they_use(function, calls[function])
 
 
-def _handed_back(function: Function, makers: set[Function]) -> Iterator[int]:
-    """Lines that call a function that makes a part, and those that feed what the call returns."""
+def _handed_back(function: Function, makers: set[Function]) -> Iterator[ast.expr]:
+    """Calls of functions that make a part, and where what they return is fed."""
     above, returned = _above(function), set()
     for call in (n for n in _nodes(function) if isinstance(n, ast.Call)):
         if named(function, call.func) in makers:
-            yield call.lineno
+            yield call
             outer = above[call]
             if isinstance(outer, ast.Assign):
                 returned |= {n.id for target in outer.targets for n in _names(target)}
     for node in _nodes(function):
         if isinstance(node, ast.Attribute) and node.attr in FEEDS:
-            yield from (n.lineno for n in _names(node.value) if n.id in returned)
+            yield from (n for n in _names(node.value) if n.id in returned)
 
 
 def _names(node: ast.AST) -> Iterator[ast.Name]:
@@ -212,14 +235,9 @@ def _names(node: ast.AST) -> Iterator[ast.Name]:
 
 def _holds_part(node: ast.AST) -> bool:
     """Whether a statement gives parts to variables, one by one or in a table."""
-    if not isinstance(node, ast.Assign):
-        return False
-    value = node.value
-    for one in value.elts if isinstance(value, ast.Tuple) else [value]:
-        table = isinstance(one, ast.DictComp | ast.ListComp | ast.GeneratorExp)
-        if _begins((one.value if isinstance(one, ast.DictComp) else one.elt) if table else one):
-            return True
-    return False
+    return isinstance(node, ast.Assign) and any(
+        isinstance(one, ast.Attribute) and one.attr in MAKERS for one in ast.walk(node.value)
+    )
 
 
 def _span(every: tuple[ast.AST, ...], given: str, node: ast.expr) -> tuple[str, int, float]:
