@@ -1,10 +1,11 @@
 """HTML from Jinja templates: text is escaped, and a name that nothing was given for is an error.
 
 A package has its templates in its folder templates/. Besides Jinja's own filters they have:
-`typeset` (text with LaTeX), `number` (three digits), `outcome`, `comparison` and `fails` (of a
-record), `evidence` (its rung in words), `sure` (that of a row), `shown` (a verdict in words),
-`several` (that of many), `row_id` (a claim's place on the ledger page), `claim` (the row of an id)
-and `place` (of such a row: where the paper prints it first).
+`typeset` (text with LaTeX), `formulas` (the same, and s_km^2 with its index and power), `number`
+(three digits), `outcome`, `comparison` and `fails` (of a record), `evidence` (its rung in words),
+`sure` (that of a row), `shown` (a verdict in words), `several` (that of many), `row_id` (a claim's
+place on the ledger page), `claim` (the row of an id) and `place` (of such a row: where the paper
+prints it first).
 """
 
 import re
@@ -21,6 +22,7 @@ from clcore.ledger.printed import claim, papers
 from clcore.ledger.rungs import evidence, told
 from clcore.ledger.tex import typeset, written
 from clcore.ledger.verdicts import VERDICTS
+from clcore.ledger.written.formulas import formulas
 
 SHOWN = {verdict: verdict for verdict in VERDICTS} | {"todo": "not yet checked"}
 """A verdict -> what a reader sees of it."""
@@ -75,6 +77,7 @@ def _environment(package: str) -> Environment:
         "shown": SHOWN.__getitem__,
         "sure": told,
         "typeset": typeset,
+        "formulas": formulas,
         "written": written,
     }
     return made

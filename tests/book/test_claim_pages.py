@@ -81,7 +81,11 @@ def test_cells_say_yes_no_and_what_is_not_printed():
 
 def test_the_page_says_what_was_given_claimed_and_broken_with_the_lines_that_did_it():
     html = claim_page(row(id="nl/thm4"))
-    for name, words in (("Given", "linear h"), ("Claim", "s_km b_k(W)"), ("Fails", "ReLU filters")):
+    for name, words in (
+        ("Given", "linear h"),
+        ("Claim", "s<sub>km</sub> b<sub>k</sub>(W)"),
+        ("Fails", "ReLU filters"),
+    ):
         assert words in html.partition(f"<dt>{name}</dt><dd>")[2].partition("</dd>")[0]
     shown = html.partition('aria-label="The check">')[2].partition("</div>")[0]
     (place,) = registry.of("nl/thm4")

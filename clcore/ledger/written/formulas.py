@@ -1,0 +1,82 @@
+r"""Formulas in the letters of a docstring, as HTML: s_km^2 <= alpha as a reader expects it.
+
+An index or a power stands small below or above, a Greek letter's name is the letter, and relations
+are signs. What has $LaTeX$ or `code` in it is as `typeset` has it.
+"""
+
+import re
+
+from markupsafe import Markup, escape
+
+from clcore.ledger.tex import typeset, written
+
+GREEK = {
+    **{"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eps": "ε"},
+    **{"zeta": "ζ", "eta": "η", "theta": "θ", "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν"},
+    **{
+        "xi": "ξ",
+        "pi": "π",
+        "rho": "ρ",
+        "sigma": "σ",
+        "tau": "τ",
+        "phi": "φ",
+        "psi": "ψ",
+        "chi": "χ",
+    },
+    **{"omega": "ω", "Delta": "Δ", "Lambda": "Λ", "Sigma": "Σ", "Theta": "Θ", "Omega": "Ω"},
+}
+_NAMES = "|".join(sorted(GREEK, key=len, reverse=True))
+_SIGNS = {"->": "→", "!=": "≠", "<=": "≤", ">=": "≥", "+-": "±", "perp": "⊥", "inf": "∞"}
+_ACCENTS = {"~": "\u0303", "^": "\u0302", "bar": "\u0304"}
+
+_APART = re.compile(r"(\$\$.+?\$\$|\$.+?\$|`[^`\n]+`)", re.DOTALL)
+_TOKEN = re.compile(
+    rf"(?P<code>\b(?!(?:{_NAMES})_)[a-z]{{5,}}_[a-z]{{4,}}\b)"  # leaky_relu
+    r"|(?P<accent>(?<=[A-Za-z])(?:~|bar(?![A-Za-z])|\^(?=[\s^,;:]|\([^()]*,)))"
+    r"|(?P<script>(?:(?<=[\w)\]}|~'*^])|(?<=_[+-]))[_^](?:\{[^{}]*\}"
+    r"|(?<=\^)\([^(),]*\)|(?<=\^)\|[^|\s]*\|"  # a power, not the arguments of R^(c, y)
+    r"|(?<=\^)[+-]?(?:\d+(?:\.\d+)?|[A-Za-z]+)"
+    r"|(?<=_)[a-z]-1(?![\w.])|(?<=_)[+-]?[A-Za-z\d]+(?:,[A-Za-z\d]+(?:-\d)?)?(?:[*+-](?![\w({|\[]))?"
+    r"|>=|>|[*+-]))"
+    rf"|(?P<greek>(?<![A-Za-z])(?:(?P<of>d)(?=theta|psi|phi|alpha))?(?P<name>{_NAMES})(?![A-Za-z]))"
+    r"|(?P<sum>\b(?:sum|prod|int)(?=_))"
+    r"|(?P<root>\bsqrt(?=\())"
+    r"|(?P<sign>->|!=|<=|>=|\+-(?=[\w(])|(?<=\s)\+-(?=\s))"
+)
+_BIG = {"sum": "∑", "prod": "∏", "int": "∫"}
+
+
+def formulas(text: str) -> Markup:
+    """Text with formulas as HTML."""
+    if "\\" in text and "$" not in text:
+        return typeset(text)
+    pieces = _APART.split(text.strip())  # formulas and code stand at the odd places
+    return Markup("").join(typeset(p) if n % 2 else _plain(p) for n, p in enumerate(pieces))
+
+
+def _plain(text: str) -> Markup:
+    made, at = Markup(""), 0
+    for found in _TOKEN.finditer(text):
+        made += Markup(written(str(escape(text[at : found.start()])))) + _one(found)
+        at = found.end()
+    return made + Markup(written(str(escape(text[at:]))))
+
+
+def _one(found: re.Match) -> Markup:
+    said = found[0]
+    if found["code"]:
+        return Markup("<code>{}</code>").format(said)
+    if found["accent"]:
+        return Markup(_ACCENTS[said])
+    if found["script"]:
+        return _script("sub" if said[0] == "_" else "sup", said[1:])
+    if found["greek"]:
+        return Markup((found["of"] or "") + GREEK[found["name"]])
+    return Markup(_BIG.get(said) or ("√" if found["root"] else _SIGNS[said]))
+
+
+def _script(tag: str, said: str) -> Markup:
+    """What stands below or above, without its braces, or brackets that hold more than a letter."""
+    inner = said[1:-1] if said[0] == "{" or (said[0] == "(" and len(said) > 3) else said
+    shown = _SIGNS[inner] if inner in _SIGNS else _plain(inner)
+    return Markup(f"<{tag}>{{}}</{tag}>").format(shown)
