@@ -276,6 +276,21 @@ def test_a_part_has_its_lines_beside_its_numbers_and_shows_each_once():
     assert f'id="L-{address[2]}"' in page and ">b_k linear in W</a>" in page
 
 
+def test_helpers_in_the_lines_of_a_part_are_links_where_they_are_named_first():
+    part = check(claim="ddn/eq51")
+    html = claim_page(row(id="ddn/eq51", checks=[part])).partition('class="cl-part-code"')[2]
+    html = html.partition("</details>")[0]
+    found = re.findall(r'<a href="\.\./(code/[^"#]+)#(L-\d+)"><span class="n">(.*?)</a>', html)
+    named = [Markup(name).striptags() for *_, name in found]
+    assert named.count("_norm") == 1 and {"_one_sample", "dw.vec"} <= set(named)
+    assert "unit" not in named, "an argument's name is no function"
+    files = {code.page_of(place.file): place.file for place in registry.places()}
+    for page, line, name in found:
+        if page in files:
+            at = files[page].read_text(encoding="utf-8").splitlines()[int(line[2:]) - 1]
+            assert at.startswith(f"def {Markup(name).striptags()}(")
+
+
 def test_a_part_of_a_chapters_cell_says_so():
     html = claim_page(row(id="acl/thm1", checks=[check(part="autograd on both sides")]))
     assert "Made by a cell of its chapter." in html and "cl-part-code" not in html

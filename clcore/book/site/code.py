@@ -86,31 +86,6 @@ def of_part(claim_id: str, part: str) -> list[paragraphs.Lines]:
     return []
 
 
-def blocks(lines: Iterable[tuple[paragraphs.Lines, str]]) -> list[dict[str, Any]]:
-    """Lines as they are shown, those that meet in one block: address from the site's root, name of
-    their function, first and last, in (the part under which they are shown), and code, highlighted.
-
-    lines: each with the part under which it is shown.
-    """
-    joined: list[tuple[paragraphs.Lines, str]] = []
-    for one, shown in lines:
-        if joined and joined[-1][1] == shown and joined[-1][0].meets(one):
-            joined[-1] = (replace(joined[-1][0], last=one.last), shown)
-        else:
-            joined.append((one, shown))
-    return [
-        {
-            "address": f"{page_of(one.file)}#L-{one.first}",
-            "function": one.function,
-            "first": one.first,
-            "last": one.last,
-            "in": shown,
-            "code": _coloured(one.text),
-        }
-        for one, shown in joined
-    ]
-
-
 def certificate(claim_id: str) -> dict[str, Any] | None:
     """The script of data/certificates that shows a claim's error by itself: its name, its source,
     as highlighted code, what it prints, and whether the site can run it; None where there is none.
@@ -142,11 +117,12 @@ def proof(claim_id: str) -> dict[str, Any] | None:
 
 
 def _shown(source: str) -> dict[str, Any]:
-    return {"code": _coloured(source), "runs": pyodide.here() is not None}
+    return {"code": coloured(source), "runs": pyodide.here() is not None}
 
 
 @cache
-def _coloured(source: str) -> Markup:
+def coloured(source: str) -> Markup:
+    """Lines of Python, highlighted."""
     return Markup(highlight(source, PythonLexer(), HtmlFormatter()))
 
 

@@ -72,10 +72,14 @@ def named(function: Function, node: ast.expr) -> Function | None:
     return Function(_file(target), other) if other else None
 
 
+def function(file: Path, name: str) -> Function:
+    """The function of this name at the top of a module of checks."""
+    return Function(file, _read(file).functions[name])
+
+
 def own(place: Place) -> Function:
     """The function of a check itself."""
-    node = _read(place.file).functions[place.name]
-    return Function(place.file, node)
+    return function(place.file, place.name)
 
 
 @cache

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from clcore import _paths, ledger
 from clcore._files import read_notebook
 from clcore.book.site import code, statements
+from clcore.book.site.claims.lines import blocks
 from clcore.book.site.claims.linker import Linker
 from clcore.book.site.claims.machines import citation, proof
 from clcore.book.site.claims.printed import tables
@@ -152,7 +153,7 @@ def _parts(row: dict) -> list[dict]:
     shown: dict[Lines, str] = {}
     for name, part in found.items():
         lines = code.of_part(row["id"], name)
-        part["lines"] = code.blocks((one, shown.setdefault(one, name)) for one in lines)
+        part["lines"] = blocks((one, shown.setdefault(one, name)) for one in lines)
     return list(found.values())
 
 
