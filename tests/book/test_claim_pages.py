@@ -151,6 +151,8 @@ def test_terms_and_claims_are_linked_once_and_never_inside_formulas():
     assert r"\(Eq. 2\)" in html and "<code>Eq. 2</code>" in html
     assert html.count("acl-eq2.html") == 1 and html.count("term-temperature") == 1
     assert "term-temperature" not in linked("the temperature"), "once a page"
+    html = linked("as acl/thm3, acl/thm3; acl/thm1, acl/none1, code/acl/thm4")
+    assert html.count('href="../claims/acl-thm3.html"') == 1 == html.count("<a ")
 
 
 def test_a_body_goes_into_the_frame_and_a_frame_without_its_place_is_refused(tmp_path):
