@@ -240,6 +240,31 @@ def _helper(t, n):
     assert shown(place, "one") == expected
 
 
+def test_a_name_may_be_a_constant_of_the_module_or_of_another_one_of_checks(place, monkeypatch):
+    source = """from clcore.checks.made import other
+from clcore.checks.made.other import FAR
+
+NEAR = "near"
+
+
+def thm1(t):
+    for begin in (t.part, t.corrected):
+        begin(NEAR).add(1)
+
+    begin(other.FAR).add(2)
+
+    begin(FAR).breaks(NEAR, 3)
+"""
+    place.file.write_text(source, encoding="utf-8")
+    (place.file.parent / "other.py").write_text('FAR = "far"\n', encoding="utf-8")
+    made = [reach.function(place.file, "thm1")]
+    monkeypatch.setattr(paragraphs, "reached", lambda place: made)
+    near = ["for begin in (t.part, t.corrected):", "    begin(NEAR).add(1)"]
+    assert [lines for _, lines in shown(place, "near")] == [near]
+    far = [["begin(other.FAR).add(2)"], ["begin(FAR).breaks(NEAR, 3)"]]
+    assert [lines for _, lines in shown(place, "far")] == [near, *far]
+
+
 def test_a_part_that_no_line_makes_is_refused_with_the_remedy(place, monkeypatch):
     node = ast.parse("def thm1(t):\n    t.part('first')\n").body[0]
     only = (reach.Function(place.file, node),)

@@ -17,7 +17,7 @@ from typing import Any, TypeGuard
 from clcore.ledger.printed import LedgerError
 from clcore.ledger.registry import Place
 from clcore.ledger.written import uses
-from clcore.ledger.written.reach import Function, named, own, reached
+from clcore.ledger.written.reach import Function, named, own, reached, text
 
 MAKERS = ("part", "corrected", "defines")
 """Methods of a trial that begin a part with its name."""
@@ -103,9 +103,19 @@ def _texts(function: Function, name: str) -> Iterator[ast.expr]:
     asked = (n for n in _nodes(function) if isinstance(n, ast.Compare))
     skip = {id(call.args[0]) for call in calls}
     skip |= {id(side) for one in asked for side in (one.left, *one.comparators)}
+    yield from (node for node in _told(function).get(name, ()) if id(node) not in skip)
+
+
+@cache
+def _told(function: Function) -> dict[str, list[ast.expr]]:
+    """Text -> where it stands in a function, or the name of a constant that has it."""
+    found: dict[str, list[ast.expr]] = {}
     for node in _nodes(function):
-        if isinstance(node, ast.Constant) and node.value == name and id(node) not in skip:
-            yield node
+        if isinstance(node, ast.Constant | ast.Name | ast.Attribute):
+            told = text(function, node)
+            if told is not None:
+                found.setdefault(told, []).append(node)
+    return found
 
 
 def _blank(function: Function, name: str) -> Iterator[ast.expr]:
