@@ -1,6 +1,7 @@
 """The lines of a check that make and feed a part, and the functions that a reader needs."""
 
 import ast
+import re
 
 import pytest
 
@@ -240,6 +241,42 @@ def _helper(t, n):
     assert shown(place, "one") == expected
 
 
+def test_parts_begun_one_by_one_and_by_the_name_in_a_variable_have_what_feeds_them(
+    place, monkeypatch
+):
+    source = """def thm1(t):
+    one, two = (t.part(name) for name in ("one", "two"))
+
+    one.add(1)
+
+    two.add(2)
+
+    name = "three"
+    forms = (t.part, t.corrected)
+
+    printed, mended = (form(name) for form in forms)
+
+    printed.add(3)
+
+    for label, size in (("four", 4), ("five", 5)):
+        part = t.part(label)
+
+        part.add(size)
+"""
+    place.file.write_text(source, encoding="utf-8")
+    made = [reach.Function(place.file, node) for node in ast.parse(source).body]
+    monkeypatch.setattr(paragraphs, "reached", lambda place: made)
+    begun = source.splitlines()[1].strip()
+    for name, fed in (("one", "one.add(1)"), ("two", "two.add(2)")):
+        assert [lines for _, lines in shown(place, name)] == [[begun], [fed]]
+    three = ['name = "three"', "forms = (t.part, t.corrected)"]
+    begins = ["printed, mended = (form(name) for form in forms)"]
+    assert [lines for _, lines in shown(place, "three")] == [three, begins, ["printed.add(3)"]]
+    loop = source.splitlines()[14:16]
+    found = [[line[4:] for line in loop], ["part.add(size)"]]
+    assert [lines for _, lines in shown(place, "five")] == found
+
+
 def test_a_name_may_be_a_constant_of_the_module_or_of_another_one_of_checks(place, monkeypatch):
     source = """from clcore.checks.made import other
 from clcore.checks.made.other import FAR
@@ -285,3 +322,6 @@ def test_every_part_of_today_that_is_begun_by_a_text_has_its_lines():
         for name, line in paragraphs.named_parts(place):
             found = paragraphs.of_part(place, name)
             assert any(one.first <= line <= one.last for one in found), (place.path, name)
+            text = "".join(one.text for one in found)
+            fed = re.search(r"\.(add|proves)\(", text)
+            assert fed or place.on == "runs", f"{place.path}: nothing shown feeds {name!r}"

@@ -163,7 +163,14 @@ def _lines(function: Function, hits: Hits, name: str) -> Iterator[Lines]:
     if not at:
         return
     above, every = _above(function), _nodes(function)
-    spans = [_span(every, given, node) for node in at if (given := _given(above, node))]
+    spans: list[tuple[str, int, float]] = []
+    for node in at:  # at grows: a variable that holds the name stands for it
+        for given, holds in _givens(above, node):
+            span = _span(every, given, node)
+            if holds:
+                spans.append(span)
+            else:
+                at += [n for n in every if _used(n, *span) and n not in at]
 
     def held(value: ast.AST) -> TypeGuard[ast.Name]:
         """Whether this is the part's variable, where it holds the part."""
@@ -292,6 +299,45 @@ def _given(above: dict[ast.AST, ast.AST], node: ast.expr) -> str | None:
     if position is not None and isinstance(target, ast.Tuple):
         target = target.elts[position]
     return target.id if isinstance(target, ast.Name) else None
+
+
+def _givens(above: dict[ast.AST, ast.AST], node: ast.expr) -> Iterator[tuple[str, bool]]:
+    """The variables to which a name goes, and whether they then hold its part: the part's own; each
+    of a row of parts that are begun one by one; a variable for the name."""
+    if given := _given(above, node):
+        yield given, True
+        return
+    inner, outer = node, above[node]
+    place: list[int] = []  # of the name in a row of names, in a row of such rows
+    while isinstance(outer, ast.Tuple | ast.List):
+        place = [[id(one) for one in outer.elts].index(id(inner)), *place]
+        inner, outer = outer, above[outer]
+    if isinstance(outer, ast.Assign | ast.For) and inner is not getattr(outer, "target", None):
+        target = outer.target if isinstance(outer, ast.For) else outer.targets[0]
+        yield from ((name, False) for name in _chosen(target, place[1:]))
+        return
+    while isinstance(outer, ast.expr | ast.comprehension | ast.keyword):
+        inner, outer = outer, above[outer]
+    row = isinstance(inner, ast.GeneratorExp | ast.ListComp)
+    if isinstance(outer, ast.Assign) and outer.value is inner and row:
+        yield from ((name, True) for name in _chosen(outer.targets[0], place))
+
+
+def _chosen(target: ast.AST, place: list[int]) -> Iterator[str]:
+    """The variable at a place of a row of variables; all of them where there is no such place."""
+    if isinstance(target, ast.Tuple) and place and place[0] < len(target.elts):
+        target = target.elts[place[0]]
+    yield from (n.id for n in ast.walk(target) if isinstance(n, ast.Name))
+
+
+def _used(node: ast.AST, name: str, first: float, last: float) -> TypeGuard[ast.Name]:
+    """Whether a variable is used between these lines."""
+    return (
+        isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Load)
+        and node.id == name
+        and first <= node.lineno < last
+    )
 
 
 def _begins(value: ast.AST) -> bool:
