@@ -278,7 +278,7 @@ def orders(rng: np.random.Generator, rows: int, labels: int) -> Array:
 
 
 def exchange(values: Array, rng: np.random.Generator) -> Array:
-    """A copy of values, [rows, labels, ...], with the labels of each row permuted by chance.
+    """A copy of values, [rows, labels, ...], with the labels of each row permuted at random.
 
     Examples:
         >>> import numpy as np
@@ -294,7 +294,7 @@ def exchanged(
     statistic: Callable[..., float], *values: Array, rng: np.random.Generator, draws: int = 200
 ) -> float:
     """The median of `statistic` over copies of values, each [rows, labels, ...], in which labels
-    are exchanged within every row by chance (`exchange`).
+    are exchanged within every row at random (`exchange`).
 
     It is a permutation test's centre: the expected statistic if labels carry no information.
 
@@ -318,7 +318,7 @@ def exchanged_labels(
     draws: int = 31,
     within: str = "seed",
 ) -> float:
-    """`exchanged` for a table of runs: the labels of `column` are permuted by chance within each
+    """`exchanged` for a table of runs: the labels of `column` are permuted at random within each
     seed, the same way in all its rows. Rows of other labels are left out.
 
     Many draws, because a single one can pass by chance where nothing differs; an odd number.

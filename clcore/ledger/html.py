@@ -1,10 +1,11 @@
 """HTML from Jinja templates: text is escaped, and a name that nothing was given for is an error.
 
 A package has its templates in its folder templates/. Besides Jinja's own filters they have:
-`typeset` (text with LaTeX), `number` (three digits), `outcome`, `comparison` and `fails` (of a
-record), `evidence` (its rung in words), `sure` (that of a row), `shown` (a verdict in words),
-`several` (that of many), `row_id` (a claim's place on the ledger page), `claim` (the row of an id)
-and `place` (of such a row: where the paper prints it first).
+`typeset` (text with LaTeX, or with formulas as a docstring has them), `number` (three digits),
+`outcome`, `comparison` and `fails` (of a record), `evidence` (its rung in words), `sure` (that of a
+row), `shown` (a verdict in words), `several` (that of many), `row_id` (a claim's place on the
+ledger page), `claim` (the row of an id) and `place` (of such a row: where the paper prints it
+first).
 """
 
 import re

@@ -1,49 +1,64 @@
-"""Formulas as a docstring or the name of a part writes them, `|alpha_ij|^2 <= 1/tau`, as HTML that
-reads like print: |α<sub>ij</sub>|<sup>2</sup> ≤ 1/τ."""
+r"""Formulas in the letters of a docstring or of the name of a part, as HTML: s_km^2 <= alpha as a
+reader expects it.
+
+An index or a power stands small below or above, a Greek letter's name is the letter, and relations
+are signs. What LaTeX can say better has dollars.
+"""
 
 import html
 import re
 
-_SMALL = "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi"
-_REST = "chi psi omega Gamma Delta Theta Lambda Sigma Phi Psi Omega"
-GREEK = f"{_SMALL} {_REST} eps".split()
-_LETTERS = {name: html.unescape(f"&{name};") for name in GREEK} | {"eps": "ε"}
-_NAMES = "|".join(sorted(GREEK, key=len, reverse=True))
+from markupsafe import Markup, escape
 
-# What has an index besides a letter: a longer word with an underscore is a name in a program.
-_WORDS = "sum|prod|max|min|tr|diag|det|Cov|int|pre|dpre|EV|VE|IN|OP|SReLU|Kbar|vbar"
-_RAISED = r"\^(?:\{[^{}]*\}|\([^()]*\)|[+-]?(?:\d+\.\d+|[A-Za-z0-9]+'*)|[*+-])"
-_LOWERED = r"_(?:\{[^{}]*\}|&[lg]t;=?|~?[A-Za-z0-9]+'*|[*+-])"
-_SCRIPTS = re.compile(
-    rf"(?P<base>(?<![A-Za-z0-9_])(?:d?(?:{_NAMES}|[A-Za-z])|{_WORDS})[~']*|[\])|])"
-    rf"(?P<scripts>(?:{_LOWERED}|{_RAISED})+)|(?<=[\w'~])(?P<power>{_RAISED})"
+_LETTERS = (
+    "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi "
+    "psi omega Gamma Delta Theta Lambda Sigma Phi Psi Omega"
 )
-_ONE = re.compile(rf"{_LOWERED}|{_RAISED}")
-_GREEK = re.compile(rf"(?<![A-Za-z\\_&])(d?)({_NAMES})(?![A-Za-z])")
-_SIGNS = {"&lt;=": "≤", "&gt;=": "≥", "!=": "≠", "+-": "±", "-&gt;": "→"}
-_RAISED_WORDS = {"inf": "∞", "perp": "⊥"}
-_ROOT = re.compile(r"\bsqrt ?(?=\(|[A-Za-z0-9]\b)")
+GREEK = {name: html.unescape(f"&{name};") for name in _LETTERS.split()} | {"eps": "ε"}
+_NAMES = "|".join(sorted(GREEK, key=len, reverse=True))
+_SIGNS = {"->": "→", "!=": "≠", "<=": "≤", ">=": "≥", "+-": "±", "perp": "⊥", "inf": "∞"}
+_ACCENTS = {"~": "\u0303", "^": "\u0302", "bar": "\u0304"}
+
+_TOKEN = re.compile(
+    rf"(?P<code>\b(?!(?:{_NAMES})_)[a-z]{{5,}}_[a-z]{{4,}}\b)"  # leaky_relu
+    r"|(?P<accent>(?<=[A-Za-z])(?:~|bar(?![A-Za-z])|\^(?=[\s^,;:]|\([^()]*,)))"
+    r"|(?P<script>(?:(?<=[\w)\]}|~'*^])|(?<=_[+-]))[_^](?:\{[^{}]*\}"
+    r"|(?<=\^)\([^(),]*\)|(?<=\^)\|[^|\s]*\|"  # a power, not the arguments of R^(c, y)
+    r"|(?<=\^)[+-]?(?:\d+(?:\.\d+)?|[A-Za-z]+)"
+    r"|(?<=_)[a-z]-1(?![\w.])|(?<=_)[+-]?[A-Za-z\d]+(?:,[A-Za-z\d]+(?:-\d)?)?(?:[*+-](?![\w({|\[]))?"
+    r"|>=|>|[*+-]))"
+    rf"|(?P<greek>(?<![A-Za-z])(?:(?P<of>d)(?=theta|psi|phi|alpha))?(?P<name>{_NAMES})(?![A-Za-z]))"
+    r"|(?P<sum>\b(?:sum|prod|int)(?=_))"
+    r"|(?P<root>\bsqrt(?=\())"
+    r"|(?P<sign>->|!=|<=|>=|\+-(?=[\w(])|(?<=\s)\+-(?=\s))"
+)
+_BIG = {"sum": "∑", "prod": "∏", "int": "∫"}
 
 
-def symbols(text: str) -> str:
-    """Text as HTML, escaped, with its Greek letters, indices, powers and signs as in print."""
-    made = _scripted(html.escape(text, quote=False))
-    made = _GREEK.sub(lambda found: found[1] + _LETTERS[found[2]], _ROOT.sub("√", made))
-    for sign, said in (_SIGNS | {"'": "&#39;", '"': "&#34;"}).items():
-        made = made.replace(sign, said)
-    return made
+def symbols(text: str) -> Markup:
+    """Text with such formulas as HTML, escaped."""
+    made, at = Markup(""), 0
+    for found in _TOKEN.finditer(text):
+        made += escape(text[at : found.start()]) + _one(found)
+        at = found.end()
+    return made + escape(text[at:])
 
 
-def _scripted(escaped: str) -> str:
-    return _SCRIPTS.sub(
-        lambda found: (found["base"] or "") + _ONE.sub(_script, found["scripts"] or found["power"]),
-        escaped,
-    )
+def _one(found: re.Match) -> Markup:
+    said = found[0]
+    if found["code"]:
+        return Markup("<code>{}</code>").format(said)
+    if found["accent"]:
+        return Markup(_ACCENTS[said])
+    if found["script"]:
+        return _script("sub" if said[0] == "_" else "sup", said[1:])
+    if found["greek"]:
+        return Markup((found["of"] or "") + GREEK[found["name"]])
+    return Markup(_BIG.get(said) or ("√" if found["root"] else _SIGNS[said]))
 
 
-def _script(found: re.Match) -> str:
-    """One index or power; what is only there to hold it together goes."""
-    tag, inner = "sub" if found[0][0] == "_" else "sup", found[0][1:]
-    if inner[0] == "{" or (inner[0] == "(" and len(inner) > 3):  # f^(l) keeps its own
-        inner = inner[1:-1]
-    return f"<{tag}>{_RAISED_WORDS.get(inner) or _scripted(inner)}</{tag}>"
+def _script(tag: str, said: str) -> Markup:
+    """What stands below or above, without its braces, or brackets that hold more than a letter."""
+    inner = said[1:-1] if said[0] == "{" or (said[0] == "(" and len(said) > 3) else said
+    shown = _SIGNS[inner] if inner in _SIGNS else symbols(inner)
+    return Markup(f"<{tag}>{{}}</{tag}>").format(shown)

@@ -27,7 +27,7 @@ def typeset(text: str) -> Markup:
 
 
 def _plain(text: str) -> str:
-    return written(symbols(text))
+    return written(str(symbols(text)))
 
 
 def _one(apart: str) -> str:

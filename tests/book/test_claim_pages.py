@@ -187,6 +187,8 @@ def test_terms_and_claims_are_linked_once_and_never_inside_formulas():
     assert r"\(Eq. 2\)" in html and "<code>Eq. 2</code>" in html
     assert html.count("acl-eq2.html") == 1 and html.count("term-temperature") == 1
     assert "term-temperature" not in linked("the temperature"), "once a page"
+    html = linked("as acl/thm3, acl/thm3; acl/thm1, acl/none1, code/acl/thm4")
+    assert html.count('href="../claims/acl-thm3.html"') == 1 == html.count("<a ")
 
 
 def test_a_body_goes_into_the_frame_and_a_frame_without_its_place_is_refused(tmp_path):
@@ -310,6 +312,21 @@ def test_a_part_has_its_lines_beside_its_numbers_and_shows_each_once():
     assert address[1] == code.page_of(place.file)
     page = code.module_page(place.file, [])
     assert f'id="L-{address[2]}"' in page and ">b_k linear in W</a>" in page
+
+
+def test_helpers_in_the_lines_of_a_part_are_links_where_they_are_named_first():
+    part = check(claim="ddn/eq51")
+    html = claim_page(row(id="ddn/eq51", checks=[part])).partition('class="cl-part-code"')[2]
+    html = html.partition("</details>")[0]
+    found = re.findall(r'<a href="\.\./(code/[^"#]+)#(L-\d+)"><span class="n">(.*?)</a>', html)
+    named = [Markup(name).striptags() for *_, name in found]
+    assert named.count("_norm") == 1 and {"_one_sample", "dw.vec"} <= set(named)
+    assert "unit" not in named, "an argument's name is no function"
+    files = {code.page_of(place.file): place.file for place in registry.places()}
+    for page, line, name in found:
+        if page in files:
+            at = files[page].read_text(encoding="utf-8").splitlines()[int(line[2:]) - 1]
+            assert at.startswith(f"def {Markup(name).striptags()}(")
 
 
 def test_a_part_of_a_chapters_cell_says_so():

@@ -151,7 +151,7 @@ def test_other_runs_fail(loss, lead, claim, part):
 def test_controls_on_recorded_runs_fail_by_far(size):
     folder = _paths.root() / "data" / "recorded" / "1-minmax-images"
     table = pd.read_csv(folder / f"cifar10-jpeg-{size}.csv")
-    paired = {"before and after exchanged by chance within each seed", images.EXCHANGED}
+    paired = {"before and after exchanged at random within each seed", images.EXCHANGED}
     found = [c for c in records(table)[0] if paired & set(c.control)]
     assert len(found) == 4
     for c in found:

@@ -1,6 +1,7 @@
 """The lines of a check that make and feed a part, and the functions that a reader needs."""
 
 import ast
+import re
 from dataclasses import replace
 
 import pytest
@@ -89,6 +90,7 @@ def test_a_reader_needs_the_check_and_the_helpers_that_it_reaches(place):
     assert functions[0].first == place.first and functions[0].lines == place.last - place.first + 1
 
 
+COUNT = ("thm1", ["count = t.share(2)"])
 MAKES = [
     "# The first part.",
     'first = t.part("first", 1e-10)',
@@ -107,7 +109,7 @@ COMMENTED = [
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("first", [("thm1", MAKES)]),
+        ("first", [COUNT, ("thm1", MAKES)]),
         ("second", [("thm1", MAKES), ("thm1", ['second.breaks("first", curved(2))'])]),
         ("third", [("thm1", MAKES), ("thm1", COMMENTED), ("feeds", OTHER.splitlines()[4:])]),
         ("a", [("thm1", MAKES), ("thm1", COMMENTED)]),
@@ -116,7 +118,11 @@ COMMENTED = [
         ("", [("thm1", ["whole = t.part(bound=0.1)"]), ("thm1", ["whole.add(3)"])]),
         (
             "fourth",
-            [("feeds", ["part.add(1)", 'fourth = t.part("fourth")']), ("feeds", ["fourth.add(2)"])],
+            [
+                ("thm1", COMMENTED),
+                ("feeds", ["part.add(1)", 'fourth = t.part("fourth")']),
+                ("feeds", ["fourth.add(2)"]),
+            ],
         ),
     ],
 )
@@ -180,6 +186,134 @@ def test_of_two_checks_the_one_that_names_a_part_has_its_lines(place, monkeypatc
         assert found.function == function
 
 
+def test_a_part_that_a_function_inside_feeds_has_its_calls(place, monkeypatch):
+    source = """def thm1(t):
+    one = t.part("one")
+
+    other = t.part("other")
+
+    def feeds(x):
+        one.add(x)
+
+    x = 3
+
+    y = 4
+
+    feeds(x)
+
+    other.add(y)
+"""
+    place.file.write_text(source, encoding="utf-8")
+    (node,) = ast.parse(source).body
+    monkeypatch.setattr(paragraphs, "reached", lambda place: [reach.Function(place.file, node)])
+    begun, inner = ['one = t.part("one")'], ["def feeds(x):", "    one.add(x)"]
+    assert [lines for _, lines in shown(place, "one")] == [begun, inner, ["x = 3"], ["feeds(x)"]]
+    assert [lines for _, lines in shown(place, "other")] == [
+        ['other = t.part("other")'],
+        ["y = 4"],
+        ["other.add(y)"],
+    ]
+
+
+def test_a_part_made_by_a_helper_has_the_calls_and_what_feeds_the_part_afterwards(
+    place, monkeypatch
+):
+    source = """def thm1(t):
+    size = 3
+
+    made = _helper(t, size)
+
+    t.unrelated()
+
+    made.proves(size)
+
+def _helper(t, n):
+    def inner(x):
+        half = x / 2
+
+        # A comment inside.
+        return half
+
+    other = t.part("other")
+
+    part = t.part("one").add(inner(n))
+
+    other.add(2)
+    return part
+"""
+    place.file.write_text(source, encoding="utf-8")
+    made = [reach.Function(place.file, node) for node in ast.parse(source).body]
+    named = {"_helper": made[1]}
+    monkeypatch.setattr(paragraphs, "reached", lambda place: made)
+    monkeypatch.setattr(paragraphs, "named", lambda of, node: named.get(getattr(node, "id", "")))
+    calls = [["size = 3"], ["made = _helper(t, size)"], ["made.proves(size)"]]
+    inner = [line[4:] for line in source.splitlines()[10:15]]
+    feeds = [inner, ['part = t.part("one").add(inner(n))'], ["other.add(2)", "return part"]]
+    expected = [("thm1", lines) for lines in calls] + [("_helper", lines) for lines in feeds]
+    assert shown(place, "one") == expected
+
+
+def test_parts_begun_one_by_one_and_by_the_name_in_a_variable_have_what_feeds_them(
+    place, monkeypatch
+):
+    source = """def thm1(t):
+    one, two = (t.part(name) for name in ("one", "two"))
+
+    one.add(1)
+
+    two.add(2)
+
+    name = "three"
+    forms = (t.part, t.corrected)
+
+    printed, mended = (form(name) for form in forms)
+
+    printed.add(3)
+
+    for label, size in (("four", 4), ("five", 5)):
+        part = t.part(label)
+
+        part.add(size)
+"""
+    place.file.write_text(source, encoding="utf-8")
+    made = [reach.Function(place.file, node) for node in ast.parse(source).body]
+    monkeypatch.setattr(paragraphs, "reached", lambda place: made)
+    begun = source.splitlines()[1].strip()
+    for name, fed in (("one", "one.add(1)"), ("two", "two.add(2)")):
+        assert [lines for _, lines in shown(place, name)] == [[begun], [fed]]
+    three = ['name = "three"', "forms = (t.part, t.corrected)"]
+    begins = ["printed, mended = (form(name) for form in forms)"]
+    assert [lines for _, lines in shown(place, "three")] == [three, begins, ["printed.add(3)"]]
+    loop = source.splitlines()[14:16]
+    found = [[line[4:] for line in loop], ["part.add(size)"]]
+    assert [lines for _, lines in shown(place, "five")] == found
+
+
+def test_a_name_may_be_a_constant_of_the_module_or_of_another_one_of_checks(place, monkeypatch):
+    source = """from clcore.checks.made import other
+from clcore.checks.made.other import FAR
+
+NEAR = "near"
+
+
+def thm1(t):
+    for begin in (t.part, t.corrected):
+        begin(NEAR).add(1)
+
+    begin(other.FAR).add(2)
+
+    begin(FAR).breaks(NEAR, 3)
+"""
+    place.file.write_text(source, encoding="utf-8")
+    (place.file.parent / "other.py").write_text('FAR = "far"\n', encoding="utf-8")
+    made = [reach.function(place.file, "thm1")]
+    monkeypatch.setattr(paragraphs, "reached", lambda place: made)
+    near = ["for begin in (t.part, t.corrected):", "    begin(NEAR).add(1)"]
+    assert [lines for _, lines in shown(place, "near")] == [near]
+    far = [["begin(other.FAR).add(2)"], ["begin(FAR).breaks(NEAR, 3)"]]
+    assert [lines for _, lines in shown(place, "far")] == [near, *far]
+
+
 def test_a_part_that_no_line_makes_is_refused_with_the_remedy(place, monkeypatch):
     node = ast.parse("def thm1(t):\n    t.part('first')\n").body[0]
     only = (reach.Function(place.file, node),)
@@ -200,3 +334,6 @@ def test_every_part_of_today_that_is_begun_by_a_text_has_its_lines():
         for name, line in paragraphs.named_parts(place):
             found = paragraphs.of_part(place, name)
             assert any(one.first <= line <= one.last for one in found), (place.path, name)
+            text = "".join(one.text for one in found)
+            fed = re.search(r"\.(add|proves)\(", text)
+            assert fed or place.on == "runs", f"{place.path}: nothing shown feeds {name!r}"

@@ -77,22 +77,12 @@ def tested(claim_id: str) -> list[dict[str, Any]]:
     return found
 
 
-def of_part(claim_id: str, part: str) -> list[dict[str, Any]]:
-    """The lines that make and feed a part of a claim: address from the site's root, name of their
-    function, first and last, and code, highlighted. Empty where no check makes it but a cell of a
+def of_part(claim_id: str, part: str) -> list[paragraphs.Lines]:
+    """The lines that make and feed a part of a claim. Empty where no check makes it but a cell of a
     chapter does; a test refuses it where neither does."""
     places = registry.of(claim_id)
     with suppress(LedgerError):
-        return [
-            {
-                "address": f"{page_of(one.file)}#L-{one.first}",
-                "function": one.function,
-                "first": one.first,
-                "last": one.last,
-                "code": _coloured(one.text),
-            }
-            for one in (paragraphs.of_part(places[0], part, *places[1:]) if places else ())
-        ]
+        return paragraphs.of_part(places[0], part, *places[1:]) if places else []
     return []
 
 
@@ -127,11 +117,12 @@ def proof(claim_id: str) -> dict[str, Any] | None:
 
 
 def _shown(source: str) -> dict[str, Any]:
-    return {"code": _coloured(source), "runs": pyodide.here() is not None}
+    return {"code": coloured(source), "runs": pyodide.here() is not None}
 
 
 @cache
-def _coloured(source: str) -> Markup:
+def coloured(source: str) -> Markup:
+    """Lines of Python, highlighted."""
     return Markup(highlight(source, PythonLexer(), HtmlFormatter()))
 
 

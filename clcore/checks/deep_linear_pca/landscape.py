@@ -284,7 +284,7 @@ def def3(t: Trial) -> None:
 
     Given   weights W_l = v_l v_{l-1}^T made from random unit vectors.
     Claim   The library's detector accepts them, and their product has spectral norm 1.
-    Fails   for rank-1 weights that are not aligned, for a layer of rank 2, for one half as long.
+    Fails   for rank-1 weights that are not aligned, and for a layer of rank 2.
     """
     widths = (5, 4, 3, 2)
     v0 = t.rng.standard_normal((t.draws, 5))

@@ -116,8 +116,8 @@ def powers(nets: list[tuple[Array, Array]], alpha: float, kappa: float) -> tuple
 def thm3_gradas(t: Trial) -> None:
     """Size of the gradients near the warm start, which updates preserve (App. C.3).
 
-    Given   W = I + Delta, |Delta_ij| = d^-7/4, b = d^-1/2, d up to 128; for (1) d = 4, 5, 6; for
-            (4) Theorem 3's loop from warm starts, d = 4, b < 1 - alpha^2 kappa.
+    Given   W = I + Delta, |Delta_ij| = d^(-7/4), b = d^(-1/2), d up to 128; for (1) d = 4, 5, 6;
+            for (4) Theorem 3's loop from warm starts, d = 4, b < 1 - alpha^2 kappa.
     Claim   (1) The simplified gradient is the exact one. (2) The deviation of its diagonal from -2
             alpha^2 kappa vanishes as a power of d, and (3) so does d times its entries off the
             diagonal: they are o(1/d). (4) Errors never grow along the loop: the start stays warm.

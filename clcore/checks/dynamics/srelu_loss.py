@@ -77,7 +77,7 @@ def thm3_srelu(t: Trial) -> None:
     """Symmetric ReLU in closed form near the warm start (App. C.3).
 
     Given   warm starts, all latents and masks, bounded noise, d = 4; biases inside the intervals of
-            ncl/thm3-region.
+            Assumption 3.
     Claim   Eq. 14 of the pre-activation is the simplified expression with its noise part.
     Fails   without the mask D_ii, and for a bias of one sign.
     """
@@ -240,7 +240,7 @@ def thm3_loss(t: Trial) -> None:
 
     Given   warm starts, d = 3, all latents and masks.
     Claim   The loss of Eq. 13 is the simplified loss, if its second sum is inside the bracket, as
-            in the line above (ncl/thm3-summand).
+            in the printed line above it.
     Fails   without the second sum, with one alpha^2 kappa, as typeset without the bracket.
     """
     count = min(t.draws, 30)

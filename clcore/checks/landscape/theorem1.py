@@ -145,7 +145,7 @@ def eq17(t: Trial) -> None:
 
     Given   random members of U and U_>=, random masks of both views of a positive pair.
     Claim   <ReLU(W D_1 e_j), ReLU(W D_2 e_j)> = D_1,jj D_2,jj |ReLU(W_j)|^2 <= D_1,jj D_2,jj, with
-            equality for W >= 0: the chain of ncl/thm1a-ineq.
+            equality for W >= 0: the first steps of the proof of Theorem 1(a).
     Fails   for D_1 alone, longer columns, the equality with a negative entry.
     """
     _chain(t)

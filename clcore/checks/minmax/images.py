@@ -4,7 +4,7 @@ Parts of two kinds. On the printed cells: mean, standard deviation and five runs
 Welch test needs, so that the paper's statements on its table can be tested on the table itself. On
 runs: functions of the table of `pretraining.grid` with the columns `dataset`, `images` and `width`,
 paired over seeds (same start, same order of images, same augmentations, another loss). Accuracies
-are in points of a hundred. Their control: losses exchanged by chance within each seed.
+are in points of a hundred. Their control: losses exchanged at random within each seed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -37,7 +37,7 @@ from clcore.stats import exchanged_labels, paired_tests
 
 SEEDS, WIDTH = 5, 64
 TRAIN = {"cifar10": 50_000, "stl10": 105_000}
-EXCHANGED = "losses exchanged by chance within each seed"
+EXCHANGED = "losses exchanged at random within each seed"
 Sides = Mapping[str, pd.DataFrame]
 """Tables of runs, each of one data set, by what to call them."""
 
@@ -118,7 +118,7 @@ def _end(runs: pd.DataFrame) -> pd.DataFrame:
 
 def _directed(t: Trial, name: str, label: str, runs: pd.DataFrame, loss: str, sign: int) -> None:
     """At the end the difference to InfoNCE has a sign, beyond its 95 per cent interval. Control:
-    the two losses exchanged by chance within each seed."""
+    the two losses exchanged at random within each seed."""
 
     def of(table: pd.DataFrame) -> pd.Series:
         found = gaps(table)
@@ -178,7 +178,7 @@ def table2(t: Trial, runs: pd.DataFrame) -> None:
                >= 0.828)?
     Refuted    by a highlighted cell that is not among the two best, by fewer cells, by a lower
                rho. Controls: third and fourth of each column; losses in the opposite order; losses
-               exchanged by chance within each seed.
+               exchanged at random within each seed.
     """
     name = "stl10" if runs.dataset.iloc[0] == "stl10" else "cifar10"
     claim, block = CLAIMS[name], printed().query("dataset == @name")
@@ -253,7 +253,7 @@ def num15(t: Trial, sides: Sides) -> None:
                on runs it counts. On runs also: does each improve on the untrained net?
     Refuted    by one cell that is behind, or a regulariser that learns nothing. Controls: back-
                propagation and the square row in their place; guessing; before and after exchanged
-               by chance within each seed.
+               at random within each seed.
     """
     # Printed cells, each beside InfoNCE's; the note tells which runs say otherwise.
     table = {name: against(name) for name in (*REGULARISERS, "backprop")}
@@ -305,7 +305,7 @@ def _regularisers(t: Trial, label: str, runs: pd.DataFrame) -> None:
     seen: Shared = {"draws": int(learned.pairs.min()), "words": "runs: each works"}
     works = t.part(f"runs: each works, {label}", beyond, ">=", **(at | seen)).add(learned.t)
     mixed = _exchanged(of, 0, of.epoch.max(), by=lambda rows: gains(rows).t.min(), column="epoch")
-    works.breaks("before and after exchanged by chance within each seed", mixed)
+    works.breaks("before and after exchanged at random within each seed", mixed)
     works.says(span=span(learned))
 
 
@@ -328,7 +328,7 @@ def num16(t: Trial, sides: Sides) -> None:
                InfoNCE above 0, beyond its 95 per cent interval?
     Refuted    (1) by one column that another row leads, (2) one cell that is not, (3) an interval
                that holds 0. Controls: (1) the entropy row and InfoNCE in its place; (2) the entropy
-               row; (3) losses exchanged by chance within each seed.
+               row; (3) losses exchanged at random within each seed.
     """
     # (1) Each column's cell of the row, minus the best cell of the other rows.
     wide = printed().pivot(index=["dataset", "epoch"], columns="loss", values="mean")

@@ -109,7 +109,7 @@ class Curve:
         return abs(int(self.ratios().mean((0, 2)).argmax()) - self.best())
 
     def exchanged(self, rng: np.random.Generator) -> "Curve":
-        """The same with each seed's filters at other levels, by chance."""
+        """The same with each seed's filters at other levels, at random."""
         order = rng.permuted(np.tile(np.arange(len(self.levels)), (len(self.accuracy), 1)), axis=1)
         other = {
             name: np.take_along_axis(values, order[..., None], 1)
@@ -148,7 +148,7 @@ def fig7(t: Trial, runs: pd.DataFrame, seed: int = 0) -> None:
                of the grid? Right: (3) do the first filters, at norm 1, have more TV under the
                strongest augmentation than under none?
     Refuted    (1) by fewer layers, (2) by peaks further apart, (3) by a difference within its 95
-               per cent interval. Control of all: filters of levels exchanged by chance within each
+               per cent interval. Control of all: filters of levels exchanged at random within each
                seed.
     """
     rng = generator("acl/fig7", seed)

@@ -23,7 +23,7 @@ from clcore.ledger.trial import generator
 
 SEEDS = 5
 NAMES = {"paper": ", the paper's text", "released": ", released program"}
-EXCHANGED = "arms exchanged by chance within each seed"
+EXCHANGED = "arms exchanged at random within each seed"
 
 
 def evidence(runs: pd.DataFrame) -> str:
@@ -66,7 +66,7 @@ def _least(differences: pd.DataFrame) -> float:
 
 
 def _mixed(table: pd.DataFrame, measure: str, arms: tuple[str, str], protocol: str) -> float:
-    """The least paired t where each seed's arms carry their names by chance."""
+    """The least paired t where each seed's arms carry their names at random."""
     rng = generator("relabelled", 0)
     return stats.exchanged_labels(
         table, "arm", arms, lambda other: _least(pairs(other, measure, arms, protocol)), rng
@@ -101,7 +101,7 @@ def fig12(t: Trial, runs: pd.DataFrame, ends: pd.DataFrame) -> None:
                of random filters, and is the effective rank above that of linear ones, by the 95
                per cent interval over seeds?
     Refuted    by a field inside the interval. Controls: the trained filters with their pixels
-               shuffled; arms exchanged by chance within each seed.
+               shuffled; arms exchanged at random within each seed.
     """
     start, arms = runs[runs.step == 0], ("plain", "linear")
     for protocol in fields.ts.RATES:
@@ -142,7 +142,7 @@ def fig13(t: Trial, runs: pd.DataFrame, ends: pd.DataFrame) -> None:
     Question   In every field, have filters trained with crops less total variation at norm 1 and
                less energy at high frequencies, with their mean and without it, by the 95 per cent
                interval over seeds?
-    Refuted    by a field inside the interval. Controls: arms exchanged by chance within each seed;
+    Refuted    by a field inside the interval. Controls: arms exchanged at random within each seed;
                pixels shuffled.
 
     Shuffled filters keep their mean, the frequency 0, which crops change too: that control is for

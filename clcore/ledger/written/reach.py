@@ -1,6 +1,7 @@
 """The functions of clcore/checks that make up a check: its own, and the helpers that it reaches."""
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -34,6 +35,8 @@ class _Module:
     functions: dict[str, ast.FunctionDef | ast.ClassDef]
     names: dict[str, tuple[str, str]]
     """Name in this module -> module of checks, and the name there ("": the module itself)."""
+    texts: dict[str, str]
+    """Name of a text at the top of the module -> the text."""
 
 
 @cache
@@ -47,7 +50,15 @@ def _read(file: Path) -> _Module:
                 inner = f"{node.module}.{alias.name}"
                 of = (inner, "") if _file(inner).is_file() else (str(node.module), alias.name)
                 names[alias.asname or alias.name] = of
-    return _Module(found, names)
+    return _Module(found, names, dict(_texts(tree)))
+
+
+def _texts(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            for target in node.targets:
+                if isinstance(target, ast.Name) and isinstance(node.value.value, str):
+                    yield target.id, node.value.value
 
 
 def _file(module: str) -> Path:
@@ -72,10 +83,34 @@ def named(function: Function, node: ast.expr) -> Function | None:
     return Function(_file(target), other) if other else None
 
 
+def text(function: Function, node: ast.expr) -> str | None:
+    """The text that an expression in a function is, as a constant or by the name of one that
+    stands at the top of its module or of another one of checks, if it is one."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    module = _read(function.file)
+    if isinstance(node, ast.Name):
+        target, name = module.names.get(node.id, ("", ""))
+        if not target:
+            return module.texts.get(node.id)
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        target, inside = module.names.get(node.value.id, ("", ""))
+        name = "" if inside else node.attr
+    else:
+        return None
+    if not target or not name or not _file(target).is_file():
+        return None
+    return _read(_file(target)).texts.get(name)
+
+
+def function(file: Path, name: str) -> Function:
+    """The function of this name at the top of a module of checks."""
+    return Function(file, _read(file).functions[name])
+
+
 def own(place: Place) -> Function:
     """The function of a check itself."""
-    node = _read(place.file).functions[place.name]
-    return Function(place.file, node)
+    return function(place.file, place.name)
 
 
 @cache

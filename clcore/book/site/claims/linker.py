@@ -1,4 +1,5 @@
-"""Words of a statement as links: terms to the glossary, "Eq. 12" to the page of that claim."""
+"""Words of a statement as links: terms to the glossary, "Eq. 12" and "acl/eq12" to the page of that
+claim."""
 
 import re
 from collections.abc import Callable
@@ -20,6 +21,7 @@ KINDS = {
 _APART = re.compile(r"(\\\(.*?\\\)|\\\[.*?\\\]|<code.*?</code>|<a .*?</a>|<[^>]*>)", re.DOTALL)
 _NAMED = re.compile(
     rf"\b(?P<kind>{'|'.join(KINDS)})\.?\s(?:\((?P<inner>\d+)\)|(?P<bare>\d+)\b(?!\.\d))"
+    r"|(?<![\w/])(?P<id>[a-z]+/[a-z][\w-]*)"
 )
 
 
@@ -44,7 +46,9 @@ class Linker:
         return f'<a class="cl-term" href="{address}">{said}</a>'
 
     def _claim(self, named: re.Match) -> str:
-        claim = f"{self._paper}/{KINDS[named['kind']]}{named['inner'] or named['bare']}"
+        claim = named["id"]
+        if not claim:
+            claim = f"{self._paper}/{KINDS[named['kind']]}{named['inner'] or named['bare']}"
         if claim in self._seen or claim not in ledger.claims():
             return named[0]
         self._seen.add(claim)

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from clcore import _paths, ledger
 from clcore._files import read_notebook
 from clcore.book.site import code, statements
+from clcore.book.site.claims.lines import blocks
 from clcore.book.site.claims.linker import Linker
 from clcore.book.site.claims.machines import citation, proof
 from clcore.book.site.claims.printed import tables
@@ -17,6 +18,7 @@ from clcore.book.site.errata import MEANING
 from clcore.book.site.fragments import page_of, render
 from clcore.ledger import findings
 from clcore.ledger import map as claim_map
+from clcore.ledger.written.paragraphs import Lines
 
 ANSWERS = {
     "holds": "True as printed.",
@@ -143,15 +145,15 @@ def _body(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
 
 def _parts(row: dict) -> list[dict]:
     """The parts of a claim, as they were begun: name, checks (of each form), and the lines that
-    make them, each with the part in which it is shown: the first that has it."""
+    make them and bind what they use, each under the first part that has it."""
     found: dict[str, dict] = {}
     for check in row["checks"]:
         found.setdefault(check["part"], {"name": check["part"], "checks": []})
         found[check["part"]]["checks"].append(check)
-    shown: dict[str, str] = {}
+    shown: dict[Lines, str] = {}
     for name, part in found.items():
         lines = code.of_part(row["id"], name)
-        part["lines"] = [one | {"in": shown.setdefault(one["address"], name)} for one in lines]
+        part["lines"] = blocks((one, shown.setdefault(one, name)) for one in lines)
     return list(found.values())
 
 

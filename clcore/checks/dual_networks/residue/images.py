@@ -38,7 +38,7 @@ AT_VIEWS = "exact-views", "nce"
 """The exact loss with its weights at the views, as the released command trains it."""
 SECOND = {"nce": "InfoNCE", "nce-pairwise": "InfoNCE of one negative"}
 Sides = Mapping[str, pd.DataFrame]
-EXCHANGED = "losses exchanged by chance within each seed"
+EXCHANGED = "losses exchanged at random within each seed"
 TABLES = {"ddn/tab2": LOSSES[:3], "ddn/tab3": LOSSES[3:]}
 
 # ------------------------------------------------------------------------------ the printed cells
@@ -225,7 +225,7 @@ def _above(
     epoch: int,
 ) -> None:
     """First above second, beyond the paired interval, for each of the steps. Control: losses
-    exchanged by chance within each seed."""
+    exchanged at random within each seed."""
     rows = [paired(runs, *step, epoch) for step in steps]
     names = list(dict.fromkeys(name for step in steps for name in step))
 
@@ -318,7 +318,7 @@ def tab3(t: Trial, sides: Sides) -> None:
                cells by Welch intervals, our runs by paired t at a fifth of the training? Do nine
                cells in ten agree?
     Refuted    by an interval that reaches 0, by fewer cells. Controls: the order reversed; other
-               epochs; losses exchanged by chance within each seed.
+               epochs; losses exchanged at random within each seed.
     """
     _order_printed(t)
     _cells(t, pd.concat(sides.values()))

@@ -247,9 +247,9 @@ def eq149(t: Trial) -> None:
             probability P by quadrature.
     Claim   |N_mu| of Eq. 128 is at least log(1/eta)/P, that is at least log(1/eta)/-log(1 - P),
             and so 1 - (1 - P)^|N_mu| >= 1 - eta.
-    Fails   the first inequality and Eq. 150 as printed, as ddn/eq113. Corrected: c/(1 - gamma^2)
-            for c in the exponent. Controls: without 2 pi, half of the nodes, the second inequality
-            turned round.
+    Fails   the first inequality and Eq. 150 as printed, with c in the exponent of Eq. 128.
+            Corrected: c/(1 - gamma^2). Controls: without 2 pi, half of the nodes, the second
+            inequality turned round.
     """
     size = 30 + t.draws
     c, gamma = t.rng.uniform(0.3, 30, size), t.rng.uniform(0, 0.95, size)

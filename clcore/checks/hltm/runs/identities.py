@@ -88,7 +88,7 @@ def sign_test(gain: np.ndarray) -> float:
 
 
 def _shuffled(table: pd.DataFrame, statistic: Callable, over: Callable) -> float:
-    """`over` the latents of a statistic with the nodes' identities exchanged by chance at the end,
+    """`over` the latents of a statistic with the nodes' identities exchanged at random at the end,
     the median of many exchanges."""
     first, last = zip(*(_groups(table, path) for path in LATENTS), strict=True)
 
@@ -141,7 +141,7 @@ def rem17(t: Trial, table: pd.DataFrame, unrelated: pd.DataFrame) -> None:
     for part, statistic, over in ((rank, _ranks, min), (place, _stays, np.mean)):
         found = {path: statistic(*_groups(table, path)) for path in LATENTS}
         part.add(over(list(found.values())))
-        part.breaks("identities exchanged by chance", _shuffled(table, statistic, over))
+        part.breaks("identities exchanged at random", _shuffled(table, statistic, over))
         each = (f"{v:.2f} ({_symbol(path)})" for path, v in found.items())
         part.says(each=", ".join(each))
 

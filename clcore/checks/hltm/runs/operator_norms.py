@@ -83,7 +83,7 @@ separate symbols (Eqs. 41, 56); the caption of Fig. 14 mentions features."""
 def _figure(t: Trial, nodes: tuple[str, ...], curves: pd.DataFrame, shuffled: pd.DataFrame) -> None:
     """End over start, the rank test of its rise, and the whole operators' height; by reading.
 
-    Controls: training on views of unrelated objects; steps exchanged by chance.
+    Controls: training on views of unrelated objects; steps exchanged at random.
     """
     unrelated = operator_summary(shuffled)
     for quantity, setting in READINGS:
@@ -102,7 +102,7 @@ def _figure(t: Trial, nodes: tuple[str, ...], curves: pd.DataFrame, shuffled: pd
             part.says(still=f", {still} left out, zero throughout" if still else "")
         part = t.part("rank trend", 0.01, **shared).add(_trend(rows.to_numpy()))
         part.breaks(
-            "steps exchanged by chance",
+            "steps exchanged at random",
             stats.exchanged(_trend, rows.to_numpy(), rng=generator(quantity, 0), draws=21),
         )
 
@@ -119,7 +119,7 @@ def fig13(t: Trial, curves: pd.DataFrame, shuffled: pd.DataFrame) -> None:
                configuration, or at least at its height, and does it rise in rank (Spearman, p
                <= 0.01)?
     Refuted    by one configuration that does not grow. Controls: training on views of unrelated
-               objects; steps exchanged by chance.
+               objects; steps exchanged at random.
     """
     _figure(t, NODES[:2], curves, shuffled)
 
@@ -136,7 +136,7 @@ def fig14(t: Trial, curves: pd.DataFrame, shuffled: pd.DataFrame) -> None:
                the end 5 per cent above the start in every configuration, or at least at its height,
                and does it rise in rank (Spearman, p <= 0.01)?
     Refuted    by one configuration that does not grow. Controls: training on views of unrelated
-               objects; steps exchanged by chance.
+               objects; steps exchanged at random.
     """
     _figure(t, NODES[2:], curves, shuffled)
 

@@ -26,7 +26,7 @@ CELL = ["latent", "low", "width", "stage"]
 ORDERS = {"stage": ("initial", "epoch1", "converged"), "low": (0.7, 0.8, 0.9), "width": (2, 10)}
 """In which order NC should rise."""
 SHOWN = {"stage": "{}", "low": "delta = {}", "width": "{} nodes"}
-SHUFFLES = 200  # of a control: labels exchanged by chance, the median of what they give
+SHUFFLES = 200  # of a control: labels exchanged at random, the median of what they give
 
 
 def _name(path: str) -> str:
@@ -123,7 +123,7 @@ def _errors(values: np.ndarray) -> np.ndarray:
 
 
 def _order(t: Trial, runs: pd.DataFrame, column: str, keep: str) -> None:
-    """Whether NC rises along one of `ORDERS`. Control: its labels permuted by chance."""
+    """Whether NC rises along one of `ORDERS`. Control: its labels permuted at random."""
     tall = measured(runs).query(keep)
     others = [c for c in CELL if c != column]
     labels = [label for label in ORDERS[column] if label in set(tall[column])]
@@ -141,7 +141,7 @@ def _order(t: Trial, runs: pd.DataFrame, column: str, keep: str) -> None:
     name = f"rises with {column.replace('low', 'delta')}"
     part = t.part(name, -2.0, ">=", evidence=evidence(runs), draws=len(tall))
     part.add(_errors(values))
-    part.breaks("labels exchanged by chance", _shuffled(values, lambda v: _errors(v).min(), column))
+    part.breaks("labels exchanged at random", _shuffled(values, lambda v: _errors(v).min(), column))
     part.says(rise=steps.size - len(odd), steps=steps.size, but="".join(odd))
 
 
@@ -154,7 +154,7 @@ def _orders(t: Trial, runs: pd.DataFrame, keep: str = "nc == nc") -> None:
     part = t.part("std falls with width", 0.0, ">=", evidence=evidence(runs))
     part.add(wide[:, 0] - wide[:, 1]).says(rows=len(wide))
     exchanged = _shuffled(wide, lambda v: float((v[:, 0] - v[:, 1]).min()), "std")
-    part.breaks("widths exchanged by chance", exchanged)
+    part.breaks("widths exchanged at random", exchanged)
 
 
 def _clear(runs: pd.DataFrame, keep: str) -> tuple[list[tuple], np.ndarray]:
@@ -194,7 +194,7 @@ def _gains(t: Trial, runs: pd.DataFrame, released: pd.DataFrame, keep: str) -> N
     part = t.part("gains", 2.0, ">=", evidence=evidence(runs), draws=values.size)
     part.add(list(found.values()))
     part.breaks(
-        "stages exchanged by chance",
+        "stages exchanged at random",
         _shuffled(values, lambda v: min(_pooled(rows, v).values()), "gains"),
     )
     if any(row[3] == "epoch1" for row in rows):
@@ -221,7 +221,7 @@ def tab6(t: Trial, runs: pd.DataFrame, released: pd.DataFrame) -> None:
                against it by two standard errors, and its std fall with width? Are the rows of z_0
                those of Table 4?
     Refuted    by fewer cells, a smaller gain, a step down, a std that rises. Controls: the other
-               width, labels exchanged by chance, epoch 1 for the end, the rows of z_s0.
+               width, labels exchanged at random, epoch 1 for the end, the rows of z_s0.
     """
     _share(t, runs, released, "latent == latent")
     _gains(t, runs, released, "latent == latent")
@@ -266,7 +266,7 @@ def _trends(
     words = "(1), (2) the lower the better"
     part = t.part(f"{words}, {name}", 0.02, ">=", words=words, evidence=source, draws=len(wide))
     part.add(_least_step(values))
-    part.breaks("latents exchanged by chance", _shuffled(values, _least_step, "latents"))
+    part.breaks("latents exchanged at random", _shuffled(values, _least_step, "latents"))
     part.says(rise=(np.diff(values, axis=1) > 0).all(axis=1).sum(), columns=len(wide), runs=runs)
     part.says(**{f"under{path}": (wide[path] < wide[""] - 1e-9).sum() for path in ("0", "1")})
     widths = {"(3) faster in epoch 1 at 10 nodes": first_pass(table, column)}
@@ -278,7 +278,7 @@ def _trends(
         never = ", ".join(_name(path) for path in LATENTS if not more[path].any())
         part = t.part(f"{words}, {name}", 0.02, ">=", words=words, evidence=source, draws=at.size)
         part.add(_least_step(at.to_numpy()))
-        part.breaks("widths exchanged by chance", _shuffled(at.to_numpy(), _least_step, "widths"))
+        part.breaks("widths exchanged at random", _shuffled(at.to_numpy(), _least_step, "widths"))
         part.says(more=more.sum(), rows=len(more), never=f", never at {never}" if never else "")
 
 
@@ -290,7 +290,7 @@ def rem11(t: Trial, runs: pd.DataFrame) -> None:
     Question   (1), (2): is z_s0111 above z_s101 and that above z_0, by 0.02 a step, on average?
                (2) Are all cells at 0.1 or more before training, and a leaf's node at exactly 1? (3)
                Are start, end and the gain of epoch 1 higher at 10 nodes than at 2, by 0.02?
-    Refuted    by a smaller step, cell or leaf. Controls: latents or widths exchanged by chance,
+    Refuted    by a smaller step, cell or leaf. Controls: latents or widths exchanged at random,
                polarities below a half, polarity 0.9.
     """
     table, kind = cells(runs), evidence(runs)
@@ -352,7 +352,7 @@ def rem12(t: Trial, runs: pd.DataFrame, shuffled: pd.DataFrame) -> None:
                (2) that of the root grow in training? (3) Is the mean at the end larger with 10
                nodes than with 2?
     Refuted    by a larger p. Controls: (1), (2) runs on views of unrelated objects; (3) widths
-               exchanged by chance.
+               exchanged at random.
     """
 
     def gains(table: pd.DataFrame) -> pd.DataFrame:
@@ -374,7 +374,7 @@ def rem12(t: Trial, runs: pd.DataFrame, shuffled: pd.DataFrame) -> None:
     name = "over-parameterisation"
     part = t.part(name, 0.01, evidence=kind, draws=len(wide)).add(sign_test(np.diff(wide)))
     exchanged = _shuffled(wide, lambda v: sign_test(np.diff(v)), name)
-    part.breaks("widths exchanged by chance", exchanged)
+    part.breaks("widths exchanged at random", exchanged)
 
 
 def _by_width(gain: pd.DataFrame, paths: list[str]) -> str:

@@ -113,8 +113,8 @@ def eq158(t: Trial) -> None:
             (1 - rho^2); so V[pre_j|z_mu], and V[f_j|z_mu], are at most 3 sigma_w^2 (sigma_l^2
             + sum_k s_k^2 (1 - rho^2)/n).
     Fails   with several units per latent. Corrected: sums over latents, with their units'
-            covariances; each child's term as often as its latent has units. Controls: 1 - rho,
-            covariances counted for nothing or twice, sigma_w^2 for 3 sigma_w^2.
+            covariances; each child's term as often as its latent has units. Controls: 1 - rho
+            for 1 - rho^2, the variances twice, a sixth of the bound.
     """
     count = min(t.share(4), 12)
     two = t.part("variance of two values", 1e-13, controls=pooled, draws=4 * count)

@@ -73,8 +73,8 @@ def eq147(t: Trial) -> None:
     """Closed form of a component's growth without normalisation (Eqs. 144-147).
 
     Given   y' = (y + b) y, starts on both sides of 0, b in [0.3, 4].
-    Claim   y(t)/(y(t) + b) = y(0)/(y(0) + b) exp(bt), and its solution for y: adaptive
-            integration.
+    Claim   y(t)/(y(t) + b) = y(0)/(y(0) + b) exp(bt), with y(t) by adaptive integration; and the
+            library's solution for y(t) is the integrated one.
     Fails   for exp(-bt), and for 1.1 b.
     """
     count = min(t.draws, 30)

@@ -319,7 +319,7 @@ def eq157(t: Trial) -> None:
     Given   random head starts eps of all patterns, sorted, the largest first; the pattern of rank r
             >= 2; Y uniform on [-1, 1]; chances by quadrature.
     Claim   P[E_c(r)] <= min over r' < r of (1 - (eps_c(r') - eps_c(r))/2)^(r'+1)/(r' + 1).
-    Fails   for gaps beyond 2. Corrected: a base below 0 is 0. Control: one power more.
+    Fails   for gaps beyond 2. Corrected: a base below 0 is 0. Control: r' + 2 for r' + 1.
     """
     printed, mended = t.part("", 1e-6, controls=worst), t.corrected("", 1e-6, controls=worst)
     for e in _vectors(t.rng, min(t.draws, 100)):

@@ -1,0 +1,73 @@
+"""The lines of a part as its claim's page shows them: those that meet in one block, and every
+function of the checks that they name linked to its own lines, where a block names it first."""
+
+import ast
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from markupsafe import Markup
+
+from clcore.book.site import code
+from clcore.ledger.written import reach
+from clcore.ledger.written.paragraphs import Lines
+
+_NAME, _DOT = r'<span class="n">(\w+)</span>', r'<span class="o">\.</span>'
+_NAMED = re.compile(rf'(?<!{_DOT}){_NAME}(?:{_DOT}{_NAME})?(?!<span class="o">=</span>)')
+
+
+def blocks(lines: Iterable[tuple[Lines, str]]) -> list[dict[str, Any]]:
+    """Lines as they are shown: address from the site's root, name of their function, first and
+    last, in (the part under which they are shown), and code, highlighted, with its links.
+
+    lines: each with the part under which it is shown.
+    """
+    joined: list[tuple[Lines, str]] = []
+    for one, shown in lines:
+        if joined and joined[-1][1] == shown and joined[-1][0].meets(one):
+            joined[-1] = (replace(joined[-1][0], last=one.last), shown)
+        else:
+            joined.append((one, shown))
+    return [
+        {
+            "address": f"{code.page_of(one.file)}#L-{one.first}",
+            "function": one.function,
+            "first": one.first,
+            "last": one.last,
+            "in": shown,
+            "code": _linked(one),
+        }
+        for one, shown in joined
+    ]
+
+
+def _linked(one: Lines) -> Markup:
+    """The lines, highlighted; what they name of the checks' functions is a link, once."""
+    function = reach.function(one.file, one.function)
+    seen: set[reach.Function] = set()
+
+    def link(found: re.Match) -> str:
+        name, inner = found[1], found[2]
+        if name in _own(function):
+            return found[0]
+        node = ast.Name(name)
+        other = reach.named(function, ast.Attribute(node, inner) if inner else node)
+        if other is None or other == function or other in seen:
+            return found[0]
+        seen.add(other)
+        address = f"../{code.page_of(other.file)}#L-{other.first}"
+        return f'<a href="{address}">{found[0]}</a>'
+
+    return Markup(_NAMED.sub(link, str(code.coloured(one.text))))
+
+
+@cache
+def _own(function: reach.Function) -> set[str]:
+    """Names that a function gives to something of its own."""
+    nodes = list(ast.walk(function.node))
+    names = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    names |= {n.arg for n in nodes if isinstance(n, ast.arg)}
+    inside = (n for n in nodes if isinstance(n, ast.FunctionDef) and n is not function.node)
+    return names | {n.name for n in inside}

@@ -1,0 +1,113 @@
+"""The statements of a function that bind the names which some of its lines use."""
+
+import ast
+from functools import cache
+
+import pytest
+
+from clcore.ledger import registry
+from clcore.ledger.written import paragraphs, reach, uses
+
+SOURCE = """def made(t, given):
+    count = given
+    pair, other = count, 2
+    for n in range(pair):
+        if n:
+            step = 1
+        else:
+            step = 2
+        found = []
+        while count:
+            found.append(n * step)
+
+    def inner(x, step=other):
+        size = x
+        return size + later
+
+    later = 4
+    total = max(v for v in found)
+    total += other
+    table = {}
+    table["a"] = other
+    for _ in range(3):
+        given.use(later)
+        later = inner(later)
+    with given.opened() as file:
+        given.use([inner for inner in file], lambda count: count)
+    given.use(t, len, table, (kept := 5))
+    return kept, total
+"""
+LINES = [line.strip() for line in SOURCE.splitlines()]
+LIST = ["for n in range(pair):", "step = 1", "step = 2", "found = []", "found.append(n * step)"]
+
+
+def bound(text, skip=lambda node: False):
+    """The first lines of what binds the names of a line, in their order."""
+    line = LINES.index(text) + 1
+    found = uses.of(ast.parse(SOURCE).body[0], [(line, line)], skip)
+    return [LINES[one.first - 1] for one in found]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("count = given", []),
+        ("pair, other = count, 2", ["count = given"]),
+        ("total = max(v for v in found)", ["count = given", "pair, other = count, 2", *LIST]),
+        ("return size + later", ["size = x", "later = 4"]),
+        (
+            "given.use([inner for inner in file], lambda count: count)",
+            ["with given.opened() as file:"],
+        ),
+    ],
+)
+def test_names_lead_to_what_binds_them_and_to_what_that_uses(line, expected):
+    assert bound(line) == expected
+
+
+def test_a_loop_gives_names_to_its_next_round():
+    found = bound("given.use(later)")
+    assert found[-2:] == ["later = 4", "later = inner(later)"]
+    assert "def inner(x, step=other):" in found and "pair, other = count, 2" in found
+
+
+def test_what_adds_to_a_name_is_found_with_what_begins_it():
+    found = bound("return kept, total")
+    for line in ("total = max(v for v in found)", "total += other", *LIST):
+        assert line in found
+    found = bound("given.use(t, len, table, (kept := 5))")
+    assert found == ["count = given", "pair, other = count, 2", "table = {}", 'table["a"] = other']
+
+
+def test_what_is_skipped_leads_nowhere():
+    def other(node):
+        return isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple)
+
+    assert bound('table["a"] = other') == ["count = given", "pair, other = count, 2", "table = {}"]
+    assert bound('table["a"] = other', other) == ["table = {}"]
+
+
+def test_no_part_of_today_calls_a_nested_function_that_is_not_shown():
+    for place in registry.places():
+        for name, _ in paragraphs.named_parts(place) if _nested(reach.own(place)) else ():
+            shown = {
+                line
+                for one in paragraphs.of_part(place, name)
+                if one.function == place.name
+                for line in range(one.first, one.last + 1)
+            }
+            begun = {line for of, line in paragraphs.named_parts(place) if of == name}
+            for called, nested in _nested(reach.own(place)):
+                if called in begun:
+                    assert shown >= set(range(nested.lineno, nested.end_lineno + 1)), (
+                        f"{place.path} {place.name}, part {name!r}: {nested.name} is not shown"
+                    )
+
+
+@cache
+def _nested(function):
+    """(line, nested function) of everything that names a nested function of this one."""
+    nodes = list(ast.walk(function.node))
+    within = {n.name: n for n in nodes[1:] if isinstance(n, ast.FunctionDef)}
+    named = (n for n in nodes if isinstance(n, ast.Name) and n.id in within)
+    return [(n.lineno, within[n.id]) for n in named]
