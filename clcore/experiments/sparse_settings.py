@@ -218,6 +218,7 @@ _OPEN_STARTS: dict[str, dict[str, Any]] = {
     "-target-first": {"updates": "target first"},
     "-together": {"updates": "together"},
     "-each-sign": {},
+    "-narrow": {"m": 20},
 }
 _SEVERAL = ("-loud-balanced", "-loud-each-sign", "-balanced-each-sign", "-loud-balanced-each-sign")
 _SEVERAL += ("-loud-balanced-each-sign-together",)
@@ -233,7 +234,8 @@ for _name, _suffix in product(_STARTS, (*_OPEN_STARTS, *_SEVERAL)):
 as its variance (0.48); every column of M equally often among the rows; columns of W, as the text
 has it, not rows, that begin at columns of M; the target network before the online one; Pr(sparse)
 as the probability of each sign: `signs` is the factor from it to the probability that an entry is
-not 0. Some of them together. "-together" is against the print, whose networks alternate."""
+not 0; twenty neurons, for the table calls its encoder overparametrised and prints no size. Some of
+them together. "-together" is against the print, whose networks alternate."""
 
 MORE = "-more"
 PANELS |= {

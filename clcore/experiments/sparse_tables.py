@@ -89,6 +89,7 @@ OPEN = {
     "-balanced": "every column of M equally often among the rows of the start",
     "-by-columns": "columns of the encoder, not rows, begin at columns of M",
     "-each-sign": "Pr(sparse) as the probability of each sign",
+    "-narrow": "twenty neurons, m = 20",
     "-target-first": "the target network before the online one in every epoch",
     "-loud-balanced": "noise 0.48, and every column of M equally often",
     "-loud-each-sign": "noise 0.48, and Pr(sparse) as the probability of each sign",
@@ -103,7 +104,7 @@ OPEN = {
 
 OPEN_STARTS = ("-loud", "-faint", "-balanced", "-by-columns", "-each-sign", "-target-first")
 OPEN_STARTS += ("-loud-balanced", "-loud-each-sign", "-balanced-each-sign")
-OPEN_STARTS += ("-loud-balanced-each-sign",)
+OPEN_STARTS += ("-loud-balanced-each-sign", "-narrow")
 """Those of OPEN that were varied for the warm starts of Table 4, alone and some together."""
 
 OTHERS = {

@@ -51,6 +51,7 @@ def test_readings_change_one_thing():
         ("warm-0.02-balanced", "start"),
         ("warm-0.002-by-columns", "start"),
         ("warm-0.14-each-sign", "pr"),
+        ("warm-0.02-narrow", "m"),
         ("warm-0.02-target-first", "updates"),
         ("warm-0.002-together", "updates"),
     ):

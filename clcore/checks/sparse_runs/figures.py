@@ -238,6 +238,7 @@ FIG7 = {
     "fig7-srelu-drop": "without BatchNorm, masks keep 0.9",
     "fig13": "c = 1, m = 10, masks keep a half, as Fig. 13 (0.62 at the start excludes c = 2)",
     "fig14": "c = 1.25, p = d = m = 20, masks keep a half, as Fig. 14",
+    "warm-rows": "c = 1, as Sec. 5.2.2 has it, masks keep a half",
 }
 """Panel -> what it takes for Fig. 7, whose caption and text exclude each other: a start with c = 2
 is at 0.99, not at 0.62."""

@@ -297,13 +297,16 @@ def tab2(t: Trial, sides: Sides) -> None:
                and STL-10, 5 seeds; smaller runs are marked.
     Question   Do nine cells in ten agree, where there are runs of them? Is the loss without
                residue (exact) within one point of InfoNCE at the end, by the paired 95 per cent
-               interval, with its weights at the images (text) or at the views (released program)?
+               interval, with its weights at the images (text), the same with gradient noise, or
+               at the views (released program)?
     Refuted    by fewer cells, by an interval that leaves one point. Controls: our results of other
                epochs; InfoNCE before training.
     """
     _cells(t, pd.concat(sides.values()))
     for label, runs in having(sides, "exact", "nce").items():
         _within(t, "exact is comparable", label, runs, ("exact", "nce"))
+    for label, runs in having(sides, "exact-noise", "nce").items():
+        _within(t, "exact with noise is comparable", label, runs, ("exact-noise", "nce"))
     for label, runs in having(sides, *AT_VIEWS).items():
         _within(t, "exact, weights at the views, is comparable", label, runs, AT_VIEWS)
 
