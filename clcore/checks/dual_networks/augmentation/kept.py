@@ -43,7 +43,10 @@ def rem6(t: Trial) -> None:
     part = t.part("the operator over $z_0$", EXACT, controls=pooled, draws=draws)
     for layer in (1, 2, 3):
         K = cn.connection(net, layer).numpy().reshape(draws, *shape, -1, 3)
-        own = [[nets.kron(weights, x[:, a, b], layer, "relu") for b in range(5)] for a in range(4)]
+        own = [
+            [nets.connection(weights, x[:, a, b], layer, "relu") for b in range(5)]
+            for a in range(4)
+        ]
         beside = [[(own[a][b - 1] + own[a][(b + 1) % 5]) / 2 for b in range(5)] for a in range(4)]
         for law in (given, other):
             # V_x[E_view K_l], x by x: all x of an object have its views.
