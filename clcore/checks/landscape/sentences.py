@@ -1,6 +1,6 @@
 """Checks of ncl's sentences on its theorems in abstract, introduction and overview: landscapes.
 
-One function a claim, named after it. Losses are exact: all latents and masks.
+Losses are exact: all latents and masks.
 """
 
 from functools import partial
