@@ -105,14 +105,9 @@ def _early(table: pd.DataFrame) -> pd.DataFrame:
     return index.reset_index()
 
 
-def _shuffled(
-    values: np.ndarray,
-    statistic: Callable[[np.ndarray], float],
-    name: str,
-    draws: int = SHUFFLES,
-) -> float:
+def _shuffled(values: np.ndarray, statistic: Callable[[np.ndarray], float], name: str) -> float:
     """`stats.exchanged`, with the random numbers of that name."""
-    return stats.exchanged(statistic, values, rng=generator(name, 0), draws=draws)
+    return stats.exchanged(statistic, values, rng=generator(name, 0), draws=SHUFFLES)
 
 
 def _errors(values: np.ndarray) -> np.ndarray:
@@ -184,8 +179,7 @@ def _pooled(rows: list[tuple], values: np.ndarray, last: str = "converged") -> d
 
 
 def _gains(t: Trial, runs: pd.DataFrame, released: pd.DataFrame, keep: str) -> None:
-    """Whether the paper's gains are reproduced: t > 2 in training. Controls: stages exchanged by
-    chance; where the table has it, epoch 1 for the end."""
+    """Whether the paper's gains are reproduced: t > 2 in training."""
     rows, values = _clear(runs, keep)
     found, other = _pooled(rows, values), _pooled(*_clear(released, keep))
     part = t.part("gains", 2.0, ">=", evidence=evidence(runs), draws=values.size)

@@ -11,12 +11,13 @@ import torch
 from clcore import reference as ref
 from clcore.checks.hltm.tree import proofs
 from clcore.checks.hltm.tree import reference as tr
-from clcore.checks.hltm.tree.samples import SAMPLES, SIGMAS, pairs, standard_errors
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, absolute
 from clcore.theory.trees import latent_tree as lt
 
 Q = np.array([-1.0, 1.0])
+SIGMAS = 7.0  # of the largest of some ten thousand errors
+SAMPLES = 10_000
 
 
 def _symmetric(rho: Array) -> Array:
@@ -61,7 +62,8 @@ def eq14(t: Trial) -> None:
     for parents in tr.SHAPES:
         rho, n = tr.signed(t.rng, count, len(parents) - 1), len(parents)
         z, chance = tr.enumerate_states(lt.binary(lt.tree(parents), torch.from_numpy(rho), 0.3))
-        both = pairs(chance, np.concatenate([z, 1 - z], -1))  # of z = 1, and of z = 0 n later
+        ones = np.concatenate([z, 1 - z], -1)  # of z = 1, and of z = 0 n later
+        both = np.einsum("ds,sa,sb->dab", chance, ones, ones, optimize=True)
         for node, parent in enumerate(parents[1:], 1):
             found = np.stack(
                 [both[:, parent + k, node + k] / both[:, parent + k, parent + k] for k in (0, n)],
@@ -311,6 +313,12 @@ def eq103(t: Trial) -> None:
     wrong = lt.deviation(lt.transition(torch.from_numpy((a + b) / 2))).numpy()
     part.breaks("mean of polarities", absolute(wrong, end))
     proofs.eq103(part)
+
+
+def standard_errors(found: Array, expected: Array, n: int) -> Array:
+    """[draws]: the largest error of frequencies in standard errors (with a floor)."""
+    error = np.sqrt(np.maximum(expected * (1 - expected), 0) / n) + 1e-4
+    return (np.abs(found - expected) / error).reshape(len(found), -1).max(-1)
 
 
 @check("ddn/eq177")
