@@ -165,13 +165,13 @@ def _one_weight(x: torch.Tensor, towers: int, off: float, beta: float) -> float:
 # ---------------------------------------------------------------------------------------- training
 
 
-def simple_loss(world: co.World, beta: float = 0.0):
-    """E[(1 + beta) r_+ - r_-] as one sum over pairs of views, for complex arguments."""
+def simple_loss(world: co.World):
+    """E[r_+ - r_-] as one sum over pairs of views, for complex arguments."""
     _, p, _, q = dw.parts(world)
     both = (p[..., None] * q).reshape(len(p), -1)
     same = np.repeat(np.repeat(np.eye(p.shape[1]), q.shape[2], 0), q.shape[2], 1)
     chance = q.reshape(len(p), -1)
-    mass = (1 + beta) * same * both[:, :, None] * chance[:, None] - both[:, :, None] * both[:, None]
+    mass = same * both[:, :, None] * chance[:, None] - both[:, :, None] * both[:, None]
 
     def objective(near: Array, far: Array) -> Array:
         a, b = (v.reshape(*v.shape[:-3], -1, v.shape[-1]) for v in (near, far))

@@ -193,10 +193,10 @@ def eq56(t: Trial) -> None:
 # ------------------------------------------------------------------------------ weighted covariance
 
 
-def _distribution(rng: np.random.Generator, count: int, n: int = 10, w: int = 12, k: int = 3):
-    """(K [count, n, w, k], p [count, n]): random matrices with random chances."""
-    p = rng.uniform(0.2, 1.0, (count, n))
-    return rng.standard_normal((count, n, w, k)), p / p.sum(-1, keepdims=True)
+def _distribution(rng: np.random.Generator, count: int) -> tuple[Array, Array]:
+    """(K [count, 10, 12, 3], p [count, 10]): random matrices with random chances."""
+    p = rng.uniform(0.2, 1.0, (count, 10))
+    return rng.standard_normal((count, 10, 12, 3)), p / p.sum(-1, keepdims=True)
 
 
 def _weighted_by_loops(a: Array, b: Array, mass: Array, centre: Array) -> Array:

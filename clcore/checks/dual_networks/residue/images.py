@@ -202,8 +202,7 @@ def _farthest(row: pd.Series) -> float:
 def _within(
     t: Trial, name: str, label: str, runs: pd.DataFrame, arms: tuple[str, str], **more: str
 ) -> None:
-    """The paired interval at the end is within the margin. Control: the second loss before
-    training."""
+    """The paired interval at the end is within the margin."""
     epoch = int(runs.epoch.max())
     row = paired(runs, *arms, epoch)
     before = runs[(runs.loss_name == arms[1]) & (runs.epoch == 0)].assign(epoch=epoch)
@@ -223,8 +222,7 @@ def _above(
     steps: Sequence[tuple[str, str]],
     epoch: int,
 ) -> None:
-    """First above second, beyond the paired interval, for each of the steps. Control: losses
-    exchanged by chance within each seed."""
+    """First above second, beyond the paired interval, for each of the steps."""
     rows = [paired(runs, *step, epoch) for step in steps]
     names = list(dict.fromkeys(name for step in steps for name in step))
 
@@ -265,8 +263,7 @@ def _agree(table: pd.DataFrame, ours: pd.DataFrame) -> list[bool]:
 
 
 def _cells(t: Trial, runs: pd.DataFrame) -> None:
-    """Share of cells that agree; nothing where no run is of a printed cell. Control: our results
-    of the next column, 100 for 300, 300 for 500, 500 for 100 epochs."""
+    """Share of cells that agree; nothing where no run is of a printed cell."""
     table, of = cells(t.claim, runs), len(printed(t.claim))
     if set(table.epoch) < set(EPOCHS):
         return

@@ -148,14 +148,9 @@ def thm4(t: Trial) -> None:
             = O(sigma_aug), as for samples drawn like their views. Control: the whole operator.
     """
     count = ref.share(min(t.draws, 120), 6)
-    operator, none, library = (
-        t.part(name, bound, controls=pooled, draws=6 * count)
-        for name, bound in (
-            ("operator", 1e-10),
-            ("L_simp has no residue", 1e-12),
-            ("clcore's residue", 1e-11),
-        )
-    )
+    operator = t.part("operator", 1e-10, controls=pooled, draws=6 * count)
+    none = t.part("L_simp has no residue", 1e-12, controls=pooled, draws=6 * count)
+    library = t.part("clcore's residue", 1e-11, controls=pooled, draws=6 * count)
     for depth, name, tau in (
         (1, "InfoNCE", 0.5),
         (2, "InfoNCE", 1.0),
