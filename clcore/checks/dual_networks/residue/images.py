@@ -251,15 +251,7 @@ def cells(claim: str, runs: pd.DataFrame) -> pd.DataFrame:
     by = ["dataset", "loss_name", "epoch"]
     ours = (100 * kept.linear).groupby([kept[c] for c in by]).agg(["mean", "std", "count"])
     table = printed(claim).merge(ours.reset_index(), on=by)
-    return table.assign(agrees=_agree(table, table))
-
-
-def _agree(table: pd.DataFrame, ours: pd.DataFrame) -> list[bool]:
-    columns = (ours["mean"], ours["std"], ours["count"], table.paper, table.paper_std)
-    return [
-        ledger.agreement(mean, std, n, paper, spread, RUNS, 0.01)
-        for mean, std, n, paper, spread in zip(*columns, strict=True)
-    ]
+    return table.assign(agrees=ledger.agreements(table, table, RUNS))
 
 
 def _cells(t: Trial, runs: pd.DataFrame) -> None:
@@ -273,7 +265,7 @@ def _cells(t: Trial, runs: pd.DataFrame) -> None:
     known = evidence(runs) if len(table) == of else "partial"
     part = t.part("cells", SHARE, ">=", draws=int(table["count"].sum()), evidence=known)
     part.add(table.agrees.mean())
-    part.breaks("epochs exchanged", np.mean(_agree(table, other)))
+    part.breaks("epochs exchanged", np.mean(ledger.agreements(other, table, RUNS)))
     part.says(agree=table.agrees.sum(), cells=len(table), printed=of)
 
 
