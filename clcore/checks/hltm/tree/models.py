@@ -155,8 +155,8 @@ def def3(t: Trial) -> None:
 
         # C 1 = 0 for every stochastic P.
         for P in (generic, by_sinkhorn, ours):
-            rows_sum.add(_row_sums(P))
-        rows_sum.breaks("rows sum to 1.1", _row_sums(1.1 * generic))
+            rows_sum.add(_largest_sum(P, -1))
+        rows_sum.breaks("rows sum to 1.1", _largest_sum(1.1 * generic, -1))
 
         # 1^T C = 1^T P - m_mu/m_nu.
         other = columns / rows if rows != columns else 0
@@ -169,8 +169,8 @@ def def3(t: Trial) -> None:
             condition.breaks("m_nu / m_mu", absolute(found, sums - other))
 
         # Regular ones, 1^T C = 0, exist for all m.
-        regular.add(*(_column_sums(P) for P in (by_sinkhorn, ours)))
-        regular.breaks("generic stochastic", _column_sums(generic))
+        regular.add(*(_largest_sum(P, -2) for P in (by_sinkhorn, ours)))
+        regular.breaks("generic stochastic", _largest_sum(generic, -2))
 
         # Square ones are then doubly stochastic.
         if rows == columns:
@@ -184,14 +184,9 @@ def _deviation(P: Array) -> Array:
     return lt.deviation(torch.from_numpy(P)).numpy()
 
 
-def _row_sums(P: Array) -> Array:
-    """The largest entry of C 1, [draws]."""
-    return np.abs(_deviation(P).sum(-1)).max(-1)
-
-
-def _column_sums(P: Array) -> Array:
-    """The largest entry of 1^T C, [draws]."""
-    return np.abs(_deviation(P).sum(-2)).max(-1)
+def _largest_sum(P: Array, axis: int) -> Array:
+    """The largest entry of C 1 (axis -1) or of 1^T C (axis -2), [draws]."""
+    return np.abs(_deviation(P).sum(axis)).max(-1)
 
 
 def _chain(
