@@ -7,6 +7,7 @@ gradient of a small net (`residue_share.along`). Accuracies are in points (per c
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -230,14 +231,8 @@ def _above(
         return float(min(paired(table, *step, epoch).t for step in steps))
 
     pairs = int(min(row.pairs for row in rows))
-    part = t.part(
-        f"{name}, {label}",
-        float(stats.critical(pairs - 1)),
-        ">=",
-        words=f"runs: {name}",
-        draws=pairs,
-        evidence=evidence(runs),
-    )
+    more: dict[str, Any] = {"words": f"runs: {name}", "draws": pairs, "evidence": evidence(runs)}
+    part = t.part(f"{name}, {label}", float(stats.critical(pairs - 1)), ">=", **more)
     part.add(*(row.t for row in rows))
     rng, table = generator("relabelled", 0), runs[runs.epoch == epoch]
     part.breaks(EXCHANGED, stats.exchanged_labels(table, "loss_name", names, least, rng))
