@@ -1,6 +1,15 @@
 """The public ledger: every numbered statement of the five papers, and what became of it."""
 
-from clcore.ledger.judging import EVIDENCE, FORMS, TYPESET, Check, Record, agreement, judge
+from clcore.ledger.judging import (
+    EVIDENCE,
+    FORMS,
+    TYPESET,
+    Check,
+    Record,
+    agreement,
+    agreements,
+    judge,
+)
 from clcore.ledger.outcomes import anchor, comparison, number, outcome
 from clcore.ledger.printed import LedgerError, claim, claims, papers
 from clcore.ledger.recorder import RECORDS_MIME, Ledger
@@ -22,6 +31,7 @@ __all__ = [
     "Record",
     "Trial",
     "agreement",
+    "agreements",
     "anchor",
     "check",
     "claim",

@@ -162,3 +162,11 @@ def agreement(
         raise LedgerError(f"expected at least one run a cell, got {n} and {their_n}")
     error = math.sqrt(std**2 / n + their_std**2 / their_n)
     return bool(math.isfinite(error) and abs(ours - theirs) <= 2 * error + unit / 2)
+
+
+def agreements(ours: Any, paper: Any, n: int, unit: float = 0.01) -> list[bool]:
+    """`agreement` of every row of two tables: `ours` has columns mean, std and count, `paper`
+    has paper and paper_std, of `n` seeds."""
+    own = zip(ours["mean"], ours["std"], ours["count"], strict=True)
+    theirs = zip(paper["paper"], paper["paper_std"], strict=True)
+    return [agreement(*a, *b, n, unit) for a, b in zip(own, theirs, strict=True)]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clcore import _paths, ledger
-from clcore.ledger import Check, Ledger, LedgerError, agreement, rows, verdict
+from clcore.ledger import Check, Ledger, LedgerError, agreement, agreements, rows, verdict
 
 
 def record(**fields):
@@ -197,6 +197,16 @@ def test_agreement_rule():
     assert agreement(84.065, 0, 1, 84.06, 0, 1, 0.02)
     with pytest.raises(LedgerError, match="at least one run"):
         agreement(1, 1, 0, 1, 1, 5, 0.1)
+
+
+def test_agreement_of_tables_goes_by_row_and_each_side_has_its_columns():
+    ours = {"mean": [84.06 + 0.372, 84.06 + 0.374], "std": [0.4, 0.4], "count": [10, 10]}
+    paper = {"paper": [84.06, 84.06], "paper_std": [0.3, 0.3]}
+    assert agreements(ours, paper, 5) == [True, False]
+    assert agreements(ours | {"count": [10, 2]}, paper, 5) == [True, True]
+    assert agreements(ours, paper | {"paper": [80.0, 84.1]}, 5, 0.01) == [False, True]
+    with pytest.raises(ValueError, match="zip"):
+        agreements(ours, {"paper": [84.06], "paper_std": [0.3]}, 5)
 
 
 def test_rows_carry_the_deciding_check():

@@ -8,6 +8,7 @@ import torch
 
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import Layer
+from clcore.checks.dual_networks.layers import descent as by_complex_steps
 from clcore.reference import STEP, tensors
 from clcore.theory.operator import descent
 
@@ -119,7 +120,8 @@ def test_three_steps_the_residue_and_the_spread(normalised, tied):
     found = trained(world, start, case, 3, 3, normalised=normalised, tied=tied)
     net = list(start)
     for _ in range(3):
-        steps = [Layer(world, list(net), k + 1).descent(case, tied, normalised) for k in (0, 1)]
+        both = [Layer(world, list(net), k + 1) for k in (0, 1)]
+        steps = [by_complex_steps(at, case, tied, normalised) for at in both]
         for k, step in enumerate(steps):
             rows, columns = net[k].shape[1:]
             net[k] = net[k] + RATE * step.reshape(DRAWS, columns, rows).swapaxes(1, 2)

@@ -51,15 +51,16 @@ class Layer:
         w = dw.vec(self.net[self.number - 1])
         return np.einsum("bij,bj->bi", np.asarray(operator), w)
 
-    def descent(self, loss: dw.Case | Objective, tied: bool = False, unit: bool = False) -> Array:
-        """-dE/dvec(W_l), [draws, w], by complex steps in the first tower, or in both (`tied`).
 
-        loss: of one negative, or of the outputs of both towers (near, far). unit: outputs over
-        their norms.
-        """
-        if isinstance(loss, dw.Case):
-            loss = partial(dw.mean_loss, loss.page, w=self.world)
-        return -dw.vec(dw.gradient(loss, self.net, self.number, self.x, tied, unit))
+def descent(at: Layer, loss: dw.Case | Objective, tied: bool = False, unit: bool = False) -> Array:
+    """-dE/dvec(W_l), [draws, w], by complex steps in the first tower, or in both (`tied`).
+
+    loss: of one negative, or of the outputs of both towers (near, far). unit: outputs over their
+    norms.
+    """
+    if isinstance(loss, dw.Case):
+        loss = partial(dw.mean_loss, loss.page, w=at.world)
+    return -dw.vec(dw.gradient(loss, at.net, at.number, at.x, tied, unit))
 
 
 def layers(

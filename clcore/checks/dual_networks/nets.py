@@ -69,11 +69,15 @@ def jacobian(weights: list[Array], pre: Array, name: str) -> Array:
     return np.moveaxis(np.imag(out) / ref.STEP, 0, -1)
 
 
-def kron(weights: list[Array], x: Array, layer: int, name: str) -> Array:
-    """K_l = f_{l-1} kron J_l^T by numpy's own Kronecker product, a draw at a time."""
+def kron(f: Array, J: Array) -> Array:
+    """f kron J^T by numpy's own Kronecker product, a draw at a time."""
+    return np.stack([np.kron(g[:, None], j.T) for g, j in zip(f, J, strict=True)])
+
+
+def connection(weights: list[Array], x: Array, layer: int, name: str) -> Array:
+    """K_l = f_{l-1} kron J_l^T, J_l by complex steps."""
     pre, post = passes(weights, x, name)
-    J = jacobian(weights[layer:], pre[layer - 1], name)
-    return np.stack([np.kron(f[:, None], j.T) for f, j in zip(post[layer - 1], J, strict=True)])
+    return kron(post[layer - 1], jacobian(weights[layer:], pre[layer - 1], name))
 
 
 @dataclass(frozen=True)
@@ -101,25 +105,30 @@ class Pair:
         towers = ((self.first, self.x1), (self.second, self.x2))
         return tuple(passes(w, x, self.name)[1][-1] for w, x in towers)
 
-    def weight_gradient(self, layer: int, normalised: bool = False) -> Array:
-        """dr/dW_{1,l}, [draws, n_l, n_{l-1}], by complex steps; the second tower is fixed."""
-        goal = self.outputs[1]
 
-        def r(w: Array) -> Array:
-            weights = [*self.first[: layer - 1], w, *self.first[layer:]]
-            return half(passes(weights, self.x1, self.name)[1][-1], goal, normalised)
+def weight_gradient(pair: Pair, layer: int, normalised: bool = False, both: bool = False) -> Array:
+    """dr/dW_l, [draws, n_l, n_{l-1}], by complex steps: of the first tower, the second being fixed,
+    or of tied weights, which move in both."""
 
-        return ref.gradient(r, self.first[layer - 1])
+    def r(w: Array) -> Array:
+        weights = [*pair.first[: layer - 1], w, *pair.first[layer:]]
+        goal = passes(weights, pair.x2, pair.name)[1][-1] if both else pair.outputs[1]
+        return half(passes(weights, pair.x1, pair.name)[1][-1], goal, normalised)
 
-    def pre_gradient(self, layer: int, normalised: bool = False) -> Array:
-        """dr/dpre_l of the first tower, [draws, n_l], by complex steps; l = 0: dr/dx_1."""
-        goal = self.outputs[1]
+    return ref.gradient(r, pair.first[layer - 1])
+
+
+def pre_gradient(pair: Pair, layer: int, normalised: bool = False) -> Array:
+    """dr/dpre_l of the first tower, [draws, n_l], by complex steps; l = 0: dr/dx_1."""
+
+    def r(u: Array) -> Array:
         if layer == 0:
-            below, start = self.x1, lambda x: passes(self.first, x, self.name)[1][-1]
+            f = passes(pair.first, u, pair.name)[1][-1]
         else:
-            below = passes(self.first, self.x1, self.name)[0][layer - 1]
-            start = lambda u: upward(self.first[layer:], u, self.name)  # noqa: E731
-        return ref.gradient(lambda u: half(start(u), goal, normalised), below)
+            f = upward(pair.first[layer:], u, pair.name)
+        return half(f, pair.outputs[1], normalised)
+
+    return ref.gradient(r, [pair.x1, *passes(pair.first, pair.x1, pair.name)[0]][layer])
 
 
 def _weights(rng: np.random.Generator, count: int, widths: list[int]) -> list[Array]:

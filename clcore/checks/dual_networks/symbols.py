@@ -101,12 +101,12 @@ def transitions(net: Tower, layer: int) -> tuple[Any, Any]:
     return V_f, V_b
 
 
-def towers(depth: int = 2, width: int = 2, tied: bool = False, power: int = 0) -> list[Tower]:
-    """Two towers with an input each; `tied`: of the same weights, with other gates. power: of
-    psi(u) = u^power in place of gates."""
-    shape = (depth, width, width)
+def towers(depth: int = 2, tied: bool = False, power: int = 0) -> list[Tower]:
+    """Two towers of width 2 with an input each; `tied`: of the same weights, with other gates.
+    power: of psi(u) = u^power in place of gates."""
+    shape, hidden = (depth, 2, 2), max(depth - 1, 1)
     first, second, x, gates, inner = poly.arrays(
-        w=shape, v=shape, x=(2, width), d=(2, max(depth - 1, 1), width), u=(width,)
+        w=shape, v=shape, x=(2, 2), d=(2, hidden, 2), u=(2,)
     )
     found = []
     for number, w in enumerate((first, first if tied else second)):
@@ -159,17 +159,18 @@ class World:
             chance = self.p[s] * self.q[s, i] * self.q[s, j] * self.p[t] * self.q[t, m]
             yield chance, (s, i), (s, j), (t, m)
 
-    def descent(self, plus: Any, minus: Any, tied: bool = False) -> Any:
-        """-d/dvec(W_l) of E[plus r_+ - minus r_-] with held weights plus, minus (a number each, or
-        [s, t]), in the first tower or in both."""
-        near, far = (self.outputs(w) for w in (self.near, self.near if tied else self.w))
-        plus, minus = (np.broadcast_to(np.array(v, dtype=object), (2, 2)) for v in (plus, minus))
-        total = sum(
-            chance
-            * (plus[x[0], y[0]] * half(near[x], far[z]) - minus[x[0], y[0]] * half(near[x], far[y]))
-            for chance, x, z, y in self.places()
-        )
-        return -poly.put(poly.gradient(np.array(total), self.near), self.near, self.w)
+
+def descent(at: World, plus: Any, minus: Any, tied: bool = False) -> Any:
+    """-d/dvec(W_l) of E[plus r_+ - minus r_-] with held weights plus, minus (a number each, or
+    [s, t]), in the first tower or in both."""
+    near, far = (at.outputs(w) for w in (at.near, at.near if tied else at.w))
+    plus, minus = (np.broadcast_to(np.array(v, dtype=object), (2, 2)) for v in (plus, minus))
+    total = sum(
+        chance
+        * (plus[x[0], y[0]] * half(near[x], far[z]) - minus[x[0], y[0]] * half(near[x], far[y]))
+        for chance, x, z, y in at.places()
+    )
+    return -poly.put(poly.gradient(np.array(total), at.near), at.near, at.w)
 
 
 def weighted(at: World, xi: Any) -> Any:

@@ -87,11 +87,10 @@ def weights(rng: np.random.Generator, draws: int, widths: tuple[int, ...]) -> li
     layers = [
         rng.standard_normal((draws, high, low)) * np.sqrt(2 / low) for low, high in pairwise(widths)
     ]
-    for number, w in enumerate(layers[:-1]):
-        if number == 0:
-            w[:, 1:4:2] = -rng.uniform(0.5, 1.5, (draws, 2, 1)) * w[:, 0:4:2]
-        else:
-            w[:, :2] = np.abs(w[:, :2])
+    if len(layers) > 1:
+        layers[0][:, 1:4:2] = -rng.uniform(0.5, 1.5, (draws, 2, 1)) * layers[0][:, 0:4:2]
+    for w in layers[1:-1]:
+        w[:, :2] = np.abs(w[:, :2])
     return layers
 
 
@@ -99,7 +98,7 @@ def output(layers: list[Array], x: Array, unit: bool = False) -> Array:
     """f_L of x [draws, S, V, d], or f_L / |f_L|; a layer may have leading axes before draws."""
     for number, w in enumerate(layers):
         x = x @ np.swapaxes(w, -1, -2)[..., None, :, :]
-        x = np.where(np.real(x) > 0, x, 0) if number < len(layers) - 1 else x
+        x = ref.rectified(x) if number < len(layers) - 1 else x
     return x / np.sqrt((x**2).sum(-1, keepdims=True)) if unit else x
 
 

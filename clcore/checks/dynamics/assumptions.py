@@ -140,26 +140,22 @@ def def7(t: Trial) -> None:
     Fails   without the normalisation, and for columns.
     """
     w = warm(t.rng, t.draws, 3, 0.3)
-    online, target, b_online, b_target, alpha, kappa = tensors(*w)
+    *start, alpha, kappa = tensors(*w)
     slope = sd.exact_slope(sd.views(*sd.latents(kappa, 3), alpha))
 
     def gap(normalise: bool) -> Array:
-        path = sd.alternate(online, target, b_online, b_target, slope, 0.5 / alpha, 4, 1, normalise)
+        path = sd.alternate(*start, slope, 0.5 / alpha, 4, 1, normalise)
         norms = np.sqrt((path.numpy()[2:] ** 2).sum(-1))
         return np.abs(norms - 1).max((0, 1, -1))
 
     part = t.defines("", 1e-14, controls=typical)
     part.add(gap(True)).breaks("not normalised", gap(False))
-    _each_row(t)
 
-
-def _each_row(t: Trial) -> None:
-    """Nets that nothing pulls: every row over its norm, though no row uses the last coordinate."""
+    # Nets that nothing pulls: every row over its norm, though no row uses the last coordinate.
     part = t.defines("each row over its norm", 1e-14)
     nets = t.stream("rows").standard_normal((2, t.draws, 3, 4)) * [1, 1, 1, 0]
     online, target = torch.from_numpy(nets)
     none = torch.zeros(t.draws, 3, dtype=torch.float64)
-
     path = sd.alternate(
         online, target, none, none, lambda *held: lambda W, b: 0 * W, none[:, 0] + 1, 1, 2
     ).numpy()

@@ -82,7 +82,7 @@ def held_step(over: bool = False) -> Expr:
     return decay - decay * (1 / share if over else share)
 
 
-def two_scalars(binary: bool = False, alternating: bool = False) -> exact.Shown:
+def two_scalars(binary: bool = False) -> exact.Shown:
     """Two steps of gradient descent with decay against C_1 W + C_2 (W^o + W^t), for both networks,
     M = I; the gradient is that of ncl/thm2-grad0 with E[x x^T] by enumeration. `binary`: latents 0
     and 1."""
@@ -91,9 +91,9 @@ def two_scalars(binary: bool = False, alternating: bool = False) -> exact.Shown:
     eta, decay = (sympy.symbols(f"{name}:2", real=True) for name in ("eta", "lambda"))
     online, target = start
     for rate, keep in zip(eta, decay, strict=True):
-        moved = keep * online - rate * target * pull
-        target = keep * target - rate * (moved if alternating else online) * pull
-        online = moved
+        online, target = (
+            keep * own - rate * other * pull for own, other in ((online, target), (target, online))
+        )
     c = [coupling(rate, sym.ALPHA, sym.P_Z, sym.SIGMA) for rate in eta]
     own = sympy.prod(keep - step for keep, step in zip(decay, c, strict=True))
     both = sym.shared(c, decay) * (start[0] + start[1])

@@ -187,13 +187,9 @@ def _slope(moved: Array, held: Array, views: Array, own_first: bool = True) -> A
 
     def loss(W: Array) -> Array:
         pair = (W, held) if own_first else (held, W)
-        outputs = [np.where(np.real(u) > 0, u, 0) for u in map(_through, pair, views)]
+        each = zip(pair, views, strict=True)
+        outputs = [ref.rectified(view @ np.swapaxes(net, -1, -2)) for net, view in each]
         a, b = (u / np.sqrt((u**2).sum(-1, keepdims=True)) for u in outputs)
         return ((a - b) ** 2).sum(-1).mean(-1)
 
     return ref.gradient(loss, moved[None])[0]
-
-
-def _through(W: Array, view: Array) -> Array:
-    """Pre-activations [..., n, m] of networks [..., m, p] on a view [n, p]."""
-    return view @ np.swapaxes(W, -1, -2)

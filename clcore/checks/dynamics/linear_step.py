@@ -179,13 +179,11 @@ def thm2_grad0(t: Trial) -> None:
     x, weight = t.rng.standard_normal((n, 5, 4)), t.rng.dirichlet(np.ones(5), n)
     slope = slopes(Wo, Wt, (x, weight), alpha)
     outer = np.zeros_like(slope)
-    for first in product((0.0, 1.0), repeat=4):
-        for second in product((0.0, 1.0), repeat=4):
-            kept = sum(first) + sum(second)
-            share = alpha**kept * (1 - alpha) ** (8 - kept)
-            left, right = (x * second) @ np.swapaxes(Wt, 1, 2), x * first
-            term = np.einsum("nx,nxm,nxp->nmp", weight, left, right)
-            outer -= 2 * share[:, None, None] * term
+    for first, second in product(product((0.0, 1.0), repeat=4), repeat=2):
+        kept = sum(first) + sum(second)
+        share = alpha**kept * (1 - alpha) ** (8 - kept)
+        left, right = (x * second) @ np.swapaxes(Wt, 1, 2), x * first
+        outer -= 2 * share[:, None, None] * np.einsum("nx,nxm,nxp->nmp", weight, left, right)
     xx = np.einsum("nx,nxp,nxq->npq", weight, x, x)
     closed = ln.gradient(*tensors(Wt, xx, alpha)).numpy()
     part = t.part("", 1e-12, controls=typical, draws=n)
@@ -275,14 +273,9 @@ def thm2_mom(t: Trial) -> None:
     part = t.part("cross terms", 1e-13, controls=typical)
     part.add(cross(0.0))
     part.breaks("noise that follows z", cross(0.1))
-    D, shift, zero = exact.matrix("m", 2, 2), sympy.Symbol("s"), sympy.zeros(2, 1)
-    moved = sum(
-        (
-            weight * (mean * sympy.ones(2, 1) + shift * D * z) * (D * z).T
-            for z, weight in sym.latents(2)
-        ),
-        zero * zero.T,
-    )
+    D, shift, ones = exact.matrix("m", 2, 2), sympy.Symbol("s"), sympy.ones(2, 1)
+    terms = (q * (mean * ones + shift * D * z) * (D * z).T for z, q in sym.latents(2))
+    moved = sum(terms, sympy.zeros(2))
     follows = 2 * sym.P_Z * shift * D * D.T  # 0 where the noise does not follow z
     part.proves(
         exact.equal(moved, follows),

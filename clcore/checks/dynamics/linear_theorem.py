@@ -66,7 +66,7 @@ def thm2(t: Trial) -> None:
 
 def _two_scalars(t: Trial, n: int) -> None:
     """C_1 and C_2 fitted to the exact dynamics' online network alone; the target must have the
-    same, signed latents. Controls: latents 0 and 1; alternating updates."""
+    same."""
     part, count = t.part("two scalars", 1e-11, controls=typical), -(-n // 5)
 
     def residual(size: tuple[int, int, int], steps: int, **other: Any) -> Array:
@@ -88,8 +88,8 @@ def _two_scalars(t: Trial, n: int) -> None:
 
 
 def _own_scalar(t: Trial, n: int) -> None:
-    """C_1 of exact steps at rates below the limit. Controls: one rate over it; eta = 0.01 for
-    decays anywhere in (0, 1), and in a run that neither explodes nor vanishes."""
+    """C_1 of exact steps at rates below the limit; of the controls one is a run that neither
+    explodes nor vanishes."""
     lam = t.rng.uniform(0.05, 0.999, (n, 4))
     small = found(t.rng, t.rng.uniform(0, 1, (max(n, 400), 4)), rate=0.01)[0]  # one in forty fails
     below = found(t.rng, lam, t.rng.uniform(0.01, 0.9, (n, 4)))[0]

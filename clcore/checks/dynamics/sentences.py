@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clcore.checks.dynamics.srelu import from_identity
 from clcore.checks.dynamics.srelu_push import ends
-from clcore.checks.dynamics.srelu_starts import Warm, warm
+from clcore.checks.dynamics.srelu_starts import Warm, random_rows, unbiased, warm
 from clcore.ledger import Trial, check, strict, typical, worst
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import srelu_dynamics as sd
@@ -73,16 +73,6 @@ def trained(w: Warm, **changes: Any) -> Array:
     return from_identity(trained_nets(w, **changes))
 
 
-def _random_rows(rng: np.random.Generator, w: Warm) -> Warm:
-    rows = rng.standard_normal((2, *w.online.shape))
-    rows = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
-    return w._replace(online=rows[0], target=rows[1])
-
-
-def _linear(w: Warm) -> Warm:
-    return w._replace(b_online=0 * w.b_online, b_target=0 * w.b_target)
-
-
 def _beside(*worlds: Warm) -> Warm:
     """Several sets of starts as one, to be trained together; runs do not see each other."""
     return Warm(*(np.concatenate(parts) for parts in zip(*worlds, strict=True)))
@@ -124,7 +114,7 @@ def rem14(t: Trial) -> None:
     right.add(without, with_predictor)
 
     # (1), (3) Nets that do not get there: linear ones, and those from random rows.
-    linear, scattered = np.split(trained(_beside(_linear(w), _random_rows(t.rng, w))), 2)
+    linear, scattered = np.split(trained(_beside(unbiased(w), random_rows(t.rng, w))), 2)
     for part in (remedy, right):
         part.breaks("no bias", linear).breaks("random rows", scattered)
     tied.says(linear=np.median(linear), scattered=np.median(scattered))
@@ -160,7 +150,7 @@ def rem16(t: Trial) -> None:
     free = {"norms": "none", "rounds": 2, "steps": 64}
     once = {"norms": "none", "rounds": 4, "steps": 8, "together": True}
     # The same four ways to train, with the non-linearity and without.
-    both = _beside(w, _linear(w))
+    both = _beside(w, unbiased(w))
     ways = [left(both, **changes) for changes in ({}, {"together": True}, free, once)]
     (loop, every_step, halves, at_once), lines = zip(*(np.split(x, 2) for x in ways), strict=True)
     same = {

@@ -169,15 +169,13 @@ def eq23(t: Trial) -> None:
     )
 
 
-def scheme(w: Warm, seen: sd.Views | None = None, rounds: int = 24, variance: float = 0.0) -> Array:
+def scheme(w: Warm, seen: sd.Views | None = None, rounds: int = 24) -> Array:
     """Theorem 3's loop on the exact loss, [t, two, draws, d, d], in steps of about 5."""
-    online, target, b_online, b_target, alpha, kappa = tensors(*w)
+    *start, alpha, kappa = tensors(*w)
     if seen is None:
         seen = sd.views(*sd.latents(kappa, w.online.shape[-1]), alpha)
-    eta = 5 / (2 * alpha**2 * (kappa + variance))
-    slope = sd.exact_slope(seen)
-    path = sd.alternate(online, target, b_online, b_target, slope, eta, rounds, steps=16)
-    return path.numpy()
+    eta = 5 / (2 * alpha**2 * kappa)
+    return sd.alternate(*start, sd.exact_slope(seen), eta, rounds, steps=16).numpy()
 
 
 def from_identity(nets: Array) -> Array:

@@ -165,10 +165,10 @@ def grown(w: Warm, sign: float = 1.0, normalise: bool = True) -> Array:
     With the least diagonal m <= 1 at the start and the largest |W_ij| of both nets there, r / m is
     allowed to |W_ij|, three times its square to |1 - W_ii|. 10 where a region changes.
     """
-    online, target, b_online, b_target, alpha, kappa = tensors(*w)
+    *start, alpha, kappa = tensors(*w)
     slope = sd.exact_slope(sd.views(*sd.latents(kappa, 4), alpha))
     eta = sign / (2 * alpha**2 * kappa)
-    path = sd.alternate(online, target, b_online, b_target, slope, eta, 12, 1, normalise).numpy()
+    path = sd.alternate(*start, slope, eta, 12, 1, normalise).numpy()
     errors = np.abs(path - np.eye(4))
     rest = (errors * (1 - np.eye(4))).max((1, -1, -2))
     # The first normalisation divides by a diagonal that may be below one.

@@ -43,16 +43,10 @@ def regions(below: bool = False, wide: bool = False) -> exact.Shown:
     m, u = sympy.symbols("m u", positive=True)
     b = k - m if below else k + m
     size = b + k + u + (sympy.Symbol("D", real=True) if wide else 0)
-    gaps = [
-        gap
-        for c in (k, -k)
-        for gap in (
-            (size + c) - b,  # D_ii = 1, z_i = 1: above b
-            -b - (-size + c),  # D_ii = 1, z_i = -1: below -b
-            b - c,  # else: in (-b, b)
-            c + b,
-        )
-    ]
+    gaps: list[Expr] = []
+    for c in (k, -k):
+        # Above b where D_ii z_i is 1, below -b where it is -1, else in (-b, b).
+        gaps += [(size + c) - b, -b - (-size + c), b - c, c + b]
     return exact.positive(gaps, [sympy.expand(gap) for gap in gaps])
 
 

@@ -11,8 +11,8 @@ from clcore import reference as ref
 from clcore.checks.dynamics.srelu import from_identity, scheme
 from clcore.checks.dynamics.srelu_loss import THREE
 from clcore.checks.dynamics.srelu_push import ends
-from clcore.checks.dynamics.srelu_starts import Warm, beyond, warm, wide
-from clcore.ledger import Part, Trial, check, typical
+from clcore.checks.dynamics.srelu_starts import Warm, beyond, random_rows, unbiased, warm, wide
+from clcore.ledger import Trial, check, typical
 from clcore.reference import Array, tensors
 from clcore.theory.sparse import proportional_update as pu
 from clcore.theory.sparse import sparse_coding as sc
@@ -160,11 +160,6 @@ def sizes(path: Array) -> Array:
     return np.abs(moved * (1 - np.eye(moved.shape[-1]))).max(-1)
 
 
-def unbiased(w: Warm) -> Warm:
-    """The same starts with no bias: the activation is the identity then."""
-    return w._replace(b_online=0 * w.b_online, b_target=0 * w.b_target)
-
-
 @check("ncl/thm3-contr")
 def thm3_contr(t: Trial) -> None:
     """Off-diagonal errors decay geometrically over the outer rounds (App. C.3).
@@ -233,8 +228,7 @@ def _trained(key: torch.Tensor, bias: float, rounds: int = 3, d: int = 20, n: in
 
 
 def _without_noise(t: Trial) -> None:
-    """Exact loss, d = 3, 4, kappa up to 0.9; the controls no bias, random rows, the loop without
-    normalisation, biases above 1 - alpha^2 kappa."""
+    """Exact loss, d = 3, 4, kappa up to 0.9."""
     count = min(t.draws, 20)
     part = t.part("no noise", 1e-9, controls=typical)
     for d in (3, 4):
@@ -243,26 +237,19 @@ def _without_noise(t: Trial) -> None:
         part.add(from_identity(scheme(wide(t.rng, count, d, 0.8), rounds=60)[-1]))
         high = scheme(beyond(t.rng, count, d))[-1]
         part.breaks("b above 1 - alpha^2 kappa", from_identity(high))
-    _one_too_high(part)
     w = warm(t.rng, count, 3, 0.3)
     part.breaks("no bias", from_identity(scheme(unbiased(w))[-1]))
-    rows = t.rng.standard_normal((2, count, 3, 3))
-    rows = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
-    cold = w._replace(online=rows[0], target=rows[1])
-    part.breaks("random rows", from_identity(scheme(cold)[-1]))
-    online, target, b_online, b_target, alpha, kappa = tensors(*w)
+    part.breaks("random rows", from_identity(scheme(random_rows(t.rng, w))[-1]))
+    *start, alpha, kappa = tensors(*w)
     slope = sd.exact_slope(sd.views(*sd.latents(kappa, 3), alpha))
-    eta = 5 / (2 * alpha**2 * kappa)
-    wild = sd.alternate(online, target, b_online, b_target, slope, eta, 4, 4, normalise=False)
+    wild = sd.alternate(*start, slope, 5 / (2 * alpha**2 * kappa), 4, 4, normalise=False)
     part.breaks("not normalised", from_identity(wild[-1].numpy()))
 
-
-def _one_too_high(part: Part) -> None:
-    """Where it ends from one start with b = 0.3, alpha = 0.95, kappa = 0.9; again by `ends`."""
-    alpha, kappa, b, start = 0.95, 0.9, np.full(3, 0.3), np.eye(3) + 0.01 * (1 - np.eye(3))
-    one = (np.array([v]) for v in (start, start, b, b, alpha, kappa))
+    # Where it ends from one start with b = 0.3 above 1 - alpha^2 kappa; again by `ends`.
+    alpha, kappa, b, near = 0.95, 0.9, np.full(3, 0.3), np.eye(3) + 0.01 * (1 - np.eye(3))
+    one = (np.array([v]) for v in (near, near, b, b, alpha, kappa))
     part.says(end=from_identity(scheme(Warm(*one), rounds=60)[-1])[0])
-    online, target = start, start
+    online, target = near, near
     for _ in range(60):
         online = ends(target, b, online, b, alpha, kappa)
         target = ends(online, b, target, b, alpha, kappa)

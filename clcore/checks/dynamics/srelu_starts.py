@@ -38,6 +38,18 @@ def wide(rng: np.random.Generator, draws: int, d: int, rate: float = 0.7) -> War
     return w._replace(kappa=rng.uniform(0.1, np.minimum(0.9, most)))
 
 
+def unbiased(w: Warm) -> Warm:
+    """The same starts with no bias: the activation is the identity then."""
+    return w._replace(b_online=0 * w.b_online, b_target=0 * w.b_target)
+
+
+def random_rows(rng: np.random.Generator, w: Warm) -> Warm:
+    """Starts in random directions, rows of norm 1, with the biases of these."""
+    rows = rng.standard_normal((2, *w.online.shape))
+    online, target = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+    return w._replace(online=online, target=target)
+
+
 def beyond(rng: np.random.Generator, draws: int, d: int) -> Warm:
     """Errors of 0.03 / d at most, and every bias 0.05 above 1 - alpha^2 kappa: it separates, far
     above the crosstalk and below one less it, but is not o(1)."""

@@ -50,7 +50,7 @@ def output(net: Net, i: int, mask: Sequence[int], x: Sequence, z: Sequence[int])
     return sum(net.weights()[i, j] * mask[j] * x[j] for j in range(D)) - z[i] * net.b[i]
 
 
-def summand(i: int, pair: tuple[Net, Net], binary: bool = False) -> Any:
+def summand(i: int, pair: tuple[Net, Net]) -> Any:
     """E[SReLU SReLU] of neuron i over latents and both masks, which are independent; no noise."""
 
     def mean(net: Net, z: Sequence[int]) -> Any:
@@ -59,7 +59,7 @@ def summand(i: int, pair: tuple[Net, Net], binary: bool = False) -> Any:
             for mask in MASKS
         )
 
-    return sum(share * mean(pair[0], z) * mean(pair[1], z) for z, share in latents(binary))
+    return sum(share * mean(pair[0], z) * mean(pair[1], z) for z, share in latents())
 
 
 def loss(pair: tuple[Net, Net]) -> Any:

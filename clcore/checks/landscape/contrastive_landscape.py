@@ -1,6 +1,6 @@
 """Checks of ncl Theorem 1(b) and of every step of its proof: the contrastive landscape.
 
-One function a claim, named after it. One-hot latents, M = I, no noise, W with unit columns,
+One-hot latents, M = I, no noise, W with unit columns,
 tau > 0. Where the negatives matter, both readings are computed: x' != x ("others", as Eq. 8 prints)
 and x' from the data law ("data"), which may repeat the anchor.
 """
@@ -87,14 +87,6 @@ def _descent(t: Trial, d: int, alpha: float, tau: float, loss) -> Tensor:
     return descended(t, f"{d} {alpha} {tau}", runs, d, loss)
 
 
-def _drawn(t: Trial, d: int) -> Tensor:
-    """Random members of U and of U_>=, and some near every permutation."""
-    n, P = min(t.draws, 100), all_permutations(d).numpy()
-    near = P[:, None] + t.rng.choice((1e-3, 0.1)) * t.rng.standard_normal((4, d, d))
-    W = members(t.rng, n, d), members(t.rng, n, d, True), unit(near.reshape(-1, d, d))
-    return tensors(np.concatenate(W))[0]
-
-
 @check("ncl/thm1b")
 def thm1b(t: Trial) -> None:
     """Minimisers of the contrastive loss are the permutation matrices (Theorem 1(b)).
@@ -126,9 +118,11 @@ def thm1b(t: Trial) -> None:
     for d, alpha, tau in cells:
         law, P = ml.one_hot(d), all_permutations(d)
         at = ml.contrastive(P, law, alpha, tau)
-        drawn = _drawn(t, d)
+        # W near every permutation, random ones of U and of U_>=, and ends of descents.
+        near = P.numpy()[:, None] + t.rng.choice((1e-3, 0.1)) * t.rng.standard_normal((4, d, d))
+        drawn = members(t.rng, n, d), members(t.rng, n, d, True), unit(near.reshape(-1, d, d))
         ends = _descent(t, d, alpha, tau, partial(ml.one_hot_contrastive, keep=alpha, tau=tau))
-        W = torch.cat([drawn, ends])
+        W = torch.cat([*tensors(*drawn), ends])
         rise = ml.contrastive(W, law, alpha, tau) - at[0]
         # (1) No W is below a permutation, and no permutation below another.
         lower.add(torch.maximum(-rise, (at - at[0]).abs().max()))

@@ -1,8 +1,7 @@
 """Checks of ncl Sec. 4 up to Definition 2: data, masks, encoders, and their sets of weights.
 
-One function a claim, named after it. Expectations over masks and latents are sums over all of them,
-except where a sampler is what is tested. The losses, Eqs. 4 to 8, are in
-`landscape.loss_definitions`.
+Expectations over masks and latents are sums over all of them, except where a sampler is what is
+tested. The losses, Eqs. 4 to 8, are in `landscape.loss_definitions`.
 """
 
 from itertools import product
@@ -145,11 +144,10 @@ def eq3(t: Trial) -> None:
         mask = ml.masks(p, alpha)
         first = (mask.probability[:, None] * mask.point).sum(0).numpy()
         both, single = np.zeros((p, p)), np.zeros((p, p))
-        for D1 in product((0, 1), repeat=p):
-            q1 = np.prod([alpha if b else 1 - alpha for b in D1])
+        chance = {D: np.prod([alpha if b else 1 - alpha for b in D]) for D in sy.masks(p)}
+        for D1, q1 in chance.items():
             single += q1 * np.outer(D1, D1) * A
-            for D2 in product((0, 1), repeat=p):
-                q2 = np.prod([alpha if b else 1 - alpha for b in D2])
+            for D2, q2 in chance.items():
                 both += q1 * q2 * np.outer(D1, D2) * A
         masks.add(max(np.abs(first - alpha).max(), np.abs(both - alpha**2 * A).max()))
         masks.breaks("one mask for both", np.abs(single - alpha**2 * A).max())

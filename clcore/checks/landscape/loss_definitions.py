@@ -1,6 +1,6 @@
 """Checks of ncl Eqs. 4 to 8: the losses of the experiments and of the theory, as defined.
 
-One function a claim, named after it. Expectations over masks and latents are sums over all of them.
+Expectations over masks and latents are sums over all of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -144,13 +144,12 @@ def _every_pair(Wo: Array, Wt: Array, law: ml.Law, alpha: float, Wp: Array | Non
     inner = distance = 0.0
     Wp = np.eye(len(Wo)) if Wp is None else Wp
     for x, chance in zip(law.point.numpy(), law.probability.numpy(), strict=True):
-        for D1 in product((0, 1), repeat=len(x)):
+        for D1, D2 in product(product((0, 1), repeat=len(x)), repeat=2):
             u = Wp @ np.maximum(Wo @ (np.array(D1) * x), 0)
-            q1 = np.prod([alpha if b else 1 - alpha for b in D1])
-            for D2 in product((0, 1), repeat=len(x)):
-                v = np.maximum(Wt @ (np.array(D2) * x), 0)
-                q = chance * q1 * np.prod([alpha if b else 1 - alpha for b in D2])
-                inner, distance = inner + q * (u @ v), distance + q * ((u - v) @ (u - v))
+            v = np.maximum(Wt @ (np.array(D2) * x), 0)
+            q1, q2 = (np.prod([alpha if b else 1 - alpha for b in D]) for D in (D1, D2))
+            q = chance * q1 * q2
+            inner, distance = inner + q * (u @ v), distance + q * ((u - v) @ (u - v))
     return inner, distance
 
 
@@ -191,22 +190,6 @@ def eq6(t: Trial) -> None:
         unit.add(abs(float(vl.inner_product(*tensors(u, v))) - ((u - v) ** 2).sum(-1).mean()))
 
 
-def _all_masks(t: Trial, part: Part) -> None:
-    """Eq. 7 in a world of `_worlds` against the loop, and at W^p = I against Eq. 6."""
-    for law, alpha in _worlds(t.rng):
-        Wo, Wt = t.rng.standard_normal((2, 4, 3))
-        Wp = t.rng.standard_normal((4, 4))
-        by_hand = 2 - 2 * _every_pair(Wo, Wt, law, alpha, Wp)[0]
-        found, turned, plain = (
-            float(ml.non_contrastive(*tensors(Wo, Wt), law, alpha, *tensors(w)))
-            for w in (Wp, Wp.T, np.eye(4))
-        )
-        without = float(ml.non_contrastive(*tensors(Wo, Wt), law, alpha))
-        part.add(abs(found - by_hand), abs(plain - without))
-        part.breaks("W^p transposed", abs(turned - by_hand))
-        part.breaks("W^p = I", abs(plain - by_hand))
-
-
 @check("ncl/eq7")
 def eq7(t: Trial) -> None:
     """Unnormalised non-contrastive loss with a linear predictor (Eq. 7).
@@ -219,7 +202,21 @@ def eq7(t: Trial) -> None:
     value = t.defines("all masks", ROUNDING, controls=pooled)
     slopes = t.defines("slopes and stop gradient", 1e-10, controls=pooled)
     for _ in range(min(t.draws, 4)):
-        _all_masks(t, value)
+        # The loop over points and masks; at W^p = I Eq. 6.
+        for law, alpha in _worlds(t.rng):
+            Wo, Wt = t.rng.standard_normal((2, 4, 3))
+            Wp = t.rng.standard_normal((4, 4))
+            printed = 2 - 2 * _every_pair(Wo, Wt, law, alpha, Wp)[0]
+            ours, turned, plain = (
+                float(ml.non_contrastive(*tensors(Wo, Wt), law, alpha, *tensors(w)))
+                for w in (Wp, Wp.T, np.eye(4))
+            )
+            without = float(ml.non_contrastive(*tensors(Wo, Wt), law, alpha))
+            value.add(abs(ours - printed), abs(plain - without))
+            value.breaks("W^p transposed", abs(turned - printed))
+            value.breaks("W^p = I", abs(plain - printed))
+
+        # Slopes by all three weights; that of W^t is stopped.
         a1, a2, Wo, Wt = _batch(t.rng)
         Wp = t.rng.standard_normal((5, 5))
 

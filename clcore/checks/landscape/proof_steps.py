@@ -1,6 +1,6 @@
 """Checks of the proof of ncl Theorem 1(b): Eqs. 19 to 21, orthogonality.
 
-One function a claim, named after it. Setting as in `landscape.contrastive_landscape`.
+Setting as in `landscape.contrastive_landscape`.
 """
 
 from functools import cache
@@ -61,13 +61,11 @@ def _bound(
     """The right side of Eq. 20 by a loop over pairs of masks; `traces`: for the entries ii, as g is
     typeset; g to a power; `one`: D_2 in both places, the typeset subscripts of E by the letter."""
     total = 0.0
-    for D1 in product((0, 1), repeat=d):
-        for D2 in product((0, 1), repeat=d):
-            q = np.prod(np.where(np.array(D1 + D2), alpha, 1 - alpha))
-            first = D2 if one else D1
-            for i in range(d):
-                g = np.exp(power * tau * (sum(first) * sum(D2) if traces else first[i] * D2[i]))
-                total -= q * np.log(1 / (1 + (d - 1) / g))
+    for D1, D2, i in product(sy.masks(d), sy.masks(d), range(d)):
+        q = np.prod(np.where(np.array(D1 + D2), alpha, 1 - alpha))
+        first = D2 if one else D1
+        g = np.exp(power * tau * (sum(first) * sum(D2) if traces else first[i] * D2[i]))
+        total -= q * np.log(1 / (1 + (d - 1) / g))
     return total
 
 
@@ -119,11 +117,11 @@ def eq20(t: Trial) -> None:
     )
 
     # (2) The same for symbols.
-    loops, closed = sy.proof_bound(sy.entries()), _counted(sy.ALPHA)
+    loops, closed = sy.proof_bound(sy.entries), _counted(sy.ALPHA)
     formula.proves(
         exact.equal(loops, closed),
         breaks={
-            "traces for the entries": exact.equal(sy.proof_bound(sy.traces()), closed),
+            "traces for the entries": exact.equal(sy.proof_bound(sy.traces), closed),
             "1 - alpha": exact.equal(loops, _counted(1 - sy.ALPHA)),
         },
         at=sy.AT,
@@ -186,7 +184,7 @@ def _proves_equality(form: Part, unique: Part) -> None:
         return sy.merged(sy.surrogate(k, sy.ALPHA))
 
     by_traces, by_entries = (
-        exact.equal([left(P) for P in permutations], [sy.merged(sy.proof_bound(g()))] * 2)
+        exact.equal([left(P) for P in permutations], [sy.merged(sy.proof_bound(g))] * 2)
         for g in (sy.traces, sy.entries)
     )
     form.proves(by_entries, breaks={"traces for the entries": by_traces}, at=sy.AT)

@@ -1,7 +1,4 @@
-"""Checks of ncl Sec. 5 before Theorem 1, and Remark 2: what counts as finding the ground truth.
-
-One function a claim, named after it.
-"""
+"""Checks of ncl Sec. 5 before Theorem 1, and Remark 2: what counts as finding the ground truth."""
 
 from functools import partial
 from itertools import permutations, product

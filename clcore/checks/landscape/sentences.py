@@ -1,6 +1,6 @@
 """Checks of ncl's sentences on its theorems in abstract, introduction and overview: landscapes.
 
-One function a claim, named after it. Losses are exact: all latents and masks.
+Losses are exact: all latents and masks.
 """
 
 from functools import partial
@@ -217,17 +217,9 @@ def rem13(t: Trial) -> None:
     d, alpha, tau, runs = 10, 0.5, 2.0, 200
     (start,) = tensors(t.rng.standard_normal((runs, d, d)))
     eye = torch.eye(d, dtype=torch.float64)
-    bad, found = (
-        t.part(
-            f"Theorem 1's setting: {what}",
-            0.5,
-            ">=",
-            evidence="partial",
-            sort="trained",
-            draws=runs,
-        )
-        for what in ("NCL ends at bad minima", "CL ends at permutations")
-    )
+    part = partial(t.part, bound=0.5, relation=">=", evidence="partial", sort="trained", draws=runs)
+    bad = part("Theorem 1's setting: NCL ends at bad minima")
+    found = part("Theorem 1's setting: CL ends at permutations")
 
     def share_bad(W: Tensor) -> float:
         """Optimal within 1e-6, with a column of the truth that no row matches to 0.9."""

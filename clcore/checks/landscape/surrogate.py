@@ -1,6 +1,6 @@
 """The surrogate of ncl Theorem 1(b)'s proof, Eq. 16: its value, its minimisers, how steep it is.
 
-One function a claim, named after it. Setting as in `landscape.contrastive_landscape`.
+Setting as in `landscape.contrastive_landscape`.
 """
 
 from collections.abc import Callable

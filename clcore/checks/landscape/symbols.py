@@ -193,14 +193,14 @@ def proof_bound(
     return weighted(terms, lambda x: -sympy.log(1 / (1 + (d - 1) / x)))
 
 
-def traces() -> Callable[[int, Mask, Mask], sympy.Expr]:
+def traces(i: int, D1: Mask, D2: Mask) -> sympy.Expr:
     """g as it is typeset."""
-    return lambda i, D1, D2: sympy.exp(TAU * sum(D1) * sum(D2))
+    return sympy.exp(TAU * sum(D1) * sum(D2))
 
 
-def entries() -> Callable[[int, Mask, Mask], sympy.Expr]:
+def entries(i: int, D1: Mask, D2: Mask) -> sympy.Expr:
     """g as Eq. 18 gives it."""
-    return lambda i, D1, D2: sympy.exp(TAU * D1[i] * D2[i])
+    return sympy.exp(TAU * D1[i] * D2[i])
 
 
 def merged(value: sympy.Expr) -> Any:
@@ -243,18 +243,6 @@ def surrogate_excess() -> sympy.Expr:
     )
 
 
-@cache
-def limit_gap(own: bool = False) -> sympy.Expr:
-    """The limit of Eq. 8 at W less its value at permutations, d = 2; with x' not x unless `own`."""
-    at_w, at_p = (merged(limit(powers(X), KEEP, own)) for X in (IN_U, AT_P))
-    return at_w - at_p
-
-
-def limit_excess() -> sympy.Expr:
-    """What that gap is found to be, as `surrogate_excess`."""
-    return sum(KEEP * sympy.log(1 + KEEP * E) + KEEP**2 * sympy.log(1 + h) for h in SHORT) / 2
-
-
 def nonnegative_logs(value: sympy.Expr, form: sympy.Expr) -> exact.Shown:
     """`exact.nonnegative` of a `merged` value: the form's logarithms of fractions, which show its
     sign, are merged as well for the comparison."""
@@ -272,4 +260,6 @@ def surrogate_rises(overlaps: bool = True) -> exact.Shown:
 @cache
 def limit_rises(own: bool = False) -> exact.Shown:
     """The same of the limit of Eq. 8; not shown where negatives may be the anchor's point."""
-    return nonnegative_logs(limit_gap(own), limit_excess())
+    at_w, at_p = (merged(limit(powers(X), KEEP, own)) for X in (IN_U, AT_P))
+    excess = sum(KEEP * sympy.log(1 + KEEP * E) + KEEP**2 * sympy.log(1 + h) for h in SHORT) / 2
+    return nonnegative_logs(at_w - at_p, excess)

@@ -49,12 +49,10 @@ def loops(W: Array, alpha: float) -> Array:
     d, total = W.shape[-1], np.zeros(())
     masks = [np.array(D) for D in product((0, 1), repeat=d)]
     chance = [np.prod(np.where(D, alpha, 1 - alpha)) for D in masks]
-    for j in range(d):
-        e = np.eye(d)[j]
+    for e in np.eye(d):
         views = [np.maximum(W @ (D * e), 0) for D in masks]
-        for u, q1 in zip(views, chance, strict=True):
-            for v, q2 in zip(views, chance, strict=True):
-                total = total + q1 * q2 * (u * v).sum(-1)
+        for (u, q1), (v, q2) in product(zip(views, chance, strict=True), repeat=2):
+            total = total + q1 * q2 * (u * v).sum(-1)
     return total
 
 

@@ -6,6 +6,7 @@ Updates are complex-step gradients of losses enumerated over objects and views, 
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -41,14 +42,6 @@ def _sized(w: Array, x: Array, name: str, size: float) -> Array:
     return w * (size * np.sqrt(TAU) / f)[..., None]
 
 
-def _scrambled(rng: np.random.Generator) -> Array:
-    """Samples of two kept and two scrambled entries, [5, 4, 4]; views turn the signs of the last
-    two, all four ways."""
-    x = rng.standard_normal((5, 1, 4))
-    signs = np.array([(1, 1, a, b) for a in (1, -1) for b in (1, -1)])
-    return x * signs
-
-
 def _weighted(w: Array, x: Array, name: str, weight: Callable) -> Array:
     """V^xi[Kbar(x) - Kbar(x')] / 2 of Theorem 4, a draw at a time; a sample is an object at a
     place, its views are at all places."""
@@ -64,25 +57,18 @@ def _weighted(w: Array, x: Array, name: str, weight: Callable) -> Array:
     return np.stack(out)
 
 
-def _neurons(
-    rng: np.random.Generator, d: int, count: int
-) -> Iterator[tuple[str, Array, Array, Array | None]]:
-    """(activation, views, weights [count, k], the pattern that alone opens a ReLU): Examples 2, 3,
-    1 and 4."""
-    yield "linear", rings.ring(d), rng.standard_normal((count, d)), None
-    yield "linear", rings.windows(d, False), rng.standard_normal((count, 2)), None
-    yield "linear", _scrambled(rng), rng.standard_normal((count, 4)), None
-    for p, bias, w in rings.selective(rng, count):
-        if p:
-            yield "relu", rings.windows(d, bias), w, rings.vectors(bias)[p]
-
-
-def _cases(t: Trial, count: int) -> Iterator[tuple]:
-    """(ring, number of the neuron on it, neuron, loss)."""
+def _neurons(rng: np.random.Generator, count: int) -> Iterator[tuple]:
+    """(ring, the paper's example, activation, views, weights [count, k], the pattern that alone
+    opens a ReLU)."""
+    signs = np.array([(1, 1, a, b) for a in (1, -1) for b in (1, -1)])  # two scrambled
     for d in RINGS:
-        for number, neuron in enumerate(_neurons(t.rng, d, count)):
-            for case in LOSSES.values():
-                yield d, number, neuron, case
+        yield d, 2, "linear", rings.ring(d), rng.standard_normal((count, d)), None
+        yield d, 3, "linear", rings.windows(d, False), rng.standard_normal((count, 2)), None
+        x = rng.standard_normal((5, 1, 4)) * signs
+        yield d, 1, "linear", x, rng.standard_normal((count, 4)), None
+        for p, bias, w in rings.selective(rng, count):
+            if p:
+                yield d, 4, "relu", rings.windows(d, bias), w, rings.vectors(bias)[p]
 
 
 @check("ddn/rem18")
@@ -101,14 +87,15 @@ def rem18(t: Trial) -> None:
     vanishes = t.part("the weighted operator of a linear neuron vanishes", 1e-14)
     amplifies = t.part("the weighted operator amplifies a single pattern", 1e-3, ">=")
     small, least, falls, moved = [], [], [], []
-    for d, number, (name, x, w, pattern), case in _cases(t, count):
+    neurons = product(_neurons(t.rng, count), LOSSES.values())
+    for (d, example, name, x, w, pattern), case in neurons:
         scale = case.weight(np.zeros(1))[0]
         operator = _weighted(_sized(w, x, name, 1.0), x, name, case.weight) / scale
         selective, largest = pattern is not None, np.abs(operator).max((-1, -2))
         along = np.einsum("i,bij,j->b", pattern, operator, pattern) * d**2 if selective else None
 
         # (1) A linear neuron on a ring or behind a window: no entry of its operator is left.
-        if number < 2:
+        if example in (2, 3):
             vanishes.add(largest)
         elif selective:
             vanishes.breaks("a selective ReLU, window of two", along)
@@ -116,7 +103,7 @@ def rem18(t: Trial) -> None:
         # (2) The operator's quadratic form at the pattern that alone opens the ReLU.
         if selective:
             amplifies.add(along)
-        elif number < 2:
+        elif example in (2, 3):
             amplifies.breaks("linear", largest)
 
         # Reported: whole updates beside those of L_simp, and what they do to the pattern.
@@ -127,7 +114,7 @@ def rem18(t: Trial) -> None:
             error = np.linalg.norm(move - rings.descent(u, x, name), axis=-1) / power
             if size < 0.1:
                 small.append(error.max())
-            elif size == 1.0 and number < 2:
+            elif size == 1.0 and example in (2, 3):
                 moved.append(np.linalg.norm(move, axis=-1) / power)
             if selective:
                 gain = (move @ pattern) / (u @ pattern)

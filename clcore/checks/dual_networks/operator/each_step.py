@@ -18,6 +18,7 @@ from clcore.checks.dual_networks.layers import (
     TIGHT,
     Layer,
     Objective,
+    descent,
     operator,
     residue,
     skew,
@@ -96,11 +97,11 @@ def rem16(t: Trial) -> None:
     limit = t.part("simple loss, large batch limit, plain outputs", NEVER, ">=", draws=2 * count)
     apart, exact = [], 0.0
     for at in ends:
-        one, both = (at.descent(dw.simple(), tied) for tied in BOTH)
+        one, both = (descent(at, dw.simple(), tied) for tied in BOTH)
         limit.add(cosine(one, at), cosine(both, at))
-        units = [at.descent(case, tied, unit=True) for case in ALL for tied in BOTH]
+        units = [descent(at, case, tied, unit=True) for case in ALL for tied in BOTH]
         limit.breaks("l2-normalised outputs", *(cosine(move, at) for move in units))
-        apart += [cosine(at.descent(dw.simple(1.0), tied), at) for tied in BOTH]
+        apart += [cosine(descent(at, dw.simple(1.0), tied), at) for tied in BOTH]
         ours = at.times(at.between)
         off = relative(ours, one, 1e-6).max(), relative(2 * ours, both, 1e-6).max()
         exact = float(max(exact, *off))
@@ -113,10 +114,10 @@ def rem16(t: Trial) -> None:
         world = dw.world(t.rng, 1, WIDTHS[0], "additive", 0.6)
         at = Layer(world, dw.weights(t.rng, 1, WIDTHS), 1)
         for _ in range(20):
-            small = cosine(at.descent(_batch(t.rng, world, 4), tied=True), at)
+            small = cosine(descent(at, _batch(t.rng, world, 4), tied=True), at)
             one_step.breaks("batches of 4", small, by=worst)
             below.append(small < 0)
-        one_step.add(cosine(at.descent(_batch(t.rng, world, 2000), tied=True), at))
+        one_step.add(cosine(descent(at, _batch(t.rng, world, 2000), tied=True), at))
     one_step.says(below=np.mean(below))
 
     # With three negatives the operator of both towers is PSD where a view is its sample.
@@ -137,7 +138,7 @@ def rem16(t: Trial) -> None:
     cosines, again, exact = defaultdict(list), defaultdict(list), 0.0
     for at, (loss, case) in product(ends, LOSSES.items()):
         for towers, tied in (("both", True), ("one", False)):
-            key, move = f"{loss}_{towers}".lower(), at.descent(case, tied)
+            key, move = f"{loss}_{towers}".lower(), descent(at, case, tied)
             cosines[key].append(cosine(move, at))
             again[key].append(_by_operator(at, case, tied))
         printed.add(cosines[key][-1]).fails_by(again[key][-1], within=1e-6)

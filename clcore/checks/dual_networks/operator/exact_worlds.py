@@ -14,54 +14,6 @@ from clcore.ledger import polynomials as poly
 SMALL = "two samples of two views, a layer of two numbers, one output"
 
 
-def one_sample() -> Proof:
-    """Lemma 2: to first order a loss is its slopes times the distances; those slopes sum to 0."""
-    K, w, u, s, beta = poly.arrays(K=(4, 2, 2), w=(2,), u=(2,), s=(2,), b=(1,))
-
-    def slope(plus: Any, tied: bool = False) -> Any:
-        near, far = u, u if tied else w
-        r = [sy.half(K[0].T @ near, K[k].T @ far) for k in (1, 2, 3)]
-        loss = plus * r[0] + s[0] * r[1] + s[1] * r[2]
-        return poly.put(poly.gradient(np.array(loss), u), u, w)
-
-    gaps = sum((K[1] - K[k]).T * s[k - 2] for k in (2, 3))
-    ours, plus = K[0] @ (gaps @ w), -s[0] - s[1]
-    return {
-        "shown": poly.equal(slope(plus), ours),
-        "breaks": {
-            "slopes that sum to beta": poly.unlike(slope(plus + beta[0]), ours),
-            "both towers": poly.unlike(slope(plus, tied=True), ours),
-        },
-        "at": "two negatives, two outputs, a layer of two numbers",
-    }
-
-
-def one_unit_sample() -> Proof:
-    """Eq. 51. The other outputs do not move, and are K^n(x)^T vec(W) by Eq. 42."""
-    K, w = exact.matrix("K", 2, 2), exact.vector("w", 2)
-    far = [exact.matrix(name, 2, 2) for name in ("A", "B", "C")]
-    s, u = sympy.symbols("s_1 s_2", real=True), exact.vector("u", 2)
-    f = K.T * u
-    unit = f / sympy.sqrt(f.dot(f))
-    r = [(unit - N.T * w).dot(unit - N.T * w) / 2 for N in far]
-    loss = -sum(s) * r[0] + s[0] * r[1] + s[1] * r[2]
-    at = dict(zip(u.flat(), w.flat(), strict=True))
-    slope = sympy.Matrix([sympy.diff(loss, v) for v in u]).subs(at)
-    unit, size = unit.subs(at), sympy.sqrt(f.dot(f)).subs(at)
-    gaps = sum((sk * (far[0] - N).T for sk, N in zip(s, far[1:], strict=True)), sympy.zeros(2))
-
-    def ours(P: Any) -> Any:
-        return K / size * P * gaps * w
-
-    plainly = dict(zip([*K, *far[0], *far[1]], [1, 0, 0, 1] + [0] * 8, strict=True))
-    bare = [side[0].subs(plainly) for side in (slope, ours(sympy.eye(2)))]
-    return {
-        "shown": exact.equal(slope, ours(sympy.eye(2) - unit * unit.T)),
-        "breaks": {"no projector, K = I": exact.equal(*bare)},
-        "at": "two negatives, two outputs, a layer of two numbers",
-    }
-
-
 def _doubled(two: Any, ours: Any) -> Proof:
     """Descent with both towers is twice `ours`, that of one tower."""
     return {
@@ -74,7 +26,7 @@ def _doubled(two: Any, ours: Any) -> Proof:
 def theorem3() -> tuple[Proof, Proof]:
     """One tower, and both: V_x[Kbar_l] vec(W_l), and twice that."""
     world, _ = sy.world()
-    one, two = (world.descent(1, 1, tied) for tied in (False, True))
+    one, two = (sy.descent(world, 1, 1, tied) for tied in (False, True))
     ours, every = world.between @ world.w, (world.between + world.within) @ world.w
     return {
         "shown": poly.equal(one, ours),
@@ -90,7 +42,7 @@ def corollary1() -> tuple[Proof, Proof]:
     """(-beta EV + VE) vec(W_l), one tower; both."""
     world, xi = sy.world()
     beta = xi[0, 0]
-    one, two = (world.descent(beta + 1, 1, tied) for tied in (False, True))
+    one, two = (sy.descent(world, beta + 1, 1, tied) for tied in (False, True))
     EV, VE = world.within, world.between
     ours = (VE - EV * beta) @ world.w
     return {
@@ -106,7 +58,7 @@ def corollary1() -> tuple[Proof, Proof]:
 def positives() -> tuple[Proof, Proof]:
     """E[dr_+/dW_l] = EV_l vec(W_l), one tower; both."""
     world, _ = sy.world()
-    one, two = (-world.descent(1, 0, tied) for tied in (False, True))
+    one, two = (-sy.descent(world, 1, 0, tied) for tied in (False, True))
     ours = world.within @ world.w
     return {
         "shown": poly.equal(one, ours),
@@ -118,7 +70,7 @@ def positives() -> tuple[Proof, Proof]:
 def held_weights() -> tuple[Proof, Proof, Proof]:
     """Eq. 7 with xi of the samples held: one negative, two, one with both towers."""
     world, xi = sy.world()
-    one, two = (world.descent(xi, xi, tied) for tied in (False, True))
+    one, two = (sy.descent(world, xi, xi, tied) for tied in (False, True))
     ours = sy.weighted(world, xi) @ world.w
     near, far = world.outputs(world.near), world.outputs(world.w)
     total = 0
@@ -133,7 +85,9 @@ def held_weights() -> tuple[Proof, Proof, Proof]:
     return (
         {
             "shown": poly.equal(one, ours),
-            "breaks": {"an asymmetric weight": poly.unlike(world.descent(uneven, uneven), ours)},
+            "breaks": {
+                "an asymmetric weight": poly.unlike(sy.descent(world, uneven, uneven), ours)
+            },
             "at": SMALL,
         },
         {

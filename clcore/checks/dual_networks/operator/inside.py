@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.layers import TIGHT, Layer, layers, residue, weighted
+from clcore.checks.dual_networks.layers import TIGHT, Layer, descent, layers, residue, weighted
 from clcore.checks.dual_networks.operator import each_step, exact_worlds
 from clcore.ledger import Trial, check, pooled, worst
 from clcore.reference import Array, relative
@@ -40,14 +40,14 @@ def cor1(t: Trial) -> None:
         VE, EV = at.between, at.within
         for beta in (-0.5, 0.0, 0.2, 1.0):
             # -dL/dW_l by one tower is (-beta EV + VE) vec(W_l).
-            g, ours = at.descent(dw.simple(beta)), at.times(VE - beta * EV)
+            g, ours = descent(at, dw.simple(beta)), at.times(VE - beta * EV)
             one.add(relative(ours, g, 1e-6))
             if beta:
                 one.breaks("EV and VE exchanged", relative(at.times(EV - beta * VE), g, 1e-6))
                 one.breaks("sign of beta", relative(at.times(VE + beta * EV), g, 1e-6))
 
         # By both, at the last beta, it is twice that.
-        both = at.descent(dw.simple(beta), tied=True)
+        both = descent(at, dw.simple(beta), tied=True)
         one.breaks("both towers", relative(ours, both, 1e-6))
         two.add(relative(both, 2 * g, 1e-6))
         two.breaks("not doubled", relative(ours, both, 1e-6))
@@ -69,7 +69,7 @@ def eq86(t: Trial) -> None:
     two = t.part("both tied towers", TIGHT, controls=pooled, draws=4 * count)
     for at in layers(t.rng, count):
         positive = partial(dw.mean_loss, lambda plus, minus: plus, w=at.world)
-        g, both = (-at.descent(positive, tied) for tied in (False, True))
+        g, both = (-descent(at, positive, tied) for tied in (False, True))
         ours = at.times(at.within)
 
         # E[dr_+/dW_l] by one tower is EV_l vec(W_l).
@@ -120,7 +120,7 @@ def _other_losses(t: Trial) -> None:
             def extended(a: Array, b: Array, case: dw.Case = case, beta: float = beta) -> Array:
                 return case.page(a, b) + beta * a
 
-            move = at.descent(partial(dw.mean_loss, extended, w=world))
+            move = descent(at, partial(dw.mean_loss, extended, w=world))
             xi = each_step.weight(at, case)
             rest = move - at.times(residue(at, case, xi))
             if beta > 0:
@@ -165,13 +165,13 @@ def _one_weight(x: torch.Tensor, towers: int, off: float, beta: float) -> float:
 # ---------------------------------------------------------------------------------------- training
 
 
-def simple_loss(world: co.World, beta: float = 0.0):
-    """E[(1 + beta) r_+ - r_-] as one sum over pairs of views, for complex arguments."""
+def simple_loss(world: co.World):
+    """E[r_+ - r_-] as one sum over pairs of views, for complex arguments."""
     _, p, _, q = dw.parts(world)
     both = (p[..., None] * q).reshape(len(p), -1)
     same = np.repeat(np.repeat(np.eye(p.shape[1]), q.shape[2], 0), q.shape[2], 1)
     chance = q.reshape(len(p), -1)
-    mass = (1 + beta) * same * both[:, :, None] * chance[:, None] - both[:, :, None] * both[:, None]
+    mass = same * both[:, :, None] * chance[:, None] - both[:, :, None] * both[:, None]
 
     def objective(near: Array, far: Array) -> Array:
         a, b = (v.reshape(*v.shape[:-3], -1, v.shape[-1]) for v in (near, far))
@@ -286,7 +286,7 @@ def _alike(t: Trial) -> None:
             net = [np.concatenate([w, -w], 1), np.concatenate([v, sign * v], 2)]
             for at in (Layer(world, net, number) for number in (1, 2)):
                 size = torch.linalg.matrix_norm(at.between).numpy()
-                moves = at.descent(dw.simple()), at.times(at.between)
+                moves = descent(at, dw.simple()), at.times(at.between)
                 errors = [np.linalg.norm(m, axis=-1) / size for m in moves]
                 if sign > 0:
                     part.add(*errors)

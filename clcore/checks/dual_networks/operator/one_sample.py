@@ -5,26 +5,21 @@ Connections of the library meet complex steps through numpy nets; the gradient i
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
+import sympy
 import torch
 
 from clcore import reference as ref
+from clcore.checks.dual_networks import symbols as sy
 from clcore.checks.dual_networks import worlds as dw
+from clcore.checks.dual_networks.exact_pairs import Proof
 from clcore.checks.dual_networks.layers import TIGHT
-from clcore.checks.dual_networks.operator import exact_worlds
-from clcore.ledger import Part, Trial, check, pooled
+from clcore.ledger import Part, Trial, check, exact, pooled
+from clcore.ledger import polynomials as poly
 from clcore.reference import Array
 from clcore.theory.operator import connection as net
-
-
-def _tuple(rng: np.random.Generator, count: int, depth: int, negatives: int) -> tuple:
-    """(weights, x [count, 1, 2 + negatives, d]): anchor, its other view, negatives."""
-    widths = dw.DEPTHS[depth]
-    weights = dw.weights(rng, count, widths)
-    x = rng.standard_normal((count, 1, 2 + negatives, widths[0]))
-    x[:, :, 1] = x[:, :, 0] + 0.7 * x[:, :, 1]
-    return weights, x
 
 
 def _infonce(tau: float, near: Array, far: Array) -> Array:
@@ -54,7 +49,10 @@ def _one_sample(t: Trial, unit: bool) -> Part:
     settings += [(d, h, None) for d in (2, 3) for h in (1, 3, 8)]
     pull = t.part("", TIGHT, controls=pooled, draws=count * len(settings))
     for depth, negatives, case in settings:
-        weights, x = _tuple(t.rng, count, depth, negatives)
+        weights = dw.weights(t.rng, count, dw.DEPTHS[depth])
+        # An anchor, its other view, negatives.
+        x = t.rng.standard_normal((count, 1, 2 + negatives, dw.DEPTHS[depth][0]))
+        x[:, :, 1] = x[:, :, 0] + 0.7 * x[:, :, 1]
         seen = net.trace(ref.tensors(*weights), torch.from_numpy(x[:, 0]))
         f = (net.unit(seen.output) if unit else seen.output).numpy()
         r = dw.half(f[:, :1], f[:, 1:])
@@ -87,6 +85,54 @@ def _one_sample(t: Trial, unit: bool) -> Part:
     return pull
 
 
+def _proof() -> Proof:
+    """Lemma 2: to first order a loss is its slopes times the distances; those slopes sum to 0."""
+    K, w, u, s, beta = poly.arrays(K=(4, 2, 2), w=(2,), u=(2,), s=(2,), b=(1,))
+
+    def slope(plus: Any, tied: bool = False) -> Any:
+        near, far = u, u if tied else w
+        r = [sy.half(K[0].T @ near, K[k].T @ far) for k in (1, 2, 3)]
+        loss = plus * r[0] + s[0] * r[1] + s[1] * r[2]
+        return poly.put(poly.gradient(np.array(loss), u), u, w)
+
+    gaps = sum((K[1] - K[k]).T * s[k - 2] for k in (2, 3))
+    ours, plus = K[0] @ (gaps @ w), -s[0] - s[1]
+    return {
+        "shown": poly.equal(slope(plus), ours),
+        "breaks": {
+            "slopes that sum to beta": poly.unlike(slope(plus + beta[0]), ours),
+            "both towers": poly.unlike(slope(plus, tied=True), ours),
+        },
+        "at": "two negatives, two outputs, a layer of two numbers",
+    }
+
+
+def _unit_proof() -> Proof:
+    """Eq. 51. The other outputs do not move, and are K^n(x)^T vec(W) by Eq. 42."""
+    K, w = exact.matrix("K", 2, 2), exact.vector("w", 2)
+    far = [exact.matrix(name, 2, 2) for name in ("A", "B", "C")]
+    s, u = sympy.symbols("s_1 s_2", real=True), exact.vector("u", 2)
+    f = K.T * u
+    unit = f / sympy.sqrt(f.dot(f))
+    r = [(unit - N.T * w).dot(unit - N.T * w) / 2 for N in far]
+    loss = -sum(s) * r[0] + s[0] * r[1] + s[1] * r[2]
+    at = dict(zip(u.flat(), w.flat(), strict=True))
+    slope = sympy.Matrix([sympy.diff(loss, v) for v in u]).subs(at)
+    unit, size = unit.subs(at), sympy.sqrt(f.dot(f)).subs(at)
+    gaps = sum((sk * (far[0] - N).T for sk, N in zip(s, far[1:], strict=True)), sympy.zeros(2))
+
+    def ours(P: Any) -> Any:
+        return K / size * P * gaps * w
+
+    plainly = dict(zip([*K, *far[0], *far[1]], [1, 0, 0, 1] + [0] * 8, strict=True))
+    bare = [side[0].subs(plainly) for side in (slope, ours(sympy.eye(2)))]
+    return {
+        "shown": exact.equal(slope, ours(sympy.eye(2) - unit * unit.T)),
+        "breaks": {"no projector, K = I": exact.equal(*bare)},
+        "at": "two negatives, two outputs, a layer of two numbers",
+    }
+
+
 @check("ddn/lem2")
 def lem2(t: Trial) -> None:
     """Gradient of one sample under losses whose slopes sum to zero (Lemma 2, Eq. 46).
@@ -98,7 +144,7 @@ def lem2(t: Trial) -> None:
     Fails   for a loss whose slopes do not sum to 0 (beta = 1/2); for the gradient through both
             towers and any multiple of it.
     """
-    _one_sample(t, unit=False).proves(**exact_worlds.one_sample())
+    _one_sample(t, unit=False).proves(**_proof())
 
 
 @check("ddn/eq51")
@@ -112,4 +158,4 @@ def eq51(t: Trial) -> None:
     Fails   without the projector P^perp; for a loss whose slopes do not sum to 0 (beta = 1/2); for
             the gradient through both towers and any multiple of it.
     """
-    _one_sample(t, unit=True).proves(**exact_worlds.one_unit_sample())
+    _one_sample(t, unit=True).proves(**_unit_proof())

@@ -11,7 +11,7 @@ import numpy as np
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.layers import TIGHT, layers, skew
+from clcore.checks.dual_networks.layers import TIGHT, descent, layers, skew
 from clcore.checks.dual_networks.operator import exact_worlds
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
@@ -35,7 +35,7 @@ def thm3(t: Trial) -> None:
     one = t.part("one tower", TIGHT, controls=pooled, draws=12 * count)
     two = t.part("both tied towers", TIGHT, controls=pooled, draws=12 * count)
     for at in layers(t.rng, count, kinds=co.KINDS):
-        g, both = (at.descent(dw.simple(), tied) for tied in (False, True))
+        g, both = (descent(at, dw.simple(), tied) for tied in (False, True))
 
         # -dL/dvec(W_l) by one tower is V_x[Kbar_l] vec(W_l).
         one.add(relative(at.times(at.between), g, 1e-8))
@@ -45,7 +45,7 @@ def thm3(t: Trial) -> None:
         # By both it is twice that by one.
         two.add(relative(both, 2 * g, 1e-8))
         if at.number == len(at.net):
-            of_one, of_both = (at.descent(dw.infonce(0.5), tied) for tied in (False, True))
+            of_one, of_both = (descent(at, dw.infonce(0.5), tied) for tied in (False, True))
             two.breaks("InfoNCE", relative(of_both, 2 * of_one, 1e-8))
     for part, proof in zip((one, two), exact_worlds.theorem3(), strict=True):
         part.proves(**proof)
@@ -101,7 +101,7 @@ def eq54(t: Trial) -> None:
         negative.breaks("never the same sample", relative(apart, squared))
 
         # Their difference on vec(W_l) is minus the gradient.
-        g = at.descent(dw.simple())
+        g = descent(at, dw.simple())
         gradient.add(relative(at.times(plus - minus), g, 1e-8))
         gradient.breaks("views not averaged", relative(at.times(at.between + at.within), g))
 
@@ -166,7 +166,7 @@ def eq56(t: Trial) -> None:
     twice = t.part("both tied towers", 1e-8, controls=pooled, draws=4 * count)
     bent = t.part("not symmetric", 1e-3, ">=", measured=pooled, draws=4 * count)
     for at in layers(t.rng, count):
-        g, both = (at.descent(dw.simple(), tied, unit=True) for tied in (False, True))
+        g, both = (descent(at, dw.simple(), tied, unit=True) for tied in (False, True))
         seen = cn.trace(ref.tensors(*at.net), at.world.points)
         K = at.world.shaped(cn.normalised_connection(seen, at.number), 2)
         P = at.world.shaped(cn.projector(seen.output), 2)
@@ -193,10 +193,10 @@ def eq56(t: Trial) -> None:
 # ------------------------------------------------------------------------------ weighted covariance
 
 
-def _distribution(rng: np.random.Generator, count: int, n: int = 10, w: int = 12, k: int = 3):
-    """(K [count, n, w, k], p [count, n]): random matrices with random chances."""
-    p = rng.uniform(0.2, 1.0, (count, n))
-    return rng.standard_normal((count, n, w, k)), p / p.sum(-1, keepdims=True)
+def _distribution(rng: np.random.Generator, count: int) -> tuple[Array, Array]:
+    """(K [count, 10, 12, 3], p [count, 10]): random matrices with random chances."""
+    p = rng.uniform(0.2, 1.0, (count, 10))
+    return rng.standard_normal((count, 10, 12, 3)), p / p.sum(-1, keepdims=True)
 
 
 def _weighted_by_loops(a: Array, b: Array, mass: Array, centre: Array) -> Array:

@@ -28,26 +28,15 @@ def _residues(weights: tuple, world: co.World, case: dw.Case) -> Array:
 
 
 SEEDS = 24  # nets a setting
-SETTINGS = ((False, 0.5), (False, 2.0), (True, 0.5), (True, 2.0))
-"""Normalised outputs or not, and the temperature; the first is what counts as printed."""
+SETTINGS = {
+    (False, 0.5): "",
+    (False, 2.0): "plain outputs, temperature 2",
+    (True, 0.5): "normalised outputs, temperature 0.5",
+    (True, 2.0): "normalised outputs, temperature 2",
+}
+"""Of what the remark leaves open: normalised outputs or not, and the temperature. The first counts
+as printed."""
 STEPS = 60
-
-
-def _over_the_operator(t: Trial) -> dict[tuple[bool, float], Part]:
-    """A part for each setting of what the remark leaves open."""
-    return {
-        (normalised, tau): t.part(
-            "theta over the operator, shrinks",
-            1.0,
-            setting=""
-            if (normalised, tau) == SETTINGS[0]
-            else f"{'normalised' if normalised else 'plain'} outputs, temperature {tau:g}",
-            evidence="protocol",
-            sort="trained",
-            draws=2 * SEEDS,
-        )
-        for normalised, tau in SETTINGS
-    }
 
 
 @check("ddn/rem15")
@@ -66,7 +55,10 @@ def rem15(t: Trial) -> None:
     part = partial(t.part, bound=1.0, evidence="protocol", sort="trained")
     share = part("views' spread over samples' spread, shrinks", draws=4 * SEEDS)
     itself = part("theta itself, plain outputs, shrinks", draws=2 * SEEDS)
-    over = _over_the_operator(t)
+    over = {
+        choice: part("theta over the operator, shrinks", setting=words, draws=2 * SEEDS)
+        for choice, words in SETTINGS.items()
+    }
     for name, (normalised, tau) in product(("InfoNCE", "triplet"), SETTINGS):
         case, rate = (dw.infonce(tau), 0.6 * tau) if name == "InfoNCE" else (dw.triplet(tau), 0.6)
         layers = [0.7 * w for w in dw.weights(t.rng, SEEDS, (6, 8, 6, 3))]
@@ -78,7 +70,7 @@ def rem15(t: Trial) -> None:
         seen = [_path(weights, world, case, rate, normalised, 0) for weights in nets]
         theta = [path.residue[0].numpy() for path in seen]
         _follow(over[normalised, tau], theta)
-        if tau == SETTINGS[0][1]:
+        if tau == 0.5:
             least.add(np.nanmedian(theta[0]))
             least.breaks("L_simp", _never(Layer(world, layers, 2)))
             spread = [(path.spread[0, ..., 0] / path.spread[0, ..., 1]).numpy() for path in seen]
@@ -99,16 +91,12 @@ def _path(
     sign: int = 1,
 ):
     """`length` steps on the loss of sign * r_+; nothing recorded but its end."""
+
+    def loss(near: torch.Tensor, far: torch.Tensor) -> torch.Tensor:
+        return case.ours(sign * near, far)
+
     return descent.train(
-        weights,
-        world,
-        lambda near, far: case.ours(sign * near, far),
-        case.library_weight,
-        rate,
-        length,
-        length + 1,
-        normalised,
-        tied=True,
+        weights, world, loss, case.library_weight, rate, length, length + 1, normalised, tied=True
     )
 
 

@@ -7,6 +7,7 @@ gradient of a small net (`residue_share.along`). Accuracies are in points (per c
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -203,8 +204,7 @@ def _farthest(row: pd.Series) -> float:
 def _within(
     t: Trial, name: str, label: str, runs: pd.DataFrame, arms: tuple[str, str], **more: str
 ) -> None:
-    """The paired interval at the end is within the margin. Control: the second loss before
-    training."""
+    """The paired interval at the end is within the margin."""
     epoch = int(runs.epoch.max())
     row = paired(runs, *arms, epoch)
     before = runs[(runs.loss_name == arms[1]) & (runs.epoch == 0)].assign(epoch=epoch)
@@ -224,8 +224,7 @@ def _above(
     steps: Sequence[tuple[str, str]],
     epoch: int,
 ) -> None:
-    """First above second, beyond the paired interval, for each of the steps. Control: losses
-    exchanged at random within each seed."""
+    """First above second, beyond the paired interval, for each of the steps."""
     rows = [paired(runs, *step, epoch) for step in steps]
     names = list(dict.fromkeys(name for step in steps for name in step))
 
@@ -233,14 +232,8 @@ def _above(
         return float(min(paired(table, *step, epoch).t for step in steps))
 
     pairs = int(min(row.pairs for row in rows))
-    part = t.part(
-        f"{name}, {label}",
-        float(stats.critical(pairs - 1)),
-        ">=",
-        words=f"runs: {name}",
-        draws=pairs,
-        evidence=evidence(runs),
-    )
+    more: dict[str, Any] = {"words": f"runs: {name}", "draws": pairs, "evidence": evidence(runs)}
+    part = t.part(f"{name}, {label}", float(stats.critical(pairs - 1)), ">=", **more)
     part.add(*(row.t for row in rows))
     rng, table = generator("relabelled", 0), runs[runs.epoch == epoch]
     part.breaks(EXCHANGED, stats.exchanged_labels(table, "loss_name", names, least, rng))
@@ -254,20 +247,11 @@ def cells(claim: str, runs: pd.DataFrame) -> pd.DataFrame:
     by = ["dataset", "loss_name", "epoch"]
     ours = (100 * kept.linear).groupby([kept[c] for c in by]).agg(["mean", "std", "count"])
     table = printed(claim).merge(ours.reset_index(), on=by)
-    return table.assign(agrees=_agree(table, table))
-
-
-def _agree(table: pd.DataFrame, ours: pd.DataFrame) -> list[bool]:
-    columns = (ours["mean"], ours["std"], ours["count"], table.paper, table.paper_std)
-    return [
-        ledger.agreement(mean, std, n, paper, spread, RUNS, 0.01)
-        for mean, std, n, paper, spread in zip(*columns, strict=True)
-    ]
+    return table.assign(agrees=ledger.agreements(table, table, RUNS))
 
 
 def _cells(t: Trial, runs: pd.DataFrame) -> None:
-    """Share of cells that agree; nothing where no run is of a printed cell. Control: our results
-    of the next column, 100 for 300, 300 for 500, 500 for 100 epochs."""
+    """Share of cells that agree; nothing where no run is of a printed cell."""
     table, of = cells(t.claim, runs), len(printed(t.claim))
     if set(table.epoch) < set(EPOCHS):
         return
@@ -277,7 +261,7 @@ def _cells(t: Trial, runs: pd.DataFrame) -> None:
     known = evidence(runs) if len(table) == of else "partial"
     part = t.part("cells", SHARE, ">=", draws=int(table["count"].sum()), evidence=known)
     part.add(table.agrees.mean())
-    part.breaks("epochs exchanged", np.mean(_agree(table, other)))
+    part.breaks("epochs exchanged", np.mean(ledger.agreements(other, table, RUNS)))
     part.says(agree=table.agrees.sum(), cells=len(table), printed=of)
 
 

@@ -219,19 +219,10 @@ def _losses() -> Iterator[tuple[float, int, Loss, Callable]]:
     yield 1.0, 1, lambda p, n: p - n[..., 0], anchors.simple
     for tau in TAUS:
         for margin in MARGINS:
-            yield (
-                tau,
-                1,
-                partial(_tri, tau=tau, margin=margin),
-                partial(anchors.soft_triplet, tau=tau, margin=margin),
-            )
+            at = {"tau": tau, "margin": margin}
+            yield tau, 1, partial(_tri, **at), partial(anchors.soft_triplet, **at)
         for count in COUNTS:
-            yield (
-                tau,
-                count,
-                partial(_nce, tau=tau),
-                partial(anchors.infonce, tau=tau),
-            )
+            yield tau, count, partial(_nce, tau=tau), partial(anchors.infonce, tau=tau)
 
 
 @check("ddn/thm2")

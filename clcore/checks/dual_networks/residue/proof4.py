@@ -204,16 +204,16 @@ def _shares(r: Array, tau: float) -> Array:
 # ------------------------------------------------------------------- one pair of samples at a time
 
 
-def _pairs(rng: np.random.Generator, n: int, V: int = 3, k: int = 2) -> Iterator[tuple]:
-    """(tau, f(x), f(x''), views of both [n, V, k], chances of both): generic, close, one view
+def _pairs(rng: np.random.Generator, n: int) -> Iterator[tuple]:
+    """(tau, f(x), f(x''), views of both [n, 3, 2], chances of both): generic, close, one view
     only."""
     kinds = ((1, 0.3, 0.5), (0, 0, 1), (0.01, 1, 1e-3), (1e-4, 1, 0), (3, 1, 1))
     for tau, (far, offset, spread) in product(TAUS, kinds):
-        a = rng.standard_normal((n, 1, k))
-        b = a + far * rng.standard_normal((n, 1, k))
-        shift = offset * rng.standard_normal((2, n, 1, k))
-        noise = spread * rng.standard_normal((2, n, V, k))
-        q = rng.random((2, n, V)) + 0.1
+        a = rng.standard_normal((n, 1, 2))
+        b = a + far * rng.standard_normal((n, 1, 2))
+        shift = offset * rng.standard_normal((2, n, 1, 2))
+        noise = spread * rng.standard_normal((2, n, 3, 2))
+        q = rng.random((2, n, 3)) + 0.1
         q /= q.sum(-1, keepdims=True)
         yield tau, a, b, a + shift[0] + noise[0], b + shift[1] + noise[1], *q
 

@@ -13,7 +13,7 @@ import torch
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.layers import Layer, pair_weights, residue, weighted
+from clcore.checks.dual_networks.layers import Layer, descent, pair_weights, residue, weighted
 from clcore.checks.dual_networks.residue.proof4 import summed
 from clcore.checks.dual_networks.residue.weights import CASES
 from clcore.ledger import Trial, check, pooled, typical
@@ -148,14 +148,9 @@ def thm4(t: Trial) -> None:
             = O(sigma_aug), as for samples drawn like their views. Control: the whole operator.
     """
     count = ref.share(min(t.draws, 120), 6)
-    operator, none, library = (
-        t.part(name, bound, controls=pooled, draws=6 * count)
-        for name, bound in (
-            ("operator", 1e-10),
-            ("L_simp has no residue", 1e-12),
-            ("clcore's residue", 1e-11),
-        )
-    )
+    operator = t.part("operator", 1e-10, controls=pooled, draws=6 * count)
+    none = t.part("L_simp has no residue", 1e-12, controls=pooled, draws=6 * count)
+    library = t.part("clcore's residue", 1e-11, controls=pooled, draws=6 * count)
     for depth, name, tau in (
         (1, "InfoNCE", 0.5),
         (2, "InfoNCE", 1.0),
@@ -168,7 +163,7 @@ def thm4(t: Trial) -> None:
         world, weights = dw.world(t.rng, count, widths[0]), dw.weights(t.rng, count, widths)
         for at in (Layer(world, weights, number) for number in sorted({1, depth})):
             # -gradient = (V^xi[Kbar(x) - Kbar(x')]/2 + theta) vec(W_l).
-            g, xi = at.descent(case), pair_weights(at, case)
+            g, xi = descent(at, case), pair_weights(at, case)
             main, theta = weighted(at, xi).numpy(), theta_by_loops(at, case)
             operator.add(relative(at.times(main + theta), g, 1e-6))
             operator.breaks("no residue", relative(at.times(main), g, 1e-6))

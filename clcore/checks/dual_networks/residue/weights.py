@@ -16,6 +16,7 @@ from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import (
     Layer,
     Objective,
+    descent,
     operator,
     pair_weights,
     skew,
@@ -151,18 +152,18 @@ def eq7(t: Trial) -> None:
             claimed = at.times(weighted(at, pair_weights(at, case)))
 
             # With one negative the gradient of L^exact is the operator's.
-            one, both = (at.descent(_sum_of(at, case, 1), tied) for tied in (False, True))
+            one, both = (descent(at, _sum_of(at, case, 1), tied) for tied in (False, True))
             of_views, moving = (
-                relative(claimed, at.descent(_sum_of(at, case, 1, what)), 1e-6)
+                relative(claimed, descent(at, _sum_of(at, case, 1, what)), 1e-6)
                 for what in ("views", "samples")
             )
-            loss, loss_of_both = (at.descent(case, tied) for tied in (False, True))
+            loss, loss_of_both = (descent(at, case, tied) for tied in (False, True))
             single.add(relative(claimed, one, 1e-6))
             single.breaks("xi of the views", of_views).breaks("no StopGrad", moving)
             single.breaks(f"the {name} loss itself", relative(claimed, loss, 1e-6))
 
             # With two it is twice that.
-            of_two_negatives = at.descent(_sum_of(at, case, 2))
+            of_two_negatives = descent(at, _sum_of(at, case, 2))
             several.add(relative(2 * claimed, of_two_negatives, 1e-6))
             once = relative(claimed, of_two_negatives, 1e-6)
             several.breaks("the operator once", once, by=typical)

@@ -11,7 +11,6 @@ import torch
 from clcore import reference as ref
 from clcore.checks.dual_networks import exact_pairs, nets
 from clcore.checks.dual_networks import worlds as dw
-from clcore.checks.dual_networks.towers.tied import both_of_pair
 from clcore.ledger import Trial, check, pooled, total, typical
 from clcore.reference import Array, relative
 from clcore.theory.operator import connection as cn
@@ -42,7 +41,7 @@ def def1(t: Trial) -> None:
 
             # K_l = f_{l-1} kron J_l^T.
             J, f = nets.one(cn.jacobian(net, layer)), nets.one(net.post[layer - 1])
-            expected = nets.kron(pair.first, pair.x1, layer, pair.name)
+            expected = nets.connection(pair.first, pair.x1, layer, pair.name)
             swapped = (J.swapaxes(1, 2)[:, :, None] * f[:, None, :, None]).reshape(K.shape)
             kron.add(relative(K, expected)).breaks("J^T kron f", relative(swapped, expected))
 
@@ -89,7 +88,7 @@ def thm1(t: Trial) -> None:
         (one, two), (f1, f2), auto = pair.traces, pair.outputs, _by_autograd(pair)
         floor = _floor(auto)
         for layer in range(1, pair.depth + 1):
-            slope = pair.weight_gradient(layer)
+            slope = nets.weight_gradient(pair, layer)
             expected = dw.vec(slope)
 
             # K_1l [K_1l^T vec(W_1l) - K_2l^T vec(W_2l)]; the bracket is f_1 - f_2.
@@ -126,7 +125,7 @@ def thm1_app(t: Trial) -> None:
     forward = t.part("hidden layers, V^f in the bracket", EXACT, controls=typical)
     for pair in nets.pairs(t.rng, t.draws, (*nets.PIECEWISE, *nets.POWERS), (2, 3)):
         for layer in range(1, pair.depth):
-            expected = dw.vec(pair.weight_gradient(layer))
+            expected = dw.vec(nets.weight_gradient(pair, layer))
             floor = _floor([expected])
             K1, K2 = nets.connections(pair, layer)
             w1, w2 = (dw.vec(w[layer - 1]) for w in (pair.first, pair.second))
@@ -144,22 +143,18 @@ def thm1_app(t: Trial) -> None:
                 printed.breaks("plus in the bracket", plus)
                 mended.breaks("power activations", error)
 
-            # Any reversible net: forward transitions in the bracket.
+            # Any reversible net: f_{l-1} kron V_l^fT in the bracket.
+            features = [nets.one(net.post[layer - 1]) for net in pair.traces]
+            transitions = [nets.one(cn.transitions(net, layer)[0]) for net in pair.traces]
             one, two = (
-                nets.times(_forward_connection(net, layer).swapaxes(1, 2), w)
-                for net, w in zip(pair.traces, (w1, w2), strict=True)
+                nets.times(nets.kron(f, V).swapaxes(1, 2), w)
+                for f, V, w in zip(features, transitions, (w1, w2), strict=True)
             )
             error, plus = (
                 relative(nets.times(K1, gap), expected, floor) for gap in (one - two, one + two)
             )
             forward.add(error).breaks("plus in the bracket", plus)
     mended.proves(**exact_pairs.theorem1_reversible())
-
-
-def _forward_connection(net: cn.Trace, layer: int) -> Array:
-    """f_{l-1} kron V_l^fT: K_l with the forward transition for the Jacobian."""
-    V, f = nets.one(cn.transitions(net, layer)[0]), nets.one(net.post[layer - 1])
-    return np.stack([np.kron(g[:, None], v.T) for g, v in zip(f, V, strict=True)])
 
 
 @check("ddn/eq40")
@@ -174,13 +169,13 @@ def eq40(t: Trial) -> None:
     first = t.part("", EXACT, controls=pooled, draws=t.draws)
     for pair in nets.pairs(t.rng, t.draws, tied=True):
         for layer in range(1, pair.depth + 1):
-            expected = dw.vec(pair.weight_gradient(layer))
+            expected = dw.vec(nets.weight_gradient(pair, layer))
             floor = _floor([expected])
             K1, K2 = nets.connections(pair, layer)
             w = dw.vec(pair.first[layer - 1])
             minus, plus = (nets.times((K1 + s * K2).swapaxes(1, 2), w) for s in (-1, 1))
             library = nets.one(cn.distance_gradient(*pair.traces, layer=layer))
-            across = both_of_pair(pair, layer)
+            across = dw.vec(nets.weight_gradient(pair, layer, both=True))
             for ours in (nets.times(K1, minus), library):
                 first.add(relative(ours, expected, floor))
             first.breaks("through both towers", relative(across, expected, floor))
@@ -206,7 +201,7 @@ def eq41(t: Trial) -> None:
         floor = _floor(auto)
         P1, P2 = (nets.one(cn.projector(net.output)) for net in (one, two))
         for layer in range(1, pair.depth + 1):
-            expected = dw.vec(pair.weight_gradient(layer, True))
+            expected = dw.vec(nets.weight_gradient(pair, layer, True))
             ours = nets.one(cn.distance_gradient(one, two, layer, True))
             first.add(*(relative(ours, g, floor) for g in (expected, dw.vec(auto[layer - 1]))))
             K1, K2 = (nets.one(cn.normalised_connection(net, layer)) for net in (one, two))
@@ -216,7 +211,7 @@ def eq41(t: Trial) -> None:
                 ("no projector", nets.times(K1, gap)),
                 ("projector of the other", nets.times(K1 @ P2, gap)),
                 ("K_l in front", nets.times(plain @ P1, gap)),
-                ("through both towers", both_of_pair(pair, layer, True)),
+                ("through both towers", dw.vec(nets.weight_gradient(pair, layer, True, both=True))),
             ):
                 first.breaks(what, relative(wrong, expected, floor))
     first.proves(**exact_pairs.unit_gradient(tied=True))
@@ -297,14 +292,14 @@ def eq30(t: Trial) -> None:
     part = t.part("", NORMALISED, controls=pooled, draws=t.draws)
     for pair in nets.pairs(t.rng, t.draws):
         sizes = [np.linalg.norm(f, axis=-1)[:, None, None] for f in pair.outputs]
-        floor = 1e-3 * np.abs(pair.pre_gradient(pair.depth, True)).max(-1)
+        floor = 1e-3 * np.abs(nets.pre_gradient(pair, pair.depth, True)).max(-1)
         Q = [nets.one(cn.projector(net.output)) for net in pair.traces]
         for layer in range(1, pair.depth + 1):
             transitions = (nets.one(cn.transitions(net, layer)[0]) for net in pair.traces)
             V1, V2 = (V / size for V, size in zip(transitions, sizes, strict=True))
             pre1, pre2 = (nets.one(net.pre[layer - 1]) for net in pair.traces)
             gap = nets.times(V1, pre1) - nets.times(V2, pre2)
-            back, expected = V1.swapaxes(1, 2), pair.pre_gradient(layer, True)
+            back, expected = V1.swapaxes(1, 2), nets.pre_gradient(pair, layer, True)
             right, bare, other, plain = (
                 relative(nets.times(M, gap), expected, floor)
                 for M in (back @ Q[0], back, back @ Q[1], back * sizes[0] @ Q[0])

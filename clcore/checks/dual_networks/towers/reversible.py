@@ -40,7 +40,7 @@ def _errors(names: tuple[str, ...], rng: np.random.Generator, draws: int) -> dic
     for pair in _kinds(rng, draws, names):
         net = pair.traces[0]
         pre, post = nets.passes(pair.first, pair.x1, pair.name)
-        slopes = [pair.pre_gradient(k) for k in range(pair.depth + 1)]
+        slopes = [nets.pre_gradient(pair, k) for k in range(pair.depth + 1)]
         for layer in range(2, pair.depth + 1):
             G, Q = cn.reversible(net, layer)
             G, Q = nets.one(G), Q.numpy()
@@ -116,8 +116,8 @@ def eq16(t: Trial) -> None:
             dense.breaks("a bias", relative(up, expected + bias))
 
             # Down: dr/df_{l-1} = G_l^T Q_l^T dr/dpre_l.
-            top = np.einsum("ij,bj->bi", Q.numpy().T, pair.pre_gradient(layer))
-            down, expected = nets.times(G.swapaxes(1, 2), top), pair.pre_gradient(layer - 1)
+            top = np.einsum("ij,bj->bi", Q.numpy().T, nets.pre_gradient(pair, layer))
+            down, expected = nets.times(G.swapaxes(1, 2), top), nets.pre_gradient(pair, layer - 1)
             dense.add(relative(down, expected))
             dense.breaks("Q = 2 I", relative(2 * down, expected))
     dense.proves(**exact_layers.dense())
@@ -165,7 +165,7 @@ def eq17(t: Trial) -> None:
         part = t.part(words, EXACT, controls=pooled, draws=t.draws)
         for pair in nets.pairs(t.rng, t.share(2), (name,), DEPTHS):
             net, pre = pair.traces[0], nets.passes(pair.first, pair.x1, name)[0]
-            slopes = [pair.pre_gradient(k) for k in range(pair.depth + 1)]
+            slopes = [nets.pre_gradient(pair, k) for k in range(pair.depth + 1)]
             floor = 1e-3 * np.abs(slopes[-1]).max(-1)
             for layer in range(2, pair.depth + 1):
                 w, G = pair.first[layer - 1], nets.one(cn.reversible(net, layer)[0])
@@ -214,11 +214,11 @@ def lem1(t: Trial) -> None:
     for pair in _kinds(t.rng, t.draws, KINDS):
         (one, two), top = pair.traces, pair.first[-1].shape[1]
         power = pair.name in nets.POWERS
-        floor = 1e-3 * np.abs(pair.pre_gradient(pair.depth)).max(-1)
+        floor = 1e-3 * np.abs(nets.pre_gradient(pair, pair.depth)).max(-1)
 
         def off(V: Array, gap: Array, layer: int, pair=pair, floor=floor) -> Array:
             down = nets.times(V.swapaxes(1, 2), gap)
-            return relative(down, pair.pre_gradient(layer), floor)
+            return relative(down, nets.pre_gradient(pair, layer), floor)
 
         # At the input, where pre_0 = x.
         (f1, b1), (f2, _) = (map(nets.one, cn.transitions(net, 0)) for net in (one, two))
@@ -294,11 +294,11 @@ def rem7(t: Trial) -> None:
 
         # Lemma 1 of teacher and student, at one input.
         same = nets.Pair(pair.first, pair.second, pair.x1, pair.x1, "relu")
-        floor = 1e-3 * np.abs(same.pre_gradient(pair.depth)).max(-1)
+        floor = 1e-3 * np.abs(nets.pre_gradient(same, pair.depth)).max(-1)
         for layer in range(1, pair.depth):
             V, star = (nets.one(cn.transitions(net, layer)[0]) for net in same.traces)
             a, b = (nets.one(net.pre[layer - 1]) for net in same.traces)
-            expected = same.pre_gradient(layer)
+            expected = nets.pre_gradient(same, layer)
             taught, untaught = (
                 nets.times(V.swapaxes(1, 2), nets.times(V, a) - nets.times(W, b)) for W in (star, V)
             )

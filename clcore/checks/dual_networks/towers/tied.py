@@ -15,6 +15,7 @@ from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import (
     Layer,
     Objective,
+    descent,
     layers,
     operator,
     pair_weights,
@@ -26,17 +27,6 @@ from clcore.checks.dual_networks.residue.weights import CASES
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, relative
 from clcore.theory.operator import covariance_operator as co
-
-
-def both_of_pair(pair: nets.Pair, layer: int, normalised: bool = False) -> Array:
-    """vec dr/dW_l of tied weights, both towers moving, by complex steps, [draws, n_l n_{l-1}]."""
-
-    def r(w: Array) -> Array:
-        weights = [*pair.first[: layer - 1], w, *pair.first[layer:]]
-        outs = (nets.passes(weights, x, pair.name)[1][-1] for x in (pair.x1, pair.x2))
-        return nets.half(*outs, normalised)
-
-    return dw.vec(ref.gradient(r, pair.first[layer - 1]))
 
 
 def _sine(a: Array, b: Array) -> Array:
@@ -56,7 +46,7 @@ def _pairs(t: Trial) -> None:
     for pair in nets.pairs(t.rng, t.draws):
         f1, f2 = pair.outputs
         for layer in range(1, pair.depth + 1):
-            expected = dw.vec(_exchanged(pair).weight_gradient(layer))
+            expected = dw.vec(nets.weight_gradient(_exchanged(pair), layer))
             floor = 1e-3 * np.abs(expected).max(-1)
             K1, K2 = nets.connections(pair, layer)
             second.add(relative(nets.times(K2, f2 - f1), expected, floor))
@@ -68,14 +58,14 @@ def _pairs(t: Trial) -> None:
     off, again = [], []
     for pair in nets.pairs(t.rng, t.draws, tied=True):
         for layer in range(1, pair.depth + 1):
-            g = both_of_pair(pair, layer)
+            g = dw.vec(nets.weight_gradient(pair, layer, both=True))
             floor = 1e-3 * np.abs(g).max(-1)
             K1, K2 = nets.connections(pair, layer)
             w = dw.vec(pair.first[layer - 1])
             minus, plus = (nets.times((K1 + s * K2).swapaxes(1, 2), w) for s in (-1, 1))
             whole.add(relative(nets.times(K1 - K2, minus), g, floor))
             whole.breaks("plus in the bracket", relative(nets.times(K1 - K2, plus), g, floor))
-            own, rest = (dw.vec(p.weight_gradient(layer)) for p in (pair, _exchanged(pair)))
+            own, rest = (dw.vec(nets.weight_gradient(p, layer)) for p in (pair, _exchanged(pair)))
             whole.breaks("the first tower's part alone", relative(own, g, floor))
             off.append(dw.off_line(nets.times(K1, minus), g))
             again.append(_sine(own, own + rest))
@@ -119,15 +109,15 @@ def _populations(t: Trial, count: int) -> None:
         # L_simp and L_simp^beta: both towers give twice one's.
         for case, unit in product((dw.simple(), dw.simple(-0.5)), BOTH):
             if not unit or len(at.net) > 1:
-                one, two = (at.descent(case, tied, unit) for tied in BOTH)
+                one, two = (descent(at, case, tied, unit) for tied in BOTH)
                 linear.add(relative(two, 2 * one, 1e-6))
 
         for name, case in (("InfoNCE", dw.infonce(0.5)), ("triplet", dw.triplet(0.5))):
-            one, two = (at.descent(case, tied) for tied in BOTH)
+            one, two = (descent(at, case, tied) for tied in BOTH)
             linear.breaks(name, relative(two, 2 * one, 1e-6))
 
             # The leading part of Theorem 4: so do held weights, and not the loss itself.
-            first, tied = (at.descent(_held(at, case), both) for both in BOTH)
+            first, tied = (descent(at, _held(at, case), both) for both in BOTH)
             leading.add(relative(tied, 2 * first, 1e-6))
             leading.breaks(name, relative(two, 2 * one, 1e-6))
 

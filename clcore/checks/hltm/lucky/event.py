@@ -100,30 +100,6 @@ def draw(rng: np.random.Generator, draws: int, nodes: int, n: int, copies: int =
     return w.unflatten(-1, (n, copies)).sum(-1)
 
 
-def _moments(t: Trial, count: int) -> None:
-    """First and second moments of sampled mean pre-activations, in standard errors."""
-    nodes, sigma = 30_000, 1.7
-    part = t.part("moments", SIGMAS, controls=pooled, draws=3 * count).says(nodes=nodes)
-    for n, _ in product((5, 20, 50), range(count)):
-        kids = hidden(t.rng, 1, n)
-        w = draw(t.rng, 1, nodes, n)[0].numpy() * sigma
-        u = np.stack([m[0] for m in means(kids)])
-        v = w @ u.T
-        second = np.einsum("ji,jk->jik", v, v)
-        error = second.std(0) / np.sqrt(nodes)
-        h, a = kids.h[0], kids.a[0]
-        off = h @ h - a @ a
-        printed = np.array([[(h + a) @ (h + a), off], [off, (h - a) @ (h - a)]]) * sigma**2 / n
-
-        def sigmas(wanted: Array, second: Array = second, error: Array = error) -> float:
-            return np.max(np.abs(second.mean(0) - wanted) / error)
-
-        part.add(sigmas(printed), np.max(np.abs(v.mean(0)) / v.std(0)) * np.sqrt(nodes))
-        part.breaks("sign off the diagonal", sigmas(printed * np.array([[1, -1], [-1, 1]])))
-        part.breaks("weights on +-1/sqrt n", sigmas(printed / 3))
-    proofs.eq142(part)
-
-
 def _from_normal(plus: Array, minus: Array) -> float:
     """n times the largest distance of the characteristic function from a normal's."""
     grid = np.linspace(-3, 3, 21)
@@ -146,10 +122,27 @@ def eq142(t: Trial) -> None:
     Fails   for the sign off the diagonal, for weights on +-1/sqrt n; nearly normal where one child
             outweighs all others.
     """
-    count = min(t.draws, 3)
+    count, nodes, sigma = min(t.draws, 3), 30_000, 1.7
 
-    # (v~+, v~-) has mean 0 and the printed covariance.
-    _moments(t, count)
+    # (v~+, v~-) has mean 0 and the printed covariance: moments in standard errors.
+    part = t.part("moments", SIGMAS, controls=pooled, draws=3 * count).says(nodes=nodes)
+    for n, _ in product((5, 20, 50), range(count)):
+        kids = hidden(t.rng, 1, n)
+        w = draw(t.rng, 1, nodes, n)[0].numpy() * sigma
+        v = w @ np.concatenate(means(kids)).T
+        second = np.einsum("ji,jk->jik", v, v)
+        error = second.std(0) / np.sqrt(nodes)
+        h, a = kids.h[0], kids.a[0]
+        off = h @ h - a @ a
+        printed = np.array([[(h + a) @ (h + a), off], [off, (h - a) @ (h - a)]]) * sigma**2 / n
+
+        def sigmas(wanted: Array, second: Array = second, error: Array = error) -> float:
+            return np.max(np.abs(second.mean(0) - wanted) / error)
+
+        part.add(sigmas(printed), np.max(np.abs(v.mean(0)) / v.std(0)) * np.sqrt(nodes))
+        part.breaks("sign off the diagonal", sigmas(printed * np.array([[1, -1], [-1, 1]])))
+        part.breaks("weights on +-1/sqrt n", sigmas(printed / 3))
+    proofs.eq142(part)
 
     # n times the distance from a normal's characteristic function has a bound.
     normal = t.part("nearly normal", 3.0, controls=pooled)

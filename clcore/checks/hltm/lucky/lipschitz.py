@@ -130,8 +130,8 @@ def eq88(t: Trial) -> None:
     lipschitz_proofs.eq88(others, second)
 
 
-def _curves(low: Array, high: Array) -> dict[str, tuple[Function, Array, Array, Function]]:
-    """phi, inf and sup of phi'' on [low, high], and phi'' itself."""
+def _curves(low: Array, high: Array) -> list[tuple[Function, Array, Array, Function]]:
+    """phi, inf and sup of phi'' on [low, high], and phi'' itself: exp, x^4, softplus, sin."""
 
     def softplus(x: Array) -> Array:
         s = 1 / (1 + np.exp(-x))
@@ -142,27 +142,18 @@ def _curves(low: Array, high: Array) -> dict[str, tuple[Function, Array, Array, 
     bump = np.stack([softplus(low), softplus(high)])
     # -sin on [-2, 2] falls on [-pi/2, pi/2] and rises outside.
     ends = -np.sin(np.stack([low, high]))
-    return {
-        "exp": (np.exp, np.exp(low), np.exp(high), np.exp),
-        "x^4": (
-            lambda x: x**4,
-            np.where(inside, 0, fourth.min(0)),
-            fourth.max(0),
-            lambda x: 12 * x**2,
-        ),
-        "softplus": (
-            lambda x: np.log1p(np.exp(x)),
-            bump.min(0),
-            np.where(inside, 0.25, bump.max(0)),
-            softplus,
-        ),
-        "sin": (
+    trough, peak = ((low < at) & (high > at) for at in (np.pi / 2, -np.pi / 2))
+    return [
+        (np.exp, np.exp(low), np.exp(high), np.exp),
+        (lambda x: x**4, np.where(inside, 0, fourth.min(0)), fourth.max(0), lambda x: 12 * x**2),
+        (lambda x: np.log1p(np.exp(x)), bump.min(0), np.where(inside, 0.25, bump.max(0)), softplus),
+        (
             np.sin,
-            np.where((low < np.pi / 2) & (high > np.pi / 2), -1, ends.min(0)),
-            np.where((low < -np.pi / 2) & (high > -np.pi / 2), 1, ends.max(0)),
+            np.where(trough, -1, ends.min(0)),
+            np.where(peak, 1, ends.max(0)),
             lambda x: -np.sin(x),
         ),
-    }
+    ]
 
 
 @check("ddn/lem4")
@@ -184,7 +175,7 @@ def lem4(t: Trial) -> None:
         V, mean = _variance(p, x), _mean(p, x)
 
         # (1) The gap E[phi(x)] - phi(E x) lies between V inf phi''/2 and V sup phi''/2.
-        for phi, low, high, curve in _curves(x.min(-1), x.max(-1)).values():
+        for phi, low, high, curve in _curves(x.min(-1), x.max(-1)):
             gap = _mean(p, phi(x)) - phi(mean)
             bounds.add(np.maximum(V * low / 2 - gap, gap - V * high / 2))
             bounds.breaks("1 for 1/2", np.maximum(V * low - gap, gap - V * high), by=worst)

@@ -144,7 +144,7 @@ def _drawn(t: Trial, count: int, trials: int) -> None:
 
 
 def _several(t: Trial, count: int, trials: int) -> None:
-    """Theorem 5 where two or four latents carry several equal units each. Control: one node."""
+    """Theorem 5 where two or four latents carry several equal units each."""
     name = "drawn weights, several units per latent, A+ heavier"
     settings = list(product(COPIES, (2, 4)))
     part = t.part(name, 0.0, ">=", controls=pooled, draws=3 * count * len(settings))

@@ -118,7 +118,7 @@ def operator_sizes(key: torch.Tensor, units: int, scale: float, low: float = 0.7
         mean = np.einsum("dzx,dx...->dz...", chance, values, optimize=True)
         return (mean[:, 1] - mean[:, 0]) / 2
 
-    levels: tuple[list[Array], ...] = ([], [], [], [])
+    levels = []
     for nodes in lt.levels(tree)[:-1]:
         sizes, steps, grown, square = [], [], [], []
         for mu in nodes:
@@ -139,11 +139,9 @@ def operator_sizes(key: torch.Tensor, units: int, scale: float, low: float = 0.7
                 w = own[:, None, :, start : start + n]
                 J[child] = J[mu] @ w * (f[child].numpy() > 0)[:, :, None]
                 start += n
-        for level, values in zip(levels, (sizes, steps), strict=False):
-            level.append(np.mean(values, 0))
-        levels[2].append(np.sum(grown, 0))
-        levels[3].append(np.sum(square, 0))
-    return Sizes(*map(np.array, levels))
+        means = np.mean([sizes, steps], 1)
+        levels.append([*means, np.sum(grown, 0), np.sum(square, 0)])
+    return Sizes(*np.swapaxes(levels, 0, 1))
 
 
 def _levels(t: Trial) -> None:

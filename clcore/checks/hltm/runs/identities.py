@@ -130,13 +130,9 @@ def rem17(t: Trial, table: pd.DataFrame, unrelated: pd.DataFrame) -> None:
 
     # (2) The latent with the least rank correlation, before and after training; (3) how often the
     # best node stays the best, mean over latents.
-    rank, place = (
-        t.part(name, bound, ">=", evidence=evidence, draws=len(table) // width)
-        for name, bound in (
-            ("nodes keep their rank", 0.1),
-            ("the best stays the best", 1.5 / width),
-        )
-    )
+    draws = len(table) // width
+    rank = t.part("nodes keep their rank", 0.1, ">=", evidence=evidence, draws=draws)
+    place = t.part("the best stays the best", 1.5 / width, ">=", evidence=evidence, draws=draws)
     place.says(chance=1 / width)
     for part, statistic, over in ((rank, _ranks, min), (place, _stays, np.mean)):
         found = {path: statistic(*_groups(table, path)) for path in LATENTS}

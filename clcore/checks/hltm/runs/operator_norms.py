@@ -81,10 +81,7 @@ separate symbols (Eqs. 41, 56); the caption of Fig. 14 mentions features."""
 
 
 def _figure(t: Trial, nodes: tuple[str, ...], curves: pd.DataFrame, shuffled: pd.DataFrame) -> None:
-    """End over start, the rank test of its rise, and the whole operators' height; by reading.
-
-    Controls: training on views of unrelated objects; steps exchanged at random.
-    """
+    """End over start, the rank test of its rise, and the whole operators' height; by reading."""
     unrelated = operator_summary(shuffled)
     for quantity, setting in READINGS:
         rows, other = (_growth(table, quantity, nodes) for table in (curves, unrelated))

@@ -137,12 +137,6 @@ def eq120(forms: Part, loss: Part) -> None:
     loss.proves(rounds(10), breaks={"from y = 5": rounds(5)}, at="y >= 10, Phi rounded to nearest")
 
 
-def eq124(bounds: Part, decreasing: Part) -> None:
-    """Both bounds, and r' < 0."""
-    sharp(bounds)
-    falls(decreasing)
-
-
 def eq125(ratio: Part, excess_: Part, limit: Part) -> None:
     """Bounds on r; 1/r - y at both of them; and 0 < 1 - y r < 1/y^2."""
     for part in (ratio, excess_, limit):

@@ -102,7 +102,8 @@ def eq124(t: Trial) -> None:
         # r falls.
         falls.add(np.array([float(b / a - 1) for (_, a), (_, b) in pairwise(pairs)]))
         falls.breaks("y r(y)", np.diff(_each(pairs, lambda y, r: y * r)))
-    mills_proofs.eq124(bounds, falls)
+    mills_proofs.sharp(bounds)
+    mills_proofs.falls(falls)
 
 
 @check("ddn/eq125")
@@ -113,10 +114,10 @@ def eq125(t: Trial) -> None:
     Claim   y/(1 + y^2) < r(y) < 1/y, 0 < e(y) < 1/y, and y^2 |1 - y r(y)| <= 1, so r ~ 1/y.
     Fails   for y/(1/2 + y^2), 1/(y + 1/(2y)), e < 1/(2y), 1/r - 2y, r ~ 1/(2y).
     """
-    ratio, excess, limit = (
-        t.part(name, bound, controls=worst, draws=min(t.draws, 60) + 3)
-        for name, bound in (("r", -0.05), ("e", -0.05), ("r ~ 1/y", 1.0))
-    )
+    count = min(t.draws, 60) + 3
+    ratio = t.part("r", -0.05, controls=worst, draws=count)
+    excess = t.part("e", -0.05, controls=worst, draws=count)
+    limit = t.part("r ~ 1/y", 1.0, controls=worst, draws=count)
     with mpmath.workdps(60):
         pairs = _precise(t)
 

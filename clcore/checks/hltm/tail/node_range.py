@@ -16,9 +16,9 @@ READINGS = {
 Eq. 124"."""
 
 
-def _band(gamma: float, reading: tuple[str, str, str], c: float = 9.0) -> tuple[float, float]:
-    """(below, above) R-hat by one of `READINGS`, in numpy."""
-    one = np.sqrt(c / (1 - gamma**2))
+def _band(gamma: float, reading: tuple[str, str, str]) -> tuple[float, float]:
+    """(below, above) R-hat at c = 9 by one of `READINGS`, in numpy."""
+    one = np.sqrt(9 / (1 - gamma**2))
     two = gamma * one
     sides = {
         "below": lambda y: 2 / (np.sqrt(y**2 + 4) + y),

@@ -11,12 +11,13 @@ import torch
 from clcore import reference as ref
 from clcore.checks.hltm.tree import proofs
 from clcore.checks.hltm.tree import reference as tr
-from clcore.checks.hltm.tree.samples import SAMPLES, SIGMAS, pairs, standard_errors
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.reference import Array, absolute
 from clcore.theory.trees import latent_tree as lt
 
 Q = np.array([-1.0, 1.0])
+SIGMAS = 7.0  # of the largest of some ten thousand errors
+SAMPLES = 10_000
 
 
 def _symmetric(rho: Array) -> Array:
@@ -61,7 +62,8 @@ def eq14(t: Trial) -> None:
     for parents in tr.SHAPES:
         rho, n = tr.signed(t.rng, count, len(parents) - 1), len(parents)
         z, chance = tr.enumerate_states(lt.binary(lt.tree(parents), torch.from_numpy(rho), 0.3))
-        both = pairs(chance, np.concatenate([z, 1 - z], -1))  # of z = 1, and of z = 0 n later
+        ones = np.concatenate([z, 1 - z], -1)  # of z = 1, and of z = 0 n later
+        both = np.einsum("ds,sa,sb->dab", chance, ones, ones, optimize=True)
         for node, parent in enumerate(parents[1:], 1):
             found = np.stack(
                 [both[:, parent + k, node + k] / both[:, parent + k, parent + k] for k in (0, n)],
@@ -153,8 +155,8 @@ def def3(t: Trial) -> None:
 
         # C 1 = 0 for every stochastic P.
         for P in (generic, by_sinkhorn, ours):
-            rows_sum.add(_row_sums(P))
-        rows_sum.breaks("rows sum to 1.1", _row_sums(1.1 * generic))
+            rows_sum.add(_largest_sum(P, -1))
+        rows_sum.breaks("rows sum to 1.1", _largest_sum(1.1 * generic, -1))
 
         # 1^T C = 1^T P - m_mu/m_nu.
         other = columns / rows if rows != columns else 0
@@ -167,8 +169,8 @@ def def3(t: Trial) -> None:
             condition.breaks("m_nu / m_mu", absolute(found, sums - other))
 
         # Regular ones, 1^T C = 0, exist for all m.
-        regular.add(*(_column_sums(P) for P in (by_sinkhorn, ours)))
-        regular.breaks("generic stochastic", _column_sums(generic))
+        regular.add(*(_largest_sum(P, -2) for P in (by_sinkhorn, ours)))
+        regular.breaks("generic stochastic", _largest_sum(generic, -2))
 
         # Square ones are then doubly stochastic.
         if rows == columns:
@@ -182,14 +184,9 @@ def _deviation(P: Array) -> Array:
     return lt.deviation(torch.from_numpy(P)).numpy()
 
 
-def _row_sums(P: Array) -> Array:
-    """The largest entry of C 1, [draws]."""
-    return np.abs(_deviation(P).sum(-1)).max(-1)
-
-
-def _column_sums(P: Array) -> Array:
-    """The largest entry of 1^T C, [draws]."""
-    return np.abs(_deviation(P).sum(-2)).max(-1)
+def _largest_sum(P: Array, axis: int) -> Array:
+    """The largest entry of C 1 (axis -1) or of 1^T C (axis -2), [draws]."""
+    return np.abs(_deviation(P).sum(axis)).max(-1)
 
 
 def _chain(
@@ -311,6 +308,12 @@ def eq103(t: Trial) -> None:
     wrong = lt.deviation(lt.transition(torch.from_numpy((a + b) / 2))).numpy()
     part.breaks("mean of polarities", absolute(wrong, end))
     proofs.eq103(part)
+
+
+def standard_errors(found: Array, expected: Array, n: int) -> Array:
+    """[draws]: the largest error of frequencies in standard errors (with a floor)."""
+    error = np.sqrt(np.maximum(expected * (1 - expected), 0) / n) + 1e-4
+    return (np.abs(found - expected) / error).reshape(len(found), -1).max(-1)
 
 
 @check("ddn/eq177")

@@ -69,10 +69,8 @@ def eq136(t: Trial) -> None:
     Fails   without polarities; the gap without its 2.
     """
     count = min(t.share(4), 15)
-    means, gaps = (
-        t.part(name, 1e-13, controls=pooled, draws=4 * count + 1)
-        for name in ("conditional means", "gap")
-    )
+    means = t.part("conditional means", 1e-13, controls=pooled, draws=4 * count + 1)
+    gaps = t.part("gap", 1e-13, controls=pooled, draws=4 * count + 1)
     # The last one is the complete tree of depth 3.
     last = tr.world(t.rng, 1, lt.complete(3).parents, 2, 3)
     for w in [*tr.worlds(t.rng, count, 3), last]:
@@ -110,20 +108,20 @@ def rem9(t: Trial) -> None:
     printed, size = (form(name, 1e-13, controls=pooled) for form in (t.part, t.corrected))
     noise = t.part("leaves, variance", 1e-15, controls=pooled, draws=4 * count)
     for w in tr.worlds(t.rng, count, 3):
-        signed = tr.explore(w.model, w.weights, values=np.array([-1.0, 1.0]))
         for leaf in lt.leaves(w.model.tree):
             # |s_k| = (1 - 0)/2.
-            s = _selectivity(w, leaf)
+            s, signed = (_selectivity(w, leaf, f) for f in (w.out[leaf], 2 * w.out[leaf] - 1))
             printed.add(np.abs(s - 1)).fails_by(np.full(count, 0.5))
-            size.add(np.abs(s - 0.5), np.abs(_selectivity(signed, leaf) - 1))
+            size.add(np.abs(s - 0.5), np.abs(signed - 1))
             size.breaks("1 for 1/2", np.abs(s - 1))
 
             # A leaf does not vary given its latent.
             noise.add(np.abs(tr.spread(w, leaf, w.out[leaf])).reshape(count, -1).max(-1))
 
         mu = tr.inner(w)[-1]
-        printed.breaks("a hidden unit", np.abs(_selectivity(w, mu) - 1))
-        size.breaks("a hidden unit", np.abs(_selectivity(w, mu) - 0.5))
+        s = _selectivity(w, mu, w.out[mu])
+        printed.breaks("a hidden unit", np.abs(s - 1))
+        size.breaks("a hidden unit", np.abs(s - 0.5))
         noise.breaks("hidden units", tr.spread(w, mu, w.out[mu]).reshape(count, -1).max(-1))
 
     # |s_j| often falls from layer to layer.
@@ -133,9 +131,9 @@ def rem9(t: Trial) -> None:
     often.breaks("sigma_w = 4", _falls(t.rng, seeds, 4.0))
 
 
-def _selectivity(w: tr.World, node: int) -> np.ndarray:
-    """|s| of a node's first unit, [draws]."""
-    means = tr.given(w, node, w.out[node])
+def _selectivity(w: tr.World, node: int, f: np.ndarray) -> np.ndarray:
+    """|s| of the first unit of outputs f of a node, [draws]."""
+    means = tr.given(w, node, f)
     return np.abs(means[:, 1] - means[:, 0])[:, 0] / 2
 
 

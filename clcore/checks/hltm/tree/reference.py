@@ -65,17 +65,16 @@ def world(
     return explore(model, tree_nets.net(keys(rng, draws), tree, units, scale))
 
 
-def worlds(rng: np.random.Generator, draws: int, units: int = 2, scale: float = 1.0) -> list[World]:
+def worlds(rng: np.random.Generator, draws: int, units: int = 2) -> list[World]:
     """Binary worlds over trees of depth 2 to 5, regular and not."""
-    return [world(rng, draws, parents, 2, units, scale) for parents in SHAPES]
+    return [world(rng, draws, parents, 2, units) for parents in SHAPES]
 
 
-def explore(model: lt.Model, weights: tree_nets.Weights, values: Array | None = None) -> World:
+def explore(model: lt.Model, weights: tree_nets.Weights) -> World:
     """A model and its net with the library's laws and the enumeration that does without them."""
-    shown = None if values is None else torch.from_numpy(values)
     z, chance = enumerate_states(model)
-    pre, out = propagate(model.tree, weights, z, values)
-    return World(model, weights, tree_nets.laws(model, weights, shown), z, chance, pre, out)
+    pre, out = propagate(model.tree, weights, z)
+    return World(model, weights, tree_nets.laws(model, weights), z, chance, pre, out)
 
 
 def enumerate_states(model: lt.Model) -> tuple[Array, Array]:
@@ -90,7 +89,7 @@ def enumerate_states(model: lt.Model) -> tuple[Array, Array]:
 
 
 def propagate(
-    tree: lt.Tree, weights: tree_nets.Weights, z: Array, values: Array | None = None
+    tree: lt.Tree, weights: tree_nets.Weights, z: Array
 ) -> tuple[list[Array], list[Array]]:
     """Pre-activations and outputs [draws, J, n] of every group in every joint state."""
     draws = len(next(iter(weights.values())))
@@ -103,8 +102,8 @@ def propagate(
             pre[node] = np.einsum("djk,dsk->dsj", weights[node].numpy(), shown)
             out[node] = np.where(pre[node] > 0, pre[node], 0.0)
         else:
-            shown = z[:, node].astype(float) if values is None else values[z[:, node]]
-            pre[node] = out[node] = np.broadcast_to(shown[:, None], (draws, len(z), 1))
+            shown = z[:, [node]].astype(float)
+            pre[node] = out[node] = np.broadcast_to(shown, (draws, len(z), 1))
     return pre, out
 
 
@@ -166,9 +165,8 @@ def rho0(w: World) -> Array:
 
 def path_rho(w: World, node: int) -> Array:
     """The polarity between the root and a node, [draws], from the joint probabilities."""
-    return (
-        2 * given(w, 0, np.broadcast_to(w.z[:, [node]], (len(w.chance), len(w.z), 1)))[:, 1, 0] - 1
-    )
+    on = np.broadcast_to(w.z[:, [node]], (len(w.chance), len(w.z), 1))
+    return 2 * given(w, 0, on)[:, 1, 0] - 1
 
 
 def selective(w: World, node: int) -> tuple[Array, Array, Array]:

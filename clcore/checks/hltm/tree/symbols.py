@@ -67,14 +67,11 @@ def deviation(table: Any) -> Any:
 
 def along(law: Law, node: int) -> Any:
     """P(z_node | z_0), a row each z_0, from the joint states."""
-    rows = range(len(law.prior))
-    columns = range(law.tables[node].cols)
-    return sympy.Matrix(
-        [
-            [mean(law, lambda z, s=s: sympy.Integer(z[node] == s), 0, c) for s in columns]
-            for c in rows
-        ]
-    )
+
+    def chance(state: int, end: int) -> sympy.Expr:
+        return mean(law, lambda z: sympy.Integer(z[node] == end), 0, state)
+
+    return sympy.Matrix(len(law.prior), law.tables[node].cols, chance)
 
 
 def chances(law: Law, node: int = 0, state: int | None = None) -> dict[State, list[sympy.Expr]]:
