@@ -5,13 +5,7 @@ import sympy
 
 from clcore.checks.deep_linear_pca.flow import layers, product, symmetric
 from clcore.ledger import Trial, exact, typical
-from clcore.reference import Array, relative
-
-
-def _units(rng: np.random.Generator, *shape: int) -> Array:
-    """Random unit vectors, [*shape]."""
-    v = rng.standard_normal(shape)
-    return v / np.linalg.norm(v, axis=-1, keepdims=True)
+from clcore.reference import Array, relative, sphere
 
 
 def _trace(t: Trial) -> None:
@@ -56,7 +50,7 @@ def _top_space(t: Trial) -> None:
         for x, m, u, size in zip(X, M, R[..., 0], first[:, 0] * second[:, 0], strict=True):
             values, vectors = np.linalg.eigh(np.kron(x, m))
             space = vectors[:, values > values[-1] - 1e-9]
-            W = (space @ _units(rng, space.shape[1])).reshape(n0, n1).T  # columns are stacked
+            W = (space @ sphere(rng, space.shape[1])).reshape(n0, n1).T  # columns are stacked
             found.append(max(abs(values[-1] - size), np.linalg.norm(W - np.outer(u, u @ W))))
         return np.array(found)
 
@@ -84,7 +78,7 @@ def _not_aligned(t: Trial) -> None:
     part = t.part("layers of rank 1", 1e-12, controls=typical)
     rng = t.stream("rank 1")
     for widths in ((4, 3, 2), (3, 5, 2, 4)):
-        out, into = ([_units(rng, t.draws, n) for n in widths] for _ in range(2))
+        out, into = ([sphere(rng, t.draws, n) for n in widths] for _ in range(2))
         ws = [b[:, :, None] * a[:, None] for a, b in zip(into, out[1:], strict=False)]
         turns = [np.abs((a * b).sum(-1)) for a, b in zip(into[1:-1], out[1:-1], strict=True)]
         J = np.linalg.norm(product(ws), 2, (-2, -1))
@@ -101,7 +95,7 @@ def _one_layer_moved(t: Trial) -> None:
     below, W = rng.standard_normal((t.draws, 4)), layers(rng, t.draws, (4, 3))[0]
     moved = np.einsum("bij,bj->bi", W, below)
     size = np.linalg.norm(moved, axis=-1)
-    v = _units(rng, t.draws, 2)
+    v = sphere(rng, t.draws, 2)
 
     def off(right: Array) -> Array:
         """[draws]: of W_L = v right^T: its norm, Eq. 114, Eq. 116."""

@@ -26,9 +26,7 @@ def apart(
     def joined(f: Callable) -> Callable:
         def at(v: Array) -> Array:
             halves = np.split(v, 2, -1)
-            if sphere:
-                halves = [h / np.sqrt((h**2).sum(-1, keepdims=True)) for h in halves]
-            return f(*halves)
+            return f(*(map(ref.unit, halves) if sphere else halves))
 
         return at
 
@@ -119,5 +117,6 @@ def linear(z: Array, z2: Array) -> Array:
 
 def modified_triplet(z: Array, z2: Array, c: float) -> Array:
     """Modified triplet, of cosine distances."""
-    unit = (v / np.sqrt((v**2).sum(-1, keepdims=True)) for v in (z, z2))
-    return _on_triplets(*unit, np.subtract, lambda x: (1 / (1 + np.exp(-c * x))).sum(-1))
+    return _on_triplets(
+        ref.unit(z), ref.unit(z2), np.subtract, lambda x: (1 / (1 + np.exp(-c * x))).sum(-1)
+    )

@@ -1,5 +1,6 @@
 """Total variation of filters, the measure of acl Eq. 18: by hand, and what it distinguishes."""
 
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -64,9 +65,8 @@ def _blurred(w: np.ndarray) -> np.ndarray:
     return mean * norm[:, None, None, None]
 
 
-def _unit(w: np.ndarray) -> np.ndarray:
-    """Filters `f c h w` at norm 1."""
-    return w / np.sqrt((w**2).sum((1, 2, 3), keepdims=True))
+_unit = partial(ref.unit, axis=(1, 2, 3))
+"""Filters `f c h w` at norm 1."""
 
 
 def _tv(w: np.ndarray, scheme: Literal["forward", "central"] = "forward") -> np.ndarray:
@@ -160,13 +160,12 @@ def num21(t: Trial) -> None:
 
     # (1) Variation over that of the spot: at norms of their own; at one norm, in its envelope.
     free = edges * norms[:, None, None, None]
-    printed, equal = (begin(SHARP, 1.02, ">=", controls=typical) for begin in (t.part, t.corrected))
+    printed, equal = both = t.both(SHARP, 1.02, ">=", controls=typical)
     printed.add(_tv(free) / _tv(_spots(edges)))
     printed.fails_by(_by_loops(free) / _by_loops(_spots(edges)))
     equal.add(*(_tv(w) / _tv(_spots(w)) for w in (edges, steps * _spot())))
-    for part in (printed, equal):
-        small = _tv(edges / 8) / _tv(_spots(edges))
-        part.breaks("edge detectors of an eighth of the norm", small)
+    small = _tv(edges / 8) / _tv(_spots(edges))
+    both.breaks("edge detectors of an eighth of the norm", small)
     # Of 200, since a third of such steps has more than the spot, and the median of thirty may.
     whole, coarse = _edges(t.rng, 200, steps=True), _unit(waves[0][:, None])
     bare = _tv(whole) / _tv(_spots(whole))

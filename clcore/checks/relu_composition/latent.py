@@ -129,8 +129,7 @@ def _augmentation(t: Trial) -> None:
     settings = ((1, 3), (2, 3), (4, 3))
     count = min(t.draws, 8)
     within = t.part("D_aug within a field", controls=pooled, draws=2 * count)
-    across = t.part("D_aug across fields", SIGMAS, controls=pooled, draws=2 * count)
-    own = t.corrected("D_aug across fields", SIGMAS, controls=pooled, draws=2 * count)
+    across, own = both = t.both("D_aug across fields", SIGMAS, controls=pooled, draws=2 * count)
     level = t.part("its diagonal", SIGMAS, controls=pooled, draws=count * len(settings))
 
     def largest(mean: Array) -> Array:
@@ -165,8 +164,7 @@ def _augmentation(t: Trial) -> None:
             continue
         across.add(between(*shared)).fails_by(_joined(model, variance.numpy()), within=0.1)
         own.add(between(mean, error)).breaks("one factor for all fields", between(*shared))
-        for part in (across, own):
-            part.breaks("mean of gamma 2", between(*moments(2.0)))
+        both.breaks("mean of gamma 2", between(*moments(2.0)))
 
 
 @check("acl/eq15")

@@ -17,7 +17,7 @@ from clcore.ledger.printed import LedgerError
 from clcore.ledger.registry import Place
 from clcore.ledger.written.reach import Function, named, own, reached
 
-MAKERS = ("part", "corrected", "defines")
+MAKERS = ("part", "corrected", "both", "defines")
 """Methods of a trial that begin a part with its name."""
 MARKERS = ("breaks",)
 """Methods whose first argument is the name of something else."""
@@ -140,7 +140,7 @@ def _lines(function: Function, hits: Hits, name: str) -> Iterator[Lines]:
     if not at:
         return
     above, every = _above(function), _nodes(function)
-    spans = [_span(every, given, node) for node in at if (given := _given(above, node))]
+    spans = [_span(every, given, node) for node in at for given in _given(above, node)]
 
     def held(value: ast.AST) -> bool:
         """Whether this is the part's variable, where it holds the part."""
@@ -185,8 +185,9 @@ def _is(value: ast.expr, name: str) -> bool:
     return isinstance(key, ast.Constant) and bool(name) and key.value == name
 
 
-def _given(above: dict[ast.AST, ast.AST], node: ast.expr) -> str | None:
-    """The variable to which the part that a node begins is given: the call or its name."""
+def _given(above: dict[ast.AST, ast.AST], node: ast.expr) -> list[str]:
+    """The variables to which the part that a node begins is given: the call or its name. Both forms
+    of a part may have a variable each."""
     value: ast.AST = node
     while isinstance(above[value], ast.expr | ast.keyword) and not _begins(value):
         value = above[value]
@@ -197,11 +198,14 @@ def _given(above: dict[ast.AST, ast.AST], node: ast.expr) -> str | None:
         position = [id(one) for one in outer.elts].index(id(value))
         outer = above[outer]
     if not isinstance(outer, ast.Assign) or not _begins(value):
-        return None
-    target = outer.targets[0]
-    if position is not None and isinstance(target, ast.Tuple):
-        target = target.elts[position]
-    return target.id if isinstance(target, ast.Name) else None
+        return []
+    targets = []
+    for target in outer.targets:
+        if isinstance(target, ast.Tuple):
+            targets += target.elts if position is None else [target.elts[position]]
+        else:
+            targets.append(target)
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def _begins(value: ast.AST) -> bool:

@@ -3,20 +3,17 @@
 import numpy as np
 
 from clcore.checks.one_layer.power_iteration.steps import bases, matrix
-from clcore.reference import Array
+from clcore.reference import Array, tangent, unit
 
 
 def pushed(A: Array, v: Array) -> Array:
     """P_v A v for unit v [..., d], the right side of Eq. 7, in numpy."""
-    image = np.einsum("...ij,...j->...i", A, v)
-    return image - v * (v * image).sum(-1, keepdims=True)
+    return tangent(v, np.einsum("...ij,...j->...i", A, v))
 
 
 def across(rng: np.random.Generator, w: Array) -> Array:
     """Random unit vectors orthogonal to w [..., d]."""
-    u = rng.standard_normal(w.shape)
-    u -= w * (w * u).sum(-1, keepdims=True)
-    return u / np.linalg.norm(u, axis=-1, keepdims=True)
+    return unit(tangent(w, rng.standard_normal(w.shape)))
 
 
 def tight(

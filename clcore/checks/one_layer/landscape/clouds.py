@@ -16,7 +16,7 @@ import torch
 
 from clcore import reference as ref
 from clcore import stats
-from clcore.checks.one_layer.landscape.heights import FIGURE8, highest, highest_again
+from clcore.checks.one_layer.landscape.heights import FIGURE8, highest, highest_again, outputs
 from clcore.ledger import Trial, check, pooled
 from clcore.reference import Array
 from clcore.theory.one_layer import circle_landscape as circle
@@ -281,12 +281,8 @@ def _depth_by_energies(t: Trial, clouds: list[Array]) -> None:
         if len(exact):
             finely = optima(_fine(x, fine))[1]
             integral.add(abs(finely.sum() - exact.sum()) / exact.sum())
-            reach = np.ptp(_energies(x, fine))
+            reach = np.ptp(outputs(x, fine).var(-1) / 2)
             integral.breaks("the energy's range", abs(reach - exact.sum()) / exact.sum())
-
-
-def _energies(x: Array, angle: Array) -> Array:
-    return np.maximum(np.stack([np.cos(angle), np.sin(angle)], -1) @ x.T, 0).var(-1) / 2
 
 
 def _fine(x: Array, angle: Array) -> Array:

@@ -110,7 +110,7 @@ def rem26(t: Trial) -> None:
     """
     name = "a lower roughness lowers the rate at which an LME is left"
     same = t.part("one gap, two roughnesses", 1e-12)
-    printed, mended = t.part(name), t.corrected(name)
+    rate_falls = t.both(name)
     closed = t.part("the rate is rho - gap", 0.2)
     surplus = []
     for _ in range(min(t.draws, 12)):
@@ -120,16 +120,17 @@ def rem26(t: Trial) -> None:
         (gap, _, pull), (_, _, pull2) = (_at_axis(gated, turn) for turn in (-1.0, 1.0))
         assert gap > 0 > pull > pull2
         rates = [_slope_at_axis(strip_points(gated, turn), 0.0) for turn in (-1.0, 1.0)]
-        printed.add((rates[0] - rates[1]) / gap).fails_by((pull - pull2) / gap, within=0.2)
+        rate_falls.printed.add((rates[0] - rates[1]) / gap)
+        rate_falls.printed.fails_by((pull - pull2) / gap, within=0.2)
 
         # Leaky ReLU: the smoother law keeps w_*, the rougher one loses it.
         s = _random_strip(t.rng)
         (gap, _, rho), (gap2, _, rho2) = (_at_axis(s, turn) for turn in (-1.0, 1.0))
         same.add(abs(gap - gap2)).breaks("the roughness", abs(rho - rho2))
         rate, rate2 = (_slope_at_axis(strip_points(s, turn), s.slope) for turn in (-1.0, 1.0))
-        mended.add(rate / gap, (rate - rate2) / gap).breaks("the rougher law", rate2 / gap2)
-        for part in (printed, mended):
-            part.breaks("the two laws exchanged, leaky ReLU", (rate2 - rate) / gap)
+        rate_falls.corrected.add(rate / gap, (rate - rate2) / gap)
+        rate_falls.corrected.breaks("the rougher law", rate2 / gap2)
+        rate_falls.breaks("the two laws exchanged, leaky ReLU", (rate2 - rate) / gap)
         for speed, g, rough in ((rate, gap, rho), (rate2, gap2, rho2)):
             closed.add(abs(speed - (rough - g)) / g)
             closed.breaks("without the roughness", abs(speed + g) / g)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from clcore.checks.one_layer.eigenvectors.families import pushed
 from clcore.checks.one_layer.power_iteration import proofs
 from clcore.checks.one_layer.power_iteration.steps import (
     ROUNDING,
@@ -19,7 +20,7 @@ from clcore.checks.one_layer.power_iteration.steps import (
     start,
 )
 from clcore.ledger import Trial, check, typical, worst
-from clcore.reference import Array, relative, tensors
+from clcore.reference import Array, relative, tangent, tensors, unit
 from clcore.theory.one_layer import one_layer
 from clcore.theory.one_layer import power_iteration as pi
 
@@ -146,9 +147,7 @@ def eq103(t: Trial) -> None:
     cosine = cosine + np.where(rng.random(n) < 0.5, 1, -1) * 10.0 ** rng.uniform(-6, 0)
     cosine = np.clip(cosine, -1, 1)
     w0 = start(rng, rng.uniform(-1, 1, n), 4)
-    side = start(rng, rng.uniform(-1, 1, n), 4)
-    side -= (side * w0).sum(-1, keepdims=True) * w0
-    side /= np.linalg.norm(side, axis=-1, keepdims=True)
+    side = unit(tangent(w0, start(rng, rng.uniform(-1, 1, n), 4)))
     w = cosine[:, None] * w0 + np.sqrt(1 - cosine**2)[:, None] * side
 
     def disagree(sign: float) -> float:
@@ -172,10 +171,6 @@ def eq104(t: Trial) -> None:
     values, a, Q = draw(t.rng, t.draws, "indefinite")
     A, w = matrix(values, Q), np.einsum("bij,bj->bi", Q, a)
     hat = pi.shifted(torch.tensor(A), 0.01)
-
-    def pushed(matrix: Array, v: Array) -> Array:
-        image = np.einsum("bij,bj->bi", matrix, v)
-        return image - v * (v * image).sum(-1, keepdims=True)
 
     # P A w of both, for unit w.
     push = t.part("P A w", 1e-12, controls=typical)

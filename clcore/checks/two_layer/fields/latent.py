@@ -14,7 +14,7 @@ import torch
 from clcore import random
 from clcore.checks.two_layer.fields import monomials
 from clcore.ledger import Trial, check, pooled, typical
-from clcore.reference import Array, relative
+from clcore.reference import Array, relative, unit
 from clcore.theory.one_layer import one_layer
 from clcore.theory.two_layer import field_latent, two_layer
 
@@ -40,7 +40,7 @@ def filters(rng: np.random.Generator, model: field_latent.Model, M: int) -> Arra
     draws, K, _, d = values.shape
     W = rng.standard_normal((draws, K, M, d))
     silent = (np.einsum("bksd,bkmd->bkms", values, W).max(-1) <= 0)[..., None]
-    return np.where(silent, -W, W) / np.linalg.norm(W, axis=-1, keepdims=True)
+    return unit(np.where(silent, -W, W))
 
 
 class Law(NamedTuple):

@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 
 from clcore import reference as ref
 from clcore.ledger import Trial, check, typical, worst
-from clcore.reference import Array, relative, tensors
+from clcore.reference import Array, relative, tangent, tensors, unit
 from clcore.theory.two_layer import modulation
 
 STARTS = 600
@@ -123,7 +123,7 @@ def eq148(t: Trial) -> None:
         """y at a share of the first critical time, and z = y / |y|."""
         when = share * times.min(-1, keepdims=True) * np.ones_like(b)
         y = modulation.solution(*tensors(y0, b, when)).numpy()
-        return y, y / np.linalg.norm(y, axis=-1, keepdims=True)
+        return y, unit(y)
 
     # z_1 / z_k is y_1 / y_k, long before the first critical time.
     y, z = at(0.7)
@@ -190,14 +190,10 @@ def on_sphere(y: Array, b: Array, end: float = 80.0, near: float = 1e-6) -> Arra
 
     def move(_: float, flat: Array) -> Array:
         z = flat.reshape(y.shape)
-        push = b * z + z**2
-        return (push - z * (z * push).sum(-1, keepdims=True)).ravel()
+        return tangent(z, b * z + z**2).ravel()
 
-    return (
-        solve_ivp(move, (0, end), y.ravel(), "DOP853", rtol=1e-8, atol=near)
-        .y[:, -1]
-        .reshape(y.shape)
-    )
+    path = solve_ivp(move, (0, end), y.ravel(), "DOP853", rtol=1e-8, atol=near).y
+    return path[:, -1].reshape(y.shape)
 
 
 @check("nl/fig7")
