@@ -206,7 +206,8 @@ def lem10(t: Trial) -> None:
         left.add(spectral_norm(moved)).breaks("the point itself, not moved", spectral_norm(zero))
 
     # (5), (6) Steps of the proof.
-    between_lemmas.spectral_norm_steps(t)
+    between_lemmas.not_aligned(t)
+    between_lemmas.one_layer_moved(t)
 
 
 def spectral_ascent(weights: tuple[Tensor, ...], rows: bool = False) -> tuple[Tensor, ...]:
@@ -317,7 +318,9 @@ def eq40(t: Trial) -> None:
         largest.breaks("saddles", _below_top(saddle, X))
 
     # (3), (4), (5) Steps of the proof.
-    between_lemmas.critical_points(t)
+    between_lemmas.trace(t)
+    between_lemmas.kronecker(t)
+    between_lemmas.top_space(t)
 
 
 def _multipliers(ws: list[Array], X: Array) -> Array:

@@ -113,21 +113,13 @@ def eq18(t: Trial) -> None:
         same = ref.relative(_tv(scale * w), _tv(w))
         grows.breaks("no change, as the output of a BatchNorm behind it", same)
 
-    # (4) Edge detectors; 200, since a quarter of the steps has more than its copy, the median less.
-    _sharper(t, 200)
-
-
-def _sharper(t: Trial, count: int) -> None:
-    """Edges by hand with their blurred copies and a spot."""
-    edges, steps = _edges(t.rng, count), _edges(t.rng, count, steps=True)
+    # (4) Edge detectors over their blurred copies and a spot; 200, since a quarter of the steps has
+    # more than its copy, the median less.
+    edges, steps = _edges(t.rng, 200), _edges(t.rng, 200, steps=True)
     edge, step = (_tv(w) / _tv(_blurred(w)) for w in (edges, steps))
     spot = _tv(edges) / _tv(_spots(edges))
-    part = t.part(
-        "an edge detector has more than its blurred copy, and than a spot, of equal norm",
-        1.02,
-        ">=",
-        controls=typical,
-    )
+    name = "an edge detector has more than its blurred copy, and than a spot, of equal norm"
+    part = t.part(name, 1.02, ">=", controls=typical)
     part.add(edge, spot).breaks("steps in place of edge detectors", step)
     part.says(least=edge.min(), most=edge.max(), step=step.mean())
     part.says(spot_least=spot.min(), spot_most=spot.max())

@@ -99,6 +99,14 @@ def _joined(model: binary_latent.Model, variance: Array) -> Array:
     return _apart(v * square / spread, variance.shape[2]).max(-1)
 
 
+def _sampled(t: Trial, count: int, fields: int, modes: int) -> tuple:
+    """(model, keys, x [count, n, K, d], variances of gamma) of random models and large samples."""
+    model = models(t.rng, count, fields, modes)
+    keys = random.fold_in(random.key(int(t.rng.integers(2**40))), torch.arange(count))
+    _, x = binary_latent.sample(keys, model, SAMPLES)
+    return model, keys, x, torch.from_numpy(t.rng.uniform(0.1, 1.5, (count, fields, modes)))
+
+
 @check("acl/eq14")
 def eq14(t: Trial) -> None:
     """Non-overlapping fields: covariance minus a diagonal augmentation term (Eq. 14).
@@ -136,10 +144,7 @@ def _augmentation(t: Trial) -> None:
         return np.abs(ref.off(mean)).reshape(count, -1).max(-1)
 
     for fields, modes in settings:
-        model = models(t.rng, count, fields, modes)
-        keys = random.fold_in(random.key(int(t.rng.integers(2**40))), torch.arange(count))
-        _, x = binary_latent.sample(keys, model, SAMPLES)
-        variance = torch.from_numpy(t.rng.uniform(0.1, 1.5, (count, fields, modes)))
+        model, keys, x, variance = _sampled(t, count, fields, modes)
 
         def moments(factor: float, shared: bool = False, x=x, keys=keys, v=variance) -> tuple:
             """Mean and standard errors, of x and `factor` times its view."""
@@ -261,10 +266,7 @@ def eq17(t: Trial) -> None:
     large = t.part("large samples", SIGMAS, controls=pooled)
     direct = t.part("the sample's C_alpha", 1e-11, controls=pooled, draws=count * len(settings))
     for fields, modes in settings:
-        model = models(t.rng, count, fields, modes)
-        keys = random.fold_in(random.key(int(t.rng.integers(2**40))), torch.arange(count))
-        _, x = binary_latent.sample(keys, model, SAMPLES)
-        variance = torch.from_numpy(t.rng.uniform(0.1, 1.5, (count, fields, modes)))
+        model, keys, x, variance = _sampled(t, count, fields, modes)
         level = (variance * binary_latent.second_moments(model)).flatten(-2) / 2
         closed = binary_latent.contrastive(model, level).numpy()
         delta = binary_latent.difference(model).flatten(-2).numpy()

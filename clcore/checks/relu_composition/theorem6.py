@@ -66,11 +66,6 @@ def thm6(t: Trial) -> None:
             diag^2(Delta). Against m* it holds as printed. Controls: the other half's D_aug; equal
             salient features (weak); all of Delta in one field at eta = 0 (strong).
     """
-    _weak(t)
-    strong_half(t)
-
-
-def _weak(t: Trial) -> None:
     count = t.share(len(SETTINGS))
     half = t.part("weak", 0.0, **OF_MODELS)
     for fields, modes in SETTINGS:
@@ -82,6 +77,7 @@ def _weak(t: Trial) -> None:
         level = e.delta * (0.3 / salient(e.delta))[..., None]
         half.breaks("equal salient features", ties(weak(model, level)))
     half.proves(**exact_mixtures.weak_half())
+    strong_half(t)
 
 
 def strong_half(t: Trial) -> None:

@@ -16,9 +16,7 @@ def across(rng: np.random.Generator, w: Array) -> Array:
     return unit(tangent(w, rng.standard_normal(w.shape)))
 
 
-def tight(
-    rng: np.random.Generator, draws: int, share: Array, power: float | None = None, d: int = 4
-) -> tuple:
+def tight(rng: np.random.Generator, draws: int, share: Array, power: float | None = None) -> tuple:
     """Families with an LME at w whose roughness is `share` of the gap, and pushes outward.
 
     A(v) = A_* + s (phi_2.v) (phi_1 phi_2^T + phi_2 phi_1^T), so (A(v) - A_*) w = s (phi_2.v) phi_2.
@@ -26,9 +24,9 @@ def tight(
     roughness as it is, jumps at w if the power is 0, and is continuous there if it is positive.
     Returns (A as a function of v in numpy, w, phi_2, gap).
     """
-    values = -np.sort(-rng.uniform(0.1, 1, (draws, d)), -1)
+    values = -np.sort(-rng.uniform(0.1, 1, (draws, 4)), -1)
     values[:, 0] = values[:, 1] + rng.uniform(0.1, 1, draws)
-    Q = bases(rng, draws, d)
+    Q = bases(rng, draws, 4)
     w, second, gap = Q[..., 0], Q[..., 1], values[:, 0] - values[:, 1]
     turn = w[:, :, None] * second[:, None]
     turn = (share * gap)[:, None, None] * (turn + turn.swapaxes(1, 2))

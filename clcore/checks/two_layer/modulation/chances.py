@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 from scipy.integrate import quad
 
-from clcore.checks.two_layer.modulation.basins import on_sphere
+from clcore.checks.two_layer.modulation.basins import blow_up, on_sphere, times
 from clcore.ledger import Part, Trial, check, pooled, worst
 from clcore.reference import Array, tensors, unit
 from clcore.theory.two_layer import modulation
@@ -67,23 +67,12 @@ def _wins(y: Array, rates: Array, projected: bool, steps: int) -> Array:
     return (modulation.winner(ends, 0.9) == 0).numpy()
 
 
-def _blow_up(y: float, b: float) -> float:
-    """t* by quadrature: dt is dy / ((y + b) y), in the logarithm of y."""
-    return quad(lambda v: 1 / (np.exp(v) + b), np.log(y), 40, epsabs=1e-12, limit=200)[0]
-
-
 def _missed(y: Array, won: Array) -> float:
     """`_errors`' "the best constant", counted by what head start each start would need."""
     needs = np.where(y[:, 0] > 0, y[:, 1:].max(-1) - y[:, 0], np.inf)
     grid = np.arange(0, 1.5, 0.01)
     right, wrong = (np.searchsorted(np.sort(needs[k]), grid, "right") for k in (won, ~won))
     return float((won.sum() - right + wrong).min() / len(y))
-
-
-def _blows_up_first(y: Array, rate: Array) -> Array:
-    """Starts [n] whose first component has the least critical time, by its formula."""
-    times = np.where(y > 0, np.log1p(rate / np.where(y > 0, y, 1)) / rate, np.inf)
-    return times[:, 0] < times[:, 1:].min(-1)
 
 
 @check("nl/eq154")
@@ -161,11 +150,14 @@ def _without_projection(t: Trial) -> None:
     ahead = _head_start(np.where(y[:, 0] > 0, y[:, 0], 1), b, c)
     found = _errors(y, _wins(y, rates, False, 500), ahead)
     constant = t.part(name, 0.002, draws=STARTS).add(found["the best constant"])
+    first, *rest = times(y, rates).T
     # a run may stop short of its blow-up
-    constant.fails_by(_missed(y, _blows_up_first(y, rates)), within=0.001)
-    times = modulation.critical_time(*tensors(np.array(own), np.array([b + c, b])))
-    constant.says(t1=times[0].item(), t2=times[1].item())
-    constant.confirms(**dict(zip(("t1", "t2"), map(_blow_up, own, (b + c, b)), strict=True)))
+    constant.fails_by(_missed(y, first < np.min(rest, 0)), within=0.001)
+    pair = np.array(own), np.array([b + c, b])
+    t1, t2 = modulation.critical_time(*tensors(*pair)).tolist()
+    constant.says(t1=t1, t2=t2)
+    t1, t2 = blow_up(*pair)
+    constant.confirms(t1=t1, t2=t2)
     moving = t.corrected(name, 0.002, draws=STARTS).add(found["own"])
     for p in (constant, moving):
         _controls(p, found)
