@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from clcore.checks.one_layer.eigenvectors.families import pushed
 from clcore.checks.one_layer.power_iteration import proofs
 from clcore.checks.one_layer.power_iteration.steps import (
     ROUNDING,
@@ -171,6 +170,9 @@ def eq104(t: Trial) -> None:
     values, a, Q = draw(t.rng, t.draws, "indefinite")
     A, w = matrix(values, Q), np.einsum("bij,bj->bi", Q, a)
     hat = pi.shifted(torch.tensor(A), 0.01)
+
+    def pushed(matrix: Array, v: Array) -> Array:
+        return tangent(v, np.einsum("bij,bj->bi", matrix, v))
 
     # P A w of both, for unit w.
     push = t.part("P A w", 1e-12, controls=typical)
