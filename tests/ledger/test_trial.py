@@ -121,10 +121,10 @@ def test_both_forms_of_a_part_are_begun_alike_and_share_a_control():
     assert forms.breaks("no a", np.full(2, 0.4), by=total).breaks("b", 0.5) is forms
     assert t.parts == [printed, mended]
     found = [part.add(2.0).record() for part in forms]
-    assert [check.form for check in found] == ["printed", "corrected"]
-    for check in found:
-        assert (check.part, check.bound, check.relation, check.draws) == ("a", 1.0, ">=", 7)
-        assert check.control == {"no a": 0.8, "b": 0.5}
+    assert [one.form for one in found] == ["printed", "corrected"]
+    for one in found:
+        assert (one.part, one.bound, one.relation, one.draws) == ("a", 1.0, ">=", 7)
+        assert one.control == {"no a": 0.8, "b": 0.5}
 
 
 def test_checks_on_runs_get_their_tables():

@@ -25,13 +25,8 @@ POWERS = (0, 2, 3, 4)
 """Of C_0: as corrected 2, as printed 3, in controls 4 and 0."""
 
 
-def flat(radius: float, d: int) -> Callable:
-    """The uniform law."""
-    return lambda x: torch.full_like(x[..., 0], 1 / ro.volume(d, radius))
-
-
 def tilted(radius: float, d: int, t: Array) -> Callable:
-    """Density proportional to 1 + t.x / C_0, |t| <= 1."""
+    """Density proportional to 1 + t.x / C_0, |t| <= 1; uniform for t = 0."""
     tilt = torch.tensor(t)
     return lambda x: (1 + (x @ tilt) / radius) / ro.volume(d, radius)
 
@@ -59,7 +54,7 @@ def examples(
             u = across(rng, w[None])[0]
             means = torch.tensor(0.5 * radius * rng.standard_normal((3, d)))
             mixed = ro.mixture(means, radius * rng.uniform(0.3, 0.6), radius, ORDER)
-            yield (flat(radius, d), tilted(radius, d, u), mixed)[k % 3], radius, w, u
+            yield (tilted(radius, d, 0 * u), tilted(radius, d, u), mixed)[k % 3], radius, w, u
 
 
 def turned(w: Array, u: Array, angle: float) -> Array:

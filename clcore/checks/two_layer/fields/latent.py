@@ -60,15 +60,6 @@ SLOPES: dict[str, Callable[[Array], Array]] = {
 """h'(u), from the page."""
 
 
-def _gated(x: Array, W: Array, kind: str) -> Array:
-    """[draws, K*M*d] of one state x [draws, K, d], by a loop over filters."""
-    pieces = []
-    for k, m in product(*map(range, W.shape[1:3])):
-        u = (x[:, k] * W[:, k, m]).sum(-1)
-        pieces.append(SLOPES[kind](u)[:, None] * x[:, k])
-    return np.concatenate(pieces, -1)
-
-
 def enumerated(model: field_latent.Model, W: Array, kind: str, coupling: float = 0.0) -> Law:
     """All joint states by a loop. `coupling` favours states in which the first two fields are
     alike, which breaks their independence given z."""
@@ -77,15 +68,14 @@ def enumerated(model: field_latent.Model, W: Array, kind: str, coupling: float =
     size = math.prod(W.shape[1:])
     mean, square = np.zeros((draws, C, size)), np.zeros((draws, C, size, size))
     for joint in product(range(S), repeat=K):
-        x = np.stack([values[:, k, s] for k, s in enumerate(joint)], 1)
-        g = _gated(x, W, kind)
-        outer = g[:, :, None] * g[:, None]
-        for c in range(C):
-            each = [table[:, c, k, s] for k, s in enumerate(joint)]
-            alike = (joint[0] == joint[1]) * np.prod([each[0], *each[2:]], 0)
-            chance = (1 - coupling) * np.prod(each, 0) + coupling * alike
-            mean[:, c] += chance[:, None] * g
-            square[:, c] += chance[:, None, None] * outer
+        x = np.stack([values[:, k, s] for k, s in enumerate(joint)], 1)[:, :, None]
+        gate = SLOPES[kind]((x * W).sum(-1))
+        g = (gate[..., None] * x).reshape(draws, 1, size)
+        each = [table[:, :, k, s] for k, s in enumerate(joint)]
+        alike = (joint[0] == joint[1]) * np.prod([each[0], *each[2:]], 0)
+        chance = (1 - coupling) * np.prod(each, 0) + coupling * alike  # given z
+        mean += chance[..., None] * g
+        square += chance[..., None, None] * (g[..., None] * g[:, :, None])
     total = (prior[..., None] * mean).sum(1)
     second = (prior[..., None, None] * square).sum(1)
     given = [square[:, c] - mean[:, c, :, None] * mean[:, c, None] for c in range(C)]
