@@ -31,14 +31,9 @@ def activate(u: Array, kind: str) -> Array:
 
 
 def hidden(x: Array, W: Array, kind: str) -> Array:
-    """[..., n, K*M], by a loop over fields and filters."""
-    K, M = W.shape[-3:-1]
-    columns = [
-        activate((x[..., k, :] * W[..., None, k, m, :]).sum(-1), kind)
-        for k in range(K)
-        for m in range(M)
-    ]
-    return np.stack(columns, -1)
+    """h(w_km^T x_k), [..., n, K*M]."""
+    u = (x[..., None, :] * W[..., None, :, :, :]).sum(-1)
+    return activate(u, kind).reshape(*u.shape[:-2], -1)
 
 
 def batch(rng: np.random.Generator, draws: int, K: int, M: int, d: int, q: int = 3, n: int = 5):
@@ -301,10 +296,8 @@ def carried(model: field_latent.Model, W: Array, weight: Array) -> tuple[Array, 
     mass = mass / mass.sum(-1, keepdims=True)
     draws, C, K, S = model.table.shape
     table = np.zeros((draws, C, K, S))
-    for c in range(C):
-        for k in range(K):
-            for s in range(S):
-                table[:, c, k, s] = mass[:, (z == c) & (states[:, k] == s)].sum(-1)
+    for c, k, s in np.ndindex(C, K, S):
+        table[:, c, k, s] = mass[:, (z == c) & (states[:, k] == s)].sum(-1)
     prior = table[:, :, 0].sum(-1)
     new = field_latent.Model(*tensors(prior, table / prior[..., None, None]), model.values)
     features = table_of(model, W, "relu")
