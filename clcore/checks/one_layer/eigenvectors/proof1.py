@@ -38,21 +38,21 @@ def split(t: Trial) -> None:
 def moved_twice(t: Trial) -> None:
     """Eqs. 63 and 64: |(A(v) - A(w_*)) v| exceeds rho epsilon by second order, unless A jumps."""
     rng, n = t.stream("moved twice"), t.draws
-    share, name = rng.uniform(0.2, 0.98, n), "Eqs. 63, 64"
-    form = t.both(name, 3.0, controls=typical)
+    share = rng.uniform(0.2, 0.98, n)
+    moved = t.both("Eqs. 63, 64", 3.0, controls=typical)
     jump, w, second, gap = tight(rng, n, share, power=0)
     smooth, w2, other, gap2 = tight(rng, n, share)
     for e in (1e-2, 1e-3):
 
         def excess(A: Callable, w: Array, second: Array, gap: Array, e: float = e) -> Array:
             v = np.sqrt(1 - e**2) * w + e * second
-            moved = np.einsum("bij,bj->bi", A(v) - A(w), v)
-            return (np.linalg.norm(moved, axis=-1) - share * gap * e) / e**2
+            change = np.einsum("bij,bj->bi", A(v) - A(w), v)
+            return (np.linalg.norm(change, axis=-1) - share * gap * e) / e**2
 
         leaps = excess(jump, w, second, gap)
         aside = gap * (share * np.sqrt(1 - e**2) + 1)
         again = (np.hypot(aside, share * gap * e) - share * gap) / e
-        form.printed.add(leaps).fails_by(again, within=1e-8)
+        moved.printed.add(leaps).fails_by(again, within=1e-8)
         within = excess(smooth, w2, other, gap2)
-        form.corrected.add(within).breaks("A jumps", leaps)
-        form.breaks("half of rho", within + share * gap2 / 2 / e)
+        moved.corrected.add(within).breaks("A jumps", leaps)
+        moved.breaks("half of rho", within + share * gap2 / 2 / e)
