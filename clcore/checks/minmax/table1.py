@@ -255,8 +255,8 @@ def _jump(f: Callable, x: Array) -> Array:
 
 
 def _shapes(t: Trial, rows: list[ref.Row], margin: float) -> None:
-    """Monotone and differentiable, for all sixteen functions of Table 1, on a grid; phi is taken as a
-    function of log x, which changes neither property."""
+    """Monotone and differentiable, for all sixteen functions of Table 1, on a grid; phi is taken as
+    a function of log x, which changes neither property."""
     grid = np.linspace(-6, 6, 4001)
     # Where a positive part switches.
     kinks = {("Triplet", "psi"): -margin, ("Lifted Structured", "phi"): 0.0}
