@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -181,23 +181,17 @@ class Part:
             )
             self._same("it fails by", ours, theirs, np.array(self._within))
         measured = 0.0 if alone else self.measured(self.errors, self.relation)
+        count = sum(len(e) if e.ndim else 1 for e in self.errors)
         if np.isfinite(measured) and not satisfies(measured, self.relation, self.bound):
             self._fails(measured)
-        text = said_of.worded(
-            {
-                "claim": self.claim,
-                "words": self.words,
-                "form": self.form,
-                "setting": self.setting,
-                "said": self.said,
-            }
-        )
+        asked = ("claim", "words", "form", "setting", "said")
+        text = said_of.worded({name: getattr(self, name) for name in asked})
         return Check(
             self.claim,
             measured,
             float(self.bound),
             self._controls(),
-            draws=self._count() if self.draws is None else self.draws,
+            draws=count if self.draws is None else self.draws,
             part=self.name,
             relation=self.relation,
             form=self.form,
@@ -246,9 +240,6 @@ class Part:
             for what, errors in self.broken.items()
         }
 
-    def _count(self) -> int:
-        return sum(len(e) if e.ndim else 1 for e in self.errors)
-
     def _share(self, errors: list[np.ndarray]) -> float | None:
         """In which share of draws a control fails; None where it is one number."""
         values = np.concatenate([np.ravel(e) for e in errors])
@@ -256,6 +247,19 @@ class Part:
             return None
         fails = values > self.bound if self.relation == "<=" else values < self.bound
         return float(np.mean(fails))
+
+
+class Both(NamedTuple):
+    """A part as printed, and its corrected form."""
+
+    printed: Part
+    corrected: Part
+
+    def breaks(self, what: str, *errors: Any, by: Reducer | None = None) -> "Both":
+        """One control for both forms, as `Part.breaks`."""
+        for part in self:
+            part.breaks(what, *errors, by=by)
+        return self
 
 
 class Trial:
@@ -343,6 +347,10 @@ class Trial:
     def corrected(self, name: str = "", bound: float = 0.0, *more: Any, **named: Any) -> Part:
         """Begin the corrected form of a part; arguments as in `part`."""
         return self.part(name, bound, *more, form="corrected", **named)
+
+    def both(self, *name: Any, **more: Any) -> Both:
+        """Begin a part as printed and its corrected form; arguments as in `part`."""
+        return Both(self.part(*name, **more), self.corrected(*name, **more))
 
     def defines(self, name: str = "", bound: float = 0.0, *more: Any, **named: Any) -> Part:
         """Begin a part that asserts nothing which could be false: it holds our code against what

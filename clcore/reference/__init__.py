@@ -33,9 +33,12 @@ from clcore.reference.plain import (
     slope,
     slsqp,
     softmax,
+    sphere,
     stepped,
     table1,
+    tangent,
     tensors,
+    unit,
     views,
 )
 
@@ -72,8 +75,11 @@ __all__ = [
     "slope",
     "slsqp",
     "softmax",
+    "sphere",
     "stepped",
     "table1",
+    "tangent",
     "tensors",
+    "unit",
     "views",
 ]

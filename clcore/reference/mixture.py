@@ -51,8 +51,7 @@ def covariance(alpha: Array, x: Array, x2: Array) -> Array:
 
 def starts(rng: np.random.Generator, draws: int, modes: int) -> Array:
     """Uniform on the nonnegative part of the unit sphere."""
-    w = np.abs(rng.standard_normal((draws, modes)))
-    return w / np.linalg.norm(w, axis=-1, keepdims=True)
+    return ref.unit(np.abs(rng.standard_normal((draws, modes))))
 
 
 def top(x: Array) -> Array:

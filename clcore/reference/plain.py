@@ -199,6 +199,21 @@ def normalised(x: Array) -> Array:
     return x / x.sum(-1, keepdims=True)
 
 
+def unit(x: Array, axis: int | tuple[int, ...] = -1) -> Array:
+    """x over its Euclidean length along an axis, or along several; complex steps go through."""
+    return x / np.sqrt((x * x).sum(axis, keepdims=True))
+
+
+def sphere(rng: np.random.Generator, *shape: int) -> Array:
+    """Random unit vectors, uniform on the sphere, [*shape]."""
+    return unit(rng.standard_normal(shape))
+
+
+def tangent(w: Array, x: Array) -> Array:
+    """x less its part along unit w, [..., d]."""
+    return x - (x * w).sum(-1, keepdims=True) * w
+
+
 def disorder(alpha: Array, inter: Array) -> int:
     """How many neighbours in a row's order of d_ij lack strictly falling positive alpha_ij."""
     order = np.argsort(off(inter), -1)

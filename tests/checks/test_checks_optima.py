@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from clcore.checks.one_layer.landscape import circle
+from clcore.checks.one_layer.landscape import circle, clouds
 from clcore.checks.one_layer.landscape.augmented import (
     energy_of,
     mean_response,
@@ -17,8 +17,8 @@ from clcore.checks.one_layer.power_iteration import steps as power_iteration
 from clcore.checks.one_layer.roughness import corollary2
 from clcore.checks.one_layer.roughness import laws as rough_laws
 from clcore.ledger import LedgerError
+from clcore.theory.one_layer import circle_landscape, roughness
 from clcore.theory.one_layer import power_iteration as pi
-from clcore.theory.one_layer import roughness
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -175,3 +175,44 @@ def test_the_roughness_of_laws_in_front_of_a_node_is_the_library_s(tau):
     assert A.diagonal().tolist() == pytest.approx([at.along, at.across], rel=1e-4)
     assert float(roughness.roughness(parts, w, radius, 160)) == pytest.approx(at.rho, rel=1e-4)
     assert rough_laws.leaving(law, tau) == pytest.approx(-at.gap - at.rho, rel=1e-5)
+
+
+def _exact_depths(points):
+    """Energy at each maximum minus that of the higher adjacent minimum; empty where the energy is
+    constant on an arc."""
+    extrema = (circle_landscape.extrema(points, minima=low).angle for low in (False, True))
+    top, low = (v[~v.isnan()].sort().values for v in extrema)
+    if len(top) != len(low):
+        return np.zeros(0)
+    E, floor = (circle_landscape.energy(points, v).numpy() for v in (top, low))
+    after = np.searchsorted(low.numpy(), top.numpy())
+    return E - np.maximum(floor[after % len(low)], floor[after - 1])
+
+
+def test_a_depth_is_the_climb_in_energy_to_an_optimum():
+    """nl/rem23, alpha = 1: the integral of the speed, against energies at the exact extrema."""
+    found = []
+    for x in clouds._clouds(np.random.default_rng(0), 6):
+        if len(exact := _exact_depths(torch.tensor(x))):
+            _, depths = clouds.optima(clouds.push(x, clouds.angles(3600)))
+            found.append(len(exact))
+            assert depths.sum() == pytest.approx(exact.sum(), rel=0.02)
+            assert depths.max() == pytest.approx(exact.max(), rel=0.02)
+    assert len(found) > 2 and max(found) > 2
+
+
+def test_optima_by_the_operator_are_those_by_pairs():
+    """nl/rem9, nl/rem23: alpha that follows w, and alpha = 1."""
+    angle, differ = clouds.angles(), 0
+    for k, x in enumerate(clouds._clouds(np.random.default_rng(1), 6)):
+        tau = clouds.TAUS[k % 2]
+        kernel = circle_landscape.gaussian_importance(tau)
+        counts = []
+        for given, alpha in ((tau, kernel), (None, None)):
+            counts.append(clouds.optima(clouds.push(x, angle, given))[0])
+            ends = circle_landscape.stable_angles(
+                torch.tensor(x), importance=alpha, grid=clouds.GRID
+            )
+            assert len(ends) == counts[-1]
+        differ += counts[0] != counts[1]
+    assert differ > 2

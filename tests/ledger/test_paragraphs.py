@@ -314,6 +314,26 @@ def thm1(t):
     assert [lines for _, lines in shown(place, "far")] == [near, *far]
 
 
+def test_both_forms_of_a_part_are_fed_by_one_variable_or_by_two(place, monkeypatch):
+    source = """def thm1(t):
+    both = t.both("both")
+
+    both.printed.add(1)
+
+    printed, mended = pair = t.both("pair")
+
+    mended.add(2)
+
+    pair.breaks("no pair", 3)
+"""
+    place.file.write_text(source, encoding="utf-8")
+    (node,) = ast.parse(source).body
+    monkeypatch.setattr(paragraphs, "reached", lambda place: [reach.Function(place.file, node)])
+    both, fed, pair, mended, broken = (line.strip() for line in source.splitlines()[1::2])
+    assert shown(place, "both") == [("thm1", [both]), ("thm1", [fed])]
+    assert shown(place, "pair") == [("thm1", [pair]), ("thm1", [mended]), ("thm1", [broken])]
+
+
 def test_a_part_that_no_line_makes_is_refused_with_the_remedy(place, monkeypatch):
     node = ast.parse("def thm1(t):\n    t.part('first')\n").body[0]
     only = (reach.Function(place.file, node),)

@@ -115,6 +115,18 @@ def test_a_part_of_another_claim_or_without_errors_is_refused():
         check("acl/thm1", on="luck")
 
 
+def test_both_forms_of_a_part_are_begun_alike_and_share_a_control():
+    t = Trial(["acl/thm1"], draws=3)
+    printed, mended = forms = t.both("a", 1.0, ">=", draws=7)
+    assert forms.breaks("no a", np.full(2, 0.4), by=total).breaks("b", 0.5) is forms
+    assert t.parts == [printed, mended]
+    found = [part.add(2.0).record() for part in forms]
+    assert [one.form for one in found] == ["printed", "corrected"]
+    for one in found:
+        assert (one.part, one.bound, one.relation, one.draws) == ("a", 1.0, ">=", 7)
+        assert one.control == {"no a": 0.8, "b": 0.5}
+
+
 def test_checks_on_runs_get_their_tables():
     @check("acl/tab2a", "acl/num14", on="runs")
     def both(t: Trial, low: float, *, high: float) -> None:

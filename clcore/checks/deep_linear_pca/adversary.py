@@ -12,7 +12,7 @@ from torch import Tensor
 
 from clcore import random as cr
 from clcore import reference as ref
-from clcore.checks.deep_linear_pca.landscape import SPECTRA, add_some, climb, trap
+from clcore.checks.deep_linear_pca.landscape import SPECTRA, climb, trap
 from clcore.checks.deep_linear_pca.limits import data_views
 from clcore.ledger import Trial, check, typical
 from clcore.losses import contrast
@@ -82,7 +82,7 @@ def _deeper(t: Trial) -> None:
             continue
         flat = dl.curvature(ends.weights, X)[:, -1] < 1e-6
         maximum = (ends.residual < 1e-7) & flat
-        add_some(deep, thickest[(maximum & (ends.energy > 1e-6)).numpy()])
+        deep.add(thickest[(maximum & (ends.energy > 1e-6)).numpy()])
         if name == "mostly negative" and len(widths) > 3:
             none = (ends.energy < 1e-6).numpy() & (thickest > 0.01)
             traps["-".join(map(str, widths))] = none.mean()

@@ -13,7 +13,6 @@ from clcore.checks.deep_linear_pca.flow import product
 from clcore.checks.deep_linear_pca.landscape import (
     SPECTRA,
     WIDTHS,
-    add_some,
     can_trap,
     climb,
     energy_of,
@@ -43,7 +42,7 @@ def num11(t: Trial) -> None:
     many, few = max(min(t.draws, 1000), 200), min(t.draws, 1000)
     # Two shares are reported: 20 starts would not tell them.
     starts = dict.fromkeys(every(SPECTRA, WIDTHS), few) | {TRAPS: many, WORST: many}
-    printed, corrected = (begin("local maxima", 1e-6) for begin in (t.part, t.corrected))
+    printed, corrected = maxima = t.both("local maxima", 1e-6)
     safe = t.part("share of starts, where there is no trap", 0.99, ">=")
     safe.draws = sum(n for cell, n in starts.items() if not can_trap(SPECTRA[cell[0]], cell[1]))
     for (name, widths), count in starts.items():
@@ -59,14 +58,12 @@ def num11(t: Trial) -> None:
         flat = dl.curvature(limits.weights, X)[:, -1] < 1e-6
         maximum = ((limits.residual < 1e-7) & flat & (distinct | held)).numpy()
         gap = (limits.energy / values[0] - 1).abs().numpy()
-        add_some(printed, gap[maximum])
+        printed.add(gap[maximum])
         printed.fails_by(np.abs(E[maximum] / values[0] - 1))
         some = (distinct & (top > 1e-6)).numpy()
-        add_some(corrected, gap[maximum & some])
-        for part in (printed, corrected):
-            part.breaks("the starts, before the ascent", np.abs(begun / values[0] - 1), by=typical)
-        if len(lost := gap[maximum & ~some]):
-            corrected.breaks("local maxima with $W_{>1}=0$", lost)
+        corrected.add(gap[maximum & some])
+        maxima.breaks("the starts, before the ascent", np.abs(begun / values[0] - 1), by=typical)
+        corrected.breaks("local maxima with $W_{>1}=0$", gap[maximum & ~some])
 
         # (2) The share of starts that end at lambda_max.
         share, before = ((np.abs(e / values[0] - 1) < 1e-4).mean() for e in (E, begun))

@@ -5,16 +5,10 @@ import sympy
 
 from clcore.checks.deep_linear_pca.flow import layers, product, symmetric
 from clcore.ledger import Trial, exact, typical
-from clcore.reference import Array, relative
+from clcore.reference import Array, relative, sphere
 
 
-def _units(rng: np.random.Generator, *shape: int) -> Array:
-    """Random unit vectors, [*shape]."""
-    v = rng.standard_normal(shape)
-    return v / np.linalg.norm(v, axis=-1, keepdims=True)
-
-
-def _trace(t: Trial) -> None:
+def trace(t: Trial) -> None:
     """Eq. 41 takes the trace of the critical point condition times W_l^T: at any weights its left
     side is E, whichever the layer."""
     part = t.part("Eq. 41", 1e-11, controls=typical)
@@ -32,7 +26,7 @@ def _trace(t: Trial) -> None:
             part.breaks("X for F_l-1", relative(moved, E, 1e-3))
 
 
-def _kronecker(t: Trial) -> None:
+def kronecker(t: Trial) -> None:
     """Eq. 42 is Eq. 43 where vec stacks columns, whatever the matrices."""
     X, M, W = (exact.matrix(name, n, m) for name, n, m in (("X", 3, 3), ("M", 2, 2), ("W", 2, 3)))
     moved, both = M * W * X, sympy.kronecker_product(X.T, M)
@@ -42,7 +36,7 @@ def _kronecker(t: Trial) -> None:
     )
 
 
-def _top_space(t: Trial) -> None:
+def top_space(t: Trial) -> None:
     """The top eigenvalue of X kron M is lambda_max(X) lambda_max(M), and its eigenvector is
     v_0 kron u with M's one top eigenvector u, also where X has several."""
     part = t.part("vec W_1 = v_0 kron u", 1e-10, controls=typical)
@@ -56,7 +50,7 @@ def _top_space(t: Trial) -> None:
         for x, m, u, size in zip(X, M, R[..., 0], first[:, 0] * second[:, 0], strict=True):
             values, vectors = np.linalg.eigh(np.kron(x, m))
             space = vectors[:, values > values[-1] - 1e-9]
-            W = (space @ _units(rng, space.shape[1])).reshape(n0, n1).T  # columns are stacked
+            W = (space @ sphere(rng, space.shape[1])).reshape(n0, n1).T  # columns are stacked
             found.append(max(abs(values[-1] - size), np.linalg.norm(W - np.outer(u, u @ W))))
         return np.array(found)
 
@@ -72,19 +66,12 @@ def _top_space(t: Trial) -> None:
     part.breaks("X negative", errors(-falling(1, 0.1, n0)[:, ::-1], falling(1, 0.0, n1)))
 
 
-def critical_points(t: Trial) -> None:
-    """Steps of Eqs. 40 to 43."""
-    _trace(t)
-    _kronecker(t)
-    _top_space(t)
-
-
-def _not_aligned(t: Trial) -> None:
+def not_aligned(t: Trial) -> None:
     """Layers of rank one: the norm of the product is that of the turns between them, below 1."""
     part = t.part("layers of rank 1", 1e-12, controls=typical)
     rng = t.stream("rank 1")
     for widths in ((4, 3, 2), (3, 5, 2, 4)):
-        out, into = ([_units(rng, t.draws, n) for n in widths] for _ in range(2))
+        out, into = ([sphere(rng, t.draws, n) for n in widths] for _ in range(2))
         ws = [b[:, :, None] * a[:, None] for a, b in zip(into, out[1:], strict=False)]
         turns = [np.abs((a * b).sum(-1)) for a, b in zip(into[1:-1], out[1:-1], strict=True)]
         J = np.linalg.norm(product(ws), 2, (-2, -1))
@@ -93,7 +80,7 @@ def _not_aligned(t: Trial) -> None:
         part.breaks("a turn left out", np.abs(J - expected / turns[0]))
 
 
-def _one_layer_moved(t: Trial) -> None:
+def one_layer_moved(t: Trial) -> None:
     """Eqs. 113 to 118: of all W of norm 1, |W v'| is largest for v v'^T / |v'| alone, whose rows
     are eigenvectors of v' v'^T; and with it |W_L W_{L-1} v'| is |W_{L-1} v'|."""
     part = t.part("Eqs. 113-118", 1e-12, controls=typical)
@@ -101,7 +88,7 @@ def _one_layer_moved(t: Trial) -> None:
     below, W = rng.standard_normal((t.draws, 4)), layers(rng, t.draws, (4, 3))[0]
     moved = np.einsum("bij,bj->bi", W, below)
     size = np.linalg.norm(moved, axis=-1)
-    v = _units(rng, t.draws, 2)
+    v = sphere(rng, t.draws, 2)
 
     def off(right: Array) -> Array:
         """[draws]: of W_L = v right^T: its norm, Eq. 114, Eq. 116."""
@@ -126,9 +113,3 @@ def _one_layer_moved(t: Trial) -> None:
         breaks={"a row left out": exact.nonnegative(gap, sum(across[:3]))},
         at="2 by 3",
     )
-
-
-def spectral_norm_steps(t: Trial) -> None:
-    """Steps of Lemma 10's first and third statement."""
-    _not_aligned(t)
-    _one_layer_moved(t)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from clcore import random as cr
-from clcore.checks.deep_linear_pca.landscape import _error, add_some
+from clcore.checks.deep_linear_pca.landscape import _error
 from clcore.ledger import Trial, check
 from clcore.losses import contrast
 from clcore.reference import Array, tensors
@@ -78,7 +78,7 @@ def rem3(t: Trial) -> None:
         critical = (limits.residual < 1e-7 * lam) & distinct
         flat = dl.curvature(limits.weights, X)[:, -1] < 1e-6
         error = _error(limits.weights, X)
-        add_some(holds, error[(critical & flat & (top > 1e-6)).numpy()])
+        holds.add(error[(critical & flat & (top > 1e-6)).numpy()])
         holds.breaks("before the ascent", _error(W, X))
         trapped.append(error[(critical & dl.trapped(limits.weights, X)).numpy()])
         climbed += len(X)

@@ -281,7 +281,7 @@ def num10(t: Trial) -> None:
     kinds = ("PSD", "indefinite", "negative definite")
     count = -(-min(t.draws, 300) // 9)
     rate = t.part("rate", 1e-9, controls=typical, draws=9 * count)
-    printed, right = (begin("norms", 1e3, ">=") for begin in (t.part, t.corrected))
+    printed, right = norms = t.both("norms", 1e3, ">=")
     generic, negative = [], []
     for depth, kind in itertools.product((1, 2, 3), kinds):
         X = symmetric(t.rng, count, 4)
@@ -294,8 +294,7 @@ def num10(t: Trial) -> None:
             rate.add(relative(grown, 2 * E, 1e-3))
             rate.breaks(r"$\mathcal E_\alpha$ for $2\mathcal E_\alpha$", relative(grown, E, 1e-3))
         least, positive = (v.numpy() for v in _least_norm(weights, X))
-        if positive.any():
-            right.add(least[positive])
+        right.add(least[positive])
         generic.append(least[torch.linalg.eigvalsh(X)[:, -1].numpy() > 0])
         if kind == "negative definite":
             negative.append(least)
@@ -309,9 +308,7 @@ def num10(t: Trial) -> None:
     ends = _bounded(np.concatenate([low[:, 0], high[:, 0]], -1))
     narrow, again = ((v < 1e-6).mean() for v in ends)
     printed.says(narrow=narrow).confirms(0.01, narrow=again)
-    for part in (printed, right):
-        part.breaks(r"constrained to $\|W_l\|_F=1$", kept)
-        part.breaks("negative definite", *negative)
+    norms.breaks(r"constrained to $\|W_l\|_F=1$", kept).breaks("negative definite", *negative)
     right.breaks("near the counterexample", near)
 
 

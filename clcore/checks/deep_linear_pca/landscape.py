@@ -15,8 +15,8 @@ from torch import Tensor
 from clcore import random as cr
 from clcore.checks.deep_linear_pca import between_lemmas
 from clcore.checks.deep_linear_pca.flow import product
-from clcore.ledger import Part, Trial, check, exact, pooled, typical
-from clcore.reference import Array, tensors
+from clcore.ledger import Trial, check, exact, pooled, typical
+from clcore.reference import Array, sphere, tensors, unit
 from clcore.theory import deep_linear as dl
 
 SPECTRA: dict[str, tuple[float, ...]] = {
@@ -63,10 +63,7 @@ def trap(n1: int) -> tuple[list[Array], Array]:
 
 def aligned(rng: np.random.Generator, v0: Array, widths: tuple[int, ...]) -> list[Array]:
     """Aligned-rank-1 weights on unit vectors v0 [draws, n_0]."""
-    vs = [v0]
-    for n in widths[1:]:
-        v = rng.standard_normal((len(v0), n))
-        vs.append(v / np.linalg.norm(v, axis=-1, keepdims=True))
+    vs = [v0, *(sphere(rng, len(v0), n) for n in widths[1:])]
     return [b[:, :, None] * a[:, None, :] for a, b in pairwise(vs)]
 
 
@@ -81,7 +78,7 @@ def rise(rng: np.random.Generator, weights: list[Array], X: Array) -> Array:
     At a local maximum by nothing, at a saddle by a lot.
     """
     rate = 0.3 / np.abs(np.linalg.eigvalsh(X)).max(-1)[:, None, None]
-    ws = _spheres([w + 1e-3 * rng.standard_normal(w.shape) for w in weights])
+    ws = [unit(w + 1e-3 * rng.standard_normal(w.shape), (-2, -1)) for w in weights]
     for _ in range(150):
         pushes = []
         for k in range(len(ws)):
@@ -89,12 +86,8 @@ def rise(rng: np.random.Generator, weights: list[Array], X: Array) -> Array:
             low = product(ws[:k]) if k else np.eye(ws[k].shape[-1])
             whole = high @ ws[k] @ low @ X
             pushes.append(np.swapaxes(high, -1, -2) @ whole @ np.swapaxes(low, -1, -2))
-        ws = _spheres([w + rate * push for w, push in zip(ws, pushes, strict=True)])
+        ws = [unit(w + rate * push, (-2, -1)) for w, push in zip(ws, pushes, strict=True)]
     return energy_of(ws, X) - energy_of(weights, X)
-
-
-def _spheres(ws: list[Array]) -> list[Array]:
-    return [w / np.sqrt((w**2).sum((-1, -2), keepdims=True)) for w in ws]
 
 
 def _error(limits: tuple[Tensor, ...], X: Tensor) -> Array:
@@ -143,7 +136,7 @@ def thm3(t: Trial) -> None:
             = 0. Corrected: distinct and positive. Controls: aligned on the second eigenvector (a
             saddle), and local maxima whose eigenvalue is not distinct.
     """
-    printed, corrected = (begin("local maxima", 1e-6) for begin in (t.part, t.corrected))
+    printed, corrected = maxima = t.both("local maxima", 1e-6)
     lifted = t.part("limits are local maxima", 1e-8)
     for name, widths in every(SPECTRA, WIDTHS):
         keys = t.keys(min(t.draws, 200), f"{name} {widths}")
@@ -153,10 +146,10 @@ def thm3(t: Trial) -> None:
         maximum = ((limits.residual < 1e-7) & flat & distinct).numpy()
         some_ = top > 1e-6
         error, some = _error(limits.weights, X), some_.numpy()
-        add_some(printed, error[maximum])
+        printed.add(error[maximum])
         ends = [w.numpy()[maximum] for w in limits.weights]
         printed.fails_by(gap_by_gram(ends, X.numpy()[maximum]), within=1e-6)
-        add_some(corrected, error[maximum & some])
+        corrected.add(error[maximum & some])
         # A trap whose W_1 X W_1^T is nearly singular has a tiny basin: left out.
         few = torch.nonzero(some_ | dl.trapped(limits.weights, X, 0.01))[:5, 0]
         lifted.add(rise(t.rng, [w[few].numpy() for w in limits.weights], X[few].numpy()))
@@ -166,16 +159,9 @@ def thm3(t: Trial) -> None:
     printed.fails_by([1.0], within=1e-6)  # E = 0, and W_3 across W_2
     x = np.diag(SPECTRA["indefinite"])[None]
     saddle = aligned(t.rng, np.eye(6)[1:2], (6, 3, 2))
-    for part in (printed, corrected):
-        part.breaks("aligned on the second eigenvector", _error(tensors(*saddle), *tensors(x)))
-        part.breaks("top eigenvalue not distinct", _error(tensors(*two), *tensors(X2)))
+    maxima.breaks("aligned on the second eigenvector", _error(tensors(*saddle), *tensors(x)))
+    maxima.breaks("top eigenvalue not distinct", _error(tensors(*two), *tensors(X2)))
     lifted.breaks("aligned on the second eigenvector", rise(t.rng, saddle, x))
-
-
-def add_some(part: Part, errors: Array) -> None:
-    """Add errors of the runs of a cell that are looked at, if there are any."""
-    if len(errors):
-        part.add(errors)
 
 
 def spectral_norm(weights: list[Array]) -> Array:
@@ -207,10 +193,9 @@ def lem10(t: Trial) -> None:
         # (1) J of the starts is at most 1.
         bound.add(start)
         # (2), (3) The ends of the ascent.
-        value.add(1 - end).breaks("the starts, before the ascent", 1 - start)
-        rank1.add(dl.misalignment(limits)).breaks(
-            "the starts, before the ascent", dl.misalignment(W)
-        )
+        before = "the starts, before the ascent"
+        value.add(1 - end).breaks(before, 1 - start)
+        rank1.add(dl.misalignment(limits)).breaks(before, dl.misalignment(W))
     large = [1.01 * w for w in aligned(t.rng, np.eye(6)[:1], (6, 3, 3))]
     bound.breaks("aligned layers of norm 1.01", spectral_norm(large))
 
@@ -221,7 +206,8 @@ def lem10(t: Trial) -> None:
         left.add(spectral_norm(moved)).breaks("the point itself, not moved", spectral_norm(zero))
 
     # (5), (6) Steps of the proof.
-    between_lemmas.spectral_norm_steps(t)
+    between_lemmas.not_aligned(t)
+    between_lemmas.one_layer_moved(t)
 
 
 def spectral_ascent(weights: tuple[Tensor, ...], rows: bool = False) -> tuple[Tensor, ...]:
@@ -241,7 +227,7 @@ def _vanishing(rng: np.random.Generator, count: int, depth: int) -> list[Array]:
         w[:, 2:] = 0  # reaches the first two nodes
         if layer:
             w[:, :, :2] = 0  # and hears the last two
-        layers.append(w / np.sqrt((w**2).sum((-1, -2), keepdims=True)))
+        layers.append(unit(w, (-2, -1)))
     return layers
 
 
@@ -257,14 +243,13 @@ def lem9(t: Trial) -> None:
 
     def gap(rank: int) -> Array:
         a = t.rng.standard_normal((t.draws, 5, rank)) @ t.rng.standard_normal((t.draws, rank, 4))
-        a = a / np.sqrt((a**2).sum((-1, -2), keepdims=True))
+        a = unit(a, (-2, -1))
         # Unit vectors from A's largest row and column, without a decomposition.
-        v = np.take_along_axis(a, (a**2).sum(-1).argmax(-1)[:, None, None], 1)[:, 0]
-        v = v / np.linalg.norm(v, axis=-1, keepdims=True)
+        v = unit(np.take_along_axis(a, (a**2).sum(-1).argmax(-1)[:, None, None], 1)[:, 0])
         u = np.einsum("bij,bj->bi", a, v)
         outer = u[:, :, None] * v[:, None]
-        unit = np.abs(np.linalg.norm(u, axis=-1) - 1)
-        return np.maximum(np.abs(a - outer).max((-1, -2)), unit)
+        length = np.abs(np.linalg.norm(u, axis=-1) - 1)
+        return np.maximum(np.abs(a - outer).max((-1, -2)), length)
 
     part = t.part("", 1e-12, controls=typical).add(gap(1)).breaks("rank 2", gap(2))
     one, two = (exact.vector(name, 3) * exact.vector(f"{name}'", 2).T for name in "ab")
@@ -287,11 +272,9 @@ def def3(t: Trial) -> None:
     Fails   for rank-1 weights that are not aligned, and for a layer of rank 2.
     """
     widths = (5, 4, 3, 2)
-    v0 = t.rng.standard_normal((t.draws, 5))
-    v0 = v0 / np.linalg.norm(v0, axis=-1, keepdims=True)
+    v0 = sphere(t.rng, t.draws, 5)
     good, other = (aligned(t.rng, v0, widths) for _ in range(2))
-    thick = good[1] + 0.3 * other[1]
-    thick = thick / np.sqrt((thick**2).sum((-1, -2), keepdims=True))
+    thick = unit(good[1] + 0.3 * other[1], (-2, -1))
 
     def found(*ws: Array) -> Array:
         length = np.abs(spectral_norm(list(ws)) - 1)
@@ -331,11 +314,13 @@ def eq40(t: Trial) -> None:
         multiplier.breaks("a random point", _multipliers(start, X))
 
         # (2) E against the largest eigenvalue, where the ascent has converged.
-        add_some(largest, _below_top(ends, X)[(limits.residual < 1e-7).numpy()])
+        largest.add(_below_top(ends, X)[(limits.residual < 1e-7).numpy()])
         largest.breaks("saddles", _below_top(saddle, X))
 
     # (3), (4), (5) Steps of the proof.
-    between_lemmas.critical_points(t)
+    between_lemmas.trace(t)
+    between_lemmas.kronecker(t)
+    between_lemmas.top_space(t)
 
 
 def _multipliers(ws: list[Array], X: Array) -> Array:

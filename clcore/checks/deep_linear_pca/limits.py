@@ -13,7 +13,6 @@ from clcore import random as cr
 from clcore.checks.deep_linear_pca.flow import product as product_of
 from clcore.checks.deep_linear_pca.landscape import (
     SPECTRA,
-    add_some,
     aligned,
     climb,
     gap_by_gram,
@@ -24,7 +23,7 @@ from clcore.checks.deep_linear_pca.norms import conserved_rows
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.ledger.judging import Shared
 from clcore.losses import contrast
-from clcore.reference import Array, tensors
+from clcore.reference import Array, sphere, tangent, tensors, unit
 from clcore.theory import deep_linear as dl
 
 
@@ -95,12 +94,8 @@ def _even(rng: np.random.Generator, v0: Array, widths: tuple[int, ...]) -> list[
     vs = [v0]
     for n in widths[1:-1]:
         vs.append(np.sign(rng.standard_normal((len(v0), n))) / np.sqrt(n))
-    vs.append(ws[-1][:, :, 0] / np.linalg.norm(ws[-1][:, :, 0], axis=-1, keepdims=True))
+    vs.append(unit(ws[-1][:, :, 0]))
     return [b[:, :, None] * a[:, None, :] for a, b in pairwise(vs)]
-
-
-def _unit(v: Array) -> Array:
-    return v / np.linalg.norm(v, axis=-1, keepdims=True)
 
 
 @check("acl/def4")
@@ -112,7 +107,7 @@ def def4(t: Trial) -> None:
     Fails   for aligned-rank-1 weights with uneven v_l.
     """
     widths = (5, 4, 3, 2)
-    v0 = _unit(t.rng.standard_normal((t.draws, 5)))
+    v0 = sphere(t.rng, t.draws, 5)
 
     def found(ws: list[Array]) -> Array:
         rows = [np.abs(np.linalg.norm(w, axis=-1) - w.shape[-2] ** -0.5).max(-1) for w in ws[:-1]]
@@ -135,8 +130,7 @@ def cor3(t: Trial) -> None:
             Corrected: distinct and positive. Control: ends of the ascent without the row
             constraint.
     """
-    printed = t.part("local maxima", 1e-6, controls=typical)
-    corrected = t.corrected("local maxima", 1e-6, controls=typical)
+    printed, corrected = maxima = t.both("local maxima", 1e-6, controls=typical)
     shapes = ((6, 2, 2), (6, 3, 2, 4), (6, 1, 2, 1), (6, 3, 3, 3, 2))
     for name, widths in product(("PSD", "indefinite", "mostly negative"), shapes):
         keys = t.keys(min(t.draws, 200), f"{name} {widths}")
@@ -145,14 +139,13 @@ def cor3(t: Trial) -> None:
         flat = dl.curvature(limits.weights, X, rows=True)[:, -1] < 1e-6
         maximum = ((limits.residual < 1e-7) & flat & distinct).numpy()
         error = _error(limits.weights, X)
-        add_some(printed, error[maximum])
+        printed.add(error[maximum])
         ends = [w.numpy()[maximum] for w in limits.weights]
         printed.fails_by(gap_by_gram(ends, X.numpy()[maximum], even=True), within=1e-6)
-        add_some(corrected, error[maximum & (top > 1e-6).numpy()])
+        corrected.add(error[maximum & (top > 1e-6).numpy()])
         if widths[1] > 1 and name == "PSD":
             free, X = climb(keys, SPECTRA[name], widths)
-            for part in (printed, corrected):
-                part.breaks("no row constraint", _error(free.weights, X))
+            maxima.breaks("no row constraint", _error(free.weights, X))
     hand = [np.array([[[0.0, 1.0]]]), np.array([[[1.0], [1.0]]]), np.array([[[1.0, -1.0]]])]
     hand = [w / np.linalg.norm(w) for w in hand]
     error = _error(tensors(*hand), *tensors(np.diag([1.0, -1.0])[None]))
@@ -185,17 +178,14 @@ def lem12(t: Trial) -> None:
         W = dl.starts(t.keys(count, f"{widths}"), widths, rows=True)
         limits = spectral_ascent(W, rows=True)
         start, end = ([w.numpy() for w in ws] for ws in (W, limits))
-        value.add(1 - spectral_norm(end)).breaks(
-            "the starts, before the ascent", 1 - spectral_norm(start)
-        )
-        uniform.add(dl.unevenness(limits)).breaks("the starts, before the ascent", dl.unevenness(W))
-        rows.add(_row_condition(end)).breaks("the starts, before the ascent", _row_condition(start))
-    zero = _even(t.rng, _unit(t.rng.standard_normal((count, 4))), (4, 4, 4, 2))
+        before = "the starts, before the ascent"
+        value.add(1 - spectral_norm(end)).breaks(before, 1 - spectral_norm(start))
+        uniform.add(dl.unevenness(limits)).breaks(before, dl.unevenness(W))
+        rows.add(_row_condition(end)).breaks(before, _row_condition(start))
+    zero = _even(t.rng, sphere(t.rng, count, 4), (4, 4, 4, 2))
     # Every row of W_2 turned across v_1: the product vanishes, the norms stay.
-    side = t.rng.standard_normal((count, 1, 4))
-    v1 = _unit(zero[1][:, :1])
-    side = side - (side * v1).sum(-1, keepdims=True) * v1
-    zero[1] = np.broadcast_to(_unit(side) / 2, (count, 4, 4))
+    side = unit(tangent(unit(zero[1][:, :1]), t.rng.standard_normal((count, 1, 4))))
+    zero[1] = np.broadcast_to(side / 2, (count, 4, 4))
     moved = [w + 1e-2 * t.rng.standard_normal(w.shape) for w in zero]
     moved = [w.numpy() for w in dl.normalise(tensors(*moved), rows=True)]
     left.add(spectral_norm(moved)).breaks("the point itself, not moved", spectral_norm(zero))
@@ -206,10 +196,9 @@ def _row_condition(ws: list[Array]) -> Array:
     u = np.linalg.svd(product_of(ws))[2][:, 0]
     out = []
     for w in ws[:-1]:
-        v = u / np.linalg.norm(u, axis=-1, keepdims=True)
-        unit = w / np.linalg.norm(w, axis=-1, keepdims=True)
-        along = np.einsum("bij,bj->bi", unit, v)
-        out.append(np.linalg.norm(unit - along[..., None] * v[:, None], axis=-1).max(-1))
+        v, row = unit(u), unit(w)
+        along = np.einsum("bij,bj->bi", row, v)
+        out.append(np.linalg.norm(row - along[..., None] * v[:, None], axis=-1).max(-1))
         u = np.einsum("bij,bj->bi", w, u)
     return np.max(out, 0)
 
@@ -285,7 +274,7 @@ def _one_node(t: Trial) -> None:
     rng = t.stream(name)
     x = rng.standard_normal((count, n, d)) * np.array([2.0, 1.0, 0.7, 0.5])
     size = rng.uniform(0.5, 2, (2, count, 1))
-    v = _unit(rng.standard_normal((2, count, d)))
+    v = sphere(rng, 2, count, d)
     keep = torch.from_numpy(1 - np.eye(n)).expand(count, n, n)
     quadratic = np.einsum("bni,bnj->bij", x, x) - n * x.mean(1)[:, :, None] * x.mean(1)[:, None]
     plain = np.einsum("kbi,bij,kbj->kb", v, quadratic, v)

@@ -12,12 +12,8 @@ from clcore.checks.deep_linear_pca.flow import layers, symmetric
 from clcore.ledger import Part, Trial, check, typical
 from clcore.ledger.judging import Shared
 from clcore.losses import contrast
-from clcore.reference import Array, relative, tensors
+from clcore.reference import Array, relative, tensors, unit
 from clcore.theory import deep_linear as dl
-
-
-def _unit(z: Array) -> Array:
-    return z / np.linalg.norm(z, axis=-1, keepdims=True)
 
 
 def _layer_norm(z: Array) -> Array:
@@ -26,7 +22,7 @@ def _layer_norm(z: Array) -> Array:
 
 
 # The layers of Lemma 2, from each sample's output to the loss.
-OUTPUTS: dict[str, Callable[[Array], Array]] = {"l2": _unit, "LayerNorm": _layer_norm}
+OUTPUTS: dict[str, Callable[[Array], Array]] = {"l2": unit, "LayerNorm": _layer_norm}
 
 
 def output_energy(
@@ -61,7 +57,7 @@ def _lost_by_signs(alpha: Array, views: tuple[Array, Array], tries: list, name: 
     found, centre = here, np.eye(d) - (0 if name == "l2" else 1 / d)
     for first, second in tries:
         z = [u @ first.swapaxes(-1, -2) @ second.swapaxes(-1, -2) @ centre for u in views]
-        z = [length * u / np.sqrt((u**2).sum(-1, keepdims=True)) for u in z]
+        z = [length * u / np.linalg.norm(u, axis=-1, keepdims=True) for u in z]
         found = np.maximum(found, _by_pairs(alpha, *z))
     return float(np.median((found - here) / np.abs(found)))
 
@@ -72,7 +68,7 @@ def _three_points(printed: Part) -> None:
     alpha, eye = 1 - np.eye(3)[None], np.eye(2)
     line = along(np.array([[1.0, 0.0]]), 2)
     one, both = (
-        output_energy(alpha, (x, x), w, _unit).item() for w in (line, [eye[None] / 2**0.5, eye])
+        output_energy(alpha, (x, x), w, unit).item() for w in (line, [eye[None] / 2**0.5, eye])
     )
     printed.says(one=one, both=both)
     # two pairs at distance 2, either way; 2 N^2 less twice the square of the sum of unit vectors
@@ -128,7 +124,7 @@ def eq12(t: Trial) -> None:
     corrected.add(relative(squares * E, outputs, 1e-2))
     corrected.breaks("$c_l$ for $c_l^2$", relative(np.sqrt(squares) * E, outputs))
     # A net that divides its weights by their norms: Eq. 12 at the quotients, which lie in Theta.
-    inside = [w / np.sqrt((w**2).sum((-1, -2), keepdims=True)) for w in scaled]
+    inside = [unit(w, (-2, -1)) for w in scaled]
     corrected.add(relative(output_energy(alpha, views, inside), E, 1e-2))
     for name, top in OUTPUTS.items():
         printed.add(given := lost(maximiser, top)).says(**{name: given})

@@ -6,15 +6,11 @@ import numpy as np
 
 from clcore.checks.deep_linear_pca.flow import layers, product, symmetric
 from clcore.ledger import Trial, check, typical
-from clcore.reference import Array, relative
+from clcore.reference import Array, relative, sphere, unit
 
 WIDTHS = ((3, 2), (4, 3, 2), (1, 4, 3), (5, 1, 3, 2), (3, 3, 3, 3, 2))
 """n_1, ..., n_L."""
 PUSHES, SIZE = 100, 1e-3
-
-
-def _unit(ws: list[Array]) -> list[Array]:
-    return [w / np.sqrt((w**2).sum((-1, -2), keepdims=True)) for w in ws]
 
 
 def _length(ws: list[Array], u: Array) -> Array:
@@ -26,7 +22,7 @@ def _gain(rng: np.random.Generator, ws: list[Array], u: Array) -> Array:
     """[draws]: the most that a random push of 0.001 in the upper layers adds to |W_{>1} u|,
     relative."""
     here = _length(ws, u)
-    moved = _unit([w + SIZE * rng.standard_normal((PUSHES, *w.shape)) for w in ws])
+    moved = [unit(w + SIZE * rng.standard_normal((PUSHES, *w.shape)), (-2, -1)) for w in ws]
     return (_length(moved, u) / here - 1).max(0)
 
 
@@ -47,17 +43,16 @@ def eq44(t: Trial) -> None:
     energy = t.part("Eqs. 44-48", 1e-10, controls=typical)
     for widths in WIDTHS:
         # (1) The best of the pushes, from layers with |W_{>1}|_2 < 1 and from aligned ones.
-        upper = _unit(layers(t.rng, count, widths))
+        upper = [unit(w, (-2, -1)) for w in layers(t.rng, count, widths)]
         u = np.linalg.svd(product(upper), full_matrices=False)[2][:, 0]
         raises.add(_gain(t.rng, upper, u))
-        directions = [t.rng.standard_normal((count, n)) for n in widths]
-        directions = [v / np.linalg.norm(v, axis=-1, keepdims=True) for v in directions]
+        directions = [sphere(t.rng, count, n) for n in widths]
         rank1 = [high[:, :, None] * low[:, None] for low, high in pairwise(directions)]
         raises.breaks("aligned-rank-1", _gain(t.rng, rank1, directions[0]))
 
         X = symmetric(t.rng, count, 4)
         values, vectors = np.linalg.eigh(X)
-        moved = _unit([w + SIZE * t.rng.standard_normal(w.shape) for w in upper])
+        moved = [unit(w + SIZE * t.rng.standard_normal(w.shape), (-2, -1)) for w in upper]
         eq48 = values[:, -1] * _length(moved, u) ** 2
 
         def error(column: int, X=X, u=u, moved=moved, vectors=vectors, eq48=eq48) -> Array:
@@ -79,6 +74,6 @@ def _from_zero(t: Trial, count: int) -> None:
     upper = [rng.standard_normal((count, n, m)) for m, n in ((1, 4), (4, 3), (3, 2))]
     upper[0][:, 2:] = 0  # reaches the first two nodes
     upper[1][:, :, :2] = 0  # and the next layer hears the last two
-    upper = _unit(upper)
-    moved = _unit([w + SIZE * rng.standard_normal((PUSHES, *w.shape)) for w in upper])
+    upper = [unit(w, (-2, -1)) for w in upper]
+    moved = [unit(w + SIZE * rng.standard_normal((PUSHES, *w.shape)), (-2, -1)) for w in upper]
     part.add(_length(moved, u).max(0)).breaks("not pushed", _length(upper, u))

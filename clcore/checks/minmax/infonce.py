@@ -150,7 +150,7 @@ def num2(t: Trial) -> None:
                 sums.breaks("eps doubled", absolute(ours, xi / (xi + 2 * eps)))
     # Sample 0 starts outside the others, moves away by factors 1, 2, 4, 8 and pulls its views
     # together by the same factors.
-    direction = z[:, 0] / np.linalg.norm(z[:, 0], axis=-1, keepdims=True)
+    direction = ref.unit(z[:, 0])
     radius = 0.5 + np.linalg.norm(z, axis=-1).max(-1, keepdims=True)
     path = []
     for factor in (1, 2, 4, 8):

@@ -110,12 +110,7 @@ def lem6(t: Trial) -> None:
     Fails   for 2 tau in the exponent, without 1/tau, for phi' at x0/2; in the application for tau
             or phi that is not doubled.
     """
-    _lemma(t)
-    _application(t)
-
-
-def _lemma(t: Trial) -> None:
-    """The lemma itself; r_H carries 2 tau, so the lemma's tau is half of it."""
+    # The lemma itself; r_H carries 2 tau, so the lemma's tau is half of it.
     sizes = (2, 3, 5, 10)
     count = t.share(len(sizes))
     lemma = t.part("lemma", 1e-6, controls=pooled, draws=count * len(sizes))
@@ -140,12 +135,8 @@ def _lemma(t: Trial) -> None:
                     row = ref.slsqp("entropy", c[0], mass[0], tau / 2, start[0])
                     lemma.add(relative(row[None], closed[:1]))
 
-
-def _application(t: Trial) -> None:
-    """The lemma with Theorem 2's costs: its weights against Eq. 4, its row sums against the set A.
-
-    phi is free in the lemma, so the 2 of 2 tau H can go into tau if phi takes one as well.
-    """
+    # With Theorem 2's costs: its weights against Eq. 4, its row sums against the set A. phi is
+    # free in the lemma, so the 2 of 2 tau H can go into tau if phi takes one as well.
     z, z2 = ref.views(t.rng, t.draws, 6, 3)
     inter, intra = ref.distances(z, z2)
     c, tau = ref.off(ref.costs(inter, intra)), 0.7

@@ -26,9 +26,7 @@ def apart(
     def joined(f: Callable) -> Callable:
         def at(v: Array) -> Array:
             halves = np.split(v, 2, -1)
-            if sphere:
-                halves = [h / np.sqrt((h**2).sum(-1, keepdims=True)) for h in halves]
-            return f(*halves)
+            return f(*(map(ref.unit, halves) if sphere else halves))
 
         return at
 
@@ -58,32 +56,19 @@ def mine(z: Array, z2: Array) -> Array:
     return intra.sum(-1) / n + np.log(sum(others) / len(others))
 
 
-def lifted(
-    z: Array,
-    z2: Array,
-    margin: float = 1.0,
-    squared: bool = False,
-    both: bool = True,
-    second_views: bool = True,
-) -> Array:
+def lifted(z: Array, z2: Array, margin: float = 1.0) -> Array:
     """Lifted structured, times twice the number of positive pairs: unsquared distances, negatives
     of both members, of both views."""
 
     def distance(a: Array, b: Array) -> Array:
-        square = ((a - b) ** 2).sum(-1)
-        return square / 2 if squared else np.sqrt(square)
+        return np.sqrt(((a - b) ** 2).sum(-1))
 
     n, total = z.shape[-2], np.zeros(())
     for i in range(n):
-        own = z[..., i, :], z2[..., i, :]
-        others = [
-            np.exp(margin - distance(a, view[..., j, :]))
-            for a, same in zip(own if both else own[:1], (z, z2), strict=False)
-            for view in ((z, z2) if second_views else (same,))
-            for j in range(n)
-            if j != i
-        ]
-        total = total + ref.rectified(np.log(sum(others)) + distance(*own)) ** 2
+        own, rest = (z[..., i, :], z2[..., i, :]), [j for j in range(n) if j != i]
+        negatives = [view[..., j, :] for view in (z, z2) for j in rest]
+        others = sum(np.exp(margin - distance(a, b)) for a in own for b in negatives)
+        total = total + ref.rectified(np.log(others) + distance(*own)) ** 2
     return total
 
 
@@ -119,5 +104,6 @@ def linear(z: Array, z2: Array) -> Array:
 
 def modified_triplet(z: Array, z2: Array, c: float) -> Array:
     """Modified triplet, of cosine distances."""
-    unit = (v / np.sqrt((v**2).sum(-1, keepdims=True)) for v in (z, z2))
-    return _on_triplets(*unit, np.subtract, lambda x: (1 / (1 + np.exp(-c * x))).sum(-1))
+    return _on_triplets(
+        ref.unit(z), ref.unit(z2), np.subtract, lambda x: (1 / (1 + np.exp(-c * x))).sum(-1)
+    )

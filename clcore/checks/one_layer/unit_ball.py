@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from clcore.reference import Array
+from clcore.reference import Array, unit
 
 gauss = cache(np.polynomial.legendre.leggauss)
 Density = Callable[[Array], Array]
@@ -76,8 +76,7 @@ def plane(p: Density, axes: Array, order: int = 0) -> tuple[Array, Array]:
 def most(p: Density, spots: Array, others: Array) -> float:
     """The largest density at `spots`. Raises ArithmeticError where that at `others` and on the rim
     beyond them is another."""
-    rim = others / np.linalg.norm(others, axis=-1, keepdims=True)
-    at, beside = p(spots).max(), p(np.concatenate([others, rim])).max()
+    at, beside = p(spots).max(), p(np.concatenate([others, unit(others)])).max()
     if not abs(at / beside - 1) < SPOTS:
         raise ArithmeticError(f"expected the largest density near {beside:.3g}, found {at:.3g}")
     return float(at)

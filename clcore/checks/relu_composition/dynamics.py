@@ -9,19 +9,15 @@ import torch
 
 from clcore import losses
 from clcore import reference as ref
+from clcore.checks.relu_composition.lemmas import clcore_covariance
 from clcore.checks.relu_composition.linear_flow import leaves_the_orthant
 from clcore.checks.relu_composition.signed_weights import starts_of_either_sign
 from clcore.ledger import Trial, check, fraction, pooled
 from clcore.losses import contrast
-from clcore.reference import Array, mixture, relative, tensors
+from clcore.reference import Array, mixture, relative, sphere, tensors, unit
 from clcore.theory.relu import relu_two_layer
 
 SIZES = (2, 3, 5, 8, 12, 20)
-
-
-def _fixed(x: Array, x2: Array, alpha: Array) -> Array:
-    """C_alpha[x, x] by clcore, [draws, M, M]."""
-    return contrast.contrastive_covariance(*tensors(alpha, x, x2, x, x2)).numpy()
 
 
 def random_field(
@@ -31,7 +27,7 @@ def random_field(
     n = max(12, 2 * modes)
     x, x2 = mixture.field(rng, draws, n, modes, **how)
     alpha = mixture.weights(rng, draws, n)
-    return _fixed(x, x2, alpha), alpha, x, x2
+    return clcore_covariance(x, x2, alpha), alpha, x, x2
 
 
 def ends_of(x: Array, w: Array, **how) -> Array:
@@ -75,8 +71,7 @@ def eq53(t: Trial) -> None:
         w = mixture.starts(t.rng, count, modes) * (t.rng.random((count, modes)) > 0.4)
         w[:, 0] = t.rng.random(count) + 0.2
         w[:, 1] = 0.0
-        top = t.rng.standard_normal((count, 2, 1))
-        top /= np.linalg.norm(top, axis=1, keepdims=True)
+        top = unit(t.rng.standard_normal((count, 2, 1)), 1)
         views = [v[:, :, None] for v in tensors(x, x2)]
 
         def loss(w: torch.Tensor, views=views, top=top) -> torch.Tensor:
@@ -178,7 +173,7 @@ def thm5(t: Trial) -> None:
         minimal = np.full((few, modes), modes**-0.5)
         outside("starts at the minimal eigenvector", even, minimal, steps=300)
         none = np.zeros((few, 2 * modes, 2 * modes))  # all pairs beyond a triplet's margin
-        flat = _fixed(*mixture.field(t.rng, few, 2 * modes, modes), none)
+        flat = clcore_covariance(*mixture.field(t.rng, few, 2 * modes, modes), none)
         outside("no weight on any pair", flat, start[:few], steps=300)
         if modes > 2:
             x, *_ = random_field(t.rng, few, modes, missing=2, gamma=(2.5, 3.5))
@@ -223,8 +218,7 @@ def num13(t: Trial) -> None:
     sizes, strong = (2, 3, 5, 8), {"gamma": (0.3, 3.5)}
     count = t.share(len(sizes))
     positive = t.part("local maxima among w >= 0", 1e-12, controls=pooled)
-    signed = t.part("local maxima among all w", 1e-12, controls=pooled)
-    where = t.corrected("local maxima among all w", 1e-12, controls=pooled)
+    signed, where = every_w = t.both("local maxima among all w", 1e-12, controls=pooled)
     outside: dict[str, list[Array]] = {}
     for modes in sizes:
         x, alpha, *views = random_field(t.rng, count, modes, **strong)
@@ -232,13 +226,14 @@ def num13(t: Trial) -> None:
         _, _, one, one2 = random_field(t.rng, count, modes, **strong)
         # Weight on pairs that show the same mode only, as with triplets beyond the margin.
         same = mixture.weights(t.rng, count, one.shape[1]) * (one @ one.swapaxes(-1, -2) > 0)
-        cells = {"a mode not shown": few, "no weight between modes": _fixed(one, one2, same)}
+        cells = {
+            "a mode not shown": few,
+            "no weight between modes": clcore_covariance(one, one2, same),
+        }
         gains: dict[str, list[Array]] = {name: [] for name in cells}
         for m in range(modes):
-            noise = t.rng.standard_normal((50, count, modes))
-            noise /= np.linalg.norm(noise, axis=-1, keepdims=True)
             axes = np.broadcast_to(np.eye(modes)[:, None], (modes, count, modes))
-            noise = np.concatenate([noise, axes])
+            noise = np.concatenate([sphere(t.rng, 50, count, modes), axes])
             plus = np.abs(noise)
 
             # Among w >= 0: no step gains, and the flow returns to e_m.
@@ -252,8 +247,8 @@ def num13(t: Trial) -> None:
             every, up = np.concatenate([noise, -plus]), x[:, m, m] > 0
             gain = _gain(x, m, every)
             signed.add(gain).fails_by(_gain_of_outputs(x, m, every, alpha, *views), within=1e-13)
-            signed.breaks("X_mm < 0", *_some(gain[~up]))
-            where.add(*_some(gain[up])).breaks("X_mm < 0", *_some(gain[~up]))
+            where.add(gain[up])
+            every_w.breaks("X_mm < 0", gain[~up])
         for name, found in gains.items():
             # from the e_m that is left most easily
             outside.setdefault(name, []).append(np.max(found, 0))
@@ -267,8 +262,7 @@ def num13(t: Trial) -> None:
 
 def _near(m: int, noise: Array) -> Array:
     """Unit vectors at 1e-4 times `noise` from e_m."""
-    w = np.eye(noise.shape[-1])[m] + 1e-4 * noise
-    return w / np.linalg.norm(w, axis=-1, keepdims=True)
+    return unit(np.eye(noise.shape[-1])[m] + 1e-4 * noise)
 
 
 def _gain(x: Array, m: int, noise: Array) -> Array:
@@ -286,8 +280,3 @@ def _gain_of_outputs(x: Array, m: int, noise: Array, alpha: Array, *views: Array
 
     gain = energy(_near(m, noise)) - energy(_near(m, 0 * noise[:1]))
     return gain.max(0) / np.linalg.norm(x, axis=(-2, -1))
-
-
-def _some(values: Array) -> list[Array]:
-    """Nothing where there is none."""
-    return [values] if len(values) else []

@@ -14,7 +14,7 @@ from clcore import reference as ref
 from clcore.checks.relu_composition import exact_mixtures
 from clcore.ledger import Trial, check, pooled, strict, typical
 from clcore.ledger.judging import Shared
-from clcore.reference import Array, mixture, relative
+from clcore.reference import Array, mixture, relative, unit
 from clcore.theory.relu import binary_latent, relu_two_layer
 
 SETTINGS = ((2, 2), (2, 3), (3, 3), (4, 4), (5, 2), (8, 3), (12, 4))
@@ -307,8 +307,7 @@ def eq64(t: Trial) -> None:
         inner = wide @ x @ wide.swapaxes(-1, -2)
         power = inner + np.abs(inner).sum((-1, -2))[:, None, None] * np.eye(fields)
         for _ in range(34):
-            power = power @ power
-            power = power / np.linalg.norm(power, axis=(-2, -1), keepdims=True)
+            power = unit(power @ power, (-2, -1))
         begin = t.rng.standard_normal(inner.shape)
         rank.add(_second(begin @ power)).breaks("a random W2", _second(begin))
         rank.fails_by(np.zeros(count), within=1e-4)  # a simple eigenvalue

@@ -1,5 +1,6 @@
 """Total variation of filters, the measure of acl Eq. 18: by hand, and what it distinguishes."""
 
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -64,9 +65,8 @@ def _blurred(w: np.ndarray) -> np.ndarray:
     return mean * norm[:, None, None, None]
 
 
-def _unit(w: np.ndarray) -> np.ndarray:
-    """Filters `f c h w` at norm 1."""
-    return w / np.sqrt((w**2).sum((1, 2, 3), keepdims=True))
+_unit = partial(ref.unit, axis=(1, 2, 3))
+"""Filters `f c h w` at norm 1."""
 
 
 def _tv(w: np.ndarray, scheme: Literal["forward", "central"] = "forward") -> np.ndarray:
@@ -113,21 +113,13 @@ def eq18(t: Trial) -> None:
         same = ref.relative(_tv(scale * w), _tv(w))
         grows.breaks("no change, as the output of a BatchNorm behind it", same)
 
-    # (4) Edge detectors; 200, since a quarter of the steps has more than its copy, the median less.
-    _sharper(t, 200)
-
-
-def _sharper(t: Trial, count: int) -> None:
-    """Edges by hand with their blurred copies and a spot."""
-    edges, steps = _edges(t.rng, count), _edges(t.rng, count, steps=True)
+    # (4) Edge detectors over their blurred copies and a spot; 200, since a quarter of the steps has
+    # more than its copy, the median less.
+    edges, steps = _edges(t.rng, 200), _edges(t.rng, 200, steps=True)
     edge, step = (_tv(w) / _tv(_blurred(w)) for w in (edges, steps))
     spot = _tv(edges) / _tv(_spots(edges))
-    part = t.part(
-        "an edge detector has more than its blurred copy, and than a spot, of equal norm",
-        1.02,
-        ">=",
-        controls=typical,
-    )
+    name = "an edge detector has more than its blurred copy, and than a spot, of equal norm"
+    part = t.part(name, 1.02, ">=", controls=typical)
     part.add(edge, spot).breaks("steps in place of edge detectors", step)
     part.says(least=edge.min(), most=edge.max(), step=step.mean())
     part.says(spot_least=spot.min(), spot_most=spot.max())
@@ -160,13 +152,12 @@ def num21(t: Trial) -> None:
 
     # (1) Variation over that of the spot: at norms of their own; at one norm, in its envelope.
     free = edges * norms[:, None, None, None]
-    printed, equal = (begin(SHARP, 1.02, ">=", controls=typical) for begin in (t.part, t.corrected))
+    printed, equal = both = t.both(SHARP, 1.02, ">=", controls=typical)
     printed.add(_tv(free) / _tv(_spots(edges)))
     printed.fails_by(_by_loops(free) / _by_loops(_spots(edges)))
     equal.add(*(_tv(w) / _tv(_spots(w)) for w in (edges, steps * _spot())))
-    for part in (printed, equal):
-        small = _tv(edges / 8) / _tv(_spots(edges))
-        part.breaks("edge detectors of an eighth of the norm", small)
+    small = _tv(edges / 8) / _tv(_spots(edges))
+    both.breaks("edge detectors of an eighth of the norm", small)
     # Of 200, since a third of such steps has more than the spot, and the median of thirty may.
     whole, coarse = _edges(t.rng, 200, steps=True), _unit(waves[0][:, None])
     bare = _tv(whole) / _tv(_spots(whole))

@@ -99,6 +99,14 @@ def _joined(model: binary_latent.Model, variance: Array) -> Array:
     return _apart(v * square / spread, variance.shape[2]).max(-1)
 
 
+def _sampled(t: Trial, count: int, fields: int, modes: int) -> tuple:
+    """(model, keys, x [count, n, K, d], variances of gamma) of random models and large samples."""
+    model = models(t.rng, count, fields, modes)
+    keys = random.fold_in(random.key(int(t.rng.integers(2**40))), torch.arange(count))
+    _, x = binary_latent.sample(keys, model, SAMPLES)
+    return model, keys, x, torch.from_numpy(t.rng.uniform(0.1, 1.5, (count, fields, modes)))
+
+
 @check("acl/eq14")
 def eq14(t: Trial) -> None:
     """Non-overlapping fields: covariance minus a diagonal augmentation term (Eq. 14).
@@ -129,18 +137,14 @@ def _augmentation(t: Trial) -> None:
     settings = ((1, 3), (2, 3), (4, 3))
     count = min(t.draws, 8)
     within = t.part("D_aug within a field", controls=pooled, draws=2 * count)
-    across = t.part("D_aug across fields", SIGMAS, controls=pooled, draws=2 * count)
-    own = t.corrected("D_aug across fields", SIGMAS, controls=pooled, draws=2 * count)
+    across, own = both = t.both("D_aug across fields", SIGMAS, controls=pooled, draws=2 * count)
     level = t.part("its diagonal", SIGMAS, controls=pooled, draws=count * len(settings))
 
     def largest(mean: Array) -> Array:
         return np.abs(ref.off(mean)).reshape(count, -1).max(-1)
 
     for fields, modes in settings:
-        model = models(t.rng, count, fields, modes)
-        keys = random.fold_in(random.key(int(t.rng.integers(2**40))), torch.arange(count))
-        _, x = binary_latent.sample(keys, model, SAMPLES)
-        variance = torch.from_numpy(t.rng.uniform(0.1, 1.5, (count, fields, modes)))
+        model, keys, x, variance = _sampled(t, count, fields, modes)
 
         def moments(factor: float, shared: bool = False, x=x, keys=keys, v=variance) -> tuple:
             """Mean and standard errors, of x and `factor` times its view."""
@@ -165,8 +169,7 @@ def _augmentation(t: Trial) -> None:
             continue
         across.add(between(*shared)).fails_by(_joined(model, variance.numpy()), within=0.1)
         own.add(between(mean, error)).breaks("one factor for all fields", between(*shared))
-        for part in (across, own):
-            part.breaks("mean of gamma 2", between(*moments(2.0)))
+        both.breaks("mean of gamma 2", between(*moments(2.0)))
 
 
 @check("acl/eq15")
@@ -263,10 +266,7 @@ def eq17(t: Trial) -> None:
     large = t.part("large samples", SIGMAS, controls=pooled)
     direct = t.part("the sample's C_alpha", 1e-11, controls=pooled, draws=count * len(settings))
     for fields, modes in settings:
-        model = models(t.rng, count, fields, modes)
-        keys = random.fold_in(random.key(int(t.rng.integers(2**40))), torch.arange(count))
-        _, x = binary_latent.sample(keys, model, SAMPLES)
-        variance = torch.from_numpy(t.rng.uniform(0.1, 1.5, (count, fields, modes)))
+        model, keys, x, variance = _sampled(t, count, fields, modes)
         level = (variance * binary_latent.second_moments(model)).flatten(-2) / 2
         closed = binary_latent.contrastive(model, level).numpy()
         delta = binary_latent.difference(model).flatten(-2).numpy()

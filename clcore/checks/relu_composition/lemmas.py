@@ -9,7 +9,7 @@ from clcore.checks.relu_composition import exact_mixtures
 from clcore.ledger import Trial, check, fraction, pooled
 from clcore.ledger.judging import Shared
 from clcore.losses import contrast
-from clcore.reference import Array, mixture, tensors
+from clcore.reference import Array, mixture, tensors, unit
 
 SIZES = (2, 3, 5, 8)
 
@@ -24,10 +24,8 @@ def _perron(x: Array) -> Array:
     beta = 2 * np.abs(x).sum((-1, -2))[:, None, None]
     power = beta * np.eye(x.shape[-1]) - x
     for _ in range(40):
-        power = power @ power
-        power = power / np.linalg.norm(power, axis=(-2, -1), keepdims=True)
-    u = power.sum(-1)
-    return u / np.linalg.norm(u, axis=-1, keepdims=True)
+        power = unit(power @ power, (-2, -1))
+    return unit(power.sum(-1))
 
 
 def no_weight_between(x: Array) -> Array:
@@ -126,11 +124,9 @@ def lem15(t: Trial) -> None:
         moved = pairs * t.rng.uniform(0.5, 1.5, pairs.shape)
         augmentation.breaks("two active modes", _within(pairs, moved))
         less, less2 = mixture.field(t.rng, count, n, modes, missing=1)
+        lonely = clcore_covariance(x, x2, alpha * no_weight_between(x))
         for part in (negative, some_zero):
-            part.breaks(
-                "no weight between modes",
-                largest(clcore_covariance(x, x2, alpha * no_weight_between(x))),
-            )
+            part.breaks("no weight between modes", largest(lonely))
             part.breaks("a mode not shown", largest(clcore_covariance(less, less2, alpha)))
         # Some zeros, but one pair of samples left for every two modes, in one direction only.
         kept = alpha * (t.rng.random(alpha.shape) > 0.8)

@@ -4,7 +4,7 @@ Gradient flow on norm 1 is the unconstrained flow, brought back to norm 1: negat
 still and the others grow where their energy is positive. Where it is negative, they die away.
 """
 
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from clcore import random
 from clcore import reference as ref
 from clcore.ledger import Part, Trial, check, fraction, pooled
 from clcore.losses import contrast
-from clcore.reference import Array, absolute, mixture, relative, tensors
+from clcore.reference import Array, absolute, mixture, relative, tangent, tensors, unit
 from clcore.theory.relu import orthogonal_mixture, relu_two_layer
 
 STRONG, WEAK = (0.2, 3.0), (0.6, 1.4)
@@ -32,17 +32,11 @@ def lem3(t: Trial) -> None:
             on norm 1 where the clipped filters have a negative energy, as under strong
             augmentation. Corrected: where their energy is not negative.
     """
-    settings: list[tuple[int | Literal["windows"], int]] = [
-        (1, 2),
-        (2, 3),
-        (4, 4),
-        ("windows", 3),
-    ]
+    settings: tuple[tuple[Any, int], ...] = ((1, 2), (2, 3), (4, 4), ("windows", 3))
     count, n = t.share(len(settings)), 14
     clipping = t.part("clipping", 1e-14, controls=pooled, draws=count * len(settings))
     energy = t.part("energy", 1e-10, controls=pooled, draws=count * len(settings))
-    only = t.part(ONLY, 1e-12, controls=pooled)
-    where = t.corrected(ONLY, 1e-12, controls=pooled)
+    only, where = both = t.both(ONLY, 1e-12, controls=pooled)
     for kind, modes in settings:
         if kind == "windows":  # 3 of 7 pixels, stride 2: neighbouring fields share a pixel
             keys = random.fold_in(random.key(int(t.rng.integers(2**40))), torch.arange(count))
@@ -79,8 +73,9 @@ def lem3(t: Trial) -> None:
         # (3) What signed filters of norm 1 have more than the same, clipped and of norm 1 again.
         for views in ((x, x2), (x, 4 * x)):
             gain, again, rest = _gains(w1, w2, views, alpha)
-            only.add(gain).fails_by(again).breaks("E < 0 where clipped", gain[rest < 0])
-            where.add(gain[rest >= 0]).breaks("E < 0 where clipped", gain[rest < 0])
+            only.add(gain).fails_by(again)
+            where.add(gain[rest >= 0])
+            both.breaks("E < 0 where clipped", gain[rest < 0])
     _only_negative(only)
 
 
@@ -99,19 +94,15 @@ def _gains(w1: Array, w2: Array, views: tuple[Array, ...], alpha: Array) -> tupl
     some = (w1 > 0).any((1, 2))
     w1, w2, alpha = (v[some] for v in (w1, w2, alpha))
     views = tuple(v[some] for v in views)
-    unit, kept = (_unit(v) for v in (w1, np.maximum(w1, 0)))
-    rest = _energy(kept, _unit(w2), views, alpha)
-    gain = _energy(unit, _unit(w2), views, alpha) - rest
+    signed, kept, top = (unit(v, (1, 2)) for v in (w1, np.maximum(w1, 0), w2))
+    rest = _energy(kept, top, views, alpha)
+    gain = _energy(signed, top, views, alpha) - rest
     # Energies are quadratic in W1, and clipping changes no output: so in the clipped norm^2.
     z, z2 = (mixture.output(np.maximum(w1, 0), w2, v) for v in views)
     whole = (alpha * ref.costs(*ref.distances(z, z2))).sum((-1, -2)) / (w2**2).sum((1, 2))
     sizes = [(v**2).sum((1, 2)) for v in (w1, np.maximum(w1, 0))]
     scale = alpha.sum((1, 2)) * (views[0] ** 2).sum((1, 2, 3))
     return gain / scale, whole * (1 / sizes[0] - 1 / sizes[1]) / scale, rest / scale
-
-
-def _unit(w: Array) -> Array:
-    return w / np.sqrt((w**2).sum((1, 2), keepdims=True))
 
 
 def _only_negative(part: Part) -> None:
@@ -133,8 +124,7 @@ def starts_of_either_sign(t: Trial) -> None:
     """Theorem 5 from w_1(0) with negative entries: share of ends that are no e_m, by steps of the
     gradient and by exponentials. Corrected: where the energy at the start is positive. Controls:
     where it is negative; the linear flow. In the notes: starts w >= 0, by steps that may pass 0."""
-    part = t.part(EITHER, measured=fraction, controls=fraction)
-    right = t.corrected(EITHER, measured=fraction, controls=fraction)
+    part, right = t.both(EITHER, measured=fraction, controls=fraction)
     rng, sizes, weak, passed = t.stream("signs"), (2, 3, 5), [], []
     count = max(20, 2 * t.share(len(sizes)))
     for modes in sizes:
@@ -167,7 +157,7 @@ def _signed_field(
     w = rng.standard_normal((draws, modes))
     w[np.arange(draws), rng.integers(modes, size=draws)] = np.abs(rng.standard_normal(draws))
     matrix = mixture.covariance(mixture.weights(rng, draws, 4 * modes), x, x2)
-    return matrix, w / np.linalg.norm(w, axis=-1, keepdims=True)
+    return matrix, unit(w)
 
 
 def _ends(x: Array, w: Array, sticky: bool = True, until: float = 0.0, halts: bool = True) -> Array:
@@ -178,9 +168,8 @@ def _ends(x: Array, w: Array, sticky: bool = True, until: float = 0.0, halts: bo
     for step in range(round(2000 / rate) if sticky else round(200 / rate)):
         read = np.maximum(w, 0) if sticky else w
         push = np.einsum("bml,bl->bm", x, read) * ((w > 0) if sticky else 1)
-        moved = w + rate * pace * (push - (w * push).sum(-1, keepdims=True) * w)
-        moved = np.where((w > 0) & (moved < 0), 0, moved) if sticky and halts else moved
-        w = moved / np.linalg.norm(moved, axis=-1, keepdims=True)
+        moved = w + rate * pace * tangent(w, push)
+        w = unit(np.where((w > 0) & (moved < 0), 0, moved) if sticky and halts else moved)
         if step * rate >= until and step % 50 == 0 and ((w > 0).sum(-1) <= 1).all():
             break
     return w

@@ -66,11 +66,6 @@ def thm6(t: Trial) -> None:
             diag^2(Delta). Against m* it holds as printed. Controls: the other half's D_aug; equal
             salient features (weak); all of Delta in one field at eta = 0 (strong).
     """
-    _weak(t)
-    strong_half(t)
-
-
-def _weak(t: Trial) -> None:
     count = t.share(len(SETTINGS))
     half = t.part("weak", 0.0, **OF_MODELS)
     for fields, modes in SETTINGS:
@@ -82,14 +77,14 @@ def _weak(t: Trial) -> None:
         level = e.delta * (0.3 / salient(e.delta))[..., None]
         half.breaks("equal salient features", ties(weak(model, level)))
     half.proves(**exact_mixtures.weak_half())
+    strong_half(t)
 
 
 def strong_half(t: Trial) -> None:
     """The strong half as printed, with p0 p1, and against m* alone; for acl/num20, too."""
     etas = (0.0, 0.01, 0.2)
     count = t.share(len(etas) * len(SETTINGS))
-    printed = t.part("strong", 0.0, **OF_MODELS)
-    right = t.corrected("strong", 0.0, **OF_MODELS)
+    printed, right = t.both("strong", 0.0, **OF_MODELS)
     top = t.part("strong, against the dominant feature", 0.0, **OF_MODELS)
     for fields, modes in SETTINGS:
         for eta in etas:
@@ -135,10 +130,8 @@ def rem5(t: Trial) -> None:
     """
     count = max(4, t.share(len(SETTINGS)))
     total: Shared = {"draws": count * len(SETTINGS)}
-    printed = t.part("conclusion", 0.0, **(OF_MODELS | total))
-    right = t.corrected("conclusion", 0.0, **(OF_MODELS | total))
-    equation = t.part("Eqs. 78, 79", 1e-10, controls=pooled, **total)
-    factor = t.corrected("Eqs. 78, 79", 1e-10, controls=pooled, **total)
+    printed, right = conclusion = t.both("conclusion", 0.0, **(OF_MODELS | total))
+    equation, factor = t.both("Eqs. 78, 79", 1e-10, controls=pooled, **total)
     chain = t.part("Eqs. 80-82", 1e-12, controls=pooled, **total)
     missing, broken = "terms not times p0 p1", "bound on eta broken"
     for fields, modes in SETTINGS:
@@ -176,8 +169,7 @@ def rem5(t: Trial) -> None:
         steep = np.full_like(eta, 4.0)
         steep[np.arange(count), np.abs(e.delta).reshape(count, -1).argmin(-1)] = 0.0
         uneven = strong(model, steep * prior(model), corrected=True)
-        for part in (printed, right):
-            part.breaks(broken, loses(uneven, largest(uneven)))
+        conclusion.breaks(broken, loses(uneven, largest(uneven)))
         chain.breaks(broken, steep.max(-1) / fields - steep.min(-1))
 
 

@@ -17,7 +17,7 @@ from clcore.checks.relu_composition.energy import SETTINGS, models, parts, salie
 from clcore.checks.relu_composition.theorem6 import strong_half
 from clcore.ledger import Part, Trial, check, fraction, typical
 from clcore.ledger.judging import Shared
-from clcore.reference import Array
+from clcore.reference import Array, tangent, unit
 from clcore.sweep.optim import unit_norm
 from clcore.theory.relu import binary_latent, relu_two_layer
 
@@ -63,8 +63,7 @@ def used_in_numpy(X: Tensor, W1: Tensor, s: Tensor) -> Array:
         push = np.einsum("bpq,bq->bp", X, (top[..., None] * w).reshape(len(X), -1)).reshape(w.shape)
         open_, level = w > 0, top + pace * (w * push).sum(-1)
         up = w + (pace * top)[..., None] * push * open_
-        w = np.maximum(up, 0) / np.sqrt((np.maximum(up, 0) ** 2).sum((-1, -2), keepdims=True))
-        top = level / np.sqrt((level**2).sum(-1, keepdims=True))
+        w, top = unit(np.maximum(up, 0), (-2, -1)), unit(level)
     return (top**2 * (w**2).sum(-1) > ACTIVE**2).sum(-1)
 
 
@@ -96,10 +95,8 @@ def num19(t: Trial) -> None:
     count = max(20, -(-min(t.draws, 300) // len(CELLS)))
     shares: Shared = {"measured": fraction, "controls": fraction}
     one = t.part("weak augmentation: one field", MOST, **shares)
-    several = t.part("strong augmentation: several fields", MOST, ">=", **shares)
-    right = t.corrected("strong augmentation: several fields", MOST, ">=", **shares)
-    told = t.part("the energy tells which", 0.75, ">=", **shares)
-    tells = t.corrected("the energy tells which", 0.75, ">=", **shares)
+    several, right = t.both("strong augmentation: several fields", MOST, ">=", **shares)
+    told, tells = t.both("the energy tells which", 0.75, ">=", **shares)
     none, numpy_none, idle, numpy_idle, by_cell = [], [], [], [], []
     for fields, modes in CELLS:
         model = models(t.rng, count, fields, modes)
@@ -172,8 +169,7 @@ def velocity(W1: Array, s: Array, X: Array) -> tuple[Array, Array]:
     push = np.einsum("bpq,bq->bp", X, v).reshape(W1.shape)
     up = s[..., None] * push * (W1 > 0)
     up = up - (up * W1).sum((-1, -2), keepdims=True) * W1
-    top = (W1 * push).sum(-1)
-    top = top - (top * s).sum(-1, keepdims=True) * s
+    top = tangent(s, (W1 * push).sum(-1))
     size = np.linalg.norm(X, axis=(-2, -1))
     return np.sqrt((up**2).sum((-1, -2))) / size, np.sqrt((top**2).sum(-1)) / size
 

@@ -142,10 +142,8 @@ def _change(runs: Runs, panel: str) -> pd.Series:
 
 
 def _falls(t: Trial, runs: Runs) -> None:
-    """It does not work: it ends low, and falls. The fall is asked of single runs, by a test, at the
-    last epoch; what of it is ours is open: the test (the figure draws the mean of the runs), and
-    the epoch. Control of the mean: the net with a predictor, which rises. Twenty runs, where the
-    figure has five, since five left the test to chance."""
+    """It ends low, and falls: single runs by a test, their mean, and after half of the epochs.
+    Twenty runs, where the figure has five, since five left the test to chance."""
     panel = "warm-0.14"
     runs = rt.settled(runs, panel)
     stays_low(t, runs, panel, "it ends low")

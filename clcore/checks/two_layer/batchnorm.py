@@ -322,7 +322,7 @@ def cor3(t: Trial) -> None:
         eigenvector.breaks(r"$d_k,\Delta_k$ as without BatchNorm", apart(plain, s))
 
         # (3) Lemma 6's velocity, before any projection.
-        direct, level_bn = velocity(law, W, s), two_layer.top_of_rank_one(bn.d, bn.b, bn.scale)
+        direct, level_bn = velocity(law, W, s), bn.top()
         delta = two_layer.modulation(level_bn, bn.b, bn.scale)
         ours, none, bare = (
             closed_form(q, level_bn, strength, w)
@@ -341,7 +341,7 @@ def cor3(t: Trial) -> None:
         sigma = np.sqrt(np.diagonal(V, axis1=1, axis2=2))
         s = np.linalg.eigh(V / (sigma[:, :, None] * sigma[:, None]))[1][..., -1]
         bn, _ = normalised(pair_of(model, W, kind), torch.from_numpy(sigma))
-        level_bn = two_layer.top_of_rank_one(bn.d, bn.b, bn.scale)
+        level_bn = bn.top()
         ours = closed_form(bn, level_bn, two_layer.modulation(level_bn, bn.b, bn.scale), w)
         direct = climb(model, W, s, kind, sigma)
         powers.add(relative(ours / degree, direct)).breaks("constant 1", relative(ours, direct))

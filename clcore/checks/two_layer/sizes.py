@@ -10,7 +10,7 @@ from clcore.checks.two_layer.batchnorm import normalised
 from clcore.checks.two_layer.fields.latent import Law, enumerated, net_of
 from clcore.checks.two_layer.modulation.top import Pair, closed_form, outputs, pair_of, pull_of
 from clcore.ledger import Trial, check, pooled, typical
-from clcore.reference import Array, relative, tensors
+from clcore.reference import Array, relative, tensors, unit
 from clcore.theory.two_layer import field_latent, two_layer
 
 ALMOST = 1.25  # the largest over the least that still is "almost constant"; ours
@@ -40,8 +40,7 @@ def _next(values: torch.Tensor | Array) -> Array:
 def speed(pair: Pair, gaps: torch.Tensor, w: torch.Tensor) -> Array:
     """[draws, K]: |w_k'| of Theorem 5 on the sphere, with `gaps` for lambda - d_k."""
     b = pair.b.numpy()
-    s = b / gaps.numpy()
-    s = s / np.linalg.norm(s, axis=-1, keepdims=True)
+    s = unit(b / gaps.numpy())
     delta = torch.from_numpy(pull_of(s, b, pair.scale.numpy()))
     top = two_layer.Top(gaps[:, 0], gaps, torch.from_numpy(s), gaps[:, 0])
     move = two_layer.tangent(w, closed_form(pair, top, delta, w))
@@ -73,7 +72,7 @@ def rem20(t: Trial) -> None:
     pair, even = (pair_of(m, W, "relu") for m in (_stretched(model, factors), model))
     bn, _ = normalised(pair)
     w = torch.from_numpy(W)[:, :, 0]
-    top, level = (two_layer.top_of_rank_one(q.d, q.b, q.scale) for q in (pair, bn))
+    top, level = pair.top(), bn.top()
 
     # The factor is smaller for a smaller field.
     factor = _next(1 / top.gaps)
@@ -165,9 +164,9 @@ def rem21(t: Trial) -> None:
         part.breaks("sigma of another field", (_spread(foreign.d) - _spread(sized.d))[enough])
 
     # lambda^bn - d_k^bn is almost constant: to the factor by which the r_k differ.
-    even = _spread(_gaps(bn_sized))
+    even = _spread(bn_sized.top().gaps)
     constant = t.part("almost constant", np.log(ALMOST), draws=draws).add(np.median(even))
-    bare = np.median(_spread(_gaps(sized)))
+    bare = np.median(_spread(sized.top().gaps))
     constant.breaks("without BatchNorm", bare)
     correlation = outputs(law, W) / np.sqrt(variance[:, :, None] * variance[:, None])
     again = _spread(np.linalg.eigvalsh(correlation)[:, -1:] - within / variance)
@@ -178,9 +177,8 @@ def rem21(t: Trial) -> None:
     bound = t.corrected("almost constant", 1e-9, controls=pooled)
     bound.add(even - _spread(bn.b.abs()))  # r_k^2 is p_0 p_1 (b_k^bn)^2
     two = bn._replace(d=bn.d[:, :2], b=bn.b[:, :2])  # two fields attain it
-    apart = _spread(two.b.abs())
-    bound.add(_spread(_gaps(two)) - apart)
-    bound.breaks("half of the factor", (_spread(_gaps(two)) - apart / 2)[apart > 0.1])
+    apart, gaps = _spread(two.b.abs()), _spread(two.top().gaps)
+    bound.add(gaps - apart).breaks("half of the factor", (gaps - apart / 2)[apart > 0.1])
 
 
 def _within(model: field_latent.Model, law: Law, W: Array) -> Array:
@@ -189,11 +187,6 @@ def _within(model: field_latent.Model, law: Law, W: Array) -> Array:
     given = np.einsum("cbij,bc->bij", np.stack(law.given), model.prior.numpy())
     blocks = given.reshape(draws, K, d, K, d)
     return np.einsum("bki,bkikj,bkj->bk", W[:, :, 0], blocks, W[:, :, 0])
-
-
-def _gaps(pair: Pair) -> torch.Tensor:
-    """lambda - d_k, [draws, K]."""
-    return two_layer.top_of_rank_one(pair.d, pair.b, pair.scale).gaps
 
 
 def _spread(values: torch.Tensor | Array) -> Array:

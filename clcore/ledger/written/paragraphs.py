@@ -19,7 +19,7 @@ from clcore.ledger.registry import Place
 from clcore.ledger.written import uses
 from clcore.ledger.written.reach import Function, named, own, reached, text
 
-MAKERS = ("part", "corrected", "defines")
+MAKERS = ("part", "corrected", "both", "defines")
 """Methods of a trial that begin a part with its name."""
 FEEDS = ("add", "breaks", "fails_by", "says", "confirms", "proves")
 """Methods of a part."""
@@ -286,8 +286,9 @@ def _is(value: ast.expr, name: str) -> bool:
     return isinstance(key, ast.Constant) and bool(name) and key.value == name
 
 
-def _given(above: dict[ast.AST, ast.AST], node: ast.expr) -> str | None:
-    """The variable to which the part that a node begins is given: the call or its name."""
+def _given(above: dict[ast.AST, ast.AST], node: ast.expr) -> list[str]:
+    """The variables to which the part that a node begins is given: the call or its name. Both forms
+    of a part may have a variable each."""
     value: ast.AST = node
     while isinstance(above[value], ast.expr | ast.keyword) and not _begins(value):
         value = above[value]
@@ -298,18 +299,21 @@ def _given(above: dict[ast.AST, ast.AST], node: ast.expr) -> str | None:
         position = [id(one) for one in outer.elts].index(id(value))
         outer = above[outer]
     if not isinstance(outer, ast.Assign) or not _begins(value):
-        return None
-    target = outer.targets[0]
-    if position is not None and isinstance(target, ast.Tuple):
-        target = target.elts[position]
-    return target.id if isinstance(target, ast.Name) else None
+        return []
+    targets = []
+    for target in outer.targets:
+        if isinstance(target, ast.Tuple):
+            targets += target.elts if position is None else [target.elts[position]]
+        else:
+            targets.append(target)
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def _givens(above: dict[ast.AST, ast.AST], node: ast.expr) -> Iterator[tuple[str, bool]]:
     """The variables to which a name goes, and whether they then hold its part: the part's own; each
     of a row of parts that are begun one by one; a variable for the name."""
     if given := _given(above, node):
-        yield given, True
+        yield from ((name, True) for name in given)
         return
     inner, outer = node, above[node]
     place: list[int] = []  # of the name in a row of names, in a row of such rows

@@ -3,25 +3,20 @@
 import numpy as np
 
 from clcore.checks.one_layer.power_iteration.steps import bases, matrix
-from clcore.reference import Array
+from clcore.reference import Array, tangent, unit
 
 
 def pushed(A: Array, v: Array) -> Array:
     """P_v A v for unit v [..., d], the right side of Eq. 7, in numpy."""
-    image = np.einsum("...ij,...j->...i", A, v)
-    return image - v * (v * image).sum(-1, keepdims=True)
+    return tangent(v, np.einsum("...ij,...j->...i", A, v))
 
 
 def across(rng: np.random.Generator, w: Array) -> Array:
     """Random unit vectors orthogonal to w [..., d]."""
-    u = rng.standard_normal(w.shape)
-    u -= w * (w * u).sum(-1, keepdims=True)
-    return u / np.linalg.norm(u, axis=-1, keepdims=True)
+    return unit(tangent(w, rng.standard_normal(w.shape)))
 
 
-def tight(
-    rng: np.random.Generator, draws: int, share: Array, power: float | None = None, d: int = 4
-) -> tuple:
+def tight(rng: np.random.Generator, draws: int, share: Array, power: float | None = None) -> tuple:
     """Families with an LME at w whose roughness is `share` of the gap, and pushes outward.
 
     A(v) = A_* + s (phi_2.v) (phi_1 phi_2^T + phi_2 phi_1^T), so (A(v) - A_*) w = s (phi_2.v) phi_2.
@@ -29,9 +24,9 @@ def tight(
     roughness as it is, jumps at w if the power is 0, and is continuous there if it is positive.
     Returns (A as a function of v in numpy, w, phi_2, gap).
     """
-    values = -np.sort(-rng.uniform(0.1, 1, (draws, d)), -1)
+    values = -np.sort(-rng.uniform(0.1, 1, (draws, 4)), -1)
     values[:, 0] = values[:, 1] + rng.uniform(0.1, 1, draws)
-    Q = bases(rng, draws, d)
+    Q = bases(rng, draws, 4)
     w, second, gap = Q[..., 0], Q[..., 1], values[:, 0] - values[:, 1]
     turn = w[:, :, None] * second[:, None]
     turn = (share * gap)[:, None, None] * (turn + turn.swapaxes(1, 2))

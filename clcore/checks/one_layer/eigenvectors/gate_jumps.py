@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clcore.reference import Array, tensors
+from clcore.checks.one_layer.eigenvectors.families import pushed
+from clcore.reference import Array, tensors, unit
 from clcore.theory.one_layer import one_layer
 
 FIRST, SECOND = 16, 8  # points of the two groups
@@ -69,9 +70,8 @@ def _first(rng: np.random.Generator) -> tuple[Array, Array, Array, Array]:
         w = settle(x, start / np.linalg.norm(start), weight)
         if w is None:
             continue
-        values = np.linalg.eigvalsh(
-            np.cov((x * (x @ w > 0)[:, None]).T, bias=True, aweights=weight)
-        )
+        gated = x * (x @ w > 0)[:, None]
+        values = np.linalg.eigvalsh(np.cov(gated.T, bias=True, aweights=weight))
         clear = (np.abs(x @ w) > 0.01 * np.linalg.norm(x, axis=-1)).all()
         if clear and values[-1] - values[-2] > 0.1 * values[-1] > 0:
             return x, weight, w, values
@@ -144,12 +144,11 @@ def growth(groups: Groups) -> Array:
     return np.asarray(ratio ** (1 / STEPS) - 1)
 
 
-def euler(A: Callable[[Array], Array], v: Array, pace: Array) -> Array:
-    """Where `STEPS` steps of nl Eq. 7 lead from v `b d`, each back to the sphere, A in numpy."""
-    for _ in range(STEPS):
-        image = np.einsum("bij,bj->bi", A(v), v)
-        v = v + pace[:, None] * (image - v * (v * image).sum(-1, keepdims=True))
-        v = v / np.linalg.norm(v, axis=-1, keepdims=True)
+def euler(A: Callable[[Array], Array], v: Array, pace: Array | float, steps: int = STEPS) -> Array:
+    """Where steps of nl Eq. 7 lead from v `b d`, each back to the sphere, A in numpy; pace: their
+    length, a number or `b 1`."""
+    for _ in range(steps):
+        v = unit(v + pace * pushed(A(v), v))
     return v
 
 
@@ -159,7 +158,8 @@ def growth_again(groups: Groups) -> Array:
     each = (phi * (x**2).sum(-1, keepdims=True)).mean(1) * phi.mean(1)
     means = (np.einsum("bnl,bni->bli", phi, x) / x.shape[1]) ** 2
     v = turned(groups, START).reshape(w.shape)
-    end = euler(lambda v: operator(x, phi, v), v, 2 / (each.sum(-1) - means.sum((1, 2))))
+    pace = 2 / (each.sum(-1) - means.sum((1, 2)))[:, None]
+    end = euler(lambda v: operator(x, phi, v), v, pace)
     far = np.linalg.norm(end - w, axis=-1).reshape(groups.u.shape[:2])
     return (far / START) ** (1 / STEPS) - 1
 
@@ -222,7 +222,7 @@ def leaky_growth(x: Array, w: Array, u: Array) -> tuple[Array, Array]:
 def leaky_growth_again(x: Array, w: Array, u: Array) -> Array:
     """The growth of `leaky_growth` by `leaky_operator`, `b`."""
     start = np.sqrt(1 - START**2) * w + START * u
-    end = euler(lambda v: leaky_operator(x, v), start, 50 / x.var(1).sum(-1))
+    end = euler(lambda v: leaky_operator(x, v), start, 50 / x.var(1).sum(-1, keepdims=True))
     return (np.linalg.norm(end - w, axis=-1) / START) ** (1 / STEPS) - 1
 
 

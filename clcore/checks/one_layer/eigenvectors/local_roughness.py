@@ -3,9 +3,8 @@
 import numpy as np
 
 from clcore.checks.one_layer.eigenvectors.gate_jumps import categorical_quotient
-from clcore.checks.one_layer.node.activation import unit
 from clcore.ledger import Trial, check, pooled, typical
-from clcore.reference import Array, absolute, plane, tensors
+from clcore.reference import Array, absolute, plane, sphere, tangent, tensors, unit
 from clcore.theory.one_layer import one_layer
 
 STEPS = (1e-2, 5e-3)
@@ -48,13 +47,11 @@ def rem8(t: Trial) -> None:
         rho.breaks("|x| for x^2", abs(limit / ((w @ mean) * (np.abs(line) @ p)) - 1))
 
     # The quotient of finite samples, up to half the way to the nearest hyperplane.
-    x, w = rng.standard_normal((t.draws, 40, 3)), unit(rng, t.draws, 3)
+    x, w = rng.standard_normal((t.draws, 40, 3)), sphere(rng, t.draws, 3)
     world = one_layer.samples(*tensors(x))
     A = one_layer.operator(world, *tensors(w)).numpy()
     edge = np.abs((x * w[:, None]).sum(-1) / np.linalg.norm(x, axis=-1)).min(-1, keepdims=True)
-    u = unit(rng, t.draws, 3)
-    u = u - (u * w).sum(-1, keepdims=True) * w
-    u = u / np.linalg.norm(u, axis=-1, keepdims=True)
+    u = unit(tangent(w, sphere(rng, t.draws, 3)))
 
     def quotient(size: Array) -> Array:
         """|(A(v) - A(w)) w| / |v - w|, v turned towards u."""

@@ -14,22 +14,19 @@ from scipy.optimize import brentq
 
 from clcore import reference as ref
 from clcore.checks.one_layer.eigenvectors import model_proofs as proofs
-from clcore.checks.one_layer.node.activation import unit
 from clcore.checks.one_layer.power_iteration.steps import bases
 from clcore.ledger import Trial, check, pooled, total, typical
-from clcore.reference import Array, absolute, relative, tensors
+from clcore.reference import Array, absolute, relative, sphere, tensors, unit
 from clcore.theory.one_layer import one_layer
-
-
-def _gate(u: Array, at_zero: float = 0.0) -> Array:
-    return np.where(np.abs(u) < 1e-12, at_zero, (u > 0) * 1.0)
 
 
 def _moments(p: Array, x: Array, w: Array, at_zero: float = 0.0, centred: bool = True) -> Array:
     """V[gated x], [draws, d, d], of laws p [draws, n] on x [draws, n, d], by a loop over points."""
     mean, square = np.zeros(()), np.zeros(())
     for k in range(p.shape[-1]):
-        point = x[:, k] * _gate((x[:, k] * w).sum(-1), at_zero)[:, None]
+        drive = (x[:, k] * w).sum(-1)
+        gate = np.where(np.abs(drive) < 1e-12, at_zero, (drive > 0) * 1.0)
+        point = x[:, k] * gate[:, None]
         mean = mean + p[:, k, None] * point
         square = square + p[:, k, None, None] * point[:, :, None] * point[:, None, :]
     return square - centred * mean[:, :, None] * mean[:, None, :]
@@ -86,8 +83,7 @@ def def3(t: Trial) -> None:
         found = one_layer.locally_maximal(linear, *tensors(vectors[..., k]), "linear").numpy()
         wrong += (found != (k == d - 1)).sum()
     simplex = one_layer.samples(torch.eye(d, dtype=torch.float64))
-    w = np.eye(d) - 1 / d
-    w = w / np.linalg.norm(w, axis=-1, keepdims=True)
+    w = unit(np.eye(d) - 1 / d)
     maximal = one_layer.maximality(simplex, *tensors(w), "linear")
     wrong += int(one_layer.locally_maximal(simplex, *tensors(w), "linear").sum())
     part = t.defines(draws=2 * draws * d + d).add(wrong)
@@ -119,7 +115,7 @@ def rem6(t: Trial) -> None:
         p, y = _states(q)
         x = y[0, rng.choice(16, 200, p=p[0])] @ U.T + 0.05 * rng.standard_normal((200, 4))
         world = one_layer.samples(*tensors(x))
-        starts = tensors(unit(rng, 20, 4))[0]
+        starts = tensors(sphere(rng, 20, 4))[0]
         lmes = one_layer.search(world, starts, steps=100).w.numpy()
         jump = one_layer.top_eigenvector(world, starts[:3]).numpy()
         away, scale = rng.permuted(x, axis=0), np.trace(np.cov(x.T))
@@ -142,7 +138,7 @@ def eq43(t: Trial) -> None:
     x = rng.standard_normal((draws, 2, atoms, d)) + rng.standard_normal((draws, 2, 1, d))
     law = ref.normalised(rng.random((draws, 2, atoms)))  # given z
     p1 = rng.uniform(0.1, 0.9, draws)
-    w, prior = unit(rng, draws, d), np.stack([1 - p1, p1], 1)
+    w, prior = sphere(rng, draws, d), np.stack([1 - p1, p1], 1)
 
     # V of the gated inputs: a loop over all atoms, and the library.
     joint, points = (prior[:, :, None] * law).reshape(draws, -1), x.reshape(draws, -1, d)
@@ -350,6 +346,3 @@ def num1(t: Trial) -> None:
         flow.add(abs(_bisect(lambda q: returns(q, "relu")) - exact))
         flow.breaks("linear", abs(_bisect(lambda q: returns(q, "linear")) - exact))
     proofs.num1(found, part, test, flow)
-
-
-# -------------------------------------------------------------------------------------- roughness

@@ -6,22 +6,20 @@ import numpy as np
 
 from clcore.checks.one_layer.eigenvectors.families import across, pushed, tight
 from clcore.ledger import Trial, typical
-from clcore.reference import Array
+from clcore.reference import Array, tangent, unit
 
 
 def split(t: Trial) -> None:
     """Eqs. 57 and 58 leave out second order only, and |u^T P_v x| <= |x| (Eq. 61)."""
     rng, n = t.stream("split"), t.draws
     A, w, second, _ = tight(rng, n, rng.uniform(0.2, 0.98, n))
-    u, base = (second + across(rng, w)) / 2, A(w)
-    u /= np.linalg.norm(u, axis=-1, keepdims=True)
+    u, base = unit((second + across(rng, w)) / 2), A(w)
     top = np.einsum("bi,bij,bj->b", w, base, w)[:, None]
 
     def left(e: float, first: bool) -> Array:
         """What is left out at a turn of e, with both parts or the first alone."""
         v = np.sqrt(1 - e**2) * w + e * u
-        straight = np.einsum("bij,bj->bi", base, u) - top * u
-        straight -= w * (w * straight).sum(-1, keepdims=True)
+        straight = tangent(w, np.einsum("bij,bj->bi", base, u) - top * u)
         turned = 0 if first else pushed(A(v) - base, v)
         return np.linalg.norm(pushed(A(v), v) - e * straight - turned, axis=-1)
 
@@ -30,34 +28,31 @@ def split(t: Trial) -> None:
     part.add(rates[0]).breaks("A(w_*) for A(v)", rates[1])
     x = rng.standard_normal((n, 4))
     v = np.sqrt(1 - 1e-2) * w + 0.1 * u
-    seen = x - v * (v * x).sum(-1, keepdims=True)
-    seen /= np.linalg.norm(seen, axis=-1, keepdims=True)  # the unit vector that reads most of it
+    seen = unit(tangent(v, x))  # the unit vector that reads most of it
     size, some = np.linalg.norm(x, axis=-1), t.part("Eq. 61", 1e-12, controls=typical)
     for reader in (seen, u):
-        inner = reader - v * (v * reader).sum(-1, keepdims=True)
-        some.add(np.abs((inner * x).sum(-1)) - size)
+        some.add(np.abs((tangent(v, reader) * x).sum(-1)) - size)
     some.breaks("half of the right side", np.abs((seen * x).sum(-1)) - size / 2)
 
 
 def moved_twice(t: Trial) -> None:
     """Eqs. 63 and 64: |(A(v) - A(w_*)) v| exceeds rho epsilon by second order, unless A jumps."""
     rng, n = t.stream("moved twice"), t.draws
-    share, name = rng.uniform(0.2, 0.98, n), "Eqs. 63, 64"
-    printed, mended = (form(name, 3.0, controls=typical) for form in (t.part, t.corrected))
+    share = rng.uniform(0.2, 0.98, n)
+    moved = t.both("Eqs. 63, 64", 3.0, controls=typical)
     jump, w, second, gap = tight(rng, n, share, power=0)
     smooth, w2, other, gap2 = tight(rng, n, share)
     for e in (1e-2, 1e-3):
 
         def excess(A: Callable, w: Array, second: Array, gap: Array, e: float = e) -> Array:
             v = np.sqrt(1 - e**2) * w + e * second
-            moved = np.einsum("bij,bj->bi", A(v) - A(w), v)
-            return (np.linalg.norm(moved, axis=-1) - share * gap * e) / e**2
+            change = np.einsum("bij,bj->bi", A(v) - A(w), v)
+            return (np.linalg.norm(change, axis=-1) - share * gap * e) / e**2
 
         leaps = excess(jump, w, second, gap)
         aside = gap * (share * np.sqrt(1 - e**2) + 1)
         again = (np.hypot(aside, share * gap * e) - share * gap) / e
-        printed.add(leaps).fails_by(again, within=1e-8)
+        moved.printed.add(leaps).fails_by(again, within=1e-8)
         within = excess(smooth, w2, other, gap2)
-        mended.add(within).breaks("A jumps", leaps)
-        for part in (printed, mended):
-            part.breaks("half of rho", within + share * gap2 / 2 / e)
+        moved.corrected.add(within).breaks("A jumps", leaps)
+        moved.breaks("half of rho", within + share * gap2 / 2 / e)

@@ -20,7 +20,7 @@ from clcore.checks.one_layer.eigenvectors.model_proofs import eq56 as eq56_proof
 from clcore.checks.one_layer.eigenvectors.model_proofs import thm1 as thm1_proof
 from clcore.checks.one_layer.power_iteration.steps import bases, matrix
 from clcore.ledger import Part, Trial, check, pooled, typical
-from clcore.reference import Array
+from clcore.reference import Array, sphere, tangent, unit
 from clcore.theory.one_layer import one_layer
 from clcore.theory.one_layer import power_iteration as pi
 from clcore.theory.one_layer import roughness as ro
@@ -70,9 +70,9 @@ def laws(rng: np.random.Generator, count: int, d: int) -> list[tuple[Callable, f
     return out
 
 
-def lmes(parts: ro.Parts, radius: float, starts: torch.Tensor) -> torch.Tensor:
+def lmes(parts: ro.Parts, radius: float, starts: Array) -> torch.Tensor:
     """LMEs of a continuous law that power iteration reaches, [k, d]."""
-    w = starts
+    w = torch.tensor(starts)
     for _ in range(80):
         w = pi.step(ro.covariance(parts, w, radius, ORDER), w)
     A = ro.covariance(parts, w, radius, ORDER)
@@ -91,12 +91,8 @@ def _family(t: Trial, share: float, power: float | None = None) -> tuple:
 
 def _growth(A: Callable[[Array], Array], w: Array, v: Array) -> Array:
     """Growth a step of the distance from w along the flow of Eq. 7 from v."""
-    far = []
-    for _ in range(400):
-        far.append(np.linalg.norm(v - w, axis=-1))
-        v = v + 0.5 * pushed(A(v), v)
-        v /= np.linalg.norm(v, axis=-1, keepdims=True)
-    return (far[-1] / far[0]) ** (1 / len(far)) - 1
+    far, near = (np.linalg.norm(x - w, axis=-1) for x in (jumps.euler(A, v, 0.5, 399), v))
+    return (far / near) ** (1 / 400) - 1
 
 
 def _growth_again(base: Array, w: Array, second: Array, turn: Array, gap: Array, v: Array) -> Array:
@@ -109,8 +105,7 @@ def _growth_again(base: Array, w: Array, second: Array, turn: Array, gap: Array,
         push = values * y
         push[:, -1] += turn * y[:, -2] ** 2
         push[:, -2] += (turn * y[:, -1] + gap) * y[:, -2]
-        y = y + 0.5 * (push - y * (y * push).sum(-1, keepdims=True))
-        y /= np.linalg.norm(y, axis=-1, keepdims=True)
+        y = unit(y + 0.5 * tangent(y, push))
     return (far[-1] / far[0]) ** (1 / len(far)) - 1
 
 
@@ -119,10 +114,8 @@ def _continuous(t: Trial) -> None:
     part, missed, e = t.part("continuous laws", controls=pooled), [], 1e-3
     for d in (2, 3):
         for p, radius in laws(t.rng, min(max(t.draws, 20), 30) if d == 2 else 1, d):
-            starts = t.rng.standard_normal((6 if d == 2 else 3, d))
-            starts /= np.linalg.norm(starts, axis=-1, keepdims=True)
             parts = ro.uniform(p)
-            w = lmes(parts, radius, torch.tensor(starts))
+            w = lmes(parts, radius, sphere(t.rng, 6 if d == 2 else 3, d))
             A = ro.covariance(parts, w, radius, ORDER)
             meets = (ro.roughness(parts, w, radius, ORDER) < one_layer.gap(A)).numpy()
 
@@ -132,8 +125,7 @@ def _continuous(t: Trial) -> None:
             v = np.sqrt(1 - 1e-6) * w.numpy() + e * u
             there = ro.covariance(parts, torch.tensor(v), radius, ORDER).numpy()
             push = ((pushed(there, v) * u).sum(-1) / (e * radius**2)).max(0)
-            if meets.any():
-                part.add(push[meets])
+            part.add(push[meets])
             missed.append(push[~meets])
             first, second = np.moveaxis(one_layer.spectrum(A)[1].numpy(), -1, 0)[:2]
             v = np.sqrt(1 - 1e-6) * second + e * first
@@ -154,19 +146,13 @@ def _of_samples(t: Trial) -> None:
         settled = [w for w in (jumps.settle(x, column) for column in U.T) if w is not None]
         if not settled:
             continue
-        room = [np.abs(x @ w).min() / np.linalg.norm(x, axis=-1).max() for w in settled]
-        v = np.stack(
-            [
-                w + 0.3 * r * across(t.rng, np.tile(w, (20, 1)))
-                for w, r in zip(settled, room, strict=True)
-            ]
-        )
-        v /= np.linalg.norm(v, axis=-1, keepdims=True)
+        w, size = np.stack(settled)[:, None], np.linalg.norm(x, axis=-1).max()
+        room = np.array([np.abs(x @ w).min() / size for w in settled])[:, None, None]
+        v = unit(w + 0.3 * room * across(t.rng, np.tile(w, (1, 20, 1))))
 
         # The flow and the flow reversed, from all of them at once.
         rates = torch.tensor([2.0, -2.0], dtype=torch.float64)[:, None, None, None]
         ends = one_layer.ascend(world, torch.tensor(np.stack([v, v])), rate=rates, steps=500)
-        w = np.stack(settled)[:, None]
         on, off = np.linalg.norm(ends.numpy() - w, axis=-1) / np.linalg.norm(v - w, axis=-1)
         part.add(*on).breaks("the flow reversed", *off)
 
@@ -250,10 +236,8 @@ def _four_points(part: Part) -> None:
 def _excess_of_laws(t: Trial) -> Iterator[tuple[Array, list[float]]]:
     """The excess over Eq. 65 at the LMEs of continuous laws, for each turn e, over e^2; twice."""
     for p, radius in laws(t.rng, min(t.draws, 6), 2):
-        starts = t.rng.standard_normal((6, 2))
-        starts /= np.linalg.norm(starts, axis=-1, keepdims=True)
         parts = ro.uniform(p)
-        centre = lmes(parts, radius, torch.tensor(starts))
+        centre = lmes(parts, radius, sphere(t.rng, 6, 2))
         if not len(centre):
             continue
         rough = ro.roughness(parts, centre, radius, ORDER).numpy()

@@ -22,15 +22,6 @@ from clcore.reference import Array, absolute, relative, tensors
 WIDTHS = (3, 5, 2)  # of the net of Eq. 2
 
 
-def _trace(x: Array) -> Array:
-    return np.trace(x, axis1=-2, axis2=-1)
-
-
-def _nl_energy(alpha: Array, z: Array, z2: Array) -> Array:
-    """tr C_alpha[z] by the double sum, 1/(2 N^2) included, no 1/2; complex z allowed."""
-    return _trace(ref.covariance(alpha, z, z2, z, z2)) / (2 * z.shape[-2] ** 2)
-
-
 # ------------------------------------------------------------------------------ losses and energy
 
 
@@ -73,9 +64,13 @@ def eq2(t: Trial) -> None:
     theta = ref.net_parameters(t.rng, t.draws, WIDTHS)
     z, z2 = (ref.net(theta, v, "relu", WIDTHS) for v in (x, x2))
     alpha = ref.softmax(ref.distances(z, z2)[0], tau)
-    steps = ref.stepped(theta)
-    away = [ref.net(steps, v, "relu", WIDTHS) for v in (x, x2)]
-    exact = np.moveaxis(_nl_energy(alpha, *away).imag / ref.STEP, 0, -1) / 2
+
+    def energy(theta: Array) -> Array:
+        """tr C_alpha[z] by the double sum, 1/(2 N^2) included."""
+        z, z2 = (ref.net(theta, v, "relu", WIDTHS) for v in (x, x2))
+        return np.trace(ref.covariance(alpha, z, z2, z, z2), axis1=-2, axis2=-1) / (2 * n**2)
+
+    exact = ref.gradient(energy, theta) / 2
 
     def ascent(held: bool) -> Array:
         (free,) = tensors(theta)

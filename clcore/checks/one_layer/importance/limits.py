@@ -235,12 +235,11 @@ def cor1(t: Trial) -> None:
 
         # The double sum over samples, against the library's sum over levels.
         kernel.add(relative(ours, exact))
-        several = world.phi.shape[-1] > 1
-        if several:
+        if world.phi.shape[-1] > 1:
             kernel.breaks("V[g] of the data", relative(variance, exact))
 
         # alpha = 1, one feature: numpy's variance.
-        if not several:
+        else:
             square = np.einsum("bi,biq,bir->bqr", world.p, point, point)
             uniform.add(relative(ours, variance)).breaks("not centred", relative(square, variance))
     proofs.cor1(kernel, uniform)

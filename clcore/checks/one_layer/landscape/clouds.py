@@ -234,7 +234,6 @@ def rem23(t: Trial) -> None:
     _deeper(t, fine, TAUS[:1], False, "nine points, absolute units")
     _deeper(t, curves, TAUS, True, "random points, over the highest energy")
     _deeper(t, curves, TAUS, False, "random points, absolute units")
-    _depth_by_energies(t, clouds)
 
 
 class Curve(NamedTuple):
@@ -287,40 +286,3 @@ def _log_ratios(curve: Curve, plain: Curve, over: bool) -> list[float]:
     deeper = [math.log(a / b) for a, b in zip(curve.depth, plain.depth, strict=True)]
     higher = [math.log(a / b) for a, b in zip(curve.height, plain.height, strict=True)]
     return [d - h for d, h in zip(deeper, higher, strict=True)] if over else deeper
-
-
-def _depth_by_energies(t: Trial, clouds: list[Array]) -> None:
-    """Depths under alpha = 1, sum over optima, by energies at the exact maxima and minima."""
-    integral, fine = t.part("depth, integral against energies", 0.02, controls=pooled), angles(7200)
-    for x in clouds:
-        exact = _exact_depths(x)
-        if len(exact):
-            finely = optima(_fine(x, fine))[1]
-            integral.add(abs(finely.sum() - exact.sum()) / exact.sum())
-            reach = np.ptp(_energies(x, fine))
-            integral.breaks("the energy's range", abs(reach - exact.sum()) / exact.sum())
-
-
-def _energies(x: Array, angle: Array) -> Array:
-    return np.maximum(np.stack([np.cos(angle), np.sin(angle)], -1) @ x.T, 0).var(-1) / 2
-
-
-def _fine(x: Array, angle: Array) -> Array:
-    """`push` for alpha = 1 on many angles: the sum over pairs is a covariance."""
-    u = np.stack([np.cos(angle), np.sin(angle)], -1) @ x.T
-    t = (np.stack([-np.sin(angle), np.cos(angle)], -1) @ x.T) * (u > 0)
-    h = np.maximum(u, 0)
-    return (h * t).mean(-1) - h.mean(-1) * t.mean(-1)
-
-
-def _exact_depths(x: Array) -> Array:
-    """Energy at each maximum minus that of the higher adjacent minimum; empty where the
-    energy is constant on an arc."""
-    points = torch.tensor(x)
-    ends = circle.extrema(points).angle, circle.extrema(points, minima=True).angle
-    top, low = (v[~v.isnan()].sort().values for v in ends)
-    if len(top) != len(low) or not len(top):
-        return np.zeros(0)
-    E, floor = circle.energy(points, top).numpy(), circle.energy(points, low).numpy()
-    after = np.searchsorted(low.numpy(), top.numpy())
-    return E - np.maximum(floor[after % len(low)], floor[after - 1])

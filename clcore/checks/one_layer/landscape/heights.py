@@ -8,7 +8,8 @@ FIGURE8 = np.pi / 30 * np.array([-24, -15, -12, -5, 0, 6, 12, 18, 24])
 """The angles of the data of nl Fig. 8."""
 
 
-def _outputs(x: Array, angle: Array) -> Array:
+def outputs(x: Array, angle: Array) -> Array:
+    """ReLU of w.x, [t, n]."""
     return np.maximum(np.stack([np.cos(angle), np.sin(angle)], -1) @ x.T, 0)
 
 
@@ -17,7 +18,7 @@ def highest(x: Array, angle: Array, tau: float | None = None, axes: tuple[int, .
 
     axes: over which alpha gets mean one, (1, 2) or (2,).
     """
-    h = _outputs(x, angle)
+    h = outputs(x, angle)
     square = (h[:, :, None] - h[:, None]) ** 2
     alpha = np.ones_like(square) if tau is None else np.exp(-square / (2 * tau))
     if axes:
@@ -29,7 +30,7 @@ def highest_again(
     x: Array, angle: Array, tau: float | None = None, axes: tuple[int, ...] = ()
 ) -> float:
     """`highest` with the square multiplied out: weights are rows and columns of alpha."""
-    h = _outputs(x, angle)
+    h = outputs(x, angle)
     n, products = h.shape[1], h[:, :, None] * h[:, None]
     kernel = np.exp(-h * h / (2 * tau)) if tau else np.ones_like(h)
     alpha = kernel[:, :, None] * kernel[:, None] * (np.exp(products / tau) if tau else 1.0)

@@ -16,7 +16,7 @@ from clcore.checks.one_layer.node import proofs
 from clcore.ledger import Part, Trial, check, pooled, typical
 from clcore.losses import kernel_importance as ki
 from clcore.nets import networks
-from clcore.reference import Array, relative, tensors
+from clcore.reference import Array, relative, sphere, tangent, tensors, unit
 from clcore.theory.one_layer import circle_landscape as circle
 from clcore.theory.one_layer import one_layer
 
@@ -33,12 +33,6 @@ H: dict[str, Callable[[Array], Array]] = {
     "quadratic": lambda u: u**2,
     "cubic": lambda u: u**3,
 }
-
-
-def unit(rng: np.random.Generator, *shape: int) -> Array:
-    """Uniform on the sphere, [*shape]."""
-    w = rng.standard_normal(shape)
-    return w / np.linalg.norm(w, axis=-1, keepdims=True)
 
 
 def drive(x: Array, w: Array) -> Array:
@@ -58,7 +52,7 @@ def objective(alpha: Array, x: Array, x2: Array, w: Array, kind: str) -> Array:
 
 def batches(rng: np.random.Generator, draws: int, n: int = 7, d: int = 4) -> tuple[Array, ...]:
     """(alpha, x, x2, unit w)."""
-    return ref.random_weights(rng, draws, n, n), *ref.views(rng, draws, n, d), unit(rng, draws, d)
+    return ref.random_weights(rng, draws, n, n), *ref.views(rng, draws, n, d), sphere(rng, draws, d)
 
 
 def _mixed(alpha: Array, x: Array, x2: Array, W: Array, kind: str, full: bool) -> Array:
@@ -92,7 +86,7 @@ def eq5(t: Trial) -> None:
     both = grid[np.stack(np.triu_indices(len(grid)), -1)]
     for kind in ONE:
         alpha, x, x2, _ = batches(t.rng, count, d=2)
-        W = unit(t.rng, count, nodes, 2)
+        W = sphere(t.rng, count, nodes, 2)
 
         # tr C_alpha[f] by the library, and each node's C_alpha by loops.
         f, f2 = (H[kind](v @ W.swapaxes(-1, -2)) for v in (x, x2))
@@ -138,7 +132,7 @@ def rem2(t: Trial) -> None:
     values, vectors = np.linalg.eigh(ref.covariance(alpha, x, x, x, x) / (2 * n**2))
     fixed, scale = vectors.swapaxes(-1, -2), values[:, -1:]
     world = one_layer.samples(*tensors(x[:, None], alpha[:, None]))
-    w = unit(rng, total, starts, d)
+    w = sphere(rng, total, starts, d)
 
     def ends(start: Array, kind: str = "linear") -> Array:
         return one_layer.ascend(world, *tensors(start), kind, 1.0, 400).numpy()
@@ -159,13 +153,12 @@ def rem2(t: Trial) -> None:
     assert rests(w, one_layer.samples(*tensors(white[:, None]))).all()  # C = I: all are fixed
     every.breaks("a tied largest eigenvalue", off(w))
     one = t.part("one fixed point")
-    pushed = fixed + 1e-3 * rng.standard_normal(fixed.shape)
-    back = ends(pushed / np.linalg.norm(pushed, axis=-1, keepdims=True))
+    back = ends(unit(fixed + 1e-3 * rng.standard_normal(fixed.shape)))
     one.add(np.abs((np.abs((back * fixed).sum(-1)) > 1 - 1e-8).sum(-1) - 1))
     one.breaks("saddles counted too", np.abs(rests(fixed).sum(-1) - 1))
     (p,) = tensors(np.full(d, 1 / d))
     model = one_layer.categorical(p, torch.eye(d, dtype=torch.float64))
-    bends = len(one_layer.search(model, *tensors(unit(rng, 60, d))).w)
+    bends = len(one_layer.search(model, *tensors(sphere(rng, 60, d))).w)
     one.breaks("ReLU, categorical model", abs(bends - 1))
     _following(t, every)
 
@@ -289,7 +282,7 @@ def eq6(t: Trial) -> None:
         # (1) Other gates than that of w, for all h that have one.
         if kind != "linear":
             one.breaks("no gate", relative(form(w, "linear"), degree**2 * by_loops))
-            other = form(unit(t.rng, draws, 4), kind)
+            other = form(sphere(t.rng, draws, 4), kind)
             one.breaks("another w's", relative(other, degree**2 * by_loops))
 
         # (2) No p^2.
@@ -317,7 +310,7 @@ def lem3(t: Trial) -> None:
         degree = one_layer.DEGREES[kind]
         values = objective(alpha, x, x2, ref.stepped(w), kind)
         slope = np.moveaxis(values.imag / ref.STEP, 0, -1)
-        along = slope - (w * slope).sum(-1, keepdims=True) * w
+        along = tangent(w, slope)
         world = one_layer.of_views(*tensors(alpha, x, x2))
         ours = one_layer.flow(world, *tensors(w), kind, SLOPE).numpy()
         A = one_layer.operator(world, *tensors(w), kind, SLOPE).numpy()

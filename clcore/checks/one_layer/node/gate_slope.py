@@ -9,10 +9,10 @@ from collections.abc import Callable
 import numpy as np
 
 from clcore import reference as ref
-from clcore.checks.one_layer.node.activation import SLOPE, batches, drive, objective, unit
+from clcore.checks.one_layer.node.activation import SLOPE, batches, drive, objective
 from clcore.ledger import Trial, check, pooled, typical
 from clcore.losses import kernel_importance as ki
-from clcore.reference import Array, plane, relative, tensors
+from clcore.reference import Array, plane, relative, sphere, tensors
 from clcore.theory.one_layer import one_layer
 
 # h' and h'' of smooth activations; Eqs. 48 to 50 ask for no homogeneity.
@@ -70,7 +70,7 @@ def rem5(t: Trial) -> None:
     eq50 = t.part("Eq. 50", 1e-11, controls=pooled)
     for rate, bend in SMOOTH.values():
         alpha, x, x2, w = batches(t.rng, t.draws)
-        dw = unit(t.rng, t.draws, 4)
+        dw = sphere(t.rng, t.draws, 4)
         moved = w + 1j * ref.STEP * dw
         gates = [rate(drive(v, moved))[..., None] for v in (x, x2)]
         dA = differential(alpha, gates[0] * x, gates[1] * x2)

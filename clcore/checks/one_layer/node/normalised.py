@@ -52,7 +52,7 @@ def rem24(t: Trial) -> None:
     flow = t.part("the flow keeps the norms", 1e-10, controls=pooled)
     length = t.part("norm 1 costs nothing", 1e-10, controls=pooled)
     name, draws = "Eq. 5 is what such nodes maximise", min(t.draws, 40)
-    printed, mended = (form(name, 1e-10, controls=typical) for form in (t.part, t.corrected))
+    eq5 = t.both(name, 1e-10, controls=typical)
     constant = t.part("behind BatchNorm C[f_k] = 1, alpha = 1, no augmentation", 1e-10)
     climbed: dict[str, list[Array]] = {"after": [], "before": []}
     for _ in range(draws):
@@ -78,13 +78,12 @@ def rem24(t: Trial) -> None:
         # P A(w) w of Eq. 7 for nodes of w / |w|.
         for where in ("after", "before"):
             climbed[where].append(ref.relative(_slope(W, x, where), _eq7(W, x)))
-        printed.add(climbed["after"][-1]).fails_by(np.ones(3))  # C[f_k] is 1, its slope 0
-        mended.add(ref.relative(_slope(W, x, "none"), _eq7(W, x)))
+        eq5.printed.add(climbed["after"][-1]).fails_by(np.ones(3))  # C[f_k] is 1, its slope 0
+        eq5.corrected.add(ref.relative(_slope(W, x, "none"), _eq7(W, x)))
         constant.add(np.abs(_nodes(W, x, "after").numpy().var(0) - 1))
         constant.breaks("range without BatchNorm", np.ptp(_nodes(W, x, "none").numpy().var(0)))
-    for part in (printed, mended):
-        part.breaks("BatchNorm before the activation", *climbed["before"])
-    mended.breaks("BatchNorm after the activation", *climbed["after"])
+    eq5.breaks("BatchNorm before the activation", *climbed["before"])
+    eq5.corrected.breaks("BatchNorm after the activation", *climbed["after"])
     node_proofs.rem24(flow, length, constant)
 
 

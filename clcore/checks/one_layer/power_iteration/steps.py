@@ -12,7 +12,7 @@ import torch
 
 from clcore.checks.one_layer.power_iteration import proofs
 from clcore.ledger import Trial, check, pooled, typical, worst
-from clcore.reference import Array, tensors
+from clcore.reference import Array, tensors, unit
 from clcore.theory.one_layer import power_iteration as pi
 
 ROUNDING = 1e-12
@@ -62,11 +62,6 @@ def middle(values: Array, c: Array) -> Array:
     return top * c / np.hypot(top, second)
 
 
-def _moved(values: Array, a: Array) -> Array:
-    image = values * a
-    return image / np.linalg.norm(image, axis=-1, keepdims=True)
-
-
 @check("nl/lem7")
 def lem7(t: Trial) -> None:
     """One step of power iteration raises the correlation with the top eigenvector (Lemma 7).
@@ -91,7 +86,7 @@ def lem7(t: Trial) -> None:
             values, a, Q = draw(t.rng, 3 * t.draws, kind)
             A, w = matrix(values, Q), np.einsum("bij,bj->bi", Q, a)
             m = pi.mu(pi.local(*tensors(A, w))).numpy()
-            c, d = a[:, 0], _moved(values, a)[:, 0]
+            c, d = a[:, 0], unit(values * a)[:, 0]
             square = (values[:, 1] / values[:, 0]) ** 2 * (1 / c**2 - 1)
             lower = (1 + square) ** -0.5
 
@@ -317,9 +312,9 @@ def eq101(t: Trial) -> None:
 
     def error(w: torch.Tensor) -> Array:
         A, v = family(w).numpy(), w.numpy()
-        image = np.einsum("bij,bj->bi", A, v)
-        size = np.linalg.norm(image, axis=-1, keepdims=True)
-        return np.abs(image / size - v).max(-1)  # zero only if A v = +|A v| v
+        return np.abs(unit(np.einsum("bij,bj->bi", A, v)) - v).max(
+            -1
+        )  # zero only if A v = +|A v| v
 
     # (1) After 200 steps a further one moves w no more.
     fixed = t.part("fixed points", 1e-12, controls=typical)

@@ -19,7 +19,7 @@ from clcore.checks.one_layer.power_iteration.steps import (
     start,
 )
 from clcore.ledger import Trial, check, typical, worst
-from clcore.reference import Array, relative, tensors
+from clcore.reference import Array, relative, tangent, tensors, unit
 from clcore.theory.one_layer import one_layer
 from clcore.theory.one_layer import power_iteration as pi
 
@@ -146,9 +146,7 @@ def eq103(t: Trial) -> None:
     cosine = cosine + np.where(rng.random(n) < 0.5, 1, -1) * 10.0 ** rng.uniform(-6, 0)
     cosine = np.clip(cosine, -1, 1)
     w0 = start(rng, rng.uniform(-1, 1, n), 4)
-    side = start(rng, rng.uniform(-1, 1, n), 4)
-    side -= (side * w0).sum(-1, keepdims=True) * w0
-    side /= np.linalg.norm(side, axis=-1, keepdims=True)
+    side = unit(tangent(w0, start(rng, rng.uniform(-1, 1, n), 4)))
     w = cosine[:, None] * w0 + np.sqrt(1 - cosine**2)[:, None] * side
 
     def disagree(sign: float) -> float:
@@ -174,8 +172,7 @@ def eq104(t: Trial) -> None:
     hat = pi.shifted(torch.tensor(A), 0.01)
 
     def pushed(matrix: Array, v: Array) -> Array:
-        image = np.einsum("bij,bj->bi", matrix, v)
-        return image - v * (v * image).sum(-1, keepdims=True)
+        return tangent(v, np.einsum("bij,bj->bi", matrix, v))
 
     # P A w of both, for unit w.
     push = t.part("P A w", 1e-12, controls=typical)

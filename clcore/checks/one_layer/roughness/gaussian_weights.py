@@ -96,29 +96,23 @@ def _optima(t: Trial) -> None:
     """The surplus of stable angles over alpha = 1, in standard errors, of four clusters."""
     more = t.part("can lead to more optima", 4.0, ">=", draws=5 * min(t.draws, 16))
     linear = t.part(LINEAR, 4.0, ">=", draws=5 * min(t.draws, 16))
-    pairs = t.part("optima counted by the operator and by pairs")
-    sharp, mild, broad, other = [], [], [], []
+    sharp, mild, broad = [], [], []
     straight: dict[str, list[int]] = {"follows": [], "broad": []}
-    for k in range(5 * min(t.draws, 16)):
+    for _ in range(5 * min(t.draws, 16)):
         centres = 1.5 * t.rng.standard_normal((4, 2))
         cloud = centres[t.rng.integers(0, 4, 60)] + 0.3 * t.rng.standard_normal((60, 2))
         x = torch.tensor(cloud)
         plain, plain_linear = len(circle.stable_angles(x, grid=GRID)), _linear_optima(cloud, None)
         for tau, out in ((float(t.rng.choice([0.05, 0.2])), sharp), (1.0, mild), (1e6, broad)):
             kernel = circle.gaussian_importance(tau)
-            count = len(circle.stable_angles(x, importance=kernel, grid=GRID))
-            out.append(count - plain)
+            out.append(len(circle.stable_angles(x, importance=kernel, grid=GRID)) - plain)
             if out is not mild:
                 gain = _linear_optima(cloud, tau) - plain_linear
                 straight["follows" if out is sharp else "broad"].append(gain)
-            if k < 6 and out is sharp:
-                pairs.add(abs(optima(push(cloud, angles(), tau))[0] - count))
-                other.append(abs(optima(push(cloud, angles()))[0] - count))
     more.add(in_errors(sharp)).breaks("tau = 1e6", in_errors(broad))
     linear.add(in_errors(straight["follows"])).breaks("tau = 1e6", in_errors(straight["broad"]))
     linear.says(mean=np.mean(straight["follows"]), relu=np.mean(sharp))
     more.says(mean=np.mean(sharp), fewer=sum(m < 0 for m in sharp), mild=np.mean(mild))
-    pairs.breaks("alpha = 1", np.mean(other))
 
 
 def _linear_optima(cloud: np.ndarray, tau: float | None) -> int:

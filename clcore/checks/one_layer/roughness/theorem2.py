@@ -14,7 +14,8 @@ import torch
 
 from clcore.checks.one_layer import unit_ball
 from clcore.checks.one_layer.eigenvectors.families import across
-from clcore.ledger import Part, Trial, check, pooled, worst
+from clcore.ledger import Trial, check, pooled, worst
+from clcore.ledger.trial import Both
 from clcore.reference import Array
 from clcore.theory.one_layer import roughness as ro
 
@@ -24,13 +25,8 @@ POWERS = (0, 2, 3, 4)
 """Of C_0: as corrected 2, as printed 3, in controls 4 and 0."""
 
 
-def flat(radius: float, d: int) -> Callable:
-    """The uniform law."""
-    return lambda x: torch.full_like(x[..., 0], 1 / ro.volume(d, radius))
-
-
 def tilted(radius: float, d: int, t: Array) -> Callable:
-    """Density proportional to 1 + t.x / C_0, |t| <= 1."""
+    """Density proportional to 1 + t.x / C_0, |t| <= 1; uniform for t = 0."""
     tilt = torch.tensor(t)
     return lambda x: (1 + (x @ tilt) / radius) / ro.volume(d, radius)
 
@@ -58,7 +54,7 @@ def examples(
             u = across(rng, w[None])[0]
             means = torch.tensor(0.5 * radius * rng.standard_normal((3, d)))
             mixed = ro.mixture(means, radius * rng.uniform(0.3, 0.6), radius, ORDER)
-            yield (flat(radius, d), tilted(radius, d, u), mixed)[k % 3], radius, w, u
+            yield (tilted(radius, d, 0 * u), tilted(radius, d, u), mixed)[k % 3], radius, w, u
 
 
 def turned(w: Array, u: Array, angle: float) -> Array:
@@ -78,10 +74,10 @@ def measured_roughness(parts: ro.Parts, radius: float, w: Array, directions: Arr
     return max(out)
 
 
-def compare(printed: Part, corrected: Part, ratio: Mapping[int, float | np.floating]) -> None:
+def compare(bound: Both, ratio: Mapping[int, float | np.floating]) -> None:
     """Add the left side over the right one with C_0^3, and with C_0^2. ratio: by this power."""
-    printed.add(ratio[3]).breaks("C_0^4", ratio[4])
-    corrected.add(ratio[2]).breaks("C_0^0", ratio[0])
+    bound.printed.add(ratio[3]).breaks("C_0^4", ratio[4])
+    bound.corrected.add(ratio[2]).breaks("C_0^0", ratio[0])
 
 
 @check("nl/thm2")
@@ -94,16 +90,16 @@ def thm2(t: Trial) -> None:
             rho is an integral over the plane w_*^T x = 0.
     Fails   as printed, at small radii. Corrected: C_0^2. Controls: powers 4 and 1, half of rho.
     """
-    printed = t.part("", 1.0, controls=worst)
-    corrected = t.corrected("", 1.0, controls=worst)
+    bound = t.both("", 1.0, controls=worst)
     plane = t.part("rho is an integral over the plane", 1e-3, controls=pooled)
 
     def bounded(rho: float, parts: ro.Parts, here: torch.Tensor, radius: float, order: int) -> None:
         """rho over its bound, with this power of C_0."""
         peak = ro.peak(parts, here, radius, order)
         ratio = {k: rho / float(ro.bound(peak, len(here), radius, k)) for k in (1, 2, 3, 4)}
-        for part, power in ((printed, 3), (corrected, 2)):
-            part.add(ratio[power]).breaks("C_0^4", ratio[4]).breaks("C_0", ratio[1])
+        bound.printed.add(ratio[3])
+        bound.corrected.add(ratio[2])
+        bound.breaks("C_0^4", ratio[4]).breaks("C_0", ratio[1])
 
     for p, radius, w, u in examples(t.rng, t.draws):
         d, here = len(w), torch.tensor(w)
@@ -123,7 +119,7 @@ def thm2(t: Trial) -> None:
             # rho over its bound; a second time on the unit ball.
             bounded(rho, parts, here, radius, order)
             own = unit_ball.over_bound(law, axes, spots, tau) / radius
-            printed.fails_by(own, within=2e-4)
+            bound.printed.fails_by(own, within=2e-4)
 
     # A law that attains most of the bound.
     for radius in (0.3, 3.0):
@@ -133,7 +129,7 @@ def thm2(t: Trial) -> None:
         bounded(rho, ro.uniform(p), here, radius, 60)
         law, spots = unit_ball.scaled(p, radius, 2), ro.plane(ro.frame(here), 1.0, 60)[0].numpy()
         own = unit_ball.over_bound(law, unit_ball.axes_of(w), spots) / radius
-        printed.fails_by(own, within=2e-4)
+        bound.printed.fails_by(own, within=2e-4)
 
 
 class Wedge(NamedTuple):
@@ -187,10 +183,8 @@ def eq79(t: Trial) -> None:
     reach = t.part("Eqs. 75, 79", 1e-9, controls=pooled)
     split = t.part("Eq. 73", 1e-3, controls=pooled)
     chain = t.part("Eqs. 76, 77", 1.0, controls=worst)
-    equal = t.part('the "=" before Eq. 78', 1e-3, controls=pooled)
-    equal_mended = t.corrected('the "=" before Eq. 78', 1e-3, controls=pooled)
-    whole = t.part("Eq. 80", 1.0, controls=worst)
-    whole_mended = t.corrected("Eq. 80", 1.0, controls=worst)
+    equal = t.both('the "=" before Eq. 78', 1e-3, controls=pooled)
+    whole = t.both("Eq. 80", 1.0, controls=worst)
     twice = []
     for p, radius, w, u in examples(t.rng, t.draws):
         d, angle = len(w), float(10 ** t.rng.uniform(-2, -0.3))
@@ -218,18 +212,19 @@ def eq79(t: Trial) -> None:
             k: abs(middle / (radius**k * far * plus.peak * volume * angle / (2 * math.pi)) - 1)
             for k in (1, 2, 3)
         }
-        equal.add(off[3]).breaks("C_0", off[1]).fails_by(abs(1 / radius - 1))
-        equal_mended.add(off[2]).breaks("C_0", off[1])
+        equal.printed.add(off[3]).fails_by(abs(1 / radius - 1))
+        equal.corrected.add(off[2])
+        equal.breaks("C_0", off[1])
 
         # Both wedges, over the right side with this power; a second time on the unit ball.
         pushed = np.linalg.norm((minus.second - plus.second) @ w)
         ratio = {k: pushed / (radius**k * volume / math.pi * far * top * angle) for k in POWERS}
-        compare(whole, whole_mended, ratio)
-        whole_mended.breaks("C_0^4", ratio[4])
+        compare(whole, ratio)
+        whole.corrected.breaks("C_0^4", ratio[4])
         law, axes = unit_ball.scaled(p, radius, d), unit_ball.axes_of(w, u)
         spots = np.concatenate([plus.spots, minus.spots]) / radius
         own, _ = unit_ball.over_wedges(law, axes, angle, spots)
-        whole.fails_by(own / radius, within=1e-4)
+        whole.printed.fails_by(own / radius, within=1e-4)
     reach.breaks("half of C_0", np.median(twice) - 1)
 
 
@@ -245,8 +240,7 @@ def eq84(t: Trial) -> None:
     """
     found = list(examples(t.rng, t.draws))
     order = t.part("second order", 0.05, controls=pooled)
-    bound = t.part("bound", 1.0, controls=worst, draws=len(found))
-    mended = t.corrected("bound", 1.0, controls=worst, draws=len(found))
+    bound = t.both("bound", 1.0, controls=worst, draws=len(found))
     for _, radius, w, u in found:
         d, p = len(w), tilted(radius, len(w), u)
         sizes, of_u = [], []
@@ -262,8 +256,8 @@ def eq84(t: Trial) -> None:
             right = {
                 k: radius**k * volume / math.pi / math.cos(angle) * far**2 * top for k in POWERS
             }
-            compare(bound, mended, {k: sizes[-1] / most for k, most in right.items()})
-            bound.fails_by(unit_ball.tilted_wedges(d, angle) / radius, within=1e-7)
+            compare(bound, {k: sizes[-1] / most for k, most in right.items()})
+            bound.printed.fails_by(unit_ball.tilted_wedges(d, angle) / radius, within=1e-7)
 
         # The slope between both angles.
         order.add(abs(math.log10(sizes[0] / sizes[1]) - 2))
@@ -286,10 +280,8 @@ def eq90(t: Trial) -> None:
     eq87 = t.part("Eq. 87", 1 + 1e-9, controls=worst)
     first = t.part("Eq. 88, first", 1 + 1e-9, controls=worst)
     second = t.part("Eq. 88, second", 1 + 1e-9, controls=worst)
-    eq89 = t.part("Eq. 89", 1 + 1e-6, controls=worst)
-    eq89_mended = t.corrected("Eq. 89", 1 + 1e-6, controls=worst)
-    whole = t.part("Eq. 90, whole chain", 1 + 1e-6, controls=worst)
-    whole_mended = t.corrected("Eq. 90, whole chain", 1 + 1e-6, controls=worst)
+    eq89 = t.both("Eq. 89", 1 + 1e-6, controls=worst)
+    whole = t.both("Eq. 90, whole chain", 1 + 1e-6, controls=worst)
     for p, radius, w, u in found:
         d, rests, terms = len(w), [], []
         for angle in (1e-1, 1e-2):
@@ -321,16 +313,16 @@ def eq90(t: Trial) -> None:
 
             # dx by vol(C_0), with this power of C_0; a second time on the unit ball.
             scale = {k: radius**k * ro.volume(d, radius) / math.pi * top for k in POWERS}
-            compare(eq89, eq89_mended, {k: of_peak / (r * angle) for k, r in scale.items()})
-            eq89.fails_by(1 / radius)
+            compare(eq89, {k: of_peak / (r * angle) for k, r in scale.items()})
+            eq89.printed.fails_by(1 / radius)
 
             # The whole chain.
             ratio = {k: terms[-1] / (r * far / math.cos(angle)) for k, r in scale.items()}
-            compare(whole, whole_mended, ratio)
+            compare(whole, ratio)
             law, axes = unit_ball.scaled(p, radius, d), unit_ball.axes_of(w, u)
             spots = np.concatenate([plus.spots, minus.spots]) / radius
             _, own = unit_ball.over_wedges(law, axes, angle, spots)
-            whole.fails_by(own / radius, within=2e-4)
+            whole.printed.fails_by(own / radius, within=2e-4)
 
         # What the rest loses from one angle to the other, and the term of first order.
         order.add(abs(math.log10(rests[0] / rests[1]) - 2))
@@ -346,8 +338,7 @@ def eq92(t: Trial) -> None:
             z_l^2 max p~_l |w - w_*|/(1 - eps).
     Fails   as printed, at small C_0. Corrected: C_0^2. Controls: other powers.
     """
-    printed, angle = t.part("", 1.0, controls=worst), 1e-3
-    corrected = t.corrected("", 1.0, controls=worst)
+    bound, angle = t.both("", 1.0, controls=worst), 1e-3
     for p, radius, w, u in examples(t.rng, t.draws):
         d, here, v = len(w), torch.tensor(w), torch.tensor(turned(w, u, angle))
         order = ORDER if d == 2 else 14
@@ -363,6 +354,6 @@ def eq92(t: Trial) -> None:
             right = {
                 k: float(ro.bound(peak, d, radius, k)) * 2 * math.sin(angle / 2) for k in POWERS
             }
-            compare(printed, corrected, {k: left / most for k, most in right.items()})
+            compare(bound, {k: left / most for k, most in right.items()})
             own = unit_ball.over_bound(law, axes, spots, tau, along=True) / radius
-            printed.fails_by(own, within=5e-3)
+            bound.printed.fails_by(own, within=5e-3)

@@ -15,15 +15,11 @@ from clcore.checks.two_layer.fields.latent import SETTINGS, enumerated, inputs, 
 from clcore.checks.two_layer.fields.monomials import DEGREES, gated
 from clcore.checks.two_layer.fields.several_features import strengths_in_theorem5
 from clcore.ledger import Trial, check, typical
-from clcore.reference import Array, absolute, relative, tensors
+from clcore.reference import Array, absolute, relative, sphere, tensors, unit
 from clcore.theory.one_layer import one_layer
 from clcore.theory.two_layer import field_latent, two_layer
 
 KINDS = ("linear", "relu", "leaky_relu")
-
-
-def unit(x: Array) -> Array:
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
 def activate(u: Array, kind: str) -> Array:
@@ -35,21 +31,16 @@ def activate(u: Array, kind: str) -> Array:
 
 
 def hidden(x: Array, W: Array, kind: str) -> Array:
-    """[..., n, K*M], by a loop over fields and filters."""
-    K, M = W.shape[-3:-1]
-    columns = [
-        activate((x[..., k, :] * W[..., None, k, m, :]).sum(-1), kind)
-        for k in range(K)
-        for m in range(M)
-    ]
-    return np.stack(columns, -1)
+    """h(w_km^T x_k), [..., n, K*M]."""
+    u = (x[..., None, :] * W[..., None, :, :, :]).sum(-1)
+    return activate(u, kind).reshape(*u.shape[:-2], -1)
 
 
 def batch(rng: np.random.Generator, draws: int, K: int, M: int, d: int, q: int = 3, n: int = 5):
     """Two views, alpha, W with unit filters, V."""
     x = rng.standard_normal((draws, n, K, d))
     x2 = x + 0.5 * rng.standard_normal(x.shape)
-    W = unit(rng.standard_normal((draws, K, M, d)))
+    W = sphere(rng, draws, K, M, d)
     # A filter that no input passes is turned around.
     drive = np.einsum("bnkd,bkmd->bnkm", np.concatenate([x, x2], 1), W).max(1)
     W = np.where((drive <= 0)[..., None], -W, W)
@@ -62,10 +53,6 @@ def objective(alpha: Array, x: Array, x2: Array, W: Array, V: Array, kind: str) 
     f, g = (hidden(v, W, kind) @ np.swapaxes(V, -1, -2) for v in (x, x2))
     C = ref.covariance(alpha, f, g, f, g)
     return np.trace(C, axis1=-2, axis2=-1) / (4 * x.shape[-3] ** 2)
-
-
-def project(W: Array, move: Array) -> Array:
-    return move - (W * move).sum(-1, keepdims=True) * W
 
 
 @check("nl/lem4")
@@ -134,12 +121,8 @@ def lem4(t: Trial) -> None:
 
 
 def _along_sphere(alpha: Array, x: Array, x2: Array, W: Array, V: Array, kind: str) -> Array:
-    """Gradient of W -> energy(W / |w_km|); sqrt of the sum of squares takes complex steps."""
-
-    def scaled(w: Array) -> Array:
-        return objective(alpha, x, x2, w / np.sqrt((w * w).sum(-1, keepdims=True)), V, kind)
-
-    return ref.gradient(scaled, W)
+    """Gradient of W -> energy(W / |w_km|)."""
+    return ref.gradient(lambda w: objective(alpha, x, x2, unit(w), V, kind), W)
 
 
 def _blocks(S: Array, C: Array, W: Array) -> Array:
@@ -170,11 +153,11 @@ def rem14(t: Trial) -> None:
     C = (basis * values[:, None]) @ np.swapaxes(basis, 1, 2)
     s = basis[..., -1]
     start = t.rng.standard_normal((t.draws, outputs, size))
-    v = unit(t.rng.standard_normal((t.draws, outputs)))
+    v = sphere(t.rng, t.draws, outputs)
 
     def off_form(V: Array) -> Array:
         """How far V, at norm 1, is from the form v s^T."""
-        V = V / np.linalg.norm(V, axis=(1, 2), keepdims=True)
+        V = unit(V, (1, 2))
         return np.linalg.norm(V - (V @ s[..., None]) * s[:, None], axis=(1, 2))
 
     # Where V goes: V exp(200 C), but for its norm.
@@ -188,13 +171,11 @@ def rem14(t: Trial) -> None:
     push -= (push * rest).sum((-1, -2), keepdims=True) * rest
     assert np.abs(push).max() < 1e-12
     pushed = rest + 1e-6 * t.rng.standard_normal(rest.shape)
-    printed = t.part("necessary for stationary", 1e-6, controls=typical)
-    stable = t.corrected("necessary for stationary", 1e-6, controls=typical)
+    printed, stable = necessary = t.both("necessary for stationary", 1e-6, controls=typical)
     printed.add(*(off_form(rest[:, k]) for k in range(size)))
     printed.fails_by(*(np.full(t.draws, float(k < size - 1)) for k in range(size)))  # |v u^T| is 1
     stable.add(*(off_form(pushed[:, k] @ grow) for k in range(size)))
-    for part in (printed, stable):
-        part.breaks("the start", off_form(start))
+    necessary.breaks("the start", off_form(start))
     stable.breaks("the saddles left alone", off_form(rest[:, 0]))
 
     # V^T V of such a V, s by the library, is s s^T.
@@ -225,8 +206,7 @@ def rem15(t: Trial) -> None:
     terms = t.part("kernel alpha", 1e-11, controls=typical)
     count = t.share(len(SETTINGS))
     more: dict[str, Any] = {"controls": typical, "draws": count * len(SETTINGS)}
-    carries = t.part("kernel alpha: analysis carries over", 1e-11, **more)
-    mended = t.corrected("kernel alpha: analysis carries over", 1e-11, **more)
+    carries = t.both("kernel alpha: analysis carries over", 1e-11, **more)
     coupling: dict[str, list[Array]] = {"printed": [], "corrected": []}
     for C, K, M in SETTINGS:
         model, W = net_of(t.rng, count, C, K, M)
@@ -256,23 +236,23 @@ def rem15(t: Trial) -> None:
         terms.breaks("without $z_l^2$", relative(ours, bare))
 
         # Lemma 5 under each p phi_l / z_l: Gaussian alpha, and features that are products.
-        own = phi_of_fields(t.rng, model)
-        for part, weights in ((carries, gaussian(model, W)), (mended, own)):
+        weights_of = gaussian(model, W), phi_of_fields(t.rng, model)
+        for part, weights in zip(carries, weights_of, strict=True):
             for weight in weights:
                 error, bare, apart = carried(model, W, weight)
                 part.add(error).breaks("the law without alpha", bare)
                 coupling[part.form].append(apart)
-        carries.fails_by(*left_out(model, W))
-    mended.breaks("Gaussian alpha", *carries.errors)
+        carries.printed.fails_by(*left_out(model, W))
+    carries.corrected.breaks("Gaussian alpha", *carries.printed.errors)
 
     # The counterexample, two fields of two states, and its numbers by hand.
     pair = np.exp(-(np.add.outer([0, 1], [0, 1]) ** 2) / 2)
     one = pair[1].sum() / pair.sum()
-    carries.says(both=pair[1, 1] / pair.sum(), one=one, square=one**2)
+    carries.printed.says(both=pair[1, 1] / pair.sum(), one=one, square=one**2)
     total = np.exp(2) + 2 * np.exp(1.5) + 1
     one = (np.exp(1.5) + 1) / total
-    carries.confirms(both=1 / total, one=one, square=one**2)
-    for part in (carries, mended):
+    carries.printed.confirms(both=1 / total, one=one, square=one**2)
+    for part in carries:
         part.says(coupling=np.median(np.concatenate(coupling[part.form])))
     strengths_in_theorem5(t)
 
@@ -316,10 +296,8 @@ def carried(model: field_latent.Model, W: Array, weight: Array) -> tuple[Array, 
     mass = mass / mass.sum(-1, keepdims=True)
     draws, C, K, S = model.table.shape
     table = np.zeros((draws, C, K, S))
-    for c in range(C):
-        for k in range(K):
-            for s in range(S):
-                table[:, c, k, s] = mass[:, (z == c) & (states[:, k] == s)].sum(-1)
+    for c, k, s in np.ndindex(C, K, S):
+        table[:, c, k, s] = mass[:, (z == c) & (states[:, k] == s)].sum(-1)
     prior = table[:, :, 0].sum(-1)
     new = field_latent.Model(*tensors(prior, table / prior[..., None, None]), model.values)
     features = table_of(model, W, "relu")

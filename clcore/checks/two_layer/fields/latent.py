@@ -14,7 +14,7 @@ import torch
 from clcore import random
 from clcore.checks.two_layer.fields import monomials
 from clcore.ledger import Trial, check, pooled, typical
-from clcore.reference import Array, relative
+from clcore.reference import Array, relative, unit
 from clcore.theory.one_layer import one_layer
 from clcore.theory.two_layer import field_latent, two_layer
 
@@ -40,7 +40,7 @@ def filters(rng: np.random.Generator, model: field_latent.Model, M: int) -> Arra
     draws, K, _, d = values.shape
     W = rng.standard_normal((draws, K, M, d))
     silent = (np.einsum("bksd,bkmd->bkms", values, W).max(-1) <= 0)[..., None]
-    return np.where(silent, -W, W) / np.linalg.norm(W, axis=-1, keepdims=True)
+    return unit(np.where(silent, -W, W))
 
 
 class Law(NamedTuple):
@@ -60,15 +60,6 @@ SLOPES: dict[str, Callable[[Array], Array]] = {
 """h'(u), from the page."""
 
 
-def _gated(x: Array, W: Array, kind: str) -> Array:
-    """[draws, K*M*d] of one state x [draws, K, d], by a loop over filters."""
-    pieces = []
-    for k, m in product(*map(range, W.shape[1:3])):
-        u = (x[:, k] * W[:, k, m]).sum(-1)
-        pieces.append(SLOPES[kind](u)[:, None] * x[:, k])
-    return np.concatenate(pieces, -1)
-
-
 def enumerated(model: field_latent.Model, W: Array, kind: str, coupling: float = 0.0) -> Law:
     """All joint states by a loop. `coupling` favours states in which the first two fields are
     alike, which breaks their independence given z."""
@@ -77,15 +68,14 @@ def enumerated(model: field_latent.Model, W: Array, kind: str, coupling: float =
     size = math.prod(W.shape[1:])
     mean, square = np.zeros((draws, C, size)), np.zeros((draws, C, size, size))
     for joint in product(range(S), repeat=K):
-        x = np.stack([values[:, k, s] for k, s in enumerate(joint)], 1)
-        g = _gated(x, W, kind)
-        outer = g[:, :, None] * g[:, None]
-        for c in range(C):
-            each = [table[:, c, k, s] for k, s in enumerate(joint)]
-            alike = (joint[0] == joint[1]) * np.prod([each[0], *each[2:]], 0)
-            chance = (1 - coupling) * np.prod(each, 0) + coupling * alike
-            mean[:, c] += chance[:, None] * g
-            square[:, c] += chance[:, None, None] * outer
+        x = np.stack([values[:, k, s] for k, s in enumerate(joint)], 1)[:, :, None]
+        gate = SLOPES[kind]((x * W).sum(-1))
+        g = (gate[..., None] * x).reshape(draws, 1, size)
+        each = [table[:, :, k, s] for k, s in enumerate(joint)]
+        alike = (joint[0] == joint[1]) * np.prod([each[0], *each[2:]], 0)
+        chance = (1 - coupling) * np.prod(each, 0) + coupling * alike  # given z
+        mean += chance[..., None] * g
+        square += chance[..., None, None] * (g[..., None] * g[:, :, None])
     total = (prior[..., None] * mean).sum(1)
     second = (prior[..., None, None] * square).sum(1)
     given = [square[:, c] - mean[:, c, :, None] * mean[:, c, None] for c in range(C)]

@@ -97,8 +97,7 @@ def strengths_in_theorem5(t: Trial) -> None:
     Control: the bottom eigenvector of their sum.
     """
     name = "kernel alpha: strengths in Theorem 5"
-    printed = t.part(name, 1e-9, controls=typical)
-    mended = t.corrected(name, 1e-9, controls=typical)
+    printed, mended = forms = t.both(name, 1e-9, controls=typical)
     example = named()
     for net in (example, drawn(t.rng, t.draws)):
         terms = by_tables(net)
@@ -121,8 +120,7 @@ def strengths_in_theorem5(t: Trial) -> None:
         form = each.sum(1)
         mended.add(-form / scale, np.abs(form - vectors[..., -1] ** 2 * (scale - own)) / scale)
         low = strengths(vectors[..., 0]).sum(1) / scale
-        for part in (printed, mended):
-            part.breaks("the bottom eigenvector", (-low).max(-1))
+        forms.breaks("the bottom eigenvector", (-low).max(-1))
         if net is example:
             delta = each[0, 1, 0] / squares[0, 1, 0] / (s[0, 0] * s[0, 1])
             printed.says(delta=delta, coupled=terms.covariance[0, 0, 1])

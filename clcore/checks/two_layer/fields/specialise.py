@@ -10,11 +10,10 @@ import numpy as np
 import torch
 
 from clcore import random
-from clcore.checks.two_layer.fields.dynamics import project, unit
 from clcore.checks.two_layer.fields.linear import _second, _unprojected
 from clcore.experiments import token_sequences as ts
 from clcore.ledger import Trial, check, pooled, typical
-from clcore.reference import Array, relative
+from clcore.reference import Array, relative, sphere, tangent, unit
 from clcore.theory.one_layer import one_layer
 from clcore.theory.two_layer import field_latent, two_layer
 
@@ -44,7 +43,7 @@ def _trained_alone(C: Array, W: Array, steps: int) -> Array:
     for _ in range(steps):
         move = _unprojected(C, W)
         size = np.linalg.norm(move, axis=-1).max(-1)[..., None, None]
-        W = unit(W + 0.4 * project(W, move) / size)
+        W = unit(W + 0.4 * tangent(W, move) / size)
     return W
 
 
@@ -64,7 +63,7 @@ def _models(rng: np.random.Generator, draws: int) -> Iterator[tuple[one_layer.Wo
         model = field_latent.draw(key, 2, K, values, d)
         joint = field_latent.joint(model)
         world = one_layer.World(field_latent.features(joint.states, model.values), joint.p)
-        yield world, torch.from_numpy(unit(rng.standard_normal((draws, K, M, d))))
+        yield world, torch.from_numpy(sphere(rng, draws, K, M, d))
 
 
 def _inputs(world: one_layer.World) -> Array:
@@ -100,12 +99,12 @@ def rem16(t: Trial) -> None:
     slopes = t.part("gradients, by automatic differentiation", 1e-10, controls=typical)
     last = t.part("after training", 1e-6, controls=pooled)
     alone = t.part("after training, by numpy", 1e-3, controls=pooled)
-    sphere = []
+    projected = []
     for world, W in _models(t.rng, min(t.draws, 20)):
         # Lemma 4's velocities: the second singular value of a field's, over the first.
         linear, relu = (_velocity(world, W, kind) for kind in ("linear", "relu"))
         first.add(_second(linear.numpy())).breaks("ReLU", _second(relu.numpy()))
-        sphere.append(_second(two_layer.tangent(W, linear).numpy()))
+        projected.append(_second(two_layer.tangent(W, linear).numpy()))
 
         # The same velocities as the gradient of s^T C_alpha[f_1] s / 2.
         gradient = _gradient(world, W)
@@ -118,12 +117,12 @@ def rem16(t: Trial) -> None:
         last.add(straight).breaks("ReLU", several)
         alone.add(_second(_trained_alone(_inputs(world), W.numpy(), 2 * STEPS)))
         alone.breaks("ReLU", several)
-    first.says(sphere=np.median(np.concatenate(sphere)))
+    first.says(sphere=np.median(np.concatenate(projected)))
 
     # The same after training on token sequences.
     tokens = t.part("after training, token sequences", 1e-3, controls=pooled)
     for _ in range(min(t.draws, 4)):
         world = _token_world(t.rng)
-        W = torch.from_numpy(unit(t.rng.standard_normal((3, 6, 6))))
+        W = torch.from_numpy(sphere(t.rng, 3, 6, 6))
         tokens.add(_second(_trained(world, W, "linear", 150).numpy()))
         tokens.breaks("ReLU", _second(_trained(world, W, "relu", 150).numpy()))

@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 
 from clcore import reference as ref
 from clcore.ledger import Trial, check, typical, worst
-from clcore.reference import Array, relative, tensors
+from clcore.reference import Array, relative, tangent, tensors, unit
 from clcore.theory.two_layer import modulation
 
 STARTS = 600
@@ -20,7 +20,7 @@ def _pairs(rng: np.random.Generator, draws: int) -> tuple[Array, Array]:
     return 10 ** rng.uniform(-2, 0, (draws, 30)), 10 ** rng.uniform(-1, 1, (draws, 30))
 
 
-def _time(y0: Array, b: Array) -> Array:
+def blow_up(y0: Array, b: Array) -> Array:
     """Time to infinity: the integral of du / (1 + b u), u = 1/y, up to 1/y0, on dyadic panels."""
     nodes, weights = np.polynomial.legendre.leggauss(24)
     total = 0.0
@@ -117,13 +117,13 @@ def eq148(t: Trial) -> None:
     """
     y0 = t.rng.uniform(0.1, 1, (t.draws, 4))
     b = t.rng.uniform(1.1, 2, (t.draws, 4))
-    times = np.log1p(b / y0) / b
+    critical = times(y0, b)
 
     def at(share: float) -> tuple[Array, Array]:
         """y at a share of the first critical time, and z = y / |y|."""
-        when = share * times.min(-1, keepdims=True) * np.ones_like(b)
+        when = share * critical.min(-1, keepdims=True) * np.ones_like(b)
         y = modulation.solution(*tensors(y0, b, when)).numpy()
-        return y, y / np.linalg.norm(y, axis=-1, keepdims=True)
+        return y, unit(y)
 
     # z_1 / z_k is y_1 / y_k, long before the first critical time.
     y, z = at(0.7)
@@ -136,7 +136,7 @@ def eq148(t: Trial) -> None:
         _, z = at(1 - 1e-10)
         return 1 - np.take_along_axis(z, first.argmin(-1)[:, None], -1)[:, 0]
 
-    lead = t.part("it dominates", 1e-6, controls=worst).add(short(times))
+    lead = t.part("it dominates", 1e-6, controls=worst).add(short(critical))
     lead.breaks("the smallest start", short(y0))
 
     # Where both flows end: rates b of which the first is larger; all equal; the first smaller.
@@ -165,13 +165,13 @@ def eq148(t: Trial) -> None:
     printed.add((first != sphere).sum())
     printed.breaks("the largest start wins", (start.argmax(-1) != sphere).sum())
     y, b = start.numpy(), rate.numpy()
-    end = on_sphere(y, b)[range(len(y)), _soonest(y, b)]
+    end = on_sphere(y, b)[range(len(y)), times(y, b).argmin(-1)]
     printed.fails_by((end < 0.99).sum(), within=0.02)
     own, rates = np.array([[0.55, 0.835]]), np.array([[1.7, 1.2]])
     won = modulation.winner(modulation.simulate(*tensors(own, rates), True, 350, 0.4))
     t1, t2 = modulation.critical_time(*tensors(own, rates))[0].tolist()
     printed.says(won=1 + won.item(), t1=t1, t2=t2)
-    t1, t2 = _time(own, rates)[0]
+    t1, t2 = blow_up(own, rates)[0]
     printed.confirms(won=1 + on_sphere(own, rates).argmax(), t1=t1, t2=t2)
 
     # Corrected: the first pattern wins where its time is the least; any pattern at equal rates.
@@ -180,9 +180,9 @@ def eq148(t: Trial) -> None:
     mended.breaks("c < 0", ((less == 0) & (weaker != 0)).sum())
 
 
-def _soonest(y: Array, b: Array) -> Array:
-    """argmin_l of Eq. 150's t_l*, by its formula; some y_l > 0."""
-    return np.where(y > 0, np.log1p(b / np.where(y > 0, y, 1)) / b, np.inf).argmin(-1)
+def times(y: Array, b: Array) -> Array:
+    """t* of Eq. 150 by its formula, of every component; infinite for y <= 0."""
+    return np.where(y > 0, np.log1p(b / np.where(y > 0, y, 1)) / b, np.inf)
 
 
 def on_sphere(y: Array, b: Array, end: float = 80.0, near: float = 1e-6) -> Array:
@@ -190,14 +190,10 @@ def on_sphere(y: Array, b: Array, end: float = 80.0, near: float = 1e-6) -> Arra
 
     def move(_: float, flat: Array) -> Array:
         z = flat.reshape(y.shape)
-        push = b * z + z**2
-        return (push - z * (z * push).sum(-1, keepdims=True)).ravel()
+        return tangent(z, b * z + z**2).ravel()
 
-    return (
-        solve_ivp(move, (0, end), y.ravel(), "DOP853", rtol=1e-8, atol=near)
-        .y[:, -1]
-        .reshape(y.shape)
-    )
+    path = solve_ivp(move, (0, end), y.ravel(), "DOP853", rtol=1e-8, atol=near).y
+    return path[:, -1].reshape(y.shape)
 
 
 @check("nl/fig7")
@@ -235,7 +231,7 @@ def fig7(t: Trial) -> None:
 
     # t* by quadrature, and the library's.
     y0 = t.rng.uniform(0.02, 1, len(b))
-    found = _time(y0, b)
+    found = blow_up(y0, b)
     above = t.part("positive starts blow up at t*", 1e-10, controls=typical)
     above.add(np.abs(found / modulation.critical_time(*tensors(y0, b)).numpy() - 1))
     above.breaks("without 1 +", np.abs(np.log(1e-9 + b / y0) / b / found - 1))
@@ -253,7 +249,7 @@ def eq150(t: Trial) -> None:
     y0, b = _pairs(t.rng, t.draws)
 
     # t* by the library, by quadrature, and as the root of Eq. 149.
-    ours, found = modulation.critical_time(*tensors(y0, b)).numpy(), _time(y0, b)
+    ours, found = modulation.critical_time(*tensors(y0, b)).numpy(), blow_up(y0, b)
     root = y0 / (y0 + b) * np.exp(b * ours)
     formula = t.part("Eqs. 149, 150", 1e-10, controls=typical, draws=t.draws)
     formula.add(relative(ours, found), np.abs(root - 1))

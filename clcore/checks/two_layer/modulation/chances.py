@@ -11,9 +11,9 @@ import torch
 from scipy import stats
 from scipy.integrate import quad
 
-from clcore.checks.two_layer.modulation.basins import on_sphere
+from clcore.checks.two_layer.modulation.basins import blow_up, on_sphere, times
 from clcore.ledger import Part, Trial, check, pooled, worst
-from clcore.reference import Array, tensors
+from clcore.reference import Array, tensors, unit
 from clcore.theory.two_layer import modulation
 
 STARTS = 2000
@@ -67,23 +67,12 @@ def _wins(y: Array, rates: Array, projected: bool, steps: int) -> Array:
     return (modulation.winner(ends, 0.9) == 0).numpy()
 
 
-def _blow_up(y: float, b: float) -> float:
-    """t* by quadrature: dt is dy / ((y + b) y), in the logarithm of y."""
-    return quad(lambda v: 1 / (np.exp(v) + b), np.log(y), 40, epsabs=1e-12, limit=200)[0]
-
-
 def _missed(y: Array, won: Array) -> float:
     """`_errors`' "the best constant", counted by what head start each start would need."""
     needs = np.where(y[:, 0] > 0, y[:, 1:].max(-1) - y[:, 0], np.inf)
     grid = np.arange(0, 1.5, 0.01)
     right, wrong = (np.searchsorted(np.sort(needs[k]), grid, "right") for k in (won, ~won))
     return float((won.sum() - right + wrong).min() / len(y))
-
-
-def _blows_up_first(y: Array, rate: Array) -> Array:
-    """Starts [n] whose first component has the least critical time, by its formula."""
-    times = np.where(y > 0, np.log1p(rate / np.where(y > 0, y, 1)) / rate, np.inf)
-    return times[:, 0] < times[:, 1:].min(-1)
 
 
 @check("nl/eq154")
@@ -126,8 +115,7 @@ def _event(t: Trial) -> None:
     b, large = 1.2, 4.0  # g(y) = y + b + c > 0 on [-1, 1] wherever c > -3
 
     def starts(n: int, d: int) -> Array:
-        y = t.rng.uniform(-1, 1, (n, d))
-        return y / np.linalg.norm(y, axis=-1, keepdims=True)
+        return unit(t.rng.uniform(-1, 1, (n, d)))
 
     y = starts(1000, 4)
     rates = _rates(y, b, 0.5)
@@ -162,11 +150,14 @@ def _without_projection(t: Trial) -> None:
     ahead = _head_start(np.where(y[:, 0] > 0, y[:, 0], 1), b, c)
     found = _errors(y, _wins(y, rates, False, 500), ahead)
     constant = t.part(name, 0.002, draws=STARTS).add(found["the best constant"])
+    first, *rest = times(y, rates).T
     # a run may stop short of its blow-up
-    constant.fails_by(_missed(y, _blows_up_first(y, rates)), within=0.001)
-    times = modulation.critical_time(*tensors(np.array(own), np.array([b + c, b])))
-    constant.says(t1=times[0].item(), t2=times[1].item())
-    constant.confirms(**dict(zip(("t1", "t2"), map(_blow_up, own, (b + c, b)), strict=True)))
+    constant.fails_by(_missed(y, first < np.min(rest, 0)), within=0.001)
+    pair = np.array(own), np.array([b + c, b])
+    t1, t2 = modulation.critical_time(*tensors(*pair)).tolist()
+    constant.says(t1=t1, t2=t2)
+    t1, t2 = blow_up(*pair)
+    constant.confirms(t1=t1, t2=t2)
     moving = t.corrected(name, 0.002, draws=STARTS).add(found["own"])
     for p in (constant, moving):
         _controls(p, found)
@@ -246,12 +237,10 @@ def rem19(t: Trial) -> None:
 
     # (2) epsilon > 0: P >= epsilon/2, as long as that is at most 1/2.
     e, strong = P(0.02, 1.9)
-    printed = t.part("positive modulation", 1e-12, controls=worst, draws=strong.size)
-    mended = t.corrected("positive modulation", 1e-12, controls=worst, draws=strong.size)
-    printed.add(e / 2 - strong).fails_by(e / 2 - _ahead(e, d[..., None]))
-    mended.add(np.minimum(e, 1) / 2 - strong)
-    for part in (printed, mended):
-        part.breaks(r"$\epsilon_l$ for $\epsilon_l/2$", np.minimum(e, 1) - strong)
+    above = t.both("positive modulation", 1e-12, controls=worst, draws=strong.size)
+    above.printed.add(e / 2 - strong).fails_by(e / 2 - _ahead(e, d[..., None]))
+    above.corrected.add(np.minimum(e, 1) / 2 - strong)
+    above.breaks(r"$\epsilon_l$ for $\epsilon_l/2$", np.minimum(e, 1) - strong)
 
     # (3) P does not fall from one epsilon to the next.
     _, rising = P(-1.9, 1.9)
@@ -261,13 +250,11 @@ def rem19(t: Trial) -> None:
 
     # (4) epsilon < 0: P <= (1 + epsilon/2)^d/d, as long as the base is not negative.
     e, weak = P(-4.0, -0.01, 160)
-    below = t.part("negative modulation", 1e-14, controls=worst, draws=weak.size)
-    below_mended = t.corrected("negative modulation", 1e-14, controls=worst, draws=weak.size)
-    below.add(weak - (1 + e / 2) ** d / d)
-    below.fails_by(_behind(e, d[..., None]) - (1 + e / 2) ** d / d)
-    below_mended.add(weak - np.maximum(1 + e / 2, 0) ** d / d)
-    for part in (below, below_mended):
-        part.breaks(r"$1+\epsilon_l$", weak - np.maximum(1 + e, 0) ** d / d)
+    below = t.both("negative modulation", 1e-14, controls=worst, draws=weak.size)
+    below.printed.add(weak - (1 + e / 2) ** d / d)
+    below.printed.fails_by(_behind(e, d[..., None]) - (1 + e / 2) ** d / d)
+    below.corrected.add(weak - np.maximum(1 + e / 2, 0) ** d / d)
+    below.breaks(r"$1+\epsilon_l$", weak - np.maximum(1 + e, 0) ** d / d)
 
 
 def _vectors(rng: np.random.Generator, draws: int) -> Iterator[Array]:
@@ -301,15 +288,14 @@ def eq156(t: Trial) -> None:
             the second.
     Fails   for gaps beyond 1. Corrected: half of min(gap, 1). Controls: the gap for half of it.
     """
-    printed, mended = t.part("", 1e-6, controls=worst), t.corrected("", 1e-6, controls=worst)
+    bound = t.both("", 1e-6, controls=worst)
     for e in _vectors(t.rng, min(t.draws, 100)):
         p, gap = _chances(e)[:, 0], e[:, 0] - e[:, 1]
-        printed.add(gap / 2 - p)
+        bound.printed.add(gap / 2 - p)
         exact = modulation.win_probabilities(torch.from_numpy(e.copy())).numpy()
-        printed.fails_by(gap / 2 - exact[:, 0], within=1e-7)  # the midpoint rule
-        mended.add(np.minimum(gap, 1) / 2 - p)
-        for part in (printed, mended):
-            part.breaks("the gap for half of it", np.minimum(gap, 1) - p)
+        bound.printed.fails_by(gap / 2 - exact[:, 0], within=1e-7)  # the midpoint rule
+        bound.corrected.add(np.minimum(gap, 1) / 2 - p)
+        bound.breaks("the gap for half of it", np.minimum(gap, 1) - p)
 
 
 @check("nl/eq157")
@@ -321,7 +307,7 @@ def eq157(t: Trial) -> None:
     Claim   P[E_c(r)] <= min over r' < r of (1 - (eps_c(r') - eps_c(r))/2)^(r'+1)/(r' + 1).
     Fails   for gaps beyond 2. Corrected: a base below 0 is 0. Control: r' + 2 for r' + 1.
     """
-    printed, mended = t.part("", 1e-6, controls=worst), t.corrected("", 1e-6, controls=worst)
+    whole = t.both("", 1e-6, controls=worst)
     for e in _vectors(t.rng, min(t.draws, 100)):
         p = _chances(e)
         exact = modulation.win_probabilities(torch.from_numpy(e.copy())).numpy()
@@ -329,9 +315,8 @@ def eq157(t: Trial) -> None:
             base = 1 - (e[:, :r] - e[:, r, None]) / 2
             size, kept = np.arange(2, r + 2), np.maximum(base, 0)
             bound = (base**size / size).min(-1)
-            printed.add(p[:, r] - bound)
-            printed.fails_by(exact[:, r] - bound, within=1e-6)  # the midpoint rule
-            mended.add(p[:, r] - (kept**size / size).min(-1))
+            whole.printed.add(p[:, r] - bound)
+            whole.printed.fails_by(exact[:, r] - bound, within=1e-6)  # the midpoint rule
+            whole.corrected.add(p[:, r] - (kept**size / size).min(-1))
             more = (kept ** (size + 1) / (size + 1)).min(-1)
-            for part in (printed, mended):
-                part.breaks("one pattern more", p[:, r] - more)
+            whole.breaks("one pattern more", p[:, r] - more)

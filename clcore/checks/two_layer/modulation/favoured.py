@@ -32,7 +32,7 @@ def rem18(t: Trial) -> None:
     moved[:, 1:] = filters(t.rng, model, 1)[:, 1:]
     w, v = (torch.from_numpy(of)[:, :, 0] for of in (W, moved))
     here, there = (pair_of(model, of, "relu") for of in (W, moved))
-    top = two_layer.top_of_rank_one(there.d, there.b, there.scale)
+    top = there.top()
     delta = two_layer.modulation(top, there.b, there.scale)
     direct = velocity(there.law, moved, np.linalg.eigh(outputs(there.law, moved))[1][..., -1])
 

@@ -14,7 +14,7 @@ import torch
 from clcore.checks.two_layer.fields.latent import Law, enumerated, net_of, table_of
 from clcore.checks.two_layer.fields.monomials import DEGREES, climb, spread, within
 from clcore.ledger import Trial, check, pooled, typical
-from clcore.reference import Array, relative, tensors
+from clcore.reference import Array, relative, tensors, unit
 from clcore.theory.two_layer import field_latent, two_layer
 
 
@@ -28,6 +28,10 @@ class Pair(NamedTuple):
     L: torch.Tensor
     delta: torch.Tensor
     law: Law
+
+    def top(self) -> two_layer.Top:
+        """The top eigenvector of diag(d) + p_0 p_1 b b^T."""
+        return two_layer.top_of_rank_one(self.d, self.b, self.scale)
 
 
 def pair_of(model: field_latent.Model, W: Array, kind: str) -> Pair:
@@ -102,7 +106,7 @@ def eq134(t: Trial) -> None:
 
 def apart(v: Array, s: Array) -> Array:
     """[draws]: the largest entry of v / |v| less s, or of their sum, whichever is less."""
-    v = v / np.linalg.norm(v, axis=-1, keepdims=True)
+    v = unit(v)
     return np.minimum(np.abs(v - s).max(-1), np.abs(v + s).max(-1))
 
 
@@ -185,7 +189,7 @@ def thm5(t: Trial) -> None:
         pair, w = pair_of(model, W, kind), torch.from_numpy(W)[:, :, 0]
         vectors = np.linalg.eigh(outputs(pair.law, W))[1]
         s, bottom = vectors[..., -1], vectors[..., 0]
-        top = two_layer.top_of_rank_one(pair.d, pair.b, pair.scale)
+        top = pair.top()
         delta = two_layer.modulation(top, pair.b, pair.scale)
         last = 1 - pair.scale[:, None] * pair.b**2 / top.gaps
         ours = closed_form(pair, top, delta, w)
@@ -220,7 +224,7 @@ def thm5(t: Trial) -> None:
         pair, w = pair_of(model, W, kind), torch.from_numpy(W)[:, :, 0]
         values, vectors = np.linalg.eigh(spread(model, W, kind))
         direct = climb(model, W, vectors[..., -1], kind)
-        top = two_layer.top_of_rank_one(pair.d, pair.b, pair.scale)
+        top = pair.top()
         gaps = torch.from_numpy(values[:, -1:]) - pair.d
         Z = (pair.b / gaps).norm(dim=-1)
         wrong = two_layer.Top(gaps[:, 0], gaps, -pair.b / gaps / Z[:, None], Z)
