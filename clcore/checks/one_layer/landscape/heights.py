@@ -32,8 +32,9 @@ def highest_again(
     """`highest` with the square multiplied out: weights are rows and columns of alpha."""
     h = outputs(x, angle)
     n, products = h.shape[1], h[:, :, None] * h[:, None]
-    kernel = np.exp(-h * h / (2 * tau)) if tau else np.ones_like(h)
-    alpha = kernel[:, :, None] * kernel[:, None] * (np.exp(products / tau) if tau else 1.0)
+    half = h * h / 2
+    gap = products - half[:, :, None] - half[:, None]  # at most 0: its exponential is at most 1
+    alpha = np.exp(gap / tau) if tau else np.ones_like(gap)
     if axes == (2,):
         alpha /= alpha.sum(2, keepdims=True) / n
     elif axes:
