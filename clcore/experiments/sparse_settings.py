@@ -244,6 +244,11 @@ PANELS |= {
 }
 """Fifteen further runs of each warm start, of the least warm one at three noises: five do not
 settle whether a curve falls (Figs. 4, 11) or whether a warmer start helps (App. B.1.4)."""
+PANELS |= {
+    f"pred-warm{MORE}{noise}": PANELS["pred-warm" + noise] | {"first": FEW, "seeds": SETTLES - FEW}
+    for noise in ("", "-loud", "-faint")
+}
+"""Fifteen runs in all, where three leave it to chance whether a curve rises (Figs. 5, 12)."""
 
 # Which of the two changes does it?
 PANELS |= {"simclr-half-noise": _set("Simplified-SimCLR", FEW, (0.1,), keep=0.5)}
