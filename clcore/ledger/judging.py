@@ -57,6 +57,7 @@ class Shared(TypedDict, total=False):
     evidence: str
     measured: Reducer
     setting: str
+    sort: str
     words: str
 
 

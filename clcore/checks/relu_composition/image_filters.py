@@ -152,7 +152,7 @@ def fig7(t: Trial, runs: pd.DataFrame, seed: int = 0) -> None:
                seed.
     """
     rng = generator("acl/fig7", seed)
-    both = {name.replace("gray", "grey"): curve(runs, name) for name in CURVES}
+    both: dict[str, Curve] = {name.replace("gray", "grey"): curve(runs, name) for name in CURVES}
     mixed = [{n: c.exchanged(rng) for n, c in both.items()} for _ in range(SHUFFLES)]
     seeds, exchanged = min(len(c.accuracy) for c in both.values()), "filters of other levels"
     common: Shared = {"draws": seeds, "evidence": evidence(runs)}

@@ -19,6 +19,7 @@ from clcore import reference as ref
 from clcore import stats
 from clcore.experiments import image_fields as fields
 from clcore.ledger import Check, Part, Trial, check, pooled
+from clcore.ledger.judging import Shared
 from clcore.ledger.trial import generator
 
 SEEDS = 5
@@ -197,9 +198,9 @@ def num4(t: Trial, classes: pd.DataFrame, x: Tensor, draws: int, seed: int) -> N
     half, cut = x.shape[-1] // 2, fields.quarters(x)
     slices = [x[:, :half, :half], x[:, :half, half:], x[:, half:, :half], x[:, half:, half:]]
     by_hand = torch.stack([part.flatten(1) for part in slices], 1)
-    drawn = {"sort": "sampled"}  # nothing here is trained
-    apart = {"controls": pooled, "draws": len(x)} | drawn
-    disjoint = t.part("four disjoint fields make up the image", **apart)
+    drawn: Shared = {"sort": "sampled"}  # nothing here is trained
+    name = "four disjoint fields make up the image"
+    disjoint = t.part(name, controls=pooled, draws=len(x), **drawn)
     disjoint.add(ref.absolute(cut, by_hand), ref.absolute(fields.assemble(cut), x))
     swapped = ref.absolute(cut[:, [0, 2, 1, 3]], by_hand)
     disjoint.breaks("upper right and lower left exchanged", swapped)

@@ -68,10 +68,12 @@ def deviation(table: Any) -> Any:
 def along(law: Law, node: int) -> Any:
     """P(z_node | z_0), a row each z_0, from the joint states."""
 
+    rows, columns = range(len(law.prior)), range(law.tables[node].cols)
+
     def chance(state: int, end: int) -> sympy.Expr:
         return mean(law, lambda z: sympy.Integer(z[node] == end), 0, state)
 
-    return sympy.Matrix(len(law.prior), law.tables[node].cols, chance)
+    return sympy.Matrix([[chance(state, end) for end in columns] for state in rows])
 
 
 def chances(law: Law, node: int = 0, state: int | None = None) -> dict[State, list[sympy.Expr]]:
