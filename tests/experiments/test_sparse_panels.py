@@ -148,7 +148,8 @@ def test_every_panel_of_the_print_is_trained_as_the_program_does():
             assert first["sigma"] == pytest.approx(math.log(first["d"]) ** 0.5 / first["d"])
             slow = first["loss_kind"] == "nt-xent"
             runs = sp.PANELS[f"{panel}-released"]["seeds"]
-            assert runs == min(sp.PANELS[panel]["seeds"], sp.FEW if slow else sp.MANY)
+            own = sp.FEW if panel == "pred-warm" else sp.PANELS[panel]["seeds"]  # Fig. 5 has three
+            assert runs == min(own, sp.FEW if slow else sp.MANY)
             for name in ("model", "keep", "warm", "normalise", "m", "p", "d", "pr"):
                 assert first[name] == sp.configurations(panel)[0][name]
 
