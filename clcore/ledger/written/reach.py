@@ -65,22 +65,26 @@ def _file(module: str) -> Path:
     return _paths.root() / Path(*module.split(".")).with_suffix(".py")
 
 
-def named(function: Function, node: ast.expr) -> Function | None:
-    """The function of clcore/checks that an expression in another one names, if it does."""
+def _place(function: Function, node: ast.expr) -> tuple[Path, str] | None:
+    """The file of clcore and the name in it for which an expression in a function stands."""
     module = _read(function.file)
     if isinstance(node, ast.Name):
-        if node.id in module.functions:
-            return Function(function.file, module.functions[node.id])
         target, name = module.names.get(node.id, ("", ""))
+        if not target:
+            return function.file, node.id
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         target, inside = module.names.get(node.value.id, ("", ""))
         name = "" if inside else node.attr
     else:
         return None
-    if not target or not name or not _file(target).is_file():
-        return None
-    other = _read(_file(target)).functions.get(name)
-    return Function(_file(target), other) if other else None
+    return (_file(target), name) if target and name and _file(target).is_file() else None
+
+
+def named(function: Function, node: ast.expr) -> Function | None:
+    """The function of clcore/checks that an expression in another one names, if it does."""
+    place = _place(function, node)
+    found = _read(place[0]).functions.get(place[1]) if place else None
+    return Function(place[0], found) if place and found else None
 
 
 def text(function: Function, node: ast.expr) -> str | None:
@@ -88,19 +92,8 @@ def text(function: Function, node: ast.expr) -> str | None:
     stands at the top of its module or of another one of checks, if it is one."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
-    module = _read(function.file)
-    if isinstance(node, ast.Name):
-        target, name = module.names.get(node.id, ("", ""))
-        if not target:
-            return module.texts.get(node.id)
-    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        target, inside = module.names.get(node.value.id, ("", ""))
-        name = "" if inside else node.attr
-    else:
-        return None
-    if not target or not name or not _file(target).is_file():
-        return None
-    return _read(_file(target)).texts.get(name)
+    place = _place(function, node)
+    return _read(place[0]).texts.get(place[1]) if place else None
 
 
 def function(file: Path, name: str) -> Function:
