@@ -210,7 +210,7 @@ def sphere(rng: np.random.Generator, *shape: int) -> Array:
 
 
 def tangent(w: Array, x: Array) -> Array:
-    """x less its part along unit w, [..., d]."""
+    """x minus its part along unit w, [..., d]."""
     return x - (x * w).sum(-1, keepdims=True) * w
 
 

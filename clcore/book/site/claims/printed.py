@@ -20,7 +20,7 @@ WORDS = {
     "initial": "at the start",
     "epoch1": "after one epoch",
     "converged": "at convergence",
-    "diff_vs_L_nce": "accuracy less InfoNCE's",
+    "diff_vs_L_nce": "accuracy minus InfoNCE's",
     "L_nce": "InfoNCE",
     "backprop_alpha": "gradient through α as well",
     "Pg_rH": "α by the entropy",
