@@ -222,6 +222,8 @@ _OPEN_STARTS: dict[str, dict[str, Any]] = {
 }
 _SEVERAL = ("-loud-balanced", "-loud-each-sign", "-balanced-each-sign", "-loud-balanced-each-sign")
 _SEVERAL += ("-loud-balanced-each-sign-together",)
+_SEVERAL += ("-narrow-balanced", "-narrow-each-sign", "-narrow-loud", "-narrow-faint")
+_SEVERAL += ("-narrow-target-first",)
 _STARTS = ("warm-0.14", "warm-0.02", "warm-0.002")
 for _name, _suffix in product(_STARTS, (*_OPEN_STARTS, *_SEVERAL)):
     _changes = {
@@ -244,6 +246,7 @@ PANELS |= {
 }
 """Fifteen further runs of each warm start, of the least warm one at three noises: five do not
 settle whether a curve falls (Figs. 4, 11) or whether a warmer start helps (App. B.1.4)."""
+
 # Which of the two changes does it?
 PANELS |= {"simclr-half-noise": _set("Simplified-SimCLR", FEW, (0.1,), keep=0.5)}
 
