@@ -32,7 +32,7 @@ ERRANDS = {
     "lucky nodes number needed over-parameterization": "claims/ddn-",
     "does the deep linear network always converge to PCA": "claims/acl-",
     "is Theorem 1 of the minmax paper true for all losses": "claims/acl-thm1.html",
-    "does a lower temperature help in CL of sparse codes": "claims/ncl-fig2.html",
+    "does a lower temperature help in CL of sparse codes": "chapters/6-training.html",
 }
 
 
