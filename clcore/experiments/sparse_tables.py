@@ -90,6 +90,11 @@ OPEN = {
     "-by-columns": "columns of the encoder, not rows, begin at columns of M",
     "-each-sign": "Pr(sparse) as the probability of each sign",
     "-narrow": "twenty neurons, m = 20",
+    "-narrow-balanced": "twenty neurons, every column of M equally often",
+    "-narrow-each-sign": "twenty neurons, Pr(sparse) as the probability of each sign",
+    "-narrow-loud": "twenty neurons, noise 0.48",
+    "-narrow-faint": "twenty neurons, noise 0.05",
+    "-narrow-target-first": "twenty neurons, the target network first",
     "-target-first": "the target network before the online one in every epoch",
     "-loud-balanced": "noise 0.48, and every column of M equally often",
     "-loud-each-sign": "noise 0.48, and Pr(sparse) as the probability of each sign",
@@ -104,7 +109,8 @@ OPEN = {
 
 OPEN_STARTS = ("-loud", "-faint", "-balanced", "-by-columns", "-each-sign", "-target-first")
 OPEN_STARTS += ("-loud-balanced", "-loud-each-sign", "-balanced-each-sign")
-OPEN_STARTS += ("-loud-balanced-each-sign", "-narrow")
+OPEN_STARTS += ("-loud-balanced-each-sign", "-narrow", "-narrow-balanced", "-narrow-each-sign")
+OPEN_STARTS += ("-narrow-loud", "-narrow-faint", "-narrow-target-first")
 """Those of OPEN that were varied for the warm starts of Table 4, alone and some together."""
 
 OTHERS = {
