@@ -102,10 +102,11 @@ def below(gap: float) -> dict:
 def label_ends(*axes: plt.Axes) -> None:
     """Name the labelled lines of axes at their right ends, in their colours, in place of a legend.
 
-    Names that would overlap are moved apart, up or down. To be called when limits and scales are
-    set.
+    Names that would overlap are moved apart, up or down. To be called when all lines are drawn and
+    scales are set; the limits are settled here, since Matplotlib finds them only when asked.
     """
     for axis in axes:
+        axis.set_ylim(axis.get_ylim())
         lines, names = [], []
         for line in axis.get_lines():
             name = str(line.get_label())

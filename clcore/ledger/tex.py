@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from markupsafe import Markup, escape
 
-from clcore.ledger.symbols import symbols
+from clcore.ledger.written.symbols import symbols
 
 _APART = re.compile(r"(\$\$.+?\$\$|\$.+?\$|`[^`\n]+`)", re.DOTALL)
 

@@ -36,6 +36,15 @@ def test_heights_are_those_of_the_scale(axis):
     assert places(axis)["one"] == pytest.approx(0.5)
 
 
+def test_limits_that_matplotlib_has_not_found_yet_are_settled_first(axis):
+    axis.plot([0, 1], [2.0, 6.0], label="one")
+    axis.margins(y=0.25)  # 1 to 7
+    plots.label_ends(axis)
+    assert places(axis)["one"] == pytest.approx(5 / 6)
+    axis.plot([0, 1], [90.0, 100.0])
+    assert axis.get_ylim() == pytest.approx((1, 7))
+
+
 def test_names_that_would_overlap_are_moved_apart_and_keep_their_order(axis):
     for name, end in (("top", 0.99), ("low", 0.5), ("high", 0.501), ("next", 0.985)):
         axis.plot([0, 1], [0, end], label=name)

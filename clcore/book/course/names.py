@@ -4,7 +4,7 @@ import re
 
 from clcore.ledger.html import place
 from clcore.ledger.printed import claims, papers
-from clcore.ledger.symbols import GREEK
+from clcore.ledger.written.symbols import GREEK
 
 _GREEK = {name: rf"\{name}" for name in GREEK} | {"eps": r"\epsilon"}
 _NAMES = "|".join(sorted(_GREEK, key=len, reverse=True))
