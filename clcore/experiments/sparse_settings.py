@@ -15,7 +15,7 @@ from clcore.theory.sparse.sparse_coding import warm_std
 PRS = (0.1, 0.2, 0.3)
 FEW, MANY, SETTLES = 3, 5, 15
 """Runs of a panel: the paper's three or five; fifteen where five leave an order to chance (Figs. 8,
-9), or three whether a curve rises (Figs. 5, 12)."""
+9), or three whether a curve rises (Figs. 5, 12, 14, 15)."""
 
 
 def _set(model: str, seeds: int = MANY, prs: Sequence[float] = PRS, **settings: Any) -> dict:
@@ -347,6 +347,6 @@ stands here for those has the defaults. "-slow": at the program's own rate, for 
 other panels go PACE times as fast for as much shorter, and count epochs times rate as it does.
 """
 
-for _name in ("pred-warm", "pred-warm-loud", "pred-warm-faint"):
-    PANELS[_name] = PANELS[_name] | {"seeds": SETTLES}
-"""At noises that the print allows; without noise and by the program as many as Fig. 5 has."""
+for _name, _noise in product(("pred-warm", "fig14", "fig15"), ("", "-loud", "-faint")):
+    PANELS[_name + _noise] = PANELS[_name + _noise] | {"seeds": SETTLES}
+"""At noises that the print allows; without noise and by the program as many as the figure has."""
