@@ -69,11 +69,11 @@ def has(runs: pd.DataFrame, *panels: str) -> bool:
 def settled(runs: pd.DataFrame, *panels: str) -> pd.DataFrame:
     """The runs, with the further ones (MORE) of these panels under the panels' own names, where all
     of them have some: for a question that the paper's number of runs leaves to chance."""
-    names = {name: name.replace(MORE, "") for name in runs.panel.unique() if MORE in name}
-    if not set(panels) <= set(names.values()):
+    own = {name: name.replace(MORE, "") for name in runs.panel.unique()}
+    if not set(panels) <= {plain for name, plain in own.items() if name != plain}:
         return runs
-    own = {name: names.get(name) if names.get(name) in panels else name for name in runs.panel.unique()}
-    return runs.assign(panel=runs.panel.map(own))
+    named = {name: plain if plain in panels else name for name, plain in own.items()}
+    return runs.assign(panel=runs.panel.map(named))
 
 
 OPEN = {
