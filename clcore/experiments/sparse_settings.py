@@ -72,6 +72,11 @@ PANELS: dict[str, dict] = (
         f"{name}-srelu-drop": _set("NCL-srelu", FEW, **_row(name, keep=keep))
         for name, keep in (("fig7", 0.9), ("fig16", 0.75))
     }
+    | {
+        f"fig7-one{net}{masks}": _set(model, FEW, **_row("fig7", warm=warm_std(50, 1), keep=keep))
+        for net, model in (("", "NCL-basic"), ("-srelu", "NCL-srelu"))
+        for masks, keep in (("", 0.1), ("-drop", 0.9))
+    }
     | {f"srelu-{loss.lower()}-50": _set(f"{loss}-srelu", SETTLES) for loss in ("NCL", "CL")}
     | {
         f"one-hot-{loss.lower()}-bn": _set(f"{loss}-basic", prs=(0.1,), latent="one-hot")
@@ -132,8 +137,8 @@ PANELS |= {
 "-drop": the caption's probability read the other way, as that of keeping or of masking (num5).
 "-srelu": without BatchNorm, which the captions of Figs. 1, 7, 8, 9 and 13-16 do not mention; Sec.
 5.2.2, which discusses Fig. 1, gives it to all its encoders, and so does the program's script
-of one-hot latents: "one-hot-*-bn", and "srelu-*-10-bn" for Figs. 8, 9. "srelu-*-50": Fig. 8 by
-its title, overparametrised. "fig13-free", "fig14-free": their sizes and starts, no norm fixed (Fig.
+of one-hot latents: "one-hot-*-bn", and "srelu-*-10-bn" for Figs. 8, 9. "fig7-one": from c = 1,
+as Sec. 5.2.2 has it. "srelu-*-50": Fig. 8 by its title, overparametrised. "fig13-free", "fig14-free": their sizes and starts, no norm fixed (Fig.
 15 has Fig. 14's); ours, to find the effect of the norm.
 "ncl-linear-plain": the distance of outputs that are not normalised. "-quiet": without noise, as the
 program's configuration files have it (sigma0: 0, which its scripts then do not read); numbers:

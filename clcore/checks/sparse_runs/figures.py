@@ -238,6 +238,10 @@ FIG7 = {
     "fig13": "c = 1, m = 10, masks keep a half, as Fig. 13 (0.62 at the start excludes c = 2)",
     "fig14": "c = 1.25, p = d = m = 20, masks keep a half, as Fig. 14",
     "warm-rows": "c = 1, as Sec. 5.2.2 has it, masks keep a half",
+    "fig7-one": "c = 1, masks keep 0.1",
+    "fig7-one-drop": "c = 1, masks keep 0.9",
+    "fig7-one-srelu": "c = 1, masks keep 0.1, without BatchNorm",
+    "fig7-one-srelu-drop": "c = 1, masks keep 0.9, without BatchNorm",
 }
 """Panel -> what it takes for Fig. 7, whose caption and text exclude each other: a start with c = 2
 is at 0.99, not at 0.62."""
