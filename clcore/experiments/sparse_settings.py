@@ -138,8 +138,9 @@ PANELS |= {
 "-srelu": without BatchNorm, which the captions of Figs. 1, 7, 8, 9 and 13-16 do not mention; Sec.
 5.2.2, which discusses Fig. 1, gives it to all its encoders, and so does the program's script
 of one-hot latents: "one-hot-*-bn", and "srelu-*-10-bn" for Figs. 8, 9. "fig7-one": from c = 1,
-as Sec. 5.2.2 has it. "srelu-*-50": Fig. 8 by its title, overparametrised. "fig13-free", "fig14-free": their sizes and starts, no norm fixed (Fig.
-15 has Fig. 14's); ours, to find the effect of the norm.
+as Sec. 5.2.2 has it. "srelu-*-50": Fig. 8 by its title, overparametrised. "fig13-free",
+"fig14-free": their sizes and starts, no norm fixed (Fig. 15 has Fig. 14's); ours, to find the
+effect of the norm.
 "ncl-linear-plain": the distance of outputs that are not normalised. "-quiet": without noise, as the
 program's configuration files have it (sigma0: 0, which its scripts then do not read); numbers:
 other standard deviations of the noise, the largest the one with the printed number as its variance
