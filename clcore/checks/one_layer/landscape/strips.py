@@ -91,10 +91,27 @@ def _random_strip(rng: np.random.Generator) -> Strip:
             return s
 
 
-def _optima_of(s: Strip, slope: float) -> list[int]:
-    """How many optima the smoother law has, and the rougher."""
-    points = (torch.tensor(strip_points(s, turn)) for turn in (-1.0, 1.0))
-    return [len(circle.stable_angles(x, slope, grid=GRID)) for x in points]
+def _optima_of(s: Strip, slope: float, m: int = 1000, grid: int = 720) -> list[int]:
+    """How many optima the smoother law has, and the rougher: angles at which the push of the flow,
+    Cov(gated x, h) across w, turns from plus to minus. In numpy, by weighted points."""
+    angle = 2 * np.pi * (np.arange(grid) + 0.5) / grid
+    w, across = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    counts = []
+    for turn in (-1.0, 1.0):
+        x = np.vstack([strip_points(s._replace(share=1.0), turn, m), [[-s.c, 0.0]]])
+        mass = np.append(np.full(4 * m, s.share / (4 * m)), 1 - s.share)
+        u = x @ w
+        gate = np.where(u > 0, 1.0, slope)
+        h, side = gate * u, gate * (x @ across)
+        push = mass @ (h * side) - (mass @ h) * (mass @ side)
+        counts.append(int(((push > 0) & (np.roll(push, -1) <= 0)).sum()))
+    return counts
+
+
+def _optima_again(s: Strip, m: int = 400) -> list[int]:
+    """The same by the library, on equally heavy points."""
+    points = (torch.tensor(strip_points(s, turn, m)) for turn in (-1.0, 1.0))
+    return [len(circle.stable_angles(x, s.slope, grid=GRID)) for x in points]
 
 
 @check("nl/rem26")
@@ -145,7 +162,8 @@ def rem26(t: Trial) -> None:
         assert named is not None
         leaky, relu = _optima_of(named, named.slope), _optima_of(named, 0.0)
         if not more.errors:
-            more.says(many=leaky[0], few=leaky[1])
+            again = _optima_again(named)
+            more.says(many=leaky[0], few=leaky[1]).confirms(many=again[0], few=again[1])
         more.add(leaky[0] - leaky[1]).breaks("ReLU", relu[0] - relu[1])
     more.says(
         laws=len(surplus), more=sum(v > 0 for v in surplus), fewer=sum(v < 0 for v in surplus)
