@@ -85,6 +85,25 @@ def test_laws_at_the_gate_have_one_gap_and_its_closed_form():
     assert 1.5 <= rho / gap <= 4
 
 
+def test_speeds_of_three_samples_are_those_of_the_library():
+    """By pairs of views: between samples alpha, within one what takes its own spread away."""
+    for law in gate_views.three(np.random.default_rng(4)):
+        x, chance = gate_views.views(law.gate, 1.0)
+        points = np.vstack([x, [[-1.0, 0.0], [law.outputs[2], 0.0]]])
+        of = np.append(np.zeros(len(x), int), [1, 2])
+        between = law.alpha * (1 - np.eye(3))
+        own = np.diag(-(between @ law.chance) / law.chance)
+        mass = law.chance[of] * np.append(chance, [1, 1])
+        world = one_layer.World(*map(torch.tensor, (points, mass, (between + own)[of][:, of])))
+        angle = np.array([-0.5, 0.01, 0.3, 2.0])
+        w = torch.tensor(np.stack([np.cos(angle), np.sin(angle)], -1))
+        push = one_layer.flow(world, w).numpy()
+        speed = -push[:, 0] * np.sin(angle) + push[:, 1] * np.cos(angle)
+        assert law.speed(angle) == pytest.approx(speed, abs=1e-12)
+        here = one_layer.operator(world, t(1, 0)).numpy()
+        assert here == pytest.approx(np.diag([law.gap, 0]), abs=1e-12)
+
+
 def test_a_gate_open_at_zero_refutes_it_too():
     """h'(0) = 1, alpha = 1: A(e_1) = diag(.5, .461), towards e_2 diag(.5, .522), both diagonal."""
     x = np.array([[[1, -1.2], [-10, -12], [0, 0.45], [0, -0.45]]])

@@ -98,3 +98,57 @@ def optima(g: Gate, density: float, augmented: bool = True, grid: int = 720) -> 
     angle = 2 * np.pi * (np.arange(grid) + 0.5) / grid - np.pi
     speed = push(g, density, angle, augmented)
     return int(((speed > 0) & (np.roll(speed, -1) <= 0)).sum())
+
+
+class Three(NamedTuple):
+    """A gate's law with a third sample, shown as (output, 0), under an importance of samples."""
+
+    gate: Gate
+    chance: Array  # [3]
+    outputs: Array  # [3], mean outputs at e_1
+    alpha: Array  # [3, 3]
+
+    @property
+    def gap(self) -> float:
+        """A(e_1) = diag(gap, 0)."""
+        apart = (self.outputs[:, None] - self.outputs) ** 2
+        return float(self.chance @ (self.alpha * apart / 2) @ self.chance)
+
+    @property
+    def rho(self) -> float:
+        """The roughness at e_1: + drives away, - pulls back."""
+        crossing = self.gate.near * self.gate.r**2 / (2 * self.gate.eta)
+        ahead = self.alpha[0] * (self.outputs[0] - self.outputs)
+        return float(self.chance[0] * crossing * (self.chance @ ahead))
+
+    def speed(self, angle: Array) -> Array:
+        """That of the flow, alpha held: differences of mean outputs times those across w."""
+        w, across = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+        x, chance = views(self.gate, 1.0)
+        samples = [
+            (x, chance),
+            *((np.array([[v, 0.0]]), np.ones(1)) for v in (-1.0, self.outputs[2])),
+        ]
+        h, side = (np.stack([p @ ((x @ w > 0) * (x @ v)) for x, p in samples]) for v in (w, across))
+        pairs = self.chance[:, None] * self.chance * self.alpha / 2
+        return np.einsum("ij,ijt->t", pairs, (h[:, None] - h) * (side[:, None] - side))
+
+    def rate(self) -> float:
+        """d(speed)/d(angle) at e_1."""
+        d = 0.05 * self.gate.eta / self.gate.r
+        low, high = self.speed(np.array([-d, d]))
+        return float((high - low) / (2 * d))
+
+
+def three(rng: np.random.Generator) -> tuple[Three, Three]:
+    """A law that is rougher than its gap under alpha = 1, and less under a Gaussian of outputs."""
+    while True:
+        g, chance = gate(rng), rng.dirichlet(np.full(3, 10.0))
+        outputs = g.output * np.array([1.0, 0.0, rng.uniform(1.1, 1.3)])
+        apart = (outputs[:, None] - outputs) ** 2
+        alphas = np.ones((3, 3)), np.exp(-apart / (2 * rng.uniform(0.2, 0.6) * g.output**2))
+        plain = Three(g, chance, outputs, alphas[0])
+        r = g.r * np.sqrt(rng.uniform(1.1, 1.5) * plain.gap / plain.rho)
+        even, gaussian = (Three(g._replace(r=r), chance, outputs, alpha) for alpha in alphas)
+        if abs(gaussian.rho) < 0.95 * gaussian.gap:
+            return even, gaussian
