@@ -49,8 +49,9 @@ def keep(
     corrected form of these papers had ("claim 'part'" -> inputs), of `inputs` that were asked for,
     and the rows form, seed, said of those that failed."""
     path = _paths.root() / "data" / "fuzz.json"
-    about = {"papers": papers, "inputs": inputs, "forms": forms, "failed": failed}
-    lot = provenance.made() | about
+    about: dict[str, Any] = {"papers": papers, "inputs": inputs, "forms": forms}
+    about |= {"failed": failed}
+    lot: dict[str, Any] = provenance.made() | about
     lots = recorded()["lots"] if path.exists() else []
     others = [own for own in lots if not set(own["papers"]) & set(papers)]
     write_json(path, {"lots": sorted([*others, lot], key=lambda own: own["papers"])})
