@@ -1,5 +1,6 @@
 """Lucky nodes in symbols: what shows steps of Theorem 5's proof and its threshold."""
 
+from itertools import product
 from typing import Any
 
 import sympy
@@ -127,21 +128,28 @@ def eq152(norms: Part, jensen: Part, activation: Part) -> None:
     shown, broken = (exact.nonnegative(*map(list, zip(*c, strict=True))) for c in (cases, lighter))
     norms.proves(shown, breaks={"A- heavier": broken}, at="n = 3")
     convex(jensen)
-    # f is x with chance p and -z else; E f = level |u_+| + more, level^2 = c sigma^2/n: the event.
+    # f is x with chance p, else -z, or z where neither value is negative, so that E psi(f) is E f;
+    # E f = level |u_+| + more, level^2 = c sigma^2/n: the event. Of A_- is one child, or none.
     alpha, beta, level = sympy.symbols("alpha beta level", positive=True)
     z, more = sympy.symbols("z more", nonnegative=True)
-    a, middle = sympy.Matrix([sympy.sqrt(b**2 + d), -b]), sympy.Matrix([h[0], b + q])
-    root, p = sympy.sqrt(_square(middle + a)), alpha / (alpha + beta)
-    lower = (1 - p) * z
+    p = alpha / (alpha + beta)
+    one, none = sympy.Matrix([sympy.sqrt(b**2 + d), -b]), sympy.Matrix([b, d])
+    norms_of = [
+        (one, sympy.Matrix([h[0], b + q]), h[0] ** 2 + 2 * h[0] * one[0] + q**2 + d / 2),
+        (none, h[:2, :], _square(h[:2, :]) + 2 * h[:2, :].dot(none) + _square(none) / 2),
+    ]
 
     def beyond(sign: int) -> Shown:
         """v_+^2 less the square of the last bound."""
-        x = (level * root + sign * more + lower) / p
-        active = p * x + (1 - p) * sympy.Max(-z, 0)
-        norm = h[0] ** 2 + 2 * h[0] * a[0] + q**2 + d / 2
-        over = more + sympy.factor(lower)
-        form = level**2 * norm + over**2 + 2 * level * root * over
-        return exact.nonnegative(active**2 - level**2 * _square(a) / 2, form)
+        values, forms = [], []
+        for (a, middle, norm), lower in product(norms_of, ((1 - p) * z, 0)):
+            root = sympy.sqrt(_square(middle + a))
+            x = (level * root + sign * more + lower) / p
+            active = p * x + ((1 - p) * sympy.Max(-z, 0) if lower else 0)
+            over = more + sympy.factor(lower)
+            values.append(active**2 - level**2 * _square(a) / 2)
+            forms.append(level**2 * norm + over**2 + 2 * level * root * over)
+        return exact.nonnegative(values, forms)
 
     activation.proves(beyond(1), breaks={"nodes that miss the event": beyond(-1)}, at=AT)
 
