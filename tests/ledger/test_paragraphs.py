@@ -356,4 +356,4 @@ def test_every_part_of_today_that_is_begun_by_a_text_has_its_lines():
             assert any(one.first <= line <= one.last for one in found), (place.path, name)
             text = "".join(one.text for one in found)
             fed = re.search(r"\.(add|proves)\(", text)
-            assert fed or place.on == "runs", f"{place.path}: nothing shown feeds {name!r}"
+            assert fed, f"{place.path}: nothing shown feeds {name!r}"

@@ -23,7 +23,7 @@ from clcore.book.proofs import recorded
 from clcore.book.site.markdown import raw
 from clcore.ledger import LedgerError, registry
 from clcore.ledger.html import render, row_id
-from clcore.ledger.written import paragraphs, statements
+from clcore.ledger.written import holders, paragraphs, statements
 
 STYLES = {"light": "a11y-high-contrast-light", "dark": "a11y-high-contrast-dark"}
 SLOWER = 2.5
@@ -225,7 +225,8 @@ def digest(notebooks: Iterable[Path]) -> str:
     """The inputs of the pages, so that they are made again only when these change."""
     here = Path(__file__)
     templates = [here.parent / "templates" / name for name in ("code.html", "standalone.html")]
-    parts = [file.read_bytes() for file in (here, Path(paragraphs.__file__), *templates)]
+    finders = (Path(module.__file__ or "") for module in (holders, paragraphs))
+    parts = [file.read_bytes() for file in (here, *finders, *templates)]
     for file, chapters in _used(notebooks).items():
         parts += [page_of(file).encode(), " ".join(chapters).encode(), file.read_bytes()]
     return sha256(*parts)
