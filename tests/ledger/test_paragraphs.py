@@ -102,7 +102,6 @@ COMMENTED = [
     "# A comment begins a paragraph,",
     "# of two lines.",
     "other.feeds(t, third)",
-    'forms["a"].add(1)',
 ]
 
 
@@ -112,7 +111,7 @@ COMMENTED = [
         ("first", [COUNT, ("thm1", MAKES)]),
         ("second", [("thm1", MAKES), ("thm1", ['second.breaks("first", curved(2))'])]),
         ("third", [("thm1", MAKES), ("thm1", COMMENTED), ("feeds", OTHER.splitlines()[4:])]),
-        ("a", [("thm1", MAKES), ("thm1", COMMENTED)]),
+        ("a", [("thm1", MAKES), ("thm1", ['forms["a"].add(1)'])]),
         ("b", [("thm1", MAKES)]),
         ("size 2", [("thm1", ["for n in range(3):", '    t.part(f"size {n}")'])]),
         ("", [("thm1", ["whole = t.part(bound=0.1)"]), ("thm1", ["whole.add(3)"])]),

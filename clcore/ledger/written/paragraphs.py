@@ -1,10 +1,10 @@
 """The lines of a check that make and feed one of its parts.
 
-A paragraph of a function is a run of lines between blank lines; a comment begins one; a function
-inside is not divided. Of a part are the paragraphs in which its name stands as a text, or the
-variable that the part was given, as long as it holds that part; the helpers to which it or its name
-is handed, and those to which they hand it on;
-the paragraphs that bind what these lines use; and where a helper makes the part, its calls.
+A paragraph of a function is a run of lines between blank lines; a comment begins one, and calls of
+helpers that stand alone are one; a function inside is not divided. Of a part are the paragraphs in
+which its name stands as a text, or the variable that the part was given, as long as it holds that
+part; the helpers to which it or its name is handed, and those to which they hand it on; the
+paragraphs that bind what these lines use; and where a helper makes the part, its calls.
 """
 
 import ast
@@ -281,11 +281,13 @@ def _body(function: Function) -> list[tuple[int, int]]:
     else:
         begin = start.lineno
     text = function.file.read_text(encoding="utf-8").splitlines()
+    calls = _calls_alone(function, text)
     found: list[tuple[int, int]] = []
     first = None
     for number in range(begin, (node.end_lineno or begin) + 1):
         line = text[number - 1].strip()
         begins = line.startswith("#") and not text[number - 2].strip().startswith("#")
+        begins |= calls.get(number) != calls.get(number - 1)
         inside = any(n.lineno < number <= (n.end_lineno or 0) for n in inner)
         if first is not None and (not line or begins) and not inside:
             found.append((first, number - 1))
@@ -294,4 +296,25 @@ def _body(function: Function) -> list[tuple[int, int]]:
             first = number
     if first is not None:
         found.append((first, node.end_lineno or first))
+    return found
+
+
+def _calls_alone(function: Function, text: list[str]) -> dict[int, int]:
+    """The lines of statements that only call helpers of checks, with the comments above them, and
+    how far each is indented."""
+
+    def alone(node: ast.stmt) -> bool:
+        if isinstance(node, ast.For | ast.If | ast.With):
+            return all(map(alone, [*node.body, *getattr(node, "orelse", [])]))
+        call = node.value if isinstance(node, ast.Expr) else None
+        return isinstance(call, ast.Call) and named(function, call.func) is not None
+
+    found: dict[int, int] = {}
+    for node in holders.nodes(function):  # from the outside in: what stands in a loop, with it
+        if isinstance(node, ast.stmt) and node.lineno not in found and alone(node):
+            first = node.lineno
+            while text[first - 2].strip().startswith("#"):
+                first -= 1
+            lines = range(first, (node.end_lineno or first) + 1)
+            found |= dict.fromkeys(lines, node.col_offset)
     return found
