@@ -134,6 +134,7 @@ def _body(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
         used_by=claim_map.used_by(claim),
         paper=ledger.papers()[row["paper"]],
         tested=code.tested(claim),
+        recorded=_recorded(row),
         certificate=code.certificate(claim),
         proof=proof(row),
         citation=citation(row, book),
@@ -141,6 +142,13 @@ def _body(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
         beside=findings.LEFT_OPEN,
         tables=tables(printed["numbers"]),
     )
+
+
+def _recorded(row: dict) -> list[str]:
+    """The folders of the recorded runs that the chapter of a row reads, if there is such a one."""
+    name = row["notebook"] or ""
+    there = (_paths.root() / "chapters" / f"{name}.ipynb").is_file()
+    return code.recorded_runs(name) if there else []
 
 
 def _parts(row: dict) -> list[dict]:
