@@ -348,3 +348,10 @@ def test_a_counterexample_that_parts_share_comes_once() -> None:
     page = claim_page(wrong() | {"checks": [*parts, check(form="corrected", correction="$2$")]})
     assert page.count(r"\(x=1\)") == 1 and "<b>Eq. 1; Eq. 2.</b>" in page
     assert "Further counterexamples" not in page
+
+
+def test_a_sentence_that_the_notes_of_a_part_share_comes_once():
+    notes = ("Largest p-value. It ends at 0.3.", "Largest p-value. It ends at 0.9. By Eq. 4.")
+    checks = [check(claim="nl/thm4", part="Eq. 14", note=note) for note in notes]
+    html = claim_page(row(id="nl/thm4", checks=checks))
+    assert html.count("Largest p-value.") == 1 and "It ends at 0.9. By Eq. 4." in html

@@ -48,6 +48,7 @@ NEEDS = {
     "imagenet": "the data set ImageNet",
 }
 _LABEL = re.compile(r"^:label: ([\w-]+)\s*$", re.MULTILINE)
+_SENTENCE = re.compile(r"(?<=[.;:]) +(?=[A-Z“])")
 _NUMBER = re.compile(r"\d+(\.\d+)?(?= )")
 
 
@@ -160,9 +161,20 @@ def _parts(row: dict) -> list[dict]:
         found[check["part"]]["checks"].append(check)
     shown: dict[Lines, str] = {}
     for name, part in found.items():
+        part["checks"] = _said_once(part["checks"])
         lines = code.of_part(row["id"], name)
         part["lines"] = blocks((one, shown.setdefault(one, name)) for one in lines)
     return list(found.values())
+
+
+def _said_once(checks: list[dict]) -> list[dict]:
+    """The checks of a part, each note without the sentences that an earlier one has."""
+    found, told = [], set()
+    for check in checks:
+        sentences = _SENTENCE.split(check["note"])
+        found.append(check | {"note": " ".join(s for s in sentences if s not in told)})
+        told |= set(sentences)
+    return found
 
 
 def _said(row: dict, names: tuple[str, ...]) -> list[dict[str, str]]:
