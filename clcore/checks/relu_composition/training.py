@@ -85,8 +85,9 @@ def num19(t: Trial) -> None:
     """Whether feature composition is learned depends on augmentation (Abstract, Sec. 5.2, Sec.
     5.3).
 
-    Given   the setting of Theorem 6 with K = 2, 3, 4 fields; the joint flow of both layers with
-            sticky weights for 3000 steps from random starts, on random models.
+    Given   random binary latent models on K = 2, 3, 4 disjoint fields, under a weak augmentation
+            (D_aug = diag(D_V)) and a strong one (diag^2(Delta) + eta I more); the joint flow of
+            both layers with sticky weights for 3000 steps from random starts.
     Claim   Weak augmentation: most ends use one field. Strong: most use several. And more runs end
             in a composition where theta_Omega has more energy than every theta_m than elsewhere:
             for K <= 4 under all augmentations, and for K = 8 under the strong one as printed,

@@ -332,7 +332,7 @@ def _weak() -> float:
 def rem12(t: Trial, runs: pd.DataFrame, shuffled: pd.DataFrame) -> None:
     """Intermediate layers learn the tree's latents unsupervised (Sec. 7; Sec. 6.1.2).
 
-    Protocol   runs of Tables 4 and 6, paired over seeds and trees.
+    Protocol   SB-HLTM, L = 5, SimCLR (the runs of Tables 4 and 6), paired over seeds and trees.
     Question   By sign tests, p <= 0.01: does (1) the mean correlation of z_s0, z_s1 and z_s101, and
                (2) that of the root grow in training? (3) Is the mean at the end larger with 10
                nodes than with 2?
