@@ -1,10 +1,11 @@
 """The lines of a check that make and feed one of its parts.
 
-A paragraph of a function is a run of lines between blank lines; a comment begins one, and calls of
-helpers that stand alone are one; a function inside is not divided. Of a part are the paragraphs in
-which its name stands as a text, or the variable that the part was given, as long as it holds that
-part; the helpers to which it or its name is handed, and those to which they hand it on; the
-paragraphs that bind what these lines use; and where a helper makes the part, its calls.
+A paragraph of a function is a run of lines between blank lines; a comment begins one, and so does
+what follows a loop; calls of helpers that stand alone are one; a function inside is not divided. Of
+a part are the paragraphs in which its name stands as a text, or the variable that the part was
+given, as long as it holds that part; the helpers to which it or its name is handed, and those to
+which they hand it on; the paragraphs that bind what these lines use; and where a helper makes the
+part, its calls.
 """
 
 import ast
@@ -12,6 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -281,13 +283,13 @@ def _body(function: Function) -> list[tuple[int, int]]:
     else:
         begin = start.lineno
     text = function.file.read_text(encoding="utf-8").splitlines()
-    calls = _calls_alone(function, text)
+    calls, behind = _calls_alone(function, text), _behind_loops(function)
     found: list[tuple[int, int]] = []
     first = None
     for number in range(begin, (node.end_lineno or begin) + 1):
         line = text[number - 1].strip()
         begins = line.startswith("#") and not text[number - 2].strip().startswith("#")
-        begins |= calls.get(number) != calls.get(number - 1)
+        begins |= calls.get(number) != calls.get(number - 1) or number in behind
         inside = any(n.lineno < number <= (n.end_lineno or 0) for n in inner)
         if first is not None and (not line or begins) and not inside:
             found.append((first, number - 1))
@@ -297,6 +299,18 @@ def _body(function: Function) -> list[tuple[int, int]]:
     if first is not None:
         found.append((first, node.end_lineno or first))
     return found
+
+
+def _behind_loops(function: Function) -> set[int]:
+    """The lines on which a statement begins that follows a loop, or a block of a context."""
+    bodies = [getattr(n, name, []) for n in holders.nodes(function) for name in ("body", "orelse")]
+    return {
+        later.lineno
+        for body in bodies
+        if isinstance(body, list)
+        for one, later in pairwise(body)
+        if isinstance(one, ast.For | ast.While | ast.With)
+    }
 
 
 def _calls_alone(function: Function, text: list[str]) -> dict[int, int]:
