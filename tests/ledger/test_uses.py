@@ -75,6 +75,7 @@ def test_a_default_is_made_outside_of_its_function():
     node = ast.parse(
         "def made():\n    use = 1\n    def inner(x, use=use):\n        return use\n"
     ).body[0]
+    assert isinstance(node, ast.FunctionDef)
     found = uses.of(node, [(3, 3)], lambda node: False)
     assert [one.first for one in found] == [2]
 
