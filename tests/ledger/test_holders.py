@@ -75,7 +75,7 @@ HANDED = ["def first(t, runs, more, name, last=None):", "def third(t, name, unus
                 "over[size].add(5)",
             ],
         ),
-        ("each form", ["for form in (t.part, t.corrected):", 'each.breaks("half", 4)']),
+        ("each form", ["for form in (t.part, t.corrected):", '    each.breaks("half", 4)']),
         ("starred", ['name, size = "two", 2', 'first(t, *runs, "starred", size)', *HANDED]),
         ("two", ['name, size = "two", 2', "first(t, 6, 7, name)", *HANDED]),
         ("begun", ['second(t.part("begun"))', "def second(part):"]),

@@ -152,8 +152,8 @@ def thm1(t):
     made = [reach.Function(place.file, node) for node in nodes]
     monkeypatch.setattr(paragraphs, "reached", lambda place: made)
     begun = ["for name in CASES:", '    wide = t.part(f"{name}, wide")', "    one = t.part(name)"]
-    assert shown(place, "a") == [("thm1", begun), ("thm1", ["one.add(scale(name))"])]
-    assert shown(place, "a, wide") == [("thm1", begun), ("thm1", ["wide.add(1)"])]
+    assert shown(place, "a") == [("thm1", begun), ("thm1", ["    one.add(scale(name))"])]
+    assert shown(place, "a, wide") == [("thm1", begun), ("thm1", ["    wide.add(1)"])]
 
 
 def test_a_variable_of_two_parts_is_each_part_as_long_as_it_holds_it(place, monkeypatch):
@@ -284,7 +284,7 @@ def test_parts_begun_one_by_one_and_by_the_name_in_a_variable_have_what_feeds_th
     begins = ["printed, mended = (form(name) for form in forms)"]
     assert [lines for _, lines in shown(place, "three")] == [three, begins, ["printed.add(3)"]]
     loop = source.splitlines()[14:16]
-    found = [[line[4:] for line in loop], ["part.add(size)"]]
+    found = [[line[4:] for line in loop], ["    part.add(size)"]]
     assert [lines for _, lines in shown(place, "five")] == found
 
 

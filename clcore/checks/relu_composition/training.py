@@ -231,8 +231,9 @@ def num20(t: Trial) -> None:
     """Fixed points of high energy compose features under strong augmentation (Sec. 5,
     introduction).
 
-    Given   Theorem 6's setting and its strong augmentation, which the sentence sums up; random
-            models, K <= 5 for (2) and (3).
+    Given   random binary latent models on disjoint fields under Theorem 6's strong augmentation,
+            D_aug = diag(D_V) + diag^2(Delta) + eta I, which the sentence sums up; K <= 5 for (2)
+            and (3).
     Claim   (1) theta_Omega has more energy than every theta_m, as in Theorem 6. The paper calls
             neither one a fixed point: (2) theta_m is one, and (3) theta_Omega is where its features
             are equal. The length of the flow along the unit spheres, over |X|, is 0.

@@ -41,9 +41,10 @@ class Lines:
 
     @property
     def text(self) -> str:
-        """The lines as they stand, less the indent that all of them have."""
+        """The lines as they stand, without the indent of a function's body: what is indented more
+        stands in a loop, or the like, of which the head may be among other lines."""
         lines = self.file.read_text(encoding="utf-8").splitlines()[self.first - 1 : self.last]
-        indent = min((len(x) - len(x.lstrip()) for x in lines if x.strip()), default=0)
+        indent = min([4, *(len(x) - len(x.lstrip()) for x in lines if x.strip())])
         return "\n".join(line[indent:] for line in lines) + "\n"
 
     def meets(self, other: "Lines") -> bool:
@@ -289,7 +290,8 @@ def _body(function: Function) -> list[tuple[int, int]]:
     for number in range(begin, (node.end_lineno or begin) + 1):
         line = text[number - 1].strip()
         begins = line.startswith("#") and not text[number - 2].strip().startswith("#")
-        begins |= calls.get(number) != calls.get(number - 1) or number in behind
+        begins |= calls.get(number) != calls.get(number - 1)
+        begins |= number in behind and not text[number - 2].strip().startswith("#")
         inside = any(n.lineno < number <= (n.end_lineno or 0) for n in inner)
         if first is not None and (not line or begins) and not inside:
             found.append((first, number - 1))
