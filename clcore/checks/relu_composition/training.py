@@ -85,7 +85,7 @@ def num19(t: Trial) -> None:
     """Whether feature composition is learned depends on augmentation (Abstract, Sec. 5.2, Sec.
     5.3).
 
-    Given   random binary latent models on K = 2, 3, 4 disjoint fields, under a weak augmentation
+    Given   random binary latent models on K = 2, 3, 4 or 8 disjoint fields, under weak augmentation
             (D_aug = diag(D_V)) and a strong one (diag^2(Delta) + eta I more); the joint flow of
             both layers with sticky weights for 3000 steps from random starts.
     Claim   Weak augmentation: most ends use one field. Strong: most use several. And more runs end
