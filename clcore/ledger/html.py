@@ -69,7 +69,7 @@ def _environment(package: str) -> Environment:
         "comparison": lambda record: written(comparison(record)),
         "evidence": evidence,
         "fails": fails,
-        "number": lambda value: written(number(value)),
+        "number": lambda value, *beside: written(number(value, *beside)),
         "outcome": outcome,
         "place": place,
         "row_id": row_id,

@@ -10,11 +10,20 @@ def anchor(claim_id: str) -> str:
     return "claim-" + claim_id.replace("/", "-")
 
 
-def number(value: float | None) -> str:
-    """A measured value as shown to a reader: three significant digits, no -0."""
+def number(value: float | None, *beside: float) -> str:
+    """A measured value as shown to a reader: three significant digits, no -0.
+
+    beside: numbers that it is shown with; as many digits, up to nine, as tell it from these.
+    """
     if value is None:
         return ""
-    return f"{value:z.3g}" if math.isfinite(value) else str(value)
+    if not math.isfinite(value):
+        return str(value)
+    for digits in range(3, 10):
+        shown = f"{value:z.{digits}g}"
+        if all(other == value or f"{other:z.{digits}g}" != shown for other in beside):
+            return shown
+    return f"{value:z.3g}"
 
 
 def outcome(record: dict) -> str:
@@ -32,4 +41,6 @@ def comparison(record: dict) -> str:
     passing, failing = ("≤", ">") if record["relation"] == "<=" else ("≥", "<")
     inside = satisfies(record["measured"], record["relation"], record["bound"])
     sign = "against" if math.isnan(record["measured"]) else passing if inside else failing
-    return f"{number(record['measured'])} {sign} {number(record['bound'])}"
+    measured, bound = record["measured"], record["bound"]
+    controls = record["control"].values()
+    return f"{number(measured, bound)} {sign} {number(bound, measured, *controls)}"

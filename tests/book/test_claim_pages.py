@@ -118,6 +118,14 @@ def test_the_page_says_what_was_given_claimed_and_broken_with_the_lines_that_did
     assert "<dt>Refuted</dt>" in claim_page(row(id="ncl/rem5"))
 
 
+def test_a_row_of_runs_says_where_they_are_recorded_and_is_run_by_its_chapter():
+    html = claim_page(row(id="ncl/rem5", notebook="6-training"))
+    told = Markup(html.partition("<dt>Runs</dt>")[2].partition("</dd>")[0]).striptags()
+    assert "data/recorded/6-dynamics, data/recorded/6-landscape;" in told
+    assert "clcore check" not in html, "which would refuse a row of runs"
+    assert "<dt>Runs</dt>" not in claim_page(row(id="nl/thm4", notebook="5-two-layer"))
+
+
 def test_what_a_check_says_of_itself_is_for_people_on_every_page():
     for claim in ledger.claims():
         page = f'<article class="bd-article">{claim_page(row(id=claim))}</article>'
@@ -340,3 +348,10 @@ def test_a_counterexample_that_parts_share_comes_once() -> None:
     page = claim_page(wrong() | {"checks": [*parts, check(form="corrected", correction="$2$")]})
     assert page.count(r"\(x=1\)") == 1 and "<b>Eq. 1; Eq. 2.</b>" in page
     assert "Further counterexamples" not in page
+
+
+def test_a_sentence_that_the_notes_of_a_part_share_comes_once():
+    notes = ("Largest p-value. It ends at 0.3.", "Largest p-value. It ends at 0.9. By Eq. 4.")
+    checks = [check(claim="nl/thm4", part="Eq. 14", note=note) for note in notes]
+    html = claim_page(row(id="nl/thm4", checks=checks))
+    assert html.count("Largest p-value.") == 1 and "It ends at 0.9. By Eq. 4." in html

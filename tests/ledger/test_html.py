@@ -157,7 +157,7 @@ def test_latex_is_marked_for_mathjax(text: str, html: str) -> None:
     ],
 )
 def test_comparison_tells_the_truth(measured: float, relation: str, text: str) -> None:
-    record = {"measured": measured, "bound": 1.0, "relation": relation}
+    record = {"measured": measured, "bound": 1.0, "relation": relation, "control": {}}
     assert ledger.comparison(record) == text
 
 
@@ -180,3 +180,17 @@ def test_a_folded_table_counts_claims_by_verdict_not_records():
 )
 def test_a_number_has_three_digits_and_zero_no_sign(value, shown):
     assert number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "beside", "shown"),
+    [
+        (1.00105, (0.9999,), "1.001"),
+        (0.9999, (0.5, 1.00105), "0.9999"),
+        (0.5, (0.9999,), "0.5"),
+        (1.0, (1.0,), "1"),
+        (1 + 1e-13, (1.0,), "1"),
+    ],
+)
+def test_a_number_is_told_from_those_beside_it(value, beside, shown):
+    assert number(value, *beside) == shown

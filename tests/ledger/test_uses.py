@@ -71,6 +71,15 @@ def test_a_loop_gives_names_to_its_next_round():
     assert "def inner(x, step=other):" in found and "pair, other = count, 2" in found
 
 
+def test_a_default_is_made_outside_of_its_function():
+    node = ast.parse(
+        "def made():\n    use = 1\n    def inner(x, use=use):\n        return use\n"
+    ).body[0]
+    assert isinstance(node, ast.FunctionDef)
+    found = uses.of(node, [(3, 3)], lambda node: False)
+    assert [one.first for one in found] == [2]
+
+
 def test_what_adds_to_a_name_is_found_with_what_begins_it():
     found = bound("return kept, total")
     for line in ("total = max(v for v in found)", "total += other", *LIST):

@@ -16,14 +16,14 @@ from pygments.formatters.html import HtmlFormatter
 from pygments.lexers.python import PythonLexer
 
 from clcore import _paths
-from clcore._files import sha256
+from clcore._files import read_notebook, sha256
 from clcore.book import keys
 from clcore.book.programs import pyodide
 from clcore.book.proofs import recorded
 from clcore.book.site.markdown import raw
 from clcore.ledger import LedgerError, registry
 from clcore.ledger.html import render, row_id
-from clcore.ledger.written import paragraphs, statements
+from clcore.ledger.written import holders, paragraphs, statements
 
 STYLES = {"light": "a11y-high-contrast-light", "dark": "a11y-high-contrast-dark"}
 SLOWER = 2.5
@@ -59,8 +59,8 @@ def links(claim_id: str) -> list[tuple[str, str]]:
 
 def tested(claim_id: str) -> list[dict[str, Any]]:
     """What each check of a claim tests, in its own words, and the check itself: address of its
-    page from the site's root; blocks, name -> text; note; lines, how many; code, highlighted.
-    Raises LedgerError for a check without these words."""
+    page from the site's root; blocks, name -> text; note; lines, how many; code, highlighted; on,
+    "draws" or "runs". Raises LedgerError for a check without these words."""
     found = []
     for place in registry.of(claim_id):
         said = statements.of(place)
@@ -72,9 +72,23 @@ def tested(claim_id: str) -> list[dict[str, Any]]:
                 "note": said.note,
                 "lines": source.count("\n"),
                 "code": _shown(source)["code"],
+                "on": place.on,
             }
         )
     return found
+
+
+@cache
+def recorded_runs(chapter: str) -> list[str]:
+    """The folders, from the root of the repository, of the recorded runs that a chapter reads: that
+    of its own name, and those that its code names."""
+    cells = read_notebook(_paths.root() / "chapters" / f"{chapter}.ipynb")["cells"]
+    text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+    return [
+        f"data/recorded/{folder.name}"
+        for folder in sorted((_paths.root() / "data" / "recorded").glob("*"))
+        if folder.name == chapter or f'"{folder.name}"' in text
+    ]
 
 
 def of_part(claim_id: str, part: str) -> list[paragraphs.Lines]:
@@ -225,7 +239,8 @@ def digest(notebooks: Iterable[Path]) -> str:
     """The inputs of the pages, so that they are made again only when these change."""
     here = Path(__file__)
     templates = [here.parent / "templates" / name for name in ("code.html", "standalone.html")]
-    parts = [file.read_bytes() for file in (here, Path(paragraphs.__file__), *templates)]
+    finders = (Path(module.__file__ or "") for module in (holders, paragraphs))
+    parts = [file.read_bytes() for file in (here, *finders, *templates)]
     for file, chapters in _used(notebooks).items():
         parts += [page_of(file).encode(), " ".join(chapters).encode(), file.read_bytes()]
     return sha256(*parts)

@@ -182,6 +182,8 @@ def lem12(t: Trial) -> None:
         value.add(1 - spectral_norm(end)).breaks(before, 1 - spectral_norm(start))
         uniform.add(dl.unevenness(limits)).breaks(before, dl.unevenness(W))
         rows.add(_row_condition(end)).breaks(before, _row_condition(start))
+
+    # From a point with J = 0 the ascent goes on, once it is moved at random.
     zero = _even(t.rng, sphere(t.rng, count, 4), (4, 4, 4, 2))
     # Every row of W_2 turned across v_1: the product vanishes, the norms stay.
     side = unit(tangent(unit(zero[1][:, :1]), t.rng.standard_normal((count, 1, 4))))

@@ -20,8 +20,8 @@ from clcore.theory.sparse import proportional_update as pu
 def lem1(t: Trial) -> None:
     """Convergence of a proportional update with normalisation (Lemma 1).
 
-    Given   d = 2..50, a of both signs and 0, steps above a least one, |v| = 1 with v_1 + a sum v_i
-            > 0; a third of the starts nearly at right angles.
+    Given   d = 2..50, a of both signs and 0, steps c_t bounded below by c > 0, |v| = 1 with v_1
+            + a sum v_i > 0; a third of the starts nearly at a right angle to the limit.
     Claim   The update ends at (1, a, ..., a)/sqrt(1 + (d-1)a^2): the lemma's loop and the module.
     Fails   for steps of the other sign, without the square in the limit, for the opposite start.
     """

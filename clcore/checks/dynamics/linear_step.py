@@ -288,7 +288,8 @@ def thm2_mom(t: Trial) -> None:
 def thm2_grad(t: Trial) -> None:
     """Gradient of the linear non-contrastive loss for sparse coding data (App. C.1).
 
-    Given   networks and data as in Eq. 12, signed latents.
+    Given   two small linear networks W^o, W^t, p = 4, d = 2, sparse data M z + noise with signed
+            latents: all latents, noise values and pairs of masks.
     Claim   dL/dW^o = -2 alpha^2 (2 p_z W^t M M^T + sigma_0^2 W^t), and the same for W^t: complex
             steps.
     Fails   for p_z in place of 2 p_z, without noise, for latents 0 and 1.

@@ -90,7 +90,8 @@ def _turns(online: Array, target: Array, b: Array, b2: Array, alpha: float, kapp
 def rem14(t: Trial) -> None:
     """Training can remedy bad optima, given a careful choice of predictor (Sec. 1; Sec. 5).
 
-    Given   Theorem 3's loop on the exact loss, warm starts, d = 3, with a predictor and without.
+    Given   Theorem 3's loop, in which each network goes to its limit against the other, rows of
+            norm 1: the exact loss, warm starts, d = 3, with a predictor and without.
     Claim   (1) Training can remedy bad optima: the loop ends at the truth, I. (2) This is tied to a
             predictor: without one the loop ends 0.01 or more from the truth.
     Fails   (2): without a predictor it ends at I. Corrected: (3) it ends there with one and
@@ -129,8 +130,9 @@ def _least_cosine(nets: Array) -> float:
 def rem16(t: Trial) -> None:
     """Non-contrastive learning is sensitive to algorithm, non-linearity, normalisation (Sec. 2.2).
 
-    Given   Theorem 3's loop from warm starts, its choices changed; medians of the share of a
-            start's error that is left.
+    Given   Theorem 3's loop, in which each network goes to its limit against the other, rows of
+            norm 1, from warm starts, its choices changed; medians of the share of a start's error
+            that is left.
     Claim   Without the non-linearity half is left or more, without the norm a tenth; without the
             norm, half-rounds leave three times as much as both nets at once.
     Fails   for the loop as it is, columns for rows, both nets in every step, a weight decay of

@@ -206,8 +206,8 @@ def rem17(t: Trial) -> None:
 def rem13(t: Trial) -> None:
     """Training does not avoid the bad minima of non-contrastive losses (Abstract; Sec. 5; Sec. 6).
 
-    Given   Theorem 1's setting, d = 10; projected gradient descent by our rule, hence partial,
-            from 200 random starts.
+    Given   one-hot latents, M = I, random masks (Theorem 1's setting), d = 10; projected gradient
+            descent by our rule, hence partial, from 200 random starts.
     Claim   Most ends of NCL are minimisers with a column that no row matches to 0.9; most ends of
             CL are permutations.
     Fails   for permutations as NCL's ends, and for the starts, not trained.

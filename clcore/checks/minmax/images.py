@@ -225,8 +225,8 @@ def num14(t: Trial, sides: Sides) -> None:
                at 2.5 per cent), by less than a point? On runs: is the paired difference at the
                last epoch below 0, beyond its 95 per cent interval?
     Refuted    by one cell that is not lower or a point lower; on runs by an interval that holds 0.
-               Controls: the entropy row and the square row in its place; losses exchanged by
-               chance within each seed.
+               Controls: the entropy row and the square row in its place; losses exchanged at
+               random within each seed.
     """
     found = against("backprop")
     # Of a control that some cells let through: the cell that is farthest from what is asked.

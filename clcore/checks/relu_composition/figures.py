@@ -12,10 +12,10 @@ from clcore.reference import Array, mixture
 def fig5(t: Trial) -> None:
     """Where one hidden node converges, linear and ReLU (Figure 5, Sec. 5.2).
 
-    Given   Theorem 5's setting, to which the caption refers, with Lemma 14's hypotheses; M = 3, 5,
-            8.
-    Claim   Linear: w_1 goes to the maximal eigenvector of X_alpha (one less the cosine). ReLU: to
-            a vector with only one positive entry (one less the largest).
+    Given   one node, one field under Assumption 1, fixed alpha_ij > 0, every mode shown (Theorem 5,
+            to which the caption refers, and Lemma 14); M = 3, 5, 8 modes.
+    Claim   Linear: w_1 goes to the maximal eigenvector of X_alpha (one minus the cosine). ReLU: to
+            a vector with only one positive entry (one minus the largest).
     Fails   where Theorem 5 does, from starts with negative entries; with the flows exchanged; in
             batches that leave two modes out.
     """

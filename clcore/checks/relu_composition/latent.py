@@ -154,12 +154,15 @@ def _augmentation(t: Trial) -> None:
         def between(mean: Array, error: Array, modes: int = modes) -> Array:
             return _sigmas(_apart(mean, modes), 0.0, _apart(error, modes))
 
+        # The diagonal of D_aug, in standard errors from E[(1 - gamma)^2 x_m^2]/2.
         mean, error = moments(1.0)
         wanted = (variance * binary_latent.second_moments(model)).numpy().reshape(count, -1) / 2
         diagonal, its = (np.diagonal(v, axis1=-2, axis2=-1) for v in (mean, error))
         level.add(_sigmas(diagonal, wanted, its))
         level.breaks("no 1/2", _sigmas(diagonal, 2 * wanted, its))
         level.breaks("negative", _sigmas(diagonal, -wanted, its))
+
+        # Of one field: its largest entry off the diagonal.
         shared = moments(1.0, shared=True)
         if fields == 1:
             within.add(largest(mean), largest(shared[0]))
@@ -167,6 +170,8 @@ def _augmentation(t: Trial) -> None:
             factors = t.rng.uniform(0.5, 1.5, pairs.shape)
             within.breaks("two active modes", largest(_mean_product(pairs * factors - pairs)[0]))
             continue
+
+        # Of several: entries between fields, where one factor serves all, and with one of each.
         across.add(between(*shared)).fails_by(_joined(model, variance.numpy()), within=0.1)
         own.add(between(mean, error)).breaks("one factor for all fields", between(*shared))
         both.breaks("mean of gamma 2", between(*moments(2.0)))
@@ -228,7 +233,7 @@ def lem4(t: Trial) -> None:
     Given   random binary latent models: fields independent given y, K = 2..4, all joint states
             enumerated.
     Claim   V[x] = p0 p1 Delta Delta^T + D_V, D_V = diag_k(E_y V[x_k|y]): the library's closed form
-            against enumeration; proved as well. With Eq. 14, X_alpha is that less D_aug.
+            against enumeration; proved as well. With Eq. 14, X_alpha is that minus D_aug.
     Fails   for fields coupled given y, without p0 p1, without D_V.
     """
     settings = ((2, 2), (2, 4), (3, 2), (3, 3), (4, 2))
@@ -253,8 +258,8 @@ def lem4(t: Trial) -> None:
 def eq17(t: Trial) -> None:
     """Closed form of the contrastive covariance under the latent model (Eq. 17).
 
-    Given   Eqs. 14-16, uniform alpha; 10000 samples of random models, a factor of augmentation for
-            every field, as Eq. 14 needs.
+    Given   fields that are independent given a binary y (Eqs. 14-16), uniform alpha; 10000 samples
+            of random models, a factor of augmentation for every field, as Eq. 14 needs.
     Claim   X_alpha = p0 p1 Delta Delta^T + D_V - D_aug: closed form against C_alpha of the sample,
             within 7 standard errors. That moments stand for C_alpha is shown at 40 samples by the
             loop over pairs.

@@ -85,8 +85,9 @@ def num19(t: Trial) -> None:
     """Whether feature composition is learned depends on augmentation (Abstract, Sec. 5.2, Sec.
     5.3).
 
-    Given   the setting of Theorem 6 with K = 2, 3, 4 fields; the joint flow of both layers with
-            sticky weights for 3000 steps from random starts, on random models.
+    Given   random binary latent models on K = 2, 3, 4 or 8 disjoint fields, under weak augmentation
+            (D_aug = diag(D_V)) and a strong one (diag^2(Delta) + eta I more); the joint flow of
+            both layers with sticky weights for 3000 steps from random starts.
     Claim   Weak augmentation: most ends use one field. Strong: most use several. And more runs end
             in a composition where theta_Omega has more energy than every theta_m than elsewhere:
             for K <= 4 under all augmentations, and for K = 8 under the strong one as printed,
@@ -230,8 +231,9 @@ def num20(t: Trial) -> None:
     """Fixed points of high energy compose features under strong augmentation (Sec. 5,
     introduction).
 
-    Given   Theorem 6's setting and its strong augmentation, which the sentence sums up; random
-            models, K <= 5 for (2) and (3).
+    Given   random binary latent models on disjoint fields under Theorem 6's strong augmentation,
+            D_aug = diag(D_V) + diag^2(Delta) + eta I, which the sentence sums up; K <= 5 for (2)
+            and (3).
     Claim   (1) theta_Omega has more energy than every theta_m, as in Theorem 6. The paper calls
             neither one a fixed point: (2) theta_m is one, and (3) theta_Omega is where its features
             are equal. The length of the flow along the unit spheres, over |X|, is 0.

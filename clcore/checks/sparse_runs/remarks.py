@@ -26,7 +26,7 @@ def rem5(t: Trial, runs: Runs) -> None:
 
     Protocol   SimCLR, CL-basic and CL-linear from random starts.
     Question   Do they end as high as the lowest value that ncl prints for the model and calls
-               recovery, less the 0.05 that its own spread allows?
+               recovery, minus the 0.05 that its own spread allows?
     Refuted    by a lower end. Control: before training.
     """
     # Not every reading has all of them, and a check ends where runs do: what there is comes first.

@@ -96,7 +96,7 @@ def fig12(t: Trial, runs: pd.DataFrame, ends: pd.DataFrame) -> None:
     """MNIST filters of four receptive fields without augmentation (Figure 12).
 
     Protocol   two layers on the four quarters of MNIST's digits, ReLU and linear filters, no
-               augmentation; five seeds, the text's protocol and the released program's; filters
+               augmentation; six seeds, the text's protocol and the released program's; filters
                alive at the end, paired over seeds.
     Question   In every field, is the best cosine with a patch that the net has not seen above that
                of random filters, and is the effective rank above that of linear ones, by the 95
@@ -138,7 +138,7 @@ def fig13(t: Trial, runs: pd.DataFrame, ends: pd.DataFrame) -> None:
     """MNIST filters with augmentation are smoother (Figure 13).
 
     Protocol   two layers on the four quarters of MNIST's digits, ReLU filters, trained with and
-               without random resized crops; five seeds, the text's protocol and the released
+               without random resized crops; six seeds, the text's protocol and the released
                program's; filters alive at the end, paired over seeds.
     Question   In every field, have filters trained with crops less total variation at norm 1 and
                less energy at high frequencies, with their mean and without it, by the 95 per cent

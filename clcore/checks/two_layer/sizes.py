@@ -60,7 +60,8 @@ def coefficients(rng: np.random.Generator, draws: int, K: int, even: bool) -> Ar
 def rem20(t: Trial) -> None:
     """Receptive fields of small variance learn slowly without BatchNorm (App. D).
 
-    Given   Theorem 5's fields whose d_k differ a lot: one law and one filter at sizes 1, 1/3, 1/10.
+    Given   three fields with a common latent, one ReLU filter each, whose d_k differ a lot: one law
+            and one filter at sizes 1, 1/3, 1/10.
     Claim   fields with smaller d_k turn more slowly, because of the factor 1/(lambda - d_k), in
             s_k^2 and in delta_k (printed beta_k). Corrected: delta_k falls with d_k where the b_k
             are equal and there are three fields or more.
@@ -122,8 +123,8 @@ def rem20(t: Trial) -> None:
 def rem21(t: Trial) -> None:
     """BatchNorm makes the variances of receptive fields more uniform (App. D).
 
-    Given   fields as in Corollary 3, one ReLU filter each, two classes; r_k is the correlation of
-            f_k with z, r_k^2 = p_0 p_1 b_k^2 / V[f_k], b_k = w_k . Delta_k.
+    Given   fields with a common latent z of two classes, one ReLU filter each; r_k is the
+            correlation of f_k with z, r_k^2 = p_0 p_1 b_k^2 / V[f_k], b_k = w_k . Delta_k.
     Claim   sigma_k^2 = V[f_k] and d_k^bn = 1 - r_k^2, so that the fields' sizes do not matter.
             Corrected: where the d_k differ by more than 1 / min d_k^bn, the d_k^bn differ less; and
             lambda^bn - d_k^bn differ by at most the factor by which the r_k do.

@@ -94,6 +94,9 @@ class _Bounds:
                 if used.id in _targets(*(part.target for part in scope.generators)):
                     return []
                 continue
+            if used in _defaults(scope):
+                inner = scope
+                continue
             found = self._bound.get((scope, used.id))
             if found and not (isinstance(scope, ast.FunctionDef) and inner in scope.decorator_list):
                 return self._reaching(found, used, inner)
@@ -133,6 +136,14 @@ def _targets(*nodes: ast.AST) -> set[str]:
         for n in ast.walk(node)
         if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
     }
+
+
+def _defaults(scope: ast.AST) -> list[ast.AST]:
+    """What stands in the defaults of a function's parameters, which are made outside of it."""
+    if not isinstance(scope, ast.FunctionDef | ast.Lambda):
+        return []
+    given = [*scope.args.defaults, *filter(None, scope.args.kw_defaults)]
+    return [node for default in given for node in ast.walk(default)]
 
 
 def _parameters(scope: ast.AST) -> set[str]:

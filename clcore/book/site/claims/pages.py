@@ -48,6 +48,7 @@ NEEDS = {
     "imagenet": "the data set ImageNet",
 }
 _LABEL = re.compile(r"^:label: ([\w-]+)\s*$", re.MULTILINE)
+_SENTENCE = re.compile(r"(?<=[.;:]) +(?=[A-Z“])")
 _NUMBER = re.compile(r"\d+(\.\d+)?(?= )")
 
 
@@ -134,6 +135,7 @@ def _body(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
         used_by=claim_map.used_by(claim),
         paper=ledger.papers()[row["paper"]],
         tested=code.tested(claim),
+        recorded=_recorded(row),
         certificate=code.certificate(claim),
         proof=proof(row),
         citation=citation(row, book),
@@ -141,6 +143,13 @@ def _body(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
         beside=findings.LEFT_OPEN,
         tables=tables(printed["numbers"]),
     )
+
+
+def _recorded(row: dict) -> list[str]:
+    """The folders of the recorded runs that the chapter of a row reads, if there is such a one."""
+    name = row["notebook"] or ""
+    there = (_paths.root() / "chapters" / f"{name}.ipynb").is_file()
+    return code.recorded_runs(name) if there else []
 
 
 def _parts(row: dict) -> list[dict]:
@@ -152,9 +161,20 @@ def _parts(row: dict) -> list[dict]:
         found[check["part"]]["checks"].append(check)
     shown: dict[Lines, str] = {}
     for name, part in found.items():
+        part["checks"] = _said_once(part["checks"])
         lines = code.of_part(row["id"], name)
         part["lines"] = blocks((one, shown.setdefault(one, name)) for one in lines)
     return list(found.values())
+
+
+def _said_once(checks: list[dict]) -> list[dict]:
+    """The checks of a part, each note without the sentences that an earlier one has."""
+    found, told = [], set()
+    for check in checks:
+        sentences = _SENTENCE.split(check["note"])
+        found.append(check | {"note": " ".join(s for s in sentences if s not in told)})
+        told |= set(sentences)
+    return found
 
 
 def _said(row: dict, names: tuple[str, ...]) -> list[dict[str, str]]:

@@ -66,7 +66,7 @@ def rem15(t: Trial) -> None:
         start = ref.tensors(*layers)
         ends = [_path(start, world, case, rate, normalised, STEPS, sign) for sign in (1, -1)]
         nets = [start, *(path.weights for path in ends)]
-        # of the loss itself, and at the weights as they are
+        # |theta| at the start, after training, and after steps that push views apart: of the loss.
         seen = [_path(weights, world, case, rate, normalised, 0) for weights in nets]
         theta = [path.residue[0].numpy() for path in seen]
         _follow(over[normalised, tau], theta)

@@ -168,6 +168,7 @@ def eq17(t: Trial) -> None:
             slopes = [nets.pre_gradient(pair, k) for k in range(pair.depth + 1)]
             floor = 1e-3 * np.abs(slopes[-1]).max(-1)
             for layer in range(2, pair.depth + 1):
+                # G_l = W_l D_{l-1}, up and down; pre[k] is pre_{k+1}, above D_l.
                 w, G = pair.first[layer - 1], nets.one(cn.reversible(net, layer)[0])
                 here, above = (np.where(pre[k] > 0, 1.0, low) for k in (layer - 2, layer - 1))
                 part.add(relative(G, w * here[:, None, :]))

@@ -193,10 +193,10 @@ def thm6b(t: Trial) -> None:
     Claim   |rho_0mu| <= r^d tends to 0, P_0mu to uniform and the covariance to 0; o_mu falls from
             the root down; the operator is smaller at the bottom than at the top, and training is
             faster at the top.
-    Fails   the limit for a node near the root, polarities that tend to 1 or are 1, r = 0.94. o_mu
-            as Theorem 6 is typeset. Faster, where a whole level's squared norm is meant, which
-            grows alike everywhere; corrected: for the step of one group. Controls: no Jacobian,
-            top over bottom.
+    Fails   the limit, for a node near the root, for polarities that tend to 1 or are 1, and for
+            r = 0.94; o_mu, as Theorem 6 is typeset; faster training at the top, of a whole level,
+            whose squared norm grows alike everywhere (corrected: of one group, by its step).
+            Controls: no Jacobian, top over bottom.
     """
     count = min(t.draws, 10)
     _limit(t, count)

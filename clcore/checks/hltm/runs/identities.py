@@ -102,15 +102,16 @@ def _shuffled(table: pd.DataFrame, statistic: Callable, over: Callable) -> float
 def rem17(t: Trial, table: pd.DataFrame, unrelated: pd.DataFrame) -> None:
     """SimCLR amplifies initially lucky nodes into latents (Abstract; Secs. 5, 6.1.2).
 
-    Protocol   runs of Tables 4 and 6 with 10 nodes per latent: each node's correlation with its
-               latent before and after training; 50 epochs and 10 trials, or it is called partial.
+    Protocol   SB-HLTM, L = 5, SimCLR (the runs of Tables 4 and 6), 10 nodes per latent: each
+               node's correlation with its latent before and after training; 50 epochs and 10
+               trials, or it is called partial.
     Question   (1) Does the best node of a group at the start gain by the end (sign test over groups
                not fed by leaves, p <= 0.01)? (2) Do nodes keep their rank (correlation 0.1 or more
                at every latent)? (3) Does the best stay the best in a share of 1.5/10 or more, where
                chance has 1/10?
     Refuted    by (1) a larger p, (2) a lower correlation, (3) a smaller share. Controls: (1)
-               training on views of unrelated objects; (2), (3) nodes' identities exchanged by
-               chance.
+               training on views of unrelated objects; (2), (3) nodes' identities exchanged at
+               random.
     """
     trials = table.groupby("low").seed.nunique().min()
     full = trials >= TRIALS and table.steps.max() >= EPOCHS * STEPS_PER_EPOCH

@@ -271,7 +271,7 @@ def _trends(
 def rem11(t: Trial, runs: pd.DataFrame) -> None:
     """Correlation is higher with over-parameterisation and in lower layers (App. D.1, trends 1-3).
 
-    Protocol   the printed numbers of Table 6, and our runs of it.
+    Protocol   the printed numbers of Table 6 (SB-HLTM, L = 5, SimCLR), and our runs of it.
     Question   (1), (2): is z_s0111 above z_s101 and that above z_0, by 0.02 a step, on average?
                (2) Are all cells at 0.1 or more before training, and a leaf's node at exactly 1? (3)
                Are start, end and the gain of epoch 1 higher at 10 nodes than at 2, by 0.02?
@@ -332,7 +332,7 @@ def _weak() -> float:
 def rem12(t: Trial, runs: pd.DataFrame, shuffled: pd.DataFrame) -> None:
     """Intermediate layers learn the tree's latents unsupervised (Sec. 7; Sec. 6.1.2).
 
-    Protocol   runs of Tables 4 and 6, paired over seeds and trees.
+    Protocol   SB-HLTM, L = 5, SimCLR (the runs of Tables 4 and 6), paired over seeds and trees.
     Question   By sign tests, p <= 0.01: does (1) the mean correlation of z_s0, z_s1 and z_s101, and
                (2) that of the root grow in training? (3) Is the mean at the end larger with 10
                nodes than with 2?

@@ -205,7 +205,8 @@ def eq115(t: Trial) -> None:
 def eq121(t: Trial) -> None:
     """The factor R̂ and the Gaussian tail bound that it gives (Eqs. 121-123).
 
-    Given   the settings of Lemma 8; the quadratic form by a linear solver.
+    Given   c in [0.1, 100], gamma in [0, 1), near 0 and 1 too; correlation -gamma; the quadratic
+            form by a linear solver.
     Claim   R^ of the library is the larger product of Eq. 121; the probability is at least
             Eq. 122; and Eq. 123 is the same number.
     Fails   the step from 122 to 123 as printed; corrected: exp(-c/(2 (1 - gamma^2))) in Eq. 123.

@@ -151,7 +151,8 @@ def _by_level(world: World, power: int) -> Array:
 def eq32(t: Trial) -> None:
     """Large-batch limit of the inter-sample part (Eqs. 26-32).
 
-    Given   the finite worlds of Lemma 2.
+    Given   finite worlds: six points, three views of each, alpha a kernel (uniform, Gaussian,
+            random features).
     Claim   C^inter tends to sum_l z_l^2 V_{p~_l}[g], x drawn through x_0: the double sum, Eq. 31
             by loops over l, the library.
     Fails   for z_l in place of its square, and for the variance of the view means only.
@@ -170,9 +171,11 @@ def eq32(t: Trial) -> None:
 def eq41(t: Trial) -> None:
     """Large-batch limit of the intra-sample part (Eqs. 33-41).
 
-    Given   the finite worlds of Lemma 2; views independent given x_0.
+    Given   finite worlds: six points, three views of each, independent given x_0; alpha a kernel
+            (uniform, Gaussian, random features).
     Claim   Row sums of alpha tend to sum_l z_l phi_l; pairs of views give twice V[g|x_0]; C^intra
-            tends to sum_l z_l^2 E_{p~_l} V[g|x_0]; Eq. 32 less Eq. 41 is Lemma 2.
+            tends to sum_l z_l^2 E_{p~_l} V[g|x_0]; Eq. 32 minus Eq. 41 is Lemma 2, sum_l z_l^2
+            V_{p~_l}[E[g|x_0]].
     Fails   without z_l, without the factor 2, for one view twice, for the sum in place of the
             difference.
     """
@@ -221,7 +224,8 @@ def eq41(t: Trial) -> None:
 def cor1(t: Trial) -> None:
     """Contrastive covariance of large batches without augmentation (Corollary 1).
 
-    Given   the finite worlds of Lemma 2 with one view a sample.
+    Given   finite worlds: six points, one view of each, alpha a kernel (uniform, Gaussian, random
+            features).
     Claim   C_alpha[g] tends to sum_l z_l^2 V_{p~_l}[g]; for alpha = 1 to V[g], against numpy's.
     Fails   for the unweighted variance, and for the second moment.
     """

@@ -298,7 +298,7 @@ def lem10(t: Trial) -> None:
 def eq101(t: Trial) -> None:
     """Power iteration with a weight-dependent matrix (Eq. 101).
 
-    Given   moving families A(w), and constant PD A.
+    Given   matrices A(w) that move with w, and constant positive definite A.
     Claim   (1) Limits of w <- A(w) w/|A(w) w| are eigenvectors with positive eigenvalue. (2) For
             constant A errors fall as (lambda_2/lambda_1)^t, within 1 per cent.
     Fails   (1) for the start; (2) for the rate of the third eigenvalue.
@@ -312,9 +312,8 @@ def eq101(t: Trial) -> None:
 
     def error(w: torch.Tensor) -> Array:
         A, v = family(w).numpy(), w.numpy()
-        return np.abs(unit(np.einsum("bij,bj->bi", A, v)) - v).max(
-            -1
-        )  # zero only if A v = +|A v| v
+        step = unit(np.einsum("bij,bj->bi", A, v))
+        return np.abs(step - v).max(-1)  # zero only if A v = +|A v| v
 
     # (1) After 200 steps a further one moves w no more.
     fixed = t.part("fixed points", 1e-12, controls=typical)

@@ -59,7 +59,8 @@ def rem10(t: Trial) -> None:
             if attained:
                 lipschitz.breaks("half of the constant", 2 * quotient - 1)
 
-    # c_t and d_t: w(t) and w(t + 1) along the eigenvectors of A(w(t)).
+    # c_t and d_t: w(t) and w(t + 1) along the eigenvectors of A(w(t)), of which phi_1 is one; the
+    # control has all of them, whose squares sum to |w|^2.
     vectors = torch.linalg.eigh(family(w))[1].numpy()
     after = pi.step(family(w), w).numpy()
     along = np.abs(np.stack([np.einsum("bij,bi->bj", vectors, v) for v in (w.numpy(), after)]))
@@ -74,7 +75,8 @@ def def4(t: Trial) -> None:
     """Irregularity of A(w) near a fixed point of power iteration (Definition 4, Eq. 10).
 
     Given   c = c(w), lambda_1 and the gap of A(w), its Lipschitz constant L, kappa of Lemma 9.
-    Claim   mu has two forms, omega = mu + nu >= 0, and near any LME omega is much less than 1.
+    Claim   mu has two forms; omega = mu + nu >= 0, nu = 2 kappa L^2 (1 + mu c) + 2 (L/gap) sqrt(mu
+            (1 + mu c)); near any LME omega is much less than 1.
     Fails   the size at LMEs whose gap is not large. Corrected: near an LME with a large gap, L and
             kappa small. Controls: 1 + c left out, 1 for 2 before L/gap, minus nu, c = 0.2.
     """
@@ -96,12 +98,12 @@ def def4(t: Trial) -> None:
     whole = t.defines("Eq. 10 is mu + nu", 1e-9, controls=typical).add(relative(ours, eq10))
     whole.breaks("1 for 2 before L / gap", relative(ours, eq10 - L / gap * root))
     sign = t.part("omega >= 0", controls=typical).add(-ours)
-    sign.breaks("minus nu", eq10 - 2 * mu)
+    sign.breaks("minus nu", eq10 - 2 * mu)  # -(mu - nu)
 
     def omega(ratio: Array, L: Array, c: Array) -> Array:
         """omega for lambda_1 = 1 and lambda_2 = ratio, kappa of Lemma 9."""
-        one = torch.ones(len(L), dtype=torch.float64)
-        here = pi.Local(torch.tensor(c), one, torch.tensor(ratio), 0 * one)
+        one, second = torch.ones(len(L), dtype=torch.float64), torch.tensor(ratio)
+        here = pi.Local(torch.tensor(c), first=one, second=second, least=0 * one)
         return pi.omega(here, torch.tensor(L), pi.kappa(here.gap)).numpy()
 
     # Near any LME, A constant: omega is mu, which a small gap leaves large.

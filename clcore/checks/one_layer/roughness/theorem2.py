@@ -174,11 +174,12 @@ def gated(p: Callable, radius: float, w: Array) -> tuple[Array, Array]:
 def eq79(t: Trial) -> None:
     """Second moment over the wedge between two gating planes (Eqs. 70-80).
 
-    Given   the laws of Theorem 2, wedges of angle 0.01 to 0.5 between two planes.
+    Given   laws on balls of radius 0.05 to 4 in two and three dimensions, wedges of
+            angle 0.01 to 0.5 between two planes.
     Claim   |w_*^T x| <= C_0 |w - w_*| on the wedge, the split of E - E_*, and the chain from
             Eq. 76 to the "=" before Eq. 78 and to Eq. 80, link by link.
-    Fails   the "=" before Eq. 78, and Eq. 80, as printed. Corrected: C_0^2. Controls: half of the
-            reach, wedges swapped, a tenth, other powers.
+    Fails   the "=" before Eq. 78, and Eq. 80, as printed. Corrected: C_0^2. Controls: half of
+            C_0 for the reach, wedges swapped, a tenth of the bound, other powers.
     """
     reach = t.part("Eqs. 75, 79", 1e-9, controls=pooled)
     split = t.part("Eq. 73", 1e-3, controls=pooled)
@@ -197,7 +198,7 @@ def eq79(t: Trial) -> None:
         reach.add(most - 1)
         twice.append(2 * most)
 
-        # E - E_* is the second moment of Omega_- less that of Omega_+.
+        # E - E_* is the second moment of Omega_- minus that of Omega_+.
         change = gated(p, radius, v)[1] - gated(p, radius, w)[1]
         size = max(np.abs(side.second).max() for side in (plus, minus))
         apart, swapped = change - minus.second + plus.second, change - plus.second + minus.second
@@ -268,7 +269,8 @@ def eq84(t: Trial) -> None:
 def eq90(t: Trial) -> None:
     """Change of the gated mean is the first-order term of the roughness (Eqs. 85-90).
 
-    Given   the laws of Theorem 2, angles 0.1 and 0.01.
+    Given   laws on balls of radius 0.05 to 4 in two and three dimensions, angles 0.1 and
+            0.01.
     Claim   Eq. 85's split; only one term is of first order; Eqs. 87 and 88, each link; Eq. 89, and
             the whole chain of Eq. 90.
     Fails   Eq. 89, and with it Eq. 90, as printed. Corrected: C_0^2. Eq. 87 as typeset, with w in
@@ -333,7 +335,8 @@ def eq90(t: Trial) -> None:
 def eq92(t: Trial) -> None:
     """Change of A(w) bounded by the data density on the wedge (Eqs. 91-93).
 
-    Given   the laws of Theorem 2, alpha uniform and Gaussian, angle 0.001.
+    Given   laws on balls of radius 0.05 to 4 in two and three dimensions, alpha uniform and
+            Gaussian, angle 0.001.
     Claim   |(A(w) - A(w_*)) w_*| is at most the first-order right side, C_0^3 vol(C_0)/pi sum_l
             z_l^2 max p~_l |w - w_*|/(1 - eps).
     Fails   as printed, at small C_0. Corrected: C_0^2. Controls: other powers.

@@ -311,7 +311,7 @@ def eq157(t: Trial) -> None:
     for e in _vectors(t.rng, min(t.draws, 100)):
         p = _chances(e)
         exact = modulation.win_probabilities(torch.from_numpy(e.copy())).numpy()
-        for r in range(1, e.shape[1]):
+        for r in range(1, e.shape[1]):  # from 0: the rank is r + 1, and r' + 1 is in `size`
             base = 1 - (e[:, :r] - e[:, r, None]) / 2
             size, kept = np.arange(2, r + 2), np.maximum(base, 0)
             bound = (base**size / size).min(-1)

@@ -19,8 +19,9 @@ STARTS, FEW = 4000, 300
 def rem18(t: Trial) -> None:
     """Global modulation favours the pattern that separates the classes (Sec. 4.2).
 
-    Given   Assumption 2, C = 2, M = 1; for (c) races in the model of Theorem 6, and in two coupled
-            ReLU layers with equally frequent tokens.
+    Given   Assumption 2, C = 2, M = 1; for (c) races from random starts under A(w) = sum_l
+            g(u_l^T w) u_l u_l^T, g(x) = x + b, with c more for Delta_k, and in two coupled ReLU
+            layers with equally frequent tokens.
     Claim   (a) other filters act on w_k through scalars only: A_k and Delta_k stay as they move;
             (b) what they add turns w_k towards Delta_k; (c) random starts go to Delta_k more often
             than to any other pattern, by four standard errors.

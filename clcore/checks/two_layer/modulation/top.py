@@ -247,7 +247,8 @@ def closed_form(pair: Pair, top: two_layer.Top, delta: torch.Tensor, w: torch.Te
 def eq143(t: Trial) -> None:
     """Strength of the global modulation of a receptive field (Eqs. 142-143).
 
-    Given   the settings of Eq. 139, s by numpy.
+    Given   random d_k, b_k, p_0 p_1, tied d_k too, b_k* != 0 at the largest; s, lambda: the top
+            eigenvector and eigenvalue of diag(d) + p_0 p_1 b b^T, s by numpy.
     Claim   delta_k = p_0 p_1/(Z^2 (lambda - d_k)) sum_{k' != k} b_k'^2/(lambda - d_k') is the pull
             of the other fields that it stands for, and not negative.
     Fails   for its own field in the sum, without 1/Z^2, for the bottom eigenvector.
@@ -274,8 +275,9 @@ def eq143(t: Trial) -> None:
 def rem17(t: Trial) -> None:
     """Short form of the strength of the global modulation (Last sentence of Theorem 5's proof).
 
-    Given   the settings of Eq. 139.
-    Claim   p_0 p_1 sum_k b_k^2/(lambda - d_k) = 1, and delta_k is 1 less its own term of that sum,
+    Given   random d_k, b_k, p_0 p_1, tied d_k too, b_k* != 0 at the largest; lambda the top
+            eigenvalue of diag(d) + p_0 p_1 b b^T.
+    Claim   p_0 p_1 sum_k b_k^2/(lambda - d_k) = 1, and delta_k is 1 minus its own term of it,
             with the prefactor that Eq. 143 has right above.
     Fails   without that prefactor, as typeset (a misprint), or with half of it; another sign;
             without p_0 p_1.
