@@ -150,11 +150,24 @@ def _parts(row: dict) -> list[dict]:
     for check in row["checks"]:
         found.setdefault(check["part"], {"name": check["part"], "checks": []})
         found[check["part"]]["checks"].append(check)
+    for part in found.values():
+        part["checks"] = _once(part["checks"])
     shown: dict[Lines, str] = {}
     for name, part in found.items():
         lines = code.of_part(row["id"], name)
         part["lines"] = blocks((one, shown.setdefault(one, name)) for one in lines)
     return list(found.values())
+
+
+def _once(checks: list[dict]) -> list[dict]:
+    """Checks of one part; the last sentences of a note that the first one has are left out."""
+
+    def cut(note: str) -> str:
+        sentences = re.split(r"(?<=\.) (?=[A-Z])", note)
+        ends = (" ".join(sentences[k:]) for k in range(len(sentences)))
+        return note.removesuffix(next((e for e in ends if e in checks[0]["note"]), "")).rstrip()
+
+    return checks[:1] + [c | {"note": cut(c["note"])} for c in checks[1:]]
 
 
 def _said(row: dict, names: tuple[str, ...]) -> list[dict[str, str]]:
