@@ -191,7 +191,7 @@ def test_settings_that_parts_share_are_columns_and_others_rows():
         for setting in settings:
             book.check("acl/thm1", 0, 1, {"c": 3}, part=part, form="open", setting=setting, **run)
     html = check_table(book.records, {"acl/thm1": "depends"})
-    alone, _, shared = html.partition('<table class="cl-check cl-settings">')
+    alone, _, shared = html.partition('<table class="cl-table cl-settings">')
     assert "passes: wet" in alone and "passes: hot" not in alone
     assert "<b>1</b> hot." in alone and "wet" not in shared
     assert (shared.count("✗"), shared.count("✓"), shared.count('<th scope="row">')) == (2, 2, 2)
