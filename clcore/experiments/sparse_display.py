@@ -74,7 +74,7 @@ def grid(
     chosen: Sequence[str] = tuple(READINGS),
 ) -> plt.Figure:
     """Curves of the same panels: a row a reading (READINGS) that is chosen and was run, a column a
-    Pr(sparse)."""
+    Pr(sparse). Lines have labels and no legend, as in `measures`."""
     known = set(runs.panel)
     readings = {s: READINGS[s] for s in chosen if known & {p + s for p in labels}}
     figure, axes = plt.subplots(
@@ -85,20 +85,19 @@ def grid(
         sharey="row",
         squeeze=False,
     )
+    measure = "loss" if column == "loss" else f"{column.capitalize()} max-cosine"
     for row, (suffix, reading) in zip(axes, readings.items(), strict=True):
         named = {p + suffix: name for p, name in labels.items()}
         of = {p + suffix: other + suffix for p, other in dashed.items()}
         for axis, pr in zip(row, prs, strict=True):
             curves(axis, runs, named, pr, column, dashed=of)
-            axis.set_title(f"{reading}, Pr = {pr:g}")
             if column != "loss":
                 axis.set_ylim(0, 1.02)
+        row[0].set_ylabel(f"{reading}\n{measure}")
     for axis in axes[-1]:
         axis.set_xlabel("epochs + 1")
-    for axis in axes[:, 0]:
-        axis.set_ylabel("loss" if column == "loss" else f"{column.capitalize()} max-cosine")
-    handles = axes[0, 0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=5, fontsize="small")
+    for axis, pr in zip(axes[0], prs, strict=True):
+        axis.set_title(f"Pr = {pr:g}")
     return figure
 
 
@@ -133,7 +132,8 @@ def measures(
     dashed: Mapping[str, str] = MappingProxyType({}),
 ) -> plt.Figure:
     """The four panels of ncl's figures, a row a Pr(sparse): Minimum, Median and Maximum max-cosine
-    and loss; bands from the least run to the largest."""
+    and loss; bands from the least run to the largest. Lines have labels and no legend: name them in
+    the last column (`clcore.book.plots.label_ends`)."""
     columns = ("minimum", "median", "maximum", "loss")
     size = (10, 0.6 + 2.1 * len(prs))
     figure, axes = plt.subplots(len(prs), 4, figsize=size, sharex=True, squeeze=False)
@@ -147,8 +147,6 @@ def measures(
         axis.set_title("loss" if column == "loss" else f"{column.capitalize()} max-cosine")
     for axis in axes[-1]:
         axis.set_xlabel("epochs + 1")
-    handles = axes[0, 0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", ncols=5, fontsize="small")
     return figure
 
 

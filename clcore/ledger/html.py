@@ -94,14 +94,36 @@ def render(package: str, template: str, **values: Any) -> Markup:
 def check_table(records: list[dict], verdicts: Mapping[str, str]) -> str:
     """The table of new records that a chapter shows below a cell, folded to a line that counts the
     verdicts: what was measured against which bound, and the controls. A claim's first row has the
-    HTML id that the ledger links to.
+    HTML id that the ledger links to. Settings that several parts share are columns of a second
+    table, a row per part.
 
     verdicts: claim -> its verdict as far as it is known, of every claim among the records.
     """
-    first = {r["claim"]: place for place, r in reversed(list(enumerate(records)))}
+    alone, settings, parts = _by_setting(records)
+    first = {r["claim"]: place for place, r in reversed(list(enumerate(alone)))}
     count = Counter(verdicts[claim] for claim in first)
     found = [
         {"verdict": v, "count": n, "word": several(v, n)}
         for v, n in sorted(count.items(), key=lambda item: VERDICTS.index(item[0]))
     ]
-    return str(render("clcore.ledger", "check.html", records=records, first=first, found=found))
+    more = {"settings": settings, "parts": parts}
+    return str(
+        render("clcore.ledger", "check.html", records=alone, first=first, found=found, **more)
+    )
+
+
+def _by_setting(records: list[dict]) -> tuple[list[dict], list[str], list[dict]]:
+    """Records apart: those with a row of their own; the open settings that two or more parts
+    share, where their printed forms have rows; and of each such part its results, setting by
+    setting, under "" that of the first choice."""
+    printed = {(r["claim"], r.get("part")): r for r in records if r.get("form") == "printed"}
+    opened = [r for r in records if r.get("form") == "open" and (r["claim"], r["part"]) in printed]
+    uses = Counter(r["setting"] for r in opened)
+    shared = [r for r in opened if uses[r["setting"]] > 1]
+    results: dict[tuple[str, str], dict[str, dict]] = {}
+    for r in shared:
+        key = r["claim"], r["part"]
+        results.setdefault(key, {"": printed[key]})[r["setting"]] = r
+    settings = [s for s in uses if uses[s] > 1]
+    parts = [{"claim": c, "part": p, "results": found} for (c, p), found in results.items()]
+    return [r for r in records if r not in shared], settings, parts

@@ -37,9 +37,10 @@ def beside_print(
             correction = replace(other, form="corrected", correction=name, reading=name)
             continue
         verdict = {-1: ", which fails", 0: "", 1: ", which passes"}[judge(other) - passes]
-        size = " in part" if other.evidence == "partial" else ""
-        said.append(f"{name[0].upper()}{name[1:]}{size}: {other.measured:.2g}{verdict}.")
+        size = ", in part" if other.evidence == "partial" else ""
+        said.append(f"{other.measured:.2g} ({name}{size}{verdict})")
+    told = f"Other readings give {', '.join(said)}." if said else ""
     own = [printed.note.rstrip(". ") + "."] if printed.note else []
-    yield replace(printed, note=" ".join(own + said), readings=" ".join(said))
+    yield replace(printed, note=" ".join([*own, told]).strip(), readings=told)
     if correction is not None:
         yield correction

@@ -86,8 +86,7 @@ def worded(record: dict) -> dict:
         filled["correction"] = reading
     if readings := record.get("readings"):
         note = filled.get("note", "").rstrip(". ")
-        told = f"Measured in other readings: {readings}"
-        filled["note"] = f"{note}. {told}" if note else told
+        filled["note"] = f"{note}. {readings}" if note else readings
     return record | {name: filled.get(name, "") for name in FIELDS}
 
 

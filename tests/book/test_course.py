@@ -167,6 +167,8 @@ def test_the_page_for_teachers_has_every_session():
     text = pages()["_generated/sessions.md"]
     for session in course.sessions().values():
         assert f"{session.minutes} minutes, with [](../../chapters/{session.chapters[0]})" in text
+    assert "**Sticky weights.** Predict the five curves" in text  # the note begins with the title
+    assert "?.**" not in text
     plans = pages()["_generated/plans.md"]
     assert plans.count("\n| 10 |") == 1 and "Exercise 0.1 (" in plans and "ex-" not in plans
 

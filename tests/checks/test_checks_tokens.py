@@ -231,8 +231,8 @@ def test_rate_and_reduction_are_told_apart_in_the_nets_of_figure_5():
         ("rem22", "ReLU finds all three tokens and no other"): False,
     }
     said = {r["part"]: r["note"] for r in book.records if r["form"] == "printed"}
-    fast = settings.FAST[0].upper() + settings.FAST[1:]
-    assert f"{fast}: 0.2, which fails." in said["ReLU finds no other token, 20 tokens"]
+    fast = settings.FAST
+    assert f"0.2 ({fast}, which fails)" in said["ReLU finds no other token, 20 tokens"]
     assert fast not in said["chi_+ - chi_- of ReLU nets"]
 
 

@@ -147,7 +147,7 @@ def test_what_holds_without_noise_only_is_a_correction(made):
     found = records(broken, "fig2")
     assert [r.form for r in found] == ["printed", "corrected", "printed"]
     assert found[1].correction == "the released program's protocol" and found[1].passed
-    assert "Without noise in the data: 1." in found[0].note
+    assert "1 (without noise in the data" in found[0].note
     # Without such panels every part is as printed.
     alone = made[~made.panel.str.endswith(tuple(rt.OTHERS))]
     for r in records(alone):
@@ -188,7 +188,7 @@ def test_of_two_readings_that_pass_the_nearer_one_is_the_correction(made):
     found = [r for r in records(broken, "tab1") if r.part == part]
     assert [r.form for r in found] == ["printed", "corrected"]
     assert found[1].correction == rt.OTHERS["-half"]
-    assert "The released program's protocol: " in found[0].note and "passes" in found[0].note
+    assert "(the released program's protocol, " in found[0].note and "passes" in found[0].note
 
 
 def test_masks_compared_with_themselves_lead_by_nothing(made):

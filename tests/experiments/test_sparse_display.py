@@ -82,13 +82,15 @@ def test_a_grid_has_a_row_a_reading():
     runs = made({("cl-basic", 0.1): (0.6, 0.8), ("cl-basic-quiet", 0.1): (0.9, 0.9)})
     figure = display.grid(runs, {"cl-basic": "CL"}, prs=(0.1,))
     upper, lower = figure.axes
-    assert upper.get_title() == "first choice, Pr = 0.1" and "without noise" in lower.get_title()
+    assert upper.get_title() == "Pr = 0.1" and lower.get_title() == ""
+    assert upper.get_ylabel() == "first choice\nMinimum max-cosine"
+    assert lower.get_ylabel() == "without noise\nMinimum max-cosine"
     assert upper.get_lines()[0].get_ydata()[-1] == pytest.approx(0.7)
     assert lower.get_lines()[0].get_ydata()[-1] == pytest.approx(0.9)
     assert lower.get_lines()[1].get_ydata()[0] == display.random_encoder("cl-basic")
     plt.close(figure)
     alone = display.grid(runs[runs.panel == "cl-basic"], {"cl-basic": "CL"}, prs=(0.1, 0.2))
-    assert [axis.get_title()[:12] for axis in alone.axes] == ["first choice"] * 2
+    assert [axis.get_title() for axis in alone.axes] == ["Pr = 0.1", "Pr = 0.2"]
     plt.close(alone)
 
 

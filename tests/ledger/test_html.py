@@ -194,3 +194,19 @@ def test_a_number_has_three_digits_and_zero_no_sign(value, shown):
 )
 def test_a_number_is_told_from_those_beside_it(value, beside, shown):
     assert number(value, *beside) == shown
+
+
+def test_settings_that_parts_share_are_columns_and_others_rows():
+    """One row per part, no cell filled that was not run; a part's own setting is a row."""
+    book = Ledger("x")
+    run = {"evidence": "protocol"}
+    for part, settings in (("a", ("hot", "wet")), ("b", ("hot",))):
+        book.check("acl/thm1", 2, 1, {"c": 3}, part=part, **run)
+        for setting in settings:
+            book.check("acl/thm1", 0, 1, {"c": 3}, part=part, form="open", setting=setting, **run)
+    html = check_table(book.records, {"acl/thm1": "depends"})
+    alone, _, shared = html.partition('<table class="cl-table cl-settings">')
+    assert "passes: wet" in alone and "passes: hot" not in alone
+    assert "<b>1</b> hot." in alone and "wet" not in shared
+    assert (shared.count("✗"), shared.count("✓"), shared.count('<th scope="row">')) == (2, 2, 2)
+    assert "<td></td>" not in shared and html.count('id="claim-') == 1

@@ -30,6 +30,16 @@ class Step:
         """Whether its slide lists the exercises of the session."""
         return not (self.claims or self.figures or self.slides)
 
+    @property
+    def listed(self) -> str:
+        """Title and note as one text, Markdown, without a repeated title."""
+        what = self.what
+        if what.lower().startswith(self.title.lower()) and what[len(self.title)] in ".,:;?":
+            what = what[len(self.title) + 1 :].strip()
+        stop = "" if self.title.endswith(("?", "!")) else "."
+        end = "" if what.endswith(("?", "!", ".")) else "."
+        return f"**{self.title}{stop}** {what[0].upper()}{what[1:]}{end}"
+
 
 @dataclass(frozen=True)
 class Session:

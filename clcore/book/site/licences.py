@@ -86,11 +86,10 @@ def page() -> str:
     tables = fragments.render("licences.html", shipped=known()["shipped"], packages=packages)
     return f"""# Licences
 
-The book and its library are under the MIT licence; the papers belong to their authors. Below is
-what others made: first what the pages of this site and the slides carry with them, then every
-package that the book is made with, at the version of this build, by its own metadata. Pages load
-these style sheets and scripts joined into files named `all-`, and draw Font Awesome's icons as SVG;
-else nothing of it is changed, and but for the first table nothing is passed on. A test refuses a
-licence that nobody has looked at.
+The book and its library are under the MIT licence; the papers belong to their authors. Two tables
+list the work of others: what this site and its slides ship, and the packages that build them, with
+the version of this build and the licence that the package states. We join style sheets and scripts
+into files named `all-`, and draw Font Awesome's icons as SVG; we change nothing else, and
+redistribute only what is in the first table. A test rejects a licence that nobody has reviewed.
 
 {raw(tables)}"""

@@ -68,12 +68,12 @@ def _rank_test(row: np.ndarray) -> float:
 READINGS = (
     ("op", ""),
     ("op_rescaled", "weights rescaled"),
-    ("unit", "with the normalised output's Jacobian"),
-    ("unit_rescaled", "with the normalised output's Jacobian, weights rescaled"),
-    ("own", "of the group's activations"),
-    ("own_rescaled", "of the group's activations, weights rescaled"),
-    ("cov", "of its children's activations"),
-    ("cov_rescaled", "of its children's activations, weights rescaled"),
+    ("unit", "the normalised output's Jacobian"),
+    ("unit_rescaled", "the normalised output's Jacobian, weights rescaled"),
+    ("own", "covariance of the group's activations"),
+    ("own_rescaled", "covariance of the group's activations, weights rescaled"),
+    ("cov", "covariance of its children's activations"),
+    ("cov_rescaled", "covariance of its children's activations, weights rescaled"),
 )
 """What "covariance operator" may be: that of Theorem 3 with the Jacobian of Definition 1, of the
 output without its norm, as in the authors' program, counts as printed. Normalised outputs have
