@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from clcore.checks.one_layer.landscape import circle, clouds
+from clcore.checks.one_layer.landscape import circle, clouds, heights
 from clcore.checks.one_layer.landscape.augmented import (
     energy_of,
     mean_response,
@@ -216,3 +216,40 @@ def test_optima_by_the_operator_are_those_by_pairs():
             assert len(ends) == counts[-1]
         differ += counts[0] != counts[1]
     assert differ > 2
+
+
+def _mean_depth(speed):
+    """The mean depth of optima, from a running sum between rims."""
+    n, around = len(speed), np.tile(speed, 3)
+    climb = np.concatenate([[0], np.cumsum(around)]) * 2 * np.pi / n
+    up, down = (np.flatnonzero(s * around > 0) for s in (1, -1))
+    tops = np.intersect1d(up + 1, np.setdiff1d(np.arange(n + 1, 2 * n + 1), up))
+    left, right = down[np.searchsorted(down, tops) - 1] + 1, up[np.searchsorted(up, tops)]
+    return (climb[tops] - np.maximum(climb[left], climb[right])).mean()
+
+
+def _highest(h, alpha):
+    """The highest energy with the square multiplied out: weights are rows and columns of alpha."""
+    weight = (alpha.sum(1) + alpha.sum(2)) / 2
+    found = (weight * h * h).sum(1) - (alpha * h[:, :, None] * h[:, None]).sum((1, 2))
+    return found.max() / (2 * h.shape[1] ** 2)
+
+
+@pytest.mark.parametrize("scale", clouds.SCALES)
+def test_speeds_depths_and_heights_under_a_gaussian_alpha(scale):
+    """nl/fig1c, nl/rem23: the flow by pairs and by the operator, and what is read off it."""
+    axes = clouds.AXES[scale]
+
+    def alpha(h):
+        plain = circle_landscape.gaussian_importance(tau)(h)
+        return plain / plain.mean([a - 3 for a in axes], keepdim=True) if axes else plain
+
+    for x, tau in zip(clouds._clouds(np.random.default_rng(2), 2), clouds.TAUS, strict=True):
+        angle = clouds.angles()
+        speed = clouds.push(x, angle, tau, scale=scale)
+        again = circle_landscape.tangent(torch.tensor(x), torch.tensor(angle), 0.0, alpha).numpy()
+        assert np.abs(speed - again).max() < 1e-12 * np.abs(speed).max()
+        assert clouds.optima(speed)[1].mean() == pytest.approx(_mean_depth(again), rel=1e-6)
+        h = heights.outputs(x, angle)
+        expected = _highest(h, alpha(torch.from_numpy(h)).numpy())
+        assert heights.highest(x, angle, tau, axes) == pytest.approx(expected, rel=1e-9)
