@@ -126,10 +126,11 @@ def test_growth_along_the_flow_by_the_sum_of_variances(groups):
     assert np.mean(found > 0) == np.mean(again > 0) > 0.9
 
 
-def test_growth_of_families_in_their_eigenbasis():
-    """Families that jump, 0.98 of the gap, without matrices."""
-    A, w, second, gap = stability.tight(np.random.default_rng(3), 6, np.full(6, 0.98), 0)
-    v, turn = math.sqrt(1 - 1e-8) * w + 1e-4 * second, 0.98 * gap
+@pytest.mark.parametrize(("share", "power"), [(0.98, 0), (1.1, None)])
+def test_growth_of_families_in_their_eigenbasis(share, power):
+    """Families that jump, and such as are too rough, without matrices."""
+    A, w, second, gap = stability.tight(np.random.default_rng(3), 6, np.full(6, share), power)
+    v, turn, jump = math.sqrt(1 - 1e-8) * w + 1e-4 * second, share * gap, gap * (power == 0)
     values, Q = np.linalg.eigh(A(w))
     Q[..., -1], Q[..., -2] = w, second
     y, far = np.einsum("bij,bi->bj", Q, v), []
@@ -137,7 +138,7 @@ def test_growth_of_families_in_their_eigenbasis():
         far.append(np.hypot(1 - y[:, -1], np.linalg.norm(y[:, :-1], axis=-1)))
         push = values * y
         push[:, -1] += turn * y[:, -2] ** 2
-        push[:, -2] += (turn * y[:, -1] + gap) * y[:, -2]
+        push[:, -2] += (turn * y[:, -1] + jump) * y[:, -2]
         y = unit(y + 0.5 * tangent(y, push))
     again = (far[-1] / far[0]) ** (1 / len(far)) - 1
     assert stability._growth(A, w, v) == pytest.approx(again, rel=1e-6)
