@@ -2,10 +2,15 @@
 
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 
 from clcore import ledger
+from clcore.checks.dual_networks import worlds as dw
+from clcore.checks.dual_networks.layers import Layer, pair_weights, residue, weighted
+from clcore.checks.dual_networks.residue.theorem4 import theta_by_loops
+from clcore.checks.dual_networks.residue.weights import CASES
 from clcore.ledger import findings, registry
 from clcore.losses import anchors
 from clcore.theory.operator import covariance_operator as co
@@ -52,6 +57,18 @@ def test_without_biases_the_tangents_of_x_and_2x_are_parallel(bias, rank):
     x = torch.tensor([[1.0, -2.0, 0.5], [2.0, -4.0, 1.0]], dtype=torch.float64)
     J = _gradients(x, bias)
     assert torch.linalg.matrix_rank(J @ J.T, rtol=1e-9) == rank
+
+
+@pytest.mark.parametrize(("depth", "name"), [(1, "InfoNCE"), (2, "triplet"), (3, "InfoNCE")])
+def test_the_residue_of_the_library_is_that_of_its_definition(depth, name):
+    """ddn/thm4, first and last layer, by loops over samples and views."""
+    rng, widths, case = np.random.default_rng(depth), dw.DEPTHS[depth], CASES[name](0.5)
+    world, weights = dw.world(rng, 3, widths[0]), dw.weights(rng, 3, widths)
+    for at in (Layer(world, weights, number) for number in sorted({1, depth})):
+        expected = theta_by_loops(at, case)
+        ours = residue(at, case, pair_weights(at, case)).numpy()
+        size = np.abs(weighted(at, pair_weights(at, case)).numpy()).max()
+        assert np.abs(ours - expected).max() < 1e-11 * size < np.abs(expected).max()
 
 
 @pytest.mark.parametrize("negatives", [1, 2, 3])
