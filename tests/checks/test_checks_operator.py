@@ -10,6 +10,7 @@ from scipy.special import gammaln
 from clcore import ledger
 from clcore.checks.dual_networks import worlds as dw
 from clcore.checks.dual_networks.layers import Layer, pair_weights, residue, weighted
+from clcore.checks.dual_networks.operator import each_step
 from clcore.checks.dual_networks.residue import weights as rw
 from clcore.checks.dual_networks.residue.theorem4 import theta_by_loops
 from clcore.ledger import findings, registry
@@ -100,6 +101,21 @@ def test_pulls_of_many_negatives_on_an_orbit():
     pull = -co.pulls(dw.infonce(tau).ours, points[:, :, None], world, 2).numpy() * 25
     off = ~np.eye(5, dtype=bool)  # what stands on the diagonal moves nothing
     assert np.abs(rw._pulls(e, 2, tau) / pull - 1)[:, off].max() < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("tied", "off", "beta"), [(False, 1, -0.2), (True, 1, -0.2), (False, 2, -0.5), (True, 1, 0)]
+)
+def test_the_update_of_one_weight(tied, off, beta):
+    """ddn/rem5, ddn/rem16: the smallest nets that a step turns around, by autograd and loops."""
+    w, x = torch.ones((), dtype=torch.float64, requires_grad=True), (0.1, -0.1)
+    other, loss = (w if tied else w.detach()), torch.zeros((), dtype=torch.float64)
+    for s, i, j, k, m in product((0, 1), repeat=5):
+        a, b, c = (x[u] + off * (1 - 2 * v) for u, v in ((s, i), (s, j), (k, m)))
+        near, far = (w * a - other * b) ** 2 / 2, (w * a - other * c) ** 2 / 2
+        loss = loss + (torch.logaddexp(-near, -far) + near + beta * near) / 32
+    (slope,) = torch.autograd.grad(loss, w)
+    assert each_step.smallest(tied, beta, off) == pytest.approx(-slope.item(), rel=1e-9)
 
 
 @pytest.mark.parametrize("negatives", [1, 2, 3])
