@@ -13,6 +13,7 @@ from clcore.checks.one_layer.landscape.augmented import (
     rings,
     turned_response,
 )
+from clcore.checks.one_layer.node import activation
 from clcore.checks.one_layer.power_iteration import steps as power_iteration
 from clcore.checks.one_layer.roughness import corollary2
 from clcore.checks.one_layer.roughness import laws as rough_laws
@@ -253,3 +254,26 @@ def test_speeds_depths_and_heights_under_a_gaussian_alpha(scale):
         h = heights.outputs(x, angle)
         expected = _highest(h, alpha(torch.from_numpy(h)).numpy())
         assert heights.highest(x, angle, tau, axes) == pytest.approx(expected, rel=1e-9)
+
+
+def test_minima_of_infonce_over_a_linear_filter():
+    """nl/rem1: by the sign of the derivative, at three points."""
+    x, tau, angle = activation.THREE, 0.5, (np.arange(5000) + 0.5) * np.pi / 5000
+    u = np.stack([np.cos(angle), np.sin(angle)], -1) @ x.T
+    across, slope = np.stack([-np.sin(angle), np.cos(angle)], -1) @ x.T, np.zeros(5000)
+    for i in range(len(x)):
+        others = [j for j in range(len(x)) if j != i]
+        gap, turn = (v[:, [i]] - v[:, others] for v in (u, across))
+        near = np.exp(-(gap**2) / (2 * tau))
+        slope -= (near * gap * turn).sum(-1) / near.sum(-1)
+    turns = ((slope < 0) & (np.roll(slope, -1) >= 0)).sum()
+    assert activation._infonce_optima(x, tau, 5000) == turns > 1
+
+
+def test_a_linear_filter_under_a_gaussian_alpha():
+    """nl/rem1: how many pairs +-w attract it, by pairs and by the operator."""
+    x = clouds._clouds(np.random.default_rng(3), 2)[1]
+    kernel = circle_landscape.gaussian_importance(activation.TAU)
+    ends = circle_landscape.stable_angles(torch.tensor(x), 1.0, kernel, grid=720)
+    speed = clouds.push(x, clouds.angles(720), activation.TAU, slope=1.0)
+    assert clouds.optima(speed)[0] == len(ends) > 1
