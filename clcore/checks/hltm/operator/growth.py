@@ -158,7 +158,7 @@ def eq15(t: Trial) -> None:
     printed, factor = (form("growth factor", 1e-12, **common) for form in (t.part, t.corrected))
     growth = t.part("strict growth", 1e-9, ">=", draws=3 * count)
     for parents in tr.SHAPES[:3]:
-        w = tr.world(t.rng, count, parents, 2, 4, 1.5)
+        w = tr.world(t.rng, count, parents, 4, 1.5)
         uninformed = _uninformed(w)
         for mu in tr.inner(w):
             a = dampened(w, mu)
@@ -240,7 +240,7 @@ def _whole_level(t: Trial, count: int, rate: float) -> None:
     growth, grows = (form(names[1], 1e-9, ">=") for form in (t.part, t.corrected))
     shares: tuple[list[Array], list[Array]] = ([], [])
     for parents in tr.SHAPES[:3]:
-        w = tr.world(t.rng, count, parents, 2, 4, 1.5)
+        w = tr.world(t.rng, count, parents, 4, 1.5)
         flat = _uninformed(w)
         for mu in tr.inner(w)[1:]:
             for apart in (False, True):
