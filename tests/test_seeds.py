@@ -91,5 +91,5 @@ def test_a_correction_is_tried_until_it_has_had_its_inputs(monkeypatch, tmp_path
     assert told.exit_code == 0 and "1 corrected forms, 1 at 8 inputs or more" in told.output
     told = CliRunner().invoke(app, [*how, "10"])
     assert told.exit_code == 1 and f"{form}, seed 3: {said}" in told.output
-    assert kept[1] == (["acl"], 10, [12], [{"form": form, "seed": 3, "said": said}])
+    assert kept[1] == (["acl"], 10, {form: 12}, [{"form": form, "seed": 3, "said": said}])
     assert CliRunner().invoke(app, ["--papers", "ncl"]).exit_code == 1

@@ -15,7 +15,11 @@ _FAILED = {
 _LOT = {name: {"type": "string"} for name in _TEXTS} | {
     "papers": {"type": "array", "minItems": 1, "items": {"type": "string"}},
     "inputs": {"type": "integer", "minimum": 1},
-    "counts": {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}},
+    "forms": {
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": {"type": "integer", "minimum": 0},
+    },
     "failed": {"type": "array", "items": {"$ref": "#/$defs/failed"}},
 }
 
@@ -38,13 +42,16 @@ class FuzzError(ValueError):
     """data/fuzz.json is not there, or damaged."""
 
 
-def keep(papers: list[str], inputs: int, counts: list[int], failed: list[dict[str, Any]]) -> None:
+def keep(
+    papers: list[str], inputs: int, forms: dict[str, int], failed: list[dict[str, Any]]
+) -> None:
     """Add a lot to the record, in place of those that have one of its papers: how many inputs each
-    corrected form of these papers had, of `inputs` that were asked for, and the rows form, seed,
-    said of those that failed."""
+    corrected form of these papers had ("claim 'part'" -> inputs), of `inputs` that were asked for,
+    and the rows form, seed, said of those that failed."""
     path = _paths.root() / "data" / "fuzz.json"
-    about = {"papers": papers, "inputs": inputs, "counts": sorted(counts), "failed": failed}
-    lot = provenance.made() | about
+    about: dict[str, Any] = {"papers": papers, "inputs": inputs, "forms": forms}
+    about |= {"failed": failed}
+    lot: dict[str, Any] = provenance.made() | about
     lots = recorded()["lots"] if path.exists() else []
     others = [own for own in lots if not set(own["papers"]) & set(papers)]
     write_json(path, {"lots": sorted([*others, lot], key=lambda own: own["papers"])})

@@ -15,7 +15,7 @@ from clcore.theory.sparse.sparse_coding import warm_std
 PRS = (0.1, 0.2, 0.3)
 FEW, MANY, SETTLES = 3, 5, 15
 """Runs of a panel: the paper's three or five; fifteen where five leave an order to chance (Figs. 8,
-9), or three whether a curve rises (Figs. 5, 12)."""
+9), or three whether a curve rises (Figs. 5, 12, 14, 15)."""
 
 
 def _set(model: str, seeds: int = MANY, prs: Sequence[float] = PRS, **settings: Any) -> dict:
@@ -71,6 +71,11 @@ PANELS: dict[str, dict] = (
     | {
         f"{name}-srelu-drop": _set("NCL-srelu", FEW, **_row(name, keep=keep))
         for name, keep in (("fig7", 0.9), ("fig16", 0.75))
+    }
+    | {
+        f"fig7-one{net}{masks}": _set(model, FEW, **_row("fig7", warm=warm_std(50, 1), keep=keep))
+        for net, model in (("", "NCL-basic"), ("-srelu", "NCL-srelu"))
+        for masks, keep in (("", 0.1), ("-drop", 0.9))
     }
     | {f"srelu-{loss.lower()}-50": _set(f"{loss}-srelu", SETTLES) for loss in ("NCL", "CL")}
     | {
@@ -132,9 +137,10 @@ PANELS |= {
 "-drop": the caption's probability read the other way, as that of keeping or of masking (num5).
 "-srelu": without BatchNorm, which the captions of Figs. 1, 7, 8, 9 and 13-16 do not mention; Sec.
 5.2.2, which discusses Fig. 1, gives it to all its encoders, and so does the program's script
-of one-hot latents: "one-hot-*-bn", and "srelu-*-10-bn" for Figs. 8, 9. "srelu-*-50": Fig. 8 by
-its title, overparametrised. "fig13-free", "fig14-free": their sizes and starts, no norm fixed (Fig.
-15 has Fig. 14's); ours, to find the effect of the norm.
+of one-hot latents: "one-hot-*-bn", and "srelu-*-10-bn" for Figs. 8, 9. "fig7-one": from c = 1,
+as Sec. 5.2.2 has it. "srelu-*-50": Fig. 8 by its title, overparametrised. "fig13-free",
+"fig14-free": their sizes and starts, no norm fixed (Fig. 15 has Fig. 14's); ours, to find the
+effect of the norm.
 "ncl-linear-plain": the distance of outputs that are not normalised. "-quiet": without noise, as the
 program's configuration files have it (sigma0: 0, which its scripts then do not read); numbers:
 other standard deviations of the noise, the largest the one with the printed number as its variance
@@ -347,6 +353,6 @@ stands here for those has the defaults. "-slow": at the program's own rate, for 
 other panels go PACE times as fast for as much shorter, and count epochs times rate as it does.
 """
 
-for _name in ("pred-warm", "pred-warm-loud", "pred-warm-faint"):
-    PANELS[_name] = PANELS[_name] | {"seeds": SETTLES}
-"""At noises that the print allows; without noise and by the program as many as Fig. 5 has."""
+for _name, _noise in product(("pred-warm", "fig14", "fig15"), ("", "-loud", "-faint")):
+    PANELS[_name + _noise] = PANELS[_name + _noise] | {"seeds": SETTLES}
+"""At noises that the print allows; without noise and by the program as many as the figure has."""

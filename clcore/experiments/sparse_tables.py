@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.typing import DataFrameGroupBy
 
 from clcore import ledger, stats
 from clcore import random as cr
@@ -62,16 +63,17 @@ def planted(kind: str, draws: int = 20) -> pd.DataFrame:
 
 def has(runs: pd.DataFrame, *panels: str) -> bool:
     """Whether there is a run of every one of these panels."""
-    return set(panels) <= set(runs.panel)
+    return set(panels) <= set(runs.panel.unique())
 
 
 def settled(runs: pd.DataFrame, *panels: str) -> pd.DataFrame:
     """The runs, with the further ones (MORE) of these panels under the panels' own names, where all
     of them have some: for a question that the paper's number of runs leaves to chance."""
-    names = {name: name.replace(MORE, "") for name in runs.panel.unique() if MORE in name}
-    if not set(panels) <= set(names.values()):
+    own = {name: name.replace(MORE, "") for name in runs.panel.unique()}
+    if not set(panels) <= {plain for name, plain in own.items() if name != plain}:
         return runs
-    return runs.assign(panel=runs.panel.replace({k: v for k, v in names.items() if v in panels}))
+    named = {name: plain if plain in panels else name for name, plain in own.items()}
+    return runs.assign(panel=runs.panel.map(named))
 
 
 OPEN = {
@@ -136,15 +138,21 @@ def reading(runs: pd.DataFrame, suffix: str) -> pd.DataFrame:
     """The panels of one of SUFFIXES under the names that they have in print, with the column
     `trained` for their own; all other panels are left out."""
     rows = runs[runs.panel.str.endswith(suffix)]
-    rows = rows.assign(panel=rows.panel.str.removesuffix(suffix), trained=rows.panel)
+    printed = rows.panel.str.removesuffix(suffix).astype("category")
+    rows = rows.assign(panel=printed, trained=rows.panel)
     return rows[~rows.panel.str.endswith(SUFFIXES)]
+
+
+def per_pr(rows: pd.DataFrame) -> DataFrameGroupBy:
+    """Rows by Pr(sparse), which tables of runs write with more or fewer digits."""
+    return rows.assign(pr=rows.pr.round(3)).groupby("pr")
 
 
 def evidence(runs: pd.DataFrame, *panels: str) -> str:
     """ "protocol" if every panel is at full size, else "partial"."""
     for panel in panels:
         rows, wanted = at(runs, panel), PANELS[panel]
-        each = rows.groupby(rows.pr.round(3)).size().reindex(wanted["prs"], fill_value=0)
+        each = per_pr(rows).size().reindex(wanted["prs"], fill_value=0)
         if rows.epoch.max() < EPOCHS or each.min() < wanted["seeds"] or not _as_set(rows, panel):
             return "partial"
     return "protocol"
@@ -170,7 +178,7 @@ def means(
 ) -> pd.DataFrame:
     """Mean, std (n - 1) and count of a column, one row a Pr(sparse)."""
     rows = at(runs, panel, last)
-    found = rows.groupby(rows.pr.round(3))[column].agg(["mean", "std", "count"])
+    found = per_pr(rows)[column].agg(["mean", "std", "count"])
     return pd.DataFrame(found.fillna({"std": 0.0}))
 
 
@@ -192,7 +200,7 @@ def above(test: Callable[..., stats.Comparison], a: np.ndarray, b: np.ndarray) -
 
 def by_pr(rows: pd.DataFrame, column: str) -> dict[Any, np.ndarray]:
     """Pr(sparse) -> values of a column, in the order of the seeds."""
-    return {p: g.sort_values("seed")[column].to_numpy() for p, g in rows.groupby(rows.pr.round(3))}
+    return {p: g.sort_values("seed")[column].to_numpy() for p, g in per_pr(rows)}
 
 
 def leads(
@@ -274,7 +282,7 @@ def _all_means(
     for panel in panels:
         rows = at(runs, panel, last)
         names = ("mean", "std", "count")
-        table = rows.groupby(rows.pr.round(3))[list(METRICS.values())].agg(list(names))
+        table = per_pr(rows)[list(METRICS.values())].agg(list(names))
         for metric, name in product(METRICS.values(), names):
             values = table[metric, name].fillna(0.0) if name == "std" else table[metric, name]
             found |= {(panel, metric, pr, name): value for pr, value in values.items()}
@@ -292,7 +300,7 @@ def beside(
     table = printed(claim)
     n = ledger.claim(claim)["numbers"]["n"]
     table["panel"] = [(swap or {}).get(p, p) + suffix for p in table.apply(panel_of, axis=1)]
-    table = table[table.panel.isin(set(runs.panel))].copy()
+    table = table[table.panel.isin(runs.panel.unique())].copy()
     ours = _all_means(runs, table.panel.unique(), last)
     cells = list(zip(table.panel, table.metric, table.pr, strict=True))
     for name in ("mean", "std", "count"):

@@ -1,5 +1,6 @@
 """The page "How the checks are checked": its numbers are counted from the record."""
 
+import html
 import json
 import re
 
@@ -19,9 +20,14 @@ EQUIVALENT = {
 }
 
 SEEDS = {"made": "2026-11-25", "commit": "0123456789ab", "python": "3.11.7", "torch": "2.13"}
-LOT = SEEDS | {"numpy": "2.4", "papers": ["acl", "nl"], "inputs": 100, "counts": [7, 100, 250]}
+LOT = SEEDS | {
+    "numpy": "2.4",
+    "papers": ["acl", "nl"],
+    "inputs": 100,
+    "forms": {"nl/b '|alpha|'": 7, "nl/c": 100, "nl/d": 250},
+}
 LOT |= {"failed": []}
-FUZZ = {"lots": [LOT, LOT | {"papers": ["ddn"], "counts": [9]}]}
+FUZZ = {"lots": [LOT, LOT | {"papers": ["ddn"], "forms": {"ddn/a": 9}}]}
 SEEDS |= {"numpy": "2.4", "checks": 300, "seeds": 8, "draws": 7, "apart": []}
 
 
@@ -160,22 +166,29 @@ def test_other_seeds_are_counted_and_named(monkeypatch, made):
 def test_corrected_forms_are_counted_and_what_fails_is_named(monkeypatch, made):
     page = made["_generated/fuzz.md"]
     assert "3 corrected forms of acl, nl, 2 of them at 100 inputs or more" in page
-    assert "as their time allowed: half of all at 100 or more, the least at 7." in page
-    assert "1 corrected forms of ddn, 0 of them" in page and "at 9. None failed." in page
+    assert "1 corrected forms of ddn, 0 of them" in page and "None failed." in page
+    few = html.unescape(text(page))
+    assert "at fewer inputs (2)" in few and "nl/b '|α|' 7 ddn/a 9" in few
     row = {"form": "nl/a 'x<y'", "seed": 3, "said": "2, bound 1"}
     monkeypatch.setattr(fuzz, "recorded", lambda: {"lots": [LOT, LOT | {"failed": [row]}]})
     page = checked.files()["_generated/fuzz.md"]
-    assert "1 times a form failed" in page and "x&lt;y" in page and "seed 3: 2, bound 1" in page
+    assert (
+        "1 times a form failed" in page
+        and "None failed." not in page
+        and "x&lt;y" in page
+        and "seed 3: 2, bound 1" in page
+    )
 
 
 def test_a_damaged_record_of_fuzzing_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(_paths, "root", lambda: tmp_path)
     with pytest.raises(fuzz.FuzzError, match="make fuzz"):
         fuzz.recorded()
-    fuzz.keep(["acl", "nl"], 9, [12, 7], [{"form": "a", "seed": 1, "said": "b"}])
-    fuzz.keep(["ddn"], 9, [5], [])
-    assert [lot["counts"] for lot in fuzz.recorded()["lots"]] == [[7, 12], [5]]
-    fuzz.keep(["acl"], 9, [3], [])  # those of nl were counted with acl's, and go
+    fuzz.keep(["acl", "nl"], 9, {"acl/a": 12, "nl/b": 7}, [{"form": "a", "seed": 1, "said": "b"}])
+    fuzz.keep(["ddn"], 9, {"ddn/c": 5}, [])
+    forms = [lot["forms"] for lot in fuzz.recorded()["lots"]]
+    assert forms == [{"acl/a": 12, "nl/b": 7}, {"ddn/c": 5}]
+    fuzz.keep(["acl"], 9, {"acl/a": 3}, [])  # those of nl were counted with acl's, and go
     assert [lot["papers"] for lot in fuzz.recorded()["lots"]] == [["acl"], ["ddn"]]
     path = tmp_path / "data" / "fuzz.json"
     path.write_text(path.read_text().replace('"inputs": 9', '"inputs": "many"'))

@@ -8,6 +8,7 @@ import torch
 
 from clcore.checks.one_layer.eigenvectors import gate_jumps as jumps
 from clcore.checks.one_layer.eigenvectors import stability
+from clcore.checks.one_layer.landscape import gate_views
 from clcore.reference import tangent, unit
 from clcore.theory.one_layer import one_layer
 
@@ -55,6 +56,53 @@ def test_a_leaky_gate_refutes_it_under_uniform_weights():
         assert float(one_layer.flow(world, v, "leaky_relu", 0.1)[1]) / e > 0.07
         end = one_layer.ascend(world, v, "leaky_relu", 1.0, 4000, 0.1)
         assert abs(float(end[1])) > 0.99
+
+
+def test_augmented_views_refute_it_for_the_relu_under_uniform_weights():
+    """Three samples, alpha = 1: the third one's mean output is that of all, half of its views lie
+    in the plane. A(e_1) = diag(1/6, 0) and diag(1/6, 8/9) beside it: rho = 0, pushed away."""
+    x = t([1, 0], [-1, 0], [1, 0], [0, 8], [0, -8])
+    p = t(1, 1, 1 / 2, 1 / 4, 1 / 4) / 3
+    own = torch.block_diag(torch.ones(1, 1), torch.ones(1, 1), torch.ones(3, 3))
+    world, w = one_layer.World(x, p, (1 - 3 * own).double()), t(1, 0)
+    here = one_layer.operator(world, w)
+    assert here.numpy() == pytest.approx(np.diag([1 / 6, 0]), abs=1e-15)
+    for e in (1e-3, -1e-3):
+        v = t(math.sqrt(1 - e**2), e)
+        there = one_layer.operator(world, v)
+        assert there.numpy() == pytest.approx(np.diag([1 / 6, 8 / 9]), abs=1e-15)
+        assert float(one_layer.flow(world, v)[1]) / e == pytest.approx(8 / 9 - 1 / 6, abs=1e-4)
+
+
+def test_laws_at_the_gate_have_one_gap_and_its_closed_form():
+    """The rate at e_1 is rho - gap at any density; by numpy it is the library's."""
+    g = gate_views.gate(np.random.default_rng(3))
+    for density in (0.1, 0.5, 1.0):
+        gap, rho = gate_views.closed(g, density)
+        rate = gate_views.rate(g, density)
+        assert rate == pytest.approx(gate_views.rate_again(g, density), abs=1e-12)
+        assert rate == pytest.approx(rho - gap, abs=0.01 * gap)
+    assert gap == g.first * (1 - g.first) * ((1 - g.near) * g.a + g.near * g.eta / 4) ** 2
+    assert 1.5 <= rho / gap <= 4
+
+
+def test_speeds_of_three_samples_are_those_of_the_library():
+    """By pairs of views: between samples alpha, within one what takes its own spread away."""
+    for law in gate_views.three(np.random.default_rng(4)):
+        x, chance = gate_views.views(law.gate, 1.0)
+        points = np.vstack([x, [[-1.0, 0.0], [law.outputs[2], 0.0]]])
+        of = np.append(np.zeros(len(x), int), [1, 2])
+        between = law.alpha * (1 - np.eye(3))
+        own = np.diag(-(between @ law.chance) / law.chance)
+        mass = law.chance[of] * np.append(chance, [1, 1])
+        world = one_layer.World(*map(torch.tensor, (points, mass, (between + own)[of][:, of])))
+        angle = np.array([-0.5, 0.01, 0.3, 2.0])
+        w = torch.tensor(np.stack([np.cos(angle), np.sin(angle)], -1))
+        push = one_layer.flow(world, w).numpy()
+        speed = -push[:, 0] * np.sin(angle) + push[:, 1] * np.cos(angle)
+        assert law.speed(angle) == pytest.approx(speed, abs=1e-12)
+        here = one_layer.operator(world, t(1, 0)).numpy()
+        assert here == pytest.approx(np.diag([law.gap, 0]), abs=1e-12)
 
 
 def test_a_gate_open_at_zero_refutes_it_too():

@@ -302,6 +302,8 @@ def test_which_batchnorm_decides_figure_11():
     assert ledger.verdict(book.records) == "depends"
     lost = {r["setting"] for r in book.records if not r["passed"]}
     assert lost == {settings.REGULAR, settings.REGULAR_SCORE}
+    told = [r["readings"] for r in book.records if not r["passed"]]
+    assert [settings.PROGRAM[1:] in told[0], settings.BOTH[1:] in told[1]] == [True, True]
     printed = {r["part"]: r for r in book.records if r["form"] == "printed"}
     assert len(printed) == 3 and all(r["passed"] for r in printed.values())
     even = runs(change=lambda *c: score(*c) + 0.03 * c[3] * (c[2] == "mean") * (c[3] == 2))

@@ -60,20 +60,23 @@ def _seeds(found: dict[str, Any]) -> str:
 
 
 def _fuzz(found: dict[str, Any]) -> str:
-    """How many corrected forms, at how many inputs, and which failed."""
-    failed = [row for lot in found["lots"] for row in lot["failed"]]
-    said = " ".join(_lot(lot) for lot in found["lots"])
-    if not failed:
-        return f"{said} None failed."
-    return f"{said} " + raw(fragments.render("fuzz.html", rows=failed))
+    """How many corrected forms, at how many inputs; which had fewer, which failed."""
+    lots = found["lots"]
+    few = [
+        {"form": form, "n": n}
+        for lot in lots
+        for form, n in lot["forms"].items()
+        if n < lot["inputs"]
+    ]
+    few.sort(key=lambda row: row["n"])
+    failed = [row for lot in lots for row in lot["failed"]]
+    said = " ".join([*map(_lot, lots), *([] if failed else ["None failed."])])
+    return said + "\n\n" + raw(fragments.render("fuzz.html", few=few, failed=failed))
 
 
 def _lot(lot: dict[str, Any]) -> str:
-    counts, asked = lot["counts"], lot["inputs"]
-    many = sum(n >= asked for n in counts)
+    asked, many = lot["inputs"], sum(n >= lot["inputs"] for n in lot["forms"].values())
     return (
-        f"Recorded on {lot['made']} at commit `{lot['commit']}`: {len(counts)} corrected forms "
-        f"of {', '.join(lot['papers'])}, {many} of them at {asked} inputs or more, the others at "
-        f"as many as their time allowed: half of all at {counts[len(counts) // 2]} or more, "
-        f"the least at {counts[0]}."
+        f"Recorded on {lot['made']} at commit `{lot['commit']}`: {len(lot['forms'])} corrected "
+        f"forms of {', '.join(lot['papers'])}, {many} of them at {asked} inputs or more."
     )

@@ -18,7 +18,7 @@ from clcore.checks.dynamics.srelu import (
     signed,
     subsets,
 )
-from clcore.checks.dynamics.srelu_starts import beyond, warm, wide
+from clcore.checks.dynamics.srelu_starts import beyond, just_below, warm, wide
 from clcore.ledger import Trial, check, pooled, total, typical
 from clcore.reference import Array, absolute, tensors
 from clcore.theory.sparse import sparse_coding as sc
@@ -61,10 +61,11 @@ def _off_moments(z: Array, mass: Array, kappa: Array) -> Array:
 def def5(t: Trial) -> None:
     """Warm start: weights close to the dictionary (Assumption 2).
 
-    Given   warm starts with errors 0.03 to 0.8, kappa up to 0.9, biases as Assumption 3 has them;
-            exact loss, d = 3.
+    Given   warm starts with errors up to 0.3/d, kappa up to 0.9, biases as Assumption 3 has them,
+            alpha^2 kappa/(1 - b) up to 0.8; exact loss, d = 3.
     Claim   Theorem 3's loop ends at the identity.
-    Fails   for b above 1 - alpha^2 kappa, errors of size 10, random rows.
+    Fails   for b above 1 - alpha^2 kappa, or just below it at errors of 0.1; errors of size 10,
+            random rows.
     """
     count = min(t.draws, 40)
     part = t.part("", 1e-9, controls=typical)
@@ -74,6 +75,9 @@ def def5(t: Trial) -> None:
     high = scheme(beyond(t.rng, count, 3), rounds=60)
     part.breaks("b above 1 - alpha^2 kappa", from_identity(high[-1]))
     part.says(start=from_identity(high[0]).max(), end=from_identity(high[-1]).min())
+    near = just_below(t.stream("just below"), min(count, 10), 3)
+    far = from_identity(scheme(near, rounds=100)[-1])
+    part.breaks("b just below it, errors of 0.1", far).says(far=far.min())
     w = warm(t.rng, count, 3, 0.3)
     nets = t.rng.standard_normal((2, count, 3, 3))
     cold = w._replace(online=np.eye(3) + 10 * nets[0], target=np.eye(3) + 10 * nets[1])

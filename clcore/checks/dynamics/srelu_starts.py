@@ -38,6 +38,19 @@ def wide(rng: np.random.Generator, draws: int, d: int, rate: float = 0.7) -> War
     return w._replace(kappa=rng.uniform(0.1, np.minimum(0.9, most)))
 
 
+def just_below(rng: np.random.Generator, draws: int, d: int) -> Warm:
+    """|Delta_ij| = 0.1, Delta_ii = -0.1; biases inside Assumption 3, 0.001 below 1 - alpha^2 kappa.
+
+    They are above (1 - alpha^2 kappa) W_ii: in a row of norm 1 the errors grow.
+    """
+    delta = 0.1 * rng.choice([-1.0, 1.0], (2, draws, d, d))
+    nets = np.where(np.eye(d) == 1, 0.9, delta)
+    alpha = rng.uniform(0.75, 0.95, draws)
+    kappa = rng.uniform(0.35, np.minimum(0.9, 0.75 / alpha**2))
+    b = np.repeat((0.999 - alpha**2 * kappa)[:, None], d, -1)
+    return Warm(*nets, b, b, alpha, kappa)
+
+
 def unbiased(w: Warm) -> Warm:
     """The same starts with no bias: the activation is the identity then."""
     return w._replace(b_online=0 * w.b_online, b_target=0 * w.b_target)

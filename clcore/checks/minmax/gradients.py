@@ -38,7 +38,7 @@ def eq4(t: Trial) -> None:
             that is not exponential.
     Claim   alpha_ij = phi'(sum_j psi(d_i - d_ij)) psi'(d_i - d_ij) is -dL/dd_ij by complex steps,
             beta_i = sum_{j != i} alpha_ij is dL/dd_i, and alpha >= 0. Proved at N = 3, the sign
-            for any slopes phi', psi' > 0.
+            for any slopes phi', psi' >= 0.
     Fails   without phi', for d_ij - d_i in place of d_i - d_ij, with j = i in the sum; for column
             sums in place of beta; alpha >= 0 for a decreasing psi.
     """
@@ -78,7 +78,7 @@ def eq4(t: Trial) -> None:
     sign.breaks("a decreasing psi", ref.off(negative))
     alpha.proves(sym.importance(), breaks={"phi' dropped": sym.importance(False)}, at="N = 3")
     beta.proves(sym.row_sum(), breaks={"column sums": sym.row_sum(True)}, at="N = 3")
-    outer, inner = exact.vector("s", 2, positive=True)  # the slopes of phi and psi
+    outer, inner = sympy.symbols("s_1 s_2", nonnegative=True)  # the slopes of phi and psi
     sign.proves(
         exact.nonnegative(outer * inner, outer * inner),
         breaks={"a decreasing psi": exact.nonnegative(-outer * inner, -outer * inner)},

@@ -51,13 +51,14 @@ def fig4(t: Trial) -> None:
     Claim   (1) The PCA vector is infeasible for the ReLU net: it has entries of both signs. (2) It
             is at least 0.1 rad from the end of the ReLU flow. (3) It is not optimal: passed through
             the ReLU, with either sign, it has less energy than the best e_m.
-    Fails   with all correlations made positive, where the PCA vector is nonnegative.
+    Fails   with all correlations made positive, where the PCA vector is nonnegative; (3) where
+            every [X_alpha]_mm < 0, as under strong augmentation.
     """
     infeasible = t.part("infeasible", 1e-5, ">=", controls=pooled)
     differ = t.part("limits differ", 0.1, ">=", controls=pooled)
     optimal = t.part("not optimal", 1e-9, ">=", controls=pooled)
     control = "correlations made positive"
-    sizes = (2, 3, 5, 8)
+    sizes, lost = (2, 3, 5, 8), []
     count = t.share(len(sizes))
     for modes in sizes:
         X, *_ = random_field(t.rng, count, modes)
@@ -72,6 +73,10 @@ def fig4(t: Trial) -> None:
 
         # (3) Energy of the best e_m minus that of the PCA vector.
         optimal.add(_energy_lost(X)).breaks(control, _energy_lost(positive))
+        strong, *_ = random_field(t.stream("strong"), count, modes, gamma=(2.5, 3.5))
+        negative = strong[np.diagonal(strong, axis1=-2, axis2=-1).max(-1) < 0]
+        lost.append(_energy_lost(negative))
+    optimal.breaks("every X_mm < 0", np.concatenate(lost))
 
 
 def _smaller_sign(X: Array) -> Array:

@@ -344,6 +344,7 @@ def _with_settings(
 
 def beside(runs: Runs) -> dict[str, Callable[[int, int], Iterator[Check]]]:
     """Claim -> its check on runs, as `Ledger.run` takes it; num2 and def3 need no runs."""
+    runs = runs.astype({"panel": "category"})  # thousands of times rows are chosen by their panel
     panels = cache(partial(rt.reading, runs))
     return {
         check.__name__: lambda draws, seed, check=check: _with_settings(check, runs, panels)

@@ -1,5 +1,6 @@
 """Lucky nodes in symbols: what shows steps of Theorem 5's proof and its threshold."""
 
+from itertools import product
 from typing import Any
 
 import sympy
@@ -98,38 +99,57 @@ def eq147(sign: Part, identity: Part) -> None:
 
 
 def eq152(norms: Part, jensen: Part, activation: Part) -> None:
-    """The chain of norms with one child in A_- and A_+ the heavier; E[psi(f)] - psi(E f), where f
-    has two values; and both together."""
+    """The chain of norms for every division of three children into A_+ and A_-, A_+ the heavier;
+    E[psi(f)] - psi(E f), where f has two values; and both together."""
     h = sympy.Matrix(sympy.symbols("h:3", nonnegative=True))
-    b, d, e, q = sympy.symbols("b d e q", nonnegative=True)
+    b, d, e, q, r = sympy.symbols("b d e q r", nonnegative=True)
 
-    def chain(heavier: bool) -> Shown:
-        """u_+ = h + a >= 0 with a = (sqrt(b^2 + d), e, -b), h_2 = b + q: |u_+|^2, the sum of a_k^2
-        over A_+, half of that over all; or a = (0, 0, -b)."""
-        a = sympy.Matrix([sympy.sqrt(b**2 + d), e, -b] if heavier else [0, 0, -b])
-        middle = sympy.Matrix([h[0], h[1], b + q])
-        positive = a[0] ** 2 + a[1] ** 2
-        values = [_square(middle + a) - positive, positive - _square(a) / 2]
-        first = sum(h[k] ** 2 + 2 * h[k] * a[k] for k in range(2)) + q**2
-        return exact.nonnegative(values, [first, (d + e**2) / 2])
+    def chain(up: list, down: list, less: Any) -> list[tuple[Any, Any]]:
+        """(value, form) of |u_+|^2 less the sum of a_k^2 over A_+, and of that less half of the
+        sum over all, u_+ = h + a: `up` are the a_k of A_+, `down` those of A_-, where h_k is
+        |a_k| and a rest; less: what A_+ outweighs A_- by."""
+        rest = sympy.Matrix([q, r])[: len(down), :]
+        lower = sympy.Matrix(down) if down else sympy.zeros(0, 1)
+        a = sympy.Matrix([*up, *lower])
+        middle = sympy.Matrix([*h[: len(up)], *(rest - lower)])
+        positive = sum(x**2 for x in up)
+        first = sum(h[k] ** 2 + 2 * h[k] * x for k, x in enumerate(up)) + _square(rest)
+        values = _square(middle + a) - positive, positive - _square(a) / 2
+        return list(zip(values, (first, less / 2), strict=True))
 
-    norms.proves(chain(heavier=True), breaks={"A- heavier": chain(heavier=False)}, at="n = 3")
+    # Two of A_+ of any ratio e, one alone, all three; up to the order of the children.
+    two, side = sympy.sqrt(b**2 + d), sympy.sqrt(1 + e**2)
+    cases = [
+        *chain([two / side, e * two / side], [-b], d),
+        *chain([sympy.sqrt(b**2 + e**2 + d)], [-b, -e], d),
+        *chain([b, d, e], [], b**2 + d**2 + e**2),
+    ]
+    lighter = chain([0 * b, 0 * b], [-b], d)
+    shown, broken = (exact.nonnegative(*map(list, zip(*c, strict=True))) for c in (cases, lighter))
+    norms.proves(shown, breaks={"A- heavier": broken}, at="n = 3")
     convex(jensen)
-    # f is x with chance p and -z else; E f = level |u_+| + more, level^2 = c sigma^2/n: the event.
+    # f is x with chance p, else -z, or z where neither value is negative, so that E psi(f) is E f;
+    # E f = level |u_+| + more, level^2 = c sigma^2/n: the event. Of A_- is one child, or none.
     alpha, beta, level = sympy.symbols("alpha beta level", positive=True)
     z, more = sympy.symbols("z more", nonnegative=True)
-    a, middle = sympy.Matrix([sympy.sqrt(b**2 + d), -b]), sympy.Matrix([h[0], b + q])
-    root, p = sympy.sqrt(_square(middle + a)), alpha / (alpha + beta)
-    lower = (1 - p) * z
+    p = alpha / (alpha + beta)
+    one, none = sympy.Matrix([sympy.sqrt(b**2 + d), -b]), sympy.Matrix([b, d])
+    norms_of = [
+        (one, sympy.Matrix([h[0], b + q]), h[0] ** 2 + 2 * h[0] * one[0] + q**2 + d / 2),
+        (none, h[:2, :], _square(h[:2, :]) + 2 * h[:2, :].dot(none) + _square(none) / 2),
+    ]
 
     def beyond(sign: int) -> Shown:
         """v_+^2 less the square of the last bound."""
-        x = (level * root + sign * more + lower) / p
-        active = p * x + (1 - p) * sympy.Max(-z, 0)
-        norm = h[0] ** 2 + 2 * h[0] * a[0] + q**2 + d / 2
-        over = more + sympy.factor(lower)
-        form = level**2 * norm + over**2 + 2 * level * root * over
-        return exact.nonnegative(active**2 - level**2 * _square(a) / 2, form)
+        values, forms = [], []
+        for (a, middle, norm), lower in product(norms_of, ((1 - p) * z, 0)):
+            root = sympy.sqrt(_square(middle + a))
+            x = (level * root + sign * more + lower) / p
+            active = p * x + ((1 - p) * sympy.Max(-z, 0) if lower else 0)
+            over = more + sympy.factor(lower)
+            values.append(active**2 - level**2 * _square(a) / 2)
+            forms.append(level**2 * norm + over**2 + 2 * level * root * over)
+        return exact.nonnegative(values, forms)
 
     activation.proves(beyond(1), breaks={"nodes that miss the event": beyond(-1)}, at=AT)
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from scipy.optimize import brentq
 
+from clcore.checks.one_layer.landscape import gate_views
 from clcore.checks.one_layer.landscape.clouds import GRID
 from clcore.ledger import Trial, check
 from clcore.reference import Array
@@ -91,10 +92,52 @@ def _random_strip(rng: np.random.Generator) -> Strip:
             return s
 
 
-def _optima_of(s: Strip, slope: float) -> list[int]:
-    """How many optima the smoother law has, and the rougher."""
-    points = (torch.tensor(strip_points(s, turn)) for turn in (-1.0, 1.0))
-    return [len(circle.stable_angles(x, slope, grid=GRID)) for x in points]
+def _optima_of(s: Strip, slope: float, m: int = 1000, grid: int = 720) -> list[int]:
+    """How many optima the smoother law has, and the rougher: angles at which the push of the flow,
+    Cov(gated x, h) across w, turns from plus to minus. In numpy, by weighted points."""
+    angle = 2 * np.pi * (np.arange(grid) + 0.5) / grid
+    w, across = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    counts = []
+    for turn in (-1.0, 1.0):
+        x = np.vstack([strip_points(s._replace(share=1.0), turn, m), [[-s.c, 0.0]]])
+        mass = np.append(np.full(4 * m, s.share / (4 * m)), 1 - s.share)
+        u = x @ w
+        gate = np.where(u > 0, 1.0, slope)
+        h, side = gate * u, gate * (x @ across)
+        push = mass @ (h * side) - (mass @ h) * (mass @ side)
+        counts.append(int(((push > 0) & (np.roll(push, -1) <= 0)).sum()))
+    return counts
+
+
+def _optima_again(s: Strip, m: int = 400) -> list[int]:
+    """The same by the library, on equally heavy points."""
+    points = (torch.tensor(strip_points(s, turn, m)) for turn in (-1.0, 1.0))
+    return [len(circle.stable_angles(x, s.slope, grid=GRID)) for x in points]
+
+
+def _augmented(t: Trial) -> None:
+    """The claim for a ReLU with augmented views; the smoother law has a tenth of the roughness."""
+    made = t.part("ReLU, augmented views: a lower roughness makes an optimum")
+    closed = t.part("ReLU, augmented views: the rate is rho - gap", 0.02)
+    more = t.part("ReLU, augmented views: more optima in all", 1, ">=")
+    rng = t.stream("augmented views")
+    for _ in range(min(t.draws, 12)):
+        g = gate_views.gate(rng)
+        (gap, rho), (_, rho2) = (gate_views.closed(g, density) for density in (0.1, 1.0))
+        rate, rate2 = (gate_views.rate(g, density) for density in (0.1, 1.0))
+        made.add(rate / gap, (rate - rate2) / gap).breaks("the rougher law", rate2 / gap)
+        made.breaks("the two laws exchanged", (rate2 - rate) / gap)
+        apart = [gate_views.rate(g, density, augmented=False) for density in (0.1, 1.0)]
+        made.breaks("every view a sample of its own", (apart[0] - apart[1]) / gap)
+
+        for speed, rough in ((rate, rho), (rate2, rho2)):
+            closed.add(abs(speed - (rough - gap)) / gap)
+            closed.breaks("without the roughness", abs(speed + gap) / gap)
+            closed.breaks("-(gap + rho)", abs(speed + gap + rough) / gap)
+        closed.add(abs(gate_views.rate_again(g, 1.0) - rate2) / gap)
+
+        gained = gate_views.optima(g, 0.1) - gate_views.optima(g, 1.0)
+        more.add(gained).breaks("the two laws exchanged", -gained)
 
 
 @check("nl/rem26")
@@ -102,15 +145,17 @@ def rem26(t: Trial) -> None:
     """Lower roughness could make more critical points local optima (Sec. 3.2, after Theorem 1).
 
     Given   two laws with the same A(w_*), hence the same gap, at an LME w_* of one node, alpha = 1;
-            they differ in the roughness rho(w_*) only. Leaky ReLU: mean output negative at w_*.
+            they differ in the roughness rho(w_*) only. ReLU with augmented views; leaky ReLU
+            without, mean output negative at w_*.
     Claim   the smoother law's w_* is a local optimum where the rougher one's is not: the flow
             leaves w_* at the rate rho - gap. And it can have more optima in all.
-    Fails   for the ReLU, whose outputs are nonnegative: there the rate is -(gap + rho).
+    Fails   for the ReLU without augmentation: there the rate is -(gap + rho).
     """
+    _augmented(t)
     same = t.part("one gap, two roughnesses", 1e-12)
     made = t.part("a lower roughness makes an optimum")
     closed = t.part("the rate is rho - gap", 0.2)
-    pulled = t.part("ReLU: the rate is -(gap + rho)", 0.25)
+    pulled = t.part("ReLU, no augmentation: the rate is -(gap + rho)", 0.25)
     surplus = []
     for _ in range(min(t.draws, 12)):
         # Leaky ReLU: the smoother law keeps w_*, the rougher one loses it.
@@ -132,7 +177,7 @@ def rem26(t: Trial) -> None:
         (gap, _, pull), (_, _, pull2) = (_at_axis(gated, turn) for turn in (-1.0, 1.0))
         assert gap > 0 > pull > pull2
         rates = [_slope_at_axis(strip_points(gated, turn), 0.0) for turn in (-1.0, 1.0)]
-        made.breaks("ReLU", (rates[0] - rates[1]) / gap)
+        made.breaks("ReLU, no augmentation", (rates[0] - rates[1]) / gap)
         for speed, back in zip(rates, (pull, pull2), strict=True):
             pulled.add(abs(speed / (back - gap) - 1))
             pulled.breaks("rho - gap", abs(speed / (-back - gap) - 1))
@@ -145,8 +190,9 @@ def rem26(t: Trial) -> None:
         assert named is not None
         leaky, relu = _optima_of(named, named.slope), _optima_of(named, 0.0)
         if not more.errors:
-            more.says(many=leaky[0], few=leaky[1])
-        more.add(leaky[0] - leaky[1]).breaks("ReLU", relu[0] - relu[1])
+            again = _optima_again(named)
+            more.says(many=leaky[0], few=leaky[1]).confirms(many=again[0], few=again[1])
+        more.add(leaky[0] - leaky[1]).breaks("ReLU, no augmentation", relu[0] - relu[1])
     more.says(
         laws=len(surplus), more=sum(v > 0 for v in surplus), fewer=sum(v < 0 for v in surplus)
     )

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from scipy import integrate
 
+from clcore.checks.one_layer.landscape import gate_views
 from clcore.checks.one_layer.landscape.clouds import GRID, angles, in_errors, optima, push
 from clcore.checks.one_layer.roughness.laws import Law, at_axis, front, leaving, rough
 from clcore.ledger import Trial, check, pooled
@@ -37,9 +38,10 @@ def rem9(t: Trial) -> None:
     Claim   z_0 falls faster than exp(-m); rho under Gaussian alpha can be a tenth of that under
             alpha = 1, and smaller relative to the gap; it can lead to more optima, by lowering the
             roughness.
-    Fails   the last words: LMEs rougher than their gap under alpha = 1 are stable there.
-            Corrected: not by it; linear nodes, without roughness, gain optima, too. Controls: a
-            wide kernel, Gaussian alpha at the same LMEs, a roughness that drives away.
+    Fails   the last words: without augmentation LMEs rougher than their gap under alpha = 1 are
+            stable there. Corrected: not by it; linear nodes, without roughness, gain optima, too.
+            With augmentation the last words can hold. Controls: a wide kernel, alpha = 1 or
+            Gaussian at the same LMEs, a roughness that drives away, or that does not.
     """
     taus, means = t.rng.uniform(0.02, 0.3, min(t.draws, 8)), np.arange(3.0, 9.0)
     falls = {tau: np.diff(np.log([_z0(m, tau) for m in means])) for tau in (*taus, 100.0)}
@@ -47,6 +49,7 @@ def rem9(t: Trial) -> None:
     small.add(*(falls[tau] + 1 for tau in taus)).breaks("tau = 100", falls[100.0].max() + 1)
     _roughness(t)
     _cause(t)
+    _augmented(t)
     _optima(t)
 
 
@@ -89,6 +92,22 @@ def _cause(t: Trial) -> None:
         at = at_axis(PLAIN, tau)
         found |= {f"rho_{what}": at.rho, f"gap_{what}": at.gap, f"rate_{what}": leaving(PLAIN, tau)}
     printed.says(**found, tau=LOW)
+
+
+def _augmented(t: Trial) -> None:
+    """The last words with augmented views: an LME with rho above the gap under alpha = 1, which the
+    flow leaves, attracts under the Gaussian alpha, frozen there: rho is lower and below the gap."""
+    made = t.part("by lowering the roughness, augmented views")
+    close = t.part("augmented views: the rate is rho - gap", 0.1)
+    rng, lower = t.stream("augmented views"), []
+    for _ in range(min(t.draws, 8)):
+        even, gaussian = gate_views.three(rng)
+        made.add(gaussian.rate() / gaussian.gap).breaks("alpha = 1", even.rate() / even.gap)
+        lower.append(abs(gaussian.rho) / even.rho)
+        for law in (even, gaussian):
+            close.add(abs(law.rate() - (law.rho - law.gap)) / law.gap)
+        close.breaks("-(gap + rho)", abs(even.rate() + even.rho + even.gap) / even.gap)
+    made.says(lower=np.median(lower))
 
 
 def _optima(t: Trial) -> None:

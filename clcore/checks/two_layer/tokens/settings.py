@@ -49,6 +49,11 @@ def _set(checks: Iterator[Check], setting: str) -> Iterator[Check]:
         yield replace(found, form="open", setting=setting)
 
 
+def _told(check: Check, name: str, other: Check) -> Check:
+    """A part under an open setting with what a reading against the print measures there."""
+    return replace(check, readings=f"{name[0].upper()}{name[1:]}: {other.measured:.2g}.")
+
+
 def _of_nets(checks: Iterator[Check]) -> Iterator[Check]:
     """The parts that are measured on nets of Fig. 5, where their control can fail."""
     return (c for c in checks if c.part.startswith(tables.OF_NETS) and tells(c))
@@ -142,11 +147,16 @@ def beside(
         yield from cornered(partial(tables.rem22, runs), tables.rem22(released, other_nets))
 
     def fig11(draws: int, seed: int) -> Iterator[Check]:
-        of, regular = tables.of_paper, {REGULAR: "chi_plus", REGULAR_SCORE: "released_plus"}
+        of = tables.of_paper
+        regular = {REGULAR: ("chi_plus", PROGRAM), REGULAR_SCORE: ("released_plus", BOTH)}
         vanilla = [
-            c
-            for setting, column in regular.items()
-            for c in _set(norms.fig11(of(runs), column, "vanilla"), setting)
+            _told(c, program, released_one)
+            for setting, (column, program) in regular.items()
+            for c, released_one in zip(
+                _set(norms.fig11(of(runs), column, "vanilla"), setting),
+                norms.fig11(of(released), column, "vanilla"),
+                strict=True,
+            )
         ]
         yield from _scored(norms.fig11, "plus", of, runs, others, left_open=vanilla)
 

@@ -1,0 +1,118 @@
+"""What findings tell of ncl's runs at settings that the print leaves open is what was recorded."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from clcore import _paths
+from clcore.experiments import sparse_map
+from clcore.experiments import sparse_panels as sp
+from clcore.experiments import sparse_tables as rt
+from clcore.ledger import findings
+
+NETS = {"SimCLR": "simclr", "SimSiam": "simsiam", "the two-layer net": "ncl-basic-2l"}
+NETS |= {n: n.lower() for n in ("CL-basic", "NCL-basic", "CL-linear", "NCL-linear")}
+NETS |= {n: f"srelu-{n.lower()}-10" for n in ("CL", "NCL")}  # of Figures 8 and 9 alone
+NUMBER = r"(\d\.\d+)"
+ENDS = re.compile(
+    rf"\b({'|'.join(sorted(NETS, key=len, reverse=True))})(?:,| alone)?(?: ends?(?: as high as "
+    rf"print)?,?)? (?:at |\(){NUMBER}(?:, {NUMBER})?(?: (and|to) {NUMBER}| (or more))?"
+)
+"""Such as "SimCLR ends at 0.89, 0.88 and 0.66", "NCL-basic (0.45 to 0.51)"."""
+CELLS = re.compile(r"(\d+)(?: of (\d+))? (?:cells )?agree|(\d+) of (\d+) cells")
+
+NOISES = {"0.23": "", "0.05": "-faint", "0.48": "-loud"}
+TEMPERATURES = {"0.05": "", "0.2": "-t0.2", "0.2, rate in proportion": "-t0.2"}
+TEMPERATURES |= {"0.5, rate in proportion": "-t0.5"}
+PLAIN = {"noise 0.23, temperature 0.05": "-relu"}
+PLAIN |= {"noise 0.05, temperature 0.5, rate in proportion": "-relu-faint-t0.5"}
+STARTS = {
+    ("Nothing", "the reference (see Runs)"): ("",),
+    ("Neurons", "twenty"): ("-narrow",),
+    ("Neurons", "twenty, and the target first"): ("-narrow-target-first",),
+    ("Neurons", "twenty, and every column of $M$ equally often"): ("-narrow-balanced",),
+    ("Neurons", "twenty, and Pr(sparse) of each sign"): ("-narrow-each-sign",),
+    ("Neurons", "twenty, at noise 0.48 and 0.05"): ("-narrow-loud", "-narrow-faint"),
+    ("Noise", "0.48"): ("-loud",),
+    ("Noise", "0.05"): ("-faint",),
+    ("Columns of $M$", "every one equally often"): ("-balanced",),
+    ("Pr(sparse)", "of each sign"): ("-each-sign",),
+    ("Order of turns", "the target first"): ("-target-first",),
+    ("Noise 0.48, every column equally often, each sign", "two of them together"): (
+        *("-loud-balanced", "-loud-each-sign", "-balanced-each-sign"),
+    ),
+    ("Noise 0.48, every column equally often, each sign", "all three"): (
+        "-loud-balanced-each-sign",
+    ),
+}
+"""What Table 4's row varies -> suffixes of the panels' names."""
+
+
+@pytest.fixture(scope="module")
+def runs():
+    folder = _paths.root() / "data" / "recorded"
+    table = pd.concat(
+        pd.read_csv(folder / chapter / "runs.csv") for chapter in ("6-landscape", "6-dynamics")
+    )
+    mapped = pd.read_csv(folder / "6-landscape" / "map.csv")
+    table = pd.concat([table, sparse_map.as_panels(mapped, table)])
+    return pd.concat([table, sp.beside(table)])
+
+
+def suffix(outer, inner):
+    """Of the panels that a setting names; None of one that is told by other means."""
+    if found := re.match(r"Temperature, at noise (\d\.\d+)", outer):
+        at = TEMPERATURES.get(inner)
+        return None if at is None else NOISES[found[1]] + at
+    return PLAIN.get(inner) if "plain ReLU" in outer else None
+
+
+def told():
+    """(claim, suffix, sentence) of every setting whose panels have one suffix."""
+    for claim, row in findings.known().items():
+        for outer, inner in (row.get("open") or {}).get("varied", {}).items():
+            for name, said in inner.items() if claim.startswith("ncl/") else ():
+                if (found := suffix(outer, name)) is not None:
+                    yield claim, found, said
+
+
+def test_ends_are_the_recorded_ones(runs):
+    checked = 0
+    for claim, of, said in told():
+        for found in ENDS.finditer(said):
+            net, first, second, word, last, more = found.groups()
+            ours = rt.means(runs, NETS[net] + of)["mean"].round(2).to_numpy()
+            printed = [float(n) for n in (first, second, last) if n]
+            if word == "to":
+                ours = np.array([ours.min(), ours.max()])
+            elif more:
+                ours = ours.min(keepdims=True)
+            elif len(printed) == 1:  # of all, or of the least Pr(sparse) where that alone was run
+                ours = ours[:1] if claim == "ncl/num1" else np.unique(ours)
+            assert np.allclose(ours, printed), (claim, of, found[0], ours)
+            checked += 1
+    assert checked > 100
+
+
+def test_cells_that_agree_are_counted_from_the_record(runs):
+    checked = 0
+    counted = [one for one in told() if one[0] in ("ncl/tab1", "ncl/tab2", "ncl/tab3")]
+    for claim, of, said in counted:
+        for found in CELLS.finditer(said):
+            n, cells, *other = found.groups()
+            n, cells = (n, cells) if n else other
+            table = rt.beside(runs, claim, of)
+            assert int(n) == table.agrees.sum(), (claim, of, said)
+            assert cells is None or int(cells) == len(table), (claim, of, said)
+            checked += 1
+    assert checked > 20
+
+
+def test_cells_of_the_warm_starts_are_counted_from_the_record(runs):
+    varied = findings.known()["ncl/tab4"]["open"]["varied"]
+    for (outer, inner), panels in STARTS.items():
+        said = varied[outer][inner].split(".")[0]
+        counts = [int(n) for n in re.findall(r"\b\d+\b", said.split("agree")[0]) if n != "27"]
+        assert counts == [rt.beside(runs, "ncl/tab4", of).agrees.sum() for of in panels], said
