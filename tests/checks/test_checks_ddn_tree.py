@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from clcore.checks.hltm.operator import depth as tree_depth
+from clcore.checks.hltm.operator import growth
 from clcore.checks.hltm.tree import reference as tr
 from clcore.ledger import registry
 from clcore.theory.trees import latent_tree as lt
@@ -110,6 +111,16 @@ def test_the_operator_at_the_root_has_the_size_of_theorem_6():
     whole = tree_depth.operator_sizes(key, 3, 1.0).operator
     assert whole[0] == pytest.approx(3**0.5 * ours[0], rel=1e-9)
     assert np.median(whole[-1]) < np.median(whole[0])
+
+
+def test_a_step_of_two_groups_of_one_unit():
+    """ddn/eq15, all groups of the level: by a complex step; both leaves show the root, z = 0, 1."""
+    z, step = np.array([0.0, 1.0]), 1e-20
+    apart = ((1 + 1j * step) * z - 3 * z)[:, None] - (z - 3 * z)
+    loss = (np.diag(apart**2).mean() - (apart**2).mean()) / 2
+    moved, alone = growth._smallest_step()
+    assert moved == pytest.approx(-loss.imag / step)
+    assert alone == pytest.approx(1 / 4)  # o_mu = 1, a = 1/2
 
 
 def test_steps_of_groups_are_those_of_the_loss():

@@ -6,7 +6,8 @@ import torch
 
 from clcore import random
 from clcore import reference as ref
-from clcore.checks.deep_linear_pca import adversary, data, limits, objective
+from clcore.checks.deep_linear_pca import adversary, almost_all, data, flow, limits, objective
+from clcore.checks.deep_linear_pca.landscape import SPECTRA, climb
 from clcore.losses import contrast
 from clcore.theory import deep_linear
 
@@ -72,3 +73,21 @@ def test_the_largest_jump_of_the_spectrum_along_a_path(tau):
     jumps = np.abs(np.diff(found, axis=0)).max((0, 2)) / np.abs(found).max((0, 2))
     ours = adversary.largest_jump(keys, tau, 4)
     assert ours == pytest.approx(jumps, rel=1e-9)
+
+
+def test_the_share_of_starts_that_the_flow_takes_to_a_trap():
+    """acl/num11, widths (d, 1, n, 1). With q = w^T X w, w = W_1, and g = W_3 W_2 the flow is
+    w' = g^2 (X - q) w and g' = 2 q g (1 - g^2). In the time s, ds = g^2 dt, w runs along
+    exp(sX) w(0), and 1 - g^2 is its first value over |exp(sX) w(0)|^4: g reaches 0 where that
+    comes down to 1 - g(0)^2."""
+    spectrum, widths = almost_all.WORST
+    keys = random.fold_in(random.key(0), torch.arange(300))
+    limits, X = climb(keys, SPECTRA[spectrum], widths)
+    w, *upper = (v.numpy() for v in deep_linear.starts(random.fold_in(keys, 2), widths))
+    values, vectors = np.linalg.eigh(X.numpy())
+    parts = (w @ vectors)[:, 0] ** 2
+    least = np.min([(np.exp(2 * values * u) * parts).sum(-1) for u in np.linspace(0, 60, 6001)], 0)
+    caught = least**2 <= 1 - flow.product(upper)[:, 0, 0] ** 2
+    assert 0.02 < caught.mean() < 0.98
+    reached = (limits.energy / SPECTRA[spectrum][0] - 1).abs() < 1e-4
+    assert np.mean(reached.numpy() == caught) < 0.02

@@ -72,6 +72,10 @@ def test_tied_weights_have_a_second_term():
 def test_distance_from_the_nearest_multiple():
     a, b = np.array([[3.0, 4.0], [1.0, 1.0]]), np.array([[2.0, 0.0], [-2.0, -2.0]])
     assert worlds.off_line(a, b) == pytest.approx([0.8, 0.0])
+    a, b = np.random.default_rng(0).standard_normal((2, 5, 4))
+    u, v = (x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (a, b))
+    half = np.arctan2(np.linalg.norm(u - v, axis=-1), np.linalg.norm(u + v, axis=-1))
+    assert worlds.off_line(a, b) == pytest.approx(np.sin(2 * half))
 
 
 def test_the_definition_of_reversible_as_typeset():

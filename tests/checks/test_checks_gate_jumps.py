@@ -9,6 +9,7 @@ import torch
 from clcore.checks.one_layer.eigenvectors import gate_jumps as jumps
 from clcore.checks.one_layer.eigenvectors import stability
 from clcore.checks.one_layer.landscape import gate_views
+from clcore.reference import tangent, unit
 from clcore.theory.one_layer import one_layer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -111,14 +112,17 @@ def test_a_gate_open_at_zero_refutes_it_too():
     assert jumps.leaky_operator(x, at)[0] == pytest.approx(np.diag([0.5, 0.46125]), abs=1e-12)
     v = np.array([[math.sqrt(1 - 1e-6), 1e-3]])
     beside = jumps.leaky_operator(x, v)
-    assert beside[0] == pytest.approx(np.diag([0.5, 0.522379]), abs=1e-6)
+    assert beside[0] == pytest.approx(np.diag([0.5, np.var([-1.2, -1.2, 0.45, -0.045])]), abs=1e-6)
     world = one_layer.samples(torch.tensor(x[0]))
     ours = one_layer.operator(world, torch.tensor(v[0]), "leaky_relu", jumps.SLOPE)
     assert beside[0] == pytest.approx(ours.numpy(), abs=1e-12)
     growth, rough = jumps.leaky_growth(x, at, side)
     assert growth[0] > 0 == rough[0]
     end = one_layer.ascend(world, torch.tensor(v[0]), "leaky_relu", 20.0, 3000, jumps.SLOPE)
-    assert end.tolist() == pytest.approx([0.587, 0.810], abs=1e-3)
+    gated = np.array([[0.1, -0.12], [-1, -1.2], [0, 0.45], [0, -0.045]])  # where the flow ends
+    top = np.abs(np.linalg.eigh(np.cov(gated.T, bias=True))[1][:, -1])
+    assert end.tolist() == pytest.approx(top.tolist(), abs=1e-6)
+    assert top.tolist() == pytest.approx([0.587, 0.810], abs=1e-3)
 
 
 def test_points_off_the_plane_leave_the_operator_as_it_is():
@@ -154,6 +158,38 @@ def test_the_second_group_hides_and_repels(groups):
     over, rough = jumps.excess(off, 1e-3)
     assert rough.max() == 0 and over.max() < 1
     assert jumps.growth(groups).min() > 0 > jumps.growth(off).max()
+
+
+def test_growth_along_the_flow_by_the_sum_of_variances(groups):
+    x, phi, w = (np.repeat(a, groups.u.shape[1], 0) for a in (groups.x, groups.phi, groups.w))
+    each = (phi * (x**2).sum(-1, keepdims=True)).mean(1) * phi.mean(1)
+    means = (np.einsum("bnl,bni->bli", phi, x) / x.shape[1]) ** 2
+    pace = 2 / (each.sum(-1) - means.sum((1, 2)))[:, None]
+    start = jumps.turned(groups, jumps.START).reshape(w.shape)
+    end = jumps.euler(lambda v: jumps.operator(x, phi, v), start, pace)
+    far = np.linalg.norm(end - w, axis=-1).reshape(groups.u.shape[:2])
+    again = (far / jumps.START) ** (1 / jumps.STEPS) - 1
+    found = jumps.growth(groups)  # not draw by draw, for w may hover at a kink
+    assert np.median(found) == pytest.approx(np.median(again), abs=1e-4)
+    assert np.mean(found > 0) == np.mean(again > 0) > 0.9
+
+
+@pytest.mark.parametrize(("share", "power"), [(0.98, 0), (1.1, None)])
+def test_growth_of_families_in_their_eigenbasis(share, power):
+    """Families that jump, and such as are too rough, without matrices."""
+    A, w, second, gap = stability.tight(np.random.default_rng(3), 6, np.full(6, share), power)
+    v, turn, jump = math.sqrt(1 - 1e-8) * w + 1e-4 * second, share * gap, gap * (power == 0)
+    values, Q = np.linalg.eigh(A(w))
+    Q[..., -1], Q[..., -2] = w, second
+    y, far = np.einsum("bij,bi->bj", Q, v), []
+    for _ in range(400):
+        far.append(np.hypot(1 - y[:, -1], np.linalg.norm(y[:, :-1], axis=-1)))
+        push = values * y
+        push[:, -1] += turn * y[:, -2] ** 2
+        push[:, -2] += (turn * y[:, -1] + jump) * y[:, -2]
+        y = unit(y + 0.5 * tangent(y, push))
+    again = (far[-1] / far[0]) ** (1 / len(far)) - 1
+    assert stability._growth(A, w, v) == pytest.approx(again, rel=1e-6)
 
 
 def test_the_excess_of_four_points():

@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -106,3 +107,25 @@ def test_separation_has_signs():
     ):
         assert recovery.margin(np.array(W), M) == pytest.approx(ratio)
     assert recovery.margin(-np.eye(3), M) > 1e6
+
+
+@pytest.mark.parametrize("W", [np.diag([1.0, 10, 100]), np.vstack([np.eye(3), np.ones((3, 3))])])
+def test_the_misfit_is_the_least_of_all_permutations(W):
+    """ncl/eq11: where all three metrics are 1."""
+    z = np.array(list(product((0.0, 1.0), repeat=3)))[1:]
+    h, padded = recovery._encode(W, z), np.pad(z, ((0, 0), (0, len(W) - 3)))
+    tries = [padded[:, list(order)] for order in permutations(range(len(W)))]
+    short = [np.linalg.norm(h - (h * y).sum() / (y**2).sum() * y) for y in tries]
+    least = min(short) / np.linalg.norm(h)
+    assert recovery.misfit(h, padded) == pytest.approx(least) and least > 0.1
+
+
+def test_ranks_of_outputs_are_those_of_the_weights():
+    """ncl/rem15: the second moment of the outputs has the singular values of W, squared."""
+    W = sentences.optima(np.random.default_rng(0), 4, 5)
+    singular = np.linalg.svd(W, compute_uv=False)
+    assert sentences.least_rank(W) == pytest.approx(singular[:, -1] ** 2, abs=1e-12)
+    moment = sentences.second_moment(W)
+    effective = np.trace(moment, axis1=1, axis2=2) ** 2 / (moment**2).sum((1, 2))
+    expected = (singular**2).sum(-1) ** 2 / (singular**4).sum(-1)
+    assert effective == pytest.approx(expected)

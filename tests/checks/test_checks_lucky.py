@@ -8,8 +8,10 @@ import torch
 
 from clcore import ledger
 from clcore.checks.hltm.lucky import gap as lucky_gap
+from clcore.checks.hltm.lucky import nodes as node_checks
 from clcore.checks.hltm.lucky.event import leaves, node_means
 from clcore.checks.hltm.tail import node_range
+from clcore.checks.hltm.tail.gaussian_tail import log_orthant, page_bound
 from clcore.ledger import registry
 from clcore.theory.trees import gaussian_tail, lucky_nodes
 
@@ -82,6 +84,15 @@ def test_the_papers_own_example_falls_short():
     for eta, success in ((0.5, 0.437), (0.05, 0.917)):
         nodes = math.ceil(lucky_nodes.nodes_asked(c, gamma, eta)[0].item())
         assert 1 - (1 - p) ** nodes == pytest.approx(success, abs=1e-3)
+
+
+def test_numbers_of_the_papers_own_example():
+    """ddn/eq149: by quadrature and numpy's R-hat."""
+    c, gamma = np.full(3, 9.0), np.array([0.2, 0.2, 0.5])
+    asked = -np.log(node_checks.OWN_ETAS) * np.exp(-page_bound(c, gamma))
+    chance = 1 - (1 - np.exp(log_orthant(np.sqrt(c), 0 * c, gamma))) ** asked
+    expected = dict(zip(node_checks.OWN_NAMES, [*chance, asked[2]], strict=True))
+    assert node_checks._own_example() == pytest.approx(expected, rel=1e-9)
 
 
 def test_counterexample_of_negative_polarities():

@@ -5,7 +5,14 @@ import pytest
 import torch
 
 from clcore import reference
-from clcore.checks.dynamics import contraction, srelu, srelu_gradients, srelu_rounds, srelu_starts
+from clcore.checks.dynamics import (
+    contraction,
+    srelu,
+    srelu_gradients,
+    srelu_push,
+    srelu_rounds,
+    srelu_starts,
+)
 from clcore.ledger import registry
 from clcore.theory.sparse import srelu_dynamics as sd
 
@@ -52,6 +59,36 @@ def test_the_factors_of_two_half_rounds():
         assert first * more == pytest.approx(1 / own, rel=1e-6)
         second = srelu_rounds.factors(w, errors, b, tiny, 2)
         assert second * more == pytest.approx(1 / (1 - tiny), rel=1e-6)
+
+
+@pytest.mark.parametrize("half", [1, 2])
+def test_factors_follow_from_where_half_rounds_end(half):
+    """ncl/thm3-ratio, ncl/thm3-contr: factors of starts with b^o = b^4, a net at a time."""
+    rng, b, off = np.random.default_rng(6), 0.1, ~np.eye(3, dtype=bool)
+    w, errors = srelu_starts.warm(rng, 3, 3, 0.3), 0.01 * rng.uniform(-1, 1, (3, 3, 3))
+    found = srelu_rounds.factors(w, errors, b, b**4, half)
+    for k, (E, alpha, kappa) in enumerate(zip(errors, w.alpha, w.kappa, strict=True)):
+        held, low, high = np.eye(3) + E, b**4 * np.ones(3), b * np.ones(3)
+        rate = 2.5 / (alpha**2 * kappa)
+        end = srelu_push.ends(held, high, np.eye(3), low, alpha, kappa, rate)
+        if half == 2:
+            held, end = end, srelu_push.ends(end, low, held, high, alpha, kappa, rate)
+        expected = end / (np.diag(end)[:, None] * alpha**2 * kappa * held)
+        assert found[k] == pytest.approx(expected[off], rel=1e-8)
+
+
+def test_where_a_round_ends_from_a_bias_that_is_too_large():
+    """ncl/thm3: b = 0.3 above 1 - alpha^2 kappa; steps without end in place of steps."""
+    alpha, kappa, b, near = 0.95, 0.9, np.full(3, 0.3), np.eye(3) + 0.01 * (1 - np.eye(3))
+    start = srelu_starts.Warm(*(np.array([v]) for v in (near, near, b, b, alpha, kappa)))
+    online, target = near, near
+    for _ in range(60):
+        online = srelu_push.ends(target, b, online, b, alpha, kappa)
+        target = srelu_push.ends(online, b, target, b, alpha, kappa)
+    apart = max(np.abs(W - np.eye(3)).max() for W in (online, target))
+    assert apart > 0.1
+    end = srelu.scheme(start, rounds=60)[-1]
+    assert srelu.from_identity(end)[0] == pytest.approx(apart, abs=1e-9)
 
 
 def test_the_family_that_grows_with_d_is_inside_assumption_3():

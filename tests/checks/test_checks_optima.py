@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from clcore.checks.one_layer.landscape import circle, clouds
+from clcore.checks.one_layer.landscape import circle, clouds, heights
 from clcore.checks.one_layer.landscape.augmented import (
     energy_of,
     mean_response,
     rings,
     turned_response,
 )
+from clcore.checks.one_layer.node import activation
 from clcore.checks.one_layer.power_iteration import steps as power_iteration
 from clcore.checks.one_layer.roughness import corollary2
 from clcore.checks.one_layer.roughness import laws as rough_laws
@@ -216,3 +217,63 @@ def test_optima_by_the_operator_are_those_by_pairs():
             assert len(ends) == counts[-1]
         differ += counts[0] != counts[1]
     assert differ > 2
+
+
+def _mean_depth(speed):
+    """The mean depth of optima, from a running sum between rims."""
+    n, around = len(speed), np.tile(speed, 3)
+    climb = np.concatenate([[0], np.cumsum(around)]) * 2 * np.pi / n
+    up, down = (np.flatnonzero(s * around > 0) for s in (1, -1))
+    tops = np.intersect1d(up + 1, np.setdiff1d(np.arange(n + 1, 2 * n + 1), up))
+    left, right = down[np.searchsorted(down, tops) - 1] + 1, up[np.searchsorted(up, tops)]
+    return (climb[tops] - np.maximum(climb[left], climb[right])).mean()
+
+
+def _highest(h, alpha):
+    """The highest energy with the square multiplied out: weights are rows and columns of alpha."""
+    weight = (alpha.sum(1) + alpha.sum(2)) / 2
+    found = (weight * h * h).sum(1) - (alpha * h[:, :, None] * h[:, None]).sum((1, 2))
+    return found.max() / (2 * h.shape[1] ** 2)
+
+
+@pytest.mark.parametrize("scale", clouds.SCALES)
+def test_speeds_depths_and_heights_under_a_gaussian_alpha(scale):
+    """nl/fig1c, nl/rem23: the flow by pairs and by the operator, and what is read off it."""
+    axes = clouds.AXES[scale]
+
+    def alpha(h):
+        plain = circle_landscape.gaussian_importance(tau)(h)
+        return plain / plain.mean([a - 3 for a in axes], keepdim=True) if axes else plain
+
+    for x, tau in zip(clouds._clouds(np.random.default_rng(2), 2), clouds.TAUS, strict=True):
+        angle = clouds.angles()
+        speed = clouds.push(x, angle, tau, scale=scale)
+        again = circle_landscape.tangent(torch.tensor(x), torch.tensor(angle), 0.0, alpha).numpy()
+        assert np.abs(speed - again).max() < 1e-12 * np.abs(speed).max()
+        assert clouds.optima(speed)[1].mean() == pytest.approx(_mean_depth(again), rel=1e-6)
+        h = heights.outputs(x, angle)
+        expected = _highest(h, alpha(torch.from_numpy(h)).numpy())
+        assert heights.highest(x, angle, tau, axes) == pytest.approx(expected, rel=1e-9)
+
+
+def test_minima_of_infonce_over_a_linear_filter():
+    """nl/rem1: by the sign of the derivative, at three points."""
+    x, tau, angle = activation.THREE, 0.5, (np.arange(5000) + 0.5) * np.pi / 5000
+    u = np.stack([np.cos(angle), np.sin(angle)], -1) @ x.T
+    across, slope = np.stack([-np.sin(angle), np.cos(angle)], -1) @ x.T, np.zeros(5000)
+    for i in range(len(x)):
+        others = [j for j in range(len(x)) if j != i]
+        gap, turn = (v[:, [i]] - v[:, others] for v in (u, across))
+        near = np.exp(-(gap**2) / (2 * tau))
+        slope -= (near * gap * turn).sum(-1) / near.sum(-1)
+    turns = ((slope < 0) & (np.roll(slope, -1) >= 0)).sum()
+    assert activation._infonce_optima(x, tau, 5000) == turns > 1
+
+
+def test_a_linear_filter_under_a_gaussian_alpha():
+    """nl/rem1: how many pairs +-w attract it, by pairs and by the operator."""
+    x = clouds._clouds(np.random.default_rng(3), 2)[1]
+    kernel = circle_landscape.gaussian_importance(activation.TAU)
+    ends = circle_landscape.stable_angles(torch.tensor(x), 1.0, kernel, grid=720)
+    speed = clouds.push(x, clouds.angles(720), activation.TAU, slope=1.0)
+    assert clouds.optima(speed)[0] == len(ends) > 1

@@ -5,8 +5,10 @@ import pytest
 import torch
 
 from clcore import losses
+from clcore import reference as ref
+from clcore.checks.relu_composition import latent, training
 from clcore.checks.relu_composition.dynamics import _dies_in_turn
-from clcore.checks.relu_composition.energy import energies
+from clcore.checks.relu_composition.energy import energies, models
 from clcore.checks.relu_composition.training import residual
 from clcore.ledger import registry
 from clcore.losses import contrast
@@ -113,3 +115,31 @@ def test_counterexample_to_the_fused_fraction():
     fused = -v.min() * np.abs(u).max() / (2 - k * v.max())
     product = -v.min() / (2 - k) * np.abs(u).max() / v.max()
     assert (fused, product) == (-6, -2) and fused < u.min() <= product
+
+
+def test_moments_of_a_sample_are_its_contrastive_covariance():
+    """acl/eq17, uniform alpha: the spread over N - 1 less half the mean square between views."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 30, 4))
+    x2 = x + rng.standard_normal(x.shape)
+    spread, own = latent._mean_product(latent._centred(x))[0], latent._mean_product(x - x2)[0] / 2
+    alpha = np.full((2, 30, 30), 1 / (2 * 30 * 29))
+    loop = ref.covariance(alpha, x, x2, x, x2)
+    assert np.abs(spread * 30 / 29 - own - loop).max() < 1e-12
+    assert np.abs(spread - own - loop).max() > 1e-3
+    a, b, b2 = (torch.from_numpy(v) for v in (alpha, x, x2))
+    ours = contrast.contrastive_covariance(a, b, b2, b, b2).numpy()
+    assert np.abs(ours - loop).max() < 1e-12
+
+
+def test_runs_in_numpy_end_at_the_same_fields():
+    """acl/num19: from the same starts, under the weak and the strong augmentation, and a lot of
+    it, where some runs learn nothing."""
+    rng = np.random.default_rng(2)
+    model, start = models(rng, 12, 3, 3), training.random_start(rng, 12, 3, 3)
+    levels, wide = training.augmentations(model), training.reach(model)[:, None]
+    levels["much"] = levels["strong"] - torch.diag_embed(torch.as_tensor(wide).expand(-1, 9))
+    used = training.under_each(levels, *start)
+    assert {0, 1} <= set(np.concatenate(list(used.values())).tolist())
+    for name, X in levels.items():
+        assert training.used_in_numpy(X, *start).tolist() == used[name].tolist()

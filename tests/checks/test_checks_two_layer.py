@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from clcore.checks.two_layer import sizes
-from clcore.checks.two_layer.fields import dynamics, linear, several_features
+from clcore.checks.two_layer.fields import dynamics, linear, several_features, specialise
 from clcore.checks.two_layer.modulation import chances, favoured
 from clcore.checks.two_layer.modulation import top as nl_two_top
+from clcore.reference import relative, tangent, unit
 from clcore.theory.two_layer import field_latent, modulation, two_layer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -82,6 +83,24 @@ def test_no_way_out_of_the_isolated_maximum():
     """nl/thm4 (2), unit filters: every pair on the circle moves, and so does one that turns."""
     least, turned = linear._crossing(np.random.default_rng(0), 3, linear._spherical)
     assert 0.05 < least < turned < 1
+
+
+def test_linear_filters_follow_the_covariance_of_the_inputs():
+    """nl/rem16: velocities, and where other steps end, from V[x] of all inputs alone."""
+    for world, W in specialise._models(np.random.default_rng(4), 2):
+        p, filters = world.p.numpy(), W.numpy()
+        x = np.broadcast_to(world.x.flatten(-2).numpy(), (len(p), *world.x.flatten(-2).shape[-2:]))
+        C = np.stack([np.cov(v.T, bias=True, aweights=q) for v, q in zip(x, p, strict=True)])
+        expected = linear._unprojected(C, filters)
+        ours = specialise._velocity(world, W, "linear").numpy()
+        assert np.abs(relative(ours, expected)).max() < 1e-10
+        for _ in range(600):
+            move = linear._unprojected(C, filters)
+            size = np.linalg.norm(move, axis=-1).max(-1)[..., None, None]
+            filters = unit(filters + 0.4 * tangent(filters, move) / size)
+        assert linear._second(filters).max() < 1e-3
+        ends = specialise._trained(world, W, "linear", specialise.STEPS)
+        assert linear._second(ends.numpy()).max() < 1e-6
 
 
 def test_counterexamples_to_the_chances():

@@ -23,6 +23,10 @@ def test_figure_8_has_nine_kinks_and_no_smooth_maximum():
     assert listed(found) == pytest.approx(expected)
     assert found.smooth.isnan().all() and int(found.count()) == 9
     assert int(circle.extrema(x, 1.0).count()) == 2
+    angle = torch.linspace(-math.pi, math.pi, 100_001, dtype=F)[:-1]
+    E = (circle.on_circle(angle) @ x.mT).relu().var(-1)
+    top = angle[(E.roll(1) < E) & (E.roll(-1) <= E)]
+    assert listed(found) == pytest.approx((top / math.pi).tolist(), abs=2e-5)
 
 
 def test_where_the_energy_is_constant_there_is_no_maximum():

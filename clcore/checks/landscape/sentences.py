@@ -73,14 +73,12 @@ def rem15(t: Trial) -> None:
 
         # (3) The least singular value of W; of equal columns the root of the least eigenvalue of
         # the second moment. Reported: the effective rank.
-        least = np.linalg.svd(W, compute_uv=False)[:, -1]
+        singular = np.linalg.svd(W, compute_uv=False)
+        least, values = singular[:, -1], singular**2
         rank.add(least).breaks("equal columns", np.sqrt(np.abs(least_rank(equal))))
         off.append(np.abs(least**2 - least_rank(W)).max())
-        values, moment = np.linalg.svd(W, compute_uv=False) ** 2, second_moment(W)
         effective = values.sum(-1) ** 2 / (values**2).sum(-1)
-        again = np.trace(moment, axis1=1, axis2=2) ** 2 / (moment**2).sum((1, 2))
     rank.says(off=max(off), least=np.median(least), effective=np.median(effective))
-    rank.confirms(effective=np.median(again), least=np.median(np.sqrt(np.abs(least_rank(W)))))
 
     # (1) By how much a member of U_>= is above equal columns under i.i.d. latents.
     law = ml.sparse(3, 0.3)

@@ -145,21 +145,6 @@ def _other_losses(t: Trial) -> None:
     smallest = each_step.smallest
     printed.says(one=smallest(False, -0.2), both=smallest(True, -0.2))
     printed.says(far=smallest(False, -0.5, 2.0))
-    x = torch.tensor([[0.1], [-0.1]], dtype=torch.float64)
-    cases = {"one": (1, 1, -0.2), "both": (2, 1, -0.2), "far": (1, 2, -0.5)}
-    printed.confirms(**{name: _one_weight(x, *case) for name, case in cases.items()})
-
-
-def _one_weight(x: torch.Tensor, towers: int, off: float, beta: float) -> float:
-    """`each_step.smallest` by autograd and loops."""
-    w = torch.ones((), dtype=torch.float64, requires_grad=True)
-    other, loss = (w if towers == 2 else w.detach()), torch.zeros((), dtype=torch.float64)
-    for s, i, j, k, m in product(*5 * [(0, 1)]):
-        a, b, c = (x[u, 0] + off * (1 - 2 * v) for u, v in ((s, i), (s, j), (k, m)))
-        near, far = (w * a - other * b) ** 2 / 2, (w * a - other * c) ** 2 / 2
-        loss = loss + (torch.logaddexp(-near, -far) + near + beta * near) / 32
-    (slope,) = torch.autograd.grad(loss, w)
-    return -slope.item()
 
 
 # ---------------------------------------------------------------------------------------- training

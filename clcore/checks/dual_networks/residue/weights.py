@@ -4,12 +4,10 @@ The loss with detached weights, which has no residue; and several negatives, whe
 couples them.
 """
 
-from collections.abc import Callable
 from itertools import product
 
 import numpy as np
 import torch
-from scipy.special import gammaln
 
 from clcore import reference as ref
 from clcore.checks.dual_networks import worlds as dw
@@ -244,13 +242,11 @@ def eq80(t: Trial) -> None:
     # Z nearly constant, f = x on an orbit whose five points all see the same distances.
     close = t.part("Z nearly constant", 0.05, draws=count)
     x, other = _orbits(t.rng, count), t.rng.standard_normal((max(count, 20), 5, 4))
-    gaps = {H: _gap(x, H, tau, _by_integral) for H in (2, 4, 256)}
+    gaps = {H: _gap(x, H, tau) for H in (2, 4, 256)}
     close.add(gaps[256])
-    close.breaks("points at random", _gap(other, 256, tau, _by_integral), by=worst)
-    close.breaks("without the weight", _gap(x, 256, tau, _by_integral, alike=True))
+    close.breaks("points at random", _gap(other, 256, tau), by=worst)
+    close.breaks("without the weight", _gap(x, 256, tau, alike=True))
     close.says(few=np.median(gaps[2]), four=np.median(gaps[4]), most=gaps[256].max())
-    again = _gap(x, 256, tau, _by_counts)
-    close.confirms(few=np.median(_gap(x, 2, tau, _by_library)), most=again.max())
 
 
 def _over_all(e: Array) -> Array:
@@ -265,10 +261,7 @@ def _orbits(rng: np.random.Generator, count: int) -> Array:
     return np.stack([f(k * turn) * radii[:, [k - 1]] for k in (1, 2) for f in (np.cos, np.sin)], -1)
 
 
-Pull = Callable[[Array, Array, int, float], Array]
-
-
-def _gap(x: Array, H: int, tau: float, pull: Pull, alike: bool = False) -> Array:
+def _gap(x: Array, H: int, tau: float, alike: bool = False) -> Array:
     """How far the operator of InfoNCE with H negatives, of f = x on points x [draws, S, d] that are
     as likely, is from the weighted covariance with the mean Z, over the latter's norm."""
     apart = x[:, :, None] - x[:, None]
@@ -276,11 +269,11 @@ def _gap(x: Array, H: int, tau: float, pull: Pull, alike: bool = False) -> Array
     Z = 1 + H * e.mean((1, 2), keepdims=True)
     xi = H * (np.ones_like(e) if alike else e) / Z / tau
     main = np.einsum("bst,bsti,bstj->bij", xi, apart, apart) / (2 * e[0].size)
-    op = np.einsum("bst,bsi,bstj->bij", pull(x, e, H, tau), x, apart) / e[0].size
+    op = np.einsum("bst,bsi,bstj->bij", _pulls(e, H, tau), x, apart) / e[0].size
     return np.linalg.norm(op - main, axis=(1, 2)) / np.linalg.norm(main, axis=(1, 2))
 
 
-def _by_integral(x: Array, e: Array, H: int, tau: float) -> Array:
+def _pulls(e: Array, H: int, tau: float) -> Array:
     """H E[-dL/dr_-] of a negative at t for the sample s, [draws, s, t], r_+ = 0: E[1 / (c + sum)]
     over H - 1 others is the integral of exp(-c u) E[exp(-u e)]^(H - 1)."""
     node, mass = np.polynomial.legendre.leggauss(400)
@@ -290,29 +283,3 @@ def _by_integral(x: Array, e: Array, H: int, tau: float) -> Array:
     one = np.exp(-u[:, None, None, None] * e)
     whole = np.exp(-u[:, None, None, None]) * one * one.mean(-1, keepdims=True) ** (H - 1)
     return H * e / tau * np.tensordot(du, whole, 1)
-
-
-def _by_counts(x: Array, e: Array, H: int, tau: float) -> Array:
-    """The same of an orbit of five, whose points see themselves once and two others twice each: by
-    the multinomial law of how many of the H - 1 others are where."""
-    first, second = np.array([(i, j) for i in range(H) for j in range(H - i)]).T
-    rest = H - 1 - first - second
-    log = gammaln(H) - sum(gammaln(n + 1) for n in (first, second, rest))
-    chance = np.exp(log + first * np.log(1 / 5) + (second + rest) * np.log(2 / 5))
-    out = np.empty_like(e)
-    for b, near, far in zip(range(len(e)), e[:, 0, 1], e[:, 0, 2], strict=True):
-        total = first + second * near + rest * far
-        mean = {v: (chance / (1 + v + total)).sum() for v in (1.0, near, far)}
-        for s, k in product(range(5), repeat=2):
-            v = (1.0, near, far, far, near)[(k - s) % 5]
-            out[b, s, k] = H * v / tau * mean[v]
-    return out
-
-
-def _by_library(x: Array, e: Array, H: int, tau: float) -> Array:
-    """The same by the library's enumeration over all negatives, of the one linear layer f = x."""
-    half = torch.full(x.shape[:2], 1 / x.shape[1], dtype=torch.float64)
-    points = torch.from_numpy(x)
-    world = co.World(points, half, points[:, :, None], torch.ones_like(half)[..., None])
-    pull = co.pulls(dw.infonce(tau).ours, points[:, :, None], world, H)
-    return -pull.numpy() * e[0].size  # what stands on the diagonal moves nothing

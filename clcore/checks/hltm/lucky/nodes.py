@@ -231,14 +231,6 @@ def _own_example() -> dict[str, float]:
     return dict(zip(OWN_NAMES, [*chance.tolist(), nodes[2].item()], strict=True))
 
 
-def _own_in_numpy() -> dict[str, float]:
-    """`_own_example` once more, by quadrature and numpy's R-hat."""
-    c, gamma = np.full(3, 9.0), np.array([0.2, 0.2, 0.5])
-    nodes = -np.log(OWN_ETAS) * np.exp(-page_bound(c, gamma))
-    chance = 1 - (1 - np.exp(log_orthant(np.sqrt(c), 0 * c, gamma))) ** nodes
-    return dict(zip(OWN_NAMES, [*chance, nodes[2]], strict=True))
-
-
 @check("ddn/eq149")
 def eq149(t: Trial) -> None:
     """How many nodes make a lucky node likely (Eqs. 148-150).
@@ -266,14 +258,12 @@ def eq149(t: Trial) -> None:
         if form == t.part:
             part.fails_by(page_bound(c, gamma) - again)
         part.breaks("without 2 pi", short + np.log(2 * np.pi)).says(**_own_example())
-        part.confirms(**_own_in_numpy())
 
         # 1 - (1 - P)^|N_mu| >= 1 - eta.
         failure = np.exp(log_nodes + np.log(-np.log1p(-np.exp(chance))))
         miss = np.log(1 / eta) / failure - 1
         part = form("Eq. 150", 1e-9, controls=pooled).add(miss)
         part.breaks("half of the nodes", 2 * (miss + 1) - 1).says(**_own_example())
-        part.confirms(**_own_in_numpy())
         if form == t.part:
             nodes = np.log(1 / eta) * np.exp(-page_bound(c, gamma))
             part.fails_by(np.log(1 / eta) / (nodes * -np.log1p(-np.exp(again))) - 1)

@@ -202,7 +202,7 @@ def thm6b(t: Trial) -> None:
     _limit(t, count)
 
     # o_mu falls from the root down: a caterpillar has a leaf at every level.
-    w = tr.world(t.rng, max(count, 6), tr.CATERPILLAR, 2, 1)
+    w = tr.world(t.rng, max(count, 6), tr.CATERPILLAR, 1)
     equal, typeset = [], []
     for mu, leaf in ((0, 2), (1, 4), (3, 6), (5, 7)):
         size = tr.over_root(w, w.out[leaf])[:, 0, 0]

@@ -158,7 +158,7 @@ def eq15(t: Trial) -> None:
     printed, factor = (form("growth factor", 1e-12, **common) for form in (t.part, t.corrected))
     growth = t.part("strict growth", 1e-9, ">=", draws=3 * count)
     for parents in tr.SHAPES[:3]:
-        w = tr.world(t.rng, count, parents, 2, 4, 1.5)
+        w = tr.world(t.rng, count, parents, 4, 1.5)
         uninformed = _uninformed(w)
         for mu in tr.inner(w):
             a = dampened(w, mu)
@@ -240,7 +240,7 @@ def _whole_level(t: Trial, count: int, rate: float) -> None:
     growth, grows = (form(names[1], 1e-9, ">=") for form in (t.part, t.corrected))
     shares: tuple[list[Array], list[Array]] = ([], [])
     for parents in tr.SHAPES[:3]:
-        w = tr.world(t.rng, count, parents, 2, 4, 1.5)
+        w = tr.world(t.rng, count, parents, 4, 1.5)
         flat = _uninformed(w)
         for mu in tr.inner(w)[1:]:
             for apart in (False, True):
@@ -279,7 +279,7 @@ def _whole_level(t: Trial, count: int, rate: float) -> None:
     growth.says(shrink=shrink).confirms(shrink=same)
     moved, typeset = _smallest_step()
     for part in (factor, growth):
-        part.says(moved=moved, printed=typeset).confirms(moved=_smallest_again())
+        part.says(moved=moved, printed=typeset)
 
 
 def _growth(W: Array, after: Array, a: Array) -> Array:
@@ -302,15 +302,6 @@ def _smallest_step() -> tuple[float, float]:
     ]
     size = both_sizes(w, 1)[1] * (dampened(w, 1) ** 2).sum(1)
     return float(_loss_step(w, groups, 1.0).item() - 1), float(size.item())
-
-
-def _smallest_again() -> float:
-    """The first of these by a complex step: both leaves show the root, z = 0 or 1."""
-    z, step = np.array([0.0, 1.0]), 1e-20
-    out = (1 + 1j * step) * z - 3 * z
-    held = z - 3 * z
-    apart = (out[:, None] - held) ** 2 / 2
-    return float(-(np.diag(apart).mean() - apart.mean()).imag / step)
 
 
 def _off_factor(

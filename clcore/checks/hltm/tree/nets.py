@@ -20,10 +20,12 @@ STATES = ((2, 3, 4, 2, 3, 2, 2), (3, 2, 2, 4, 2, 3, 2, 2, 2), (4, 3, 2, 2, 2, 2,
 
 def categorical(rng: np.random.Generator, count: int) -> list[tr.World]:
     """TR-HLTM worlds over trees of depth 2 and 3, with two to four states a node."""
-    return [
-        tr.world(rng, count, parents, states, 3)
-        for parents, states in zip(tr.SHAPES, STATES, strict=False)
-    ]
+    out = []
+    for parents, states in zip(tr.SHAPES, STATES, strict=False):
+        tree = lt.tree(parents, states)
+        model = lt.draw(tr.keys(rng, count), tree)
+        out.append(tr.explore(model, tree_nets.net(tr.keys(rng, count), tree, 3)))
+    return out
 
 
 @check("ddn/eq95")
@@ -72,7 +74,7 @@ def eq136(t: Trial) -> None:
     means = t.part("conditional means", 1e-13, controls=pooled, draws=4 * count + 1)
     gaps = t.part("gap", 1e-13, controls=pooled, draws=4 * count + 1)
     # The last one is the complete tree of depth 3.
-    last = tr.world(t.rng, 1, lt.complete(3).parents, 2, 3)
+    last = tr.world(t.rng, 1, lt.complete(3).parents, 3)
     for w in [*tr.worlds(t.rng, count, 3), last]:
         for mu in tr.inner(w):
             s, middle, rho = tr.selective(w, mu)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from clcore import random
-from clcore.reference import Array
+from clcore.reference import Array, tensors
 from clcore.theory.trees import latent_tree as lt
 from clcore.theory.trees import tree_nets
 
@@ -48,26 +48,17 @@ def signed(rng: np.random.Generator, draws: int, edges: int, low: float = 0.2) -
 
 
 def world(
-    rng: np.random.Generator,
-    draws: int,
-    parents: tuple[int, ...],
-    states: int | tuple[int, ...] = 2,
-    units: int = 2,
-    scale: float = 1.0,
+    rng: np.random.Generator, draws: int, parents: tuple[int, ...], units: int, scale: float = 1.0
 ) -> World:
-    """A random world: SB-HLTM with mixed signs if binary, else TR-HLTM."""
-    tree = lt.tree(parents, states)
-    if set(tree.states) == {2}:
-        rates = torch.from_numpy(signed(rng, draws, len(parents) - 1))
-        model = lt.binary(tree, rates, torch.from_numpy(rng.uniform(-0.9, 0.9, draws)))
-    else:
-        model = lt.draw(keys(rng, draws), tree)
+    """A random SB-HLTM, polarities of both signs, with a random net."""
+    tree, rates = lt.tree(parents), signed(rng, draws, len(parents) - 1)
+    model = lt.binary(tree, *tensors(rates, rng.uniform(-0.9, 0.9, draws)))
     return explore(model, tree_nets.net(keys(rng, draws), tree, units, scale))
 
 
-def worlds(rng: np.random.Generator, draws: int, units: int = 2) -> list[World]:
+def worlds(rng: np.random.Generator, draws: int, units: int) -> list[World]:
     """Binary worlds over trees of depth 2 to 5, regular and not."""
-    return [world(rng, draws, parents, 2, units) for parents in SHAPES]
+    return [world(rng, draws, parents, units) for parents in SHAPES]
 
 
 def explore(model: lt.Model, weights: tree_nets.Weights) -> World:
@@ -91,19 +82,16 @@ def enumerate_states(model: lt.Model) -> tuple[Array, Array]:
 def propagate(
     tree: lt.Tree, weights: tree_nets.Weights, z: Array
 ) -> tuple[list[Array], list[Array]]:
-    """Pre-activations and outputs [draws, J, n] of every group in every joint state."""
+    """Pre-activations and outputs [draws, J, n] of every group in every joint state; a leaf shows
+    its latent."""
     draws = len(next(iter(weights.values())))
-    pre: list = [None] * len(tree.parents)
-    out: list = [None] * len(tree.parents)
-    for node in reversed(range(len(tree.parents))):
-        children = [i for i, parent in enumerate(tree.parents) if parent == node]
-        if children:
-            shown = np.concatenate([out[i] for i in children], -1)
-            pre[node] = np.einsum("djk,dsk->dsj", weights[node].numpy(), shown)
-            out[node] = np.where(pre[node] > 0, pre[node], 0.0)
-        else:
-            shown = z[:, [node]].astype(float)
-            pre[node] = out[node] = np.broadcast_to(shown, (draws, len(z), 1))
+    leaf = [z[:, [node]].astype(float) for node in range(len(tree.parents))]
+    pre = [np.broadcast_to(shown, (draws, *shown.shape)) for shown in leaf]
+    out = list(pre)
+    for node in sorted(weights, reverse=True):
+        shown = [out[i] for i, parent in enumerate(tree.parents) if parent == node]
+        pre[node] = np.einsum("djk,dsk->dsj", weights[node].numpy(), np.concatenate(shown, -1))
+        out[node] = np.where(pre[node] > 0, pre[node], 0.0)
     return pre, out
 
 
@@ -145,12 +133,8 @@ def spread(w: World, node: int, f: Array) -> Array:
 def over_root(w: World, f: Array) -> Array:
     """V_{z_0}[E[f | z_0]], [draws, n, n], as a sum over the root's states."""
     prior, means = w.model.prior.numpy(), given(w, 0, f)
-    total = sum(prior[:, c, None] * means[:, c] for c in range(prior.shape[1]))
-    gaps = means - total[:, None]
-    return sum(
-        prior[:, c, None, None] * gaps[:, c, :, None] * gaps[:, c, None, :]
-        for c in range(prior.shape[1])
-    )
+    gaps = means - (prior[..., None] * means).sum(1, keepdims=True)
+    return (prior[..., None, None] * gaps[..., :, None] * gaps[..., None, :]).sum(1)
 
 
 def rho(w: World) -> Array:

@@ -152,18 +152,6 @@ def euler(A: Callable[[Array], Array], v: Array, pace: Array | float, steps: int
     return v
 
 
-def growth_again(groups: Groups) -> Array:
-    """`growth` by `operator`, `b s`."""
-    x, phi, w = (np.repeat(a, groups.u.shape[1], 0) for a in (groups.x, groups.phi, groups.w))
-    each = (phi * (x**2).sum(-1, keepdims=True)).mean(1) * phi.mean(1)
-    means = (np.einsum("bnl,bni->bli", phi, x) / x.shape[1]) ** 2
-    v = turned(groups, START).reshape(w.shape)
-    pace = 2 / (each.sum(-1) - means.sum((1, 2)))[:, None]
-    end = euler(lambda v: operator(x, phi, v), v, pace)
-    far = np.linalg.norm(end - w, axis=-1).reshape(groups.u.shape[:2])
-    return (far / START) ** (1 / STEPS) - 1
-
-
 def excess_again(groups: Groups, e: float) -> Array:
     """`excess` by the library's flow, which takes no A(v), `b s`."""
     x, phi, v = tensors(groups.x, groups.phi, turned(groups, e))

@@ -24,21 +24,3 @@ def highest(x: Array, angle: Array, tau: float | None = None, axes: tuple[int, .
     if axes:
         alpha = alpha / alpha.mean(axes, keepdims=True)
     return float((alpha * square).mean((1, 2)).max()) / 4
-
-
-def highest_again(
-    x: Array, angle: Array, tau: float | None = None, axes: tuple[int, ...] = ()
-) -> float:
-    """`highest` with the square multiplied out: weights are rows and columns of alpha."""
-    h = outputs(x, angle)
-    n, products = h.shape[1], h[:, :, None] * h[:, None]
-    half = h * h / 2
-    gap = products - half[:, :, None] - half[:, None]  # at most 0: its exponential is at most 1
-    alpha = np.exp(gap / tau) if tau else np.ones_like(gap)
-    if axes == (2,):
-        alpha /= alpha.sum(2, keepdims=True) / n
-    elif axes:
-        alpha /= alpha.sum((1, 2), keepdims=True) / n**2
-    weight = (alpha.sum(1) + alpha.sum(2)) / 2
-    found = (weight * h * h).sum(1) - (alpha * products).sum((1, 2))
-    return float(found.max()) / (2 * n**2)

@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 from scipy.integrate import quad
 
-from clcore.checks.two_layer.modulation.basins import blow_up, on_sphere, times
+from clcore.checks.two_layer.modulation.basins import on_sphere, times
 from clcore.ledger import Part, Trial, check, pooled, worst
 from clcore.reference import Array, tensors, unit
 from clcore.theory.two_layer import modulation
@@ -139,8 +139,6 @@ def _event(t: Trial) -> None:
     ends = modulation.simulate(*tensors(named, _rates(named, b, 0.3)), True, 1500, 0.4)
     won = 1 + modulation.winner(ends).numpy()
     constant.says(first=won[0], second=won[1])
-    other = 1 + on_sphere(named, _rates(named, b, 0.3)).argmax(-1)
-    constant.confirms(first=other[0], second=other[1])
 
 
 def _without_projection(t: Trial) -> None:
@@ -156,8 +154,6 @@ def _without_projection(t: Trial) -> None:
     pair = np.array(own), np.array([b + c, b])
     t1, t2 = modulation.critical_time(*tensors(*pair)).tolist()
     constant.says(t1=t1, t2=t2)
-    t1, t2 = blow_up(*pair)
-    constant.confirms(t1=t1, t2=t2)
     moving = t.corrected(name, 0.002, draws=STARTS).add(found["own"])
     for p in (constant, moving):
         _controls(p, found)
