@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from clcore import _paths
 from clcore.ledger import registry
-from clcore.ledger.written import paragraphs, reach
+from clcore.ledger.written import holders, paragraphs, reach
 
 
 def spread(name: str, values: Sequence[int]) -> None:
@@ -42,7 +42,7 @@ def defining() -> tuple[int, int]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 made = 2 if node.func.attr == "both" else 1
-                found[node.func.attr] += made * (node.func.attr in paragraphs.MAKERS)
+                found[node.func.attr] += made * (node.func.attr in holders.MAKERS)
     return found.total(), found["defines"]
 
 
