@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = {"m": 6, "p": 5, "d": 3, "n": 10, "batch": 4}
 CHANGES = [{}, {"mask": "dependent"}, {"unit": False}, {"keep": 0.1}]
 CHANGES += [{"updates": "together"}, {"updates": "together", "mask": "dependent"}]
-CHANGES += [{"plain": True}]
+CHANGES += [{"plain": True}, {"m": 1}]
 OF_TWO = ("unit", "updates")
 
 

@@ -45,6 +45,20 @@ def test_nc_is_the_largest_absolute_correlation(depth, paths, signed, seed):
         assert recorded(turned, rho, path, signed) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("signed", [False, True])
+def test_correlations_of_every_node_with_their_signs(signed):
+    """With `each`, in the order of a group's nodes; without, none of them."""
+    key, paths = random.key(3), ("0", "11")
+    rho = leaf_patterns.random_polarity(random.fold_in(key, 1), 3, 0.3, signs=True)
+    net, c = pattern_net.init(key, 3, 3), {"polarity": rho, "signed": signed}
+    found = tc.metrics(paths, (), 0, each=True)(net, c)
+    assert {n[:2] for n in tc.metrics(paths, (), 0)(net, c)} == {"nc"}
+    for path in paths:
+        expected = hand.correlations(numpy_net(net), rho.numpy(), path, signed)
+        ours = [float(found[f"c_s{path}_{k}"]) for k in range(3)]
+        assert ours == pytest.approx(list(expected), abs=1e-12)
+
+
 @pytest.mark.parametrize("scale", [1.0, 1e-9, 1e9])
 @pytest.mark.parametrize(("depth", "paths", "signed"), CASES[:2])
 def test_a_node_without_weights_knows_nothing_at_any_scale(depth, paths, signed, scale):

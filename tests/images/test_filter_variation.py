@@ -36,6 +36,14 @@ def test_flat_filters_have_none_and_it_scales():
     assert torch.allclose(total_variation(-3 * W), 3 * total_variation(W))
 
 
+@pytest.mark.parametrize("scheme", ["forward", "central"])
+def test_one_filter_and_several_nets_filters(scheme):
+    expected = total_variation(W, scheme)
+    assert torch.equal(total_variation(W[3], scheme), expected[3])
+    nets = torch.stack([W, 2 * W])
+    assert torch.allclose(total_variation(nets, scheme), torch.stack([expected, 2 * expected]))
+
+
 def test_errors(unchecked_shapes):
     with pytest.raises(ValueError, match="scheme: expected one of forward, central, got 'sobel'"):
         total_variation(W, "sobel")

@@ -225,12 +225,16 @@ def test_a_pair_is_asked_for_its_temperature_at_every_call():
             call(z, z2)
 
 
-def test_conditions_are_read_where_they_can_be():
+def test_conditions_are_read_where_they_can_be(monkeypatch):
     yes, no = torch.tensor(True), torch.tensor(False)
     assert floating.known(yes) and not floating.known(no)
     seen = []
     torch.func.vmap(lambda x: seen.append(floating.known(x > 0)) or x)(torch.ones(2))
     assert seen == [False] and not floating.known(torch.ones((), dtype=torch.bool, device="meta"))
+    for room, name in ((torch.compiler, "is_compiling"), (torch.jit, "is_tracing")):
+        with monkeypatch.context() as patch:
+            patch.setattr(room, name, lambda: True)
+            assert not floating.known(yes)
 
 
 def test_temperature_is_another_name(unchecked_shapes):

@@ -63,10 +63,11 @@ for name, criterion in CRITERIA.items():
     steps = trained(made, *own, criterion)
     kept[name] = (z.grad, z2.grad, steps, made.module.state_dict())
 kept["columns"] = gather(own[0].T.contiguous().T)  # not contiguous
-try:
-    gather(own[0][rank:])
-except ValueError as error:
-    kept["told"] = str(error)
+for name, given in (("rows", own[0][rank:]), ("axes", own[0][0] if rank else own[0])):
+    try:
+        gather(given)
+    except ValueError as error:
+        kept[name] = str(error)
 kept["after"] = gather(torch.tensor([rank]))
 torch.save(kept, f"{place}/{rank}.pt")
 dist.destroy_process_group()
@@ -123,8 +124,9 @@ def test_rows_come_in_order_of_rank(two):
 
 def test_shapes_that_differ_are_told_in_every_process(two):
     for kept in two:
-        assert "one shape in all processes, got [4, 5], [3, 5] in order of rank" in kept["told"]
-        assert "drop_last=True" in kept["told"]
+        assert "one shape in all processes, got [4, 5], [3, 5] in order of rank" in kept["rows"]
+        assert "one shape in all processes, got [4, 5], [5] in order of rank" in kept["axes"]
+        assert "drop_last=True" in kept["rows"]
 
 
 def test_in_one_process_it_is_the_tensor_itself(tmp_path):

@@ -33,6 +33,17 @@ def test_the_gradient_of_the_module_has_one_nth_of_the_importance():
     torch.testing.assert_close(slope, -push)
 
 
+def test_importance_is_detached():
+    z, tau = Z.clone().requires_grad_(), torch.tensor(0.5, requires_grad=True)
+    labels = torch.tensor([0, 1, 0, 1])
+    for found in (
+        InfoNCE(tau).importance(z, Z2),
+        ContrastiveLoss(losses.infonce_pair(tau)).importance(z, Z2),
+        losses.SupCon(tau).importance(z, Z2, labels),
+    ):
+        assert not found.requires_grad
+
+
 @pytest.mark.parametrize("module", MODULES, ids=["InfoNCE", "ContrastiveLoss", "importance"])
 def test_only_one_batch_of_outputs_is_taken(unchecked_shapes, module):
     image = torch.zeros(8, 3, 4, 4)

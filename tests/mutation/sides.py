@@ -10,6 +10,7 @@ import tests_side
 import units
 
 from clcore import _paths
+from clcore.grid import work
 from clcore.ledger import registry
 
 ROOT = _paths.root()
@@ -107,3 +108,14 @@ def test_a_file_of_tests_kills_by_judgement_and_survives_unmutated():
     source, lines = planted(VERDICTS, 'failed == {"partial"}', 'failed != {"partial"}')
     told = attack(tests_side, one, VERDICTS, source, lines)
     assert told["how"] == "judgement" and told["by"].startswith("tests/ledger/test_verdicts.py::")
+
+
+def test_a_grid_that_takes_no_result_of_other_code_kills_nothing(tmp_path):
+    told = work.different({"code": "b2"}, {"code": "a1"})
+    made = tmp_path / "test_made.py"
+    made.write_text(f"def test_grid():\n    raise ValueError('versions: {told} (a file)')\n")
+    unit = units.Unit(str(made), "key", {"file": str(made)}, frozenset([VERDICTS]))
+    one = units.Measured(unit, {}, 1.0, {"failed": [], "seconds": {}, "lines": {}})
+    assert attack(tests_side, one, VERDICTS, VERDICTS.read_text()) == {"survived": 1}
+    made.write_text("def test_grid():\n    raise ValueError('code is asked for')\n")
+    assert attack(tests_side, one, VERDICTS, VERDICTS.read_text())["how"] == "crash"

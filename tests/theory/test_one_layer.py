@@ -140,6 +140,13 @@ def test_patterns_on_the_hyperplane_are_inactive_up_to_rounding():
     assert one_layer.gated(U.T, near).norm(dim=-1)[:2].min() > 0.5
 
 
+def test_weights_that_have_overflowed_have_no_drive():
+    """None of 0 either, as if every point lay on their hyperplane."""
+    x = normal(5, 3)
+    w = torch.tensor([torch.inf, 1.0, 1.0], dtype=torch.float64)
+    assert one_layer.drive(x, w).isnan().all() and not one_layer.drive(x, 0 * x[0]).any()
+
+
 def test_summation_model_and_its_threshold():
     q = torch.tensor([0.1, 0.3, 0.381, 0.383, 0.6], dtype=torch.float64)
     U = basis(5, seed=2)

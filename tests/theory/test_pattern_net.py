@@ -8,7 +8,6 @@ import torch
 from torch.func import grad
 
 from clcore import random as cr
-from clcore.experiments import tree_contrast
 from clcore.theory.trees import leaf_patterns, pattern_net, tree_statistics
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -157,13 +156,16 @@ def test_correlations_at_the_top_of_the_paper_s_tree():
     assert np.allclose(tree_statistics.correlations(params, rho), sampled, atol=0.015)
 
 
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 @pytest.mark.parametrize("path", ["", "10"])
-def test_a_constant_node_knows_nothing(path):
+def test_a_constant_node_knows_nothing_at_any_scale(path, scale):
     rho, params = polarity(3, seed=4), pattern_net.init(cr.key(8), 3, 2)
     d, g = len(path), int(path or "0", 2)
+    other = float(tree_statistics.correlations(params, rho, path)[1])
     params[f"w{d}"][g, 0] = 0.0
+    params |= {n: scale * params[n] for n in (f"w{d}", f"b{d}")}
     found = tree_statistics.correlations(params, rho, path)
-    assert found[0] == 0 and 0 < found[1].abs() <= 1
+    assert found[0] == 0 and float(found[1]) == pytest.approx(other, rel=1e-9)
 
 
 def test_operator_norms_are_those_of_the_definition():
@@ -215,6 +217,23 @@ def test_operator_norms_are_those_of_the_definition():
             assert float(found[path][name]) == pytest.approx(float((D @ D.T).norm()) / 4, rel=0.1)
 
 
+def test_norms_for_signed_leaves_are_those_of_another_net():
+    """w (2 x - 1) + b = 2 w x + (b - sum of w), with leaves x of 0 and 1; what the leaves keep
+    themselves is four times as much."""
+    signed = pattern_net.init(cr.key(15), 3, 4)
+    other = signed | {"w2": 2 * signed["w2"], "b2": signed["b2"] - signed["w2"].sum(-1)}
+    given = leaf_patterns.sampler(polarity(3, 5)), cr.key(16), ("0", "1", "01", "10"), 40
+    found = tree_statistics.operator_norms(signed, *given, signed=True)
+    plain = tree_statistics.operator_norms(other, *given)
+    for path in ("0", "1"):
+        assert {n: float(v) for n, v in found[path].items()} == pytest.approx(
+            {n: float(v) for n, v in plain[path].items()}
+        )
+    for path in ("01", "10"):
+        assert float(found[path]["own"]) == pytest.approx(float(plain[path]["own"]))
+        assert float(found[path]["cov"]) == pytest.approx(4 * float(plain[path]["cov"]))
+
+
 def test_rescaled_layers_have_their_old_norm():
     old, new = (pattern_net.init(cr.key(s), 3, 4) for s in (1, 2))
     found = pattern_net.rescaled({n: 3 * t for n, t in new.items()}, old)
@@ -226,65 +245,14 @@ def test_rescaled_layers_have_their_old_norm():
         )
 
 
-def test_the_losses_by_hand():
-    f = cr.normal(cr.key(13), (3, 5, 4), torch.float64)
-    x, plus, minus = (v / v.norm(dim=-1, keepdim=True) for v in f)
-    rp, rm = ((x - other).square().sum(-1) / 2 for other in (plus, minus))
-    expected = -torch.log(torch.exp(-rp / 0.1) / (torch.exp(-rp / 0.1) + torch.exp(-rm / 0.1)))
-    assert tree_contrast.loss(f) == pytest.approx(float(expected.mean()))
-    p, n = ((x - other).square().mean() / 0.1 for other in (plus, minus))
-    expected = -torch.exp(-p) / (torch.exp(-p) + torch.exp(-n))
-    assert tree_contrast.loss(f, "released") == pytest.approx(float(expected), rel=1e-3)
-
-
-def test_views_share_the_root_and_nothing_else():
-    rho = torch.ones(62, dtype=torch.float64)  # every leaf shows its root
-    tables = leaf_patterns.sampler(rho)
-    for shuffled in (False, True):
-        patterns = tree_contrast.views(cr.key(14), tables, 400, shuffled).unflatten(-1, (3, 400))
-        assert set(patterns.unique().tolist()) == {0, 255}
-        x, plus, minus = patterns[0] > 0
-        assert bool((x == plus).all()) is not shuffled
-        assert 0.4 < (x == minus).double().mean() < 0.6
-        assert 0.4 < x.double().mean() < 0.6
-
-
-def test_training_learns_the_root_and_shuffled_views_do_not():
-    configs = [
-        tree_contrast.configuration(seed, 0.8, 6, shuffled=shuffled)
-        for shuffled in (False, True)
-        for seed in range(4)
-    ]
-    found = tree_contrast.run(configs, 0.4, latents=("",), nodes=("1100",), samples=64)
-    table = found.table.pivot(index=["shuffled", "seed"], columns="step", values="nc_s")
-    gain = (table[200] - table[0]).groupby("shuffled").median()
-    assert gain[False] > 0.02 > 0 > gain[True]
-    same = found.table.query("step == 0")
-    assert np.allclose(same.op_s1100, same.op_rescaled_s1100, rtol=1e-4)
-
-
-def test_views_that_are_drawn_ahead_are_those_of_the_step(monkeypatch):
-    configs = [tree_contrast.configuration(s, 0.8, 2, depth=2, shuffled=s == 1) for s in (0, 1)]
-    ahead = tree_contrast.run(configs, 20.5 / tree_contrast.STEPS_PER_EPOCH, latents=("",))
-    monkeypatch.delitem(tree_contrast.PROBLEM, "ahead")
-    alone = tree_contrast.run(configs, 20.5 / tree_contrast.STEPS_PER_EPOCH, latents=("",))
-    assert ahead.table.equals(alone.table) and ahead.table.step.max() == 20
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: pattern_net.check_sizes(0, 2), "at least one layer of edges, got 0"),
         (lambda: pattern_net.check_sizes(3, 0), "at least one node a latent, got 0"),
         (lambda: leaf_patterns.depth_of(torch.ones(5)), "2, 6, 14, 30, ... polarities"),
-        (lambda: tree_contrast.steps_per_pass(100, 128), "batch of at most 100 samples, got 128"),
-        (lambda: tree_contrast.steps_per_pass(100, 0), "batch of at most 100 samples, got 0"),
         (lambda: leaf_patterns.alias_table(torch.ones(3)), "got 3"),
         (lambda: leaf_patterns.random_polarity(cr.key(0), 2, 1.5), "least polarity in"),
-        (lambda: tree_contrast.configuration(0, -0.1, 2), "least polarity in"),
-        (lambda: tree_contrast.configuration(0, 0.5, 2, kind="nce"), "expected one of"),
-        (lambda: tree_contrast.loss(torch.ones(3, 1, 2), "nce"), "expected one of"),
-        (lambda: tree_contrast.loss(torch.ones(3, 1, 2), tau=0.0), "temperature above 0"),
         (lambda: tree_statistics.place("s01", 5), "'s101' of the paper is '101'"),
         (lambda: tree_statistics.place("01010", 5), "at most 4 characters"),
     ],
