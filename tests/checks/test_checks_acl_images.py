@@ -184,7 +184,7 @@ def test_the_note_names_runs_that_differ():
 
     assert "Not so elsewhere" not in printed(square=-1.0).note
     record = printed(inverse=-9.0, square=2.0)
-    assert "Fails for the square regulariser" in record.note
+    assert "fails for the square regulariser" in record.note
     assert "inverse, γ = 2: -9.0" in record.note and "square: +" in record.note
     assert "10,000 images, 20 epochs" in record.note
 

@@ -220,10 +220,12 @@ def test_masks_are_compared_where_both_models_were_trained(made):
 
 def test_start_and_end_are_told_together(made):
     assert ledger.judge(next(checks.num4(made)))
-    for epochs, shift in ((0, 0.2), (8000, -0.2)):
+    chance = 2 * (1 / 5 + 1 / 3) ** 0.5  # five runs of ours, three of the paper's
+    for epochs, shift, spread in ((0, 0.2, 1e-3 * 2.5**0.5), (8000, -0.2, 0.01)):
         moved = made.copy()
         moved.loc[(moved.panel == "fig7") & (moved.epoch == epochs), "minimum"] += shift
-        assert next(checks.num4(moved)).measured == pytest.approx(0.2, abs=0.01)
+        off = next(checks.num4(moved)).measured
+        assert off == pytest.approx(0.2 - chance * spread, abs=0.0025)
 
 
 def test_what_decides_is_a_setting_that_the_print_leaves_open(made):
@@ -233,7 +235,7 @@ def test_what_decides_is_a_setting_that_the_print_leaves_open(made):
     broken.loc[rows, "minimum"] = 0.5 + 0.001 * broken.seed[rows]
     book = ledger.Ledger("any")
     found = book.run([checks.beside(broken)["fig7"]], draws=1, seed=0)
-    assert [r.form for r in found] == ["printed", *["open"] * 6]
+    assert [r.form for r in found] == ["printed", *["open"] * 10]
     assert not found[0].passed and {r.passed for r in found[1:]} == {True, False}
     assert ledger.verdict(book.records) == "depends"
 
