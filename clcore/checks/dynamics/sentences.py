@@ -94,14 +94,14 @@ def rem14(t: Trial) -> None:
             norm 1: the exact loss, warm starts, d = 3, with a predictor and without.
     Claim   (1) Training can remedy bad optima: the loop ends at the truth, I. (2) This is tied to a
             predictor: without one the loop ends 0.01 or more from the truth.
-    Fails   (2): without a predictor it ends at I. Corrected: (3) it ends there with one and
-            without. Controls: (1), (3) no bias, random rows; (2) a predictor, the truth itself.
+    Fails   (2): without a predictor it ends at I. Corrected: (3) it ends nearer than 0.01 with one
+            and without. Controls: (1), (3) no bias, random rows; (2) a predictor, the truth itself.
     """
     w = warm(t.rng, max(4, min(t.draws, 20)), 3, 0.3)
     without, with_predictor = trained(w, rounds=20), trained(w, head=True, rounds=36)
     remedy = t.part("training can remedy it", 1e-9, controls=typical)
     tied = t.part("tied to a predictor", 0.01, ">=", controls=worst)
-    right = t.corrected("tied to a predictor", 1e-9, controls=typical, draws=len(without))
+    right = t.corrected("tied to a predictor", 0.01, controls=typical, draws=len(without))
 
     # (1) Distance of the ends from the truth.
     remedy.add(without)
@@ -111,7 +111,7 @@ def rem14(t: Trial) -> None:
     tied.breaks("with a predictor: ends at the truth, too", with_predictor)
     tied.breaks("the truth itself", 0.0)
 
-    # (3) Corrected: both kinds of ends are at the truth.
+    # (3) Corrected: both kinds of ends are at the truth; with a predictor some still approach it.
     right.add(without, with_predictor)
 
     # (1), (3) Nets that do not get there: linear ones, and those from random rows.
