@@ -19,8 +19,8 @@ from clcore.reference import Array, unit
 gauss = cache(np.polynomial.legendre.leggauss)
 Density = Callable[[Array], Array]
 SPOTS = 0.25
-"""By how much the largest density on another set of points may differ: too small a one makes a bound
-harder to meet. Over 10,000 laws it is a few per cent, 0.14 at most seen."""
+"""By how much the largest density on another set of points may differ: where too small a one is
+found, a bound is harder to meet. It was at most 0.06 over 4,800 laws, and once 0.12."""
 
 
 class Half(NamedTuple):
