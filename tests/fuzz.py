@@ -58,7 +58,7 @@ def tried(module: str, name: str, inputs: int, draws: int, seconds: float) -> Tr
             break
         seed += 1
         if time.process_time() - at < LITTLE * seconds:
-            draws *= 2
+            draws = min(2 * draws, inputs)
     return found
 
 

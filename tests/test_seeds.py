@@ -76,8 +76,8 @@ def test_a_correction_is_tried_until_it_has_had_its_inputs(monkeypatch, tmp_path
     said = "1, bound 0.5, 4 draws"
     assert found == {form: {"inputs": 12, "failed": {3: said}}}
     monkeypatch.setattr(fuzz, "LITTLE", 1)
-    found = fuzz.tried("checks_of_a_form", "eq2", inputs=13, draws=4, seconds=60.0)
-    assert found[form] == {"inputs": 4 + 8 + 16, "failed": {3: "1, bound 0.5, 16 draws"}}
+    found = fuzz.tried("checks_of_a_form", "eq2", inputs=14, draws=4, seconds=60.0)
+    assert found[form] == {"inputs": 4 + 8 + 14, "failed": {3: "1, bound 0.5, 14 draws"}}
     monkeypatch.setattr(fuzz, "LITTLE", 0)
     place = registry.Place(("acl/eq2",), "draws", "eq2", tmp_path / "checks_of_a_form.py", 3, 5)
     monkeypatch.setattr(registry.Place, "module", "checks_of_a_form")

@@ -29,6 +29,7 @@ from clcore.reference import Array, relative
 from clcore.theory.operator import covariance_operator as co
 
 NEVER = 1e-6  # a cosine that is not positive, to rounding and more
+STILL = 1e-12  # no update, of one that is about 1
 WIDTHS = dw.DEPTHS[2]
 TAU = 0.5
 LOSSES = {"InfoNCE": dw.infonce(TAU), "triplet": dw.triplet(TAU)}
@@ -37,17 +38,19 @@ BOTH = (False, True)  # one tower, both
 
 
 def cosine(update: Array, at: Layer) -> Array:
-    """Of vec(dW_l), [draws, w], and vec(W_l); 0 where nothing moves."""
+    """Of vec(dW_l), [draws, w], and vec(W_l); 1 where nothing moves, to rounding, as in a net that
+    is dead at all samples: nothing goes against the weights there."""
     w = dw.vec(at.net[at.number - 1])
-    size = np.linalg.norm(update, axis=-1) * np.linalg.norm(w, axis=-1)
-    return (update * w).sum(-1) / np.maximum(size, 1e-300)
+    moved, size = (np.linalg.norm(x, axis=-1) for x in (update, w))
+    return np.where(moved > STILL, (update * w).sum(-1) / np.maximum(moved * size, STILL), 1.0)
 
 
 def _by_operator(at: Layer, case: dw.Case, tied: bool) -> Array:
     """`cosine` of w and the update A w, by the library's operator A, as a quadratic form."""
     w, A = dw.vec(at.net[at.number - 1]), operator(at, case, tied=tied).numpy()
-    square = np.einsum("bi,bji,bjk,bk->b", w, A, A, w)
-    return np.einsum("bi,bij,bj->b", w, A, w) / np.sqrt((w**2).sum(-1) * square)
+    square = np.maximum(np.einsum("bi,bji,bjk,bk->b", w, A, A, w), STILL**2)
+    found = np.einsum("bi,bij,bj->b", w, A, w) / np.sqrt((w**2).sum(-1) * square)
+    return np.where(square > STILL**2, found, 1.0)
 
 
 def _batch(rng: np.random.Generator, world: co.World, size: int) -> Objective:
