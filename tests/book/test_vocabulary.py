@@ -124,3 +124,24 @@ def test_pages_are_free_of(tic):
 )
 def test_a_tic_is_found(tic):
     assert any(re.search(pattern, tic) for pattern in TICS)
+
+
+SHORT = r"\b(PI|RFs?|BN|NC|PSD|iid|std|Psparse|init)\b|\b[sw]\.(r\.)?t\.|\biff\b|\bHeadline:"
+"""What a row's Given and Claimed write out, since they stand alone; a quotation has the print's."""
+
+
+@pytest.mark.parametrize("paper", ["acl", "ddn", "nl", "ncl"])
+def test_what_is_given_and_claimed_is_written_out(paper):
+    file = _paths.root() / "data" / "claims" / f"{paper}.yaml"
+    rows = yaml.safe_load(file.read_text(encoding="utf-8"))["claims"]
+    told = {row["id"]: f"{row['conditions']} {row['statement']}" for row in rows}
+    plain = {key: re.sub(r'"[^"]*"', " ", prose(text)) for key, text in told.items()}
+    assert len(plain) > 80
+    assert not {key: found[0] for key, text in plain.items() if (found := re.search(SHORT, text))}
+
+
+@pytest.mark.parametrize(
+    "short", ["Random init.", "iid inputs", "min s.t. p", "w.r.t. W", "the BN"]
+)
+def test_an_abbreviation_is_found(short):
+    assert re.search(SHORT, short)
