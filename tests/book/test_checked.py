@@ -176,7 +176,7 @@ def test_corrected_forms_are_counted_and_what_fails_is_named(monkeypatch, made):
         "1 times a form failed" in page
         and "None failed." not in page
         and "x&lt;y" in page
-        and "seed 3: 2, bound 1" in page
+        and "seed 3: <code>2, bound 1<" in page
     )
 
 
