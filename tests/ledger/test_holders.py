@@ -45,7 +45,6 @@ def second(part):
 def third(t, name, unused):
     t.part(name).add(unused)
 '''
-LINES = [line.strip() for line in SOURCE.splitlines()]
 
 
 @pytest.fixture

@@ -209,7 +209,7 @@ Ends = tuple[float, float]
 def _close(
     t: Trial, runs: Runs, panel: str, printed: Ends, others: str = "", setting: str = ""
 ) -> None:
-    """The larger of |mean - printed| at the start and at the end, less two standard errors of the
+    """The larger of |mean - printed| at the start and at the end, minus two standard errors of the
     difference, since the paper's are means of three runs, is at most 0.05: "around", and the
     captions give no Pr(sparse). Control: random encoders, which stay."""
     runs_of = [rt.at(runs, panel, last).groupby("seed").minimum.mean() for last in (False, True)]
@@ -227,8 +227,8 @@ def num3(t: Trial, runs: Runs) -> None:
     """Minimum max-cosine rises from 0.7 to 0.87 with a linear predictor (Sec. 5.2.2).
 
     Protocol   Figure 5's runs, mean over all; the caption gives no Pr(sparse).
-    Question   Is the Minimum max-cosine within 0.05 of 0.7 at the start and of 0.87 at the end, and
-               two standard errors of its difference from a mean of three runs?
+    Question   Is the Minimum max-cosine within 0.05 of 0.7 at the start and of 0.87 at the end,
+               plus two standard errors of its difference from a mean of three runs?
     Refuted    by another start or end. Control: random encoders, which stay.
     """
     _close(t, runs, "pred-warm", (0.7, 0.87))
@@ -241,7 +241,7 @@ def num4(t: Trial, runs: Runs) -> None:
     Protocol   Figure 7's runs, mean over all. Its caption has c = 2, a noise of 0.02 an entry,
                which starts near 1: other readings of it are run as well.
     Question   Is the Minimum max-cosine within 0.05 of 0.62 at the start and of 0.85 at the end,
-               and two standard errors of its difference from a mean of three runs?
+               plus two standard errors of its difference from a mean of three runs?
     Refuted    by another start or end. Control: random encoders, which stay.
     """
     _close(t, runs, "fig7", (0.62, 0.85), rt.other(runs, ("fig7", "warm-rows")))

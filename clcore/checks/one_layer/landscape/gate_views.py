@@ -93,10 +93,10 @@ def rate_again(g: Gate, density: float) -> float:
     return float((high - low) / (2 * d))
 
 
-def optima(g: Gate, density: float, augmented: bool = True, grid: int = 720) -> int:
+def optima(g: Gate, density: float, grid: int = 720) -> int:
     """How many angles attract."""
     angle = 2 * np.pi * (np.arange(grid) + 0.5) / grid - np.pi
-    speed = push(g, density, angle, augmented)
+    speed = push(g, density, angle)
     return int(((speed > 0) & (np.roll(speed, -1) <= 0)).sum())
 
 

@@ -51,7 +51,7 @@ def _set(checks: Iterator[Check], setting: str) -> Iterator[Check]:
 
 def _told(check: Check, name: str, other: Check) -> Check:
     """A part under an open setting with what a reading against the print measures there."""
-    return replace(check, readings=f"{name[0].upper()}{name[1:]}: {other.measured:.2g}.")
+    return replace(check, readings=f"Another reading gives {other.measured:.2g} ({name}).")
 
 
 def _of_nets(checks: Iterator[Check]) -> Iterator[Check]:
