@@ -138,9 +138,8 @@ def reading(runs: pd.DataFrame, suffix: str) -> pd.DataFrame:
     """The panels of one of SUFFIXES under the names that they have in print, with the column
     `trained` for their own; all other panels are left out."""
     rows = runs[runs.panel.str.endswith(suffix)]
-    printed = rows.panel.str.removesuffix(suffix).astype("category")
-    rows = rows.assign(panel=printed, trained=rows.panel)
-    return rows[~rows.panel.str.endswith(SUFFIXES)]
+    rows = rows.assign(panel=rows.panel.str.removesuffix(suffix), trained=rows.panel)
+    return rows[~rows.panel.str.endswith(SUFFIXES)].astype({"panel": "category"})
 
 
 def per_pr(rows: pd.DataFrame) -> DataFrameGroupBy:
