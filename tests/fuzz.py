@@ -43,9 +43,8 @@ def tried(module: str, name: str, inputs: int, draws: int, seconds: float) -> Tr
         except (LedgerError, ArithmeticError) as error:  # a check that refuses its own inputs, too
             found.setdefault(name, {"inputs": 0, "failed": {}})["failed"][seed] = str(error)
         for row in book.records:
-            if (
-                row["form"] == "corrected" and row["evidence"] == "exact"
-            ):  # trainings have no inputs
+            exact = row["evidence"] == "exact"  # what is trained has no inputs
+            if exact and row["form"] == "corrected":
                 one = found.setdefault(
                     f"{row['claim']} {row['part']!r}", {"inputs": 0, "failed": {}}
                 )

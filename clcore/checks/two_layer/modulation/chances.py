@@ -211,7 +211,7 @@ def rem19(t: Trial) -> None:
     """Learning probability with no, positive and negative modulation (Bullets after Eq. 155).
 
     Given   P[E_l], the chance that pattern l wins from uniform starts against d - 1 others, by the
-            library's integral; d = 2..40, modulation eps in [-4, 1.9].
+            library's integral; d = 2..40, modulations eps drawn from [-4, 1.9].
     Claim   (1) eps = 0: P is 1/d up to 2^-d. (2) eps > 0: P >= eps/2. (3) P does not fall as eps
             grows. (4) eps < 0: P <= (1 + eps/2)^d/d.
     Fails   (2) for eps > 1, (4) for eps < -2. Corrected: min(eps, 1)/2 and max(1 + eps/2, 0).
@@ -221,9 +221,10 @@ def rem19(t: Trial) -> None:
     d = np.array(dims)[:, None]
 
     def P(low: float, high: float, count: int = 60) -> tuple[Array, Array]:
-        """epsilon, and P[E_l] for uniform starts [d, epsilon]."""
-        e = torch.linspace(low, high, count, dtype=torch.float64)
-        return e.numpy(), np.stack([modulation.win_probability(e, d).numpy() for d in dims])
+        """epsilon, drawn and in order, and P[E_l] for uniform starts [d, epsilon]."""
+        e = np.sort(t.rng.uniform(low, high, count))
+        (drawn,) = tensors(e)
+        return e, np.stack([modulation.win_probability(drawn, d).numpy() for d in dims])
 
     # (1) epsilon = 0: d P differs from 1 by 2^-d at most.
     _, even = P(0.0, 0.0, 1)
