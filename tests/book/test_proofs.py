@@ -2,6 +2,7 @@
 
 import ast
 import json
+import subprocess
 import sys
 import textwrap
 
@@ -185,6 +186,33 @@ def test_a_stale_or_damaged_record_is_not_shown(tmp_path, monkeypatch) -> None:
     with pytest.raises(ValueError, match=r"python -m clcore\.book\.proofs"):
         recorded.known()
     recorded.known.cache_clear()
+
+
+def test_a_program_that_prints_what_it_did_leaves_the_record_as_it_was(
+    tmp_path, monkeypatch
+) -> None:
+    kept = {claim: KEPT[claim] | {"seconds": 77.0} for claim in FEW[:2]}
+    again = tmp_path / "proofs.json"
+    again.write_text(json.dumps(kept | {FEW[1]: KEPT[FEW[1]] | {"prints": "", "seconds": 77.0}}))
+    monkeypatch.setattr(recorded, "file", lambda: again)
+    recorded.known.cache_clear()
+    assert recorded.record(FEW[:2]) == {"recorded": 2}
+    said = json.loads(again.read_text())
+    assert said[FEW[0]] == kept[FEW[0]] and said[FEW[1]]["seconds"] < 77
+    again.write_text("{")
+    recorded.known.cache_clear()
+    assert recorded.record(FEW[:1]) == {"recorded": 1}
+    recorded.known.cache_clear()
+    assert recorded.known()[FEW[0]]["prints"] == KEPT[FEW[0]]["prints"]
+    recorded.known.cache_clear()
+
+
+@pytest.mark.parametrize("module", ["clcore.book.proofs", "clcore.book.site.fields"])
+def test_to_ask_for_help_records_nothing(module) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", module, "--help"], capture_output=True, text=True, timeout=300
+    )
+    assert ran.returncode == 0 and "Usage" in ran.stdout
 
 
 def test_the_page_of_a_claim_offers_it_and_the_search_leaves_it_out() -> None:

@@ -1,5 +1,7 @@
 """Record the proofs again: python -m clcore.book.proofs."""
 
+import typer
+
 from clcore.book.proofs.recorded import main
 
-main()
+typer.run(main)

@@ -76,8 +76,9 @@ def of(claim_id: str) -> dict[str, Any] | None:
 
 
 def record(of_claims: Iterable[str]) -> Counter[str]:
-    """Run the programs of these claims and record them. Returns how many claims have one, and how
-    many have none, by reason."""
+    """Run the programs of these claims and record them; one that prints what it did keeps the
+    seconds it had, so that the record changes where a program does. Returns how many claims have
+    one, and how many have none, by reason."""
     count: Counter[str] = Counter()
     made: dict[str, programs.Program] = {}
     for claim in of_claims:
@@ -91,14 +92,20 @@ def record(of_claims: Iterable[str]) -> Counter[str]:
         elif programs.proved(claim):
             count["needs draws, NumPy or PyTorch"] += 1
     table = {}
+    try:
+        before = known()
+    except (OSError, ValueError):  # none yet, or damaged: it is made anew
+        before = {}
     for claim, ran in run({claim: one.text for claim, one in made.items()}).items():
         if ran["error"] or not shown(ran["prints"]):
             count[f"fails by itself ({claim}: {ran['error'] or 'not everything is shown'})"] += 1
             continue
         count["recorded"] += 1
-        seconds = round(ran["seconds"], 2)
-        said = {"digest": digest(made[claim].text), "seconds": seconds, "prints": ran["prints"]}
-        table[claim] = said
+        now = {"digest": digest(made[claim].text), "prints": ran["prints"]}
+        had = before.get(claim, {})
+        same = now == {name: had.get(name) for name in now}
+        seconds = had["seconds"] if same else round(ran["seconds"], 2)
+        table[claim] = {"digest": now["digest"], "seconds": seconds, "prints": now["prints"]}
     write_atomic(file(), (json.dumps(table, indent=1, ensure_ascii=False) + "\n").encode())
     return count
 

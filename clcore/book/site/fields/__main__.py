@@ -1,5 +1,7 @@
 """Write data/fields.json anew from the judges: python -m clcore.book.site.fields."""
 
+import typer
+
 from clcore import _paths
 from clcore._files import write_json
 from clcore.book import exercises
@@ -19,5 +21,10 @@ def made() -> dict:
     return {"usual": [list(one) for one in mistakes.NUMBERS], "exercises": asked}
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write data/fields.json anew from the judges."""
     write_json(fields.file(), made())
+
+
+if __name__ == "__main__":
+    typer.run(main)
