@@ -71,7 +71,7 @@ def tested(claim_id: str) -> list[dict[str, Any]]:
                 "blocks": said.blocks,
                 "note": said.note,
                 "lines": source.count("\n"),
-                "code": _shown(source)["code"],
+                "code": coloured(source),
                 "on": place.on,
             }
         )
