@@ -193,6 +193,16 @@ def test_table_1_agrees_with_itself_and_not_with_other_columns():
     assert table["std"].to_numpy() == pytest.approx(table.paper_std)
 
 
+@pytest.mark.parametrize("pair", [("mean", "vanilla"), ("neither", "variance")])
+def test_the_variance_s_gradient_must_hurt_with_the_mean_s_and_without(pair):
+    table = table1.printed()
+    other = dict(zip(pair, pair[::-1], strict=True))
+    turned = table.assign(norm=table.norm.map(lambda name: other.get(name, name)))
+    right, wrong = table1._gains(table, "paper"), table1._gains(turned, "paper")
+    assert all(gain.mean() > 0.02 for gain in right)
+    assert sum(gain.mean() < -0.02 for gain in wrong) == 1
+
+
 def test_lowest_everywhere_is_asked_besides_lowest_in_part():
     """ReLU lowest in five of the nine cells with P > 1 and beta > 1, and nowhere else."""
     made = runs()

@@ -166,12 +166,14 @@ def lem12(t: Trial) -> None:
     Given   rows of norm 1/sqrt(n_l), |W_L|_F = 1, L = 2..5; ascent of |W_L ... W_1|_2; a point
             with J = 0 made by hand.
     Claim   All ends have value 1 and are aligned-uniform, rows of W_l are multiples of v'
-            (Eq. 124), and J = 0 is left by a random move of 0.01.
-    Fails   for the starts, before the ascent, and for J = 0 not moved.
+            (Eq. 124), so that W_l = v_l v_{l-1}^T, and J = 0 is left by a random move of 0.01.
+    Fails   for the starts, before the ascent, for v_l v_l^T as typeset (a misprint), and for J = 0
+            not moved.
     """
     value = t.part("limits have value 1", 1e-8, controls=pooled)
     uniform = t.part("limits are aligned-uniform", 1e-3, controls=pooled)
     rows = t.part("Eq. 124", 1e-3, controls=pooled)
+    outer = t.part("the solution of Eq. 124", 1e-3, controls=pooled)
     left = t.part("J = 0 is left", 1e-9, ">=")
     count = min(t.draws, 200)
     for widths in ((4, 3, 2), (5, 1, 4, 2), (3, 6, 2, 3), (6, 3, 3, 3, 2), (4, 2, 5, 1, 3, 2)):
@@ -182,6 +184,12 @@ def lem12(t: Trial) -> None:
         value.add(1 - spectral_norm(end)).breaks(before, 1 - spectral_norm(start))
         uniform.add(dl.unevenness(limits)).breaks(before, dl.unevenness(W))
         rows.add(_row_condition(end)).breaks(before, _row_condition(start))
+        outer.add(_apart(end)).breaks(before, _apart(start))
+
+    # v_l v_l^T has the shape of W_l in square layers alone.
+    W = dl.starts(t.keys(count, "square"), (3, 3, 3, 2), rows=True)
+    square = [w.numpy() for w in spectral_ascent(W, rows=True)]
+    outer.add(_apart(square)).breaks("as typeset, $v_lv_l^\\top$", _apart(square, typeset=True))
 
     # From a point with J = 0 the ascent goes on, once it is moved at random.
     zero = _even(t.rng, sphere(t.rng, count, 4), (4, 4, 4, 2))
@@ -202,6 +210,17 @@ def _row_condition(ws: list[Array]) -> Array:
         along = np.einsum("bij,bj->bi", row, v)
         out.append(np.linalg.norm(row - along[..., None] * v[:, None], axis=-1).max(-1))
         u = np.einsum("bij,bj->bi", w, u)
+    return np.max(out, 0)
+
+
+def _apart(ws: list[Array], typeset: bool = False) -> Array:
+    """[draws]: largest entry of W_l - v_l v_{l-1}^T over l < L, where v_l is W_l v_{l-1} at norm 1
+    and v_0 the input direction of the product; typeset: of W_l - v_l v_l^T."""
+    v, out = np.linalg.svd(product_of(ws))[2][:, 0], []
+    for w in ws[:-1]:
+        below, v = v, unit(np.einsum("bij,bj->bi", w, v))
+        right = v if typeset else below
+        out.append(np.abs(w - v[:, :, None] * right[:, None]).max((1, 2)))
     return np.max(out, 0)
 
 
