@@ -42,6 +42,22 @@ def test_theorem_1_as_printed_misses_powers():
     assert V == [1, 2] and V[1] * V[0] * 1 == slope.item()
 
 
+def test_definition_2_as_typeset():
+    """G of squares (Eq. 18) misses the forward formula, another G and Q meet both; Q = I of ReLU
+    (Eq. 17) misses the backward one where a gate of the layer is closed."""
+    net = scalar_net(cn.power(2), 1, 1)(2)
+    G = cn.reversible(net, 2)[0].item()
+    below, above = net.post[1].item(), net.pre[1].item()
+    assert (below, above, G * below) == (4, 4, 8)
+    g = 3.0  # dr/df_2; of a layer with a square above it dr/dpre_2 is 2 pre_2 g
+    pre_slope = 2 * net.pre[0].item() * (2 * above * g)
+    assert (1 * below, 1 * 32 * g) == (above, pre_slope)  # G = 1, Q = 32
+
+    f = torch.ones(1, dtype=torch.float64, requires_grad=True)  # pre_1, open
+    (slope,) = torch.autograd.grad(torch.relu(-torch.relu(f)).sum(), f)
+    assert slope.item() == 0 and -1 * g != slope.item()  # G = W = -1, Q = 1
+
+
 @pytest.mark.parametrize(("steps", "trace"), [((1, -1), 0.75), (range(8), 0.0)])
 def test_the_operator_of_a_ring_whose_views_shift_a_little(steps, trace):
     """A linear unit sees the ring of Eq. 11; views are at z' + steps. Left side of the display."""

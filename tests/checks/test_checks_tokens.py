@@ -1,18 +1,20 @@
 """The token experiment's checks: the exact ones, and those on tables of runs."""
 
 import itertools
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from clcore import ledger
+from clcore import _paths, ledger
 from clcore.checks.two_layer.tokens import batchnorm as norms
 from clcore.checks.two_layer.tokens import runs as tables
 from clcore.checks.two_layer.tokens import sequences as nl_tokens
 from clcore.checks.two_layer.tokens import settings, table1
 from clcore.experiments import token_sequences as ts
+from clcore.ledger import findings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -319,3 +321,18 @@ def test_which_batchnorm_decides_figure_11():
     even = runs(change=lambda *c: score(*c) + 0.03 * c[3] * (c[2] == "mean") * (c[3] == 2))
     failed = {c.part for c in norms.fig11(tables.of_paper(even)) if not ledger.judge(c)}
     assert failed == {"it hardly helps at zeta = 2"}
+
+
+def test_figure_5_in_short_has_the_recorded_shares():
+    """Of 20 and of 8 tokens, at the printed rate and at the program's."""
+    found = []
+    for protocol in ("paper", "released"):
+        path = _paths.root() / "data" / "recorded" / "5-two-layer" / f"filters-{protocol}.csv"
+        rows = pd.read_csv(path).query("step > 0 and activation == 'relu'")
+        found += [rows[rows.tokens == tokens].all_found.mean() for tokens in (20, 8)]
+    said = findings.known()["nl/fig5"]["in_short"]
+    none, *shares = found
+    told = re.findall(r"(\d+) per cent|at the program's.*?(\d+) and (\d+) do", said)
+    numbers = [int(n) for one in told for n in one if n]
+    assert none == 0 and "no field of 20 tokens" in said
+    assert numbers == [round(100 * share) for share in shares]

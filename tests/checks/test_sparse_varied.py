@@ -11,6 +11,7 @@ from clcore.experiments import sparse_map
 from clcore.experiments import sparse_panels as sp
 from clcore.experiments import sparse_tables as rt
 from clcore.ledger import findings
+from clcore.theory.sparse.sparse_coding import noise_std
 
 NETS = {"SimCLR": "simclr", "SimSiam": "simsiam", "the two-layer net": "ncl-basic-2l"}
 NETS |= {n: n.lower() for n in ("CL-basic", "NCL-basic", "CL-linear", "NCL-linear")}
@@ -116,3 +117,22 @@ def test_cells_of_the_warm_starts_are_counted_from_the_record(runs):
         said = varied[outer][inner].split(".")[0]
         counts = [int(n) for n in re.findall(r"\b\d+\b", said.split("agree")[0]) if n != "27"]
         assert counts == [rt.beside(runs, "ncl/tab4", of).agrees.sum() for of in panels], said
+
+
+@pytest.mark.parametrize("claim", ["ncl/fig14", "ncl/fig15"])
+def test_the_noise_of_free_weights_is_that_of_twenty_features(claim):
+    settings = sp.PANELS["fig14-free"]["settings"]
+    assert "noise" not in settings and settings["d"] == 20
+    (noise,) = re.findall(r"At noise (\d\.\d+) free", findings.known()[claim]["in_short"])
+    assert float(noise) == round(noise_std(20, "std"), 2)
+
+
+def test_free_weights_rise_from_the_starts_of_figures_13_and_14(runs):
+    varied = findings.known()["ncl/rem6"]["open"]["varied"]
+    sizes = varied["Sizes and noise, with normalised weights"]
+    (said,) = (words for name, words in sizes.items() if "Figs. 13" in name)
+    told = [float(n) for n in re.findall(r"0\.\d+", said)]
+    for panel, (start, least) in (("fig13-free", told[:2]), ("fig14-free", told[2:])):
+        began, ended = (rt.means(runs, panel, last=last)["mean"].round(2) for last in (False, True))
+        assert (began == start).all() and ended.min() == pytest.approx(least), panel
+        assert rt.rises(runs, panel, 1)[0] < 0.05

@@ -43,28 +43,32 @@ def _refused(x: Array, x2: Array) -> tuple[Array, Array]:
 def def5(t: Trial) -> None:
     """Two-layer ReLU network and the orthogonal mixture data model (Assumption 1).
 
-    Given   batches of the library's generator, three fields of four modes; broken ones: a second
-            active mode, a sign, a factor per mode, a view erased.
+    Given   batches of the library's generator, three fields of four modes; broken ones, each in one
+            property: a second active mode, a sign, a second view in another mode, turned, erased.
     Claim   The generator obeys Assumption 1 (nonnegative, one-hot, x' = gamma x with gamma > 0):
             neither of two validators, the library's and one in numpy, refuses its batches. By
             rotation the modes are e_m: turning a field's patterns and its weights changes no
             output.
-    Fails   for data with two active modes, signed data, a factor per mode; for weights that are
-            not turned along.
+    Fails   for data with two active modes, signed data; for second views in another mode, with a
+            negative factor, erased; for weights that are not turned along.
     """
     draws, samples, fields, modes = t.draws, 30, 3, 4
     keys = random.fold_in(random.key(int(t.rng.integers(2**40))), torch.arange(draws))
     batch = orthogonal_mixture.draw_fields(keys, samples, fields, modes)
     x, x2 = (v.numpy() for v in batch)
     both = mixture.two_hot(t.rng, x)
-    uneven = both * t.rng.uniform(0.5, 1.5, both.shape)
 
     # Of the generator's batches what one validator refuses, of the broken ones what both do.
     data = t.part("data", 0.0, measured=fraction, controls=fraction)
     data.add(np.logical_or(*_refused(x, x2)))
     data.breaks("two active modes", np.logical_and(*_refused(both, both)))
     data.breaks("signed", np.logical_and(*_refused(-x, -x2)))
-    data.breaks("a factor per mode", np.logical_and(*_refused(both, uneven)))
+    for name, view in (
+        ("another mode in the second view", np.roll(x2, 1, -1)),
+        ("a negative factor", -x2),
+        ("the second view erased", 0 * x2),
+    ):
+        data.breaks(name, np.logical_and(*_refused(x, view)))
 
     # Patterns and weights turned together, field by field, give the same outputs.
     w1 = t.rng.standard_normal((draws, fields, modes))

@@ -72,14 +72,15 @@ def rem6(t: Trial, runs: Runs) -> None:
             t, runs, (panel,), f"predictor: {name}", RECOVERED, ">=", measured, setting=setting
         )
         part.says(start=rt.listed(start), end=rt.listed(found))
-    for panel, sizes, setting in (
-        ("warm-rows", "fig13", "m = 10, as in Fig. 13"),
-        ("warm-columns", "fig15", "p = d = m = 20, c = 1.25, as in Fig. 15"),
+    for panel, sizes, free, setting in (
+        ("warm-rows", "fig13", "fig13-free", "m = 10, as in Fig. 13"),
+        # Fig. 15 has the sizes and the start of Fig. 14
+        ("warm-columns", "fig15", "fig14-free", "p = d = m = 20, c = 1.25, as in Fig. 15"),
     ):
         name = f"no predictor, warm start, normalised {panel[5:]}: rises"
         moves(t, runs, panel, name)
         if rt.has(runs, sizes):
-            moves(t, runs, sizes, name, setting=setting)
+            moves(t, runs, sizes, name, others=rt.other(runs, (free,)), setting=setting)
 
 
 @check("ncl/rem7", on="runs")

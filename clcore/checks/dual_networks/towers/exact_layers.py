@@ -42,7 +42,7 @@ def forward() -> Proof:
     return {
         "shown": exact.equal([a["above"] for a in both], [a["G"] * a["pre"] for a in both]),
         "breaks": {
-            "as typeset, on f_{l-1}": exact.equal(gates["above"], gates["G"] * gates["post"]),
+            "as typeset, on f_{l-1}": exact.equal(powers["above"], powers["G"] * powers["post"]),
             "G = W acting on pre": exact.equal(powers["above"], powers["W"] * powers["pre"]),
         },
         "at": WIDE,
