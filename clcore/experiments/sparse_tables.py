@@ -85,7 +85,7 @@ OPEN = {
     "-bn-t0.2": "BatchNorm in the encoder, temperature 0.2, the rate in proportion to it",
     "-bn-t0.5": "BatchNorm in the encoder, temperature 0.5, the rate in proportion to it",
     "-faint": "noise 0.05, a fifth to a third of its order log d / d",
-    "-loud": "the printed log d / d as the variance of the noise: 0.48 at d = 10",
+    "-loud": "the printed log d / d as the variance of the noise: 0.48 at d = 10, 0.39 at d = 20",
     "-loud-t0.2": "noise 0.48, temperature 0.2, the rate in proportion to it",
     "-loud-t0.5": "noise 0.48, temperature 0.5, the rate in proportion to it",
     "-balanced": "every column of M equally often among the rows of the start",
