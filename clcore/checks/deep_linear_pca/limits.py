@@ -166,9 +166,11 @@ def lem12(t: Trial) -> None:
     Given   rows of norm 1/sqrt(n_l), |W_L|_F = 1, L = 2..5; ascent of |W_L ... W_1|_2; a point
             with J = 0 made by hand.
     Claim   All ends have value 1 and are aligned-uniform, rows of W_l are multiples of v'
-            (Eq. 124), so that W_l = v_l v_{l-1}^T, and J = 0 is left by a random move of 0.01.
-    Fails   for the starts, before the ascent, for v_l v_l^T as typeset (a misprint), and for J = 0
-            not moved.
+            (Eq. 124), so that W_l = v_l v_{l-1}^T, and J = 0 is left by a random move of 0.01. In
+            the proof, every diagonal element of Lambda at a critical point of Eq. 123 is 1.
+    Fails   that step of the proof: a row across v' is critical, of element 0, and not zero.
+            Corrected: at a maximum. Controls: the starts, before the ascent, v_l v_l^T as typeset
+            (a misprint), J = 0 not moved, rows at random, the critical point.
     """
     value = t.part("limits have value 1", 1e-8, controls=pooled)
     uniform = t.part("limits are aligned-uniform", 1e-3, controls=pooled)
@@ -199,6 +201,35 @@ def lem12(t: Trial) -> None:
     moved = [w + 1e-2 * t.rng.standard_normal(w.shape) for w in zero]
     moved = [w.numpy() for w in dl.normalise(tensors(*moved), rows=True)]
     left.add(spectral_norm(moved)).breaks("the point itself, not moved", spectral_norm(zero))
+    _lambda(t, count)
+
+
+def _lambda(t: Trial, count: int) -> None:
+    """The step of the proof after Eq. 124: Lambda's diagonal, n_l <w_k, v'>^2 for unit v'."""
+    name = r"every diagonal element of $\Lambda$ is 1"
+    printed, corrected = step = t.both(name, 1e-8, draws=count)
+    n, v = 4, sphere(t.rng, count, 5)
+    rows = v[:, None] * np.sign(t.rng.standard_normal((count, n, 1)))
+    rows[:, :1] = unit(tangent(rows[:, :1], t.rng.standard_normal((count, 1, 5))))  # across v'
+    critical = rows / np.sqrt(n)
+
+    def elements(w: Array) -> Array:
+        return n * np.einsum("bkj,bj->bk", w, v) ** 2
+
+    # Critical: Eq. 124 holds, and |W v'| does not change to first order along the spheres.
+    still = np.einsum("bkj,bj,bi->bki", critical, v, v) - elements(critical)[..., None] * critical
+    assert np.abs(still).max() < 1e-12 and np.linalg.norm(critical, axis=-1).min() > 0.4
+    apart = np.abs(elements(critical) - 1).max(-1)
+    printed.add(apart).fails_by(np.ones(count))
+
+    # Moved at random, the ascent of Eq. 123 (a row towards its side of v') ends at a maximum.
+    w = unit(critical + 1e-2 * t.rng.standard_normal(critical.shape)) / np.sqrt(n)
+    for _ in range(60):
+        w = unit(w + np.einsum("bkj,bj,bi->bki", w, v, v)) / np.sqrt(n)
+    corrected.add(np.abs(elements(w) - 1).max(-1))
+    corrected.breaks("the critical point, before the ascent", apart)
+    anywhere = unit(t.rng.standard_normal(critical.shape))
+    step.breaks("rows at random", np.abs(elements(anywhere / np.sqrt(n)) - 1).max(-1))
 
 
 def _row_condition(ws: list[Array]) -> Array:
