@@ -1,6 +1,7 @@
 """What reaches a kernel: the shell's variables by name, and the files around the notebook."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -65,37 +66,41 @@ def keys() -> dict[str, str]:
     return {run.name: run.key for run in build.plan("book", None, "cpu")}
 
 
-@pytest.mark.parametrize(
-    ("file", "concerned"),
-    [
-        ("chapters/tabulate.py", {"good", "other"}),  # in place of a package that others import
-        ("chapters/package/__init__.py", {"good", "other"}),
-        ("chapters/package/inner/module.py", set()),  # a folder that nobody names
-        ("chapters/folder/module.py", {"other"}),
-        ("chapters/fast.abi3.so", {"good", "other"}),
-        ("chapters/matplotlibrc", {"good", "other"}),
-        ("chapters/numbers.csv", {"other"}),
-        ("chapters/below/more.csv", {"other"}),
-        ("chapters/unnamed.csv", set()),
-        ("chapters/.ipynb_checkpoints/a.py", set()),
-        ("sitecustomize.py", {"good", "other"}),
-        ("package/__init__.py", {"good", "other"}),
-        ("folder/module.py", {"other"}),
-        ("scripts/module.py", set()),
-    ],
-)
-def test_a_key_knows_what_lies_around_its_notebook(project, file, concerned):
+AROUND = {
+    "chapters/tabulate.py": {"good", "other"},  # in place of a package that others import
+    "chapters/package/__init__.py": {"good", "other"},
+    "chapters/package/inner/module.py": set(),  # a folder that nobody names
+    "chapters/folder/module.py": {"other"},
+    "chapters/fast.abi3.so": {"good", "other"},
+    "chapters/matplotlibrc": {"good", "other"},
+    "chapters/numbers.csv": {"other"},
+    "chapters/below/more.csv": {"other"},
+    "chapters/unnamed.csv": set(),
+    "chapters/.ipynb_checkpoints/a.py": set(),
+    "sitecustomize.py": {"good", "other"},
+    "package/__init__.py": {"good", "other"},
+    "folder/module.py": {"other"},
+    "scripts/module.py": set(),
+}
+"""File -> the chapters whose key it changes."""
+
+
+def test_a_key_knows_what_lies_around_its_notebook(project):
     read = 'import folder.module\nopen("numbers.csv")\nopen("below/more.csv")'
     notebook(project / "chapters" / "other.ipynb", read)
     notebook(project / "chapters" / "good.ipynb", CHECK)
-    before = keys()
-    path = project / file
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for content in (b"1", b"2"):
-        path.write_bytes(content)
-        after = keys()
-        assert {name for name in after if after[name] != before[name]} == concerned
-        before = after
+    bare = keys()
+    for file, concerned in AROUND.items():
+        path, before = project / file, bare
+        new = next(part for part in (*reversed(path.parents), path) if not part.exists())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for content in (b"1", b"2"):
+            path.write_bytes(content)
+            after = keys()
+            assert {name for name in after if after[name] != before[name]} == concerned, file
+            before = after
+        shutil.rmtree(new) if new.is_dir() else new.unlink()
+    assert keys() == bare
 
 
 def test_a_key_and_the_seal_know_what_kernels_run_first(project, monkeypatch, tmp_path):
