@@ -251,11 +251,13 @@ def rem1(t: Trial) -> None:
 
 @check("acl/num8")
 def num8(t: Trial) -> None:
-    """With augmentation the contrastive covariance need not be PSD (Sec. 4, before 4.1).
+    """With augmentation the contrastive covariance need not be positive semi-definite (Sec. 4,
+    before 4.1).
 
     Given   random data and alpha > 0; second views with noise of size 0, 0.5, 1, 2.
-    Claim   (1) X_alpha, by the library, is symmetric. (2) With augmentation it is not PSD: by the
-            double loop, its least eigenvalue is negative in every draw at noise 2.
+    Claim   (1) X_alpha, by the library, is symmetric. (2) With augmentation it is not positive
+            semi-definite: by the double loop, its least eigenvalue is negative in every draw at
+            noise 2.
     Fails   (1) for C_alpha[x, y] of two variables; (2) without augmentation.
     """
     samples, d = 8, 4
@@ -277,5 +279,5 @@ def num8(t: Trial) -> None:
         return np.linalg.eigvalsh(ref.covariance(alpha, x, x2, x, x2))[:, 0]
 
     # (2) The least eigenvalue, with much noise and with none.
-    indefinite = t.part("not PSD", -1e-3).add(least_eigenvalue(2.0))
+    indefinite = t.part("not positive semi-definite", -1e-3).add(least_eigenvalue(2.0))
     indefinite.breaks("no augmentation", least_eigenvalue(0.0))

@@ -68,7 +68,7 @@ def lem7(t: Trial) -> None:
 
     Given   c_t > 0 and lambda_1(t) > 0; w(t + 1) = A w(t) / |A w(t)|.
     Claim   1 - d_t <= mu_t (1 - c_t), by Eqs. 184 to 186. Corrected: where |lambda_i| <= lambda_2
-            for i > 1, as for positive semidefinite A.
+            for i > 1, as for positive semi-definite A.
     Fails   for indefinite A with a large negative eigenvalue. In the reason for Eq. 184 the sum has
             no lambda_i^2.
 
