@@ -26,7 +26,8 @@ SIGNIFICANT = 0.05
 SHARE = 0.9
 """Of cells that agree: the rule allows two standard errors, so that one in twenty may not."""
 RECOVERED = 0.75
-"""ncl's lowest Minimum max-cosine of CL-basic, 0.76, is one that it calls high."""
+"""Our threshold for an end that is high, in Minimum max-cosine: just below 0.76, CL-basic's lowest
+in print, which the paper calls high."""
 
 
 class NoRuns(ValueError):
