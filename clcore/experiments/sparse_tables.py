@@ -241,14 +241,15 @@ def rises(
 
 
 def other(runs: pd.DataFrame, panels: tuple[str, ...]) -> str:
-    """Where other readings of a caption began and ended, for a note."""
+    """Where other readings of a caption began and ended, as a sentence of a note."""
     found = [
         f"{WORDS[p]}: {listed(means(runs, p, last=False)['mean'])} to "
         f"{listed(means(runs, p)['mean'])}"
         for p in panels
         if has(runs, p)
     ]
-    return "; ".join(found)
+    said = "; ".join(found)
+    return said[:1].upper() + said[1:]
 
 
 # ------------------------------------------------------------------------------- printed numbers
