@@ -206,7 +206,7 @@ def by_pr(rows: pd.DataFrame, column: str) -> dict[Any, np.ndarray]:
 def leads(
     runs: pd.DataFrame, high: str, low: str, column: str = "minimum"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean of panel `high` less that of `low` at the end, one a Pr(sparse) that both have; and the
+    """Mean of panel `high` minus that of `low` at the end, one a Pr(sparse) that both have; and the
     same with every other run exchanged."""
     sides = [by_pr(at(runs, panel), column) for panel in (high, low)]
     pairs = [(sides[0][p], sides[1][p]) for p in sorted(set(sides[0]) & set(sides[1]))]

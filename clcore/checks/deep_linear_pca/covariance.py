@@ -114,7 +114,7 @@ def num7(t: Trial) -> None:
 
     Given   alpha_ij = 1/(2N(N - 1)); x' = x (at finite N also with noise); Gaussian, uniform and
             one-hot data of known covariance V.
-    Claim   At every N X_alpha is the sample covariance with N - 1, less half the mean of (x
+    Claim   At every N X_alpha is the sample covariance with N - 1, minus half the mean of (x
             - x')(x - x')^T; without augmentation it tends to V: the log-log slope of |X_alpha
             - V|_F over N = 10^2..10^5 is -1/2, within 0.1.
     Fails   for the reading (1/2)N(N - 1), for the covariance with 1/N; for augmentation noise that

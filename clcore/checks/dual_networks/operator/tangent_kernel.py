@@ -48,7 +48,7 @@ def _kernel_change(rng: np.random.Generator, width: int, count: int, lazy: bool)
 
 
 def _rank(t: Trial, count: int) -> None:
-    """N less the rank of the kernel of 20 samples in R^5, without biases, as printed, and with."""
+    """N minus the rank of the kernel of 20 samples in R^5, without biases, as printed, and with."""
     x = t.rng.standard_normal((count, 20, 5))
     parallel, opposite, twice = x.copy(), x.copy(), x.copy()
     parallel[:, 1] = 2 * parallel[:, 0]

@@ -213,7 +213,7 @@ def eq41(t: Trial) -> None:
         if several:
             eq.breaks("one view twice", relative(world.intra(tied=True), exact))
 
-        # Eq. 32 less Eq. 41.
+        # Eq. 32 minus Eq. 41.
         limit, inter = ki.limit(*features), ki.inter_limit(*features).numpy()
         variance.add(relative(inter - ours, limit))
         if several:

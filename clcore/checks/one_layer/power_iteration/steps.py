@@ -168,7 +168,7 @@ def lem9(t: Trial) -> None:
     """Perturbation of the top eigenvector to first order (Lemma 9, Eqs. 190-191).
 
     Given   random symmetric A with gaps 0.05, 0.2, 1; changes of 0.0001 to 10 gaps.
-    Claim   phi_1' less its first-order expansion is of second order (slope 2), and at most kappa
+    Claim   phi_1' minus its first-order expansion is of second order (slope 2), and at most kappa
             |dA|^2 with kappa = 8/gap^2.
     Fails   without the first-order term; for one kappa for all A.
     """

@@ -81,7 +81,7 @@ def tab1(t: Trial, runs: pd.DataFrame, column: str = "chi_plus") -> None:
     cells.add(table.agrees.mean()).breaks("variants exchanged", _exchanged(table))
     cells.says(agree=table.agrees.sum(), cells=len(table), score=NAMES[column], share=SHARE)
 
-    # (2) Scores of the variant without it less those of BatchNorm with it, if both were run.
+    # (2) Scores of the variant without it minus those of BatchNorm with it, if both were run.
     if {"mean", "vanilla"} <= set(table.norm):
         _better(t.part(BETTER, 0.02, ">=", evidence=evidence(runs)), _order(table, "mean"))
 
