@@ -26,7 +26,8 @@ SIGNIFICANT = 0.05
 SHARE = 0.9
 """Of cells that agree: the rule allows two standard errors, so that one in twenty may not."""
 RECOVERED = 0.75
-"""ncl's lowest Minimum max-cosine of CL-basic, 0.76, is one that it calls high."""
+"""Our threshold for an end that is high, in Minimum max-cosine: just below 0.76, CL-basic's lowest
+in print, which the paper calls high."""
 
 
 class NoRuns(ValueError):
@@ -205,7 +206,7 @@ def by_pr(rows: pd.DataFrame, column: str) -> dict[Any, np.ndarray]:
 def leads(
     runs: pd.DataFrame, high: str, low: str, column: str = "minimum"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean of panel `high` less that of `low` at the end, one a Pr(sparse) that both have; and the
+    """Mean of panel `high` minus that of `low` at the end, one a Pr(sparse) that both have; and the
     same with every other run exchanged."""
     sides = [by_pr(at(runs, panel), column) for panel in (high, low)]
     pairs = [(sides[0][p], sides[1][p]) for p in sorted(set(sides[0]) & set(sides[1]))]
@@ -240,14 +241,15 @@ def rises(
 
 
 def other(runs: pd.DataFrame, panels: tuple[str, ...]) -> str:
-    """Where other readings of a caption began and ended, for a note."""
+    """Where other readings of a caption began and ended, as a sentence of a note."""
     found = [
         f"{WORDS[p]}: {listed(means(runs, p, last=False)['mean'])} to "
         f"{listed(means(runs, p)['mean'])}"
         for p in panels
         if has(runs, p)
     ]
-    return "; ".join(found)
+    said = "; ".join(found)
+    return said[:1].upper() + said[1:]
 
 
 # ------------------------------------------------------------------------------- printed numbers

@@ -21,7 +21,7 @@ nl-unit           cosine      first    same       tau sum   `token_sequences`, "
 nl-released       cosine      first    same       mean      `token_sequences`, "released", "mean"
 ================  ==========  =======  =========  ========  ===================================
 
-Similarity: "distance" is minus half the squared distance; on rows of norm 1 it is the cosine less
+Similarity: "distance" is minus half the squared distance; on rows of norm 1 it is the cosine minus
 1, and gives the same loss. Anchors: the n first views, or all 2n views. Negatives are views of the
 other n - 1 samples: of the anchor's own side ("same"), of the other side, or of both (2n - 2). The
 positive always stands in the denominator, as the 1 that is eps; acl leaves eps open. Sum and mean

@@ -126,7 +126,7 @@ def _tiles(v: Tensor, eps: float) -> Iterator[tuple[int, int, Tensor]]:
 @at_least_single  # whoever goes back under autocast gets the gradient, too
 def _slope(v: Tensor, total: Tensor, eps: float, weights: Tensor) -> Tensor:
     """The slope in v of the anchors' values, weighted by w: the sum over j of v_j times
-    E_ij (w_i / sum i + w_j / sum j), less what pulls the two views of a sample together."""
+    E_ij (w_i / sum i + w_j / sum j), minus what pulls the two views of a sample together."""
     share = weights / total
     slope = -(weights + weights.roll(len(v) // 2)).unsqueeze(-1) * v.roll(len(v) // 2, 0)
     for first, last, tile in _tiles(v, eps):

@@ -4,7 +4,7 @@ Features phi of n un-augmented samples x_0 are `*b n L`; alpha = phi phi^T (nl D
 finite world, samples with masses p `*b n`, each with v views of masses `*b n v` and features g
 `*b n v q`, the limits of large batches (nl Lemma 2) are finite sums.
 
-The covariance is normalised as in nl: 1/(2 N^2) times that of `clcore.losses.contrast`, less what
+The covariance is normalised as in nl: 1/(2 N^2) times that of `clcore.losses.contrast`, minus what
 nl's Eq. 3 adds by summing over i = j too; `batch_covariance` converts.
 """
 

@@ -67,7 +67,7 @@ def supcon(
         >>> z, labels = torch.eye(3), torch.tensor([0, 0, 1])
         >>> supcon(z, z, torch.arange(3), tau=1.0) == infonce(z, z, tau=1.0, how="nt-xent")
         tensor(True)
-        >>> supcon(z, z, labels, tau=1.0, reduction="none")  # log(e + 4), less the mean cosine
+        >>> supcon(z, z, labels, tau=1.0, reduction="none")  # log(e + 4), minus the mean cosine
         tensor([1.5715, 1.5715, 0.9048])
     """
     logits, same = _logits(z, z2, labels, one_temperature(tau, temperature))
@@ -83,7 +83,7 @@ def supcon_importance(
     labels: Shaped[Tensor, "*b n"],
     tau: Scalar,
 ) -> Float[Tensor, "*b m m"]:
-    """An anchor's tau times the slope of its value in s_k: exp(s_k / tau) over the sum, less 1/|P|
+    """An anchor's tau times the slope of its value in s_k: exp(s_k / tau) over the sum, minus 1/|P|
     for the positives. Rows are anchors, first views and then second; they sum to 0.
     """
     logits, same = _logits(z, z2, labels, tau)

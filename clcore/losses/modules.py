@@ -222,8 +222,8 @@ class SupCon(nn.Module):
         """Which views the gradient pushes from an anchor, and which it pulls (below 0); detached.
 
         Rows are anchors and columns views, the n first and then the n second. An entry is
-        exp(s_k / tau) over the sum of these, less 1/|P| for each of the anchor's positives; a row's
-        sum is 0. The mean's slope in s_k is this, over 2 n tau.
+        exp(s_k / tau) over the sum of these, minus 1/|P| for each of the anchor's positives; a
+        row's sum is 0. The mean's slope in s_k is this, over 2 n tau.
         """
         _require_outputs(z, z2, "supcon")
         return supcon_importance(z, z2, labels, self.tau).detach()

@@ -10,6 +10,6 @@ for a, b in ((Matrix([1, 0]), Matrix(v)) for v in ([1, 0], [0, 1], [-1, 0])):
 falls = [simplify(f[k] - f[k + 1]) for f in (eps_0, simclr) for k in (0, 1)]
 print("printed: turning z[2] twice lowers Eq. 2 by", *falls[:2], end=", NT-Xent by ")
 print(*(f.n(4) for f in falls[2:]))
-print("corrected: first views less Eq. 2, epsilon 1:", *simplify(Matrix(first) - Matrix(eps_1)))
+print("corrected: first views minus Eq. 2, epsilon 1:", *simplify(Matrix(first) - Matrix(eps_1)))
 assert falls[0] == falls[1] == 2 and falls[2] - falls[3] > 0.4
 assert simplify(Matrix(first) - Matrix(eps_1)).is_zero_matrix

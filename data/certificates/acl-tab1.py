@@ -1,7 +1,7 @@
 # Table 1, MINE and Lifted Structured: the rows are other losses than those of the sources
 from math import exp, log, sqrt
 
-mine, mended = [], []  # row less source, N = 3 on a line, both views equal; mended: a log an anchor
+mine, mended = [], []  # row minus source, N = 3 on a line, equal views; mended: a log per anchor
 for x in ((0, 0, 0), (0, 1, 3)):
     e = [[exp(-((a - b) ** 2) / 2) for j, b in enumerate(x) if j != i] for i, a in enumerate(x)]
     row = sum(log(sum(r)) for r in e)

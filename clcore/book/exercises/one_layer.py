@@ -54,7 +54,7 @@ def rare(answer: Any) -> float:
 
 
 def _wins(q: float, a: float) -> float:
-    """Eigenvalue of a pattern of probability q less that of another one, by all four states."""
+    """Eigenvalue of a pattern of probability q minus that of another one, by all four states."""
     y = [(math.sqrt((1 - p) / p), -math.sqrt(p / (1 - p))) for p in (q, 0.2)]
     states = np.array([(own, other) for own in y[0] for other in y[1]])
     mass = np.array([m * k for m in (q, 1 - q) for k in (0.2, 0.8)])

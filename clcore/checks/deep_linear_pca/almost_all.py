@@ -88,7 +88,7 @@ def num11(t: Trial) -> None:
 
 
 def _dimension(ws: list[Array]) -> Array:
-    """[runs]: of the set W_3 W_2 = 0, all norms 1, at these weights: entries less the rank of the
+    """[runs]: of the set W_3 W_2 = 0, all norms 1, at these weights: entries minus the rank of the
     conditions' slopes. (W_1 X W_1^T < 0 holds all around.)"""
     first, second, third = ws
     runs, rows, columns = len(first), third.shape[1], second.shape[2]

@@ -114,7 +114,7 @@ def num7(t: Trial) -> None:
 
     Given   alpha_ij = 1/(2N(N - 1)); x' = x (at finite N also with noise); Gaussian, uniform and
             one-hot data of known covariance V.
-    Claim   At every N X_alpha is the sample covariance with N - 1, less half the mean of (x
+    Claim   At every N X_alpha is the sample covariance with N - 1, minus half the mean of (x
             - x')(x - x')^T; without augmentation it tends to V: the log-log slope of |X_alpha
             - V|_F over N = 10^2..10^5 is -1/2, within 0.1.
     Fails   for the reading (1/2)N(N - 1), for the covariance with 1/N; for augmentation noise that
@@ -251,11 +251,13 @@ def rem1(t: Trial) -> None:
 
 @check("acl/num8")
 def num8(t: Trial) -> None:
-    """With augmentation the contrastive covariance need not be PSD (Sec. 4, before 4.1).
+    """With augmentation the contrastive covariance need not be positive semi-definite (Sec. 4,
+    before 4.1).
 
     Given   random data and alpha > 0; second views with noise of size 0, 0.5, 1, 2.
-    Claim   (1) X_alpha, by the library, is symmetric. (2) With augmentation it is not PSD: by the
-            double loop, its least eigenvalue is negative in every draw at noise 2.
+    Claim   (1) X_alpha, by the library, is symmetric. (2) With augmentation it is not positive
+            semi-definite: by the double loop, its least eigenvalue is negative in every draw at
+            noise 2.
     Fails   (1) for C_alpha[x, y] of two variables; (2) without augmentation.
     """
     samples, d = 8, 4
@@ -277,5 +279,5 @@ def num8(t: Trial) -> None:
         return np.linalg.eigvalsh(ref.covariance(alpha, x, x2, x, x2))[:, 0]
 
     # (2) The least eigenvalue, with much noise and with none.
-    indefinite = t.part("not PSD", -1e-3).add(least_eigenvalue(2.0))
+    indefinite = t.part("not positive semi-definite", -1e-3).add(least_eigenvalue(2.0))
     indefinite.breaks("no augmentation", least_eigenvalue(0.0))

@@ -271,8 +271,9 @@ def _balance(ws: Layers) -> torch.Tensor:
 def num10(t: Trial) -> None:
     """Without constraints the weight norms go to infinity (Sec. 4.2).
 
-    Given   Eq. 37 for L = 1, 2, 3 from random starts, X_alpha PSD, indefinite or negative
-            definite, fixed; Euler steps of 5 per cent in rescaled time, which keeps the paths.
+    Given   Eq. 37 for L = 1, 2, 3 from random starts, X_alpha positive semi-definite, indefinite or
+            negative definite, fixed; Euler steps of 5 per cent in rescaled time, which keeps the
+            paths.
     Claim   d/dt |W_l|_F^2 = 2 E_alpha, and the norms go to infinity: every layer passes 10^3.
     Fails   the rate with E for 2 E. The norms as printed: X = diag(1, -1), W_1 = (0, 2), W_2 = 0.1
             and all starts near by stay bounded. Corrected: they grow exactly if E > 0 at some

@@ -268,15 +268,15 @@ def rem4(t: Trial) -> None:
     Corollary 3).
 
     Given   BatchNorm of every hidden node, or rows of norm 1/sqrt(n_l) in its place; for (3) and
-            (4) widths 6-4-3-2 and PSD X, for (5) widths 6-3-3-3-3.
+            (4) widths 6-4-3-2 and positive semi-definite X, for (5) widths 6-3-3-3-3.
     Claim   (1) Fan-in norms are conserved. (2) So they may be fixed without loss of generality:
             energies of two directions of w keep their ratio. (3) The row constraint leaves the
             maximisers fewer dimensions and (4) the value lambda_max; (5) ascent takes fewer steps
             (our reading of better behaved).
     Fails   (2) as printed: under BatchNorm the energy of one node does not depend on the direction
             of w; corrected for w/|w| without BatchNorm. (5) if X has mostly negative eigenvalues;
-            corrected for PSD X. Controls: (1) other normalisations; (3), (5) no row constraint; (4)
-            rows of norm 1.
+            corrected for positive semi-definite X. Controls: (1) other normalisations; (3), (5) no
+            row constraint; (4) rows of norm 1.
     """
     # (1) The loss's gradient moves no row's norm.
     conserved_rows(t, "fan-in norms conserved", t.rng)

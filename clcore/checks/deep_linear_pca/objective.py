@@ -71,7 +71,7 @@ def _three_points(printed: Part) -> None:
         output_energy(alpha, (x, x), w, unit).item() for w in (line, [eye[None] / 2**0.5, eye])
     )
     printed.says(one=one, both=both)
-    # two pairs at distance 2, either way; 2 N^2 less twice the square of the sum of unit vectors
+    # two pairs at distance 2, either way; 2 N^2 minus twice the square of the sum of unit vectors
     printed.confirms(one=2 * 2 * 4, both=18 - 2 * (1 - 1.1 / np.sqrt(0.55**2 + 0.75)) ** 2)
 
 

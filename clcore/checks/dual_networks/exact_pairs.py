@@ -119,7 +119,7 @@ def _unit(f: Any) -> Any:
 
 
 def unit_distance() -> Proof:
-    """r of tops G_{L+1} f_L against 1 less the cosine."""
+    """r of tops G_{L+1} f_L against 1 minus the cosine."""
     f, g = exact.vector("f", 3), exact.vector("g", 3)
     tops = [sympy.eye(3) / sympy.sqrt(v.dot(v)) * v for v in (f, g)]
     cosine = f.dot(g) / sympy.sqrt(f.dot(f) * g.dot(g))

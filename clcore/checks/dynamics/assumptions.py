@@ -96,7 +96,7 @@ def normal_crosstalk(d: int) -> float:
 
 @check("ncl/def6")
 def def6(t: Trial) -> None:
-    """Fixed biases above the cross-talk and noise of a warm start (Assumption 3).
+    """Fixed biases above the crosstalk and noise of a warm start (Assumption 3).
 
     Given   warm starts, d = 4, all masks and latents, bounded noise; Gaussian noise at d = 10,
             100, 10000.
@@ -218,7 +218,7 @@ def rem3(t: Trial) -> None:
 def rem4(t: Trial) -> None:
     """Warm-start errors of order o(1/d), and larger ones with high probability (Remark 4).
 
-    Given   all off-diagonal errors of a net equal, a power of d, d = 64, 256, 1024; the cross-talk
+    Given   all off-diagonal errors of a net equal, a power of d, d = 64, 256, 1024; the crosstalk
             |c_b| in the worst case, and its quantile at 1 - 1/(1000 d) by exact convolution.
     Claim   As d grows, (1) the worst case vanishes for errors d^-1.5, which are o(1/d); (2) the
             quantile vanishes already for errors d^-0.75.
@@ -247,12 +247,12 @@ def rem4(t: Trial) -> None:
             values.append((d - 1 - np.argmax(tail > 1e-3 / d)) * d**power)
         return growth(values)
 
-    # (1) Power of d with which the largest possible cross-talk falls.
+    # (1) Power of d with which the largest possible crosstalk falls.
     needs = t.part("o(1/d) is what the worst case needs", -0.45, draws=len(sizes))
     needs.add(worst_case(-1.5)).breaks("1/d", worst_case(-1.0))
     needs.breaks("d^-0.75", worst_case(-0.75))
 
-    # (2) Power of d with which the cross-talk falls that is exceeded with chance 1/(1000 d) only.
+    # (2) Power of d with which the crosstalk falls that is exceeded with chance 1/(1000 d) only.
     likely = t.part("larger errors with high probability", -0.1, draws=len(sizes))
     likely.add(quantile(-0.75)).breaks("worst case", worst_case(-0.75))
     likely.breaks("d^-0.5", quantile(-0.5))

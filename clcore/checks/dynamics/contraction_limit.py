@@ -57,7 +57,7 @@ def lem1_lim(t: Trial) -> None:
     Fails   (1) for gamma of twice the least step; (2) for a of the other sign, and for the solution
             with a negative sum.
     """
-    # (1) The gaps after each step less the envelope.
+    # (1) The gaps after each step minus the envelope.
     part = t.part("envelope", 1e-13, controls=pooled, draws=t.draws * len(DIMENSIONS))
     for d in DIMENSIONS:
         s = starts(t.rng, t.draws, d, 60)

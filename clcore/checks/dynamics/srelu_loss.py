@@ -180,7 +180,7 @@ def thm3_noise(t: Trial) -> None:
     def gap(inner: Array) -> Array:
         return np.abs(change / (scale * inner) - 1)
 
-    # (2) The change over scale * [...], the printed one, less 1.
+    # (2) The change over scale * [...], the printed one, minus 1.
     constant = t.part("its constant", 1e-9, controls=typical, draws=count)
     constant.add(gap(own + w.alpha[:, None] ** 2 * cross))
     constant.breaks("no alpha^2", gap(own + cross)).breaks("no off-diagonals", gap(own))

@@ -23,7 +23,7 @@ def crosstalk(delta: Matrix, i: int, mask: Sequence, z: Sequence, eps: Matrix) -
 
 
 def split(own_counted: bool = False, d: int = 2) -> exact.Shown:
-    """Row 1 of (I + Delta) D (z + eps), for all latents and masks, less (1 + Delta_11) D_11 z_1:
+    """Row 1 of (I + Delta) D (z + eps), for all latents and masks, minus (1 + Delta_11) D_11 z_1:
     that is c_b. own_counted: against c_b with the sum over every l."""
     delta, eps = exact.matrix("D", d, d), exact.vector("e", d)
     ours, printed = [], []

@@ -43,7 +43,7 @@ def latents(binary: bool = False) -> list[tuple[tuple[int, ...], Any]]:
 
 
 def output(net: Net, i: int, mask: Sequence[int], x: Sequence, z: Sequence[int]) -> Any:
-    """SReLU of neuron i on the masked x: its pre-activation less the bias, on the side of z_i; 0
+    """SReLU of neuron i on the masked x: its pre-activation minus the bias, on the side of z_i; 0
     where the mask or the latent is 0."""
     if not mask[i] or not z[i]:
         return sympy.Integer(0)

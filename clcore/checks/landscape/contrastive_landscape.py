@@ -204,7 +204,7 @@ def thm1b_lln(t: Trial) -> None:
             data law ("data"), the loss of Eq. 8 as an exact sum over all batches.
     Claim   (1) The loss nears the formula that has B times the mean of e^{tau S-} for its sum over
             the negatives, as 1/B: with 4B in place of B the gap is half or less. (2) The formula
-            less log B is, for B -> infinity, the closed form that the later steps use.
+            minus log B is, for B -> infinity, the closed form that the later steps use.
     Fails   (1) for one expectation over all anchors; (2) for the other kind of negatives.
     """
     # (1) Gap between loss and formula at 4B over the gap at B.

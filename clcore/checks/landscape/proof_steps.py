@@ -89,7 +89,7 @@ def eq20(t: Trial) -> None:
     for d, (alpha, tau) in product(SIZES, SETTINGS):
         right, traces = (_bound(d, alpha, tau, k) for k in (False, True))
 
-        # (1) The right side less the loss is at most 0; at a permutation it is 0.
+        # (1) The right side minus the loss is at most 0; at a permutation it is 0.
         W = torch.cat(
             [*tensors(members(t.rng, n, d), members(t.rng, n, d, True)), all_permutations(d)]
         )
@@ -232,7 +232,7 @@ def eq21(t: Trial) -> None:
     # (2) The part "any W".
     rises(t, positive=False, overlaps=False)
 
-    # (3) Losses with a column negated less those without.
+    # (3) Losses with a column negated minus those without.
     raised = t.part("losses of a negated column", 1e-6, ">=")
     raised.proves(_turned(-1), breaks={"another permutation": _turned(1)}, at=sy.AT)
     no_relu = sy.similarities(rectified=False)

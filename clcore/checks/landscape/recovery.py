@@ -324,7 +324,7 @@ def rem2(t: Trial) -> None:
     W = ml.unit_columns(cr.normal(keys, (4, 4), torch.float64)).numpy()
 
     def off(act) -> Array:
-        """Eq. 6 at one-hot latents, 2 - 2 alpha^2 mean |a(W_i)|^2, by loops over both masks, less
+        """Eq. 6 at one-hot latents, 2 - 2 alpha^2 mean |a(W_i)|^2, by loops over both masks, minus
         its value at unit norms."""
         loss = 2.0
         for k, (b1, b2) in product(range(4), product((0, 1), repeat=2)):
@@ -333,7 +333,7 @@ def rem2(t: Trial) -> None:
             loss = loss - 2 * chance / 4 * (act(first) * act(second)).sum(-1).numpy()
         return np.abs(loss - (2 - 2 * 0.7**2))
 
-    # (2) The loss less 2 - 2 alpha^2, alpha = 0.7.
+    # (2) The loss minus 2 - 2 alpha^2, alpha = 0.7.
     flat = t.part("the loss is flat on U", 1e-14, controls=typical)
     flat.add(off(lambda h: sc.symmetric_relu(h, 0.0))).breaks("plain ReLU", off(torch.relu))
 

@@ -64,7 +64,7 @@ def rem15(t: Trial) -> None:
         W, equal = optima(t.rng, n, d), optima(t.rng, n, d)
         equal[:] = equal[:, :, :1]
 
-        # (1) The loss less its least value, 2 - 2 alpha^2 at alpha = 1/2.
+        # (1) The loss minus its least value, 2 - 2 alpha^2 at alpha = 1/2.
         minimal.add((ml.one_hot_non_contrastive(*tensors(W), 0.5) - 1.5).abs())
 
         # (2) One minus the largest cosine of two columns.

@@ -169,7 +169,7 @@ def surrogate(k: Kernel, keep: sympy.Expr = ALPHA, d: int = 2) -> sympy.Expr:
 
 
 def limit(k: Kernel, keep: sympy.Expr = ALPHA, own: bool = False, d: int = 2) -> sympy.Expr:
-    """Eq. 8 for many negatives less log B, by the display before Eq. 15. `own`: negatives are any
+    """Eq. 8 for many negatives minus log B, by the display before Eq. 15. `own`: negatives are any
     point, the anchor's included."""
 
     def terms() -> Iterator[tuple[sympy.Expr, Any]]:
@@ -229,7 +229,7 @@ AT_P = sympy.Matrix([[T, 1], [1, T]])
 
 @cache
 def surrogate_gap() -> sympy.Expr:
-    """Eq. 16 at W less its value at permutations, d = 2."""
+    """Eq. 16 at W minus its value at permutations, d = 2."""
     return merged(surrogate(powers(IN_U), KEEP)) - merged(surrogate(powers(AT_P), KEEP))
 
 

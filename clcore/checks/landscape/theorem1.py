@@ -225,7 +225,7 @@ def thm1a_max(t: Trial) -> None:
         top = d * alpha**2
         lower, full = loops(W, alpha), loops(V, alpha)
 
-        # (1) Any W of U: the sum less d alpha^2 is at most 0.
+        # (1) Any W of U: the sum minus d alpha^2 is at most 0.
         bound.add(lower - top)
         bound.breaks("columns of norm 1.1", loops(1.1 * V, alpha) - top)
 

@@ -99,7 +99,7 @@ def eq5(t: Trial) -> None:
     Given   any weights alpha >= 0, not symmetric, N = 7; a, b of 3 and 4 dimensions, two views
             each.
     Claim   (1) C_alpha[a, b] of the library, by matrix products, is the double loop of Eq. 5 (i !=
-            j weighted by alpha_ij, less the pairs of views weighted by beta_i). (2) C[W a, b] = W
+            j weighted by alpha_ij, minus the pairs of views weighted by beta_i). (2) C[W a, b] = W
             C[a, b]. (3) C[a, a] is symmetric though alpha is not. (2) and (3) proved at N = 3.
     Fails   (1) for the second term added, alpha transposed, 1/2 in front; (2) for tanh(W a) in
             place of W a; (3) for C[a, b] of two variables.

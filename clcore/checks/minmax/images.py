@@ -211,8 +211,8 @@ def table2(t: Trial, runs: pd.DataFrame) -> None:
     order = t.part("runs: order of the six losses", 0.828, ">=", **smaller)
     order.add(_rho(means(end), column))
     order.breaks(EXCHANGED, _exchanged(end, *ROWS, by=lambda rows: _rho(means(rows), column)))
-    ranking = " > ".join(means(end).sort_values(ascending=False).index)
-    order.says(order=ranking, about=about(runs))
+    ranking = means(end).sort_values(ascending=False).index
+    order.says(order=" > ".join(NAMES[loss] for loss in ranking), about=about(runs))
 
 
 @check("acl/num14", on="runs")

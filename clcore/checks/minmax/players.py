@@ -30,7 +30,8 @@ def _objective(c: Array, weights: Array, tau: float) -> Array:
 
 
 def _excess(rng: np.random.Generator, c: Array, alpha: Array, tau: float) -> Array:
-    """[draws]: the best of 1000 competitors of alpha, [draws, n, n - 1], less alpha, over its mass.
+    """[draws]: the best of 1000 competitors of alpha, [draws, n, n - 1], minus alpha, over
+    its mass.
 
     Competitors: alpha with entries changed at random by 0.1% to a factor e, and points anywhere;
     all at the row masses of alpha. Not below 0 where alpha is the minimiser.
@@ -306,8 +307,8 @@ def cor1(t: Trial) -> None:
         (wrong,) = game.descend(through_alpha, [2 * eta], short)
         follows.breaks("through alpha", absolute(ours[:, :short], wrong))
 
-    # (2) One less the cosine of dV and -dL: 0 if descending L climbs V. V by the Newton solver, and
-    # in closed form, 2 sum_i xi phi' log(phi'/tau).
+    # (2) One minus the cosine of dV and -dL: 0 if descending L climbs V. V by the Newton solver,
+    # and in closed form, 2 sum_i xi phi' log(phi'/tau).
     rng, runs = t.stream("value"), min(t.draws, 20)
     x, x2 = ref.views(rng, runs, 6, 4)
     game = _Game(x, x + (x2 - x) / 4, ref.net_parameters(rng, runs, _WIDTHS))

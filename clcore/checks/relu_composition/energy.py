@@ -124,7 +124,7 @@ def eq70(t: Trial) -> None:
     Given   Theorem 6's weak case, D_aug = diag(D_V); random models, K = 1..8, all joint states
             enumerated.
     Claim   E(theta_Omega) = (p0 p1/K) sum_k Delta_{m*_k}^2 and E(theta_m*) = p0 p1 Delta_m*^2.
-            Left: the exact variance of the ReLU net's outputs, less what the augmentation takes.
+            Left: the exact variance of the ReLU net's outputs, minus what the augmentation takes.
             Proved as well.
     Fails   without 1/K, with every feature's Delta^2, without p0 p1.
     """

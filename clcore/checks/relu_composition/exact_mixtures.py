@@ -42,7 +42,7 @@ def weak_energies() -> Proof:
 
 
 def _energies(d: sympy.Matrix, p: Any, own: Any, eta: Any = 0) -> tuple[Any, Any]:
-    """(E(theta_Omega), E(theta_m*)) of X_alpha off diag(D_V), less own diag^2(Delta) + eta I, in
+    """(E(theta_Omega), E(theta_m*)) of X_alpha off diag(D_V), minus own diag^2(Delta) + eta I, in
     two fields of two features; the salient features are the first, that of field 1 leads."""
     flat = sympy.Matrix(d.flat())
     tie = sympy.symbols("b_1:3", real=True)  # D_V off its diagonal, inside the fields

@@ -207,7 +207,7 @@ def _matrices(model: binary_latent.Model, delta: Array) -> dict[str, Array]:
 
 
 def _less(X: Array, level: Array) -> Array:
-    """X less diag(level), level [draws, K d] or [draws, 1]."""
+    """X minus diag(level), level [draws, K d] or [draws, 1]."""
     return X - level[..., None] * np.eye(X.shape[-1])
 
 

@@ -91,11 +91,12 @@ def tab2(t: Trial, runs: Runs) -> None:
     """
     _cells(t, runs, LOSSES)
     for high, low in (
-        ("cl-linear", "ncl-linear"),
-        ("cl-basic", "ncl-basic"),
-        ("cl-basic", "ncl-basic-2l"),
+        ("CL-linear", "NCL-linear"),
+        ("CL-basic", "NCL-basic"),
+        ("CL-basic", "NCL-basic-2L"),
     ):
-        ends_above(t, runs, high, low, f"{high} ends above {low}", words="order")
+        name = f"{high} ends above {low}"
+        ends_above(t, runs, high.lower(), low.lower(), name, words="order")
     _possible(t)
 
 
@@ -188,19 +189,20 @@ def num1(t: Trial, runs: Runs) -> None:
     Question   Is the mean lead of Eq. 3, over models and Pr(sparse), two standard errors or more?
     Refuted    by a smaller lead. Control: masks exchanged in every other run.
     """
-    models = ("ncl-basic", "cl-basic")
+    names = {"ncl-basic": "NCL-basic", "cl-basic": "CL-basic"}
+    models = tuple(names)
     panels = (*models, *(f"{model}-dependent" for model in models))
     for metric in ("minimum", "median", "maximum"):
         control = {"every other run exchanged": _lead(runs, models, metric, True)}
-        measured, name = (_lead(runs, models, metric, False), control), metric.capitalize()
-        setting = "" if metric == "minimum" else f"the {name} max-cosine"
+        measured = _lead(runs, models, metric, False), control
+        setting = "" if metric == "minimum" else f"the {metric.capitalize()} max-cosine"
         part = on_runs(t, runs, panels, "", 2.0, ">=", measured, setting=setting)
         listed = "; ".join(
-            f"{model} {rt.listed(rt.means(runs, model, metric)['mean'])} against "
+            f"{name} {rt.listed(rt.means(runs, model, metric)['mean'])} against "
             f"{rt.listed(rt.means(runs, model + '-dependent', metric)['mean'])}"
-            for model in models
+            for model, name in names.items()
         )
-        part.says(metric=name, listed=listed)
+        part.says(metric=metric.capitalize(), listed=listed)
 
 
 Ends = tuple[float, float]

@@ -139,7 +139,7 @@ def _node(rng: np.random.Generator, draws: int) -> Node:
 
 @check("nl/def5")
 def def5(t: Trial) -> None:
-    """Mean-backprop BatchNorm: gradients through the mean only (Definition 5).
+    """BatchNorm whose backpropagation passes through the mean only (Definition 5).
 
     Given   a ReLU layer with BatchNorm, gradients by autograd.
     Claim   Mean-backprop BatchNorm has the forward pass of BatchNorm and the gradient of Eq. 170
@@ -227,7 +227,7 @@ def _loss(alpha: Array, points: Array, kind: str, sigma: Array | None, V: Array,
 
 @check("nl/lem6")
 def lem6(t: Trial) -> None:
-    """Two-layer dynamics with mean-backprop BatchNorm (Lemma 6, Eqs. 166-174).
+    """Two-layer dynamics if BatchNorm backpropagates through the mean only (Lemma 6, Eqs. 166-174).
 
     Given   ReLU and leaky ReLU layers with BatchNorm, sigma held (Definition 5), any alpha; h
             = x^p with 1/p.

@@ -145,7 +145,7 @@ def rem21(t: Trial) -> None:
     ratio = alike.scale[:, None] * alike.b**2 / alike.d
     part = t.part("d_k behind BatchNorm", 1e-8, controls=typical)
     part.add(relative(1 / (1 + ratio), within / variance))
-    part.breaks("1 - for 1 / (1 +", relative(1 - ratio, within / variance))
+    part.breaks("1 - r for 1 / (1 + r)", relative(1 - ratio, within / variance))
 
     # The same fields at other sizes.
     part = t.part("size of the inputs", 1e-10, controls=typical)

@@ -324,7 +324,7 @@ def residue(
     weight: Float[Tensor, "*b S S"],
     world: World,
 ) -> Float[Tensor, "*b w w"]:
-    """theta of ddn Theorem 4: the exact operator less V^xi[Kbar(x) - Kbar(x'')] / 2."""
+    """theta of ddn Theorem 4: the exact operator minus V^xi[Kbar(x) - Kbar(x'')] / 2."""
     flat = K.flatten(-4, -3)
     return operator(flat, flat, pull) - pair_operator(view_mean(K, world), weight, world)
 

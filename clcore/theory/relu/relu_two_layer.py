@@ -64,7 +64,7 @@ def sticky_limit(
 ) -> Float[Tensor, "*b M"]:
     """Where the flow of fixed X ends: one entry left (`sticky`), or `steps` steps of `rate`/|X|.
 
-    |X| is the Frobenius norm of X less its mean eigenvalue, which does not move w.
+    |X| is the Frobenius norm of X minus its mean eigenvalue, which does not move w.
     """
     mean = X.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
     level = X - mean * torch.eye(X.shape[-1], dtype=X.dtype, device=X.device)

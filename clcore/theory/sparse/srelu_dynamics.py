@@ -213,7 +213,7 @@ def simplified_loss(
     for name, W, b in (("online", online, b_online), ("target", target, b_target)):
         if not bool(separated(W, b).all()):
             raise ValueError(
-                f"{name}: expected biases between the crosstalk and the diagonal less the "
+                f"{name}: expected biases between the crosstalk and the diagonal minus the "
                 "crosstalk, where the simplified loss is the loss; use `loss` elsewhere"
             )
     return 2 - 2 * summands(online, target, b_online, b_target, alpha, kappa).sum(-1)

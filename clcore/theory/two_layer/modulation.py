@@ -19,7 +19,7 @@ def _require_positive(b: Tensor) -> None:
 def force(
     y: Float[Tensor, "*#b d"], b: Float[Tensor, "*#b d"], projected: bool = False
 ) -> Float[Tensor, "*c d"]:
-    """(y_l + b_l) y_l (nl Eq. 146); projected: less its part along y, for |y| = 1 (nl Eq. 15)."""
+    """(y_l + b_l) y_l (nl Eq. 146); projected: minus its part along y, for |y| = 1 (nl Eq. 15)."""
     move = (y + b) * y
     return move - (move * y).sum(-1, keepdim=True) * y if projected else move
 

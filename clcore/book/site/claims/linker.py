@@ -1,8 +1,9 @@
-"""Words of a statement as links: terms to the glossary, "Eq. 12" and "acl/eq12" to the page of that
-claim."""
+"""Words of a statement as links: terms to the glossary, claims (acl/eq12, "Eq. 12", each number of
+"Eqs. 12 and 14") to their pages."""
 
 import re
 from collections.abc import Callable
+from functools import cache
 
 from markupsafe import Markup, escape
 
@@ -14,15 +15,21 @@ from clcore.ledger.tex import typeset
 KINDS = {
     **{"Eq": "eq", "Theorem": "thm", "Lemma": "lem", "Corollary": "cor", "Definition": "def"},
     **{"Remark": "rem", "Table": "tab", "Fig": "fig", "Figure": "fig", "Proposition": "prop"},
+    "Assumption": "ass",
 }
-"""What a paper calls a statement -> how its id begins."""
+"""What a paper calls a statement -> how its id begins; an assumption's row has another id."""
+
+_MANY = {kind[:-1] + "ies" if kind.endswith("y") else kind + "s": kind for kind in KINDS}
 
 # In formulas, code, links and tags nothing is linked.
 _APART = re.compile(r"(\\\(.*?\\\)|\\\[.*?\\\]|<code.*?</code>|<a .*?</a>|<[^>]*>)", re.DOTALL)
+_NUMBER = r"(?:\(\d+\)|\d+\b(?!\.\d))"
 _NAMED = re.compile(
-    rf"\b(?P<kind>{'|'.join(KINDS)})\.?\s(?:\((?P<inner>\d+)\)|(?P<bare>\d+)\b(?!\.\d))"
+    rf"\b(?P<kind>{'|'.join(KINDS)})\.?\s{_NUMBER}"
+    rf"|\b(?P<many>{'|'.join(_MANY)})\.?\s{_NUMBER}(?:(?:, and |, | and | to |-){_NUMBER})*"
     r"|(?<![\w/])(?P<id>[a-z]+/[a-z][\w-]*)"
 )
+_EACH = re.compile(rf"(?:\b[A-Z][a-z]+\.?\s)?{_NUMBER}")
 
 
 class Linker:
@@ -46,14 +53,31 @@ class Linker:
         return f'<a class="cl-term" href="{address}">{said}</a>'
 
     def _claim(self, named: re.Match) -> str:
-        claim = named["id"]
-        if not claim:
-            claim = f"{self._paper}/{KINDS[named['kind']]}{named['inner'] or named['bare']}"
+        if named["id"]:
+            return self._link(named["id"], named[0])
+        kind = KINDS[named["kind"] or _MANY[named["many"]]]
+        return _EACH.sub(lambda one: self._numbered(kind, one[0]), named[0])
+
+    def _numbered(self, kind: str, said: str) -> str:
+        number = re.sub(r"\D", "", said)
+        claim = f"{self._paper}/{kind}{number}"
+        return self._link(_assumptions().get(claim, claim), said)
+
+    def _link(self, claim: str, said: str) -> str:
         if claim in self._seen or claim not in ledger.claims():
-            return named[0]
+            return said
         self._seen.add(claim)
         title = escape(ledger.claims()[claim]["title"])
-        return f'<a href="{self._up}/claims/{row_id(claim)}.html" title="{title}">{named[0]}</a>'
+        return f'<a href="{self._up}/claims/{row_id(claim)}.html" title="{title}">{said}</a>'
+
+
+@cache
+def _assumptions() -> dict[str, str]:
+    """ "nl/ass1" -> the row whose place in the paper begins with "Assumption 1"."""
+    named = re.compile(r"Assumption (\d+)")
+    rows = ledger.claims()
+    places = {claim: named.match(row["where"]) for claim, row in rows.items()}
+    return {f"{claim.split('/')[0]}/ass{at[1]}": claim for claim, at in places.items() if at}
 
 
 def _outside(html: str, change: Callable[[str], str]) -> str:

@@ -1,5 +1,5 @@
 """ddn's statement on each update of SimCLR, in its abstract and in Secs. 1 and 4: a covariance
-operator gives it, PSD but for the residue of Theorem 4.
+operator gives it, positive semi-definite but for the residue of Theorem 4.
 
 A PSD operator's possible updates: some A >= 0 has vec(dW) = A vec(W) if and only if the cosine of
 vec(dW) and vec(W) is positive, or dW = 0. So cosines of updates with weights are measured, of
@@ -79,12 +79,13 @@ def _indefinite(at: Layer, tied: bool) -> Array:
 
 @check("ddn/rem16")
 def rem16(t: Trial) -> None:
-    """Each layer is updated by a covariance operator, PSD up to a residue (abstract, Secs. 1, 4).
+    """Each layer is updated by a positive semi-definite operator, up to a residue (abstract,
+    Secs. 1, 4).
 
     Given   plain outputs; the large batch limit, or one batch of 2000; one tower, or both.
-    Claim   under the simple loss, the soft triplet loss and InfoNCE a PSD operator gives every
-            update, so that its cosine with the weights is positive. Corrected: for the last two but
-            for the residue theta of Theorem 4.
+    Claim   under the simple loss, the soft triplet loss and InfoNCE a positive semi-definite
+            operator gives every update, so that its cosine with the weights is positive. Corrected:
+            for the last two but for the residue theta of Theorem 4.
     Fails   with theta left in, where views are spread as far as samples; for normalised outputs,
             small batches, beta = 1; of one tower with several negatives.
 

@@ -90,8 +90,8 @@ def rem5(t: Trial) -> None:
 
     Given   L_simp^beta, and InfoNCE and the soft triplet loss with beta r_+ added; large batch
             limit, plain outputs.
-    Claim   For beta < 0 -beta EV_l + VE_l is PSD, and so is the operator of the other losses, so
-            that updates have a positive cosine with the weights.
+    Claim   For beta < 0 -beta EV_l + VE_l is positive semi-definite, and so is the operator of the
+            other losses, so that updates have a positive cosine with the weights.
     Fails   for beta > 0; for InfoNCE and the triplet loss with Theorem 4's residue theta left in.
             Corrected: for these, but for theta.
     """
@@ -211,17 +211,19 @@ def _mean_spread(at: Layer) -> Array:
 
 @check("ddn/rem2")
 def rem2(t: Trial) -> None:
-    """The covariance operator is PSD and amplifies leading eigenmodes (Sec. 4, after Theorem 3).
+    """The covariance operator is positive semi-definite and amplifies leading modes (Sec. 4, after
+    Theorem 3).
 
     Given   a three-layer ReLU net, 200 steps under L_simp, gradients by complex steps of the
             enumerated loss; nets whose connections vary and whose mean outputs do not.
-    Claim   The operator is PSD at every step; the component of the weights along eigenvector i is
-            multiplied by 1 + alpha lambda_i; vec(W_l)^T OP_l vec(W_l) is the variance of mean
-            outputs, so |W_l| never falls; where mean outputs do not vary nothing grows.
+    Claim   The operator is positive semi-definite at every step; the component of the weights along
+            eigenvector i is multiplied by 1 + alpha lambda_i; vec(W_l)^T OP_l vec(W_l) is the
+            variance of mean outputs, so |W_l| never falls; where mean outputs do not vary nothing
+            grows.
     Fails   for the operator of beta = 1, for both towers' gradient, for all views in place of
             their means, for ascent, for output weights of opposite signs.
     """
-    psd = t.part("PSD at every step", 1e-12, controls=pooled)
+    psd = t.part("positive semi-definite at every step", 1e-12, controls=pooled)
     modes = t.part("growth of each mode", 1e-11, controls=pooled)
     norm = t.part("growth of the norm", 1e-10, controls=pooled)
     never = t.part("weights never shrink", -1.0, controls=pooled)

@@ -215,10 +215,10 @@ def eq4(t: Trial) -> None:
 
     Given   random matrices X, Y on ten points with random chances and weights xi.
     Claim   Cov^xi[X, Y] = E[xi (X - E X)(Y - E Y)^T] with unweighted means: the library against
-            loops. xi = 1 is the ordinary covariance, against numpy's; V^xi is PSD for xi >= 0. The
-            last two proved.
-    Fails   for weighted means, without means, for the unbiased covariance; PSD for weights of both
-            signs.
+            loops. xi = 1 is the ordinary covariance, against numpy's; V^xi is positive
+            semi-definite for xi >= 0. The last two proved.
+    Fails   for weighted means, without means, for the unbiased covariance; positive semi-definite
+            for weights of both signs.
     """
     X, p = _distribution(t.rng, t.draws)
     Y, xi = t.rng.standard_normal((t.draws, 10, 5, 3)), t.rng.random((t.draws, 10))
@@ -247,7 +247,7 @@ def eq4(t: Trial) -> None:
     for weight in (xi, xi - 0.5):
         values = np.linalg.eigvalsh(co.weighted_covariance(*ref.tensors(X, X, weight, p)).numpy())
         least.append(values[:, 0] / np.abs(values).max(-1))
-    psd = t.part("PSD", 1e-12, controls=typical).add(-least[0])
+    psd = t.part("positive semi-definite", 1e-12, controls=typical).add(-least[0])
     psd.breaks("weights of both signs", -least[1])
     plain.proves(**exact_worlds.plain_covariance())
     psd.proves(**exact_worlds.weighted_psd())

@@ -48,7 +48,7 @@ def _kernel_change(rng: np.random.Generator, width: int, count: int, lazy: bool)
 
 
 def _rank(t: Trial, count: int) -> None:
-    """N less the rank of the kernel of 20 samples in R^5, without biases, as printed, and with."""
+    """N minus the rank of the kernel of 20 samples in R^5, without biases, as printed, and with."""
     x = t.rng.standard_normal((count, 20, 5))
     parallel, opposite, twice = x.copy(), x.copy(), x.copy()
     parallel[:, 1] = 2 * parallel[:, 0]
@@ -85,9 +85,9 @@ def rem4(t: Trial) -> None:
 
     Given   two-layer ReLU nets, wide for the kernel, of any width for the operator; three layers
             for the operator's movement.
-    Claim   The kernel has full rank if samples are distinct, hardly moves in wide nets and
-            ignores augmentation; the operator's size does not grow with the samples, it stays
-            PSD while it moves, and it depends on the views.
+    Claim   The kernel has full rank if samples are distinct, hardly moves in wide nets and ignores
+            augmentation; the operator's size does not grow with the samples, it stays positive
+            semi-definite while it moves, and it depends on the views.
     Fails   the rank for parallel samples where nets have no biases, as those of Sec. 3; corrected:
             with biases. Controls: a sample twice, width 2, the kernel in the operator's place and
             back, beta = 1, mean-field scaling.
@@ -108,7 +108,9 @@ def rem4(t: Trial) -> None:
 
     # It stays PSD while it moves: three layers under L_simp.
     steps, ops = 50, []
-    psd = t.part("PSD while it moves", 1e-12, controls=pooled, draws=3 * (steps + 1))
+    psd = t.part(
+        "positive semi-definite while it moves", 1e-12, controls=pooled, draws=3 * (steps + 1)
+    )
     for now in training(t.rng, min(t.draws, 4), steps):
         psd.add(*(step.negative() for step in now))
         psd.breaks("beta = 1", *(step.negative(1.0) for step in now))

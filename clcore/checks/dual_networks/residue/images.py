@@ -61,7 +61,7 @@ def printed(*claims: str) -> pd.DataFrame:
 
 
 def welch(first: str, second: str) -> pd.DataFrame:
-    """Printed means of one loss less those of another, a row a column of the tables.
+    """Printed means of one loss minus those of another, a row a column of the tables.
 
     dataset, epoch, difference, error (combined standard error of n = 5 and 5), t, p and the 95 per
     cent interval low, high, with Welch's degrees of freedom.
@@ -172,7 +172,7 @@ def early_epoch(runs: pd.DataFrame) -> int:
 
 
 def paired(runs: pd.DataFrame, first: str, second: str, epoch: int) -> pd.Series:
-    """Points of one loss less another's at one epoch, paired over seeds: difference, low, high,
+    """Points of one loss minus another's at one epoch, paired over seeds: difference, low, high,
     pairs, p and t (`stats.paired`). Runs that diverged are left out, with their partner.
 
     Errors: no runs of a loss at this epoch; fewer than two pairs.

@@ -105,7 +105,7 @@ def eq2(t: Trial) -> None:
 
 
 def _simclr(t: Trial) -> None:
-    """Half the squared distance of unit vectors is 1 less their cosine; the two losses."""
+    """Half the squared distance of unit vectors is 1 minus their cosine; the two losses."""
     cosines = t.part("cosine", 1e-13, controls=pooled, draws=t.draws)
     losses = t.part("SimCLR's loss", 1e-11, controls=pooled, draws=t.draws)
     for dimension, tau, count in product((2, 8, 64), (0.1, 0.5, 1.0), (1, 5, 50)):

@@ -95,7 +95,7 @@ def _root(g: Callable[[Array], Array], count: int) -> Array:
 
 
 def _mean_value(F: Callable, path: Callable, ends: tuple, eps: Array) -> Callable:
-    """s -> the right side of Eq. 72 at the point s of a path, less eps; by complex steps."""
+    """s -> the right side of Eq. 72 at the point s of a path, minus eps; by complex steps."""
     (_, m0), (p1, m1) = ends
 
     def gap(s: Array) -> Array:

@@ -1,7 +1,7 @@
 """Theorem 4 of ddn: the weighted covariance operator, its residue, and the bound of Eq. 79.
 
 theta is computed from its definition by loops over samples and views. For its order and its bound
-it is the library's, the exact operator less the weighted covariance. Bounds meet random worlds and
+it is the library's, the exact operator minus the weighted covariance. Bounds meet random worlds and
 worlds that hill climbing has made bad.
 """
 
@@ -67,7 +67,7 @@ class Measured:
 
     @property
     def excess(self) -> Array:
-        """|theta| less what rounding may leave of it."""
+        """|theta| minus what rounding may leave of it."""
         return np.maximum(self.theta - 1e-13 * self.unit * self.size, 0)
 
     def over(self, offset: bool) -> Array:
@@ -293,8 +293,8 @@ def eq79(t: Trial) -> None:
     Given   finite worlds of samples and views, ReLU nets: random ones, biased views, worlds that
             hill climbing has made bad, the counterexample; InfoNCE and the soft triplet loss, tau
             in {0.1, 0.2, 0.5, 1, 5}.
-    Claim   |theta|_2, the exact operator less the weighted covariance, over the printed bound is at
-            most 1 (for the triplet loss with 1/tau in place of 1/tau^2). Both are 0 without
+    Claim   |theta|_2, the exact operator minus the weighted covariance, over the printed bound is
+            at most 1 (for the triplet loss with 1/tau in place of 1/tau^2). Both are 0 without
             augmentation; as tau -> 0 the triplet's bound is very loose. Two steps of it: |K_1 (K_+
             - K_-)^T| <= 2 M_K^2, and Eqs. 74 and 78 add up to the braces.
     Fails   as printed where f(x) = f(x'') and the single views lie elsewhere. Corrected: 2 E[c_0^2]

@@ -145,13 +145,13 @@ def eq164(t: Trial) -> None:
     Given   the event of Eq. 143, A+ the heavier; nodes with one unit per latent, then 2, 5, 10 and
             2400 equal units per latent; v_j by enumeration.
     Claim   (v_j(1))^2 - (v_j(0))^2 >= 3 sigma_w^2 [sum_k s_k^2 ((c + 6) rho^2/6 - 1)/n
-            - sigma_l^2]: it is the square of Eq. 154's bound less that of Eq. 163's, and nodes
+            - sigma_l^2]: it is the square of Eq. 154's bound minus that of Eq. 163's, and nodes
             that meet the event meet it; its size is 4 |vbar_j s_j|.
     Fails   with several units per latent (built nodes; drawn ones hardly come near). Corrected:
             each child's term of Eq. 163 as often as its latent has units. Controls: 3 c for c,
             that factor left out, nodes that miss the event, 2 |vbar_j s_j|.
     """
-    # It is the square of Eq. 154's bound less that of Eq. 163's, M units per latent or one.
+    # It is the square of Eq. 154's bound minus that of Eq. 163's, M units per latent or one.
     n, draws = 7, t.draws
     kids = hidden(t.rng, draws, n)
     rho, s = kids.rho, kids.s

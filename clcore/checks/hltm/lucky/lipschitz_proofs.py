@@ -151,12 +151,12 @@ def convex(part: Part) -> None:
 
 
 def lem5(below: Part, above: Part, steps: Part) -> None:
-    """Convexity; the variance less the gap's square; psi(x) - psi(mu) <= |x - mu| by signs."""
+    """Convexity; the variance minus the gap's square; psi(x) - psi(mu) <= |x - mu| by signs."""
     convex(below)
     u, v, mean = sympy.symbols("u v mean", nonnegative=True)  # S times the mean of x
 
     def room(factor: int) -> Shown:
-        """V[x] less the square of the gap at a mean >= 0, for one value below 0 and for two; for a
+        """V[x] minus the square of the gap at a mean >= 0, for one value below 0 and for two; for a
         mean < 0 the gap is that of -x. The first value is what the others leave to the mean."""
         values, forms = [], []
         for plus, minus in (((0, u, 0), (0, 0, v)), ((0, 0, 0), (0, u, v))):

@@ -29,7 +29,7 @@ def at_least_one(hits: Array, trials: int, nodes: Array) -> Array:
 
 
 def _once_more(hits: Array, trials: int, nodes: Array) -> list[float]:
-    """`at_least_one` less a half, by scipy."""
+    """`at_least_one` minus a half, by scipy."""
     tests = (stats.binomtest(int(k), trials, alternative="greater") for k in hits)
     low = [test.proportion_ci(CONFIDENCE).low for test in tests]
     return [0.5 - (1 - p) ** n for p, n in zip(low, nodes.tolist(), strict=True)]
@@ -209,7 +209,7 @@ def thm5(t: Trial) -> None:
             over several equal units per latent; eta in {0.5, 0.05, 0.01}.
     Claim   With probability 1 - eta some node has a gap 2 w^T a > 0 and |s_j| at least the bound
             of Eq. 130: a 99.99 per cent lower bound of the chance that one of |N_mu| nodes meets
-            both, less 1 - eta.
+            both, minus 1 - eta.
     Fails   where A- is the heavier, which the proof excludes without loss of generality.
             Corrected: a gap of the sign of sum_A+ a^2 - sum_A- a^2. Controls: a single node,
             v_j(0) and v_j(1) exchanged, two leaves with c = 13, a opposite to h.

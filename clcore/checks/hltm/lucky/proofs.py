@@ -53,8 +53,8 @@ def eq142(moments: Part) -> None:
 
 
 def eq144(standardised: Part, same: Part) -> None:
-    """Eq. 142's covariance after the map; y_+ - sqrt c and y_- are v_+ less its threshold and -v_-,
-    times what is positive."""
+    """Eq. 142's covariance after the map; y_+ - sqrt c and y_- are v_+ minus its threshold
+    and -v_-, times what is positive."""
     h, a = exact.vector("h", N), exact.vector("a", N)
     plus, minus = sympy.sqrt(_square(h + a)), sympy.sqrt(_square(h - a))
     scale = sympy.sqrt(N) / SIGMA
@@ -105,7 +105,7 @@ def eq152(norms: Part, jensen: Part, activation: Part) -> None:
     b, d, e, q, r = sympy.symbols("b d e q r", nonnegative=True)
 
     def chain(up: list, down: list, less: Any) -> list[tuple[Any, Any]]:
-        """(value, form) of |u_+|^2 less the sum of a_k^2 over A_+, and of that less half of the
+        """(value, form) of |u_+|^2 minus the sum of a_k^2 over A_+, and of that minus half of the
         sum over all, u_+ = h + a: `up` are the a_k of A_+, `down` those of A_-, where h_k is
         |a_k| and a rest; less: what A_+ outweighs A_- by."""
         rest = sympy.Matrix([q, r])[: len(down), :]
@@ -140,7 +140,7 @@ def eq152(norms: Part, jensen: Part, activation: Part) -> None:
     ]
 
     def beyond(sign: int) -> Shown:
-        """v_+^2 less the square of the last bound."""
+        """v_+^2 minus the square of the last bound."""
         values, forms = [], []
         for (a, middle, norm), lower in product(norms_of, ((1 - p) * z, 0)):
             root = sympy.sqrt(_square(middle + a))

@@ -20,7 +20,7 @@ from clcore.theory.trees import tree_nets
 
 
 def _centred(w: tr.World, mu: int, J: Array) -> Array:
-    """K-bar less its mean, [draws, 2, cn, p], of K = f kron J^T in every joint state, J [draws, p,
+    """K-bar minus its mean, [draws, 2, cn, p], of K = f kron J^T in every joint state, J [draws, p,
     n]."""
     draws, f = len(J), tr.fed(w, mu)
     K = np.einsum("dsc,dpn->dscnp", f, J).reshape(draws, f.shape[1], -1)
@@ -119,7 +119,7 @@ def _loss_step(w: tr.World, groups: Sequence[Group], rate: float) -> Array:
     """The first group's weights after a step on L_simp of the net sum_nu J_nu W_nu f_nu, through
     one of the two branches, by autograd.
 
-    The loss is the sum over all pairs of joint states: of one root, less of two.
+    The loss is the sum over all pairs of joint states: those of one root minus those of two.
     """
     held = [
         torch.from_numpy(tr.fed(w, mu)) @ torch.from_numpy(W).mT @ torch.from_numpy(J).mT

@@ -89,7 +89,7 @@ def eq15(measured: Part, factor: Part, growth: Part) -> None:
 
 
 def _step(law: ts.Law, w: Any, other: Any, rate: Any) -> Any:
-    """w after a step on half of E|o - o'|^2 over two views of one root less that over two roots;
+    """w after a step on half of E|o - o'|^2 over two views of one root minus that over two roots;
     o = w^T f, as J is a column with J^T J = 1, which keeps distances. o' has the weights `other`,
     which are w as well but stand still."""
 

@@ -347,13 +347,13 @@ def rem12(t: Trial, runs: pd.DataFrame, shuffled: pd.DataFrame) -> None:
         return found.set_axis(list(LATENTS), axis=1)
 
     gain, other, kind = gains(runs), gains(shuffled), evidence(runs)
-    # (1), (2) Correlation at the end less that at the start.
+    # (1), (2) Correlation at the end minus that at the start.
     for name, paths in (("learning", ["0", "1", "101"]), ("learning, the root", [""])):
         part = t.part(name, 0.01, evidence=kind, draws=len(gain))
         part.add(sign_test(gain[paths].mean(axis=1).to_numpy()))
         part.breaks("views of unrelated objects", sign_test(other[paths].mean(axis=1).to_numpy()))
         part.says(each=_by_width(gain, ["0", "1", "101", "0111"] if len(paths) > 1 else paths))
-    # (3) Correlation with 10 nodes less that with 2.
+    # (3) Correlation with 10 nodes minus that with 2.
     last = measured(runs).query("stage == 'converged'")
     wide = last.groupby(["low", "seed", "width"]).nc.mean().unstack()[[2, 10]].to_numpy()
     name = "over-parameterisation"

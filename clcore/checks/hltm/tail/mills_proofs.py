@@ -48,7 +48,7 @@ def excess(bound: Any) -> Any:
 
 def slope(part: Part) -> None:
     """r' = y r - 1, at any real y: the derivative of the integrand in t, which integrates to -1, is
-    that in y less y times the integrand."""
+    that in y minus y times the integrand."""
     y = sympy.Symbol("y", real=True)
     inner = integrand(y)
     sides = inner.diff(T), inner.diff(y)

@@ -61,7 +61,7 @@ def regular(name: str, rows: int, columns: int) -> Any:
 
 
 def deviation(table: Any) -> Any:
-    """C of Def. 3: the table less 1 / m_nu."""
+    """C of Def. 3: the table minus 1 / m_nu."""
     return table - sympy.ones(*table.shape) / table.cols
 
 

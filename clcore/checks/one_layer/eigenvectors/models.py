@@ -196,7 +196,7 @@ def rem7(t: Trial) -> None:
 
 @check("nl/ex1")
 def ex1(t: Trial) -> None:
-    """Latent categorical model: every pattern is a locally maximal eigenvector (Eq. 8, Sec. 3.1).
+    """Every pattern of the categorical model is a locally maximal eigenvector (Eq. 8, Sec. 3.1).
 
     Given   the categorical model, orthonormal patterns, random chances p; alpha = 1, ReLU, h'(0)
             = 0.
@@ -235,7 +235,7 @@ def ex1(t: Trial) -> None:
 
 @check("nl/ex2")
 def ex2(t: Trial) -> None:
-    """Latent summation model: rare patterns are locally maximal eigenvectors (Eq. 9, Sec. 3.1).
+    """Rare patterns of the summation model are locally maximal eigenvectors (Eq. 9, Sec. 3.1).
 
     Given   the summation model, random q_m in (0.05, 0.6), U a basis (M = d = 5), and M = 3 < d
             = 6.

@@ -53,7 +53,7 @@ def eq3(part: Part) -> None:
 
 
 def eq25(finite: Part, later: Part) -> None:
-    """Eq. 3 over j != i is inter less intra, each by its own sum."""
+    """Eq. 3 over j != i is inter minus intra, each by its own sum."""
     a, n = views("a", 1), N
     inter, intra = sympy.Integer(0), sympy.Integer(0)
     for i in range(n):

@@ -176,7 +176,7 @@ def def1(t: Trial) -> None:
     """Kernel structure of the pairwise importance α (Definition 1).
 
     Given   random features phi >= 0, alpha = 1, the Gaussian.
-    Claim   alpha = phi phi^T is symmetric, PSD and nonnegative.
+    Claim   alpha = phi phi^T is symmetric, positive semi-definite and nonnegative.
     Fails   for InfoNCE's normalised rows, features of both signs, distances in place of a kernel.
     """
     rng, draws, n = t.rng, t.draws, 8

@@ -95,12 +95,13 @@ def lem2(t: Trial) -> None:
 
     Given   finite worlds: six points, three views, alpha a kernel (uniform, Gaussian, random
             features); batches of N = 32..512 drawn from them.
-    Claim   C_alpha[g] tends to sum_l z_l^2 V_{p~_l}[E[g|x_0]], and is PSD: double sums over
-            samples and views against the library; errors of batches fall as N^(-1/2).
+    Claim   C_alpha[g] tends to sum_l z_l^2 V_{p~_l}[E[g|x_0]], and is positive semi-definite:
+            double sums over samples and views against the library; errors of batches fall as
+            N^(-1/2).
     Fails   for V[g] in place of V[E[g|x_0]], for the same view twice, for features of both signs.
     """
     at = t.part("the limit", 1e-11, controls=pooled)
-    psd = t.part("PSD", 1e-12, controls=pooled)
+    psd = t.part("positive semi-definite", 1e-12, controls=pooled)
     for world in worlds(t):
         # Double sums over samples and views, against the library's sum over levels.
         exact, features = world.inter() - world.intra(), world.tensors()
@@ -212,7 +213,7 @@ def eq41(t: Trial) -> None:
         if several:
             eq.breaks("one view twice", relative(world.intra(tied=True), exact))
 
-        # Eq. 32 less Eq. 41.
+        # Eq. 32 minus Eq. 41.
         limit, inter = ki.limit(*features), ki.inter_limit(*features).numpy()
         variance.add(relative(inter - ours, limit))
         if several:

@@ -193,7 +193,7 @@ def def4(forms: Part, sign: Part, small: Part) -> None:
     sign.proves(exact.nonnegative(omega(by_gap), omega(ratio)), breaks=broken)
 
     def most(least: str, ratio: str, L: str) -> Any:
-        """omega less 0.1, lambda_1 = 1: c in [least, 1], lambda_2 and L in [0, these]."""
+        """omega minus 0.1, lambda_1 = 1: c in [least, 1], lambda_2 and L in [0, these]."""
         c, r, lipschitz = iv.mpf([least, "1"]), iv.mpf(["0", ratio]), iv.mpf(["0", L])
         mu, gap = (1 + c) / (2 * c**2) * r**2, 1 - r
         grown = 1 + mu * c

@@ -68,7 +68,7 @@ def lem7(t: Trial) -> None:
 
     Given   c_t > 0 and lambda_1(t) > 0; w(t + 1) = A w(t) / |A w(t)|.
     Claim   1 - d_t <= mu_t (1 - c_t), by Eqs. 184 to 186. Corrected: where |lambda_i| <= lambda_2
-            for i > 1, as for positive semidefinite A.
+            for i > 1, as for positive semi-definite A.
     Fails   for indefinite A with a large negative eigenvalue. In the reason for Eq. 184 the sum has
             no lambda_i^2.
 
@@ -168,7 +168,7 @@ def lem9(t: Trial) -> None:
     """Perturbation of the top eigenvector to first order (Lemma 9, Eqs. 190-191).
 
     Given   random symmetric A with gaps 0.05, 0.2, 1; changes of 0.0001 to 10 gaps.
-    Claim   phi_1' less its first-order expansion is of second order (slope 2), and at most kappa
+    Claim   phi_1' minus its first-order expansion is of second order (slope 2), and at most kappa
             |dA|^2 with kappa = 8/gap^2.
     Fails   without the first-order term; for one kappa for all A.
     """

@@ -166,7 +166,8 @@ def eq104(t: Trial) -> None:
     """Shifting A(w) to be positive definite keeps the critical points (Eq. 104).
 
     Given   random indefinite A, unit w.
-    Claim   A - lambda_min I + eps I is PD, keeps c_0, and P_w of it times w is P_w A w.
+    Claim   A - lambda_min I + eps I is positive definite, keeps c_0, and P_w of it times w is P_w A
+            w.
     Fails   for w of norm 1.1, for A itself, for the second eigenvector.
     """
     values, a, Q = draw(t.rng, t.draws, "indefinite")
@@ -182,7 +183,7 @@ def eq104(t: Trial) -> None:
     push.breaks("w of norm 1.1", relative(pushed(hat.numpy(), 1.1 * w), pushed(A, 1.1 * w), 1.0))
 
     # The least eigenvalue is eps.
-    definite = t.part("PD", 1e-12, controls=typical)
+    definite = t.part("positive definite", 1e-12, controls=typical)
     definite.add(np.abs(np.linalg.eigvalsh(hat.numpy())[:, 0] - 0.01))
     definite.breaks("A itself", np.abs(np.linalg.eigvalsh(A)[:, 0] - 0.01))
 
@@ -240,7 +241,7 @@ def thm3(t: Trial) -> None:
     Given   c_0 != 0, A Lipschitz on the sphere, and a gamma < 1 with omega <= gamma in all of
             B_gamma: proved by `power_iteration.certificate`, not sampled.
     Claim   the iteration w <- A(w) w / |A(w) w| ends in B_gamma at a critical point of Eq. 7.
-            Corrected: for positive semidefinite A(w), or with A-hat(w) of App. B.4 iterated.
+            Corrected: for positive semi-definite A(w), or with A-hat(w) of App. B.4 iterated.
     Fails   where A(w) has a negative eigenvalue larger in size than the second one.
     """
 
@@ -329,7 +330,7 @@ def lem11(t: Trial) -> None:
 
     Given   c_0 > 0 and a proved gamma < 1 with omega <= gamma in all of B_gamma.
     Claim   c_t rises to 1, w(t) converges, to a top eigenvector of A there, and neither w(t) nor
-            the limit leaves the ball of radius R. Corrected: for positive semidefinite A(w).
+            the limit leaves the ball of radius R. Corrected: for positive semi-definite A(w).
     Fails   for indefinite A(w), as A = diag(1, 0, -1): c_t stays, w(t) swings.
     """
     definite = runs(t)

@@ -161,7 +161,7 @@ def eq128(t: Trial) -> None:
         g, p = table_of(model, W, "relu"), model.prior.numpy()
         delta = field_latent.contrasts(model, g).flatten(-2).numpy()  # q_c - q_-c
 
-        # Eq. 128: the mean given z = c less the mean.
+        # Eq. 128: the mean given z = c minus the mean.
         q = field_latent.means(model, g).flatten(-2).numpy()
         mean = sum(p[:, c, None] * q[:, c] for c in range(C))
         left = np.stack([q[:, c] - mean for c in range(C)], 1)

@@ -105,7 +105,7 @@ def eq134(t: Trial) -> None:
 
 
 def apart(v: Array, s: Array) -> Array:
-    """[draws]: the largest entry of v / |v| less s, or of their sum, whichever is less."""
+    """[draws]: the largest entry of v / |v| minus s, or of their sum, whichever is less."""
     v = unit(v)
     return np.minimum(np.abs(v - s).max(-1), np.abs(v + s).max(-1))
 
@@ -293,7 +293,7 @@ def rem17(t: Trial) -> None:
         premise.add(np.abs(terms.sum(-1) - 1))
         premise.breaks("without $p_0p_1$", np.abs((b**2 / gaps).sum(-1) - 1))
 
-        # The prefactor times 1 less its own term, against Eq. 143 and against the pull by numpy.
+        # The prefactor times 1 minus its own term, against Eq. 143 and against the pull by numpy.
         delta = two_layer.modulation(top, *tensors(b, scale)).numpy()
         for value in (delta, pull_of(solved(d, b, scale)[1], b, scale)):
             short.add(relative((1 - terms) / (Z**2 * gaps), value))

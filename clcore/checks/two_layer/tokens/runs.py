@@ -28,6 +28,8 @@ CELL = [*GROUP, "P", "beta"]
 PLAIN = {"kind": "infonce", "norm": "none", "zeta": 1.0}
 OF_NETS = "ReLU finds "
 """How the parts begin that are measured on nets of Fig. 5."""
+NETS = {"relu": "ReLU", "leaky_relu": "leaky ReLU"}
+"""Activations with a name of their own in words."""
 NAMES = {"chi_plus": "scored by Eq. 16", "released_plus": "by the program's score"}
 
 
@@ -146,7 +148,7 @@ def fig4(t: Trial, runs: pd.DataFrame, column: str = "chi_plus", much: float = M
 
     # (d) As (b) for other activations; (e) both losses.
     for other in sorted({"leaky_relu", "quadratic"} & set(runs.activation)):
-        name = f"(d) {other} beats linear where P > 1 and beta > 1"
+        name = f"(d) {NETS.get(other, other)} beats linear where P > 1 and beta > 1"
         p = part(name, 0.5, draws=9 * REPEATS)
         ahead(p, runs, column, {"activation": other}, linear_nets)
     _losses(t, runs, column, "(e) ")
@@ -211,7 +213,7 @@ def fig9(t: Trial, runs: pd.DataFrame, column: str = "chi_minus") -> None:
     other = lowest(runs, column.replace("minus", "plus"))
     p = part("ReLU has the lowest chi_-", draws=relu.size * len(kinds) * REPEATS)
     p.add(relu.to_numpy().mean()).breaks("chi_+", other.to_numpy().mean())
-    p.says(kinds=", ".join(kinds))
+    p.says(kinds=", ".join(NETS.get(kind, kind) for kind in kinds))
     name = "ReLU has the lowest chi_- where P > 1 and beta > 1"
     p = part(name, draws=9 * len(kinds) * REPEATS)
     p.add(relu.loc[relu.index > 1, relu.columns > 1].to_numpy().mean())

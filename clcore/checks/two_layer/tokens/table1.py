@@ -85,7 +85,7 @@ def tab1(t: Trial, runs: pd.DataFrame, column: str = "chi_plus") -> None:
     cells.add(table.agrees.mean()).breaks("variants exchanged", _exchanged(table))
     cells.says(agree=table.agrees.sum(), cells=len(table), score=NAMES[column], share=SHARE)
 
-    # (2) Scores of the variants without it less those with it, where both were run.
+    # (2) Scores of the variants without it minus those with it, where both were run.
     if gains := _gains(table, "mean"):
         _better(t.part(BETTER, 0.02, ">=", evidence=evidence(runs)), gains)
 
