@@ -367,3 +367,17 @@ def test_a_sentence_that_the_notes_of_a_part_share_comes_once():
     checks = [check(claim="nl/thm4", part="Eq. 14", note=note) for note in notes]
     html = claim_page(row(id="nl/thm4", checks=checks))
     assert html.count("Largest p-value.") == 1 and "It ends at 0.9. By Eq. 4." in html
+
+
+def test_a_page_says_what_the_names_in_its_lines_stand_for():
+    html = claim_page(row(id="nl/eq143", checks=[check(claim="nl/eq143", part="Eq. 143")]))
+    names = re.search('<details class="cl-names">.*?</details>', html, re.DOTALL)[0]
+    told = dict(re.findall(r"<dt>.*?<code>(\w[\w.]*).*?</code>.*?</dt>\n<dd>(.*?)</dd>", names))
+    assert {"pull_of", "solved", "two_layer.modulation", "relative"} <= set(told)
+    assert "what δ<sub>k</sub> stands for" in told["pull_of"]
+    assert names.count('<a href="../code/checks/two_layer/modulation/top.html#L-') == 3
+
+
+def test_a_helper_without_its_head_has_its_parameters_above_its_lines():
+    html = claim_page(row(id="ncl/eq16", checks=[check(claim="ncl/eq16", part="any W")]))
+    assert re.search(r"<code>rises\(t, positive=None, overlaps=True\)</code></a>: Eq. 16 ", html)
