@@ -350,8 +350,11 @@ def test_helpers_in_the_lines_of_a_part_are_links_where_they_are_named_first():
 
 
 def test_a_part_of_a_chapters_cell_says_so():
-    html = claim_page(row(id="acl/thm1", checks=[check(part="autograd on both sides")]))
-    assert "Made by a cell of its chapter." in html and "cl-part-code" not in html
+    one = row(id="acl/thm1", checks=[check(part="autograd on both sides")])
+    html = claim_page(one)
+    cell = f'Made by a cell of <a href="../{one["anchor"]}">its chapter</a>.'
+    assert cell in html and "cl-part-code" not in html
+    assert "Made by a cell of its chapter." in claim_page(one | {"anchor": None})
 
 
 def test_a_counterexample_that_parts_share_comes_once() -> None:
