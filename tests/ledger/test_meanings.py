@@ -13,7 +13,7 @@ from clcore.ledger import Trial, check
 
 SIZES = (2, 3)
 """Neurons, inputs."""
-FEW, MANY = 4, 400
+FEW, MANY = 4, 400  # pairs of views
 AGAIN = FAR
 LONG = "a text that is much too long to be shown beside the lines of a part of a claim's check"
 
@@ -72,7 +72,7 @@ def found(write):
 
 def test_functions_say_what_their_docstrings_do_and_constants_their_values(found):
     assert {(one.name + one.call, one.says) for one in found()} == {
-        ("MANY", "`400`"),
+        ("MANY", "`400`. pairs of views"),
         ("curved(x, *others, twice=False, **more)", "Bend x, or twice. It is tested."),
         ("SIZES", "`(2, 3)`. Neurons, inputs."),
         ("AGAIN", "`9`"),

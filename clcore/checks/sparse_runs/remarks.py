@@ -15,6 +15,7 @@ CONTRASTIVE = {"simclr": "Simplified-SimCLR", "cl-basic": "CL-basic", "cl-linear
 
 
 def _lowest_printed(model: str) -> float:
+    """The least Minimum max-cosine of a model in Tables 1 and 2."""
     tables = [rt.printed(f"ncl/{t}") for t in ("tab1", "tab2")]
     table = pd.concat(tables).query("model == @model and metric == 'minimum'")
     return float(table.paper.min())

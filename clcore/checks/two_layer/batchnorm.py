@@ -125,6 +125,7 @@ class Node(NamedTuple):
 
 
 def _node(rng: np.random.Generator, draws: int) -> Node:
+    """A random batch with random filters, and what Eq. 170 makes of it."""
     x, x2, alpha, W, V = batch(rng, draws, 2, 1, 3, n=8)
     points, w = _views(x, x2), torch.from_numpy(W)
     p, f = _masses(points), two_layer.hidden(points, w)

@@ -95,6 +95,12 @@ def words(node: _Stands, whole: bool = True) -> str:
     return f"`{ast.unparse(last.value)}`" if short else ""
 
 
+def _comment(file: Path, node: ast.stmt) -> str:
+    """What a comment says behind a statement, on its last line."""
+    line = file.read_text(encoding="utf-8").splitlines()[(node.end_lineno or node.lineno) - 1]
+    return line[node.end_col_offset :].partition("# ")[2].partition("noqa")[0].strip()
+
+
 def _names(function: reach.Function, lines: Lines) -> list[ast.Name | ast.Attribute]:
     """What some lines of a function name that is not its own, in the order of the lines."""
     own, inside = reach.given(function), _types(function)
@@ -134,7 +140,7 @@ def _meaning(name: str, file: Path, stands: _Stands) -> Meaning:
     body = _module(file).body
     after = body[body.index(stands.node) + 1 :][:1]
     said = [f"`{value}`"] if len(value) <= SHORT else []
-    said += filter(None, [_text(after[0]) if after else ""])
+    said += filter(None, [(after and _text(after[0])) or _comment(file, stands.node)])
     return Meaning(name, "", ". ".join(said), file, stands.node.lineno)
 
 

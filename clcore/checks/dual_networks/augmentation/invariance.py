@@ -190,6 +190,7 @@ def ex3(t: Trial) -> None:
 
 
 def library(d: int, bias: bool) -> torch.Tensor:
+    """What a receptive field sees in every image, by the library; a bias sees 1."""
     x = tr.window(tr.images(d))
     return tr.with_bias(x) if bias else x
 

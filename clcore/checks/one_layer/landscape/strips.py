@@ -85,6 +85,7 @@ def _slope_at_axis(x: Array, slope: float) -> float:
 
 
 def _random_strip(rng: np.random.Generator) -> Strip:
+    """A strip of a random even density."""
     while True:
         even = rng.uniform([0.3, 0.2, 0.4], [0.7, 0.6, 1.2])
         s = _between(*even, float(rng.choice([0.25, 0.5])))
@@ -110,7 +111,7 @@ def _optima_of(s: Strip, slope: float, m: int = 1000, grid: int = 720) -> list[i
 
 
 def _optima_again(s: Strip, m: int = 400) -> list[int]:
-    """The same by the library, on equally heavy points."""
+    """The numbers of optima by the library, on equally heavy points."""
     points = (torch.tensor(strip_points(s, turn, m)) for turn in (-1.0, 1.0))
     return [len(circle.stable_angles(x, s.slope, grid=GRID)) for x in points]
 

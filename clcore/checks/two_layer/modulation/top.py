@@ -35,6 +35,7 @@ class Pair(NamedTuple):
 
 
 def pair_of(model: field_latent.Model, W: Array, kind: str) -> Pair:
+    """`Pair` of a model with filters W, by its enumerated law."""
     g = table_of(model, W, kind)
     w = torch.from_numpy(W)[:, :, 0]
     L = field_latent.within(model, g)

@@ -278,7 +278,8 @@ def _gradients(
 
 
 def _expected(W: Array, V: Array, tokens: Array, kind: str, before: bool) -> tuple[Array, Array]:
-    """The same from the printed formula, in numpy; InfoNCE's gradient at f is torch's."""
+    """Normalised outputs and their gradient from the printed formula, in numpy; InfoNCE's gradient
+    at f is torch's."""
     n = tokens.shape[1]
     x = np.eye(W.shape[2])[tokens].reshape(2 * n, len(W), -1)
     u = np.einsum("kmd,nkd->nkm", W, x).reshape(2 * n, -1)
