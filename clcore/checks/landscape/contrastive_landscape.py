@@ -142,6 +142,7 @@ def thm1b(t: Trial) -> None:
         # (4), (5) I.i.d. negatives, tau just below the threshold; controls above it.
         found, rise = iid(0.98)
         small.add(-rise.min())
+        # Points as low as a permutation are permutations.
         small_unique.add(ml.permutation_gap(found[rise < 1e-11]))
         for part in (lower, small):
             part.breaks("i.i.d. negatives, tau 1.5 times the threshold", -iid(1.5)[1].min())

@@ -163,9 +163,11 @@ def rem26(t: Trial) -> None:
         s = _random_strip(t.rng)
         (gap, _, rho), (gap2, _, rho2) = (_at_axis(s, turn) for turn in (-1.0, 1.0))
         same.add(abs(gap - gap2)).breaks("the roughness", abs(rho - rho2))
+        # The rates at which the speed rises at w_*, over the gap.
         rate, rate2 = (_slope_at_axis(strip_points(s, turn), s.slope) for turn in (-1.0, 1.0))
         made.add(rate / gap, (rate - rate2) / gap).breaks("the rougher law", rate2 / gap2)
         made.breaks("the two laws exchanged", (rate2 - rate) / gap)
+        # Both rates are rho - gap.
         for speed, g, rough in ((rate, gap, rho), (rate2, gap2, rho2)):
             closed.add(abs(speed - (rough - g)) / g)
             closed.breaks("without the roughness", abs(speed + g) / g)

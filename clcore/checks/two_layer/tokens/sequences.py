@@ -189,6 +189,7 @@ def eq16(t: Trial) -> None:
         found = _matching(W, inside)
         plus, _, raw = _scores(W, inside, norms)
         value.add(abs(found - plus)).breaks(broken, abs(found - raw))
+        # It lies in [-1, 1].
         span.add(abs(found) - 1).breaks(broken, abs(raw) - 1, by=worst)
 
         # Filters along all tokens, and one of them.
