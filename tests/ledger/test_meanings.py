@@ -8,6 +8,7 @@ from clcore.ledger.written import meanings, reach
 from clcore.ledger.written.paragraphs import Lines
 
 MADE = '''from clcore import theory as th
+from clcore.checks.made import other
 from clcore.checks.made.other import FAR, bent as curved, plain
 from clcore.ledger import Trial, check
 
@@ -15,13 +16,14 @@ SIZES = (2, 3)
 """Neurons, inputs."""
 FEW, MANY = 4, 400  # pairs of views
 AGAIN = FAR
+SAME = other.FAR
 LONG = "a text that is much too long to be shown beside the lines of a part of a claim's check"
 
 
 @check("acl/thm1")
 def thm1(t: Trial) -> None:
     """A title."""
-    count = MANY + curved(SIZES, AGAIN)
+    count = MANY + curved(SIZES, AGAIN, SAME)
     plain(count, LONG)
     th.grows(count)
     np.sum(count)
@@ -76,13 +78,14 @@ def test_functions_say_what_their_docstrings_do_and_constants_their_values(found
         ("curved(x, *others, twice=False, **more)", "Bend x, or twice. It is tested."),
         ("SIZES", "`(2, 3)`. Neurons, inputs."),
         ("AGAIN", "`9`"),
+        ("SAME", "`9`"),
         ("plain(count, text)", "`count + 1`"),
         ("th.grows(count)", "It grows."),
     }
 
 
 def test_they_come_in_the_order_in_which_a_reader_meets_them(found):
-    names = ["MANY", "curved", "SIZES", "AGAIN", "plain", "th.grows"]
+    names = ["MANY", "curved", "SIZES", "AGAIN", "SAME", "plain", "th.grows"]
     assert [one.name for one in found()] == names
 
 

@@ -53,6 +53,7 @@ def trained(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def layers(runs: pd.DataFrame) -> list[str]:
+    """The layers that runs have a total variation of."""
     return [name.removeprefix("tv_") for name in runs.columns if name.startswith("tv_")]
 
 

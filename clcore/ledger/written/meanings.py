@@ -134,7 +134,8 @@ def _meaning(name: str, file: Path, stands: _Stands) -> Meaning:
         own = _paths.root() / "clcore" / "checks" in file.parents
         return Meaning(name, call(stands), words(stands, whole=own), file, stands.lineno)
     value = ast.unparse(stands.value)
-    other = _place(file, stands.value) if isinstance(stands.value, ast.Name) else None
+    named = isinstance(stands.value, ast.Name | ast.Attribute)
+    other = _place(file, stands.value) if named else None
     if other and isinstance(other[1], _Constant):
         value = ast.unparse(other[1].value)
     body = _module(file).body
