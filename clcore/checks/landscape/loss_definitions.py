@@ -275,9 +275,9 @@ def eq8(t: Trial) -> None:
         x, D = t.rng.standard_normal((n, p)), t.rng.random((3, n, p)) < 0.7
         W, tau = t.rng.standard_normal((m, p)) / 2, float(t.rng.uniform(0.5, 3))
         index = vl.other_samples(key, n, B).numpy()
+        views = D[0] * x, D[1] * x, D[2][index] * x[index]
         # Negatives are none of the anchor, and no sample twice.
         others.add(repeats(index) + (np.diff(np.sort(index)) == 0).sum())
-        views = D[0] * x, D[1] * x, D[2][index] * x[index]
 
         def by_hand(W, tau=tau, own=1.0, views=views):
             T = np.swapaxes(W, -1, -2)
