@@ -372,8 +372,11 @@ def test_helpers_in_the_lines_of_a_part_are_links_where_they_are_named_first():
 
 
 def test_a_part_of_a_chapters_cell_says_so():
-    html = claim_page(row(id="acl/thm1", checks=[check(part="autograd on both sides")]))
-    assert "Made by a cell of its chapter." in html and "cl-part-code" not in html
+    one = row(id="acl/thm1", checks=[check(part="autograd on both sides")])
+    html = claim_page(one)
+    cell = f'Made by a cell of <a href="../{one["anchor"]}">its chapter</a>.'
+    assert cell in html and "cl-part-code" not in html
+    assert "Made by a cell of its chapter." in claim_page(one | {"anchor": None})
 
 
 def test_a_counterexample_that_parts_share_comes_once() -> None:
@@ -389,3 +392,17 @@ def test_a_sentence_that_the_notes_of_a_part_share_comes_once():
     checks = [check(claim="nl/thm4", part="Eq. 14", note=note) for note in notes]
     html = claim_page(row(id="nl/thm4", checks=checks))
     assert html.count("Largest p-value.") == 1 and "It ends at 0.9. By Eq. 4." in html
+
+
+def test_a_page_says_what_the_names_in_its_lines_stand_for():
+    html = claim_page(row(id="nl/eq143", checks=[check(claim="nl/eq143", part="Eq. 143")]))
+    names = re.search('<details class="cl-names">.*?</details>', html, re.DOTALL)[0]
+    told = dict(re.findall(r"<dt>.*?<code>(\w[\w.]*).*?</code>.*?</dt>\n<dd>(.*?)</dd>", names))
+    assert {"pull_of", "solved", "two_layer.modulation", "relative"} <= set(told)
+    assert "what δ<sub>k</sub> stands for" in told["pull_of"]
+    assert names.count('<a href="../code/checks/two_layer/modulation/top.html#L-') == 3
+
+
+def test_a_helper_without_its_head_has_its_parameters_above_its_lines():
+    html = claim_page(row(id="ncl/eq16", checks=[check(claim="ncl/eq16", part="any W")]))
+    assert re.search(r"<code>rises\(t, positive=None, overlaps=True\)</code></a>: Eq. 16 ", html)

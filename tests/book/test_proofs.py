@@ -188,6 +188,14 @@ def test_a_stale_or_damaged_record_is_not_shown(tmp_path, monkeypatch) -> None:
     recorded.known.cache_clear()
 
 
+def test_words_in_a_program_do_not_make_its_record_stale_and_a_sign_does() -> None:
+    text = programs.program("acl/eq27").text
+    said = f'"""Other words."""\n# and a comment\n{text}'
+    assert recorded.digest(said) == recorded.digest(text)
+    at = text.index(" - ", text.index("class Part"))
+    assert recorded.digest(f"{text[:at]} + {text[at + 3 :]}") != recorded.digest(text)
+
+
 def test_a_program_that_prints_what_it_did_leaves_the_record_as_it_was(
     tmp_path, monkeypatch
 ) -> None:

@@ -3,6 +3,7 @@
 `python -m clcore.book.proofs` records it again, after a check, `exact` or SymPy has changed.
 """
 
+import ast
 import importlib.metadata
 import json
 import subprocess
@@ -28,10 +29,27 @@ def file() -> Path:
     return _paths.root() / "data" / "proofs.json"
 
 
+@cache
+def _code(text: str) -> str:
+    """A program without its comments and docstrings, of which nothing that it prints depends."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            kept = [one for one in body if not _is_a_text(one)]
+            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+    return ast.unparse(tree)
+
+
+def _is_a_text(statement: ast.AST) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
 def digest(text: str) -> str:
-    """What decides what a program prints: its text, `exact` and the versions of the libraries."""
+    """What decides what a program prints: its code, that of `exact`, the libraries' versions."""
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("mpmath", "sympy")]
-    return sha256(*(part.encode() for part in (text, programs.kernel(), *versions)))
+    parts = (_code(text), _code(programs.kernel()), *versions)
+    return sha256(*(part.encode() for part in parts))
 
 
 def run(texts: Mapping[str, str]) -> dict[str, dict[str, Any]]:

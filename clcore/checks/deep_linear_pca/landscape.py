@@ -68,6 +68,7 @@ def aligned(rng: np.random.Generator, v0: Array, widths: tuple[int, ...]) -> lis
 
 
 def energy_of(weights: list[Array], X: Array) -> Array:
+    """tr(W X W^T) of the product W of all layers."""
     W = product(weights)
     return np.einsum("...ij,...jk,...ik->...", W, X, W)
 
@@ -102,7 +103,8 @@ def _error(limits: tuple[Tensor, ...], X: Tensor) -> Array:
 
 
 def gap_by_gram(ws: list[Array], X: Array, even: bool = False) -> Array:
-    """[runs]: the same in numpy, from eigenvectors of W_l^T W_l; `even`: Corollary 3's form."""
+    """[runs]: distances from Theorem 3's form in numpy, by eigenvectors of W_l^T W_l; `even`: from
+    Corollary 3's."""
     lam, vectors = np.linalg.eigh(X)
     gaps, lefts, firsts = [np.abs(energy_of(ws, X) / lam[:, -1] - 1)], [], []
     for w in ws:

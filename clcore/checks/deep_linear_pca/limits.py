@@ -182,9 +182,12 @@ def lem12(t: Trial) -> None:
         W = dl.starts(t.keys(count, f"{widths}"), widths, rows=True)
         limits = spectral_ascent(W, rows=True)
         start, end = ([w.numpy() for w in ws] for ws in (W, limits))
+        # The ends have value 1.
         before = "the starts, before the ascent"
         value.add(1 - spectral_norm(end)).breaks(before, 1 - spectral_norm(start))
+        # They are aligned and uniform.
         uniform.add(dl.unevenness(limits)).breaks(before, dl.unevenness(W))
+        # Their rows are multiples of v' (Eq. 124).
         rows.add(_row_condition(end)).breaks(before, _row_condition(start))
         outer.add(_apart(end)).breaks(before, _apart(start))
 

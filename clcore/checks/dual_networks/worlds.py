@@ -32,6 +32,7 @@ class Case:
 
 
 def simple(beta: float = 0.0) -> Case:
+    """The simple loss (1 + beta) r_+ - r_-, weight 1."""
     return Case(
         partial(anchors.simple, beta=beta),
         lambda a, b: (1 + beta) * a - b,
@@ -41,6 +42,7 @@ def simple(beta: float = 0.0) -> Case:
 
 
 def triplet(tau: float, margin: float = 0.3) -> Case:
+    """The soft triplet loss tau log(1 + e^((r_+ - r_- + margin)/tau)), and its weight of Eq. 6."""
     return Case(
         partial(anchors.soft_triplet, tau=tau, margin=margin),
         lambda a, b: tau * (_infonce(a + margin, b, tau)),
@@ -57,6 +59,7 @@ def _infonce(a: Array, b: Array, tau: float) -> Array:
 
 
 def infonce(tau: float) -> Case:
+    """InfoNCE of one negative, -log(e^(-r_+/tau)/(e^(-r_+/tau) + e^(-r_-/tau))), and its weight."""
     return Case(
         partial(anchors.infonce, tau=tau),
         lambda a, b: _infonce(a, b, tau),

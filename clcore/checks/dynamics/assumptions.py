@@ -118,17 +118,20 @@ def def6(t: Trial) -> None:
         for i in range(d):
             off = delta[i] * (np.arange(d) != i)
             signs.append((D[:, None] * z) @ off + (D * noise * np.sign(W[i])) @ W[i][:, None])
+        # The largest |c_b| of all realisations, against the library's.
         most = np.array([np.abs(c).max() for c in signs])
         low = sd.crosstalk(*tensors(W), noise).numpy()
         largest.add(np.abs(low - most).max())
         beside = noise * np.abs(W).sum(-1)
         largest.breaks("own error counted in", np.abs(np.abs(delta).sum(-1) + beside - most).max())
         largest.breaks("as typeset, D_1,lu", np.abs(beside - most).max())  # D_lu = 0 for u != l
+        # Realisations in which a bias between the largest |c_b| and what it leaves of 1 misses.
         b = low + (1 - 2 * low) * t.rng.uniform(0.001, 0.999, d)
         for i, c in enumerate(signs):
             interval.add(((b[i] <= np.abs(c)) | (b[i] >= np.minimum(1 + c, 1 - c))).sum())
             far = c * 0.6 / most[i]
             interval.breaks("crosstalk 0.6", (np.abs(far) >= np.minimum(1 + far, 1 - far)).sum())
+    # The chance of a miss under Gaussian noise.
     ten, hundred, large = (normal_crosstalk(d) for d in (10, 100, 10_000))
     normal = t.part("Gaussian noise", 1e-12).add(large)
     normal.breaks("d = 10", ten).breaks("d = 100", hundred)

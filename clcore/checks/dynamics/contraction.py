@@ -139,10 +139,12 @@ def eq25_step(t: Trial) -> None:
         v, a, low, steps = starts(t.rng, t.draws, d, 1)
         c = steps[0]
         after, N = once(v, a, c)
+        # The component after the step, against the second line's quotient.
         middle = (v[:, 0] + c + a * (v[:, 1:] + (a * c)[:, None]).sum(-1)) / N
         scale = np.maximum(np.abs(middle), 1)
         first.add(np.abs(along(after, a) - middle) / scale)
         first.breaks("no denominator", np.abs(along(after, a) - middle * N) / scale)
+        # The sum of that line collected, with the lost 1.
         factor = 1 + (d - 1) * a**2
         printed = (along(v, a) + (factor - 1) * c) / N
         whole = (along(v, a) + factor * c) / N
@@ -158,16 +160,19 @@ def eq25_step(t: Trial) -> None:
     after = [m / sympy.sqrt(square(x.moved)) for m in x.moved]
     middle = x.v[0] + x.c + x.a * sum(v + x.a * x.c for v in x.v[1:])
     link = middle / sympy.sqrt(square(x.moved))
+    # The first link.
     first.proves(
         exact.equal(after[0] + x.a * sum(after[1:]), link),
         breaks={"no denominator": exact.equal(after[0] + x.a * sum(after[1:]), middle)},
         at="d = 3",
     )
+    # The second link.
     second.proves(
         exact.equal(middle / N, (x.s + x.factor * x.c) / N),
         breaks={"as typeset, no 1": exact.equal(middle / N, (x.s + (x.factor - 1) * x.c) / N)},
         at="d = 3",
     )
+    # The inequalities.
     low, more = sympy.symbols("l u", positive=True)  # c = l + u is above its bound l
     gap, rest = middle / N - x.factor * x.c / N, x.factor * (low + more) / N
     third.proves(

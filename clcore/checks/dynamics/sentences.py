@@ -161,8 +161,10 @@ def rem16(t: Trial) -> None:
         "both nets in every step": every_step,
     }
     decays = left(w, norms="none", decay=0.9, together=True)
+    # Without the non-linearity, trained in any of the four ways.
     linear = t.part("non-linearity: none", 0.5, ">=", measured=typical)
     linear.add(np.minimum.reduce(lines))  # the most that any of them gains
+    # Without the normalisation, one net and then the other.
     unscaled = t.part("normalisation: none", 0.1, ">=", measured=typical).add(halves)
     for part in (linear, unscaled):
         for what, errors in same.items():

@@ -167,7 +167,9 @@ def thm3_contr(t: Trial) -> None:
         def off(ratio: Array, scale=scale, use=use) -> Array:
             return np.where(use, np.abs(ratio / scale - 1), 0.0).max((0, -1))
 
+        # (The rate) Errors shrink by alpha^2 kappa / (1 - b) a step.
         rate.add(off(ratio * (1 - held))).breaks("no bias in the rate", off(ratio))
+        # That is less than one, and the end is the identity; with no bias neither.
         less.add(ratio[:6].max((0, -1)))
         limit.add(from_identity(path[-1]))
         straight = scheme(unbiased(w), rounds=3)

@@ -52,7 +52,7 @@ def just_below(rng: np.random.Generator, draws: int, d: int) -> Warm:
 
 
 def unbiased(w: Warm) -> Warm:
-    """The same starts with no bias: the activation is the identity then."""
+    """These starts with no bias: the activation is the identity then."""
     return w._replace(b_online=0 * w.b_online, b_target=0 * w.b_target)
 
 

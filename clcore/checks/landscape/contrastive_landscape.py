@@ -146,10 +146,12 @@ def thm1b(t: Trial) -> None:
             W = torch.cat([W, _descent(t, d, alpha, tau, loss), beyond(d, alpha, at)[None]])
             return W, loss(W) - loss(all_permutations(d)[0])
 
-        # (4), (5) I.i.d. negatives, tau just below the threshold; controls above it.
+        # (4), (5) I.i.d. negatives, tau just below the threshold.
         found, rise = iid(0.98)
         small.add(-rise.min())
+        # Points as low as a permutation are permutations.
         small_unique.add(ml.permutation_gap(found[rise < 1e-11]))
+        # The control of (1) and (4), above the threshold.
         for part in (lower, small):
             part.breaks("i.i.d. negatives, tau 1.5 times the threshold", -iid(1.5)[1].min())
 

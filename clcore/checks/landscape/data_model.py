@@ -230,6 +230,7 @@ def def2(t: Trial) -> None:
             np.abs(np.sqrt((V**2).sum(-2)) - 1).max(-1) for V in (U, positive, R)
         )
         norms.add(off, off_positive).breaks("unit rows", off_rows)
+        # No entry of U_>= is negative.
         signs.add(-positive.min((-2, -1))).breaks("members of U", -U.min((-2, -1)))
 
         # The least inner product of two columns, of positive ones and of a permutation's.

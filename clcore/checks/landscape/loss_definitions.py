@@ -275,8 +275,9 @@ def eq8(t: Trial) -> None:
         x, D = t.rng.standard_normal((n, p)), t.rng.random((3, n, p)) < 0.7
         W, tau = t.rng.standard_normal((m, p)) / 2, float(t.rng.uniform(0.5, 3))
         index = vl.other_samples(key, n, B).numpy()
-        others.add(repeats(index) + (np.diff(np.sort(index)) == 0).sum())
         views = D[0] * x, D[1] * x, D[2][index] * x[index]
+        # Negatives are none of the anchor, and no sample twice.
+        others.add(repeats(index) + (np.diff(np.sort(index)) == 0).sum())
 
         def by_hand(W, tau=tau, own=1.0, views=views):
             T = np.swapaxes(W, -1, -2)
@@ -288,10 +289,12 @@ def eq8(t: Trial) -> None:
             h3 = vl.encode(w, *tensors(views[2].reshape(n * B, p))).reshape(n, B, m)
             return vl.contrastive(h1, h2, h3, tau)
 
+        # The value: the library's loss against the loop, and at W = 0.
         found, at_zero = (float(loss(*tensors(V))) for V in (W, 0 * W))
         value.add(max(abs(found - by_hand(W)), abs(at_zero - np.log(1 + B))))
         value.breaks("tau divides", abs(found - by_hand(W, 1 / tau)))
         value.breaks("the positive only on top", abs(found - by_hand(W, own=0.0)))
+        # The slope: complex steps of the loop against autograd of the library.
         wanted = ref.gradient(by_hand, W[None])
         slope.add(ref.relative(_slopes(loss, W)[0][None], wanted))
         without = ref.gradient(lambda w, f=by_hand: f(w, own=0.0), W[None])

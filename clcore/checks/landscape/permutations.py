@@ -58,16 +58,21 @@ def thm1b_perm(t: Trial) -> None:
             limits are permutations.
     Fails   with one row more, and for orthonormal columns of any sign.
     """
+    # Families of d supports of which no two meet, less d!.
     supports = t.part("supports")
     supports.add(*(abs(_families(d, d) - factorial(d)) for d in (1, 2, 3, 4, 5)))
     wide = (abs(_families(d + 1, d) - factorial(d + 1)) for d in (2, 3, 4))
     supports.breaks("one row more", *wide)
+
     # An overlap of columns W >= 0 is 0 only where their supports are disjoint.
     supports.proves(
         _overlaps(sy.nonnegative("w", 3, 3)),
         breaks={"signs free": _overlaps(exact.matrix("w", 3, 3))},
         at="d = 3",
     )
+
+    # From random W >= 0 to the nearest orthogonal matrix, and back to W >= 0; where columns are
+    # orthonormal in the end, how far they are from a permutation.
     d, runs = 5, max(20, min(t.draws, 200))
     (W,) = tensors(t.rng.random((runs, d, d)))
     for _ in range(400):
@@ -76,13 +81,13 @@ def thm1b_perm(t: Trial) -> None:
     W = optim.unit_columns(W)
     residual = (W.mT @ W - torch.eye(d, dtype=W.dtype)).abs().amax((-2, -1))
     limits = t.part("alternating projections", 1e-6)
-    limits.proves(
-        _off_permutations(sy.nonnegative("w", 3, 3)),
-        breaks={"orthogonal, signs free": _off_permutations(exact.matrix("w", 3, 3))},
-        at="d = 3",
-    )
     limits.add(ml.permutation_gap(W[residual < 1e-10]))
     free = (U @ V)[: int((residual < 1e-10).sum())]
     turned = free @ torch.linalg.qr(*tensors(t.rng.standard_normal((len(free), d, d)))).Q
     limits.breaks("orthogonal, signs free", ml.permutation_gap(turned))
     limits.breaks("two columns on one row", ml.permutation_gap(ONE_ROW_TWICE))
+    limits.proves(
+        _off_permutations(sy.nonnegative("w", 3, 3)),
+        breaks={"orthogonal, signs free": _off_permutations(exact.matrix("w", 3, 3))},
+        at="d = 3",
+    )

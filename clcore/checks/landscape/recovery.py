@@ -207,6 +207,7 @@ def eq10(t: Trial) -> None:
 
 
 def _by_loops(W: Array, M: Array) -> Array:
+    """Of each column of M the largest |cosine| with a row of W, one by one."""
     out = []
     for j in range(M.shape[1]):
         cosines = [abs(w @ M[:, j]) / np.linalg.norm(w) / np.linalg.norm(M[:, j]) for w in W]

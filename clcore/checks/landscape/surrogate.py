@@ -130,6 +130,7 @@ def eq16(t: Trial) -> None:
             ends = descended(t, f"{d} {alpha} {tau}", runs, d, at)
             above = at(ends) - at(torch.eye(d, dtype=ends.dtype))
             lower.add(-above)
+            # (4) Ends as low are permutations.
             gaps.add(ml.permutation_gap(ends[above < 1e-10]))
 
     # (3), (4) Negatives that may repeat the anchor: lower ends, which are no permutations.

@@ -204,7 +204,7 @@ def entries(i: int, D1: Mask, D2: Mask) -> sympy.Expr:
 
 
 def merged(value: sympy.Expr) -> Any:
-    """The same, every logarithm of a fraction as a difference of logarithms."""
+    """A value with every logarithm of a fraction as a difference of logarithms."""
     return value.replace(sympy.log, _merged)
 
 
@@ -259,7 +259,8 @@ def surrogate_rises(overlaps: bool = True) -> exact.Shown:
 
 @cache
 def limit_rises(own: bool = False) -> exact.Shown:
-    """The same of the limit of Eq. 8; not shown where negatives may be the anchor's point."""
+    """The limit of Eq. 8 is least at permutations; not shown where negatives may be the anchor's
+    point."""
     at_w, at_p = (merged(limit(powers(X), KEEP, own)) for X in (IN_U, AT_P))
     excess = sum(KEEP * sympy.log(1 + KEEP * E) + KEEP**2 * sympy.log(1 + h) for h in SHORT) / 2
     return nonnegative_logs(at_w - at_p, excess)

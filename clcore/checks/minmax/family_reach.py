@@ -23,6 +23,7 @@ Weights = Callable[[Array, Array], Array]
 
 
 def _of_pair(pair: losses.Pair) -> Weights:
+    """The weights of Eq. 4 for a pair (phi, psi), by the library, from distances."""
     return lambda inter, intra: contrast.importance_of_distances(
         *tensors(inter, intra), pair
     ).numpy()

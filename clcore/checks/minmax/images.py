@@ -235,6 +235,7 @@ def num14(t: Trial, sides: Sides) -> None:
     lower.breaks("entropy regulariser in its place", one_sided(against("entropy"), -1))
     wider = one_sided(against("backprop", standard_error=True), -1)
     lower.says(span=span(found), wider=int((wider <= LEVEL / 2).sum()))
+    # How far below, in points.
     slightly = t.part("printed cells: slightly", 1.0, controls=worst)
     slightly.add(found.difference.abs())
     slightly.breaks("square regulariser in its place", against("square").difference.abs())

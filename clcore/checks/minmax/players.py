@@ -86,13 +86,16 @@ def thm2(t: Trial) -> None:
                 minimiser.breaks("row sums times tau", relative(solve(mass * tau, tau), alpha))
             # psi = sigmoid, given its own row sums: the best the entropy can do still differs.
             minimiser.breaks("psi = sigmoid", relative(solve(wrong.sum(-1), tau), wrong))
+            # alpha is stationary: c + tau log alpha is the same in a row.
             stationary.add(_spread(c, alpha, tau)).breaks("psi = sigmoid", _spread(c, wrong, tau))
+            # And lowest: no random point of the simplex is below.
             rank = alpha.argsort(-1).argsort(-1)
             off = alpha * (1 + 0.01 * (-1.0) ** rank)  # the two heaviest move apart
             off = off * (mass / off.sum(-1))[..., None]
             lowest.add(_excess(t.rng, c[:few], alpha[:few], tau))
             lowest.breaks("1% off", _excess(t.rng, c[:few], off[:few], tau))
             lowest.breaks("psi = sigmoid", _excess(t.rng, c[:few], wrong[:few], tau))
+            # The minimiser of one row by another solver.
             for k in range(min(count, 2)):
                 row = ref.slsqp("entropy", c[k, 0], mass[k, 0], tau, t.rng.random(n - 1) + 0.1)
                 minimiser.add(relative(row[None], alpha[k, :1]))

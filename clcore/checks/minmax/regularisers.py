@@ -243,7 +243,7 @@ def num18(t: Trial) -> None:
 
 
 def _across(alpha: Array, inter: Array) -> float:
-    """Of two pairs of different anchors, how often the closer one weighs less: a share."""
+    """How often, of two pairs of different anchors, the closer one weighs less: a share."""
     anchor = np.repeat(np.arange(inter.shape[-1]), inter.shape[-1] - 1)
     apart, wrong = anchor[:, None] != anchor, []
     for a, d in zip(ref.off(alpha), ref.off(inter), strict=True):

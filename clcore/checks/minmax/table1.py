@@ -86,9 +86,11 @@ def _mine_row(t: Trial, views: Views, pairs: Pairs) -> None:
     row.breaks("the InfoNCE row", same_loss(whole, nce, views))
     forced = 3 * value_at(whole, [0, 1, 3]) + 3 * np.log(2)
     row.says(forced=forced, row=value_at(pair, [0, 1, 3]))
+    # At N = 2 the row is right.
     pairs_of_two = tuple(v[:, :2] for v in views)
     row = t.part("MINE, at N = 2", TOLERANCE).add(same_loss(whole, pair, pairs_of_two, 2.0))
     row.breaks("eight samples", same_loss(whole, pair, views))
+    # One logarithm for each anchor.
     row = t.corrected("MINE", TOLERANCE)
     row.add(same_loss(anchored, pair, views, 1.0))
     row.breaks("one log for the batch", same_loss(whole, pair, views))

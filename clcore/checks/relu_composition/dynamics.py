@@ -93,7 +93,8 @@ def eq53(t: Trial) -> None:
 
 
 def _active_set(t: Trial) -> None:
-    """By steps of the library, and by exponentials from one entry's death to the next."""
+    """Entries die in turn until one is left: by steps of the library, and by exponentials from one
+    death to the next."""
     count = t.share(len(SIZES))
     total = count * len(SIZES)
     part = t.part("active set", 0.99, ">=", measured=fraction, controls=fraction, draws=total)
@@ -272,7 +273,7 @@ def _gain(x: Array, m: int, noise: Array) -> Array:
 
 
 def _gain_of_outputs(x: Array, m: int, noise: Array, alpha: Array, *views: Array) -> Array:
-    """The same by the energy of the ReLU net's outputs; of x only |X|."""
+    """`_gain` by the energy of the ReLU net's outputs; of x only |X|."""
 
     def energy(w: Array) -> Array:
         z = (np.maximum(np.einsum("...bm,bnm->...bn", w, v), 0)[..., None] for v in views)

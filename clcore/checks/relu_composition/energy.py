@@ -79,14 +79,15 @@ def energies(
 
 
 def weak(model: binary_latent.Model, delta: Array | None = None) -> Energies:
-    """Those under D_aug = diag(D_V)."""
+    """The energies under D_aug = diag(D_V)."""
     return energies(parts(model), 0.0, 0.0, delta)
 
 
 def strong(
     model: binary_latent.Model, eta: Array | float, corrected: bool, delta: Array | None = None
 ) -> Energies:
-    """Those under D_aug = diag(D_V) + diag^2(Delta) + diag(eta); corrected: p0 p1 diag^2(Delta)."""
+    """The energies under D_aug = diag(D_V) + diag^2(Delta) + diag(eta); corrected: with p0 p1
+    diag^2(Delta)."""
     return energies(parts(model), prior(model) if corrected else 1.0, eta, delta)
 
 
@@ -219,7 +220,7 @@ def eq71(t: Trial) -> None:
 
 
 def _right_sides(e: Energies, eta: float) -> tuple[Array, Array]:
-    """Of Eq. 71, [draws], and of Eq. 72, [draws, K, d]."""
+    """The right sides of Eq. 71, [draws], and of Eq. 72, [draws, K, d]."""
     a = salient(e.delta) ** 2
     total = a.sum(-1)
     whole = e.scale / e.delta.shape[1] * (total - (a * (a + eta)).sum(-1) / total)
@@ -251,7 +252,7 @@ def _critical(w1: Array, w2: Array, x: Array) -> float:
 
 
 def _critical_by_hand(w1: Array, w2: Array, x: Array) -> float:
-    """The same at d = 1: rows of W2 are eigenvectors of W1 X W1^T of one eigenvalue, and w1 of the
+    """By hand at d = 1: rows of W2 are eigenvectors of W1 X W1^T of one eigenvalue, and w1 of the
     entries of X times those of W2^T W2; the ratio from lengths of rows that are orthogonal."""
     w, gram = w1[:, 0], w2.T @ w2
     for rows, matrix in ((w2, w[:, None] * x * w), (w1.T, gram * x)):

@@ -80,6 +80,7 @@ def fig4(t: Trial) -> None:
 
 
 def _smaller_sign(X: Array) -> Array:
+    """0 or less where all entries of the top eigenvector have one sign."""
     pca = mixture.top(X)
     return np.minimum(pca.max(-1), -pca.min(-1))
 

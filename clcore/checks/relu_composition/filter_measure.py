@@ -47,6 +47,7 @@ def _edges(rng: np.random.Generator, count: int, steps: bool = False) -> np.ndar
 
 
 def _spot() -> np.ndarray:
+    """A Gaussian spot in the middle of a 7 x 7 filter."""
     at = np.arange(7) - 3
     return np.exp(-(at**2 + at[:, None] ** 2) / 8)
 

@@ -53,6 +53,7 @@ def trained(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def layers(runs: pd.DataFrame) -> list[str]:
+    """The layers that runs have a total variation of."""
     return [name.removeprefix("tv_") for name in runs.columns if name.startswith("tv_")]
 
 
@@ -71,6 +72,7 @@ def evidence(runs: pd.DataFrame) -> str:
 
 
 def about(runs: pd.DataFrame) -> str:
+    """Seeds, data, epochs and width in words, for a note."""
     r = runs.iloc[0]
     return (
         f"{runs.seed.nunique()} seeds. {called(r.dataset)}; {r.images:,} images, {r.epoch} epochs, "
@@ -196,6 +198,7 @@ def fig7(t: Trial, runs: pd.DataFrame, seed: int = 0) -> None:
 
 
 def _t(change: np.ndarray) -> float:
+    """The t statistic of the mean change, 0 where it has no error."""
     error = change.std(ddof=1) / len(change) ** 0.5
     return float(change.mean() / error) if error > 0 else 0.0
 

@@ -119,10 +119,12 @@ def lem15(t: Trial) -> None:
             return ref.off(matrix).max((-1, -2)) * scale
 
         negative.add(largest(clcore_covariance(x, x2, alpha)))
+        # The sum over views is diagonal, unless two modes are active.
         augmentation.add(_within(x, x2))
         pairs = mixture.two_hot(t.rng, x)
         moved = pairs * t.rng.uniform(0.5, 1.5, pairs.shape)
         augmentation.breaks("two active modes", _within(pairs, moved))
+        # Controls of both parts on the sign.
         less, less2 = mixture.field(t.rng, count, n, modes, missing=1)
         lonely = clcore_covariance(x, x2, alpha * no_weight_between(x))
         for part in (negative, some_zero):

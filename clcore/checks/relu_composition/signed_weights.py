@@ -183,6 +183,6 @@ def _lost(x: Array, w: Array, sticky: bool = True, halts: bool = True) -> Array:
 
 
 def _lost_at_last(x: Array, w: Array) -> Array:
-    """The same by exponentials of what is positive, from one entry's death to the next."""
+    """`_lost` by exponentials of what is positive, from one entry's death to the next."""
     end, alive = mixture.sticky_ends(x, np.maximum(w, 0))
     return (alive.sum(-1) != 1) | (mixture.energy(x, end) <= 0)

@@ -61,7 +61,7 @@ def moves(
 def stays_low(t: Trial, runs: Runs, panel: str, name: str, bound: float = RECOVERED) -> None:
     """A panel ends below a bound at every Pr(sparse)."""
     found = rt.means(runs, panel)["mean"]
-    control = {"warm starts with c = 2": float(rt.planted("warm").minimum.mean())}
+    control = {"starts with c = 2, untrained": float(rt.planted("warm").minimum.mean())}
     part = on_runs(t, runs, (panel,), name, bound, "<=", (found.max(), control))
     part.says(found=rt.listed(found))
 
@@ -109,7 +109,7 @@ def fig3(t: Trial, runs: Runs) -> None:
     Protocol   NCL with a two-layer encoder, Eq. 11 on its first layer; every Pr(sparse). The figure
                has no contrastive curve: that comparison is `ncl/rem11`.
     Question   Does it end below 0.75?
-    Refuted    by one Pr(sparse) at which it does not. Control: warm starts with c = 2.
+    Refuted    by one Pr(sparse) at which it does not. Control: starts with c = 2, untrained.
     """
     stays_low(t, runs, "ncl-basic-2l", TWO_LAYERS)
 
@@ -121,7 +121,7 @@ def fig10(t: Trial, runs: Runs) -> None:
     Protocol   NCL with a two-layer encoder, Eq. 11 on its first layer; every Pr(sparse), the runs
                of Figure 3.
     Question   Does it end below 0.75?
-    Refuted    by one Pr(sparse) at which it does not. Control: warm starts with c = 2.
+    Refuted    by one Pr(sparse) at which it does not. Control: starts with c = 2, untrained.
     """
     stays_low(t, runs, "ncl-basic-2l", TWO_LAYERS)
 
@@ -144,8 +144,8 @@ def fig4(t: Trial, runs: Runs) -> None:
     Protocol   NCL from a warm start, c = 1, no predictor; twenty runs, where the figure has five.
     Question   Does it end below 0.75, and below its start: single runs by a paired test at the
                last epoch?
-    Refuted    by an end above, by a p-value above 0.05. Controls: warm starts with c = 2; start
-               and end exchanged in every other run.
+    Refuted    by an end above, by a p-value above 0.05. Controls: starts with c = 2, untrained;
+               start and end exchanged in every other run.
 
     Twenty runs, since five left the test to chance. Left open are the test (the figure draws the
     mean of the runs; control: the net with a predictor, which rises) and the epoch.
@@ -178,8 +178,8 @@ def fig11(t: Trial, runs: Runs) -> None:
     Question   Does it not work, as the caption says? From c = 1, which is low, does it end below
                0.75? From c = 2, which is high, does it fall (paired test at the last epoch)? That
                it falls from c = 1 too is stated for `ncl/fig4`.
-    Refuted    by an end above, by a p-value above 0.05. Controls: warm starts with c = 2; start and
-               end exchanged in every other run.
+    Refuted    by an end above, by a p-value above 0.05. Controls: starts with c = 2, untrained;
+               start and end exchanged in every other run.
     """
     stays_low(t, rt.settled(runs, "warm-0.14"), "warm-0.14", "from c = 1 it ends low")
     if rt.has(runs, "warm-0.02"):
@@ -380,7 +380,7 @@ def fig18(t: Trial, runs: Runs) -> None:
 
     Protocol   Simplified SimSiam from a random start, every Pr(sparse).
     Question   Does the mean Minimum max-cosine end at 0.6 or less?
-    Refuted    by a higher end. Control: warm starts with c = 2.
+    Refuted    by a higher end. Control: starts with c = 2, untrained.
     """
     stays_low(t, runs, "simsiam", "it ends low", 0.6)
 

@@ -15,6 +15,7 @@ CONTRASTIVE = {"simclr": "Simplified-SimCLR", "cl-basic": "CL-basic", "cl-linear
 
 
 def _lowest_printed(model: str) -> float:
+    """The least Minimum max-cosine of a model in Tables 1 and 2."""
     tables = [rt.printed(f"ncl/{t}") for t in ("tab1", "tab2")]
     table = pd.concat(tables).query("model == @model and metric == 'minimum'")
     return float(table.paper.min())
@@ -59,8 +60,8 @@ def rem6(t: Trial, runs: Runs) -> None:
                sizes of the third open.
     Question   Without predictor, does it end below 0.75? With one, above? With normalised weights
                from a warm start, does it rise (paired)?
-    Refuted    by one panel that does not. Controls: warm starts with c = 2, untrained encoders,
-               start and end exchanged in every other run.
+    Refuted    by one panel that does not. Controls: starts with c = 2, untrained; untrained
+               encoders, start and end exchanged in every other run.
     """
     stays_low(t, runs, "ncl-basic", "no predictor, random start: ends low")
     stays_low(t, runs, "warm-0.14", "no predictor, warm start: ends low")
@@ -253,7 +254,7 @@ def rem13(t: Trial, runs: Runs) -> None:
     Protocol   NCL-basic and CL-basic from random starts; shares of runs, against a half
                ("preponderance").
     Question   Does NCL end at bad points that are not collapsed, and does CL recover?
-    Refuted    by less than half of the runs. Controls: warm starts with c = 2, parallel rows,
+    Refuted    by less than half of the runs. Controls: starts with c = 2, untrained; parallel rows,
                untrained encoders.
     """
 
@@ -269,7 +270,7 @@ def rem13(t: Trial, runs: Runs) -> None:
     ncl, cl = rt.at(runs, "ncl-basic"), rt.at(runs, "cl-basic")
 
     # Most runs of NCL end far from the truth, and are not collapsed.
-    measured = bad(ncl), {"warm starts with c = 2": bad(rt.planted("warm"))}
+    measured = bad(ncl), {"starts with c = 2, untrained": bad(rt.planted("warm"))}
     part = on_runs(t, runs, ("ncl-basic",), "NCL ends at bad points", 0.5, ">=", measured)
     part.says(found=rt.listed(rt.means(runs, "ncl-basic")["mean"]))
     measured = wide(ncl), {"parallel rows": wide(rt.planted("parallel"))}

@@ -67,11 +67,12 @@ def eq164(t: Trial) -> None:
         variance = torch.einsum("bqi,bijq,bqj->bq", w.flatten(1, 2), blocks, w.flatten(1, 2))
         return relative(variance, sigma**2)
 
-    # sigma_k^2 is w^T V[gated x] w, and p^-2 of it for h = x^p.
+    # sigma_k^2 is w^T V[gated x] w.
     _, sigma = two_layer.statistics(f, p)
     form = t.part("sigma^2 is w^T V w", 1e-11, controls=typical)
     form.add(off(two_layer.gated(points, w), sigma))
     form.breaks("inputs without gates", off(two_layer.gated(points, w, "linear"), sigma))
+    # It is p^-2 w^T V[gated x] w for h = x^p.
     powers = t.part("monomials", 1e-11, controls=typical, draws=len(DEGREES) * t.draws)
     for kind, degree in DEGREES.items():
         _, sigma = two_layer.statistics(torch.from_numpy(hidden(points.numpy(), W, kind)), p)
@@ -125,6 +126,7 @@ class Node(NamedTuple):
 
 
 def _node(rng: np.random.Generator, draws: int) -> Node:
+    """A random batch with random filters, and what Eq. 170 makes of it."""
     x, x2, alpha, W, V = batch(rng, draws, 2, 1, 3, n=8)
     points, w = _views(x, x2), torch.from_numpy(W)
     p, f = _masses(points), two_layer.hidden(points, w)
@@ -330,6 +332,7 @@ def cor3(t: Trial) -> None:
         )
         motion.add(relative(ours, direct)).breaks(r"$\delta_k^{bn}=0$", relative(none, direct))
         motion.breaks(r"$A_k,\Delta_k$ as without BatchNorm", relative(bare, direct))
+        # (3) The strength, by the pull of the other fields.
         pull, of_bottom = (pull_of(v, bn.b.numpy(), bn.scale.numpy()) for v in (s, bottom))
         sign.add(pull.min(-1)).breaks("the bottom eigenvector", of_bottom.min(-1))
 

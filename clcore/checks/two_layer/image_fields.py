@@ -177,7 +177,7 @@ def false_negative(counts: np.ndarray, batch: int) -> float:
 
 
 def _simulated(counts: np.ndarray, batch: int, draws: int, rng: np.random.Generator) -> float:
-    """The same from batches drawn without repetition, as numbers of images of each class."""
+    """`false_negative` from batches drawn without repetition: numbers of images of each class."""
     found = rng.multivariate_hypergeometric(counts, batch, size=draws)
     return float(np.where(found > 1, found, 0).sum(1).mean() / batch)
 

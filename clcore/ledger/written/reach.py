@@ -123,3 +123,13 @@ def _named_in(function: Function) -> tuple[Function, ...]:
     nodes = [n for n in ast.walk(function.node) if isinstance(n, ast.Name | ast.Attribute)]
     nodes.sort(key=lambda n: (n.lineno, n.col_offset))
     return tuple(filter(None, (named(function, node) for node in nodes)))
+
+
+@cache
+def given(function: Function) -> frozenset[str]:
+    """Names that a function gives to something of its own."""
+    nodes = list(ast.walk(function.node))
+    names = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    names |= {n.arg for n in nodes if isinstance(n, ast.arg)}
+    inside = (n for n in nodes if isinstance(n, ast.FunctionDef) and n is not function.node)
+    return frozenset(names | {n.name for n in inside})

@@ -204,7 +204,7 @@ def top_of_rank_one(
 def modulation(
     top: Top, b: Float[Tensor, "*b K"], scale: Float[Tensor, "*b"]
 ) -> Float[Tensor, "*b K"]:
-    """delta_k of nl Eq. 143, which is scale / (Z^2 (lambda - d_k)) sum_k'!=k b_k'^2 / (lambda -
+    """delta_k of nl Eq. 143, which is scale / (Z^2 (lambda - d_k)) sum_{k' != k} b_k'^2 / (lambda -
     d_k'), never negative."""
     terms = b**2 / top.gaps
     K = b.shape[-1]

@@ -1,17 +1,18 @@
 """The lines of a part as its claim's page shows them: those that meet in one block, and every
-function of the checks that they name linked to its own lines, where a block names it first."""
+function of the checks that they name linked to its own lines, where a block names it first; and
+what the names in them stand for."""
 
 import ast
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from markupsafe import Markup
 
+from clcore import _paths
 from clcore.book.site import code
-from clcore.ledger.written import reach
+from clcore.ledger.written import meanings, reach
 from clcore.ledger.written.paragraphs import Lines
 
 _NAME, _DOT = r'<span class="n">(\w+)</span>', r'<span class="o">\.</span>'
@@ -19,8 +20,9 @@ _NAMED = re.compile(rf'(?<!{_DOT}){_NAME}(?:{_DOT}{_NAME})?(?!<span class="o">=<
 
 
 def blocks(lines: Iterable[tuple[Lines, str]]) -> list[dict[str, Any]]:
-    """Lines as they are shown: address from the site's root, name of their function, first and
-    last, in (the part under which they are shown), and code, highlighted, with its links.
+    """Lines as they are shown: address from the site's root; function, its name; call and says, the
+    parameters and the words of a helper whose head is not among the lines; first and last; in, the
+    part under which they are shown; and code, highlighted, with its links.
 
     lines: each with the part under which it is shown.
     """
@@ -34,6 +36,7 @@ def blocks(lines: Iterable[tuple[Lines, str]]) -> list[dict[str, Any]]:
         {
             "address": f"{code.page_of(one.file)}#L-{one.first}",
             "function": one.function,
+            **_head(one),
             "first": one.first,
             "last": one.last,
             "in": shown,
@@ -43,6 +46,31 @@ def blocks(lines: Iterable[tuple[Lines, str]]) -> list[dict[str, Any]]:
     ]
 
 
+def names(lines: Iterable[Lines]) -> list[dict[str, str]]:
+    """What the names in some lines stand for: name, call, says; and address, that of a function of
+    the checks from the site's root, else ""."""
+    checks = _paths.root() / "clcore" / "checks"
+    return [
+        {
+            "name": one.name,
+            "call": one.call,
+            "says": one.says,
+            "address": f"{code.page_of(one.file)}#L-{one.line}"
+            if checks in one.file.parents
+            else "",
+        }
+        for one in meanings.of(list(lines))
+    ]
+
+
+def _head(one: Lines) -> dict[str, str]:
+    """The parameters and the words of a helper, where its lines are shown without its head."""
+    node = reach.function(one.file, one.function).node
+    if one.first <= node.lineno or node.decorator_list:
+        return {"call": "", "says": ""}
+    return {"call": meanings.call(node), "says": meanings.words(node)}
+
+
 def _linked(one: Lines) -> Markup:
     """The lines, highlighted; what they name of the checks' functions is a link, once."""
     function = reach.function(one.file, one.function)
@@ -50,7 +78,7 @@ def _linked(one: Lines) -> Markup:
 
     def link(found: re.Match) -> str:
         name, inner = found[1], found[2]
-        if name in _own(function):
+        if name in reach.given(function):
             return found[0]
         node = ast.Name(name)
         other = reach.named(function, ast.Attribute(node, inner) if inner else node)
@@ -61,13 +89,3 @@ def _linked(one: Lines) -> Markup:
         return f'<a href="{address}">{found[0]}</a>'
 
     return Markup(_NAMED.sub(link, str(code.coloured(one.text))))
-
-
-@cache
-def _own(function: reach.Function) -> set[str]:
-    """Names that a function gives to something of its own."""
-    nodes = list(ast.walk(function.node))
-    names = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    names |= {n.arg for n in nodes if isinstance(n, ast.arg)}
-    inside = (n for n in nodes if isinstance(n, ast.FunctionDef) and n is not function.node)
-    return names | {n.name for n in inside}

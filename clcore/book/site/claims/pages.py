@@ -10,7 +10,7 @@ from markupsafe import Markup
 from clcore import _paths, ledger
 from clcore._files import read_notebook
 from clcore.book.site import code, statements
-from clcore.book.site.claims.lines import blocks
+from clcore.book.site.claims.lines import blocks, names
 from clcore.book.site.claims.linker import Linker
 from clcore.book.site.claims.machines import citation, proof
 from clcore.book.site.claims.printed import tables
@@ -116,6 +116,7 @@ def bodies(rows: list[dict], book: dict) -> dict[str, str]:
 
 def _body(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
     claim, printed = row["id"], ledger.claims()[row["id"]]
+    parts, lines = _parts(row)
     return render(
         "claim.html",
         row=row,
@@ -125,7 +126,8 @@ def _body(row: dict, verdicts: dict[str, str], book: dict) -> Markup:
         explained=explained(row, book),
         linked=Linker("..", own=claim),
         errors=_said(row, ("counterexample", "correction")),
-        parts=_parts(row),
+        parts=parts,
+        names=names(lines),
         needs=[NEEDS.get(name, name) for name in row["needs"]],
         verdicts=verdicts,
         steps=findings.steps(claim),
@@ -152,9 +154,9 @@ def _recorded(row: dict) -> list[str]:
     return code.recorded_runs(name) if there else []
 
 
-def _parts(row: dict) -> list[dict]:
+def _parts(row: dict) -> tuple[list[dict], list[Lines]]:
     """The parts of a claim, as they were begun: name, checks (of each form), and the lines that
-    make them and bind what they use, each under the first part that has it."""
+    make them and bind what they use, each under the first part that has it; and all these lines."""
     found: dict[str, dict] = {}
     for check in row["checks"]:
         found.setdefault(check["part"], {"name": check["part"], "checks": []})
@@ -164,7 +166,7 @@ def _parts(row: dict) -> list[dict]:
         part["checks"] = _said_once(part["checks"])
         lines = code.of_part(row["id"], name)
         part["lines"] = blocks((one, shown.setdefault(one, name)) for one in lines)
-    return list(found.values())
+    return list(found.values()), list(shown)
 
 
 def _said_once(checks: list[dict]) -> list[dict]:

@@ -190,6 +190,7 @@ def ex3(t: Trial) -> None:
 
 
 def library(d: int, bias: bool) -> torch.Tensor:
+    """What a receptive field sees in every image, by the library; a bias sees 1."""
     x = tr.window(tr.images(d))
     return tr.with_bias(x) if bias else x
 
@@ -300,6 +301,7 @@ def _several(t: Trial) -> None:
         factor.add(np.abs(after - expected), absolute(tr.axis(torch.from_numpy(open_), bias), u))
         some = np.abs(before) > 0.1
         factor.breaks("linear neuron", np.abs(still - expected)[some])
+        # So it grows, where it is not close to 0.
         grows.add((after / before - 1)[some])
         grows.breaks("linear neuron", (still / before - 1)[some])
         factor.says(**{f"{kind}_single": _amplified(step @ x.T, open_).mean()})
@@ -338,6 +340,7 @@ def eq13(t: Trial) -> None:
             drive = path.numpy() @ x_p
             steps = (drive[1:] / drive[:-1])[np.logical_and.accumulate(alone)]
             factor.add(np.abs(steps / ratio - 1))
+            # It grows in each of these steps.
             growth.add(steps - 1)
             linear = tr.path(torch.from_numpy(w), library(d, bias), rate, 1, cn.LINEAR).numpy()
             growth.breaks("linear neuron", (linear[1] @ x_p) / (linear[0] @ x_p) - 1)

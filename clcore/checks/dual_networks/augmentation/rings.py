@@ -67,6 +67,7 @@ def starts(rng: np.random.Generator, count: int, bias: bool) -> tuple[Array, Arr
 
 
 def vectors(bias: bool) -> Array:
+    """The four windows of two pixels as vectors; a bias sees 1."""
     x = np.array(WINDOWS, float)
     return with_bias(x) if bias else x
 

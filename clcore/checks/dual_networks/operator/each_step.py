@@ -38,8 +38,8 @@ BOTH = (False, True)  # one tower, both
 
 
 def cosine(update: Array, at: Layer) -> Array:
-    """Of vec(dW_l), [draws, w], and vec(W_l); 1 where nothing moves, to rounding, as in a net that
-    is dead at all samples: nothing goes against the weights there."""
+    """Cosine of vec(dW_l), [draws, w], and vec(W_l); 1 where nothing moves, to rounding, as in a
+    net that is dead at all samples: nothing goes against the weights there."""
     w = dw.vec(at.net[at.number - 1])
     moved, size = (np.linalg.norm(x, axis=-1) for x in (update, w))
     return np.where(moved > STILL, (update * w).sum(-1) / np.maximum(moved * size, STILL), 1.0)

@@ -333,12 +333,15 @@ def rem13(t: Trial, sides: Sides, shares: pd.DataFrame) -> None:
     """
     _comparable_printed(t)
     _noise_printed(t)
+
     for label, runs in having(sides, "exact", "nce").items():
         _within(t, "exact is comparable", label, runs, ("exact", "nce"))
+
     for arms, weights in ((PAIRWISE, "of one negative"), (SHARED, "shared")):
         name = f"only the residue left out, weights {weights}"
         for label, runs in having(sides, *arms).items():
             _within(t, name, label, runs, arms, evidence="partial")  # no experiment of the paper's
+
     noise = ("exact-noise", "exact")
     for label, runs in having(sides, *noise).items():
         _above(t, "noise improves", label, runs, [noise], int(runs.epoch.max()))

@@ -53,6 +53,7 @@ def _tri(positive: Array, negatives: Array, tau: float, margin: float) -> Array:
 def _distances(
     rng: np.random.Generator, draws: int, count: int, largest: float = 5.0
 ) -> tuple[Array, Array]:
+    """Random r_+ [draws] and r_k- [draws, H] in [0, largest]."""
     return largest * rng.random(draws), largest * rng.random((draws, count))
 
 
@@ -63,7 +64,7 @@ def _slopes(loss: Loss, positive: Array, negatives: Array) -> tuple[Array, Array
 
 
 def _autograd(loss: Callable, positive: Array, negatives: Array) -> tuple[Array, Array]:
-    """The same two of a loss of the library, by torch."""
+    """dL/dr_+ and dL/dr_{k-} of a loss of the library, by torch."""
     inputs = [t.requires_grad_() for t in ref.tensors(positive, negatives)]
     return tuple(g.numpy() for g in torch.autograd.grad(loss(*inputs).sum(), inputs))
 

@@ -87,7 +87,7 @@ BOTH = (False, True)  # one tower, both
 
 
 def _populations(t: Trial, count: int) -> None:
-    """Twice or not twice, in finite worlds."""
+    """Whether two tied towers move twice as far as one, in finite worlds."""
     draws = count * len(dw.DEPTHS)
     linear, leading = (
         t.part(f"population, {name}", 1e-8, controls=pooled, draws=draws)

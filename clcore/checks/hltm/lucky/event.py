@@ -49,7 +49,7 @@ class Children(NamedTuple):
 
 
 def heavier(children: Children, sign: int = 1) -> Children:
-    """The same with all polarities turned where needed, so that A+ (sign -1: A-) weighs more."""
+    """Children with all polarities turned where needed, so that A+ (sign -1: A-) weighs more."""
     a = children.a
     short = sign * (a * np.abs(a)).sum(-1, keepdims=True) < 0
     return children._replace(rho=np.where(short, -children.rho, children.rho))
@@ -231,7 +231,7 @@ def eq147(t: Trial) -> None:
 
 
 def _cosine(a: Array, b: Array) -> Array:
-    """Of vectors [draws, n]."""
+    """Cosines of vectors [draws, n]."""
     return (a * b).sum(-1) / (np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1))
 
 

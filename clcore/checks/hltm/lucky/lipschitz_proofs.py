@@ -31,7 +31,7 @@ def spread(f: Any) -> Any:
 
 
 def _pairs(f: Any) -> Any:
-    """The same by Eq. 88: over all pairs of values."""
+    """S^2 V[f] by Eq. 88: over all pairs of values."""
     return sum(MASS[i] * MASS[j] * (f[i] - f[j]) ** 2 for i, j in PAIRS if i > j)
 
 
@@ -40,7 +40,7 @@ def _squares(f: Any) -> Any:
 
 
 def variance(p: Any, f: Any) -> Any:
-    """About the mean."""
+    """The variance of f about its mean, under probabilities p."""
     middle = p.dot(f)
     return sum(p[i] * (f[i] - middle) ** 2 for i in range(len(f)))
 

@@ -30,7 +30,7 @@ def _expected(value: Any, w: Any) -> Any:
 
 
 def _covariance(h: Any, a: Any) -> Any:
-    """Of Eq. 142."""
+    """The covariance matrix of Eq. 142, as printed."""
     off = _square(h) - _square(a)
     return sympy.Matrix([[_square(h + a), off], [off, _square(h - a)]]) * SIGMA**2 / len(h)
 

@@ -24,9 +24,11 @@ def _thresholds(s: Array, rho: Array, c: Array) -> Array:
 def thm5b(t: Trial) -> None:
     """Lucky nodes at initialisation: sketch with a threshold φ (Sec. 6.1.1).
 
-    Given   the threshold of Eq. 130, the only one that the paper gives, where it is above 0.
-    Claim   |N_mu| of Eq. 128 grows as c exp(c/2); phi increases in every rho_{mu nu}^2, in c, and
-            in every s_k.
+    Given   the threshold of Eq. 130, the only one that the paper gives, where it is above 0: phi
+            rises with 3 sigma_w^2 (mean_k s_k^2 ((c + 6) rho_k^2/6 - 1) - sigma_l^2). |N_mu| of
+            Eq. 128: log 1/eta over the lower bound on a node's chance to be lucky.
+    Claim   |N_mu| grows as c exp(c/2) at most; phi increases in every rho_{mu nu}^2, in c, and in
+            every s_k.
     Fails   in an s_k whose polarity is weaker than others. Corrected: in s_k with equal
             polarities, or where rho_k^2 >= 6/(c + 6). Controls: c/(1 - gamma^2) in the exponent,
             polarities or s_k lowered.

@@ -214,7 +214,7 @@ def _groups(rng: np.random.Generator, w: tr.World, mu: int, apart: bool) -> list
 
 
 def _by_blocks(w: tr.World, groups: Sequence[Group], rate: float) -> Array:
-    """As `_loss_step`, by the enumerated blocks of the whole level's operator."""
+    """The weights after a step, by the enumerated blocks of the whole level's operator."""
     mu, after, J = groups[0]
     for nu, V, other in groups:
         after = after + rate * _times(_operator(w, (mu, J), (nu, other)), V)
@@ -234,7 +234,7 @@ def _from_others(w: tr.World, groups: Sequence[Group]) -> Array:
 
 
 def _whole_level(t: Trial, count: int, rate: float) -> None:
-    """The same with the other groups of the level, which feed the output too."""
+    """Growth with the other groups of the level, which feed the output too."""
     names = "growth factor, all groups of the level", "strict growth, all groups of the level"
     factor, mended = (form(names[0], 1e-12, controls=pooled) for form in (t.part, t.corrected))
     growth, grows = (form(names[1], 1e-9, ">=") for form in (t.part, t.corrected))
@@ -313,7 +313,7 @@ def _off_factor(
 
 
 def _uninformed(w: tr.World) -> tr.World:
-    """The same net on a tree whose root is independent of its children."""
+    """This net on a tree whose root is independent of its children."""
     flat = tr.rho(w)
     flat[:, [i - 1 for i, parent in enumerate(w.model.tree.parents) if parent == 0]] = 0
     return tr.explore(lt.binary(w.model.tree, torch.from_numpy(flat), 0.2), w.weights)

@@ -19,7 +19,7 @@ AT = "two children, mu below the root"
 
 
 def _positive() -> ts.Law:
-    """The same tree, its root's prior by two positive masses."""
+    """The tree of mu with its two children, the root's prior by two positive masses."""
     x, y = sympy.symbols("x y", positive=True)
     return ts.Law(PARENTS, [x / (x + y), y / (x + y)], ts.binary(PARENTS).tables)
 

@@ -59,6 +59,7 @@ def _trend(rows: np.ndarray) -> float:
 
 
 def _rank_test(row: np.ndarray) -> float:
+    """The p-value of a rise along a row, by rank correlation; 1 where it cannot be told."""
     if np.ptp(row) == 0:
         return 1.0
     found = spearmanr(range(len(row)), row, alternative="greater").pvalue

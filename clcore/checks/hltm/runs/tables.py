@@ -190,6 +190,7 @@ def _gains(t: Trial, runs: pd.DataFrame, released: pd.DataFrame, keep: str) -> N
 
 
 def _told(found: dict[tuple, float]) -> str:
+    """Each t with its stage and its width, for a note."""
     names = {"initial": "the start", "epoch1": "epoch 1"}
     return ", ".join(f"{v:.1f} (from {names[s]}, {w} nodes)" for (s, w), v in found.items())
 

@@ -192,6 +192,7 @@ def eq115(t: Trial) -> None:
     usual, half = use & (gamma > 0.05), np.log1p(-(gamma**2)) / 2
     for name, k in (("as used", 0 * h), ("any y_0", t.rng.uniform(0, 3, len(h)))):
         part = t.part(name, 1e-9, controls=pooled)
+        # In logarithms: R(y_0, M) by its probability, and the bound above it.
         tail = log_orthant(h, k, gamma)
         left = np.log(2 * np.pi) + half + tail + _quadratic_form(h, k, gamma) / 2
         over = (2 * half + _steck(h, k, gamma) - left)[use]

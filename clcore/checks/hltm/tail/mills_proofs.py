@@ -30,7 +30,7 @@ LOW, HIGH = (2 / (sympy.sqrt(Y**2 + 4) + Y), 4 / (sympy.sqrt(Y**2 + 8) + 3 * Y))
 
 
 def integrand(y: Any = Y) -> Any:
-    """Of r(y)."""
+    """e^(-y t - t^2/2), of which Mills' ratio r(y) is the integral over t > 0."""
     return sympy.exp(-y * T - T**2 / 2)
 
 
@@ -156,7 +156,7 @@ def eq125(ratio: Part, excess_: Part, limit: Part) -> None:
 
 
 def _kappas() -> tuple[sympy.Expr, sympy.Expr]:
-    """Eqs. 118 and 119."""
+    """kappa_1 and kappa_2 of Eqs. 118 and 119."""
     one = sympy.sqrt(C) / ROOT
     return one, G * one
 

@@ -113,6 +113,7 @@ def _posterior(model: lt.Model) -> Array:
 
 
 def _randomness(rng: np.random.Generator, count: int, size: float) -> Array:
+    """The largest P (1 - P) over transitions whose polarities are +-size."""
     rho = torch.from_numpy(size * rng.choice([-1.0, 1.0], (count, 5)))
     P = lt.transition(rho).numpy()
     return (P * (1 - P)).reshape(count, -1).max(-1)

@@ -33,7 +33,7 @@ def eq95(t: Trial) -> None:
     """Mean activations given a latent, through transition matrices (Eqs. 95-97).
 
     Given   categorical trees (2..4 states) with random ReLU units, all joint states enumerated.
-    Claim   E[f_k|z_mu] = P_mu nu v_k, and V w_j = E[pre-activation of j|z_mu].
+    Claim   E[f_k|z_mu] = P_{mu nu} v_k, and V w_j = E[pre-activation of j|z_mu].
     Fails   Eq. 97 as typeset, with f_j after the ReLU (a misprint); for columns of P in reverse,
             for means given the root.
     """
@@ -42,7 +42,7 @@ def eq95(t: Trial) -> None:
     summed = t.part("Eq. 97", 1e-13, controls=pooled, draws=3 * count)
     for w in categorical(t.rng, count):
         for mu in tr.inner(w):
-            # E[f_k|z_mu] = P_mu nu v_k.
+            # E[f_k|z_mu] = P_{mu nu} v_k.
             up, _ = tree_nets.children_moments(w.model, w.groups, mu)
             exact, flipped = tr.given(w, mu, tr.fed(w, mu)), []
             for child in tr.below(w, mu):

@@ -39,7 +39,7 @@ def binary(parents: Sequence[int], rho0: Any = ROOT) -> Law:
 
 
 def polarity(node: int) -> sympy.Symbol:
-    """Of the edge above a node."""
+    """The polarity rho of the edge above a node, a symbol."""
     return sympy.Symbol(f"rho_{node}", real=True)
 
 

@@ -219,6 +219,7 @@ def ex1(t: Trial) -> None:
             eq8.add(absolute(closed[:, m], exact))
             eq8.add(absolute(one_layer.operator(world, *tensors(w)), exact))
             eq8.breaks("p for p(1 - p)", absolute(p[:, m, None, None] * _outer(w), exact))
+            # Is every pattern locally maximal?
             lme.add(~one_layer.locally_maximal(world, *tensors(w)).numpy())
             lme.breaks("h'(0) = 1", ~_is_lme(_moments(p, x, w, 1.0), w))
         few = min(count, 8)
@@ -316,6 +317,7 @@ def num1(t: Trial) -> None:
     found = t.part("root", 1e-14, draws=1)
     found.add(abs(root - exact), abs(one_layer.SUMMATION_THRESHOLD - exact))
     found.breaks("second moments", abs(raw - exact))
+    # Its three digits.
     part = t.part("0.382", 1e-12).add(abs(round(root, 3) - 0.382))
     part.breaks("second moments", abs(round(raw, 3) - 0.382))
 

@@ -45,6 +45,7 @@ def push(
 
 
 def _push(x: Array, angle: Array, tau: float | None, slope: float, scale: str) -> Array:
+    """`push` of a lot of angles."""
     w = np.stack([np.cos(angle), np.sin(angle)], -1)
     u, across = w @ x.T, np.stack([-w[:, 1], w[:, 0]], -1) @ x.T
     gate = np.where(u > 0, 1.0, slope)

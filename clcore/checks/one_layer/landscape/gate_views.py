@@ -80,7 +80,7 @@ def rate(g: Gate, density: float, augmented: bool = True) -> float:
 
 
 def rate_again(g: Gate, density: float) -> float:
-    """The same by the library: pairs of views, those of one sample taken from those of all."""
+    """`rate` by the library: pairs of views, those of one sample taken from those of all."""
     x, chance = views(g, density, 60)
     mass = np.append(g.first * chance, 1 - g.first)
     alpha = np.ones((len(mass), len(mass)))

@@ -85,6 +85,7 @@ def _slope_at_axis(x: Array, slope: float) -> float:
 
 
 def _random_strip(rng: np.random.Generator) -> Strip:
+    """A strip of a random even density."""
     while True:
         even = rng.uniform([0.3, 0.2, 0.4], [0.7, 0.6, 1.2])
         s = _between(*even, float(rng.choice([0.25, 0.5])))
@@ -110,7 +111,7 @@ def _optima_of(s: Strip, slope: float, m: int = 1000, grid: int = 720) -> list[i
 
 
 def _optima_again(s: Strip, m: int = 400) -> list[int]:
-    """The same by the library, on equally heavy points."""
+    """The numbers of optima by the library, on equally heavy points."""
     points = (torch.tensor(strip_points(s, turn, m)) for turn in (-1.0, 1.0))
     return [len(circle.stable_angles(x, s.slope, grid=GRID)) for x in points]
 
@@ -162,9 +163,11 @@ def rem26(t: Trial) -> None:
         s = _random_strip(t.rng)
         (gap, _, rho), (gap2, _, rho2) = (_at_axis(s, turn) for turn in (-1.0, 1.0))
         same.add(abs(gap - gap2)).breaks("the roughness", abs(rho - rho2))
+        # The rates at which the speed rises at w_*, over the gap.
         rate, rate2 = (_slope_at_axis(strip_points(s, turn), s.slope) for turn in (-1.0, 1.0))
         made.add(rate / gap, (rate - rate2) / gap).breaks("the rougher law", rate2 / gap2)
         made.breaks("the two laws exchanged", (rate2 - rate) / gap)
+        # Both rates are rho - gap.
         for speed, g, rough in ((rate, gap, rho), (rate2, gap2, rho2)):
             closed.add(abs(speed - (rough - g)) / g)
             closed.breaks("without the roughness", abs(speed + g) / g)

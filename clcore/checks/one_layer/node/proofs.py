@@ -46,11 +46,13 @@ def _variance(of: Of) -> sympy.Expr:
 
 
 def _gated(gate: Of) -> Views:
+    """The inputs of both views of all samples, each times its gate."""
     first, second = (Matrix(N, D, lambda i, k, v=v: gate(v, i) * X[v][i, k]) for v in (0, 1))
     return first, second
 
 
 def _symbols(name: str) -> Of:
+    """A symbol for each view of each sample."""
     values = exact.matrix(name, 2, N)
     return lambda v, i: values[v, i]
 

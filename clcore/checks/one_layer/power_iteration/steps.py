@@ -106,6 +106,7 @@ def lem7(t: Trial) -> None:
             reason.add(np.abs((rest**2).sum(-1) - (1 - c**2)))
             stray = np.abs(((values[:, 1:] * rest) ** 2).sum(-1) - (1 - c**2))
             reason.breaks(r"as typeset: $\lambda_i^2$ in the sum", stray)
+            # 1 / sqrt(1 + s) >= 1 - s / 2.
             last.add(1 - square / 2 - lower)
             if kind == "tight":
                 last.breaks("a quarter of the square", 1 - square / 4 - lower)

@@ -97,6 +97,7 @@ def def4(t: Trial) -> None:
     ours = pi.omega(at, *tensors(L, kappa))
     whole = t.defines("Eq. 10 is mu + nu", 1e-9, controls=typical).add(relative(ours, eq10))
     whole.breaks("1 for 2 before L / gap", relative(ours, eq10 - L / gap * root))
+    # It is never negative.
     sign = t.part("omega >= 0", controls=typical).add(-ours)
     sign.breaks("minus nu", eq10 - 2 * mu)  # -(mu - nu)
 

@@ -44,6 +44,8 @@ class Rates(NamedTuple):
 
 
 def _density(law: Law, x: Array) -> Array:
+    """The density of a law: Gaussians at 0 and at m, in shares q and 1 - q."""
+
     def bell(mean: float, scale: float) -> Array:
         return np.exp(-(((x - mean) / scale) ** 2) / 2) / (scale * math.sqrt(2 * math.pi))
 

@@ -39,6 +39,7 @@ def heaped(radius: float, w: Array, share: float = 1e-3) -> Callable:
 
 
 def unit(rng: np.random.Generator, d: int) -> Array:
+    """A random unit vector."""
     w = rng.standard_normal(d)
     return w / np.linalg.norm(w)
 

@@ -222,6 +222,7 @@ def rem15(t: Trial) -> None:
         # (c) Covariances between fields given z; and augmentation that keeps the gates.
         given.add(_between_fields(law.given, K))
         given.breaks("coupled fields", _between_fields(coupled.given, K))
+        # Augmentation that keeps the gates.
         augmented.add(_augmented(model, W, 1e-7))
         augmented.breaks("noise that crosses gates", _augmented(model, W, 1.0))
 

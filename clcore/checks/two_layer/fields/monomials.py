@@ -36,6 +36,7 @@ def _outputs(x: Array, W: Array, kind: str) -> Array:
 
 
 def _variance(mass: Array, f: Array) -> Array:
+    """The covariance of f [..., n, i] under masses [..., n]."""
     mean = (mass[..., None] * f).sum(-2, keepdims=True)
     gap = f - mean
     return np.einsum("...n,...ni,...nj->...ij", mass, gap, gap)

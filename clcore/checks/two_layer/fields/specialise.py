@@ -63,7 +63,8 @@ def rem16(t: Trial) -> None:
     """Linear activation never learns diverse features, however many filters (Sec. 4.1).
 
     Given   linear and ReLU filters of one receptive field, many to a field; random models and
-            token sequences, V at its optimum.
+            token sequences, V at its optimum; gradients without projection, training on unit
+            filters.
     Claim   Linear filters of a field have parallel gradients, and after training are parallel:
             second over first singular value 0.
     Fails   for ReLU filters.
@@ -72,17 +73,17 @@ def rem16(t: Trial) -> None:
     last = t.part("after training", 1e-6, controls=pooled)
     projected = []
     for world, W in _models(t.rng, min(t.draws, 20)):
-        # Lemma 4's velocities: the second singular value of a field's, over the first.
+        # A field's velocities, not projected: the second singular value over the first.
         linear, relu = (_velocity(world, W, kind) for kind in ("linear", "relu"))
         first.add(_second(linear.numpy())).breaks("ReLU", _second(relu.numpy()))
         projected.append(_second(two_layer.tangent(W, linear).numpy()))
 
-        # The same of filters after the flow.
+        # The same ratio of the filters themselves, after training.
         last.add(_second(_trained(world, W, "linear", STEPS).numpy()))
         last.breaks("ReLU", _second(_trained(world, W, "relu", STEPS).numpy()))
     first.says(sphere=np.median(np.concatenate(projected)))
 
-    # The same after training on token sequences.
+    # The same ratio of filters that were trained on token sequences.
     tokens = t.part("after training, token sequences", 1e-3, controls=pooled)
     for _ in range(min(t.draws, 4)):
         world = _token_world(t.rng)

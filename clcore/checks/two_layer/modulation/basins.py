@@ -61,6 +61,7 @@ def thm6(t: Trial) -> None:
 
 
 def _wins(y: torch.Tensor, b: float, c: float, projected: bool) -> torch.Tensor:
+    """Whether the first of y' = (y + rates) y wins: first to blow up, or on the sphere."""
     rates = torch.full_like(y, b)
     rates[:, 0] += c
     if not projected:
@@ -99,6 +100,7 @@ def eq147(t: Trial) -> None:
 
 
 def _integrated(y0: float, b: float, end: float) -> float:
+    """y(end) of y' = (y + b) y from y0, by scipy."""
     path = solve_ivp(lambda _, y: (y + b) * y, (0, end), [y0], "DOP853", rtol=1e-12, atol=1e-14)
     return float(path.y[0, -1])
 

@@ -35,6 +35,7 @@ class Pair(NamedTuple):
 
 
 def pair_of(model: field_latent.Model, W: Array, kind: str) -> Pair:
+    """`Pair` of a model with filters W, by its enumerated law."""
     g = table_of(model, W, kind)
     w = torch.from_numpy(W)[:, :, 0]
     L = field_latent.within(model, g)
@@ -123,7 +124,7 @@ def secular(rng: np.random.Generator, draws: int) -> Iterator[tuple[Array, Array
 
 
 def pull_of(s: Array, b: Array, scale: Array) -> Array:
-    """p_0 p_1 s_k sum_k'!=k s_k' b_k' / b_k: what delta_k stands for, for any vector s."""
+    """p_0 p_1 s_k sum_{k' != k} s_k' b_k' / b_k: what delta_k stands for, for any vector s."""
     return scale[:, None] * s * ((s * b).sum(-1, keepdims=True) - s * b) / b
 
 
@@ -250,7 +251,7 @@ def eq143(t: Trial) -> None:
     Given   random d_k, b_k, p_0 p_1, tied d_k too, b_k* != 0 at the largest; s, lambda: the top
             eigenvector and eigenvalue of diag(d) + p_0 p_1 b b^T, s by numpy.
     Claim   delta_k = p_0 p_1/(Z^2 (lambda - d_k)) sum_{k' != k} b_k'^2/(lambda - d_k') is the pull
-            of the other fields that it stands for, and not negative.
+            of the other fields, p_0 p_1 s_k sum_{k' != k} s_k' b_k'/b_k, and not negative.
     Fails   for its own field in the sum, without 1/Z^2, for the bottom eigenvector.
     """
     formula = t.part("Eq. 143", 1e-6, controls=pooled)

@@ -274,8 +274,8 @@ def _mean(runs: pd.DataFrame, column: str, sizes: tuple[int, ...]) -> float:
 def fig5(t: Trial, nets: pd.DataFrame) -> None:
     """Filters learned by ReLU and linear networks in ten receptive fields (Figure 5).
 
-    Protocol   nets of the token experiment at P = 3, beta = 5, one row each
-               (`token_panels.found`).
+    Protocol   nets of the token experiment at P = 3, beta = 5: of each the share of fields in which
+               every token is found, before and after training.
     Question   Does every token of a field's set have a filter with cosine above 0.9, in nine
                fields of ten of ReLU nets?
     Refuted    by fewer fields. Controls: linear nets, random filters.

@@ -189,6 +189,7 @@ def eq16(t: Trial) -> None:
         found = _matching(W, inside)
         plus, _, raw = _scores(W, inside, norms)
         value.add(abs(found - plus)).breaks(broken, abs(found - raw))
+        # It lies in [-1, 1].
         span.add(abs(found) - 1).breaks(broken, abs(raw) - 1, by=worst)
 
         # Filters along all tokens, and one of them.
@@ -278,7 +279,8 @@ def _gradients(
 
 
 def _expected(W: Array, V: Array, tokens: Array, kind: str, before: bool) -> tuple[Array, Array]:
-    """The same from the printed formula, in numpy; InfoNCE's gradient at f is torch's."""
+    """Normalised outputs and their gradient from the printed formula, in numpy; InfoNCE's gradient
+    at f is torch's."""
     n = tokens.shape[1]
     x = np.eye(W.shape[2])[tokens].reshape(2 * n, len(W), -1)
     u = np.einsum("kmd,nkd->nkm", W, x).reshape(2 * n, -1)

@@ -44,6 +44,7 @@ def beside_ours(runs: pd.DataFrame, column: str = "chi_plus") -> pd.DataFrame:
 
 
 def _agree(table: pd.DataFrame, ours: pd.DataFrame) -> list[bool]:
+    """Whether each printed cell agrees with ours by the ledger's rule."""
     columns = (ours["mean"], ours["std"], ours["count"], table.paper, table.paper_std)
     return [
         ledger.agreement(m, s, int(n), theirs, spread, REPEATS, 0.01)

@@ -1,0 +1,220 @@
+"""What the names in some lines of a check stand for: functions of clcore by what their docstrings
+say (of the library the first paragraph), constants by their values. Nothing is imported."""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from clcore import _paths
+from clcore.ledger.written import reach
+from clcore.ledger.written.paragraphs import Lines
+
+SHORT = 72
+"""A value of more letters than this is not shown."""
+_ERRORS = re.compile(r" (?:Same )?[Ee]rrors[:.] ?| Raises ")
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """A statement at the top of a module, and the value that it binds to a name."""
+
+    node: ast.stmt
+    value: ast.expr
+
+
+_Stands = ast.FunctionDef | ast.ClassDef | _Constant
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """A name as the lines have it, such as dl.energy; its parameters, "" of a constant; what it
+    stands for, in words; and where it stands."""
+
+    name: str
+    call: str
+    says: str
+    file: Path
+    line: int
+
+
+def of(lines: Sequence[Lines], all_shown: Iterable[Lines] = ()) -> list[Meaning]:
+    """The functions and constants of clcore that some lines name, in the order of their first use.
+
+    all_shown: further lines that the reader sees. Left out are the functions whose lines are among
+    these, and what says nothing about itself.
+    """
+    shown = {(one.file, one.function) for one in (*lines, *all_shown)}
+    found: dict[tuple[Path, int], Meaning] = {}
+    for one in lines:
+        function = reach.function(one.file, one.function)
+        for node in _names(function, one):
+            place = _place(one.file, node)
+            if place and (place[0], _name_of(place[1])) not in shown:
+                meaning = _meaning(ast.unparse(node), *place)
+                if meaning.says:
+                    found.setdefault((meaning.file, meaning.line), meaning)
+    return list(found.values())
+
+
+def call(node: _Stands) -> str:
+    """The parameters of a function as they stand, without their types: "(t, overlaps=True)"."""
+    if not isinstance(node, ast.FunctionDef):
+        return ""
+    arguments = node.args
+    before = [*arguments.posonlyargs, *arguments.args]
+    without = [None] * (len(before) - len(arguments.defaults))
+    said = [_said(*pair) for pair in zip(before, [*without, *arguments.defaults], strict=True)]
+    if arguments.vararg:
+        said.append(f"*{arguments.vararg.arg}")
+    elif arguments.kwonlyargs:
+        said.append("*")
+    said += [_said(*p) for p in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
+    if arguments.kwarg:
+        said.append(f"**{arguments.kwarg.arg}")
+    return f"({', '.join(said)})"
+
+
+def _said(argument: ast.arg, default: ast.expr | None) -> str:
+    return argument.arg if default is None else f"{argument.arg}={ast.unparse(default)}"
+
+
+def words(node: _Stands, whole: bool = True) -> str:
+    """A docstring on one line, or its first paragraph, without the errors that it raises; of a
+    function that has none and only returns, what it returns, as code."""
+    if isinstance(node, _Constant):
+        return ""
+    told = ast.get_docstring(node) or ""
+    told = " ".join((told if whole else told.split("\n\n")[0]).split())
+    if told or isinstance(node, ast.ClassDef):
+        return _ERRORS.split(told)[0]
+    last = node.body[0]
+    short = isinstance(last, ast.Return) and last.value is not None
+    return f"`{ast.unparse(last.value)}`" if short else ""
+
+
+def _comment(file: Path, node: ast.stmt) -> str:
+    """What a comment says behind a statement, on its last line."""
+    line = file.read_text(encoding="utf-8").splitlines()[(node.end_lineno or node.lineno) - 1]
+    return line[node.end_col_offset :].partition("# ")[2].partition("noqa")[0].strip()
+
+
+def _names(function: reach.Function, lines: Lines) -> list[ast.Name | ast.Attribute]:
+    """What some lines of a function name that is not its own, in the order of the lines."""
+    own, inside = reach.given(function), _types(function)
+    found: list[ast.Name | ast.Attribute] = []
+    for node in ast.walk(function.node):  # an attribute comes before the name that it is one of
+        if node in inside:
+            continue
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            root = node.value
+            inside.add(root)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            root = node
+        else:
+            continue
+        if lines.first <= node.lineno <= lines.last and root.id not in own:
+            found.append(node)
+    return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+
+
+def _types(function: reach.Function) -> set[ast.AST]:
+    """What stands in the types of a function."""
+    nodes = [n for n in ast.walk(function.node) if isinstance(n, ast.arg | ast.AnnAssign)]
+    told: list[ast.AST | None] = [n.annotation for n in nodes]
+    inner = [n for n in ast.walk(function.node) if isinstance(n, ast.FunctionDef)]
+    told += [n.returns for n in inner]
+    return {node for one in told if one for node in ast.walk(one)}
+
+
+def _meaning(name: str, file: Path, stands: _Stands) -> Meaning:
+    if not isinstance(stands, _Constant):
+        own = _paths.root() / "clcore" / "checks" in file.parents
+        return Meaning(name, call(stands), words(stands, whole=own), file, stands.lineno)
+    value = ast.unparse(stands.value)
+    named = isinstance(stands.value, ast.Name | ast.Attribute)
+    other = _place(file, stands.value) if named else None
+    if other and isinstance(other[1], _Constant):
+        value = ast.unparse(other[1].value)
+    body = _module(file).body
+    after = body[body.index(stands.node) + 1 :][:1]
+    said = [f"`{value}`"] if len(value) <= SHORT else []
+    said += filter(None, [(after and _text(after[0])) or _comment(file, stands.node)])
+    return Meaning(name, "", ". ".join(said), file, stands.node.lineno)
+
+
+def _text(node: ast.stmt) -> str:
+    """What a text that stands alone says: the words on the constant above it."""
+    value = node.value if isinstance(node, ast.Expr) else None
+    alone = isinstance(value, ast.Constant) and isinstance(value.value, str)
+    return " ".join(value.value.split("\n\n")[0].split()) if alone else ""
+
+
+def _name_of(node: _Stands) -> str:
+    return "" if isinstance(node, _Constant) else node.name
+
+
+def _place(file: Path, node: ast.Name | ast.Attribute) -> tuple[Path, _Stands] | None:
+    """The file and the statement that a name in a module stands for, if it is of clcore."""
+    if isinstance(node, ast.Name):
+        return _at_top(file, node.id)
+    module = _imported(file, node.value.id) if isinstance(node.value, ast.Name) else None
+    inner = _file(".".join(module)) if module else None
+    return _at_top(inner, node.attr) if inner else None
+
+
+def _at_top(file: Path, name: str, depth: int = 5) -> tuple[Path, _Stands] | None:
+    """What stands at the top of a module under a name, or of the module that it comes from."""
+    for node in _module(file).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            return file, node
+        if isinstance(node, ast.Assign | ast.AnnAssign) and (value := _value(node, name)):
+            return file, _Constant(node, value)
+    origin = _imported(file, name)
+    inner = _file(origin[0]) if origin and depth else None
+    return _at_top(inner, origin[1], depth - 1) if inner and origin else None
+
+
+def _value(node: ast.Assign | ast.AnnAssign, name: str) -> ast.expr | None:
+    """What a statement binds to a name; of several in a row each has its own."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    for target in targets:
+        pairs = [(target, node.value)]
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            pairs = list(zip(target.elts, node.value.elts, strict=False))
+        for one, value in pairs:
+            if isinstance(one, ast.Name) and one.id == name:
+                return value
+    return None
+
+
+def _imported(file: Path, name: str) -> tuple[str, str] | None:
+    """(module, name there) that a module imports under a name, if it is of clcore."""
+    for module, inner, given in _imports(file):
+        if given == name:
+            return module, inner
+    return None
+
+
+@cache
+def _imports(file: Path) -> tuple[tuple[str, str, str], ...]:
+    return tuple(_imports_of(file))
+
+
+def _imports_of(file: Path) -> Iterator[tuple[str, str, str]]:
+    for node in _module(file).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "clcore":
+            yield from ((str(node.module), a.name, a.asname or a.name) for a in node.names)
+
+
+def _file(module: str) -> Path | None:
+    """The file of a module or a package of clcore."""
+    plain = _paths.root() / Path(*module.split("."))
+    return next((f for f in (plain.with_suffix(".py"), plain / "__init__.py") if f.is_file()), None)
+
+
+@cache
+def _module(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"), str(file))
