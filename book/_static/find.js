@@ -22,8 +22,15 @@
     return ` ${(named.match(/[\p{L}\p{N}]+(?:\.\p{N}+)*/gu) ?? []).map(stem).join(" ")} `;
   }
 
+  // A letter that stands alone has its name: β is beta.
+  const LETTERS = {
+    α: "alpha", β: "beta", γ: "gamma", δ: "delta", ε: "epsilon", ζ: "zeta", η: "eta", θ: "theta", κ: "kappa",
+    λ: "lambda", μ: "mu", ξ: "xi", ρ: "rho", σ: "sigma", τ: "tau", φ: "phi", χ: "chi", ψ: "psi", ω: "omega",
+  };
+
   // British and American, one and many.
   function stem(word) {
+    if (LETTERS[word]) return LETTERS[word];
     if (word.length < 5 || /\d/.test(word)) return word;
     return word
       .replace(/iz(e|ed|es|ing|ation|ations)$/, "is$1")
