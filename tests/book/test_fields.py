@@ -2,12 +2,14 @@
 
 import ast
 import hashlib
+import math
 import re
 import struct
 
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
@@ -77,7 +79,7 @@ def test_fields_are_as_the_judges_have_them(name):
 def test_a_probe_is_what_the_printed_solution_returns_and_no_usual_mistake(name):
     (code,) = (c for c in SOLUTIONS if f'check("{name}"' in c)
     parts = [p for p in ast.parse(code).body if getattr(p, "name", "") == "answer"]
-    space = {"np": np, "torch": torch, "co": covariance_operator}
+    space = {"np": np, "torch": torch, "co": covariance_operator, "math": math, "stats": stats}
     exec(compile(ast.Module(parts, []), name, "exec"), space)
     probe = PROBES[name]
     given = [torch.tensor(g).double() if isinstance(g, list) else g for g in probe.given]
