@@ -84,3 +84,4 @@ def test_a_page_has_an_entry_for_each_section_of_its_own_words():
     assert whole["text"] == "First words."
     assert (part["kind"], part["address"]) == ("section", "book/x.html#part")
     assert part["text"] == "Of a … part:" and part["place"] == "Title"
+    assert part["says"] == "Of a x² part:"
