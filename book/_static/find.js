@@ -13,17 +13,24 @@
     appendix: "appendix", app: "appendix",
   };
   const NAMED = new RegExp(`\\b(${Object.keys(KINDS).join("|")})s?\\.?\\s*(\\d+(?:\\.\\d+)*)\\b`, "g");
-  const PLACED = /^[a-z]+\d+(\.\d+)*$/;
+  const PLACED = new RegExp(`^(?:${Object.values(KINDS).join("|")})\\d+(?:\\.\\d+)*$`); // not l2, w2
 
-  // Words of a text, each between blanks.
+  // Words of a text, each between blanks; p₀ is p0, and ℓ2 is l2.
   function canonical(text) {
-    const lower = text.toLowerCase().normalize("NFC").replace(/[’']s\b/g, "").replace(/[-‐‑–]/g, " ");
+    const lower = text.toLowerCase().normalize("NFKC").replace(/[’']s\b/g, "").replace(/[-‐‑–]/g, " ");
     const named = lower.replace(NAMED, (_, kind, number) => ` ${KINDS[kind]}${number} `);
     return ` ${(named.match(/[\p{L}\p{N}]+(?:\.\p{N}+)*/gu) ?? []).map(stem).join(" ")} `;
   }
 
+  // A letter that stands alone has its name: β is beta.
+  const LETTERS = {
+    α: "alpha", β: "beta", γ: "gamma", δ: "delta", ε: "epsilon", ζ: "zeta", η: "eta", θ: "theta", κ: "kappa",
+    λ: "lambda", μ: "mu", ξ: "xi", ρ: "rho", σ: "sigma", τ: "tau", φ: "phi", χ: "chi", ψ: "psi", ω: "omega",
+  };
+
   // British and American, one and many.
   function stem(word) {
+    if (LETTERS[word]) return LETTERS[word];
     if (word.length < 5 || /\d/.test(word)) return word;
     return word
       .replace(/iz(e|ed|es|ing|ation|ations)$/, "is$1")

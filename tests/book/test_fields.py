@@ -1,24 +1,39 @@
 """Number fields: what the pages need of the judges is as the judges have it, and tells nothing."""
 
+import ast
 import hashlib
+import math
 import re
 import struct
 
 import numpy as np
 import pytest
+import torch
+from scipy import stats
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
 from clcore import _paths
-from clcore.book import build, exercises
+from clcore._files import read_notebook
+from clcore.book import build, exercises, solutions
 from clcore.book.exercises import mistakes
 from clcore.book.exercises.judge import NEAR
+from clcore.book.exercises.probes import PROBES
 from clcore.book.site import fields
+from clcore.theory.operator import covariance_operator
 
 IDS = [
     name
     for chapter in build.chapters()
     for name in exercises.ids(_paths.root() / "chapters" / f"{chapter}.ipynb")
+]
+
+SOLUTIONS = [
+    block
+    for chapter in build.chapters()
+    for block in solutions.code(
+        read_notebook(_paths.root() / "chapters" / f"{chapter}.ipynb")["cells"]
+    )
 ]
 
 
@@ -32,18 +47,23 @@ def opened(name, sealed, bucket):
     return None
 
 
-def test_an_exercise_has_a_field_exactly_where_it_asks_for_a_number():
+def test_an_exercise_has_a_field_where_it_asks_for_a_number_or_has_a_probe():
     asked = [name for name in IDS if exercises.known(name).truth]
-    assert sorted(fields.read()["exercises"]) == sorted(asked) and len(asked) >= 13
+    assert sorted(fields.read()["exercises"]) == sorted([*asked, *PROBES]) and len(asked) >= 13
+    assert {name: f.get("at") for name, f in fields.read()["exercises"].items()} == {
+        **dict.fromkeys(asked),
+        **{name: probe.at for name, probe in PROBES.items()},
+    }
 
 
 @pytest.mark.parametrize("name", list(fields.read()["exercises"]))
 def test_fields_are_as_the_judges_have_them(name):
     """To write them anew: python -m clcore.book.site.fields."""
     judge, kept = exercises.known(name), fields.read()["exercises"][name]
-    truth = judge.truth()
-    assert kept["within"] == judge.bound
-    near = max(judge.bound, NEAR) if judge.bound else 0
+    probe = PROBES.get(name)
+    truth, within = (probe.value, probe.within) if probe else (judge.truth(), judge.bound)
+    assert kept["within"] == within
+    near = max(within, NEAR) if within else 0
     for number in truth * (1 + near * np.linspace(-1, 1, 201)):
         found = opened(name, kept["sealed"], fields._bucket(number))
         assert found == pytest.approx(truth, rel=1e-9), number
@@ -53,6 +73,20 @@ def test_fields_are_as_the_judges_have_them(name):
     printed = f"{truth:.3g}"
     assert struct.pack(">d", truth).hex() not in page
     assert "." not in printed or printed not in page  # a digest has any two digits
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_a_probe_is_what_the_printed_solution_returns_and_no_usual_mistake(name):
+    (code,) = (c for c in SOLUTIONS if f'check("{name}"' in c)
+    parts = [p for p in ast.parse(code).body if getattr(p, "name", "") == "answer"]
+    space = {"np": np, "torch": torch, "co": covariance_operator, "math": math, "stats": stats}
+    exec(compile(ast.Module(parts, []), name, "exec"), space)
+    probe = PROBES[name]
+    given = [torch.tensor(g).double() if isinstance(g, list) else g for g in probe.given]
+    assert float(space["answer"](*given)) == pytest.approx(probe.value, rel=1e-6)
+    for wrong in filter(callable, exercises.known(name).wrong):
+        off = abs(float(wrong(*given)) / probe.value - 1)
+        assert off > probe.within, "choose another argument"
 
 
 def test_the_usual_mistakes_are_those_of_the_judges():

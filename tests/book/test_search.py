@@ -14,9 +14,16 @@ from clcore.book.site import search, terms
     [
         (r"at $\tau=0.5$ and $\epsilon$", "at τ=0.5 and ε"),
         (r"$\frac{1}{2}$ of $\tfrac12$", "1/2 of 1/2"),
-        (r"$\mathcal L_{nce}$ falls", "… falls"),
+        (r"$\mathcal L_{nce}$ falls", "Lnce falls"),
+        (r"$p_0p_1$ before $\mathrm{diag}^2(\Delta)$", "p₀p₁ before diag²(Δ)"),
+        (r"$\rho_{0\mu}^2$, $N^{-1/2}$, $m^*$", "ρ0μ², N^(-1/2), m*"),
+        (r"$(1,\dots,a)$, $w^\top\mathbb V[\tilde x]w$, $\max_kd_k$", "(1,…,a), wᵀV[x̃]w, max k dk"),
+        (r"$2\,\mathbb E[\|\hat y\|^2]$", "2E[‖ŷ‖²]"),
+        (r"$\overbrace{x}$ falls", "… falls"),
         (r"$a\le b$,  `code`" + "\n" + r"$$w_k^\top x$$", "a≤b, code wkᵀx"),
         (r"$\log x$", "log x"),
+        (r"$\frac{\log d}{d}$, $\lambda_{\max}(X)$, $\exp(x)$", "(log d)/d, λmax(X), exp(x)"),
+        (r"$\log\frac{1}{1+A^-/A^+}$", "log 1/(1+A⁻/A⁺)"),
     ],
 )
 def test_formulas_become_letters_or_dots(text, shown):
@@ -77,3 +84,4 @@ def test_a_page_has_an_entry_for_each_section_of_its_own_words():
     assert whole["text"] == "First words."
     assert (part["kind"], part["address"]) == ("section", "book/x.html#part")
     assert part["text"] == "Of a … part:" and part["place"] == "Title"
+    assert part["says"] == "Of a x² part:"

@@ -146,7 +146,9 @@ def test_a_step_that_shows_nothing_lists_exercises(made):
     (_, slide) = made(alone(step(title="Try", minutes=15)))
     assert slide.kind == "exercises" and slide.title == "Try"
     assert slide.about["now"] and slide.about["home"]
-    assert sum(text.minutes for text in slide.about["now"]) <= 15
+    assert sum(text.minutes for text in slide.about["now"]) <= 15 and slide.about["fits"]
+    (_, slide) = made(alone(step(title="Try", minutes=1)))
+    assert len(slide.about["now"]) == 1 and not slide.about["fits"]
 
 
 def test_slides_of_ones_own_come_after_the_exercises_and_leave_them_their_time(made):

@@ -13,7 +13,7 @@ from clcore.book.site import fields
 
 pytestmark = [pytest.mark.site, pytest.mark.browser]
 
-NAMES = list(fields.read()["exercises"])
+NAMES = [name for name, field in fields.read()["exercises"].items() if "at" not in field]
 # What is no number is a text for the judge, too.
 WORDLESS = ("", "abc", "1,5", "1/0", "1/2/3", "NaN", "Infinity", "0x10", "1e999", "5.5 5")
 INVERSE = {
@@ -78,6 +78,21 @@ def test_page_and_judge_agree(tab: Tab, site: Path, name: str, monkeypatch) -> N
     ):
         assert kind == "bad" and "expected a number with a decimal point" in words, text
         assert not exercises.verdict(name, text).right
+    assert tab.problems == []
+
+
+def test_one_value_of_a_function_is_checked(tab: Tab, site: Path) -> None:
+    tab.open(page_of("ex-relu-5", site))
+    tab.page.get_by_label("Your answer to Exercise 3.1.2 at a = 2.5, within 1 per cent").focus()
+    texts = ["0.758", "0.242", "75.8", "0.5", "0.77"]
+    said = [words for words, _, _ in tab.page.evaluate(TYPE, ["ex-relu-5", texts])]
+    assert said == [
+        "Exercise 3.1.2: right.",
+        "Exercise 3.1.2: it is one minus the right value.",
+        "Exercise 3.1.2: it is the answer in per cent; a share is asked for.",
+        "Exercise 3.1.2: not right; the hint above may help.",
+        "Exercise 3.1.2: near, but off by 1.62 per cent (allowed: 1).",
+    ]
     assert tab.problems == []
 
 

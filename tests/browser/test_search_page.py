@@ -33,6 +33,11 @@ ERRANDS = {
     "does the deep linear network always converge to PCA": "claims/acl-",
     "is Theorem 1 of the minmax paper true for all losses": "claims/acl-thm1.html",
     "does a lower temperature help in CL of sparse codes": "chapters/6-training.html",
+    "why do wider nets find more features": "claims/nl-rem12.html",
+    "does weight decay matter": "chapters/5-two-layer.html",
+    "does a negative beta train faster": "claims/ddn-rem14.html",
+    "is Lemma 11 of the nonlinearity paper correct": "claims/nl-lem11.html",
+    "l2 normalisation conserves weight norms": "claims/acl-lem2.html",
 }
 
 

@@ -34,6 +34,7 @@ def plain(text):
         ("+-1/d, a +- b, (1 - P)^|N_mu|", "±1/d, a ± b, (1 - P)⌈|N⌊μ⌋|⌉"),
         ("theta_m* at w_*, lambda_max", "θ⌊m*⌋ at w⌊*⌋, λ⌊max⌋"),
         ("leaky_relu, about 1e-12 of it", "<code>leaky_relu</code>, about 10⁻¹² of it"),
+        ("L = 1..6, N over 10^2..10^5.", "L = 1 to 6, N over 10⌈2⌉ to 10⌈5⌉."),
         ("a multiple, in the mean, numbers", "a multiple, in the mean, numbers"),
     ],
 )

@@ -270,9 +270,10 @@ def _shown(value: float) -> str:
 
 
 def _exercises(session: Session, step: Step) -> Slide:
-    """Those that fit into the minutes, or the first, and what is left for an hour at home."""
-    hour = assigned(session, 60)
-    now = assigned(session, step.minutes) or hour[:1]
+    """Those that fit into the minutes, or the first to begin with, and what is left for an hour at
+    home."""
+    hour, fit = assigned(session, 60), assigned(session, step.minutes)
+    now = fit or hour[:1]
     home = [text for text in hour if text not in now]
     if not now:
         raise CourseError(
@@ -283,7 +284,7 @@ def _exercises(session: Session, step: Step) -> Slide:
         "a wrong answer.",
         *(f"{text.name}, hint: {text.hints[0]}" for text in now if text.hints),
     )
-    return Slide("exercises", step.title, notes, {"now": now, "home": home})
+    return Slide("exercises", step.title, notes, {"now": now, "home": home, "fits": bool(fit)})
 
 
 def _size(*texts: str) -> str:

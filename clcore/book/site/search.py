@@ -7,9 +7,11 @@ formulas as they are typed.
 
 import json
 import re
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from docutils import nodes
 
@@ -36,11 +38,28 @@ _GREEK = {
     **{"le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "ne": "≠", "neq": "≠", "to": "→", "ell": "ℓ"},
     **{"times": "×", "cdot": "·", "pm": "±", "infty": "∞", "in": "∈", "sum": "∑", "top": "ᵀ"},
     **{"partial": "∂", "nabla": "∇", "perp": "⊥", "approx": "≈", "sim": "∼", "sqrt": "√"},
+    **{"prod": "∏", "cdots": "⋯", "dots": "…", "ldots": "…", "odot": "⊙", "otimes": "⊗"},
+    **{"ll": "≪", "gg": "≫", "lt": "<", "gt": ">", "equiv": "≡", "propto": "∝", "prime": "'"},
+    **{
+        "mid": "|",
+        "setminus": "∖",
+        "subset": "⊂",
+        "cup": "∪",
+        "cap": "∩",
+        "circ": "∘",
+        "forall": "∀",
+    },
 }
+_ACCENTS = {"hat": "\u0302", "bar": "\u0304", "tilde": "\u0303", "dot": "\u0307"}
 _NAMES = ("log", "exp", "max", "min", "lim", "sup", "arg", "ln", "det", "Pr")
+_FONTS = r"\\(?:mathbb|mathcal|mathrm|mathbf|operatorname|text|left|right)(?![a-zA-Z])\*?\s*"
 _FORMULA = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$", re.DOTALL)
 _COMMAND = re.compile(r"\\([a-zA-Z]+)\s*")
 _FRACTION = re.compile(r"\\[dt]?frac\s*(?:\{([^{}]*)\}|(\w))\s*(?:\{([^{}]*)\}|(\w))")
+_ACCENT = re.compile(r"\\(hat|bar|tilde|dot)(?![a-z])\s*(?:\{(\w)\}|(\w))")
+_RAISED = re.compile(r"\^(?:\{([^{}]*)\}|(\S))")
+_SMALL = str.maketrans("0123456789+-nitᵀ", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿⁱᵗᵀ")
+_LOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 def plain(text: str) -> str:
@@ -49,14 +68,36 @@ def plain(text: str) -> str:
 
 
 def _letters(formula: str) -> str:
-    said = _FRACTION.sub(lambda f: f"{f[1] or f[2]}/{f[3] or f[4]}", formula)
+    said = re.sub(_FONTS, "", re.sub(f"(?<=[a-zA-Z]){_FONTS}", " ", formula)).replace("\\|", "‖")
+    said = _ACCENT.sub(lambda f: normalize("NFC", f"{f[2] or f[3]}{_ACCENTS[f[1]]}"), said)
+    said = _FRACTION.sub(lambda f: f"{_held(f[1] or f[2])}/{_held(f[3] or f[4])}", said)
+
+    said = re.sub(r"\\sqrt\{([^{}]*)\}", lambda f: f"√{_held(f[1])}", said)
 
     def letter(command: re.Match) -> str:
         name = command[1]
-        return _GREEK.get(name) or (f"{name} " if name in _NAMES else command[0])
+        return _GREEK.get(name) or (f" {name} " if name in _NAMES else command[0])
 
-    said = re.sub(r"\\[,;:! ]|[{}]", "", _COMMAND.sub(letter, said)).replace("^", "")
-    return "…" if "\\" in said else said.replace("_", "")
+    said = _COMMAND.sub(letter, re.sub(r"\\[,;:! ]", "", said))
+    said = re.sub(r" _(\{[^{}]*\}|\w)", r" \1 ", said)  # max over k
+    said = re.sub(r"_\{ (\w+) \}", r"\1", said).replace(" (", "(").replace("( ", "(")
+    said = re.sub(r"_(\d)|_\{(\d+)\}", lambda f: (f[1] or f[2]).translate(_LOW), said)
+    said = _RAISED.sub(_raised, said)
+    said = re.sub(r"[{}_]", "", said.replace("\\{", "").replace("\\}", ""))
+    return "…" if "\\" in said else " ".join(said.split())
+
+
+def _held(term: str) -> str:
+    """A sum, or a product with a name, in brackets."""
+    return f"({term})" if re.search(r".[-+]|\\(log|ln|exp)", term) else term
+
+
+def _raised(power: re.Match) -> str:
+    """An exponent as small letters, where there are such, else after a ^. A star needs neither."""
+    said = power[1] or power[2]
+    if said in "*'" or set(said) <= set("0123456789+-nitᵀ"):
+        return said.translate(_SMALL)
+    return f"^{said}" if len(said) == 1 else f"^({said})"
 
 
 @cache
@@ -108,8 +149,9 @@ def of_page(page: str, doctree: nodes.document) -> list[dict[str, str]]:
         title = _title(section)
         if not title or title in ledger.claims():  # a box; an entry of the errata, found as a claim
             continue
-        own = [_prose(child) for child in section.children if not _apart(child)]
-        text = " ".join(" ".join(own).split())
+        own = [child for child in section.children if not _apart(child)]
+        text = _line(_prose(child) for child in own)
+        begins = _line(_prose(child, _letters) for child in own)
         first = section.parent is doctree or isinstance(section.parent, nodes.document)
         anchor = "" if first else f"#{section['ids'][0]}"
         found.append(
@@ -118,7 +160,7 @@ def of_page(page: str, doctree: nodes.document) -> list[dict[str, str]]:
                 "address": f"{page}.html{anchor}",
                 "place": titles[0] if titles and not first else "",
                 "title": title,
-                "says": f"{text[:200].rpartition(' ')[0]} …" if len(text) > 200 else text,
+                "says": f"{begins[:200].rpartition(' ')[0]} …" if len(begins) > 200 else begins,
                 "text": text,
                 "also": also(f"{title} {text[:400]}"),
             }
@@ -137,9 +179,15 @@ def _apart(node: nodes.Node) -> bool:
     return bool(_title(node)) or isinstance(node, (nodes.title, nodes.raw))
 
 
-def _prose(node: nodes.Node) -> str:
-    """The running text of a node."""
-    if isinstance(node, (nodes.math, nodes.math_block)):
+def _line(parts: Iterable[str]) -> str:
+    return " ".join(" ".join(parts).split())
+
+
+def _prose(node: nodes.Node, formula: Callable[[str], str] = lambda _: "…") -> str:
+    """The running text of a node. formula: what it shows of a formula in the line."""
+    if isinstance(node, nodes.math):
+        return formula(node.astext())
+    if isinstance(node, nodes.math_block):
         return "…"
     if isinstance(node, (nodes.raw, nodes.literal_block, nodes.comment, nodes.image)):
         return ""
@@ -148,7 +196,7 @@ def _prose(node: nodes.Node) -> str:
     if not isinstance(node, nodes.Element):
         return ""
     joint = "" if isinstance(node, nodes.TextElement) else " "
-    return joint.join(_prose(child) for child in node.children)
+    return joint.join(_prose(child, formula) for child in node.children)
 
 
 def of_glossary() -> list[dict[str, str]]:

@@ -30,6 +30,7 @@ _TOKEN = re.compile(
     rf"|(?P<greek>(?<![A-Za-z])(?:(?P<of>d)(?=theta|psi|phi|alpha))?(?P<name>{_NAMES})(?![A-Za-z]))"
     r"|(?P<sum>\b(?:sum|prod|int)(?=_))"
     r"|(?P<root>\bsqrt(?=\())"
+    r"|(?P<range>(?<=\d)\.\.(?=\d))"  # 2..5
     r"|(?P<sign>->|!=|<=|>=|\+-(?=[\w(])|(?<=\s)\+-(?=\s))"
 )
 _BIG = {"sum": "∑", "prod": "∏", "int": "∫"}
@@ -52,6 +53,8 @@ def _one(found: re.Match) -> Markup:
         return Markup(_ACCENTS[said])
     if found["script"]:
         return _script("sub" if said[0] == "_" else "sup", said[1:])
+    if found["range"]:
+        return Markup(" to ")
     if found["greek"]:
         return Markup((found["of"] or "") + GREEK[found["name"]])
     return Markup(_BIG.get(said) or ("√" if found["root"] else _SIGNS[said]))

@@ -1,4 +1,5 @@
-"""A field below each exercise that asks for a number. fields.js checks what a reader types there,
+"""A field below each exercise that asks for a number, or for a function of which one value can be
+told (clcore/book/exercises/probes.py). fields.js checks what a reader types there,
 in the browser. A Sphinx extension.
 
 A page does not print the numbers. Around each right one, numbers of two digits are its buckets: a
@@ -38,7 +39,8 @@ def file() -> Path:
 @cache
 def read() -> dict[str, Any]:
     """What `file` has. usual: (words, operation, number) of each usual mistake. exercises: id ->
-    within, the share that an answer may be off, and sealed, as `sealed` makes them."""
+    within, the share that an answer may be off, sealed, as `sealed` makes them, and at, where the
+    answer is a function: the arguments at which its value is asked for."""
     return read_json(file(), "`python -m clcore.book.site.fields` writes it")
 
 
@@ -70,8 +72,8 @@ def _seal(name: str, bucket: str, truth: float) -> str:
 
 
 def field(name: str) -> str:
-    """The HTML of an exercise's field. Raises KeyError for one that asks for no number."""
-    own = read()["exercises"][name]
+    """The HTML of an exercise's field. Raises KeyError for one that has none."""
+    own = {"at": ""} | read()["exercises"][name]
     usual = json.dumps(read()["usual"])
     return str(render("field.html", name=name, title=title(name), usual=usual, near=NEAR, **own))
 

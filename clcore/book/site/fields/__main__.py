@@ -6,6 +6,7 @@ from clcore import _paths
 from clcore._files import write_json
 from clcore.book import exercises
 from clcore.book.exercises import mistakes
+from clcore.book.exercises.probes import PROBES
 from clcore.book.site import fields
 
 
@@ -18,6 +19,10 @@ def made() -> dict:
         for one in judges
         if one.truth
     }
+    for one in judges:
+        if probe := PROBES.get(one.id):
+            hidden = fields.sealed(one.id, probe.value, probe.within)
+            asked[one.id] = {"at": probe.at, "within": probe.within, "sealed": hidden}
     return {"usual": [list(one) for one in mistakes.NUMBERS], "exercises": asked}
 
 
