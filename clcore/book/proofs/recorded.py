@@ -32,17 +32,14 @@ def file() -> Path:
 @cache
 def _code(text: str) -> str:
     """A program without its comments and docstrings, of which nothing that it prints depends."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            kept = [one for one in body if not _is_a_text(one)]
-            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
-    return ast.unparse(tree)
+    return ast.unparse(_Silent().visit(ast.parse(text)))
 
 
-def _is_a_text(statement: ast.AST) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+class _Silent(ast.NodeTransformer):
+    """Takes away statements that are a constant alone."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.stmt:
+        return ast.copy_location(ast.Pass(), node) if isinstance(node.value, ast.Constant) else node
 
 
 def digest(text: str) -> str:

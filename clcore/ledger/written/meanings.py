@@ -140,9 +140,9 @@ def _meaning(name: str, file: Path, stands: _Stands) -> Meaning:
         value = ast.unparse(other[1].value)
     body = _module(file).body
     after = body[body.index(stands.node) + 1 :][:1]
-    said = [f"`{value}`"] if len(value) <= SHORT else []
-    said += filter(None, [(after and _text(after[0])) or _comment(file, stands.node)])
-    return Meaning(name, "", ". ".join(said), file, stands.node.lineno)
+    told = _text(after[0]) if after else ""
+    said = [f"`{value}`" if len(value) <= SHORT else "", told or _comment(file, stands.node)]
+    return Meaning(name, "", ". ".join(filter(None, said)), file, stands.node.lineno)
 
 
 def _text(node: ast.stmt) -> str:

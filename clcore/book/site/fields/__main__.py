@@ -14,7 +14,7 @@ def made() -> dict:
     """What the pages need of the judges: see `clcore.book.site.fields.read`."""
     chapters = sorted((_paths.root() / "chapters").glob("*.ipynb"))
     judges = [exercises.known(name) for path in chapters for name in exercises.ids(path)]
-    asked = {
+    asked: dict[str, dict] = {
         one.id: {"within": one.bound, "sealed": fields.sealed(one.id, one.truth(), one.bound)}
         for one in judges
         if one.truth
