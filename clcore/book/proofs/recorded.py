@@ -38,8 +38,8 @@ def _code(text: str) -> str:
 class _Silent(ast.NodeTransformer):
     """Takes away statements that are a constant alone."""
 
-    def visit_Expr(self, node: ast.Expr) -> ast.stmt:
-        return ast.copy_location(ast.Pass(), node) if isinstance(node.value, ast.Constant) else node
+    def visit_Expr(self, node: ast.Expr) -> ast.stmt | None:
+        return None if isinstance(node.value, ast.Constant) else node
 
 
 def digest(text: str) -> str:
